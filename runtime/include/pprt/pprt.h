@@ -1,0 +1,93 @@
+/*===- pprt.h - What generated code and the runtime know of each other ----===*\
+|*
+|* The object file that pp-compile emits defines one symbol, `pp_binary_table`, and
+|* the runtime library supplies `main`. Everything else the two sides share is
+|* in this header and in the plan, a JSON text inside the binary (see
+|* docs/plan-format.md).
+|*
+|* Threading: a phase function keeps no state of its own. The runtime calls the
+|* phase functions of one stage from one thread, those of different stages
+|* concurrently.
+|*
+\*===----------------------------------------------------------------------===*/
+#ifndef PPRT_PPRT_H
+#define PPRT_PPRT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised whenever a struct below or the plan's meaning changes. */
+#define PP_ABI_VERSION 1
+
+/* All arenas, and all tensors inside them, start at multiples of this. */
+#define PP_ALIGNMENT 64
+
+/* The memory one run of a phase works on. Offsets inside each area are
+ * constants of the generated code; `inputs` and `outputs` follow the order of
+ * the phase's lists in the plan. */
+typedef struct pp_phase_arguments {
+  char *parameters;     /* trained parameters of the stage            */
+  char *buffers;        /* untrained state and constants              */
+  char *gradients;      /* same layout as `parameters`; phases add    */
+  char *statistics;     /* per-mini-batch sums of running statistics  */
+  char *residuals;      /* the slot that keeps F's values for B and W */
+  char *scratch;        /* dead when the phase returns                */
+  char *const *inputs;  /* feeds and received values                  */
+  char *const *outputs; /* values to send, to fetch, and the loss     */
+  void *const *kernels; /* library kernels, in the plan's order       */
+} pp_phase_arguments;
+
+/* Runs one phase of one stage for one micro-batch. */
+typedef void (*pp_phase_function)(const pp_phase_arguments *);
+
+/* One optimizer step over `count` consecutive float parameters. `states` is
+ * `states_per_parameter` arrays of `count` floats, one after the other with a
+ * distance of `state_stride` floats. `scalars` holds the plan's
+ * `optimizer.scalars`, evaluated for the step. */
+typedef void (*pp_optimizer_function)(int64_t count, float *parameters,
+                                      const float *gradients, float *states,
+                                      int64_t state_stride,
+                                      const float *scalars);
+
+typedef struct pp_stage_functions {
+  pp_phase_function forward;         /* F                                  */
+  pp_phase_function backward_input;  /* I; null in inference programs      */
+  pp_phase_function backward_weight; /* W; null in inference programs      */
+  pp_phase_function update;          /* after the optimizer, once per step:
+                                        commits running statistics; may be
+                                        null */
+} pp_stage_functions;
+
+/* One compiled pipeline: for training or for inference. */
+typedef struct pp_program {
+  const char *plan; /* JSON text, not null terminated */
+  uint64_t plan_size;
+  const pp_stage_functions *stages;
+  uint64_t stage_count;
+  pp_optimizer_function optimizer; /* null in inference programs */
+} pp_program;
+
+typedef struct pp_binary {
+  uint32_t abi_version; /* PP_ABI_VERSION of the compiler */
+  uint32_t reserved;
+  const pp_program *training;  /* null when compiled without a loss */
+  const pp_program *inference; /* never null */
+} pp_binary;
+
+/* Defined by the object file that pp-compile emits. */
+extern const pp_binary pp_binary_table;
+
+/* Runs a library kernel. `tensors` are in the order that the kernel's
+ * descriptor documents; `scratchpad` has the number of bytes that the plan
+ * states for it. Defined by the runtime, called by phase functions. */
+void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PPRT_PPRT_H */
