@@ -1,0 +1,29 @@
+//===- NN.h - The nn dialect ------------------------------------*- C++ -*-===//
+
+#ifndef PP_DIALECT_NN_IR_NN_H
+#define PP_DIALECT_NN_IR_NN_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributeInterfaces.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "pp/Interfaces/BatchAxisOpInterface.h"
+#include "pp/Interfaces/CostOpInterface.h"
+#include "pp/Interfaces/DifferentiableOpInterface.h"
+#include "pp/Interfaces/KernelOpInterface.h"
+
+#include "pp/Dialect/NN/IR/NNDialect.h.inc"
+#include "pp/Dialect/NN/IR/NNEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "pp/Dialect/NN/IR/NNAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "pp/Dialect/NN/IR/NNOps.h.inc"
+
+#endif // PP_DIALECT_NN_IR_NN_H

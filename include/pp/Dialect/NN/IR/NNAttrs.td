@@ -1,0 +1,52 @@
+//===- NNAttrs.td - Attributes and enumerations of nn ----------*- tablegen -*-===//
+
+#ifndef PP_DIALECT_NN_IR_NNATTRS_TD
+#define PP_DIALECT_NN_IR_NNATTRS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/EnumAttr.td"
+include "pp/Dialect/NN/IR/NNDialect.td"
+
+class NN_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::pp::nn";
+  let genSpecializedAttr = 0;
+}
+
+def NN_ComparisonEnum : NN_Enum<"Comparison", "how two numbers are compared", [
+  I32EnumAttrCase<"eq", 0>, I32EnumAttrCase<"ne", 1>, I32EnumAttrCase<"lt", 2>,
+  I32EnumAttrCase<"le", 3>, I32EnumAttrCase<"gt", 4>, I32EnumAttrCase<"ge", 5>]>;
+def NN_Comparison : EnumAttr<NN_Dialect, NN_ComparisonEnum, "comparison">;
+
+def NN_ReductionEnum : NN_Enum<"Reduction", "how elements are combined", [
+  I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>,
+  I32EnumAttrCase<"min", 2>]>;
+def NN_Reduction : EnumAttr<NN_Dialect, NN_ReductionEnum, "reduction">;
+
+def NN_StateEnum : NN_Enum<"State", "which state of a symbol is meant", [
+  I32EnumAttrCase<"gradient", 0>, I32EnumAttrCase<"statistics", 1>]>;
+def NN_State : EnumAttr<NN_Dialect, NN_StateEnum, "state">;
+
+def NN_ExternalAttr : AttrDef<NN_Dialect, "External", [TypedAttrInterface]> {
+  let mnemonic = "external";
+  let summary = "the bytes of a tensor in a file";
+  let description = [{
+    Says where the value of a parameter lies: `file` as it was given to the
+    importer, `offset` and the number of bytes in it. The bytes are little-endian
+    and row-major. The compiler never reads them.
+
+    ```mlir
+    ml_program.global private mutable @fc.weight(
+        #nn.external<"model.onnx", 1024, 40960> : tensor<10x1024xf32>)
+        : tensor<10x1024xf32>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$file, "uint64_t":$offset,
+                        "uint64_t":$bytes,
+                        AttributeSelfTypeParameter<"">:$type);
+  let assemblyFormat = "`<` $file `,` $offset `,` $bytes `>`";
+  let genVerifyDecl = 1;
+}
+
+#endif // PP_DIALECT_NN_IR_NNATTRS_TD

@@ -1,0 +1,91 @@
+//===- NNBase.td - Classes that the op definitions share -------*- tablegen -*-===//
+
+#ifndef PP_DIALECT_NN_IR_NNBASE_TD
+#define PP_DIALECT_NN_IR_NNBASE_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "pp/Dialect/NN/IR/NNAttrs.td"
+include "pp/Interfaces/BatchAxisOpInterface.td"
+include "pp/Interfaces/CostOpInterface.td"
+include "pp/Interfaces/DifferentiableOpInterface.td"
+include "pp/Interfaces/KernelOpInterface.td"
+
+def NN_Tensor : RankedTensorOf<[F32, F64, I64, I32, I8, UI8, I1]>;
+def NN_FloatTensor : RankedTensorOf<[F32, F64]>;
+def NN_NumberTensor : RankedTensorOf<[F32, F64, I64, I32]>;
+def NN_IndexTensor : RankedTensorOf<[I64, I32]>;
+def NN_BoolTensor : RankedTensorOf<[I1]>;
+
+// Which methods of an interface an op defines itself; the others keep their
+// defaults.
+class NN_Cost<list<string> methods = []>
+    : DeclareOpInterfaceMethods<CostOpInterface, methods>;
+class NN_Diff<list<string> methods = []>
+    : DeclareOpInterfaceMethods<DifferentiableOpInterface, methods>;
+class NN_Batch<list<string> methods = []>
+    : DeclareOpInterfaceMethods<BatchAxisOpInterface, methods>;
+
+class NN_Op<string mnemonic, list<Trait> traits = []>
+    : Op<NN_Dialect, mnemonic, traits>;
+
+/// A pure op for which code is generated.
+class NN_GeneratedOp<string mnemonic, list<Trait> traits = []>
+    : NN_Op<mnemonic, traits # [Pure, CostOpInterface, NN_Diff<["buildVJP"]>]> {
+  code kernelClass = [{
+    ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }
+  }];
+  let extraClassDeclaration = kernelClass;
+}
+
+/// Code is generated, the batch passes as in elementwise operations.
+class NN_ElementwiseOp<string mnemonic, list<Trait> traits = []>
+    : NN_GeneratedOp<mnemonic, traits # [BatchAxisOpInterface, KernelOpInterface,
+                                         Elementwise]>;
+
+class NN_UnaryOp<string mnemonic, Type type, list<Trait> traits = []>
+    : NN_ElementwiseOp<mnemonic, [SameOperandsAndResultType] # traits> {
+  let arguments = (ins type:$input);
+  let results = (outs type:$output);
+  let assemblyFormat = "$input attr-dict `:` type($output)";
+}
+
+class NN_BinaryOp<string mnemonic, Type type, list<Trait> traits = []>
+    : NN_ElementwiseOp<mnemonic, [SameOperandsAndResultType] # traits> {
+  let arguments = (ins type:$lhs, type:$rhs);
+  let results = (outs type:$output);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($output)";
+}
+
+/// A pure op that a library implements. Its cost is stated by the op.
+class NN_LibraryOp<string mnemonic, list<Trait> traits = []>
+    : NN_Op<mnemonic, traits # [Pure, NN_Cost<["getFlops"]>,
+                                NN_Diff<["buildVJP"]>,
+                                NN_Batch<["propagateBatch"]>,
+                                KernelOpInterface]> {
+  code libraryKernelClass = [{
+    /// Library where it has a kernel for the types and shapes, else generated.
+    ::pp::KernelClass getKernelClass() {
+      return getLibraryDescriptor().empty() ? ::pp::KernelClass::Generated
+                                            : ::pp::KernelClass::Library;
+    }
+    std::string getLibraryDescriptor();
+  }];
+  let extraClassDeclaration = libraryKernelClass;
+  let hasVerifier = 1;
+}
+
+/// An op that names memory that exists: no code, no cost.
+class NN_ViewOp<string mnemonic, list<Trait> traits = []>
+    : NN_Op<mnemonic, traits # [Pure, CostOpInterface, NN_Diff<["buildVJP"]>]> {
+  code viewKernelClass = [{
+    ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::View; }
+    uint64_t getFlops() { return 0; }
+    uint64_t getBytesRead() { return 0; }
+    uint64_t getBytesWritten() { return 0; }
+  }];
+  let extraClassDeclaration = viewKernelClass;
+}
+
+#endif // PP_DIALECT_NN_IR_NNBASE_TD

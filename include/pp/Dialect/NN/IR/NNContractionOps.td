@@ -1,0 +1,79 @@
+//===- NNContractionOps.td - Matrix products and convolutions --*- tablegen -*-===//
+
+#ifndef PP_DIALECT_NN_IR_NNCONTRACTIONOPS_TD
+#define PP_DIALECT_NN_IR_NNCONTRACTIONOPS_TD
+
+include "pp/Dialect/NN/IR/NNBase.td"
+
+def NN_DotGeneralOp : NN_LibraryOp<"dot_general"> {
+  let summary = "sums of products over contracted axes";
+  let description = [{
+    Axes `lhsBatch[i]` and `rhsBatch[i]` run together, axes `lhsContract[i]` and
+    `rhsContract[i]` are summed. The result has the batch axes, then the free
+    axes of `lhs`, then those of `rhs`.
+    ```mlir
+    %y = nn.dot_general %x, %w batch [] x [] contract [1] x [1]
+         : (tensor<8x64xf32>, tensor<10x64xf32>) -> tensor<8x10xf32>
+    ```
+  }];
+  let arguments = (ins NN_FloatTensor:$lhs, NN_FloatTensor:$rhs,
+                       DenseI64ArrayAttr:$lhsBatch, DenseI64ArrayAttr:$rhsBatch,
+                       DenseI64ArrayAttr:$lhsContract,
+                       DenseI64ArrayAttr:$rhsContract);
+  let results = (outs NN_FloatTensor:$output);
+  let assemblyFormat = [{
+    $lhs `,` $rhs `batch` $lhsBatch `x` $rhsBatch
+    `contract` $lhsContract `x` $rhsContract attr-dict
+    `:` functional-type(operands, $output)
+  }];
+  let extraClassDeclaration = libraryKernelClass # [{
+    /// Axes of an operand that are neither batch nor contracted, increasing.
+    ::llvm::SmallVector<int64_t> getFreeAxes(bool ofRhs);
+  }];
+}
+
+class NN_ConvolutionOp<string mnemonic> : NN_LibraryOp<mnemonic> {
+  // The geometry of the forward convolution, for one to three spatial axes.
+  dag geometry = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations,
+                      DenseI64ArrayAttr:$padLow, DenseI64ArrayAttr:$padHigh,
+                      I64Attr:$groups);
+  string geometryFormat = [{
+    `strides` $strides `dilations` $dilations `pad` $padLow `x` $padHigh
+    `groups` $groups attr-dict `:` functional-type(operands, $output)
+  }];
+}
+
+def NN_ConvOp : NN_ConvolutionOp<"conv"> {
+  let summary = "convolution";
+  let description = [{
+    `input` is N x C x spatial, `weight` O x C/groups x kernel, the result N x O
+    x spatial. Strides, dilations (1 is dense) and padding are per spatial axis.
+    The three convolution ops are closed under differentiation.
+  }];
+  let arguments = !con((ins NN_FloatTensor:$input, NN_FloatTensor:$weight),
+                       geometry);
+  let results = (outs NN_FloatTensor:$output);
+  let assemblyFormat = "$input `,` $weight " # geometryFormat;
+}
+
+def NN_ConvBackwardInputOp : NN_ConvolutionOp<"conv_backward_input"> {
+  let summary = "transposed convolution";
+  let description = [{
+    The cotangent of the input of `nn.conv` with this geometry, whose result has
+    the shape of `outputGradient`; also what other systems call ConvTranspose.
+  }];
+  let arguments = !con((ins NN_FloatTensor:$outputGradient,
+                            NN_FloatTensor:$weight), geometry);
+  let results = (outs NN_FloatTensor:$output);
+  let assemblyFormat = "$outputGradient `,` $weight " # geometryFormat;
+}
+
+def NN_ConvBackwardWeightOp : NN_ConvolutionOp<"conv_backward_weight"> {
+  let summary = "the cotangent of a convolution's weight";
+  let arguments = !con((ins NN_FloatTensor:$input,
+                            NN_FloatTensor:$outputGradient), geometry);
+  let results = (outs NN_FloatTensor:$output);
+  let assemblyFormat = "$input `,` $outputGradient " # geometryFormat;
+}
+
+#endif // PP_DIALECT_NN_IR_NNCONTRACTIONOPS_TD

@@ -1,0 +1,44 @@
+//===- NNLossOps.td - Losses -----------------------------------*- tablegen -*-===//
+
+#ifndef PP_DIALECT_NN_IR_NNLOSSOPS_TD
+#define PP_DIALECT_NN_IR_NNLOSSOPS_TD
+
+include "pp/Dialect/NN/IR/NNBase.td"
+
+class NN_LossOp<string mnemonic>
+    : NN_GeneratedOp<mnemonic, [NN_Batch<["propagateBatch"]>,
+                                KernelOpInterface, NN_Cost<["getFlops"]>]> {
+  let hasVerifier = 1;
+}
+
+def NN_SoftmaxCrossEntropyOp : NN_LossOp<"softmax_cross_entropy"> {
+  let summary = "sum of the cross entropies of rows of logits";
+  let description = [{
+    Sum over rows r of -log_softmax(logits[r])[labels[r]], a scalar. `logits` has
+    the classes on its last axis, `labels` the shape without it. Also returns the
+    logarithm of each row's normaliser, for the derivative.
+  }];
+  let arguments = (ins NN_FloatTensor:$logits, NN_IndexTensor:$labels);
+  let results = (outs NN_FloatTensor:$loss, NN_FloatTensor:$logNormalizer);
+  let assemblyFormat = [{
+    $logits `,` $labels attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def NN_SoftmaxCrossEntropyBackwardOp
+    : NN_LossOp<"softmax_cross_entropy_backward"> {
+  let summary = "the cotangent of the logits";
+  let description = [{
+    (softmax(logits) - onehot(labels)) * lossGradient; `lossGradient` is a scalar.
+  }];
+  let arguments = (ins NN_FloatTensor:$logits, NN_IndexTensor:$labels,
+                       NN_FloatTensor:$logNormalizer,
+                       NN_FloatTensor:$lossGradient);
+  let results = (outs NN_FloatTensor:$output);
+  let assemblyFormat = [{
+    $logits `,` $labels `,` $logNormalizer `,` $lossGradient attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+#endif // PP_DIALECT_NN_IR_NNLOSSOPS_TD

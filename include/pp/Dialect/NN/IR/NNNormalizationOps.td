@@ -1,0 +1,95 @@
+//===- NNNormalizationOps.td - Softmax, layer and batch norm ---*- tablegen -*-===//
+
+#ifndef PP_DIALECT_NN_IR_NNNORMALIZATIONOPS_TD
+#define PP_DIALECT_NN_IR_NNNORMALIZATIONOPS_TD
+
+include "pp/Dialect/NN/IR/NNBase.td"
+
+class NN_RowOp<string mnemonic, list<Trait> traits = []>
+    : NN_GeneratedOp<mnemonic, traits # [NN_Batch<["propagateBatch"]>,
+                                         KernelOpInterface,
+                                         NN_Cost<["getFlops"]>]> {
+  let hasVerifier = 1;
+}
+
+def NN_SoftmaxOp : NN_RowOp<"softmax", [SameOperandsAndResultType]> {
+  let summary = "e^x / sum(e^x) along the last axis";
+  let description = "The maximum is subtracted first, so it cannot overflow.";
+  let arguments = (ins NN_FloatTensor:$input);
+  let results = (outs NN_FloatTensor:$output);
+  let assemblyFormat = "$input attr-dict `:` type($output)";
+}
+
+def NN_LogSoftmaxOp : NN_RowOp<"log_softmax", [SameOperandsAndResultType]> {
+  let summary = "x - ln(sum(e^x)) along the last axis";
+  let arguments = (ins NN_FloatTensor:$input);
+  let results = (outs NN_FloatTensor:$output);
+  let assemblyFormat = "$input attr-dict `:` type($output)";
+}
+
+def NN_LayerNormOp : NN_RowOp<"layer_norm"> {
+  let summary = "normalises the last axis";
+  let description = [{
+    (x - mean) * rstd * scale + shift over the last axis, with the population
+    variance and rstd = 1 / sqrt(variance + epsilon); `mean` and `rstd` are what
+    the derivative needs (Ba et al., arXiv 1607.06450).
+  }];
+  let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$scale,
+                       NN_FloatTensor:$shift, F64Attr:$epsilon);
+  let results = (outs NN_FloatTensor:$output, NN_FloatTensor:$mean,
+                      NN_FloatTensor:$rstd);
+  let assemblyFormat = [{
+    $input `,` $scale `,` $shift `epsilon` $epsilon attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_LayerNormBackwardOp : NN_RowOp<"layer_norm_backward"> {
+  let summary = "the cotangent of the input of nn.layer_norm";
+  let description = [{
+    With g = outputGradient * scale and n = (x - mean) * rstd:
+    rstd * (g - mean(g) - n * mean(g * n)).
+  }];
+  let arguments = (ins NN_FloatTensor:$outputGradient, NN_FloatTensor:$input,
+                       NN_FloatTensor:$scale, NN_FloatTensor:$mean,
+                       NN_FloatTensor:$rstd);
+  let results = (outs NN_FloatTensor:$output);
+  let assemblyFormat = [{
+    $outputGradient `,` $input `,` $scale `,` $mean `,` $rstd attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_BatchNormOp : NN_LibraryOp<"batch_norm"> {
+  let summary = "normalises each channel over the micro-batch";
+  let description = [{
+    `input` is N x C x spatial (or N x C). Returns the normalised tensor and the
+    mean and the population variance of each channel (Ioffe and Szegedy, arXiv
+    1502.03167). It mixes the samples of a micro-batch: its result depends on the
+    size of the micro-batch.
+  }];
+  let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$scale,
+                       NN_FloatTensor:$shift, F64Attr:$epsilon);
+  let results = (outs NN_FloatTensor:$output, NN_FloatTensor:$mean,
+                      NN_FloatTensor:$variance);
+  let assemblyFormat = [{
+    $input `,` $scale `,` $shift `epsilon` $epsilon attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_BatchNormBackwardOp : NN_LibraryOp<"batch_norm_backward"> {
+  let summary = "the cotangents of input, scale and shift of nn.batch_norm";
+  let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$outputGradient,
+                       NN_FloatTensor:$mean, NN_FloatTensor:$variance,
+                       NN_FloatTensor:$scale, F64Attr:$epsilon);
+  let results = (outs NN_FloatTensor:$inputGradient,
+                      NN_FloatTensor:$scaleGradient,
+                      NN_FloatTensor:$shiftGradient);
+  let assemblyFormat = [{
+    $input `,` $outputGradient `,` $mean `,` $variance `,` $scale
+    `epsilon` $epsilon attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+#endif // PP_DIALECT_NN_IR_NNNORMALIZATIONOPS_TD

@@ -1,0 +1,158 @@
+//===- NNShapeOps.td - Moving elements -------------------------*- tablegen -*-===//
+
+#ifndef PP_DIALECT_NN_IR_NNSHAPEOPS_TD
+#define PP_DIALECT_NN_IR_NNSHAPEOPS_TD
+
+include "pp/Dialect/NN/IR/NNBase.td"
+
+class NN_MoveOp<string mnemonic, list<string> batchMethods = []>
+    : NN_GeneratedOp<mnemonic, [NN_Batch<batchMethods>, KernelOpInterface]> {
+  let extraClassDeclaration = kernelClass # [{
+    uint64_t getFlops() { return 0; }
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_IotaOp : NN_MoveOp<"iota", ["demandBatch"]> {
+  let summary = "counts along an axis";
+  let description = [{
+    Element (..., i, ...) of axis `axis` is i.
+    ```mlir
+    %0 = nn.iota 1 : tensor<2x4xi64>
+    ```
+  }];
+  let arguments = (ins I64Attr:$axis);
+  let results = (outs NN_NumberTensor:$output);
+  let assemblyFormat = "$axis attr-dict `:` type($output)";
+}
+
+def NN_ReshapeOp : NN_ViewOp<"reshape", [
+    NN_Batch<["propagateBatch", "demandBatch"]>, KernelOpInterface]> {
+  let summary = "the same elements, in row-major order, under another shape";
+  let arguments = (ins NN_Tensor:$input);
+  let results = (outs NN_Tensor:$output);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($output)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def NN_TransposeOp : NN_MoveOp<"transpose", ["propagateBatch", "demandBatch"]> {
+  let summary = "permutes the axes";
+  let description = [{
+    Axis i of the result is axis `permutation[i]` of the operand.
+  }];
+  let arguments = (ins NN_Tensor:$input, DenseI64ArrayAttr:$permutation);
+  let results = (outs NN_Tensor:$output);
+  let assemblyFormat = [{
+    $input $permutation attr-dict `:` type($input) `->` type($output)
+  }];
+  let hasFolder = 1;
+}
+
+def NN_BroadcastOp : NN_MoveOp<"broadcast", ["propagateBatch", "demandBatch"]> {
+  let summary = "repeats a tensor along new axes";
+  let description = [{
+    Axis i of the operand becomes axis `axes[i]` of the result and has its size;
+    the other axes of the result repeat. `axes` is increasing.
+    ```mlir
+    %0 = nn.broadcast %bias [1] : tensor<64xf32> -> tensor<8x64xf32>
+    ```
+  }];
+  let arguments = (ins NN_Tensor:$input, DenseI64ArrayAttr:$axes);
+  let results = (outs NN_Tensor:$output);
+  let assemblyFormat = [{
+    $input $axes attr-dict `:` type($input) `->` type($output)
+  }];
+  let hasFolder = 1;
+}
+
+def NN_SliceOp : NN_MoveOp<"slice", ["propagateBatch", "rebatch"]> {
+  let summary = "a strided part of a tensor";
+  let description = [{
+    Takes elements starts[i], starts[i] + strides[i], ... below limits[i].
+  }];
+  let arguments = (ins NN_Tensor:$input, DenseI64ArrayAttr:$starts,
+                       DenseI64ArrayAttr:$limits, DenseI64ArrayAttr:$strides);
+  let results = (outs NN_Tensor:$output);
+  let assemblyFormat = [{
+    $input `starts` $starts `limits` $limits `strides` $strides attr-dict
+    `:` type($input) `->` type($output)
+  }];
+}
+
+def NN_PadOp : NN_MoveOp<"pad", ["propagateBatch"]> {
+  let summary = "puts a constant around and between the elements";
+  let description = [{
+    `low[i]` elements before, `high[i]` after and `interior[i]` between
+    neighbours along axis i, all of them `value`.
+  }];
+  let arguments = (ins NN_FloatTensor:$input, DenseI64ArrayAttr:$low,
+                       DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$interior,
+                       DefaultValuedAttr<F64Attr, "0.0">:$value);
+  let results = (outs NN_FloatTensor:$output);
+  let assemblyFormat = [{
+    $input `low` $low `high` $high `interior` $interior attr-dict
+    `:` type($input) `->` type($output)
+  }];
+}
+
+def NN_ConcatOp : NN_MoveOp<"concat", ["propagateBatch"]> {
+  let summary = "joins tensors along an axis";
+  let arguments = (ins Variadic<NN_Tensor>:$inputs, I64Attr:$axis);
+  let results = (outs NN_Tensor:$output);
+  let assemblyFormat = [{
+    $inputs `axis` $axis attr-dict `:` functional-type($inputs, $output)
+  }];
+}
+
+def NN_GatherOp : NN_MoveOp<"gather", ["propagateBatch"]> {
+  let summary = "picks slices of a tensor by index";
+  let description = [{
+    result[a..., i..., b...] = input[a..., indices[i...], b...], where `a` are
+    the axes before `axis` and `b` those after it. Indices outside the axis are
+    clamped into it.
+  }];
+  let arguments = (ins NN_Tensor:$input, NN_IndexTensor:$indices,
+                       I64Attr:$axis);
+  let results = (outs NN_Tensor:$output);
+  let assemblyFormat = [{
+    $input `[` $indices `]` `axis` $axis attr-dict
+    `:` functional-type(operands, $output)
+  }];
+}
+
+def NN_ScatterAddOp : NN_MoveOp<"scatter_add", ["propagateBatch"]> {
+  let summary = "adds slices at indices to a tensor of zeros";
+  let description = [{
+    The transpose of `nn.gather`: slices with equal index are added in row-major
+    order of `indices`, so the result has the same bits in every run.
+  }];
+  let arguments = (ins NN_IndexTensor:$indices, NN_FloatTensor:$updates,
+                       I64Attr:$axis);
+  let results = (outs NN_FloatTensor:$output);
+  let assemblyFormat = [{
+    $updates `at` `[` $indices `]` `axis` $axis attr-dict
+    `:` functional-type(operands, $output)
+  }];
+}
+
+def NN_ReduceOp : NN_GeneratedOp<"reduce", [
+    NN_Batch<["propagateBatch"]>, KernelOpInterface, NN_Cost<["getFlops"]>]> {
+  let summary = "combines the elements along axes";
+  let description = [{
+    The reduced axes disappear from the result. The cotangent of a maximum or a
+    minimum is shared equally by the elements that attain it.
+    ```mlir
+    %0 = nn.reduce sum %x [1] : tensor<4x8xf32> -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins NN_Reduction:$reduction, NN_NumberTensor:$input,
+                       DenseI64ArrayAttr:$axes);
+  let results = (outs NN_NumberTensor:$output);
+  let assemblyFormat = [{
+    $reduction $input $axes attr-dict `:` type($input) `->` type($output)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // PP_DIALECT_NN_IR_NNSHAPEOPS_TD

@@ -1,0 +1,158 @@
+//===- NNStructureOps.td - Leaves, state and kernels -----------*- tablegen -*-===//
+
+#ifndef PP_DIALECT_NN_IR_NNSTRUCTUREOPS_TD
+#define PP_DIALECT_NN_IR_NNSTRUCTUREOPS_TD
+
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "pp/Dialect/NN/IR/NNBase.td"
+
+def NN_ConstantOp : NN_Op<"constant", [
+    Pure, ConstantLike, CostOpInterface, KernelOpInterface,
+    NN_Diff<["buildVJP", "isNonDifferentiable"]>,
+    NN_Batch<["rebatch", "demandBatch"]>, AllTypesMatch<["value", "output"]>]> {
+  let summary = "a small constant tensor";
+  let description = [{
+    Constants hold what the graph computes with besides parameters: masks,
+    index tables, scalars. A splat becomes part of the code of its users; any
+    other constant lies in the stage's buffers.
+
+    ```mlir
+    %0 = nn.constant dense<1.0> : tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs NN_Tensor:$output);
+  let assemblyFormat = "attr-dict $value";
+  let hasFolder = 1;
+  let extraClassDeclaration = [{
+    ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::View; }
+    uint64_t getFlops() { return 0; }
+    uint64_t getBytesRead() { return 0; }
+    uint64_t getBytesWritten() { return 0; }
+  }];
+}
+
+def NN_ParameterOp : NN_ViewOp<"parameter", [
+    BatchAxisOpInterface, KernelOpInterface,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the value of a parameter";
+  let description = [{
+    The value that the `ml_program.global` of this name has during the step.
+    It does not change within a step.
+
+    ```mlir
+    %w = nn.parameter @fc.weight : tensor<10x84xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$symbol);
+  let results = (outs NN_Tensor:$output);
+  let assemblyFormat = "$symbol attr-dict `:` type($output)";
+  let extraClassDeclaration = viewKernelClass # [{
+    ::mlir::FlatSymbolRefAttr getParameter() { return getSymbolAttr(); }
+  }];
+}
+
+def NN_AccumulateOp : NN_Op<"accumulate", [
+    CostOpInterface, KernelOpInterface,
+    NN_Diff<["buildVJP", "isNonDifferentiable"]>,
+    NN_Batch<["propagateBatch"]>, MemoryEffects<[MemRead, MemWrite]>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "adds a micro-batch's contribution to a state";
+  let description = [{
+    Adds `value` to the gradient, or to the running-statistics sums, of a
+    symbol. The state is zero when a step begins; micro-batches add to it in the
+    order 0, 1, ..., so the sum has the same bits for every schedule.
+
+    ```mlir
+    nn.accumulate gradient @fc.weight, %dw : tensor<10x84xf32>
+    ```
+  }];
+  let arguments = (ins NN_State:$state, FlatSymbolRefAttr:$symbol,
+                       NN_FloatTensor:$value);
+  let assemblyFormat =
+    "$state $symbol `,` $value attr-dict `:` type($value)";
+  let extraClassDeclaration = [{
+    ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }
+    ::mlir::FlatSymbolRefAttr getUpdatedState() { return getSymbolAttr(); }
+    uint64_t getFlops() { return getValue().getType().getNumElements(); }
+    uint64_t getBytesWritten() {
+      return ::pp::getTensorBytes(getValue().getType());
+    }
+  }];
+}
+
+def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
+    CostOpInterface, KernelOpInterface, MemoryEffects<[MemRead, MemWrite]>,
+    NN_Diff<["buildVJP", "isNonDifferentiable"]>,
+    BatchAxisOpInterface,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "moves running statistics once per mini-batch";
+  let description = [{
+    Ends a step of a batch normalisation that was trained on micro-batches
+    (deferred batch normalisation: torchgpipe, section "Deferred Batch
+    Normalization"). The statistics of `mean` hold the sum over micro-batches of
+    the batch means, those of `variance` the sum of the batch means of squares;
+    with M micro-batches of n elements per channel:
+
+        m = mean_sum / M;  v = square_sum / M - m^2
+        running_mean += momentum * (m - running_mean)
+        running_var  += momentum * (v * Mn / (Mn - 1) - running_var)
+
+    `microbatches` and `elements` are M and n. It runs in the update phase.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$mean, FlatSymbolRefAttr:$variance,
+                       F64Attr:$momentum, I64Attr:$microbatches,
+                       I64Attr:$elements);
+  let assemblyFormat = [{
+    $mean `,` $variance `momentum` $momentum `microbatches` $microbatches
+    `elements` $elements attr-dict
+  }];
+  let extraClassDeclaration = [{
+    ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }
+    ::mlir::FlatSymbolRefAttr getUpdatedState() { return getMeanAttr(); }
+  }];
+}
+
+def NN_KernelOp : NN_Op<"kernel", [
+    IsolatedFromAbove, Pure, CostOpInterface, KernelOpInterface,
+    SingleBlock, NN_Diff<["buildVJP", "isNonDifferentiable"]>,
+    BatchAxisOpInterface]> {
+  let summary = "operations that are executed as one launch";
+  let description = [{
+    A kernel is what the partitioner places and what code is generated for: a
+    single library operation, or generated operations fused into one function.
+    Kernels are formed before the graph is partitioned and are never split, so
+    the arithmetic is the same for any number of stages.
+
+    ```mlir
+    %y = nn.kernel(%a = %x, %b = %bias) : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32> {
+      %0 = nn.broadcast %b [1] : tensor<64xf32> -> tensor<8x64xf32>
+      %1 = nn.add %a, %0 : tensor<8x64xf32>
+      nn.yield %1 : tensor<8x64xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<NN_Tensor>:$inputs);
+  let results = (outs Variadic<NN_Tensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::pp::KernelClass getKernelClass();
+    std::string getLibraryDescriptor();
+    uint64_t getFlops();
+    /// The library operation of a library kernel, else null.
+    ::mlir::Operation *getLibraryOp();
+    YieldOp getYield();
+  }];
+}
+
+def NN_YieldOp : NN_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
+  let summary = "the results of a kernel";
+  let arguments = (ins Variadic<NN_Tensor>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+#endif // PP_DIALECT_NN_IR_NNSTRUCTUREOPS_TD

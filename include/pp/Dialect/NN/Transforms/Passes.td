@@ -1,0 +1,96 @@
+//===- Passes.td - Passes on the nn dialect --------------------*- tablegen -*-===//
+
+#ifndef PP_DIALECT_NN_TRANSFORMS_PASSES_TD
+#define PP_DIALECT_NN_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+class NNPass<string name> : Pass<name, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::pp::nn::NNDialect",
+                           "::pp::pipeline::PPDialect"];
+}
+
+def Rebatch : NNPass<"nn-rebatch"> {
+  let summary = "Change the number of samples the model is compiled for";
+  let description = [{
+    Finds the batch axis of every value, starting at axis 0 of the fed inputs,
+    and changes its size to `batch`. Exporters bake the batch size into shapes
+    (merged with heads or tokens too), so the axis is followed as a factor
+    through each operation. An operation that mixes samples, or a
+    constant that holds a value per sample, is an error that names it; all such
+    errors are reported at once.
+  }];
+  let options = [
+    Option<"batch", "batch", "int64_t", "0",
+           "Samples of a micro-batch; 0 keeps the model's">,
+    Option<"microbatches", "microbatches", "int64_t", "1",
+           "Micro-batches of a step, for running statistics">
+  ];
+}
+
+def AttachLoss : NNPass<"nn-attach-loss"> {
+  let summary = "Replace the model's output by a loss";
+  let description = [{
+    Adds a `target` input and makes the loss the only result: a sum over the
+    micro-batch divided by the weight of the whole mini-batch, so that the losses
+    (and the gradients) of micro-batches add up to those of the mini-batch.
+  }];
+  let options = [
+    Option<"loss", "loss", "std::string", "\"cross_entropy\"",
+           "cross_entropy (targets are class numbers) or mse">,
+    Option<"output", "output", "std::string", "\"\"",
+           "Name of the model output to use; default: the only or first one">,
+    Option<"classAxis", "class-axis", "int64_t", "-1",
+           "Axis of the classes; -1: axis 1 of images (rank 4 and up), else the "
+           "last">,
+    Option<"microbatches", "microbatches", "int64_t", "1",
+           "Micro-batches of a mini-batch">
+  ];
+}
+
+def Differentiate : NNPass<"nn-differentiate"> {
+  let summary = "Append the derivative of the loss";
+  let description = [{
+    Reverse-mode differentiation of the function whose result is the loss:
+    appends the operations that compute the gradient of each trained parameter
+    and adds it to the parameter's gradient state. Cotangents of a value
+    with several uses are added in the fixed order of the uses, last first.
+
+    Every operation gets a `pp.phase`: `backward_input` if a cotangent of an
+    activation needs it, `backward_weight` otherwise; and a `pp.origin`: the
+    number of the forward operation that it belongs to.
+  }];
+}
+
+def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
+  let summary = "Add the function that updates parameters";
+  let description = [{
+    Adds `@optimizer`, which maps a block of 16 parameters, their gradients and
+    states to new parameters and states. It runs over a stage's whole parameter
+    arena. `sgd` follows torch.optim.SGD (momentum, no dampening), `adamw`
+    torch.optim.AdamW (Loshchilov and Hutter, arXiv 1711.05101).
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "sgd or adamw">,
+    Option<"learningRate", "learning-rate", "double", "0.01", "Learning rate">,
+    Option<"momentum", "momentum", "double", "0.0", "Momentum of sgd">,
+    Option<"weightDecay", "weight-decay", "double", "0.0", "Weight decay">,
+    Option<"beta1", "beta1", "double", "0.9", "adamw: decay of the mean">,
+    Option<"beta2", "beta2", "double", "0.999", "adamw: decay of the square">,
+    Option<"epsilon", "epsilon", "double", "1e-8", "adamw: added to the root">
+  ];
+}
+
+def FormKernels : NNPass<"nn-form-kernels"> {
+  let summary = "Group operations into kernels";
+  let description = [{
+    Puts every operation that needs code into an `nn.kernel`: library operations
+    alone, elementwise chains together, with a reduction at the end if there is
+    one. Splat constants and broadcasts are copied into each kernel that
+    reads them. Operations of different phases, or of different forward
+    operations in the backward phases, are never fused, so the kernels are
+    the same wherever the graph is cut.
+  }];
+}
+
+#endif // PP_DIALECT_NN_TRANSFORMS_PASSES_TD

@@ -1,0 +1,52 @@
+//===- PP.h - The pp dialect ------------------------------------*- C++ -*-===//
+
+#ifndef PP_DIALECT_PP_IR_PP_H
+#define PP_DIALECT_PP_IR_PP_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "pp/Dialect/PP/IR/PPDialect.h.inc"
+#include "pp/Dialect/PP/IR/PPEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "pp/Dialect/PP/IR/PPAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "pp/Dialect/PP/IR/PPOps.h.inc"
+
+namespace pp::pipeline {
+
+/// Names of the attributes that passes attach to operations of any dialect.
+inline constexpr llvm::StringLiteral phaseAttrName = "pp.phase";
+inline constexpr llvm::StringLiteral originAttrName = "pp.origin";
+inline constexpr llvm::StringLiteral costAttrName = "pp.cost";
+inline constexpr llvm::StringLiteral stageAttrName = "pp.stage";
+inline constexpr llvm::StringLiteral buffersAttrName = "pp.buffers";
+/// On function arguments: the name under which the value is fed.
+inline constexpr llvm::StringLiteral feedAttrName = "pp.feed";
+/// On function arguments: "input" or "target".
+inline constexpr llvm::StringLiteral roleAttrName = "pp.role";
+/// On function results: the name under which the value is fetched, or "loss".
+inline constexpr llvm::StringLiteral fetchAttrName = "pp.fetch";
+
+/// The phase of an operation; forward where none is stated.
+Phase getPhase(mlir::Operation *op);
+void setPhase(mlir::Operation *op, Phase phase);
+
+/// The stage an operation is placed on, or nothing.
+std::optional<int64_t> getStage(mlir::Operation *op);
+
+/// The letter of a phase in schedules: F, I, W or U.
+char getPhaseLetter(Phase phase);
+
+} // namespace pp::pipeline
+
+#endif // PP_DIALECT_PP_IR_PP_H

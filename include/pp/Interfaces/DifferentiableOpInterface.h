@@ -1,0 +1,11 @@
+//===- DifferentiableOpInterface.h - Reverse-mode derivatives ---*- C++ -*-===//
+
+#ifndef PP_INTERFACES_DIFFERENTIABLEOPINTERFACE_H
+#define PP_INTERFACES_DIFFERENTIABLEOPINTERFACE_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpDefinition.h"
+
+#include "pp/Interfaces/DifferentiableOpInterface.h.inc"
+
+#endif // PP_INTERFACES_DIFFERENTIABLEOPINTERFACE_H

@@ -1,0 +1,424 @@
+//===- NNBatch.cpp - How the batch axis passes through nn -----------------===//
+//
+// The factor rules of each operation that is not elementwise. Positions are
+// {axis, outer, inner}; see BatchAxisOpInterface.h.
+//
+//===----------------------------------------------------------------------===//
+
+#include "pp/Dialect/NN/IR/NN.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+using Positions = ArrayRef<BatchPosition>;
+using PositionsOut = SmallVectorImpl<BatchPosition>;
+using EmitError = function_ref<InFlightDiagnostic()>;
+
+/// The position with its axis renumbered.
+static BatchPosition onAxis(BatchPosition position, int64_t axis) {
+  position.axis = axis;
+  return position;
+}
+
+//===----------------------------------------------------------------------===//
+// Leaves
+//===----------------------------------------------------------------------===//
+
+LogicalResult ConstantOp::demandBatch(BatchPosition position,
+                                      PositionsOut &operands) {
+  return success(getValue().isSplat());
+}
+
+void ConstantOp::rebatch(Positions operands, Positions results,
+                         int64_t oldBatch, int64_t newBatch) {
+  if (!results[0])
+    return;
+  auto dense = cast<DenseElementsAttr>(getValue());
+  auto type = rebatchType(cast<RankedTensorType>(dense.getType()), results[0],
+                          oldBatch, newBatch);
+  setValueAttr(DenseElementsAttr::get(type, dense.getSplatValue<Attribute>()));
+}
+
+LogicalResult IotaOp::demandBatch(BatchPosition position,
+                                  PositionsOut &operands) {
+  return success(position.axis != static_cast<int64_t>(getAxis()));
+}
+
+LogicalResult AccumulateOp::propagateBatch(Positions operands,
+                                           PositionsOut &results,
+                                           EmitError emitError) {
+  if (operands[0])
+    return emitError() << "adds a value per sample to a state";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Moving elements
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReshapeOp::propagateBatch(Positions operands,
+                                        PositionsOut &results,
+                                        EmitError emitError) {
+  results.assign(1, BatchPosition());
+  if (!operands[0])
+    return success();
+  ArrayRef<int64_t> from = getInput().getType().getShape();
+  ArrayRef<int64_t> to = getOutput().getType().getShape();
+  auto [axis, outer, inner] = operands[0];
+  // Elements before and including the samples, counted row-major.
+  int64_t before = outer;
+  for (int64_t size : from.take_front(axis))
+    before *= size;
+  int64_t batch = from[axis] / (outer * inner);
+
+  int64_t prefix = 1;
+  for (auto [candidate, size] : llvm::enumerate(to)) {
+    // With one sample several axes fit; the first in row-major order is where
+    // exporters put it.
+    bool begins = before % prefix == 0;
+    int64_t newOuter = begins ? before / prefix : 0;
+    if (begins && size % (newOuter * batch) == 0) {
+      results[0] = {static_cast<int64_t>(candidate), newOuter,
+                    size / (newOuter * batch)};
+      return success();
+    }
+    prefix *= size;
+  }
+  return emitError() << "splits the " << batch
+                     << " samples of its operand over several axes";
+}
+
+LogicalResult ReshapeOp::demandBatch(BatchPosition position,
+                                     PositionsOut &operands) {
+  // The samples start a new axis of size one in the operand, or lie on the
+  // axis of the same row-major place.
+  ArrayRef<int64_t> from = getInput().getType().getShape();
+  ArrayRef<int64_t> to = getOutput().getType().getShape();
+  int64_t before = position.outer;
+  for (int64_t size : to.take_front(position.axis))
+    before *= size;
+  int64_t batch = to[position.axis] / (position.outer * position.inner);
+  int64_t prefix = 1;
+  for (auto [candidate, size] : llvm::enumerate(from)) {
+    int64_t newOuter = before % prefix == 0 ? before / prefix : 0;
+    if (newOuter && size % (newOuter * batch) == 0) {
+      operands.assign(1, {static_cast<int64_t>(candidate), newOuter,
+                          size / (newOuter * batch)});
+      return success();
+    }
+    prefix *= size;
+  }
+  return failure();
+}
+
+LogicalResult TransposeOp::propagateBatch(Positions operands,
+                                          PositionsOut &results,
+                                          EmitError emitError) {
+  results.assign(1, BatchPosition());
+  if (operands[0])
+    for (auto [to, from] : llvm::enumerate(getPermutation()))
+      if (from == operands[0].axis)
+        results[0] = onAxis(operands[0], to);
+  return success();
+}
+
+LogicalResult TransposeOp::demandBatch(BatchPosition position,
+                                       PositionsOut &operands) {
+  operands.assign(1, onAxis(position, getPermutation()[position.axis]));
+  return success();
+}
+
+LogicalResult BroadcastOp::propagateBatch(Positions operands,
+                                          PositionsOut &results,
+                                          EmitError emitError) {
+  results.assign(1, BatchPosition());
+  if (operands[0])
+    results[0] = onAxis(operands[0], getAxes()[operands[0].axis]);
+  return success();
+}
+
+LogicalResult BroadcastOp::demandBatch(BatchPosition position,
+                                       PositionsOut &operands) {
+  operands.assign(1, BatchPosition());
+  for (auto [from, to] : llvm::enumerate(getAxes()))
+    if (to == position.axis)
+      operands[0] = onAxis(position, from);
+  return success();
+}
+
+LogicalResult SliceOp::propagateBatch(Positions operands, PositionsOut &results,
+                                      EmitError emitError) {
+  results.assign(1, operands[0]);
+  if (!operands[0])
+    return success();
+  int64_t axis = operands[0].axis;
+  if (getStarts()[axis] != 0 || getStrides()[axis] != 1 ||
+      getLimits()[axis] != getInput().getType().getDimSize(axis))
+    return emitError() << "takes a part of the axis that holds the samples";
+  return success();
+}
+
+void SliceOp::rebatch(Positions operands, Positions results, int64_t oldBatch,
+                      int64_t newBatch) {
+  if (!operands[0])
+    return;
+  auto [axis, outer, inner] = operands[0];
+  SmallVector<int64_t> limits(getLimits());
+  limits[axis] = outer * newBatch * inner;
+  setLimits(limits);
+}
+
+LogicalResult PadOp::propagateBatch(Positions operands, PositionsOut &results,
+                                    EmitError emitError) {
+  results.assign(1, operands[0]);
+  if (!operands[0])
+    return success();
+  int64_t axis = operands[0].axis;
+  if (getLow()[axis] || getHigh()[axis] || getInterior()[axis])
+    return emitError() << "pads the axis that holds the samples";
+  return success();
+}
+
+LogicalResult ConcatOp::propagateBatch(Positions operands,
+                                       PositionsOut &results,
+                                       EmitError emitError) {
+  if (failed(::pp::detail::propagateBatchElementwise(*this, operands, results,
+                                               emitError)))
+    return failure();
+  if (results[0] && results[0].axis == static_cast<int64_t>(getAxis()))
+    return emitError() << "joins tensors along the axis that holds the samples";
+  return success();
+}
+
+LogicalResult GatherOp::propagateBatch(Positions operands,
+                                       PositionsOut &results,
+                                       EmitError emitError) {
+  int64_t axis = getAxis();
+  int64_t indexRank = getIndices().getType().getRank();
+  results.assign(1, BatchPosition());
+  if (operands[0] && operands[1])
+    return emitError() << "picks from samples by an index that differs from "
+                          "sample to sample";
+  if (operands[1])
+    results[0] = onAxis(operands[1], axis + operands[1].axis);
+  if (operands[0]) {
+    if (operands[0].axis == axis)
+      return emitError() << "picks along the axis that holds the samples";
+    int64_t from = operands[0].axis;
+    results[0] =
+        onAxis(operands[0], from < axis ? from : from + indexRank - 1);
+  }
+  return success();
+}
+
+LogicalResult ScatterAddOp::propagateBatch(Positions operands,
+                                           PositionsOut &results,
+                                           EmitError emitError) {
+  results.assign(1, BatchPosition());
+  if (operands[0] || operands[1])
+    return emitError() << "adds up samples";
+  return success();
+}
+
+/// The position in a tensor from which `axes` were removed.
+static LogicalResult removeAxes(BatchPosition position, ArrayRef<int64_t> axes,
+                                BatchPosition &result) {
+  result = position;
+  if (!position)
+    return success();
+  if (llvm::is_contained(axes, position.axis))
+    return failure();
+  for (int64_t axis : axes)
+    if (axis < position.axis)
+      --result.axis;
+  return success();
+}
+
+LogicalResult ReduceOp::propagateBatch(Positions operands,
+                                       PositionsOut &results,
+                                       EmitError emitError) {
+  results.assign(1, BatchPosition());
+  if (failed(removeAxes(operands[0], getAxes(), results[0])))
+    return emitError() << "reduces the axis that holds the samples";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Contractions
+//===----------------------------------------------------------------------===//
+
+LogicalResult DotGeneralOp::propagateBatch(Positions operands,
+                                           PositionsOut &results,
+                                           EmitError emitError) {
+  results.assign(1, BatchPosition());
+  int64_t batches = getLhsBatch().size();
+  SmallVector<int64_t> lhsFree = getFreeAxes(false), rhsFree = getFreeAxes(true);
+  BatchPosition lhs, rhs;
+  auto place = [&](BatchPosition position, ArrayRef<int64_t> batch,
+                   ArrayRef<int64_t> free, int64_t firstFree,
+                   BatchPosition &result) -> LogicalResult {
+    if (!position)
+      return success();
+    for (auto [index, axis] : llvm::enumerate(batch))
+      if (axis == position.axis) {
+        result = onAxis(position, index);
+        return success();
+      }
+    for (auto [index, axis] : llvm::enumerate(free))
+      if (axis == position.axis) {
+        result = onAxis(position, firstFree + index);
+        return success();
+      }
+    return emitError() << "sums over the axis that holds the samples";
+  };
+  if (failed(place(operands[0], getLhsBatch(), lhsFree, batches, lhs)) ||
+      failed(place(operands[1], getRhsBatch(), rhsFree,
+                   batches + lhsFree.size(), rhs)))
+    return failure();
+  if (lhs && rhs && lhs != rhs)
+    return emitError() << "multiplies every sample with every other";
+  if (static_cast<bool>(lhs) != static_cast<bool>(rhs) &&
+      (lhs ? lhs : rhs).axis < batches)
+    return emitError() << "runs along the samples of only one operand";
+  results[0] = lhs ? lhs : rhs;
+  return success();
+}
+
+/// Convolutions and pooling: samples on axis 0 of the data, weights without.
+static LogicalResult propagateWindow(BatchPosition data, BatchPosition weight,
+                                     PositionsOut &results,
+                                     EmitError emitError) {
+  results.assign(1, data);
+  if (weight)
+    return emitError() << "has a weight that differs from sample to sample";
+  if (data && data.axis != 0)
+    return emitError() << "has its samples on axis " << data.axis
+                       << " instead of axis 0";
+  return success();
+}
+
+LogicalResult ConvOp::propagateBatch(Positions operands, PositionsOut &results,
+                                     EmitError emitError) {
+  return propagateWindow(operands[0], operands[1], results, emitError);
+}
+
+LogicalResult ConvBackwardInputOp::propagateBatch(Positions operands,
+                                                  PositionsOut &results,
+                                                  EmitError emitError) {
+  return propagateWindow(operands[0], operands[1], results, emitError);
+}
+
+LogicalResult ConvBackwardWeightOp::propagateBatch(Positions operands,
+                                                   PositionsOut &results,
+                                                   EmitError emitError) {
+  results.assign(1, BatchPosition());
+  if (operands[0] || operands[1])
+    return emitError() << "sums over the samples";
+  return success();
+}
+
+LogicalResult MaxPoolOp::propagateBatch(Positions operands,
+                                        PositionsOut &results,
+                                        EmitError emitError) {
+  return propagateWindow(operands[0], {}, results, emitError);
+}
+
+LogicalResult AvgPoolOp::propagateBatch(Positions operands,
+                                        PositionsOut &results,
+                                        EmitError emitError) {
+  return propagateWindow(operands[0], {}, results, emitError);
+}
+
+LogicalResult AvgPoolBackwardOp::propagateBatch(Positions operands,
+                                                PositionsOut &results,
+                                                EmitError emitError) {
+  return propagateWindow(operands[0], {}, results, emitError);
+}
+
+LogicalResult MaxPoolBackwardOp::propagateBatch(Positions operands,
+                                                PositionsOut &results,
+                                                EmitError emitError) {
+  if (operands[0] != operands[1])
+    return emitError() << "has operands with different samples";
+  return propagateWindow(operands[0], {}, results, emitError);
+}
+
+//===----------------------------------------------------------------------===//
+// Normalisation and losses
+//===----------------------------------------------------------------------===//
+
+/// Operations on rows: samples anywhere but on the last axis.
+static LogicalResult propagateRows(Operation *op, BatchPosition data,
+                                   EmitError emitError) {
+  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+  if (data && data.axis == type.getRank() - 1)
+    return emitError() << "normalises along the axis that holds the samples";
+  return success();
+}
+
+LogicalResult SoftmaxOp::propagateBatch(Positions operands,
+                                        PositionsOut &results,
+                                        EmitError emitError) {
+  results.assign(1, operands[0]);
+  return propagateRows(*this, operands[0], emitError);
+}
+
+LogicalResult LogSoftmaxOp::propagateBatch(Positions operands,
+                                           PositionsOut &results,
+                                           EmitError emitError) {
+  results.assign(1, operands[0]);
+  return propagateRows(*this, operands[0], emitError);
+}
+
+LogicalResult LayerNormOp::propagateBatch(Positions operands,
+                                          PositionsOut &results,
+                                          EmitError emitError) {
+  results.assign(3, operands[0]);
+  if (operands[1] || operands[2])
+    return emitError() << "has a scale that differs from sample to sample";
+  return propagateRows(*this, operands[0], emitError);
+}
+
+LogicalResult LayerNormBackwardOp::propagateBatch(Positions operands,
+                                                  PositionsOut &results,
+                                                  EmitError emitError) {
+  results.assign(1, operands[0]);
+  return propagateRows(*this, operands[0], emitError);
+}
+
+LogicalResult BatchNormOp::propagateBatch(Positions operands,
+                                          PositionsOut &results,
+                                          EmitError emitError) {
+  if (failed(propagateWindow(operands[0], operands[1], results, emitError)))
+    return failure();
+  results.append(2, BatchPosition());
+  return success();
+}
+
+LogicalResult BatchNormBackwardOp::propagateBatch(Positions operands,
+                                                  PositionsOut &results,
+                                                  EmitError emitError) {
+  if (failed(propagateWindow(operands[0], operands[4], results, emitError)))
+    return failure();
+  results.append(2, BatchPosition());
+  return success();
+}
+
+LogicalResult SoftmaxCrossEntropyOp::propagateBatch(Positions operands,
+                                                    PositionsOut &results,
+                                                    EmitError emitError) {
+  // The loss is a sum over samples, which micro-batches add up.
+  results.assign({BatchPosition(), operands[1]});
+  if (operands[0] != operands[1])
+    return emitError() << "has labels and logits with different samples";
+  return propagateRows(*this, operands[0], emitError);
+}
+
+LogicalResult SoftmaxCrossEntropyBackwardOp::propagateBatch(
+    Positions operands, PositionsOut &results, EmitError emitError) {
+  results.assign(1, operands[0]);
+  return propagateRows(*this, operands[0], emitError);
+}

@@ -1,0 +1,291 @@
+//===- NNContractionOps.cpp - Verifiers of products, windows, norms -------===//
+
+#include "pp/Dialect/NN/IR/NN.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace pp::nn;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+//===----------------------------------------------------------------------===//
+// dot_general
+//===----------------------------------------------------------------------===//
+
+SmallVector<int64_t> DotGeneralOp::getFreeAxes(bool ofRhs) {
+  ArrayRef<int64_t> batch = ofRhs ? getRhsBatch() : getLhsBatch();
+  ArrayRef<int64_t> contract = ofRhs ? getRhsContract() : getLhsContract();
+  int64_t rank = (ofRhs ? getRhs() : getLhs()).getType().getRank();
+  SmallVector<int64_t> free;
+  for (int64_t axis = 0; axis < rank; ++axis)
+    if (!llvm::is_contained(batch, axis) && !llvm::is_contained(contract, axis))
+      free.push_back(axis);
+  return free;
+}
+
+LogicalResult DotGeneralOp::verify() {
+  ArrayRef<int64_t> lhs = shapeOf(getLhs()), rhs = shapeOf(getRhs());
+  auto checkAxes = [&](StringRef side, ArrayRef<int64_t> batch,
+                       ArrayRef<int64_t> contract,
+                       size_t rank) -> LogicalResult {
+    SmallVector<bool> seen(rank, false);
+    for (int64_t axis : llvm::concat<const int64_t>(batch, contract)) {
+      if (axis < 0 || axis >= static_cast<int64_t>(rank))
+        return emitOpError() << side << " axis " << axis << " is outside [0, "
+                             << rank << ")";
+      if (seen[axis])
+        return emitOpError() << "names " << side << " axis " << axis
+                             << " twice";
+      seen[axis] = true;
+    }
+    return success();
+  };
+  if (failed(checkAxes("left", getLhsBatch(), getLhsContract(), lhs.size())) ||
+      failed(checkAxes("right", getRhsBatch(), getRhsContract(), rhs.size())))
+    return failure();
+  auto checkPairs = [&](StringRef what, ArrayRef<int64_t> left,
+                        ArrayRef<int64_t> right) -> LogicalResult {
+    if (left.size() != right.size())
+      return emitOpError() << "has " << left.size() << " " << what
+                           << " axes on the left and " << right.size()
+                           << " on the right";
+    for (auto [l, r] : llvm::zip(left, right))
+      if (lhs[l] != rhs[r])
+        return emitOpError() << what << " axes " << l << " and " << r
+                             << " have sizes " << lhs[l] << " and " << rhs[r];
+    return success();
+  };
+  if (failed(checkPairs("batch", getLhsBatch(), getRhsBatch())) ||
+      failed(checkPairs("contracted", getLhsContract(), getRhsContract())))
+    return failure();
+  SmallVector<int64_t> expected;
+  for (int64_t axis : getLhsBatch())
+    expected.push_back(lhs[axis]);
+  for (int64_t axis : getFreeAxes(false))
+    expected.push_back(lhs[axis]);
+  for (int64_t axis : getFreeAxes(true))
+    expected.push_back(rhs[axis]);
+  if (ArrayRef<int64_t>(expected) != shapeOf(getOutput()))
+    return emitOpError() << "computes a tensor of shape [" << expected
+                         << "], but its type says [" << shapeOf(getOutput())
+                         << "]";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Convolutions and windows
+//===----------------------------------------------------------------------===//
+
+/// Checks one spatial axis of a window: `input` elements, padded, seen through
+/// a kernel, give `output` positions.
+static LogicalResult verifySpatial(Operation *op, int64_t axis, int64_t input,
+                                   int64_t kernel, int64_t stride,
+                                   int64_t dilation, int64_t low, int64_t high,
+                                   int64_t output) {
+  if (stride < 1 || dilation < 1 || low < 0 || high < 0 || kernel < 1)
+    return op->emitOpError()
+           << "needs a positive stride, dilation and kernel and padding that is "
+              "not negative on spatial axis "
+           << axis;
+  int64_t reach = (kernel - 1) * dilation + 1;
+  int64_t positions = (input + low + high - reach) / stride + 1;
+  if (input + low + high < reach || positions != output)
+    return op->emitOpError()
+           << "has " << (input + low + high < reach ? 0 : positions)
+           << " windows on spatial axis " << axis << ", but its types say "
+           << output;
+  return success();
+}
+
+template <typename WindowOp>
+static LogicalResult verifyGeometry(WindowOp op, ArrayRef<int64_t> input,
+                                    ArrayRef<int64_t> kernel,
+                                    ArrayRef<int64_t> output) {
+  size_t spatial = input.size() < 2 ? 0 : input.size() - 2;
+  if (spatial < 1 || spatial > 3 || output.size() != input.size())
+    return op.emitOpError() << "needs tensors of rank 3, 4 or 5, got "
+                            << input.size() << " and " << output.size();
+  for (ArrayRef<int64_t> entries :
+       {kernel, op.getStrides(), op.getDilations(), op.getPadLow(),
+        op.getPadHigh()})
+    if (entries.size() != spatial)
+      return op.emitOpError() << "has an attribute with " << entries.size()
+                              << " entries for " << spatial << " spatial axes";
+  for (size_t axis = 0; axis < spatial; ++axis)
+    if (failed(verifySpatial(op, axis, input[axis + 2], kernel[axis],
+                             op.getStrides()[axis], op.getDilations()[axis],
+                             op.getPadLow()[axis], op.getPadHigh()[axis],
+                             output[axis + 2])))
+      return failure();
+  if (input[0] != output[0])
+    return op.emitOpError() << "turns " << input[0] << " samples into "
+                            << output[0];
+  return success();
+}
+
+template <typename ConvolutionOp>
+static LogicalResult verifyConvolution(ConvolutionOp op, Value input,
+                                       Value weight, Value output) {
+  ArrayRef<int64_t> in = shapeOf(input), w = shapeOf(weight),
+                    out = shapeOf(output);
+  if (w.size() != in.size())
+    return op.emitOpError() << "has a weight of rank " << w.size()
+                            << " for an input of rank " << in.size();
+  int64_t groups = op.getGroups();
+  if (w.size() < 3 || out.size() != in.size())
+    return op.emitOpError() << "needs tensors of rank 3, 4 or 5, got "
+                            << in.size() << " and " << out.size();
+  if (groups < 1 || in[1] != w[1] * groups || out[1] != w[0] ||
+      w[0] % groups != 0)
+    return op.emitOpError() << "has " << in[1] << " input and " << out[1]
+                            << " output channels, which a weight of shape ["
+                            << w << "] in " << groups
+                            << " groups does not connect";
+  return verifyGeometry(op, in, w.drop_front(2), out);
+}
+
+LogicalResult ConvOp::verify() {
+  return verifyConvolution(*this, getInput(), getWeight(), getOutput());
+}
+LogicalResult ConvBackwardInputOp::verify() {
+  return verifyConvolution(*this, getOutput(), getWeight(),
+                           getOutputGradient());
+}
+LogicalResult ConvBackwardWeightOp::verify() {
+  return verifyConvolution(*this, getInput(), getOutput(), getOutputGradient());
+}
+
+template <typename WindowOp>
+static LogicalResult verifyWindow(WindowOp op, Value input, Value output) {
+  ArrayRef<int64_t> in = shapeOf(input), out = shapeOf(output);
+  if (in.size() > 1 && out.size() > 1 && in[1] != out[1])
+    return op.emitOpError() << "turns " << in[1] << " channels into " << out[1];
+  for (auto [axis, kernel] : llvm::enumerate(op.getKernel()))
+    if (axis < op.getPadLow().size() && axis < op.getPadHigh().size() &&
+        axis < op.getDilations().size() &&
+        std::max(op.getPadLow()[axis], op.getPadHigh()[axis]) >=
+            (kernel - 1) * op.getDilations()[axis] + 1)
+      return op.emitOpError() << "pads spatial axis " << axis
+                              << " by a whole window";
+  return verifyGeometry(op, in, op.getKernel(), out);
+}
+
+LogicalResult MaxPoolOp::verify() {
+  return verifyWindow(*this, getInput(), getOutput());
+}
+LogicalResult AvgPoolOp::verify() {
+  return verifyWindow(*this, getInput(), getOutput());
+}
+LogicalResult AvgPoolBackwardOp::verify() {
+  return verifyWindow(*this, getOutput(), getOutputGradient());
+}
+LogicalResult MaxPoolBackwardOp::verify() {
+  if (getInput().getType() != getOutput().getType())
+    return emitOpError("needs the input and the result to have one type");
+  return verifyWindow(*this, getOutput(), getOutputGradient());
+}
+
+//===----------------------------------------------------------------------===//
+// Normalisation and losses
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyHasRows(Operation *op) {
+  if (shapeOf(op->getOperand(0)).empty())
+    return op->emitOpError("needs a tensor of rank 1 or more");
+  return success();
+}
+
+LogicalResult SoftmaxOp::verify() { return verifyHasRows(*this); }
+LogicalResult LogSoftmaxOp::verify() { return verifyHasRows(*this); }
+
+/// Checks that `value` has the given shape; `what` names it in the error.
+static LogicalResult verifyShapeOf(Operation *op, StringRef what, Value value,
+                                   ArrayRef<int64_t> shape) {
+  if (shapeOf(value) != shape)
+    return op->emitOpError() << "needs a " << what << " of shape [" << shape
+                             << "], got [" << shapeOf(value) << "]";
+  return success();
+}
+
+LogicalResult LayerNormOp::verify() {
+  if (failed(verifyHasRows(*this)))
+    return failure();
+  ArrayRef<int64_t> input = shapeOf(getInput());
+  return success(
+      succeeded(verifyShapeOf(*this, "scale", getScale(), input.back())) &&
+      succeeded(verifyShapeOf(*this, "shift", getShift(), input.back())) &&
+      succeeded(verifyShapeOf(*this, "result", getOutput(), input)) &&
+      succeeded(verifyShapeOf(*this, "mean", getMean(), input.drop_back())) &&
+      succeeded(verifyShapeOf(*this, "rstd", getRstd(), input.drop_back())));
+}
+
+LogicalResult LayerNormBackwardOp::verify() {
+  if (failed(verifyHasRows(*this)))
+    return failure();
+  ArrayRef<int64_t> input = shapeOf(getInput());
+  return success(
+      succeeded(
+          verifyShapeOf(*this, "gradient", getOutputGradient(), input)) &&
+      succeeded(verifyShapeOf(*this, "scale", getScale(), input.back())) &&
+      succeeded(verifyShapeOf(*this, "result", getOutput(), input)) &&
+      succeeded(verifyShapeOf(*this, "mean", getMean(), input.drop_back())) &&
+      succeeded(verifyShapeOf(*this, "rstd", getRstd(), input.drop_back())));
+}
+
+LogicalResult BatchNormOp::verify() {
+  ArrayRef<int64_t> input = shapeOf(getInput());
+  if (input.size() < 2)
+    return emitOpError("needs a tensor of rank 2 or more");
+  int64_t channels = input[1];
+  return success(
+      succeeded(verifyShapeOf(*this, "scale", getScale(), channels)) &&
+      succeeded(verifyShapeOf(*this, "shift", getShift(), channels)) &&
+      succeeded(verifyShapeOf(*this, "result", getOutput(), input)) &&
+      succeeded(verifyShapeOf(*this, "mean", getMean(), channels)) &&
+      succeeded(verifyShapeOf(*this, "variance", getVariance(), channels)));
+}
+
+LogicalResult BatchNormBackwardOp::verify() {
+  ArrayRef<int64_t> input = shapeOf(getInput());
+  if (input.size() < 2)
+    return emitOpError("needs a tensor of rank 2 or more");
+  int64_t channels = input[1];
+  return success(
+      succeeded(
+          verifyShapeOf(*this, "gradient", getOutputGradient(), input)) &&
+      succeeded(verifyShapeOf(*this, "scale", getScale(), channels)) &&
+      succeeded(verifyShapeOf(*this, "mean", getMean(), channels)) &&
+      succeeded(verifyShapeOf(*this, "variance", getVariance(), channels)) &&
+      succeeded(verifyShapeOf(*this, "result", getInputGradient(), input)) &&
+      succeeded(verifyShapeOf(*this, "scale gradient", getScaleGradient(),
+                              channels)) &&
+      succeeded(verifyShapeOf(*this, "shift gradient", getShiftGradient(),
+                              channels)));
+}
+
+LogicalResult SoftmaxCrossEntropyOp::verify() {
+  if (failed(verifyHasRows(*this)))
+    return failure();
+  ArrayRef<int64_t> rows = shapeOf(getLogits()).drop_back();
+  return success(
+      succeeded(verifyShapeOf(*this, "label tensor", getLabels(), rows)) &&
+      succeeded(verifyShapeOf(*this, "loss", getLoss(), {})) &&
+      succeeded(
+          verifyShapeOf(*this, "normalizer", getLogNormalizer(), rows)));
+}
+
+LogicalResult SoftmaxCrossEntropyBackwardOp::verify() {
+  if (failed(verifyHasRows(*this)))
+    return failure();
+  ArrayRef<int64_t> logits = shapeOf(getLogits()), rows = logits.drop_back();
+  return success(
+      succeeded(verifyShapeOf(*this, "label tensor", getLabels(), rows)) &&
+      succeeded(
+          verifyShapeOf(*this, "normalizer", getLogNormalizer(), rows)) &&
+      succeeded(
+          verifyShapeOf(*this, "loss gradient", getLossGradient(), {})) &&
+      succeeded(verifyShapeOf(*this, "result", getOutput(), logits)));
+}

@@ -1,0 +1,658 @@
+//===- NNDerivatives.cpp - Vector-Jacobian products of nn -----------------===//
+//
+// One function per operation. Cotangents use results before operands where
+// both would do: a result that other operations read anyway costs no memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "pp/Dialect/NN/IR/NN.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLExtras.h"
+#include <numbers>
+
+using namespace mlir;
+using namespace pp::nn;
+
+namespace {
+
+/// Short names for the operations that derivatives are made of.
+struct Emitter {
+  OpBuilder &builder;
+  Location loc;
+
+  Value splat(Value like, double value) {
+    auto type = cast<RankedTensorType>(like.getType());
+    return ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(type, builder.getFloatAttr(type.getElementType(),
+                                                          value)));
+  }
+  Value neg(Value x) { return NegOp::create(builder, loc, x); }
+  Value add(Value x, Value y) { return AddOp::create(builder, loc, x, y); }
+  Value sub(Value x, Value y) { return SubOp::create(builder, loc, x, y); }
+  Value mul(Value x, Value y) { return MulOp::create(builder, loc, x, y); }
+  Value div(Value x, Value y) { return DivOp::create(builder, loc, x, y); }
+  Value scale(Value x, double factor) { return mul(x, splat(x, factor)); }
+  Value exp(Value x) { return ExpOp::create(builder, loc, x); }
+  Value compare(Comparison comparison, Value x, Value y) {
+    auto type = cast<RankedTensorType>(x.getType());
+    return CompareOp::create(builder, loc, type.clone(builder.getI1Type()),
+                             comparison, x, y);
+  }
+  Value select(Value condition, Value x, Value y) {
+    return SelectOp::create(builder, loc, x.getType(), condition, x, y);
+  }
+  Value reshape(Value x, Type type) {
+    if (x.getType() == type)
+      return x;
+    return ReshapeOp::create(builder, loc, type, x);
+  }
+  Value transpose(Value x, ArrayRef<int64_t> permutation) {
+    if (llvm::is_sorted(permutation))
+      return x;
+    auto type = cast<RankedTensorType>(x.getType());
+    SmallVector<int64_t> shape;
+    for (int64_t axis : permutation)
+      shape.push_back(type.getDimSize(axis));
+    return TransposeOp::create(builder, loc, type.clone(shape), x, permutation);
+  }
+  /// Sum over `axes`, which disappear.
+  Value sum(Value x, ArrayRef<int64_t> axes) {
+    if (axes.empty())
+      return x;
+    auto type = cast<RankedTensorType>(x.getType());
+    SmallVector<int64_t> shape;
+    for (int64_t axis = 0; axis < type.getRank(); ++axis)
+      if (!llvm::is_contained(axes, axis))
+        shape.push_back(type.getDimSize(axis));
+    return ReduceOp::create(builder, loc, type.clone(shape), Reduction::sum, x,
+                            axes);
+  }
+  /// Repeats `x` along `axes` of `type`, the inverse of a reduction.
+  Value broadcastOver(Value x, RankedTensorType type, ArrayRef<int64_t> axes) {
+    if (axes.empty())
+      return x;
+    SmallVector<int64_t> kept;
+    for (int64_t axis = 0; axis < type.getRank(); ++axis)
+      if (!llvm::is_contained(axes, axis))
+        kept.push_back(axis);
+    Type element = cast<RankedTensorType>(x.getType()).getElementType();
+    return BroadcastOp::create(builder, loc, type.clone(element), x, kept);
+  }
+};
+
+using Cotangents = SmallVectorImpl<Value>;
+
+SmallVector<int64_t> lastAxis(Value x) {
+  return {cast<RankedTensorType>(x.getType()).getRank() - 1};
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+#define PP_UNARY_VJP(Name, ...)                                                \
+  LogicalResult Name::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents, \
+                               ArrayRef<bool> needed, Cotangents &result) {    \
+    Emitter e{builder, getLoc()};                                              \
+    Value g = cotangents[0], x = getInput(), y = getOutput();                  \
+    (void)e, (void)g, (void)x, (void)y;                                                        \
+    result.assign({__VA_ARGS__});                                              \
+    return success();                                                          \
+  }
+
+PP_UNARY_VJP(NegOp, e.neg(g))
+PP_UNARY_VJP(AbsOp, e.mul(g, SignOp::create(builder, getLoc(), x)))
+PP_UNARY_VJP(SignOp, Value())
+PP_UNARY_VJP(FloorOp, Value())
+PP_UNARY_VJP(CeilOp, Value())
+PP_UNARY_VJP(ExpOp, e.mul(g, y))
+PP_UNARY_VJP(LogOp, e.div(g, x))
+PP_UNARY_VJP(SqrtOp, e.div(e.scale(g, 0.5), y))
+PP_UNARY_VJP(RsqrtOp, e.mul(e.scale(g, -0.5), e.mul(y, e.mul(y, y))))
+PP_UNARY_VJP(SinOp, e.mul(g, CosOp::create(builder, getLoc(), x)))
+PP_UNARY_VJP(CosOp, e.neg(e.mul(g, SinOp::create(builder, getLoc(), x))))
+PP_UNARY_VJP(TanhOp, e.mul(g, e.sub(e.splat(y, 1), e.mul(y, y))))
+PP_UNARY_VJP(LogisticOp, e.mul(g, e.mul(y, e.sub(e.splat(y, 1), y))))
+PP_UNARY_VJP(ErfOp, e.mul(e.scale(g, 2 * std::numbers::inv_sqrtpi),
+                          e.exp(e.neg(e.mul(x, x)))))
+PP_UNARY_VJP(ReluOp, e.select(e.compare(Comparison::gt, y, e.splat(y, 0)), g,
+                              e.splat(g, 0)))
+
+LogicalResult GeluOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
+                               ArrayRef<bool> needed, Cotangents &result) {
+  Emitter e{builder, getLoc()};
+  Value g = cotangents[0], x = getInput();
+  Value one = e.splat(x, 1), squared = e.mul(x, x), derivative;
+  if (getApproximate()) {
+    // y = x/2 (1 + t), t = tanh(c (x + a x^3)):
+    // y' = (1 + t)/2 + x/2 (1 - t^2) c (1 + 3 a x^2).
+    const double a = 0.044715;
+    const double c =
+        std::numbers::sqrt2 * std::numbers::inv_sqrtpi; // sqrt(2/pi)
+    Value inner = e.scale(e.mul(x, e.add(one, e.scale(squared, a))), c);
+    Value t = TanhOp::create(builder, getLoc(), inner);
+    Value slope = e.scale(e.add(one, e.scale(squared, 3 * a)), c);
+    Value curved = e.mul(e.sub(one, e.mul(t, t)), slope);
+    derivative = e.scale(e.add(e.add(one, t), e.mul(x, curved)), 0.5);
+  } else {
+    // y = x Phi(x): y' = Phi(x) + x phi(x).
+    Value erf = ErfOp::create(builder, getLoc(),
+                              e.scale(x, 1 / std::numbers::sqrt2));
+    Value cdf = e.scale(e.add(one, erf), 0.5);
+    Value pdf = e.scale(e.exp(e.scale(squared, -0.5)),
+                        std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+    derivative = e.add(cdf, e.mul(x, pdf));
+  }
+  result.assign({e.mul(g, derivative)});
+  return success();
+}
+
+#define PP_BINARY_VJP(Name, Lhs, Rhs)                                          \
+  LogicalResult Name::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents, \
+                               ArrayRef<bool> needed, Cotangents &result) {    \
+    Emitter e{builder, getLoc()};                                              \
+    Value g = cotangents[0], x = getLhs(), z = getRhs(), y = getOutput();      \
+    (void)e, (void)x, (void)z, (void)y;                                               \
+    result.assign(2, Value());                                                 \
+    if (needed[0])                                                             \
+      result[0] = Lhs;                                                         \
+    if (needed[1])                                                             \
+      result[1] = Rhs;                                                         \
+    return success();                                                          \
+  }
+
+PP_BINARY_VJP(AddOp, g, g)
+PP_BINARY_VJP(SubOp, g, e.neg(g))
+PP_BINARY_VJP(MulOp, e.mul(g, z), e.mul(g, x))
+PP_BINARY_VJP(DivOp, e.div(g, z), e.neg(e.div(e.mul(g, y), z)))
+
+LogicalResult PowOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
+                              ArrayRef<bool> needed, Cotangents &result) {
+  Emitter e{builder, getLoc()};
+  Value g = cotangents[0], x = getLhs(), z = getRhs();
+  Value zero = e.splat(x, 0);
+  result.assign(2, Value());
+  if (needed[0]) {
+    // z x^(z-1); where z is 0 the derivative is 0, also at x = 0.
+    Value power =
+        PowOp::create(builder, getLoc(), x, e.sub(z, e.splat(z, 1)));
+    result[0] = e.mul(g, e.select(e.compare(Comparison::eq, z, zero), zero,
+                                  e.mul(z, power)));
+  }
+  if (needed[1]) {
+    Value positive = e.compare(Comparison::gt, x, zero);
+    Value safe = e.select(positive, x, e.splat(x, 1));
+    Value log = LogOp::create(builder, getLoc(), safe);
+    result[1] = e.mul(g, e.mul(getOutput(), log));
+  }
+  return success();
+}
+
+/// The cotangents of a maximum or minimum: all to the operand that wins, half
+/// to each at a tie.
+static void extremumVJP(Emitter e, Value g, Value x, Value z, bool isMax,
+                        ArrayRef<bool> needed, Cotangents &result) {
+  Value tie = e.compare(Comparison::eq, x, z);
+  Value half = e.scale(g, 0.5), zero = e.splat(g, 0);
+  Comparison wins = isMax ? Comparison::gt : Comparison::lt;
+  result.assign(2, Value());
+  if (needed[0])
+    result[0] =
+        e.select(tie, half, e.select(e.compare(wins, x, z), g, zero));
+  if (needed[1])
+    result[1] =
+        e.select(tie, half, e.select(e.compare(wins, z, x), g, zero));
+}
+
+LogicalResult MaximumOp::buildVJP(OpBuilder &builder,
+                                  ArrayRef<Value> cotangents,
+                                  ArrayRef<bool> needed, Cotangents &result) {
+  extremumVJP({builder, getLoc()}, cotangents[0], getLhs(), getRhs(), true,
+              needed, result);
+  return success();
+}
+
+LogicalResult MinimumOp::buildVJP(OpBuilder &builder,
+                                  ArrayRef<Value> cotangents,
+                                  ArrayRef<bool> needed, Cotangents &result) {
+  extremumVJP({builder, getLoc()}, cotangents[0], getLhs(), getRhs(), false,
+              needed, result);
+  return success();
+}
+
+LogicalResult SelectOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                 ArrayRef<bool> needed, Cotangents &result) {
+  Emitter e{builder, getLoc()};
+  Value g = cotangents[0];
+  result.assign(3, Value());
+  if (needed[1])
+    result[1] = e.select(getCondition(), g, e.splat(g, 0));
+  if (needed[2])
+    result[2] = e.select(getCondition(), e.splat(g, 0), g);
+  return success();
+}
+
+LogicalResult CastOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
+                               ArrayRef<bool> needed, Cotangents &result) {
+  result.assign({Value(CastOp::create(builder, getLoc(), getInput().getType(),
+                                      cotangents[0]))});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Moving elements
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReshapeOp::buildVJP(OpBuilder &builder,
+                                  ArrayRef<Value> cotangents,
+                                  ArrayRef<bool> needed, Cotangents &result) {
+  result.assign({Emitter{builder, getLoc()}.reshape(cotangents[0],
+                                                    getInput().getType())});
+  return success();
+}
+
+LogicalResult TransposeOp::buildVJP(OpBuilder &builder,
+                                    ArrayRef<Value> cotangents,
+                                    ArrayRef<bool> needed, Cotangents &result) {
+  SmallVector<int64_t> inverse(getPermutation().size());
+  for (auto [to, from] : llvm::enumerate(getPermutation()))
+    inverse[from] = to;
+  result.assign({Emitter{builder, getLoc()}.transpose(cotangents[0], inverse)});
+  return success();
+}
+
+LogicalResult BroadcastOp::buildVJP(OpBuilder &builder,
+                                    ArrayRef<Value> cotangents,
+                                    ArrayRef<bool> needed, Cotangents &result) {
+  SmallVector<int64_t> repeated;
+  for (int64_t axis = 0; axis < getOutput().getType().getRank(); ++axis)
+    if (!llvm::is_contained(getAxes(), axis))
+      repeated.push_back(axis);
+  result.assign({Emitter{builder, getLoc()}.sum(cotangents[0], repeated)});
+  return success();
+}
+
+LogicalResult SliceOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                ArrayRef<bool> needed, Cotangents &result) {
+  SmallVector<int64_t> low(getStarts()), high, interior;
+  auto input = getInput().getType(), output = getOutput().getType();
+  for (int64_t axis = 0; axis < input.getRank(); ++axis) {
+    int64_t stride = getStrides()[axis], taken = output.getDimSize(axis);
+    int64_t end = low[axis] + (taken == 0 ? 0 : (taken - 1) * stride + 1);
+    high.push_back(input.getDimSize(axis) - end);
+    interior.push_back(stride - 1);
+  }
+  result.assign({Value(PadOp::create(builder, getLoc(), input, cotangents[0],
+                                     low, high, interior,
+                                     llvm::APFloat(0.0)))});
+  return success();
+}
+
+LogicalResult PadOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
+                              ArrayRef<bool> needed, Cotangents &result) {
+  SmallVector<int64_t> starts(getLow()), limits, strides;
+  auto output = getOutput().getType();
+  for (int64_t axis = 0; axis < output.getRank(); ++axis) {
+    limits.push_back(output.getDimSize(axis) - getHigh()[axis]);
+    strides.push_back(getInterior()[axis] + 1);
+  }
+  result.assign({Value(SliceOp::create(builder, getLoc(), getInput().getType(),
+                                       cotangents[0], starts, limits,
+                                       strides))});
+  return success();
+}
+
+LogicalResult ConcatOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                 ArrayRef<bool> needed, Cotangents &result) {
+  auto output = getOutput().getType();
+  SmallVector<int64_t> starts(output.getRank(), 0), limits(output.getShape());
+  SmallVector<int64_t> strides(output.getRank(), 1);
+  result.clear();
+  int64_t offset = 0;
+  for (auto [index, input] : llvm::enumerate(getInputs())) {
+    auto type = cast<RankedTensorType>(input.getType());
+    starts[getAxis()] = offset;
+    offset += type.getDimSize(getAxis());
+    limits[getAxis()] = offset;
+    if (!needed[index])
+      result.push_back(Value());
+    else
+      result.push_back(SliceOp::create(builder, getLoc(), type, cotangents[0],
+                                       starts, limits, strides));
+  }
+  return success();
+}
+
+LogicalResult GatherOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                 ArrayRef<bool> needed, Cotangents &result) {
+  result.assign(2, Value());
+  result[0] = ScatterAddOp::create(builder, getLoc(), getInput().getType(),
+                                   getIndices(), cotangents[0], getAxis());
+  return success();
+}
+
+LogicalResult ScatterAddOp::buildVJP(OpBuilder &builder,
+                                     ArrayRef<Value> cotangents,
+                                     ArrayRef<bool> needed,
+                                     Cotangents &result) {
+  result.assign(2, Value());
+  result[1] = GatherOp::create(builder, getLoc(), getUpdates().getType(),
+                               cotangents[0], getIndices(), getAxis());
+  return success();
+}
+
+LogicalResult ReduceOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                 ArrayRef<bool> needed, Cotangents &result) {
+  Emitter e{builder, getLoc()};
+  auto type = getInput().getType();
+  Value g = e.broadcastOver(cotangents[0], type, getAxes());
+  if (getReduction() != Reduction::sum) {
+    Value y = e.broadcastOver(getOutput(), type, getAxes());
+    Value wins = e.compare(Comparison::eq, getInput(), y);
+    Value ones = CastOp::create(builder, getLoc(), type, wins);
+    Value count = e.broadcastOver(e.sum(ones, getAxes()), type, getAxes());
+    g = e.select(wins, e.div(g, count), e.splat(g, 0));
+  }
+  result.assign({g});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Contractions
+//===----------------------------------------------------------------------===//
+
+/// The cotangent of one operand of a dot_general: the other operand (`other`)
+/// contracted with `g` over the other's free axes. `mine*` describe the operand
+/// asked for. In `g`, the batch axes come first, my free axes start at
+/// `myFreeInG` and the other's at `otherFreeInG`.
+static Value dotOperandCotangent(Emitter e, Value g, Value other,
+                                 RankedTensorType mineType,
+                                 ArrayRef<int64_t> mineBatch,
+                                 ArrayRef<int64_t> mineFree,
+                                 ArrayRef<int64_t> mineContract,
+                                 ArrayRef<int64_t> otherBatch,
+                                 ArrayRef<int64_t> otherFree,
+                                 ArrayRef<int64_t> otherContract,
+                                 int64_t myFreeInG, int64_t otherFreeInG) {
+  int64_t batches = mineBatch.size();
+  SmallVector<int64_t> gBatch, gContract;
+  for (int64_t axis = 0; axis < batches; ++axis)
+    gBatch.push_back(axis);
+  for (size_t i = 0; i < otherFree.size(); ++i)
+    gContract.push_back(otherFreeInG + i);
+  (void)myFreeInG;
+
+  // The product has my contracted axes in the order of the other operand's.
+  SmallVector<std::pair<int64_t, int64_t>> pairs;
+  for (auto [theirs, ours] : llvm::zip(otherContract, mineContract))
+    pairs.push_back({theirs, ours});
+  llvm::sort(pairs);
+  SmallVector<int64_t> contractInProduct;
+  for (auto [theirs, ours] : pairs)
+    contractInProduct.push_back(ours);
+
+  // Put first what comes first in my layout, so that no transpose is needed for
+  // either of the usual weight layouts.
+  bool contractFirst = !mineFree.empty() && !mineContract.empty() &&
+                       mineContract.front() < mineFree.front();
+  SmallVector<int64_t> axesOfProduct(mineBatch);
+  auto append = [&](ArrayRef<int64_t> axes) {
+    axesOfProduct.append(axes.begin(), axes.end());
+  };
+  if (contractFirst) {
+    append(contractInProduct);
+    append(mineFree);
+  } else {
+    append(mineFree);
+    append(contractInProduct);
+  }
+  SmallVector<int64_t> shape;
+  for (int64_t axis : axesOfProduct)
+    shape.push_back(mineType.getDimSize(axis));
+  auto type = mineType.clone(shape);
+  Value product =
+      contractFirst
+          ? DotGeneralOp::create(e.builder, e.loc, type, other, g, otherBatch,
+                                 gBatch, otherFree, gContract)
+          : DotGeneralOp::create(e.builder, e.loc, type, g, other, gBatch,
+                                 otherBatch, gContract, otherFree);
+  SmallVector<int64_t> permutation(axesOfProduct.size());
+  for (auto [position, axis] : llvm::enumerate(axesOfProduct))
+    permutation[axis] = position;
+  return e.transpose(product, permutation);
+}
+
+LogicalResult DotGeneralOp::buildVJP(OpBuilder &builder,
+                                     ArrayRef<Value> cotangents,
+                                     ArrayRef<bool> needed,
+                                     Cotangents &result) {
+  Emitter e{builder, getLoc()};
+  SmallVector<int64_t> lhsFree = getFreeAxes(false), rhsFree = getFreeAxes(true);
+  int64_t batches = getLhsBatch().size();
+  int64_t lhsInG = batches, rhsInG = batches + lhsFree.size();
+  result.assign(2, Value());
+  if (needed[0])
+    result[0] = dotOperandCotangent(
+        e, cotangents[0], getRhs(), getLhs().getType(), getLhsBatch(), lhsFree,
+        getLhsContract(), getRhsBatch(), rhsFree, getRhsContract(), lhsInG,
+        rhsInG);
+  if (needed[1])
+    result[1] = dotOperandCotangent(
+        e, cotangents[0], getLhs(), getRhs().getType(), getRhsBatch(), rhsFree,
+        getRhsContract(), getLhsBatch(), lhsFree, getLhsContract(), rhsInG,
+        lhsInG);
+  return success();
+}
+
+/// Builds a convolution op with the geometry of `like`.
+template <typename To, typename From>
+static Value convolutionLike(OpBuilder &builder, From like, Type type,
+                             Value first, Value second) {
+  return To::create(builder, like.getLoc(), type, first, second,
+                    like.getStrides(), like.getDilations(), like.getPadLow(),
+                    like.getPadHigh(), like.getGroups());
+}
+
+LogicalResult ConvOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
+                               ArrayRef<bool> needed, Cotangents &result) {
+  result.assign(2, Value());
+  if (needed[0])
+    result[0] = convolutionLike<ConvBackwardInputOp>(
+        builder, *this, getInput().getType(), cotangents[0], getWeight());
+  if (needed[1])
+    result[1] = convolutionLike<ConvBackwardWeightOp>(
+        builder, *this, getWeight().getType(), getInput(), cotangents[0]);
+  return success();
+}
+
+LogicalResult ConvBackwardInputOp::buildVJP(OpBuilder &builder,
+                                            ArrayRef<Value> cotangents,
+                                            ArrayRef<bool> needed,
+                                            Cotangents &result) {
+  result.assign(2, Value());
+  if (needed[0])
+    result[0] = convolutionLike<ConvOp>(builder, *this,
+                                        getOutputGradient().getType(),
+                                        cotangents[0], getWeight());
+  if (needed[1])
+    result[1] = convolutionLike<ConvBackwardWeightOp>(
+        builder, *this, getWeight().getType(), cotangents[0],
+        getOutputGradient());
+  return success();
+}
+
+LogicalResult ConvBackwardWeightOp::buildVJP(OpBuilder &builder,
+                                             ArrayRef<Value> cotangents,
+                                             ArrayRef<bool> needed,
+                                             Cotangents &result) {
+  result.assign(2, Value());
+  if (needed[0])
+    result[0] = convolutionLike<ConvBackwardInputOp>(
+        builder, *this, getInput().getType(), getOutputGradient(),
+        cotangents[0]);
+  if (needed[1])
+    result[1] = convolutionLike<ConvOp>(builder, *this,
+                                        getOutputGradient().getType(),
+                                        getInput(), cotangents[0]);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+LogicalResult MaxPoolOp::buildVJP(OpBuilder &builder,
+                                  ArrayRef<Value> cotangents,
+                                  ArrayRef<bool> needed, Cotangents &result) {
+  result.assign({Value(MaxPoolBackwardOp::create(
+      builder, getLoc(), getInput().getType(), getInput(), cotangents[0],
+      getKernel(), getStrides(), getDilations(), getPadLow(), getPadHigh()))});
+  return success();
+}
+
+LogicalResult AvgPoolOp::buildVJP(OpBuilder &builder,
+                                  ArrayRef<Value> cotangents,
+                                  ArrayRef<bool> needed, Cotangents &result) {
+  result.assign({Value(AvgPoolBackwardOp::create(
+      builder, getLoc(), getInput().getType(), cotangents[0], getKernel(),
+      getStrides(), getDilations(), getPadLow(), getPadHigh(),
+      getIncludePad()))});
+  return success();
+}
+
+LogicalResult AvgPoolBackwardOp::buildVJP(OpBuilder &builder,
+                                          ArrayRef<Value> cotangents,
+                                          ArrayRef<bool> needed,
+                                          Cotangents &result) {
+  result.assign({Value(AvgPoolOp::create(
+      builder, getLoc(), getOutputGradient().getType(), cotangents[0],
+      getKernel(), getStrides(), getDilations(), getPadLow(), getPadHigh(),
+      getIncludePad()))});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Normalisation and losses
+//===----------------------------------------------------------------------===//
+
+LogicalResult SoftmaxOp::buildVJP(OpBuilder &builder,
+                                  ArrayRef<Value> cotangents,
+                                  ArrayRef<bool> needed, Cotangents &result) {
+  Emitter e{builder, getLoc()};
+  Value g = cotangents[0], y = getOutput();
+  SmallVector<int64_t> row = lastAxis(y);
+  Value sum = e.sum(e.mul(g, y), row);
+  Value spread = e.broadcastOver(sum, getOutput().getType(), row);
+  result.assign({e.mul(y, e.sub(g, spread))});
+  return success();
+}
+
+LogicalResult LogSoftmaxOp::buildVJP(OpBuilder &builder,
+                                     ArrayRef<Value> cotangents,
+                                     ArrayRef<bool> needed,
+                                     Cotangents &result) {
+  Emitter e{builder, getLoc()};
+  Value g = cotangents[0], y = getOutput();
+  SmallVector<int64_t> row = lastAxis(y);
+  Value spread = e.broadcastOver(e.sum(g, row), getOutput().getType(), row);
+  result.assign({e.sub(g, e.mul(e.exp(y), spread))});
+  return success();
+}
+
+LogicalResult LayerNormOp::buildVJP(OpBuilder &builder,
+                                    ArrayRef<Value> cotangents,
+                                    ArrayRef<bool> needed, Cotangents &result) {
+  Emitter e{builder, getLoc()};
+  if (cotangents[1] || cotangents[2])
+    return emitOpError("has no derivative of its mean and rstd results");
+  Value g = cotangents[0];
+  auto type = getInput().getType();
+  SmallVector<int64_t> row = lastAxis(getInput()), rows;
+  for (int64_t axis = 0; axis + 1 < type.getRank(); ++axis)
+    rows.push_back(axis);
+  result.assign(3, Value());
+  if (needed[0])
+    result[0] =
+        LayerNormBackwardOp::create(builder, getLoc(), type, g, getInput(),
+                                    getScale(), getMean(), getRstd());
+  if (needed[1]) {
+    Value mean = e.broadcastOver(getMean(), type, row);
+    Value rstd = e.broadcastOver(getRstd(), type, row);
+    Value normal = e.mul(e.sub(getInput(), mean), rstd);
+    result[1] = e.sum(e.mul(g, normal), rows);
+  }
+  if (needed[2])
+    result[2] = e.sum(g, rows);
+  return success();
+}
+
+LogicalResult BatchNormOp::buildVJP(OpBuilder &builder,
+                                    ArrayRef<Value> cotangents,
+                                    ArrayRef<bool> needed, Cotangents &result) {
+  if (cotangents[1] || cotangents[2])
+    return emitOpError("has no derivative of its mean and variance results");
+  auto backward = BatchNormBackwardOp::create(
+      builder, getLoc(), getInput().getType(), getScale().getType(),
+      getShift().getType(), getInput(), cotangents[0], getMean(), getVariance(),
+      getScale(), getEpsilonAttr());
+  result.assign(backward->result_begin(), backward->result_end());
+  return success();
+}
+
+LogicalResult SoftmaxCrossEntropyOp::buildVJP(OpBuilder &builder,
+                                              ArrayRef<Value> cotangents,
+                                              ArrayRef<bool> needed,
+                                              Cotangents &result) {
+  if (cotangents[1])
+    return emitOpError("has no derivative of its normalizer result");
+  result.assign(2, Value());
+  result[0] = SoftmaxCrossEntropyBackwardOp::create(
+      builder, getLoc(), getLogits().getType(), getLogits(), getLabels(),
+      getLogNormalizer(), cotangents[0]);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Operations through which no cotangent flows
+//===----------------------------------------------------------------------===//
+
+// Leaves, logic and counting: nothing to differentiate.
+#define PP_NOT_DIFFERENTIABLE(Name)                                            \
+  LogicalResult Name::buildVJP(OpBuilder &, ArrayRef<Value>, ArrayRef<bool>,   \
+                               Cotangents &result) {                           \
+    result.assign((*this)->getNumOperands(), Value());                         \
+    return success();                                                          \
+  }
+
+PP_NOT_DIFFERENTIABLE(ConstantOp)
+PP_NOT_DIFFERENTIABLE(ParameterOp)
+PP_NOT_DIFFERENTIABLE(IotaOp)
+PP_NOT_DIFFERENTIABLE(CompareOp)
+PP_NOT_DIFFERENTIABLE(NotOp)
+PP_NOT_DIFFERENTIABLE(AndOp)
+PP_NOT_DIFFERENTIABLE(OrOp)
+
+bool ConstantOp::isNonDifferentiable() { return true; }
+
+// Parts of a derivative: a second differentiation of them is not promised.
+#define PP_FIRST_ORDER_ONLY(Name)                                              \
+  LogicalResult Name::buildVJP(OpBuilder &, ArrayRef<Value>, ArrayRef<bool>,   \
+                               Cotangents &) {                                 \
+    return emitOpError("cannot be differentiated: it is part of a derivative"); \
+  }
+
+PP_FIRST_ORDER_ONLY(MaxPoolBackwardOp)
+PP_FIRST_ORDER_ONLY(LayerNormBackwardOp)
+PP_FIRST_ORDER_ONLY(BatchNormBackwardOp)
+PP_FIRST_ORDER_ONLY(SoftmaxCrossEntropyBackwardOp)
+PP_FIRST_ORDER_ONLY(AccumulateOp)
+PP_FIRST_ORDER_ONLY(CommitStatisticsOp)
+PP_FIRST_ORDER_ONLY(KernelOp)
+
+bool AccumulateOp::isNonDifferentiable() { return true; }
+bool CommitStatisticsOp::isNonDifferentiable() { return true; }
+bool KernelOp::isNonDifferentiable() { return true; }

@@ -1,0 +1,304 @@
+//===- NNDescriptors.cpp - nn operations as library kernels ---------------===//
+//
+// Writes the descriptors that docs/plan-format.md defines, and the cost of the
+// operations that a library implements.
+//
+//===----------------------------------------------------------------------===//
+
+#include "pp/Dialect/NN/IR/NN.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+/// `2x3x4`.
+static std::string dims(ArrayRef<int64_t> sizes) {
+  return llvm::join(llvm::map_range(sizes, [](int64_t size) {
+                      return std::to_string(size);
+                    }),
+                    "x");
+}
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// The library has single-precision kernels only.
+static bool hasLibraryType(Operation *op) {
+  return llvm::all_of(op->getOperandTypes(), [](Type type) {
+    return cast<RankedTensorType>(type).getElementType().isF32();
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// dot_general as a batched matrix product with strides
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Consecutive axes of an operand that act as one: a size and a stride.
+struct Fused {
+  int64_t size = 1;
+  int64_t stride = 1;
+};
+} // namespace
+
+static SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (int64_t axis = static_cast<int64_t>(shape.size()) - 2; axis >= 0; --axis)
+    strides[axis] = strides[axis + 1] * shape[axis + 1];
+  return strides;
+}
+
+/// Fuses `axes` into one, which works where each is as long as the stride of
+/// the one before it says.
+static std::optional<Fused> fuseAxes(ArrayRef<int64_t> axes,
+                                     ArrayRef<int64_t> shape,
+                                     ArrayRef<int64_t> strides) {
+  Fused fused;
+  bool first = true;
+  for (int64_t axis : llvm::reverse(axes)) {
+    if (shape[axis] == 1)
+      continue;
+    if (first)
+      fused.stride = strides[axis];
+    else if (strides[axis] != fused.stride * fused.size)
+      return std::nullopt;
+    first = false;
+    fused.size *= shape[axis];
+  }
+  return fused;
+}
+
+std::string DotGeneralOp::getLibraryDescriptor() {
+  if (!hasLibraryType(*this))
+    return "";
+  ArrayRef<int64_t> lhs = shapeOf(getLhs()), rhs = shapeOf(getRhs());
+  SmallVector<int64_t> lhsStrides = rowMajorStrides(lhs);
+  SmallVector<int64_t> rhsStrides = rowMajorStrides(rhs);
+  SmallVector<int64_t> lhsFree = getFreeAxes(false), rhsFree = getFreeAxes(true);
+
+  // Leading free axes of the left side that cannot be fused run as batch axes
+  // with a repeated right side.
+  SmallVector<int64_t> repeated;
+  std::optional<Fused> m;
+  while (!(m = fuseAxes(lhsFree, lhs, lhsStrides))) {
+    repeated.push_back(lhsFree.front());
+    lhsFree.erase(lhsFree.begin());
+  }
+  auto n = fuseAxes(rhsFree, rhs, rhsStrides);
+  auto lhsK = fuseAxes(getLhsContract(), lhs, lhsStrides);
+  auto rhsK = fuseAxes(getRhsContract(), rhs, rhsStrides);
+  if (!n || !lhsK || !rhsK)
+    return "";
+
+  SmallVector<int64_t> a, b, c, as, bs;
+  for (auto [left, right] : llvm::zip(getLhsBatch(), getRhsBatch())) {
+    a.push_back(lhs[left]);
+    as.push_back(lhsStrides[left]);
+    b.push_back(rhs[right]);
+    bs.push_back(rhsStrides[right]);
+    c.push_back(lhs[left]);
+  }
+  for (int64_t axis : repeated) {
+    a.push_back(lhs[axis]);
+    as.push_back(lhsStrides[axis]);
+    b.push_back(1);
+    bs.push_back(rhsStrides.empty() ? 1 : rhs.front() * rhsStrides.front());
+    c.push_back(lhs[axis]);
+  }
+  a.append({m->size, lhsK->size});
+  as.append({m->stride, lhsK->stride});
+  b.append({rhsK->size, n->size});
+  bs.append({rhsK->stride, n->stride});
+  c.append({m->size, n->size});
+  // A stride along an axis of size one has no meaning; the library wants it to
+  // be that of a dense tensor.
+  auto normalise = [](ArrayRef<int64_t> sizes, SmallVectorImpl<int64_t> &strides) {
+    int64_t rows = sizes.size() - 2, columns = sizes.size() - 1;
+    if (sizes[columns] == 1 && sizes[rows] != 1 && strides[rows] != 1)
+      strides[columns] = 1;
+    else if (sizes[columns] == 1)
+      strides[columns] = std::max<int64_t>(1, sizes[rows] * strides[rows]);
+    if (sizes[rows] == 1)
+      strides[rows] = strides[columns] == 1 ? sizes[columns] : 1;
+    if (sizes[rows] == 1 && sizes[columns] == 1)
+      strides[rows] = strides[columns] = 1;
+  };
+  normalise(a, as);
+  normalise(b, bs);
+  return "matmul a=" + dims(a) + " b=" + dims(b) + " c=" + dims(c) +
+         " as=" + dims(as) + " bs=" + dims(bs) +
+         " cs=" + dims(rowMajorStrides(c));
+}
+
+uint64_t DotGeneralOp::getFlops() {
+  uint64_t contracted = 1;
+  for (int64_t axis : getLhsContract())
+    contracted *= getLhs().getType().getDimSize(axis);
+  return 2 * contracted * getOutput().getType().getNumElements();
+}
+
+//===----------------------------------------------------------------------===//
+// Convolutions
+//===----------------------------------------------------------------------===//
+
+template <typename ConvolutionOp>
+static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
+                               Value weight, Value output) {
+  if (!hasLibraryType(op))
+    return "";
+  std::string text = (kind + " src=" + dims(shapeOf(input)) +
+                      " weights=" + dims(shapeOf(weight)) +
+                      " dst=" + dims(shapeOf(output)) +
+                      " strides=" + dims(op.getStrides()) +
+                      " dilations=" + dims(op.getDilations()) +
+                      " pad_lo=" + dims(op.getPadLow()) +
+                      " pad_hi=" + dims(op.getPadHigh()) + " groups=" +
+                      std::to_string(op.getGroups()))
+                         .str();
+  return kind == "conv_forward" ? text + " bias=0" : text;
+}
+
+std::string ConvOp::getLibraryDescriptor() {
+  return convolution(*this, "conv_forward", getInput(), getWeight(),
+                     getOutput());
+}
+std::string ConvBackwardInputOp::getLibraryDescriptor() {
+  return convolution(*this, "conv_backward_data", getOutput(), getWeight(),
+                     getOutputGradient());
+}
+std::string ConvBackwardWeightOp::getLibraryDescriptor() {
+  return convolution(*this, "conv_backward_weights", getInput(), getOutput(),
+                     getOutputGradient());
+}
+
+/// 2 x the elements of the convolution's result x the weights that reach each.
+static uint64_t convolutionFlops(Value weight, Value output) {
+  uint64_t perElement = 2;
+  for (int64_t size : shapeOf(weight).drop_front())
+    perElement *= size;
+  return perElement *
+         cast<RankedTensorType>(output.getType()).getNumElements();
+}
+
+uint64_t ConvOp::getFlops() { return convolutionFlops(getWeight(), getOutput()); }
+uint64_t ConvBackwardInputOp::getFlops() {
+  return convolutionFlops(getWeight(), getOutputGradient());
+}
+uint64_t ConvBackwardWeightOp::getFlops() {
+  return convolutionFlops(getOutput(), getOutputGradient());
+}
+
+//===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+template <typename WindowOp>
+static std::string window(WindowOp op, const Twine &kind, Value input,
+                          Value output) {
+  if (!hasLibraryType(op))
+    return "";
+  return (kind + " src=" + dims(shapeOf(input)) + " dst=" +
+          dims(shapeOf(output)) + " kernel=" + dims(op.getKernel()) +
+          " strides=" + dims(op.getStrides()) +
+          " dilations=" + dims(op.getDilations()) +
+          " pad_lo=" + dims(op.getPadLow()) +
+          " pad_hi=" + dims(op.getPadHigh()))
+      .str();
+}
+
+static uint64_t windowFlops(ArrayRef<int64_t> kernel, Value output) {
+  uint64_t perElement = 1;
+  for (int64_t size : kernel)
+    perElement *= size;
+  return perElement *
+         cast<RankedTensorType>(output.getType()).getNumElements();
+}
+
+std::string MaxPoolOp::getLibraryDescriptor() {
+  return window(*this, "max_pool_forward", getInput(), getOutput());
+}
+std::string MaxPoolBackwardOp::getLibraryDescriptor() {
+  return window(*this, "max_pool_backward", getInput(), getOutputGradient());
+}
+std::string AvgPoolOp::getLibraryDescriptor() {
+  std::string text =
+      window(*this, "avg_pool_forward", getInput(), getOutput());
+  return text.empty() ? text
+                      : text + " include_pad=" + (getIncludePad() ? "1" : "0");
+}
+std::string AvgPoolBackwardOp::getLibraryDescriptor() {
+  std::string text =
+      window(*this, "avg_pool_backward", getOutput(), getOutputGradient());
+  return text.empty() ? text
+                      : text + " include_pad=" + (getIncludePad() ? "1" : "0");
+}
+
+uint64_t MaxPoolOp::getFlops() { return windowFlops(getKernel(), getOutput()); }
+uint64_t AvgPoolOp::getFlops() { return windowFlops(getKernel(), getOutput()); }
+uint64_t MaxPoolBackwardOp::getFlops() {
+  // The library finds the maxima again.
+  return 2 * windowFlops(getKernel(), getOutputGradient());
+}
+uint64_t AvgPoolBackwardOp::getFlops() {
+  return windowFlops(getKernel(), getOutputGradient());
+}
+
+//===----------------------------------------------------------------------===//
+// Batch normalisation
+//===----------------------------------------------------------------------===//
+
+static std::string batchNorm(Operation *op, StringRef kind, Value input,
+                             double epsilon) {
+  if (!hasLibraryType(op))
+    return "";
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << kind << " src=" << dims(shapeOf(input)) << " epsilon="
+      << llvm::format("%.9g", epsilon);
+  return text;
+}
+
+std::string BatchNormOp::getLibraryDescriptor() {
+  return batchNorm(*this, "batch_norm_forward", getInput(),
+                   getEpsilon().convertToDouble());
+}
+std::string BatchNormBackwardOp::getLibraryDescriptor() {
+  return batchNorm(*this, "batch_norm_backward", getInput(),
+                   getEpsilon().convertToDouble());
+}
+
+uint64_t BatchNormOp::getFlops() {
+  return 7 * getInput().getType().getNumElements();
+}
+uint64_t BatchNormBackwardOp::getFlops() {
+  return 11 * getInput().getType().getNumElements();
+}
+
+//===----------------------------------------------------------------------===//
+// Generated operations whose work is not one per result element
+//===----------------------------------------------------------------------===//
+
+uint64_t ReduceOp::getFlops() { return getInput().getType().getNumElements(); }
+uint64_t SoftmaxOp::getFlops() {
+  return 5 * getInput().getType().getNumElements();
+}
+uint64_t LogSoftmaxOp::getFlops() {
+  return 5 * getInput().getType().getNumElements();
+}
+uint64_t LayerNormOp::getFlops() {
+  return 8 * getInput().getType().getNumElements();
+}
+uint64_t LayerNormBackwardOp::getFlops() {
+  return 11 * getInput().getType().getNumElements();
+}
+uint64_t SoftmaxCrossEntropyOp::getFlops() {
+  return 5 * getLogits().getType().getNumElements();
+}
+uint64_t SoftmaxCrossEntropyBackwardOp::getFlops() {
+  return 4 * getLogits().getType().getNumElements();
+}

@@ -1,0 +1,48 @@
+//===- NNDialect.cpp - The nn dialect and its attributes ------------------===//
+
+#include "pp/Dialect/NN/IR/NN.h"
+
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
+
+using namespace mlir;
+using namespace pp::nn;
+
+#include "pp/Dialect/NN/IR/NNDialect.cpp.inc"
+#include "pp/Dialect/NN/IR/NNEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "pp/Dialect/NN/IR/NNAttrs.cpp.inc"
+
+void NNDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "pp/Dialect/NN/IR/NNAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "pp/Dialect/NN/IR/NNOps.cpp.inc"
+      >();
+}
+
+Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value,
+                                          Type type, Location loc) {
+  auto elements = dyn_cast<ElementsAttr>(value);
+  if (!elements || elements.getType() != type)
+    return nullptr;
+  return ConstantOp::create(builder, loc, elements);
+}
+
+LogicalResult ExternalAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   StringAttr file, uint64_t offset,
+                                   uint64_t bytes, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return emitError() << "expects a statically shaped tensor type, got "
+                       << type;
+  if (file.getValue().empty())
+    return emitError() << "expects a file name";
+  if (uint64_t expected = getTensorBytes(tensor); expected != bytes)
+    return emitError() << "has " << bytes << " bytes, but " << type << " takes "
+                       << expected;
+  return success();
+}

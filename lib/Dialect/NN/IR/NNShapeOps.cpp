@@ -1,0 +1,246 @@
+//===- NNShapeOps.cpp - Verifiers and folders of shape operations ---------===//
+
+#include "pp/Dialect/NN/IR/NN.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace pp::nn;
+
+/// Checks an attribute with one entry per axis.
+static LogicalResult verifyPerAxis(Operation *op, StringRef name,
+                                   ArrayRef<int64_t> values, int64_t rank) {
+  if (static_cast<int64_t>(values.size()) != rank)
+    return op->emitOpError() << "'" << name << "' has " << values.size()
+                             << " entries for a tensor of rank " << rank;
+  return success();
+}
+
+/// Checks that `axes` are increasing and inside a tensor of rank `rank`.
+static LogicalResult verifyAxes(Operation *op, ArrayRef<int64_t> axes,
+                                int64_t rank) {
+  int64_t last = -1;
+  for (int64_t axis : axes) {
+    if (axis <= last || axis >= rank)
+      return op->emitOpError() << "'axes' must increase and lie in [0, " << rank
+                               << "), got " << axis << " after " << last;
+    last = axis;
+  }
+  return success();
+}
+
+static LogicalResult verifyAxis(Operation *op, int64_t axis, int64_t rank) {
+  if (axis < 0 || axis >= rank)
+    return op->emitOpError() << "'axis' " << axis << " is outside [0, " << rank
+                             << ")";
+  return success();
+}
+
+static LogicalResult verifySameElementType(Operation *op,
+                                           RankedTensorType operand,
+                                           RankedTensorType result) {
+  if (operand.getElementType() != result.getElementType())
+    return op->emitOpError() << "turns elements of type "
+                             << operand.getElementType() << " into "
+                             << result.getElementType();
+  return success();
+}
+
+static LogicalResult verifyShape(Operation *op, ArrayRef<int64_t> expected,
+                                 RankedTensorType type) {
+  if (expected != type.getShape())
+    return op->emitOpError()
+           << "computes a tensor of shape [" << expected
+           << "], but its type says [" << type.getShape() << "]";
+  return success();
+}
+
+LogicalResult IotaOp::verify() {
+  return verifyAxis(*this, getAxis(), getOutput().getType().getRank());
+}
+
+LogicalResult ReshapeOp::verify() {
+  auto input = getInput().getType(), output = getOutput().getType();
+  if (failed(verifySameElementType(*this, input, output)))
+    return failure();
+  if (input.getNumElements() != output.getNumElements())
+    return emitOpError() << "turns " << input.getNumElements()
+                         << " elements into " << output.getNumElements();
+  return success();
+}
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
+  if (getInput().getType() == getOutput().getType())
+    return getInput();
+  if (auto producer = getInput().getDefiningOp<ReshapeOp>()) {
+    getInputMutable().assign(producer.getInput());
+    return getOutput();
+  }
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(adaptor.getInput()))
+    return dense.reshape(getOutput().getType());
+  return {};
+}
+
+LogicalResult TransposeOp::verify() {
+  auto input = getInput().getType(), output = getOutput().getType();
+  if (failed(verifyPerAxis(*this, "permutation", getPermutation(),
+                           input.getRank())) ||
+      failed(verifySameElementType(*this, input, output)))
+    return failure();
+  SmallVector<int64_t> sorted(getPermutation()), shape;
+  llvm::sort(sorted);
+  for (auto [axis, value] : llvm::enumerate(sorted))
+    if (static_cast<int64_t>(axis) != value)
+      return emitOpError("'permutation' must name each axis once");
+  for (int64_t axis : getPermutation())
+    shape.push_back(input.getDimSize(axis));
+  return verifyShape(*this, shape, output);
+}
+
+OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
+  if (llvm::is_sorted(getPermutation()))
+    return getInput();
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(adaptor.getInput()))
+    if (dense.isSplat())
+      return dense.resizeSplat(getOutput().getType());
+  return {};
+}
+
+LogicalResult BroadcastOp::verify() {
+  auto input = getInput().getType(), output = getOutput().getType();
+  if (failed(verifyPerAxis(*this, "axes", getAxes(), input.getRank())) ||
+      failed(verifyAxes(*this, getAxes(), output.getRank())) ||
+      failed(verifySameElementType(*this, input, output)))
+    return failure();
+  for (auto [from, to] : llvm::enumerate(getAxes()))
+    if (input.getDimSize(from) != output.getDimSize(to))
+      return emitOpError() << "axis " << from << " has size "
+                           << input.getDimSize(from) << ", but axis " << to
+                           << " of the result has " << output.getDimSize(to);
+  return success();
+}
+
+OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
+  if (getInput().getType() == getOutput().getType())
+    return getInput();
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(adaptor.getInput()))
+    if (dense.isSplat())
+      return dense.resizeSplat(getOutput().getType());
+  return {};
+}
+
+LogicalResult SliceOp::verify() {
+  auto input = getInput().getType(), output = getOutput().getType();
+  int64_t rank = input.getRank();
+  if (failed(verifyPerAxis(*this, "starts", getStarts(), rank)) ||
+      failed(verifyPerAxis(*this, "limits", getLimits(), rank)) ||
+      failed(verifyPerAxis(*this, "strides", getStrides(), rank)) ||
+      failed(verifySameElementType(*this, input, output)))
+    return failure();
+  SmallVector<int64_t> shape;
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    int64_t start = getStarts()[axis], limit = getLimits()[axis];
+    int64_t stride = getStrides()[axis];
+    if (start < 0 || limit < start || limit > input.getDimSize(axis) ||
+        stride < 1)
+      return emitOpError() << "takes [" << start << ", " << limit
+                           << ") with stride " << stride << " of axis " << axis
+                           << ", which has size " << input.getDimSize(axis);
+    shape.push_back((limit - start + stride - 1) / stride);
+  }
+  return verifyShape(*this, shape, output);
+}
+
+LogicalResult PadOp::verify() {
+  auto input = getInput().getType(), output = getOutput().getType();
+  int64_t rank = input.getRank();
+  if (failed(verifyPerAxis(*this, "low", getLow(), rank)) ||
+      failed(verifyPerAxis(*this, "high", getHigh(), rank)) ||
+      failed(verifyPerAxis(*this, "interior", getInterior(), rank)) ||
+      failed(verifySameElementType(*this, input, output)))
+    return failure();
+  SmallVector<int64_t> shape;
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    int64_t low = getLow()[axis], high = getHigh()[axis];
+    int64_t interior = getInterior()[axis], size = input.getDimSize(axis);
+    if (low < 0 || high < 0 || interior < 0)
+      return emitOpError() << "pads axis " << axis << " by a negative amount";
+    shape.push_back(low + high + size +
+                    interior * std::max<int64_t>(0, size - 1));
+  }
+  return verifyShape(*this, shape, output);
+}
+
+LogicalResult ConcatOp::verify() {
+  auto output = getOutput().getType();
+  int64_t axis = getAxis();
+  if (getInputs().empty())
+    return emitOpError("joins no tensors");
+  if (failed(verifyAxis(*this, axis, output.getRank())))
+    return failure();
+  SmallVector<int64_t> shape(output.getShape());
+  shape[axis] = 0;
+  for (auto [index, value] : llvm::enumerate(getInputs())) {
+    auto input = cast<RankedTensorType>(value.getType());
+    if (failed(verifySameElementType(*this, input, output)))
+      return failure();
+    SmallVector<int64_t> expected(shape);
+    if (input.getRank() == output.getRank()) {
+      expected[axis] = input.getDimSize(axis);
+      shape[axis] += input.getDimSize(axis);
+    }
+    if (input.getShape() != ArrayRef<int64_t>(expected))
+      return emitOpError() << "operand #" << index << " has shape ["
+                           << input.getShape()
+                           << "], which differs from the result's on another "
+                              "axis than "
+                           << axis;
+  }
+  return verifyShape(*this, shape, output);
+}
+
+/// The shape of a gather: `axis` of `input` replaced by the axes of `indices`.
+static SmallVector<int64_t> gatherShape(ArrayRef<int64_t> input,
+                                        ArrayRef<int64_t> indices,
+                                        int64_t axis) {
+  SmallVector<int64_t> shape(input.take_front(axis));
+  shape.append(indices.begin(), indices.end());
+  shape.append(input.begin() + axis + 1, input.end());
+  return shape;
+}
+
+LogicalResult GatherOp::verify() {
+  auto input = getInput().getType(), output = getOutput().getType();
+  if (failed(verifyAxis(*this, getAxis(), input.getRank())) ||
+      failed(verifySameElementType(*this, input, output)))
+    return failure();
+  return verifyShape(*this,
+                     gatherShape(input.getShape(),
+                                 getIndices().getType().getShape(), getAxis()),
+                     output);
+}
+
+LogicalResult ScatterAddOp::verify() {
+  auto updates = getUpdates().getType(), output = getOutput().getType();
+  if (failed(verifyAxis(*this, getAxis(), output.getRank())) ||
+      failed(verifySameElementType(*this, updates, output)))
+    return failure();
+  SmallVector<int64_t> expected = gatherShape(
+      output.getShape(), getIndices().getType().getShape(), getAxis());
+  if (ArrayRef<int64_t>(expected) != updates.getShape())
+    return emitOpError() << "needs updates of shape [" << expected << "], got ["
+                         << updates.getShape() << "]";
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  auto input = getInput().getType(), output = getOutput().getType();
+  if (failed(verifyAxes(*this, getAxes(), input.getRank())) ||
+      failed(verifySameElementType(*this, input, output)))
+    return failure();
+  SmallVector<int64_t> shape;
+  for (int64_t axis = 0; axis < input.getRank(); ++axis)
+    if (!llvm::is_contained(getAxes(), axis))
+      shape.push_back(input.getDimSize(axis));
+  return verifyShape(*this, shape, output);
+}

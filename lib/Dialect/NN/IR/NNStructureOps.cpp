@@ -1,0 +1,153 @@
+//===- NNStructureOps.cpp - Leaves, state and kernels ---------------------===//
+
+#include "pp/Dialect/NN/IR/NN.h"
+
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+#define GET_OP_CLASSES
+#include "pp/Dialect/NN/IR/NNOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// Leaves and state
+//===----------------------------------------------------------------------===//
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
+
+OpFoldResult CastOp::fold(FoldAdaptor) {
+  return getInput().getType() == getOutput().getType() ? getInput()
+                                                       : OpFoldResult();
+}
+
+/// Checks that `symbol` is a global of type `type` (any type when null);
+/// `trained` asks for a mutable one.
+static LogicalResult verifyGlobal(Operation *op, SymbolTableCollection &symbols,
+                                  FlatSymbolRefAttr symbol, Type type,
+                                  bool isMutable) {
+  auto global =
+      symbols.lookupNearestSymbolFrom<ml_program::GlobalOp>(op, symbol);
+  if (!global)
+    return op->emitOpError() << "names " << symbol
+                             << ", which is not an ml_program.global";
+  if (type && global.getType() != type)
+    return op->emitOpError() << "has type " << type << ", but " << symbol
+                             << " has " << global.getType();
+  if (isMutable && !global.getIsMutable())
+    return op->emitOpError() << "changes " << symbol << ", which is not mutable";
+  return success();
+}
+
+LogicalResult ParameterOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyGlobal(*this, symbols, getSymbolAttr(), getOutput().getType(),
+                      false);
+}
+
+LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyGlobal(*this, symbols, getSymbolAttr(), getValue().getType(),
+                      true);
+}
+
+LogicalResult
+CommitStatisticsOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (failed(verifyGlobal(*this, symbols, getMeanAttr(), Type(), true)) ||
+      failed(verifyGlobal(*this, symbols, getVarianceAttr(), Type(), true)))
+    return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
+  SmallVector<OpAsmParser::Argument> arguments;
+  SmallVector<OpAsmParser::UnresolvedOperand> operands;
+  auto parseBinding = [&]() -> ParseResult {
+    return failure(parser.parseArgument(arguments.emplace_back()) ||
+                   parser.parseEqual() ||
+                   parser.parseOperand(operands.emplace_back()));
+  };
+  FunctionType type;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren,
+                                     parseBinding) ||
+      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
+      parser.parseColonType(type) ||
+      parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
+    return failure();
+  for (auto [argument, input] : llvm::zip(arguments, type.getInputs()))
+    argument.type = input;
+  result.addTypes(type.getResults());
+  return parser.parseRegion(*result.addRegion(), arguments);
+}
+
+void KernelOp::print(OpAsmPrinter &printer) {
+  printer << "(";
+  llvm::interleaveComma(
+      llvm::zip(getBody().getArguments(), getInputs()), printer,
+      [&](auto pair) { printer << std::get<0>(pair) << " = " << std::get<1>(pair); });
+  printer << ")";
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs());
+  printer << " : ";
+  printer.printFunctionalType(*this);
+  printer << " ";
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+YieldOp KernelOp::getYield() {
+  return cast<YieldOp>(getBody().front().getTerminator());
+}
+
+LogicalResult KernelOp::verify() {
+  Block &body = getBody().front();
+  if (body.getArgumentTypes() != getInputs().getTypes())
+    return emitOpError("has block arguments of other types than its operands");
+  auto yield = dyn_cast<YieldOp>(body.getTerminator());
+  if (!yield || yield.getValues().getTypes() != getOutputs().getTypes())
+    return emitOpError("yields values of other types than its results");
+  unsigned libraryOps = 0, otherOps = 0;
+  for (Operation &op : body.without_terminator()) {
+    auto kernel = dyn_cast<KernelOpInterface>(op);
+    if (!kernel)
+      return emitOpError() << "contains '" << op.getName()
+                           << "', which is not known as part of a kernel";
+    if (kernel.getUpdatedState() || kernel.getParameter())
+      return emitOpError() << "contains '" << op.getName()
+                           << "', which touches state";
+    if (kernel.getKernelClass() == KernelClass::Library)
+      ++libraryOps;
+    else
+      ++otherOps;
+  }
+  if (libraryOps > 1 || (libraryOps == 1 && otherOps != 0))
+    return emitOpError("mixes a library operation with other operations");
+  return success();
+}
+
+Operation *KernelOp::getLibraryOp() {
+  Operation &first = getBody().front().front();
+  auto kernel = dyn_cast<KernelOpInterface>(first);
+  return kernel && kernel.getKernelClass() == KernelClass::Library ? &first
+                                                                   : nullptr;
+}
+
+KernelClass KernelOp::getKernelClass() {
+  return getLibraryOp() ? KernelClass::Library : KernelClass::Generated;
+}
+
+std::string KernelOp::getLibraryDescriptor() {
+  Operation *op = getLibraryOp();
+  return op ? cast<KernelOpInterface>(op).getLibraryDescriptor() : "";
+}
+
+uint64_t KernelOp::getFlops() {
+  uint64_t flops = 0;
+  for (Operation &op : getBody().front().without_terminator())
+    if (auto cost = dyn_cast<CostOpInterface>(op))
+      flops += cost.getFlops();
+  return flops;
+}

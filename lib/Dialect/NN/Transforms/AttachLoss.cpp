@@ -1,0 +1,153 @@
+//===- AttachLoss.cpp - Replace the model's output by a loss --------------===//
+
+#include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
+
+namespace pp::nn {
+#define GEN_PASS_DEF_ATTACHLOSS
+#include "pp/Dialect/NN/Transforms/Passes.h.inc"
+} // namespace pp::nn
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+namespace {
+
+struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
+  using AttachLossBase::AttachLossBase;
+
+  void runOnOperation() override {
+    if (failed(attach()))
+      signalPassFailure();
+  }
+
+  LogicalResult attach() {
+    auto function = getOperation().lookupSymbol<func::FuncOp>(mainFunctionName);
+    if (!function)
+      return getOperation().emitError("has no function @main");
+    if (microbatches < 1)
+      return function.emitError() << "needs 1 or more micro-batches, got "
+                                  << microbatches;
+    auto terminator =
+        cast<func::ReturnOp>(function.getBody().front().getTerminator());
+    FailureOr<unsigned> index = findOutput(function);
+    if (failed(index))
+      return failure();
+    Value prediction = terminator.getOperand(*index);
+    auto type = cast<RankedTensorType>(prediction.getType());
+    if (!type.getElementType().isF32())
+      return function.emitError() << "output to attach a loss to has type "
+                                  << type << ", expected f32 elements";
+    OpBuilder builder(terminator);
+    Location loc = NameLoc::get(builder.getStringAttr("loss"));
+    FailureOr<Value> value;
+    if (loss == "cross_entropy")
+      value = crossEntropy(builder, loc, function, prediction);
+    else if (loss == "mse")
+      value = meanSquaredError(builder, loc, function, prediction);
+    else
+      return function.emitError()
+             << "unknown loss '" << loss << "'; known: cross_entropy, mse";
+    if (failed(value))
+      return failure();
+
+    terminator->setOperands(*value);
+    function.setType(FunctionType::get(
+        &getContext(), function.getBody().getArgumentTypes(),
+        {value->getType()}));
+    function.setAllResultAttrs(ArrayRef<DictionaryAttr>(
+        builder.getDictionaryAttr(builder.getNamedAttr(
+            pipeline::fetchAttrName, builder.getStringAttr("loss")))));
+    return success();
+  }
+
+  FailureOr<unsigned> findOutput(func::FuncOp function) {
+    unsigned count = function.getNumResults();
+    if (count == 0)
+      return function.emitError("has no output to attach a loss to");
+    if (output.empty())
+      return 0u;
+    SmallVector<StringRef> names;
+    for (unsigned index = 0; index < count; ++index) {
+      auto name = function.getResultAttrOfType<StringAttr>(
+          index, pipeline::fetchAttrName);
+      if (name && name.getValue() == output)
+        return index;
+      names.push_back(name ? name.getValue() : "?");
+    }
+    return function.emitError() << "has no output '" << output
+                                << "'; outputs: " << llvm::join(names, ", ");
+  }
+
+  Value addTarget(OpBuilder &builder, func::FuncOp function,
+                  RankedTensorType type) {
+    unsigned index = function.getNumArguments();
+    auto attributes = builder.getDictionaryAttr(
+        {builder.getNamedAttr(pipeline::feedAttrName,
+                              builder.getStringAttr("target")),
+         builder.getNamedAttr(pipeline::roleAttrName,
+                              builder.getStringAttr("target"))});
+    (void)function.insertArgument(index, type, attributes, function.getLoc());
+    return function.getArgument(index);
+  }
+
+  /// sum * 1 / weight; `weight` counts the elements of the whole mini-batch.
+  Value divide(OpBuilder &builder, Location loc, Value sum, int64_t weight) {
+    auto type = cast<RankedTensorType>(sum.getType());
+    Value factor = ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(
+            type, builder.getF32FloatAttr(1.0 / static_cast<double>(weight))));
+    return MulOp::create(builder, loc, sum, factor);
+  }
+
+  FailureOr<Value> crossEntropy(OpBuilder &builder, Location loc,
+                                func::FuncOp function, Value logits) {
+    auto type = cast<RankedTensorType>(logits.getType());
+    int64_t rank = type.getRank();
+    if (rank < 2)
+      return function.emitError()
+             << "cross entropy needs an output of rank 2 or more, got " << type;
+    int64_t axis = classAxis >= 0 ? classAxis : (rank >= 4 ? 1 : rank - 1);
+    if (axis == 0 || axis >= rank)
+      return function.emitError() << "class axis " << axis
+                                  << " is outside [1, " << rank << ")";
+    if (axis != rank - 1) {
+      SmallVector<int64_t> permutation, shape;
+      for (int64_t i = 0; i < rank; ++i)
+        if (i != axis)
+          permutation.push_back(i);
+      permutation.push_back(axis);
+      for (int64_t i : permutation)
+        shape.push_back(type.getDimSize(i));
+      type = type.clone(shape);
+      logits = TransposeOp::create(builder, loc, type, logits, permutation);
+    }
+    auto rows = RankedTensorType::get(type.getShape().drop_back(),
+                                      builder.getI64Type());
+    Value labels = addTarget(builder, function, rows);
+    auto scalar = RankedTensorType::get({}, type.getElementType());
+    auto entropy = SoftmaxCrossEntropyOp::create(
+        builder, loc, scalar, rows.clone(type.getElementType()), logits,
+        labels);
+    return divide(builder, loc, entropy.getLoss(),
+                  rows.getNumElements() * microbatches);
+  }
+
+  FailureOr<Value> meanSquaredError(OpBuilder &builder, Location loc,
+                                    func::FuncOp function, Value prediction) {
+    auto type = cast<RankedTensorType>(prediction.getType());
+    Value target = addTarget(builder, function, type);
+    Value difference = SubOp::create(builder, loc, prediction, target);
+    Value square = MulOp::create(builder, loc, difference, difference);
+    auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+    Value sum = ReduceOp::create(
+        builder, loc, RankedTensorType::get({}, type.getElementType()),
+        Reduction::sum, square, axes);
+    return divide(builder, loc, sum, type.getNumElements() * microbatches);
+  }
+};
+
+} // namespace

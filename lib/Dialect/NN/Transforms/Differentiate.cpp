@@ -1,0 +1,243 @@
+//===- Differentiate.cpp - Append the derivative of the loss --------------===//
+
+#include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
+
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace pp::nn {
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "pp/Dialect/NN/Transforms/Passes.h.inc"
+} // namespace pp::nn
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+using pipeline::Phase;
+
+namespace {
+
+bool isFloat(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && isa<FloatType>(type.getElementType());
+}
+
+/// Reverse-mode differentiation of one function.
+class Differentiator {
+public:
+  Differentiator(ModuleOp module, func::FuncOp function)
+      : module(module), function(function),
+        builder(function.getBody().front().getTerminator()) {}
+
+  LogicalResult run() {
+    Block &body = function.getBody().front();
+    auto terminator = cast<func::ReturnOp>(body.getTerminator());
+    if (terminator.getNumOperands() != 1 ||
+        cast<RankedTensorType>(terminator.getOperand(0).getType()).getRank() !=
+            0)
+      return function.emitError(
+          "cannot be differentiated: its result must be one scalar, the loss "
+          "(attach one with nn-attach-loss)");
+    Value loss = terminator.getOperand(0);
+
+    findDependences(body);
+    deferStatistics(body);
+    if (!varies.contains(loss))
+      return function.emitError(
+          "cannot be differentiated: no trained parameter reaches the loss");
+    if (failed(checkDerivatives(body)))
+      return failure();
+
+    // Walking backwards, all uses of a value come before its definition.
+    SmallVector<Operation *> forward;
+    for (Operation &op : body.without_terminator())
+      forward.push_back(&op);
+    seed(loss);
+    for (Operation *op : llvm::reverse(forward))
+      if (failed(differentiate(op)))
+        return failure();
+    accumulateGradients();
+    assignPhases(forward.empty() ? nullptr : forward.back());
+    return success();
+  }
+
+private:
+  /// Numbers the forward operations and finds which values depend on trained
+  /// parameters (`varies`) and on fed inputs (`activations`).
+  void findDependences(Block &body) {
+    for (Value argument : body.getArguments())
+      activations.insert(argument);
+    int64_t number = 0;
+    for (Operation &op : body.without_terminator()) {
+      op.setAttr(pipeline::originAttrName,
+                 builder.getI64IntegerAttr(number++));
+      pipeline::setPhase(&op, isa<CommitStatisticsOp>(op) ? Phase::update
+                                                          : Phase::forward);
+      bool isActivation = llvm::any_of(op.getOperands(), [&](Value operand) {
+        return activations.contains(operand);
+      });
+      bool isVarying = llvm::any_of(op.getOperands(), [&](Value operand) {
+        return varies.contains(operand);
+      });
+      if (auto parameter = dyn_cast<ParameterOp>(op)) {
+        auto global =
+            module.lookupSymbol<ml_program::GlobalOp>(parameter.getSymbol());
+        isVarying = global && global->hasAttr(trainedAttrName);
+      }
+      auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
+      if (!differentiable || differentiable.isNonDifferentiable())
+        isVarying = false;
+      for (Value result : op.getResults()) {
+        if (isActivation)
+          activations.insert(result);
+        if (isVarying && isFloat(result))
+          varies.insert(result);
+      }
+    }
+  }
+
+  /// Moves what only the running statistics need to the backward phase: a
+  /// forward that is recomputed must not add to them twice.
+  void deferStatistics(Block &body) {
+    for (Operation &op : llvm::reverse(body.without_terminator())) {
+      bool isDeferred = isa<AccumulateOp>(op);
+      if (!op.use_empty())
+        isDeferred = llvm::all_of(op.getUsers(), [](Operation *user) {
+          return pipeline::getPhase(user) == Phase::backward_weight;
+        });
+      if (isDeferred && pipeline::getPhase(&op) == Phase::forward)
+        pipeline::setPhase(&op, Phase::backward_weight);
+    }
+  }
+
+  /// Reports every operation on the way that has no derivative, at once.
+  LogicalResult checkDerivatives(Block &body) {
+    bool ok = true;
+    for (Operation &op : body.without_terminator()) {
+      bool needed = llvm::any_of(op.getOperands(), [&](Value operand) {
+        return varies.contains(operand);
+      });
+      if (needed && !isa<DifferentiableOpInterface>(op)) {
+        op.emitOpError("has no derivative");
+        ok = false;
+      }
+    }
+    return success(ok);
+  }
+
+  void seed(Value loss) {
+    auto type = cast<RankedTensorType>(loss.getType());
+    Operation *definition = loss.getDefiningOp();
+    auto one = ConstantOp::create(
+        builder, loss.getLoc(),
+        DenseElementsAttr::get(type,
+                               builder.getFloatAttr(type.getElementType(), 1)));
+    one->setAttr(pipeline::originAttrName,
+                 definition->getAttr(pipeline::originAttrName));
+    cotangents[loss] = one;
+  }
+
+  LogicalResult differentiate(Operation *op) {
+    SmallVector<Value> incoming;
+    for (Value result : op->getResults())
+      incoming.push_back(cotangents.lookup(result));
+    if (llvm::none_of(incoming, [](Value value) { return bool(value); }))
+      return success();
+    SmallVector<bool> needed;
+    for (Value operand : op->getOperands())
+      needed.push_back(varies.contains(operand));
+    if (llvm::none_of(needed, [](bool need) { return need; }))
+      return success();
+
+    Operation *before = builder.getInsertionPoint()->getPrevNode();
+    SmallVector<Value> outgoing;
+    if (failed(cast<DifferentiableOpInterface>(op).buildVJP(builder, incoming,
+                                                            needed, outgoing)))
+      return failure();
+    assert(outgoing.size() == op->getNumOperands());
+    for (auto [operand, cotangent, need] :
+         llvm::zip(op->getOperands(), outgoing, needed)) {
+      if (!need || !cotangent)
+        continue;
+      Value &sum = cotangents[operand];
+      sum = sum ? AddOp::create(builder, op->getLoc(), sum, cotangent)
+                : cotangent;
+    }
+    // The sum belongs to the operation that adds its part: gradients of a value
+    // that several stages read then flow from the last of them to the first.
+    for (Operation *made = before ? before->getNextNode()
+                                  : &*builder.getBlock()->begin();
+         made != &*builder.getInsertionPoint(); made = made->getNextNode())
+      made->setAttr(pipeline::originAttrName,
+                    op->getAttr(pipeline::originAttrName));
+    return success();
+  }
+
+  void accumulateGradients() {
+    function.walk([&](ParameterOp parameter) {
+      Value gradient = cotangents.lookup(parameter.getOutput());
+      if (!gradient)
+        return;
+      // Right behind the gradient, so that it need not be kept any longer.
+      Operation *definition = gradient.getDefiningOp();
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointAfter(definition);
+      auto accumulate =
+          AccumulateOp::create(builder, parameter.getLoc(), State::gradient,
+                               parameter.getSymbol(), gradient);
+      accumulate->setAttr(pipeline::originAttrName,
+                          definition->getAttr(pipeline::originAttrName));
+    });
+  }
+
+  /// B is what the cotangents of activations need; the rest is W.
+  void assignPhases(Operation *lastForward) {
+    SmallVector<Operation *> worklist;
+    DenseSet<Operation *> input;
+    auto visit = [&](Value value) {
+      Operation *op = value.getDefiningOp();
+      if (op && op->getBlock() == builder.getBlock() &&
+          lastForward->isBeforeInBlock(op) && input.insert(op).second)
+        worklist.push_back(op);
+    };
+    for (auto [value, cotangent] : cotangents)
+      if (cotangent && activations.contains(value))
+        visit(cotangent);
+    while (!worklist.empty())
+      for (Value operand : worklist.pop_back_val()->getOperands())
+        visit(operand);
+    for (Operation *op = lastForward->getNextNode();
+         op != &*builder.getInsertionPoint(); op = op->getNextNode()) {
+      bool isInput = input.contains(op);
+      // A gradient is added where it was computed: no reason to keep it.
+      if (auto accumulate = dyn_cast<AccumulateOp>(op))
+        isInput = accumulate.getValue().getDefiningOp() &&
+                  input.contains(accumulate.getValue().getDefiningOp());
+      pipeline::setPhase(op, isInput ? Phase::backward_input
+                                     : Phase::backward_weight);
+    }
+  }
+
+  ModuleOp module;
+  func::FuncOp function;
+  OpBuilder builder;
+  DenseSet<Value> varies;
+  DenseSet<Value> activations;
+  llvm::MapVector<Value, Value> cotangents;
+};
+
+struct Differentiate : nn::impl::DifferentiateBase<Differentiate> {
+  void runOnOperation() override {
+    auto function = getOperation().lookupSymbol<func::FuncOp>(mainFunctionName);
+    if (!function) {
+      getOperation().emitError("has no function @main");
+      return signalPassFailure();
+    }
+    if (failed(Differentiator(getOperation(), function).run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,399 @@
+//===- FormKernels.cpp - Group operations into kernels --------------------===//
+
+#include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace pp::nn {
+#define GEN_PASS_DEF_FORMKERNELS
+#include "pp/Dialect/NN/Transforms/Passes.h.inc"
+} // namespace pp::nn
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+using pipeline::Phase;
+
+namespace {
+
+/// Operations in one kernel; larger groups compile slowly and gain nothing.
+constexpr size_t maxGroupSize = 48;
+
+/// A kernel in the making, in program order.
+struct Group {
+  SmallVector<Operation *> operations;
+  /// The shape that all of its elementwise operations run over.
+  SmallVector<int64_t> shape;
+  Phase phase;
+  /// The forward kernel it belongs to; -1 in the forward phase.
+  int64_t home;
+  bool open;
+};
+
+class KernelFormer {
+public:
+  explicit KernelFormer(func::FuncOp function) : function(function) {}
+
+  LogicalResult run() {
+    for (Operation &op : function.getBody().front()) {
+      order[&op] = order.size();
+      operations.push_back(&op);
+    }
+    if (failed(checkAll()))
+      return failure();
+    markMaterialized();
+    // Forward first: backward operations are grouped by the forward kernel
+    // that they belong to.
+    for (Operation *op : operations)
+      if (pipeline::getPhase(op) == Phase::forward)
+        assign(op, -1);
+    numberForwardKernels();
+    for (Operation *op : operations)
+      if (pipeline::getPhase(op) != Phase::forward)
+        assign(op, homeOf(op));
+    build();
+    return success();
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Kinds of operations
+  //===--------------------------------------------------------------------===//
+
+  static KernelClass classOf(Operation *op) {
+    auto kernel = dyn_cast<KernelOpInterface>(op);
+    return kernel ? kernel.getKernelClass() : KernelClass::View;
+  }
+  /// Copied into each kernel that reads it.
+  static bool isCheap(Operation *op) {
+    if (auto constant = dyn_cast<ConstantOp>(op))
+      return constant.getValue().isSplat();
+    return isa<BroadcastOp, IotaOp>(op);
+  }
+  /// Stays outside of kernels: it touches state, or it is no code at all.
+  static bool staysOutside(Operation *op) {
+    auto kernel = dyn_cast<KernelOpInterface>(op);
+    return !kernel || kernel.getUpdatedState() ||
+           (classOf(op) == KernelClass::View && !isCheap(op));
+  }
+  static bool isElementwise(Operation *op) {
+    return op->hasTrait<OpTrait::Elementwise>();
+  }
+  static SmallVector<int64_t> iterationShape(Operation *op) {
+    Value over = isa<ReduceOp>(op) ? op->getOperand(0) : op->getResult(0);
+    return SmallVector<int64_t>(
+        cast<RankedTensorType>(over.getType()).getShape());
+  }
+
+  /// Only contractions have generated code besides their library kernel.
+  LogicalResult checkAll() {
+    bool ok = true;
+    for (Operation *op : operations) {
+      if (isa<ConvOp, ConvBackwardInputOp, ConvBackwardWeightOp, MaxPoolOp,
+              MaxPoolBackwardOp, AvgPoolOp, AvgPoolBackwardOp, BatchNormOp,
+              BatchNormBackwardOp>(op) &&
+          classOf(op) != KernelClass::Library) {
+        op->emitOpError("has no kernel for these element types; only f32 is "
+                        "supported");
+        ok = false;
+      }
+    }
+    return success(ok);
+  }
+
+  /// Finds the cheap operations that something outside of generated kernels
+  /// reads: they need memory, so they become kernels themselves.
+  void markMaterialized() {
+    for (Operation *op : llvm::reverse(operations)) {
+      if (!isCheap(op))
+        continue;
+      for (Operation *user : op->getUsers())
+        if (staysOutside(user) || user->hasTrait<OpTrait::IsTerminator>() ||
+            classOf(user) == KernelClass::Library)
+          materialized.insert(op);
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Grouping
+  //===--------------------------------------------------------------------===//
+
+  void assign(Operation *op, int64_t home) {
+    if (op->hasTrait<OpTrait::IsTerminator>() || staysOutside(op))
+      return;
+    if (isCheap(op) && !materialized.contains(op))
+      return;
+    Phase phase = pipeline::getPhase(op);
+    bool fusible = isElementwise(op) || isa<ReduceOp>(op);
+    if (classOf(op) == KernelClass::Library || !fusible) {
+      place(op, newGroup(op, phase, home, /*open=*/false));
+      return;
+    }
+    Group *group = findGroup(op, phase, home);
+    if (!group)
+      group = newGroup(op, phase, home, /*open=*/true);
+    place(op, group);
+    if (isa<ReduceOp>(op))
+      group->open = false;
+  }
+
+  Group *newGroup(Operation *op, Phase phase, int64_t home, bool open) {
+    groups.push_back(std::make_unique<Group>());
+    Group *group = groups.back().get();
+    group->shape = iterationShape(op);
+    group->phase = phase;
+    group->home = home;
+    group->open = open;
+    return group;
+  }
+
+  void place(Operation *op, Group *group) {
+    group->operations.push_back(op);
+    groupOf[op] = group;
+  }
+
+  /// The latest group that produces an operand of `op` and may take it in.
+  Group *findGroup(Operation *op, Phase phase, int64_t home) {
+    Group *best = nullptr;
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      Group *group = producer ? groupOf.lookup(producer) : nullptr;
+      if (!group || !group->open || group->phase != phase ||
+          group->home != home || group->operations.size() >= maxGroupSize ||
+          group->shape != iterationShape(op))
+        continue;
+      if (best && order[best->operations.back()] >=
+                      order[group->operations.back()])
+        continue;
+      if (!isReadBefore(group, op))
+        best = group;
+    }
+    return best;
+  }
+
+  /// True if something outside of `group` and before `op` reads one of its
+  /// values: then the group cannot move down to `op`.
+  bool isReadBefore(Group *group, Operation *op) {
+    auto reads = [&](auto &self, Operation *producer) -> bool {
+      return llvm::any_of(producer->getUsers(), [&](Operation *user) {
+        if (user == op || groupOf.lookup(user) == group)
+          return false;
+        if (isCheap(user) && !materialized.contains(user))
+          return self(self, user);
+        return order[user] < order[op];
+      });
+    };
+    return llvm::any_of(group->operations, [&](Operation *member) {
+      return reads(reads, member);
+    });
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Homes of backward operations
+  //===--------------------------------------------------------------------===//
+
+  /// Numbers forward kernels in the order of their last operation, and finds
+  /// for every forward operation the kernel it belongs to. A view belongs to
+  /// the kernel that produces what it views, else to its first reader.
+  void numberForwardKernels() {
+    SmallVector<Group *> forward;
+    for (auto &group : groups)
+      forward.push_back(group.get());
+    llvm::sort(forward, [&](Group *a, Group *b) {
+      return order[a->operations.back()] < order[b->operations.back()];
+    });
+    for (auto [number, group] : llvm::enumerate(forward)) {
+      kernelNumber[group] = number;
+      for (Operation *op : group->operations)
+        homes[op] = number;
+    }
+    auto settle = [&](Operation *op, auto &&neighbours) {
+      if (homes.count(op))
+        return;
+      for (Operation *neighbour : neighbours)
+        if (neighbour && homes.count(neighbour)) {
+          int64_t home = homes[neighbour];
+          homes[op] = home;
+          return;
+        }
+    };
+    for (Operation *op : operations)
+      if (pipeline::getPhase(op) == Phase::forward)
+        settle(op, llvm::map_range(op->getOperands(), [](Value operand) {
+                 return operand.getDefiningOp();
+               }));
+    for (Operation *op : llvm::reverse(operations))
+      if (pipeline::getPhase(op) == Phase::forward)
+        settle(op, op->getUsers());
+    for (Operation *op : operations)
+      if (auto origin =
+              op->getAttrOfType<IntegerAttr>(pipeline::originAttrName);
+          origin && pipeline::getPhase(op) == Phase::forward)
+        byOrigin[origin.getInt()] = op;
+  }
+
+  int64_t homeOf(Operation *op) {
+    auto origin = op->getAttrOfType<IntegerAttr>(pipeline::originAttrName);
+    if (!origin)
+      return 0;
+    // A deferred statistic is a forward operation that runs later; it belongs
+    // to the kernel whose result it reads.
+    Operation *from = byOrigin.lookup(origin.getInt());
+    if (from && homes.count(from))
+      return homes[from];
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        if (homes.count(producer))
+          return homes[op] = homes[producer];
+    return 0;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Building
+  //===--------------------------------------------------------------------===//
+
+  void build() {
+    llvm::sort(groups, [&](const auto &a, const auto &b) {
+      return order[a->operations.back()] < order[b->operations.back()];
+    });
+    for (auto &group : groups)
+      buildKernel(*group);
+    // Kernels hold copies of what was grouped and of the cheap operations.
+    for (Operation *op : operations)
+      if (isCheap(op) && !groupOf.count(op))
+        replaced.push_back(op);
+    llvm::sort(replaced, [&](Operation *a, Operation *b) {
+      return order[a] > order[b];
+    });
+    for (Operation *op : replaced) {
+      assert(op->use_empty() && "a grouped operation still has a reader");
+      homes.erase(op);
+      op->erase();
+    }
+    // The others get the number of their kernel too.
+    for (Operation &op : function.getBody().front().without_terminator())
+      if (!isa<KernelOp>(op) && op.hasAttr(pipeline::originAttrName))
+        setOrigin(&op, pipeline::getPhase(&op) == Phase::forward
+                           ? homes.lookup(&op)
+                           : homeOf(&op));
+  }
+
+  static void setOrigin(Operation *op, int64_t number) {
+    op->setAttr(pipeline::originAttrName,
+                Builder(op->getContext()).getI64IntegerAttr(number));
+  }
+
+  void buildKernel(Group &group) {
+    Operation *last = group.operations.back();
+    OpBuilder builder(last);
+    DenseSet<Operation *> members(group.operations.begin(),
+                                  group.operations.end());
+    // Inputs in the order in which the operations read them.
+    llvm::SetVector<Value> inputs;
+    auto collect = [&](auto &self, Operation *op) -> void {
+      for (Value operand : op->getOperands()) {
+        Operation *producer = operand.getDefiningOp();
+        if (producer && members.contains(producer))
+          continue;
+        if (producer && isCheap(producer) && !materialized.contains(producer))
+          self(self, producer);
+        else
+          inputs.insert(operand);
+      }
+    };
+    SmallVector<Location> locations;
+    SmallVector<Value> outputs;
+    for (Operation *op : group.operations) {
+      collect(collect, op);
+      if (!llvm::is_contained(locations, op->getLoc()))
+        locations.push_back(op->getLoc());
+      for (Value result : op->getResults())
+        if (llvm::any_of(result.getUsers(), [&](Operation *user) {
+              return isReadOutside(user, members);
+            }))
+          outputs.push_back(result);
+    }
+    SmallVector<Type> types;
+    for (Value output : outputs)
+      types.push_back(output.getType());
+    auto kernel =
+        KernelOp::create(builder, builder.getFusedLoc(locations), types,
+                         inputs.getArrayRef());
+    pipeline::setPhase(kernel, group.phase);
+    setOrigin(kernel,
+              group.home >= 0 ? group.home : kernelNumber.lookup(&group));
+
+    Block *body = builder.createBlock(&kernel.getBody());
+    IRMapping mapping;
+    for (Value input : inputs)
+      mapping.map(input, body->addArgument(input.getType(), input.getLoc()));
+    auto cloneInto = [&](auto &self, Operation *op) -> void {
+      for (Value operand : op->getOperands())
+        if (!mapping.contains(operand))
+          self(self, operand.getDefiningOp());
+      Operation *clone = builder.clone(*op, mapping);
+      clone->removeAttr(pipeline::phaseAttrName);
+      clone->removeAttr(pipeline::originAttrName);
+    };
+    for (Operation *op : group.operations)
+      cloneInto(cloneInto, op);
+    SmallVector<Value> yielded;
+    for (Value output : outputs)
+      yielded.push_back(mapping.lookup(output));
+    YieldOp::create(builder, kernel.getLoc(), yielded);
+
+    // Readers inside of later kernels see the new values when they are built.
+    for (auto [output, result] : llvm::zip(outputs, kernel.getResults())) {
+      output.replaceUsesWithIf(result, [&](OpOperand &use) {
+        return !members.contains(use.getOwner());
+      });
+    }
+    order[kernel] = order[last];
+    homes[kernel] =
+        group.home >= 0 ? group.home : kernelNumber.lookup(&group);
+    for (Operation *op : group.operations)
+      if (auto origin =
+              op->getAttrOfType<IntegerAttr>(pipeline::originAttrName);
+          origin && byOrigin.lookup(origin.getInt()) == op)
+        byOrigin[origin.getInt()] = kernel;
+    replaced.append(group.operations.begin(), group.operations.end());
+  }
+
+  bool isReadOutside(Operation *user, const DenseSet<Operation *> &members) {
+    if (members.contains(user))
+      return false;
+    // A cheap reader is copied into the kernels of its own readers.
+    if (isCheap(user) && !materialized.contains(user))
+      return llvm::any_of(user->getUsers(), [&](Operation *next) {
+        return isReadOutside(next, members);
+      });
+    return true;
+  }
+
+  func::FuncOp function;
+  SmallVector<Operation *> operations;
+  DenseMap<Operation *, int64_t> order;
+  DenseSet<Operation *> materialized;
+  std::vector<std::unique_ptr<Group>> groups;
+  DenseMap<Operation *, Group *> groupOf;
+  DenseMap<Group *, int64_t> kernelNumber;
+  DenseMap<Operation *, int64_t> homes;
+  DenseMap<int64_t, Operation *> byOrigin;
+  SmallVector<Operation *> replaced;
+};
+
+struct FormKernels : nn::impl::FormKernelsBase<FormKernels> {
+  void runOnOperation() override {
+    auto function = getOperation().lookupSymbol<func::FuncOp>(mainFunctionName);
+    if (!function) {
+      getOperation().emitError("has no function @main");
+      return signalPassFailure();
+    }
+    if (failed(KernelFormer(function).run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace

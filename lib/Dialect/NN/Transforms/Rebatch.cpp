@@ -1,0 +1,204 @@
+//===- Rebatch.cpp - Change the batch size --------------------------------===//
+
+#include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
+
+namespace pp::nn {
+#define GEN_PASS_DEF_REBATCH
+#include "pp/Dialect/NN/Transforms/Passes.h.inc"
+} // namespace pp::nn
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+namespace {
+
+/// Follows the batch axis through one function and changes its size.
+class Rebatcher {
+public:
+  Rebatcher(func::FuncOp function, int64_t newBatch)
+      : function(function), newBatch(newBatch) {}
+
+  LogicalResult run() {
+    if (failed(findBatch()))
+      return failure();
+    if (oldBatch == newBatch)
+      return success();
+    bool ok = true;
+    for (Operation &op : function.getBody().front().without_terminator())
+      ok &= succeeded(propagate(&op));
+    if (!ok)
+      return failure();
+    rewrite();
+    return success();
+  }
+
+private:
+  BatchPosition positionOf(Value value) { return positions.lookup(value); }
+
+  LogicalResult findBatch() {
+    for (BlockArgument argument : function.getArguments()) {
+      auto type = cast<RankedTensorType>(argument.getType());
+      if (type.getRank() == 0)
+        continue;
+      if (oldBatch == 0)
+        oldBatch = type.getDimSize(0);
+      else if (type.getDimSize(0) != oldBatch) {
+        auto name = function.getArgAttrOfType<StringAttr>(
+            argument.getArgNumber(), pipeline::feedAttrName);
+        return function.emitError()
+               << "input '" << (name ? name.getValue() : "?") << "' has "
+               << type.getDimSize(0) << " samples on axis 0, the inputs before "
+               << "it have " << oldBatch;
+      }
+      positions[argument] = {0, 1, 1};
+    }
+    if (oldBatch == 0)
+      return function.emitError("has no input with a batch axis");
+    return success();
+  }
+
+  /// Makes `value`, which is the same for all samples, hold the samples at
+  /// `position`.
+  LogicalResult demand(Value value, BatchPosition position) {
+    if (positionOf(value) == position)
+      return success();
+    if (positionOf(value))
+      return failure();
+    Operation *op = value.getDefiningOp();
+    auto batched = dyn_cast_or_null<BatchAxisOpInterface>(op);
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<BatchPosition> operands;
+    if (!batched || op->getNumResults() != 1 ||
+        type.getDimSize(position.axis) !=
+            position.outer * oldBatch * position.inner ||
+        failed(batched.demandBatch(position, operands)))
+      return failure();
+    for (auto [operand, wanted] : llvm::zip(op->getOperands(), operands))
+      if (wanted && failed(demand(operand, wanted)))
+        return failure();
+    positions[value] = position;
+    return success();
+  }
+
+  LogicalResult propagate(Operation *op) {
+    auto batched = dyn_cast<BatchAxisOpInterface>(op);
+    if (!batched)
+      return op->emitOpError("is not known to the re-batching of models");
+    // An elementwise operation needs the samples in all of its operands.
+    if (op->hasTrait<OpTrait::Elementwise>() || isa<ConcatOp>(op)) {
+      BatchPosition common;
+      for (Value operand : op->getOperands())
+        if (!common)
+          common = positionOf(operand);
+      for (auto [index, operand] : llvm::enumerate(op->getOperands()))
+        if (common && !positionOf(operand) && failed(demand(operand, common)))
+          return op->emitOpError()
+                 << "combines samples with operand #" << index
+                 << ", which is the same for all " << oldBatch
+                 << " samples but cannot be made for another number";
+    }
+    SmallVector<BatchPosition> operands, results;
+    for (Value operand : op->getOperands())
+      operands.push_back(positionOf(operand));
+    auto emitError = [&] { return op->emitOpError("cannot be re-batched: "); };
+    if (failed(batched.propagateBatch(operands, results, emitError)))
+      return failure();
+    for (auto [value, position] : llvm::zip(op->getResults(), results))
+      if (position)
+        positions[value] = position;
+    return success();
+  }
+
+  void rewrite() {
+    for (BlockArgument argument : function.getArguments())
+      retype(argument);
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      SmallVector<BatchPosition> operands, results;
+      for (Value operand : op.getOperands())
+        operands.push_back(positionOf(operand));
+      for (Value result : op.getResults())
+        results.push_back(positionOf(result));
+      // A constant that several operations read may be needed in both forms;
+      // demand() changed the one that all of them read.
+      cast<BatchAxisOpInterface>(op).rebatch(operands, results, oldBatch,
+                                             newBatch);
+      for (Value result : op.getResults())
+        retype(result);
+    }
+    Operation *terminator = function.getBody().front().getTerminator();
+    function.setType(FunctionType::get(
+        function.getContext(), function.getBody().getArgumentTypes(),
+        terminator->getOperandTypes()));
+  }
+
+  void retype(Value value) {
+    if (BatchPosition position = positionOf(value))
+      value.setType(rebatchType(cast<RankedTensorType>(value.getType()),
+                                position, oldBatch, newBatch));
+  }
+
+  func::FuncOp function;
+  int64_t oldBatch = 0;
+  int64_t newBatch;
+  DenseMap<Value, BatchPosition> positions;
+};
+
+struct Rebatch : nn::impl::RebatchBase<Rebatch> {
+  using RebatchBase::RebatchBase;
+
+  void runOnOperation() override {
+    auto function =
+        getOperation().lookupSymbol<func::FuncOp>(mainFunctionName);
+    if (!function) {
+      getOperation().emitError("has no function @main");
+      return signalPassFailure();
+    }
+    if (batch < 0 || microbatches < 1) {
+      getOperation().emitError() << "needs a batch of 0 or more and 1 or more "
+                                    "micro-batches, got "
+                                 << batch << " and " << microbatches;
+      return signalPassFailure();
+    }
+    int64_t oldBatch = 0;
+    for (Type type : function.getArgumentTypes())
+      if (auto tensor = cast<RankedTensorType>(type); tensor.getRank() > 0 && !oldBatch)
+        oldBatch = tensor.getDimSize(0);
+    // Each user gets its own constants, so that one can change without the
+    // others.
+    uniqueConstants(function);
+    if (batch != 0 && failed(Rebatcher(function, batch).run()))
+      return signalPassFailure();
+    int64_t newBatch = batch == 0 ? oldBatch : batch;
+    function.walk([&](CommitStatisticsOp commit) {
+      commit.setMicrobatches(microbatches);
+      if (oldBatch)
+        commit.setElements(commit.getElements() / oldBatch * newBatch);
+    });
+  }
+
+  /// Clones splat constants (and what broadcasts them) for each use.
+  static void uniqueConstants(func::FuncOp function) {
+    SmallVector<Operation *> leaves;
+    function.walk([&](Operation *op) {
+      if (isa<ConstantOp, BroadcastOp>(op))
+        leaves.push_back(op);
+    });
+    for (Operation *op : llvm::reverse(leaves)) {
+      SmallVector<OpOperand *> uses;
+      for (OpOperand &use : op->getUses())
+        uses.push_back(&use);
+      auto constant = dyn_cast<ConstantOp>(op);
+      if (uses.size() < 2 || (constant && !constant.getValue().isSplat()))
+        continue;
+      for (OpOperand *use : ArrayRef(uses).drop_front()) {
+        OpBuilder builder(op);
+        use->set(builder.clone(*op)->getResult(0));
+      }
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,78 @@
+//===- PPDialect.cpp - The pp dialect -------------------------------------===//
+
+#include "pp/Dialect/PP/IR/PP.h"
+
+using namespace mlir;
+using namespace pp::pipeline;
+
+#include "pp/Dialect/PP/IR/PPDialect.cpp.inc"
+#include "pp/Dialect/PP/IR/PPEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "pp/Dialect/PP/IR/PPAttrs.cpp.inc"
+
+void PPDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "pp/Dialect/PP/IR/PPAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "pp/Dialect/PP/IR/PPOps.cpp.inc"
+      >();
+}
+
+LogicalResult PPDialect::verifyOperationAttribute(Operation *op,
+                                                  NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  Attribute value = attribute.getValue();
+  auto expect = [&](bool holds, StringRef what) -> LogicalResult {
+    if (holds)
+      return success();
+    return op->emitOpError() << "has an attribute '" << name << "' that is not "
+                             << what;
+  };
+  if (name == phaseAttrName)
+    return expect(isa<PhaseAttr>(value), "a #pp.phase");
+  if (name == costAttrName)
+    return expect(isa<CostAttr>(value), "a #pp.cost");
+  if (name == stageAttrName || name == originAttrName) {
+    auto number = dyn_cast<IntegerAttr>(value);
+    return expect(number && number.getInt() >= 0, "a number from 0 on");
+  }
+  if (name == buffersAttrName) {
+    auto array = dyn_cast<ArrayAttr>(value);
+    return expect(array && llvm::all_of(array, llvm::IsaPred<BufferAttr>),
+                  "an array of #pp.buffer");
+  }
+  return success();
+}
+
+Phase pp::pipeline::getPhase(Operation *op) {
+  auto phase = op->getAttrOfType<PhaseAttr>(phaseAttrName);
+  return phase ? phase.getValue() : Phase::forward;
+}
+
+void pp::pipeline::setPhase(Operation *op, Phase phase) {
+  op->setAttr(phaseAttrName, PhaseAttr::get(op->getContext(), phase));
+}
+
+std::optional<int64_t> pp::pipeline::getStage(Operation *op) {
+  if (auto stage = op->getAttrOfType<IntegerAttr>(stageAttrName))
+    return stage.getInt();
+  return std::nullopt;
+}
+
+char pp::pipeline::getPhaseLetter(Phase phase) {
+  switch (phase) {
+  case Phase::forward:
+    return 'F';
+  case Phase::backward_input:
+    return 'I';
+  case Phase::backward_weight:
+    return 'W';
+  case Phase::update:
+    return 'U';
+  }
+  llvm_unreachable("unknown phase");
+}
