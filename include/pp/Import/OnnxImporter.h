@@ -1,0 +1,47 @@
+//===- OnnxImporter.h - From an ONNX file to the nn dialect -----*- C++ -*-===//
+
+#ifndef PP_IMPORT_ONNXIMPORTER_H
+#define PP_IMPORT_ONNXIMPORTER_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+
+namespace pp {
+
+/// How batch normalisation behaves in a training program.
+enum class BatchNormMode {
+  /// Statistics of each micro-batch; running statistics are committed once per
+  /// step (deferred batch normalisation).
+  Micro,
+  /// The running statistics, which do not change.
+  Frozen,
+};
+
+struct ImportOptions {
+  /// Build the graph that is differentiated: float initializers are trained,
+  /// batch normalisation follows `batchNorm`, dropout is active.
+  bool training = false;
+  BatchNormMode batchNorm = BatchNormMode::Micro;
+  /// Sizes of symbolic dimensions. A symbol on axis 0 of an input that is not
+  /// named here gets `batch`.
+  llvm::StringMap<int64_t> dims;
+  int64_t batch = 1;
+  bool allowHardlinks = false;
+};
+
+/// Reads an ONNX file into a module with one function, `@main`, whose operations
+/// have the ONNX node names as locations. Weights stay in the file.
+///
+/// The error is an onnx::ReadError with everything that is wrong: all faults of
+/// the file, else all unsupported nodes, else all nodes with bad attributes
+/// or shapes. Warnings go to `warnings`, if given.
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
+importOnnx(mlir::MLIRContext *context, llvm::StringRef path,
+           const ImportOptions &options = {},
+           llvm::raw_ostream *warnings = nullptr);
+
+} // namespace pp
+
+#endif // PP_IMPORT_ONNXIMPORTER_H

@@ -1,0 +1,273 @@
+//===- ElementwiseHandlers.cpp - ONNX operators element by element --------===//
+
+#include "NodeImporter.h"
+
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+template <typename Op> static LogicalResult unary(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  n.setOutput(0, Value(n.make<Op>(x)));
+  return success();
+}
+
+template <typename Op> static LogicalResult binary(NodeImporter &n) {
+  Value lhs = n.tensor(0), rhs = n.tensor(1);
+  if (!lhs || !rhs || failed(n.broadcastTogether(lhs, rhs)))
+    return failure();
+  n.setOutput(0, Value(n.make<Op>(lhs, rhs)));
+  return success();
+}
+
+/// Operators with any number of inputs: Max, Min, Sum.
+template <typename Op> static LogicalResult variadic(NodeImporter &n) {
+  Value result = n.tensor(0);
+  if (!result)
+    return failure();
+  for (size_t index = 1; index < n.numInputs(); ++index) {
+    Value next = n.tensor(index);
+    if (!next || failed(n.broadcastTogether(result, next)))
+      return failure();
+    result = n.make<Op>(result, next);
+  }
+  n.setOutput(0, result);
+  return success();
+}
+
+template <Comparison comparison>
+static LogicalResult compare(NodeImporter &n) {
+  Value lhs = n.tensor(0), rhs = n.tensor(1);
+  if (!lhs || !rhs || failed(n.broadcastTogether(lhs, rhs)))
+    return failure();
+  auto type = NodeImporter::type(lhs).clone(n.getBuilder().getI1Type());
+  n.setOutput(0, Value(n.make<CompareOp>(type, comparison, lhs, rhs)));
+  return success();
+}
+
+static LogicalResult identity(NodeImporter &n) {
+  n.setOutput(0, n.input(0));
+  return success();
+}
+
+static LogicalResult reciprocal(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  n.setOutput(0, Value(n.make<DivOp>(n.splat(n.type(x), 1), x)));
+  return success();
+}
+
+static LogicalResult pow(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  // Squares and roots are what exporters write Pow for.
+  if (HostTensor *exponent = n.host(1); exponent && exponent->size() == 1) {
+    double value = exponent->isFloat() ? exponent->floats[0]
+                                       : static_cast<double>(exponent->ints[0]);
+    if (value == 2.0) {
+      n.setOutput(0, Value(n.make<MulOp>(x, x)));
+      return success();
+    }
+    if (value == 3.0) {
+      n.setOutput(0, Value(n.make<MulOp>(x, n.make<MulOp>(x, x))));
+      return success();
+    }
+    if (value == 0.5) {
+      n.setOutput(0, Value(n.make<SqrtOp>(x)));
+      return success();
+    }
+  }
+  Value exponent = n.tensor(1);
+  if (!exponent)
+    return failure();
+  exponent = n.cast(exponent, n.type(x).getElementType());
+  if (failed(n.broadcastTogether(x, exponent)))
+    return failure();
+  n.setOutput(0, Value(n.make<PowOp>(x, exponent)));
+  return success();
+}
+
+static LogicalResult clip(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  auto bound = [&](StringRef name, size_t index, Value &value) {
+    if (const onnx::Attribute *found = n.getNode().attribute(name))
+      value = n.splat(n.type(x), found->f);
+    else if (n.hasInput(index)) {
+      value = n.tensor(index);
+      if (!value)
+        return failure();
+      return n.broadcastTogether(x, value);
+    }
+    return success();
+  };
+  Value low, high;
+  if (failed(bound("min", 1, low)))
+    return failure();
+  if (low)
+    x = n.make<MaximumOp>(x, low);
+  if (failed(bound("max", 2, high)))
+    return failure();
+  if (high)
+    x = n.make<MinimumOp>(x, high);
+  n.setOutput(0, x);
+  return success();
+}
+
+static LogicalResult gelu(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  std::string kind = n.attribute("approximate", "none");
+  if (kind != "none" && kind != "tanh")
+    return n.error("attribute approximate is '" + kind +
+                   "', must be none or tanh");
+  n.setOutput(0, Value(n.make<GeluOp>(x.getType(), x, kind == "tanh")));
+  return success();
+}
+
+static LogicalResult leakyRelu(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  Value scaled =
+      n.make<MulOp>(x, n.splat(n.type(x), n.attribute("alpha", 0.01)));
+  Value positive = n.make<CompareOp>(
+      n.type(x).clone(n.getBuilder().getI1Type()), Comparison::ge, x,
+      n.splat(n.type(x), 0));
+  n.setOutput(0, Value(n.make<SelectOp>(x.getType(), positive, x, scaled)));
+  return success();
+}
+
+/// max(0, min(1, alpha x + beta)).
+static Value hardSigmoidOf(NodeImporter &n, Value x, double alpha,
+                           double beta) {
+  auto splat = [&](double value) { return n.splat(n.type(x), value); };
+  Value line = n.make<AddOp>(n.make<MulOp>(x, splat(alpha)), splat(beta));
+  return n.make<MaximumOp>(n.make<MinimumOp>(line, splat(1)), splat(0));
+}
+
+static LogicalResult hardSigmoid(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  n.setOutput(0, hardSigmoidOf(n, x, n.attribute("alpha", 0.2),
+                               n.attribute("beta", 0.5)));
+  return success();
+}
+
+static LogicalResult hardSwish(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  n.setOutput(0, Value(n.make<MulOp>(x, hardSigmoidOf(n, x, 1.0 / 6, 0.5))));
+  return success();
+}
+
+static LogicalResult where(NodeImporter &n) {
+  Value condition = n.tensor(0), x = n.tensor(1), y = n.tensor(2);
+  if (!condition || !x || !y || failed(n.broadcastTogether(x, y)))
+    return failure();
+  // The three broadcast together; types differ, so in two steps.
+  SmallVector<int64_t> common(n.shape(x)), mask(n.shape(condition));
+  size_t rank = std::max(common.size(), mask.size());
+  common.insert(common.begin(), rank - common.size(), 1);
+  mask.insert(mask.begin(), rank - mask.size(), 1);
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (common[axis] != mask[axis] && common[axis] != 1 && mask[axis] != 1)
+      return n.error("the condition does not broadcast with the values");
+    common[axis] = common[axis] == 1 ? mask[axis] : common[axis];
+  }
+  condition = n.broadcastTo(condition, common);
+  x = n.broadcastTo(x, common);
+  y = n.broadcastTo(y, common);
+  n.setOutput(0, Value(n.make<SelectOp>(x.getType(), condition, x, y)));
+  return success();
+}
+
+static LogicalResult castTo(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  auto dataType =
+      static_cast<onnx::DataType>(n.attribute("to", int64_t{0}));
+  Type element = n.elementType(dataType);
+  if (!element)
+    return n.error("cast to " + onnx::dataTypeName(dataType) +
+                   " is not supported");
+  n.setOutput(0, n.cast(x, element));
+  return success();
+}
+
+static LogicalResult castLike(NodeImporter &n) {
+  Value x = n.tensor(0), like = n.tensor(1);
+  if (!x || !like)
+    return failure();
+  n.setOutput(0, n.cast(x, n.type(like).getElementType()));
+  return success();
+}
+
+static LogicalResult dropout(NodeImporter &n) {
+  // Without training_mode (or before opset 12, outside of training) it is the
+  // identity; with ratio 0 too.
+  bool active = n.host(2) && n.host(2)->size() == 1 && n.host(2)->ints[0] != 0;
+  double ratio = n.attribute("ratio", 0.5);
+  if (n.host(1) && n.host(1)->size() == 1)
+    ratio = n.host(1)->floats[0];
+  if (n.isTraining() && active && ratio != 0)
+    return n.error("dropout with ratio " + llvm::Twine(std::to_string(ratio)) +
+                       " is not supported in training",
+                   "export with dropout 0");
+  n.setOutput(0, n.input(0));
+  return success();
+}
+
+void pp::addElementwiseHandlers(HandlerTable &table) {
+  table["Abs"] = unary<AbsOp>;
+  table["Add"] = binary<AddOp>;
+  table["And"] = binary<AndOp>;
+  table["Cast"] = castTo;
+  table["CastLike"] = castLike;
+  table["Ceil"] = unary<CeilOp>;
+  table["Clip"] = clip;
+  table["Cos"] = unary<CosOp>;
+  table["Div"] = binary<DivOp>;
+  table["Dropout"] = dropout;
+  table["Equal"] = compare<Comparison::eq>;
+  table["Erf"] = unary<ErfOp>;
+  table["Exp"] = unary<ExpOp>;
+  table["Floor"] = unary<FloorOp>;
+  table["Gelu"] = gelu;
+  table["Greater"] = compare<Comparison::gt>;
+  table["GreaterOrEqual"] = compare<Comparison::ge>;
+  table["HardSigmoid"] = hardSigmoid;
+  table["HardSwish"] = hardSwish;
+  table["Identity"] = identity;
+  table["LeakyRelu"] = leakyRelu;
+  table["Less"] = compare<Comparison::lt>;
+  table["LessOrEqual"] = compare<Comparison::le>;
+  table["Log"] = unary<LogOp>;
+  table["Max"] = variadic<MaximumOp>;
+  table["Min"] = variadic<MinimumOp>;
+  table["Mul"] = binary<MulOp>;
+  table["Neg"] = unary<NegOp>;
+  table["Not"] = unary<NotOp>;
+  table["Or"] = binary<OrOp>;
+  table["Pow"] = pow;
+  table["Reciprocal"] = reciprocal;
+  table["Relu"] = unary<ReluOp>;
+  table["Sigmoid"] = unary<LogisticOp>;
+  table["Sign"] = unary<SignOp>;
+  table["Sin"] = unary<SinOp>;
+  table["Sqrt"] = unary<SqrtOp>;
+  table["Sub"] = binary<SubOp>;
+  table["Sum"] = variadic<AddOp>;
+  table["Tanh"] = unary<TanhOp>;
+  table["Where"] = where;
+}

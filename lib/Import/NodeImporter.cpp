@@ -1,0 +1,396 @@
+//===- NodeImporter.cpp - Shared by the handlers of ONNX operators --------===//
+
+#include "NodeImporter.h"
+
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Endian.h"
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+//===----------------------------------------------------------------------===//
+// Host tensors
+//===----------------------------------------------------------------------===//
+
+DenseElementsAttr HostTensor::toAttribute() const {
+  auto type = RankedTensorType::get(shape, elementType);
+  if (auto floating = dyn_cast<FloatType>(elementType)) {
+    SmallVector<APFloat> values;
+    for (double value : floats) {
+      APFloat converted(value);
+      bool losesInfo;
+      converted.convert(floating.getFloatSemantics(),
+                        APFloat::rmNearestTiesToEven, &losesInfo);
+      values.push_back(converted);
+    }
+    return DenseElementsAttr::get(type, values);
+  }
+  SmallVector<APInt> values;
+  unsigned width = elementType.getIntOrFloatBitWidth();
+  for (int64_t value : ints)
+    values.push_back(APInt(width, value, /*isSigned=*/true,
+                           /*implicitTrunc=*/true));
+  return DenseElementsAttr::get(type, values);
+}
+
+Type NodeImporter::elementType(onnx::DataType dataType) {
+  switch (dataType) {
+  case onnx::DataType::Float:
+    return builder.getF32Type();
+  case onnx::DataType::Double:
+    return builder.getF64Type();
+  case onnx::DataType::Int64:
+    return builder.getI64Type();
+  case onnx::DataType::Int32:
+    return builder.getI32Type();
+  case onnx::DataType::Int8:
+    return builder.getI8Type();
+  case onnx::DataType::Bool:
+    return builder.getI1Type();
+  default:
+    return nullptr;
+  }
+}
+
+llvm::Expected<HostTensor> NodeImporter::readTensor(const onnx::Tensor &tensor) {
+  HostTensor host;
+  host.elementType = elementType(tensor.type);
+  if (!host.elementType)
+    return llvm::createStringError("elements of type %s are not supported",
+                                   onnx::dataTypeName(tensor.type).data());
+  host.shape.assign(tensor.dims.begin(), tensor.dims.end());
+  auto bytes = model.bytes(tensor);
+  if (!bytes)
+    return bytes.takeError();
+  unsigned width = onnx::bitWidth(tensor.type) / 8;
+  for (uint64_t index = 0; index < tensor.elements; ++index) {
+    const uint8_t *at = bytes->data() + index * width;
+    switch (tensor.type) {
+    case onnx::DataType::Float:
+      host.floats.push_back(llvm::bit_cast<float>(
+          llvm::support::endian::read32le(at)));
+      break;
+    case onnx::DataType::Double:
+      host.floats.push_back(llvm::bit_cast<double>(
+          llvm::support::endian::read64le(at)));
+      break;
+    case onnx::DataType::Int64:
+      host.ints.push_back(llvm::support::endian::read64le(at));
+      break;
+    case onnx::DataType::Int32:
+      host.ints.push_back(
+          static_cast<int32_t>(llvm::support::endian::read32le(at)));
+      break;
+    case onnx::DataType::Int8:
+      host.ints.push_back(static_cast<int8_t>(*at));
+      break;
+    default:
+      host.ints.push_back(*at != 0);
+      break;
+    }
+  }
+  return host;
+}
+
+//===----------------------------------------------------------------------===//
+// The node at hand
+//===----------------------------------------------------------------------===//
+
+LogicalResult NodeImporter::error(const llvm::Twine &message,
+                                  llvm::StringRef help) {
+  onnx::Diagnostic diagnostic;
+  diagnostic.file = model.path;
+  diagnostic.nodeName = node->name;
+  diagnostic.nodeOp = node->opType;
+  diagnostic.nodeIndex = node->index;
+  diagnostic.message = message.str();
+  diagnostic.help = help.str();
+  diagnostics.push_back(std::move(diagnostic));
+  return failure();
+}
+
+void NodeImporter::warning(const llvm::Twine &message) {
+  (void)error(message);
+  diagnostics.back().severity = onnx::Severity::Warning;
+}
+
+LogicalResult NodeImporter::importNode(const onnx::Node &next) {
+  static const HandlerTable table = [] {
+    HandlerTable handlers;
+    addElementwiseHandlers(handlers);
+    addShapeHandlers(handlers);
+    addLinearHandlers(handlers);
+    addNormalizationHandlers(handlers);
+    return handlers;
+  }();
+
+  node = &next;
+  std::string name = next.name;
+  if (name.empty() && !next.outputs.empty())
+    name = next.opType + ":" + next.outputs.front();
+  location = NameLoc::get(builder.getStringAttr(name));
+
+  bool poisoned = false, known = !next.inputs.empty();
+  for (const std::string &inputName : next.inputs) {
+    if (inputName.empty())
+      continue;
+    if (auto pending = parameters.find(inputName);
+        pending != parameters.end() && !entries.count(inputName))
+      entries[inputName].value = parameter(*pending->second);
+    Entry &entry = entries[inputName];
+    poisoned |= entry.poisoned;
+    known &= entry.host != nullptr;
+  }
+  LogicalResult result = failure();
+  if (!poisoned) {
+    auto handler = table.find(next.opType);
+    bool standard = next.domain.empty() || next.domain == "ai.onnx";
+    if (known && standard && succeeded(foldNode(*this)))
+      result = success();
+    else if (handler == table.end() || !standard)
+      result = error("operator is not supported");
+    else
+      result = handler->second(*this);
+  }
+  if (failed(result))
+    for (const std::string &output : next.outputs)
+      entries[output].poisoned = true;
+  return result;
+}
+
+Value NodeImporter::tensor(size_t index) {
+  if (!hasInput(index)) {
+    (void)error("input #" + llvm::Twine(index) + " is missing");
+    return nullptr;
+  }
+  Entry &entry = input(index);
+  if (entry.isSequence) {
+    (void)error("input #" + llvm::Twine(index) + " is a sequence");
+    return nullptr;
+  }
+  if (entry.host && !entry.value)
+    return constant(*entry.host);
+  return entry.value;
+}
+
+FailureOr<SmallVector<int64_t>>
+NodeImporter::integers(llvm::StringRef name, int index,
+                       ArrayRef<int64_t> fallback) {
+  if (const onnx::Attribute *found = node->attribute(name))
+    return SmallVector<int64_t>(found->ints.begin(), found->ints.end());
+  if (index < 0 || !hasInput(index))
+    return SmallVector<int64_t>(fallback);
+  HostTensor *known = host(index);
+  if (!known || known->isFloat()) {
+    (void)error("input '" + node->inputs[index] + "' (" + name +
+                    ") depends on the data; it must be known at compile time",
+                "export the model with static shapes");
+    return failure();
+  }
+  return SmallVector<int64_t>(known->ints.begin(), known->ints.end());
+}
+
+int64_t NodeImporter::attribute(llvm::StringRef name, int64_t fallback) {
+  const onnx::Attribute *found = node->attribute(name);
+  return found ? found->i : fallback;
+}
+double NodeImporter::attribute(llvm::StringRef name, double fallback) {
+  const onnx::Attribute *found = node->attribute(name);
+  return found ? found->f : fallback;
+}
+std::string NodeImporter::attribute(llvm::StringRef name,
+                                    const char *fallback) {
+  const onnx::Attribute *found = node->attribute(name);
+  return found ? found->s : fallback;
+}
+SmallVector<int64_t> NodeImporter::attribute(llvm::StringRef name,
+                                             ArrayRef<int64_t> fallback) {
+  const onnx::Attribute *found = node->attribute(name);
+  return found ? SmallVector<int64_t>(found->ints.begin(), found->ints.end())
+               : SmallVector<int64_t>(fallback);
+}
+
+void NodeImporter::setOutput(size_t index, Value value) {
+  if (index < node->outputs.size())
+    entries[node->outputs[index]].value = value;
+}
+void NodeImporter::setOutput(size_t index, HostTensor host) {
+  if (index < node->outputs.size())
+    entries[node->outputs[index]].host =
+        std::make_shared<HostTensor>(std::move(host));
+}
+void NodeImporter::setOutput(size_t index, Entry entry) {
+  if (index < node->outputs.size())
+    entries[node->outputs[index]] = std::move(entry);
+}
+
+FailureOr<int64_t> NodeImporter::normalizeAxis(int64_t axis, int64_t rank) {
+  int64_t counted = axis < 0 ? axis + rank : axis;
+  if (counted < 0 || counted >= rank) {
+    (void)error("axis " + llvm::Twine(axis) +
+                " is outside of a tensor of rank " + llvm::Twine(rank));
+    return failure();
+  }
+  return counted;
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+Value NodeImporter::parameter(const onnx::Tensor &tensor) {
+  Value &value = parameterValues[tensor.name];
+  if (value)
+    return value;
+  auto type = RankedTensorType::get(tensor.dims, elementType(tensor.type));
+  auto module = builder.getBlock()->getParentOp()->getParentOfType<ModuleOp>();
+  OpBuilder::InsertionGuard guard(builder);
+  Location loc = NameLoc::get(builder.getStringAttr(tensor.name));
+
+  Attribute initial;
+  if (tensor.location)
+    initial = ExternalAttr::get(
+        builder.getContext(),
+        builder.getStringAttr(model.files->path(tensor.location->file)),
+        tensor.location->offset, tensor.location->length, type);
+  else
+    initial = DenseElementsAttr::getFromRawBuffer(
+        type, ArrayRef<char>(reinterpret_cast<const char *>(
+                                 tensor.bytes.data()),
+                             tensor.bytes.size()));
+  // Globals stand before the function, in the order of their first reader.
+  builder.setInsertionPoint(
+      builder.getBlock()->getParentOp());
+  auto global = ml_program::GlobalOp::create(
+      builder, loc, tensor.name, type, options.training, initial,
+      builder.getStringAttr("private"));
+  if (options.training)
+    global->setAttr(trainedAttrName, builder.getUnitAttr());
+  Block *entry = &module.lookupSymbol<func::FuncOp>(mainFunctionName)
+                      .getBody()
+                      .front();
+  // All parameters are named at the top of the function.
+  if (lastParameter)
+    builder.setInsertionPointAfter(lastParameter);
+  else
+    builder.setInsertionPointToStart(entry);
+  auto op = ParameterOp::create(builder, loc, type, tensor.name);
+  lastParameter = op;
+  value = op;
+  return value;
+}
+
+void NodeImporter::untrain(llvm::StringRef symbol) {
+  auto module = builder.getBlock()->getParentOp()->getParentOfType<ModuleOp>();
+  if (auto global = module.lookupSymbol<ml_program::GlobalOp>(symbol))
+    global->removeAttr(trainedAttrName);
+}
+
+//===----------------------------------------------------------------------===//
+// Building
+//===----------------------------------------------------------------------===//
+
+Value NodeImporter::constant(const HostTensor &host) {
+  return make<ConstantOp>(host.toAttribute());
+}
+
+Value NodeImporter::splat(RankedTensorType type, double value) {
+  return make<ConstantOp>(DenseElementsAttr::get(
+      type, builder.getFloatAttr(type.getElementType(), value)));
+}
+
+Value NodeImporter::reshape(Value value, ArrayRef<int64_t> newShape) {
+  if (shape(value) == newShape)
+    return value;
+  return make<ReshapeOp>(type(value).clone(newShape), value);
+}
+
+Value NodeImporter::transpose(Value value, ArrayRef<int64_t> permutation) {
+  if (llvm::is_sorted(permutation))
+    return value;
+  SmallVector<int64_t> newShape;
+  for (int64_t axis : permutation)
+    newShape.push_back(shape(value)[axis]);
+  return make<TransposeOp>(type(value).clone(newShape), value, permutation);
+}
+
+Value NodeImporter::broadcastTo(Value value, ArrayRef<int64_t> target) {
+  ArrayRef<int64_t> from = shape(value);
+  if (from == target)
+    return value;
+  size_t offset = target.size() - from.size();
+  SmallVector<int64_t> kept, axes;
+  for (auto [axis, size] : llvm::enumerate(from))
+    if (size == target[axis + offset]) {
+      kept.push_back(size);
+      axes.push_back(axis + offset);
+    }
+  Value squeezed = reshape(value, kept);
+  return make<BroadcastOp>(type(value).clone(target), squeezed, axes);
+}
+
+LogicalResult NodeImporter::broadcastTogether(Value &lhs, Value &rhs) {
+  ArrayRef<int64_t> left = shape(lhs), right = shape(rhs);
+  size_t rank = std::max(left.size(), right.size());
+  SmallVector<int64_t> common(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t a = i < left.size() ? left[left.size() - 1 - i] : 1;
+    int64_t b = i < right.size() ? right[right.size() - 1 - i] : 1;
+    if (a != b && a != 1 && b != 1) {
+      std::string text;
+      llvm::raw_string_ostream(text)
+          << "shapes [" << llvm::interleaved(left) << "] and ["
+          << llvm::interleaved(right) << "] do not broadcast";
+      return error(text);
+    }
+    common[rank - 1 - i] = a == 1 ? b : a;
+  }
+  if (type(lhs).getElementType() != type(rhs).getElementType())
+    return error("inputs have different element types");
+  lhs = broadcastTo(lhs, common);
+  rhs = broadcastTo(rhs, common);
+  return success();
+}
+
+Value NodeImporter::cast(Value value, Type newType) {
+  if (type(value).getElementType() == newType)
+    return value;
+  return make<CastOp>(type(value).clone(newType), value);
+}
+
+Value NodeImporter::reduce(Reduction reduction, Value value,
+                           ArrayRef<int64_t> axes, bool keepAxes) {
+  SmallVector<int64_t> sorted(axes), left, kept;
+  llvm::sort(sorted);
+  for (auto [axis, size] : llvm::enumerate(shape(value))) {
+    bool reduced = llvm::is_contained(sorted, axis);
+    if (!reduced)
+      left.push_back(size);
+    kept.push_back(reduced ? 1 : size);
+  }
+  Value result =
+      make<ReduceOp>(type(value).clone(left), reduction, value, sorted);
+  return keepAxes ? reshape(result, kept) : result;
+}
+
+Value NodeImporter::mean(Value value, ArrayRef<int64_t> axes, bool keepAxes) {
+  int64_t count = 1;
+  for (int64_t axis : axes)
+    count *= shape(value)[axis];
+  Value sum = reduce(Reduction::sum, value, axes, keepAxes);
+  return make<MulOp>(sum, splat(type(sum), 1.0 / static_cast<double>(count)));
+}
+
+Value NodeImporter::slice(Value value, int64_t axis, int64_t start,
+                          int64_t limit) {
+  SmallVector<int64_t> starts(shape(value).size(), 0), limits(shape(value));
+  SmallVector<int64_t> strides(shape(value).size(), 1), newShape(limits);
+  starts[axis] = start;
+  limits[axis] = limit;
+  newShape[axis] = limit - start;
+  return make<SliceOp>(type(value).clone(newShape), value, starts, limits,
+                       strides);
+}

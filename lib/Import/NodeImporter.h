@@ -1,0 +1,186 @@
+//===- NodeImporter.h - Shared by the handlers of ONNX operators -*- C++ -*-===//
+//
+// One handler per ONNX operator, in files by subject. A handler reads its
+// inputs from the importer, builds nn operations, and sets its outputs; on a
+// fault it reports an error and fails.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PP_LIB_IMPORT_NODEIMPORTER_H
+#define PP_LIB_IMPORT_NODEIMPORTER_H
+
+#include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Import/Onnx/Model.h"
+#include "pp/Import/OnnxImporter.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
+#include <functional>
+
+namespace pp {
+
+/// A tensor known at import: shapes, indices and small constants. Integers and
+/// booleans are in `ints`, floating-point numbers in `floats`.
+struct HostTensor {
+  mlir::Type elementType;
+  llvm::SmallVector<int64_t> shape;
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+
+  bool isFloat() const { return llvm::isa<mlir::FloatType>(elementType); }
+  int64_t size() const {
+    return isFloat() ? static_cast<int64_t>(floats.size())
+                     : static_cast<int64_t>(ints.size());
+  }
+  mlir::DenseElementsAttr toAttribute() const;
+};
+
+/// What a name of the ONNX graph stands for.
+struct Entry {
+  /// Set for everything that the graph computes.
+  mlir::Value value;
+  /// Set for what is known at import; the value is made on demand.
+  std::shared_ptr<HostTensor> host;
+  /// Set for sequences.
+  std::vector<Entry> sequence;
+  bool isSequence = false;
+  /// A node that failed produced it: its readers are not reported again.
+  bool poisoned = false;
+};
+
+class NodeImporter {
+public:
+  NodeImporter(const onnx::Model &model, const ImportOptions &options,
+               mlir::OpBuilder &builder,
+               std::vector<onnx::Diagnostic> &diagnostics)
+      : model(model), options(options), builder(builder),
+        diagnostics(diagnostics) {}
+
+  //===--------------------------------------------------------------------===//
+  // The node at hand
+  //===--------------------------------------------------------------------===//
+
+  const onnx::Node &getNode() const { return *node; }
+  bool isTraining() const { return options.training; }
+  const ImportOptions &getOptions() const { return options; }
+  int64_t opset() const { return node->version; }
+
+  size_t numInputs() const { return node->inputs.size(); }
+  bool hasInput(size_t index) const {
+    return index < node->inputs.size() && !node->inputs[index].empty();
+  }
+  Entry &input(size_t index) { return entries[node->inputs[index]]; }
+  /// The input as a tensor value; null, with an error, if it is none.
+  mlir::Value tensor(size_t index);
+  /// The input as known at import; null if it is computed.
+  HostTensor *host(size_t index) {
+    return hasInput(index) ? input(index).host.get() : nullptr;
+  }
+  /// A list of integers from the attribute `name`, or from input `index` where
+  /// newer opsets have it; `fallback` if neither is there.
+  mlir::FailureOr<llvm::SmallVector<int64_t>>
+  integers(llvm::StringRef name, int index,
+           llvm::ArrayRef<int64_t> fallback = {});
+  int64_t attribute(llvm::StringRef name, int64_t fallback);
+  double attribute(llvm::StringRef name, double fallback);
+  std::string attribute(llvm::StringRef name, const char *fallback);
+  llvm::SmallVector<int64_t> attribute(llvm::StringRef name,
+                                       llvm::ArrayRef<int64_t> fallback);
+
+  void setOutput(size_t index, mlir::Value value);
+  void setOutput(size_t index, HostTensor host);
+  void setOutput(size_t index, Entry entry);
+
+  llvm::LogicalResult error(const llvm::Twine &message,
+                            llvm::StringRef help = "");
+  void warning(const llvm::Twine &message);
+
+  //===--------------------------------------------------------------------===//
+  // Building
+  //===--------------------------------------------------------------------===//
+
+  mlir::OpBuilder &getBuilder() { return builder; }
+  mlir::Location loc() const { return location; }
+
+  /// Makes an operation with the location of the node.
+  template <typename Op, typename... Args> Op make(Args &&...args) {
+    return Op::create(builder, location, std::forward<Args>(args)...);
+  }
+
+  mlir::Value constant(const HostTensor &host);
+  mlir::Value splat(mlir::RankedTensorType type, double value);
+  mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  mlir::Value transpose(mlir::Value value,
+                        llvm::ArrayRef<int64_t> permutation);
+  /// numpy broadcasting to `shape`.
+  mlir::Value broadcastTo(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  /// Brings two tensors to their common shape; fails with an error.
+  llvm::LogicalResult broadcastTogether(mlir::Value &lhs, mlir::Value &rhs);
+  mlir::Value cast(mlir::Value value, mlir::Type elementType);
+  mlir::Value reduce(nn::Reduction reduction, mlir::Value value,
+                     llvm::ArrayRef<int64_t> axes, bool keepAxes);
+  /// Mean over `axes`, which stay with size one if `keepAxes`.
+  mlir::Value mean(mlir::Value value, llvm::ArrayRef<int64_t> axes,
+                   bool keepAxes);
+  mlir::Value slice(mlir::Value value, int64_t axis, int64_t start,
+                    int64_t limit);
+
+  static mlir::RankedTensorType type(mlir::Value value) {
+    return llvm::cast<mlir::RankedTensorType>(value.getType());
+  }
+  static llvm::ArrayRef<int64_t> shape(mlir::Value value) {
+    return type(value).getShape();
+  }
+  /// The shape of an entry, whether known at import or computed.
+  static llvm::ArrayRef<int64_t> shape(const Entry &entry) {
+    return entry.host ? llvm::ArrayRef<int64_t>(entry.host->shape)
+                      : shape(entry.value);
+  }
+  /// `axis` counted from the front; fails with an error if outside.
+  mlir::FailureOr<int64_t> normalizeAxis(int64_t axis, int64_t rank);
+
+  /// The MLIR element type of an ONNX type; null if there is none.
+  mlir::Type elementType(onnx::DataType dataType);
+
+  //===--------------------------------------------------------------------===//
+  // Used by the importer itself
+  //===--------------------------------------------------------------------===//
+
+  /// Reads a small tensor of the file.
+  llvm::Expected<HostTensor> readTensor(const onnx::Tensor &tensor);
+  llvm::LogicalResult importNode(const onnx::Node &node);
+  llvm::StringMap<Entry> &getEntries() { return entries; }
+  /// Makes the global behind a float initializer, once, and names its value.
+  mlir::Value parameter(const onnx::Tensor &tensor);
+  /// Float initializers that wait for their first reader.
+  llvm::StringMap<const onnx::Tensor *> parameters;
+  /// Symbols of the running statistics: never trained.
+  void untrain(llvm::StringRef symbol);
+
+private:
+  const onnx::Model &model;
+  const ImportOptions &options;
+  mlir::OpBuilder &builder;
+  std::vector<onnx::Diagnostic> &diagnostics;
+  llvm::StringMap<Entry> entries;
+  llvm::StringMap<mlir::Value> parameterValues;
+  const onnx::Node *node = nullptr;
+  mlir::Location location = builder.getUnknownLoc();
+  mlir::Operation *lastParameter = nullptr;
+};
+
+using Handler = llvm::LogicalResult (*)(NodeImporter &);
+using HandlerTable = llvm::StringMap<Handler>;
+
+void addElementwiseHandlers(HandlerTable &table);
+void addShapeHandlers(HandlerTable &table);
+void addLinearHandlers(HandlerTable &table);
+void addNormalizationHandlers(HandlerTable &table);
+
+/// Evaluates a node all of whose inputs are known; fails, silently, if the
+/// operator is not one that shapes and masks are computed with.
+llvm::LogicalResult foldNode(NodeImporter &importer);
+
+} // namespace pp
+
+#endif // PP_LIB_IMPORT_NODEIMPORTER_H

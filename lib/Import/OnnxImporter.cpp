@@ -1,0 +1,249 @@
+//===- OnnxImporter.cpp - From an ONNX file to the nn dialect -------------===//
+
+#include "pp/Import/OnnxImporter.h"
+#include "NodeImporter.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
+#include "mlir/IR/Verifier.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Import/Onnx/Reader.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+namespace {
+
+/// Constants up to this many elements are evaluated at import.
+constexpr uint64_t maxHostElements = 1 << 16;
+
+class Importer {
+public:
+  Importer(MLIRContext *context, const onnx::Model &model,
+           const ImportOptions &options)
+      : model(model), options(options), builder(context),
+        nodes(model, options, builder, diagnostics) {}
+
+  OwningOpRef<ModuleOp> run() {
+    Location loc = NameLoc::get(builder.getStringAttr(model.path));
+    OwningOpRef<ModuleOp> module = ModuleOp::create(
+        loc, llvm::sys::path::stem(model.path));
+    builder.setInsertionPointToEnd(module->getBody());
+    reportUnsupported();
+    if (hasErrors() || failed(declareInputs(loc)))
+      return {};
+    declareInitializers();
+    for (const onnx::Node &node : model.graph.nodes)
+      (void)nodes.importNode(node);
+    if (hasErrors() || failed(finish()))
+      return {};
+    return module;
+  }
+
+  std::vector<onnx::Diagnostic> &getDiagnostics() { return diagnostics; }
+  bool hasErrors() const {
+    return llvm::any_of(diagnostics, [](const onnx::Diagnostic &diagnostic) {
+      return diagnostic.severity == onnx::Severity::Error;
+    });
+  }
+
+private:
+  onnx::Diagnostic &report(const llvm::Twine &message,
+                           const llvm::Twine &help = "") {
+    onnx::Diagnostic diagnostic;
+    diagnostic.file = model.path;
+    diagnostic.message = message.str();
+    diagnostic.help = help.str();
+    diagnostics.push_back(std::move(diagnostic));
+    return diagnostics.back();
+  }
+
+  /// All operators without a handler, once each, with a count.
+  void reportUnsupported() {
+    HandlerTable table;
+    addElementwiseHandlers(table);
+    addShapeHandlers(table);
+    addLinearHandlers(table);
+    addNormalizationHandlers(table);
+    struct Use {
+      const onnx::Node *first;
+      int64_t count = 0;
+    };
+    llvm::MapVector<std::pair<StringRef, StringRef>, Use> unsupported;
+    for (const onnx::Node &node : model.graph.nodes) {
+      bool standard = node.domain.empty() || node.domain == "ai.onnx";
+      if (standard && table.count(node.opType))
+        continue;
+      Use &use = unsupported[{node.domain, node.opType}];
+      if (use.count++ == 0)
+        use.first = &node;
+    }
+    for (auto &[key, use] : unsupported) {
+      auto &diagnostic = report(
+          "operator " + (key.first.empty() ? "ai.onnx" : key.first) + "." +
+          key.second + " (opset " + llvm::Twine(use.first->version) +
+          ") is not supported; " + llvm::Twine(use.count) +
+          (use.count == 1 ? " node uses it" : " nodes use it"));
+      diagnostic.category = onnx::Category::Unsupported;
+      diagnostic.nodeName = use.first->name;
+      diagnostic.nodeOp = use.first->opType;
+      diagnostic.nodeIndex = use.first->index;
+    }
+  }
+
+  LogicalResult declareInputs(Location loc) {
+    SmallVector<Type> types;
+    bool ok = true;
+    for (const onnx::ValueInfo &input : model.graph.inputs) {
+      Type element = nodes.elementType(input.type);
+      if (input.kind != onnx::ValueKind::Tensor || !element) {
+        report("input '" + input.name + "' is not a tensor of a supported type")
+            .category = onnx::Category::Unsupported;
+        ok = false;
+        continue;
+      }
+      if (!input.hasRank) {
+        report("input '" + input.name + "' has no shape");
+        ok = false;
+        continue;
+      }
+      SmallVector<int64_t> shape;
+      for (auto [axis, dim] : llvm::enumerate(input.dims)) {
+        int64_t size = dim.size;
+        if (dim.kind != onnx::Dimension::Kind::Static) {
+          auto bound = options.dims.find(dim.symbol);
+          if (bound != options.dims.end())
+            size = bound->second;
+          else if (axis == 0)
+            size = options.batch;
+          else {
+            report("axis " + llvm::Twine(axis) + " of input '" + input.name +
+                       "' has no size" +
+                       (dim.symbol.empty() ? "" : " ('" + dim.symbol + "')"),
+                   "give one with --dim " +
+                       (dim.symbol.empty() ? "NAME" : dim.symbol) + "=SIZE");
+            ok = false;
+          }
+        }
+        if (size < 1) {
+          report("axis " + llvm::Twine(axis) + " of input '" + input.name +
+                 "' has size " + llvm::Twine(size) + "; it must be positive");
+          ok = false;
+        }
+        shape.push_back(size);
+      }
+      types.push_back(RankedTensorType::get(shape, element));
+    }
+    if (!ok)
+      return failure();
+    if (types.empty()) {
+      report("the graph has no inputs");
+      return failure();
+    }
+    function = func::FuncOp::create(builder, loc, mainFunctionName,
+                                    builder.getFunctionType(types, {}));
+    Block *entry = function.addEntryBlock();
+    for (auto [index, input] : llvm::enumerate(model.graph.inputs)) {
+      nodes.getEntries()[input.name].value = entry->getArgument(index);
+      entry->getArgument(index).setLoc(
+          NameLoc::get(builder.getStringAttr(input.name)));
+      function.setArgAttr(index, pipeline::feedAttrName,
+                          builder.getStringAttr(input.name));
+      function.setArgAttr(index, pipeline::roleAttrName,
+                          builder.getStringAttr("input"));
+    }
+    builder.setInsertionPointToEnd(entry);
+    return success();
+  }
+
+  /// Float initializers are parameters, scalars and integers are constants.
+  void declareInitializers() {
+    for (const onnx::Tensor &tensor : model.graph.initializers) {
+      bool isFloat = tensor.type == onnx::DataType::Float ||
+                     tensor.type == onnx::DataType::Double;
+      if ((isFloat && !tensor.dims.empty()) ||
+          tensor.elements > maxHostElements) {
+        if (!nodes.elementType(tensor.type)) {
+          report("initializer '" + tensor.name + "' has elements of type " +
+                 onnx::dataTypeName(tensor.type) + ", which are not supported")
+              .category = onnx::Category::Unsupported;
+          continue;
+        }
+        nodes.parameters[tensor.name] = &tensor;
+        continue;
+      }
+      auto host = nodes.readTensor(tensor);
+      if (!host) {
+        // A tensor that nobody can read matters only to its readers.
+        nodes.getEntries()[tensor.name].poisoned = true;
+        report("initializer '" + tensor.name +
+               "': " + llvm::toString(host.takeError()))
+            .category = onnx::Category::Unsupported;
+        continue;
+      }
+      nodes.getEntries()[tensor.name].host =
+          std::make_shared<HostTensor>(std::move(*host));
+    }
+  }
+
+  LogicalResult finish() {
+    SmallVector<Value> results;
+    SmallVector<DictionaryAttr> attributes;
+    for (const onnx::ValueInfo &output : model.graph.outputs) {
+      Entry &entry = nodes.getEntries()[output.name];
+      if (entry.host && !entry.value)
+        entry.value = ConstantOp::create(
+            builder, NameLoc::get(builder.getStringAttr(output.name)),
+            entry.host->toAttribute());
+      if (!entry.value) {
+        report("output '" + output.name + "' is not a tensor");
+        return failure();
+      }
+      results.push_back(entry.value);
+      attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
+          pipeline::fetchAttrName, builder.getStringAttr(output.name))));
+    }
+    func::ReturnOp::create(builder, function.getLoc(), results);
+    function.setType(builder.getFunctionType(
+        function.getArgumentTypes(), ValueRange(results).getTypes()));
+    function.setAllResultAttrs(attributes);
+    return success();
+  }
+
+  const onnx::Model &model;
+  const ImportOptions &options;
+  OpBuilder builder;
+  std::vector<onnx::Diagnostic> diagnostics;
+  NodeImporter nodes;
+  func::FuncOp function;
+};
+
+} // namespace
+
+llvm::Expected<OwningOpRef<ModuleOp>>
+pp::importOnnx(MLIRContext *context, StringRef path,
+               const ImportOptions &options, llvm::raw_ostream *warnings) {
+  context->loadDialect<NNDialect, pipeline::PPDialect, func::FuncDialect,
+                       ml_program::MLProgramDialect>();
+  onnx::ReaderOptions readerOptions;
+  readerOptions.allowHardlinks = options.allowHardlinks;
+  auto model = onnx::readModel(path, readerOptions);
+  if (!model)
+    return model.takeError();
+  Importer importer(context, **model, options);
+  OwningOpRef<ModuleOp> module = importer.run();
+  if (!module)
+    return llvm::make_error<onnx::ReadError>(
+        std::move(importer.getDiagnostics()));
+  if (warnings) {
+    for (const onnx::Diagnostic &warning : (*model)->warnings)
+      warning.print(*warnings);
+    for (const onnx::Diagnostic &warning : importer.getDiagnostics())
+      warning.print(*warnings);
+  }
+  return std::move(module);
+}

@@ -1,0 +1,639 @@
+//===- ShapeHandlers.cpp - ONNX operators that move elements --------------===//
+
+#include "NodeImporter.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+static LogicalResult constantNode(NodeImporter &n) {
+  const onnx::Node &node = n.getNode();
+  HostTensor host;
+  auto &builder = n.getBuilder();
+  if (auto *value = node.attribute("value"); value && !value->tensors.empty()) {
+    auto tensor = n.readTensor(value->tensors.front());
+    if (!tensor)
+      return n.error(llvm::toString(tensor.takeError()));
+    host = std::move(*tensor);
+  } else if (auto *value = node.attribute("value_float")) {
+    host.elementType = builder.getF32Type();
+    host.floats = {value->f};
+  } else if (auto *value = node.attribute("value_floats")) {
+    host.elementType = builder.getF32Type();
+    host.floats.assign(value->floats.begin(), value->floats.end());
+    host.shape = {static_cast<int64_t>(host.floats.size())};
+  } else if (auto *value = node.attribute("value_int")) {
+    host.elementType = builder.getI64Type();
+    host.ints = {value->i};
+  } else if (auto *value = node.attribute("value_ints")) {
+    host.elementType = builder.getI64Type();
+    host.ints.assign(value->ints.begin(), value->ints.end());
+    host.shape = {static_cast<int64_t>(host.ints.size())};
+  } else {
+    return n.error("holds no tensor of a supported kind");
+  }
+  n.setOutput(0, std::move(host));
+  return success();
+}
+
+static LogicalResult shapeOf(NodeImporter &n) {
+  const Entry &entry = n.input(0);
+  ArrayRef<int64_t> shape = NodeImporter::shape(entry);
+  int64_t rank = shape.size();
+  auto clamp = [&](int64_t axis) {
+    return std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank);
+  };
+  int64_t start = clamp(n.attribute("start", int64_t{0}));
+  int64_t end = clamp(n.attribute("end", rank));
+  HostTensor host;
+  host.elementType = n.getBuilder().getI64Type();
+  for (int64_t axis = start; axis < end; ++axis)
+    host.ints.push_back(shape[axis]);
+  host.shape = {static_cast<int64_t>(host.ints.size())};
+  n.setOutput(0, std::move(host));
+  return success();
+}
+
+static LogicalResult reshape(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  auto wanted = n.integers("shape", 1);
+  if (failed(wanted))
+    return failure();
+  ArrayRef<int64_t> from = n.shape(x);
+  bool allowZero = n.attribute("allowzero", int64_t{0}) != 0;
+  int64_t known = 1, unknown = -1;
+  SmallVector<int64_t> shape(*wanted);
+  for (auto [axis, size] : llvm::enumerate(shape)) {
+    if (size == 0 && !allowZero) {
+      if (axis >= from.size())
+        return n.error("keeps axis " + llvm::Twine(axis) +
+                       " of a tensor of rank " + llvm::Twine(from.size()));
+      size = from[axis];
+    }
+    if (size == -1) {
+      if (unknown >= 0)
+        return n.error("has -1 for two axes of the new shape");
+      unknown = axis;
+    } else if (size < 1) {
+      return n.error("has size " + llvm::Twine(size) + " in the new shape");
+    } else if (llvm::MulOverflow(known, size, known)) {
+      return n.error("the new shape has too many elements");
+    }
+  }
+  int64_t elements = n.type(x).getNumElements();
+  if (unknown >= 0 && elements % known == 0)
+    shape[unknown] = elements / known;
+  else if (unknown >= 0 || known != elements)
+    return n.error("turns " + llvm::Twine(elements) +
+                   " elements into a shape for " +
+                   (unknown >= 0 ? "a multiple of " : "") + llvm::Twine(known));
+  n.setOutput(0, n.reshape(x, shape));
+  return success();
+}
+
+static LogicalResult flatten(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  ArrayRef<int64_t> from = n.shape(x);
+  int64_t rank = from.size(), axis = n.attribute("axis", int64_t{1});
+  axis = axis < 0 ? axis + rank : axis;
+  if (axis < 0 || axis > rank)
+    return n.error("attribute axis is outside of the tensor");
+  int64_t rows = 1, columns = 1;
+  for (int64_t i = 0; i < rank; ++i)
+    (i < axis ? rows : columns) *= from[i];
+  n.setOutput(0, n.reshape(x, {rows, columns}));
+  return success();
+}
+
+static LogicalResult transpose(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  int64_t rank = n.shape(x).size();
+  SmallVector<int64_t> reversed;
+  for (int64_t axis = rank - 1; axis >= 0; --axis)
+    reversed.push_back(axis);
+  SmallVector<int64_t> permutation = n.attribute("perm", reversed);
+  SmallVector<int64_t> sorted(permutation);
+  llvm::sort(sorted);
+  if (sorted != llvm::to_vector(llvm::seq<int64_t>(0, rank)))
+    return n.error("attribute perm does not name each of the " +
+                   llvm::Twine(rank) + " axes once");
+  n.setOutput(0, n.transpose(x, permutation));
+  return success();
+}
+
+static LogicalResult squeeze(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  ArrayRef<int64_t> from = n.shape(x);
+  SmallVector<int64_t> all;
+  for (auto [axis, size] : llvm::enumerate(from))
+    if (size == 1)
+      all.push_back(axis);
+  auto axes = n.integers("axes", 1, all);
+  if (failed(axes))
+    return failure();
+  SmallVector<bool> removed(from.size(), false);
+  for (int64_t given : *axes) {
+    auto axis = n.normalizeAxis(given, from.size());
+    if (failed(axis))
+      return failure();
+    if (from[*axis] != 1)
+      return n.error("removes axis " + llvm::Twine(*axis) + ", which has size " +
+                     llvm::Twine(from[*axis]));
+    removed[*axis] = true;
+  }
+  SmallVector<int64_t> shape;
+  for (auto [axis, size] : llvm::enumerate(from))
+    if (!removed[axis])
+      shape.push_back(size);
+  n.setOutput(0, n.reshape(x, shape));
+  return success();
+}
+
+static LogicalResult unsqueeze(NodeImporter &n) {
+  Value x = n.tensor(0);
+  auto axes = n.integers("axes", 1);
+  if (!x || failed(axes))
+    return failure();
+  int64_t rank = n.shape(x).size() + axes->size();
+  SmallVector<bool> inserted(rank, false);
+  for (int64_t given : *axes) {
+    auto axis = n.normalizeAxis(given, rank);
+    if (failed(axis))
+      return failure();
+    if (inserted[*axis])
+      return n.error("names axis " + llvm::Twine(*axis) + " twice");
+    inserted[*axis] = true;
+  }
+  SmallVector<int64_t> shape;
+  auto next = n.shape(x).begin();
+  for (int64_t axis = 0; axis < rank; ++axis)
+    shape.push_back(inserted[axis] ? 1 : *next++);
+  n.setOutput(0, n.reshape(x, shape));
+  return success();
+}
+
+static LogicalResult concat(NodeImporter &n) {
+  SmallVector<Value> values;
+  for (size_t index = 0; index < n.numInputs(); ++index) {
+    values.push_back(n.tensor(index));
+    if (!values.back())
+      return failure();
+  }
+  if (values.empty())
+    return n.error("has no inputs");
+  SmallVector<int64_t> shape(n.shape(values[0]));
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{0}), shape.size());
+  if (failed(axis))
+    return failure();
+  for (Value value : ArrayRef(values).drop_front()) {
+    SmallVector<int64_t> expected(shape), actual(n.shape(value));
+    if (expected.size() != actual.size())
+      return n.error("joins tensors of different rank");
+    expected[*axis] = actual[*axis];
+    if (expected != actual || n.type(value).getElementType() !=
+                                  n.type(values[0]).getElementType())
+      return n.error("joins tensors that differ on another axis than " +
+                     llvm::Twine(*axis));
+    shape[*axis] += actual[*axis];
+  }
+  if (values.size() == 1)
+    n.setOutput(0, values[0]);
+  else
+    n.setOutput(0, Value(n.make<ConcatOp>(n.type(values[0]).clone(shape),
+                                          values, *axis)));
+  return success();
+}
+
+/// The sizes of the pieces of a Split.
+static FailureOr<SmallVector<int64_t>> splitSizes(NodeImporter &n,
+                                                  int64_t total,
+                                                  size_t pieces,
+                                                  bool hasSizes) {
+  if (hasSizes) {
+    auto sizes = n.integers("split", 1);
+    if (failed(sizes))
+      return failure();
+    int64_t sum = 0;
+    for (int64_t size : *sizes) {
+      if (size < 1) {
+        (void)n.error("has a piece of size " + llvm::Twine(size));
+        return failure();
+      }
+      sum += size;
+    }
+    if (sum != total || sizes->size() != pieces) {
+      (void)n.error("splits " + llvm::Twine(total) + " into " +
+                    llvm::Twine(sizes->size()) + " pieces of together " +
+                    llvm::Twine(sum));
+      return failure();
+    }
+    return *sizes;
+  }
+  int64_t each = pieces ? (total + pieces - 1) / pieces : 0;
+  SmallVector<int64_t> sizes;
+  for (int64_t left = total; left > 0; left -= each)
+    sizes.push_back(std::min(left, each));
+  if (sizes.size() != pieces) {
+    (void)n.error("splits " + llvm::Twine(total) + " into " +
+                  llvm::Twine(pieces) + " pieces");
+    return failure();
+  }
+  return sizes;
+}
+
+static LogicalResult split(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{0}),
+                              n.shape(x).size());
+  if (failed(axis))
+    return failure();
+  bool hasSizes = n.getNode().attribute("split") || n.hasInput(1);
+  auto sizes = splitSizes(n, n.shape(x)[*axis], n.getNode().outputs.size(),
+                          hasSizes);
+  if (failed(sizes))
+    return failure();
+  int64_t start = 0;
+  for (auto [index, size] : llvm::enumerate(*sizes)) {
+    n.setOutput(index, n.slice(x, *axis, start, start + size));
+    start += size;
+  }
+  return success();
+}
+
+static LogicalResult splitToSequence(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{0}),
+                              n.shape(x).size());
+  if (failed(axis))
+    return failure();
+  int64_t total = n.shape(x)[*axis];
+  bool keepAxis = n.attribute("keepdims", int64_t{1}) != 0 || n.hasInput(1);
+  SmallVector<int64_t> sizes;
+  if (n.hasInput(1)) {
+    HostTensor *given = n.host(1);
+    if (!given)
+      return n.error("its split sizes depend on the data");
+    if (given->shape.empty()) {
+      int64_t each = given->ints[0];
+      if (each < 1)
+        return n.error("has pieces of size " + llvm::Twine(each));
+      for (int64_t left = total; left > 0; left -= each)
+        sizes.push_back(std::min(left, each));
+    } else {
+      sizes.assign(given->ints.begin(), given->ints.end());
+      int64_t sum = 0;
+      for (int64_t size : sizes)
+        sum += size;
+      if (sum != total || llvm::any_of(sizes, [](int64_t s) { return s < 1; }))
+        return n.error("splits " + llvm::Twine(total) + " into pieces of " +
+                       llvm::Twine(sum));
+    }
+  } else {
+    sizes.assign(total, 1);
+  }
+  Entry result;
+  result.isSequence = true;
+  int64_t start = 0;
+  for (int64_t size : sizes) {
+    Entry piece;
+    piece.value = n.slice(x, *axis, start, start + size);
+    if (!keepAxis) {
+      SmallVector<int64_t> shape(n.shape(piece.value));
+      shape.erase(shape.begin() + *axis);
+      piece.value = n.reshape(piece.value, shape);
+    }
+    result.sequence.push_back(piece);
+    start += size;
+  }
+  n.setOutput(0, std::move(result));
+  return success();
+}
+
+static LogicalResult sequenceAt(NodeImporter &n) {
+  const Entry &entry = n.input(0);
+  HostTensor *position = n.host(1);
+  if (!entry.isSequence || !position || position->size() != 1)
+    return n.error("needs a sequence and a position known at compile time");
+  int64_t length = entry.sequence.size(), index = position->ints[0];
+  index = index < 0 ? index + length : index;
+  if (index < 0 || index >= length)
+    return n.error("takes element " + llvm::Twine(position->ints[0]) +
+                   " of a sequence of " + llvm::Twine(length));
+  n.setOutput(0, Entry(entry.sequence[index]));
+  return success();
+}
+
+static LogicalResult slice(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  ArrayRef<int64_t> from = n.shape(x);
+  auto starts = n.integers("starts", 1), ends = n.integers("ends", 2);
+  if (failed(starts) || failed(ends))
+    return failure();
+  SmallVector<int64_t> firstAxes, ones(starts->size(), 1);
+  for (size_t axis = 0; axis < starts->size(); ++axis)
+    firstAxes.push_back(axis);
+  auto axes = n.integers("axes", 3, firstAxes);
+  auto steps = n.integers("steps", 4, ones);
+  if (failed(axes) || failed(steps))
+    return failure();
+  if (ends->size() != starts->size() || axes->size() != starts->size() ||
+      steps->size() != starts->size())
+    return n.error("has starts, ends, axes and steps of different length");
+  SmallVector<int64_t> low(from.size(), 0), high(from), stride(from.size(), 1);
+  for (auto [given, start, end, step] :
+       llvm::zip(*axes, *starts, *ends, *steps)) {
+    auto axis = n.normalizeAxis(given, from.size());
+    if (failed(axis))
+      return failure();
+    if (step < 1)
+      return n.error("has step " + llvm::Twine(step) +
+                     "; only positive steps are supported");
+    int64_t size = from[*axis];
+    auto clamp = [&](int64_t at) {
+      return std::clamp<int64_t>(at < 0 ? std::max<int64_t>(at, -size) + size
+                                        : at,
+                                 0, size);
+    };
+    low[*axis] = clamp(start);
+    high[*axis] = std::max(clamp(end), low[*axis]);
+    stride[*axis] = step;
+  }
+  SmallVector<int64_t> shape;
+  for (size_t axis = 0; axis < from.size(); ++axis)
+    shape.push_back((high[axis] - low[axis] + stride[axis] - 1) / stride[axis]);
+  if (llvm::is_contained(shape, 0))
+    return n.error("takes nothing of its input");
+  if (ArrayRef<int64_t>(shape) == from) {
+    n.setOutput(0, x);
+    return success();
+  }
+  n.setOutput(0, Value(n.make<SliceOp>(n.type(x).clone(shape), x, low, high,
+                                       stride)));
+  return success();
+}
+
+static LogicalResult gather(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  ArrayRef<int64_t> from = n.shape(x);
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{0}), from.size());
+  if (failed(axis))
+    return failure();
+  int64_t size = from[*axis];
+  if (HostTensor *known = n.host(1)) {
+    // Exporters write a negative index for "the last".
+    auto positive = std::make_shared<HostTensor>(*known);
+    for (int64_t &index : positive->ints) {
+      if (index < -size || index >= size)
+        return n.error("index " + llvm::Twine(index) +
+                       " is outside of axis " + llvm::Twine(*axis) +
+                       ", which has size " + llvm::Twine(size));
+      index = index < 0 ? index + size : index;
+    }
+    if (positive->size() == 1) {
+      Value one = n.slice(x, *axis, positive->ints[0], positive->ints[0] + 1);
+      SmallVector<int64_t> shape(from.take_front(*axis));
+      shape.append(positive->shape.begin(), positive->shape.end());
+      shape.append(from.begin() + *axis + 1, from.end());
+      n.setOutput(0, n.reshape(one, shape));
+      return success();
+    }
+    n.input(1).value = n.constant(*positive);
+  }
+  Value indices = n.tensor(1);
+  if (!indices)
+    return failure();
+  SmallVector<int64_t> shape(from.take_front(*axis));
+  llvm::append_range(shape, n.shape(indices));
+  shape.append(from.begin() + *axis + 1, from.end());
+  n.setOutput(0, Value(n.make<GatherOp>(n.type(x).clone(shape), x, indices,
+                                        *axis)));
+  return success();
+}
+
+static LogicalResult expand(NodeImporter &n) {
+  Value x = n.tensor(0);
+  auto wanted = n.integers("shape", 1);
+  if (!x || failed(wanted))
+    return failure();
+  SmallVector<int64_t> shape(*wanted), from(n.shape(x));
+  size_t rank = std::max(shape.size(), from.size());
+  shape.insert(shape.begin(), rank - shape.size(), 1);
+  from.insert(from.begin(), rank - from.size(), 1);
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (shape[axis] < 1 ||
+        (shape[axis] != from[axis] && shape[axis] != 1 && from[axis] != 1))
+      return n.error("cannot expand axis " + llvm::Twine(axis) + " from " +
+                     llvm::Twine(from[axis]) + " to " +
+                     llvm::Twine(shape[axis]));
+    shape[axis] = std::max(shape[axis], from[axis]);
+  }
+  n.setOutput(0, n.broadcastTo(x, shape));
+  return success();
+}
+
+static LogicalResult pad(NodeImporter &n) {
+  Value x = n.tensor(0);
+  auto pads = n.integers("pads", 1);
+  if (!x || failed(pads))
+    return failure();
+  std::string mode = n.attribute("mode", "constant");
+  if (mode != "constant")
+    return n.error("padding mode '" + mode + "' is not supported");
+  int64_t rank = n.shape(x).size();
+  SmallVector<int64_t> axes;
+  if (n.hasInput(3)) {
+    auto given = n.integers("axes", 3);
+    if (failed(given))
+      return failure();
+    for (int64_t axis : *given) {
+      auto normal = n.normalizeAxis(axis, rank);
+      if (failed(normal))
+        return failure();
+      axes.push_back(*normal);
+    }
+  } else {
+    axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  }
+  if (pads->size() != 2 * axes.size())
+    return n.error("has " + llvm::Twine(pads->size()) + " paddings for " +
+                   llvm::Twine(axes.size()) + " axes");
+  double value = n.attribute("value", 0.0);
+  if (n.hasInput(2)) {
+    HostTensor *known = n.host(2);
+    if (!known || known->size() != 1)
+      return n.error("its padding value depends on the data");
+    value = known->isFloat() ? known->floats[0] : known->ints[0];
+  }
+  SmallVector<int64_t> low(rank, 0), high(rank, 0), interior(rank, 0);
+  SmallVector<int64_t> shape(n.shape(x));
+  for (auto [index, axis] : llvm::enumerate(axes)) {
+    low[axis] = (*pads)[index];
+    high[axis] = (*pads)[index + axes.size()];
+    if (low[axis] < 0 || high[axis] < 0)
+      return n.error("negative padding is not supported", "use Slice");
+    shape[axis] += low[axis] + high[axis];
+  }
+  if (ArrayRef<int64_t>(shape) == n.shape(x)) {
+    n.setOutput(0, x);
+    return success();
+  }
+  n.setOutput(0, Value(n.make<PadOp>(n.type(x).clone(shape), x, low, high,
+                                     interior, llvm::APFloat(value))));
+  return success();
+}
+
+/// Nearest-neighbour enlargement by whole factors: every element is repeated.
+static LogicalResult resize(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  std::string mode = n.attribute("mode", "nearest");
+  if (mode != "nearest")
+    return n.error("resize mode '" + mode + "' is not supported",
+                   "nearest is");
+  bool upsample = n.getNode().opType == "Upsample";
+  size_t scalesAt = upsample ? 1 : 2;
+  ArrayRef<int64_t> from = n.shape(x);
+  SmallVector<int64_t> factors;
+  if (HostTensor *scales = n.host(scalesAt); scales && scales->size() > 0) {
+    for (double scale : scales->floats)
+      factors.push_back(scale == std::floor(scale) && scale >= 1 &&
+                                scale < (1 << 20)
+                            ? static_cast<int64_t>(scale)
+                            : 0);
+  } else if (HostTensor *sizes = n.host(3); sizes && sizes->size() > 0) {
+    for (auto [axis, size] : llvm::enumerate(sizes->ints))
+      factors.push_back(axis < from.size() && size % from[axis] == 0
+                            ? size / from[axis]
+                            : 0);
+  } else {
+    return n.error("its scales and sizes depend on the data");
+  }
+  if (factors.size() != from.size() || llvm::is_contained(factors, 0))
+    return n.error("only enlargement of every axis by a whole factor is "
+                   "supported");
+  SmallVector<int64_t> split, kept, repeated, shape;
+  for (auto [size, factor] : llvm::zip(from, factors)) {
+    kept.push_back(split.size());
+    split.push_back(size);
+    if (factor > 1)
+      split.push_back(factor);
+    shape.push_back(size * factor);
+  }
+  Value wide = n.make<BroadcastOp>(n.type(x).clone(split), x, kept);
+  n.setOutput(0, n.reshape(wide, shape));
+  return success();
+}
+
+template <Reduction reduction>
+static LogicalResult reduce(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  int64_t rank = n.shape(x).size();
+  bool keep = n.attribute("keepdims", int64_t{1}) != 0;
+  auto given = n.integers("axes", 1);
+  if (failed(given))
+    return failure();
+  SmallVector<int64_t> axes;
+  for (int64_t axis : *given) {
+    auto normal = n.normalizeAxis(axis, rank);
+    if (failed(normal))
+      return failure();
+    axes.push_back(*normal);
+  }
+  if (axes.empty()) {
+    if (n.attribute("noop_with_empty_axes", int64_t{0})) {
+      n.setOutput(0, x);
+      return success();
+    }
+    axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  }
+  if (n.getNode().opType == "ReduceMean")
+    n.setOutput(0, n.mean(x, axes, keep));
+  else
+    n.setOutput(0, n.reduce(reduction, x, axes, keep));
+  return success();
+}
+
+static LogicalResult trilu(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  auto type = n.type(x);
+  int64_t rank = type.getRank(), diagonal = 0;
+  if (rank < 2)
+    return n.error("needs a tensor of rank 2 or more");
+  if (n.hasInput(1)) {
+    HostTensor *k = n.host(1);
+    if (!k || k->size() != 1)
+      return n.error("its diagonal depends on the data");
+    diagonal = k->ints[0];
+  }
+  bool upper = n.attribute("upper", int64_t{1}) != 0;
+  auto counts = type.clone(n.getBuilder().getI64Type());
+  Value row = n.make<IotaOp>(counts, rank - 2);
+  Value column = n.make<IotaOp>(counts, rank - 1);
+  Value shift = n.make<ConstantOp>(
+      DenseElementsAttr::get(counts, n.getBuilder().getI64IntegerAttr(diagonal)));
+  Value border = n.make<AddOp>(row, shift);
+  Value keep = n.make<CompareOp>(type.clone(n.getBuilder().getI1Type()),
+                                 upper ? Comparison::ge : Comparison::le,
+                                 column, border);
+  Value zero = n.make<ConstantOp>(cast<ElementsAttr>(DenseElementsAttr::get(
+      type, n.getBuilder().getZeroAttr(type.getElementType()))));
+  n.setOutput(0, Value(n.make<SelectOp>(type, keep, x, zero)));
+  return success();
+}
+
+/// Reached only where the result could not be folded.
+static LogicalResult needsKnownInputs(NodeImporter &n) {
+  return n.error("its inputs depend on the data; they must be known at compile "
+                 "time");
+}
+
+void pp::addShapeHandlers(HandlerTable &table) {
+  table["Concat"] = concat;
+  table["Constant"] = constantNode;
+  table["ConstantOfShape"] = needsKnownInputs;
+  table["Expand"] = expand;
+  table["Flatten"] = flatten;
+  table["Gather"] = gather;
+  table["Mod"] = needsKnownInputs;
+  table["Pad"] = pad;
+  table["Range"] = needsKnownInputs;
+  table["ReduceMax"] = reduce<Reduction::max>;
+  table["ReduceMean"] = reduce<Reduction::sum>;
+  table["ReduceMin"] = reduce<Reduction::min>;
+  table["ReduceSum"] = reduce<Reduction::sum>;
+  table["Reshape"] = reshape;
+  table["Resize"] = resize;
+  table["SequenceAt"] = sequenceAt;
+  table["Shape"] = shapeOf;
+  table["Slice"] = slice;
+  table["Split"] = split;
+  table["SplitToSequence"] = splitToSequence;
+  table["Squeeze"] = squeeze;
+  table["Transpose"] = transpose;
+  table["Trilu"] = trilu;
+  table["Unsqueeze"] = unsqueeze;
+  table["Upsample"] = resize;
+}
