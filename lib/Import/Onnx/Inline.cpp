@@ -10,7 +10,7 @@ namespace {
 
 /// What inlining may add to the memory of a model: names and constants of a
 /// function are copied at each call.
-constexpr uint64_t maxBytes = uint64_t(256) << 20;
+constexpr uint64_t maxBytes = uint64_t(64) << 20;
 
 uint64_t approximateBytes(const Node &node) {
   uint64_t bytes = sizeof(Node) + node.name.size() + node.opType.size();

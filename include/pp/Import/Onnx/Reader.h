@@ -28,8 +28,8 @@ struct ReaderOptions {
 ///
 /// Linear in the size of the file without weights, but for the sort of an
 /// unsorted graph, which takes O(n log n). Safe on hostile files: memory is
-/// bounded by a small multiple of the file's size plus `maxNodes` nodes, and
-/// nothing outside the model's folder is opened.
+/// bounded by a small multiple of the file's size plus 64 MiB for inlined
+/// bodies, and nothing outside the model's folder is opened.
 llvm::Expected<std::unique_ptr<Model>>
 readModel(llvm::StringRef path, const ReaderOptions &options = {});
 
