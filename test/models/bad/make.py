@@ -228,7 +228,7 @@ def plain_files():
     READ["B44-nesting"] = model(nested), ["nesting"]
     READ["B45-recursion"] = (
         local_model([function("f", [node("f", ["a"], ["b"], domain="local")])]),
-        ["recursive", "f -> f"],
+        ["recursive", "'local.f' -> 'local.f'"],
     )
     READ["B46-mutual-recursion"] = (
         local_model(
@@ -237,7 +237,7 @@ def plain_files():
                 function("g", [node("f", ["a"], ["b"], domain="local")]),
             ]
         ),
-        ["recursive", "f -> local.g -> local.f"],
+        ["recursive", "'local.f' -> 'local.g' -> 'local.f'"],
     )
     same = function("f", [node("Relu", ["a"], ["b"])])
     READ["B47-duplicate-function"] = local_model([same, same]), ["local.f", "defined twice"]
