@@ -3,6 +3,7 @@
 #include "NodeImporter.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
 using namespace pp;

@@ -6,6 +6,7 @@
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
+#include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
 using namespace pp;

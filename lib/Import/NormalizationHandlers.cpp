@@ -104,14 +104,14 @@ static LogicalResult trackStatistics(NodeImporter &n, BatchNormOp norm,
   n.untrain(variance.getValue());
   Value m = norm.getMean();
   Value square = n.make<AddOp>(norm.getVariance(), n.make<MulOp>(m, m));
-  n.make<AccumulateOp>(State::statistics, mean, m);
-  n.make<AccumulateOp>(State::statistics, variance, square);
+  n.make<AccumulateOp>(State::statistics, mean.getValue(), m);
+  n.make<AccumulateOp>(State::statistics, variance.getValue(), square);
   // ONNX counts what stays, PyTorch what comes.
   double momentum = 1.0 - n.attribute("momentum", 0.9);
   int64_t elements = n.type(norm.getInput()).getNumElements() /
                      n.type(m).getNumElements();
-  n.make<CommitStatisticsOp>(mean, variance, llvm::APFloat(momentum), 1,
-                             elements);
+  n.make<CommitStatisticsOp>(mean.getValue(), variance.getValue(),
+                             llvm::APFloat(momentum), 1, elements);
   return success();
 }
 

@@ -2,6 +2,7 @@
 
 #include "pp/Dialect/NN/IR/NN.h"
 
+#include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -73,6 +74,57 @@ LogicalResult DotGeneralOp::verify() {
                          << "], but its type says [" << shapeOf(getOutput())
                          << "]";
   return success();
+}
+
+namespace {
+/// Reads through a transpose of an operand: the axes of a dot_general can be
+/// named in any order. Only where the free axes keep their order, because that
+/// is the order of the result's.
+struct FoldTransposedOperand : OpRewritePattern<DotGeneralOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(DotGeneralOp op,
+                                PatternRewriter &rewriter) const override {
+    return success(succeeded(fold(op, false, rewriter)) ||
+                   succeeded(fold(op, true, rewriter)));
+  }
+
+  static LogicalResult fold(DotGeneralOp op, bool ofRhs,
+                            PatternRewriter &rewriter) {
+    Value operand = ofRhs ? op.getRhs() : op.getLhs();
+    auto transpose = operand.getDefiningOp<TransposeOp>();
+    if (!transpose)
+      return failure();
+    auto renamed = [&](ArrayRef<int64_t> axes) {
+      SmallVector<int64_t> result;
+      for (int64_t axis : axes)
+        result.push_back(transpose.getPermutation()[axis]);
+      return result;
+    };
+    if (!llvm::is_sorted(renamed(op.getFreeAxes(ofRhs))))
+      return failure();
+    SmallVector<int64_t> batch =
+        renamed(ofRhs ? op.getRhsBatch() : op.getLhsBatch());
+    SmallVector<int64_t> contract =
+        renamed(ofRhs ? op.getRhsContract() : op.getLhsContract());
+    rewriter.modifyOpInPlace(op, [&] {
+      op->setOperand(ofRhs ? 1 : 0, transpose.getInput());
+      if (ofRhs) {
+        op.setRhsBatch(batch);
+        op.setRhsContract(contract);
+      } else {
+        op.setLhsBatch(batch);
+        op.setLhsContract(contract);
+      }
+    });
+    return success();
+  }
+};
+} // namespace
+
+void DotGeneralOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                               MLIRContext *context) {
+  patterns.add<FoldTransposedOperand>(context);
 }
 
 //===----------------------------------------------------------------------===//

@@ -26,6 +26,7 @@ def NN_DotGeneralOp : NN_LibraryOp<"dot_general"> {
     `contract` $lhsContract `x` $rhsContract attr-dict
     `:` functional-type(operands, $output)
   }];
+  let hasCanonicalizer = 1;
   let extraClassDeclaration = libraryKernelClass # [{
     /// Axes of an operand that are neither batch nor contracted, increasing.
     ::llvm::SmallVector<int64_t> getFreeAxes(bool ofRhs);

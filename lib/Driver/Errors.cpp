@@ -1,0 +1,53 @@
+//===- Errors.cpp - How tools report errors -------------------------------===//
+
+#include "pp/Driver/Errors.h"
+#include "pp/Import/Onnx/Diagnostic.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace pp;
+
+char ToolError::ID = 0;
+
+void ToolError::log(llvm::raw_ostream &os) const { os << message; }
+
+std::error_code ToolError::convertToErrorCode() const {
+  return llvm::inconvertibleErrorCode();
+}
+
+llvm::Error pp::makeError(ExitCode code, const llvm::Twine &message) {
+  return llvm::make_error<ToolError>(code, message.str());
+}
+
+int pp::reportError(llvm::Error error) {
+  int code = exitSuccess;
+  auto raise = [&](int next) { code = code == exitSuccess ? next : code; };
+  llvm::handleAllErrors(
+      std::move(error),
+      [&](const onnx::ReadError &readError) {
+        for (const onnx::Diagnostic &diagnostic : readError.diagnostics) {
+          diagnostic.print(llvm::errs());
+          if (diagnostic.severity != onnx::Severity::Error)
+            continue;
+          switch (diagnostic.category) {
+          case onnx::Category::Invalid:
+            raise(exitInvalid);
+            break;
+          case onnx::Category::Unsupported:
+            raise(exitUnsupported);
+            break;
+          case onnx::Category::InputOutput:
+            raise(exitInputOutput);
+            break;
+          }
+        }
+      },
+      [&](const ToolError &toolError) {
+        llvm::errs() << "error: " << toolError.message << "\n";
+        raise(toolError.code);
+      },
+      [&](const llvm::ErrorInfoBase &other) {
+        llvm::errs() << "error: " << other.message() << "\n";
+        raise(exitInvalid);
+      });
+  return code;
+}
