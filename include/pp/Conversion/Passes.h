@@ -1,0 +1,27 @@
+//===- Passes.h - Lowering to code ------------------------------*- C++ -*-===//
+
+#ifndef PP_CONVERSION_PASSES_H
+#define PP_CONVERSION_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace pp {
+
+#define GEN_PASS_DECL
+#include "pp/Conversion/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "pp/Conversion/Passes.h.inc"
+
+/// Name of the nested module that holds what becomes object code.
+inline constexpr llvm::StringLiteral codeModuleName = "code";
+/// On kernels: the function in the code module that runs it.
+inline constexpr llvm::StringLiteral calleeAttrName = "pp.callee";
+
+/// The upstream passes that turn the functions of nn-lower-kernels into the
+/// LLVM dialect; `pm` runs on the code module.
+void buildKernelPipeline(mlir::OpPassManager &pm);
+
+} // namespace pp
+
+#endif // PP_CONVERSION_PASSES_H

@@ -1,0 +1,42 @@
+//===- Passes.td - Lowering to code ----------------------------*- tablegen -*-===//
+
+#ifndef PP_CONVERSION_PASSES_TD
+#define PP_CONVERSION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def LowerKernels : Pass<"nn-lower-kernels", "::mlir::ModuleOp"> {
+  let summary = "Make a function for each generated kernel";
+  let description = [{
+    Adds a nested module `@code` with one function per distinct generated kernel
+    (kernels that do the same share one): memrefs in, memrefs out, linalg on
+    memrefs inside. The kernel gets an attribute `pp.callee`. Library kernels stay
+    as they are.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
+def ApproximateMath : Pass<"pp-approximate-math"> {
+  let summary = "Replace transcendental functions by polynomials";
+  let description = [{
+    Polynomials run in vector lanes; calls of libm do not. Errors are a few units
+    in the last place.
+  }];
+  let dependentDialects = ["::mlir::vector::VectorDialect"];
+}
+
+def LowerStages : Pass<"pp-lower-stages", "::mlir::ModuleOp"> {
+  let summary = "Make a function for each phase of each stage";
+  let description = [{
+    Adds to `@code` an `llvm.func` per `pp.stage` that calls the kernels, in order,
+    on constant offsets of the stage's memory areas (runtime/include/pprt/pprt.h
+    has the signature), and the optimizer's loop over an arena. Expects
+    `@code` in the LLVM dialect and buffers from `pp-plan-memory`.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+#endif // PP_CONVERSION_PASSES_TD

@@ -1,0 +1,74 @@
+//===- KernelEmitter.h - nn operations as loops over memory -----*- C++ -*-===//
+//
+// A generated kernel becomes a function on memrefs: the operands, then the
+// results, all row-major and disjoint. Its body is linalg on memrefs, so there
+// is nothing to bufferize: temporaries are rows on the stack.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PP_LIB_CONVERSION_KERNELS_KERNELEMITTER_H
+#define PP_LIB_CONVERSION_KERNELS_KERNELEMITTER_H
+
+#include "pp/Dialect/NN/IR/NN.h"
+
+#include "mlir/IR/AffineMap.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace pp {
+
+/// The scalar operation that an elementwise nn operation does per element;
+/// null if it is not known.
+mlir::Value emitScalar(mlir::OpBuilder &builder, mlir::Location loc,
+                       mlir::Operation *op, mlir::ValueRange operands);
+
+/// The memref of a dense tensor.
+mlir::MemRefType getMemRefType(mlir::Type tensor);
+
+/// Where tensor values of a kernel lie, while its body is emitted.
+class KernelEmitter {
+public:
+  KernelEmitter(mlir::OpBuilder &builder, mlir::Location loc)
+      : builder(builder), loc(loc) {}
+
+  /// Says that `value` is in (or will be written to) `memory`.
+  void bind(mlir::Value value, mlir::Value memory) { memories[value] = memory; }
+  mlir::Value memoryOf(mlir::Value value) const {
+    return memories.lookup(value);
+  }
+
+  /// Emits the code that writes all `results` of a region (values that its
+  /// terminator yields, bound before).
+  llvm::LogicalResult emit(mlir::ValueRange results);
+
+private:
+  llvm::LogicalResult emitOperation(mlir::Operation *op);
+  /// Makes sure that an operand is in memory; small values that the kernel
+  /// computes itself go to the stack.
+  llvm::LogicalResult materialize(mlir::Value value);
+  /// One loop nest for elementwise results, with a reduction at the end if
+  /// `value` is one.
+  llvm::LogicalResult emitLoop(mlir::Value value);
+
+  llvm::LogicalResult emitSlice(nn::SliceOp op);
+  llvm::LogicalResult emitPad(nn::PadOp op);
+  llvm::LogicalResult emitConcat(nn::ConcatOp op);
+  llvm::LogicalResult emitGather(nn::GatherOp op);
+  llvm::LogicalResult emitScatterAdd(nn::ScatterAddOp op);
+  llvm::LogicalResult emitTranspose(nn::TransposeOp op);
+  llvm::LogicalResult emitDotGeneral(nn::DotGeneralOp op);
+  llvm::LogicalResult emitSoftmax(mlir::Operation *op, bool logarithm);
+  llvm::LogicalResult emitLayerNorm(nn::LayerNormOp op);
+  llvm::LogicalResult emitLayerNormBackward(nn::LayerNormBackwardOp op);
+  llvm::LogicalResult emitCrossEntropy(nn::SoftmaxCrossEntropyOp op);
+  llvm::LogicalResult
+  emitCrossEntropyBackward(nn::SoftmaxCrossEntropyBackwardOp op);
+
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  llvm::DenseMap<mlir::Value, mlir::Value> memories;
+};
+
+} // namespace pp
+
+#endif // PP_LIB_CONVERSION_KERNELS_KERNELEMITTER_H

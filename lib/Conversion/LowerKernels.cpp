@@ -1,0 +1,249 @@
+//===- LowerKernels.cpp - A function for each generated kernel ------------===//
+
+#include "Kernels/KernelEmitter.h"
+#include "pp/Conversion/Passes.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace pp {
+#define GEN_PASS_DEF_LOWERKERNELS
+#include "pp/Conversion/Passes.h.inc"
+} // namespace pp
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+namespace {
+
+/// What a region computes, spelled out: equal texts are equal kernels.
+/// Locations and attributes for the planner are not part of it.
+std::string fingerprint(Block &body) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  DenseMap<Value, unsigned> numbers;
+  auto define = [&](Value value) {
+    unsigned number = numbers.size();
+    numbers[value] = number;
+    os << value.getType() << ";";
+  };
+  for (Value argument : body.getArguments())
+    define(argument);
+  for (Operation &op : body) {
+    os << "\n" << op.getName() << " ";
+    for (NamedAttribute attribute : op.getAttrs())
+      if (!attribute.getName().getValue().starts_with("pp."))
+        os << attribute.getName().getValue() << "=" << attribute.getValue()
+           << " ";
+    // Properties print through the attribute dictionary.
+    for (Value operand : op.getOperands())
+      os << numbers.lookup(operand) << ",";
+    for (Value result : op.getResults())
+      define(result);
+  }
+  return text;
+}
+
+class KernelLowering {
+public:
+  explicit KernelLowering(ModuleOp module)
+      : module(module), builder(module.getContext()) {
+    builder.setInsertionPointToEnd(module.getBody());
+    code = ModuleOp::create(builder, module.getLoc(), codeModuleName);
+  }
+
+  LogicalResult run() {
+    bool ok = true;
+    module.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (op == code)
+        return WalkResult::skip();
+      if (auto kernel = dyn_cast<KernelOp>(op)) {
+        if (kernel.getKernelClass() == KernelClass::Generated)
+          ok &= succeeded(lowerKernel(kernel));
+        return WalkResult::skip();
+      }
+      if (auto accumulate = dyn_cast<AccumulateOp>(op))
+        lowerAccumulate(accumulate);
+      if (auto commit = dyn_cast<CommitStatisticsOp>(op))
+        lowerCommit(commit);
+      return WalkResult::advance();
+    });
+    if (auto optimizer =
+            module.lookupSymbol<func::FuncOp>(optimizerFunctionName))
+      ok &= succeeded(lowerOptimizer(optimizer));
+    return success(ok);
+  }
+
+private:
+  /// A function on memrefs that nothing outside calls and that do not overlap.
+  func::FuncOp makeFunction(StringRef name, Location loc,
+                            ArrayRef<Type> types) {
+    builder.setInsertionPointToEnd(code.getBody());
+    auto function = func::FuncOp::create(
+        builder, loc, name, builder.getFunctionType(types, {}));
+    for (unsigned index = 0; index < types.size(); ++index) {
+      function.setArgAttr(index, LLVM::LLVMDialect::getNoAliasAttrName(),
+                          builder.getUnitAttr());
+      function.setArgAttr(index, LLVM::LLVMDialect::getNonNullAttrName(),
+                          builder.getUnitAttr());
+      function.setArgAttr(index, LLVM::LLVMDialect::getAlignAttrName(),
+                          builder.getI64IntegerAttr(64));
+    }
+    builder.setInsertionPointToStart(function.addEntryBlock());
+    return function;
+  }
+
+  void setCallee(Operation *op, StringRef name) {
+    op->setAttr(calleeAttrName,
+                FlatSymbolRefAttr::get(builder.getContext(), name));
+  }
+
+  /// The function for `key`, and whether it must be filled.
+  std::string nameFor(StringRef prefix, const std::string &key, bool &isNew) {
+    auto [entry, inserted] = names.try_emplace(key);
+    isNew = inserted;
+    if (inserted)
+      entry->second = (prefix + "_" + llvm::Twine(names.size() - 1)).str();
+    return entry->second;
+  }
+
+  LogicalResult lowerKernel(KernelOp kernel) {
+    Block &body = kernel.getBody().front();
+    bool isNew;
+    std::string name = nameFor("kernel", fingerprint(body), isNew);
+    setCallee(kernel, name);
+    if (!isNew)
+      return success();
+    return emitBody(kernel, name, body, kernel.getYield().getValues());
+  }
+
+  LogicalResult emitBody(Operation *op, StringRef name, Block &body,
+                         ValueRange results) {
+    SmallVector<Type> types;
+    for (Value argument : body.getArguments())
+      types.push_back(getMemRefType(argument.getType()));
+    for (Value result : results)
+      types.push_back(getMemRefType(result.getType()));
+    func::FuncOp function = makeFunction(name, op->getLoc(), types);
+    KernelEmitter emitter(builder, op->getLoc());
+    unsigned next = 0;
+    for (Value argument : body.getArguments())
+      emitter.bind(argument, function.getArgument(next++));
+    for (Value result : results)
+      emitter.bind(result, function.getArgument(next++));
+    if (failed(emitter.emit(results)))
+      return op->emitError("no code can be generated for this kernel");
+    func::ReturnOp::create(builder, op->getLoc());
+    return success();
+  }
+
+  /// state[i] += value[i].
+  void lowerAccumulate(AccumulateOp op) {
+    auto tensor = op.getValue().getType();
+    auto type =
+        MemRefType::get({tensor.getNumElements()}, tensor.getElementType());
+    std::string key;
+    llvm::raw_string_ostream(key) << "accumulate " << type;
+    bool isNew;
+    std::string name = nameFor("accumulate", key, isNew);
+    setCallee(op, name);
+    if (!isNew)
+      return;
+    func::FuncOp function = makeFunction(name, op.getLoc(), {type, type});
+    SmallVector<AffineMap> maps(2, builder.getMultiDimIdentityMap(1));
+    linalg::GenericOp::create(
+        builder, op.getLoc(), TypeRange(), function.getArgument(1),
+        function.getArgument(0), maps, utils::IteratorType::parallel,
+        [&](OpBuilder &inner, Location loc, ValueRange x) {
+          linalg::YieldOp::create(
+              inner, loc,
+              Value(arith::AddFOp::create(inner, loc, x[1], x[0])));
+        });
+    func::ReturnOp::create(builder, op.getLoc());
+  }
+
+  /// mean, variance, mean_sum, square_sum, per channel; see the op.
+  void lowerCommit(CommitStatisticsOp op) {
+    auto global = module.lookupSymbol<ml_program::GlobalOp>(op.getMean());
+    auto tensor = cast<RankedTensorType>(global.getType());
+    auto type = getMemRefType(tensor);
+    std::string key;
+    llvm::raw_string_ostream(key)
+        << "commit " << type << " " << op.getMomentumAttr() << " "
+        << op.getMicrobatches() << " " << op.getElements();
+    bool isNew;
+    std::string name = nameFor("commit", key, isNew);
+    setCallee(op, name);
+    if (!isNew)
+      return;
+    func::FuncOp function =
+        makeFunction(name, op.getLoc(), {type, type, type, type});
+    double count = static_cast<double>(op.getMicrobatches());
+    double elements = count * static_cast<double>(op.getElements());
+    double unbiased = elements > 1 ? elements / (elements - 1) : 1.0;
+    double momentum = op.getMomentum().convertToDouble();
+    SmallVector<AffineMap> maps(4, builder.getMultiDimIdentityMap(1));
+    linalg::GenericOp::create(
+        builder, op.getLoc(), TypeRange(),
+        ValueRange{function.getArgument(2), function.getArgument(3)},
+        ValueRange{function.getArgument(0), function.getArgument(1)}, maps,
+        utils::IteratorType::parallel,
+        [&](OpBuilder &b, Location loc, ValueRange x) {
+          Type element = tensor.getElementType();
+          auto constant = [&](double value) -> Value {
+            return arith::ConstantOp::create(b, loc,
+                                             b.getFloatAttr(element, value));
+          };
+          auto mul = [&](Value l, Value r) -> Value {
+            return arith::MulFOp::create(b, loc, l, r);
+          };
+          auto sub = [&](Value l, Value r) -> Value {
+            return arith::SubFOp::create(b, loc, l, r);
+          };
+          Value mean = mul(x[0], constant(1 / count));
+          Value variance = sub(mul(x[1], constant(1 / count)), mul(mean, mean));
+          auto move = [&](Value old, Value next) -> Value {
+            return arith::AddFOp::create(
+                b, loc, old, mul(constant(momentum), sub(next, old)));
+          };
+          linalg::YieldOp::create(
+              b, loc,
+              ValueRange{move(x[2], mean),
+                         move(x[3], mul(variance, constant(unbiased)))});
+        });
+    func::ReturnOp::create(builder, op.getLoc());
+  }
+
+  LogicalResult lowerOptimizer(func::FuncOp optimizer) {
+    Block &body = optimizer.getBody().front();
+    return emitBody(optimizer, "optimizer_block", body,
+                    body.getTerminator()->getOperands());
+  }
+
+  ModuleOp module;
+  ModuleOp code;
+  OpBuilder builder;
+  std::map<std::string, std::string> names;
+};
+
+struct LowerKernels : pp::impl::LowerKernelsBase<LowerKernels> {
+  void runOnOperation() override {
+    if (getOperation().lookupSymbol(codeModuleName)) {
+      getOperation().emitError("has a module @code already");
+      return signalPassFailure();
+    }
+    if (failed(KernelLowering(getOperation()).run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,352 @@
+//===- LowerStages.cpp - A function for each phase of each stage ----------===//
+
+#include "pp/Conversion/Passes.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/KernelOpInterface.h"
+#include "pp/Interfaces/CostOpInterface.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+namespace pp {
+#define GEN_PASS_DEF_LOWERSTAGES
+#include "pp/Conversion/Passes.h.inc"
+} // namespace pp
+
+using namespace mlir;
+using namespace pp;
+using pipeline::Area;
+using pipeline::BufferAttr;
+
+namespace {
+
+/// Fields of pp_phase_arguments, in order.
+enum Field {
+  fieldParameters,
+  fieldBuffers,
+  fieldGradients,
+  fieldStatistics,
+  fieldResiduals,
+  fieldScratch,
+  fieldInputs,
+  fieldOutputs,
+  fieldKernels,
+};
+
+class StageLowering {
+public:
+  StageLowering(ModuleOp module, ModuleOp code)
+      : module(module), code(code), builder(module.getContext()),
+        pointer(LLVM::LLVMPointerType::get(module.getContext())),
+        voidType(LLVM::LLVMVoidType::get(module.getContext())) {}
+
+  LogicalResult run() {
+    for (auto memory : module.getOps<pipeline::MemoryOp>())
+      memories[memory.getStage()] = memory;
+    for (Operation &op : *code.getBody())
+      if (auto function = dyn_cast<LLVM::LLVMFuncOp>(op)) {
+        functions[function.getSymName()] = function;
+        function.setLinkage(LLVM::Linkage::Internal);
+        // One body for all callers: the same bits wherever it is called from.
+        function.setNoInline(true);
+      }
+    declareRuntime();
+    bool ok = true;
+    module.walk([&](pipeline::StageOp stage) {
+      ok &= succeeded(lowerStage(stage));
+    });
+    if (ok && functions.count("optimizer_block"))
+      makeOptimizer();
+    return success(ok);
+  }
+
+private:
+  void declareRuntime() {
+    builder.setInsertionPointToEnd(code.getBody());
+    execute = LLVM::LLVMFuncOp::create(
+        builder, code.getLoc(), "pp_execute_kernel",
+        LLVM::LLVMFunctionType::get(voidType, {pointer, pointer, pointer}));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Stages
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult lowerStage(pipeline::StageOp stage) {
+    loc = stage.getLoc();
+    auto found = memories.find(stage.getStage());
+    auto arguments =
+        stage->getAttrOfType<ArrayAttr>("pp.argument_buffers");
+    if (found == memories.end() || !arguments)
+      return stage.emitOpError("has no memory plan; run pp-plan-memory first");
+    memory = found->second;
+    std::string name =
+        ("stage" + llvm::Twine(stage.getStage()) + "_" +
+         llvm::Twine(pipeline::getPhaseLetter(stage.getPhase())))
+            .str();
+    builder.setInsertionPointToEnd(code.getBody());
+    auto function = LLVM::LLVMFuncOp::create(
+        builder, loc, name,
+        LLVM::LLVMFunctionType::get(voidType, {pointer}));
+    Block *entry = function.addEntryBlock(builder);
+    builder.setInsertionPointToStart(entry);
+    base = entry->getArgument(0);
+    fields.clear();
+    slots.clear();
+    values.clear();
+
+    Block &body = stage.getBody().front();
+    for (auto [argument, buffer] :
+         llvm::zip(body.getArguments(), arguments.getAsRange<BufferAttr>()))
+      values[argument] = buffer;
+    for (Operation &op : body.without_terminator())
+      if (failed(lowerOperation(&op)))
+        return failure();
+    copyOutputs(stage);
+    LLVM::ReturnOp::create(builder, loc, ValueRange());
+    return success();
+  }
+
+  /// Values that must be in more than one place are copied at the end.
+  void copyOutputs(pipeline::StageOp stage) {
+    auto copies = stage->getAttrOfType<ArrayAttr>("pp.copies");
+    if (!copies)
+      return;
+    for (auto copy : copies.getAsRange<ArrayAttr>()) {
+      unsigned index = cast<IntegerAttr>(copy[0]).getInt();
+      Value from = stage.getReturn().getValues()[index];
+      Value size = constant(getTensorBytes(from.getType()));
+      LLVM::MemcpyOp::create(builder, loc, address(cast<BufferAttr>(copy[1])),
+                             address(values[from]), size,
+                             /*isVolatile=*/false);
+    }
+  }
+
+  LogicalResult lowerOperation(Operation *op) {
+    auto kernel = dyn_cast<KernelOpInterface>(op);
+    if (!kernel)
+      return op->emitOpError("is not a kernel");
+    auto buffers = op->getAttrOfType<ArrayAttr>(pipeline::buffersAttrName);
+    for (auto [index, result] : llvm::enumerate(op->getResults())) {
+      if (!buffers || buffers.size() <= index)
+        return op->emitOpError("has no buffers; run pp-plan-memory first");
+      values[result] = cast<BufferAttr>(buffers[index]);
+    }
+    if (kernel.getKernelClass() == KernelClass::View)
+      return success();
+    SmallVector<Value> arguments;
+    if (kernel.getUpdatedState()) {
+      // State that the operation changes comes first.
+      for (auto state : op->getAttrOfType<ArrayAttr>("pp.state_buffers")
+                            .getAsRange<BufferAttr>())
+        arguments.push_back(address(state));
+    }
+    for (Value operand : op->getOperands())
+      arguments.push_back(address(values[operand]));
+    for (Value result : op->getResults())
+      arguments.push_back(address(values[result]));
+    if (kernel.getKernelClass() == KernelClass::Library)
+      return callLibrary(op, arguments);
+    auto callee = op->getAttrOfType<FlatSymbolRefAttr>(calleeAttrName);
+    auto function = callee ? functions.find(callee.getValue())
+                           : functions.end();
+    if (function == functions.end())
+      return op->emitOpError("has no function; run nn-lower-kernels first");
+    LLVM::CallOp::create(builder, loc, function->second, arguments);
+    return success();
+  }
+
+  LogicalResult callLibrary(Operation *op, ValueRange arguments) {
+    auto number = op->getAttrOfType<IntegerAttr>("pp.library");
+    auto scratchpad = op->getAttrOfType<BufferAttr>("pp.scratchpad");
+    if (!number || !scratchpad)
+      return op->emitOpError("has no library kernel; run pp-plan-memory first");
+    Value array = tensorArray(arguments.size());
+    for (auto [index, argument] : llvm::enumerate(arguments))
+      LLVM::StoreOp::create(builder, loc, argument, element(array, index));
+    Value handle = LLVM::LoadOp::create(
+        builder, loc, pointer, element(field(fieldKernels), number.getInt()));
+    LLVM::CallOp::create(builder, loc, execute,
+                         ValueRange{handle, array, address(scratchpad)});
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Addresses
+  //===--------------------------------------------------------------------===//
+
+  Value constant(int64_t value) {
+    return LLVM::ConstantOp::create(builder, loc, builder.getI64Type(),
+                                    builder.getI64IntegerAttr(value));
+  }
+  /// The address of entry `index` of an array of pointers.
+  Value element(Value array, int64_t index) {
+    return LLVM::GEPOp::create(builder, loc, pointer, pointer, array,
+                               ArrayRef<LLVM::GEPArg>{
+                                   static_cast<int32_t>(index)});
+  }
+  Value field(Field number) {
+    Value &value = fields[number];
+    if (!value) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(builder.getBlock());
+      value = LLVM::LoadOp::create(builder, loc, pointer,
+                                   element(base, number));
+    }
+    return value;
+  }
+  /// Arrays for library calls, one for each number of tensors.
+  Value tensorArray(size_t size) {
+    Value &array = slots[size];
+    if (!array) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(builder.getBlock());
+      array = LLVM::AllocaOp::create(builder, loc, pointer, pointer,
+                                     constant(size));
+    }
+    return array;
+  }
+
+  Value address(BufferAttr buffer) {
+    auto inArea = [&](Field number) -> Value {
+      return LLVM::GEPOp::create(
+          builder, loc, pointer, builder.getI8Type(), field(number),
+          ArrayRef<LLVM::GEPArg>{constant(buffer.getOffset())});
+    };
+    switch (buffer.getArea()) {
+    case Area::parameters:
+      return inArea(fieldParameters);
+    case Area::buffers:
+      return inArea(fieldBuffers);
+    case Area::gradients:
+      return inArea(fieldGradients);
+    case Area::statistics:
+      return inArea(fieldStatistics);
+    case Area::residuals:
+      return inArea(fieldResiduals);
+    case Area::scratch:
+      return inArea(fieldScratch);
+    case Area::input:
+      return LLVM::LoadOp::create(
+          builder, loc, pointer,
+          element(field(fieldInputs), buffer.getOffset()));
+    case Area::output:
+      return LLVM::LoadOp::create(
+          builder, loc, pointer,
+          element(field(fieldOutputs), buffer.getOffset()));
+    }
+    llvm_unreachable("unknown area");
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Optimizer
+  //===--------------------------------------------------------------------===//
+
+  /// pp_optimizer_function: the block function over a whole arena. New values
+  /// go through the stack, because the block function may read an old value
+  /// after it wrote a new one.
+  void makeOptimizer() {
+    LLVM::LLVMFuncOp block = functions["optimizer_block"];
+    block.setNoInline(false);
+    block.setAlwaysInline(true);
+    auto source = module.lookupSymbol<func::FuncOp>(nn::optimizerFunctionName);
+    auto description =
+        source->getAttrOfType<DictionaryAttr>(nn::optimizerAttrName);
+    unsigned states = cast<ArrayAttr>(description.get("states")).size();
+    unsigned scalars = cast<ArrayAttr>(description.get("scalars")).size();
+
+    loc = source.getLoc();
+    builder.setInsertionPointToEnd(code.getBody());
+    Type i64 = builder.getI64Type(), f32 = builder.getF32Type();
+    auto function = LLVM::LLVMFuncOp::create(
+        builder, loc, "optimizer",
+        LLVM::LLVMFunctionType::get(
+            voidType, {i64, pointer, pointer, pointer, i64, pointer}));
+    Block *entry = function.addEntryBlock(builder);
+    Block *header = function.addBlock(), *body = function.addBlock();
+    Block *exit = function.addBlock();
+    header->addArgument(i64, loc);
+    Value count = entry->getArgument(0), parameters = entry->getArgument(1);
+    Value gradients = entry->getArgument(2), state = entry->getArgument(3);
+    Value stride = entry->getArgument(4), values = entry->getArgument(5);
+
+    builder.setInsertionPointToStart(entry);
+    SmallVector<Value> temporaries;
+    for (unsigned i = 0; i <= states; ++i)
+      temporaries.push_back(LLVM::AllocaOp::create(
+          builder, loc, pointer, f32, constant(nn::optimizerBlock), 64));
+    // Scalars are read through aligned, disjoint pointers like all operands.
+    SmallVector<Value> scalarCells;
+    auto at = [&](Value array, Value index) -> Value {
+      return LLVM::GEPOp::create(builder, loc, pointer, f32, array,
+                                 ArrayRef<LLVM::GEPArg>{index});
+    };
+    for (unsigned i = 0; i < scalars; ++i) {
+      Value cell =
+          LLVM::AllocaOp::create(builder, loc, pointer, f32, constant(1), 64);
+      Value value =
+          LLVM::LoadOp::create(builder, loc, f32, at(values, constant(i)));
+      LLVM::StoreOp::create(builder, loc, value, cell);
+      scalarCells.push_back(cell);
+    }
+    LLVM::BrOp::create(builder, loc, constant(0), header);
+
+    builder.setInsertionPointToStart(header);
+    Value position = header->getArgument(0);
+    Value more = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::slt,
+                                      position, count);
+    LLVM::CondBrOp::create(builder, loc, more, body, exit);
+
+    builder.setInsertionPointToStart(body);
+    SmallVector<Value> targets = {at(parameters, position)};
+    SmallVector<Value> arguments = {targets[0], at(gradients, position)};
+    for (unsigned i = 0; i < states; ++i) {
+      Value offset = LLVM::AddOp::create(
+          builder, loc, position,
+          LLVM::MulOp::create(builder, loc, stride, constant(i)));
+      targets.push_back(at(state, offset));
+      arguments.push_back(targets.back());
+    }
+    llvm::append_range(arguments, scalarCells);
+    llvm::append_range(arguments, temporaries);
+    LLVM::CallOp::create(builder, loc, block, arguments);
+    for (auto [target, temporary] : llvm::zip(targets, temporaries))
+      LLVM::MemcpyOp::create(builder, loc, target, temporary,
+                             constant(nn::optimizerBlock * sizeof(float)),
+                             /*isVolatile=*/false);
+    Value next = LLVM::AddOp::create(builder, loc, position,
+                                     constant(nn::optimizerBlock));
+    LLVM::BrOp::create(builder, loc, next, header);
+    builder.setInsertionPointToStart(exit);
+    LLVM::ReturnOp::create(builder, loc, ValueRange());
+  }
+
+  ModuleOp module;
+  ModuleOp code;
+  OpBuilder builder;
+  Type pointer;
+  Type voidType;
+  Location loc = builder.getUnknownLoc();
+  LLVM::LLVMFuncOp execute;
+  llvm::StringMap<LLVM::LLVMFuncOp> functions;
+  DenseMap<int64_t, pipeline::MemoryOp> memories;
+  pipeline::MemoryOp memory;
+  Value base;
+  DenseMap<int, Value> fields;
+  DenseMap<size_t, Value> slots;
+  DenseMap<Value, BufferAttr> values;
+};
+
+struct LowerStages : pp::impl::LowerStagesBase<LowerStages> {
+  void runOnOperation() override {
+    auto code = getOperation().lookupSymbol<ModuleOp>(codeModuleName);
+    if (!code) {
+      getOperation().emitError("has no module @code; run nn-lower-kernels");
+      return signalPassFailure();
+    }
+    if (failed(StageLowering(getOperation(), code).run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace
