@@ -8,7 +8,7 @@ using namespace pp::runtime;
 
 static constexpr uint32_t abortedState = UINT32_MAX;
 
-static void pause() {
+static void spinPause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
@@ -34,7 +34,7 @@ void LocalTransport::waitFor(Slot &slot, uint32_t state) {
       return;
     if (current == abortedState)
       throw Aborted();
-    pause();
+    spinPause();
   }
   while (true) {
     uint32_t current = slot.state.load(std::memory_order_acquire);
