@@ -22,13 +22,12 @@ Program::Program(const pp_program &program)
     failInternal("optimizer: the binary lacks its function");
 }
 
-void Program::allocate(const std::string &weightsDirectory, bool loadWeights) {
+void Program::allocate(const std::string &weightsDirectory) {
   memories.clear();
   WeightFiles files(plan, weightsDirectory);
   for (const PlanStage &stage : plan.stages) {
     memories.emplace_back(stage);
-    if (loadWeights)
-      files.load(memories.back());
+    files.load(memories.back());
   }
 }
 

@@ -26,9 +26,9 @@ public:
     return {functions.plan, functions.plan_size};
   }
 
-  /// Allocates all stages. With `loadWeights`, fills parameters and buffers from
-  /// their sources; see WeightFiles for `weightsDirectory`.
-  void allocate(const std::string &weightsDirectory, bool loadWeights = true);
+  /// Allocates all stages and fills parameters and buffers from their sources;
+  /// see WeightFiles for `weightsDirectory`.
+  void allocate(const std::string &weightsDirectory);
   const std::deque<StageMemory> &getMemories() const { return memories; }
 
   /// Copies every parameter and buffer that `other` holds too (by name) into

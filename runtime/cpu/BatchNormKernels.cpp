@@ -75,6 +75,9 @@ void pp::runtime::buildBatchNormBackward(Descriptor &descriptor,
                         {DNNL_ARG_MEAN, mean},
                         {DNNL_ARG_VARIANCE, variance},
                         {DNNL_ARG_SCALE, scale},
+                        // oneDNN 2.6 counts the shift among the inputs, but the
+                        // gradient does not depend on it.
+                        {DNNL_ARG_SHIFT, scale},
                         {DNNL_ARG_DIFF_SRC, diffSrc},
                         {DNNL_ARG_DIFF_SCALE, diffScale},
                         {DNNL_ARG_DIFF_SHIFT, diffShift}});
