@@ -111,7 +111,10 @@ struct PlanReference {
 struct PlanPhase {
   bool present = false;
   std::vector<PlanReference> inputs, outputs;
-  std::vector<uint64_t> discards; // offsets in the area `discard`; F only
+  // F only, for R: offsets in the area `discard` of the outputs and of the
+  // statistics, which a second run must not count again.
+  std::vector<uint64_t> discards;
+  std::optional<uint64_t> discardStatistics;
 };
 
 struct PlanStage {

@@ -144,6 +144,11 @@ private:
           failInput("stages[{}].phases.F: key 'discards' is missing, but {} "
                     "recomputes",
                     action.stage, path(r, i));
+        if (plan.stages[action.stage].areas.statistics.bytes &&
+            !plan.stages[action.stage].phases[0].discardStatistics)
+          failInput("stages[{}].phases.F: key 'discard_statistics' is missing, "
+                    "but {} recomputes",
+                    action.stage, path(r, i));
         break;
       case ActionKind::I:
         set(cell.input, r, i);

@@ -357,6 +357,17 @@ static PlanPhase readPhaseLists(const JsonReader &json, const Plan &plan,
       result.discards.push_back(offset);
     }
   }
+  if (json.has("discard_statistics")) {
+    JsonReader offset = json.at("discard_statistics");
+    const PlanAreas &areas = plan.stages[stage].areas;
+    result.discardStatistics = offset.aligned();
+    if (*result.discardStatistics + areas.statistics.bytes >
+        areas.discard.bytes)
+      offset.fail("[{}, {}) ends behind the area's {} bytes",
+                  *result.discardStatistics,
+                  *result.discardStatistics + areas.statistics.bytes,
+                  areas.discard.bytes);
+  }
   return result;
 }
 

@@ -209,6 +209,9 @@ void Executor::Rank::runPhase(StageState &stage, const PlanAction &action,
   pp_phase_arguments arguments = stage.arguments;
   arguments.residuals = stage.memory->at(
       areas.residuals.offset + action.slot * areas.residualSlotBytes);
+  if (discard && areas.statistics.bytes)
+    arguments.statistics =
+        stage.memory->at(areas.discard.offset + *lists.discardStatistics);
   arguments.inputs = inputs.data();
   arguments.outputs = outputs.data();
   switch (phase) {
