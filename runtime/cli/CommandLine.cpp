@@ -36,36 +36,56 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       ->check(CLI::NonNegativeNumber);
 }
 
+/// CLI11 lets -1 wrap around to a large unsigned number.
+static const CLI::Validator natural(
+    [](std::string &text) {
+      bool digits =
+          !text.empty() &&
+          text.find_first_not_of("0123456789") == std::string::npos;
+      return digits ? std::string()
+                    : "'" + text + "' is not an integer of at least 0";
+    },
+    "UINT");
+
 static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
   CLI::App *command = app.add_subcommand("train", "Train the model");
   addRunOptions(*command, options);
-  command->add_option("--epochs", options.epochs,
-                      "Train up to this epoch in total (default 1)");
-  command->add_option("--steps", options.steps,
-                      "Train up to this step in total");
+  command
+      ->add_option("--epochs", options.epochs,
+                   "Train up to this epoch in total (default 1)")
+      ->check(natural);
+  command
+      ->add_option("--steps", options.steps, "Train up to this step in total")
+      ->check(natural);
   command->add_option("--lr", options.learningRate, "Learning rate");
   command
       ->add_option("--set", options.set,
                    "Set a value of the optimizer; may be repeated")
       ->type_name("NAME=VALUE");
-  command->add_option("--seed", options.seed,
-                      "Seed of the order of samples (default 0)");
+  command
+      ->add_option("--seed", options.seed,
+                   "Seed of the order of samples (default 0)")
+      ->check(natural);
   command->add_flag("--no-shuffle", options.noShuffle,
                     "Keep the samples in the order of the file");
   command
       ->add_option("--save", options.save,
                    "Write a snapshot at the end and when interrupted")
       ->type_name("FILE.safetensors");
-  command->add_option("--save-every", options.saveEvery,
-                      "Also write it every N steps");
+  command
+      ->add_option("--save-every", options.saveEvery,
+                   "Also write it every N steps")
+      ->check(natural);
   command->add_option("--resume", options.resume, "Go on from a snapshot")
       ->type_name("FILE.safetensors");
   command
       ->add_option("--eval-data", options.evalData,
                    "Evaluate on this data after each epoch")
       ->type_name("FILE.npz");
-  command->add_option("--eval-every", options.evalEvery,
-                      "Evaluate every N epochs; 0: only at the end");
+  command
+      ->add_option("--eval-every", options.evalEvery,
+                   "Evaluate every N epochs; 0: only at the end")
+      ->check(natural);
   command->add_flag("--log-bits", options.logBits,
                     "Print a hash of the bits of each step's losses");
   command
@@ -140,7 +160,8 @@ static int dispatch(int argc, const char *const *argv,
       ->check(CLI::IsMember({"train", "infer"}));
   benchCommand->add_option("--steps", bench.steps, "Steps to measure")
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 32));
-  benchCommand->add_option("--warmup", bench.warmup, "Steps before");
+  benchCommand->add_option("--warmup", bench.warmup, "Steps before")
+      ->check(natural);
   benchCommand->add_flag("--json", bench.json, "Print as JSON");
 
   try {

