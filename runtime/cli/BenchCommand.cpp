@@ -26,11 +26,11 @@ int pp::runtime::runBench(const pp_binary &binary,
                          : readArrays(options),
                /*allowOthers=*/true);
   program.allocate(options.weights);
+  Step steps[2] = {Step(plan), Step(plan)};
   Executor executor(program, executorOptions(options, plan));
   OptimizerScalars scalars(plan.optimizer);
   std::vector<uint64_t> order(data.getSamples());
   std::iota(order.begin(), order.end(), 0);
-  Step steps[2] = {Step(plan), Step(plan)};
   for (Step &step : steps)
     data.fill(step, order, 0);
   // Steps overlap as in a real run, so a step's time is the distance between

@@ -81,8 +81,8 @@ private:
   TrainingPosition position;
   uint64_t stepsPerEpoch;
   std::optional<Evaluator> evaluator;
+  std::vector<Step> steps; // outlive the executor, whose ranks use them
   std::optional<Executor> executor;
-  std::vector<Step> steps;
   std::vector<uint64_t> order;
   uint64_t orderEpoch = UINT64_MAX;
 };

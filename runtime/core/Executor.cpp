@@ -33,7 +33,7 @@ void Executor::State::watch() {
   auto since = Clock::now();
   std::unique_lock<std::mutex> lock(mutex);
   while (!changed.wait_for(lock, period,
-                           [&] { return stopping || error != nullptr; })) {
+                           [&] { return stopping || ranksRunning == 0; })) {
     uint64_t current = completed();
     // Without a step in flight nobody can make progress, and nobody has to.
     if (current != last || steps.empty()) {
@@ -64,6 +64,7 @@ Executor::Executor(Program &program, Options options)
       std::make_unique<LocalTransport>(plan, program.getMemories());
   for (unsigned r = 0; r < plan.ranks.size(); ++r)
     state->ranks.emplace_back(*state, r);
+  state->ranksRunning = state->ranks.size();
   for (Rank &rank : state->ranks)
     state->threads.emplace_back([&rank] { rank.main(); });
   std::unique_lock<std::mutex> lock(state->mutex);
@@ -104,8 +105,11 @@ void Executor::submit(Step &step) {
 
 void Executor::wait(Step &step) {
   std::unique_lock<std::mutex> lock(state->mutex);
-  state->changed.wait(lock,
-                      [&] { return state->error || step.ranksLeft == 0; });
+  // After an error the other ranks may be in the middle of a phase: the step is
+  // the caller's again only when all have left.
+  state->changed.wait(lock, [&] {
+    return step.ranksLeft == 0 || (state->error && state->ranksRunning == 0);
+  });
   if (step.ranksLeft != 0)
     std::rethrow_exception(state->error);
 }

@@ -45,6 +45,8 @@ private:
   };
 
   void createKernels();
+  /// Runs steps until the executor stops or a rank fails.
+  void takeSteps();
   void runStep(Step &step);
   void runAction(const CompiledAction &compiled, Step &step);
   void runPhase(StageState &stage, const PlanAction &action, Phase phase,
@@ -77,6 +79,7 @@ struct Executor::State {
   std::deque<Step *> steps; // submitted, not completed
   uint64_t firstStep = 0;   // sequence number of steps.front()
   unsigned ranksReady = 0;
+  unsigned ranksRunning = 0; // threads that may still touch a step
   bool stopping = false;
   std::exception_ptr error; // the first
 

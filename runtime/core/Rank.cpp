@@ -77,33 +77,40 @@ void Executor::Rank::main() {
   try {
     setKernelThreads(1);
     createKernels();
-    uint64_t next = 0;
-    std::unique_lock<std::mutex> lock(state.mutex);
-    ++state.ranksReady;
-    state.changed.notify_all();
-    while (true) {
-      state.changed.wait(lock, [&] {
-        return state.stopping || state.error ||
-               next < state.firstStep + state.steps.size();
-      });
-      if (state.stopping || state.error)
-        return;
-      Step &step = *state.steps[next - state.firstStep];
-      lock.unlock();
-      runStep(step);
-      lock.lock();
-      ++next;
-      if (--step.ranksLeft == 0) {
-        // Ranks finish steps in order, so this is the oldest one.
-        state.steps.pop_front();
-        ++state.firstStep;
-        state.changed.notify_all();
-      }
-    }
+    takeSteps();
   } catch (const Transport::Aborted &) {
     // Whoever aborted has recorded why.
   } catch (...) {
     state.fail(std::current_exception());
+  }
+  std::lock_guard<std::mutex> lock(state.mutex);
+  --state.ranksRunning;
+  state.changed.notify_all();
+}
+
+void Executor::Rank::takeSteps() {
+  uint64_t next = 0;
+  std::unique_lock<std::mutex> lock(state.mutex);
+  ++state.ranksReady;
+  state.changed.notify_all();
+  while (true) {
+    state.changed.wait(lock, [&] {
+      return state.stopping || state.error ||
+             next < state.firstStep + state.steps.size();
+    });
+    if (state.stopping || state.error)
+      return;
+    Step &step = *state.steps[next - state.firstStep];
+    lock.unlock();
+    runStep(step);
+    lock.lock();
+    ++next;
+    if (--step.ranksLeft == 0) {
+      // Ranks finish steps in order, so this is the oldest one.
+      state.steps.pop_front();
+      ++state.firstStep;
+      state.changed.notify_all();
+    }
   }
 }
 

@@ -52,6 +52,8 @@ void expectNear(const Values &actual, const Values &expected,
 /// Runs a kernel twice and demands the same bits; `tensors` holds inputs and
 /// outputs. The scratchpad is poisoned before.
 void run(const std::string &descriptor, const std::vector<Values *> &tensors) {
+  // As ranks do; libgomp's teams are invisible to ThreadSanitizer.
+  setKernelThreads(1);
   std::string error;
   auto kernel = LibraryKernel::create(descriptor, error);
   ASSERT_TRUE(kernel) << error;
@@ -498,7 +500,8 @@ TEST(LibraryKernelErrors, NameTheFault) {
 }
 
 TEST(LibraryKernelThreads, MadeHereRunThere) {
-  // A Winograd-sized convolution used to crash when it ran in another thread.
+  // With oneDNN's own scratchpad a kernel crashes in another thread.
+  setKernelThreads(1);
   std::string error;
   auto kernel = LibraryKernel::create(
       "conv_forward src=1x16x14x14 weights=16x16x3x3 dst=1x16x14x14 "
