@@ -21,10 +21,9 @@ int pp::runtime::runBench(const pp_binary &binary,
   Program program(train ? *binary.training : *binary.inference);
   const Plan &plan = program.getPlan();
   bool synthetic = options.data.empty() && options.inputs.empty();
-  DataSet data(plan,
-               synthetic ? syntheticData(plan, plan.batch)
-                         : readArrays(options),
-               /*allowOthers=*/true);
+  DataSet data(
+      plan, synthetic ? syntheticData(plan, plan.batch) : readArrays(options),
+      /*allowOthers=*/true);
   program.allocate(options.weights);
   Step steps[2] = {Step(plan), Step(plan)};
   Executor executor(program, executorOptions(options, plan));

@@ -39,9 +39,8 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
 /// CLI11 lets -1 wrap around to a large unsigned number.
 static const CLI::Validator natural(
     [](std::string &text) {
-      bool digits =
-          !text.empty() &&
-          text.find_first_not_of("0123456789") == std::string::npos;
+      bool digits = !text.empty() &&
+                    text.find_first_not_of("0123456789") == std::string::npos;
       return digits ? std::string()
                     : "'" + text + "' is not an integer of at least 0";
     },

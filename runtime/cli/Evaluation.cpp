@@ -54,26 +54,24 @@ InferenceResult pp::runtime::runInference(const Plan &plan, const DataSet &data,
   for (uint64_t index = total >= 2 ? total - 2 : 0; index < total; ++index)
     collect(index);
   result.steps = total;
-  result.seconds = std::chrono::duration<double>(
-                       std::chrono::steady_clock::now() - start)
-                       .count();
+  result.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
   return result;
 }
 
-template <typename T>
-static T valueAt(const Array &array, uint64_t index) {
+template <typename T> static T valueAt(const Array &array, uint64_t index) {
   T value;
   std::memcpy(&value, &array.data[index * sizeof(T)], sizeof(T));
   return value;
 }
 
 Metric pp::runtime::evaluate(const Array &output, const Array &target) {
-  bool isInteger =
-      target.type == DataType::I64 || target.type == DataType::I32;
+  bool isInteger = target.type == DataType::I64 || target.type == DataType::I32;
   if (output.type == DataType::F32 && isInteger && output.shape.size() >= 2 &&
       output.shape.back() > 0 &&
-      std::equal(target.shape.begin(), target.shape.end(),
-                 output.shape.begin(), output.shape.end() - 1)) {
+      std::equal(target.shape.begin(), target.shape.end(), output.shape.begin(),
+                 output.shape.end() - 1)) {
     uint64_t classes = output.shape.back();
     uint64_t rows = *elementCount(target.shape), correct = 0, counted = 0;
     for (uint64_t row = 0; row < rows; ++row) {
@@ -93,8 +91,7 @@ Metric pp::runtime::evaluate(const Array &output, const Array &target) {
     return {"accuracy", counted ? double(correct) / counted : 0.0};
   }
   bool isFloat = target.type == DataType::F32 || target.type == DataType::F64;
-  if (output.type == DataType::F32 && isFloat &&
-      output.shape == target.shape) {
+  if (output.type == DataType::F32 && isFloat && output.shape == target.shape) {
     uint64_t count = *elementCount(output.shape);
     double sum = 0;
     for (uint64_t i = 0; i < count; ++i) {

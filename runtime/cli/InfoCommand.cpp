@@ -41,14 +41,13 @@ static ordered_json describePlan(const Plan &plan) {
     uint64_t parameters = 0;
     for (const PlanTensor &tensor : stage.parameters)
       parameters += *elementCount(tensor.shape);
-    json["stages"].push_back(
-        {{"name", stage.name},
-         {"nodes", stage.nodes},
-         {"memory_bytes", stage.memoryBytes},
-         {"parameters", parameters},
-         {"kernels", stage.kernels.size()},
-         {"forward_seconds", stage.forwardSeconds},
-         {"backward_seconds", stage.backwardSeconds}});
+    json["stages"].push_back({{"name", stage.name},
+                              {"nodes", stage.nodes},
+                              {"memory_bytes", stage.memoryBytes},
+                              {"parameters", parameters},
+                              {"kernels", stage.kernels.size()},
+                              {"forward_seconds", stage.forwardSeconds},
+                              {"backward_seconds", stage.backwardSeconds}});
   }
   if (plan.isTraining()) {
     json["optimizer"] = {{"kind", plan.optimizer.kind},
@@ -79,13 +78,12 @@ static void printPlan(const Plan &plan) {
   uint64_t total = 0;
   for (const PlanStage &stage : plan.stages) {
     total += stage.memoryBytes;
-    fmt::print("  {:<10} {:>12} bytes, {} parameters, {} kernels{}\n",
-               stage.name, stage.memoryBytes, stage.parameters.size(),
-               stage.kernels.size(),
-               stage.nodes.empty() ? ""
-                                   : fmt::format(", {} .. {}",
-                                                 stage.nodes.front(),
-                                                 stage.nodes.back()));
+    fmt::print(
+        "  {:<10} {:>12} bytes, {} parameters, {} kernels{}\n", stage.name,
+        stage.memoryBytes, stage.parameters.size(), stage.kernels.size(),
+        stage.nodes.empty() ? ""
+                            : fmt::format(", {} .. {}", stage.nodes.front(),
+                                          stage.nodes.back()));
   }
   fmt::print("  {:<10} {:>12} bytes\n", "total", total);
   for (const PlanScalar &scalar : plan.optimizer.scalars)

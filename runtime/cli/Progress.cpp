@@ -14,8 +14,8 @@ using namespace pp::runtime;
 uint64_t pp::runtime::hashBytes(const void *data, uint64_t bytes) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (uint64_t i = 0; i < bytes; ++i)
-    hash = (hash ^ static_cast<const unsigned char *>(data)[i]) *
-           0x100000001b3u;
+    hash =
+        (hash ^ static_cast<const unsigned char *>(data)[i]) * 0x100000001b3u;
   return hash;
 }
 

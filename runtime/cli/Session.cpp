@@ -33,8 +33,7 @@ Executor::Options pp::runtime::executorOptions(const RunOptions &options,
   result.trace = !options.trace.empty();
   double longest = 0;
   for (const PlanStage &stage : plan.stages)
-    longest =
-        std::max({longest, stage.forwardSeconds, stage.backwardSeconds});
+    longest = std::max({longest, stage.forwardSeconds, stage.backwardSeconds});
   result.watchdogSeconds =
       options.watchdog.value_or(std::max(30.0, 20 * longest));
   result.onHang = [](const std::string &text) {

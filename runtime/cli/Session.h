@@ -22,7 +22,7 @@ Executor::Options executorOptions(const RunOptions &options, const Plan &plan);
 struct RunSummary {
   const Program *program;
   const Executor *executor;
-  double seconds;   // of stepping
+  double seconds; // of stepping
   uint64_t steps, samples;
   /// Prints the table to stderr.
   void print() const;

@@ -8,8 +8,8 @@
 #include "support/Error.h"
 
 #include <algorithm>
-#include <cmath>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -150,10 +150,10 @@ uint64_t Training::lastStep() const {
     bySteps = *options.steps;
   if (options.epochs || !options.steps) {
     uint64_t epochs = options.epochs.value_or(1);
-    uint64_t left = epochs > position.epoch
-                        ? (epochs - position.epoch) * stepsPerEpoch -
-                              position.stepInEpoch
-                        : 0;
+    uint64_t left =
+        epochs > position.epoch
+            ? (epochs - position.epoch) * stepsPerEpoch - position.stepInEpoch
+            : 0;
     byEpochs = position.step + left;
   }
   return std::max(std::min(byEpochs, bySteps), position.step);
@@ -223,8 +223,8 @@ int Training::run() {
     if (evaluator && options.evalEvery)
       stop = std::min(stop, index + stepsPerEpoch - position.stepInEpoch);
     if (options.saveEvery && !options.save.empty())
-      stop = std::min(stop, (index / options.saveEvery + 1) *
-                                options.saveEvery);
+      stop =
+          std::min(stop, (index / options.saveEvery + 1) * options.saveEvery);
     while (index < submitted || (index < stop && !interrupt.get())) {
       while (submitted < stop && submitted < index + 2 && !interrupt.get())
         submit(submitted++);
@@ -232,9 +232,9 @@ int Training::run() {
         break;
       finishStep(index++, progress);
     }
-    seconds += std::chrono::duration<double>(
-                   std::chrono::steady_clock::now() - start)
-                   .count();
+    seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+            .count();
     evaluated = false;
     if (interrupt.get())
       break;

@@ -48,8 +48,8 @@ DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
       convert<double, float>(array);
       array.type = DataType::F32;
     }
-    bool fits = array.type == port.type &&
-                array.shape.size() == port.shape.size();
+    bool fits =
+        array.type == port.type && array.shape.size() == port.shape.size();
     for (size_t i = port.batched; fits && i < port.shape.size(); ++i)
       fits = array.shape[i] == port.shape[i];
     if (!fits)

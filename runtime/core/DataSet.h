@@ -11,8 +11,8 @@
 
 namespace pp::runtime {
 
-/// One array per feed of a plan, checked and converted (i32 to i64, f64 to f32).
-/// Immutable afterwards.
+/// One array per feed of a plan, checked and converted (i32 to i64, f64 to
+/// f32). Immutable afterwards.
 class DataSet {
 public:
   /// `arrays` by name of the feed. Throws Error(InvalidInput) naming the array;

@@ -27,8 +27,8 @@ void Executor::State::watch() {
     return sum;
   };
   using Clock = std::chrono::steady_clock;
-  auto period = std::chrono::duration<double>(
-      std::min(options.watchdogSeconds / 4, 1.0));
+  auto period =
+      std::chrono::duration<double>(std::min(options.watchdogSeconds / 4, 1.0));
   uint64_t last = completed();
   auto since = Clock::now();
   std::unique_lock<std::mutex> lock(mutex);

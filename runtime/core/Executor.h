@@ -21,9 +21,9 @@ struct StageStatistics {
 };
 
 /// One thread per rank, alive as long as the object. Steps run in the order of
-/// submit(); a rank starts the next step as soon as it has finished the last, so
-/// two steps in flight keep a pipeline full. All public functions are for one
-/// caller thread.
+/// submit(); a rank starts the next step as soon as it has finished the last,
+/// so two steps in flight keep a pipeline full. All public functions are for
+/// one caller thread.
 class Executor {
 public:
   struct Options {

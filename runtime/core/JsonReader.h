@@ -29,8 +29,7 @@ public:
   template <typename... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> format,
                          Args &&...args) const {
-    failInput("{}: {}", path,
-              fmt::format(format, std::forward<Args>(args)...));
+    failInput("{}: {}", path, fmt::format(format, std::forward<Args>(args)...));
   }
 
   bool has(const char *key) const {

@@ -34,8 +34,8 @@ struct NpyHeader {
 constexpr uint64_t maxArrayBytes = uint64_t(64) << 30;
 
 /// Reads the header from the first bytes of a file. Throws Error(InvalidInput)
-/// that starts with `what`. `prefix` has to hold the whole header (at most 64 KiB
-/// are accepted).
+/// that starts with `what`. `prefix` has to hold the whole header (at most 64
+/// KiB are accepted).
 NpyHeader parseNpyHeader(std::string_view prefix, const std::string &what);
 Array readNpy(const std::string &path);
 /// All arrays of an .npz, by name without ".npy".

@@ -131,8 +131,8 @@ void pp::runtime::writeNpz(const std::string &path,
     content.append(array.data.begin(), array.data.end());
     zip_source_t *source =
         zip_source_buffer(archive, content.data(), content.size(), 0);
-    zip_int64_t index =
-        zip_file_add(archive, (name + ".npy").c_str(), source, ZIP_FL_ENC_UTF_8);
+    zip_int64_t index = zip_file_add(archive, (name + ".npy").c_str(), source,
+                                     ZIP_FL_ENC_UTF_8);
     if (index < 0 ||
         zip_set_file_compression(archive, index, ZIP_CM_STORE, 0) != 0) {
       if (index < 0)

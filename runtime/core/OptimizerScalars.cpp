@@ -9,8 +9,8 @@ using namespace pp::runtime;
 void OptimizerScalars::set(const std::string &name, double value) {
   std::string known;
   for (PlanScalar &scalar : scalars) {
-    bool settable = scalar.kind != PlanScalar::Kind::IsFirstStep &&
-                    scalar.baseOf.empty();
+    bool settable =
+        scalar.kind != PlanScalar::Kind::IsFirstStep && scalar.baseOf.empty();
     if (scalar.name == name && settable) {
       scalar.value = value;
       return;
@@ -47,8 +47,7 @@ std::vector<float> OptimizerScalars::evaluate(uint64_t step) const {
   return values;
 }
 
-std::vector<std::pair<std::string, double>>
-OptimizerScalars::settings() const {
+std::vector<std::pair<std::string, double>> OptimizerScalars::settings() const {
   std::vector<std::pair<std::string, double>> result;
   for (const PlanScalar &scalar : scalars)
     if (scalar.kind != PlanScalar::Kind::IsFirstStep && scalar.baseOf.empty())

@@ -1,8 +1,8 @@
 //===- Plan.h - The checked form of a plan --------------------------------===//
 //
 // docs/plan-format.md says what each field means. A Plan object exists only
-// after every check passed: offsets lie in bounds, every reference resolves, and
-// the action lists complete under the slot rules.
+// after every check passed: offsets lie in bounds, every reference resolves,
+// and the action lists complete under the slot rules.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CORE_PLAN_H
@@ -166,8 +166,8 @@ std::string_view nameOf(ActionKind kind);
 std::string_view nameOf(Phase phase);
 
 /// Whether running `action` ends the use of a receive slot whose channel is
-/// released by `release`; `recomputed` says whether the micro-batch has an R (if
-/// not, a release by R means the F).
+/// released by `release`; `recomputed` says whether the micro-batch has an R
+/// (if not, a release by R means the F).
 bool releases(ActionKind action, ActionKind release, bool recomputed);
 
 /// The checks that need the whole plan: references between sections, the order

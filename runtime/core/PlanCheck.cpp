@@ -191,8 +191,8 @@ private:
                   cell.input < 0 ? "I or B" : "W", s, m);
       if (cell.input < cell.forward || cell.weight < cell.input)
         failInput("{}: before what it needs", path(r, cell.weight));
-      if (cell.recompute >= 0 && (cell.recompute < cell.forward ||
-                                  cell.recompute > cell.input))
+      if (cell.recompute >= 0 &&
+          (cell.recompute < cell.forward || cell.recompute > cell.input))
         failInput("{}: R has to stand between F and the backward pass",
                   path(r, cell.recompute));
     }
@@ -209,8 +209,7 @@ private:
     const PlanChannel &channel = plan.channels[c];
     const Cell &cell = cells[channel.to][m];
     const auto &actions = plan.ranks[rankOf[channel.to]].actions;
-    for (int position :
-         {cell.forward, cell.recompute, cell.input, cell.weight})
+    for (int position : {cell.forward, cell.recompute, cell.input, cell.weight})
       if (position >= 0 && releases(actions[position].kind, channel.release,
                                     cell.recompute >= 0))
         return position;
@@ -284,16 +283,18 @@ private:
       }
   }
 
-  /// Micro-batches that share a receive slot are sent and received in one order.
+  /// Micro-batches that share a receive slot are sent and received in one
+  /// order.
   void checkReceiveOrder(unsigned c) {
     const PlanChannel &channel = plan.channels[c];
     for (unsigned a = 0; a < plan.microbatches; ++a)
       for (unsigned b = a + 1; b < plan.microbatches; ++b)
         if (channel.receiveSlot[a] == channel.receiveSlot[b] &&
             (sends[c][a] < sends[c][b]) != (receives[c][a] < receives[c][b]))
-          failInput("channels[{}].receive_slot: micro-batches {} and {} of slot "
-                    "{} are sent in another order than received",
-                    c, a, b, channel.receiveSlot[a]);
+          failInput(
+              "channels[{}].receive_slot: micro-batches {} and {} of slot "
+              "{} are sent in another order than received",
+              c, a, b, channel.receiveSlot[a]);
   }
 
   /// A backward pass finds the residuals of its own micro-batch in its slot.
@@ -349,8 +350,9 @@ private:
           const PlanAction &action = actions[position];
           if (action.kind == ActionKind::Send ||
               action.kind == ActionKind::Receive) {
-            int &slot = held[action.channel][plan.channels[action.channel]
-                                                 .receiveSlot[action.microbatch]];
+            int &slot =
+                held[action.channel][plan.channels[action.channel]
+                                         .receiveSlot[action.microbatch]];
             if (action.kind == ActionKind::Send) {
               if (slot >= 0)
                 break;
@@ -359,12 +361,12 @@ private:
               break;
             }
           }
-          auto it = std::lower_bound(
-              releasedBy[r].begin(), releasedBy[r].end(),
-              std::pair<unsigned, unsigned>(position, 0));
+          auto it =
+              std::lower_bound(releasedBy[r].begin(), releasedBy[r].end(),
+                               std::pair<unsigned, unsigned>(position, 0));
           for (; it != releasedBy[r].end() && it->first == position; ++it)
-            held[it->second][plan.channels[it->second]
-                                 .receiveSlot[action.microbatch]] = -1;
+            held[it->second]
+                [plan.channels[it->second].receiveSlot[action.microbatch]] = -1;
         }
       }
     }
@@ -382,9 +384,9 @@ private:
   }
 
   const Plan &plan;
-  std::vector<std::vector<Cell>> cells;           // [stage][micro-batch]
-  std::vector<std::vector<int>> sends, receives;  // [channel][micro-batch]
-  std::vector<unsigned> rankOf;                   // by stage
+  std::vector<std::vector<Cell>> cells;          // [stage][micro-batch]
+  std::vector<std::vector<int>> sends, receives; // [channel][micro-batch]
+  std::vector<unsigned> rankOf;                  // by stage
 };
 
 } // namespace

@@ -41,10 +41,9 @@ static Phase readPhase(const JsonReader &json) {
 }
 
 static std::optional<ActionKind> parseActionKind(std::string_view name) {
-  for (ActionKind kind :
-       {ActionKind::F, ActionKind::R, ActionKind::I, ActionKind::W,
-        ActionKind::B, ActionKind::Send, ActionKind::Receive,
-        ActionKind::Update})
+  for (ActionKind kind : {ActionKind::F, ActionKind::R, ActionKind::I,
+                          ActionKind::W, ActionKind::B, ActionKind::Send,
+                          ActionKind::Receive, ActionKind::Update})
     if (nameOf(kind) == name)
       return kind;
   return std::nullopt;
@@ -127,8 +126,9 @@ static PlanOptimizer readOptimizer(const JsonReader &json) {
     };
     if (!base.empty() && std::none_of(optimizer.scalars.begin(),
                                       optimizer.scalars.end(), isBase))
-      scalars.at(i).at("one_minus_power_of").fail(
-          "no scalar '{}' with a value", base);
+      scalars.at(i)
+          .at("one_minus_power_of")
+          .fail("no scalar '{}' with a value", base);
   }
   return optimizer;
 }
@@ -184,8 +184,9 @@ static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
       json.fail("'{}' and '{}' overlap", all[i - 1].second, all[i].second);
   if (plan.isTraining()) {
     if (areas.gradients.bytes != areas.parameters.bytes)
-      json.at("gradients").fail("bytes {} differ from those of parameters, {}",
-                                areas.gradients.bytes, areas.parameters.bytes);
+      json.at("gradients")
+          .fail("bytes {} differ from those of parameters, {}",
+                areas.gradients.bytes, areas.parameters.bytes);
     uint64_t expected = plan.optimizer.states.size() * areas.parameters.bytes;
     if (areas.optimizer.bytes != expected)
       json.fail("'optimizer' has {} bytes, expected {}: {} states of {}",
@@ -213,8 +214,8 @@ static std::string decodeHex(const JsonReader &json) {
     json.fail("odd number of hexadecimal digits");
   std::string bytes(text.size() / 2, 0);
   for (size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = static_cast<char>(digit(text[2 * i]) * 16 +
-                                 digit(text[2 * i + 1]));
+    bytes[i] =
+        static_cast<char>(digit(text[2 * i]) * 16 + digit(text[2 * i + 1]));
   return bytes;
 }
 
@@ -273,13 +274,12 @@ static std::vector<PlanTensor> readTensors(const JsonReader &json,
       auto next = ranges.lower_bound(tensor.offset);
       if ((next != ranges.end() &&
            next->first < tensor.offset + tensor.bytes) ||
-          (next != ranges.begin() &&
-           std::prev(next)->second > tensor.offset))
+          (next != ranges.begin() && std::prev(next)->second > tensor.offset))
         entry.at("offset").fail("overlaps another tensor of the area");
       ranges.emplace(tensor.offset, tensor.offset + tensor.bytes);
     }
-    tensor.isMutable = areParameters || (entry.has("mutable") &&
-                                         entry.at("mutable").boolean());
+    tensor.isMutable = areParameters ||
+                       (entry.has("mutable") && entry.at("mutable").boolean());
     tensor.source = readSource(entry.at("source"), plan, tensor.bytes);
     tensors.push_back(std::move(tensor));
   }
@@ -313,8 +313,8 @@ static PlanReference readReference(const JsonReader &json, const Plan &plan,
       json.fail("stage {} has no 'loss' area", stage);
     return {PlanReference::Kind::Loss, 0};
   }
-  json.fail("expected the key {}", isInput ? "'feed' or 'channel'"
-                                           : "'channel', 'fetch' or 'loss'");
+  json.fail("expected the key {}",
+            isInput ? "'feed' or 'channel'" : "'channel', 'fetch' or 'loss'");
 }
 
 static uint64_t outputBytes(const Plan &plan, PlanReference reference) {
@@ -384,8 +384,8 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
   stage.backwardSeconds = seconds("backward_seconds");
   stage.memoryBytes = json.at("memory_bytes").aligned();
   stage.areas = readAreas(json.at("areas"), plan, stage.memoryBytes);
-  stage.parameters = readTensors(json.at("parameters"), plan,
-                                 stage.areas.parameters, true);
+  stage.parameters =
+      readTensors(json.at("parameters"), plan, stage.areas.parameters, true);
   stage.buffers =
       readTensors(json.at("buffers"), plan, stage.areas.buffers, false);
   for (const PlanTensor &parameter : stage.parameters)
@@ -480,8 +480,7 @@ static PlanAction readAction(const JsonReader &json, const Plan &plan) {
   if (!kind)
     json.at(size_t(0)).fail("unknown action '{}'", name);
   action.kind = *kind;
-  bool isTransfer =
-      *kind == ActionKind::Send || *kind == ActionKind::Receive;
+  bool isTransfer = *kind == ActionKind::Send || *kind == ActionKind::Receive;
   size_t expected = isTransfer ? 3 : *kind == ActionKind::Update ? 2 : 4;
   if (json.size() != expected)
     json.fail("'{}' has {} elements, expected {}", name, json.size(), expected);
@@ -572,10 +571,12 @@ Plan Plan::parse(std::string_view text) {
   plan.batch = json.at("batch").integer(1 << 30);
   plan.microbatches = json.at("microbatches").integer(maxCount);
   if (!plan.microbatches || !plan.batch || plan.batch % plan.microbatches)
-    json.at("microbatches").fail("{} micro-batches do not divide a batch of {}",
-                                 plan.microbatches, plan.batch);
+    json.at("microbatches")
+        .fail("{} micro-batches do not divide a batch of {}", plan.microbatches,
+              plan.batch);
   plan.schedule = json.has("schedule") ? json.at("schedule").string() : "";
-  plan.checkpoint = json.has("checkpoint") ? json.at("checkpoint").string() : "";
+  plan.checkpoint =
+      json.has("checkpoint") ? json.at("checkpoint").string() : "";
   JsonReader weights = json.at("weights"), sizes = json.at("weights_bytes");
   for (size_t i = 0, e = weights.size(); i < e; ++i)
     plan.weights.push_back(weights.at(i).string());

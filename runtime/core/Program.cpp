@@ -14,8 +14,8 @@ Program::Program(const pp_program &program)
                  functions.stage_count);
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const pp_stage_functions &stage = functions.stages[i];
-    if (!stage.forward ||
-        (plan.isTraining() && (!stage.backward_input || !stage.backward_weight)))
+    if (!stage.forward || (plan.isTraining() &&
+                           (!stage.backward_input || !stage.backward_weight)))
       failInternal("stages[{}]: the binary lacks a phase function", i);
   }
   if (plan.isTraining() && !functions.optimizer)

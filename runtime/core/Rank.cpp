@@ -24,8 +24,8 @@ Executor::Rank::Rank(State &state, unsigned index)
     if (action.kind == ActionKind::R)
       recomputed[action.stage][action.microbatch] = true;
   // A channel is released once, by the first action that qualifies.
-  std::vector<std::vector<bool>> released(
-      plan.channels.size(), std::vector<bool>(plan.microbatches));
+  std::vector<std::vector<bool>> released(plan.channels.size(),
+                                          std::vector<bool>(plan.microbatches));
   for (const PlanAction &action : plan.ranks[index].actions) {
     CompiledAction compiled{action, {}};
     if (action.kind < ActionKind::Send)
@@ -208,14 +208,13 @@ void Executor::Rank::runPhase(StageState &stage, const PlanAction &action,
           stage.memory->at(areas.loss.offset + m * sizeof(float)));
     } else {
       const PlanChannel &channel = plan.channels[reference.index];
-      outputs.push_back(
-          stage.memory->at(channel.sendOffset +
-                           channel.sendSlot[m] * alignUp(channel.bytes)));
+      outputs.push_back(stage.memory->at(
+          channel.sendOffset + channel.sendSlot[m] * alignUp(channel.bytes)));
     }
   }
   pp_phase_arguments arguments = stage.arguments;
-  arguments.residuals = stage.memory->at(
-      areas.residuals.offset + action.slot * areas.residualSlotBytes);
+  arguments.residuals = stage.memory->at(areas.residuals.offset +
+                                         action.slot * areas.residualSlotBytes);
   if (discard && areas.statistics.bytes)
     arguments.statistics =
         stage.memory->at(areas.discard.offset + *lists.discardStatistics);
@@ -263,13 +262,13 @@ std::string Executor::Rank::describe() const {
   const PlanAction &action = actions[position].action;
   std::string what = "runs";
   if (action.kind == ActionKind::Send)
-    what = fmt::format("waits for a free slot of channel {} '{}' to stage {}:",
-                       action.channel, plan.channels[action.channel].name,
-                       plan.channels[action.channel].to);
+    what = fmt::format(
+        "waits for a free slot of channel {} '{}' to stage {}:", action.channel,
+        plan.channels[action.channel].name, plan.channels[action.channel].to);
   else if (action.kind == ActionKind::Receive)
-    what = fmt::format("waits for a value of channel {} '{}' from stage {}:",
-                       action.channel, plan.channels[action.channel].name,
-                       plan.channels[action.channel].from);
+    what = fmt::format(
+        "waits for a value of channel {} '{}' from stage {}:", action.channel,
+        plan.channels[action.channel].name, plan.channels[action.channel].from);
   return fmt::format("rank {}: {} {} (ranks[{}].actions[{}])", index, what,
                      toString(plan, action), index, position);
 }

@@ -20,8 +20,8 @@ struct TensorView {
 };
 
 /// A mapped safetensors file. The constructor checks everything: size of the
-/// header (at most 100 MB), dtypes, shapes, ranges, overlaps and gaps; it throws
-/// Error(InvalidInput) naming the file and tensor.
+/// header (at most 100 MB), dtypes, shapes, ranges, overlaps and gaps; it
+/// throws Error(InvalidInput) naming the file and tensor.
 class SafetensorsFile {
 public:
   explicit SafetensorsFile(const std::string &path);

@@ -13,9 +13,8 @@ using namespace pp::runtime;
 
 namespace {
 enum class Role { Parameter, Buffer, State };
-using Visitor = std::function<void(const std::string &name,
-                                   const PlanTensor &tensor, Role role,
-                                   char *data)>;
+using Visitor = std::function<void(
+    const std::string &name, const PlanTensor &tensor, Role role, char *data)>;
 } // namespace
 
 /// Calls `visit` for each tensor of each stage, copies included.
@@ -74,9 +73,8 @@ static void copyTensor(const SafetensorsFile &file, const std::string &name,
                        char *target) {
   if (source.type != tensor.type || source.shape != tensor.shape)
     failInput("'{}': tensor '{}' is {} {}, but the program has {} {}",
-              file.getPath(), name, nameOf(source.type),
-              toString(source.shape), nameOf(tensor.type),
-              toString(tensor.shape));
+              file.getPath(), name, nameOf(source.type), toString(source.shape),
+              nameOf(tensor.type), toString(tensor.shape));
   if (tensor.bytes)
     std::memcpy(target, source.data, tensor.bytes);
 }
@@ -94,8 +92,8 @@ TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
   auto integer = [&](const std::string &key) {
     const std::string &digits = text(key);
     uint64_t value = 0;
-    auto [end, code] = std::from_chars(
-        digits.data(), digits.data() + digits.size(), value);
+    auto [end, code] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (code != std::errc() || end != digits.data() + digits.size())
       failInput("'{}': __metadata__.{}: '{}' is not a number", path, key,
                 digits);
@@ -125,21 +123,21 @@ TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
   // Everything is checked before anything is changed.
   std::set<std::string> known;
   for (bool dryRun : {true, false})
-    forEachTensor(program, [&](const std::string &name,
-                               const PlanTensor &tensor, Role role,
-                               char *data) {
-      const TensorView *source = file.find(name);
-      known.insert(name);
-      if (!source) {
-        if (role != Role::Buffer || tensor.isMutable)
-          failInput("'{}': tensor '{}' is missing", path, name);
-        return;
-      }
-      if (dryRun && (source->type == tensor.type) &&
-          (source->shape == tensor.shape))
-        return;
-      copyTensor(file, name, tensor, *source, data);
-    });
+    forEachTensor(program,
+                  [&](const std::string &name, const PlanTensor &tensor,
+                      Role role, char *data) {
+                    const TensorView *source = file.find(name);
+                    known.insert(name);
+                    if (!source) {
+                      if (role != Role::Buffer || tensor.isMutable)
+                        failInput("'{}': tensor '{}' is missing", path, name);
+                      return;
+                    }
+                    if (dryRun && (source->type == tensor.type) &&
+                        (source->shape == tensor.shape))
+                      return;
+                    copyTensor(file, name, tensor, *source, data);
+                  });
   for (const auto &[name, tensor] : file.getTensors())
     if (!known.count(name))
       failInput("'{}': the program has no tensor '{}'", path, name);

@@ -45,8 +45,7 @@ void WeightFiles::fill(const PlanTensor &tensor, char *target) {
   switch (tensor.source.kind) {
   case PlanSource::Kind::File:
     if (tensor.bytes)
-      std::memcpy(target,
-                  get(tensor.source.file).data() + tensor.source.offset,
+      std::memcpy(target, get(tensor.source.file).data() + tensor.source.offset,
                   tensor.bytes);
     return;
   case PlanSource::Kind::Bytes:

@@ -11,7 +11,7 @@ struct BatchNormShape {
   float epsilon;
 
   static inline const auto flags = dnnl::normalization_flags::use_scale |
-                                dnnl::normalization_flags::use_shift;
+                                   dnnl::normalization_flags::use_shift;
 
   explicit BatchNormShape(Descriptor &descriptor) {
     auto dims = descriptor.getDims("src");

@@ -76,10 +76,9 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   }
   auto dst = builder.addTensor(shape.dst);
   auto desc = shape.forward(builder);
-  builder.addPrimitive(convolution_forward(desc), desc.scratchpad_desc(),
-                       {{DNNL_ARG_SRC, src},
-                        {DNNL_ARG_WEIGHTS, weights},
-                        {DNNL_ARG_DST, dst}});
+  builder.addPrimitive(
+      convolution_forward(desc), desc.scratchpad_desc(),
+      {{DNNL_ARG_SRC, src}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, dst}});
 }
 
 void pp::runtime::buildConvBackwardData(Descriptor &descriptor,

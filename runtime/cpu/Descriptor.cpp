@@ -22,8 +22,7 @@ Descriptor::Descriptor(std::string_view text) {
     throw DescriptorError("empty descriptor");
   for (std::string word = nextWord(); !word.empty(); word = nextWord()) {
     size_t equals = word.find('=');
-    if (equals == std::string::npos || equals == 0 ||
-        equals + 1 == word.size())
+    if (equals == std::string::npos || equals == 0 || equals + 1 == word.size())
       throw DescriptorError("expected key=value, found '" + word + "'");
     std::string key = word.substr(0, equals);
     if (!values.emplace(key, word.substr(equals + 1)).second)

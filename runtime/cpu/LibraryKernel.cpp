@@ -82,8 +82,8 @@ bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
     return true;
   } catch (const std::exception &e) {
     if (pendingError.empty())
-      pendingError = "library kernel '" + implementation->descriptor +
-                     "': " + e.what();
+      pendingError =
+          "library kernel '" + implementation->descriptor + "': " + e.what();
     return false;
   }
 }

@@ -22,9 +22,8 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
   auto aDesc = describe(descriptor, "a", a);
   auto bDesc = describe(descriptor, "b", b);
   auto cDesc = describe(descriptor, "c", c);
-  dnnl::matmul::primitive_desc desc({aDesc, bDesc, cDesc},
-                                    builder.getAttributes(),
-                                    builder.getEngine());
+  dnnl::matmul::primitive_desc desc(
+      {aDesc, bDesc, cDesc}, builder.getAttributes(), builder.getEngine());
   auto aMemory = builder.addTensor(aDesc);
   auto bMemory = builder.addTensor(bDesc);
   auto cMemory = builder.addTensor(cDesc);

@@ -81,10 +81,9 @@ void pp::runtime::buildMaxPoolBackward(Descriptor &descriptor,
   auto backward = shape.backward(builder);
   auto dst = builder.addTemporary(shape.dst);
   auto maxima = builder.addTemporary(forward.workspace_desc());
-  builder.addPrimitive(pooling_v2_forward(forward), forward.scratchpad_desc(),
-                       {{DNNL_ARG_SRC, src},
-                        {DNNL_ARG_DST, dst},
-                        {DNNL_ARG_WORKSPACE, maxima}});
+  builder.addPrimitive(
+      pooling_v2_forward(forward), forward.scratchpad_desc(),
+      {{DNNL_ARG_SRC, src}, {DNNL_ARG_DST, dst}, {DNNL_ARG_WORKSPACE, maxima}});
   builder.addPrimitive(pooling_v2_backward(backward),
                        backward.scratchpad_desc(),
                        {{DNNL_ARG_DIFF_DST, diffDst},

@@ -1,7 +1,7 @@
 //===- CommandLineTest.cpp - The subcommands, end to end ------------------===//
+#include "cli/CommandLine.h"
 #include "TestFiles.h"
 #include "ToyProgram.h"
-#include "cli/CommandLine.h"
 #include "cli/Evaluation.h"
 #include "core/Npy.h"
 #include "core/Safetensors.h"
@@ -62,9 +62,9 @@ protected:
 };
 
 TEST_F(CommandLineTest, TrainingLearnsAndReports) {
-  Output output = run({"train", "--data", file("data.npz"), "--epochs", "30",
-                       "--log-bits", "--trace", file("t.json"), "--report",
-                       file("r.json")});
+  Output output =
+      run({"train", "--data", file("data.npz"), "--epochs", "30", "--log-bits",
+           "--trace", file("t.json"), "--report", file("r.json")});
   ASSERT_EQ(output.code, 0) << output.error;
   auto steps = lines(output.out);
   ASSERT_EQ(steps.size(), 60u);
@@ -83,8 +83,9 @@ TEST_F(CommandLineTest, TrainingLearnsAndReports) {
   EXPECT_GT(report["stages"][1]["busy_seconds"], 0.0);
   for (const auto &channel : report["channels"])
     EXPECT_EQ(channel["sent_bytes"], 60 * 4 * 32);
-  EXPECT_GT(nlohmann::json::parse(readText(file("t.json")))["traceEvents"].size(),
-            60u * 3 * 4);
+  EXPECT_GT(
+      nlohmann::json::parse(readText(file("t.json")))["traceEvents"].size(),
+      60u * 3 * 4);
   EXPECT_NE(output.error.find("stage2"), std::string::npos);
 }
 
@@ -182,8 +183,8 @@ TEST_F(CommandLineTest, InferencePadsTheTailAndLoadsSnapshots) {
     auto part = toy::reference(weights, x, x).outputs;
     expected.insert(expected.end(), part.begin(), part.end());
   }
-  Output output = run({"infer", "--data", file("data.npz"), "--output",
-                       file("y.npz")});
+  Output output =
+      run({"infer", "--data", file("data.npz"), "--output", file("y.npz")});
   ASSERT_EQ(output.code, 0) << output.error;
   Array y = readNpz(file("y.npz"))["y"];
   ASSERT_EQ(y.shape, (Shape{20, 4}));
@@ -223,8 +224,8 @@ TEST_F(CommandLineTest, InferencePadsTheTailAndLoadsSnapshots) {
 TEST_F(CommandLineTest, EvaluationAfterEachEpochOrAtTheEnd) {
   for (auto [every, count] : {std::pair{"1", 4u}, {"2", 2u}, {"0", 1u}}) {
     Output output = run({"train", "--data", file("data.npz"), "--epochs", "4",
-                         "--eval-data", file("data.npz"), "--eval-every",
-                         every, "--save", file("s.st")});
+                         "--eval-data", file("data.npz"), "--eval-every", every,
+                         "--save", file("s.st")});
     ASSERT_EQ(output.code, 0) << output.error;
     std::vector<double> values;
     for (const auto &line : lines(output.out))
@@ -238,10 +239,10 @@ TEST_F(CommandLineTest, EvaluationAfterEachEpochOrAtTheEnd) {
                    "--output", file("y.npz")})
                   .code,
               0);
-    EXPECT_NEAR(values.back(),
-                evaluate(readNpz(file("y.npz"))["y"], toy::data(20)["target"])
-                    .value,
-                1e-5);
+    EXPECT_NEAR(
+        values.back(),
+        evaluate(readNpz(file("y.npz"))["y"], toy::data(20)["target"]).value,
+        1e-5);
   }
 }
 
@@ -271,8 +272,8 @@ TEST(EvaluationTest, AccuracyOverTheLastAxis) {
 
 TEST_F(CommandLineTest, BenchAndInfo) {
   for (const char *mode : {"train", "infer"}) {
-    Output bench = run({"bench", "--mode", mode, "--steps", "5", "--warmup",
-                        "2", "--json"});
+    Output bench = run(
+        {"bench", "--mode", mode, "--steps", "5", "--warmup", "2", "--json"});
     ASSERT_EQ(bench.code, 0) << bench.error;
     auto json = nlohmann::json::parse(bench.out);
     EXPECT_EQ(json["mode"], mode);
@@ -282,13 +283,13 @@ TEST_F(CommandLineTest, BenchAndInfo) {
     EXPECT_EQ(json["stages"][0]["actions"],
               5 * (std::string(mode) == "train" ? 4 + 4 + 1 + 1 : 4));
   }
-  EXPECT_NE(run({"bench", "--steps", "2", "--warmup", "0"}).out.find(
-                "samples/s"),
-            std::string::npos);
+  EXPECT_NE(
+      run({"bench", "--steps", "2", "--warmup", "0"}).out.find("samples/s"),
+      std::string::npos);
   Output info = run({"info"});
   EXPECT_EQ(info.code, 0);
-  for (const char *text : {"toy (train)", "toy (infer)", "target", "stage2",
-                           "momentum = 0.9"})
+  for (const char *text :
+       {"toy (train)", "toy (infer)", "target", "stage2", "momentum = 0.9"})
     EXPECT_NE(info.out.find(text), std::string::npos) << text;
   auto json = nlohmann::json::parse(run({"info", "--json"}).out);
   EXPECT_EQ(json[0]["feeds"][0]["shape"], (std::vector<int>{8, 4}));
@@ -297,8 +298,7 @@ TEST_F(CommandLineTest, BenchAndInfo) {
             nlohmann::json(toy::trainingPlan(threeStages)));
   Output help = run({"--help"});
   EXPECT_EQ(help.code, 0);
-  EXPECT_NE(help.out.find("target               f32 [8, 4]"),
-            std::string::npos)
+  EXPECT_NE(help.out.find("target               f32 [8, 4]"), std::string::npos)
       << help.out;
 }
 
@@ -370,11 +370,10 @@ TEST_F(CommandLineTest, WeightFilesAreCheckedAndFoundElsewhere) {
   writeText(file("w.bin"), bytes);
   ASSERT_EQ(run(binary, arguments).code, 0);
   auto fromFile = readNpz(file("y.npz"))["y"].data;
-  ASSERT_EQ(run({"infer", "--data", file("data.npz"), "--output",
-                 file("y.npz")},
-                {})
-                .code,
-            0);
+  ASSERT_EQ(
+      run({"infer", "--data", file("data.npz"), "--output", file("y.npz")}, {})
+          .code,
+      0);
   EXPECT_EQ(readNpz(file("y.npz"))["y"].data, fromFile);
 }
 

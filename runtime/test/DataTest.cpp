@@ -36,8 +36,9 @@ std::string npy(const std::string &dictionary, const std::string &data) {
 
 TEST(NpyTest, ReadsWhatItWrites) {
   TemporaryDirectory directory;
-  for (DataType type : {DataType::F32, DataType::F64, DataType::I64,
-                        DataType::I32, DataType::I8, DataType::U8, DataType::I1})
+  for (DataType type :
+       {DataType::F32, DataType::F64, DataType::I64, DataType::I32,
+        DataType::I8, DataType::U8, DataType::I1})
     for (const Shape &shape : {Shape{}, Shape{5}, Shape{2, 3}, Shape{0, 4}}) {
       std::string data(*elementCount(shape) * sizeOf(type), 'a');
       std::string header = formatNpyHeader(type, shape);
@@ -83,7 +84,8 @@ TEST(NpyTest, MalformedFiles) {
            "(999999999,999999999,), }",
            ""),
        "too large"},
-      {npy("{'descr': '<f4', 'fortran_order': False}", ""), "expected the keys"},
+      {npy("{'descr': '<f4', 'fortran_order': False}", ""),
+       "expected the keys"},
       {npy("{'descr': '<f4', 'descr': '<f4'}", ""), "twice"},
       {npy("__import__('os')", ""), "expected '{'"},
       {npy("{'descr': '<f4", ""), "unterminated"},
@@ -205,9 +207,9 @@ TEST(SafetensorsTest, ReadsWhatItWrites) {
   EXPECT_EQ(std::memcmp(file.find("n")->data, &number, 8), 0);
   EXPECT_FALSE(file.find("x"));
   // Nothing else is left in the directory.
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path),
-                          {}),
-            1);
+  EXPECT_EQ(
+      std::distance(std::filesystem::directory_iterator(directory.path), {}),
+      1);
   EXPECT_NE(errorOf([&] {
               writeSafetensors(directory.file("no/x.safetensors"), {}, {});
             }),
@@ -288,11 +290,13 @@ TEST(DataSetTest, ChecksAndConverts) {
             std::string::npos);
   EXPECT_NE(message([](auto &a) { a["x"].shape = {8, 8}; }).find("array 'x'"),
             std::string::npos);
-  EXPECT_NE(message([](auto &a) { a["x"].type = DataType::I32; })
-                .find("expected f32"),
+  EXPECT_NE(message([](auto &a) {
+              a["x"].type = DataType::I32;
+            }).find("expected f32"),
             std::string::npos);
-  EXPECT_NE(message([](auto &a) { a["target"] = toy::data(8)["target"]; })
-                .find("samples"),
+  EXPECT_NE(message([](auto &a) {
+              a["target"] = toy::data(8)["target"];
+            }).find("samples"),
             std::string::npos);
   EXPECT_NE(message([](auto &a) { a["y"] = a["x"]; }).find("no input 'y'"),
             std::string::npos);

@@ -1,7 +1,7 @@
 //===- ExecutorTest.cpp - The toy pipeline under every schedule -----------===//
+#include "core/Executor.h"
 #include "ToyProgram.h"
 #include "core/DataSet.h"
-#include "core/Executor.h"
 #include "core/OptimizerScalars.h"
 #include "core/Snapshot.h"
 #include "support/Error.h"
@@ -78,8 +78,8 @@ RunResult train(const toy::Options &options, unsigned steps,
 
 std::vector<toy::Options> allOptions() {
   std::vector<toy::Options> all;
-  for (auto cuts : std::vector<std::vector<int>>{
-           {0}, {0, 1}, {0, 2}, {0, 1, 2}})
+  for (auto cuts :
+       std::vector<std::vector<int>>{{0}, {0, 1}, {0, 2}, {0, 1, 2}})
     for (bool oneForwardOneBackward : {false, true})
       for (bool split : {false, true})
         for (int recompute : {0, toy::microbatches - 1, toy::microbatches})

@@ -129,8 +129,8 @@ class MatmulTest : public testing::TestWithParam<MatmulCase> {};
 
 TEST_P(MatmulTest, MatchesLoops) {
   const MatmulCase &p = GetParam();
-  std::string text = "matmul a=" + join(p.a) + " b=" + join(p.b) +
-                     " c=" + join(p.c);
+  std::string text =
+      "matmul a=" + join(p.a) + " b=" + join(p.b) + " c=" + join(p.c);
   if (!p.as.empty())
     text += " as=" + join(p.as);
   if (!p.bs.empty())
@@ -246,9 +246,8 @@ TEST_P(ConvTest, Forward) {
   });
   run(p.text("conv_forward") + " bias=0", {&src, &weights, &dst});
   expectNear(dst, expected);
-  forEach(p.dst(), [&](const Dims &d) {
-    expected[offset(p.dst(), d)] += bias[d[1]];
-  });
+  forEach(p.dst(),
+          [&](const Dims &d) { expected[offset(p.dst(), d)] += bias[d[1]]; });
   run(p.text("conv_forward") + " bias=1", {&src, &weights, &bias, &dst});
   expectNear(dst, expected);
 }
@@ -281,14 +280,25 @@ TEST_P(ConvTest, BackwardWeights) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, ConvTest,
     testing::Values(
-        ConvCase{{2, 3, 9, 8}, {16, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1},
-        ConvCase{{2, 16, 9, 8}, {16, 16, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 0}, 1},
-        ConvCase{{1, 4, 9, 11}, {6, 2, 3, 2}, {2, 1}, {1, 2}, {0, 2}, {1, 1}, 2},
+        ConvCase{
+            {2, 3, 9, 8}, {16, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1},
+        ConvCase{
+            {2, 16, 9, 8}, {16, 16, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 0}, 1},
+        ConvCase{
+            {1, 4, 9, 11}, {6, 2, 3, 2}, {2, 1}, {1, 2}, {0, 2}, {1, 1}, 2},
         ConvCase{{2, 8, 7, 7}, {8, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 8},
-        ConvCase{{2, 8, 5, 5}, {32, 8, 1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 1},
-        ConvCase{{1, 3, 15, 15}, {8, 3, 7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}, 1},
+        ConvCase{
+            {2, 8, 5, 5}, {32, 8, 1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 1},
+        ConvCase{
+            {1, 3, 15, 15}, {8, 3, 7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}, 1},
         ConvCase{{2, 3, 17}, {5, 3, 4}, {3}, {2}, {2}, {1}, 1},
-        ConvCase{{1, 2, 5, 6, 4}, {3, 2, 2, 3, 2}, {1, 2, 1}, {2, 1, 1}, {1, 0, 1}, {0, 1, 1}, 1}));
+        ConvCase{{1, 2, 5, 6, 4},
+                 {3, 2, 2, 3, 2},
+                 {1, 2, 1},
+                 {2, 1, 1},
+                 {1, 0, 1},
+                 {0, 1, 1},
+                 1}));
 
 //===----------------------------------------------------------------------===//
 // pooling
@@ -300,10 +310,10 @@ struct PoolCase {
   Dims dst() const {
     Dims dims{src[0], src[1]};
     for (size_t i = 0; i < strides.size(); ++i)
-      dims.push_back((src[i + 2] + low[i] + high[i] -
-                      dilations[i] * (kernel[i] - 1) - 1) /
-                         strides[i] +
-                     1);
+      dims.push_back(
+          (src[i + 2] + low[i] + high[i] - dilations[i] * (kernel[i] - 1) - 1) /
+              strides[i] +
+          1);
     return dims;
   }
   std::string text(const std::string &kind) const {
@@ -386,7 +396,12 @@ INSTANTIATE_TEST_SUITE_P(
         PoolCase{{2, 5, 9, 7}, {3, 2}, {1, 2}, {2, 1}, {1, 0}, {0, 1}},
         PoolCase{{2, 4, 7, 7}, {7, 7}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
         PoolCase{{2, 3, 12}, {3}, {2}, {1}, {1}, {0}},
-        PoolCase{{1, 2, 5, 6, 4}, {2, 3, 2}, {1, 2, 2}, {1, 1, 1}, {1, 1, 0}, {0, 1, 0}}));
+        PoolCase{{1, 2, 5, 6, 4},
+                 {2, 3, 2},
+                 {1, 2, 2},
+                 {1, 1, 1},
+                 {1, 1, 0},
+                 {0, 1, 0}}));
 
 //===----------------------------------------------------------------------===//
 // batch_norm
@@ -468,8 +483,7 @@ TEST(LibraryKernelErrors, NameTheFault) {
       {"matmul a=2x-3 b=3x4 c=2x4", "a=2x-3"},
       {"matmul a=2x0 b=0x4 c=2x4", "a=2x0"},
       {"matmul a=2x99999999999 b=3x4 c=2x4", "a=2x99999999999"},
-      {"matmul a=2147483647x2147483647 b=2147483647x2 c=2147483647x2",
-       "2^40"},
+      {"matmul a=2147483647x2147483647 b=2147483647x2 c=2147483647x2", "2^40"},
       {"matmul a=2 b=2 c=2", "at least two"},
       {"matmul a=2x3 b=1x3x4 c=2x4", "expected 2 integers"},
       {"matmul a=2x3 b=4x4 c=2x4", "oneDNN refuses"},

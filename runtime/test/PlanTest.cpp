@@ -1,8 +1,8 @@
 //===- PlanTest.cpp - Every malformed plan names its path -----------------===//
+#include "core/Plan.h"
 #include "TestFiles.h"
 #include "ToyProgram.h"
 #include "core/OptimizerScalars.h"
-#include "core/Plan.h"
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,9 @@ size_t find(const ordered_json &plan, size_t rank, const char *kind) {
 }
 
 #define FAULT(expected, ...)                                                   \
-  Fault { expected, [](ordered_json & p) { __VA_ARGS__; } }
+  Fault {                                                                      \
+    expected, [](ordered_json &p) { __VA_ARGS__; }                             \
+  }
 
 INSTANTIATE_TEST_SUITE_P(
     All, PlanFaultTest,
@@ -95,8 +97,10 @@ INSTANTIATE_TEST_SUITE_P(
               p["channels"][0]["receive_offset"] = 1048576),
         FAULT("stages: 0 stages", p["stages"] = ordered_json::array()),
         FAULT("stages: expected an array", p["stages"] = 1),
-        FAULT("ends behind memory_bytes 640", p["stages"][0]["memory_bytes"] = 640),
-        FAULT("stages[0].memory_bytes: 100", p["stages"][0]["memory_bytes"] = 100),
+        FAULT("ends behind memory_bytes 640",
+              p["stages"][0]["memory_bytes"] = 640),
+        FAULT("stages[0].memory_bytes: 100",
+              p["stages"][0]["memory_bytes"] = 100),
         FAULT("stages[1].areas.gradients: bytes 0",
               p["stages"][1]["areas"]["gradients"]["bytes"] = 0),
         FAULT("stages[1].areas: 'parameters' and 'gradients' overlap",
@@ -120,12 +124,14 @@ INSTANTIATE_TEST_SUITE_P(
         FAULT("stages[1].parameters[0].source.hex: 'x'",
               p["stages"][1]["parameters"][0]["source"] = {{"hex", "0x"}}),
         FAULT("stages[1].parameters[0].source.file: 0",
-              p["stages"][1]["parameters"][0]["source"] = {
-                  {"file", 0}, {"offset", 0}, {"bytes", 64}}),
-        FAULT("stages[1].parameters[0].source: [8, 72)",
-              p["weights"] = {"w"}; p["weights_bytes"] = {64};
-              p["stages"][1]["parameters"][0]["source"] = {
-                  {"file", 0}, {"offset", 8}, {"bytes", 64}}),
+              p["stages"][1]["parameters"][0]["source"] = {{"file", 0},
+                                                           {"offset", 0},
+                                                           {"bytes", 64}}),
+        FAULT("stages[1].parameters[0].source: [8, 72)", p["weights"] = {"w"};
+              p["weights_bytes"] = {64};
+              p["stages"][1]["parameters"][0]["source"] = {{"file", 0},
+                                                           {"offset", 8},
+                                                           {"bytes", 64}}),
         FAULT("'w0' has another dtype or shape",
               p["stages"][1]["parameters"][0]["name"] = "w0";
               p["stages"][1]["parameters"][0]["shape"] = {16}),
@@ -133,8 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
               p["stages"][0]["buffers"][0]["name"] = "w0"),
         FAULT("stages[0].kernels[0]: key 'scratchpad'",
               p["stages"][0]["kernels"] = {{{"descriptor", "matmul"}}}),
-        FAULT("stages[0].phases: key 'W'",
-              p["stages"][0]["phases"].erase("W")),
+        FAULT("stages[0].phases: key 'W'", p["stages"][0]["phases"].erase("W")),
         FAULT("stages[0].phases.F.inputs[0].feed: 7",
               p["stages"][0]["phases"]["F"]["inputs"][0]["feed"] = 7),
         FAULT("stages[0].phases.F.inputs[0]: channel 0 leads to stage 1",
@@ -151,17 +156,16 @@ INSTANTIATE_TEST_SUITE_P(
               p["stages"][0]["phases"]["F"]["discard_statistics"] = 6400),
         FAULT("stages[0].phases.F: key 'discard_statistics'",
               p["stages"][0]["phases"]["F"].erase("discard_statistics");
-              p["ranks"][0]["actions"].insert(
-                  p["ranks"][0]["actions"].begin() + find(p, 0, "B"),
-                  ordered_json{"R", 0, 0, 0})),
+              p["ranks"][0]["actions"].insert(p["ranks"][0]["actions"].begin() +
+                                                  find(p, 0, "B"),
+                                              ordered_json{"R", 0, 0, 0})),
         FAULT("channels[0]: 0 phase outputs",
               p["stages"][0]["phases"]["F"]["outputs"].erase(0);
               p["stages"][0]["phases"]["F"].erase("discards")),
         FAULT("channels[2]: no phase reads it",
               p["stages"][2]["phases"]["F"]["inputs"].erase(0)),
         FAULT("stages: 0 phase outputs write the loss",
-              p["stages"][2]["phases"]["F"]["outputs"] =
-                  ordered_json::array();
+              p["stages"][2]["phases"]["F"]["outputs"] = ordered_json::array();
               p["stages"][2]["phases"]["F"].erase("discards")),
         FAULT("ranks: stage 2 is on no rank", p["ranks"].erase(2)),
         FAULT("ranks[1].stages[0]: stage 0 belongs",
@@ -189,11 +193,10 @@ INSTANTIATE_TEST_SUITE_P(
         FAULT("has had its U", auto u = p["ranks"][0]["actions"].back();
               p["ranks"][0]["actions"].push_back(u)),
         FAULT("happens already", auto f = p["ranks"][0]["actions"][0];
-              p["ranks"][0]["actions"].insert(
-                  p["ranks"][0]["actions"].begin(), f)),
-        FAULT("which makes the value",
-              std::swap(p["ranks"][0]["actions"][0],
-                        p["ranks"][0]["actions"][1])),
+              p["ranks"][0]["actions"].insert(p["ranks"][0]["actions"].begin(),
+                                              f)),
+        FAULT("which makes the value", std::swap(p["ranks"][0]["actions"][0],
+                                                 p["ranks"][0]["actions"][1])),
         FAULT("before its RECV", std::swap(p["ranks"][1]["actions"][0],
                                            p["ranks"][1]["actions"][1])),
         FAULT("after its release", p["channels"][0]["release"] = "F"),
@@ -207,7 +210,8 @@ INSTANTIATE_TEST_SUITE_P(
               p["weights"] = deep)));
 
 TEST(PlanTest, TextThatIsNoPlan) {
-  for (const char *text : {"", "{", "[]", "null", "\xff\xfe", "{\"version\":1}"})
+  for (const char *text :
+       {"", "{", "[]", "null", "\xff\xfe", "{\"version\":1}"})
     EXPECT_NE(errorOf([&] { Plan::parse(text); }), "no error") << text;
 }
 

@@ -15,8 +15,8 @@ using pp::runtime::DataType;
 namespace toy {
 
 constexpr int rows = microbatchSize, elements = rows * width;
-constexpr uint64_t tensorBytes = 64;  // 2 x 4 floats, padded
-constexpr uint64_t weightBytes = 64;  // 4 x 4 floats
+constexpr uint64_t tensorBytes = 64; // 2 x 4 floats, padded
+constexpr uint64_t weightBytes = 64; // 4 x 4 floats
 constexpr uint64_t residualBytes = 6 * tensorBytes;
 
 static std::atomic<int> faultLayer{-1}, faultKind{NoFault};
@@ -328,12 +328,11 @@ static ordered_json makeStage(Builder &b, int s, int residualSlots) {
   area("loss", b.train && b.endLayer(s) == 3 ? 64 : 0);
   ordered_json parameters = ordered_json::array();
   for (int i = 0; i < layers; ++i)
-    parameters.push_back(
-        {{"name", "w" + std::to_string(b.firstLayer(s) + i)},
-         {"dtype", "f32"},
-         {"shape", {width, width}},
-         {"offset", i * weightBytes},
-         {"source", hexWeights(b.firstLayer(s) + i)}});
+    parameters.push_back({{"name", "w" + std::to_string(b.firstLayer(s) + i)},
+                          {"dtype", "f32"},
+                          {"shape", {width, width}},
+                          {"offset", i * weightBytes},
+                          {"source", hexWeights(b.firstLayer(s) + i)}});
   ordered_json buffers = ordered_json::array();
   if (hasBuffer)
     buffers.push_back({{"name", "running_mean"},
@@ -411,8 +410,9 @@ static ordered_json makePlan(const Options &options, bool train) {
   const char *readTwice = train ? "B" : "F";
   const char *readOnce = options.recompute ? "R" : "F";
   auto slots = [&](int stage) {
-    return !train ? 2 : lean ? std::min(microbatches, b.stages - stage + 1)
-                             : microbatches;
+    return !train ? 2
+           : lean ? std::min(microbatches, b.stages - stage + 1)
+                  : microbatches;
   };
   // Channels in the order in which the phase functions list them.
   int h1ToLayer1 = -1, h1ToLayer2 = -1, h2 = -1;
@@ -424,8 +424,8 @@ static ordered_json makePlan(const Options &options, bool train) {
         b.addChannel("h1 skip", st[2] - st[0] > 1 ? "portal" : "next", st[0],
                      st[2], "F", train ? readOnce : "F", microbatches);
   if (st[1] != st[2])
-    h2 = b.addChannel("h2", "next", st[1], st[2], "F",
-                      train ? readTwice : "F", slots(st[2]));
+    h2 = b.addChannel("h2", "next", st[1], st[2], "F", train ? readTwice : "F",
+                      slots(st[2]));
   b.input(0, "F", "feed", 0);
   if (h1ToLayer1 >= 0) {
     b.output(st[0], "F", "channel", h1ToLayer1);
@@ -445,8 +445,8 @@ static ordered_json makePlan(const Options &options, bool train) {
     b.output(st[2], "F", "loss", true);
     int dh2 = -1, dh1 = -1, skip = -1;
     if (st[1] != st[2])
-      dh2 = b.addChannel("dh2", "gradient", st[2], st[1], "I", "I",
-                         microbatches);
+      dh2 =
+          b.addChannel("dh2", "gradient", st[2], st[1], "I", "I", microbatches);
     if (st[0] != st[1])
       dh1 = b.addChannel("dh1", "gradient", st[1], st[0], "I", "I", 1);
     if (st[0] != st[2])

@@ -59,8 +59,8 @@ std::map<std::string, pp::runtime::Array> data(uint64_t samples);
 /// First value of weight `layer` at `index`.
 float initialWeight(int layer, int index);
 
-/// Loss and gradients of one mini-batch (rows from `first`), computed directly in
-/// double for the given weights.
+/// Loss and gradients of one mini-batch (rows from `first`), computed directly
+/// in double for the given weights.
 struct Reference {
   double loss = 0;
   std::vector<double> gradients[3];

@@ -12,17 +12,18 @@ struct ChannelTraffic {
   uint64_t sentBytes = 0, receivedBytes = 0, messages = 0;
 };
 
-/// Moves the values of a plan's channels between slots. For a channel, `send` is
-/// called by the sender's rank, `receive` and `release` by the receiver's; in the
-/// order of the plan's actions. All calls but `abort` throw Aborted after
-/// `abort`.
+/// Moves the values of a plan's channels between slots. For a channel, `send`
+/// is called by the sender's rank, `receive` and `release` by the receiver's;
+/// in the order of the plan's actions. All calls but `abort` throw Aborted
+/// after `abort`.
 class Transport {
 public:
   /// Another rank failed; not an error of its own.
   struct Aborted {};
 
   virtual ~Transport() = default;
-  /// Waits until the receive slot is free, then hands the send slot's value over.
+  /// Waits until the receive slot is free, then hands the send slot's value
+  /// over.
   virtual void send(unsigned channel, unsigned microbatch) = 0;
   /// Waits until the value lies in its receive slot.
   virtual void receive(unsigned channel, unsigned microbatch) = 0;
