@@ -1,0 +1,197 @@
+//===- CommandLine.cpp ----------------------------------------------------===//
+#include "cli/CommandLine.h"
+#include "core/Plan.h"
+#include "support/Error.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <new>
+
+using namespace pp::runtime;
+
+static void addRunOptions(CLI::App &command, RunOptions &options) {
+  command.add_option("--data", options.data, "NumPy archive with the inputs")
+      ->type_name("FILE.npz");
+  command
+      .add_option("--input", options.inputs,
+                  "One input from a file of its own; may be repeated")
+      ->type_name("NAME=FILE.npy");
+  command
+      .add_option("--weights", options.weights,
+                  "Directory to look up the weight files in, by file name")
+      ->type_name("DIR");
+  command
+      .add_option("--trace", options.trace,
+                  "Write a timeline (Chrome JSON; open in Perfetto)")
+      ->type_name("FILE.json");
+  command
+      .add_option("--report", options.report,
+                  "Write memory, utilisation and traffic as JSON")
+      ->type_name("FILE.json");
+  command
+      .add_option("--watchdog", options.watchdog,
+                  "Give up when no action completes for that long; 0: never")
+      ->type_name("SECONDS")
+      ->check(CLI::NonNegativeNumber);
+}
+
+/// CLI11 lets -1 wrap around to a large unsigned number.
+static const CLI::Validator natural(
+    [](std::string &text) {
+      bool digits = !text.empty() &&
+                    text.find_first_not_of("0123456789") == std::string::npos;
+      return digits ? std::string()
+                    : "'" + text + "' is not an integer of at least 0";
+    },
+    "UINT");
+
+static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
+  CLI::App *command = app.add_subcommand("train", "Train the model");
+  addRunOptions(*command, options);
+  command
+      ->add_option("--epochs", options.epochs,
+                   "Train up to this epoch in total (default 1)")
+      ->check(natural);
+  command
+      ->add_option("--steps", options.steps, "Train up to this step in total")
+      ->check(natural);
+  command->add_option("--lr", options.learningRate, "Learning rate");
+  command
+      ->add_option("--set", options.set,
+                   "Set a value of the optimizer; may be repeated")
+      ->type_name("NAME=VALUE");
+  command
+      ->add_option("--seed", options.seed,
+                   "Seed of the order of samples (default 0)")
+      ->check(natural);
+  command->add_flag("--no-shuffle", options.noShuffle,
+                    "Keep the samples in the order of the file");
+  command
+      ->add_option("--save", options.save,
+                   "Write a snapshot at the end and when interrupted")
+      ->type_name("FILE.safetensors");
+  command
+      ->add_option("--save-every", options.saveEvery,
+                   "Also write it every N steps")
+      ->check(natural);
+  command->add_option("--resume", options.resume, "Go on from a snapshot")
+      ->type_name("FILE.safetensors");
+  command
+      ->add_option("--eval-data", options.evalData,
+                   "Evaluate on this data after each epoch")
+      ->type_name("FILE.npz");
+  command
+      ->add_option("--eval-every", options.evalEvery,
+                   "Evaluate every N epochs; 0: only at the end")
+      ->check(natural);
+  command->add_flag("--log-bits", options.logBits,
+                    "Print a hash of the bits of each step's losses");
+  command
+      ->add_option("--dump-gradients", options.dumpGradients,
+                   "Write the gradients of the last step")
+      ->type_name("FILE.safetensors");
+  return command;
+}
+
+/// The model's inputs, for --help.
+static std::string describeInputs(const pp_binary &binary) {
+  std::string text;
+  auto add = [&](const pp_program *program, const char *title) {
+    if (!program)
+      return;
+    Plan plan = Plan::parse({program->plan, program->plan_size});
+    text += fmt::format("{} (batch {}):\n", title, plan.batch);
+    auto port = [&](const char *kind, const PlanPort &port) {
+      Shape shape = port.shape;
+      if (port.batched)
+        shape[0] = plan.batch;
+      text += fmt::format("  {:<7} {:<20} {} {}\n", kind, port.name,
+                          nameOf(port.type), toString(shape));
+    };
+    for (const PlanPort &feed : plan.feeds)
+      port(feed.role.c_str(), feed);
+    for (const PlanPort &fetch : plan.fetches)
+      port("output", fetch);
+  };
+  add(binary.training, "train");
+  add(binary.inference, "infer");
+  return text;
+}
+
+static int dispatch(int argc, const char *const *argv,
+                    const pp_binary &binary) {
+  if (binary.abi_version != PP_ABI_VERSION)
+    failInternal("the compiler's ABI version is {}, the runtime's {}",
+                 binary.abi_version, PP_ABI_VERSION);
+  if (!binary.inference)
+    failInternal("the binary has no inference program");
+  TrainOptions train;
+  InferOptions infer;
+  BenchOptions bench;
+  InfoOptions info;
+  CLI::App app("A model compiled by pp-compile");
+  app.require_subcommand(1);
+  app.footer(describeInputs(binary));
+  app.option_defaults()->always_capture_default(false);
+
+  CLI::App *infoCommand =
+      app.add_subcommand("info", "Show the model, its stages and memory");
+  infoCommand->add_flag("--plan", info.plan, "Print the plan");
+  infoCommand->add_flag("--json", info.json, "Print as JSON");
+  infoCommand->add_option("--mode", info.mode, "Only this program")
+      ->check(CLI::IsMember({"train", "infer"}));
+
+  CLI::App *trainCommand = addTrain(app, train);
+
+  CLI::App *inferCommand = app.add_subcommand("infer", "Run the model");
+  addRunOptions(*inferCommand, infer);
+  inferCommand->add_option("--output", infer.output, "Write the outputs")
+      ->type_name("FILE.npz");
+  inferCommand
+      ->add_option("--load", infer.load, "Take weights from this file instead")
+      ->type_name("FILE.safetensors");
+
+  CLI::App *benchCommand =
+      app.add_subcommand("bench", "Measure on synthetic data");
+  addRunOptions(*benchCommand, bench);
+  benchCommand->add_option("--mode", bench.mode, "Program to measure")
+      ->check(CLI::IsMember({"train", "infer"}));
+  benchCommand->add_option("--steps", bench.steps, "Steps to measure")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 32));
+  benchCommand->add_option("--warmup", bench.warmup, "Steps before")
+      ->check(natural);
+  benchCommand->add_flag("--json", bench.json, "Print as JSON");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success &e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError &e) {
+    failUsage("{} (--help lists the options)", e.what());
+  }
+  if (infoCommand->parsed())
+    return runInfo(binary, info);
+  if (trainCommand->parsed())
+    return runTrain(binary, train);
+  if (inferCommand->parsed())
+    return runInfer(binary, infer);
+  (void)benchCommand;
+  return runBench(binary, bench);
+}
+
+int pp::runtime::runCommandLine(int argc, const char *const *argv,
+                                const pp_binary &binary) {
+  try {
+    return dispatch(argc, argv, binary);
+  } catch (const Error &e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return e.getExitCode();
+  } catch (const std::bad_alloc &) {
+    fmt::print(stderr, "error: out of memory\n");
+    return static_cast<int>(ErrorKind::IO);
+  } catch (const std::exception &e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return static_cast<int>(ErrorKind::Internal);
+  }
+}

@@ -1,0 +1,58 @@
+//===- CommandLine.h - The options of a pipeline binary -------------------===//
+#ifndef PP_RUNTIME_CLI_COMMANDLINE_H
+#define PP_RUNTIME_CLI_COMMANDLINE_H
+
+#include "pprt/pprt.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pp::runtime {
+
+/// Options that train, infer and bench share.
+struct RunOptions {
+  std::string data;                // --data
+  std::vector<std::string> inputs; // --input NAME=FILE.npy
+  std::string weights;             // --weights
+  std::string trace, report;       // --trace, --report
+  std::optional<double> watchdog;  // --watchdog, seconds
+};
+
+struct TrainOptions : RunOptions {
+  std::optional<uint64_t> epochs, steps, seed;
+  std::vector<std::string> set; // NAME=VALUE; --lr X is lr=X
+  std::optional<double> learningRate;
+  bool noShuffle = false, logBits = false;
+  std::string save, resume, evalData, dumpGradients;
+  uint64_t saveEvery = 0, evalEvery = 1;
+};
+
+struct InferOptions : RunOptions {
+  std::string output, load;
+};
+
+struct BenchOptions : RunOptions {
+  std::string mode;
+  uint64_t steps = 20, warmup = 3;
+  bool json = false;
+};
+
+struct InfoOptions {
+  bool plan = false, json = false;
+  std::string mode;
+};
+
+// The subcommands; each returns the exit code and throws Error.
+int runInfo(const pp_binary &binary, const InfoOptions &options);
+int runTrain(const pp_binary &binary, const TrainOptions &options);
+int runInfer(const pp_binary &binary, const InferOptions &options);
+int runBench(const pp_binary &binary, const BenchOptions &options);
+
+/// Everything that `main` does; errors go to stderr and become the exit code.
+int runCommandLine(int argc, const char *const *argv, const pp_binary &binary);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CLI_COMMANDLINE_H

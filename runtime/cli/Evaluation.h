@@ -1,0 +1,39 @@
+//===- Evaluation.h - Running the inference program over a data set -------===//
+#ifndef PP_RUNTIME_CLI_EVALUATION_H
+#define PP_RUNTIME_CLI_EVALUATION_H
+
+#include "core/DataSet.h"
+#include "core/Executor.h"
+
+#include <map>
+#include <string>
+
+namespace pp::runtime {
+
+/// What inference over a data set gave.
+struct InferenceResult {
+  std::map<std::string, Array> fetches; // by name, without padding
+  uint64_t steps = 0;
+  double seconds = 0;
+};
+
+/// Runs all samples in order; the last batch is padded with its last sample and
+/// the padding dropped from the results.
+InferenceResult runInference(const Plan &plan, const DataSet &data,
+                             Executor &executor);
+
+/// A quality measure of outputs against targets.
+struct Metric {
+  std::string name; // accuracy or mse
+  double value;
+};
+
+/// i64 targets are class ids for logits whose last axis is the class ([N, C] or
+/// [N, S, C]; one class axis at 1 for [N, C, ...] is not guessed): accuracy.
+/// Targets of the output's dtype and shape: mean squared error. Throws
+/// Error(InvalidInput) where neither fits.
+Metric evaluate(const Array &output, const Array &target);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CLI_EVALUATION_H

@@ -1,0 +1,36 @@
+//===- InferCommand.cpp - `infer` -----------------------------------------===//
+#include "cli/Evaluation.h"
+#include "cli/Session.h"
+#include "core/Snapshot.h"
+#include "support/Error.h"
+
+#include <cstdio>
+
+using namespace pp::runtime;
+
+int pp::runtime::runInfer(const pp_binary &binary,
+                          const InferOptions &options) {
+  if (options.data.empty() && options.inputs.empty())
+    failUsage("infer: --data FILE.npz or --input NAME=FILE.npy is required");
+  Program program(*binary.inference);
+  const Plan &plan = program.getPlan();
+  // An archive made for training holds targets too.
+  DataSet data(plan, readArrays(options), /*allowOthers=*/true);
+  program.allocate(options.weights);
+  if (!options.load.empty())
+    if (unsigned others = loadWeights(options.load, program))
+      fmt::print(stderr, "note: {} tensors of '{}' are not in the model\n",
+                 others, options.load);
+  Executor executor(program, executorOptions(options, plan));
+  InferenceResult result = runInference(plan, data, executor);
+  if (!options.output.empty())
+    writeNpz(options.output, result.fetches);
+  RunSummary summary{&program, &executor, result.seconds, result.steps,
+                     data.getSamples()};
+  fmt::print(stderr, "{} samples in {:.3f} s, {:.1f} samples/s\n",
+             data.getSamples(), result.seconds,
+             result.seconds > 0 ? data.getSamples() / result.seconds : 0.0);
+  summary.print();
+  writeOutputs(options, summary);
+  return 0;
+}

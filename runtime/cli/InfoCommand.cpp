@@ -1,0 +1,120 @@
+//===- InfoCommand.cpp - `info` -------------------------------------------===//
+#include "cli/CommandLine.h"
+#include "core/Plan.h"
+#include "support/Error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+
+using namespace pp::runtime;
+using nlohmann::ordered_json;
+
+static ordered_json describePort(const PlanPort &port, unsigned batch) {
+  Shape shape = port.shape;
+  if (port.batched)
+    shape[0] = batch;
+  ordered_json json{{"name", port.name},
+                    {"dtype", nameOf(port.type)},
+                    {"shape", shape},
+                    {"batched", port.batched}};
+  if (!port.role.empty())
+    json["role"] = port.role;
+  return json;
+}
+
+static ordered_json describePlan(const Plan &plan) {
+  ordered_json json{{"mode", plan.mode},
+                    {"model", plan.model},
+                    {"plan", plan.hash},
+                    {"batch", plan.batch},
+                    {"microbatches", plan.microbatches},
+                    {"schedule", plan.schedule},
+                    {"ranks", plan.ranks.size()}};
+  for (const char *key : {"feeds", "fetches", "stages"})
+    json[key] = ordered_json::array();
+  for (const PlanPort &port : plan.feeds)
+    json["feeds"].push_back(describePort(port, plan.batch));
+  for (const PlanPort &port : plan.fetches)
+    json["fetches"].push_back(describePort(port, plan.batch));
+  for (const PlanStage &stage : plan.stages) {
+    uint64_t parameters = 0;
+    for (const PlanTensor &tensor : stage.parameters)
+      parameters += *elementCount(tensor.shape);
+    json["stages"].push_back({{"name", stage.name},
+                              {"nodes", stage.nodes},
+                              {"memory_bytes", stage.memoryBytes},
+                              {"parameters", parameters},
+                              {"kernels", stage.kernels.size()},
+                              {"forward_seconds", stage.forwardSeconds},
+                              {"backward_seconds", stage.backwardSeconds}});
+  }
+  if (plan.isTraining()) {
+    json["optimizer"] = {{"kind", plan.optimizer.kind},
+                         {"scalars", ordered_json::object()}};
+    for (const PlanScalar &scalar : plan.optimizer.scalars)
+      if (scalar.kind != PlanScalar::Kind::IsFirstStep && scalar.baseOf.empty())
+        json["optimizer"]["scalars"][scalar.name] = scalar.value;
+  }
+  return json;
+}
+
+static void printPlan(const Plan &plan) {
+  fmt::print("{} ({}): batch {} in {} micro-batches, {} stages on {} ranks, "
+             "schedule {}\n",
+             plan.model, plan.mode, plan.batch, plan.microbatches,
+             plan.stages.size(), plan.ranks.size(), plan.schedule);
+  auto printPort = [&](const PlanPort &port, const std::string &kind) {
+    Shape shape = port.shape;
+    if (port.batched)
+      shape[0] = plan.batch;
+    fmt::print("  {:<7} {:<24} {} {}\n", kind, port.name, nameOf(port.type),
+               toString(shape));
+  };
+  for (const PlanPort &port : plan.feeds)
+    printPort(port, port.role);
+  for (const PlanPort &port : plan.fetches)
+    printPort(port, "output");
+  uint64_t total = 0;
+  for (const PlanStage &stage : plan.stages) {
+    total += stage.memoryBytes;
+    fmt::print(
+        "  {:<10} {:>12} bytes, {} parameters, {} kernels{}\n", stage.name,
+        stage.memoryBytes, stage.parameters.size(), stage.kernels.size(),
+        stage.nodes.empty() ? ""
+                            : fmt::format(", {} .. {}", stage.nodes.front(),
+                                          stage.nodes.back()));
+  }
+  fmt::print("  {:<10} {:>12} bytes\n", "total", total);
+  for (const PlanScalar &scalar : plan.optimizer.scalars)
+    if (scalar.kind != PlanScalar::Kind::IsFirstStep && scalar.baseOf.empty())
+      fmt::print("  optimizer {} {} = {}\n", plan.optimizer.kind, scalar.name,
+                 scalar.value);
+}
+
+int pp::runtime::runInfo(const pp_binary &binary, const InfoOptions &options) {
+  if (options.mode == "train" && !binary.training)
+    failUsage("--mode train: the model was compiled without a loss");
+  ordered_json all = ordered_json::array();
+  for (const pp_program *program : {binary.training, binary.inference}) {
+    if (!program)
+      continue;
+    bool isTraining = program == binary.training;
+    if (!options.mode.empty() && (options.mode == "train") != isTraining)
+      continue;
+    // --plan prints one document: the training program's unless --mode says so.
+    std::string_view text{program->plan, program->plan_size};
+    if (options.plan) {
+      fmt::print("{}\n", text);
+      return 0;
+    }
+    Plan plan = Plan::parse(text);
+    if (options.json)
+      all.push_back(describePlan(plan));
+    else
+      printPlan(plan);
+  }
+  if (options.json)
+    fmt::print("{}\n", all.dump(2));
+  return 0;
+}

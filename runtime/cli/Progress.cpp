@@ -1,0 +1,69 @@
+//===- Progress.cpp -------------------------------------------------------===//
+#include "cli/Progress.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+
+using namespace pp::runtime;
+
+uint64_t pp::runtime::hashBytes(const void *data, uint64_t bytes) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (uint64_t i = 0; i < bytes; ++i)
+    hash =
+        (hash ^ static_cast<const unsigned char *>(data)[i]) * 0x100000001b3u;
+  return hash;
+}
+
+Progress::Progress(uint64_t firstStep, uint64_t totalSteps, uint64_t batch)
+    : first(firstStep), total(totalSteps), batch(batch),
+      isTerminal(::isatty(STDERR_FILENO)),
+      start(std::chrono::steady_clock::now()), lastDraw() {}
+
+Progress::~Progress() { finish(); }
+
+void Progress::finish() {
+  if (lineOpen)
+    fmt::print(stderr, "\n");
+  lineOpen = false;
+}
+
+void Progress::step(uint64_t step, uint64_t epoch, float loss,
+                    std::optional<uint64_t> bits) {
+  auto now = std::chrono::steady_clock::now();
+  double seconds = std::chrono::duration<double>(now - start).count();
+  uint64_t done = step - first;
+  double rate = seconds > 0 ? done * batch / seconds : 0;
+  if (!isTerminal) {
+    nlohmann::ordered_json json;
+    json["step"] = step;
+    json["epoch"] = epoch;
+    // JSON has neither NaN nor infinity; the dump writes null for them.
+    json["loss"] = loss;
+    json["samples_per_second"] = rate;
+    if (bits)
+      json["loss_bits"] = fmt::format("{:016x}", *bits);
+    fmt::print("{}\n", json.dump());
+    std::fflush(stdout);
+    return;
+  }
+  if (bits)
+    fmt::print("{} {:016x}\n", step, *bits);
+  if (step != total && now - lastDraw < std::chrono::milliseconds(100))
+    return;
+  lastDraw = now;
+  constexpr unsigned width = 24;
+  unsigned filled = total ? width * step / total : 0;
+  double left = done ? seconds / done * (total - step) : 0;
+  fmt::print(stderr,
+             "\r\x1b[K[{:=<{}}{:<{}}] {}/{} epoch {} loss {:.5g} {:.1f} "
+             "samples/s ETA {:.0f} s",
+             "", filled, "", width - filled, step, total, epoch, loss, rate,
+             left);
+  std::fflush(stderr);
+  lineOpen = true;
+}

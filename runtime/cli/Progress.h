@@ -1,0 +1,37 @@
+//===- Progress.h - What the user sees while steps run --------------------===//
+#ifndef PP_RUNTIME_CLI_PROGRESS_H
+#define PP_RUNTIME_CLI_PROGRESS_H
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace pp::runtime {
+
+/// A progress bar on stderr where that is a terminal, else one JSON object per
+/// step on stdout.
+class Progress {
+public:
+  Progress(uint64_t firstStep, uint64_t totalSteps, uint64_t batch);
+  ~Progress();
+
+  /// Reports that `step` (counted from 1) is done. `bits` adds the hash of the
+  /// losses, which is printed in both forms.
+  void step(uint64_t step, uint64_t epoch, float loss,
+            std::optional<uint64_t> bits);
+  /// Ends the bar's line, so that other output can follow.
+  void finish();
+
+private:
+  uint64_t first, total, batch;
+  bool isTerminal, lineOpen = false;
+  std::chrono::steady_clock::time_point start, lastDraw;
+};
+
+/// FNV-1a of the bytes.
+uint64_t hashBytes(const void *data, uint64_t bytes);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CLI_PROGRESS_H

@@ -1,0 +1,131 @@
+//===- Session.cpp --------------------------------------------------------===//
+#include "cli/Session.h"
+#include "core/AtomicFile.h"
+#include "support/Error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+using namespace pp::runtime;
+
+std::map<std::string, Array>
+pp::runtime::readArrays(const RunOptions &options) {
+  std::map<std::string, Array> arrays;
+  if (!options.data.empty())
+    arrays = readNpz(options.data);
+  for (const std::string &input : options.inputs) {
+    size_t equals = input.find('=');
+    if (equals == std::string::npos || equals == 0 ||
+        equals + 1 == input.size())
+      failUsage("--input {}: expected NAME=FILE.npy", input);
+    arrays[input.substr(0, equals)] = readNpy(input.substr(equals + 1));
+  }
+  return arrays;
+}
+
+Executor::Options pp::runtime::executorOptions(const RunOptions &options,
+                                               const Plan &plan) {
+  Executor::Options result;
+  result.trace = !options.trace.empty();
+  double longest = 0;
+  for (const PlanStage &stage : plan.stages)
+    longest = std::max({longest, stage.forwardSeconds, stage.backwardSeconds});
+  result.watchdogSeconds =
+      options.watchdog.value_or(std::max(30.0, 20 * longest));
+  result.onHang = [](const std::string &text) {
+    fmt::print(stderr, "error: {}\n", text);
+    std::fflush(nullptr);
+    std::_Exit(static_cast<int>(ErrorKind::Internal));
+  };
+  return result;
+}
+
+void RunSummary::print() const {
+  const Plan &plan = program->getPlan();
+  auto statistics = executor->statistics();
+  auto traffic = executor->traffic();
+  fmt::print(stderr, "{:<12} {:>14} {:>14} {:>11} {:>14} {:>14}\n", "stage",
+             "planned bytes", "memory bytes", "busy", "sent bytes",
+             "received bytes");
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    uint64_t sent = 0, received = 0;
+    for (size_t c = 0; c < plan.channels.size(); ++c) {
+      if (plan.channels[c].from == s)
+        sent += traffic[c].sentBytes;
+      if (plan.channels[c].to == s)
+        received += traffic[c].receivedBytes;
+    }
+    fmt::print(stderr, "{:<12} {:>14} {:>14} {:>9.1f} % {:>14} {:>14}\n",
+               plan.stages[s].name, plan.stages[s].memoryBytes,
+               program->getMemories()[s].getBytes(),
+               seconds > 0 ? 100 * statistics[s].busySeconds / seconds : 0.0,
+               sent, received);
+  }
+}
+
+std::string RunSummary::toJson() const {
+  const Plan &plan = program->getPlan();
+  auto statistics = executor->statistics();
+  auto traffic = executor->traffic();
+  nlohmann::ordered_json json;
+  json["model"] = plan.model;
+  json["mode"] = plan.mode;
+  json["plan"] = plan.hash;
+  json["steps"] = steps;
+  json["samples"] = samples;
+  json["seconds"] = seconds;
+  json["samples_per_second"] = seconds > 0 ? samples / seconds : 0.0;
+  json["stages"] = nlohmann::ordered_json::array();
+  for (size_t s = 0; s < plan.stages.size(); ++s)
+    json["stages"].push_back(
+        {{"name", plan.stages[s].name},
+         {"planned_bytes", plan.stages[s].memoryBytes},
+         {"memory_bytes", program->getMemories()[s].getBytes()},
+         {"busy_seconds", statistics[s].busySeconds},
+         {"utilisation",
+          seconds > 0 ? statistics[s].busySeconds / seconds : 0.0},
+         {"actions", statistics[s].actions}});
+  json["channels"] = nlohmann::ordered_json::array();
+  for (size_t c = 0; c < plan.channels.size(); ++c)
+    json["channels"].push_back({{"name", plan.channels[c].name},
+                                {"kind", plan.channels[c].kind},
+                                {"from", plan.channels[c].from},
+                                {"to", plan.channels[c].to},
+                                {"messages", traffic[c].messages},
+                                {"sent_bytes", traffic[c].sentBytes},
+                                {"received_bytes", traffic[c].receivedBytes}});
+  return json.dump(2) + "\n";
+}
+
+void pp::runtime::writeOutputs(const RunOptions &options,
+                               const RunSummary &summary) {
+  if (!options.trace.empty())
+    writeFileAtomically(options.trace, summary.executor->trace());
+  if (!options.report.empty())
+    writeFileAtomically(options.report, summary.toJson());
+}
+
+static volatile std::sig_atomic_t arrivedSignal = 0;
+
+static void onSignal(int number) {
+  // A second signal ends the process the ordinary way.
+  arrivedSignal = number;
+  std::signal(number, SIG_DFL);
+}
+
+InterruptFlag::InterruptFlag() {
+  arrivedSignal = 0;
+  std::signal(SIGINT, onSignal);
+  std::signal(SIGTERM, onSignal);
+}
+
+InterruptFlag::~InterruptFlag() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+int InterruptFlag::get() { return arrivedSignal; }

@@ -1,0 +1,49 @@
+//===- Session.h - What the subcommands share -----------------------------===//
+#ifndef PP_RUNTIME_CLI_SESSION_H
+#define PP_RUNTIME_CLI_SESSION_H
+
+#include "cli/CommandLine.h"
+#include "core/DataSet.h"
+#include "core/Executor.h"
+
+#include <map>
+#include <string>
+
+namespace pp::runtime {
+
+/// Reads --data and --input; the latter win.
+std::map<std::string, Array> readArrays(const RunOptions &options);
+
+/// Executor options: tracing, and a watchdog that prints and ends the process
+/// with code 70 (a rank may sit in a kernel that never returns).
+Executor::Options executorOptions(const RunOptions &options, const Plan &plan);
+
+/// What one run did, for the table at its end and for --report.
+struct RunSummary {
+  const Program *program;
+  const Executor *executor;
+  double seconds; // of stepping
+  uint64_t steps, samples;
+  /// Prints the table to stderr.
+  void print() const;
+  /// JSON: steps, seconds, stages with memory and utilisation, channels.
+  std::string toJson() const;
+};
+
+/// Writes --trace and --report.
+void writeOutputs(const RunOptions &options, const RunSummary &summary);
+
+/// Makes SIGINT and SIGTERM set a flag while the object lives.
+class InterruptFlag {
+public:
+  InterruptFlag();
+  ~InterruptFlag();
+  InterruptFlag(const InterruptFlag &) = delete;
+  InterruptFlag &operator=(const InterruptFlag &) = delete;
+  /// The signal that arrived, or 0.
+  static int get();
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CLI_SESSION_H

@@ -1,0 +1,280 @@
+//===- TrainCommand.cpp - `train` -----------------------------------------===//
+#include "cli/Evaluation.h"
+#include "cli/Progress.h"
+#include "cli/Session.h"
+#include "core/OptimizerScalars.h"
+#include "core/Shuffle.h"
+#include "core/Snapshot.h"
+#include "support/Error.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+
+using namespace pp::runtime;
+
+namespace {
+
+/// The inference program on the weights of the training program.
+class Evaluator {
+public:
+  Evaluator(const pp_binary &binary, const TrainOptions &options,
+            const Plan &trainingPlan)
+      : program(*binary.inference) {
+    auto arrays = readNpz(options.evalData);
+    std::string name;
+    for (const PlanPort &port : trainingPlan.feeds)
+      if (port.role == "target")
+        name = port.name;
+    auto it = arrays.find(name);
+    if (name.empty() || it == arrays.end())
+      failInput("--eval-data '{}': no array '{}' with the targets",
+                options.evalData, name);
+    if (program.getPlan().fetches.size() != 1)
+      failUsage("--eval-data: the model has {} outputs, evaluation needs one",
+                program.getPlan().fetches.size());
+    target = it->second;
+    data.emplace(program.getPlan(), std::move(arrays), /*allowOthers=*/true);
+    program.allocate(options.weights);
+    Executor::Options executorSettings =
+        executorOptions(options, program.getPlan());
+    executorSettings.trace = false;
+    executor.emplace(program, executorSettings);
+  }
+
+  Metric run(const Program &training) {
+    program.copyWeightsFrom(training);
+    auto result = runInference(program.getPlan(), *data, *executor);
+    return evaluate(result.fetches.begin()->second, target);
+  }
+
+private:
+  Program program;
+  Array target;
+  std::optional<DataSet> data;
+  std::optional<Executor> executor;
+};
+
+/// One training run.
+class Training {
+public:
+  Training(const pp_binary &binary, const TrainOptions &options);
+  int run();
+
+private:
+  void applySettings();
+  uint64_t lastStep() const;
+  void submit(uint64_t index);
+  void finishStep(uint64_t index, Progress &progress);
+  void evaluateNow(Progress &progress);
+  void save(Progress &progress);
+
+  const TrainOptions &options;
+  Program program;
+  const Plan &plan;
+  DataSet data;
+  OptimizerScalars scalars;
+  TrainingPosition position;
+  uint64_t stepsPerEpoch;
+  std::optional<Evaluator> evaluator;
+  std::vector<Step> steps; // outlive the executor, whose ranks use them
+  std::optional<Executor> executor;
+  std::vector<uint64_t> order;
+  uint64_t orderEpoch = UINT64_MAX;
+};
+
+} // namespace
+
+static double parseNumber(const std::string &text, const std::string &flag) {
+  char *end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end || !std::isfinite(value))
+    failUsage("{}: '{}' is not a number", flag, text);
+  return value;
+}
+
+Training::Training(const pp_binary &binary, const TrainOptions &options)
+    : options(options), program(*binary.training), plan(program.getPlan()),
+      data(plan, readArrays(options)), scalars(plan.optimizer),
+      stepsPerEpoch(data.getSamples() / plan.batch) {
+  if (stepsPerEpoch == 0)
+    failInput("data: {} samples are fewer than a batch of {}",
+              data.getSamples(), plan.batch);
+  // Also before a resume: constants are not in a snapshot.
+  program.allocate(options.weights);
+  if (!options.resume.empty()) {
+    position = loadSnapshot(options.resume, program);
+    if (position.samples != data.getSamples())
+      failInput("--resume '{}': the run had {} samples, --data has {}",
+                options.resume, position.samples, data.getSamples());
+    if (options.seed && *options.seed != position.seed)
+      failUsage("--seed {}: the run of --resume had {}", *options.seed,
+                position.seed);
+    if (options.noShuffle && position.shuffle)
+      failUsage("--no-shuffle: the run of --resume shuffled");
+  } else {
+    position.seed = options.seed.value_or(0);
+    position.shuffle = !options.noShuffle;
+    position.samples = data.getSamples();
+  }
+  applySettings();
+  if (!options.evalData.empty())
+    evaluator.emplace(binary, options, plan);
+  executor.emplace(program, executorOptions(options, plan));
+  steps.emplace_back(plan);
+  steps.emplace_back(plan);
+}
+
+void Training::applySettings() {
+  for (const auto &[name, value] : position.scalars)
+    scalars.set(name, value);
+  if (options.learningRate)
+    scalars.set("lr", *options.learningRate);
+  for (const std::string &setting : options.set) {
+    size_t equals = setting.find('=');
+    if (equals == std::string::npos)
+      failUsage("--set {}: expected NAME=VALUE", setting);
+    scalars.set(setting.substr(0, equals),
+                parseNumber(setting.substr(equals + 1), "--set " + setting));
+  }
+  position.scalars = scalars.settings();
+}
+
+uint64_t Training::lastStep() const {
+  uint64_t byEpochs = UINT64_MAX, bySteps = UINT64_MAX;
+  if (options.steps)
+    bySteps = *options.steps;
+  if (options.epochs || !options.steps) {
+    uint64_t epochs = options.epochs.value_or(1);
+    uint64_t left =
+        epochs > position.epoch
+            ? (epochs - position.epoch) * stepsPerEpoch - position.stepInEpoch
+            : 0;
+    byEpochs = position.step + left;
+  }
+  return std::max(std::min(byEpochs, bySteps), position.step);
+}
+
+/// Queues the step `index` (counted from 0 over the whole training).
+void Training::submit(uint64_t index) {
+  uint64_t ahead = position.stepInEpoch + (index - position.step);
+  uint64_t epoch = position.epoch + ahead / stepsPerEpoch;
+  if (epoch != orderEpoch) {
+    if (position.shuffle) {
+      order = shuffledOrder(position.seed, epoch, data.getSamples());
+    } else {
+      order.resize(data.getSamples());
+      std::iota(order.begin(), order.end(), 0);
+    }
+    orderEpoch = epoch;
+  }
+  Step &step = steps[index % 2];
+  data.fill(step, order, ahead % stepsPerEpoch * plan.batch);
+  step.number = index + 1;
+  step.scalars = scalars.evaluate(index + 1);
+  executor->submit(step);
+}
+
+void Training::finishStep(uint64_t index, Progress &progress) {
+  Step &step = steps[index % 2];
+  executor->wait(step);
+  std::optional<uint64_t> bits;
+  if (options.logBits)
+    bits = hashBytes(step.losses.data(), step.losses.size() * sizeof(float));
+  progress.step(index + 1, position.epoch + 1, step.loss(), bits);
+  ++position.step;
+  if (++position.stepInEpoch == stepsPerEpoch) {
+    position.stepInEpoch = 0;
+    ++position.epoch;
+  }
+}
+
+void Training::evaluateNow(Progress &progress) {
+  Metric metric = evaluator->run(program);
+  progress.finish();
+  fmt::print("{{\"step\":{},\"epoch\":{},\"{}\":{:.6g}}}\n", position.step,
+             position.epoch, metric.name, metric.value);
+  std::fflush(stdout);
+}
+
+void Training::save(Progress &progress) {
+  saveSnapshot(options.save, program, position);
+  progress.finish();
+  fmt::print(stderr, "note: step {} saved in '{}'\n", position.step,
+             options.save);
+}
+
+int Training::run() {
+  uint64_t first = position.step, last = lastStep();
+  InterruptFlag interrupt;
+  Progress progress(first, last, plan.batch);
+  double seconds = 0;
+  uint64_t index = first, submitted = first, savedAt = UINT64_MAX;
+  bool evaluated = false;
+  while (index < last) {
+    auto start = std::chrono::steady_clock::now();
+    // Up to here the pipeline runs without a pause: evaluation and snapshots
+    // need it idle.
+    uint64_t stop = last;
+    if (evaluator && options.evalEvery)
+      stop = std::min(stop, index + stepsPerEpoch - position.stepInEpoch);
+    if (options.saveEvery && !options.save.empty())
+      stop =
+          std::min(stop, (index / options.saveEvery + 1) * options.saveEvery);
+    while (index < submitted || (index < stop && !interrupt.get())) {
+      while (submitted < stop && submitted < index + 2 && !interrupt.get())
+        submit(submitted++);
+      if (index == submitted)
+        break;
+      finishStep(index++, progress);
+    }
+    seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+            .count();
+    evaluated = false;
+    if (interrupt.get())
+      break;
+    if (options.saveEvery && !options.save.empty() &&
+        index % options.saveEvery == 0) {
+      save(progress);
+      savedAt = index;
+    }
+    if (evaluator && options.evalEvery && position.stepInEpoch == 0 &&
+        position.epoch % options.evalEvery == 0) {
+      evaluateNow(progress);
+      evaluated = true;
+    }
+  }
+  progress.finish();
+  if (interrupt.get())
+    fmt::print(stderr, "note: stopped by signal {} after step {}\n",
+               interrupt.get(), position.step);
+  if (!options.save.empty() && savedAt != index)
+    save(progress);
+  if (evaluator && !evaluated && !interrupt.get())
+    evaluateNow(progress);
+  if (!options.dumpGradients.empty())
+    saveGradients(options.dumpGradients, program);
+  RunSummary summary{&program, &*executor, seconds, index - first,
+                     (index - first) * plan.batch};
+  summary.print();
+  writeOutputs(options, summary);
+  return 0;
+}
+
+int pp::runtime::runTrain(const pp_binary &binary,
+                          const TrainOptions &options) {
+  if (!binary.training)
+    failUsage("train: the model was compiled without a loss");
+  if (options.data.empty() && options.inputs.empty())
+    failUsage("train: --data FILE.npz or --input NAME=FILE.npy is required");
+  if (options.saveEvery && options.save.empty())
+    failUsage("--save-every needs --save FILE.safetensors");
+  if (options.evalEvery > 1 && options.evalData.empty())
+    failUsage("--eval-every needs --eval-data FILE.npz");
+  return Training(binary, options).run();
+}

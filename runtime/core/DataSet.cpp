@@ -1,0 +1,118 @@
+//===- DataSet.cpp --------------------------------------------------------===//
+#include "core/DataSet.h"
+#include "core/Shuffle.h"
+#include "support/Error.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace pp::runtime;
+
+template <typename From, typename To> static void convert(Array &array) {
+  std::vector<char> result(array.data.size() / sizeof(From) * sizeof(To));
+  for (size_t i = 0; i < array.data.size() / sizeof(From); ++i) {
+    From from;
+    std::memcpy(&from, &array.data[i * sizeof(From)], sizeof(From));
+    To to = static_cast<To>(from);
+    std::memcpy(&result[i * sizeof(To)], &to, sizeof(To));
+  }
+  array.data = std::move(result);
+}
+
+static std::string describe(const PlanPort &port) {
+  std::string shape = "[";
+  for (size_t i = 0; i < port.shape.size(); ++i)
+    shape += (i ? ", " : "") + (i == 0 && port.batched
+                                    ? std::string("samples")
+                                    : std::to_string(port.shape[i]));
+  return fmt::format("{} {}]", nameOf(port.type), shape);
+}
+
+DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
+                 bool allowOthers)
+    : plan(plan) {
+  bool haveSamples = false;
+  std::string sampleSource;
+  for (const PlanPort &port : plan.feeds) {
+    auto it = arrays.find(port.name);
+    if (it == arrays.end())
+      failInput("data: no array '{}' ({}); give it in --data FILE.npz or with "
+                "--input {}=FILE.npy",
+                port.name, describe(port), port.name);
+    Array array = std::move(it->second);
+    arrays.erase(it);
+    if (array.type == DataType::I32 && port.type == DataType::I64) {
+      convert<int32_t, int64_t>(array);
+      array.type = DataType::I64;
+    } else if (array.type == DataType::F64 && port.type == DataType::F32) {
+      convert<double, float>(array);
+      array.type = DataType::F32;
+    }
+    bool fits =
+        array.type == port.type && array.shape.size() == port.shape.size();
+    for (size_t i = port.batched; fits && i < port.shape.size(); ++i)
+      fits = array.shape[i] == port.shape[i];
+    if (!fits)
+      failInput("data: array '{}' is {} {}, expected {}", port.name,
+                nameOf(array.type), toString(array.shape), describe(port));
+    if (port.batched) {
+      uint64_t count = array.shape[0];
+      if (haveSamples && count != samples)
+        failInput("data: array '{}' has {} samples, '{}' has {}", port.name,
+                  count, sampleSource, samples);
+      haveSamples = true;
+      samples = count;
+      sampleSource = port.name;
+    }
+    feeds.push_back(std::move(array));
+  }
+  if (!haveSamples)
+    samples = plan.batch;
+  if (samples == 0)
+    failInput("data: array '{}' has no samples", sampleSource);
+  if (!allowOthers && !arrays.empty())
+    failInput("data: the model has no input '{}'", arrays.begin()->first);
+}
+
+void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
+                   uint64_t first) const {
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    PortBuffer &target = step.feeds[i];
+    const char *source = feeds[i].data.data();
+    if (!plan.feeds[i].batched) {
+      if (!feeds[i].data.empty())
+        std::memcpy(target.at(0), source, feeds[i].data.size());
+      continue;
+    }
+    uint64_t bytes = target.bytesPerSample();
+    for (uint64_t row = 0; row < plan.batch; ++row) {
+      uint64_t index = order[std::min<uint64_t>(first + row, order.size() - 1)];
+      target.write(row, 1, source + index * bytes);
+    }
+  }
+}
+
+std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
+                                                        uint64_t samples) {
+  std::map<std::string, Array> arrays;
+  for (size_t f = 0; f < plan.feeds.size(); ++f) {
+    const PlanPort &port = plan.feeds[f];
+    Array array{port.type, port.shape, {}};
+    if (port.batched)
+      array.shape[0] = samples;
+    uint64_t count = *elementCount(array.shape);
+    array.data.resize(count * sizeOf(port.type));
+    for (uint64_t i = 0; i < count; ++i) {
+      float value =
+          static_cast<float>(mixBits(f, i) >> 40) / float(1 << 23) - 1.0f;
+      if (port.type == DataType::F32) {
+        std::memcpy(&array.data[i * 4], &value, 4);
+      } else if (port.type == DataType::F64) {
+        double wide = value;
+        std::memcpy(&array.data[i * 8], &wide, 8);
+      }
+    }
+    arrays.emplace(port.name, std::move(array));
+  }
+  return arrays;
+}

@@ -1,0 +1,43 @@
+//===- DataSet.h - Arrays that feed a program -----------------------------===//
+#ifndef PP_RUNTIME_CORE_DATASET_H
+#define PP_RUNTIME_CORE_DATASET_H
+
+#include "core/Npy.h"
+#include "core/Step.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace pp::runtime {
+
+/// One array per feed of a plan, checked and converted (i32 to i64, f64 to
+/// f32). Immutable afterwards.
+class DataSet {
+public:
+  /// `arrays` by name of the feed. Throws Error(InvalidInput) naming the array;
+  /// an array that no feed wants is an error unless `allowOthers`.
+  DataSet(const Plan &plan, std::map<std::string, Array> arrays,
+          bool allowOthers = false);
+
+  /// Samples along axis 0 of the batched feeds.
+  uint64_t getSamples() const { return samples; }
+
+  /// Fills the feeds of `step` with samples `order[first]`, ...; behind the end
+  /// of `order` the last sample is repeated.
+  void fill(Step &step, const std::vector<uint64_t> &order,
+            uint64_t first) const;
+
+private:
+  const Plan &plan;
+  std::vector<Array> feeds;
+  uint64_t samples = 0;
+};
+
+/// Deterministic values for every feed: floats in [-1, 1), zeros for integers
+/// (valid as any class or token).
+std::map<std::string, Array> syntheticData(const Plan &plan, uint64_t samples);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CORE_DATASET_H

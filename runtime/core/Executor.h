@@ -1,0 +1,70 @@
+//===- Executor.h - Runs the action lists ---------------------------------===//
+#ifndef PP_RUNTIME_CORE_EXECUTOR_H
+#define PP_RUNTIME_CORE_EXECUTOR_H
+
+#include "core/Program.h"
+#include "core/Step.h"
+#include "core/Trace.h"
+#include "transport/Transport.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pp::runtime {
+
+/// What a stage did since the executor was made (or resetStatistics).
+struct StageStatistics {
+  double busySeconds = 0; // in phases and updates, not in transfers
+  uint64_t actions = 0;
+};
+
+/// One thread per rank, alive as long as the object. Steps run in the order of
+/// submit(); a rank starts the next step as soon as it has finished the last,
+/// so two steps in flight keep a pipeline full. All public functions are for
+/// one caller thread.
+class Executor {
+public:
+  struct Options {
+    bool trace = false;
+    /// No action completed for that long while a step runs: a hang. 0: never.
+    double watchdogSeconds = 0;
+    /// Called by the watchdog with a text that says what each rank waits for;
+    /// afterwards the run fails with Error(Internal).
+    std::function<void(const std::string &)> onHang;
+  };
+
+  /// Starts the ranks and waits until they have created their kernels. Throws
+  /// what a rank threw. `program` needs memory and has to outlive the executor.
+  Executor(Program &program, Options options);
+  /// Stops the ranks; steps in flight are abandoned.
+  ~Executor();
+  Executor(const Executor &) = delete;
+  Executor &operator=(const Executor &) = delete;
+
+  /// Queues a step; `step` has to live until it was waited for.
+  void submit(Step &step);
+  /// Waits until `step` (and all before it) has run. Throws the first error of
+  /// any rank; no step can run after that.
+  void wait(Step &step);
+  void run(Step &step) {
+    submit(step);
+    wait(step);
+  }
+
+  // Statistics; exact when no step runs.
+  std::vector<StageStatistics> statistics() const; // by stage
+  void resetStatistics();
+  std::vector<ChannelTraffic> traffic() const;
+  std::string trace() const;
+
+private:
+  class Rank;
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CORE_EXECUTOR_H

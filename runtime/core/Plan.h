@@ -1,0 +1,179 @@
+//===- Plan.h - The checked form of a plan --------------------------------===//
+//
+// docs/plan-format.md says what each field means. A Plan object exists only
+// after every check passed: offsets lie in bounds, every reference resolves,
+// and the action lists complete under the slot rules.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_CORE_PLAN_H
+#define PP_RUNTIME_CORE_PLAN_H
+
+#include "core/DataType.h"
+
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pp::runtime {
+
+/// A tensor that the caller feeds or fetches; `shape` is one micro-batch where
+/// `batched`, else the whole tensor.
+struct PlanPort {
+  std::string name;
+  std::string role; // feeds only: input or target
+  DataType type;
+  Shape shape;
+  bool batched;
+  uint64_t bytes; // of `shape`
+};
+
+/// One value handed to the optimizer function.
+struct PlanScalar {
+  enum class Kind { Value, OneMinusPowerOf, IsFirstStep };
+  std::string name;
+  Kind kind;
+  double value = 0;   // Value, and the base of OneMinusPowerOf
+  std::string baseOf; // OneMinusPowerOf: the scalar that is the base, or empty
+};
+
+struct PlanOptimizer {
+  std::string kind;
+  std::vector<std::string> states;
+  std::vector<PlanScalar> scalars;
+};
+
+enum class Phase : uint8_t { F, I, W };
+constexpr unsigned phaseCount = 3;
+
+/// What an action does; see docs/plan-format.md.
+enum class ActionKind : uint8_t { F, R, I, W, B, Send, Receive, Update };
+
+/// A value that crosses stages. Offsets are from the start of the stage's
+/// memory; slot `s` lies at `offset + s * alignUp(bytes)`.
+struct PlanChannel {
+  std::string name, kind;
+  unsigned from, to;
+  Phase fromPhase, toPhase;
+  DataType type;
+  Shape shape;
+  uint64_t bytes;
+  uint64_t sendOffset, receiveOffset;
+  unsigned sendSlots, receiveSlots;
+  std::vector<unsigned> sendSlot, receiveSlot; // by micro-batch
+  ActionKind release;
+};
+
+/// A byte range in the memory of a stage.
+struct PlanArea {
+  uint64_t offset = 0, bytes = 0;
+};
+
+struct PlanAreas {
+  PlanArea parameters, buffers, gradients, optimizer, statistics, residuals,
+      scratch, channels, discard, loss;
+  uint64_t residualSlots = 0, residualSlotBytes = 0;
+};
+
+/// Where the first value of a parameter or buffer comes from.
+struct PlanSource {
+  enum class Kind { File, Splat, Bytes };
+  Kind kind;
+  unsigned file = 0;
+  uint64_t offset = 0; // in the file
+  double splat = 0;
+  std::string bytes; // decoded
+};
+
+/// A parameter or buffer; `offset` is in its area.
+struct PlanTensor {
+  std::string name;
+  DataType type;
+  Shape shape;
+  uint64_t offset, bytes;
+  bool isMutable; // always for parameters
+  PlanSource source;
+};
+
+struct PlanKernel {
+  std::string descriptor;
+  uint64_t scratchpad;
+};
+
+/// One pointer handed to a phase.
+struct PlanReference {
+  enum class Kind { Feed, Channel, Fetch, Loss };
+  Kind kind;
+  unsigned index; // of the feed, channel or fetch
+};
+
+struct PlanPhase {
+  bool present = false;
+  std::vector<PlanReference> inputs, outputs;
+  // F only, for R: offsets in the area `discard` of the outputs and of the
+  // statistics, which a second run must not count again.
+  std::vector<uint64_t> discards;
+  std::optional<uint64_t> discardStatistics;
+};
+
+struct PlanStage {
+  std::string name;
+  std::vector<std::string> nodes;
+  double forwardSeconds, backwardSeconds;
+  uint64_t memoryBytes;
+  PlanAreas areas;
+  std::vector<PlanTensor> parameters, buffers;
+  std::vector<PlanKernel> kernels;
+  std::array<PlanPhase, phaseCount> phases;
+};
+
+struct PlanAction {
+  ActionKind kind;
+  unsigned stage = 0;   // F R I W B Update; for SEND and RECV the local stage
+  unsigned channel = 0; // Send, Receive
+  unsigned microbatch = 0;
+  unsigned slot = 0; // residual slot: F R I W B
+};
+
+struct PlanRank {
+  std::vector<unsigned> stages;
+  std::vector<PlanAction> actions;
+};
+
+struct Plan {
+  std::string model, mode, hash, schedule, checkpoint;
+  unsigned batch, microbatches;
+  std::vector<std::string> weights;
+  std::vector<uint64_t> weightsBytes;
+  std::vector<PlanPort> feeds, fetches;
+  PlanOptimizer optimizer;
+  std::vector<PlanChannel> channels;
+  std::vector<PlanStage> stages;
+  std::vector<PlanRank> ranks;
+
+  bool isTraining() const { return mode == "train"; }
+  unsigned microbatchSize() const { return batch / microbatches; }
+
+  /// Reads and checks a plan. Throws Error(InvalidInput) naming the JSON path.
+  static Plan parse(std::string_view text);
+};
+
+/// `1F0` as in torch's schedules: stage, kind, micro-batch; `1SEND_F0` and
+/// `2RECV_F0` for channels.
+std::string toString(const Plan &plan, const PlanAction &action);
+std::string_view nameOf(ActionKind kind);
+std::string_view nameOf(Phase phase);
+
+/// Whether running `action` ends the use of a receive slot whose channel is
+/// released by `release`; `recomputed` says whether the micro-batch has an R
+/// (if not, a release by R means the F).
+bool releases(ActionKind action, ActionKind release, bool recomputed);
+
+/// The checks that need the whole plan: references between sections, the order
+/// of actions, and that all ranks complete. Part of Plan::parse.
+void checkActions(const Plan &plan);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CORE_PLAN_H

@@ -1,0 +1,617 @@
+//===- PlanParser.cpp - JSON to Plan --------------------------------------===//
+#include "core/JsonReader.h"
+#include "core/Plan.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace pp::runtime;
+
+static constexpr uint64_t maxCount = 1 << 20;
+
+static DataType readType(const JsonReader &json) {
+  std::string name = json.string();
+  if (auto type = parseDataType(name))
+    return *type;
+  json.fail("unknown dtype '{}'", name);
+}
+
+static Shape readShape(const JsonReader &json) {
+  Shape shape;
+  for (size_t i = 0, e = json.size(); i < e; ++i)
+    shape.push_back(json.at(i).integer());
+  if (shape.size() > 16 || !elementCount(shape))
+    json.fail("{} is too large", toString(shape));
+  return shape;
+}
+
+static uint64_t byteSize(DataType type, const Shape &shape) {
+  return *elementCount(shape) * sizeOf(type);
+}
+
+static Phase readPhase(const JsonReader &json) {
+  std::string name = json.string();
+  if (name == "F")
+    return Phase::F;
+  if (name == "I")
+    return Phase::I;
+  if (name == "W")
+    return Phase::W;
+  json.fail("unknown phase '{}': expected F, I or W", name);
+}
+
+static std::optional<ActionKind> parseActionKind(std::string_view name) {
+  for (ActionKind kind : {ActionKind::F, ActionKind::R, ActionKind::I,
+                          ActionKind::W, ActionKind::B, ActionKind::Send,
+                          ActionKind::Receive, ActionKind::Update})
+    if (nameOf(kind) == name)
+      return kind;
+  return std::nullopt;
+}
+
+static std::vector<PlanPort> readPorts(const JsonReader &json, const Plan &plan,
+                                       bool isFeed) {
+  std::vector<PlanPort> ports;
+  std::set<std::string> names;
+  for (size_t i = 0, e = json.size(); i < e; ++i) {
+    JsonReader entry = json.at(i);
+    PlanPort port;
+    port.name = entry.at("name").string();
+    if (port.name.empty() || !names.insert(port.name).second)
+      entry.at("name").fail("'{}' is empty or used twice", port.name);
+    if (isFeed) {
+      port.role = entry.at("role").string();
+      if (port.role != "input" && port.role != "target")
+        entry.at("role").fail("unknown role '{}'", port.role);
+    }
+    port.type = readType(entry.at("dtype"));
+    port.shape = readShape(entry.at("shape"));
+    port.bytes = byteSize(port.type, port.shape);
+    port.batched = !entry.has("batched") || entry.at("batched").boolean();
+    if (port.batched &&
+        (port.shape.empty() || port.shape[0] != plan.microbatchSize()))
+      entry.at("shape").fail(
+          "axis 0 of {} is not the micro-batch size {} (batch {} / "
+          "microbatches {})",
+          toString(port.shape), plan.microbatchSize(), plan.batch,
+          plan.microbatches);
+    ports.push_back(std::move(port));
+  }
+  return ports;
+}
+
+static PlanOptimizer readOptimizer(const JsonReader &json) {
+  PlanOptimizer optimizer;
+  optimizer.kind = json.at("kind").string();
+  JsonReader states = json.at("states");
+  for (size_t i = 0, e = states.size(); i < e; ++i) {
+    std::string name = states.at(i).string();
+    if (name.empty() ||
+        std::count(optimizer.states.begin(), optimizer.states.end(), name))
+      states.at(i).fail("'{}' is empty or used twice", name);
+    optimizer.states.push_back(name);
+  }
+  JsonReader scalars = json.at("scalars");
+  for (size_t i = 0, e = scalars.size(); i < e; ++i) {
+    JsonReader entry = scalars.at(i);
+    PlanScalar scalar;
+    scalar.name = entry.at("name").string();
+    for (const PlanScalar &other : optimizer.scalars)
+      if (other.name == scalar.name)
+        entry.at("name").fail("'{}' is used twice", scalar.name);
+    if (entry.has("value")) {
+      scalar.kind = PlanScalar::Kind::Value;
+      scalar.value = entry.at("value").number();
+    } else if (entry.has("one_minus_power_of")) {
+      scalar.kind = PlanScalar::Kind::OneMinusPowerOf;
+      JsonReader base = entry.at("one_minus_power_of");
+      if (base.getValue().is_string())
+        scalar.baseOf = base.string();
+      else
+        scalar.value = base.number();
+    } else if (entry.has("is_first_step")) {
+      scalar.kind = PlanScalar::Kind::IsFirstStep;
+      if (!entry.at("is_first_step").boolean())
+        entry.at("is_first_step").fail("expected true");
+    } else {
+      entry.fail("expected one of the keys 'value', 'one_minus_power_of', "
+                 "'is_first_step'");
+    }
+    optimizer.scalars.push_back(std::move(scalar));
+  }
+  for (size_t i = 0; i < optimizer.scalars.size(); ++i) {
+    const std::string &base = optimizer.scalars[i].baseOf;
+    auto isBase = [&](const PlanScalar &scalar) {
+      return scalar.name == base && scalar.kind == PlanScalar::Kind::Value;
+    };
+    if (!base.empty() && std::none_of(optimizer.scalars.begin(),
+                                      optimizer.scalars.end(), isBase))
+      scalars.at(i)
+          .at("one_minus_power_of")
+          .fail("no scalar '{}' with a value", base);
+  }
+  return optimizer;
+}
+
+static PlanArea readArea(const JsonReader &areas, const char *name,
+                         uint64_t memoryBytes) {
+  PlanArea area;
+  if (!areas.has(name))
+    return area;
+  JsonReader json = areas.at(name);
+  area.offset = json.at("offset").aligned();
+  area.bytes = json.at("bytes").aligned();
+  if (area.offset + area.bytes > memoryBytes)
+    json.fail("[{}, {}) ends behind memory_bytes {}", area.offset,
+              area.offset + area.bytes, memoryBytes);
+  return area;
+}
+
+static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
+                           uint64_t memoryBytes) {
+  PlanAreas areas;
+  std::vector<std::pair<PlanArea, const char *>> all;
+  auto read = [&](const char *name) {
+    PlanArea area = readArea(json, name, memoryBytes);
+    if (area.bytes)
+      all.emplace_back(area, name);
+    return area;
+  };
+  areas.parameters = read("parameters");
+  areas.buffers = read("buffers");
+  areas.gradients = read("gradients");
+  areas.optimizer = read("optimizer");
+  areas.statistics = read("statistics");
+  areas.residuals = read("residuals");
+  areas.scratch = read("scratch");
+  areas.channels = read("channels");
+  areas.discard = read("discard");
+  areas.loss = read("loss");
+  if (json.has("residuals")) {
+    JsonReader residuals = json.at("residuals");
+    areas.residualSlots = residuals.at("slots").integer(maxCount);
+    areas.residualSlotBytes = residuals.at("slot_bytes").aligned();
+    if (areas.residualSlots * areas.residualSlotBytes != areas.residuals.bytes)
+      residuals.fail("bytes {} is not slots {} times slot_bytes {}",
+                     areas.residuals.bytes, areas.residualSlots,
+                     areas.residualSlotBytes);
+  }
+  std::sort(all.begin(), all.end(), [](const auto &a, const auto &b) {
+    return a.first.offset < b.first.offset;
+  });
+  for (size_t i = 1; i < all.size(); ++i)
+    if (all[i - 1].first.offset + all[i - 1].first.bytes > all[i].first.offset)
+      json.fail("'{}' and '{}' overlap", all[i - 1].second, all[i].second);
+  if (plan.isTraining()) {
+    if (areas.gradients.bytes != areas.parameters.bytes)
+      json.at("gradients")
+          .fail("bytes {} differ from those of parameters, {}",
+                areas.gradients.bytes, areas.parameters.bytes);
+    uint64_t expected = plan.optimizer.states.size() * areas.parameters.bytes;
+    if (areas.optimizer.bytes != expected)
+      json.fail("'optimizer' has {} bytes, expected {}: {} states of {}",
+                areas.optimizer.bytes, expected, plan.optimizer.states.size(),
+                areas.parameters.bytes);
+  }
+  if (areas.loss.bytes && areas.loss.bytes < plan.microbatches * 4)
+    json.at("loss").fail("{} bytes are too few for {} micro-batches",
+                         areas.loss.bytes, plan.microbatches);
+  return areas;
+}
+
+static std::string decodeHex(const JsonReader &json) {
+  std::string text = json.string();
+  auto digit = [&](char c) -> int {
+    if (c >= '0' && c <= '9')
+      return c - '0';
+    if (c >= 'a' && c <= 'f')
+      return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+      return c - 'A' + 10;
+    json.fail("'{}' is not a hexadecimal digit", c);
+  };
+  if (text.size() % 2)
+    json.fail("odd number of hexadecimal digits");
+  std::string bytes(text.size() / 2, 0);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] =
+        static_cast<char>(digit(text[2 * i]) * 16 + digit(text[2 * i + 1]));
+  return bytes;
+}
+
+static PlanSource readSource(const JsonReader &json, const Plan &plan,
+                             uint64_t bytes) {
+  PlanSource source;
+  if (json.has("file")) {
+    source.kind = PlanSource::Kind::File;
+    source.file = json.at("file").index(plan.weights.size(), "weights");
+    source.offset = json.at("offset").integer();
+    uint64_t size = json.at("bytes").integer();
+    if (size != bytes)
+      json.at("bytes").fail("{} differ from the tensor's {}", size, bytes);
+    if (source.offset + bytes > plan.weightsBytes[source.file])
+      json.fail("[{}, {}) ends behind the file's {} bytes", source.offset,
+                source.offset + bytes, plan.weightsBytes[source.file]);
+  } else if (json.has("splat")) {
+    source.kind = PlanSource::Kind::Splat;
+    JsonReader splat = json.at("splat");
+    source.splat = splat.getValue().is_boolean() ? double(splat.boolean())
+                                                 : splat.number();
+  } else if (json.has("hex")) {
+    source.kind = PlanSource::Kind::Bytes;
+    source.bytes = decodeHex(json.at("hex"));
+    if (source.bytes.size() != bytes)
+      json.at("hex").fail("{} bytes differ from the tensor's {}",
+                          source.bytes.size(), bytes);
+  } else {
+    json.fail("expected one of the keys 'file', 'splat', 'hex'");
+  }
+  return source;
+}
+
+static std::vector<PlanTensor> readTensors(const JsonReader &json,
+                                           const Plan &plan, PlanArea area,
+                                           bool areParameters) {
+  std::vector<PlanTensor> tensors;
+  std::set<std::string> names;
+  std::map<uint64_t, uint64_t> ranges; // offset -> end
+  for (size_t i = 0, e = json.size(); i < e; ++i) {
+    JsonReader entry = json.at(i);
+    PlanTensor tensor;
+    tensor.name = entry.at("name").string();
+    if (tensor.name.empty() || !names.insert(tensor.name).second)
+      entry.at("name").fail("'{}' is empty or used twice", tensor.name);
+    tensor.type = readType(entry.at("dtype"));
+    if (areParameters && plan.isTraining() && tensor.type != DataType::F32)
+      entry.at("dtype").fail("parameters that are trained have to be f32");
+    tensor.shape = readShape(entry.at("shape"));
+    tensor.bytes = byteSize(tensor.type, tensor.shape);
+    tensor.offset = entry.at("offset").aligned();
+    if (tensor.offset + tensor.bytes > area.bytes)
+      entry.fail("[{}, {}) ends behind the area's {} bytes", tensor.offset,
+                 tensor.offset + tensor.bytes, area.bytes);
+    if (tensor.bytes) {
+      auto next = ranges.lower_bound(tensor.offset);
+      if ((next != ranges.end() &&
+           next->first < tensor.offset + tensor.bytes) ||
+          (next != ranges.begin() && std::prev(next)->second > tensor.offset))
+        entry.at("offset").fail("overlaps another tensor of the area");
+      ranges.emplace(tensor.offset, tensor.offset + tensor.bytes);
+    }
+    tensor.isMutable = areParameters ||
+                       (entry.has("mutable") && entry.at("mutable").boolean());
+    tensor.source = readSource(entry.at("source"), plan, tensor.bytes);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+static PlanReference readReference(const JsonReader &json, const Plan &plan,
+                                   unsigned stage, Phase phase, bool isInput) {
+  if (!json.getValue().is_object() || json.getValue().size() != 1)
+    json.fail("expected an object with one key");
+  if (json.has("channel")) {
+    unsigned index = json.at("channel").index(plan.channels.size(), "channels");
+    const PlanChannel &channel = plan.channels[index];
+    if (isInput && channel.to != stage)
+      json.fail("channel {} leads to stage {}", index, channel.to);
+    if (!isInput && (channel.from != stage || channel.fromPhase != phase))
+      json.fail("channel {} comes from phase {} of stage {}", index,
+                nameOf(channel.fromPhase), channel.from);
+    return {PlanReference::Kind::Channel, index};
+  }
+  if (isInput && json.has("feed"))
+    return {PlanReference::Kind::Feed,
+            json.at("feed").index(plan.feeds.size(), "feeds")};
+  if (!isInput && json.has("fetch"))
+    return {PlanReference::Kind::Fetch,
+            json.at("fetch").index(plan.fetches.size(), "fetches")};
+  if (!isInput && json.has("loss")) {
+    if (phase != Phase::F || !plan.isTraining())
+      json.fail("the loss is an output of F in a training plan");
+    if (!plan.stages[stage].areas.loss.bytes)
+      json.fail("stage {} has no 'loss' area", stage);
+    return {PlanReference::Kind::Loss, 0};
+  }
+  json.fail("expected the key {}",
+            isInput ? "'feed' or 'channel'" : "'channel', 'fetch' or 'loss'");
+}
+
+static uint64_t outputBytes(const Plan &plan, PlanReference reference) {
+  switch (reference.kind) {
+  case PlanReference::Kind::Channel:
+    return plan.channels[reference.index].bytes;
+  case PlanReference::Kind::Fetch:
+    return plan.fetches[reference.index].bytes;
+  case PlanReference::Kind::Feed:
+    return plan.feeds[reference.index].bytes;
+  case PlanReference::Kind::Loss:
+    return sizeof(float);
+  }
+  return 0;
+}
+
+static PlanPhase readPhaseLists(const JsonReader &json, const Plan &plan,
+                                unsigned stage, Phase phase) {
+  PlanPhase result;
+  result.present = true;
+  JsonReader inputs = json.at("inputs"), outputs = json.at("outputs");
+  for (size_t i = 0, e = inputs.size(); i < e; ++i)
+    result.inputs.push_back(
+        readReference(inputs.at(i), plan, stage, phase, /*isInput=*/true));
+  for (size_t i = 0, e = outputs.size(); i < e; ++i)
+    result.outputs.push_back(
+        readReference(outputs.at(i), plan, stage, phase, /*isInput=*/false));
+  if (json.has("discards")) {
+    JsonReader discards = json.at("discards");
+    if (discards.size() != outputs.size())
+      discards.fail("{} entries for {} outputs", discards.size(),
+                    outputs.size());
+    uint64_t areaBytes = plan.stages[stage].areas.discard.bytes;
+    for (size_t i = 0, e = discards.size(); i < e; ++i) {
+      uint64_t offset = discards.at(i).aligned();
+      uint64_t end = offset + outputBytes(plan, result.outputs[i]);
+      if (end > areaBytes)
+        discards.at(i).fail("[{}, {}) ends behind the area's {} bytes", offset,
+                            end, areaBytes);
+      result.discards.push_back(offset);
+    }
+  }
+  if (json.has("discard_statistics")) {
+    JsonReader offset = json.at("discard_statistics");
+    const PlanAreas &areas = plan.stages[stage].areas;
+    result.discardStatistics = offset.aligned();
+    if (*result.discardStatistics + areas.statistics.bytes >
+        areas.discard.bytes)
+      offset.fail("[{}, {}) ends behind the area's {} bytes",
+                  *result.discardStatistics,
+                  *result.discardStatistics + areas.statistics.bytes,
+                  areas.discard.bytes);
+  }
+  return result;
+}
+
+static PlanStage readStage(const JsonReader &json, const Plan &plan) {
+  PlanStage stage;
+  stage.name = json.at("name").string();
+  if (json.has("nodes"))
+    for (size_t i = 0, e = json.at("nodes").size(); i < e; ++i)
+      stage.nodes.push_back(json.at("nodes").at(i).string());
+  auto seconds = [&](const char *key) {
+    return json.has(key) ? json.at(key).number() : 0.0;
+  };
+  stage.forwardSeconds = seconds("forward_seconds");
+  stage.backwardSeconds = seconds("backward_seconds");
+  stage.memoryBytes = json.at("memory_bytes").aligned();
+  stage.areas = readAreas(json.at("areas"), plan, stage.memoryBytes);
+  stage.parameters =
+      readTensors(json.at("parameters"), plan, stage.areas.parameters, true);
+  stage.buffers =
+      readTensors(json.at("buffers"), plan, stage.areas.buffers, false);
+  for (const PlanTensor &parameter : stage.parameters)
+    for (size_t i = 0; i < stage.buffers.size(); ++i)
+      if (stage.buffers[i].name == parameter.name)
+        json.at("buffers").at(i).at("name").fail(
+            "'{}' is the name of a parameter too", parameter.name);
+  JsonReader kernels = json.at("kernels");
+  for (size_t i = 0, e = kernels.size(); i < e; ++i)
+    stage.kernels.push_back({kernels.at(i).at("descriptor").string(),
+                             kernels.at(i).at("scratchpad").integer()});
+  return stage;
+}
+
+static std::vector<unsigned> readSlots(const JsonReader &json, const Plan &plan,
+                                       unsigned slots) {
+  std::vector<unsigned> result;
+  if (json.size() != plan.microbatches)
+    json.fail("{} entries for {} micro-batches", json.size(),
+              plan.microbatches);
+  for (size_t i = 0; i < plan.microbatches; ++i) {
+    uint64_t slot = json.at(i).integer();
+    if (slot >= slots)
+      json.at(i).fail("slot {} of {}", slot, slots);
+    result.push_back(slot);
+  }
+  return result;
+}
+
+static PlanChannel readChannel(const JsonReader &json, const Plan &plan,
+                               size_t stageCount) {
+  PlanChannel channel;
+  channel.name = json.at("name").string();
+  channel.kind = json.at("kind").string();
+  channel.from = json.at("from").index(stageCount, "stages");
+  channel.to = json.at("to").index(stageCount, "stages");
+  if (channel.from == channel.to)
+    json.at("to").fail("channel leads from stage {} to itself", channel.to);
+  channel.fromPhase = readPhase(json.at("from_phase"));
+  channel.toPhase = readPhase(json.at("to_phase"));
+  channel.type = readType(json.at("dtype"));
+  channel.shape = readShape(json.at("shape"));
+  channel.bytes = json.at("bytes").integer();
+  if (channel.bytes != byteSize(channel.type, channel.shape))
+    json.at("bytes").fail("{} differ from the {} of {} {}", channel.bytes,
+                          byteSize(channel.type, channel.shape),
+                          nameOf(channel.type), toString(channel.shape));
+  channel.sendOffset = json.at("send_offset").aligned();
+  channel.receiveOffset = json.at("receive_offset").aligned();
+  channel.sendSlots = json.at("send_slots").integer(maxCount);
+  channel.receiveSlots = json.at("receive_slots").integer(maxCount);
+  channel.sendSlot = readSlots(json.at("send_slot"), plan, channel.sendSlots);
+  channel.receiveSlot =
+      readSlots(json.at("receive_slot"), plan, channel.receiveSlots);
+  std::string release = json.at("release").string();
+  auto kind = parseActionKind(release);
+  if (!kind || *kind == ActionKind::Send || *kind == ActionKind::Receive ||
+      *kind == ActionKind::Update)
+    json.at("release").fail("unknown action '{}': expected F, R, B, I or W",
+                            release);
+  channel.release = *kind;
+  return channel;
+}
+
+/// Slots have to lie in the area `channels` of their stage.
+static void checkSlotBounds(const JsonReader &channels, const Plan &plan) {
+  // Per stage: begin -> (end, channel).
+  std::vector<std::map<uint64_t, uint64_t>> used(plan.stages.size());
+  auto check = [&](const JsonReader &json, unsigned stage, uint64_t offset,
+                   uint64_t bytes, unsigned slots) {
+    const PlanArea &area = plan.stages[stage].areas.channels;
+    uint64_t end = offset + alignUp(bytes) * slots;
+    if (offset < area.offset || end > area.offset + area.bytes)
+      json.fail("[{}, {}) is outside the area 'channels' of stage {}, [{}, {})",
+                offset, end, stage, area.offset, area.offset + area.bytes);
+  };
+  for (size_t i = 0; i < plan.channels.size(); ++i) {
+    const PlanChannel &channel = plan.channels[i];
+    if (channel.bytes == 0)
+      continue;
+    check(channels.at(i).at("send_offset"), channel.from, channel.sendOffset,
+          channel.bytes, channel.sendSlots);
+    check(channels.at(i).at("receive_offset"), channel.to,
+          channel.receiveOffset, channel.bytes, channel.receiveSlots);
+  }
+}
+
+static PlanAction readAction(const JsonReader &json, const Plan &plan) {
+  PlanAction action;
+  std::string name = json.at(size_t(0)).string();
+  auto kind = parseActionKind(name);
+  if (!kind)
+    json.at(size_t(0)).fail("unknown action '{}'", name);
+  action.kind = *kind;
+  bool isTransfer = *kind == ActionKind::Send || *kind == ActionKind::Receive;
+  size_t expected = isTransfer ? 3 : *kind == ActionKind::Update ? 2 : 4;
+  if (json.size() != expected)
+    json.fail("'{}' has {} elements, expected {}", name, json.size(), expected);
+  if (isTransfer) {
+    action.channel = json.at(1).index(plan.channels.size(), "channels");
+    const PlanChannel &channel = plan.channels[action.channel];
+    action.stage = *kind == ActionKind::Send ? channel.from : channel.to;
+  } else {
+    action.stage = json.at(1).index(plan.stages.size(), "stages");
+  }
+  if (*kind != ActionKind::Update)
+    action.microbatch = json.at(2).index(plan.microbatches, "microbatches");
+  if (expected == 4) {
+    uint64_t slots = plan.stages[action.stage].areas.residualSlots;
+    // A stage that keeps nothing for its backward pass has no slots.
+    uint64_t slot = json.at(3).integer(maxCount);
+    if (slot >= std::max<uint64_t>(slots, 1))
+      json.at(3).fail("residual slot {} of {}", slot, slots);
+    action.slot = slot;
+  }
+  if (!plan.isTraining() && !isTransfer && *kind != ActionKind::F)
+    json.fail("'{}' in an inference plan", name);
+  return action;
+}
+
+static void readRanks(const JsonReader &json, Plan &plan) {
+  std::vector<int> owner(plan.stages.size(), -1);
+  for (size_t r = 0, e = json.size(); r < e; ++r) {
+    JsonReader entry = json.at(r);
+    PlanRank rank;
+    JsonReader stages = entry.at("stages");
+    for (size_t i = 0; i < stages.size(); ++i) {
+      unsigned stage = stages.at(i).index(plan.stages.size(), "stages");
+      if (owner[stage] >= 0)
+        stages.at(i).fail("stage {} belongs to rank {} already", stage,
+                          owner[stage]);
+      owner[stage] = r;
+      rank.stages.push_back(stage);
+    }
+    JsonReader actions = entry.at("actions");
+    rank.actions.reserve(actions.size());
+    for (size_t i = 0, n = actions.size(); i < n; ++i) {
+      PlanAction action = readAction(actions.at(i), plan);
+      if (owner[action.stage] != int(r))
+        actions.at(i).fail("stage {} is not on this rank", action.stage);
+      rank.actions.push_back(action);
+    }
+    plan.ranks.push_back(std::move(rank));
+  }
+  for (size_t i = 0; i < owner.size(); ++i)
+    if (owner[i] < 0)
+      json.fail("stage {} is on no rank", i);
+}
+
+/// Copies of a parameter in several stages have to agree.
+static void checkCopies(const JsonReader &stages, const Plan &plan) {
+  std::map<std::string, const PlanTensor *> first;
+  for (size_t s = 0; s < plan.stages.size(); ++s)
+    for (const char *section : {"parameters", "buffers"}) {
+      const auto &tensors = section[0] == 'p' ? plan.stages[s].parameters
+                                              : plan.stages[s].buffers;
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        auto [it, isNew] = first.emplace(tensors[i].name, &tensors[i]);
+        if (!isNew && (it->second->type != tensors[i].type ||
+                       it->second->shape != tensors[i].shape))
+          stages.at(s).at(section).at(i).fail(
+              "'{}' has another dtype or shape in an earlier stage",
+              tensors[i].name);
+      }
+    }
+}
+
+Plan Plan::parse(std::string_view text) {
+  nlohmann::json value = parseJson(text, "plan");
+  JsonReader json(value, "");
+  if (!value.is_object())
+    failInput("plan: expected a JSON object");
+  Plan plan;
+  uint64_t version = json.at("version").integer();
+  if (version != 1)
+    json.at("version").fail("{} is not supported: this runtime reads version 1",
+                            version);
+  plan.model = json.at("model").string();
+  plan.mode = json.at("mode").string();
+  if (plan.mode != "train" && plan.mode != "infer")
+    json.at("mode").fail("unknown mode '{}'", plan.mode);
+  plan.hash = json.has("hash") ? json.at("hash").string() : "";
+  plan.batch = json.at("batch").integer(1 << 30);
+  plan.microbatches = json.at("microbatches").integer(maxCount);
+  if (!plan.microbatches || !plan.batch || plan.batch % plan.microbatches)
+    json.at("microbatches")
+        .fail("{} micro-batches do not divide a batch of {}", plan.microbatches,
+              plan.batch);
+  plan.schedule = json.has("schedule") ? json.at("schedule").string() : "";
+  plan.checkpoint =
+      json.has("checkpoint") ? json.at("checkpoint").string() : "";
+  JsonReader weights = json.at("weights"), sizes = json.at("weights_bytes");
+  for (size_t i = 0, e = weights.size(); i < e; ++i)
+    plan.weights.push_back(weights.at(i).string());
+  for (size_t i = 0, e = sizes.size(); i < e; ++i)
+    plan.weightsBytes.push_back(sizes.at(i).integer());
+  if (plan.weights.size() != plan.weightsBytes.size())
+    sizes.fail("{} entries for {} weights", plan.weightsBytes.size(),
+               plan.weights.size());
+  plan.feeds = readPorts(json.at("feeds"), plan, /*isFeed=*/true);
+  plan.fetches = readPorts(json.at("fetches"), plan, /*isFeed=*/false);
+  if (plan.isTraining())
+    plan.optimizer = readOptimizer(json.at("optimizer"));
+
+  JsonReader stages = json.at("stages"), channels = json.at("channels");
+  if (stages.size() == 0 || stages.size() > maxCount)
+    stages.fail("{} stages", stages.size());
+  for (size_t i = 0, e = channels.size(); i < e; ++i)
+    plan.channels.push_back(readChannel(channels.at(i), plan, stages.size()));
+  for (size_t i = 0, e = stages.size(); i < e; ++i)
+    plan.stages.push_back(readStage(stages.at(i), plan));
+  // Phases refer to channels, feeds and areas, so they come last.
+  for (size_t i = 0, e = stages.size(); i < e; ++i) {
+    JsonReader phases = stages.at(i).at("phases");
+    plan.stages[i].phases[0] =
+        readPhaseLists(phases.at("F"), plan, i, Phase::F);
+    if (plan.isTraining()) {
+      plan.stages[i].phases[1] =
+          readPhaseLists(phases.at("I"), plan, i, Phase::I);
+      plan.stages[i].phases[2] =
+          readPhaseLists(phases.at("W"), plan, i, Phase::W);
+    }
+  }
+  checkSlotBounds(channels, plan);
+  checkCopies(stages, plan);
+  readRanks(json.at("ranks"), plan);
+  checkActions(plan);
+  return plan;
+}

@@ -1,0 +1,63 @@
+//===- Program.cpp --------------------------------------------------------===//
+#include "core/Program.h"
+#include "support/Error.h"
+
+#include <cstring>
+#include <map>
+
+using namespace pp::runtime;
+
+Program::Program(const pp_program &program)
+    : functions(program), plan(Plan::parse(getPlanText())) {
+  if (functions.stage_count != plan.stages.size())
+    failInternal("stages: the plan has {}, the binary {}", plan.stages.size(),
+                 functions.stage_count);
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const pp_stage_functions &stage = functions.stages[i];
+    if (!stage.forward || (plan.isTraining() &&
+                           (!stage.backward_input || !stage.backward_weight)))
+      failInternal("stages[{}]: the binary lacks a phase function", i);
+  }
+  if (plan.isTraining() && !functions.optimizer)
+    failInternal("optimizer: the binary lacks its function");
+}
+
+void Program::allocate(const std::string &weightsDirectory) {
+  memories.clear();
+  WeightFiles files(plan, weightsDirectory);
+  for (const PlanStage &stage : plan.stages) {
+    memories.emplace_back(stage);
+    files.load(memories.back());
+  }
+}
+
+void Program::copyWeightsFrom(const Program &other) {
+  struct Value {
+    const PlanTensor *tensor;
+    const char *data;
+  };
+  std::map<std::string, Value> values;
+  for (const StageMemory &memory : other.memories) {
+    for (const PlanTensor &tensor : memory.getPlan().parameters)
+      values.emplace(tensor.name, Value{&tensor, memory.parameter(tensor)});
+    for (const PlanTensor &tensor : memory.getPlan().buffers)
+      values.emplace(tensor.name, Value{&tensor, memory.buffer(tensor)});
+  }
+  auto copy = [&](const PlanTensor &tensor, char *target, bool isParameter) {
+    auto it = values.find(tensor.name);
+    bool fits = it != values.end() && it->second.tensor->type == tensor.type &&
+                it->second.tensor->shape == tensor.shape;
+    if (fits && tensor.bytes)
+      std::memcpy(target, it->second.data, tensor.bytes);
+    else if (!fits && (isParameter || it != values.end()))
+      failInternal("'{}' of the inference program has no counterpart in the "
+                   "training program",
+                   tensor.name);
+  };
+  for (const StageMemory &memory : memories) {
+    for (const PlanTensor &tensor : memory.getPlan().parameters)
+      copy(tensor, memory.parameter(tensor), true);
+    for (const PlanTensor &tensor : memory.getPlan().buffers)
+      copy(tensor, memory.buffer(tensor), false);
+  }
+}

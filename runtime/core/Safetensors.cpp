@@ -1,0 +1,123 @@
+//===- Safetensors.cpp ----------------------------------------------------===//
+#include "core/Safetensors.h"
+#include "core/AtomicFile.h"
+#include "core/JsonReader.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace pp::runtime;
+
+namespace {
+struct TypeName {
+  const char *name;
+  DataType type;
+};
+constexpr TypeName typeNames[] = {
+    {"F32", DataType::F32}, {"F64", DataType::F64}, {"I64", DataType::I64},
+    {"I32", DataType::I32}, {"I8", DataType::I8},   {"U8", DataType::U8},
+    {"BOOL", DataType::I1}};
+} // namespace
+
+SafetensorsFile::SafetensorsFile(const std::string &path)
+    : path(path), file(path) {
+  std::string what = "'" + path + "'";
+  uint64_t length = 0;
+  if (file.size() < 8)
+    failInput("{}: not a safetensors file: {} bytes", what, file.size());
+  std::memcpy(&length, file.data(), 8);
+  if (length > 100'000'000 || length > file.size() - 8)
+    failInput("{}: not a safetensors file: header of {} bytes", what, length);
+  nlohmann::json value = parseJson(file.view().substr(8, length), what);
+  JsonReader header(value, what + ": header");
+  if (!value.is_object())
+    header.fail("expected an object");
+  const char *data = file.data() + 8 + length;
+  uint64_t dataBytes = file.size() - 8 - length;
+  std::vector<std::pair<std::pair<uint64_t, uint64_t>, std::string>> ranges;
+  for (const auto &[name, entry] : value.items()) {
+    if (name == "__metadata__") {
+      JsonReader json(entry, what + ": __metadata__");
+      if (!entry.is_object())
+        json.fail("expected an object");
+      for (const auto &[key, text] : entry.items())
+        metadata[key] = json.at(key.c_str()).string();
+      continue;
+    }
+    JsonReader json(entry, what + ": tensor '" + name + "'");
+    TensorView tensor{};
+    std::string typeName = json.at("dtype").string();
+    auto it = std::find_if(
+        std::begin(typeNames), std::end(typeNames),
+        [&](const TypeName &candidate) { return candidate.name == typeName; });
+    if (it == std::end(typeNames))
+      json.at("dtype").fail("'{}' is not supported", typeName);
+    tensor.type = it->type;
+    JsonReader shape = json.at("shape"), offsets = json.at("data_offsets");
+    if (shape.size() > 16)
+      shape.fail("{} dimensions are too many", shape.size());
+    for (size_t i = 0; i < shape.size(); ++i)
+      tensor.shape.push_back(shape.at(i).integer());
+    if (!elementCount(tensor.shape))
+      shape.fail("too large");
+    if (offsets.size() != 2)
+      offsets.fail("expected two numbers");
+    uint64_t begin = offsets.at(size_t(0)).integer();
+    uint64_t end = offsets.at(size_t(1)).integer();
+    if (begin > end || end > dataBytes)
+      offsets.fail("[{}, {}) is outside the file's {} data bytes", begin, end,
+                   dataBytes);
+    if (end - begin != tensor.bytes())
+      offsets.fail("{} bytes for {} {}", end - begin, nameOf(tensor.type),
+                   toString(tensor.shape));
+    tensor.data = data + begin;
+    ranges.push_back({{begin, end}, name});
+    tensors.emplace(name, tensor);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  uint64_t covered = 0;
+  for (const auto &[range, name] : ranges) {
+    if (range.first != covered)
+      failInput("{}: tensor '{}': data_offsets: {} {}", what, name,
+                range.first < covered ? "overlaps the tensor before it, at"
+                                      : "leaves a gap before",
+                range.first);
+    covered = range.second;
+  }
+  if (covered != dataBytes)
+    failInput("{}: {} bytes at the end belong to no tensor", what,
+              dataBytes - covered);
+}
+
+const TensorView *SafetensorsFile::find(const std::string &name) const {
+  auto it = tensors.find(name);
+  return it == tensors.end() ? nullptr : &it->second;
+}
+
+void pp::runtime::writeSafetensors(
+    const std::string &path, const std::map<std::string, TensorView> &tensors,
+    const std::map<std::string, std::string> &metadata) {
+  nlohmann::ordered_json header;
+  if (!metadata.empty())
+    header["__metadata__"] = metadata;
+  uint64_t offset = 0;
+  for (const auto &[name, tensor] : tensors) {
+    const char *typeName = "";
+    for (const TypeName &entry : typeNames)
+      if (entry.type == tensor.type)
+        typeName = entry.name;
+    header[name] = {{"dtype", typeName},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {offset, offset + tensor.bytes()}}};
+    offset += tensor.bytes();
+  }
+  std::string text = header.is_null() ? "{}" : header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  uint64_t length = text.size();
+  AtomicFile file(path);
+  file.write(&length, 8);
+  file.write(text);
+  for (const auto &[name, tensor] : tensors)
+    file.write(tensor.data, tensor.bytes());
+  file.commit();
+}

@@ -1,0 +1,79 @@
+//===- WeightFiles.cpp ----------------------------------------------------===//
+#include "core/WeightFiles.h"
+#include "support/Error.h"
+
+#include <cstring>
+#include <filesystem>
+
+using namespace pp::runtime;
+
+WeightFiles::WeightFiles(const Plan &plan, std::string directory)
+    : plan(plan), directory(std::move(directory)) {
+  for (size_t i = 0; i < plan.weights.size(); ++i)
+    files.emplace_back();
+}
+
+const MappedFile &WeightFiles::get(unsigned index) {
+  if (files[index])
+    return *files[index];
+  std::filesystem::path path = plan.weights[index];
+  if (!directory.empty())
+    path = std::filesystem::path(directory) / path.filename();
+  try {
+    files[index].emplace(path.string());
+  } catch (const Error &e) {
+    throw Error(e.getKind(),
+                fmt::format("weights: {} (--weights DIR looks for '{}' in "
+                            "another directory)",
+                            e.what(), path.filename().string()));
+  }
+  if (files[index]->size() != plan.weightsBytes[index])
+    failInput("weights: '{}' has {} bytes, but had {} when the model was "
+              "compiled",
+              path.string(), files[index]->size(), plan.weightsBytes[index]);
+  return *files[index];
+}
+
+template <typename T>
+static void splat(char *target, uint64_t bytes, double value) {
+  T typed = static_cast<T>(value);
+  for (uint64_t i = 0; i < bytes; i += sizeof(T))
+    std::memcpy(target + i, &typed, sizeof(T));
+}
+
+void WeightFiles::fill(const PlanTensor &tensor, char *target) {
+  switch (tensor.source.kind) {
+  case PlanSource::Kind::File:
+    if (tensor.bytes)
+      std::memcpy(target, get(tensor.source.file).data() + tensor.source.offset,
+                  tensor.bytes);
+    return;
+  case PlanSource::Kind::Bytes:
+    if (tensor.bytes)
+      std::memcpy(target, tensor.source.bytes.data(), tensor.bytes);
+    return;
+  case PlanSource::Kind::Splat:
+    switch (tensor.type) {
+    case DataType::F32:
+      return splat<float>(target, tensor.bytes, tensor.source.splat);
+    case DataType::F64:
+      return splat<double>(target, tensor.bytes, tensor.source.splat);
+    case DataType::I64:
+      return splat<int64_t>(target, tensor.bytes, tensor.source.splat);
+    case DataType::I32:
+      return splat<int32_t>(target, tensor.bytes, tensor.source.splat);
+    case DataType::I8:
+      return splat<int8_t>(target, tensor.bytes, tensor.source.splat);
+    case DataType::U8:
+    case DataType::I1:
+      return splat<uint8_t>(target, tensor.bytes, tensor.source.splat);
+    }
+  }
+}
+
+void WeightFiles::load(const StageMemory &memory) {
+  for (const PlanTensor &tensor : memory.getPlan().parameters)
+    fill(tensor, memory.parameter(tensor));
+  for (const PlanTensor &tensor : memory.getPlan().buffers)
+    fill(tensor, memory.buffer(tensor));
+}

@@ -1,0 +1,36 @@
+//===- WeightFiles.h - First values of parameters and buffers -------------===//
+#ifndef PP_RUNTIME_CORE_WEIGHTFILES_H
+#define PP_RUNTIME_CORE_WEIGHTFILES_H
+
+#include "core/MappedFile.h"
+#include "core/StageMemory.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pp::runtime {
+
+/// The files that a plan's sources refer to, mapped when first needed.
+class WeightFiles {
+public:
+  /// With `directory`, files are looked up there by file name instead of where
+  /// they were at compile time.
+  WeightFiles(const Plan &plan, std::string directory);
+
+  /// Fills parameters and buffers of `memory` from their sources. Throws
+  /// Error(IO) for a missing file, Error(InvalidInput) for one of another size.
+  void load(const StageMemory &memory);
+
+private:
+  const MappedFile &get(unsigned index);
+  void fill(const PlanTensor &tensor, char *target);
+
+  const Plan &plan;
+  std::string directory;
+  std::vector<std::optional<MappedFile>> files;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CORE_WEIGHTFILES_H

@@ -1,0 +1,88 @@
+//===- KernelBuilder.cpp --------------------------------------------------===//
+#include "cpu/KernelBuilder.h"
+
+#include <algorithm>
+
+using namespace pp::runtime;
+
+static uint64_t alignUp(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+KernelBuilder::KernelBuilder()
+    : engine(dnnl::engine::kind::cpu, 0), stream(engine) {
+  // Debian's oneDNN keeps the library's own scratchpad per thread and crashes
+  // when a primitive runs in another thread than the one that made it.
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+}
+
+int64_t KernelBuilder::elementCount(const Dims &dims) {
+  int64_t count = 1;
+  for (int64_t dim : dims)
+    if (__builtin_mul_overflow(count, dim, &count) ||
+        count > (int64_t(1) << 40))
+      throw DescriptorError("a tensor has more than 2^40 elements");
+  return count;
+}
+
+KernelBuilder::MemoryDesc KernelBuilder::dense(const Dims &dims) {
+  elementCount(dims);
+  Dims strides(dims.size(), 1);
+  for (size_t i = dims.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * dims[i];
+  return MemoryDesc(dims, dnnl::memory::data_type::f32, strides);
+}
+
+KernelBuilder::MemoryDesc KernelBuilder::strided(const Dims &dims,
+                                                 const Dims &strides) {
+  elementCount(dims);
+  return MemoryDesc(dims, dnnl::memory::data_type::f32, strides);
+}
+
+dnnl::memory KernelBuilder::addTensor(const MemoryDesc &desc) {
+  tensors.push_back(dnnl::memory(desc, engine, DNNL_MEMORY_NONE));
+  return tensors.back();
+}
+
+dnnl::memory KernelBuilder::addTemporary(const MemoryDesc &desc) {
+  dnnl::memory memory(desc, engine, DNNL_MEMORY_NONE);
+  temporaries.push_back({memory, scratchpadBytes});
+  scratchpadBytes += alignUp(desc.get_size());
+  return memory;
+}
+
+void KernelBuilder::addPrimitive(const dnnl::primitive &primitive,
+                                 const MemoryDesc &scratchpad,
+                                 std::initializer_list<Argument> arguments) {
+  Step step{primitive, {}, {}};
+  auto add = [&](int index, const dnnl::memory &memory) {
+    step.arguments.push_back({index, memory.get()});
+    step.owners.push_back(memory);
+  };
+  for (const auto &[index, memory] : arguments)
+    add(index, memory);
+  if (size_t bytes = scratchpad.get_size()) {
+    dnnl::memory memory(scratchpad, engine, DNNL_MEMORY_NONE);
+    add(DNNL_ARG_SCRATCHPAD, memory);
+    scratchpads.push_back(memory);
+    sharedBytes = std::max<uint64_t>(sharedBytes, alignUp(bytes));
+  }
+  steps.push_back(std::move(step));
+}
+
+void KernelBuilder::finish() {
+  for (const dnnl::memory &memory : scratchpads)
+    temporaries.push_back({memory, scratchpadBytes});
+  scratchpadBytes += sharedBytes;
+}
+
+void KernelBuilder::execute(void *const *pointers, void *scratchpad) {
+  for (size_t i = 0; i < tensors.size(); ++i)
+    tensors[i].set_data_handle(pointers[i]);
+  for (Temporary &temporary : temporaries)
+    temporary.memory.set_data_handle(static_cast<char *>(scratchpad) +
+                                     temporary.offset);
+  for (Step &step : steps)
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(step.primitive.get(), stream.get(),
+                               step.arguments.size(), step.arguments.data()),
+        "the library refused to run the kernel");
+}

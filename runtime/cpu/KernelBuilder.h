@@ -1,0 +1,93 @@
+//===- KernelBuilder.h - Chains oneDNN primitives into one kernel ---------===//
+//
+// Internal to runtime/cpu. A kernel is a list of primitives over memories; a
+// memory is bound to one of the caller's tensors or to a place in the
+// scratchpad. So a kernel that wants another layout inside adds a temporary and
+// two reorders, and nothing outside notices.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_CPU_KERNELBUILDER_H
+#define PP_RUNTIME_CPU_KERNELBUILDER_H
+
+#include "cpu/Descriptor.h"
+
+#include <dnnl.hpp>
+
+#include <utility>
+#include <vector>
+
+namespace pp::runtime {
+
+/// Collects the primitives of one kernel and runs them.
+class KernelBuilder {
+public:
+  using MemoryDesc = dnnl::memory::desc;
+  using Dims = dnnl::memory::dims;
+  using Argument = std::pair<int, dnnl::memory>;
+
+  KernelBuilder();
+
+  dnnl::engine &getEngine() { return engine; }
+  /// Attributes for every primitive: scratchpad memory comes from the caller.
+  const dnnl::primitive_attr &getAttributes() const { return attributes; }
+
+  /// A row-major f32 description.
+  static MemoryDesc dense(const Dims &dims);
+  static MemoryDesc strided(const Dims &dims, const Dims &strides);
+  static int64_t elementCount(const Dims &dims);
+
+  /// The caller's next tensor (in order of the calls).
+  dnnl::memory addTensor(const MemoryDesc &desc);
+  /// Memory inside the scratchpad, live for the whole kernel.
+  dnnl::memory addTemporary(const MemoryDesc &desc);
+  /// Appends a primitive. Adds its scratchpad; scratchpads of primitives share
+  /// their bytes, since primitives run one after the other.
+  void addPrimitive(const dnnl::primitive &primitive,
+                    const MemoryDesc &scratchpad,
+                    std::initializer_list<Argument> arguments);
+
+  /// Places temporaries and scratchpads; call once after the last add.
+  void finish();
+  uint64_t getScratchpadBytes() const { return scratchpadBytes; }
+  unsigned getTensorCount() const { return tensors.size(); }
+
+  /// Points all memories at the caller's data and runs. Throws dnnl::error.
+  void execute(void *const *pointers, void *scratchpad);
+
+private:
+  struct Temporary {
+    dnnl::memory memory;
+    uint64_t offset;
+  };
+  struct Step {
+    dnnl::primitive primitive;
+    std::vector<dnnl_exec_arg_t> arguments;
+    std::vector<dnnl::memory> owners; // keeps the handles of `arguments` alive
+  };
+
+  dnnl::engine engine;
+  dnnl::stream stream;
+  dnnl::primitive_attr attributes;
+  std::vector<dnnl::memory> tensors;
+  std::vector<Temporary> temporaries;
+  std::vector<dnnl::memory> scratchpads;
+  std::vector<Step> steps;
+  uint64_t scratchpadBytes = 0;
+  uint64_t sharedBytes = 0;
+};
+
+// One function per kind; each reads its keys and fills the builder.
+void buildMatmul(Descriptor &descriptor, KernelBuilder &builder);
+void buildConvForward(Descriptor &descriptor, KernelBuilder &builder);
+void buildConvBackwardData(Descriptor &descriptor, KernelBuilder &builder);
+void buildConvBackwardWeights(Descriptor &descriptor, KernelBuilder &builder);
+void buildMaxPoolForward(Descriptor &descriptor, KernelBuilder &builder);
+void buildMaxPoolBackward(Descriptor &descriptor, KernelBuilder &builder);
+void buildAvgPoolForward(Descriptor &descriptor, KernelBuilder &builder);
+void buildAvgPoolBackward(Descriptor &descriptor, KernelBuilder &builder);
+void buildBatchNormForward(Descriptor &descriptor, KernelBuilder &builder);
+void buildBatchNormBackward(Descriptor &descriptor, KernelBuilder &builder);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_KERNELBUILDER_H

@@ -1,0 +1,99 @@
+//===- LibraryKernel.cpp --------------------------------------------------===//
+#include "cpu/LibraryKernel.h"
+#include "cpu/KernelBuilder.h"
+#include "pprt/pprt.h"
+
+#include <iterator>
+
+using namespace pp::runtime;
+
+// clang finds no omp.h without its own OpenMP package, and oneDNN links GNU's
+// libgomp, which is what this has to reach.
+extern "C" void omp_set_num_threads(int);
+
+struct LibraryKernel::Implementation {
+  std::string descriptor;
+  KernelBuilder builder;
+};
+
+namespace {
+struct Kind {
+  const char *name;
+  void (*build)(Descriptor &, KernelBuilder &);
+};
+} // namespace
+
+static constexpr Kind kinds[] = {
+    {"matmul", buildMatmul},
+    {"conv_forward", buildConvForward},
+    {"conv_backward_data", buildConvBackwardData},
+    {"conv_backward_weights", buildConvBackwardWeights},
+    {"max_pool_forward", buildMaxPoolForward},
+    {"max_pool_backward", buildMaxPoolBackward},
+    {"avg_pool_forward", buildAvgPoolForward},
+    {"avg_pool_backward", buildAvgPoolBackward},
+    {"batch_norm_forward", buildBatchNormForward},
+    {"batch_norm_backward", buildBatchNormBackward},
+};
+
+static thread_local std::string pendingError;
+
+LibraryKernel::LibraryKernel(std::unique_ptr<Implementation> implementation)
+    : implementation(std::move(implementation)) {}
+LibraryKernel::~LibraryKernel() = default;
+
+std::unique_ptr<LibraryKernel>
+LibraryKernel::create(std::string_view text, std::string &error) noexcept {
+  std::string reason;
+  try {
+    Descriptor descriptor(text);
+    for (const Kind &kind : kinds) {
+      if (descriptor.getKind() != kind.name)
+        continue;
+      auto implementation = std::make_unique<Implementation>();
+      implementation->descriptor = std::string(text);
+      kind.build(descriptor, implementation->builder);
+      descriptor.checkAllUsed();
+      implementation->builder.finish();
+      return std::unique_ptr<LibraryKernel>(
+          new LibraryKernel(std::move(implementation)));
+    }
+    reason = "unknown kind '" + descriptor.getKind() + "'";
+  } catch (const dnnl::error &e) {
+    reason = std::string("oneDNN refuses these shapes: ") + e.what();
+  } catch (const std::exception &e) {
+    reason = e.what();
+  }
+  error = "library kernel '" + std::string(text) + "': " + reason;
+  return nullptr;
+}
+
+uint64_t LibraryKernel::scratchpadBytes() const {
+  return implementation->builder.getScratchpadBytes();
+}
+
+unsigned LibraryKernel::tensorCount() const {
+  return implementation->builder.getTensorCount();
+}
+
+bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
+  try {
+    implementation->builder.execute(tensors, scratchpad);
+    return true;
+  } catch (const std::exception &e) {
+    if (pendingError.empty())
+      pendingError =
+          "library kernel '" + implementation->descriptor + "': " + e.what();
+    return false;
+  }
+}
+
+void pp::runtime::setKernelThreads(int count) { omp_set_num_threads(count); }
+
+std::string pp::runtime::takeKernelError() {
+  return std::exchange(pendingError, std::string());
+}
+
+void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad) {
+  static_cast<LibraryKernel *>(kernel)->execute(tensors, scratchpad);
+}

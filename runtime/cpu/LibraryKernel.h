@@ -1,0 +1,59 @@
+//===- LibraryKernel.h - A kernel of oneDNN behind a text descriptor ------===//
+//
+// The table at the end of docs/plan-format.md lists the descriptors. Neither
+// oneDNN's headers nor exceptions cross this interface, so the compiler can use
+// it to ask for scratchpad sizes and to measure times.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_CPU_LIBRARYKERNEL_H
+#define PP_RUNTIME_CPU_LIBRARYKERNEL_H
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace pp::runtime {
+
+/// One library call with fixed shapes. Creating it generates code (0.1 ms to a
+/// few ms); executing it does not allocate. An object may be used by one thread
+/// at a time; different objects by different threads at once. The number of
+/// OpenMP threads set in the creating thread is part of the kernel, so set it
+/// before (see setKernelThreads).
+class LibraryKernel {
+public:
+  /// Makes the kernel, or returns null and sets `error`.
+  static std::unique_ptr<LibraryKernel> create(std::string_view descriptor,
+                                               std::string &error) noexcept;
+  ~LibraryKernel();
+  LibraryKernel(const LibraryKernel &) = delete;
+  LibraryKernel &operator=(const LibraryKernel &) = delete;
+
+  /// Size of the scratchpad for `execute`; a multiple of 64, or 0.
+  uint64_t scratchpadBytes() const;
+
+  /// Number of pointers that `execute` reads from `tensors`.
+  unsigned tensorCount() const;
+
+  /// Runs the kernel. `tensors` are in the order of the table; `scratchpad` has
+  /// `scratchpadBytes()` bytes and starts at a multiple of 64 (null where the
+  /// size is 0). Returns false where oneDNN refused; see takeKernelError().
+  bool execute(void *const *tensors, void *scratchpad) noexcept;
+
+private:
+  struct Implementation;
+  explicit LibraryKernel(std::unique_ptr<Implementation> implementation);
+  std::unique_ptr<Implementation> implementation;
+};
+
+/// Sets how many OpenMP threads the kernels of the calling thread use.
+void setKernelThreads(int count);
+
+/// The text of the first kernel that failed in the calling thread since the
+/// last call, or an empty string. Generated code has no way to report a failing
+/// kernel and no unwind tables, so pp_execute_kernel leaves the text here.
+std::string takeKernelError();
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_LIBRARYKERNEL_H

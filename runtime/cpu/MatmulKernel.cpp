@@ -1,0 +1,34 @@
+//===- MatmulKernel.cpp - `matmul` ----------------------------------------===//
+#include "cpu/KernelBuilder.h"
+
+using namespace pp::runtime;
+
+static KernelBuilder::MemoryDesc describe(Descriptor &descriptor,
+                                          const std::string &key,
+                                          const KernelBuilder::Dims &dims) {
+  std::string strides = key + "s";
+  if (!descriptor.has(strides))
+    return KernelBuilder::dense(dims);
+  return KernelBuilder::strided(dims,
+                                descriptor.getDims(strides, dims.size(), 0));
+}
+
+void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
+  auto a = descriptor.getDims("a");
+  if (a.size() < 2)
+    throw DescriptorError("a: expected at least two dimensions");
+  auto b = descriptor.getDims("b", a.size(), 1);
+  auto c = descriptor.getDims("c", a.size(), 1);
+  auto aDesc = describe(descriptor, "a", a);
+  auto bDesc = describe(descriptor, "b", b);
+  auto cDesc = describe(descriptor, "c", c);
+  dnnl::matmul::primitive_desc desc(
+      {aDesc, bDesc, cDesc}, builder.getAttributes(), builder.getEngine());
+  auto aMemory = builder.addTensor(aDesc);
+  auto bMemory = builder.addTensor(bDesc);
+  auto cMemory = builder.addTensor(cDesc);
+  builder.addPrimitive(dnnl::matmul(desc), desc.scratchpad_desc(),
+                       {{DNNL_ARG_SRC, aMemory},
+                        {DNNL_ARG_WEIGHTS, bMemory},
+                        {DNNL_ARG_DST, cMemory}});
+}

@@ -1,0 +1,113 @@
+//===- PoolKernels.cpp - `max_pool_*` and `avg_pool_*` --------------------===//
+#include "cpu/KernelBuilder.h"
+
+using namespace pp::runtime;
+using dnnl::pooling_v2_backward;
+using dnnl::pooling_v2_forward;
+
+namespace {
+struct PoolShape {
+  dnnl::algorithm algorithm;
+  KernelBuilder::MemoryDesc src, dst;
+  KernelBuilder::Dims kernel, strides, dilations, padLow, padHigh;
+
+  PoolShape(Descriptor &descriptor, bool average);
+  pooling_v2_forward::primitive_desc forward(KernelBuilder &builder) const;
+  pooling_v2_backward::primitive_desc backward(KernelBuilder &builder) const;
+};
+} // namespace
+
+PoolShape::PoolShape(Descriptor &descriptor, bool average) {
+  auto srcDims = descriptor.getDims("src");
+  if (srcDims.size() < 3 || srcDims.size() > 5)
+    throw DescriptorError("src: expected one to three spatial dimensions");
+  size_t spatial = srcDims.size() - 2;
+  auto dstDims = descriptor.getDims("dst", srcDims.size(), 1);
+  kernel = descriptor.getDims("kernel", spatial, 1);
+  strides = descriptor.getDims("strides", spatial, 1);
+  dilations = descriptor.getDims("dilations", spatial, 1);
+  padLow = descriptor.getDims("pad_lo", spatial, 0);
+  padHigh = descriptor.getDims("pad_hi", spatial, 0);
+  // oneDNN counts the holes of a dilated kernel, ONNX the distance.
+  for (int64_t &dilation : dilations)
+    --dilation;
+  src = KernelBuilder::dense(srcDims);
+  dst = KernelBuilder::dense(dstDims);
+  algorithm = dnnl::algorithm::pooling_max;
+  if (average)
+    algorithm = descriptor.getInteger("include_pad", 0, 1)
+                    ? dnnl::algorithm::pooling_avg_include_padding
+                    : dnnl::algorithm::pooling_avg_exclude_padding;
+}
+
+pooling_v2_forward::primitive_desc
+PoolShape::forward(KernelBuilder &builder) const {
+  return {{dnnl::prop_kind::forward_training, algorithm, src, dst, strides,
+           kernel, dilations, padLow, padHigh},
+          builder.getAttributes(),
+          builder.getEngine()};
+}
+
+pooling_v2_backward::primitive_desc
+PoolShape::backward(KernelBuilder &builder) const {
+  return {{algorithm, src, dst, strides, kernel, dilations, padLow, padHigh},
+          builder.getAttributes(),
+          builder.getEngine(),
+          forward(builder)};
+}
+
+void pp::runtime::buildMaxPoolForward(Descriptor &descriptor,
+                                      KernelBuilder &builder) {
+  PoolShape shape(descriptor, /*average=*/false);
+  auto src = builder.addTensor(shape.src);
+  auto dst = builder.addTensor(shape.dst);
+  // Inference needs no record of the maxima.
+  pooling_v2_forward::primitive_desc desc(
+      {dnnl::prop_kind::forward_inference, shape.algorithm, shape.src,
+       shape.dst, shape.strides, shape.kernel, shape.dilations, shape.padLow,
+       shape.padHigh},
+      builder.getAttributes(), builder.getEngine());
+  builder.addPrimitive(pooling_v2_forward(desc), desc.scratchpad_desc(),
+                       {{DNNL_ARG_SRC, src}, {DNNL_ARG_DST, dst}});
+}
+
+void pp::runtime::buildMaxPoolBackward(Descriptor &descriptor,
+                                       KernelBuilder &builder) {
+  PoolShape shape(descriptor, /*average=*/false);
+  auto src = builder.addTensor(shape.src);
+  auto diffDst = builder.addTensor(shape.dst);
+  auto diffSrc = builder.addTensor(shape.src);
+  auto forward = shape.forward(builder);
+  auto backward = shape.backward(builder);
+  auto dst = builder.addTemporary(shape.dst);
+  auto maxima = builder.addTemporary(forward.workspace_desc());
+  builder.addPrimitive(
+      pooling_v2_forward(forward), forward.scratchpad_desc(),
+      {{DNNL_ARG_SRC, src}, {DNNL_ARG_DST, dst}, {DNNL_ARG_WORKSPACE, maxima}});
+  builder.addPrimitive(pooling_v2_backward(backward),
+                       backward.scratchpad_desc(),
+                       {{DNNL_ARG_DIFF_DST, diffDst},
+                        {DNNL_ARG_WORKSPACE, maxima},
+                        {DNNL_ARG_DIFF_SRC, diffSrc}});
+}
+
+void pp::runtime::buildAvgPoolForward(Descriptor &descriptor,
+                                      KernelBuilder &builder) {
+  PoolShape shape(descriptor, /*average=*/true);
+  auto src = builder.addTensor(shape.src);
+  auto dst = builder.addTensor(shape.dst);
+  auto desc = shape.forward(builder);
+  builder.addPrimitive(pooling_v2_forward(desc), desc.scratchpad_desc(),
+                       {{DNNL_ARG_SRC, src}, {DNNL_ARG_DST, dst}});
+}
+
+void pp::runtime::buildAvgPoolBackward(Descriptor &descriptor,
+                                       KernelBuilder &builder) {
+  PoolShape shape(descriptor, /*average=*/true);
+  auto diffDst = builder.addTensor(shape.dst);
+  auto diffSrc = builder.addTensor(shape.src);
+  auto desc = shape.backward(builder);
+  builder.addPrimitive(
+      pooling_v2_backward(desc), desc.scratchpad_desc(),
+      {{DNNL_ARG_DIFF_DST, diffDst}, {DNNL_ARG_DIFF_SRC, diffSrc}});
+}

@@ -1,0 +1,402 @@
+//===- CommandLineTest.cpp - The subcommands, end to end ------------------===//
+#include "cli/CommandLine.h"
+#include "TestFiles.h"
+#include "ToyProgram.h"
+#include "cli/Evaluation.h"
+#include "core/Npy.h"
+#include "core/Safetensors.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstring>
+#include <thread>
+
+using namespace pp::runtime;
+
+namespace {
+
+struct Output {
+  int code;
+  std::string out, error;
+};
+
+const toy::Options threeStages{{0, 1, 2}, true, false, 1};
+
+class CommandLineTest : public testing::Test {
+protected:
+  CommandLineTest() {
+    writeNpz(file("data.npz"), toy::data(20)); // two batches and a tail
+  }
+  std::string file(const std::string &name) { return directory.file(name); }
+
+  Output run(std::vector<std::string> arguments,
+             const toy::Options &options = threeStages) {
+    toy::Binary binary(options);
+    return run(binary, std::move(arguments));
+  }
+  Output run(const toy::Binary &binary, std::vector<std::string> arguments) {
+    std::vector<const char *> argv{"toy"};
+    for (const std::string &argument : arguments)
+      argv.push_back(argument.c_str());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Output output;
+    output.code = runCommandLine(argv.size(), argv.data(), binary.table);
+    std::fflush(nullptr);
+    output.out = testing::internal::GetCapturedStdout();
+    output.error = testing::internal::GetCapturedStderr();
+    return output;
+  }
+  std::vector<nlohmann::json> lines(const std::string &text) {
+    std::vector<nlohmann::json> result;
+    for (size_t begin = 0; begin < text.size();) {
+      size_t end = text.find('\n', begin);
+      result.push_back(nlohmann::json::parse(text.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+    return result;
+  }
+
+  TemporaryDirectory directory;
+};
+
+TEST_F(CommandLineTest, TrainingLearnsAndReports) {
+  Output output =
+      run({"train", "--data", file("data.npz"), "--epochs", "30", "--log-bits",
+           "--trace", file("t.json"), "--report", file("r.json")});
+  ASSERT_EQ(output.code, 0) << output.error;
+  auto steps = lines(output.out);
+  ASSERT_EQ(steps.size(), 60u);
+  EXPECT_EQ(steps[59]["step"], 60);
+  EXPECT_EQ(steps[59]["epoch"], 30);
+  EXPECT_LT(steps[59]["loss"].get<double>(),
+            0.5 * steps[0]["loss"].get<double>());
+  EXPECT_EQ(steps[0]["loss_bits"].get<std::string>().size(), 16u);
+  EXPECT_NE(steps[0]["loss_bits"], steps[1]["loss_bits"]);
+  auto report = nlohmann::json::parse(readText(file("r.json")));
+  EXPECT_EQ(report["steps"], 60);
+  EXPECT_EQ(report["samples"], 480);
+  ASSERT_EQ(report["stages"].size(), 3u);
+  EXPECT_EQ(report["stages"][0]["planned_bytes"],
+            report["stages"][0]["memory_bytes"]);
+  EXPECT_GT(report["stages"][1]["busy_seconds"], 0.0);
+  for (const auto &channel : report["channels"])
+    EXPECT_EQ(channel["sent_bytes"], 60 * 4 * 32);
+  EXPECT_GT(
+      nlohmann::json::parse(readText(file("t.json")))["traceEvents"].size(),
+      60u * 3 * 4);
+  EXPECT_NE(output.error.find("stage2"), std::string::npos);
+}
+
+TEST_F(CommandLineTest, ResumeHasTheBitsOfAnUninterruptedRun) {
+  auto arguments = [&](std::vector<std::string> more) {
+    std::vector<std::string> all{"train", "--data", file("data.npz"),
+                                 "--log-bits"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  Output whole = run(arguments({"--steps", "9", "--seed", "3", "--lr", "0.013",
+                                "--save", file("whole.st")}));
+  ASSERT_EQ(whole.code, 0) << whole.error;
+  // Interrupted in the middle of an epoch, resumed with other stages.
+  for (auto cuts : std::vector<std::vector<int>>{{0}, {0, 2}, {0, 1, 2}}) {
+    Output first = run(arguments({"--steps", "5", "--seed", "3", "--lr",
+                                  "0.013", "--save", file("part.st")}));
+    ASSERT_EQ(first.code, 0) << first.error;
+    Output second = run(arguments({"--steps", "9", "--resume", file("part.st"),
+                                   "--save", file("done.st")}),
+                        {cuts, false, true, 0});
+    ASSERT_EQ(second.code, 0) << second.error;
+    EXPECT_EQ(readText(file("done.st")), readText(file("whole.st")));
+    auto expected = lines(whole.out), a = lines(first.out),
+         b = lines(second.out);
+    ASSERT_EQ(a.size(), 5u);
+    ASSERT_EQ(b.size(), 4u);
+    for (size_t i = 0; i < 9; ++i)
+      EXPECT_EQ((i < 5 ? a[i] : b[i - 5])["loss_bits"],
+                expected[i]["loss_bits"]);
+  }
+  Output other = run(arguments({"--steps", "9", "--seed", "4", "--lr", "0.013",
+                                "--save", file("other.st")}));
+  EXPECT_NE(readText(file("other.st")), readText(file("whole.st")));
+  SafetensorsFile snapshot(file("whole.st"));
+  EXPECT_EQ(snapshot.getMetadata().at("step"), "9");
+  EXPECT_EQ(snapshot.getMetadata().at("epoch"), "4");
+  for (const char *name : {"w0", "w2#momentum", "running_mean"})
+    EXPECT_TRUE(snapshot.find(name)) << name;
+  // Whatever does not fit is refused.
+  auto code = [&](std::vector<std::string> more) {
+    return run(arguments(more)).code;
+  };
+  EXPECT_EQ(code({"--resume", file("whole.st"), "--seed", "9"}), 2);
+  EXPECT_EQ(code({"--resume", file("whole.st"), "--no-shuffle"}), 2);
+  EXPECT_EQ(code({"--resume", file("none.st")}), 4);
+  EXPECT_EQ(code({"--resume", file("data.npz")}), 1);
+}
+
+TEST_F(CommandLineTest, SaveEveryWritesAndTheLastStateWins) {
+  Output output = run({"train", "--data", file("data.npz"), "--steps", "7",
+                       "--save", file("s.st"), "--save-every", "3"});
+  ASSERT_EQ(output.code, 0) << output.error;
+  for (const char *note : {"step 3 saved", "step 6 saved", "step 7 saved"})
+    EXPECT_NE(output.error.find(note), std::string::npos) << output.error;
+  EXPECT_EQ(SafetensorsFile(file("s.st")).getMetadata().at("step"), "7");
+}
+
+TEST_F(CommandLineTest, DumpedGradientsMatchADirectComputation) {
+  Output output = run({"train", "--data", file("data.npz"), "--steps", "1",
+                       "--no-shuffle", "--dump-gradients", file("g.st")});
+  ASSERT_EQ(output.code, 0) << output.error;
+  SafetensorsFile gradients(file("g.st"));
+  std::vector<float> weights[3];
+  for (int layer = 0; layer < 3; ++layer)
+    for (int i = 0; i < 16; ++i)
+      weights[layer].push_back(toy::initialWeight(layer, i));
+  auto arrays = toy::data(20);
+  auto expected = toy::reference(
+      weights, reinterpret_cast<float *>(arrays["x"].data.data()),
+      reinterpret_cast<float *>(arrays["target"].data.data()));
+  EXPECT_NEAR(lines(output.out)[0]["loss"].get<double>(), expected.loss, 1e-5);
+  for (int layer = 0; layer < 3; ++layer) {
+    const TensorView *view = gradients.find("w" + std::to_string(layer));
+    ASSERT_TRUE(view);
+    for (int i = 0; i < 16; ++i) {
+      float value;
+      std::memcpy(&value, view->data + i * 4, 4);
+      EXPECT_NEAR(value, expected.gradients[layer][i], 1e-5);
+    }
+  }
+}
+
+TEST_F(CommandLineTest, InferencePadsTheTailAndLoadsSnapshots) {
+  // 20 samples, batches of 8: each row as in the direct computation.
+  std::vector<float> weights[3];
+  for (int layer = 0; layer < 3; ++layer)
+    for (int i = 0; i < 16; ++i)
+      weights[layer].push_back(toy::initialWeight(layer, i));
+  auto arrays = toy::data(24);
+  std::vector<double> expected;
+  for (int b = 0; b < 3; ++b) {
+    const float *x =
+        reinterpret_cast<float *>(arrays["x"].data.data()) + b * 32;
+    auto part = toy::reference(weights, x, x).outputs;
+    expected.insert(expected.end(), part.begin(), part.end());
+  }
+  Output output =
+      run({"infer", "--data", file("data.npz"), "--output", file("y.npz")});
+  ASSERT_EQ(output.code, 0) << output.error;
+  Array y = readNpz(file("y.npz"))["y"];
+  ASSERT_EQ(y.shape, (Shape{20, 4}));
+  for (int i = 0; i < 80; ++i) {
+    float value;
+    std::memcpy(&value, &y.data[i * 4], 4);
+    EXPECT_NEAR(value, expected[i], 1e-5);
+  }
+  // The same from a file of its own.
+  Array x = toy::data(20)["x"];
+  writeText(file("x.npy"), formatNpyHeader(x.type, x.shape) +
+                               std::string(x.data.begin(), x.data.end()));
+  ASSERT_EQ(run({"infer", "--input", "x=" + file("x.npy"), "--output",
+                 file("y2.npz")})
+                .code,
+            0);
+  EXPECT_EQ(readNpz(file("y2.npz"))["y"].data, y.data);
+  // Trained weights give something else, whatever the stages.
+  ASSERT_EQ(run({"train", "--data", file("data.npz"), "--steps", "4", "--save",
+                 file("s.st")})
+                .code,
+            0);
+  std::vector<char> trained;
+  for (auto cuts : std::vector<std::vector<int>>{{0}, {0, 1}, {0, 1, 2}}) {
+    Output loaded = run({"infer", "--data", file("data.npz"), "--load",
+                         file("s.st"), "--output", file("y.npz")},
+                        {cuts, false, false, 0});
+    ASSERT_EQ(loaded.code, 0) << loaded.error;
+    Array other = readNpz(file("y.npz"))["y"];
+    EXPECT_NE(other.data, y.data);
+    if (!trained.empty())
+      EXPECT_EQ(other.data, trained);
+    trained = other.data;
+  }
+}
+
+TEST_F(CommandLineTest, EvaluationAfterEachEpochOrAtTheEnd) {
+  for (auto [every, count] : {std::pair{"1", 4u}, {"2", 2u}, {"0", 1u}}) {
+    Output output = run({"train", "--data", file("data.npz"), "--epochs", "4",
+                         "--eval-data", file("data.npz"), "--eval-every", every,
+                         "--save", file("s.st")});
+    ASSERT_EQ(output.code, 0) << output.error;
+    std::vector<double> values;
+    for (const auto &line : lines(output.out))
+      if (line.contains("mse"))
+        values.push_back(line["mse"]);
+    ASSERT_EQ(values.size(), count) << output.out;
+    if (count > 1)
+      EXPECT_NE(values.back(), values.front());
+    // The last value is that of the snapshot's weights.
+    ASSERT_EQ(run({"infer", "--data", file("data.npz"), "--load", file("s.st"),
+                   "--output", file("y.npz")})
+                  .code,
+              0);
+    EXPECT_NEAR(
+        values.back(),
+        evaluate(readNpz(file("y.npz"))["y"], toy::data(20)["target"]).value,
+        1e-5);
+  }
+}
+
+TEST(EvaluationTest, AccuracyOverTheLastAxis) {
+  auto logits = [](Shape shape, std::vector<float> values) {
+    Array array{DataType::F32, shape, {}};
+    array.data.resize(values.size() * 4);
+    std::memcpy(array.data.data(), values.data(), array.data.size());
+    return array;
+  };
+  auto ids = [](Shape shape, std::vector<int64_t> values) {
+    Array array{DataType::I64, shape, {}};
+    array.data.resize(values.size() * 8);
+    std::memcpy(array.data.data(), values.data(), array.data.size());
+    return array;
+  };
+  Array output = logits({2, 3}, {1, 3, 2, 5, 4, 3});
+  EXPECT_EQ(evaluate(output, ids({2}, {1, 0})).value, 1.0);
+  EXPECT_EQ(evaluate(output, ids({2}, {1, 2})).value, 0.5);
+  EXPECT_EQ(evaluate(output, ids({2}, {-100, 2})).value, 0.0);
+  Array tokens = logits({1, 2, 2}, {0, 1, 1, 0});
+  EXPECT_EQ(evaluate(tokens, ids({1, 2}, {1, 1})).value, 0.5);
+  EXPECT_EQ(evaluate(output, logits({2, 3}, {1, 3, 2, 5, 4, 6})).value, 1.5);
+  EXPECT_NE(errorOf([&] { evaluate(output, ids({3}, {0, 0, 0})); }),
+            "no error");
+}
+
+TEST_F(CommandLineTest, BenchAndInfo) {
+  for (const char *mode : {"train", "infer"}) {
+    Output bench = run(
+        {"bench", "--mode", mode, "--steps", "5", "--warmup", "2", "--json"});
+    ASSERT_EQ(bench.code, 0) << bench.error;
+    auto json = nlohmann::json::parse(bench.out);
+    EXPECT_EQ(json["mode"], mode);
+    EXPECT_EQ(json["steps"], 5);
+    EXPECT_GT(json["median_step_seconds"], 0.0);
+    // Statistics cover the measured steps alone: F, or F and B and U and an R.
+    EXPECT_EQ(json["stages"][0]["actions"],
+              5 * (std::string(mode) == "train" ? 4 + 4 + 1 + 1 : 4));
+  }
+  EXPECT_NE(
+      run({"bench", "--steps", "2", "--warmup", "0"}).out.find("samples/s"),
+      std::string::npos);
+  Output info = run({"info"});
+  EXPECT_EQ(info.code, 0);
+  for (const char *text :
+       {"toy (train)", "toy (infer)", "target", "stage2", "momentum = 0.9"})
+    EXPECT_NE(info.out.find(text), std::string::npos) << text;
+  auto json = nlohmann::json::parse(run({"info", "--json"}).out);
+  EXPECT_EQ(json[0]["feeds"][0]["shape"], (std::vector<int>{8, 4}));
+  EXPECT_EQ(json[0]["stages"][0]["parameters"], 16);
+  EXPECT_EQ(nlohmann::json::parse(run({"info", "--plan"}).out),
+            nlohmann::json(toy::trainingPlan(threeStages)));
+  Output help = run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_NE(help.out.find("target               f32 [8, 4]"), std::string::npos)
+      << help.out;
+}
+
+TEST_F(CommandLineTest, ErrorsNameTheFlagOrFile) {
+  struct Case {
+    std::vector<std::string> arguments;
+    int code;
+    std::string text;
+  };
+  writeText(file("bad.npz"), "nothing");
+  const Case cases[] = {
+      {{}, 2, "A subcommand is required"},
+      {{"trian"}, 2, "subcommand"},
+      {{"train"}, 2, "--data"},
+      {{"train", "--data", file("none.npz")}, 4, "none.npz"},
+      {{"train", "--data", file("bad.npz")}, 1, "bad.npz"},
+      {{"train", "--data", file("data.npz"), "--stepz", "1"}, 2, "--stepz"},
+      {{"train", "--data", file("data.npz"), "--steps", "-1"}, 2, "--steps"},
+      {{"train", "--data", file("data.npz"), "--set", "beta=1"}, 2, "beta"},
+      {{"train", "--data", file("data.npz"), "--set", "lr=x"}, 2, "--set lr=x"},
+      {{"train", "--data", file("data.npz"), "--set", "lr"}, 2, "NAME=VALUE"},
+      {{"train", "--data", file("data.npz"), "--save-every", "2"}, 2, "--save"},
+      {{"train", "--data", file("data.npz"), "--save", file("no/such.st")},
+       4,
+       "such.st"},
+      {{"infer"}, 2, "--data"},
+      {{"infer", "--input", "x"}, 2, "NAME=FILE.npy"},
+      {{"infer", "--data", file("data.npz"), "--load", file("bad.npz")},
+       1,
+       "bad.npz"},
+      {{"bench", "--steps", "0"}, 2, "--steps"},
+      {{"bench", "--mode", "both"}, 2, "--mode"},
+  };
+  for (const Case &test : cases) {
+    Output output = run(test.arguments);
+    EXPECT_EQ(output.code, test.code) << test.text << ": " << output.error;
+    EXPECT_EQ(output.error.rfind("error: ", 0), 0u) << output.error;
+    EXPECT_NE(output.error.find(test.text), std::string::npos) << output.error;
+  }
+  toy::Binary binary(threeStages);
+  binary.table.training = nullptr;
+  EXPECT_EQ(run(binary, {"train", "--data", file("data.npz")}).code, 2);
+  binary.table.abi_version = 99;
+  EXPECT_EQ(run(binary, {"info"}).code, 70);
+}
+
+TEST_F(CommandLineTest, WeightFilesAreCheckedAndFoundElsewhere) {
+  auto plan = toy::inferencePlan({0});
+  plan["weights"] = {"/nowhere/w.bin"};
+  plan["weights_bytes"] = {128};
+  plan["stages"][0]["parameters"][0]["source"] = {
+      {"file", 0}, {"offset", 64}, {"bytes", 64}};
+  toy::Binary binary({0}, toy::trainingPlan({}), plan);
+  std::vector<std::string> arguments{"infer", "--data", file("data.npz"),
+                                     "--output", file("y.npz")};
+  Output missing = run(binary, arguments);
+  EXPECT_EQ(missing.code, 4);
+  EXPECT_NE(missing.error.find("/nowhere/w.bin"), std::string::npos);
+  arguments.insert(arguments.end(), {"--weights", directory.path});
+  writeText(file("w.bin"), std::string(127, '\0'));
+  Output small = run(binary, arguments);
+  EXPECT_EQ(small.code, 1);
+  EXPECT_NE(small.error.find("127 bytes"), std::string::npos);
+  std::string bytes(64, '\xff');
+  for (int i = 0; i < 16; ++i) {
+    float value = toy::initialWeight(0, i);
+    bytes.append(reinterpret_cast<char *>(&value), 4);
+  }
+  writeText(file("w.bin"), bytes);
+  ASSERT_EQ(run(binary, arguments).code, 0);
+  auto fromFile = readNpz(file("y.npz"))["y"].data;
+  ASSERT_EQ(
+      run({"infer", "--data", file("data.npz"), "--output", file("y.npz")}, {})
+          .code,
+      0);
+  EXPECT_EQ(readNpz(file("y.npz"))["y"].data, fromFile);
+}
+
+TEST_F(CommandLineTest, ASignalEndsTrainingAfterAStepWithASnapshot) {
+  std::atomic<bool> done{false};
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    if (!done)
+      ::kill(::getpid(), SIGTERM);
+  });
+  // Ignored until the training installs its own handler.
+  std::signal(SIGTERM, SIG_IGN);
+  Output output = run({"train", "--data", file("data.npz"), "--steps",
+                       "1000000000", "--save", file("s.st")});
+  done = true;
+  killer.join();
+  std::signal(SIGTERM, SIG_DFL);
+  EXPECT_EQ(output.code, 0);
+  EXPECT_NE(output.error.find("stopped by signal 15"), std::string::npos);
+  uint64_t steps = lines(output.out).size();
+  EXPECT_GT(steps, 0u);
+  EXPECT_EQ(SafetensorsFile(file("s.st")).getMetadata().at("step"),
+            std::to_string(steps));
+}
+
+} // namespace

@@ -1,0 +1,257 @@
+//===- ExecutorTest.cpp - The toy pipeline under every schedule -----------===//
+#include "core/Executor.h"
+#include "ToyProgram.h"
+#include "core/DataSet.h"
+#include "core/OptimizerScalars.h"
+#include "core/Snapshot.h"
+#include "support/Error.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <numeric>
+
+using namespace pp::runtime;
+
+namespace {
+
+struct RunResult {
+  std::vector<float> losses; // of all micro-batches of all steps
+  std::vector<char> parameters, states, gradients, running;
+  std::vector<ChannelTraffic> traffic;
+};
+
+void append(std::vector<char> &target, const void *data, size_t bytes) {
+  const char *begin = static_cast<const char *>(data);
+  target.insert(target.end(), begin, begin + bytes);
+}
+
+RunResult train(const toy::Options &options, unsigned steps,
+                bool overlap = false) {
+  toy::Binary binary(options);
+  Program program(binary.training);
+  program.allocate("");
+  Executor::Options executorOptions;
+  executorOptions.watchdogSeconds = 60;
+  Executor executor(program, executorOptions);
+  const Plan &plan = program.getPlan();
+  DataSet data(plan, toy::data(3 * toy::batch));
+  OptimizerScalars scalars(plan.optimizer);
+  std::vector<uint64_t> order(data.getSamples());
+  std::iota(order.begin(), order.end(), 0);
+  std::deque<Step> pool;
+  pool.emplace_back(plan);
+  pool.emplace_back(plan);
+  RunResult result;
+  auto finish = [&](unsigned i) {
+    executor.wait(pool[i % 2]);
+    auto &losses = pool[i % 2].losses;
+    result.losses.insert(result.losses.end(), losses.begin(), losses.end());
+  };
+  for (unsigned i = 0; i < steps; ++i) {
+    if (overlap && i >= 2)
+      finish(i - 2);
+    Step &step = pool[i % 2];
+    data.fill(step, order, i % 3 * toy::batch);
+    step.scalars = scalars.evaluate(i + 1);
+    step.number = i + 1;
+    executor.submit(step);
+    if (!overlap)
+      finish(i);
+  }
+  for (unsigned i = overlap && steps >= 2 ? steps - 2 : steps; i < steps; ++i)
+    finish(i);
+  for (const StageMemory &memory : program.getMemories()) {
+    for (const PlanTensor &tensor : memory.getPlan().parameters) {
+      append(result.parameters, memory.parameter(tensor), tensor.bytes);
+      append(result.gradients, memory.gradient(tensor), tensor.bytes);
+      append(result.states, memory.optimizerState(tensor, 0), tensor.bytes);
+    }
+    for (const PlanTensor &tensor : memory.getPlan().buffers)
+      append(result.running, memory.buffer(tensor), tensor.bytes);
+    EXPECT_EQ(memory.getBytes(), memory.getPlan().memoryBytes);
+  }
+  result.traffic = executor.traffic();
+  return result;
+}
+
+std::vector<toy::Options> allOptions() {
+  std::vector<toy::Options> all;
+  for (auto cuts :
+       std::vector<std::vector<int>>{{0}, {0, 1}, {0, 2}, {0, 1, 2}})
+    for (bool oneForwardOneBackward : {false, true})
+      for (bool split : {false, true})
+        for (int recompute : {0, toy::microbatches - 1, toy::microbatches})
+          all.push_back({cuts, oneForwardOneBackward, split, recompute});
+  return all;
+}
+
+class ScheduleTest : public testing::TestWithParam<toy::Options> {};
+
+TEST_P(ScheduleTest, SameBitsAsOneStage) {
+  RunResult expected = train(toy::Options{}, 5);
+  for (bool overlap : {false, true}) {
+    RunResult actual = train(GetParam(), 5, overlap);
+    EXPECT_EQ(actual.losses, expected.losses);
+    EXPECT_EQ(actual.parameters, expected.parameters);
+    EXPECT_EQ(actual.gradients, expected.gradients);
+    EXPECT_EQ(actual.states, expected.states);
+    EXPECT_EQ(actual.running, expected.running);
+    for (const ChannelTraffic &traffic : actual.traffic) {
+      EXPECT_EQ(traffic.messages, 5u * toy::microbatches);
+      EXPECT_EQ(traffic.sentBytes, 5u * toy::microbatches * 32);
+      EXPECT_EQ(traffic.receivedBytes, traffic.sentBytes);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ScheduleTest, testing::ValuesIn(allOptions()));
+
+std::vector<float> floats(const std::vector<char> &bytes, size_t first,
+                          size_t count) {
+  std::vector<float> values(count);
+  std::memcpy(values.data(), &bytes[first * 4], count * 4);
+  return values;
+}
+
+TEST(ExecutorTest, LossAndGradientsMatchADirectComputation) {
+  RunResult actual = train(toy::Options{{0, 1, 2}, true, false, 0}, 1);
+  std::vector<float> weights[3];
+  for (int layer = 0; layer < 3; ++layer)
+    for (int i = 0; i < 16; ++i)
+      weights[layer].push_back(toy::initialWeight(layer, i));
+  auto arrays = toy::data(3 * toy::batch);
+  auto expected = toy::reference(
+      weights, reinterpret_cast<float *>(arrays["x"].data.data()),
+      reinterpret_cast<float *>(arrays["target"].data.data()));
+  float loss = 0;
+  for (float value : actual.losses)
+    loss += value;
+  EXPECT_NEAR(loss, expected.loss, 1e-5);
+  for (int layer = 0; layer < 3; ++layer) {
+    auto gradient = floats(actual.gradients, layer * 16, 16);
+    auto parameter = floats(actual.parameters, layer * 16, 16);
+    for (int i = 0; i < 16; ++i) {
+      EXPECT_NEAR(gradient[i], expected.gradients[layer][i], 1e-5);
+      // First step: momentum is the gradient; correction is 1 - 0.5^1.
+      EXPECT_NEAR(parameter[i],
+                  weights[layer][i] - 0.05 * 0.5 * expected.gradients[layer][i],
+                  1e-6);
+    }
+  }
+  // The running mean moved once, from 0.5 by a tenth.
+  for (float value : floats(actual.running, 0, 4)) {
+    EXPECT_GT(value, 0.3f);
+    EXPECT_LT(value, 0.6f);
+    EXPECT_NE(value, 0.5f);
+  }
+}
+
+/// Runs steps until one fails and returns the message.
+std::string failWith(Program &program, Executor &executor) {
+  const Plan &plan = program.getPlan();
+  Step step(plan);
+  step.scalars = OptimizerScalars(plan.optimizer).evaluate(1);
+  try {
+    executor.run(step);
+  } catch (const std::exception &e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(ExecutorTest, AnErrorInOneStageStopsAll) {
+  for (int layer : {0, 1, 2}) {
+    toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0});
+    Program program(binary.training);
+    program.allocate("");
+    Executor executor(program, {});
+    toy::setFault(layer, toy::ThrowFault);
+    auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(failWith(program, executor), "toy fault");
+    toy::setFault(-1, toy::NoFault);
+    // Nothing runs afterwards.
+    EXPECT_EQ(failWith(program, executor), "toy fault");
+    EXPECT_LT(std::chrono::steady_clock::now() - start,
+              std::chrono::seconds(20));
+  }
+}
+
+TEST(ExecutorTest, TheWatchdogSaysWhatEachRankWaitsFor) {
+  toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0});
+  Program program(binary.training);
+  program.allocate("");
+  Executor::Options options;
+  options.watchdogSeconds = 0.5;
+  std::string report;
+  options.onHang = [&](const std::string &text) {
+    report = text;
+    toy::releaseHangs();
+  };
+  toy::setFault(1, toy::HangFault);
+  Executor executor(program, options);
+  std::string message = failWith(program, executor);
+  toy::setFault(-1, toy::NoFault);
+  EXPECT_EQ(message, report);
+  EXPECT_NE(message.find("no action completed"), std::string::npos);
+  EXPECT_NE(message.find("rank 1: runs 1F0"), std::string::npos) << message;
+  EXPECT_NE(message.find("rank 2: waits for a value of channel"),
+            std::string::npos)
+      << message;
+}
+
+TEST(ExecutorTest, AKernelWithAnotherScratchpadIsAnError) {
+  for (const char *descriptor : {"matmul a=2x3 b=3x4 c=2x4", "nonsense"}) {
+    auto json = toy::trainingPlan({});
+    json["stages"][0]["kernels"].push_back(
+        {{"descriptor", descriptor}, {"scratchpad", 1 << 30}});
+    toy::Binary binary({0}, json, toy::inferencePlan({0}));
+    Program program(binary.training);
+    program.allocate("");
+    try {
+      Executor executor(program, {});
+      FAIL();
+    } catch (const Error &e) {
+      EXPECT_EQ(e.getKind(), ErrorKind::InvalidInput);
+      EXPECT_NE(std::string(e.what()).find("stages[0].kernels[0]"),
+                std::string::npos);
+    }
+  }
+}
+
+TEST(ExecutorTest, TheTraceHasFlowsWithMatchingIds) {
+  toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0});
+  Program program(binary.training);
+  program.allocate("");
+  Executor::Options options;
+  options.trace = true;
+  Executor executor(program, options);
+  Step step(program.getPlan());
+  step.scalars = OptimizerScalars(program.getPlan().optimizer).evaluate(1);
+  step.number = 1;
+  executor.run(step);
+  auto json = nlohmann::json::parse(executor.trace());
+  std::map<uint64_t, int> starts, ends;
+  size_t slices = 0, expected = 0;
+  bool sawForward = false;
+  for (const auto &event : json["traceEvents"]) {
+    if (event["ph"] == "s")
+      ++starts[event["id"].get<uint64_t>()];
+    if (event["ph"] == "f")
+      ++ends[event["id"].get<uint64_t>()];
+    slices += event["ph"] == "X";
+    sawForward |= event["name"] == "2F3";
+  }
+  for (const PlanRank &rank : program.getPlan().ranks)
+    expected += rank.actions.size();
+  EXPECT_EQ(slices, expected);
+  EXPECT_TRUE(sawForward);
+  EXPECT_EQ(starts, ends);
+  EXPECT_EQ(starts.size(),
+            program.getPlan().channels.size() * toy::microbatches);
+  for (const auto &[id, count] : starts)
+    EXPECT_EQ(count, 1);
+}
+
+} // namespace

@@ -1,0 +1,541 @@
+//===- KernelTest.cpp - Library kernels against plain loops ---------------===//
+#include "cpu/LibraryKernel.h"
+#include "pprt/pprt.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+using namespace pp::runtime;
+
+namespace {
+
+using Dims = std::vector<int64_t>;
+using Values = std::vector<float>;
+
+std::string join(const Dims &dims) {
+  std::string text;
+  for (int64_t dim : dims)
+    text += (text.empty() ? "" : "x") + std::to_string(dim);
+  return text;
+}
+
+int64_t count(const Dims &dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t(1),
+                         std::multiplies<>());
+}
+
+Values randomValues(int64_t size, uint32_t seed) {
+  Values values(size);
+  uint32_t state = seed * 2654435761u + 12345u;
+  for (float &value : values) {
+    state = state * 1664525u + 1013904223u;
+    value = float(state >> 8) / float(1 << 23) - 1.0f;
+  }
+  return values;
+}
+
+void expectNear(const Values &actual, const Values &expected,
+                float tolerance = 1e-4f) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i)
+    ASSERT_NEAR(actual[i], expected[i],
+                tolerance * (1 + std::fabs(expected[i])))
+        << "at " << i;
+}
+
+/// Runs a kernel twice and demands the same bits; `tensors` holds inputs and
+/// outputs. The scratchpad is poisoned before.
+void run(const std::string &descriptor, const std::vector<Values *> &tensors) {
+  // As ranks do; libgomp's teams are invisible to ThreadSanitizer.
+  setKernelThreads(1);
+  std::string error;
+  auto kernel = LibraryKernel::create(descriptor, error);
+  ASSERT_TRUE(kernel) << error;
+  ASSERT_EQ(kernel->tensorCount(), tensors.size());
+  EXPECT_EQ(kernel->scratchpadBytes() % 64, 0u);
+  std::vector<void *> pointers;
+  for (Values *values : tensors)
+    pointers.push_back(values->data());
+  size_t bytes = kernel->scratchpadBytes() + 64;
+  void *scratchpad = std::aligned_alloc(64, bytes);
+  std::memset(scratchpad, 0xff, bytes);
+  ASSERT_TRUE(kernel->execute(pointers.data(), scratchpad))
+      << takeKernelError();
+  // The bytes behind the scratchpad are not the kernel's.
+  for (int i = 0; i < 64; ++i)
+    ASSERT_EQ(static_cast<unsigned char *>(scratchpad)[bytes - 64 + i], 0xff);
+  std::vector<Values> first;
+  for (Values *values : tensors)
+    first.push_back(*values);
+  std::memset(scratchpad, 0x11, bytes);
+  pp_execute_kernel(kernel.get(), pointers.data(), scratchpad);
+  EXPECT_EQ(takeKernelError(), "");
+  for (size_t i = 0; i < tensors.size(); ++i)
+    EXPECT_EQ(0, std::memcmp(first[i].data(), tensors[i]->data(),
+                             first[i].size() * sizeof(float)));
+  std::free(scratchpad);
+}
+
+/// Calls `body` for every index below `dims`.
+void forEach(const Dims &dims, const std::function<void(const Dims &)> &body) {
+  Dims index(dims.size(), 0);
+  if (count(dims) == 0)
+    return;
+  while (true) {
+    body(index);
+    size_t axis = dims.size();
+    while (axis-- > 0) {
+      if (++index[axis] < dims[axis])
+        break;
+      index[axis] = 0;
+      if (axis == 0)
+        return;
+    }
+    if (axis == size_t(-1))
+      return;
+  }
+}
+
+int64_t offset(const Dims &dims, const Dims &index) {
+  int64_t result = 0;
+  for (size_t i = 0; i < dims.size(); ++i)
+    result = result * dims[i] + index[i];
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// matmul
+//===----------------------------------------------------------------------===//
+
+struct MatmulCase {
+  Dims a, b, c;
+  Dims as, bs, cs; // empty: dense
+};
+
+Dims denseStrides(const Dims &dims) {
+  Dims strides(dims.size(), 1);
+  for (size_t i = dims.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * dims[i];
+  return strides;
+}
+
+class MatmulTest : public testing::TestWithParam<MatmulCase> {};
+
+TEST_P(MatmulTest, MatchesLoops) {
+  const MatmulCase &p = GetParam();
+  std::string text =
+      "matmul a=" + join(p.a) + " b=" + join(p.b) + " c=" + join(p.c);
+  if (!p.as.empty())
+    text += " as=" + join(p.as);
+  if (!p.bs.empty())
+    text += " bs=" + join(p.bs);
+  if (!p.cs.empty())
+    text += " cs=" + join(p.cs);
+  Dims as = p.as.empty() ? denseStrides(p.a) : p.as;
+  Dims bs = p.bs.empty() ? denseStrides(p.b) : p.bs;
+  Dims cs = p.cs.empty() ? denseStrides(p.c) : p.cs;
+  Values a = randomValues(count(p.a), 1), b = randomValues(count(p.b), 2);
+  Values c(count(p.c), 7.0f), expected(count(p.c), 0.0f);
+  size_t rank = p.a.size();
+  auto at = [&](const Dims &strides, const Dims &dims, const Dims &batch,
+                int64_t row, int64_t column) {
+    int64_t result = row * strides[rank - 2] + column * strides[rank - 1];
+    for (size_t i = 0; i + 2 < rank; ++i)
+      result += dims[i] == 1 ? 0 : batch[i] * strides[i];
+    return result;
+  };
+  forEach(p.c, [&](const Dims &index) {
+    double sum = 0;
+    for (int64_t k = 0; k < p.a[rank - 1]; ++k)
+      sum += double(a[at(as, p.a, index, index[rank - 2], k)]) *
+             b[at(bs, p.b, index, k, index[rank - 1])];
+    expected[at(cs, p.c, index, index[rank - 2], index[rank - 1])] = sum;
+  });
+  run(text, {&a, &b, &c});
+  expectNear(c, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, MatmulTest,
+    testing::Values(
+        MatmulCase{{8, 64}, {64, 10}, {8, 10}, {}, {}, {}},
+        MatmulCase{{1, 7}, {7, 1}, {1, 1}, {}, {}, {}},
+        MatmulCase{{8, 64}, {64, 10}, {8, 10}, {}, {1, 64}, {}},
+        MatmulCase{{13, 9}, {9, 17}, {13, 17}, {1, 13}, {}, {}},
+        MatmulCase{{13, 9}, {9, 17}, {13, 17}, {1, 13}, {1, 9}, {}},
+        MatmulCase{{3, 5, 4}, {3, 4, 6}, {3, 5, 6}, {}, {}, {}},
+        MatmulCase{{3, 5, 4}, {1, 4, 6}, {3, 5, 6}, {}, {}, {}},
+        MatmulCase{{1, 5, 4}, {3, 4, 6}, {3, 5, 6}, {}, {24, 1, 4}, {}},
+        // Attention: q and k are [batch, token, head, channel].
+        MatmulCase{{2, 3, 5, 8},
+                   {2, 3, 8, 5},
+                   {2, 3, 5, 5},
+                   {120, 8, 24, 1},
+                   {120, 8, 1, 24},
+                   {}},
+        MatmulCase{{2, 1, 5, 8}, {1, 3, 8, 5}, {2, 3, 5, 5}, {}, {}, {}},
+        MatmulCase{{2, 3, 5, 5},
+                   {2, 3, 5, 8},
+                   {2, 3, 5, 8},
+                   {},
+                   {120, 8, 24, 1},
+                   {120, 8, 24, 1}}));
+
+//===----------------------------------------------------------------------===//
+// conv
+//===----------------------------------------------------------------------===//
+
+struct ConvCase {
+  Dims src, weights, strides, dilations, low, high;
+  int64_t groups;
+
+  Dims dst() const {
+    Dims dims{src[0], weights[0]};
+    for (size_t i = 0; i < strides.size(); ++i)
+      dims.push_back((src[i + 2] + low[i] + high[i] -
+                      dilations[i] * (weights[i + 2] - 1) - 1) /
+                         strides[i] +
+                     1);
+    return dims;
+  }
+  std::string text(const std::string &kind) const {
+    return kind + " src=" + join(src) + " weights=" + join(weights) +
+           " dst=" + join(dst()) + " strides=" + join(strides) +
+           " dilations=" + join(dilations) + " pad_lo=" + join(low) +
+           " pad_hi=" + join(high) + " groups=" + std::to_string(groups);
+  }
+  /// Calls body(source offset, weight offset, result offset) for each product.
+  void forEachProduct(
+      const std::function<void(int64_t, int64_t, int64_t)> &body) const {
+    Dims result = dst();
+    Dims kernel(weights.begin() + 1, weights.end());
+    forEach(result, [&](const Dims &r) {
+      forEach(kernel, [&](const Dims &k) {
+        int64_t group = r[1] / (weights[0] / groups);
+        Dims s{r[0], group * weights[1] + k[0]};
+        for (size_t i = 0; i < strides.size(); ++i) {
+          int64_t x = r[i + 2] * strides[i] + k[i + 1] * dilations[i] - low[i];
+          if (x < 0 || x >= src[i + 2])
+            return;
+          s.push_back(x);
+        }
+        Dims w{r[1]};
+        w.insert(w.end(), k.begin(), k.end());
+        body(offset(src, s), offset(weights, w), offset(result, r));
+      });
+    });
+  }
+};
+
+class ConvTest : public testing::TestWithParam<ConvCase> {};
+
+TEST_P(ConvTest, Forward) {
+  const ConvCase &p = GetParam();
+  Values src = randomValues(count(p.src), 1);
+  Values weights = randomValues(count(p.weights), 2);
+  Values bias = randomValues(p.weights[0], 3);
+  Values dst(count(p.dst()), 9.0f), expected(dst.size(), 0.0f);
+  p.forEachProduct([&](int64_t s, int64_t w, int64_t d) {
+    expected[d] += src[s] * weights[w];
+  });
+  run(p.text("conv_forward") + " bias=0", {&src, &weights, &dst});
+  expectNear(dst, expected);
+  forEach(p.dst(),
+          [&](const Dims &d) { expected[offset(p.dst(), d)] += bias[d[1]]; });
+  run(p.text("conv_forward") + " bias=1", {&src, &weights, &bias, &dst});
+  expectNear(dst, expected);
+}
+
+TEST_P(ConvTest, BackwardData) {
+  const ConvCase &p = GetParam();
+  Values diffDst = randomValues(count(p.dst()), 1);
+  Values weights = randomValues(count(p.weights), 2);
+  Values diffSrc(count(p.src), 9.0f), expected(diffSrc.size(), 0.0f);
+  p.forEachProduct([&](int64_t s, int64_t w, int64_t d) {
+    expected[s] += diffDst[d] * weights[w];
+  });
+  run(p.text("conv_backward_data"), {&diffDst, &weights, &diffSrc});
+  expectNear(diffSrc, expected);
+}
+
+TEST_P(ConvTest, BackwardWeights) {
+  const ConvCase &p = GetParam();
+  Values src = randomValues(count(p.src), 1);
+  Values diffDst = randomValues(count(p.dst()), 2);
+  Values diffWeights(count(p.weights), 9.0f);
+  Values expected(diffWeights.size(), 0.0f);
+  p.forEachProduct([&](int64_t s, int64_t w, int64_t d) {
+    expected[w] += src[s] * diffDst[d];
+  });
+  run(p.text("conv_backward_weights"), {&src, &diffDst, &diffWeights});
+  expectNear(diffWeights, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, ConvTest,
+    testing::Values(
+        ConvCase{
+            {2, 3, 9, 8}, {16, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1},
+        ConvCase{
+            {2, 16, 9, 8}, {16, 16, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 0}, 1},
+        ConvCase{
+            {1, 4, 9, 11}, {6, 2, 3, 2}, {2, 1}, {1, 2}, {0, 2}, {1, 1}, 2},
+        ConvCase{{2, 8, 7, 7}, {8, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 8},
+        ConvCase{
+            {2, 8, 5, 5}, {32, 8, 1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 1},
+        ConvCase{
+            {1, 3, 15, 15}, {8, 3, 7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}, 1},
+        ConvCase{{2, 3, 17}, {5, 3, 4}, {3}, {2}, {2}, {1}, 1},
+        ConvCase{{1, 2, 5, 6, 4},
+                 {3, 2, 2, 3, 2},
+                 {1, 2, 1},
+                 {2, 1, 1},
+                 {1, 0, 1},
+                 {0, 1, 1},
+                 1}));
+
+//===----------------------------------------------------------------------===//
+// pooling
+//===----------------------------------------------------------------------===//
+
+struct PoolCase {
+  Dims src, kernel, strides, dilations, low, high;
+
+  Dims dst() const {
+    Dims dims{src[0], src[1]};
+    for (size_t i = 0; i < strides.size(); ++i)
+      dims.push_back(
+          (src[i + 2] + low[i] + high[i] - dilations[i] * (kernel[i] - 1) - 1) /
+              strides[i] +
+          1);
+    return dims;
+  }
+  std::string text(const std::string &kind) const {
+    return kind + " src=" + join(src) + " dst=" + join(dst()) +
+           " kernel=" + join(kernel) + " strides=" + join(strides) +
+           " dilations=" + join(dilations) + " pad_lo=" + join(low) +
+           " pad_hi=" + join(high);
+  }
+  /// Calls body(result offset, offsets of the sources in its window).
+  void forEachWindow(
+      const std::function<void(int64_t, const std::vector<int64_t> &)> &body)
+      const {
+    Dims result = dst();
+    forEach(result, [&](const Dims &r) {
+      std::vector<int64_t> window;
+      forEach(kernel, [&](const Dims &k) {
+        Dims s{r[0], r[1]};
+        for (size_t i = 0; i < strides.size(); ++i) {
+          int64_t x = r[i + 2] * strides[i] + k[i] * dilations[i] - low[i];
+          if (x < 0 || x >= src[i + 2])
+            return;
+          s.push_back(x);
+        }
+        window.push_back(offset(src, s));
+      });
+      body(offset(result, r), window);
+    });
+  }
+};
+
+class PoolTest : public testing::TestWithParam<PoolCase> {};
+
+TEST_P(PoolTest, Maximum) {
+  const PoolCase &p = GetParam();
+  Values src = randomValues(count(p.src), 1);
+  Values diffDst = randomValues(count(p.dst()), 2);
+  Values dst(count(p.dst()), 9.0f), expected(dst.size());
+  Values diffSrc(src.size(), 9.0f), expectedDiff(src.size(), 0.0f);
+  p.forEachWindow([&](int64_t d, const std::vector<int64_t> &window) {
+    int64_t best = window[0];
+    for (int64_t s : window)
+      if (src[s] > src[best])
+        best = s;
+    expected[d] = src[best];
+    expectedDiff[best] += diffDst[d];
+  });
+  run(p.text("max_pool_forward"), {&src, &dst});
+  expectNear(dst, expected, 0.0f);
+  run(p.text("max_pool_backward"), {&src, &diffDst, &diffSrc});
+  expectNear(diffSrc, expectedDiff, 1e-6f);
+}
+
+TEST_P(PoolTest, Average) {
+  const PoolCase &p = GetParam();
+  for (bool includePad : {false, true}) {
+    std::string flag = includePad ? " include_pad=1" : " include_pad=0";
+    Values src = randomValues(count(p.src), 1);
+    Values diffDst = randomValues(count(p.dst()), 2);
+    Values dst(count(p.dst()), 9.0f), expected(dst.size());
+    Values diffSrc(src.size(), 9.0f), expectedDiff(src.size(), 0.0f);
+    p.forEachWindow([&](int64_t d, const std::vector<int64_t> &window) {
+      float divisor = includePad ? count(p.kernel) : window.size();
+      for (int64_t s : window) {
+        expected[d] += src[s] / divisor;
+        expectedDiff[s] += diffDst[d] / divisor;
+      }
+    });
+    run(p.text("avg_pool_forward") + flag, {&src, &dst});
+    expectNear(dst, expected, 1e-6f);
+    run(p.text("avg_pool_backward") + flag, {&diffDst, &diffSrc});
+    expectNear(diffSrc, expectedDiff, 1e-6f);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, PoolTest,
+    testing::Values(
+        PoolCase{{2, 16, 9, 8}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
+        PoolCase{{1, 3, 8, 8}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}},
+        PoolCase{{2, 5, 9, 7}, {3, 2}, {1, 2}, {2, 1}, {1, 0}, {0, 1}},
+        PoolCase{{2, 4, 7, 7}, {7, 7}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+        PoolCase{{2, 3, 12}, {3}, {2}, {1}, {1}, {0}},
+        PoolCase{{1, 2, 5, 6, 4},
+                 {2, 3, 2},
+                 {1, 2, 2},
+                 {1, 1, 1},
+                 {1, 1, 0},
+                 {0, 1, 0}}));
+
+//===----------------------------------------------------------------------===//
+// batch_norm
+//===----------------------------------------------------------------------===//
+
+class BatchNormTest : public testing::TestWithParam<Dims> {};
+
+TEST_P(BatchNormTest, MatchesLoops) {
+  const Dims &dims = GetParam();
+  const float epsilon = 1e-3f;
+  int64_t channels = dims[1], inner = 1;
+  for (size_t i = 2; i < dims.size(); ++i)
+    inner *= dims[i];
+  int64_t samples = dims[0] * inner;
+  std::string text = "src=" + join(dims) + " epsilon=0.001";
+  Values src = randomValues(count(dims), 1);
+  Values scale = randomValues(channels, 2), shift = randomValues(channels, 3);
+  Values diffDst = randomValues(count(dims), 4);
+  Values dst(src.size(), 9.0f), mean(channels, 9.0f), variance(channels, 9.0f);
+  Values diffSrc(src.size(), 9.0f), diffScale(channels, 9.0f),
+      diffShift(channels, 9.0f);
+  Values eDst(src.size()), eMean(channels), eVariance(channels),
+      eDiffSrc(src.size()), eDiffScale(channels), eDiffShift(channels);
+  for (int64_t c = 0; c < channels; ++c) {
+    auto forChannel = [&](const std::function<void(int64_t)> &body) {
+      for (int64_t n = 0; n < dims[0]; ++n)
+        for (int64_t i = 0; i < inner; ++i)
+          body((n * channels + c) * inner + i);
+    };
+    double sum = 0, squares = 0, dSum = 0, dProduct = 0;
+    forChannel([&](int64_t i) { sum += src[i]; });
+    double m = sum / samples;
+    forChannel([&](int64_t i) { squares += (src[i] - m) * (src[i] - m); });
+    double v = squares / samples, inverse = 1 / std::sqrt(v + epsilon);
+    forChannel([&](int64_t i) {
+      eDst[i] = scale[c] * (src[i] - m) * inverse + shift[c];
+      dSum += diffDst[i];
+      dProduct += diffDst[i] * (src[i] - m) * inverse;
+    });
+    forChannel([&](int64_t i) {
+      eDiffSrc[i] = scale[c] * inverse *
+                    (diffDst[i] - dSum / samples -
+                     (src[i] - m) * inverse * dProduct / samples);
+    });
+    eMean[c] = m;
+    eVariance[c] = v;
+    eDiffScale[c] = dProduct;
+    eDiffShift[c] = dSum;
+  }
+  run("batch_norm_forward " + text,
+      {&src, &scale, &shift, &dst, &mean, &variance});
+  expectNear(dst, eDst);
+  expectNear(mean, eMean);
+  expectNear(variance, eVariance);
+  run("batch_norm_backward " + text, {&src, &diffDst, &mean, &variance, &scale,
+                                      &diffSrc, &diffScale, &diffShift});
+  expectNear(diffSrc, eDiffSrc);
+  expectNear(diffScale, eDiffScale);
+  expectNear(diffShift, eDiffShift);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, BatchNormTest,
+                         testing::Values(Dims{8, 5}, Dims{4, 16, 7},
+                                         Dims{2, 3, 6, 5}, Dims{2, 16, 4, 4},
+                                         Dims{2, 3, 4, 2, 3}));
+
+//===----------------------------------------------------------------------===//
+// errors and threads
+//===----------------------------------------------------------------------===//
+
+TEST(LibraryKernelErrors, NameTheFault) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"", "empty descriptor"},
+      {"gemm a=1x1", "unknown kind 'gemm'"},
+      {"matmul a=2x3 b=3x4", "key 'c' is missing"},
+      {"matmul a=2x3 b=3x4 c=2x4 d=1", "unknown key 'd'"},
+      {"matmul a=2x3 a=2x3 b=3x4 c=2x4", "key 'a' is given twice"},
+      {"matmul a=2x b=3x4 c=2x4", "a=2x"},
+      {"matmul a=2x-3 b=3x4 c=2x4", "a=2x-3"},
+      {"matmul a=2x0 b=0x4 c=2x4", "a=2x0"},
+      {"matmul a=2x99999999999 b=3x4 c=2x4", "a=2x99999999999"},
+      {"matmul a=2147483647x2147483647 b=2147483647x2 c=2147483647x2", "2^40"},
+      {"matmul a=2 b=2 c=2", "at least two"},
+      {"matmul a=2x3 b=1x3x4 c=2x4", "expected 2 integers"},
+      {"matmul a=2x3 b=4x4 c=2x4", "oneDNN refuses"},
+      {"matmul a=2x3 b=3x4 c=2x4 as=3", "as=3"},
+      {"matmul a=2x3 b=3x4 c", "expected key=value"},
+      {"conv_forward src=1x3x8x8 weights=4x2x3x3 dst=1x4x8x8 strides=1x1 "
+       "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=2 bias=0",
+       "groups"},
+      {"conv_forward src=1x3x8x8 weights=4x3x3x3 dst=1x4x9x8 strides=1x1 "
+       "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0",
+       "oneDNN refuses"},
+      {"conv_forward src=1x3x8x8 weights=4x3x3x3 dst=1x4x8x8 strides=1x1 "
+       "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=2",
+       "bias=2"},
+      {"max_pool_forward src=1x3 dst=1x3 kernel=1 strides=1 dilations=1 "
+       "pad_lo=0 pad_hi=0",
+       "spatial"},
+      {"batch_norm_forward src=2x3 epsilon=abc", "epsilon=abc"},
+      {"batch_norm_forward src=2x3 epsilon=nan", "epsilon=nan"},
+      {"batch_norm_forward src=2x3 epsilon=-1", "epsilon"},
+  };
+  for (const auto &[text, expected] : cases) {
+    std::string error;
+    EXPECT_FALSE(LibraryKernel::create(text, error)) << text;
+    EXPECT_NE(error.find(expected), std::string::npos)
+        << text << "\n gave: " << error;
+  }
+}
+
+TEST(LibraryKernelThreads, MadeHereRunThere) {
+  // With oneDNN's own scratchpad a kernel crashes in another thread.
+  setKernelThreads(1);
+  std::string error;
+  auto kernel = LibraryKernel::create(
+      "conv_forward src=1x16x14x14 weights=16x16x3x3 dst=1x16x14x14 "
+      "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0",
+      error);
+  ASSERT_TRUE(kernel) << error;
+  Values src = randomValues(16 * 14 * 14, 1), w = randomValues(16 * 16 * 9, 2);
+  Values here(src.size()), there(src.size());
+  void *scratchpad = std::aligned_alloc(64, kernel->scratchpadBytes() + 64);
+  auto runInto = [&](Values &dst) {
+    void *tensors[] = {src.data(), w.data(), dst.data()};
+    EXPECT_TRUE(kernel->execute(tensors, scratchpad));
+  };
+  runInto(here);
+  std::thread([&] {
+    setKernelThreads(1);
+    runInto(there);
+  }).join();
+  std::free(scratchpad);
+  EXPECT_EQ(here, there);
+}
+
+} // namespace

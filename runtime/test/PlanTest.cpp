@@ -1,0 +1,243 @@
+//===- PlanTest.cpp - Every malformed plan names its path -----------------===//
+#include "core/Plan.h"
+#include "TestFiles.h"
+#include "ToyProgram.h"
+#include "core/OptimizerScalars.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+using namespace pp::runtime;
+using nlohmann::ordered_json;
+
+namespace {
+
+ordered_json validPlan() {
+  return toy::trainingPlan({{0, 1, 2}, true, false, 0});
+}
+
+struct Fault {
+  const char *expected; // in the message
+  std::function<void(ordered_json &)> apply;
+};
+
+class PlanFaultTest : public testing::TestWithParam<Fault> {};
+
+TEST_P(PlanFaultTest, NamesThePath) {
+  ordered_json plan = validPlan();
+  ASSERT_EQ(errorOf([&] { Plan::parse(plan.dump()); }), "no error");
+  GetParam().apply(plan);
+  std::string message = errorOf([&] { Plan::parse(plan.dump()); });
+  EXPECT_NE(message.find(GetParam().expected), std::string::npos) << message;
+}
+
+/// Position of the first action of a rank with this kind.
+size_t find(const ordered_json &plan, size_t rank, const char *kind) {
+  const auto &actions = plan["ranks"][rank]["actions"];
+  for (size_t i = 0; i < actions.size(); ++i)
+    if (actions[i][0] == kind)
+      return i;
+  return size_t(-1);
+}
+
+#define FAULT(expected, ...)                                                   \
+  Fault {                                                                      \
+    expected, [](ordered_json &p) { __VA_ARGS__; }                             \
+  }
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PlanFaultTest,
+    testing::Values(
+        FAULT("version: 2", p["version"] = 2),
+        FAULT("key 'version'", p.erase("version")),
+        FAULT("version: expected an integer", p["version"] = "1"),
+        FAULT("mode: unknown mode", p["mode"] = "test"),
+        FAULT("model: expected a string", p["model"] = 1),
+        FAULT("microbatches: 3", p["microbatches"] = 3),
+        FAULT("microbatches: 0", p["microbatches"] = 0),
+        FAULT("batch: expected an integer", p["batch"] = -8),
+        FAULT("weights_bytes: 1 entries", p["weights_bytes"] = {1}),
+        FAULT("feeds[0].dtype: unknown", p["feeds"][0]["dtype"] = "f8"),
+        FAULT("feeds[0].shape: axis 0", p["feeds"][0]["shape"] = {3, 4}),
+        FAULT("feeds[1].name: 'x'", p["feeds"][1]["name"] = "x"),
+        FAULT("feeds[0].role", p["feeds"][0]["role"] = "label"),
+        FAULT("feeds[0].shape[1]", p["feeds"][0]["shape"] = {2, -4}),
+        FAULT("too large", p["feeds"][0]["shape"] = {2, 1ull << 47, 16}),
+        FAULT("fetches[0]: 0 phase outputs",
+              p["fetches"] = {{{"name", "y"},
+                               {"dtype", "f32"},
+                               {"shape", {2, 4}},
+                               {"batched", true}}}),
+        FAULT("key 'optimizer'", p.erase("optimizer")),
+        FAULT("optimizer.scalars[0]: expected one of",
+              p["optimizer"]["scalars"][0].erase("value")),
+        FAULT("optimizer.scalars[1].name",
+              p["optimizer"]["scalars"][1]["name"] = "lr"),
+        FAULT("optimizer.scalars[3].one_minus_power_of: no scalar",
+              p["optimizer"]["scalars"][3]["one_minus_power_of"] = "beta"),
+        FAULT("optimizer.states[1]",
+              p["optimizer"]["states"] = {"momentum", "momentum"}),
+        FAULT("expected 128: 2 states",
+              p["optimizer"]["states"] = {"momentum", "second"}),
+        FAULT("channels[0].from: 3", p["channels"][0]["from"] = 3),
+        FAULT("channels[0].to: channel leads", p["channels"][0]["to"] = 0),
+        FAULT("channels[0].bytes: 33", p["channels"][0]["bytes"] = 33),
+        FAULT("channels[0].release", p["channels"][0]["release"] = "U"),
+        FAULT("channels[0].from_phase", p["channels"][0]["from_phase"] = "B"),
+        FAULT("channels[0].send_slot: 1 entries",
+              p["channels"][0]["send_slot"] = {0}),
+        FAULT("channels[0].receive_slot[3]",
+              p["channels"][0]["receive_slot"][3] = 9),
+        FAULT("channels[0].send_offset: 4 is not",
+              p["channels"][0]["send_offset"] = 4),
+        FAULT("channels[0].send_offset: [1048576",
+              p["channels"][0]["send_offset"] = 1048576),
+        FAULT("channels[0].receive_offset: [1048576",
+              p["channels"][0]["receive_offset"] = 1048576),
+        FAULT("stages: 0 stages", p["stages"] = ordered_json::array()),
+        FAULT("stages: expected an array", p["stages"] = 1),
+        FAULT("ends behind memory_bytes 640",
+              p["stages"][0]["memory_bytes"] = 640),
+        FAULT("stages[0].memory_bytes: 100",
+              p["stages"][0]["memory_bytes"] = 100),
+        FAULT("stages[1].areas.gradients: bytes 0",
+              p["stages"][1]["areas"]["gradients"]["bytes"] = 0),
+        FAULT("stages[1].areas: 'parameters' and 'gradients' overlap",
+              p["stages"][1]["areas"]["gradients"]["offset"] =
+                  p["stages"][1]["areas"]["parameters"]["offset"]),
+        FAULT("stages[1].areas.residuals: bytes",
+              p["stages"][1]["areas"]["residuals"]["slots"] = 1),
+        FAULT("stages[2].phases.F.outputs[0]: stage 2 has no 'loss'",
+              p["stages"][2]["areas"].erase("loss")),
+        FAULT("stages[1].parameters[0]: [64",
+              p["stages"][1]["parameters"][0]["offset"] = 64),
+        FAULT("stages[1].parameters[0].dtype",
+              p["stages"][1]["parameters"][0]["dtype"] = "f64"),
+        FAULT("stages[1].parameters[1].name",
+              p["stages"][1]["parameters"].push_back(
+                  p["stages"][1]["parameters"][0])),
+        FAULT("stages[1].parameters[0].source: expected one",
+              p["stages"][1]["parameters"][0]["source"] = {{"zero", 1}}),
+        FAULT("stages[1].parameters[0].source.hex: 2 bytes",
+              p["stages"][1]["parameters"][0]["source"] = {{"hex", "00ff"}}),
+        FAULT("stages[1].parameters[0].source.hex: 'x'",
+              p["stages"][1]["parameters"][0]["source"] = {{"hex", "0x"}}),
+        FAULT("stages[1].parameters[0].source.file: 0",
+              p["stages"][1]["parameters"][0]["source"] = {{"file", 0},
+                                                           {"offset", 0},
+                                                           {"bytes", 64}}),
+        FAULT("stages[1].parameters[0].source: [8, 72)", p["weights"] = {"w"};
+              p["weights_bytes"] = {64};
+              p["stages"][1]["parameters"][0]["source"] = {{"file", 0},
+                                                           {"offset", 8},
+                                                           {"bytes", 64}}),
+        FAULT("'w0' has another dtype or shape",
+              p["stages"][1]["parameters"][0]["name"] = "w0";
+              p["stages"][1]["parameters"][0]["shape"] = {16}),
+        FAULT("is the name of a parameter",
+              p["stages"][0]["buffers"][0]["name"] = "w0"),
+        FAULT("stages[0].kernels[0]: key 'scratchpad'",
+              p["stages"][0]["kernels"] = {{{"descriptor", "matmul"}}}),
+        FAULT("stages[0].phases: key 'W'", p["stages"][0]["phases"].erase("W")),
+        FAULT("stages[0].phases.F.inputs[0].feed: 7",
+              p["stages"][0]["phases"]["F"]["inputs"][0]["feed"] = 7),
+        FAULT("stages[0].phases.F.inputs[0]: channel 0 leads to stage 1",
+              p["stages"][0]["phases"]["F"]["inputs"][0] = {{"channel", 0}}),
+        FAULT("stages[1].phases.F.outputs[0]: channel 0 comes",
+              p["stages"][1]["phases"]["F"]["outputs"][0] = {{"channel", 0}}),
+        FAULT("stages[0].phases.F.inputs[0]: expected",
+              p["stages"][0]["phases"]["F"]["inputs"][0] = {{"fetch", 0}}),
+        FAULT("stages[0].phases.F.discards: 1 entries",
+              p["stages"][0]["phases"]["F"]["discards"] = {0}),
+        FAULT("stages[0].phases.F.discards[0]",
+              p["stages"][0]["phases"]["F"]["discards"][0] = 6400),
+        FAULT("phases.F.discard_statistics: [6400",
+              p["stages"][0]["phases"]["F"]["discard_statistics"] = 6400),
+        FAULT("stages[0].phases.F: key 'discard_statistics'",
+              p["stages"][0]["phases"]["F"].erase("discard_statistics");
+              p["ranks"][0]["actions"].insert(p["ranks"][0]["actions"].begin() +
+                                                  find(p, 0, "B"),
+                                              ordered_json{"R", 0, 0, 0})),
+        FAULT("channels[0]: 0 phase outputs",
+              p["stages"][0]["phases"]["F"]["outputs"].erase(0);
+              p["stages"][0]["phases"]["F"].erase("discards")),
+        FAULT("channels[2]: no phase reads it",
+              p["stages"][2]["phases"]["F"]["inputs"].erase(0)),
+        FAULT("stages: 0 phase outputs write the loss",
+              p["stages"][2]["phases"]["F"]["outputs"] = ordered_json::array();
+              p["stages"][2]["phases"]["F"].erase("discards")),
+        FAULT("ranks: stage 2 is on no rank", p["ranks"].erase(2)),
+        FAULT("ranks[1].stages[0]: stage 0 belongs",
+              p["ranks"][1]["stages"] = {0}),
+        FAULT("ranks[0].actions[0]: stage 1 is not",
+              p["ranks"][0]["actions"][0] = {"F", 1, 0, 0}),
+        FAULT("ranks[0].actions[0][0]: unknown action",
+              p["ranks"][0]["actions"][0][0] = "G"),
+        FAULT("ranks[0].actions[0]: 'F' has 3",
+              p["ranks"][0]["actions"][0] = {"F", 0, 0}),
+        FAULT("ranks[0].actions[0][2]: 4 is out",
+              p["ranks"][0]["actions"][0][2] = 4),
+        FAULT("ranks[0].actions[0][3]: residual slot",
+              p["ranks"][0]["actions"][0][3] = 99),
+        FAULT("ranks[0].actions: no F of stage 0 for micro-batch 0",
+              p["ranks"][0]["actions"].erase(find(p, 0, "F"))),
+        FAULT("ranks[0].actions: no I or B",
+              p["ranks"][0]["actions"].erase(find(p, 0, "B"))),
+        FAULT("channels[0]: no SEND",
+              p["ranks"][0]["actions"].erase(find(p, 0, "SEND"))),
+        FAULT("channels[0]: no RECV",
+              p["ranks"][1]["actions"].erase(find(p, 1, "RECV"))),
+        FAULT("ranks[0].actions: no U",
+              p["ranks"][0]["actions"].erase(find(p, 0, "U"))),
+        FAULT("has had its U", auto u = p["ranks"][0]["actions"].back();
+              p["ranks"][0]["actions"].push_back(u)),
+        FAULT("happens already", auto f = p["ranks"][0]["actions"][0];
+              p["ranks"][0]["actions"].insert(p["ranks"][0]["actions"].begin(),
+                                              f)),
+        FAULT("which makes the value", std::swap(p["ranks"][0]["actions"][0],
+                                                 p["ranks"][0]["actions"][1])),
+        FAULT("before its RECV", std::swap(p["ranks"][1]["actions"][0],
+                                           p["ranks"][1]["actions"][1])),
+        FAULT("after its release", p["channels"][0]["release"] = "F"),
+        FAULT("does not hold micro-batch",
+              p["ranks"][0]["actions"][find(p, 0, "B")][3] = 1),
+        FAULT("ranks: the actions cannot complete: rank 0 waits at",
+              p["channels"][0]["receive_slot"] = {0, 0, 0, 0};
+              p["channels"][1]["receive_slot"] = {0, 0, 0, 0}),
+        FAULT("JSON is nested", ordered_json deep = 1;
+              for (int i = 0; i < 100; ++i) deep = {{"a", deep}};
+              p["weights"] = deep)));
+
+TEST(PlanTest, TextThatIsNoPlan) {
+  for (const char *text :
+       {"", "{", "[]", "null", "\xff\xfe", "{\"version\":1}"})
+    EXPECT_NE(errorOf([&] { Plan::parse(text); }), "no error") << text;
+}
+
+TEST(PlanTest, NoByteFlipCrashes) {
+  std::string text = validPlan().dump();
+  for (size_t i = 0; i < text.size(); i += 7) {
+    std::string changed = text;
+    changed[i] ^= 1 + i % 30;
+    errorOf([&] { Plan::parse(changed); });
+  }
+  for (size_t i = 0; i < text.size(); i += 101)
+    EXPECT_NE(errorOf([&] { Plan::parse(text.substr(0, i)); }), "no error");
+}
+
+TEST(OptimizerScalarsTest, FollowTheirBase) {
+  ordered_json plan = validPlan();
+  plan["optimizer"]["scalars"][3]["one_minus_power_of"] = "momentum";
+  Plan parsed = Plan::parse(plan.dump());
+  OptimizerScalars scalars(parsed.optimizer);
+  scalars.set("momentum", 0.5);
+  EXPECT_EQ(scalars.evaluate(1), (std::vector<float>{0.05f, 0.5f, 1.0f, 0.5f}));
+  EXPECT_EQ(scalars.evaluate(3),
+            (std::vector<float>{0.05f, 0.5f, 0.0f, 0.875f}));
+  EXPECT_NE(errorOf([&] { scalars.set("first_step", 1); }).find("lr, momentum"),
+            std::string::npos);
+  EXPECT_NE(errorOf([&] { scalars.set("nope", 1); }), "no error");
+}
+
+} // namespace
