@@ -17,7 +17,7 @@ void pp::buildKernelPipeline(OpPassManager &pm) {
   // Expansion comes before the polynomials: it makes exp and log out of the
   // functions that have none of their own.
   math::MathExpandOpsPassOptions expand;
-  expand.ops = {"sinh",  "cosh",  "tan",  "asinh",
+  expand.opMnemonics = {"sinh",  "cosh",  "tan",  "asinh",
                        "acosh", "atanh", "powf", "exp2"};
   pm.addPass(math::createMathExpandOpsPass(expand));
   pm.addPass(createApproximateMath());
