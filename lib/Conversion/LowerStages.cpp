@@ -135,7 +135,7 @@ private:
     if (kernel.getKernelClass() == KernelClass::View)
       return success();
     SmallVector<Value> arguments;
-    if (kernel.getUpdatedState()) {
+    if (!kernel.getUpdatedStates().empty()) {
       // State that the operation changes comes first.
       for (auto state : op->getAttrOfType<ArrayAttr>("pp.state_buffers")
                             .getAsRange<BufferAttr>())

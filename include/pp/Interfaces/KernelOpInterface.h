@@ -17,6 +17,22 @@ enum class KernelClass {
   View,
 };
 
+/// What is kept for a symbol besides (or instead of) its value.
+enum class StateKind {
+  /// The value itself: a parameter or a buffer.
+  Value,
+  /// The sum of the gradients of a step's micro-batches.
+  Gradient,
+  /// The sum of the statistics of a step's micro-batches.
+  Statistics,
+};
+
+/// One state of one `ml_program.global`.
+struct StateReference {
+  mlir::FlatSymbolRefAttr symbol;
+  StateKind kind;
+};
+
 } // namespace pp
 
 #include "pp/Interfaces/KernelOpInterface.h.inc"

@@ -20,10 +20,10 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
       }], "std::string", "getLibraryDescriptor", (ins), "",
       "return std::string();">,
     InterfaceMethod<[{
-        The symbol of the state (gradient or running statistics) that the
-        operation changes in place; null when it only computes its results.
-      }], "::mlir::FlatSymbolRefAttr", "getUpdatedState", (ins), "",
-      "return nullptr;">,
+        The states that the operation changes in place, in the order in which its
+        function takes them; empty when it only computes its results.
+      }], "::llvm::SmallVector<::pp::StateReference>", "getUpdatedStates",
+      (ins), "", "return {};">,
     InterfaceMethod<[{
         The symbol of the parameter that the operation is a view of; null for
         all others.

@@ -115,7 +115,7 @@ LogicalResult KernelOp::verify() {
     if (!kernel)
       return emitOpError() << "contains '" << op.getName()
                            << "', which is not known as part of a kernel";
-    if (kernel.getUpdatedState() || kernel.getParameter())
+    if (!kernel.getUpdatedStates().empty() || kernel.getParameter())
       return emitOpError() << "contains '" << op.getName()
                            << "', which touches state";
     if (kernel.getKernelClass() == KernelClass::Library)

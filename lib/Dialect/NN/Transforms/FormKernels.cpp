@@ -75,7 +75,7 @@ private:
   /// Stays outside of kernels: it touches state, or it is no code at all.
   static bool staysOutside(Operation *op) {
     auto kernel = dyn_cast<KernelOpInterface>(op);
-    return !kernel || kernel.getUpdatedState() ||
+    return !kernel || !kernel.getUpdatedStates().empty() ||
            (classOf(op) == KernelClass::View && !isCheap(op));
   }
   static bool isElementwise(Operation *op) {
@@ -243,11 +243,21 @@ private:
     Operation *from = byOrigin.lookup(origin.getInt());
     if (from && homes.count(from))
       return homes[from];
+    // A commit belongs to where its statistics are added up.
+    if (auto commit = dyn_cast<CommitStatisticsOp>(op))
+      return statisticsHomes.lookup(commit.getMean());
+    int64_t home = 0;
     for (Value operand : op->getOperands())
       if (Operation *producer = operand.getDefiningOp())
-        if (homes.count(producer))
-          return homes[op] = homes[producer];
-    return 0;
+        if (homes.count(producer)) {
+          home = homes[producer];
+          break;
+        }
+    homes[op] = home;
+    if (auto accumulate = dyn_cast<AccumulateOp>(op);
+        accumulate && accumulate.getState() == State::statistics)
+      statisticsHomes[accumulate.getSymbol()] = home;
+    return home;
   }
 
   //===--------------------------------------------------------------------===//
@@ -381,6 +391,7 @@ private:
   DenseMap<Group *, int64_t> kernelNumber;
   DenseMap<Operation *, int64_t> homes;
   DenseMap<int64_t, Operation *> byOrigin;
+  llvm::StringMap<int64_t> statisticsHomes;
   SmallVector<Operation *> replaced;
 };
 

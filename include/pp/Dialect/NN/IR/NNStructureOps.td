@@ -75,7 +75,11 @@ def NN_AccumulateOp : NN_Op<"accumulate", [
     "$state $symbol `,` $value attr-dict `:` type($value)";
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }
-    ::mlir::FlatSymbolRefAttr getUpdatedState() { return getSymbolAttr(); }
+    ::llvm::SmallVector<::pp::StateReference> getUpdatedStates() {
+      bool isGradient = getState() == ::pp::nn::State::gradient;
+      return {{getSymbolAttr(), isGradient ? ::pp::StateKind::Gradient
+                                           : ::pp::StateKind::Statistics}};
+    }
     uint64_t getFlops() { return getValue().getType().getNumElements(); }
     uint64_t getBytesWritten() {
       return ::pp::getTensorBytes(getValue().getType());
@@ -111,7 +115,12 @@ def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
   }];
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }
-    ::mlir::FlatSymbolRefAttr getUpdatedState() { return getMeanAttr(); }
+    ::llvm::SmallVector<::pp::StateReference> getUpdatedStates() {
+      return {{getMeanAttr(), ::pp::StateKind::Value},
+              {getVarianceAttr(), ::pp::StateKind::Value},
+              {getMeanAttr(), ::pp::StateKind::Statistics},
+              {getVarianceAttr(), ::pp::StateKind::Statistics}};
+    }
   }];
 }
 

@@ -1,0 +1,23 @@
+//===- Passes.h - Passes on the pp dialect ----------------------*- C++ -*-===//
+
+#ifndef PP_DIALECT_PP_TRANSFORMS_PASSES_H
+#define PP_DIALECT_PP_TRANSFORMS_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace pp::pipeline {
+
+#define GEN_PASS_DECL
+#include "pp/Dialect/PP/Transforms/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "pp/Dialect/PP/Transforms/Passes.h.inc"
+
+/// On the module: the checkpoint mode.
+inline constexpr llvm::StringLiteral checkpointAttrName = "pp.checkpoint";
+/// On kernels: the stage that the model's author asked for.
+inline constexpr llvm::StringLiteral stageHintAttrName = "pp.stage_hint";
+
+} // namespace pp::pipeline
+
+#endif // PP_DIALECT_PP_TRANSFORMS_PASSES_H

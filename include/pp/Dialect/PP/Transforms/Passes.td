@@ -1,0 +1,130 @@
+//===- Passes.td - Passes on the pp dialect --------------------*- tablegen -*-===//
+
+#ifndef PP_DIALECT_PP_TRANSFORMS_PASSES_TD
+#define PP_DIALECT_PP_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+class PPPass<string name> : Pass<name, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::pp::pipeline::PPDialect"];
+}
+
+def AnnotateCosts : PPPass<"pp-annotate-costs"> {
+  let summary = "Predict the time of every kernel";
+  let description = [{
+    Puts a `pp.cost` on each kernel. The `analytic` provider is a roofline: the
+    larger of operations over the device's arithmetic rate and bytes over its
+    memory rate, plus a fixed time per launch. The `measured` provider takes
+    times from a cost file where it has the kernel, and the roofline
+    elsewhere. A cost file is JSON: `{"version": 1, "kernels": {"<descriptor>":
+    <seconds>}}`.
+  }];
+  let options = [
+    Option<"provider", "provider", "std::string", "\"analytic\"",
+           "analytic or measured">,
+    Option<"costFile", "cost-file", "std::string", "\"\"",
+           "JSON file with measured times">,
+    Option<"gflops", "gflops", "double", "100.0",
+           "Arithmetic rate of a device, in 1e9 operations per second">,
+    Option<"bandwidth", "bandwidth", "double", "15.0",
+           "Memory rate of a device, in 1e9 bytes per second">,
+    Option<"launch", "launch", "double", "0.5e-6",
+           "Fixed time of a kernel, in seconds">
+  ];
+}
+
+def Partition : PPPass<"pp-partition"> {
+  let summary = "Place every kernel on a stage";
+  let description = [{
+    Cuts the forward kernels, in program order, into `stages` runs such that the
+    slowest stage (computation of all phases and communication) is as fast as
+    possible, or such that the largest memory is smallest. A backward kernel goes
+    where its forward kernel is. Kernels that depend on no fed value and have
+    no derivative are copied into each stage that needs them.
+
+    `cuts` names the ONNX nodes with which stages 1, 2, ... begin, instead.
+    Operations with a `pp.stage_hint` (from the model's pipeline_stage) keep it.
+  }];
+  let options = [
+    Option<"stages", "stages", "int64_t", "1", "Number of stages">,
+    Option<"objective", "objective", "std::string", "\"time\"",
+           "time or memory">,
+    Option<"microbatches", "microbatches", "int64_t", "1",
+           "Micro-batches of a step, for memory">,
+    ListOption<"cuts", "cuts", "std::string",
+               "ONNX node names that begin stages 1, 2, ...">,
+    Option<"ignoreHints", "ignore-hints", "bool", "false",
+           "Ignore the model's pipeline_stage annotations">
+  ];
+}
+
+def InsertPortals : PPPass<"pp-insert-portals"> {
+  let summary = "Make edges that skip stages explicit";
+  let description = [{
+    A value that a stage other than its neighbours reads gets a `pp.portal` for
+    each such stage, a `pp.stash` where it is made and a `pp.pop` before its first
+    reader there.
+  }];
+}
+
+def PlaceCheckpoints : PPPass<"pp-place-checkpoints"> {
+  let summary = "Choose which micro-batches are recomputed";
+  let description = [{
+    `always` keeps only the inputs of a stage and runs its forward again before
+    the backward, `never` keeps all residuals, `except_last` recomputes all
+    micro-batches but the last, whose backward follows at once (torchgpipe, arXiv
+    2004.09910, section 2.1).
+  }];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"never\"",
+           "always, except_last or never">
+  ];
+}
+
+def OutlineStages : PPPass<"pp-outline-stages"> {
+  let summary = "Collect the operations of each stage and phase";
+  let description = [{
+    One `pp.stage` per stage and phase. Views and kernels without a stage are
+    copied into each that reads them, so what crosses a border is always memory
+    that a kernel wrote or that was fed.
+  }];
+}
+
+def Schedule : PPPass<"pp-schedule"> {
+  let summary = "Order the actions of each rank";
+  let options = [
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"",
+           "inference, gpipe or 1f1b">,
+    Option<"microbatches", "microbatches", "int64_t", "1",
+           "Micro-batches of a step">
+  ];
+}
+
+def InsertTransfers : PPPass<"pp-insert-transfers"> {
+  let summary = "Insert the sends and receives of a schedule";
+  let description = [{
+    Makes a `pp.channel` for each value that crosses from a stage to another and
+    puts its sends and receives into the schedule such that it completes even if
+    each send waits for its receive.
+  }];
+}
+
+def VerifySchedule : PPPass<"pp-verify-schedule"> {
+  let summary = "Prove that a schedule is right";
+  let description = [{
+    Every action once and in order, every send with its receive, no deadlock under
+    rendezvous. Changes nothing; every fault is an error that names the actions.
+  }];
+}
+
+def PlanMemory : PPPass<"pp-plan-memory"> {
+  let summary = "Give every value a place in its stage's memory";
+  let description = [{
+    Residuals get slots (as many as the schedule has micro-batches between F and
+    B), channels send and receive slots, and what lives only inside a phase is
+    packed by lifetime. Adds a `pp.memory` per stage, whose total is the stage's
+    peak memory.
+  }];
+}
+
+#endif // PP_DIALECT_PP_TRANSFORMS_PASSES_TD

@@ -1,0 +1,102 @@
+//===- AnnotateCosts.cpp - Predict the time of every kernel ---------------===//
+
+#include "StepGraph.h"
+#include "pp/Dialect/PP/Transforms/Passes.h"
+#include "pp/Interfaces/CostOpInterface.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+namespace pp::pipeline {
+#define GEN_PASS_DEF_ANNOTATECOSTS
+#include "pp/Dialect/PP/Transforms/Passes.h.inc"
+} // namespace pp::pipeline
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::pipeline;
+
+namespace {
+
+struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
+  using AnnotateCostsBase::AnnotateCostsBase;
+
+  void runOnOperation() override {
+    func::FuncOp step = findStep(getOperation());
+    if (!step || failed(checkOptions()) || failed(readCostFile()))
+      return signalPassFailure();
+    Builder builder(&getContext());
+    bool ok = true;
+    for (Operation &op : step.getBody().front().without_terminator()) {
+      if (!isKernel(&op))
+        continue;
+      auto cost = dyn_cast<CostOpInterface>(op);
+      if (!cost) {
+        op.emitOpError("is a kernel of unknown cost");
+        ok = false;
+        continue;
+      }
+      uint64_t flops = cost.getFlops(), read = cost.getBytesRead(),
+               written = cost.getBytesWritten();
+      double arithmetic = static_cast<double>(flops) / (gflops * 1e9);
+      double memory = static_cast<double>(read + written) / (bandwidth * 1e9);
+      double seconds = launch + std::max(arithmetic, memory);
+      auto known = measured.find(
+          cast<KernelOpInterface>(op).getLibraryDescriptor());
+      if (known != measured.end())
+        seconds = known->second;
+      op.setAttr(costAttrName,
+                 CostAttr::get(&getContext(), flops, read, written,
+                               builder.getF64FloatAttr(seconds)));
+    }
+    if (!ok)
+      signalPassFailure();
+  }
+
+  LogicalResult checkOptions() {
+    if (provider != "analytic" && provider != "measured")
+      return getOperation().emitError()
+             << "unknown cost provider '" << provider
+             << "'; known: analytic, measured";
+    if (!(gflops > 0) || !(bandwidth > 0) || !(launch >= 0))
+      return getOperation().emitError(
+          "gflops and bandwidth must be positive, launch not negative");
+    if (provider == "measured" && costFile.empty())
+      return getOperation().emitError(
+          "the measured cost provider needs a cost-file");
+    return success();
+  }
+
+  LogicalResult readCostFile() {
+    if (provider != "measured")
+      return success();
+    auto buffer = llvm::MemoryBuffer::getFile(costFile);
+    if (!buffer)
+      return getOperation().emitError() << "cannot read cost file '" << costFile
+                                        << "': " << buffer.getError().message();
+    auto json = llvm::json::parse((*buffer)->getBuffer());
+    if (!json)
+      return getOperation().emitError()
+             << "cost file '" << costFile
+             << "': " << llvm::toString(json.takeError());
+    auto *root = json->getAsObject();
+    auto *kernels = root ? root->getObject("kernels") : nullptr;
+    if (!root || root->getInteger("version") != 1 || !kernels)
+      return getOperation().emitError()
+             << "cost file '" << costFile
+             << "': expected {\"version\": 1, \"kernels\": {...}}";
+    for (auto &[name, value] : *kernels) {
+      auto seconds = value.getAsNumber();
+      if (!seconds || !(*seconds >= 0))
+        return getOperation().emitError()
+               << "cost file '" << costFile << "': kernels['" << name.str()
+               << "'] must be a number of seconds from 0 on";
+      measured[name.str()] = *seconds;
+    }
+    return success();
+  }
+
+  llvm::StringMap<double> measured;
+};
+
+} // namespace

@@ -1,0 +1,34 @@
+//===- PlaceCheckpoints.cpp - Choose what is recomputed -------------------===//
+
+#include "StepGraph.h"
+#include "pp/Dialect/PP/Transforms/Passes.h"
+#include "pp/Planner/Schedule/Recompute.h"
+
+namespace pp::pipeline {
+#define GEN_PASS_DEF_PLACECHECKPOINTS
+#include "pp/Dialect/PP/Transforms/Passes.h.inc"
+} // namespace pp::pipeline
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::pipeline;
+
+namespace {
+
+struct PlaceCheckpoints
+    : pipeline::impl::PlaceCheckpointsBase<PlaceCheckpoints> {
+  using PlaceCheckpointsBase::PlaceCheckpointsBase;
+
+  void runOnOperation() override {
+    if (!planner::parseCheckpointMode(mode)) {
+      getOperation().emitError()
+          << "unknown checkpoint mode '" << mode
+          << "'; known: always, except_last, never";
+      return signalPassFailure();
+    }
+    getOperation()->setAttr(checkpointAttrName,
+                            StringAttr::get(&getContext(), mode));
+  }
+};
+
+} // namespace

@@ -1,0 +1,69 @@
+//===- Schedule.cpp - Order the actions of each rank ----------------------===//
+
+#include "ScheduleIO.h"
+#include "StepGraph.h"
+#include "pp/Dialect/PP/Transforms/Passes.h"
+#include "pp/Planner/Schedule/Generators.h"
+#include "pp/Planner/Schedule/Recompute.h"
+
+namespace pp::pipeline {
+#define GEN_PASS_DEF_SCHEDULE
+#include "pp/Dialect/PP/Transforms/Passes.h.inc"
+} // namespace pp::pipeline
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::pipeline;
+
+namespace {
+
+struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
+  using ScheduleBase::ScheduleBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    func::FuncOp step = findStep(module);
+    if (!step)
+      return signalPassFailure();
+    if (failed(makeSchedule(module, step)))
+      signalPassFailure();
+  }
+
+  LogicalResult makeSchedule(ModuleOp module, func::FuncOp step) {
+    int64_t stages = countStages(step);
+    if (stages == 0)
+      return module.emitError("has no stages; run pp-outline-stages first");
+    if (!module.getOps<ScheduleOp>().empty())
+      return module.emitError("has a schedule already");
+    if (microbatches < 1 || microbatches > (1 << 20))
+      return module.emitError()
+             << "microbatches is " << microbatches
+             << ", must be from 1 to 1048576";
+    bool training = isTraining(step);
+    if (training != (schedule != "inference"))
+      return module.emitError()
+             << "schedule '" << schedule << "' is for "
+             << (training ? "inference" : "training")
+             << ", but this step is for "
+             << (training ? "training" : "inference");
+    auto result = planner::makeSchedule(
+        schedule, {static_cast<int>(stages), static_cast<int>(microbatches)});
+    if (!result)
+      return module.emitError() << result.error();
+    auto checkpoint = module->getAttrOfType<StringAttr>(checkpointAttrName);
+    StringRef mode = checkpoint ? checkpoint.getValue() : "never";
+    auto parsed = planner::parseCheckpointMode(mode);
+    if (!parsed)
+      return module.emitError() << "unknown checkpoint mode '" << mode << "'";
+    if (training)
+      planner::insertRecompute(*result, *parsed);
+    OpBuilder builder(module.getBodyRegion());
+    builder.setInsertionPointAfter(step);
+    ScheduleOp::create(builder, step.getLoc(), schedule, microbatches, mode,
+                       writeRanks(&getContext(), *result),
+                       /*slots=*/ArrayAttr());
+    return success();
+  }
+};
+
+} // namespace

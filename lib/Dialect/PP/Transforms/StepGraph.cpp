@@ -1,0 +1,78 @@
+//===- StepGraph.cpp - The step as the planner sees it --------------------===//
+
+#include "StepGraph.h"
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::pipeline;
+
+func::FuncOp pp::pipeline::findStep(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (unsigned index = 0; index < function.getNumArguments(); ++index)
+      if (function.getArgAttr(index, feedAttrName))
+        return function;
+  module.emitError("has no function with fed arguments (pp.feed)");
+  return nullptr;
+}
+
+bool pp::pipeline::isKernel(Operation *op) {
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  return kernel && kernel.getKernelClass() != KernelClass::View;
+}
+
+bool pp::pipeline::isView(Operation *op) {
+  auto kernel = dyn_cast<KernelOpInterface>(op);
+  return kernel && kernel.getKernelClass() == KernelClass::View;
+}
+
+Value pp::pipeline::lookThroughViews(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && isView(op) && op->getNumOperands() == 1) {
+    value = op->getOperand(0);
+    op = value.getDefiningOp();
+  }
+  return value;
+}
+
+llvm::DenseSet<Operation *>
+pp::pipeline::findReplicatedKernels(func::FuncOp step) {
+  // Forward kernels that a backward operation belongs to are placed with it.
+  llvm::DenseSet<int64_t> differentiated;
+  for (Operation &op : step.getBody().front())
+    if (getPhase(&op) != Phase::forward && isKernel(&op))
+      if (auto origin = op.getAttrOfType<IntegerAttr>(originAttrName))
+        differentiated.insert(origin.getInt());
+  llvm::DenseSet<Operation *> replicated, independent;
+  for (Operation &op : step.getBody().front().without_terminator()) {
+    if (getPhase(&op) != Phase::forward)
+      continue;
+    bool isIndependent = llvm::all_of(op.getOperands(), [&](Value operand) {
+      Operation *producer = operand.getDefiningOp();
+      return producer && independent.contains(producer);
+    });
+    if (!isIndependent)
+      continue;
+    auto origin = op.getAttrOfType<IntegerAttr>(originAttrName);
+    if (isKernel(&op)) {
+      auto kernel = cast<KernelOpInterface>(op);
+      if (!kernel.getUpdatedStates().empty() ||
+          (origin && differentiated.contains(origin.getInt())))
+        continue;
+      replicated.insert(&op);
+    }
+    independent.insert(&op);
+  }
+  return replicated;
+}
+
+std::string pp::pipeline::getDisplayName(Operation *op) {
+  std::string name;
+  op->getLoc()->walk([&](Location loc) {
+    if (auto named = dyn_cast<NameLoc>(loc)) {
+      name = named.getName().str();
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return name.empty() ? op->getName().getStringRef().str() : name;
+}
