@@ -122,9 +122,8 @@ void Converter::readPipelineStage(const NodeProto &proto, Node &node) {
       continue;
     int32_t stage = configuration.pipeline_stage();
     if (stage < 0)
-      sink.warning("pipeline_stage " + Twine(stage) +
-                       " is negative and ignored",
-                   &node);
+      sink.warning(
+          "pipeline_stage " + Twine(stage) + " is negative and ignored", &node);
     else if (!node.pipelineStage)
       node.pipelineStage = stage;
     else if (*node.pipelineStage != stage)

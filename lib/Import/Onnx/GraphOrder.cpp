@@ -25,7 +25,8 @@ void forEachCapture(const Graph &graph, std::vector<llvm::StringSet<>> &scopes,
     for (const std::string &output : node.outputs)
       local.insert(output);
   auto captured = [&](const std::string &name) {
-    if (llvm::none_of(scopes, [&](auto &scope) { return scope.contains(name); }))
+    if (llvm::none_of(scopes,
+                      [&](auto &scope) { return scope.contains(name); }))
       use(name);
   };
   for (const Node &node : graph.nodes) {

@@ -77,8 +77,8 @@ public:
 
 private:
   const Function *callee(const Node &node) const {
-    auto found = functions.find(
-        functionKey(node.domain, node.opType, node.overload));
+    auto found =
+        functions.find(functionKey(node.domain, node.opType, node.overload));
     return found == functions.end() ? nullptr : found->second;
   }
 
@@ -115,8 +115,8 @@ private:
     }
     // Checked before the copy is made: the last one must not be too large.
     for (const Node &node : function.nodes)
-      bytes += approximateBytes(node) +
-               (node.outputs.size() + 1) * call.name.size();
+      bytes +=
+          approximateBytes(node) + (node.outputs.size() + 1) * call.name.size();
     if (bytes > maxBytes) {
       if (!outOfMemory)
         sink.error("the functions of the model expand to more than " +
@@ -130,7 +130,8 @@ private:
                            : call.name) +
         "/";
     bindNames(function, call, prefix, body);
-    forEachNode(body, [&](Node &node) { bindAttributes(function, call, node); });
+    forEachNode(body,
+                [&](Node &node) { bindAttributes(function, call, node); });
     for (Node &node : body) {
       node.name = prefix + node.name;
       if (!node.pipelineStage)

@@ -46,9 +46,7 @@ Kind childKind(Kind parent, uint32_t field) {
            : field == 15 ? Kind::SparseTensor
                          : Kind::Leaf;
   case Kind::Function:
-    return field == 7    ? Kind::Node
-           : field == 11 ? Kind::Attribute
-                         : Kind::Leaf;
+    return field == 7 ? Kind::Node : field == 11 ? Kind::Attribute : Kind::Leaf;
   case Kind::Node:
     return field == 5 ? Kind::Attribute : Kind::Leaf;
   case Kind::Attribute:
@@ -157,8 +155,7 @@ private:
         return cut(start, depth);
       sawModelField = true;
       int fieldEnd = position + static_cast<int>(length);
-      Kind child =
-          wireType == Bytes ? childKind(kind, field) : Kind::Leaf;
+      Kind child = wireType == Bytes ? childKind(kind, field) : Kind::Leaf;
       if (child == Kind::Leaf) {
         in.Skip(static_cast<int>(length));
         out.append(reinterpret_cast<const char *>(file.data()) + start,

@@ -113,9 +113,7 @@ public:
   }
 
 private:
-  void error(const Twine &message) {
-    sink.error(what + ": " + message, node);
-  }
+  void error(const Twine &message) { sink.error(what + ": " + message, node); }
 
   std::string shape() const {
     std::string out = "[";
@@ -298,10 +296,8 @@ private:
         files.addExternal(location, options.allowHardlinks);
     if (!file) {
       std::string reason = llvm::toString(file.takeError());
-      Diagnostic &diagnostic =
-          sink.error(what + ": external data " + quoted(location) + ": " +
-                         reason,
-                     node);
+      Diagnostic &diagnostic = sink.error(
+          what + ": external data " + quoted(location) + ": " + reason, node);
       if (StringRef(reason).contains("hard link"))
         diagnostic.help = "copy the file, or pass --allow-hardlinks if you "
                           "trust the model";

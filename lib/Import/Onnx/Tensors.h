@@ -12,9 +12,8 @@ namespace pp::onnx {
 /// 'w'"); `node` is the node that holds it, or null. Every fault goes to
 /// `sink`; the tensor is whole only if none did.
 Tensor readTensor(const ppmlir_onnx::TensorProto &proto,
-                  const llvm::Twine &what, const Node *node,
-                  WeightFiles &files, const ReaderOptions &options,
-                  DiagnosticSink &sink);
+                  const llvm::Twine &what, const Node *node, WeightFiles &files,
+                  const ReaderOptions &options, DiagnosticSink &sink);
 
 } // namespace pp::onnx
 

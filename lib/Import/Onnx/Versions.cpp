@@ -18,21 +18,20 @@ void pp::onnx::checkIrVersion(const ppmlir_onnx::ModelProto &model,
   int64_t version = model.ir_version();
   if (version >= oldestIrVersion && version <= newestIrVersion)
     return;
-  std::string message = ("IR version " + Twine(version) +
-                         " is not supported; supported are " +
-                         Twine(oldestIrVersion) + " to " +
-                         Twine(newestIrVersion))
-                            .str();
+  std::string message =
+      ("IR version " + Twine(version) + " is not supported; supported are " +
+       Twine(oldestIrVersion) + " to " + Twine(newestIrVersion))
+          .str();
   if (version == newestIrVersion + 1)
     sink.warning(message).help = "reading on: new features are not understood";
   else
     sink.unsupported(message);
 }
 
-Opsets
-pp::onnx::readOpsets(const google::protobuf::RepeatedPtrField<
-                         ppmlir_onnx::OperatorSetIdProto> &imports,
-                     const Twine &owner, DiagnosticSink &sink) {
+Opsets pp::onnx::readOpsets(
+    const google::protobuf::RepeatedPtrField<ppmlir_onnx::OperatorSetIdProto>
+        &imports,
+    const Twine &owner, DiagnosticSink &sink) {
   Opsets opsets;
   if (imports.empty())
     sink.error(owner + " imports no opset");
@@ -52,10 +51,10 @@ pp::onnx::readOpsets(const google::protobuf::RepeatedPtrField<
     }
     if (version >= 1 && version <= newestOpset)
       continue;
-    std::string message = (owner + ": opset " + Twine(version) + " of " +
-                           shown + " is not supported; supported are 1 to " +
-                           Twine(newestOpset))
-                              .str();
+    std::string message =
+        (owner + ": opset " + Twine(version) + " of " + shown +
+         " is not supported; supported are 1 to " + Twine(newestOpset))
+            .str();
     if (version == newestOpset + 1)
       sink.warning(message).help = "reading on as opset " +
                                    std::to_string(newestOpset) +

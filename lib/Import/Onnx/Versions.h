@@ -15,9 +15,10 @@ std::string normalizeDomain(llvm::StringRef domain);
 void checkIrVersion(const ppmlir_onnx::ModelProto &model, DiagnosticSink &sink);
 
 /// Reads the imports of a model or function; `owner` names it in messages.
-Opsets readOpsets(const google::protobuf::RepeatedPtrField<
-                      ppmlir_onnx::OperatorSetIdProto> &imports,
-                  const llvm::Twine &owner, DiagnosticSink &sink);
+Opsets readOpsets(
+    const google::protobuf::RepeatedPtrField<ppmlir_onnx::OperatorSetIdProto>
+        &imports,
+    const llvm::Twine &owner, DiagnosticSink &sink);
 
 } // namespace pp::onnx
 

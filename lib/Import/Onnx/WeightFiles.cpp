@@ -75,8 +75,7 @@ WeightFiles::open(llvm::StringRef modelPath) {
     return std::move(error);
   result->files.push_back(std::move(file));
   const char *folder = result->folder.empty() ? "." : result->folder.c_str();
-  result->folderDescriptor =
-      ::open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  result->folderDescriptor = ::open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (result->folderDescriptor < 0)
     return fail("cannot open the model's folder: " + errnoText());
   return result;

@@ -25,7 +25,8 @@ std::vector<BadModel> badModels() {
   std::vector<BadModel> result;
   for (auto &[file, value] : *json.getAsObject()) {
     llvm::json::Object &entry = *value.getAsObject();
-    BadModel model{file.str(), entry.getString("severity")->str(),
+    BadModel model{file.str(),
+                   entry.getString("severity")->str(),
                    entry.getString("stage")->str(),
                    {}};
     for (auto &fragment : *entry.getArray("fragments"))
@@ -81,6 +82,16 @@ INSTANTIATE_TEST_SUITE_P(Checklist, BadModels, testing::ValuesIn(badModels()),
 
 TEST(BadModels, thereAreSome) { EXPECT_GT(badModels().size(), 50u); }
 
+TEST(BadModels, committedFilesAreCurrent) {
+  for (const BadModel &bad : badModels()) {
+    auto made = llvm::MemoryBuffer::getFile(PP_BAD_MODELS "/" + bad.file);
+    auto committed = llvm::MemoryBuffer::getFile(PP_MODELS "/bad/" + bad.file);
+    ASSERT_TRUE(bool(committed)) << bad.file << ": run make.py";
+    EXPECT_EQ((*committed)->getBuffer(), (*made)->getBuffer())
+        << bad.file << ": run make.py";
+  }
+}
+
 TEST(BadModels, missingFileIsInputOutput) {
   auto model = readModel(PP_BAD_MODELS "/none.onnx");
   ASSERT_FALSE(bool(model));
@@ -104,9 +115,9 @@ TEST(BadModels, hardlinksCanBeAllowed) {
   options.allowHardlinks = true;
   auto model = readModel(PP_BAD_MODELS "/B33-hardlink.onnx", options);
   ASSERT_TRUE(bool(model)) << llvm::toString(model.takeError());
-  EXPECT_EQ(llvm::cantFail((*model)->bytes((*model)->graph.initializers[0]))
-                .size(),
-            16u);
+  EXPECT_EQ(
+      llvm::cantFail((*model)->bytes((*model)->graph.initializers[0])).size(),
+      16u);
 }
 
 } // namespace

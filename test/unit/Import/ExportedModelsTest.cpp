@@ -101,8 +101,7 @@ TEST_P(ExportedModels, matchesSummary) {
     EXPECT_EQ(tensor.dims, dims);
     auto bytes = model.bytes(tensor);
     ASSERT_TRUE(bool(bytes)) << llvm::toString(bytes.takeError());
-    EXPECT_EQ(bytes->size(),
-              static_cast<size_t>(*entry.getInteger("bytes")));
+    EXPECT_EQ(bytes->size(), static_cast<size_t>(*entry.getInteger("bytes")));
     EXPECT_EQ(llvm::toHex(bytes->take_front(16), /*LowerCase=*/true),
               *entry.getString("first_bytes"));
     // Weights stay in their file.

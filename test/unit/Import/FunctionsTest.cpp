@@ -1,15 +1,15 @@
 //===- FunctionsTest.cpp - Model-local functions, hints, tensors ----------===//
 #include "TemporaryFolder.h"
-#include "ppmlir_onnx.pb.h"
 #include "pp/Import/Onnx/Reader.h"
+#include "ppmlir_onnx.pb.h"
 #include "gtest/gtest.h"
 
 using namespace ppmlir_onnx;
 using pp::onnx::Attribute;
 using pp::onnx::Model;
 using pp::onnx::Node;
-using pp::onnx::readModel;
 using pp::onnx::ReaderOptions;
+using pp::onnx::readModel;
 
 namespace {
 
@@ -21,11 +21,10 @@ void addOpset(google::protobuf::RepeatedPtrField<OperatorSetIdProto> &opsets,
 }
 
 template <typename Parent>
-NodeProto &addNode(Parent &parent, const std::string &op,
-                   std::vector<std::string> inputs,
-                   std::vector<std::string> outputs,
-                   const std::string &name = "",
-                   const std::string &domain = "") {
+NodeProto &
+addNode(Parent &parent, const std::string &op, std::vector<std::string> inputs,
+        std::vector<std::string> outputs, const std::string &name = "",
+        const std::string &domain = "") {
   NodeProto &node = *parent.add_node();
   node.set_op_type(op);
   node.set_name(name);
@@ -292,8 +291,8 @@ TEST_F(Functions, allErrorsOfAKindAreReported) {
   addNode(graph(), "Relu", {"q"}, {"y"}, "two");
   addNode(graph(), "Relu", {"x"}, {"a"}, "three");
   EXPECT_FALSE(read());
-  for (const char *fragment : {"'p', which nothing", "'q', which nothing",
-                               "'a' is defined twice"})
+  for (const char *fragment :
+       {"'p', which nothing", "'q', which nothing", "'a' is defined twice"})
     EXPECT_NE(message.find(fragment), std::string::npos) << message;
 }
 

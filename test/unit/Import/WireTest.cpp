@@ -44,8 +44,8 @@ TEST(Wire, truncatedAtEveryByte) {
 
 TEST(Wire, mutatedBytes) {
   for (const char *name :
-       {PP_MODELS "/lenet/lenet.dynamo.onnx", PP_MODELS "/mlp/mlp.external.onnx",
-        PP_BAD_MODELS "/B48-expansion.onnx",
+       {PP_MODELS "/lenet/lenet.dynamo.onnx",
+        PP_MODELS "/mlp/mlp.external.onnx", PP_BAD_MODELS "/B48-expansion.onnx",
         PP_BAD_MODELS "/B46-mutual-recursion.onnx"}) {
     std::string whole = contents(name);
     TemporaryFolder folder;

@@ -1,0 +1,49 @@
+//===- Slots.h - Which buffer each micro-batch uses -----------------------===//
+#ifndef PP_PLANNER_SCHEDULE_SLOTS_H
+#define PP_PLANNER_SCHEDULE_SLOTS_H
+
+#include "pp/Planner/Schedule/Schedule.h"
+
+namespace pp::planner {
+
+struct StageSlots {
+  /// Residual slots of the stage.
+  int count = 0;
+  /// Per micro-batch: the slot of F, and that of R and the backward actions.
+  /// They differ only where a micro-batch is recomputed: what F saved is then
+  /// lost at once.
+  std::vector<int> forward, backward;
+};
+
+struct ChannelSlots {
+  int sendCount = 0, receiveCount = 0;
+  std::vector<int> send, receive; // Per micro-batch.
+  /// The receiver's action that frees the receive slot: the first kind, at or
+  /// after the last reader, that every micro-batch has. (With except_last only
+  /// some have an R.)
+  ActionKind release = ActionKind::Forward;
+};
+
+struct SlotAssignment {
+  std::vector<StageSlots> stages;
+  std::vector<ChannelSlots> channels; // Empty slots where nothing is sent.
+};
+
+struct SlotOptions {
+  /// How many values a channel may hold beyond those the receiver needs, so
+  /// that the sender can go ahead. 0 is the least memory, and what a rendezvous
+  /// allows.
+  int receiveSlack = 0;
+};
+
+/// Assigns slots by the lifetimes on the action lists: a residual lives from F
+/// (or R) to the last backward action, a sent value from its action to the
+/// SEND, a received one from the RECV to the release. Each count is the largest
+/// number of lives at once, which no assignment undercuts; the lowest free slot
+/// is taken. Needs a verified schedule with transfers.
+/// O(actions log microbatches).
+SlotAssignment assignSlots(const Schedule &schedule, SlotOptions options = {});
+
+} // namespace pp::planner
+
+#endif // PP_PLANNER_SCHEDULE_SLOTS_H

@@ -1,0 +1,82 @@
+//===- Simulator.h - When each action of a schedule runs ------------------===//
+#ifndef PP_PLANNER_SIMULATOR_H
+#define PP_PLANNER_SIMULATOR_H
+
+#include "pp/Planner/Cluster.h"
+#include "pp/Planner/Schedule/Schedule.h"
+#include "pp/Planner/Schedule/Verify.h"
+
+namespace pp::planner {
+
+/// Seconds for one micro-batch. B takes both backward times.
+struct StageTimes {
+  double forward = 0;
+  double backwardInput = 0;
+  double backwardWeight = 0;
+  double recompute = 0;
+  double update = 0;
+};
+
+struct SimulationInput {
+  /// One entry per stage, or one for all.
+  std::vector<StageTimes> stages;
+  /// Seconds from SEND (or, in schedules without transfers, from the end of
+  /// the action that makes the value) to the value's arrival, per channel, one
+  /// entry for all, or none for 0.
+  std::vector<double> transfers;
+  SendRule sends = {SendRule::Kind::Unbounded, {}, nullptr};
+  /// The sender's rank does nothing else while a transfer lasts. False is the
+  /// model of the literature: messages take no rank's time.
+  bool sendOccupiesRank = false;
+};
+
+/// Transfer times of a schedule's channels; rank r is device r.
+std::vector<double> transferTimes(const Schedule &schedule,
+                                  const Cluster &cluster);
+
+struct TimedAction {
+  Action action;
+  double start = 0, end = 0;
+};
+
+struct RankSummary {
+  double busy = 0; // In F, R, I, W, B and U.
+  /// From the start of the first to the end of the last action.
+  double span = 0;
+  double bubble() const { return span - busy; }
+};
+
+struct Simulation {
+  std::vector<std::vector<TimedAction>> ranks;
+  std::vector<RankSummary> summary;
+  /// From 0 to the last end.
+  double makespan = 0;
+  /// The largest span of a rank: the cost in the zero-bubble literature
+  /// (Qi et al., ICLR 2024), whose bubble is the largest of a rank's span.
+  double span = 0;
+
+  double bubble() const;
+  /// Busy time over ranks times makespan.
+  double utilization() const;
+};
+
+/// Fails, with the circle of waiting ranks, if the schedule does not complete.
+/// Exact: no time steps. Linear as verifySchedule.
+Result<Simulation> simulate(const Schedule &schedule,
+                            const SimulationInput &input);
+
+/// No schedule of F and B, one stage per rank and in any order, ends earlier:
+/// max over stages of what comes before its first F, its own work, and what
+/// comes after its last B. `transfer` is the time of a transfer between
+/// neighbours.
+double makespanLowerBound(const std::vector<StageTimes> &stages,
+                          int microbatches, double transfer = 0);
+
+/// One row per rank, at most `width` columns of time: digits are F (the last
+/// digit of the micro-batch), a-z are B and I, A-Z W,
+/// '+' is R, '!' U and '.' waiting.
+std::string renderTimeline(const Simulation &simulation, int width = 80);
+
+} // namespace pp::planner
+
+#endif // PP_PLANNER_SIMULATOR_H

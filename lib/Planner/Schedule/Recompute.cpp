@@ -1,0 +1,31 @@
+//===- Recompute.cpp - Run forward passes again ---------------------------===//
+#include "pp/Planner/Schedule/Recompute.h"
+
+using namespace pp::planner;
+
+std::optional<CheckpointMode>
+pp::planner::parseCheckpointMode(std::string_view text) {
+  if (text == "always")
+    return CheckpointMode::Always;
+  if (text == "except_last")
+    return CheckpointMode::ExceptLast;
+  if (text == "never")
+    return CheckpointMode::Never;
+  return std::nullopt;
+}
+
+void pp::planner::insertRecompute(Schedule &schedule, CheckpointMode mode) {
+  int stop = mode == CheckpointMode::Always       ? schedule.microbatches
+             : mode == CheckpointMode::ExceptLast ? schedule.microbatches - 1
+                                                  : 0;
+  for (std::vector<Action> &rank : schedule.ranks) {
+    std::vector<Action> actions;
+    for (const Action &action : rank) {
+      if (action.performs(Phase::BackwardInput) && action.microbatch < stop)
+        actions.push_back(
+            {ActionKind::Recompute, action.stage, action.microbatch});
+      actions.push_back(action);
+    }
+    rank = std::move(actions);
+  }
+}

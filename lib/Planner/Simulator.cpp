@@ -1,0 +1,83 @@
+//===- Simulator.cpp - When each action of a schedule runs ----------------===//
+#include "pp/Planner/Simulator.h"
+#include "Schedule/Replay.h"
+#include <algorithm>
+
+using namespace pp::planner;
+
+std::vector<double> pp::planner::transferTimes(const Schedule &schedule,
+                                               const Cluster &cluster) {
+  std::vector<double> times;
+  for (const Channel &channel : schedule.channels)
+    times.push_back(schedule.crossesRanks(channel)
+                        ? cluster
+                              .link(schedule.rankOfStage[channel.from],
+                                    schedule.rankOfStage[channel.to])
+                              .transferTime(channel.bytes)
+                        : 0);
+  return times;
+}
+
+double Simulation::bubble() const {
+  double largest = 0;
+  for (const RankSummary &rank : summary)
+    largest = std::max(largest, rank.bubble());
+  return largest;
+}
+
+double Simulation::utilization() const {
+  double busy = 0;
+  for (const RankSummary &rank : summary)
+    busy += rank.busy;
+  return makespan > 0 ? busy / (makespan * static_cast<double>(summary.size()))
+                      : 0;
+}
+
+Result<Simulation> pp::planner::simulate(const Schedule &schedule,
+                                         const SimulationInput &input) {
+  if (input.stages.size() != 1 &&
+      input.stages.size() != static_cast<size_t>(schedule.stages))
+    return Failure{"there are times for " +
+                   std::to_string(input.stages.size()) + " stages, not " +
+                   std::to_string(schedule.stages)};
+  if (input.transfers.size() > 1 &&
+      input.transfers.size() != schedule.channels.size())
+    return Failure{"there are times for " +
+                   std::to_string(input.transfers.size()) + " channels, not " +
+                   std::to_string(schedule.channels.size())};
+  Replay replay(schedule, input.sends, &input);
+  if (!replay.run())
+    return Failure{replay.explain()};
+  Simulation result;
+  result.ranks = replay.times();
+  for (const std::vector<TimedAction> &rank : result.ranks) {
+    RankSummary &summary = result.summary.emplace_back();
+    double first = 0;
+    bool seen = false;
+    for (const TimedAction &timed : rank) {
+      result.makespan = std::max(result.makespan, timed.end);
+      if (timed.action.isTransfer())
+        continue;
+      if (!seen)
+        first = timed.start;
+      seen = true;
+      summary.busy += timed.end - timed.start;
+      summary.span = timed.end - first;
+    }
+    result.span = std::max(result.span, summary.span);
+  }
+  return result;
+}
+
+double pp::planner::makespanLowerBound(const std::vector<StageTimes> &stages,
+                                       int microbatches, double transfer) {
+  double bound = 0, before = 0, after = 0;
+  for (const StageTimes &stage : stages) {
+    double backward = stage.backwardInput + stage.backwardWeight;
+    bound = std::max(bound, before + microbatches * (stage.forward + backward) +
+                                after);
+    before += stage.forward + transfer;
+    after += backward + transfer;
+  }
+  return bound;
+}

@@ -1,0 +1,154 @@
+//===- SimulatorTest.cpp - Times against published tables -----------------===//
+#include "pp/Planner/Simulator.h"
+#include "pp/Planner/Schedule/Generators.h"
+#include "pp/Planner/Schedule/Recompute.h"
+#include "pp/Planner/Schedule/Transfers.h"
+#include "gtest/gtest.h"
+#include <random>
+
+using namespace pp::planner;
+
+namespace {
+
+SimulationInput unitTimes() {
+  SimulationInput input;
+  input.stages = {{1, 1, 1, 1, 0}};
+  return input;
+}
+
+Schedule withChannels(Schedule schedule) {
+  schedule.channels = neighborChannels(schedule.stages, schedule.isTraining());
+  return schedule;
+}
+
+TEST(Simulator, goldenTable) {
+  struct Row {
+    int p, m;
+    double makespan, bubble;
+  };
+  for (const Row &row :
+       {Row{4, 8, 33, 9}, Row{4, 12, 45, 9}, Row{8, 16, 69, 21}})
+    for (const char *name : {"gpipe", "1f1b"}) {
+      Schedule schedule = withChannels(*makeSchedule(name, {row.p, row.m}));
+      Simulation result = *simulate(schedule, unitTimes());
+      EXPECT_DOUBLE_EQ(result.makespan, row.makespan);
+      EXPECT_DOUBLE_EQ(result.bubble(), row.bubble);
+      EXPECT_DOUBLE_EQ(result.span, row.makespan);
+      EXPECT_DOUBLE_EQ(result.utilization(), 3.0 * row.m / row.makespan);
+      EXPECT_DOUBLE_EQ(
+          makespanLowerBound(std::vector<StageTimes>(row.p, {1, 1, 1, 1, 0}),
+                             row.m),
+          row.makespan);
+      // With transfers in the lists that block nobody: the same.
+      Schedule explicitOnes = *insertTransfers(
+          *makeSchedule(name, {row.p, row.m}), schedule.channels);
+      EXPECT_DOUBLE_EQ(simulate(explicitOnes, unitTimes())->makespan,
+                       row.makespan);
+    }
+}
+
+TEST(Simulator, inferenceFlowShop) {
+  // Unlimited queues: the sum of stage times, plus the rest at the slowest.
+  Schedule schedule = withChannels(*inferenceSchedule({3, 10}));
+  SimulationInput input;
+  input.stages = {{1}, {3}, {2}};
+  EXPECT_DOUBLE_EQ(simulate(schedule, input)->makespan, 6 + 9 * 3);
+}
+
+TEST(Simulator, transfersTakeTime) {
+  Schedule schedule = withChannels(*inferenceSchedule({2, 1}));
+  SimulationInput input = unitTimes();
+  input.transfers = {0.5};
+  EXPECT_DOUBLE_EQ(simulate(schedule, input)->makespan, 2.5);
+  Schedule explicitOnes =
+      *insertTransfers(*inferenceSchedule({2, 2}), neighborChannels(2, false));
+  EXPECT_DOUBLE_EQ(simulate(explicitOnes, input)->makespan, 3.5);
+  input.sendOccupiesRank = true;
+  Simulation result = *simulate(explicitOnes, input);
+  EXPECT_DOUBLE_EQ(result.ranks[0][1].end, 1.5);
+  EXPECT_DOUBLE_EQ(result.makespan, 4);
+  // Rendezvous: stage 0 waits for the slow stage 1.
+  input.sendOccupiesRank = false;
+  input.stages = {{1}, {5}};
+  input.sends = {};
+  result = *simulate(explicitOnes, input);
+  EXPECT_DOUBLE_EQ(result.ranks[0].back().start, 6.5);
+}
+
+TEST(Simulator, slotsHoldTheSenderBack) {
+  Schedule schedule =
+      *insertTransfers(*inferenceSchedule({2, 4}), neighborChannels(2, false));
+  SimulationInput input;
+  input.stages = {{1}, {3}};
+  SlotAssignment one = assignSlots(schedule), two = assignSlots(schedule, {1});
+  input.sends = {SendRule::Kind::Slots, {}, &one};
+  Simulation slow = *simulate(schedule, input);
+  input.sends.slots = &two;
+  Simulation fast = *simulate(schedule, input);
+  EXPECT_DOUBLE_EQ(slow.makespan, fast.makespan);
+  EXPECT_GT(slow.ranks[0].back().end, fast.ranks[0].back().end);
+}
+
+TEST(Simulator, lowerBoundHolds) {
+  std::mt19937 random(1);
+  for (int test = 0; test < 500; ++test) {
+    int p = 1 + random() % 6, m = 1 + random() % 10;
+    SimulationInput input;
+    for (int s = 0; s < p; ++s) {
+      StageTimes times;
+      times.forward = 1 + random() % 10;
+      times.backwardInput = 1 + random() % 10;
+      times.backwardWeight = 1 + random() % 10;
+      input.stages.push_back(times);
+    }
+    double transfer = random() % 3;
+    input.transfers = {transfer};
+    for (const char *name : {"gpipe", "1f1b"}) {
+      Schedule schedule = withChannels(*makeSchedule(name, {p, m}));
+      EXPECT_GE(simulate(schedule, input)->makespan + 1e-9,
+                makespanLowerBound(input.stages, m, transfer));
+    }
+  }
+}
+
+TEST(Simulator, transferTimesOfACluster) {
+  Cluster cluster = Cluster::cpuCores(2);
+  cluster.links[{1, 0}] = {1e6, 1e-3};
+  Schedule schedule = *gpipeSchedule({2, 1});
+  schedule.channels = neighborChannels(2, true, Phase::Forward, 8000);
+  std::vector<double> times = transferTimes(schedule, cluster);
+  EXPECT_DOUBLE_EQ(times[0], 2e-6 + 1e-6);
+  EXPECT_DOUBLE_EQ(times[1], 1e-3 + 8e-3);
+}
+
+TEST(Simulator, errors) {
+  Schedule schedule = withChannels(*gpipeSchedule({2, 1}));
+  SimulationInput input;
+  input.stages = {{1}, {1}, {1}};
+  EXPECT_NE(simulate(schedule, input).error().find("3 stages, not 2"),
+            std::string::npos);
+  input = unitTimes();
+  input.transfers = {1, 1, 1};
+  EXPECT_NE(simulate(schedule, input).error().find("3 channels, not 2"),
+            std::string::npos);
+  Schedule wrong =
+      *parseSchedule("0B0,0F0\n1F0,1B0\n", neighborChannels(2, true));
+  EXPECT_EQ(simulate(wrong, unitTimes()).error().find("deadlock"), 0u);
+}
+
+TEST(Simulator, timeline) {
+  Schedule schedule = *oneForwardOneBackwardSchedule({3, 4});
+  schedule = withChannels(schedule);
+  EXPECT_EQ(renderTimeline(*simulate(schedule, unitTimes())),
+            "rank 0 |012....aa3bb.cc.dd|\n"
+            "rank 1 |.01..aa2bb3cc.dd..|\n"
+            "rank 2 |..0aa1bb2cc3dd....|\n");
+}
+
+TEST(Simulator, timelineIsLimited) {
+  Schedule schedule = withChannels(*gpipeSchedule({2, 100}));
+  std::string text = renderTimeline(*simulate(schedule, unitTimes()), 60);
+  EXPECT_EQ(text.find('\n'), std::string("rank 0 ||").size() + 60);
+}
+
+} // namespace
