@@ -19,7 +19,9 @@
 #include "mlir/Transforms/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Conversion/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Dialect/PP/Transforms/Passes.h"
 
 using namespace mlir;
 
@@ -36,4 +38,6 @@ void pp::registerAllDialects(DialectRegistry &registry) {
 void pp::registerAllPasses() {
   registerTransformsPasses();
   nn::registerNNPasses();
+  pipeline::registerPPPasses();
+  registerConversionPasses();
 }

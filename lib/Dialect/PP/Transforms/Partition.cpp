@@ -6,6 +6,7 @@
 #include "pp/Planner/Partition/ChainPartitioner.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace pp::pipeline {
 #define GEN_PASS_DEF_PARTITION
@@ -51,7 +52,6 @@ public:
 
   planner::Graph graph;
   SmallVector<Operation *> nodes;
-  llvm::DenseSet<Operation *> replicated;
 
 private:
   LogicalResult addKernel(Operation *op, bool ignoreHints) {
@@ -138,6 +138,11 @@ private:
   }
 
   func::FuncOp step;
+
+public:
+  llvm::DenseSet<Operation *> replicated;
+
+private:
   DenseMap<int64_t, size_t> byOrigin;
   DenseMap<Operation *, size_t> indexOf;
   llvm::StringSet<> counted;

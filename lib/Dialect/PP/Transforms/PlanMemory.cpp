@@ -591,7 +591,7 @@ private:
   Builder builder;
   SmallVector<Crossing> crossings;
   planner::SlotAssignment slots;
-  SmallVector<StagePlan> stages;
+  SmallVector<StagePlan, 0> stages;
   int64_t optimizerStates = 0;
   DenseSet<std::pair<int64_t, StringAttr>> trainedHere;
   llvm::MapVector<Attribute, StringAttr> constantNames;

@@ -26,7 +26,7 @@ Value pp::pipeline::throughPortals(Value value) {
 
 SmallVector<Crossing> pp::pipeline::findCrossings(func::FuncOp step) {
   // Portals by name, so that the walk below is linear.
-  DenseMap<FlatSymbolRefAttr, Value> stashed;
+  DenseMap<Attribute, Value> stashed;
   step.walk([&](StashOp stash) {
     stashed[stash.getPortalAttr()] = stash.getValue();
   });
