@@ -1,5 +1,6 @@
 //===- WindowSearch.cpp - Exact cuts when costs are not monotone ----------===//
 #include "WindowSearch.h"
+#include "MinMaxChain.h"
 #include <cmath>
 #include <limits>
 
@@ -33,16 +34,22 @@ public:
   }
 
   std::optional<std::vector<size_t>> run() {
-    double bound = costs.lowerBound();
-    // The sums of a round are rounded; the bound must not exclude them.
-    double everything = weight[n] * (1 + 1e-9);
+    // Sums are rounded; a bound must not exclude what equals it.
+    constexpr double tolerance = 1 + 1e-9;
+    double everything = weight[n] * tolerance;
+    double least = costs.lowerBound();
+    double slack = 1.0 / 64;
+    double bound = guess();
+    if (bound == infinity)
+      bound = least;
     for (;;) {
-      fill(bound * (1 + 1e-9));
+      fill(bound * tolerance);
       double value = best(k, n);
-      if (value <= bound * (1 + 1e-9) || bound >= everything)
+      if (value <= bound * tolerance || bound >= everything)
         break;
-      bound = bound > 0 ? std::min({1.5 * bound, value, everything})
+      bound = least > 0 ? std::min({least * (1 + slack), value, everything})
                         : std::min(value, everything);
+      slack *= 2;
     }
     if (best(k, n) == infinity)
       return std::nullopt;
@@ -54,6 +61,26 @@ public:
   }
 
 private:
+  /// The cost of the cut that balances weights alone: often close, and a
+  /// bound above the optimum needs one round only.
+  double guess() const {
+    std::vector<double> weights(n);
+    for (size_t i = 0; i < n; ++i)
+      weights[i] = weight[i + 1] - weight[i];
+    std::vector<size_t> boundaries = cutMinMax(weights, k);
+    for (size_t s = 1; s < k; ++s)
+      if (!allowed.allows(s, boundaries[s]))
+        return infinity;
+    double value = 0;
+    std::vector<StageSummary> stages = costs.summarize(boundaries);
+    for (size_t s = 0; s < k; ++s) {
+      if (!costs.fits(s, stages[s].memoryBytes))
+        return infinity;
+      value = std::max(value, stages[s].cost);
+    }
+    return value;
+  }
+
   struct Produced {
     double transfer;
     size_t first, last; // Consumers.

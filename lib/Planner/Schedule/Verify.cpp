@@ -62,6 +62,23 @@ private:
     if (rule.kind == SendRule::Kind::Slots &&
         (!rule.slots || rule.slots->channels.size() != channels))
       error("the number of slot assignments is not that of the channels");
+    else if (rule.kind == SendRule::Kind::Slots)
+      for (size_t c = 0; c < channels; ++c)
+        checkSlots(c);
+  }
+
+  void checkSlots(size_t c) {
+    const Channel &channel = schedule.channels[c];
+    const ChannelSlots &slots = rule.slots->channels[c];
+    if (!errors.empty() || !schedule.crossesRanks(channel))
+      return;
+    bool good = slots.receive.size() ==
+                static_cast<size_t>(std::max(schedule.microbatches, 0));
+    for (int slot : slots.receive)
+      good &= slot >= 0 && slot < slots.receiveCount;
+    if (!good)
+      error("channel '" + channel.name +
+            "' has no receive slot for some micro-batch");
   }
 
   void checkActions() {

@@ -31,14 +31,16 @@
 //    max(best(s-1, i), cost(s, i, j)). Only intervals whose compute time alone
 //    is at most a bound U are looked at. If the result is at most U, it is the
 //    optimum, since no interval of an optimal partition costs more than the
-//    result; else U grows by half, or to the result if that is less. Prefixes
-//    that s stages cannot reach or k - s stages cannot finish within U are left
-//    out too. Let w be the length of the longest interval with compute time U
-//    and r the number of stage counts a prefix allows: O(n w (d + r)) per
-//    round, O(n k) memory. U starts at the lower bound; where communication is
-//    a fraction c of a stage, it ends below 1.5 (1 + c) times that, so w is
-//    about 1.5 (1 + c) n / k and r about 1 + k c. Worst case (one huge value
-//    everywhere): O(n^2 (d + k)).
+//    result; else U grows. Prefixes that s stages cannot reach or k - s stages
+//    cannot finish within U are left out too. U starts at the cost of the cut
+//    that balances compute alone, which needs one round; where constraints
+//    forbid that cut, at the lower bound L, then L times 1 + 1/64, 1 + 1/32,
+//    .... Let w be the length of the longest interval with compute time U, p
+//    the number of prefixes that may end a stage, about n min(1, k (U/L - 1)),
+//    and r the number of stage counts such a prefix allows: O(p w (d + r)) per
+//    round, O(n k) memory. With n/k kernels of like size in a stage and
+//    communication a few percent of it, p w is a few percent of n^2. Worst case
+//    (one huge value everywhere): O(n^2 (d + k)).
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_PLANNER_PARTITION_CHAINPARTITIONER_H
