@@ -1,5 +1,6 @@
 // RUN: pp-opt %s --nn-attach-optimizer="learning-rate=0.05 momentum=0.9 weight-decay=0.125" | FileCheck %s --check-prefix=SGD
-// RUN: pp-opt %s --nn-attach-optimizer="optimizer=adamw learning-rate=0.001 weight-decay=0.25 beta1=0.875 beta2=0.75 epsilon=0.5" | FileCheck %s --check-prefix=ADAMW
+// RUN: pp-opt %s --nn-attach-optimizer="optimizer=adamw learning-rate=0.001 weight-decay=0.25 beta1=0.875 beta2=0.75 epsilon=0.5" | FileCheck %s --check-prefixes=ADAMW
+// RUN: pp-opt %s --nn-attach-optimizer="optimizer=adamw" | FileCheck %s --check-prefix=ADAMW-ROOT
 module {
 }
 
@@ -27,10 +28,16 @@ module {
 // ADAMW-SAME: {name = "lr", value = 1.000000e-03 : f64}, {name = "weight_decay", value = 2.500000e-01 : f64}
 // ADAMW-SAME: {name = "bias_correction1", one_minus_power_of = 8.750000e-01 : f64}, {name = "bias_correction2", one_minus_power_of = 7.500000e-01 : f64}
 // ADAMW-SAME: states = ["exp_avg", "exp_avg_sq"]
-// ADAMW-DAG: nn.constant dense<8.750000e-01> : tensor<16xf32>
-// ADAMW-DAG: nn.constant dense<1.250000e-01> : tensor<16xf32>
-// ADAMW-DAG: nn.constant dense<7.500000e-01> : tensor<16xf32>
-// ADAMW-DAG: nn.constant dense<2.500000e-01> : tensor<16xf32>
-// ADAMW-DAG: nn.constant dense<5.000000e-01> : tensor<16xf32>
-// ADAMW-COUNT-2: nn.sqrt
+// mean' = b1 * mean + (1 - b1) * g
+// ADAMW: nn.constant dense<8.750000e-01> : tensor<16xf32>
+// ADAMW: nn.constant dense<1.250000e-01> : tensor<16xf32>
+// square' = b2 * square + (1 - b2) * g * g
+// ADAMW: nn.constant dense<7.500000e-01> : tensor<16xf32>
+// ADAMW: nn.constant dense<2.500000e-01> : tensor<16xf32>
+// p' = p * (1 - lr * decay) - lr / c1 * mean' / (sqrt(square') / sqrt(c2) + epsilon)
+// ADAMW: nn.constant dense<1.000000e+00> : tensor<16xf32>
+// ADAMW: nn.constant dense<5.000000e-01> : tensor<16xf32>
 // ADAMW: return
+
+// ADAMW-ROOT-COUNT-2: nn.sqrt
+// ADAMW-ROOT-NOT: nn.sqrt
