@@ -1,5 +1,6 @@
 //===- FormKernels.cpp - Group operations into kernels --------------------===//
 
+#include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
@@ -400,12 +401,8 @@ private:
 
 struct FormKernels : nn::impl::FormKernelsBase<FormKernels> {
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(mainFunctionName);
-    if (!function) {
-      getOperation().emitError("has no function @main");
-      return signalPassFailure();
-    }
-    if (failed(KernelFormer(function).run()))
+    FailureOr<func::FuncOp> function = findMain(getOperation());
+    if (failed(function) || failed(KernelFormer(*function).run()))
       signalPassFailure();
   }
 };
