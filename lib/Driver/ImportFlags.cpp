@@ -42,12 +42,16 @@ llvm::ManagedStatic<Flags> flags;
 
 void pp::registerImportFlags() { *flags; }
 
+cl::OptionCategory &pp::getImportCategory() { return flags->category; }
+
+bool pp::isBatchGiven() { return flags->batch.getNumOccurrences() > 0; }
+
 llvm::Expected<ImportOptions> pp::getImportOptions() {
   ImportOptions options;
   options.training = flags->training;
   options.batchNorm = flags->batchNorm;
   options.allowHardlinks = flags->allowHardlinks;
-  if (flags->batch < 0)
+  if (flags->batch < 0 || (isBatchGiven() && flags->batch == 0))
     return makeError(exitUsage, "--batch=" + llvm::Twine(flags->batch) +
                                     ": must be 1 or more");
   options.batch = flags->batch == 0 ? 1 : flags->batch;

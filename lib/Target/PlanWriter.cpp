@@ -223,6 +223,12 @@ private:
         count = std::max(count, slot + 1);
       return count;
     };
+    // The plan counts from the start of the stage's memory.
+    auto base = [&](int64_t stage) {
+      auto area =
+          cast<DictionaryAttr>(memories[stage].getAreas().get("channels"));
+      return cast<IntegerAttr>(area.get("offset")).getInt();
+    };
     auto name = channel->getAttrOfType<StringAttr>("value");
     j.attribute("name", name ? name.getValue() : channel.getSymName());
     j.attribute("kind", channel.getKind());
@@ -233,10 +239,12 @@ private:
     writeTensor(j, cast<RankedTensorType>(channel.getType()));
     j.attribute("bytes",
                 static_cast<int64_t>(getTensorBytes(channel.getType())));
-    j.attribute("send_offset", integer("send_offset"));
+    j.attribute("send_offset",
+                base(channel.getFrom()) + integer("send_offset"));
     j.attribute("send_slots", count(channel.getSendSlots()));
     list("send_slot", channel.getSendSlots());
-    j.attribute("receive_offset", integer("receive_offset"));
+    j.attribute("receive_offset",
+                base(channel.getTo()) + integer("receive_offset"));
     j.attribute("receive_slots", count(channel.getReceiveSlots()));
     list("receive_slot", channel.getReceiveSlots());
     j.attribute("release", channel.getRelease());
@@ -427,7 +435,7 @@ private:
     for (auto [rank, actions] : llvm::enumerate(
              schedule.getRanks().getAsRange<ArrayAttr>())) {
       auto numbers = cast<ArrayAttr>(slots[rank]);
-      j.object([&, rank = rank, actions = actions] {
+      j.object([&, actions = actions] {
         llvm::SetVector<int64_t> own;
         for (auto action : actions.getAsRange<StringAttr>()) {
           int64_t stage;

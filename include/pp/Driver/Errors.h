@@ -3,6 +3,7 @@
 #ifndef PP_DRIVER_ERRORS_H
 #define PP_DRIVER_ERRORS_H
 
+#include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/Error.h"
 
 namespace pp {
@@ -32,6 +33,13 @@ public:
 
   ExitCode code;
   std::string message;
+};
+
+/// Prints the diagnostics of passes as clang does, with the ONNX node: `node
+/// "/conv1/Conv": error: ...`. Lives as long as diagnostics may come.
+class DiagnosticPrinter : public mlir::ScopedDiagnosticHandler {
+public:
+  DiagnosticPrinter(mlir::MLIRContext *context, llvm::raw_ostream &os);
 };
 
 llvm::Error makeError(ExitCode code, const llvm::Twine &message);

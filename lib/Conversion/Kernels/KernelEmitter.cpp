@@ -10,10 +10,17 @@ using namespace pp;
 using namespace pp::nn;
 
 LogicalResult KernelEmitter::emit(ValueRange results) {
-  for (Value result : results) {
+  // In program order: a result that is made of another one reads it from
+  // memory.
+  SmallVector<Value> ordered(results);
+  if (llvm::any_of(ordered, [](Value value) { return !value.getDefiningOp(); }))
+    return failure();
+  llvm::stable_sort(ordered, [](Value a, Value b) {
+    return a.getDefiningOp() != b.getDefiningOp() &&
+           a.getDefiningOp()->isBeforeInBlock(b.getDefiningOp());
+  });
+  for (Value result : ordered) {
     Operation *op = result.getDefiningOp();
-    if (!op)
-      return failure();
     bool isLoop = op->hasTrait<OpTrait::Elementwise>() ||
                   isa<ReduceOp, BroadcastOp, IotaOp, ConstantOp>(op);
     if (isLoop) {

@@ -1,0 +1,96 @@
+//===- Compiler.h - The phases of the compiler ------------------*- C++ -*-===//
+//
+// The one place that knows which passes make up a phase, and the options that
+// all tools share.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PP_DRIVER_COMPILER_H
+#define PP_DRIVER_COMPILER_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/PassManager.h"
+#include "pp/Import/OnnxImporter.h"
+
+namespace pp {
+
+/// Where compilation can stop and start, in order.
+enum class CompilePhase {
+  Import,
+  Graph,
+  Differentiate,
+  Kernels,
+  Cost,
+  Partition,
+  Schedule,
+  Lower,
+  Binary,
+};
+
+/// "import", "graph", ...
+llvm::StringRef getName(CompilePhase phase);
+
+struct CompileOptions {
+  ImportOptions import;
+  /// Samples of a step; 0 takes the model's batch size.
+  int64_t batch = 0;
+  int64_t microbatches = 1;
+  int64_t stages = 1;
+  /// gpipe or 1f1b.
+  std::string schedule = "1f1b";
+  std::string checkpoint = "never";
+  std::string objective = "time";
+  std::vector<std::string> cuts;
+  bool ignoreHints = false;
+  /// Empty: only an inference program.
+  std::string loss;
+  std::string output;
+  int64_t classAxis = -1;
+  std::string optimizer = "sgd";
+  double learningRate = 0.01;
+  double momentum = 0;
+  double weightDecay = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  std::string costFile;
+  std::string cpu = "native";
+};
+
+/// Adds the passes of one phase for a training or an inference program.
+void buildPhase(mlir::OpPassManager &pm, CompilePhase phase,
+                const CompileOptions &options, bool training);
+
+/// A module with a nested module per program, `@training` (if there is a loss)
+/// and `@inference`: what --compile-to prints.
+class Compilation {
+public:
+  Compilation(mlir::MLIRContext *context, CompileOptions options);
+
+  /// Reads a model from ONNX, or what --compile-to printed from MLIR.
+  llvm::Error readOnnx(llvm::StringRef path);
+  llvm::Error readMlir(llvm::StringRef path);
+
+  /// Runs the phases from `first` to `last` (without Import and Binary).
+  /// `configure` sees each pass manager before it runs.
+  llvm::Error
+  run(CompilePhase first, CompilePhase last,
+      llvm::function_ref<void(mlir::PassManager &)> configure);
+
+  /// Object code for what was lowered.
+  llvm::Expected<std::string> emit();
+
+  mlir::ModuleOp getModule() { return *module; }
+  mlir::ModuleOp getProgram(bool training);
+
+private:
+  mlir::MLIRContext *context;
+  CompileOptions options;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::string model;
+};
+
+} // namespace pp
+
+#endif // PP_DRIVER_COMPILER_H

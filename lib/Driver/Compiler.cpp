@@ -1,0 +1,221 @@
+//===- Compiler.cpp - The phases of the compiler --------------------------===//
+
+#include "pp/Driver/Compiler.h"
+#include "pp/Conversion/Passes.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/Transforms/Passes.h"
+#include "pp/Driver/Errors.h"
+#include "pp/Target/ObjectEmitter.h"
+#include "pp/Target/PlanWriter.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace pp;
+
+static constexpr llvm::StringLiteral phaseNames[] = {
+    "import", "graph",    "differentiate", "kernels", "cost",
+    "partition", "schedule", "lower",         "binary"};
+
+llvm::StringRef pp::getName(CompilePhase phase) {
+  return phaseNames[static_cast<int>(phase)];
+}
+
+void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
+                    const CompileOptions &options, bool training) {
+  switch (phase) {
+  case CompilePhase::Import:
+  case CompilePhase::Binary:
+    return;
+  case CompilePhase::Graph: {
+    pm.addPass(createCanonicalizerPass());
+    pm.addPass(createCSEPass());
+    nn::RebatchOptions rebatch;
+    rebatch.batch = options.batch / options.microbatches;
+    rebatch.microbatches = options.microbatches;
+    pm.addPass(nn::createRebatch(rebatch));
+    return;
+  }
+  case CompilePhase::Differentiate: {
+    if (!training)
+      return;
+    nn::AttachLossOptions loss;
+    loss.loss = options.loss;
+    loss.output = options.output;
+    loss.classAxis = options.classAxis;
+    loss.microbatches = options.microbatches;
+    pm.addPass(nn::createAttachLoss(loss));
+    pm.addPass(nn::createDifferentiate());
+    nn::AttachOptimizerOptions optimizer;
+    optimizer.optimizer = options.optimizer;
+    optimizer.learningRate = options.learningRate;
+    optimizer.momentum = options.momentum;
+    optimizer.weightDecay = options.weightDecay;
+    optimizer.beta1 = options.beta1;
+    optimizer.beta2 = options.beta2;
+    optimizer.epsilon = options.epsilon;
+    pm.addPass(nn::createAttachOptimizer(optimizer));
+    pm.addPass(createCanonicalizerPass());
+    pm.addPass(createCSEPass());
+    return;
+  }
+  case CompilePhase::Kernels:
+    pm.addPass(nn::createFormKernels());
+    return;
+  case CompilePhase::Cost: {
+    pipeline::AnnotateCostsOptions cost;
+    if (!options.costFile.empty()) {
+      cost.provider = "measured";
+      cost.costFile = options.costFile;
+    }
+    pm.addPass(pipeline::createAnnotateCosts(cost));
+    return;
+  }
+  case CompilePhase::Partition: {
+    pipeline::PartitionOptions partition;
+    partition.stages = options.stages;
+    partition.objective = options.objective;
+    partition.microbatches = options.microbatches;
+    partition.cuts.assign(options.cuts.begin(), options.cuts.end());
+    partition.ignoreHints = options.ignoreHints;
+    pm.addPass(pipeline::createPartition(partition));
+    pm.addPass(pipeline::createInsertPortals());
+    pipeline::PlaceCheckpointsOptions checkpoints;
+    checkpoints.mode = training ? options.checkpoint : "never";
+    pm.addPass(pipeline::createPlaceCheckpoints(checkpoints));
+    pm.addPass(pipeline::createOutlineStages());
+    return;
+  }
+  case CompilePhase::Schedule: {
+    pipeline::ScheduleOptions schedule;
+    schedule.schedule = training ? options.schedule : "inference";
+    schedule.microbatches = options.microbatches;
+    pm.addPass(pipeline::createSchedule(schedule));
+    pm.addPass(pipeline::createInsertTransfers());
+    pm.addPass(pipeline::createVerifySchedule());
+    return;
+  }
+  case CompilePhase::Lower: {
+    pm.addPass(pipeline::createPlanMemory());
+    pm.addPass(createLowerKernels());
+    buildKernelPipeline(pm.nest<ModuleOp>());
+    pm.addPass(createLowerStages());
+    return;
+  }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Compilation
+//===----------------------------------------------------------------------===//
+
+Compilation::Compilation(MLIRContext *context, CompileOptions options)
+    : context(context), options(std::move(options)) {}
+
+ModuleOp Compilation::getProgram(bool training) {
+  return module->lookupSymbol<ModuleOp>(training ? "training" : "inference");
+}
+
+/// The size of axis 0 of the first input that has axes.
+static int64_t batchOf(ModuleOp program) {
+  if (auto function =
+          program.lookupSymbol<func::FuncOp>(nn::mainFunctionName))
+    for (Type type : function.getArgumentTypes())
+      if (auto tensor = dyn_cast<RankedTensorType>(type);
+          tensor && tensor.getRank() > 0)
+        return tensor.getDimSize(0);
+  return 0;
+}
+
+llvm::Error Compilation::readOnnx(llvm::StringRef path) {
+  model = llvm::sys::path::stem(path).str();
+  if (options.microbatches < 1)
+    return makeError(exitUsage, "--microbatches=" +
+                                    llvm::Twine(options.microbatches) +
+                                    ": must be 1 or more");
+  OpBuilder builder(context);
+  module = ModuleOp::create(
+      NameLoc::get(builder.getStringAttr(path)), model);
+  builder.setInsertionPointToEnd(module->getBody());
+  ImportOptions import = options.import;
+  import.batch = options.batch == 0 ? options.microbatches : options.batch;
+  for (bool training : {true, false}) {
+    if (training && options.loss.empty())
+      continue;
+    import.training = training;
+    auto program = importOnnx(context, path, import,
+                              training || options.loss.empty() ? &llvm::errs()
+                                                               : nullptr);
+    if (!program)
+      return program.takeError();
+    (*program)->setName(training ? "training" : "inference");
+    module->push_back(program->release());
+  }
+  if (options.batch == 0)
+    options.batch = batchOf(getProgram(false));
+  if (options.batch % options.microbatches != 0)
+    return makeError(exitUsage,
+                     "a batch of " + llvm::Twine(options.batch) +
+                         " cannot be split into " +
+                         llvm::Twine(options.microbatches) +
+                         " equal micro-batches; change --batch or "
+                         "--microbatches");
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::readMlir(llvm::StringRef path) {
+  ParserConfig config(context);
+  module = parseSourceFile<ModuleOp>(path, config);
+  if (!module)
+    return makeError(exitInvalid, "cannot read '" + path + "'");
+  if (!getProgram(true) && !getProgram(false))
+    return makeError(exitInvalid,
+                     "'" + path +
+                         "' has neither a module @training nor @inference; "
+                         "--compile-to writes such files");
+  model = module->getName().value_or("model").str();
+  if (options.batch == 0)
+    for (bool training : {true, false})
+      if (ModuleOp program = getProgram(training))
+        options.batch = batchOf(program);
+  return llvm::Error::success();
+}
+
+llvm::Error
+Compilation::run(CompilePhase first, CompilePhase last,
+                 llvm::function_ref<void(PassManager &)> configure) {
+  for (bool training : {true, false}) {
+    ModuleOp program = getProgram(training);
+    if (!program)
+      continue;
+    PassManager pm(context, ModuleOp::getOperationName());
+    for (int phase = static_cast<int>(first); phase <= static_cast<int>(last);
+         ++phase)
+      buildPhase(pm, static_cast<CompilePhase>(phase), options, training);
+    configure(pm);
+    if (failed(pm.run(program)))
+      return makeError(exitInvalid, "compilation of '" + model + "' failed");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::string> Compilation::emit() {
+  ProgramSource sources[2];
+  for (bool training : {true, false}) {
+    ModuleOp program = getProgram(training);
+    if (!program)
+      continue;
+    auto plan = writePlan(program, model);
+    if (failed(plan))
+      return makeError(exitInvalid, "compilation of '" + model + "' failed");
+    sources[training ? 0 : 1] = {program, *plan};
+  }
+  if (!sources[1].module)
+    return makeError(exitInvalid, "there is no inference program to emit");
+  ObjectOptions object;
+  object.cpu = options.cpu;
+  return emitObject(sources[0], sources[1], object);
+}

@@ -1,0 +1,168 @@
+//===- Report.cpp - The plan in words -------------------------------------===//
+
+#include "pp/Driver/Report.h"
+#include "pp/Driver/Errors.h"
+#include "pp/Planner/Simulator.h"
+#include "pp/Target/PlanWriter.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace pp;
+namespace json = llvm::json;
+
+/// The plan is what the runtime will read, so the report is made from it.
+static planner::Action actionOf(const json::Array &entry) {
+  static const llvm::StringRef names[] = {"F", "R", "I",    "W",
+                                          "B", "SEND", "RECV", "U"};
+  planner::Action action;
+  llvm::StringRef name = *entry[0].getAsString();
+  for (int kind = 0; kind < 8; ++kind)
+    if (names[kind] == name)
+      action.kind = static_cast<planner::ActionKind>(kind);
+  if (action.isTransfer())
+    action.channel = *entry[1].getAsInteger();
+  else
+    action.stage = *entry[1].getAsInteger();
+  if (entry.size() > 2)
+    action.microbatch = *entry[2].getAsInteger();
+  return action;
+}
+
+static planner::Phase phaseOf(llvm::StringRef letter) {
+  return letter == "F"   ? planner::Phase::Forward
+         : letter == "I" ? planner::Phase::BackwardInput
+                         : planner::Phase::BackwardWeight;
+}
+
+static planner::Schedule scheduleOf(const json::Object &plan) {
+  planner::Schedule schedule;
+  schedule.microbatches = *plan.getInteger("microbatches");
+  schedule.stages = plan.getArray("stages")->size();
+  schedule.rankOfStage.resize(schedule.stages);
+  for (const json::Value &value : *plan.getArray("channels")) {
+    const json::Object &entry = *value.getAsObject();
+    planner::Channel channel;
+    channel.from = *entry.getInteger("from");
+    channel.to = *entry.getInteger("to");
+    channel.fromPhase = phaseOf(*entry.getString("from_phase"));
+    channel.toPhase = phaseOf(*entry.getString("to_phase"));
+    channel.lastReader = channel.toPhase;
+    channel.bytes = *entry.getInteger("bytes");
+    schedule.channels.push_back(channel);
+  }
+  int rank = 0;
+  for (const json::Value &value : *plan.getArray("ranks")) {
+    const json::Object &entry = *value.getAsObject();
+    for (const json::Value &stage : *entry.getArray("stages"))
+      schedule.rankOfStage[*stage.getAsInteger()] = rank;
+    schedule.ranks.emplace_back();
+    for (const json::Value &action : *entry.getArray("actions")) {
+      planner::Action parsed = actionOf(*action.getAsArray());
+      if (parsed.isTransfer()) {
+        const planner::Channel &channel = schedule.channels[parsed.channel];
+        parsed.stage = parsed.kind == planner::ActionKind::Send ? channel.from
+                                                                : channel.to;
+      }
+      schedule.ranks.back().push_back(parsed);
+    }
+    ++rank;
+  }
+  return schedule;
+}
+
+/// 1234567 as "1.2 MB".
+static std::string bytesText(int64_t bytes) {
+  const char *units[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  for (; value >= 1000 && unit < 4; ++unit)
+    value /= 1000;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << llvm::format(unit == 0 ? "%.0f" : "%.2f", value) << " " << units[unit];
+  return text;
+}
+
+static void printStages(const json::Object &plan, llvm::raw_ostream &os) {
+  int64_t number = 0;
+  for (const json::Value &value : *plan.getArray("stages")) {
+    const json::Object &stage = *value.getAsObject();
+    const json::Object &areas = *stage.getObject("areas");
+    auto area = [&](llvm::StringRef name) {
+      return *areas.getObject(name)->getInteger("bytes");
+    };
+    const json::Array &nodes = *stage.getArray("nodes");
+    os << "stage " << number++ << ": " << *nodes[0].getAsString() << " ... "
+       << *nodes[1].getAsString() << "\n"
+       << llvm::format("  forward %.3f ms, backward %.3f ms",
+                       *stage.getNumber("forward_seconds") * 1e3,
+                       *stage.getNumber("backward_seconds") * 1e3)
+       << " per micro-batch (predicted)\n"
+       << "  memory " << *stage.getInteger("memory_bytes") << " bytes ("
+       << bytesText(*stage.getInteger("memory_bytes")) << "): parameters "
+       << bytesText(area("parameters")) << ", gradients "
+       << bytesText(area("gradients")) << ", optimizer "
+       << bytesText(area("optimizer")) << ", activations "
+       << *areas.getObject("residuals")->getInteger("slots") << " x "
+       << bytesText(*areas.getObject("residuals")->getInteger("slot_bytes"))
+       << ", scratch " << bytesText(area("scratch")) << ", channels "
+       << bytesText(area("channels")) << "\n";
+  }
+  for (const json::Value &value : *plan.getArray("channels")) {
+    const json::Object &channel = *value.getAsObject();
+    os << "channel " << *channel.getInteger("from") << " -> "
+       << *channel.getInteger("to") << " (" << *channel.getString("kind")
+       << "): " << *channel.getString("name") << ", "
+       << bytesText(*channel.getInteger("bytes")) << "\n";
+  }
+}
+
+static llvm::Error printTimeline(const json::Object &plan,
+                                 llvm::raw_ostream &os) {
+  planner::Schedule schedule = scheduleOf(plan);
+  planner::SimulationInput input;
+  for (const json::Value &value : *plan.getArray("stages")) {
+    const json::Object &stage = *value.getAsObject();
+    planner::StageTimes times;
+    times.forward = *stage.getNumber("forward_seconds");
+    times.recompute = times.forward;
+    times.backwardInput = *stage.getNumber("backward_seconds");
+    input.stages.push_back(times);
+  }
+  input.transfers = planner::transferTimes(
+      schedule, planner::Cluster::cpuCores(schedule.ranks.size()));
+  auto simulation = planner::simulate(schedule, input);
+  if (!simulation)
+    return makeError(exitInternal, "the plan cannot be simulated: " +
+                                       simulation.error());
+  os << llvm::format("predicted step %.3f ms, bubble %.1f %%\n",
+                     simulation->makespan * 1e3,
+                     100 * (1 - simulation->utilization()))
+     << planner::renderTimeline(*simulation, 100);
+  return llvm::Error::success();
+}
+
+llvm::Error pp::printReport(mlir::ModuleOp module, llvm::raw_ostream &os) {
+  for (auto program : module.getOps<mlir::ModuleOp>()) {
+    auto text = writePlan(program, module.getName().value_or("model"));
+    if (mlir::failed(text))
+      return makeError(exitInvalid, "there is no plan to report");
+    auto plan = json::parse(*text);
+    if (!plan)
+      return plan.takeError();
+    const json::Object &object = *plan->getAsObject();
+    os << "== " << *object.getString("mode") << ": "
+       << object.getArray("stages")->size() << " stages, batch "
+       << *object.getInteger("batch") << " in "
+       << *object.getInteger("microbatches") << " micro-batches, schedule "
+       << *object.getString("schedule") << ", checkpoint "
+       << *object.getString("checkpoint") << "\n";
+    printStages(object, os);
+    if (llvm::Error error = printTimeline(object, os))
+      return error;
+    os << "\n";
+  }
+  return llvm::Error::success();
+}

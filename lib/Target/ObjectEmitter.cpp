@@ -1,0 +1,299 @@
+//===- ObjectEmitter.cpp - From the code module to an object file ---------===//
+
+#include "pp/Target/ObjectEmitter.h"
+#include "pp/Conversion/Passes.h"
+#include "pprt/pprt.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Target/TargetOptions.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/SubtargetFeature.h"
+
+using namespace pp;
+
+namespace {
+
+class ObjectBuilder {
+public:
+  llvm::Expected<std::string> run(const ProgramSource &training,
+                                  const ProgramSource &inference,
+                                  const ObjectOptions &options) {
+    if (llvm::Error error = makeTargetMachine(options))
+      return std::move(error);
+    module = std::make_unique<llvm::Module>("pp", context);
+    module->setDataLayout(machine->createDataLayout());
+    module->setTargetTriple(machine->getTargetTriple());
+    pointer = llvm::PointerType::get(context, 0);
+    i64 = llvm::Type::getInt64Ty(context);
+
+    llvm::Constant *none = llvm::ConstantPointerNull::get(pointer);
+    llvm::Constant *programs[2] = {none, none};
+    const ProgramSource *sources[2] = {&training, &inference};
+    llvm::StringRef names[2] = {"training", "inference"};
+    for (int i = 0; i < 2; ++i) {
+      if (!sources[i]->module)
+        continue;
+      auto program = addProgram(*sources[i], names[i]);
+      if (!program)
+        return program.takeError();
+      programs[i] = *program;
+    }
+    addTable(programs);
+    return emit();
+  }
+
+private:
+  llvm::Error makeTargetMachine(const ObjectOptions &options) {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+    std::string error;
+    const llvm::Target *target =
+        llvm::TargetRegistry::lookupTarget(triple, error);
+    if (!target)
+      return llvm::createStringError("%s", error.c_str());
+    llvm::SubtargetFeatures featureList;
+    cpu = options.cpu;
+    if (cpu == "native") {
+      cpu = llvm::sys::getHostCPUName().str();
+      for (auto &feature : llvm::sys::getHostCPUFeatures())
+        hostFeatures[feature.first().str()] = feature.second;
+      for (auto &[name, enabled] : hostFeatures)
+        featureList.AddFeature(name, enabled);
+    }
+    features = featureList.getString();
+    llvm::TargetOptions targetOptions;
+    targetOptions.AllowFPOpFusion = llvm::FPOpFusion::Fast;
+    machine.reset(target->createTargetMachine(
+        triple, cpu, features, targetOptions, llvm::Reloc::PIC_, std::nullopt,
+        llvm::CodeGenOptLevel::Aggressive));
+    if (!machine || !machine->getMCSubtargetInfo()->isCPUStringValid(cpu))
+      return llvm::createStringError("unknown processor '%s'", cpu.c_str());
+    return llvm::Error::success();
+  }
+
+  /// Adds a program's code and plan; returns its pp_program.
+  llvm::Expected<llvm::Constant *> addProgram(const ProgramSource &source,
+                                              llvm::StringRef name) {
+    mlir::ModuleOp code = source.module;
+    code = code.lookupSymbol<mlir::ModuleOp>(codeModuleName);
+    if (!code)
+      return llvm::createStringError("the program has no code");
+    auto translated = mlir::translateModuleToLLVMIR(code, context, name);
+    if (!translated)
+      return llvm::createStringError("the code cannot be translated to LLVM");
+    translated->setDataLayout(module->getDataLayout());
+    translated->setTargetTriple(module->getTargetTriple());
+    // Both programs live in one module under names of their own.
+    for (llvm::Function &function : *translated)
+      if (!function.isDeclaration()) {
+        function.setName(name + "_" + function.getName());
+        // Visible until the tables refer to them, then internal.
+        function.setLinkage(llvm::GlobalValue::ExternalLinkage);
+      }
+    if (llvm::Linker::linkModules(*module, std::move(translated)))
+      return llvm::createStringError("the code cannot be linked");
+    for (llvm::Function &function : *module)
+      if (!function.isDeclaration()) {
+        function.setLinkage(llvm::GlobalValue::InternalLinkage);
+        function.addFnAttr("target-cpu", cpu);
+        function.addFnAttr("target-features", features);
+        function.addFnAttr("prefer-vector-width", "512");
+        function.addFnAttr(llvm::Attribute::NoUnwind);
+      }
+    return makeProgram(source, name);
+  }
+
+  llvm::Constant *functionNamed(const llvm::Twine &name) {
+    llvm::SmallString<64> storage;
+    if (llvm::Function *function =
+            module->getFunction(name.toStringRef(storage)))
+      return function;
+    return llvm::ConstantPointerNull::get(pointer);
+  }
+
+  llvm::Constant *constant(llvm::Constant *value, const llvm::Twine &name) {
+    return new llvm::GlobalVariable(*module, value->getType(),
+                                    /*isConstant=*/true,
+                                    llvm::GlobalValue::InternalLinkage, value,
+                                    name);
+  }
+
+  llvm::Constant *makeProgram(const ProgramSource &source,
+                              llvm::StringRef name) {
+    llvm::Constant *plan = constant(
+        llvm::ConstantDataArray::getString(context, source.plan, false),
+        name + "_plan");
+    uint64_t count = 0;
+    while (module->getFunction((name + "_stage" + llvm::Twine(count) + "_F").str()))
+      ++count;
+    auto *stageType = llvm::ArrayType::get(pointer, 4);
+    llvm::SmallVector<llvm::Constant *> stages;
+    for (uint64_t stage = 0; stage < count; ++stage) {
+      llvm::SmallVector<llvm::Constant *> functions;
+      for (char phase : {'F', 'I', 'W', 'U'})
+        functions.push_back(functionNamed(name + "_stage" +
+                                          llvm::Twine(stage) + "_" +
+                                          llvm::Twine(phase)));
+      stages.push_back(llvm::ConstantArray::get(stageType, functions));
+    }
+    llvm::Constant *stageTable = constant(
+        llvm::ConstantArray::get(llvm::ArrayType::get(stageType, count),
+                                 stages),
+        name + "_stages");
+    llvm::Constant *fields[] = {
+        plan, llvm::ConstantInt::get(i64, source.plan.size()), stageTable,
+        llvm::ConstantInt::get(i64, count),
+        functionNamed(name + "_optimizer")};
+    return constant(llvm::ConstantStruct::getAnon(context, fields),
+                    name + "_program");
+  }
+
+  void addTable(llvm::Constant *const (&programs)[2]) {
+    auto *i32 = llvm::Type::getInt32Ty(context);
+    llvm::Constant *fields[] = {
+        llvm::ConstantInt::get(i32, PP_ABI_VERSION),
+        llvm::ConstantInt::get(i32, 0), programs[0], programs[1]};
+    llvm::Constant *table = llvm::ConstantStruct::getAnon(context, fields);
+    new llvm::GlobalVariable(*module, table->getType(), /*isConstant=*/true,
+                             llvm::GlobalValue::ExternalLinkage, table,
+                             "pp_binary_table");
+  }
+
+  llvm::Expected<std::string> emit() {
+    // Unrolling small loops completely before the vectoriser would leave it
+    // only the outer ones, which it then turns into gathers.
+    llvm::PipelineTuningOptions tuning;
+    tuning.LoopUnrolling = false;
+    tuning.LoopVectorization = true;
+    tuning.SLPVectorization = true;
+    llvm::PassBuilder passes(machine.get(), tuning);
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::CGSCCAnalysisManager graphs;
+    llvm::ModuleAnalysisManager modules;
+    passes.registerModuleAnalyses(modules);
+    passes.registerCGSCCAnalyses(graphs);
+    passes.registerFunctionAnalyses(functions);
+    passes.registerLoopAnalyses(loops);
+    passes.crossRegisterProxies(loops, functions, graphs, modules);
+    passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
+        .run(*module, modules);
+
+    llvm::SmallVector<char> bytes;
+    llvm::raw_svector_ostream os(bytes);
+    llvm::legacy::PassManager codegen;
+    if (machine->addPassesToEmitFile(codegen, os, nullptr,
+                                     llvm::CodeGenFileType::ObjectFile))
+      return llvm::createStringError("this target cannot emit object files");
+    codegen.run(*module);
+    return std::string(bytes.begin(), bytes.end());
+  }
+
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::unique_ptr<llvm::Module> module;
+  std::string cpu, features;
+  std::map<std::string, bool> hostFeatures;
+  llvm::PointerType *pointer = nullptr;
+  llvm::Type *i64 = nullptr;
+};
+
+} // namespace
+
+llvm::Expected<std::string> pp::emitObject(const ProgramSource &training,
+                                           const ProgramSource &inference,
+                                           const ObjectOptions &options) {
+  for (const ProgramSource *source : {&training, &inference})
+    if (source->module) {
+      mlir::ModuleOp module = source->module;
+      mlir::registerBuiltinDialectTranslation(*module.getContext());
+      mlir::registerLLVMDialectTranslation(*module.getContext());
+    }
+  return ObjectBuilder().run(training, inference, options);
+}
+
+llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,
+                           llvm::StringRef linkFile) {
+  auto arguments = llvm::MemoryBuffer::getFile(linkFile);
+  if (!arguments)
+    return llvm::createStringError(
+        "cannot read '%s', which says how to link with the runtime: %s",
+        linkFile.str().c_str(), arguments.getError().message().c_str());
+  auto linker = llvm::sys::findProgramByName("clang++-22");
+  for (const char *name : {"clang++", "c++", "g++"})
+    if (!linker)
+      linker = llvm::sys::findProgramByName(name);
+  if (!linker)
+    return llvm::createStringError(
+        "no C++ compiler found to link with (clang++-22, clang++, c++, g++)");
+
+  // Next to the result, so that the last step is a rename.
+  llvm::SmallString<128> objectPath, binaryPath;
+  auto temporary = [&](llvm::SmallString<128> &result,
+                       llvm::StringRef suffix) -> llvm::Error {
+    if (std::error_code error = llvm::sys::fs::createUniqueFile(
+            path + "-%%%%%%%%" + suffix, result))
+      return llvm::createStringError("cannot write next to '%s': %s",
+                                     path.str().c_str(),
+                                     error.message().c_str());
+    return llvm::Error::success();
+  };
+  if (llvm::Error error = temporary(objectPath, ".o"))
+    return error;
+  llvm::FileRemover removeObject(objectPath);
+  if (llvm::Error error = temporary(binaryPath, ".tmp"))
+    return error;
+  llvm::FileRemover removeBinary(binaryPath);
+  {
+    std::error_code error;
+    llvm::raw_fd_ostream file(objectPath, error);
+    file << object;
+    file.close();
+    if (error || file.has_error())
+      return llvm::createStringError("cannot write '%s'", objectPath.c_str());
+  }
+  std::vector<std::string> command = {*linker, std::string(objectPath), "-o",
+                                      std::string(binaryPath),
+                                      "-Wl,--build-id=none"};
+  if (llvm::sys::findProgramByName("ld.lld-22") ||
+      llvm::sys::findProgramByName("ld.lld"))
+    if (llvm::StringRef(*linker).contains("clang"))
+      command.push_back("-fuse-ld=lld");
+  llvm::SmallVector<llvm::StringRef> lines;
+  (*arguments)->getBuffer().split(lines, '\n', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef line : lines)
+    command.push_back(line.str());
+  llvm::SmallVector<llvm::StringRef> references(command.begin(), command.end());
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(*linker, references, std::nullopt, {},
+                                         0, 0, &message);
+  if (status != 0)
+    return llvm::createStringError("linking failed%s%s",
+                                   message.empty() ? "" : ": ",
+                                   message.c_str());
+  if (std::error_code error = llvm::sys::fs::rename(binaryPath, path))
+    return llvm::createStringError("cannot write '%s': %s", path.str().c_str(),
+                                   error.message().c_str());
+  return llvm::Error::success();
+}
