@@ -158,12 +158,17 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
   }
 
   LogicalResult partition(func::FuncOp step) {
-    if (stages < 1)
+    if (stages < 0)
       return step.emitError()
-             << "stages is " << stages << ", must be 1 or more";
+             << "stages is " << stages << ", must be 0 or more";
     GraphBuilder builder(step);
     if (failed(builder.run(ignoreHints)))
       return failure();
+    if (stages == 0) {
+      stages = 1;
+      for (const planner::Kernel &kernel : builder.graph.kernels)
+        stages = std::max<int64_t>(stages, kernel.stageHint.value_or(0) + 1);
+    }
     if (stages > static_cast<int64_t>(builder.nodes.size()))
       return step.emitError()
              << "cannot be cut into " << stages << " stages: it has only "
