@@ -256,6 +256,7 @@ int main(int argc, char **argv) {
   registerAllDialects(registry);
   mlir::MLIRContext context(registry);
   context.loadAllAvailableDialects();
+  context.printOpOnDiagnostic(false);
   DiagnosticPrinter printer(&context, llvm::errs());
   if (llvm::Error error = compile(flags, context))
     return reportError(std::move(error));
