@@ -35,7 +35,7 @@ module attributes {pp.stages = 2 : i64} {
       %c = nn.mul %a, %b : tensor<2x2xf32>
       nn.yield %c : tensor<2x2xf32>
     }
-    nn.accumulate {{ *}}gradient @w, %0 {pp.origin = 1 : i64, pp.phase = #pp.phase<backward_weight>, pp.stage = 0 : i64} : tensor<4xf32>
+    nn.accumulate gradient @w, %0 {pp.origin = 1 : i64, pp.phase = #pp.phase<backward_weight>, pp.stage = 0 : i64} : tensor<4xf32>
     return %3 : tensor<2x2xf32>
   }
 }

@@ -16,7 +16,7 @@
 // RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/version.json" 2>&1 | FileCheck %s --check-prefix=VERSION
 // RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/negative.json" 2>&1 | FileCheck %s --check-prefix=SECONDS
 
-// COSTS: error: 'nn.kernel' op has no cost; run pp-annotate-costs first
+// COSTS: 'nn.kernel' op has no cost; run pp-annotate-costs first
 // NEGATIVE: error: stages is -1, must be 0 or more
 // MANY: error: cannot be cut into 9 stages: it has only 4 kernels
 // OBJECTIVE: error: unknown objective 'luck'; known: time, memory
