@@ -36,7 +36,10 @@ public:
     reportUnsupported();
     if (hasErrors() || failed(declareInputs(loc)))
       return {};
+    collectStageHints();
     declareInitializers();
+    if (hasErrors())
+      return {};
     for (const onnx::Node &node : model.graph.nodes)
       (void)nodes.importNode(node);
     if (hasErrors() || failed(finish()))
@@ -162,6 +165,16 @@ private:
 
   /// Float initializers are parameters, scalars and integers are constants.
   void declareInitializers() {
+    llvm::StringSet<> names;
+    for (const onnx::Tensor &tensor : model.graph.initializers)
+      names.insert(tensor.name);
+    SmallVector<StringRef> unknown;
+    for (const auto &frozen : options.frozen)
+      if (!names.contains(frozen.getKey()))
+        unknown.push_back(frozen.getKey());
+    llvm::sort(unknown);
+    for (StringRef name : unknown)
+      report("--freeze names '" + name + "', which is not an initializer");
     for (const onnx::Tensor &tensor : model.graph.initializers) {
       bool isFloat = tensor.type == onnx::DataType::Float ||
                      tensor.type == onnx::DataType::Double;
@@ -188,6 +201,16 @@ private:
       nodes.getEntries()[tensor.name].host =
           std::make_shared<HostTensor>(std::move(*host));
     }
+  }
+
+  void collectStageHints() {
+    SmallVector<int32_t> stages;
+    for (const onnx::Node &node : model.graph.nodes)
+      if (node.pipelineStage)
+        stages.push_back(*node.pipelineStage);
+    llvm::sort(stages);
+    stages.erase(llvm::unique(stages), stages.end());
+    nodes.setStageHints(stages);
   }
 
   LogicalResult finish() {

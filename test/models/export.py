@@ -116,6 +116,11 @@ def adamw(parameters):
     return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01)
 
 
+def infer(definition, module):
+    with torch.no_grad():
+        return module.eval()(*definition.inputs.values())
+
+
 def state(prefix, module):
     tensors = dict(module.named_parameters())
     tensors.update(
@@ -140,8 +145,10 @@ def write_references(definition, folder):
     batch = {**definition.inputs, "target": definition.target}
     trained, first = train(definition, sgd, STEPS)
     arrays = {**batch, **first, **state("sgd", trained)}
+    arrays["sgd_output"] = infer(definition, trained)
     trained, _ = train(definition, adamw, STEPS)
     arrays.update(state("adamw", trained))
+    arrays["adamw_output"] = infer(definition, trained)
     save_arrays(folder / "reference.npz", arrays)
     if definition.microbatches:
         trained, first = train(definition, sgd, 1, definition.microbatches)

@@ -30,6 +30,8 @@ struct Group {
   Phase phase;
   /// The forward kernel it belongs to; -1 in the forward phase.
   int64_t home;
+  /// The stage that the model asks for; null if it does not.
+  Attribute hint;
   bool open;
 };
 
@@ -146,6 +148,7 @@ private:
     group->shape = iterationShape(op);
     group->phase = phase;
     group->home = home;
+    group->hint = op->getAttr(pipeline::stageHintAttrName);
     group->open = open;
     return group;
   }
@@ -163,6 +166,7 @@ private:
       Group *group = producer ? groupOf.lookup(producer) : nullptr;
       if (!group || !group->open || group->phase != phase ||
           group->home != home || group->operations.size() >= maxGroupSize ||
+          group->hint != op->getAttr(pipeline::stageHintAttrName) ||
           group->shape != iterationShape(op))
         continue;
       if (best && order[best->operations.back()] >=
@@ -197,7 +201,7 @@ private:
 
   /// Numbers forward kernels in the order of their last operation, and finds
   /// for every forward operation the kernel it belongs to. A view belongs to
-  /// the kernel that produces what it views, else to its first reader.
+  /// the kernel that produces what it views, else to the first that reads it.
   void numberForwardKernels() {
     SmallVector<Group *> forward;
     for (auto &group : groups)
@@ -210,24 +214,27 @@ private:
       for (Operation *op : group->operations)
         homes[op] = number;
     }
-    auto settle = [&](Operation *op, auto &&neighbours) {
-      if (homes.count(op))
-        return;
-      for (Operation *neighbour : neighbours)
-        if (neighbour && homes.count(neighbour)) {
-          int64_t home = homes[neighbour];
-          homes[op] = home;
-          return;
-        }
-    };
     for (Operation *op : operations)
-      if (pipeline::getPhase(op) == Phase::forward)
-        settle(op, llvm::map_range(op->getOperands(), [](Value operand) {
-                 return operand.getDefiningOp();
-               }));
-    for (Operation *op : llvm::reverse(operations))
-      if (pipeline::getPhase(op) == Phase::forward)
-        settle(op, op->getUsers());
+      if (pipeline::getPhase(op) == Phase::forward && !homes.count(op))
+        for (Value operand : op->getOperands())
+          if (Operation *producer = operand.getDefiningOp())
+            if (auto found = homes.find(producer); found != homes.end()) {
+              int64_t home = found->second;
+              homes[op] = home;
+              break;
+            }
+    // Gradients flow from later kernels to earlier ones, so what several
+    // kernels read belongs to the first of them.
+    for (Operation *op : llvm::reverse(operations)) {
+      if (pipeline::getPhase(op) != Phase::forward || homes.count(op))
+        continue;
+      std::optional<int64_t> first;
+      for (Operation *user : op->getUsers())
+        if (auto found = homes.find(user); found != homes.end())
+          first = std::min(first.value_or(found->second), found->second);
+      if (first)
+        homes[op] = *first;
+    }
     for (Operation *op : operations)
       if (auto origin =
               op->getAttrOfType<IntegerAttr>(pipeline::originAttrName);
@@ -333,6 +340,8 @@ private:
         KernelOp::create(builder, builder.getFusedLoc(locations), types,
                          inputs.getArrayRef());
     pipeline::setPhase(kernel, group.phase);
+    if (group.hint)
+      kernel->setAttr(pipeline::stageHintAttrName, group.hint);
     setOrigin(kernel,
               group.home >= 0 ? group.home : kernelNumber.lookup(&group));
 
@@ -347,6 +356,7 @@ private:
       Operation *clone = builder.clone(*op, mapping);
       clone->removeAttr(pipeline::phaseAttrName);
       clone->removeAttr(pipeline::originAttrName);
+      clone->removeAttr(pipeline::stageHintAttrName);
     };
     for (Operation *op : group.operations)
       cloneInto(cloneInto, op);

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""The same bits for every number of stages, schedule and checkpoint mode.
+
+Trains 3 steps and compares every tensor of the snapshots (parameters, optimizer
+states, running statistics) and the losses with those of one stage, for an equal
+number of micro-batches. Also: a run that goes on from a snapshot ends with the
+bits of a run without a pause.
+"""
+
+import itertools
+
+import numpy as np
+
+import common
+from common import MODELS
+
+STEPS = 3
+MICROBATCHES = (1, 4, 8)
+STAGES = (1, 2, 3, 4)
+SCHEDULES = ("gpipe", "1f1b")
+CHECKPOINTS = ("never", "except_last", "always")
+
+# Model: (samples of a batch, optimizer). Batch norm needs two samples in each
+# micro-batch: the last layers of resnet18 have one pixel.
+MODELS_USED = {"lenet": (32, "sgd"), "resnet18": (16, "sgd"), "unet": (8, "adamw"), "gpt": (8, "adamw")}
+
+BASE = (1, "gpipe", "never")
+
+# Without --full: with the base of each model and micro-batch count, every pair of
+# two options comes up for every model.
+SUBSET = {
+    1: [(4, "1f1b", "never"), (2, "gpipe", "always")],
+    4: [(2, "1f1b", "except_last"), (3, "gpipe", "never"), (4, "1f1b", "always"), (3, "1f1b", "always")],
+    8: [(4, "gpipe", "except_last"), (2, "1f1b", "never"), (3, "1f1b", "except_last"), (1, "1f1b", "always")],
+}
+
+
+def write_data(context, model, batch):
+    if model == "lenet":
+        return MODELS / "digits" / "digits-train.npz"
+    with np.load(MODELS / model / "reference.npz") as reference:
+        arrays = {k: v for k, v in reference.items() if "/" not in k and k not in ("output", "loss")}
+    # As many samples as 2 steps need, all different.
+    generator = np.random.default_rng(7)
+    inputs = {}
+    for name, array in arrays.items():
+        shape = (2 * batch, *array.shape[1:])
+        if array.dtype == np.int64:
+            inputs[name] = generator.integers(0, array.max() + 1, shape)
+        elif array.dtype == np.float32:
+            inputs[name] = generator.standard_normal(shape, np.float32)
+    inputs = {k: v for k, v in inputs.items() if v.ndim}
+    path = context.path(".npz")
+    np.savez(path, **inputs)
+    return path
+
+
+def run_case(context, model, batch, optimizer, data, microbatches, stages, schedule, checkpoint):
+    binary = context.training(
+        model, optimizer=optimizer, stages=stages, batch=batch, microbatches=microbatches,
+        schedule=schedule, checkpoint=checkpoint,
+    )
+    ranks = binary.plan()["ranks"]
+    if len(ranks) != stages:
+        raise common.Failure(f"{model}: the plan has {len(ranks)} ranks, expected {stages}")
+    snapshot = context.path(".safetensors")
+    lines = binary.train(data, "--steps", STEPS, "--epochs", STEPS, "--log-bits", "--save", snapshot)
+    losses = [line["loss_bits"] for line in lines if "loss_bits" in line]
+    return losses, common.tensor_bytes(snapshot), binary
+
+
+def differences(base, other):
+    names = [n for n in sorted(set(base) | set(other)) if base.get(n) != other.get(n)]
+    return f"{len(names)} of {len(base)} tensors, {', '.join(names[:4])}"
+
+
+def check_resume(context, checks, model, batch, data, binary, expected):
+    half, whole = context.path(".safetensors"), context.path(".safetensors")
+    binary.train(data, "--steps", STEPS - 1, "--epochs", STEPS, "--save", half)
+    binary.train(data, "--resume", half, "--steps", STEPS, "--epochs", STEPS, "--save", whole)
+    found = common.tensor_bytes(whole)
+    checks.check(found == expected, f"{model}: resume differs in {differences(expected, found)}")
+
+
+def test(context, checks, arguments):
+    cases = []
+    for model, (batch, optimizer) in MODELS_USED.items():
+        if arguments.only and model not in arguments.only:
+            continue
+        data = write_data(context, model, batch)
+        for microbatches in MICROBATCHES:
+            configurations = [BASE, *SUBSET[microbatches]]
+            if arguments.full:
+                configurations = list(itertools.product(STAGES, SCHEDULES, CHECKPOINTS))
+            for configuration in configurations:
+                cases.append((model, batch, optimizer, data, microbatches, *configuration))
+
+    def guarded(case):
+        try:
+            return run_case(context, *case)
+        except common.Failure as failure:
+            checks.check(False, str(failure))
+
+    results = dict(zip(cases, context.map(guarded, cases)))
+    for case, result in results.items():
+        model, batch, optimizer, data, microbatches, *configuration = case
+        base = results[(*case[:5], *BASE)]
+        where = f"{model} M={microbatches} {' '.join(map(str, configuration))}"
+        if not base or not result:
+            continue
+        if tuple(configuration) == BASE:
+            finite = all(np.isfinite(np.frombuffer(data, np.float32)).all() for _, data in result[1].values())
+            checks.check(finite, f"{where}: the weights are not finite")
+            continue
+        checks.check(len(result[0]) == STEPS and result[0] == base[0], f"{where}: losses differ")
+        checks.check(result[1] == base[1], f"{where}: differs in {differences(base[1], result[1])}")
+        if microbatches == 4 and configuration[0] == 4:
+            check_resume(context, checks, model, batch, data, result[2], base[1])
+    print(f"{len(cases)} configurations")
+
+
+def add_options(parser):
+    parser.add_argument("--full", action="store_true", help="every combination")
+    parser.add_argument("--only", action="append", help="only this model; may be repeated")
+
+
+if __name__ == "__main__":
+    common.main(test, __doc__.splitlines()[0], add_options)
