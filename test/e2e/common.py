@@ -2,7 +2,7 @@
 
 Each test is a script that takes the build folder and exits with 0 or 1:
 
-    python3 test/e2e/numbers.py build/release
+    python3 test/e2e/reference.py build/release
 
 Binaries are kept in <build>/test/e2e-cache under a hash of everything that
 they depend on, so that scripts share them and a second run starts at once.
