@@ -86,7 +86,7 @@ def run_case(context, checks, model, exporter, microbatches, stages, optimizer):
         model, exporter, optimizer, stages=stages, batch=reference.batch(), microbatches=microbatches,
         schedule="1f1b", checkpoint="never",
     )
-    data = MODELS / model / "reference.npz"
+    data = context.data(model)
     row = {"case": where}
 
     gradients = context.path(".safetensors")
