@@ -30,6 +30,9 @@ struct Flags {
   cl::opt<int64_t> batch{"batch",
                          cl::desc("Samples of one step: the mini-batch"),
                          cl::init(0), cl::cat(category)};
+  cl::list<std::string> freeze{
+      "freeze", cl::desc("Initializers that are not trained"),
+      cl::value_desc("names"), cl::CommaSeparated, cl::cat(category)};
   cl::opt<bool> allowHardlinks{
       "allow-hardlinks",
       cl::desc("Read external data from files with several hard links"),
@@ -55,6 +58,8 @@ llvm::Expected<ImportOptions> pp::getImportOptions() {
     return makeError(exitUsage, "--batch=" + llvm::Twine(flags->batch) +
                                     ": must be 1 or more");
   options.batch = flags->batch == 0 ? 1 : flags->batch;
+  for (const std::string &name : flags->freeze)
+    options.frozen.insert(name);
   for (const std::string &dim : flags->dims) {
     auto [name, size] = llvm::StringRef(dim).split('=');
     int64_t value;

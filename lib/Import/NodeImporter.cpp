@@ -7,6 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/InterleavedRange.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace pp;
@@ -268,7 +269,7 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
   auto global = ml_program::GlobalOp::create(
       builder, loc, tensor.name, type, options.training, initial,
       builder.getStringAttr("private"));
-  if (options.training)
+  if (isTrained(tensor))
     global->setAttr(trainedAttrName, builder.getUnitAttr());
   Block *entry = &module.lookupSymbol<func::FuncOp>(mainFunctionName)
                       .getBody()
@@ -282,6 +283,30 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
   lastParameter = op;
   value = op;
   return value;
+}
+
+/// Float initializers are trained, but for those the user freezes and those
+/// that hold an infinity: masks that a model adds to its scores look like
+/// parameters in an ONNX file. Only the beginning is looked at; a causal mask
+/// has its first infinity in its first row.
+bool NodeImporter::isTrained(const onnx::Tensor &tensor) {
+  constexpr uint64_t maxElements = 4096;
+  if (!options.training || tensor.type != onnx::DataType::Float ||
+      options.frozen.contains(tensor.name))
+    return false;
+  auto bytes = model.bytes(tensor);
+  if (!bytes) {
+    llvm::consumeError(bytes.takeError());
+    return true;
+  }
+  for (uint64_t i = 0; i < std::min(tensor.elements, maxElements); ++i)
+    if (std::isinf(llvm::bit_cast<float>(
+            llvm::support::endian::read32le(bytes->data() + 4 * i)))) {
+      warning("initializer '" + tensor.name +
+              "' holds an infinity: it is taken as a constant and not trained");
+      return false;
+    }
+  return true;
 }
 
 void NodeImporter::untrain(llvm::StringRef symbol) {

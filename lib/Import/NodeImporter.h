@@ -158,6 +158,8 @@ public:
   void untrain(llvm::StringRef symbol);
 
 private:
+  bool isTrained(const onnx::Tensor &tensor);
+
   const onnx::Model &model;
   const ImportOptions &options;
   mlir::OpBuilder &builder;

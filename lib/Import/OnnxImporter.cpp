@@ -37,6 +37,8 @@ public:
     if (hasErrors() || failed(declareInputs(loc)))
       return {};
     declareInitializers();
+    if (hasErrors())
+      return {};
     for (const onnx::Node &node : model.graph.nodes)
       (void)nodes.importNode(node);
     if (hasErrors() || failed(finish()))
@@ -162,6 +164,16 @@ private:
 
   /// Float initializers are parameters, scalars and integers are constants.
   void declareInitializers() {
+    llvm::StringSet<> names;
+    for (const onnx::Tensor &tensor : model.graph.initializers)
+      names.insert(tensor.name);
+    SmallVector<StringRef> unknown;
+    for (const auto &frozen : options.frozen)
+      if (!names.contains(frozen.getKey()))
+        unknown.push_back(frozen.getKey());
+    llvm::sort(unknown);
+    for (StringRef name : unknown)
+      report("--freeze names '" + name + "', which is not an initializer");
     for (const onnx::Tensor &tensor : model.graph.initializers) {
       bool isFloat = tensor.type == onnx::DataType::Float ||
                      tensor.type == onnx::DataType::Double;

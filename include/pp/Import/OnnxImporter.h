@@ -6,6 +6,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Error.h"
 
 namespace pp {
@@ -28,6 +29,8 @@ struct ImportOptions {
   /// named here gets `batch`.
   llvm::StringMap<int64_t> dims;
   int64_t batch = 1;
+  /// Initializers that are not trained.
+  llvm::StringSet<> frozen;
   bool allowHardlinks = false;
 };
 

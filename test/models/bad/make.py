@@ -162,6 +162,17 @@ def plain_files():
     )
     READ["B08-opset"] = relu_model(opsets=[opset(1000000)]), ["opset 1000000", "1 to"]
     IMPORT["B09-unknown-op"] = model(graph([node("Rleu", ["x"], ["y"])])), ["Rleu"]
+    IMPORT["B09-unknown-ops"] = (
+        model(
+            graph(
+                [
+                    node("Rleu", ["x"], ["a"], "first"), node("Det", ["a"], ["b"], "second"),
+                    node("Rleu", ["b"], ["c"], "third"), node("Gelu2", ["c"], ["y"], "fourth"),
+                ]
+            )
+        ),
+        ["ai.onnx.Rleu", "2 nodes use it", "ai.onnx.Det", "1 node uses it", "ai.onnx.Gelu2"],
+    )  # fmt: skip
     IMPORT["B10-unknown-domain"] = (
         model(
             graph([node("Relu", ["x"], ["y"], domain="com.example")]),

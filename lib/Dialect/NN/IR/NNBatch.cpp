@@ -65,6 +65,8 @@ LogicalResult ReshapeOp::propagateBatch(Positions operands,
   results.assign(1, BatchPosition());
   if (!operands[0])
     return success();
+  if (getInput().getType().getNumElements() == 0)
+    return emitError() << "has no elements";
   ArrayRef<int64_t> from = getInput().getType().getShape();
   ArrayRef<int64_t> to = getOutput().getType().getShape();
   auto [axis, outer, inner] = operands[0];
@@ -93,6 +95,8 @@ LogicalResult ReshapeOp::propagateBatch(Positions operands,
 
 LogicalResult ReshapeOp::demandBatch(BatchPosition position,
                                      PositionsOut &operands) {
+  if (getInput().getType().getNumElements() == 0)
+    return failure();
   // The samples start a new axis of size one in the operand, or lie on the
   // axis of the same row-major place.
   ArrayRef<int64_t> from = getInput().getType().getShape();

@@ -51,6 +51,15 @@ LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
                       true);
 }
 
+LogicalResult CommitStatisticsOp::verify() {
+  int64_t microbatches = getMicrobatches(), elements = getElements();
+  if (microbatches < 1 || elements < 1)
+    return emitOpError()
+           << "needs 1 or more micro-batches of 1 or more elements, got "
+           << microbatches << " and " << elements;
+  return success();
+}
+
 LogicalResult
 CommitStatisticsOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (failed(verifyGlobal(*this, symbols, getMeanAttr(), Type(), true)) ||

@@ -1,5 +1,6 @@
 //===- AttachLoss.cpp - Replace the model's output by a loss --------------===//
 
+#include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
@@ -24,12 +25,13 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
   }
 
   LogicalResult attach() {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(mainFunctionName);
-    if (!function)
-      return getOperation().emitError("has no function @main");
+    FailureOr<func::FuncOp> main = findMain(getOperation());
+    if (failed(main))
+      return failure();
+    func::FuncOp function = *main;
     if (microbatches < 1)
       return function.emitError() << "needs 1 or more micro-batches, got "
-                                  << microbatches;
+                                  << microbatches.getValue();
     auto terminator =
         cast<func::ReturnOp>(function.getBody().front().getTerminator());
     FailureOr<unsigned> index = findOutput(function);
@@ -40,6 +42,9 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     if (!type.getElementType().isF32())
       return function.emitError() << "output to attach a loss to has type "
                                   << type << ", expected f32 elements";
+    if (type.getNumElements() == 0)
+      return function.emitError()
+             << "cannot attach a loss to an output without elements: " << type;
     OpBuilder builder(terminator);
     Location loc = NameLoc::get(builder.getStringAttr("loss"));
     FailureOr<Value> value;

@@ -1,5 +1,6 @@
 //===- Differentiate.cpp - Append the derivative of the loss --------------===//
 
+#include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
@@ -230,12 +231,9 @@ private:
 
 struct Differentiate : nn::impl::DifferentiateBase<Differentiate> {
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(mainFunctionName);
-    if (!function) {
-      getOperation().emitError("has no function @main");
-      return signalPassFailure();
-    }
-    if (failed(Differentiator(getOperation(), function).run()))
+    FailureOr<func::FuncOp> function = findMain(getOperation());
+    if (failed(function) ||
+        failed(Differentiator(getOperation(), *function).run()))
       signalPassFailure();
   }
 };

@@ -1,5 +1,6 @@
 //===- FormKernels.cpp - Group operations into kernels --------------------===//
 
+#include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
@@ -196,7 +197,7 @@ private:
 
   /// Numbers forward kernels in the order of their last operation, and finds
   /// for every forward operation the kernel it belongs to. A view belongs to
-  /// the kernel that produces what it views, else to its first reader.
+  /// the kernel that produces what it views, else to the first that reads it.
   void numberForwardKernels() {
     SmallVector<Group *> forward;
     for (auto &group : groups)
@@ -209,24 +210,27 @@ private:
       for (Operation *op : group->operations)
         homes[op] = number;
     }
-    auto settle = [&](Operation *op, auto &&neighbours) {
-      if (homes.count(op))
-        return;
-      for (Operation *neighbour : neighbours)
-        if (neighbour && homes.count(neighbour)) {
-          int64_t home = homes[neighbour];
-          homes[op] = home;
-          return;
-        }
-    };
     for (Operation *op : operations)
-      if (pipeline::getPhase(op) == Phase::forward)
-        settle(op, llvm::map_range(op->getOperands(), [](Value operand) {
-                 return operand.getDefiningOp();
-               }));
-    for (Operation *op : llvm::reverse(operations))
-      if (pipeline::getPhase(op) == Phase::forward)
-        settle(op, op->getUsers());
+      if (pipeline::getPhase(op) == Phase::forward && !homes.count(op))
+        for (Value operand : op->getOperands())
+          if (Operation *producer = operand.getDefiningOp())
+            if (auto found = homes.find(producer); found != homes.end()) {
+              int64_t home = found->second;
+              homes[op] = home;
+              break;
+            }
+    // Gradients flow from later kernels to earlier ones, so what several
+    // kernels read belongs to the first of them.
+    for (Operation *op : llvm::reverse(operations)) {
+      if (pipeline::getPhase(op) != Phase::forward || homes.count(op))
+        continue;
+      std::optional<int64_t> first;
+      for (Operation *user : op->getUsers())
+        if (auto found = homes.find(user); found != homes.end())
+          first = std::min(first.value_or(found->second), found->second);
+      if (first)
+        homes[op] = *first;
+    }
     for (Operation *op : operations)
       if (auto origin =
               op->getAttrOfType<IntegerAttr>(pipeline::originAttrName);
@@ -397,12 +401,8 @@ private:
 
 struct FormKernels : nn::impl::FormKernelsBase<FormKernels> {
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(mainFunctionName);
-    if (!function) {
-      getOperation().emitError("has no function @main");
-      return signalPassFailure();
-    }
-    if (failed(KernelFormer(function).run()))
+    FailureOr<func::FuncOp> function = findMain(getOperation());
+    if (failed(function) || failed(KernelFormer(*function).run()))
       signalPassFailure();
   }
 };

@@ -1,5 +1,6 @@
 //===- Rebatch.cpp - Change the batch size --------------------------------===//
 
+#include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
@@ -150,16 +151,15 @@ struct Rebatch : nn::impl::RebatchBase<Rebatch> {
   using RebatchBase::RebatchBase;
 
   void runOnOperation() override {
-    auto function =
-        getOperation().lookupSymbol<func::FuncOp>(mainFunctionName);
-    if (!function) {
-      getOperation().emitError("has no function @main");
+    FailureOr<func::FuncOp> main = findMain(getOperation());
+    if (failed(main))
       return signalPassFailure();
-    }
+    func::FuncOp function = *main;
     if (batch < 0 || microbatches < 1) {
       getOperation().emitError() << "needs a batch of 0 or more and 1 or more "
                                     "micro-batches, got "
-                                 << batch << " and " << microbatches;
+                                 << batch.getValue() << " and "
+                                 << microbatches.getValue();
       return signalPassFailure();
     }
     int64_t oldBatch = 0;

@@ -20,6 +20,24 @@ static void printWord(OpAsmPrinter &printer, Operation *, StringAttr word) {
   printer << word.getValue();
 }
 
+/// The bare name of a phase.
+static ParseResult parsePhaseName(OpAsmParser &parser, PhaseAttr &phase) {
+  StringRef name;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&name))
+    return failure();
+  std::optional<Phase> value = symbolizePhase(name);
+  if (!value)
+    return parser.emitError(loc) << "unknown phase '" << name << "'";
+  phase = PhaseAttr::get(parser.getContext(), *value);
+  return success();
+}
+
+static void printPhaseName(OpAsmPrinter &printer, Operation *,
+                           PhaseAttr phase) {
+  printer << stringifyPhase(phase.getValue());
+}
+
 #define GET_OP_CLASSES
 #include "pp/Dialect/PP/IR/PPOps.cpp.inc"
 
@@ -29,18 +47,11 @@ static void printWord(OpAsmPrinter &printer, Operation *, StringAttr word) {
 
 ParseResult StageOp::parse(OpAsmParser &parser, OperationState &result) {
   int64_t stage;
-  StringRef phaseName;
-  SMLoc phaseLoc;
-  if (parser.parseInteger(stage))
+  PhaseAttr phase;
+  if (parser.parseInteger(stage) || parsePhaseName(parser, phase))
     return failure();
-  phaseLoc = parser.getCurrentLocation();
-  if (parser.parseKeyword(&phaseName))
-    return failure();
-  auto phase = symbolizePhase(phaseName);
-  if (!phase)
-    return parser.emitError(phaseLoc) << "unknown phase '" << phaseName << "'";
   result.addAttribute("stage", parser.getBuilder().getI64IntegerAttr(stage));
-  result.addAttribute("phase", PhaseAttr::get(parser.getContext(), *phase));
+  result.addAttribute("phase", phase);
 
   SmallVector<OpAsmParser::Argument> arguments;
   SmallVector<OpAsmParser::UnresolvedOperand> operands;
@@ -84,6 +95,9 @@ ReturnOp StageOp::getReturn() {
 }
 
 LogicalResult StageOp::verify() {
+  if (static_cast<int64_t>(getStage()) < 0)
+    return emitOpError() << "has the negative number "
+                         << static_cast<int64_t>(getStage());
   Block &body = getBody().front();
   if (body.getArgumentTypes() != getInputs().getTypes())
     return emitOpError("has block arguments of other types than its operands");
@@ -192,7 +206,11 @@ LogicalResult ScheduleOp::verify() {
     return emitOpError("needs a list of action names for each rank");
   if (getSlots() && !isListOfLists(*getSlots(), llvm::IsaPred<IntegerAttr>))
     return emitOpError("needs a list of slot numbers for each rank");
-  if (getMicrobatches() < 1)
+  auto size = [](Attribute list) { return cast<ArrayAttr>(list).size(); };
+  if (getSlots() && !llvm::equal(llvm::map_range(getRanks(), size),
+                                 llvm::map_range(*getSlots(), size)))
+    return emitOpError("needs a slot for each action");
+  if (static_cast<int64_t>(getMicrobatches()) < 1)
     return emitOpError("needs one or more micro-batches");
   return success();
 }

@@ -41,6 +41,8 @@ public:
         build(parts[{stage, phase}]);
     for (int64_t stage = 0; stage < stages; ++stage)
       build(parts[{stage, Phase::update}]);
+    if (failed_)
+      return failure();
     replaceReturns();
     eraseOutlined();
     return success();
@@ -121,6 +123,8 @@ private:
     SmallVector<Value> operands;
     for (Value input : inputs)
       operands.push_back(available(builder, input, part));
+    if (failed_)
+      return;
     SmallVector<Type> types;
     SmallVector<Location> locations;
     for (Value output : outputs)
@@ -202,7 +206,12 @@ private:
     // A lent parameter that skips stages goes through a portal like any other
     // value.
     Value place = places.lookup(value);
-    assert(place && "a stage reads a value before it is made");
+    if (!place) {
+      value.getDefiningOp()->emitError()
+          << "stage " << part.stage << " reads this before it is computed";
+      failed_ = true;
+      return nullptr;
+    }
     Operation *view = value.getDefiningOp();
     if (auto owner = isView(view) ? ownerOf(view) : std::nullopt;
         owner && std::abs(part.stage - *owner) > 1)
@@ -293,6 +302,7 @@ private:
   llvm::StringMap<int64_t> owners;
   DenseMap<Value, Value> places;
   DenseMap<std::pair<Value, int64_t>, Value> lentTo;
+  bool failed_ = false;
 };
 
 struct OutlineStages : pipeline::impl::OutlineStagesBase<OutlineStages> {

@@ -12,11 +12,14 @@ include "pp/Interfaces/CostOpInterface.td"
 include "pp/Interfaces/DifferentiableOpInterface.td"
 include "pp/Interfaces/KernelOpInterface.td"
 
-def NN_Tensor : RankedTensorOf<[F32, F64, I64, I32, I8, UI8, I1]>;
-def NN_FloatTensor : RankedTensorOf<[F32, F64]>;
-def NN_NumberTensor : RankedTensorOf<[F32, F64, I64, I32]>;
-def NN_IndexTensor : RankedTensorOf<[I64, I32]>;
-def NN_BoolTensor : RankedTensorOf<[I1]>;
+class NN_TensorOf<list<Type> types>
+    : ConfinedType<RankedTensorOf<types>, [HasStaticShapePred],
+                   "statically shaped " # RankedTensorOf<types>.summary>;
+def NN_Tensor : NN_TensorOf<[F32, F64, I64, I32, I8, UI8, I1]>;
+def NN_FloatTensor : NN_TensorOf<[F32, F64]>;
+def NN_NumberTensor : NN_TensorOf<[F32, F64, I64, I32]>;
+def NN_IndexTensor : NN_TensorOf<[I64, I32]>;
+def NN_BoolTensor : NN_TensorOf<[I1]>;
 
 // Which methods of an interface an op defines itself; the others keep their
 // defaults.
@@ -60,7 +63,8 @@ class NN_BinaryOp<string mnemonic, Type type, list<Trait> traits = []>
 
 /// A pure op that a library implements. Its cost is stated by the op.
 class NN_LibraryOp<string mnemonic, list<Trait> traits = []>
-    : NN_Op<mnemonic, traits # [Pure, NN_Cost<["getFlops"]>,
+    : NN_Op<mnemonic, traits # [Pure, SameOperandsAndResultElementType,
+                                NN_Cost<["getFlops"]>,
                                 NN_Diff<["buildVJP"]>,
                                 NN_Batch<["propagateBatch"]>,
                                 KernelOpInterface]> {

@@ -5,13 +5,15 @@
 
 include "pp/Dialect/NN/IR/NNBase.td"
 
-class NN_LossOp<string mnemonic>
-    : NN_GeneratedOp<mnemonic, [NN_Batch<["propagateBatch"]>,
-                                KernelOpInterface, NN_Cost<["getFlops"]>]> {
+class NN_LossOp<string mnemonic, list<Trait> traits>
+    : NN_GeneratedOp<mnemonic, traits # [NN_Batch<["propagateBatch"]>,
+                                         KernelOpInterface,
+                                         NN_Cost<["getFlops"]>]> {
   let hasVerifier = 1;
 }
 
-def NN_SoftmaxCrossEntropyOp : NN_LossOp<"softmax_cross_entropy"> {
+def NN_SoftmaxCrossEntropyOp : NN_LossOp<"softmax_cross_entropy", [
+    AllElementTypesMatch<["logits", "loss", "logNormalizer"]>]> {
   let summary = "sum of the cross entropies of rows of logits";
   let description = [{
     Sum over rows r of -log_softmax(logits[r])[labels[r]], a scalar. `logits` has
@@ -26,7 +28,9 @@ def NN_SoftmaxCrossEntropyOp : NN_LossOp<"softmax_cross_entropy"> {
 }
 
 def NN_SoftmaxCrossEntropyBackwardOp
-    : NN_LossOp<"softmax_cross_entropy_backward"> {
+    : NN_LossOp<"softmax_cross_entropy_backward", [
+        AllElementTypesMatch<["logits", "logNormalizer", "lossGradient",
+                              "output"]>]> {
   let summary = "the cotangent of the logits";
   let description = [{
     (softmax(logits) - onehot(labels)) * lossGradient; `lossGradient` is a scalar.

@@ -27,7 +27,8 @@ def NN_LogSoftmaxOp : NN_RowOp<"log_softmax", [SameOperandsAndResultType]> {
   let assemblyFormat = "$input attr-dict `:` type($output)";
 }
 
-def NN_LayerNormOp : NN_RowOp<"layer_norm"> {
+def NN_LayerNormOp : NN_RowOp<"layer_norm", [
+    SameOperandsAndResultElementType]> {
   let summary = "normalises the last axis";
   let description = [{
     (x - mean) * rstd * scale + shift over the last axis, with the population
@@ -44,7 +45,8 @@ def NN_LayerNormOp : NN_RowOp<"layer_norm"> {
   }];
 }
 
-def NN_LayerNormBackwardOp : NN_RowOp<"layer_norm_backward"> {
+def NN_LayerNormBackwardOp : NN_RowOp<"layer_norm_backward", [
+    SameOperandsAndResultElementType]> {
   let summary = "the cotangent of the input of nn.layer_norm";
   let description = [{
     With g = outputGradient * scale and n = (x - mean) * rstd:

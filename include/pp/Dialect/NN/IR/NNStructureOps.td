@@ -113,6 +113,7 @@ def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
     $mean `,` $variance `momentum` $momentum `microbatches` $microbatches
     `elements` $elements attr-dict
   }];
+  let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }
     ::llvm::SmallVector<::pp::StateReference> getUpdatedStates() {

@@ -6,7 +6,8 @@
 include "mlir/Pass/PassBase.td"
 
 class NNPass<string name> : Pass<name, "::mlir::ModuleOp"> {
-  let dependentDialects = ["::pp::nn::NNDialect",
+  let dependentDialects = ["::mlir::func::FuncDialect",
+                           "::pp::nn::NNDialect",
                            "::pp::pipeline::PPDialect"];
 }
 

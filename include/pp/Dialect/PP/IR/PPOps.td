@@ -62,7 +62,8 @@ def PP_PortalOp : PP_Op<"portal", [
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$from, I64Attr:$to,
                        PP_Phase:$phase, TypeAttr:$type);
   let assemblyFormat = [{
-    $sym_name `from` `(` $from `)` `to` `(` $to `)` $phase attr-dict
+    $sym_name `from` `(` $from `)` `to` `(` $to `)`
+    custom<PhaseName>($phase) attr-dict
     `:` $type
   }];
   let hasVerifier = 1;
@@ -104,8 +105,9 @@ def PP_ChannelOp : PP_Op<"channel", [Symbol]> {
                        DenseI64ArrayAttr:$sendSlots,
                        DenseI64ArrayAttr:$receiveSlots, TypeAttr:$type);
   let assemblyFormat = [{
-    $sym_name custom<Word>($kind) `from` `(` $from `)` $fromPhase
-    `result` `(` $result `)` `to` `(` $to `)` $toPhase
+    $sym_name custom<Word>($kind) `from` `(` $from `)`
+    custom<PhaseName>($fromPhase) `result` `(` $result `)` `to` `(` $to `)`
+    custom<PhaseName>($toPhase)
     `release` `(` $release `)` `send_slots` `(` $sendSlots `)`
     `receive_slots` `(` $receiveSlots `)` attr-dict `:` $type
   }];

@@ -1,0 +1,70 @@
+// RUN: split-file %s %t
+// RUN: pp-opt %t/default.mlir --split-input-file --verify-diagnostics --nn-attach-loss
+// RUN: pp-opt %t/microbatches.mlir --verify-diagnostics --nn-attach-loss="microbatches=0"
+// RUN: pp-opt %t/loss.mlir --verify-diagnostics --nn-attach-loss="loss=hinge"
+// RUN: pp-opt %t/output.mlir --verify-diagnostics --nn-attach-loss="output=c"
+// RUN: pp-opt %t/axis.mlir --verify-diagnostics --nn-attach-loss="class-axis=2"
+// RUN: pp-opt %t/axis0.mlir --verify-diagnostics --nn-attach-loss="class-axis=0"
+
+//--- default.mlir
+// expected-error@+1 {{has no function @main}}
+module {
+}
+
+// -----
+
+// expected-error@+1 {{has no output to attach a loss to}}
+func.func @main(%x: tensor<2x4xf32>) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{output to attach a loss to has type 'tensor<2x4xi64>', expected f32 elements}}
+func.func @main(%x: tensor<2x4xi64>) -> tensor<2x4xi64> {
+  return %x : tensor<2x4xi64>
+}
+
+// -----
+
+// expected-error@+1 {{cross entropy needs an output of rank 2 or more, got 'tensor<4xf32>'}}
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{cannot attach a loss to an output without elements: 'tensor<2x0x4xf32>'}}
+func.func @main(%x: tensor<2x0x4xf32>) -> tensor<2x0x4xf32> {
+  return %x : tensor<2x0x4xf32>
+}
+
+//--- microbatches.mlir
+// expected-error@+1 {{needs 1 or more micro-batches, got 0}}
+func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  return %x : tensor<2x4xf32>
+}
+
+//--- loss.mlir
+// expected-error@+1 {{unknown loss 'hinge'; known: cross_entropy, mse}}
+func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  return %x : tensor<2x4xf32>
+}
+
+//--- output.mlir
+// expected-error@+1 {{has no output 'c'; outputs: a, b}}
+func.func @main(%x: tensor<2x4xf32>) -> (tensor<2x4xf32> {pp.fetch = "a"}, tensor<2x4xf32> {pp.fetch = "b"}) {
+  return %x, %x : tensor<2x4xf32>, tensor<2x4xf32>
+}
+
+//--- axis.mlir
+// expected-error@+1 {{class axis 2 is outside [1, 2)}}
+func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  return %x : tensor<2x4xf32>
+}
+
+//--- axis0.mlir
+// expected-error@+1 {{class axis 0 is outside [1, 2)}}
+func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  return %x : tensor<2x4xf32>
+}

@@ -1,0 +1,44 @@
+// RUN: split-file %s %t
+// RUN: pp-opt %t/logits.mlir --nn-attach-loss="microbatches=4" | FileCheck %t/logits.mlir
+// RUN: pp-opt %t/image.mlir --nn-attach-loss | FileCheck %t/image.mlir
+// RUN: pp-opt %t/image.mlir --nn-attach-loss="class-axis=3" | FileCheck %t/image.mlir --check-prefix=LAST
+// RUN: pp-opt %t/mse.mlir --nn-attach-loss="loss=mse output=b microbatches=2" | FileCheck %t/mse.mlir
+
+// The sum is divided by the number of rows of all micro-batches: 1 / (2 x 4).
+//--- logits.mlir
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:.+]]: tensor<2x10xf32> {pp.feed = "x"}, %[[T:.+]]: tensor<2xi64> {pp.feed = "target", pp.role = "target"})
+// CHECK-SAME: -> (tensor<f32> {pp.fetch = "loss"})
+func.func @main(%x: tensor<2x10xf32> {pp.feed = "x"}) -> (tensor<2x10xf32> {pp.fetch = "y"}) {
+  // CHECK-NEXT: %[[L:.+]], %{{.+}} = nn.softmax_cross_entropy %[[X]], %[[T]]
+  // CHECK-NEXT: %[[C:.+]] = nn.constant dense<1.250000e-01> : tensor<f32>
+  // CHECK-NEXT: %[[R:.+]] = nn.mul %[[L]], %[[C]]
+  // CHECK-NEXT: return %[[R]]
+  return %x : tensor<2x10xf32>
+}
+
+// The classes of an image are on axis 1; rows want them last.
+//--- image.mlir
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[T:.+]]: tensor<2x4x5xi64> {pp.feed = "target"
+// CHECK-NEXT: nn.transpose %{{.+}} [0, 2, 3, 1] : tensor<2x3x4x5xf32> -> tensor<2x4x5x3xf32>
+// CHECK-NEXT: nn.softmax_cross_entropy {{.*}} -> (tensor<f32>, tensor<2x4x5xf32>)
+// CHECK-NEXT: nn.constant dense<2.500000e-02>
+// LAST: tensor<2x3x4xi64> {pp.feed = "target"
+// LAST-NEXT: nn.softmax_cross_entropy
+func.func @main(%x: tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32> {
+  return %x : tensor<2x3x4x5xf32>
+}
+
+// One of two outputs, the mean over all its elements: 1 / (2 x 5 x 2).
+//--- mse.mlir
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[B:[^:]+]]: tensor<2x5xf32>, %[[T:[^:]+]]: tensor<2x5xf32> {pp.feed = "target", pp.role = "target"}) -> (tensor<f32> {pp.fetch = "loss"})
+func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x5xf32>) -> (tensor<2x3xf32> {pp.fetch = "a"}, tensor<2x5xf32> {pp.fetch = "b"}) {
+  // CHECK-NEXT: %[[D:.+]] = nn.sub %[[B]], %[[T]]
+  // CHECK-NEXT: %[[S:.+]] = nn.mul %[[D]], %[[D]]
+  // CHECK-NEXT: %[[M:.+]] = nn.reduce sum %[[S]] [0, 1] : tensor<2x5xf32> -> tensor<f32>
+  // CHECK-NEXT: %[[C:.+]] = nn.constant dense<5.000000e-02>
+  // CHECK-NEXT: nn.mul %[[M]], %[[C]]
+  return %a, %b : tensor<2x3xf32>, tensor<2x5xf32>
+}

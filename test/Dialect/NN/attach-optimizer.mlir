@@ -1,0 +1,43 @@
+// RUN: pp-opt %s --nn-attach-optimizer="learning-rate=0.05 momentum=0.9 weight-decay=0.125" | FileCheck %s --check-prefix=SGD
+// RUN: pp-opt %s --nn-attach-optimizer="optimizer=adamw learning-rate=0.001 weight-decay=0.25 beta1=0.875 beta2=0.75 epsilon=0.5" | FileCheck %s --check-prefixes=ADAMW
+// RUN: pp-opt %s --nn-attach-optimizer="optimizer=adamw" | FileCheck %s --check-prefix=ADAMW-ROOT
+module {
+}
+
+// g' = g + decay * p;  v' = momentum * v + g';  p' = p - lr * v'
+// SGD-LABEL: func.func private @optimizer(
+// SGD-SAME: %[[P:[^:]+]]: tensor<16xf32>, %[[G:[^:]+]]: tensor<16xf32>, %[[V:[^:]+]]: tensor<16xf32>, %[[LR:[^:]+]]: tensor<f32>, %[[MU:[^:]+]]: tensor<f32>, %[[WD:[^:]+]]: tensor<f32>)
+// SGD-SAME: -> (tensor<16xf32>, tensor<16xf32>)
+// SGD-SAME: nn.optimizer = {kind = "sgd"
+// SGD-SAME: {name = "lr", value = 5.000000e-02 : f64}, {name = "momentum", value = 9.000000e-01 : f64}, {name = "weight_decay", value = 1.250000e-01 : f64}
+// SGD-SAME: states = ["momentum"]
+// SGD: %[[BLR:.+]] = nn.broadcast %[[LR]] []
+// SGD: %[[BMU:.+]] = nn.broadcast %[[MU]] []
+// SGD: %[[BWD:.+]] = nn.broadcast %[[WD]] []
+// SGD: %[[D:.+]] = nn.mul %[[BWD]], %[[P]]
+// SGD: %[[DG:.+]] = nn.add %[[G]], %[[D]]
+// SGD: %[[MV:.+]] = nn.mul %[[BMU]], %[[V]]
+// SGD: %[[NV:.+]] = nn.add %[[MV]], %[[DG]]
+// SGD: %[[STEP:.+]] = nn.mul %[[BLR]], %[[NV]]
+// SGD: %[[NP:.+]] = nn.sub %[[P]], %[[STEP]]
+// SGD: return %[[NP]], %[[NV]]
+
+// ADAMW-LABEL: func.func private @optimizer(
+// ADAMW-SAME: -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
+// ADAMW-SAME: nn.optimizer = {kind = "adamw"
+// ADAMW-SAME: {name = "lr", value = 1.000000e-03 : f64}, {name = "weight_decay", value = 2.500000e-01 : f64}
+// ADAMW-SAME: {name = "bias_correction1", one_minus_power_of = 8.750000e-01 : f64}, {name = "bias_correction2", one_minus_power_of = 7.500000e-01 : f64}
+// ADAMW-SAME: states = ["exp_avg", "exp_avg_sq"]
+// mean' = b1 * mean + (1 - b1) * g
+// ADAMW: nn.constant dense<8.750000e-01> : tensor<16xf32>
+// ADAMW: nn.constant dense<1.250000e-01> : tensor<16xf32>
+// square' = b2 * square + (1 - b2) * g * g
+// ADAMW: nn.constant dense<7.500000e-01> : tensor<16xf32>
+// ADAMW: nn.constant dense<2.500000e-01> : tensor<16xf32>
+// p' = p * (1 - lr * decay) - lr / c1 * mean' / (sqrt(square') / sqrt(c2) + epsilon)
+// ADAMW: nn.constant dense<1.000000e+00> : tensor<16xf32>
+// ADAMW: nn.constant dense<5.000000e-01> : tensor<16xf32>
+// ADAMW: return
+
+// ADAMW-ROOT-COUNT-2: nn.sqrt
+// ADAMW-ROOT-NOT: nn.sqrt

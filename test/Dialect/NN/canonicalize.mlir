@@ -1,0 +1,143 @@
+// Folders and canonicalization patterns.
+// RUN: pp-opt %s --canonicalize | FileCheck %s
+
+// CHECK-LABEL: func.func @cast_same(
+// CHECK-SAME: %[[X:.+]]: tensor<4xf32>)
+func.func @cast_same(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: return %[[X]]
+  %0 = nn.cast %x : tensor<4xf32> -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @cast_other(
+func.func @cast_other(%x: tensor<4xf32>) -> tensor<4xi64> {
+  // CHECK-NEXT: nn.cast
+  %0 = nn.cast %x : tensor<4xf32> -> tensor<4xi64>
+  return %0 : tensor<4xi64>
+}
+
+// CHECK-LABEL: func.func @reshape_same(
+// CHECK-SAME: %[[X:.+]]: tensor<4xf32>)
+func.func @reshape_same(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: return %[[X]]
+  %0 = nn.reshape %x : tensor<4xf32> -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @reshape_chain(
+// CHECK-SAME: %[[X:.+]]: tensor<4x6xf32>)
+func.func @reshape_chain(%x: tensor<4x6xf32>) -> tensor<3x8xf32> {
+  // CHECK-NEXT: %[[Y:.+]] = nn.reshape %[[X]] : tensor<4x6xf32> -> tensor<3x8xf32>
+  // CHECK-NEXT: return %[[Y]]
+  %0 = nn.reshape %x : tensor<4x6xf32> -> tensor<24xf32>
+  %1 = nn.reshape %0 : tensor<24xf32> -> tensor<3x8xf32>
+  return %1 : tensor<3x8xf32>
+}
+
+// CHECK-LABEL: func.func @reshape_back(
+// CHECK-SAME: %[[X:.+]]: tensor<4x6xf32>)
+func.func @reshape_back(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  // CHECK-NEXT: return %[[X]]
+  %0 = nn.reshape %x : tensor<4x6xf32> -> tensor<24xf32>
+  %1 = nn.reshape %0 : tensor<24xf32> -> tensor<4x6xf32>
+  return %1 : tensor<4x6xf32>
+}
+
+// CHECK-LABEL: func.func @reshape_constant(
+func.func @reshape_constant() -> tensor<2x2xi64> {
+  // CHECK-NEXT: %[[C:.+]] = nn.constant dense<{{\[\[}}1, 2], [3, 4]]> : tensor<2x2xi64>
+  // CHECK-NEXT: return %[[C]]
+  %0 = nn.constant dense<[1, 2, 3, 4]> : tensor<4xi64>
+  %1 = nn.reshape %0 : tensor<4xi64> -> tensor<2x2xi64>
+  return %1 : tensor<2x2xi64>
+}
+
+// CHECK-LABEL: func.func @transpose_identity(
+// CHECK-SAME: %[[X:.+]]: tensor<4x6xf32>)
+func.func @transpose_identity(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  // CHECK-NEXT: return %[[X]]
+  %0 = nn.transpose %x [0, 1] : tensor<4x6xf32> -> tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}
+
+// CHECK-LABEL: func.func @transpose_splat(
+func.func @transpose_splat() -> tensor<3x2xf32> {
+  // CHECK-NEXT: nn.constant dense<1.000000e+00> : tensor<3x2xf32>
+  // CHECK-NEXT: return
+  %0 = nn.constant dense<1.0> : tensor<2x3xf32>
+  %1 = nn.transpose %0 [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+  return %1 : tensor<3x2xf32>
+}
+
+// A constant that is not a splat stays as it is: folding it would copy it.
+// CHECK-LABEL: func.func @transpose_table(
+func.func @transpose_table() -> tensor<2x1xi64> {
+  // CHECK: nn.transpose
+  %0 = nn.constant dense<[[1, 2]]> : tensor<1x2xi64>
+  %1 = nn.transpose %0 [1, 0] : tensor<1x2xi64> -> tensor<2x1xi64>
+  return %1 : tensor<2x1xi64>
+}
+
+// CHECK-LABEL: func.func @broadcast_same(
+// CHECK-SAME: %[[X:.+]]: tensor<4xf32>)
+func.func @broadcast_same(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: return %[[X]]
+  %0 = nn.broadcast %x [0] : tensor<4xf32> -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @broadcast_splat(
+func.func @broadcast_splat() -> tensor<2x3xf32> {
+  // CHECK-NEXT: nn.constant dense<2.000000e+00> : tensor<2x3xf32>
+  // CHECK-NEXT: return
+  %0 = nn.constant dense<2.0> : tensor<f32>
+  %1 = nn.broadcast %0 [] : tensor<f32> -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+
+// The axes of a product can be named in any order, so transposes of operands
+// go away.
+// CHECK-LABEL: func.func @dot_of_transposed(
+// CHECK-SAME: %[[X:.+]]: tensor<4x8xf32>, %[[W:.+]]: tensor<5x8xf32>)
+func.func @dot_of_transposed(%x: tensor<4x8xf32>, %w: tensor<5x8xf32>) -> tensor<4x5xf32> {
+  // CHECK-NEXT: %[[Y:.+]] = nn.dot_general %[[X]], %[[W]] batch [] x [] contract [1] x [1]
+  // CHECK-NEXT: return %[[Y]]
+  %0 = nn.transpose %w [1, 0] : tensor<5x8xf32> -> tensor<8x5xf32>
+  %1 = nn.dot_general %x, %0 batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
+  return %1 : tensor<4x5xf32>
+}
+
+// Attention: the heads come in front of the tokens.
+// CHECK-LABEL: func.func @dot_of_heads(
+// CHECK-SAME: %[[Q:.+]]: tensor<2x16x4x8xf32>, %[[K:.+]]: tensor<2x16x4x8xf32>)
+func.func @dot_of_heads(%q: tensor<2x16x4x8xf32>, %k: tensor<2x16x4x8xf32>) -> tensor<2x4x16x16xf32> {
+  // CHECK-NEXT: nn.dot_general %[[Q]], %[[K]] batch [0, 2] x [0, 2] contract [3] x [3]
+  // CHECK-NEXT: return
+  %0 = nn.transpose %q [0, 2, 1, 3] : tensor<2x16x4x8xf32> -> tensor<2x4x16x8xf32>
+  %1 = nn.transpose %k [0, 2, 3, 1] : tensor<2x16x4x8xf32> -> tensor<2x4x8x16xf32>
+  %2 = nn.dot_general %0, %1 batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x4x16x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x16x16xf32>
+  return %2 : tensor<2x4x16x16xf32>
+}
+
+// Two free axes in another order would change the order of the result's.
+// CHECK-LABEL: func.func @dot_keeps_order(
+func.func @dot_keeps_order(%x: tensor<4x3x8xf32>, %w: tensor<5x8xf32>) -> tensor<3x4x5xf32> {
+  // CHECK-NEXT: nn.transpose
+  // CHECK-NEXT: nn.dot_general
+  %0 = nn.transpose %x [1, 0, 2] : tensor<4x3x8xf32> -> tensor<3x4x8xf32>
+  %1 = nn.dot_general %0, %w batch [] x [] contract [2] x [1] : (tensor<3x4x8xf32>, tensor<5x8xf32>) -> tensor<3x4x5xf32>
+  return %1 : tensor<3x4x5xf32>
+}
+
+// What nobody reads goes away, what changes a state stays.
+ml_program.global private mutable @w(dense<0.0> : tensor<4xf32>) : tensor<4xf32>
+// CHECK-LABEL: func.func @dead(
+func.func @dead(%x: tensor<4xf32>) {
+  // CHECK-NEXT: %[[P:.+]] = nn.parameter @w
+  // CHECK-NEXT: nn.accumulate gradient @w, %[[P]]
+  // CHECK-NEXT: return
+  %0 = nn.parameter @w : tensor<4xf32>
+  %1 = nn.exp %x : tensor<4xf32>
+  nn.accumulate gradient @w, %0 : tensor<4xf32>
+  return
+}

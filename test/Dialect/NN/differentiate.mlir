@@ -1,0 +1,161 @@
+// RUN: pp-opt %s --split-input-file --nn-differentiate | FileCheck %s
+
+// Two layers. The cotangent of the activation between them is B, the gradients
+// of the weights are W; every operation says whose derivative it is part of.
+ml_program.global private mutable @w0(dense<0.0> : tensor<8x8xf32>) : tensor<8x8xf32> {nn.trained}
+ml_program.global private mutable @w1(dense<0.0> : tensor<8x8xf32>) : tensor<8x8xf32> {nn.trained}
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:.+]]: tensor<4x8xf32>)
+func.func @main(%x: tensor<4x8xf32>) -> tensor<f32> {
+  // CHECK: %[[W0:.+]] = nn.parameter @w0 {pp.origin = 0 : i64, pp.phase = #pp.phase<forward>}
+  %w0 = nn.parameter @w0 : tensor<8x8xf32>
+  // CHECK: %[[W1:.+]] = nn.parameter @w1 {pp.origin = 1
+  %w1 = nn.parameter @w1 : tensor<8x8xf32>
+  // CHECK: nn.dot_general {{.*}} {pp.origin = 2 : i64, pp.phase = #pp.phase<forward>}
+  %0 = nn.dot_general %x, %w0 batch [] x [] contract [1] x [1] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  // CHECK: %[[Y:.+]] = nn.tanh {{.*}} {pp.origin = 3
+  %1 = nn.tanh %0 : tensor<4x8xf32>
+  %2 = nn.dot_general %1, %w1 batch [] x [] contract [1] x [1] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %3 = nn.reduce sum %2 [0, 1] : tensor<4x8xf32> -> tensor<f32>
+  // CHECK: %[[ONE:.+]] = nn.constant {pp.origin = 5 : i64, pp.phase = #pp.phase<backward_input>} dense<1.000000e+00> : tensor<f32>
+  // CHECK: %[[G:.+]] = nn.broadcast %[[ONE]] [] {pp.origin = 5 : i64, pp.phase = #pp.phase<backward_input>}
+  // CHECK: %[[DY:.+]] = nn.dot_general %[[G]], %[[W1]] batch [] x [] contract [1] x [0] {pp.origin = 4 : i64, pp.phase = #pp.phase<backward_input>}
+  // CHECK: %[[DW1:.+]] = nn.dot_general %[[G]], %[[Y]] batch [] x [] contract [0] x [0] {pp.origin = 4 : i64, pp.phase = #pp.phase<backward_weight>}
+  // CHECK: nn.accumulate gradient @w1, %[[DW1]] {pp.origin = 4 : i64, pp.phase = #pp.phase<backward_weight>}
+  // tanh is derived from its result.
+  // CHECK: %[[YY:.+]] = nn.mul %[[Y]], %[[Y]] {pp.origin = 3
+  // CHECK: %[[SLOPE:.+]] = nn.sub %{{.+}}, %[[YY]]
+  // CHECK: %[[D0:.+]] = nn.mul %[[DY]], %[[SLOPE]]
+  // Nobody asks for the cotangent of the input.
+  // CHECK: %[[DW0:.+]] = nn.dot_general %[[D0]], %[[X]] {{.*}} {pp.origin = 2 : i64, pp.phase = #pp.phase<backward_weight>}
+  // CHECK-NEXT: nn.accumulate gradient @w0, %[[DW0]]
+  // CHECK-NEXT: return
+  return %3 : tensor<f32>
+}
+
+// -----
+
+// Cotangents of a value with several uses are added, the last use first.
+ml_program.global private mutable @w(dense<0.0> : tensor<8xf32>) : tensor<8xf32> {nn.trained}
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8xf32>) -> tensor<f32> {
+  // CHECK: %[[W:.+]] = nn.parameter @w
+  %w = nn.parameter @w : tensor<8xf32>
+  // CHECK: %[[E:.+]] = nn.exp %[[W]]
+  %0 = nn.exp %w : tensor<8xf32>
+  %1 = nn.sin %w : tensor<8xf32>
+  %2 = nn.add %0, %1 : tensor<8xf32>
+  %3 = nn.mul %2, %x : tensor<8xf32>
+  %4 = nn.reduce sum %3 [0] : tensor<8xf32> -> tensor<f32>
+  // CHECK: %[[COS:.+]] = nn.cos %[[W]] {pp.origin = 2
+  // CHECK: %[[SIN:.+]] = nn.mul %{{.+}}, %[[COS]] {pp.origin = 2
+  // CHECK: %[[EXP:.+]] = nn.mul %{{.+}}, %[[E]] {pp.origin = 1
+  // CHECK: %[[SUM:.+]] = nn.add %[[SIN]], %[[EXP]] {pp.origin = 1
+  // CHECK: nn.accumulate gradient @w, %[[SUM]]
+  return %4 : tensor<f32>
+}
+
+// -----
+
+// Parameters that are not trained get no gradient, and neither does what only
+// they need.
+ml_program.global private mutable @w(dense<0.0> : tensor<8xf32>) : tensor<8xf32> {nn.trained}
+ml_program.global private @frozen(dense<0.0> : tensor<8xf32>) : tensor<8xf32>
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8xf32>) -> tensor<f32> {
+  %w = nn.parameter @w : tensor<8xf32>
+  %f = nn.parameter @frozen : tensor<8xf32>
+  %0 = nn.exp %f : tensor<8xf32>
+  %1 = nn.mul %w, %0 : tensor<8xf32>
+  %2 = nn.reduce sum %1 [0] : tensor<8xf32> -> tensor<f32>
+  // CHECK: nn.accumulate gradient @w
+  // CHECK-NOT: nn.accumulate
+  // CHECK: return
+  return %2 : tensor<f32>
+}
+
+// -----
+
+// Running statistics are added up in the backward phase, so that a forward that
+// is recomputed does not add them twice; they are committed in the update.
+ml_program.global private mutable @scale(dense<1.0> : tensor<3xf32>) : tensor<3xf32> {nn.trained}
+ml_program.global private mutable @mean(dense<0.0> : tensor<3xf32>) : tensor<3xf32>
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<2x3x4x4xf32>) -> tensor<f32> {
+  %s = nn.parameter @scale : tensor<3xf32>
+  // CHECK: nn.batch_norm {{.*}} pp.phase = #pp.phase<forward>
+  %y, %mean, %variance = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
+  // CHECK: nn.mul {{.*}} pp.phase = #pp.phase<backward_weight>
+  %0 = nn.mul %mean, %mean : tensor<3xf32>
+  // CHECK: nn.accumulate statistics @mean, {{.*}} pp.phase = #pp.phase<backward_weight>
+  nn.accumulate statistics @mean, %0 : tensor<3xf32>
+  // CHECK: nn.commit_statistics {{.*}} pp.phase = #pp.phase<update>
+  nn.commit_statistics @mean, @mean momentum 0.1 microbatches 1 elements 32
+  %1 = nn.reduce sum %y [0, 1, 2, 3] : tensor<2x3x4x4xf32> -> tensor<f32>
+  // CHECK: %{{.+}}, %[[DS:.+]], %[[DB:.+]] = nn.batch_norm_backward
+  // CHECK: %[[D:.+]] = nn.add %[[DS]], %[[DB]]
+  // CHECK: nn.accumulate gradient @scale, %[[D]]
+  return %1 : tensor<f32>
+}
+
+// -----
+
+// Vector-Jacobian products, each once.
+ml_program.global private mutable @w(dense<0.0> : tensor<4x8xf32>) : tensor<4x8xf32> {nn.trained}
+// CHECK-LABEL: func.func @main(
+func.func @main(%i: tensor<3xi64>) -> tensor<f32> {
+  %w = nn.parameter @w : tensor<4x8xf32>
+  %0 = nn.gather %w[%i] axis 0 : (tensor<4x8xf32>, tensor<3xi64>) -> tensor<3x8xf32>
+  %1 = nn.slice %0 starts [0, 1] limits [3, 8] strides [1, 2] : tensor<3x8xf32> -> tensor<3x4xf32>
+  %2 = nn.pad %1 low [1, 0] high [0, 2] interior [0, 0] : tensor<3x4xf32> -> tensor<4x6xf32>
+  %3 = nn.transpose %2 [1, 0] : tensor<4x6xf32> -> tensor<6x4xf32>
+  %4 = nn.reshape %3 : tensor<6x4xf32> -> tensor<24xf32>
+  %5 = nn.concat %4, %4 axis 0 : (tensor<24xf32>, tensor<24xf32>) -> tensor<48xf32>
+  %6 = nn.relu %5 : tensor<48xf32>
+  %7 = nn.softmax %6 : tensor<48xf32>
+  %8 = nn.reduce max %7 [0] : tensor<48xf32> -> tensor<f32>
+  // A maximum shares its cotangent among the elements that attain it.
+  // CHECK: nn.compare eq {{.*}} : tensor<48xf32> -> tensor<48xi1>
+  // CHECK: nn.cast {{.*}} : tensor<48xi1> -> tensor<48xf32>
+  // CHECK: nn.reduce sum {{.*}} [0] {{.*}} : tensor<48xf32> -> tensor<f32>
+  // CHECK: nn.div
+  // CHECK: nn.select
+  // softmax: y * (g - sum(g * y))
+  // CHECK: nn.mul
+  // CHECK: nn.reduce sum
+  // CHECK: nn.broadcast
+  // CHECK: nn.sub
+  // CHECK: nn.mul
+  // relu: from the result
+  // CHECK: nn.compare gt
+  // CHECK: nn.select
+  // CHECK: nn.slice {{.*}} starts [0] limits [24] strides [1]
+  // CHECK: nn.slice {{.*}} starts [24] limits [48] strides [1]
+  // CHECK: nn.add
+  // CHECK: nn.reshape {{.*}} : tensor<24xf32> -> tensor<6x4xf32>
+  // CHECK: nn.transpose {{.*}} [1, 0] {{.*}} : tensor<6x4xf32> -> tensor<4x6xf32>
+  // CHECK: nn.slice {{.*}} starts [1, 0] limits [4, 4] strides [1, 1]
+  // CHECK: nn.pad {{.*}} low [0, 1] high [0, 0] interior [0, 1] {{.*}} : tensor<3x4xf32> -> tensor<3x8xf32>
+  // CHECK: nn.scatter_add {{.*}} at[%{{.+}}] axis 0 {{.*}} -> tensor<4x8xf32>
+  // CHECK: nn.accumulate gradient @w
+  return %8 : tensor<f32>
+}
+
+// -----
+
+// Convolution and pooling.
+ml_program.global private mutable @w(dense<0.0> : tensor<6x3x3x3xf32>) : tensor<6x3x3x3xf32> {nn.trained}
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:.+]]: tensor<2x3x8x8xf32>)
+func.func @main(%x: tensor<2x3x8x8xf32>) -> tensor<f32> {
+  %w = nn.parameter @w : tensor<6x3x3x3xf32>
+  %0 = nn.conv %x, %w strides [2, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<2x3x8x8xf32>, tensor<6x3x3x3xf32>) -> tensor<2x6x4x8xf32>
+  %1 = nn.max_pool %0 kernel [2, 2] strides [2, 2] dilations [1, 1] pad [0, 0] x [0, 0] : (tensor<2x6x4x8xf32>) -> tensor<2x6x2x4xf32>
+  %2 = nn.avg_pool %1 kernel [2, 2] strides [2, 2] dilations [1, 1] pad [0, 0] x [0, 0] include_pad : (tensor<2x6x2x4xf32>) -> tensor<2x6x1x2xf32>
+  %3 = nn.reduce sum %2 [0, 1, 2, 3] : tensor<2x6x1x2xf32> -> tensor<f32>
+  // CHECK: nn.avg_pool_backward {{.*}} include_pad {{.*}} -> tensor<2x6x2x4xf32>
+  // CHECK: %[[G:.+]] = nn.max_pool_backward {{.*}} -> tensor<2x6x4x8xf32>
+  // CHECK-NOT: nn.conv_backward_input
+  // CHECK: nn.conv_backward_weight %[[X]], %[[G]] strides [2, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1
+  return %3 : tensor<f32>
+}

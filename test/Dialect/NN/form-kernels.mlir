@@ -1,0 +1,103 @@
+// RUN: pp-opt %s --split-input-file --nn-form-kernels | FileCheck %s
+
+// A library operation is alone; the chain behind it is one kernel with the
+// broadcast of the bias copied in, and ends with its reduction.
+ml_program.global private @b(dense<0.0> : tensor<10xf32>) : tensor<10xf32>
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:[^:]+]]: tensor<4x8xf32>, %[[W:[^:]+]]: tensor<10x8xf32>)
+func.func @main(%x: tensor<4x8xf32>, %w: tensor<10x8xf32>) -> (tensor<4x10xf32>, tensor<f32>) {
+  // CHECK-NEXT: %[[B:.+]] = nn.parameter @b
+  %b = nn.parameter @b : tensor<10xf32>
+  // CHECK-NEXT: %[[D:.+]] = nn.kernel(%[[K0:.+]] = %[[X]], %[[K1:.+]] = %[[W]])
+  // CHECK-NEXT:   %[[P:.+]] = nn.dot_general %[[K0]], %[[K1]]
+  // CHECK-NEXT:   nn.yield %[[P]]
+  // CHECK-NEXT: }
+  %0 = nn.dot_general %x, %w batch [] x [] contract [1] x [1] : (tensor<4x8xf32>, tensor<10x8xf32>) -> tensor<4x10xf32>
+  // CHECK-NEXT: %[[E:.+]]:2 = nn.kernel(%[[A0:.+]] = %[[D]], %[[A1:.+]] = %[[B]])
+  // CHECK-NEXT:   %[[BB:.+]] = nn.broadcast %[[A1]] [1]
+  // CHECK-NEXT:   %[[S:.+]] = nn.add %[[A0]], %[[BB]]
+  // CHECK-NEXT:   %[[R:.+]] = nn.relu %[[S]]
+  // CHECK-NEXT:   %[[Q:.+]] = nn.reduce sum %[[R]] [0, 1]
+  // CHECK-NEXT:   nn.yield %[[R]], %[[Q]]
+  // CHECK-NEXT: }
+  // CHECK-NEXT: return %[[E]]#0, %[[E]]#1
+  %1 = nn.broadcast %b [1] : tensor<10xf32> -> tensor<4x10xf32>
+  %2 = nn.add %0, %1 : tensor<4x10xf32>
+  %3 = nn.relu %2 : tensor<4x10xf32>
+  %4 = nn.reduce sum %3 [0, 1] : tensor<4x10xf32> -> tensor<f32>
+  return %3, %4 : tensor<4x10xf32>, tensor<f32>
+}
+
+// -----
+
+// Views are no kernels; a splat that a library operation reads needs memory, so
+// it is a kernel of its own; other constants lie in buffers.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<2x16xf32>) -> (tensor<4x2xf32>, tensor<4xi64>) {
+  // CHECK-NEXT: nn.kernel() {{.*}}: () -> tensor<2x8xf32> {
+  // CHECK-NEXT:   nn.constant dense<1.000000e+00>
+  // CHECK-NEXT:   nn.yield
+  // CHECK-NEXT: }
+  %c = nn.constant dense<1.0> : tensor<2x8xf32>
+  // CHECK-NEXT: nn.reshape
+  %0 = nn.reshape %x : tensor<2x16xf32> -> tensor<4x8xf32>
+  // CHECK-NEXT: nn.kernel
+  // CHECK-NEXT:   nn.dot_general
+  %1 = nn.dot_general %0, %c batch [] x [] contract [1] x [1] : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<4x2xf32>
+  // CHECK: }
+  // CHECK-NEXT: nn.constant dense<[0, 1, 2, 3]> : tensor<4xi64>
+  // CHECK-NEXT: return
+  %2 = nn.constant dense<[0, 1, 2, 3]> : tensor<4xi64>
+  return %1, %2 : tensor<4x2xf32>, tensor<4xi64>
+}
+
+// -----
+
+// Phases are never fused, and neither are backward operations of different
+// forward kernels. The number of the kernel becomes the origin.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: nn.kernel({{.*}}pp.origin = 0 : i64, pp.phase = #pp.phase<forward>
+  // CHECK-NEXT: nn.exp
+  // CHECK-NEXT: nn.tanh
+  // CHECK-NEXT: nn.yield
+  %0 = nn.exp %x {pp.origin = 0, pp.phase = #pp.phase<forward>} : tensor<8xf32>
+  %1 = nn.tanh %0 {pp.origin = 1, pp.phase = #pp.phase<forward>} : tensor<8xf32>
+  // CHECK: nn.kernel({{.*}}pp.origin = 1 : i64, pp.phase = #pp.phase<forward>
+  // CHECK-NEXT: nn.softmax
+  %2 = nn.softmax %1 {pp.origin = 2, pp.phase = #pp.phase<forward>} : tensor<8xf32>
+  // CHECK: nn.kernel({{.*}}pp.origin = 1 : i64, pp.phase = #pp.phase<backward_input>
+  // CHECK-NEXT: nn.neg
+  // CHECK-NEXT: nn.yield
+  %3 = nn.neg %2 {pp.origin = 2, pp.phase = #pp.phase<backward_input>} : tensor<8xf32>
+  // CHECK: nn.kernel({{.*}}pp.origin = 0 : i64, pp.phase = #pp.phase<backward_input>
+  // CHECK-NEXT: nn.mul
+  // CHECK-NEXT: nn.sin
+  // CHECK-NEXT: nn.yield
+  %4 = nn.mul %3, %1 {pp.origin = 1, pp.phase = #pp.phase<backward_input>} : tensor<8xf32>
+  %5 = nn.sin %4 {pp.origin = 0, pp.phase = #pp.phase<backward_input>} : tensor<8xf32>
+  // CHECK: nn.kernel({{.*}}pp.origin = 0 : i64, pp.phase = #pp.phase<backward_weight>
+  // CHECK-NEXT: nn.cos
+  %6 = nn.cos %5 {pp.origin = 0, pp.phase = #pp.phase<backward_weight>} : tensor<8xf32>
+  return %6 : tensor<8xf32>
+}
+
+// -----
+
+// A value that is read before the chain goes on ends the kernel: it could not
+// move behind its reader.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // CHECK: nn.exp
+  // CHECK-NEXT: nn.yield
+  %0 = nn.exp %x : tensor<4x4xf32>
+  // CHECK: nn.dot_general
+  %1 = nn.dot_general %0, %x batch [] x [] contract [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  // CHECK: nn.kernel
+  // CHECK-NEXT: nn.tanh
+  // CHECK-NEXT: nn.add
+  // CHECK-NEXT: nn.yield
+  %2 = nn.tanh %0 : tensor<4x4xf32>
+  %3 = nn.add %1, %2 : tensor<4x4xf32>
+  return %3 : tensor<4x4xf32>
+}

@@ -1,0 +1,692 @@
+// One case for each error that a verifier of nn can give.
+// RUN: pp-opt %s --verify-diagnostics --split-input-file
+
+//===----------------------------------------------------------------------===//
+// #nn.external
+//===----------------------------------------------------------------------===//
+
+// expected-error@+1 {{expects a statically shaped tensor type, got 'tensor<?xf32>'}}
+ml_program.global private @w(#nn.external<"a.onnx", 0, 16> : tensor<?xf32>) : tensor<?xf32>
+
+// -----
+
+// expected-error@+1 {{expects a file name}}
+ml_program.global private @w(#nn.external<"", 0, 16> : tensor<4xf32>) : tensor<4xf32>
+
+// -----
+
+// expected-error@+1 {{has 15 bytes, but 'tensor<4xf32>' takes 16}}
+ml_program.global private @w(#nn.external<"a.onnx", 0, 15> : tensor<4xf32>) : tensor<4xf32>
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+func.func @dynamic(%x: tensor<?xf32>) {
+  // expected-error@+1 {{'nn.relu' op operand #0 must be statically shaped ranked tensor of}}
+  %0 = nn.relu %x : tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @unary_type(%x: tensor<4xi64>) {
+  // expected-error@+1 {{'nn.exp' op operand #0 must be}}
+  %0 = nn.exp %x : tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @binary_types(%x: tensor<4xf32>, %y: tensor<5xf32>) {
+  // expected-error@+1 {{requires the same type for all operands and results}}
+  %0 = "nn.add"(%x, %y) : (tensor<4xf32>, tensor<5xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @compare_shape(%x: tensor<4xf32>) {
+  // expected-error@+1 {{requires the same shape for all operands and results}}
+  %0 = nn.compare lt %x, %x : tensor<4xf32> -> tensor<5xi1>
+  return
+}
+
+// -----
+
+func.func @select_types(%c: tensor<4xi1>, %x: tensor<4xf32>, %y: tensor<4xf64>) {
+  // expected-error@+1 {{failed to verify that all of {whenTrue, whenFalse, output} have same type}}
+  %0 = "nn.select"(%c, %x, %y) : (tensor<4xi1>, tensor<4xf32>, tensor<4xf64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @cast_shape(%x: tensor<4xf32>) {
+  // expected-error@+1 {{requires the same shape for all operands and results}}
+  %0 = nn.cast %x : tensor<4xf32> -> tensor<5xi64>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// dot_general
+//===----------------------------------------------------------------------===//
+
+func.func @axis_outside(%x: tensor<4x8xf32>, %y: tensor<8x5xf32>) {
+  // expected-error@+1 {{'nn.dot_general' op left axis 2 is outside [0, 2)}}
+  %0 = nn.dot_general %x, %y batch [] x [] contract [2] x [0] : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @axis_negative(%x: tensor<4x8xf32>, %y: tensor<8x5xf32>) {
+  // expected-error@+1 {{'nn.dot_general' op right axis -1 is outside [0, 2)}}
+  %0 = nn.dot_general %x, %y batch [] x [] contract [1] x [-1] : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @axis_twice(%x: tensor<4x8xf32>, %y: tensor<8x5xf32>) {
+  // expected-error@+1 {{'nn.dot_general' op names left axis 1 twice}}
+  %0 = nn.dot_general %x, %y batch [1] x [0] contract [1] x [1] : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @batch_count(%x: tensor<4x8xf32>, %y: tensor<8x5xf32>) {
+  // expected-error@+1 {{'nn.dot_general' op has 1 batch axes on the left and 0 on the right}}
+  %0 = nn.dot_general %x, %y batch [0] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @contracted_size(%x: tensor<4x8xf32>, %y: tensor<8x5xf32>) {
+  // expected-error@+1 {{'nn.dot_general' op contracted axes 1 and 1 have sizes 8 and 5}}
+  %0 = nn.dot_general %x, %y batch [] x [] contract [1] x [1] : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @dot_result(%x: tensor<4x8xf32>, %y: tensor<8x5xf32>) {
+  // expected-error@+1 {{'nn.dot_general' op computes a tensor of shape [4, 5], but its type says [5, 4]}}
+  %0 = nn.dot_general %x, %y batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<5x4xf32>
+  return
+}
+
+// -----
+
+func.func @dot_elements(%x: tensor<4x8xf32>, %y: tensor<8x5xf64>) {
+  // expected-error@+1 {{'nn.dot_general' op requires the same element type for all operands and results}}
+  %0 = nn.dot_general %x, %y batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x5xf64>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// Convolutions and windows
+//===----------------------------------------------------------------------===//
+
+func.func @stride(%x: tensor<2x3x8x8xf32>, %w: tensor<6x3x3x3xf32>) {
+  // expected-error@+1 {{'nn.conv' op needs a positive stride, dilation and kernel and padding that is not negative on spatial axis 1}}
+  %0 = nn.conv %x, %w strides [1, 0] dilations [1, 1] pad [0, 0] x [0, 0] groups 1 : (tensor<2x3x8x8xf32>, tensor<6x3x3x3xf32>) -> tensor<2x6x6x6xf32>
+  return
+}
+
+// -----
+
+func.func @windows(%x: tensor<2x3x8x8xf32>, %w: tensor<6x3x3x3xf32>) {
+  // expected-error@+1 {{'nn.conv' op has 6 windows on spatial axis 0, but its types say 7}}
+  %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [0, 0] x [0, 0] groups 1 : (tensor<2x3x8x8xf32>, tensor<6x3x3x3xf32>) -> tensor<2x6x7x6xf32>
+  return
+}
+
+// -----
+
+func.func @no_window(%x: tensor<2x3x8x8xf32>, %w: tensor<6x3x9x3xf32>) {
+  // expected-error@+1 {{'nn.conv' op has 0 windows on spatial axis 0, but its types say 1}}
+  %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [0, 0] x [0, 0] groups 1 : (tensor<2x3x8x8xf32>, tensor<6x3x9x3xf32>) -> tensor<2x6x1x6xf32>
+  return
+}
+
+// -----
+
+func.func @window_rank(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{'nn.max_pool' op needs tensors of rank 3, 4 or 5, got 2 and 2}}
+  %0 = nn.max_pool %x kernel [] strides [] dilations [] pad [] x [] : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @attribute_size(%x: tensor<2x3x8x8xf32>) {
+  // expected-error@+1 {{'nn.max_pool' op has an attribute with 1 entries for 2 spatial axes}}
+  %0 = nn.max_pool %x kernel [2, 2] strides [2] dilations [1, 1] pad [0, 0] x [0, 0] : (tensor<2x3x8x8xf32>) -> tensor<2x3x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @samples(%x: tensor<2x3x8x8xf32>) {
+  // expected-error@+1 {{'nn.avg_pool' op turns 2 samples into 1}}
+  %0 = nn.avg_pool %x kernel [2, 2] strides [2, 2] dilations [1, 1] pad [0, 0] x [0, 0] : (tensor<2x3x8x8xf32>) -> tensor<1x3x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @channels(%x: tensor<2x3x4x4xf32>) {
+  // expected-error@+1 {{'nn.avg_pool_backward' op turns 4 channels into 3}}
+  %0 = nn.avg_pool_backward %x kernel [2, 2] strides [2, 2] dilations [1, 1] pad [0, 0] x [0, 0] : (tensor<2x3x4x4xf32>) -> tensor<2x4x8x8xf32>
+  return
+}
+
+// -----
+
+func.func @whole_window(%x: tensor<2x3x8x8xf32>) {
+  // expected-error@+1 {{'nn.max_pool' op pads spatial axis 1 by a whole window}}
+  %0 = nn.max_pool %x kernel [2, 2] strides [2, 2] dilations [1, 1] pad [0, 2] x [0, 0] : (tensor<2x3x8x8xf32>) -> tensor<2x3x4x5xf32>
+  return
+}
+
+// -----
+
+func.func @backward_type(%x: tensor<2x3x8x8xf32>, %g: tensor<2x3x4x4xf32>) {
+  // expected-error@+1 {{'nn.max_pool_backward' op needs the input and the result to have one type}}
+  %0 = nn.max_pool_backward %x, %g kernel [2, 2] strides [2, 2] dilations [1, 1] pad [0, 0] x [0, 0] : (tensor<2x3x8x8xf32>, tensor<2x3x4x4xf32>) -> tensor<2x3x9x9xf32>
+  return
+}
+
+// -----
+
+func.func @weight_rank(%x: tensor<2x3x8x8xf32>, %w: tensor<6x3x3xf32>) {
+  // expected-error@+1 {{'nn.conv' op has a weight of rank 3 for an input of rank 4}}
+  %0 = nn.conv %x, %w strides [1] dilations [1] pad [0] x [0] groups 1 : (tensor<2x3x8x8xf32>, tensor<6x3x3xf32>) -> tensor<2x6x6x6xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_rank(%x: tensor<2x3xf32>, %w: tensor<6x3xf32>) {
+  // expected-error@+1 {{'nn.conv' op needs tensors of rank 3, 4 or 5, got 2 and 2}}
+  %0 = nn.conv %x, %w strides [] dilations [] pad [] x [] groups 1 : (tensor<2x3xf32>, tensor<6x3xf32>) -> tensor<2x6xf32>
+  return
+}
+
+// -----
+
+func.func @groups(%x: tensor<2x3x8x8xf32>, %w: tensor<6x3x3x3xf32>) {
+  // expected-error@+1 {{'nn.conv' op has 3 input and 6 output channels, which a weight of shape [6, 3, 3, 3] in 2 groups does not connect}}
+  %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [0, 0] x [0, 0] groups 2 : (tensor<2x3x8x8xf32>, tensor<6x3x3x3xf32>) -> tensor<2x6x6x6xf32>
+  return
+}
+
+// -----
+
+// The same checks hold the derivatives together.
+func.func @backward_input(%g: tensor<2x6x6x6xf32>, %w: tensor<6x3x3x3xf32>) {
+  // expected-error@+1 {{'nn.conv_backward_input' op has 4 input and 6 output channels}}
+  %0 = nn.conv_backward_input %g, %w strides [1, 1] dilations [1, 1] pad [0, 0] x [0, 0] groups 1 : (tensor<2x6x6x6xf32>, tensor<6x3x3x3xf32>) -> tensor<2x4x8x8xf32>
+  return
+}
+
+// -----
+
+func.func @backward_weight(%x: tensor<2x3x8x8xf32>, %g: tensor<2x6x6x6xf32>) {
+  // expected-error@+1 {{'nn.conv_backward_weight' op has 7 windows on spatial axis 0, but its types say 6}}
+  %0 = nn.conv_backward_weight %x, %g strides [1, 1] dilations [1, 1] pad [0, 0] x [0, 0] groups 1 : (tensor<2x3x8x8xf32>, tensor<2x6x6x6xf32>) -> tensor<6x3x2x3xf32>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// Normalisation and losses
+//===----------------------------------------------------------------------===//
+
+func.func @softmax_rank(%x: tensor<f32>) {
+  // expected-error@+1 {{'nn.softmax' op needs a tensor of rank 1 or more}}
+  %0 = nn.softmax %x : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @layer_norm_scale(%x: tensor<2x8xf32>, %s: tensor<4xf32>, %b: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.layer_norm' op needs a scale of shape [8], got [4]}}
+  %0:3 = nn.layer_norm %x, %s, %b epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<4xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<2xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+func.func @layer_norm_shift(%x: tensor<2x8xf32>, %s: tensor<4xf32>, %b: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.layer_norm' op needs a shift of shape [8], got [4]}}
+  %0:3 = nn.layer_norm %x, %b, %s epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<8xf32>, tensor<4xf32>) -> (tensor<2x8xf32>, tensor<2xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+func.func @layer_norm_mean(%x: tensor<2x8xf32>, %b: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.layer_norm' op needs a mean of shape [2], got [8]}}
+  %0:3 = nn.layer_norm %x, %b, %b epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<8xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+func.func @layer_norm_rstd(%x: tensor<2x8xf32>, %b: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.layer_norm' op needs a rstd of shape [2], got [8]}}
+  %0:3 = nn.layer_norm %x, %b, %b epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<2xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @layer_norm_gradient(%x: tensor<2x8xf32>, %s: tensor<8xf32>, %m: tensor<2xf32>) {
+  // expected-error@+1 {{'nn.layer_norm_backward' op needs a gradient of shape [2, 8], got [8]}}
+  %0 = nn.layer_norm_backward %s, %x, %s, %m, %m : (tensor<8xf32>, tensor<2x8xf32>, tensor<8xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+func.func @layer_norm_backward_result(%x: tensor<2x8xf32>, %s: tensor<8xf32>, %m: tensor<2xf32>) {
+  // expected-error@+1 {{'nn.layer_norm_backward' op needs a result of shape [2, 8], got [8, 2]}}
+  %0 = nn.layer_norm_backward %x, %x, %s, %m, %m : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<8xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<8x2xf32>
+  return
+}
+
+// -----
+
+func.func @batch_norm_rank(%x: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.batch_norm' op needs a tensor of rank 2 or more}}
+  %0:3 = nn.batch_norm %x, %x, %x epsilon 1.0e-5 : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @batch_norm_variance(%x: tensor<2x8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.batch_norm' op needs a variance of shape [8], got [2]}}
+  %0:3 = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<8xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+func.func @batch_norm_backward_rank(%x: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.batch_norm_backward' op needs a tensor of rank 2 or more}}
+  %0:3 = nn.batch_norm_backward %x, %x, %x, %x, %x epsilon 1.0e-5 : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @scale_gradient(%x: tensor<2x8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.batch_norm_backward' op needs a scale gradient of shape [8], got [2]}}
+  %0:3 = nn.batch_norm_backward %x, %x, %s, %s, %s epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<2xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @shift_gradient(%x: tensor<2x8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.batch_norm_backward' op needs a shift gradient of shape [8], got [2]}}
+  %0:3 = nn.batch_norm_backward %x, %x, %s, %s, %s epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<8xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+func.func @loss_elements(%x: tensor<4x10xf32>, %l: tensor<4xi64>) {
+  // expected-error@+1 {{'nn.softmax_cross_entropy' op failed to verify that all of {logits, loss, logNormalizer} have same element type}}
+  %0:2 = nn.softmax_cross_entropy %x, %l : (tensor<4x10xf32>, tensor<4xi64>) -> (tensor<f64>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @labels(%x: tensor<4x10xf32>, %l: tensor<5xi64>) {
+  // expected-error@+1 {{'nn.softmax_cross_entropy' op needs a label tensor of shape [4], got [5]}}
+  %0:2 = nn.softmax_cross_entropy %x, %l : (tensor<4x10xf32>, tensor<5xi64>) -> (tensor<f32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @loss(%x: tensor<4x10xf32>, %l: tensor<4xi64>) {
+  // expected-error@+1 {{'nn.softmax_cross_entropy' op needs a loss of shape [], got [1]}}
+  %0:2 = nn.softmax_cross_entropy %x, %l : (tensor<4x10xf32>, tensor<4xi64>) -> (tensor<1xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @normalizer(%x: tensor<4x10xf32>, %l: tensor<4xi64>) {
+  // expected-error@+1 {{'nn.softmax_cross_entropy' op needs a normalizer of shape [4], got [10]}}
+  %0:2 = nn.softmax_cross_entropy %x, %l : (tensor<4x10xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<10xf32>)
+  return
+}
+
+// -----
+
+func.func @loss_gradient(%x: tensor<4x10xf32>, %l: tensor<4xi64>, %n: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.softmax_cross_entropy_backward' op needs a loss gradient of shape [], got [4]}}
+  %0 = nn.softmax_cross_entropy_backward %x, %l, %n, %n : (tensor<4x10xf32>, tensor<4xi64>, tensor<4xf32>, tensor<4xf32>) -> tensor<4x10xf32>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// Moving elements
+//===----------------------------------------------------------------------===//
+
+func.func @iota_axis() {
+  // expected-error@+1 {{'nn.iota' op 'axis' 1 is outside [0, 1)}}
+  %0 = nn.iota 1 : tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @reshape_elements(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.reshape' op turns 4 elements into 5}}
+  %0 = nn.reshape %x : tensor<4xf32> -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @reshape_type(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.reshape' op turns elements of type 'f32' into 'i32'}}
+  %0 = nn.reshape %x : tensor<4xf32> -> tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @permutation_size(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.transpose' op 'permutation' has 1 entries for a tensor of rank 2}}
+  %0 = nn.transpose %x [0] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @permutation(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.transpose' op 'permutation' must name each axis once}}
+  %0 = nn.transpose %x [1, 1] : tensor<4x8xf32> -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @transpose_shape(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.transpose' op computes a tensor of shape [8, 4], but its type says [4, 8]}}
+  %0 = nn.transpose %x [1, 0] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_order(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.broadcast' op 'axes' must increase and lie in [0, 2), got 0 after 1}}
+  %0 = nn.broadcast %x [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_size(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.broadcast' op axis 0 has size 4, but axis 1 of the result has 8}}
+  %0 = nn.broadcast %x [1] : tensor<4xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @slice_limit(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.slice' op takes [1, 5) with stride 1 of axis 0, which has size 4}}
+  %0 = nn.slice %x starts [1] limits [5] strides [1] : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @slice_stride(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.slice' op takes [0, 4) with stride 0 of axis 0, which has size 4}}
+  %0 = nn.slice %x starts [0] limits [4] strides [0] : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @slice_starts(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.slice' op 'starts' has 2 entries for a tensor of rank 1}}
+  %0 = nn.slice %x starts [0, 0] limits [4] strides [1] : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @slice_shape(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.slice' op computes a tensor of shape [2], but its type says [3]}}
+  %0 = nn.slice %x starts [0] limits [4] strides [2] : tensor<4xf32> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @pad_negative(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.pad' op pads axis 0 by a negative amount}}
+  %0 = nn.pad %x low [0] high [-1] interior [0] : tensor<4xf32> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @pad_shape(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.pad' op computes a tensor of shape [8], but its type says [9]}}
+  %0 = nn.pad %x low [1] high [0] interior [1] : tensor<4xf32> -> tensor<9xf32>
+  return
+}
+
+// -----
+
+func.func @concat_nothing() {
+  // expected-error@+1 {{'nn.concat' op joins no tensors}}
+  %0 = nn.concat axis 0 : () -> tensor<0xf32>
+  return
+}
+
+// -----
+
+func.func @concat_axis(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.concat' op 'axis' 2 is outside [0, 2)}}
+  %0 = nn.concat %x, %x axis 2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @concat_operand(%x: tensor<4x8xf32>, %y: tensor<4x9xf32>) {
+  // expected-error@+1 {{'nn.concat' op operand #1 has shape [4, 9], which differs from the result's on another axis than 0}}
+  %0 = nn.concat %x, %y axis 0 : (tensor<4x8xf32>, tensor<4x9xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @concat_shape(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.concat' op computes a tensor of shape [8, 8], but its type says [9, 8]}}
+  %0 = nn.concat %x, %x axis 0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<9x8xf32>
+  return
+}
+
+// -----
+
+func.func @gather_axis(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{'nn.gather' op 'axis' -1 is outside [0, 2)}}
+  %0 = nn.gather %x[%i] axis -1 : (tensor<4x8xf32>, tensor<2xi64>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @gather_shape(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{'nn.gather' op computes a tensor of shape [2, 8], but its type says [4, 2]}}
+  %0 = nn.gather %x[%i] axis 0 : (tensor<4x8xf32>, tensor<2xi64>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_shape(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
+  // expected-error@+1 {{'nn.scatter_add' op needs updates of shape [2, 8], got [4, 8]}}
+  %0 = nn.scatter_add %x at [%i] axis 0 : (tensor<2xi64>, tensor<4x8xf32>) -> tensor<10x8xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_axes(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.reduce' op 'axes' must increase and lie in [0, 2), got 1 after 1}}
+  %0 = nn.reduce sum %x [1, 1] : tensor<4x8xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_shape(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.reduce' op computes a tensor of shape [4], but its type says [8]}}
+  %0 = nn.reduce sum %x [1] : tensor<4x8xf32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// State
+//===----------------------------------------------------------------------===//
+
+func.func @no_global() {
+  // expected-error@+1 {{'nn.parameter' op names @w, which is not an ml_program.global}}
+  %0 = nn.parameter @w : tensor<4xf32>
+  return
+}
+
+// -----
+
+ml_program.global private mutable @w(dense<0.0> : tensor<4xf32>) : tensor<4xf32>
+func.func @parameter_type() {
+  // expected-error@+1 {{'nn.parameter' op has type 'tensor<5xf32>', but @w has 'tensor<4xf32>'}}
+  %0 = nn.parameter @w : tensor<5xf32>
+  return
+}
+
+// -----
+
+ml_program.global private @w(dense<0.0> : tensor<4xf32>) : tensor<4xf32>
+func.func @constant_global(%g: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.accumulate' op changes @w, which is not mutable}}
+  nn.accumulate gradient @w, %g : tensor<4xf32>
+  return
+}
+
+// -----
+
+ml_program.global private mutable @mean(dense<0.0> : tensor<4xf32>) : tensor<4xf32>
+func.func @commit_symbol() {
+  // expected-error@+1 {{'nn.commit_statistics' op names @variance, which is not an ml_program.global}}
+  nn.commit_statistics @mean, @variance momentum 0.1 microbatches 1 elements 4
+  return
+}
+
+// -----
+
+ml_program.global private mutable @mean(dense<0.0> : tensor<4xf32>) : tensor<4xf32>
+func.func @commit_microbatches() {
+  // expected-error@+1 {{'nn.commit_statistics' op needs 1 or more micro-batches of 1 or more elements, got 0 and 4}}
+  nn.commit_statistics @mean, @mean momentum 0.1 microbatches 0 elements 4
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+func.func @kernel_arguments(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.kernel' op has block arguments of other types than its operands}}
+  "nn.kernel"(%x) ({
+  ^bb0(%a: tensor<5xf32>):
+    nn.yield
+  }) : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @kernel_yield(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.kernel' op yields values of other types than its results}}
+  %0 = nn.kernel(%a = %x) : (tensor<4xf32>) -> tensor<5xf32> {
+    %1 = nn.relu %a : tensor<4xf32>
+    nn.yield %1 : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @kernel_foreign(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.kernel' op contains 'arith.constant', which is not known as part of a kernel}}
+  %0 = nn.kernel(%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+    %1 = arith.constant 1 : i32
+    nn.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+ml_program.global private @w(dense<0.0> : tensor<4xf32>) : tensor<4xf32>
+func.func @kernel_state() {
+  // expected-error@+1 {{'nn.kernel' op contains 'nn.parameter', which touches state}}
+  %0 = nn.kernel() : () -> tensor<4xf32> {
+    %1 = nn.parameter @w : tensor<4xf32>
+    nn.yield %1 : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @kernel_mixed(%x: tensor<4x4xf32>) {
+  // expected-error@+1 {{'nn.kernel' op mixes a library operation with other operations}}
+  %0 = nn.kernel(%a = %x) : (tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %1 = nn.dot_general %a, %a batch [] x [] contract [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %2 = nn.relu %1 : tensor<4x4xf32>
+    nn.yield %2 : tensor<4x4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @yield_parent(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.yield' op expects parent op 'nn.kernel'}}
+  nn.yield %x : tensor<4xf32>
+}

@@ -1,0 +1,109 @@
+// RUN: pp-opt %s --split-input-file --nn-rebatch="batch=2 microbatches=4" | FileCheck %s
+
+// The batch is followed from axis 0 of the inputs; parameters stay.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:.+]]: tensor<2x8xf32> {pp.feed = "x"}) -> tensor<2x10xf32>
+ml_program.global private @w(dense<0.0> : tensor<10x8xf32>) : tensor<10x8xf32>
+ml_program.global private @b(dense<0.0> : tensor<10xf32>) : tensor<10xf32>
+func.func @main(%x: tensor<8x8xf32> {pp.feed = "x"}) -> tensor<8x10xf32> {
+  // CHECK: nn.parameter @w : tensor<10x8xf32>
+  %w = nn.parameter @w : tensor<10x8xf32>
+  %b = nn.parameter @b : tensor<10xf32>
+  // CHECK: nn.dot_general {{.*}} : (tensor<2x8xf32>, tensor<10x8xf32>) -> tensor<2x10xf32>
+  %0 = nn.dot_general %x, %w batch [] x [] contract [1] x [1] : (tensor<8x8xf32>, tensor<10x8xf32>) -> tensor<8x10xf32>
+  // CHECK: nn.broadcast {{.*}} [1] : tensor<10xf32> -> tensor<2x10xf32>
+  %1 = nn.broadcast %b [1] : tensor<10xf32> -> tensor<8x10xf32>
+  // CHECK: nn.add {{.*}} : tensor<2x10xf32>
+  %2 = nn.add %0, %1 : tensor<8x10xf32>
+  return %2 : tensor<8x10xf32>
+}
+
+// -----
+
+// Exporters merge the batch with heads and tokens.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8x16x32xf32>) -> tensor<8x16x32xf32> {
+  // CHECK: nn.reshape {{.*}} : tensor<2x16x32xf32> -> tensor<2x16x4x8xf32>
+  %0 = nn.reshape %x : tensor<8x16x32xf32> -> tensor<8x16x4x8xf32>
+  // CHECK: nn.transpose {{.*}} [0, 2, 1, 3] : tensor<2x16x4x8xf32> -> tensor<2x4x16x8xf32>
+  %1 = nn.transpose %0 [0, 2, 1, 3] : tensor<8x16x4x8xf32> -> tensor<8x4x16x8xf32>
+  // CHECK: nn.reshape {{.*}} : tensor<2x4x16x8xf32> -> tensor<8x16x8xf32>
+  %2 = nn.reshape %1 : tensor<8x4x16x8xf32> -> tensor<32x16x8xf32>
+  // CHECK: nn.softmax {{.*}} : tensor<8x16x8xf32>
+  %3 = nn.softmax %2 : tensor<32x16x8xf32>
+  // CHECK: nn.reshape {{.*}} : tensor<8x16x8xf32> -> tensor<2x4x16x8xf32>
+  %4 = nn.reshape %3 : tensor<32x16x8xf32> -> tensor<8x4x16x8xf32>
+  // CHECK: nn.transpose {{.*}} : tensor<2x4x16x8xf32> -> tensor<2x16x4x8xf32>
+  %5 = nn.transpose %4 [0, 2, 1, 3] : tensor<8x4x16x8xf32> -> tensor<8x16x4x8xf32>
+  // CHECK: nn.reshape {{.*}} -> tensor<2x16x32xf32>
+  %6 = nn.reshape %5 : tensor<8x16x4x8xf32> -> tensor<8x16x32xf32>
+  return %6 : tensor<8x16x32xf32>
+}
+
+// -----
+
+// The sequence comes first: axis 1 holds the samples after a transpose.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8x16x32xf32>) -> tensor<128x32xf32> {
+  // CHECK: nn.transpose {{.*}} -> tensor<16x2x32xf32>
+  %0 = nn.transpose %x [1, 0, 2] : tensor<8x16x32xf32> -> tensor<16x8x32xf32>
+  // CHECK: nn.reshape {{.*}} -> tensor<32x32xf32>
+  %1 = nn.reshape %0 : tensor<16x8x32xf32> -> tensor<128x32xf32>
+  // CHECK: return {{.*}} : tensor<32x32xf32>
+  return %1 : tensor<128x32xf32>
+}
+
+// -----
+
+// A slice of another axis keeps its limits there, and gets new ones on the
+// batch axis.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8x16xf32>) -> tensor<8x4xf32> {
+  // CHECK: nn.slice {{.*}} starts [0, 4] limits [2, 8] strides [1, 1] : tensor<2x16xf32> -> tensor<2x4xf32>
+  %0 = nn.slice %x starts [0, 4] limits [8, 8] strides [1, 1] : tensor<8x16xf32> -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+// Splats and broadcasts are made for the new size; a constant that is also
+// read where there are no samples keeps its own form there.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
+  // CHECK-DAG: %[[SMALL:.+]] = nn.constant dense<2.000000e+00> : tensor<2x4xf32>
+  // CHECK-DAG: %[[BIG:.+]] = nn.constant dense<2.000000e+00> : tensor<8x4xf32>
+  %c = nn.constant dense<2.0> : tensor<8x4xf32>
+  // CHECK: nn.mul %{{.+}}, %[[SMALL]] : tensor<2x4xf32>
+  %0 = nn.mul %x, %c : tensor<8x4xf32>
+  // CHECK: nn.exp %[[BIG]] : tensor<8x4xf32>
+  %1 = nn.exp %c : tensor<8x4xf32>
+  return %0, %1 : tensor<8x4xf32>, tensor<8x4xf32>
+}
+
+// -----
+
+// Running statistics learn how many micro-batches there are and how large.
+// CHECK-LABEL: func.func @main(
+ml_program.global private mutable @m(dense<0.0> : tensor<3xf32>) : tensor<3xf32>
+ml_program.global private mutable @v(dense<1.0> : tensor<3xf32>) : tensor<3xf32>
+func.func @main(%x: tensor<8x3x4x4xf32>) -> tensor<8x3x4x4xf32> {
+  %s = nn.constant dense<1.0> : tensor<3xf32>
+  // CHECK: nn.batch_norm {{.*}} -> (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
+  %y, %mean, %variance = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<8x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<8x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
+  // CHECK: nn.accumulate statistics @m, {{.*}} : tensor<3xf32>
+  nn.accumulate statistics @m, %mean : tensor<3xf32>
+  nn.accumulate statistics @v, %variance : tensor<3xf32>
+  // CHECK: nn.commit_statistics @m, @v momentum {{.*}} microbatches 4 elements 32
+  nn.commit_statistics @m, @v momentum 0.1 microbatches 1 elements 128
+  return %y : tensor<8x3x4x4xf32>
+}
+
+// -----
+
+// A sum over samples is a loss, which micro-batches add up.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8x10xf32>, %t: tensor<8xi64>) -> tensor<f32> {
+  // CHECK: nn.softmax_cross_entropy {{.*}} : (tensor<2x10xf32>, tensor<2xi64>) -> (tensor<f32>, tensor<2xf32>)
+  %0, %1 = nn.softmax_cross_entropy %x, %t : (tensor<8x10xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<8xf32>)
+  return %0 : tensor<f32>
+}

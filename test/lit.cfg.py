@@ -1,0 +1,31 @@
+# Configuration of the lit tests. Run them with `ninja check-lit`, or some with
+#   /usr/lib/llvm-22/bin/lit -v build/release/test --filter=NN
+
+import os
+import sys
+
+import lit.formats
+
+config.name = "pp-mlir"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["models", "unit", "Inputs", "CMakeLists.txt"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.pp_binary_dir, "test")
+
+config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
+config.substitutions.append(("%python", sys.executable))
+
+tools = os.path.join(config.pp_binary_dir, "bin")
+config.environment["PATH"] = os.pathsep.join(
+    [tools, config.llvm_tools_dir, config.environment["PATH"]])
+config.environment["FILECHECK_OPTS"] = "-enable-var-scope --dump-input-filter=annotation-full"
+for variable in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "CCACHE_DISABLE"):
+    if variable in os.environ:
+        config.environment[variable] = os.environ[variable]
+
+# `REQUIRES: pp-compile` for tests of tools that a build may leave out.
+for tool in os.listdir(tools) if os.path.isdir(tools) else []:
+    config.available_features.add(tool)
+if config.pp_sanitize:
+    config.available_features.add("sanitizer")
