@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/InterleavedRange.h"
@@ -307,6 +308,14 @@ bool NodeImporter::isTrained(const onnx::Tensor &tensor) {
       return false;
     }
   return true;
+}
+
+void NodeImporter::attachStageHint(Operation *op) {
+  if (!node->pipelineStage)
+    return;
+  auto found = llvm::lower_bound(stageHints, *node->pipelineStage);
+  op->setAttr(pipeline::stageHintAttrName,
+              builder.getI64IntegerAttr(found - stageHints.begin()));
 }
 
 void NodeImporter::untrain(llvm::StringRef symbol) {

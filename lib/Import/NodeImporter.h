@@ -104,7 +104,9 @@ public:
 
   /// Makes an operation with the location of the node.
   template <typename Op, typename... Args> Op make(Args &&...args) {
-    return Op::create(builder, location, std::forward<Args>(args)...);
+    Op op = Op::create(builder, location, std::forward<Args>(args)...);
+    attachStageHint(op);
+    return op;
   }
 
   mlir::Value constant(const HostTensor &host);
@@ -154,11 +156,17 @@ public:
   mlir::Value parameter(const onnx::Tensor &tensor);
   /// Float initializers that wait for their first reader.
   llvm::StringMap<const onnx::Tensor *> parameters;
+  /// The pipeline_stage annotations of the file, as stages from 0 on. The
+  /// format gives no first number: the smallest that occurs is stage 0.
+  void setStageHints(llvm::ArrayRef<int32_t> sortedStages) {
+    stageHints.assign(sortedStages.begin(), sortedStages.end());
+  }
   /// Symbols of the running statistics: never trained.
   void untrain(llvm::StringRef symbol);
 
 private:
   bool isTrained(const onnx::Tensor &tensor);
+  void attachStageHint(mlir::Operation *op);
 
   const onnx::Model &model;
   const ImportOptions &options;
@@ -169,6 +177,7 @@ private:
   const onnx::Node *node = nullptr;
   mlir::Location location = builder.getUnknownLoc();
   mlir::Operation *lastParameter = nullptr;
+  llvm::SmallVector<int32_t> stageHints;
 };
 
 using Handler = llvm::LogicalResult (*)(NodeImporter &);

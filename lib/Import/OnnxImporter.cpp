@@ -36,6 +36,7 @@ public:
     reportUnsupported();
     if (hasErrors() || failed(declareInputs(loc)))
       return {};
+    collectStageHints();
     declareInitializers();
     if (hasErrors())
       return {};
@@ -200,6 +201,16 @@ private:
       nodes.getEntries()[tensor.name].host =
           std::make_shared<HostTensor>(std::move(*host));
     }
+  }
+
+  void collectStageHints() {
+    SmallVector<int32_t> stages;
+    for (const onnx::Node &node : model.graph.nodes)
+      if (node.pipelineStage)
+        stages.push_back(*node.pipelineStage);
+    llvm::sort(stages);
+    stages.erase(llvm::unique(stages), stages.end());
+    nodes.setStageHints(stages);
   }
 
   LogicalResult finish() {

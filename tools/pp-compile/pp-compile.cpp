@@ -30,8 +30,11 @@ struct Flags {
   cl::opt<std::string> output{"o", cl::desc("The binary to write"),
                               cl::value_desc("file"), cl::cat(phases)};
 
-  cl::opt<int64_t> stages{"stages", cl::desc("Number of stages"), cl::init(1),
-                          cl::cat(main)};
+  cl::opt<int64_t> stages{
+      "stages",
+      cl::desc("Number of stages (default: as the model's pipeline_stage "
+               "annotations say, else 1)"),
+      cl::init(0), cl::cat(main)};
   cl::opt<int64_t> microbatches{"microbatches",
                                 cl::desc("Micro-batches of a step"),
                                 cl::init(1), cl::cat(main)};
@@ -157,8 +160,9 @@ llvm::Error checkFlags(const Flags &flags) {
     return makeError(exitUsage, "--" + flag + "=" + llvm::Twine(value) +
                                     ": must be from 1 to 1048576");
   };
-  if (auto e = positive("stages", flags.stages))
-    return e;
+  if (flags.stages.getNumOccurrences())
+    if (auto e = positive("stages", flags.stages))
+      return e;
   if (auto e = positive("microbatches", flags.microbatches))
     return e;
   if (auto e = oneOf("schedule", flags.schedule, {"gpipe", "1f1b"}))
@@ -252,6 +256,7 @@ int main(int argc, char **argv) {
   registerAllDialects(registry);
   mlir::MLIRContext context(registry);
   context.loadAllAvailableDialects();
+  context.printOpOnDiagnostic(false);
   DiagnosticPrinter printer(&context, llvm::errs());
   if (llvm::Error error = compile(flags, context))
     return reportError(std::move(error));

@@ -36,7 +36,8 @@ struct CompileOptions {
   /// Samples of a step; 0 takes the model's batch size.
   int64_t batch = 0;
   int64_t microbatches = 1;
-  int64_t stages = 1;
+  /// 0: as the model's hints say.
+  int64_t stages = 0;
   /// gpipe or 1f1b.
   std::string schedule = "1f1b";
   std::string checkpoint = "never";

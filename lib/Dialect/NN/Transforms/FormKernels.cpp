@@ -30,6 +30,8 @@ struct Group {
   Phase phase;
   /// The forward kernel it belongs to; -1 in the forward phase.
   int64_t home;
+  /// The stage that the model asks for; null if it does not.
+  Attribute hint;
   bool open;
 };
 
@@ -146,6 +148,7 @@ private:
     group->shape = iterationShape(op);
     group->phase = phase;
     group->home = home;
+    group->hint = op->getAttr(pipeline::stageHintAttrName);
     group->open = open;
     return group;
   }
@@ -163,6 +166,7 @@ private:
       Group *group = producer ? groupOf.lookup(producer) : nullptr;
       if (!group || !group->open || group->phase != phase ||
           group->home != home || group->operations.size() >= maxGroupSize ||
+          group->hint != op->getAttr(pipeline::stageHintAttrName) ||
           group->shape != iterationShape(op))
         continue;
       if (best && order[best->operations.back()] >=
@@ -336,6 +340,8 @@ private:
         KernelOp::create(builder, builder.getFusedLoc(locations), types,
                          inputs.getArrayRef());
     pipeline::setPhase(kernel, group.phase);
+    if (group.hint)
+      kernel->setAttr(pipeline::stageHintAttrName, group.hint);
     setOrigin(kernel,
               group.home >= 0 ? group.home : kernelNumber.lookup(&group));
 
@@ -350,6 +356,7 @@ private:
       Operation *clone = builder.clone(*op, mapping);
       clone->removeAttr(pipeline::phaseAttrName);
       clone->removeAttr(pipeline::originAttrName);
+      clone->removeAttr(pipeline::stageHintAttrName);
     };
     for (Operation *op : group.operations)
       cloneInto(cloneInto, op);

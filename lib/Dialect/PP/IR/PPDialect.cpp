@@ -36,7 +36,8 @@ LogicalResult PPDialect::verifyOperationAttribute(Operation *op,
     return expect(isa<PhaseAttr>(value), "a #pp.phase");
   if (name == costAttrName)
     return expect(isa<CostAttr>(value), "a #pp.cost");
-  if (name == stageAttrName || name == originAttrName) {
+  if (name == stageAttrName || name == originAttrName ||
+      name == stageHintAttrName) {
     auto number = dyn_cast<IntegerAttr>(value);
     return expect(number && number.getInt() >= 0, "a number from 0 on");
   }

@@ -158,15 +158,20 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
   }
 
   LogicalResult partition(func::FuncOp step) {
-    if (stages < 1)
+    if (stages < 0)
       return step.emitError()
-             << "stages is " << stages << ", must be 1 or more";
+             << "stages is " << stages.getValue() << ", must be 0 or more";
     GraphBuilder builder(step);
     if (failed(builder.run(ignoreHints)))
       return failure();
+    if (stages == 0) {
+      stages = 1;
+      for (const planner::Kernel &kernel : builder.graph.kernels)
+        stages = std::max<int64_t>(stages, kernel.stageHint.value_or(0) + 1);
+    }
     if (stages > static_cast<int64_t>(builder.nodes.size()))
       return step.emitError()
-             << "cannot be cut into " << stages << " stages: it has only "
+             << "cannot be cut into " << stages.getValue() << " stages: it has only "
              << builder.nodes.size() << " kernels";
 
     planner::Cluster cluster = planner::Cluster::cpuCores(stages);
@@ -211,7 +216,7 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
                          std::vector<size_t> &result) {
     bool ok = true;
     if (static_cast<int64_t>(cuts.size()) != stages - 1)
-      return step.emitError() << "has " << cuts.size() << " cuts for " << stages
+      return step.emitError() << "has " << cuts.size() << " cuts for " << stages.getValue()
                               << " stages; there must be one fewer than stages";
     for (const std::string &cut : cuts) {
       size_t found = builder.nodes.size();

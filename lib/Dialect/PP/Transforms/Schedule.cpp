@@ -37,7 +37,7 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return module.emitError("has a schedule already");
     if (microbatches < 1 || microbatches > (1 << 20))
       return module.emitError()
-             << "microbatches is " << microbatches
+             << "microbatches is " << microbatches.getValue()
              << ", must be from 1 to 1048576";
     bool training = isTraining(step);
     if (training != (schedule != "inference"))

@@ -29,6 +29,8 @@ inline constexpr llvm::StringLiteral phaseAttrName = "pp.phase";
 inline constexpr llvm::StringLiteral originAttrName = "pp.origin";
 inline constexpr llvm::StringLiteral costAttrName = "pp.cost";
 inline constexpr llvm::StringLiteral stageAttrName = "pp.stage";
+/// The stage that the model's author asked for.
+inline constexpr llvm::StringLiteral stageHintAttrName = "pp.stage_hint";
 inline constexpr llvm::StringLiteral buffersAttrName = "pp.buffers";
 /// On function arguments: the name under which the value is fed.
 inline constexpr llvm::StringLiteral feedAttrName = "pp.feed";

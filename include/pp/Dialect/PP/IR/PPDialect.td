@@ -22,6 +22,7 @@ def PP_Dialect : Dialect {
     | `pp.origin` | operations of a step | number of the forward operation it is (derived from) |
     | `pp.cost` | kernels | predicted work and time |
     | `pp.stage` | kernels | the stage it is placed on |
+    | `pp.stage_hint` | operations and kernels | the stage that the model's author asked for |
     | `pp.buffers` | operations in a stage | where each result lies |
     | `pp.feed`, `pp.fetch` | function arguments and results | names of what is fed and fetched |
   }];

@@ -15,8 +15,6 @@ namespace pp::pipeline {
 
 /// On the module: the checkpoint mode.
 inline constexpr llvm::StringLiteral checkpointAttrName = "pp.checkpoint";
-/// On kernels: the stage that the model's author asked for.
-inline constexpr llvm::StringLiteral stageHintAttrName = "pp.stage_hint";
 
 } // namespace pp::pipeline
 

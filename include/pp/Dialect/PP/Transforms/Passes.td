@@ -46,7 +46,8 @@ def Partition : PPPass<"pp-partition"> {
     Operations with a `pp.stage_hint` (from the model's pipeline_stage) keep it.
   }];
   let options = [
-    Option<"stages", "stages", "int64_t", "1", "Number of stages">,
+    Option<"stages", "stages", "int64_t", "0",
+           "Number of stages; 0: as many as the hints name, else one">,
     Option<"objective", "objective", "std::string", "\"time\"",
            "time or memory">,
     Option<"microbatches", "microbatches", "int64_t", "1",
