@@ -157,9 +157,11 @@ class Context:
         )
 
     def data(self, model, samples=None):
-        """The inputs and targets of the reference as an archive for `train`; the
-        file repeats them up to `samples`."""
-        with np.load(MODELS / model / "reference.npz") as reference:
+        """The inputs and targets of a reference (of a model, or a path) as an archive
+        for `train`, repeated up to `samples`."""
+        if isinstance(model, str):
+            model = MODELS / model / "reference.npz"
+        with np.load(model) as reference:
             arrays = {k: v for k, v in reference.items() if "/" not in k and v.ndim}
         arrays = {k: v for k, v in arrays.items() if k != "output" and not k.endswith("_output")}
         if samples:
