@@ -1,6 +1,8 @@
 # MLIR 22 from Debian: shared libraries, one precompiled header, tablegen.
 find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
 list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+# Where add_mlir_doc writes: build/<preset>/docs.
+set(MLIR_BINARY_DIR ${CMAKE_BINARY_DIR})
 include(TableGen)
 include(AddLLVM)
 include(AddMLIR)

@@ -15,6 +15,7 @@
 
 #include "ScheduleIO.h"
 #include "StepGraph.h"
+#include "IntervalPacker.h"
 #include "cpu/LibraryKernel.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Interfaces/CostOpInterface.h"
@@ -39,55 +40,6 @@ static int64_t aligned(int64_t bytes) {
 }
 
 namespace {
-
-/// Packs intervals into bytes: first fit, the largest first. Equal sizes keep
-/// their order, so the result depends on the program alone.
-class Packer {
-public:
-  /// A block of `bytes` that operations `first` to `last` use.
-  size_t add(int64_t bytes, size_t first, size_t last) {
-    blocks.push_back({aligned(bytes), first, last, 0});
-    return blocks.size() - 1;
-  }
-
-  /// Returns the size of the area. O(n log n + n * overlapping blocks).
-  int64_t pack() {
-    SmallVector<size_t> order = llvm::to_vector(llvm::seq(blocks.size()));
-    llvm::stable_sort(order, [&](size_t a, size_t b) {
-      return blocks[a].bytes > blocks[b].bytes;
-    });
-    int64_t total = 0;
-    SmallVector<size_t> placed;
-    for (size_t index : order) {
-      Block &block = blocks[index];
-      SmallVector<std::pair<int64_t, int64_t>> taken;
-      for (size_t other : placed)
-        if (blocks[other].first <= block.last &&
-            block.first <= blocks[other].last)
-          taken.push_back({blocks[other].offset,
-                           blocks[other].offset + blocks[other].bytes});
-      llvm::sort(taken);
-      for (auto [begin, end] : taken) {
-        if (block.offset + block.bytes <= begin)
-          break;
-        block.offset = std::max(block.offset, end);
-      }
-      placed.push_back(index);
-      total = std::max(total, block.offset + block.bytes);
-    }
-    return total;
-  }
-
-  int64_t offsetOf(size_t index) const { return blocks[index].offset; }
-
-private:
-  struct Block {
-    int64_t bytes;
-    size_t first, last;
-    int64_t offset;
-  };
-  SmallVector<Block> blocks;
-};
 
 /// Consecutive places in an area.
 struct Layout {
@@ -404,7 +356,7 @@ private:
       return last;
     };
 
-    Packer packer;
+    IntervalPacker packer;
     SmallVector<std::pair<Value, size_t>> locals;
     SmallVector<std::pair<Operation *, size_t>> scratchpads;
     for (Operation &op : body.without_terminator()) {
@@ -413,7 +365,7 @@ private:
         continue;
       for (Value result : op.getResults())
         if (!places.count(result))
-          locals.push_back({result, packer.add(getTensorBytes(result.getType()),
+          locals.push_back({result, packer.add(aligned(getTensorBytes(result.getType())),
                                                order[&op],
                                                lastUse(lastUse, result))});
       if (kernel.getKernelClass() != KernelClass::Library)

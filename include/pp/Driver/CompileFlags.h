@@ -1,0 +1,31 @@
+//===- CompileFlags.h - Command-line flags of a compilation -----*- C++ -*-===//
+//
+// The flags that all tools which compile a model share; those of the importer
+// are among them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PP_DRIVER_COMPILEFLAGS_H
+#define PP_DRIVER_COMPILEFLAGS_H
+
+#include "pp/Driver/Compiler.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace llvm::cl {
+class OptionCategory;
+}
+
+namespace pp {
+
+/// Registers the flags. Call once, before the command line is parsed.
+void registerCompileFlags();
+
+/// Their categories, for --help.
+llvm::SmallVector<llvm::cl::OptionCategory *> getCompileCategories();
+
+/// What the flags say; fails with the name of the flag if a value is wrong.
+llvm::Expected<CompileOptions> getCompileOptions();
+
+} // namespace pp
+
+#endif // PP_DRIVER_COMPILEFLAGS_H
