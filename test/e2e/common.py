@@ -2,7 +2,7 @@
 
 Each test is a script that takes the build folder and exits with 0 or 1:
 
-    python3 test/e2e/reference.py build/release
+    python3 test/e2e/against_pytorch.py build/release
 
 Binaries are kept in <build>/test/e2e-cache under a hash of everything that
 they depend on, so that scripts share them and a second run starts at once.
@@ -155,6 +155,20 @@ class Context:
             loss=LOSS.get(model, "cross_entropy"),
             **OPTIMIZERS[optimizer],
         )
+
+    def data(self, model, samples=None):
+        """The inputs and targets of a reference (of a model, or a path) as an archive
+        for `train`, repeated up to `samples`."""
+        if isinstance(model, str):
+            model = MODELS / model / "reference.npz"
+        with np.load(model) as reference:
+            arrays = {k: v for k, v in reference.items() if "/" not in k and v.ndim}
+        arrays = {k: v for k, v in arrays.items() if k != "output" and not k.endswith("_output")}
+        if samples:
+            arrays = {k: np.resize(v, (samples, *v.shape[1:])) for k, v in arrays.items()}
+        path = self.path(".npz")
+        np.savez(path, **arrays)
+        return path
 
     def map(self, function, items):
         """Like `map`, on `jobs` threads; raises the first exception."""

@@ -7,7 +7,7 @@ the weights after 2 steps.
 """
 
 import common
-from common import MODELS, model_file
+from common import model_file
 
 PHASES = ["import", "graph", "differentiate", "kernels", "cost", "partition", "schedule", "lower"]
 CASES = [
@@ -27,7 +27,7 @@ def check_case(context, checks, model, exporter, options):
     where = f"{model}.{exporter}"
     options = {**options, "loss": common.LOSS.get(model, "cross_entropy"), **common.OPTIMIZERS["sgd"]}
     arguments = context.arguments(options)
-    source, data = model_file(model, exporter), MODELS / model / "reference.npz"
+    source, data = model_file(model, exporter), context.data(model)
 
     def compile(source, path, *more):
         common.run([context.compiler, source, "-o", path, *arguments, *more])

@@ -10,7 +10,6 @@ import collections
 import json
 
 import common
-from common import MODELS
 
 STEPS = 2
 
@@ -84,10 +83,7 @@ def check_run(context, checks, binary, plan, where, data):
 
 
 def test(context, checks, arguments):
-    data = MODELS / "unet" / "reference.npz"
-    arrays = common.np.load(data)
-    batch = context.path(".npz")
-    common.np.savez(batch, image=arrays["image"], target=arrays["target"])
+    data = context.data("unet")
     for schedule, checkpoint in (("1f1b", "never"), ("gpipe", "never"), ("1f1b", "always")):
         where = f"{schedule} {checkpoint}"
         binary = context.training(
@@ -96,7 +92,7 @@ def test(context, checks, arguments):
         plan = binary.plan()
         checks.equal(len(plan["stages"]), 4, f"{where}: stages")
         check_plan(checks, plan, where)
-        check_run(context, checks, binary, plan, where, batch)
+        check_run(context, checks, binary, plan, where, data)
     for c in plan["channels"]:
         print(f"  {c['kind']:<16} {c['from']} -> {c['to']}  {c['bytes']:>6} bytes  {c['name']}")
 

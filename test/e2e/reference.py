@@ -16,6 +16,10 @@ from common import MODELS, relative_error
 
 TOLERANCE = 1e-4
 
+# Of weights after several steps: the last layers of resnet18 normalise over 8
+# elements. PyTorch in float32 differs from PyTorch in float64 by 3e-3 there.
+WEIGHT_TOLERANCE = {"resnet18": 1e-2}
+
 # What AdamW does with a gradient that is zero but for rounding is noise of the
 # size of the learning rate: the first step moves by lr * g / (|g| + epsilon).
 # Elements with such a gradient are left out of the comparison.
@@ -35,13 +39,11 @@ CASES = [
 class Reference:
     def __init__(self, model, exporter, microbatches):
         folder = MODELS / model
-        self.arrays = dict(np.load(folder / "reference.npz"))
-        # Batch norm sees micro-batches.
-        self.special = folder / f"reference.m{microbatches}.npz"
-        self.steps = 5
-        if self.special.exists():
-            self.arrays.update(np.load(self.special))
-            self.steps = 1
+        # Batch norm sees micro-batches, so their number matters.
+        special = folder / f"reference.m{microbatches}.npz"
+        self.steps = 1 if special.exists() else 5
+        self.path = special if special.exists() else folder / "reference.npz"
+        self.arrays = dict(np.load(self.path))
         names = json.loads((folder / "names.json").read_text())
         self.renamed = names.get(common.model_file(model, exporter).name, {})
 
@@ -62,7 +64,7 @@ class Reference:
         return tensors
 
 
-def compare(checks, where, expected, tensors, masks=None):
+def compare(checks, where, expected, tensors, tolerance=TOLERANCE, masks=None):
     """Every expected tensor is there and close, and nothing else is there. Returns
     the worst relative error and its tensor."""
     values = {n: t for n, t in tensors.items() if n is not None and "#" not in n}
@@ -74,7 +76,7 @@ def compare(checks, where, expected, tensors, masks=None):
             value, wanted = value[masks[name]], wanted[masks[name]]
         error = relative_error(value, wanted)
         # Also catches NaN.
-        checks.check(error <= TOLERANCE, f"{where}: {name}: relative error {error:.3g}")
+        checks.check(error <= tolerance, f"{where}: {name}: relative error {error:.3g}")
         worst = max(worst, (error if error == error else float("inf"), name))
     return worst
 
@@ -86,7 +88,7 @@ def run_case(context, checks, model, exporter, microbatches, stages, optimizer):
         model, exporter, optimizer, stages=stages, batch=reference.batch(), microbatches=microbatches,
         schedule="1f1b", checkpoint="never",
     )
-    data = MODELS / model / "reference.npz"
+    data = context.data(reference.path)
     row = {"case": where}
 
     gradients = context.path(".safetensors")
@@ -105,7 +107,8 @@ def run_case(context, checks, model, exporter, microbatches, stages, optimizer):
         masks = {n: np.abs(g) > NOISE for n, g in reference.under("grad/").items()}
     expected = reference.under(f"{optimizer}/")
     row["weights"] = compare(
-        checks, f"{where}: after {reference.steps} steps", expected, common.read_safetensors(snapshot), masks
+        checks, f"{where}: after {reference.steps} steps", expected, common.read_safetensors(snapshot),
+        WEIGHT_TOLERANCE.get(model, TOLERANCE) if reference.steps > 1 else TOLERANCE, masks
     )
 
     if f"{optimizer}_output" in reference.arrays and reference.steps == 5 and microbatches == 1:
@@ -113,7 +116,7 @@ def run_case(context, checks, model, exporter, microbatches, stages, optimizer):
         outputs = binary.infer(data, context.path(".npz"), "--load", snapshot)
         (output,) = outputs.values()
         error = relative_error(output, reference.arrays[f"{optimizer}_output"])
-        checks.check(error <= TOLERANCE, f"{where}: inference: relative error {error:.3g}")
+        checks.check(error <= WEIGHT_TOLERANCE.get(model, TOLERANCE), f"{where}: inference: relative error {error:.3g}")
         row["trained"] = error
     if not any(n.endswith("running_mean") for n in expected):
         # Without batch norm, training and inference compute the same.

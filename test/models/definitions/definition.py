@@ -23,7 +23,9 @@ class Definition:
     dynamic_batch: bool = False
     external_data: bool = False
     microbatches: int = 0
-    """Also write references with this many accumulated micro-batches."""
+    """Also write references with this many accumulated micro-batches..."""
+    large_batch: "Definition | None" = None
+    """... of this definition, which has the same module."""
     exact_exporters: tuple[str, ...] = ("torchscript", "dynamo")
     """Those whose file computes what PyTorch computes in training mode."""
 

@@ -23,16 +23,24 @@ class NarrowResNet18(ResNet):
         self.fc = nn.Linear(8 * WIDTH, 10)
 
 
-def build() -> Definition:
-    torch.manual_seed(3)
+def define(module, samples) -> Definition:
     return Definition(
-        NarrowResNet18(),
-        inputs={"image": torch.randn(8, 3, 32, 32)},
-        target=torch.randint(0, 10, (8,)),
+        module,
+        inputs={"image": torch.randn(samples, 3, 32, 32)},
+        target=torch.randint(0, 10, (samples,)),
         output_name="logits",
         loss_sum=cross_entropy_sum,
-        loss_weight=8,
-        microbatches=4,
+        loss_weight=samples,
         # The dynamo exporter drops training_mode of BatchNormalization.
         exact_exporters=("torchscript",),
     )
+
+
+def build() -> Definition:
+    torch.manual_seed(3)
+    definition = define(NarrowResNet18(), 8)
+    # The last layers have one pixel: with fewer than eight samples in a
+    # micro-batch, float32 is not enough for batch normalisation.
+    definition.microbatches = 4
+    definition.large_batch = define(definition.module, 32)
+    return definition
