@@ -161,8 +161,8 @@ public:
   void setStageHints(llvm::ArrayRef<int32_t> sortedStages) {
     stageHints.assign(sortedStages.begin(), sortedStages.end());
   }
-  /// Symbols of the running statistics: never trained.
-  void untrain(llvm::StringRef symbol);
+  /// Running statistics are never trained; `isMutable` says whether they move.
+  void untrain(llvm::StringRef symbol, bool isMutable);
 
 private:
   bool isTrained(const onnx::Tensor &tensor);
