@@ -267,10 +267,11 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
   // Globals stand before the function, in the order of their first reader.
   builder.setInsertionPoint(
       builder.getBlock()->getParentOp());
+  bool trained = isTrained(tensor);
   auto global = ml_program::GlobalOp::create(
-      builder, loc, tensor.name, type, options.training, initial,
+      builder, loc, tensor.name, type, /*is_mutable=*/trained, initial,
       builder.getStringAttr("private"));
-  if (isTrained(tensor))
+  if (trained)
     global->setAttr(trainedAttrName, builder.getUnitAttr());
   Block *entry = &module.lookupSymbol<func::FuncOp>(mainFunctionName)
                       .getBody()
@@ -318,10 +319,13 @@ void NodeImporter::attachStageHint(Operation *op) {
               builder.getI64IntegerAttr(found - stageHints.begin()));
 }
 
-void NodeImporter::untrain(llvm::StringRef symbol) {
+void NodeImporter::untrain(llvm::StringRef symbol, bool isMutable) {
   auto module = builder.getBlock()->getParentOp()->getParentOfType<ModuleOp>();
-  if (auto global = module.lookupSymbol<ml_program::GlobalOp>(symbol))
-    global->removeAttr(trainedAttrName);
+  auto global = module.lookupSymbol<ml_program::GlobalOp>(symbol);
+  if (!global)
+    return;
+  global->removeAttr(trainedAttrName);
+  global.setIsMutable(isMutable);
 }
 
 //===----------------------------------------------------------------------===//

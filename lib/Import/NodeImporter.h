@@ -161,8 +161,8 @@ public:
   void setStageHints(llvm::ArrayRef<int32_t> sortedStages) {
     stageHints.assign(sortedStages.begin(), sortedStages.end());
   }
-  /// Symbols of the running statistics: never trained.
-  void untrain(llvm::StringRef symbol);
+  /// For running statistics, which are never trained; `isMutable` if they move.
+  void untrain(llvm::StringRef symbol, bool isMutable);
 
 private:
   bool isTrained(const onnx::Tensor &tensor);

@@ -100,8 +100,8 @@ static LogicalResult trackStatistics(NodeImporter &n, BatchNormOp norm,
   FlatSymbolRefAttr variance = symbolOf(runningVariance);
   if (!mean || !variance)
     return n.error("its running mean and variance must be initializers");
-  n.untrain(mean.getValue());
-  n.untrain(variance.getValue());
+  n.untrain(mean.getValue(), /*isMutable=*/true);
+  n.untrain(variance.getValue(), /*isMutable=*/true);
   Value m = norm.getMean();
   Value square = n.make<AddOp>(norm.getVariance(), n.make<MulOp>(m, m));
   n.make<AccumulateOp>(State::statistics, mean.getValue(), m);
@@ -140,7 +140,7 @@ static LogicalResult batchNorm(NodeImporter &n) {
   }
   for (Value value : {mean, variance})
     if (FlatSymbolRefAttr symbol = symbolOf(value))
-      n.untrain(symbol.getValue());
+      n.untrain(symbol.getValue(), /*isMutable=*/false);
   // (x - mean) * (scale / sqrt(variance + epsilon)) + shift.
   Value deviation = n.make<SqrtOp>(
       n.make<AddOp>(variance, n.splat(n.type(variance), epsilon)));
