@@ -16,6 +16,7 @@ config.test_exec_root = os.path.join(config.pp_binary_dir, "test")
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
 config.substitutions.append(("%build", config.pp_binary_dir))
 config.substitutions.append(("%python", sys.executable))
+config.substitutions.append(("%build", config.pp_binary_dir))
 
 tools = os.path.join(config.pp_binary_dir, "bin")
 config.environment["PATH"] = os.pathsep.join(

@@ -14,8 +14,13 @@ Program::Program(const pp_program &program)
                  functions.stage_count);
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const pp_stage_functions &stage = functions.stages[i];
-    if (!stage.forward || (plan.isTraining() &&
-                           (!stage.backward_input || !stage.backward_weight)))
+    const auto &phases = plan.stages[i].phases;
+    auto isMissing = [&](pp_phase_function function, Phase phase) {
+      return !function && !phases[static_cast<size_t>(phase)].outputs.empty();
+    };
+    // A phase that has nothing to do has no function.
+    if (!stage.forward || isMissing(stage.backward_input, Phase::I) ||
+        isMissing(stage.backward_weight, Phase::W))
       failInternal("stages[{}]: the binary lacks a phase function", i);
   }
   if (plan.isTraining() && !functions.optimizer)

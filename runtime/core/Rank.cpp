@@ -220,17 +220,13 @@ void Executor::Rank::runPhase(StageState &stage, const PlanAction &action,
         stage.memory->at(areas.discard.offset + *lists.discardStatistics);
   arguments.inputs = inputs.data();
   arguments.outputs = outputs.data();
-  switch (phase) {
-  case Phase::F:
-    stage.functions.forward(&arguments);
-    break;
-  case Phase::I:
-    stage.functions.backward_input(&arguments);
-    break;
-  case Phase::W:
-    stage.functions.backward_weight(&arguments);
-    break;
-  }
+  pp_phase_function function = phase == Phase::F ? stage.functions.forward
+                               : phase == Phase::I
+                                   ? stage.functions.backward_input
+                                   : stage.functions.backward_weight;
+  if (!function)
+    return;
+  function(&arguments);
   std::string error = takeKernelError();
   if (!error.empty())
     failInternal("stage '{}', action {}: {}", stagePlan.name,

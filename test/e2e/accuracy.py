@@ -4,7 +4,7 @@
 import common
 from common import MODELS, model_file
 
-EPOCHS = 15
+EPOCHS = 30
 REQUIRED = 0.97
 
 

@@ -75,7 +75,8 @@ def test(context, checks, arguments):
         print(f"  {' '.join(case):<32} {' '.join(f'{b:>10}' for b in stages)}  sum {sum(stages):>10}")
         model, schedule, checkpoint = case
         never, always = memory[(model, schedule, "never")], memory[(model, schedule, "always")]
-        if checkpoint == "always" and never and schedule == "gpipe":
+        # Stages of mlp hold one layer: there is nothing to recompute.
+        if checkpoint == "always" and never and schedule == "gpipe" and model != "mlp":
             checks.check(max(always) < max(never), f"{model} {schedule}: recomputation does not lower the peak")
             checks.check(sum(always) < sum(never), f"{model} {schedule}: recomputation does not lower the memory")
         if schedule == "1f1b" and memory[(model, "gpipe", checkpoint)]:

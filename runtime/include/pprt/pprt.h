@@ -1,6 +1,7 @@
 /*===- pprt.h - What generated code and the runtime know of each other ----===*\
 |*
-|* The object file that pp-compile emits defines one symbol, `pp_binary_table`, and
+|* The object file that pp-compile emits defines one symbol, `pp_binary_table`,
+and
 |* the runtime library supplies `main`. Everything else the two sides share is
 |* in this header and in the plan, a JSON text inside the binary (see
 |* docs/plan-format.md).
@@ -55,8 +56,8 @@ typedef void (*pp_optimizer_function)(int64_t count, float *parameters,
 
 typedef struct pp_stage_functions {
   pp_phase_function forward;         /* F                                  */
-  pp_phase_function backward_input;  /* I; null in inference programs      */
-  pp_phase_function backward_weight; /* W; null in inference programs      */
+  pp_phase_function backward_input;  /* I; null: nothing to do             */
+  pp_phase_function backward_weight; /* W; null: nothing to do             */
   pp_phase_function update;          /* after the optimizer, once per step:
                                         commits running statistics; may be
                                         null */
