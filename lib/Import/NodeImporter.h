@@ -1,4 +1,5 @@
-//===- NodeImporter.h - Shared by the handlers of ONNX operators -*- C++ -*-===//
+//===- NodeImporter.h - Shared by the handlers of ONNX operators -*- C++
+//-*-===//
 //
 // One handler per ONNX operator, in files by subject. A handler reads its
 // inputs from the importer, builds nn operations, and sets its outputs; on a
@@ -112,8 +113,7 @@ public:
   mlir::Value constant(const HostTensor &host);
   mlir::Value splat(mlir::RankedTensorType type, double value);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  mlir::Value transpose(mlir::Value value,
-                        llvm::ArrayRef<int64_t> permutation);
+  mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> permutation);
   /// numpy broadcasting to `shape`.
   mlir::Value broadcastTo(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   /// Brings two tensors to their common shape; fails with an error.

@@ -227,13 +227,12 @@ private:
     Value &moved = lentTo[{value, to}];
     if (moved)
       return moved;
-    std::string name =
-        ("portal_" +
-         cast<KernelOpInterface>(value.getDefiningOp())
-             .getParameter()
-             .getValue() +
-         "_" + llvm::Twine(owner) + "_" + llvm::Twine(to))
-            .str();
+    std::string name = ("portal_" +
+                        cast<KernelOpInterface>(value.getDefiningOp())
+                            .getParameter()
+                            .getValue() +
+                        "_" + llvm::Twine(owner) + "_" + llvm::Twine(to))
+                           .str();
     OpBuilder outside(step);
     auto portal = PortalOp::create(outside, value.getLoc(), name, owner, to,
                                    Phase::forward, value.getType());
@@ -263,9 +262,8 @@ private:
     auto reads = [&](auto &self, Value value) -> bool {
       return llvm::any_of(value.getUsers(), [&](Operation *user) {
         if (isView(user) || replicated.contains(user))
-          return llvm::any_of(user->getResults(), [&](Value result) {
-            return self(self, result);
-          });
+          return llvm::any_of(user->getResults(),
+                              [&](Value result) { return self(self, result); });
         auto userStage = getStage(user);
         return userStage && *userStage != stage;
       });
