@@ -14,6 +14,7 @@ config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.pp_binary_dir, "test")
 
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
+config.substitutions.append(("%build", config.pp_binary_dir))
 config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%build", config.pp_binary_dir))
 

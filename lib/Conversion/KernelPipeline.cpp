@@ -18,7 +18,7 @@ void pp::buildKernelPipeline(OpPassManager &pm) {
   // functions that have none of their own.
   math::MathExpandOpsPassOptions expand;
   expand.opMnemonics = {"sinh",  "cosh",  "tan",  "asinh",
-                       "acosh", "atanh", "powf", "exp2"};
+                        "acosh", "atanh", "powf", "exp2"};
   pm.addPass(math::createMathExpandOpsPass(expand));
   pm.addPass(createApproximateMath());
   pm.addPass(createConvertLinalgToAffineLoopsPass());

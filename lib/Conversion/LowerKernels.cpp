@@ -88,8 +88,8 @@ private:
   func::FuncOp makeFunction(StringRef name, Location loc,
                             ArrayRef<Type> types) {
     builder.setInsertionPointToEnd(code.getBody());
-    auto function = func::FuncOp::create(
-        builder, loc, name, builder.getFunctionType(types, {}));
+    auto function = func::FuncOp::create(builder, loc, name,
+                                         builder.getFunctionType(types, {}));
     for (unsigned index = 0; index < types.size(); ++index) {
       function.setArgAttr(index, LLVM::LLVMDialect::getNoAliasAttrName(),
                           builder.getUnitAttr());
@@ -165,8 +165,7 @@ private:
         function.getArgument(0), maps, utils::IteratorType::parallel,
         [&](OpBuilder &inner, Location loc, ValueRange x) {
           linalg::YieldOp::create(
-              inner, loc,
-              Value(arith::AddFOp::create(inner, loc, x[1], x[0])));
+              inner, loc, Value(arith::AddFOp::create(inner, loc, x[1], x[0])));
         });
     func::ReturnOp::create(builder, op.getLoc());
   }

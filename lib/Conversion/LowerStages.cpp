@@ -3,8 +3,8 @@
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
-#include "pp/Interfaces/KernelOpInterface.h"
 #include "pp/Interfaces/CostOpInterface.h"
+#include "pp/Interfaces/KernelOpInterface.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -52,9 +52,8 @@ public:
       }
     declareRuntime();
     bool ok = true;
-    module.walk([&](pipeline::StageOp stage) {
-      ok &= succeeded(lowerStage(stage));
-    });
+    module.walk(
+        [&](pipeline::StageOp stage) { ok &= succeeded(lowerStage(stage)); });
     if (ok && functions.count("optimizer_block"))
       makeOptimizer();
     return success(ok);
@@ -75,19 +74,16 @@ private:
   LogicalResult lowerStage(pipeline::StageOp stage) {
     loc = stage.getLoc();
     auto found = memories.find(stage.getStage());
-    auto arguments =
-        stage->getAttrOfType<ArrayAttr>("pp.argument_buffers");
+    auto arguments = stage->getAttrOfType<ArrayAttr>("pp.argument_buffers");
     if (found == memories.end() || !arguments)
       return stage.emitOpError("has no memory plan; run pp-plan-memory first");
     memory = found->second;
-    std::string name =
-        ("stage" + llvm::Twine(stage.getStage()) + "_" +
-         llvm::Twine(pipeline::getPhaseLetter(stage.getPhase())))
-            .str();
+    std::string name = ("stage" + llvm::Twine(stage.getStage()) + "_" +
+                        llvm::Twine(pipeline::getPhaseLetter(stage.getPhase())))
+                           .str();
     builder.setInsertionPointToEnd(code.getBody());
     auto function = LLVM::LLVMFuncOp::create(
-        builder, loc, name,
-        LLVM::LLVMFunctionType::get(voidType, {pointer}));
+        builder, loc, name, LLVM::LLVMFunctionType::get(voidType, {pointer}));
     Block *entry = function.addEntryBlock(builder);
     builder.setInsertionPointToStart(entry);
     base = entry->getArgument(0);
@@ -148,8 +144,8 @@ private:
     if (kernel.getKernelClass() == KernelClass::Library)
       return callLibrary(op, arguments);
     auto callee = op->getAttrOfType<FlatSymbolRefAttr>(calleeAttrName);
-    auto function = callee ? functions.find(callee.getValue())
-                           : functions.end();
+    auto function =
+        callee ? functions.find(callee.getValue()) : functions.end();
     if (function == functions.end())
       return op->emitOpError("has no function; run nn-lower-kernels first");
     LLVM::CallOp::create(builder, loc, function->second, arguments);
@@ -181,17 +177,17 @@ private:
   }
   /// The address of entry `index` of an array of pointers.
   Value element(Value array, int64_t index) {
-    return LLVM::GEPOp::create(builder, loc, pointer, pointer, array,
-                               ArrayRef<LLVM::GEPArg>{
-                                   static_cast<int32_t>(index)});
+    return LLVM::GEPOp::create(
+        builder, loc, pointer, pointer, array,
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
   }
   Value field(Field number) {
     Value &value = fields[number];
     if (!value) {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(builder.getBlock());
-      value = LLVM::LoadOp::create(builder, loc, pointer,
-                                   element(base, number));
+      value =
+          LLVM::LoadOp::create(builder, loc, pointer, element(base, number));
     }
     return value;
   }

@@ -33,12 +33,12 @@ struct Flags {
   cl::opt<std::string> objective{"objective",
                                  cl::desc("Balance stages by time or memory"),
                                  cl::init("time"), cl::cat(main)};
-  cl::list<std::string> cuts{
-      "cuts", cl::desc("ONNX nodes that begin stages 1, 2, ..."),
-      cl::CommaSeparated, cl::cat(main)};
-  cl::opt<bool> ignoreHints{
-      "ignore-hints", cl::desc("Ignore the model's pipeline_stage"),
-      cl::cat(main)};
+  cl::list<std::string> cuts{"cuts",
+                             cl::desc("ONNX nodes that begin stages 1, 2, ..."),
+                             cl::CommaSeparated, cl::cat(main)};
+  cl::opt<bool> ignoreHints{"ignore-hints",
+                            cl::desc("Ignore the model's pipeline_stage"),
+                            cl::cat(main)};
   cl::opt<std::string> costFile{
       "cost-file", cl::desc("Measured kernel times (JSON)"), cl::cat(main)};
   cl::opt<std::string> cpu{"cpu", cl::desc("Processor to compile for"),
@@ -58,8 +58,8 @@ struct Flags {
                                  cl::init("sgd"), cl::cat(training)};
   cl::opt<double> learningRate{"learning-rate", cl::desc("Learning rate"),
                                cl::init(0.01), cl::cat(training)};
-  cl::opt<double> momentum{"momentum", cl::desc("Momentum of sgd"),
-                           cl::init(0), cl::cat(training)};
+  cl::opt<double> momentum{"momentum", cl::desc("Momentum of sgd"), cl::init(0),
+                           cl::cat(training)};
   cl::opt<double> weightDecay{"weight-decay", cl::desc("Weight decay"),
                               cl::init(0), cl::cat(training)};
   cl::opt<double> beta1{"beta1", cl::desc("adamw: decay of the mean"),

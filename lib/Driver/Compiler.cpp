@@ -17,7 +17,7 @@ using namespace mlir;
 using namespace pp;
 
 static constexpr llvm::StringLiteral phaseNames[] = {
-    "import", "graph",    "differentiate", "kernels", "cost",
+    "import",    "graph",    "differentiate", "kernels", "cost",
     "partition", "schedule", "lower",         "binary"};
 
 llvm::StringRef pp::getName(CompilePhase phase) {
@@ -121,8 +121,7 @@ ModuleOp Compilation::getProgram(bool training) {
 
 /// The size of axis 0 of the first input that has axes.
 static int64_t batchOf(ModuleOp program) {
-  if (auto function =
-          program.lookupSymbol<func::FuncOp>(nn::mainFunctionName))
+  if (auto function = program.lookupSymbol<func::FuncOp>(nn::mainFunctionName))
     for (Type type : function.getArgumentTypes())
       if (auto tensor = dyn_cast<RankedTensorType>(type);
           tensor && tensor.getRank() > 0)
@@ -133,12 +132,11 @@ static int64_t batchOf(ModuleOp program) {
 llvm::Error Compilation::readOnnx(llvm::StringRef path) {
   model = llvm::sys::path::stem(path).str();
   if (options.microbatches < 1)
-    return makeError(exitUsage, "--microbatches=" +
-                                    llvm::Twine(options.microbatches) +
-                                    ": must be 1 or more");
+    return makeError(exitUsage,
+                     "--microbatches=" + llvm::Twine(options.microbatches) +
+                         ": must be 1 or more");
   OpBuilder builder(context);
-  module = ModuleOp::create(
-      NameLoc::get(builder.getStringAttr(path)), model);
+  module = ModuleOp::create(NameLoc::get(builder.getStringAttr(path)), model);
   builder.setInsertionPointToEnd(module->getBody());
   ImportOptions import = options.import;
   import.batch = options.batch == 0 ? options.microbatches : options.batch;
@@ -146,9 +144,9 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
     if (training && options.loss.empty())
       continue;
     import.training = training;
-    auto program = importOnnx(context, path, import,
-                              training || options.loss.empty() ? &llvm::errs()
-                                                               : nullptr);
+    auto program =
+        importOnnx(context, path, import,
+                   training || options.loss.empty() ? &llvm::errs() : nullptr);
     if (!program)
       return program.takeError();
     (*program)->setName(training ? "training" : "inference");
@@ -157,12 +155,11 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
   if (options.batch == 0)
     options.batch = batchOf(getProgram(false));
   if (options.batch % options.microbatches != 0)
-    return makeError(exitUsage,
-                     "a batch of " + llvm::Twine(options.batch) +
-                         " cannot be split into " +
-                         llvm::Twine(options.microbatches) +
-                         " equal micro-batches; change --batch or "
-                         "--microbatches");
+    return makeError(exitUsage, "a batch of " + llvm::Twine(options.batch) +
+                                    " cannot be split into " +
+                                    llvm::Twine(options.microbatches) +
+                                    " equal micro-batches; change --batch or "
+                                    "--microbatches");
   return llvm::Error::success();
 }
 

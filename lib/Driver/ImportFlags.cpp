@@ -64,8 +64,9 @@ llvm::Expected<ImportOptions> pp::getImportOptions() {
     auto [name, size] = llvm::StringRef(dim).split('=');
     int64_t value;
     if (name.empty() || size.getAsInteger(10, value) || value < 1)
-      return makeError(exitUsage, "--dim=" + dim + ": expected NAME=SIZE with "
-                                                   "a size of 1 or more");
+      return makeError(exitUsage, "--dim=" + dim +
+                                      ": expected NAME=SIZE with "
+                                      "a size of 1 or more");
     options.dims[name] = value;
   }
   return options;

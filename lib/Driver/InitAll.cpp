@@ -17,22 +17,22 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
+#include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
-#include "pp/Conversion/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 
 using namespace mlir;
 
 void pp::registerAllDialects(DialectRegistry &registry) {
-  registry.insert<affine::AffineDialect, arith::ArithDialect,
-                  bufferization::BufferizationDialect, cf::ControlFlowDialect,
-                  func::FuncDialect, LLVM::LLVMDialect, linalg::LinalgDialect,
-                  math::MathDialect, memref::MemRefDialect,
-                  ml_program::MLProgramDialect, nn::NNDialect,
-                  pipeline::PPDialect, scf::SCFDialect, tensor::TensorDialect,
-                  vector::VectorDialect>();
+  registry
+      .insert<affine::AffineDialect, arith::ArithDialect,
+              bufferization::BufferizationDialect, cf::ControlFlowDialect,
+              func::FuncDialect, LLVM::LLVMDialect, linalg::LinalgDialect,
+              math::MathDialect, memref::MemRefDialect,
+              ml_program::MLProgramDialect, nn::NNDialect, pipeline::PPDialect,
+              scf::SCFDialect, tensor::TensorDialect, vector::VectorDialect>();
 }
 
 void pp::registerAllPasses() {

@@ -14,7 +14,7 @@ namespace json = llvm::json;
 
 /// The plan is what the runtime will read, so the report is made from it.
 static planner::Action actionOf(const json::Array &entry) {
-  static const llvm::StringRef names[] = {"F", "R", "I",    "W",
+  static const llvm::StringRef names[] = {"F", "R",    "I",    "W",
                                           "B", "SEND", "RECV", "U"};
   planner::Action action;
   llvm::StringRef name = *entry[0].getAsString();
@@ -135,8 +135,8 @@ static llvm::Error printTimeline(const json::Object &plan,
       schedule, planner::Cluster::cpuCores(schedule.ranks.size()));
   auto simulation = planner::simulate(schedule, input);
   if (!simulation)
-    return makeError(exitInternal, "the plan cannot be simulated: " +
-                                       simulation.error());
+    return makeError(exitInternal,
+                     "the plan cannot be simulated: " + simulation.error());
   os << llvm::format("predicted step %.3f ms, bubble %.1f %%\n",
                      simulation->makespan * 1e3,
                      100 * (1 - simulation->utilization()))

@@ -61,8 +61,8 @@ HostTensor broadcast(const HostTensor &from, ArrayRef<int64_t> shape) {
     int64_t at = 0;
     for (size_t axis = 0; axis < from.shape.size(); ++axis)
       if (from.shape[axis] != 1)
-        at += index / outer[axis + offset] % shape[axis + offset] *
-              strides[axis];
+        at +=
+            index / outer[axis + offset] % shape[axis + offset] * strides[axis];
     return at;
   });
 }
@@ -145,8 +145,7 @@ const llvm::StringMap<BinaryRule> &binaryRules() {
       {"GreaterOrEqual",
        {[](int64_t a, int64_t b) { return int64_t{a >= b}; },
         [](double a, double b) { return double(a >= b); }, true}},
-      {"And",
-       {[](int64_t a, int64_t b) { return int64_t{a && b}; }, nullptr}},
+      {"And", {[](int64_t a, int64_t b) { return int64_t{a && b}; }, nullptr}},
       {"Or", {[](int64_t a, int64_t b) { return int64_t{a || b}; }, nullptr}},
   };
   return rules;
@@ -265,8 +264,8 @@ private:
     result.shape = from.shape;
     for (int64_t i = 0; i < from.size(); ++i) {
       if (isa<FloatType>(to)) {
-        double value = from.isFloat() ? from.floats[i]
-                                      : static_cast<double>(from.ints[i]);
+        double value =
+            from.isFloat() ? from.floats[i] : static_cast<double>(from.ints[i]);
         result.floats.push_back(roundTo(to, value));
       } else if (to.isInteger(1)) {
         result.ints.push_back(from.isFloat() ? from.floats[i] != 0

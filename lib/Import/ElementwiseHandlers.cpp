@@ -2,7 +2,6 @@
 
 #include "NodeImporter.h"
 
-
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
@@ -38,8 +37,7 @@ template <typename Op> static LogicalResult variadic(NodeImporter &n) {
   return success();
 }
 
-template <Comparison comparison>
-static LogicalResult compare(NodeImporter &n) {
+template <Comparison comparison> static LogicalResult compare(NodeImporter &n) {
   Value lhs = n.tensor(0), rhs = n.tensor(1);
   if (!lhs || !rhs || failed(n.broadcastTogether(lhs, rhs)))
     return failure();
@@ -138,9 +136,9 @@ static LogicalResult leakyRelu(NodeImporter &n) {
     return failure();
   Value scaled =
       n.make<MulOp>(x, n.splat(n.type(x), n.attribute("alpha", 0.01)));
-  Value positive = n.make<CompareOp>(
-      n.type(x).clone(n.getBuilder().getI1Type()), Comparison::ge, x,
-      n.splat(n.type(x), 0));
+  Value positive =
+      n.make<CompareOp>(n.type(x).clone(n.getBuilder().getI1Type()),
+                        Comparison::ge, x, n.splat(n.type(x), 0));
   n.setOutput(0, Value(n.make<SelectOp>(x.getType(), positive, x, scaled)));
   return success();
 }
@@ -195,8 +193,7 @@ static LogicalResult castTo(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
     return failure();
-  auto dataType =
-      static_cast<onnx::DataType>(n.attribute("to", int64_t{0}));
+  auto dataType = static_cast<onnx::DataType>(n.attribute("to", int64_t{0}));
   Type element = n.elementType(dataType);
   if (!element)
     return n.error("cast to " + onnx::dataTypeName(dataType) +

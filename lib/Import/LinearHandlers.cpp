@@ -37,8 +37,8 @@ static LogicalResult gemm(NodeImporter &n) {
                    " rows of B");
   SmallVector<int64_t> shape = {n.shape(a)[1 - aK], n.shape(b)[1 - bK]};
   ArrayRef<int64_t> none;
-  Value y = n.make<DotGeneralOp>(n.type(a).clone(shape), a, b, none, none, aK,
-                                 bK);
+  Value y =
+      n.make<DotGeneralOp>(n.type(a).clone(shape), a, b, none, none, aK, bK);
   double alpha = n.attribute("alpha", 1.0), beta = n.attribute("beta", 1.0);
   if (alpha != 1.0)
     y = n.make<MulOp>(y, n.splat(n.type(y), alpha));
@@ -149,8 +149,8 @@ static FailureOr<Window> readWindow(NodeImporter &n, ArrayRef<int64_t> input,
   }
   constexpr int64_t limit = int64_t{1} << 31;
   for (size_t axis = 0; axis < spatial; ++axis)
-    for (int64_t value : {window.kernel[axis], window.strides[axis],
-                          window.dilations[axis]})
+    for (int64_t value :
+         {window.kernel[axis], window.strides[axis], window.dilations[axis]})
       if (value < 1 || value >= limit) {
         (void)n.error("has a kernel, stride or dilation of " +
                       llvm::Twine(value) + " on spatial axis " +
@@ -169,9 +169,9 @@ static FailureOr<Window> readWindow(NodeImporter &n, ArrayRef<int64_t> input,
     for (size_t axis = 0; axis < spatial; ++axis) {
       int64_t positions =
           (input[axis] + window.strides[axis] - 1) / window.strides[axis];
-      int64_t total = std::max<int64_t>(
-          0, (positions - 1) * window.strides[axis] + window.reach(axis) -
-                 input[axis]);
+      int64_t total =
+          std::max<int64_t>(0, (positions - 1) * window.strides[axis] +
+                                   window.reach(axis) - input[axis]);
       int64_t small = total / 2, large = total - small;
       window.low[axis] = automatic == "SAME_UPPER" ? small : large;
       window.high[axis] = automatic == "SAME_UPPER" ? large : small;
@@ -191,14 +191,14 @@ static FailureOr<SmallVector<int64_t>>
 slide(NodeImporter &n, const Window &window, ArrayRef<int64_t> input) {
   SmallVector<int64_t> output;
   for (size_t axis = 0; axis < input.size(); ++axis) {
-    int64_t room = input[axis] + window.low[axis] + window.high[axis] -
-                   window.reach(axis);
+    int64_t room =
+        input[axis] + window.low[axis] + window.high[axis] - window.reach(axis);
     if (room < 0) {
-      (void)n.error("its window of " + llvm::Twine(window.reach(axis)) +
-                    " does not fit into " +
-                    llvm::Twine(input[axis] + window.low[axis] +
-                                window.high[axis]) +
-                    " on spatial axis " + llvm::Twine(axis));
+      (void)n.error(
+          "its window of " + llvm::Twine(window.reach(axis)) +
+          " does not fit into " +
+          llvm::Twine(input[axis] + window.low[axis] + window.high[axis]) +
+          " on spatial axis " + llvm::Twine(axis));
       return failure();
     }
     output.push_back(room / window.strides[axis] + 1);
@@ -232,9 +232,9 @@ static LogicalResult conv(NodeImporter &n) {
     return failure();
   SmallVector<int64_t> shape = {input[0], weight[0]};
   llvm::append_range(shape, *spatial);
-  Value y = n.make<ConvOp>(n.type(x).clone(shape), x, w, window->strides,
-                           window->dilations, window->low, window->high,
-                           groups);
+  Value y =
+      n.make<ConvOp>(n.type(x).clone(shape), x, w, window->strides,
+                     window->dilations, window->low, window->high, groups);
   if (n.hasInput(2)) {
     Value bias = n.tensor(2);
     if (!bias)
@@ -284,9 +284,9 @@ static LogicalResult convTranspose(NodeImporter &n) {
                      " on spatial axis " + llvm::Twine(axis));
     shape.push_back(size);
   }
-  Value y = n.make<ConvBackwardInputOp>(
-      n.type(x).clone(shape), x, w, window->strides, window->dilations,
-      window->low, window->high, groups);
+  Value y = n.make<ConvBackwardInputOp>(n.type(x).clone(shape), x, w,
+                                        window->strides, window->dilations,
+                                        window->low, window->high, groups);
   if (n.hasInput(2)) {
     Value bias = n.tensor(2);
     if (!bias)
@@ -320,8 +320,7 @@ template <bool isMax> static LogicalResult pool(NodeImporter &n) {
   if (n.attribute("ceil_mode", int64_t{0}) != 0) {
     // The last, partial window counts where it begins inside.
     for (size_t axis = 0; axis < window->kernel.size(); ++axis) {
-      int64_t padded =
-          input[axis + 2] + window->low[axis] + window->high[axis];
+      int64_t padded = input[axis + 2] + window->low[axis] + window->high[axis];
       int64_t room = padded - window->reach(axis);
       int64_t stride = window->strides[axis];
       int64_t last = (room + stride - 1) / stride * stride;
@@ -339,9 +338,9 @@ template <bool isMax> static LogicalResult pool(NodeImporter &n) {
   llvm::append_range(shape, *spatial);
   auto type = n.type(x).clone(shape);
   if (isMax)
-    n.setOutput(0, Value(n.make<MaxPoolOp>(
-                       type, x, window->kernel, window->strides,
-                       window->dilations, window->low, window->high)));
+    n.setOutput(0, Value(n.make<MaxPoolOp>(type, x, window->kernel,
+                                           window->strides, window->dilations,
+                                           window->low, window->high)));
   else
     n.setOutput(0, Value(n.make<AvgPoolOp>(
                        type, x, window->kernel, window->strides,

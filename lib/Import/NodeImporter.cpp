@@ -58,7 +58,8 @@ Type NodeImporter::elementType(onnx::DataType dataType) {
   }
 }
 
-llvm::Expected<HostTensor> NodeImporter::readTensor(const onnx::Tensor &tensor) {
+llvm::Expected<HostTensor>
+NodeImporter::readTensor(const onnx::Tensor &tensor) {
   HostTensor host;
   host.elementType = elementType(tensor.type);
   if (!host.elementType)
@@ -73,12 +74,12 @@ llvm::Expected<HostTensor> NodeImporter::readTensor(const onnx::Tensor &tensor) 
     const uint8_t *at = bytes->data() + index * width;
     switch (tensor.type) {
     case onnx::DataType::Float:
-      host.floats.push_back(llvm::bit_cast<float>(
-          llvm::support::endian::read32le(at)));
+      host.floats.push_back(
+          llvm::bit_cast<float>(llvm::support::endian::read32le(at)));
       break;
     case onnx::DataType::Double:
-      host.floats.push_back(llvm::bit_cast<double>(
-          llvm::support::endian::read64le(at)));
+      host.floats.push_back(
+          llvm::bit_cast<double>(llvm::support::endian::read64le(at)));
       break;
     case onnx::DataType::Int64:
       host.ints.push_back(llvm::support::endian::read64le(at));
@@ -261,21 +262,19 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
         tensor.location->offset, tensor.location->length, type);
   else
     initial = DenseElementsAttr::getFromRawBuffer(
-        type, ArrayRef<char>(reinterpret_cast<const char *>(
-                                 tensor.bytes.data()),
-                             tensor.bytes.size()));
+        type,
+        ArrayRef<char>(reinterpret_cast<const char *>(tensor.bytes.data()),
+                       tensor.bytes.size()));
   // Globals stand before the function, in the order of their first reader.
-  builder.setInsertionPoint(
-      builder.getBlock()->getParentOp());
+  builder.setInsertionPoint(builder.getBlock()->getParentOp());
   bool trained = isTrained(tensor);
-  auto global = ml_program::GlobalOp::create(
-      builder, loc, tensor.name, type, /*is_mutable=*/trained, initial,
-      builder.getStringAttr("private"));
+  auto global = ml_program::GlobalOp::create(builder, loc, tensor.name, type,
+                                             /*is_mutable=*/trained, initial,
+                                             builder.getStringAttr("private"));
   if (trained)
     global->setAttr(trainedAttrName, builder.getUnitAttr());
-  Block *entry = &module.lookupSymbol<func::FuncOp>(mainFunctionName)
-                      .getBody()
-                      .front();
+  Block *entry =
+      &module.lookupSymbol<func::FuncOp>(mainFunctionName).getBody().front();
   // All parameters are named at the top of the function.
   if (lastParameter)
     builder.setInsertionPointAfter(lastParameter);
@@ -321,11 +320,10 @@ void NodeImporter::attachStageHint(Operation *op) {
 
 void NodeImporter::untrain(llvm::StringRef symbol, bool isMutable) {
   auto module = builder.getBlock()->getParentOp()->getParentOfType<ModuleOp>();
-  auto global = module.lookupSymbol<ml_program::GlobalOp>(symbol);
-  if (!global)
-    return;
-  global->removeAttr(trainedAttrName);
-  global.setIsMutable(isMutable);
+  if (auto global = module.lookupSymbol<ml_program::GlobalOp>(symbol)) {
+    global->removeAttr(trainedAttrName);
+    global.setIsMutable(isMutable);
+  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,4 +1,5 @@
-//===- NodeImporter.h - Shared by the handlers of ONNX operators -*- C++ -*-===//
+//===- NodeImporter.h - Shared by the handlers of ONNX operators -*- C++
+//-*-===//
 //
 // One handler per ONNX operator, in files by subject. A handler reads its
 // inputs from the importer, builds nn operations, and sets its outputs; on a
@@ -112,8 +113,7 @@ public:
   mlir::Value constant(const HostTensor &host);
   mlir::Value splat(mlir::RankedTensorType type, double value);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  mlir::Value transpose(mlir::Value value,
-                        llvm::ArrayRef<int64_t> permutation);
+  mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> permutation);
   /// numpy broadcasting to `shape`.
   mlir::Value broadcastTo(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   /// Brings two tensors to their common shape; fails with an error.
@@ -161,7 +161,7 @@ public:
   void setStageHints(llvm::ArrayRef<int32_t> sortedStages) {
     stageHints.assign(sortedStages.begin(), sortedStages.end());
   }
-  /// For running statistics, which are never trained; `isMutable` if they move.
+  /// Running statistics are never trained; `isMutable` says whether they move.
   void untrain(llvm::StringRef symbol, bool isMutable);
 
 private:

@@ -80,9 +80,9 @@ static LogicalResult layerNorm(NodeImporter &n) {
     shift = n.splat(n.type(scale), 0);
   }
   auto statistics = n.type(x).clone(rows);
-  auto norm = n.make<LayerNormOp>(
-      x.getType(), statistics, statistics, x, scale, shift,
-      llvm::APFloat(n.attribute("epsilon", 1e-5)));
+  auto norm =
+      n.make<LayerNormOp>(x.getType(), statistics, statistics, x, scale, shift,
+                          llvm::APFloat(n.attribute("epsilon", 1e-5)));
   n.setOutput(0, n.reshape(norm.getOutput(), original));
   return success();
 }
@@ -108,8 +108,8 @@ static LogicalResult trackStatistics(NodeImporter &n, BatchNormOp norm,
   n.make<AccumulateOp>(State::statistics, variance.getValue(), square);
   // ONNX counts what stays, PyTorch what comes.
   double momentum = 1.0 - n.attribute("momentum", 0.9);
-  int64_t elements = n.type(norm.getInput()).getNumElements() /
-                     n.type(m).getNumElements();
+  int64_t elements =
+      n.type(norm.getInput()).getNumElements() / n.type(m).getNumElements();
   n.make<CommitStatisticsOp>(mean.getValue(), variance.getValue(),
                              llvm::APFloat(momentum), 1, elements);
   return success();

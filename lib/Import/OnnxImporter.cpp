@@ -30,8 +30,8 @@ public:
 
   OwningOpRef<ModuleOp> run() {
     Location loc = NameLoc::get(builder.getStringAttr(model.path));
-    OwningOpRef<ModuleOp> module = ModuleOp::create(
-        loc, llvm::sys::path::stem(model.path));
+    OwningOpRef<ModuleOp> module =
+        ModuleOp::create(loc, llvm::sys::path::stem(model.path));
     builder.setInsertionPointToEnd(module->getBody());
     reportUnsupported();
     if (hasErrors() || failed(declareInputs(loc)))
@@ -231,8 +231,8 @@ private:
           pipeline::fetchAttrName, builder.getStringAttr(output.name))));
     }
     func::ReturnOp::create(builder, function.getLoc(), results);
-    function.setType(builder.getFunctionType(
-        function.getArgumentTypes(), ValueRange(results).getTypes()));
+    function.setType(builder.getFunctionType(function.getArgumentTypes(),
+                                             ValueRange(results).getTypes()));
     function.setAllResultAttrs(attributes);
     return success();
   }

@@ -147,8 +147,8 @@ static LogicalResult squeeze(NodeImporter &n) {
     if (failed(axis))
       return failure();
     if (from[*axis] != 1)
-      return n.error("removes axis " + llvm::Twine(*axis) + ", which has size " +
-                     llvm::Twine(from[*axis]));
+      return n.error("removes axis " + llvm::Twine(*axis) +
+                     ", which has size " + llvm::Twine(from[*axis]));
     removed[*axis] = true;
   }
   SmallVector<int64_t> shape;
@@ -200,8 +200,8 @@ static LogicalResult concat(NodeImporter &n) {
     if (expected.size() != actual.size())
       return n.error("joins tensors of different rank");
     expected[*axis] = actual[*axis];
-    if (expected != actual || n.type(value).getElementType() !=
-                                  n.type(values[0]).getElementType())
+    if (expected != actual ||
+        n.type(value).getElementType() != n.type(values[0]).getElementType())
       return n.error("joins tensors that differ on another axis than " +
                      llvm::Twine(*axis));
     shape[*axis] += actual[*axis];
@@ -215,10 +215,8 @@ static LogicalResult concat(NodeImporter &n) {
 }
 
 /// The sizes of the pieces of a Split.
-static FailureOr<SmallVector<int64_t>> splitSizes(NodeImporter &n,
-                                                  int64_t total,
-                                                  size_t pieces,
-                                                  bool hasSizes) {
+static FailureOr<SmallVector<int64_t>>
+splitSizes(NodeImporter &n, int64_t total, size_t pieces, bool hasSizes) {
   if (hasSizes) {
     auto sizes = n.integers("split", 1);
     if (failed(sizes))
@@ -255,13 +253,13 @@ static LogicalResult split(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
     return failure();
-  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{0}),
-                              n.shape(x).size());
+  auto axis =
+      n.normalizeAxis(n.attribute("axis", int64_t{0}), n.shape(x).size());
   if (failed(axis))
     return failure();
   bool hasSizes = n.getNode().attribute("split") || n.hasInput(1);
-  auto sizes = splitSizes(n, n.shape(x)[*axis], n.getNode().outputs.size(),
-                          hasSizes);
+  auto sizes =
+      splitSizes(n, n.shape(x)[*axis], n.getNode().outputs.size(), hasSizes);
   if (failed(sizes))
     return failure();
   int64_t start = 0;
@@ -276,8 +274,8 @@ static LogicalResult splitToSequence(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
     return failure();
-  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{0}),
-                              n.shape(x).size());
+  auto axis =
+      n.normalizeAxis(n.attribute("axis", int64_t{0}), n.shape(x).size());
   if (failed(axis))
     return failure();
   int64_t total = n.shape(x)[*axis];
@@ -366,9 +364,8 @@ static LogicalResult slice(NodeImporter &n) {
                      "; only positive steps are supported");
     int64_t size = from[*axis];
     auto clamp = [&](int64_t at) {
-      return std::clamp<int64_t>(at < 0 ? std::max<int64_t>(at, -size) + size
-                                        : at,
-                                 0, size);
+      return std::clamp<int64_t>(
+          at < 0 ? std::max<int64_t>(at, -size) + size : at, 0, size);
     };
     low[*axis] = clamp(start);
     high[*axis] = std::max(clamp(end), low[*axis]);
@@ -383,8 +380,8 @@ static LogicalResult slice(NodeImporter &n) {
     n.setOutput(0, x);
     return success();
   }
-  n.setOutput(0, Value(n.make<SliceOp>(n.type(x).clone(shape), x, low, high,
-                                       stride)));
+  n.setOutput(
+      0, Value(n.make<SliceOp>(n.type(x).clone(shape), x, low, high, stride)));
   return success();
 }
 
@@ -402,9 +399,9 @@ static LogicalResult gather(NodeImporter &n) {
     auto positive = std::make_shared<HostTensor>(*known);
     for (int64_t &index : positive->ints) {
       if (index < -size || index >= size)
-        return n.error("index " + llvm::Twine(index) +
-                       " is outside of axis " + llvm::Twine(*axis) +
-                       ", which has size " + llvm::Twine(size));
+        return n.error("index " + llvm::Twine(index) + " is outside of axis " +
+                       llvm::Twine(*axis) + ", which has size " +
+                       llvm::Twine(size));
       index = index < 0 ? index + size : index;
     }
     if (positive->size() == 1) {
@@ -423,8 +420,8 @@ static LogicalResult gather(NodeImporter &n) {
   SmallVector<int64_t> shape(from.take_front(*axis));
   llvm::append_range(shape, n.shape(indices));
   shape.append(from.begin() + *axis + 1, from.end());
-  n.setOutput(0, Value(n.make<GatherOp>(n.type(x).clone(shape), x, indices,
-                                        *axis)));
+  n.setOutput(
+      0, Value(n.make<GatherOp>(n.type(x).clone(shape), x, indices, *axis)));
   return success();
 }
 
@@ -507,8 +504,7 @@ static LogicalResult resize(NodeImporter &n) {
     return failure();
   std::string mode = n.attribute("mode", "nearest");
   if (mode != "nearest")
-    return n.error("resize mode '" + mode + "' is not supported",
-                   "nearest is");
+    return n.error("resize mode '" + mode + "' is not supported", "nearest is");
   bool upsample = n.getNode().opType == "Upsample";
   size_t scalesAt = upsample ? 1 : 2;
   ArrayRef<int64_t> from = n.shape(x);
@@ -521,9 +517,8 @@ static LogicalResult resize(NodeImporter &n) {
                             : 0);
   } else if (HostTensor *sizes = n.host(3); sizes && sizes->size() > 0) {
     for (auto [axis, size] : llvm::enumerate(sizes->ints))
-      factors.push_back(axis < from.size() && size % from[axis] == 0
-                            ? size / from[axis]
-                            : 0);
+      factors.push_back(
+          axis < from.size() && size % from[axis] == 0 ? size / from[axis] : 0);
   } else {
     return n.error("its scales and sizes depend on the data");
   }
@@ -543,8 +538,7 @@ static LogicalResult resize(NodeImporter &n) {
   return success();
 }
 
-template <Reduction reduction>
-static LogicalResult reduce(NodeImporter &n) {
+template <Reduction reduction> static LogicalResult reduce(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
     return failure();
@@ -592,8 +586,8 @@ static LogicalResult trilu(NodeImporter &n) {
   auto counts = type.clone(n.getBuilder().getI64Type());
   Value row = n.make<IotaOp>(counts, rank - 2);
   Value column = n.make<IotaOp>(counts, rank - 1);
-  Value shift = n.make<ConstantOp>(
-      DenseElementsAttr::get(counts, n.getBuilder().getI64IntegerAttr(diagonal)));
+  Value shift = n.make<ConstantOp>(DenseElementsAttr::get(
+      counts, n.getBuilder().getI64IntegerAttr(diagonal)));
   Value border = n.make<AddOp>(row, shift);
   Value keep = n.make<CompareOp>(type.clone(n.getBuilder().getI1Type()),
                                  upper ? Comparison::ge : Comparison::le,

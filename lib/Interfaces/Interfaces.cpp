@@ -78,9 +78,9 @@ LogicalResult pp::detail::propagateBatchElementwise(
   return success();
 }
 
-LogicalResult pp::detail::demandBatchElementwise(
-    Operation *op, BatchPosition position,
-    SmallVectorImpl<BatchPosition> &operands) {
+LogicalResult
+pp::detail::demandBatchElementwise(Operation *op, BatchPosition position,
+                                   SmallVectorImpl<BatchPosition> &operands) {
   // Without operands there is nothing to take the samples from; an operand of
   // another shape has no such position.
   if (op->getNumOperands() == 0 || op->getNumResults() != 1)

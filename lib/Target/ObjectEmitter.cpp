@@ -133,10 +133,9 @@ private:
   }
 
   llvm::Constant *constant(llvm::Constant *value, const llvm::Twine &name) {
-    return new llvm::GlobalVariable(*module, value->getType(),
-                                    /*isConstant=*/true,
-                                    llvm::GlobalValue::InternalLinkage, value,
-                                    name);
+    return new llvm::GlobalVariable(
+        *module, value->getType(),
+        /*isConstant=*/true, llvm::GlobalValue::InternalLinkage, value, name);
   }
 
   llvm::Constant *makeProgram(const ProgramSource &source,
@@ -145,35 +144,34 @@ private:
         llvm::ConstantDataArray::getString(context, source.plan, false),
         name + "_plan");
     uint64_t count = 0;
-    while (module->getFunction((name + "_stage" + llvm::Twine(count) + "_F").str()))
+    while (module->getFunction(
+        (name + "_stage" + llvm::Twine(count) + "_F").str()))
       ++count;
     auto *stageType = llvm::ArrayType::get(pointer, 4);
     llvm::SmallVector<llvm::Constant *> stages;
     for (uint64_t stage = 0; stage < count; ++stage) {
       llvm::SmallVector<llvm::Constant *> functions;
       for (char phase : {'F', 'I', 'W', 'U'})
-        functions.push_back(functionNamed(name + "_stage" +
-                                          llvm::Twine(stage) + "_" +
-                                          llvm::Twine(phase)));
+        functions.push_back(functionNamed(name + "_stage" + llvm::Twine(stage) +
+                                          "_" + llvm::Twine(phase)));
       stages.push_back(llvm::ConstantArray::get(stageType, functions));
     }
-    llvm::Constant *stageTable = constant(
-        llvm::ConstantArray::get(llvm::ArrayType::get(stageType, count),
-                                 stages),
-        name + "_stages");
+    llvm::Constant *stageTable =
+        constant(llvm::ConstantArray::get(
+                     llvm::ArrayType::get(stageType, count), stages),
+                 name + "_stages");
     llvm::Constant *fields[] = {
         plan, llvm::ConstantInt::get(i64, source.plan.size()), stageTable,
-        llvm::ConstantInt::get(i64, count),
-        functionNamed(name + "_optimizer")};
+        llvm::ConstantInt::get(i64, count), functionNamed(name + "_optimizer")};
     return constant(llvm::ConstantStruct::getAnon(context, fields),
                     name + "_program");
   }
 
   void addTable(llvm::Constant *const (&programs)[2]) {
     auto *i32 = llvm::Type::getInt32Ty(context);
-    llvm::Constant *fields[] = {
-        llvm::ConstantInt::get(i32, PP_ABI_VERSION),
-        llvm::ConstantInt::get(i32, 0), programs[0], programs[1]};
+    llvm::Constant *fields[] = {llvm::ConstantInt::get(i32, PP_ABI_VERSION),
+                                llvm::ConstantInt::get(i32, 0), programs[0],
+                                programs[1]};
     llvm::Constant *table = llvm::ConstantStruct::getAnon(context, fields);
     new llvm::GlobalVariable(*module, table->getType(), /*isConstant=*/true,
                              llvm::GlobalValue::ExternalLinkage, table,
@@ -289,9 +287,8 @@ llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,
   int status = llvm::sys::ExecuteAndWait(*linker, references, std::nullopt, {},
                                          0, 0, &message);
   if (status != 0)
-    return llvm::createStringError("linking failed%s%s",
-                                   message.empty() ? "" : ": ",
-                                   message.c_str());
+    return llvm::createStringError(
+        "linking failed%s%s", message.empty() ? "" : ": ", message.c_str());
   if (std::error_code error = llvm::sys::fs::rename(binaryPath, path))
     return llvm::createStringError("cannot write '%s': %s", path.str().c_str(),
                                    error.message().c_str());

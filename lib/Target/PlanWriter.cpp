@@ -50,7 +50,8 @@ public:
       memories[memory.getStage()] = memory;
     if (!step || !schedule || !schedule.getSlots() || memories.empty())
       return module.emitError("has no memory plan; run pp-plan-memory first");
-    step.walk([&](StageOp stage) { stages[stage.getStage()].push_back(stage); });
+    step.walk(
+        [&](StageOp stage) { stages[stage.getStage()].push_back(stage); });
     collectWeights();
 
     std::string text;
@@ -191,8 +192,7 @@ private:
       for (auto scalar : cast<ArrayAttr>(description.get("scalars"))
                              .getAsRange<DictionaryAttr>())
         j.object([&] {
-          j.attribute("name",
-                      cast<StringAttr>(scalar.get("name")).getValue());
+          j.attribute("name", cast<StringAttr>(scalar.get("name")).getValue());
           for (NamedAttribute entry : scalar)
             if (auto number = dyn_cast<FloatAttr>(entry.getValue()))
               j.attribute(entry.getName().getValue(),
@@ -347,8 +347,8 @@ private:
 
   void writeSource(J &j, Attribute value) {
     if (auto external = dyn_cast_or_null<nn::ExternalAttr>(value)) {
-      j.attribute("file", static_cast<int64_t>(
-                              weights[external.getFile().getValue()]));
+      j.attribute("file",
+                  static_cast<int64_t>(weights[external.getFile().getValue()]));
       j.attribute("offset", static_cast<int64_t>(external.getOffset()));
       j.attribute("bytes", static_cast<int64_t>(external.getBytes()));
       return;
@@ -369,8 +369,8 @@ private:
       unsigned count = (bits.getBitWidth() + 7) / 8;
       for (unsigned i = 0; i < count; ++i) {
         unsigned width = std::min(8u, bits.getBitWidth() - 8 * i);
-        bytes.push_back(static_cast<char>(
-            bits.extractBitsAsZExtValue(width, 8 * i)));
+        bytes.push_back(
+            static_cast<char>(bits.extractBitsAsZExtValue(width, 8 * i)));
       }
     };
     if (isa<FloatType>(dense.getElementType()))
@@ -432,8 +432,8 @@ private:
 
   void writeRanks(J &j) {
     ArrayAttr slots = *schedule.getSlots();
-    for (auto [rank, actions] : llvm::enumerate(
-             schedule.getRanks().getAsRange<ArrayAttr>())) {
+    for (auto [rank, actions] :
+         llvm::enumerate(schedule.getRanks().getAsRange<ArrayAttr>())) {
       auto numbers = cast<ArrayAttr>(slots[rank]);
       j.object([&, actions = actions] {
         llvm::SetVector<int64_t> own;
@@ -462,11 +462,9 @@ private:
                     std::optional<int64_t> number) {
     if (number)
       return *number;
-    for (auto [index, channel] :
-         llvm::enumerate(module.getOps<ChannelOp>())) {
+    for (auto [index, channel] : llvm::enumerate(module.getOps<ChannelOp>())) {
       int64_t end = kind == "SEND" ? channel.getFrom() : channel.getTo();
-      if (end == stage &&
-          (channel.getFromPhase() == Phase::forward) == forward)
+      if (end == stage && (channel.getFromPhase() == Phase::forward) == forward)
         return index;
     }
     return -1;

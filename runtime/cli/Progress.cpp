@@ -22,7 +22,7 @@ uint64_t pp::runtime::hashBytes(const void *data, uint64_t bytes) {
 Progress::Progress(uint64_t firstStep, uint64_t totalSteps, uint64_t batch)
     : first(firstStep), total(totalSteps), batch(batch),
       isTerminal(::isatty(STDERR_FILENO)),
-      start(std::chrono::steady_clock::now()), lastDraw() {}
+      start(std::chrono::steady_clock::now()) {}
 
 Progress::~Progress() { finish(); }
 

@@ -13,7 +13,7 @@ void Executor::State::fail(std::exception_ptr exception) noexcept {
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (!error)
-      error = exception;
+      error = std::move(exception);
   }
   transport->abort();
   changed.notify_all();

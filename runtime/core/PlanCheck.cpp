@@ -330,6 +330,7 @@ private:
     std::vector<size_t> next(plan.ranks.size(), 0);
     // Per channel and slot: the micro-batch held, or -1.
     std::vector<std::vector<int>> held;
+    held.reserve(plan.channels.size());
     for (const PlanChannel &channel : plan.channels)
       held.emplace_back(channel.receiveSlots, -1);
     std::vector<std::vector<std::pair<unsigned, unsigned>>> releasedBy(

@@ -193,7 +193,7 @@ static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
                 areas.optimizer.bytes, expected, plan.optimizer.states.size(),
                 areas.parameters.bytes);
   }
-  if (areas.loss.bytes && areas.loss.bytes < plan.microbatches * 4)
+  if (areas.loss.bytes && areas.loss.bytes < uint64_t(4) * plan.microbatches)
     json.at("loss").fail("{} bytes are too few for {} micro-batches",
                          areas.loss.bytes, plan.microbatches);
   return areas;

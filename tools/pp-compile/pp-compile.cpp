@@ -53,9 +53,9 @@ struct Flags {
                  clEnumValN(CompilePhase::Schedule, "schedule", ""),
                  clEnumValN(CompilePhase::Lower, "lower", "")),
       cl::init(CompilePhase::Import), cl::cat(phases)};
-  cl::opt<bool> dryRun{
-      "dry-run", cl::desc("Print the plan: stages, memory and timeline"),
-      cl::cat(phases)};
+  cl::opt<bool> dryRun{"dry-run",
+                       cl::desc("Print the plan: stages, memory and timeline"),
+                       cl::cat(phases)};
   cl::opt<std::string> linkFile{
       "link-file", cl::desc("Arguments that link with the runtime"),
       cl::init(PP_LINK_FILE), cl::Hidden, cl::cat(phases)};
@@ -103,14 +103,13 @@ llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
   int first = static_cast<int>(fromOnnx ? CompilePhase::Import
                                         : flags.compileFrom.getValue()) +
               1;
-  CompilePhase last =
-      std::min(flags.compileTo.getValue(), CompilePhase::Lower);
+  CompilePhase last = std::min(flags.compileTo.getValue(), CompilePhase::Lower);
   auto configure = [](mlir::PassManager &pm) {
     (void)mlir::applyPassManagerCLOptions(pm);
     mlir::applyDefaultTimingPassManagerCLOptions(pm);
   };
-  if (auto error = compilation.run(static_cast<CompilePhase>(first), last,
-                                   configure))
+  if (auto error =
+          compilation.run(static_cast<CompilePhase>(first), last, configure))
     return error;
   if (flags.dryRun)
     return printReport(compilation.getModule(), llvm::outs());
@@ -129,6 +128,7 @@ llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   Flags flags;
+  registerAllPasses();
   registerCompileFlags();
   mlir::registerPassManagerCLOptions();
   mlir::registerDefaultTimingManagerCLOptions();

@@ -9,9 +9,9 @@
 #include "mlir/IR/AsmState.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "pp/Driver/Errors.h"
 #include "pp/Driver/ImportFlags.h"
 #include "pp/Driver/InitAll.h"
-#include "pp/Driver/Errors.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
@@ -43,8 +43,8 @@ int main(int argc, char **argv) {
   pp::registerAllDialects(registry);
   pp::registerAllPasses();
   pp::registerImportFlags();
-  auto [input, output] = registerAndParseCLIOptions(
-      argc, argv, "pp-mlir pass driver\n", registry);
+  auto [input, output] =
+      registerAndParseCLIOptions(argc, argv, "pp-mlir pass driver\n", registry);
 
   std::unique_ptr<llvm::MemoryBuffer> buffer;
   if (llvm::StringRef(input).ends_with(".onnx")) {

@@ -2,8 +2,8 @@
 //
 // Writes a cost file for `pp-compile --cost-file`: the time of every library
 // kernel that the model would run, on this machine, with one thread. Buffers
-// are rotated so that a kernel finds them outside of the caches, as it does in a
-// step (kernels timed on warm buffers promise up to a third too much).
+// are rotated so that a kernel finds them outside of the caches, as it does in
+// a step (kernels timed on warm buffers promise up to a third too much).
 //
 //===----------------------------------------------------------------------===//
 
@@ -93,8 +93,7 @@ private:
 };
 
 llvm::Expected<double> measure(const std::string &descriptor,
-                               const TensorSizes &sizes,
-                               unsigned repetitions) {
+                               const TensorSizes &sizes, unsigned repetitions) {
   std::string message;
   auto kernel = runtime::LibraryKernel::create(descriptor, message);
   if (!kernel)
@@ -104,8 +103,8 @@ llvm::Expected<double> measure(const std::string &descriptor,
     bytes += size;
   // More than the last-level cache in all, but not without end.
   constexpr uint64_t coldBytes = 64 << 20;
-  size_t sets = std::clamp<uint64_t>(coldBytes / std::max<uint64_t>(bytes, 1),
-                                     2, 64);
+  size_t sets =
+      std::clamp<uint64_t>(coldBytes / std::max<uint64_t>(bytes, 1), 2, 64);
   std::vector<Buffers> buffers;
   for (size_t i = 0; i < sets; ++i)
     buffers.emplace_back(sizes, kernel->scratchpadBytes());
@@ -145,8 +144,8 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
   std::error_code code;
   llvm::ToolOutputFile file(flags.output, code, llvm::sys::fs::OF_Text);
   if (code)
-    return makeError(exitInputOutput, "cannot write '" + flags.output +
-                                          "': " + code.message());
+    return makeError(exitInputOutput,
+                     "cannot write '" + flags.output + "': " + code.message());
   llvm::json::OStream json(file.os(), /*IndentSize=*/1);
   json.object([&] {
     json.attribute("version", 1);

@@ -75,9 +75,8 @@ public:
 
   /// Runs the phases from `first` to `last` (without Import and Binary).
   /// `configure` sees each pass manager before it runs.
-  llvm::Error
-  run(CompilePhase first, CompilePhase last,
-      llvm::function_ref<void(mlir::PassManager &)> configure);
+  llvm::Error run(CompilePhase first, CompilePhase last,
+                  llvm::function_ref<void(mlir::PassManager &)> configure);
 
   /// Object code for what was lowered.
   llvm::Expected<std::string> emit();

@@ -34,8 +34,8 @@ struct ImportOptions {
   bool allowHardlinks = false;
 };
 
-/// Reads an ONNX file into a module with one function, `@main`, whose operations
-/// have the ONNX node names as locations. Weights stay in the file.
+/// Reads an ONNX file into a module with one function, `@main`, whose
+/// operations have the ONNX node names as locations. Weights stay in the file.
 ///
 /// The error is an onnx::ReadError with everything that is wrong: all faults of
 /// the file, else all unsupported nodes, else all nodes with bad attributes

@@ -116,8 +116,7 @@ public:
   /// `reduction`, into `destination`, which holds the initial value of a
   /// reduction already. `isRoot` says that `value` itself is what the loop
   /// computes, not something that lies in memory.
-  LogicalResult emit(Value value, Value destination,
-                     ArrayRef<int64_t> reduced,
+  LogicalResult emit(Value value, Value destination, ArrayRef<int64_t> reduced,
                      std::optional<Reduction> reduction, bool isRoot) {
     Axes kept;
     for (size_t axis = 0; axis < shape.size(); ++axis)
@@ -295,8 +294,7 @@ LogicalResult KernelEmitter::emitLoop(Value value) {
     source = reduce.getInput();
     auto type = cast<RankedTensorType>(value.getType());
     Value initial = arith::ConstantOp::create(
-        builder, loc,
-        initialValue(builder, *reduction, type.getElementType()));
+        builder, loc, initialValue(builder, *reduction, type.getElementType()));
     linalg::FillOp::create(builder, loc, initial, destination);
   }
   auto shape = cast<RankedTensorType>(source.getType()).getShape();

@@ -58,7 +58,8 @@ static Value indexConstant(OpBuilder &builder, Location loc, int64_t value) {
 
 LogicalResult KernelEmitter::emitSlice(SliceOp op) {
   Value view = memref::SubViewOp::create(
-      builder, loc, memoryOf(op.getInput()), attributes(builder, op.getStarts()),
+      builder, loc, memoryOf(op.getInput()),
+      attributes(builder, op.getStarts()),
       attributes(builder, op.getOutput().getType().getShape()),
       attributes(builder, op.getStrides()));
   copyElements(builder, loc, view, memoryOf(op.getOutput()));
@@ -112,20 +113,19 @@ LogicalResult KernelEmitter::emitTranspose(TransposeOp op) {
       builder.getMultiDimIdentityMap(rank)};
   SmallVector<utils::IteratorType> iterators(rank,
                                              utils::IteratorType::parallel);
-  linalg::GenericOp::create(
-      builder, loc, TypeRange(), memoryOf(op.getInput()),
-      memoryOf(op.getOutput()), maps, iterators,
-      [&](OpBuilder &body, Location, ValueRange x) {
-        linalg::YieldOp::create(body, loc, x[0]);
-      });
+  linalg::GenericOp::create(builder, loc, TypeRange(), memoryOf(op.getInput()),
+                            memoryOf(op.getOutput()), maps, iterators,
+                            [&](OpBuilder &body, Location, ValueRange x) {
+                              linalg::YieldOp::create(body, loc, x[0]);
+                            });
   return success();
 }
 
 /// An index read from a tensor, forced into [0, size).
 static Value clampedIndex(OpBuilder &builder, Location loc, Value index,
                           int64_t size) {
-  Value wide = arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
-                                          index);
+  Value wide =
+      arith::IndexCastOp::create(builder, loc, builder.getIndexType(), index);
   Value low = arith::MaxSIOp::create(builder, loc, wide,
                                      indexConstant(builder, loc, 0));
   return arith::MinSIOp::create(builder, loc, low,
@@ -191,8 +191,8 @@ LogicalResult KernelEmitter::emitDotGeneral(DotGeneralOp op) {
   SmallVector<int64_t> lhsFree = op.getFreeAxes(false);
   SmallVector<int64_t> rhsFree = op.getFreeAxes(true);
   int64_t batches = op.getLhsBatch().size();
-  int64_t loops = batches + lhsFree.size() + rhsFree.size() +
-                  op.getLhsContract().size();
+  int64_t loops =
+      batches + lhsFree.size() + rhsFree.size() + op.getLhsContract().size();
   SmallVector<AffineExpr> lhs(op.getLhs().getType().getRank());
   SmallVector<AffineExpr> rhs(op.getRhs().getType().getRank()), output;
   int64_t next = 0;

@@ -53,12 +53,11 @@ public:
     SmallVector<OpFoldResult> sizes = {builder.getIndexAttr(1),
                                        builder.getIndexAttr(columns)};
     SmallVector<OpFoldResult> strides(2, builder.getIndexAttr(1));
-    auto type = cast<MemRefType>(
-        memref::SubViewOp::inferRankReducedResultType(
-            {columns}, cast<MemRefType>(matrix.getType()), offsets, sizes,
-            strides));
-    return memref::SubViewOp::create(builder, loc, type, matrix, offsets,
-                                     sizes, strides);
+    auto type = cast<MemRefType>(memref::SubViewOp::inferRankReducedResultType(
+        {columns}, cast<MemRefType>(matrix.getType()), offsets, sizes,
+        strides));
+    return memref::SubViewOp::create(builder, loc, type, matrix, offsets, sizes,
+                                     strides);
   }
   Value load(Value column) {
     return memref::LoadOp::create(builder, loc, column, row);
@@ -101,10 +100,10 @@ public:
         row, -std::numeric_limits<double>::infinity(),
         [](ValueRange x) { return x[0]; },
         [&](Value x, Value y) -> Value {
-          return arith::MaximumFOp::create(
-              builder, loc, x, y,
-              arith::FastMathFlags::reassoc | arith::FastMathFlags::nnan |
-                  arith::FastMathFlags::nsz);
+          return arith::MaximumFOp::create(builder, loc, x, y,
+                                           arith::FastMathFlags::reassoc |
+                                               arith::FastMathFlags::nnan |
+                                               arith::FastMathFlags::nsz);
         });
   }
 
@@ -204,9 +203,8 @@ LogicalResult KernelEmitter::emitSoftmax(Operation *op, bool logarithm) {
     Value x = r.rowOf(from), y = r.rowOf(to);
     Value top = r.max(x);
     if (logarithm) {
-      Value sum = r.sum(x, [&](ValueRange v) {
-        return r.exp(r.sub(v[0], top));
-      });
+      Value sum =
+          r.sum(x, [&](ValueRange v) { return r.exp(r.sub(v[0], top)); });
       Value normalizer = r.add(top, r.log(sum));
       r.map(x, y, [&](ValueRange v) { return r.sub(v[0], normalizer); });
       return;
@@ -266,18 +264,16 @@ LogicalResult KernelEmitter::emitLayerNormBackward(LayerNormBackwardOp op) {
     Value g = r.rowOf(gradient), x = r.rowOf(input);
     Value mean = r.load(means), rstd = r.load(rstds);
     Value inverse = r.constant(1.0 / static_cast<double>(r.columns));
-    auto normal = [&](Value value) {
-      return r.mul(r.sub(value, mean), rstd);
-    };
+    auto normal = [&](Value value) { return r.mul(r.sub(value, mean), rstd); };
     Value plain = r.mul(
         r.sum({g, scale}, [&](ValueRange v) { return r.mul(v[0], v[1]); }),
         inverse);
-    Value weighted = r.mul(r.sum({g, scale, x},
-                                 [&](ValueRange v) {
-                                   return r.mul(r.mul(v[0], v[1]),
-                                                normal(v[2]));
-                                 }),
-                           inverse);
+    Value weighted =
+        r.mul(r.sum({g, scale, x},
+                    [&](ValueRange v) {
+                      return r.mul(r.mul(v[0], v[1]), normal(v[2]));
+                    }),
+              inverse);
     r.map({g, scale, x}, r.rowOf(to), [&](ValueRange v) {
       Value centred = r.sub(r.mul(v[0], v[1]), plain);
       return r.mul(rstd, r.sub(centred, r.mul(normal(v[2]), weighted)));
@@ -298,8 +294,7 @@ LogicalResult KernelEmitter::emitCrossEntropy(SoftmaxCrossEntropyOp op) {
   r.forEach([&] {
     Value x = r.rowOf(logits);
     Value top = r.max(x);
-    Value sum =
-        r.sum(x, [&](ValueRange v) { return r.exp(r.sub(v[0], top)); });
+    Value sum = r.sum(x, [&](ValueRange v) { return r.exp(r.sub(v[0], top)); });
     Value normalizer = r.add(top, r.log(sum));
     if (normalizers)
       r.store(normalizer, normalizers);
@@ -307,9 +302,8 @@ LogicalResult KernelEmitter::emitCrossEntropy(SoftmaxCrossEntropyOp op) {
       return;
     Value chosen = memref::LoadOp::create(builder, loc, x, r.label(labels));
     Value old = memref::LoadOp::create(builder, loc, loss, ValueRange());
-    memref::StoreOp::create(builder, loc,
-                            r.add(old, r.sub(normalizer, chosen)), loss,
-                            ValueRange());
+    memref::StoreOp::create(builder, loc, r.add(old, r.sub(normalizer, chosen)),
+                            loss, ValueRange());
   });
   return success();
 }

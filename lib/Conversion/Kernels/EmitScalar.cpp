@@ -37,9 +37,8 @@ struct Scalars {
     if (approximate) {
       Value cube = mul(mul(x, x), x);
       Value sum = add(x, mul(constant(type, 0.044715), cube));
-      Value argument =
-          mul(constant(type, std::numbers::sqrt2 * std::numbers::inv_sqrtpi),
-              sum);
+      Value argument = mul(
+          constant(type, std::numbers::sqrt2 * std::numbers::inv_sqrtpi), sum);
       inner = math::TanhOp::create(b, loc, argument);
     } else {
       inner = math::ErfOp::create(
@@ -74,9 +73,8 @@ struct Scalars {
         arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,
         arith::CmpIPredicate::slt, arith::CmpIPredicate::sle,
         arith::CmpIPredicate::sgt, arith::CmpIPredicate::sge};
-    return arith::CmpIOp::create(b, loc,
-                                 predicates[static_cast<int>(comparison)], x,
-                                 y);
+    return arith::CmpIOp::create(
+        b, loc, predicates[static_cast<int>(comparison)], x, y);
   }
 
   Value cast(Value x, Type to) {
@@ -87,9 +85,8 @@ struct Scalars {
     unsigned newWidth = to.getIntOrFloatBitWidth();
     bool fromFloat = isa<FloatType>(from), toFloat = isa<FloatType>(to);
     if (fromFloat && toFloat)
-      return width < newWidth
-                 ? Value(arith::ExtFOp::create(b, loc, to, x))
-                 : Value(arith::TruncFOp::create(b, loc, to, x));
+      return width < newWidth ? Value(arith::ExtFOp::create(b, loc, to, x))
+                              : Value(arith::TruncFOp::create(b, loc, to, x));
     if (to.isInteger(1)) {
       Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(from));
       return fromFloat ? compare(arith::CmpFPredicate::UNE, x, zero)
@@ -132,16 +129,14 @@ Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
                        : Value(math::AbsIOp::create(b, loc, x[0]));
       })
       .Case([&](SignOp) { return s.sign(x[0]); })
-      .Case([&](FloorOp) -> Value {
-        return math::FloorOp::create(b, loc, x[0]);
-      })
+      .Case(
+          [&](FloorOp) -> Value { return math::FloorOp::create(b, loc, x[0]); })
       .Case([&](CeilOp) -> Value { return math::CeilOp::create(b, loc, x[0]); })
       .Case([&](ExpOp) -> Value { return math::ExpOp::create(b, loc, x[0]); })
       .Case([&](LogOp) -> Value { return math::LogOp::create(b, loc, x[0]); })
       .Case([&](SqrtOp) -> Value { return math::SqrtOp::create(b, loc, x[0]); })
       .Case([&](RsqrtOp) {
-        return s.div(s.constant(type, 1),
-                     math::SqrtOp::create(b, loc, x[0]));
+        return s.div(s.constant(type, 1), math::SqrtOp::create(b, loc, x[0]));
       })
       .Case([&](SinOp) -> Value { return math::SinOp::create(b, loc, x[0]); })
       .Case([&](CosOp) -> Value { return math::CosOp::create(b, loc, x[0]); })

@@ -29,9 +29,9 @@ LogicalResult KernelEmitter::emit(ValueRange results) {
       continue;
     }
     // Operations with several results write all of them at once.
-    if (result == *llvm::find_if(op->getResults(), [&](Value value) {
-          return memories.count(value);
-        }) &&
+    if (result == *llvm::find_if(
+                      op->getResults(),
+                      [&](Value value) { return memories.count(value); }) &&
         failed(emitOperation(op)))
       return failure();
   }
@@ -65,9 +65,8 @@ LogicalResult KernelEmitter::emitOperation(Operation *op) {
       .Case([&](SoftmaxOp softmax) { return emitSoftmax(softmax, false); })
       .Case([&](LogSoftmaxOp softmax) { return emitSoftmax(softmax, true); })
       .Case([&](LayerNormOp norm) { return emitLayerNorm(norm); })
-      .Case([&](LayerNormBackwardOp norm) {
-        return emitLayerNormBackward(norm);
-      })
+      .Case(
+          [&](LayerNormBackwardOp norm) { return emitLayerNormBackward(norm); })
       .Case([&](SoftmaxCrossEntropyOp loss) { return emitCrossEntropy(loss); })
       .Case([&](SoftmaxCrossEntropyBackwardOp loss) {
         return emitCrossEntropyBackward(loss);

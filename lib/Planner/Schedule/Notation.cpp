@@ -74,7 +74,7 @@ std::string pp::planner::toString(const Schedule &schedule) {
   }
   std::string text;
   for (const std::vector<Action> &rank : schedule.ranks) {
-    std::string_view separator = "";
+    std::string_view separator;
     for (const Action &action : rank) {
       text += separator;
       separator = ",";

@@ -190,7 +190,7 @@ LogicalResult ConcatOp::propagateBatch(Positions operands,
                                        PositionsOut &results,
                                        EmitError emitError) {
   if (failed(::pp::detail::propagateBatchElementwise(*this, operands, results,
-                                               emitError)))
+                                                     emitError)))
     return failure();
   if (results[0] && results[0].axis == static_cast<int64_t>(getAxis()))
     return emitError() << "joins tensors along the axis that holds the samples";
@@ -212,8 +212,7 @@ LogicalResult GatherOp::propagateBatch(Positions operands,
     if (operands[0].axis == axis)
       return emitError() << "picks along the axis that holds the samples";
     int64_t from = operands[0].axis;
-    results[0] =
-        onAxis(operands[0], from < axis ? from : from + indexRank - 1);
+    results[0] = onAxis(operands[0], from < axis ? from : from + indexRank - 1);
   }
   return success();
 }
@@ -259,7 +258,8 @@ LogicalResult DotGeneralOp::propagateBatch(Positions operands,
                                            EmitError emitError) {
   results.assign(1, BatchPosition());
   int64_t batches = getLhsBatch().size();
-  SmallVector<int64_t> lhsFree = getFreeAxes(false), rhsFree = getFreeAxes(true);
+  SmallVector<int64_t> lhsFree = getFreeAxes(false),
+                       rhsFree = getFreeAxes(true);
   BatchPosition lhs, rhs;
   auto place = [&](BatchPosition position, ArrayRef<int64_t> batch,
                    ArrayRef<int64_t> free, int64_t firstFree,

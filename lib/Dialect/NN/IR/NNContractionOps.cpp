@@ -35,11 +35,11 @@ LogicalResult DotGeneralOp::verify() {
     SmallVector<bool> seen(rank, false);
     for (int64_t axis : llvm::concat<const int64_t>(batch, contract)) {
       if (axis < 0 || axis >= static_cast<int64_t>(rank))
-        return emitOpError() << side << " axis " << axis << " is outside [0, "
-                             << rank << ")";
+        return emitOpError()
+               << side << " axis " << axis << " is outside [0, " << rank << ")";
       if (seen[axis])
-        return emitOpError() << "names " << side << " axis " << axis
-                             << " twice";
+        return emitOpError()
+               << "names " << side << " axis " << axis << " twice";
       seen[axis] = true;
     }
     return success();
@@ -138,10 +138,10 @@ static LogicalResult verifySpatial(Operation *op, int64_t axis, int64_t input,
                                    int64_t dilation, int64_t low, int64_t high,
                                    int64_t output) {
   if (stride < 1 || dilation < 1 || low < 0 || high < 0 || kernel < 1)
-    return op->emitOpError()
-           << "needs a positive stride, dilation and kernel and padding that is "
-              "not negative on spatial axis "
-           << axis;
+    return op->emitOpError() << "needs a positive stride, dilation and kernel "
+                                "and padding that is "
+                                "not negative on spatial axis "
+                             << axis;
   int64_t reach = (kernel - 1) * dilation + 1;
   int64_t positions = (input + low + high - reach) / stride + 1;
   if (input + low + high < reach || positions != output)
@@ -160,9 +160,8 @@ static LogicalResult verifyGeometry(WindowOp op, ArrayRef<int64_t> input,
   if (spatial < 1 || spatial > 3 || output.size() != input.size())
     return op.emitOpError() << "needs tensors of rank 3, 4 or 5, got "
                             << input.size() << " and " << output.size();
-  for (ArrayRef<int64_t> entries :
-       {kernel, op.getStrides(), op.getDilations(), op.getPadLow(),
-        op.getPadHigh()})
+  for (ArrayRef<int64_t> entries : {kernel, op.getStrides(), op.getDilations(),
+                                    op.getPadLow(), op.getPadHigh()})
     if (entries.size() != spatial)
       return op.emitOpError() << "has an attribute with " << entries.size()
                               << " entries for " << spatial << " spatial axes";
@@ -173,8 +172,8 @@ static LogicalResult verifyGeometry(WindowOp op, ArrayRef<int64_t> input,
                              output[axis + 2])))
       return failure();
   if (input[0] != output[0])
-    return op.emitOpError() << "turns " << input[0] << " samples into "
-                            << output[0];
+    return op.emitOpError()
+           << "turns " << input[0] << " samples into " << output[0];
   return success();
 }
 
@@ -192,10 +191,10 @@ static LogicalResult verifyConvolution(ConvolutionOp op, Value input,
                             << in.size() << " and " << out.size();
   if (groups < 1 || in[1] != w[1] * groups || out[1] != w[0] ||
       w[0] % groups != 0)
-    return op.emitOpError() << "has " << in[1] << " input and " << out[1]
-                            << " output channels, which a weight of shape ["
-                            << w << "] in " << groups
-                            << " groups does not connect";
+    return op.emitOpError()
+           << "has " << in[1] << " input and " << out[1]
+           << " output channels, which a weight of shape [" << w << "] in "
+           << groups << " groups does not connect";
   return verifyGeometry(op, in, w.drop_front(2), out);
 }
 
@@ -220,8 +219,8 @@ static LogicalResult verifyWindow(WindowOp op, Value input, Value output) {
         axis < op.getDilations().size() &&
         std::max(op.getPadLow()[axis], op.getPadHigh()[axis]) >=
             (kernel - 1) * op.getDilations()[axis] + 1)
-      return op.emitOpError() << "pads spatial axis " << axis
-                              << " by a whole window";
+      return op.emitOpError()
+             << "pads spatial axis " << axis << " by a whole window";
   return verifyGeometry(op, in, op.getKernel(), out);
 }
 
@@ -279,8 +278,7 @@ LogicalResult LayerNormBackwardOp::verify() {
     return failure();
   ArrayRef<int64_t> input = shapeOf(getInput());
   return success(
-      succeeded(
-          verifyShapeOf(*this, "gradient", getOutputGradient(), input)) &&
+      succeeded(verifyShapeOf(*this, "gradient", getOutputGradient(), input)) &&
       succeeded(verifyShapeOf(*this, "scale", getScale(), input.back())) &&
       succeeded(verifyShapeOf(*this, "result", getOutput(), input)) &&
       succeeded(verifyShapeOf(*this, "mean", getMean(), input.drop_back())) &&
@@ -306,8 +304,7 @@ LogicalResult BatchNormBackwardOp::verify() {
     return emitOpError("needs a tensor of rank 2 or more");
   int64_t channels = input[1];
   return success(
-      succeeded(
-          verifyShapeOf(*this, "gradient", getOutputGradient(), input)) &&
+      succeeded(verifyShapeOf(*this, "gradient", getOutputGradient(), input)) &&
       succeeded(verifyShapeOf(*this, "scale", getScale(), channels)) &&
       succeeded(verifyShapeOf(*this, "mean", getMean(), channels)) &&
       succeeded(verifyShapeOf(*this, "variance", getVariance(), channels)) &&
@@ -325,8 +322,7 @@ LogicalResult SoftmaxCrossEntropyOp::verify() {
   return success(
       succeeded(verifyShapeOf(*this, "label tensor", getLabels(), rows)) &&
       succeeded(verifyShapeOf(*this, "loss", getLoss(), {})) &&
-      succeeded(
-          verifyShapeOf(*this, "normalizer", getLogNormalizer(), rows)));
+      succeeded(verifyShapeOf(*this, "normalizer", getLogNormalizer(), rows)));
 }
 
 LogicalResult SoftmaxCrossEntropyBackwardOp::verify() {
@@ -335,9 +331,7 @@ LogicalResult SoftmaxCrossEntropyBackwardOp::verify() {
   ArrayRef<int64_t> logits = shapeOf(getLogits()), rows = logits.drop_back();
   return success(
       succeeded(verifyShapeOf(*this, "label tensor", getLabels(), rows)) &&
-      succeeded(
-          verifyShapeOf(*this, "normalizer", getLogNormalizer(), rows)) &&
-      succeeded(
-          verifyShapeOf(*this, "loss gradient", getLossGradient(), {})) &&
+      succeeded(verifyShapeOf(*this, "normalizer", getLogNormalizer(), rows)) &&
+      succeeded(verifyShapeOf(*this, "loss gradient", getLossGradient(), {})) &&
       succeeded(verifyShapeOf(*this, "result", getOutput(), logits)));
 }

@@ -25,8 +25,8 @@ struct Emitter {
     auto type = cast<RankedTensorType>(like.getType());
     return ConstantOp::create(
         builder, loc,
-        DenseElementsAttr::get(type, builder.getFloatAttr(type.getElementType(),
-                                                          value)));
+        DenseElementsAttr::get(
+            type, builder.getFloatAttr(type.getElementType(), value)));
   }
   Value neg(Value x) { return NegOp::create(builder, loc, x); }
   Value add(Value x, Value y) { return AddOp::create(builder, loc, x, y); }
@@ -99,7 +99,7 @@ SmallVector<int64_t> lastAxis(Value x) {
                                ArrayRef<bool> needed, Cotangents &result) {    \
     Emitter e{builder, getLoc()};                                              \
     Value g = cotangents[0], x = getInput(), y = getOutput();                  \
-    (void)e, (void)g, (void)x, (void)y;                                                        \
+    (void)e, (void)g, (void)x, (void)y;                                        \
     result.assign({__VA_ARGS__});                                              \
     return success();                                                          \
   }
@@ -140,8 +140,8 @@ LogicalResult GeluOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
     derivative = e.scale(e.add(e.add(one, t), e.mul(x, curved)), 0.5);
   } else {
     // y = x Phi(x): y' = Phi(x) + x phi(x).
-    Value erf = ErfOp::create(builder, getLoc(),
-                              e.scale(x, 1 / std::numbers::sqrt2));
+    Value erf =
+        ErfOp::create(builder, getLoc(), e.scale(x, 1 / std::numbers::sqrt2));
     Value cdf = e.scale(e.add(one, erf), 0.5);
     Value pdf = e.scale(e.exp(e.scale(squared, -0.5)),
                         std::numbers::inv_sqrtpi / std::numbers::sqrt2);
@@ -156,7 +156,7 @@ LogicalResult GeluOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
                                ArrayRef<bool> needed, Cotangents &result) {    \
     Emitter e{builder, getLoc()};                                              \
     Value g = cotangents[0], x = getLhs(), z = getRhs(), y = getOutput();      \
-    (void)e, (void)x, (void)z, (void)y;                                               \
+    (void)e, (void)x, (void)z, (void)y;                                        \
     result.assign(2, Value());                                                 \
     if (needed[0])                                                             \
       result[0] = Lhs;                                                         \
@@ -178,10 +178,9 @@ LogicalResult PowOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
   result.assign(2, Value());
   if (needed[0]) {
     // z x^(z-1); where z is 0 the derivative is 0, also at x = 0.
-    Value power =
-        PowOp::create(builder, getLoc(), x, e.sub(z, e.splat(z, 1)));
-    result[0] = e.mul(g, e.select(e.compare(Comparison::eq, z, zero), zero,
-                                  e.mul(z, power)));
+    Value power = PowOp::create(builder, getLoc(), x, e.sub(z, e.splat(z, 1)));
+    result[0] = e.mul(
+        g, e.select(e.compare(Comparison::eq, z, zero), zero, e.mul(z, power)));
   }
   if (needed[1]) {
     Value positive = e.compare(Comparison::gt, x, zero);
@@ -201,11 +200,9 @@ static void extremumVJP(Emitter e, Value g, Value x, Value z, bool isMax,
   Comparison wins = isMax ? Comparison::gt : Comparison::lt;
   result.assign(2, Value());
   if (needed[0])
-    result[0] =
-        e.select(tie, half, e.select(e.compare(wins, x, z), g, zero));
+    result[0] = e.select(tie, half, e.select(e.compare(wins, x, z), g, zero));
   if (needed[1])
-    result[1] =
-        e.select(tie, half, e.select(e.compare(wins, z, x), g, zero));
+    result[1] = e.select(tie, half, e.select(e.compare(wins, z, x), g, zero));
 }
 
 LogicalResult MaximumOp::buildVJP(OpBuilder &builder,
@@ -238,8 +235,8 @@ LogicalResult SelectOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
 
 LogicalResult CastOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
                                ArrayRef<bool> needed, Cotangents &result) {
-  result.assign({Value(CastOp::create(builder, getLoc(), getInput().getType(),
-                                      cotangents[0]))});
+  result.assign({Value(
+      CastOp::create(builder, getLoc(), getInput().getType(), cotangents[0]))});
   return success();
 }
 
@@ -286,9 +283,9 @@ LogicalResult SliceOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
     high.push_back(input.getDimSize(axis) - end);
     interior.push_back(stride - 1);
   }
-  result.assign({Value(PadOp::create(builder, getLoc(), input, cotangents[0],
-                                     low, high, interior,
-                                     llvm::APFloat(0.0)))});
+  result.assign(
+      {Value(PadOp::create(builder, getLoc(), input, cotangents[0], low, high,
+                           interior, llvm::APFloat(0.0)))});
   return success();
 }
 
@@ -300,9 +297,9 @@ LogicalResult PadOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
     limits.push_back(output.getDimSize(axis) - getHigh()[axis]);
     strides.push_back(getInterior()[axis] + 1);
   }
-  result.assign({Value(SliceOp::create(builder, getLoc(), getInput().getType(),
-                                       cotangents[0], starts, limits,
-                                       strides))});
+  result.assign(
+      {Value(SliceOp::create(builder, getLoc(), getInput().getType(),
+                             cotangents[0], starts, limits, strides))});
   return success();
 }
 
@@ -369,15 +366,13 @@ LogicalResult ReduceOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
 /// contracted with `g` over the other's free axes. `mine*` describe the operand
 /// asked for. In `g`, the batch axes come first, my free axes start at
 /// `myFreeInG` and the other's at `otherFreeInG`.
-static Value dotOperandCotangent(Emitter e, Value g, Value other,
-                                 RankedTensorType mineType,
-                                 ArrayRef<int64_t> mineBatch,
-                                 ArrayRef<int64_t> mineFree,
-                                 ArrayRef<int64_t> mineContract,
-                                 ArrayRef<int64_t> otherBatch,
-                                 ArrayRef<int64_t> otherFree,
-                                 ArrayRef<int64_t> otherContract,
-                                 int64_t myFreeInG, int64_t otherFreeInG) {
+static Value
+dotOperandCotangent(Emitter e, Value g, Value other, RankedTensorType mineType,
+                    ArrayRef<int64_t> mineBatch, ArrayRef<int64_t> mineFree,
+                    ArrayRef<int64_t> mineContract,
+                    ArrayRef<int64_t> otherBatch, ArrayRef<int64_t> otherFree,
+                    ArrayRef<int64_t> otherContract, int64_t myFreeInG,
+                    int64_t otherFreeInG) {
   int64_t batches = mineBatch.size();
   SmallVector<int64_t> gBatch, gContract;
   for (int64_t axis = 0; axis < batches; ++axis)
@@ -431,20 +426,21 @@ LogicalResult DotGeneralOp::buildVJP(OpBuilder &builder,
                                      ArrayRef<bool> needed,
                                      Cotangents &result) {
   Emitter e{builder, getLoc()};
-  SmallVector<int64_t> lhsFree = getFreeAxes(false), rhsFree = getFreeAxes(true);
+  SmallVector<int64_t> lhsFree = getFreeAxes(false),
+                       rhsFree = getFreeAxes(true);
   int64_t batches = getLhsBatch().size();
   int64_t lhsInG = batches, rhsInG = batches + lhsFree.size();
   result.assign(2, Value());
   if (needed[0])
-    result[0] = dotOperandCotangent(
-        e, cotangents[0], getRhs(), getLhs().getType(), getLhsBatch(), lhsFree,
-        getLhsContract(), getRhsBatch(), rhsFree, getRhsContract(), lhsInG,
-        rhsInG);
+    result[0] = dotOperandCotangent(e, cotangents[0], getRhs(),
+                                    getLhs().getType(), getLhsBatch(), lhsFree,
+                                    getLhsContract(), getRhsBatch(), rhsFree,
+                                    getRhsContract(), lhsInG, rhsInG);
   if (needed[1])
-    result[1] = dotOperandCotangent(
-        e, cotangents[0], getLhs(), getRhs().getType(), getRhsBatch(), rhsFree,
-        getRhsContract(), getLhsBatch(), lhsFree, getLhsContract(), rhsInG,
-        lhsInG);
+    result[1] = dotOperandCotangent(e, cotangents[0], getLhs(),
+                                    getRhs().getType(), getRhsBatch(), rhsFree,
+                                    getRhsContract(), getLhsBatch(), lhsFree,
+                                    getLhsContract(), rhsInG, lhsInG);
   return success();
 }
 
@@ -475,9 +471,9 @@ LogicalResult ConvBackwardInputOp::buildVJP(OpBuilder &builder,
                                             Cotangents &result) {
   result.assign(2, Value());
   if (needed[0])
-    result[0] = convolutionLike<ConvOp>(builder, *this,
-                                        getOutputGradient().getType(),
-                                        cotangents[0], getWeight());
+    result[0] =
+        convolutionLike<ConvOp>(builder, *this, getOutputGradient().getType(),
+                                cotangents[0], getWeight());
   if (needed[1])
     result[1] = convolutionLike<ConvBackwardWeightOp>(
         builder, *this, getWeight().getType(), cotangents[0],
@@ -495,9 +491,9 @@ LogicalResult ConvBackwardWeightOp::buildVJP(OpBuilder &builder,
         builder, *this, getInput().getType(), getOutputGradient(),
         cotangents[0]);
   if (needed[1])
-    result[1] = convolutionLike<ConvOp>(builder, *this,
-                                        getOutputGradient().getType(),
-                                        getInput(), cotangents[0]);
+    result[1] =
+        convolutionLike<ConvOp>(builder, *this, getOutputGradient().getType(),
+                                getInput(), cotangents[0]);
   return success();
 }
 
@@ -642,7 +638,8 @@ bool ConstantOp::isNonDifferentiable() { return true; }
 #define PP_FIRST_ORDER_ONLY(Name)                                              \
   LogicalResult Name::buildVJP(OpBuilder &, ArrayRef<Value>, ArrayRef<bool>,   \
                                Cotangents &) {                                 \
-    return emitOpError("cannot be differentiated: it is part of a derivative"); \
+    return emitOpError(                                                        \
+        "cannot be differentiated: it is part of a derivative");               \
   }
 
 PP_FIRST_ORDER_ONLY(MaxPoolBackwardOp)

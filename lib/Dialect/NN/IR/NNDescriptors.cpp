@@ -17,10 +17,9 @@ using namespace pp::nn;
 
 /// `2x3x4`.
 static std::string dims(ArrayRef<int64_t> sizes) {
-  return llvm::join(llvm::map_range(sizes, [](int64_t size) {
-                      return std::to_string(size);
-                    }),
-                    "x");
+  return llvm::join(
+      llvm::map_range(sizes, [](int64_t size) { return std::to_string(size); }),
+      "x");
 }
 
 static ArrayRef<int64_t> shapeOf(Value value) {
@@ -79,7 +78,8 @@ std::string DotGeneralOp::getLibraryDescriptor() {
   ArrayRef<int64_t> lhs = shapeOf(getLhs()), rhs = shapeOf(getRhs());
   SmallVector<int64_t> lhsStrides = rowMajorStrides(lhs);
   SmallVector<int64_t> rhsStrides = rowMajorStrides(rhs);
-  SmallVector<int64_t> lhsFree = getFreeAxes(false), rhsFree = getFreeAxes(true);
+  SmallVector<int64_t> lhsFree = getFreeAxes(false),
+                       rhsFree = getFreeAxes(true);
 
   // Leading free axes of the left side that cannot be fused run as batch axes
   // with a repeated right side.
@@ -117,7 +117,8 @@ std::string DotGeneralOp::getLibraryDescriptor() {
   c.append({m->size, n->size});
   // A stride along an axis of size one has no meaning; the library wants it to
   // be that of a dense tensor.
-  auto normalise = [](ArrayRef<int64_t> sizes, SmallVectorImpl<int64_t> &strides) {
+  auto normalise = [](ArrayRef<int64_t> sizes,
+                      SmallVectorImpl<int64_t> &strides) {
     int64_t rows = sizes.size() - 2, columns = sizes.size() - 1;
     if (sizes[columns] == 1 && sizes[rows] != 1 && strides[rows] != 1)
       strides[columns] = 1;
@@ -151,15 +152,14 @@ static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
                                Value weight, Value output) {
   if (!hasLibraryType(op))
     return "";
-  std::string text = (kind + " src=" + dims(shapeOf(input)) +
-                      " weights=" + dims(shapeOf(weight)) +
-                      " dst=" + dims(shapeOf(output)) +
-                      " strides=" + dims(op.getStrides()) +
-                      " dilations=" + dims(op.getDilations()) +
-                      " pad_lo=" + dims(op.getPadLow()) +
-                      " pad_hi=" + dims(op.getPadHigh()) + " groups=" +
-                      std::to_string(op.getGroups()))
-                         .str();
+  std::string text =
+      (kind + " src=" + dims(shapeOf(input)) +
+       " weights=" + dims(shapeOf(weight)) + " dst=" + dims(shapeOf(output)) +
+       " strides=" + dims(op.getStrides()) +
+       " dilations=" + dims(op.getDilations()) +
+       " pad_lo=" + dims(op.getPadLow()) + " pad_hi=" + dims(op.getPadHigh()) +
+       " groups=" + std::to_string(op.getGroups()))
+          .str();
   return kind == "conv_forward" ? text + " bias=0" : text;
 }
 
@@ -181,11 +181,12 @@ static uint64_t convolutionFlops(Value weight, Value output) {
   uint64_t perElement = 2;
   for (int64_t size : shapeOf(weight).drop_front())
     perElement *= size;
-  return perElement *
-         cast<RankedTensorType>(output.getType()).getNumElements();
+  return perElement * cast<RankedTensorType>(output.getType()).getNumElements();
 }
 
-uint64_t ConvOp::getFlops() { return convolutionFlops(getWeight(), getOutput()); }
+uint64_t ConvOp::getFlops() {
+  return convolutionFlops(getWeight(), getOutput());
+}
 uint64_t ConvBackwardInputOp::getFlops() {
   return convolutionFlops(getWeight(), getOutputGradient());
 }
@@ -202,11 +203,10 @@ static std::string window(WindowOp op, const Twine &kind, Value input,
                           Value output) {
   if (!hasLibraryType(op))
     return "";
-  return (kind + " src=" + dims(shapeOf(input)) + " dst=" +
-          dims(shapeOf(output)) + " kernel=" + dims(op.getKernel()) +
-          " strides=" + dims(op.getStrides()) +
-          " dilations=" + dims(op.getDilations()) +
-          " pad_lo=" + dims(op.getPadLow()) +
+  return (kind + " src=" + dims(shapeOf(input)) +
+          " dst=" + dims(shapeOf(output)) + " kernel=" + dims(op.getKernel()) +
+          " strides=" + dims(op.getStrides()) + " dilations=" +
+          dims(op.getDilations()) + " pad_lo=" + dims(op.getPadLow()) +
           " pad_hi=" + dims(op.getPadHigh()))
       .str();
 }
@@ -215,8 +215,7 @@ static uint64_t windowFlops(ArrayRef<int64_t> kernel, Value output) {
   uint64_t perElement = 1;
   for (int64_t size : kernel)
     perElement *= size;
-  return perElement *
-         cast<RankedTensorType>(output.getType()).getNumElements();
+  return perElement * cast<RankedTensorType>(output.getType()).getNumElements();
 }
 
 std::string MaxPoolOp::getLibraryDescriptor() {
@@ -226,8 +225,7 @@ std::string MaxPoolBackwardOp::getLibraryDescriptor() {
   return window(*this, "max_pool_backward", getInput(), getOutputGradient());
 }
 std::string AvgPoolOp::getLibraryDescriptor() {
-  std::string text =
-      window(*this, "avg_pool_forward", getInput(), getOutput());
+  std::string text = window(*this, "avg_pool_forward", getInput(), getOutput());
   return text.empty() ? text
                       : text + " include_pad=" + (getIncludePad() ? "1" : "0");
 }
@@ -258,8 +256,8 @@ static std::string batchNorm(Operation *op, StringRef kind, Value input,
     return "";
   std::string text;
   llvm::raw_string_ostream(text)
-      << kind << " src=" << dims(shapeOf(input)) << " epsilon="
-      << llvm::format("%.9g", epsilon);
+      << kind << " src=" << dims(shapeOf(input))
+      << " epsilon=" << llvm::format("%.9g", epsilon);
   return text;
 }
 

@@ -31,8 +31,8 @@ static LogicalResult verifyAxes(Operation *op, ArrayRef<int64_t> axes,
 
 static LogicalResult verifyAxis(Operation *op, int64_t axis, int64_t rank) {
   if (axis < 0 || axis >= rank)
-    return op->emitOpError() << "'axis' " << axis << " is outside [0, " << rank
-                             << ")";
+    return op->emitOpError()
+           << "'axis' " << axis << " is outside [0, " << rank << ")";
   return success();
 }
 
@@ -40,9 +40,9 @@ static LogicalResult verifySameElementType(Operation *op,
                                            RankedTensorType operand,
                                            RankedTensorType result) {
   if (operand.getElementType() != result.getElementType())
-    return op->emitOpError() << "turns elements of type "
-                             << operand.getElementType() << " into "
-                             << result.getElementType();
+    return op->emitOpError()
+           << "turns elements of type " << operand.getElementType() << " into "
+           << result.getElementType();
   return success();
 }
 
@@ -200,9 +200,8 @@ LogicalResult ConcatOp::verify() {
 }
 
 /// The shape of a gather: `axis` of `input` replaced by the axes of `indices`.
-static SmallVector<int64_t> gatherShape(ArrayRef<int64_t> input,
-                                        ArrayRef<int64_t> indices,
-                                        int64_t axis) {
+static SmallVector<int64_t>
+gatherShape(ArrayRef<int64_t> input, ArrayRef<int64_t> indices, int64_t axis) {
   SmallVector<int64_t> shape(input.take_front(axis));
   shape.append(indices.begin(), indices.end());
   shape.append(input.begin() + axis + 1, input.end());

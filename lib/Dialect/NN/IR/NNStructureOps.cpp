@@ -31,13 +31,14 @@ static LogicalResult verifyGlobal(Operation *op, SymbolTableCollection &symbols,
   auto global =
       symbols.lookupNearestSymbolFrom<ml_program::GlobalOp>(op, symbol);
   if (!global)
-    return op->emitOpError() << "names " << symbol
-                             << ", which is not an ml_program.global";
+    return op->emitOpError()
+           << "names " << symbol << ", which is not an ml_program.global";
   if (type && global.getType() != type)
     return op->emitOpError() << "has type " << type << ", but " << symbol
                              << " has " << global.getType();
   if (isMutable && !global.getIsMutable())
-    return op->emitOpError() << "changes " << symbol << ", which is not mutable";
+    return op->emitOpError()
+           << "changes " << symbol << ", which is not mutable";
   return success();
 }
 
@@ -96,9 +97,11 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void KernelOp::print(OpAsmPrinter &printer) {
   printer << "(";
-  llvm::interleaveComma(
-      llvm::zip(getBody().getArguments(), getInputs()), printer,
-      [&](auto pair) { printer << std::get<0>(pair) << " = " << std::get<1>(pair); });
+  llvm::interleaveComma(llvm::zip(getBody().getArguments(), getInputs()),
+                        printer, [&](auto pair) {
+                          printer << std::get<0>(pair) << " = "
+                                  << std::get<1>(pair);
+                        });
   printer << ")";
   printer.printOptionalAttrDictWithKeyword((*this)->getAttrs());
   printer << " : ";

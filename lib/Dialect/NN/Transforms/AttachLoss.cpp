@@ -59,11 +59,11 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
       return failure();
 
     terminator->setOperands(*value);
-    function.setType(FunctionType::get(
-        &getContext(), function.getBody().getArgumentTypes(),
-        {value->getType()}));
-    function.setAllResultAttrs(ArrayRef<DictionaryAttr>(
-        builder.getDictionaryAttr(builder.getNamedAttr(
+    function.setType(FunctionType::get(&getContext(),
+                                       function.getBody().getArgumentTypes(),
+                                       {value->getType()}));
+    function.setAllResultAttrs(
+        ArrayRef<DictionaryAttr>(builder.getDictionaryAttr(builder.getNamedAttr(
             pipeline::fetchAttrName, builder.getStringAttr("loss")))));
     return success();
   }
@@ -117,8 +117,8 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
              << "cross entropy needs an output of rank 2 or more, got " << type;
     int64_t axis = classAxis >= 0 ? classAxis : (rank >= 4 ? 1 : rank - 1);
     if (axis == 0 || axis >= rank)
-      return function.emitError() << "class axis " << axis
-                                  << " is outside [1, " << rank << ")";
+      return function.emitError()
+             << "class axis " << axis << " is outside [1, " << rank << ")";
     if (axis != rank - 1) {
       SmallVector<int64_t> permutation, shape;
       for (int64_t i = 0; i < rank; ++i)

@@ -127,10 +127,10 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
                        b.mul(b.constant(1 - beta1), g));
     Value square = b.add(b.mul(b.constant(beta2), b.state(1)),
                          b.mul(b.constant(1 - beta2), b.mul(g, g)));
-    Value decayed = b.mul(b.parameter(),
-                          b.sub(b.constant(1), b.mul(lr, decay)));
-    Value root = b.add(b.div(b.sqrt(square), b.sqrt(correction2)),
-                       b.constant(epsilon));
+    Value decayed =
+        b.mul(b.parameter(), b.sub(b.constant(1), b.mul(lr, decay)));
+    Value root =
+        b.add(b.div(b.sqrt(square), b.sqrt(correction2)), b.constant(epsilon));
     Value step = b.mul(b.div(lr, correction1), b.div(mean, root));
     b.finish({b.sub(decayed, step), mean, square});
   }

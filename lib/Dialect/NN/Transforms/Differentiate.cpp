@@ -72,8 +72,7 @@ private:
       activations.insert(argument);
     int64_t number = 0;
     for (Operation &op : body.without_terminator()) {
-      op.setAttr(pipeline::originAttrName,
-                 builder.getI64IntegerAttr(number++));
+      op.setAttr(pipeline::originAttrName, builder.getI64IntegerAttr(number++));
       pipeline::setPhase(&op, isa<CommitStatisticsOp>(op) ? Phase::update
                                                           : Phase::forward);
       bool isActivation = llvm::any_of(op.getOperands(), [&](Value operand) {

@@ -169,8 +169,8 @@ private:
           group->hint != op->getAttr(pipeline::stageHintAttrName) ||
           group->shape != iterationShape(op))
         continue;
-      if (best && order[best->operations.back()] >=
-                      order[group->operations.back()])
+      if (best &&
+          order[best->operations.back()] >= order[group->operations.back()])
         continue;
       if (!isReadBefore(group, op))
         best = group;
@@ -282,9 +282,8 @@ private:
     for (Operation *op : operations)
       if (isCheap(op) && !groupOf.count(op))
         replaced.push_back(op);
-    llvm::sort(replaced, [&](Operation *a, Operation *b) {
-      return order[a] > order[b];
-    });
+    llvm::sort(replaced,
+               [&](Operation *a, Operation *b) { return order[a] > order[b]; });
     for (Operation *op : replaced) {
       assert(op->use_empty() && "a grouped operation still has a reader");
       homes.erase(op);
@@ -336,9 +335,8 @@ private:
     SmallVector<Type> types;
     for (Value output : outputs)
       types.push_back(output.getType());
-    auto kernel =
-        KernelOp::create(builder, builder.getFusedLoc(locations), types,
-                         inputs.getArrayRef());
+    auto kernel = KernelOp::create(builder, builder.getFusedLoc(locations),
+                                   types, inputs.getArrayRef());
     pipeline::setPhase(kernel, group.phase);
     if (group.hint)
       kernel->setAttr(pipeline::stageHintAttrName, group.hint);
@@ -372,8 +370,7 @@ private:
       });
     }
     order[kernel] = order[last];
-    homes[kernel] =
-        group.home >= 0 ? group.home : kernelNumber.lookup(&group);
+    homes[kernel] = group.home >= 0 ? group.home : kernelNumber.lookup(&group);
     for (Operation *op : group.operations)
       if (auto origin =
               op->getAttrOfType<IntegerAttr>(pipeline::originAttrName);

@@ -130,9 +130,9 @@ private:
         retype(result);
     }
     Operation *terminator = function.getBody().front().getTerminator();
-    function.setType(FunctionType::get(
-        function.getContext(), function.getBody().getArgumentTypes(),
-        terminator->getOperandTypes()));
+    function.setType(FunctionType::get(function.getContext(),
+                                       function.getBody().getArgumentTypes(),
+                                       terminator->getOperandTypes()));
   }
 
   void retype(Value value) {
@@ -156,15 +156,16 @@ struct Rebatch : nn::impl::RebatchBase<Rebatch> {
       return signalPassFailure();
     func::FuncOp function = *main;
     if (batch < 0 || microbatches < 1) {
-      getOperation().emitError() << "needs a batch of 0 or more and 1 or more "
-                                    "micro-batches, got "
-                                 << batch.getValue() << " and "
-                                 << microbatches.getValue();
+      getOperation().emitError()
+          << "needs a batch of 0 or more and 1 or more "
+             "micro-batches, got "
+          << batch.getValue() << " and " << microbatches.getValue();
       return signalPassFailure();
     }
     int64_t oldBatch = 0;
     for (Type type : function.getArgumentTypes())
-      if (auto tensor = cast<RankedTensorType>(type); tensor.getRank() > 0 && !oldBatch)
+      if (auto tensor = cast<RankedTensorType>(type);
+          tensor.getRank() > 0 && !oldBatch)
         oldBatch = tensor.getDimSize(0);
     // Each user gets its own constants, so that one can change without the
     // others.

@@ -29,8 +29,8 @@ LogicalResult PPDialect::verifyOperationAttribute(Operation *op,
   auto expect = [&](bool holds, StringRef what) -> LogicalResult {
     if (holds)
       return success();
-    return op->emitOpError() << "has an attribute '" << name << "' that is not "
-                             << what;
+    return op->emitOpError()
+           << "has an attribute '" << name << "' that is not " << what;
   };
   if (name == phaseAttrName)
     return expect(isa<PhaseAttr>(value), "a #pp.phase");

@@ -76,11 +76,11 @@ ParseResult StageOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void StageOp::print(OpAsmPrinter &printer) {
   printer << " " << getStage() << " " << stringifyPhase(getPhase()) << " (";
-  llvm::interleaveComma(
-      llvm::zip(getBody().getArguments(), getInputs()), printer,
-      [&](auto pair) {
-        printer << std::get<0>(pair) << " = " << std::get<1>(pair);
-      });
+  llvm::interleaveComma(llvm::zip(getBody().getArguments(), getInputs()),
+                        printer, [&](auto pair) {
+                          printer << std::get<0>(pair) << " = "
+                                  << std::get<1>(pair);
+                        });
   printer << ")";
   printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
                                            {"stage", "phase"});
@@ -117,13 +117,13 @@ LogicalResult PortalOp::verify() {
   if (from < 0 || to < 0)
     return emitOpError() << "'" << getSymName() << "' names a negative stage";
   if (!backward && to < from)
-    return emitOpError() << "'" << getSymName() << "' leads backward, from stage "
-                         << from << " to stage " << to
-                         << ", in the forward phase";
+    return emitOpError() << "'" << getSymName()
+                         << "' leads backward, from stage " << from
+                         << " to stage " << to << ", in the forward phase";
   if (backward && to > from)
-    return emitOpError() << "'" << getSymName() << "' leads forward, from stage "
-                         << from << " to stage " << to
-                         << ", in a backward phase";
+    return emitOpError() << "'" << getSymName()
+                         << "' leads forward, from stage " << from
+                         << " to stage " << to << ", in a backward phase";
   if (std::abs(to - from) < 2)
     return emitOpError() << "'" << getSymName() << "' skips no stage: " << from
                          << " and " << to << " are neighbours";
@@ -145,9 +145,8 @@ LogicalResult PortalOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto count = [&](StringRef what, size_t number, auto &ops) -> LogicalResult {
     if (number == 1)
       return success();
-    auto diagnostic = emitOpError()
-                      << "'" << getSymName() << "' is " << what << " " << number
-                      << " times, must be once";
+    auto diagnostic = emitOpError() << "'" << getSymName() << "' is " << what
+                                    << " " << number << " times, must be once";
     for (auto op : ops)
       diagnostic.attachNote(op.getLoc()) << "here";
     return diagnostic;

@@ -41,8 +41,8 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
       double arithmetic = static_cast<double>(flops) / (gflops * 1e9);
       double memory = static_cast<double>(read + written) / (bandwidth * 1e9);
       double seconds = launch + std::max(arithmetic, memory);
-      auto known = measured.find(
-          cast<KernelOpInterface>(op).getLibraryDescriptor());
+      auto known =
+          measured.find(cast<KernelOpInterface>(op).getLibraryDescriptor());
       if (known != measured.end())
         seconds = known->second;
       op.setAttr(costAttrName,
@@ -55,9 +55,8 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
 
   LogicalResult checkOptions() {
     if (provider != "analytic" && provider != "measured")
-      return getOperation().emitError()
-             << "unknown cost provider '" << provider
-             << "'; known: analytic, measured";
+      return getOperation().emitError() << "unknown cost provider '" << provider
+                                        << "'; known: analytic, measured";
     if (!(gflops > 0) || !(bandwidth > 0) || !(launch >= 0))
       return getOperation().emitError(
           "gflops and bandwidth must be positive, launch not negative");

@@ -61,19 +61,17 @@ struct InsertPortals : pipeline::impl::InsertPortalsBase<InsertPortals> {
       builder.setInsertionPoint(step);
       std::string name = "portal_" + getDisplayName(producer) + "_" +
                          std::to_string(from) + "_" + std::to_string(to);
-      auto portal =
-          PortalOp::create(builder, producer->getLoc(), name, from, to,
-                           getPhase(producer), value.getType());
+      auto portal = PortalOp::create(builder, producer->getLoc(), name, from,
+                                     to, getPhase(producer), value.getType());
       symbols.insert(portal);
       auto symbol = FlatSymbolRefAttr::get(portal.getSymNameAttr());
       builder.setInsertionPointAfter(producer);
-      auto stash =
-          StashOp::create(builder, producer->getLoc(), symbol, value);
+      auto stash = StashOp::create(builder, producer->getLoc(), symbol, value);
       place(stash, from, getPhase(producer));
       Operation *first = uses.front()->getOwner();
       builder.setInsertionPoint(first);
-      auto pop = PopOp::create(builder, producer->getLoc(), value.getType(),
-                               symbol);
+      auto pop =
+          PopOp::create(builder, producer->getLoc(), value.getType(), symbol);
       place(pop, to, getPhase(first));
       IRMapping mapping;
       mapping.map(value, pop.getValue());

@@ -16,8 +16,7 @@ using namespace pp::pipeline;
 
 namespace {
 
-struct InsertTransfers
-    : pipeline::impl::InsertTransfersBase<InsertTransfers> {
+struct InsertTransfers : pipeline::impl::InsertTransfersBase<InsertTransfers> {
   void runOnOperation() override {
     func::FuncOp step = findStep(getOperation());
     ScheduleOp op = step ? findSchedule(getOperation()) : ScheduleOp();
@@ -37,13 +36,12 @@ struct InsertTransfers
     SymbolTable symbols(getOperation());
     for (auto [index, crossing] : llvm::enumerate(crossings)) {
       auto channel = ChannelOp::create(
-          builder, crossing.producer.getLoc(), "channel" + std::to_string(index),
-          getKind(crossing), crossing.producer.getStage(),
-          crossing.producer.getPhase(), crossing.result, crossing.to,
-          crossing.toPhase, "", ArrayRef<int64_t>(), ArrayRef<int64_t>(),
-          crossing.value().getType());
-      channel->setAttr("value",
-                       builder.getStringAttr(channels[index].name));
+          builder, crossing.producer.getLoc(),
+          "channel" + std::to_string(index), getKind(crossing),
+          crossing.producer.getStage(), crossing.producer.getPhase(),
+          crossing.result, crossing.to, crossing.toPhase, "",
+          ArrayRef<int64_t>(), ArrayRef<int64_t>(), crossing.value().getType());
+      channel->setAttr("value", builder.getStringAttr(channels[index].name));
     }
     op.setRanksAttr(writeRanks(&getContext(), *result));
   }

@@ -22,7 +22,8 @@ public:
 
   void insert(size_t block, size_t first, size_t last) {
     bornAt[first].push_back(block);
-    for (size_t l = first + width, r = last + width + 1; l < r; l /= 2, r /= 2) {
+    for (size_t l = first + width, r = last + width + 1; l < r;
+         l /= 2, r /= 2) {
       if (l % 2 == 1)
         living[l++].push_back(block);
       if (r % 2 == 1)
@@ -71,8 +72,8 @@ int64_t IntervalPacker::pack() {
     Block &block = blocks[index];
     taken.clear();
     placed.visitLiving(block.first, block.last, [&](size_t other) {
-      taken.push_back({blocks[other].offset,
-                       blocks[other].offset + blocks[other].bytes});
+      taken.push_back(
+          {blocks[other].offset, blocks[other].offset + blocks[other].bytes});
     });
     std::sort(taken.begin(), taken.end());
     for (auto [begin, end] : taken) {

@@ -70,6 +70,7 @@ private:
       if (isa<StashOp, PopOp>(op))
         continue;
       parts[{*stage, getPhase(&op)}].operations.push_back(&op);
+      isTraining |= getPhase(&op) != Phase::forward;
     }
     return success(ok);
   }
@@ -102,8 +103,10 @@ private:
         if (isView(op) && ownerOf(op) == part.stage &&
             isReadElsewhere(op, part.stage))
           lent.push_back(op);
-    if (part.operations.empty() && lent.empty() &&
-        part.phase != Phase::forward)
+    // A schedule runs B on every stage, also where nothing is left to do.
+    bool isOptional = part.phase == Phase::update ||
+                      (part.phase != Phase::forward && !isTraining);
+    if (part.operations.empty() && isOptional)
       return;
     OpBuilder builder(step.getBody().front().getTerminator());
     llvm::SetVector<Value> inputs;
@@ -224,13 +227,12 @@ private:
     Value &moved = lentTo[{value, to}];
     if (moved)
       return moved;
-    std::string name =
-        ("portal_" +
-         cast<KernelOpInterface>(value.getDefiningOp())
-             .getParameter()
-             .getValue() +
-         "_" + llvm::Twine(owner) + "_" + llvm::Twine(to))
-            .str();
+    std::string name = ("portal_" +
+                        cast<KernelOpInterface>(value.getDefiningOp())
+                            .getParameter()
+                            .getValue() +
+                        "_" + llvm::Twine(owner) + "_" + llvm::Twine(to))
+                           .str();
     OpBuilder outside(step);
     auto portal = PortalOp::create(outside, value.getLoc(), name, owner, to,
                                    Phase::forward, value.getType());
@@ -260,9 +262,8 @@ private:
     auto reads = [&](auto &self, Value value) -> bool {
       return llvm::any_of(value.getUsers(), [&](Operation *user) {
         if (isView(user) || replicated.contains(user))
-          return llvm::any_of(user->getResults(), [&](Value result) {
-            return self(self, result);
-          });
+          return llvm::any_of(user->getResults(),
+                              [&](Value result) { return self(self, result); });
         auto userStage = getStage(user);
         return userStage && *userStage != stage;
       });
@@ -302,6 +303,7 @@ private:
   llvm::StringMap<int64_t> owners;
   DenseMap<Value, Value> places;
   DenseMap<std::pair<Value, int64_t>, Value> lentTo;
+  bool isTraining = false;
   bool failed_ = false;
 };
 

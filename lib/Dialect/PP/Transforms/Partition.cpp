@@ -124,8 +124,8 @@ private:
         continue;
       int64_t bytes = getTensorBytes(root.getType());
       bool hasGradient =
-          isa<FloatType>(cast<RankedTensorType>(root.getType())
-                             .getElementType()) &&
+          isa<FloatType>(
+              cast<RankedTensorType>(root.getType()).getElementType()) &&
           graph.kernels[from->second].backwardInputTime +
                   graph.kernels[from->second].backwardWeightTime >
               0;
@@ -171,8 +171,8 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
     }
     if (stages > static_cast<int64_t>(builder.nodes.size()))
       return step.emitError()
-             << "cannot be cut into " << stages.getValue() << " stages: it has only "
-             << builder.nodes.size() << " kernels";
+             << "cannot be cut into " << stages.getValue()
+             << " stages: it has only " << builder.nodes.size() << " kernels";
 
     planner::Cluster cluster = planner::Cluster::cpuCores(stages);
     planner::ChainProblem problem;
@@ -182,14 +182,14 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
     if (objective == "memory")
       problem.objective = planner::Objective::Memory;
     else if (objective != "time")
-      return step.emitError() << "unknown objective '" << objective
-                              << "'; known: time, memory";
+      return step.emitError()
+             << "unknown objective '" << objective << "'; known: time, memory";
     // Parameters, gradients and one or two optimizer states; 1F1B's in-flight
     // micro-batches.
     problem.memory.parameterCopies = 3;
     for (int64_t stage = 0; stage < stages; ++stage)
-      problem.memory.inFlight.push_back(static_cast<int>(
-          std::min<int64_t>(microbatches, stages - stage)));
+      problem.memory.inFlight.push_back(
+          static_cast<int>(std::min<int64_t>(microbatches, stages - stage)));
     if (!cuts.empty() && failed(findCuts(step, builder, problem.cuts)))
       return failure();
 
@@ -216,8 +216,9 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
                          std::vector<size_t> &result) {
     bool ok = true;
     if (static_cast<int64_t>(cuts.size()) != stages - 1)
-      return step.emitError() << "has " << cuts.size() << " cuts for " << stages.getValue()
-                              << " stages; there must be one fewer than stages";
+      return step.emitError()
+             << "has " << cuts.size() << " cuts for " << stages.getValue()
+             << " stages; there must be one fewer than stages";
     for (const std::string &cut : cuts) {
       size_t found = builder.nodes.size();
       for (auto [index, op] : llvm::enumerate(builder.nodes)) {
@@ -233,7 +234,8 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
         }
       }
       if (found == builder.nodes.size()) {
-        step.emitError() << "cut '" << cut << "' is not the name of a node that "
+        step.emitError() << "cut '" << cut
+                         << "' is not the name of a node that "
                          << "computes something";
         ok = false;
       }
@@ -250,8 +252,8 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
       if (!isKernel(&op) || builder.replicated.contains(&op))
         continue;
       if (auto node = builder.nodeOf(&op))
-        op.setAttr(stageAttrName, attributes.getI64IntegerAttr(
-                                      solution.stageOf[*node]));
+        op.setAttr(stageAttrName,
+                   attributes.getI64IntegerAttr(solution.stageOf[*node]));
     }
   }
 };

@@ -21,9 +21,8 @@ struct PlaceCheckpoints
 
   void runOnOperation() override {
     if (!planner::parseCheckpointMode(mode)) {
-      getOperation().emitError()
-          << "unknown checkpoint mode '" << mode
-          << "'; known: always, except_last, never";
+      getOperation().emitError() << "unknown checkpoint mode '" << mode
+                                 << "'; known: always, except_last, never";
       return signalPassFailure();
     }
     getOperation()->setAttr(checkpointAttrName,

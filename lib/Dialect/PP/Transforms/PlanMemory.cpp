@@ -2,20 +2,22 @@
 //
 //   one allocation of a stage
 //   | parameters | gradients | optimizer | buffers | statistics |
-//   | residuals: slot 0, slot 1, ... | scratch | channels: slots | discard | loss |
+//   | residuals: slot 0, slot 1, ... | scratch | channels: slots | discard |
+//   loss |
 //
 // Values of a stage's phase go to
 //   residuals  if a later phase of the stage reads them (a fixed offset in the
 //              micro-batch's slot),
-//   output k   if they leave the stage (a slot of a channel, a fetch, the loss),
-//   scratch    otherwise, packed by lifetime: two values share bytes if no
+//   output k   if they leave the stage (a slot of a channel, a fetch, the
+//   loss), scratch    otherwise, packed by lifetime: two values share bytes if
+//   no
 //              operation needs both.
 //
 //===----------------------------------------------------------------------===//
 
+#include "IntervalPacker.h"
 #include "ScheduleIO.h"
 #include "StepGraph.h"
-#include "IntervalPacker.h"
 #include "cpu/LibraryKernel.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Interfaces/CostOpInterface.h"
@@ -84,14 +86,11 @@ public:
     stages.resize(countStages(step));
     for (auto [number, stage] : llvm::enumerate(stages))
       stage.number = number;
-    step.walk([&](StageOp op) {
-      stages[op.getStage()].phases.push_back(op);
-    });
+    step.walk([&](StageOp op) { stages[op.getStage()].phases.push_back(op); });
     for (auto function : module.getOps<func::FuncOp>())
       if (auto description =
               function->getAttrOfType<DictionaryAttr>("nn.optimizer"))
-        optimizerStates =
-            cast<ArrayAttr>(description.get("states")).size();
+        optimizerStates = cast<ArrayAttr>(description.get("states")).size();
     for (StagePlan &stage : stages)
       if (failed(planStage(stage)))
         return failure();
@@ -105,11 +104,11 @@ private:
 
   void setSlots(const planner::Schedule &schedule) {
     auto channels = llvm::to_vector(module.getOps<ChannelOp>());
-    static constexpr StringLiteral names[] = {"F", "R", "I",    "W",
+    static constexpr StringLiteral names[] = {"F", "R",    "I",    "W",
                                               "B", "SEND", "RECV", "U"};
     for (auto [op, assigned] : llvm::zip(channels, slots.channels)) {
-      op.setSendSlots(SmallVector<int64_t>(assigned.send.begin(),
-                                           assigned.send.end()));
+      op.setSendSlots(
+          SmallVector<int64_t>(assigned.send.begin(), assigned.send.end()));
       op.setReceiveSlots(SmallVector<int64_t>(assigned.receive.begin(),
                                               assigned.receive.end()));
       op.setRelease(names[static_cast<int>(assigned.release)]);
@@ -211,8 +210,8 @@ private:
       name = builder.getStringAttr("constant" +
                                    std::to_string(constantNames.size() - 1));
       OpBuilder globals(step);
-      ml_program::GlobalOp::create(globals, op->getLoc(), name,
-                                   value.getType(), false, value,
+      ml_program::GlobalOp::create(globals, op->getLoc(), name, value.getType(),
+                                   false, value,
                                    builder.getStringAttr("private"));
     }
     placeValue(stage, name, getTensorBytes(value.getType()));
@@ -319,8 +318,8 @@ private:
         continue;
       auto name = step.getResultAttrOfType<StringAttr>(number, fetchAttrName);
       if (name && name.getValue() == "loss" && isTraining(step)) {
-        leave(builder.getDictionaryAttr(builder.getNamedAttr(
-            "loss", builder.getBoolAttr(true))));
+        leave(builder.getDictionaryAttr(
+            builder.getNamedAttr("loss", builder.getBoolAttr(true))));
         stage.computesLoss = true;
       } else {
         leave(entry("fetch", number));
@@ -365,9 +364,9 @@ private:
         continue;
       for (Value result : op.getResults())
         if (!places.count(result))
-          locals.push_back({result, packer.add(aligned(getTensorBytes(result.getType())),
-                                               order[&op],
-                                               lastUse(lastUse, result))});
+          locals.push_back(
+              {result, packer.add(aligned(getTensorBytes(result.getType())),
+                                  order[&op], lastUse(lastUse, result))});
       if (kernel.getKernelClass() != KernelClass::Library)
         continue;
       std::string descriptor = kernel.getLibraryDescriptor();
@@ -376,8 +375,8 @@ private:
         return failure();
       StringAttr key = builder.getStringAttr(descriptor);
       stage.library.insert({key, *bytes});
-      size_t number = std::distance(stage.library.begin(),
-                                    stage.library.find(key));
+      size_t number =
+          std::distance(stage.library.begin(), stage.library.find(key));
       op.setAttr("pp.library", builder.getI64IntegerAttr(number));
       scratchpads.push_back(
           {&op, packer.add(std::max<int64_t>(*bytes, PP_ALIGNMENT), order[&op],
@@ -436,7 +435,8 @@ private:
   }
 
   /// Asks the library what a kernel needs; one thread per stage runs it.
-  FailureOr<int64_t> scratchpadOf(Operation *op, const std::string &descriptor) {
+  FailureOr<int64_t> scratchpadOf(Operation *op,
+                                  const std::string &descriptor) {
     auto known = scratchpadBytes.find(descriptor);
     if (known != scratchpadBytes.end())
       return known->second;
@@ -444,8 +444,7 @@ private:
     std::string error;
     auto kernel = runtime::LibraryKernel::create(descriptor, error);
     if (!kernel)
-      return op->emitOpError()
-             << "cannot be run by the library: " << error;
+      return op->emitOpError() << "cannot be run by the library: " << error;
     return scratchpadBytes[descriptor] = kernel->scratchpadBytes();
   }
 
@@ -473,10 +472,9 @@ private:
     bool training = isTraining(step);
     int64_t slotCount = slots.stages[stage.number].count;
     int64_t gradients = training ? stage.parameters.bytes : 0;
-    int64_t loss =
-        stage.computesLoss
-            ? aligned(scheduleOp.getMicrobatches() * sizeof(float))
-            : 0;
+    int64_t loss = stage.computesLoss
+                       ? aligned(scheduleOp.getMicrobatches() * sizeof(float))
+                       : 0;
     int64_t statisticsInDiscard = stage.discard.bytes;
     int64_t discard =
         recomputes ? stage.discard.bytes + stage.statistics.bytes : 0;

@@ -36,16 +36,14 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     if (!module.getOps<ScheduleOp>().empty())
       return module.emitError("has a schedule already");
     if (microbatches < 1 || microbatches > (1 << 20))
-      return module.emitError()
-             << "microbatches is " << microbatches.getValue()
-             << ", must be from 1 to 1048576";
+      return module.emitError() << "microbatches is " << microbatches.getValue()
+                                << ", must be from 1 to 1048576";
     bool training = isTraining(step);
     if (training != (schedule != "inference"))
-      return module.emitError()
-             << "schedule '" << schedule << "' is for "
-             << (training ? "inference" : "training")
-             << ", but this step is for "
-             << (training ? "training" : "inference");
+      return module.emitError() << "schedule '" << schedule << "' is for "
+                                << (training ? "inference" : "training")
+                                << ", but this step is for "
+                                << (training ? "training" : "inference");
     auto result = planner::makeSchedule(
         schedule, {static_cast<int>(stages), static_cast<int>(microbatches)});
     if (!result)

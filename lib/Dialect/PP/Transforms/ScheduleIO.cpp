@@ -82,12 +82,12 @@ pp::pipeline::toChannels(MutableArrayRef<Crossing> crossings) {
     channel.fromPhase = toPlanner(crossing.producer.getPhase());
     channel.toPhase = toPlanner(crossing.toPhase);
     channel.lastReader = toPlanner(crossing.lastReader);
-    Value returned =
-        crossing.producer.getReturn().getValues()[crossing.result];
+    Value returned = crossing.producer.getReturn().getValues()[crossing.result];
     Operation *maker = returned.getDefiningOp();
     std::string made = maker ? getDisplayName(maker) : "input";
-    channel.name = std::string(1, getPhaseLetter(crossing.producer.getPhase())) +
-                   ":" + made + ":" + std::to_string(crossing.result);
+    channel.name =
+        std::string(1, getPhaseLetter(crossing.producer.getPhase())) + ":" +
+        made + ":" + std::to_string(crossing.result);
     channel.bytes = getTensorBytes(crossing.value().getType());
     channels.push_back(channel);
   }
@@ -133,8 +133,8 @@ ArrayAttr pp::pipeline::writeRanks(MLIRContext *context,
   for (const auto &rank : schedule.ranks) {
     SmallVector<Attribute> actions;
     for (const planner::Action &action : rank)
-      actions.push_back(builder.getStringAttr(
-          planner::toString(action, schedule.channels)));
+      actions.push_back(
+          builder.getStringAttr(planner::toString(action, schedule.channels)));
     ranks.push_back(builder.getArrayAttr(actions));
   }
   return builder.getArrayAttr(ranks);

@@ -10,9 +10,9 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/DenseSet.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Interfaces/KernelOpInterface.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace pp::pipeline {
 
@@ -32,7 +32,8 @@ mlir::Value lookThroughViews(mlir::Value value);
 
 /// Kernels that depend on no fed value and to which no later phase belongs:
 /// they are copied where they are needed, not placed.
-llvm::DenseSet<mlir::Operation *> findReplicatedKernels(mlir::func::FuncOp step);
+llvm::DenseSet<mlir::Operation *>
+findReplicatedKernels(mlir::func::FuncOp step);
 
 /// The name to show for an operation: the first ONNX node in its location.
 std::string getDisplayName(mlir::Operation *op);

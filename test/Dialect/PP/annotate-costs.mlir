@@ -1,0 +1,22 @@
+// RUN: split-file %s %t
+// RUN: pp-opt %t/dot.mlir --pp-annotate-costs="gflops=1 bandwidth=1 launch=0" | FileCheck %s
+// RUN: pp-opt %t/dot.mlir --pp-annotate-costs="gflops=1000 bandwidth=1 launch=0" | FileCheck %s --check-prefix=MEMORY
+// RUN: pp-opt %t/dot.mlir --pp-annotate-costs="provider=measured cost-file=%t/costs.json" | FileCheck %s --check-prefix=MEASURED
+
+// 2 * 8 * 16 * 32 operations; 4 * (8*32 + 16*32) bytes read, 4 * 8*16 written.
+// CHECK: #pp.cost<flops = 8192, read = 3072, written = 512, seconds = 8.192000e-06 : f64>
+// MEMORY: seconds = 3.584000e-06 : f64
+// MEASURED: seconds = 5.000000e-01 : f64
+
+//--- costs.json
+{"version": 1, "kernels": {"matmul a=8x32 b=32x16 c=8x16 as=32x1 bs=1x32 cs=16x1": 0.5}}
+//--- dot.mlir
+module {
+  func.func @main(%x: tensor<8x32xf32> {pp.feed = "x"}, %w: tensor<16x32xf32> {pp.feed = "w"}) -> tensor<8x16xf32> {
+    %0 = nn.kernel(%a = %x, %b = %w) : (tensor<8x32xf32>, tensor<16x32xf32>) -> tensor<8x16xf32> {
+      %1 = nn.dot_general %a, %b batch [] x [] contract [1] x [1] : (tensor<8x32xf32>, tensor<16x32xf32>) -> tensor<8x16xf32>
+      nn.yield %1 : tensor<8x16xf32>
+    }
+    return %0 : tensor<8x16xf32>
+  }
+}

@@ -1,0 +1,74 @@
+// RUN: split-file %s %t
+// RUN: not pp-opt %t/chain.mlir --pp-partition=stages=2 2>&1 | FileCheck %s --check-prefix=COSTS
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs --pp-partition=stages=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs --pp-partition=stages=9 2>&1 | FileCheck %s --check-prefix=MANY
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs --pp-partition="stages=2 objective=luck" 2>&1 | FileCheck %s --check-prefix=OBJECTIVE
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs --pp-partition="stages=3 cuts=second" 2>&1 | FileCheck %s --check-prefix=CUTS
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs --pp-partition="stages=3 cuts=nobody,nothing" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs --pp-partition="stages=3 cuts=third,second" 2>&1 | FileCheck %s --check-prefix=ORDER
+// RUN: not pp-opt %t/chain.mlir --pp-outline-stages 2>&1 | FileCheck %s --check-prefix=OUTLINE
+// RUN: not pp-opt %t/empty.mlir --pp-annotate-costs --pp-partition=stages=1 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs=provider=guess 2>&1 | FileCheck %s --check-prefix=PROVIDER
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs=gflops=0 2>&1 | FileCheck %s --check-prefix=RATE
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs=provider=measured 2>&1 | FileCheck %s --check-prefix=NOFILE
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/none" 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/text.json" 2>&1 | FileCheck %s --check-prefix=TEXT
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/version.json" 2>&1 | FileCheck %s --check-prefix=VERSION
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/negative.json" 2>&1 | FileCheck %s --check-prefix=SECONDS
+
+// COSTS: 'nn.kernel' op has no cost; run pp-annotate-costs first
+// NEGATIVE: error: stages is -1, must be 0 or more
+// MANY: error: cannot be cut into 9 stages: it has only 4 kernels
+// OBJECTIVE: error: unknown objective 'luck'; known: time, memory
+// CUTS: error: has 1 cuts for 3 stages; there must be one fewer than stages
+// UNKNOWN: error: cut 'nobody' is not the name of a node that computes something
+// UNKNOWN: error: cut 'nothing' is not the name of a node that computes something
+// ORDER: error: cannot be partitioned:
+// OUTLINE: error: has no stages; run pp-partition first
+// EMPTY: error: has no kernels to partition
+// PROVIDER: error: unknown cost provider 'guess'; known: analytic, measured
+// RATE: error: gflops and bandwidth must be positive, launch not negative
+// NOFILE: error: the measured cost provider needs a cost-file
+// MISSING: error: cannot read cost file '{{.*}}none': No such file or directory
+// TEXT: error: cost file '{{.*}}text.json': {{.*}}Invalid JSON
+// VERSION: error: cost file '{{.*}}version.json': expected {"version": 1, "kernels": {...}}
+// SECONDS: error: cost file '{{.*}}negative.json': kernels['matmul'] must be a number of seconds from 0 on
+
+//--- text.json
+not JSON
+//--- version.json
+{"version": 2, "kernels": {}}
+//--- negative.json
+{"version": 1, "kernels": {"matmul": -1}}
+//--- empty.mlir
+module {
+  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}
+//--- chain.mlir
+module {
+  func.func @main(%x: tensor<64x64xf32> {pp.feed = "x", pp.role = "input"}) -> (tensor<64x64xf32> {pp.fetch = "loss"}) {
+    %0 = nn.kernel(%a = %x) attributes {pp.origin = 0 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %b = nn.exp %a : tensor<64x64xf32>
+      nn.yield %b : tensor<64x64xf32>
+    } loc("first")
+    %1 = nn.kernel(%a = %0) attributes {pp.origin = 1 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %b = nn.exp %a : tensor<64x64xf32>
+      nn.yield %b : tensor<64x64xf32>
+    } loc("second")
+    %2 = nn.kernel(%a = %1) attributes {pp.origin = 2 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %b = nn.exp %a : tensor<64x64xf32>
+      nn.yield %b : tensor<64x64xf32>
+    } loc("third")
+    %3 = nn.kernel(%a = %2) attributes {pp.origin = 3 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %b = nn.exp %a : tensor<64x64xf32>
+      nn.yield %b : tensor<64x64xf32>
+    } loc("fourth")
+    %4 = nn.kernel(%a = %2) attributes {pp.origin = 2 : i64, pp.phase = #pp.phase<backward_input>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %b = nn.neg %a : tensor<64x64xf32>
+      nn.yield %b : tensor<64x64xf32>
+    } loc("third")
+    return %3 : tensor<64x64xf32>
+  }
+}

@@ -1,0 +1,47 @@
+// RUN: pp-opt %s --pp-annotate-costs --pp-partition=stages=2 | FileCheck %s
+// RUN: pp-opt %s --pp-annotate-costs --pp-partition="stages=2 cuts=second" | FileCheck %s --check-prefix=CUT
+// RUN: pp-opt %s --pp-annotate-costs --pp-partition="stages=2 objective=memory" | FileCheck %s --check-prefix=MEMORY
+// RUN: pp-opt %s --pp-annotate-costs --pp-partition | FileCheck %s --check-prefix=ONE
+
+// Four equal kernels in two stages: two each. The backward kernel goes where
+// its forward kernel is.
+// CHECK: pp.partition = {lower_bound = {{[^}]*}}}, pp.stages = 2
+// CHECK: pp.stage = 0 : i64
+// CHECK: pp.stage = 0 : i64
+// CHECK: pp.stage = 1 : i64
+// CHECK: pp.stage = 1 : i64
+// CHECK: pp.phase = #pp.phase<backward_input>, pp.stage = 1 : i64
+
+// CUT: pp.stage = 0 : i64
+// CUT: pp.stage = 1 : i64
+// CUT: pp.stage = 1 : i64
+// CUT: pp.stage = 1 : i64
+
+// MEMORY: pp.stages = 2
+
+// ONE: pp.stages = 1
+module {
+  func.func @main(%x: tensor<64x64xf32> {pp.feed = "x", pp.role = "input"}) -> (tensor<64x64xf32> {pp.fetch = "loss"}) {
+    %0 = nn.kernel(%a = %x) attributes {pp.origin = 0 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %b = nn.exp %a : tensor<64x64xf32>
+      nn.yield %b : tensor<64x64xf32>
+    } loc("first")
+    %1 = nn.kernel(%a = %0) attributes {pp.origin = 1 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %b = nn.exp %a : tensor<64x64xf32>
+      nn.yield %b : tensor<64x64xf32>
+    } loc("second")
+    %2 = nn.kernel(%a = %1) attributes {pp.origin = 2 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %b = nn.exp %a : tensor<64x64xf32>
+      nn.yield %b : tensor<64x64xf32>
+    } loc("third")
+    %3 = nn.kernel(%a = %2) attributes {pp.origin = 3 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %b = nn.exp %a : tensor<64x64xf32>
+      nn.yield %b : tensor<64x64xf32>
+    } loc("fourth")
+    %4 = nn.kernel(%a = %2) attributes {pp.origin = 2 : i64, pp.phase = #pp.phase<backward_input>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %b = nn.neg %a : tensor<64x64xf32>
+      nn.yield %b : tensor<64x64xf32>
+    } loc("third")
+    return %3 : tensor<64x64xf32>
+  }
+}

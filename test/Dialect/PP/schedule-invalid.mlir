@@ -1,0 +1,45 @@
+// RUN: split-file %s %t
+// RUN: not pp-opt %t/forward.mlir --pp-schedule="schedule=1f1b" 2>&1 | FileCheck %s --check-prefix=KIND
+// RUN: not pp-opt %t/forward.mlir --pp-schedule="schedule=inference microbatches=0" 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: not pp-opt %t/forward.mlir --pp-place-checkpoints=mode=sometimes 2>&1 | FileCheck %s --check-prefix=MODE
+// RUN: not pp-opt %t/forward.mlir --pp-schedule="schedule=inference" --pp-schedule="schedule=inference" 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=fastest" 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: not pp-opt %t/none.mlir --pp-schedule="schedule=inference" 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not pp-opt %t/forward.mlir --pp-insert-transfers 2>&1 | FileCheck %s --check-prefix=UNSCHEDULED
+// RUN: not pp-opt %t/forward.mlir --pp-plan-memory 2>&1 | FileCheck %s --check-prefix=UNSCHEDULED
+
+// KIND: error: schedule '1f1b' is for training, but this step is for inference
+// COUNT: error: microbatches is 0, must be from 1 to 1048576
+// MODE: error: unknown checkpoint mode 'sometimes'; known: always, except_last, never
+// TWICE: error: has a schedule already
+// NAME: error: {{.*}}fastest{{.*}}1f1b
+// NONE: error: has no stages; run pp-outline-stages first
+// UNSCHEDULED: error: has no schedule; run pp-schedule first
+
+//--- forward.mlir
+module {
+  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+    %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    return %0 : tensor<4xf32>
+  }
+}
+//--- training.mlir
+module {
+  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+    %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 0 backward_weight (%a = %0) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %0 : tensor<4xf32>
+  }
+}
+//--- none.mlir
+module {
+  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}

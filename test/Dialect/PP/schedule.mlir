@@ -1,0 +1,38 @@
+// RUN: pp-opt %s --pp-schedule="schedule=gpipe microbatches=2" | FileCheck %s --check-prefix=GPIPE
+// RUN: pp-opt %s --pp-schedule="schedule=1f1b microbatches=3" | FileCheck %s --check-prefix=F1B1
+// RUN: pp-opt %s --pp-place-checkpoints=mode=except_last --pp-schedule="schedule=gpipe microbatches=2" | FileCheck %s --check-prefix=LAST
+// RUN: pp-opt %s --pp-schedule="microbatches=2" --pp-insert-transfers | FileCheck %s --check-prefix=TRANSFERS
+
+// GPIPE: pp.schedule "gpipe" microbatches(2) checkpoint("never")
+// GPIPE-SAME{LITERAL}: [["0F0", "0F1", "0B0", "0B1", "0U"], ["1F0", "1F1", "1B0", "1B1", "1U"]]
+
+// F1B1: pp.schedule "1f1b" microbatches(3)
+// F1B1-SAME{LITERAL}: [["0F0", "0F1", "0B0", "0F2", "0B1", "0B2", "0U"], ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2", "1U"]]
+
+// All but the last micro-batch are computed again.
+// LAST: checkpoint("except_last")
+// LAST-SAME{LITERAL}: ["0F0", "0F1", "0R0", "0B0", "0B1", "0U"]
+
+// The receive of micro-batch 1 comes before the send of the gradient: otherwise
+// both ranks would wait in a send.
+// TRANSFERS: pp.channel @channel0 next from(0) forward result(0) to(1) forward
+// TRANSFERS: pp.channel @channel1 gradient from(1) backward_input result(0) to(0) backward_input
+// TRANSFERS: pp.schedule
+// TRANSFERS-SAME{LITERAL}: ["1RECV_F0", "1F0", "1B0", "1RECV_F1", "1SEND_B0", "1F1", "1B1", "1SEND_B1", "1U"]
+module {
+  func.func @main(%x: tensor<4xf32> {pp.feed = "x", pp.role = "input"}) -> (tensor<4xf32> {pp.fetch = "loss"}) {
+    %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %1 = pp.stage 1 forward (%a = %0) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %2 = pp.stage 1 backward_input (%a = %1) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 0 backward_input (%a = %2) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %1 : tensor<4xf32>
+  }
+}
