@@ -84,6 +84,10 @@ private:
     builder.setInsertionPointToEnd(code.getBody());
     auto function = LLVM::LLVMFuncOp::create(
         builder, loc, name, LLVM::LLVMFunctionType::get(voidType, {pointer}));
+    // A long row of calls: there is nothing to gain, and some of LLVM's passes
+    // take quadratic time on such a block.
+    function.setOptimizeNone(true);
+    function.setNoInline(true);
     Block *entry = function.addEntryBlock(builder);
     builder.setInsertionPointToStart(entry);
     base = entry->getArgument(0);

@@ -17,6 +17,7 @@
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Passes/StandardInstrumentations.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -185,7 +186,11 @@ private:
     tuning.LoopUnrolling = false;
     tuning.LoopVectorization = true;
     tuning.SLPVectorization = true;
-    llvm::PassBuilder passes(machine.get(), tuning);
+    // Without it, passes do not spare functions that ask not to be optimised.
+    llvm::PassInstrumentationCallbacks callbacks;
+    llvm::OptNoneInstrumentation optNone(/*DebugLogging=*/false);
+    optNone.registerCallbacks(callbacks);
+    llvm::PassBuilder passes(machine.get(), tuning, std::nullopt, &callbacks);
     llvm::LoopAnalysisManager loops;
     llvm::FunctionAnalysisManager functions;
     llvm::CGSCCAnalysisManager graphs;
