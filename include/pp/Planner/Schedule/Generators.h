@@ -1,9 +1,9 @@
 //===- Generators.h - Schedules by name -----------------------------------===//
 //
 // All generators make the compute actions only (insertTransfers adds the
-// rest), for one stage per rank and any number of micro-batches from 1.
-// Backward passes are in the order 0, 1, ..., so that gradients are summed in
-// the same order under every schedule.
+// rest), for any number of micro-batches from 1 unless they say otherwise.
+// Weight gradients of a stage are in the order 0, 1, ..., so that they are
+// summed in the same order under every schedule.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_PLANNER_SCHEDULE_GENERATORS_H
@@ -16,6 +16,10 @@ namespace pp::planner {
 struct PipelineShape {
   int stages = 1;
   int microbatches = 1;
+  /// 0: as many as stages. The stages of one rank are called its chunks.
+  int ranks = 0;
+
+  int rankCount() const { return ranks == 0 ? stages : ranks; }
 };
 
 /// Forward only.
@@ -30,8 +34,17 @@ Result<Schedule> gpipeSchedule(PipelineShape shape);
 /// min(m, p - 1 - r) forwards and keeps min(m, p - r) micro-batches at most.
 Result<Schedule> oneForwardOneBackwardSchedule(PipelineShape shape);
 
-/// By the name that users know: "inference", "gpipe", "1f1b". Fails with the
-/// list of names.
+/// 1F1B with v chunks per rank, chunk k of rank r being stage k p + r
+/// (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
+/// Clusters Using Megatron-LM", SC 2021). Micro-batches pass the chunks of a
+/// rank in groups, which have p each if p divides m. Idles v times less than
+/// 1F1B, sends v times more, and keeps (v - 1) p + 2 (p - 1 - r) + 1 chunks at
+/// most if p divides m. With one chunk its warm-up is longer than that of 1F1B.
+Result<Schedule> interleavedSchedule(PipelineShape shape);
+
+/// By the name that users know: "inference", "gpipe", "1f1b", "interleaved".
+/// Fails with the list of names, or with the reason why the schedule does not
+/// fit the shape.
 Result<Schedule> makeSchedule(std::string_view name, PipelineShape shape);
 
 } // namespace pp::planner
