@@ -15,6 +15,7 @@ constexpr Generator generators[] = {
     {"gpipe", gpipeSchedule},
     {"1f1b", oneForwardOneBackwardSchedule},
     {"interleaved", interleavedSchedule},
+    {"looped-bfs", breadthFirstSchedule},
 };
 
 } // namespace

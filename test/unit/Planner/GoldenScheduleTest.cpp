@@ -140,6 +140,19 @@ TEST(GoldenSchedule, interleaved) {
             "stages and 2 ranks");
 }
 
+TEST(GoldenSchedule, breadthFirst) {
+  EXPECT_EQ(toString(*breadthFirstSchedule({4, 2, 2})),
+            "0F0,0F1,2F0,2F1,2B0,2B1,0B0,0B1,0U,2U\n"
+            "1F0,1F1,3F0,3F1,3B0,3B1,1B0,1B1,1U,3U\n");
+  EXPECT_EQ(toString(*breadthFirstSchedule({4, 5})),
+            toString(*gpipeSchedule({4, 5})));
+  expectGolden({"looped-bfs", 2}, {{4, 8, 28.5, 4.5, {16, 16, 16, 16}},
+                                   {4, 12, 40.5, 4.5, {24, 24, 24, 24}},
+                                   {8, 16, 58.5, 10.5, {}}});
+  for (int chunks = 1; chunks <= 3; ++chunks)
+    expectAllRight({"looped-bfs", chunks}, any);
+}
+
 TEST(GoldenSchedule, shapesThatDoNotFit) {
   EXPECT_EQ(makeSchedule("1f1b", {4, 4, 2}).error(),
             "the schedule needs one stage per rank, but there are 4 stages and "

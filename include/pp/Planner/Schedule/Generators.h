@@ -42,9 +42,16 @@ Result<Schedule> oneForwardOneBackwardSchedule(PipelineShape shape);
 /// most if p divides m. With one chunk its warm-up is longer than that of 1F1B.
 Result<Schedule> interleavedSchedule(PipelineShape shape);
 
-/// By the name that users know: "inference", "gpipe", "1f1b", "interleaved".
-/// Fails with the list of names, or with the reason why the schedule does not
-/// fit the shape.
+/// All micro-batches through one chunk of a rank, then through the next, with
+/// the stages of interleavedSchedule (Lamy-Poirier, "Breadth-First Pipeline
+/// Parallelism", MLSys 2023). Idles as little, and keeps all micro-batches of
+/// all chunks. The paper runs micro-batches backward from the last; here they
+/// keep their order, which takes the same time.
+Result<Schedule> breadthFirstSchedule(PipelineShape shape);
+
+/// By the name that users know: "inference", "gpipe", "1f1b", "interleaved",
+/// "looped-bfs". Fails with the list of names, or with the reason why the
+/// schedule does not fit the shape.
 Result<Schedule> makeSchedule(std::string_view name, PipelineShape shape);
 
 } // namespace pp::planner
