@@ -16,6 +16,7 @@ constexpr Generator generators[] = {
     {"1f1b", oneForwardOneBackwardSchedule},
     {"interleaved", interleavedSchedule},
     {"looped-bfs", breadthFirstSchedule},
+    {"zb-h1", zeroBubbleH1Schedule},
 };
 
 } // namespace

@@ -8,6 +8,7 @@
 #include "pp/Planner/Schedule/Transfers.h"
 #include "pp/Planner/Simulator.h"
 #include "gtest/gtest.h"
+#include <cmath>
 #include <map>
 
 using namespace pp::planner;
@@ -151,6 +152,57 @@ TEST(GoldenSchedule, breadthFirst) {
                                    {8, 16, 58.5, 10.5, {}}});
   for (int chunks = 1; chunks <= 3; ++chunks)
     expectAllRight({"looped-bfs", chunks}, any);
+}
+
+struct Timing {
+  int p, m;
+  double forward, input, weight, transfer; // Milliseconds.
+};
+
+/// The times of Table 6 in Qi et al.
+const std::vector<Timing> zeroBubbleTimes = {
+    {8, 24, 18.522, 18.086, 9.337, .601},
+    {8, 32, 18.513, 18.086, 9.331, .626},
+    {8, 64, 18.546, 18.097, 9.321, .762},
+    {16, 48, 11.347, 11.248, 8.132, .377},
+    {16, 64, 11.307, 11.254, 8.101, .379},
+    {16, 128, 11.325, 11.308, 8.109, .378}};
+
+/// Their Table 5: the part of the span that a rank idles.
+void expectBubbleRates(const char *name, const std::vector<double> &rates) {
+  ASSERT_EQ(rates.size(), zeroBubbleTimes.size());
+  for (size_t i = 0; i < rates.size(); ++i) {
+    const Timing &timing = zeroBubbleTimes[i];
+    Schedule schedule = *makeSchedule(name, {timing.p, timing.m});
+    schedule.channels = neighborChannels(timing.p, true);
+    SimulationInput input;
+    input.stages = {{timing.forward, timing.input, timing.weight, 0, 0}};
+    input.transfers = {timing.transfer};
+    double span = simulate(schedule, input)->span;
+    double work = timing.m * (timing.forward + timing.input + timing.weight);
+    EXPECT_EQ(std::round((span - work) / span * 1e4),
+              std::round(rates[i] * 1e4))
+        << name << " " << timing.p << " " << timing.m;
+  }
+}
+
+TEST(GoldenSchedule, oneForwardOneBackwardRates) {
+  expectBubbleRates("1f1b", {.2431, .1985, .1240, .2552, .2082, .1251});
+}
+
+TEST(GoldenSchedule, zeroBubbleH1) {
+  std::string text = toString(*zeroBubbleH1Schedule({4, 6}));
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "0F0,0F1,0F2,0F3,0I0,0W0,0F4,0I1,0W1,0F5,0I2,0W2,0I3,0W3,0I4,0W4,"
+            "0I5,0W5,0U");
+  EXPECT_EQ(text.substr(text.find("3F0")),
+            "3F0,3I0,3F1,3I1,3F2,3I2,3F3,3I3,3W0,3F4,3I4,3W1,3F5,3I5,3W2,3W3,"
+            "3W4,3W5,3U\n");
+  expectGolden({"zb-h1", 1}, {{4, 8, 27, 3, {4, 4, 4, 4}},
+                              {4, 12, 39, 3, {4, 4, 4, 4}},
+                              {8, 16, 55, 7, {}}});
+  expectBubbleRates("zb-h1", {.1585, .1242, .0674, .1397, .1088, .0576});
+  expectAllRight({"zb-h1", 1}, any);
 }
 
 TEST(GoldenSchedule, shapesThatDoNotFit) {

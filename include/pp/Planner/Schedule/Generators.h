@@ -49,9 +49,15 @@ Result<Schedule> interleavedSchedule(PipelineShape shape);
 /// keep their order, which takes the same time.
 Result<Schedule> breadthFirstSchedule(PipelineShape shape);
 
+/// 1F1B with the backward of weights split off, which fills a part of the
+/// bubble: ZB-H1 of Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024.
+/// The bubble is (p - 1) (F + I - W); every rank keeps min(m, p) micro-batches,
+/// rank r up to r of them between I and W only.
+Result<Schedule> zeroBubbleH1Schedule(PipelineShape shape);
+
 /// By the name that users know: "inference", "gpipe", "1f1b", "interleaved",
-/// "looped-bfs". Fails with the list of names, or with the reason why the
-/// schedule does not fit the shape.
+/// "looped-bfs", "zb-h1". Fails with the list of names, or with the reason why
+/// the schedule does not fit the shape.
 Result<Schedule> makeSchedule(std::string_view name, PipelineShape shape);
 
 } // namespace pp::planner
