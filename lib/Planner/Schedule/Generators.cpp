@@ -17,6 +17,7 @@ constexpr Generator generators[] = {
     {"interleaved", interleavedSchedule},
     {"looped-bfs", breadthFirstSchedule},
     {"zb-h1", zeroBubbleH1Schedule},
+    {"zb-h2", zeroBubbleH2Schedule},
 };
 
 } // namespace

@@ -205,6 +205,18 @@ TEST(GoldenSchedule, zeroBubbleH1) {
   expectAllRight({"zb-h1", 1}, any);
 }
 
+TEST(GoldenSchedule, zeroBubbleH2) {
+  EXPECT_EQ(toString(*zeroBubbleH2Schedule({2, 4})),
+            "0F0,0F1,0F2,0I0,0W0,0F3,0I1,0W1,0I2,0W2,0I3,0W3,0U\n"
+            "1F0,1I0,1F1,1I1,1F2,1I2,1W0,1F3,1I3,1W1,1W2,1W3,1U\n");
+  // No rank idles between its first and last action.
+  expectGolden({"zb-h2", 1}, {{4, 8, 27, 0, {7, 7, 7, 7}},
+                              {4, 12, 39, 0, {7, 7, 7, 7}},
+                              {8, 16, 55, 0, {}}});
+  expectBubbleRates("zb-h2", {.1083, .0837, .0444, .0672, .0516, .0266});
+  expectAllRight({"zb-h2", 1}, any);
+}
+
 TEST(GoldenSchedule, shapesThatDoNotFit) {
   EXPECT_EQ(makeSchedule("1f1b", {4, 4, 2}).error(),
             "the schedule needs one stage per rank, but there are 4 stages and "

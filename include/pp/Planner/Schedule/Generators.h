@@ -55,9 +55,14 @@ Result<Schedule> breadthFirstSchedule(PipelineShape shape);
 /// rank r up to r of them between I and W only.
 Result<Schedule> zeroBubbleH1Schedule(PipelineShape shape);
 
+/// Like ZB-H1 with a warm-up of 2 (p - r) - 1 forwards: ZB-H2 of the same
+/// paper. The bubble is (p - 1) (F + I - 2 W) if that is not negative; every
+/// rank keeps min(m, 2 p - 1) micro-batches.
+Result<Schedule> zeroBubbleH2Schedule(PipelineShape shape);
+
 /// By the name that users know: "inference", "gpipe", "1f1b", "interleaved",
-/// "looped-bfs", "zb-h1". Fails with the list of names, or with the reason why
-/// the schedule does not fit the shape.
+/// "looped-bfs", "zb-h1", "zb-h2". Fails with the list of names, or with the
+/// reason why the schedule does not fit the shape.
 Result<Schedule> makeSchedule(std::string_view name, PipelineShape shape);
 
 } // namespace pp::planner
