@@ -18,6 +18,7 @@ constexpr Generator generators[] = {
     {"looped-bfs", breadthFirstSchedule},
     {"zb-h1", zeroBubbleH1Schedule},
     {"zb-h2", zeroBubbleH2Schedule},
+    {"zb-v", zeroBubbleVSchedule},
 };
 
 } // namespace

@@ -217,6 +217,24 @@ TEST(GoldenSchedule, zeroBubbleH2) {
   expectAllRight({"zb-h2", 1}, any);
 }
 
+TEST(GoldenSchedule, zeroBubbleV) {
+  EXPECT_EQ(toString(*zeroBubbleVSchedule({4, 4, 2})),
+            "0F0,0F1,0F2,3F0,3I0,3W0,3F1,3I1,3W1,0F3,0I0,0W0,3F2,3I2,3W2,0I1,"
+            "0W1,3F3,3I3,3W3,0I2,0W2,0I3,0W3,0U,3U\n"
+            "1F0,2F0,1F1,2F1,2I0,2W0,1F2,1I0,1W0,2F2,2I1,2W1,1F3,1I1,1W1,2F3,"
+            "2I2,2W2,1I2,2I3,1I3,1W2,2W3,1W3,1U,2U\n");
+  expectGolden({"zb-v", 2}, {{4, 8, 25.5, 0, {8, 8, 8, 8}},
+                             {4, 12, 37.5, 0, {8, 8, 8, 8}},
+                             {8, 16, 51.5, 0, {}}});
+  expectAllRight({"zb-v", 2}, any);
+  EXPECT_EQ(zeroBubbleVSchedule({4, 4}).error(),
+            "the schedule needs two stages per rank, but there are 4 stages "
+            "and 4 ranks");
+  EXPECT_EQ(zeroBubbleVSchedule({5, 4, 2}).error(),
+            "the schedule needs two stages per rank, but there are 5 stages "
+            "and 2 ranks");
+}
+
 TEST(GoldenSchedule, shapesThatDoNotFit) {
   EXPECT_EQ(makeSchedule("1f1b", {4, 4, 2}).error(),
             "the schedule needs one stage per rank, but there are 4 stages and "

@@ -60,9 +60,16 @@ Result<Schedule> zeroBubbleH1Schedule(PipelineShape shape);
 /// rank keeps min(m, 2 p - 1) micro-batches.
 Result<Schedule> zeroBubbleH2Schedule(PipelineShape shape);
 
+/// Two chunks per rank, r and 2 p - 1 - r, so that a micro-batch ends on the
+/// rank where it began: ZB-V of the same paper. With F = I = W and no time for
+/// transfers no rank idles between its first and last action; ranks end
+/// (p - 1) F / 2 after the earliest possible time. Every rank keeps
+/// min(2 m, 2 p) chunks, as much as the first rank of 1F1B.
+Result<Schedule> zeroBubbleVSchedule(PipelineShape shape);
+
 /// By the name that users know: "inference", "gpipe", "1f1b", "interleaved",
-/// "looped-bfs", "zb-h1", "zb-h2". Fails with the list of names, or with the
-/// reason why the schedule does not fit the shape.
+/// "looped-bfs", "zb-h1", "zb-h2", "zb-v". Fails with the list of names, or
+/// with the reason why the schedule does not fit the shape.
 Result<Schedule> makeSchedule(std::string_view name, PipelineShape shape);
 
 } // namespace pp::planner
