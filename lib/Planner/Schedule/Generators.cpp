@@ -19,6 +19,7 @@ constexpr Generator generators[] = {
     {"zb-h1", zeroBubbleH1Schedule},
     {"zb-h2", zeroBubbleH2Schedule},
     {"zb-v", zeroBubbleVSchedule},
+    {"dualpipev", dualPipeVSchedule},
 };
 
 } // namespace

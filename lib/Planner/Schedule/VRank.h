@@ -25,6 +25,11 @@ public:
   void weight(int chunk) {
     add(ActionKind::BackwardWeight, chunk, chunks[chunk].weights++);
   }
+  /// Needs all inputs before to have their weights.
+  void backward(int chunk) {
+    add(ActionKind::Backward, chunk, chunks[chunk].inputs++);
+    ++chunks[chunk].weights;
+  }
   void update() {
     for (const Chunk &chunk : chunks)
       actions.push_back({ActionKind::Update, chunk.stage});

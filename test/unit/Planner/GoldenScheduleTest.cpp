@@ -235,6 +235,35 @@ TEST(GoldenSchedule, zeroBubbleV) {
             "and 2 ranks");
 }
 
+TEST(GoldenSchedule, dualPipeV) {
+  EXPECT_EQ(toString(*dualPipeVSchedule({4, 4, 2})),
+            "0F0,0F1,0F2,3F0,3I0,3W0,3F1,0F3,3B1,3F2,0B0,3B2,3F3,0B1,3B3,0I2,"
+            "0W2,0I3,0W3,0U,3U\n"
+            "1F0,2F0,1F1,2F1,1F2,2B0,2F2,1B0,1F3,2B1,2F3,1B1,2B2,1B2,2I3,1I3,"
+            "2W3,1W3,1U,2U\n");
+  // Rank 2 of PyTorch's golden file, dualpipev_4rank_10mb.csv.
+  EXPECT_NE(
+      toString(*dualPipeVSchedule({8, 10, 4}))
+          .find(
+              "2F0,2F1,2F2,5F0,2F3,5F1,2F4,5F2,5I0,5W0,5F3,2F5,5B1,5F4,2B0,2F6,"
+              "5B2,5F5,2B1,2F7,5B3,5F6,2B2,2F8,5B4,5F7,2B3,2F9,5B5,5F8,2B4,5B6,"
+              "5F9,2B5,5B7,2B6,5B8,2I7,5I9,2I8,2W7,2I9,5W9,2W8,2W9,2U,5U\n"),
+      std::string::npos);
+  expectGolden({"dualpipev", 2}, {{4, 8, 25.5, 1.5, {9, 9, 9, 9}},
+                                  {4, 12, 37.5, 1.5, {9, 9, 9, 9}},
+                                  {8, 16, 51.5, 3.5, {}}});
+  expectAllRight({"dualpipev", 2}, [](int p) { return 2 * p; });
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m < 2 * p; ++m)
+      EXPECT_FALSE(make({"dualpipev", 2}, p, m));
+  EXPECT_EQ(dualPipeVSchedule({4, 3, 2}).error(),
+            "dualpipev needs at least as many micro-batches as stages, but "
+            "there are 3 micro-batches and 4 stages");
+  EXPECT_EQ(dualPipeVSchedule({2, 4}).error(),
+            "the schedule needs two stages per rank, but there are 2 stages "
+            "and 2 ranks");
+}
+
 TEST(GoldenSchedule, shapesThatDoNotFit) {
   EXPECT_EQ(makeSchedule("1f1b", {4, 4, 2}).error(),
             "the schedule needs one stage per rank, but there are 4 stages and "

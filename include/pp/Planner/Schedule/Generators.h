@@ -67,9 +67,16 @@ Result<Schedule> zeroBubbleH2Schedule(PipelineShape shape);
 /// min(2 m, 2 p) chunks, as much as the first rank of 1F1B.
 Result<Schedule> zeroBubbleVSchedule(PipelineShape shape);
 
+/// The stages of zeroBubbleVSchedule with forwards and backwards in pairs that
+/// could overlap (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, and the
+/// DualPipe repository); here the actions of a pair follow each other. Weights
+/// wait only where that helps. Every rank keeps 2 p + 1 chunks at most. Fails
+/// for less than 2 p micro-batches.
+Result<Schedule> dualPipeVSchedule(PipelineShape shape);
+
 /// By the name that users know: "inference", "gpipe", "1f1b", "interleaved",
-/// "looped-bfs", "zb-h1", "zb-h2", "zb-v". Fails with the list of names, or
-/// with the reason why the schedule does not fit the shape.
+/// "looped-bfs", "zb-h1", "zb-h2", "zb-v", "dualpipev". Fails with the list of
+/// names, or with the reason why the schedule does not fit the shape.
 Result<Schedule> makeSchedule(std::string_view name, PipelineShape shape);
 
 } // namespace pp::planner
