@@ -8,6 +8,7 @@
 #include "pp/Planner/Schedule/Transfers.h"
 #include "pp/Planner/Simulator.h"
 #include "gtest/gtest.h"
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -69,6 +70,9 @@ void expectProven(const Schedule &schedule) {
   ASSERT_TRUE(bool(sending)) << sending.error();
   EXPECT_EQ(join(verifySchedule(*sending)), "") << toString(*sending);
   EXPECT_EQ(minimalCapacity(*sending), 0);
+  SlotAssignment slots = assignSlots(*sending);
+  SendRule rule{SendRule::Kind::Slots, {}, &slots};
+  EXPECT_EQ(join(verifySchedule(*sending, rule)), "") << toString(*sending);
   for (const std::vector<Action> &rank : sending->ranks)
     for (const Action &action : rank)
       if (action.isTransfer()) {
@@ -98,14 +102,18 @@ struct Golden {
 };
 
 /// F, I and W of a whole rank take 1 each, messages nothing.
+Simulation simulateUnit(Schedule schedule, int chunks) {
+  schedule.channels = neighborChannels(schedule.stages, true);
+  SimulationInput input;
+  double time = 1.0 / chunks;
+  input.stages = {{time, time, time, 0, 0}};
+  return *simulate(schedule, input);
+}
+
 void expectGolden(const Kind &kind, const std::vector<Golden> &table) {
   for (const Golden &row : table) {
     Schedule schedule = *make(kind, row.p, row.m);
-    schedule.channels = neighborChannels(schedule.stages, true);
-    SimulationInput input;
-    double time = 1.0 / kind.chunks;
-    input.stages = {{time, time, time, 0, 0}};
-    Simulation result = *simulate(schedule, input);
+    Simulation result = simulateUnit(schedule, kind.chunks);
     EXPECT_DOUBLE_EQ(result.makespan, row.makespan) << kind.name << row.p;
     EXPECT_DOUBLE_EQ(result.bubble(), row.spanBubble) << kind.name << row.p;
     if (!row.peaks.empty()) {
@@ -152,6 +160,18 @@ TEST(GoldenSchedule, breadthFirst) {
                                    {8, 16, 58.5, 10.5, {}}});
   for (int chunks = 1; chunks <= 3; ++chunks)
     expectAllRight({"looped-bfs", chunks}, any);
+  // From the last micro-batch it takes as long.
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m <= 16; ++m) {
+      Schedule schedule = *breadthFirstSchedule({2 * p, m, p});
+      Schedule reversed = schedule;
+      for (std::vector<Action> &rank : reversed.ranks)
+        for (Action &action : rank)
+          if (action.kind == ActionKind::Backward)
+            action.microbatch = m - 1 - action.microbatch;
+      EXPECT_DOUBLE_EQ(simulateUnit(schedule, 2).makespan,
+                       simulateUnit(reversed, 2).makespan);
+    }
 }
 
 struct Timing {
@@ -262,6 +282,37 @@ TEST(GoldenSchedule, dualPipeV) {
   EXPECT_EQ(dualPipeVSchedule({2, 4}).error(),
             "the schedule needs two stages per rank, but there are 2 stages "
             "and 2 ranks");
+}
+
+/// The numbers that Generators.h promises beyond the published ones.
+TEST(GoldenSchedule, closedForms) {
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m <= 20; ++m) {
+      SCOPED_TRACE("p=" + std::to_string(p) + " m=" + std::to_string(m));
+      EXPECT_EQ(peaks(*zeroBubbleH1Schedule({p, m})),
+                std::vector<int>(p, std::min(m, p)));
+      EXPECT_EQ(peaks(*zeroBubbleH2Schedule({p, m})),
+                std::vector<int>(p, std::min(m, 2 * p - 1)));
+      Schedule v = *zeroBubbleVSchedule({2 * p, m, p});
+      for (int peak : peaks(v))
+        EXPECT_LE(peak, std::min(2 * m, 2 * p));
+      if (m >= 2 * p - 1) {
+        EXPECT_DOUBLE_EQ(simulateUnit(v, 2).bubble(), 0);
+      }
+      if (m >= 2 * p)
+        for (int peak : peaks(*dualPipeVSchedule({2 * p, m, p})))
+          EXPECT_LE(peak, 2 * p + 1);
+      for (int chunks = 1; m >= p && chunks <= 4; ++chunks) {
+        Schedule schedule = *interleavedSchedule({p * chunks, m, p});
+        // No worse where p does not divide m.
+        EXPECT_NEAR(simulateUnit(schedule, chunks).makespan,
+                    3 * m + 3.0 * (p - 1) / chunks, 1e-9);
+        for (int rank = 0; m % p == 0 && rank < p; ++rank)
+          EXPECT_EQ(
+              peaks(schedule)[rank],
+              std::min(m * chunks, (chunks - 1) * p + 2 * (p - 1 - rank) + 1));
+      }
+    }
 }
 
 TEST(GoldenSchedule, shapesThatDoNotFit) {
