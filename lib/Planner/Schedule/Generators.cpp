@@ -18,6 +18,8 @@ constexpr Generator generators[] = {
     {"looped-bfs", breadthFirstSchedule},
     {"zb-h1", zeroBubbleH1Schedule},
     {"zb-h2", zeroBubbleH2Schedule},
+    {"zb-v", zeroBubbleVSchedule},
+    {"dualpipev", dualPipeVSchedule},
 };
 
 } // namespace

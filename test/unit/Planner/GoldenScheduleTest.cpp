@@ -8,6 +8,7 @@
 #include "pp/Planner/Schedule/Transfers.h"
 #include "pp/Planner/Simulator.h"
 #include "gtest/gtest.h"
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -69,6 +70,9 @@ void expectProven(const Schedule &schedule) {
   ASSERT_TRUE(bool(sending)) << sending.error();
   EXPECT_EQ(join(verifySchedule(*sending)), "") << toString(*sending);
   EXPECT_EQ(minimalCapacity(*sending), 0);
+  SlotAssignment slots = assignSlots(*sending);
+  SendRule rule{SendRule::Kind::Slots, {}, &slots};
+  EXPECT_EQ(join(verifySchedule(*sending, rule)), "") << toString(*sending);
   for (const std::vector<Action> &rank : sending->ranks)
     for (const Action &action : rank)
       if (action.isTransfer()) {
@@ -98,14 +102,18 @@ struct Golden {
 };
 
 /// F, I and W of a whole rank take 1 each, messages nothing.
+Simulation simulateUnit(Schedule schedule, int chunks) {
+  schedule.channels = neighborChannels(schedule.stages, true);
+  SimulationInput input;
+  double time = 1.0 / chunks;
+  input.stages = {{time, time, time, 0, 0}};
+  return *simulate(schedule, input);
+}
+
 void expectGolden(const Kind &kind, const std::vector<Golden> &table) {
   for (const Golden &row : table) {
     Schedule schedule = *make(kind, row.p, row.m);
-    schedule.channels = neighborChannels(schedule.stages, true);
-    SimulationInput input;
-    double time = 1.0 / kind.chunks;
-    input.stages = {{time, time, time, 0, 0}};
-    Simulation result = *simulate(schedule, input);
+    Simulation result = simulateUnit(schedule, kind.chunks);
     EXPECT_DOUBLE_EQ(result.makespan, row.makespan) << kind.name << row.p;
     EXPECT_DOUBLE_EQ(result.bubble(), row.spanBubble) << kind.name << row.p;
     if (!row.peaks.empty()) {
@@ -152,6 +160,18 @@ TEST(GoldenSchedule, breadthFirst) {
                                    {8, 16, 58.5, 10.5, {}}});
   for (int chunks = 1; chunks <= 3; ++chunks)
     expectAllRight({"looped-bfs", chunks}, any);
+  // From the last micro-batch it takes as long.
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m <= 16; ++m) {
+      Schedule schedule = *breadthFirstSchedule({2 * p, m, p});
+      Schedule reversed = schedule;
+      for (std::vector<Action> &rank : reversed.ranks)
+        for (Action &action : rank)
+          if (action.kind == ActionKind::Backward)
+            action.microbatch = m - 1 - action.microbatch;
+      EXPECT_DOUBLE_EQ(simulateUnit(schedule, 2).makespan,
+                       simulateUnit(reversed, 2).makespan);
+    }
 }
 
 struct Timing {
@@ -215,6 +235,84 @@ TEST(GoldenSchedule, zeroBubbleH2) {
                               {8, 16, 55, 0, {}}});
   expectBubbleRates("zb-h2", {.1083, .0837, .0444, .0672, .0516, .0266});
   expectAllRight({"zb-h2", 1}, any);
+}
+
+TEST(GoldenSchedule, zeroBubbleV) {
+  EXPECT_EQ(toString(*zeroBubbleVSchedule({4, 4, 2})),
+            "0F0,0F1,0F2,3F0,3I0,3W0,3F1,3I1,3W1,0F3,0I0,0W0,3F2,3I2,3W2,0I1,"
+            "0W1,3F3,3I3,3W3,0I2,0W2,0I3,0W3,0U,3U\n"
+            "1F0,2F0,1F1,2F1,2I0,2W0,1F2,1I0,1W0,2F2,2I1,2W1,1F3,1I1,1W1,2F3,"
+            "2I2,2W2,1I2,2I3,1I3,1W2,2W3,1W3,1U,2U\n");
+  expectGolden({"zb-v", 2}, {{4, 8, 25.5, 0, {8, 8, 8, 8}},
+                             {4, 12, 37.5, 0, {8, 8, 8, 8}},
+                             {8, 16, 51.5, 0, {}}});
+  expectAllRight({"zb-v", 2}, any);
+  EXPECT_EQ(zeroBubbleVSchedule({4, 4}).error(),
+            "the schedule needs two stages per rank, but there are 4 stages "
+            "and 4 ranks");
+  EXPECT_EQ(zeroBubbleVSchedule({5, 4, 2}).error(),
+            "the schedule needs two stages per rank, but there are 5 stages "
+            "and 2 ranks");
+}
+
+TEST(GoldenSchedule, dualPipeV) {
+  EXPECT_EQ(toString(*dualPipeVSchedule({4, 4, 2})),
+            "0F0,0F1,0F2,3F0,3I0,3W0,3F1,0F3,3B1,3F2,0B0,3B2,3F3,0B1,3B3,0I2,"
+            "0W2,0I3,0W3,0U,3U\n"
+            "1F0,2F0,1F1,2F1,1F2,2B0,2F2,1B0,1F3,2B1,2F3,1B1,2B2,1B2,2I3,1I3,"
+            "2W3,1W3,1U,2U\n");
+  // Rank 2 of PyTorch's golden file, dualpipev_4rank_10mb.csv.
+  EXPECT_NE(
+      toString(*dualPipeVSchedule({8, 10, 4}))
+          .find(
+              "2F0,2F1,2F2,5F0,2F3,5F1,2F4,5F2,5I0,5W0,5F3,2F5,5B1,5F4,2B0,2F6,"
+              "5B2,5F5,2B1,2F7,5B3,5F6,2B2,2F8,5B4,5F7,2B3,2F9,5B5,5F8,2B4,5B6,"
+              "5F9,2B5,5B7,2B6,5B8,2I7,5I9,2I8,2W7,2I9,5W9,2W8,2W9,2U,5U\n"),
+      std::string::npos);
+  expectGolden({"dualpipev", 2}, {{4, 8, 25.5, 1.5, {9, 9, 9, 9}},
+                                  {4, 12, 37.5, 1.5, {9, 9, 9, 9}},
+                                  {8, 16, 51.5, 3.5, {}}});
+  expectAllRight({"dualpipev", 2}, [](int p) { return 2 * p; });
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m < 2 * p; ++m)
+      EXPECT_FALSE(make({"dualpipev", 2}, p, m));
+  EXPECT_EQ(dualPipeVSchedule({4, 3, 2}).error(),
+            "dualpipev needs at least as many micro-batches as stages, but "
+            "there are 3 micro-batches and 4 stages");
+  EXPECT_EQ(dualPipeVSchedule({2, 4}).error(),
+            "the schedule needs two stages per rank, but there are 2 stages "
+            "and 2 ranks");
+}
+
+/// The numbers that Generators.h promises beyond the published ones.
+TEST(GoldenSchedule, closedForms) {
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m <= 20; ++m) {
+      SCOPED_TRACE("p=" + std::to_string(p) + " m=" + std::to_string(m));
+      EXPECT_EQ(peaks(*zeroBubbleH1Schedule({p, m})),
+                std::vector<int>(p, std::min(m, p)));
+      EXPECT_EQ(peaks(*zeroBubbleH2Schedule({p, m})),
+                std::vector<int>(p, std::min(m, 2 * p - 1)));
+      Schedule v = *zeroBubbleVSchedule({2 * p, m, p});
+      for (int peak : peaks(v))
+        EXPECT_LE(peak, std::min(2 * m, 2 * p));
+      if (m >= 2 * p - 1) {
+        EXPECT_DOUBLE_EQ(simulateUnit(v, 2).bubble(), 0);
+      }
+      if (m >= 2 * p)
+        for (int peak : peaks(*dualPipeVSchedule({2 * p, m, p})))
+          EXPECT_LE(peak, 2 * p + 1);
+      for (int chunks = 1; m >= p && chunks <= 4; ++chunks) {
+        Schedule schedule = *interleavedSchedule({p * chunks, m, p});
+        // No worse where p does not divide m.
+        EXPECT_NEAR(simulateUnit(schedule, chunks).makespan,
+                    3 * m + 3.0 * (p - 1) / chunks, 1e-9);
+        for (int rank = 0; m % p == 0 && rank < p; ++rank)
+          EXPECT_EQ(
+              peaks(schedule)[rank],
+              std::min(m * chunks, (chunks - 1) * p + 2 * (p - 1 - rank) + 1));
+      }
+    }
 }
 
 TEST(GoldenSchedule, shapesThatDoNotFit) {

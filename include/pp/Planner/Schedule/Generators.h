@@ -37,16 +37,17 @@ Result<Schedule> oneForwardOneBackwardSchedule(PipelineShape shape);
 /// 1F1B with v chunks per rank, chunk k of rank r being stage k p + r
 /// (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
 /// Clusters Using Megatron-LM", SC 2021). Micro-batches pass the chunks of a
-/// rank in groups, which have p each if p divides m. Idles v times less than
-/// 1F1B, sends v times more, and keeps (v - 1) p + 2 (p - 1 - r) + 1 chunks at
-/// most if p divides m. With one chunk its warm-up is longer than that of 1F1B.
+/// rank in groups. Idles v times less than 1F1B for any m from p on, and sends
+/// v times more. If p divides m, a group has p micro-batches, and rank r keeps
+/// (v - 1) p + 2 (p - 1 - r) + 1 chunks at most. With one chunk its warm-up is
+/// longer than that of 1F1B.
 Result<Schedule> interleavedSchedule(PipelineShape shape);
 
 /// All micro-batches through one chunk of a rank, then through the next, with
 /// the stages of interleavedSchedule (Lamy-Poirier, "Breadth-First Pipeline
 /// Parallelism", MLSys 2023). Idles as little, and keeps all micro-batches of
-/// all chunks. The paper runs micro-batches backward from the last; here they
-/// keep their order, which takes the same time.
+/// all chunks. PyTorch runs the backwards of a chunk from the last micro-batch;
+/// here they keep their order, which takes as long if stages are equal.
 Result<Schedule> breadthFirstSchedule(PipelineShape shape);
 
 /// 1F1B with the backward of weights split off, which fills a part of the
@@ -60,9 +61,23 @@ Result<Schedule> zeroBubbleH1Schedule(PipelineShape shape);
 /// rank keeps min(m, 2 p - 1) micro-batches.
 Result<Schedule> zeroBubbleH2Schedule(PipelineShape shape);
 
+/// Two chunks per rank, r and 2 p - 1 - r, so that a micro-batch ends on the
+/// rank where it began: ZB-V of the same paper. With F = I = W and no time for
+/// transfers no rank idles between its first and last action if m is at least
+/// 2 p - 1. Every rank keeps min(2 m, 2 p) chunks at most, as much as the first
+/// rank of 1F1B.
+Result<Schedule> zeroBubbleVSchedule(PipelineShape shape);
+
+/// The stages of zeroBubbleVSchedule with forwards and backwards in pairs that
+/// could overlap (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, and the
+/// DualPipe repository); here the actions of a pair follow each other. Weights
+/// wait only where that helps. Every rank keeps 2 p + 1 chunks at most. Fails
+/// for less than 2 p micro-batches.
+Result<Schedule> dualPipeVSchedule(PipelineShape shape);
+
 /// By the name that users know: "inference", "gpipe", "1f1b", "interleaved",
-/// "looped-bfs", "zb-h1", "zb-h2". Fails with the list of names, or with the
-/// reason why the schedule does not fit the shape.
+/// "looped-bfs", "zb-h1", "zb-h2", "zb-v", "dualpipev". Fails with the list of
+/// names, or with the reason why the schedule does not fit the shape.
 Result<Schedule> makeSchedule(std::string_view name, PipelineShape shape);
 
 } // namespace pp::planner
