@@ -251,7 +251,7 @@ private:
     block.setAlwaysInline(true);
     auto source = module.lookupSymbol<func::FuncOp>(nn::optimizerFunctionName);
     auto description =
-        source->getAttrOfType<DictionaryAttr>(nn::optimizerAttrName);
+        source->getAttrOfType<DictionaryAttr>(pipeline::optimizerAttrName);
     unsigned states = cast<ArrayAttr>(description.get("states")).size();
     unsigned scalars = cast<ArrayAttr>(description.get("scalars")).size();
 

@@ -15,10 +15,20 @@ static std::string text(ArrayRef<int64_t> shape) {
   return result;
 }
 
-/// Adds `bias`, one number per entry of axis `axis`.
-static Value addBias(NodeImporter &n, Value value, Value bias, int64_t axis) {
-  return n.make<AddOp>(value,
-                       Value(n.make<BroadcastOp>(value.getType(), bias, axis)));
+/// Adds input #2, one number per channel, where the node has it.
+static LogicalResult addBias(NodeImporter &n, Value &value) {
+  if (!n.hasInput(2))
+    return success();
+  Value bias = n.tensor(2);
+  if (!bias)
+    return failure();
+  int64_t channels = n.shape(value)[1];
+  if (n.shape(bias) != ArrayRef<int64_t>(channels))
+    return n.error("has a bias of shape " + text(n.shape(bias)) + " for " +
+                   llvm::Twine(channels) + " channels");
+  value = n.make<AddOp>(
+      value, Value(n.make<BroadcastOp>(value.getType(), bias, int64_t{1})));
+  return success();
 }
 
 static LogicalResult gemm(NodeImporter &n) {
@@ -235,15 +245,8 @@ static LogicalResult conv(NodeImporter &n) {
   Value y =
       n.make<ConvOp>(n.type(x).clone(shape), x, w, window->strides,
                      window->dilations, window->low, window->high, groups);
-  if (n.hasInput(2)) {
-    Value bias = n.tensor(2);
-    if (!bias)
-      return failure();
-    if (n.shape(bias) != ArrayRef<int64_t>(weight[0]))
-      return n.error("has a bias of shape " + text(n.shape(bias)) + " for " +
-                     llvm::Twine(weight[0]) + " channels");
-    y = addBias(n, y, bias, 1);
-  }
+  if (failed(addBias(n, y)))
+    return failure();
   n.setOutput(0, y);
   return success();
 }
@@ -287,15 +290,8 @@ static LogicalResult convTranspose(NodeImporter &n) {
   Value y = n.make<ConvBackwardInputOp>(n.type(x).clone(shape), x, w,
                                         window->strides, window->dilations,
                                         window->low, window->high, groups);
-  if (n.hasInput(2)) {
-    Value bias = n.tensor(2);
-    if (!bias)
-      return failure();
-    if (n.shape(bias) != ArrayRef<int64_t>(shape[1]))
-      return n.error("has a bias of shape " + text(n.shape(bias)) + " for " +
-                     llvm::Twine(shape[1]) + " channels");
-    y = addBias(n, y, bias, 1);
-  }
+  if (failed(addBias(n, y)))
+    return failure();
   n.setOutput(0, y);
   return success();
 }

@@ -181,7 +181,7 @@ private:
 
   void writeOptimizer(J &j) {
     auto description =
-        optimizer->getAttrOfType<DictionaryAttr>(nn::optimizerAttrName);
+        optimizer->getAttrOfType<DictionaryAttr>(pipeline::optimizerAttrName);
     j.attribute("kind", cast<StringAttr>(description.get("kind")).getValue());
     j.attributeArray("states", [&] {
       for (auto state :

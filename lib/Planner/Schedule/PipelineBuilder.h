@@ -3,32 +3,46 @@
 #define PP_LIB_PLANNER_SCHEDULE_PIPELINEBUILDER_H
 
 #include "pp/Planner/Schedule/Generators.h"
+#include <optional>
 
 namespace pp::planner {
 
-/// Calls `fill(rank, actions)` for each rank of a pipeline with one stage per
-/// rank. Fails for less than one stage or micro-batch, and for more than a
-/// hundred million forwards: that is a mistyped number.
+/// Which stages a rank has.
+enum class Placement {
+  /// Rank r has stage r.
+  OnePerRank,
+  /// Rank r of p has the stages r, p + r, 2 p + r, ...
+  Loop,
+  /// Rank r of p has the stages r and 2 p - 1 - r.
+  V
+};
+
+/// The reason why there is no schedule of this shape, or nothing. More than a
+/// hundred million forwards are a mistyped number.
+std::optional<std::string> checkShape(PipelineShape shape, Placement placement);
+
+/// Calls `fill(rank, actions)` for each rank, or fails as checkShape says.
 template <typename Fill>
-Result<Schedule> buildPipeline(PipelineShape shape, const Fill &fill) {
-  if (shape.stages < 1)
-    return Failure{"a schedule needs at least 1 stage, not " +
-                   std::to_string(shape.stages)};
-  if (shape.microbatches < 1)
-    return Failure{"a schedule needs at least 1 micro-batch, not " +
-                   std::to_string(shape.microbatches)};
-  if (int64_t(shape.stages) * shape.microbatches > 100000000)
-    return Failure{std::to_string(shape.stages) + " stages and " +
-                   std::to_string(shape.microbatches) +
-                   " micro-batches are too many to schedule"};
+Result<Schedule> buildPipeline(PipelineShape shape, Placement placement,
+                               const Fill &fill) {
+  if (std::optional<std::string> fault = checkShape(shape, placement))
+    return Failure{*fault};
+  int ranks = shape.rankCount();
   Schedule schedule;
   schedule.stages = shape.stages;
   schedule.microbatches = shape.microbatches;
-  for (int rank = 0; rank < shape.stages; ++rank) {
-    schedule.rankOfStage.push_back(rank);
+  for (int stage = 0; stage < shape.stages; ++stage)
+    schedule.rankOfStage.push_back(placement == Placement::V && stage >= ranks
+                                       ? shape.stages - 1 - stage
+                                       : stage % ranks);
+  for (int rank = 0; rank < ranks; ++rank)
     fill(rank, schedule.ranks.emplace_back());
-  }
   return schedule;
+}
+
+template <typename Fill>
+Result<Schedule> buildPipeline(PipelineShape shape, const Fill &fill) {
+  return buildPipeline(shape, Placement::OnePerRank, fill);
 }
 
 } // namespace pp::planner

@@ -1,6 +1,5 @@
 //===- Schedule.cpp - What every rank does in one step --------------------===//
 #include "pp/Planner/Schedule/Schedule.h"
-#include "pp/Planner/Schedule/Generators.h"
 
 using namespace pp::planner;
 
@@ -33,16 +32,4 @@ std::vector<Channel> pp::planner::neighborChannels(int stages, bool training,
                         Phase::BackwardInput, Phase::BackwardWeight,
                         "gradient" + std::to_string(stage), bytes});
   return channels;
-}
-
-Result<Schedule> pp::planner::makeSchedule(std::string_view name,
-                                           PipelineShape shape) {
-  if (name == "inference")
-    return inferenceSchedule(shape);
-  if (name == "gpipe")
-    return gpipeSchedule(shape);
-  if (name == "1f1b")
-    return oneForwardOneBackwardSchedule(shape);
-  return Failure{"there is no schedule '" + std::string(name) +
-                 "'; there are inference, gpipe and 1f1b"};
 }

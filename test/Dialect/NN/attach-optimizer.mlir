@@ -8,7 +8,7 @@ module {
 // SGD-LABEL: func.func private @optimizer(
 // SGD-SAME: %[[P:[^:]+]]: tensor<16xf32>, %[[G:[^:]+]]: tensor<16xf32>, %[[V:[^:]+]]: tensor<16xf32>, %[[LR:[^:]+]]: tensor<f32>, %[[MU:[^:]+]]: tensor<f32>, %[[WD:[^:]+]]: tensor<f32>)
 // SGD-SAME: -> (tensor<16xf32>, tensor<16xf32>)
-// SGD-SAME: nn.optimizer = {kind = "sgd"
+// SGD-SAME: pp.optimizer = {kind = "sgd"
 // SGD-SAME: {name = "lr", value = 5.000000e-02 : f64}, {name = "momentum", value = 9.000000e-01 : f64}, {name = "weight_decay", value = 1.250000e-01 : f64}
 // SGD-SAME: states = ["momentum"]
 // SGD: %[[BLR:.+]] = nn.broadcast %[[LR]] []
@@ -24,7 +24,7 @@ module {
 
 // ADAMW-LABEL: func.func private @optimizer(
 // ADAMW-SAME: -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
-// ADAMW-SAME: nn.optimizer = {kind = "adamw"
+// ADAMW-SAME: pp.optimizer = {kind = "adamw"
 // ADAMW-SAME: {name = "lr", value = 1.000000e-03 : f64}, {name = "weight_decay", value = 2.500000e-01 : f64}
 // ADAMW-SAME: {name = "bias_correction1", one_minus_power_of = 8.750000e-01 : f64}, {name = "bias_correction2", one_minus_power_of = 7.500000e-01 : f64}
 // ADAMW-SAME: states = ["exp_avg", "exp_avg_sq"]

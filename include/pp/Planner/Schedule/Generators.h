@@ -1,9 +1,9 @@
 //===- Generators.h - Schedules by name -----------------------------------===//
 //
 // All generators make the compute actions only (insertTransfers adds the
-// rest), for one stage per rank and any number of micro-batches from 1.
-// Backward passes are in the order 0, 1, ..., so that gradients are summed in
-// the same order under every schedule.
+// rest), for any number of micro-batches from 1 unless they say otherwise.
+// Weight gradients of a stage are in the order 0, 1, ..., so that they are
+// summed in the same order under every schedule.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_PLANNER_SCHEDULE_GENERATORS_H
@@ -16,6 +16,10 @@ namespace pp::planner {
 struct PipelineShape {
   int stages = 1;
   int microbatches = 1;
+  /// 0: as many as stages. The stages of one rank are called its chunks.
+  int ranks = 0;
+
+  int rankCount() const { return ranks == 0 ? stages : ranks; }
 };
 
 /// Forward only.
@@ -30,8 +34,35 @@ Result<Schedule> gpipeSchedule(PipelineShape shape);
 /// min(m, p - 1 - r) forwards and keeps min(m, p - r) micro-batches at most.
 Result<Schedule> oneForwardOneBackwardSchedule(PipelineShape shape);
 
-/// By the name that users know: "inference", "gpipe", "1f1b". Fails with the
-/// list of names.
+/// 1F1B with v chunks per rank, chunk k of rank r being stage k p + r
+/// (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
+/// Clusters Using Megatron-LM", SC 2021). Micro-batches pass the chunks of a
+/// rank in groups, which have p each if p divides m. Idles v times less than
+/// 1F1B, sends v times more, and keeps (v - 1) p + 2 (p - 1 - r) + 1 chunks at
+/// most if p divides m. With one chunk its warm-up is longer than that of 1F1B.
+Result<Schedule> interleavedSchedule(PipelineShape shape);
+
+/// All micro-batches through one chunk of a rank, then through the next, with
+/// the stages of interleavedSchedule (Lamy-Poirier, "Breadth-First Pipeline
+/// Parallelism", MLSys 2023). Idles as little, and keeps all micro-batches of
+/// all chunks. The paper runs micro-batches backward from the last; here they
+/// keep their order, which takes the same time.
+Result<Schedule> breadthFirstSchedule(PipelineShape shape);
+
+/// 1F1B with the backward of weights split off, which fills a part of the
+/// bubble: ZB-H1 of Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024.
+/// The bubble is (p - 1) (F + I - W); every rank keeps min(m, p) micro-batches,
+/// rank r up to r of them between I and W only.
+Result<Schedule> zeroBubbleH1Schedule(PipelineShape shape);
+
+/// Like ZB-H1 with a warm-up of 2 (p - r) - 1 forwards: ZB-H2 of the same
+/// paper. The bubble is (p - 1) (F + I - 2 W) if that is not negative; every
+/// rank keeps min(m, 2 p - 1) micro-batches.
+Result<Schedule> zeroBubbleH2Schedule(PipelineShape shape);
+
+/// By the name that users know: "inference", "gpipe", "1f1b", "interleaved",
+/// "looped-bfs", "zb-h1", "zb-h2". Fails with the list of names, or with the
+/// reason why the schedule does not fit the shape.
 Result<Schedule> makeSchedule(std::string_view name, PipelineShape shape);
 
 } // namespace pp::planner

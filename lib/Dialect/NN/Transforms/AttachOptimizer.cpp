@@ -30,7 +30,7 @@ public:
                                     builder.getFunctionType(inputs, results));
     function.setPrivate();
     function->setAttr(
-        optimizerAttrName,
+        pipeline::optimizerAttrName,
         builder.getDictionaryAttr(
             {builder.getNamedAttr("kind", builder.getStringAttr(kind)),
              builder.getNamedAttr("states",

@@ -89,7 +89,7 @@ public:
     step.walk([&](StageOp op) { stages[op.getStage()].phases.push_back(op); });
     for (auto function : module.getOps<func::FuncOp>())
       if (auto description =
-              function->getAttrOfType<DictionaryAttr>("nn.optimizer"))
+              function->getAttrOfType<DictionaryAttr>(optimizerAttrName))
         optimizerStates = cast<ArrayAttr>(description.get("states")).size();
     for (StagePlan &stage : stages)
       if (failed(planStage(stage)))

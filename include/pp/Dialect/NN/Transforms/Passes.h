@@ -17,8 +17,6 @@ namespace pp::nn {
 inline constexpr llvm::StringLiteral mainFunctionName = "main";
 /// Name of the function that nn-attach-optimizer adds.
 inline constexpr llvm::StringLiteral optimizerFunctionName = "optimizer";
-/// On the optimizer function: {kind, states, scalars}.
-inline constexpr llvm::StringLiteral optimizerAttrName = "nn.optimizer";
 /// Marks the globals that are trained.
 inline constexpr llvm::StringLiteral trainedAttrName = "nn.trained";
 

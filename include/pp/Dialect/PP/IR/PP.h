@@ -39,6 +39,9 @@ inline constexpr llvm::StringLiteral roleAttrName = "pp.role";
 /// On function results: the name under which the value is fetched, or "loss".
 inline constexpr llvm::StringLiteral fetchAttrName = "pp.fetch";
 
+/// On the function that updates parameters: {kind, states, scalars}.
+inline constexpr llvm::StringLiteral optimizerAttrName = "pp.optimizer";
+
 /// The phase of an operation; forward where none is stated.
 Phase getPhase(mlir::Operation *op);
 void setPhase(mlir::Operation *op, Phase phase);

@@ -1,0 +1,37 @@
+//===- Generators.cpp - Schedules by name ---------------------------------===//
+#include "pp/Planner/Schedule/Generators.h"
+
+using namespace pp::planner;
+
+namespace {
+
+struct Generator {
+  std::string_view name;
+  Result<Schedule> (*make)(PipelineShape);
+};
+
+constexpr Generator generators[] = {
+    {"inference", inferenceSchedule},
+    {"gpipe", gpipeSchedule},
+    {"1f1b", oneForwardOneBackwardSchedule},
+    {"interleaved", interleavedSchedule},
+    {"looped-bfs", breadthFirstSchedule},
+    {"zb-h1", zeroBubbleH1Schedule},
+    {"zb-h2", zeroBubbleH2Schedule},
+};
+
+} // namespace
+
+Result<Schedule> pp::planner::makeSchedule(std::string_view name,
+                                           PipelineShape shape) {
+  std::string names;
+  for (const Generator &generator : generators) {
+    if (generator.name == name)
+      return generator.make(shape);
+    if (!names.empty())
+      names += &generator == std::end(generators) - 1 ? " and " : ", ";
+    names += generator.name;
+  }
+  return Failure{"there is no schedule '" + std::string(name) +
+                 "'; there are " + names};
+}

@@ -1,0 +1,230 @@
+//===- GoldenScheduleTest.cpp - Schedules that interleave and split -------===//
+//
+// Orders and numbers are those of the publications that Generators.h names,
+// and those that every generator promises.
+//
+//===----------------------------------------------------------------------===//
+#include "pp/Planner/Schedule/Generators.h"
+#include "pp/Planner/Schedule/Transfers.h"
+#include "pp/Planner/Simulator.h"
+#include "gtest/gtest.h"
+#include <cmath>
+#include <map>
+
+using namespace pp::planner;
+
+namespace {
+
+/// A generator with the number of chunks per rank.
+struct Kind {
+  const char *name;
+  int chunks;
+};
+
+Result<Schedule> make(const Kind &kind, int ranks, int microbatches) {
+  return makeSchedule(kind.name, {ranks * kind.chunks, microbatches, ranks});
+}
+
+std::string join(const std::vector<std::string> &errors) {
+  std::string text;
+  for (const std::string &error : errors)
+    text += error + "\n";
+  return text;
+}
+
+/// The most chunks that each rank keeps, from F to the end of the backward.
+std::vector<int> peaks(const Schedule &schedule) {
+  std::vector<int> result;
+  for (const std::vector<Action> &rank : schedule.ranks) {
+    int kept = 0, most = 0;
+    for (const Action &action : rank) {
+      kept += action.performs(Phase::Forward);
+      most = std::max(most, kept);
+      kept -= action.performs(Phase::BackwardWeight);
+    }
+    result.push_back(most);
+  }
+  return result;
+}
+
+/// What Generators.h says of all schedules.
+void expectPromises(const Schedule &schedule) {
+  std::map<int, int> next;
+  for (const std::vector<Action> &rank : schedule.ranks)
+    for (const Action &action : rank) {
+      EXPECT_FALSE(action.isTransfer());
+      if (action.performs(Phase::BackwardWeight)) {
+        EXPECT_EQ(next[action.stage]++, action.microbatch)
+            << toString(schedule);
+      }
+    }
+}
+
+/// Right without transfers, and with them even if sends are rendezvous.
+void expectProven(const Schedule &schedule) {
+  Schedule silent = schedule;
+  silent.channels = neighborChannels(schedule.stages, schedule.isTraining());
+  EXPECT_EQ(join(verifySchedule(silent)), "") << toString(silent);
+  Result<Schedule> sending = insertTransfers(schedule, silent.channels);
+  ASSERT_TRUE(bool(sending)) << sending.error();
+  EXPECT_EQ(join(verifySchedule(*sending)), "") << toString(*sending);
+  EXPECT_EQ(minimalCapacity(*sending), 0);
+  for (const std::vector<Action> &rank : sending->ranks)
+    for (const Action &action : rank)
+      if (action.isTransfer()) {
+        EXPECT_TRUE(sending->crossesRanks(sending->channels[action.channel]));
+      }
+}
+
+/// p in 1..8, m from `least(p)` to 16.
+template <typename Least> void expectAllRight(Kind kind, const Least &least) {
+  for (int p = 1; p <= 8; ++p)
+    for (int m = least(p); m <= 16; ++m) {
+      SCOPED_TRACE(std::string(kind.name) + " p=" + std::to_string(p) +
+                   " m=" + std::to_string(m));
+      Result<Schedule> schedule = make(kind, p, m);
+      ASSERT_TRUE(bool(schedule)) << schedule.error();
+      expectPromises(*schedule);
+      expectProven(*schedule);
+    }
+}
+
+int any(int) { return 1; }
+
+struct Golden {
+  int p, m;
+  double makespan, spanBubble;
+  std::vector<int> peaks; // Empty: not given.
+};
+
+/// F, I and W of a whole rank take 1 each, messages nothing.
+void expectGolden(const Kind &kind, const std::vector<Golden> &table) {
+  for (const Golden &row : table) {
+    Schedule schedule = *make(kind, row.p, row.m);
+    schedule.channels = neighborChannels(schedule.stages, true);
+    SimulationInput input;
+    double time = 1.0 / kind.chunks;
+    input.stages = {{time, time, time, 0, 0}};
+    Simulation result = *simulate(schedule, input);
+    EXPECT_DOUBLE_EQ(result.makespan, row.makespan) << kind.name << row.p;
+    EXPECT_DOUBLE_EQ(result.bubble(), row.spanBubble) << kind.name << row.p;
+    if (!row.peaks.empty()) {
+      EXPECT_EQ(peaks(schedule), row.peaks) << kind.name;
+    }
+  }
+}
+
+TEST(GoldenSchedule, oneStagePerRank) {
+  for (const char *name : {"inference", "gpipe", "1f1b"})
+    expectAllRight({name, 1}, any);
+  expectGolden({"gpipe", 1}, {{4, 8, 33, 9, {8, 8, 8, 8}},
+                              {4, 12, 45, 9, {12, 12, 12, 12}},
+                              {8, 16, 69, 21, {}}});
+  expectGolden({"1f1b", 1}, {{4, 8, 33, 9, {4, 3, 2, 1}},
+                             {4, 12, 45, 9, {4, 3, 2, 1}},
+                             {8, 16, 69, 21, {}}});
+}
+
+TEST(GoldenSchedule, interleaved) {
+  EXPECT_EQ(toString(*interleavedSchedule({4, 4, 2})),
+            "0F0,0F1,2F0,2F1,0F2,2B0,0F3,2B1,2F2,0B0,2F3,0B1,2B2,2B3,0B2,0B3,"
+            "0U,2U\n"
+            "1F0,1F1,3F0,3B0,3F1,3B1,1F2,1B0,1F3,1B1,3F2,3B2,3F3,3B3,1B2,1B3,"
+            "1U,3U\n");
+  expectGolden({"interleaved", 2}, {{4, 8, 28.5, 4.5, {11, 9, 7, 5}},
+                                    {4, 12, 40.5, 4.5, {11, 9, 7, 5}},
+                                    {8, 16, 58.5, 10.5, {}}});
+  for (int chunks = 1; chunks <= 3; ++chunks)
+    expectAllRight({"interleaved", chunks}, any);
+  EXPECT_EQ(interleavedSchedule({5, 4, 2}).error(),
+            "the schedule needs as many stages on each rank, but there are 5 "
+            "stages and 2 ranks");
+}
+
+TEST(GoldenSchedule, breadthFirst) {
+  EXPECT_EQ(toString(*breadthFirstSchedule({4, 2, 2})),
+            "0F0,0F1,2F0,2F1,2B0,2B1,0B0,0B1,0U,2U\n"
+            "1F0,1F1,3F0,3F1,3B0,3B1,1B0,1B1,1U,3U\n");
+  EXPECT_EQ(toString(*breadthFirstSchedule({4, 5})),
+            toString(*gpipeSchedule({4, 5})));
+  expectGolden({"looped-bfs", 2}, {{4, 8, 28.5, 4.5, {16, 16, 16, 16}},
+                                   {4, 12, 40.5, 4.5, {24, 24, 24, 24}},
+                                   {8, 16, 58.5, 10.5, {}}});
+  for (int chunks = 1; chunks <= 3; ++chunks)
+    expectAllRight({"looped-bfs", chunks}, any);
+}
+
+struct Timing {
+  int p, m;
+  double forward, input, weight, transfer; // Milliseconds.
+};
+
+/// The times of Table 6 in Qi et al.
+const std::vector<Timing> zeroBubbleTimes = {
+    {8, 24, 18.522, 18.086, 9.337, .601},
+    {8, 32, 18.513, 18.086, 9.331, .626},
+    {8, 64, 18.546, 18.097, 9.321, .762},
+    {16, 48, 11.347, 11.248, 8.132, .377},
+    {16, 64, 11.307, 11.254, 8.101, .379},
+    {16, 128, 11.325, 11.308, 8.109, .378}};
+
+/// Their Table 5: the part of the span that a rank idles.
+void expectBubbleRates(const char *name, const std::vector<double> &rates) {
+  ASSERT_EQ(rates.size(), zeroBubbleTimes.size());
+  for (size_t i = 0; i < rates.size(); ++i) {
+    const Timing &timing = zeroBubbleTimes[i];
+    Schedule schedule = *makeSchedule(name, {timing.p, timing.m});
+    schedule.channels = neighborChannels(timing.p, true);
+    SimulationInput input;
+    input.stages = {{timing.forward, timing.input, timing.weight, 0, 0}};
+    input.transfers = {timing.transfer};
+    double span = simulate(schedule, input)->span;
+    double work = timing.m * (timing.forward + timing.input + timing.weight);
+    EXPECT_EQ(std::round((span - work) / span * 1e4),
+              std::round(rates[i] * 1e4))
+        << name << " " << timing.p << " " << timing.m;
+  }
+}
+
+TEST(GoldenSchedule, oneForwardOneBackwardRates) {
+  expectBubbleRates("1f1b", {.2431, .1985, .1240, .2552, .2082, .1251});
+}
+
+TEST(GoldenSchedule, zeroBubbleH1) {
+  std::string text = toString(*zeroBubbleH1Schedule({4, 6}));
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "0F0,0F1,0F2,0F3,0I0,0W0,0F4,0I1,0W1,0F5,0I2,0W2,0I3,0W3,0I4,0W4,"
+            "0I5,0W5,0U");
+  EXPECT_EQ(text.substr(text.find("3F0")),
+            "3F0,3I0,3F1,3I1,3F2,3I2,3F3,3I3,3W0,3F4,3I4,3W1,3F5,3I5,3W2,3W3,"
+            "3W4,3W5,3U\n");
+  expectGolden({"zb-h1", 1}, {{4, 8, 27, 3, {4, 4, 4, 4}},
+                              {4, 12, 39, 3, {4, 4, 4, 4}},
+                              {8, 16, 55, 7, {}}});
+  expectBubbleRates("zb-h1", {.1585, .1242, .0674, .1397, .1088, .0576});
+  expectAllRight({"zb-h1", 1}, any);
+}
+
+TEST(GoldenSchedule, zeroBubbleH2) {
+  EXPECT_EQ(toString(*zeroBubbleH2Schedule({2, 4})),
+            "0F0,0F1,0F2,0I0,0W0,0F3,0I1,0W1,0I2,0W2,0I3,0W3,0U\n"
+            "1F0,1I0,1F1,1I1,1F2,1I2,1W0,1F3,1I3,1W1,1W2,1W3,1U\n");
+  // No rank idles between its first and last action.
+  expectGolden({"zb-h2", 1}, {{4, 8, 27, 0, {7, 7, 7, 7}},
+                              {4, 12, 39, 0, {7, 7, 7, 7}},
+                              {8, 16, 55, 0, {}}});
+  expectBubbleRates("zb-h2", {.1083, .0837, .0444, .0672, .0516, .0266});
+  expectAllRight({"zb-h2", 1}, any);
+}
+
+TEST(GoldenSchedule, shapesThatDoNotFit) {
+  EXPECT_EQ(makeSchedule("1f1b", {4, 4, 2}).error(),
+            "the schedule needs one stage per rank, but there are 4 stages and "
+            "2 ranks");
+  EXPECT_EQ(makeSchedule("gpipe", {4, 4, -1}).error(),
+            "a schedule needs at least 1 rank, not -1");
+  EXPECT_EQ(makeSchedule("inference", {4, 0, 4}).error(),
+            "a schedule needs at least 1 micro-batch, not 0");
+}
+
+} // namespace
