@@ -24,7 +24,8 @@ struct Flags {
   cl::opt<int64_t> microbatches{"microbatches",
                                 cl::desc("Micro-batches of a step"),
                                 cl::init(1), cl::cat(main)};
-  cl::opt<std::string> schedule{"schedule", cl::desc("gpipe or 1f1b"),
+  cl::opt<std::string> schedule{"schedule",
+                                cl::desc("gpipe, 1f1b, zb-h1 or zb-h2"),
                                 cl::init("1f1b"), cl::cat(main)};
   cl::opt<std::string> checkpoint{
       "checkpoint",
@@ -92,7 +93,8 @@ llvm::Error checkFlags() {
       return e;
   if (auto e = positive("microbatches", flags->microbatches))
     return e;
-  if (auto e = oneOf("schedule", flags->schedule, {"gpipe", "1f1b"}))
+  if (auto e = oneOf("schedule", flags->schedule,
+                     {"gpipe", "1f1b", "zb-h1", "zb-h2"}))
     return e;
   if (auto e = oneOf("checkpoint", flags->checkpoint,
                      {"always", "except_last", "never"}))

@@ -38,7 +38,7 @@ struct CompileOptions {
   int64_t microbatches = 1;
   /// 0: as the model's hints say.
   int64_t stages = 0;
-  /// gpipe or 1f1b.
+  /// gpipe, 1f1b, zb-h1 or zb-h2.
   std::string schedule = "1f1b";
   std::string checkpoint = "never";
   std::string objective = "time";

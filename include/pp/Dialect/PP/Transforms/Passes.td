@@ -95,7 +95,7 @@ def Schedule : PPPass<"pp-schedule"> {
   let summary = "Order the actions of each rank";
   let options = [
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",
-           "inference, gpipe or 1f1b">,
+           "inference, gpipe, 1f1b, zb-h1 or zb-h2">,
     Option<"microbatches", "microbatches", "int64_t", "1",
            "Micro-batches of a step">
   ];
