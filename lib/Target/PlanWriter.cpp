@@ -35,7 +35,8 @@ StringRef dtypeOf(Type element) {
 
 class Writer {
 public:
-  Writer(ModuleOp module, StringRef model) : module(module), model(model) {}
+  Writer(ModuleOp module, StringRef model)
+      : module(module), symbolTable(module), model(model) {}
 
   FailureOr<std::string> run() {
     for (auto function : module.getOps<func::FuncOp>()) {
@@ -331,7 +332,7 @@ private:
     llvm::sort(order);
     j.attributeArray(area, [&] {
       for (auto [offset, name] : order) {
-        auto global = module.lookupSymbol<ml_program::GlobalOp>(name);
+        auto global = symbolTable.lookup<ml_program::GlobalOp>(name);
         j.object([&, offset = offset, name = name] {
           j.attribute("name", name);
           writeTensor(j, cast<RankedTensorType>(global.getType()));
@@ -503,6 +504,7 @@ private:
   }
 
   ModuleOp module;
+  SymbolTable symbolTable;
   StringRef model;
   func::FuncOp step, optimizer;
   ScheduleOp schedule;

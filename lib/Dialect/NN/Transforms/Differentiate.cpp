@@ -29,7 +29,7 @@ bool isFloat(Value value) {
 class Differentiator {
 public:
   Differentiator(ModuleOp module, func::FuncOp function)
-      : module(module), function(function),
+      : symbols(module), function(function),
         builder(function.getBody().front().getTerminator()) {}
 
   LogicalResult run() {
@@ -83,7 +83,7 @@ private:
       });
       if (auto parameter = dyn_cast<ParameterOp>(op)) {
         auto global =
-            module.lookupSymbol<ml_program::GlobalOp>(parameter.getSymbol());
+            symbols.lookup<ml_program::GlobalOp>(parameter.getSymbol());
         isVarying = global && global->hasAttr(trainedAttrName);
       }
       auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
@@ -220,7 +220,7 @@ private:
     }
   }
 
-  ModuleOp module;
+  SymbolTable symbols;
   func::FuncOp function;
   OpBuilder builder;
   DenseSet<Value> varies;

@@ -72,7 +72,7 @@ struct StagePlan {
 class MemoryPlanner {
 public:
   MemoryPlanner(ModuleOp module, func::FuncOp step, ScheduleOp schedule)
-      : module(module), step(step), scheduleOp(schedule),
+      : module(module), symbols(module), step(step), scheduleOp(schedule),
         builder(module.getContext()) {}
 
   LogicalResult run() {
@@ -168,7 +168,7 @@ private:
                    getTensorBytes(op.getResult(0).getType()));
       for (StateReference state : kernel.getUpdatedStates()) {
         StringAttr name = symbolName(state.symbol);
-        auto global = module.lookupSymbol<ml_program::GlobalOp>(name);
+        auto global = symbols.lookup<ml_program::GlobalOp>(name);
         int64_t bytes = getTensorBytes(global.getType());
         if (state.kind == StateKind::Statistics) {
           if (!stage.statisticsOffsets.count(name))
@@ -536,6 +536,7 @@ private:
   }
 
   ModuleOp module;
+  SymbolTable symbols;
   func::FuncOp step;
   ScheduleOp scheduleOp;
   Builder builder;
