@@ -117,9 +117,11 @@ static LogicalResult trackStatistics(NodeImporter &n, BatchNormOp norm,
 
 static LogicalResult batchNorm(NodeImporter &n) {
   Value inputs[5];
-  for (auto [index, value] : llvm::enumerate(inputs))
-    if (!(value = n.tensor(index)))
+  for (auto [index, value] : llvm::enumerate(inputs)) {
+    value = n.tensor(index);
+    if (!value)
       return failure();
+  }
   auto [x, scale, shift, mean, variance] = inputs;
   auto type = n.type(x);
   if (type.getRank() < 2)

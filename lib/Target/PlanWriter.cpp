@@ -122,7 +122,11 @@ private:
     SmallVector<std::string> paths;
     for (auto &[file, index] : weights) {
       SmallString<128> path(file);
-      llvm::sys::fs::make_absolute(path);
+      if (std::error_code error = llvm::sys::fs::make_absolute(path)) {
+        module.emitError() << "cannot find the folder of '" << file
+                           << "': " << error.message();
+        failed_ = true;
+      }
       llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
       paths.push_back(std::string(path));
     }

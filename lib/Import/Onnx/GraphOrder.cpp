@@ -6,8 +6,6 @@
 #include <functional>
 #include <queue>
 
-using llvm::Twine;
-
 namespace pp::onnx {
 namespace {
 

@@ -7,7 +7,6 @@
 
 using namespace pp::onnx;
 using llvm::StringRef;
-using llvm::Twine;
 
 /// What a file that is no model at all most often is.
 static bool checkContents(llvm::ArrayRef<uint8_t> contents,

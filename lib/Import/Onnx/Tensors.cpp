@@ -17,7 +17,7 @@ namespace {
 
 constexpr int maxRank = 64;
 /// Larger tensors spelled out as numbers are worth a remark.
-constexpr uint64_t largeInline = 64 * 1024;
+constexpr uint64_t largeInline = uint64_t{64} * 1024;
 
 /// The field of TensorProto that holds numbers of a type.
 enum class Field { Float, Int32, Int64, Double, UInt64, String };
