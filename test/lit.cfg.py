@@ -16,7 +16,8 @@ config.test_exec_root = os.path.join(config.pp_binary_dir, "test")
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
 config.substitutions.append(("%build", config.pp_binary_dir))
 config.substitutions.append(("%python", sys.executable))
-config.substitutions.append(("%build", config.pp_binary_dir))
+# Instrumented programs are several times slower.
+config.substitutions.append(("%quick", "--quick" if config.pp_sanitize else ""))
 
 tools = os.path.join(config.pp_binary_dir, "bin")
 config.environment["PATH"] = os.pathsep.join(
@@ -29,5 +30,3 @@ for variable in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "CCACHE_DISABLE"):
 # `REQUIRES: pp-compile` for tests of tools that a build may leave out.
 for tool in os.listdir(tools) if os.path.isdir(tools) else []:
     config.available_features.add(tool)
-if config.pp_sanitize:
-    config.available_features.add("sanitizer")

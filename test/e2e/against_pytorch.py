@@ -20,6 +20,10 @@ TOLERANCE = 1e-4
 # elements. PyTorch in float32 differs from PyTorch in float64 by 3e-3 there.
 WEIGHT_TOLERANCE = {"resnet18": 1e-2}
 
+# Running statistics are means over many elements: there PyTorch in float32
+# differs from PyTorch in float64 by 8e-5 at most, also in resnet18.
+STATISTICS_TOLERANCE = 1e-3
+
 # What AdamW does with a gradient that is zero but for rounding is noise of the
 # size of the learning rate: the first step moves by lr * g / (|g| + epsilon).
 # Elements with such a gradient are left out of the comparison.
@@ -34,6 +38,10 @@ CASES = [
     ("gpt", ["torchscript", "dynamo", "torchscript.dynamic", "dynamo.dynamic"]),
     ("gpt_tied", ["torchscript", "dynamo"]),
 ]
+
+
+# With --quick, in 2 stages with 4 micro-batches.
+QUICK_CASES = [("lenet", "torchscript", "sgd"), ("unet", "dynamo", "sgd"), ("gpt_tied", "torchscript", "adamw")]
 
 
 class Reference:
@@ -64,6 +72,10 @@ class Reference:
         return tensors
 
 
+def is_statistic(name):
+    return name.endswith(("running_mean", "running_var"))
+
+
 def compare(checks, where, expected, tensors, tolerance=TOLERANCE, masks=None):
     """Every expected tensor is there and close, and nothing else is there. Returns
     the worst relative error and its tensor."""
@@ -76,7 +88,8 @@ def compare(checks, where, expected, tensors, tolerance=TOLERANCE, masks=None):
             value, wanted = value[masks[name]], wanted[masks[name]]
         error = relative_error(value, wanted)
         # Also catches NaN.
-        checks.check(error <= tolerance, f"{where}: {name}: relative error {error:.3g}")
+        limit = min(tolerance, STATISTICS_TOLERANCE) if is_statistic(name) else tolerance
+        checks.check(error <= limit, f"{where}: {name}: relative error {error:.3g}, more than {limit:g}")
         worst = max(worst, (error if error == error else float("inf"), name))
     return worst
 
@@ -118,7 +131,7 @@ def run_case(context, checks, model, exporter, microbatches, stages, optimizer):
         error = relative_error(output, reference.arrays[f"{optimizer}_output"])
         checks.check(error <= WEIGHT_TOLERANCE.get(model, TOLERANCE), f"{where}: inference: relative error {error:.3g}")
         row["trained"] = error
-    if not any(n.endswith("running_mean") for n in expected):
+    if not any(is_statistic(n) for n in expected):
         # Without batch norm, training and inference compute the same.
         outputs = binary.infer(data, context.path(".npz"))
         (output,) = outputs.values()
@@ -128,8 +141,8 @@ def run_case(context, checks, model, exporter, microbatches, stages, optimizer):
 
 
 def test(context, checks, arguments):
-    cases = []
-    for model, exporters in CASES:
+    cases = [(model, exporter, 4, 2, optimizer) for model, exporter, optimizer in QUICK_CASES]
+    for model, exporters in CASES if not arguments.quick else []:
         if arguments.only and model not in arguments.only:
             continue
         for exporter in exporters:

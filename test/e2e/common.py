@@ -236,6 +236,7 @@ def main(test, description, add_options=None):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("build", help="build folder, for example build/release")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how much runs at a time")
+    parser.add_argument("--quick", action="store_true", help="a few cases of small models, for instrumented builds")
     if add_options:
         add_options(parser)
     arguments = parser.parse_args()

@@ -14,6 +14,7 @@ import common
 STAGES = 4
 MICROBATCHES = 8
 BATCH = {"mlp": 32, "lenet": 32, "resnet18": 16, "unet": 8, "gpt": 8, "gpt_tied": 8}
+QUICK_MODELS = ["lenet"]
 
 
 def align(value):
@@ -58,8 +59,9 @@ def check_case(context, checks, model, data, schedule, checkpoint):
 
 
 def test(context, checks, arguments):
-    data = {model: context.data(model, BATCH[model]) for model in BATCH}
-    cases = list(itertools.product(BATCH, ("gpipe", "1f1b"), ("never", "except_last", "always")))
+    models = QUICK_MODELS if arguments.quick else list(BATCH)
+    data = {model: context.data(model, BATCH[model]) for model in models}
+    cases = list(itertools.product(models, ("gpipe", "1f1b"), ("never", "except_last", "always")))
 
     def guarded(case):
         try:

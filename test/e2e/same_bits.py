@@ -17,21 +17,29 @@ from common import MODELS
 STEPS = 3
 MICROBATCHES = (1, 4, 8)
 STAGES = (1, 2, 3, 4)
-SCHEDULES = ("gpipe", "1f1b")
+SCHEDULES = ("gpipe", "1f1b", "zb-h1", "zb-h2")
 CHECKPOINTS = ("never", "except_last", "always")
 
 # Model: (samples of a batch, optimizer). Batch norm needs two samples in each
 # micro-batch: the last layers of resnet18 have one pixel.
 MODELS_USED = {"lenet": (32, "sgd"), "resnet18": (16, "sgd"), "unet": (8, "adamw"), "gpt": (8, "adamw")}
 
+QUICK_MODELS = ("lenet", "gpt")
+
 BASE = (1, "gpipe", "never")
 
 # Without --full: with the base of each model and micro-batch count, every pair of
 # two options comes up for every model.
 SUBSET = {
-    1: [(4, "1f1b", "never"), (2, "gpipe", "always")],
-    4: [(2, "1f1b", "except_last"), (3, "gpipe", "never"), (4, "1f1b", "always"), (3, "1f1b", "always")],
-    8: [(4, "gpipe", "except_last"), (2, "1f1b", "never"), (3, "1f1b", "except_last"), (1, "1f1b", "always")],
+    1: [(4, "1f1b", "never"), (2, "gpipe", "always"), (3, "zb-h1", "never")],
+    4: [
+        (2, "1f1b", "except_last"), (3, "gpipe", "never"), (4, "1f1b", "always"), (3, "1f1b", "always"),
+        (4, "zb-h1", "never"), (2, "zb-h2", "always"),
+    ],
+    8: [
+        (4, "gpipe", "except_last"), (2, "1f1b", "never"), (3, "1f1b", "except_last"), (1, "1f1b", "always"),
+        (2, "zb-h1", "except_last"), (3, "zb-h2", "never"),
+    ],
 }
 
 
@@ -85,8 +93,10 @@ def test(context, checks, arguments):
     for model, (batch, optimizer) in MODELS_USED.items():
         if arguments.only and model not in arguments.only:
             continue
+        if arguments.quick and model not in QUICK_MODELS:
+            continue
         data = write_data(context, model, batch)
-        for microbatches in MICROBATCHES:
+        for microbatches in (4,) if arguments.quick else MICROBATCHES:
             configurations = [BASE, *SUBSET[microbatches]]
             if arguments.full:
                 configurations = list(itertools.product(STAGES, SCHEDULES, CHECKPOINTS))
