@@ -3,6 +3,7 @@
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/ImportFlags.h"
+#include "pp/Planner/Schedule/Generators.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ManagedStatic.h"
@@ -24,9 +25,17 @@ struct Flags {
   cl::opt<int64_t> microbatches{"microbatches",
                                 cl::desc("Micro-batches of a step"),
                                 cl::init(1), cl::cat(main)};
-  cl::opt<std::string> schedule{"schedule",
-                                cl::desc("gpipe, 1f1b, zb-h1 or zb-h2"),
-                                cl::init("1f1b"), cl::cat(main)};
+  cl::opt<std::string> schedule{
+      "schedule",
+      cl::desc("gpipe, 1f1b, interleaved, looped-bfs, zb-h1, zb-h2, zb-v or "
+               "dualpipev"),
+      cl::init("1f1b"), cl::cat(main)};
+  cl::opt<int64_t> ranks{
+      "ranks",
+      cl::desc("Threads that share the stages in training (default: half as "
+               "many as stages "
+               "for zb-v and dualpipev, else one per stage)"),
+      cl::init(0), cl::cat(main)};
   cl::opt<std::string> checkpoint{
       "checkpoint",
       cl::desc("What is recomputed: always, except_last or never"),
@@ -93,8 +102,14 @@ llvm::Error checkFlags() {
       return e;
   if (auto e = positive("microbatches", flags->microbatches))
     return e;
-  if (auto e = oneOf("schedule", flags->schedule,
-                     {"gpipe", "1f1b", "zb-h1", "zb-h2"}))
+  if (flags->ranks.getNumOccurrences())
+    if (auto e = positive("ranks", flags->ranks))
+      return e;
+  llvm::SmallVector<llvm::StringRef> schedules;
+  for (std::string_view name : planner::scheduleNames())
+    if (name != "inference")
+      schedules.push_back(name);
+  if (auto e = oneOf("schedule", flags->schedule, schedules))
     return e;
   if (auto e = oneOf("checkpoint", flags->checkpoint,
                      {"always", "except_last", "never"}))
@@ -132,6 +147,7 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   options.microbatches = flags->microbatches;
   options.stages = flags->stages;
   options.schedule = flags->schedule;
+  options.ranks = flags->ranks;
   options.checkpoint = flags->checkpoint;
   options.objective = flags->objective;
   options.cuts.assign(flags->cuts.begin(), flags->cuts.end());

@@ -93,6 +93,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pipeline::ScheduleOptions schedule;
     schedule.schedule = training ? options.schedule : "inference";
     schedule.microbatches = options.microbatches;
+    schedule.ranks = training ? options.ranks : 0;
     pm.addPass(pipeline::createSchedule(schedule));
     pm.addPass(pipeline::createInsertTransfers());
     pm.addPass(pipeline::createVerifySchedule());

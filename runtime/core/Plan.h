@@ -63,6 +63,10 @@ struct PlanChannel {
   unsigned sendSlots, receiveSlots;
   std::vector<unsigned> sendSlot, receiveSlot; // by micro-batch
   ActionKind release;
+
+  /// Both stages are on one rank: the value is made in its receive slot, and
+  /// nothing is sent.
+  bool isResident() const { return sendSlots == 0; }
 };
 
 /// A byte range in the memory of a stage.

@@ -219,6 +219,8 @@ private:
   void checkChannel(unsigned c) {
     const PlanChannel &channel = plan.channels[c];
     unsigned from = rankOf[channel.from], to = rankOf[channel.to];
+    if (channel.isResident())
+      return checkResident(c);
     for (unsigned m = 0; m < plan.microbatches; ++m) {
       if (sends[c][m] < 0 || receives[c][m] < 0)
         failInput("channels[{}]: no {} for micro-batch {}", c,
@@ -235,6 +237,36 @@ private:
     }
     checkSlots(c, sends[c], channel.sendSlot, from, "send_slot");
     checkReceiveOrder(c);
+  }
+
+  /// A value that stays on its rank is received when it is made.
+  void checkResident(unsigned c) {
+    const PlanChannel &channel = plan.channels[c];
+    unsigned rank = rankOf[channel.from];
+    if (rank != rankOf[channel.to])
+      failInput("channels[{}].send_slots: 0, but the channel leads from rank "
+                "{} to rank {}",
+                c, rank, rankOf[channel.to]);
+    std::vector<int> released(plan.microbatches);
+    for (unsigned m = 0; m < plan.microbatches; ++m) {
+      if (sends[c][m] >= 0 || receives[c][m] >= 0)
+        failInput("channels[{}]: {} for micro-batch {}, but there are no send "
+                  "slots",
+                  c, sends[c][m] >= 0 ? "SEND" : "RECV", m);
+      receives[c][m] = positionOf(cells[channel.from][m], channel.fromPhase);
+      released[m] = releaseOf(c, m);
+      if (released[m] < 0)
+        failInput("channels[{}].release: micro-batch {} has no action {}", c, m,
+                  nameOf(channel.release));
+      checkReads(c, m, released[m], rank);
+    }
+    for (unsigned a = 0; a < plan.microbatches; ++a)
+      for (unsigned b = a + 1; b < plan.microbatches; ++b)
+        if (channel.receiveSlot[a] == channel.receiveSlot[b] &&
+            receives[c][a] <= released[b] && receives[c][b] <= released[a])
+          failInput("channels[{}].receive_slot: micro-batches {} and {} use "
+                    "slot {} at the same time (rank {})",
+                    c, a, b, channel.receiveSlot[a], rank);
   }
 
   /// All reads of the value lie between its RECV and its release.
@@ -336,7 +368,8 @@ private:
     std::vector<std::vector<std::pair<unsigned, unsigned>>> releasedBy(
         plan.ranks.size()); // (position, channel), sorted
     for (unsigned c = 0; c < plan.channels.size(); ++c)
-      for (unsigned m = 0; m < plan.microbatches; ++m)
+      for (unsigned m = 0;
+           m < plan.microbatches && !plan.channels[c].isResident(); ++m)
         releasedBy[rankOf[plan.channels[c].to]].emplace_back(releaseOf(c, m),
                                                              c);
     for (auto &list : releasedBy)

@@ -406,7 +406,7 @@ static std::vector<unsigned> readSlots(const JsonReader &json, const Plan &plan,
   if (json.size() != plan.microbatches)
     json.fail("{} entries for {} micro-batches", json.size(),
               plan.microbatches);
-  for (size_t i = 0; i < plan.microbatches; ++i) {
+  for (size_t i = 0; i < json.size(); ++i) {
     uint64_t slot = json.at(i).integer();
     if (slot >= slots)
       json.at(i).fail("slot {} of {}", slot, slots);
@@ -437,7 +437,11 @@ static PlanChannel readChannel(const JsonReader &json, const Plan &plan,
   channel.receiveOffset = json.at("receive_offset").aligned();
   channel.sendSlots = json.at("send_slots").integer(maxCount);
   channel.receiveSlots = json.at("receive_slots").integer(maxCount);
-  channel.sendSlot = readSlots(json.at("send_slot"), plan, channel.sendSlots);
+  JsonReader sendSlot = json.at("send_slot");
+  if (!channel.isResident())
+    channel.sendSlot = readSlots(sendSlot, plan, channel.sendSlots);
+  else if (sendSlot.size() != 0)
+    sendSlot.fail("{} entries, but there are no send slots", sendSlot.size());
   channel.receiveSlot =
       readSlots(json.at("receive_slot"), plan, channel.receiveSlots);
   std::string release = json.at("release").string();

@@ -31,7 +31,7 @@ Executor::Rank::Rank(State &state, unsigned index)
     if (action.kind < ActionKind::Send)
       for (unsigned c = 0; c < plan.channels.size(); ++c)
         if (plan.channels[c].to == action.stage &&
-            !released[c][action.microbatch] &&
+            !plan.channels[c].isResident() && !released[c][action.microbatch] &&
             releases(action.kind, plan.channels[c].release,
                      recomputed[action.stage][action.microbatch])) {
           released[c][action.microbatch] = true;
@@ -208,8 +208,13 @@ void Executor::Rank::runPhase(StageState &stage, const PlanAction &action,
           stage.memory->at(areas.loss.offset + m * sizeof(float)));
     } else {
       const PlanChannel &channel = plan.channels[reference.index];
-      outputs.push_back(stage.memory->at(
-          channel.sendOffset + channel.sendSlot[m] * alignUp(channel.bytes)));
+      uint64_t stride = alignUp(channel.bytes);
+      outputs.push_back(
+          channel.isResident()
+              ? stages[channel.to].memory->at(channel.receiveOffset +
+                                              channel.receiveSlot[m] * stride)
+              : stage.memory->at(channel.sendOffset +
+                                 channel.sendSlot[m] * stride));
     }
   }
   pp_phase_arguments arguments = stage.arguments;

@@ -215,6 +215,78 @@ TEST(PlanTest, TextThatIsNoPlan) {
     EXPECT_NE(errorOf([&] { Plan::parse(text); }), "no error") << text;
 }
 
+/// Three stages on one rank: nothing is sent.
+ordered_json oneRankPlan(bool breadthFirst) {
+  ordered_json plan = toy::trainingPlan({{0, 1, 2}, false, false, 0});
+  for (auto &channel : plan["channels"]) {
+    channel["send_slots"] = 0;
+    channel["send_slot"] = ordered_json::array();
+    channel["receive_slots"] = 1;
+    for (auto &slot : channel["receive_slot"])
+      slot = 0;
+  }
+  ordered_json actions = ordered_json::array();
+  auto take = [&](int stage, const char *kind, int microbatch) {
+    for (const auto &action : plan["ranks"][stage]["actions"])
+      if (action[0] == kind && (microbatch < 0 || action[2] == microbatch))
+        actions.push_back(action);
+  };
+  auto takeAll = [&](int stage, const char *kind) {
+    for (int m = 0; m < toy::microbatches; ++m)
+      take(stage, kind, m);
+  };
+  if (breadthFirst) {
+    for (int stage : {0, 1, 2})
+      takeAll(stage, "F");
+    for (int stage : {2, 1, 0})
+      takeAll(stage, "B");
+  } else {
+    for (int m = 0; m < toy::microbatches; ++m) {
+      for (int stage : {0, 1, 2})
+        take(stage, "F", m);
+      for (int stage : {2, 1, 0})
+        take(stage, "B", m);
+    }
+  }
+  for (int stage : {0, 1, 2})
+    take(stage, "U", -1);
+  plan["ranks"] = {{{"stages", {0, 1, 2}}, {"actions", actions}}};
+  return plan;
+}
+
+std::string faultOf(const ordered_json &plan) {
+  return errorOf([&] { Plan::parse(plan.dump()); });
+}
+
+TEST(PlanTest, ChannelsInsideOfARank) {
+  ordered_json plan = oneRankPlan(false);
+  EXPECT_EQ(faultOf(plan), "no error");
+
+  EXPECT_NE(faultOf(oneRankPlan(true)).find("use slot 0 at the same time"),
+            std::string::npos)
+      << faultOf(oneRankPlan(true));
+
+  ordered_json sent = plan;
+  sent["ranks"][0]["actions"].insert(sent["ranks"][0]["actions"].begin() + 1,
+                                     ordered_json::array({"SEND", 0, 0}));
+  EXPECT_NE(faultOf(sent).find("SEND for micro-batch 0, but there are no send"),
+            std::string::npos)
+      << faultOf(sent);
+
+  ordered_json listed = plan;
+  listed["channels"][0]["send_slot"] = {0, 0, 0, 0};
+  EXPECT_NE(faultOf(listed).find("channels[0].send_slot: 4 entries"),
+            std::string::npos)
+      << faultOf(listed);
+
+  ordered_json apart = validPlan();
+  apart["channels"][0]["send_slots"] = 0;
+  apart["channels"][0]["send_slot"] = ordered_json::array();
+  EXPECT_NE(faultOf(apart).find("leads from rank 0 to rank 1"),
+            std::string::npos)
+      << faultOf(apart);
+}
+
 TEST(PlanTest, NoByteFlipCrashes) {
   std::string text = validPlan().dump();
   for (size_t i = 0; i < text.size(); i += 7) {

@@ -18,6 +18,8 @@ STEPS = 3
 MICROBATCHES = (1, 4, 8)
 STAGES = (1, 2, 3, 4)
 SCHEDULES = ("gpipe", "1f1b", "zb-h1", "zb-h2")
+# Several stages on each of two ranks: (stages, schedule). dualpipev needs at least 4 micro-batches.
+LOOPED = ((4, "interleaved"), (4, "looped-bfs"), (4, "zb-v"), (4, "dualpipev"), (6, "interleaved"))
 CHECKPOINTS = ("never", "except_last", "always")
 
 # Model: (samples of a batch, optimizer). Batch norm needs two samples in each
@@ -34,7 +36,8 @@ SUBSET = {
     1: [(4, "1f1b", "never"), (2, "gpipe", "always"), (3, "zb-h1", "never")],
     4: [
         (2, "1f1b", "except_last"), (3, "gpipe", "never"), (4, "1f1b", "always"), (3, "1f1b", "always"),
-        (4, "zb-h1", "never"), (2, "zb-h2", "always"),
+        (4, "zb-h1", "never"), (2, "zb-h2", "always"), *((*looped, "never") for looped in LOOPED),
+        (4, "zb-v", "always"), (6, "interleaved", "except_last"),
     ],
     8: [
         (4, "gpipe", "except_last"), (2, "1f1b", "never"), (3, "1f1b", "except_last"), (1, "1f1b", "always"),
@@ -64,11 +67,12 @@ def write_data(context, model, batch):
 def run_case(context, model, batch, optimizer, data, microbatches, stages, schedule, checkpoint):
     binary = context.training(
         model, optimizer=optimizer, stages=stages, batch=batch, microbatches=microbatches,
-        schedule=schedule, checkpoint=checkpoint,
+        schedule=schedule, checkpoint=checkpoint, **({"ranks": 2} if (stages, schedule) in LOOPED else {}),
     )
     ranks = binary.plan()["ranks"]
-    if len(ranks) != stages:
-        raise common.Failure(f"{model}: the plan has {len(ranks)} ranks, expected {stages}")
+    expected = 2 if (stages, schedule) in LOOPED else stages
+    if len(ranks) != expected:
+        raise common.Failure(f"{model}: the plan has {len(ranks)} ranks, expected {expected}")
     snapshot = context.path(".safetensors")
     lines = binary.train(data, "--steps", STEPS, "--epochs", STEPS, "--log-bits", "--save", snapshot)
     losses = [line["loss_bits"] for line in lines if "loss_bits" in line]
@@ -100,6 +104,8 @@ def test(context, checks, arguments):
             configurations = [BASE, *SUBSET[microbatches]]
             if arguments.full:
                 configurations = list(itertools.product(STAGES, SCHEDULES, CHECKPOINTS))
+                for looped in LOOPED if microbatches >= 4 else ():
+                    configurations += [(*looped, checkpoint) for checkpoint in CHECKPOINTS]
             for configuration in configurations:
                 cases.append((model, batch, optimizer, data, microbatches, *configuration))
 

@@ -24,6 +24,13 @@ constexpr Generator generators[] = {
 
 } // namespace
 
+std::vector<std::string_view> pp::planner::scheduleNames() {
+  std::vector<std::string_view> names;
+  for (const Generator &generator : generators)
+    names.push_back(generator.name);
+  return names;
+}
+
 Result<Schedule> pp::planner::makeSchedule(std::string_view name,
                                            PipelineShape shape) {
   std::string names;

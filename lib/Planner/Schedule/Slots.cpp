@@ -145,12 +145,19 @@ void assignStage(const Schedule &schedule, const Positions &positions,
 void assignChannel(const Schedule &schedule, const Positions &positions,
                    size_t c, const SlotOptions &options, ChannelSlots &slots) {
   const Channel &channel = schedule.channels[c];
-  if (!schedule.crossesRanks(channel))
-    return;
   int m = schedule.microbatches;
   slots.release = releaseAction(positions, channel);
-  slots.send.assign(m, 0);
   slots.receive.assign(m, 0);
+  if (!schedule.crossesRanks(channel)) {
+    std::vector<Life> lives;
+    for (int i = 0; i < m; ++i)
+      lives.push_back({positions.ofPhase(channel.fromPhase, channel.from, i),
+                       positions.of(slots.release, channel.to, i),
+                       &slots.receive[i]});
+    slots.receiveCount = colour(lives);
+    return;
+  }
+  slots.send.assign(m, 0);
   std::vector<Life> sends, receives;
   for (int i = 0; i < m; ++i) {
     sends.push_back({positions.ofPhase(channel.fromPhase, channel.from, i),
@@ -181,8 +188,9 @@ SlotAssignment pp::planner::assignSlots(const Schedule &schedule,
   result.channels.resize(schedule.channels.size());
   for (int stage = 0; stage < schedule.stages; ++stage)
     assignStage(schedule, positions, stage, result.stages[stage]);
-  if (schedule.hasTransfers())
-    for (size_t c = 0; c < schedule.channels.size(); ++c)
+  bool hasTransfers = schedule.hasTransfers();
+  for (size_t c = 0; c < schedule.channels.size(); ++c)
+    if (hasTransfers || !schedule.crossesRanks(schedule.channels[c]))
       assignChannel(schedule, positions, c, options, result.channels[c]);
   return result;
 }

@@ -7,6 +7,7 @@
 // RUN: not pp-opt %t/none.mlir --pp-schedule="schedule=inference" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not pp-opt %t/forward.mlir --pp-insert-transfers 2>&1 | FileCheck %s --check-prefix=UNSCHEDULED
 // RUN: not pp-opt %t/forward.mlir --pp-plan-memory 2>&1 | FileCheck %s --check-prefix=UNSCHEDULED
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=1f1b ranks=2" 2>&1 | FileCheck %s --check-prefix=RANKS
 
 // KIND: error: schedule '1f1b' is for training, but this step is for inference
 // COUNT: error: microbatches is 0, must be from 1 to 1048576
@@ -14,6 +15,7 @@
 // TWICE: error: has a schedule already
 // NAME: error: {{.*}}fastest{{.*}}1f1b
 // NONE: error: has no stages; run pp-outline-stages first
+// RANKS: error: ranks is 2, must be from 0 to the number of stages, 1
 // UNSCHEDULED: error: has no schedule; run pp-schedule first
 
 //--- forward.mlir

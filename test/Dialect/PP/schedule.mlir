@@ -2,6 +2,8 @@
 // RUN: pp-opt %s --pp-schedule="schedule=1f1b microbatches=3" | FileCheck %s --check-prefix=F1B1
 // RUN: pp-opt %s --pp-place-checkpoints=mode=except_last --pp-schedule="schedule=gpipe microbatches=2" | FileCheck %s --check-prefix=LAST
 // RUN: pp-opt %s --pp-schedule="microbatches=2" --pp-insert-transfers | FileCheck %s --check-prefix=TRANSFERS
+// RUN: pp-opt %s --pp-schedule="schedule=looped-bfs ranks=1 microbatches=2" --pp-insert-transfers --pp-verify-schedule --pp-plan-memory | FileCheck %s --check-prefix=ONE
+// RUN: pp-opt %s --pp-schedule="schedule=zb-v microbatches=1" | FileCheck %s --check-prefix=ZBV
 
 // GPIPE: pp.schedule "gpipe" microbatches(2) checkpoint("never")
 // GPIPE-SAME{LITERAL}: [["0F0", "0F1", "0B0", "0B1", "0U"], ["1F0", "1F1", "1B0", "1B1", "1U"]]
@@ -19,6 +21,15 @@
 // TRANSFERS: pp.channel @channel1 gradient from(1) backward_input result(0) to(0) backward_input
 // TRANSFERS: pp.schedule
 // TRANSFERS-SAME{LITERAL}: ["1RECV_F0", "1F0", "1B0", "1RECV_F1", "1SEND_B0", "1F1", "1B1", "1SEND_B1", "1U"]
+
+// On one rank nothing is sent; two micro-batches wait in their receive slots.
+// ONE: pp.channel @channel0 next {{.*}} send_slots([]) receive_slots([0, 1])
+// ONE: pp.schedule "looped-bfs"
+// ONE-SAME{LITERAL}: [["0F0", "0F1", "1F0", "1F1", "1B0", "1B1", "0B0", "0B1", "0U", "1U"]]
+
+// zb-v puts two stages on each rank by itself.
+// ZBV: pp.schedule "zb-v"
+// ZBV-SAME{LITERAL}: [["0F0", "1F0", "1I0",
 module {
   func.func @main(%x: tensor<4xf32> {pp.feed = "x", pp.role = "input"}) -> (tensor<4xf32> {pp.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {

@@ -120,6 +120,41 @@ TEST(Slots, releaseIsAnActionThatEveryMicrobatchHas) {
   EXPECT_EQ(release(split, Phase::BackwardWeight), ActionKind::BackwardWeight);
 }
 
+TEST(Slots, valuesStayOnTheirRank) {
+  // Stages 2 and 3 of four are on the last rank: nothing is sent between them,
+  // but F of 3 may come later than F of 2.
+  Schedule schedule = withTransfers(*zeroBubbleVSchedule({4, 4, 2}));
+  SlotAssignment slots = assignSlots(schedule);
+  for (size_t c = 0; c < schedule.channels.size(); ++c) {
+    const Channel &channel = schedule.channels[c];
+    const ChannelSlots &assigned = slots.channels[c];
+    EXPECT_EQ(assigned.receive.size(), 4u);
+    if (schedule.crossesRanks(channel)) {
+      EXPECT_EQ(assigned.send.size(), 4u);
+      continue;
+    }
+    EXPECT_EQ(assigned.sendCount, 0);
+    EXPECT_TRUE(assigned.send.empty());
+    // From the action that makes the value to the one that releases it.
+    const std::vector<Action> &rank =
+        schedule.ranks[schedule.rankOfStage[channel.from]];
+    std::map<int, int> holds;
+    for (const Action &action : rank) {
+      if (action.stage == channel.from && action.performs(channel.fromPhase))
+        EXPECT_TRUE(holds
+                        .try_emplace(assigned.receive[action.microbatch],
+                                     action.microbatch)
+                        .second);
+      if (action.stage == channel.to && action.kind == assigned.release) {
+        EXPECT_EQ(holds.at(assigned.receive[action.microbatch]),
+                  action.microbatch);
+        holds.erase(assigned.receive[action.microbatch]);
+      }
+    }
+    EXPECT_TRUE(holds.empty());
+  }
+}
+
 TEST(Slots, slackLetsTheSenderGoAhead) {
   Schedule schedule = withTransfers(*gpipeSchedule({2, 8}), Phase::Forward);
   EXPECT_EQ(assignSlots(schedule).channels[0].receiveCount, 1);

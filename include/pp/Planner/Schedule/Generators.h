@@ -80,6 +80,9 @@ Result<Schedule> dualPipeVSchedule(PipelineShape shape);
 /// names, or with the reason why the schedule does not fit the shape.
 Result<Schedule> makeSchedule(std::string_view name, PipelineShape shape);
 
+/// The names that makeSchedule knows.
+std::vector<std::string_view> scheduleNames();
+
 } // namespace pp::planner
 
 #endif // PP_PLANNER_SCHEDULE_GENERATORS_H

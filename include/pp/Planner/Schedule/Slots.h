@@ -15,6 +15,8 @@ struct StageSlots {
   std::vector<int> forward, backward;
 };
 
+/// A channel between two stages of one rank has no send slots: the value is
+/// made in its receive slot.
 struct ChannelSlots {
   int sendCount = 0, receiveCount = 0;
   std::vector<int> send, receive; // Per micro-batch.
@@ -26,7 +28,7 @@ struct ChannelSlots {
 
 struct SlotAssignment {
   std::vector<StageSlots> stages;
-  std::vector<ChannelSlots> channels; // Empty slots where nothing is sent.
+  std::vector<ChannelSlots> channels;
 };
 
 struct SlotOptions {

@@ -186,7 +186,8 @@ LogicalResult ChannelOp::verify() {
   if (getFrom() == getTo())
     return emitOpError() << "'" << getSymName() << "' connects stage "
                          << getFrom() << " with itself";
-  if (getSendSlots().size() != getReceiveSlots().size())
+  if (!getSendSlots().empty() &&
+      getSendSlots().size() != getReceiveSlots().size())
     return emitOpError() << "'" << getSymName() << "' has send slots for "
                          << getSendSlots().size()
                          << " micro-batches and receive slots for "

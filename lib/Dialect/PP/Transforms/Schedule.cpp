@@ -44,8 +44,16 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
                                 << (training ? "inference" : "training")
                                 << ", but this step is for "
                                 << (training ? "training" : "inference");
+    if (ranks < 0 || ranks > stages)
+      return module.emitError()
+             << "ranks is " << ranks.getValue()
+             << ", must be from 0 to the number of stages, " << stages;
+    bool isV = schedule == "zb-v" || schedule == "dualpipev";
+    if (ranks == 0 && isV)
+      ranks = (stages + 1) / 2;
     auto result = planner::makeSchedule(
-        schedule, {static_cast<int>(stages), static_cast<int>(microbatches)});
+        schedule, {static_cast<int>(stages), static_cast<int>(microbatches),
+                   static_cast<int>(ranks)});
     if (!result)
       return module.emitError() << result.error();
     auto checkpoint = module->getAttrOfType<StringAttr>(checkpointAttrName);

@@ -89,8 +89,9 @@ def PP_PopOp : PP_Op<"pop", [
 def PP_ChannelOp : PP_Op<"channel", [Symbol]> {
   let summary = "a value that crosses from one stage to another";
   let description = [{
-    Point to point, once per micro-batch. `send_slot` and `receive_slot` say, per
-    micro-batch, which of the slots is used; `release` is the last action of the
+    Point to point, once per micro-batch. `send_slots` and `receive_slots` say,
+    per micro-batch, which of the slots is used; if both stages are on one rank,
+    `send_slots` is empty and the value is made in its receive slot. `release` is the last action of the
     receiver that reads it. `producer` and `result` name the value: the phase of
     stage `from` that computes it and the number of its result.
 

@@ -93,9 +93,19 @@ def OutlineStages : PPPass<"pp-outline-stages"> {
 
 def Schedule : PPPass<"pp-schedule"> {
   let summary = "Order the actions of each rank";
+  let description = [{
+    Lists the computations of each rank; pp-insert-transfers adds the sends and
+    receives. With fewer ranks than stages, a rank has several stages (chunks):
+    `interleaved` and `looped-bfs` deal them out in turn, `zb-v` and `dualpipev`
+    go there and back. The others have one stage per rank.
+  }];
   let options = [
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",
-           "inference, gpipe, 1f1b, zb-h1 or zb-h2">,
+           "inference, gpipe, 1f1b, interleaved, looped-bfs, zb-h1, zb-h2, "
+           "zb-v or dualpipev">,
+    Option<"ranks", "ranks", "int64_t", "0",
+           "Number of ranks; 0: two stages per rank for zb-v and dualpipev, "
+           "else one">,
     Option<"microbatches", "microbatches", "int64_t", "1",
            "Micro-batches of a step">
   ];
