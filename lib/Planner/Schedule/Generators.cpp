@@ -14,11 +14,14 @@ constexpr Generator generators[] = {
     {"inference", inferenceSchedule},
     {"gpipe", gpipeSchedule},
     {"1f1b", oneForwardOneBackwardSchedule},
+    {"eager-1f1b", eagerOneForwardOneBackwardSchedule},
     {"interleaved", interleavedSchedule},
     {"looped-bfs", breadthFirstSchedule},
     {"zb-h1", zeroBubbleH1Schedule},
     {"zb-h2", zeroBubbleH2Schedule},
     {"zb-v", zeroBubbleVSchedule},
+    {"v-half", vHalfSchedule},
+    {"v-min", vMinSchedule},
     {"dualpipev", dualPipeVSchedule},
 };
 

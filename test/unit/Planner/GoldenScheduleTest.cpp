@@ -80,10 +80,10 @@ void expectProven(const Schedule &schedule) {
       }
 }
 
-/// p in 1..8, m from `least(p)` to 16.
+/// p in 1..8, m from `least(p)` to 20.
 template <typename Least> void expectAllRight(Kind kind, const Least &least) {
   for (int p = 1; p <= 8; ++p)
-    for (int m = least(p); m <= 16; ++m) {
+    for (int m = least(p); m <= 20; ++m) {
       SCOPED_TRACE(std::string(kind.name) + " p=" + std::to_string(p) +
                    " m=" + std::to_string(m));
       Result<Schedule> schedule = make(kind, p, m);
@@ -255,6 +255,53 @@ TEST(GoldenSchedule, zeroBubbleV) {
             "and 2 ranks");
 }
 
+TEST(GoldenSchedule, eagerOneForwardOneBackward) {
+  EXPECT_EQ(toString(*eagerOneForwardOneBackwardSchedule({3, 6})),
+            "0F0,0F1,0F2,0F3,0F4,0B0,0F5,0B1,0B2,0B3,0B4,0B5,0U\n"
+            "1F0,1F1,1F2,1B0,1F3,1B1,1F4,1B2,1F5,1B3,1B4,1B5,1U\n"
+            "2F0,2B0,2F1,2B1,2F2,2B2,2F3,2B3,2F4,2B4,2F5,2B5,2U\n");
+  expectGolden({"eager-1f1b", 1}, {{4, 8, 33, 9, {7, 5, 3, 1}},
+                                   {4, 12, 45, 9, {7, 5, 3, 1}},
+                                   {8, 16, 69, 21, {}}});
+  expectAllRight({"eager-1f1b", 1}, any);
+  // What it is for: transfers as long as half a forward, which 1F1B waits for
+  // in every round.
+  auto makespan = [](const char *name) {
+    Schedule schedule = *makeSchedule(name, {4, 32});
+    schedule.channels = neighborChannels(4, true);
+    SimulationInput input;
+    input.stages = {{1, 1, 1, 0, 0}};
+    input.transfers = {.5};
+    return simulate(schedule, input)->makespan;
+  };
+  EXPECT_DOUBLE_EQ(makespan("eager-1f1b"), 3 * (32 + 3) + 2 * 3 * .5);
+  EXPECT_GT(makespan("1f1b"), makespan("eager-1f1b") + 10);
+}
+
+TEST(GoldenSchedule, vHalf) {
+  EXPECT_EQ(toString(*vHalfSchedule({4, 4, 2})),
+            "0F0,3F0,3I0,0F1,3W0,3F1,3I1,0F2,0I0,3W1,0W0,3F2,3I2,0F3,0I1,3W2,"
+            "0W1,3F3,3I3,0I2,3W3,0I3,0W2,0W3,0U,3U\n"
+            "1F0,2F0,2I0,1F1,2F1,1I0,2W0,2I1,1F2,1W0,2F2,1I1,2W1,2I2,1F3,1W1,"
+            "2F3,1I2,2W2,2I3,1I3,1W2,2W3,1W3,1U,2U\n");
+  expectGolden({"v-half", 2}, {{4, 8, 28, 4, {6, 6, 6, 6}},
+                               {4, 12, 40, 4, {6, 6, 6, 6}},
+                               {8, 16, 58, 10, {}}});
+  expectAllRight({"v-half", 2}, any);
+}
+
+TEST(GoldenSchedule, vMin) {
+  EXPECT_EQ(toString(*vMinSchedule({4, 4, 2})),
+            "0F0,3F0,3I0,0F1,3W0,0I0,0W0,3F1,3I1,0F2,3W1,0I1,0W1,3F2,3I2,0F3,"
+            "3W2,0I2,0W2,3F3,3I3,3W3,0I3,0W3,0U,3U\n"
+            "1F0,2F0,2I0,1I0,1F1,2F1,2W0,1W0,2I1,1I1,1F2,2F2,2W1,1W1,2I2,1I2,"
+            "1F3,2F3,2W2,1W2,2I3,1I3,2W3,1W3,1U,2U\n");
+  expectGolden({"v-min", 2}, {{4, 8, 29.5, 5.5, {4, 4, 4, 4}},
+                              {4, 12, 41.5, 5.5, {4, 4, 4, 4}},
+                              {8, 16, 61.5, 13.5, {}}});
+  expectAllRight({"v-min", 2}, any);
+}
+
 TEST(GoldenSchedule, dualPipeV) {
   EXPECT_EQ(toString(*dualPipeVSchedule({4, 4, 2})),
             "0F0,0F1,0F2,3F0,3I0,3W0,3F1,0F3,3B1,3F2,0B0,3B2,3F3,0B1,3B3,0I2,"
@@ -299,6 +346,25 @@ TEST(GoldenSchedule, closedForms) {
       if (m >= 2 * p - 1) {
         EXPECT_DOUBLE_EQ(simulateUnit(v, 2).bubble(), 0);
       }
+      auto vBubble = [](const Schedule &schedule) {
+        return std::round(2 * simulateUnit(schedule, 2).bubble());
+      };
+      Schedule half = *vHalfSchedule({2 * p, m, p});
+      for (int peak : peaks(half))
+        EXPECT_LE(peak, std::min(2 * m, 2 * ((p + 2) / 2)));
+      if (p >= 3 && m >= p) {
+        EXPECT_EQ(vBubble(half), 3 * p - 4);
+      }
+      Schedule least = *vMinSchedule({2 * p, m, p});
+      for (int peak : peaks(least))
+        EXPECT_LE(peak, std::min(2 * m, 2 * ((p + 4) / 3)));
+      if (p >= 2 && m >= p) {
+        EXPECT_EQ(vBubble(least), p % 3 ? 4 * p - 5 : 4 * p - 3);
+      }
+      std::vector<int> eager =
+          peaks(*eagerOneForwardOneBackwardSchedule({p, m}));
+      for (int rank = 0; rank < p; ++rank)
+        EXPECT_EQ(eager[rank], std::min(m, 2 * (p - 1 - rank) + 1));
       if (m >= 2 * p)
         for (int peak : peaks(*dualPipeVSchedule({2 * p, m, p})))
           EXPECT_LE(peak, 2 * p + 1);

@@ -22,7 +22,8 @@ struct PipelineShape {
   int rankCount() const { return ranks == 0 ? stages : ranks; }
 };
 
-/// Forward only.
+/// Forward only. How many micro-batches may wait between two ranks is no matter
+/// of the order: a SendRule of the simulation bounds the queues.
 Result<Schedule> inferenceSchedule(PipelineShape shape);
 
 /// All forwards, then all backwards (Huang et al., "GPipe", NeurIPS 2019).
@@ -61,12 +62,34 @@ Result<Schedule> zeroBubbleH1Schedule(PipelineShape shape);
 /// rank keeps min(m, 2 p - 1) micro-batches.
 Result<Schedule> zeroBubbleH2Schedule(PipelineShape shape);
 
+/// Like 1F1B with min(m, 2 (p - 1 - r) + 1) forwards before the first backward
+/// instead of min(m, p - r), so that a rank that waits for a transfer has
+/// something else to do: the "overlap-friendly" 1F1B of Alpa (Zhuang et al.,
+/// "On Optimizing the Communication of Model Parallelism", MLSys 2023), which
+/// jaxpp calls eager. As fast as 1F1B if transfers take no time; rank r keeps
+/// that many micro-batches at most.
+Result<Schedule> eagerOneForwardOneBackwardSchedule(PipelineShape shape);
+
 /// Two chunks per rank, r and 2 p - 1 - r, so that a micro-batch ends on the
 /// rank where it began: ZB-V of the same paper. With F = I = W and no time for
 /// transfers no rank idles between its first and last action if m is at least
 /// 2 p - 1. Every rank keeps min(2 m, 2 p) chunks at most, as much as the first
 /// rank of 1F1B.
 Result<Schedule> zeroBubbleVSchedule(PipelineShape shape);
+
+/// The stages of zeroBubbleVSchedule at about half the memory and half the
+/// bubble of 1F1B: V-Half of Qi et al., "Pipeline Parallelism with Controllable
+/// Memory", NeurIPS 2024. Every rank keeps 2 floor((p + 2) / 2) chunks at most,
+/// from F to W. If F = I = W = 1 per chunk and transfers take no time, the
+/// bubble is 3 p - 4 for p from 3 on and m from p on, where 1F1B has 6 (p - 1).
+/// O(m p log m).
+Result<Schedule> vHalfSchedule(PipelineShape shape);
+
+/// V-Min of the same paper: about a third of the memory of 1F1B and two thirds
+/// of its bubble. Every rank keeps 2 floor((p + 4) / 3) chunks at most. The
+/// bubble is 4 p - 3 if 3 divides p and 4 p - 5 if not, in the units of
+/// vHalfSchedule and for p from 2 on.
+Result<Schedule> vMinSchedule(PipelineShape shape);
 
 /// The stages of zeroBubbleVSchedule with forwards and backwards in pairs that
 /// could overlap (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, and the
@@ -75,8 +98,9 @@ Result<Schedule> zeroBubbleVSchedule(PipelineShape shape);
 /// for less than 2 p micro-batches.
 Result<Schedule> dualPipeVSchedule(PipelineShape shape);
 
-/// By the name that users know: "inference", "gpipe", "1f1b", "interleaved",
-/// "looped-bfs", "zb-h1", "zb-h2", "zb-v", "dualpipev". Fails with the list of
+/// By the name that users know: "inference", "gpipe", "1f1b", "eager-1f1b",
+/// "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min",
+/// "dualpipev". Fails with the list of
 /// names, or with the reason why the schedule does not fit the shape.
 Result<Schedule> makeSchedule(std::string_view name, PipelineShape shape);
 
