@@ -2,6 +2,7 @@
 #include "pp/Planner/Graph.h"
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 using namespace pp::planner;
 
@@ -33,19 +34,76 @@ double Graph::totalTime() const {
   return total;
 }
 
-std::optional<std::string> Graph::check() const {
-  for (const Kernel &kernel : kernels) {
-    for (double time : {kernel.forwardTime, kernel.backwardInputTime,
-                        kernel.backwardWeightTime})
-      if (!std::isfinite(time) || time < 0)
-        return "kernel '" + kernel.name + "' has the time " +
-               std::to_string(time);
-    for (int64_t bytes :
-         {kernel.parameterBytes, kernel.savedBytes, kernel.workspaceBytes})
-      if (bytes < 0)
-        return "kernel '" + kernel.name + "' has the size " +
-               std::to_string(bytes);
+double Kernel::timeOn(const std::string &kind, double speed,
+                      size_t variant) const {
+  const KernelVariant *other = variant ? &variants[variant - 1] : nullptr;
+  double sync = other ? other->syncSeconds : 0;
+  for (const MeasuredTimes &entry : other ? other->measured : measured)
+    if (entry.kind == kind)
+      return entry.times.total() + sync;
+  return (other ? other->times.total() : time()) / speed + sync;
+}
+
+static std::optional<std::string> checkTimes(const KernelTimes &times) {
+  for (double time : {times.forward, times.backwardInput, times.backwardWeight})
+    if (!std::isfinite(time) || time < 0)
+      return " has the time " + std::to_string(time);
+  return std::nullopt;
+}
+
+static std::optional<std::string>
+checkMeasured(const std::vector<MeasuredTimes> &measured) {
+  std::set<std::string> kinds;
+  for (const MeasuredTimes &entry : measured) {
+    if (!kinds.insert(entry.kind).second)
+      return " has two times for devices of kind '" + entry.kind + "'";
+    if (std::optional<std::string> fault = checkTimes(entry.times))
+      return fault;
   }
+  return std::nullopt;
+}
+
+static std::optional<std::string>
+checkSizes(int64_t parameterBytes, int64_t savedBytes, int64_t workspaceBytes) {
+  for (int64_t bytes : {parameterBytes, savedBytes, workspaceBytes})
+    if (bytes < 0)
+      return " has the size " + std::to_string(bytes);
+  return std::nullopt;
+}
+
+static std::optional<std::string> checkVariant(const KernelVariant &variant) {
+  if (std::optional<std::string> fault = checkTimes(variant.times))
+    return fault;
+  if (std::optional<std::string> fault = checkMeasured(variant.measured))
+    return fault;
+  if (!std::isfinite(variant.syncSeconds) || variant.syncSeconds < 0)
+    return " has the time " + std::to_string(variant.syncSeconds);
+  if (variant.devices < 1)
+    return " runs on " + std::to_string(variant.devices) + " devices";
+  return checkSizes(variant.parameterBytes, variant.savedBytes,
+                    variant.workspaceBytes);
+}
+
+static std::optional<std::string> checkKernel(const Kernel &kernel) {
+  if (std::optional<std::string> fault =
+          checkTimes({kernel.forwardTime, kernel.backwardInputTime,
+                      kernel.backwardWeightTime}))
+    return fault;
+  if (std::optional<std::string> fault = checkMeasured(kernel.measured))
+    return fault;
+  if (std::optional<std::string> fault = checkSizes(
+          kernel.parameterBytes, kernel.savedBytes, kernel.workspaceBytes))
+    return fault;
+  for (const KernelVariant &variant : kernel.variants)
+    if (std::optional<std::string> fault = checkVariant(variant))
+      return ", variant '" + variant.name + "'," + *fault;
+  return std::nullopt;
+}
+
+std::optional<std::string> Graph::check() const {
+  for (const Kernel &kernel : kernels)
+    if (std::optional<std::string> fault = checkKernel(kernel))
+      return "kernel '" + kernel.name + "'" + *fault;
   for (const Value &value : values) {
     if (value.bytes < 0 || value.gradientBytes < 0)
       return "value '" + value.name + "' has a negative size";

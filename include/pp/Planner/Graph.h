@@ -10,6 +10,38 @@
 
 namespace pp::planner {
 
+/// Seconds for one micro-batch.
+struct KernelTimes {
+  double forward = 0;
+  double backwardInput = 0;
+  double backwardWeight = 0;
+
+  double total() const { return forward + backwardInput + backwardWeight; }
+  bool operator==(const KernelTimes &) const = default;
+};
+
+/// Times measured on devices of one kind; their speed does not count.
+struct MeasuredTimes {
+  std::string kind;
+  KernelTimes times;
+};
+
+/// Another way to run a kernel: with recompute, or split over several devices
+/// (tensor parallel). Its numbers stand in place of the kernel's own.
+struct KernelVariant {
+  std::string name;
+  /// On a device of speed 1; with more devices, the time that each is busy.
+  KernelTimes times;
+  std::vector<MeasuredTimes> measured;
+  int64_t parameterBytes = 0; // On each device, as the sizes below.
+  int64_t savedBytes = 0;
+  int64_t workspaceBytes = 0;
+  /// The tensor-parallel degree. A stage has one degree.
+  int devices = 1;
+  /// Seconds per micro-batch for the collectives inside; added to the time.
+  double syncSeconds = 0;
+};
+
 /// The smallest thing a partition moves. Times are seconds for one
 /// micro-batch on a device of speed 1, sizes are bytes.
 struct Kernel {
@@ -26,10 +58,23 @@ struct Kernel {
   std::optional<int> stageHint;
   /// Kernels of one class (>= 0) go to one stage: tied weights, for instance.
   int colocationClass = -1;
+  std::vector<MeasuredTimes> measured = {};
+  std::vector<KernelVariant> variants = {};
+  /// A kernel of the backward pass, in graphs where that pass has its own
+  /// kernels. It runs in the stage of its colocation class, and the order of
+  /// stages is that of the forward kernels. A class (or kernel without one)
+  /// that has backward kernels only is ordered by the values of the backward
+  /// pass, against their direction.
+  bool backward = false;
 
   double time() const {
     return forwardTime + backwardInputTime + backwardWeightTime;
   }
+  /// Seconds on a device of this kind and speed: measured for the kind, or
+  /// the time above over the speed. Variant 0 is the kernel itself, v its
+  /// variants[v - 1].
+  double timeOn(const std::string &kind, double speed,
+                size_t variant = 0) const;
 };
 
 /// A value with all kernels that read it. It is sent once to each other stage
@@ -60,8 +105,8 @@ public:
   double totalTime() const;
 
   /// The first reason why this is no graph to plan, or nothing: a time that
-  /// is negative or not finite, a negative size, an edge to nowhere or against
-  /// the order.
+  /// is negative or not finite, a negative size, a variant on less than one
+  /// device, an edge to nowhere or against the order.
   std::optional<std::string> check() const;
 };
 

@@ -13,6 +13,23 @@ static std::string count(size_t number, const std::string &noun) {
   return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
 }
 
+/// What only partitionGraph understands.
+static std::optional<std::string> checkSupport(const ChainProblem &problem) {
+  if (problem.objective != Objective::Time &&
+      problem.objective != Objective::Memory)
+    return "a chain is cut for time or memory only";
+  if (problem.memory.rule != InFlightRule::FromFirst ||
+      problem.memory.stashedCopies != 0)
+    return "in a chain, micro-batches in flight are counted from the first "
+           "stage and stash no parameters";
+  for (const Kernel &kernel : problem.graph->kernels)
+    if (kernel.backward || !kernel.variants.empty() || !kernel.measured.empty())
+      return "kernel '" + kernel.name +
+             "' has variants, measured times or is of the backward pass: a "
+             "chain has no such kernels";
+  return std::nullopt;
+}
+
 static std::optional<std::string> checkHints(const ChainProblem &problem) {
   const Kernel *last = nullptr;
   for (const Kernel &kernel : problem.graph->kernels) {
@@ -66,6 +83,8 @@ std::optional<std::string> pp::planner::check(const ChainProblem &problem) {
   if (std::optional<std::string> fault = problem.graph->check())
     return fault;
   if (std::optional<std::string> fault = problem.cluster->check())
+    return fault;
+  if (std::optional<std::string> fault = checkSupport(problem))
     return fault;
   size_t n = problem.graph->kernels.size();
   if (n == 0)

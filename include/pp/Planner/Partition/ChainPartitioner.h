@@ -14,6 +14,8 @@
 // J. Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph
 // Operators" (NeurIPS 2020). Links are taken as equal: the slowest counts.
 // With `Objective::Memory` the cost is the stage's memory, see MemoryModel.
+// Other objectives, kernels with variants or measured times, device classes
+// and graphs that are no chain are for GraphPartitioner.h.
 // The partitioner minimises the largest cost; of equal cuts it takes the one
 // furthest to the left.
 //
@@ -48,42 +50,19 @@
 
 #include "pp/Planner/Cluster.h"
 #include "pp/Planner/Graph.h"
+#include "pp/Planner/Partition/Objective.h"
 #include "pp/Planner/Result.h"
 
 namespace pp::planner {
-
-enum class Objective { Time, Memory };
-
-enum class Communication {
-  /// Transfers take the rank's time.
-  Added,
-  /// Transfers run beside the kernels: the larger of both counts.
-  Overlapped,
-  Ignored
-};
-
-/// Memory of stage s = parameterCopies * parameters
-///                     + inFlight(s) * saved + largest workspace.
-struct MemoryModel {
-  /// Parameters, gradients and optimizer states together, in parameters.
-  double parameterCopies = 1;
-  /// Micro-batches between their F and B, per stage; the last entry counts
-  /// for the stages after it, none means 1.
-  std::vector<int> inFlight;
-
-  int inFlightOf(size_t stage) const {
-    if (inFlight.empty())
-      return 1;
-    return inFlight[stage < inFlight.size() ? stage : inFlight.size() - 1];
-  }
-};
 
 struct ChainProblem {
   const Graph *graph = nullptr;
   const Cluster *cluster = nullptr;
   size_t stages = 1;
+  /// Time or Memory.
   Objective objective = Objective::Time;
   Communication communication = Communication::Added;
+  /// Its rule must be FromFirst, without stashed copies.
   MemoryModel memory = {};
   /// No stage may need more than its device's memory.
   bool limitMemory = false;

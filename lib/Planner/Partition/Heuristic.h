@@ -1,0 +1,19 @@
+//===- Heuristic.h - Good plans for graphs with too many ideals -----------===//
+#ifndef PP_LIB_PLANNER_PARTITION_HEURISTIC_H
+#define PP_LIB_PLANNER_PARTITION_HEURISTIC_H
+
+#include "IdealSearch.h"
+
+namespace pp::planner {
+
+/// The best plan found, in the groups of `graph`. `reversed`: stages are
+/// placed from the last to the first, as memory demands. Method:
+/// GraphPartitioner.h.
+std::optional<Plan> searchHeuristically(const CostModel &model,
+                                        const VariantChooser &chooser,
+                                        const GroupGraph &graph, bool reversed,
+                                        bool exactCounts, int rounds);
+
+} // namespace pp::planner
+
+#endif // PP_LIB_PLANNER_PARTITION_HEURISTIC_H

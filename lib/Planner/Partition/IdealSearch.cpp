@@ -1,0 +1,641 @@
+//===- IdealSearch.cpp - The best path through a lattice of ideals --------===//
+#include "IdealSearch.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace pp::planner;
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+/// Sums are rounded; a bound must not exclude what equals it.
+static constexpr double tolerance = 1 + 1e-9;
+
+static bool hasDegrees(const CostModel &model) {
+  return std::any_of(model.modes.begin(), model.modes.end(),
+                     [](const Mode &mode) { return mode.degree > 1; });
+}
+
+static bool hasHintedGroup(const GroupGraph &graph) {
+  return std::any_of(graph.groups.begin(), graph.groups.end(),
+                     [](const Group &group) { return group.stageHint >= 0; });
+}
+
+static bool isPositional(const CostModel &model) {
+  const MemoryModel &memory = model.problem.memory;
+  if (!model.needsMemory || memory.rule == InFlightRule::Replicas ||
+      memory.inFlight.empty())
+    return false;
+  return std::any_of(memory.inFlight.begin(), memory.inFlight.end(),
+                     [&](int n) { return n != memory.inFlight.front(); });
+}
+
+static bool mustCountStages(const CostModel &model, const GroupGraph &graph) {
+  if (!model.problem.replicate && !hasDegrees(model))
+    return false; // As many as devices.
+  return model.maxStages < model.maxDevices || model.problem.exactStageCount ||
+         isPositional(model) || hasHintedGroup(graph);
+}
+
+static bool mustCountReplicas(const CostModel &model) {
+  return model.needsMemory && hasDegrees(model) &&
+         model.problem.memory.rule == InFlightRule::Replicas;
+}
+
+double pp::planner::countStates(const CostModel &model,
+                                const GroupGraph &graph) {
+  double size = 1;
+  for (const DeviceClass &deviceClass : model.classes)
+    size *= static_cast<double>(
+        std::min(deviceClass.members.size(), model.maxDevices) + 1);
+  if (mustCountStages(model, graph))
+    size *= static_cast<double>(model.maxStages + 1);
+  if (mustCountReplicas(model))
+    size *= static_cast<double>(model.maxDevices + 1);
+  return size;
+}
+
+StateSpace::StateSpace(const CostModel &model, const GroupGraph &graph)
+    : model(model) {
+  for (const DeviceClass &deviceClass : model.classes) {
+    capacity.push_back(std::min(deviceClass.members.size(), model.maxDevices));
+    stride.push_back(size);
+    size *= capacity.back() + 1;
+  }
+  countsStages = mustCountStages(model, graph);
+  if (countsStages) {
+    stageStride = size;
+    size *= model.maxStages + 1;
+  }
+  countsReplicas = mustCountReplicas(model);
+  if (countsReplicas) {
+    mostReplicas = model.maxDevices;
+    replicaStride = size;
+    size *= mostReplicas + 1;
+  }
+  isSimple = model.classes.size() == 1 && !countsStages && !countsReplicas;
+  states.resize(size);
+  for (size_t s = 0; s < size; ++s) {
+    State &state = states[s];
+    state.devices = 0;
+    for (size_t c = 0; c < capacity.size(); ++c)
+      state.devices += static_cast<uint32_t>(used(s, c));
+    state.stages = static_cast<uint32_t>(
+        countsStages ? s / stageStride % (model.maxStages + 1) : state.devices);
+    state.replicas = static_cast<uint32_t>(countsReplicas ? s / replicaStride
+                                                          : state.devices);
+  }
+}
+
+std::optional<size_t> StateSpace::next(size_t state, const Mode &mode,
+                                       int replicas) const {
+  size_t devices = static_cast<size_t>(mode.degree) * replicas;
+  if (used(state, mode.deviceClass) + devices > capacity[mode.deviceClass] ||
+      states[state].devices + devices > model.maxDevices)
+    return std::nullopt;
+  size_t result = state + devices * stride[mode.deviceClass];
+  if (countsStages) {
+    if (states[state].stages == model.maxStages)
+      return std::nullopt;
+    result += stageStride;
+  }
+  if (countsReplicas) {
+    if (states[state].replicas + replicas > mostReplicas)
+      return std::nullopt;
+    result += replicas * replicaStride;
+  }
+  return result;
+}
+
+IdealSearch::IdealSearch(const CostModel &model, const VariantChooser &chooser,
+                         const GroupGraph &graph, const Lattice &lattice)
+    : model(model), chooser(chooser), graph(graph), lattice(lattice),
+      space(model, graph), modes(model.modes.size()),
+      flush(model.problem.objective == Objective::FlushLatency),
+      hasHints(hasHintedGroup(graph)), pins(graph.nets.size(), 0),
+      current(modes), lean(modes) {
+  for (const Group &group : graph.groups) {
+    fastest.insert(fastest.end(), group.fastest.begin(), group.fastest.end());
+    leanest.insert(leanest.end(), group.leanest.begin(), group.leanest.end());
+  }
+  measureIdeals();
+}
+
+/// Every ideal but the empty one has a tree edge, its first step down.
+void IdealSearch::measureIdeals() {
+  size_t count = lattice.size();
+  weight.assign(count, 0);
+  leastSum.assign(count, 0);
+  for (size_t i = 1; i < count; ++i) {
+    const Lattice::Step &step = *lattice.down(i);
+    weight[i] = weight[step.ideal] + graph.groups[step.group].weight;
+    // In any stage a group adds at least this to the sum of all costs.
+    leastSum[i] = leastSum[step.ideal] + graph.groups[step.group].least;
+  }
+  crossing.assign(count, 0);
+  if (model.problem.objective != Objective::PipeDream)
+    return;
+  // Children of the tree, then a walk that counts pins inside.
+  std::vector<std::vector<uint32_t>> children(count);
+  for (uint32_t i = 1; i < count; ++i)
+    children[lattice.down(i)->ideal].push_back(i);
+  std::vector<std::pair<uint32_t, size_t>> stack = {{0, 0}};
+  std::vector<uint32_t> inside(graph.nets.size(), 0);
+  while (!stack.empty()) {
+    auto &[ideal, next] = stack.back();
+    if (next < children[ideal].size()) {
+      uint32_t child = children[ideal][next++];
+      double sum = crossing[ideal];
+      for (uint32_t net : graph.groups[lattice.down(child)->group].nets) {
+        ++inside[net];
+        if (inside[net] == 1)
+          sum += graph.nets[net].crossing;
+        if (inside[net] == graph.nets[net].pins.size())
+          sum -= graph.nets[net].crossing;
+      }
+      crossing[child] = std::max(sum, 0.0);
+      stack.push_back({child, 0});
+      continue;
+    }
+    if (ideal != 0)
+      for (uint32_t net : graph.groups[lattice.down(ideal)->group].nets)
+        --inside[net];
+    stack.pop_back();
+  }
+  crossing.back() = 0;
+}
+
+double IdealSearch::lowestValue() const {
+  double least = weight.back() / static_cast<double>(model.maxDevices);
+  for (const Group &group : graph.groups)
+    least = std::max(least, group.least);
+  return least;
+}
+
+/// Which ideals can lie between two stages if no stage costs more than the
+/// bound: the work on both sides needs devices.
+void IdealSearch::findBorders(double bound) {
+  size_t count = lattice.size();
+  double total = weight.back();
+  border.assign(count, -1);
+  fewest.assign(count, 0);
+  most.assign(count, static_cast<uint32_t>(model.maxDevices));
+  int64_t next = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (bound > 0 && bound < infinity) {
+      double limit = static_cast<double>(model.maxDevices) + 1;
+      double inside = std::min(std::ceil(weight[i] / bound - 1e-6), limit);
+      double outside =
+          std::min(std::ceil((total - weight[i]) / bound - 1e-6), limit);
+      inside = std::max(inside, 0.0);
+      outside = std::max(outside, 0.0);
+      if (inside + outside > static_cast<double>(model.maxDevices))
+        continue;
+      fewest[i] = static_cast<uint32_t>(inside);
+      most[i] = static_cast<uint32_t>(model.maxDevices) -
+                static_cast<uint32_t>(outside);
+    }
+    border[i] = next++;
+  }
+  size_t cells = static_cast<size_t>(next) * space.size;
+  finite.assign(next, {1, 0});
+  if (keepsLabels) {
+    labels.assign(cells, {});
+    return;
+  }
+  best.assign(cells, infinity);
+  from.assign(cells, {});
+}
+
+std::optional<Plan> IdealSearch::run(bool exactCounts, double bound) {
+  wantsExactCounts = exactCounts;
+  if (!flush)
+    return runLargest(bound);
+  // A plan with the least largest cost gives a bound for the sum as well.
+  std::optional<Plan> plan = runLargest(infinity);
+  if (!plan)
+    return std::nullopt;
+  return runFlush(std::min(bound, plan->value));
+}
+
+std::optional<Plan> IdealSearch::runLargest(double upper) {
+  keepsLabels = false;
+  double least = lowestValue();
+  double slack = 1.0 / 64;
+  bool isFinal = upper < infinity && !flush;
+  double limit = isFinal ? upper : least * (1 + slack);
+  for (;;) {
+    fill(limit);
+    double value = infinity;
+    if (std::optional<size_t> state = bestFinalState(wantsExactCounts)) {
+      value = best[border.back() * space.size + *state];
+      if (value <= limit * tolerance || isFinal || limit == infinity) {
+        Plan plan = follow(*state, value);
+        if (flush) {
+          bound = infinity;
+          double sum = 0;
+          for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+            sum += recompute(plan, stage);
+          plan.value = model.value(value, sum);
+        }
+        return plan;
+      }
+    }
+    if (isFinal || limit == infinity)
+      return std::nullopt;
+    slack *= 2;
+    // A value found above the limit is one that the optimum does not exceed.
+    limit =
+        least > 0 && slack < 1e6 ? std::min(least * (1 + slack), value) : value;
+  }
+}
+
+std::optional<Plan> IdealSearch::runFlush(double upper) {
+  keepsLabels = true;
+  flushBound = upper * tolerance;
+  double m = model.problem.microbatches, sum = leastSum.back();
+  // A stage of cost c makes a value of (m - 1) c + max(c, sum) at least.
+  double limit = m > 1 ? (upper - sum) / (m - 1) : infinity;
+  if (limit > sum)
+    limit = std::max(sum, upper / m);
+  fill(std::max(limit, 0.0));
+  if (border.back() < 0)
+    return std::nullopt;
+  const Label *wanted = nullptr, *any = nullptr;
+  auto valueOf = [&](const Label *label) {
+    return label ? model.value(label->largest, label->sum) : infinity;
+  };
+  for (size_t state = 0; state < space.size; ++state)
+    for (const Label &label : labels[border.back() * space.size + state]) {
+      if (valueOf(&label) < valueOf(any))
+        any = &label;
+      if (isWanted(state) && valueOf(&label) < valueOf(wanted))
+        wanted = &label;
+    }
+  const Label *found = wanted;
+  if (!wantsExactCounts && valueOf(wanted) > valueOf(any) * tolerance)
+    found = any;
+  if (!found)
+    return std::nullopt;
+  double value = valueOf(found);
+  Plan plan;
+  plan.value = value;
+  uint32_t ideal = static_cast<uint32_t>(lattice.size() - 1);
+  const Label *label = found;
+  while (ideal != 0) {
+    plan.stages.push_back({lattice.difference(ideal, label->from.ideal),
+                           label->from.mode, label->from.replicas,
+                           label->from.inFlight});
+    ideal = label->from.ideal;
+    if (ideal != 0)
+      label = &labels[border[ideal] * space.size + label->from.state]
+                     [label->from.label];
+  }
+  if (!lattice.reversed)
+    std::reverse(plan.stages.begin(), plan.stages.end());
+  return plan;
+}
+
+Plan IdealSearch::follow(size_t state, double value) const {
+  Plan plan;
+  plan.value = value;
+  uint32_t ideal = static_cast<uint32_t>(lattice.size() - 1);
+  while (ideal != 0) {
+    const From &step = from[border[ideal] * space.size + state];
+    plan.stages.push_back({lattice.difference(ideal, step.ideal), step.mode,
+                           step.replicas, step.inFlight});
+    ideal = step.ideal;
+    state = step.state;
+  }
+  if (!lattice.reversed)
+    std::reverse(plan.stages.begin(), plan.stages.end());
+  return plan;
+}
+
+bool IdealSearch::isWanted(size_t state) const {
+  const PartitionProblem &problem = model.problem;
+  return (!problem.exactStageCount ||
+          space.states[state].stages == model.maxStages) &&
+         (!problem.useAllDevices ||
+          space.states[state].devices == problem.cluster->devices.size());
+}
+
+std::optional<size_t> IdealSearch::bestFinalState(bool exactCounts) const {
+  if (border.back() < 0)
+    return std::nullopt;
+  const double *row = &best[border.back() * space.size];
+  std::optional<size_t> wanted, any;
+  for (size_t state = 0; state < space.size; ++state) {
+    if (row[state] == infinity)
+      continue;
+    if (!any || row[state] < row[*any])
+      any = state;
+    if (isWanted(state) && (!wanted || row[state] < row[*wanted]))
+      wanted = state;
+  }
+  if (exactCounts)
+    return wanted;
+  return wanted && row[*wanted] <= row[*any] * tolerance ? wanted : any;
+}
+
+void IdealSearch::fill(double limit) {
+  bound = limit * tolerance;
+  findBorders(bound);
+  finite[0] = {0, 0};
+  if (keepsLabels)
+    labels[0].push_back({0, 0, {}});
+  else
+    best[0] = 0;
+  seen.assign(lattice.size(), 0);
+  for (uint32_t top = 1; top < lattice.size(); ++top) {
+    if (border[top] < 0)
+      continue;
+    walk(top);
+    size_t row = border[top] * space.size;
+    size_t first = space.size, last = 0;
+    for (size_t state = 0; state < space.size; ++state)
+      if (keepsLabels ? !labels[row + state].empty()
+                      : best[row + state] < infinity) {
+        first = std::min(first, state);
+        last = state;
+      }
+    finite[border[top]] = {first, last};
+    if (first > last)
+      border[top] = -1; // Nothing ends here.
+  }
+}
+
+/// Visits every ideal inside `top` from which the stage top - ideal can cost
+/// no more than the bound, once, adding one group at a time.
+void IdealSearch::walk(uint32_t top) {
+  frames.push_back({top, lattice.down(top)});
+  while (!frames.empty()) {
+    Frame &frame = frames.back();
+    if (frame.next == lattice.downEnd(frame.ideal)) {
+      frames.pop_back();
+      if (!frames.empty())
+        undo();
+      continue;
+    }
+    const Lattice::Step &step = *frame.next++;
+    if (seen[step.ideal] == top)
+      continue;
+    seen[step.ideal] = top;
+    if (!add(step.group))
+      continue;
+    if (border[step.ideal] >= 0)
+      relax(top, step.ideal);
+    frames.push_back({step.ideal, lattice.down(step.ideal)});
+  }
+}
+
+bool IdealSearch::isLeanEnough() const {
+  if (!model.needsMemory)
+    return true;
+  int inFlight = model.leastInFlight();
+  for (size_t mode = 0; mode < modes; ++mode) {
+    double memory = model.memory(lean[mode], inFlight);
+    if (lean[mode].time < infinity && model.fits(model.modes[mode], memory) &&
+        (model.problem.objective != Objective::Memory || memory <= bound))
+      return true;
+  }
+  return false;
+}
+
+bool IdealSearch::add(uint32_t index) {
+  const Group &group = graph.groups[index];
+  saved.push_back({communication, hint, hintsClash});
+  savedLoads.insert(savedLoads.end(), current.begin(), current.end());
+  bool isShort = model.problem.objective == Objective::Memory;
+  for (size_t mode = 0; mode < modes; ++mode) {
+    current[mode].add(fastest[index * modes + mode]);
+    isShort |= current[mode].time <= bound * model.modes[mode].maxReplicas;
+  }
+  if (model.needsMemory) {
+    savedLoads.insert(savedLoads.end(), lean.begin(), lean.end());
+    for (size_t mode = 0; mode < modes; ++mode)
+      lean[mode].add(leanest[index * modes + mode]);
+  }
+  if (group.stageHint >= 0) {
+    hintsClash |= hint >= 0 && hint != group.stageHint;
+    hint = group.stageHint;
+  }
+  path.push_back(index);
+  for (uint32_t id : group.nets) {
+    const Net &net = graph.nets[id];
+    uint32_t inside = ++pins[id];
+    if (inside == 1)
+      communication += net.transfer;
+    if (inside == net.pins.size())
+      communication -= net.transfer;
+  }
+  fits.clear();
+  if (isShort && !hintsClash && isLeanEnough())
+    return true;
+  undo();
+  return false;
+}
+
+void IdealSearch::undo() {
+  const Group &group = graph.groups[path.back()];
+  path.pop_back();
+  for (uint32_t id : group.nets)
+    --pins[id];
+  communication = saved.back().communication;
+  hint = saved.back().hint;
+  hintsClash = saved.back().hintsClash;
+  saved.pop_back();
+  auto restore = [&](std::vector<Load> &loads) {
+    std::copy(savedLoads.end() - modes, savedLoads.end(), loads.begin());
+    savedLoads.resize(savedLoads.size() - modes);
+  };
+  if (model.needsMemory)
+    restore(lean);
+  restore(current);
+  fits.clear();
+}
+
+int IdealSearch::inFlightAfter(size_t state, int replicas) const {
+  if (!model.needsMemory)
+    return 1;
+  const StateSpace::State &used = space.states[state];
+  if (model.problem.memory.rule == InFlightRule::Replicas)
+    return static_cast<int>((used.replicas + replicas + replicas - 1) /
+                            replicas);
+  return model.problem.memory.inFlightOf(used.stages);
+}
+
+/// The cost of the walk's stage with the fastest variants that fit.
+std::optional<CostParts> IdealSearch::costWithin(size_t mode, int replicas,
+                                                 int inFlight,
+                                                 const Surroundings &around) {
+  Load load = current[mode];
+  const Mode &how = model.modes[mode];
+  if (model.needsMemory) {
+    double memory = model.memory(load, inFlight);
+    if (model.problem.objective == Objective::Memory) {
+      if (!model.fits(how, memory))
+        return std::nullopt;
+      CostParts parts;
+      parts.total = memory;
+      return parts;
+    }
+    if (!model.fits(how, memory)) {
+      if (!model.hasChoices ||
+          !model.fits(how, model.memory(lean[mode], inFlight)))
+        return std::nullopt;
+      auto key = std::pair(mode, inFlight);
+      auto known =
+          std::find_if(fits.begin(), fits.end(),
+                       [&](const auto &entry) { return entry.first == key; });
+      if (known == fits.end()) {
+        std::vector<size_t> kernels;
+        for (uint32_t group : path)
+          kernels.insert(kernels.end(), graph.groups[group].kernels.begin(),
+                         graph.groups[group].kernels.end());
+        std::optional<VariantChooser::Fit> fit =
+            chooser.fastest(kernels, mode, inFlight, variantsExact);
+        std::optional<double> time;
+        if (fit)
+          time = fit->time;
+        fits.push_back({key, time});
+        known = fits.end() - 1;
+      }
+      if (!known->second)
+        return std::nullopt;
+      load.time = *known->second;
+    }
+  }
+  return model.cost(how, replicas, load, around);
+}
+
+void IdealSearch::meet(uint32_t top, size_t state, double largest, double sum,
+                       const From &source) {
+  size_t cell = border[top] * space.size + state;
+  if (!keepsLabels) {
+    if (largest < best[cell]) {
+      best[cell] = largest;
+      from[cell] = source;
+    }
+    return;
+  }
+  // Sorted by the largest cost, so the sums fall.
+  std::vector<Label> &list = labels[cell];
+  auto place = std::lower_bound(
+      list.begin(), list.end(), largest,
+      [](const Label &label, double value) { return label.largest < value; });
+  if (place != list.begin() && std::prev(place)->sum <= sum)
+    return;
+  if (place != list.end() && place->largest == largest && place->sum <= sum)
+    return;
+  auto last = place;
+  while (last != list.end() && last->sum >= sum)
+    ++last;
+  place = list.erase(place, last);
+  list.insert(place, {largest, sum, source});
+}
+
+void IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
+                            int replicas, const Surroundings &around) {
+  const Mode &how = model.modes[mode];
+  double least = 0; // Of the cost, in every state.
+  if (model.problem.objective != Objective::Memory) {
+    least = model.cost(how, replicas, current[mode], around).total;
+    if (least > bound)
+      return;
+  }
+  size_t row = border[inside] * space.size;
+  auto [first, last] = finite[border[inside]];
+  size_t devices = static_cast<size_t>(replicas) * how.degree;
+  auto tag = [&](size_t state, size_t label, int inFlight) {
+    return From{inside,
+                static_cast<uint32_t>(state),
+                static_cast<uint32_t>(label),
+                static_cast<uint16_t>(mode),
+                static_cast<uint16_t>(replicas),
+                inFlight};
+  };
+  if (space.isSimple && !keepsLabels && !model.needsMemory && !hasHints) {
+    size_t begin = std::max<size_t>(
+        first, fewest[top] > devices ? fewest[top] - devices : 0);
+    size_t end = most[top] >= devices
+                     ? std::min<size_t>(last, most[top] - devices) + 1
+                     : 0;
+    double *target = &best[border[top] * space.size];
+    for (size_t state = begin; state < end; ++state) {
+      double value = std::max(best[row + state], least);
+      if (value < target[state + devices]) {
+        target[state + devices] = value;
+        from[border[top] * space.size + state + devices] = tag(state, 0, 1);
+      }
+    }
+    return;
+  }
+  for (size_t state = first; state <= last; ++state) {
+    if (keepsLabels ? labels[row + state].empty()
+                    : best[row + state] == infinity)
+      continue;
+    std::optional<size_t> next = space.next(state, how, replicas);
+    if (!next || space.states[*next].devices < fewest[top] ||
+        space.states[*next].devices > most[top])
+      continue;
+    if (hint >= 0) {
+      size_t stage = space.states[state].stages;
+      size_t index = lattice.reversed ? model.maxStages - 1 - stage : stage;
+      if (index != static_cast<size_t>(hint))
+        continue;
+    }
+    if (!keepsLabels && std::max(best[row + state], least) >=
+                            best[border[top] * space.size + *next])
+      continue;
+    int inFlight = inFlightAfter(state, replicas);
+    double cost = least;
+    if (model.needsMemory) {
+      std::optional<CostParts> parts =
+          costWithin(mode, replicas, inFlight, around);
+      if (!parts || parts->total > bound)
+        continue;
+      cost = parts->total;
+    }
+    if (!keepsLabels) {
+      meet(top, *next, std::max(best[row + state], cost), 0,
+           tag(state, 0, inFlight));
+      continue;
+    }
+    const std::vector<Label> &list = labels[row + state];
+    for (size_t i = 0; i < list.size(); ++i) {
+      double largest = std::max(list[i].largest, cost);
+      double sum = list[i].sum + cost;
+      if (model.value(largest, sum + restLeast(top)) > flushBound)
+        continue;
+      meet(top, *next, largest, sum, tag(state, i, inFlight));
+    }
+  }
+}
+
+/// The cost of one stage of a plan, with the walk's own arithmetic.
+double IdealSearch::recompute(const Plan &plan, size_t stage) {
+  const StagePlan &entry = plan.stages[stage];
+  for (uint32_t group : entry.groups)
+    add(group);
+  Surroundings around;
+  around.communication = std::max(communication, 0.0);
+  std::optional<CostParts> parts =
+      costWithin(entry.mode, entry.replicas, entry.inFlight, around);
+  while (!path.empty())
+    undo();
+  return parts ? parts->total : infinity;
+}
+
+void IdealSearch::relax(uint32_t top, uint32_t inside) {
+  Surroundings around;
+  around.communication = std::max(communication, 0.0);
+  bool topIsAll = top + 1 == lattice.size();
+  around.cutBefore = crossing[lattice.reversed ? top : inside];
+  around.cutAfter = crossing[lattice.reversed ? inside : top];
+  around.first = lattice.reversed ? topIsAll : inside == 0;
+  for (size_t mode = 0; mode < modes; ++mode) {
+    if (current[mode].time == infinity)
+      continue;
+    for (int m = 1; m <= model.modes[mode].maxReplicas; ++m)
+      relaxMode(top, inside, mode, m, around);
+  }
+}

@@ -1,0 +1,155 @@
+//===- IdealSearch.h - The best path through a lattice of ideals ----------===//
+#ifndef PP_LIB_PLANNER_PARTITION_IDEALSEARCH_H
+#define PP_LIB_PLANNER_PARTITION_IDEALSEARCH_H
+
+#include "Lattice.h"
+#include "VariantChoice.h"
+#include <limits>
+
+namespace pp::planner {
+
+struct StagePlan {
+  std::vector<uint32_t> groups;
+  size_t mode = 0;
+  int replicas = 1;
+  int inFlight = 1;
+};
+
+struct Plan {
+  std::vector<StagePlan> stages; // First stage first.
+  double value = 0;
+};
+
+/// What a prefix of a plan has used. Devices of each class and, where they do
+/// not follow from those, stages and replicas.
+class StateSpace {
+public:
+  StateSpace(const CostModel &model, const GroupGraph &graph);
+
+  size_t size = 1;
+  struct State {
+    uint32_t devices, stages, replicas;
+  };
+  std::vector<State> states;
+  /// One class, nothing else: state = devices.
+  bool isSimple = false;
+
+  size_t used(size_t state, size_t deviceClass) const {
+    return state / stride[deviceClass] % (capacity[deviceClass] + 1);
+  }
+  /// The state after a stage, or nothing.
+  std::optional<size_t> next(size_t state, const Mode &mode,
+                             int replicas) const;
+
+private:
+  const CostModel &model;
+  std::vector<size_t> capacity, stride;
+  bool countsStages = false, countsReplicas = false;
+  size_t stageStride = 0, replicaStride = 0;
+  size_t mostReplicas = 0;
+};
+
+/// How many states a search would have; without building them.
+double countStates(const CostModel &model, const GroupGraph &graph);
+
+class IdealSearch {
+public:
+  IdealSearch(const CostModel &model, const VariantChooser &chooser,
+              const GroupGraph &graph, const Lattice &lattice);
+
+  /// The best plan through this lattice, if there is one with at most the
+  /// value `bound`. `exactCounts`: the numbers of stages and devices that the
+  /// problem demands are kept; else they are preferred among equal plans.
+  std::optional<Plan>
+  run(bool exactCounts, double bound = std::numeric_limits<double>::infinity());
+
+  /// False if variants were chosen by a list that was cut short.
+  bool isExact() const { return variantsExact; }
+
+private:
+  struct From {
+    uint32_t ideal = 0;
+    uint32_t state = 0;
+    uint32_t label = 0;
+    uint16_t mode = 0;
+    uint16_t replicas = 0;
+    int inFlight = 1;
+  };
+  struct Label {
+    double largest, sum;
+    From from;
+  };
+
+  void measureIdeals();
+  void findBorders(double bound);
+  std::optional<Plan> runLargest(double bound);
+  std::optional<Plan> runFlush(double bound);
+  void fill(double bound);
+  void walk(uint32_t top);
+  bool add(uint32_t group);
+  void undo();
+  void relax(uint32_t top, uint32_t inside);
+  void relaxMode(uint32_t top, uint32_t inside, size_t mode, int replicas,
+                 const Surroundings &around);
+  void meet(uint32_t top, size_t state, double largest, double sum,
+            const From &from);
+  std::optional<CostParts> costWithin(size_t mode, int replicas, int inFlight,
+                                      const Surroundings &around);
+  bool isLeanEnough() const;
+  int inFlightAfter(size_t state, int replicas) const;
+  std::optional<size_t> bestFinalState(bool exactCounts) const;
+  bool isWanted(size_t state) const;
+  Plan follow(size_t state, double value) const;
+  double recompute(const Plan &plan, size_t stage);
+  double lowestValue() const;
+  double restLeast(uint32_t ideal) const {
+    return leastSum.back() - leastSum[ideal];
+  }
+
+  const CostModel &model;
+  const VariantChooser &chooser;
+  const GroupGraph &graph;
+  const Lattice &lattice;
+  StateSpace space;
+  size_t modes;
+  bool flush, wantsExactCounts = false, variantsExact = true;
+  bool hasHints = false;
+  double bound = 0;      // On the cost of a stage.
+  double flushBound = 0; // On the value, for the labels.
+  bool keepsLabels = false;
+
+  std::vector<Load> fastest, leanest;             // Per group and mode.
+  std::vector<double> weight, leastSum, crossing; // Per ideal.
+  std::vector<int64_t> border;                    // Per ideal; -1: none.
+  std::vector<uint32_t> fewest, most;             // Devices, per ideal.
+  std::vector<double> best;                       // Per border and state.
+  std::vector<From> from;
+  std::vector<std::vector<Label>> labels;
+  std::vector<std::pair<size_t, size_t>> finite; // States, per border.
+
+  // The walk and its stage, both empty between walks.
+  struct Frame {
+    uint32_t ideal;
+    const Lattice::Step *next;
+  };
+  std::vector<Frame> frames;
+  std::vector<uint32_t> path, seen;
+  std::vector<uint32_t> pins; // Inside, per net.
+  std::vector<Load> current, lean;
+  double communication = 0;
+  int hint = -1;
+  bool hintsClash = false;
+  struct Saved {
+    double communication;
+    int hint;
+    bool hintsClash;
+  };
+  std::vector<Saved> saved;
+  std::vector<Load> savedLoads;
+  /// Fits of the current stage, per mode and micro-batches in flight.
+  std::vector<std::pair<std::pair<size_t, int>, std::optional<double>>> fits;
+};
+
+} // namespace pp::planner
+
+#endif // PP_LIB_PLANNER_PARTITION_IDEALSEARCH_H
