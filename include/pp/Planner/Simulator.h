@@ -72,6 +72,26 @@ Result<Simulation> simulate(const Schedule &schedule,
 double makespanLowerBound(const std::vector<StageTimes> &stages,
                           int microbatches, double transfer = 0);
 
+/// Makespan and span that no order of F, I and W on these ranks undercuts,
+/// whatever the memory.
+struct LowerBounds {
+  double makespan = 0, span = 0;
+};
+
+/// Of `schedule` only stages, ranks and channels are read, and whether it
+/// trains; B, R and waiting sends only add time.
+///
+/// For every rank and every suffix T of its stages, with head(s) the longest
+/// path to F of s, tail(s) that from the end of I of s to the end of a step (W
+/// and U of the last stage on the path included):
+///   makespan >= min head over T + m sum over T of F + I + W
+///   makespan >= min head over T + m sum over T of F + I + min tail over T
+/// and no span is shorter than the work of a rank, or one micro-batch's way
+/// from F of a stage to its W. With one stage per rank this is the bound for
+/// split backwards in the zero-bubble literature, with the times of each link.
+/// O(stages^2 + stages * channels).
+LowerBounds lowerBounds(const Schedule &schedule, const SimulationInput &input);
+
 /// One row per rank, at most `width` columns of time: digits are F (the last
 /// digit of the micro-batch), a-z are B and I, A-Z W,
 /// '+' is R, '!' U and '.' waiting.

@@ -105,7 +105,7 @@ Result<Schedule> makeV(PipelineShape shape, Pace pace, int chunksKept) {
   model.forwardBytes.assign(shape.stages, 1);
   model.weightBytes.assign(shape.stages, 1);
   model.capacity.assign(shape.rankCount(), chunksKept);
-  DecodedOrder decoded = decodeOrder(model, order, {1, false});
+  DecodedOrder decoded = decodeOrder(model, order, {1});
   result->channels.clear();
   if (!decoded.feasible)
     return Failure{"a V schedule of " + std::to_string(shape.stages) +

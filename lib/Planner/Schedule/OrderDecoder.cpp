@@ -33,6 +33,7 @@ public:
     for (size_t rank = 0; rank < ranks.size(); ++rank)
       result.ranks[rank].reserve(order[rank].size() * 3 / 2);
     result.peak.assign(ranks.size(), 0);
+    result.heldWeights.assign(ranks.size(), 0);
   }
 
   DecodedOrder run() {
@@ -110,7 +111,9 @@ private:
   bool step(int number) {
     Rank &rank = ranks[number];
     constexpr double whenever = 1e300;
-    if (rule.eager && performWeight(number, whenever))
+    if (!rule.heldWeights.empty() &&
+        static_cast<int>(rank.weights.size()) > rule.heldWeights[number] &&
+        performWeight(number, whenever))
       return true;
     if (rank.position == order[number].size())
       return performWeight(number, whenever);
@@ -119,8 +122,8 @@ private:
     if (microbatch >= model.microbatches)
       return false;
     double at = ready(phase, stage, microbatch);
-    if (at < 0 || (phase == Phase::BackwardInput &&
-                   endAt[0][model.index(stage, microbatch)] < 0))
+    if (at < 0 || (phase != Phase::Forward &&
+                   microbatch >= next[stage][static_cast<size_t>(phase) - 1]))
       return false;
     if (rank.bytes + model.growth(phase, stage) > model.capacity[number])
       return performWeight(number, whenever);
@@ -131,8 +134,10 @@ private:
       if (performWeight(number, at - time + slack))
         return true;
     }
+    result.heldWeights[number] = std::max(
+        result.heldWeights[number], static_cast<int>(rank.weights.size()));
     perform(number, phase, stage, at);
-    if (phase == Phase::BackwardInput)
+    if (phase == Phase::BackwardInput && !rule.listed)
       rank.weights.push_back(stage);
     ++rank.position;
     return true;
@@ -168,6 +173,16 @@ DecodedOrder pp::planner::decodeOrder(const PipelineModel &model,
                                       const StageOrder &order,
                                       const DecodeRule &rule) {
   return Decoder(model, order, rule).run();
+}
+
+StageOrder DecodedOrder::order() const {
+  StageOrder order;
+  for (const std::vector<TimedStageAction> &rank : ranks) {
+    std::vector<StageAction> &list = order.emplace_back();
+    for (const TimedStageAction &timed : rank)
+      list.push_back(timed.action);
+  }
+  return order;
 }
 
 std::vector<std::vector<Action>>

@@ -12,14 +12,14 @@
 
 namespace pp::planner {
 
-/// An F or I of a stage; the k-th of them is that of micro-batch k.
+/// An F, I or W of a stage; the k-th of them is that of micro-batch k.
 struct StageAction {
   int stage = 0;
   Phase phase = Phase::Forward;
   bool operator==(const StageAction &) const = default;
 };
 
-/// One list per rank of a pipeline, without W.
+/// One list per rank of a pipeline, without W if not said otherwise.
 using StageOrder = std::vector<std::vector<StageAction>>;
 
 /// The order of F and I in `schedule`, in which every stage must take its
@@ -39,7 +39,11 @@ struct DecodedOrder {
   /// With W, without U.
   std::vector<std::vector<TimedStageAction>> ranks;
   std::vector<int64_t> peak; // Bytes, by rank.
+  /// By rank, before the last F or I: the most I whose W had not run.
+  std::vector<int> heldWeights;
 
+  /// The order with W, for DecodeRule::listed.
+  StageOrder order() const;
   std::vector<std::vector<Action>> actions(const PipelineModel &model) const;
 };
 
@@ -47,8 +51,11 @@ struct DecodeRule {
   /// By which part of the time of a W the next F or I may be late because of
   /// it. 0: a W must fit into the gap. 1: no rank waits while it has a W.
   double overrun = 0;
-  /// W directly after I.
-  bool eager = false;
+  /// Per rank: the most I whose W has not run when the rank goes on. Empty: no
+  /// limit.
+  std::vector<int> heldWeights = {};
+  /// The order has the W, and they stay where they are.
+  bool listed = false;
 };
 
 /// Runs the order. Exact, since a rank decides only when it knows when its next

@@ -35,3 +35,16 @@ std::optional<std::string> pp::planner::checkShape(PipelineShape shape,
   }
   return std::nullopt;
 }
+
+Result<std::vector<int>> pp::planner::placeStages(PipelineShape shape,
+                                                  Placement placement) {
+  if (std::optional<std::string> fault = checkShape(shape, placement))
+    return Failure{*fault};
+  int ranks = shape.rankCount();
+  std::vector<int> rankOfStage;
+  for (int stage = 0; stage < shape.stages; ++stage)
+    rankOfStage.push_back(placement == Placement::V && stage >= ranks
+                              ? shape.stages - 1 - stage
+                              : stage % ranks);
+  return rankOfStage;
+}

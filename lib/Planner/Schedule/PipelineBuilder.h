@@ -7,16 +7,6 @@
 
 namespace pp::planner {
 
-/// Which stages a rank has.
-enum class Placement {
-  /// Rank r has stage r.
-  OnePerRank,
-  /// Rank r of p has the stages r, p + r, 2 p + r, ...
-  Loop,
-  /// Rank r of p has the stages r and 2 p - 1 - r.
-  V
-};
-
 /// The reason why there is no schedule of this shape, or nothing. More than a
 /// hundred million forwards are a mistyped number.
 std::optional<std::string> checkShape(PipelineShape shape, Placement placement);
@@ -31,10 +21,7 @@ Result<Schedule> buildPipeline(PipelineShape shape, Placement placement,
   Schedule schedule;
   schedule.stages = shape.stages;
   schedule.microbatches = shape.microbatches;
-  for (int stage = 0; stage < shape.stages; ++stage)
-    schedule.rankOfStage.push_back(placement == Placement::V && stage >= ranks
-                                       ? shape.stages - 1 - stage
-                                       : stage % ranks);
+  schedule.rankOfStage = *placeStages(shape, placement);
   for (int rank = 0; rank < ranks; ++rank)
     fill(rank, schedule.ranks.emplace_back());
   return schedule;

@@ -67,6 +67,9 @@ struct PipelineModel {
 PipelineModel buildModel(const Schedule &schedule,
                          const SimulationInput &input);
 
+/// See Simulator.h.
+LowerBounds lowerBounds(const PipelineModel &model);
+
 } // namespace pp::planner
 
 #endif // PP_LIB_PLANNER_SCHEDULE_PIPELINEMODEL_H

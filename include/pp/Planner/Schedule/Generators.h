@@ -22,6 +22,19 @@ struct PipelineShape {
   int rankCount() const { return ranks == 0 ? stages : ranks; }
 };
 
+/// Which stages a rank has.
+enum class Placement {
+  /// Rank r has stage r.
+  OnePerRank,
+  /// Rank r of p has the stages r, p + r, 2 p + r, ...
+  Loop,
+  /// Rank r of p has the stages r and 2 p - 1 - r.
+  V
+};
+
+/// The rank of each stage. Fails if the shape does not fit the placement.
+Result<std::vector<int>> placeStages(PipelineShape shape, Placement placement);
+
 /// Forward only. How many micro-batches may wait between two ranks is no matter
 /// of the order: a SendRule of the simulation bounds the queues.
 Result<Schedule> inferenceSchedule(PipelineShape shape);

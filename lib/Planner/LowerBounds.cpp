@@ -1,0 +1,131 @@
+//===- LowerBounds.cpp - Times that no schedule undercuts -----------------===//
+#include "Schedule/PipelineModel.h"
+#include <algorithm>
+#include <limits>
+
+using namespace pp::planner;
+
+namespace {
+
+/// Longest paths of one micro-batch through the phases of all stages.
+class Paths {
+public:
+  explicit Paths(const PipelineModel &model)
+      : model(model), nodes(size_t(model.stages) * phaseCount), outgoing(nodes),
+        pending(nodes, 0) {
+    for (int stage = 0; stage < model.stages; ++stage)
+      for (Phase phase :
+           {Phase::Forward, Phase::BackwardInput, Phase::BackwardWeight}) {
+        size_t to = node(phase, stage);
+        auto add = [&](size_t from, double delay) {
+          outgoing[from].push_back({to, delay});
+          ++pending[to];
+        };
+        if (phase != Phase::Forward)
+          add(to - model.stages, 0);
+        for (const PipelineModel::Edge &edge : model.inputs(phase, stage))
+          add(node(edge.phase, edge.stage), edge.delay);
+      }
+    for (size_t i = 0; i < nodes; ++i)
+      if (pending[i] == 0)
+        order.push_back(i);
+    for (size_t done = 0; done < order.size(); ++done)
+      for (auto [to, delay] : outgoing[order[done]])
+        if (--pending[to] == 0)
+          order.push_back(to);
+  }
+
+  size_t node(Phase phase, int stage) const {
+    return static_cast<size_t>(phase) * model.stages + stage;
+  }
+  /// False: channels in a circle, for which nothing completes.
+  bool complete() const { return order.size() == nodes; }
+
+  /// Per node: the earliest start.
+  std::vector<double> heads() const {
+    std::vector<double> at(nodes, 0);
+    for (size_t from : order)
+      for (auto [to, delay] : outgoing[from])
+        at[to] = std::max(at[to], at[from] + time(from) + delay);
+    return at;
+  }
+  /// Per node: the least time from its end to that of the step. `leaf` is what
+  /// follows W of each stage.
+  std::vector<double> tails(const std::vector<double> &leaf) const {
+    std::vector<double> after(nodes, 0);
+    for (int stage = 0; stage < model.stages; ++stage)
+      after[node(Phase::BackwardWeight, stage)] = leaf[stage];
+    for (size_t i = order.size(); i-- > 0;)
+      for (auto [to, delay] : outgoing[order[i]])
+        after[order[i]] =
+            std::max(after[order[i]], delay + time(to) + after[to]);
+    return after;
+  }
+  /// The longest path from the start of F of `stage` to the end of its W.
+  double roundTrip(int stage) const {
+    std::vector<double> at(nodes, -1);
+    size_t first = node(Phase::Forward, stage);
+    at[first] = 0;
+    for (size_t from : order)
+      for (auto [to, delay] : outgoing[from])
+        if (at[from] >= 0)
+          at[to] = std::max(at[to], at[from] + time(from) + delay);
+    size_t last = node(Phase::BackwardWeight, stage);
+    return at[last] + time(last);
+  }
+
+private:
+  struct Edge {
+    size_t to;
+    double delay;
+  };
+  double time(size_t node) const {
+    return model.duration[node / model.stages][node % model.stages];
+  }
+
+  const PipelineModel &model;
+  size_t nodes;
+  std::vector<std::vector<Edge>> outgoing;
+  std::vector<int> pending;
+  std::vector<size_t> order;
+};
+
+} // namespace
+
+LowerBounds pp::planner::lowerBounds(const PipelineModel &model) {
+  LowerBounds bounds;
+  Paths paths(model);
+  if (!paths.complete())
+    return bounds;
+  std::vector<double> heads = paths.heads(), tails = paths.tails(model.update);
+  double m = model.microbatches;
+  for (const std::vector<int> &stages : model.stagesOfRank) {
+    double head = std::numeric_limits<double>::infinity(), tail = head;
+    double all = 0, withoutWeights = 0, updates = 0;
+    for (size_t i = stages.size(); i-- > 0;) {
+      int stage = stages[i];
+      double work = model.time(Phase::Forward, stage) +
+                    model.time(Phase::BackwardInput, stage);
+      withoutWeights += m * work;
+      all += m * (work + model.time(Phase::BackwardWeight, stage));
+      updates += model.update[stage];
+      head = std::min(head, heads[paths.node(Phase::Forward, stage)]);
+      tail = std::min(tail, tails[paths.node(Phase::BackwardInput, stage)]);
+      bounds.makespan = std::max({bounds.makespan, head + all + updates,
+                                  head + withoutWeights + tail});
+      bounds.span = std::max({bounds.span, all + updates,
+                              paths.roundTrip(stage) + model.update[stage]});
+    }
+  }
+  return bounds;
+}
+
+LowerBounds pp::planner::lowerBounds(const Schedule &schedule,
+                                     const SimulationInput &input) {
+  PipelineModel model = buildModel(schedule, input);
+  if (!schedule.isTraining())
+    for (int stage = 0; stage < model.stages; ++stage)
+      model.duration[1][stage] = model.duration[2][stage] =
+          model.update[stage] = 0;
+  return lowerBounds(model);
+}
