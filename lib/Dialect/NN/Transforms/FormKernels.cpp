@@ -156,6 +156,14 @@ private:
   void place(Operation *op, Group *group) {
     group->operations.push_back(op);
     groupOf[op] = group;
+    if (!group->hint)
+      group->hint = op->getAttr(pipeline::stageHintAttrName);
+  }
+
+  /// Operations that no node of the model stands for have no hint and go
+  /// anywhere.
+  static bool agrees(Attribute hint, Attribute other) {
+    return !hint || !other || hint == other;
   }
 
   /// The latest group that produces an operand of `op` and may take it in.
@@ -166,7 +174,7 @@ private:
       Group *group = producer ? groupOf.lookup(producer) : nullptr;
       if (!group || !group->open || group->phase != phase ||
           group->home != home || group->operations.size() >= maxGroupSize ||
-          group->hint != op->getAttr(pipeline::stageHintAttrName) ||
+          !agrees(group->hint, op->getAttr(pipeline::stageHintAttrName)) ||
           group->shape != iterationShape(op))
         continue;
       if (best &&
