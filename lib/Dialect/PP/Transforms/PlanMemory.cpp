@@ -16,9 +16,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "IntervalPacker.h"
+#include "LibraryScratchpad.h"
 #include "ScheduleIO.h"
 #include "StepGraph.h"
-#include "cpu/LibraryKernel.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Interfaces/CostOpInterface.h"
 #include "pp/Planner/Schedule/Slots.h"
@@ -370,7 +370,7 @@ private:
       if (kernel.getKernelClass() != KernelClass::Library)
         continue;
       std::string descriptor = kernel.getLibraryDescriptor();
-      auto bytes = scratchpadOf(&op, descriptor);
+      auto bytes = getScratchpadBytes(&op, descriptor);
       if (failed(bytes))
         return failure();
       StringAttr key = builder.getStringAttr(descriptor);
@@ -432,20 +432,6 @@ private:
     if (trained != stage.parameterOffsets.end())
       return buffer(Area::parameters, trained->second);
     return buffer(Area::buffers, stage.bufferOffsets.lookup(name));
-  }
-
-  /// Asks the library what a kernel needs; one thread per stage runs it.
-  FailureOr<int64_t> scratchpadOf(Operation *op,
-                                  const std::string &descriptor) {
-    auto known = scratchpadBytes.find(descriptor);
-    if (known != scratchpadBytes.end())
-      return known->second;
-    runtime::setKernelThreads(1);
-    std::string error;
-    auto kernel = runtime::LibraryKernel::create(descriptor, error);
-    if (!kernel)
-      return op->emitOpError() << "cannot be run by the library: " << error;
-    return scratchpadBytes[descriptor] = kernel->scratchpadBytes();
   }
 
   //===--------------------------------------------------------------------===//
@@ -546,7 +532,6 @@ private:
   int64_t optimizerStates = 0;
   DenseSet<std::pair<int64_t, StringAttr>> trainedHere;
   llvm::MapVector<Attribute, StringAttr> constantNames;
-  llvm::StringMap<int64_t> scratchpadBytes;
 };
 
 struct PlanMemory : pipeline::impl::PlanMemoryBase<PlanMemory> {

@@ -1,9 +1,13 @@
 //===- PlannerGraph.cpp - A step as a planning problem --------------------===//
 
 #include "pp/Dialect/PP/Transforms/PlannerGraph.h"
+#include "LibraryScratchpad.h"
 #include "StepGraph.h"
 #include "pp/Interfaces/CostOpInterface.h"
+#include "pprt/pprt.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace pp;
@@ -21,8 +25,8 @@ namespace {
 
 class GraphBuilder {
 public:
-  GraphBuilder(func::FuncOp step, bool ignoreHints)
-      : step(step), ignoreHints(ignoreHints) {
+  GraphBuilder(func::FuncOp step, PlannerGraphOptions options)
+      : step(step), options(options) {
     result.replicated = findReplicatedKernels(step);
   }
 
@@ -35,6 +39,8 @@ public:
       return step.emitError("has no kernels to partition");
     for (Operation &op : step.getBody().front().without_terminator())
       addEdges(&op);
+    if (options.wholeNodes)
+      keepNodesWhole();
     return std::move(result);
   }
 
@@ -44,14 +50,20 @@ private:
     if (!cost)
       return op->emitOpError("has no cost; run pp-annotate-costs first");
     double seconds = cost.getSeconds().getValueAsDouble();
+    auto workspace = workspaceBytes(op);
+    if (failed(workspace))
+      return failure();
     if (getPhase(op) == Phase::forward) {
       addForwardKernel(op, seconds);
+      result.graph.kernels.back().workspaceBytes = *workspace;
       return success();
     }
     auto index = result.kernelOf(op);
     if (!index)
       return op->emitOpError("belongs to no forward kernel");
     planner::Kernel &kernel = result.graph.kernels[*index];
+    kernel.savedBytes += savedBytes(op);
+    kernel.workspaceBytes = std::max(kernel.workspaceBytes, *workspace);
     if (getPhase(op) == Phase::backward_input)
       kernel.backwardInputTime += seconds;
     else if (getPhase(op) == Phase::backward_weight)
@@ -67,7 +79,7 @@ private:
       kernel.parameterBytes += parameterBytes(operand);
     kernel.savedBytes = savedBytes(op);
     if (auto hint = op->getAttrOfType<IntegerAttr>(stageHintAttrName);
-        hint && !ignoreHints)
+        hint && !options.ignoreHints)
       kernel.stageHint = hint.getInt();
     if (auto origin = op->getAttrOfType<IntegerAttr>(originAttrName))
       result.byOrigin[origin.getInt()] = result.operations.size();
@@ -84,20 +96,50 @@ private:
     return getTensorBytes(root.getType());
   }
 
-  /// What of the kernel's results a later phase reads.
+  /// True if a later phase than that of its maker reads the value.
+  static bool isSaved(Value value, Phase phase) {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return isView(user) ? isSaved(user->getResult(0), phase)
+                          : getPhase(user) != phase;
+    });
+  }
+
+  static int64_t alignedBytes(Value value) {
+    return llvm::alignTo(getTensorBytes(value.getType()), PP_ALIGNMENT);
+  }
+
+  /// What of the operation's results stays in memory for later phases.
   static int64_t savedBytes(Operation *op) {
     int64_t bytes = 0;
-    auto isSaved = [&](auto &self, Value value) -> bool {
-      return llvm::any_of(value.getUsers(), [&](Operation *user) {
-        if (isView(user))
-          return self(self, user->getResult(0));
-        return getPhase(user) != Phase::forward;
-      });
-    };
     for (Value result : op->getResults())
-      if (isSaved(isSaved, result))
-        bytes += getTensorBytes(result.getType());
+      if (isSaved(result, getPhase(op)))
+        bytes += alignedBytes(result);
     return bytes;
+  }
+
+  /// Memory that only this phase uses while the operation runs: its operands,
+  /// results and scratchpad. What else is alive meanwhile is not known before
+  /// the stages are.
+  FailureOr<int64_t> workspaceBytes(Operation *op) {
+    int64_t bytes = 0;
+    llvm::SmallPtrSet<Value, 8> seen;
+    auto add = [&](Value value) {
+      Operation *maker = value.getDefiningOp();
+      if (maker && isKernel(maker) && seen.insert(value).second &&
+          getPhase(maker) == getPhase(op) && !isSaved(value, getPhase(op)))
+        bytes += alignedBytes(value);
+    };
+    for (Value operand : op->getOperands())
+      add(lookThroughViews(operand));
+    for (Value value : op->getResults())
+      add(value);
+    auto kernel = cast<KernelOpInterface>(op);
+    if (!options.scratchpads || kernel.getKernelClass() != KernelClass::Library)
+      return bytes;
+    auto scratchpad = getScratchpadBytes(op, kernel.getLibraryDescriptor());
+    if (failed(scratchpad))
+      return failure();
+    return bytes + *scratchpad;
   }
 
   /// A forward kernel reads from earlier ones. The backward part of a kernel
@@ -135,6 +177,19 @@ private:
       keepTogether(producer, reader);
   }
 
+  void keepNodesWhole() {
+    DenseMap<StringAttr, size_t> first;
+    for (auto [index, op] : llvm::enumerate(result.operations))
+      op->getLoc()->walk([&, index = index](Location location) {
+        if (auto name = dyn_cast<NameLoc>(location)) {
+          auto [entry, isNew] = first.try_emplace(name.getName(), index);
+          if (entry->second != index)
+            keepTogether(entry->second, index);
+        }
+        return WalkResult::advance();
+      });
+  }
+
   void keepTogether(size_t a, size_t b) {
     planner::Kernel &first = result.graph.kernels[a];
     planner::Kernel &second = result.graph.kernels[b];
@@ -149,7 +204,7 @@ private:
   }
 
   func::FuncOp step;
-  bool ignoreHints;
+  PlannerGraphOptions options;
   PlannerGraph result;
   llvm::StringSet<> counted;
   int classes = 0;
@@ -157,10 +212,10 @@ private:
 
 } // namespace
 
-FailureOr<PlannerGraph> pp::pipeline::buildPlannerGraph(ModuleOp module,
-                                                        bool ignoreHints) {
+FailureOr<PlannerGraph>
+pp::pipeline::buildPlannerGraph(ModuleOp module, PlannerGraphOptions options) {
   func::FuncOp step = findStep(module);
   if (!step)
     return failure();
-  return GraphBuilder(step, ignoreHints).run();
+  return GraphBuilder(step, options).run();
 }

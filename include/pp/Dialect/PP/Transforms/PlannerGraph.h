@@ -27,10 +27,19 @@ struct PlannerGraph {
   llvm::DenseMap<int64_t, size_t> byOrigin;
 };
 
+struct PlannerGraphOptions {
+  bool ignoreHints = false;
+  /// Ask the library for the scratchpads of its kernels, which takes
+  /// milliseconds for each: for plans that have to fit into memory.
+  bool scratchpads = false;
+  /// Kernels of one ONNX node go to one stage, as annotations need it.
+  bool wholeNodes = false;
+};
+
 /// Fails, with an error on the operation, if there is no step, a kernel without
 /// a cost, or a backward kernel that belongs to no forward kernel.
-mlir::FailureOr<PlannerGraph> buildPlannerGraph(mlir::ModuleOp module,
-                                                bool ignoreHints = false);
+mlir::FailureOr<PlannerGraph>
+buildPlannerGraph(mlir::ModuleOp module, PlannerGraphOptions options = {});
 
 } // namespace pp::pipeline
 

@@ -1,0 +1,18 @@
+//===- LibraryScratchpad.h - Memory of library kernels ----------*- C++ -*-===//
+
+#ifndef PP_LIB_DIALECT_PP_TRANSFORMS_LIBRARYSCRATCHPAD_H
+#define PP_LIB_DIALECT_PP_TRANSFORMS_LIBRARYSCRATCHPAD_H
+
+#include "mlir/IR/Operation.h"
+
+namespace pp::pipeline {
+
+/// Asks the library how much memory a kernel needs while it runs on one thread.
+/// Answers are kept for the life of the process; any thread may ask. Reports an
+/// error on `op` if the library has no such kernel.
+mlir::FailureOr<int64_t> getScratchpadBytes(mlir::Operation *op,
+                                            const std::string &descriptor);
+
+} // namespace pp::pipeline
+
+#endif // PP_LIB_DIALECT_PP_TRANSFORMS_LIBRARYSCRATCHPAD_H
