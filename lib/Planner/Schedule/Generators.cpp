@@ -8,6 +8,7 @@ namespace {
 struct Generator {
   std::string_view name;
   Result<Schedule> (*make)(PipelineShape);
+  Placement placement = Placement::OnePerRank;
 };
 
 constexpr Generator generators[] = {
@@ -15,14 +16,14 @@ constexpr Generator generators[] = {
     {"gpipe", gpipeSchedule},
     {"1f1b", oneForwardOneBackwardSchedule},
     {"eager-1f1b", eagerOneForwardOneBackwardSchedule},
-    {"interleaved", interleavedSchedule},
-    {"looped-bfs", breadthFirstSchedule},
+    {"interleaved", interleavedSchedule, Placement::Loop},
+    {"looped-bfs", breadthFirstSchedule, Placement::Loop},
     {"zb-h1", zeroBubbleH1Schedule},
     {"zb-h2", zeroBubbleH2Schedule},
-    {"zb-v", zeroBubbleVSchedule},
-    {"v-half", vHalfSchedule},
-    {"v-min", vMinSchedule},
-    {"dualpipev", dualPipeVSchedule},
+    {"zb-v", zeroBubbleVSchedule, Placement::V},
+    {"v-half", vHalfSchedule, Placement::V},
+    {"v-min", vMinSchedule, Placement::V},
+    {"dualpipev", dualPipeVSchedule, Placement::V},
 };
 
 } // namespace
@@ -32,6 +33,13 @@ std::vector<std::string_view> pp::planner::scheduleNames() {
   for (const Generator &generator : generators)
     names.push_back(generator.name);
   return names;
+}
+
+std::optional<Placement> pp::planner::placementOf(std::string_view name) {
+  for (const Generator &generator : generators)
+    if (generator.name == name)
+      return generator.placement;
+  return std::nullopt;
 }
 
 Result<Schedule> pp::planner::makeSchedule(std::string_view name,

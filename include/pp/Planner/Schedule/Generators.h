@@ -10,6 +10,7 @@
 #define PP_PLANNER_SCHEDULE_GENERATORS_H
 
 #include "pp/Planner/Schedule/Schedule.h"
+#include <optional>
 
 namespace pp::planner {
 
@@ -119,6 +120,10 @@ Result<Schedule> makeSchedule(std::string_view name, PipelineShape shape);
 
 /// The names that makeSchedule knows.
 std::vector<std::string_view> scheduleNames();
+
+/// Which stages a rank has in the schedule of this name; nothing if there is
+/// none.
+std::optional<Placement> placementOf(std::string_view name);
 
 } // namespace pp::planner
 

@@ -1,0 +1,80 @@
+//===- Plan.h - What the planner answers ----------------------------------===//
+#ifndef PP_PLANNER_PLAN_H
+#define PP_PLANNER_PLAN_H
+
+#include "pp/Planner/Result.h"
+#include "pp/Planner/Schedule/Recompute.h"
+#include "pp/Planner/Schedule/Schedule.h"
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pp::planner {
+
+/// Where one kernel of the graph goes.
+struct PlacedKernel {
+  /// As in the graph; names may repeat, so the order counts too.
+  std::string name;
+  int stage = 0;
+};
+
+struct PlanStage {
+  /// One per replica, by name.
+  std::vector<std::string> devices;
+  /// Seconds of one micro-batch.
+  double forward = 0, backwardInput = 0, backwardWeight = 0;
+  int64_t parameterBytes = 0;
+  /// What one micro-batch keeps from its forward to its backward pass.
+  int64_t savedBytes = 0;
+};
+
+struct PlanPrediction {
+  /// Seconds of a step: from its start to the last end, with the gradients'
+  /// all-reduce where stages have replicas.
+  double step = 0;
+  /// Seconds of the longest rank, from its first to its last action.
+  double span = 0;
+  /// Idle share of all ranks until the step's end (makespan), and of the
+  /// longest rank within its span.
+  double bubble = 0, spanBubble = 0;
+  /// Samples per second.
+  double throughput = 0;
+  /// Bytes per rank.
+  std::vector<int64_t> peakBytes;
+  /// No order of this partition's actions takes less time.
+  double lowerBound = 0;
+};
+
+/// A partition, a schedule and what is expected of them: what pp-plan finds and
+/// pp-compile follows. docs/plan.md has the JSON form.
+struct Plan {
+  /// Stem of the model's file; "" for a saved problem.
+  std::string model;
+  bool training = true;
+  /// Samples of a step, over all replicas.
+  int64_t batch = 0;
+  CheckpointMode checkpoint = CheckpointMode::Never;
+  /// A name of makeSchedule, or how a search found it. Informative.
+  std::string scheduleName;
+  /// Computations only, of one replica, without R and without channels.
+  Schedule schedule;
+  /// Replicas of every stage: data parallelism around the pipeline.
+  int replicas = 1;
+  /// In the order of the graph.
+  std::vector<PlacedKernel> kernels;
+  std::vector<PlanStage> stages;
+  PlanPrediction predicted;
+
+  /// Micro-batches of a step, over all replicas.
+  int microbatches() const { return schedule.microbatches * replicas; }
+
+  /// Errors name the JSON path. The schedule is parsed, not verified.
+  static Result<Plan> fromJson(std::string_view text);
+  /// Keys in a fixed order; fromJson gives back an equal plan.
+  std::string toJson() const;
+};
+
+} // namespace pp::planner
+
+#endif // PP_PLANNER_PLAN_H

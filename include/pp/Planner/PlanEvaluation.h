@@ -1,0 +1,80 @@
+//===- PlanEvaluation.h - What a plan costs -------------------------------===//
+#ifndef PP_PLANNER_PLANEVALUATION_H
+#define PP_PLANNER_PLANEVALUATION_H
+
+#include "pp/Planner/Cluster.h"
+#include "pp/Planner/Graph.h"
+#include "pp/Planner/Plan.h"
+#include "pp/Planner/Simulator.h"
+
+namespace pp::planner {
+
+/// A partition with its schedule, before anything is known of its cost.
+struct PlanDraft {
+  const Graph *graph = nullptr;
+  const Cluster *cluster = nullptr;
+  std::vector<int> stageOf; // Per kernel.
+  /// Per stage, one device per replica. Replica r of the pipeline consists of
+  /// entry r of each stage.
+  std::vector<std::vector<size_t>> devices;
+  /// Computations of one replica, without R, and without channels.
+  Schedule schedule;
+  CheckpointMode checkpoint = CheckpointMode::Never;
+  /// Parameters, gradients and optimizer states together, in parameters.
+  double parameterCopies = 1;
+};
+
+struct StageLoad {
+  /// Seconds on the slowest of its devices; the update is the all-reduce of
+  /// its replicas.
+  StageTimes times;
+  int64_t parameterBytes = 0, savedBytes = 0;
+  int64_t workspaceBytes = 0;
+  /// Micro-batches whose residuals it keeps at once, and the bytes of its
+  /// channels' buffers.
+  int slots = 0;
+  int64_t channelBytes = 0;
+  /// All of it, in bytes.
+  int64_t memoryBytes = 0;
+};
+
+struct PlanEvaluation {
+  std::vector<StageLoad> stages;
+  /// With R, transfers and channels.
+  Schedule schedule;
+  SimulationInput input;
+  Simulation simulation;
+  /// Per rank: the sum over its stages.
+  std::vector<int64_t> peakBytes;
+  /// See PlanPrediction.
+  double lowerBound = 0;
+  /// The first rank that needs more than its device has, as a sentence.
+  std::optional<std::string> overflow;
+};
+
+/// The values of `graph` that cross between stages, directly from the stage
+/// that makes them to each that reads them, and their gradients back.
+std::vector<Channel> crossingChannels(const Graph &graph,
+                                      const std::vector<int> &stageOf,
+                                      bool training);
+
+/// Times and sizes of each stage of a draft; slots, channels and memory are 0.
+std::vector<StageLoad> stageLoads(const PlanDraft &draft);
+
+/// Seconds per channel of `schedule`, over the slowest of the replicas' links.
+std::vector<double> channelTimes(const PlanDraft &draft,
+                                 const std::vector<Channel> &channels);
+
+/// Simulates the draft and counts its memory: the parameters with their copies,
+/// residuals and channel buffers by the slots that the schedule needs, and the
+/// largest workspace. Fails if the schedule cannot run. Memory that does not
+/// fit is no failure, see `overflow`.
+Result<PlanEvaluation> evaluatePlan(const PlanDraft &draft);
+
+/// The plan for a draft and its evaluation. `batch` is in samples.
+Plan makePlan(const PlanDraft &draft, const PlanEvaluation &evaluation,
+              int64_t batch, std::string scheduleName);
+
+} // namespace pp::planner
+
+#endif // PP_PLANNER_PLANEVALUATION_H

@@ -1,0 +1,109 @@
+//===- PlanSearch.h - Find the best plan ----------------------------------===//
+//
+// Searches over
+//   micro-batches x replicas x ranks x stages per rank x partition
+//     x schedule x recompute
+// and simulates what is left after pruning. Partitions come from
+// partitionGraph, with the objectives Time and FlushLatency: the cut that is
+// best for one schedule may not be for another. Where a plan does not fit into
+// the memory, the partition is searched again under the limit, with the slots
+// that its schedule needs. The cuts of the best plans are then moved, kernel by
+// kernel, as long as that shortens the simulated step: unequal stages at the
+// ends can be better than equal ones.
+//
+// Guarantee. Every candidate is simulated and checked with its own times,
+// links and memory. `lowerBound` holds for every plan of this space and every
+// other partition and order: the work on all devices at once. The search
+// itself is a heuristic: partitions are optimal for their objective, not for
+// the step's time.
+//
+// Pruning. A candidate whose own lower bound (PlanEvaluation.h) is not below
+// the best step found is not simulated. It could not have won.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_PLANNER_PLANSEARCH_H
+#define PP_PLANNER_PLANSEARCH_H
+
+#include "pp/Planner/PlanEvaluation.h"
+
+namespace pp::planner {
+
+/// The kernels' times and sizes depend on the size of a micro-batch.
+struct MicrobatchGraph {
+  /// Of a step, over all replicas.
+  int microbatches = 1;
+  Graph graph;
+};
+
+struct PlanSpace {
+  bool training = true;
+  int64_t batch = 1; // Samples of a step.
+  std::vector<MicrobatchGraph> graphs;
+  const Cluster *cluster = nullptr;
+  /// Ranks of a pipeline, that is devices times 1 / replicas. 0: all devices.
+  int minRanks = 1, maxRanks = 0;
+  /// Stages of a rank in schedules that allow several.
+  int maxStagesPerRank = 2;
+  /// Names of makeSchedule and "auto" (searchSchedule); one that does not fit a
+  /// shape is left out there. Empty: all that fit the direction.
+  std::vector<std::string> schedules;
+  std::vector<CheckpointMode> checkpoints = {CheckpointMode::Never};
+  /// Data parallelism around the pipeline.
+  bool replicate = true;
+  /// The cuts of so many of the best plans are moved, and those of the best
+  /// plan of each schedule.
+  size_t refined = 4;
+  /// Parameters, gradients and optimizer states together, in parameters.
+  double parameterCopies = 1;
+};
+
+struct PlanCandidate {
+  Plan plan;
+  /// Index into PlanSpace::graphs.
+  size_t graph = 0;
+  /// What to evaluate or explain again; `graph` and `cluster` point into the
+  /// space.
+  PlanDraft draft;
+  /// Why it cannot run: a rank's memory. Empty: it can.
+  std::optional<std::string> overflow;
+  /// Of the partition, for its objective.
+  double partitionGap = 0;
+  bool partitionExact = false;
+  /// Kernels that were moved over a cut afterwards, since the simulated step
+  /// got shorter.
+  size_t movedKernels = 0;
+};
+
+struct PlanSearchResult {
+  /// Those that fit first, the fastest first. Never empty.
+  std::vector<PlanCandidate> candidates;
+  /// Seconds; no plan for these graphs on these devices takes less.
+  double lowerBound = 0;
+  /// Candidates that were pruned, and shapes that could not be partitioned
+  /// with the first reason.
+  size_t pruned = 0;
+  std::vector<std::string> failures;
+};
+
+/// Fails if there is nothing to search or no shape can be partitioned.
+Result<PlanSearchResult> searchPlans(const PlanSpace &space);
+
+/// What else was possible at one cut.
+struct CutAlternative {
+  int stage = 0; // The cut before this stage.
+  /// The kernels that would change sides, and where they would go.
+  std::vector<size_t> kernels;
+  int to = 0;
+  /// Of the whole plan with this change.
+  double step = 0;
+  std::optional<std::string> overflow;
+};
+
+/// For each cut: the step's time if the kernels next to it moved over, up to
+/// `reach` of them in either direction, as far as dependencies allow.
+std::vector<CutAlternative> explainCuts(const PlanCandidate &candidate,
+                                        int reach = 2);
+
+} // namespace pp::planner
+
+#endif // PP_PLANNER_PLANSEARCH_H

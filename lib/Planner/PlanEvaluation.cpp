@@ -1,0 +1,207 @@
+//===- PlanEvaluation.cpp - What a plan costs -----------------------------===//
+#include "pp/Planner/PlanEvaluation.h"
+#include "pp/Planner/Schedule/Slots.h"
+#include "pp/Planner/Schedule/Transfers.h"
+#include <algorithm>
+#include <map>
+
+using namespace pp::planner;
+
+std::vector<Channel>
+pp::planner::crossingChannels(const Graph &graph,
+                              const std::vector<int> &stageOf, bool training) {
+  std::vector<Channel> channels;
+  for (const Value &value : graph.values) {
+    int from = stageOf[value.producer];
+    std::vector<int> readers;
+    for (size_t consumer : value.consumers)
+      if (stageOf[consumer] != from)
+        readers.push_back(stageOf[consumer]);
+    std::sort(readers.begin(), readers.end());
+    readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
+    for (int to : readers) {
+      Phase last = training ? Phase::BackwardWeight : Phase::Forward;
+      if (value.bytes > 0)
+        channels.push_back({from, to, Phase::Forward, Phase::Forward, last,
+                            value.name, value.bytes});
+      if (training && value.gradientBytes > 0)
+        channels.push_back({to, from, Phase::BackwardInput,
+                            Phase::BackwardInput, Phase::BackwardWeight,
+                            value.name, value.gradientBytes});
+    }
+  }
+  return channels;
+}
+
+/// Ring all-reduce of `bytes` between the devices: 2 (d - 1) / d of the bytes
+/// over the slowest link, in 2 (d - 1) messages.
+static double allReduceTime(const Cluster &cluster,
+                            const std::vector<size_t> &devices, int64_t bytes) {
+  size_t count = devices.size();
+  if (count < 2 || bytes == 0)
+    return 0;
+  double slowest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Link link = cluster.link(devices[i], devices[(i + 1) % count]);
+    slowest = std::max(slowest, 2.0 * static_cast<double>(count - 1) *
+                                    link.transferTime(
+                                        bytes / static_cast<int64_t>(count)));
+  }
+  return slowest;
+}
+
+/// Measured for the device's kind, or over its speed.
+static KernelTimes timesOn(const Kernel &kernel, const Device &device) {
+  for (const MeasuredTimes &measured : kernel.measured)
+    if (measured.kind == device.kind)
+      return measured.times;
+  return {kernel.forwardTime / device.speed,
+          kernel.backwardInputTime / device.speed,
+          kernel.backwardWeightTime / device.speed};
+}
+
+std::vector<StageLoad> pp::planner::stageLoads(const PlanDraft &draft) {
+  std::vector<StageLoad> loads(draft.schedule.stages);
+  for (size_t k = 0; k < draft.graph->kernels.size(); ++k) {
+    const Kernel &kernel = draft.graph->kernels[k];
+    StageLoad &load = loads[draft.stageOf[k]];
+    // The replica that is slowest over all phases counts in each.
+    KernelTimes times;
+    for (size_t device : draft.devices[draft.stageOf[k]]) {
+      KernelTimes here = timesOn(kernel, draft.cluster->devices[device]);
+      if (here.total() >= times.total())
+        times = here;
+    }
+    load.times.forward += times.forward;
+    load.times.backwardInput += times.backwardInput;
+    load.times.backwardWeight += times.backwardWeight;
+    load.parameterBytes += kernel.parameterBytes;
+    load.savedBytes += kernel.savedBytes;
+    load.workspaceBytes = std::max(load.workspaceBytes, kernel.workspaceBytes);
+  }
+  for (size_t stage = 0; stage < loads.size(); ++stage) {
+    StageTimes &times = loads[stage].times;
+    times.recompute = times.forward;
+    times.update = allReduceTime(*draft.cluster, draft.devices[stage],
+                                 loads[stage].parameterBytes);
+  }
+  return loads;
+}
+
+std::vector<double>
+pp::planner::channelTimes(const PlanDraft &draft,
+                          const std::vector<Channel> &channels) {
+  std::vector<double> times;
+  for (const Channel &channel : channels) {
+    double slowest = 0;
+    const auto &from = draft.devices[channel.from];
+    const auto &to = draft.devices[channel.to];
+    if (draft.schedule.crossesRanks(channel))
+      for (size_t replica = 0; replica < from.size(); ++replica)
+        slowest = std::max(slowest,
+                           draft.cluster->link(from[replica], to[replica])
+                               .transferTime(channel.bytes));
+    times.push_back(slowest);
+  }
+  return times;
+}
+
+/// Adds the memory of each stage and rank, and what does not fit.
+static void countMemory(const PlanDraft &draft, PlanEvaluation &evaluation) {
+  const Schedule &schedule = evaluation.schedule;
+  SlotAssignment slots = assignSlots(schedule);
+  for (size_t c = 0; c < schedule.channels.size(); ++c) {
+    const Channel &channel = schedule.channels[c];
+    evaluation.stages[channel.from].channelBytes +=
+        slots.channels[c].sendCount * channel.bytes;
+    evaluation.stages[channel.to].channelBytes +=
+        slots.channels[c].receiveCount * channel.bytes;
+  }
+  evaluation.peakBytes.assign(schedule.ranks.size(), 0);
+  for (size_t stage = 0; stage < evaluation.stages.size(); ++stage) {
+    StageLoad &load = evaluation.stages[stage];
+    load.slots = slots.stages[stage].count;
+    load.memoryBytes =
+        static_cast<int64_t>(draft.parameterCopies *
+                             static_cast<double>(load.parameterBytes)) +
+        load.slots * load.savedBytes + load.channelBytes + load.workspaceBytes;
+    evaluation.peakBytes[schedule.rankOfStage[stage]] += load.memoryBytes;
+  }
+  for (size_t stage = 0; stage < evaluation.stages.size(); ++stage)
+    for (size_t index : draft.devices[stage]) {
+      const Device &device = draft.cluster->devices[index];
+      int rank = schedule.rankOfStage[stage];
+      if (evaluation.overflow || evaluation.peakBytes[rank] <= device.memoryBytes)
+        continue;
+      evaluation.overflow = "rank " + std::to_string(rank) + " needs " +
+                            std::to_string(evaluation.peakBytes[rank]) +
+                            " bytes, '" + device.name + "' has " +
+                            std::to_string(device.memoryBytes);
+    }
+}
+
+Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
+  PlanEvaluation evaluation;
+  bool training = draft.schedule.isTraining();
+  evaluation.stages = stageLoads(draft);
+  Schedule computations = draft.schedule;
+  if (training)
+    insertRecompute(computations, draft.checkpoint);
+  auto schedule = insertTransfers(
+      computations, crossingChannels(*draft.graph, draft.stageOf, training));
+  if (!schedule)
+    return Failure{schedule.error()};
+  evaluation.schedule = *schedule;
+  for (const StageLoad &load : evaluation.stages)
+    evaluation.input.stages.push_back(load.times);
+  evaluation.input.transfers =
+      channelTimes(draft, evaluation.schedule.channels);
+  auto simulation = simulate(evaluation.schedule, evaluation.input);
+  if (!simulation)
+    return Failure{simulation.error()};
+  evaluation.simulation = *simulation;
+  evaluation.lowerBound =
+      lowerBounds(evaluation.schedule, evaluation.input).makespan;
+  countMemory(draft, evaluation);
+  return evaluation;
+}
+
+Plan pp::planner::makePlan(const PlanDraft &draft,
+                           const PlanEvaluation &evaluation, int64_t batch,
+                           std::string scheduleName) {
+  Plan plan;
+  plan.training = draft.schedule.isTraining();
+  plan.batch = batch;
+  plan.checkpoint = draft.checkpoint;
+  plan.scheduleName = std::move(scheduleName);
+  plan.schedule = draft.schedule;
+  plan.schedule.channels.clear();
+  plan.replicas = static_cast<int>(draft.devices.front().size());
+  for (size_t k = 0; k < draft.stageOf.size(); ++k)
+    plan.kernels.push_back({draft.graph->kernels[k].name, draft.stageOf[k]});
+  for (size_t s = 0; s < evaluation.stages.size(); ++s) {
+    const StageLoad &load = evaluation.stages[s];
+    PlanStage &stage = plan.stages.emplace_back();
+    for (size_t device : draft.devices[s])
+      stage.devices.push_back(draft.cluster->devices[device].name);
+    stage.forward = load.times.forward;
+    stage.backwardInput = load.times.backwardInput;
+    stage.backwardWeight = load.times.backwardWeight;
+    stage.parameterBytes = load.parameterBytes;
+    stage.savedBytes = load.savedBytes;
+  }
+  const Simulation &simulation = evaluation.simulation;
+  PlanPrediction &predicted = plan.predicted;
+  predicted.step = simulation.makespan;
+  predicted.span = simulation.span;
+  predicted.bubble = 1 - simulation.utilization();
+  for (const RankSummary &rank : simulation.summary)
+    if (rank.span > 0)
+      predicted.spanBubble =
+          std::max(predicted.spanBubble, rank.bubble() / rank.span);
+  predicted.throughput =
+      predicted.step > 0 ? static_cast<double>(batch) / predicted.step : 0;
+  predicted.peakBytes = evaluation.peakBytes;
+  predicted.lowerBound = evaluation.lowerBound;
+  return plan;
+}

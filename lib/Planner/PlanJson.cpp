@@ -1,0 +1,223 @@
+//===- PlanJson.cpp - Plans as JSON ---------------------------------------===//
+#include "JsonReader.h"
+#include "pp/Planner/Plan.h"
+
+using namespace pp::planner;
+
+namespace {
+
+constexpr std::string_view checkpointNames[] = {"always", "except_last",
+                                                "never"};
+
+std::string nameOf(CheckpointMode mode) {
+  return std::string(checkpointNames[static_cast<size_t>(mode)]);
+}
+
+class PlanReader {
+public:
+  Result<Plan> read(std::string_view text) {
+    Result<Json> json = parseJson(text);
+    if (!json)
+      return Failure{json.error()};
+    ObjectReader root(*json, "$", error);
+    (void)root.integer("version", 1, 1);
+    root.text("model", plan.model);
+    plan.training = readMode(root);
+    plan.batch = root.integer("batch", 1, INT32_MAX).value_or(0);
+    int microbatches = static_cast<int>(
+        root.integer("microbatches", 1, 1 << 20).value_or(0));
+    plan.replicas =
+        static_cast<int>(root.integer("replicas", 1, 1 << 20).value_or(1));
+    readCheckpoint(root);
+    root.array("stages", true, [&](const Json &stage, std::string path) {
+      readStage(stage, std::move(path));
+    });
+    root.array("kernels", true, [&](const Json &kernel, std::string path) {
+      readKernel(kernel, std::move(path));
+    });
+    if (const Json *schedule = root.member("schedule"))
+      readSchedule(*schedule);
+    if (const Json *predicted = root.member("predicted", /*required=*/false))
+      readPrediction(*predicted);
+    root.finish();
+    if (error.empty())
+      checkPlan(microbatches);
+    if (!error.empty())
+      return Failure{error};
+    return std::move(plan);
+  }
+
+private:
+  void fail(const std::string &message) {
+    if (error.empty())
+      error = message;
+  }
+
+  bool readMode(ObjectReader &root) {
+    std::string mode;
+    root.text("mode", mode);
+    if (!mode.empty() && mode != "train" && mode != "infer")
+      root.fail("mode", "expected train or infer");
+    return mode != "infer";
+  }
+
+  void readCheckpoint(ObjectReader &root) {
+    std::string mode;
+    root.text("checkpoint", mode);
+    auto parsed = parseCheckpointMode(mode);
+    if (parsed)
+      plan.checkpoint = *parsed;
+    else
+      root.fail("checkpoint", "expected always, except_last or never");
+  }
+
+  void readStage(const Json &json, std::string path) {
+    ObjectReader reader(json, std::move(path), error);
+    PlanStage &stage = plan.stages.emplace_back();
+    stageRanks.push_back(
+        static_cast<int>(reader.integer("rank", 0, 1 << 20).value_or(0)));
+    reader.array("devices", true, [&](const Json &name, const std::string &at) {
+      if (name.is_string())
+        stage.devices.push_back(name.get<std::string>());
+      else
+        fail(at + ": expected a string");
+    });
+    reader.number("forward_seconds", stage.forward, 0, false);
+    reader.number("backward_input_seconds", stage.backwardInput, 0, false);
+    reader.number("backward_weight_seconds", stage.backwardWeight, 0, false);
+    reader.bytes("parameter_bytes", stage.parameterBytes);
+    reader.bytes("saved_bytes", stage.savedBytes);
+    reader.finish();
+  }
+
+  void readKernel(const Json &json, const std::string &path) {
+    if (!json.is_array() || json.size() != 2 || !json[0].is_string() ||
+        !json[1].is_number_unsigned() ||
+        json[1].get<uint64_t>() >= plan.stages.size()) {
+      fail(path + ": expected a name and a stage below " +
+           std::to_string(plan.stages.size()));
+      return;
+    }
+    plan.kernels.push_back({json[0].get<std::string>(), json[1].get<int>()});
+  }
+
+  void readSchedule(const Json &json) {
+    ObjectReader reader(json, "$.schedule", error);
+    reader.text("name", plan.scheduleName);
+    std::string text;
+    reader.array("ranks", true, [&](const Json &rank, const std::string &path) {
+      if (!rank.is_string())
+        fail(path + ": expected actions separated by commas");
+      else
+        text += rank.get<std::string>() + "\n";
+    });
+    reader.finish();
+    if (!error.empty())
+      return;
+    Result<Schedule> schedule = parseSchedule(text);
+    if (schedule)
+      plan.schedule = *schedule;
+    else
+      fail("$.schedule.ranks: " + schedule.error());
+  }
+
+  void readPrediction(const Json &json) {
+    ObjectReader reader(json, "$.predicted", error);
+    PlanPrediction &predicted = plan.predicted;
+    reader.number("step_seconds", predicted.step, 0, false);
+    reader.number("span_seconds", predicted.span, 0, false);
+    reader.number("bubble", predicted.bubble, 0, false);
+    reader.number("span_bubble", predicted.spanBubble, 0, false);
+    reader.number("throughput", predicted.throughput, 0, false);
+    reader.number("lower_bound_seconds", predicted.lowerBound, 0, false);
+    reader.array("peak_bytes", true,
+                 [&](const Json &bytes, const std::string &path) {
+                   if (bytes.is_number_unsigned())
+                     predicted.peakBytes.push_back(bytes.get<int64_t>());
+                   else
+                     fail(path + ": expected a number of bytes");
+                 });
+    reader.finish();
+  }
+
+  /// What the fields say of each other.
+  void checkPlan(int microbatches) {
+    size_t stages = plan.stages.size();
+    if (plan.schedule.stages != static_cast<int>(stages))
+      return fail("$.schedule.ranks: " + std::to_string(plan.schedule.stages) +
+                  " stages, but $.stages has " + std::to_string(stages));
+    if (plan.schedule.hasTransfers())
+      return fail("$.schedule.ranks: sends and receives are the compiler's; "
+                  "list computations only");
+    if (plan.microbatches() != microbatches)
+      return fail("$.microbatches: " + std::to_string(microbatches) +
+                  ", but the schedule has " +
+                  std::to_string(plan.schedule.microbatches) +
+                  " for each of " + std::to_string(plan.replicas) +
+                  " replicas");
+    for (size_t stage = 0; stage < stages; ++stage) {
+      if (stageRanks[stage] != plan.schedule.rankOfStage[stage])
+        return fail("$.stages[" + std::to_string(stage) + "].rank: " +
+                    std::to_string(stageRanks[stage]) +
+                    ", but the schedule runs it on rank " +
+                    std::to_string(plan.schedule.rankOfStage[stage]));
+      if (plan.stages[stage].devices.size() !=
+          static_cast<size_t>(plan.replicas))
+        return fail("$.stages[" + std::to_string(stage) + "].devices: " +
+                    std::to_string(plan.stages[stage].devices.size()) +
+                    " for " + std::to_string(plan.replicas) + " replicas");
+    }
+  }
+
+  Plan plan;
+  std::vector<int> stageRanks;
+  std::string error;
+};
+
+} // namespace
+
+Result<Plan> Plan::fromJson(std::string_view text) {
+  return PlanReader().read(text);
+}
+
+std::string Plan::toJson() const {
+  Json json;
+  json["version"] = 1;
+  json["model"] = model;
+  json["mode"] = training ? "train" : "infer";
+  json["batch"] = batch;
+  json["microbatches"] = microbatches();
+  json["replicas"] = replicas;
+  json["checkpoint"] = nameOf(checkpoint);
+  Json ranks = Json::array();
+  for (const std::vector<Action> &rank : schedule.ranks) {
+    std::string actions;
+    for (const Action &action : rank)
+      actions +=
+          (actions.empty() ? "" : ",") + toString(action, schedule.channels);
+    ranks.push_back(actions);
+  }
+  json["schedule"] = {{"name", scheduleName}, {"ranks", ranks}};
+  json["stages"] = Json::array();
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const PlanStage &stage = stages[s];
+    json["stages"].push_back({{"rank", schedule.rankOfStage[s]},
+                              {"devices", stage.devices},
+                              {"forward_seconds", stage.forward},
+                              {"backward_input_seconds", stage.backwardInput},
+                              {"backward_weight_seconds", stage.backwardWeight},
+                              {"parameter_bytes", stage.parameterBytes},
+                              {"saved_bytes", stage.savedBytes}});
+  }
+  json["predicted"] = {{"step_seconds", predicted.step},
+                       {"span_seconds", predicted.span},
+                       {"bubble", predicted.bubble},
+                       {"span_bubble", predicted.spanBubble},
+                       {"throughput", predicted.throughput},
+                       {"peak_bytes", predicted.peakBytes},
+                       {"lower_bound_seconds", predicted.lowerBound}};
+  json["kernels"] = Json::array();
+  for (const PlacedKernel &kernel : kernels)
+    json["kernels"].push_back(Json::array({kernel.name, kernel.stage}));
+  return printJson(json);
+}
