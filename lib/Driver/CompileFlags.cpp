@@ -7,15 +7,16 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ManagedStatic.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 using namespace pp;
 namespace cl = llvm::cl;
 
 namespace {
 
-struct Flags {
+/// How it is pipelined.
+struct PipelineFlags {
   cl::OptionCategory main{"Pipeline options"};
-  cl::OptionCategory training{"Training options"};
 
   cl::opt<int64_t> stages{
       "stages",
@@ -27,14 +28,14 @@ struct Flags {
                                 cl::init(1), cl::cat(main)};
   cl::opt<std::string> schedule{
       "schedule",
-      cl::desc("gpipe, 1f1b, interleaved, looped-bfs, zb-h1, zb-h2, zb-v or "
-               "dualpipev"),
+      cl::desc("gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb-h1, "
+               "zb-h2, zb-v, v-half, v-min or dualpipev"),
       cl::init("1f1b"), cl::cat(main)};
   cl::opt<int64_t> ranks{
       "ranks",
       cl::desc("Threads that share the stages in training (default: half as "
                "many as stages "
-               "for zb-v and dualpipev, else one per stage)"),
+               "for those that go there and back, else one per stage)"),
       cl::init(0), cl::cat(main)};
   cl::opt<std::string> checkpoint{
       "checkpoint",
@@ -49,10 +50,21 @@ struct Flags {
   cl::opt<bool> ignoreHints{"ignore-hints",
                             cl::desc("Ignore the model's pipeline_stage"),
                             cl::cat(main)};
+  cl::opt<std::string> plan{
+      "plan",
+      cl::desc("A plan of pp-plan (JSON): stages, schedule and recompute"),
+      cl::value_desc("file"), cl::cat(main)};
+};
+
+/// What is computed, and for which machine.
+struct ModelFlags {
+  cl::OptionCategory machine{"Machine options"};
+  cl::OptionCategory training{"Training options"};
+
   cl::opt<std::string> costFile{
-      "cost-file", cl::desc("Measured kernel times (JSON)"), cl::cat(main)};
+      "cost-file", cl::desc("Measured kernel times (JSON)"), cl::cat(machine)};
   cl::opt<std::string> cpu{"cpu", cl::desc("Processor to compile for"),
-                           cl::init("native"), cl::cat(main)};
+                           cl::init("native"), cl::cat(machine)};
 
   cl::opt<std::string> loss{
       "loss",
@@ -80,63 +92,136 @@ struct Flags {
                           cl::init(1e-8), cl::cat(training)};
 };
 
-llvm::ManagedStatic<Flags> flags;
+llvm::ManagedStatic<PipelineFlags> pipelineFlags;
+llvm::ManagedStatic<ModelFlags> modelFlags;
+
+bool hasPipelineFlags = false;
+
+llvm::Error checkOneOf(llvm::StringRef flag, llvm::StringRef value,
+                       llvm::ArrayRef<llvm::StringRef> known) {
+  if (llvm::is_contained(known, value))
+    return llvm::Error::success();
+  return makeError(exitUsage, "--" + flag + "=" + value + ": expected " +
+                                  llvm::join(known, ", "));
+}
+
+llvm::Error checkPositive(llvm::StringRef flag, int64_t value) {
+  if (value >= 1 && value <= (1 << 20))
+    return llvm::Error::success();
+  return makeError(exitUsage, "--" + flag + "=" + llvm::Twine(value) +
+                                  ": must be from 1 to 1048576");
+}
 
 /// Faults that passes would find too, but with the name of the flag.
-llvm::Error checkFlags() {
-  auto oneOf = [](llvm::StringRef flag, llvm::StringRef value,
-                  llvm::ArrayRef<llvm::StringRef> known) -> llvm::Error {
-    if (llvm::is_contained(known, value))
-      return llvm::Error::success();
-    return makeError(exitUsage, "--" + flag + "=" + value + ": expected " +
-                                    llvm::join(known, ", "));
-  };
-  auto positive = [](llvm::StringRef flag, int64_t value) -> llvm::Error {
-    if (value >= 1 && value <= (1 << 20))
-      return llvm::Error::success();
-    return makeError(exitUsage, "--" + flag + "=" + llvm::Twine(value) +
-                                    ": must be from 1 to 1048576");
-  };
-  if (flags->stages.getNumOccurrences())
-    if (auto e = positive("stages", flags->stages))
-      return e;
-  if (auto e = positive("microbatches", flags->microbatches))
+llvm::Error checkModelFlags() {
+  const ModelFlags &flags = *modelFlags;
+  if (auto e = checkOneOf("optimizer", flags.optimizer, {"sgd", "adamw"}))
     return e;
-  if (flags->ranks.getNumOccurrences())
-    if (auto e = positive("ranks", flags->ranks))
+  if (!flags.loss.empty())
+    return checkOneOf("loss", flags.loss, {"cross_entropy", "mse"});
+  return llvm::Error::success();
+}
+
+llvm::Error checkPipelineFlags() {
+  const PipelineFlags &flags = *pipelineFlags;
+  if (flags.stages.getNumOccurrences())
+    if (auto e = checkPositive("stages", flags.stages))
+      return e;
+  if (auto e = checkPositive("microbatches", flags.microbatches))
+    return e;
+  if (flags.ranks.getNumOccurrences())
+    if (auto e = checkPositive("ranks", flags.ranks))
       return e;
   llvm::SmallVector<llvm::StringRef> schedules;
   for (std::string_view name : planner::scheduleNames())
     if (name != "inference")
       schedules.push_back(name);
-  if (auto e = oneOf("schedule", flags->schedule, schedules))
+  if (auto e = checkOneOf("schedule", flags.schedule, schedules))
     return e;
-  if (auto e = oneOf("checkpoint", flags->checkpoint,
-                     {"always", "except_last", "never"}))
+  if (auto e = checkOneOf("checkpoint", flags.checkpoint,
+                          {"always", "except_last", "never"}))
     return e;
-  if (auto e = oneOf("objective", flags->objective, {"time", "memory"}))
+  if (auto e = checkOneOf("objective", flags.objective, {"time", "memory"}))
     return e;
-  if (auto e = oneOf("optimizer", flags->optimizer, {"sgd", "adamw"}))
-    return e;
-  if (!flags->loss.empty())
-    if (auto e = oneOf("loss", flags->loss, {"cross_entropy", "mse"}))
-      return e;
+  if (flags.plan.empty())
+    return llvm::Error::success();
+  // cl::list has an operator& of its own.
+  for (const cl::Option *other : std::initializer_list<const cl::Option *>{
+           &flags.stages, &flags.microbatches, &flags.ranks, &flags.schedule,
+           &flags.checkpoint, &flags.objective, std::addressof(flags.cuts),
+           &flags.ignoreHints})
+    if (other->getNumOccurrences())
+      return makeError(exitUsage, "--" + other->ArgStr +
+                                      " cannot be given together with --plan, "
+                                      "which decides about it");
+  return llvm::Error::success();
+}
+
+/// What the plan says, instead of the flags.
+llvm::Error readPlan(CompileOptions &options) {
+  auto plan = readPlanFile(options.plan);
+  if (!plan)
+    return plan.takeError();
+  if (plan->replicas > 1)
+    return makeError(exitUnsupported,
+                     "'" + options.plan + "' has " +
+                         llvm::Twine(plan->replicas) +
+                         " replicas of each stage, which the runtime cannot "
+                         "run yet; plan with --replicate=false");
+  if (plan->training == options.loss.empty())
+    return makeError(
+        exitUsage, "'" + options.plan +
+                       (plan->training ? "' is for training; add --loss"
+                                       : "' is for inference; remove --loss"));
+  if (options.batch != 0 && options.batch != plan->batch)
+    return makeError(exitUsage, "--batch=" + llvm::Twine(options.batch) +
+                                    ": '" + options.plan +
+                                    "' is for a batch of " +
+                                    llvm::Twine(plan->batch));
+  options.batch = plan->batch;
+  options.microbatches = plan->microbatches();
+  options.stages = plan->schedule.stages;
+  options.schedule = plan->scheduleName;
+  static constexpr llvm::StringLiteral modes[] = {"always", "except_last",
+                                                  "never"};
+  options.checkpoint = modes[static_cast<int>(plan->checkpoint)].str();
   return llvm::Error::success();
 }
 
 } // namespace
 
-void pp::registerCompileFlags() {
+void pp::registerModelFlags() {
   registerImportFlags();
-  *flags;
+  *modelFlags;
+}
+
+void pp::registerCompileFlags() {
+  registerModelFlags();
+  *pipelineFlags;
+  hasPipelineFlags = true;
 }
 
 llvm::SmallVector<cl::OptionCategory *> pp::getCompileCategories() {
-  return {&flags->main, &flags->training, &getImportCategory()};
+  llvm::SmallVector<cl::OptionCategory *> categories = {
+      &modelFlags->training, &modelFlags->machine, &getImportCategory()};
+  if (hasPipelineFlags)
+    categories.insert(categories.begin(), &pipelineFlags->main);
+  return categories;
+}
+
+llvm::Expected<planner::Plan> pp::readPlanFile(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return makeError(exitInputOutput, "cannot read '" + path +
+                                          "': " + buffer.getError().message());
+  auto plan = planner::Plan::fromJson((*buffer)->getBuffer());
+  if (!plan)
+    return makeError(exitInvalid, "'" + path + "': " + plan.error());
+  return *plan;
 }
 
 llvm::Expected<CompileOptions> pp::getCompileOptions() {
-  if (llvm::Error error = checkFlags())
+  if (llvm::Error error = checkModelFlags())
     return std::move(error);
   auto import = getImportOptions();
   if (!import)
@@ -144,25 +229,35 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   CompileOptions options;
   options.import = *import;
   options.batch = isBatchGiven() ? import->batch : 0;
-  options.microbatches = flags->microbatches;
-  options.stages = flags->stages;
-  options.schedule = flags->schedule;
-  options.ranks = flags->ranks;
-  options.checkpoint = flags->checkpoint;
-  options.objective = flags->objective;
-  options.cuts.assign(flags->cuts.begin(), flags->cuts.end());
-  options.ignoreHints = flags->ignoreHints;
-  options.costFile = flags->costFile;
-  options.cpu = flags->cpu;
-  options.loss = flags->loss;
-  options.output = flags->lossOutput;
-  options.classAxis = flags->classAxis;
-  options.optimizer = flags->optimizer;
-  options.learningRate = flags->learningRate;
-  options.momentum = flags->momentum;
-  options.weightDecay = flags->weightDecay;
-  options.beta1 = flags->beta1;
-  options.beta2 = flags->beta2;
-  options.epsilon = flags->epsilon;
+  const ModelFlags &model = *modelFlags;
+  options.costFile = model.costFile;
+  options.cpu = model.cpu;
+  options.loss = model.loss;
+  options.output = model.lossOutput;
+  options.classAxis = model.classAxis;
+  options.optimizer = model.optimizer;
+  options.learningRate = model.learningRate;
+  options.momentum = model.momentum;
+  options.weightDecay = model.weightDecay;
+  options.beta1 = model.beta1;
+  options.beta2 = model.beta2;
+  options.epsilon = model.epsilon;
+  if (!hasPipelineFlags)
+    return options;
+  if (llvm::Error error = checkPipelineFlags())
+    return std::move(error);
+  const PipelineFlags &flags = *pipelineFlags;
+  options.microbatches = flags.microbatches;
+  options.stages = flags.stages;
+  options.schedule = flags.schedule;
+  options.ranks = flags.ranks;
+  options.checkpoint = flags.checkpoint;
+  options.objective = flags.objective;
+  options.cuts.assign(flags.cuts.begin(), flags.cuts.end());
+  options.ignoreHints = flags.ignoreHints;
+  options.plan = flags.plan;
+  if (!options.plan.empty())
+    if (llvm::Error error = readPlan(options))
+      return std::move(error);
   return options;
 }

@@ -80,7 +80,11 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     partition.objective = options.objective;
     partition.microbatches = options.microbatches;
     partition.cuts.assign(options.cuts.begin(), options.cuts.end());
-    partition.ignoreHints = options.ignoreHints;
+    partition.ignoreHints = options.ignoreHints || !options.plan.empty();
+    // A training plan goes with a loss.
+    bool isPlanned = !options.plan.empty() && training == !options.loss.empty();
+    if (isPlanned)
+      partition.plan = options.plan;
     pm.addPass(pipeline::createPartition(partition));
     pm.addPass(pipeline::createInsertPortals());
     pipeline::PlaceCheckpointsOptions checkpoints;
@@ -91,6 +95,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
   }
   case CompilePhase::Schedule: {
     pipeline::ScheduleOptions schedule;
+    if (!options.plan.empty() && training == !options.loss.empty())
+      schedule.plan = options.plan;
     schedule.schedule = training ? options.schedule : "inference";
     schedule.microbatches = options.microbatches;
     schedule.ranks = training ? options.ranks : 0;
@@ -147,7 +153,7 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
     import.training = training;
     auto program =
         importOnnx(context, path, import,
-                   training || options.loss.empty() ? &llvm::errs() : nullptr);
+                   training || options.loss.empty() ? warnings : nullptr);
     if (!program)
       return program.takeError();
     (*program)->setName(training ? "training" : "inference");

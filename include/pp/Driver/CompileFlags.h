@@ -9,6 +9,7 @@
 #define PP_DRIVER_COMPILEFLAGS_H
 
 #include "pp/Driver/Compiler.h"
+#include "pp/Planner/Plan.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace llvm::cl {
@@ -20,8 +21,15 @@ namespace pp {
 /// Registers the flags. Call once, before the command line is parsed.
 void registerCompileFlags();
 
-/// Their categories, for --help.
+/// Those that say what is computed, without those that say how it is
+/// pipelined: for a tool that decides about that.
+void registerModelFlags();
+
+/// The categories of what was registered, for --help.
 llvm::SmallVector<llvm::cl::OptionCategory *> getCompileCategories();
+
+/// Reads what pp-plan wrote.
+llvm::Expected<planner::Plan> readPlanFile(llvm::StringRef path);
 
 /// What the flags say; fails with the name of the flag if a value is wrong.
 llvm::Expected<CompileOptions> getCompileOptions();

@@ -12,6 +12,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
 #include "pp/Import/OnnxImporter.h"
+#include "llvm/Support/raw_ostream.h"
 
 namespace pp {
 
@@ -46,6 +47,11 @@ struct CompileOptions {
   std::string objective = "time";
   std::vector<std::string> cuts;
   bool ignoreHints = false;
+  /// A file of pp-plan. It decides about batch, micro-batches, stages,
+  /// schedule and checkpoint, which are set accordingly; the passes read the
+  /// rest from it. It holds for one of the two programs; the other is cut into
+  /// as many stages.
+  std::string plan;
   /// Empty: only an inference program.
   std::string loss;
   std::string output;
@@ -83,13 +89,19 @@ public:
   /// Object code for what was lowered.
   llvm::Expected<std::string> emit();
 
+  /// Where the importer's warnings go; null: nowhere. Default: llvm::errs().
+  void setWarnings(llvm::raw_ostream *stream) { warnings = stream; }
+
   mlir::ModuleOp getModule() { return *module; }
   mlir::ModuleOp getProgram(bool training);
+  /// Samples of a step; known once a model is read.
+  int64_t getBatch() const { return options.batch; }
 
 private:
   mlir::MLIRContext *context;
   CompileOptions options;
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  llvm::raw_ostream *warnings = &llvm::errs();
   std::string model;
 };
 

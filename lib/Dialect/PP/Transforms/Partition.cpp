@@ -1,12 +1,10 @@
 //===- Partition.cpp - Place every kernel on a stage ----------------------===//
 
+#include "ScheduleIO.h"
 #include "StepGraph.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
-#include "pp/Interfaces/CostOpInterface.h"
-#include "pp/Planner/Partition/ChainPartitioner.h"
-
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringSet.h"
+#include "pp/Dialect/PP/Transforms/PlannerGraph.h"
+#include "pp/Planner/Partition/GraphPartitioner.h"
 
 namespace pp::pipeline {
 #define GEN_PASS_DEF_PARTITION
@@ -18,135 +16,6 @@ using namespace pp;
 using namespace pp::pipeline;
 
 namespace {
-
-/// Translates the step into a planner graph whose nodes are the forward
-/// kernels, each with the backward kernels that belong to it.
-class GraphBuilder {
-public:
-  explicit GraphBuilder(func::FuncOp step)
-      : step(step), replicated(findReplicatedKernels(step)) {}
-
-  LogicalResult run(bool ignoreHints) {
-    for (Operation &op : step.getBody().front().without_terminator())
-      if (isKernel(&op) && !replicated.contains(&op)) {
-        if (failed(addKernel(&op, ignoreHints)))
-          return failure();
-      }
-    if (nodes.empty())
-      return step.emitError("has no kernels to partition");
-    for (Operation &op : step.getBody().front().without_terminator())
-      addEdges(&op);
-    return success();
-  }
-
-  /// The node that a placed operation belongs to.
-  std::optional<size_t> nodeOf(Operation *op) const {
-    auto origin = op->getAttrOfType<IntegerAttr>(originAttrName);
-    if (!origin)
-      return std::nullopt;
-    auto found = byOrigin.find(origin.getInt());
-    if (found == byOrigin.end())
-      return std::nullopt;
-    return found->second;
-  }
-
-  planner::Graph graph;
-  SmallVector<Operation *> nodes;
-
-private:
-  LogicalResult addKernel(Operation *op, bool ignoreHints) {
-    auto cost = op->getAttrOfType<CostAttr>(costAttrName);
-    auto origin = op->getAttrOfType<IntegerAttr>(originAttrName);
-    if (!cost)
-      return op->emitOpError("has no cost; run pp-annotate-costs first");
-    double seconds = cost.getSeconds().getValueAsDouble();
-    if (getPhase(op) == Phase::forward) {
-      planner::Kernel kernel;
-      kernel.name = getDisplayName(op);
-      kernel.forwardTime = seconds;
-      for (Value operand : op->getOperands())
-        kernel.parameterBytes += parameterBytes(operand);
-      kernel.savedBytes = savedBytes(op);
-      if (auto hint = op->getAttrOfType<IntegerAttr>(stageHintAttrName);
-          hint && !ignoreHints)
-        kernel.stageHint = hint.getInt();
-      if (origin)
-        byOrigin[origin.getInt()] = nodes.size();
-      indexOf[op] = nodes.size();
-      nodes.push_back(op);
-      graph.addKernel(std::move(kernel));
-      return success();
-    }
-    auto node = nodeOf(op);
-    if (!node)
-      return op->emitOpError("belongs to no forward kernel");
-    if (getPhase(op) == Phase::backward_input)
-      graph.kernels[*node].backwardInputTime += seconds;
-    else if (getPhase(op) == Phase::backward_weight)
-      graph.kernels[*node].backwardWeightTime += seconds;
-    return success();
-  }
-
-  int64_t parameterBytes(Value operand) {
-    Value root = lookThroughViews(operand);
-    auto kernel = root.getDefiningOp<KernelOpInterface>();
-    if (!kernel || !kernel.getParameter() ||
-        !counted.insert(kernel.getParameter().getValue()).second)
-      return 0;
-    return getTensorBytes(root.getType());
-  }
-
-  /// What of the kernel's results a later phase reads.
-  int64_t savedBytes(Operation *op) {
-    int64_t bytes = 0;
-    auto isSaved = [&](auto &self, Value value) -> bool {
-      return llvm::any_of(value.getUsers(), [&](Operation *user) {
-        if (isView(user))
-          return self(self, user->getResult(0));
-        return getPhase(user) != Phase::forward;
-      });
-    };
-    for (Value result : op->getResults())
-      if (isSaved(isSaved, result))
-        bytes += getTensorBytes(result.getType());
-    return bytes;
-  }
-
-  void addEdges(Operation *op) {
-    if (!isKernel(op) || replicated.contains(op) ||
-        getPhase(op) != Phase::forward)
-      return;
-    for (Value operand : op->getOperands()) {
-      Value root = lookThroughViews(operand);
-      Operation *producer = root.getDefiningOp();
-      auto from = producer ? indexOf.find(producer) : indexOf.end();
-      if (from == indexOf.end() || from->second >= indexOf[op])
-        continue;
-      int64_t bytes = getTensorBytes(root.getType());
-      bool hasGradient =
-          isa<FloatType>(
-              cast<RankedTensorType>(root.getType()).getElementType()) &&
-          graph.kernels[from->second].backwardInputTime +
-                  graph.kernels[from->second].backwardWeightTime >
-              0;
-      unsigned number = cast<OpResult>(root).getResultNumber();
-      graph.addEdge(from->second, indexOf[op], bytes,
-                    graph.kernels[from->second].name + ":" +
-                        std::to_string(number),
-                    hasGradient ? bytes : 0);
-    }
-  }
-
-  func::FuncOp step;
-
-public:
-  llvm::DenseSet<Operation *> replicated;
-
-private:
-  DenseMap<int64_t, size_t> byOrigin;
-  DenseMap<Operation *, size_t> indexOf;
-  llvm::StringSet<> counted;
-};
 
 struct Partition : pipeline::impl::PartitionBase<Partition> {
   using PartitionBase::PartitionBase;
@@ -161,24 +30,31 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
     if (stages < 0)
       return step.emitError()
              << "stages is " << stages.getValue() << ", must be 0 or more";
-    GraphBuilder builder(step);
-    if (failed(builder.run(ignoreHints)))
+    auto planned =
+        buildPlannerGraph(getOperation(), {ignoreHints, false, false});
+    if (failed(planned))
       return failure();
+    if (!plan.empty())
+      return followPlan(step, *planned);
     if (stages == 0) {
       stages = 1;
-      for (const planner::Kernel &kernel : builder.graph.kernels)
+      for (const planner::Kernel &kernel : planned->graph.kernels)
         stages = std::max<int64_t>(stages, kernel.stageHint.value_or(0) + 1);
     }
-    if (stages > static_cast<int64_t>(builder.nodes.size()))
-      return step.emitError()
-             << "cannot be cut into " << stages.getValue()
-             << " stages: it has only " << builder.nodes.size() << " kernels";
+    if (stages > static_cast<int64_t>(planned->operations.size()))
+      return step.emitError() << "cannot be cut into " << stages.getValue()
+                              << " stages: it has only "
+                              << planned->operations.size() << " kernels";
+    return search(step, *planned);
+  }
 
+  LogicalResult search(func::FuncOp step, const PlannerGraph &planned) {
     planner::Cluster cluster = planner::Cluster::cpuCores(stages);
-    planner::ChainProblem problem;
-    problem.graph = &builder.graph;
+    planner::PartitionProblem problem;
+    problem.graph = &planned.graph;
     problem.cluster = &cluster;
-    problem.stages = stages;
+    problem.maxStages = stages;
+    problem.exactStageCount = true;
     if (objective == "memory")
       problem.objective = planner::Objective::Memory;
     else if (objective != "time")
@@ -190,29 +66,76 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
     for (int64_t stage = 0; stage < stages; ++stage)
       problem.memory.inFlight.push_back(
           static_cast<int>(std::min<int64_t>(microbatches, stages - stage)));
-    if (!cuts.empty() && failed(findCuts(step, builder, problem.cuts)))
+    if (!cuts.empty() && failed(findCuts(step, planned, problem.cuts)))
       return failure();
 
-    auto solution = planner::partitionChain(problem);
+    auto solution = planner::partitionGraph(problem);
     if (!solution)
       return step.emitError() << "cannot be partitioned: " << solution.error();
     if (auto fault = planner::verify(problem, *solution))
       return step.emitError() << "partition is wrong: " << *fault;
-    assign(step, builder, *solution);
-    OpBuilder attributes(&getContext());
-    getOperation()->setAttr("pp.stages", attributes.getI64IntegerAttr(stages));
-    getOperation()->setAttr(
-        "pp.partition",
-        attributes.getDictionaryAttr(
-            {attributes.getNamedAttr(
-                 "value", attributes.getF64FloatAttr(solution->value)),
-             attributes.getNamedAttr(
-                 "lower_bound",
-                 attributes.getF64FloatAttr(solution->lowerBound))}));
+    assign(step, planned, solution->stageOf);
+    Builder builder(&getContext());
+    auto entry = [&](StringRef name, double value) {
+      return builder.getNamedAttr(name, builder.getF64FloatAttr(value));
+    };
+    getOperation()->setAttr("pp.partition",
+                            builder.getDictionaryAttr(
+                                {entry("value", solution->value),
+                                 entry("lower_bound", solution->lowerBound)}));
     return success();
   }
 
-  LogicalResult findCuts(func::FuncOp step, GraphBuilder &builder,
+  /// Places the kernels as a plan says, which must be for this step.
+  LogicalResult followPlan(func::FuncOp step, const PlannerGraph &planned) {
+    auto read = readPlan(getOperation(), plan);
+    if (failed(read))
+      return failure();
+    size_t count = planned.graph.kernels.size();
+    std::vector<int> stageOf;
+    for (size_t k = 0; k < std::min(count, read->kernels.size()); ++k) {
+      const planner::PlacedKernel &placed = read->kernels[k];
+      if (placed.name != planned.graph.kernels[k].name)
+        return planned.operations[k]->emitError()
+               << "is kernel " << k << " here, but '" << placed.name
+               << "' in the plan '" << plan
+               << "': it was made for another model or other options";
+      stageOf.push_back(placed.stage);
+    }
+    if (count != read->kernels.size())
+      return step.emitError()
+             << "has " << count << " kernels, but the plan '" << plan
+             << "' has " << read->kernels.size()
+             << ": it was made for another model or other options";
+    stages = read->schedule.stages;
+    if (auto fault = checkPlacement(planned.graph, stageOf, stages))
+      return step.emitError()
+             << "cannot follow the plan '" << plan << "': " << *fault;
+    assign(step, planned, stageOf);
+    return success();
+  }
+
+  /// Values only go to later stages, and every stage has a kernel.
+  static std::optional<std::string>
+  checkPlacement(const planner::Graph &graph, const std::vector<int> &stageOf,
+                 int64_t stages) {
+    std::vector<bool> used(stages);
+    for (int stage : stageOf)
+      used[stage] = true;
+    for (int64_t stage = 0; stage < stages; ++stage)
+      if (!used[stage])
+        return "stage " + std::to_string(stage) + " has no kernels";
+    for (const planner::Value &value : graph.values)
+      for (size_t consumer : value.consumers)
+        if (stageOf[consumer] < stageOf[value.producer])
+          return "'" + graph.kernels[consumer].name + "' in stage " +
+                 std::to_string(stageOf[consumer]) + " reads from '" +
+                 graph.kernels[value.producer].name + "' in stage " +
+                 std::to_string(stageOf[value.producer]);
+    return std::nullopt;
+  }
+
+  LogicalResult findCuts(func::FuncOp step, const PlannerGraph &planned,
                          std::vector<size_t> &result) {
     bool ok = true;
     if (static_cast<int64_t>(cuts.size()) != stages - 1)
@@ -220,8 +143,8 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
              << "has " << cuts.size() << " cuts for " << stages.getValue()
              << " stages; there must be one fewer than stages";
     for (const std::string &cut : cuts) {
-      size_t found = builder.nodes.size();
-      for (auto [index, op] : llvm::enumerate(builder.nodes)) {
+      size_t found = planned.operations.size();
+      for (auto [index, op] : llvm::enumerate(planned.operations)) {
         bool named = false;
         op->getLoc()->walk([&](Location loc) {
           if (auto name = dyn_cast<NameLoc>(loc))
@@ -233,7 +156,7 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
           break;
         }
       }
-      if (found == builder.nodes.size()) {
+      if (found == planned.operations.size()) {
         step.emitError() << "cut '" << cut
                          << "' is not the name of a node that "
                          << "computes something";
@@ -244,16 +167,16 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
     return success(ok);
   }
 
-  void assign(func::FuncOp step, GraphBuilder &builder,
-              const planner::ChainSolution &solution) {
+  void assign(func::FuncOp step, const PlannerGraph &planned,
+              const std::vector<int> &stageOf) {
     Builder attributes(&getContext());
+    getOperation()->setAttr("pp.stages", attributes.getI64IntegerAttr(stages));
     for (Operation &op : step.getBody().front().without_terminator()) {
       op.removeAttr(stageAttrName);
-      if (!isKernel(&op) || builder.replicated.contains(&op))
+      if (!isKernel(&op) || planned.replicated.contains(&op))
         continue;
-      if (auto node = builder.nodeOf(&op))
-        op.setAttr(stageAttrName,
-                   attributes.getI64IntegerAttr(solution.stageOf[*node]));
+      if (auto node = planned.kernelOf(&op))
+        op.setAttr(stageAttrName, attributes.getI64IntegerAttr(stageOf[*node]));
     }
   }
 };

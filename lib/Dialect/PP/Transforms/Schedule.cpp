@@ -35,27 +35,13 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return module.emitError("has no stages; run pp-outline-stages first");
     if (!module.getOps<ScheduleOp>().empty())
       return module.emitError("has a schedule already");
-    if (microbatches < 1 || microbatches > (1 << 20))
-      return module.emitError() << "microbatches is " << microbatches.getValue()
-                                << ", must be from 1 to 1048576";
     bool training = isTraining(step);
-    if (training != (schedule != "inference"))
-      return module.emitError() << "schedule '" << schedule << "' is for "
-                                << (training ? "inference" : "training")
-                                << ", but this step is for "
-                                << (training ? "training" : "inference");
-    if (ranks < 0 || ranks > stages)
-      return module.emitError()
-             << "ranks is " << ranks.getValue()
-             << ", must be from 0 to the number of stages, " << stages;
-    bool isV = schedule == "zb-v" || schedule == "dualpipev";
-    if (ranks == 0 && isV)
-      ranks = (stages + 1) / 2;
-    auto result = planner::makeSchedule(
-        schedule, {static_cast<int>(stages), static_cast<int>(microbatches),
-                   static_cast<int>(ranks)});
-    if (!result)
-      return module.emitError() << result.error();
+    std::string name = schedule;
+    FailureOr<planner::Schedule> result =
+        plan.empty() ? generate(module, training, stages)
+                     : takeFromPlan(module, training, stages, name);
+    if (failed(result))
+      return failure();
     auto checkpoint = module->getAttrOfType<StringAttr>(checkpointAttrName);
     StringRef mode = checkpoint ? checkpoint.getValue() : "never";
     auto parsed = planner::parseCheckpointMode(mode);
@@ -65,10 +51,54 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       planner::insertRecompute(*result, *parsed);
     OpBuilder builder(module.getBodyRegion());
     builder.setInsertionPointAfter(step);
-    ScheduleOp::create(builder, step.getLoc(), schedule, microbatches, mode,
+    ScheduleOp::create(builder, step.getLoc(), name, result->microbatches, mode,
                        writeRanks(&getContext(), *result),
                        /*slots=*/ArrayAttr());
     return success();
+  }
+
+  FailureOr<planner::Schedule> generate(ModuleOp module, bool training,
+                                        int64_t stages) {
+    if (microbatches < 1 || microbatches > (1 << 20))
+      return module.emitError() << "microbatches is " << microbatches.getValue()
+                                << ", must be from 1 to 1048576";
+    if (training != (schedule != "inference"))
+      return module.emitError() << "schedule '" << schedule << "' is for "
+                                << (training ? "inference" : "training")
+                                << ", but this step is for "
+                                << (training ? "training" : "inference");
+    if (ranks < 0 || ranks > stages)
+      return module.emitError()
+             << "ranks is " << ranks.getValue()
+             << ", must be from 0 to the number of stages, " << stages;
+    bool isV =
+        planner::placementOf(schedule.getValue()) == planner::Placement::V;
+    if (ranks == 0 && isV)
+      ranks = (stages + 1) / 2;
+    auto made = planner::makeSchedule(schedule, {static_cast<int>(stages),
+                                                 static_cast<int>(microbatches),
+                                                 static_cast<int>(ranks)});
+    if (!made)
+      return module.emitError() << made.error();
+    return *made;
+  }
+
+  FailureOr<planner::Schedule> takeFromPlan(ModuleOp module, bool training,
+                                            int64_t stages, std::string &name) {
+    auto read = readPlan(module, plan);
+    if (failed(read))
+      return failure();
+    if (read->training != training)
+      return module.emitError() << "the plan '" << plan << "' is for "
+                                << (read->training ? "training" : "inference")
+                                << ", but this step is for "
+                                << (training ? "training" : "inference");
+    if (read->schedule.stages != stages)
+      return module.emitError()
+             << "the plan '" << plan << "' has " << read->schedule.stages
+             << " stages, but the step has " << stages;
+    name = read->scheduleName;
+    return read->schedule;
   }
 };
 

@@ -5,6 +5,7 @@
 #include "pp/Interfaces/CostOpInterface.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
 using namespace pp;
@@ -138,6 +139,19 @@ ArrayAttr pp::pipeline::writeRanks(MLIRContext *context,
     ranks.push_back(builder.getArrayAttr(actions));
   }
   return builder.getArrayAttr(ranks);
+}
+
+FailureOr<planner::Plan> pp::pipeline::readPlan(ModuleOp module,
+                                                StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return module.emitError() << "cannot read the plan '" << path
+                              << "': " << buffer.getError().message();
+  auto plan = planner::Plan::fromJson((*buffer)->getBuffer());
+  if (!plan)
+    return module.emitError()
+           << "the plan '" << path << "' is wrong: " << plan.error();
+  return *plan;
 }
 
 bool pp::pipeline::isTraining(func::FuncOp step) {

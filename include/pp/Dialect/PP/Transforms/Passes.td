@@ -42,7 +42,8 @@ def Partition : PPPass<"pp-partition"> {
     where its forward kernel is. Kernels that depend on no fed value and have
     no derivative are copied into each stage that needs them.
 
-    `cuts` names the ONNX nodes with which stages 1, 2, ... begin, instead.
+    `cuts` names the ONNX nodes with which stages 1, 2, ... begin, instead. `plan`
+    names a file of pp-plan that places every kernel.
     Operations with a `pp.stage_hint` (from the model's pipeline_stage) keep it.
   }];
   let options = [
@@ -52,6 +53,8 @@ def Partition : PPPass<"pp-partition"> {
            "time or memory">,
     Option<"microbatches", "microbatches", "int64_t", "1",
            "Micro-batches of a step, for memory">,
+    Option<"plan", "plan", "std::string", "\"\"",
+           "JSON file with the stage of every kernel">,
     ListOption<"cuts", "cuts", "std::string",
                "ONNX node names that begin stages 1, 2, ...">,
     Option<"ignoreHints", "ignore-hints", "bool", "false",
@@ -96,16 +99,19 @@ def Schedule : PPPass<"pp-schedule"> {
   let description = [{
     Lists the computations of each rank; pp-insert-transfers adds the sends and
     receives. With fewer ranks than stages, a rank has several stages (chunks):
-    `interleaved` and `looped-bfs` deal them out in turn, `zb-v` and `dualpipev`
-    go there and back. The others have one stage per rank.
+    `interleaved` and `looped-bfs` deal them out in turn, `zb-v`, `v-half`, `v-min`
+    and `dualpipev` go there and back. The others have one stage per rank. `plan` names a file of
+    pp-plan with the actions of every rank, instead.
   }];
   let options = [
+    Option<"plan", "plan", "std::string", "\"\"",
+           "JSON file with the actions of each rank">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",
-           "inference, gpipe, 1f1b, interleaved, looped-bfs, zb-h1, zb-h2, "
-           "zb-v or dualpipev">,
+           "inference, gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb-h1, "
+           "zb-h2, zb-v, v-half, v-min or dualpipev">,
     Option<"ranks", "ranks", "int64_t", "0",
-           "Number of ranks; 0: two stages per rank for zb-v and dualpipev, "
-           "else one">,
+           "Number of ranks; 0: two stages per rank where a schedule goes there "
+           "and back, else one">,
     Option<"microbatches", "microbatches", "int64_t", "1",
            "Micro-batches of a step">
   ];
