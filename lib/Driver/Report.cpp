@@ -2,6 +2,7 @@
 
 #include "pp/Driver/Report.h"
 #include "pp/Driver/Errors.h"
+#include "pp/Driver/Format.h"
 #include "pp/Planner/Simulator.h"
 #include "pp/Target/PlanWriter.h"
 
@@ -72,19 +73,6 @@ static planner::Schedule scheduleOf(const json::Object &plan) {
   return schedule;
 }
 
-/// 1234567 as "1.2 MB".
-static std::string bytesText(int64_t bytes) {
-  const char *units[] = {"B", "kB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  for (; value >= 1000 && unit < 4; ++unit)
-    value /= 1000;
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << llvm::format(unit == 0 ? "%.0f" : "%.2f", value) << " " << units[unit];
-  return text;
-}
-
 static void printStages(const json::Object &plan, llvm::raw_ostream &os) {
   int64_t number = 0;
   for (const json::Value &value : *plan.getArray("stages")) {
@@ -101,21 +89,21 @@ static void printStages(const json::Object &plan, llvm::raw_ostream &os) {
                        *stage.getNumber("backward_seconds") * 1e3)
        << " per micro-batch (predicted)\n"
        << "  memory " << *stage.getInteger("memory_bytes") << " bytes ("
-       << bytesText(*stage.getInteger("memory_bytes")) << "): parameters "
-       << bytesText(area("parameters")) << ", gradients "
-       << bytesText(area("gradients")) << ", optimizer "
-       << bytesText(area("optimizer")) << ", activations "
+       << formatBytes(*stage.getInteger("memory_bytes")) << "): parameters "
+       << formatBytes(area("parameters")) << ", gradients "
+       << formatBytes(area("gradients")) << ", optimizer "
+       << formatBytes(area("optimizer")) << ", activations "
        << *areas.getObject("residuals")->getInteger("slots") << " x "
-       << bytesText(*areas.getObject("residuals")->getInteger("slot_bytes"))
-       << ", scratch " << bytesText(area("scratch")) << ", channels "
-       << bytesText(area("channels")) << "\n";
+       << formatBytes(*areas.getObject("residuals")->getInteger("slot_bytes"))
+       << ", scratch " << formatBytes(area("scratch")) << ", channels "
+       << formatBytes(area("channels")) << "\n";
   }
   for (const json::Value &value : *plan.getArray("channels")) {
     const json::Object &channel = *value.getAsObject();
     os << "channel " << *channel.getInteger("from") << " -> "
        << *channel.getInteger("to") << " (" << *channel.getString("kind")
        << "): " << *channel.getString("name") << ", "
-       << bytesText(*channel.getInteger("bytes")) << "\n";
+       << formatBytes(*channel.getInteger("bytes")) << "\n";
   }
 }
 

@@ -1,0 +1,24 @@
+//===- PlanSpace.h - A model as a planning problem --------------*- C++ -*-===//
+
+#ifndef PP_DRIVER_PLANSPACE_H
+#define PP_DRIVER_PLANSPACE_H
+
+#include "pp/Driver/Compiler.h"
+#include "pp/Planner/PlanSearch.h"
+
+namespace pp {
+
+/// Compiles the model at `path` up to its costs, once for each number of
+/// micro-batches, and fills in the direction, the batch, the graphs and the
+/// copies of the parameters that the optimizer needs. `wholeNodes` keeps the
+/// kernels of an ONNX node in one stage. Empty `microbatches`: the powers of
+/// two up to 64 that divide the batch. A number that the model
+/// does not allow is left out with a note on `notes`; fails if none is left.
+llvm::Expected<planner::PlanSpace>
+buildPlanSpace(mlir::MLIRContext *context, llvm::StringRef path,
+               const CompileOptions &options, std::vector<int64_t> microbatches,
+               bool wholeNodes, llvm::raw_ostream &notes);
+
+} // namespace pp
+
+#endif // PP_DRIVER_PLANSPACE_H

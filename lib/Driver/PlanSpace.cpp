@@ -1,0 +1,112 @@
+//===- PlanSpace.cpp - A model as a planning problem ----------------------===//
+
+#include "pp/Driver/PlanSpace.h"
+#include "pp/Dialect/PP/Transforms/PlannerGraph.h"
+#include "pp/Driver/Errors.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "pp/Dialect/PP/IR/PP.h"
+
+using namespace mlir;
+using namespace pp;
+
+namespace {
+
+/// Parameters, gradients, and the states of the optimizer.
+double parameterCopies(ModuleOp program) {
+  double copies = 2;
+  for (auto function : program.getOps<func::FuncOp>())
+    if (auto description = function->getAttrOfType<DictionaryAttr>(
+            pipeline::optimizerAttrName))
+      copies += cast<ArrayAttr>(description.get("states")).size();
+  return copies;
+}
+
+class SpaceBuilder {
+public:
+  SpaceBuilder(MLIRContext *context, llvm::StringRef path,
+               const CompileOptions &options, bool wholeNodes)
+      : context(context), path(path), options(options), wholeNodes(wholeNodes) {
+    space.training = !options.loss.empty();
+  }
+
+  /// Compiles with the errors kept in `fault`.
+  llvm::Error add(int64_t microbatches) {
+    fault.clear();
+    ScopedDiagnosticHandler keep(context, [&](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
+          fault.empty())
+        fault = diagnostic.str();
+      return success();
+    });
+    CompileOptions own = options;
+    own.microbatches = microbatches;
+    Compilation compilation(context, own);
+    if (!isFirst)
+      compilation.setWarnings(nullptr);
+    isFirst = false;
+    if (auto error = compilation.readOnnx(path))
+      return error;
+    // Only the program that is planned.
+    if (ModuleOp other = compilation.getProgram(!space.training))
+      other.erase();
+    if (auto error = compilation.run(CompilePhase::Graph, CompilePhase::Cost,
+                                     [](PassManager &) {}))
+      return error;
+    ModuleOp program = compilation.getProgram(space.training);
+    auto built = pipeline::buildPlannerGraph(
+        program, {options.ignoreHints, /*scratchpads=*/true, wholeNodes});
+    if (failed(built))
+      return makeError(exitInvalid, "no graph can be made of '" + path + "'");
+    space.batch = compilation.getBatch();
+    space.parameterCopies = space.training ? parameterCopies(program) : 1;
+    space.graphs.push_back(
+        {static_cast<int>(microbatches), std::move(built->graph)});
+    return llvm::Error::success();
+  }
+
+  planner::PlanSpace space;
+  std::string fault;
+
+private:
+  MLIRContext *context;
+  llvm::StringRef path;
+  const CompileOptions &options;
+  bool wholeNodes;
+  bool isFirst = true;
+};
+
+} // namespace
+
+llvm::Expected<planner::PlanSpace>
+pp::buildPlanSpace(MLIRContext *context, llvm::StringRef path,
+                   const CompileOptions &options,
+                   std::vector<int64_t> microbatches, bool wholeNodes,
+                   llvm::raw_ostream &notes) {
+  SpaceBuilder builder(context, path, options, wholeNodes);
+  bool isGiven = !microbatches.empty();
+  if (!isGiven)
+    microbatches.push_back(1);
+  for (size_t i = 0; i < microbatches.size(); ++i) {
+    int64_t count = microbatches[i];
+    if (llvm::Error error = builder.add(count)) {
+      // What is wrong with the model is wrong with each number.
+      bool isLast = i + 1 == microbatches.size();
+      if (isGiven ? isLast && builder.space.graphs.empty() : i == 0)
+        return builder.fault.empty()
+                   ? std::move(error)
+                   : llvm::joinErrors(makeError(exitInvalid, builder.fault),
+                                      std::move(error));
+      std::string message = llvm::toString(std::move(error));
+      notes << "note: not with " << count << " micro-batches: "
+            << (builder.fault.empty() ? message : builder.fault) << "\n";
+      continue;
+    }
+    if (!isGiven && i == 0)
+      for (int64_t next = 2; next <= std::min<int64_t>(builder.space.batch, 64);
+           next *= 2)
+        if (builder.space.batch % next == 0)
+          microbatches.push_back(next);
+  }
+  return std::move(builder.space);
+}

@@ -1,0 +1,150 @@
+//===- PlanReport.cpp - Plans in words ------------------------------------===//
+
+#include "PlanReport.h"
+#include "pp/Driver/Format.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace pp;
+using namespace pp::planner;
+
+namespace {
+
+/// Columns as wide as their widest cell; numbers to the right.
+class Table {
+public:
+  explicit Table(std::vector<std::string> titles) { add(std::move(titles)); }
+
+  void add(std::vector<std::string> row) { rows.push_back(std::move(row)); }
+
+  void print(llvm::raw_ostream &os) const {
+    std::vector<size_t> widths(rows.front().size());
+    for (const auto &row : rows)
+      for (size_t i = 0; i < row.size(); ++i)
+        widths[i] = std::max(widths[i], row[i].size());
+    for (const auto &row : rows) {
+      std::string line;
+      for (size_t i = 0; i < row.size(); ++i) {
+        std::string cell = row[i];
+        bool isNumber =
+            !rows.back()[i].empty() && llvm::isDigit(rows.back()[i].front());
+        cell.insert(isNumber ? 0 : cell.size(), widths[i] - cell.size(), ' ');
+        line += (i ? "  " : "") + cell;
+      }
+      os << llvm::StringRef(line).rtrim() << "\n";
+    }
+  }
+
+private:
+  std::vector<std::vector<std::string>> rows;
+};
+
+std::string percent(double share) {
+  return llvm::formatv("{0:F1} %", 100 * share);
+}
+
+llvm::StringRef nameOf(CheckpointMode mode) {
+  return mode == CheckpointMode::Always       ? "always"
+         : mode == CheckpointMode::ExceptLast ? "except_last"
+                                              : "never";
+}
+
+} // namespace
+
+void pp::printCandidates(const PlanSearchResult &result, size_t top,
+                         llvm::raw_ostream &os) {
+  Table table({"", "micro-batches", "replicas", "ranks", "stages", "schedule",
+               "recompute", "step", "samples/s", "bubble", "peak memory",
+               "bound", ""});
+  size_t number = 0;
+  for (const PlanCandidate &candidate : result.candidates) {
+    if (++number > top)
+      break;
+    const Plan &plan = candidate.plan;
+    int64_t peak = 0;
+    for (int64_t bytes : plan.predicted.peakBytes)
+      peak = std::max(peak, bytes);
+    table.add(
+        {std::to_string(number), std::to_string(plan.microbatches()),
+         std::to_string(plan.replicas),
+         std::to_string(plan.schedule.ranks.size()),
+         std::to_string(plan.schedule.stages), plan.scheduleName,
+         nameOf(plan.checkpoint).str(), formatTime(plan.predicted.step),
+         llvm::formatv("{0:F1}", plan.predicted.throughput),
+         percent(plan.predicted.bubble), formatBytes(peak),
+         formatTime(plan.predicted.lowerBound),
+         candidate.overflow ? "does not fit: " + *candidate.overflow : ""});
+  }
+  table.print(os);
+  os << result.candidates.size() << " plans simulated, " << result.pruned
+     << " left out because their bound is no better than the best\n";
+  const PlanCandidate &best = result.candidates.front();
+  os << "no plan takes less than " << formatTime(result.lowerBound)
+     << " (all devices busy all the time)";
+  if (!best.overflow && result.lowerBound > 0)
+    os << "; the best is "
+       << percent(best.plan.predicted.step / result.lowerBound - 1) << " above";
+  os << "\n";
+}
+
+void pp::printPlan(const PlanCandidate &candidate,
+                   const PlanEvaluation &evaluation, llvm::raw_ostream &os) {
+  const Plan &plan = candidate.plan;
+  os << "\nplan 1: " << plan.microbatches() << " micro-batches, schedule "
+     << plan.scheduleName << ", partition "
+     << (candidate.partitionExact
+             ? "optimal for its objective"
+             : "at most " + percent(candidate.partitionGap) + " above optimal");
+  if (candidate.movedKernels)
+    os << ", then " << candidate.movedKernels
+       << " kernels moved for a shorter step";
+  os << "\n";
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const PlanStage &stage = plan.stages[s];
+    const StageLoad &load = evaluation.stages[s];
+    size_t count = 0;
+    std::string first, last;
+    for (const PlacedKernel &kernel : plan.kernels) {
+      if (kernel.stage != static_cast<int>(s))
+        continue;
+      if (count++ == 0)
+        first = kernel.name;
+      last = kernel.name;
+    }
+    os << "stage " << s << " on " << llvm::join(stage.devices, ", ") << ": "
+       << count << " kernels, " << first << " ... " << last << "\n  F "
+       << formatTime(stage.forward) << ", I " << formatTime(stage.backwardInput)
+       << ", W " << formatTime(stage.backwardWeight) << "; memory "
+       << formatBytes(load.memoryBytes) << ": parameters "
+       << formatBytes(stage.parameterBytes) << " x "
+       << llvm::formatv("{0:F0}", candidate.draft.parameterCopies)
+       << ", activations " << load.slots << " x "
+       << formatBytes(stage.savedBytes) << ", channels "
+       << formatBytes(load.channelBytes) << "\n";
+  }
+  os << renderTimeline(evaluation.simulation, 100);
+}
+
+void pp::printCuts(const PlanCandidate &candidate,
+                   const std::vector<CutAlternative> &alternatives,
+                   llvm::raw_ostream &os) {
+  const Plan &plan = candidate.plan;
+  int cut = -1;
+  for (const CutAlternative &alternative : alternatives) {
+    if (alternative.stage != cut) {
+      cut = alternative.stage;
+      os << "\ncut between stages " << cut - 1 << " and " << cut << ":\n";
+    }
+    std::string names;
+    for (size_t kernel : alternative.kernels)
+      names += (names.empty() ? "" : ", ") + plan.kernels[kernel].name;
+    double change = alternative.step / plan.predicted.step - 1;
+    os << "  " << names << " in stage " << alternative.to << ": "
+       << formatTime(alternative.step) << ", "
+       << llvm::formatv("{0}{1:F2} %", change < 0 ? "" : "+", 100 * change);
+    if (alternative.overflow)
+      os << ", does not fit: " << *alternative.overflow;
+    os << "\n";
+  }
+}

@@ -1,0 +1,28 @@
+//===- PlanReport.h - Plans in words ----------------------------*- C++ -*-===//
+
+#ifndef PP_TOOLS_PP_PLAN_PLANREPORT_H
+#define PP_TOOLS_PP_PLAN_PLANREPORT_H
+
+#include "pp/Planner/PlanSearch.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace pp {
+
+/// The best `top` candidates as a table, and how far the best is from the lower
+/// bound.
+void printCandidates(const planner::PlanSearchResult &result, size_t top,
+                     llvm::raw_ostream &os);
+
+/// The stages of a plan with their kernels, and its timeline.
+void printPlan(const planner::PlanCandidate &candidate,
+               const planner::PlanEvaluation &evaluation,
+               llvm::raw_ostream &os);
+
+/// For each cut: what was tried next to it, and why it lost.
+void printCuts(const planner::PlanCandidate &candidate,
+               const std::vector<planner::CutAlternative> &alternatives,
+               llvm::raw_ostream &os);
+
+} // namespace pp
+
+#endif // PP_TOOLS_PP_PLAN_PLANREPORT_H
