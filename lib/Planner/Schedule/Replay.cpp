@@ -58,11 +58,10 @@ int Replay::capacity(int channel) const {
   return rule.capacity.size() == 1 ? rule.capacity[0] : rule.capacity[channel];
 }
 
-double Replay::duration(const Action &action) const {
-  if (!input)
-    return 0;
+double pp::planner::actionTime(const SimulationInput &input,
+                               const Action &action) {
   const StageTimes &times =
-      input->stages[input->stages.size() == 1 ? 0 : action.stage];
+      input.stages[input.stages.size() == 1 ? 0 : action.stage];
   switch (action.kind) {
   case ActionKind::Forward:
     return times.forward;
@@ -81,6 +80,10 @@ double Replay::duration(const Action &action) const {
     return 0;
   }
   return 0;
+}
+
+double Replay::duration(const Action &action) const {
+  return input ? actionTime(*input, action) : 0;
 }
 
 double Replay::transferTime(int channel) const {
