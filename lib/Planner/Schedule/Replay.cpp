@@ -327,6 +327,13 @@ std::string Replay::explain() const {
             toString(wait.action, schedule.channels) + " " + wait.reason;
   if (!circle.empty() && !head(circle.back().forRank))
     text += "; rank " + std::to_string(circle.back().forRank) + " has finished";
+  // The circle drawn.
+  if (!circle.empty()) {
+    text += "\n  rank " + std::to_string(circle.front().rank);
+    for (const Wait &wait : circle)
+      text += " --" + toString(wait.action, schedule.channels) + "--> rank " +
+              std::to_string(wait.forRank);
+  }
   // The last actions of each, the one it stands at in brackets.
   constexpr size_t longest = 8, shown = 5;
   for (size_t i = 0; i < circle.size() && i < longest; ++i) {

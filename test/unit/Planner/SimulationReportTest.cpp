@@ -230,7 +230,7 @@ TEST(ChromeTrace, hasAllActions) {
   EXPECT_EQ(actions, schedule.ranks[0].size() + schedule.ranks[1].size());
   EXPECT_EQ(sends, 6u);
   EXPECT_EQ(receives, 6u);
-  EXPECT_GT(counters, 6u);
+  EXPECT_GE(counters, 4u);
 }
 
 /// 64 stages and 512 micro-batches: each step far below a second. The limit is
