@@ -1,6 +1,7 @@
 //===- Simulator.cpp - When each action of a schedule runs ----------------===//
 #include "pp/Planner/Simulator.h"
 #include "Schedule/Replay.h"
+#include "SharedLinks.h"
 #include <algorithm>
 
 using namespace pp::planner;
@@ -22,6 +23,13 @@ double Simulation::bubble() const {
   double largest = 0;
   for (const RankSummary &rank : summary)
     largest = std::max(largest, rank.bubble());
+  return largest;
+}
+
+double Simulation::makespanBubble() const {
+  double largest = 0;
+  for (const RankSummary &rank : summary)
+    largest = std::max(largest, makespan - rank.busy);
   return largest;
 }
 
@@ -50,6 +58,15 @@ Result<Simulation> pp::planner::simulate(const Schedule &schedule,
     return Failure{replay.explain()};
   Simulation result;
   result.ranks = replay.times();
+  if (!input.linkOfChannel.empty()) {
+    if (input.linkOfChannel.size() != schedule.channels.size())
+      return Failure{
+          "there are links for " + std::to_string(input.linkOfChannel.size()) +
+          " channels, not " + std::to_string(schedule.channels.size())};
+    if (input.sends.kind != SendRule::Kind::Unbounded)
+      return Failure{"channels can share a link only if sends wait for nobody"};
+    result.ranks = simulateSharedLinks(schedule, input);
+  }
   for (const std::vector<TimedAction> &rank : result.ranks) {
     RankSummary &summary = result.summary.emplace_back();
     double first = 0;
@@ -67,6 +84,22 @@ Result<Simulation> pp::planner::simulate(const Schedule &schedule,
     result.span = std::max(result.span, summary.span);
   }
   return result;
+}
+
+SimulationInput pp::planner::scaleRank(const Schedule &schedule,
+                                       SimulationInput input, int rank,
+                                       double factor) {
+  if (input.stages.size() == 1)
+    input.stages.resize(schedule.stages, input.stages.front());
+  for (size_t stage = 0; stage < input.stages.size(); ++stage)
+    if (schedule.rankOfStage[stage] == rank) {
+      StageTimes &times = input.stages[stage];
+      for (double *time :
+           {&times.forward, &times.backwardInput, &times.backwardWeight,
+            &times.recompute, &times.update})
+        *time *= factor;
+    }
+  return input;
 }
 
 double pp::planner::makespanLowerBound(const std::vector<StageTimes> &stages,

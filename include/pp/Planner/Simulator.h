@@ -28,7 +28,18 @@ struct SimulationInput {
   /// The sender's rank does nothing else while a transfer lasts. False is the
   /// model of the literature: messages take no rank's time.
   bool sendOccupiesRank = false;
+  /// Channels with the same number share a link (a network card, a bus), which
+  /// carries one value at a time, in the order in which they are sent; at one
+  /// time, the sender with the smaller rank is first. -1, or no entries: values
+  /// of the channel do not delay each other. Only for sends that wait for
+  /// nobody.
+  std::vector<int> linkOfChannel = {};
 };
+
+/// `input` with the times of all stages of one rank multiplied by `factor`: a
+/// straggler, or a faster device.
+SimulationInput scaleRank(const Schedule &schedule, SimulationInput input,
+                          int rank, double factor);
 
 /// Transfer times of a schedule's channels; rank r is device r.
 std::vector<double> transferTimes(const Schedule &schedule,
@@ -55,13 +66,18 @@ struct Simulation {
   /// (Qi et al., ICLR 2024), whose bubble is the largest of a rank's span.
   double span = 0;
 
+  /// The most that a rank idles between its first and its last action.
   double bubble() const;
+  /// The most that a rank idles between 0 and the makespan: what is lost if all
+  /// ranks begin together and wait for each other at the end.
+  double makespanBubble() const;
   /// Busy time over ranks times makespan.
   double utilization() const;
 };
 
 /// Fails, with the circle of waiting ranks, if the schedule does not complete.
-/// Exact: no time steps. Linear as verifySchedule.
+/// Exact: no time steps. Linear as verifySchedule; O(actions log actions) with
+/// shared links.
 Result<Simulation> simulate(const Schedule &schedule,
                             const SimulationInput &input);
 

@@ -167,7 +167,8 @@ void pp::planner::improveOrder(OrderJudge &judge, JudgedOrder &best,
 
 void pp::planner::wanderFrom(OrderJudge &judge, JudgedOrder &best,
                              int reserve) {
-  std::mt19937 random(1); // The same numbers on every platform.
+  // The same numbers each time and on every platform.
+  std::mt19937 random(1); // NOLINT(bugprone-random-generator-seed)
   auto below = [&](size_t limit) { return random() % limit; };
   // The objective of the worst rank alone says too little of the direction.
   auto energy = [&](const DecodedOrder &decoded) {
@@ -190,19 +191,13 @@ void pp::planner::wanderFrom(OrderJudge &judge, JudgedOrder &best,
                  .trace(criticalRank(judge, current.decoded));
     auto [rank, position] = path[below(path.size())];
     std::vector<StageAction> &list = current.order[rank];
-    size_t distance = 1 + below(5), from = position, to = position;
-    switch (below(3)) {
-    case 0: // Earlier.
-      to = from - std::min(from, distance);
-      break;
-    case 1: // Later.
-      to = std::min(from + distance, list.size() - 1);
-      break;
-    case 2: // The one before out of the way.
+    size_t distance = 1 + below(5), from = position, to = 0;
+    // Earlier, later, or the one before out of the way.
+    size_t kind = below(3);
+    if (kind == 2)
       from -= from > 0;
-      to = std::min(from + distance, list.size() - 1);
-      break;
-    }
+    to = kind == 0 ? from - std::min(from, distance)
+                   : std::min(from + distance, list.size() - 1);
     double left = (judge.remaining() - reserve) / all;
     if (from == to || list[from] == list[to]) {
       // A list of equal actions must not hold the loop.

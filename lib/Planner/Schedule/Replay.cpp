@@ -58,11 +58,10 @@ int Replay::capacity(int channel) const {
   return rule.capacity.size() == 1 ? rule.capacity[0] : rule.capacity[channel];
 }
 
-double Replay::duration(const Action &action) const {
-  if (!input)
-    return 0;
+double pp::planner::actionTime(const SimulationInput &input,
+                               const Action &action) {
   const StageTimes &times =
-      input->stages[input->stages.size() == 1 ? 0 : action.stage];
+      input.stages[input.stages.size() == 1 ? 0 : action.stage];
   switch (action.kind) {
   case ActionKind::Forward:
     return times.forward;
@@ -81,6 +80,10 @@ double Replay::duration(const Action &action) const {
     return 0;
   }
   return 0;
+}
+
+double Replay::duration(const Action &action) const {
+  return input ? actionTime(*input, action) : 0;
 }
 
 double Replay::transferTime(int channel) const {
@@ -324,6 +327,13 @@ std::string Replay::explain() const {
             toString(wait.action, schedule.channels) + " " + wait.reason;
   if (!circle.empty() && !head(circle.back().forRank))
     text += "; rank " + std::to_string(circle.back().forRank) + " has finished";
+  // The circle drawn.
+  if (!circle.empty()) {
+    text += "\n  rank " + std::to_string(circle.front().rank);
+    for (const Wait &wait : circle)
+      text += " --" + toString(wait.action, schedule.channels) + "--> rank " +
+              std::to_string(wait.forRank);
+  }
   // The last actions of each, the one it stands at in brackets.
   constexpr size_t longest = 8, shown = 5;
   for (size_t i = 0; i < circle.size() && i < longest; ++i) {

@@ -13,6 +13,9 @@
 
 namespace pp::planner {
 
+/// 0 for transfers.
+double actionTime(const SimulationInput &input, const Action &action);
+
 /// Every rank runs its list in order; an action waits for the values it needs.
 /// Since no action chooses what it waits for, the state in which no rank can
 /// go on, and all times, are the same in whatever order ranks are tried.

@@ -4,6 +4,7 @@
 #include "OrderImprovement.h"
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 using namespace pp::planner;
 
@@ -15,32 +16,6 @@ static constexpr double overruns[] = {0, .25, .5, 1};
 
 /// Decodings times actions: a few seconds.
 static constexpr int64_t mostActions = 60'000'000;
-
-std::vector<int64_t>
-pp::planner::peakBytes(const Schedule &schedule,
-                       const std::vector<int64_t> &forwardBytes,
-                       const std::vector<int64_t> &weightBytes) {
-  auto of = [](const std::vector<int64_t> &bytes, int stage) {
-    return bytes.empty() ? 0 : bytes[bytes.size() == 1 ? 0 : stage];
-  };
-  std::vector<int64_t> peaks;
-  for (const std::vector<Action> &rank : schedule.ranks) {
-    int64_t kept = 0, most = 0;
-    for (const Action &action : rank) {
-      bool input = action.performs(Phase::BackwardInput);
-      bool weight = action.performs(Phase::BackwardWeight);
-      if (action.performs(Phase::Forward))
-        kept += of(forwardBytes, action.stage);
-      if (input)
-        kept += of(weightBytes, action.stage) - of(forwardBytes, action.stage);
-      most = std::max(most, kept);
-      if (weight)
-        kept -= of(weightBytes, action.stage);
-    }
-    peaks.push_back(most);
-  }
-  return peaks;
-}
 
 namespace {
 
@@ -58,20 +33,9 @@ public:
     tryNamed();
     OrderJudge judge(model, problem.objective, budget());
     findOrders(judge);
-    // All starts once; then the budget for the best ones.
-    std::sort(orders.begin(), orders.end(),
-              [&](const JudgedOrder &a, const JudgedOrder &b) {
-                return judge.score(a.decoded) < judge.score(b.decoded);
-              });
-    orders.erase(std::unique(orders.begin(), orders.end(),
-                             [](const JudgedOrder &a, const JudgedOrder &b) {
-                               return a.decoded.makespan ==
-                                          b.decoded.makespan &&
-                                      a.decoded.span == b.decoded.span;
-                             }),
-                 orders.end());
+    keepBest(judge, 8);
     // Half of the budget for the best starts, half for what is best then.
-    size_t kept = std::min<size_t>(orders.size(), 8);
+    size_t kept = orders.size();
     int half = judge.remaining() / 2;
     std::optional<JudgedOrder> best;
     bool done = result && optimal(span ? result->span : result->makespan);
@@ -130,8 +94,6 @@ private:
     fill(model.forwardBytes, problem.forwardBytes);
     fill(model.weightBytes, problem.weightBytes);
     fill(model.capacity, problem.capacity);
-    if (!problem.splitBackward)
-      fuseBackward();
     for (int rank = 0; rank < ranks; ++rank)
       if (model.leastCapacity(rank) > model.capacity[rank])
         return "rank " + std::to_string(rank) + " may keep " +
@@ -139,6 +101,8 @@ private:
                " bytes, but one micro-batch needs " +
                std::to_string(model.leastCapacity(rank)) +
                "; recompute, or put fewer layers on it";
+    if (!problem.splitBackward)
+      fuseBackward();
     return std::nullopt;
   }
 
@@ -198,8 +162,17 @@ private:
     return std::nullopt;
   }
 
-  /// B is an I that takes the time of both, and a W that takes none.
+  /// B is an I that takes the time of both, and a W that takes none. What a B
+  /// adds to the bytes while it runs is left free.
   void fuseBackward() {
+    for (int rank = 0; rank < model.ranks(); ++rank) {
+      int64_t excess = 0;
+      for (int stage : model.stagesOfRank[rank])
+        excess = std::max(excess,
+                          model.weightBytes[stage] - model.forwardBytes[stage]);
+      if (!problem.capacity.empty())
+        model.capacity[rank] -= excess;
+    }
     for (int stage = 0; stage < model.stages; ++stage) {
       model.duration[1][stage] += model.duration[2][stage];
       model.duration[2][stage] = 0;
@@ -253,7 +226,9 @@ private:
     std::vector<int64_t> peaks =
         peakBytes(schedule, problem.forwardBytes, problem.weightBytes);
     for (size_t rank = 0; rank < peaks.size(); ++rank)
-      if (peaks[rank] > model.capacity[rank])
+      if (!problem.capacity.empty() &&
+          peaks[rank] >
+              problem.capacity[problem.capacity.size() == 1 ? 0 : rank])
         return false;
     return true;
   }
@@ -329,6 +304,27 @@ private:
             }
           }
         }
+  }
+
+  /// The best `count` of the orders, best first; of those with equal times the
+  /// first found.
+  void keepBest(const OrderJudge &judge, size_t count) {
+    std::vector<std::tuple<double, double, size_t>> ranking;
+    for (size_t i = 0; i < orders.size(); ++i) {
+      OrderJudge::Score score = judge.score(orders[i].decoded);
+      ranking.push_back({score.objective, score.tie, i});
+    }
+    std::sort(ranking.begin(), ranking.end());
+    std::vector<JudgedOrder> best;
+    for (auto [objective, tie, i] : ranking) {
+      if (best.size() == count)
+        break;
+      if (best.empty() ||
+          best.back().decoded.makespan != orders[i].decoded.makespan ||
+          best.back().decoded.span != orders[i].decoded.span)
+        best.push_back(std::move(orders[i]));
+    }
+    orders = std::move(best);
   }
 
   bool oneStagePerRank() const { return model.ranks() == model.stages; }

@@ -194,3 +194,29 @@ SlotAssignment pp::planner::assignSlots(const Schedule &schedule,
       assignChannel(schedule, positions, c, options, result.channels[c]);
   return result;
 }
+
+std::vector<int64_t>
+pp::planner::peakBytes(const Schedule &schedule,
+                       const std::vector<int64_t> &forwardBytes,
+                       const std::vector<int64_t> &weightBytes) {
+  auto of = [](const std::vector<int64_t> &bytes, int stage) {
+    return bytes.empty() ? 0 : bytes[bytes.size() == 1 ? 0 : stage];
+  };
+  std::vector<int64_t> peaks;
+  for (const std::vector<Action> &rank : schedule.ranks) {
+    int64_t kept = 0, most = 0;
+    for (const Action &action : rank) {
+      bool input = action.performs(Phase::BackwardInput);
+      bool weight = action.performs(Phase::BackwardWeight);
+      if (action.performs(Phase::Forward))
+        kept += of(forwardBytes, action.stage);
+      if (input)
+        kept += of(weightBytes, action.stage) - of(forwardBytes, action.stage);
+      most = std::max(most, kept);
+      if (weight)
+        kept -= of(weightBytes, action.stage);
+    }
+    peaks.push_back(most);
+  }
+  return peaks;
+}

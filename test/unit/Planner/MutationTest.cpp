@@ -10,6 +10,7 @@
 #include "pp/Planner/Schedule/Transfers.h"
 #include "pp/Planner/Schedule/Verify.h"
 #include "gtest/gtest.h"
+#include <deque>
 #include <map>
 #include <random>
 #include <set>
@@ -21,12 +22,18 @@ namespace {
 /// Runs a training schedule action by action on tokens. True if every action
 /// found what it needed, no more and no less than the work of a step was done,
 /// and no rank was left waiting.
-bool runsCorrectly(const Schedule &schedule) {
+/// A channel holds `capacity` values on the way; 0 is a rendezvous.
+bool runsCorrectly(const Schedule &schedule, int capacity) {
   using Token = std::tuple<char, int, int>; // Phase, stage, micro-batch.
   std::set<Token> done;
   std::set<std::pair<int, int>> sent, received, recomputed;
   std::set<int> updated;
   std::vector<size_t> at(schedule.ranks.size(), 0);
+  std::map<int, std::deque<int>> onTheWay; // Channel: micro-batches.
+  size_t crossing = 0;
+  for (const Channel &channel : schedule.channels)
+    crossing +=
+        schedule.rankOfStage[channel.from] != schedule.rankOfStage[channel.to];
 
   auto compute = [&](const Action &action) {
     int s = action.stage, i = action.microbatch;
@@ -60,7 +67,11 @@ bool runsCorrectly(const Schedule &schedule) {
       for (size_t c = 0; c < schedule.channels.size(); ++c) {
         const Channel &channel = schedule.channels[c];
         char reads = "FIW"[int(channel.toPhase)];
-        if (channel.to == s && reads == phase && !received.count({int(c), i}))
+        bool local = schedule.rankOfStage[channel.from] ==
+                     schedule.rankOfStage[channel.to];
+        Token made{"FIW"[int(channel.fromPhase)], channel.from, i};
+        if (channel.to == s && reads == phase &&
+            !(local ? done.count(made) : received.count({int(c), i})))
           return false;
       }
       if (!done.insert({phase, s, i}).second)
@@ -76,6 +87,8 @@ bool runsCorrectly(const Schedule &schedule) {
       if (at[rank] == schedule.ranks[rank].size())
         continue;
       const Action &action = schedule.ranks[rank][at[rank]];
+      if (schedule.rankOfStage[action.stage] != static_cast<int>(rank))
+        return false;
       if (action.kind == ActionKind::Update) {
         for (int i = 0; i < schedule.microbatches; ++i)
           if (!done.count({'W', action.stage, i}))
@@ -83,27 +96,45 @@ bool runsCorrectly(const Schedule &schedule) {
         if (!updated.insert(action.stage).second)
           return false;
       } else if (action.kind == ActionKind::Send) {
-        // Both ends move, or neither.
         const Channel &channel = schedule.channels[action.channel];
-        char made = "FIW"[int(channel.fromPhase)];
-        if (!done.count({made, action.stage, action.microbatch}) ||
-            updated.count(action.stage))
-          return false;
         size_t other = schedule.rankOfStage[channel.to];
-        if (at[other] == schedule.ranks[other].size())
-          continue;
-        const Action &receive = schedule.ranks[other][at[other]];
-        if (receive.kind != ActionKind::Receive ||
-            receive.channel != action.channel)
-          continue;
-        if (receive.microbatch != action.microbatch)
+        char made = "FIW"[int(channel.fromPhase)];
+        if (channel.from != action.stage || other == rank ||
+            !done.count({made, action.stage, action.microbatch}) ||
+            updated.count(action.stage) ||
+            sent.count({action.channel, action.microbatch}))
           return false;
-        if (!sent.insert({action.channel, action.microbatch}).second)
-          return false;
-        received.insert({action.channel, action.microbatch});
-        ++at[other];
+        std::deque<int> &queue = onTheWay[action.channel];
+        if (capacity > 0) {
+          if (queue.size() >= size_t(capacity))
+            continue;
+          queue.push_back(action.microbatch);
+        } else {
+          // Both ends move, or neither.
+          if (at[other] == schedule.ranks[other].size())
+            continue;
+          const Action &receive = schedule.ranks[other][at[other]];
+          if (receive.kind != ActionKind::Receive ||
+              receive.channel != action.channel)
+            continue;
+          if (receive.microbatch != action.microbatch ||
+              receive.stage != channel.to)
+            return false;
+          received.insert({action.channel, action.microbatch});
+          ++at[other];
+        }
+        sent.insert({action.channel, action.microbatch});
       } else if (action.kind == ActionKind::Receive) {
-        continue;
+        const Channel &channel = schedule.channels[action.channel];
+        if (channel.to != action.stage)
+          return false;
+        std::deque<int> &queue = onTheWay[action.channel];
+        if (queue.empty())
+          continue;
+        if (queue.front() != action.microbatch)
+          return false;
+        queue.pop_front();
+        received.insert({action.channel, action.microbatch});
       } else if (!compute(action)) {
         return false;
       }
@@ -117,60 +148,118 @@ bool runsCorrectly(const Schedule &schedule) {
   size_t cells = size_t(schedule.stages) * schedule.microbatches;
   return done.size() == 3 * cells &&
          updated.size() == size_t(schedule.stages) &&
-         sent.size() == schedule.channels.size() * schedule.microbatches;
+         sent.size() == crossing * schedule.microbatches &&
+         received.size() == sent.size();
+}
+
+/// A verified schedule of a random kind and shape, for sends that wait for
+/// their receives.
+Schedule randomSchedule(std::mt19937 &random) {
+  constexpr const char *oneStage[] = {"gpipe", "1f1b", "eager-1f1b", "zb-h1",
+                                      "zb-h2"};
+  constexpr const char *twoStages[] = {"zb-v", "v-half", "v-min",
+                                       "interleaved"};
+  int p = 2 + random() % 3, m = 1 + random() % 4;
+  bool folded = random() % 4 == 0;
+  int stages = folded ? 2 * p : p;
+  Schedule schedule =
+      *makeSchedule(folded ? twoStages[random() % 4] : oneStage[random() % 5],
+                    {stages, m, p});
+  insertRecompute(schedule, static_cast<CheckpointMode>(random() % 3));
+  std::vector<Channel> channels = neighborChannels(stages, true);
+  if (stages > 2 && random() % 2)
+    channels.push_back({0, stages - 1, Phase::Forward, Phase::Forward,
+                        Phase::Forward, "skip", 1});
+  return *insertTransfers(schedule, channels);
+}
+
+void mutate(Schedule &schedule, std::mt19937 &random) {
+  int m = schedule.microbatches;
+  std::vector<Action> &rank = schedule.ranks[random() % schedule.ranks.size()];
+  if (rank.empty())
+    return;
+  size_t i = random() % rank.size(), j = random() % rank.size();
+  switch (random() % 7) {
+  case 0: // Dropped.
+    rank.erase(rank.begin() + i);
+    break;
+  case 1: { // Doubled.
+    Action copy = rank[i];
+    rank.insert(rank.begin() + j, copy);
+    break;
+  }
+  case 2: // Swapped.
+    std::swap(rank[i], rank[j]);
+    break;
+  case 3:
+    if (i + 1 < rank.size())
+      std::swap(rank[i], rank[i + 1]);
+    break;
+  case 4: // Retargeted.
+    if (rank[i].microbatch >= 0)
+      rank[i].microbatch = random() % m;
+    break;
+  case 5:
+    rank[i].stage = random() % schedule.stages;
+    break;
+  case 6:
+    if (rank[i].isTransfer())
+      rank[i].channel = random() % schedule.channels.size();
+    break;
+  }
 }
 
 TEST(Mutation, verifierAgreesWithTheOracle) {
   int mutants = 0, survivors = 0;
   for (unsigned seed = 0; seed < 12000; ++seed) {
     std::mt19937 random(seed);
-    int p = 2 + random() % 3, m = 1 + random() % 4;
-    Schedule schedule = *makeSchedule(random() % 2 ? "gpipe" : "1f1b", {p, m});
-    insertRecompute(schedule, static_cast<CheckpointMode>(random() % 3));
-    std::vector<Channel> channels = neighborChannels(p, true);
-    if (p > 2 && random() % 2)
-      channels.push_back({0, p - 1, Phase::Forward, Phase::Forward,
-                          Phase::Forward, "skip", 1});
-    schedule = *insertTransfers(schedule, channels);
-    ASSERT_TRUE(runsCorrectly(schedule)) << toString(schedule);
-    ASSERT_TRUE(verifySchedule(schedule).empty());
-    std::vector<Action> &rank = schedule.ranks[random() % p];
-    for (int changes = 1 + random() % 2; changes && !rank.empty(); --changes) {
-      size_t i = random() % rank.size(), j = random() % rank.size();
-      switch (random() % 5) {
-      case 0:
-        rank.erase(rank.begin() + i);
-        break;
-      case 1: {
-        Action copy = rank[i];
-        rank.insert(rank.begin() + j, copy);
-        break;
-      }
-      case 2:
-        std::swap(rank[i], rank[j]);
-        break;
-      case 3:
-        if (i + 1 < rank.size())
-          std::swap(rank[i], rank[i + 1]);
-        break;
-      case 4:
-        if (rank[i].microbatch >= 0)
-          rank[i].microbatch = random() % m;
-        break;
-      }
-    }
+    Schedule schedule = randomSchedule(random);
+    int capacity = random() % 3;
+    SendRule rule{SendRule::Kind::Buffered, {capacity}, nullptr};
+    ASSERT_TRUE(runsCorrectly(schedule, capacity)) << toString(schedule);
+    ASSERT_TRUE(verifySchedule(schedule, rule).empty());
+    for (int changes = 1 + random() % 2; changes; --changes)
+      mutate(schedule, random);
     ++mutants;
-    bool accepted = verifySchedule(schedule).empty();
-    bool runs = runsCorrectly(schedule);
+    std::vector<std::string> faults = verifySchedule(schedule, rule);
+    bool runs = runsCorrectly(schedule, capacity);
     survivors += runs;
-    ASSERT_EQ(accepted, runs)
+    ASSERT_EQ(faults.empty(), runs)
         << "seed " << seed << "\n"
-        << toString(schedule)
-        << (accepted ? "" : verifySchedule(schedule).front());
+        << toString(schedule) << (faults.empty() ? "" : faults.front());
   }
   RecordProperty("mutants", mutants);
   RecordProperty("survivors", survivors);
   EXPECT_GT(survivors, 100);
+}
+
+/// The same schedule on channels of less and less room: it must be found to
+/// hang exactly where it does.
+TEST(Mutation, shrunkChannels) {
+  int hanging = 0;
+  for (unsigned seed = 0; seed < 2000; ++seed) {
+    std::mt19937 random(seed);
+    Schedule schedule = randomSchedule(random);
+    // Receives as late as possible: room is needed.
+    for (std::vector<Action> &rank : schedule.ranks)
+      for (int pass = 0; pass < 3; ++pass)
+        for (size_t i = 0; i + 1 < rank.size(); ++i)
+          if (rank[i].kind == ActionKind::Receive &&
+              rank[i + 1].stage == rank[i].stage &&
+              rank[i + 1].microbatch != rank[i].microbatch &&
+              rank[i + 1].kind != ActionKind::Receive &&
+              rank[i + 1].kind != ActionKind::Update)
+            std::swap(rank[i], rank[i + 1]);
+    for (int capacity : {3, 2, 1, 0}) {
+      SendRule rule{SendRule::Kind::Buffered, {capacity}, nullptr};
+      bool runs = runsCorrectly(schedule, capacity);
+      ASSERT_EQ(verifySchedule(schedule, rule).empty(), runs)
+          << "seed " << seed << " capacity " << capacity << "\n"
+          << toString(schedule);
+      hanging += !runs;
+    }
+  }
+  EXPECT_GT(hanging, 100);
 }
 
 } // namespace

@@ -28,7 +28,7 @@ double searchedRate(const Timing &timing, int limit) {
   problem.times.transfers = {timing.transfer};
   problem.forwardBytes = {2};
   problem.weightBytes = {1};
-  problem.capacity = {2 * limit};
+  problem.capacity = {int64_t(2) * limit};
   problem.objective = SearchObjective::Span;
   Result<SearchResult> result = searchSchedule(problem);
   EXPECT_TRUE(bool(result)) << result.error();
@@ -244,9 +244,14 @@ TEST(Search, optimalWhereAllOrdersCanBeTried) {
 }
 
 TEST(Search, wholeBackward) {
-  for (unsigned seed = 0; seed < 20; ++seed) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
     SearchProblem problem = randomProblem(seed, seed % 2 ? 2 : 0, 5, 12);
     problem.splitBackward = false;
+    // Tight, and with more bytes in the backward pass than before.
+    for (int64_t &bytes : problem.weightBytes)
+      bytes += 40;
+    if (!problem.capacity.empty())
+      problem.capacity[0] = problem.capacity[0] * 5 / 4 + 100;
     Result<SearchResult> found = searchSchedule(problem);
     ASSERT_TRUE(bool(found)) << found.error();
     Schedule schedule = found->schedule;

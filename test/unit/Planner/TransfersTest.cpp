@@ -79,6 +79,7 @@ TEST(Transfers, oneForwardOneBackwardNeedsReordering) {
   EXPECT_EQ(errors[0],
             "deadlock: rank 0 waits in 0SEND_F1 for rank 1 to reach 1RECV_F1; "
             "rank 1 waits in 1SEND_B0 for rank 0 to reach 0RECV_B0\n"
+            "  rank 0 --0SEND_F1--> rank 1 --1SEND_B0--> rank 0\n"
             "  rank 0 | 0F0 0SEND_F0 0F1 [0SEND_F1] 0RECV_B0\n"
             "  rank 1 | 1RECV_F0 1F0 1B0 [1SEND_B0] 1RECV_F1");
   EXPECT_EQ(minimalCapacity(bad), 1);

@@ -122,7 +122,8 @@ TEST(Verify, deadlockWithoutTransfers) {
       {1, 0, Phase::Forward, Phase::Forward, Phase::Forward, "b", 1}};
   EXPECT_EQ(verifyText("0F0\n1F0\n", channels),
             "deadlock: rank 0 waits in 0F0 for rank 1 to run 1F0; rank 1 waits "
-            "in 1F0 for rank 0 to run 0F0\n  rank 0 | [0F0]\n  rank 1 | "
+            "in 1F0 for rank 0 to run 0F0\n  rank 0 --0F0--> rank 1 --1F0--> "
+            "rank 0\n  rank 0 | [0F0]\n  rank 1 | "
             "[1F0]");
 }
 

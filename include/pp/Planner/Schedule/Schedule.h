@@ -65,6 +65,27 @@ std::string toString(const Schedule &schedule);
 Result<Schedule> parseSchedule(std::string_view text,
                                std::vector<Channel> channels = {});
 
+struct ImportedSchedule {
+  Schedule schedule;
+  /// What was read in another sense than it says, one sentence each.
+  std::vector<std::string> notes;
+};
+
+/// Reads a CSV file of torch.distributed.pipelining, with or without transfers.
+/// In addition to parseSchedule:
+///  * `(0F7;7B3)OVERLAP_F_B` is read as its actions in their order;
+///  * `UNSHARD`, `RESHARD` and `REDUCE_GRAD` actions are skipped;
+///  * older files write BW for B, and B for I where there is a W;
+///  * a training schedule without updates gets one per stage, at the end.
+/// All but the first are noted.
+Result<ImportedSchedule>
+importPyTorchSchedule(std::string_view text,
+                      std::vector<Channel> channels = {});
+
+/// The reverse: what PyTorch can read, so without updates. Fails if the
+/// schedule has a recompute, or a send that needs the number of its channel.
+Result<std::string> exportPyTorchSchedule(const Schedule &schedule);
+
 } // namespace pp::planner
 
 #endif // PP_PLANNER_SCHEDULE_SCHEDULE_H

@@ -51,12 +51,6 @@ struct SearchResult {
   std::vector<int64_t> peak; // Bytes, by rank.
 };
 
-/// The most bytes that each rank keeps: F adds `forwardBytes` of its stage, I
-/// replaces them by `weightBytes`, W frees these.
-std::vector<int64_t> peakBytes(const Schedule &schedule,
-                               const std::vector<int64_t> &forwardBytes,
-                               const std::vector<int64_t> &weightBytes);
-
 /// A schedule that keeps to the memory, for any times. W of a stage are in the
 /// order 0, 1, ....
 ///

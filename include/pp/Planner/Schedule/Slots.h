@@ -46,6 +46,13 @@ struct SlotOptions {
 /// O(actions log microbatches).
 SlotAssignment assignSlots(const Schedule &schedule, SlotOptions options = {});
 
+/// The most bytes that each rank keeps: F adds `forwardBytes` of its stage, I
+/// replaces them by `weightBytes`, W frees these. One
+/// entry per stage, one for all, or none for 0.
+std::vector<int64_t> peakBytes(const Schedule &schedule,
+                               const std::vector<int64_t> &forwardBytes,
+                               const std::vector<int64_t> &weightBytes);
+
 } // namespace pp::planner
 
 #endif // PP_PLANNER_SCHEDULE_SLOTS_H

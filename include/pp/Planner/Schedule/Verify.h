@@ -41,6 +41,16 @@ struct SendRule {
 std::vector<std::string> verifySchedule(const Schedule &schedule,
                                         const SendRule &rule = {});
 
+/// Proves of a verified schedule that `slots` keeps every value from when it is
+/// written to when it is last read: a residual slot is free when F (or R)
+/// writes it, and holds the micro-batch when I, W and B read it; a send slot
+/// does from the action that makes the value to SEND; a receive slot from RECV
+/// to its release, and no reader comes after that. Returns all faults, each
+/// with the part of the rank's list in which it is. Linear in actions, times
+/// channels per stage.
+std::vector<std::string> verifySlots(const Schedule &schedule,
+                                     const SlotAssignment &slots);
+
 /// The least number of buffers per channel (freed by RECV) with which the
 /// schedule completes, if all channels have the same: 0 is a rendezvous. -1 if
 /// no number will do. Needs a schedule that is otherwise right.

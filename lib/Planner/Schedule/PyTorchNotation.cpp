@@ -1,0 +1,170 @@
+//===- PyTorchNotation.cpp - Schedules of torch.distributed.pipelining ----===//
+//
+// A CSV file is first turned into the text that parseSchedule reads, line by
+// line, so that its errors name the right line. (An overlapped pair before
+// makes the number of the field larger by one.)
+//
+//===----------------------------------------------------------------------===//
+#include "pp/Planner/Schedule/Schedule.h"
+#include <algorithm>
+#include <set>
+
+using namespace pp::planner;
+
+namespace {
+
+constexpr std::string_view overlap = "OVERLAP_F_B";
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\"";
+  size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos)
+    return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+class Importer {
+public:
+  Result<ImportedSchedule> run(std::string_view text,
+                               std::vector<Channel> channels) {
+    std::string plain;
+    size_t line = 0;
+    while (!text.empty()) {
+      size_t end = text.find('\n');
+      ++line;
+      std::string_view row = text.substr(0, end);
+      text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+      for (size_t number = 1;; ++number) {
+        size_t comma = row.find(',');
+        if (!readField(trim(row.substr(0, comma)), plain))
+          return Failure{"line " + std::to_string(line) + ", field " +
+                         std::to_string(number) + ": '" +
+                         std::string(trim(row.substr(0, comma)).substr(0, 40)) +
+                         "': expected (action;action)OVERLAP_F_B"};
+        if (comma == std::string_view::npos)
+          break;
+        plain += ',';
+        row.remove_prefix(comma + 1);
+      }
+      plain += '\n';
+    }
+    Result<Schedule> schedule = parseSchedule(plain, std::move(channels));
+    if (!schedule)
+      return Failure{schedule.error()};
+    result.schedule = std::move(*schedule);
+    renameBackward();
+    addUpdates();
+    return std::move(result);
+  }
+
+private:
+  /// Appends what parseSchedule reads as one or, after an overlap, two fields.
+  bool readField(std::string_view field, std::string &plain) {
+    if (field.starts_with('(')) {
+      size_t close = field.find(')');
+      if (close == std::string_view::npos || field.substr(close + 1) != overlap)
+        return false;
+      std::string_view inside = field.substr(1, close - 1);
+      size_t middle = inside.find(';');
+      if (middle == std::string_view::npos ||
+          inside.find_first_of("();", middle + 1) != std::string_view::npos)
+        return false;
+      if (!readField(trim(inside.substr(0, middle)), plain))
+        return false;
+      plain += ',';
+      return readField(trim(inside.substr(middle + 1)), plain);
+    }
+    size_t letters = field.find_first_not_of("0123456789");
+    std::string_view kind = letters == std::string_view::npos || letters == 0
+                                ? std::string_view()
+                                : field.substr(letters);
+    for (std::string_view sharding : {"UNSHARD", "RESHARD", "REDUCE_GRAD"})
+      if (kind.starts_with(sharding) &&
+          kind.find_first_not_of("0123456789", sharding.size()) ==
+              std::string_view::npos) {
+        ++skipped;
+        return true;
+      }
+    if (kind.starts_with("BW")) {
+      ++joined;
+      plain += std::string(field.substr(0, letters)) + "B" +
+               std::string(kind.substr(2));
+      return true;
+    }
+    plain += field;
+    return true;
+  }
+
+  void note(size_t count, const std::string &what) {
+    if (count > 0)
+      result.notes.push_back(std::to_string(count) + " " + what);
+  }
+
+  void renameBackward() {
+    note(skipped, "actions that shard parameters or gradients are skipped");
+    note(joined, "actions BW are read as B");
+    std::set<std::pair<int, int>> weights;
+    for (const std::vector<Action> &rank : result.schedule.ranks)
+      for (const Action &action : rank)
+        if (action.kind == ActionKind::BackwardWeight)
+          weights.insert({action.stage, action.microbatch});
+    size_t renamed = 0;
+    for (std::vector<Action> &rank : result.schedule.ranks)
+      for (Action &action : rank)
+        if (action.kind == ActionKind::Backward &&
+            weights.count({action.stage, action.microbatch})) {
+          action.kind = ActionKind::BackwardInput;
+          ++renamed;
+        }
+    note(renamed, "actions B that have a W are read as I");
+  }
+
+  void addUpdates() {
+    Schedule &schedule = result.schedule;
+    if (!schedule.isTraining())
+      return;
+    for (const std::vector<Action> &rank : schedule.ranks)
+      for (const Action &action : rank)
+        if (action.kind == ActionKind::Update)
+          return;
+    for (int stage = 0; stage < schedule.stages; ++stage)
+      schedule.ranks[schedule.rankOfStage[stage]].push_back(
+          {ActionKind::Update, stage});
+    note(schedule.stages, "updates are added at the end");
+  }
+
+  ImportedSchedule result;
+  size_t skipped = 0, joined = 0;
+};
+
+} // namespace
+
+Result<ImportedSchedule>
+pp::planner::importPyTorchSchedule(std::string_view text,
+                                   std::vector<Channel> channels) {
+  return Importer().run(text, std::move(channels));
+}
+
+Result<std::string>
+pp::planner::exportPyTorchSchedule(const Schedule &schedule) {
+  Schedule compute = schedule;
+  for (std::vector<Action> &rank : compute.ranks) {
+    for (const Action &action : rank)
+      if (action.kind == ActionKind::Recompute)
+        return Failure{toString(action, schedule.channels) +
+                       ": PyTorch does not schedule recomputation; use the "
+                       "checkpoint mode 'never'"};
+    std::erase_if(rank, [](const Action &action) {
+      return action.kind == ActionKind::Update;
+    });
+  }
+  std::string text = toString(compute);
+  if (size_t hash = text.find('#'); hash != std::string::npos) {
+    size_t begin = text.find_last_of(",\n", hash);
+    begin = begin == std::string::npos ? 0 : begin + 1;
+    return Failure{text.substr(begin, hash - begin) +
+                   ": PyTorch has one value per stage and direction, but the "
+                   "stage has several channels"};
+  }
+  return text;
+}
