@@ -25,34 +25,6 @@ using namespace pp::nn;
 
 namespace {
 
-/// What a region computes, spelled out: equal texts are equal kernels.
-/// Locations and attributes for the planner are not part of it.
-std::string fingerprint(Block &body) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  DenseMap<Value, unsigned> numbers;
-  auto define = [&](Value value) {
-    unsigned number = numbers.size();
-    numbers[value] = number;
-    os << value.getType() << ";";
-  };
-  for (Value argument : body.getArguments())
-    define(argument);
-  for (Operation &op : body) {
-    os << "\n" << op.getName() << " ";
-    for (NamedAttribute attribute : op.getAttrs())
-      if (!attribute.getName().getValue().starts_with("pp."))
-        os << attribute.getName().getValue() << "=" << attribute.getValue()
-           << " ";
-    // Properties print through the attribute dictionary.
-    for (Value operand : op.getOperands())
-      os << numbers.lookup(operand) << ",";
-    for (Value result : op.getResults())
-      define(result);
-  }
-  return text;
-}
-
 class KernelLowering {
 public:
   explicit KernelLowering(ModuleOp module)
@@ -119,7 +91,7 @@ private:
   LogicalResult lowerKernel(KernelOp kernel) {
     Block &body = kernel.getBody().front();
     bool isNew;
-    std::string name = nameFor("kernel", fingerprint(body), isNew);
+    std::string name = nameFor("kernel", kernel.getFingerprint(), isNew);
     setCallee(kernel, name);
     if (!isNew)
       return success();

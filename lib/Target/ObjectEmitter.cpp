@@ -39,13 +39,8 @@ public:
   llvm::Expected<std::string> run(const ProgramSource &training,
                                   const ProgramSource &inference,
                                   const ObjectOptions &options) {
-    if (llvm::Error error = makeTargetMachine(options))
+    if (llvm::Error error = makeModule(options))
       return std::move(error);
-    module = std::make_unique<llvm::Module>("pp", context);
-    module->setDataLayout(machine->createDataLayout());
-    module->setTargetTriple(machine->getTargetTriple());
-    pointer = llvm::PointerType::get(context, 0);
-    i64 = llvm::Type::getInt64Ty(context);
 
     llvm::Constant *none = llvm::ConstantPointerNull::get(pointer);
     llvm::Constant *programs[2] = {none, none};
@@ -63,7 +58,48 @@ public:
     return emit();
   }
 
+  llvm::Expected<std::string> runKernels(mlir::ModuleOp program,
+                                         llvm::ArrayRef<std::string> names,
+                                         const ObjectOptions &options) {
+    if (llvm::Error error = makeModule(options))
+      return std::move(error);
+    if (llvm::Error error = addCode(program, "program"))
+      return std::move(error);
+    for (const std::string &name : names)
+      addPacked(name);
+    return emit();
+  }
+
 private:
+  llvm::Error makeModule(const ObjectOptions &options) {
+    if (llvm::Error error = makeTargetMachine(options))
+      return error;
+    module = std::make_unique<llvm::Module>("pp", context);
+    module->setDataLayout(machine->createDataLayout());
+    module->setTargetTriple(machine->getTargetTriple());
+    pointer = llvm::PointerType::get(context, 0);
+    i64 = llvm::Type::getInt64Ty(context);
+    return llvm::Error::success();
+  }
+
+  /// A function that takes its pointers from an array.
+  void addPacked(const std::string &name) {
+    llvm::Function *callee = module->getFunction("program_" + name);
+    auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
+                                         {pointer}, /*isVarArg=*/false);
+    auto *packed =
+        llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage,
+                               "packed_" + name, module.get());
+    llvm::IRBuilder<> builder(
+        llvm::BasicBlock::Create(context, "entry", packed));
+    llvm::SmallVector<llvm::Value *> arguments;
+    for (unsigned i = 0; i < callee->arg_size(); ++i)
+      arguments.push_back(builder.CreateLoad(
+          pointer, builder.CreateConstGEP1_64(pointer, packed->getArg(0), i)));
+    builder.CreateCall(callee, arguments);
+    builder.CreateRetVoid();
+  }
+
   llvm::Error makeTargetMachine(const ObjectOptions &options) {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
@@ -96,8 +132,14 @@ private:
   /// Adds a program's code and plan; returns its pp_program.
   llvm::Expected<llvm::Constant *> addProgram(const ProgramSource &source,
                                               llvm::StringRef name) {
-    mlir::ModuleOp code = source.module;
-    code = code.lookupSymbol<mlir::ModuleOp>(codeModuleName);
+    if (llvm::Error error = addCode(source.module, name))
+      return std::move(error);
+    return makeProgram(source, name);
+  }
+
+  /// Adds the functions of a program, with its name before theirs.
+  llvm::Error addCode(mlir::ModuleOp program, llvm::StringRef name) {
+    auto code = program.lookupSymbol<mlir::ModuleOp>(codeModuleName);
     if (!code)
       return llvm::createStringError("the program has no code");
     auto translated = mlir::translateModuleToLLVMIR(code, context, name);
@@ -122,7 +164,7 @@ private:
         function.addFnAttr("prefer-vector-width", "512");
         function.addFnAttr(llvm::Attribute::NoUnwind);
       }
-    return makeProgram(source, name);
+    return llvm::Error::success();
   }
 
   llvm::Constant *functionNamed(const llvm::Twine &name) {
@@ -234,6 +276,14 @@ llvm::Expected<std::string> pp::emitObject(const ProgramSource &training,
       mlir::registerLLVMDialectTranslation(*module.getContext());
     }
   return ObjectBuilder().run(training, inference, options);
+}
+
+llvm::Expected<std::string> pp::emitKernels(mlir::ModuleOp program,
+                                            llvm::ArrayRef<std::string> names,
+                                            const ObjectOptions &options) {
+  mlir::registerBuiltinDialectTranslation(*program.getContext());
+  mlir::registerLLVMDialectTranslation(*program.getContext());
+  return ObjectBuilder().runKernels(program, names, options);
 }
 
 llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,

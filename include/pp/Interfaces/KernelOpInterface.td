@@ -20,6 +20,11 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
       }], "std::string", "getLibraryDescriptor", (ins), "",
       "return std::string();">,
     InterfaceMethod<[{
+        Under what its measured time is filed: equal keys are equal work on equal
+        shapes. The descriptor of a library kernel; empty for views.
+      }], "std::string", "getCostKey", (ins), "",
+      "return $_op.getLibraryDescriptor();">,
+    InterfaceMethod<[{
         The states that the operation changes in place, in the order in which its
         function takes them; empty when it only computes its results.
       }], "::llvm::SmallVector<::pp::StateReference>", "getUpdatedStates",

@@ -11,6 +11,8 @@ using namespace pp::nn;
 
 #define GET_OP_CLASSES
 #include "pp/Dialect/NN/IR/NNOps.cpp.inc"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/xxhash.h"
 
 //===----------------------------------------------------------------------===//
 // Leaves and state
@@ -154,6 +156,47 @@ KernelClass KernelOp::getKernelClass() {
 std::string KernelOp::getLibraryDescriptor() {
   Operation *op = getLibraryOp();
   return op ? cast<KernelOpInterface>(op).getLibraryDescriptor() : "";
+}
+
+std::string KernelOp::getFingerprint() {
+  Block &body = getBody().front();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  DenseMap<Value, unsigned> numbers;
+  auto define = [&](Value value) {
+    unsigned number = numbers.size();
+    numbers[value] = number;
+    os << value.getType() << ";";
+  };
+  for (Value argument : body.getArguments())
+    define(argument);
+  for (Operation &op : body) {
+    os << "\n" << op.getName() << " ";
+    for (NamedAttribute attribute : op.getAttrs())
+      if (!attribute.getName().getValue().starts_with("pp."))
+        os << attribute.getName().getValue() << "=" << attribute.getValue()
+           << " ";
+    // Properties print through the attribute dictionary.
+    for (Value operand : op.getOperands())
+      os << numbers.lookup(operand) << ",";
+    for (Value result : op.getResults())
+      define(result);
+  }
+  return text;
+}
+
+std::string KernelOp::getCostKey() {
+  std::string descriptor = getLibraryDescriptor();
+  if (!descriptor.empty())
+    return descriptor;
+  return "generated " + llvm::utohexstr(llvm::xxh3_64bits(getFingerprint()),
+                                        /*LowerCase=*/true, /*Width=*/16);
+}
+
+std::string AccumulateOp::getCostKey() {
+  std::string key = "accumulate ";
+  llvm::raw_string_ostream(key) << getValue().getType();
+  return key;
 }
 
 uint64_t KernelOp::getFlops() {

@@ -41,8 +41,7 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
       double arithmetic = static_cast<double>(flops) / (gflops * 1e9);
       double memory = static_cast<double>(read + written) / (bandwidth * 1e9);
       double seconds = launch + std::max(arithmetic, memory);
-      auto known =
-          measured.find(cast<KernelOpInterface>(op).getLibraryDescriptor());
+      auto known = measured.find(cast<KernelOpInterface>(op).getCostKey());
       if (known != measured.end())
         seconds = known->second;
       op.setAttr(costAttrName,

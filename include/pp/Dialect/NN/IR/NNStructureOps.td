@@ -75,6 +75,7 @@ def NN_AccumulateOp : NN_Op<"accumulate", [
     "$state $symbol `,` $value attr-dict `:` type($value)";
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }
+    std::string getCostKey();
     ::llvm::SmallVector<::pp::StateReference> getUpdatedStates() {
       bool isGradient = getState() == ::pp::nn::State::gradient;
       return {{getSymbolAttr(), isGradient ? ::pp::StateKind::Gradient
@@ -152,7 +153,12 @@ def NN_KernelOp : NN_Op<"kernel", [
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass();
     std::string getLibraryDescriptor();
+    /// "generated " and a hash of getFingerprint(), for generated kernels.
+    std::string getCostKey();
     uint64_t getFlops();
+    /// What the region computes, spelled out: equal texts are equal kernels.
+    /// Locations and attributes for the planner are not part of it.
+    std::string getFingerprint();
     /// The library operation of a library kernel, else null.
     ::mlir::Operation *getLibraryOp();
     YieldOp getYield();
