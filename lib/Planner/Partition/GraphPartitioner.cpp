@@ -2,9 +2,11 @@
 #include "pp/Planner/Partition/GraphPartitioner.h"
 #include "Evaluate.h"
 #include "Heuristic.h"
+#include "MinMaxChain.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 using namespace pp::planner;
 
@@ -122,6 +124,8 @@ private:
       if (start)
         bound = start->value;
     }
+    if (method == "chain")
+      bound = balancedChain(graph);
     IdealSearch search(model, chooser, graph, *lattice);
     plan = search.run(exactCounts, bound);
     if (!plan)
@@ -129,6 +133,35 @@ private:
     isProved = search.isExact();
     if (isProved && plan)
       lowerBound = plan->value;
+  }
+
+  /// The value of the cut of a chain that balances times alone; infinite if it
+  /// is no answer to the problem. A bound above the optimum spares rounds.
+  double balancedChain(const GroupGraph &graph) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    size_t parts = std::min(model.maxStages, graph.groups.size());
+    if (model.modes.size() != 1 || problem.replicate || model.hasChoices ||
+        model.needsMemory ||
+        (problem.exactStageCount && parts < model.maxStages))
+      return infinity;
+    std::vector<double> weights;
+    for (const Group &group : graph.groups) {
+      if (group.stageHint >= 0)
+        return infinity;
+      weights.push_back(group.weight);
+    }
+    std::vector<size_t> boundaries = cutMinMax(weights, parts);
+    Plan cut;
+    for (size_t s = 0; s < parts; ++s) {
+      StagePlan stage;
+      for (size_t g = boundaries[s]; g < boundaries[s + 1]; ++g)
+        stage.groups.push_back(static_cast<uint32_t>(g));
+      cut.stages.push_back(std::move(stage));
+    }
+    std::optional<Plan> kept = std::exchange(plan, std::move(cut));
+    double value = finish(graph).value;
+    plan = std::move(kept);
+    return value;
   }
 
   Result<PartitionSolution> useCuts() {

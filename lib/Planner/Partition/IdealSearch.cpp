@@ -218,7 +218,7 @@ std::optional<Plan> IdealSearch::run(bool exactCounts, double bound) {
 
 std::optional<Plan> IdealSearch::runLargest(double upper) {
   keepsLabels = false;
-  double least = lowestValue();
+  double least = leastValue = lowestValue();
   double slack = 1.0 / 64;
   bool isFinal = upper < infinity && !flush;
   double limit = isFinal ? upper : least * (1 + slack);
@@ -533,15 +533,19 @@ void IdealSearch::meet(uint32_t top, size_t state, double largest, double sum,
   list.insert(place, {largest, sum, source});
 }
 
-void IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
+/// True if more replicas are of no use: every plan costs as much as this stage,
+/// which has no reason to take more devices.
+bool IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
                             int replicas, const Surroundings &around) {
   const Mode &how = model.modes[mode];
   double least = 0; // Of the cost, in every state.
   if (model.problem.objective != Objective::Memory) {
     least = model.cost(how, replicas, current[mode], around).total;
     if (least > bound)
-      return;
+      return false;
   }
+  bool isEnough = !keepsLabels && !model.needsMemory &&
+                  !model.problem.useAllDevices && least <= leastValue;
   size_t row = border[inside] * space.size;
   auto [first, last] = finite[border[inside]];
   size_t devices = static_cast<size_t>(replicas) * how.degree;
@@ -567,7 +571,7 @@ void IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
         from[border[top] * space.size + state + devices] = tag(state, 0, 1);
       }
     }
-    return;
+    return isEnough;
   }
   for (size_t state = first; state <= last; ++state) {
     if (keepsLabels ? labels[row + state].empty()
@@ -609,6 +613,7 @@ void IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
       meet(top, *next, largest, sum, tag(state, i, inFlight));
     }
   }
+  return isEnough;
 }
 
 /// The cost of one stage of a plan, with the walk's own arithmetic.
@@ -636,6 +641,7 @@ void IdealSearch::relax(uint32_t top, uint32_t inside) {
     if (current[mode].time == infinity)
       continue;
     for (int m = 1; m <= model.modes[mode].maxReplicas; ++m)
-      relaxMode(top, inside, mode, m, around);
+      if (relaxMode(top, inside, mode, m, around))
+        break;
   }
 }

@@ -89,7 +89,7 @@ private:
   bool add(uint32_t group);
   void undo();
   void relax(uint32_t top, uint32_t inside);
-  void relaxMode(uint32_t top, uint32_t inside, size_t mode, int replicas,
+  bool relaxMode(uint32_t top, uint32_t inside, size_t mode, int replicas,
                  const Surroundings &around);
   void meet(uint32_t top, size_t state, double largest, double sum,
             const From &from);
@@ -114,6 +114,7 @@ private:
   size_t modes;
   bool flush, wantsExactCounts = false, variantsExact = true;
   bool hasHints = false;
+  double leastValue = 0; // No plan has a smaller largest cost.
   double bound = 0;      // On the cost of a stage.
   double flushBound = 0; // On the value, for the labels.
   bool keepsLabels = false;
