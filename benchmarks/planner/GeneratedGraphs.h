@@ -148,13 +148,14 @@ inline Graph gnmt(bool training, size_t layers = 6, size_t steps = 12,
   return std::move(builder.graph);
 }
 
-/// Cells that read from the two cells before, with five pairs of branches.
-inline Graph nasnet(bool training, size_t cells = 12, unsigned seed = 4) {
+/// Cells that read from the two cells before, with pairs of branches.
+inline Graph nasnet(bool training, size_t cells = 12, unsigned seed = 4,
+                    int pairs = 5) {
   Builder builder(seed);
   size_t before = builder.kernel(1, {}), last = builder.kernel(1, {before});
   for (size_t cell = 0; cell < cells; ++cell) {
     std::vector<size_t> sums;
-    for (int pair = 0; pair < 5; ++pair)
+    for (int pair = 0; pair < pairs; ++pair)
       sums.push_back(builder.kernel(0.1,
                                     {builder.chain(3, 0.4, last, 0.5),
                                      builder.chain(3, 0.4, before, 0.5)},

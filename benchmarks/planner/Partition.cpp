@@ -140,7 +140,7 @@ std::vector<Case> cases() {
       {"gnmt 4x8", [] { return gnmt(false, 4, 8); }, 4},
       {"gnmt 4x8 training", [] { return gnmt(true, 4, 8); }, 6},
       {"gnmt 5x7 training", [] { return gnmt(true, 5, 7); }, 8},
-      {"nasnet 4 cells", [] { return nasnet(true, 4); }, 4},
+      {"nasnet of 2 pairs", [] { return nasnet(true, 4, 4, 2); }, 4},
       {"gnmt training", [] { return gnmt(true); }, 6},
       {"gnmt 8x24", [] { return gnmt(true, 8, 24); }, 8},
       {"nasnet", [] { return nasnet(false); }, 6},

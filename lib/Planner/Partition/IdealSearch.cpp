@@ -209,11 +209,14 @@ std::optional<Plan> IdealSearch::run(bool exactCounts, double bound) {
   wantsExactCounts = exactCounts;
   if (!flush)
     return runLargest(bound);
-  // A plan with the least largest cost gives a bound for the sum as well.
-  std::optional<Plan> plan = runLargest(infinity);
-  if (!plan)
-    return std::nullopt;
-  return runFlush(std::min(bound, plan->value));
+  if (bound == infinity) {
+    // A plan with the least largest cost gives a bound for the sum as well.
+    std::optional<Plan> plan = runLargest(infinity);
+    if (!plan)
+      return std::nullopt;
+    bound = plan->value;
+  }
+  return runFlush(bound);
 }
 
 std::optional<Plan> IdealSearch::runLargest(double upper) {
