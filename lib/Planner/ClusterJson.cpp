@@ -16,14 +16,15 @@ public:
     if (version == 1) {
       if (const Json *link = root.member("default_link"))
         cluster.defaultLink = readLink(*link, path + ".default_link");
-      root.array("devices", true, [&](const Json &json, std::string path) {
-        readDevice(json, path, "", std::nullopt);
-      });
+      root.array("devices", true,
+                 [&](const Json &json, const std::string &path) {
+                   readDevice(json, path, "", std::nullopt);
+                 });
     } else if (version == 2) {
       if (const Json *group = root.member("root"))
         readGroup(*group, path + ".root", "", "", std::nullopt);
     }
-    root.array("links", false, [&](const Json &json, std::string path) {
+    root.array("links", false, [&](const Json &json, const std::string &path) {
       readPairLink(json, path);
     });
     root.finish();
@@ -108,25 +109,27 @@ private:
       inner = prefix + name + "/";
     }
     size_t members = 0;
-    reader.array("members", true, [&](const Json &json, std::string path) {
-      ++members;
-      if (!json.is_object() || !json.contains("members")) {
-        readDevice(json, path, inner, self);
-        return;
-      }
-      ObjectReader group(json, path, error);
-      std::string groupName;
-      group.text("name", groupName);
-      if (groupName.empty())
-        group.fail("name", "expected a name");
-      size_t count = readCount(group);
-      for (size_t i = 0; i < std::max<size_t>(count, 1) && error.empty(); ++i) {
-        std::string full = inner + numbered(groupName, count, i);
-        if (!groupNames.insert(full).second)
-          group.fail("name", "'" + full + "' is named twice");
-        readGroup(json, path, numbered(groupName, count, i), inner, self);
-      }
-    });
+    reader.array(
+        "members", true, [&](const Json &json, const std::string &path) {
+          ++members;
+          if (!json.is_object() || !json.contains("members")) {
+            readDevice(json, path, inner, self);
+            return;
+          }
+          ObjectReader group(json, path, error);
+          std::string groupName;
+          group.text("name", groupName);
+          if (groupName.empty())
+            group.fail("name", "expected a name");
+          size_t count = readCount(group);
+          for (size_t i = 0; i < std::max<size_t>(count, 1) && error.empty();
+               ++i) {
+            std::string full = inner + numbered(groupName, count, i);
+            if (!groupNames.insert(full).second)
+              group.fail("name", "'" + full + "' is named twice");
+            readGroup(json, path, numbered(groupName, count, i), inner, self);
+          }
+        });
     if (members == 0 && !name.empty())
       reader.fail("members", "a group needs a member");
     reader.finish();

@@ -95,14 +95,15 @@ private:
 
   std::vector<MeasuredTimes> readMeasured(ObjectReader &reader) {
     std::vector<MeasuredTimes> list;
-    reader.array("measured", false, [&](const Json &json, std::string path) {
-      ObjectReader entry(json, path, error);
-      MeasuredTimes measured;
-      entry.text("kind", measured.kind);
-      readTimes(entry, measured.times);
-      entry.finish();
-      list.push_back(std::move(measured));
-    });
+    reader.array("measured", false,
+                 [&](const Json &json, const std::string &path) {
+                   ObjectReader entry(json, path, error);
+                   MeasuredTimes measured;
+                   entry.text("kind", measured.kind);
+                   readTimes(entry, measured.times);
+                   entry.finish();
+                   list.push_back(std::move(measured));
+                 });
     return list;
   }
 
@@ -143,12 +144,14 @@ private:
       kernel.colocationClass = static_cast<int>(*id);
     readWord(reader, "pass", passes, kernel.backward);
     std::set<std::string> names;
-    reader.array("variants", false, [&](const Json &json, std::string path) {
-      kernel.variants.push_back(readVariant(json, path));
-      if (error.empty() && !names.insert(kernel.variants.back().name).second)
-        error = path + ".name: '" + kernel.variants.back().name +
-                "' is named twice";
-    });
+    reader.array("variants", false,
+                 [&](const Json &json, const std::string &path) {
+                   kernel.variants.push_back(readVariant(json, path));
+                   if (error.empty() &&
+                       !names.insert(kernel.variants.back().name).second)
+                     error = path + ".name: '" + kernel.variants.back().name +
+                             "' is named twice";
+                 });
     reader.finish();
     kernels.push_back(std::move(kernel));
   }
@@ -171,10 +174,11 @@ private:
     if (const Json *producer = reader.member("producer"))
       if (auto kernel = readName(*producer, path + ".producer"))
         value.producer = *kernel;
-    reader.array("consumers", true, [&](const Json &json, std::string path) {
-      if (auto kernel = readName(json, path))
-        value.consumers.push_back(*kernel);
-    });
+    reader.array("consumers", true,
+                 [&](const Json &json, const std::string &path) {
+                   if (auto kernel = readName(json, path))
+                     value.consumers.push_back(*kernel);
+                 });
     reader.bytes("bytes", value.bytes);
     reader.bytes("gradient_bytes", value.gradientBytes, false);
     reader.finish();
@@ -183,12 +187,14 @@ private:
 
   void readGraph(const Json &json) {
     ObjectReader reader(json, "$.graph", error);
-    reader.array("kernels", true, [&](const Json &json, std::string path) {
-      readKernel(json, path);
-    });
-    reader.array("values", false, [&](const Json &json, std::string path) {
-      readValue(json, path);
-    });
+    reader.array("kernels", true,
+                 [&](const Json &json, const std::string &path) {
+                   readKernel(json, path);
+                 });
+    reader.array("values", false,
+                 [&](const Json &json, const std::string &path) {
+                   readValue(json, path);
+                 });
     reader.finish();
     if (error.empty())
       sortKernels();
@@ -273,12 +279,13 @@ private:
     reader.number("parameter_copies", memory.parameterCopies, 0, false, false);
     reader.number("stashed_copies", memory.stashedCopies, 0, false, false);
     readWord(reader, "rule", rules, memory.rule);
-    reader.array("in_flight", false, [&](const Json &json, std::string path) {
-      if (json.is_number_unsigned() && json.get<uint64_t>() <= INT32_MAX)
-        memory.inFlight.push_back(json.get<int>());
-      else
-        fail(path, "expected a number of micro-batches");
-    });
+    reader.array(
+        "in_flight", false, [&](const Json &json, const std::string &path) {
+          if (json.is_number_unsigned() && json.get<uint64_t>() <= INT32_MAX)
+            memory.inFlight.push_back(json.get<int>());
+          else
+            fail(path, "expected a number of micro-batches");
+        });
     reader.finish();
   }
 
@@ -293,7 +300,7 @@ private:
     reader.flag("limit_memory", settings.limitMemory);
     if (const Json *memory = reader.member("memory", false))
       readMemory(*memory);
-    reader.array("cuts", false, [&](const Json &json, std::string path) {
+    reader.array("cuts", false, [&](const Json &json, const std::string &path) {
       if (auto kernel = readName(json, path))
         settings.cuts.push_back(*kernel);
     });
@@ -494,12 +501,12 @@ public:
     root.member("gap", false); // Follows from the other two.
     if (auto ideals = root.integer("ideals", 0, INT64_MAX, false))
       solution.ideals = static_cast<size_t>(*ideals);
-    root.array("stages", true, [&](const Json &json, std::string path) {
+    root.array("stages", true, [&](const Json &json, const std::string &path) {
       readStage(json, path);
     });
     solution.stageOf.assign(problem.graph.kernels.size(), -1);
     solution.variantOf.assign(problem.graph.kernels.size(), 0);
-    root.array("kernels", true, [&](const Json &json, std::string path) {
+    root.array("kernels", true, [&](const Json &json, const std::string &path) {
       readKernel(json, path);
     });
     root.finish();
@@ -519,14 +526,16 @@ private:
   void readStage(const Json &json, const std::string &path) {
     ObjectReader reader(json, path, error);
     PlannedStage stage;
-    reader.array("devices", true, [&](const Json &json, std::string path) {
-      auto found = json.is_string() ? deviceByName.find(json.get<std::string>())
+    reader.array("devices", true,
+                 [&](const Json &json, const std::string &path) {
+                   auto found = json.is_string()
+                                    ? deviceByName.find(json.get<std::string>())
                                     : deviceByName.end();
-      if (found != deviceByName.end())
-        stage.devices.push_back(found->second);
-      else
-        error = path + ": expected the name of a device";
-    });
+                   if (found != deviceByName.end())
+                     stage.devices.push_back(found->second);
+                   else
+                     error = path + ": expected the name of a device";
+                 });
     stage.replicas =
         static_cast<int>(reader.integer("replicas", 1, 65536).value_or(1));
     stage.degree =

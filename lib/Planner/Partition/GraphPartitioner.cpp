@@ -14,6 +14,7 @@ namespace {
 
 /// With more ideals than this, a bound from the heuristic pays off.
 constexpr size_t manyIdeals = 2000;
+constexpr int startRounds = 1;
 
 class Partitioner {
 public:
@@ -24,20 +25,18 @@ public:
   Result<PartitionSolution> run() {
     if (!problem.cuts.empty())
       return useCuts();
-    GroupGraph whole = *GroupGraph::build(model, /*simplify=*/false);
     bool demands = problem.exactStageCount || problem.useAllDevices;
     if (mayRemoveStages()) {
+      // Counts are met in passing, as a rule. If not, what the kernels without
+      // cost could fill must be searched too.
       GroupGraph simple = *GroupGraph::build(model, /*simplify=*/true);
-      // The counts are met in passing, as a rule. If not, what the free
-      // kernels could fill must be searched too.
-      if (simple.groups.size() < whole.groups.size() || !demands) {
-        search(simple, /*exactCounts=*/false);
-        if (plan && (!demands || meetsDemands()))
-          return finish(simple);
-        if (!plan && isProved)
-          return explain(whole);
-      }
+      search(simple, /*exactCounts=*/false);
+      if (plan && (!demands || meetsDemands()))
+        return finish(simple);
+      if (!plan && isProved)
+        return explain(simple);
     }
+    GroupGraph whole = *GroupGraph::build(model, /*simplify=*/false);
     search(whole, demands);
     if (!plan)
       return explain(whole);
@@ -120,7 +119,7 @@ private:
     std::optional<Plan> start;
     if (method == "ideals" && lattice->size() > manyIdeals) {
       start = searchHeuristically(model, chooser, graph, reversed, exactCounts,
-                                  /*rounds=*/2);
+                                  startRounds);
       if (start)
         bound = start->value;
     }

@@ -14,9 +14,11 @@ static bool hasDegrees(const CostModel &model) {
                      [](const Mode &mode) { return mode.degree > 1; });
 }
 
-static bool hasHintedGroup(const GroupGraph &graph) {
-  return std::any_of(graph.groups.begin(), graph.groups.end(),
-                     [](const Group &group) { return group.stageHint >= 0; });
+static bool hasHints(const CostModel &model) {
+  const std::vector<Kernel> &kernels = model.problem.graph->kernels;
+  return std::any_of(kernels.begin(), kernels.end(), [](const Kernel &kernel) {
+    return kernel.stageHint.has_value();
+  });
 }
 
 static bool isPositional(const CostModel &model) {
@@ -28,11 +30,11 @@ static bool isPositional(const CostModel &model) {
                      [&](int n) { return n != memory.inFlight.front(); });
 }
 
-static bool mustCountStages(const CostModel &model, const GroupGraph &graph) {
+static bool mustCountStages(const CostModel &model) {
   if (!model.problem.replicate && !hasDegrees(model))
     return false; // As many as devices.
   return model.maxStages < model.maxDevices || model.problem.exactStageCount ||
-         isPositional(model) || hasHintedGroup(graph);
+         isPositional(model) || hasHints(model);
 }
 
 static bool mustCountReplicas(const CostModel &model) {
@@ -40,27 +42,25 @@ static bool mustCountReplicas(const CostModel &model) {
          model.problem.memory.rule == InFlightRule::Replicas;
 }
 
-double pp::planner::countStates(const CostModel &model,
-                                const GroupGraph &graph) {
+double pp::planner::countStates(const CostModel &model) {
   double size = 1;
   for (const DeviceClass &deviceClass : model.classes)
     size *= static_cast<double>(
         std::min(deviceClass.members.size(), model.maxDevices) + 1);
-  if (mustCountStages(model, graph))
+  if (mustCountStages(model))
     size *= static_cast<double>(model.maxStages + 1);
   if (mustCountReplicas(model))
     size *= static_cast<double>(model.maxDevices + 1);
   return size;
 }
 
-StateSpace::StateSpace(const CostModel &model, const GroupGraph &graph)
-    : model(model) {
+StateSpace::StateSpace(const CostModel &model) : model(model) {
   for (const DeviceClass &deviceClass : model.classes) {
     capacity.push_back(std::min(deviceClass.members.size(), model.maxDevices));
     stride.push_back(size);
     size *= capacity.back() + 1;
   }
-  countsStages = mustCountStages(model, graph);
+  countsStages = mustCountStages(model);
   if (countsStages) {
     stageStride = size;
     size *= model.maxStages + 1;
@@ -108,10 +108,10 @@ std::optional<size_t> StateSpace::next(size_t state, const Mode &mode,
 IdealSearch::IdealSearch(const CostModel &model, const VariantChooser &chooser,
                          const GroupGraph &graph, const Lattice &lattice)
     : model(model), chooser(chooser), graph(graph), lattice(lattice),
-      space(model, graph), modes(model.modes.size()),
+      space(model), modes(model.modes.size()),
       flush(model.problem.objective == Objective::FlushLatency),
-      hasHints(hasHintedGroup(graph)), pins(graph.nets.size(), 0),
-      current(modes), lean(modes) {
+      hinted(hasHints(model)), pins(graph.nets.size(), 0), current(modes),
+      lean(modes) {
   for (const Group &group : graph.groups) {
     fastest.insert(fastest.end(), group.fastest.begin(), group.fastest.end());
     leanest.insert(leanest.end(), group.leanest.begin(), group.leanest.end());
@@ -560,7 +560,7 @@ bool IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
                 static_cast<uint16_t>(replicas),
                 inFlight};
   };
-  if (space.isSimple && !keepsLabels && !model.needsMemory && !hasHints) {
+  if (space.isSimple && !keepsLabels && !model.needsMemory && !hinted) {
     size_t begin = std::max<size_t>(
         first, fewest[top] > devices ? fewest[top] - devices : 0);
     size_t end = most[top] >= devices

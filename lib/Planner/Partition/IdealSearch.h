@@ -24,7 +24,7 @@ struct Plan {
 /// not follow from those, stages and replicas.
 class StateSpace {
 public:
-  StateSpace(const CostModel &model, const GroupGraph &graph);
+  explicit StateSpace(const CostModel &model);
 
   size_t size = 1;
   struct State {
@@ -50,7 +50,7 @@ private:
 };
 
 /// How many states a search would have; without building them.
-double countStates(const CostModel &model, const GroupGraph &graph);
+double countStates(const CostModel &model);
 
 class IdealSearch {
 public:
@@ -113,7 +113,7 @@ private:
   StateSpace space;
   size_t modes;
   bool flush, wantsExactCounts = false, variantsExact = true;
-  bool hasHints = false;
+  bool hinted = false;
   double leastValue = 0; // No plan has a smaller largest cost.
   double bound = 0;      // On the cost of a stage.
   double flushBound = 0; // On the value, for the labels.
