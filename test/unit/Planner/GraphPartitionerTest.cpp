@@ -127,13 +127,13 @@ private:
       for (size_t c = 0; c < first.size(); ++c)
         for (int degree = 1; degree <= 2; ++degree)
           for (int m = 1; m <= (problem.replicate ? 4 : 1); ++m) {
-            if (left[c] < size_t(degree * m))
+            if (left[c] < size_t(degree) * m)
               continue;
-            left[c] -= degree * m;
+            left[c] -= size_t(degree) * m;
             stages.push_back({stage, c, degree, m, done});
             place(done | stage, index + 1);
             stages.pop_back();
-            left[c] += degree * m;
+            left[c] += size_t(degree) * m;
           }
     }
   }
@@ -304,9 +304,9 @@ private:
         kernel.forwardTime = time();
         kernel.backwardInputTime = below(2) ? time() : 0;
         if (features.memory || features.replicas) {
-          kernel.parameterBytes = below(100) * 100;
-          kernel.savedBytes = below(50) * 100;
-          kernel.workspaceBytes = below(80) * 100;
+          kernel.parameterBytes = int64_t(below(100)) * 100;
+          kernel.savedBytes = int64_t(below(50)) * 100;
+          kernel.workspaceBytes = int64_t(below(80)) * 100;
         }
       }
       if (features.classes && below(2))
@@ -318,7 +318,7 @@ private:
           variant.times = {kernel.forwardTime, time(), time()};
           variant.parameterBytes = kernel.parameterBytes;
           variant.savedBytes = kernel.savedBytes * below(3) / 2;
-          variant.workspaceBytes = below(80) * 100;
+          variant.workspaceBytes = int64_t(below(80)) * 100;
           if (below(2))
             variant.measured.push_back({"b", {time(), 0, 0}});
           kernel.variants.push_back(variant);
@@ -348,8 +348,8 @@ private:
     }
     auto edge = [&](size_t a, size_t b) {
       // Few names: some values get several readers.
-      graph.addEdge(a, b, below(20) * 1000, below(2) ? "a" : "b",
-                    below(2) ? below(20) * 1000 : 0);
+      graph.addEdge(a, b, int64_t(below(20)) * 1000, below(2) ? "a" : "b",
+                    below(2) ? int64_t(below(20)) * 1000 : 0);
     };
     if (features.chain)
       for (size_t k = 1; k < n; ++k)
@@ -372,7 +372,7 @@ private:
         }
     if (features.memory)
       for (Device &device : cluster.devices)
-        device.memoryBytes = 20000 + (device.kind == "b" ? 20000 : 0);
+        device.memoryBytes = device.kind == "b" ? 40000 : 20000;
   }
 
   void makeProblem(const Features &features) {
@@ -401,7 +401,7 @@ private:
       problem.memory.parameterCopies = 1 + below(2);
       problem.memory.stashedCopies = below(2);
       switch (below(features.replicas ? 5 : 4)) {
-      case 0:
+      default:
         break;
       case 1:
         problem.memory.inFlight = {3, 2, 1};
