@@ -118,6 +118,39 @@ void replicate(PartitionProblem &problem, Cluster &) {
   problem.microbatches = 64;
 }
 
+/// A chain of layers that can recompute and be split over up to 8 devices.
+Graph layersWithChoices(size_t layers) {
+  Graph graph = chain(layers);
+  for (Kernel &kernel : graph.kernels)
+    for (int degree : {1, 2, 4, 8})
+      for (bool recompute : {false, true}) {
+        if (degree == 1 && !recompute)
+          continue; // The kernel itself.
+        KernelVariant variant;
+        variant.name = std::string(recompute ? "recompute" : "keep") +
+                       std::to_string(degree);
+        variant.devices = degree;
+        variant.times.forward =
+            kernel.forwardTime / degree * (recompute ? 1.33 : 1);
+        variant.parameterBytes = kernel.parameterBytes / degree;
+        variant.savedBytes = kernel.savedBytes / degree / (recompute ? 10 : 1);
+        variant.syncSeconds = degree > 1 ? 1e-4 : 0;
+        kernel.variants.push_back(variant);
+      }
+  return graph;
+}
+
+void piper(PartitionProblem &problem, Cluster &cluster) {
+  problem.replicate = true;
+  problem.microbatches = 256;
+  problem.replicasDivideMicrobatches = true;
+  problem.limitMemory = true;
+  problem.memory.parameterCopies = 4;
+  problem.memory.rule = InFlightRule::Replicas;
+  for (Device &device : cluster.devices)
+    device.memoryBytes = 60000000;
+}
+
 std::vector<Case> cases() {
   return {
       {"inception", [] { return inception(false); }, 6},
@@ -152,6 +185,10 @@ std::vector<Case> cases() {
        replicate, false},
       {"bert / 1,024 replicated", [] { return bert(false); }, 1024, replicate,
        false},
+      {"layers 34 / 64 choices", [] { return layersWithChoices(34); }, 64,
+       piper},
+      {"layers 34 / 1,024 choices", [] { return layersWithChoices(34); }, 1024,
+       piper, false},
       {"chain 200 / 1,024 pipedream", [] { return chain(200); }, 1024,
        pipeDream, false},
   };

@@ -297,6 +297,8 @@ private:
     reader.flag("exact_stage_count", settings.exactStageCount);
     reader.flag("use_all_devices", settings.useAllDevices);
     reader.flag("replicate", settings.replicate);
+    reader.flag("replicas_divide_microbatches",
+                settings.replicasDivideMicrobatches);
     reader.flag("limit_memory", settings.limitMemory);
     if (const Json *memory = reader.member("memory", false))
       readMemory(*memory);
@@ -429,6 +431,8 @@ std::string PlanningProblem::toJson() const {
   constraints["exact_stage_count"] = settings.exactStageCount;
   constraints["use_all_devices"] = settings.useAllDevices;
   constraints["replicate"] = settings.replicate;
+  constraints["replicas_divide_microbatches"] =
+      settings.replicasDivideMicrobatches;
   constraints["limit_memory"] = settings.limitMemory;
   Json &memory = constraints["memory"];
   memory["parameter_copies"] = settings.memory.parameterCopies;

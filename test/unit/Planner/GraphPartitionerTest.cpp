@@ -127,6 +127,8 @@ private:
       for (size_t c = 0; c < first.size(); ++c)
         for (int degree = 1; degree <= 2; ++degree)
           for (int m = 1; m <= (problem.replicate ? 4 : 1); ++m) {
+            if (problem.replicasDivideMicrobatches && problem.microbatches % m)
+              continue;
             if (left[c] < size_t(degree) * m)
               continue;
             left[c] -= size_t(degree) * m;
@@ -395,6 +397,7 @@ private:
     problem.form = below(2) ? PipeDreamForm::Code : PipeDreamForm::Paper;
     problem.microbatches = 1 + below(6);
     problem.replicate = features.replicas;
+    problem.replicasDivideMicrobatches = below(3) == 0;
     problem.useAllDevices = below(5) == 0;
     if (features.memory) {
       problem.limitMemory = below(4) != 0;

@@ -107,6 +107,8 @@ struct PartitionProblem {
   bool limitMemory = false;
   /// Stages may have several replicas, for which micro-batches take turns.
   bool replicate = false;
+  /// The replicas of a stage divide the micro-batches evenly.
+  bool replicasDivideMicrobatches = false;
   /// Every device must be used.
   bool useAllDevices = false;
   double allReduceFactor = 2;
