@@ -551,19 +551,11 @@ void IdealSearch::meet(uint32_t top, size_t state, double largest, double sum,
   list.insert(place, {largest, sum, source});
 }
 
-/// True if more replicas are of no use: every plan costs as much as this stage,
-/// which has no reason to take more devices.
-bool IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
-                            int replicas, const Surroundings &around) {
+/// `least` is what the stage costs at least, in every state.
+void IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
+                            int replicas, double least,
+                            const Surroundings &around) {
   const Mode &how = model.modes[mode];
-  double least = 0; // Of the cost, in every state.
-  if (model.problem.objective != Objective::Memory) {
-    least = model.cost(how, replicas, current[mode], around).total;
-    if (least > bound)
-      return false;
-  }
-  bool isEnough = !keepsLabels && !model.needsMemory &&
-                  !model.problem.useAllDevices && least <= leastValue;
   const std::vector<uint32_t> &sources = reached[inside];
   size_t devices = static_cast<size_t>(replicas) * how.degree;
   auto tag = [&](size_t state, size_t label, int inFlight) {
@@ -580,15 +572,17 @@ bool IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
     size_t end = most[top] >= devices
                      ? std::min<size_t>(sources.back(), most[top] - devices) + 1
                      : 0;
-    for (size_t state = begin; state < end; ++state) {
-      double value = std::max(best[cell(inside, state)], least);
-      size_t target = cell(top, state + devices);
-      if (value < best[target]) {
-        best[target] = value;
-        from[target] = tag(state, 0, 1);
+    if (begin >= end)
+      return;
+    size_t source = cell(inside, begin), target = cell(top, begin + devices);
+    for (size_t i = 0; i < end - begin; ++i) {
+      double value = std::max(best[source + i], least);
+      if (value < best[target + i]) {
+        best[target + i] = value;
+        from[target + i] = tag(begin + i, 0, 1);
       }
     }
-    return isEnough;
+    return;
   }
   for (uint32_t state : sources) {
     size_t source = cell(inside, state);
@@ -627,7 +621,6 @@ bool IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
       meet(top, *next, largest, sum, tag(state, i, inFlight));
     }
   }
-  return isEnough;
 }
 
 /// The cost of one stage of a plan, with the walk's own arithmetic.
@@ -654,8 +647,32 @@ void IdealSearch::relax(uint32_t top, uint32_t inside) {
   for (size_t mode = 0; mode < modes; ++mode) {
     if (current[mode].time == infinity)
       continue;
-    for (int m = 1; m <= model.modes[mode].maxReplicas; ++m)
-      if (model.allows(m) && relaxMode(top, inside, mode, m, around))
+    const Mode &how = model.modes[mode];
+    if (model.problem.objective == Objective::Memory) {
+      relaxMode(top, inside, mode, 1, /*least=*/0, around);
+      continue;
+    }
+    // Every cost is at least the share of the time.
+    double time = current[mode].time;
+    int first = 1;
+    if (time > bound)
+      first = time < bound * how.maxReplicas
+                  ? std::max(1, static_cast<int>(time / bound))
+                  : how.maxReplicas;
+    // More replicas help if they make the stage cheaper, down to what every
+    // plan costs, unless devices must be used or memory depends on them.
+    bool onlyCost = !model.needsMemory && !model.problem.useAllDevices;
+    double cheapest = infinity;
+    for (int m = first; m <= how.maxReplicas; ++m) {
+      if (!model.allows(m))
+        continue;
+      double cost = model.cost(how, m, current[mode], around).total;
+      if (cost > bound || (onlyCost && cost >= cheapest))
+        continue;
+      relaxMode(top, inside, mode, m, cost, around);
+      cheapest = cost;
+      if (onlyCost && !keepsLabels && cost <= leastValue)
         break;
+    }
   }
 }

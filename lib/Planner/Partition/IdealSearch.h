@@ -96,8 +96,8 @@ private:
   bool add(uint32_t group);
   void undo();
   void relax(uint32_t top, uint32_t inside);
-  bool relaxMode(uint32_t top, uint32_t inside, size_t mode, int replicas,
-                 const Surroundings &around);
+  void relaxMode(uint32_t top, uint32_t inside, size_t mode, int replicas,
+                 double least, const Surroundings &around);
   void meet(uint32_t top, size_t state, double largest, double sum,
             const From &from);
   std::optional<CostParts> costWithin(size_t mode, int replicas, int inFlight,
