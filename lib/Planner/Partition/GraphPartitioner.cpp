@@ -15,6 +15,8 @@ namespace {
 /// With more ideals than this, a bound from the heuristic pays off.
 constexpr size_t manyIdeals = 2000;
 constexpr int startRounds = 1;
+/// Ideals times states; 32 bytes each where nothing can be left out.
+constexpr double mostCells = 1e8;
 
 class Partitioner {
 public:
@@ -106,6 +108,10 @@ private:
       } else {
         lattice = Lattice::all(graph, reversed, problem.limits.ideals);
         method = "ideals";
+        if (lattice &&
+            countStates(model) * static_cast<double>(lattice->size()) >
+                mostCells)
+          lattice.reset();
       }
     }
     ideals = lattice ? lattice->size() : 0;
