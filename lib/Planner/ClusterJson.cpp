@@ -1,5 +1,5 @@
 //===- ClusterJson.cpp - The file format of clusters ----------------------===//
-#include "JsonReader.h"
+#include "ClusterJson.h"
 #include "pp/Planner/Cluster.h"
 
 using namespace pp::planner;
@@ -10,26 +10,27 @@ constexpr size_t mostDevices = 65536;
 
 class Reader {
 public:
-  Result<Cluster> read(const Json &json) {
-    ObjectReader root(json, "$", error);
+  Result<Cluster> read(const Json &json, const std::string &path) {
+    ObjectReader root(json, path, error);
     std::optional<int64_t> version = root.integer("version", 1, 2);
     if (version == 1) {
       if (const Json *link = root.member("default_link"))
-        cluster.defaultLink = readLink(*link, "$.default_link");
-      root.array("devices", true, [&](const Json &json, std::string path) {
-        readDevice(json, path, "", std::nullopt);
-      });
+        cluster.defaultLink = readLink(*link, path + ".default_link");
+      root.array("devices", true,
+                 [&](const Json &json, const std::string &path) {
+                   readDevice(json, path, "", std::nullopt);
+                 });
     } else if (version == 2) {
       if (const Json *group = root.member("root"))
-        readGroup(*group, "$.root", "", "", std::nullopt);
+        readGroup(*group, path + ".root", "", "", std::nullopt);
     }
-    root.array("links", false, [&](const Json &json, std::string path) {
+    root.array("links", false, [&](const Json &json, const std::string &path) {
       readPairLink(json, path);
     });
     root.finish();
     if (error.empty())
       if (std::optional<std::string> fault = cluster.check())
-        error = "$: " + *fault;
+        error = path + ": " + *fault;
     if (!error.empty())
       return Failure{error};
     return std::move(cluster);
@@ -108,25 +109,27 @@ private:
       inner = prefix + name + "/";
     }
     size_t members = 0;
-    reader.array("members", true, [&](const Json &json, std::string path) {
-      ++members;
-      if (!json.is_object() || !json.contains("members")) {
-        readDevice(json, path, inner, self);
-        return;
-      }
-      ObjectReader group(json, path, error);
-      std::string groupName;
-      group.text("name", groupName);
-      if (groupName.empty())
-        group.fail("name", "expected a name");
-      size_t count = readCount(group);
-      for (size_t i = 0; i < std::max<size_t>(count, 1) && error.empty(); ++i) {
-        std::string full = inner + numbered(groupName, count, i);
-        if (!groupNames.insert(full).second)
-          group.fail("name", "'" + full + "' is named twice");
-        readGroup(json, path, numbered(groupName, count, i), inner, self);
-      }
-    });
+    reader.array(
+        "members", true, [&](const Json &json, const std::string &path) {
+          ++members;
+          if (!json.is_object() || !json.contains("members")) {
+            readDevice(json, path, inner, self);
+            return;
+          }
+          ObjectReader group(json, path, error);
+          std::string groupName;
+          group.text("name", groupName);
+          if (groupName.empty())
+            group.fail("name", "expected a name");
+          size_t count = readCount(group);
+          for (size_t i = 0; i < std::max<size_t>(count, 1) && error.empty();
+               ++i) {
+            std::string full = inner + numbered(groupName, count, i);
+            if (!groupNames.insert(full).second)
+              group.fail("name", "'" + full + "' is named twice");
+            readGroup(json, path, numbered(groupName, count, i), inner, self);
+          }
+        });
     if (members == 0 && !name.empty())
       reader.fail("members", "a group needs a member");
     reader.finish();
@@ -174,10 +177,18 @@ Result<Cluster> Cluster::fromJson(std::string_view text) {
   Result<Json> json = parseJson(text);
   if (!json)
     return Failure{json.error()};
-  return Reader().read(*json);
+  return Reader().read(*json, "$");
 }
 
-std::string Cluster::toJson() const {
+std::string Cluster::toJson() const { return printJson(clusterToJson(*this)); }
+
+Result<Cluster> pp::planner::readCluster(const Json &json,
+                                         const std::string &path) {
+  return Reader().read(json, path);
+}
+
+Json pp::planner::clusterToJson(const Cluster &cluster) {
+  const auto &[devices, defaultLink, links, groups, groupOf] = cluster;
   // Children follow their parents, so an object is complete before it is put
   // into its parent when groups are taken from the last to the first. Devices
   // of a group come before its groups.
@@ -186,7 +197,7 @@ std::string Cluster::toJson() const {
     std::optional<size_t> group =
         i < groupOf.size() ? groupOf[i] : std::nullopt;
     Json entry;
-    entry["name"] = localName(*this, devices[i].name, group);
+    entry["name"] = localName(cluster, devices[i].name, group);
     entry["kind"] = devices[i].kind;
     entry["memory_bytes"] = devices[i].memoryBytes;
     entry["speed"] = devices[i].speed;
@@ -201,7 +212,7 @@ std::string Cluster::toJson() const {
   for (size_t i = groups.size(); i-- > 0;) {
     for (size_t child : children[i])
       members[i].push_back(std::move(done[child]));
-    done[i]["name"] = localName(*this, groups[i].name, groups[i].parent);
+    done[i]["name"] = localName(cluster, groups[i].name, groups[i].parent);
     done[i]["link"] = linkToJson(groups[i].link);
     done[i]["members"] = std::move(members[i]);
   }
@@ -219,5 +230,5 @@ std::string Cluster::toJson() const {
     entry.update(linkToJson(link));
     json["links"].push_back(std::move(entry));
   }
-  return printJson(json);
+  return json;
 }

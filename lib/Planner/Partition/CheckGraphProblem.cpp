@@ -93,6 +93,24 @@ static std::optional<std::string> checkHints(const PartitionProblem &problem,
   return std::nullopt;
 }
 
+/// Kernels that must stay together, as far as it matters.
+static std::optional<std::string> checkGroups(const PartitionProblem &problem,
+                                              const CostModel &model) {
+  bool hasHints = false;
+  for (const Kernel &kernel : problem.graph->kernels)
+    hasHints |= kernel.stageHint.has_value();
+  if (!hasHints && !problem.exactStageCount)
+    return std::nullopt;
+  Result<GroupGraph> graph = GroupGraph::build(model, /*simplify=*/false);
+  if (!graph)
+    return graph.error();
+  if (problem.exactStageCount && graph->groups.size() < problem.maxStages)
+    return count(problem.maxStages, "stage") +
+           " cannot be made: kernels that must stay together leave " +
+           count(graph->groups.size(), "group");
+  return std::nullopt;
+}
+
 static std::optional<std::string> checkCuts(const PartitionProblem &problem) {
   const std::vector<Kernel> &kernels = problem.graph->kernels;
   if (problem.replicate || problem.useAllDevices)
@@ -157,15 +175,10 @@ std::optional<std::string> pp::planner::check(const PartitionProblem &problem) {
     return fault;
   if (std::optional<std::string> fault = checkHints(problem, model))
     return fault;
-  Result<GroupGraph> graph = GroupGraph::build(model, /*simplify=*/false);
-  if (!graph)
-    return graph.error();
-  if (problem.exactStageCount && graph->groups.size() < problem.maxStages)
-    return count(problem.maxStages, "stage") +
-           " cannot be made: kernels that must stay together leave " +
-           count(graph->groups.size(), "group");
+  if (std::optional<std::string> fault = checkGroups(problem, model))
+    return fault;
   constexpr double mostStates = 1 << 22;
-  if (countStates(model, *graph) > mostStates)
+  if (countStates(model) > mostStates)
     return "the cluster has too many devices in too many classes: more than "
            "4,194,304 combinations";
   return std::nullopt;

@@ -83,6 +83,10 @@ public:
                               classes[mode.deviceClass].device.memoryBytes);
   }
   int leastInFlight() const;
+  bool allows(int replicas) const {
+    return !problem.replicasDivideMicrobatches ||
+           problem.microbatches % replicas == 0;
+  }
 
   /// Seconds; not for Objective::Memory.
   CostParts cost(const Mode &mode, int replicas, const Load &load,

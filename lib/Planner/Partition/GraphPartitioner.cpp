@@ -2,9 +2,11 @@
 #include "pp/Planner/Partition/GraphPartitioner.h"
 #include "Evaluate.h"
 #include "Heuristic.h"
+#include "MinMaxChain.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 using namespace pp::planner;
 
@@ -12,6 +14,9 @@ namespace {
 
 /// With more ideals than this, a bound from the heuristic pays off.
 constexpr size_t manyIdeals = 2000;
+constexpr int startRounds = 1;
+/// Ideals times states; 32 bytes each where nothing can be left out.
+constexpr double mostCells = 1e8;
 
 class Partitioner {
 public:
@@ -22,20 +27,18 @@ public:
   Result<PartitionSolution> run() {
     if (!problem.cuts.empty())
       return useCuts();
-    GroupGraph whole = *GroupGraph::build(model, /*simplify=*/false);
     bool demands = problem.exactStageCount || problem.useAllDevices;
     if (mayRemoveStages()) {
+      // Counts are met in passing, as a rule. If not, what the kernels without
+      // cost could fill must be searched too.
       GroupGraph simple = *GroupGraph::build(model, /*simplify=*/true);
-      // The counts are met in passing, as a rule. If not, what the free
-      // kernels could fill must be searched too.
-      if (simple.groups.size() < whole.groups.size() || !demands) {
-        search(simple, /*exactCounts=*/false);
-        if (plan && (!demands || meetsDemands()))
-          return finish(simple);
-        if (!plan && isProved)
-          return explain(whole);
-      }
+      search(simple, /*exactCounts=*/false);
+      if (plan && (!demands || meetsDemands()))
+        return finish(simple);
+      if (!plan && isProved)
+        return explain(simple);
     }
+    GroupGraph whole = *GroupGraph::build(model, /*simplify=*/false);
     search(whole, demands);
     if (!plan)
       return explain(whole);
@@ -105,6 +108,10 @@ private:
       } else {
         lattice = Lattice::all(graph, reversed, problem.limits.ideals);
         method = "ideals";
+        if (lattice &&
+            countStates(model) * static_cast<double>(lattice->size()) >
+                mostCells)
+          lattice.reset();
       }
     }
     ideals = lattice ? lattice->size() : 0;
@@ -118,10 +125,12 @@ private:
     std::optional<Plan> start;
     if (method == "ideals" && lattice->size() > manyIdeals) {
       start = searchHeuristically(model, chooser, graph, reversed, exactCounts,
-                                  /*rounds=*/2);
+                                  startRounds);
       if (start)
         bound = start->value;
     }
+    if (method == "chain")
+      bound = balancedChain(graph);
     IdealSearch search(model, chooser, graph, *lattice);
     plan = search.run(exactCounts, bound);
     if (!plan)
@@ -129,6 +138,35 @@ private:
     isProved = search.isExact();
     if (isProved && plan)
       lowerBound = plan->value;
+  }
+
+  /// The value of the cut of a chain that balances times alone; infinite if it
+  /// is no answer to the problem. A bound above the optimum spares rounds.
+  double balancedChain(const GroupGraph &graph) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    size_t parts = std::min(model.maxStages, graph.groups.size());
+    if (model.modes.size() != 1 || problem.replicate || model.hasChoices ||
+        model.needsMemory ||
+        (problem.exactStageCount && parts < model.maxStages))
+      return infinity;
+    std::vector<double> weights;
+    for (const Group &group : graph.groups) {
+      if (group.stageHint >= 0)
+        return infinity;
+      weights.push_back(group.weight);
+    }
+    std::vector<size_t> boundaries = cutMinMax(weights, parts);
+    Plan cut;
+    for (size_t s = 0; s < parts; ++s) {
+      StagePlan stage;
+      for (size_t g = boundaries[s]; g < boundaries[s + 1]; ++g)
+        stage.groups.push_back(static_cast<uint32_t>(g));
+      cut.stages.push_back(std::move(stage));
+    }
+    std::optional<Plan> kept = std::exchange(plan, std::move(cut));
+    double value = finish(graph).value;
+    plan = std::move(kept);
+    return value;
   }
 
   Result<PartitionSolution> useCuts() {

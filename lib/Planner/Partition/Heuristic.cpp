@@ -115,7 +115,9 @@ Order orderByCut(const GroupGraph &graph, const std::vector<int> &stageOf) {
   return order;
 }
 
-std::vector<Order> firstOrders(const GroupGraph &graph) {
+} // namespace
+
+std::vector<Order> pp::planner::topologicalOrders(const GroupGraph &graph) {
   size_t n = graph.groups.size();
   std::vector<double> index(n), level(n, 0), tail(n, 0), late(n);
   for (size_t g = 0; g < n; ++g) {
@@ -138,6 +140,8 @@ std::vector<Order> firstOrders(const GroupGraph &graph) {
     orders.push_back(orderByCut(graph, {}));
   return orders;
 }
+
+namespace {
 
 class Improver {
 public:
@@ -235,7 +239,7 @@ std::optional<Plan> pp::planner::searchHeuristically(
     const CostModel &model, const VariantChooser &chooser,
     const GroupGraph &graph, bool reversed, bool exactCounts, int rounds) {
   Improver improver(model, chooser, graph, reversed, exactCounts);
-  for (const Order &order : firstOrders(graph))
+  for (const Order &order : topologicalOrders(graph))
     improver.tryOrder(order);
   if (!improver.best || graph.groups.size() > 20000)
     return std::move(improver.best);

@@ -6,6 +6,10 @@
 
 namespace pp::planner {
 
+/// Different topological orders that are good starts, the first is the graph's
+/// own.
+std::vector<std::vector<uint32_t>> topologicalOrders(const GroupGraph &graph);
+
 /// The best plan found, in the groups of `graph`. `reversed`: stages are
 /// placed from the last to the first, as memory demands. Method:
 /// GraphPartitioner.h.

@@ -14,9 +14,11 @@ static bool hasDegrees(const CostModel &model) {
                      [](const Mode &mode) { return mode.degree > 1; });
 }
 
-static bool hasHintedGroup(const GroupGraph &graph) {
-  return std::any_of(graph.groups.begin(), graph.groups.end(),
-                     [](const Group &group) { return group.stageHint >= 0; });
+static bool hasHints(const CostModel &model) {
+  const std::vector<Kernel> &kernels = model.problem.graph->kernels;
+  return std::any_of(kernels.begin(), kernels.end(), [](const Kernel &kernel) {
+    return kernel.stageHint.has_value();
+  });
 }
 
 static bool isPositional(const CostModel &model) {
@@ -28,11 +30,11 @@ static bool isPositional(const CostModel &model) {
                      [&](int n) { return n != memory.inFlight.front(); });
 }
 
-static bool mustCountStages(const CostModel &model, const GroupGraph &graph) {
+static bool mustCountStages(const CostModel &model) {
   if (!model.problem.replicate && !hasDegrees(model))
     return false; // As many as devices.
   return model.maxStages < model.maxDevices || model.problem.exactStageCount ||
-         isPositional(model) || hasHintedGroup(graph);
+         isPositional(model) || hasHints(model);
 }
 
 static bool mustCountReplicas(const CostModel &model) {
@@ -40,82 +42,98 @@ static bool mustCountReplicas(const CostModel &model) {
          model.problem.memory.rule == InFlightRule::Replicas;
 }
 
-double pp::planner::countStates(const CostModel &model,
-                                const GroupGraph &graph) {
+double pp::planner::countStates(const CostModel &model) {
   double size = 1;
   for (const DeviceClass &deviceClass : model.classes)
     size *= static_cast<double>(
         std::min(deviceClass.members.size(), model.maxDevices) + 1);
-  if (mustCountStages(model, graph))
+  if (mustCountStages(model))
     size *= static_cast<double>(model.maxStages + 1);
   if (mustCountReplicas(model))
     size *= static_cast<double>(model.maxDevices + 1);
   return size;
 }
 
-StateSpace::StateSpace(const CostModel &model, const GroupGraph &graph)
-    : model(model) {
+StateSpace::StateSpace(const CostModel &model) : model(model) {
+  size_t size = 1;
   for (const DeviceClass &deviceClass : model.classes) {
     capacity.push_back(std::min(deviceClass.members.size(), model.maxDevices));
     stride.push_back(size);
     size *= capacity.back() + 1;
   }
-  countsStages = mustCountStages(model, graph);
+  countsStages = mustCountStages(model);
   if (countsStages) {
     stageStride = size;
     size *= model.maxStages + 1;
   }
   countsReplicas = mustCountReplicas(model);
   if (countsReplicas) {
-    mostReplicas = model.maxDevices;
     replicaStride = size;
-    size *= mostReplicas + 1;
+    size *= model.maxDevices + 1;
   }
   isSimple = model.classes.size() == 1 && !countsStages && !countsReplicas;
-  states.resize(size);
-  for (size_t s = 0; s < size; ++s) {
-    State &state = states[s];
-    state.devices = 0;
+  for (uint32_t code = 0; code < size; ++code) {
+    State state = {0, 0, 0, code};
     for (size_t c = 0; c < capacity.size(); ++c)
-      state.devices += static_cast<uint32_t>(used(s, c));
-    state.stages = static_cast<uint32_t>(
-        countsStages ? s / stageStride % (model.maxStages + 1) : state.devices);
-    state.replicas = static_cast<uint32_t>(countsReplicas ? s / replicaStride
-                                                          : state.devices);
+      state.devices += static_cast<uint32_t>(used(code, c));
+    state.stages =
+        countsStages
+            ? static_cast<uint32_t>(code / stageStride % (model.maxStages + 1))
+            : state.devices;
+    state.replicas = countsReplicas
+                         ? static_cast<uint32_t>(code / replicaStride)
+                         : state.devices;
+    // Every stage has a replica, every replica a device.
+    if (state.devices <= model.maxDevices && state.replicas <= state.devices &&
+        (!countsStages || state.stages <= state.replicas))
+      states.push_back(state);
   }
+  std::sort(states.begin(), states.end(), [](const State &a, const State &b) {
+    return std::pair(a.devices, a.code) < std::pair(b.devices, b.code);
+  });
+  stateOf.assign(size, 0);
+  firstWith.assign(model.maxDevices + 2, static_cast<uint32_t>(states.size()));
+  for (size_t s = states.size(); s-- > 0;) {
+    stateOf[states[s].code] = static_cast<uint32_t>(s);
+    firstWith[states[s].devices] = static_cast<uint32_t>(s);
+  }
+  for (size_t d = model.maxDevices + 1; d-- > 0;)
+    firstWith[d] = std::min(firstWith[d], firstWith[d + 1]);
 }
 
 std::optional<size_t> StateSpace::next(size_t state, const Mode &mode,
                                        int replicas) const {
   size_t devices = static_cast<size_t>(mode.degree) * replicas;
-  if (used(state, mode.deviceClass) + devices > capacity[mode.deviceClass] ||
-      states[state].devices + devices > model.maxDevices)
+  const State &from = states[state];
+  if (used(from.code, mode.deviceClass) + devices >
+          capacity[mode.deviceClass] ||
+      from.devices + devices > model.maxDevices)
     return std::nullopt;
-  size_t result = state + devices * stride[mode.deviceClass];
+  size_t code = from.code + devices * stride[mode.deviceClass];
   if (countsStages) {
-    if (states[state].stages == model.maxStages)
+    if (from.stages == model.maxStages)
       return std::nullopt;
-    result += stageStride;
+    code += stageStride;
   }
-  if (countsReplicas) {
-    if (states[state].replicas + replicas > mostReplicas)
-      return std::nullopt;
-    result += replicas * replicaStride;
-  }
-  return result;
+  if (countsReplicas)
+    code += replicas * replicaStride;
+  return stateOf[code];
 }
 
 IdealSearch::IdealSearch(const CostModel &model, const VariantChooser &chooser,
                          const GroupGraph &graph, const Lattice &lattice)
     : model(model), chooser(chooser), graph(graph), lattice(lattice),
-      space(model, graph), modes(model.modes.size()),
+      space(model), modes(model.modes.size()),
       flush(model.problem.objective == Objective::FlushLatency),
-      hasHints(hasHintedGroup(graph)), pins(graph.nets.size(), 0),
-      current(modes), lean(modes) {
+      hinted(hasHints(model)), pins(graph.nets.size(), 0), current(modes),
+      lean(modes) {
   for (const Group &group : graph.groups) {
     fastest.insert(fastest.end(), group.fastest.begin(), group.fastest.end());
     leanest.insert(leanest.end(), group.leanest.begin(), group.leanest.end());
   }
+  // What adding and taking away transfers may leave of nothing.
+  for (const Net &net : graph.nets)
+    residue += 1e-14 * net.transfer;
   measureIdeals();
 }
 
@@ -175,10 +193,11 @@ double IdealSearch::lowestValue() const {
 void IdealSearch::findBorders(double bound) {
   size_t count = lattice.size();
   double total = weight.back();
-  border.assign(count, -1);
+  row.assign(count, -1);
   fewest.assign(count, 0);
   most.assign(count, static_cast<uint32_t>(model.maxDevices));
-  int64_t next = 0;
+  most[0] = 0;
+  int64_t cells = 0;
   for (size_t i = 0; i < count; ++i) {
     if (bound > 0 && bound < infinity) {
       double limit = static_cast<double>(model.maxDevices) + 1;
@@ -190,13 +209,13 @@ void IdealSearch::findBorders(double bound) {
       if (inside + outside > static_cast<double>(model.maxDevices))
         continue;
       fewest[i] = static_cast<uint32_t>(inside);
-      most[i] = static_cast<uint32_t>(model.maxDevices) -
-                static_cast<uint32_t>(outside);
+      most[i] = std::min(most[i], static_cast<uint32_t>(model.maxDevices) -
+                                      static_cast<uint32_t>(outside));
     }
-    border[i] = next++;
+    row[i] = cells;
+    cells += space.firstWith[most[i] + 1] - space.firstWith[fewest[i]];
   }
-  size_t cells = static_cast<size_t>(next) * space.size;
-  finite.assign(next, {1, 0});
+  reached.assign(count, {});
   if (keepsLabels) {
     labels.assign(cells, {});
     return;
@@ -209,16 +228,19 @@ std::optional<Plan> IdealSearch::run(bool exactCounts, double bound) {
   wantsExactCounts = exactCounts;
   if (!flush)
     return runLargest(bound);
-  // A plan with the least largest cost gives a bound for the sum as well.
-  std::optional<Plan> plan = runLargest(infinity);
-  if (!plan)
-    return std::nullopt;
-  return runFlush(std::min(bound, plan->value));
+  if (bound == infinity) {
+    // A plan with the least largest cost gives a bound for the sum as well.
+    std::optional<Plan> plan = runLargest(infinity);
+    if (!plan)
+      return std::nullopt;
+    bound = plan->value;
+  }
+  return runFlush(bound);
 }
 
 std::optional<Plan> IdealSearch::runLargest(double upper) {
   keepsLabels = false;
-  double least = lowestValue();
+  double least = leastValue = lowestValue();
   double slack = 1.0 / 64;
   bool isFinal = upper < infinity && !flush;
   double limit = isFinal ? upper : least * (1 + slack);
@@ -226,8 +248,9 @@ std::optional<Plan> IdealSearch::runLargest(double upper) {
     fill(limit);
     double value = infinity;
     if (std::optional<size_t> state = bestFinalState(wantsExactCounts)) {
-      value = best[border.back() * space.size + *state];
-      if (value <= limit * tolerance || isFinal || limit == infinity) {
+      value = best[cell(everything(), *state)];
+      if (value <= limit * tolerance + residue || isFinal ||
+          limit == infinity) {
         Plan plan = follow(*state, value);
         if (flush) {
           bound = infinity;
@@ -250,21 +273,23 @@ std::optional<Plan> IdealSearch::runLargest(double upper) {
 
 std::optional<Plan> IdealSearch::runFlush(double upper) {
   keepsLabels = true;
-  flushBound = upper * tolerance;
+  flushBound = upper * tolerance +
+               residue * static_cast<double>(model.problem.microbatches +
+                                             model.maxDevices);
   double m = model.problem.microbatches, sum = leastSum.back();
   // A stage of cost c makes a value of (m - 1) c + max(c, sum) at least.
   double limit = m > 1 ? (upper - sum) / (m - 1) : infinity;
   if (limit > sum)
     limit = std::max(sum, upper / m);
   fill(std::max(limit, 0.0));
-  if (border.back() < 0)
+  if (row.back() < 0)
     return std::nullopt;
   const Label *wanted = nullptr, *any = nullptr;
   auto valueOf = [&](const Label *label) {
     return label ? model.value(label->largest, label->sum) : infinity;
   };
-  for (size_t state = 0; state < space.size; ++state)
-    for (const Label &label : labels[border.back() * space.size + state]) {
+  for (uint32_t state : reached.back())
+    for (const Label &label : labels[cell(everything(), state)]) {
       if (valueOf(&label) < valueOf(any))
         any = &label;
       if (isWanted(state) && valueOf(&label) < valueOf(wanted))
@@ -286,8 +311,7 @@ std::optional<Plan> IdealSearch::runFlush(double upper) {
                            label->from.inFlight});
     ideal = label->from.ideal;
     if (ideal != 0)
-      label = &labels[border[ideal] * space.size + label->from.state]
-                     [label->from.label];
+      label = &labels[cell(ideal, label->from.state)][label->from.label];
   }
   if (!lattice.reversed)
     std::reverse(plan.stages.begin(), plan.stages.end());
@@ -299,7 +323,7 @@ Plan IdealSearch::follow(size_t state, double value) const {
   plan.value = value;
   uint32_t ideal = static_cast<uint32_t>(lattice.size() - 1);
   while (ideal != 0) {
-    const From &step = from[border[ideal] * space.size + state];
+    const From &step = from[cell(ideal, state)];
     plan.stages.push_back({lattice.difference(ideal, step.ideal), step.mode,
                            step.replicas, step.inFlight});
     ideal = step.ideal;
@@ -319,47 +343,41 @@ bool IdealSearch::isWanted(size_t state) const {
 }
 
 std::optional<size_t> IdealSearch::bestFinalState(bool exactCounts) const {
-  if (border.back() < 0)
+  if (row.back() < 0)
     return std::nullopt;
-  const double *row = &best[border.back() * space.size];
   std::optional<size_t> wanted, any;
-  for (size_t state = 0; state < space.size; ++state) {
-    if (row[state] == infinity)
-      continue;
-    if (!any || row[state] < row[*any])
+  auto valueOf = [&](size_t state) { return best[cell(everything(), state)]; };
+  for (uint32_t state : reached.back()) {
+    if (!any || valueOf(state) < valueOf(*any))
       any = state;
-    if (isWanted(state) && (!wanted || row[state] < row[*wanted]))
+    if (isWanted(state) && (!wanted || valueOf(state) < valueOf(*wanted)))
       wanted = state;
   }
   if (exactCounts)
     return wanted;
-  return wanted && row[*wanted] <= row[*any] * tolerance ? wanted : any;
+  return wanted && valueOf(*wanted) <= valueOf(*any) * tolerance ? wanted : any;
 }
 
 void IdealSearch::fill(double limit) {
-  bound = limit * tolerance;
+  bound = limit * tolerance + residue;
   findBorders(bound);
-  finite[0] = {0, 0};
+  reached[0] = {0};
   if (keepsLabels)
     labels[0].push_back({0, 0, {}});
   else
     best[0] = 0;
   seen.assign(lattice.size(), 0);
   for (uint32_t top = 1; top < lattice.size(); ++top) {
-    if (border[top] < 0)
+    if (row[top] < 0)
       continue;
     walk(top);
-    size_t row = border[top] * space.size;
-    size_t first = space.size, last = 0;
-    for (size_t state = 0; state < space.size; ++state)
-      if (keepsLabels ? !labels[row + state].empty()
-                      : best[row + state] < infinity) {
-        first = std::min(first, state);
-        last = state;
-      }
-    finite[border[top]] = {first, last};
-    if (first > last)
-      border[top] = -1; // Nothing ends here.
+    for (uint32_t state = space.firstWith[fewest[top]];
+         state < space.firstWith[most[top] + 1]; ++state)
+      if (keepsLabels ? !labels[cell(top, state)].empty()
+                      : best[cell(top, state)] < infinity)
+        reached[top].push_back(state);
+    if (reached[top].empty())
+      row[top] = -1; // Nothing ends here.
   }
 }
 
@@ -381,7 +399,7 @@ void IdealSearch::walk(uint32_t top) {
     seen[step.ideal] = top;
     if (!add(step.group))
       continue;
-    if (border[step.ideal] >= 0)
+    if (row[step.ideal] >= 0)
       relax(top, step.ideal);
     frames.push_back({step.ideal, lattice.down(step.ideal)});
   }
@@ -509,16 +527,16 @@ std::optional<CostParts> IdealSearch::costWithin(size_t mode, int replicas,
 
 void IdealSearch::meet(uint32_t top, size_t state, double largest, double sum,
                        const From &source) {
-  size_t cell = border[top] * space.size + state;
+  size_t target = cell(top, state);
   if (!keepsLabels) {
-    if (largest < best[cell]) {
-      best[cell] = largest;
-      from[cell] = source;
+    if (largest < best[target]) {
+      best[target] = largest;
+      from[target] = source;
     }
     return;
   }
   // Sorted by the largest cost, so the sums fall.
-  std::vector<Label> &list = labels[cell];
+  std::vector<Label> &list = labels[target];
   auto place = std::lower_bound(
       list.begin(), list.end(), largest,
       [](const Label &label, double value) { return label.largest < value; });
@@ -533,17 +551,12 @@ void IdealSearch::meet(uint32_t top, size_t state, double largest, double sum,
   list.insert(place, {largest, sum, source});
 }
 
+/// `least` is what the stage costs at least, in every state.
 void IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
-                            int replicas, const Surroundings &around) {
+                            int replicas, double least,
+                            const Surroundings &around) {
   const Mode &how = model.modes[mode];
-  double least = 0; // Of the cost, in every state.
-  if (model.problem.objective != Objective::Memory) {
-    least = model.cost(how, replicas, current[mode], around).total;
-    if (least > bound)
-      return;
-  }
-  size_t row = border[inside] * space.size;
-  auto [first, last] = finite[border[inside]];
+  const std::vector<uint32_t> &sources = reached[inside];
   size_t devices = static_cast<size_t>(replicas) * how.degree;
   auto tag = [&](size_t state, size_t label, int inFlight) {
     return From{inside,
@@ -553,26 +566,26 @@ void IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
                 static_cast<uint16_t>(replicas),
                 inFlight};
   };
-  if (space.isSimple && !keepsLabels && !model.needsMemory && !hasHints) {
+  if (space.isSimple && !keepsLabels && !model.needsMemory && !hinted) {
     size_t begin = std::max<size_t>(
-        first, fewest[top] > devices ? fewest[top] - devices : 0);
+        sources.front(), fewest[top] > devices ? fewest[top] - devices : 0);
     size_t end = most[top] >= devices
-                     ? std::min<size_t>(last, most[top] - devices) + 1
+                     ? std::min<size_t>(sources.back(), most[top] - devices) + 1
                      : 0;
-    double *target = &best[border[top] * space.size];
-    for (size_t state = begin; state < end; ++state) {
-      double value = std::max(best[row + state], least);
-      if (value < target[state + devices]) {
-        target[state + devices] = value;
-        from[border[top] * space.size + state + devices] = tag(state, 0, 1);
+    if (begin >= end)
+      return;
+    size_t source = cell(inside, begin), target = cell(top, begin + devices);
+    for (size_t i = 0; i < end - begin; ++i) {
+      double value = std::max(best[source + i], least);
+      if (value < best[target + i]) {
+        best[target + i] = value;
+        from[target + i] = tag(begin + i, 0, 1);
       }
     }
     return;
   }
-  for (size_t state = first; state <= last; ++state) {
-    if (keepsLabels ? labels[row + state].empty()
-                    : best[row + state] == infinity)
-      continue;
+  for (uint32_t state : sources) {
+    size_t source = cell(inside, state);
     std::optional<size_t> next = space.next(state, how, replicas);
     if (!next || space.states[*next].devices < fewest[top] ||
         space.states[*next].devices > most[top])
@@ -583,8 +596,7 @@ void IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
       if (index != static_cast<size_t>(hint))
         continue;
     }
-    if (!keepsLabels && std::max(best[row + state], least) >=
-                            best[border[top] * space.size + *next])
+    if (!keepsLabels && std::max(best[source], least) >= best[cell(top, *next)])
       continue;
     int inFlight = inFlightAfter(state, replicas);
     double cost = least;
@@ -596,11 +608,11 @@ void IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
       cost = parts->total;
     }
     if (!keepsLabels) {
-      meet(top, *next, std::max(best[row + state], cost), 0,
+      meet(top, *next, std::max(best[source], cost), 0,
            tag(state, 0, inFlight));
       continue;
     }
-    const std::vector<Label> &list = labels[row + state];
+    const std::vector<Label> &list = labels[source];
     for (size_t i = 0; i < list.size(); ++i) {
       double largest = std::max(list[i].largest, cost);
       double sum = list[i].sum + cost;
@@ -635,7 +647,32 @@ void IdealSearch::relax(uint32_t top, uint32_t inside) {
   for (size_t mode = 0; mode < modes; ++mode) {
     if (current[mode].time == infinity)
       continue;
-    for (int m = 1; m <= model.modes[mode].maxReplicas; ++m)
-      relaxMode(top, inside, mode, m, around);
+    const Mode &how = model.modes[mode];
+    if (model.problem.objective == Objective::Memory) {
+      relaxMode(top, inside, mode, 1, /*least=*/0, around);
+      continue;
+    }
+    // Every cost is at least the share of the time.
+    double time = current[mode].time;
+    int first = 1;
+    if (time > bound)
+      first = time < bound * how.maxReplicas
+                  ? std::max(1, static_cast<int>(time / bound))
+                  : how.maxReplicas;
+    // More replicas help if they make the stage cheaper, down to what every
+    // plan costs, unless devices must be used or memory depends on them.
+    bool onlyCost = !model.needsMemory && !model.problem.useAllDevices;
+    double cheapest = infinity;
+    for (int m = first; m <= how.maxReplicas; ++m) {
+      if (!model.allows(m))
+        continue;
+      double cost = model.cost(how, m, current[mode], around).total;
+      if (cost > bound || (onlyCost && cost >= cheapest))
+        continue;
+      relaxMode(top, inside, mode, m, cost, around);
+      cheapest = cost;
+      if (onlyCost && !keepsLabels && cost <= leastValue)
+        break;
+    }
   }
 }

@@ -22,35 +22,42 @@ struct Plan {
 
 /// What a prefix of a plan has used. Devices of each class and, where they do
 /// not follow from those, stages and replicas.
+///
+/// States are numbered by the devices in use. Those that no plan can reach are
+/// left out.
 class StateSpace {
 public:
-  StateSpace(const CostModel &model, const GroupGraph &graph);
+  explicit StateSpace(const CostModel &model);
 
-  size_t size = 1;
   struct State {
     uint32_t devices, stages, replicas;
+    uint32_t code; // Mixed radix of the counts.
   };
   std::vector<State> states;
+  /// The first state with at least that many devices, up to one more than
+  /// there are.
+  std::vector<uint32_t> firstWith;
   /// One class, nothing else: state = devices.
   bool isSimple = false;
 
-  size_t used(size_t state, size_t deviceClass) const {
-    return state / stride[deviceClass] % (capacity[deviceClass] + 1);
-  }
   /// The state after a stage, or nothing.
   std::optional<size_t> next(size_t state, const Mode &mode,
                              int replicas) const;
 
 private:
+  size_t used(uint32_t code, size_t deviceClass) const {
+    return code / stride[deviceClass] % (capacity[deviceClass] + 1);
+  }
+
   const CostModel &model;
   std::vector<size_t> capacity, stride;
   bool countsStages = false, countsReplicas = false;
   size_t stageStride = 0, replicaStride = 0;
-  size_t mostReplicas = 0;
+  std::vector<uint32_t> stateOf; // Per code.
 };
 
 /// How many states a search would have; without building them.
-double countStates(const CostModel &model, const GroupGraph &graph);
+double countStates(const CostModel &model);
 
 class IdealSearch {
 public:
@@ -90,7 +97,7 @@ private:
   void undo();
   void relax(uint32_t top, uint32_t inside);
   void relaxMode(uint32_t top, uint32_t inside, size_t mode, int replicas,
-                 const Surroundings &around);
+                 double least, const Surroundings &around);
   void meet(uint32_t top, size_t state, double largest, double sum,
             const From &from);
   std::optional<CostParts> costWithin(size_t mode, int replicas, int inFlight,
@@ -102,6 +109,12 @@ private:
   Plan follow(size_t state, double value) const;
   double recompute(const Plan &plan, size_t stage);
   double lowestValue() const;
+  size_t cell(uint32_t ideal, size_t state) const {
+    return row[ideal] + state - space.firstWith[fewest[ideal]];
+  }
+  uint32_t everything() const {
+    return static_cast<uint32_t>(lattice.size() - 1);
+  }
   double restLeast(uint32_t ideal) const {
     return leastSum.back() - leastSum[ideal];
   }
@@ -113,19 +126,23 @@ private:
   StateSpace space;
   size_t modes;
   bool flush, wantsExactCounts = false, variantsExact = true;
-  bool hasHints = false;
+  bool hinted = false;
+  double leastValue = 0; // No plan has a smaller largest cost.
+  double residue = 0;    // Of rounding, in the cost of a stage.
   double bound = 0;      // On the cost of a stage.
   double flushBound = 0; // On the value, for the labels.
   bool keepsLabels = false;
 
   std::vector<Load> fastest, leanest;             // Per group and mode.
   std::vector<double> weight, leastSum, crossing; // Per ideal.
-  std::vector<int64_t> border;                    // Per ideal; -1: none.
-  std::vector<uint32_t> fewest, most;             // Devices, per ideal.
-  std::vector<double> best;                       // Per border and state.
+  /// Per ideal, the cell of its first state; -1: no border.
+  std::vector<int64_t> row;
+  std::vector<uint32_t> fewest, most; // Devices, per ideal.
+  std::vector<double> best;           // Per cell: border and state.
   std::vector<From> from;
   std::vector<std::vector<Label>> labels;
-  std::vector<std::pair<size_t, size_t>> finite; // States, per border.
+  /// Per border, the states that are reached, ascending.
+  std::vector<std::vector<uint32_t>> reached;
 
   // The walk and its stage, both empty between walks.
   struct Frame {

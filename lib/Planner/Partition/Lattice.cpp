@@ -1,7 +1,6 @@
 //===- Lattice.cpp - The ideals of a graph of groups ----------------------===//
 #include "Lattice.h"
 #include <algorithm>
-#include <random>
 
 using namespace pp::planner;
 
@@ -22,6 +21,15 @@ std::vector<uint32_t> Lattice::difference(size_t ideal, size_t inside) const {
 }
 
 namespace {
+
+/// Numbers without pattern (the finalizer of SplitMix64): sums of some of them
+/// spread over a table.
+uint64_t spread(uint64_t x) {
+  x *= 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
 
 /// Sets of groups, found by content.
 class SetTable {
@@ -101,11 +109,9 @@ std::optional<Lattice> Lattice::all(const GroupGraph &graph, bool reversed,
   auto frees = [&](uint32_t group) -> const std::vector<uint32_t> & {
     return reversed ? graph.groups[group].before : graph.groups[group].after;
   };
-  // A fixed seed: the numbers only spread the sets over the table.
-  std::mt19937_64 random(1);
   std::vector<uint64_t> code(n);
-  for (uint64_t &value : code)
-    value = random();
+  for (size_t g = 0; g < n; ++g)
+    code[g] = spread(g + 1);
 
   SetTable sets(n);
   sets.insertEmpty();

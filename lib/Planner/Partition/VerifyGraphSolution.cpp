@@ -61,6 +61,7 @@ verifyDevices(const PartitionProblem &problem, const CostModel &model,
     const PlannedStage &stage = solution.stages[s];
     std::string name = "stage " + std::to_string(s);
     if (stage.replicas < 1 || stage.degree < 1 ||
+        !model.allows(stage.replicas) ||
         (!problem.replicate && stage.replicas != 1))
       return name + " has " + std::to_string(stage.replicas) + " replicas";
     if (stage.devices.size() !=

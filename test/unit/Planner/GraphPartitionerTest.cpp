@@ -1,12 +1,16 @@
 //===- GraphPartitionerTest.cpp - Against exhaustive search ---------------===//
 #include "pp/Planner/Partition/GraphPartitioner.h"
+#include "../../../benchmarks/planner/GeneratedGraphs.h"
+#include "pp/Planner/Partition/ChainPartitioner.h"
 #include "gtest/gtest.h"
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <map>
 #include <random>
-#include <set>
+#include <sstream>
 
 using namespace pp::planner;
 
@@ -123,13 +127,15 @@ private:
       for (size_t c = 0; c < first.size(); ++c)
         for (int degree = 1; degree <= 2; ++degree)
           for (int m = 1; m <= (problem.replicate ? 4 : 1); ++m) {
-            if (left[c] < size_t(degree * m))
+            if (problem.replicasDivideMicrobatches && problem.microbatches % m)
               continue;
-            left[c] -= degree * m;
+            if (left[c] < size_t(degree) * m)
+              continue;
+            left[c] -= size_t(degree) * m;
             stages.push_back({stage, c, degree, m, done});
             place(done | stage, index + 1);
             stages.pop_back();
-            left[c] += degree * m;
+            left[c] += size_t(degree) * m;
           }
     }
   }
@@ -300,9 +306,9 @@ private:
         kernel.forwardTime = time();
         kernel.backwardInputTime = below(2) ? time() : 0;
         if (features.memory || features.replicas) {
-          kernel.parameterBytes = below(100) * 100;
-          kernel.savedBytes = below(50) * 100;
-          kernel.workspaceBytes = below(80) * 100;
+          kernel.parameterBytes = int64_t(below(100)) * 100;
+          kernel.savedBytes = int64_t(below(50)) * 100;
+          kernel.workspaceBytes = int64_t(below(80)) * 100;
         }
       }
       if (features.classes && below(2))
@@ -314,7 +320,7 @@ private:
           variant.times = {kernel.forwardTime, time(), time()};
           variant.parameterBytes = kernel.parameterBytes;
           variant.savedBytes = kernel.savedBytes * below(3) / 2;
-          variant.workspaceBytes = below(80) * 100;
+          variant.workspaceBytes = int64_t(below(80)) * 100;
           if (below(2))
             variant.measured.push_back({"b", {time(), 0, 0}});
           kernel.variants.push_back(variant);
@@ -344,8 +350,8 @@ private:
     }
     auto edge = [&](size_t a, size_t b) {
       // Few names: some values get several readers.
-      graph.addEdge(a, b, below(20) * 1000, below(2) ? "a" : "b",
-                    below(2) ? below(20) * 1000 : 0);
+      graph.addEdge(a, b, int64_t(below(20)) * 1000, below(2) ? "a" : "b",
+                    below(2) ? int64_t(below(20)) * 1000 : 0);
     };
     if (features.chain)
       for (size_t k = 1; k < n; ++k)
@@ -368,7 +374,7 @@ private:
         }
     if (features.memory)
       for (Device &device : cluster.devices)
-        device.memoryBytes = 20000 + (device.kind == "b" ? 20000 : 0);
+        device.memoryBytes = device.kind == "b" ? 40000 : 20000;
   }
 
   void makeProblem(const Features &features) {
@@ -391,13 +397,14 @@ private:
     problem.form = below(2) ? PipeDreamForm::Code : PipeDreamForm::Paper;
     problem.microbatches = 1 + below(6);
     problem.replicate = features.replicas;
+    problem.replicasDivideMicrobatches = below(3) == 0;
     problem.useAllDevices = below(5) == 0;
     if (features.memory) {
       problem.limitMemory = below(4) != 0;
       problem.memory.parameterCopies = 1 + below(2);
       problem.memory.stashedCopies = below(2);
       switch (below(features.replicas ? 5 : 4)) {
-      case 0:
+      default:
         break;
       case 1:
         problem.memory.inFlight = {3, 2, 1};
@@ -511,5 +518,234 @@ INSTANTIATE_TEST_SUITE_P(
                    &F::classes, &F::free, &F::colocation}),
              500}),
     [](const auto &info) { return info.param.name; });
+
+/// Every single change of a correct solution is found.
+TEST(VerifyGraphSolution, rejectsMutations) {
+  Features features = with(
+      {&F::memory, &F::variants, &F::replicas, &F::colocation, &F::classes});
+  int solutions = 0, mutations = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    Instance instance(seed, 3 + seed % 6, features);
+    const PartitionProblem &problem = instance.problem;
+    Result<PartitionSolution> good = partitionGraph(problem);
+    if (!good || good->stages.size() < 2 || good->value == 0)
+      continue;
+    ++solutions;
+    auto expectRejected = [&](const char *what, auto change) {
+      PartitionSolution bad = *good;
+      change(bad);
+      ++mutations;
+      EXPECT_NE(verify(problem, bad), std::nullopt)
+          << what << ", seed " << seed;
+    };
+    using S = PartitionSolution;
+    expectRejected("stage of a kernel",
+                   [](S &s) { s.stageOf[0] = s.stageOf[0] == 0 ? 1 : 0; });
+    expectRejected("stage out of range", [](S &s) { s.stageOf[0] = 99; });
+    expectRejected("moved kernel with its list", [](S &s) {
+      // The costs are those of before.
+      size_t kernel = s.stages[0].kernels.back();
+      s.stages[0].kernels.pop_back();
+      s.stageOf[kernel] = 1;
+      s.stages[1].kernels.insert(std::lower_bound(s.stages[1].kernels.begin(),
+                                                  s.stages[1].kernels.end(),
+                                                  kernel),
+                                 kernel);
+      if (s.stages[0].kernels.empty() || s.stages[1].cost == 0)
+        s.value = -1;
+      else
+        s.stages[1].cost *= 0.5;
+    });
+    expectRejected("swapped stages", [](S &s) {
+      std::swap(s.stages[0].kernels, s.stages[1].kernels);
+    });
+    expectRejected("variant", [](S &s) { s.variantOf[0] = 99; });
+    expectRejected("negative variant", [](S &s) { s.variantOf[0] = -1; });
+    expectRejected("device twice", [](S &s) {
+      s.stages[1].devices[0] = s.stages[0].devices[0];
+    });
+    expectRejected("no such device",
+                   [](S &s) { s.stages[1].devices[0] = 1000; });
+    expectRejected("replicas", [](S &s) { ++s.stages[0].replicas; });
+    expectRejected("degree", [](S &s) { ++s.stages[0].degree; });
+    expectRejected("value", [](S &s) { s.value *= 0.999; });
+    expectRejected("cost", [](S &s) { s.stages[0].cost += 1; });
+    expectRejected("memory", [](S &s) { s.stages[0].memoryBytes += 1; });
+    expectRejected("compute", [](S &s) { s.stages[0].computeTime += 1; });
+    expectRejected("sync", [](S &s) { s.stages[0].syncTime += 1; });
+    expectRejected("communication",
+                   [](S &s) { s.stages[0].communicationTime += 1; });
+    expectRejected("bound", [](S &s) { s.lowerBound = s.value * 1.01; });
+    expectRejected("claim", [](S &s) { s.lowerBound = s.value * 0.99; });
+    expectRejected("missing stage", [](S &s) { s.stages.pop_back(); });
+    expectRejected("missing kernel", [](S &s) { s.stageOf.pop_back(); });
+  }
+  EXPECT_GT(solutions, 100);
+  EXPECT_GT(mutations, 2000);
+}
+
+TEST(VerifyGraphSolution, rejectsWhatBreaksConstraints) {
+  Graph graph;
+  for (int k = 0; k < 4; ++k) {
+    Kernel kernel;
+    kernel.name = std::string(1, char('a' + k));
+    kernel.forwardTime = 1;
+    kernel.parameterBytes = 10;
+    graph.addKernel(kernel);
+  }
+  graph.addEdge(0, 2, 0);
+  Cluster cluster = Cluster::cpuCores(2);
+  PartitionProblem problem;
+  problem.graph = &graph;
+  problem.cluster = &cluster;
+  Result<PartitionSolution> solution = partitionGraph(problem);
+  ASSERT_TRUE(bool(solution));
+  ASSERT_EQ(verify(problem, *solution), std::nullopt);
+  EXPECT_EQ(solution->stageOf, (std::vector<int>{0, 0, 1, 1}));
+  auto fault = [&] { return verify(problem, *solution).value_or(""); };
+
+  graph.kernels[0].stageHint = 1;
+  EXPECT_EQ(fault(), "kernel 'a' is not in the stage it wants");
+  graph.kernels[0].stageHint.reset();
+  graph.kernels[1].colocationClass = graph.kernels[2].colocationClass = 0;
+  EXPECT_EQ(fault(), "kernels 'b' and 'c' must be in one stage");
+  graph.kernels[1].colocationClass = graph.kernels[2].colocationClass = -1;
+  problem.limitMemory = true;
+  cluster.devices[1].memoryBytes = 19;
+  EXPECT_EQ(fault(), "stage 1 needs more memory than its devices have");
+  problem.limitMemory = false;
+  cluster.devices[1].memoryBytes = cluster.devices[0].memoryBytes;
+  problem.maxStages = 1;
+  EXPECT_EQ(fault(), "there are more than 1 stages");
+  problem.maxStages = 0;
+  graph.values[0] = {"", 2, 0, 0, {3}};
+  solution->stageOf = {0, 0, 1, 0};
+  solution->stages[0].kernels = {0, 1, 3};
+  solution->stages[1].kernels = {2};
+  EXPECT_EQ(fault(), "kernel 'c' is in a later stage than 'd', which comes "
+                     "after it");
+  solution = partitionGraph(problem);
+  EXPECT_EQ(fault(), "");
+  std::swap(solution->stages[0].devices, solution->stages[1].devices);
+  EXPECT_EQ(fault(), "");
+}
+
+struct Shape {
+  const char *name;
+  Graph graph;
+  size_t devices;
+};
+
+/// The heuristic stays within one percent of the optimum on graphs with the
+/// shape of known models, and never claims to be exact.
+TEST(Heuristic, isWithinOnePercent) {
+  using namespace generated;
+  std::vector<Shape> shapes;
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    shapes.push_back(
+        {"inception", inception(seed % 2, 3, seed, {2, 4, 5, 3}), 4 + seed});
+    shapes.push_back({"bert", bert(seed % 2, 6, seed), 2 + seed});
+    shapes.push_back({"gnmt", gnmt(seed % 2, 4, 6, seed), 2 + seed});
+    shapes.push_back({"nasnet", nasnet(seed % 2, 2, seed, 2), 3});
+  }
+  for (const Shape &shape : shapes)
+    for (Objective objective :
+         {Objective::Time, Objective::FlushLatency, Objective::PipeDream}) {
+      Cluster cluster = Cluster::cpuCores(shape.devices);
+      cluster.defaultLink = {1e9, 1e-5};
+      PartitionProblem problem;
+      problem.graph = &shape.graph;
+      problem.cluster = &cluster;
+      problem.objective = objective;
+      problem.microbatches = 8;
+      problem.replicate = objective == Objective::PipeDream;
+      Result<PartitionSolution> exact = partitionGraph(problem);
+      ASSERT_TRUE(bool(exact)) << exact.error();
+      ASSERT_TRUE(exact->exact) << shape.name << " " << exact->ideals;
+      problem.limits.ideals = 0;
+      Result<PartitionSolution> found = partitionGraph(problem);
+      ASSERT_TRUE(bool(found)) << found.error();
+      EXPECT_FALSE(found->exact);
+      EXPECT_EQ(verify(problem, *found), std::nullopt);
+      EXPECT_LE(found->value, exact->value * 1.01)
+          << shape.name << " on " << shape.devices << ", objective "
+          << int(objective);
+      EXPECT_GE(found->value, exact->value * (1 - 1e-9));
+      EXPECT_LE(found->lowerBound, exact->value * (1 + 1e-9));
+      // Deterministic.
+      EXPECT_EQ(found->stageOf, partitionGraph(problem)->stageOf);
+    }
+}
+
+TEST(GraphPartitioner, agreesWithTheChainPartitioner) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Graph graph = generated::chain(200 + seed, seed);
+    Cluster cluster = Cluster::cpuCores(7);
+    cluster.defaultLink = {1e9, 1e-5};
+    ChainProblem chain;
+    chain.graph = &graph;
+    chain.cluster = &cluster;
+    chain.stages = 7;
+    PartitionProblem problem;
+    problem.graph = &graph;
+    problem.cluster = &cluster;
+    problem.maxStages = 7;
+    problem.exactStageCount = true;
+    Result<ChainSolution> one = partitionChain(chain);
+    Result<PartitionSolution> other = partitionGraph(problem);
+    ASSERT_TRUE(bool(one) && bool(other));
+    EXPECT_EQ(other->method, "chain");
+    EXPECT_NEAR(one->value, other->value, 1e-9 * one->value);
+  }
+}
+
+TEST(GraphPartitioner, wholeGraphOnReplicasCanWin) {
+  // One kernel, no parameters: plain data parallelism.
+  Graph graph = generated::chain(1);
+  graph.kernels[0].parameterBytes = 0;
+  Cluster cluster = Cluster::cpuCores(4);
+  PartitionProblem problem;
+  problem.graph = &graph;
+  problem.cluster = &cluster;
+  problem.replicate = true;
+  problem.objective = Objective::PipeDream;
+  Result<PartitionSolution> solution = partitionGraph(problem);
+  ASSERT_TRUE(bool(solution));
+  EXPECT_EQ(solution->stages.size(), 1u);
+  EXPECT_EQ(solution->stages[0].replicas, 4);
+  EXPECT_DOUBLE_EQ(solution->value, graph.kernels[0].time() / 4);
+}
+
+TEST(GraphPartitioner, manyDevices) {
+  Graph graph = generated::chain(3000);
+  std::ifstream file(PP_CLUSTERS "/1024xh200.json");
+  std::stringstream text;
+  text << file.rdbuf();
+  Result<Cluster> cluster = Cluster::fromJson(text.str());
+  ASSERT_TRUE(bool(cluster));
+  PartitionProblem problem;
+  problem.graph = &graph;
+  problem.cluster = &*cluster;
+  Result<PartitionSolution> solution = partitionGraph(problem);
+  ASSERT_TRUE(bool(solution)) << solution.error();
+  EXPECT_TRUE(solution->exact);
+  EXPECT_GT(solution->stages.size(), 900u);
+  EXPECT_EQ(verify(problem, *solution), std::nullopt);
+}
+
+TEST(GraphPartitioner, cuts) {
+  Graph graph = generated::chain(6);
+  Cluster cluster = Cluster::cpuCores(3);
+  PartitionProblem problem;
+  problem.graph = &graph;
+  problem.cluster = &cluster;
+  problem.cuts = {1, 4};
+  Result<PartitionSolution> solution = partitionGraph(problem);
+  ASSERT_TRUE(bool(solution)) << solution.error();
+  EXPECT_EQ(solution->stageOf, (std::vector<int>{0, 1, 1, 1, 2, 2}));
+  EXPECT_FALSE(solution->exact);
+  EXPECT_GT(solution->gap(), 0);
+  EXPECT_EQ(verify(problem, *solution), std::nullopt);
+}
 
 } // namespace

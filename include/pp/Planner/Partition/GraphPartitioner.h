@@ -35,16 +35,15 @@
 //  1. Kernels that must stay together are merged (classes, and cycles that
 //     this makes), then kernels that take no time and no memory and can be
 //     moved to a neighbour without loss.
-//  2. If the ideals of what remains are at most `limits.ideals`: a dynamic
-//     program over ideals (Tarnawski et al.), exact. best(I, devices used) =
-//     min over ideals J inside I of max(best(J, ..), cost(I - J)). Pairs (J, I)
-//     are walked from I down, one kernel at a time, with the cost updated in
-//     place, only while the compute time of I - J is at most an upper bound U;
-//     no pair is stored. U is the value of the heuristic, or else grows from
-//     the lower bound. I is a border only if the work inside and outside fits
-//     into the devices within U.
-//     For FlushLatency each state keeps the pairs (largest, sum) that no other
-//     pair dominates.
+//  2. If the ideals of what remains are at most `limits.ideals` (and ideals *
+//     states at most 10^8): a dynamic program over ideals (Tarnawski et al.),
+//     exact. best(I, devices used) = min over ideals J inside I of max(best(J,
+//     ..), cost(I - J)). Pairs (J, I) are walked from I down, one kernel at a
+//     time, with the cost updated in place, only while the compute time of I -
+//     J is at most an upper bound U; no pair is stored. U is the value of the
+//     heuristic, or else grows from the lower bound. I is a border only if the
+//     work inside and outside fits into the devices within U. For FlushLatency
+//     each state keeps the pairs (largest, sum) that no other pair dominates.
 //  3. Else the heuristic: the same dynamic program on several topological
 //     orders (a chain of ideals each); then, until nothing gets better, all
 //     kernels far from the borders of the best plan are merged with their
@@ -107,6 +106,8 @@ struct PartitionProblem {
   bool limitMemory = false;
   /// Stages may have several replicas, for which micro-batches take turns.
   bool replicate = false;
+  /// The replicas of a stage divide the micro-batches evenly.
+  bool replicasDivideMicrobatches = false;
   /// Every device must be used.
   bool useAllDevices = false;
   double allReduceFactor = 2;
