@@ -1,4 +1,4 @@
-//===- Partition.cpp - Time and memory of the partitioner by size ---------===//
+//===- partition.cpp - Time and memory of the partitioner by size ---------===//
 //
 //   pp-bench-partition [name]
 //

@@ -1,4 +1,4 @@
-//===- schedule-search.cpp - Searched schedules on unequal pipelines ------===//
+//===- schedule.cpp - Searched schedules on unequal pipelines -------------===//
 //
 // 1,000 random pipelines: times of stages and links 40 % up and down, 2 to 8
 // ranks, 1 to 32 micro-batches, half of them with a limit of memory. Prints how
