@@ -1,6 +1,7 @@
 //===- PlanSpace.cpp - A model as a planning problem ----------------------===//
 
 #include "pp/Driver/PlanSpace.h"
+#include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Dialect/PP/Transforms/PlannerGraph.h"
 #include "pp/Driver/Errors.h"
 
@@ -59,7 +60,14 @@ public:
     if (failed(built))
       return makeError(exitInvalid, "no graph can be made of '" + path + "'");
     space.batch = compilation.getBatch();
-    space.parameterCopies = space.training ? parameterCopies(program) : 1;
+    if (space.training) {
+      space.parameterCopies = parameterCopies(program);
+      // Reads parameters, gradients and states, writes all but the gradients,
+      // as fast as memory goes.
+      space.updateSecondsPerByte =
+          (2 * space.parameterCopies - 1) /
+          (pipeline::AnnotateCostsOptions().bandwidth * 1e9);
+    }
     space.graphs.push_back(
         {static_cast<int>(microbatches), std::move(built->graph)});
     return llvm::Error::success();

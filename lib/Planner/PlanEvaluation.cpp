@@ -43,9 +43,9 @@ static double allReduceTime(const Cluster &cluster,
   double slowest = 0;
   for (size_t i = 0; i < count; ++i) {
     Link link = cluster.link(devices[i], devices[(i + 1) % count]);
-    slowest = std::max(slowest, 2.0 * static_cast<double>(count - 1) *
-                                    link.transferTime(
-                                        bytes / static_cast<int64_t>(count)));
+    slowest = std::max(
+        slowest, 2.0 * static_cast<double>(count - 1) *
+                     link.transferTime(bytes / static_cast<int64_t>(count)));
   }
   return slowest;
 }
@@ -83,7 +83,9 @@ std::vector<StageLoad> pp::planner::stageLoads(const PlanDraft &draft) {
     StageTimes &times = loads[stage].times;
     times.recompute = times.forward;
     times.update = allReduceTime(*draft.cluster, draft.devices[stage],
-                                 loads[stage].parameterBytes);
+                                 loads[stage].parameterBytes) +
+                   draft.updateSecondsPerByte *
+                       static_cast<double>(loads[stage].parameterBytes);
   }
   return loads;
 }
@@ -98,9 +100,9 @@ pp::planner::channelTimes(const PlanDraft &draft,
     const auto &to = draft.devices[channel.to];
     if (draft.schedule.crossesRanks(channel))
       for (size_t replica = 0; replica < from.size(); ++replica)
-        slowest = std::max(slowest,
-                           draft.cluster->link(from[replica], to[replica])
-                               .transferTime(channel.bytes));
+        slowest =
+            std::max(slowest, draft.cluster->link(from[replica], to[replica])
+                                  .transferTime(channel.bytes));
     times.push_back(slowest);
   }
   return times;
@@ -131,7 +133,8 @@ static void countMemory(const PlanDraft &draft, PlanEvaluation &evaluation) {
     for (size_t index : draft.devices[stage]) {
       const Device &device = draft.cluster->devices[index];
       int rank = schedule.rankOfStage[stage];
-      if (evaluation.overflow || evaluation.peakBytes[rank] <= device.memoryBytes)
+      if (evaluation.overflow ||
+          evaluation.peakBytes[rank] <= device.memoryBytes)
         continue;
       evaluation.overflow = "rank " + std::to_string(rank) + " needs " +
                             std::to_string(evaluation.peakBytes[rank]) +

@@ -308,6 +308,7 @@ private:
     draft.devices = cut.devices;
     draft.checkpoint = checkpoint;
     draft.parameterCopies = space.parameterCopies;
+    draft.updateSecondsPerByte = space.updateSecondsPerByte;
     return draft;
   }
 

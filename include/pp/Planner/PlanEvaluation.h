@@ -22,11 +22,13 @@ struct PlanDraft {
   CheckpointMode checkpoint = CheckpointMode::Never;
   /// Parameters, gradients and optimizer states together, in parameters.
   double parameterCopies = 1;
+  /// Of the optimizer's step, per byte of parameters.
+  double updateSecondsPerByte = 0;
 };
 
 struct StageLoad {
   /// Seconds on the slowest of its devices; the update is the all-reduce of
-  /// its replicas.
+  /// its replicas and the optimizer's step.
   StageTimes times;
   int64_t parameterBytes = 0, savedBytes = 0;
   int64_t workspaceBytes = 0;

@@ -55,6 +55,8 @@ struct PlanSpace {
   size_t refined = 4;
   /// Parameters, gradients and optimizer states together, in parameters.
   double parameterCopies = 1;
+  /// Of the optimizer's step, per byte of parameters.
+  double updateSecondsPerByte = 0;
 };
 
 struct PlanCandidate {
