@@ -178,13 +178,7 @@ llvm::Error readPlan(CompileOptions &options) {
                                     ": '" + options.plan +
                                     "' is for a batch of " +
                                     llvm::Twine(plan->batch));
-  options.batch = plan->batch;
-  options.microbatches = plan->microbatches();
-  options.stages = plan->schedule.stages;
-  options.schedule = plan->scheduleName;
-  static constexpr llvm::StringLiteral modes[] = {"always", "except_last",
-                                                  "never"};
-  options.checkpoint = modes[static_cast<int>(plan->checkpoint)].str();
+  applyPlan(options, *plan);
   return llvm::Error::success();
 }
 

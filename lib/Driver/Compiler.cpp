@@ -24,6 +24,16 @@ llvm::StringRef pp::getName(CompilePhase phase) {
   return phaseNames[static_cast<int>(phase)];
 }
 
+void pp::applyPlan(CompileOptions &options, const planner::Plan &plan) {
+  options.batch = plan.batch;
+  options.microbatches = plan.microbatches();
+  options.stages = plan.schedule.stages;
+  options.schedule = plan.scheduleName;
+  static constexpr llvm::StringLiteral modes[] = {"always", "except_last",
+                                                  "never"};
+  options.checkpoint = modes[static_cast<int>(plan.checkpoint)].str();
+}
+
 void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
                     const CompileOptions &options, bool training) {
   switch (phase) {

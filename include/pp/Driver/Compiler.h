@@ -12,6 +12,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
 #include "pp/Import/OnnxImporter.h"
+#include "pp/Planner/Plan.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace pp {
@@ -66,6 +67,10 @@ struct CompileOptions {
   std::string costFile;
   std::string cpu = "native";
 };
+
+/// Sets what a plan decides about: batch, micro-batches, stages, schedule and
+/// checkpoint.
+void applyPlan(CompileOptions &options, const planner::Plan &plan);
 
 /// Adds the passes of one phase for a training or an inference program.
 void buildPhase(mlir::OpPassManager &pm, CompilePhase phase,

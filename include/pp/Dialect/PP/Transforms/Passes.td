@@ -16,8 +16,9 @@ def AnnotateCosts : PPPass<"pp-annotate-costs"> {
     larger of operations over the device's arithmetic rate and bytes over its
     memory rate, plus a fixed time per launch. The `measured` provider takes
     times from a cost file where it has the kernel, and the roofline
-    elsewhere. A cost file is JSON: `{"version": 1, "kernels": {"<descriptor>":
-    <seconds>}}`.
+    elsewhere. A cost file, which pp-profile writes, is JSON: `{"version": 1,
+    "kernels": {"<key>": <seconds>}}`. The key is the descriptor of a library
+    kernel, and names what a generated one computes.
   }];
   let options = [
     Option<"provider", "provider", "std::string", "\"analytic\"",

@@ -1,0 +1,21 @@
+//===- PlanMemoryCheck.h - What a plan allocates ----------------*- C++ -*-===//
+
+#ifndef PP_DRIVER_PLANMEMORYCHECK_H
+#define PP_DRIVER_PLANMEMORYCHECK_H
+
+#include "pp/Driver/Compiler.h"
+#include "pp/Planner/Plan.h"
+
+namespace pp {
+
+/// Compiles the model at `path` along `plan` up to its memory, and returns the
+/// bytes that each rank will allocate: the planner estimates, the compiler
+/// counts. `options` are those that the plan was made with. Fails if the model
+/// cannot be compiled so.
+llvm::Expected<std::vector<int64_t>>
+countPlanMemory(mlir::MLIRContext *context, llvm::StringRef path,
+                const CompileOptions &options, const planner::Plan &plan);
+
+} // namespace pp
+
+#endif // PP_DRIVER_PLANMEMORYCHECK_H

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""Scales the times of a cost file, or compares the times in two IR files.
+
+    scale_costs.py COSTS.json SCALED.json FACTOR
+    scale_costs.py --compare IR.mlir SCALED.mlir FACTOR
+"""
+
+import json
+import re
+import sys
+
+factor = float(sys.argv[-1])
+if sys.argv[1] != "--compare":
+    costs = json.load(open(sys.argv[1]))
+    costs["kernels"] = {key: factor * seconds for key, seconds in costs["kernels"].items()}
+    json.dump(costs, open(sys.argv[2], "w"))
+    sys.exit()
+
+
+def times(path):
+    """Seconds of every kernel of the training program, in order."""
+    text = open(path).read().split("module @inference")[0]
+    return [float(s) for s in re.findall(r"#pp\.cost<[^>]*?([0-9.]+(?:e[+-]?[0-9]+)?) : f64>", text, re.I)]
+
+
+once, scaled = times(sys.argv[2]), times(sys.argv[3])
+if not once or len(once) != len(scaled):
+    sys.exit(f"{len(once)} and {len(scaled)} kernels")
+for number, (a, b) in enumerate(zip(once, scaled)):
+    if abs(b - factor * a) > 1e-4 * factor * a + 1e-12:
+        sys.exit(f"kernel {number}: {a} and {b}")
+print(f"{len(once)} kernels")
