@@ -19,7 +19,7 @@ public:
         running(schedule.ranks.size(), false), busyUntil(schedule.ranks.size()),
         timed(schedule.ranks.size()), incoming(schedule.stages),
         outgoing(schedule.stages) {
-    for (const Group &group : schedule.groups)
+    for (const RankGroup &group : schedule.groups)
       members.push_back(schedule.ranksOf(group));
     present.resize(members.size());
     size_t channels = schedule.channels.size();

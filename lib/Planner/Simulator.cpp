@@ -38,7 +38,7 @@ double pp::planner::ringAllReduceTime(const Cluster &cluster,
 std::vector<double> pp::planner::collectiveTimes(const Schedule &schedule,
                                                  const Cluster &cluster) {
   std::vector<double> times;
-  for (const Group &group : schedule.groups) {
+  for (const RankGroup &group : schedule.groups) {
     std::vector<int> ranks = schedule.ranksOf(group);
     times.push_back(ringAllReduceTime(
         cluster, std::vector<size_t>(ranks.begin(), ranks.end()), group.bytes));

@@ -54,7 +54,7 @@ private:
     return stages;
   }
 
-  void addGroup(Group group) {
+  void addGroup(RankGroup group) {
     if (schedule.ranksOf(group).size() > 1)
       schedule.groups.push_back(std::move(group));
   }
@@ -68,22 +68,22 @@ private:
     const std::vector<int64_t> &bytes = options.gradientBytes;
     for (int part = parts - 1; part >= 0; --part)
       addGroup({"gradients of part " + std::to_string(part),
-                Group::Kind::Gradients, replicas[part],
+                RankGroup::Kind::Gradients, replicas[part],
                 bytes.empty() ? 0 : bytes[bytes.size() == 1 ? 0 : part]});
     for (const TiedParameter &tied : options.tied)
-      addGroup({tied.name, Group::Kind::TiedGradients, stagesOf(tied.parts),
+      addGroup({tied.name, RankGroup::Kind::TiedGradients, stagesOf(tied.parts),
                 tied.bytes});
     if (!options.globalNorm)
       return;
-    Group norm{"norm", Group::Kind::Norm, {}, sizeof(float)};
+    RankGroup norm{"norm", RankGroup::Kind::Norm, {}, sizeof(float)};
     for (int stage = 0; stage < schedule.stages; ++stage)
       norm.stages.push_back(stage);
     addGroup(std::move(norm));
   }
 
   Action actionOf(size_t number, int rank) const {
-    const Group &group = schedule.groups[number];
-    Action action{group.kind == Group::Kind::Gradients
+    const RankGroup &group = schedule.groups[number];
+    Action action{group.kind == RankGroup::Kind::Gradients
                       ? ActionKind::ReduceGradients
                       : ActionKind::AllReduce};
     action.group = static_cast<int>(number);

@@ -51,7 +51,7 @@ public:
       add({{part}, nullptr});
     for (const TiedParameter &tied : problem.tied)
       add({tied.parts, &tied});
-    for (const Group &group : schedule.groups)
+    for (const RankGroup &group : schedule.groups)
       members.push_back(schedule.ranksOf(group));
     execute();
     return std::move(errors);
@@ -89,14 +89,14 @@ private:
         if (part < 0 || part >= schedule.parts())
           return "the tied parameter '" + tied.name + "' is in part " +
                  std::to_string(part) + ", which does not exist";
-    for (const Group &group : schedule.groups)
+    for (const RankGroup &group : schedule.groups)
       for (int stage : group.stages)
         if (stage < 0 || stage >= schedule.stages)
           return "group '" + group.name + "' names stage " +
                  std::to_string(stage) + ", which does not exist";
-    for (const Group &group : schedule.groups)
+    for (const RankGroup &group : schedule.groups)
       for (int stage : group.stages)
-        if (group.kind == Group::Kind::Gradients &&
+        if (group.kind == RankGroup::Kind::Gradients &&
             schedule.replicaOf(stage).part !=
                 schedule.replicaOf(group.stages.front()).part)
           return "group '" + group.name +
@@ -174,12 +174,12 @@ private:
   }
 
   void reduce(int number) {
-    const Group &group = schedule.groups[number];
-    if (group.kind == Group::Kind::Norm)
+    const RankGroup &group = schedule.groups[number];
+    if (group.kind == RankGroup::Kind::Norm)
       return;
     for (size_t p = 0; p < parameters.size(); ++p) {
       const TiedParameter *tied = parameters[p].tied;
-      bool isOne = group.kind == Group::Kind::TiedGradients
+      bool isOne = group.kind == RankGroup::Kind::TiedGradients
                        ? tied && tied->name == group.name
                        : !tied && uses(group, parameters[p].parts.front());
       if (!isOne)
@@ -196,7 +196,7 @@ private:
     }
   }
 
-  bool uses(const Group &group, int part) const {
+  bool uses(const RankGroup &group, int part) const {
     return std::any_of(
         group.stages.begin(), group.stages.end(),
         [&](int stage) { return schedule.replicaOf(stage).part == part; });

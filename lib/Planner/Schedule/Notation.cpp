@@ -140,9 +140,9 @@ private:
 constexpr int largest = 1 << 24;
 
 /// The group of a REDUCE_GRAD: the notation does not name it.
-int gradientGroup(const std::vector<Group> &groups, int stage) {
+int gradientGroup(const std::vector<RankGroup> &groups, int stage) {
   for (size_t g = 0; g < groups.size(); ++g)
-    if (groups[g].kind == Group::Kind::Gradients &&
+    if (groups[g].kind == RankGroup::Kind::Gradients &&
         std::find(groups[g].stages.begin(), groups[g].stages.end(), stage) !=
             groups[g].stages.end())
       return static_cast<int>(g);
@@ -151,7 +151,7 @@ int gradientGroup(const std::vector<Group> &groups, int stage) {
 
 std::optional<Action> parseAction(std::string_view text,
                                   const std::vector<Channel> &channels,
-                                  const std::vector<Group> &groups,
+                                  const std::vector<RankGroup> &groups,
                                   std::string &reason) {
   FieldReader field(text);
   Action action;
@@ -232,7 +232,7 @@ std::optional<Action> parseAction(std::string_view text,
 Result<Schedule>
 pp::planner::parseFields(const std::vector<std::vector<ScheduleField>> &rows,
                          std::vector<Channel> channels,
-                         std::vector<Group> groups) {
+                         std::vector<RankGroup> groups) {
   Schedule schedule;
   schedule.channels = std::move(channels);
   schedule.groups = std::move(groups);
@@ -289,6 +289,6 @@ pp::planner::splitFields(std::string_view text) {
 
 Result<Schedule> pp::planner::parseSchedule(std::string_view text,
                                             std::vector<Channel> channels,
-                                            std::vector<Group> groups) {
+                                            std::vector<RankGroup> groups) {
   return parseFields(splitFields(text), std::move(channels), std::move(groups));
 }

@@ -13,7 +13,7 @@ class Importer {
 public:
   Result<ImportedSchedule> run(std::string_view text,
                                std::vector<Channel> channels,
-                               std::vector<Group> groups) {
+                               std::vector<RankGroup> groups) {
     keepReductions = !groups.empty();
     std::vector<std::vector<ScheduleField>> rows;
     for (const std::vector<ScheduleField> &row : splitFields(text)) {
@@ -129,7 +129,7 @@ private:
 Result<ImportedSchedule>
 pp::planner::importPyTorchSchedule(std::string_view text,
                                    std::vector<Channel> channels,
-                                   std::vector<Group> groups) {
+                                   std::vector<RankGroup> groups) {
   return Importer().run(text, std::move(channels), std::move(groups));
 }
 

@@ -35,7 +35,7 @@ Replay::Replay(const Schedule &schedule, const SendRule &rule,
     std::sort(ranks.begin(), ranks.end());
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   }
-  for (const Group &group : schedule.groups)
+  for (const RankGroup &group : schedule.groups)
     members.push_back(schedule.ranksOf(group));
   present.resize(members.size());
   if (rule.kind != SendRule::Kind::Slots)
@@ -320,7 +320,7 @@ std::optional<Replay::Wait> Replay::wait(int rank) const {
   }
   if (action->isCollective()) {
     const std::vector<int> &here = present[action->group];
-    const Group &group = schedule.groups[action->group];
+    const RankGroup &group = schedule.groups[action->group];
     for (int stage : group.stages) {
       int member = schedule.rankOfStage[stage];
       if (std::find(here.begin(), here.end(), member) != here.end())

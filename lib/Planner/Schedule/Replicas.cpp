@@ -104,10 +104,10 @@ pp::planner::replicateChannels(const Schedule &schedule,
     for (int from : stagesOf[channel.from])
       for (int to : stagesOf[channel.to]) {
         Replica a = schedule.replicaOf(from), b = schedule.replicaOf(to);
-        // i = a.number modulo a.count and b.number modulo b.count has a
-        // solution: the Chinese remainder theorem.
-        int common = std::gcd(a.count, b.count);
-        if (a.number % common != b.number % common)
+        int64_t shared = a.number, period = int64_t(a.count) * b.count;
+        while (shared < period && shared % b.count != b.number)
+          shared += a.count;
+        if (shared >= std::min<int64_t>(period, schedule.microbatches))
           continue;
         Channel copy = channel;
         copy.from = from;

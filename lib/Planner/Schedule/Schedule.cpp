@@ -27,7 +27,7 @@ int Schedule::parts() const {
   return count;
 }
 
-std::vector<int> Schedule::ranksOf(const Group &group) const {
+std::vector<int> Schedule::ranksOf(const RankGroup &group) const {
   std::vector<int> result;
   for (int stage : group.stages)
     result.push_back(rankOfStage[stage]);

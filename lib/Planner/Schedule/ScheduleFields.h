@@ -21,7 +21,7 @@ std::vector<std::vector<ScheduleField>> splitFields(std::string_view text);
 /// See parseSchedule. One row per rank.
 Result<Schedule>
 parseFields(const std::vector<std::vector<ScheduleField>> &rows,
-            std::vector<Channel> channels, std::vector<Group> groups);
+            std::vector<Channel> channels, std::vector<RankGroup> groups);
 
 } // namespace pp::planner
 

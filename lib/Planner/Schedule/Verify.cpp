@@ -96,7 +96,7 @@ private:
                 std::to_string(stages.size()) + " stages");
       }
     }
-    for (const Group &group : schedule.groups) {
+    for (const RankGroup &group : schedule.groups) {
       bool good =
           !group.stages.empty() &&
           std::adjacent_find(group.stages.begin(), group.stages.end(),
@@ -116,8 +116,9 @@ private:
       return;
     bool good = slots.receive.size() ==
                 static_cast<size_t>(std::max(schedule.microbatches, 0));
-    for (int slot : slots.receive)
-      good &= slot >= 0 && slot < slots.receiveCount;
+    for (int i = 0; good && i < schedule.microbatches; ++i)
+      good &= !schedule.carries(channel, i) ||
+              (slots.receive[i] >= 0 && slots.receive[i] < slots.receiveCount);
     if (!good)
       error("channel '" + channel.name +
             "' has no receive slot for some micro-batch");
@@ -172,8 +173,8 @@ private:
   }
 
   void checkMember(const Action &action) {
-    const Group &group = schedule.groups[action.group];
-    bool gradients = group.kind == Group::Kind::Gradients;
+    const RankGroup &group = schedule.groups[action.group];
+    bool gradients = group.kind == RankGroup::Kind::Gradients;
     if (gradients != (action.kind == ActionKind::ReduceGradients))
       error(name(action) + " is not the collective of group '" + group.name +
             "'");
@@ -314,8 +315,8 @@ private:
   }
 
   Action collectiveOf(int group, int rank) const {
-    const Group &members = schedule.groups[group];
-    Action action{members.kind == Group::Kind::Gradients
+    const RankGroup &members = schedule.groups[group];
+    Action action{members.kind == RankGroup::Kind::Gradients
                       ? ActionKind::ReduceGradients
                       : ActionKind::AllReduce};
     action.group = group;
@@ -329,7 +330,7 @@ private:
 
   /// What is added up is complete before, and used afterwards.
   void checkGroupOrder(int number) {
-    const Group &group = schedule.groups[number];
+    const RankGroup &group = schedule.groups[number];
     for (int stage : group.stages) {
       int rank = schedule.rankOfStage[stage];
       size_t here = collective[number].at(rank);
@@ -342,11 +343,11 @@ private:
       }
       mustPrecede(here, action, position(ActionKind::Update, stage, 0),
                   {ActionKind::Update, stage});
-      if (group.kind != Group::Kind::Norm)
+      if (group.kind != RankGroup::Kind::Norm)
         continue;
       for (size_t g = 0; g < schedule.groups.size(); ++g) {
-        const Group &other = schedule.groups[g];
-        if (other.kind != Group::Kind::Norm &&
+        const RankGroup &other = schedule.groups[g];
+        if (other.kind != RankGroup::Kind::Norm &&
             std::binary_search(other.stages.begin(), other.stages.end(), stage))
           mustPrecede(collective[g].at(rank),
                       collectiveOf(static_cast<int>(g), rank), here, action);

@@ -37,7 +37,7 @@ struct Replica {
 };
 
 /// Ranks that add up values of their stages once per step.
-struct Group {
+struct RankGroup {
   enum class Kind {
     /// Gradients of one part, over its replicas.
     Gradients,
@@ -52,7 +52,7 @@ struct Group {
   std::vector<int> stages; // Ascending.
   int64_t bytes = 0;
 
-  bool operator==(const Group &) const = default;
+  bool operator==(const RankGroup &) const = default;
 };
 
 /// One list of actions per rank. Which rank has which stage is free: several
@@ -63,7 +63,7 @@ struct Schedule {
   std::vector<int> rankOfStage;
   std::vector<std::vector<Action>> ranks;
   std::vector<Channel> channels;
-  std::vector<Group> groups;
+  std::vector<RankGroup> groups;
   /// Per stage. Empty: every stage is a part of its own.
   std::vector<Replica> replicas;
 
@@ -88,7 +88,7 @@ struct Schedule {
     return runs(channel.from, microbatch) && runs(channel.to, microbatch);
   }
   /// The ranks of a group, ascending. O(stages of the group, with logarithm).
-  std::vector<int> ranksOf(const Group &group) const;
+  std::vector<int> ranksOf(const RankGroup &group) const;
   /// "stage 3", or "stage 3 (replica 1 of part 2)".
   std::string describe(int stage) const;
 };
@@ -119,7 +119,7 @@ std::string toString(const Schedule &schedule);
 /// does not say which stages are replicas.
 Result<Schedule> parseSchedule(std::string_view text,
                                std::vector<Channel> channels = {},
-                               std::vector<Group> groups = {});
+                               std::vector<RankGroup> groups = {});
 
 struct ImportedSchedule {
   Schedule schedule;
@@ -137,7 +137,7 @@ struct ImportedSchedule {
 /// All but the first are noted.
 Result<ImportedSchedule>
 importPyTorchSchedule(std::string_view text, std::vector<Channel> channels = {},
-                      std::vector<Group> groups = {});
+                      std::vector<RankGroup> groups = {});
 
 /// The reverse: what PyTorch can read, so without updates. Fails if the
 /// schedule has a recompute, a collective other than `REDUCE_GRAD`, or a send
