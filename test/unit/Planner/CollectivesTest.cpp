@@ -229,6 +229,105 @@ TEST(Collectives, everyScheduleAndTie) {
     }
 }
 
+/// Independent of the planner's code: sends wait for their receives, and ranks
+/// of a group for each other. Computations need nothing: the order is taken to
+/// be right.
+bool completes(const Schedule &schedule) {
+  std::vector<size_t> at(schedule.ranks.size(), 0);
+  auto head = [&](size_t rank) -> const Action * {
+    return at[rank] < schedule.ranks[rank].size()
+               ? &schedule.ranks[rank][at[rank]]
+               : nullptr;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t rank = 0; rank < at.size(); ++rank) {
+      const Action *action = head(rank);
+      if (!action || action->kind == ActionKind::Receive)
+        continue;
+      if (action->kind == ActionKind::Send) {
+        int stage = schedule.channels[action->channel].to;
+        size_t other = schedule.rankOfStage[stage];
+        const Action *receive = head(other);
+        if (!receive || receive->kind != ActionKind::Receive ||
+            receive->channel != action->channel)
+          continue;
+        ++at[other];
+      } else if (action->isCollective()) {
+        std::vector<size_t> members;
+        for (int stage : schedule.groups[action->group].stages)
+          members.push_back(schedule.rankOfStage[stage]);
+        std::sort(members.begin(), members.end());
+        members.erase(std::unique(members.begin(), members.end()),
+                      members.end());
+        int group = action->group;
+        if (!std::all_of(members.begin(), members.end(), [&](size_t member) {
+              return head(member) && head(member)->group == group;
+            }))
+          continue;
+        for (size_t member : members)
+          at[member] += member != rank;
+      }
+      ++at[rank];
+      moved = true;
+    }
+  }
+  for (size_t rank = 0; rank < at.size(); ++rank)
+    if (head(rank))
+      return false;
+  return true;
+}
+
+TEST(Collectives, deadlocksAgainstAnInterpreter) {
+  std::mt19937 random(31);
+  int good = 0, bad = 0;
+  for (int test = 0; test < 1500; ++test) {
+    bool loop = random() % 2;
+    Schedule one = loop ? *interleavedSchedule({4, 4, 2})
+                        : *oneForwardOneBackwardSchedule({4, 4});
+    int replicas = 1 + static_cast<int>(random() % 2);
+    Schedule schedule = *replicatePipeline(one, replicas);
+    schedule = *insertTransfers(
+        schedule, replicateChannels(schedule, neighborChannels(4, true)));
+    schedule = *insertCollectives(
+        schedule,
+        {{}, {{"a", {0, 3}, 1}, {"b", {1, 2}, 1}, {"c", {2, 3}, 1}}, false});
+    // Collectives anywhere between the last W of the rank's stages and U.
+    for (std::vector<Action> &rank : schedule.ranks) {
+      if (random() % 2)
+        continue;
+      std::vector<Action> found, rest;
+      for (const Action &action : rank)
+        (action.isCollective() ? found : rest).push_back(action);
+      std::shuffle(found.begin(), found.end(), random);
+      size_t last = 0, updates = 0;
+      for (const Action &action : found) {
+        const std::vector<int> &members = schedule.groups[action.group].stages;
+        last = 0;
+        updates = rest.size();
+        for (size_t i = 0; i < rest.size(); ++i) {
+          if (rest[i].performs(Phase::BackwardWeight) &&
+              std::count(members.begin(), members.end(), rest[i].stage))
+            last = i + 1;
+          if (rest[i].kind == ActionKind::Update)
+            updates = std::min(updates, i);
+        }
+        size_t place =
+            last + random() % std::min<size_t>(updates - last + 1, 3);
+        rest.insert(rest.begin() + place, action);
+      }
+      rank = std::move(rest);
+    }
+    bool right = completes(schedule);
+    ASSERT_EQ(first(verifySchedule(schedule)).empty(), right)
+        << first(verifySchedule(schedule)) << "\n"
+        << toString(schedule);
+    ++(right ? good : bad);
+  }
+  EXPECT_GT(good, 200);
+  EXPECT_GT(bad, 200);
+}
+
 TEST(Collectives, faults) {
   Schedule good = *insertCollectives(*roundRobinSchedule({2, 2}, 2),
                                      {{1}, {{"t", {0, 1}, 1}}, true});
