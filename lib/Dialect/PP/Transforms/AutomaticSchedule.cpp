@@ -44,20 +44,32 @@ public:
       auto bytes = residualsByRank(found->schedule);
       if (failed(bytes))
         return failure();
-      bool fits = true;
+      bool fits = true, tightened = false;
       for (auto [rank, needed] : llvm::enumerate(*bytes)) {
         if (needed <= options.memory)
           continue;
-        // Slots belong to stages: those of a rank add up although their
-        // largest numbers are not needed at one time.
-        problem.capacity[rank] -= needed - options.memory;
         if (fits)
           need = "rank " + std::to_string(rank) + " would keep " +
                  std::to_string(needed);
         fits = false;
+        // Slots belong to stages: those of a rank add up although their
+        // largest numbers are not needed at one time.
+        int64_t &capacity = problem.capacity[rank];
+        int64_t less = std::max(capacity - (needed - options.memory),
+                                leastCapacity(static_cast<int>(rank)));
+        tightened |= less < capacity;
+        capacity = std::min(less, capacity);
       }
       if (fits)
         return *found;
+      if (tightened)
+        continue;
+      if (!recomputes || !problem.splitBackward)
+        break;
+      // An F between I and W needs a slot for what it does not keep. A B leaves
+      // no such place: one slot per stage is enough.
+      problem.splitBackward = false;
+      problem.capacity.assign(problem.capacity.size(), options.memory);
     }
     return step.emitError()
            << "cannot be scheduled automatically: no order was found in which "
@@ -140,6 +152,18 @@ private:
               llvm::alignTo(getTensorBytes(input.getType()), PP_ALIGNMENT));
       }
     });
+  }
+
+  /// One micro-batch in all stages of the rank, or, if each is computed again
+  /// just before it is needed, in one.
+  int64_t leastCapacity(int rank) const {
+    int64_t sum = 0, largest = 0;
+    for (int stage = 0; stage < options.shape.stages; ++stage)
+      if (problem.rankOfStage[stage] == rank) {
+        sum += residuals[stage];
+        largest = std::max(largest, residuals[stage]);
+      }
+    return recomputes ? largest : sum;
   }
 
   FailureOr<std::vector<int64_t>>
