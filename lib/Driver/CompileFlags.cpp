@@ -28,8 +28,10 @@ struct PipelineFlags {
                                 cl::init(1), cl::cat(main)};
   cl::opt<std::string> schedule{
       "schedule",
-      cl::desc("gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb-h1, "
-               "zb-h2, zb-v, v-half, v-min or dualpipev"),
+      cl::desc(
+          "gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb-h1, "
+          "zb-h2, zb-v, v-half, v-min, dualpipev or auto (searched for the "
+          "predicted times)"),
       cl::init("1f1b"), cl::cat(main)};
   cl::opt<int64_t> ranks{
       "ranks",
@@ -37,6 +39,11 @@ struct PipelineFlags {
                "many as stages "
                "for those that go there and back, else one per stage)"),
       cl::init(0), cl::cat(main)};
+  cl::opt<int64_t> memory{
+      "memory",
+      cl::desc("With --schedule=auto: bytes that a rank may keep from forward "
+               "to backward passes (default: no limit)"),
+      cl::value_desc("bytes"), cl::init(0), cl::cat(main)};
   cl::opt<std::string> checkpoint{
       "checkpoint",
       cl::desc("What is recomputed: always, except_last or never"),
@@ -136,8 +143,17 @@ llvm::Error checkPipelineFlags() {
   for (std::string_view name : planner::scheduleNames())
     if (name != "inference")
       schedules.push_back(name);
+  schedules.push_back("auto");
   if (auto e = checkOneOf("schedule", flags.schedule, schedules))
     return e;
+  if (flags.memory.getNumOccurrences()) {
+    if (flags.memory < 1)
+      return makeError(exitUsage, "--memory=" + llvm::Twine(flags.memory) +
+                                      ": must be 1 or more bytes");
+    if (flags.schedule != "auto")
+      return makeError(exitUsage,
+                       "--memory is a limit for --schedule=auto only");
+  }
   if (auto e = checkOneOf("checkpoint", flags.checkpoint,
                           {"always", "except_last", "never"}))
     return e;
@@ -148,8 +164,8 @@ llvm::Error checkPipelineFlags() {
   // cl::list has an operator& of its own.
   for (const cl::Option *other : std::initializer_list<const cl::Option *>{
            &flags.stages, &flags.microbatches, &flags.ranks, &flags.schedule,
-           &flags.checkpoint, &flags.objective, std::addressof(flags.cuts),
-           &flags.ignoreHints})
+           &flags.memory, &flags.checkpoint, &flags.objective,
+           std::addressof(flags.cuts), &flags.ignoreHints})
     if (other->getNumOccurrences())
       return makeError(exitUsage, "--" + other->ArgStr +
                                       " cannot be given together with --plan, "
@@ -245,6 +261,7 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   options.stages = flags.stages;
   options.schedule = flags.schedule;
   options.ranks = flags.ranks;
+  options.memory = flags.memory;
   options.checkpoint = flags.checkpoint;
   options.objective = flags.objective;
   options.cuts.assign(flags.cuts.begin(), flags.cuts.end());

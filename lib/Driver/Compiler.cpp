@@ -110,6 +110,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     schedule.schedule = training ? options.schedule : "inference";
     schedule.microbatches = options.microbatches;
     schedule.ranks = training ? options.ranks : 0;
+    schedule.memory = training ? options.memory : 0;
     pm.addPass(pipeline::createSchedule(schedule));
     pm.addPass(pipeline::createInsertTransfers());
     pm.addPass(pipeline::createVerifySchedule());

@@ -23,6 +23,9 @@ static const char *category(ActionKind kind) {
     return "receive";
   case ActionKind::Update:
     return "update";
+  case ActionKind::ReduceGradients:
+  case ActionKind::AllReduce:
+    return "collective";
   }
   return "?";
 }

@@ -120,8 +120,30 @@ LowerBounds pp::planner::lowerBounds(const PipelineModel &model) {
   return bounds;
 }
 
+/// A micro-batch takes the way through its replicas, which Paths does not know.
+static LowerBounds workBounds(const Schedule &schedule,
+                              const SimulationInput &input) {
+  std::vector<double> work(schedule.ranks.size(), 0);
+  bool training = schedule.isTraining();
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const StageTimes &times =
+        input.stages[input.stages.size() == 1 ? 0 : stage];
+    Replica replica = schedule.replicaOf(stage);
+    int own = (schedule.microbatches - replica.number + replica.count - 1) /
+              replica.count;
+    double &rank = work[schedule.rankOfStage[stage]];
+    rank += own * times.forward;
+    if (training)
+      rank += own * (times.backwardInput + times.backwardWeight) + times.update;
+  }
+  double most = work.empty() ? 0 : *std::max_element(work.begin(), work.end());
+  return {most, most};
+}
+
 LowerBounds pp::planner::lowerBounds(const Schedule &schedule,
                                      const SimulationInput &input) {
+  if (!schedule.replicas.empty())
+    return workBounds(schedule, input);
   PipelineModel model = buildModel(schedule, input);
   if (!schedule.isTraining())
     for (int stage = 0; stage < model.stages; ++stage)

@@ -123,6 +123,8 @@ pp::planner::memoryCurves(const Schedule &schedule,
       continue;
     Changes &rank = changes[schedule.rankOfStage[channel.to]];
     for (int i = 0; i < schedule.microbatches; ++i) {
+      if (!schedule.carries(channel, i))
+        continue;
       const Interval &received = times.ofReceive(c, i);
       const Interval &first = times.of(channel.toPhase, channel.to, i);
       const Interval *last = &times.of(channel.lastReader, channel.to, i);

@@ -33,23 +33,6 @@ pp::planner::crossingChannels(const Graph &graph,
   return channels;
 }
 
-/// Ring all-reduce of `bytes` between the devices: 2 (d - 1) / d of the bytes
-/// over the slowest link, in 2 (d - 1) messages.
-static double allReduceTime(const Cluster &cluster,
-                            const std::vector<size_t> &devices, int64_t bytes) {
-  size_t count = devices.size();
-  if (count < 2 || bytes == 0)
-    return 0;
-  double slowest = 0;
-  for (size_t i = 0; i < count; ++i) {
-    Link link = cluster.link(devices[i], devices[(i + 1) % count]);
-    slowest = std::max(
-        slowest, 2.0 * static_cast<double>(count - 1) *
-                     link.transferTime(bytes / static_cast<int64_t>(count)));
-  }
-  return slowest;
-}
-
 /// Measured for the device's kind, or over its speed.
 static KernelTimes timesOn(const Kernel &kernel, const Device &device) {
   for (const MeasuredTimes &measured : kernel.measured)
@@ -82,8 +65,8 @@ std::vector<StageLoad> pp::planner::stageLoads(const PlanDraft &draft) {
   for (size_t stage = 0; stage < loads.size(); ++stage) {
     StageTimes &times = loads[stage].times;
     times.recompute = times.forward;
-    times.update = allReduceTime(*draft.cluster, draft.devices[stage],
-                                 loads[stage].parameterBytes) +
+    times.update = ringAllReduceTime(*draft.cluster, draft.devices[stage],
+                                     loads[stage].parameterBytes) +
                    draft.updateSecondsPerByte *
                        static_cast<double>(loads[stage].parameterBytes);
   }

@@ -19,6 +19,9 @@ public:
         running(schedule.ranks.size(), false), busyUntil(schedule.ranks.size()),
         timed(schedule.ranks.size()), incoming(schedule.stages),
         outgoing(schedule.stages) {
+    for (const RankGroup &group : schedule.groups)
+      members.push_back(schedule.ranksOf(group));
+    present.resize(members.size());
     size_t channels = schedule.channels.size();
     arrived.assign(channels * schedule.microbatches, false);
     for (size_t c = 0; c < channels; ++c) {
@@ -70,7 +73,9 @@ private:
       return arrived[cell(action.channel, action.microbatch)];
     for (int c : incoming[action.stage])
       if (action.performs(schedule.channels[c].toPhase) && crosses(c) &&
-          !transfersListed && !arrived[cell(c, action.microbatch)])
+          !transfersListed &&
+          schedule.carries(schedule.channels[c], action.microbatch) &&
+          !arrived[cell(c, action.microbatch)])
         return false;
     return true;
   }
@@ -86,6 +91,10 @@ private:
         timed[rank].push_back({action, busyUntil[rank], now});
         busyUntil[rank] = now;
         ++heads[rank];
+        continue;
+      }
+      if (action.isCollective()) {
+        meet(rank, action.group, now);
         continue;
       }
       if (!ready(action))
@@ -105,12 +114,32 @@ private:
     }
   }
 
+  /// The last rank to come takes the others with it.
+  void meet(int rank, int group, double now) {
+    running[rank] = true;
+    present[group].push_back(rank);
+    if (present[group].size() < members[group].size())
+      return;
+    double end = now;
+    if (!input.collectives.empty())
+      end += input.collectives[input.collectives.size() == 1 ? 0 : group];
+    for (int member : present[group]) {
+      timed[member].push_back(
+          {schedule.ranks[member][heads[member]], busyUntil[member], end});
+      busyUntil[member] = end;
+      ++heads[member];
+      events.push({end, Event::End, member, 0});
+    }
+    present[group].clear();
+  }
+
   void finish(int rank, double now) {
     const Action &action = timed[rank].back().action;
-    if (transfersListed || action.isTransfer())
+    if (transfersListed || action.isTransfer() || action.isCollective())
       return;
     for (int c : outgoing[action.stage])
-      if (action.performs(schedule.channels[c].fromPhase) && crosses(c))
+      if (action.performs(schedule.channels[c].fromPhase) && crosses(c) &&
+          schedule.carries(schedule.channels[c], action.microbatch))
         send(c, action.microbatch, now);
   }
 
@@ -140,6 +169,7 @@ private:
   std::vector<std::vector<TimedAction>> timed;
   std::vector<std::vector<int>> incoming, outgoing; // Stage: channels.
   std::vector<bool> arrived;
+  std::vector<std::vector<int>> members, present; // Group: ranks.
   std::map<int, double> linkFree; // By link: the end of its last transfer.
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
 };

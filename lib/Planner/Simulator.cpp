@@ -19,6 +19,33 @@ std::vector<double> pp::planner::transferTimes(const Schedule &schedule,
   return times;
 }
 
+double pp::planner::ringAllReduceTime(const Cluster &cluster,
+                                      const std::vector<size_t> &devices,
+                                      int64_t bytes) {
+  size_t count = devices.size();
+  if (count < 2 || bytes == 0)
+    return 0;
+  double slowest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Link link = cluster.link(devices[i], devices[(i + 1) % count]);
+    slowest = std::max(
+        slowest, 2.0 * static_cast<double>(count - 1) *
+                     link.transferTime(bytes / static_cast<int64_t>(count)));
+  }
+  return slowest;
+}
+
+std::vector<double> pp::planner::collectiveTimes(const Schedule &schedule,
+                                                 const Cluster &cluster) {
+  std::vector<double> times;
+  for (const RankGroup &group : schedule.groups) {
+    std::vector<int> ranks = schedule.ranksOf(group);
+    times.push_back(ringAllReduceTime(
+        cluster, std::vector<size_t>(ranks.begin(), ranks.end()), group.bytes));
+  }
+  return times;
+}
+
 double Simulation::bubble() const {
   double largest = 0;
   for (const RankSummary &rank : summary)
@@ -53,6 +80,11 @@ Result<Simulation> pp::planner::simulate(const Schedule &schedule,
     return Failure{"there are times for " +
                    std::to_string(input.transfers.size()) + " channels, not " +
                    std::to_string(schedule.channels.size())};
+  if (input.collectives.size() > 1 &&
+      input.collectives.size() != schedule.groups.size())
+    return Failure{"there are times for " +
+                   std::to_string(input.collectives.size()) + " groups, not " +
+                   std::to_string(schedule.groups.size())};
   Replay replay(schedule, input.sends, &input);
   if (!replay.run())
     return Failure{replay.explain()};
@@ -73,7 +105,7 @@ Result<Simulation> pp::planner::simulate(const Schedule &schedule,
     bool seen = false;
     for (const TimedAction &timed : rank) {
       result.makespan = std::max(result.makespan, timed.end);
-      if (timed.action.isTransfer())
+      if (timed.action.isTransfer() || timed.action.isCollective())
         continue;
       if (!seen)
         first = timed.start;

@@ -21,6 +21,9 @@ static char symbol(const Action &action) {
   case ActionKind::Send:
   case ActionKind::Receive:
     return '.';
+  case ActionKind::ReduceGradients:
+  case ActionKind::AllReduce:
+    return '=';
   }
   return '?';
 }

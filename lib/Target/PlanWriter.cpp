@@ -51,6 +51,8 @@ public:
       memories[memory.getStage()] = memory;
     if (!step || !schedule || !schedule.getSlots() || memories.empty())
       return module.emitError("has no memory plan; run pp-plan-memory first");
+    if (failed(checkActions()))
+      return failure();
     step.walk(
         [&](StageOp stage) { stages[stage.getStage()].push_back(stage); });
     collectWeights();
@@ -73,6 +75,19 @@ public:
 
 private:
   using J = llvm::json::OStream;
+
+  LogicalResult checkActions() {
+    for (auto actions : schedule.getRanks().getAsRange<ArrayAttr>())
+      for (auto action : actions.getAsRange<StringAttr>()) {
+        StringRef kind = action.getValue().ltrim("0123456789");
+        if (kind.starts_with("REDUCE_GRAD") || kind.starts_with("ALLREDUCE"))
+          return schedule.emitOpError()
+                 << "has the action " << action
+                 << ", but the runtime cannot add up values of several ranks "
+                    "yet";
+      }
+    return success();
+  }
 
   bool isTraining() const { return static_cast<bool>(optimizer); }
 

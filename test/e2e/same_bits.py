@@ -17,9 +17,12 @@ from common import MODELS
 STEPS = 3
 MICROBATCHES = (1, 4, 8)
 STAGES = (1, 2, 3, 4)
-SCHEDULES = ("gpipe", "1f1b", "zb-h1", "zb-h2")
+SCHEDULES = ("gpipe", "1f1b", "zb-h1", "zb-h2", "auto")
 # Several stages on each of two ranks: (stages, schedule). dualpipev needs at least 4 micro-batches.
-LOOPED = ((4, "interleaved"), (4, "looped-bfs"), (4, "zb-v"), (4, "dualpipev"), (6, "interleaved"))
+# auto goes there and back with 4 stages, and deals out 6.
+LOOPED = (
+    (4, "interleaved"), (4, "looped-bfs"), (4, "zb-v"), (4, "dualpipev"), (6, "interleaved"), (4, "auto"), (6, "auto"),
+)
 CHECKPOINTS = ("never", "except_last", "always")
 
 # Model: (samples of a batch, optimizer). Batch norm needs two samples in each
@@ -37,11 +40,12 @@ SUBSET = {
     4: [
         (2, "1f1b", "except_last"), (3, "gpipe", "never"), (4, "1f1b", "always"), (3, "1f1b", "always"),
         (4, "zb-h1", "never"), (2, "zb-h2", "always"), *((*looped, "never") for looped in LOOPED),
-        (4, "zb-v", "always"), (6, "interleaved", "except_last"),
+        (4, "zb-v", "always"), (6, "interleaved", "except_last"), (3, "auto", "never"), (2, "auto", "except_last"),
     ],
     8: [
         (4, "gpipe", "except_last"), (2, "1f1b", "never"), (3, "1f1b", "except_last"), (1, "1f1b", "always"),
         (2, "zb-h1", "except_last"), (3, "zb-h2", "never"),
+        (3, "auto", "always"),
     ],
 }
 

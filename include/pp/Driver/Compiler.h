@@ -40,10 +40,12 @@ struct CompileOptions {
   int64_t microbatches = 1;
   /// 0: as the model's hints say.
   int64_t stages = 0;
-  /// A name of planner::makeSchedule, except inference.
+  /// "auto" or a name of planner::makeSchedule, except inference.
   std::string schedule = "1f1b";
   /// 0: as the schedule wants it; see pp-schedule.
   int64_t ranks = 0;
+  /// For "auto"; see pp-schedule.
+  int64_t memory = 0;
   std::string checkpoint = "never";
   std::string objective = "time";
   std::vector<std::string> cuts;

@@ -34,6 +34,9 @@ struct SimulationInput {
   /// of the channel do not delay each other. Only for sends that wait for
   /// nobody.
   std::vector<int> linkOfChannel = {};
+  /// Seconds of a collective from when its last rank has come, per group, one
+  /// entry for all, or none for 0. All of its ranks do nothing else until then.
+  std::vector<double> collectives = {};
 };
 
 /// `input` with the times of all stages of one rank multiplied by `factor`: a
@@ -44,6 +47,17 @@ SimulationInput scaleRank(const Schedule &schedule, SimulationInput input,
 /// Transfer times of a schedule's channels; rank r is device r.
 std::vector<double> transferTimes(const Schedule &schedule,
                                   const Cluster &cluster);
+
+/// Ring all-reduce (Patarasuk and Yuan, JPDC 2009): each of d devices sends 2
+/// (d - 1) messages of 1 / d of the bytes to the next in the list, all as fast
+/// as over the slowest of these links. 0 for less than two devices or no bytes.
+double ringAllReduceTime(const Cluster &cluster,
+                         const std::vector<size_t> &devices, int64_t bytes);
+
+/// Times of a schedule's groups, each a ring in the order of ranks; rank r is
+/// device r.
+std::vector<double> collectiveTimes(const Schedule &schedule,
+                                    const Cluster &cluster);
 
 struct TimedAction {
   Action action;
@@ -95,7 +109,8 @@ struct LowerBounds {
 };
 
 /// Of `schedule` only stages, ranks and channels are read, and whether it
-/// trains; B, R and waiting sends only add time.
+/// trains; B, R, collectives and waiting sends only add time. With replicas
+/// only the work of each rank counts.
 ///
 /// For every rank and every suffix T of its stages, with head(s) the longest
 /// path to F of s, tail(s) that from the end of I of s to the end of a step (W
@@ -110,7 +125,7 @@ LowerBounds lowerBounds(const Schedule &schedule, const SimulationInput &input);
 
 /// One row per rank, at most `width` columns of time: digits are F (the last
 /// digit of the micro-batch), a-z are B and I, A-Z W,
-/// '+' is R, '!' U and '.' waiting.
+/// '+' is R, '!' U, '=' a collective and '.' waiting.
 std::string renderTimeline(const Simulation &simulation, int width = 80);
 
 } // namespace pp::planner

@@ -1,5 +1,5 @@
 //===- Notation.cpp - Schedules as text -----------------------------------===//
-#include "pp/Planner/Schedule/Schedule.h"
+#include "ScheduleFields.h"
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -7,6 +7,14 @@
 #include <tuple>
 
 using namespace pp::planner;
+
+std::string_view pp::planner::trim(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\"";
+  size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos)
+    return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
 
 static bool isForward(const Channel &channel) {
   return channel.fromPhase == Phase::Forward;
@@ -31,6 +39,10 @@ static std::string_view letters(ActionKind kind) {
     return "RECV_";
   case ActionKind::Update:
     return "U";
+  case ActionKind::ReduceGradients:
+    return "REDUCE_GRAD";
+  case ActionKind::AllReduce:
+    return "ALLREDUCE#";
   }
   return "?";
 }
@@ -51,8 +63,11 @@ std::string pp::planner::toString(const Action &action,
                                   const std::vector<Channel> &channels) {
   std::string text =
       std::to_string(action.stage) + std::string(letters(action.kind));
-  if (action.kind == ActionKind::Update)
+  if (action.kind == ActionKind::Update ||
+      action.kind == ActionKind::ReduceGradients)
     return text;
+  if (action.kind == ActionKind::AllReduce)
+    return text + std::to_string(action.group);
   if (!action.isTransfer())
     return text + std::to_string(action.microbatch);
   bool known =
@@ -121,19 +136,22 @@ private:
   std::string_view text;
 };
 
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\"";
-  size_t begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos)
-    return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
-
 /// The largest number that makes sense: later tables have this many entries.
 constexpr int largest = 1 << 24;
 
+/// The group of a REDUCE_GRAD: the notation does not name it.
+int gradientGroup(const std::vector<RankGroup> &groups, int stage) {
+  for (size_t g = 0; g < groups.size(); ++g)
+    if (groups[g].kind == RankGroup::Kind::Gradients &&
+        std::find(groups[g].stages.begin(), groups[g].stages.end(), stage) !=
+            groups[g].stages.end())
+      return static_cast<int>(g);
+  return -1;
+}
+
 std::optional<Action> parseAction(std::string_view text,
                                   const std::vector<Channel> &channels,
+                                  const std::vector<RankGroup> &groups,
                                   std::string &reason) {
   FieldReader field(text);
   Action action;
@@ -141,17 +159,34 @@ std::optional<Action> parseAction(std::string_view text,
   if (!field.number(action.stage))
     return std::nullopt;
   bool found = false;
-  // RECV before R.
+  // RECV and REDUCE_GRAD before R.
   for (ActionKind kind :
-       {ActionKind::Send, ActionKind::Receive, ActionKind::Forward,
-        ActionKind::Recompute, ActionKind::BackwardInput,
-        ActionKind::BackwardWeight, ActionKind::Backward, ActionKind::Update})
+       {ActionKind::Send, ActionKind::Receive, ActionKind::ReduceGradients,
+        ActionKind::AllReduce, ActionKind::Forward, ActionKind::Recompute,
+        ActionKind::BackwardInput, ActionKind::BackwardWeight,
+        ActionKind::Backward, ActionKind::Update})
     if (!found && field.word(letters(kind))) {
       action.kind = kind;
       found = true;
     }
   if (!found)
     return std::nullopt;
+  if (action.isCollective()) {
+    bool gradients = action.kind == ActionKind::ReduceGradients;
+    if (gradients)
+      action.group = gradientGroup(groups, action.stage);
+    else if (!field.number(action.group))
+      return std::nullopt;
+    if (!field.atEnd())
+      return std::nullopt;
+    if (action.group < 0 || action.group >= static_cast<int>(groups.size()) ||
+        action.stage > largest) {
+      reason = gradients ? "no replicas of the stage add up their gradients"
+                         : "there is no such group of ranks";
+      return std::nullopt;
+    }
+    return action;
+  }
   bool forward = true;
   if (action.isTransfer()) {
     forward = field.word("F");
@@ -194,37 +229,29 @@ std::optional<Action> parseAction(std::string_view text,
 
 } // namespace
 
-Result<Schedule> pp::planner::parseSchedule(std::string_view text,
-                                            std::vector<Channel> channels) {
+Result<Schedule>
+pp::planner::parseFields(const std::vector<std::vector<ScheduleField>> &rows,
+                         std::vector<Channel> channels,
+                         std::vector<RankGroup> groups) {
   Schedule schedule;
   schedule.channels = std::move(channels);
+  schedule.groups = std::move(groups);
   for (const Channel &channel : schedule.channels)
     schedule.stages =
         std::max({schedule.stages, channel.from + 1, channel.to + 1});
-  size_t line = 0;
   std::map<int, int> rankOfStage;
-  while (!text.empty()) {
-    size_t end = text.find('\n');
-    std::string_view row = trim(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    ++line;
-    if (row.empty() && text.empty())
-      break;
+  for (const std::vector<ScheduleField> &row : rows) {
     std::vector<Action> &rank = schedule.ranks.emplace_back();
-    for (size_t number = 1; !row.empty(); ++number) {
-      size_t comma = row.find(',');
-      std::string_view field = trim(row.substr(0, comma));
-      row.remove_prefix(comma == std::string_view::npos ? row.size()
-                                                        : comma + 1);
-      if (field.empty())
+    for (const ScheduleField &field : row) {
+      if (field.text.empty())
         continue;
       std::string reason;
       std::optional<Action> action =
-          parseAction(field, schedule.channels, reason);
+          parseAction(field.text, schedule.channels, schedule.groups, reason);
       if (!action)
-        return Failure{"line " + std::to_string(line) + ", field " +
-                       std::to_string(number) + ": '" +
-                       std::string(field.substr(0, 40)) + "': " + reason};
+        return Failure{"line " + std::to_string(schedule.ranks.size()) +
+                       ", field " + std::to_string(field.number) + ": '" +
+                       field.text.substr(0, 40) + "': " + reason};
       rankOfStage.try_emplace(action->stage,
                               static_cast<int>(schedule.ranks.size()) - 1);
       schedule.stages = std::max(schedule.stages, action->stage + 1);
@@ -238,4 +265,30 @@ Result<Schedule> pp::planner::parseSchedule(std::string_view text,
   for (auto [stage, rank] : rankOfStage)
     schedule.rankOfStage[stage] = rank;
   return schedule;
+}
+
+std::vector<std::vector<ScheduleField>>
+pp::planner::splitFields(std::string_view text) {
+  std::vector<std::vector<ScheduleField>> rows;
+  while (!text.empty()) {
+    size_t end = text.find('\n');
+    std::string_view row = trim(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (row.empty() && text.empty())
+      break;
+    std::vector<ScheduleField> &fields = rows.emplace_back();
+    for (size_t number = 1; !row.empty(); ++number) {
+      size_t comma = row.find(',');
+      fields.push_back({number, std::string(trim(row.substr(0, comma)))});
+      row.remove_prefix(comma == std::string_view::npos ? row.size()
+                                                        : comma + 1);
+    }
+  }
+  return rows;
+}
+
+Result<Schedule> pp::planner::parseSchedule(std::string_view text,
+                                            std::vector<Channel> channels,
+                                            std::vector<RankGroup> groups) {
+  return parseFields(splitFields(text), std::move(channels), std::move(groups));
 }

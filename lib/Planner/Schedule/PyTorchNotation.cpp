@@ -1,11 +1,5 @@
 //===- PyTorchNotation.cpp - Schedules of torch.distributed.pipelining ----===//
-//
-// A CSV file is first turned into the text that parseSchedule reads, line by
-// line, so that its errors name the right line. (An overlapped pair before
-// makes the number of the field larger by one.)
-//
-//===----------------------------------------------------------------------===//
-#include "pp/Planner/Schedule/Schedule.h"
+#include "ScheduleFields.h"
 #include <algorithm>
 #include <set>
 
@@ -15,40 +9,24 @@ namespace {
 
 constexpr std::string_view overlap = "OVERLAP_F_B";
 
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\"";
-  size_t begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos)
-    return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
-
 class Importer {
 public:
   Result<ImportedSchedule> run(std::string_view text,
-                               std::vector<Channel> channels) {
-    std::string plain;
-    size_t line = 0;
-    while (!text.empty()) {
-      size_t end = text.find('\n');
-      ++line;
-      std::string_view row = text.substr(0, end);
-      text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-      for (size_t number = 1;; ++number) {
-        size_t comma = row.find(',');
-        if (!readField(trim(row.substr(0, comma)), plain))
-          return Failure{"line " + std::to_string(line) + ", field " +
-                         std::to_string(number) + ": '" +
-                         std::string(trim(row.substr(0, comma)).substr(0, 40)) +
+                               std::vector<Channel> channels,
+                               std::vector<RankGroup> groups) {
+    keepReductions = !groups.empty();
+    std::vector<std::vector<ScheduleField>> rows;
+    for (const std::vector<ScheduleField> &row : splitFields(text)) {
+      std::vector<ScheduleField> &plain = rows.emplace_back();
+      for (const ScheduleField &field : row)
+        if (!readField(field, plain))
+          return Failure{"line " + std::to_string(rows.size()) + ", field " +
+                         std::to_string(field.number) + ": '" +
+                         field.text.substr(0, 40) +
                          "': expected (action;action)OVERLAP_F_B"};
-        if (comma == std::string_view::npos)
-          break;
-        plain += ',';
-        row.remove_prefix(comma + 1);
-      }
-      plain += '\n';
     }
-    Result<Schedule> schedule = parseSchedule(plain, std::move(channels));
+    Result<Schedule> schedule =
+        parseFields(rows, std::move(channels), std::move(groups));
     if (!schedule)
       return Failure{schedule.error()};
     result.schedule = std::move(*schedule);
@@ -58,8 +36,11 @@ public:
   }
 
 private:
-  /// Appends what parseSchedule reads as one or, after an overlap, two fields.
-  bool readField(std::string_view field, std::string &plain) {
+  /// Appends what parseFields reads as none, one or, after an overlap, two
+  /// fields.
+  bool readField(const ScheduleField &source,
+                 std::vector<ScheduleField> &plain) {
+    std::string_view field = source.text;
     if (field.starts_with('(')) {
       size_t close = field.find(')');
       if (close == std::string_view::npos || field.substr(close + 1) != overlap)
@@ -69,29 +50,34 @@ private:
       if (middle == std::string_view::npos ||
           inside.find_first_of("();", middle + 1) != std::string_view::npos)
         return false;
-      if (!readField(trim(inside.substr(0, middle)), plain))
-        return false;
-      plain += ',';
-      return readField(trim(inside.substr(middle + 1)), plain);
+      auto part = [&](std::string_view text) {
+        return ScheduleField{source.number, std::string(trim(text))};
+      };
+      return readField(part(inside.substr(0, middle)), plain) &&
+             readField(part(inside.substr(middle + 1)), plain);
     }
     size_t letters = field.find_first_not_of("0123456789");
     std::string_view kind = letters == std::string_view::npos || letters == 0
                                 ? std::string_view()
                                 : field.substr(letters);
+    std::string stage(field.substr(0, field.size() - kind.size()));
     for (std::string_view sharding : {"UNSHARD", "RESHARD", "REDUCE_GRAD"})
       if (kind.starts_with(sharding) &&
           kind.find_first_not_of("0123456789", sharding.size()) ==
               std::string_view::npos) {
-        ++skipped;
+        if (keepReductions && sharding == "REDUCE_GRAD")
+          plain.push_back({source.number, stage + "REDUCE_GRAD"});
+        else
+          ++skipped;
         return true;
       }
     if (kind.starts_with("BW")) {
       ++joined;
-      plain += std::string(field.substr(0, letters)) + "B" +
-               std::string(kind.substr(2));
+      plain.push_back(
+          {source.number, stage + "B" + std::string(kind.substr(2))});
       return true;
     }
-    plain += field;
+    plain.push_back(source);
     return true;
   }
 
@@ -135,25 +121,32 @@ private:
 
   ImportedSchedule result;
   size_t skipped = 0, joined = 0;
+  bool keepReductions = false;
 };
 
 } // namespace
 
 Result<ImportedSchedule>
 pp::planner::importPyTorchSchedule(std::string_view text,
-                                   std::vector<Channel> channels) {
-  return Importer().run(text, std::move(channels));
+                                   std::vector<Channel> channels,
+                                   std::vector<RankGroup> groups) {
+  return Importer().run(text, std::move(channels), std::move(groups));
 }
 
 Result<std::string>
 pp::planner::exportPyTorchSchedule(const Schedule &schedule) {
   Schedule compute = schedule;
   for (std::vector<Action> &rank : compute.ranks) {
-    for (const Action &action : rank)
+    for (const Action &action : rank) {
+      if (action.kind == ActionKind::AllReduce)
+        return Failure{toString(action, schedule.channels) +
+                       ": PyTorch's notation only has the sum of a stage's "
+                       "gradients over its replicas, REDUCE_GRAD"};
       if (action.kind == ActionKind::Recompute)
         return Failure{toString(action, schedule.channels) +
                        ": PyTorch does not schedule recomputation; use the "
                        "checkpoint mode 'never'"};
+    }
     std::erase_if(rank, [](const Action &action) {
       return action.kind == ActionKind::Update;
     });

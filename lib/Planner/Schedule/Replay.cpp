@@ -35,6 +35,9 @@ Replay::Replay(const Schedule &schedule, const SendRule &rule,
     std::sort(ranks.begin(), ranks.end());
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   }
+  for (const RankGroup &group : schedule.groups)
+    members.push_back(schedule.ranksOf(group));
+  present.resize(members.size());
   if (rule.kind != SendRule::Kind::Slots)
     return;
   // Receives take slots in the order of the receiver's list.
@@ -77,6 +80,8 @@ double pp::planner::actionTime(const SimulationInput &input,
     return times.update;
   case ActionKind::Send:
   case ActionKind::Receive:
+  case ActionKind::ReduceGradients:
+  case ActionKind::AllReduce:
     return 0;
   }
   return 0;
@@ -90,6 +95,12 @@ double Replay::transferTime(int channel) const {
   if (!input || input->transfers.empty())
     return 0;
   return input->transfers[input->transfers.size() == 1 ? 0 : channel];
+}
+
+double Replay::collectiveTime(int group) const {
+  if (!input || input->collectives.empty())
+    return 0;
+  return input->collectives[input->collectives.size() == 1 ? 0 : group];
 }
 
 bool Replay::run() {
@@ -106,11 +117,20 @@ bool Replay::run() {
       moved = true;
     if (!moved)
       continue;
-    for (int neighbor : neighbors[rank])
-      if (!queued[neighbor]) {
-        queued[neighbor] = true;
-        work.push_back(neighbor);
-      }
+    auto lookAgain = [&](const std::vector<int> &others) {
+      for (int other : others)
+        if (!queued[other]) {
+          queued[other] = true;
+          work.push_back(other);
+        }
+    };
+    lookAgain(neighbors[rank]);
+    // The others of a collective have moved too, and so may their neighbours.
+    for (int other : released) {
+      lookAgain({other});
+      lookAgain(neighbors[other]);
+    }
+    released.clear();
   }
   for (size_t rank = 0; rank < lists.size(); ++rank)
     if (head(static_cast<int>(rank)))
@@ -137,12 +157,12 @@ bool Replay::step(int rank) {
   const Action action = *head(rank);
   if (action.isTransfer())
     return stepTransfer(rank, action);
+  if (action.isCollective())
+    return stepCollective(rank, action);
   double start = clock[rank];
   for (int c : incoming[action.stage]) {
     const Channel &channel = schedule.channels[c];
-    // Where transfers are listed, the RECV before has waited.
-    if (!action.performs(channel.toPhase) ||
-        (transfersListed && schedule.crossesRanks(channel)))
+    if (!reads(action, channel))
       continue;
     double made = done(channel.fromPhase, channel.from, action.microbatch);
     if (made < 0)
@@ -151,6 +171,25 @@ bool Replay::step(int rank) {
         start, made + (schedule.crossesRanks(channel) ? transferTime(c) : 0));
   }
   finish(rank, action, start, start + duration(action));
+  return true;
+}
+
+bool Replay::stepCollective(int rank, const Action &action) {
+  std::vector<int> &here = present[action.group];
+  if (std::find(here.begin(), here.end(), rank) == here.end())
+    here.push_back(rank);
+  if (here.size() < members[action.group].size())
+    return false;
+  double start = 0;
+  for (int member : here)
+    start = std::max(start, clock[member]);
+  double end = start + collectiveTime(action.group);
+  for (int member : here) {
+    Action own = *head(member);
+    finish(member, own, clock[member], end);
+    released.push_back(member);
+  }
+  here.clear();
   return true;
 }
 
@@ -235,6 +274,8 @@ bool Replay::stepTransfer(int rank, const Action &action) {
 }
 
 void Replay::hoist(int rank, size_t from) {
+  for (std::vector<int> &here : present)
+    std::erase(here, rank);
   auto first = lists[rank].begin() + heads[rank];
   auto last = lists[rank].begin() + from;
   std::rotate(first, last, last + 1);
@@ -277,10 +318,24 @@ std::optional<Replay::Wait> Replay::wait(int rank) const {
         "for rank " + std::to_string(wait.forRank) + " to reach " + name(other);
     return wait;
   }
+  if (action->isCollective()) {
+    const std::vector<int> &here = present[action->group];
+    const RankGroup &group = schedule.groups[action->group];
+    for (int stage : group.stages) {
+      int member = schedule.rankOfStage[stage];
+      if (std::find(here.begin(), here.end(), member) != here.end())
+        continue;
+      wait.forRank = member;
+      Action other = *action;
+      other.stage = stage;
+      wait.reason =
+          "for rank " + std::to_string(member) + " to reach " + name(other);
+      return wait;
+    }
+  }
   for (int c : incoming[action->stage]) {
     const Channel &channel = schedule.channels[c];
-    if (!action->performs(channel.toPhase) ||
-        (transfersListed && schedule.crossesRanks(channel)))
+    if (!reads(*action, channel))
       continue;
     if (doneAt[static_cast<size_t>(channel.fromPhase)]
               [index(channel.from, action->microbatch)] >= 0)

@@ -55,6 +55,7 @@ private:
   }
   bool step(int rank);
   bool stepTransfer(int rank, const Action &action);
+  bool stepCollective(int rank, const Action &action);
   bool sendAllowed(const Action &action, double &ready) const;
   void finish(int rank, const Action &action, double start, double end);
   const Action *head(int rank) const {
@@ -64,6 +65,14 @@ private:
   int capacity(int channel) const;
   double duration(const Action &action) const;
   double transferTime(int channel) const;
+  double collectiveTime(int group) const;
+  /// A value of another stage that `action` reads itself, because no RECV has
+  /// waited for it.
+  bool reads(const Action &action, const Channel &channel) const {
+    return action.performs(channel.toPhase) &&
+           !(transfersListed && schedule.crossesRanks(channel)) &&
+           schedule.carries(channel, action.microbatch);
+  }
   double &done(Phase phase, int stage, int microbatch) {
     return doneAt[static_cast<size_t>(phase)][index(stage, microbatch)];
   }
@@ -85,6 +94,9 @@ private:
   std::vector<int> slotPredecessor;            // Channel, micro-batch; or -1.
   std::vector<std::vector<int>> incoming;      // Stage: channels.
   std::vector<std::vector<int>> neighbors;     // Rank: ranks to look at again.
+  std::vector<std::vector<int>> members;       // Group: ranks.
+  std::vector<std::vector<int>> present;       // Group: ranks that stand there.
+  std::vector<int> released;                   // Ranks that a collective freed.
 };
 
 } // namespace pp::planner

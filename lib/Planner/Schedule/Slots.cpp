@@ -59,7 +59,7 @@ struct Positions {
           send[action.channel * m + action.microbatch] = i;
         else if (action.kind == ActionKind::Receive)
           receive[action.channel * m + action.microbatch] = i;
-        else if (action.microbatch >= 0)
+        else if (action.microbatch >= 0 && !action.isCollective())
           at[static_cast<size_t>(action.kind)]
             [action.stage * m + action.microbatch] = i;
       }
@@ -83,9 +83,11 @@ struct Positions {
     }
     return nowhere;
   }
+  /// For each micro-batch that the stage runs.
   bool hasAll(ActionKind kind, int stage) const {
     for (int i = 0; i < microbatches; ++i)
-      if (of(kind, stage, i) == nowhere)
+      if (of(kind, stage, i) == nowhere &&
+          of(ActionKind::Forward, stage, i) != nowhere)
         return false;
     return true;
   }
@@ -124,6 +126,8 @@ void assignStage(const Schedule &schedule, const Positions &positions,
   slots.backward.assign(schedule.microbatches, 0);
   std::vector<Life> lives;
   for (int i = 0; i < schedule.microbatches; ++i) {
+    if (!schedule.runs(stage, i))
+      continue;
     size_t forward = positions.of(ActionKind::Forward, stage, i);
     size_t recompute = positions.of(ActionKind::Recompute, stage, i);
     size_t end = positions.ofPhase(Phase::BackwardWeight, stage, i);
@@ -151,15 +155,18 @@ void assignChannel(const Schedule &schedule, const Positions &positions,
   if (!schedule.crossesRanks(channel)) {
     std::vector<Life> lives;
     for (int i = 0; i < m; ++i)
-      lives.push_back({positions.ofPhase(channel.fromPhase, channel.from, i),
-                       positions.of(slots.release, channel.to, i),
-                       &slots.receive[i]});
+      if (schedule.carries(channel, i))
+        lives.push_back({positions.ofPhase(channel.fromPhase, channel.from, i),
+                         positions.of(slots.release, channel.to, i),
+                         &slots.receive[i]});
     slots.receiveCount = colour(lives);
     return;
   }
   slots.send.assign(m, 0);
   std::vector<Life> sends, receives;
   for (int i = 0; i < m; ++i) {
+    if (!schedule.carries(channel, i))
+      continue;
     sends.push_back({positions.ofPhase(channel.fromPhase, channel.from, i),
                      positions.send[c * m + i], &slots.send[i]});
     receives.push_back({positions.receive[c * m + i],

@@ -19,12 +19,14 @@ static void insertNaively(Schedule &schedule) {
     std::vector<Action> actions;
     for (const Action &action : rank) {
       for (int c : incoming[action.stage])
-        if (action.performs(schedule.channels[c].toPhase))
+        if (action.performs(schedule.channels[c].toPhase) &&
+            schedule.carries(schedule.channels[c], action.microbatch))
           actions.push_back(
               {ActionKind::Receive, action.stage, action.microbatch, c});
       actions.push_back(action);
       for (int c : outgoing[action.stage])
-        if (action.performs(schedule.channels[c].fromPhase))
+        if (action.performs(schedule.channels[c].fromPhase) &&
+            schedule.carries(schedule.channels[c], action.microbatch))
           actions.push_back(
               {ActionKind::Send, action.stage, action.microbatch, c});
     }

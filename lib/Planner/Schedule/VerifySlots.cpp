@@ -133,6 +133,8 @@ private:
     int i = action.microbatch;
     switch (action.kind) {
     case ActionKind::Update:
+    case ActionKind::ReduceGradients:
+    case ActionKind::AllReduce:
       return;
     case ActionKind::Send: {
       int slot = slots.channels[action.channel].send[i];
@@ -166,6 +168,8 @@ private:
   void checkInputs(const Action &action) {
     int i = action.microbatch;
     for (size_t c : incoming[action.stage]) {
+      if (!schedule.carries(schedule.channels[c], i))
+        continue;
       const ChannelSlots &channel = slots.channels[c];
       if (reads(action, schedule.channels[c]))
         read(receives[c], channel.receive[i], i, "receive");
@@ -195,7 +199,8 @@ private:
 
   void checkOutputs(const Action &action) {
     for (size_t c : outgoing[action.stage])
-      if (action.performs(schedule.channels[c].fromPhase))
+      if (action.performs(schedule.channels[c].fromPhase) &&
+          schedule.carries(schedule.channels[c], action.microbatch))
         write(sends[c], slots.channels[c].send[action.microbatch],
               action.microbatch, "send");
   }

@@ -8,7 +8,22 @@
 // RUN: not pp-opt %t/forward.mlir --pp-insert-transfers 2>&1 | FileCheck %s --check-prefix=UNSCHEDULED
 // RUN: not pp-opt %t/forward.mlir --pp-plan-memory 2>&1 | FileCheck %s --check-prefix=UNSCHEDULED
 // RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=1f1b ranks=2" 2>&1 | FileCheck %s --check-prefix=RANKS
+// RUN: not pp-opt %t/forward.mlir --pp-schedule="schedule=auto" 2>&1 | FileCheck %s --check-prefix=AUTO
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=auto memory=-1" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=gpipe memory=64" 2>&1 | FileCheck %s --check-prefix=LIMITED
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=auto memory=63" 2>&1 | FileCheck %s --check-prefix=SMALL
+// RUN: not pp-opt %t/training.mlir --pp-place-checkpoints=mode=always --pp-schedule="schedule=auto memory=63" 2>&1 | FileCheck %s --check-prefix=SMALL
+// RUN: not pp-opt %t/costless.mlir --pp-schedule="schedule=auto" 2>&1 | FileCheck %s --check-prefix=COST
+// RUN: not pp-opt %t/three.mlir --pp-schedule="schedule=auto ranks=2" 2>&1 | FileCheck %s --check-prefix=DEAL
+// RUN: not pp-opt %t/two.mlir --pp-schedule="schedule=auto ranks=1 microbatches=2 memory=64" 2>&1 | FileCheck %s --check-prefix=ADD
 
+// AUTO: error: schedule 'auto' is for training, but this step is for inference
+// NEGATIVE: error: memory is -1, must be 0 or more
+// LIMITED: error: memory is a limit for the schedule 'auto', but the schedule is 'gpipe'
+// SMALL: error: cannot be scheduled automatically: rank 0 may keep 63 bytes, but one micro-batch needs 64; recompute, or put fewer layers on it
+// COST: error: 'nn.relu' op has no cost; run pp-annotate-costs first
+// DEAL: error: cannot be scheduled automatically: {{.*}}3 stages
+// ADD: error: cannot be scheduled automatically: rank 0 may keep 64 bytes, but one micro-batch needs 128
 // KIND: error: schedule '1f1b' is for training, but this step is for inference
 // COUNT: error: microbatches is 0, must be from 1 to 1048576
 // MODE: error: unknown checkpoint mode 'sometimes'; known: always, except_last, never
@@ -37,6 +52,55 @@ module {
       pp.return
     }
     return %0 : tensor<4xf32>
+  }
+}
+//--- costless.mlir
+module {
+  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+    %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+      %r = nn.relu %a : tensor<4xf32>
+      pp.return %r : tensor<4xf32>
+    }
+    pp.stage 0 backward_weight (%a = %0) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %0 : tensor<4xf32>
+  }
+}
+//--- two.mlir
+module {
+  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+    %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %1 = pp.stage 1 forward (%a = %0) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 1 backward_weight (%a = %1) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    pp.stage 0 backward_weight (%a = %0) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %1 : tensor<4xf32>
+  }
+}
+//--- three.mlir
+module {
+  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+    %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %1 = pp.stage 1 forward (%a = %0) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %2 = pp.stage 2 forward (%a = %1) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 2 backward_weight (%a = %2) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %2 : tensor<4xf32>
   }
 }
 //--- none.mlir

@@ -268,3 +268,20 @@ module {
 // expected-error@+1 {{has no function with fed arguments (pp.feed)}}
 module {
 }
+
+// -----
+
+// The planner knows collectives, but a step has no replicas.
+module {
+  func.func @main(%x: tensor<4xf32> {pp.feed = "x", pp.role = "input"}) -> (tensor<4xf32> {pp.fetch = "loss"}) {
+    %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 0 backward_weight (%a = %0) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %0 : tensor<4xf32>
+  }
+  // expected-error@+1 {{cannot be read: line 1, field 3: '0REDUCE_GRAD': no replicas of the stage add up their gradients}}
+  pp.schedule "1f1b" microbatches(1) checkpoint("never") ranks([["0F0", "0B0", "0REDUCE_GRAD", "0U"]])
+}

@@ -52,6 +52,26 @@ TEST(Notation, errors) {
   EXPECT_NE(error("0SEND_F0#7", two).find("does not fit"), std::string::npos);
 }
 
+TEST(PyTorchNotation, errorsNameTheFieldOfTheFile) {
+  // The third field of the second line, whatever its neighbours become.
+  for (const char *line : {"(0F0;1B0)OVERLAP_F_B,(0F1;1B1)OVERLAP_F_B,X,0F3",
+                           "0UNSHARD,(0F1;1B1)OVERLAP_F_B,X", ",,X",
+                           "0BW1,0REDUCE_GRAD,X", "\"0F0\", 0F1 ,X"}) {
+    Result<ImportedSchedule> read =
+        importPyTorchSchedule(std::string("0F0\n") + line + "\n0F5\n");
+    ASSERT_FALSE(bool(read));
+    EXPECT_EQ(read.error().find("line 2, field 3: 'X': expected"), 0u)
+        << read.error();
+  }
+  // Both actions of a pair are in its field.
+  for (const char *pair : {"(X;1B0)OVERLAP_F_B", "(0F0;X)OVERLAP_F_B"}) {
+    Result<ImportedSchedule> read =
+        importPyTorchSchedule(std::string("(0F0;1B0)OVERLAP_F_B,") + pair);
+    ASSERT_FALSE(bool(read));
+    EXPECT_EQ(read.error().find("line 1, field 2: 'X'"), 0u) << read.error();
+  }
+}
+
 /// Two ranks of PyTorch's golden file dualpipev_4rank_10mb.csv.
 TEST(PyTorchNotation, overlappedPairs) {
   const char *first =

@@ -23,6 +23,38 @@ struct Channel {
   int64_t bytes = 0;
 };
 
+/// A stage of a schedule may be one of several copies of a part of the model,
+/// each with the same parameters: data parallelism. Micro-batch i belongs to
+/// copy i modulo their number.
+///
+///   parts         0       1      2        replicas of a part: 2, 1, 1
+///   stages      0   1     2      3        numbers in actions and channels
+struct Replica {
+  int part = 0;
+  int number = 0, count = 1;
+
+  bool operator==(const Replica &) const = default;
+};
+
+/// Ranks that add up values of their stages once per step.
+struct RankGroup {
+  enum class Kind {
+    /// Gradients of one part, over its replicas.
+    Gradients,
+    /// Gradients of a parameter that several parts use, over all replicas of
+    /// these. A rank with several of them adds up its own before.
+    TiedGradients,
+    /// The square of the gradients' norm, for clipping.
+    Norm
+  };
+  std::string name;
+  Kind kind = Kind::Gradients;
+  std::vector<int> stages; // Ascending.
+  int64_t bytes = 0;
+
+  bool operator==(const RankGroup &) const = default;
+};
+
 /// One list of actions per rank. Which rank has which stage is free: several
 /// stages on one rank is interleaving.
 struct Schedule {
@@ -31,6 +63,9 @@ struct Schedule {
   std::vector<int> rankOfStage;
   std::vector<std::vector<Action>> ranks;
   std::vector<Channel> channels;
+  std::vector<RankGroup> groups;
+  /// Per stage. Empty: every stage is a part of its own.
+  std::vector<Replica> replicas;
 
   bool hasTransfers() const;
   bool isTraining() const;
@@ -38,6 +73,24 @@ struct Schedule {
   bool crossesRanks(const Channel &channel) const {
     return rankOfStage[channel.from] != rankOfStage[channel.to];
   }
+  Replica replicaOf(int stage) const {
+    return replicas.empty() ? Replica{stage, 0, 1} : replicas[stage];
+  }
+  /// Parts of the model, that is stages without replicas.
+  int parts() const;
+  /// False for a micro-batch of another replica.
+  bool runs(int stage, int microbatch) const {
+    return replicas.empty() ||
+           microbatch % replicas[stage].count == replicas[stage].number;
+  }
+  /// Does a value of this micro-batch go through the channel?
+  bool carries(const Channel &channel, int microbatch) const {
+    return runs(channel.from, microbatch) && runs(channel.to, microbatch);
+  }
+  /// The ranks of a group, ascending. O(stages of the group, with logarithm).
+  std::vector<int> ranksOf(const RankGroup &group) const;
+  /// "stage 3", or "stage 3 (replica 1 of part 2)".
+  std::string describe(int stage) const;
 };
 
 /// The channels of a plain pipeline of `stages` stages: activations to the
@@ -51,7 +104,8 @@ std::vector<Channel> neighborChannels(int stages, bool training,
 /// `1RECV_F1`, `0SEND_B1`; the update, which PyTorch does not schedule, is
 /// `0U`. `SEND_F` sends a value of a forward pass, `SEND_B` one of a backward
 /// pass. Where a stage has several such channels, the channel follows:
-/// `0SEND_F1#2`.
+/// `0SEND_F1#2`. Collectives are `0REDUCE_GRAD` and, with the number of the
+/// group, `0ALLREDUCE#1`; the stage is the first of the group on the rank.
 std::string toString(const Action &action,
                      const std::vector<Channel> &channels);
 
@@ -59,11 +113,13 @@ std::string toString(const Action &action,
 /// of schedules hold.
 std::string toString(const Schedule &schedule);
 
-/// Reads what toString writes, with the given channels. Stages go to the rank
-/// in whose line they first appear; empty fields are skipped. Errors name line
-/// and field. Checks the notation only, not the schedule.
+/// Reads what toString writes, with the given channels and groups. Stages go to
+/// the rank in whose line they first appear; empty fields are skipped. Errors
+/// name line and field. Checks the notation only, not the schedule. The text
+/// does not say which stages are replicas.
 Result<Schedule> parseSchedule(std::string_view text,
-                               std::vector<Channel> channels = {});
+                               std::vector<Channel> channels = {},
+                               std::vector<RankGroup> groups = {});
 
 struct ImportedSchedule {
   Schedule schedule;
@@ -74,16 +130,18 @@ struct ImportedSchedule {
 /// Reads a CSV file of torch.distributed.pipelining, with or without transfers.
 /// In addition to parseSchedule:
 ///  * `(0F7;7B3)OVERLAP_F_B` is read as its actions in their order;
-///  * `UNSHARD`, `RESHARD` and `REDUCE_GRAD` actions are skipped;
+///  * `UNSHARD` and `RESHARD` actions are skipped, and `REDUCE_GRAD` if no
+///    groups are given;
 ///  * older files write BW for B, and B for I where there is a W;
 ///  * a training schedule without updates gets one per stage, at the end.
 /// All but the first are noted.
 Result<ImportedSchedule>
-importPyTorchSchedule(std::string_view text,
-                      std::vector<Channel> channels = {});
+importPyTorchSchedule(std::string_view text, std::vector<Channel> channels = {},
+                      std::vector<RankGroup> groups = {});
 
 /// The reverse: what PyTorch can read, so without updates. Fails if the
-/// schedule has a recompute, or a send that needs the number of its channel.
+/// schedule has a recompute, a collective other than `REDUCE_GRAD`, or a send
+/// that needs the number of its channel.
 Result<std::string> exportPyTorchSchedule(const Schedule &schedule);
 
 } // namespace pp::planner

@@ -9,7 +9,8 @@ namespace pp::planner {
 struct StageSlots {
   /// Residual slots of the stage.
   int count = 0;
-  /// Per micro-batch: the slot of F, and that of R and the backward actions.
+  /// Per micro-batch (of another replica: 0): the slot of F, and that of R and
+  /// the backward actions.
   /// They differ only where a micro-batch is recomputed: what F saved is then
   /// lost at once.
   std::vector<int> forward, backward;

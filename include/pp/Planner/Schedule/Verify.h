@@ -28,16 +28,21 @@ struct SendRule {
 
 /// Proves of a schedule with or without transfers:
 ///  * completeness: every stage runs F once per micro-batch and, in training,
-///    B, or I and W, once; R at most once; U once and last;
+///    B, or I and W, once; R at most once; U once and last. A replica does so
+///    for its own micro-batches;
 ///  * order: F, R, I, W of a micro-batch; a value is made before it is sent
 ///    and received before it is read;
 ///  * matching: one SEND and one RECV per channel and micro-batch, in the same
 ///    order at both ends;
+///  * collectives: every rank of a group runs it once, after the last W and
+///    before U of its stages in the group (the norm after all other groups of
+///    these), and ranks run the groups they share in one order;
 ///  * termination under `rule`, by running it. Transfers that are not in the
 ///    schedule take place by themselves.
 /// Returns all faults of the first kind that has any, each a sentence that
 /// names actions; a deadlock comes with the circle of waiting ranks and what
-/// each has done last. Linear in actions, times channels per stage.
+/// each has done last. Linear in actions, times channels per stage, and
+/// quadratic in the groups of a rank.
 std::vector<std::string> verifySchedule(const Schedule &schedule,
                                         const SendRule &rule = {});
 

@@ -1,5 +1,6 @@
 //===- Schedule.cpp - Order the actions of each rank ----------------------===//
 
+#include "AutomaticSchedule.h"
 #include "ScheduleIO.h"
 #include "StepGraph.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
@@ -36,17 +37,17 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     if (!module.getOps<ScheduleOp>().empty())
       return module.emitError("has a schedule already");
     bool training = isTraining(step);
-    std::string name = schedule;
-    FailureOr<planner::Schedule> result =
-        plan.empty() ? generate(module, training, stages)
-                     : takeFromPlan(module, training, stages, name);
-    if (failed(result))
-      return failure();
     auto checkpoint = module->getAttrOfType<StringAttr>(checkpointAttrName);
     StringRef mode = checkpoint ? checkpoint.getValue() : "never";
     auto parsed = planner::parseCheckpointMode(mode);
     if (!parsed)
       return module.emitError() << "unknown checkpoint mode '" << mode << "'";
+    std::string name = schedule;
+    FailureOr<planner::Schedule> result =
+        plan.empty() ? generate(module, step, training, *parsed, name)
+                     : takeFromPlan(module, training, stages, name);
+    if (failed(result))
+      return failure();
     if (training)
       planner::insertRecompute(*result, *parsed);
     OpBuilder builder(module.getBodyRegion());
@@ -57,8 +58,11 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     return success();
   }
 
-  FailureOr<planner::Schedule> generate(ModuleOp module, bool training,
-                                        int64_t stages) {
+  FailureOr<planner::Schedule> generate(ModuleOp module, func::FuncOp step,
+                                        bool training,
+                                        planner::CheckpointMode checkpoint,
+                                        std::string &name) {
+    int64_t stages = countStages(step);
     if (microbatches < 1 || microbatches > (1 << 20))
       return module.emitError() << "microbatches is " << microbatches.getValue()
                                 << ", must be from 1 to 1048576";
@@ -71,13 +75,28 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return module.emitError()
              << "ranks is " << ranks.getValue()
              << ", must be from 0 to the number of stages, " << stages;
+    if (memory < 0)
+      return module.emitError()
+             << "memory is " << memory.getValue() << ", must be 0 or more";
+    planner::PipelineShape shape{static_cast<int>(stages),
+                                 static_cast<int>(microbatches),
+                                 static_cast<int>(ranks)};
+    if (schedule == "auto") {
+      auto found = searchSchedule(step, {shape, checkpoint, memory});
+      if (failed(found))
+        return failure();
+      name = "auto (" + found->origin + ")";
+      return found->schedule;
+    }
+    if (memory != 0)
+      return module.emitError() << "memory is a limit for the schedule 'auto', "
+                                   "but the schedule is '"
+                                << schedule << "'";
     bool isV =
         planner::placementOf(schedule.getValue()) == planner::Placement::V;
     if (ranks == 0 && isV)
-      ranks = (stages + 1) / 2;
-    auto made = planner::makeSchedule(schedule, {static_cast<int>(stages),
-                                                 static_cast<int>(microbatches),
-                                                 static_cast<int>(ranks)});
+      shape.ranks = static_cast<int>((stages + 1) / 2);
+    auto made = planner::makeSchedule(schedule, shape);
     if (!made)
       return module.emitError() << made.error();
     return *made;

@@ -101,7 +101,10 @@ def Schedule : PPPass<"pp-schedule"> {
     Lists the computations of each rank; pp-insert-transfers adds the sends and
     receives. With fewer ranks than stages, a rank has several stages (chunks):
     `interleaved` and `looped-bfs` deal them out in turn, `zb-v`, `v-half`, `v-min`
-    and `dualpipev` go there and back. The others have one stage per rank. `plan` names a file of
+    and `dualpipev` go there and back. The others have one stage per rank. `auto`
+    searches an order for the predicted times of the stages, and if `memory` is
+    given, one whose residuals fit; with half as many ranks as stages it goes there
+    and back, with fewer it deals the stages out. `plan` names a file of
     pp-plan with the actions of every rank, instead.
   }];
   let options = [
@@ -109,10 +112,12 @@ def Schedule : PPPass<"pp-schedule"> {
            "JSON file with the actions of each rank">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",
            "inference, gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb-h1, "
-           "zb-h2, zb-v, v-half, v-min or dualpipev">,
+           "zb-h2, zb-v, v-half, v-min, dualpipev or auto">,
     Option<"ranks", "ranks", "int64_t", "0",
            "Number of ranks; 0: two stages per rank where a schedule goes there "
            "and back, else one">,
+    Option<"memory", "memory", "int64_t", "0",
+           "auto: bytes of residuals that a rank may keep; 0: no limit">,
     Option<"microbatches", "microbatches", "int64_t", "1",
            "Micro-batches of a step">
   ];

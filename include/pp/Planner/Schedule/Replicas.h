@@ -1,0 +1,44 @@
+//===- Replicas.h - Data parallelism around and inside a pipeline ---------===//
+//
+//   around: two pipelines          inside: the slow part twice
+//
+//     rank 0 -> rank 2               rank 0 \
+//     rank 1 -> rank 3                        -> rank 2 -> rank 3
+//                                    rank 1 /
+//
+// Each replica of a part is a stage of its own in the schedule, with a channel
+// to every replica with which it has a micro-batch in common. Replicas of a
+// part have numbers next to each other, so that their all-reduce uses near
+// ranks.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_PLANNER_SCHEDULE_REPLICAS_H
+#define PP_PLANNER_SCHEDULE_REPLICAS_H
+
+#include "pp/Planner/Schedule/Schedule.h"
+
+namespace pp::planner {
+
+/// `replicas` copies of a schedule without replicas and transfers: micro-batch
+/// k of copy q is k * replicas + q. Stage s becomes the stages s * replicas +
+/// q, rank r the ranks r * replicas + q. Fails if the schedule has transfers,
+/// replicas or groups. O(actions of the result).
+Result<Schedule> replicatePipeline(const Schedule &pipeline, int replicas);
+
+/// 1F1B with a flush where part s has `replicas[s]` ranks (1F1B-RR of
+/// Narayanan et al., "PipeDream", SOSP 2019, with the update at the end). With
+/// N ranks in all, a replica of part s starts with
+///   floor((N - 1 - sum over j < s of replicas[j]) / replicas[s])
+/// forwards, as many as its micro-batches at most. The number of micro-batches
+/// need not be a multiple of replicas. Fails if a replica has no micro-batch.
+Result<Schedule> roundRobinSchedule(const std::vector<int> &replicas,
+                                    int microbatches);
+
+/// The channels between the stages of `schedule` for `channels` between its
+/// parts, each with all pairs of replicas that have a micro-batch in common.
+std::vector<Channel> replicateChannels(const Schedule &schedule,
+                                       const std::vector<Channel> &channels);
+
+} // namespace pp::planner
+
+#endif // PP_PLANNER_SCHEDULE_REPLICAS_H

@@ -1,0 +1,121 @@
+//===- Replicas.cpp - Data parallelism around and inside a pipeline -------===//
+#include "pp/Planner/Schedule/Replicas.h"
+#include <algorithm>
+#include <numeric>
+
+using namespace pp::planner;
+
+static constexpr int mostReplicas = 1 << 16;
+static constexpr int64_t mostForwards = 100'000'000;
+
+Result<Schedule> pp::planner::replicatePipeline(const Schedule &pipeline,
+                                                int replicas) {
+  if (replicas < 1 || replicas > mostReplicas)
+    return Failure{"a pipeline cannot have " + std::to_string(replicas) +
+                   " replicas; expected 1 to " + std::to_string(mostReplicas)};
+  if (pipeline.hasTransfers() || !pipeline.replicas.empty() ||
+      !pipeline.groups.empty())
+    return Failure{"only a schedule without transfers, replicas and groups can "
+                   "be replicated; insert these afterwards"};
+  if (int64_t(pipeline.stages) * pipeline.microbatches * replicas >
+      mostForwards)
+    return Failure{std::to_string(replicas) + " replicas of " +
+                   std::to_string(pipeline.stages) + " stages and " +
+                   std::to_string(pipeline.microbatches) +
+                   " micro-batches are too many"};
+  Schedule result;
+  result.stages = pipeline.stages * replicas;
+  result.microbatches = pipeline.microbatches * replicas;
+  for (int stage = 0; stage < pipeline.stages; ++stage)
+    for (int copy = 0; copy < replicas; ++copy) {
+      result.rankOfStage.push_back(pipeline.rankOfStage[stage] * replicas +
+                                   copy);
+      result.replicas.push_back({stage, copy, replicas});
+    }
+  for (const std::vector<Action> &rank : pipeline.ranks)
+    for (int copy = 0; copy < replicas; ++copy) {
+      std::vector<Action> &list = result.ranks.emplace_back(rank);
+      for (Action &action : list) {
+        action.stage = action.stage * replicas + copy;
+        if (action.microbatch >= 0)
+          action.microbatch = action.microbatch * replicas + copy;
+      }
+    }
+  result.channels = replicateChannels(result, pipeline.channels);
+  return result;
+}
+
+Result<Schedule>
+pp::planner::roundRobinSchedule(const std::vector<int> &replicas,
+                                int microbatches) {
+  int parts = static_cast<int>(replicas.size());
+  if (parts == 0)
+    return Failure{"a schedule needs at least one part"};
+  for (int part = 0; part < parts; ++part) {
+    int count = replicas[part];
+    if (count < 1 || count > mostReplicas)
+      return Failure{"part " + std::to_string(part) + " cannot have " +
+                     std::to_string(count) + " replicas; expected 1 to " +
+                     std::to_string(mostReplicas)};
+    if (microbatches < count)
+      return Failure{"replica " + std::to_string(std::max(microbatches, 0)) +
+                     " of part " + std::to_string(part) +
+                     " has nothing to do: there are only " +
+                     std::to_string(microbatches) + " micro-batches"};
+  }
+  if (int64_t(parts) * microbatches > mostForwards)
+    return Failure{std::to_string(parts) + " parts and " +
+                   std::to_string(microbatches) +
+                   " micro-batches are too many"};
+  Schedule result;
+  result.microbatches = microbatches;
+  int64_t rest = std::accumulate(replicas.begin(), replicas.end(), int64_t(0));
+  for (int part = 0; part < parts; ++part) {
+    int count = replicas[part];
+    for (int number = 0; number < count; ++number) {
+      int stage = result.stages++;
+      result.rankOfStage.push_back(stage);
+      result.replicas.push_back({part, number, count});
+      std::vector<Action> &list = result.ranks.emplace_back();
+      int own = (microbatches - number + count - 1) / count;
+      int ahead = static_cast<int>(std::min<int64_t>((rest - 1) / count, own));
+      for (int k = 0; k < own + ahead; ++k) {
+        if (k < own)
+          list.push_back({ActionKind::Forward, stage, k * count + number});
+        if (k >= ahead)
+          list.push_back(
+              {ActionKind::Backward, stage, (k - ahead) * count + number});
+      }
+      list.push_back({ActionKind::Update, stage});
+    }
+    rest -= count;
+  }
+  return result;
+}
+
+std::vector<Channel>
+pp::planner::replicateChannels(const Schedule &schedule,
+                               const std::vector<Channel> &channels) {
+  std::vector<std::vector<int>> stagesOf(schedule.parts());
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    stagesOf[schedule.replicaOf(stage).part].push_back(stage);
+  std::vector<Channel> result;
+  for (const Channel &channel : channels)
+    for (int from : stagesOf[channel.from])
+      for (int to : stagesOf[channel.to]) {
+        Replica a = schedule.replicaOf(from), b = schedule.replicaOf(to);
+        int64_t shared = a.number, period = int64_t(a.count) * b.count;
+        while (shared < period && shared % b.count != b.number)
+          shared += a.count;
+        if (shared >= std::min<int64_t>(period, schedule.microbatches))
+          continue;
+        Channel copy = channel;
+        copy.from = from;
+        copy.to = to;
+        if (a.count > 1 || b.count > 1)
+          copy.name +=
+              "." + std::to_string(a.number) + "." + std::to_string(b.number);
+        result.push_back(std::move(copy));
+      }
+  return result;
+}
