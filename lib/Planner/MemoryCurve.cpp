@@ -105,15 +105,18 @@ pp::planner::memoryCurves(const Schedule &schedule,
     Changes &rank = changes[schedule.rankOfStage[stage]];
     int64_t forward = bytesOf(residuals.forward, stage);
     int64_t weight = bytesOf(residuals.weight, stage);
+    int64_t whole = bytesOf(residuals.whole, stage);
     for (int i = 0; i < schedule.microbatches; ++i) {
       const Interval &f = times.of(Phase::Forward, stage, i);
       const Interval &r = times.ofRecompute(stage, i);
       const Interval &in = times.of(Phase::BackwardInput, stage, i);
       const Interval &w = times.of(Phase::BackwardWeight, stage, i);
       if (r.known() || !in.known())
-        rank.hold(f.start, f.end, forward);
+        rank.hold(f.start, f.end, forward + whole);
+      double kept = r.known() ? r.start : f.start;
       if (in.known())
-        rank.hold(r.known() ? r.start : f.start, in.end, forward);
+        rank.hold(kept, in.end, forward);
+      rank.hold(kept, w.end, whole);
       rank.hold(in.start, w.end, weight);
     }
   }

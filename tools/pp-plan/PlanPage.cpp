@@ -1,8 +1,8 @@
 //===- PlanPage.cpp - A plan as a web page --------------------------------===//
 
 #include "PlanPage.h"
+#include "PlanMemory.h"
 #include "pp/Driver/Format.h"
-#include "pp/Planner/Schedule/Slots.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -119,68 +119,27 @@ private:
     os << "</svg>\n";
   }
 
-  /// Bytes of a rank after each of its actions: residuals between F (or R) and
-  /// the last backward action, on top of what is always there.
-  std::vector<std::pair<double, int64_t>> memoryCurve(size_t rank) const {
-    const Schedule &schedule = evaluation.schedule;
-    std::vector<std::vector<bool>> recomputed(
-        schedule.stages, std::vector<bool>(schedule.microbatches));
-    for (const Action &action : schedule.ranks[rank])
-      if (action.kind == ActionKind::Recompute)
-        recomputed[action.stage][action.microbatch] = true;
-    int64_t bytes = 0;
-    for (size_t s = 0; s < evaluation.stages.size(); ++s)
-      if (schedule.rankOfStage[s] == static_cast<int>(rank))
-        bytes += evaluation.stages[s].memoryBytes -
-                 evaluation.stages[s].slots * evaluation.stages[s].savedBytes;
-    std::vector<std::pair<double, int64_t>> curve = {{0, bytes}};
-    for (const TimedAction &timed : evaluation.simulation.ranks[rank]) {
-      const Action &action = timed.action;
-      if (action.isTransfer() || action.microbatch < 0)
-        continue;
-      int64_t saved = evaluation.stages[action.stage].savedBytes;
-      bool again = recomputed[action.stage][action.microbatch];
-      bool isForward = action.kind == ActionKind::Forward ||
-                       action.kind == ActionKind::Recompute;
-      if (isForward) {
-        bytes += saved;
-        curve.push_back({timed.start, bytes});
-      }
-      bool ends =
-          action.performs(Phase::BackwardWeight) ||
-          (action.kind == ActionKind::Forward && (again || !plan.training));
-      if (ends) {
-        bytes -= saved;
-        curve.push_back({timed.end, bytes});
-      }
-    }
-    curve.push_back({evaluation.simulation.makespan, bytes});
-    return curve;
-  }
-
   void writeMemory() {
     constexpr double height = 180;
-    std::vector<std::vector<std::pair<double, int64_t>>> curves;
+    std::vector<MemoryCurve> curves = memoryOf(evaluation);
     int64_t most = 1;
-    for (size_t r = 0; r < evaluation.simulation.ranks.size(); ++r) {
-      curves.push_back(memoryCurve(r));
-      for (auto [time, bytes] : curves.back())
-        most = std::max(most, bytes);
-    }
+    for (const MemoryCurve &curve : curves)
+      most = std::max(most, curve.peak);
     os << "<h2>Memory</h2><p>Per rank over the step; at most "
        << formatBytes(most) << ".</p><svg width=\"" << pageWidth
        << "\" height=\"" << height + 10 << "\">\n";
+    auto y = [&](int64_t bytes) {
+      return 5 + height * (1 - static_cast<double>(bytes) /
+                                   static_cast<double>(most));
+    };
     for (size_t r = 0; r < curves.size(); ++r) {
       std::string points;
-      int64_t before = curves[r].front().second;
-      auto y = [&](int64_t bytes) {
-        return 5 + height * (1 - static_cast<double>(bytes) /
-                                     static_cast<double>(most));
-      };
-      for (auto [time, bytes] : curves[r]) {
-        points += llvm::formatv("{0:F2},{1:F2} {0:F2},{2:F2} ", x(time),
-                                y(before), y(bytes));
-        before = bytes;
+      const std::vector<MemoryStep> &steps = curves[r].steps;
+      for (size_t i = 0; i < steps.size(); ++i) {
+        double end = i + 1 < steps.size() ? steps[i + 1].time
+                                          : evaluation.simulation.makespan;
+        points += llvm::formatv("{0:F2},{2:F2} {1:F2},{2:F2} ",
+                                x(steps[i].time), x(end), y(steps[i].bytes));
       }
       os << "<polyline fill=\"none\" stroke=\""
          << stageColour(static_cast<int>(r)) << "\" stroke-width=\"1.5\" "

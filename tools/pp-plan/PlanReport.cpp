@@ -1,6 +1,7 @@
 //===- PlanReport.cpp - Plans in words ------------------------------------===//
 
 #include "PlanReport.h"
+#include "Table.h"
 #include "pp/Driver/Format.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -10,35 +11,6 @@ using namespace pp;
 using namespace pp::planner;
 
 namespace {
-
-/// Columns as wide as their widest cell; numbers to the right.
-class Table {
-public:
-  explicit Table(std::vector<std::string> titles) { add(std::move(titles)); }
-
-  void add(std::vector<std::string> row) { rows.push_back(std::move(row)); }
-
-  void print(llvm::raw_ostream &os) const {
-    std::vector<size_t> widths(rows.front().size());
-    for (const auto &row : rows)
-      for (size_t i = 0; i < row.size(); ++i)
-        widths[i] = std::max(widths[i], row[i].size());
-    for (const auto &row : rows) {
-      std::string line;
-      for (size_t i = 0; i < row.size(); ++i) {
-        std::string cell = row[i];
-        bool isNumber =
-            !rows.back()[i].empty() && llvm::isDigit(rows.back()[i].front());
-        cell.insert(isNumber ? 0 : cell.size(), widths[i] - cell.size(), ' ');
-        line += (i ? "  " : "") + cell;
-      }
-      os << llvm::StringRef(line).rtrim() << "\n";
-    }
-  }
-
-private:
-  std::vector<std::vector<std::string>> rows;
-};
 
 std::string percent(double share) {
   return llvm::formatv("{0:F1} %", 100 * share);

@@ -1,7 +1,10 @@
 //===- pp-plan.cpp - The best pipeline for a model and a cluster ----------===//
 
+#include "NamedSchedule.h"
+#include "PlanMemory.h"
 #include "PlanPage.h"
 #include "PlanReport.h"
+#include "ProblemFile.h"
 #include "ScheduleFile.h"
 #include "pp/Dialect/PP/Transforms/PlannerGraph.h"
 #include "pp/Driver/CompileFlags.h"
@@ -10,6 +13,7 @@
 #include "pp/Driver/InitAll.h"
 #include "pp/Driver/PlanSpace.h"
 #include "pp/Import/Onnx/Annotate.h"
+#include "pp/Planner/ChromeTrace.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileUtilities.h"
@@ -26,9 +30,9 @@ namespace {
 struct Flags {
   cl::OptionCategory category{"Planning options"};
 
-  cl::opt<std::string> input{cl::Positional, cl::Required,
-                             cl::desc("<model.onnx | schedule.csv>"),
-                             cl::cat(category)};
+  cl::opt<std::string> input{
+      cl::Positional, cl::desc("<model.onnx | schedule.csv | problem.json>"),
+      cl::cat(category)};
   cl::opt<std::string> cluster{
       "cluster",
       cl::desc("Devices and links (JSON; default: the cores of "
@@ -70,8 +74,11 @@ struct Flags {
   cl::list<std::string> slow{
       "slow", cl::desc("What if a rank of the plan were slower: rank:factor"),
       cl::CommaSeparated, cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("Write the best plan (JSON)"),
-                              cl::value_desc("file"), cl::cat(category)};
+  cl::opt<std::string> output{
+      "o",
+      cl::desc("Write the best plan, or the answer to a "
+               "problem (JSON)"),
+      cl::value_desc("file"), cl::cat(category)};
   cl::opt<std::string> annotate{
       "annotate",
       cl::desc("Write the model with its pipeline_stage; nodes are kept whole"),
@@ -83,13 +90,35 @@ struct Flags {
                             cl::desc("Write a page with graph, "
                                      "timeline and memory"),
                             cl::value_desc("file"), cl::cat(category)};
+  cl::opt<std::string> trace{
+      "trace",
+      cl::desc("Write what is simulated for https://ui.perfetto.dev (JSON)"),
+      cl::value_desc("file"), cl::cat(category)};
+  cl::opt<std::string> saveProblem{
+      "save-problem",
+      cl::desc("Only write graph, cluster and objective for one number of "
+               "--microbatches, as pp-plan reads it (JSON)"),
+      cl::value_desc("file"), cl::cat(category)};
+  cl::opt<std::string> timeline{
+      "timeline",
+      cl::desc("Instead of a model: the schedule of this name, or `auto`, on "
+               "equal stages"),
+      cl::value_desc("schedule"), cl::cat(category)};
+  cl::opt<int> ranks{"ranks", cl::desc("Of a --timeline"), cl::init(4),
+                     cl::cat(category)};
+  cl::opt<int> stages{"stages",
+                      cl::desc("Of a --timeline (default: as many as ranks, or "
+                               "two per rank where the schedule has several)"),
+                      cl::init(0), cl::cat(category)};
   cl::list<double> times{
       "times",
-      cl::desc("Of a schedule.csv: seconds of F, I and W (default 1,1,1)"),
+      cl::desc("Of a schedule.csv or --timeline: seconds of F, I and W of each "
+               "stage (default 1,1,1)"),
       cl::CommaSeparated, cl::cat(category)};
-  cl::opt<double> transfer{"transfer",
-                           cl::desc("Of a schedule.csv: seconds of a message"),
-                           cl::init(0), cl::cat(category)};
+  cl::opt<double> transfer{
+      "transfer",
+      cl::desc("Of a schedule.csv or --timeline: seconds of a message"),
+      cl::init(0), cl::cat(category)};
 };
 
 llvm::Expected<planner::Cluster> readCluster(const Flags &flags) {
@@ -224,19 +253,131 @@ llvm::Error printSlow(const Flags &flags,
   return llvm::Error::success();
 }
 
-llvm::Error plan(const Flags &flags, mlir::MLIRContext &context) {
-  if (llvm::StringRef(flags.input).ends_with(".csv")) {
-    ScheduleFileOptions options;
-    options.times = {1, 1, 1, 1, 0};
-    if (!flags.times.empty()) {
-      if (flags.times.size() != 3)
-        return makeError(exitUsage, "--times: expected three numbers, F,I,W");
-      options.times = {flags.times[0], flags.times[1], flags.times[2],
-                       flags.times[0], 0};
-    }
-    options.transfer = flags.transfer;
-    return checkScheduleFile(flags.input, options, llvm::outs());
+/// What cannot be done with this kind of input.
+llvm::Error refuse(std::initializer_list<const cl::Option *> options,
+                   llvm::StringRef input) {
+  for (const cl::Option *option : options)
+    if (option->getNumOccurrences())
+      return makeError(exitUsage,
+                       llvm::Twine(option->ArgStr.size() == 1 ? "-" : "--") +
+                           option->ArgStr + " cannot be used with " + input);
+  return llvm::Error::success();
+}
+
+llvm::Expected<PipelineTimes> readTimes(const Flags &flags) {
+  PipelineTimes times{{1, 1, 1, 1, 0}, flags.transfer};
+  if (!flags.times.empty()) {
+    if (flags.times.size() != 3)
+      return makeError(exitUsage, "--times: expected three numbers, F,I,W");
+    times.stage = {flags.times[0], flags.times[1], flags.times[2],
+                   flags.times[0], 0};
   }
+  for (double seconds : {times.stage.forward, times.stage.backwardInput,
+                         times.stage.backwardWeight})
+    if (!(seconds >= 0 && seconds < 1e12))
+      return makeError(exitUsage, "--times: must be 0 or more seconds");
+  if (!(times.transfer >= 0 && times.transfer < 1e12))
+    return makeError(exitUsage, "--transfer: must be 0 or more seconds");
+  return times;
+}
+
+llvm::Error writeTrace(const Flags &flags, const planner::Schedule &schedule,
+                       const planner::Simulation &simulation,
+                       const std::vector<planner::MemoryCurve> &memory = {}) {
+  if (flags.trace.empty())
+    return llvm::Error::success();
+  return writeFile(flags.trace, [&](llvm::raw_ostream &os) {
+    os << planner::toChromeTrace(schedule, simulation, memory);
+  });
+}
+
+llvm::Error showSchedule(const Flags &flags,
+                         llvm::Expected<SimulatedSchedule> simulated) {
+  if (!simulated)
+    return simulated.takeError();
+  printSchedule(*simulated, llvm::outs());
+  return writeTrace(flags, simulated->schedule, simulated->simulation);
+}
+
+llvm::Error showTimeline(const Flags &flags) {
+  if (!flags.input.empty())
+    return makeError(exitUsage, "--timeline needs no '" + flags.input + "'");
+  if (auto error =
+          refuse({&flags.output, &flags.csv, &flags.html, &flags.annotate,
+                  &flags.saveProblem, &flags.explain, &flags.cluster},
+                 "--timeline"))
+    return error;
+  auto times = readTimes(flags);
+  if (!times)
+    return times.takeError();
+  if (flags.microbatches.size() > 1)
+    return makeError(exitUsage, "--timeline shows one number of "
+                                "--microbatches");
+  int64_t microbatches =
+      flags.microbatches.empty() ? 8 : flags.microbatches.front();
+  constexpr int64_t most = 4096;
+  if (microbatches < 1 || microbatches > most)
+    return makeError(exitUsage, "--microbatches=" + llvm::Twine(microbatches) +
+                                    ": must be from 1 to 4096");
+  if (flags.ranks < 1 || flags.ranks > most)
+    return makeError(exitUsage, "--ranks=" + llvm::Twine(flags.ranks) +
+                                    ": must be from 1 to 4096");
+  if (flags.stages.getNumOccurrences() &&
+      (flags.stages < 1 || flags.stages > most))
+    return makeError(exitUsage, "--stages=" + llvm::Twine(flags.stages) +
+                                    ": must be from 1 to 4096");
+  return showSchedule(
+      flags, makeNamedSchedule(
+                 flags.timeline,
+                 {flags.stages, static_cast<int>(microbatches), flags.ranks},
+                 *times, llvm::outs()));
+}
+
+llvm::Error showScheduleFile(const Flags &flags) {
+  if (auto error =
+          refuse({&flags.output, &flags.csv, &flags.html, &flags.annotate,
+                  &flags.saveProblem, &flags.explain, &flags.cluster},
+                 "a schedule"))
+    return error;
+  auto times = readTimes(flags);
+  if (!times)
+    return times.takeError();
+  return showSchedule(flags,
+                      readScheduleFile(flags.input, *times, llvm::outs()));
+}
+
+llvm::Error solveProblem(const Flags &flags) {
+  if (auto error =
+          refuse({&flags.csv, &flags.html, &flags.annotate, &flags.saveProblem,
+                  &flags.explain, &flags.cluster, &flags.trace},
+                 "a problem"))
+    return error;
+  auto answer = solveProblemFile(flags.input, llvm::outs());
+  if (!answer)
+    return answer.takeError();
+  if (flags.output.empty())
+    return llvm::Error::success();
+  return writeFile(flags.output, [&](llvm::raw_ostream &os) { os << *answer; });
+}
+
+llvm::Error saveProblem(const Flags &flags, const planner::PlanSpace &space) {
+  if (auto error = writeFile(flags.saveProblem, [&](llvm::raw_ostream &os) {
+        os << problemToJson(space);
+      }))
+    return error;
+  llvm::outs() << "wrote " << flags.saveProblem << ": "
+               << space.graphs.front().graph.kernels.size() << " kernels, "
+               << space.graphs.front().microbatches << " micro-batches\n";
+  return llvm::Error::success();
+}
+
+llvm::Error planModel(const Flags &flags, mlir::MLIRContext &context) {
+  if (flags.input.empty())
+    return makeError(exitUsage, "expected a model.onnx, a schedule.csv, a "
+                                "problem.json or --timeline=schedule");
+  if (!flags.saveProblem.empty() && flags.microbatches.size() != 1)
+    return makeError(exitUsage, "--save-problem needs one number of "
+                                "micro-batches, such as --microbatches=4");
   auto options = getCompileOptions();
   if (!options)
     return options.takeError();
@@ -256,6 +397,8 @@ llvm::Error plan(const Flags &flags, mlir::MLIRContext &context) {
   space->cluster = &*cluster;
   if (auto error = restrict(*space, flags))
     return error;
+  if (!flags.saveProblem.empty())
+    return saveProblem(flags, *space);
   auto result = planner::searchPlans(*space);
   if (!result)
     return makeError(exitInvalid, result.error());
@@ -283,19 +426,36 @@ llvm::Error plan(const Flags &flags, mlir::MLIRContext &context) {
           os << best.plan.toJson();
         }))
       return error;
-  if (!flags.csv.empty())
-    if (auto error = writeFile(flags.csv, [&](llvm::raw_ostream &os) {
-          os << toPyTorch(best.plan.schedule);
-        }))
+  if (!flags.csv.empty()) {
+    auto text = planner::exportPyTorchSchedule(best.plan.schedule);
+    if (!text)
+      return makeError(exitInternal, text.error());
+    if (auto error =
+            writeFile(flags.csv, [&](llvm::raw_ostream &os) { os << *text; }))
       return error;
+  }
   if (!flags.html.empty())
     if (auto error = writeFile(flags.html, [&](llvm::raw_ostream &os) {
           writePage(best, *evaluation, os);
         }))
       return error;
+  if (auto error = writeTrace(flags, evaluation->schedule,
+                              evaluation->simulation, memoryOf(*evaluation)))
+    return error;
   if (!flags.annotate.empty())
     return annotate(flags, *options, best.plan, context);
   return llvm::Error::success();
+}
+
+llvm::Error plan(const Flags &flags, mlir::MLIRContext &context) {
+  llvm::StringRef input = flags.input;
+  if (!flags.timeline.empty())
+    return showTimeline(flags);
+  if (input.ends_with(".csv"))
+    return showScheduleFile(flags);
+  if (input.ends_with(".json"))
+    return solveProblem(flags);
+  return planModel(flags, context);
 }
 
 } // namespace

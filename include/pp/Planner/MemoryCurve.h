@@ -13,6 +13,8 @@ struct ResidualBytes {
   std::vector<int64_t> forward = {};
   /// From the start of I to the end of W.
   std::vector<int64_t> weight = {};
+  /// From the start of F (R) to the end of W: what the runtime's slots hold.
+  std::vector<int64_t> whole = {};
 };
 
 struct MemoryStep {
@@ -29,9 +31,9 @@ struct MemoryCurve {
 /// One curve per rank: residuals, and received values (Channel::bytes) from
 /// when they arrive to the end of their last reader. A value arrives at the end
 /// of its RECV, or, in schedules without transfers, when its first reader
-/// starts. B holds both residuals. With R, F keeps `forward` only while it
-/// runs. While an I runs it holds both residuals, unlike in peakBytes, which
-/// follows the literature. O(actions log actions).
+/// starts. B holds both residuals. With R, F keeps `forward` and `whole`
+/// only while it runs. While an I runs it holds both residuals, unlike in
+/// peakBytes, which follows the literature. O(actions log actions).
 std::vector<MemoryCurve> memoryCurves(const Schedule &schedule,
                                       const Simulation &simulation,
                                       const ResidualBytes &residuals);

@@ -204,6 +204,29 @@ TEST(MemoryCurve, followsEveryKind) {
   EXPECT_EQ(curves[0].peak, 1003);
 }
 
+TEST(MemoryCurve, keepsSlotsUntilTheWeights) {
+  for (const char *name : {"gpipe", "1f1b", "zb-h1", "zb-h2"})
+    for (CheckpointMode mode :
+         {CheckpointMode::Never, CheckpointMode::ExceptLast,
+          CheckpointMode::Always}) {
+      Schedule computations = *makeSchedule(name, {4, 9});
+      insertRecompute(computations, mode);
+      Schedule schedule =
+          *insertTransfers(computations, neighborChannels(4, true));
+      SimulationInput input = unitTimes();
+      input.transfers = {.1};
+      ResidualBytes residuals;
+      residuals.whole = {10};
+      std::vector<MemoryCurve> curves =
+          memoryCurves(schedule, *simulate(schedule, input), residuals);
+      // One stage per rank: its slots are what it keeps at most.
+      SlotAssignment slots = assignSlots(schedule);
+      for (int rank = 0; rank < 4; ++rank)
+        EXPECT_EQ(curves[rank].peak, 10 * slots.stages[rank].count)
+            << name << rank;
+    }
+}
+
 TEST(ChromeTrace, hasAllActions) {
   Schedule schedule = *insertTransfers(*oneForwardOneBackwardSchedule({2, 3}),
                                        neighborChannels(2, true));

@@ -1,0 +1,31 @@
+//===- PlanMemory.cpp - Memory of a plan over time ------------------------===//
+
+#include "PlanMemory.h"
+
+using namespace pp::planner;
+
+std::vector<MemoryCurve> pp::memoryOf(const PlanEvaluation &evaluation) {
+  Schedule schedule = evaluation.schedule;
+  // The buffers of channels are allocated for the whole step.
+  for (Channel &channel : schedule.channels)
+    channel.bytes = 0;
+  std::vector<int64_t> fixed(schedule.ranks.size(), 0);
+  ResidualBytes residuals;
+  for (size_t stage = 0; stage < evaluation.stages.size(); ++stage) {
+    const StageLoad &load = evaluation.stages[stage];
+    residuals.whole.push_back(load.savedBytes);
+    fixed[schedule.rankOfStage[stage]] +=
+        load.memoryBytes - load.slots * load.savedBytes;
+  }
+  std::vector<MemoryCurve> curves =
+      memoryCurves(schedule, evaluation.simulation, residuals);
+  for (size_t rank = 0; rank < curves.size(); ++rank) {
+    MemoryCurve &curve = curves[rank];
+    if (curve.steps.empty() || curve.steps.front().time > 0)
+      curve.steps.insert(curve.steps.begin(), {0, 0});
+    for (MemoryStep &step : curve.steps)
+      step.bytes += fixed[rank];
+    curve.peak += fixed[rank];
+  }
+  return curves;
+}

@@ -1,0 +1,110 @@
+//===- ProblemFile.cpp - Planning problems as files -----------------------===//
+
+#include "ProblemFile.h"
+#include "Table.h"
+#include "pp/Driver/Errors.h"
+#include "pp/Driver/Format.h"
+#include "pp/Planner/Problem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <set>
+
+using namespace pp;
+using namespace pp::planner;
+
+/// The first and the last where there are many.
+static std::string devicesOf(const PlannedStage &stage,
+                             const Cluster &cluster) {
+  std::string text = cluster.devices[stage.devices.front()].name;
+  size_t count = stage.devices.size();
+  if (count > 3)
+    return text + " ... " + cluster.devices[stage.devices.back()].name;
+  for (size_t i = 1; i < count; ++i)
+    text += ", " + cluster.devices[stage.devices[i]].name;
+  return text;
+}
+
+static std::string formatValue(Objective objective, double value) {
+  return objective == Objective::Memory
+             ? formatBytes(static_cast<int64_t>(value))
+             : formatTime(value);
+}
+
+static void print(const PartitionProblem &problem,
+                  const PartitionSolution &solution, llvm::raw_ostream &os) {
+  os << problem.graph->kernels.size() << " kernels, "
+     << problem.cluster->devices.size() << " devices\n";
+  Table table({"stage", "kernels", "first", "last", "devices", "replicas",
+               "degree", "compute", "communication", "sync", "memory", "cost"});
+  for (size_t s = 0; s < solution.stages.size(); ++s) {
+    const PlannedStage &stage = solution.stages[s];
+    bool isEmpty = stage.kernels.empty();
+    auto nameOf = [&](size_t kernel) {
+      return problem.graph->kernels[kernel].name;
+    };
+    table.add({std::to_string(s), std::to_string(stage.kernels.size()),
+               isEmpty ? "" : nameOf(stage.kernels.front()),
+               isEmpty ? "" : nameOf(stage.kernels.back()),
+               devicesOf(stage, *problem.cluster),
+               std::to_string(stage.replicas), std::to_string(stage.degree),
+               formatTime(stage.computeTime),
+               formatTime(stage.communicationTime), formatTime(stage.syncTime),
+               formatBytes(static_cast<int64_t>(stage.memoryBytes)),
+               formatValue(problem.objective, stage.cost)});
+  }
+  table.print(os);
+  os << "method " << solution.method << ", value "
+     << formatValue(problem.objective, solution.value) << ", lower bound "
+     << formatValue(problem.objective, solution.lowerBound) << ", gap "
+     << llvm::formatv("{0:F2} %", 100 * solution.gap()) << ": "
+     << (solution.exact ? "no partition of this problem is better"
+                        : "not proven to be the best")
+     << "\n";
+}
+
+llvm::Expected<std::string> pp::solveProblemFile(llvm::StringRef path,
+                                                 llvm::raw_ostream &os) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return makeError(exitInputOutput, "cannot read '" + path +
+                                          "': " + buffer.getError().message());
+  auto file = PlanningProblem::fromJson((*buffer)->getBuffer());
+  if (!file)
+    return makeError(exitInvalid, "'" + path + "': " + file.error());
+  PartitionProblem problem = file->problem();
+  auto solution = partitionGraph(problem);
+  if (!solution)
+    return makeError(exitInvalid, "'" + path + "': " + solution.error());
+  if (auto fault = verify(problem, *solution))
+    return makeError(exitInternal, "'" + path + "': the answer is wrong: " +
+                                       *fault + "; please report this");
+  print(problem, *solution, os);
+  return file->answerToJson(*solution);
+}
+
+std::string pp::problemToJson(const PlanSpace &space) {
+  PlanningProblem problem;
+  const MicrobatchGraph &entry = space.graphs.front();
+  problem.graph = entry.graph;
+  problem.cluster = *space.cluster;
+  std::set<std::string> names;
+  for (Kernel &kernel : problem.graph.kernels) {
+    std::string name = kernel.name;
+    for (int number = 2; !names.insert(kernel.name).second; ++number)
+      kernel.name = name + "#" + std::to_string(number);
+  }
+  PartitionProblem &settings = problem.settings;
+  settings.microbatches = entry.microbatches;
+  size_t most = problem.cluster.devices.size();
+  if (space.maxRanks > 0)
+    most = std::min<size_t>(most, space.maxRanks);
+  settings.maxStages = most;
+  settings.memory.parameterCopies = space.parameterCopies;
+  if (space.training) {
+    settings.memory.rule = InFlightRule::FromLast;
+    for (int i = 1; i <= std::min(static_cast<int>(most), entry.microbatches);
+         ++i)
+      settings.memory.inFlight.push_back(i);
+  }
+  return problem.toJson();
+}
