@@ -11,6 +11,7 @@
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/Format.h"
 #include "pp/Driver/InitAll.h"
+#include "pp/Driver/PlanMemoryCheck.h"
 #include "pp/Driver/PlanSpace.h"
 #include "pp/Import/Onnx/Annotate.h"
 #include "pp/Planner/ChromeTrace.h"
@@ -371,6 +372,49 @@ llvm::Error saveProblem(const Flags &flags, const planner::PlanSpace &space) {
   return llvm::Error::success();
 }
 
+/// The first device that a rank's bytes do not fit into, as a sentence.
+std::optional<std::string> findOverflow(const planner::PlanCandidate &candidate,
+                                        const std::vector<int64_t> &bytes) {
+  for (size_t stage = 0; stage < candidate.draft.devices.size(); ++stage) {
+    int rank = candidate.draft.schedule.rankOfStage[stage];
+    for (size_t index : candidate.draft.devices[stage]) {
+      const planner::Device &device = candidate.draft.cluster->devices[index];
+      if (bytes[rank] > device.memoryBytes)
+        return "rank " + std::to_string(rank) + " needs " +
+               std::to_string(bytes[rank]) + " bytes as compiled, '" +
+               device.name + "' has " + std::to_string(device.memoryBytes);
+    }
+  }
+  return std::nullopt;
+}
+
+/// Moves the best plan whose memory fits as the compiler counts it to the
+/// front, and gives it those bytes. If none of the best fits, the first one
+/// says why.
+llvm::Error chooseByMemory(planner::PlanSearchResult &result,
+                           const Flags &flags, const CompileOptions &options,
+                           mlir::MLIRContext &context) {
+  constexpr size_t maxTries = 32;
+  auto &candidates = result.candidates;
+  for (size_t i = 0; i < std::min(maxTries, candidates.size()); ++i) {
+    planner::PlanCandidate &candidate = candidates[i];
+    if (candidate.overflow)
+      return llvm::Error::success();
+    auto bytes =
+        countPlanMemory(&context, flags.input, options, candidate.plan);
+    if (!bytes)
+      return bytes.takeError();
+    candidate.overflow = findOverflow(candidate, *bytes);
+    candidate.plan.predicted.peakBytes = *bytes;
+    if (candidate.overflow)
+      continue;
+    std::rotate(candidates.begin(), candidates.begin() + i,
+                candidates.begin() + i + 1);
+    return llvm::Error::success();
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error planModel(const Flags &flags, mlir::MLIRContext &context) {
   if (flags.input.empty())
     return makeError(exitUsage, "expected a model.onnx, a schedule.csv, a "
@@ -402,8 +446,11 @@ llvm::Error planModel(const Flags &flags, mlir::MLIRContext &context) {
   auto result = planner::searchPlans(*space);
   if (!result)
     return makeError(exitInvalid, result.error());
+  for (planner::PlanCandidate &candidate : result->candidates)
+    candidate.plan.model = llvm::sys::path::stem(flags.input).str();
+  if (auto error = chooseByMemory(*result, flags, *options, context))
+    return error;
   planner::PlanCandidate &best = result->candidates.front();
-  best.plan.model = llvm::sys::path::stem(flags.input).str();
   auto evaluation = planner::evaluatePlan(best.draft);
   if (!evaluation)
     return makeError(exitInternal, evaluation.error());
