@@ -23,7 +23,7 @@ static llvm::Expected<std::string> writeTemporary(const planner::Plan &plan) {
   os << plan.toJson();
   os.close();
   if (os.has_error()) {
-    llvm::sys::fs::remove(path);
+    llvm::FileRemover remove(path);
     return makeError(exitInputOutput, "cannot write '" + path.str() +
                                           "': " + os.error().message());
   }

@@ -24,17 +24,18 @@ public:
     root.text("model", plan.model);
     plan.training = readMode(root);
     plan.batch = root.integer("batch", 1, INT32_MAX).value_or(0);
-    int microbatches = static_cast<int>(
-        root.integer("microbatches", 1, 1 << 20).value_or(0));
+    int microbatches =
+        static_cast<int>(root.integer("microbatches", 1, 1 << 20).value_or(0));
     plan.replicas =
         static_cast<int>(root.integer("replicas", 1, 1 << 20).value_or(1));
     readCheckpoint(root);
-    root.array("stages", true, [&](const Json &stage, std::string path) {
-      readStage(stage, std::move(path));
+    root.array("stages", true, [&](const Json &stage, const std::string &path) {
+      readStage(stage, path);
     });
-    root.array("kernels", true, [&](const Json &kernel, std::string path) {
-      readKernel(kernel, std::move(path));
-    });
+    root.array("kernels", true,
+               [&](const Json &kernel, const std::string &path) {
+                 readKernel(kernel, path);
+               });
     if (const Json *schedule = root.member("schedule"))
       readSchedule(*schedule);
     if (const Json *predicted = root.member("predicted", /*required=*/false))
@@ -71,8 +72,8 @@ private:
       root.fail("checkpoint", "expected always, except_last or never");
   }
 
-  void readStage(const Json &json, std::string path) {
-    ObjectReader reader(json, std::move(path), error);
+  void readStage(const Json &json, const std::string &path) {
+    ObjectReader reader(json, path, error);
     PlanStage &stage = plan.stages.emplace_back();
     stageRanks.push_back(
         static_cast<int>(reader.integer("rank", 0, 1 << 20).value_or(0)));
@@ -152,13 +153,12 @@ private:
     if (plan.microbatches() != microbatches)
       return fail("$.microbatches: " + std::to_string(microbatches) +
                   ", but the schedule has " +
-                  std::to_string(plan.schedule.microbatches) +
-                  " for each of " + std::to_string(plan.replicas) +
-                  " replicas");
+                  std::to_string(plan.schedule.microbatches) + " for each of " +
+                  std::to_string(plan.replicas) + " replicas");
     for (size_t stage = 0; stage < stages; ++stage) {
       if (stageRanks[stage] != plan.schedule.rankOfStage[stage])
-        return fail("$.stages[" + std::to_string(stage) + "].rank: " +
-                    std::to_string(stageRanks[stage]) +
+        return fail("$.stages[" + std::to_string(stage) +
+                    "].rank: " + std::to_string(stageRanks[stage]) +
                     ", but the schedule runs it on rank " +
                     std::to_string(plan.schedule.rankOfStage[stage]));
       if (plan.stages[stage].devices.size() !=
