@@ -55,8 +55,8 @@ private:
         continue;
       bool legal = true;
       for (size_t other : forward ? readers[k] : producers[k])
-        legal &= forward ? draft.stageOf[other] >= to
-                         : draft.stageOf[other] <= to;
+        legal &=
+            forward ? draft.stageOf[other] >= to : draft.stageOf[other] <= to;
       if (legal && (forward || !found))
         found = k;
     }

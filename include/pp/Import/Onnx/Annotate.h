@@ -13,9 +13,9 @@ inline constexpr llvm::StringLiteral annotationName = "pp-mlir";
 
 /// Reads the model at `source` and writes it to `target` with the
 /// `pipeline_stage` of each node that `stages` names (a node without a name
-/// is "Type:output", as in messages); annotations that it had are dropped. All else
-/// stays, unknown fields too; the IR version is raised to 11, the first with
-/// annotations. External data stay where they are, so `target` must lie in
+/// is "Type:output", as in messages); annotations that it had are dropped. All
+/// else stays, unknown fields too; the IR version is raised to 11, the first
+/// with annotations. External data stay where they are, so `target` must lie in
 /// the folder of `source` if the model has any.
 ///
 /// Returns the number of nodes annotated. The file is written whole or not at
