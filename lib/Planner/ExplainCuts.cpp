@@ -7,8 +7,9 @@ namespace {
 
 class Explainer {
 public:
-  Explainer(const PlanCandidate &candidate, int reach)
-      : draft(candidate.draft), graph(*draft.graph), reach(reach) {
+  Explainer(const PlanCandidate &candidate, int reach, double limit)
+      : draft(candidate.draft), graph(*draft.graph), reach(reach),
+        limit(limit) {
     readers.resize(graph.kernels.size());
     producers.resize(graph.kernels.size());
     for (const Value &value : graph.values)
@@ -38,6 +39,8 @@ private:
         break;
       draft.stageOf[*kernel] = to;
       moved.push_back(*kernel);
+      if (draft.schedule.isTraining() && stepLowerBound(draft) >= limit)
+        continue;
       auto evaluation = evaluatePlan(draft);
       if (!evaluation)
         break;
@@ -73,6 +76,7 @@ private:
   PlanDraft draft;
   const Graph &graph;
   int reach;
+  double limit;
   std::vector<std::vector<size_t>> readers, producers;
   std::vector<CutAlternative> result;
 };
@@ -80,6 +84,7 @@ private:
 } // namespace
 
 std::vector<CutAlternative>
-pp::planner::explainCuts(const PlanCandidate &candidate, int reach) {
-  return Explainer(candidate, reach).run();
+pp::planner::explainCuts(const PlanCandidate &candidate, int reach,
+                         double limit) {
+  return Explainer(candidate, reach, limit).run();
 }

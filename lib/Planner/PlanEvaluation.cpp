@@ -33,8 +33,7 @@ pp::planner::crossingChannels(const Graph &graph,
   return channels;
 }
 
-/// Measured for the device's kind, or over its speed.
-static KernelTimes timesOn(const Kernel &kernel, const Device &device) {
+KernelTimes pp::planner::timesOn(const Kernel &kernel, const Device &device) {
   for (const MeasuredTimes &measured : kernel.measured)
     if (measured.kind == device.kind)
       return measured.times;
@@ -45,13 +44,26 @@ static KernelTimes timesOn(const Kernel &kernel, const Device &device) {
 
 std::vector<StageLoad> pp::planner::stageLoads(const PlanDraft &draft) {
   std::vector<StageLoad> loads(draft.schedule.stages);
+  // Replicas are most often alike.
+  std::vector<std::vector<const Device *>> distinct(loads.size());
+  for (size_t stage = 0; stage < loads.size(); ++stage)
+    for (size_t index : draft.devices[stage]) {
+      const Device &device = draft.cluster->devices[index];
+      bool isKnown = std::any_of(distinct[stage].begin(), distinct[stage].end(),
+                                 [&](const Device *other) {
+                                   return other->speed == device.speed &&
+                                          other->kind == device.kind;
+                                 });
+      if (!isKnown)
+        distinct[stage].push_back(&device);
+    }
   for (size_t k = 0; k < draft.graph->kernels.size(); ++k) {
     const Kernel &kernel = draft.graph->kernels[k];
     StageLoad &load = loads[draft.stageOf[k]];
     // The replica that is slowest over all phases counts in each.
     KernelTimes times;
-    for (size_t device : draft.devices[draft.stageOf[k]]) {
-      KernelTimes here = timesOn(kernel, draft.cluster->devices[device]);
+    for (const Device *device : distinct[draft.stageOf[k]]) {
+      KernelTimes here = timesOn(kernel, *device);
       if (here.total() >= times.total())
         times = here;
     }
@@ -150,6 +162,18 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
       lowerBounds(evaluation.schedule, evaluation.input).makespan;
   countMemory(draft, evaluation);
   return evaluation;
+}
+
+double pp::planner::stepLowerBound(const PlanDraft &draft) {
+  SimulationInput input;
+  for (const StageLoad &load : stageLoads(draft))
+    input.stages.push_back(load.times);
+  Schedule outline = draft.schedule;
+  outline.channels = crossingChannels(*draft.graph, draft.stageOf, true);
+  input.transfers = channelTimes(draft, outline.channels);
+  // Reads from the actions whether the schedule trains.
+  outline.ranks[outline.rankOfStage[0]].push_back({ActionKind::Backward, 0, 0});
+  return lowerBounds(outline, input).makespan;
 }
 
 Plan pp::planner::makePlan(const PlanDraft &draft,

@@ -4,6 +4,8 @@
 #include "pp/Planner/Schedule/Generators.h"
 #include "pp/Planner/Schedule/Search.h"
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -16,6 +18,9 @@ namespace {
 struct Shape {
   size_t graph;
   int replicas, ranks, stagesPerRank;
+  /// Seconds. No plan of this shape takes less, whatever the partition; and
+  /// what a flush of equal stages would take.
+  double bound = 0, estimate = 0;
 
   int stages() const { return ranks * stagesPerRank; }
 };
@@ -31,6 +36,25 @@ struct Cut {
   std::vector<std::vector<size_t>> devices;
   double gap = 0;
   bool exact = false;
+  /// 0: too many to count.
+  size_t ideals = 0;
+};
+
+/// An order that may be worth a search.
+struct OrderSearch {
+  Shape shape;
+  Cut cut;
+  ScheduleChoice schedule;
+  double bound = 0;
+};
+
+/// What a graph takes at least.
+struct GraphWork {
+  /// Seconds per micro-batch on a device of speed 1 or, if times are measured,
+  /// on the fastest device; and of the longest path there and back, on the
+  /// fastest device.
+  double total = 0, path = 0;
+  bool isMeasured = false;
 };
 
 class Searcher {
@@ -41,12 +65,11 @@ public:
   Result<PlanSearchResult> run() {
     if (auto fault = check())
       return Failure{*fault};
+    for (const MicrobatchGraph &entry : space.graphs)
+      work.push_back(workOf(entry.graph));
     result.lowerBound = lowerBound();
-    for (size_t graph = 0; graph < space.graphs.size(); ++graph)
-      for (int replicas : replicaCounts(space.graphs[graph].microbatches))
-        for (int ranks : rankCounts(static_cast<int>(devices) / replicas))
-          for (int chunks = 1; chunks <= space.maxStagesPerRank; ++chunks)
-            searchShape({graph, replicas, ranks, chunks});
+    searchShapes();
+    searchOrders();
     if (result.candidates.empty())
       return Failure{result.failures.empty()
                          ? "no schedule fits any shape of the search"
@@ -60,20 +83,28 @@ public:
 private:
   void refineBest() {
     std::set<std::string> schedules;
+    int64_t budget = refinedActions;
     for (size_t i = 0; i < result.candidates.size(); ++i)
       if (schedules.insert(result.candidates[i].plan.scheduleName).second ||
           i < space.refined)
-        refine(result.candidates[i]);
+        refine(result.candidates[i], budget);
     sortCandidates();
   }
 
-  void refine(PlanCandidate &candidate) const {
+  void refine(PlanCandidate &candidate, int64_t &budget) const {
     constexpr int maxRounds = 20;
-    for (int round = 0; round < maxRounds && !candidate.overflow; ++round) {
+    int64_t actions = 0;
+    for (const std::vector<Action> &rank : candidate.draft.schedule.ranks)
+      actions += static_cast<int64_t>(rank.size());
+    int64_t round = actions * candidate.draft.schedule.stages;
+    for (int i = 0; i < maxRounds && !candidate.overflow && budget >= round;
+         ++i) {
+      budget -= round;
       const CutAlternative *best = nullptr;
-      std::vector<CutAlternative> alternatives = explainCuts(candidate);
       // A millionth is rounding.
       double limit = candidate.plan.predicted.step * (1 - 1e-6);
+      std::vector<CutAlternative> alternatives =
+          explainCuts(candidate, /*reach=*/2, limit);
       for (const CutAlternative &alternative : alternatives)
         if (!alternative.overflow &&
             alternative.step < (best ? best->step : limit))
@@ -133,29 +164,117 @@ private:
     return std::nullopt;
   }
 
+  GraphWork workOf(const Graph &graph) const {
+    GraphWork result;
+    size_t n = graph.kernels.size();
+    std::vector<double> forward(n), back(n), before(n, 0), after(n, 0);
+    bool hasPasses = false;
+    for (size_t k = 0; k < n; ++k) {
+      const Kernel &kernel = graph.kernels[k];
+      // Of each phase: another device may be faster for each.
+      KernelTimes least;
+      bool isFirst = true;
+      for (const Device &device : space.cluster->devices) {
+        KernelTimes times = timesOn(kernel, device);
+        if (isFirst || times.forward < least.forward)
+          least.forward = times.forward;
+        if (isFirst || times.backwardInput < least.backwardInput)
+          least.backwardInput = times.backwardInput;
+        if (isFirst || times.backwardWeight < least.backwardWeight)
+          least.backwardWeight = times.backwardWeight;
+        isFirst = false;
+      }
+      forward[k] = least.forward;
+      back[k] = space.training ? least.backwardInput : 0;
+      result.total += least.total();
+      result.isMeasured |= !kernel.measured.empty();
+      hasPasses |= kernel.backward;
+    }
+    if (!result.isMeasured)
+      result.total = graph.totalTime();
+    if (hasPasses)
+      return result;
+    // From the first F to F of a kernel, from there to the end of its I.
+    std::vector<std::vector<size_t>> values(n);
+    for (size_t v = 0; v < graph.values.size(); ++v)
+      values[graph.values[v].producer].push_back(v);
+    for (size_t k = 0; k < n; ++k)
+      for (size_t v : values[k])
+        for (size_t consumer : graph.values[v].consumers)
+          before[consumer] = std::max(before[consumer], before[k] + forward[k]);
+    for (size_t k = n; k-- > 0;) {
+      for (size_t v : values[k])
+        if (graph.values[v].gradientBytes > 0)
+          for (size_t consumer : graph.values[v].consumers)
+            after[k] = std::max(after[k], after[consumer]);
+      after[k] += forward[k] + back[k];
+      result.path = std::max(result.path, before[k] + after[k]);
+    }
+    return result;
+  }
+
+  /// Seconds of all micro-batches if the fastest `used` devices always work.
+  double workBound(size_t graph, size_t used) const {
+    std::vector<double> speeds;
+    for (const Device &device : space.cluster->devices)
+      speeds.push_back(device.speed);
+    std::sort(speeds.begin(), speeds.end(), std::greater<>());
+    double capacity =
+        work[graph].isMeasured
+            ? static_cast<double>(used)
+            : std::accumulate(speeds.begin(), speeds.begin() + used, 0.);
+    return space.graphs[graph].microbatches * work[graph].total / capacity;
+  }
+
   /// All devices at work all the time.
   double lowerBound() const {
     double best = 0;
-    for (const MicrobatchGraph &entry : space.graphs) {
-      double speeds = 0, measured = 0;
-      bool isMeasured = false;
-      for (const Device &device : space.cluster->devices)
-        speeds += device.speed;
-      for (const Kernel &kernel : entry.graph.kernels) {
-        double fastest = kernel.timeOn(space.cluster->devices[0].kind,
-                                       space.cluster->devices[0].speed);
-        for (const Device &device : space.cluster->devices)
-          fastest = std::min(fastest, kernel.timeOn(device.kind, device.speed));
-        measured += fastest;
-        isMeasured |= !kernel.measured.empty();
-      }
-      double bound = entry.microbatches *
-                     (isMeasured ? measured / static_cast<double>(devices)
-                                 : entry.graph.totalTime() / speeds);
+    for (size_t graph = 0; graph < space.graphs.size(); ++graph) {
+      double bound = workBound(graph, devices);
       if (best == 0 || bound < best)
         best = bound;
     }
     return best;
+  }
+
+  /// All shapes, the most promising first: the sooner a good plan is known, the
+  /// more is pruned.
+  std::vector<Shape> shapes() const {
+    std::vector<Shape> list;
+    for (size_t graph = 0; graph < space.graphs.size(); ++graph)
+      for (int replicas : replicaCounts(space.graphs[graph].microbatches))
+        for (int ranks : rankCounts(static_cast<int>(devices) / replicas))
+          for (int chunks = 1; chunks <= space.maxStagesPerRank; ++chunks) {
+            Shape shape{graph, replicas, ranks, chunks};
+            double busy =
+                workBound(graph, static_cast<size_t>(ranks) * replicas);
+            shape.bound = std::max(busy, work[graph].path);
+            shape.estimate = busy * (1 + (ranks - 1.) * replicas /
+                                             space.graphs[graph].microbatches);
+            list.push_back(shape);
+          }
+    std::vector<size_t> order(list.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::tuple(list[a].estimate, a) < std::tuple(list[b].estimate, b);
+    });
+    std::vector<Shape> sorted;
+    for (size_t i : order)
+      sorted.push_back(list[i]);
+    return sorted;
+  }
+
+  /// The parameters alone are more than all devices hold.
+  bool isTooLarge(const Shape &shape) const {
+    double parameters = 0;
+    for (const Kernel &kernel : space.graphs[shape.graph].graph.kernels)
+      parameters += static_cast<double>(kernel.parameterBytes);
+    std::vector<double> memory;
+    for (const Device &device : space.cluster->devices)
+      memory.push_back(static_cast<double>(device.memoryBytes));
+    std::sort(memory.begin(), memory.end(), std::greater<>());
+    return space.parameterCopies * parameters >
+           std::accumulate(memory.begin(), memory.begin() + shape.ranks, 0.);
   }
 
   /// 1, 2, ... while few, then powers of two.
@@ -224,7 +343,39 @@ private:
     return result;
   }
 
-  void searchShape(const Shape &shape) {
+  void searchShapes() {
+    std::vector<std::pair<double, Shape>> tried;
+    for (const Shape &shape : shapes()) {
+      size_t before = result.candidates.size();
+      searchShape(shape, Objective::Time);
+      double best = 0;
+      for (size_t i = before; i < result.candidates.size(); ++i) {
+        double step = result.candidates[i].plan.predicted.step;
+        best = best == 0 ? step : std::min(best, step);
+      }
+      if (best > 0)
+        tried.push_back({best, shape});
+    }
+    // The other objective takes longer, and helps by a few percent.
+    std::vector<size_t> order(tried.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::tuple(tried[a].first, a) < std::tuple(tried[b].first, b);
+    });
+    size_t left = flushedShapes;
+    for (size_t i : order) {
+      const Shape &shape = tried[i].second;
+      const Result<Cut> &cut =
+          partition(shape, Objective::Time, {}, Placement::OnePerRank);
+      if (cut && cut->ideals > 0 &&
+          cut->ideals * shape.stages() <= flushedSize && left > 0) {
+        --left;
+        searchShape(shape, Objective::FlushLatency);
+      }
+    }
+  }
+
+  void searchShape(const Shape &shape, Objective objective) {
     const Graph &graph = space.graphs[shape.graph].graph;
     if (shape.stages() > static_cast<int>(graph.kernels.size()))
       return;
@@ -234,25 +385,97 @@ private:
     std::vector<ScheduleChoice> schedules = schedulesFor(shape);
     if (schedules.empty())
       return;
-    std::set<std::vector<int>> seen;
-    for (Objective objective : {Objective::Time, Objective::FlushLatency}) {
-      auto cut = partition(shape, objective, {}, Placement::OnePerRank);
-      if (!cut) {
-        result.failures.push_back(cut.error());
+    size_t plans = schedules.size() * space.checkpoints.size();
+    if ((fastest > 0 && shape.bound >= fastest) ||
+        (!result.candidates.empty() && isTooLarge(shape))) {
+      result.pruned += plans;
+      return;
+    }
+    auto cut = partition(shape, objective, {}, Placement::OnePerRank);
+    if (!cut) {
+      result.failures.push_back(cut.error());
+      return;
+    }
+    if (objective != Objective::Time &&
+        cut->stageOf ==
+            partition(shape, Objective::Time, {}, Placement::OnePerRank)
+                ->stageOf)
+      return;
+    for (const ScheduleChoice &schedule : schedules) {
+      // A pipeline of one stage has nothing to choose.
+      if (shape.stages() == 1 && schedule.name != "gpipe" &&
+          schedule.name != "1f1b" && schedule.name != "inference")
         continue;
+      Cut placed = *cut;
+      if (schedule.placement == Placement::V)
+        for (int stage = 0; stage < shape.stages(); ++stage)
+          placed.devices[stage] =
+              cut->devices[stage < shape.ranks ? stage
+                                               : shape.stages() - 1 - stage];
+      if (schedule.name == "auto") {
+        double bound = boundOf(shape, placed, schedule.placement);
+        orders.push_back({shape, std::move(placed), schedule, bound});
+      } else {
+        tryPlans(shape, placed, schedule);
       }
-      if (!seen.insert(cut->stageOf).second)
+    }
+  }
+
+  /// Searches orders for the cuts with the smallest bounds.
+  void searchOrders() {
+    std::vector<size_t> sequence(orders.size());
+    std::iota(sequence.begin(), sequence.end(), 0);
+    std::sort(sequence.begin(), sequence.end(), [&](size_t a, size_t b) {
+      return std::tuple(orders[a].bound, a) < std::tuple(orders[b].bound, b);
+    });
+    size_t searched = 0;
+    for (size_t i : sequence) {
+      const OrderSearch &order = orders[i];
+      if (fastest > 0 && order.bound >= fastest)
+        result.pruned += space.checkpoints.size();
+      else if (searched++ < space.searches)
+        tryPlans(order.shape, order.cut, order.schedule);
+      else
+        ++result.unsearched;
+    }
+  }
+
+  /// With the least recomputation that fits into the memory: more only adds
+  /// work.
+  void tryPlans(const Shape &shape, const Cut &cut,
+                const ScheduleChoice &schedule) {
+    searchedSchedule.reset();
+    size_t left = space.checkpoints.size();
+    for (CheckpointMode mode :
+         {CheckpointMode::Never, CheckpointMode::ExceptLast,
+          CheckpointMode::Always}) {
+      if (std::find(space.checkpoints.begin(), space.checkpoints.end(), mode) ==
+          space.checkpoints.end())
         continue;
-      for (const ScheduleChoice &schedule : schedules)
-        for (CheckpointMode checkpoint : space.checkpoints)
-          tryPlan(shape, *cut, schedule, checkpoint);
+      --left;
+      if (tryPlan(shape, cut, schedule, mode))
+        continue;
+      result.pruned += left;
+      return;
     }
   }
 
   /// With `slots`, the memory is limited, and stage s keeps slots[s]
   /// micro-batches.
-  Result<Cut> partition(const Shape &shape, Objective objective,
-                        const std::vector<int> &slots, Placement placement) {
+  const Result<Cut> &partition(const Shape &shape, Objective objective,
+                               const std::vector<int> &slots,
+                               Placement placement) {
+    auto key = std::tuple(shape.graph, shape.replicas, shape.ranks,
+                          shape.stagesPerRank, objective, slots, placement);
+    auto found = cuts.find(key);
+    if (found == cuts.end())
+      found =
+          cuts.emplace(key, makeCut(shape, objective, slots, placement)).first;
+    return found->second;
+  }
+
+  Result<Cut> makeCut(const Shape &shape, Objective objective,
+                      const std::vector<int> &slots, Placement placement) {
     Cluster alike;
     PartitionProblem problem;
     problem.graph = &space.graphs[shape.graph].graph;
@@ -284,6 +507,7 @@ private:
     cut.stageOf = solution->stageOf;
     cut.gap = solution->gap();
     cut.exact = solution->exact;
+    cut.ideals = solution->ideals;
     for (int stage = 0; stage < shape.stages(); ++stage) {
       std::vector<size_t> &list = cut.devices.emplace_back();
       if (plain) {
@@ -312,60 +536,54 @@ private:
     return draft;
   }
 
-  void tryPlan(const Shape &shape, const Cut &cut,
+  /// True if more recomputation could still help.
+  bool tryPlan(const Shape &shape, const Cut &cut,
                const ScheduleChoice &schedule, CheckpointMode checkpoint) {
-    // A pipeline of one stage has nothing to choose.
-    if (shape.stages() == 1 && schedule.name != "gpipe" &&
-        schedule.name != "1f1b" && schedule.name != "inference")
-      return;
-    Cut placed = cut;
-    if (schedule.placement == Placement::V)
-      for (int stage = 0; stage < shape.stages(); ++stage)
-        placed.devices[stage] =
-            cut.devices[stage < shape.ranks ? stage
-                                            : shape.stages() - 1 - stage];
-    auto candidate = evaluate(shape, placed, schedule, checkpoint);
+    auto candidate = evaluate(shape, cut, schedule, checkpoint);
     if (!candidate)
-      return;
-    if (candidate->overflow && shape.stages() > 1) {
+      return false;
+    bool overflows = candidate->overflow.has_value();
+    if (overflows && shape.stages() > 1 && !isTooLarge(shape)) {
       // The slots of the plan that is too large are a good guess.
-      std::vector<int> slots = lastSlots;
-      auto smaller =
-          partition(shape, Objective::Time, slots, schedule.placement);
-      if (smaller && smaller->stageOf != cut.stageOf)
+      const Result<Cut> &smaller =
+          partition(shape, Objective::Time, lastSlots, schedule.placement);
+      if (smaller && smaller->stageOf != cut.stageOf) {
+        searchedSchedule.reset();
         if (auto other = evaluate(shape, *smaller, schedule, checkpoint);
             other && !other->overflow)
           candidate = std::move(other);
+        searchedSchedule.reset();
+      }
     }
     if (!candidate->overflow)
       fastest = fastest == 0
                     ? candidate->plan.predicted.step
                     : std::min(fastest, candidate->plan.predicted.step);
     result.candidates.push_back(std::move(*candidate));
+    return overflows;
   }
 
   std::optional<PlanCandidate> evaluate(const Shape &shape, const Cut &cut,
                                         const ScheduleChoice &choice,
                                         CheckpointMode checkpoint) {
     PlanDraft draft = draftOf(shape, cut, checkpoint);
-    int microbatches = space.graphs[shape.graph].microbatches / shape.replicas;
-    PipelineShape pipeline{shape.stages(), microbatches, shape.ranks};
-    auto rankOfStage = placeStages(pipeline, choice.placement);
-    if (!rankOfStage)
+    auto outlined = outline(shape, choice.placement);
+    if (!outlined)
       return std::nullopt;
-    // The bound needs the ranks only.
-    draft.schedule.stages = shape.stages();
-    draft.schedule.microbatches = microbatches;
-    draft.schedule.rankOfStage = *rankOfStage;
-    draft.schedule.ranks.resize(shape.ranks);
-    if (fastest > 0 && boundOf(draft) >= fastest) {
+    draft.schedule = std::move(*outlined);
+    if (fastest > 0 && space.training && stepLowerBound(draft) >= fastest) {
       ++result.pruned;
       return std::nullopt;
     }
+    PipelineShape pipeline{shape.stages(), draft.schedule.microbatches,
+                           shape.ranks};
     std::string name = choice.name;
-    auto schedule = choice.name == "auto"
-                        ? automaticSchedule(draft, pipeline, name)
-                        : makeSchedule(choice.name, pipeline);
+    if (choice.name == "auto" && !searchedSchedule)
+      searchedSchedule = automaticSchedule(draft, pipeline, searchedName);
+    if (choice.name == "auto")
+      name = searchedName;
+    auto schedule = choice.name == "auto" ? *searchedSchedule
+                                          : makeSchedule(choice.name, pipeline);
     if (!schedule)
       return std::nullopt;
     draft.schedule = *schedule;
@@ -387,20 +605,30 @@ private:
     return candidate;
   }
 
-  /// A bound that needs no schedule: inference has one order only.
-  double boundOf(const PlanDraft &draft) const {
-    if (!space.training)
+  /// Ranks without actions.
+  std::optional<Schedule> outline(const Shape &shape,
+                                  Placement placement) const {
+    int microbatches = space.graphs[shape.graph].microbatches / shape.replicas;
+    auto rankOfStage =
+        placeStages({shape.stages(), microbatches, shape.ranks}, placement);
+    if (!rankOfStage)
+      return std::nullopt;
+    Schedule schedule;
+    schedule.stages = shape.stages();
+    schedule.microbatches = microbatches;
+    schedule.rankOfStage = *rankOfStage;
+    schedule.ranks.resize(shape.ranks);
+    return schedule;
+  }
+
+  double boundOf(const Shape &shape, const Cut &cut,
+                 Placement placement) const {
+    PlanDraft draft = draftOf(shape, cut, CheckpointMode::Never);
+    auto outlined = outline(shape, placement);
+    if (!outlined || !space.training)
       return 0;
-    SimulationInput input;
-    for (const StageLoad &load : stageLoads(draft))
-      input.stages.push_back(load.times);
-    Schedule outline = draft.schedule;
-    outline.channels = crossingChannels(*draft.graph, draft.stageOf, true);
-    input.transfers = channelTimes(draft, outline.channels);
-    // Reads whether the schedule trains from its actions.
-    outline.ranks[outline.rankOfStage[0]].push_back(
-        {ActionKind::Backward, 0, 0});
-    return lowerBounds(outline, input).makespan;
+    draft.schedule = std::move(*outlined);
+    return stepLowerBound(draft);
   }
 
   Result<Schedule> automaticSchedule(const PlanDraft &draft,
@@ -434,6 +662,9 @@ private:
     for (size_t rank = 0; rank < fixed.size(); ++rank)
       problem.capacity.push_back(
           std::max<int64_t>(0, memory[rank] - fixed[rank]));
+    int64_t actions = int64_t(3) * pipeline.stages * pipeline.microbatches;
+    problem.simulations = static_cast<int>(
+        std::clamp<int64_t>(searchedActions / actions, 100, 20000));
     auto found = searchSchedule(problem);
     if (!found)
       return Failure{found.error()};
@@ -441,11 +672,27 @@ private:
     return found->schedule;
   }
 
+  /// Shapes that are partitioned for FlushLatency too, and the most kernels
+  /// times stages.
+  static constexpr size_t flushedShapes = 4, flushedSize = 8'000;
+  /// Limits on what is simulated, in actions: a second or two each.
+  static constexpr int64_t searchedActions = 4'000'000;
+  static constexpr int64_t refinedActions = 1'500'000;
+
+  using CutKey =
+      std::tuple<size_t, int, int, int, Objective, std::vector<int>, Placement>;
+
   const PlanSpace &space;
   size_t devices;
   PlanSearchResult result;
+  std::vector<GraphWork> work;
+  std::map<CutKey, Result<Cut>> cuts;
+  std::vector<OrderSearch> orders;
   double fastest = 0;
   std::vector<int> lastSlots;
+  /// What was found for the cut at hand: recomputation does not change it.
+  std::optional<Result<Schedule>> searchedSchedule;
+  std::string searchedName;
 };
 
 } // namespace

@@ -50,7 +50,10 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
   }
   table.print(os);
   os << result.candidates.size() << " plans simulated, " << result.pruned
-     << " left out because their bound is no better than the best\n";
+     << " left out because they cannot be better than the best";
+  if (result.unsearched > 0)
+    os << ", " << result.unsearched << " orders not searched";
+  os << "\n";
   const PlanCandidate &best = result.candidates.front();
   os << "no plan takes less than " << formatTime(result.lowerBound)
      << " (all devices busy all the time)";

@@ -60,6 +60,9 @@ std::vector<Channel> crossingChannels(const Graph &graph,
                                       const std::vector<int> &stageOf,
                                       bool training);
 
+/// Measured for the device's kind, or over its speed.
+KernelTimes timesOn(const Kernel &kernel, const Device &device);
+
 /// Times and sizes of each stage of a draft; slots, channels and memory are 0.
 std::vector<StageLoad> stageLoads(const PlanDraft &draft);
 
@@ -72,6 +75,10 @@ std::vector<double> channelTimes(const PlanDraft &draft,
 /// largest workspace. Fails if the schedule cannot run. Memory that does not
 /// fit is no failure, see `overflow`.
 Result<PlanEvaluation> evaluatePlan(const PlanDraft &draft);
+
+/// Seconds that no training schedule of the draft's stages and ranks undercuts;
+/// its actions are not read.
+double stepLowerBound(const PlanDraft &draft);
 
 /// The plan for a draft and its evaluation. `batch` is in samples.
 Plan makePlan(const PlanDraft &draft, const PlanEvaluation &evaluation,

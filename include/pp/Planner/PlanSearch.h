@@ -4,8 +4,9 @@
 //   micro-batches x replicas x ranks x stages per rank x partition
 //     x schedule x recompute
 // and simulates what is left after pruning. Partitions come from
-// partitionGraph, with the objectives Time and FlushLatency: the cut that is
-// best for one schedule may not be for another. Where a plan does not fit into
+// partitionGraph, with the objective Time and, for the best shapes of graphs that
+// are not too large, FlushLatency: the cut that is best for one schedule may not
+// be for another. Where a plan does not fit into
 // the memory, the partition is searched again under the limit, with the slots
 // that its schedule needs. The cuts of the best plans are then moved, kernel by
 // kernel, as long as that shortens the simulated step: unequal stages at the
@@ -17,14 +18,21 @@
 // itself is a heuristic: partitions are optimal for their objective, not for
 // the step's time.
 //
-// Pruning. A candidate whose own lower bound (PlanEvaluation.h) is not below
-// the best step found is not simulated. It could not have won.
+// Pruning. Shapes are tried in the order of what a flush of equal stages would
+// take. One is not partitioned if the work over its devices, or the longest
+// path of a micro-batch, is not below the best step found, or if its parameters
+// are more than its devices hold; a candidate whose own lower bound
+// (stepLowerBound) is not below is not simulated; and recomputation is tried
+// only where a plan with less of it does not fit. None of these could have won.
+// Orders ("auto") are searched last, for the cuts with the smallest bounds;
+// `unsearched` counts the cuts for which that was not done.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_PLANNER_PLANSEARCH_H
 #define PP_PLANNER_PLANSEARCH_H
 
 #include "pp/Planner/PlanEvaluation.h"
+#include <limits>
 
 namespace pp::planner {
 
@@ -53,6 +61,8 @@ struct PlanSpace {
   /// The cuts of so many of the best plans are moved, and those of the best
   /// plan of each schedule.
   size_t refined = 4;
+  /// Orders are searched for so many cuts.
+  size_t searches = 12;
   /// Parameters, gradients and optimizer states together, in parameters.
   double parameterCopies = 1;
   /// Of the optimizer's step, per byte of parameters.
@@ -84,6 +94,7 @@ struct PlanSearchResult {
   /// Candidates that were pruned, and shapes that could not be partitioned
   /// with the first reason.
   size_t pruned = 0;
+  size_t unsearched = 0;
   std::vector<std::string> failures;
 };
 
@@ -102,9 +113,11 @@ struct CutAlternative {
 };
 
 /// For each cut: the step's time if the kernels next to it moved over, up to
-/// `reach` of them in either direction, as far as dependencies allow.
-std::vector<CutAlternative> explainCuts(const PlanCandidate &candidate,
-                                        int reach = 2);
+/// `reach` of them in either direction, as far as dependencies allow. Those of
+/// a training step that cannot take less than `limit` seconds are left out.
+std::vector<CutAlternative>
+explainCuts(const PlanCandidate &candidate, int reach = 2,
+            double limit = std::numeric_limits<double>::infinity());
 
 } // namespace pp::planner
 
