@@ -4,13 +4,13 @@
 //   micro-batches x replicas x ranks x stages per rank x partition
 //     x schedule x recompute
 // and simulates what is left after pruning. Partitions come from
-// partitionGraph, with the objective Time and, for the best shapes of graphs that
-// are not too large, FlushLatency: the cut that is best for one schedule may not
-// be for another. Where a plan does not fit into
-// the memory, the partition is searched again under the limit, with the slots
-// that its schedule needs. The cuts of the best plans are then moved, kernel by
-// kernel, as long as that shortens the simulated step: unequal stages at the
-// ends can be better than equal ones.
+// partitionGraph, with the objective Time and, for the best shapes of graphs
+// that are not too large, FlushLatency: the cut that is best for one schedule
+// may not be for another. Where a plan does not fit into the memory, the
+// partition is searched again under the limit, with the slots that its schedule
+// needs. The cuts of the best plans are then moved, kernel by kernel, as long
+// as that shortens the simulated step: unequal stages at the ends can be better
+// than equal ones.
 //
 // Guarantee. Every candidate is simulated and checked with its own times,
 // links and memory. `lowerBound` holds for every plan of this space and every
