@@ -24,8 +24,8 @@ public:
     root.text("model", plan.model);
     plan.training = readMode(root);
     plan.batch = root.integer("batch", 1, INT32_MAX).value_or(0);
-    int microbatches = static_cast<int>(
-        root.integer("microbatches", 1, 1 << 20).value_or(0));
+    int microbatches =
+        static_cast<int>(root.integer("microbatches", 1, 1 << 20).value_or(0));
     plan.replicas =
         static_cast<int>(root.integer("replicas", 1, 1 << 20).value_or(1));
     readCheckpoint(root);
@@ -152,13 +152,12 @@ private:
     if (plan.microbatches() != microbatches)
       return fail("$.microbatches: " + std::to_string(microbatches) +
                   ", but the schedule has " +
-                  std::to_string(plan.schedule.microbatches) +
-                  " for each of " + std::to_string(plan.replicas) +
-                  " replicas");
+                  std::to_string(plan.schedule.microbatches) + " for each of " +
+                  std::to_string(plan.replicas) + " replicas");
     for (size_t stage = 0; stage < stages; ++stage) {
       if (stageRanks[stage] != plan.schedule.rankOfStage[stage])
-        return fail("$.stages[" + std::to_string(stage) + "].rank: " +
-                    std::to_string(stageRanks[stage]) +
+        return fail("$.stages[" + std::to_string(stage) +
+                    "].rank: " + std::to_string(stageRanks[stage]) +
                     ", but the schedule runs it on rank " +
                     std::to_string(plan.schedule.rankOfStage[stage]));
       if (plan.stages[stage].devices.size() !=
