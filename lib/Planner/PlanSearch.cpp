@@ -672,7 +672,7 @@ private:
     return found->schedule;
   }
 
-  /// Shapes that are partitioned for FlushLatency too, and the most kernels
+  /// Shapes that are partitioned for FlushLatency too, and the most ideals
   /// times stages.
   static constexpr size_t flushedShapes = 4, flushedSize = 8'000;
   /// Limits on what is simulated, in actions: a second or two each.
