@@ -37,10 +37,12 @@ def AnnotateCosts : PPPass<"pp-annotate-costs"> {
 def Partition : PPPass<"pp-partition"> {
   let summary = "Place every kernel on a stage";
   let description = [{
-    Cuts the forward kernels, in program order, into `stages` runs such that the
-    slowest stage (computation of all phases and communication) is as fast as
-    possible, or such that the largest memory is smallest. A backward kernel goes
-    where its forward kernel is. Kernels that depend on no fed value and have
+    Places the forward kernels on `stages` stages such that no value goes back
+    to an earlier stage, nor a gradient to a later one, and that the slowest stage
+    (computation of all phases and communication) is as fast as possible, or that
+    the largest memory is smallest. Exact where the graph is not too wide; the
+    attribute `pp.partition` has the value and its lower bound. A backward kernel
+    goes where its forward kernel is. Kernels that depend on no fed value and have
     no derivative are copied into each stage that needs them.
 
     `cuts` names the ONNX nodes with which stages 1, 2, ... begin, instead. `plan`
