@@ -1,6 +1,7 @@
 //===- BenchCommand.cpp - `bench` -----------------------------------------===//
 #include "cli/Session.h"
 #include "core/OptimizerScalars.h"
+#include "device/OpenDevice.h"
 #include "support/Error.h"
 
 #include <nlohmann/json.hpp>
@@ -18,7 +19,8 @@ int pp::runtime::runBench(const pp_binary &binary,
                                     : options.mode == "train";
   if (train && !binary.training)
     failUsage("--mode train: the model was compiled without a loss");
-  Program program(train ? *binary.training : *binary.inference);
+  std::shared_ptr<Device> device = openDevice(options.device);
+  Program program(train ? *binary.training : *binary.inference, *device);
   const Plan &plan = program.getPlan();
   bool synthetic = options.data.empty() && options.inputs.empty();
   DataSet data(

@@ -34,6 +34,14 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
                   "Give up when no action completes for that long; 0: never")
       ->type_name("SECONDS")
       ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--device", options.device,
+                  "cpu, or mock: the processor with the asynchrony of a GPU, "
+                  "for tests")
+      ->type_name("NAME")
+      ->capture_default_str();
+  command.add_flag("--no-graphs", options.noGraphs,
+                   "Launch kernels one by one where the device has graphs");
 }
 
 /// CLI11 lets -1 wrap around to a large unsigned number.

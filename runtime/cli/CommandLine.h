@@ -18,6 +18,8 @@ struct RunOptions {
   std::string weights;             // --weights
   std::string trace, report;       // --trace, --report
   std::optional<double> watchdog;  // --watchdog, seconds
+  std::string device = "cpu";      // --device
+  bool noGraphs = false;           // --no-graphs
 };
 
 struct TrainOptions : RunOptions {

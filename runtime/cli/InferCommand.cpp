@@ -2,6 +2,7 @@
 #include "cli/Evaluation.h"
 #include "cli/Session.h"
 #include "core/Snapshot.h"
+#include "device/OpenDevice.h"
 #include "support/Error.h"
 
 #include <cstdio>
@@ -12,7 +13,8 @@ int pp::runtime::runInfer(const pp_binary &binary,
                           const InferOptions &options) {
   if (options.data.empty() && options.inputs.empty())
     failUsage("infer: --data FILE.npz or --input NAME=FILE.npy is required");
-  Program program(*binary.inference);
+  std::shared_ptr<Device> device = openDevice(options.device);
+  Program program(*binary.inference, *device);
   const Plan &plan = program.getPlan();
   // An archive made for training holds targets too.
   DataSet data(plan, readArrays(options), /*allowOthers=*/true);

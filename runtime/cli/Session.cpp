@@ -31,6 +31,7 @@ Executor::Options pp::runtime::executorOptions(const RunOptions &options,
                                                const Plan &plan) {
   Executor::Options result;
   result.trace = !options.trace.empty();
+  result.graphs = !options.noGraphs;
   double longest = 0;
   for (const PlanStage &stage : plan.stages)
     longest = std::max({longest, stage.forwardSeconds, stage.backwardSeconds});

@@ -5,6 +5,7 @@
 #include "core/OptimizerScalars.h"
 #include "core/Shuffle.h"
 #include "core/Snapshot.h"
+#include "device/OpenDevice.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -23,8 +24,8 @@ namespace {
 class Evaluator {
 public:
   Evaluator(const pp_binary &binary, const TrainOptions &options,
-            const Plan &trainingPlan)
-      : program(*binary.inference) {
+            const Plan &trainingPlan, Device &device)
+      : program(*binary.inference, device) {
     auto arrays = readNpz(options.evalData);
     std::string name;
     for (const PlanPort &port : trainingPlan.feeds)
@@ -74,6 +75,7 @@ private:
   void save(Progress &progress);
 
   const TrainOptions &options;
+  std::shared_ptr<Device> device;
   Program program;
   const Plan &plan;
   DataSet data;
@@ -98,7 +100,8 @@ static double parseNumber(const std::string &text, const std::string &flag) {
 }
 
 Training::Training(const pp_binary &binary, const TrainOptions &options)
-    : options(options), program(*binary.training), plan(program.getPlan()),
+    : options(options), device(openDevice(options.device)),
+      program(*binary.training, *device), plan(program.getPlan()),
       data(plan, readArrays(options)), scalars(plan.optimizer),
       stepsPerEpoch(data.getSamples() / plan.batch) {
   if (stepsPerEpoch == 0)
@@ -123,7 +126,7 @@ Training::Training(const pp_binary &binary, const TrainOptions &options)
   }
   applySettings();
   if (!options.evalData.empty())
-    evaluator.emplace(binary, options, plan);
+    evaluator.emplace(binary, options, plan, *device);
   executor.emplace(program, executorOptions(options, plan));
   steps.emplace_back(plan);
   steps.emplace_back(plan);

@@ -60,8 +60,8 @@ void Executor::State::watch() {
 Executor::Executor(Program &program, Options options)
     : state(std::make_unique<State>(program, std::move(options))) {
   const Plan &plan = program.getPlan();
-  state->transport =
-      std::make_unique<LocalTransport>(plan, program.getMemories());
+  state->transport = std::make_unique<LocalTransport>(
+      plan, program.getMemories(), program.getDevice());
   for (unsigned r = 0; r < plan.ranks.size(); ++r)
     state->ranks.emplace_back(*state, r);
   state->ranksRunning = state->ranks.size();

@@ -28,6 +28,8 @@ class Executor {
 public:
   struct Options {
     bool trace = false;
+    /// Whether phases run as graphs, where the device has them.
+    bool graphs = true;
     /// No action completed for that long while a step runs: a hang. 0: never.
     double watchdogSeconds = 0;
     /// Called by the watchdog with a text that says what each rank waits for;

@@ -1,13 +1,13 @@
 //===- ExecutorState.h - What the ranks of an executor share --------------===//
 //
-// Internal to Executor.cpp and Rank.cpp.
+// Internal to Executor.cpp and the Rank*.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CORE_EXECUTORSTATE_H
 #define PP_RUNTIME_CORE_EXECUTORSTATE_H
 
 #include "core/Executor.h"
-#include "cpu/LibraryKernel.h"
+#include "core/PhaseCall.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -18,7 +18,11 @@
 
 namespace pp::runtime {
 
-/// One rank: its stages' kernels, its compiled actions and its thread.
+/// One rank: its stages' kernels, its actions and its thread.
+///
+/// The thread gives the work of a step to the rank's streams. Where these are
+/// asynchronous, it goes on to the next step if there is one, and returns to
+/// wait for the oldest step it has given.
 class Executor::Rank {
 public:
   Rank(State &state, unsigned index);
@@ -27,39 +31,43 @@ public:
   /// What the rank is doing, for a hang report. Any thread.
   std::string describe() const;
 
-  std::atomic<uint64_t> completed{0}; // actions, for the watchdog
+  std::atomic<uint64_t> completed{0}; // actions, of all steps
   RankTrace trace;
   std::vector<StageStatistics> statistics; // by stage of the plan
 
 private:
   struct CompiledAction {
     PlanAction action;
+    std::vector<PhaseCall *> calls;
+    std::vector<unsigned> sends;    // channels whose send slot it fills
     std::vector<unsigned> releases; // channels
   };
-  struct StageState {
-    const StageMemory *memory = nullptr;
-    pp_stage_functions functions{};
-    std::vector<std::unique_ptr<LibraryKernel>> kernels;
-    std::vector<void *> kernelPointers;
-    pp_phase_arguments arguments{};
+  /// A step whose work was given to the streams.
+  struct GivenStep {
+    Step *step = nullptr;
+    std::vector<int64_t> times;             // action i: [i] to [i + 1]
+    std::vector<std::vector<float>> losses; // by stage of the rank
+    std::unique_ptr<Event> done;
   };
 
-  void createKernels();
+  void compile();
+  void createStage(unsigned stage);
   /// Runs steps until the executor stops or a rank fails.
   void takeSteps();
-  void runStep(Step &step);
-  void runAction(const CompiledAction &compiled, Step &step);
-  void runPhase(StageState &stage, const PlanAction &action, Phase phase,
-                bool discard, Step &step);
-  void runUpdate(StageState &stage, unsigned index, const Step &step);
+  void giveStep(GivenStep &given, Step &step);
+  void giveAction(const CompiledAction &compiled, Step &step);
+  /// Waits for a given step and records what it did.
+  void finishStep(GivenStep &given);
+  void giveUpdate(StageState &stage, const Step &step);
 
   State &state;
   unsigned index;
+  RankStreams streams;
   std::vector<StageState> stages; // by stage of the plan; empty if elsewhere
+  std::deque<PhaseCall> calls;
   std::vector<CompiledAction> actions;
-  std::vector<char *> inputs, outputs; // of the phase that runs
-  static constexpr int64_t idle = -1;
-  std::atomic<int64_t> current{idle}; // action, or idle
+  GivenStep given[2]; // step i in given[i % 2]
+  std::atomic<uint64_t> stepsGiven{0};
 };
 
 struct Executor::State {

@@ -7,8 +7,8 @@
 
 using namespace pp::runtime;
 
-Program::Program(const pp_program &program)
-    : functions(program), plan(Plan::parse(getPlanText())) {
+Program::Program(const pp_program &program, Device &device)
+    : functions(program), device(device), plan(Plan::parse(getPlanText())) {
   if (functions.stage_count != plan.stages.size())
     failInternal("stages: the plan has {}, the binary {}", plan.stages.size(),
                  functions.stage_count);
@@ -31,9 +31,20 @@ void Program::allocate(const std::string &weightsDirectory) {
   memories.clear();
   WeightFiles files(plan, weightsDirectory);
   for (const PlanStage &stage : plan.stages) {
-    memories.emplace_back(stage);
+    memories.emplace_back(stage, device);
     files.load(memories.back());
   }
+  upload();
+}
+
+void Program::download() const {
+  for (const StageMemory &memory : memories)
+    memory.download();
+}
+
+void Program::upload() const {
+  for (const StageMemory &memory : memories)
+    memory.upload();
 }
 
 void Program::copyWeightsFrom(const Program &other) {
@@ -42,6 +53,7 @@ void Program::copyWeightsFrom(const Program &other) {
     const char *data;
   };
   std::map<std::string, Value> values;
+  other.download();
   for (const StageMemory &memory : other.memories) {
     for (const PlanTensor &tensor : memory.getPlan().parameters)
       values.emplace(tensor.name, Value{&tensor, memory.parameter(tensor)});
@@ -65,4 +77,5 @@ void Program::copyWeightsFrom(const Program &other) {
     for (const PlanTensor &tensor : memory.getPlan().buffers)
       copy(tensor, memory.buffer(tensor), false);
   }
+  upload();
 }

@@ -15,13 +15,15 @@ namespace pp::runtime {
 /// the memory of all stages. Not movable: memories point at the plan.
 class Program {
 public:
-  /// Throws Error for a plan that is invalid or does not fit the functions.
-  explicit Program(const pp_program &program);
+  /// Throws Error for a plan that is invalid or does not fit the functions. The
+  /// memory is that of `device`, which has to outlive the program.
+  explicit Program(const pp_program &program, Device &device = getCpuDevice());
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 
   const Plan &getPlan() const { return plan; }
   const pp_program &getFunctions() const { return functions; }
+  Device &getDevice() const { return device; }
   std::string_view getPlanText() const {
     return {functions.plan, functions.plan_size};
   }
@@ -31,6 +33,11 @@ public:
   void allocate(const std::string &weightsDirectory);
   const std::deque<StageMemory> &getMemories() const { return memories; }
 
+  /// Brings the images of all stages up to date, or makes them count; see
+  /// StageMemory. No step may run.
+  void download() const;
+  void upload() const;
+
   /// Copies every parameter and buffer that `other` holds too (by name) into
   /// this program, and the other buffers from their sources. No step of either
   /// program may run. Throws Error(Internal) where a parameter has no
@@ -39,6 +46,7 @@ public:
 
 private:
   const pp_program functions;
+  Device &device;
   Plan plan;
   std::deque<StageMemory> memories;
 };

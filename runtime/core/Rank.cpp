@@ -2,22 +2,88 @@
 #include "core/ExecutorState.h"
 #include "support/Error.h"
 
-#include <chrono>
-#include <cstring>
+#include <algorithm>
+#include <iterator>
 
 using namespace pp::runtime;
-
-static int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 Executor::Rank::Rank(State &state, unsigned index)
     : statistics(state.program.getPlan().stages.size()), state(state),
       index(index), stages(statistics.size()) {
-  const Plan &plan = state.program.getPlan();
   trace.enabled = state.options.trace;
+}
+
+/// A place on the device for each micro-batch of the ports that `phases` name.
+static std::vector<std::vector<char *>>
+stagePorts(StageState &stage, Device &device, const Plan &plan,
+           const std::vector<PlanPort> &ports, PlanReference::Kind kind) {
+  std::vector<std::vector<char *>> places(ports.size());
+  std::vector<bool> used(ports.size());
+  for (const PlanPhase &phase : stage.plan->phases)
+    for (const auto *list : {&phase.inputs, &phase.outputs})
+      for (PlanReference reference : *list)
+        if (reference.kind == kind)
+          used[reference.index] = true;
+  for (size_t p = 0; p < ports.size(); ++p) {
+    if (!used[p])
+      continue;
+    unsigned count = ports[p].batched ? plan.microbatches : 1;
+    uint64_t stride = alignUp(ports[p].bytes);
+    stage.staging.push_back(device.allocate(
+        std::max<uint64_t>(count * stride, 64),
+        fmt::format("stage '{}': '{}'", stage.plan->name, ports[p].name)));
+    for (unsigned m = 0; m < plan.microbatches; ++m)
+      places[p].push_back(stage.staging.back().get() +
+                          (ports[p].batched ? m * stride : 0));
+  }
+  return places;
+}
+
+void Executor::Rank::createStage(unsigned s) {
+  const Plan &plan = state.program.getPlan();
+  Device &device = state.program.getDevice();
+  StageState &stage = stages[s];
+  stage.plan = &plan.stages[s];
+  stage.memory = &state.program.getMemories()[s];
+  stage.functions = state.program.getFunctions().stages[s];
+  for (size_t i = 0; i < stage.plan->kernels.size(); ++i) {
+    std::string error;
+    auto kernel = device.createKernel(stage.plan->kernels[i], error);
+    if (!kernel)
+      failInput("stages[{}].kernels[{}]: {}", s, i, error);
+    stage.kernelPointers.push_back(kernel.get());
+    stage.kernels.push_back(std::move(kernel));
+  }
+  const PlanAreas &areas = stage.plan->areas;
+  pp_phase_arguments &arguments = stage.arguments;
+  arguments.parameters = stage.memory->at(areas.parameters);
+  arguments.buffers = stage.memory->at(areas.buffers);
+  arguments.gradients = stage.memory->at(areas.gradients);
+  arguments.statistics = stage.memory->at(areas.statistics);
+  arguments.scratch = stage.memory->at(areas.scratch);
+  arguments.kernels = stage.kernelPointers.data();
+  if (device.isHostMemory())
+    return;
+  stage.feeds =
+      stagePorts(stage, device, plan, plan.feeds, PlanReference::Kind::Feed);
+  stage.fetches =
+      stagePorts(stage, device, plan, plan.fetches, PlanReference::Kind::Fetch);
+  stage.fed.assign(plan.feeds.size(),
+                   std::vector<uint64_t>(plan.microbatches, 0));
+  if (size_t count = plan.optimizer.scalars.size()) {
+    stage.staging.push_back(
+        device.allocate(alignUp(count * sizeof(float)), "optimizer scalars"));
+    stage.scalars = stage.staging.back().get();
+  }
+}
+
+void Executor::Rank::compile() {
+  const Plan &plan = state.program.getPlan();
+  Device &device = state.program.getDevice();
+  streams = {device.createStream(), device.createStream()};
+  for (unsigned s : plan.ranks[index].stages)
+    createStage(s);
+
   std::vector<std::vector<bool>> recomputed(
       plan.stages.size(), std::vector<bool>(plan.microbatches));
   for (const PlanAction &action : plan.ranks[index].actions)
@@ -27,7 +93,42 @@ Executor::Rank::Rank(State &state, unsigned index)
   std::vector<std::vector<bool>> released(plan.channels.size(),
                                           std::vector<bool>(plan.microbatches));
   for (const PlanAction &action : plan.ranks[index].actions) {
-    CompiledAction compiled{action, {}};
+    CompiledAction compiled{action, {}, {}, {}};
+    auto addCall = [&](Phase phase) {
+      calls.emplace_back(plan, stages, action, phase,
+                         fmt::format("stage '{}', action {}",
+                                     plan.stages[action.stage].name,
+                                     toString(plan, action)));
+      compiled.calls.push_back(&calls.back());
+      const PlanPhase &lists =
+          plan.stages[action.stage].phases[static_cast<unsigned>(phase)];
+      if (action.kind == ActionKind::R)
+        return;
+      for (PlanReference reference : lists.outputs)
+        if (reference.kind == PlanReference::Kind::Channel &&
+            !plan.channels[reference.index].isResident())
+          compiled.sends.push_back(reference.index);
+    };
+    switch (action.kind) {
+    case ActionKind::F:
+    case ActionKind::R:
+      addCall(Phase::F);
+      break;
+    case ActionKind::I:
+      addCall(Phase::I);
+      break;
+    case ActionKind::W:
+      addCall(Phase::W);
+      break;
+    case ActionKind::B:
+      addCall(Phase::I);
+      addCall(Phase::W);
+      break;
+    case ActionKind::Send:
+    case ActionKind::Receive:
+    case ActionKind::Update:
+      break;
+    }
     if (action.kind < ActionKind::Send)
       for (unsigned c = 0; c < plan.channels.size(); ++c)
         if (plan.channels[c].to == action.stage &&
@@ -39,73 +140,61 @@ Executor::Rank::Rank(State &state, unsigned index)
         }
     actions.push_back(std::move(compiled));
   }
-}
-
-void Executor::Rank::createKernels() {
-  const Plan &plan = state.program.getPlan();
-  for (unsigned s : plan.ranks[index].stages) {
-    StageState &stage = stages[s];
-    stage.memory = &state.program.getMemories()[s];
-    stage.functions = state.program.getFunctions().stages[s];
-    for (size_t i = 0; i < plan.stages[s].kernels.size(); ++i) {
-      const PlanKernel &kernel = plan.stages[s].kernels[i];
-      std::string error;
-      auto created = LibraryKernel::create(kernel.descriptor, error);
-      if (!created)
-        failInput("stages[{}].kernels[{}]: {}", s, i, error);
-      if (created->scratchpadBytes() != kernel.scratchpad)
-        failInput("stages[{}].kernels[{}]: '{}' wants a scratchpad of {} bytes "
-                  "here, but {} where the model was compiled: compile on this "
-                  "machine",
-                  s, i, kernel.descriptor, created->scratchpadBytes(),
-                  kernel.scratchpad);
-      stage.kernelPointers.push_back(created.get());
-      stage.kernels.push_back(std::move(created));
-    }
-    const PlanAreas &areas = plan.stages[s].areas;
-    pp_phase_arguments &arguments = stage.arguments;
-    arguments.parameters = stage.memory->at(areas.parameters);
-    arguments.buffers = stage.memory->at(areas.buffers);
-    arguments.gradients = stage.memory->at(areas.gradients);
-    arguments.statistics = stage.memory->at(areas.statistics);
-    arguments.scratch = stage.memory->at(areas.scratch);
-    arguments.kernels = stage.kernelPointers.data();
+  for (GivenStep &step : given) {
+    step.done = device.createEvent();
+    step.times.assign(actions.size() + 1, 0);
+    for (unsigned s : plan.ranks[index].stages)
+      step.losses.emplace_back(plan.stages[s].areas.loss.bytes / sizeof(float));
   }
 }
 
 void Executor::Rank::main() {
   try {
-    setKernelThreads(1);
-    createKernels();
+    compile();
     takeSteps();
   } catch (const Transport::Aborted &) {
     // Whoever aborted has recorded why.
   } catch (...) {
     state.fail(std::current_exception());
   }
+  // Nothing may touch a step after this; destroying a stream waits for it.
+  streams = {};
   std::lock_guard<std::mutex> lock(state.mutex);
   --state.ranksRunning;
   state.changed.notify_all();
 }
 
 void Executor::Rank::takeSteps() {
-  uint64_t next = 0;
+  uint64_t finished = 0;
   std::unique_lock<std::mutex> lock(state.mutex);
   ++state.ranksReady;
   state.changed.notify_all();
   while (true) {
-    state.changed.wait(lock, [&] {
-      return state.stopping || state.error ||
-             next < state.firstStep + state.steps.size();
-    });
+    uint64_t next = stepsGiven.load(std::memory_order_relaxed);
+    auto isNextHere = [&] {
+      return next < state.firstStep + state.steps.size();
+    };
+    if (next == finished)
+      state.changed.wait(
+          lock, [&] { return state.stopping || state.error || isNextHere(); });
     if (state.stopping || state.error)
       return;
-    Step &step = *state.steps[next - state.firstStep];
+    GivenStep &oldest = given[finished % std::size(given)];
+    bool isOldestDone = next != finished && oldest.done->isReached();
+    if (!isOldestDone && isNextHere() && next - finished < std::size(given)) {
+      Step &step = *state.steps[next - state.firstStep];
+      lock.unlock();
+      giveStep(given[next % std::size(given)], step);
+      lock.lock();
+      continue;
+    }
     lock.unlock();
-    runStep(step);
+    finishStep(oldest);
     lock.lock();
-    ++next;
-    if (--step.ranksLeft == 0) {
+    if (state.error)
+      return;
+    ++finished;
+    if (--oldest.step->ranksLeft == 0) {
       // Ranks finish steps in order, so this is the oldest one.
       state.steps.pop_front();
       ++state.firstStep;
@@ -114,151 +203,103 @@ void Executor::Rank::takeSteps() {
   }
 }
 
-void Executor::Rank::runStep(Step &step) {
+void Executor::Rank::giveStep(GivenStep &into, Step &step) {
   const Plan &plan = state.program.getPlan();
+  Stream &compute = *streams.compute;
+  into.step = &step;
+  stepsGiven.fetch_add(1, std::memory_order_relaxed);
   for (unsigned s : plan.ranks[index].stages) {
     const StageMemory &memory = *stages[s].memory;
     const PlanAreas &areas = plan.stages[s].areas;
     for (const PlanArea *area :
          {&areas.gradients, &areas.statistics, &areas.loss})
       if (area->bytes)
-        std::memset(memory.at(*area), 0, area->bytes);
+        compute.clear(memory.at(*area), area->bytes);
   }
-  int64_t begin = now();
+  compute.timestamp(into.times[0]);
   for (size_t i = 0; i < actions.size(); ++i) {
-    current.store(i, std::memory_order_relaxed);
-    runAction(actions[i], step);
-    int64_t end = now();
+    giveAction(actions[i], step);
+    compute.timestamp(into.times[i + 1]);
+    compute.count(completed);
+  }
+  if (!step.losses.empty()) {
+    size_t local = 0;
+    for (unsigned s : plan.ranks[index].stages) {
+      const PlanArea &loss = plan.stages[s].areas.loss;
+      if (loss.bytes)
+        compute.copy(into.losses[local].data(), stages[s].memory->at(loss),
+                     loss.bytes);
+      ++local;
+    }
+  }
+  compute.record(*into.done);
+}
+
+void Executor::Rank::finishStep(GivenStep &oldest) {
+  oldest.done->synchronize();
+  Step &step = *oldest.step;
+  for (const std::vector<float> &losses : oldest.losses)
+    if (!losses.empty() && !step.losses.empty())
+      std::copy_n(losses.begin(), step.losses.size(), step.losses.begin());
+  for (size_t i = 0; i < actions.size(); ++i) {
+    int64_t begin = oldest.times[i], end = oldest.times[i + 1];
     const PlanAction &action = actions[i].action;
     if (action.kind != ActionKind::Send && action.kind != ActionKind::Receive) {
       statistics[action.stage].busySeconds += (end - begin) * 1e-9;
       ++statistics[action.stage].actions;
     }
     trace.add({unsigned(i), step.number, begin, end});
-    begin = end;
-    completed.fetch_add(1, std::memory_order_relaxed);
   }
-  current.store(idle, std::memory_order_relaxed);
-  for (unsigned s : plan.ranks[index].stages)
-    if (plan.stages[s].areas.loss.bytes && !step.losses.empty())
-      std::memcpy(step.losses.data(),
-                  stages[s].memory->at(plan.stages[s].areas.loss),
-                  step.losses.size() * sizeof(float));
 }
 
-void Executor::Rank::runAction(const CompiledAction &compiled, Step &step) {
+void Executor::Rank::giveAction(const CompiledAction &compiled, Step &step) {
   const PlanAction &action = compiled.action;
-  StageState &stage = stages[action.stage];
-  switch (action.kind) {
-  case ActionKind::Send:
-    return state.transport->send(action.channel, action.microbatch);
-  case ActionKind::Receive:
-    return state.transport->receive(action.channel, action.microbatch);
-  case ActionKind::Update:
-    return runUpdate(stage, action.stage, step);
-  case ActionKind::F:
-    runPhase(stage, action, Phase::F, /*discard=*/false, step);
-    break;
-  case ActionKind::R:
-    runPhase(stage, action, Phase::F, /*discard=*/true, step);
-    break;
-  case ActionKind::I:
-    runPhase(stage, action, Phase::I, /*discard=*/false, step);
-    break;
-  case ActionKind::W:
-    runPhase(stage, action, Phase::W, /*discard=*/false, step);
-    break;
-  case ActionKind::B:
-    runPhase(stage, action, Phase::I, /*discard=*/false, step);
-    runPhase(stage, action, Phase::W, /*discard=*/false, step);
-    break;
-  }
+  if (action.kind == ActionKind::Send)
+    return state.transport->send(action.channel, action.microbatch, streams);
+  if (action.kind == ActionKind::Receive)
+    return state.transport->receive(action.channel, action.microbatch, streams);
+  if (action.kind == ActionKind::Update)
+    return giveUpdate(stages[action.stage], step);
+  for (unsigned channel : compiled.sends)
+    state.transport->prepareSend(channel, action.microbatch, streams);
+  bool useGraphs =
+      state.options.graphs && state.program.getDevice().hasGraphs();
+  for (PhaseCall *call : compiled.calls)
+    call->give(*streams.compute, step,
+               stepsGiven.load(std::memory_order_relaxed), useGraphs);
   for (unsigned channel : compiled.releases)
-    state.transport->release(channel, action.microbatch);
+    state.transport->release(channel, action.microbatch, streams);
 }
 
-void Executor::Rank::runPhase(StageState &stage, const PlanAction &action,
-                              Phase phase, bool discard, Step &step) {
-  const Plan &plan = state.program.getPlan();
-  const PlanStage &stagePlan = plan.stages[action.stage];
-  const PlanPhase &lists = stagePlan.phases[static_cast<unsigned>(phase)];
-  const PlanAreas &areas = stagePlan.areas;
-  unsigned m = action.microbatch;
-  inputs.clear();
-  outputs.clear();
-  for (PlanReference reference : lists.inputs) {
-    if (reference.kind == PlanReference::Kind::Feed) {
-      inputs.push_back(step.feeds[reference.index].at(m));
-      continue;
-    }
-    const PlanChannel &channel = plan.channels[reference.index];
-    inputs.push_back(
-        stage.memory->at(channel.receiveOffset +
-                         channel.receiveSlot[m] * alignUp(channel.bytes)));
+void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {
+  const PlanAreas &areas = stage.plan->areas;
+  const float *scalars = step.scalars.data();
+  if (stage.scalars) {
+    streams.compute->copy(stage.scalars, scalars,
+                          step.scalars.size() * sizeof(float));
+    scalars = reinterpret_cast<const float *>(stage.scalars);
   }
-  for (size_t i = 0; i < lists.outputs.size(); ++i) {
-    PlanReference reference = lists.outputs[i];
-    if (discard) {
-      outputs.push_back(
-          stage.memory->at(areas.discard.offset + lists.discards[i]));
-    } else if (reference.kind == PlanReference::Kind::Fetch) {
-      outputs.push_back(step.fetches[reference.index].at(m));
-    } else if (reference.kind == PlanReference::Kind::Loss) {
-      outputs.push_back(
-          stage.memory->at(areas.loss.offset + m * sizeof(float)));
-    } else {
-      const PlanChannel &channel = plan.channels[reference.index];
-      uint64_t stride = alignUp(channel.bytes);
-      outputs.push_back(
-          channel.isResident()
-              ? stages[channel.to].memory->at(channel.receiveOffset +
-                                              channel.receiveSlot[m] * stride)
-              : stage.memory->at(channel.sendOffset +
-                                 channel.sendSlot[m] * stride));
-    }
-  }
-  pp_phase_arguments arguments = stage.arguments;
-  arguments.residuals = stage.memory->at(areas.residuals.offset +
-                                         action.slot * areas.residualSlotBytes);
-  if (discard && areas.statistics.bytes)
-    arguments.statistics =
-        stage.memory->at(areas.discard.offset + *lists.discardStatistics);
-  arguments.inputs = inputs.data();
-  arguments.outputs = outputs.data();
-  pp_phase_function function = phase == Phase::F ? stage.functions.forward
-                               : phase == Phase::I
-                                   ? stage.functions.backward_input
-                                   : stage.functions.backward_weight;
-  if (!function)
-    return;
-  function(&arguments);
-  std::string error = takeKernelError();
-  if (!error.empty())
-    failInternal("stage '{}', action {}: {}", stagePlan.name,
-                 toString(plan, action), error);
-}
-
-void Executor::Rank::runUpdate(StageState &stage, unsigned stageIndex,
-                               const Step &step) {
-  const PlanAreas &areas = state.program.getPlan().stages[stageIndex].areas;
-  int64_t count = areas.parameters.bytes / sizeof(float);
-  if (count)
-    state.program.getFunctions().optimizer(
-        count, reinterpret_cast<float *>(stage.arguments.parameters),
-        reinterpret_cast<const float *>(stage.arguments.gradients),
-        reinterpret_cast<float *>(stage.memory->at(areas.optimizer)), count,
-        step.scalars.data());
-  if (stage.functions.update) {
+  streams.compute->execute([this, &stage, &areas, scalars] {
+    if (int64_t count = areas.parameters.bytes / sizeof(float))
+      state.program.getFunctions().optimizer(
+          count, reinterpret_cast<float *>(stage.arguments.parameters),
+          reinterpret_cast<const float *>(stage.arguments.gradients),
+          reinterpret_cast<float *>(stage.memory->at(areas.optimizer)), count,
+          scalars);
+    if (!stage.functions.update)
+      return;
     pp_phase_arguments arguments = stage.arguments;
     arguments.residuals = stage.memory->at(areas.residuals);
     stage.functions.update(&arguments);
-  }
+  });
 }
 
 std::string Executor::Rank::describe() const {
-  int64_t position = current.load(std::memory_order_relaxed);
-  if (position == idle)
+  uint64_t done = completed.load(std::memory_order_relaxed);
+  if (actions.empty() ||
+      done >= stepsGiven.load(std::memory_order_relaxed) * actions.size())
     return fmt::format("rank {}: idle", index);
+  size_t position = done % actions.size();
   const Plan &plan = state.program.getPlan();
   const PlanAction &action = actions[position].action;
   std::string what = "runs";

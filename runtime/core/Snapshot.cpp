@@ -45,6 +45,7 @@ static void addOnce(std::map<std::string, TensorView> &tensors,
 void pp::runtime::saveSnapshot(const std::string &path, const Program &program,
                                const TrainingPosition &position) {
   std::map<std::string, TensorView> tensors;
+  program.download();
   forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
                              Role role, char *data) {
     if (role != Role::Buffer || tensor.isMutable)
@@ -120,7 +121,9 @@ TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
                   value);
       position.scalars.emplace_back(key.substr(7), number);
     }
-  // Everything is checked before anything is changed.
+  // Everything is checked before anything is changed; what the file lacks keeps
+  // its value.
+  program.download();
   std::set<std::string> known;
   for (bool dryRun : {true, false})
     forEachTensor(program,
@@ -141,6 +144,7 @@ TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
   for (const auto &[name, tensor] : file.getTensors())
     if (!known.count(name))
       failInput("'{}': the program has no tensor '{}'", path, name);
+  program.upload();
   return position;
 }
 
@@ -148,6 +152,8 @@ unsigned pp::runtime::loadWeights(const std::string &path,
                                   const Program &program) {
   SafetensorsFile file(path);
   std::set<std::string> used;
+  // What the file lacks keeps its value.
+  program.download();
   forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
                              Role role, char *data) {
     if (role == Role::State)
@@ -160,6 +166,7 @@ unsigned pp::runtime::loadWeights(const std::string &path,
       failInput("'{}': tensor '{}' is missing", path, name);
     }
   });
+  program.upload();
   unsigned others = 0;
   for (const auto &[name, tensor] : file.getTensors())
     others += !used.count(name) && name.find('#') == std::string::npos;
@@ -169,6 +176,7 @@ unsigned pp::runtime::loadWeights(const std::string &path,
 void pp::runtime::saveGradients(const std::string &path,
                                 const Program &program) {
   std::map<std::string, TensorView> tensors;
+  program.download();
   for (const StageMemory &memory : program.getMemories())
     for (const PlanTensor &tensor : memory.getPlan().parameters)
       addOnce(tensors, tensor.name, tensor,

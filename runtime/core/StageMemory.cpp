@@ -3,41 +3,70 @@
 #include "support/Error.h"
 
 #include <cstdlib>
-#include <cstring>
 
 using namespace pp::runtime;
 
-void StageMemory::Free::operator()(char *pointer) const { std::free(pointer); }
-
-StageMemory::StageMemory(const PlanStage &stage) : plan(&stage) {
+StageMemory::StageMemory(const PlanStage &stage, Device &device)
+    : plan(&stage), device(&device) {
   if (stage.memoryBytes == 0)
     return;
-  base.reset(static_cast<char *>(std::aligned_alloc(64, stage.memoryBytes)));
-  if (!base)
-    throw Error(ErrorKind::IO,
-                fmt::format("stage '{}': cannot allocate {} bytes", stage.name,
-                            stage.memoryBytes));
-  // Also touches every page, so that a step never pays for page faults.
-  std::memset(base.get(), 0, stage.memoryBytes);
+  base =
+      device.allocate(stage.memoryBytes, fmt::format("stage '{}'", stage.name));
   bytes = stage.memoryBytes;
+  if (device.isHostMemory())
+    return;
+  // As large as the stage, so that offsets agree; pages that nobody touches
+  // cost nothing.
+  separateImage = DeviceMemory(static_cast<char *>(std::calloc(bytes, 1)),
+                               [](char *pointer) { std::free(pointer); });
+  if (!separateImage)
+    throw Error(ErrorKind::IO,
+                fmt::format("stage '{}': cannot allocate {} bytes of host "
+                            "memory for its image",
+                            stage.name, bytes));
+}
+
+void StageMemory::copyImage(bool toDevice) const {
+  if (!separateImage)
+    return;
+  std::unique_ptr<Stream> stream = device->createStream();
+  std::unique_ptr<Event> done = device->createEvent();
+  const PlanAreas &areas = plan->areas;
+  for (const PlanArea *area : {&areas.parameters, &areas.buffers,
+                               &areas.gradients, &areas.optimizer}) {
+    if (area->bytes == 0)
+      continue;
+    char *image = separateImage.get() + area->offset;
+    if (toDevice)
+      stream->copy(at(*area), image, area->bytes);
+    else
+      stream->copy(image, at(*area), area->bytes);
+  }
+  stream->record(*done);
+  done->synchronize();
+}
+
+char *StageMemory::inImage(const PlanArea &area, uint64_t offset) const {
+  char *image = separateImage ? separateImage.get() : base.get();
+  return image + area.offset + offset;
 }
 
 char *StageMemory::parameter(const PlanTensor &tensor) const {
-  return at(plan->areas.parameters.offset + tensor.offset);
+  return inImage(plan->areas.parameters, tensor.offset);
 }
 
 char *StageMemory::buffer(const PlanTensor &tensor) const {
-  return at(plan->areas.buffers.offset + tensor.offset);
+  return inImage(plan->areas.buffers, tensor.offset);
 }
 
 float *StageMemory::gradient(const PlanTensor &parameter) const {
   return reinterpret_cast<float *>(
-      at(plan->areas.gradients.offset + parameter.offset));
+      inImage(plan->areas.gradients, parameter.offset));
 }
 
 float *StageMemory::optimizerState(const PlanTensor &parameter,
                                    unsigned state) const {
-  return reinterpret_cast<float *>(at(plan->areas.optimizer.offset +
-                                      state * plan->areas.parameters.bytes +
-                                      parameter.offset));
+  return reinterpret_cast<float *>(
+      inImage(plan->areas.optimizer,
+              state * plan->areas.parameters.bytes + parameter.offset));
 }

@@ -3,37 +3,52 @@
 #define PP_RUNTIME_CORE_STAGEMEMORY_H
 
 #include "core/Plan.h"
+#include "device/Device.h"
 
 #include <cstdint>
 #include <memory>
 
 namespace pp::runtime {
 
-/// Owns exactly `memory_bytes` bytes, zeroed, at a multiple of 64. Not
-/// synchronised: the rank of the stage uses it, except for receive slots, which
-/// the transport hands over.
+/// Owns exactly `memory_bytes` bytes of the device, zeroed, at a multiple of
+/// 64. Not synchronised: the rank of the stage uses it, except for receive
+/// slots, which the transport hands over.
+///
+/// What lives longer than a step (parameters, buffers, gradients, optimizer
+/// state) is also reached from the host, through an image: where the device
+/// has host memory, the image is the memory itself; elsewhere it is a copy that
+/// download() and upload() bring up to date.
 class StageMemory {
 public:
-  explicit StageMemory(const PlanStage &stage);
+  StageMemory(const PlanStage &stage, Device &device);
 
   const PlanStage &getPlan() const { return *plan; }
   /// Bytes that were allocated for the stage.
   uint64_t getBytes() const { return bytes; }
 
+  // Addresses on the device.
   char *at(uint64_t offset) const { return base.get() + offset; }
   char *at(const PlanArea &area) const { return base.get() + area.offset; }
+
+  // Addresses in the image.
   char *parameter(const PlanTensor &tensor) const;
   char *buffer(const PlanTensor &tensor) const;
   float *gradient(const PlanTensor &parameter) const;
   /// Optimizer state `state` of a parameter.
   float *optimizerState(const PlanTensor &parameter, unsigned state) const;
 
+  /// Device to image, and back. No step may run.
+  void download() const { copyImage(/*toDevice=*/false); }
+  void upload() const { copyImage(/*toDevice=*/true); }
+
 private:
-  struct Free {
-    void operator()(char *pointer) const;
-  };
+  void copyImage(bool toDevice) const;
+  char *inImage(const PlanArea &area, uint64_t offset) const;
+
   const PlanStage *plan;
-  std::unique_ptr<char, Free> base;
+  Device *device;
+  DeviceMemory base;
+  DeviceMemory separateImage; // null where the device has host memory
   uint64_t bytes = 0;
 };
 

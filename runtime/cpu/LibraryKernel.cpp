@@ -95,5 +95,5 @@ std::string pp::runtime::takeKernelError() {
 }
 
 void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad) {
-  static_cast<LibraryKernel *>(kernel)->execute(tensors, scratchpad);
+  static_cast<Kernel *>(kernel)->execute(tensors, scratchpad);
 }

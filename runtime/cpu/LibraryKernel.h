@@ -8,6 +8,8 @@
 #ifndef PP_RUNTIME_CPU_LIBRARYKERNEL_H
 #define PP_RUNTIME_CPU_LIBRARYKERNEL_H
 
+#include "device/Kernel.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,12 +22,12 @@ namespace pp::runtime {
 /// at a time; different objects by different threads at once. The number of
 /// OpenMP threads set in the creating thread is part of the kernel, so set it
 /// before (see setKernelThreads).
-class LibraryKernel {
+class LibraryKernel : public Kernel {
 public:
   /// Makes the kernel, or returns null and sets `error`.
   static std::unique_ptr<LibraryKernel> create(std::string_view descriptor,
                                                std::string &error) noexcept;
-  ~LibraryKernel();
+  ~LibraryKernel() override;
   LibraryKernel(const LibraryKernel &) = delete;
   LibraryKernel &operator=(const LibraryKernel &) = delete;
 
@@ -38,7 +40,7 @@ public:
   /// Runs the kernel. `tensors` are in the order of the table; `scratchpad` has
   /// `scratchpadBytes()` bytes and starts at a multiple of 64 (null where the
   /// size is 0). Returns false where oneDNN refused; see takeKernelError().
-  bool execute(void *const *tensors, void *scratchpad) noexcept;
+  bool execute(void *const *tensors, void *scratchpad) noexcept override;
 
 private:
   struct Implementation;

@@ -4,6 +4,7 @@
 #include "core/DataSet.h"
 #include "core/OptimizerScalars.h"
 #include "core/Snapshot.h"
+#include "device/MockDevice.h"
 #include "support/Error.h"
 
 #include <gtest/gtest.h>
@@ -27,13 +28,36 @@ void append(std::vector<char> &target, const void *data, size_t bytes) {
   target.insert(target.end(), begin, begin + bytes);
 }
 
+/// How a test runs the toy.
+struct Way {
+  const char *name;
+  bool isMock = false;
+  bool graphs = false;
+  unsigned pause = 0; // see MockOptions
+};
+
+/// The device of a way; a mock lives as long as the object.
+class WayDevice {
+public:
+  explicit WayDevice(const Way &way) {
+    if (way.isMock)
+      mock = createMockDevice({way.pause});
+  }
+  operator Device &() { return mock ? *mock : getCpuDevice(); }
+
+private:
+  std::unique_ptr<Device> mock;
+};
+
 RunResult train(const toy::Options &options, unsigned steps,
-                bool overlap = false) {
+                const Way &way = {"cpu"}, bool overlap = false) {
   toy::Binary binary(options);
-  Program program(binary.training);
+  WayDevice device(way);
+  Program program(binary.training, device);
   program.allocate("");
   Executor::Options executorOptions;
   executorOptions.watchdogSeconds = 60;
+  executorOptions.graphs = way.graphs;
   Executor executor(program, executorOptions);
   const Plan &plan = program.getPlan();
   DataSet data(plan, toy::data(3 * toy::batch));
@@ -62,6 +86,7 @@ RunResult train(const toy::Options &options, unsigned steps,
   }
   for (unsigned i = overlap && steps >= 2 ? steps - 2 : steps; i < steps; ++i)
     finish(i);
+  program.download();
   for (const StageMemory &memory : program.getMemories()) {
     for (const PlanTensor &tensor : memory.getPlan().parameters) {
       append(result.parameters, memory.parameter(tensor), tensor.bytes);
@@ -87,12 +112,14 @@ std::vector<toy::Options> allOptions() {
   return all;
 }
 
-class ScheduleTest : public testing::TestWithParam<toy::Options> {};
+class ScheduleTest
+    : public testing::TestWithParam<std::tuple<Way, toy::Options>> {};
 
 TEST_P(ScheduleTest, SameBitsAsOneStage) {
   RunResult expected = train(toy::Options{}, 5);
+  auto [way, options] = GetParam();
   for (bool overlap : {false, true}) {
-    RunResult actual = train(GetParam(), 5, overlap);
+    RunResult actual = train(options, 5, way, overlap);
     EXPECT_EQ(actual.losses, expected.losses);
     EXPECT_EQ(actual.parameters, expected.parameters);
     EXPECT_EQ(actual.gradients, expected.gradients);
@@ -106,7 +133,14 @@ TEST_P(ScheduleTest, SameBitsAsOneStage) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ScheduleTest, testing::ValuesIn(allOptions()));
+const Way ways[] = {{"Cpu"},
+                    {"Mock", true, false, 0},
+                    {"MockGraphs", true, true, 0},
+                    {"MockPauses", true, true, 300}};
+
+INSTANTIATE_TEST_SUITE_P(All, ScheduleTest,
+                         testing::Combine(testing::ValuesIn(ways),
+                                          testing::ValuesIn(allOptions())));
 
 std::vector<float> floats(const std::vector<char> &bytes, size_t first,
                           size_t count) {
@@ -115,7 +149,7 @@ std::vector<float> floats(const std::vector<char> &bytes, size_t first,
   return values;
 }
 
-TEST(ExecutorTest, LossAndGradientsMatchADirectComputation) {
+TEST(ToyTest, LossAndGradientsMatchADirectComputation) {
   RunResult actual = train(toy::Options{{0, 1, 2}, true, false, 0}, 1);
   std::vector<float> weights[3];
   for (int layer = 0; layer < 3; ++layer)
@@ -148,6 +182,16 @@ TEST(ExecutorTest, LossAndGradientsMatchADirectComputation) {
   }
 }
 
+class ExecutorTest : public testing::TestWithParam<Way> {
+protected:
+  WayDevice device{GetParam()};
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ExecutorTest, testing::ValuesIn(ways),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
+
 /// Runs steps until one fails and returns the message.
 std::string failWith(Program &program, Executor &executor) {
   const Plan &plan = program.getPlan();
@@ -161,10 +205,10 @@ std::string failWith(Program &program, Executor &executor) {
   return "no error";
 }
 
-TEST(ExecutorTest, AnErrorInOneStageStopsAll) {
+TEST_P(ExecutorTest, AnErrorInOneStageStopsAll) {
   for (int layer : {0, 1, 2}) {
     toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0});
-    Program program(binary.training);
+    Program program(binary.training, device);
     program.allocate("");
     Executor executor(program, {});
     toy::setFault(layer, toy::ThrowFault);
@@ -178,9 +222,9 @@ TEST(ExecutorTest, AnErrorInOneStageStopsAll) {
   }
 }
 
-TEST(ExecutorTest, TheWatchdogSaysWhatEachRankWaitsFor) {
+TEST_P(ExecutorTest, TheWatchdogSaysWhatEachRankWaitsFor) {
   toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0});
-  Program program(binary.training);
+  Program program(binary.training, device);
   program.allocate("");
   Executor::Options options;
   options.watchdogSeconds = 0.5;
@@ -201,13 +245,13 @@ TEST(ExecutorTest, TheWatchdogSaysWhatEachRankWaitsFor) {
       << message;
 }
 
-TEST(ExecutorTest, AKernelWithAnotherScratchpadIsAnError) {
+TEST_P(ExecutorTest, AKernelWithAnotherScratchpadIsAnError) {
   for (const char *descriptor : {"matmul a=2x3 b=3x4 c=2x4", "nonsense"}) {
     auto json = toy::trainingPlan({});
     json["stages"][0]["kernels"].push_back(
         {{"descriptor", descriptor}, {"scratchpad", 1 << 30}});
     toy::Binary binary({0}, json, toy::inferencePlan({0}));
-    Program program(binary.training);
+    Program program(binary.training, device);
     program.allocate("");
     try {
       Executor executor(program, {});
@@ -220,9 +264,9 @@ TEST(ExecutorTest, AKernelWithAnotherScratchpadIsAnError) {
   }
 }
 
-TEST(ExecutorTest, TheTraceHasFlowsWithMatchingIds) {
+TEST_P(ExecutorTest, TheTraceHasFlowsWithMatchingIds) {
   toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0});
-  Program program(binary.training);
+  Program program(binary.training, device);
   program.allocate("");
   Executor::Options options;
   options.trace = true;

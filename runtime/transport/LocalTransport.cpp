@@ -1,7 +1,6 @@
 //===- LocalTransport.cpp -------------------------------------------------===//
 #include "transport/LocalTransport.h"
 
-#include <cstring>
 #include <thread>
 
 using namespace pp::runtime;
@@ -15,13 +14,20 @@ static void spinPause() {
 }
 
 LocalTransport::LocalTransport(const Plan &plan,
-                               const std::deque<StageMemory> &memories) {
+                               const std::deque<StageMemory> &memories,
+                               Device &device) {
   for (const PlanChannel &channel : plan.channels) {
     Channel &entry = channels.emplace_back();
     entry.plan = &channel;
     entry.sendBase = memories[channel.from].at(channel.sendOffset);
     entry.receiveBase = memories[channel.to].at(channel.receiveOffset);
     entry.slots = std::make_unique<Slot[]>(channel.receiveSlots);
+    for (unsigned i = 0; i < channel.receiveSlots; ++i) {
+      entry.slots[i].arrived = device.createEvent();
+      entry.slots[i].freed = device.createEvent();
+    }
+    for (unsigned i = 0; i < channel.sendSlots; ++i)
+      entry.sendSlots.push_back({device.createEvent(), device.createEvent()});
   }
   // Spinning pays only where every rank has a core of its own.
   spins = std::thread::hardware_concurrency() >= plan.ranks.size() ? 2000 : 20;
@@ -53,29 +59,49 @@ void LocalTransport::change(Slot &slot, uint32_t from, uint32_t to) {
   slot.state.notify_all();
 }
 
-void LocalTransport::send(unsigned index, unsigned microbatch) {
+void LocalTransport::prepareSend(unsigned index, unsigned microbatch,
+                                 RankStreams &streams) {
+  Channel &channel = channels[index];
+  streams.compute->wait(
+      *channel.sendSlots[channel.plan->sendSlot[microbatch]].left);
+}
+
+void LocalTransport::send(unsigned index, unsigned microbatch,
+                          RankStreams &streams) {
   Channel &channel = channels[index];
   const PlanChannel &plan = *channel.plan;
+  SendSlot &sendSlot = channel.sendSlots[plan.sendSlot[microbatch]];
   Slot &slot = channel.slots[plan.receiveSlot[microbatch]];
+  streams.compute->record(*sendSlot.produced);
   waitFor(slot, 0);
   uint64_t stride = alignUp(plan.bytes);
-  std::memcpy(channel.receiveBase + plan.receiveSlot[microbatch] * stride,
+  Stream &stream = *streams.send;
+  stream.wait(*sendSlot.produced);
+  stream.wait(*slot.freed);
+  stream.copy(channel.receiveBase + plan.receiveSlot[microbatch] * stride,
               channel.sendBase + plan.sendSlot[microbatch] * stride,
               plan.bytes);
+  stream.record(*slot.arrived);
+  stream.record(*sendSlot.left);
   channel.sent.fetch_add(1, std::memory_order_relaxed);
   change(slot, 0, microbatch + 1);
 }
 
-void LocalTransport::receive(unsigned index, unsigned microbatch) {
+void LocalTransport::receive(unsigned index, unsigned microbatch,
+                             RankStreams &streams) {
   Channel &channel = channels[index];
-  waitFor(channel.slots[channel.plan->receiveSlot[microbatch]], microbatch + 1);
+  Slot &slot = channel.slots[channel.plan->receiveSlot[microbatch]];
+  waitFor(slot, microbatch + 1);
+  streams.compute->wait(*slot.arrived);
   channel.received.fetch_add(1, std::memory_order_relaxed);
 }
 
-void LocalTransport::release(unsigned index, unsigned microbatch) {
+void LocalTransport::release(unsigned index, unsigned microbatch,
+                             RankStreams &streams) {
   Channel &channel = channels[index];
-  change(channel.slots[channel.plan->receiveSlot[microbatch]], microbatch + 1,
-         0);
+  Slot &slot = channel.slots[channel.plan->receiveSlot[microbatch]];
+  streams.compute->record(*slot.freed);
+  change(slot, microbatch + 1, 0);
 }
 
 void LocalTransport::abort() noexcept {

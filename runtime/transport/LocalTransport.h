@@ -1,4 +1,13 @@
 //===- LocalTransport.h - Between threads of one process ------------------===//
+//
+// Two layers. Flags between the ranks' threads say how far work has been given
+// to streams; events between their streams say how far it has run:
+//
+//   sender's thread     produced? freed?  copy   arrived!  flag = m + 1
+//   receiver's thread                     flag == m + 1?   arrived?  ... freed!
+//
+// On a device whose streams run at once only the flags remain.
+//
 #ifndef PP_RUNTIME_TRANSPORT_LOCALTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_LOCALTRANSPORT_H
 
@@ -11,16 +20,22 @@
 
 namespace pp::runtime {
 
-/// One flag per receive slot says which micro-batch it holds; the sender copies
-/// straight into the slot. Waiting spins for some microseconds, then sleeps.
+/// The sender copies straight into the receive slot. Waiting for a flag spins
+/// for some microseconds, then sleeps.
 class LocalTransport : public Transport {
 public:
-  /// `memories` by stage; both have to outlive the transport.
-  LocalTransport(const Plan &plan, const std::deque<StageMemory> &memories);
+  /// `memories` by stage; all have to outlive the transport.
+  LocalTransport(const Plan &plan, const std::deque<StageMemory> &memories,
+                 Device &device);
 
-  void send(unsigned channel, unsigned microbatch) override;
-  void receive(unsigned channel, unsigned microbatch) override;
-  void release(unsigned channel, unsigned microbatch) override;
+  void prepareSend(unsigned channel, unsigned microbatch,
+                   RankStreams &streams) override;
+  void send(unsigned channel, unsigned microbatch,
+            RankStreams &streams) override;
+  void receive(unsigned channel, unsigned microbatch,
+               RankStreams &streams) override;
+  void release(unsigned channel, unsigned microbatch,
+               RankStreams &streams) override;
   void abort() noexcept override;
   std::vector<ChannelTraffic> traffic() const override;
 
@@ -28,11 +43,16 @@ private:
   // Own cache lines, so that polling one slot does not slow down another.
   struct alignas(64) Slot {
     std::atomic<uint32_t> state{0}; // 0 free, m + 1 holds micro-batch m
+    std::unique_ptr<Event> arrived, freed;
+  };
+  struct SendSlot {
+    std::unique_ptr<Event> produced, left;
   };
   struct Channel {
     const PlanChannel *plan;
     char *sendBase, *receiveBase;
     std::unique_ptr<Slot[]> slots;
+    std::vector<SendSlot> sendSlots;
     alignas(64) std::atomic<uint64_t> sent{0};
     alignas(64) std::atomic<uint64_t> received{0};
   };

@@ -2,6 +2,8 @@
 #ifndef PP_RUNTIME_TRANSPORT_TRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_TRANSPORT_H
 
+#include "device/Device.h"
+
 #include <cstdint>
 #include <vector>
 
@@ -12,24 +14,37 @@ struct ChannelTraffic {
   uint64_t sentBytes = 0, receivedBytes = 0, messages = 0;
 };
 
-/// Moves the values of a plan's channels between slots. For a channel, `send`
-/// is called by the sender's rank, `receive` and `release` by the receiver's;
-/// in the order of the plan's actions. All calls but `abort` throw Aborted
-/// after `abort`.
+/// The streams of one rank.
+struct RankStreams {
+  std::unique_ptr<Stream> compute, send;
+};
+
+/// Moves the values of a plan's channels between slots. For a channel,
+/// `prepareSend` and `send` are called by the sender's rank, `receive` and
+/// `release` by the receiver's, with the streams of the calling rank, in the
+/// order of the plan's actions. They give work to streams; the calling thread
+/// itself waits only until the other rank has come as far with giving work. All
+/// calls but `abort` throw Aborted after `abort`.
 class Transport {
 public:
   /// Another rank failed; not an error of its own.
   struct Aborted {};
 
   virtual ~Transport() = default;
-  /// Waits until the receive slot is free, then hands the send slot's value
-  /// over.
-  virtual void send(unsigned channel, unsigned microbatch) = 0;
-  /// Waits until the value lies in its receive slot.
-  virtual void receive(unsigned channel, unsigned microbatch) = 0;
-  /// Frees the receive slot.
-  virtual void release(unsigned channel, unsigned microbatch) = 0;
-  /// Wakes every waiter, for good. Any thread, any number of times.
+  /// Makes the compute stream wait until the send slot's last value has left.
+  virtual void prepareSend(unsigned channel, unsigned microbatch,
+                           RankStreams &streams) = 0;
+  /// Hands over the send slot's value, which the compute stream has made, as
+  /// soon as the receive slot is free.
+  virtual void send(unsigned channel, unsigned microbatch,
+                    RankStreams &streams) = 0;
+  /// Makes the compute stream wait until the value lies in its receive slot.
+  virtual void receive(unsigned channel, unsigned microbatch,
+                       RankStreams &streams) = 0;
+  /// Frees the receive slot when the compute stream gets here.
+  virtual void release(unsigned channel, unsigned microbatch,
+                       RankStreams &streams) = 0;
+  /// Wakes every waiting thread, for good. Any thread, any number of times.
   virtual void abort() noexcept = 0;
   /// Counters by channel. Exact when no step is running.
   virtual std::vector<ChannelTraffic> traffic() const = 0;

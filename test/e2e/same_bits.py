@@ -4,7 +4,8 @@
 Trains 3 steps and compares every tensor of the snapshots (parameters, optimizer
 states, running statistics) and the losses with those of one stage, for an equal
 number of micro-batches. Also: a run that goes on from a snapshot ends with the
-bits of a run without a pause.
+bits of a run without a pause, and the mock device, which runs the pipeline with
+the asynchrony of a GPU, gives the bits of the processor.
 """
 
 import itertools
@@ -96,6 +97,13 @@ def check_resume(context, checks, model, batch, data, binary, expected):
     checks.check(found == expected, f"{model}: resume differs in {differences(expected, found)}")
 
 
+def check_mock(context, checks, where, data, binary, expected):
+    snapshot = context.path(".safetensors")
+    binary.train(data, "--steps", STEPS, "--epochs", STEPS, "--device", "mock", "--save", snapshot)
+    found = common.tensor_bytes(snapshot)
+    checks.check(found == expected, f"{where}: on the mock device: differs in {differences(expected, found)}")
+
+
 def test(context, checks, arguments):
     cases = []
     for model, (batch, optimizer) in MODELS_USED.items():
@@ -132,6 +140,8 @@ def test(context, checks, arguments):
             continue
         checks.check(len(result[0]) == STEPS and result[0] == base[0], f"{where}: losses differ")
         checks.check(result[1] == base[1], f"{where}: differs in {differences(base[1], result[1])}")
+        if microbatches == 4 and not arguments.full:
+            check_mock(context, checks, where, data, result[2], base[1])
         if microbatches == 4 and configuration[0] == 4:
             check_resume(context, checks, model, batch, data, result[2], base[1])
     print(f"{len(cases)} configurations")

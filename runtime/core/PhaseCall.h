@@ -1,0 +1,76 @@
+//===- PhaseCall.h - One phase of one stage for one micro-batch -----------===//
+//
+// All pointers that a phase gets are known before the first step: slots are
+// fixed by the plan, and on a device with memory of its own, feeds and fetches
+// go through places of their own there. Only where the phases read the caller's
+// memory directly are the pointers of feeds and fetches set in each step.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_CORE_PHASECALL_H
+#define PP_RUNTIME_CORE_PHASECALL_H
+
+#include "core/Program.h"
+#include "core/Step.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pp::runtime {
+
+/// What a rank holds of one of its stages.
+struct StageState {
+  const PlanStage *plan = nullptr;
+  const StageMemory *memory = nullptr;
+  pp_stage_functions functions{};
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  std::vector<void *> kernelPointers;
+  pp_phase_arguments arguments{}; // without residuals, inputs and outputs
+
+  // Only where the device has memory of its own:
+  /// By feed and by fetch: a place for each micro-batch, or empty where the
+  /// stage does not use it.
+  std::vector<std::vector<char *>> feeds, fetches;
+  char *scalars = nullptr;
+  std::vector<DeviceMemory> staging;
+  /// By feed and micro-batch: the step (from 1) that was copied in last.
+  std::vector<std::vector<uint64_t>> fed;
+};
+
+class PhaseCall {
+public:
+  /// `stages` by stage of the plan. Does not keep `error` reporting texts of
+  /// kernels apart: a failing kernel is named with `what`.
+  PhaseCall(const Plan &plan, std::vector<StageState> &stages,
+            const PlanAction &action, Phase phase, std::string what);
+  PhaseCall(const PhaseCall &) = delete;
+  PhaseCall &operator=(const PhaseCall &) = delete;
+
+  /// Gives the phase to the stream, with the copies of feeds before it and of
+  /// fetches after it. `number`: of the step, from 1, counted by the rank.
+  /// With `useGraphs` the second run captures a graph, later ones launch it.
+  void give(Stream &stream, Step &step, uint64_t number, bool useGraphs);
+
+private:
+  /// An input or output that the caller owns.
+  struct Port {
+    PlanReference reference;
+    size_t position;
+    uint64_t bytes;
+  };
+  void run();
+
+  StageState *stage;
+  pp_phase_function function = nullptr;
+  pp_phase_arguments arguments{};
+  std::vector<char *> inputs, outputs;
+  std::vector<Port> feeds, fetches;
+  unsigned microbatch;
+  std::string what;
+  std::unique_ptr<Graph> graph;
+  uint64_t runs = 0;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CORE_PHASECALL_H

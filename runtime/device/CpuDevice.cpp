@@ -1,0 +1,95 @@
+//===- CpuDevice.cpp - Everything at once, in the calling thread ----------===//
+#include "core/Plan.h"
+#include "device/CpuKernel.h"
+#include "device/Device.h"
+#include "support/Clock.h"
+#include "support/Error.h"
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace pp::runtime;
+
+namespace {
+
+class CpuEvent : public Event {
+public:
+  void synchronize() override {}
+  bool isReached() override { return true; }
+};
+
+class CpuStream : public Stream {
+public:
+  void copy(void *to, const void *from, uint64_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+  void clear(void *to, uint64_t bytes) override { std::memset(to, 0, bytes); }
+  void execute(std::function<void()> work) override { work(); }
+  void record(Event &) override {}
+  void wait(Event &) override {}
+  void timestamp(int64_t &to) override { to = steadyNanoseconds(); }
+  void count(std::atomic<uint64_t> &counter) override {
+    counter.fetch_add(1, std::memory_order_relaxed);
+  }
+  void beginCapture() override { noGraphs(); }
+  std::unique_ptr<Graph> endCapture() override { noGraphs(); }
+  void launch(Graph &) override { noGraphs(); }
+
+private:
+  [[noreturn]] static void noGraphs() {
+    failInternal("the device 'cpu' has no graphs");
+  }
+};
+
+class CpuDevice : public Device {
+public:
+  std::string getName() const override { return "cpu"; }
+  bool isHostMemory() const override { return true; }
+  bool hasGraphs() const override { return false; }
+  DeviceMemory allocate(uint64_t bytes, const std::string &what) override {
+    return allocateHostMemory(bytes, what);
+  }
+  std::unique_ptr<Stream> createStream() override {
+    return std::make_unique<CpuStream>();
+  }
+  std::unique_ptr<Event> createEvent() override {
+    return std::make_unique<CpuEvent>();
+  }
+  std::unique_ptr<Kernel> createKernel(const PlanKernel &kernel,
+                                       std::string &error) override {
+    return createCpuKernel(kernel, error);
+  }
+};
+
+} // namespace
+
+DeviceMemory pp::runtime::allocateHostMemory(uint64_t bytes,
+                                             const std::string &what) {
+  DeviceMemory memory(static_cast<char *>(std::aligned_alloc(64, bytes)),
+                      [](char *pointer) { std::free(pointer); });
+  if (!memory)
+    throw Error(ErrorKind::IO,
+                fmt::format("{}: cannot allocate {} bytes", what, bytes));
+  // Also touches every page, so that a step never pays for page faults.
+  std::memset(memory.get(), 0, bytes);
+  return memory;
+}
+
+std::unique_ptr<Kernel> pp::runtime::createCpuKernel(const PlanKernel &kernel,
+                                                     std::string &error) {
+  setKernelThreads(1);
+  auto created = LibraryKernel::create(kernel.descriptor, error);
+  if (created && created->scratchpadBytes() != kernel.scratchpad) {
+    error = fmt::format(
+        "'{}' wants a scratchpad of {} bytes here, but {} where "
+        "the model was compiled: compile on this machine",
+        kernel.descriptor, created->scratchpadBytes(), kernel.scratchpad);
+    return nullptr;
+  }
+  return created;
+}
+
+Device &pp::runtime::getCpuDevice() {
+  static CpuDevice device;
+  return device;
+}

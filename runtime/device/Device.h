@@ -1,0 +1,111 @@
+//===- Device.h - Memory, streams and kernels of one device ---------------===//
+//
+// The executor works on these interfaces alone. A stream runs what it is given
+// in order; the call that gives it returns at once where the device is
+// asynchronous. Only events order two streams:
+//
+//   compute  ──F3──record(e)──F4──▶
+//   send     ──────wait(e)──copy──▶
+//
+// Threading: one thread at a time gives work to a stream, records an event, or
+// waits for it. A thread that waits for an event which another one records must
+// have learnt of the record first (the transports' slot flags tell it).
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_DEVICE_DEVICE_H
+#define PP_RUNTIME_DEVICE_DEVICE_H
+
+#include "device/Kernel.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace pp::runtime {
+
+struct PlanKernel;
+
+/// A point in a stream. Before the first record, waiting for it is free.
+class Event {
+public:
+  virtual ~Event() = default;
+  /// The calling thread waits until the last record has been reached. Throws
+  /// the first error of the stream that it was recorded on.
+  virtual void synchronize() = 0;
+  /// Whether synchronize() would return or throw at once.
+  virtual bool isReached() = 0;
+};
+
+/// Work that was captured from a stream and can be launched again: the same
+/// kernels on the same addresses.
+class Graph {
+public:
+  virtual ~Graph() = default;
+};
+
+class Stream {
+public:
+  virtual ~Stream() = default;
+
+  /// Copies between any two places of host and device memory.
+  virtual void copy(void *to, const void *from, uint64_t bytes) = 0;
+  virtual void clear(void *to, uint64_t bytes) = 0;
+
+  /// Runs `work`, which computes on host memory or executes kernels. Where
+  /// kernels are asynchronous, `work` itself runs at once and its kernels run
+  /// in the order of the stream. What `work` refers to has to live until then.
+  /// A synchronous device throws what `work` throws; others throw it from
+  /// Event::synchronize.
+  virtual void execute(std::function<void()> work) = 0;
+
+  virtual void record(Event &event) = 0;
+  virtual void wait(Event &event) = 0;
+
+  /// Sets `to` to the steady clock's nanoseconds when the stream gets here.
+  /// Valid after an event that was recorded later has been waited for.
+  virtual void timestamp(int64_t &to) = 0;
+  /// Adds one to `counter` when the stream gets here. Any thread may read it.
+  virtual void count(std::atomic<uint64_t> &counter) = 0;
+
+  /// Between the two calls only execute() is allowed; its kernels are kept in
+  /// the graph and do not run. Only where Device::hasGraphs().
+  virtual void beginCapture() = 0;
+  virtual std::unique_ptr<Graph> endCapture() = 0;
+  virtual void launch(Graph &graph) = 0;
+};
+
+/// Frees through the device that allocated.
+using DeviceMemory = std::unique_ptr<char, std::function<void(char *)>>;
+
+/// Objects that it made must not outlive it. Its functions may be called by any
+/// thread.
+class Device {
+public:
+  virtual ~Device() = default;
+
+  /// "cpu", "mock", "cuda:0".
+  virtual std::string getName() const = 0;
+  /// Whether the host may read and write its memory while no stream does.
+  virtual bool isHostMemory() const = 0;
+  virtual bool hasGraphs() const = 0;
+
+  /// `bytes` bytes, zeroed, at a multiple of 64. Throws Error(IO) with `what`
+  /// in the message.
+  virtual DeviceMemory allocate(uint64_t bytes, const std::string &what) = 0;
+  virtual std::unique_ptr<Stream> createStream() = 0;
+  virtual std::unique_ptr<Event> createEvent() = 0;
+  /// Returns null and sets `error` where the descriptor is unknown or does not
+  /// work here as the compiler planned it. Called in the thread that will
+  /// execute the kernel.
+  virtual std::unique_ptr<Kernel> createKernel(const PlanKernel &kernel,
+                                               std::string &error) = 0;
+};
+
+/// The processor: streams run everything in the calling thread, at once.
+Device &getCpuDevice();
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_DEVICE_DEVICE_H
