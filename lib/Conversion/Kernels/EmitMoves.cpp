@@ -168,7 +168,7 @@ LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
     step.push_back(indexConstant(builder, loc, 1));
   }
   Value updates = memoryOf(op.getUpdates()), table = memoryOf(op.getIndices());
-  scf::buildLoopNest(
+  scf::LoopNest nest = scf::buildLoopNest(
       builder, loc, lower, upper, step,
       [&](OpBuilder &body, Location, ValueRange at) {
         SmallVector<Value> indices(at);
@@ -183,6 +183,9 @@ LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
         Value sum = arith::AddFOp::create(body, loc, old, update);
         memref::StoreOp::create(body, loc, sum, output, to);
       });
+  if (!nest.loops.empty())
+    nest.loops.front()->setAttr(
+        scatterAddAttrName, builder.getDenseI64ArrayAttr({axis, indexRank}));
   return success();
 }
 

@@ -37,6 +37,7 @@ public:
   /// Runs `body` for each row.
   void forEach(function_ref<void()> body) {
     scf::ForOp loop = scf::ForOp::create(builder, loc, zero, total, one);
+    loop->setAttr(rowsAttrName, builder.getUnitAttr());
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
     row = loop.getInductionVar();
@@ -145,9 +146,37 @@ public:
   Value log(Value x) { return math::LogOp::create(builder, loc, x); }
   Value sqrt(Value x) { return math::SqrtOp::create(builder, loc, x); }
 
+  /// A number per row that does not leave the kernel.
+  Value temporaryColumn() {
+    return memref::AllocaOp::create(builder, loc,
+                                    MemRefType::get({count}, element));
+  }
+  /// After the loop: to = the sum over rows, in order, of a value that is made
+  /// from the row's number and its numbers in `columns`.
+  void sumOfRows(ValueRange columns, Value to,
+                 function_ref<Value(Value, ValueRange)> value) {
+    linalg::FillOp::create(builder, loc, constant(0), to);
+    AffineMap identity = builder.getMultiDimIdentityMap(1);
+    SmallVector<AffineMap> maps(columns.size(), identity);
+    maps.push_back(AffineMap::get(1, 0, {}, builder.getContext()));
+    linalg::GenericOp::create(
+        builder, loc, TypeRange(), columns, to, maps,
+        utils::IteratorType::reduction,
+        [&](OpBuilder &body, Location, ValueRange x) {
+          OpBuilder::InsertionGuard guard(builder);
+          builder.setInsertionPoint(body.getInsertionBlock(),
+                                    body.getInsertionPoint());
+          Value number = linalg::IndexOp::create(builder, loc, 0);
+          Value sum = add(x.back(), value(number, x.drop_back()));
+          linalg::YieldOp::create(builder, loc, sum);
+        });
+  }
+
   /// The class number of a row, forced into range.
   Value label(Value labels) {
-    Value number = memref::LoadOp::create(builder, loc, labels, row);
+    return clampedColumn(memref::LoadOp::create(builder, loc, labels, row));
+  }
+  Value clampedColumn(Value number) {
     Value wide = arith::IndexCastOp::create(builder, loc,
                                             builder.getIndexType(), number);
     Value low = arith::MaxSIOp::create(builder, loc, wide, index(0));
@@ -288,23 +317,20 @@ LogicalResult KernelEmitter::emitCrossEntropy(SoftmaxCrossEntropyOp op) {
   Value labels = r.asColumn(memoryOf(op.getLabels()));
   Value loss = memoryOf(op.getLoss());
   Value normalizers = memoryOf(op.getLogNormalizer());
-  normalizers = normalizers ? r.asColumn(normalizers) : normalizers;
-  if (loss)
-    memref::StoreOp::create(builder, loc, r.constant(0), loss, ValueRange());
+  normalizers = normalizers ? r.asColumn(normalizers) : r.temporaryColumn();
   r.forEach([&] {
     Value x = r.rowOf(logits);
     Value top = r.max(x);
     Value sum = r.sum(x, [&](ValueRange v) { return r.exp(r.sub(v[0], top)); });
-    Value normalizer = r.add(top, r.log(sum));
-    if (normalizers)
-      r.store(normalizer, normalizers);
-    if (!loss)
-      return;
-    Value chosen = memref::LoadOp::create(builder, loc, x, r.label(labels));
-    Value old = memref::LoadOp::create(builder, loc, loss, ValueRange());
-    memref::StoreOp::create(builder, loc, r.add(old, r.sub(normalizer, chosen)),
-                            loss, ValueRange());
+    r.store(r.add(top, r.log(sum)), normalizers);
   });
+  if (loss)
+    r.sumOfRows({normalizers, labels}, loss, [&](Value row, ValueRange v) {
+      Value label = r.clampedColumn(v[1]);
+      Value chosen =
+          memref::LoadOp::create(builder, loc, logits, ValueRange{row, label});
+      return r.sub(v[0], chosen);
+    });
   return success();
 }
 
