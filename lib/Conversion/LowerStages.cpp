@@ -62,7 +62,7 @@ public:
 private:
   void declareRuntime() {
     builder.setInsertionPointToEnd(code.getBody());
-    execute = LLVM::LLVMFuncOp::create(
+    executeKernel = LLVM::LLVMFuncOp::create(
         builder, code.getLoc(), "pp_execute_kernel",
         LLVM::LLVMFunctionType::get(voidType, {pointer, pointer, pointer}));
   }
@@ -115,6 +115,12 @@ private:
     for (auto copy : copies.getAsRange<ArrayAttr>()) {
       unsigned index = cast<IntegerAttr>(copy[0]).getInt();
       Value from = stage.getReturn().getValues()[index];
+      if (copy.size() == 3) {
+        execute(cast<IntegerAttr>(copy[2]).getInt(),
+                {address(values[from]), address(cast<BufferAttr>(copy[1]))},
+                LLVM::ZeroOp::create(builder, loc, pointer));
+        continue;
+      }
       Value size = constant(getTensorBytes(from.getType()));
       LLVM::MemcpyOp::create(builder, loc, address(cast<BufferAttr>(copy[1])),
                              address(values[from]), size,
@@ -145,7 +151,8 @@ private:
       arguments.push_back(address(values[operand]));
     for (Value result : op->getResults())
       arguments.push_back(address(values[result]));
-    if (kernel.getKernelClass() == KernelClass::Library)
+    if (kernel.getKernelClass() == KernelClass::Library ||
+        op->hasAttr(pipeline::launchAttrName))
       return callLibrary(op, arguments);
     auto callee = op->getAttrOfType<FlatSymbolRefAttr>(calleeAttrName);
     auto function =
@@ -161,14 +168,19 @@ private:
     auto scratchpad = op->getAttrOfType<BufferAttr>("pp.scratchpad");
     if (!number || !scratchpad)
       return op->emitOpError("has no library kernel; run pp-plan-memory first");
+    execute(number.getInt(), arguments, address(scratchpad));
+    return success();
+  }
+
+  /// Runs entry `number` of the stage's kernel table.
+  void execute(int64_t number, ValueRange arguments, Value scratchpad) {
     Value array = tensorArray(arguments.size());
     for (auto [index, argument] : llvm::enumerate(arguments))
       LLVM::StoreOp::create(builder, loc, argument, element(array, index));
-    Value handle = LLVM::LoadOp::create(
-        builder, loc, pointer, element(field(fieldKernels), number.getInt()));
-    LLVM::CallOp::create(builder, loc, execute,
-                         ValueRange{handle, array, address(scratchpad)});
-    return success();
+    Value handle = LLVM::LoadOp::create(builder, loc, pointer,
+                                        element(field(fieldKernels), number));
+    LLVM::CallOp::create(builder, loc, executeKernel,
+                         ValueRange{handle, array, scratchpad});
   }
 
   //===--------------------------------------------------------------------===//
@@ -327,7 +339,7 @@ private:
   Type pointer;
   Type voidType;
   Location loc = builder.getUnknownLoc();
-  LLVM::LLVMFuncOp execute;
+  LLVM::LLVMFuncOp executeKernel;
   llvm::StringMap<LLVM::LLVMFuncOp> functions;
   DenseMap<int64_t, pipeline::MemoryOp> memories;
   pipeline::MemoryOp memory;

@@ -4,6 +4,7 @@
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/ImportFlags.h"
 #include "pp/Planner/Schedule/Generators.h"
+#include "pp/Target/DeviceEmitter.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ManagedStatic.h"
@@ -72,6 +73,10 @@ struct ModelFlags {
       "cost-file", cl::desc("Measured kernel times (JSON)"), cl::cat(machine)};
   cl::opt<std::string> cpu{"cpu", cl::desc("Processor to compile for"),
                            cl::init("native"), cl::cat(machine)};
+  cl::opt<std::string> target{
+      "target",
+      cl::desc("cpu, or cuda:sm_NN for a GPU (cuda alone is cuda:sm_90)"),
+      cl::init("cpu"), cl::cat(machine)};
 
   cl::opt<std::string> loss{
       "loss",
@@ -242,6 +247,14 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   const ModelFlags &model = *modelFlags;
   options.costFile = model.costFile;
   options.cpu = model.cpu;
+  options.target =
+      model.target == "cuda" ? "cuda:sm_90" : std::string(model.target);
+  llvm::StringRef chip = options.target;
+  if (options.target != "cpu" &&
+      !(chip.consume_front("cuda:") && isChipName(chip)))
+    return makeError(exitUsage, "--target=" + model.target +
+                                    ": expected cpu, cuda or cuda:sm_NN with "
+                                    "NN of at least 70");
   options.loss = model.loss;
   options.output = model.lossOutput;
   options.classAxis = model.classAxis;

@@ -3,6 +3,7 @@
 #include "pp/Driver/Compiler.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Target/ObjectEmitter.h"
@@ -117,8 +118,13 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     return;
   }
   case CompilePhase::Lower: {
-    pm.addPass(pipeline::createPlanMemory());
     pm.addPass(createLowerKernels());
+    bool isGpu = options.target != "cpu";
+    if (isGpu)
+      pm.addPass(createMakeLaunches());
+    pm.addPass(pipeline::createPlanMemory());
+    if (isGpu)
+      buildDevicePipeline(pm);
     buildKernelPipeline(pm.nest<ModuleOp>());
     pm.addPass(createLowerStages());
     return;
@@ -168,6 +174,9 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
     if (!program)
       return program.takeError();
     (*program)->setName(training ? "training" : "inference");
+    if (options.target != "cpu")
+      (*program)->getOperation()->setAttr(
+          pipeline::targetAttrName, builder.getStringAttr(options.target));
     module->push_back(program->release());
   }
   if (options.batch == 0)
@@ -226,7 +235,17 @@ llvm::Expected<std::string> Compilation::emit() {
     auto plan = writePlan(program, model);
     if (failed(plan))
       return makeError(exitInvalid, "compilation of '" + model + "' failed");
-    sources[training ? 0 : 1] = {program, *plan};
+    ProgramSource &source = sources[training ? 0 : 1];
+    source.module = program;
+    source.plan = *plan;
+    if (!pipeline::isGpuTarget(program))
+      continue;
+    auto chip = pipeline::getTarget(program).split(':').second;
+    auto code = emitDeviceCode(program, chip);
+    if (!code)
+      return code.takeError();
+    deviceReport += code->report;
+    source.device = std::move(*code);
   }
   if (!sources[1].module)
     return makeError(exitInvalid, "there is no inference program to emit");

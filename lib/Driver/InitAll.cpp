@@ -7,7 +7,9 @@
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -29,10 +31,11 @@ void pp::registerAllDialects(DialectRegistry &registry) {
   registry
       .insert<affine::AffineDialect, arith::ArithDialect,
               bufferization::BufferizationDialect, cf::ControlFlowDialect,
-              func::FuncDialect, LLVM::LLVMDialect, linalg::LinalgDialect,
-              math::MathDialect, memref::MemRefDialect,
-              ml_program::MLProgramDialect, nn::NNDialect, pipeline::PPDialect,
-              scf::SCFDialect, tensor::TensorDialect, vector::VectorDialect>();
+              func::FuncDialect, gpu::GPUDialect, LLVM::LLVMDialect,
+              linalg::LinalgDialect, math::MathDialect, memref::MemRefDialect,
+              ml_program::MLProgramDialect, nn::NNDialect, NVVM::NVVMDialect,
+              pipeline::PPDialect, scf::SCFDialect, tensor::TensorDialect,
+              vector::VectorDialect>();
 }
 
 void pp::registerAllPasses() {

@@ -203,11 +203,35 @@ private:
         constant(llvm::ConstantArray::get(
                      llvm::ArrayType::get(stageType, count), stages),
                  name + "_stages");
-    llvm::Constant *fields[] = {
-        plan, llvm::ConstantInt::get(i64, source.plan.size()), stageTable,
-        llvm::ConstantInt::get(i64, count), functionNamed(name + "_optimizer")};
+    llvm::Constant *fields[] = {plan,
+                                llvm::ConstantInt::get(i64, source.plan.size()),
+                                stageTable,
+                                llvm::ConstantInt::get(i64, count),
+                                functionNamed(name + "_optimizer"),
+                                deviceCode(source, name)};
     return constant(llvm::ConstantStruct::getAnon(context, fields),
                     name + "_program");
+  }
+
+  llvm::Constant *deviceCode(const ProgramSource &source,
+                             llvm::StringRef name) {
+    if (!source.device)
+      return llvm::ConstantPointerNull::get(pointer);
+    auto bytes = [&](const std::string &text, bool isText,
+                     const llvm::Twine &part) -> llvm::Constant * {
+      if (text.empty())
+        return llvm::ConstantPointerNull::get(pointer);
+      return constant(llvm::ConstantDataArray::getString(context, text, isText),
+                      name + "_" + part);
+    };
+    const std::string &binary = source.device->binary;
+    const std::string &assembly = source.device->assembly;
+    llvm::Constant *fields[] = {bytes(binary, /*isText=*/false, "cubin"),
+                                llvm::ConstantInt::get(i64, binary.size()),
+                                bytes(assembly, /*isText=*/true, "ptx"),
+                                llvm::ConstantInt::get(i64, assembly.size())};
+    return constant(llvm::ConstantStruct::getAnon(context, fields),
+                    name + "_device_code");
   }
 
   void addTable(llvm::Constant *const (&programs)[2]) {

@@ -106,6 +106,7 @@ private:
     if (!hash.empty())
       j.attribute("hash", hash);
     int64_t microbatches = schedule.getMicrobatches();
+    j.attribute("target", getTarget(module));
     j.attribute("batch", microbatchSize() * microbatches);
     j.attribute("microbatches", microbatches);
     j.attribute("schedule", schedule.getKind());
@@ -324,6 +325,8 @@ private:
                       cast<IntegerAttr>(kernel.get("scratchpad")).getInt());
         });
     });
+    if (auto kernel = memory->getAttrOfType<IntegerAttr>("optimizer_kernel"))
+      j.attribute("optimizer_kernel", kernel.getInt());
     j.attributeObject("phases", [&] { writePhases(j, number, memory); });
   }
 

@@ -129,6 +129,8 @@ struct PlanStage {
   PlanAreas areas;
   std::vector<PlanTensor> parameters, buffers;
   std::vector<PlanKernel> kernels;
+  /// On a GPU: the kernel that updates the parameters.
+  std::optional<unsigned> optimizerKernel;
   std::array<PlanPhase, phaseCount> phases;
 };
 
@@ -147,6 +149,7 @@ struct PlanRank {
 
 struct Plan {
   std::string model, mode, hash, schedule, checkpoint;
+  std::string target; // "cpu" or "cuda:sm_90"
   unsigned batch, microbatches;
   std::vector<std::string> weights;
   std::vector<uint64_t> weightsBytes;

@@ -397,6 +397,12 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
   for (size_t i = 0, e = kernels.size(); i < e; ++i)
     stage.kernels.push_back({kernels.at(i).at("descriptor").string(),
                              kernels.at(i).at("scratchpad").integer()});
+  if (json.has("optimizer_kernel")) {
+    JsonReader number = json.at("optimizer_kernel");
+    stage.optimizerKernel = number.integer();
+    if (*stage.optimizerKernel >= stage.kernels.size())
+      number.fail("the stage has {} kernels", stage.kernels.size());
+  }
   return stage;
 }
 
@@ -578,6 +584,7 @@ Plan Plan::parse(std::string_view text) {
     json.at("microbatches")
         .fail("{} micro-batches do not divide a batch of {}", plan.microbatches,
               plan.batch);
+  plan.target = json.has("target") ? json.at("target").string() : "cpu";
   plan.schedule = json.has("schedule") ? json.at("schedule").string() : "";
   plan.checkpoint =
       json.has("checkpoint") ? json.at("checkpoint").string() : "";

@@ -23,8 +23,17 @@ Program::Program(const pp_program &program, Device &device)
         isMissing(stage.backward_weight, Phase::W))
       failInternal("stages[{}]: the binary lacks a phase function", i);
   }
-  if (plan.isTraining() && !functions.optimizer)
-    failInternal("optimizer: the binary lacks its function");
+  for (size_t i = 0; i < plan.stages.size(); ++i)
+    if (plan.isTraining() && !functions.optimizer &&
+        plan.stages[i].areas.parameters.bytes &&
+        !plan.stages[i].optimizerKernel)
+      failInternal("stages[{}]: the binary lacks the optimizer's function", i);
+  bool isGpu = plan.target != "cpu";
+  if (isGpu && !functions.device_code)
+    failInternal("target '{}': the binary lacks the kernels", plan.target);
+  if (isGpu != device.getName().starts_with("cuda"))
+    failUsage("--device {}: the model was compiled for {}", device.getName(),
+              plan.target);
 }
 
 void Program::allocate(const std::string &weightsDirectory) {

@@ -1,5 +1,6 @@
 //===- Rank.cpp - One rank of an executor ---------------------------------===//
 #include "core/ExecutorState.h"
+#include "cpu/LibraryKernel.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -280,17 +281,26 @@ void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {
     scalars = reinterpret_cast<const float *>(stage.scalars);
   }
   streams.compute->execute([this, &stage, &areas, scalars] {
-    if (int64_t count = areas.parameters.bytes / sizeof(float))
+    if (stage.plan->optimizerKernel) {
+      void *tensors[] = {stage.arguments.parameters, stage.arguments.gradients,
+                         stage.memory->at(areas.optimizer),
+                         const_cast<float *>(scalars)};
+      stage.kernels[*stage.plan->optimizerKernel]->execute(tensors, nullptr);
+    } else if (int64_t count = areas.parameters.bytes / sizeof(float)) {
       state.program.getFunctions().optimizer(
           count, reinterpret_cast<float *>(stage.arguments.parameters),
           reinterpret_cast<const float *>(stage.arguments.gradients),
           reinterpret_cast<float *>(stage.memory->at(areas.optimizer)), count,
           scalars);
-    if (!stage.functions.update)
-      return;
-    pp_phase_arguments arguments = stage.arguments;
-    arguments.residuals = stage.memory->at(areas.residuals);
-    stage.functions.update(&arguments);
+    }
+    if (stage.functions.update) {
+      pp_phase_arguments arguments = stage.arguments;
+      arguments.residuals = stage.memory->at(areas.residuals);
+      stage.functions.update(&arguments);
+    }
+    std::string error = takeKernelError();
+    if (!error.empty())
+      failInternal("stage '{}', update: {}", stage.plan->name, error);
   });
 }
 

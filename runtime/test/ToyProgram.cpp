@@ -540,10 +540,15 @@ Binary::Binary(const std::vector<int> &cuts, const ordered_json &trainingJson,
     : trainingText(trainingJson.dump()), inferenceText(inferenceJson.dump()),
       trainingStages(functions(cuts, true)),
       inferenceStages(functions(cuts, false)),
-      training{trainingText.data(), trainingText.size(), trainingStages.data(),
-               trainingStages.size(), optimizer},
-      inference{inferenceText.data(), inferenceText.size(),
-                inferenceStages.data(), inferenceStages.size(), nullptr},
+      training{
+          trainingText.data(),   trainingText.size(), trainingStages.data(),
+          trainingStages.size(), optimizer,           nullptr},
+      inference{inferenceText.data(),
+                inferenceText.size(),
+                inferenceStages.data(),
+                inferenceStages.size(),
+                nullptr,
+                nullptr},
       table{PP_ABI_VERSION, 0, &training, &inference} {}
 
 std::map<std::string, Array> data(uint64_t samples) {

@@ -18,9 +18,15 @@ inline constexpr llvm::StringLiteral codeModuleName = "code";
 /// On kernels: the function in the code module that runs it.
 inline constexpr llvm::StringLiteral calleeAttrName = "pp.callee";
 
+/// Name of the nested module with the kernels of a GPU.
+inline constexpr llvm::StringLiteral deviceModuleName = "device";
+
 /// The upstream passes that turn the functions of nn-lower-kernels into the
 /// LLVM dialect; `pm` runs on the code module.
 void buildKernelPipeline(mlir::OpPassManager &pm);
+
+/// The same for the kernels of pp-make-launches; `pm` runs on the program.
+void buildDevicePipeline(mlir::OpPassManager &pm);
 
 } // namespace pp
 

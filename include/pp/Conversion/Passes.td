@@ -19,6 +19,31 @@ def LowerKernels : Pass<"nn-lower-kernels", "::mlir::ModuleOp"> {
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
 }
 
+def MakeLaunches : Pass<"pp-make-launches", "::mlir::ModuleOp"> {
+  let summary = "Make GPU kernels of the functions of generated kernels";
+  let description = [{
+    Each loop nest of a function in `@code` becomes a `gpu.func` of the module
+    `@device`, and the function goes away. An operation that called it gets
+    `pp.launch`, the descriptor of the launches (docs/plan-format.md), and
+    `pp.launch_scratchpad`, the bytes that go from one launch to the next. The
+    optimizer becomes one kernel over a whole arena.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"];
+}
+
+def ConvertDevice : Pass<"pp-convert-device", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "Convert kernels of a GPU to the LLVM and NVVM dialects";
+  let description = [{
+    Memrefs become bare pointers. No function of CUDA's libdevice is called, so
+    a GPU's code can be made without a toolkit.
+  }];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
+}
+
 def ApproximateMath : Pass<"pp-approximate-math"> {
   let summary = "Replace transcendental functions by polynomials";
   let description = [{

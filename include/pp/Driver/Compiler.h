@@ -68,6 +68,8 @@ struct CompileOptions {
   double epsilon = 1e-8;
   std::string costFile;
   std::string cpu = "native";
+  /// "cpu" or "cuda:sm_90".
+  std::string target = "cpu";
 };
 
 /// Sets what a plan decides about: batch, micro-batches, stages, schedule and
@@ -101,6 +103,10 @@ public:
 
   mlir::ModuleOp getModule() { return *module; }
   mlir::ModuleOp getProgram(bool training);
+  /// What ptxas said about the kernels of emit(): registers, spills. Empty
+  /// for the processor.
+  const std::string &getDeviceReport() const { return deviceReport; }
+
   /// Samples of a step; known once a model is read.
   int64_t getBatch() const { return options.batch; }
 
@@ -110,6 +116,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   llvm::raw_ostream *warnings = &llvm::errs();
   std::string model;
+  std::string deviceReport;
 };
 
 } // namespace pp

@@ -3,6 +3,8 @@
 #ifndef PP_TARGET_OBJECTEMITTER_H
 #define PP_TARGET_OBJECTEMITTER_H
 
+#include "pp/Target/DeviceEmitter.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 
@@ -17,6 +19,8 @@ struct ObjectOptions {
 struct ProgramSource {
   mlir::ModuleOp module;
   std::string plan;
+  /// For a GPU: its kernels.
+  std::optional<DeviceCode> device;
 };
 
 /// Makes object code for up to two programs and the table that the runtime

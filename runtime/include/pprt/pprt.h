@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct below or the plan's meaning changes. */
-#define PP_ABI_VERSION 1
+#define PP_ABI_VERSION 2
 
 /* All arenas, and all tensors inside them, start at multiples of this. */
 #define PP_ALIGNMENT 64
@@ -63,13 +63,24 @@ typedef struct pp_stage_functions {
                                         null */
 } pp_stage_functions;
 
+/* The kernels of a program that is compiled for a GPU. Its phase functions run
+ * on the host and do nothing but pp_execute_kernel. */
+typedef struct pp_device_code {
+  const char *binary; /* a cubin for the plan's target, or null    */
+  uint64_t binary_size;
+  const char *assembly; /* PTX, null terminated, for any later chip  */
+  uint64_t assembly_size;
+} pp_device_code;
+
 /* One compiled pipeline: for training or for inference. */
 typedef struct pp_program {
   const char *plan; /* JSON text, not null terminated */
   uint64_t plan_size;
   const pp_stage_functions *stages;
   uint64_t stage_count;
-  pp_optimizer_function optimizer; /* null in inference programs */
+  pp_optimizer_function optimizer;   /* null in inference programs and where
+                                        the plan names a kernel           */
+  const pp_device_code *device_code; /* null: for the processor          */
 } pp_program;
 
 typedef struct pp_binary {

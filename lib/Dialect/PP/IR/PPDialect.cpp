@@ -64,6 +64,15 @@ std::optional<int64_t> pp::pipeline::getStage(Operation *op) {
   return std::nullopt;
 }
 
+llvm::StringRef pp::pipeline::getTarget(ModuleOp module) {
+  auto target = module->getAttrOfType<StringAttr>(targetAttrName);
+  return target ? target.getValue() : "cpu";
+}
+
+bool pp::pipeline::isGpuTarget(ModuleOp module) {
+  return getTarget(module).starts_with("cuda");
+}
+
 char pp::pipeline::getPhaseLetter(Phase phase) {
   switch (phase) {
   case Phase::forward:

@@ -7,7 +7,8 @@
 
 namespace pp::pipeline {
 
-/// Asks the library how much memory a kernel needs while it runs on one thread.
+/// Asks the library how much memory a kernel needs while it runs on one thread;
+/// for a GPU, which need not be at hand, the limit that the runtime keeps to.
 /// Answers are kept for the life of the process; any thread may ask. Reports an
 /// error on `op` if the library has no such kernel.
 mlir::FailureOr<int64_t> getScratchpadBytes(mlir::Operation *op,

@@ -261,6 +261,17 @@ private:
     }
     phase->setAttr("pp.argument_buffers",
                    builder.getArrayAttr(argumentBuffers));
+    // A GPU copies with a kernel of the device.
+    if (isGpuTarget(module))
+      for (Attribute &copy : copies) {
+        auto entries = llvm::to_vector(cast<ArrayAttr>(copy));
+        unsigned index = cast<IntegerAttr>(entries[0]).getInt();
+        int64_t bytes =
+            getTensorBytes(phase.getReturn().getValues()[index].getType());
+        entries.push_back(
+            addKernel(stage, ("copy bytes=" + llvm::Twine(bytes)).str(), 0));
+        copy = builder.getArrayAttr(entries);
+      }
     phase->setAttr("pp.copies", builder.getArrayAttr(copies));
     phase->setAttr("pp.inputs", builder.getArrayAttr(inputs));
     phase->setAttr("pp.outputs", builder.getArrayAttr(outputs));
@@ -367,17 +378,21 @@ private:
           locals.push_back(
               {result, packer.add(aligned(getTensorBytes(result.getType())),
                                   order[&op], lastUse(lastUse, result))});
-      if (kernel.getKernelClass() != KernelClass::Library)
+      auto launch = op.getAttrOfType<StringAttr>(launchAttrName);
+      if (!launch && kernel.getKernelClass() != KernelClass::Library)
         continue;
-      std::string descriptor = kernel.getLibraryDescriptor();
-      auto bytes = getScratchpadBytes(&op, descriptor);
+      FailureOr<int64_t> bytes;
+      if (launch)
+        bytes =
+            op.getAttrOfType<IntegerAttr>(launchScratchpadAttrName).getInt();
+      else
+        bytes = getScratchpadBytes(&op, kernel.getLibraryDescriptor());
       if (failed(bytes))
         return failure();
-      StringAttr key = builder.getStringAttr(descriptor);
-      stage.library.insert({key, *bytes});
-      size_t number =
-          std::distance(stage.library.begin(), stage.library.find(key));
-      op.setAttr("pp.library", builder.getI64IntegerAttr(number));
+      op.setAttr("pp.library", addKernel(stage,
+                                         launch ? launch.str()
+                                                : kernel.getLibraryDescriptor(),
+                                         *bytes));
       scratchpads.push_back(
           {&op, packer.add(std::max<int64_t>(*bytes, PP_ALIGNMENT), order[&op],
                            order[&op])});
@@ -392,6 +407,15 @@ private:
     for (Operation &op : body.without_terminator())
       setBuffers(stage, &op, places);
     return success();
+  }
+
+  /// The number of a kernel in the stage's table.
+  IntegerAttr addKernel(StagePlan &stage, const std::string &descriptor,
+                        int64_t scratchpad) {
+    StringAttr key = builder.getStringAttr(descriptor);
+    stage.library.insert({key, scratchpad});
+    return builder.getI64IntegerAttr(
+        std::distance(stage.library.begin(), stage.library.find(key)));
   }
 
   void setBuffers(StagePlan &stage, Operation *op,
@@ -497,6 +521,15 @@ private:
             builder.getNamedAttr(name, builder.getI64IntegerAttr(offset)));
       return builder.getDictionaryAttr(entries);
     };
+    IntegerAttr optimizerKernel;
+    int64_t parameterCount = stage.parameters.bytes / sizeof(float);
+    if (auto launch =
+            module->getAttrOfType<StringAttr>(optimizerLaunchAttrName);
+        launch && parameterCount)
+      optimizerKernel = addKernel(
+          stage,
+          (launch.getValue() + " count=" + llvm::Twine(parameterCount)).str(),
+          /*scratchpad=*/0);
     SmallVector<Attribute> library, discards;
     for (auto &[descriptor, bytes] : stage.library)
       library.push_back(builder.getDictionaryAttr(
@@ -517,6 +550,8 @@ private:
                                   offsets(stage.statisticsOffsets))}));
     memory->setAttr("library", builder.getArrayAttr(library));
     memory->setAttr("discards", builder.getArrayAttr(discards));
+    if (optimizerKernel)
+      memory->setAttr("optimizer_kernel", optimizerKernel);
     memory->setAttr("discard_statistics",
                     builder.getI64IntegerAttr(statisticsInDiscard));
   }

@@ -32,6 +32,16 @@ inline constexpr llvm::StringLiteral stageAttrName = "pp.stage";
 /// The stage that the model's author asked for.
 inline constexpr llvm::StringLiteral stageHintAttrName = "pp.stage_hint";
 inline constexpr llvm::StringLiteral buffersAttrName = "pp.buffers";
+/// On modules: what code is made for, "cpu" (the default) or "cuda:sm_90".
+inline constexpr llvm::StringLiteral targetAttrName = "pp.target";
+/// On kernels: the descriptor of their launches on a GPU, and the bytes of the
+/// scratchpad between launches.
+inline constexpr llvm::StringLiteral launchAttrName = "pp.launch";
+inline constexpr llvm::StringLiteral launchScratchpadAttrName =
+    "pp.launch_scratchpad";
+/// On modules: the same for the optimizer, without the number of parameters.
+inline constexpr llvm::StringLiteral optimizerLaunchAttrName =
+    "pp.optimizer_launch";
 /// On function arguments: the name under which the value is fed.
 inline constexpr llvm::StringLiteral feedAttrName = "pp.feed";
 /// On function arguments: "input" or "target".
@@ -48,6 +58,11 @@ void setPhase(mlir::Operation *op, Phase phase);
 
 /// The stage an operation is placed on, or nothing.
 std::optional<int64_t> getStage(mlir::Operation *op);
+
+/// What a program is compiled for.
+llvm::StringRef getTarget(mlir::ModuleOp module);
+/// Whether it is a GPU, whose kernels are launched and not called.
+bool isGpuTarget(mlir::ModuleOp module);
 
 /// The letter of a phase in schedules: F, I, W or U.
 char getPhaseLetter(Phase phase);

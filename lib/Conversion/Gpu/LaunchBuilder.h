@@ -1,0 +1,115 @@
+//===- LaunchBuilder.h - From a kernel's loops to GPU launches --*- C++ -*-===//
+//
+// A generated kernel is a row of loop nests over memory (Kernels/). Each nest
+// becomes one launch:
+//
+//   parallel linalg.generic, fill     a thread for 1 or 4 points
+//   reduction to many outputs,
+//     innermost loop parallel         a block for 32 outputs, 32 rows of
+//     threads innermost loop reduced          a block (or, if short, a thread)
+//     per output
+//   row loop (`pp.rows`)              a block per row
+//   scatter-add (`pp.scatter_add`)    a block per position of the indices
+//
+// All sums have one order that depends on shapes alone, so results have the
+// same bits in each run. A block never waits for another one.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PP_LIB_CONVERSION_GPU_LAUNCHBUILDER_H
+#define PP_LIB_CONVERSION_GPU_LAUNCHBUILDER_H
+
+#include "LoopBody.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace pp {
+
+struct Launch {
+  std::string name;
+  int64_t grid, block;
+};
+
+class LaunchBuilder {
+public:
+  /// Kernels go to the end of `module`, named after the function.
+  LaunchBuilder(mlir::func::FuncOp function, mlir::gpu::GPUModuleOp module);
+
+  /// Makes the launches, in order. Every kernel takes all arguments of the
+  /// function and, last, a scratchpad of getScratchBytes() bytes.
+  llvm::LogicalResult run();
+  llvm::ArrayRef<Launch> getLaunches() const { return launches; }
+  int64_t getScratchBytes() const { return scratchBytes; }
+
+  /// The function is an optimizer's block function: makes one kernel over a
+  /// whole arena. Its arguments are parameters, gradients, all states one after
+  /// the other, the scalars, and the number of parameters.
+  llvm::LogicalResult runOptimizer(unsigned states, unsigned scalars);
+
+  static constexpr int64_t optimizerThreads = 256;
+
+private:
+  // Each makes one launch for a top-level operation.
+  llvm::LogicalResult mapParallel(mlir::linalg::GenericOp op);
+  llvm::LogicalResult mapFill(mlir::linalg::FillOp op);
+  llvm::LogicalResult mapReduction(mlir::linalg::GenericOp op,
+                                   mlir::linalg::FillOp fill);
+  llvm::LogicalResult mapRows(mlir::scf::ForOp loop);
+  llvm::LogicalResult mapScatterAdd(mlir::scf::ForOp loop);
+
+  mlir::gpu::GPUFuncOp begin(llvm::ArrayRef<mlir::Type> types, int64_t grid,
+                             int64_t block);
+  void beginLaunch(mlir::Operation *op, int64_t grid, int64_t block);
+  void finish();
+  /// Whether each thread may compute the operation for itself.
+  static bool canBring(mlir::Operation *op);
+  /// Makes `value`, which is defined outside of loops, available in the
+  /// kernel.
+  llvm::LogicalResult bring(mlir::Value value);
+  llvm::LogicalResult bringOperandsOf(mlir::Operation *op);
+
+  // Parts of rows.
+  llvm::LogicalResult emitRowOperation(mlir::Operation *op);
+
+  // Helpers.
+  mlir::Value index(int64_t value);
+  mlir::Value threadIndex();
+  mlir::Value blockIndex();
+  mlir::Value isLess(mlir::Value x, mlir::Value y);
+  mlir::Value isZero(mlir::Value x);
+  /// A loop from the thread's index to `end` in steps of the block.
+  mlir::Value
+  stridedLoop(int64_t end, mlir::Value initial,
+              llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
+  void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
+  void barrier();
+  mlir::Value sharedMemory(int64_t elements, mlir::Type type);
+  /// Combines a value of each thread; all threads get the result.
+  mlir::Value blockReduce(
+      mlir::Value value,
+      llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> combine);
+  mlir::Value clampedIndex(mlir::Value number, int64_t size);
+  mlir::Value flattened(mlir::Value memory, llvm::ArrayRef<int64_t> shape);
+
+  mlir::func::FuncOp function;
+  mlir::gpu::GPUModuleOp module;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  llvm::SmallVector<Launch> launches;
+  llvm::DenseMap<mlir::Value, int64_t> scratchOffsets;
+  int64_t scratchBytes = 0;
+
+  // Of the kernel that is being made:
+  mlir::gpu::GPUFuncOp kernel;
+  int64_t threads = 0;
+  mlir::IRMapping mapping;
+  /// Numbers that a row keeps: every thread has its own copy.
+  llvm::DenseMap<mlir::Value, mlir::Value> cells;
+};
+
+} // namespace pp
+
+#endif // PP_LIB_CONVERSION_GPU_LAUNCHBUILDER_H

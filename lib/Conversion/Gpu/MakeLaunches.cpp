@@ -1,0 +1,107 @@
+//===- MakeLaunches.cpp - GPU kernels of generated kernels ----------------===//
+
+#include "LaunchBuilder.h"
+#include "pp/Conversion/Passes.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+namespace pp {
+#define GEN_PASS_DEF_MAKELAUNCHES
+#include "pp/Conversion/Passes.h.inc"
+} // namespace pp
+
+using namespace mlir;
+using namespace pp;
+
+namespace {
+
+/// `launch name=kernel_3 grids=12x1 blocks=256x32 tensors=4`: the kernels
+/// kernel_3_0 and kernel_3_1, with four tensors and the scratchpad each.
+std::string describe(StringRef name, ArrayRef<Launch> launches,
+                     unsigned tensors) {
+  std::string grids, blocks;
+  for (const Launch &launch : launches) {
+    StringRef separator = grids.empty() ? "" : "x";
+    grids += (separator + llvm::Twine(launch.grid)).str();
+    blocks += (separator + llvm::Twine(launch.block)).str();
+  }
+  if (launches.empty())
+    return ("launch name=" + name + " tensors=" + llvm::Twine(tensors)).str();
+  return ("launch name=" + name + " grids=" + grids + " blocks=" + blocks +
+          " tensors=" + llvm::Twine(tensors))
+      .str();
+}
+
+struct MakeLaunches : pp::impl::MakeLaunchesBase<MakeLaunches> {
+  void runOnOperation() override {
+    ModuleOp program = getOperation();
+    auto code = program.lookupSymbol<ModuleOp>(codeModuleName);
+    if (!code) {
+      program.emitError("has no module @code; run nn-lower-kernels first");
+      return signalPassFailure();
+    }
+    if (program.lookupSymbol(deviceModuleName)) {
+      program.emitError("has a module @device already");
+      return signalPassFailure();
+    }
+    OpBuilder builder(code);
+    auto device =
+        gpu::GPUModuleOp::create(builder, code.getLoc(), deviceModuleName);
+    llvm::StringMap<std::pair<StringAttr, int64_t>> descriptors;
+    bool ok = true;
+    for (auto function :
+         llvm::make_early_inc_range(code.getOps<func::FuncOp>())) {
+      LaunchBuilder launches(function, device);
+      if (function.getName() == "optimizer_block") {
+        ok &= succeeded(makeOptimizer(program, function, launches));
+        continue;
+      }
+      ok &= succeeded(launches.run());
+      std::string text = describe(function.getName(), launches.getLaunches(),
+                                  function.getNumArguments());
+      descriptors[function.getName()] = {builder.getStringAttr(text),
+                                         launches.getScratchBytes()};
+    }
+    if (!ok)
+      return signalPassFailure();
+    program.walk([&](Operation *op) {
+      auto callee = op->getAttrOfType<FlatSymbolRefAttr>(calleeAttrName);
+      if (!callee)
+        return;
+      auto &[descriptor, scratch] = descriptors[callee.getValue()];
+      op->removeAttr(calleeAttrName);
+      op->setAttr(pipeline::launchAttrName, descriptor);
+      op->setAttr(pipeline::launchScratchpadAttrName,
+                  builder.getI64IntegerAttr(scratch));
+    });
+    for (auto function :
+         llvm::make_early_inc_range(code.getOps<func::FuncOp>()))
+      function.erase();
+  }
+
+  LogicalResult makeOptimizer(ModuleOp program, func::FuncOp function,
+                              LaunchBuilder &launches) {
+    auto source = program.lookupSymbol<func::FuncOp>(nn::optimizerFunctionName);
+    auto description =
+        source->getAttrOfType<DictionaryAttr>(pipeline::optimizerAttrName);
+    unsigned states = cast<ArrayAttr>(description.get("states")).size();
+    unsigned scalars = cast<ArrayAttr>(description.get("scalars")).size();
+    function.setName("optimizer");
+    if (failed(launches.runOptimizer(states, scalars)))
+      return failure();
+    // Parameters, gradients, states, scalars; the number of parameters, which
+    // depends on the stage, follows.
+    std::string text =
+        ("launch name=optimizer blocks=" +
+         llvm::Twine(LaunchBuilder::optimizerThreads) + " tensors=4")
+            .str();
+    program->setAttr(pipeline::optimizerLaunchAttrName,
+                     StringAttr::get(program.getContext(), text));
+    return success();
+  }
+};
+
+} // namespace
