@@ -28,12 +28,10 @@ Program::Program(const pp_program &program, Device &device)
         plan.stages[i].areas.parameters.bytes &&
         !plan.stages[i].optimizerKernel)
       failInternal("stages[{}]: the binary lacks the optimizer's function", i);
-  bool isGpu = plan.target != "cpu";
-  if (isGpu && !functions.device_code)
-    failInternal("target '{}': the binary lacks the kernels", plan.target);
-  if (isGpu != device.getName().starts_with("cuda"))
+  if (!device.runs(plan.target))
     failUsage("--device {}: the model was compiled for {}", device.getName(),
               plan.target);
+  code = device.load(functions);
 }
 
 void Program::allocate(const std::string &weightsDirectory) {

@@ -24,6 +24,7 @@ public:
   const Plan &getPlan() const { return plan; }
   const pp_program &getFunctions() const { return functions; }
   Device &getDevice() const { return device; }
+  DeviceProgram &getCode() const { return *code; }
   std::string_view getPlanText() const {
     return {functions.plan, functions.plan_size};
   }
@@ -48,6 +49,7 @@ private:
   const pp_program functions;
   Device &device;
   Plan plan;
+  std::unique_ptr<DeviceProgram> code;
   std::deque<StageMemory> memories;
 };
 

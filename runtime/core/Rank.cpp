@@ -49,7 +49,8 @@ void Executor::Rank::createStage(unsigned s) {
   stage.functions = state.program.getFunctions().stages[s];
   for (size_t i = 0; i < stage.plan->kernels.size(); ++i) {
     std::string error;
-    auto kernel = device.createKernel(stage.plan->kernels[i], error);
+    auto kernel =
+        state.program.getCode().createKernel(stage.plan->kernels[i], error);
     if (!kernel)
       failInput("stages[{}].kernels[{}]: {}", s, i, error);
     stage.kernelPointers.push_back(kernel.get());

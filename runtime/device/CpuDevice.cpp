@@ -55,9 +55,11 @@ public:
   std::unique_ptr<Event> createEvent() override {
     return std::make_unique<CpuEvent>();
   }
-  std::unique_ptr<Kernel> createKernel(const PlanKernel &kernel,
-                                       std::string &error) override {
-    return createCpuKernel(kernel, error);
+  bool runs(const std::string &target) const override {
+    return target == "cpu";
+  }
+  std::unique_ptr<DeviceProgram> load(const pp_program &) override {
+    return std::make_unique<CpuProgram>();
   }
 };
 
@@ -75,8 +77,8 @@ DeviceMemory pp::runtime::allocateHostMemory(uint64_t bytes,
   return memory;
 }
 
-std::unique_ptr<Kernel> pp::runtime::createCpuKernel(const PlanKernel &kernel,
-                                                     std::string &error) {
+std::unique_ptr<Kernel> CpuProgram::createKernel(const PlanKernel &kernel,
+                                                 std::string &error) {
   setKernelThreads(1);
   auto created = LibraryKernel::create(kernel.descriptor, error);
   if (created && created->scratchpadBytes() != kernel.scratchpad) {

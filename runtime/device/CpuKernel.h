@@ -10,9 +10,12 @@ namespace pp::runtime {
 /// Device::allocate from the heap.
 DeviceMemory allocateHostMemory(uint64_t bytes, const std::string &what);
 
-/// Device::createKernel with oneDNN, one thread.
-std::unique_ptr<Kernel> createCpuKernel(const PlanKernel &kernel,
-                                        std::string &error);
+/// A program for the processor: its kernels are oneDNN's, on one thread.
+class CpuProgram : public DeviceProgram {
+public:
+  std::unique_ptr<Kernel> createKernel(const PlanKernel &kernel,
+                                       std::string &error) override;
+};
 
 } // namespace pp::runtime
 

@@ -16,6 +16,7 @@
 #define PP_RUNTIME_DEVICE_DEVICE_H
 
 #include "device/Kernel.h"
+#include "pprt/pprt.h"
 
 #include <atomic>
 #include <cstdint>
@@ -79,6 +80,17 @@ public:
 /// Frees through the device that allocated.
 using DeviceMemory = std::unique_ptr<char, std::function<void(char *)>>;
 
+/// The kernels of a program, ready to run on a device. Must outlive them.
+class DeviceProgram {
+public:
+  virtual ~DeviceProgram() = default;
+  /// Returns null and sets `error` where the descriptor is unknown or does not
+  /// work here as the compiler planned it. Called in the thread that will
+  /// execute the kernel.
+  virtual std::unique_ptr<Kernel> createKernel(const PlanKernel &kernel,
+                                               std::string &error) = 0;
+};
+
 /// Objects that it made must not outlive it. Its functions may be called by any
 /// thread.
 class Device {
@@ -96,11 +108,11 @@ public:
   virtual DeviceMemory allocate(uint64_t bytes, const std::string &what) = 0;
   virtual std::unique_ptr<Stream> createStream() = 0;
   virtual std::unique_ptr<Event> createEvent() = 0;
-  /// Returns null and sets `error` where the descriptor is unknown or does not
-  /// work here as the compiler planned it. Called in the thread that will
-  /// execute the kernel.
-  virtual std::unique_ptr<Kernel> createKernel(const PlanKernel &kernel,
-                                               std::string &error) = 0;
+  /// Whether it runs programs for the target ("cpu", "cuda:sm_90").
+  virtual bool runs(const std::string &target) const = 0;
+  /// Loads the code of a program that it runs, which has to outlive the result.
+  /// Throws Error.
+  virtual std::unique_ptr<DeviceProgram> load(const pp_program &program) = 0;
 };
 
 /// The processor: streams run everything in the calling thread, at once.

@@ -227,9 +227,11 @@ public:
   std::unique_ptr<Event> createEvent() override {
     return std::make_unique<MockEvent>();
   }
-  std::unique_ptr<Kernel> createKernel(const PlanKernel &kernel,
-                                       std::string &error) override {
-    return createCpuKernel(kernel, error);
+  bool runs(const std::string &target) const override {
+    return target == "cpu";
+  }
+  std::unique_ptr<DeviceProgram> load(const pp_program &) override {
+    return std::make_unique<CpuProgram>();
   }
 
 private:
