@@ -12,9 +12,8 @@ using namespace pp::planner;
 
 namespace {
 
-/// With more ideals than this, a bound from the heuristic pays off.
+/// With more ideals than this, a bound from topological orders pays off.
 constexpr size_t manyIdeals = 2000;
-constexpr int startRounds = 1;
 /// Ideals times states; 32 bytes each where nothing can be left out.
 constexpr double mostCells = 1e8;
 
@@ -124,8 +123,9 @@ private:
     double bound = std::numeric_limits<double>::infinity();
     std::optional<Plan> start;
     if (method == "ideals" && lattice->size() > manyIdeals) {
+      // Rounds of improvement would take longer than the search that follows.
       start = searchHeuristically(model, chooser, graph, reversed, exactCounts,
-                                  startRounds);
+                                  /*rounds=*/0);
       if (start)
         bound = start->value;
     }
