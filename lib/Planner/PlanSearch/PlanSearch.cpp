@@ -1,5 +1,6 @@
 //===- PlanSearch.cpp - Find the best plan --------------------------------===//
 #include "AutomaticSchedule.h"
+#include "CandidateRanking.h"
 #include "CutImprovement.h"
 #include "ShapeCuts.h"
 #include <algorithm>
@@ -58,32 +59,15 @@ public:
       return Failure{result.failures.empty()
                          ? "no schedule fits any shape of the search"
                          : "no plan was found: " + result.failures.front()};
-    sortCandidates();
+    result.duplicates = rankCandidates(result.candidates);
     if (space.refined > 0) {
       improveCuts(space, result.candidates);
-      sortCandidates();
+      result.duplicates += rankCandidates(result.candidates);
     }
     return std::move(result);
   }
 
 private:
-  /// Those that fit first, the fastest first, else as they were found.
-  void sortCandidates() {
-    std::vector<size_t> order(result.candidates.size());
-    std::iota(order.begin(), order.end(), 0);
-    auto keyOf = [&](size_t i) {
-      const PlanCandidate &candidate = result.candidates[i];
-      return std::tuple(candidate.overflow.has_value(),
-                        candidate.plan.predicted.step, i);
-    };
-    std::sort(order.begin(), order.end(),
-              [&](size_t a, size_t b) { return keyOf(a) < keyOf(b); });
-    std::vector<PlanCandidate> sorted;
-    for (size_t i : order)
-      sorted.push_back(std::move(result.candidates[i]));
-    result.candidates = std::move(sorted);
-  }
-
   void searchShapes() {
     std::vector<std::pair<double, PlanShape>> tried;
     for (const PlanShape &shape : shapes.list()) {
