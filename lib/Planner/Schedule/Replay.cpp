@@ -35,6 +35,8 @@ Replay::Replay(const Schedule &schedule, const SendRule &rule,
     std::sort(ranks.begin(), ranks.end());
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   }
+  for (size_t rank = 0; rank < lists.size(); ++rank)
+    timed[rank].reserve(lists[rank].size());
   for (const RankGroup &group : schedule.groups)
     members.push_back(schedule.ranksOf(group));
   present.resize(members.size());
