@@ -4,6 +4,7 @@
 #include <set>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 static bool isSameClass(const Device &a, const Device &b) {
   return a.kind == b.kind && a.memoryBytes == b.memoryBytes &&

@@ -4,7 +4,7 @@
 
 #include "pp/Planner/Partition/GraphPartitioner.h"
 
-namespace pp::planner {
+namespace pp::planner::partition {
 
 struct DeviceClass {
   Device device;
@@ -96,6 +96,6 @@ public:
   double value(double largest, double sum) const;
 };
 
-} // namespace pp::planner
+} // namespace pp::planner::partition
 
 #endif // PP_LIB_PLANNER_PARTITION_COSTMODEL_H

@@ -9,6 +9,7 @@
 #include <utility>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 namespace {
 

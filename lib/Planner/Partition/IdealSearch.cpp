@@ -4,6 +4,7 @@
 #include <cmath>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Sums are rounded; a bound must not exclude what equals it.
@@ -42,7 +43,7 @@ static bool mustCountReplicas(const CostModel &model) {
          model.problem.memory.rule == InFlightRule::Replicas;
 }
 
-double pp::planner::countStates(const CostModel &model) {
+double pp::planner::partition::countStates(const CostModel &model) {
   double size = 1;
   for (const DeviceClass &deviceClass : model.classes)
     size *= static_cast<double>(

@@ -6,7 +6,7 @@
 #include "VariantChoice.h"
 #include <limits>
 
-namespace pp::planner {
+namespace pp::planner::partition {
 
 struct StagePlan {
   std::vector<uint32_t> groups;
@@ -167,6 +167,6 @@ private:
   std::vector<std::pair<std::pair<size_t, int>, std::optional<double>>> fits;
 };
 
-} // namespace pp::planner
+} // namespace pp::planner::partition
 
 #endif // PP_LIB_PLANNER_PARTITION_IDEALSEARCH_H
