@@ -66,6 +66,8 @@ public:
   bool needsMemory = false;
   /// Some kernel has a choice in some mode.
   bool hasChoices = false;
+  /// Some kernel wants a stage.
+  bool hasHints = false;
 
   /// Of a value: seconds to send it and its gradient.
   double transfer(const Value &value) const;
