@@ -1,5 +1,6 @@
 //===- GraphPartitioner.cpp - Cut a graph of kernels into stages ----------===//
 #include "pp/Planner/Partition/GraphPartitioner.h"
+#include "CommunicationBound.h"
 #include "Evaluate.h"
 #include "Heuristic.h"
 #include "MinMaxChain.h"
@@ -82,8 +83,11 @@ private:
             devices == problem.cluster->devices.size());
   }
 
-  static double simpleBound(const CostModel &model, const GroupGraph &graph) {
-    double least = graph.totalWeight / static_cast<double>(model.maxDevices);
+  /// The least value of all plans whose largest stage costs at least `least`.
+  static double valueBound(const CostModel &model, const GroupGraph &graph,
+                           double least = 0) {
+    least = std::max(least,
+                     graph.totalWeight / static_cast<double>(model.maxDevices));
     double sum = 0;
     for (const Group &group : graph.groups) {
       least = std::max(least, group.least);
@@ -97,7 +101,7 @@ private:
   void search(const GroupGraph &graph, bool exactCounts) {
     plan.reset();
     isProved = false;
-    lowerBound = std::max(lowerBound, simpleBound(model, graph));
+    lowerBound = std::max(lowerBound, valueBound(model, graph));
     std::optional<Lattice> lattice;
     if (problem.limits.ideals > 0) {
       if (graph.isChain()) {
@@ -117,6 +121,9 @@ private:
     ideals = lattice ? lattice->size() : 0;
     if (!lattice) {
       method = "heuristic";
+      lowerBound =
+          std::max(lowerBound,
+                   valueBound(model, graph, communicationBound(model, graph)));
       plan = searchHeuristically(model, chooser, graph, reversed, exactCounts,
                                  problem.limits.rounds);
       return;
@@ -198,7 +205,7 @@ private:
       if (std::optional<std::string> fault = lacksMemory(solution, s))
         return Failure{*fault};
     GroupGraph whole = *GroupGraph::build(model, /*simplify=*/false);
-    solution.lowerBound = std::min(simpleBound(model, whole), solution.value);
+    solution.lowerBound = std::min(valueBound(model, whole), solution.value);
     return solution;
   }
 

@@ -49,7 +49,10 @@
 //     orders (a chain of ideals each); then, until nothing gets better, all
 //     kernels far from the borders of the best plan are merged with their
 //     stage, and what remains is solved exactly; and the kernels are sorted by
-//     the result for a chain once more. It is deterministic.
+//     the result for a chain once more. It is deterministic. Its lower bound is
+//     the work over the devices, the largest kernel, and for added transfers on
+//     one device per stage a Lagrangian bound on the transfers of the stage
+//     around each kernel, by minimum cuts.
 //
 // Variants. Within a stage each kernel takes its fastest variant; where that
 // needs too much memory, the fastest choice that fits is found by merging
