@@ -341,7 +341,7 @@ TEST(PlanSearch, noPlanIsListedTwice) {
       kernel.forwardTime = 0.5 + random() % 100 * 0.02;
     Cluster devices = cluster(3, 1e4);
     PlanSpace space = spaceOf(graph, devices, {1, 2, 4});
-    space.refined = round % 2 * 4;
+    space.refined = round % 2 ? 4 : 0;
     auto result = searchPlans(space);
     ASSERT_TRUE(result) << result.error();
     duplicates += result->duplicates;
