@@ -92,11 +92,8 @@ private:
 
 } // namespace
 
-LowerBounds pp::planner::lowerBounds(const PipelineModel &model) {
-  LowerBounds bounds;
-  Paths paths(model);
-  if (!paths.complete())
-    return bounds;
+static double makespanBound(const PipelineModel &model, const Paths &paths) {
+  double bound = 0;
   std::vector<double> heads = paths.heads(), tails = paths.tails(model.update);
   double m = model.microbatches;
   for (const std::vector<int> &stages : model.stagesOfRank) {
@@ -111,13 +108,35 @@ LowerBounds pp::planner::lowerBounds(const PipelineModel &model) {
       updates += model.update[stage];
       head = std::min(head, heads[paths.node(Phase::Forward, stage)]);
       tail = std::min(tail, tails[paths.node(Phase::BackwardInput, stage)]);
-      bounds.makespan = std::max({bounds.makespan, head + all + updates,
-                                  head + withoutWeights + tail});
-      bounds.span = std::max({bounds.span, all + updates,
-                              paths.roundTrip(stage) + model.update[stage]});
+      bound =
+          std::max({bound, head + all + updates, head + withoutWeights + tail});
     }
   }
-  return bounds;
+  return bound;
+}
+
+static double spanBound(const PipelineModel &model, const Paths &paths) {
+  double bound = 0;
+  for (const std::vector<int> &stages : model.stagesOfRank) {
+    double work = 0, updates = 0;
+    for (size_t i = stages.size(); i-- > 0;) {
+      int stage = stages[i];
+      work += model.microbatches * (model.time(Phase::Forward, stage) +
+                                    model.time(Phase::BackwardInput, stage) +
+                                    model.time(Phase::BackwardWeight, stage));
+      updates += model.update[stage];
+      bound = std::max(bound, paths.roundTrip(stage) + model.update[stage]);
+    }
+    bound = std::max(bound, work + updates);
+  }
+  return bound;
+}
+
+LowerBounds pp::planner::lowerBounds(const PipelineModel &model) {
+  Paths paths(model);
+  if (!paths.complete())
+    return {};
+  return {makespanBound(model, paths), spanBound(model, paths)};
 }
 
 /// A micro-batch takes the way through its replicas, which Paths does not know.
@@ -140,14 +159,29 @@ static LowerBounds workBounds(const Schedule &schedule,
   return {most, most};
 }
 
-LowerBounds pp::planner::lowerBounds(const Schedule &schedule,
-                                     const SimulationInput &input) {
-  if (!schedule.replicas.empty())
-    return workBounds(schedule, input);
+/// Without backward passes and updates if the schedule does not train.
+static PipelineModel modelOf(const Schedule &schedule,
+                             const SimulationInput &input) {
   PipelineModel model = buildModel(schedule, input);
   if (!schedule.isTraining())
     for (int stage = 0; stage < model.stages; ++stage)
       model.duration[1][stage] = model.duration[2][stage] =
           model.update[stage] = 0;
-  return lowerBounds(model);
+  return model;
+}
+
+LowerBounds pp::planner::lowerBounds(const Schedule &schedule,
+                                     const SimulationInput &input) {
+  if (!schedule.replicas.empty())
+    return workBounds(schedule, input);
+  return lowerBounds(modelOf(schedule, input));
+}
+
+double pp::planner::makespanLowerBound(const Schedule &schedule,
+                                       const SimulationInput &input) {
+  if (!schedule.replicas.empty())
+    return workBounds(schedule, input).makespan;
+  PipelineModel model = modelOf(schedule, input);
+  Paths paths(model);
+  return paths.complete() ? makespanBound(model, paths) : 0;
 }

@@ -159,7 +159,7 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
     return Failure{simulation.error()};
   evaluation.simulation = *simulation;
   evaluation.lowerBound =
-      lowerBounds(evaluation.schedule, evaluation.input).makespan;
+      makespanLowerBound(evaluation.schedule, evaluation.input);
   countMemory(draft, evaluation);
   return evaluation;
 }
@@ -173,7 +173,7 @@ double pp::planner::stepLowerBound(const PlanDraft &draft) {
   input.transfers = channelTimes(draft, outline.channels);
   // Reads from the actions whether the schedule trains.
   outline.ranks[outline.rankOfStage[0]].push_back({ActionKind::Backward, 0, 0});
-  return lowerBounds(outline, input).makespan;
+  return makespanLowerBound(outline, input);
 }
 
 Plan pp::planner::makePlan(const PlanDraft &draft,

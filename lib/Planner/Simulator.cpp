@@ -133,16 +133,3 @@ SimulationInput pp::planner::scaleRank(const Schedule &schedule,
     }
   return input;
 }
-
-double pp::planner::makespanLowerBound(const std::vector<StageTimes> &stages,
-                                       int microbatches, double transfer) {
-  double bound = 0, before = 0, after = 0;
-  for (const StageTimes &stage : stages) {
-    double backward = stage.backwardInput + stage.backwardWeight;
-    bound = std::max(bound, before + microbatches * (stage.forward + backward) +
-                                after);
-    before += stage.forward + transfer;
-    after += backward + transfer;
-  }
-  return bound;
-}

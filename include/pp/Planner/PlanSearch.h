@@ -87,7 +87,7 @@ struct PlanCandidate {
 };
 
 struct PlanSearchResult {
-  /// Those that fit first, the fastest first. Never empty.
+  /// Those that fit first, the fastest first; no plan twice. Never empty.
   std::vector<PlanCandidate> candidates;
   /// Seconds; no plan for these graphs on these devices takes less.
   double lowerBound = 0;
@@ -95,6 +95,9 @@ struct PlanSearchResult {
   /// with the first reason.
   size_t pruned = 0;
   size_t unsearched = 0;
+  /// Candidates that were simulated and turned out to be another one with
+  /// another name: a searched order may be that of a schedule by name.
+  size_t duplicates = 0;
   std::vector<std::string> failures;
 };
 

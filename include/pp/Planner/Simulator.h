@@ -95,13 +95,6 @@ struct Simulation {
 Result<Simulation> simulate(const Schedule &schedule,
                             const SimulationInput &input);
 
-/// No schedule of F and B, one stage per rank and in any order, ends earlier:
-/// max over stages of what comes before its first F, its own work, and what
-/// comes after its last B. `transfer` is the time of a transfer between
-/// neighbours.
-double makespanLowerBound(const std::vector<StageTimes> &stages,
-                          int microbatches, double transfer = 0);
-
 /// Makespan and span that no order of F, I and W on these ranks undercuts,
 /// whatever the memory.
 struct LowerBounds {
@@ -122,6 +115,10 @@ struct LowerBounds {
 /// split backwards in the zero-bubble literature, with the times of each link.
 /// O(stages^2 + stages * channels).
 LowerBounds lowerBounds(const Schedule &schedule, const SimulationInput &input);
+
+/// Its makespan alone: O(stages + channels).
+double makespanLowerBound(const Schedule &schedule,
+                          const SimulationInput &input);
 
 /// One row per rank, at most `width` columns of time: digits are F (the last
 /// digit of the micro-batch), a-z are B and I, A-Z W,

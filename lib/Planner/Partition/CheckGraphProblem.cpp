@@ -5,6 +5,7 @@
 #include <map>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 static std::string count(size_t number, const std::string &noun) {
   return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");

@@ -4,6 +4,7 @@
 #include <set>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 static bool isSameClass(const Device &a, const Device &b) {
   return a.kind == b.kind && a.memoryBytes == b.memoryBytes &&
@@ -38,6 +39,8 @@ CostModel::CostModel(const PartitionProblem &problem) : problem(problem) {
         modes.push_back(
             {c, degree, problem.replicate ? static_cast<int>(most) : 1});
     }
+  for (const Kernel &kernel : problem.graph->kernels)
+    hasHints |= kernel.stageHint.has_value();
   needsMemory = problem.limitMemory || problem.objective == Objective::Memory;
   for (const Mode &mode : modes)
     for (size_t k = 0; k < problem.graph->kernels.size() && !hasChoices; ++k)

@@ -4,7 +4,7 @@
 
 #include "pp/Planner/Partition/GraphPartitioner.h"
 
-namespace pp::planner {
+namespace pp::planner::partition {
 
 struct DeviceClass {
   Device device;
@@ -66,6 +66,8 @@ public:
   bool needsMemory = false;
   /// Some kernel has a choice in some mode.
   bool hasChoices = false;
+  /// Some kernel wants a stage.
+  bool hasHints = false;
 
   /// Of a value: seconds to send it and its gradient.
   double transfer(const Value &value) const;
@@ -96,6 +98,6 @@ public:
   double value(double largest, double sum) const;
 };
 
-} // namespace pp::planner
+} // namespace pp::planner::partition
 
 #endif // PP_LIB_PLANNER_PARTITION_COSTMODEL_H

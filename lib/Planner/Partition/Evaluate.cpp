@@ -4,10 +4,11 @@
 #include <set>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 std::vector<int>
-pp::planner::inFlightPerStage(const CostModel &model,
-                              const PartitionSolution &solution) {
+pp::planner::partition::inFlightPerStage(const CostModel &model,
+                                         const PartitionSolution &solution) {
   size_t count = solution.stages.size();
   const MemoryModel &memory = model.problem.memory;
   std::vector<int> result(count);
@@ -30,8 +31,8 @@ pp::planner::inFlightPerStage(const CostModel &model,
   return result;
 }
 
-void pp::planner::evaluate(const CostModel &model,
-                           PartitionSolution &solution) {
+void pp::planner::partition::evaluate(const CostModel &model,
+                                      PartitionSolution &solution) {
   const PartitionProblem &problem = model.problem;
   const Graph &graph = *problem.graph;
   size_t count = solution.stages.size();

@@ -4,7 +4,7 @@
 
 #include "CostModel.h"
 
-namespace pp::planner {
+namespace pp::planner::partition {
 
 /// Fills in times, memory and cost of every stage and the value from stageOf,
 /// variantOf and the stages' kernels, devices, replicas and degrees, kernel by
@@ -15,6 +15,6 @@ void evaluate(const CostModel &model, PartitionSolution &solution);
 std::vector<int> inFlightPerStage(const CostModel &model,
                                   const PartitionSolution &solution);
 
-} // namespace pp::planner
+} // namespace pp::planner::partition
 
 #endif // PP_LIB_PLANNER_PARTITION_EVALUATE_H

@@ -1,5 +1,6 @@
 //===- GraphPartitioner.cpp - Cut a graph of kernels into stages ----------===//
 #include "pp/Planner/Partition/GraphPartitioner.h"
+#include "CommunicationBound.h"
 #include "Evaluate.h"
 #include "Heuristic.h"
 #include "MinMaxChain.h"
@@ -9,12 +10,12 @@
 #include <utility>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 namespace {
 
-/// With more ideals than this, a bound from the heuristic pays off.
+/// With more ideals than this, a bound from topological orders pays off.
 constexpr size_t manyIdeals = 2000;
-constexpr int startRounds = 1;
 /// Ideals times states; 32 bytes each where nothing can be left out.
 constexpr double mostCells = 1e8;
 
@@ -82,8 +83,11 @@ private:
             devices == problem.cluster->devices.size());
   }
 
-  static double simpleBound(const CostModel &model, const GroupGraph &graph) {
-    double least = graph.totalWeight / static_cast<double>(model.maxDevices);
+  /// The least value of all plans whose largest stage costs at least `least`.
+  static double valueBound(const CostModel &model, const GroupGraph &graph,
+                           double least = 0) {
+    least = std::max(least,
+                     graph.totalWeight / static_cast<double>(model.maxDevices));
     double sum = 0;
     for (const Group &group : graph.groups) {
       least = std::max(least, group.least);
@@ -97,7 +101,7 @@ private:
   void search(const GroupGraph &graph, bool exactCounts) {
     plan.reset();
     isProved = false;
-    lowerBound = std::max(lowerBound, simpleBound(model, graph));
+    lowerBound = std::max(lowerBound, valueBound(model, graph));
     std::optional<Lattice> lattice;
     if (problem.limits.ideals > 0) {
       if (graph.isChain()) {
@@ -117,6 +121,9 @@ private:
     ideals = lattice ? lattice->size() : 0;
     if (!lattice) {
       method = "heuristic";
+      lowerBound =
+          std::max(lowerBound,
+                   valueBound(model, graph, communicationBound(model, graph)));
       plan = searchHeuristically(model, chooser, graph, reversed, exactCounts,
                                  problem.limits.rounds);
       return;
@@ -124,8 +131,9 @@ private:
     double bound = std::numeric_limits<double>::infinity();
     std::optional<Plan> start;
     if (method == "ideals" && lattice->size() > manyIdeals) {
+      // Rounds of improvement would take longer than the search that follows.
       start = searchHeuristically(model, chooser, graph, reversed, exactCounts,
-                                  startRounds);
+                                  /*rounds=*/0);
       if (start)
         bound = start->value;
     }
@@ -197,7 +205,7 @@ private:
       if (std::optional<std::string> fault = lacksMemory(solution, s))
         return Failure{*fault};
     GroupGraph whole = *GroupGraph::build(model, /*simplify=*/false);
-    solution.lowerBound = std::min(simpleBound(model, whole), solution.value);
+    solution.lowerBound = std::min(valueBound(model, whole), solution.value);
     return solution;
   }
 

@@ -7,6 +7,7 @@
 #include <queue>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -15,7 +16,7 @@ static void sortUnique(auto &list) {
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
-std::vector<OrderEdge> pp::planner::orderEdges(const Graph &graph) {
+std::vector<OrderEdge> pp::planner::partition::orderEdges(const Graph &graph) {
   // What has no forward kernel is ordered by the backward pass.
   std::map<int, bool> classHasForward;
   for (const Kernel &kernel : graph.kernels)

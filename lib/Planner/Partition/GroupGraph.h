@@ -5,7 +5,7 @@
 #include "CostModel.h"
 #include <cstdint>
 
-namespace pp::planner {
+namespace pp::planner::partition {
 
 /// A pair of kernels: the first must not be in a later stage.
 using OrderEdge = std::pair<size_t, size_t>;
@@ -69,6 +69,6 @@ public:
   bool isChain() const;
 };
 
-} // namespace pp::planner
+} // namespace pp::planner::partition
 
 #endif // PP_LIB_PLANNER_PARTITION_GROUPGRAPH_H

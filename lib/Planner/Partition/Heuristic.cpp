@@ -5,6 +5,7 @@
 #include <queue>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 namespace {
 
@@ -117,7 +118,8 @@ Order orderByCut(const GroupGraph &graph, const std::vector<int> &stageOf) {
 
 } // namespace
 
-std::vector<Order> pp::planner::topologicalOrders(const GroupGraph &graph) {
+std::vector<Order>
+pp::planner::partition::topologicalOrders(const GroupGraph &graph) {
   size_t n = graph.groups.size();
   std::vector<double> index(n), level(n, 0), tail(n, 0), late(n);
   for (size_t g = 0; g < n; ++g) {
@@ -235,7 +237,7 @@ private:
 
 } // namespace
 
-std::optional<Plan> pp::planner::searchHeuristically(
+std::optional<Plan> pp::planner::partition::searchHeuristically(
     const CostModel &model, const VariantChooser &chooser,
     const GroupGraph &graph, bool reversed, bool exactCounts, int rounds) {
   Improver improver(model, chooser, graph, reversed, exactCounts);

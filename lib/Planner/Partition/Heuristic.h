@@ -4,7 +4,7 @@
 
 #include "IdealSearch.h"
 
-namespace pp::planner {
+namespace pp::planner::partition {
 
 /// Different topological orders that are good starts, the first is the graph's
 /// own.
@@ -18,6 +18,6 @@ std::optional<Plan> searchHeuristically(const CostModel &model,
                                         const GroupGraph &graph, bool reversed,
                                         bool exactCounts, int rounds);
 
-} // namespace pp::planner
+} // namespace pp::planner::partition
 
 #endif // PP_LIB_PLANNER_PARTITION_HEURISTIC_H

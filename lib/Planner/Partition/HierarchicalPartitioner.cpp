@@ -6,6 +6,7 @@
 #include <set>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 namespace {
 

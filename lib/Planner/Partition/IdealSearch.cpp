@@ -4,133 +4,18 @@
 #include <cmath>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Sums are rounded; a bound must not exclude what equals it.
 static constexpr double tolerance = 1 + 1e-9;
 
-static bool hasDegrees(const CostModel &model) {
-  return std::any_of(model.modes.begin(), model.modes.end(),
-                     [](const Mode &mode) { return mode.degree > 1; });
-}
-
-static bool hasHints(const CostModel &model) {
-  const std::vector<Kernel> &kernels = model.problem.graph->kernels;
-  return std::any_of(kernels.begin(), kernels.end(), [](const Kernel &kernel) {
-    return kernel.stageHint.has_value();
-  });
-}
-
-static bool isPositional(const CostModel &model) {
-  const MemoryModel &memory = model.problem.memory;
-  if (!model.needsMemory || memory.rule == InFlightRule::Replicas ||
-      memory.inFlight.empty())
-    return false;
-  return std::any_of(memory.inFlight.begin(), memory.inFlight.end(),
-                     [&](int n) { return n != memory.inFlight.front(); });
-}
-
-static bool mustCountStages(const CostModel &model) {
-  if (!model.problem.replicate && !hasDegrees(model))
-    return false; // As many as devices.
-  return model.maxStages < model.maxDevices || model.problem.exactStageCount ||
-         isPositional(model) || hasHints(model);
-}
-
-static bool mustCountReplicas(const CostModel &model) {
-  return model.needsMemory && hasDegrees(model) &&
-         model.problem.memory.rule == InFlightRule::Replicas;
-}
-
-double pp::planner::countStates(const CostModel &model) {
-  double size = 1;
-  for (const DeviceClass &deviceClass : model.classes)
-    size *= static_cast<double>(
-        std::min(deviceClass.members.size(), model.maxDevices) + 1);
-  if (mustCountStages(model))
-    size *= static_cast<double>(model.maxStages + 1);
-  if (mustCountReplicas(model))
-    size *= static_cast<double>(model.maxDevices + 1);
-  return size;
-}
-
-StateSpace::StateSpace(const CostModel &model) : model(model) {
-  size_t size = 1;
-  for (const DeviceClass &deviceClass : model.classes) {
-    capacity.push_back(std::min(deviceClass.members.size(), model.maxDevices));
-    stride.push_back(size);
-    size *= capacity.back() + 1;
-  }
-  countsStages = mustCountStages(model);
-  if (countsStages) {
-    stageStride = size;
-    size *= model.maxStages + 1;
-  }
-  countsReplicas = mustCountReplicas(model);
-  if (countsReplicas) {
-    replicaStride = size;
-    size *= model.maxDevices + 1;
-  }
-  isSimple = model.classes.size() == 1 && !countsStages && !countsReplicas;
-  for (uint32_t code = 0; code < size; ++code) {
-    State state = {0, 0, 0, code};
-    for (size_t c = 0; c < capacity.size(); ++c)
-      state.devices += static_cast<uint32_t>(used(code, c));
-    state.stages =
-        countsStages
-            ? static_cast<uint32_t>(code / stageStride % (model.maxStages + 1))
-            : state.devices;
-    state.replicas = countsReplicas
-                         ? static_cast<uint32_t>(code / replicaStride)
-                         : state.devices;
-    // Every stage has a replica, every replica a device.
-    if (state.devices <= model.maxDevices && state.replicas <= state.devices &&
-        (!countsStages || state.stages <= state.replicas))
-      states.push_back(state);
-  }
-  std::sort(states.begin(), states.end(), [](const State &a, const State &b) {
-    return std::pair(a.devices, a.code) < std::pair(b.devices, b.code);
-  });
-  stateOf.assign(size, 0);
-  firstWith.assign(model.maxDevices + 2, static_cast<uint32_t>(states.size()));
-  for (size_t s = states.size(); s-- > 0;) {
-    stateOf[states[s].code] = static_cast<uint32_t>(s);
-    firstWith[states[s].devices] = static_cast<uint32_t>(s);
-  }
-  for (size_t d = model.maxDevices + 1; d-- > 0;)
-    firstWith[d] = std::min(firstWith[d], firstWith[d + 1]);
-}
-
-std::optional<size_t> StateSpace::next(size_t state, const Mode &mode,
-                                       int replicas) const {
-  size_t devices = static_cast<size_t>(mode.degree) * replicas;
-  const State &from = states[state];
-  if (used(from.code, mode.deviceClass) + devices >
-          capacity[mode.deviceClass] ||
-      from.devices + devices > model.maxDevices)
-    return std::nullopt;
-  size_t code = from.code + devices * stride[mode.deviceClass];
-  if (countsStages) {
-    if (from.stages == model.maxStages)
-      return std::nullopt;
-    code += stageStride;
-  }
-  if (countsReplicas)
-    code += replicas * replicaStride;
-  return stateOf[code];
-}
-
 IdealSearch::IdealSearch(const CostModel &model, const VariantChooser &chooser,
                          const GroupGraph &graph, const Lattice &lattice)
-    : model(model), chooser(chooser), graph(graph), lattice(lattice),
-      space(model), modes(model.modes.size()),
+    : model(model), graph(graph), lattice(lattice), space(model),
+      modes(model.modes.size()),
       flush(model.problem.objective == Objective::FlushLatency),
-      hinted(hasHints(model)), pins(graph.nets.size(), 0), current(modes),
-      lean(modes) {
-  for (const Group &group : graph.groups) {
-    fastest.insert(fastest.end(), group.fastest.begin(), group.fastest.end());
-    leanest.insert(leanest.end(), group.leanest.begin(), group.leanest.end());
-  }
+      hinted(model.hasHints), stage(model, chooser, graph) {
   // What adding and taking away transfers may leave of nothing.
   for (const Net &net : graph.nets)
     residue += 1e-14 * net.transfer;
@@ -253,10 +138,9 @@ std::optional<Plan> IdealSearch::runLargest(double upper) {
           limit == infinity) {
         Plan plan = follow(*state, value);
         if (flush) {
-          bound = infinity;
           double sum = 0;
-          for (size_t stage = 0; stage < plan.stages.size(); ++stage)
-            sum += recompute(plan, stage);
+          for (const StagePlan &entry : plan.stages)
+            sum += recompute(entry);
           plan.value = model.value(value, sum);
         }
         return plan;
@@ -390,85 +274,22 @@ void IdealSearch::walk(uint32_t top) {
     if (frame.next == lattice.downEnd(frame.ideal)) {
       frames.pop_back();
       if (!frames.empty())
-        undo();
+        stage.undo();
       continue;
     }
     const Lattice::Step &step = *frame.next++;
     if (seen[step.ideal] == top)
       continue;
     seen[step.ideal] = top;
-    if (!add(step.group))
+    stage.add(step.group);
+    if (!stage.canCost(bound)) {
+      stage.undo();
       continue;
+    }
     if (row[step.ideal] >= 0)
       relax(top, step.ideal);
     frames.push_back({step.ideal, lattice.down(step.ideal)});
   }
-}
-
-bool IdealSearch::isLeanEnough() const {
-  if (!model.needsMemory)
-    return true;
-  int inFlight = model.leastInFlight();
-  for (size_t mode = 0; mode < modes; ++mode) {
-    double memory = model.memory(lean[mode], inFlight);
-    if (lean[mode].time < infinity && model.fits(model.modes[mode], memory) &&
-        (model.problem.objective != Objective::Memory || memory <= bound))
-      return true;
-  }
-  return false;
-}
-
-bool IdealSearch::add(uint32_t index) {
-  const Group &group = graph.groups[index];
-  saved.push_back({communication, hint, hintsClash});
-  savedLoads.insert(savedLoads.end(), current.begin(), current.end());
-  bool isShort = model.problem.objective == Objective::Memory;
-  for (size_t mode = 0; mode < modes; ++mode) {
-    current[mode].add(fastest[index * modes + mode]);
-    isShort |= current[mode].time <= bound * model.modes[mode].maxReplicas;
-  }
-  if (model.needsMemory) {
-    savedLoads.insert(savedLoads.end(), lean.begin(), lean.end());
-    for (size_t mode = 0; mode < modes; ++mode)
-      lean[mode].add(leanest[index * modes + mode]);
-  }
-  if (group.stageHint >= 0) {
-    hintsClash |= hint >= 0 && hint != group.stageHint;
-    hint = group.stageHint;
-  }
-  path.push_back(index);
-  for (uint32_t id : group.nets) {
-    const Net &net = graph.nets[id];
-    uint32_t inside = ++pins[id];
-    if (inside == 1)
-      communication += net.transfer;
-    if (inside == net.pins.size())
-      communication -= net.transfer;
-  }
-  fits.clear();
-  if (isShort && !hintsClash && isLeanEnough())
-    return true;
-  undo();
-  return false;
-}
-
-void IdealSearch::undo() {
-  const Group &group = graph.groups[path.back()];
-  path.pop_back();
-  for (uint32_t id : group.nets)
-    --pins[id];
-  communication = saved.back().communication;
-  hint = saved.back().hint;
-  hintsClash = saved.back().hintsClash;
-  saved.pop_back();
-  auto restore = [&](std::vector<Load> &loads) {
-    std::copy(savedLoads.end() - modes, savedLoads.end(), loads.begin());
-    savedLoads.resize(savedLoads.size() - modes);
-  };
-  if (model.needsMemory)
-    restore(lean);
-  restore(current);
-  fits.clear();
 }
 
 int IdealSearch::inFlightAfter(size_t state, int replicas) const {
@@ -479,50 +300,6 @@ int IdealSearch::inFlightAfter(size_t state, int replicas) const {
     return static_cast<int>((used.replicas + replicas + replicas - 1) /
                             replicas);
   return model.problem.memory.inFlightOf(used.stages);
-}
-
-/// The cost of the walk's stage with the fastest variants that fit.
-std::optional<CostParts> IdealSearch::costWithin(size_t mode, int replicas,
-                                                 int inFlight,
-                                                 const Surroundings &around) {
-  Load load = current[mode];
-  const Mode &how = model.modes[mode];
-  if (model.needsMemory) {
-    double memory = model.memory(load, inFlight);
-    if (model.problem.objective == Objective::Memory) {
-      if (!model.fits(how, memory))
-        return std::nullopt;
-      CostParts parts;
-      parts.total = memory;
-      return parts;
-    }
-    if (!model.fits(how, memory)) {
-      if (!model.hasChoices ||
-          !model.fits(how, model.memory(lean[mode], inFlight)))
-        return std::nullopt;
-      auto key = std::pair(mode, inFlight);
-      auto known =
-          std::find_if(fits.begin(), fits.end(),
-                       [&](const auto &entry) { return entry.first == key; });
-      if (known == fits.end()) {
-        std::vector<size_t> kernels;
-        for (uint32_t group : path)
-          kernels.insert(kernels.end(), graph.groups[group].kernels.begin(),
-                         graph.groups[group].kernels.end());
-        std::optional<VariantChooser::Fit> fit =
-            chooser.fastest(kernels, mode, inFlight, variantsExact);
-        std::optional<double> time;
-        if (fit)
-          time = fit->time;
-        fits.push_back({key, time});
-        known = fits.end() - 1;
-      }
-      if (!known->second)
-        return std::nullopt;
-      load.time = *known->second;
-    }
-  }
-  return model.cost(how, replicas, load, around);
 }
 
 void IdealSearch::meet(uint32_t top, size_t state, double largest, double sum,
@@ -590,10 +367,11 @@ void IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
     if (!next || space.states[*next].devices < fewest[top] ||
         space.states[*next].devices > most[top])
       continue;
-    if (hint >= 0) {
-      size_t stage = space.states[state].stages;
-      size_t index = lattice.reversed ? model.maxStages - 1 - stage : stage;
-      if (index != static_cast<size_t>(hint))
+    if (stage.hint() >= 0) {
+      size_t index = space.states[state].stages;
+      if (lattice.reversed)
+        index = model.maxStages - 1 - index;
+      if (index != static_cast<size_t>(stage.hint()))
         continue;
     }
     if (!keepsLabels && std::max(best[source], least) >= best[cell(top, *next)])
@@ -602,7 +380,7 @@ void IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
     double cost = least;
     if (model.needsMemory) {
       std::optional<CostParts> parts =
-          costWithin(mode, replicas, inFlight, around);
+          stage.cost(mode, replicas, inFlight, around);
       if (!parts || parts->total > bound)
         continue;
       cost = parts->total;
@@ -624,28 +402,27 @@ void IdealSearch::relaxMode(uint32_t top, uint32_t inside, size_t mode,
 }
 
 /// The cost of one stage of a plan, with the walk's own arithmetic.
-double IdealSearch::recompute(const Plan &plan, size_t stage) {
-  const StagePlan &entry = plan.stages[stage];
+double IdealSearch::recompute(const StagePlan &entry) {
   for (uint32_t group : entry.groups)
-    add(group);
+    stage.add(group);
   Surroundings around;
-  around.communication = std::max(communication, 0.0);
+  around.communication = stage.communication();
   std::optional<CostParts> parts =
-      costWithin(entry.mode, entry.replicas, entry.inFlight, around);
-  while (!path.empty())
-    undo();
+      stage.cost(entry.mode, entry.replicas, entry.inFlight, around);
+  while (!stage.empty())
+    stage.undo();
   return parts ? parts->total : infinity;
 }
 
 void IdealSearch::relax(uint32_t top, uint32_t inside) {
   Surroundings around;
-  around.communication = std::max(communication, 0.0);
+  around.communication = stage.communication();
   bool topIsAll = top + 1 == lattice.size();
   around.cutBefore = crossing[lattice.reversed ? top : inside];
   around.cutAfter = crossing[lattice.reversed ? inside : top];
   around.first = lattice.reversed ? topIsAll : inside == 0;
   for (size_t mode = 0; mode < modes; ++mode) {
-    if (current[mode].time == infinity)
+    if (stage.time(mode) == infinity)
       continue;
     const Mode &how = model.modes[mode];
     if (model.problem.objective == Objective::Memory) {
@@ -653,7 +430,7 @@ void IdealSearch::relax(uint32_t top, uint32_t inside) {
       continue;
     }
     // Every cost is at least the share of the time.
-    double time = current[mode].time;
+    double time = stage.time(mode);
     int first = 1;
     if (time > bound)
       first = time < bound * how.maxReplicas
@@ -666,7 +443,7 @@ void IdealSearch::relax(uint32_t top, uint32_t inside) {
     for (int m = first; m <= how.maxReplicas; ++m) {
       if (!model.allows(m))
         continue;
-      double cost = model.cost(how, m, current[mode], around).total;
+      double cost = model.cost(how, m, stage.load(mode), around).total;
       if (cost > bound || (onlyCost && cost >= cheapest))
         continue;
       relaxMode(top, inside, mode, m, cost, around);

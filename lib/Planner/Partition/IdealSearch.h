@@ -2,11 +2,12 @@
 #ifndef PP_LIB_PLANNER_PARTITION_IDEALSEARCH_H
 #define PP_LIB_PLANNER_PARTITION_IDEALSEARCH_H
 
+#include "GrowingStage.h"
 #include "Lattice.h"
-#include "VariantChoice.h"
+#include "StateSpace.h"
 #include <limits>
 
-namespace pp::planner {
+namespace pp::planner::partition {
 
 struct StagePlan {
   std::vector<uint32_t> groups;
@@ -20,45 +21,6 @@ struct Plan {
   double value = 0;
 };
 
-/// What a prefix of a plan has used. Devices of each class and, where they do
-/// not follow from those, stages and replicas.
-///
-/// States are numbered by the devices in use. Those that no plan can reach are
-/// left out.
-class StateSpace {
-public:
-  explicit StateSpace(const CostModel &model);
-
-  struct State {
-    uint32_t devices, stages, replicas;
-    uint32_t code; // Mixed radix of the counts.
-  };
-  std::vector<State> states;
-  /// The first state with at least that many devices, up to one more than
-  /// there are.
-  std::vector<uint32_t> firstWith;
-  /// One class, nothing else: state = devices.
-  bool isSimple = false;
-
-  /// The state after a stage, or nothing.
-  std::optional<size_t> next(size_t state, const Mode &mode,
-                             int replicas) const;
-
-private:
-  size_t used(uint32_t code, size_t deviceClass) const {
-    return code / stride[deviceClass] % (capacity[deviceClass] + 1);
-  }
-
-  const CostModel &model;
-  std::vector<size_t> capacity, stride;
-  bool countsStages = false, countsReplicas = false;
-  size_t stageStride = 0, replicaStride = 0;
-  std::vector<uint32_t> stateOf; // Per code.
-};
-
-/// How many states a search would have; without building them.
-double countStates(const CostModel &model);
-
 class IdealSearch {
 public:
   IdealSearch(const CostModel &model, const VariantChooser &chooser,
@@ -71,7 +33,7 @@ public:
   run(bool exactCounts, double bound = std::numeric_limits<double>::infinity());
 
   /// False if variants were chosen by a list that was cut short.
-  bool isExact() const { return variantsExact; }
+  bool isExact() const { return stage.isExact(); }
 
 private:
   struct From {
@@ -93,21 +55,16 @@ private:
   std::optional<Plan> runFlush(double bound);
   void fill(double bound);
   void walk(uint32_t top);
-  bool add(uint32_t group);
-  void undo();
   void relax(uint32_t top, uint32_t inside);
   void relaxMode(uint32_t top, uint32_t inside, size_t mode, int replicas,
                  double least, const Surroundings &around);
   void meet(uint32_t top, size_t state, double largest, double sum,
             const From &from);
-  std::optional<CostParts> costWithin(size_t mode, int replicas, int inFlight,
-                                      const Surroundings &around);
-  bool isLeanEnough() const;
   int inFlightAfter(size_t state, int replicas) const;
   std::optional<size_t> bestFinalState(bool exactCounts) const;
   bool isWanted(size_t state) const;
   Plan follow(size_t state, double value) const;
-  double recompute(const Plan &plan, size_t stage);
+  double recompute(const StagePlan &entry);
   double lowestValue() const;
   size_t cell(uint32_t ideal, size_t state) const {
     return row[ideal] + state - space.firstWith[fewest[ideal]];
@@ -120,12 +77,11 @@ private:
   }
 
   const CostModel &model;
-  const VariantChooser &chooser;
   const GroupGraph &graph;
   const Lattice &lattice;
   StateSpace space;
   size_t modes;
-  bool flush, wantsExactCounts = false, variantsExact = true;
+  bool flush, wantsExactCounts = false;
   bool hinted = false;
   double leastValue = 0; // No plan has a smaller largest cost.
   double residue = 0;    // Of rounding, in the cost of a stage.
@@ -133,7 +89,6 @@ private:
   double flushBound = 0; // On the value, for the labels.
   bool keepsLabels = false;
 
-  std::vector<Load> fastest, leanest;             // Per group and mode.
   std::vector<double> weight, leastSum, crossing; // Per ideal.
   /// Per ideal, the cell of its first state; -1: no border.
   std::vector<int64_t> row;
@@ -150,23 +105,10 @@ private:
     const Lattice::Step *next;
   };
   std::vector<Frame> frames;
-  std::vector<uint32_t> path, seen;
-  std::vector<uint32_t> pins; // Inside, per net.
-  std::vector<Load> current, lean;
-  double communication = 0;
-  int hint = -1;
-  bool hintsClash = false;
-  struct Saved {
-    double communication;
-    int hint;
-    bool hintsClash;
-  };
-  std::vector<Saved> saved;
-  std::vector<Load> savedLoads;
-  /// Fits of the current stage, per mode and micro-batches in flight.
-  std::vector<std::pair<std::pair<size_t, int>, std::optional<double>>> fits;
+  std::vector<uint32_t> seen; // Per ideal, the last walk that came there.
+  GrowingStage stage;
 };
 
-} // namespace pp::planner
+} // namespace pp::planner::partition
 
 #endif // PP_LIB_PLANNER_PARTITION_IDEALSEARCH_H

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 std::vector<uint32_t> Lattice::difference(size_t ideal, size_t inside) const {
   auto members = [&](size_t from) {

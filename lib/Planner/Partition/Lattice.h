@@ -4,7 +4,7 @@
 
 #include "GroupGraph.h"
 
-namespace pp::planner {
+namespace pp::planner::partition {
 
 /// Ideals, numbered by size: 0 is empty, the last one is everything. Each
 /// knows the ideals that are smaller by one group. Reversed, sets closed under
@@ -38,6 +38,6 @@ private:
   std::vector<Step> steps;
 };
 
-} // namespace pp::planner
+} // namespace pp::planner::partition
 
 #endif // PP_LIB_PLANNER_PARTITION_LATTICE_H

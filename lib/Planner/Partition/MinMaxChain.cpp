@@ -47,8 +47,9 @@ private:
 
 } // namespace
 
-std::vector<size_t> pp::planner::cutMinMax(const std::vector<double> &weights,
-                                           size_t parts) {
+std::vector<size_t>
+pp::planner::partition::cutMinMax(const std::vector<double> &weights,
+                                  size_t parts) {
   Chain chain(weights);
   size_t n = chain.size();
   // Part s is either the bottleneck of an optimal partition, then its smallest

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace pp::planner {
+namespace pp::planner::partition {
 
 /// Boundaries (0, cuts, n) of `parts` consecutive parts, none empty, whose
 /// largest sum is least. Exact; O(n + parts^2 log^2 n). D. M. Nicol,
@@ -15,6 +15,6 @@ namespace pp::planner {
 /// parts <= n.
 std::vector<size_t> cutMinMax(const std::vector<double> &weights, size_t parts);
 
-} // namespace pp::planner
+} // namespace pp::planner::partition
 
 #endif // PP_LIB_PLANNER_PARTITION_MINMAXCHAIN_H

@@ -6,6 +6,7 @@
 #include <tuple>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 VariantChooser::VariantChooser(const CostModel &model) : model(model) {
   if (!model.hasChoices)

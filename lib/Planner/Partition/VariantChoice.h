@@ -4,7 +4,7 @@
 
 #include "CostModel.h"
 
-namespace pp::planner {
+namespace pp::planner::partition {
 
 /// Chooses variants for the kernels of one stage.
 class VariantChooser {
@@ -28,6 +28,6 @@ private:
   std::vector<std::vector<std::vector<Choice>>> choices;
 };
 
-} // namespace pp::planner
+} // namespace pp::planner::partition
 
 #endif // PP_LIB_PLANNER_PARTITION_VARIANTCHOICE_H

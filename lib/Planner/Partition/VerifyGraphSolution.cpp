@@ -7,6 +7,7 @@
 #include <set>
 
 using namespace pp::planner;
+using namespace pp::planner::partition;
 
 static bool isClose(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));

@@ -87,6 +87,18 @@ pp::planner::pipeDreamSchedule(const std::vector<int> &replicas,
   return schedule;
 }
 
+/// One stage per rank, and no actions yet.
+static AsynchronousSchedule withoutReplicas(WeightRule rule, int stages,
+                                            int microbatchesPerUpdate,
+                                            int updates) {
+  return {rule,
+          stages,
+          microbatchesPerUpdate * updates,
+          microbatchesPerUpdate,
+          ranksOf(std::vector<int>(stages, 1)),
+          std::vector<std::vector<VersionedAction>>(stages)};
+}
+
 /// One stage per rank and no replicas: 1F1B over `count` micro-batches from
 /// `first` on. `version(k)` is called for F and B in the order of the list.
 template <typename Version, typename Update>
@@ -119,13 +131,8 @@ pp::planner::doubleBufferedSchedule(int stages, int microbatchesPerUpdate,
                    std::to_string(microbatchesPerUpdate) +
                    " micro-batches and " + std::to_string(stages) + " stages"};
   int m = microbatchesPerUpdate;
-  AsynchronousSchedule schedule{
-      WeightRule::DoubleBuffered,
-      stages,
-      m * updates,
-      m,
-      ranksOf(std::vector<int>(stages, 1)),
-      std::vector<std::vector<VersionedAction>>(stages)};
+  AsynchronousSchedule schedule =
+      withoutReplicas(WeightRule::DoubleBuffered, stages, m, updates);
   for (int stage = 0; stage < stages; ++stage) {
     std::vector<VersionedAction> &list = schedule.ranks[stage];
     addOneForwardOneBackward(
@@ -149,13 +156,8 @@ pp::planner::pipeMareSchedule(int stages, int microbatchesPerUpdate,
     return Failure{std::to_string(synchronousUpdates) + " of " +
                    std::to_string(updates) + " updates cannot be synchronous"};
   int m = microbatchesPerUpdate;
-  AsynchronousSchedule schedule{
-      WeightRule::Latest,
-      stages,
-      m * updates,
-      m,
-      ranksOf(std::vector<int>(stages, 1)),
-      std::vector<std::vector<VersionedAction>>(stages)};
+  AsynchronousSchedule schedule =
+      withoutReplicas(WeightRule::Latest, stages, m, updates);
   for (int stage = 0; stage < stages; ++stage) {
     std::vector<VersionedAction> &list = schedule.ranks[stage];
     int newest = 0;

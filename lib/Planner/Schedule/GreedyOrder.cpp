@@ -8,8 +8,6 @@
 
 using namespace pp::planner;
 
-static constexpr double never = -1;
-
 namespace {
 
 class ListScheduler {
@@ -55,15 +53,7 @@ private:
   };
 
   double ready(Phase phase, int stage, int microbatch) const {
-    double at = 0;
-    for (const PipelineModel::Edge &edge : model.inputs(phase, stage)) {
-      double made = endAt[static_cast<size_t>(edge.phase)]
-                         [model.index(edge.stage, microbatch)];
-      if (made < 0)
-        return never;
-      at = std::max(at, made + edge.delay);
-    }
-    return at;
+    return model.ready(endAt, phase, stage, microbatch);
   }
 
   bool admits(int number, Phase phase, int stage) const {
@@ -159,7 +149,7 @@ private:
   const GreedyRule &rule;
   std::vector<Rank> ranks;
   StageOrder order;
-  std::array<std::vector<double>, phaseCount> endAt;
+  PipelineModel::EndTimes endAt;
   std::vector<std::array<int, phaseCount>> next;
   std::vector<int64_t> reserve; // By stage.
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events;

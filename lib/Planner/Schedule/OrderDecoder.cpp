@@ -1,11 +1,10 @@
 //===- OrderDecoder.cpp - Put weight gradients into an order of F and I ---===//
 #include "OrderDecoder.h"
+#include "RankQueue.h"
 #include <algorithm>
 #include <deque>
 
 using namespace pp::planner;
-
-static constexpr double never = -1;
 
 StageOrder pp::planner::orderOf(const Schedule &schedule) {
   StageOrder order;
@@ -37,24 +36,14 @@ public:
   }
 
   DecodedOrder run() {
-    std::deque<int> work;
-    std::vector<bool> queued(ranks.size(), true);
-    for (size_t rank = 0; rank < ranks.size(); ++rank)
-      work.push_back(static_cast<int>(rank));
+    RankQueue work(ranks.size());
     while (!work.empty()) {
-      int rank = work.front();
-      work.pop_front();
-      queued[rank] = false;
+      int rank = work.pop();
       bool moved = false;
       while (step(rank))
         moved = true;
-      if (!moved)
-        continue;
-      for (int reader : model.readers[rank])
-        if (!queued[reader]) {
-          queued[reader] = true;
-          work.push_back(reader);
-        }
+      if (moved)
+        work.push(model.readers[rank]);
     }
     finish();
     return std::move(result);
@@ -68,17 +57,8 @@ private:
     std::deque<int> weights; // Stages whose I has run, in that order.
   };
 
-  /// When all inputs have arrived, or `never`.
   double ready(Phase phase, int stage, int microbatch) const {
-    double at = 0;
-    for (const PipelineModel::Edge &edge : model.inputs(phase, stage)) {
-      double made = endAt[static_cast<size_t>(edge.phase)]
-                         [model.index(edge.stage, microbatch)];
-      if (made < 0)
-        return never;
-      at = std::max(at, made + edge.delay);
-    }
-    return at;
+    return model.ready(endAt, phase, stage, microbatch);
   }
 
   void perform(int number, Phase phase, int stage, double at) {
@@ -162,7 +142,7 @@ private:
   const StageOrder &order;
   const DecodeRule &rule;
   std::vector<Rank> ranks;
-  std::array<std::vector<double>, phaseCount> endAt;
+  PipelineModel::EndTimes endAt;
   std::vector<std::array<int, phaseCount>> next; // By stage: micro-batch.
   DecodedOrder result;
 };

@@ -9,11 +9,14 @@
 
 #include "pp/Planner/Schedule/Schedule.h"
 #include "pp/Planner/Simulator.h"
+#include <algorithm>
 #include <array>
 
 namespace pp::planner {
 
 constexpr int phaseCount = 3;
+/// The time of what is not done.
+constexpr double never = -1;
 
 struct PipelineModel {
   /// A value from another stage, which arrives `delay` after it is made.
@@ -22,6 +25,9 @@ struct PipelineModel {
     int stage;
     double delay;
   };
+
+  /// When actions end, or `never`; by phase, then index(stage, micro-batch).
+  using EndTimes = std::array<std::vector<double>, phaseCount>;
 
   int stages = 0, microbatches = 0;
   std::vector<int> rankOfStage;
@@ -44,6 +50,20 @@ struct PipelineModel {
   }
   const std::vector<Edge> &inputs(Phase phase, int stage) const {
     return incoming[static_cast<size_t>(phase)][stage];
+  }
+  /// When all inputs of an action have arrived, or `never` while one is not
+  /// made.
+  double ready(const EndTimes &endAt, Phase phase, int stage,
+               int microbatch) const {
+    double at = 0;
+    for (const Edge &edge : inputs(phase, stage)) {
+      double made =
+          endAt[static_cast<size_t>(edge.phase)][index(edge.stage, microbatch)];
+      if (made < 0)
+        return never;
+      at = std::max(at, made + edge.delay);
+    }
+    return at;
   }
   /// What an action adds to the bytes of its rank.
   int64_t growth(Phase phase, int stage) const {

@@ -1,7 +1,7 @@
 //===- Replay.cpp - Run a schedule without its work -----------------------===//
 #include "Replay.h"
+#include "RankQueue.h"
 #include <algorithm>
-#include <deque>
 
 using namespace pp::planner;
 
@@ -35,6 +35,8 @@ Replay::Replay(const Schedule &schedule, const SendRule &rule,
     std::sort(ranks.begin(), ranks.end());
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   }
+  for (size_t rank = 0; rank < lists.size(); ++rank)
+    timed[rank].reserve(lists[rank].size());
   for (const RankGroup &group : schedule.groups)
     members.push_back(schedule.ranksOf(group));
   present.resize(members.size());
@@ -104,31 +106,19 @@ double Replay::collectiveTime(int group) const {
 }
 
 bool Replay::run() {
-  std::deque<int> work;
-  std::vector<bool> queued(lists.size(), true);
-  for (size_t rank = 0; rank < lists.size(); ++rank)
-    work.push_back(static_cast<int>(rank));
+  RankQueue work(lists.size());
   while (!work.empty()) {
-    int rank = work.front();
-    work.pop_front();
-    queued[rank] = false;
+    int rank = work.pop();
     bool moved = false;
     while (head(rank) && step(rank))
       moved = true;
     if (!moved)
       continue;
-    auto lookAgain = [&](const std::vector<int> &others) {
-      for (int other : others)
-        if (!queued[other]) {
-          queued[other] = true;
-          work.push_back(other);
-        }
-    };
-    lookAgain(neighbors[rank]);
+    work.push(neighbors[rank]);
     // The others of a collective have moved too, and so may their neighbours.
     for (int other : released) {
-      lookAgain({other});
-      lookAgain(neighbors[other]);
+      work.push({other});
+      work.push(neighbors[other]);
     }
     released.clear();
   }

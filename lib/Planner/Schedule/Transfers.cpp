@@ -52,6 +52,15 @@ static size_t distanceToReceive(const Replay &replay, const Schedule &schedule,
   return 0;
 }
 
+/// The order of the actions itself allows no end: the waits without transfers.
+static Failure explainCircle(Schedule schedule, std::vector<Channel> channels) {
+  schedule.channels = std::move(channels);
+  SendRule unbounded{SendRule::Kind::Unbounded, {}, nullptr};
+  Replay replay(schedule, unbounded);
+  replay.run();
+  return Failure{replay.explain()};
+}
+
 Result<Schedule> pp::planner::insertTransfers(const Schedule &schedule,
                                               std::vector<Channel> channels) {
   if (schedule.hasTransfers())
@@ -65,13 +74,6 @@ Result<Schedule> pp::planner::insertTransfers(const Schedule &schedule,
                      " does not connect two stages of the schedule"};
   Schedule result = schedule;
   result.channels = std::move(channels);
-  // Does the order of the actions itself allow an end?
-  {
-    SendRule unbounded{SendRule::Kind::Unbounded, {}, nullptr};
-    Replay replay(result, unbounded);
-    if (!replay.run())
-      return Failure{replay.explain()};
-  }
   insertNaively(result);
   SendRule rendezvous;
   Replay replay(result, rendezvous);
@@ -92,10 +94,9 @@ Result<Schedule> pp::planner::insertTransfers(const Schedule &schedule,
         nearestRank = receiver;
       }
     }
-    // Ranks that all stand in receives wait for compute in a circle, which was
-    // excluded above.
+    // Ranks that all stand in receives wait for compute in a circle.
     if (nearestRank < 0)
-      return Failure{replay.explain()};
+      return explainCircle(schedule, std::move(result.channels));
     replay.hoist(nearestRank, replay.position(nearestRank) + nearest);
   }
   for (size_t rank = 0; rank < result.ranks.size(); ++rank)

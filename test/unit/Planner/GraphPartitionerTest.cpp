@@ -637,6 +637,61 @@ struct Shape {
 
 /// The heuristic stays within one percent of the optimum on graphs with the
 /// shape of known models, and never claims to be exact.
+TEST(LowerBound, knowsTransfersAndNeverExceedsTheOptimum) {
+  int higher = 0, count = 0;
+  for (int seed = 0; seed < 400; ++seed) {
+    Instance instance(70000 + seed, 4 + seed % 7,
+                      seed % 2 ? with({&F::chain}) : Features());
+    PartitionProblem &problem = instance.problem;
+    problem.objective = Objective::Time;
+    problem.communication = Communication::Added;
+    problem.limits.ideals = 0;
+    double optimum = BruteForce(problem).run();
+    Result<PartitionSolution> found = partitionGraph(problem);
+    if (!found)
+      continue;
+    // What a bound without transfers knows.
+    double work = 0, largest = 0;
+    for (const Kernel &kernel : problem.graph->kernels) {
+      work += kernel.time();
+      largest = std::max(largest, kernel.time());
+    }
+    double simple =
+        std::max(largest, work / static_cast<double>(problem.maxStages));
+    EXPECT_GE(found->lowerBound, simple * (1 - 1e-9)) << seed;
+    EXPECT_LE(found->lowerBound, optimum * (1 + 1e-9)) << seed;
+    ++count;
+    higher += found->lowerBound > simple * 1.01;
+  }
+  EXPECT_GT(count, 300);
+  EXPECT_GT(higher, count / 3);
+}
+
+TEST(LowerBound, ofAnEvenChainIsTight) {
+  // Inner stages take 10 kernels and a transfer on either side.
+  Graph graph;
+  for (int k = 0; k < 200; ++k) {
+    Kernel kernel;
+    kernel.name = "k" + std::to_string(k);
+    kernel.forwardTime = 1e-3;
+    graph.addKernel(kernel);
+    if (k > 0)
+      graph.addEdge(k - 1, k, 1000, "v", 0);
+  }
+  Cluster cluster = Cluster::cpuCores(20);
+  cluster.defaultLink = {1e6, 0}; // A transfer takes as long as a kernel.
+  PartitionProblem problem;
+  problem.graph = &graph;
+  problem.cluster = &cluster;
+  double optimum = partitionGraph(problem)->value;
+  problem.limits.ideals = 0;
+  Result<PartitionSolution> found = partitionGraph(problem);
+  ASSERT_TRUE(found) << found.error();
+  EXPECT_NEAR(optimum, 12e-3, 1e-9);
+  EXPECT_LE(found->lowerBound, optimum * (1 + 1e-9));
+  EXPECT_GT(found->lowerBound, 0.95 * optimum);
+}
+
 TEST(Heuristic, isWithinOnePercent) {
   using namespace generated;
   std::vector<Shape> shapes;

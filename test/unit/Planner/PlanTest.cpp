@@ -5,6 +5,7 @@
 #include "pp/Planner/Schedule/Generators.h"
 #include "gtest/gtest.h"
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -323,6 +324,45 @@ TEST(PlanSearch, cutsAreMovedWhereThatShortensTheStep) {
     }
   }
   EXPECT_TRUE(moved);
+}
+
+TEST(PlanSearch, noPlanIsListedTwice) {
+  // All that makes a plan, but not its name.
+  auto textOf = [](const PlanCandidate &candidate) {
+    Plan plan = candidate.plan;
+    plan.scheduleName = "any";
+    return plan.toJson();
+  };
+  std::mt19937 random(5);
+  size_t duplicates = 0;
+  for (int round = 0; round < 10; ++round) {
+    Graph graph = chain(6, 1, 1000, 100);
+    for (Kernel &kernel : graph.kernels)
+      kernel.forwardTime = 0.5 + random() % 100 * 0.02;
+    Cluster devices = cluster(3, 1e4);
+    PlanSpace space = spaceOf(graph, devices, {1, 2, 4});
+    space.refined = round % 2 ? 4 : 0;
+    auto result = searchPlans(space);
+    ASSERT_TRUE(result) << result.error();
+    duplicates += result->duplicates;
+    std::map<std::string, std::string> names;
+    for (const PlanCandidate &candidate : result->candidates) {
+      const std::string &name = candidate.plan.scheduleName;
+      auto [known, isNew] = names.try_emplace(textOf(candidate), name);
+      EXPECT_TRUE(isNew) << name << " is " << known->second;
+    }
+    // What a schedule by name finds keeps its name.
+    space.schedules = {"1f1b"};
+    auto named = searchPlans(space);
+    ASSERT_TRUE(named) << named.error();
+    if (space.refined == 0)
+      for (const PlanCandidate &candidate : named->candidates) {
+        auto listed = names.find(textOf(candidate));
+        if (listed != names.end())
+          EXPECT_NE(listed->second.rfind("auto", 0), 0u) << listed->second;
+      }
+  }
+  EXPECT_GT(duplicates, 0u);
 }
 
 TEST(PlanSearch, faultsAreNamed) {

@@ -41,14 +41,18 @@
 //     ..), cost(I - J)). Pairs (J, I) are walked from I down, one kernel at a
 //     time, with the cost updated in place, only while the compute time of I -
 //     J is at most an upper bound U; no pair is stored. U is the value of the
-//     heuristic, or else grows from the lower bound. I is a border only if the
-//     work inside and outside fits into the devices within U. For FlushLatency
-//     each state keeps the pairs (largest, sum) that no other pair dominates.
+//     best of several topological orders, or else grows from the lower bound. I
+//     is a border only if the work inside and outside fits into the devices
+//     within U. For FlushLatency each state keeps the pairs (largest, sum) that
+//     no other pair dominates.
 //  3. Else the heuristic: the same dynamic program on several topological
 //     orders (a chain of ideals each); then, until nothing gets better, all
 //     kernels far from the borders of the best plan are merged with their
 //     stage, and what remains is solved exactly; and the kernels are sorted by
-//     the result for a chain once more. It is deterministic.
+//     the result for a chain once more. It is deterministic. Its lower bound is
+//     the work over the devices, the largest kernel, and for added transfers on
+//     one device per stage a Lagrangian bound on the transfers of the stage
+//     around each kernel, by minimum cuts.
 //
 // Variants. Within a stage each kernel takes its fastest variant; where that
 // needs too much memory, the fastest choice that fits is found by merging

@@ -1,5 +1,6 @@
-//===- ProblemJson.cpp - The file formats of problems and answers ---------===//
+//===- ReadProblem.cpp - The file format of problems, read ----------------===//
 #include "ClusterJson.h"
+#include "ProblemWords.h"
 #include "pp/Planner/Problem.h"
 #include <algorithm>
 #include <map>
@@ -8,27 +9,6 @@
 using namespace pp::planner;
 
 namespace {
-
-template <typename Enum> struct Word {
-  const char *text;
-  Enum value;
-};
-
-constexpr Word<Objective> objectives[] = {
-    {"time", Objective::Time},
-    {"memory", Objective::Memory},
-    {"flush_latency", Objective::FlushLatency},
-    {"pipedream", Objective::PipeDream}};
-constexpr Word<Communication> communications[] = {
-    {"added", Communication::Added},
-    {"overlapped", Communication::Overlapped},
-    {"ignored", Communication::Ignored}};
-constexpr Word<PipeDreamForm> forms[] = {{"code", PipeDreamForm::Code},
-                                         {"paper", PipeDreamForm::Paper}};
-constexpr Word<InFlightRule> rules[] = {{"from_first", InFlightRule::FromFirst},
-                                        {"from_last", InFlightRule::FromLast},
-                                        {"replicas", InFlightRule::Replicas}};
-constexpr Word<bool> passes[] = {{"forward", false}, {"backward", true}};
 
 template <typename Enum, size_t n>
 void readWord(ObjectReader &reader, const char *key,
@@ -46,14 +26,6 @@ void readWord(ObjectReader &reader, const char *key,
     expected += (expected.empty() ? "'" : ", '") + std::string(word.text) + "'";
   }
   reader.fail(key, "expected one of " + expected);
-}
-
-template <typename Enum, size_t n>
-const char *wordOf(const Word<Enum> (&words)[n], Enum value) {
-  for (const Word<Enum> &word : words)
-    if (word.value == value)
-      return word.text;
-  return "";
 }
 
 class ProblemReader {
@@ -331,271 +303,11 @@ private:
   std::map<std::string, size_t> byName;
 };
 
-void putTimes(Json &json, const KernelTimes &times) {
-  json["forward"] = times.forward;
-  json["backward_input"] = times.backwardInput;
-  json["backward_weight"] = times.backwardWeight;
-}
-
-Json measuredToJson(const std::vector<MeasuredTimes> &list) {
-  Json json = Json::array();
-  for (const MeasuredTimes &entry : list) {
-    Json object;
-    object["kind"] = entry.kind;
-    putTimes(object, entry.times);
-    json.push_back(std::move(object));
-  }
-  return json;
-}
-
-Json variantToJson(const KernelVariant &variant) {
-  Json json;
-  json["name"] = variant.name;
-  putTimes(json, variant.times);
-  if (!variant.measured.empty())
-    json["measured"] = measuredToJson(variant.measured);
-  json["parameter_bytes"] = variant.parameterBytes;
-  json["saved_bytes"] = variant.savedBytes;
-  json["workspace_bytes"] = variant.workspaceBytes;
-  json["devices"] = variant.devices;
-  json["sync_seconds"] = variant.syncSeconds;
-  return json;
-}
-
-Json kernelToJson(const Kernel &kernel) {
-  Json json;
-  json["name"] = kernel.name;
-  putTimes(json, {kernel.forwardTime, kernel.backwardInputTime,
-                  kernel.backwardWeightTime});
-  if (!kernel.measured.empty())
-    json["measured"] = measuredToJson(kernel.measured);
-  json["parameter_bytes"] = kernel.parameterBytes;
-  json["saved_bytes"] = kernel.savedBytes;
-  json["workspace_bytes"] = kernel.workspaceBytes;
-  if (kernel.stageHint)
-    json["stage_hint"] = *kernel.stageHint;
-  if (kernel.colocationClass >= 0)
-    json["colocation_class"] = kernel.colocationClass;
-  if (kernel.backward)
-    json["pass"] = wordOf(passes, kernel.backward);
-  for (const KernelVariant &variant : kernel.variants)
-    json["variants"].push_back(variantToJson(variant));
-  return json;
-}
-
 } // namespace
-
-PartitionProblem PlanningProblem::problem() const {
-  PartitionProblem problem = settings;
-  problem.graph = &graph;
-  problem.cluster = &cluster;
-  return problem;
-}
 
 Result<PlanningProblem> PlanningProblem::fromJson(std::string_view text) {
   Result<Json> json = parseJson(text);
   if (!json)
     return Failure{json.error()};
   return ProblemReader().read(*json);
-}
-
-std::string PlanningProblem::toJson() const {
-  Json json;
-  json["version"] = 1;
-  Json &kernels = json["graph"]["kernels"] = Json::array();
-  for (const Kernel &kernel : graph.kernels)
-    kernels.push_back(kernelToJson(kernel));
-  Json &values = json["graph"]["values"] = Json::array();
-  for (const Value &value : graph.values) {
-    Json entry;
-    entry["name"] = value.name;
-    entry["producer"] = graph.kernels[value.producer].name;
-    entry["consumers"] = Json::array();
-    for (size_t consumer : value.consumers)
-      entry["consumers"].push_back(graph.kernels[consumer].name);
-    entry["bytes"] = value.bytes;
-    entry["gradient_bytes"] = value.gradientBytes;
-    values.push_back(std::move(entry));
-  }
-  json["cluster"] = clusterToJson(cluster);
-  Json &objective = json["objective"];
-  objective["kind"] = wordOf(objectives, settings.objective);
-  objective["communication"] = wordOf(communications, settings.communication);
-  objective["pipedream_form"] = wordOf(forms, settings.form);
-  objective["microbatches"] = settings.microbatches;
-  objective["all_reduce_factor"] = settings.allReduceFactor;
-  Json &constraints = json["constraints"];
-  constraints = Json::object();
-  if (settings.maxStages)
-    constraints["max_stages"] = settings.maxStages;
-  constraints["exact_stage_count"] = settings.exactStageCount;
-  constraints["use_all_devices"] = settings.useAllDevices;
-  constraints["replicate"] = settings.replicate;
-  constraints["replicas_divide_microbatches"] =
-      settings.replicasDivideMicrobatches;
-  constraints["limit_memory"] = settings.limitMemory;
-  Json &memory = constraints["memory"];
-  memory["parameter_copies"] = settings.memory.parameterCopies;
-  memory["stashed_copies"] = settings.memory.stashedCopies;
-  memory["rule"] = wordOf(rules, settings.memory.rule);
-  memory["in_flight"] = settings.memory.inFlight;
-  if (!settings.cuts.empty())
-    for (size_t cut : settings.cuts)
-      constraints["cuts"].push_back(graph.kernels[cut].name);
-  json["limits"]["ideals"] = settings.limits.ideals;
-  json["limits"]["rounds"] = settings.limits.rounds;
-  return printJson(json);
-}
-
-std::string
-PlanningProblem::answerToJson(const PartitionSolution &solution) const {
-  Json json;
-  json["version"] = 1;
-  json["method"] = solution.method;
-  json["exact"] = solution.exact;
-  json["value"] = solution.value;
-  json["lower_bound"] = solution.lowerBound;
-  json["gap"] = solution.gap();
-  json["ideals"] = solution.ideals;
-  Json &kernels = json["kernels"] = Json::array();
-  for (size_t k = 0; k < graph.kernels.size(); ++k) {
-    Json entry;
-    entry["name"] = graph.kernels[k].name;
-    entry["stage"] = solution.stageOf[k];
-    if (int variant = solution.variantOf[k])
-      entry["variant"] = graph.kernels[k].variants[variant - 1].name;
-    kernels.push_back(std::move(entry));
-  }
-  Json &stages = json["stages"] = Json::array();
-  for (const PlannedStage &stage : solution.stages) {
-    Json entry;
-    entry["devices"] = Json::array();
-    for (size_t device : stage.devices)
-      entry["devices"].push_back(cluster.devices[device].name);
-    entry["replicas"] = stage.replicas;
-    entry["degree"] = stage.degree;
-    entry["compute_seconds"] = stage.computeTime;
-    entry["communication_seconds"] = stage.communicationTime;
-    entry["sync_seconds"] = stage.syncTime;
-    entry["memory_bytes"] = stage.memoryBytes;
-    entry["cost"] = stage.cost;
-    stages.push_back(std::move(entry));
-  }
-  return printJson(json);
-}
-
-namespace {
-
-class AnswerReader {
-public:
-  explicit AnswerReader(const PlanningProblem &problem) : problem(problem) {
-    for (size_t k = 0; k < problem.graph.kernels.size(); ++k)
-      kernelByName[problem.graph.kernels[k].name] = k;
-    for (size_t d = 0; d < problem.cluster.devices.size(); ++d)
-      deviceByName[problem.cluster.devices[d].name] = d;
-  }
-
-  Result<PartitionSolution> read(const Json &json) {
-    ObjectReader root(json, "$", error);
-    root.integer("version", 1, 1);
-    root.text("method", solution.method);
-    root.flag("exact", solution.exact);
-    root.number("value", solution.value, 0, false);
-    root.number("lower_bound", solution.lowerBound, 0, false);
-    root.member("gap", false); // Follows from the other two.
-    if (auto ideals = root.integer("ideals", 0, INT64_MAX, false))
-      solution.ideals = static_cast<size_t>(*ideals);
-    root.array("stages", true, [&](const Json &json, const std::string &path) {
-      readStage(json, path);
-    });
-    solution.stageOf.assign(problem.graph.kernels.size(), -1);
-    solution.variantOf.assign(problem.graph.kernels.size(), 0);
-    root.array("kernels", true, [&](const Json &json, const std::string &path) {
-      readKernel(json, path);
-    });
-    root.finish();
-    for (size_t k = 0; k < solution.stageOf.size() && error.empty(); ++k) {
-      if (solution.stageOf[k] < 0)
-        error = "$.kernels: kernel '" + problem.graph.kernels[k].name +
-                "' is missing";
-      else
-        solution.stages[solution.stageOf[k]].kernels.push_back(k);
-    }
-    if (!error.empty())
-      return Failure{error};
-    return std::move(solution);
-  }
-
-private:
-  void readStage(const Json &json, const std::string &path) {
-    ObjectReader reader(json, path, error);
-    PlannedStage stage;
-    reader.array("devices", true,
-                 [&](const Json &json, const std::string &path) {
-                   auto found = json.is_string()
-                                    ? deviceByName.find(json.get<std::string>())
-                                    : deviceByName.end();
-                   if (found != deviceByName.end())
-                     stage.devices.push_back(found->second);
-                   else
-                     error = path + ": expected the name of a device";
-                 });
-    stage.replicas =
-        static_cast<int>(reader.integer("replicas", 1, 65536).value_or(1));
-    stage.degree =
-        static_cast<int>(reader.integer("degree", 1, 65536).value_or(1));
-    reader.number("compute_seconds", stage.computeTime, 0, false);
-    reader.number("communication_seconds", stage.communicationTime, 0, false);
-    reader.number("sync_seconds", stage.syncTime, 0, false);
-    reader.number("memory_bytes", stage.memoryBytes, 0, false);
-    reader.number("cost", stage.cost, 0, false);
-    reader.finish();
-    solution.stages.push_back(std::move(stage));
-  }
-
-  void readKernel(const Json &json, const std::string &path) {
-    ObjectReader reader(json, path, error);
-    std::string name, variant;
-    reader.text("name", name);
-    auto stage = reader.integer(
-        "stage", 0, static_cast<int64_t>(solution.stages.size()) - 1);
-    reader.text("variant", variant, /*required=*/false);
-    reader.finish();
-    auto found = kernelByName.find(name);
-    if (found == kernelByName.end()) {
-      reader.fail("name", "there is no kernel '" + name + "'");
-      return;
-    }
-    if (!stage)
-      return;
-    if (solution.stageOf[found->second] >= 0)
-      reader.fail("name", "'" + name + "' is named twice");
-    solution.stageOf[found->second] = static_cast<int>(*stage);
-    if (variant.empty())
-      return;
-    const std::vector<KernelVariant> &variants =
-        problem.graph.kernels[found->second].variants;
-    for (size_t v = 0; v < variants.size(); ++v)
-      if (variants[v].name == variant) {
-        solution.variantOf[found->second] = static_cast<int>(v + 1);
-        return;
-      }
-    reader.fail("variant",
-                "kernel '" + name + "' has no variant '" + variant + "'");
-  }
-
-  const PlanningProblem &problem;
-  std::map<std::string, size_t> kernelByName, deviceByName;
-  PartitionSolution solution;
-  std::string error;
-};
-
-} // namespace
-
-Result<PartitionSolution>
-PlanningProblem::answerFromJson(std::string_view text) const {
-  Result<Json> json = parseJson(text);
-  if (!json)
-    return Failure{json.error()};
-  return AnswerReader(*this).read(*json);
 }

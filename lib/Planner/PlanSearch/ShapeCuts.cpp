@@ -1,0 +1,72 @@
+//===- ShapeCuts.cpp - The partitions of shapes ---------------------------===//
+#include "ShapeCuts.h"
+#include <limits>
+
+using namespace pp::planner;
+
+Result<Cut> ShapeCuts::find(const PlanShape &shape, Placement placement,
+                            Objective objective,
+                            const std::vector<int> &slots) {
+  int microbatches = space.graphs[shape.graph].microbatches / shape.replicas;
+  bool usesCluster = shape.isPlain() && !allAlike;
+  Device device = space.cluster->devices.front();
+  // A rank's memory is shared evenly.
+  device.memoryBytes /= shape.stagesPerRank;
+  Link link = {std::numeric_limits<double>::infinity(), 0};
+  if (!usesCluster)
+    link = space.cluster->slowestLink(static_cast<size_t>(shape.ranks) *
+                                      shape.replicas);
+  Key key = {shape.graph,
+             shape.stages(),
+             link.bandwidth,
+             link.latency,
+             objective,
+             objective == Objective::FlushLatency ? microbatches : 0,
+             slots.empty() ? 0 : device.memoryBytes,
+             slots};
+  auto found = solutions.find(key);
+  if (found == solutions.end()) {
+    Cluster alike;
+    PartitionProblem problem;
+    problem.graph = &space.graphs[shape.graph].graph;
+    problem.cluster = space.cluster;
+    if (!usesCluster) {
+      // One device for each stage.
+      alike.defaultLink = link;
+      for (int stage = 0; stage < shape.stages(); ++stage) {
+        alike.devices.push_back(device);
+        alike.devices.back().name += "#" + std::to_string(stage);
+      }
+      problem.cluster = &alike;
+    }
+    problem.maxStages = shape.stages();
+    problem.exactStageCount = true;
+    problem.objective = objective;
+    problem.microbatches = microbatches;
+    problem.memory.parameterCopies = space.parameterCopies;
+    problem.memory.inFlight = slots;
+    problem.limitMemory = !slots.empty();
+    found = solutions.emplace(key, partitionGraph(problem)).first;
+  }
+  const Result<PartitionSolution> &solution = found->second;
+  if (!solution)
+    return Failure{solution.error()};
+  Cut cut;
+  cut.stageOf = solution->stageOf;
+  cut.gap = solution->gap();
+  cut.exact = solution->exact;
+  cut.ideals = solution->ideals;
+  for (int stage = 0; stage < shape.stages(); ++stage) {
+    std::vector<size_t> &list = cut.devices.emplace_back();
+    if (usesCluster) {
+      list.push_back(solution->stages[stage].devices.front());
+      continue;
+    }
+    int rank = stage % shape.ranks;
+    if (placement == Placement::V && stage >= shape.ranks)
+      rank = shape.stages() - 1 - stage;
+    for (int replica = 0; replica < shape.replicas; ++replica)
+      list.push_back(static_cast<size_t>(rank) * shape.replicas + replica);
+  }
+  return cut;
+}
