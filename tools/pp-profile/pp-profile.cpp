@@ -11,7 +11,7 @@
 #include "cpu/LibraryKernel.h"
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
-#include "pp/Driver/InitAll.h"
+#include "pp/Driver/ToolContext.h"
 #include "pp/Interfaces/CostOpInterface.h"
 #include "pp/Interfaces/KernelOpInterface.h"
 
@@ -112,18 +112,8 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   Flags flags;
   registerCompileFlags();
-  llvm::SmallVector<const cl::OptionCategory *> categories = {&flags.category};
-  llvm::append_range(categories, getCompileCategories());
-  cl::HideUnrelatedOptions(categories);
-  cl::ParseCommandLineOptions(argc, argv,
-                              "pp-profile: measures the kernels of a model\n");
-  mlir::DialectRegistry registry;
-  registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
-  context.loadAllAvailableDialects();
-  context.printOpOnDiagnostic(false);
-  DiagnosticPrinter printer(&context, llvm::errs());
-  if (llvm::Error error = profile(flags, context))
-    return reportError(std::move(error));
-  return exitSuccess;
+  ToolContext tool(argc, argv, flags.category,
+                   "pp-profile: measures the kernels of a model\n");
+  return tool.run(
+      [&](mlir::MLIRContext &context) { return profile(flags, context); });
 }
