@@ -120,7 +120,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pm.addPass(pipeline::createPlanMemory());
     pm.addPass(createLowerKernels());
     buildKernelPipeline(pm.nest<ModuleOp>());
-    pm.addPass(createLowerStages());
+    pm.addPass(createLowerStages({options.markKernels}));
     return;
   }
   }

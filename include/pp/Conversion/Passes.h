@@ -18,6 +18,11 @@ inline constexpr llvm::StringLiteral codeModuleName = "code";
 /// On kernels: the function in the code module that runs it.
 inline constexpr llvm::StringLiteral calleeAttrName = "pp.callee";
 
+/// The function that a phase calls around each kernel, if asked to, and the
+/// number of a kernel in these calls.
+inline constexpr llvm::StringLiteral markFunctionName = "pp_mark_kernel";
+inline constexpr llvm::StringLiteral markAttrName = "pp.mark";
+
 /// The upstream passes that turn the functions of nn-lower-kernels into the
 /// LLVM dialect; `pm` runs on the code module.
 void buildKernelPipeline(mlir::OpPassManager &pm);
