@@ -80,6 +80,11 @@ Result<Simulation> pp::planner::simulate(const Schedule &schedule,
     return Failure{"there are times for " +
                    std::to_string(input.transfers.size()) + " channels, not " +
                    std::to_string(schedule.channels.size())};
+  if (input.releases.size() > 1 &&
+      input.releases.size() != schedule.channels.size())
+    return Failure{"there are release times for " +
+                   std::to_string(input.releases.size()) + " channels, not " +
+                   std::to_string(schedule.channels.size())};
   if (input.collectives.size() > 1 &&
       input.collectives.size() != schedule.groups.size())
     return Failure{"there are times for " +

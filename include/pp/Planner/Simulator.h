@@ -25,6 +25,9 @@ struct SimulationInput {
   /// entry for all, or none for 0.
   std::vector<double> transfers;
   SendRule sends = {SendRule::Kind::Unbounded, {}, nullptr};
+  /// With SendRule::Slots: seconds from the release of a slot until the sender
+  /// may use it, per channel, one entry for all, or none for 0.
+  std::vector<double> releases = {};
   /// The sender's rank does nothing else while a transfer lasts. False is the
   /// model of the literature: messages take no rank's time.
   bool sendOccupiesRank = false;
