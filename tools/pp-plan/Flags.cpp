@@ -1,17 +1,27 @@
 //===- Flags.cpp - The command line of pp-plan ----------------------------===//
 
 #include "Flags.h"
+#include "pp/Dialect/PP/Transforms/CostFile.h"
 #include "pp/Driver/Errors.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace pp;
 
-llvm::Expected<planner::Cluster> pp::readCluster(const Flags &flags) {
+llvm::Expected<planner::Cluster> pp::readCluster(const Flags &flags,
+                                                 llvm::StringRef costFile) {
   if (flags.cluster.empty()) {
     if (flags.cores < 1 || flags.cores > 4096)
       return makeError(exitUsage, "--cores=" + llvm::Twine(flags.cores) +
                                       ": must be from 1 to 4096");
-    return planner::Cluster::cpuCores(flags.cores);
+    planner::Cluster cluster = planner::Cluster::cpuCores(flags.cores);
+    if (costFile.empty())
+      return cluster;
+    auto costs = pipeline::CostFile::read(costFile);
+    if (!costs)
+      return makeError(exitInvalid, llvm::toString(costs.takeError()));
+    if (costs->transferLatency)
+      cluster.defaultLink.latency = *costs->transferLatency;
+    return cluster;
   }
   auto buffer = llvm::MemoryBuffer::getFile(flags.cluster, /*IsText=*/true);
   if (!buffer)

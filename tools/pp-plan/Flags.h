@@ -117,8 +117,10 @@ struct Flags {
       llvm::cl::init(0), llvm::cl::cat(category)};
 };
 
-/// The devices to plan for: those of --cluster, or --cores.
-llvm::Expected<planner::Cluster> readCluster(const Flags &flags);
+/// The devices to plan for: those of --cluster, or --cores, whose messages take
+/// as long as the cost file says if there is one.
+llvm::Expected<planner::Cluster> readCluster(const Flags &flags,
+                                             llvm::StringRef costFile);
 
 /// Restricts the search to what the flags say.
 llvm::Error restrict(planner::PlanSpace &space, const Flags &flags);

@@ -34,7 +34,7 @@ public:
         steps(steps) {
     program.allocate("");
     Executor::Options options;
-    options.trace = plan.isTraining();
+    options.trace = true;
     executor = std::make_unique<Executor>(program, options);
   }
 
@@ -53,8 +53,7 @@ public:
     pp::ProgramTimes times;
     times.step = median(seconds);
     addKernels(times);
-    if (plan.isTraining())
-      addUpdates(times);
+    addTraced(times);
     return times;
   }
 
@@ -115,17 +114,61 @@ private:
     }
   }
 
-  void addUpdates(pp::ProgramTimes &times) const {
+  /// What the trace tells: an arrow for each transfer follows its two slices.
+  void addTraced(pp::ProgramTimes &times) const {
+    struct Slice {
+      double begin = 0, end = 0;
+      uint64_t step = 0;
+    };
+    Slice slice;
+    std::map<uint64_t, Slice> sends, receives; // by number of the arrow
+    std::map<unsigned, Slice> updates;         // by rank
+    std::vector<std::vector<double>> between(plan.ranks.size());
     auto trace = nlohmann::json::parse(executor->trace());
-    std::map<int, std::vector<double>> seconds; // by track, one per stage
-    for (const auto &event : trace["traceEvents"])
-      if (event["ph"] == "X" && event["args"]["step"] > warmup &&
-          event["name"].get<std::string>().ends_with("U"))
-        seconds[event["tid"]].push_back(event["dur"].get<double>() * 1e-6);
-    for (auto &[track, updates] : seconds)
-      times.update += median(updates);
+    for (const auto &event : trace["traceEvents"]) {
+      const auto &kind = event["ph"];
+      if (kind == "s")
+        sends[event["id"]] = slice;
+      if (kind == "f")
+        receives[event["id"]] = slice;
+      if (kind != "X")
+        continue;
+      double begin = event["ts"].get<double>() * 1e-6;
+      slice = {begin, begin + event["dur"].get<double>() * 1e-6,
+               event["args"]["step"]};
+      unsigned rank = rankOf(event["tid"].get<unsigned>() / 3);
+      auto last = updates.find(rank);
+      if (last != updates.end() && slice.step > warmup + 1) {
+        between[rank].push_back(slice.begin - last->second.begin);
+        updates.erase(last);
+      }
+      // The first update of a step: those of other stages follow it.
+      if (event["name"].get<std::string>().ends_with("U"))
+        updates.try_emplace(rank, slice);
+    }
+    for (const std::vector<double> &seconds : between)
+      times.update += median(seconds);
     for (const PlanStage &stage : plan.stages)
       times.parameterBytes += static_cast<double>(stage.areas.parameters.bytes);
+    std::vector<double> latencies;
+    for (const auto &[number, send] : sends) {
+      auto receive = receives.find(number);
+      // Whoever waits for less does not sleep, but looks again and again.
+      constexpr double sleep = 100e-6;
+      if (receive != receives.end() && send.step > warmup &&
+          receive->second.begin + sleep < send.end)
+        latencies.push_back(receive->second.end - send.end);
+    }
+    if (!latencies.empty())
+      times.latency = std::max(0.0, median(latencies));
+  }
+
+  unsigned rankOf(unsigned stage) const {
+    for (unsigned rank = 0; rank < plan.ranks.size(); ++rank)
+      for (unsigned own : plan.ranks[rank].stages)
+        if (own == stage)
+          return rank;
+    return 0;
   }
 
   static constexpr unsigned warmup = 5;

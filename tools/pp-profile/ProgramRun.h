@@ -9,6 +9,8 @@
 #define PP_TOOLS_PP_PROFILE_PROGRAMRUN_H
 
 #include "pprt/pprt.h"
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,9 +22,13 @@ struct ProgramTimes {
   double step = 0;
   /// By number of the kernel: one run, in one micro-batch.
   std::vector<double> kernels;
-  /// Of all stages together: the optimizer, and the bytes of the parameters.
+  /// Of all stages together: what their ranks do between the last backward
+  /// action of a step and the first action of the next, and the bytes of the
+  /// parameters.
   double update = 0;
   double parameterBytes = 0;
+  /// From the end of a send to the end of a receive that slept until then.
+  std::optional<double> latency;
 };
 
 /// Runs `steps` steps of a program that marks its kernels (pp-lower-stages), on

@@ -10,7 +10,7 @@
 #include "JitBinary.h"
 #include "ProgramRun.h"
 #include "pp/Conversion/Passes.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Dialect/PP/Transforms/CostFile.h"
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/Format.h"
@@ -20,9 +20,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/ToolOutputFile.h"
-#include <map>
 #include <thread>
 
 using namespace pp;
@@ -42,12 +40,8 @@ struct Flags {
       cl::init(50), cl::cat(category)};
 };
 
-struct Costs {
-  /// By cost key: seconds of all kernels that have it, and how many there are.
-  std::map<std::string, std::pair<double, unsigned>> kernels;
-  /// Of training.
-  double updateSecondsPerByte = 0;
-};
+/// The sum of the times of all kernels with one key, and their number.
+using KernelSums = llvm::StringMap<std::pair<double, unsigned>>;
 
 /// The cost key of each kernel, by its number.
 std::vector<std::string> keysOf(mlir::ModuleOp program) {
@@ -62,9 +56,11 @@ std::vector<std::string> keysOf(mlir::ModuleOp program) {
   return keys;
 }
 
-/// Runs a program and adds the times of its kernels.
+/// Runs a program and adds the times of its kernels to `kernels`, the others to
+/// `costs`.
 llvm::Error measure(mlir::ModuleOp module, const pp_program &program,
-                    unsigned steps, Costs &costs) {
+                    unsigned steps, KernelSums &kernels,
+                    pipeline::CostFile &costs) {
   std::vector<std::string> keys = keysOf(module);
   ProgramTimes times;
   std::string message;
@@ -72,34 +68,26 @@ llvm::Error measure(mlir::ModuleOp module, const pp_program &program,
                   message))
     return makeError(exitUnsupported, "the model cannot run: " + message);
   for (auto [key, seconds] : llvm::zip(keys, times.kernels)) {
-    auto &[sum, count] = costs.kernels[key];
+    auto &[sum, count] = kernels[key];
     sum += seconds;
     ++count;
   }
-  if (times.parameterBytes > 0)
+  if (times.update > 0 && times.parameterBytes > 0)
     costs.updateSecondsPerByte = times.update / times.parameterBytes;
+  if (times.latency && !costs.transferLatency)
+    costs.transferLatency = times.latency;
   llvm::outs() << module.getName().value_or("program") << ": "
                << formatTime(times.step) << " per step\n";
   return llvm::Error::success();
 }
 
-llvm::Error write(const Flags &flags, const Costs &costs) {
+llvm::Error write(const Flags &flags, const pipeline::CostFile &costs) {
   std::error_code code;
   llvm::ToolOutputFile file(flags.output, code, llvm::sys::fs::OF_Text);
   if (code)
     return makeError(exitInputOutput,
                      "cannot write '" + flags.output + "': " + code.message());
-  llvm::json::OStream json(file.os(), /*IndentSize=*/1);
-  json.object([&] {
-    json.attribute("version", 1);
-    if (costs.updateSecondsPerByte > 0)
-      json.attribute("update_seconds_per_byte", costs.updateSecondsPerByte);
-    json.attributeObject("kernels", [&] {
-      for (const auto &[key, times] : costs.kernels)
-        json.attribute(key, times.first / times.second);
-    });
-  });
-  file.os() << "\n";
+  costs.write(file.os());
   file.keep();
   return llvm::Error::success();
 }
@@ -127,14 +115,18 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
   auto binary = JitBinary::load(*object);
   if (!binary)
     return binary.takeError();
-  Costs costs;
+  KernelSums kernels;
+  pipeline::CostFile costs;
   for (bool training : {true, false})
     if (const pp_program *program =
             training ? binary->get().training : binary->get().inference)
-      if (auto error =
-              measure(compilation.getProgram(training), *program,
-                      std::max(4U, flags.repetitions.getValue()), costs))
+      if (auto error = measure(compilation.getProgram(training), *program,
+                               std::max(4U, flags.repetitions.getValue()),
+                               kernels, costs))
         return error;
+  for (const auto &kernel : kernels)
+    costs.kernels[kernel.getKey()] =
+        kernel.getValue().first / kernel.getValue().second;
   return write(flags, costs);
 }
 
