@@ -68,6 +68,9 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
   auto evaluation = planner::evaluatePlan(best.draft);
   if (!evaluation)
     return makeError(exitInternal, evaluation.error());
+  if (auto period =
+          planner::stepPeriod(evaluation->schedule, evaluation->input))
+    best.plan.predicted.period = *period;
 
   llvm::outs() << best.plan.model << ", "
                << (space->training ? "training" : "inference") << ", batch "

@@ -98,6 +98,14 @@ struct Simulation {
 Result<Simulation> simulate(const Schedule &schedule,
                             const SimulationInput &input);
 
+/// Seconds from the end of a step to the end of the next when steps follow each
+/// other: a rank begins the next one as soon as it has done its own part, which
+/// fills bubbles at the ends of steps. Not longer than the makespan but for
+/// sends that wait for slots, which the next step finds occupied. Simulates
+/// four steps; without replicas. Fails as `simulate`.
+Result<double> stepPeriod(const Schedule &schedule,
+                          const SimulationInput &input);
+
 /// No schedule of F and B, one stage per rank and in any order, ends earlier:
 /// max over stages of what comes before its first F, its own work, and what
 /// comes after its last B. `transfer` is the time of a transfer between

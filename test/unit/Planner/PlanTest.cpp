@@ -134,6 +134,7 @@ TEST(Plan, jsonGivesBackAnEqualPlan) {
   PlanDraft draft = draftOf(graph, devices, 2, "zb-h1", 3);
   auto evaluation = evaluatePlan(draft);
   Plan plan = makePlan(draft, *evaluation, 12, "zb-h1");
+  plan.predicted.period = 3;
   plan.model = "chain";
   std::string text = plan.toJson();
   auto read = Plan::fromJson(text);
@@ -142,6 +143,7 @@ TEST(Plan, jsonGivesBackAnEqualPlan) {
   EXPECT_EQ(read->schedule.ranks, plan.schedule.ranks);
   EXPECT_EQ(read->microbatches(), 3);
   EXPECT_DOUBLE_EQ(read->predicted.step, evaluation->simulation.makespan);
+  EXPECT_DOUBLE_EQ(read->predicted.period, 3);
 }
 
 struct JsonFault {
