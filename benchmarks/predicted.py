@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What pp-plan predicts against what the runtime measures, in two stages.
 
-    benchmarks/predicted.py BUILD [--rounds N] [--steps N] [--only MODEL]
+    benchmarks/predicted.py BUILD [--rounds N] [--seconds S] [--only MODEL]
 
 For each model and schedule, in each round: measures the kernels under this
 schedule (pp-profile), plans two ranks with these costs, compiles the plan and
@@ -47,13 +47,15 @@ def run(*command):
 
 
 def predict_and_measure(tools, folder, model, schedule, steps):
-    """One round: predicted and measured seconds, the plan, and the binary."""
+    """One round of as many steps: predicted and measured seconds, the plan, and
+    the binary."""
     batch, loss = MODELS[model]
     path = MODELS_FOLDER / model / f"{model}.torchscript.onnx"
     training = [f"--loss={loss}", "--optimizer=sgd", "--learning-rate=0.01", "--momentum=0.9"]
     size = [f"--batch={batch}", f"--microbatches={MICROBATCHES}"]
     costs, plan, binary = folder / "costs.json", folder / "plan.json", folder / "program"
-    quiet.run([tools / "pp-profile", path, *size, *training, f"--schedule={schedule}", "-o", costs])
+    quiet.run([tools / "pp-profile", path, *size, *training, f"--schedule={schedule}", f"--repetitions={steps}",
+               "-o", costs])
     run(tools / "pp-plan", path, *size, *training, f"--cost-file={costs}", "--min-ranks=2", "--max-stages-per-rank=1",
         f"--schedules={schedule}", "--checkpoints=never", "-o", plan)
     run(tools / "pp-compile", path, *training, f"--cost-file={costs}", f"--plan={plan}", "-o", binary)
@@ -73,7 +75,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement, about")
     parser.add_argument("--only", action="append")
     arguments = parser.parse_args()
     tools = arguments.build.resolve() / "bin"
@@ -85,10 +87,12 @@ def main():
         for model in arguments.only or MODELS:
             # Schedules take turns, so that a slow minute does not meet all rounds of one.
             rounds = {schedule: [] for schedule in SCHEDULES}
+            trial = predict_and_measure(tools, pathlib.Path(name), model, SCHEDULES[0], 40)
+            steps = max(40, int(arguments.seconds / trial[1]))
             for _ in range(arguments.rounds):
                 for schedule in SCHEDULES:
                     rounds[schedule].append(
-                        predict_and_measure(tools, pathlib.Path(name), model, schedule, arguments.steps))
+                        predict_and_measure(tools, pathlib.Path(name), model, schedule, steps))
                     rounds[schedule][-1] += memory_of(*rounds[schedule][-1][2:])
             for schedule, results in rounds.items():
                 ratios = sorted(result[0] / result[1] - 1 for result in results)

@@ -28,7 +28,7 @@ class Disturbed(Exception):
     pass
 
 
-def run(command, share=0.05, patience=120):
+def run(command, share=0.05, patience=900):
     """The standard output of a command, during which others used at most
     `share` of a processor. It is repeated until that is so; raises Disturbed
     after `patience` seconds."""
