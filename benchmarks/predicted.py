@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What pp-plan predicts against what the runtime measures, in two stages.
 
-    benchmarks/predicted.py BUILD [--rounds N] [--seconds S] [--only MODEL]
+    benchmarks/predicted.py BUILD [--rounds N] [--seconds S] [--share X] [--only MODEL]
 
 For each model and schedule, in each round: measures the kernels under this
 schedule (pp-profile), plans two ranks with these costs, compiles the plan and
@@ -46,7 +46,7 @@ def run(*command):
     return done.stdout
 
 
-def predict_and_measure(tools, folder, model, schedule, steps):
+def predict_and_measure(tools, folder, model, schedule, steps, share):
     """One round of as many steps: predicted and measured seconds, the plan, and
     the binary."""
     batch, loss = MODELS[model]
@@ -55,11 +55,11 @@ def predict_and_measure(tools, folder, model, schedule, steps):
     size = [f"--batch={batch}", f"--microbatches={MICROBATCHES}"]
     costs, plan, binary = folder / "costs.json", folder / "plan.json", folder / "program"
     quiet.run([tools / "pp-profile", path, *size, *training, f"--schedule={schedule}", f"--repetitions={steps}",
-               "-o", costs])
+               "-o", costs], share)
     run(tools / "pp-plan", path, *size, *training, f"--cost-file={costs}", "--min-ranks=2", "--max-stages-per-rank=1",
         f"--schedules={schedule}", "--checkpoints=never", "-o", plan)
     run(tools / "pp-compile", path, *training, f"--cost-file={costs}", f"--plan={plan}", "-o", binary)
-    report = json.loads(quiet.run([binary, "bench", "--steps", steps, "--json"]))
+    report = json.loads(quiet.run([binary, "bench", "--steps", steps, "--json"], share))
     plan = json.loads(plan.read_text())
     return plan["predicted"]["period_seconds"], report["median_step_seconds"], plan, binary
 
@@ -76,6 +76,8 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement, about")
+    parser.add_argument("--share", type=float, default=0.05,
+                        help="the most of a processor that others may use meanwhile")
     parser.add_argument("--only", action="append")
     arguments = parser.parse_args()
     tools = arguments.build.resolve() / "bin"
@@ -87,12 +89,12 @@ def main():
         for model in arguments.only or MODELS:
             # Schedules take turns, so that a slow minute does not meet all rounds of one.
             rounds = {schedule: [] for schedule in SCHEDULES}
-            trial = predict_and_measure(tools, pathlib.Path(name), model, SCHEDULES[0], 40)
+            trial = predict_and_measure(tools, pathlib.Path(name), model, SCHEDULES[0], 40, arguments.share)
             steps = max(40, int(arguments.seconds / trial[1]))
             for _ in range(arguments.rounds):
                 for schedule in SCHEDULES:
                     rounds[schedule].append(
-                        predict_and_measure(tools, pathlib.Path(name), model, schedule, steps))
+                        predict_and_measure(tools, pathlib.Path(name), model, schedule, steps, arguments.share))
                     rounds[schedule][-1] += memory_of(*rounds[schedule][-1][2:])
             for schedule, results in rounds.items():
                 ratios = sorted(result[0] / result[1] - 1 for result in results)
