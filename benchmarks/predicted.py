@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """What pp-plan predicts against what the runtime measures, in two stages.
 
-    benchmarks/predicted.py BUILD [--rounds N] [--steps N]
+    benchmarks/predicted.py BUILD [--rounds N] [--seconds S] [--share X] [--only MODEL]
 
-For each model: measures its kernels (pp-profile), plans two ranks under each
-schedule with these costs, compiles the plans and times their steps. Schedules
-take turns in each round. Prints step time and peak memory, predicted, measured,
-and the relative error. Models are those of test/models with larger batches, so
-nothing has to be exported.
+For each model and schedule, in each round: measures the kernels under this
+schedule (pp-profile), plans two ranks with these costs, compiles the plan and
+times its steps. Profile and steps are measured one right after the other, while
+nobody else uses the processor, since a shared machine is not as fast now as it
+was a minute ago. Prints the medians over the rounds of the predicted and the
+measured step time and of the relative error, and predicted against allocated
+bytes. Models are those of test/models with larger batches, so nothing has to be
+exported.
 """
 
 import argparse
@@ -18,6 +21,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import quiet
 
 MODELS_FOLDER = pathlib.Path(__file__).resolve().parent.parent / "test" / "models"
 SCHEDULES = ("gpipe", "1f1b", "zb-h1")
@@ -41,60 +46,65 @@ def run(*command):
     return done.stdout
 
 
-def prepare(tools, folder, model, batch, loss):
-    """Plans and compiles; returns {schedule: (plan, binary)}."""
+def predict_and_measure(tools, folder, model, schedule, steps, share):
+    """One round of as many steps: predicted and measured seconds, the plan, and
+    the binary."""
+    batch, loss = MODELS[model]
     path = MODELS_FOLDER / model / f"{model}.torchscript.onnx"
     training = [f"--loss={loss}", "--optimizer=sgd", "--learning-rate=0.01", "--momentum=0.9"]
-    costs = folder / f"{model}.costs.json"
-    run(tools / "pp-profile", path, f"--batch={batch}", f"--microbatches={MICROBATCHES}", *training,
-        "--repetitions=25", "-o", costs)
-    programs = {}
-    for schedule in SCHEDULES:
-        plan, binary = folder / f"{model}.{schedule}.json", folder / f"{model}.{schedule}"
-        run(tools / "pp-plan", path, f"--batch={batch}", f"--microbatches={MICROBATCHES}", *training,
-            f"--cost-file={costs}", "--min-ranks=2", "--max-stages-per-rank=1", f"--schedules={schedule}",
-            "--checkpoints=never", "-o", plan)
-        run(tools / "pp-compile", path, *training, f"--cost-file={costs}", f"--plan={plan}", "-o", binary)
-        programs[schedule] = (json.loads(plan.read_text()), binary)
-    return programs
+    size = [f"--batch={batch}", f"--microbatches={MICROBATCHES}"]
+    costs, plan, binary = folder / "costs.json", folder / "plan.json", folder / "program"
+    quiet.run([tools / "pp-profile", path, *size, *training, f"--schedule={schedule}", f"--repetitions={steps}",
+               "-o", costs], share)
+    run(tools / "pp-plan", path, *size, *training, f"--cost-file={costs}", "--min-ranks=2", "--max-stages-per-rank=1",
+        f"--schedules={schedule}", "--checkpoints=never", "-o", plan)
+    run(tools / "pp-compile", path, *training, f"--cost-file={costs}", f"--plan={plan}", "-o", binary)
+    report = json.loads(quiet.run([binary, "bench", "--steps", steps, "--json"], share))
+    plan = json.loads(plan.read_text())
+    return plan["predicted"]["period_seconds"], report["median_step_seconds"], plan, binary
 
 
-def measure(binary, steps):
-    return json.loads(run(binary, "bench", "--steps", steps, "--json"))["median_step_seconds"]
+def memory_of(plan, binary):
+    """Bytes of each rank, predicted and allocated."""
+    compiled = json.loads(run(binary, "info", "--plan", "--mode", "train"))
+    allocated = [sum(compiled["stages"][s]["memory_bytes"] for s in rank["stages"]) for rank in compiled["ranks"]]
+    return plan["predicted"]["peak_bytes"], allocated
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement, about")
+    parser.add_argument("--share", type=float, default=0.05,
+                        help="the most of a processor that others may use meanwhile")
     parser.add_argument("--only", action="append")
     arguments = parser.parse_args()
     tools = arguments.build.resolve() / "bin"
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores; {MICROBATCHES} micro-batches, 2 ranks")
-    form = "{:<10} {:<7} {:>12} {:>12} {:>8}   {:>24} {:>24} {:>8}"
-    print(form.format("model", "", "predicted ms", "measured ms", "error", "predicted bytes", "allocated bytes", "error"))
+    form = "{:<10} {:<7} {:>12} {:>12} {:>8} {:>17}   {}"
+    print(form.format("model", "", "predicted ms", "measured ms", "error", "least to most", "bytes"))
     errors = []
     with tempfile.TemporaryDirectory() as name:
-        for model, (batch, loss) in MODELS.items():
-            if arguments.only and model not in arguments.only:
-                continue
-            programs = prepare(tools, pathlib.Path(name), model, batch, loss)
-            times = {schedule: [] for schedule in programs}
+        for model in arguments.only or MODELS:
+            # Schedules take turns, so that a slow minute does not meet all rounds of one.
+            rounds = {schedule: [] for schedule in SCHEDULES}
+            trial = predict_and_measure(tools, pathlib.Path(name), model, SCHEDULES[0], 40, arguments.share)
+            steps = max(40, int(arguments.seconds / trial[1]))
             for _ in range(arguments.rounds):
-                for schedule, (_, binary) in programs.items():
-                    times[schedule].append(measure(binary, arguments.steps))
-            for schedule, (plan, binary) in programs.items():
-                predicted = plan["predicted"]["step_seconds"]
-                measured = statistics.median(times[schedule])
-                compiled = json.loads(run(binary, "info", "--plan", "--mode", "train"))
-                memory = [sum(compiled["stages"][s]["memory_bytes"] for s in rank["stages"]) for rank in compiled["ranks"]]
-                expected = plan["predicted"]["peak_bytes"]
-                errors.append(abs(predicted / measured - 1))
-                worst = max((p / m - 1 for p, m in zip(expected, memory)), key=abs)
+                for schedule in SCHEDULES:
+                    rounds[schedule].append(
+                        predict_and_measure(tools, pathlib.Path(name), model, schedule, steps, arguments.share))
+                    rounds[schedule][-1] += memory_of(*rounds[schedule][-1][2:])
+            for schedule, results in rounds.items():
+                ratios = sorted(result[0] / result[1] - 1 for result in results)
+                error = statistics.median(ratios)
+                errors.append(abs(error))
+                memory = "as predicted" if all(r[4] == r[5] for r in results) else f"{results[-1][4]}, allocated {results[-1][5]}"
                 print(form.format(
-                    model, schedule, f"{predicted * 1e3:.2f}", f"{measured * 1e3:.2f}", f"{100 * (predicted / measured - 1):+.1f} %",
-                    "/".join(map(str, expected)), "/".join(map(str, memory)), f"{100 * worst:+.1f} %"), flush=True)
+                    model, schedule, f"{statistics.median(r[0] for r in results) * 1e3:.2f}",
+                    f"{statistics.median(r[1] for r in results) * 1e3:.2f}", f"{100 * error:+.1f} %",
+                    f"{100 * ratios[0]:+.0f} to {100 * ratios[-1]:+.0f} %", memory), flush=True)
     print(f"relative error of the step time: median {100 * statistics.median(errors):.1f} %, worst {100 * max(errors):.1f} %")
 
 

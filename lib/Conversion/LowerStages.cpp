@@ -35,10 +35,11 @@ enum Field {
 
 class StageLowering {
 public:
-  StageLowering(ModuleOp module, ModuleOp code)
+  StageLowering(ModuleOp module, ModuleOp code, bool markKernels)
       : module(module), code(code), builder(module.getContext()),
         pointer(LLVM::LLVMPointerType::get(module.getContext())),
-        voidType(LLVM::LLVMVoidType::get(module.getContext())) {}
+        voidType(LLVM::LLVMVoidType::get(module.getContext())),
+        markKernels(markKernels) {}
 
   LogicalResult run() {
     for (auto memory : module.getOps<pipeline::MemoryOp>())
@@ -65,6 +66,10 @@ private:
     executeKernel = LLVM::LLVMFuncOp::create(
         builder, code.getLoc(), "pp_execute_kernel",
         LLVM::LLVMFunctionType::get(voidType, {pointer, pointer, pointer}));
+    if (markKernels)
+      mark = LLVM::LLVMFuncOp::create(
+          builder, code.getLoc(), markFunctionName,
+          LLVM::LLVMFunctionType::get(voidType, {builder.getI64Type()}));
   }
 
   //===--------------------------------------------------------------------===//
@@ -102,6 +107,7 @@ private:
     for (Operation &op : body.without_terminator())
       if (failed(lowerOperation(&op)))
         return failure();
+    callMark(-1);
     copyOutputs(stage);
     LLVM::ReturnOp::create(builder, loc, ValueRange());
     return success();
@@ -140,6 +146,9 @@ private:
     }
     if (kernel.getKernelClass() == KernelClass::View)
       return success();
+    if (markKernels)
+      op->setAttr(markAttrName, builder.getI64IntegerAttr(marks));
+    callMark(marks++);
     SmallVector<Value> arguments;
     if (!kernel.getUpdatedStates().empty()) {
       // State that the operation changes comes first.
@@ -161,6 +170,11 @@ private:
       return op->emitOpError("has no function; run nn-lower-kernels first");
     LLVM::CallOp::create(builder, loc, function->second, arguments);
     return success();
+  }
+
+  void callMark(int64_t number) {
+    if (mark)
+      LLVM::CallOp::create(builder, loc, mark, constant(number));
   }
 
   LogicalResult callLibrary(Operation *op, ValueRange arguments) {
@@ -339,7 +353,9 @@ private:
   Type pointer;
   Type voidType;
   Location loc = builder.getUnknownLoc();
-  LLVM::LLVMFuncOp executeKernel;
+  bool markKernels;
+  int64_t marks = 0;
+  LLVM::LLVMFuncOp executeKernel, mark;
   llvm::StringMap<LLVM::LLVMFuncOp> functions;
   DenseMap<int64_t, pipeline::MemoryOp> memories;
   pipeline::MemoryOp memory;
@@ -350,13 +366,15 @@ private:
 };
 
 struct LowerStages : pp::impl::LowerStagesBase<LowerStages> {
+  using LowerStagesBase::LowerStagesBase;
+
   void runOnOperation() override {
     auto code = getOperation().lookupSymbol<ModuleOp>(codeModuleName);
     if (!code) {
       getOperation().emitError("has no module @code; run nn-lower-kernels");
       return signalPassFailure();
     }
-    if (failed(StageLowering(getOperation(), code).run()))
+    if (failed(StageLowering(getOperation(), code, markKernels).run()))
       signalPassFailure();
   }
 };

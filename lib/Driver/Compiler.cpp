@@ -126,7 +126,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     if (isGpu)
       buildDevicePipeline(pm);
     buildKernelPipeline(pm.nest<ModuleOp>());
-    pm.addPass(createLowerStages());
+    pm.addPass(createLowerStages({options.markKernels}));
     return;
   }
   }

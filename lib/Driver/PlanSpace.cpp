@@ -1,6 +1,7 @@
 //===- PlanSpace.cpp - A model as a planning problem ----------------------===//
 
 #include "pp/Driver/PlanSpace.h"
+#include "pp/Dialect/PP/Transforms/CostFile.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Dialect/PP/Transforms/PlannerGraph.h"
 #include "pp/Driver/Errors.h"
@@ -67,6 +68,13 @@ public:
       space.updateSecondsPerByte =
           (2 * space.parameterCopies - 1) /
           (pipeline::AnnotateCostsOptions().bandwidth * 1e9);
+      if (!options.costFile.empty()) {
+        auto costs = pipeline::CostFile::read(options.costFile);
+        if (!costs)
+          return costs.takeError();
+        if (costs->updateSecondsPerByte)
+          space.updateSecondsPerByte = *costs->updateSecondsPerByte;
+      }
     }
     space.graphs.push_back(
         {static_cast<int>(microbatches), std::move(built->graph)});

@@ -85,28 +85,44 @@ std::vector<StageLoad> pp::planner::stageLoads(const PlanDraft &draft) {
   return loads;
 }
 
+/// Seconds for `bytes` between two stages, over the slowest of the replicas'
+/// links; 0 on one rank.
+static double slowestTransfer(const PlanDraft &draft, const Channel &channel,
+                              int from, int to, int64_t bytes) {
+  double slowest = 0;
+  const auto &senders = draft.devices[from], &receivers = draft.devices[to];
+  if (draft.schedule.crossesRanks(channel))
+    for (size_t replica = 0; replica < senders.size(); ++replica)
+      slowest = std::max(
+          slowest, draft.cluster->link(senders[replica], receivers[replica])
+                       .transferTime(bytes));
+  return slowest;
+}
+
 std::vector<double>
 pp::planner::channelTimes(const PlanDraft &draft,
                           const std::vector<Channel> &channels) {
   std::vector<double> times;
-  for (const Channel &channel : channels) {
-    double slowest = 0;
-    const auto &from = draft.devices[channel.from];
-    const auto &to = draft.devices[channel.to];
-    if (draft.schedule.crossesRanks(channel))
-      for (size_t replica = 0; replica < from.size(); ++replica)
-        slowest =
-            std::max(slowest, draft.cluster->link(from[replica], to[replica])
-                                  .transferTime(channel.bytes));
-    times.push_back(slowest);
-  }
+  for (const Channel &channel : channels)
+    times.push_back(slowestTransfer(draft, channel, channel.from, channel.to,
+                                    channel.bytes));
+  return times;
+}
+
+std::vector<double>
+pp::planner::releaseTimes(const PlanDraft &draft,
+                          const std::vector<Channel> &channels) {
+  std::vector<double> times;
+  for (const Channel &channel : channels)
+    times.push_back(
+        slowestTransfer(draft, channel, channel.to, channel.from, 0));
   return times;
 }
 
 /// Adds the memory of each stage and rank, and what does not fit.
 static void countMemory(const PlanDraft &draft, PlanEvaluation &evaluation) {
   const Schedule &schedule = evaluation.schedule;
-  SlotAssignment slots = assignSlots(schedule);
+  const SlotAssignment &slots = *evaluation.slots;
   for (size_t c = 0; c < schedule.channels.size(); ++c) {
     const Channel &channel = schedule.channels[c];
     evaluation.stages[channel.from].channelBytes +=
@@ -154,6 +170,10 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
     evaluation.input.stages.push_back(load.times);
   evaluation.input.transfers =
       channelTimes(draft, evaluation.schedule.channels);
+  evaluation.input.releases = releaseTimes(draft, evaluation.schedule.channels);
+  evaluation.slots =
+      std::make_shared<SlotAssignment>(assignSlots(evaluation.schedule));
+  evaluation.input.sends = {SendRule::Kind::Slots, {}, evaluation.slots.get()};
   auto simulation = simulate(evaluation.schedule, evaluation.input);
   if (!simulation)
     return Failure{simulation.error()};

@@ -126,6 +126,8 @@ private:
     ObjectReader reader(json, "$.predicted", error);
     PlanPrediction &predicted = plan.predicted;
     reader.number("step_seconds", predicted.step, 0, false);
+    reader.number("period_seconds", predicted.period, 0, false,
+                  /*required=*/false);
     reader.number("span_seconds", predicted.span, 0, false);
     reader.number("bubble", predicted.bubble, 0, false);
     reader.number("span_bubble", predicted.spanBubble, 0, false);
@@ -216,6 +218,8 @@ std::string Plan::toJson() const {
                        {"throughput", predicted.throughput},
                        {"peak_bytes", predicted.peakBytes},
                        {"lower_bound_seconds", predicted.lowerBound}};
+  if (predicted.period > 0)
+    json["predicted"]["period_seconds"] = predicted.period;
   json["kernels"] = Json::array();
   for (const PlacedKernel &kernel : kernels)
     json["kernels"].push_back(Json::array({kernel.name, kernel.stage}));

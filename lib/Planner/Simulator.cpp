@@ -80,6 +80,11 @@ Result<Simulation> pp::planner::simulate(const Schedule &schedule,
     return Failure{"there are times for " +
                    std::to_string(input.transfers.size()) + " channels, not " +
                    std::to_string(schedule.channels.size())};
+  if (input.releases.size() > 1 &&
+      input.releases.size() != schedule.channels.size())
+    return Failure{"there are release times for " +
+                   std::to_string(input.releases.size()) + " channels, not " +
+                   std::to_string(schedule.channels.size())};
   if (input.collectives.size() > 1 &&
       input.collectives.size() != schedule.groups.size())
     return Failure{"there are times for " +
@@ -116,6 +121,49 @@ Result<Simulation> pp::planner::simulate(const Schedule &schedule,
     result.span = std::max(result.span, summary.span);
   }
   return result;
+}
+
+Result<double> pp::planner::stepPeriod(const Schedule &schedule,
+                                       const SimulationInput &input) {
+  if (!schedule.replicas.empty())
+    return Failure{"the period of a schedule with replicas is not known"};
+  constexpr int steps = 4;
+  // Micro-batch m of step n is number n * microbatches + m.
+  Schedule repeated = schedule;
+  repeated.microbatches *= steps;
+  for (std::vector<Action> &list : repeated.ranks) {
+    std::vector<Action> once = list;
+    for (int step = 1; step < steps; ++step)
+      for (Action action : once) {
+        if (action.microbatch >= 0)
+          action.microbatch += step * schedule.microbatches;
+        list.push_back(action);
+      }
+  }
+  SlotAssignment slots;
+  SimulationInput own = input;
+  if (input.sends.slots) {
+    slots = *input.sends.slots;
+    own.sends.slots = &slots;
+    for (ChannelSlots &channel : slots.channels)
+      for (std::vector<int> *numbers : {&channel.send, &channel.receive}) {
+        std::vector<int> once = *numbers;
+        for (int step = 1; step < steps; ++step)
+          numbers->insert(numbers->end(), once.begin(), once.end());
+      }
+  }
+  auto simulation = simulate(repeated, own);
+  if (!simulation)
+    return Failure{simulation.error()};
+  // From the second step on: the first finds all ranks idle.
+  double ends[steps] = {};
+  for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    size_t actions = schedule.ranks[rank].size();
+    for (size_t i = 0; i < actions * steps; ++i)
+      ends[i / actions] =
+          std::max(ends[i / actions], simulation->ranks[rank][i].end);
+  }
+  return (ends[steps - 1] - ends[1]) / (steps - 2);
 }
 
 SimulationInput pp::planner::scaleRank(const Schedule &schedule,

@@ -9,7 +9,6 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/Constants.h"
-#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -58,18 +57,6 @@ public:
     return emit();
   }
 
-  llvm::Expected<std::string> runKernels(mlir::ModuleOp program,
-                                         llvm::ArrayRef<std::string> names,
-                                         const ObjectOptions &options) {
-    if (llvm::Error error = makeModule(options))
-      return std::move(error);
-    if (llvm::Error error = addCode(program, "program"))
-      return std::move(error);
-    for (const std::string &name : names)
-      addPacked(name);
-    return emit();
-  }
-
 private:
   llvm::Error makeModule(const ObjectOptions &options) {
     if (llvm::Error error = makeTargetMachine(options))
@@ -80,24 +67,6 @@ private:
     pointer = llvm::PointerType::get(context, 0);
     i64 = llvm::Type::getInt64Ty(context);
     return llvm::Error::success();
-  }
-
-  /// A function that takes its pointers from an array.
-  void addPacked(const std::string &name) {
-    llvm::Function *callee = module->getFunction("program_" + name);
-    auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
-                                         {pointer}, /*isVarArg=*/false);
-    auto *packed =
-        llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage,
-                               "packed_" + name, module.get());
-    llvm::IRBuilder<> builder(
-        llvm::BasicBlock::Create(context, "entry", packed));
-    llvm::SmallVector<llvm::Value *> arguments;
-    for (unsigned i = 0; i < callee->arg_size(); ++i)
-      arguments.push_back(builder.CreateLoad(
-          pointer, builder.CreateConstGEP1_64(pointer, packed->getArg(0), i)));
-    builder.CreateCall(callee, arguments);
-    builder.CreateRetVoid();
   }
 
   llvm::Error makeTargetMachine(const ObjectOptions &options) {
@@ -300,14 +269,6 @@ llvm::Expected<std::string> pp::emitObject(const ProgramSource &training,
       mlir::registerLLVMDialectTranslation(*module.getContext());
     }
   return ObjectBuilder().run(training, inference, options);
-}
-
-llvm::Expected<std::string> pp::emitKernels(mlir::ModuleOp program,
-                                            llvm::ArrayRef<std::string> names,
-                                            const ObjectOptions &options) {
-  mlir::registerBuiltinDialectTranslation(*program.getContext());
-  mlir::registerLLVMDialectTranslation(*program.getContext());
-  return ObjectBuilder().runKernels(program, names, options);
 }
 
 llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,

@@ -1,14 +1,13 @@
 //===- pp-compile.cpp - From an ONNX model to a pipeline binary -----------===//
 
 #include "mlir/IR/AsmState.h"
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/InitAll.h"
 #include "pp/Driver/Report.h"
+#include "pp/Driver/ToolContext.h"
 #include "pp/Target/ObjectEmitter.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
@@ -134,20 +133,9 @@ int main(int argc, char **argv) {
   mlir::registerDefaultTimingManagerCLOptions();
   mlir::registerAsmPrinterCLOptions();
   mlir::registerMLIRContextCLOptions();
-  llvm::SmallVector<const cl::OptionCategory *> categories = {&flags.phases};
-  llvm::append_range(categories, getCompileCategories());
-  cl::HideUnrelatedOptions(categories);
-  cl::ParseCommandLineOptions(
-      argc, argv,
+  ToolContext tool(
+      argc, argv, flags.phases,
       "pp-compile: an ONNX model in, a pipeline-parallel binary out\n");
-
-  mlir::DialectRegistry registry;
-  registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
-  context.loadAllAvailableDialects();
-  context.printOpOnDiagnostic(false);
-  DiagnosticPrinter printer(&context, llvm::errs());
-  if (llvm::Error error = compile(flags, context))
-    return reportError(std::move(error));
-  return exitSuccess;
+  return tool.run(
+      [&](mlir::MLIRContext &context) { return compile(flags, context); });
 }

@@ -98,6 +98,9 @@ void pp::printPlan(const PlanCandidate &candidate,
        << formatBytes(stage.savedBytes) << ", channels "
        << formatBytes(load.channelBytes) << "\n";
   }
+  if (plan.predicted.period > 0)
+    os << formatTime(plan.predicted.period)
+       << " per step when steps follow each other\n";
   os << renderTimeline(evaluation.simulation, 100);
 }
 

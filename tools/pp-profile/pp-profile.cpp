@@ -1,26 +1,27 @@
 //===- pp-profile.cpp - Measures the kernels of a model -------------------===//
 //
 // Writes a cost file for `pp-compile --cost-file` and `pp-plan --cost-file`:
-// the time of every kernel that the model would run, of the library or
-// generated, on this machine, with one thread.
+// the time of every kernel, of the library or generated, on this machine. The
+// model runs as a pipeline while its kernels are timed, so each finds the
+// caches as its predecessors leave them, and all cores busy.
 //
 //===----------------------------------------------------------------------===//
 
-#include "GeneratedKernels.h"
-#include "KernelTimer.h"
-#include "cpu/LibraryKernel.h"
+#include "JitBinary.h"
+#include "ProgramRun.h"
+#include "pp/Conversion/Passes.h"
+#include "pp/Dialect/PP/Transforms/CostFile.h"
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
-#include "pp/Driver/InitAll.h"
-#include "pp/Interfaces/CostOpInterface.h"
+#include "pp/Driver/Format.h"
+#include "pp/Driver/ToolContext.h"
 #include "pp/Interfaces/KernelOpInterface.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/ToolOutputFile.h"
-#include <map>
+#include <thread>
 
 using namespace pp;
 namespace cl = llvm::cl;
@@ -34,76 +35,99 @@ struct Flags {
   cl::opt<std::string> output{"o", cl::Required,
                               cl::desc("The cost file to write"),
                               cl::value_desc("file"), cl::cat(category)};
-  cl::opt<unsigned> repetitions{"repetitions",
-                                cl::desc("Runs of each kernel; the median "
-                                         "counts"),
-                                cl::init(9), cl::cat(category)};
+  cl::opt<unsigned> repetitions{
+      "repetitions", cl::desc("Steps to run; the middle half counts"),
+      cl::init(50), cl::cat(category)};
 };
 
-std::map<std::string, TensorSizes> findKernels(mlir::ModuleOp module) {
-  std::map<std::string, TensorSizes> kernels;
-  module.walk([&](mlir::Operation *op) {
-    auto kernel = llvm::dyn_cast<KernelOpInterface>(op);
-    if (!kernel || kernel.getKernelClass() != KernelClass::Library)
+/// The sum of the times of all kernels with one key, and their number.
+using KernelSums = llvm::StringMap<std::pair<double, unsigned>>;
+
+/// The cost key of each kernel, by its number.
+std::vector<std::string> keysOf(mlir::ModuleOp program) {
+  std::vector<std::string> keys;
+  program.walk([&](mlir::Operation *op) {
+    auto mark = op->getAttrOfType<mlir::IntegerAttr>(markAttrName);
+    if (!mark)
       return;
-    TensorSizes sizes;
-    for (mlir::Value operand : op->getOperands())
-      sizes.push_back(getTensorBytes(operand.getType()));
-    for (mlir::Value result : op->getResults())
-      sizes.push_back(getTensorBytes(result.getType()));
-    kernels.emplace(kernel.getLibraryDescriptor(), std::move(sizes));
+    keys.resize(std::max<size_t>(keys.size(), mark.getInt() + 1));
+    keys[mark.getInt()] = llvm::cast<KernelOpInterface>(op).getCostKey();
   });
-  return kernels;
+  return keys;
 }
 
-llvm::Expected<double> measure(const std::string &descriptor,
-                               const TensorSizes &sizes, unsigned repetitions) {
+/// Runs a program and adds the times of its kernels to `kernels`, the others to
+/// `costs`.
+llvm::Error measure(mlir::ModuleOp module, const pp_program &program,
+                    unsigned steps, KernelSums &kernels,
+                    pipeline::CostFile &costs) {
+  std::vector<std::string> keys = keysOf(module);
+  ProgramTimes times;
   std::string message;
-  auto kernel = runtime::LibraryKernel::create(descriptor, message);
-  if (!kernel)
-    return makeError(exitUnsupported, "'" + descriptor + "': " + message);
-  return timeKernel(sizes, kernel->scratchpadBytes(), repetitions,
-                    [&](void **tensors, void *scratchpad) {
-                      kernel->execute(tensors, scratchpad);
-                    });
+  if (!runProgram(program, static_cast<unsigned>(keys.size()), steps, times,
+                  message))
+    return makeError(exitUnsupported, "the model cannot run: " + message);
+  for (auto [key, seconds] : llvm::zip(keys, times.kernels)) {
+    auto &[sum, count] = kernels[key];
+    sum += seconds;
+    ++count;
+  }
+  if (times.update > 0 && times.parameterBytes > 0)
+    costs.updateSecondsPerByte = times.update / times.parameterBytes;
+  if (times.latency && !costs.transferLatency)
+    costs.transferLatency = times.latency;
+  llvm::outs() << module.getName().value_or("program") << ": "
+               << formatTime(times.step) << " per step\n";
+  return llvm::Error::success();
+}
+
+llvm::Error write(const Flags &flags, const pipeline::CostFile &costs) {
+  std::error_code code;
+  llvm::ToolOutputFile file(flags.output, code, llvm::sys::fs::OF_Text);
+  if (code)
+    return makeError(exitInputOutput,
+                     "cannot write '" + flags.output + "': " + code.message());
+  costs.write(file.os());
+  file.keep();
+  return llvm::Error::success();
 }
 
 llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
   auto options = getCompileOptions();
   if (!options)
     return options.takeError();
+  options->markKernels = true;
+  if (options->stages == 0 && options->plan.empty()) {
+    // The most that can be hoped for in every model; more than cores would
+    // take turns.
+    options->stages = std::thread::hardware_concurrency() > 1 ? 2 : 1;
+    options->ignoreHints = true;
+  }
   Compilation compilation(&context, *options);
   if (auto error = compilation.readOnnx(flags.input))
     return error;
-  if (auto error = compilation.run(CompilePhase::Graph, CompilePhase::Kernels,
+  if (auto error = compilation.run(CompilePhase::Graph, CompilePhase::Lower,
                                    [](mlir::PassManager &) {}))
     return error;
-  runtime::setKernelThreads(1);
-  llvm::json::Object kernels;
-  for (auto &[descriptor, sizes] : findKernels(compilation.getModule())) {
-    auto seconds = measure(descriptor, sizes, flags.repetitions);
-    if (!seconds)
-      return seconds.takeError();
-    kernels[descriptor] = *seconds;
-  }
+  auto object = compilation.emit();
+  if (!object)
+    return object.takeError();
+  auto binary = JitBinary::load(*object);
+  if (!binary)
+    return binary.takeError();
+  KernelSums kernels;
+  pipeline::CostFile costs;
   for (bool training : {true, false})
-    if (mlir::ModuleOp program = compilation.getProgram(training))
-      if (auto error = profileGenerated(program, options->cpu,
-                                        flags.repetitions, kernels))
+    if (const pp_program *program =
+            training ? binary->get().training : binary->get().inference)
+      if (auto error = measure(compilation.getProgram(training), *program,
+                               std::max(4U, flags.repetitions.getValue()),
+                               kernels, costs))
         return error;
-  std::error_code code;
-  llvm::ToolOutputFile file(flags.output, code, llvm::sys::fs::OF_Text);
-  if (code)
-    return makeError(exitInputOutput,
-                     "cannot write '" + flags.output + "': " + code.message());
-  llvm::json::OStream json(file.os(), /*IndentSize=*/1);
-  json.object([&] {
-    json.attribute("version", 1);
-    json.attribute("kernels", std::move(kernels));
-  });
-  file.os() << "\n";
-  file.keep();
-  return llvm::Error::success();
+  for (const auto &kernel : kernels)
+    costs.kernels[kernel.getKey()] =
+        kernel.getValue().first / kernel.getValue().second;
+  return write(flags, costs);
 }
 
 } // namespace
@@ -112,18 +136,8 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   Flags flags;
   registerCompileFlags();
-  llvm::SmallVector<const cl::OptionCategory *> categories = {&flags.category};
-  llvm::append_range(categories, getCompileCategories());
-  cl::HideUnrelatedOptions(categories);
-  cl::ParseCommandLineOptions(argc, argv,
-                              "pp-profile: measures the kernels of a model\n");
-  mlir::DialectRegistry registry;
-  registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
-  context.loadAllAvailableDialects();
-  context.printOpOnDiagnostic(false);
-  DiagnosticPrinter printer(&context, llvm::errs());
-  if (llvm::Error error = profile(flags, context))
-    return reportError(std::move(error));
-  return exitSuccess;
+  ToolContext tool(argc, argv, flags.category,
+                   "pp-profile: measures the kernels of a model\n");
+  return tool.run(
+      [&](mlir::MLIRContext &context) { return profile(flags, context); });
 }

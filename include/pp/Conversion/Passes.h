@@ -20,6 +20,10 @@ inline constexpr llvm::StringLiteral calleeAttrName = "pp.callee";
 
 /// Name of the nested module with the kernels of a GPU.
 inline constexpr llvm::StringLiteral deviceModuleName = "device";
+/// The function that a phase calls around each kernel, if asked to, and the
+/// number of a kernel in these calls.
+inline constexpr llvm::StringLiteral markFunctionName = "pp_mark_kernel";
+inline constexpr llvm::StringLiteral markAttrName = "pp.mark";
 
 /// The upstream passes that turn the functions of nn-lower-kernels into the
 /// LLVM dialect; `pm` runs on the code module.

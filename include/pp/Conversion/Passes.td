@@ -60,7 +60,16 @@ def LowerStages : Pass<"pp-lower-stages", "::mlir::ModuleOp"> {
     on constant offsets of the stage's memory areas (runtime/include/pprt/pprt.h
     has the signature), and the optimizer's loop over an arena. Expects
     `@code` in the LLVM dialect and buffers from `pp-plan-memory`.
+
+    With `mark-kernels`, kernels are numbered from 0 on in their attribute
+    `pp.mark`, and a phase calls `pp_mark_kernel(i64)` with the number before each
+    kernel, and with -1 after the last: whoever defines that function can take
+    the time of each kernel where it runs.
   }];
+  let options = [
+    Option<"markKernels", "mark-kernels", "bool", "false",
+      "Call pp_mark_kernel around each kernel">
+  ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
 

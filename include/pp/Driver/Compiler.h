@@ -67,6 +67,8 @@ struct CompileOptions {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   std::string costFile;
+  /// Phases call pp_mark_kernel around each kernel; see pp-lower-stages.
+  bool markKernels = false;
   std::string cpu = "native";
   /// "cpu" or "cuda:sm_90".
   std::string target = "cpu";

@@ -33,6 +33,8 @@ struct PlanPrediction {
   /// Seconds of a step: from its start to the last end, with the gradients'
   /// all-reduce where stages have replicas.
   double step = 0;
+  /// Seconds per step when steps follow each other (stepPeriod); 0: not known.
+  double period = 0;
   /// Seconds of the longest rank, from its first to its last action.
   double span = 0;
   /// Idle share of all ranks until the step's end (makespan), and of the

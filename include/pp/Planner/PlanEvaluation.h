@@ -6,6 +6,7 @@
 #include "pp/Planner/Graph.h"
 #include "pp/Planner/Plan.h"
 #include "pp/Planner/Simulator.h"
+#include <memory>
 
 namespace pp::planner {
 
@@ -44,6 +45,8 @@ struct PlanEvaluation {
   std::vector<StageLoad> stages;
   /// With R, transfers and channels.
   Schedule schedule;
+  /// Sends wait for their slots, as in the runtime.
+  std::shared_ptr<const SlotAssignment> slots;
   SimulationInput input;
   Simulation simulation;
   /// Per rank: the sum over its stages.
@@ -68,6 +71,11 @@ std::vector<StageLoad> stageLoads(const PlanDraft &draft);
 
 /// Seconds per channel of `schedule`, over the slowest of the replicas' links.
 std::vector<double> channelTimes(const PlanDraft &draft,
+                                 const std::vector<Channel> &channels);
+
+/// Seconds per channel of `schedule` until a sender knows that a slot is free:
+/// the latency of the slowest of the replicas' links back.
+std::vector<double> releaseTimes(const PlanDraft &draft,
                                  const std::vector<Channel> &channels);
 
 /// Simulates the draft and counts its memory: the parameters with their copies,

@@ -25,6 +25,9 @@ struct SimulationInput {
   /// entry for all, or none for 0.
   std::vector<double> transfers;
   SendRule sends = {SendRule::Kind::Unbounded, {}, nullptr};
+  /// With SendRule::Slots: seconds from the release of a slot until the sender
+  /// may use it, per channel, one entry for all, or none for 0.
+  std::vector<double> releases = {};
   /// The sender's rank does nothing else while a transfer lasts. False is the
   /// model of the literature: messages take no rank's time.
   bool sendOccupiesRank = false;
@@ -94,6 +97,14 @@ struct Simulation {
 /// shared links.
 Result<Simulation> simulate(const Schedule &schedule,
                             const SimulationInput &input);
+
+/// Seconds from the end of a step to the end of the next when steps follow each
+/// other: a rank begins the next one as soon as it has done its own part, which
+/// fills bubbles at the ends of steps. Not longer than the makespan but for
+/// sends that wait for slots, which the next step finds occupied. Simulates
+/// four steps; without replicas. Fails as `simulate`.
+Result<double> stepPeriod(const Schedule &schedule,
+                          const SimulationInput &input);
 
 /// Makespan and span that no order of F, I and W on these ranks undercuts,
 /// whatever the memory.

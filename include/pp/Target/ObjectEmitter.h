@@ -30,12 +30,6 @@ llvm::Expected<std::string> emitObject(const ProgramSource &training,
                                        const ProgramSource &inference,
                                        const ObjectOptions &options);
 
-/// Makes object code for the functions `names` of a program's code module. Each
-/// gets a global function `packed_<name>(void **arguments)` that calls it.
-llvm::Expected<std::string> emitKernels(mlir::ModuleOp program,
-                                        llvm::ArrayRef<std::string> names,
-                                        const ObjectOptions &options);
-
 /// Links an object with the runtime into an executable at `path`, which appears
 /// whole or not at all. `linkFile` lists the linker's arguments, one per line.
 llvm::Error linkBinary(llvm::StringRef object, llvm::StringRef path,

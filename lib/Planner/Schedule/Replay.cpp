@@ -99,6 +99,12 @@ double Replay::transferTime(int channel) const {
   return input->transfers[input->transfers.size() == 1 ? 0 : channel];
 }
 
+double Replay::releaseTime(int channel) const {
+  if (!input || input->releases.empty())
+    return 0;
+  return input->releases[input->releases.size() == 1 ? 0 : channel];
+}
+
 double Replay::collectiveTime(int group) const {
   if (!input || input->collectives.empty())
     return 0;
@@ -210,7 +216,7 @@ bool Replay::sendAllowed(const Action &action, double &ready) const {
     double released = releasedAt[index(action.channel, last)];
     if (released < 0)
       return false;
-    ready = std::max(ready, released);
+    ready = std::max(ready, released + releaseTime(action.channel));
     return true;
   }
   }

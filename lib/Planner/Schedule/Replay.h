@@ -65,6 +65,7 @@ private:
   int capacity(int channel) const;
   double duration(const Action &action) const;
   double transferTime(int channel) const;
+  double releaseTime(int channel) const;
   double collectiveTime(int group) const;
   /// A value of another stage that `action` reads itself, because no RECV has
   /// waited for it.

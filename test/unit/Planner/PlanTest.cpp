@@ -63,10 +63,16 @@ TEST(PlanEvaluation, countsTimesAndBytes) {
   auto evaluation = evaluatePlan(draft);
   ASSERT_TRUE(evaluation) << evaluation.error();
   // Stages of F 2, B 4; a transfer takes 1. Stage 1 starts after F and the
-  // transfer, at 3, and works for 12; its last gradient arrives after 1 and
-  // stage 0 needs 4 more.
-  EXPECT_DOUBLE_EQ(evaluation->simulation.makespan, 3 + 12 + 1 + 4);
+  // transfer, at 3, and works for 6. It has one slot to receive into, so the
+  // second value comes only now, and takes 1. After 6 more its last gradient
+  // arrives after 1, and stage 0 needs 4 more.
+  EXPECT_DOUBLE_EQ(evaluation->simulation.makespan, 3 + 6 + 1 + 6 + 1 + 4);
   EXPECT_LE(evaluation->lowerBound, evaluation->simulation.makespan);
+  // That the slot is free is a message too.
+  devices.defaultLink.latency = 0.25;
+  auto slower = evaluatePlan(draft);
+  EXPECT_DOUBLE_EQ(slower->simulation.makespan, 21 + 3 * 0.25 + 0.25);
+  devices.defaultLink.latency = 0;
   const StageLoad &first = evaluation->stages[0];
   EXPECT_DOUBLE_EQ(first.times.forward, 2);
   EXPECT_EQ(first.parameterBytes, 20);
@@ -129,6 +135,7 @@ TEST(Plan, jsonGivesBackAnEqualPlan) {
   PlanDraft draft = draftOf(graph, devices, 2, "zb-h1", 3);
   auto evaluation = evaluatePlan(draft);
   Plan plan = makePlan(draft, *evaluation, 12, "zb-h1");
+  plan.predicted.period = 3;
   plan.model = "chain";
   std::string text = plan.toJson();
   auto read = Plan::fromJson(text);
@@ -137,6 +144,7 @@ TEST(Plan, jsonGivesBackAnEqualPlan) {
   EXPECT_EQ(read->schedule.ranks, plan.schedule.ranks);
   EXPECT_EQ(read->microbatches(), 3);
   EXPECT_DOUBLE_EQ(read->predicted.step, evaluation->simulation.makespan);
+  EXPECT_DOUBLE_EQ(read->predicted.period, 3);
 }
 
 struct JsonFault {

@@ -71,6 +71,40 @@ TEST(Simulator, inferenceFlowShop) {
   EXPECT_DOUBLE_EQ(simulate(schedule, input)->makespan, 6 + 9 * 3);
 }
 
+TEST(Simulator, stepsFollowEachOther) {
+  // Only the slowest stage counts once the pipeline is full.
+  Schedule inference = withChannels(*inferenceSchedule({3, 10}));
+  SimulationInput input;
+  input.stages = {{1}, {3}, {2}};
+  EXPECT_DOUBLE_EQ(*stepPeriod(inference, input), 10 * 3);
+  // The rank that begins a step ends it, too: nothing can overlap.
+  for (const char *name : {"gpipe", "1f1b"}) {
+    Schedule schedule = withChannels(*makeSchedule(name, {4, 8}));
+    EXPECT_DOUBLE_EQ(*stepPeriod(schedule, unitTimes()), 33);
+  }
+  // While the slow rank still has weight gradients to do, the other begins the
+  // next step: no more than the work of the slow one is left.
+  input.stages = {{1, 1, 1, 1, 0}, {3, 3, 3, 3, 0}};
+  Schedule schedule = withChannels(*makeSchedule("zb-h1", {2, 4}));
+  EXPECT_GT(simulate(schedule, input)->makespan, 4 * 9);
+  EXPECT_DOUBLE_EQ(*stepPeriod(schedule, input), 4 * 9);
+}
+
+TEST(Simulator, stepsShareSlots) {
+  // A channel has one slot. The sender of the next step waits for the last
+  // value of this one, as it does within a step.
+  Schedule schedule =
+      *insertTransfers(*inferenceSchedule({2, 3}), neighborChannels(2, false));
+  SlotAssignment slots = assignSlots(schedule);
+  ASSERT_EQ(slots.channels.front().receiveCount, 1);
+  SimulationInput input;
+  input.stages = {{1}, {3}};
+  input.transfers = {0.5};
+  input.releases = {0.25};
+  input.sends = {SendRule::Kind::Slots, {}, &slots};
+  EXPECT_DOUBLE_EQ(*stepPeriod(schedule, input), 3 * (3 + 0.25 + 0.5));
+}
+
 TEST(Simulator, transfersTakeTime) {
   Schedule schedule = withChannels(*inferenceSchedule({2, 1}));
   SimulationInput input = unitTimes();

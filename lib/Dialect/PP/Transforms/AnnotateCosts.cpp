@@ -1,11 +1,9 @@
 //===- AnnotateCosts.cpp - Predict the time of every kernel ---------------===//
 
 #include "StepGraph.h"
+#include "pp/Dialect/PP/Transforms/CostFile.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Interfaces/CostOpInterface.h"
-
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 namespace pp::pipeline {
 #define GEN_PASS_DEF_ANNOTATECOSTS
@@ -68,29 +66,10 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
   LogicalResult readCostFile() {
     if (provider != "measured")
       return success();
-    auto buffer = llvm::MemoryBuffer::getFile(costFile);
-    if (!buffer)
-      return getOperation().emitError() << "cannot read cost file '" << costFile
-                                        << "': " << buffer.getError().message();
-    auto json = llvm::json::parse((*buffer)->getBuffer());
-    if (!json)
-      return getOperation().emitError()
-             << "cost file '" << costFile
-             << "': " << llvm::toString(json.takeError());
-    auto *root = json->getAsObject();
-    auto *kernels = root ? root->getObject("kernels") : nullptr;
-    if (!root || root->getInteger("version") != 1 || !kernels)
-      return getOperation().emitError()
-             << "cost file '" << costFile
-             << "': expected {\"version\": 1, \"kernels\": {...}}";
-    for (auto &[name, value] : *kernels) {
-      auto seconds = value.getAsNumber();
-      if (!seconds || !(*seconds >= 0))
-        return getOperation().emitError()
-               << "cost file '" << costFile << "': kernels['" << name.str()
-               << "'] must be a number of seconds from 0 on";
-      measured[name.str()] = *seconds;
-    }
+    auto file = CostFile::read(costFile);
+    if (!file)
+      return getOperation().emitError() << llvm::toString(file.takeError());
+    measured = std::move(file->kernels);
     return success();
   }
 

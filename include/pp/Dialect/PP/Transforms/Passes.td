@@ -17,8 +17,8 @@ def AnnotateCosts : PPPass<"pp-annotate-costs"> {
     memory rate, plus a fixed time per launch. The `measured` provider takes
     times from a cost file where it has the kernel, and the roofline
     elsewhere. A cost file, which pp-profile writes, is JSON: `{"version": 1,
-    "kernels": {"<key>": <seconds>}}`. The key is the descriptor of a library
-    kernel, and names what a generated one computes.
+    "kernels": {"<key>": <seconds>}}` (docs/cost-format.md). The key is the
+    descriptor of a library kernel, and names what a generated one computes.
   }];
   let options = [
     Option<"provider", "provider", "std::string", "\"analytic\"",

@@ -1,0 +1,32 @@
+//===- CostFile.h - Measured times ------------------------------*- C++ -*-===//
+
+#ifndef PP_DIALECT_PP_TRANSFORMS_COSTFILE_H
+#define PP_DIALECT_PP_TRANSFORMS_COSTFILE_H
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/raw_ostream.h"
+#include <optional>
+
+namespace pp::pipeline {
+
+/// What pp-profile measures, in seconds (docs/cost-format.md).
+struct CostFile {
+  /// By cost key (KernelOpInterface).
+  llvm::StringMap<double> kernels;
+  /// What a rank does between two steps, per byte of its parameters: the
+  /// optimizer, and gradients set to zero.
+  std::optional<double> updateSecondsPerByte;
+  /// From the end of a send to the receiver that waited for it.
+  std::optional<double> transferLatency;
+
+  /// Fails with the path and what is wrong.
+  static llvm::Expected<CostFile> read(llvm::StringRef path);
+
+  /// The same content gives the same bytes.
+  void write(llvm::raw_ostream &os) const;
+};
+
+} // namespace pp::pipeline
+
+#endif // PP_DIALECT_PP_TRANSFORMS_COSTFILE_H

@@ -1,0 +1,69 @@
+//===- CostFile.cpp - Measured times --------------------------------------===//
+
+#include "pp/Dialect/PP/Transforms/CostFile.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <map>
+
+using namespace pp::pipeline;
+
+static constexpr llvm::StringLiteral updateField = "update_seconds_per_byte";
+static constexpr llvm::StringLiteral latencyField = "transfer_latency_seconds";
+
+llvm::Expected<CostFile> CostFile::read(llvm::StringRef path) {
+  auto fail = [&](const llvm::Twine &message) {
+    return llvm::createStringError("cost file '" + path + "': " + message);
+  };
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    return llvm::createStringError("cannot read cost file '" + path +
+                                   "': " + buffer.getError().message());
+  auto json = llvm::json::parse((*buffer)->getBuffer());
+  if (!json)
+    return fail(llvm::toString(json.takeError()));
+  auto *root = json->getAsObject();
+  auto *kernels = root ? root->getObject("kernels") : nullptr;
+  if (!root || root->getInteger("version") != 1 || !kernels)
+    return fail("expected {\"version\": 1, \"kernels\": {...}}");
+  // Not a number: what is none.
+  auto seconds = [](const llvm::json::Value &value) -> std::optional<double> {
+    auto number = value.getAsNumber();
+    return number && *number >= 0 ? number : std::nullopt;
+  };
+  CostFile file;
+  for (auto &[name, value] : *kernels) {
+    auto time = seconds(value);
+    if (!time)
+      return fail("kernels['" + name.str() +
+                  "'] must be a number of seconds from 0 on");
+    file.kernels[name.str()] = *time;
+  }
+  for (auto [name, field] : {std::pair(updateField, &file.updateSecondsPerByte),
+                             std::pair(latencyField, &file.transferLatency)})
+    if (const llvm::json::Value *value = root->get(name)) {
+      *field = seconds(*value);
+      if (!*field)
+        return fail(name + " must be a number of seconds from 0 on");
+    }
+  return file;
+}
+
+void CostFile::write(llvm::raw_ostream &os) const {
+  std::map<llvm::StringRef, double> sorted;
+  for (const auto &kernel : kernels)
+    sorted.emplace(kernel.getKey(), kernel.getValue());
+  llvm::json::OStream json(os, /*IndentSize=*/1);
+  json.object([&] {
+    json.attribute("version", 1);
+    if (updateSecondsPerByte)
+      json.attribute(updateField, *updateSecondsPerByte);
+    if (transferLatency)
+      json.attribute(latencyField, *transferLatency);
+    json.attributeObject("kernels", [&] {
+      for (auto [key, seconds] : sorted)
+        json.attribute(key, seconds);
+    });
+  });
+  os << "\n";
+}

@@ -1,0 +1,86 @@
+//===- Flags.cpp - The command line of pp-plan ----------------------------===//
+
+#include "Flags.h"
+#include "pp/Dialect/PP/Transforms/CostFile.h"
+#include "pp/Driver/Errors.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace pp;
+
+llvm::Expected<planner::Cluster> pp::readCluster(const Flags &flags,
+                                                 llvm::StringRef costFile) {
+  if (flags.cluster.empty()) {
+    if (flags.cores < 1 || flags.cores > 4096)
+      return makeError(exitUsage, "--cores=" + llvm::Twine(flags.cores) +
+                                      ": must be from 1 to 4096");
+    planner::Cluster cluster = planner::Cluster::cpuCores(flags.cores);
+    if (costFile.empty())
+      return cluster;
+    auto costs = pipeline::CostFile::read(costFile);
+    if (!costs)
+      return makeError(exitInvalid, llvm::toString(costs.takeError()));
+    if (costs->transferLatency)
+      cluster.defaultLink.latency = *costs->transferLatency;
+    return cluster;
+  }
+  auto buffer = llvm::MemoryBuffer::getFile(flags.cluster, /*IsText=*/true);
+  if (!buffer)
+    return makeError(exitInputOutput, "cannot read '" + flags.cluster +
+                                          "': " + buffer.getError().message());
+  auto cluster = planner::Cluster::fromJson((*buffer)->getBuffer());
+  if (!cluster)
+    return makeError(exitInvalid,
+                     "'" + flags.cluster + "': " + cluster.error());
+  return *cluster;
+}
+
+llvm::Error pp::restrict(planner::PlanSpace &space, const Flags &flags) {
+  space.minRanks = flags.minRanks;
+  space.maxRanks = flags.maxRanks;
+  space.maxStagesPerRank = flags.stagesPerRank;
+  space.replicate = flags.replicate;
+  space.schedules.assign(flags.schedules.begin(), flags.schedules.end());
+  space.checkpoints.clear();
+  for (const std::string &name : flags.checkpoints) {
+    auto mode = planner::parseCheckpointMode(name);
+    if (!mode)
+      return makeError(exitUsage, "--checkpoints=" + name +
+                                      ": expected always, except_last or "
+                                      "never");
+    space.checkpoints.push_back(*mode);
+  }
+  if (space.checkpoints.empty())
+    space.checkpoints = {planner::CheckpointMode::Never};
+  if (space.training && flags.checkpoints.empty())
+    space.checkpoints = {planner::CheckpointMode::Never,
+                         planner::CheckpointMode::ExceptLast,
+                         planner::CheckpointMode::Always};
+  return llvm::Error::success();
+}
+
+llvm::Expected<PipelineTimes> pp::readTimes(const Flags &flags) {
+  PipelineTimes times{{1, 1, 1, 1, 0}, flags.transfer};
+  if (!flags.times.empty()) {
+    if (flags.times.size() != 3)
+      return makeError(exitUsage, "--times: expected three numbers, F,I,W");
+    times.stage = {flags.times[0], flags.times[1], flags.times[2],
+                   flags.times[0], 0};
+  }
+  for (double seconds : {times.stage.forward, times.stage.backwardInput,
+                         times.stage.backwardWeight})
+    if (!(seconds >= 0 && seconds < 1e12))
+      return makeError(exitUsage, "--times: must be 0 or more seconds");
+  if (!(times.transfer >= 0 && times.transfer < 1e12))
+    return makeError(exitUsage, "--transfer: must be 0 or more seconds");
+  return times;
+}
+
+llvm::Error pp::refuse(std::initializer_list<const llvm::cl::Option *> options,
+                       llvm::StringRef input) {
+  for (const llvm::cl::Option *option : options)
+    if (option->getNumOccurrences())
+      return makeError(exitUsage,
+                       llvm::Twine(option->ArgStr.size() == 1 ? "-" : "--") +
+                           option->ArgStr + " cannot be used with " + input);
+  return llvm::Error::success();
+}

@@ -1,0 +1,138 @@
+//===- Flags.h - The command line of pp-plan --------------------*- C++ -*-===//
+
+#ifndef PP_TOOLS_PP_PLAN_FLAGS_H
+#define PP_TOOLS_PP_PLAN_FLAGS_H
+
+#include "ScheduleReport.h"
+#include "pp/Planner/PlanSearch.h"
+#include "llvm/Support/CommandLine.h"
+
+namespace pp {
+
+/// Lives while the command line is parsed and afterwards.
+struct Flags {
+  llvm::cl::OptionCategory category{"Planning options"};
+
+  llvm::cl::opt<std::string> input{
+      llvm::cl::Positional,
+      llvm::cl::desc("<model.onnx | schedule.csv | problem.json>"),
+      llvm::cl::cat(category)};
+  llvm::cl::opt<std::string> cluster{
+      "cluster",
+      llvm::cl::desc("Devices and links (JSON; default: the cores of "
+                     "--cores)"),
+      llvm::cl::value_desc("file"), llvm::cl::cat(category)};
+  llvm::cl::opt<unsigned> cores{"cores",
+                                llvm::cl::desc("Processor cores to plan for"),
+                                llvm::cl::init(2), llvm::cl::cat(category)};
+  llvm::cl::list<int64_t> microbatches{
+      "microbatches",
+      llvm::cl::desc(
+          "Numbers of micro-batches to try (default: powers of two)"),
+      llvm::cl::CommaSeparated, llvm::cl::cat(category)};
+  llvm::cl::opt<int> minRanks{"min-ranks",
+                              llvm::cl::desc("Least ranks of a pipeline"),
+                              llvm::cl::init(1), llvm::cl::cat(category)};
+  llvm::cl::opt<int> maxRanks{
+      "max-ranks", llvm::cl::desc("Most ranks of a pipeline (default: all)"),
+      llvm::cl::init(0), llvm::cl::cat(category)};
+  llvm::cl::opt<int> stagesPerRank{"max-stages-per-rank",
+                                   llvm::cl::desc("Most stages of one rank"),
+                                   llvm::cl::init(2), llvm::cl::cat(category)};
+  llvm::cl::list<std::string> schedules{
+      "schedules",
+      llvm::cl::desc("Schedules to try, `auto` is a search (default: all)"),
+      llvm::cl::CommaSeparated, llvm::cl::cat(category)};
+  llvm::cl::list<std::string> checkpoints{
+      "checkpoints",
+      llvm::cl::desc("Recompute policies to try: never, except_last, always "
+                     "(default: all)"),
+      llvm::cl::CommaSeparated, llvm::cl::cat(category)};
+  llvm::cl::opt<bool> replicate{
+      "replicate",
+      llvm::cl::desc("Try data parallelism around the pipeline "
+                     "too; pp-compile cannot follow such a plan "
+                     "yet"),
+      llvm::cl::init(false), llvm::cl::cat(category)};
+  llvm::cl::opt<unsigned> top{"top", llvm::cl::desc("Rows of the table"),
+                              llvm::cl::init(10), llvm::cl::cat(category)};
+  llvm::cl::opt<bool> explain{
+      "explain", llvm::cl::desc("Print what was tried next to each cut"),
+      llvm::cl::cat(category)};
+  llvm::cl::list<std::string> slow{
+      "slow",
+      llvm::cl::desc("What if a rank of the plan were slower: rank:factor"),
+      llvm::cl::CommaSeparated, llvm::cl::cat(category)};
+  llvm::cl::opt<std::string> output{
+      "o",
+      llvm::cl::desc("Write the best plan, or the answer to a "
+                     "problem (JSON)"),
+      llvm::cl::value_desc("file"), llvm::cl::cat(category)};
+  llvm::cl::opt<std::string> annotate{
+      "annotate",
+      llvm::cl::desc(
+          "Write the model with its pipeline_stage; nodes are kept whole"),
+      llvm::cl::value_desc("file.onnx"), llvm::cl::cat(category)};
+  llvm::cl::opt<std::string> csv{
+      "csv", llvm::cl::desc("Write the schedule as PyTorch reads it"),
+      llvm::cl::value_desc("file"), llvm::cl::cat(category)};
+  llvm::cl::opt<std::string> html{"html",
+                                  llvm::cl::desc("Write a page with graph, "
+                                                 "timeline and memory"),
+                                  llvm::cl::value_desc("file"),
+                                  llvm::cl::cat(category)};
+  llvm::cl::opt<std::string> trace{
+      "trace",
+      llvm::cl::desc(
+          "Write what is simulated for https://ui.perfetto.dev (JSON)"),
+      llvm::cl::value_desc("file"), llvm::cl::cat(category)};
+  llvm::cl::opt<std::string> saveProblem{
+      "save-problem",
+      llvm::cl::desc(
+          "Only write graph, cluster and objective for one number of "
+          "--microbatches, as pp-plan reads it (JSON)"),
+      llvm::cl::value_desc("file"), llvm::cl::cat(category)};
+  llvm::cl::opt<std::string> timeline{
+      "timeline",
+      llvm::cl::desc(
+          "Instead of a model: the schedule of this name, or `auto`, on "
+          "equal stages"),
+      llvm::cl::value_desc("schedule"), llvm::cl::cat(category)};
+  llvm::cl::opt<int> ranks{"ranks", llvm::cl::desc("Of a --timeline"),
+                           llvm::cl::init(4), llvm::cl::cat(category)};
+  llvm::cl::opt<int> stages{
+      "stages",
+      llvm::cl::desc("Of a --timeline (default: as many as ranks, or "
+                     "two per rank where the schedule has several)"),
+      llvm::cl::init(0), llvm::cl::cat(category)};
+  llvm::cl::list<double> times{
+      "times",
+      llvm::cl::desc(
+          "Of a schedule.csv or --timeline: seconds of F, I and W of each "
+          "stage (default 1,1,1)"),
+      llvm::cl::CommaSeparated, llvm::cl::cat(category)};
+  llvm::cl::opt<double> transfer{
+      "transfer",
+      llvm::cl::desc("Of a schedule.csv or --timeline: seconds of a message"),
+      llvm::cl::init(0), llvm::cl::cat(category)};
+};
+
+/// The devices to plan for: those of --cluster, or --cores, whose messages take
+/// as long as the cost file says if there is one.
+llvm::Expected<planner::Cluster> readCluster(const Flags &flags,
+                                             llvm::StringRef costFile);
+
+/// Restricts the search to what the flags say.
+llvm::Error restrict(planner::PlanSpace &space, const Flags &flags);
+
+/// --times and --transfer.
+llvm::Expected<PipelineTimes> readTimes(const Flags &flags);
+
+/// Fails if one of `options` is given, which cannot be used with this kind of
+/// `input`.
+llvm::Error refuse(std::initializer_list<const llvm::cl::Option *> options,
+                   llvm::StringRef input);
+
+} // namespace pp
+
+#endif // PP_TOOLS_PP_PLAN_FLAGS_H

@@ -1,0 +1,89 @@
+//===- ModelInput.cpp - The best plan for a model -------------------------===//
+
+#include "ModelInput.h"
+#include "MemoryChoice.h"
+#include "OutputFile.h"
+#include "PlanOutputs.h"
+#include "PlanReport.h"
+#include "ProblemFile.h"
+#include "SlowRanks.h"
+#include "pp/Driver/CompileFlags.h"
+#include "pp/Driver/Errors.h"
+#include "pp/Driver/PlanSpace.h"
+#include "llvm/Support/Path.h"
+
+using namespace pp;
+
+namespace {
+
+llvm::Error saveProblem(const Flags &flags, const planner::PlanSpace &space) {
+  if (auto error = writeFile(flags.saveProblem, [&](llvm::raw_ostream &os) {
+        os << problemToJson(space);
+      }))
+    return error;
+  llvm::outs() << "wrote " << flags.saveProblem << ": "
+               << space.graphs.front().graph.kernels.size() << " kernels, "
+               << space.graphs.front().microbatches << " micro-batches\n";
+  return llvm::Error::success();
+}
+
+} // namespace
+
+llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
+  if (flags.input.empty())
+    return makeError(exitUsage, "expected a model.onnx, a schedule.csv, a "
+                                "problem.json or --timeline=schedule");
+  if (!flags.saveProblem.empty() && flags.microbatches.size() != 1)
+    return makeError(exitUsage, "--save-problem needs one number of "
+                                "micro-batches, such as --microbatches=4");
+  auto options = getCompileOptions();
+  if (!options)
+    return options.takeError();
+  auto cluster = readCluster(flags, options->costFile);
+  if (!cluster)
+    return cluster.takeError();
+  std::vector<int64_t> microbatches(flags.microbatches.begin(),
+                                    flags.microbatches.end());
+  for (int64_t count : microbatches)
+    if (count < 1 || count > (1 << 20))
+      return makeError(exitUsage, "--microbatches=" + llvm::Twine(count) +
+                                      ": must be from 1 to 1048576");
+  auto space = buildPlanSpace(&context, flags.input, *options, microbatches,
+                              !flags.annotate.empty(), llvm::errs());
+  if (!space)
+    return space.takeError();
+  space->cluster = &*cluster;
+  if (auto error = restrict(*space, flags))
+    return error;
+  if (!flags.saveProblem.empty())
+    return saveProblem(flags, *space);
+  auto result = planner::searchPlans(*space);
+  if (!result)
+    return makeError(exitInvalid, result.error());
+  for (planner::PlanCandidate &candidate : result->candidates)
+    candidate.plan.model = llvm::sys::path::stem(flags.input).str();
+  if (auto error = chooseByMemory(*result, flags.input, *options, context))
+    return error;
+  planner::PlanCandidate &best = result->candidates.front();
+  auto evaluation = planner::evaluatePlan(best.draft);
+  if (!evaluation)
+    return makeError(exitInternal, evaluation.error());
+  if (auto period =
+          planner::stepPeriod(evaluation->schedule, evaluation->input))
+    best.plan.predicted.period = *period;
+
+  llvm::outs() << best.plan.model << ", "
+               << (space->training ? "training" : "inference") << ", batch "
+               << space->batch << ", " << cluster->devices.size()
+               << " devices\n";
+  printCandidates(*result, flags.top, llvm::outs());
+  printPlan(best, *evaluation, llvm::outs());
+  if (flags.explain)
+    printCuts(best, planner::explainCuts(best), llvm::outs());
+  if (auto error = printSlowRanks(flags.slow, *evaluation, llvm::outs()))
+    return error;
+  if (best.overflow)
+    return makeError(exitInvalid, "no plan fits into the devices' memory: " +
+                                      *best.overflow);
+  return writePlan(flags, *options, best, *evaluation, context);
+}

@@ -1,0 +1,73 @@
+//===- ScheduleInput.cpp - A schedule instead of a model ------------------===//
+
+#include "ScheduleInput.h"
+#include "NamedSchedule.h"
+#include "OutputFile.h"
+#include "ScheduleFile.h"
+#include "pp/Driver/Errors.h"
+#include "pp/Planner/ChromeTrace.h"
+
+using namespace pp;
+
+namespace {
+
+llvm::Error showSchedule(const Flags &flags,
+                         llvm::Expected<SimulatedSchedule> simulated) {
+  if (!simulated)
+    return simulated.takeError();
+  printSchedule(*simulated, llvm::outs());
+  if (flags.trace.empty())
+    return llvm::Error::success();
+  return writeFile(flags.trace, [&](llvm::raw_ostream &os) {
+    os << planner::toChromeTrace(simulated->schedule, simulated->simulation);
+  });
+}
+
+} // namespace
+
+llvm::Error pp::showTimeline(const Flags &flags) {
+  if (!flags.input.empty())
+    return makeError(exitUsage, "--timeline needs no '" + flags.input + "'");
+  if (auto error =
+          refuse({&flags.output, &flags.csv, &flags.html, &flags.annotate,
+                  &flags.saveProblem, &flags.explain, &flags.cluster},
+                 "--timeline"))
+    return error;
+  auto times = readTimes(flags);
+  if (!times)
+    return times.takeError();
+  if (flags.microbatches.size() > 1)
+    return makeError(exitUsage, "--timeline shows one number of "
+                                "--microbatches");
+  int64_t microbatches =
+      flags.microbatches.empty() ? 8 : flags.microbatches.front();
+  constexpr int64_t most = 4096;
+  if (microbatches < 1 || microbatches > most)
+    return makeError(exitUsage, "--microbatches=" + llvm::Twine(microbatches) +
+                                    ": must be from 1 to 4096");
+  if (flags.ranks < 1 || flags.ranks > most)
+    return makeError(exitUsage, "--ranks=" + llvm::Twine(flags.ranks) +
+                                    ": must be from 1 to 4096");
+  if (flags.stages.getNumOccurrences() &&
+      (flags.stages < 1 || flags.stages > most))
+    return makeError(exitUsage, "--stages=" + llvm::Twine(flags.stages) +
+                                    ": must be from 1 to 4096");
+  return showSchedule(
+      flags, makeNamedSchedule(
+                 flags.timeline,
+                 {flags.stages, static_cast<int>(microbatches), flags.ranks},
+                 *times, llvm::outs()));
+}
+
+llvm::Error pp::showScheduleFile(const Flags &flags) {
+  if (auto error =
+          refuse({&flags.output, &flags.csv, &flags.html, &flags.annotate,
+                  &flags.saveProblem, &flags.explain, &flags.cluster},
+                 "a schedule"))
+    return error;
+  auto times = readTimes(flags);
+  if (!times)
+    return times.takeError();
+  return showSchedule(flags,
+                      readScheduleFile(flags.input, *times, llvm::outs()));
+}
