@@ -2,6 +2,7 @@
 #   /usr/lib/llvm-22/bin/lit -v build/release/test --filter=NN
 
 import os
+import shutil
 import sys
 
 import lit.formats
@@ -26,6 +27,14 @@ config.environment["FILECHECK_OPTS"] = "-enable-var-scope --dump-input-filter=an
 for variable in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "CCACHE_DISABLE"):
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]
+
+# The assembler that scripts/fetch-cuda got, or that of a toolkit.
+fetched = os.path.join(os.path.dirname(config.test_source_root), ".cuda", "bin", "ptxas")
+ptxas = fetched if os.path.exists(fetched) else shutil.which(
+    "ptxas", path=os.pathsep.join([os.environ["PATH"], "/usr/local/cuda/bin"]))
+if ptxas:
+    config.available_features.add("ptxas")
+    config.environment["PP_PTXAS"] = ptxas
 
 # `REQUIRES: pp-compile` for tests of tools that a build may leave out.
 for tool in os.listdir(tools) if os.path.isdir(tools) else []:

@@ -7,6 +7,7 @@
 #include "pp/Driver/InitAll.h"
 #include "pp/Driver/Report.h"
 #include "pp/Driver/ToolContext.h"
+#include "pp/Target/KernelReport.h"
 #include "pp/Target/ObjectEmitter.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -55,6 +56,10 @@ struct Flags {
   cl::opt<bool> dryRun{"dry-run",
                        cl::desc("Print the plan: stages, memory and timeline"),
                        cl::cat(phases)};
+  cl::opt<bool> kernelReport{
+      "kernel-report",
+      cl::desc("For a GPU: print what ptxas says about each kernel"),
+      cl::cat(phases)};
   cl::opt<std::string> linkFile{
       "link-file", cl::desc("Arguments that link with the runtime"),
       cl::init(PP_LINK_FILE), cl::Hidden, cl::cat(phases)};
@@ -117,6 +122,17 @@ llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
   auto object = compilation.emit();
   if (!object)
     return object.takeError();
+  if (flags.kernelReport) {
+    if (compilation.getDeviceReport().empty())
+      return makeError(exitUsage,
+                       findPtxas().empty()
+                           ? "--kernel-report: no ptxas found; install the CUDA "
+                             "toolkit, or name one with PP_PTXAS"
+                           : "--kernel-report: there are no kernels for a GPU; "
+                             "see --target");
+    printKernelReport(parseKernelReport(compilation.getDeviceReport()),
+                      llvm::outs());
+  }
   if (auto error = linkBinary(*object, flags.output, flags.linkFile))
     return makeError(exitInputOutput, llvm::toString(std::move(error)));
   return llvm::Error::success();

@@ -49,7 +49,8 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
          candidate.overflow ? "does not fit: " + *candidate.overflow : ""});
   }
   table.print(os);
-  os << result.candidates.size() + result.duplicates << " plans simulated, " << result.pruned
+  os << result.candidates.size() + result.duplicates << " plans simulated, "
+     << result.pruned
      << " left out because they cannot be better than the best";
   if (result.unsearched > 0)
     os << ", " << result.unsearched << " orders not searched";

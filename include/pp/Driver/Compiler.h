@@ -105,8 +105,8 @@ public:
 
   mlir::ModuleOp getModule() { return *module; }
   mlir::ModuleOp getProgram(bool training);
-  /// What ptxas said about the kernels of emit(): registers, spills. Empty
-  /// for the processor.
+  /// What ptxas said about the kernels of emit(), those for training first.
+  /// Empty for the processor and without ptxas.
   const std::string &getDeviceReport() const { return deviceReport; }
 
   /// Samples of a step; known once a model is read.
