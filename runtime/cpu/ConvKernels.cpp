@@ -1,6 +1,8 @@
 //===- ConvKernels.cpp - `conv_*` -----------------------------------------===//
 #include "cpu/KernelBuilder.h"
 
+#include <optional>
+
 using namespace pp::runtime;
 using dnnl::convolution_backward_data;
 using dnnl::convolution_backward_weights;
@@ -8,14 +10,57 @@ using dnnl::convolution_forward;
 
 namespace {
 struct ConvShape {
-  KernelBuilder::MemoryDesc src, weights, dst;
+  KernelBuilder::MemoryDesc src, weights, dst; // of the tensors
+  // What the primitive works on: the layout that it likes best. Copies to and
+  // from the plain one cost less than a convolution on that.
+  KernelBuilder::MemoryDesc srcInside, weightsInside, dstInside;
   KernelBuilder::Dims strides, dilations, padLow, padHigh;
   int64_t outputChannels;
 
   explicit ConvShape(Descriptor &descriptor);
-  convolution_forward::primitive_desc forward(KernelBuilder &builder) const;
+  convolution_forward::primitive_desc
+  forward(KernelBuilder &builder, const KernelBuilder::MemoryDesc &bias = {},
+          std::optional<KernelBuilder::Type> type = {}) const;
 };
 } // namespace
+
+/// `desc` in any layout, and in another type if one is given.
+static KernelBuilder::MemoryDesc
+anyLayout(const KernelBuilder::MemoryDesc &desc,
+          std::optional<KernelBuilder::Type> type = {}) {
+  return {desc.dims(), type.value_or(desc.data_type()),
+          dnnl::memory::format_tag::any};
+}
+
+/// A tensor in the layout that a primitive wants, copied if it must be.
+static dnnl::memory readAs(KernelBuilder &builder, const dnnl::memory &tensor,
+                           const KernelBuilder::MemoryDesc &wanted) {
+  if (tensor.get_desc() == wanted)
+    return tensor;
+  dnnl::memory inside = builder.addTemporary(wanted);
+  dnnl::reorder::primitive_desc desc(builder.getEngine(), tensor.get_desc(),
+                                     builder.getEngine(), wanted,
+                                     builder.getAttributes());
+  builder.addPrimitive(dnnl::reorder(desc), desc.scratchpad_desc(),
+                       {{DNNL_ARG_FROM, tensor}, {DNNL_ARG_TO, inside}});
+  return inside;
+}
+
+/// Memory that a primitive writes, of which writeBack makes the tensor.
+static dnnl::memory writeAs(KernelBuilder &builder, const dnnl::memory &tensor,
+                            const KernelBuilder::MemoryDesc &wanted) {
+  return tensor.get_desc() == wanted ? tensor : builder.addTemporary(wanted);
+}
+static void writeBack(KernelBuilder &builder, const dnnl::memory &inside,
+                      const dnnl::memory &tensor) {
+  if (tensor.get_desc() == inside.get_desc())
+    return;
+  dnnl::reorder::primitive_desc desc(builder.getEngine(), inside.get_desc(),
+                                     builder.getEngine(), tensor.get_desc(),
+                                     builder.getAttributes());
+  builder.addPrimitive(dnnl::reorder(desc), desc.scratchpad_desc(),
+                       {{DNNL_ARG_FROM, inside}, {DNNL_ARG_TO, tensor}});
+}
 
 ConvShape::ConvShape(Descriptor &descriptor) {
   auto srcDims = descriptor.getDims("src");
@@ -39,77 +84,112 @@ ConvShape::ConvShape(Descriptor &descriptor) {
     weightDims[0] /= groups;
     weightDims.insert(weightDims.begin(), groups);
   }
-  src = KernelBuilder::dense(srcDims);
-  weights = KernelBuilder::dense(weightDims);
-  dst = KernelBuilder::dense(dstDims);
+  auto types = KernelBuilder::types(descriptor, 3);
+  src = KernelBuilder::dense(srcDims, types[0]);
+  weights = KernelBuilder::dense(weightDims, types[1]);
+  dst = KernelBuilder::dense(dstDims, types[2]);
+  srcInside = anyLayout(src);
+  weightsInside = anyLayout(weights);
+  dstInside = anyLayout(dst);
 }
 
+/// With a type, that of all tensors: a hint for a backward primitive whose
+/// result is longer than its factors.
 convolution_forward::primitive_desc
-ConvShape::forward(KernelBuilder &builder) const {
+ConvShape::forward(KernelBuilder &builder,
+                   const KernelBuilder::MemoryDesc &bias,
+                   std::optional<KernelBuilder::Type> type) const {
+  auto inside = [&](const KernelBuilder::MemoryDesc &desc) {
+    return type ? anyLayout(desc, type) : desc;
+  };
   return {{dnnl::prop_kind::forward_training,
-           dnnl::algorithm::convolution_direct, src, weights, dst, strides,
-           dilations, padLow, padHigh},
+           dnnl::algorithm::convolution_direct, inside(srcInside),
+           inside(weightsInside), bias, inside(dstInside), strides, dilations,
+           padLow, padHigh},
           builder.getAttributes(),
           builder.getEngine()};
+}
+
+/// The type that the forward pass of a mixed convolution had, for hints.
+static std::optional<KernelBuilder::Type> hintType(const ConvShape &shape) {
+  if (shape.src.data_type() == KernelBuilder::Type::f32 &&
+      shape.dst.data_type() == KernelBuilder::Type::f32)
+    return std::nullopt;
+  return KernelBuilder::Type::bf16;
 }
 
 void pp::runtime::buildConvForward(Descriptor &descriptor,
                                    KernelBuilder &builder) {
   ConvShape shape(descriptor);
+  bool hasBias = descriptor.getInteger("bias", 0, 1);
+  KernelBuilder::MemoryDesc biasDesc;
+  if (hasBias)
+    biasDesc = KernelBuilder::dense({shape.outputChannels});
   auto src = builder.addTensor(shape.src);
   auto weights = builder.addTensor(shape.weights);
-  if (descriptor.getInteger("bias", 0, 1)) {
-    auto biasDesc = KernelBuilder::dense({shape.outputChannels});
-    auto bias = builder.addTensor(biasDesc);
-    auto dst = builder.addTensor(shape.dst);
-    convolution_forward::primitive_desc desc(
-        {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
-         shape.src, shape.weights, biasDesc, shape.dst, shape.strides,
-         shape.dilations, shape.padLow, shape.padHigh},
-        builder.getAttributes(), builder.getEngine());
-    builder.addPrimitive(convolution_forward(desc), desc.scratchpad_desc(),
-                         {{DNNL_ARG_SRC, src},
-                          {DNNL_ARG_WEIGHTS, weights},
-                          {DNNL_ARG_BIAS, bias},
-                          {DNNL_ARG_DST, dst}});
-    return;
-  }
+  dnnl::memory bias;
+  if (hasBias)
+    bias = builder.addTensor(biasDesc);
   auto dst = builder.addTensor(shape.dst);
-  auto desc = shape.forward(builder);
-  builder.addPrimitive(
-      convolution_forward(desc), desc.scratchpad_desc(),
-      {{DNNL_ARG_SRC, src}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, dst}});
+  auto desc = shape.forward(builder, biasDesc);
+  auto srcInside = readAs(builder, src, desc.src_desc());
+  auto weightsInside = readAs(builder, weights, desc.weights_desc());
+  auto dstInside = writeAs(builder, dst, desc.dst_desc());
+  if (hasBias)
+    builder.addPrimitive(convolution_forward(desc), desc.scratchpad_desc(),
+                         {{DNNL_ARG_SRC, srcInside},
+                          {DNNL_ARG_WEIGHTS, weightsInside},
+                          {DNNL_ARG_BIAS, bias},
+                          {DNNL_ARG_DST, dstInside}});
+  else
+    builder.addPrimitive(convolution_forward(desc), desc.scratchpad_desc(),
+                         {{DNNL_ARG_SRC, srcInside},
+                          {DNNL_ARG_WEIGHTS, weightsInside},
+                          {DNNL_ARG_DST, dstInside}});
+  writeBack(builder, dstInside, dst);
 }
 
 void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
                                         KernelBuilder &builder) {
   ConvShape shape(descriptor);
   convolution_backward_data::primitive_desc desc(
-      {dnnl::algorithm::convolution_direct, shape.src, shape.weights, shape.dst,
-       shape.strides, shape.dilations, shape.padLow, shape.padHigh},
-      builder.getAttributes(), builder.getEngine(), shape.forward(builder));
+      {dnnl::algorithm::convolution_direct, shape.srcInside,
+       shape.weightsInside, shape.dstInside, shape.strides, shape.dilations,
+       shape.padLow, shape.padHigh},
+      builder.getAttributes(), builder.getEngine(),
+      shape.forward(builder, {}, hintType(shape)));
   auto diffDst = builder.addTensor(shape.dst);
   auto weights = builder.addTensor(shape.weights);
   auto diffSrc = builder.addTensor(shape.src);
+  auto diffDstInside = readAs(builder, diffDst, desc.diff_dst_desc());
+  auto weightsInside = readAs(builder, weights, desc.weights_desc());
+  auto diffSrcInside = writeAs(builder, diffSrc, desc.diff_src_desc());
   builder.addPrimitive(convolution_backward_data(desc), desc.scratchpad_desc(),
-                       {{DNNL_ARG_DIFF_DST, diffDst},
-                        {DNNL_ARG_WEIGHTS, weights},
-                        {DNNL_ARG_DIFF_SRC, diffSrc}});
+                       {{DNNL_ARG_DIFF_DST, diffDstInside},
+                        {DNNL_ARG_WEIGHTS, weightsInside},
+                        {DNNL_ARG_DIFF_SRC, diffSrcInside}});
+  writeBack(builder, diffSrcInside, diffSrc);
 }
 
 void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                                            KernelBuilder &builder) {
   ConvShape shape(descriptor);
   convolution_backward_weights::primitive_desc desc(
-      {dnnl::algorithm::convolution_direct, shape.src, shape.weights, shape.dst,
-       shape.strides, shape.dilations, shape.padLow, shape.padHigh},
-      builder.getAttributes(), builder.getEngine(), shape.forward(builder));
+      {dnnl::algorithm::convolution_direct, shape.srcInside,
+       shape.weightsInside, shape.dstInside, shape.strides, shape.dilations,
+       shape.padLow, shape.padHigh},
+      builder.getAttributes(), builder.getEngine(),
+      shape.forward(builder, {}, hintType(shape)));
   auto src = builder.addTensor(shape.src);
   auto diffDst = builder.addTensor(shape.dst);
   auto diffWeights = builder.addTensor(shape.weights);
+  auto srcInside = readAs(builder, src, desc.src_desc());
+  auto diffDstInside = readAs(builder, diffDst, desc.diff_dst_desc());
+  auto weightsInside = writeAs(builder, diffWeights, desc.diff_weights_desc());
   builder.addPrimitive(convolution_backward_weights(desc),
                        desc.scratchpad_desc(),
-                       {{DNNL_ARG_SRC, src},
-                        {DNNL_ARG_DIFF_DST, diffDst},
-                        {DNNL_ARG_DIFF_WEIGHTS, diffWeights}});
+                       {{DNNL_ARG_SRC, srcInside},
+                        {DNNL_ARG_DIFF_DST, diffDstInside},
+                        {DNNL_ARG_DIFF_WEIGHTS, weightsInside}});
+  writeBack(builder, weightsInside, diffWeights);
 }

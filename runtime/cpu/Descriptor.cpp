@@ -1,6 +1,7 @@
 //===- Descriptor.cpp -----------------------------------------------------===//
 #include "cpu/Descriptor.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -85,6 +86,25 @@ float Descriptor::getFloat(const std::string &key) {
   if (end != text.c_str() + text.size() || !std::isfinite(value))
     throw DescriptorError(key + "=" + text + ": expected a finite number");
   return value;
+}
+
+std::vector<std::string>
+Descriptor::getWords(const std::string &key, size_t count,
+                     std::initializer_list<const char *> words) {
+  const std::string &text = get(key);
+  std::vector<std::string> result;
+  for (size_t begin = 0; begin <= text.size();) {
+    size_t end = std::min(text.find('x', begin), text.size());
+    result.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+    if (std::find(words.begin(), words.end(), result.back()) == words.end())
+      throw DescriptorError(key + "=" + text + ": unknown word '" +
+                            result.back() + "'");
+  }
+  if (result.size() != count)
+    throw DescriptorError(key + "=" + text + ": expected " +
+                          std::to_string(count) + " words");
+  return result;
 }
 
 void Descriptor::checkAllUsed() const {

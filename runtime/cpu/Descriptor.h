@@ -36,6 +36,9 @@ public:
   Dims getDims(const std::string &key, size_t count, int64_t minimum);
   int64_t getInteger(const std::string &key, int64_t minimum, int64_t maximum);
   float getFloat(const std::string &key);
+  /// Words joined by `x`, exactly `count` of them, each one of `words`.
+  std::vector<std::string> getWords(const std::string &key, size_t count,
+                                    std::initializer_list<const char *> words);
 
   /// Throws when a key was given that nobody asked for.
   void checkAllUsed() const;

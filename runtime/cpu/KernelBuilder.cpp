@@ -23,18 +23,29 @@ int64_t KernelBuilder::elementCount(const Dims &dims) {
   return count;
 }
 
-KernelBuilder::MemoryDesc KernelBuilder::dense(const Dims &dims) {
+KernelBuilder::MemoryDesc KernelBuilder::dense(const Dims &dims, Type type) {
   elementCount(dims);
   Dims strides(dims.size(), 1);
   for (size_t i = dims.size(); i-- > 1;)
     strides[i - 1] = strides[i] * dims[i];
-  return MemoryDesc(dims, dnnl::memory::data_type::f32, strides);
+  return MemoryDesc(dims, type, strides);
 }
 
-KernelBuilder::MemoryDesc KernelBuilder::strided(const Dims &dims,
-                                                 const Dims &strides) {
+KernelBuilder::MemoryDesc
+KernelBuilder::strided(const Dims &dims, const Dims &strides, Type type) {
   elementCount(dims);
-  return MemoryDesc(dims, dnnl::memory::data_type::f32, strides);
+  return MemoryDesc(dims, type, strides);
+}
+
+std::vector<KernelBuilder::Type> KernelBuilder::types(Descriptor &descriptor,
+                                                      size_t count) {
+  std::vector<Type> types(count, Type::f32);
+  if (!descriptor.has("types"))
+    return types;
+  auto words = descriptor.getWords("types", count, {"f32", "bf16"});
+  for (size_t i = 0; i < count; ++i)
+    types[i] = words[i] == "bf16" ? Type::bf16 : Type::f32;
+  return types;
 }
 
 dnnl::memory KernelBuilder::addTensor(const MemoryDesc &desc) {

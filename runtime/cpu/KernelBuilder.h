@@ -31,9 +31,14 @@ public:
   /// Attributes for every primitive: scratchpad memory comes from the caller.
   const dnnl::primitive_attr &getAttributes() const { return attributes; }
 
-  /// A row-major f32 description.
-  static MemoryDesc dense(const Dims &dims);
-  static MemoryDesc strided(const Dims &dims, const Dims &strides);
+  using Type = dnnl::memory::data_type;
+  /// A row-major description.
+  static MemoryDesc dense(const Dims &dims, Type type = Type::f32);
+  static MemoryDesc strided(const Dims &dims, const Dims &strides,
+                            Type type = Type::f32);
+  /// The key `types` of a product: f32 or bf16 for each of `count` tensors;
+  /// without the key all are f32.
+  static std::vector<Type> types(Descriptor &descriptor, size_t count);
   static int64_t elementCount(const Dims &dims);
 
   /// The caller's next tensor (in order of the calls).

@@ -5,12 +5,13 @@ using namespace pp::runtime;
 
 static KernelBuilder::MemoryDesc describe(Descriptor &descriptor,
                                           const std::string &key,
-                                          const KernelBuilder::Dims &dims) {
+                                          const KernelBuilder::Dims &dims,
+                                          KernelBuilder::Type type) {
   std::string strides = key + "s";
   if (!descriptor.has(strides))
-    return KernelBuilder::dense(dims);
-  return KernelBuilder::strided(dims,
-                                descriptor.getDims(strides, dims.size(), 0));
+    return KernelBuilder::dense(dims, type);
+  return KernelBuilder::strided(
+      dims, descriptor.getDims(strides, dims.size(), 0), type);
 }
 
 void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
@@ -19,9 +20,10 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
     throw DescriptorError("a: expected at least two dimensions");
   auto b = descriptor.getDims("b", a.size(), 1);
   auto c = descriptor.getDims("c", a.size(), 1);
-  auto aDesc = describe(descriptor, "a", a);
-  auto bDesc = describe(descriptor, "b", b);
-  auto cDesc = describe(descriptor, "c", c);
+  auto types = KernelBuilder::types(descriptor, 3);
+  auto aDesc = describe(descriptor, "a", a, types[0]);
+  auto bDesc = describe(descriptor, "b", b, types[1]);
+  auto cDesc = describe(descriptor, "c", c, types[2]);
   dnnl::matmul::primitive_desc desc(
       {aDesc, bDesc, cDesc}, builder.getAttributes(), builder.getEngine());
   auto aMemory = builder.addTensor(aDesc);
