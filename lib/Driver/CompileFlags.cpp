@@ -73,6 +73,11 @@ struct ModelFlags {
       "cost-file", cl::desc("Measured kernel times (JSON)"), cl::cat(machine)};
   cl::opt<std::string> cpu{"cpu", cl::desc("Processor to compile for"),
                            cl::init("native"), cl::cat(machine)};
+  cl::opt<std::string> precision{
+      "precision",
+      cl::desc("Of matrix products and convolutions: f32 or bf16 (sums and "
+               "everything else stay f32)"),
+      cl::init("f32"), cl::cat(machine)};
   cl::opt<std::string> target{
       "target",
       cl::desc("cpu, or cuda:sm_NN for a GPU (cuda alone is cuda:sm_90)"),
@@ -247,6 +252,10 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   const ModelFlags &model = *modelFlags;
   options.costFile = model.costFile;
   options.cpu = model.cpu;
+  options.precision = model.precision;
+  if (options.precision != "f32" && options.precision != "bf16")
+    return makeError(exitUsage, "--precision=" + model.precision +
+                                    ": expected f32 or bf16");
   options.target =
       model.target == "cuda" ? "cuda:sm_90" : std::string(model.target);
   llvm::StringRef chip = options.target;

@@ -74,6 +74,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     return;
   }
   case CompilePhase::Kernels:
+    if (options.precision == "bf16")
+      pm.addPass(nn::createMixedPrecision());
     pm.addPass(nn::createFormKernels());
     return;
   case CompilePhase::Cost: {

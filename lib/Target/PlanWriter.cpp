@@ -22,6 +22,8 @@ namespace {
 StringRef dtypeOf(Type element) {
   if (element.isF32())
     return "f32";
+  if (element.isBF16())
+    return "bf16";
   if (element.isF64())
     return "f64";
   if (element.isInteger(64))

@@ -11,7 +11,8 @@
 namespace pp::runtime {
 
 /// Element types of the plan format; `I1` takes one byte.
-enum class DataType : uint8_t { F32, F64, I64, I32, I8, U8, I1 };
+/// `BF16` is for channels only.
+enum class DataType : uint8_t { F32, F64, I64, I32, I8, U8, I1, BF16 };
 
 using Shape = std::vector<int64_t>;
 

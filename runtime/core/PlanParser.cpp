@@ -9,9 +9,12 @@ using namespace pp::runtime;
 
 static constexpr uint64_t maxCount = 1 << 20;
 
-static DataType readType(const JsonReader &json) {
+static DataType readType(const JsonReader &json, bool isChannel = false) {
   std::string name = json.string();
-  if (auto type = parseDataType(name))
+  auto type = parseDataType(name);
+  if (type == DataType::BF16 && !isChannel)
+    json.fail("bf16 is for channels only");
+  if (type)
     return *type;
   json.fail("unknown dtype '{}'", name);
 }
@@ -432,7 +435,7 @@ static PlanChannel readChannel(const JsonReader &json, const Plan &plan,
     json.at("to").fail("channel leads from stage {} to itself", channel.to);
   channel.fromPhase = readPhase(json.at("from_phase"));
   channel.toPhase = readPhase(json.at("to_phase"));
-  channel.type = readType(json.at("dtype"));
+  channel.type = readType(json.at("dtype"), /*isChannel=*/true);
   channel.shape = readShape(json.at("shape"));
   channel.bytes = json.at("bytes").integer();
   if (channel.bytes != byteSize(channel.type, channel.shape))

@@ -67,6 +67,8 @@ void WeightFiles::fill(const PlanTensor &tensor, char *target) {
     case DataType::U8:
     case DataType::I1:
       return splat<uint8_t>(target, tensor.bytes, tensor.source.splat);
+    case DataType::BF16:
+      break; // in channels only
     }
   }
 }

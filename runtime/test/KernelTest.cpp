@@ -188,6 +188,64 @@ INSTANTIATE_TEST_SUITE_P(
                    {120, 8, 24, 1}}));
 
 //===----------------------------------------------------------------------===//
+// bf16
+//===----------------------------------------------------------------------===//
+
+/// Rounds to the nearest bf16, ties to even.
+float rounded(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  bits += 0x7fff + ((bits >> 16) & 1);
+  bits &= 0xffff0000u;
+  std::memcpy(&value, &bits, sizeof(bits));
+  return value;
+}
+
+Values roundedValues(int64_t size, uint32_t seed) {
+  Values values = randomValues(size, seed);
+  for (float &value : values)
+    value = rounded(value);
+  return values;
+}
+
+/// The upper halves of floats that are rounded, two in each float of the
+/// result.
+Values packed(const Values &values) {
+  Values result((values.size() + 1) / 2, 0.0f);
+  auto *halves = reinterpret_cast<unsigned char *>(result.data());
+  for (size_t i = 0; i < values.size(); ++i)
+    std::memcpy(halves + 2 * i,
+                reinterpret_cast<const unsigned char *>(&values[i]) + 2, 2);
+  return result;
+}
+
+Values unpacked(const Values &values, size_t size) {
+  Values result(size, 0.0f);
+  auto *halves = reinterpret_cast<const unsigned char *>(values.data());
+  for (size_t i = 0; i < size; ++i)
+    std::memcpy(reinterpret_cast<unsigned char *>(&result[i]) + 2,
+                halves + 2 * i, 2);
+  return result;
+}
+
+TEST(MixedTest, MatmulOfShortFactors) {
+  constexpr int64_t m = 13, k = 40, n = 9;
+  Values a = roundedValues(m * k, 1), b = roundedValues(k * n, 2);
+  Values expected(m * n, 0.0f);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t x = 0; x < k; ++x)
+        expected[i * n + j] += a[i * k + x] * b[x * n + j];
+  Values shortA = packed(a), shortB = packed(b), c(m * n, 7.0f);
+  std::string text = "matmul a=13x40 b=40x9 c=13x9";
+  run(text + " types=bf16xbf16xf32", {&shortA, &shortB, &c});
+  expectNear(c, expected);
+  Values shortC((m * n + 1) / 2, 0.0f);
+  run(text + " types=bf16xbf16xbf16", {&shortA, &shortB, &shortC});
+  expectNear(unpacked(shortC, m * n), expected, 1.0f / 256);
+}
+
+//===----------------------------------------------------------------------===//
 // conv
 //===----------------------------------------------------------------------===//
 
@@ -232,6 +290,37 @@ struct ConvCase {
     });
   }
 };
+
+TEST(MixedTest, ConvolutionsOfShortFactors) {
+  ConvCase p{{2, 6, 7, 5}, {8, 3, 3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 0}, 2};
+  Values src = roundedValues(count(p.src), 1);
+  Values weights = roundedValues(count(p.weights), 2);
+  Values diff = roundedValues(count(p.dst()), 3);
+  Values dst(diff.size(), 0.0f), diffSrc(src.size(), 0.0f);
+  Values diffWeights(weights.size(), 0.0f);
+  p.forEachProduct([&](int64_t s, int64_t w, int64_t d) {
+    dst[d] += src[s] * weights[w];
+    diffSrc[s] += diff[d] * weights[w];
+    diffWeights[w] += src[s] * diff[d];
+  });
+  Values shortSrc = packed(src), shortWeights = packed(weights);
+  Values shortDiff = packed(diff), result(dst.size(), 9.0f);
+  run(p.text("conv_forward") + " bias=0 types=bf16xbf16xf32",
+      {&shortSrc, &shortWeights, &result});
+  expectNear(result, dst);
+  Values shortResult((dst.size() + 1) / 2, 0.0f);
+  run(p.text("conv_forward") + " bias=0 types=bf16xbf16xbf16",
+      {&shortSrc, &shortWeights, &shortResult});
+  expectNear(unpacked(shortResult, dst.size()), dst, 1.0f / 256);
+  shortResult.assign((src.size() + 1) / 2, 0.0f);
+  run(p.text("conv_backward_data") + " types=bf16xbf16xbf16",
+      {&shortDiff, &shortWeights, &shortResult});
+  expectNear(unpacked(shortResult, src.size()), diffSrc, 1.0f / 256);
+  result.assign(weights.size(), 9.0f);
+  run(p.text("conv_backward_weights") + " types=bf16xf32xbf16",
+      {&shortSrc, &shortDiff, &result});
+  expectNear(result, diffWeights);
+}
 
 class ConvTest : public testing::TestWithParam<ConvCase> {};
 

@@ -70,6 +70,8 @@ struct CompileOptions {
   /// Phases call pp_mark_kernel around each kernel; see pp-lower-stages.
   bool markKernels = false;
   std::string cpu = "native";
+  /// Of products: "f32" or "bf16".
+  std::string precision = "f32";
   /// "cpu" or "cuda:sm_90".
   std::string target = "cpu";
 };

@@ -125,7 +125,7 @@ func.func @dot_result(%x: tensor<4x8xf32>, %y: tensor<8x5xf32>) {
 // -----
 
 func.func @dot_elements(%x: tensor<4x8xf32>, %y: tensor<8x5xf64>) {
-  // expected-error@+1 {{'nn.dot_general' op requires the same element type for all operands and results}}
+  // expected-error@+1 {{'nn.dot_general' op requires the same element type for all operands}}
   %0 = nn.dot_general %x, %y batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x5xf64>) -> tensor<4x5xf32>
   return
 }
@@ -689,4 +689,20 @@ func.func @kernel_mixed(%x: tensor<4x4xf32>) {
 func.func @yield_parent(%x: tensor<4xf32>) {
   // expected-error@+1 {{'nn.yield' op expects parent op 'nn.kernel'}}
   nn.yield %x : tensor<4xf32>
+}
+
+// -----
+
+func.func @dot_types(%x: tensor<2x3xf32>, %y: tensor<3x4xf32>) {
+  // expected-error @+1 {{'nn.dot_general' op turns factors of type 'f32' into a result of type 'bf16'}}
+  %0 = nn.dot_general %x, %y batch [] x [] contract [1] x [0] : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xbf16>
+  return
+}
+
+// -----
+
+func.func @short_arithmetic(%x: tensor<2xbf16>) {
+  // expected-error @+1 {{operand #0 must be statically shaped ranked tensor of 32-bit float or 64-bit float values, but got 'tensor<2xbf16>'}}
+  %0 = nn.exp %x : tensor<2xbf16>
+  return
 }

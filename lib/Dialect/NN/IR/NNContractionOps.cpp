@@ -12,6 +12,19 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
+/// The result has the type of the factors, or f32 for sixteen bits.
+static LogicalResult verifyFactors(Operation *op) {
+  auto elementOf = [](Type type) {
+    return cast<RankedTensorType>(type).getElementType();
+  };
+  Type factor = elementOf(op->getOperand(0).getType());
+  Type result = elementOf(op->getResult(0).getType());
+  if (result == factor || (factor.isBF16() && result.isF32()))
+    return success();
+  return op->emitOpError() << "turns factors of type " << factor
+                           << " into a result of type " << result;
+}
+
 //===----------------------------------------------------------------------===//
 // dot_general
 //===----------------------------------------------------------------------===//
@@ -28,6 +41,8 @@ SmallVector<int64_t> DotGeneralOp::getFreeAxes(bool ofRhs) {
 }
 
 LogicalResult DotGeneralOp::verify() {
+  if (failed(verifyFactors(*this)))
+    return failure();
   ArrayRef<int64_t> lhs = shapeOf(getLhs()), rhs = shapeOf(getRhs());
   auto checkAxes = [&](StringRef side, ArrayRef<int64_t> batch,
                        ArrayRef<int64_t> contract,
@@ -180,6 +195,8 @@ static LogicalResult verifyGeometry(WindowOp op, ArrayRef<int64_t> input,
 template <typename ConvolutionOp>
 static LogicalResult verifyConvolution(ConvolutionOp op, Value input,
                                        Value weight, Value output) {
+  if (failed(verifyFactors(op)))
+    return failure();
   ArrayRef<int64_t> in = shapeOf(input), w = shapeOf(weight),
                     out = shapeOf(output);
   if (w.size() != in.size())

@@ -26,7 +26,27 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// The library has single-precision kernels only.
+/// Whether a product has factors of a type that the library has kernels for.
+static bool hasFactorType(Operation *op) {
+  Type element =
+      cast<RankedTensorType>(op->getOperand(0).getType()).getElementType();
+  return element.isF32() || element.isBF16();
+}
+
+/// ` types=bf16xbf16xf32` for the tensors in the order of the descriptor's
+/// shapes; nothing where all are f32.
+static std::string types(ArrayRef<Value> tensors) {
+  SmallVector<StringRef> names;
+  for (Value tensor : tensors) {
+    auto type = cast<RankedTensorType>(tensor.getType()).getElementType();
+    names.push_back(type.isBF16() ? "bf16" : "f32");
+  }
+  if (llvm::all_of(names, [](StringRef name) { return name == "f32"; }))
+    return "";
+  return " types=" + llvm::join(names, "x");
+}
+
+/// The other kernels of the library have single precision only.
 static bool hasLibraryType(Operation *op) {
   return llvm::all_of(op->getOperandTypes(), [](Type type) {
     return cast<RankedTensorType>(type).getElementType().isF32();
@@ -73,7 +93,7 @@ static std::optional<Fused> fuseAxes(ArrayRef<int64_t> axes,
 }
 
 std::string DotGeneralOp::getLibraryDescriptor() {
-  if (!hasLibraryType(*this))
+  if (!hasFactorType(*this))
     return "";
   ArrayRef<int64_t> lhs = shapeOf(getLhs()), rhs = shapeOf(getRhs());
   SmallVector<int64_t> lhsStrides = rowMajorStrides(lhs);
@@ -133,7 +153,8 @@ std::string DotGeneralOp::getLibraryDescriptor() {
   normalise(b, bs);
   return "matmul a=" + dims(a) + " b=" + dims(b) + " c=" + dims(c) +
          " as=" + dims(as) + " bs=" + dims(bs) +
-         " cs=" + dims(rowMajorStrides(c));
+         " cs=" + dims(rowMajorStrides(c)) +
+         types({getLhs(), getRhs(), getOutput()});
 }
 
 uint64_t DotGeneralOp::getFlops() {
@@ -150,7 +171,7 @@ uint64_t DotGeneralOp::getFlops() {
 template <typename ConvolutionOp>
 static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
                                Value weight, Value output) {
-  if (!hasLibraryType(op))
+  if (!hasFactorType(op))
     return "";
   std::string text =
       (kind + " src=" + dims(shapeOf(input)) +
@@ -160,7 +181,9 @@ static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
        " pad_lo=" + dims(op.getPadLow()) + " pad_hi=" + dims(op.getPadHigh()) +
        " groups=" + std::to_string(op.getGroups()))
           .str();
-  return kind == "conv_forward" ? text + " bias=0" : text;
+  if (kind == "conv_forward")
+    text += " bias=0";
+  return text + types({input, weight, output});
 }
 
 std::string ConvOp::getLibraryDescriptor() {

@@ -15,7 +15,10 @@ include "pp/Interfaces/KernelOpInterface.td"
 class NN_TensorOf<list<Type> types>
     : ConfinedType<RankedTensorOf<types>, [HasStaticShapePred],
                    "statically shaped " # RankedTensorOf<types>.summary>;
-def NN_Tensor : NN_TensorOf<[F32, F64, I64, I32, I8, UI8, I1]>;
+// Sixteen bits are for storage: operations that move values or take their
+// products accept them, arithmetic on elements does not.
+def NN_Tensor : NN_TensorOf<[F32, F64, BF16, I64, I32, I8, UI8, I1]>;
+def NN_FactorTensor : NN_TensorOf<[F32, F64, BF16]>;
 def NN_FloatTensor : NN_TensorOf<[F32, F64]>;
 def NN_NumberTensor : NN_TensorOf<[F32, F64, I64, I32]>;
 def NN_IndexTensor : NN_TensorOf<[I64, I32]>;
@@ -62,8 +65,9 @@ class NN_BinaryOp<string mnemonic, Type type, list<Trait> traits = []>
 }
 
 /// A pure op that a library implements. Its cost is stated by the op.
-class NN_LibraryOp<string mnemonic, list<Trait> traits = []>
-    : NN_Op<mnemonic, traits # [Pure, SameOperandsAndResultElementType,
+class NN_LibraryOp<string mnemonic,
+                   list<Trait> traits = [SameOperandsAndResultElementType]>
+    : NN_Op<mnemonic, traits # [Pure,
                                 NN_Cost<["getFlops"]>,
                                 NN_Diff<["buildVJP"]>,
                                 NN_Batch<["propagateBatch"]>,

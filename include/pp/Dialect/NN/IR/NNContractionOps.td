@@ -5,7 +5,7 @@
 
 include "pp/Dialect/NN/IR/NNBase.td"
 
-def NN_DotGeneralOp : NN_LibraryOp<"dot_general"> {
+def NN_DotGeneralOp : NN_LibraryOp<"dot_general", [SameOperandsElementType]> {
   let summary = "sums of products over contracted axes";
   let description = [{
     Axes `lhsBatch[i]` and `rhsBatch[i]` run together, axes `lhsContract[i]` and
@@ -15,12 +15,14 @@ def NN_DotGeneralOp : NN_LibraryOp<"dot_general"> {
     %y = nn.dot_general %x, %w batch [] x [] contract [1] x [1]
          : (tensor<8x64xf32>, tensor<10x64xf32>) -> tensor<8x10xf32>
     ```
+    Factors of type bf16 give a result of type bf16 or f32; sums have the
+    precision of f32. So do the convolutions.
   }];
-  let arguments = (ins NN_FloatTensor:$lhs, NN_FloatTensor:$rhs,
+  let arguments = (ins NN_FactorTensor:$lhs, NN_FactorTensor:$rhs,
                        DenseI64ArrayAttr:$lhsBatch, DenseI64ArrayAttr:$rhsBatch,
                        DenseI64ArrayAttr:$lhsContract,
                        DenseI64ArrayAttr:$rhsContract);
-  let results = (outs NN_FloatTensor:$output);
+  let results = (outs NN_FactorTensor:$output);
   let assemblyFormat = [{
     $lhs `,` $rhs `batch` $lhsBatch `x` $rhsBatch
     `contract` $lhsContract `x` $rhsContract attr-dict
@@ -33,7 +35,8 @@ def NN_DotGeneralOp : NN_LibraryOp<"dot_general"> {
   }];
 }
 
-class NN_ConvolutionOp<string mnemonic> : NN_LibraryOp<mnemonic> {
+class NN_ConvolutionOp<string mnemonic>
+    : NN_LibraryOp<mnemonic, [SameOperandsElementType]> {
   // The geometry of the forward convolution, for one to three spatial axes.
   dag geometry = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations,
                       DenseI64ArrayAttr:$padLow, DenseI64ArrayAttr:$padHigh,
@@ -51,9 +54,9 @@ def NN_ConvOp : NN_ConvolutionOp<"conv"> {
     x spatial. Strides, dilations (1 is dense) and padding are per spatial axis.
     The three convolution ops are closed under differentiation.
   }];
-  let arguments = !con((ins NN_FloatTensor:$input, NN_FloatTensor:$weight),
+  let arguments = !con((ins NN_FactorTensor:$input, NN_FactorTensor:$weight),
                        geometry);
-  let results = (outs NN_FloatTensor:$output);
+  let results = (outs NN_FactorTensor:$output);
   let assemblyFormat = "$input `,` $weight " # geometryFormat;
 }
 
@@ -63,17 +66,17 @@ def NN_ConvBackwardInputOp : NN_ConvolutionOp<"conv_backward_input"> {
     The cotangent of the input of `nn.conv` with this geometry, whose result has
     the shape of `outputGradient`; also what other systems call ConvTranspose.
   }];
-  let arguments = !con((ins NN_FloatTensor:$outputGradient,
-                            NN_FloatTensor:$weight), geometry);
-  let results = (outs NN_FloatTensor:$output);
+  let arguments = !con((ins NN_FactorTensor:$outputGradient,
+                            NN_FactorTensor:$weight), geometry);
+  let results = (outs NN_FactorTensor:$output);
   let assemblyFormat = "$outputGradient `,` $weight " # geometryFormat;
 }
 
 def NN_ConvBackwardWeightOp : NN_ConvolutionOp<"conv_backward_weight"> {
   let summary = "the cotangent of a convolution's weight";
-  let arguments = !con((ins NN_FloatTensor:$input,
-                            NN_FloatTensor:$outputGradient), geometry);
-  let results = (outs NN_FloatTensor:$output);
+  let arguments = !con((ins NN_FactorTensor:$input,
+                            NN_FactorTensor:$outputGradient), geometry);
+  let results = (outs NN_FactorTensor:$output);
   let assemblyFormat = "$input `,` $outputGradient " # geometryFormat;
 }
 

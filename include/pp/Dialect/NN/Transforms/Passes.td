@@ -49,6 +49,20 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
   ];
 }
 
+def MixedPrecision : NNPass<"nn-mixed-precision"> {
+  let summary = "Take products in bf16";
+  let description = [{
+    Casts the factors of matrix products and convolutions to bf16, and gives
+    their results that type too, as PyTorch's autocast does; sums inside have the
+    precision of f32. The gradient of a weight, which is accumulated, stays f32,
+    as do parameters and all other arithmetic.
+
+    Runs on the joint graph. What a backward phase reads of a product's factors
+    and result is the bf16 value, so residuals are half as large; casts of
+    parameters are made in each phase anew.
+  }];
+}
+
 def Differentiate : NNPass<"nn-differentiate"> {
   let summary = "Append the derivative of the loss";
   let description = [{
