@@ -123,7 +123,9 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     if (isGpu)
       pm.addPass(createMakeLaunches());
     pm.addPass(pipeline::createPlanMemory());
-    if (isGpu)
+    if (options.target == "mock")
+      pm.addPass(createEmulateDevice());
+    else if (isGpu)
       buildDevicePipeline(pm);
     buildKernelPipeline(pm.nest<ModuleOp>());
     pm.addPass(createLowerStages());
@@ -238,7 +240,7 @@ llvm::Expected<std::string> Compilation::emit() {
     ProgramSource &source = sources[training ? 0 : 1];
     source.module = program;
     source.plan = *plan;
-    if (!pipeline::isGpuTarget(program))
+    if (!pipeline::isGpuTarget(program) || pipeline::isEmulatedTarget(program))
       continue;
     auto chip = pipeline::getTarget(program).split(':').second;
     auto code = emitDeviceCode(program, chip);

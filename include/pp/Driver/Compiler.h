@@ -68,7 +68,7 @@ struct CompileOptions {
   double epsilon = 1e-8;
   std::string costFile;
   std::string cpu = "native";
-  /// "cpu" or "cuda:sm_90".
+  /// "cpu", "mock" or "cuda:sm_90".
   std::string target = "cpu";
 };
 
