@@ -95,13 +95,13 @@ static std::unique_ptr<Kernel> createLaunch(
   result->tensorCount = descriptor.getInteger("tensors", 0, maximum);
   result->scratchpadBytes = scratchpadBytes;
   Descriptor::Dims grids, blocks;
-  if (descriptor.has("blocks"))
-    blocks = descriptor.getDims("blocks");
   if (descriptor.has("count")) {
     result->count = descriptor.getInteger("count", 1, maximum);
+    blocks = descriptor.getDims("blocks", 1, 1);
     grids = {(*result->count + blocks.at(0) - 1) / blocks.at(0)};
   } else if (descriptor.has("grids")) {
     grids = descriptor.getDims("grids");
+    blocks = descriptor.getDims("blocks");
   }
   descriptor.checkAllUsed();
   if (grids.size() != blocks.size())
