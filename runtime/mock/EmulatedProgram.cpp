@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <fmt/format.h>
+#include <utility>
 
 using namespace pp::runtime;
 
@@ -15,6 +16,9 @@ struct Launch {
   const pp_emulated_kernel *kernel;
   int64_t grid, block;
 };
+
+/// The first fault of a block, or an empty text.
+thread_local std::string reportedFault;
 
 /// `launch`: see docs/plan-format.md.
 class LaunchKernel : public Kernel {
@@ -48,13 +52,16 @@ private:
     const pp_emulated_kernel &kernel = *launch.kernel;
     if (kernel.shared_bytes)
       std::memset(shared.get(), 0xff, kernel.shared_bytes);
-    if (!kernel.waits) {
+    std::string error;
+    if (kernel.waits)
+      error = ThreadBlock::ofThisThread().run(
+          kernel, arguments.data(), shared.get(), block, launch.block);
+    else
       for (int64_t thread = 0; thread < launch.block; ++thread)
         kernel.run(arguments.data(), shared.get(), block, thread);
-      return true;
-    }
-    std::string error = ThreadBlock::ofThisThread().run(
-        kernel, arguments.data(), shared.get(), block, launch.block);
+    if (!reportedFault.empty())
+      error = fmt::format("kernel '{}', {}", kernel.name,
+                          std::exchange(reportedFault, {}));
     if (error.empty())
       return true;
     keepKernelError(std::move(error));
@@ -147,4 +154,13 @@ std::unique_ptr<Kernel> EmulatedProgram::createKernel(const PlanKernel &kernel,
     return nullptr;
   }
   return CpuProgram::createKernel(kernel, error);
+}
+
+void pp_emulate_fault(int32_t fault, int64_t block, int64_t thread) {
+  if (reportedFault.empty())
+    reportedFault = fmt::format(
+        "block {}, thread {}: {}", block, thread,
+        fault == PP_FAULT_MISALIGNED
+            ? "accesses a vector that does not start at a multiple of its size"
+            : "accesses memory outside of its tensor");
 }

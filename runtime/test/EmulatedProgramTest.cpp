@@ -93,6 +93,14 @@ void farShuffle(void *const *, void *, int64_t, int64_t) {
   pp_emulate_shuffle(0, 32, 0);
 }
 
+/// Reports faults of some threads.
+void faults(void *const *, void *, int64_t block, int64_t thread) {
+  if (block == 2 && thread > 0)
+    pp_emulate_fault(PP_FAULT_OUT_OF_BOUNDS, block, thread);
+  if (block == 1 && thread == 7)
+    pp_emulate_fault(PP_FAULT_MISALIGNED, block, thread);
+}
+
 /// An optimizer: parameters, gradients, states, scalars, count.
 void step(void *const *arguments, void *, int64_t block, int64_t thread) {
   int64_t at = block * 32 + thread;
@@ -126,6 +134,7 @@ const pp_emulated_kernel kernels[] = {
     {"shuffles_0", otherShuffles, 3, 0, 1},
     {"both_0", shuffleAndBarrier, 3, 0, 1},
     {"far_0", farShuffle, 3, 0, 1},
+    {"fault_0", faults, 3, 0, 0},
     {"optimizer_0", step, 5, 0, 0},
     {"two_0", doubled, 3, 0, 0},
     {"two_1", plusOne, 3, 0, 0},
@@ -212,6 +221,12 @@ TEST(EmulatedProgram, FaultsAreErrors) {
        "the threads from 0 on are at different shuffles"},
       {"both grids=1 blocks=32",
        "16 of the 32 threads from 0 on take part in a shuffle"},
+      {"fault grids=3 blocks=32",
+       "kernel 'fault_0', block 2, thread 1: accesses memory outside of its "
+       "tensor"},
+      {"fault grids=2 blocks=32",
+       "block 1, thread 7: accesses a vector that does not start at a multiple "
+       "of its size"},
       {"far grids=1 blocks=32", "thread 0 shuffles with the mask 32"},
   };
   for (auto [launch, expected] : faults) {

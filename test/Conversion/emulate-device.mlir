@@ -12,13 +12,35 @@ module {
     // CHECK: func.func @plain_0(%[[X:.*]]: memref<8xf32> {llvm.noalias}, %[[COUNT:.*]]: i64, %{{.*}}: memref<0xi8>, %[[BLOCK:.*]]: index, %[[THREAD:.*]]: index)
     // CHECK-SAME: attributes {pp.emulated = {shared = 0 : i64, waits = 0 : i64}}
     // CHECK: %[[AT:.*]] = arith.addi %[[BLOCK]], %[[THREAD]]
-    // CHECK: memref.load %[[X]][%[[AT]]]
+    // CHECK: %[[INSIDE:.*]] = arith.cmpi ult, %[[AT]], %c8
+    // CHECK: %[[OUTSIDE:.*]] = arith.xori %[[INSIDE]]
+    // CHECK: scf.if %[[OUTSIDE]]
+    // CHECK: %[[KIND:.*]] = arith.constant 0 : i32
+    // CHECK: call @pp_emulate_fault(%[[KIND]], %[[BLOCK]], %[[THREAD]])
+    // CHECK: %[[SAFE:.*]] = arith.select %[[INSIDE]], %[[AT]], %c0
+    // CHECK: memref.load %[[X]][%[[SAFE]]]
     // CHECK: return
     gpu.func @plain_0(%x: memref<8xf32> {llvm.noalias}, %count: i64) kernel {
       %block = gpu.block_id x
       %thread = gpu.thread_id x
       %at = arith.addi %block, %thread : index
       %0 = memref.load %x[%at] : memref<8xf32>
+      gpu.return
+    }
+    // The last of four lanes is inside; the address is a multiple of 16.
+    // CHECK: func.func @vector_0(%[[X:.*]]: memref<2x8xf32>
+    // CHECK: arith.cmpi ult, %{{.*}}, %c2{{[_a-z0-9]*}} : index
+    // CHECK: arith.cmpi ult, %{{.*}}, %c5{{[_a-z0-9]*}} : index
+    // CHECK: memref.extract_strided_metadata %[[X]]
+    // CHECK: memref.extract_aligned_pointer_as_index %[[X]]
+    // CHECK: arith.remui %{{.*}}, %c16
+    // CHECK: %[[KIND:.*]] = arith.constant 1 : i32
+    // CHECK: call @pp_emulate_fault(%[[KIND]]
+    // CHECK: vector.load
+    gpu.func @vector_0(%x: memref<2x8xf32>) kernel {
+      %block = gpu.block_id x
+      %thread = gpu.thread_id x
+      %0 = vector.load %x[%block, %thread] : memref<2x8xf32>, vector<4xf32>
       gpu.return
     }
     // CHECK: func.func @waits_0(%[[X:.*]]: memref<8xf32>, %[[SHARED:.*]]: memref<128xi8>, %{{.*}}: index, %[[THREAD:.*]]: index)

@@ -57,16 +57,19 @@ def EmulateDevice : Pass<"pp-emulate-device", "::mlir::ModuleOp"> {
     ```
     gpu.barrier                      pp_emulate_barrier(place)
     gpu.shuffle xor %x, %mask, 32    pp_emulate_shuffle(%x, %mask, place)
+    memref.load %x[%i]               unless %i is inside: pp_emulate_fault
     ```
 
     `place` numbers the barriers and shuffles of a kernel, so that the runtime
-    sees whether threads wait at different ones. The attribute `pp.emulated`
+    sees whether threads wait at different ones. Accesses outside of a memref,
+    which become accesses of its first element, and vectors that do not start at
+    multiples of their size are reported. The attribute `pp.emulated`
     holds what the runtime has to know: the bytes of shared memory and whether
     threads wait for each other.
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
-    "::mlir::memref::MemRefDialect"];
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
 }
 
 def ApproximateMath : Pass<"pp-approximate-math"> {

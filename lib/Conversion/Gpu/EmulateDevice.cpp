@@ -1,12 +1,15 @@
 //===- EmulateDevice.cpp - Kernels of a GPU as functions of the host ------===//
 
 #include "pp/Conversion/Passes.h"
+#include "pprt/pprt.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -39,6 +42,7 @@ public:
       if (isa_and_nonnull<gpu::GPUDialect>(op->getDialect()))
         result = failed(replace(op)) ? failure() : result;
     });
+    function.walk([&](Operation *op) { guard(op); });
     function->setAttr(
         emulatedAttrName,
         builder.getDictionaryAttr(
@@ -148,6 +152,83 @@ private:
     return success();
   }
 
+  /// Reports an access outside of its memory and makes it one of the first
+  /// element; reports vectors that a GPU cannot access at once.
+  void guard(Operation *op) {
+    if (auto load = dyn_cast<memref::LoadOp>(op))
+      guardBounds(op, load.getMemref(), load.getIndicesMutable(), 1);
+    else if (auto store = dyn_cast<memref::StoreOp>(op))
+      guardBounds(op, store.getMemref(), store.getIndicesMutable(), 1);
+    else if (auto load = dyn_cast<vector::LoadOp>(op))
+      guardVector(op, load.getBase(), load.getIndicesMutable(),
+                  load.getVectorType().getNumElements());
+    else if (auto store = dyn_cast<vector::StoreOp>(op))
+      guardVector(op, store.getBase(), store.getIndicesMutable(),
+                  store.getVectorType().getNumElements());
+  }
+
+  Value index(int64_t value) {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  }
+
+  void reportUnless(Value condition, int32_t fault) {
+    Value no =
+        arith::ConstantOp::create(builder, loc, builder.getBoolAttr(true));
+    Value isFault = arith::XOrIOp::create(builder, loc, condition, no);
+    auto branch = scf::IfOp::create(builder, loc, isFault, /*else=*/false);
+    OpBuilder::InsertionGuard insertion(builder);
+    builder.setInsertionPoint(branch.thenYield());
+    Value number = arith::ConstantOp::create(builder, loc,
+                                             builder.getI32IntegerAttr(fault));
+    func::CallOp::create(builder, loc, "pp_emulate_fault", TypeRange(),
+                         ValueRange{number, block, thread});
+  }
+
+  void guardBounds(Operation *op, Value memory, MutableOperandRange indices,
+                   int64_t lanes) {
+    builder.setInsertionPoint(op);
+    loc = op->getLoc();
+    ArrayRef<int64_t> shape = cast<MemRefType>(memory.getType()).getShape();
+    Value isInside;
+    for (auto [axis, operand] : llvm::enumerate(indices)) {
+      bool isLast = axis + 1 == shape.size();
+      Value end = index(shape[axis] - (isLast ? lanes - 1 : 0));
+      Value isLess = arith::CmpIOp::create(
+          builder, loc, arith::CmpIPredicate::ult, operand.get(), end);
+      isInside = isInside
+                     ? arith::AndIOp::create(builder, loc, isInside, isLess)
+                     : isLess;
+    }
+    if (!isInside)
+      return;
+    reportUnless(isInside, PP_FAULT_OUT_OF_BOUNDS);
+    for (OpOperand &operand : indices)
+      operand.set(arith::SelectOp::create(builder, loc, isInside, operand.get(),
+                                          index(0)));
+  }
+
+  void guardVector(Operation *op, Value memory, MutableOperandRange indices,
+                   int64_t lanes) {
+    guardBounds(op, memory, indices, lanes);
+    auto type = cast<MemRefType>(memory.getType());
+    int64_t bytes = std::max<int64_t>(8, type.getElementTypeBitWidth()) / 8;
+    auto facts = memref::ExtractStridedMetadataOp::create(builder, loc, memory);
+    Value element = facts.getOffset();
+    for (auto [operand, stride] : llvm::zip(indices, facts.getStrides())) {
+      Value step = arith::MulIOp::create(builder, loc, operand.get(), stride);
+      element = arith::AddIOp::create(builder, loc, element, step);
+    }
+    Value base =
+        memref::ExtractAlignedPointerAsIndexOp::create(builder, loc, memory);
+    Value offset = arith::MulIOp::create(builder, loc, element, index(bytes));
+    Value address = arith::AddIOp::create(builder, loc, base, offset);
+    Value rest =
+        arith::RemUIOp::create(builder, loc, address, index(lanes * bytes));
+    reportUnless(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                       rest, index(0)),
+                 PP_FAULT_MISALIGNED);
+  }
+
   gpu::GPUFuncOp kernel;
   OpBuilder builder;
   Location loc;
@@ -184,7 +265,9 @@ struct EmulateDevice : pp::impl::EmulateDeviceBase<EmulateDevice> {
                            builder.getFunctionType(inputs, results))
           .setPrivate();
     };
+    Type index = builder.getIndexType();
     declare("pp_emulate_barrier", {i32}, {});
+    declare("pp_emulate_fault", {i32, index, index}, {});
     declare("pp_emulate_shuffle", {i32, i32, i32}, {i32});
   }
 };

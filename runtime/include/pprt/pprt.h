@@ -121,6 +121,10 @@ void pp_emulate_barrier(int32_t place);
 /* Waits for the 32 threads of the warp; returns `bits` of the thread whose
  * number is this one's xor `mask`. */
 int32_t pp_emulate_shuffle(int32_t bits, int32_t mask, int32_t place);
+/* Reports that a thread does what it must not: an access outside of its memory,
+ * or of a vector that does not start at a multiple of its size. Returns. */
+enum { PP_FAULT_OUT_OF_BOUNDS = 0, PP_FAULT_MISALIGNED = 1 };
+void pp_emulate_fault(int32_t fault, int64_t block, int64_t thread);
 
 #ifdef __cplusplus
 }
