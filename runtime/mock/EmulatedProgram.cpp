@@ -4,6 +4,7 @@
 #include "cpu/Descriptor.h"
 #include "mock/ThreadBlock.h"
 
+#include <bit>
 #include <cstring>
 #include <fmt/format.h>
 #include <utility>
@@ -37,7 +38,7 @@ public:
     if (scratchpadBytes)
       std::memset(scratchpad, 0xff, scratchpadBytes);
     arguments.assign(tensors, tensors + tensorCount);
-    arguments.push_back(count ? reinterpret_cast<void *>(*count) : scratchpad);
+    arguments.push_back(count ? std::bit_cast<void *>(*count) : scratchpad);
     for (const Launch &launch : launches)
       // The order of blocks is not known on a GPU; this is not the one of the
       // loops that they were made of.

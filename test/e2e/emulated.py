@@ -74,6 +74,17 @@ def check_model(context, checks, model, stage_counts, modes):
                 checks.check(error <= TOLERANCES[optimizer], f"{run}: '{name}' differs by {error:.1e}")
 
 
+def check_launches(context, checks, model):
+    """The emulated launches are those of a real GPU."""
+    options = {"optimizer": MODELS_USED[model][1], "batch": MODELS_USED[model][0], "microbatches": 4, "stages": 2}
+
+    def launches(target):
+        stages = context.training(model, target=target, **options).plan()["stages"]
+        return [[k["descriptor"] for k in stage["kernels"]] for stage in stages]
+
+    checks.check(launches("mock") == launches("cuda"), f"{model}: the kernels of mock and cuda differ")
+
+
 def check_refused(context, checks):
     """The processor has no device for launches."""
     binary = context.training("lenet", optimizer="sgd", stages=1, batch=32, microbatches=4, target="mock")
@@ -93,7 +104,10 @@ def test(context, checks, arguments):
         except common.Failure as failure:
             checks.check(False, f"{model}: {failure}")
 
-    context.map(guarded, QUICK_MODELS if arguments.quick else MODELS_USED)
+    models = QUICK_MODELS if arguments.quick else MODELS_USED
+    context.map(guarded, models)
+    for model in models:
+        check_launches(context, checks, model)
     check_refused(context, checks)
 
 
