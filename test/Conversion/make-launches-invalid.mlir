@@ -103,3 +103,23 @@ module {
     }
   }
 }
+
+// -----
+
+// All at once.
+module {
+  module @code {
+    func.func @kernel_0(%x: memref<4xf64>) {
+      linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} outs(%x : memref<4xf64>) {
+      ^bb0(%a: f64):
+        %0 = math.sqrt %a : f64
+        // expected-error@+1 {{no kernel of a GPU can compute exp of f64; use f32}}
+        %1 = math.exp %0 : f64
+        // expected-error@+1 {{no kernel of a GPU can compute erf of f64; use f32}}
+        %2 = math.erf %1 : f64
+        linalg.yield %2 : f64
+      }
+      return
+    }
+  }
+}

@@ -13,7 +13,7 @@ import numpy as np
 import common
 
 COLUMNS = (1, 3, 31, 32, 33, 127, 1000)
-ELEMENTS = {"f32": np.float32, "i64": np.int64, "i32": np.int32, "i1": np.bool_}
+ELEMENTS = {"f32": np.float32, "f64": np.float64, "i8": np.int8, "ui8": np.uint8, "i64": np.int64, "i32": np.int32, "i1": np.bool_}
 
 
 def tensor(shape, element="f32"):
@@ -36,14 +36,14 @@ class Program:
         """A new input with random numbers; integers and floats of a range, or normal floats."""
         name = f"in{len(self.inputs)}"
         flat = (1, size(shape))
-        if element == "f32" and low is None:
-            data = self.generator.standard_normal(flat, np.float32)
-        elif element == "f32":
-            data = self.generator.uniform(low, high, flat).astype(np.float32)
+        if element in ("f32", "f64") and low is None:
+            data = self.generator.standard_normal(flat).astype(ELEMENTS[element])
+        elif element in ("f32", "f64"):
+            data = self.generator.uniform(low, high, flat).astype(ELEMENTS[element])
         elif element == "i1":
             data = self.generator.integers(0, 2, flat).astype(np.bool_)
         else:
-            data = self.generator.integers(-9 if low is None else low, 10 if high is None else high, flat)
+            data = self.generator.integers((0 if element == "ui8" else -9) if low is None else low, 10 if high is None else high, flat)
             data = data.astype(ELEMENTS[element])
         self.data[name] = data
         self.inputs.append(f'%{name}: {tensor(flat, element)} {{pp.feed = "{name}", pp.role = "input"}}')
@@ -61,7 +61,7 @@ class Program:
     def result(self, name, value, shape, element="f32", exact=False):
         flat = (1, size(shape))
         flat_value = self.op(f"nn.reshape {value} : {tensor(shape, element)} -> {tensor(flat, element)}")
-        self.results.append((name, flat_value, tensor(flat, element), exact or element != "f32"))
+        self.results.append((name, flat_value, tensor(flat, element), exact or element not in ("f32", "f64")))
 
     def text(self):
         types = ", ".join(f'{type} {{pp.fetch = "r{number}"}}' for number, (_, _, type, _) in enumerate(self.results))
@@ -129,7 +129,7 @@ def moves(p):
         ((3, 32), (1, 0)), ((33, 4), (1, 0)), ((4, 31, 6), (2, 0, 1)), ((4, 8, 12), (1, 0, 2)),
         ((2, 3, 4, 5, 8), (4, 2, 0, 3, 1)), ((2, 3, 4, 5, 8), (0, 2, 1, 3, 4)),
     ):
-        for element in ("f32", "i64", "i1"):
+        for element in ("f32", "f64", "i64", "i8", "ui8", "i1"):
             to = [shape[axis] for axis in permutation]
             x = p.feed(shape, element)
             moved = p.op(f"nn.transpose {x} {list(permutation)} : {tensor(shape, element)} -> {tensor(to, element)}")
@@ -155,7 +155,7 @@ def moves(p):
         p.result(f"pad {shape} {low} {interior}", padded, to, exact=True)
     for shapes, axis in ((((3,), (1,), (32,)), 0), (((2, 8), (2, 4), (2, 12)), 1), (((2, 8), (2, 3)), 1),
                          (((2, 3, 4), (2, 5, 4)), 1)):
-        for element in ("f32", "i64"):
+        for element in ("f32", "f64", "i64", "i8", "i1"):
             inputs = [p.feed(shape, element) for shape in shapes]
             to = list(shapes[0])
             to[axis] = sum(shape[axis] for shape in shapes)
@@ -267,7 +267,23 @@ def rows(p):
     p.result("cross entropy backward by a constant", back, (40, 33))
 
 
-GROUPS = {"elementwise": elementwise, "moves": moves, "tables": tables, "reductions": reductions, "rows": rows}
+def doubles(p):
+    for shape in ((40,), (3, 33), (33, 3), (40, 32), (2, 31, 36)):
+        type = tensor(shape, "f64")
+        x, y = p.feed(shape, "f64"), p.feed(shape, "f64", low=0.1, high=4)
+        product = p.op(f"nn.mul {x}, {y} : {type}")
+        p.result(f"f64 div {shape}", p.op(f"nn.div {product}, {y} : {type}"), shape, "f64")
+        p.result(f"f64 sqrt {shape}", p.op(f"nn.sqrt {y} : {type}"), shape, "f64")
+        p.result(f"f64 floor {shape}", p.op(f"nn.floor {x} : {type}"), shape, "f64")
+        p.result(f"f64 to f32 {shape}", p.op(f"nn.cast {x} : {type} -> {tensor(shape)}"), shape, exact=True)
+        for axis, kind in itertools.product(range(len(shape)), ("sum", "max", "min")):
+            to = shape[:axis] + shape[axis + 1 :]
+            z = p.feed(shape, "f64")
+            reduced = p.op(f"nn.reduce {kind} {z} [{axis}] : {type} -> {tensor(to, 'f64')}")
+            p.result(f"f64 {kind} {shape} {axis}", reduced, to, "f64", exact=kind != "sum")
+
+
+GROUPS = {"doubles": doubles, "elementwise": elementwise, "moves": moves, "tables": tables, "reductions": reductions, "rows": rows}
 
 
 def run_target(context, source, data, target):

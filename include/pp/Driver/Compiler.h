@@ -111,6 +111,8 @@ public:
   int64_t getBatch() const { return options.batch; }
 
 private:
+  llvm::Error agreeOnTarget(mlir::ModuleOp program, llvm::StringRef path);
+
   mlir::MLIRContext *context;
   CompileOptions options;
   mlir::OwningOpRef<mlir::ModuleOp> module;
