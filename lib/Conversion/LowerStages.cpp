@@ -47,6 +47,8 @@ public:
     for (Operation &op : *code.getBody())
       if (auto function = dyn_cast<LLVM::LLVMFuncOp>(op)) {
         functions[function.getSymName()] = function;
+        if (function.isExternal())
+          continue;
         function.setLinkage(LLVM::Linkage::Internal);
         // One body for all callers: the same bits wherever it is called from.
         function.setNoInline(true);

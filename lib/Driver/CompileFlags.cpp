@@ -80,7 +80,8 @@ struct ModelFlags {
       cl::init("f32"), cl::cat(machine)};
   cl::opt<std::string> target{
       "target",
-      cl::desc("cpu, or cuda:sm_NN for a GPU (cuda alone is cuda:sm_90)"),
+      cl::desc("cpu, cuda:sm_NN for a GPU (cuda alone is cuda:sm_90), or mock, "
+               "which emulates a GPU's kernels on the processor"),
       cl::init("cpu"), cl::cat(machine)};
 
   cl::opt<std::string> loss{
@@ -259,11 +260,11 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   options.target =
       model.target == "cuda" ? "cuda:sm_90" : std::string(model.target);
   llvm::StringRef chip = options.target;
-  if (options.target != "cpu" &&
+  if (options.target != "cpu" && options.target != "mock" &&
       !(chip.consume_front("cuda:") && isChipName(chip)))
     return makeError(exitUsage, "--target=" + model.target +
-                                    ": expected cpu, cuda or cuda:sm_NN with "
-                                    "NN of at least 70");
+                                    ": expected cpu, mock, cuda or "
+                                    "cuda:sm_NN with NN of at least 70");
   options.loss = model.loss;
   options.output = model.lossOutput;
   options.classAxis = model.classAxis;

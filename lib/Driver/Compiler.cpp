@@ -125,7 +125,9 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     if (isGpu)
       pm.addPass(createMakeLaunches());
     pm.addPass(pipeline::createPlanMemory());
-    if (isGpu)
+    if (options.target == "mock")
+      pm.addPass(createEmulateDevice());
+    else if (isGpu)
       buildDevicePipeline(pm);
     buildKernelPipeline(pm.nest<ModuleOp>());
     pm.addPass(createLowerStages({options.markKernels}));
@@ -192,6 +194,23 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
   return llvm::Error::success();
 }
 
+/// A program that was printed says what it is for, unless that is the
+/// processor.
+llvm::Error Compilation::agreeOnTarget(ModuleOp program, llvm::StringRef path) {
+  llvm::StringRef target = pipeline::getTarget(program);
+  bool isOpen = !program->hasAttr(pipeline::targetAttrName) &&
+                !program.lookupSymbol(codeModuleName);
+  if (isOpen && options.target != "cpu")
+    program->setAttr(pipeline::targetAttrName,
+                     StringAttr::get(context, options.target));
+  else if (options.target == "cpu")
+    options.target = target.str();
+  else if (options.target != target)
+    return makeError(exitUsage, "--target=" + options.target + ": '" + path +
+                                    "' was made for " + target);
+  return llvm::Error::success();
+}
+
 llvm::Error Compilation::readMlir(llvm::StringRef path) {
   ParserConfig config(context);
   module = parseSourceFile<ModuleOp>(path, config);
@@ -202,6 +221,10 @@ llvm::Error Compilation::readMlir(llvm::StringRef path) {
                      "'" + path +
                          "' has neither a module @training nor @inference; "
                          "--compile-to writes such files");
+  for (bool training : {true, false})
+    if (ModuleOp program = getProgram(training))
+      if (llvm::Error error = agreeOnTarget(program, path))
+        return error;
   model = module->getName().value_or("model").str();
   if (options.batch == 0)
     for (bool training : {true, false})
@@ -240,7 +263,7 @@ llvm::Expected<std::string> Compilation::emit() {
     ProgramSource &source = sources[training ? 0 : 1];
     source.module = program;
     source.plan = *plan;
-    if (!pipeline::isGpuTarget(program))
+    if (!pipeline::isGpuTarget(program) || pipeline::isEmulatedTarget(program))
       continue;
     auto chip = pipeline::getTarget(program).split(':').second;
     auto code = emitDeviceCode(program, chip);

@@ -9,6 +9,7 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -114,6 +115,11 @@ private:
     auto translated = mlir::translateModuleToLLVMIR(code, context, name);
     if (!translated)
       return llvm::createStringError("the code cannot be translated to LLVM");
+    emulated.clear();
+    for (auto function : code.getOps<mlir::LLVM::LLVMFuncOp>())
+      if (auto facts =
+              function->getAttrOfType<mlir::DictionaryAttr>(emulatedAttrName))
+        emulated.push_back({function.getName().str(), facts});
     translated->setDataLayout(module->getDataLayout());
     translated->setTargetTriple(module->getTargetTriple());
     // Both programs live in one module under names of their own.
@@ -177,7 +183,9 @@ private:
                                 stageTable,
                                 llvm::ConstantInt::get(i64, count),
                                 functionNamed(name + "_optimizer"),
-                                deviceCode(source, name)};
+                                deviceCode(source, name),
+                                emulatedKernels(name),
+                                llvm::ConstantInt::get(i64, emulated.size())};
     return constant(llvm::ConstantStruct::getAnon(context, fields),
                     name + "_program");
   }
@@ -201,6 +209,58 @@ private:
                                 llvm::ConstantInt::get(i64, assembly.size())};
     return constant(llvm::ConstantStruct::getAnon(context, fields),
                     name + "_device_code");
+  }
+
+  /// The table of pp_emulated_kernel; null where there are none.
+  llvm::Constant *emulatedKernels(llvm::StringRef name) {
+    if (emulated.empty())
+      return llvm::ConstantPointerNull::get(pointer);
+    auto number = [&](llvm::StringRef key, mlir::DictionaryAttr facts) {
+      return llvm::ConstantInt::get(
+          i64, mlir::cast<mlir::IntegerAttr>(facts.get(key)).getInt());
+    };
+    llvm::SmallVector<llvm::Constant *> kernels;
+    for (auto &[kernel, facts] : emulated) {
+      llvm::Function *run = addThread(name, kernel);
+      llvm::Constant *fields[] = {
+          constant(llvm::ConstantDataArray::getString(context, kernel, true),
+                   name + "_" + kernel + "_name"),
+          run,
+          llvm::ConstantInt::get(
+              i64,
+              module->getFunction((name + "_" + kernel).str())->arg_size() - 3),
+          number("shared", facts), number("waits", facts)};
+      kernels.push_back(llvm::ConstantStruct::getAnon(context, fields));
+    }
+    auto *type =
+        llvm::ArrayType::get(kernels.front()->getType(), kernels.size());
+    return constant(llvm::ConstantArray::get(type, kernels),
+                    name + "_emulated_kernels");
+  }
+
+  /// pp_emulated_kernel::run: calls a function that takes its arguments one by
+  /// one.
+  llvm::Function *addThread(llvm::StringRef name, llvm::StringRef kernel) {
+    llvm::Function *callee = module->getFunction((name + "_" + kernel).str());
+    auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
+                                         {pointer, pointer, i64, i64},
+                                         /*isVarArg=*/false);
+    auto *thread =
+        llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage,
+                               name + "_thread_of_" + kernel, module.get());
+    llvm::IRBuilder<> builder(
+        llvm::BasicBlock::Create(context, "entry", thread));
+    llvm::SmallVector<llvm::Value *> arguments;
+    unsigned count = callee->arg_size() - 3;
+    for (unsigned i = 0; i < count; ++i)
+      arguments.push_back(builder.CreateLoad(
+          callee->getArg(i)->getType(),
+          builder.CreateConstGEP1_64(pointer, thread->getArg(0), i)));
+    for (unsigned i = 1; i < 4; ++i)
+      arguments.push_back(thread->getArg(i));
+    builder.CreateCall(callee, arguments);
+    builder.CreateRetVoid();
+    return thread;
   }
 
   void addTable(llvm::Constant *const (&programs)[2]) {
@@ -252,6 +312,9 @@ private:
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> module;
   std::string cpu, features;
+  /// Emulated kernels of the program that was added last, with what the pass
+  /// says about them.
+  std::vector<std::pair<std::string, mlir::DictionaryAttr>> emulated;
   std::map<std::string, bool> hostFeatures;
   llvm::PointerType *pointer = nullptr;
   llvm::Type *i64 = nullptr;

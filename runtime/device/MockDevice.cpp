@@ -1,6 +1,7 @@
 //===- MockDevice.cpp -----------------------------------------------------===//
 #include "device/MockDevice.h"
 #include "device/CpuKernel.h"
+#include "mock/EmulatedProgram.h"
 #include "support/Clock.h"
 #include "support/Error.h"
 
@@ -228,10 +229,12 @@ public:
     return std::make_unique<MockEvent>();
   }
   bool runs(const std::string &target) const override {
-    return target == "cpu";
+    return target == "cpu" || target == "mock";
   }
-  std::unique_ptr<DeviceProgram> load(const pp_program &) override {
-    return std::make_unique<CpuProgram>();
+  std::unique_ptr<DeviceProgram> load(const pp_program &program) override {
+    // A program for the processor has no emulated kernels and does not ask for
+    // any.
+    return std::make_unique<EmulatedProgram>(program);
   }
 
 private:

@@ -6,6 +6,9 @@
 // nothing by accident: the thread that gives work to a stream never reads what
 // the stream's thread writes, except through events.
 //
+// It runs programs for the processor and for the target `mock`, whose kernels
+// are those of a GPU (mock/).
+//
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_DEVICE_MOCKDEVICE_H
 #define PP_RUNTIME_DEVICE_MOCKDEVICE_H

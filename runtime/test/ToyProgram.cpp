@@ -539,16 +539,22 @@ Binary::Binary(const std::vector<int> &cuts, const ordered_json &trainingJson,
                const ordered_json &inferenceJson)
     : trainingText(trainingJson.dump()), inferenceText(inferenceJson.dump()),
       trainingStages(functions(cuts, true)),
-      inferenceStages(functions(cuts, false)),
-      training{
-          trainingText.data(),   trainingText.size(), trainingStages.data(),
-          trainingStages.size(), optimizer,           nullptr},
+      inferenceStages(functions(cuts, false)), training{trainingText.data(),
+                                                        trainingText.size(),
+                                                        trainingStages.data(),
+                                                        trainingStages.size(),
+                                                        optimizer,
+                                                        nullptr,
+                                                        nullptr,
+                                                        0},
       inference{inferenceText.data(),
                 inferenceText.size(),
                 inferenceStages.data(),
                 inferenceStages.size(),
                 nullptr,
-                nullptr},
+                nullptr,
+                nullptr,
+                0},
       table{PP_ABI_VERSION, 0, &training, &inference} {}
 
 std::map<std::string, Array> data(uint64_t samples) {

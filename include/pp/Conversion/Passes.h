@@ -18,6 +18,10 @@ inline constexpr llvm::StringLiteral codeModuleName = "code";
 /// On kernels: the function in the code module that runs it.
 inline constexpr llvm::StringLiteral calleeAttrName = "pp.callee";
 
+/// On functions of the code module that emulate a thread of a GPU's kernel:
+/// {shared = bytes of shared memory, waits = whether threads wait}.
+inline constexpr llvm::StringLiteral emulatedAttrName = "pp.emulated";
+
 /// Name of the nested module with the kernels of a GPU.
 inline constexpr llvm::StringLiteral deviceModuleName = "device";
 /// The function that a phase calls around each kernel, if asked to, and the

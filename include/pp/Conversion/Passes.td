@@ -44,6 +44,34 @@ def ConvertDevice : Pass<"pp-convert-device", "::mlir::gpu::GPUModuleOp"> {
     "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
 }
 
+def EmulateDevice : Pass<"pp-emulate-device", "::mlir::ModuleOp"> {
+  let summary = "Turn kernels of a GPU into functions of one thread on the host";
+  let description = [{
+    For the target `mock`, which runs what `cuda` runs without a GPU. Each
+    `gpu.func` of `@device` becomes a function in `@code`, and `@device` goes
+    away. The function runs one thread: it takes the kernel's arguments, the
+    memory that the block shares, the number of the block and that of the
+    thread. Barriers and shuffles become calls of the runtime, which switches to
+    the block's other threads:
+
+    ```
+    gpu.barrier                      pp_emulate_barrier(place)
+    gpu.shuffle xor %x, %mask, 32    pp_emulate_shuffle(%x, %mask, place)
+    memref.load %x[%i]               unless %i is inside: pp_emulate_fault
+    ```
+
+    `place` numbers the barriers and shuffles of a kernel, so that the runtime
+    sees whether threads wait at different ones. Accesses outside of a memref,
+    which become accesses of its first element, and vectors that do not start at
+    multiples of their size are reported. The attribute `pp.emulated`
+    holds what the runtime has to know: the bytes of shared memory and whether
+    threads wait for each other.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
 def ApproximateMath : Pass<"pp-approximate-math"> {
   let summary = "Replace transcendental functions by polynomials";
   let description = [{

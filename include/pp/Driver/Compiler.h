@@ -72,7 +72,7 @@ struct CompileOptions {
   std::string cpu = "native";
   /// Of products: "f32" or "bf16".
   std::string precision = "f32";
-  /// "cpu" or "cuda:sm_90".
+  /// "cpu", "mock" or "cuda:sm_90".
   std::string target = "cpu";
 };
 
@@ -115,6 +115,8 @@ public:
   int64_t getBatch() const { return options.batch; }
 
 private:
+  llvm::Error agreeOnTarget(mlir::ModuleOp program, llvm::StringRef path);
+
   mlir::MLIRContext *context;
   CompileOptions options;
   mlir::OwningOpRef<mlir::ModuleOp> module;

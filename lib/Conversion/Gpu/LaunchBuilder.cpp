@@ -5,6 +5,8 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -15,15 +17,24 @@ static constexpr int64_t warpSize = 32;
 /// Threads of a kernel without reductions.
 static constexpr int64_t plainThreads = 256;
 
+/// Whether memory on the stack is a number that each row has for itself.
+static bool isOfRows(memref::AllocaOp alloca) {
+  return alloca.getType().getRank() == 0 &&
+         llvm::all_of(alloca->getUsers(), [](Operation *user) {
+           auto loop = user->getParentOfType<scf::ForOp>();
+           return loop && loop->hasAttr(rowsAttrName);
+         });
+}
+
 LaunchBuilder::LaunchBuilder(func::FuncOp function, gpu::GPUModuleOp module)
     : function(function), module(module), builder(function.getContext()),
       loc(function.getLoc()) {
-  // Numbers on a row's stack become registers; larger temporaries move to
-  // memory, since several launches may use them.
+  // Numbers of a row become registers; other temporaries move to memory, since
+  // several launches may use them.
   function.walk([&](memref::AllocaOp alloca) {
-    MemRefType type = alloca.getType();
-    if (type.getRank() == 0)
+    if (isOfRows(alloca))
       return;
+    MemRefType type = alloca.getType();
     scratchOffsets[alloca] = scratchBytes;
     int64_t bits = std::max<int64_t>(8, type.getElementTypeBitWidth());
     scratchBytes += llvm::alignTo(type.getNumElements() * bits / 8, 64);
@@ -141,14 +152,21 @@ void LaunchBuilder::finish() {
 bool LaunchBuilder::canBring(Operation *op) {
   if (isMemoryEffectFree(op))
     return true;
-  // A number that the function only reads.
+  // A number that nothing writes from here on.
   auto load = dyn_cast<memref::LoadOp>(op);
-  return load && isa<BlockArgument>(load.getMemref()) &&
-         llvm::all_of(load.getMemref().getUses(), [](OpOperand &use) {
-           auto structured = dyn_cast<linalg::LinalgOp>(use.getOwner());
-           return isa<memref::LoadOp>(use.getOwner()) ||
-                  (structured && structured.isDpsInput(&use));
-         });
+  if (!load)
+    return false;
+  Value memory = load.getMemref();
+  if (!isa<BlockArgument>(memory) && !memory.getDefiningOp<memref::AllocaOp>())
+    return false;
+  return llvm::all_of(memory.getUses(), [&](OpOperand &use) {
+    auto structured = dyn_cast<linalg::LinalgOp>(use.getOwner());
+    if (isa<memref::LoadOp>(use.getOwner()) ||
+        (structured && structured.isDpsInput(&use)))
+      return true;
+    return structured && structured->getBlock() == load->getBlock() &&
+           structured->isBeforeInBlock(load);
+  });
 }
 
 LogicalResult LaunchBuilder::bring(Value value) {
@@ -159,7 +177,7 @@ LogicalResult LaunchBuilder::bring(Value value) {
     return failure();
   if (auto alloca = dyn_cast<memref::AllocaOp>(op)) {
     MemRefType type = alloca.getType();
-    if (type.getRank() == 0) {
+    if (isOfRows(alloca)) {
       cells[value] = nullptr;
       return success();
     }
@@ -256,19 +274,44 @@ Value LaunchBuilder::sharedMemory(int64_t elements, Type type) {
       loc);
 }
 
+Value LaunchBuilder::shuffled(Value value, int64_t mask) {
+  Type i32 = builder.getI32Type(), type = value.getType();
+  unsigned width = type.getIntOrFloatBitWidth();
+  if (width == 32) {
+    auto constant = [&](int64_t number) -> Value {
+      return arith::ConstantOp::create(builder, loc,
+                                       builder.getIntegerAttr(i32, number));
+    };
+    return gpu::ShuffleOp::create(builder, loc, value, constant(mask),
+                                  constant(warpSize), gpu::ShuffleMode::XOR)
+        .getShuffleResult();
+  }
+  // The hardware exchanges 32 bits.
+  if (isa<FloatType>(type)) {
+    Value bits = arith::BitcastOp::create(builder, loc,
+                                          builder.getIntegerType(width), value);
+    return arith::BitcastOp::create(builder, loc, type, shuffled(bits, mask));
+  }
+  if (width < 32) {
+    Value wide = arith::ExtUIOp::create(builder, loc, i32, value);
+    return arith::TruncIOp::create(builder, loc, type, shuffled(wide, mask));
+  }
+  Value half =
+      arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, 32));
+  Value upper = arith::ShRUIOp::create(builder, loc, value, half);
+  Value words[] = {value, upper};
+  for (Value &word : words) {
+    word = arith::TruncIOp::create(builder, loc, i32, word);
+    word = arith::ExtUIOp::create(builder, loc, type, shuffled(word, mask));
+  }
+  upper = arith::ShLIOp::create(builder, loc, words[1], half);
+  return arith::OrIOp::create(builder, loc, upper, words[0]);
+}
+
 Value LaunchBuilder::blockReduce(Value value,
                                  function_ref<Value(Value, Value)> combine) {
-  Type i32 = builder.getI32Type();
-  auto constant = [&](int64_t number) -> Value {
-    return arith::ConstantOp::create(builder, loc,
-                                     builder.getIntegerAttr(i32, number));
-  };
-  for (int64_t offset = warpSize / 2; offset > 0; offset /= 2) {
-    auto other =
-        gpu::ShuffleOp::create(builder, loc, value, constant(offset),
-                               constant(warpSize), gpu::ShuffleMode::XOR);
-    value = combine(value, other.getShuffleResult());
-  }
+  for (int64_t offset = warpSize / 2; offset > 0; offset /= 2)
+    value = combine(value, shuffled(value, offset));
   int64_t warps = threads / warpSize;
   if (warps == 1)
     return value;
@@ -530,7 +573,29 @@ LogicalResult LaunchBuilder::mapRows(scf::ForOp loop) {
     if (failed(emitRowOperation(&op)))
       return failure();
   finish();
+  shareWrittenMemory();
   return success();
+}
+
+/// To LLVM, memory that `noalias` promises for this thread alone cannot change
+/// at a barrier. Where threads of a block exchange values through memory of the
+/// grid, that is not so.
+void LaunchBuilder::shareWrittenMemory() {
+  kernel.walk([&](Operation *op) {
+    Value memory;
+    if (auto store = dyn_cast<memref::StoreOp>(op))
+      memory = store.getMemref();
+    else if (auto vector = dyn_cast<vector::StoreOp>(op))
+      memory = vector.getBase();
+    else
+      return;
+    while (auto view = memory.getDefiningOp<ViewLikeOpInterface>())
+      memory = view.getViewSource();
+    auto argument = dyn_cast<BlockArgument>(memory);
+    if (argument && argument.getOwner() == &kernel.getBody().front() &&
+        argument.getArgNumber() < kernel.getNumArguments())
+      kernel.removeArgAttr(argument.getArgNumber(), "llvm.noalias");
+  });
 }
 
 LogicalResult LaunchBuilder::emitRowOperation(Operation *op) {

@@ -73,6 +73,7 @@ private:
 
   // Parts of rows.
   llvm::LogicalResult emitRowOperation(mlir::Operation *op);
+  void shareWrittenMemory();
 
   // Helpers.
   mlir::Value index(int64_t value);
@@ -87,6 +88,9 @@ private:
   void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
   void barrier();
   mlir::Value sharedMemory(int64_t elements, mlir::Type type);
+  /// The value of the thread of the warp whose number is this one's xor `mask`;
+  /// of 64 bits at most.
+  mlir::Value shuffled(mlir::Value value, int64_t mask);
   /// Combines a value of each thread; all threads get the result.
   mlir::Value blockReduce(
       mlir::Value value,

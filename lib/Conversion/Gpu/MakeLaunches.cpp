@@ -6,6 +6,7 @@
 #include "pp/Dialect/PP/IR/PP.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace pp {
@@ -35,6 +36,23 @@ std::string describe(StringRef name, ArrayRef<Launch> launches,
       .str();
 }
 
+/// Of the functions that are not instructions of a GPU, only those of 32 bits
+/// have polynomials.
+LogicalResult checkFunctions(ModuleOp code) {
+  bool ok = true;
+  code.walk([&](Operation *op) {
+    if (!isa_and_nonnull<math::MathDialect>(op->getDialect()) ||
+        isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::FloorOp,
+            math::FmaOp, math::RoundEvenOp, math::RsqrtOp, math::SqrtOp>(op) ||
+        !op->getResult(0).getType().isF64())
+      return;
+    op->emitError("no kernel of a GPU can compute ")
+        << op->getName().stripDialect() << " of f64; use f32";
+    ok = false;
+  });
+  return success(ok);
+}
+
 struct MakeLaunches : pp::impl::MakeLaunchesBase<MakeLaunches> {
   void runOnOperation() override {
     ModuleOp program = getOperation();
@@ -47,6 +65,8 @@ struct MakeLaunches : pp::impl::MakeLaunchesBase<MakeLaunches> {
       program.emitError("has a module @device already");
       return signalPassFailure();
     }
+    if (failed(checkFunctions(code)))
+      return signalPassFailure();
     OpBuilder builder(code);
     auto device =
         gpu::GPUModuleOp::create(builder, code.getLoc(), deviceModuleName);

@@ -162,7 +162,11 @@ LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
   linalg::FillOp::create(builder, loc, zero, output);
 
   SmallVector<Value> lower, upper, step;
-  for (int64_t size : updatesType.getShape()) {
+  // A single number takes one turn of a loop too.
+  SmallVector<int64_t> turns(updatesType.getShape());
+  if (turns.empty())
+    turns.push_back(1);
+  for (int64_t size : turns) {
     lower.push_back(indexConstant(builder, loc, 0));
     upper.push_back(indexConstant(builder, loc, size));
     step.push_back(indexConstant(builder, loc, 1));
@@ -171,7 +175,7 @@ LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
   scf::LoopNest nest = scf::buildLoopNest(
       builder, loc, lower, upper, step,
       [&](OpBuilder &body, Location, ValueRange at) {
-        SmallVector<Value> indices(at);
+        SmallVector<Value> indices(at.take_front(updatesType.getRank()));
         Value index = memref::LoadOp::create(
             body, loc, table, ArrayRef(indices).slice(axis, indexRank));
         SmallVector<Value> to(ArrayRef(indices).take_front(axis));
@@ -183,9 +187,8 @@ LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
         Value sum = arith::AddFOp::create(body, loc, old, update);
         memref::StoreOp::create(body, loc, sum, output, to);
       });
-  if (!nest.loops.empty())
-    nest.loops.front()->setAttr(
-        scatterAddAttrName, builder.getDenseI64ArrayAttr({axis, indexRank}));
+  nest.loops.front()->setAttr(scatterAddAttrName,
+                              builder.getDenseI64ArrayAttr({axis, indexRank}));
   return success();
 }
 

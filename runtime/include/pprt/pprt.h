@@ -72,6 +72,18 @@ typedef struct pp_device_code {
   uint64_t assembly_size;
 } pp_device_code;
 
+/* A GPU's kernel for the target `mock`. `run` runs one thread of it. The
+ * arguments are those of the kernel: pointers, and integers of 64 bits that are
+ * cast to pointers; `shared` is the memory that the block shares. */
+typedef struct pp_emulated_kernel {
+  const char *name;
+  void (*run)(void *const *arguments, void *shared, int64_t block,
+              int64_t thread);
+  uint64_t argument_count;
+  uint64_t shared_bytes;
+  uint64_t waits; /* whether it calls a function pp_emulate_* */
+} pp_emulated_kernel;
+
 /* One compiled pipeline: for training or for inference. */
 typedef struct pp_program {
   const char *plan; /* JSON text, not null terminated */
@@ -81,6 +93,8 @@ typedef struct pp_program {
   pp_optimizer_function optimizer;   /* null in inference programs and where
                                         the plan names a kernel           */
   const pp_device_code *device_code; /* null: for the processor          */
+  const pp_emulated_kernel *emulated_kernels; /* for the target `mock`   */
+  uint64_t emulated_kernel_count;
 } pp_program;
 
 typedef struct pp_binary {
@@ -97,6 +111,20 @@ extern const pp_binary pp_binary_table;
  * descriptor documents; `scratchpad` has the number of bytes that the plan
  * states for it. Defined by the runtime, called by phase functions. */
 void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad);
+
+/* Emulated kernels call these in place of a GPU's instructions; `place` tells
+ * apart those of a kernel. Only the function `run` of a pp_emulated_kernel may
+ * call them, while the runtime runs it. */
+
+/* Waits for all threads of the block. */
+void pp_emulate_barrier(int32_t place);
+/* Waits for the 32 threads of the warp; returns `bits` of the thread whose
+ * number is this one's xor `mask`. */
+int32_t pp_emulate_shuffle(int32_t bits, int32_t mask, int32_t place);
+/* Reports that a thread does what it must not: an access outside of its memory,
+ * or of a vector that does not start at a multiple of its size. Returns. */
+enum { PP_FAULT_OUT_OF_BOUNDS = 0, PP_FAULT_MISALIGNED = 1 };
+void pp_emulate_fault(int32_t fault, int64_t block, int64_t thread);
 
 #ifdef __cplusplus
 }

@@ -70,7 +70,11 @@ llvm::StringRef pp::pipeline::getTarget(ModuleOp module) {
 }
 
 bool pp::pipeline::isGpuTarget(ModuleOp module) {
-  return getTarget(module).starts_with("cuda");
+  return getTarget(module).starts_with("cuda") || isEmulatedTarget(module);
+}
+
+bool pp::pipeline::isEmulatedTarget(ModuleOp module) {
+  return getTarget(module) == "mock";
 }
 
 char pp::pipeline::getPhaseLetter(Phase phase) {

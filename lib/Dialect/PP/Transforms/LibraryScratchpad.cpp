@@ -22,7 +22,8 @@ static int64_t getGpuScratchpadBytes(llvm::StringRef descriptor) {
 
 FailureOr<int64_t>
 pp::pipeline::getScratchpadBytes(Operation *op, const std::string &descriptor) {
-  if (isGpuTarget(op->getParentOfType<ModuleOp>()))
+  auto module = op->getParentOfType<ModuleOp>();
+  if (isGpuTarget(module) && !isEmulatedTarget(module))
     return getGpuScratchpadBytes(descriptor);
   static std::mutex mutex;
   static llvm::StringMap<int64_t> known;

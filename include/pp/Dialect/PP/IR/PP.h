@@ -32,7 +32,8 @@ inline constexpr llvm::StringLiteral stageAttrName = "pp.stage";
 /// The stage that the model's author asked for.
 inline constexpr llvm::StringLiteral stageHintAttrName = "pp.stage_hint";
 inline constexpr llvm::StringLiteral buffersAttrName = "pp.buffers";
-/// On modules: what code is made for, "cpu" (the default) or "cuda:sm_90".
+/// On modules: what code is made for, "cpu" (the default),
+/// "cuda:sm_90", or "mock", which emulates a GPU.
 inline constexpr llvm::StringLiteral targetAttrName = "pp.target";
 /// On kernels: the descriptor of their launches on a GPU, and the bytes of the
 /// scratchpad between launches.
@@ -61,8 +62,12 @@ std::optional<int64_t> getStage(mlir::Operation *op);
 
 /// What a program is compiled for.
 llvm::StringRef getTarget(mlir::ModuleOp module);
-/// Whether it is a GPU, whose kernels are launched and not called.
+/// Whether it is a GPU, whose kernels are launched and not called; also an
+/// emulated one.
 bool isGpuTarget(mlir::ModuleOp module);
+/// Whether it is a GPU that the processor emulates, with the processor's
+/// library kernels.
+bool isEmulatedTarget(mlir::ModuleOp module);
 
 /// The letter of a phase in schedules: F, I, W or U.
 char getPhaseLetter(Phase phase);

@@ -1,0 +1,167 @@
+//===- EmulatedProgram.cpp ------------------------------------------------===//
+#include "mock/EmulatedProgram.h"
+#include "core/Plan.h"
+#include "cpu/Descriptor.h"
+#include "mock/ThreadBlock.h"
+
+#include <bit>
+#include <cstring>
+#include <fmt/format.h>
+#include <utility>
+
+using namespace pp::runtime;
+
+namespace {
+
+struct Launch {
+  const pp_emulated_kernel *kernel;
+  int64_t grid, block;
+};
+
+/// The first fault of a block, or an empty text.
+thread_local std::string reportedFault;
+
+/// `launch`: see docs/plan-format.md.
+class LaunchKernel : public Kernel {
+public:
+  std::vector<Launch> launches;
+  size_t tensorCount = 0;
+  /// The last argument of an optimizer; others have the scratchpad there.
+  std::optional<int64_t> count;
+  uint64_t scratchpadBytes = 0;
+  /// Of the largest launch; starts at a multiple of 64.
+  DeviceMemory shared;
+
+  bool execute(void *const *tensors, void *scratchpad) noexcept override {
+    // What a kernel reads before it writes is not 0 on a GPU either: all bits
+    // set is a float that is not a number.
+    if (scratchpadBytes)
+      std::memset(scratchpad, 0xff, scratchpadBytes);
+    arguments.assign(tensors, tensors + tensorCount);
+    arguments.push_back(count ? std::bit_cast<void *>(*count) : scratchpad);
+    for (const Launch &launch : launches)
+      // The order of blocks is not known on a GPU; this is not the one of the
+      // loops that they were made of.
+      for (int64_t block = launch.grid - 1; block >= 0; --block)
+        if (!runBlock(launch, block))
+          return false;
+    return true;
+  }
+
+private:
+  bool runBlock(const Launch &launch, int64_t block) {
+    const pp_emulated_kernel &kernel = *launch.kernel;
+    if (kernel.shared_bytes)
+      std::memset(shared.get(), 0xff, kernel.shared_bytes);
+    std::string error;
+    if (kernel.waits)
+      error = ThreadBlock::ofThisThread().run(
+          kernel, arguments.data(), shared.get(), block, launch.block);
+    else
+      for (int64_t thread = 0; thread < launch.block; ++thread)
+        kernel.run(arguments.data(), shared.get(), block, thread);
+    if (!reportedFault.empty())
+      error = fmt::format("kernel '{}', {}", kernel.name,
+                          std::exchange(reportedFault, {}));
+    if (error.empty())
+      return true;
+    keepKernelError(std::move(error));
+    return false;
+  }
+
+  std::vector<void *> arguments;
+};
+
+/// `copy`: tensors are from, to.
+class CopyKernel : public Kernel {
+public:
+  explicit CopyKernel(uint64_t bytes) : bytes(bytes) {}
+  bool execute(void *const *tensors, void *) noexcept override {
+    std::memcpy(tensors[1], tensors[0], bytes);
+    return true;
+  }
+
+private:
+  uint64_t bytes;
+};
+
+constexpr int64_t maximum = std::numeric_limits<int32_t>::max();
+constexpr int64_t maximumThreads = 1024;
+
+} // namespace
+
+EmulatedProgram::EmulatedProgram(const pp_program &program) {
+  for (uint64_t i = 0; i < program.emulated_kernel_count; ++i)
+    kernels[program.emulated_kernels[i].name] = &program.emulated_kernels[i];
+}
+
+static std::unique_ptr<Kernel> createLaunch(
+    Descriptor &descriptor, uint64_t scratchpadBytes,
+    const std::map<std::string_view, const pp_emulated_kernel *> &kernels) {
+  auto result = std::make_unique<LaunchKernel>();
+  std::string name = descriptor.getText("name");
+  result->tensorCount = descriptor.getInteger("tensors", 0, maximum);
+  result->scratchpadBytes = scratchpadBytes;
+  Descriptor::Dims grids, blocks;
+  if (descriptor.has("count")) {
+    result->count = descriptor.getInteger("count", 1, maximum);
+    blocks = descriptor.getDims("blocks", 1, 1);
+    grids = {(*result->count + blocks.at(0) - 1) / blocks.at(0)};
+  } else if (descriptor.has("grids")) {
+    grids = descriptor.getDims("grids");
+    blocks = descriptor.getDims("blocks");
+  }
+  descriptor.checkAllUsed();
+  if (grids.size() != blocks.size())
+    throw DescriptorError("grids and blocks differ in number");
+  uint64_t sharedBytes = 0;
+  for (size_t i = 0; i < grids.size(); ++i) {
+    auto found = kernels.find(fmt::format("{}_{}", name, i));
+    if (found == kernels.end())
+      throw DescriptorError(fmt::format("the binary has no '{}_{}'", name, i));
+    const pp_emulated_kernel *kernel = found->second;
+    if (kernel->argument_count != result->tensorCount + 1)
+      throw DescriptorError(fmt::format(
+          "'{}' takes {} arguments, expected {} tensors and one "
+          "more",
+          kernel->name, kernel->argument_count, result->tensorCount));
+    if (blocks[i] > maximumThreads)
+      throw DescriptorError(
+          fmt::format("'{}' has blocks of {} threads; a GPU has at most {}",
+                      kernel->name, blocks[i], maximumThreads));
+    result->launches.push_back({kernel, grids[i], blocks[i]});
+    sharedBytes = std::max(sharedBytes, kernel->shared_bytes);
+  }
+  if (sharedBytes)
+    result->shared =
+        allocateHostMemory((sharedBytes + 63) / 64 * 64, "shared memory");
+  return result;
+}
+
+std::unique_ptr<Kernel> EmulatedProgram::createKernel(const PlanKernel &kernel,
+                                                      std::string &error) {
+  try {
+    Descriptor descriptor(kernel.descriptor);
+    if (descriptor.getKind() == "launch")
+      return createLaunch(descriptor, kernel.scratchpad, kernels);
+    if (descriptor.getKind() == "copy") {
+      auto result = std::make_unique<CopyKernel>(
+          descriptor.getInteger("bytes", 0, maximum));
+      descriptor.checkAllUsed();
+      return result;
+    }
+  } catch (const DescriptorError &e) {
+    error = fmt::format("kernel '{}': {}", kernel.descriptor, e.what());
+    return nullptr;
+  }
+  return CpuProgram::createKernel(kernel, error);
+}
+
+void pp_emulate_fault(int32_t fault, int64_t block, int64_t thread) {
+  if (reportedFault.empty())
+    reportedFault = fmt::format(
+        "block {}, thread {}: {}", block, thread,
+        fault == PP_FAULT_MISALIGNED
+            ? "accesses a vector that does not start at a multiple of its size"
+            : "accesses memory outside of its tensor");
+}
