@@ -52,9 +52,9 @@ Descriptor::Dims Descriptor::getDims(const std::string &key, int64_t minimum) {
     dims.push_back(value);
     if (next == end)
       break;
-    if (*next != 'x' || dims.size() == 12)
+    if (*next != 'x' || dims.size() == 4096)
       throw DescriptorError(key + "=" + text +
-                            ": expected up to 12 integers joined by 'x'");
+                            ": expected up to 4096 integers joined by 'x'");
     it = next + 1;
   }
   return dims;

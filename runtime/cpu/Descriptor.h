@@ -29,8 +29,10 @@ public:
   const std::string &getKind() const { return kind; }
   bool has(const std::string &key) const { return values.count(key) != 0; }
 
+  const std::string &getText(const std::string &key) { return get(key); }
+
   /// Integers joined by `x`, each at least `minimum` and below 2^31; between 1
-  /// and 12 of them.
+  /// and 4096 of them.
   Dims getDims(const std::string &key, int64_t minimum = 1);
   /// As above, and exactly `count` of them.
   Dims getDims(const std::string &key, size_t count, int64_t minimum);

@@ -81,9 +81,8 @@ bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
     implementation->builder.execute(tensors, scratchpad);
     return true;
   } catch (const std::exception &e) {
-    if (pendingError.empty())
-      pendingError =
-          "library kernel '" + implementation->descriptor + "': " + e.what();
+    keepKernelError("library kernel '" + implementation->descriptor +
+                    "': " + e.what());
     return false;
   }
 }
@@ -92,6 +91,11 @@ void pp::runtime::setKernelThreads(int count) { omp_set_num_threads(count); }
 
 std::string pp::runtime::takeKernelError() {
   return std::exchange(pendingError, std::string());
+}
+
+void pp::runtime::keepKernelError(std::string text) noexcept {
+  if (pendingError.empty())
+    pendingError = std::move(text);
 }
 
 void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad) {

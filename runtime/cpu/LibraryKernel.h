@@ -56,6 +56,9 @@ void setKernelThreads(int count);
 /// kernel and no unwind tables, so pp_execute_kernel leaves the text here.
 std::string takeKernelError();
 
+/// Keeps a text for takeKernelError(), if there is none yet.
+void keepKernelError(std::string text) noexcept;
+
 } // namespace pp::runtime
 
 #endif // PP_RUNTIME_CPU_LIBRARYKERNEL_H
