@@ -45,7 +45,7 @@ class WayDevice {
 public:
   explicit WayDevice(const Way &way) {
     // The plugin asks for the driver by its soname, and gets this one.
-    if (way.driver && !dlopen(way.driver, RTLD_NOW | RTLD_GLOBAL))
+    if (way.driver && !dlopen(way.driver, RTLD_NOW | RTLD_LOCAL))
       throw std::runtime_error(dlerror());
     if (way.isMock)
       device = createMockDevice({way.pause});
