@@ -256,6 +256,7 @@ TEST_F(CudaPluginTest, KernelsOfItsOwnAgreeWithTheProcessor) {
             {120, 4, 4}}}) {
     auto kernel = create(*program, c.descriptor);
     std::string error;
+    setKernelThreads(1);
     auto expected = LibraryKernel::create(c.descriptor, error);
     ASSERT_TRUE(kernel && expected) << error;
     std::vector<std::vector<float>> host;

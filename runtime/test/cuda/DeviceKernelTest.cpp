@@ -35,6 +35,7 @@ Values randomValues(size_t count, std::mt19937 &random) {
 bool runOnProcessor(const std::string &descriptor,
                     const std::vector<Values *> &tensors) {
   std::string error;
+  pp::runtime::setKernelThreads(1);
   auto kernel = LibraryKernel::create(descriptor, error);
   if (!kernel) {
     EXPECT_NE(error.find("oneDNN refuses"), std::string::npos) << error;
