@@ -3,6 +3,7 @@
 #include "Dnn.h"
 #include "Kernel.h"
 #include "Libraries.h"
+#include "Workspace.h"
 
 #include <utility>
 
@@ -29,7 +30,7 @@ protected:
   Context &context;
   Dnn &dnn;
   cudnnHandle_t handle;
-  uint64_t workspace;
+  Workspace workspace;
   bool hasBias;
   cudnnTensorDescriptor_t src = nullptr, dst = nullptr, bias = nullptr;
   cudnnFilterDescriptor_t weights = nullptr;
@@ -111,12 +112,13 @@ auto Conv::choose(Ask ask, Measure measure) {
     if (found[i].status == CUDNN_STATUS_SUCCESS &&
         found[i].determinism == CUDNN_DETERMINISTIC &&
         measure(found[i].algo, &bytes) == CUDNN_STATUS_SUCCESS &&
-        bytes <= workspace)
+        bytes <= workspace.getBytes())
       return found[i].algo;
   }
   throw Failure(Failure::Input,
                 "cuDNN has no deterministic algorithm for these shapes in " +
-                    std::to_string(workspace) + " bytes of scratchpad");
+                    std::to_string(workspace.getBytes()) +
+                    " bytes of scratchpad");
 }
 
 void Conv::begin(CUstream stream) {
@@ -147,7 +149,8 @@ public:
     void *result = tensors[hasBias ? 3 : 2];
     finish(dnn.cudnnConvolutionForward(
         handle, &one, src, tensors[0], weights, tensors[1], operation,
-        algorithm, scratchpad, workspace, &zero, dst, result));
+        algorithm, workspace.in(scratchpad), workspace.getBytes(), &zero, dst,
+        result));
     if (hasBias)
       finish(dnn.cudnnAddTensor(handle, &one, bias, tensors[2], &one, dst,
                                 result));
@@ -178,7 +181,8 @@ public:
     begin(stream);
     finish(dnn.cudnnConvolutionBackwardData(
         handle, &one, weights, tensors[1], dst, tensors[0], operation,
-        algorithm, scratchpad, workspace, &zero, src, tensors[2]));
+        algorithm, workspace.in(scratchpad), workspace.getBytes(), &zero, src,
+        tensors[2]));
   }
 
 private:
@@ -206,7 +210,8 @@ public:
     begin(stream);
     finish(dnn.cudnnConvolutionBackwardFilter(
         handle, &one, src, tensors[0], dst, tensors[1], operation, algorithm,
-        scratchpad, workspace, &zero, weights, tensors[2]));
+        workspace.in(scratchpad), workspace.getBytes(), &zero, weights,
+        tensors[2]));
   }
 
 private:

@@ -3,6 +3,7 @@
 #include "Kernel.h"
 #include "Libraries.h"
 #include "MatmulMapping.h"
+#include "Workspace.h"
 
 #include <algorithm>
 
@@ -37,10 +38,10 @@ public:
     auto *ds = static_cast<float *>(tensors[2]);
     const float one = 1, zero = 0;
     for (const auto &at : map.outer)
-      blas.check(blas.cublasLtMatmul(blas.getHandle(), operation, &one,
-                                     xs + at.x, x, ys + at.y, y, &zero,
-                                     ds + at.d, d, ds + at.d, d, &algorithm,
-                                     scratchpad, workspace, stream),
+      blas.check(blas.cublasLtMatmul(
+                     blas.getHandle(), operation, &one, xs + at.x, x, ys + at.y,
+                     y, &zero, ds + at.d, d, ds + at.d, d, &algorithm,
+                     workspace.in(scratchpad), workspace.getBytes(), stream),
                  "cublasLtMatmul");
   }
 
@@ -53,7 +54,7 @@ private:
   MatmulMapping map;
   Context &context;
   Blas &blas;
-  uint64_t workspace;
+  Workspace workspace;
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t x = nullptr, y = nullptr, d = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
@@ -109,7 +110,7 @@ void MatmulKernel::chooseAlgorithm() {
       status = blas.cublasLtMatmulPreferenceSetAttribute(preference, attribute,
                                                          &value, sizeof(value));
   };
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace.getBytes());
   // Parts of a sum are added in a step of their own, in a fixed order.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -134,7 +135,7 @@ void MatmulKernel::chooseAlgorithm() {
     throw Failure(
         Failure::Input,
         std::string("cuBLASLt has no algorithm for these shapes in ") +
-            std::to_string(workspace) + " bytes of scratchpad (" +
+            std::to_string(workspace.getBytes()) + " bytes of scratchpad (" +
             blas.cublasLtGetStatusString(status) + ")");
   algorithm = result.algo;
 }
