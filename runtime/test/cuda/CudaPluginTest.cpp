@@ -18,7 +18,7 @@ namespace {
 
 std::unique_ptr<Device> openCuda(unsigned number = 0) {
   // The plugin asks for them by their sonames.
-  for (const char *library : {PP_FAKE_DRIVER, PP_FAKE_NVRTC})
+  for (const char *library : {PP_FAKE_DRIVER, PP_FAKE_NVRTC, PP_FAKE_BLAS})
     if (!dlopen(library, RTLD_NOW | RTLD_LOCAL))
       throw std::runtime_error(dlerror());
   return openPluginDevice(loadPlugin(PP_CUDA_PLUGIN_FILE), number, "cuda:0");
@@ -232,8 +232,9 @@ TEST_F(CudaPluginTest, CodeForAnotherChipFallsBackToPtx) {
   expectIn(message, "fake log of the JIT");
 }
 
-/// Pooling and batch normalisation through the plugin, against oneDNN.
-TEST_F(CudaPluginTest, KernelsOfItsOwnAgreeWithTheProcessor) {
+/// Everything but convolutions through the plugin, against oneDNN. Matrix
+/// products run on a fake cuBLASLt.
+TEST_F(CudaPluginTest, KernelsAgreeWithTheProcessor) {
   auto program = load("any", nullptr);
   struct Case {
     const char *descriptor;
@@ -248,14 +249,24 @@ TEST_F(CudaPluginTest, KernelsOfItsOwnAgreeWithTheProcessor) {
             "dilations=1x1 pad_lo=1x0 pad_hi=1x0",
             {252, 72},
             {252}},
+           {"matmul a=3x4 b=4x5 c=3x5", {12, 20}, {15}},
+           {"matmul a=3x4 b=4x5 c=3x5 as=1x3 bs=1x4", {12, 20}, {15}},
+           {"matmul a=3x4 b=4x5 c=3x5 cs=1x3", {12, 20}, {15}},
+           {"matmul a=2x3x4x5 b=1x1x5x6 c=2x3x4x6", {120, 30}, {144}},
+           {"matmul a=2x4x8x4 b=2x4x4x8 c=2x4x8x8 as=128x4x16x1 "
+            "bs=128x4x1x16 cs=256x64x8x1",
+            {256, 256},
+            {512}},
            {"batch_norm_forward src=3x4x5x2 epsilon=1e-05",
             {120, 4, 4},
             {120, 4, 4}},
            {"batch_norm_backward src=3x4x5x2 epsilon=1e-05",
             {120, 120, 4, 4, 4},
             {120, 4, 4}}}) {
-    auto kernel = create(*program, c.descriptor);
     std::string error;
+    auto kernel = program->createKernel({c.descriptor, 4096}, error);
+    // At a multiple of 64 and no more.
+    DeviceMemory room = device->allocate(4096 + 64, "scratchpad");
     setKernelThreads(1);
     auto expected = LibraryKernel::create(c.descriptor, error);
     ASSERT_TRUE(kernel && expected) << error;
@@ -277,8 +288,9 @@ TEST_F(CudaPluginTest, KernelsOfItsOwnAgreeWithTheProcessor) {
     void *scratchpad = std::aligned_alloc(64, expected->scratchpadBytes() + 64);
     ASSERT_TRUE(expected->execute(hostTensors.data(), scratchpad));
     std::free(scratchpad);
-    stream->execute(
-        [&] { pp_execute_kernel(kernel.get(), tensors.data(), nullptr); });
+    stream->execute([&] {
+      pp_execute_kernel(kernel.get(), tensors.data(), room.get() + 64);
+    });
     EXPECT_EQ(takeKernelError(), "");
     for (size_t i = c.inputs.size(); i < host.size(); ++i) {
       std::vector<float> actual(host[i].size());
