@@ -32,6 +32,8 @@ public:
   Blas(const Blas &) = delete;
   Blas &operator=(const Blas &) = delete;
 
+// A declaration takes no parentheses:
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define PP_DECLARE(name) decltype(&::name) name;
   PP_BLAS_FUNCTIONS(PP_DECLARE)
 #undef PP_DECLARE

@@ -88,6 +88,7 @@ void *Context::allocate(uint64_t bytes) {
     throw;
   }
   driver.cuStreamDestroy(stream);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's addresses
   return reinterpret_cast<void *>(memory);
 }
 

@@ -33,7 +33,7 @@ public:
     const Driver &driver = context.enter();
     std::vector<void *> arguments = {&shape};
     for (size_t i = 0; i < tensors; ++i)
-      arguments.push_back(const_cast<void **>(&pointers[i]));
+      arguments.push_back(asParameter(pointers[i]));
     driver.check(driver.cuLaunchKernel(function, static_cast<unsigned>(blocks),
                                        1, 1, blockSize, 1, 1, 0, stream,
                                        arguments.data(), nullptr),

@@ -52,6 +52,8 @@ public:
   Dnn(const Dnn &) = delete;
   Dnn &operator=(const Dnn &) = delete;
 
+// A declaration takes no parentheses:
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define PP_DECLARE(name) decltype(&::name) name;
   PP_DNN_FUNCTIONS(PP_DECLARE)
 #undef PP_DECLARE

@@ -60,6 +60,8 @@
 namespace pp::cuda {
 
 struct Driver {
+// A declaration takes no parentheses:
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define PP_DECLARE(name) decltype(&::name) name;
   PP_DRIVER_FUNCTIONS(PP_DECLARE)
 #undef PP_DECLARE

@@ -23,6 +23,11 @@ public:
                        void *scratchpad) = 0;
 };
 
+/// A pointer as cuLaunchKernel takes it: where it is.
+inline void *asParameter(void *const &pointer) {
+  return static_cast<void *>(const_cast<void **>(&pointer));
+}
+
 /// What a kernel is made from.
 struct KernelInputs {
   Context &context;

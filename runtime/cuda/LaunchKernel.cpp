@@ -25,8 +25,8 @@ public:
     const Driver &driver = context.enter();
     std::vector<void *> arguments;
     for (size_t i = 0; i < tensors; ++i)
-      arguments.push_back(const_cast<void **>(&pointers[i]));
-    arguments.push_back(&scratchpad);
+      arguments.push_back(asParameter(pointers[i]));
+    arguments.push_back(asParameter(scratchpad));
     for (const Launch &launch : launches)
       driver.check(driver.cuLaunchKernel(launch.function, launch.grid, 1, 1,
                                          launch.block, 1, 1, 0, stream,
@@ -48,10 +48,9 @@ public:
 
   void execute(CUstream stream, void *const *pointers, void *) override {
     const Driver &driver = context.enter();
-    void *arguments[] = {const_cast<void **>(&pointers[0]),
-                         const_cast<void **>(&pointers[1]),
-                         const_cast<void **>(&pointers[2]),
-                         const_cast<void **>(&pointers[3]), &count};
+    void *arguments[] = {asParameter(pointers[0]), asParameter(pointers[1]),
+                         asParameter(pointers[2]), asParameter(pointers[3]),
+                         &count};
     driver.check(driver.cuLaunchKernel(launch.function, launch.grid, 1, 1,
                                        launch.block, 1, 1, 0, stream, arguments,
                                        nullptr),

@@ -52,6 +52,7 @@ void Module::compile(const char *assembly, const std::string &binaryError) {
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER,
                             CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   // The driver takes the size as the value of the pointer.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
   CUresult result =
       driver.cuModuleLoadDataEx(&handle, assembly, 2, options, values);

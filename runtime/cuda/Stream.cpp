@@ -62,20 +62,23 @@ Stream::Stream(Context &context) : context(context) {
 }
 
 Stream::~Stream() {
-  try {
-    const Driver &driver = context.enter();
-    if (isCapturing) {
-      CUgraph graph = nullptr;
-      driver.cuStreamEndCapture(handle, &graph);
-      if (graph)
-        driver.cuGraphDestroy(graph);
-    }
-    if (driver.cuStreamSynchronize(handle) == CUDA_SUCCESS)
-      timeline->resolve(timeline->getPosition());
-    driver.cuStreamDestroy(handle);
-  } catch (const std::exception &) {
-    // The error was, or will be, reported by an event.
+  const Driver *driver = context.tryEnter();
+  if (!driver)
+    return;
+  if (isCapturing) {
+    CUgraph graph = nullptr;
+    driver->cuStreamEndCapture(handle, &graph);
+    if (graph)
+      driver->cuGraphDestroy(graph);
   }
+  try {
+    if (driver->cuStreamSynchronize(handle) == CUDA_SUCCESS)
+      timeline->resolve(timeline->getPosition());
+  } catch (const std::exception &) {
+    // An event has reported the error, or will.
+    timeline.reset();
+  }
+  driver->cuStreamDestroy(handle);
 }
 
 static CUdeviceptr toDevice(const void *pointer) {
@@ -161,10 +164,12 @@ void Stream::count(uint64_t *counter, uint64_t value) {
                  "cuStreamWriteValue64");
     return;
   }
-  auto data = std::make_unique<HostCount>(HostCount{counter, value});
-  driver.check(driver.cuLaunchHostFunc(handle, setCounter, data.get()),
-               "cuLaunchHostFunc");
-  data.release();
+  // The function takes it over, if it is going to run.
+  auto *data = new HostCount{counter, value};
+  CUresult result = driver.cuLaunchHostFunc(handle, setCounter, data);
+  if (result != CUDA_SUCCESS)
+    delete data;
+  driver.check(result, "cuLaunchHostFunc");
 }
 
 void Stream::beginCapture() {

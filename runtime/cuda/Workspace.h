@@ -15,8 +15,9 @@ public:
   uint64_t getBytes() const { return bytes; }
   void *in(void *scratchpad) const {
     auto address = reinterpret_cast<uintptr_t>(scratchpad);
-    return bytes ? reinterpret_cast<void *>((address + alignment - 1) /
-                                            alignment * alignment)
+    uint64_t beyond = address % alignment;
+    return bytes ? static_cast<char *>(scratchpad) +
+                       (beyond ? alignment - beyond : 0)
                  : nullptr;
   }
 

@@ -12,7 +12,7 @@ using namespace pp::runtime;
 static std::shared_ptr<Device> openCuda(std::string_view name) {
   unsigned number = 0;
   if (name != "cuda") {
-    std::string_view digits = name.substr(std::string_view("cuda:").size());
+    std::string digits(name.substr(std::string_view("cuda:").size()));
     const char *end = digits.data() + digits.size();
     auto [next, code] = std::from_chars(digits.data(), end, number);
     if (code != std::errc() || next != end)
