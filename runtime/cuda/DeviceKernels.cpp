@@ -18,11 +18,12 @@ struct Nvrtc {
   SharedLibrary library{"libnvrtc.so." + std::to_string(CUDA_VERSION / 1000),
                         "the model has pooling or batch normalisation, whose "
                         "kernels are compiled for the GPU: it"};
-// A declaration takes no parentheses:
-// NOLINTNEXTLINE(bugprone-macro-parentheses)
+// A declaration takes no parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define PP_NVRTC(name)                                                         \
   decltype(&::name) name =                                                     \
       reinterpret_cast<decltype(&::name)>(library.getSymbol(#name))
+  // NOLINTEND(bugprone-macro-parentheses)
   PP_NVRTC(nvrtcCreateProgram);
   PP_NVRTC(nvrtcCompileProgram);
   PP_NVRTC(nvrtcDestroyProgram);
