@@ -259,6 +259,12 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
                                     ": expected f32 or bf16");
   options.target =
       model.target == "cuda" ? "cuda:sm_90" : std::string(model.target);
+  if (options.precision != "f32" &&
+      llvm::StringRef(options.target).starts_with("cuda"))
+    return makeError(exitUsage, "--precision=" + model.precision +
+                                    " with --target=" + model.target +
+                                    ": the CUDA plugin has products in f32 "
+                                    "only yet");
   llvm::StringRef chip = options.target;
   if (options.target != "cpu" && options.target != "mock" &&
       !(chip.consume_front("cuda:") && isChipName(chip)))

@@ -19,8 +19,9 @@ int pp::runtime::runBench(const pp_binary &binary,
                                     : options.mode == "train";
   if (train && !binary.training)
     failUsage("--mode train: the model was compiled without a loss");
-  std::shared_ptr<Device> device = openDevice(options.device);
-  Program program(train ? *binary.training : *binary.inference, *device);
+  const pp_program &functions = train ? *binary.training : *binary.inference;
+  std::shared_ptr<Device> device = openDevice(options.device, functions);
+  Program program(functions, *device);
   const Plan &plan = program.getPlan();
   bool synthetic = options.data.empty() && options.inputs.empty();
   DataSet data(

@@ -36,10 +36,10 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       ->check(CLI::NonNegativeNumber);
   command
       .add_option("--device", options.device,
-                  "cpu, or mock: the processor with the asynchrony of a GPU, "
-                  "for tests")
-      ->type_name("NAME")
-      ->capture_default_str();
+                  "cpu, cuda:N (a GPU), or mock: the processor with the "
+                  "asynchrony of a GPU, for tests; by default what the model "
+                  "was compiled for")
+      ->type_name("NAME");
   command.add_flag("--no-graphs", options.noGraphs,
                    "Launch kernels one by one where the device has graphs");
 }

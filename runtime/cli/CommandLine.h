@@ -18,7 +18,7 @@ struct RunOptions {
   std::string weights;             // --weights
   std::string trace, report;       // --trace, --report
   std::optional<double> watchdog;  // --watchdog, seconds
-  std::string device = "cpu";      // --device
+  std::string device;              // --device; empty: as compiled
   bool noGraphs = false;           // --no-graphs
 };
 

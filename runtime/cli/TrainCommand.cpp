@@ -100,7 +100,7 @@ static double parseNumber(const std::string &text, const std::string &flag) {
 }
 
 Training::Training(const pp_binary &binary, const TrainOptions &options)
-    : options(options), device(openDevice(options.device)),
+    : options(options), device(openDevice(options.device, *binary.training)),
       program(*binary.training, *device), plan(program.getPlan()),
       data(plan, readArrays(options)), scalars(plan.optimizer),
       stepsPerEpoch(data.getSamples() / plan.batch) {

@@ -23,7 +23,7 @@ void Executor::State::watch() {
   auto completed = [&] {
     uint64_t sum = 0;
     for (const Rank &rank : ranks)
-      sum += rank.completed.load(std::memory_order_relaxed);
+      sum += rank.completed->load(std::memory_order_relaxed);
     return sum;
   };
   using Clock = std::chrono::steady_clock;

@@ -31,7 +31,7 @@ public:
   /// What the rank is doing, for a hang report. Any thread.
   std::string describe() const;
 
-  std::atomic<uint64_t> completed{0}; // actions, of all steps
+  DeviceCounter completed; // actions, of all steps
   RankTrace trace;
   std::vector<StageStatistics> statistics; // by stage of the plan
 

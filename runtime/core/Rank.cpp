@@ -9,7 +9,8 @@
 using namespace pp::runtime;
 
 Executor::Rank::Rank(State &state, unsigned index)
-    : statistics(state.program.getPlan().stages.size()), state(state),
+    : completed(state.program.getDevice().createCounter()),
+      statistics(state.program.getPlan().stages.size()), state(state),
       index(index), stages(statistics.size()) {
   trace.enabled = state.options.trace;
 }
@@ -222,7 +223,7 @@ void Executor::Rank::giveStep(GivenStep &into, Step &step) {
   for (size_t i = 0; i < actions.size(); ++i) {
     giveAction(actions[i], step);
     compute.timestamp(into.times[i + 1]);
-    compute.count(completed);
+    compute.count(*completed);
   }
   if (!step.losses.empty()) {
     size_t local = 0;
@@ -306,7 +307,7 @@ void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {
 }
 
 std::string Executor::Rank::describe() const {
-  uint64_t done = completed.load(std::memory_order_relaxed);
+  uint64_t done = completed->load(std::memory_order_relaxed);
   if (actions.empty() ||
       done >= stepsGiven.load(std::memory_order_relaxed) * actions.size())
     return fmt::format("rank {}: idle", index);

@@ -67,7 +67,8 @@ public:
   /// Sets `to` to the steady clock's nanoseconds when the stream gets here.
   /// Valid after an event that was recorded later has been waited for.
   virtual void timestamp(int64_t &to) = 0;
-  /// Adds one to `counter` when the stream gets here. Any thread may read it.
+  /// Adds one to `counter` when the stream gets here. The device made it; only
+  /// one stream counts it, and any thread may read it.
   virtual void count(std::atomic<uint64_t> &counter) = 0;
 
   /// Between the two calls only execute() is allowed; its kernels are kept in
@@ -79,6 +80,11 @@ public:
 
 /// Frees through the device that allocated.
 using DeviceMemory = std::unique_ptr<char, std::function<void(char *)>>;
+
+/// Freed through the device that made it.
+using DeviceCounter =
+    std::unique_ptr<std::atomic<uint64_t>,
+                    std::function<void(std::atomic<uint64_t> *)>>;
 
 /// The kernels of a program, ready to run on a device. Must outlive them.
 class DeviceProgram {
@@ -106,6 +112,11 @@ public:
   /// `bytes` bytes, zeroed, at a multiple of 64. Throws Error(IO) with `what`
   /// in the message.
   virtual DeviceMemory allocate(uint64_t bytes, const std::string &what) = 0;
+  /// For Stream::count. Starts at zero.
+  virtual DeviceCounter createCounter() {
+    return DeviceCounter(new std::atomic<uint64_t>(0),
+                         [](std::atomic<uint64_t> *it) { delete it; });
+  }
   virtual std::unique_ptr<Stream> createStream() = 0;
   virtual std::unique_ptr<Event> createEvent() = 0;
   /// Whether it runs programs for the target ("cpu", "cuda:sm_90").

@@ -1,14 +1,41 @@
 //===- OpenDevice.cpp -----------------------------------------------------===//
 #include "device/OpenDevice.h"
+#include "core/Plan.h"
 #include "device/MockDevice.h"
+#include "device/PluginDevice.h"
 #include "support/Error.h"
+
+#include <charconv>
 
 using namespace pp::runtime;
 
-std::shared_ptr<Device> pp::runtime::openDevice(std::string_view name) {
+static std::shared_ptr<Device> openCuda(std::string_view name) {
+  unsigned number = 0;
+  if (name != "cuda") {
+    std::string digits(name.substr(std::string_view("cuda:").size()));
+    const char *end = digits.data() + digits.size();
+    auto [next, code] = std::from_chars(digits.data(), end, number);
+    if (code != std::errc() || next != end)
+      failUsage("--device {}: expected cuda:N, the number of a GPU", name);
+  }
+  return openPluginDevice(loadPlugin(), number, fmt::format("cuda:{}", number));
+}
+
+static std::string_view nameFor(std::string_view target) {
+  if (target.starts_with("cuda"))
+    return "cuda:0";
+  return target == "mock" ? "mock" : "cpu";
+}
+
+std::shared_ptr<Device> pp::runtime::openDevice(std::string_view name,
+                                                const pp_program &program) {
+  if (name.empty())
+    name = nameFor(Plan::parse({program.plan, program.plan_size}).target);
   if (name == "cpu")
     return {std::shared_ptr<Device>(), &getCpuDevice()};
   if (name == "mock")
     return createMockDevice();
-  failUsage("--device {}: expected cpu or mock", name);
+  if (name == "cuda" || name.starts_with("cuda:"))
+    return openCuda(name);
+  failUsage("--device {}: expected cpu, mock, cuda or cuda:N", name);
 }

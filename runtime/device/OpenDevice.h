@@ -8,8 +8,11 @@
 
 namespace pp::runtime {
 
-/// "cpu" or "mock". Throws Error(Usage) for other names.
-std::shared_ptr<Device> openDevice(std::string_view name);
+/// "cpu", "mock", "cuda" (the first GPU) or "cuda:N". An empty name stands for
+/// the device that the program was compiled for. Throws Error(Usage) for other
+/// names, and what loadPlugin and the plugin throw.
+std::shared_ptr<Device> openDevice(std::string_view name,
+                                   const pp_program &program);
 
 } // namespace pp::runtime
 

@@ -5,12 +5,14 @@
 #include "core/OptimizerScalars.h"
 #include "core/Snapshot.h"
 #include "device/MockDevice.h"
+#include "device/PluginDevice.h"
 #include "support/Error.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstring>
+#include <dlfcn.h>
 #include <numeric>
 
 using namespace pp::runtime;
@@ -33,20 +35,33 @@ struct Way {
   const char *name;
   bool isMock = false;
   bool graphs = false;
-  unsigned pause = 0; // see MockOptions
+  unsigned pause = 0;           // see MockOptions
+  const char *plugin = nullptr; // the file of one
+  const char *driver = nullptr; // the file of a driver for it
 };
 
-/// The device of a way; a mock lives as long as the object.
+/// The device of a way, which lives as long as the object.
 class WayDevice {
 public:
   explicit WayDevice(const Way &way) {
+    // The plugin asks for the driver by its soname, and gets this one.
+    if (way.driver && !dlopen(way.driver, RTLD_NOW | RTLD_LOCAL))
+      throw std::runtime_error(dlerror());
     if (way.isMock)
-      mock = createMockDevice({way.pause});
+      device = createMockDevice({way.pause});
+    if (!way.plugin)
+      return;
+    table = loadPlugin(way.plugin);
+    // The toy computes in its phase functions, which suits any device whose
+    // memory is the host's in truth.
+    table.device_runs = [](pp_device *, const char *) -> int32_t { return 1; };
+    device = openPluginDevice(table, 0, way.name);
   }
-  operator Device &() { return mock ? *mock : getCpuDevice(); }
+  operator Device &() { return device ? *device : getCpuDevice(); }
 
 private:
-  std::unique_ptr<Device> mock;
+  pp_device_table table{};
+  std::unique_ptr<Device> device;
 };
 
 RunResult train(const toy::Options &options, unsigned steps,
@@ -133,10 +148,17 @@ TEST_P(ScheduleTest, SameBitsAsOneStage) {
   }
 }
 
-const Way ways[] = {{"Cpu"},
-                    {"Mock", true, false, 0},
-                    {"MockGraphs", true, true, 0},
-                    {"MockPauses", true, true, 300}};
+const Way ways[] = {
+    {"Cpu"},
+    {"Mock", true, false, 0},
+    {"MockGraphs", true, true, 0},
+    {"MockPauses", true, true, 300},
+    {"Plugin", false, false, 0, PP_FAKE_PLUGIN},
+#ifdef PP_CUDA_PLUGIN_FILE
+    {"CudaPluginOnAFakeDriver", false, false, 0, PP_CUDA_PLUGIN_FILE,
+     PP_FAKE_DRIVER},
+#endif
+};
 
 INSTANTIATE_TEST_SUITE_P(All, ScheduleTest,
                          testing::Combine(testing::ValuesIn(ways),

@@ -1,0 +1,44 @@
+//===- CreateKernel.cpp - From a descriptor to its kernel -----------------===//
+#include "Kernel.h"
+
+using namespace pp::cuda;
+using pp::runtime::DescriptorError;
+
+namespace {
+struct Kind {
+  const char *name;
+  std::unique_ptr<Kernel> (*create)(Descriptor &, const KernelInputs &);
+};
+} // namespace
+
+static constexpr Kind kinds[] = {
+    {"launch", createLaunch},
+    {"copy", createCopy},
+    {"matmul", createMatmul},
+    {"conv_forward", createConv},
+    {"conv_backward_data", createConv},
+    {"conv_backward_weights", createConv},
+    {"max_pool_forward", createPool},
+    {"max_pool_backward", createPool},
+    {"avg_pool_forward", createPool},
+    {"avg_pool_backward", createPool},
+    {"batch_norm_forward", createBatchNorm},
+    {"batch_norm_backward", createBatchNorm},
+};
+
+std::unique_ptr<Kernel> pp::cuda::createKernel(const char *text,
+                                               const KernelInputs &inputs) {
+  try {
+    Descriptor descriptor(text);
+    for (const Kind &kind : kinds) {
+      if (descriptor.getKind() != kind.name)
+        continue;
+      auto kernel = kind.create(descriptor, inputs);
+      descriptor.checkAllUsed();
+      return kernel;
+    }
+    throw DescriptorError("unknown kind '" + descriptor.getKind() + "'");
+  } catch (const DescriptorError &e) {
+    throw Failure(Failure::Input, e.what());
+  }
+}

@@ -1,0 +1,74 @@
+//===- DeviceKernel.cpp - `*_pool_*` and `batch_norm_*` -------------------===//
+//
+// cuDNN's pools take no dilations and the same padding on both sides, and do
+// not say which of equal maxima gets the gradient; its batch normalisation
+// returns 1 / sqrt(variance + epsilon), where the plan wants the variance. So
+// these kernels are the plugin's own.
+//
+//===----------------------------------------------------------------------===//
+#include "DeviceKernel.h"
+#include "Kernel.h"
+#include "Libraries.h"
+
+#include <vector>
+
+using namespace pp::cuda;
+
+static constexpr unsigned blockSize = 256;
+
+namespace {
+/// A kernel whose parameters are a shape and the tensors.
+template <typename Shape> class DeviceKernel : public Kernel {
+public:
+  DeviceKernel(const KernelInputs &inputs, const std::string &name,
+               const Shape &shape, size_t tensors, int64_t blocks)
+      : context(inputs.context),
+        function(inputs.libraries.getKernels().getFunction(name)), shape(shape),
+        tensors(tensors), blocks(blocks) {
+    if (blocks > INT32_MAX)
+      throw Failure(Failure::Input, "the tensor is too large");
+  }
+
+  void execute(CUstream stream, void *const *pointers, void *) override {
+    const Driver &driver = context.enter();
+    std::vector<void *> arguments = {&shape};
+    for (size_t i = 0; i < tensors; ++i)
+      arguments.push_back(asParameter(pointers[i]));
+    driver.check(driver.cuLaunchKernel(function, static_cast<unsigned>(blocks),
+                                       1, 1, blockSize, 1, 1, 0, stream,
+                                       arguments.data(), nullptr),
+                 "cuLaunchKernel");
+  }
+
+private:
+  Context &context;
+  CUfunction function;
+  Shape shape;
+  size_t tensors;
+  int64_t blocks;
+};
+} // namespace
+
+std::unique_ptr<Kernel> pp::cuda::createPool(Descriptor &descriptor,
+                                             const KernelInputs &inputs) {
+  const std::string &kind = descriptor.getKind();
+  bool isAverage = kind.rfind("avg", 0) == 0;
+  bool isBackward = kind.find("backward") != std::string::npos;
+  PoolShape shape = readPool(descriptor, isAverage);
+  descriptor.checkAllUsed();
+  const int (&extents)[3] = isBackward ? shape.src : shape.dst;
+  int64_t elements =
+      int64_t(shape.channels) * extents[0] * extents[1] * extents[2];
+  return std::make_unique<DeviceKernel<PoolShape>>(
+      inputs, kind, shape, isBackward && !isAverage ? 3 : 2,
+      (elements + blockSize - 1) / blockSize);
+}
+
+std::unique_ptr<Kernel> pp::cuda::createBatchNorm(Descriptor &descriptor,
+                                                  const KernelInputs &inputs) {
+  BatchNormShape shape = readBatchNorm(descriptor);
+  descriptor.checkAllUsed();
+  bool isBackward = descriptor.getKind() == "batch_norm_backward";
+  return std::make_unique<DeviceKernel<BatchNormShape>>(
+      inputs, descriptor.getKind(), shape, isBackward ? 8 : 6, shape.channels);
+}

@@ -1,0 +1,159 @@
+//===- MatmulKernel.cpp - `matmul` ----------------------------------------===//
+#include "Blas.h"
+#include "Kernel.h"
+#include "Libraries.h"
+#include "MatmulMapping.h"
+#include "Workspace.h"
+
+#include <algorithm>
+
+using namespace pp::cuda;
+
+namespace {
+
+class MatmulKernel : public Kernel {
+public:
+  MatmulKernel(const MatmulMapping &map, const KernelInputs &inputs)
+      : map(map), context(inputs.context), blas(inputs.libraries.getBlas()),
+        workspace(inputs.scratchpad) {
+    try {
+      describe();
+      chooseAlgorithm();
+    } catch (...) {
+      destroy();
+      throw;
+    }
+  }
+  ~MatmulKernel() override { destroy(); }
+  MatmulKernel(const MatmulKernel &) = delete;
+  MatmulKernel &operator=(const MatmulKernel &) = delete;
+
+  void execute(CUstream stream, void *const *tensors,
+               void *scratchpad) override {
+    context.enter();
+    auto *a = static_cast<const float *>(tensors[0]);
+    auto *b = static_cast<const float *>(tensors[1]);
+    const float *xs = map.isSwapped ? b : a;
+    const float *ys = map.isSwapped ? a : b;
+    auto *ds = static_cast<float *>(tensors[2]);
+    const float one = 1, zero = 0;
+    for (const auto &at : map.outer)
+      blas.check(blas.cublasLtMatmul(
+                     blas.getHandle(), operation, &one, xs + at.x, x, ys + at.y,
+                     y, &zero, ds + at.d, d, ds + at.d, d, &algorithm,
+                     workspace.in(scratchpad), workspace.getBytes(), stream),
+                 "cublasLtMatmul");
+  }
+
+private:
+  void describe();
+  void chooseAlgorithm();
+  cublasLtMatrixLayout_t makeLayout(const ColumnMajor &matrix);
+  void destroy() noexcept;
+
+  MatmulMapping map;
+  Context &context;
+  Blas &blas;
+  Workspace workspace;
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t x = nullptr, y = nullptr, d = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+} // namespace
+
+cublasLtMatrixLayout_t MatmulKernel::makeLayout(const ColumnMajor &matrix) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  blas.check(blas.cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, matrix.rows,
+                                             matrix.columns, matrix.leading),
+             "cublasLtMatrixLayoutCreate");
+  auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, auto value) {
+    cublasStatus_t status = blas.cublasLtMatrixLayoutSetAttribute(
+        layout, attribute, &value, sizeof(value));
+    if (status != CUBLAS_STATUS_SUCCESS)
+      blas.cublasLtMatrixLayoutDestroy(layout);
+    blas.check(status, "cublasLtMatrixLayoutSetAttribute");
+  };
+  if (map.batch > 1) {
+    set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(map.batch));
+    set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, matrix.batchStride);
+  }
+  return layout;
+}
+
+void MatmulKernel::describe() {
+  // Products and sums in f32; TF32 would need another type.
+  blas.check(
+      blas.cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+      "cublasLtMatmulDescCreate");
+  auto transpose = [&](cublasLtMatmulDescAttributes_t attribute,
+                       const ColumnMajor &matrix) {
+    cublasOperation_t value = matrix.isTransposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    blas.check(blas.cublasLtMatmulDescSetAttribute(operation, attribute, &value,
+                                                   sizeof(value)),
+               "cublasLtMatmulDescSetAttribute");
+  };
+  transpose(CUBLASLT_MATMUL_DESC_TRANSA, map.x);
+  transpose(CUBLASLT_MATMUL_DESC_TRANSB, map.y);
+  x = makeLayout(map.x);
+  y = makeLayout(map.y);
+  d = makeLayout(map.d);
+}
+
+void MatmulKernel::chooseAlgorithm() {
+  cublasLtMatmulPreference_t preference = nullptr;
+  blas.check(blas.cublasLtMatmulPreferenceCreate(&preference),
+             "cublasLtMatmulPreferenceCreate");
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+  auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    if (status == CUBLAS_STATUS_SUCCESS)
+      status = blas.cublasLtMatmulPreferenceSetAttribute(preference, attribute,
+                                                         &value, sizeof(value));
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace.getBytes());
+  // Parts of a sum are added in a step of their own, in a fixed order.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+      static_cast<uint32_t>(map.x.alignment));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+      static_cast<uint32_t>(map.y.alignment));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+      static_cast<uint32_t>(map.d.alignment));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+      static_cast<uint32_t>(map.d.alignment));
+  cublasLtMatmulHeuristicResult_t result{};
+  int count = 0;
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = blas.cublasLtMatmulAlgoGetHeuristic(blas.getHandle(), operation, x,
+                                                 y, d, d, preference, 1,
+                                                 &result, &count);
+  blas.cublasLtMatmulPreferenceDestroy(preference);
+  if (status == CUBLAS_STATUS_SUCCESS && count > 0)
+    status = result.state;
+  if (status != CUBLAS_STATUS_SUCCESS || count == 0)
+    throw Failure(
+        Failure::Input,
+        std::string("cuBLASLt has no algorithm for these shapes in ") +
+            std::to_string(workspace.getBytes()) + " bytes of scratchpad (" +
+            blas.cublasLtGetStatusString(status) + ")");
+  algorithm = result.algo;
+}
+
+void MatmulKernel::destroy() noexcept {
+  for (cublasLtMatrixLayout_t layout : {x, y, d})
+    if (layout)
+      blas.cublasLtMatrixLayoutDestroy(layout);
+  if (operation)
+    blas.cublasLtMatmulDescDestroy(operation);
+}
+
+std::unique_ptr<Kernel> pp::cuda::createMatmul(Descriptor &descriptor,
+                                               const KernelInputs &inputs) {
+  MatmulMapping map = mapMatmul(descriptor);
+  if (map.batch > INT32_MAX)
+    throw Failure(Failure::Input, "the batch is too large");
+  descriptor.checkAllUsed();
+  inputs.context.enter();
+  return std::make_unique<MatmulKernel>(map, inputs);
+}

@@ -1,0 +1,97 @@
+//===- Timeline.cpp -------------------------------------------------------===//
+#include "Timeline.h"
+
+#include <chrono>
+#include <cstring>
+
+using namespace pp::cuda;
+
+static double steadyNanoseconds() {
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+Timeline::Timeline(Context &context, CUstream stream) : context(context) {
+  const Driver &driver = context.enter();
+  last = takeEvent(driver);
+  driver.check(driver.cuEventRecord(last, stream), "cuEventRecord");
+  driver.check(driver.cuEventSynchronize(last), "cuEventSynchronize");
+  lastNanoseconds = steadyNanoseconds();
+}
+
+Timeline::~Timeline() {
+  const Driver *driver = context.tryEnter();
+  if (!driver)
+    return;
+  for (const Entry &entry : entries) {
+    if (entry.event)
+      driver->cuEventDestroy(entry.event);
+    context.givePinned(entry.block);
+  }
+  for (CUevent event : freeEvents)
+    driver->cuEventDestroy(event);
+  if (last)
+    driver->cuEventDestroy(last);
+}
+
+CUevent Timeline::takeEvent(const Driver &driver) {
+  if (!freeEvents.empty()) {
+    CUevent event = freeEvents.back();
+    freeEvents.pop_back();
+    return event;
+  }
+  CUevent event = nullptr;
+  driver.check(driver.cuEventCreate(&event, CU_EVENT_DEFAULT), "cuEventCreate");
+  return event;
+}
+
+void Timeline::addTimestamp(CUstream stream, int64_t &to) {
+  std::lock_guard<std::mutex> lock(mutex);
+  const Driver &driver = context.enter();
+  Entry entry;
+  entry.event = takeEvent(driver);
+  entry.time = &to;
+  entries.push_back(entry);
+  driver.check(driver.cuEventRecord(entry.event, stream), "cuEventRecord");
+}
+
+void Timeline::addPinned(void *block, void *to, uint64_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex);
+  Entry entry;
+  entry.block = block;
+  entry.to = to;
+  entry.bytes = bytes;
+  entries.push_back(entry);
+}
+
+uint64_t Timeline::getPosition() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return resolved + entries.size();
+}
+
+void Timeline::resolve(uint64_t position) {
+  std::lock_guard<std::mutex> lock(mutex);
+  while (resolved < position && !entries.empty()) {
+    finish(entries.front());
+    entries.pop_front();
+    ++resolved;
+  }
+}
+
+void Timeline::finish(const Entry &entry) {
+  if (entry.block) {
+    if (entry.to)
+      std::memcpy(entry.to, entry.block, entry.bytes);
+    context.givePinned(entry.block);
+    return;
+  }
+  const Driver &driver = context.enter();
+  float milliseconds = 0;
+  driver.check(driver.cuEventElapsedTime(&milliseconds, last, entry.event),
+               "cuEventElapsedTime");
+  lastNanoseconds += static_cast<double>(milliseconds) * 1e6;
+  *entry.time = static_cast<int64_t>(lastNanoseconds);
+  freeEvents.push_back(last);
+  last = entry.event;
+}

@@ -1,0 +1,241 @@
+//===- PluginDevice.cpp - The device interfaces over the C table ----------===//
+#include "device/PluginDevice.h"
+#include "core/Plan.h"
+#include "cpu/LibraryKernel.h"
+#include "support/Error.h"
+
+#include <map>
+#include <new>
+
+using namespace pp::runtime;
+
+namespace {
+
+/// Calls a function of the table whose last parameter is the error, and throws
+/// that.
+template <typename Function, typename... Args>
+void call(Function function, Args... args) {
+  pp_device_error error;
+  error.exit_code = 0;
+  error.text[0] = 0;
+  if (function(args..., &error) == 0)
+    return;
+  error.text[sizeof(error.text) - 1] = 0;
+  ErrorKind kind = ErrorKind::Internal;
+  for (ErrorKind known :
+       {ErrorKind::InvalidInput, ErrorKind::Usage, ErrorKind::IO})
+    if (static_cast<int>(known) == error.exit_code)
+      kind = known;
+  throw Error(kind, error.text);
+}
+
+class PluginEvent : public Event {
+public:
+  PluginEvent(const pp_device_table &table, pp_device *device) : table(table) {
+    call(table.event_create, device, &handle);
+  }
+  ~PluginEvent() override { table.event_destroy(handle); }
+  PluginEvent(const PluginEvent &) = delete;
+  PluginEvent &operator=(const PluginEvent &) = delete;
+
+  void synchronize() override { call(table.event_synchronize, handle); }
+  bool isReached() override { return table.event_is_reached(handle); }
+  pp_device_event *getHandle() const { return handle; }
+
+private:
+  const pp_device_table &table;
+  pp_device_event *handle = nullptr;
+};
+
+class PluginGraph : public Graph {
+public:
+  PluginGraph(const pp_device_table &table, pp_device_graph *handle)
+      : table(table), handle(handle) {}
+  ~PluginGraph() override { table.graph_destroy(handle); }
+  PluginGraph(const PluginGraph &) = delete;
+  PluginGraph &operator=(const PluginGraph &) = delete;
+
+  pp_device_graph *getHandle() const { return handle; }
+
+private:
+  const pp_device_table &table;
+  pp_device_graph *handle;
+};
+
+class PluginStream : public Stream {
+public:
+  PluginStream(const pp_device_table &table, pp_device *device) : table(table) {
+    call(table.stream_create, device, &handle);
+  }
+  ~PluginStream() override { table.stream_destroy(handle); }
+  PluginStream(const PluginStream &) = delete;
+  PluginStream &operator=(const PluginStream &) = delete;
+
+  void copy(void *to, const void *from, uint64_t bytes) override {
+    call(table.stream_copy, handle, to, from, bytes);
+  }
+  void clear(void *to, uint64_t bytes) override {
+    call(table.stream_clear, handle, to, bytes);
+  }
+  void execute(std::function<void()> work) override {
+    call(table.stream_enter, handle);
+    struct Leave {
+      PluginStream &stream;
+      ~Leave() { stream.table.stream_leave(stream.handle); }
+    } leave{*this};
+    work();
+  }
+  void record(Event &event) override {
+    call(table.stream_record, handle, handleOf(event));
+  }
+  void wait(Event &event) override {
+    call(table.stream_wait, handle, handleOf(event));
+  }
+  void timestamp(int64_t &to) override {
+    call(table.stream_timestamp, handle, &to);
+  }
+  void count(std::atomic<uint64_t> &counter) override {
+    auto [entry, isNew] = counts.try_emplace(&counter, 0);
+    if (isNew)
+      entry->second = counter.load(std::memory_order_relaxed);
+    call(table.stream_count, handle, reinterpret_cast<uint64_t *>(&counter),
+         ++entry->second);
+  }
+  void beginCapture() override { call(table.stream_begin_capture, handle); }
+  std::unique_ptr<Graph> endCapture() override {
+    pp_device_graph *graph = nullptr;
+    call(table.stream_end_capture, handle, &graph);
+    return std::make_unique<PluginGraph>(table, graph);
+  }
+  void launch(Graph &graph) override {
+    call(table.stream_launch, handle,
+         static_cast<PluginGraph &>(graph).getHandle());
+  }
+
+private:
+  static pp_device_event *handleOf(Event &event) {
+    return static_cast<PluginEvent &>(event).getHandle();
+  }
+
+  const pp_device_table &table;
+  pp_device_stream *handle = nullptr;
+  /// What the counters will be when the stream has run everything so far.
+  std::map<std::atomic<uint64_t> *, uint64_t> counts;
+};
+
+class PluginKernel : public Kernel {
+public:
+  PluginKernel(const pp_device_table &table, pp_device_program *program,
+               const PlanKernel &kernel)
+      : table(table), descriptor(kernel.descriptor) {
+    call(table.kernel_create, program, descriptor.c_str(), kernel.scratchpad,
+         &handle);
+  }
+  ~PluginKernel() override { table.kernel_destroy(handle); }
+  PluginKernel(const PluginKernel &) = delete;
+  PluginKernel &operator=(const PluginKernel &) = delete;
+
+  bool execute(void *const *tensors, void *scratchpad) noexcept override {
+    try {
+      call(table.kernel_execute, handle, tensors, scratchpad);
+      return true;
+    } catch (const std::exception &e) {
+      keepKernelError("kernel '" + descriptor + "': " + e.what());
+      return false;
+    }
+  }
+
+private:
+  const pp_device_table &table;
+  std::string descriptor;
+  pp_device_kernel *handle = nullptr;
+};
+
+class PluginProgram : public DeviceProgram {
+public:
+  PluginProgram(const pp_device_table &table, pp_device *device,
+                const pp_program &program)
+      : table(table) {
+    call(table.program_load, device, program.device_code, &handle);
+  }
+  ~PluginProgram() override { table.program_unload(handle); }
+  PluginProgram(const PluginProgram &) = delete;
+  PluginProgram &operator=(const PluginProgram &) = delete;
+
+  std::unique_ptr<Kernel> createKernel(const PlanKernel &kernel,
+                                       std::string &error) override {
+    try {
+      return std::make_unique<PluginKernel>(table, handle, kernel);
+    } catch (const Error &e) {
+      error = "kernel '" + kernel.descriptor + "': " + e.what();
+      return nullptr;
+    }
+  }
+
+private:
+  const pp_device_table &table;
+  pp_device_program *handle = nullptr;
+};
+
+class PluginDevice : public Device {
+public:
+  PluginDevice(const pp_device_table &table, unsigned number, std::string name)
+      : table(table), name(std::move(name)) {
+    call(table.device_open, number, &handle);
+  }
+  ~PluginDevice() override { table.device_close(handle); }
+  PluginDevice(const PluginDevice &) = delete;
+  PluginDevice &operator=(const PluginDevice &) = delete;
+
+  std::string getName() const override { return name; }
+  bool isHostMemory() const override {
+    return table.device_is_host_memory(handle);
+  }
+  bool hasGraphs() const override { return table.device_has_graphs(handle); }
+  DeviceMemory allocate(uint64_t bytes, const std::string &what) override {
+    void *memory = nullptr;
+    try {
+      call(table.memory_allocate, handle, bytes, &memory);
+    } catch (const Error &e) {
+      throw Error(ErrorKind::IO, what + ": " + e.what());
+    }
+    return DeviceMemory(static_cast<char *>(memory), [this](char *pointer) {
+      table.memory_free(handle, pointer);
+    });
+  }
+  DeviceCounter createCounter() override {
+    static_assert(sizeof(std::atomic<uint64_t>) == sizeof(uint64_t) &&
+                  std::atomic<uint64_t>::is_always_lock_free);
+    uint64_t *word = nullptr;
+    call(table.counter_create, handle, &word);
+    return DeviceCounter(new (word) std::atomic<uint64_t>(0),
+                         [this, word](std::atomic<uint64_t> *) {
+                           table.counter_destroy(handle, word);
+                         });
+  }
+  std::unique_ptr<Stream> createStream() override {
+    return std::make_unique<PluginStream>(table, handle);
+  }
+  std::unique_ptr<Event> createEvent() override {
+    return std::make_unique<PluginEvent>(table, handle);
+  }
+  bool runs(const std::string &target) const override {
+    return table.device_runs(handle, target.c_str());
+  }
+  std::unique_ptr<DeviceProgram> load(const pp_program &program) override {
+    return std::make_unique<PluginProgram>(table, handle, program);
+  }
+
+private:
+  const pp_device_table &table;
+  std::string name;
+  pp_device *handle = nullptr;
+};
+
+} // namespace
+
+std::unique_ptr<Device>
+pp::runtime::openPluginDevice(const pp_device_table &table, unsigned number,
+                              const std::string &name) {
+  return std::make_unique<PluginDevice>(table, number, name);
+}

@@ -1,0 +1,170 @@
+//===- FakeBlas.cpp - libcublasLt on host memory --------------------------===//
+//
+// What the plugin uses of it, by its documentation. Refuses layouts that do not
+// fit the product, a workspace that is not aligned, and attributes of another
+// size.
+//
+//===----------------------------------------------------------------------===//
+#include <cublasLt.h>
+
+#include <cstring>
+
+namespace {
+
+struct Layout {
+  int64_t rows, columns, leading;
+  int32_t batch = 1;
+  int64_t stride = 0;
+};
+struct Description {
+  cublasOperation_t x = CUBLAS_OP_N, y = CUBLAS_OP_N;
+};
+
+Layout *get(cublasLtMatrixLayout_t layout) {
+  return reinterpret_cast<Layout *>(layout);
+}
+Description *get(cublasLtMatmulDesc_t description) {
+  return reinterpret_cast<Description *>(description);
+}
+
+template <typename T>
+cublasStatus_t set(T &to, const void *value, size_t size) {
+  if (size != sizeof(T))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&to, value, size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+bool fits(const Description &d, const Layout &x, const Layout &y,
+          const Layout &out) {
+  int64_t rows = d.x == CUBLAS_OP_N ? x.rows : x.columns;
+  int64_t depth = d.x == CUBLAS_OP_N ? x.columns : x.rows;
+  int64_t otherDepth = d.y == CUBLAS_OP_N ? y.rows : y.columns;
+  int64_t columns = d.y == CUBLAS_OP_N ? y.columns : y.rows;
+  return rows == out.rows && columns == out.columns && depth == otherDepth &&
+         x.leading >= x.rows && y.leading >= y.rows &&
+         out.leading >= out.rows && x.batch == y.batch && x.batch == out.batch;
+}
+
+} // namespace
+
+extern "C" {
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
+  static int token;
+  *handle = reinterpret_cast<cublasLtHandle_t>(&token);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+const char *cublasLtGetStatusString(cublasStatus_t) { return "a fake status"; }
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout,
+                                          cudaDataType type, uint64_t rows,
+                                          uint64_t columns, int64_t leading) {
+  if (type != CUDA_R_32F)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(
+      new Layout{int64_t(rows), int64_t(columns), leading});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete get(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t
+cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                 cublasLtMatrixLayoutAttribute_t attribute,
+                                 const void *value, size_t size) {
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
+    return set(get(layout)->batch, value, size);
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)
+    return set(get(layout)->stride, value, size);
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *description,
+                                        cublasComputeType_t compute,
+                                        cudaDataType scale) {
+  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  *description = reinterpret_cast<cublasLtMatmulDesc_t>(new Description);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
+  delete get(description);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t
+cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+                               cublasLtMatmulDescAttributes_t attribute,
+                               const void *value, size_t size) {
+  if (attribute == CUBLASLT_MATMUL_DESC_TRANSA)
+    return set(get(description)->x, value, size);
+  if (attribute == CUBLASLT_MATMUL_DESC_TRANSB)
+    return set(get(description)->y, value, size);
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t
+cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
+  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new int);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t
+cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete reinterpret_cast<int *>(preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
+    cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t attribute,
+    const void *, size_t size) {
+  size_t wanted = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? 8 : 4;
+  return size == wanted ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t, cublasLtMatmulDesc_t description,
+    cublasLtMatrixLayout_t x, cublasLtMatrixLayout_t y, cublasLtMatrixLayout_t,
+    cublasLtMatrixLayout_t out, cublasLtMatmulPreference_t, int,
+    cublasLtMatmulHeuristicResult_t *result, int *count) {
+  *count = 1;
+  result->state = CUBLAS_STATUS_SUCCESS;
+  return fits(*get(description), *get(x), *get(y), *get(out))
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_INVALID_VALUE;
+}
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t,
+                              cublasLtMatmulDesc_t description,
+                              const void *alpha, const void *x,
+                              cublasLtMatrixLayout_t xLayout, const void *y,
+                              cublasLtMatrixLayout_t yLayout, const void *beta,
+                              const void *, cublasLtMatrixLayout_t, void *out,
+                              cublasLtMatrixLayout_t outLayout,
+                              const cublasLtMatmulAlgo_t *algorithm,
+                              void *workspace, size_t, cudaStream_t stream) {
+  const Description &d = *get(description);
+  const Layout &xl = *get(xLayout), &yl = *get(yLayout), &ol = *get(outLayout);
+  if (*static_cast<const float *>(alpha) != 1 ||
+      *static_cast<const float *>(beta) != 0 || !algorithm || !stream ||
+      reinterpret_cast<uintptr_t>(workspace) % 256 != 0 || !fits(d, xl, yl, ol))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  auto at = [](const void *data, const Layout &layout, cublasOperation_t op,
+               int64_t batch, int64_t row, int64_t column) {
+    int64_t offset = op == CUBLAS_OP_N ? row + column * layout.leading
+                                       : column + row * layout.leading;
+    return static_cast<const float *>(data)[batch * layout.stride + offset];
+  };
+  int64_t depth = d.x == CUBLAS_OP_N ? xl.columns : xl.rows;
+  for (int64_t b = 0; b < ol.batch; ++b)
+    for (int64_t i = 0; i < ol.rows; ++i)
+      for (int64_t j = 0; j < ol.columns; ++j) {
+        float sum = 0;
+        for (int64_t k = 0; k < depth; ++k)
+          sum += at(x, xl, d.x, b, i, k) * at(y, yl, d.y, b, k, j);
+        static_cast<float *>(out)[b * ol.stride + i + j * ol.leading] = sum;
+      }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+} // extern "C"
