@@ -30,7 +30,8 @@ std::vector<KernelResources> pp::parseKernelReport(llvm::StringRef text) {
       kernels.back().name = line.split('\'').second.split('\'').first.str();
     } else if (!kernels.empty() && line.contains("spill stores")) {
       kernels.back().stackBytes = numberBefore(line, " bytes stack frame");
-      kernels.back().spillStoreBytes = numberBefore(line, " bytes spill stores");
+      kernels.back().spillStoreBytes =
+          numberBefore(line, " bytes spill stores");
       kernels.back().spillLoadBytes = numberBefore(line, " bytes spill loads");
     } else if (!kernels.empty() && line.contains("Used ")) {
       kernels.back().registers = numberBefore(line, " registers");
