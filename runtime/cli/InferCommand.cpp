@@ -13,7 +13,8 @@ int pp::runtime::runInfer(const pp_binary &binary,
                           const InferOptions &options) {
   if (options.data.empty() && options.inputs.empty())
     failUsage("infer: --data FILE.npz or --input NAME=FILE.npy is required");
-  std::shared_ptr<Device> device = openDevice(options.device, *binary.inference);
+  std::shared_ptr<Device> device =
+      openDevice(options.device, *binary.inference);
   Program program(*binary.inference, *device);
   const Plan &plan = program.getPlan();
   // An archive made for training holds targets too.

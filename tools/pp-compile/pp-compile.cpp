@@ -124,12 +124,12 @@ llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
     return object.takeError();
   if (flags.kernelReport) {
     if (compilation.getDeviceReport().empty())
-      return makeError(exitUsage,
-                       findPtxas().empty()
-                           ? "--kernel-report: no ptxas found; install the CUDA "
-                             "toolkit, or name one with PP_PTXAS"
-                           : "--kernel-report: there are no kernels for a GPU; "
-                             "see --target");
+      return makeError(
+          exitUsage, findPtxas().empty()
+                         ? "--kernel-report: no ptxas found; install the CUDA "
+                           "toolkit, or name one with PP_PTXAS"
+                         : "--kernel-report: there are no kernels for a GPU; "
+                           "see --target");
     printKernelReport(parseKernelReport(compilation.getDeviceReport()),
                       llvm::outs());
   }
