@@ -1,5 +1,6 @@
 //===- BenchCommand.cpp - `bench` -----------------------------------------===//
 #include "cli/Session.h"
+#include "cli/Together.h"
 #include "core/OptimizerScalars.h"
 #include "device/OpenDevice.h"
 #include "support/Error.h"
@@ -13,20 +14,17 @@
 
 using namespace pp::runtime;
 
-int pp::runtime::runBench(const pp_binary &binary,
-                          const BenchOptions &options) {
-  bool train = options.mode.empty() ? binary.training != nullptr
-                                    : options.mode == "train";
-  if (train && !binary.training)
-    failUsage("--mode train: the model was compiled without a loss");
-  const pp_program &functions = train ? *binary.training : *binary.inference;
-  std::shared_ptr<Device> device = openDevice(options.device, functions);
-  Program program(functions, *device);
+static int bench(const pp_program &functions, const BenchOptions &options,
+                 ProcessGroup &group) {
+  std::shared_ptr<Device> device =
+      openDevice(options.device, functions, group.getLaunch().localProcess);
+  Program program(functions, *device, group);
   const Plan &plan = program.getPlan();
   bool synthetic = options.data.empty() && options.inputs.empty();
   DataSet data(
       plan, synthetic ? syntheticData(plan, plan.batch) : readArrays(options),
       /*allowOthers=*/true);
+  group.compare("the number of samples", data.getSamples());
   program.allocate(options.weights);
   Step steps[2] = {Step(plan), Step(plan)};
   Executor executor(program, executorOptions(options, plan));
@@ -67,9 +65,11 @@ int pp::runtime::runBench(const pp_binary &binary,
   double seconds = std::chrono::duration<double>(last - start).count();
   std::sort(times.begin(), times.end());
   double median = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
-  RunSummary summary{&program, &executor, seconds, options.steps,
-                     options.steps * plan.batch};
-  if (options.json) {
+  RunSummary summary(program, executor, seconds, options.steps,
+                     options.steps * plan.batch);
+  if (!group.isFirst()) {
+    // The first one prints.
+  } else if (options.json) {
     auto json = nlohmann::ordered_json::parse(summary.toJson());
     json["median_step_seconds"] = median;
     json["minimum_step_seconds"] = times.front();
@@ -85,4 +85,19 @@ int pp::runtime::runBench(const pp_binary &binary,
   }
   writeOutputs(options, summary);
   return 0;
+}
+
+int pp::runtime::runBench(const pp_binary &binary,
+                          const BenchOptions &options) {
+  bool train = options.mode.empty() ? binary.training != nullptr
+                                    : options.mode == "train";
+  if (train && !binary.training)
+    failUsage("--mode train: the model was compiled without a loss");
+  std::string agreed =
+      fmt::format("bench trace {} report {} mode {} steps {} warmup {}",
+                  !options.trace.empty(), !options.report.empty(), train,
+                  options.steps, options.warmup);
+  return runTogether(binary, options, agreed, [&](ProcessGroup &group) {
+    return bench(train ? *binary.training : *binary.inference, options, group);
+  });
 }

@@ -1,6 +1,7 @@
 //===- CommandLine.cpp ----------------------------------------------------===//
 #include "cli/CommandLine.h"
 #include "core/Plan.h"
+#include "process/ProcessGroup.h"
 #include "support/Error.h"
 
 #include <CLI/CLI.hpp>
@@ -42,6 +43,22 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       ->type_name("NAME");
   command.add_flag("--no-graphs", options.noGraphs,
                    "Launch kernels one by one where the device has graphs");
+  command
+      .add_option("--processes", options.processes,
+                  "Become N processes on this machine, which share the ranks")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 4096U));
+  command
+      .add_option("--launcher", options.launcher,
+                  "Who started the processes that share the ranks: by default "
+                  "as the environment says")
+      ->check(
+          CLI::IsMember({"auto", "none", "mpirun", "srun", "torchrun", "env"}));
+  command
+      .add_option("--join-timeout", options.joinTimeout,
+                  "How long to wait for the other processes")
+      ->type_name("SECONDS")
+      ->check(CLI::PositiveNumber);
 }
 
 /// CLI11 lets -1 wrap around to a large unsigned number.
@@ -192,6 +209,10 @@ int pp::runtime::runCommandLine(int argc, const char *const *argv,
                                 const pp_binary &binary) {
   try {
     return dispatch(argc, argv, binary);
+  } catch (const RemoteFailure &e) {
+    if (!e.isTold())
+      fmt::print(stderr, "error: {}\n", e.what());
+    return e.getExitCode();
   } catch (const Error &e) {
     fmt::print(stderr, "error: {}\n", e.what());
     return e.getExitCode();

@@ -20,6 +20,9 @@ struct RunOptions {
   std::optional<double> watchdog;  // --watchdog, seconds
   std::string device;              // --device; empty: as compiled
   bool noGraphs = false;           // --no-graphs
+  unsigned processes = 1;          // --processes
+  std::string launcher = "auto";   // --launcher
+  double joinTimeout = 60;         // --join-timeout, seconds
 };
 
 struct TrainOptions : RunOptions {

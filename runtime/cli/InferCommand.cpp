@@ -1,6 +1,7 @@
 //===- InferCommand.cpp - `infer` -----------------------------------------===//
 #include "cli/Evaluation.h"
 #include "cli/Session.h"
+#include "cli/Together.h"
 #include "core/Snapshot.h"
 #include "device/OpenDevice.h"
 #include "support/Error.h"
@@ -9,31 +10,45 @@
 
 using namespace pp::runtime;
 
+static int infer(const pp_binary &binary, const InferOptions &options,
+                 ProcessGroup &group) {
+  std::shared_ptr<Device> device = openDevice(options.device, *binary.inference,
+                                              group.getLaunch().localProcess);
+  Program program(*binary.inference, *device, group);
+  const Plan &plan = program.getPlan();
+  // An archive made for training holds targets too.
+  DataSet data(plan, readArrays(options), /*allowOthers=*/true);
+  group.compare("the number of samples", data.getSamples());
+  program.allocate(options.weights);
+  if (!options.load.empty()) {
+    unsigned others = loadWeights(options.load, program);
+    if (others && group.isFirst())
+      fmt::print(stderr, "note: {} tensors of '{}' are not in the model\n",
+                 others, options.load);
+  }
+  Executor executor(program, executorOptions(options, plan));
+  InferenceResult result = runInference(plan, data, executor);
+  if (!options.output.empty() && group.isFirst())
+    writeNpz(options.output, result.fetches);
+  RunSummary summary(program, executor, result.seconds, result.steps,
+                     data.getSamples());
+  if (group.isFirst())
+    fmt::print(stderr, "{} samples in {:.3f} s, {:.1f} samples/s\n",
+               data.getSamples(), result.seconds,
+               result.seconds > 0 ? data.getSamples() / result.seconds : 0.0);
+  summary.print();
+  writeOutputs(options, summary);
+  return 0;
+}
+
 int pp::runtime::runInfer(const pp_binary &binary,
                           const InferOptions &options) {
   if (options.data.empty() && options.inputs.empty())
     failUsage("infer: --data FILE.npz or --input NAME=FILE.npy is required");
-  std::shared_ptr<Device> device =
-      openDevice(options.device, *binary.inference);
-  Program program(*binary.inference, *device);
-  const Plan &plan = program.getPlan();
-  // An archive made for training holds targets too.
-  DataSet data(plan, readArrays(options), /*allowOthers=*/true);
-  program.allocate(options.weights);
-  if (!options.load.empty())
-    if (unsigned others = loadWeights(options.load, program))
-      fmt::print(stderr, "note: {} tensors of '{}' are not in the model\n",
-                 others, options.load);
-  Executor executor(program, executorOptions(options, plan));
-  InferenceResult result = runInference(plan, data, executor);
-  if (!options.output.empty())
-    writeNpz(options.output, result.fetches);
-  RunSummary summary{&program, &executor, result.seconds, result.steps,
-                     data.getSamples()};
-  fmt::print(stderr, "{} samples in {:.3f} s, {:.1f} samples/s\n",
-             data.getSamples(), result.seconds,
-             result.seconds > 0 ? data.getSamples() / result.seconds : 0.0);
-  summary.print();
-  writeOutputs(options, summary);
-  return 0;
+  std::string agreed =
+      fmt::format("infer trace {} report {} load {}", !options.trace.empty(),
+                  !options.report.empty(), !options.load.empty());
+  return runTogether(binary, options, agreed, [&](ProcessGroup &group) {
+    return infer(binary, options, group);
+  });
 }

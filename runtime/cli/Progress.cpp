@@ -11,14 +11,6 @@
 
 using namespace pp::runtime;
 
-uint64_t pp::runtime::hashBytes(const void *data, uint64_t bytes) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (uint64_t i = 0; i < bytes; ++i)
-    hash =
-        (hash ^ static_cast<const unsigned char *>(data)[i]) * 0x100000001b3u;
-  return hash;
-}
-
 Progress::Progress(uint64_t firstStep, uint64_t totalSteps, uint64_t batch)
     : first(firstStep), total(totalSteps), batch(batch),
       isTerminal(::isatty(STDERR_FILENO)),

@@ -29,9 +29,6 @@ private:
   std::chrono::steady_clock::time_point start, lastDraw;
 };
 
-/// FNV-1a of the bytes.
-uint64_t hashBytes(const void *data, uint64_t bytes);
-
 } // namespace pp::runtime
 
 #endif // PP_RUNTIME_CLI_PROGRESS_H

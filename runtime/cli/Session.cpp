@@ -45,10 +45,20 @@ Executor::Options pp::runtime::executorOptions(const RunOptions &options,
   return result;
 }
 
+RunSummary::RunSummary(const Program &program, const Executor &executor,
+                       double seconds, uint64_t steps, uint64_t samples)
+    : program(program), executor(executor), seconds(seconds), steps(steps),
+      samples(samples), statistics(executor.statistics()),
+      traffic(executor.traffic()) {
+  for (const StageMemory &memory : program.getMemories())
+    memoryBytes.push_back(memory.getBytes());
+  program.getGroup().addUp(memoryBytes);
+}
+
 void RunSummary::print() const {
-  const Plan &plan = program->getPlan();
-  auto statistics = executor->statistics();
-  auto traffic = executor->traffic();
+  const Plan &plan = program.getPlan();
+  if (!program.getGroup().isFirst())
+    return;
   fmt::print(stderr, "{:<12} {:>14} {:>14} {:>11} {:>14} {:>14}\n", "stage",
              "planned bytes", "memory bytes", "busy", "sent bytes",
              "received bytes");
@@ -61,17 +71,14 @@ void RunSummary::print() const {
         received += traffic[c].receivedBytes;
     }
     fmt::print(stderr, "{:<12} {:>14} {:>14} {:>9.1f} % {:>14} {:>14}\n",
-               plan.stages[s].name, plan.stages[s].memoryBytes,
-               program->getMemories()[s].getBytes(),
+               plan.stages[s].name, plan.stages[s].memoryBytes, memoryBytes[s],
                seconds > 0 ? 100 * statistics[s].busySeconds / seconds : 0.0,
                sent, received);
   }
 }
 
 std::string RunSummary::toJson() const {
-  const Plan &plan = program->getPlan();
-  auto statistics = executor->statistics();
-  auto traffic = executor->traffic();
+  const Plan &plan = program.getPlan();
   nlohmann::ordered_json json;
   json["model"] = plan.model;
   json["mode"] = plan.mode;
@@ -85,7 +92,7 @@ std::string RunSummary::toJson() const {
     json["stages"].push_back(
         {{"name", plan.stages[s].name},
          {"planned_bytes", plan.stages[s].memoryBytes},
-         {"memory_bytes", program->getMemories()[s].getBytes()},
+         {"memory_bytes", memoryBytes[s]},
          {"busy_seconds", statistics[s].busySeconds},
          {"utilisation",
           seconds > 0 ? statistics[s].busySeconds / seconds : 0.0},
@@ -104,9 +111,13 @@ std::string RunSummary::toJson() const {
 
 void pp::runtime::writeOutputs(const RunOptions &options,
                                const RunSummary &summary) {
-  if (!options.trace.empty())
-    writeFileAtomically(options.trace, summary.executor->trace());
-  if (!options.report.empty())
+  bool isFirst = summary.getProgram().getGroup().isFirst();
+  if (!options.trace.empty()) {
+    std::string trace = summary.getExecutor().trace();
+    if (isFirst)
+      writeFileAtomically(options.trace, trace);
+  }
+  if (!options.report.empty() && isFirst)
     writeFileAtomically(options.report, summary.toJson());
 }
 

@@ -19,18 +19,29 @@ std::map<std::string, Array> readArrays(const RunOptions &options);
 Executor::Options executorOptions(const RunOptions &options, const Plan &plan);
 
 /// What one run did, for the table at its end and for --report.
-struct RunSummary {
-  const Program *program;
-  const Executor *executor;
-  double seconds; // of stepping
-  uint64_t steps, samples;
-  /// Prints the table to stderr.
+class RunSummary {
+public:
+  /// All processes call it together; `seconds` of stepping.
+  RunSummary(const Program &program, const Executor &executor, double seconds,
+             uint64_t steps, uint64_t samples);
+  const Program &getProgram() const { return program; }
+  const Executor &getExecutor() const { return executor; }
+  /// Prints the table to stderr, in the first process.
   void print() const;
   /// JSON: steps, seconds, stages with memory and utilisation, channels.
   std::string toJson() const;
+
+private:
+  const Program &program;
+  const Executor &executor;
+  double seconds;
+  uint64_t steps, samples;
+  std::vector<StageStatistics> statistics; // by stage
+  std::vector<ChannelTraffic> traffic;     // by channel
+  std::vector<uint64_t> memoryBytes;       // by stage
 };
 
-/// Writes --trace and --report.
+/// Writes --trace and --report. All processes call it together.
 void writeOutputs(const RunOptions &options, const RunSummary &summary);
 
 /// Makes SIGINT and SIGTERM set a flag while the object lives.

@@ -2,11 +2,13 @@
 #include "cli/Evaluation.h"
 #include "cli/Progress.h"
 #include "cli/Session.h"
+#include "cli/Together.h"
 #include "core/OptimizerScalars.h"
 #include "core/Shuffle.h"
 #include "core/Snapshot.h"
 #include "device/OpenDevice.h"
 #include "support/Error.h"
+#include "support/Hash.h"
 
 #include <algorithm>
 #include <chrono>
@@ -24,8 +26,8 @@ namespace {
 class Evaluator {
 public:
   Evaluator(const pp_binary &binary, const TrainOptions &options,
-            const Plan &trainingPlan, Device &device)
-      : program(*binary.inference, device) {
+            const Plan &trainingPlan, Device &device, ProcessGroup &group)
+      : program(*binary.inference, device, group) {
     auto arrays = readNpz(options.evalData);
     std::string name;
     for (const PlanPort &port : trainingPlan.feeds)
@@ -40,6 +42,7 @@ public:
                 program.getPlan().fetches.size());
     target = it->second;
     data.emplace(program.getPlan(), std::move(arrays), /*allowOthers=*/true);
+    group.compare("the number of samples of --eval-data", data->getSamples());
     program.allocate(options.weights);
     Executor::Options executorSettings =
         executorOptions(options, program.getPlan());
@@ -47,9 +50,12 @@ public:
     executor.emplace(program, executorSettings);
   }
 
-  Metric run(const Program &training) {
+  /// Nothing in other processes than the first.
+  std::optional<Metric> run(const Program &training) {
     program.copyWeightsFrom(training);
     auto result = runInference(program.getPlan(), *data, *executor);
+    if (!program.getGroup().isFirst())
+      return std::nullopt;
     return evaluate(result.fetches.begin()->second, target);
   }
 
@@ -63,7 +69,8 @@ private:
 /// One training run.
 class Training {
 public:
-  Training(const pp_binary &binary, const TrainOptions &options);
+  Training(const pp_binary &binary, const TrainOptions &options,
+           ProcessGroup &group);
   int run();
 
 private:
@@ -75,6 +82,7 @@ private:
   void save(Progress &progress);
 
   const TrainOptions &options;
+  ProcessGroup &group;
   std::shared_ptr<Device> device;
   Program program;
   const Plan &plan;
@@ -87,6 +95,7 @@ private:
   std::optional<Executor> executor;
   std::vector<uint64_t> order;
   uint64_t orderEpoch = UINT64_MAX;
+  bool isStopping = false; // a process was interrupted; the same in all
 };
 
 } // namespace
@@ -99,14 +108,18 @@ static double parseNumber(const std::string &text, const std::string &flag) {
   return value;
 }
 
-Training::Training(const pp_binary &binary, const TrainOptions &options)
-    : options(options), device(openDevice(options.device, *binary.training)),
-      program(*binary.training, *device), plan(program.getPlan()),
+Training::Training(const pp_binary &binary, const TrainOptions &options,
+                   ProcessGroup &group)
+    : options(options), group(group),
+      device(openDevice(options.device, *binary.training,
+                        group.getLaunch().localProcess)),
+      program(*binary.training, *device, group), plan(program.getPlan()),
       data(plan, readArrays(options)), scalars(plan.optimizer),
       stepsPerEpoch(data.getSamples() / plan.batch) {
   if (stepsPerEpoch == 0)
     failInput("data: {} samples are fewer than a batch of {}",
               data.getSamples(), plan.batch);
+  group.compare("the number of samples", data.getSamples());
   // Also before a resume: constants are not in a snapshot.
   program.allocate(options.weights);
   if (!options.resume.empty()) {
@@ -124,9 +137,11 @@ Training::Training(const pp_binary &binary, const TrainOptions &options)
     position.shuffle = !options.noShuffle;
     position.samples = data.getSamples();
   }
+  // Each process reads the file: it may not be the same on all machines.
+  group.compare("the step to resume from", position.step);
   applySettings();
   if (!options.evalData.empty())
-    evaluator.emplace(binary, options, plan, *device);
+    evaluator.emplace(binary, options, plan, *device, group);
   executor.emplace(program, executorOptions(options, plan));
   steps.emplace_back(plan);
   steps.emplace_back(plan);
@@ -184,11 +199,12 @@ void Training::submit(uint64_t index) {
 
 void Training::finishStep(uint64_t index, Progress &progress) {
   Step &step = steps[index % 2];
-  executor->wait(step);
+  isStopping |= executor->wait(step, InterruptFlag::get() != 0);
   std::optional<uint64_t> bits;
   if (options.logBits)
     bits = hashBytes(step.losses.data(), step.losses.size() * sizeof(float));
-  progress.step(index + 1, position.epoch + 1, step.loss(), bits);
+  if (group.isFirst())
+    progress.step(index + 1, position.epoch + 1, step.loss(), bits);
   ++position.step;
   if (++position.stepInEpoch == stepsPerEpoch) {
     position.stepInEpoch = 0;
@@ -197,15 +213,19 @@ void Training::finishStep(uint64_t index, Progress &progress) {
 }
 
 void Training::evaluateNow(Progress &progress) {
-  Metric metric = evaluator->run(program);
+  std::optional<Metric> metric = evaluator->run(program);
+  if (!metric)
+    return;
   progress.finish();
   fmt::print("{{\"step\":{},\"epoch\":{},\"{}\":{:.6g}}}\n", position.step,
-             position.epoch, metric.name, metric.value);
+             position.epoch, metric->name, metric->value);
   std::fflush(stdout);
 }
 
 void Training::save(Progress &progress) {
   saveSnapshot(options.save, program, position);
+  if (!group.isFirst())
+    return;
   progress.finish();
   fmt::print(stderr, "note: step {} saved in '{}'\n", position.step,
              options.save);
@@ -219,6 +239,7 @@ int Training::run() {
   uint64_t index = first, submitted = first, savedAt = UINT64_MAX;
   bool evaluated = false;
   while (index < last) {
+    isStopping |= group.any(InterruptFlag::get() != 0);
     auto start = std::chrono::steady_clock::now();
     // Up to here the pipeline runs without a pause: evaluation and snapshots
     // need it idle.
@@ -228,8 +249,8 @@ int Training::run() {
     if (options.saveEvery && !options.save.empty())
       stop =
           std::min(stop, (index / options.saveEvery + 1) * options.saveEvery);
-    while (index < submitted || (index < stop && !interrupt.get())) {
-      while (submitted < stop && submitted < index + 2 && !interrupt.get())
+    while (index < submitted || (index < stop && !isStopping)) {
+      while (submitted < stop && submitted < index + 2 && !isStopping)
         submit(submitted++);
       if (index == submitted)
         break;
@@ -239,7 +260,7 @@ int Training::run() {
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
             .count();
     evaluated = false;
-    if (interrupt.get())
+    if (isStopping)
       break;
     if (options.saveEvery && !options.save.empty() &&
         index % options.saveEvery == 0) {
@@ -253,17 +274,19 @@ int Training::run() {
     }
   }
   progress.finish();
-  if (interrupt.get())
-    fmt::print(stderr, "note: stopped by signal {} after step {}\n",
-               interrupt.get(), position.step);
+  if (isStopping && group.isFirst())
+    fmt::print(stderr, "note: stopped by signal{} after step {}\n",
+               interrupt.get() ? fmt::format(" {}", interrupt.get())
+                               : " to another process",
+               position.step);
   if (!options.save.empty() && savedAt != index)
     save(progress);
-  if (evaluator && !evaluated && !interrupt.get())
+  if (evaluator && !evaluated && !isStopping)
     evaluateNow(progress);
   if (!options.dumpGradients.empty())
     saveGradients(options.dumpGradients, program);
-  RunSummary summary{&program, &*executor, seconds, index - first,
-                     (index - first) * plan.batch};
+  RunSummary summary(program, *executor, seconds, index - first,
+                     (index - first) * plan.batch);
   summary.print();
   writeOutputs(options, summary);
   return 0;
@@ -279,5 +302,19 @@ int pp::runtime::runTrain(const pp_binary &binary,
     failUsage("--save-every needs --save FILE.safetensors");
   if (options.evalEvery > 1 && options.evalData.empty())
     failUsage("--eval-every needs --eval-data FILE.npz");
-  return Training(binary, options).run();
+  auto orNone = [](const auto &value) {
+    return value ? fmt::format("{}", *value) : "none";
+  };
+  std::string agreed = fmt::format(
+      "train epochs {} steps {} seed {} lr {} set {} shuffle {} save {} {} "
+      "resume {} eval {} {} gradients {} trace {} report {}",
+      orNone(options.epochs), orNone(options.steps), orNone(options.seed),
+      orNone(options.learningRate), fmt::join(options.set, ","),
+      !options.noShuffle, !options.save.empty(), options.saveEvery,
+      !options.resume.empty(), !options.evalData.empty(), options.evalEvery,
+      !options.dumpGradients.empty(), !options.trace.empty(),
+      !options.report.empty());
+  return runTogether(binary, options, agreed, [&](ProcessGroup &group) {
+    return Training(binary, options, group).run();
+  });
 }

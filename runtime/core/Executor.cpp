@@ -2,7 +2,7 @@
 #include "core/Executor.h"
 #include "core/ExecutorState.h"
 #include "support/Error.h"
-#include "transport/LocalTransport.h"
+#include "transport/RoutedTransport.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,13 +10,24 @@
 using namespace pp::runtime;
 
 void Executor::State::fail(std::exception_ptr exception) noexcept {
+  std::exception_ptr first;
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (!error)
       error = std::move(exception);
+    first = error;
   }
   transport->abort();
   changed.notify_all();
+  try {
+    std::rethrow_exception(first);
+  } catch (const RemoteFailure &) {
+    // They know.
+  } catch (const Error &error) {
+    program.getGroup().fail(error);
+  } catch (const std::exception &error) {
+    program.getGroup().fail(Error(ErrorKind::Internal, error.what()));
+  }
 }
 
 void Executor::State::watch() {
@@ -60,10 +71,15 @@ void Executor::State::watch() {
 Executor::Executor(Program &program, Options options)
     : state(std::make_unique<State>(program, std::move(options))) {
   const Plan &plan = program.getPlan();
-  state->transport = std::make_unique<LocalTransport>(
-      plan, program.getMemories(), program.getDevice());
+  auto onFailure = [&state = *state](std::exception_ptr exception) {
+    state.fail(std::move(exception));
+  };
+  state->transport = createTransport(program, onFailure);
+  state->transport->start();
+  state->failureHandle = program.getGroup().onFailure(onFailure);
   for (unsigned r = 0; r < plan.ranks.size(); ++r)
-    state->ranks.emplace_back(*state, r);
+    if (program.getPlacement().hasRank(r))
+      state->ranks.emplace_back(*state, r);
   state->ranksRunning = state->ranks.size();
   for (Rank &rank : state->ranks)
     state->threads.emplace_back([&rank] { rank.main(); });
@@ -84,11 +100,16 @@ Executor::Executor(Program &program, Options options)
 }
 
 Executor::~Executor() {
+  state->failureHandle.reset();
+  bool isIdle = false;
   {
     std::lock_guard<std::mutex> lock(state->mutex);
     state->stopping = true;
+    isIdle = state->steps.empty() && !state->error;
   }
-  state->transport->abort();
+  // Other processes would take it for a failure.
+  if (!isIdle)
+    state->transport->abort();
   state->changed.notify_all();
   for (std::thread &thread : state->threads)
     thread.join();
@@ -103,24 +124,59 @@ void Executor::submit(Step &step) {
   state->changed.notify_all();
 }
 
-void Executor::wait(Step &step) {
-  std::unique_lock<std::mutex> lock(state->mutex);
-  // After an error the other ranks may be in the middle of a phase: the step is
-  // the caller's again only when all have left.
-  state->changed.wait(lock, [&] {
-    return step.ranksLeft == 0 || (state->error && state->ranksRunning == 0);
-  });
-  if (step.ranksLeft != 0)
-    std::rethrow_exception(state->error);
+bool Executor::State::shareResults(Step &step, bool wantsToStop) {
+  ProcessGroup &group = program.getGroup();
+  const Placement &placement = program.getPlacement();
+  const Plan &plan = program.getPlan();
+  if (group.size() == 1)
+    return wantsToStop;
+  // Each value from the process that has it.
+  auto share = [&](unsigned owner, void *data, uint64_t bytes) {
+    if (owner == 0 || bytes == 0)
+      return;
+    if (group.isFirst())
+      group.receive(owner, data, bytes);
+    else if (group.process() == owner)
+      group.send(0, data, bytes);
+  };
+  share(placement.processOfLoss(), step.losses.data(),
+        step.losses.size() * sizeof(float));
+  for (size_t f = 0; f < plan.fetches.size(); ++f)
+    for (unsigned m = 0; m < (plan.fetches[f].batched ? plan.microbatches : 1);
+         ++m)
+      share(placement.processOfFetch(f), step.fetches[f].at(m),
+            plan.fetches[f].bytes);
+  return group.any(wantsToStop);
+}
+
+bool Executor::wait(Step &step, bool wantsToStop) {
+  {
+    std::unique_lock<std::mutex> lock(state->mutex);
+    // After an error the other ranks may be in the middle of a phase: the step
+    // is the caller's again only when all have left.
+    state->changed.wait(lock, [&] {
+      return step.ranksLeft == 0 || (state->error && state->ranksRunning == 0);
+    });
+    if (step.ranksLeft != 0)
+      std::rethrow_exception(state->error);
+  }
+  return state->shareResults(step, wantsToStop);
 }
 
 std::vector<StageStatistics> Executor::statistics() const {
-  std::vector<StageStatistics> result(state->program.getPlan().stages.size());
+  size_t stages = state->program.getPlan().stages.size();
+  std::vector<double> seconds(stages);
+  std::vector<uint64_t> actions(stages);
   for (const Rank &rank : state->ranks)
-    for (size_t s = 0; s < result.size(); ++s) {
-      result[s].busySeconds += rank.statistics[s].busySeconds;
-      result[s].actions += rank.statistics[s].actions;
+    for (size_t s = 0; s < stages; ++s) {
+      seconds[s] += rank.statistics[s].busySeconds;
+      actions[s] += rank.statistics[s].actions;
     }
+  state->program.getGroup().addUp(seconds);
+  state->program.getGroup().addUp(actions);
+  std::vector<StageStatistics> result(stages);
+  for (size_t s = 0; s < stages; ++s)
+    result[s] = {seconds[s], actions[s]};
   return result;
 }
 
@@ -131,12 +187,45 @@ void Executor::resetStatistics() {
 }
 
 std::vector<ChannelTraffic> Executor::traffic() const {
-  return state->transport->traffic();
+  std::vector<ChannelTraffic> result = state->transport->traffic();
+  std::vector<uint64_t> numbers;
+  for (const ChannelTraffic &channel : result)
+    numbers.insert(numbers.end(), {channel.sentBytes, channel.receivedBytes,
+                                   channel.messages});
+  state->program.getGroup().addUp(numbers);
+  for (size_t c = 0; c < result.size(); ++c)
+    result[c] = {numbers[3 * c], numbers[3 * c + 1], numbers[3 * c + 2]};
+  return result;
 }
 
 std::string Executor::trace() const {
-  std::vector<const RankTrace *> traces;
+  ProcessGroup &group = state->program.getGroup();
+  const Placement &placement = state->program.getPlacement();
+  const Plan &plan = state->program.getPlan();
+  std::vector<RankTrace> traces(plan.ranks.size());
   for (const Rank &rank : state->ranks)
-    traces.push_back(&rank.trace);
-  return formatTrace(state->program.getPlan(), traces);
+    traces[rank.getIndex()] = rank.trace;
+  for (unsigned r = 0; r < plan.ranks.size(); ++r) {
+    std::vector<TraceEvent> &events = traces[r].events;
+    unsigned owner = placement.processOfRank(r);
+    uint64_t count = events.size();
+    if (owner == 0)
+      continue;
+    if (owner == group.process()) {
+      group.send(0, &count, sizeof(count));
+      group.send(0, events.data(), count * sizeof(TraceEvent));
+    } else if (group.isFirst()) {
+      group.receive(owner, &count, sizeof(count));
+      events.resize(std::min<uint64_t>(count, RankTrace::maxEvents));
+      group.receive(owner, events.data(), count * sizeof(TraceEvent));
+      for (TraceEvent &event : events) {
+        event.begin += group.clockOffset(owner);
+        event.end += group.clockOffset(owner);
+      }
+    }
+  }
+  std::vector<const RankTrace *> pointers;
+  for (const RankTrace &trace : traces)
+    pointers.push_back(&trace);
+  return formatTrace(plan, pointers);
 }

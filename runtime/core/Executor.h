@@ -20,10 +20,12 @@ struct StageStatistics {
   uint64_t actions = 0;
 };
 
-/// One thread per rank, alive as long as the object. Steps run in the order of
-/// submit(); a rank starts the next step as soon as it has finished the last,
-/// so two steps in flight keep a pipeline full. All public functions are for
-/// one caller thread.
+/// One thread per rank of this process, alive as long as the object. Steps run
+/// in the order of submit(); a rank starts the next step as soon as it has
+/// finished the last, so two steps in flight keep a pipeline full. All public
+/// functions are for one caller thread. Where the program has several
+/// processes, each has an executor, and all call the same functions in the same
+/// order.
 class Executor {
 public:
   struct Options {
@@ -48,14 +50,17 @@ public:
   /// Queues a step; `step` has to live until it was waited for.
   void submit(Step &step);
   /// Waits until `step` (and all before it) has run. Throws the first error of
-  /// any rank; no step can run after that.
-  void wait(Step &step);
+  /// any rank; no step can run after that. Returns whether any process has
+  /// passed `wantsToStop`. Of several processes, the first has the losses and
+  /// all fetches afterwards.
+  bool wait(Step &step, bool wantsToStop = false);
   void run(Step &step) {
     submit(step);
     wait(step);
   }
 
-  // Statistics; exact when no step runs.
+  // Statistics; exact when no step runs. Of several processes, the first gets
+  // those of all; the others get something.
   std::vector<StageStatistics> statistics() const; // by stage
   void resetStatistics();
   std::vector<ChannelTraffic> traffic() const;

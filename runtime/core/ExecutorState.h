@@ -33,7 +33,8 @@ public:
 
   DeviceCounter completed; // actions, of all steps
   RankTrace trace;
-  std::vector<StageStatistics> statistics; // by stage of the plan
+  unsigned getIndex() const { return index; } // in the plan
+  std::vector<StageStatistics> statistics;    // by stage of the plan
 
 private:
   struct CompiledAction {
@@ -73,16 +74,23 @@ private:
 struct Executor::State {
   State(Program &program, Options options)
       : program(program), options(std::move(options)) {}
+  /// Whoever may still call fail() goes first.
+  ~State() {
+    failureHandle.reset();
+    if (transport)
+      transport->stop();
+  }
 
   Program &program;
   Options options;
   std::unique_ptr<Transport> transport;
-  std::deque<Rank> ranks;
+  std::deque<Rank> ranks; // of this process
   std::vector<std::thread> threads;
   std::thread watchdog;
 
   std::mutex mutex;
   std::condition_variable changed;
+  ProcessGroup::HandlerHandle failureHandle;
   // Under `mutex`:
   std::deque<Step *> steps; // submitted, not completed
   uint64_t firstStep = 0;   // sequence number of steps.front()
@@ -94,6 +102,8 @@ struct Executor::State {
   /// Records the error if it is the first and wakes everyone. Any thread.
   void fail(std::exception_ptr exception) noexcept;
   void watch();
+  /// Tells process 0 the results of a step, and all whether any wants to stop.
+  bool shareResults(Step &step, bool wantsToStop);
 };
 
 } // namespace pp::runtime

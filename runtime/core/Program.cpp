@@ -7,8 +7,10 @@
 
 using namespace pp::runtime;
 
-Program::Program(const pp_program &program, Device &device)
-    : functions(program), device(device), plan(Plan::parse(getPlanText())) {
+Program::Program(const pp_program &program, Device &device, ProcessGroup &group)
+    : functions(program), device(device), group(group),
+      plan(Plan::parse(getPlanText())),
+      placement(plan, group.process(), group.size()) {
   if (functions.stage_count != plan.stages.size())
     failInternal("stages: the plan has {}, the binary {}", plan.stages.size(),
                  functions.stage_count);
@@ -37,9 +39,10 @@ Program::Program(const pp_program &program, Device &device)
 void Program::allocate(const std::string &weightsDirectory) {
   memories.clear();
   WeightFiles files(plan, weightsDirectory);
-  for (const PlanStage &stage : plan.stages) {
-    memories.emplace_back(stage, device);
-    files.load(memories.back());
+  for (unsigned s = 0; s < plan.stages.size(); ++s) {
+    memories.emplace_back(plan.stages[s], device, placement.hasStage(s));
+    if (placement.hasStage(s))
+      files.load(memories.back());
   }
   upload();
 }
@@ -55,34 +58,58 @@ void Program::upload() const {
 }
 
 void Program::copyWeightsFrom(const Program &other) {
-  struct Value {
+  /// Where the other program has a tensor.
+  struct Source {
     const PlanTensor *tensor;
-    const char *data;
+    unsigned process;
+    const char *data; // null in other processes
   };
-  std::map<std::string, Value> values;
+  std::map<std::string, Source> sources;
   other.download();
-  for (const StageMemory &memory : other.memories) {
-    for (const PlanTensor &tensor : memory.getPlan().parameters)
-      values.emplace(tensor.name, Value{&tensor, memory.parameter(tensor)});
-    for (const PlanTensor &tensor : memory.getPlan().buffers)
-      values.emplace(tensor.name, Value{&tensor, memory.buffer(tensor)});
+  for (unsigned s = 0; s < other.memories.size(); ++s) {
+    const StageMemory &memory = other.memories[s];
+    const PlanStage &stage = other.plan.stages[s];
+    unsigned process = other.placement.processOfStage(s);
+    for (const PlanTensor &tensor : stage.parameters)
+      sources.emplace(
+          tensor.name,
+          Source{&tensor, process,
+                 memory.isHere() ? memory.parameter(tensor) : nullptr});
+    for (const PlanTensor &tensor : stage.buffers)
+      sources.emplace(
+          tensor.name,
+          Source{&tensor, process,
+                 memory.isHere() ? memory.buffer(tensor) : nullptr});
   }
-  auto copy = [&](const PlanTensor &tensor, char *target, bool isParameter) {
-    auto it = values.find(tensor.name);
-    bool fits = it != values.end() && it->second.tensor->type == tensor.type &&
+  // All processes walk the same tensors in the same order, so whoever waits
+  // waits for one that is on its way to the same tensor.
+  auto copy = [&](unsigned s, const PlanTensor &tensor, bool isParameter) {
+    auto it = sources.find(tensor.name);
+    bool fits = it != sources.end() && it->second.tensor->type == tensor.type &&
                 it->second.tensor->shape == tensor.shape;
-    if (fits && tensor.bytes)
-      std::memcpy(target, it->second.data, tensor.bytes);
-    else if (!fits && (isParameter || it != values.end()))
+    if (!fits && (isParameter || it != sources.end()))
       failInternal("'{}' of the inference program has no counterpart in the "
                    "training program",
                    tensor.name);
+    if (!fits || tensor.bytes == 0)
+      return;
+    const Source &source = it->second;
+    char *target = nullptr;
+    if (memories[s].isHere())
+      target = isParameter ? memories[s].parameter(tensor)
+                           : memories[s].buffer(tensor);
+    if (target && source.data)
+      std::memcpy(target, source.data, tensor.bytes);
+    else if (target)
+      group.receive(source.process, target, tensor.bytes);
+    else if (source.data)
+      group.send(placement.processOfStage(s), source.data, tensor.bytes);
   };
-  for (const StageMemory &memory : memories) {
-    for (const PlanTensor &tensor : memory.getPlan().parameters)
-      copy(tensor, memory.parameter(tensor), true);
-    for (const PlanTensor &tensor : memory.getPlan().buffers)
-      copy(tensor, memory.buffer(tensor), false);
+  for (unsigned s = 0; s < plan.stages.size(); ++s) {
+    for (const PlanTensor &tensor : plan.stages[s].parameters)
+      copy(s, tensor, true);
+    for (const PlanTensor &tensor : plan.stages[s].buffers)
+      copy(s, tensor, false);
   }
   upload();
 }

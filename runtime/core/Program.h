@@ -5,6 +5,8 @@
 #include "core/StageMemory.h"
 #include "core/WeightFiles.h"
 #include "pprt/pprt.h"
+#include "process/Placement.h"
+#include "process/ProcessGroup.h"
 
 #include <deque>
 #include <string>
@@ -16,8 +18,10 @@ namespace pp::runtime {
 class Program {
 public:
   /// Throws Error for a plan that is invalid or does not fit the functions. The
-  /// memory is that of `device`, which has to outlive the program.
-  explicit Program(const pp_program &program, Device &device = getCpuDevice());
+  /// memory is that of `device`; this process runs the part of the ranks that
+  /// falls to it in `group`. Both have to outlive the program.
+  explicit Program(const pp_program &program, Device &device = getCpuDevice(),
+                   ProcessGroup &group = getLoneProcess());
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 
@@ -25,13 +29,16 @@ public:
   const pp_program &getFunctions() const { return functions; }
   Device &getDevice() const { return device; }
   DeviceProgram &getCode() const { return *code; }
+  ProcessGroup &getGroup() const { return group; }
+  const Placement &getPlacement() const { return placement; }
   std::string_view getPlanText() const {
     return {functions.plan, functions.plan_size};
   }
 
-  /// Allocates all stages and fills parameters and buffers from their sources;
-  /// see WeightFiles for `weightsDirectory`.
+  /// Allocates this process's stages and fills parameters and buffers from
+  /// their sources; see WeightFiles for `weightsDirectory`.
   void allocate(const std::string &weightsDirectory);
+  /// By stage.
   const std::deque<StageMemory> &getMemories() const { return memories; }
 
   /// Brings the images of all stages up to date, or makes them count; see
@@ -40,15 +47,18 @@ public:
   void upload() const;
 
   /// Copies every parameter and buffer that `other` holds too (by name) into
-  /// this program, and the other buffers from their sources. No step of either
-  /// program may run. Throws Error(Internal) where a parameter has no
-  /// counterpart or another shape.
+  /// this program, whichever process has it; the other buffers keep their
+  /// values. All processes call it together. No step of either program may run.
+  /// Throws Error(Internal) where a parameter has no counterpart or another
+  /// shape.
   void copyWeightsFrom(const Program &other);
 
 private:
   const pp_program functions;
   Device &device;
+  ProcessGroup &group;
   Plan plan;
+  Placement placement;
   std::unique_ptr<DeviceProgram> code;
   std::deque<StageMemory> memories;
 };

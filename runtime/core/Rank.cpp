@@ -83,7 +83,8 @@ void Executor::Rank::createStage(unsigned s) {
 void Executor::Rank::compile() {
   const Plan &plan = state.program.getPlan();
   Device &device = state.program.getDevice();
-  streams = {device.createStream(), device.createStream()};
+  streams = {device.createStream(), device.createStream(),
+             device.createStream()};
   for (unsigned s : plan.ranks[index].stages)
     createStage(s);
 

@@ -96,7 +96,8 @@ const TensorView *SafetensorsFile::find(const std::string &name) const {
 
 void pp::runtime::writeSafetensors(
     const std::string &path, const std::map<std::string, TensorView> &tensors,
-    const std::map<std::string, std::string> &metadata) {
+    const std::map<std::string, std::string> &metadata,
+    const TensorWriter &writer) {
   nlohmann::ordered_json header;
   if (!metadata.empty())
     header["__metadata__"] = metadata;
@@ -118,6 +119,9 @@ void pp::runtime::writeSafetensors(
   file.write(&length, 8);
   file.write(text);
   for (const auto &[name, tensor] : tensors)
-    file.write(tensor.data, tensor.bytes());
+    if (writer)
+      writer(name, file);
+    else
+      file.write(tensor.data, tensor.bytes());
   file.commit();
 }

@@ -5,6 +5,7 @@
 #include "core/DataType.h"
 #include "core/MappedFile.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -42,10 +43,18 @@ private:
   std::map<std::string, std::string> metadata;
 };
 
-/// Writes the tensors in the order of their names, whole or not at all.
+class AtomicFile;
+
+/// Writes exactly the bytes of the tensor `name`.
+using TensorWriter =
+    std::function<void(const std::string &name, AtomicFile &file)>;
+
+/// Writes the tensors in the order of their names, whole or not at all. With
+/// `writer`, their `data` is not used.
 void writeSafetensors(const std::string &path,
                       const std::map<std::string, TensorView> &tensors,
-                      const std::map<std::string, std::string> &metadata);
+                      const std::map<std::string, std::string> &metadata,
+                      const TensorWriter &writer = {});
 
 } // namespace pp::runtime
 

@@ -1,7 +1,10 @@
 //===- Snapshot.cpp -------------------------------------------------------===//
 #include "core/Snapshot.h"
+#include "core/AtomicFile.h"
 #include "support/Error.h"
+#include "support/Hash.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -13,43 +16,141 @@ using namespace pp::runtime;
 
 namespace {
 enum class Role { Parameter, Buffer, State };
-using Visitor = std::function<void(
-    const std::string &name, const PlanTensor &tensor, Role role, char *data)>;
+/// `data` is null where another process has the tensor.
+using Visitor =
+    std::function<void(const std::string &name, const PlanTensor &tensor,
+                       Role role, char *data, unsigned process)>;
+
+/// Tensors to write, whichever process has them.
+class Gathered {
+public:
+  explicit Gathered(ProcessGroup &group) : group(group) {}
+
+  void add(const std::string &name, const PlanTensor &tensor, const char *data,
+           unsigned process);
+  /// Process 0 writes the file; the others send it what they have. All call it
+  /// together, with the same names.
+  void write(const std::string &path,
+             const std::map<std::string, std::string> &metadata);
+
+private:
+  /// A copy of the tensor in a stage.
+  struct Copy {
+    const char *data; // null in another process
+    unsigned process;
+  };
+  struct Entry {
+    TensorView tensor;
+    std::vector<Copy> copies;
+  };
+  void checkCopies(const std::string &name, const Entry &entry, uint64_t hash);
+
+  ProcessGroup &group;
+  std::map<std::string, Entry> entries;
+};
 } // namespace
 
-/// Calls `visit` for each tensor of each stage, copies included.
+/// Calls `visit` for each tensor of each stage, copies included, in the same
+/// order in all processes.
 static void forEachTensor(const Program &program, const Visitor &visit) {
-  const auto &states = program.getPlan().optimizer.states;
-  for (const StageMemory &memory : program.getMemories()) {
-    for (const PlanTensor &tensor : memory.getPlan().parameters) {
-      visit(tensor.name, tensor, Role::Parameter, memory.parameter(tensor));
-      for (size_t i = 0; i < states.size(); ++i)
-        visit(tensor.name + "#" + states[i], tensor, Role::State,
-              reinterpret_cast<char *>(memory.optimizerState(tensor, i)));
+  const Plan &plan = program.getPlan();
+  for (unsigned s = 0; s < plan.stages.size(); ++s) {
+    const StageMemory &memory = program.getMemories()[s];
+    unsigned process = program.getPlacement().processOfStage(s);
+    bool isHere = memory.isHere();
+    for (const PlanTensor &tensor : plan.stages[s].parameters) {
+      visit(tensor.name, tensor, Role::Parameter,
+            isHere ? memory.parameter(tensor) : nullptr, process);
+      for (size_t i = 0; i < plan.optimizer.states.size(); ++i)
+        visit(tensor.name + "#" + plan.optimizer.states[i], tensor, Role::State,
+              isHere
+                  ? reinterpret_cast<char *>(memory.optimizerState(tensor, i))
+                  : nullptr,
+              process);
     }
-    for (const PlanTensor &tensor : memory.getPlan().buffers)
-      visit(tensor.name, tensor, Role::Buffer, memory.buffer(tensor));
+    for (const PlanTensor &tensor : plan.stages[s].buffers)
+      visit(tensor.name, tensor, Role::Buffer,
+            isHere ? memory.buffer(tensor) : nullptr, process);
   }
 }
 
-static void addOnce(std::map<std::string, TensorView> &tensors,
-                    const std::string &name, const PlanTensor &tensor,
-                    const char *data) {
-  auto [it, isNew] =
-      tensors.emplace(name, TensorView{tensor.type, tensor.shape, data});
-  if (!isNew && tensor.bytes &&
-      std::memcmp(it->second.data, data, tensor.bytes) != 0)
-    failInternal("the copies of '{}' in several stages differ", name);
+void Gathered::add(const std::string &name, const PlanTensor &tensor,
+                   const char *data, unsigned process) {
+  Entry &entry = entries[name];
+  entry.tensor = {tensor.type, tensor.shape, nullptr};
+  entry.copies.push_back({data, process});
+}
+
+/// Process 0: whether all copies are what was written, with the hash `hash`.
+void Gathered::checkCopies(const std::string &name, const Entry &entry,
+                           uint64_t hash) {
+  for (const Copy &copy : entry.copies) {
+    uint64_t other = 0;
+    if (copy.data)
+      other = hashBytes(copy.data, entry.tensor.bytes());
+    else
+      group.receive(copy.process, &other, sizeof(other));
+    if (other != hash)
+      failInternal("the copies of '{}' in several stages differ", name);
+  }
+}
+
+void Gathered::write(const std::string &path,
+                     const std::map<std::string, std::string> &metadata) {
+  static constexpr uint64_t piece = 1 << 20;
+  auto forPieces = [](uint64_t bytes, auto work) {
+    for (uint64_t at = 0; at < bytes; at += piece)
+      work(at, std::min(piece, bytes - at));
+  };
+  if (group.isFirst()) {
+    std::map<std::string, TensorView> tensors;
+    for (const auto &[name, entry] : entries)
+      tensors.emplace(name, entry.tensor);
+    std::vector<char> buffer(piece);
+    writeSafetensors(
+        path, tensors, metadata,
+        [&](const std::string &name, AtomicFile &file) {
+          const Entry &entry = entries.at(name);
+          bool hasCopies = entry.copies.size() > 1;
+          uint64_t hash = emptyHash;
+          forPieces(entry.tensor.bytes(), [&](uint64_t at, uint64_t bytes) {
+            const char *data = buffer.data();
+            if (entry.copies.front().data)
+              data = entry.copies.front().data + at;
+            else
+              group.receive(entry.copies.front().process, buffer.data(), bytes);
+            file.write(data, bytes);
+            if (hasCopies)
+              hash = hashBytes(data, bytes, hash);
+          });
+          if (hasCopies)
+            checkCopies(name, entry, hash);
+        });
+  } else {
+    for (const auto &[name, entry] : entries) {
+      if (const char *data = entry.copies.front().data)
+        forPieces(entry.tensor.bytes(), [&](uint64_t at, uint64_t bytes) {
+          group.send(0, data + at, bytes);
+        });
+      for (const Copy &copy : entry.copies)
+        if (copy.data && entry.copies.size() > 1) {
+          uint64_t hash = hashBytes(copy.data, entry.tensor.bytes());
+          group.send(0, &hash, sizeof(hash));
+        }
+    }
+  }
+  // Nobody goes on, or ends, before the file is there.
+  group.barrier();
 }
 
 void pp::runtime::saveSnapshot(const std::string &path, const Program &program,
                                const TrainingPosition &position) {
-  std::map<std::string, TensorView> tensors;
+  Gathered tensors(program.getGroup());
   program.download();
   forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
-                             Role role, char *data) {
+                             Role role, char *data, unsigned process) {
     if (role != Role::Buffer || tensor.isMutable)
-      addOnce(tensors, name, tensor, data);
+      tensors.add(name, tensor, data, process);
   });
   std::map<std::string, std::string> metadata{
       {"format", "pp-mlir snapshot"},
@@ -66,7 +167,7 @@ void pp::runtime::saveSnapshot(const std::string &path, const Program &program,
   // Hexadecimal, so that a resumed run has the same bits.
   for (const auto &[name, value] : position.scalars)
     metadata["scalar." + name] = fmt::format("{:a}", value);
-  writeSafetensors(path, tensors, metadata);
+  tensors.write(path, metadata);
 }
 
 static void copyTensor(const SafetensorsFile &file, const std::string &name,
@@ -76,7 +177,7 @@ static void copyTensor(const SafetensorsFile &file, const std::string &name,
     failInput("'{}': tensor '{}' is {} {}, but the program has {} {}",
               file.getPath(), name, nameOf(source.type), toString(source.shape),
               nameOf(tensor.type), toString(tensor.shape));
-  if (tensor.bytes)
+  if (tensor.bytes && target)
     std::memcpy(target, source.data, tensor.bytes);
 }
 
@@ -128,7 +229,7 @@ TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
   for (bool dryRun : {true, false})
     forEachTensor(program,
                   [&](const std::string &name, const PlanTensor &tensor,
-                      Role role, char *data) {
+                      Role role, char *data, unsigned) {
                     const TensorView *source = file.find(name);
                     known.insert(name);
                     if (!source) {
@@ -155,7 +256,7 @@ unsigned pp::runtime::loadWeights(const std::string &path,
   // What the file lacks keeps its value.
   program.download();
   forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
-                             Role role, char *data) {
+                             Role role, char *data, unsigned) {
     if (role == Role::State)
       return;
     const TensorView *source = file.find(name);
@@ -175,11 +276,16 @@ unsigned pp::runtime::loadWeights(const std::string &path,
 
 void pp::runtime::saveGradients(const std::string &path,
                                 const Program &program) {
-  std::map<std::string, TensorView> tensors;
+  Gathered tensors(program.getGroup());
   program.download();
-  for (const StageMemory &memory : program.getMemories())
-    for (const PlanTensor &tensor : memory.getPlan().parameters)
-      addOnce(tensors, tensor.name, tensor,
-              reinterpret_cast<const char *>(memory.gradient(tensor)));
-  writeSafetensors(path, tensors, {});
+  for (unsigned s = 0; s < program.getPlan().stages.size(); ++s) {
+    const StageMemory &memory = program.getMemories()[s];
+    for (const PlanTensor &tensor : program.getPlan().stages[s].parameters)
+      tensors.add(tensor.name, tensor,
+                  memory.isHere()
+                      ? reinterpret_cast<const char *>(memory.gradient(tensor))
+                      : nullptr,
+                  program.getPlacement().processOfStage(s));
+  }
+  tensors.write(path, {});
 }

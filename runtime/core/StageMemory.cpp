@@ -6,9 +6,9 @@
 
 using namespace pp::runtime;
 
-StageMemory::StageMemory(const PlanStage &stage, Device &device)
-    : plan(&stage), device(&device) {
-  if (stage.memoryBytes == 0)
+StageMemory::StageMemory(const PlanStage &stage, Device &device, bool isHere)
+    : plan(&stage), device(&device), here(isHere) {
+  if (stage.memoryBytes == 0 || !isHere)
     return;
   base =
       device.allocate(stage.memoryBytes, fmt::format("stage '{}'", stage.name));

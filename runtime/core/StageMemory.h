@@ -20,9 +20,12 @@ namespace pp::runtime {
 /// download() and upload() bring up to date.
 class StageMemory {
 public:
-  StageMemory(const PlanStage &stage, Device &device);
+  /// Without `isHere`, another process has the stage: nothing is allocated, and
+  /// there are no addresses.
+  StageMemory(const PlanStage &stage, Device &device, bool isHere = true);
 
   const PlanStage &getPlan() const { return *plan; }
+  bool isHere() const { return here; }
   /// Bytes that were allocated for the stage.
   uint64_t getBytes() const { return bytes; }
 
@@ -47,6 +50,7 @@ private:
 
   const PlanStage *plan;
   Device *device;
+  bool here;
   DeviceMemory base;
   DeviceMemory separateImage; // null where the device has host memory
   uint64_t bytes = 0;

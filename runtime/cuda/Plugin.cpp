@@ -74,6 +74,23 @@ static int32_t allocate(pp_device *device, uint64_t bytes, void **memory,
 static void freeMemory(pp_device *device, void *memory) {
   device->context.free(memory);
 }
+static uint32_t countDevices() {
+  try {
+    int count = 0;
+    const Driver &driver = getDriver();
+    driver.check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount");
+    return static_cast<uint32_t>(count);
+  } catch (const std::exception &) {
+    return 0;
+  }
+}
+static int32_t allocateHost(pp_device *device, uint64_t bytes, void **memory,
+                            pp_device_error *error) {
+  return guard(error, [&] { *memory = device->context.takePinned(bytes); });
+}
+static void freeHost(pp_device *device, void *memory) {
+  device->context.givePinned(memory);
+}
 static int32_t createCounter(pp_device *device, uint64_t **counter,
                              pp_device_error *error) {
   return guard(error, [&] {
@@ -188,6 +205,9 @@ static pp_device_table makeTable() {
   table.device_runs = runs;
   table.memory_allocate = allocate;
   table.memory_free = freeMemory;
+  table.device_count = countDevices;
+  table.host_allocate = allocateHost;
+  table.host_free = freeHost;
   table.counter_create = createCounter;
   table.counter_destroy = destroyCounter;
   table.event_create = createEvent;

@@ -65,6 +65,10 @@ public:
 
 } // namespace
 
+DeviceMemory Device::allocateHost(uint64_t bytes, const std::string &what) {
+  return allocateHostMemory(bytes, what);
+}
+
 DeviceMemory pp::runtime::allocateHostMemory(uint64_t bytes,
                                              const std::string &what) {
   DeviceMemory memory(static_cast<char *>(std::aligned_alloc(64, bytes)),

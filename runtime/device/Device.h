@@ -112,6 +112,8 @@ public:
   /// `bytes` bytes, zeroed, at a multiple of 64. Throws Error(IO) with `what`
   /// in the message.
   virtual DeviceMemory allocate(uint64_t bytes, const std::string &what) = 0;
+  /// The same on the host, where copies from and to the device are fastest.
+  virtual DeviceMemory allocateHost(uint64_t bytes, const std::string &what);
   /// For Stream::count. Starts at zero.
   virtual DeviceCounter createCounter() {
     return DeviceCounter(new std::atomic<uint64_t>(0),

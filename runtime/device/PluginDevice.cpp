@@ -192,6 +192,17 @@ public:
     return table.device_is_host_memory(handle);
   }
   bool hasGraphs() const override { return table.device_has_graphs(handle); }
+  DeviceMemory allocateHost(uint64_t bytes, const std::string &what) override {
+    void *memory = nullptr;
+    try {
+      call(table.host_allocate, handle, bytes, &memory);
+    } catch (const Error &error) {
+      throw Error(error.getKind(), fmt::format("{}: {}", what, error.what()));
+    }
+    std::memset(memory, 0, bytes);
+    return {static_cast<char *>(memory),
+            [this](char *pointer) { table.host_free(handle, pointer); }};
+  }
   DeviceMemory allocate(uint64_t bytes, const std::string &what) override {
     void *memory = nullptr;
     try {

@@ -70,6 +70,7 @@ static int32_t device_runs(pp_device *device, const char *target) {
   return strcmp(target, "cpu") == 0;
 }
 
+static uint32_t device_count(void) { return 1; }
 static int32_t memory_allocate(pp_device *device, uint64_t bytes, void **memory,
                                pp_device_error *error) {
   (void)device;
@@ -255,6 +256,9 @@ static const pp_device_table table = {
     .device_runs = device_runs,
     .memory_allocate = memory_allocate,
     .memory_free = memory_free,
+    .device_count = device_count,
+    .host_allocate = memory_allocate,
+    .host_free = memory_free,
     .counter_create = counter_create,
     .counter_destroy = counter_destroy,
     .event_create = event_create,

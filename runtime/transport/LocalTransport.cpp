@@ -1,24 +1,17 @@
 //===- LocalTransport.cpp -------------------------------------------------===//
 #include "transport/LocalTransport.h"
 
-#include <thread>
-
 using namespace pp::runtime;
 
-static constexpr uint32_t abortedState = UINT32_MAX;
-
-static void spinPause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-LocalTransport::LocalTransport(const Plan &plan,
+LocalTransport::LocalTransport(const Plan &plan, const Placement &placement,
                                const std::deque<StageMemory> &memories,
-                               Device &device) {
+                               Device &device)
+    : spins(spinsFor(plan.ranks.size())) {
   for (const PlanChannel &channel : plan.channels) {
     Channel &entry = channels.emplace_back();
     entry.plan = &channel;
+    if (!placement.isLocal(channel))
+      continue;
     entry.sendBase = memories[channel.from].at(channel.sendOffset);
     entry.receiveBase = memories[channel.to].at(channel.receiveOffset);
     entry.slots = std::make_unique<Slot[]>(channel.receiveSlots);
@@ -29,34 +22,6 @@ LocalTransport::LocalTransport(const Plan &plan,
     for (unsigned i = 0; i < channel.sendSlots; ++i)
       entry.sendSlots.push_back({device.createEvent(), device.createEvent()});
   }
-  // Spinning pays only where every rank has a core of its own.
-  spins = std::thread::hardware_concurrency() >= plan.ranks.size() ? 2000 : 20;
-}
-
-void LocalTransport::waitFor(Slot &slot, uint32_t state) {
-  for (unsigned i = 0; i < spins; ++i) {
-    uint32_t current = slot.state.load(std::memory_order_acquire);
-    if (current == state)
-      return;
-    if (current == abortedState)
-      throw Aborted();
-    spinPause();
-  }
-  while (true) {
-    uint32_t current = slot.state.load(std::memory_order_acquire);
-    if (current == state)
-      return;
-    if (current == abortedState)
-      throw Aborted();
-    slot.state.wait(current, std::memory_order_acquire);
-  }
-}
-
-/// Compare-and-swap, so that an abort in between is not overwritten.
-void LocalTransport::change(Slot &slot, uint32_t from, uint32_t to) {
-  if (!slot.state.compare_exchange_strong(from, to, std::memory_order_acq_rel))
-    throw Aborted();
-  slot.state.notify_all();
 }
 
 void LocalTransport::prepareSend(unsigned index, unsigned microbatch,
@@ -73,7 +38,7 @@ void LocalTransport::send(unsigned index, unsigned microbatch,
   SendSlot &sendSlot = channel.sendSlots[plan.sendSlot[microbatch]];
   Slot &slot = channel.slots[plan.receiveSlot[microbatch]];
   streams.compute->record(*sendSlot.produced);
-  waitFor(slot, 0);
+  slot.flag.waitFor(0, spins);
   uint64_t stride = alignUp(plan.bytes);
   Stream &stream = *streams.send;
   stream.wait(*sendSlot.produced);
@@ -84,14 +49,14 @@ void LocalTransport::send(unsigned index, unsigned microbatch,
   stream.record(*slot.arrived);
   stream.record(*sendSlot.left);
   channel.sent.fetch_add(1, std::memory_order_relaxed);
-  change(slot, 0, microbatch + 1);
+  slot.flag.change(0, microbatch + 1);
 }
 
 void LocalTransport::receive(unsigned index, unsigned microbatch,
                              RankStreams &streams) {
   Channel &channel = channels[index];
   Slot &slot = channel.slots[channel.plan->receiveSlot[microbatch]];
-  waitFor(slot, microbatch + 1);
+  slot.flag.waitFor(microbatch + 1, spins);
   streams.compute->wait(*slot.arrived);
   channel.received.fetch_add(1, std::memory_order_relaxed);
 }
@@ -101,15 +66,13 @@ void LocalTransport::release(unsigned index, unsigned microbatch,
   Channel &channel = channels[index];
   Slot &slot = channel.slots[channel.plan->receiveSlot[microbatch]];
   streams.compute->record(*slot.freed);
-  change(slot, microbatch + 1, 0);
+  slot.flag.change(microbatch + 1, 0);
 }
 
 void LocalTransport::abort() noexcept {
   for (Channel &channel : channels)
-    for (unsigned i = 0; i < channel.plan->receiveSlots; ++i) {
-      channel.slots[i].state.store(abortedState, std::memory_order_release);
-      channel.slots[i].state.notify_all();
-    }
+    for (unsigned i = 0; channel.slots && i < channel.plan->receiveSlots; ++i)
+      channel.slots[i].flag.abort();
 }
 
 std::vector<ChannelTraffic> LocalTransport::traffic() const {

@@ -12,6 +12,8 @@
 #define PP_RUNTIME_TRANSPORT_LOCALTRANSPORT_H
 
 #include "core/StageMemory.h"
+#include "process/Placement.h"
+#include "transport/SlotFlag.h"
 #include "transport/Transport.h"
 
 #include <atomic>
@@ -20,13 +22,13 @@
 
 namespace pp::runtime {
 
-/// The sender copies straight into the receive slot. Waiting for a flag spins
-/// for some microseconds, then sleeps.
+/// The sender copies straight into the receive slot. Serves the channels with
+/// both ends in this process.
 class LocalTransport : public Transport {
 public:
   /// `memories` by stage; all have to outlive the transport.
-  LocalTransport(const Plan &plan, const std::deque<StageMemory> &memories,
-                 Device &device);
+  LocalTransport(const Plan &plan, const Placement &placement,
+                 const std::deque<StageMemory> &memories, Device &device);
 
   void prepareSend(unsigned channel, unsigned microbatch,
                    RankStreams &streams) override;
@@ -40,9 +42,8 @@ public:
   std::vector<ChannelTraffic> traffic() const override;
 
 private:
-  // Own cache lines, so that polling one slot does not slow down another.
-  struct alignas(64) Slot {
-    std::atomic<uint32_t> state{0}; // 0 free, m + 1 holds micro-batch m
+  struct Slot {
+    SlotFlag flag;
     std::unique_ptr<Event> arrived, freed;
   };
   struct SendSlot {
@@ -50,15 +51,12 @@ private:
   };
   struct Channel {
     const PlanChannel *plan;
-    char *sendBase, *receiveBase;
-    std::unique_ptr<Slot[]> slots;
+    char *sendBase = nullptr, *receiveBase = nullptr;
+    std::unique_ptr<Slot[]> slots; // none: not local
     std::vector<SendSlot> sendSlots;
     alignas(64) std::atomic<uint64_t> sent{0};
     alignas(64) std::atomic<uint64_t> received{0};
   };
-
-  void waitFor(Slot &slot, uint32_t state);
-  void change(Slot &slot, uint32_t from, uint32_t to);
 
   std::deque<Channel> channels;
   unsigned spins;

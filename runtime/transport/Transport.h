@@ -16,7 +16,7 @@ struct ChannelTraffic {
 
 /// The streams of one rank.
 struct RankStreams {
-  std::unique_ptr<Stream> compute, send;
+  std::unique_ptr<Stream> compute, send, receive;
 };
 
 /// Moves the values of a plan's channels between slots. For a channel,
@@ -31,6 +31,11 @@ public:
   struct Aborted {};
 
   virtual ~Transport() = default;
+  /// Starts the transport's own threads, if any. Once, before all others.
+  virtual void start() {}
+  /// Ends them. Once, after all others; other processes take no offence where
+  /// there was no abort().
+  virtual void stop() noexcept {}
   /// Makes the compute stream wait until the send slot's last value has left.
   virtual void prepareSend(unsigned channel, unsigned microbatch,
                            RankStreams &streams) = 0;

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Raised whenever something in this header changes. */
-#define PP_DEVICE_ABI_VERSION 1
+#define PP_DEVICE_ABI_VERSION 2
 
 typedef struct pp_device pp_device;
 typedef struct pp_device_stream pp_device_stream;
@@ -42,6 +42,8 @@ typedef struct pp_device_table {
   uint32_t abi_version; /* PP_DEVICE_ABI_VERSION of the plugin; always first */
   uint32_t reserved;
 
+  /* How many devices there are; 0 also where that cannot be found out. */
+  uint32_t (*device_count)(void);
   /* The device with this number, from 0. */
   int32_t (*device_open)(uint32_t number, pp_device **device,
                          pp_device_error *error);
@@ -54,6 +56,10 @@ typedef struct pp_device_table {
   int32_t (*memory_allocate)(pp_device *device, uint64_t bytes, void **memory,
                              pp_device_error *error);
   void (*memory_free)(pp_device *device, void *memory);
+  /* Memory of the host that copies from and to the device need not stage. */
+  int32_t (*host_allocate)(pp_device *device, uint64_t bytes, void **memory,
+                           pp_device_error *error);
+  void (*host_free)(pp_device *device, void *memory);
   /* A zeroed word that host threads read and streams set. */
   int32_t (*counter_create)(pp_device *device, uint64_t **counter,
                             pp_device_error *error);

@@ -1,0 +1,61 @@
+//===- Together.cpp -------------------------------------------------------===//
+#include "cli/Together.h"
+#include "process/Fork.h"
+#include "support/Hash.h"
+
+#include <cstdlib>
+
+using namespace pp::runtime;
+
+/// Everything in the binary that has to be the same.
+static uint64_t hashProgram(const pp_binary &binary) {
+  uint64_t hash = emptyHash;
+  for (const pp_program *program : {binary.training, binary.inference}) {
+    if (!program)
+      continue;
+    hash = hashText({program->plan, program->plan_size}, hash);
+    if (const pp_device_code *code = program->device_code) {
+      hash = hashText({code->binary ? code->binary : "",
+                       code->binary ? code->binary_size : 0},
+                      hash);
+      hash = hashText({code->assembly, code->assembly_size}, hash);
+    }
+  }
+  return hash;
+}
+
+int pp::runtime::runTogether(const pp_binary &binary, const RunOptions &options,
+                             const std::string &agreed,
+                             const std::function<int(ProcessGroup &)> &work) {
+  Launch launch = detectLaunch(
+      options.launcher, [](const char *name) { return std::getenv(name); });
+  if (options.processes > 1) {
+    if (!launch.launcher.empty())
+      failUsage("--processes {}: {} has already started {} processes",
+                options.processes, launch.launcher, launch.processes);
+    Forked forked = forkProcesses(options.processes);
+    if (forked.exitCode)
+      return *forked.exitCode;
+    launch = forked.launch;
+  }
+  ProcessGroup group(
+      launch,
+      {{"program", hashProgram(binary)}, {"set of options", hashText(agreed)}},
+      options.joinTimeout);
+  try {
+    int code = work(group);
+    group.finish();
+    return code;
+  } catch (const RemoteFailure &) {
+    throw;
+  } catch (const Error &error) {
+    group.fail(error);
+    // What fails in all processes is told once.
+    if (!group.isFirst())
+      throw RemoteFailure(error.getKind(), error.what(), /*isTold=*/true);
+    throw;
+  } catch (const std::exception &error) {
+    group.fail(Error(ErrorKind::Internal, error.what()));
+    throw;
+  }
+}

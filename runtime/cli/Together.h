@@ -1,0 +1,22 @@
+//===- Together.h - One command in several processes ----------------------===//
+#ifndef PP_RUNTIME_CLI_TOGETHER_H
+#define PP_RUNTIME_CLI_TOGETHER_H
+
+#include "cli/CommandLine.h"
+#include "process/ProcessGroup.h"
+
+#include <functional>
+
+namespace pp::runtime {
+
+/// Runs `work` in this process, or in each process of the job that a launcher
+/// or `--processes` started, as a group. `agreed` are the options that all have
+/// to have alike. Returns the exit code; throws what `work` throws. Only the
+/// first process may print to standard output and write files.
+int runTogether(const pp_binary &binary, const RunOptions &options,
+                const std::string &agreed,
+                const std::function<int(ProcessGroup &)> &work);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CLI_TOGETHER_H

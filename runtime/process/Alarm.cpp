@@ -1,0 +1,147 @@
+//===- Alarm.cpp ----------------------------------------------------------===//
+#include "process/Alarm.h"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+using namespace pp::runtime;
+
+namespace {
+/// Before the text of an alarm; `process` has failed. Without a text: goodbye.
+struct AlarmHeader {
+  uint32_t process, kind, bytes;
+};
+constexpr uint32_t maxText = 1 << 16;
+} // namespace
+
+ProcessGroup::Alarm::Alarm(ProcessGroup &group, std::vector<Socket> sockets)
+    : group(group), sockets(std::move(sockets)) {
+  if (pipe2(wake, O_CLOEXEC))
+    failIO("pipe");
+  thread = std::thread([this] { listen(); });
+}
+
+ProcessGroup::Alarm::~Alarm() {
+  leave(/*isGood=*/false);
+  (void)!write(wake[1], "", 1);
+  thread.join();
+  close(wake[0]);
+  close(wake[1]);
+}
+
+static void sendAlarm(Socket &socket, uint32_t process, ErrorKind kind,
+                      const std::string &text) noexcept {
+  try {
+    AlarmHeader header{process, static_cast<uint32_t>(kind),
+                       static_cast<uint32_t>(text.size())};
+    socket.send(&header, sizeof(header));
+    socket.send(text.data(), text.size());
+  } catch (const std::exception &) {
+    // Who has gone need not be told.
+  }
+}
+
+void ProcessGroup::Alarm::raise(const Error &error) noexcept {
+  try {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (isRaised || isLeaving)
+        return;
+      isRaised = true;
+    }
+    changed.notify_all();
+    spread(group.process(), error.getKind(),
+           std::string(error.what()).substr(0, maxText));
+  } catch (const std::exception &) {
+    // Then the end of this process alarms the others.
+  }
+}
+
+void ProcessGroup::Alarm::spread(unsigned process, ErrorKind kind,
+                                 const std::string &text) {
+  std::lock_guard<std::mutex> lock(sending);
+  for (size_t peer = 0; peer < sockets.size(); ++peer)
+    if (sockets[peer] && peer != process)
+      sendAlarm(sockets[peer], process, kind, text.empty() ? " " : text);
+}
+
+void ProcessGroup::Alarm::leave(bool isGood) noexcept {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (isLeaving)
+      return;
+    isLeaving = true;
+  }
+  if (!isGood)
+    return;
+  std::lock_guard<std::mutex> lock(sending);
+  for (Socket &socket : sockets)
+    if (socket)
+      sendAlarm(socket, group.process(), ErrorKind::Internal, "");
+}
+
+/// Makes the failure of another process this one's: nobody may go on waiting.
+void ProcessGroup::Alarm::handle(std::exception_ptr exception) {
+  std::lock_guard<std::mutex> called(calling);
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (failure || isLeaving)
+      return;
+    failure = exception;
+  }
+  changed.notify_all();
+  for (Peer &peer : group.peers)
+    peer.bulk.shutdown();
+  // Nobody adds one any more, and whoever removes one waits for `calling`.
+  for (const auto &[key, handler] : handlers)
+    handler(exception);
+}
+
+bool ProcessGroup::Alarm::hear(unsigned peer) {
+  AlarmHeader header{};
+  std::string text;
+  ErrorKind kind = ErrorKind::Internal;
+  unsigned process = peer;
+  // Process 0 tells what it hears; of its own silent end the others do.
+  bool isTold = !group.isFirst();
+  try {
+    sockets[peer].receive(&header, sizeof(header));
+    if (header.bytes == 0)
+      return false;
+    text.resize(std::min(header.bytes, maxText));
+    sockets[peer].receive(text.data(), text.size());
+    process = header.process;
+    kind = static_cast<ErrorKind>(header.kind);
+  } catch (const Error &) {
+    isTold = false;
+    text = "ended without a word: it crashed or was killed";
+  }
+  if (process >= group.size())
+    process = peer;
+  if (group.isFirst())
+    spread(process, kind, text);
+  handle(std::make_exception_ptr(RemoteFailure(
+      kind, fmt::format("{}: {}", group.describe(process), text), isTold)));
+  return false;
+}
+
+void ProcessGroup::Alarm::listen() {
+  std::vector<pollfd> entries{{wake[0], POLLIN, 0}};
+  std::vector<unsigned> owners{0};
+  for (unsigned peer = 0; peer < sockets.size(); ++peer)
+    if (sockets[peer]) {
+      entries.push_back({sockets[peer].get(), POLLIN, 0});
+      owners.push_back(peer);
+    }
+  while (true) {
+    if (poll(entries.data(), entries.size(), -1) < 0)
+      continue;
+    if (entries[0].revents)
+      return;
+    for (size_t i = 1; i < entries.size(); ++i)
+      if (entries[i].revents && !hear(owners[i]))
+        entries[i].fd = -1; // poll leaves it out
+  }
+}

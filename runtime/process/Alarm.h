@@ -1,0 +1,51 @@
+//===- Alarm.h - How processes learn that one has failed ------------------===//
+//
+// Internal to ProcessGroup.cpp and Alarm.cpp.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_PROCESS_ALARM_H
+#define PP_RUNTIME_PROCESS_ALARM_H
+
+#include "process/ProcessGroup.h"
+
+#include <condition_variable>
+
+namespace pp::runtime {
+
+/// A thread that listens to the alarm connections: process 0 has one to each
+/// other process and passes on what it hears, the others have one to process 0.
+struct ProcessGroup::Alarm {
+  /// `sockets` by process; may lack some.
+  Alarm(ProcessGroup &group, std::vector<Socket> sockets);
+  ~Alarm();
+
+  /// Tells the others; the first failure counts.
+  void raise(const Error &error) noexcept;
+  /// Ends the listening. `isGood`: nobody shall be alarmed.
+  void leave(bool isGood) noexcept;
+
+  ProcessGroup &group;
+  std::vector<Socket> sockets;
+  std::mutex sending; // of the sockets
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Under `mutex`:
+  std::exception_ptr failure; // of another process, or what this one raised
+  bool isRaised = false, isLeaving = false;
+  std::map<const void *, FailureHandler> handlers;
+  std::mutex calling; // while handlers run; taken before `mutex`
+
+private:
+  void listen();
+  /// Handles what came from `peer`; returns whether to listen on.
+  bool hear(unsigned peer);
+  void spread(unsigned process, ErrorKind kind, const std::string &text);
+  void handle(std::exception_ptr exception);
+
+  std::thread thread;
+  int wake[2] = {-1, -1}; // a pipe that ends the thread
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_PROCESS_ALARM_H

@@ -1,0 +1,25 @@
+//===- Fork.h - Starting processes on this machine ------------------------===//
+#ifndef PP_RUNTIME_PROCESS_FORK_H
+#define PP_RUNTIME_PROCESS_FORK_H
+
+#include "process/Launch.h"
+
+#include <optional>
+
+namespace pp::runtime {
+
+/// What forkProcesses gave: a launch in a new process, an exit code in the one
+/// that called it.
+struct Forked {
+  Launch launch;
+  std::optional<int> exitCode;
+};
+
+/// Becomes `count` processes. The calling one only waits for them, passes on
+/// SIGINT and SIGTERM, and returns the exit code of the first that failed, or
+/// 0. No thread may have been started. The new ones end when it does.
+Forked forkProcesses(unsigned count);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_PROCESS_FORK_H

@@ -1,0 +1,28 @@
+//===- Placement.cpp ------------------------------------------------------===//
+#include "process/Placement.h"
+#include "support/Error.h"
+
+using namespace pp::runtime;
+
+Placement::Placement(const Plan &plan, unsigned process, unsigned processes)
+    : process(process), ofRank(plan.ranks.size()), ofStage(plan.stages.size()),
+      ofFetch(plan.fetches.size()) {
+  if (processes > plan.ranks.size())
+    failUsage("{} processes for the {} ranks of the {} program: start at most "
+              "one for each rank, or compile with more stages",
+              processes, plan.ranks.size(),
+              plan.isTraining() ? "training" : "inference");
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    ofRank[rank] = static_cast<unsigned>(rank * processes / plan.ranks.size());
+    for (unsigned stage : plan.ranks[rank].stages)
+      ofStage[stage] = ofRank[rank];
+  }
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    if (plan.stages[stage].areas.loss.bytes)
+      ofLoss = ofStage[stage];
+    for (const PlanPhase &phase : plan.stages[stage].phases)
+      for (PlanReference output : phase.outputs)
+        if (output.kind == PlanReference::Kind::Fetch)
+          ofFetch[output.index] = ofStage[stage];
+  }
+}

@@ -1,0 +1,152 @@
+//===- ProcessGroup.h - The processes that run one plan -------------------===//
+//
+//                 bulk: between any two           alarm: to process 0
+//
+//       process 0 ─────── process 1               0 ═══ 1
+//              │ ╲      ╱ │                       ║
+//              │   ╲  ╱   │                       ╠════ 2
+//              │   ╱  ╲   │                       ║
+//       process 2 ─────── process 3               ╚════ 3
+//
+// The bulk connections carry what all processes do together, one thing after
+// the other, by the thread that made the group. The alarm says at any time that
+// a process has failed: then every connection is shut down, so that nobody
+// waits for it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_PROCESS_PROCESSGROUP_H
+#define PP_RUNTIME_PROCESS_PROCESSGROUP_H
+
+#include "process/Launch.h"
+#include "support/Socket.h"
+
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace pp::runtime {
+
+/// Another process failed.
+class RemoteFailure : public Error {
+public:
+  /// `isTold`: another process tells the user.
+  RemoteFailure(ErrorKind kind, const std::string &message, bool isTold)
+      : Error(kind, message), told(isTold) {}
+  bool isTold() const { return told; }
+
+private:
+  bool told;
+};
+
+/// What has to be the same in all processes: what it is, and a hash of it.
+struct Agreement {
+  std::string what;
+  uint64_t hash;
+};
+
+class ProcessGroup {
+public:
+  /// One process alone: everything below returns at once.
+  ProcessGroup();
+  /// Meets the other processes. Throws Error in all of them where one does not
+  /// come within `joinSeconds` or does not agree; the message of process 0
+  /// names all that is wrong.
+  ProcessGroup(const Launch &launch, const std::vector<Agreement> &agreements,
+               double joinSeconds);
+  ~ProcessGroup();
+  ProcessGroup(const ProcessGroup &) = delete;
+  ProcessGroup &operator=(const ProcessGroup &) = delete;
+
+  const Launch &getLaunch() const { return launch; }
+  unsigned process() const { return launch.process; }
+  unsigned size() const { return launch.processes; }
+  bool isFirst() const { return process() == 0; }
+  /// "process 2 (node7, pid 4711)"
+  std::string describe(unsigned process) const;
+
+  // What all processes do together, in the same order, by one thread. All throw
+  // RemoteFailure where another process has failed.
+
+  /// Whether any process says true.
+  bool any(bool flag);
+  void barrier() { (void)any(false); }
+  /// Throws Error(Usage) in all processes where `value` is not the same in all;
+  /// `what` is for the message.
+  void compare(const std::string &what, uint64_t value);
+  /// Gives process 0 the sum over all processes, added up in their order; the
+  /// others keep what they have.
+  template <typename T> void addUp(std::vector<T> &values);
+  /// From one process to another; both call the one that fits.
+  void send(unsigned to, const void *data, uint64_t bytes);
+  void receive(unsigned from, void *data, uint64_t bytes);
+  /// Nanoseconds to add to a process's steady clock to get this one's; process
+  /// 0 knows all.
+  int64_t clockOffset(unsigned process) const { return clockOffsets[process]; }
+  /// New connections between this process and `peers`, by process. All of a
+  /// pair's calls have to come in the same order on both sides.
+  std::map<unsigned, Socket> connect(const std::vector<unsigned> &peers);
+
+  // Failures. Any thread.
+
+  /// Called once when another process fails, from a thread of the group, until
+  /// the handle is destroyed; at once where one has failed already.
+  using FailureHandler = std::function<void(std::exception_ptr)>;
+  using HandlerHandle = std::unique_ptr<void, std::function<void(void *)>>;
+  HandlerHandle onFailure(FailureHandler handler);
+  /// Why the connection to `peer` is lost: waits a little for the alarm to say.
+  std::exception_ptr lost(unsigned peer);
+  /// Tells the others that this process fails.
+  void fail(const Error &error) noexcept;
+  /// All have reached the end; nobody's leaving is a failure after this.
+  void finish();
+
+private:
+  struct Alarm;
+  struct Peer {
+    std::string host;
+    int64_t pid = 0;
+    std::string address; // where it listens
+    Socket bulk;
+  };
+
+  void meetOthers(Listener &listener, const std::string &hello,
+                  const std::vector<Agreement> &agreements, Deadline deadline);
+  void meetFirst(const std::string &hello, Deadline deadline);
+  void connectAll(Deadline deadline);
+  void measureClocks();
+  Socket acceptFrom(unsigned peer, unsigned purpose, Deadline deadline);
+  Socket connectWith(unsigned peer, unsigned purpose, Deadline deadline);
+  [[noreturn]] void throwLost(unsigned peer);
+
+  Launch launch;
+  double joinSeconds = 0;
+  std::vector<Peer> peers;
+  std::vector<int64_t> clockOffsets{0};
+  std::unique_ptr<Listener> listener;
+  // Connections that came before they were asked for, by peer and purpose.
+  std::map<std::pair<unsigned, unsigned>, Socket> early;
+  std::vector<unsigned> connectionsMade; // by peer
+  std::unique_ptr<Alarm> alarm;
+};
+
+/// One process alone.
+ProcessGroup &getLoneProcess();
+
+template <typename T> void ProcessGroup::addUp(std::vector<T> &values) {
+  uint64_t bytes = values.size() * sizeof(T);
+  if (!isFirst())
+    return send(0, values.data(), bytes);
+  std::vector<T> others(values.size());
+  for (unsigned other = 1; other < size(); ++other) {
+    receive(other, others.data(), bytes);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] += others[i];
+  }
+}
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_PROCESS_PROCESSGROUP_H

@@ -1,0 +1,400 @@
+//===- ProcessTest.cpp - Several processes, as threads of one -------------===//
+//
+// A group does not know whether its members share a process, so ThreadSanitizer
+// sees all of them. test/e2e/processes.py starts real ones.
+//
+//===----------------------------------------------------------------------===//
+#include "TestFiles.h"
+#include "ToyProgram.h"
+#include "core/DataSet.h"
+#include "core/Executor.h"
+#include "core/OptimizerScalars.h"
+#include "core/Snapshot.h"
+#include "device/MockDevice.h"
+#include "process/ProcessGroup.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <thread>
+#include <unistd.h>
+
+using namespace pp::runtime;
+
+namespace {
+
+std::string uniqueJob() {
+  static std::atomic<unsigned> number{0};
+  return fmt::format("test-{}-{}", getpid(), ++number);
+}
+
+Launch member(const std::string &job, unsigned process, unsigned processes,
+              const std::string &address = "") {
+  return {"test",  process,   processes,
+          process, processes, address.empty() ? "unix:pp-" + job : address,
+          job};
+}
+
+/// Runs `work` in each of `count` processes; returns what they threw, by
+/// process; empty: nothing.
+std::vector<std::string>
+runProcesses(unsigned count, const std::function<void(ProcessGroup &)> &work,
+             const std::string &address = "") {
+  std::string job = uniqueJob();
+  std::vector<std::string> errors(count);
+  std::vector<std::thread> threads;
+  for (unsigned process = 0; process < count; ++process)
+    threads.emplace_back([&, process] {
+      try {
+        ProcessGroup group(member(job, process, count, address), {}, 20);
+        try {
+          work(group);
+          group.finish();
+        } catch (const RemoteFailure &) {
+          throw;
+        } catch (const Error &error) {
+          group.fail(error);
+          throw;
+        }
+      } catch (const std::exception &error) {
+        errors[process] = error.what();
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return errors;
+}
+
+std::string tcpAddress() {
+  return fmt::format("127.0.0.1:{}", Listener("127.0.0.1:0").getPort());
+}
+
+class ProcessGroupTest : public testing::TestWithParam<bool> {
+protected:
+  std::string address = GetParam() ? tcpAddress() : "";
+};
+INSTANTIATE_TEST_SUITE_P(All, ProcessGroupTest, testing::Bool(),
+                         [](const auto &info) {
+                           return info.param ? "Tcp" : "Unix";
+                         });
+
+TEST_P(ProcessGroupTest, WhatAllDoTogether) {
+  for (unsigned count : {2, 3, 5}) {
+    auto errors = runProcesses(
+        count,
+        [&](ProcessGroup &group) {
+          unsigned self = group.process();
+          EXPECT_FALSE(group.any(false));
+          EXPECT_TRUE(group.any(self == count - 1));
+          std::vector<uint64_t> values{1, self};
+          group.addUp(values);
+          if (group.isFirst()) {
+            EXPECT_EQ(values[0], count);
+            EXPECT_EQ(values[1], count * (count - 1) / 2);
+          }
+          group.compare("nothing", 7);
+          // Around the ring, past process 0.
+          unsigned next = (self + 1) % count;
+          unsigned previous = (self + count - 1) % count;
+          std::vector<char> bytes(3'000'000, char('a' + self));
+          if (self == 0)
+            group.send(next, bytes.data(), bytes.size());
+          std::vector<char> received(bytes.size());
+          group.receive(previous, received.data(), received.size());
+          EXPECT_EQ(received.back(), char('a' + previous));
+          if (self != 0)
+            group.send(next, bytes.data(), bytes.size());
+          // One machine, one clock.
+          EXPECT_LT(std::abs(group.clockOffset(count - 1)), 1'000'000'000);
+        },
+        address);
+    for (const std::string &error : errors)
+      EXPECT_EQ(error, "");
+  }
+}
+
+TEST_P(ProcessGroupTest, AFailureEndsTheWaitingOfAll) {
+  auto errors = runProcesses(
+      4,
+      [](ProcessGroup &group) {
+        if (group.process() == 2)
+          failInput("no such luck");
+        group.barrier();
+      },
+      address);
+  EXPECT_EQ(errors[2], "no such luck");
+  for (unsigned other : {0, 1, 3})
+    EXPECT_NE(errors[other].find("process 2 ("), std::string::npos)
+        << errors[other];
+  EXPECT_NE(errors[0].find("no such luck"), std::string::npos) << errors[0];
+}
+
+TEST(ProcessGroupErrors, WhoDoesNotComeIsNamed) {
+  std::string job = uniqueJob();
+  std::string late;
+  std::thread one([&] {
+    try {
+      ProcessGroup group(member(job, 1, 4), {}, 5);
+    } catch (const RemoteFailure &error) {
+      EXPECT_TRUE(error.isTold());
+      late = error.what();
+    }
+  });
+  try {
+    ProcessGroup group(member(job, 0, 4), {}, 0.5);
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_STREQ(error.what(), "of 4 processes, 2, 3 did not come within 0.5 s "
+                               "(--join-timeout)");
+    EXPECT_EQ(error.getKind(), ErrorKind::Usage);
+  }
+  one.join();
+  EXPECT_NE(late.find("2, 3 did not come"), std::string::npos) << late;
+}
+
+TEST(ProcessGroupErrors, WithoutAFirstProcess) {
+  try {
+    ProcessGroup group(member(uniqueJob(), 1, 2), {}, 0.3);
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.getKind(), ErrorKind::IO);
+    EXPECT_NE(std::string(error.what()).find("cannot connect"),
+              std::string::npos);
+  }
+}
+
+TEST(ProcessGroupErrors, DisagreementsAreAllNamed) {
+  std::string job = uniqueJob(), text;
+  std::vector<std::thread> threads;
+  for (unsigned process = 0; process < 3; ++process)
+    threads.emplace_back([&, process] {
+      try {
+        ProcessGroup group(
+            member(job, process, 3),
+            {{"program", process == 1 ? 5U : 4U}, {"set of options", process}},
+            10);
+        ADD_FAILURE() << process;
+      } catch (const Error &error) {
+        if (process == 0)
+          text = error.what();
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const char *part :
+       {"process 1 (", "has another program than process 0", "process 2 (",
+        "has another set of options than process 0"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST(ProcessGroupErrors, StrangersAreIgnored) {
+  std::string address = tcpAddress();
+  std::atomic<bool> stop{false};
+  std::thread stranger([&] {
+    while (!stop) {
+      try {
+        Socket socket = connectTo(address, std::chrono::steady_clock::now() +
+                                               std::chrono::milliseconds(100));
+        socket.send("GET / HTTP/1.1\r\n\r\n and more to fill a header", 45);
+      } catch (const Error &) {
+      }
+    }
+  });
+  auto errors =
+      runProcesses(3, [](ProcessGroup &group) { group.barrier(); }, address);
+  stop = true;
+  stranger.join();
+  for (const std::string &error : errors)
+    EXPECT_EQ(error, "");
+}
+
+TEST(ProcessGroupErrors, ValuesThatDiffer) {
+  auto errors = runProcesses(3, [](ProcessGroup &group) {
+    group.compare("the number of samples", group.process() == 2 ? 8 : 9);
+  });
+  EXPECT_NE(errors[0].find("the number of samples"), std::string::npos);
+  EXPECT_NE(errors[0].find("process 2 ("), std::string::npos);
+  EXPECT_NE(errors[1], "");
+  EXPECT_NE(errors[2], "");
+}
+
+/// What training gives: snapshots of parameters, states, buffers; gradients;
+/// the losses that process 0 has.
+struct Result {
+  std::vector<float> losses;
+  std::string snapshot, gradients;
+  std::vector<ChannelTraffic> traffic;
+  uint64_t actions = 0;
+};
+
+enum class Where { Cpu, Mock, MockPauses };
+
+Result train(const toy::Options &options, Where where, ProcessGroup &group,
+             const std::string &folder) {
+  toy::Binary binary(options);
+  std::unique_ptr<Device> mock;
+  if (where != Where::Cpu)
+    mock = createMockDevice({where == Where::MockPauses ? 200U : 0U});
+  Program program(binary.training, mock ? *mock : getCpuDevice(), group);
+  program.allocate("");
+  Executor::Options executorOptions;
+  executorOptions.watchdogSeconds = 60;
+  executorOptions.trace = true;
+  Executor executor(program, executorOptions);
+  const Plan &plan = program.getPlan();
+  DataSet data(plan, toy::data(3 * toy::batch));
+  OptimizerScalars scalars(plan.optimizer);
+  std::vector<uint64_t> order(data.getSamples());
+  std::iota(order.begin(), order.end(), 0);
+  std::deque<Step> pool;
+  pool.emplace_back(plan);
+  pool.emplace_back(plan);
+  Result result;
+  constexpr unsigned steps = 4;
+  for (unsigned i = 0; i < steps + 1; ++i) {
+    if (i < steps) {
+      Step &step = pool[i % 2];
+      data.fill(step, order, i % 3 * toy::batch);
+      step.scalars = scalars.evaluate(i + 1);
+      step.number = i + 1;
+      executor.submit(step);
+    }
+    if (i == 0)
+      continue;
+    EXPECT_EQ(executor.wait(pool[(i - 1) % 2],
+                            /*wantsToStop=*/i == 2 && group.process() == 1),
+              i == 2 && group.size() > 1);
+    auto &losses = pool[(i - 1) % 2].losses;
+    result.losses.insert(result.losses.end(), losses.begin(), losses.end());
+  }
+  saveSnapshot(folder + "/snapshot", program, {});
+  saveGradients(folder + "/gradients", program);
+  result.traffic = executor.traffic();
+  for (const StageStatistics &stage : executor.statistics())
+    result.actions += stage.actions;
+  std::string trace = executor.trace();
+  if (group.isFirst()) {
+    result.snapshot = readText(folder + "/snapshot");
+    result.gradients = readText(folder + "/gradients");
+    size_t expected = 0, found = 0;
+    for (const PlanRank &rank : plan.ranks)
+      expected += rank.actions.size() * steps;
+    auto json = nlohmann::json::parse(trace);
+    for (const auto &event : json.at("traceEvents"))
+      found += event.at("ph") == "X";
+    EXPECT_EQ(found, expected);
+  }
+  return result;
+}
+
+class SeveralProcesses
+    : public testing::TestWithParam<std::tuple<Where, unsigned, bool, bool>> {};
+
+TEST_P(SeveralProcesses, SameBitsAsOne) {
+  auto [where, processes, split, oneForwardOneBackward] = GetParam();
+  TemporaryDirectory directory;
+  toy::Options options{{0, 1, 2}, oneForwardOneBackward, split, 1};
+  Result expected =
+      train(options, Where::Cpu, getLoneProcess(), directory.file(""));
+  Result actual;
+  auto errors = runProcesses(processes, [&](ProcessGroup &group) {
+    Result result = train(options, where, group, directory.file(""));
+    if (group.isFirst())
+      actual = result;
+  });
+  for (const std::string &error : errors)
+    EXPECT_EQ(error, "");
+  EXPECT_EQ(actual.losses, expected.losses);
+  EXPECT_EQ(actual.snapshot, expected.snapshot);
+  EXPECT_EQ(actual.gradients, expected.gradients);
+  EXPECT_EQ(actual.actions, expected.actions);
+  ASSERT_EQ(actual.traffic.size(), expected.traffic.size());
+  for (size_t c = 0; c < actual.traffic.size(); ++c) {
+    EXPECT_EQ(actual.traffic[c].messages, expected.traffic[c].messages);
+    EXPECT_EQ(actual.traffic[c].sentBytes, expected.traffic[c].sentBytes);
+    EXPECT_EQ(actual.traffic[c].receivedBytes,
+              expected.traffic[c].receivedBytes);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SeveralProcesses,
+                         testing::Combine(testing::Values(Where::Cpu,
+                                                          Where::Mock,
+                                                          Where::MockPauses),
+                                          testing::Values(2U, 3U),
+                                          testing::Bool(), testing::Bool()));
+
+TEST(SeveralProcessesErrors, AKernelThatFailsStopsAll) {
+  for (int layer : {0, 1, 2})
+    for (Where where : {Where::Cpu, Where::Mock}) {
+      TemporaryDirectory directory;
+      toy::setFault(layer, toy::ThrowFault);
+      auto errors = runProcesses(3, [&](ProcessGroup &group) {
+        toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0});
+        std::unique_ptr<Device> mock;
+        if (where == Where::Mock)
+          mock = createMockDevice({});
+        Program program(binary.training, mock ? *mock : getCpuDevice(), group);
+        program.allocate("");
+        Executor executor(program, {});
+        Step step(program.getPlan());
+        step.scalars =
+            OptimizerScalars(program.getPlan().optimizer).evaluate(1);
+        executor.run(step);
+        executor.run(step);
+      });
+      toy::setFault(0, toy::NoFault);
+      std::string culprit = errors[layer];
+      EXPECT_NE(culprit, "");
+      for (int process : {0, 1, 2})
+        if (process != layer)
+          EXPECT_NE(errors[process].find(fmt::format("process {} (", layer)),
+                    std::string::npos)
+              << errors[process];
+    }
+}
+
+TEST(SeveralProcessesErrors, MoreProcessesThanRanks) {
+  auto errors = runProcesses(3, [&](ProcessGroup &group) {
+    toy::Binary binary(toy::Options{{0, 2}});
+    Program program(binary.training, getCpuDevice(), group);
+  });
+  EXPECT_NE(errors[0].find("3 processes for the 2 ranks"), std::string::npos)
+      << errors[0];
+}
+
+TEST(CopyWeights, BetweenOtherPartitions) {
+  // The parameter of layer 1 is in process 1 in training, in process 0 in
+  // inference.
+  auto errors = runProcesses(2, [&](ProcessGroup &group) {
+    toy::Binary first(toy::Options{{0, 1}}), second(toy::Options{{0, 2}});
+    Program training(first.training, getCpuDevice(), group);
+    Program inference(second.inference, getCpuDevice(), group);
+    training.allocate("");
+    inference.allocate("");
+    for (unsigned s = 0; s < 2; ++s)
+      if (training.getMemories()[s].isHere())
+        for (const PlanTensor &tensor : training.getPlan().stages[s].parameters)
+          std::memset(training.getMemories()[s].parameter(tensor),
+                      tensor.name[tensor.name.size() - 1], tensor.bytes);
+    inference.copyWeightsFrom(training);
+    unsigned seen = 0;
+    for (unsigned s = 0; s < 2; ++s)
+      if (inference.getMemories()[s].isHere())
+        for (const PlanTensor &tensor :
+             inference.getPlan().stages[s].parameters) {
+          ++seen;
+          const char *data = inference.getMemories()[s].parameter(tensor);
+          for (uint64_t i = 0; i < tensor.bytes; ++i)
+            ASSERT_EQ(data[i], tensor.name[tensor.name.size() - 1]);
+        }
+    EXPECT_EQ(seen, group.isFirst() ? 2U : 1U);
+  });
+  for (const std::string &error : errors)
+    EXPECT_EQ(error, "");
+}
+
+} // namespace

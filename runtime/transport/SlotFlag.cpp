@@ -1,0 +1,70 @@
+//===- SlotFlag.cpp -------------------------------------------------------===//
+#include "transport/SlotFlag.h"
+#include "transport/Transport.h"
+
+#include <climits>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace pp::runtime;
+
+static constexpr uint32_t abortedState = UINT32_MAX;
+
+static void spinPause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// Not std::atomic::wait, which does not wake other processes.
+static void futex(std::atomic<uint32_t> &word, int operation, uint32_t value) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word), operation, value,
+          nullptr, nullptr, 0);
+}
+
+void SlotFlag::wake() noexcept {
+  // Sequentially consistent, as is the count in waitFor: either the sleeper
+  // sees the new state, or it is counted here.
+  if (sleepers.load())
+    futex(state, FUTEX_WAKE, INT_MAX);
+}
+
+void SlotFlag::waitFor(uint32_t value, unsigned spins) {
+  auto isThere = [&](uint32_t current) {
+    if (current == abortedState)
+      throw Transport::Aborted();
+    return current == value;
+  };
+  for (unsigned i = 0; i < spins; ++i) {
+    if (isThere(get()))
+      return;
+    spinPause();
+  }
+  while (true) {
+    sleepers.fetch_add(1);
+    uint32_t current = state.load();
+    if (current != value && current != abortedState)
+      futex(state, FUTEX_WAIT, current);
+    sleepers.fetch_sub(1);
+    if (isThere(get()))
+      return;
+  }
+}
+
+/// Compare-and-swap, so that an abort in between is not overwritten.
+void SlotFlag::change(uint32_t from, uint32_t to) {
+  if (!state.compare_exchange_strong(from, to))
+    throw Transport::Aborted();
+  wake();
+}
+
+void SlotFlag::abort() noexcept {
+  state.store(abortedState);
+  wake();
+}
+
+unsigned pp::runtime::spinsFor(unsigned threads) {
+  return std::thread::hardware_concurrency() >= threads ? 2000 : 20;
+}

@@ -1,0 +1,120 @@
+//===- SocketTransport.h - Between processes, through the host ------------===//
+//
+// The transport that works everywhere. A value goes from the sender's send slot
+// through a socket into the receiver's receive slot; where the device has
+// memory of its own, through a place on the host on either side. The receiver
+// answers with a credit when its slot is free again:
+//
+//   sender's rank    slot free? ──value──▶ reader's thread   slot = m + 1
+//   reader's thread  slot = 0 ◀──credit── receiver's rank    slot = m + 1? ...
+//   0
+//
+// Where streams are asynchronous, a worker thread waits for their events, so
+// that no stream waits for a socket. It only waits for work that has all it
+// needs: a rank gives a receive's work after the value has come, and a send's
+// after the credit.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_TRANSPORT_SOCKETTRANSPORT_H
+#define PP_RUNTIME_TRANSPORT_SOCKETTRANSPORT_H
+
+#include "core/StageMemory.h"
+#include "process/Placement.h"
+#include "process/ProcessGroup.h"
+#include "transport/SlotFlag.h"
+#include "transport/Transport.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <thread>
+
+namespace pp::runtime {
+
+/// Serves the channels with one end in this process.
+class SocketTransport : public Transport {
+public:
+  using FailureHandler = std::function<void(std::exception_ptr)>;
+
+  /// All processes make it together. `memories` by stage; all have to outlive
+  /// the transport. `onFailure` gets what goes wrong in the transport's own
+  /// threads.
+  SocketTransport(const Plan &plan, const Placement &placement,
+                  const std::deque<StageMemory> &memories, Device &device,
+                  ProcessGroup &group, FailureHandler onFailure);
+
+  void start() override;
+  void stop() noexcept override;
+  void prepareSend(unsigned channel, unsigned microbatch,
+                   RankStreams &streams) override;
+  void send(unsigned channel, unsigned microbatch,
+            RankStreams &streams) override;
+  void receive(unsigned channel, unsigned microbatch,
+               RankStreams &streams) override;
+  void release(unsigned channel, unsigned microbatch,
+               RankStreams &streams) override;
+  void abort() noexcept override;
+  std::vector<ChannelTraffic> traffic() const override;
+
+private:
+  struct Message;
+  /// A slot of the receiver, as either side sees it.
+  struct Slot {
+    SlotFlag flag;
+    DeviceMemory host;                     // receiver, asynchronous: the place
+    std::unique_ptr<Event> arrived, freed; // receiver, asynchronous
+  };
+  struct SendSlot {
+    SlotFlag busy;     // asynchronous: `host` is in use
+    DeviceMemory host; // asynchronous
+    std::unique_ptr<Event> produced, left;
+  };
+  struct Channel {
+    const PlanChannel *plan;
+    unsigned peer = 0;
+    char *base = nullptr;          // of this process's slots
+    std::unique_ptr<Slot[]> slots; // none: has no end here, or two
+    std::unique_ptr<SendSlot[]> sendSlots;
+    alignas(64) std::atomic<uint64_t> sent{0};
+    alignas(64) std::atomic<uint64_t> received{0};
+  };
+  struct Connection {
+    unsigned peer;
+    Socket socket;
+    std::mutex sending;
+    std::thread reader;
+  };
+  /// What the worker does when an event has been reached.
+  struct Job {
+    Event *event;
+    std::function<void()> work;
+  };
+
+  void post(Connection &connection, const Message &message, const char *data);
+  void read(Connection &connection);
+  /// Handles one message; throws Error where it does not fit the plan.
+  void take(Connection &connection, const Message &message);
+  void runJobs();
+  void give(Event &event, std::function<void()> work);
+  void sendCredit(unsigned channel, unsigned microbatch);
+
+  const Plan &plan;
+  ProcessGroup &group;
+  FailureHandler onFailure;
+  bool isAsynchronous;
+  unsigned spins;
+  std::deque<Channel> channels;
+  std::map<unsigned, Connection> connections; // by process
+  std::thread worker;
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Under `mutex`:
+  std::deque<Job> jobs;
+  bool isStopping = false;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_TRANSPORT_SOCKETTRANSPORT_H
