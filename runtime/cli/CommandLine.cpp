@@ -55,6 +55,11 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       ->check(
           CLI::IsMember({"auto", "none", "mpirun", "srun", "torchrun", "env"}));
   command
+      .add_option("--transport", options.transport,
+                  "Between processes: peer (straight into each other's memory, "
+                  "on one machine), host-staged (sockets), or what works best")
+      ->check(CLI::IsMember({"auto", "peer", "host-staged"}));
+  command
       .add_option("--join-timeout", options.joinTimeout,
                   "How long to wait for the other processes")
       ->type_name("SECONDS")

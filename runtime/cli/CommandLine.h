@@ -23,6 +23,7 @@ struct RunOptions {
   unsigned processes = 1;          // --processes
   std::string launcher = "auto";   // --launcher
   double joinTimeout = 60;         // --join-timeout, seconds
+  std::string transport = "auto";  // --transport
 };
 
 struct TrainOptions : RunOptions {

@@ -38,10 +38,17 @@ int pp::runtime::runTogether(const pp_binary &binary, const RunOptions &options,
       return *forked.exitCode;
     launch = forked.launch;
   }
-  ProcessGroup group(
-      launch,
-      {{"program", hashProgram(binary)}, {"set of options", hashText(agreed)}},
-      options.joinTimeout);
+  TransportKind transport = options.transport == "peer" ? TransportKind::Peer
+                            : options.transport == "host-staged"
+                                ? TransportKind::HostStaged
+                                : TransportKind::Auto;
+  std::string device = options.device.substr(0, options.device.find(':'));
+  ProcessGroup group(launch,
+                     {{"program", hashProgram(binary)},
+                      {"set of options",
+                       hashText(fmt::format("{} device {} transport {}", agreed,
+                                            device, options.transport))}},
+                     options.joinTimeout, transport);
   try {
     int code = work(group);
     group.finish();

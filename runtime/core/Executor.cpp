@@ -107,6 +107,7 @@ Executor::~Executor() {
     state->stopping = true;
     isIdle = state->steps.empty() && !state->error;
   }
+  state->isOrderly = isIdle && std::uncaught_exceptions() == 0;
   // Other processes would take it for a failure.
   if (!isIdle)
     state->transport->abort();

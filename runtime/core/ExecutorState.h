@@ -78,7 +78,7 @@ struct Executor::State {
   ~State() {
     failureHandle.reset();
     if (transport)
-      transport->stop();
+      transport->stop(isOrderly);
   }
 
   Program &program;
@@ -97,6 +97,7 @@ struct Executor::State {
   unsigned ranksReady = 0;
   unsigned ranksRunning = 0; // threads that may still touch a step
   bool stopping = false;
+  bool isOrderly = false;   // how it ends; written at the end
   std::exception_ptr error; // the first
 
   /// Records the error if it is the first and wakes everyone. Any thread.

@@ -36,11 +36,23 @@ Program::Program(const pp_program &program, Device &device, ProcessGroup &group)
   code = device.load(functions);
 }
 
+/// Whether another process may write into the memory of a stage.
+bool Program::receivesFromPeer(unsigned stage) const {
+  if (group.getTransport() == TransportKind::HostStaged)
+    return false;
+  for (const PlanChannel &channel : plan.channels)
+    if (channel.to == stage && placement.isBorder(channel) &&
+        group.isOnThisMachine(placement.peerOf(channel)))
+      return true;
+  return false;
+}
+
 void Program::allocate(const std::string &weightsDirectory) {
   memories.clear();
   WeightFiles files(plan, weightsDirectory);
   for (unsigned s = 0; s < plan.stages.size(); ++s) {
-    memories.emplace_back(plan.stages[s], device, placement.hasStage(s));
+    memories.emplace_back(plan.stages[s], device, placement.hasStage(s),
+                          receivesFromPeer(s));
     if (placement.hasStage(s))
       files.load(memories.back());
   }

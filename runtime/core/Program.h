@@ -54,6 +54,8 @@ public:
   void copyWeightsFrom(const Program &other);
 
 private:
+  bool receivesFromPeer(unsigned stage) const;
+
   const pp_program functions;
   Device &device;
   ProcessGroup &group;

@@ -6,12 +6,21 @@
 
 using namespace pp::runtime;
 
-StageMemory::StageMemory(const PlanStage &stage, Device &device, bool isHere)
+StageMemory::StageMemory(const PlanStage &stage, Device &device, bool isHere,
+                         bool isShared)
     : plan(&stage), device(&device), here(isHere) {
   if (stage.memoryBytes == 0 || !isHere)
     return;
-  base =
-      device.allocate(stage.memoryBytes, fmt::format("stage '{}'", stage.name));
+  std::string what = fmt::format("stage '{}'", stage.name);
+  if (isShared)
+    try {
+      base = device.allocateShared(stage.memoryBytes, what, handle);
+    } catch (const Error &) {
+      // Without a handle, values take another way.
+      handle.clear();
+    }
+  if (!base)
+    base = device.allocate(stage.memoryBytes, what);
   bytes = stage.memoryBytes;
   if (device.isHostMemory())
     return;

@@ -22,10 +22,14 @@ class StageMemory {
 public:
   /// Without `isHere`, another process has the stage: nothing is allocated, and
   /// there are no addresses.
-  StageMemory(const PlanStage &stage, Device &device, bool isHere = true);
+  /// `isShared`: other processes may open the memory.
+  StageMemory(const PlanStage &stage, Device &device, bool isHere = true,
+              bool isShared = false);
 
   const PlanStage &getPlan() const { return *plan; }
   bool isHere() const { return here; }
+  /// Empty where the memory is not shared.
+  const SharedHandle &getHandle() const { return handle; }
   /// Bytes that were allocated for the stage.
   uint64_t getBytes() const { return bytes; }
 
@@ -52,6 +56,7 @@ private:
   Device *device;
   bool here;
   DeviceMemory base;
+  SharedHandle handle;
   DeviceMemory separateImage; // null where the device has host memory
   uint64_t bytes = 0;
 };

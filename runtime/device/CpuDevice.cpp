@@ -4,6 +4,7 @@
 #include "device/Device.h"
 #include "support/Clock.h"
 #include "support/Error.h"
+#include "support/SharedMemory.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -55,6 +56,20 @@ public:
   std::unique_ptr<Event> createEvent() override {
     return std::make_unique<CpuEvent>();
   }
+  DeviceMemory allocateShared(uint64_t bytes, const std::string &what,
+                              SharedHandle &handle) override {
+    return allocateSharedHostMemory(bytes, what, handle);
+  }
+  DeviceMemory openShared(const SharedHandle &handle) override {
+    return openSharedHostMemory(handle);
+  }
+  // Whoever has learnt of a record is late enough.
+  std::unique_ptr<Event> createSharedEvent(SharedHandle &) override {
+    return createEvent();
+  }
+  std::unique_ptr<Event> openSharedEvent(const SharedHandle &) override {
+    return createEvent();
+  }
   bool runs(const std::string &target) const override {
     return target == "cpu";
   }
@@ -67,6 +82,47 @@ public:
 
 DeviceMemory Device::allocateHost(uint64_t bytes, const std::string &what) {
   return allocateHostMemory(bytes, what);
+}
+
+[[noreturn]] static void cannotShare(const Device &device) {
+  throw Error(ErrorKind::IO,
+              fmt::format("the device '{}' shares nothing between processes",
+                          device.getName()));
+}
+
+DeviceMemory Device::allocateShared(uint64_t, const std::string &,
+                                    SharedHandle &) {
+  cannotShare(*this);
+}
+DeviceMemory Device::openShared(const SharedHandle &) { cannotShare(*this); }
+std::unique_ptr<Event> Device::createSharedEvent(SharedHandle &) {
+  cannotShare(*this);
+}
+std::unique_ptr<Event> Device::openSharedEvent(const SharedHandle &) {
+  cannotShare(*this);
+}
+
+/// Owns `memory` through a pointer to its start.
+static DeviceMemory own(SharedMemory memory) {
+  char *data = memory.data();
+  auto shared = std::make_shared<SharedMemory>(std::move(memory));
+  return {data, [shared](char *) mutable { shared.reset(); }};
+}
+
+DeviceMemory pp::runtime::allocateSharedHostMemory(uint64_t bytes,
+                                                   const std::string &what,
+                                                   SharedHandle &handle) {
+  try {
+    SharedMemory memory(bytes);
+    handle = memory.getHandle();
+    return own(std::move(memory));
+  } catch (const Error &error) {
+    throw Error(ErrorKind::IO, fmt::format("{}: {}", what, error.what()));
+  }
+}
+
+DeviceMemory pp::runtime::openSharedHostMemory(const SharedHandle &handle) {
+  return own(SharedMemory(handle));
 }
 
 DeviceMemory pp::runtime::allocateHostMemory(uint64_t bytes,

@@ -10,6 +10,11 @@ namespace pp::runtime {
 /// Device::allocate from the heap.
 DeviceMemory allocateHostMemory(uint64_t bytes, const std::string &what);
 
+/// Device::allocateShared and openShared with shared memory.
+DeviceMemory allocateSharedHostMemory(uint64_t bytes, const std::string &what,
+                                      SharedHandle &handle);
+DeviceMemory openSharedHostMemory(const SharedHandle &handle);
+
 /// A program for the processor: its kernels are oneDNN's, on one thread.
 class CpuProgram : public DeviceProgram {
 public:

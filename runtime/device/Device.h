@@ -97,6 +97,10 @@ public:
                                                std::string &error) = 0;
 };
 
+/// Names memory or an event to another process of this machine: some bytes,
+/// which only the device that made them understands.
+using SharedHandle = std::string;
+
 /// Objects that it made must not outlive it. Its functions may be called by any
 /// thread.
 class Device {
@@ -119,6 +123,20 @@ public:
     return DeviceCounter(new std::atomic<uint64_t>(0),
                          [](std::atomic<uint64_t> *it) { delete it; });
   }
+  // Sharing with processes of this machine that have the same kind of device.
+  // What another process has opened must be destroyed there first. All throw
+  // Error; by default, that sharing is not possible.
+
+  /// As allocate(); sets `handle` for openShared().
+  virtual DeviceMemory allocateShared(uint64_t bytes, const std::string &what,
+                                      SharedHandle &handle);
+  virtual DeviceMemory openShared(const SharedHandle &handle);
+  /// An event that this process records; sets `handle` for openSharedEvent().
+  virtual std::unique_ptr<Event> createSharedEvent(SharedHandle &handle);
+  /// Another process's event, to wait for on streams. The process must have
+  /// learnt of the record first, as between threads.
+  virtual std::unique_ptr<Event> openSharedEvent(const SharedHandle &handle);
+
   virtual std::unique_ptr<Stream> createStream() = 0;
   virtual std::unique_ptr<Event> createEvent() = 0;
   /// Whether it runs programs for the target ("cpu", "cuda:sm_90").

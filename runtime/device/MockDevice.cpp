@@ -28,21 +28,27 @@ template <typename Condition> void poll(Condition condition) {
 
 class MockEvent : public Event {
 public:
+  MockEvent() : counts(&ownCounts) {}
+  /// The counts are at the start of `memory`, which processes share.
+  explicit MockEvent(DeviceMemory memory)
+      : memory(std::move(memory)),
+        counts(reinterpret_cast<Counts *>(this->memory.get())) {}
+
   /// In the recording thread: the number of this record.
   uint64_t addRecord() {
-    return recorded.fetch_add(1, std::memory_order_relaxed) + 1;
+    return counts->recorded.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   uint64_t getRecord() const {
-    return recorded.load(std::memory_order_relaxed);
+    return counts->recorded.load(std::memory_order_relaxed);
   }
   /// In the stream's thread.
   void complete(uint64_t record, const std::exception_ptr &error) {
     if (error)
       failure = error;
-    reached.store(record, std::memory_order_release);
+    counts->reached.store(record, std::memory_order_release);
   }
   bool isReached(uint64_t record) const {
-    return reached.load(std::memory_order_acquire) >= record;
+    return counts->reached.load(std::memory_order_acquire) >= record;
   }
   void waitFor(uint64_t record) const {
     poll([&] { return isReached(record); });
@@ -54,8 +60,14 @@ public:
       std::rethrow_exception(failure);
   }
 
+  struct Counts {
+    std::atomic<uint64_t> recorded{0}, reached{0};
+  };
+
 private:
-  std::atomic<uint64_t> recorded{0}, reached{0};
+  DeviceMemory memory;
+  Counts ownCounts;
+  Counts *counts;
   std::exception_ptr failure; // written before `reached`
 };
 
@@ -227,6 +239,22 @@ public:
   }
   std::unique_ptr<Event> createEvent() override {
     return std::make_unique<MockEvent>();
+  }
+  DeviceMemory allocateShared(uint64_t bytes, const std::string &what,
+                              SharedHandle &handle) override {
+    return allocateSharedHostMemory(bytes, what, handle);
+  }
+  DeviceMemory openShared(const SharedHandle &handle) override {
+    return openSharedHostMemory(handle);
+  }
+  std::unique_ptr<Event> createSharedEvent(SharedHandle &handle) override {
+    DeviceMemory memory =
+        allocateSharedHostMemory(sizeof(MockEvent::Counts), "an event", handle);
+    new (memory.get()) MockEvent::Counts;
+    return std::make_unique<MockEvent>(std::move(memory));
+  }
+  std::unique_ptr<Event> openSharedEvent(const SharedHandle &handle) override {
+    return std::make_unique<MockEvent>(openSharedHostMemory(handle));
   }
   bool runs(const std::string &target) const override {
     return target == "cpu" || target == "mock";

@@ -2,6 +2,7 @@
 #include "process/ProcessGroup.h"
 #include "process/Alarm.h"
 #include "support/Hash.h"
+#include "support/SharedMemory.h"
 
 #include <nlohmann/json.hpp>
 
@@ -68,19 +69,18 @@ ProcessGroup &pp::runtime::getLoneProcess() {
 
 ProcessGroup::ProcessGroup(const Launch &launch,
                            const std::vector<Agreement> &agreements,
-                           double joinSeconds)
-    : launch(launch), joinSeconds(joinSeconds) {
+                           double joinSeconds, TransportKind transport)
+    : launch(launch), joinSeconds(joinSeconds), transport(transport) {
   if (launch.processes == 1)
     return;
   clockOffsets.assign(size(), 0);
   connectionsMade.assign(size(), 0);
   peers.resize(size());
   Deadline deadline = after(joinSeconds);
-  ordered_json hello{{"job", launch.job},
-                     {"process", process()},
-                     {"processes", size()},
-                     {"host", hostName()},
-                     {"pid", getpid()}};
+  ordered_json hello{
+      {"job", launch.job},   {"process", process()},
+      {"processes", size()}, {"host", hostName()},
+      {"pid", getpid()},     {"machine", SharedMemory::machine()}};
   for (const Agreement &agreement : agreements)
     hello["agreements"][agreement.what] = agreement.hash;
   bool isUnix = launch.address.starts_with("unix:");
@@ -88,6 +88,7 @@ ProcessGroup::ProcessGroup(const Launch &launch,
     listener = std::make_unique<Listener>(launch.address);
     peers[0].host = hostName();
     peers[0].pid = getpid();
+    peers[0].machine = SharedMemory::machine();
     meetOthers(*listener, hello.dump(), agreements, deadline);
   } else {
     listener = std::make_unique<Listener>(
@@ -103,6 +104,10 @@ ProcessGroup::~ProcessGroup() = default;
 std::string ProcessGroup::describe(unsigned process) const {
   const Peer &peer = peers[process];
   return fmt::format("process {} ({}, pid {})", process, peer.host, peer.pid);
+}
+
+bool ProcessGroup::isOnThisMachine(unsigned other) const {
+  return peers[other].machine == peers[process()].machine;
 }
 
 /// Process 0: waits for everybody's hello, compares, and answers.
@@ -132,6 +137,7 @@ void ProcessGroup::meetOthers(Listener &listener, const std::string &ownHello,
       peer.host = hello.at("host");
       peer.pid = hello.at("pid");
       peer.address = hello.at("address");
+      peer.machine = hello.at("machine");
       std::string name =
           fmt::format("process {} ({}, pid {})", other, peer.host, peer.pid);
       if (processes != size() || other == 0 || other >= size() ||
@@ -176,8 +182,10 @@ void ProcessGroup::meetOthers(Listener &listener, const std::string &ownHello,
     answer["error"] = text;
   }
   for (const Peer &peer : peers)
-    answer["peers"].push_back(
-        {{"host", peer.host}, {"pid", peer.pid}, {"address", peer.address}});
+    answer["peers"].push_back({{"host", peer.host},
+                               {"pid", peer.pid},
+                               {"address", peer.address},
+                               {"machine", peer.machine}});
   for (Socket &socket : arrived)
     if (socket)
       try {
@@ -226,6 +234,7 @@ void ProcessGroup::meetFirst(const std::string &ownHello, Deadline deadline) {
     peers[other].host = entry.at("host");
     peers[other].pid = entry.at("pid");
     peers[other].address = entry.at("address");
+    peers[other].machine = entry.at("machine");
   }
   peers[0].address = launch.address;
   peers[0].bulk = std::move(socket);

@@ -47,6 +47,13 @@ struct Agreement {
   uint64_t hash;
 };
 
+/// How values get from process to process.
+enum class TransportKind {
+  Auto,      ///< the first of the others that works, for each pair
+  Peer,      ///< straight into the other process's memory
+  HostStaged ///< through the host's memory and sockets
+};
+
 class ProcessGroup {
 public:
   /// One process alone: everything below returns at once.
@@ -55,7 +62,8 @@ public:
   /// come within `joinSeconds` or does not agree; the message of process 0
   /// names all that is wrong.
   ProcessGroup(const Launch &launch, const std::vector<Agreement> &agreements,
-               double joinSeconds);
+               double joinSeconds,
+               TransportKind transport = TransportKind::Auto);
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup &) = delete;
   ProcessGroup &operator=(const ProcessGroup &) = delete;
@@ -64,6 +72,9 @@ public:
   unsigned process() const { return launch.process; }
   unsigned size() const { return launch.processes; }
   bool isFirst() const { return process() == 0; }
+  TransportKind getTransport() const { return transport; }
+  /// Whether SharedMemory's handles go to that process and back.
+  bool isOnThisMachine(unsigned process) const;
   /// "process 2 (node7, pid 4711)"
   std::string describe(unsigned process) const;
 
@@ -109,6 +120,7 @@ private:
     std::string host;
     int64_t pid = 0;
     std::string address; // where it listens
+    std::string machine; // SharedMemory::machine()
     Socket bulk;
   };
 
@@ -123,6 +135,7 @@ private:
 
   Launch launch;
   double joinSeconds = 0;
+  TransportKind transport = TransportKind::Auto;
   std::vector<Peer> peers;
   std::vector<int64_t> clockOffsets{0};
   std::unique_ptr<Listener> listener;

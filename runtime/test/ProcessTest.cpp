@@ -42,14 +42,16 @@ Launch member(const std::string &job, unsigned process, unsigned processes,
 /// process; empty: nothing.
 std::vector<std::string>
 runProcesses(unsigned count, const std::function<void(ProcessGroup &)> &work,
-             const std::string &address = "") {
+             const std::string &address = "",
+             TransportKind transport = TransportKind::Auto) {
   std::string job = uniqueJob();
   std::vector<std::string> errors(count);
   std::vector<std::thread> threads;
   for (unsigned process = 0; process < count; ++process)
     threads.emplace_back([&, process] {
       try {
-        ProcessGroup group(member(job, process, count, address), {}, 20);
+        ProcessGroup group(member(job, process, count, address), {}, 20,
+                           transport);
         try {
           work(group);
           group.finish();
@@ -291,20 +293,24 @@ Result train(const toy::Options &options, Where where, ProcessGroup &group,
 }
 
 class SeveralProcesses
-    : public testing::TestWithParam<std::tuple<Where, unsigned, bool, bool>> {};
+    : public testing::TestWithParam<
+          std::tuple<Where, TransportKind, unsigned, bool, bool>> {};
 
 TEST_P(SeveralProcesses, SameBitsAsOne) {
-  auto [where, processes, split, oneForwardOneBackward] = GetParam();
+  auto [where, transport, processes, split, oneForwardOneBackward] = GetParam();
   TemporaryDirectory directory;
   toy::Options options{{0, 1, 2}, oneForwardOneBackward, split, 1};
   Result expected =
       train(options, Where::Cpu, getLoneProcess(), directory.file(""));
   Result actual;
-  auto errors = runProcesses(processes, [&](ProcessGroup &group) {
-    Result result = train(options, where, group, directory.file(""));
-    if (group.isFirst())
-      actual = result;
-  });
+  auto errors = runProcesses(
+      processes,
+      [&](ProcessGroup &group) {
+        Result result = train(options, where, group, directory.file(""));
+        if (group.isFirst())
+          actual = result;
+      },
+      "", transport);
   for (const std::string &error : errors)
     EXPECT_EQ(error, "");
   EXPECT_EQ(actual.losses, expected.losses);
@@ -320,32 +326,39 @@ TEST_P(SeveralProcesses, SameBitsAsOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SeveralProcesses,
-                         testing::Combine(testing::Values(Where::Cpu,
-                                                          Where::Mock,
-                                                          Where::MockPauses),
-                                          testing::Values(2U, 3U),
-                                          testing::Bool(), testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(
+    All, SeveralProcesses,
+    testing::Combine(
+        testing::Values(Where::Cpu, Where::Mock, Where::MockPauses),
+        testing::Values(TransportKind::Peer, TransportKind::HostStaged),
+        testing::Values(2U, 3U), testing::Bool(), testing::Bool()));
 
 TEST(SeveralProcessesErrors, AKernelThatFailsStopsAll) {
   for (int layer : {0, 1, 2})
-    for (Where where : {Where::Cpu, Where::Mock}) {
+    for (auto [where, transport] : {std::pair{Where::Cpu, TransportKind::Peer},
+                                    {Where::Mock, TransportKind::Peer},
+                                    {Where::Cpu, TransportKind::HostStaged},
+                                    {Where::Mock, TransportKind::HostStaged}}) {
       TemporaryDirectory directory;
       toy::setFault(layer, toy::ThrowFault);
-      auto errors = runProcesses(3, [&](ProcessGroup &group) {
-        toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0});
-        std::unique_ptr<Device> mock;
-        if (where == Where::Mock)
-          mock = createMockDevice({});
-        Program program(binary.training, mock ? *mock : getCpuDevice(), group);
-        program.allocate("");
-        Executor executor(program, {});
-        Step step(program.getPlan());
-        step.scalars =
-            OptimizerScalars(program.getPlan().optimizer).evaluate(1);
-        executor.run(step);
-        executor.run(step);
-      });
+      auto errors = runProcesses(
+          3,
+          [&](ProcessGroup &group) {
+            toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0});
+            std::unique_ptr<Device> mock;
+            if (where == Where::Mock)
+              mock = createMockDevice({});
+            Program program(binary.training, mock ? *mock : getCpuDevice(),
+                            group);
+            program.allocate("");
+            Executor executor(program, {});
+            Step step(program.getPlan());
+            step.scalars =
+                OptimizerScalars(program.getPlan().optimizer).evaluate(1);
+            executor.run(step);
+            executor.run(step);
+          },
+          "", transport);
       toy::setFault(0, toy::NoFault);
       std::string culprit = errors[layer];
       EXPECT_NE(culprit, "");

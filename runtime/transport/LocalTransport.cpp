@@ -6,82 +6,16 @@ using namespace pp::runtime;
 LocalTransport::LocalTransport(const Plan &plan, const Placement &placement,
                                const std::deque<StageMemory> &memories,
                                Device &device)
-    : spins(spinsFor(plan.ranks.size())) {
-  for (const PlanChannel &channel : plan.channels) {
-    Channel &entry = channels.emplace_back();
-    entry.plan = &channel;
-    if (!placement.isLocal(channel))
+    : DirectTransport(plan) {
+  for (Channel &channel : channels) {
+    const PlanChannel &plan = *channel.plan;
+    if (!placement.isLocal(plan))
       continue;
-    entry.sendBase = memories[channel.from].at(channel.sendOffset);
-    entry.receiveBase = memories[channel.to].at(channel.receiveOffset);
-    entry.slots = std::make_unique<Slot[]>(channel.receiveSlots);
-    for (unsigned i = 0; i < channel.receiveSlots; ++i) {
-      entry.slots[i].arrived = device.createEvent();
-      entry.slots[i].freed = device.createEvent();
-    }
-    for (unsigned i = 0; i < channel.sendSlots; ++i)
-      entry.sendSlots.push_back({device.createEvent(), device.createEvent()});
+    channel.sendBase = memories[plan.from].at(plan.sendOffset);
+    channel.receiveBase = memories[plan.to].at(plan.receiveOffset);
+    for (unsigned i = 0; i < plan.receiveSlots; ++i)
+      channel.slots.push_back(
+          {&flags.emplace_back(), device.createEvent(), device.createEvent()});
+    addSendSlots(channel, device);
   }
-}
-
-void LocalTransport::prepareSend(unsigned index, unsigned microbatch,
-                                 RankStreams &streams) {
-  Channel &channel = channels[index];
-  streams.compute->wait(
-      *channel.sendSlots[channel.plan->sendSlot[microbatch]].left);
-}
-
-void LocalTransport::send(unsigned index, unsigned microbatch,
-                          RankStreams &streams) {
-  Channel &channel = channels[index];
-  const PlanChannel &plan = *channel.plan;
-  SendSlot &sendSlot = channel.sendSlots[plan.sendSlot[microbatch]];
-  Slot &slot = channel.slots[plan.receiveSlot[microbatch]];
-  streams.compute->record(*sendSlot.produced);
-  slot.flag.waitFor(0, spins);
-  uint64_t stride = alignUp(plan.bytes);
-  Stream &stream = *streams.send;
-  stream.wait(*sendSlot.produced);
-  stream.wait(*slot.freed);
-  stream.copy(channel.receiveBase + plan.receiveSlot[microbatch] * stride,
-              channel.sendBase + plan.sendSlot[microbatch] * stride,
-              plan.bytes);
-  stream.record(*slot.arrived);
-  stream.record(*sendSlot.left);
-  channel.sent.fetch_add(1, std::memory_order_relaxed);
-  slot.flag.change(0, microbatch + 1);
-}
-
-void LocalTransport::receive(unsigned index, unsigned microbatch,
-                             RankStreams &streams) {
-  Channel &channel = channels[index];
-  Slot &slot = channel.slots[channel.plan->receiveSlot[microbatch]];
-  slot.flag.waitFor(microbatch + 1, spins);
-  streams.compute->wait(*slot.arrived);
-  channel.received.fetch_add(1, std::memory_order_relaxed);
-}
-
-void LocalTransport::release(unsigned index, unsigned microbatch,
-                             RankStreams &streams) {
-  Channel &channel = channels[index];
-  Slot &slot = channel.slots[channel.plan->receiveSlot[microbatch]];
-  streams.compute->record(*slot.freed);
-  slot.flag.change(microbatch + 1, 0);
-}
-
-void LocalTransport::abort() noexcept {
-  for (Channel &channel : channels)
-    for (unsigned i = 0; channel.slots && i < channel.plan->receiveSlots; ++i)
-      channel.slots[i].flag.abort();
-}
-
-std::vector<ChannelTraffic> LocalTransport::traffic() const {
-  std::vector<ChannelTraffic> result;
-  for (const Channel &channel : channels) {
-    uint64_t sent = channel.sent.load(std::memory_order_relaxed);
-    uint64_t received = channel.received.load(std::memory_order_relaxed);
-    result.push_back(
-        {sent * channel.plan->bytes, received * channel.plan->bytes, sent});
-  }
-  return result;
 }

@@ -3,7 +3,6 @@
 #include "support/Error.h"
 
 #include <cstdlib>
-#include <set>
 
 using namespace pp::runtime;
 
@@ -19,6 +18,7 @@ struct SocketTransport::Message {
 SocketTransport::SocketTransport(const Plan &plan, const Placement &placement,
                                  const std::deque<StageMemory> &memories,
                                  Device &device, ProcessGroup &group,
+                                 const std::set<unsigned> &others,
                                  FailureHandler onFailure)
     : plan(plan), group(group), onFailure(std::move(onFailure)),
       isAsynchronous(!device.isHostMemory()),
@@ -27,7 +27,7 @@ SocketTransport::SocketTransport(const Plan &plan, const Placement &placement,
   for (const PlanChannel &channel : plan.channels) {
     Channel &entry = channels.emplace_back();
     entry.plan = &channel;
-    if (!placement.isBorder(channel))
+    if (!placement.isBorder(channel) || others.count(placement.peerOf(channel)))
       continue;
     entry.peer = placement.peerOf(channel);
     peers.insert(entry.peer);
@@ -69,13 +69,8 @@ void SocketTransport::start() {
     worker = std::thread([this] { runJobs(); });
 }
 
-void SocketTransport::stop() noexcept {
-  bool isAborted = false;
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    isAborted = isStopping;
-  }
-  if (!isAborted)
+void SocketTransport::stop(bool isOrderly) noexcept {
+  if (isOrderly)
     for (auto &[peer, connection] : connections)
       try {
         post(connection, {Message::goodbyeKind, 0, 0, 0, 0}, nullptr);

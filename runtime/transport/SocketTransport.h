@@ -29,11 +29,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <thread>
 
 namespace pp::runtime {
 
-/// Serves the channels with one end in this process.
+/// Serves the channels with one end in this process and the other in one that
+/// is not among `others`, which another transport serves.
 class SocketTransport : public Transport {
 public:
   using FailureHandler = std::function<void(std::exception_ptr)>;
@@ -43,10 +45,11 @@ public:
   /// threads.
   SocketTransport(const Plan &plan, const Placement &placement,
                   const std::deque<StageMemory> &memories, Device &device,
-                  ProcessGroup &group, FailureHandler onFailure);
+                  ProcessGroup &group, const std::set<unsigned> &others,
+                  FailureHandler onFailure);
 
   void start() override;
-  void stop() noexcept override;
+  void stop(bool isOrderly) noexcept override;
   void prepareSend(unsigned channel, unsigned microbatch,
                    RankStreams &streams) override;
   void send(unsigned channel, unsigned microbatch,

@@ -33,9 +33,9 @@ public:
   virtual ~Transport() = default;
   /// Starts the transport's own threads, if any. Once, before all others.
   virtual void start() {}
-  /// Ends them. Once, after all others; other processes take no offence where
-  /// there was no abort().
-  virtual void stop() noexcept {}
+  /// Ends them. Once, after all others. `isOrderly`: all processes do it
+  /// together, and nobody has failed.
+  virtual void stop(bool isOrderly) noexcept { (void)isOrderly; }
   /// Makes the compute stream wait until the send slot's last value has left.
   virtual void prepareSend(unsigned channel, unsigned microbatch,
                            RankStreams &streams) = 0;

@@ -1,0 +1,70 @@
+//===- DirectTransport.h - Straight into the receive slot -----------------===//
+//
+// Two layers. Flags between the ranks' threads say how far work has been given
+// to streams; events between their streams say how far it has run:
+//
+//   sender's thread     produced? freed?  copy   arrived!  flag = m + 1
+//   receiver's thread                     flag == m + 1?   arrived?  ... freed!
+//
+// On a device whose streams run at once only the flags remain.
+//
+#ifndef PP_RUNTIME_TRANSPORT_DIRECTTRANSPORT_H
+#define PP_RUNTIME_TRANSPORT_DIRECTTRANSPORT_H
+
+#include "core/Plan.h"
+#include "transport/SlotFlag.h"
+#include "transport/Transport.h"
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <vector>
+
+namespace pp::runtime {
+
+/// For a sender that can write into the receiver's memory. Who derives says how
+/// the two ends get at the same flags, events and memory.
+class DirectTransport : public Transport {
+public:
+  explicit DirectTransport(const Plan &plan);
+
+  void prepareSend(unsigned channel, unsigned microbatch,
+                   RankStreams &streams) override;
+  void send(unsigned channel, unsigned microbatch,
+            RankStreams &streams) override;
+  void receive(unsigned channel, unsigned microbatch,
+               RankStreams &streams) override;
+  void release(unsigned channel, unsigned microbatch,
+               RankStreams &streams) override;
+  void abort() noexcept override;
+  std::vector<ChannelTraffic> traffic() const override;
+
+protected:
+  struct Slot {
+    SlotFlag *flag;
+    std::unique_ptr<Event> arrived, freed;
+  };
+  struct SendSlot {
+    std::unique_ptr<Event> produced, left;
+  };
+  struct Channel {
+    const PlanChannel *plan;
+    char *sendBase = nullptr;        // in the sender
+    char *receiveBase = nullptr;     // in the sender
+    std::vector<Slot> slots;         // empty: another transport has it
+    std::vector<SendSlot> sendSlots; // in the sender
+    alignas(64) std::atomic<uint64_t> sent{0};
+    alignas(64) std::atomic<uint64_t> received{0};
+  };
+
+  void addSendSlots(Channel &channel, Device &device);
+
+  std::deque<Channel> channels; // as in the plan
+
+private:
+  unsigned spins;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_TRANSPORT_DIRECTTRANSPORT_H

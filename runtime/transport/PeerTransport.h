@@ -1,0 +1,50 @@
+//===- PeerTransport.h - Between processes of one machine -----------------===//
+//
+// The receiver's stage memory, its flags and both sides' events are shared, so
+// that the sender copies straight into the receive slot: with the processor
+// through shared memory, with GPUs through CUDA's inter-process handles.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_TRANSPORT_PEERTRANSPORT_H
+#define PP_RUNTIME_TRANSPORT_PEERTRANSPORT_H
+
+#include "core/StageMemory.h"
+#include "process/Placement.h"
+#include "process/ProcessGroup.h"
+#include "support/SharedMemory.h"
+#include "transport/DirectTransport.h"
+
+#include <set>
+
+namespace pp::runtime {
+
+/// Serves the channels to and from those processes that can share memory with
+/// this one.
+class PeerTransport : public DirectTransport {
+public:
+  /// All processes make it together. `memories` by stage, allocated as shared;
+  /// all have to outlive the transport.
+  PeerTransport(const Plan &plan, const Placement &placement,
+                const std::deque<StageMemory> &memories, Device &device,
+                ProcessGroup &group);
+
+  void stop(bool isOrderly) noexcept override;
+
+  /// The processes that it serves.
+  const std::set<unsigned> &getPeers() const { return peers; }
+  /// Why it does not serve others; empty: it serves all.
+  const std::string &getReason() const { return reason; }
+
+private:
+  class Exchange;
+
+  std::set<unsigned> peers;
+  ProcessGroup &group;
+  std::string reason;
+  std::deque<SharedMemory> boards;       // of flags: own and opened
+  std::deque<DeviceMemory> peerMemories; // opened
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_TRANSPORT_PEERTRANSPORT_H
