@@ -3,7 +3,10 @@
 #include "process/Fork.h"
 #include "support/Hash.h"
 
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 using namespace pp::runtime;
 
@@ -22,6 +25,25 @@ static uint64_t hashProgram(const pp_binary &binary) {
     }
   }
   return hash;
+}
+
+/// Ends this process some time after another has failed: a stream may wait for
+/// an event that nobody will reach any more, and then nothing else ends it.
+static void endSoon(std::exception_ptr exception) {
+  std::thread([exception] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    int code = static_cast<int>(ErrorKind::Internal);
+    try {
+      std::rethrow_exception(exception);
+    } catch (const RemoteFailure &error) {
+      code = error.getExitCode();
+      if (!error.isTold())
+        fmt::print(stderr, "error: {}\n", error.what());
+    } catch (const std::exception &) {
+    }
+    std::fflush(nullptr);
+    std::_Exit(code);
+  }).detach();
 }
 
 int pp::runtime::runTogether(const pp_binary &binary, const RunOptions &options,
@@ -49,6 +71,7 @@ int pp::runtime::runTogether(const pp_binary &binary, const RunOptions &options,
                        hashText(fmt::format("{} device {} transport {}", agreed,
                                             device, options.transport))}},
                      options.joinTimeout, transport);
+  ProcessGroup::HandlerHandle handle = group.onFailure(endSoon);
   try {
     int code = work(group);
     group.finish();
