@@ -57,8 +57,9 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
   command
       .add_option("--transport", options.transport,
                   "Between processes: peer (straight into each other's memory, "
-                  "on one machine), host-staged (sockets), or what works best")
-      ->check(CLI::IsMember({"auto", "peer", "host-staged"}));
+                  "on one machine), nccl (GPUs anywhere), host-staged "
+                  "(sockets), or what works best")
+      ->check(CLI::IsMember({"auto", "peer", "nccl", "host-staged"}));
   command
       .add_option("--join-timeout", options.joinTimeout,
                   "How long to wait for the other processes")

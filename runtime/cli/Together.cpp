@@ -46,6 +46,15 @@ static void endSoon(std::exception_ptr exception) {
   }).detach();
 }
 
+static TransportKind parseTransport(const std::string &name) {
+  if (name == "peer")
+    return TransportKind::Peer;
+  if (name == "nccl")
+    return TransportKind::Link;
+  return name == "host-staged" ? TransportKind::HostStaged
+                               : TransportKind::Auto;
+}
+
 int pp::runtime::runTogether(const pp_binary &binary, const RunOptions &options,
                              const std::string &agreed,
                              const std::function<int(ProcessGroup &)> &work) {
@@ -60,10 +69,7 @@ int pp::runtime::runTogether(const pp_binary &binary, const RunOptions &options,
       return *forked.exitCode;
     launch = forked.launch;
   }
-  TransportKind transport = options.transport == "peer" ? TransportKind::Peer
-                            : options.transport == "host-staged"
-                                ? TransportKind::HostStaged
-                                : TransportKind::Auto;
+  TransportKind transport = parseTransport(options.transport);
   std::string device = options.device.substr(0, options.device.find(':'));
   ProcessGroup group(launch,
                      {{"program", hashProgram(binary)},

@@ -97,6 +97,37 @@ void Context::free(void *memory) noexcept {
     driver.cuMemFree(reinterpret_cast<CUdeviceptr>(memory));
 }
 
+void *Context::allocateShared(uint64_t bytes, CUipcMemHandle &handle) {
+  // The handle of a smaller block would be that of its whole page.
+  constexpr uint64_t page = uint64_t(2) << 20;
+  void *memory = allocate((bytes + page - 1) / page * page);
+  CUresult result =
+      driver.cuIpcGetMemHandle(&handle, reinterpret_cast<CUdeviceptr>(memory));
+  if (result != CUDA_SUCCESS) {
+    free(memory);
+    throw Failure(Failure::System,
+                  "cuIpcGetMemHandle: " + std::string(driver.describe(result)));
+  }
+  return memory;
+}
+
+void *Context::openShared(const CUipcMemHandle &handle) {
+  enter();
+  CUdeviceptr memory = 0;
+  CUresult result = driver.cuIpcOpenMemHandle(
+      &memory, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+  if (result != CUDA_SUCCESS)
+    throw Failure(Failure::System, "cuIpcOpenMemHandle: " +
+                                       std::string(driver.describe(result)));
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's addresses
+  return reinterpret_cast<void *>(memory);
+}
+
+void Context::closeShared(void *memory) noexcept {
+  if (memory && tryEnter())
+    driver.cuIpcCloseMemHandle(reinterpret_cast<CUdeviceptr>(memory));
+}
+
 void *Context::takePinned(uint64_t bytes) {
   uint64_t size = std::bit_ceil(std::max<uint64_t>(bytes, 256));
   std::lock_guard<std::mutex> lock(mutex);

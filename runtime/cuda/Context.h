@@ -39,6 +39,11 @@ public:
   void *allocate(uint64_t bytes);
   void free(void *memory) noexcept;
 
+  /// Memory that other processes of the machine may open.
+  void *allocateShared(uint64_t bytes, CUipcMemHandle &handle);
+  void *openShared(const CUipcMemHandle &handle);
+  void closeShared(void *memory) noexcept;
+
   /// Host memory that the GPU reads and writes directly. At least `bytes`
   /// bytes, at a multiple of 64; kept for the next call when given back.
   void *takePinned(uint64_t bytes);

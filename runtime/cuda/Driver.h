@@ -35,6 +35,11 @@
   X(cuGraphLaunch)                                                             \
   X(cuGraphUpload)                                                             \
   X(cuInit)                                                                    \
+  X(cuIpcCloseMemHandle)                                                       \
+  X(cuIpcGetEventHandle)                                                       \
+  X(cuIpcGetMemHandle)                                                         \
+  X(cuIpcOpenEventHandle)                                                      \
+  X(cuIpcOpenMemHandle)                                                        \
   X(cuLaunchHostFunc)                                                          \
   X(cuLaunchKernel)                                                            \
   X(cuMemAlloc)                                                                \

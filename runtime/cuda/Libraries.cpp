@@ -2,6 +2,7 @@
 #include "Libraries.h"
 #include "Blas.h"
 #include "Dnn.h"
+#include "Nccl.h"
 
 using namespace pp::cuda;
 
@@ -21,6 +22,14 @@ Dnn &Libraries::getDnn() {
   if (!dnn)
     dnn = std::make_unique<Dnn>(context);
   return *dnn;
+}
+
+Nccl &Libraries::getNccl() {
+  std::lock_guard<std::mutex> lock(mutex);
+  context.enter();
+  if (!nccl)
+    nccl = std::make_unique<Nccl>();
+  return *nccl;
 }
 
 Module &Libraries::getKernels() {

@@ -11,6 +11,7 @@ namespace pp::cuda {
 
 class Blas;
 class Dnn;
+class Nccl;
 
 /// The libraries as one GPU uses them. Each is loaded by the first kernel that
 /// wants it. Any thread may call the functions.
@@ -22,6 +23,7 @@ public:
   // These throw Failure(Usage) where the library is missing.
   Blas &getBlas();
   Dnn &getDnn();
+  Nccl &getNccl();
   /// The kernels of DeviceKernels.inc.
   Module &getKernels();
 
@@ -30,6 +32,7 @@ private:
   std::mutex mutex;
   std::unique_ptr<Blas> blas;
   std::unique_ptr<Dnn> dnn;
+  std::unique_ptr<Nccl> nccl;
   std::unique_ptr<Module> kernels;
 };
 

@@ -1,6 +1,7 @@
 //===- Plugin.cpp - The table of functions that the runtime calls ---------===//
 #include "Kernel.h"
 #include "Libraries.h"
+#include "Link.h"
 #include "Stream.h"
 #include "pprt/device.h"
 
@@ -33,6 +34,20 @@ struct pp_device_program {
 struct pp_device_kernel {
   std::unique_ptr<Kernel> kernel;
 };
+struct pp_device_link {
+  Link link;
+};
+
+static_assert(sizeof(pp_device_handle) == sizeof(CUipcMemHandle) &&
+              sizeof(pp_device_handle) == sizeof(CUipcEventHandle) &&
+              sizeof(pp_device_link_name) == sizeof(ncclUniqueId));
+
+/// Another view of the same bytes.
+template <typename To, typename From> static To convert(const From &from) {
+  To to;
+  std::memcpy(&to, &from, sizeof(to));
+  return to;
+}
 
 /// Runs `work` and turns what it throws into an error.
 template <typename Work>
@@ -91,6 +106,24 @@ static int32_t allocateHost(pp_device *device, uint64_t bytes, void **memory,
 static void freeHost(pp_device *device, void *memory) {
   device->context.givePinned(memory);
 }
+static int32_t allocateShared(pp_device *device, uint64_t bytes, void **memory,
+                              pp_device_handle *handle,
+                              pp_device_error *error) {
+  return guard(error, [&] {
+    CUipcMemHandle shared;
+    *memory = device->context.allocateShared(bytes, shared);
+    *handle = convert<pp_device_handle>(shared);
+  });
+}
+static int32_t openShared(pp_device *device, const pp_device_handle *handle,
+                          void **memory, pp_device_error *error) {
+  return guard(error, [&] {
+    *memory = device->context.openShared(convert<CUipcMemHandle>(*handle));
+  });
+}
+static void closeShared(pp_device *device, void *memory) {
+  device->context.closeShared(memory);
+}
 static int32_t createCounter(pp_device *device, uint64_t **counter,
                              pp_device_error *error) {
   return guard(error, [&] {
@@ -107,6 +140,22 @@ static int32_t createEvent(pp_device *device, pp_device_event **event,
                            pp_device_error *error) {
   return guard(error,
                [&] { *event = new pp_device_event{Event(device->context)}; });
+}
+static int32_t createSharedEvent(pp_device *device, pp_device_event **event,
+                                 pp_device_handle *handle,
+                                 pp_device_error *error) {
+  return guard(error, [&] {
+    CUipcEventHandle shared;
+    *event = new pp_device_event{Event(device->context, shared)};
+    *handle = convert<pp_device_handle>(shared);
+  });
+}
+static int32_t openEvent(pp_device *device, const pp_device_handle *handle,
+                         pp_device_event **event, pp_device_error *error) {
+  return guard(error, [&] {
+    const auto shared = convert<CUipcEventHandle>(*handle);
+    *event = new pp_device_event{Event(device->context, shared)};
+  });
 }
 static void destroyEvent(pp_device_event *event) { delete event; }
 static int32_t synchronize(pp_device_event *event, pp_device_error *error) {
@@ -165,6 +214,48 @@ static int32_t launch(pp_device_stream *stream, pp_device_graph *graph,
 }
 static void destroyGraph(pp_device_graph *graph) { delete graph; }
 
+static int32_t nameLink(pp_device *device, pp_device_link_name *name,
+                        pp_device_error *error) {
+  return guard(error, [&] {
+    const Nccl &nccl = device->libraries.getNccl();
+    ncclUniqueId id;
+    nccl.check(nccl.ncclGetUniqueId(&id), "ncclGetUniqueId");
+    *name = convert<pp_device_link_name>(id);
+  });
+}
+static int32_t openLink(pp_device *device, const pp_device_link_name *name,
+                        int32_t isSender, pp_device_link **link,
+                        pp_device_error *error) {
+  return guard(error, [&] {
+    *link =
+        new pp_device_link{Link(device->context, device->libraries.getNccl(),
+                                convert<ncclUniqueId>(*name), isSender)};
+  });
+}
+static int32_t isLinkOpen(pp_device_link *link, int32_t *isOpen,
+                          pp_device_error *error) {
+  return guard(error, [&] { *isOpen = link->link.isOpen(); });
+}
+static int32_t sendOverLink(pp_device_link *link, pp_device_stream *stream,
+                            const void *data, uint64_t bytes,
+                            pp_device_error *error) {
+  return guard(
+      error, [&] { link->link.send(stream->stream.getHandle(), data, bytes); });
+}
+static int32_t receiveOverLink(pp_device_link *link, pp_device_stream *stream,
+                               void *data, uint64_t bytes,
+                               pp_device_error *error) {
+  return guard(error, [&] {
+    link->link.receive(stream->stream.getHandle(), data, bytes);
+  });
+}
+static void abortLink(pp_device_link *link) { link->link.abort(); }
+static void closeLink(pp_device_link *link) { delete link; }
+static int32_t checkLink(pp_device *device, pp_device_error *error) {
+  return guard(
+      error, [&] { checkLinks(device->context, device->libraries.getNccl()); });
+}
+
 static int32_t loadProgram(pp_device *device, const pp_device_code *code,
                            pp_device_program **program,
                            pp_device_error *error) {
@@ -208,6 +299,19 @@ static pp_device_table makeTable() {
   table.device_count = countDevices;
   table.host_allocate = allocateHost;
   table.host_free = freeHost;
+  table.memory_allocate_shared = allocateShared;
+  table.memory_open = openShared;
+  table.memory_close = closeShared;
+  table.event_create_shared = createSharedEvent;
+  table.event_open = openEvent;
+  table.link_name = nameLink;
+  table.link_open = openLink;
+  table.link_is_open = isLinkOpen;
+  table.link_send = sendOverLink;
+  table.link_receive = receiveOverLink;
+  table.link_abort = abortLink;
+  table.link_close = closeLink;
+  table.link_check = checkLink;
   table.counter_create = createCounter;
   table.counter_destroy = destroyCounter;
   table.event_create = createEvent;

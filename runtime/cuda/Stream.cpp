@@ -18,6 +18,25 @@ Event::Event(Context &context) : context(context) {
                "cuEventCreate");
 }
 
+Event::Event(Context &context, CUipcEventHandle &shared) : context(context) {
+  const Driver &driver = context.enter();
+  driver.check(driver.cuEventCreate(&handle, CU_EVENT_DISABLE_TIMING |
+                                                 CU_EVENT_INTERPROCESS),
+               "cuEventCreate");
+  CUresult result = driver.cuIpcGetEventHandle(&shared, handle);
+  if (result != CUDA_SUCCESS) {
+    driver.cuEventDestroy(handle);
+    driver.check(result, "cuIpcGetEventHandle");
+  }
+}
+
+Event::Event(Context &context, const CUipcEventHandle &shared)
+    : context(context) {
+  const Driver &driver = context.enter();
+  driver.check(driver.cuIpcOpenEventHandle(&handle, shared),
+               "cuIpcOpenEventHandle");
+}
+
 Event::~Event() {
   if (const Driver *driver = context.tryEnter())
     driver->cuEventDestroy(handle);

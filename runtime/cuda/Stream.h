@@ -11,6 +11,10 @@ namespace pp::cuda {
 class Event {
 public:
   explicit Event(Context &context);
+  /// One that other processes of the machine may open.
+  Event(Context &context, CUipcEventHandle &handle);
+  /// Another process's.
+  Event(Context &context, const CUipcEventHandle &handle);
   ~Event();
   Event(const Event &) = delete;
   Event &operator=(const Event &) = delete;
@@ -64,6 +68,7 @@ public:
   static void leave();
   /// Throws Failure(Internal) where the thread has entered none.
   static CUstream getCurrent();
+  CUstream getHandle() const { return handle; }
 
 private:
   void copyPlainly(void *to, const void *from, uint64_t bytes);

@@ -102,6 +102,16 @@ std::unique_ptr<Event> Device::openSharedEvent(const SharedHandle &) {
   cannotShare(*this);
 }
 
+[[noreturn]] static void hasNoLinks(const Device &device) {
+  throw Error(ErrorKind::IO,
+              fmt::format("the device '{}' has no links", device.getName()));
+}
+
+std::string Device::createLinkName() { hasNoLinks(*this); }
+std::unique_ptr<Link> Device::openLink(const std::string &, bool) {
+  hasNoLinks(*this);
+}
+
 /// Owns `memory` through a pointer to its start.
 static DeviceMemory own(SharedMemory memory) {
   char *data = memory.data();

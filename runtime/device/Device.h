@@ -97,6 +97,21 @@ public:
                                                std::string &error) = 0;
 };
 
+/// One direction between streams of two devices, anywhere. What one end sends,
+/// the other receives, in the same order and sizes. One thread at a time uses
+/// it.
+class Link {
+public:
+  virtual ~Link() = default;
+  /// Whether the other end has opened it too. Throws Error where that failed.
+  virtual bool isOpen() = 0;
+  /// The stream goes on when the other end has received.
+  virtual void send(Stream &stream, const void *data, uint64_t bytes) = 0;
+  virtual void receive(Stream &stream, void *data, uint64_t bytes) = 0;
+  /// Lets both ends' streams go on, with whatever data. Any thread.
+  virtual void abort() noexcept = 0;
+};
+
 /// Names memory or an event to another process of this machine: some bytes,
 /// which only the device that made them understands.
 using SharedHandle = std::string;
@@ -136,6 +151,15 @@ public:
   /// Another process's event, to wait for on streams. The process must have
   /// learnt of the record first, as between threads.
   virtual std::unique_ptr<Event> openSharedEvent(const SharedHandle &handle);
+
+  // Links to any process with the same kind of device. By default, there are
+  // none: the functions throw Error.
+
+  /// A new name, for openLink() at both ends.
+  virtual std::string createLinkName();
+  /// Returns before the other end has opened it.
+  virtual std::unique_ptr<Link> openLink(const std::string &name,
+                                         bool isSender);
 
   virtual std::unique_ptr<Stream> createStream() = 0;
   virtual std::unique_ptr<Event> createEvent() = 0;

@@ -1,6 +1,7 @@
 //===- MockDevice.cpp -----------------------------------------------------===//
 #include "device/MockDevice.h"
 #include "device/CpuKernel.h"
+#include "device/MockLink.h"
 #include "mock/EmulatedProgram.h"
 #include "support/Clock.h"
 #include "support/Error.h"
@@ -255,6 +256,11 @@ public:
   }
   std::unique_ptr<Event> openSharedEvent(const SharedHandle &handle) override {
     return std::make_unique<MockEvent>(openSharedHostMemory(handle));
+  }
+  std::string createLinkName() override { return createMockLinkName(); }
+  std::unique_ptr<Link> openLink(const std::string &name,
+                                 bool isSender) override {
+    return openMockLink(name, isSender);
   }
   bool runs(const std::string &target) const override {
     return target == "cpu" || target == "mock";

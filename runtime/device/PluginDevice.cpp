@@ -4,6 +4,7 @@
 #include "cpu/LibraryKernel.h"
 #include "support/Error.h"
 
+#include <cstring>
 #include <map>
 #include <new>
 
@@ -34,6 +35,9 @@ public:
   PluginEvent(const pp_device_table &table, pp_device *device) : table(table) {
     call(table.event_create, device, &handle);
   }
+  /// Takes the event over.
+  PluginEvent(const pp_device_table &table, pp_device_event *handle)
+      : table(table), handle(handle) {}
   ~PluginEvent() override { table.event_destroy(handle); }
   PluginEvent(const PluginEvent &) = delete;
   PluginEvent &operator=(const PluginEvent &) = delete;
@@ -64,6 +68,8 @@ private:
 
 class PluginStream : public Stream {
 public:
+  pp_device_stream *getHandle() const { return handle; }
+
   PluginStream(const pp_device_table &table, pp_device *device) : table(table) {
     call(table.stream_create, device, &handle);
   }
@@ -177,6 +183,43 @@ private:
   pp_device_program *handle = nullptr;
 };
 
+class PluginLink : public Link {
+public:
+  PluginLink(const pp_device_table &table, pp_device *device,
+             const std::string &name, bool isSender)
+      : table(table) {
+    pp_device_link_name bytes{};
+    if (name.size() != sizeof(bytes))
+      failInternal("a link's name has {} bytes", name.size());
+    std::memcpy(&bytes, name.data(), sizeof(bytes));
+    call(table.link_open, device, &bytes, isSender, &handle);
+  }
+  ~PluginLink() override { table.link_close(handle); }
+  PluginLink(const PluginLink &) = delete;
+  PluginLink &operator=(const PluginLink &) = delete;
+
+  bool isOpen() override {
+    int32_t result = 0;
+    call(table.link_is_open, handle, &result);
+    return result;
+  }
+  void send(Stream &stream, const void *data, uint64_t bytes) override {
+    call(table.link_send, handle, handleOf(stream), data, bytes);
+  }
+  void receive(Stream &stream, void *data, uint64_t bytes) override {
+    call(table.link_receive, handle, handleOf(stream), data, bytes);
+  }
+  void abort() noexcept override { table.link_abort(handle); }
+
+private:
+  static pp_device_stream *handleOf(Stream &stream) {
+    return static_cast<PluginStream &>(stream).getHandle();
+  }
+
+  const pp_device_table &table;
+  pp_device_link *handle = nullptr;
+};
+
 class PluginDevice : public Device {
 public:
   PluginDevice(const pp_device_table &table, unsigned number, std::string name)
@@ -214,6 +257,51 @@ public:
       table.memory_free(handle, pointer);
     });
   }
+  DeviceMemory allocateShared(uint64_t bytes, const std::string &what,
+                              SharedHandle &handle) override {
+    void *memory = nullptr;
+    pp_device_handle bytesOfHandle{};
+    try {
+      call(table.memory_allocate_shared, this->handle, bytes, &memory,
+           &bytesOfHandle);
+    } catch (const Error &error) {
+      throw Error(ErrorKind::IO, fmt::format("{}: {}", what, error.what()));
+    }
+    handle = toText(bytesOfHandle);
+    return {static_cast<char *>(memory), [this](char *pointer) {
+              table.memory_free(this->handle, pointer);
+            }};
+  }
+  DeviceMemory openShared(const SharedHandle &handle) override {
+    void *memory = nullptr;
+    pp_device_handle bytes = toHandle(handle);
+    call(table.memory_open, this->handle, &bytes, &memory);
+    return {static_cast<char *>(memory), [this](char *pointer) {
+              table.memory_close(this->handle, pointer);
+            }};
+  }
+  std::unique_ptr<Event> createSharedEvent(SharedHandle &handle) override {
+    pp_device_event *event = nullptr;
+    pp_device_handle bytes{};
+    call(table.event_create_shared, this->handle, &event, &bytes);
+    handle = toText(bytes);
+    return std::make_unique<PluginEvent>(table, event);
+  }
+  std::unique_ptr<Event> openSharedEvent(const SharedHandle &handle) override {
+    pp_device_event *event = nullptr;
+    pp_device_handle bytes = toHandle(handle);
+    call(table.event_open, this->handle, &bytes, &event);
+    return std::make_unique<PluginEvent>(table, event);
+  }
+  std::string createLinkName() override {
+    pp_device_link_name name{};
+    call(table.link_name, handle, &name);
+    return {name.bytes, sizeof(name.bytes)};
+  }
+  std::unique_ptr<Link> openLink(const std::string &name,
+                                 bool isSender) override {
+    return std::make_unique<PluginLink>(table, handle, name, isSender);
+  }
   DeviceCounter createCounter() override {
     static_assert(sizeof(std::atomic<uint64_t>) == sizeof(uint64_t) &&
                   std::atomic<uint64_t>::is_always_lock_free);
@@ -238,6 +326,17 @@ public:
   }
 
 private:
+  static SharedHandle toText(const pp_device_handle &handle) {
+    return {handle.bytes, sizeof(handle.bytes)};
+  }
+  static pp_device_handle toHandle(const SharedHandle &text) {
+    pp_device_handle handle{};
+    if (text.size() != sizeof(handle.bytes))
+      failInternal("a shared handle has {} bytes", text.size());
+    std::memcpy(handle.bytes, text.data(), sizeof(handle.bytes));
+    return handle;
+  }
+
   const pp_device_table &table;
   std::string name;
   pp_device *handle = nullptr;

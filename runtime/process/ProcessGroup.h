@@ -51,6 +51,7 @@ struct Agreement {
 enum class TransportKind {
   Auto,      ///< the first of the others that works, for each pair
   Peer,      ///< straight into the other process's memory
+  Link,      ///< from stream to stream: NCCL
   HostStaged ///< through the host's memory and sockets
 };
 

@@ -1,18 +1,16 @@
 //===- ExecutorTest.cpp - The toy pipeline under every schedule -----------===//
 #include "core/Executor.h"
 #include "ToyProgram.h"
+#include "WayDevice.h"
 #include "core/DataSet.h"
 #include "core/OptimizerScalars.h"
 #include "core/Snapshot.h"
-#include "device/MockDevice.h"
-#include "device/PluginDevice.h"
 #include "support/Error.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstring>
-#include <dlfcn.h>
 #include <numeric>
 
 using namespace pp::runtime;
@@ -29,42 +27,6 @@ void append(std::vector<char> &target, const void *data, size_t bytes) {
   const char *begin = static_cast<const char *>(data);
   target.insert(target.end(), begin, begin + bytes);
 }
-
-/// How a test runs the toy.
-struct Way {
-  const char *name;
-  bool isMock = false;
-  bool graphs = false;
-  unsigned pause = 0;           // see MockOptions
-  const char *plugin = nullptr; // the file of one
-  // The files of a driver and of a cuBLASLt for it.
-  const char *driver = nullptr, *blas = nullptr;
-};
-
-/// The device of a way, which lives as long as the object.
-class WayDevice {
-public:
-  explicit WayDevice(const Way &way) {
-    // The plugin asks for them by their sonames, and gets these.
-    for (const char *library : {way.driver, way.blas})
-      if (library && !dlopen(library, RTLD_NOW | RTLD_LOCAL))
-        throw std::runtime_error(dlerror());
-    if (way.isMock)
-      device = createMockDevice({way.pause});
-    if (!way.plugin)
-      return;
-    table = loadPlugin(way.plugin);
-    // The toy computes in its phase functions, which suits any device whose
-    // memory is the host's in truth.
-    table.device_runs = [](pp_device *, const char *) -> int32_t { return 1; };
-    device = openPluginDevice(table, 0, way.name);
-  }
-  operator Device &() { return device ? *device : getCpuDevice(); }
-
-private:
-  pp_device_table table{};
-  std::unique_ptr<Device> device;
-};
 
 RunResult train(const toy::Options &options, unsigned steps,
                 const Way &way = {"cpu"}, bool overlap = false) {
@@ -149,18 +111,6 @@ TEST_P(ScheduleTest, SameBitsAsOneStage) {
     }
   }
 }
-
-const Way ways[] = {
-    {"Cpu"},
-    {"Mock", true, false, 0},
-    {"MockGraphs", true, true, 0},
-    {"MockPauses", true, true, 300},
-    {"Plugin", false, false, 0, PP_FAKE_PLUGIN},
-#ifdef PP_CUDA_PLUGIN_FILE
-    {"CudaPluginOnAFakeDriver", false, false, 0, PP_CUDA_PLUGIN_FILE,
-     PP_FAKE_DRIVER, PP_FAKE_BLAS},
-#endif
-};
 
 INSTANTIATE_TEST_SUITE_P(All, ScheduleTest,
                          testing::Combine(testing::ValuesIn(ways),

@@ -86,6 +86,35 @@ static void memory_free(pp_device *device, void *memory) {
   (void)device;
   free(memory);
 }
+/* It shares nothing, and has no links. */
+static int32_t memory_allocate_shared(pp_device *device, uint64_t bytes,
+                                      void **memory, pp_device_handle *handle,
+                                      pp_device_error *error) {
+  (void)device, (void)bytes, (void)memory, (void)handle;
+  return fail(error, 4, "the fake plugin shares nothing");
+}
+static int32_t memory_open(pp_device *device, const pp_device_handle *handle,
+                           void **memory, pp_device_error *error) {
+  (void)device, (void)handle, (void)memory;
+  return fail(error, 4, "the fake plugin shares nothing");
+}
+static int32_t event_create_shared(pp_device *device, pp_device_event **event,
+                                   pp_device_handle *handle,
+                                   pp_device_error *error) {
+  (void)device, (void)event, (void)handle;
+  return fail(error, 4, "the fake plugin shares nothing");
+}
+static int32_t event_open(pp_device *device, const pp_device_handle *handle,
+                          pp_device_event **event, pp_device_error *error) {
+  (void)device, (void)handle, (void)event;
+  return fail(error, 4, "the fake plugin shares nothing");
+}
+static int32_t link_name(pp_device *device, pp_device_link_name *name,
+                         pp_device_error *error) {
+  (void)device, (void)name;
+  return fail(error, 4, "the fake plugin has no links");
+}
+
 static int32_t counter_create(pp_device *device, uint64_t **counter,
                               pp_device_error *error) {
   (void)device;
@@ -259,6 +288,11 @@ static const pp_device_table table = {
     .device_count = device_count,
     .host_allocate = memory_allocate,
     .host_free = memory_free,
+    .memory_allocate_shared = memory_allocate_shared,
+    .memory_open = memory_open,
+    .event_create_shared = event_create_shared,
+    .event_open = event_open,
+    .link_name = link_name,
     .counter_create = counter_create,
     .counter_destroy = counter_destroy,
     .event_create = event_create,

@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 #include "TestFiles.h"
 #include "ToyProgram.h"
+#include "WayDevice.h"
 #include "core/DataSet.h"
 #include "core/Executor.h"
 #include "core/OptimizerScalars.h"
 #include "core/Snapshot.h"
-#include "device/MockDevice.h"
 #include "process/ProcessGroup.h"
 
 #include <gtest/gtest.h>
@@ -232,19 +232,28 @@ struct Result {
   uint64_t actions = 0;
 };
 
-enum class Where { Cpu, Mock, MockPauses };
+/// Whether the device can do that.
+bool isPossible(const Way &way, TransportKind transport,
+                bool oneForwardOneBackward) {
+  // Written by hand, with sends that do not wait.
+  if (transport == TransportKind::Link && oneForwardOneBackward)
+    return false;
+  bool isCpu = !way.isMock && !way.plugin;
+  bool isFakePlugin = way.plugin && !way.driver;
+  return transport == TransportKind::HostStaged ||
+         (!isFakePlugin && (!isCpu || transport == TransportKind::Peer));
+}
 
-Result train(const toy::Options &options, Where where, ProcessGroup &group,
+Result train(const toy::Options &options, const Way &way, ProcessGroup &group,
              const std::string &folder) {
   toy::Binary binary(options);
-  std::unique_ptr<Device> mock;
-  if (where != Where::Cpu)
-    mock = createMockDevice({where == Where::MockPauses ? 200U : 0U});
-  Program program(binary.training, mock ? *mock : getCpuDevice(), group);
+  WayDevice device(way);
+  Program program(binary.training, device, group);
   program.allocate("");
   Executor::Options executorOptions;
   executorOptions.watchdogSeconds = 60;
   executorOptions.trace = true;
+  executorOptions.graphs = way.graphs;
   Executor executor(program, executorOptions);
   const Plan &plan = program.getPlan();
   DataSet data(plan, toy::data(3 * toy::batch));
@@ -294,19 +303,34 @@ Result train(const toy::Options &options, Where where, ProcessGroup &group,
 
 class SeveralProcesses
     : public testing::TestWithParam<
-          std::tuple<Where, TransportKind, unsigned, bool, bool>> {};
+          std::tuple<Way, TransportKind, unsigned, bool, bool>> {};
 
 TEST_P(SeveralProcesses, SameBitsAsOne) {
-  auto [where, transport, processes, split, oneForwardOneBackward] = GetParam();
+  auto [way, transport, processes, split, oneForwardOneBackward] = GetParam();
+  if (!isPossible(way, transport, oneForwardOneBackward)) {
+    auto errors = runProcesses(
+        processes,
+        [&](ProcessGroup &group) {
+          toy::Options options{{0, 1, 2}, oneForwardOneBackward};
+          train(options, way, group, "");
+        },
+        "", transport);
+    const char *name = transport == TransportKind::Link ? "nccl" : "peer";
+    EXPECT_NE(errors[0].find(fmt::format("--transport {}: cannot reach", name)),
+              std::string::npos)
+        << errors[0];
+    return;
+  }
   TemporaryDirectory directory;
   toy::Options options{{0, 1, 2}, oneForwardOneBackward, split, 1};
+  setenv("PP_FAKE_DRIVER_ORDERLY", "1", /*overwrite=*/1);
   Result expected =
-      train(options, Where::Cpu, getLoneProcess(), directory.file(""));
+      train(options, {"Cpu"}, getLoneProcess(), directory.file(""));
   Result actual;
   auto errors = runProcesses(
       processes,
       [&](ProcessGroup &group) {
-        Result result = train(options, where, group, directory.file(""));
+        Result result = train(options, way, group, directory.file(""));
         if (group.isFirst())
           actual = result;
       },
@@ -328,46 +352,45 @@ TEST_P(SeveralProcesses, SameBitsAsOne) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, SeveralProcesses,
-    testing::Combine(
-        testing::Values(Where::Cpu, Where::Mock, Where::MockPauses),
-        testing::Values(TransportKind::Peer, TransportKind::HostStaged),
-        testing::Values(2U, 3U), testing::Bool(), testing::Bool()));
+    testing::Combine(testing::ValuesIn(ways),
+                     testing::Values(TransportKind::Peer, TransportKind::Link,
+                                     TransportKind::HostStaged),
+                     testing::Values(2U, 3U), testing::Bool(),
+                     testing::Bool()));
 
 TEST(SeveralProcessesErrors, AKernelThatFailsStopsAll) {
+  unsetenv("PP_FAKE_DRIVER_ORDERLY");
   for (int layer : {0, 1, 2})
-    for (auto [where, transport] : {std::pair{Where::Cpu, TransportKind::Peer},
-                                    {Where::Mock, TransportKind::Peer},
-                                    {Where::Cpu, TransportKind::HostStaged},
-                                    {Where::Mock, TransportKind::HostStaged}}) {
-      TemporaryDirectory directory;
-      toy::setFault(layer, toy::ThrowFault);
-      auto errors = runProcesses(
-          3,
-          [&](ProcessGroup &group) {
-            toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0});
-            std::unique_ptr<Device> mock;
-            if (where == Where::Mock)
-              mock = createMockDevice({});
-            Program program(binary.training, mock ? *mock : getCpuDevice(),
-                            group);
-            program.allocate("");
-            Executor executor(program, {});
-            Step step(program.getPlan());
-            step.scalars =
-                OptimizerScalars(program.getPlan().optimizer).evaluate(1);
-            executor.run(step);
-            executor.run(step);
-          },
-          "", transport);
-      toy::setFault(0, toy::NoFault);
-      std::string culprit = errors[layer];
-      EXPECT_NE(culprit, "");
-      for (int process : {0, 1, 2})
-        if (process != layer)
-          EXPECT_NE(errors[process].find(fmt::format("process {} (", layer)),
-                    std::string::npos)
-              << errors[process];
-    }
+    for (const Way &way : ways)
+      for (TransportKind transport : {TransportKind::Peer, TransportKind::Link,
+                                      TransportKind::HostStaged}) {
+        if (!isPossible(way, transport, false))
+          continue;
+        toy::setFault(layer, toy::ThrowFault);
+        auto errors = runProcesses(
+            3,
+            [&](ProcessGroup &group) {
+              toy::Binary binary(toy::Options{{0, 1, 2}});
+              WayDevice device(way);
+              Program program(binary.training, device, group);
+              program.allocate("");
+              Executor executor(program, {});
+              Step step(program.getPlan());
+              step.scalars =
+                  OptimizerScalars(program.getPlan().optimizer).evaluate(1);
+              executor.run(step);
+              executor.run(step);
+            },
+            "", transport);
+        toy::setFault(0, toy::NoFault);
+        std::string culprit = errors[layer];
+        EXPECT_NE(culprit, "");
+        for (int process : {0, 1, 2})
+          if (process != layer)
+            EXPECT_NE(errors[process].find(fmt::format("process {} (", layer)),
+                      std::string::npos)
+                << errors[process];
+      }
 }
 
 TEST(SeveralProcessesErrors, MoreProcessesThanRanks) {

@@ -1,6 +1,7 @@
 //===- RoutedTransport.cpp ------------------------------------------------===//
 #include "transport/RoutedTransport.h"
 #include "support/Error.h"
+#include "transport/LinkTransport.h"
 #include "transport/LocalTransport.h"
 #include "transport/PeerTransport.h"
 #include "transport/SocketTransport.h"
@@ -20,22 +21,46 @@ public:
     Device &device = program.getDevice();
     Transport *local = add(
         std::make_unique<LocalTransport>(plan, placement, memories, device));
-    std::set<unsigned> peers;
-    Transport *peer = nullptr;
-    if (group.size() > 1 && group.getTransport() != TransportKind::HostStaged) {
-      auto created = std::make_unique<PeerTransport>(plan, placement, memories,
-                                                     device, group);
-      peers = created->getPeers();
-      if (group.getTransport() == TransportKind::Peer)
-        checkAll(plan, placement, *created, group);
-      peer = add(std::move(created));
+    // Each takes the processes that those before it do not reach.
+    std::map<unsigned, Transport *> ofPeer;
+    std::set<unsigned> served;
+    auto serve = [&](auto created) {
+      for (unsigned peer : created->getPeers()) {
+        ofPeer[peer] = created.get();
+        served.insert(peer);
+      }
+      std::string reason = created->getReason();
+      add(std::move(created));
+      return reason;
+    };
+    TransportKind kind = group.getTransport();
+    if (group.size() > 1 &&
+        (kind == TransportKind::Auto || kind == TransportKind::Peer)) {
+      std::string reason = serve(std::make_unique<PeerTransport>(
+          plan, placement, memories, device, group));
+      if (kind == TransportKind::Peer)
+        checkAll(plan, placement, served, group, "peer", reason);
     }
-    Transport *socket = add(std::make_unique<SocketTransport>(
-        plan, placement, memories, device, group, peers, std::move(onFailure)));
-    for (const PlanChannel &channel : plan.channels)
-      ofChannel.push_back(!placement.isBorder(channel)             ? local
-                          : peers.count(placement.peerOf(channel)) ? peer
-                                                                   : socket);
+    // The processor has no links.
+    if (group.size() > 1 &&
+        (kind == TransportKind::Link ||
+         (kind == TransportKind::Auto && !device.isHostMemory()))) {
+      std::string reason = serve(std::make_unique<LinkTransport>(
+          plan, placement, memories, device, group, served));
+      if (kind == TransportKind::Link)
+        checkAll(plan, placement, served, group, "nccl", reason);
+    }
+    Transport *socket = add(
+        std::make_unique<SocketTransport>(plan, placement, memories, device,
+                                          group, served, std::move(onFailure)));
+    for (const PlanChannel &channel : plan.channels) {
+      if (!placement.isBorder(channel)) {
+        ofChannel.push_back(local);
+        continue;
+      }
+      auto it = ofPeer.find(placement.peerOf(channel));
+      ofChannel.push_back(it == ofPeer.end() ? socket : it->second);
+    }
   }
 
   void start() override {
@@ -84,15 +109,15 @@ private:
     transports.push_back(std::move(transport));
     return transports.back().get();
   }
-  /// Throws Error(Usage) where a channel has no peer to go to.
+  /// Throws Error(Usage) where a channel goes to a process that is not served.
   static void checkAll(const Plan &plan, const Placement &placement,
-                       const PeerTransport &transport, ProcessGroup &group) {
+                       const std::set<unsigned> &served, ProcessGroup &group,
+                       const char *name, const std::string &reason) {
     for (const PlanChannel &channel : plan.channels) {
       if (!placement.isBorder(channel) ||
-          transport.getPeers().count(placement.peerOf(channel)))
+          served.count(placement.peerOf(channel)))
         continue;
-      std::string reason = transport.getReason();
-      failUsage("--transport peer: cannot reach the memory of {}: {}",
+      failUsage("--transport {}: cannot reach {}: {}", name,
                 group.describe(placement.peerOf(channel)),
                 reason.empty() ? "it is on another machine" : reason);
     }

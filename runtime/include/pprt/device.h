@@ -28,6 +28,17 @@ typedef struct pp_device_event pp_device_event;
 typedef struct pp_device_graph pp_device_graph;
 typedef struct pp_device_program pp_device_program;
 typedef struct pp_device_kernel pp_device_kernel;
+typedef struct pp_device_link pp_device_link;
+
+/* Names memory or an event to another process of the machine. */
+typedef struct pp_device_handle {
+  char bytes[64];
+} pp_device_handle;
+
+/* Names a link to the process at its other end. */
+typedef struct pp_device_link_name {
+  char bytes[128];
+} pp_device_link_name;
 
 /* Why a call failed. `exit_code` is that of the process (docs/runtime.md):
  * 1 input, 2 usage, 4 the system refused, 70 an internal fault. */
@@ -60,6 +71,14 @@ typedef struct pp_device_table {
   int32_t (*host_allocate)(pp_device *device, uint64_t bytes, void **memory,
                            pp_device_error *error);
   void (*host_free)(pp_device *device, void *memory);
+  /* Memory that other processes of the machine may open; freed as other memory,
+   * but after they have closed it. */
+  int32_t (*memory_allocate_shared)(pp_device *device, uint64_t bytes,
+                                    void **memory, pp_device_handle *handle,
+                                    pp_device_error *error);
+  int32_t (*memory_open)(pp_device *device, const pp_device_handle *handle,
+                         void **memory, pp_device_error *error);
+  void (*memory_close)(pp_device *device, void *memory);
   /* A zeroed word that host threads read and streams set. */
   int32_t (*counter_create)(pp_device *device, uint64_t **counter,
                             pp_device_error *error);
@@ -67,6 +86,11 @@ typedef struct pp_device_table {
 
   int32_t (*event_create)(pp_device *device, pp_device_event **event,
                           pp_device_error *error);
+  int32_t (*event_create_shared)(pp_device *device, pp_device_event **event,
+                                 pp_device_handle *handle,
+                                 pp_device_error *error);
+  int32_t (*event_open)(pp_device *device, const pp_device_handle *handle,
+                        pp_device_event **event, pp_device_error *error);
   void (*event_destroy)(pp_device_event *event);
   int32_t (*event_synchronize)(pp_device_event *event, pp_device_error *error);
   int32_t (*event_is_reached)(pp_device_event *event);
@@ -103,6 +127,25 @@ typedef struct pp_device_table {
   int32_t (*stream_launch)(pp_device_stream *stream, pp_device_graph *graph,
                            pp_device_error *error);
   void (*graph_destroy)(pp_device_graph *graph);
+
+  /* Links. A link is used by one thread at a time, but link_abort by any. */
+  int32_t (*link_name)(pp_device *device, pp_device_link_name *name,
+                       pp_device_error *error);
+  /* Returns before the other end has opened it. */
+  int32_t (*link_open)(pp_device *device, const pp_device_link_name *name,
+                       int32_t is_sender, pp_device_link **link,
+                       pp_device_error *error);
+  int32_t (*link_is_open)(pp_device_link *link, int32_t *is_open,
+                          pp_device_error *error);
+  int32_t (*link_send)(pp_device_link *link, pp_device_stream *stream,
+                       const void *data, uint64_t bytes,
+                       pp_device_error *error);
+  int32_t (*link_receive)(pp_device_link *link, pp_device_stream *stream,
+                          void *data, uint64_t bytes, pp_device_error *error);
+  void (*link_abort)(pp_device_link *link);
+  void (*link_close)(pp_device_link *link);
+  /* Sends a value from the device to itself, and compares. */
+  int32_t (*link_check)(pp_device *device, pp_device_error *error);
 
   /* `code` is null for a program of the target "cpu"; it has to outlive the
    * result. */

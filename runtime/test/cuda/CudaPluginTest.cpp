@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <thread>
 
 using namespace pp::runtime;
 
@@ -18,7 +19,8 @@ namespace {
 
 std::unique_ptr<Device> openCuda(unsigned number = 0) {
   // The plugin asks for them by their sonames.
-  for (const char *library : {PP_FAKE_DRIVER, PP_FAKE_NVRTC, PP_FAKE_BLAS})
+  for (const char *library :
+       {PP_FAKE_DRIVER, PP_FAKE_NVRTC, PP_FAKE_BLAS, PP_FAKE_NCCL})
     if (!dlopen(library, RTLD_NOW | RTLD_LOCAL))
       throw std::runtime_error(dlerror());
   return openPluginDevice(loadPlugin(PP_CUDA_PLUGIN_FILE), number, "cuda:0");
@@ -301,6 +303,57 @@ TEST_F(CudaPluginTest, KernelsAgreeWithTheProcessor) {
             << c.descriptor << " output " << i << " at " << j;
     }
   }
+}
+
+TEST_F(CudaPluginTest, ALinkReachesItself) {
+  const pp_device_table &table = loadPlugin(PP_CUDA_PLUGIN_FILE);
+  pp_device *handle = nullptr;
+  pp_device_error error{};
+  ASSERT_EQ(table.device_open(0, &handle, &error), 0) << error.text;
+  EXPECT_EQ(table.link_check(handle, &error), 0) << error.text;
+  table.device_close(handle);
+}
+
+TEST_F(CudaPluginTest, LinksKeepOrderAndSizes) {
+  std::string name = device->createLinkName();
+  std::unique_ptr<Link> sender = device->openLink(name, true);
+  EXPECT_FALSE(sender->isOpen());
+  std::unique_ptr<Link> receiver = device->openLink(name, false);
+  EXPECT_TRUE(sender->isOpen() && receiver->isOpen());
+  DeviceMemory from = device->allocate(128, "from");
+  DeviceMemory to = device->allocate(128, "to");
+  std::memset(from.get(), 1, 64);
+  std::memset(from.get() + 64, 2, 64);
+  // Each waits for the other, so they need a thread each.
+  std::thread thread([&] {
+    std::unique_ptr<Stream> other = device->createStream();
+    sender->send(*other, from.get(), 64);
+    sender->send(*other, from.get() + 64, 64);
+  });
+  receiver->receive(*stream, to.get(), 64);
+  receiver->receive(*stream, to.get() + 64, 64);
+  thread.join();
+  EXPECT_EQ(std::memcmp(from.get(), to.get(), 128), 0);
+  std::thread late([&] {
+    std::unique_ptr<Stream> other = device->createStream();
+    expectIn(messageOf([&] { sender->send(*other, from.get(), 32); }),
+             "NCCL: ");
+  });
+  expectIn(messageOf([&] { receiver->receive(*stream, to.get(), 64); }),
+           "NCCL: ");
+  late.join();
+}
+
+TEST_F(CudaPluginTest, AnAbortEndsTheWaiting) {
+  std::unique_ptr<Link> link = device->openLink(device->createLinkName(), true);
+  DeviceMemory memory = device->allocate(64, "memory");
+  std::thread thread([&] {
+    std::unique_ptr<Stream> other = device->createStream();
+    link->send(*other, memory.get(), 64);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  link->abort();
+  thread.join();
 }
 
 } // namespace

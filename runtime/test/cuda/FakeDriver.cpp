@@ -18,6 +18,7 @@
 #include <cuda.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -42,6 +43,7 @@ struct FakeEvent {
 
 std::mutex mutex;
 std::map<uintptr_t, size_t> memories; // of the driver
+std::map<CUdeviceptr, int> opened;    // by other processes
 thread_local bool hasContext = false;
 
 bool isKnown(CUdeviceptr address, size_t bytes) {
@@ -196,7 +198,53 @@ CUresult CUDAAPI cuMemAlloc(CUdeviceptr *memory, size_t bytes) {
   *memory = reinterpret_cast<CUdeviceptr>(result);
   return code;
 }
-CUresult CUDAAPI cuMemFree(CUdeviceptr memory) { return release(at(memory)); }
+CUresult CUDAAPI cuMemFree(CUdeviceptr memory) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    // After a failure, nobody waits for others to close anything.
+    if (opened[memory] > 0 && std::getenv("PP_FAKE_DRIVER_ORDERLY")) {
+      std::fprintf(stderr, "fake driver: freed while another has it open\n");
+      std::abort();
+    }
+  }
+  return release(at(memory));
+}
+
+// Handles hold the address: both "processes" are threads of this one.
+CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr memory) {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto it = memories.find(memory);
+  if (it == memories.end() || it->second % (2 << 20) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::memset(handle, 0, sizeof(*handle));
+  std::memcpy(handle, &memory, sizeof(memory));
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *memory, CUipcMemHandle handle,
+                                    unsigned flags) {
+  if (!hasContext || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(memory, &handle, sizeof(*memory));
+  std::lock_guard<std::mutex> lock(mutex);
+  ++opened[*memory];
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr memory) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return --opened[memory] < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event) {
+  if (get(event)->flags != (CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING))
+    return CUDA_ERROR_INVALID_VALUE;
+  std::memset(handle, 0, sizeof(*handle));
+  std::memcpy(handle, &event, sizeof(event));
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle) {
+  // An event of its own: nothing is asynchronous.
+  *event = reinterpret_cast<CUevent>(new FakeEvent{CU_EVENT_DISABLE_TIMING, 0});
+  return CUDA_SUCCESS;
+}
 CUresult CUDAAPI cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
   return allocate(memory, bytes);
 }

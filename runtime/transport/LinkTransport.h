@@ -1,0 +1,85 @@
+//===- LinkTransport.h - Between devices anywhere -------------------------===//
+//
+// Streams alone do the work; no host waits for another:
+//
+//   sender      compute: produced!   send: produced?  link.send  left!
+//   receiver    compute: freed!      receive: freed?  link.receive  arrived!
+//               compute: arrived?
+//
+// A link pairs sends and receives by their order alone. So a pair of ranks gets
+// one only if its sender's actions and its receiver's name the same transfers
+// in the same order; the plan is proven to complete even where every send waits
+// for its receive, which is all that a link may do.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_TRANSPORT_LINKTRANSPORT_H
+#define PP_RUNTIME_TRANSPORT_LINKTRANSPORT_H
+
+#include "core/StageMemory.h"
+#include "process/Placement.h"
+#include "process/ProcessGroup.h"
+#include "transport/Transport.h"
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+
+namespace pp::runtime {
+
+/// Serves the channels between this process and those that are not among
+/// `others`, if the devices have links.
+class LinkTransport : public Transport {
+public:
+  /// All processes make it together. `memories` by stage; all have to outlive
+  /// the transport.
+  LinkTransport(const Plan &plan, const Placement &placement,
+                const std::deque<StageMemory> &memories, Device &device,
+                ProcessGroup &group, const std::set<unsigned> &others);
+
+  /// The processes that it serves.
+  const std::set<unsigned> &getPeers() const { return peers; }
+  /// Why it does not serve others; empty: it serves all.
+  const std::string &getReason() const { return reason; }
+
+  void prepareSend(unsigned channel, unsigned microbatch,
+                   RankStreams &streams) override;
+  void send(unsigned channel, unsigned microbatch,
+            RankStreams &streams) override;
+  void receive(unsigned channel, unsigned microbatch,
+               RankStreams &streams) override;
+  void release(unsigned channel, unsigned microbatch,
+               RankStreams &streams) override;
+  void abort() noexcept override;
+  void stop(bool isOrderly) noexcept override;
+  std::vector<ChannelTraffic> traffic() const override;
+
+private:
+  /// From a rank to a rank.
+  using Edge = std::pair<unsigned, unsigned>;
+  struct Slot {
+    std::unique_ptr<Event> first, second; // produced, left; or freed, arrived
+  };
+  struct Channel {
+    const PlanChannel *plan;
+    Link *link = nullptr;
+    char *base = nullptr;    // of this process's slots
+    std::vector<Slot> slots; // of the side that this process has
+    alignas(64) std::atomic<uint64_t> sent{0};
+    alignas(64) std::atomic<uint64_t> received{0};
+  };
+
+  /// Opens the links to and from a process. Throws Error.
+  void openLinks(const Plan &plan, const Placement &placement, Device &device,
+                 ProcessGroup &group, unsigned peer);
+
+  std::deque<Channel> channels; // as in the plan
+  std::map<Edge, std::unique_ptr<Link>> links;
+  std::set<unsigned> peers;
+  std::string reason;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_TRANSPORT_LINKTRANSPORT_H
