@@ -134,6 +134,13 @@ std::vector<ChannelTraffic> Executor::traffic() const {
   return state->transport->traffic();
 }
 
+std::vector<KernelRun> Executor::kernelRuns() const {
+  std::vector<KernelRun> runs;
+  for (const Rank &rank : state->ranks)
+    runs.insert(runs.end(), rank.kernelRuns.begin(), rank.kernelRuns.end());
+  return runs;
+}
+
 std::string Executor::trace() const {
   std::vector<const RankTrace *> traces;
   for (const Rank &rank : state->ranks)

@@ -55,6 +55,7 @@
   X(cuStreamEndCapture)                                                        \
   X(cuStreamSynchronize)                                                       \
   X(cuStreamWaitEvent)                                                         \
+  X(cuStreamWaitValue64)                                                       \
   X(cuStreamWriteValue64)
 
 namespace pp::cuda {

@@ -44,7 +44,7 @@ TEST(LoadPlugin, AnotherLibraryIsNoPlugin) {
 
 TEST(LoadPlugin, AnotherVersionIsAnErrorThatNamesBoth) {
   expectText(catchError([] { loadPlugin(PP_OLD_PLUGIN); }), ErrorKind::Usage,
-             "has ABI version 0, this program needs 1");
+             "has ABI version 0, this program needs 2");
 }
 
 TEST(LoadPlugin, TheVariableNamesThePlugin) {
