@@ -6,6 +6,7 @@ itself; then measurements, one at a time. Each check costs no more than itself
 when it fails or hangs. Writes DIR/results.json.
 """
 
+import collections
 import concurrent.futures
 import os
 import pathlib
@@ -25,7 +26,7 @@ from harness import Harness
 BUDGET_SECONDS = float(os.environ.get("PP_TEST_SECONDS") or 420)
 # Of the budget, for what needs no clock.
 CHECKS_SHARE = 0.55
-WORKERS = 4
+WORKERS = max(1, min(4, (os.cpu_count() or 1) // 2))
 
 
 def has_torch(harness):
@@ -50,12 +51,13 @@ def untimed_checks(harness, torch):
     def check_compared(model):
         return f"{model}: PyTorch here", lambda: compare.check_model(harness, model)
 
-    checks = [check_stored("lenet"), check_stored("gpt")]
+    first = [model for model in ("lenet", "gpt") if model in entries]
+    checks = [check_stored(model) for model in first]
     if torch:
         checks += [check_compared(model) for model in models]
-    checks += [check_stored(model) for model in entries if model not in ("lenet", "gpt")]
+    checks += [check_stored(model) for model in entries if model not in first]
     checks += [(f"compute-sanitizer {tool}, {model}", lambda t=tool, m=model: sanitize.check(harness, m, t))
-               for model in sanitize.MODELS for tool in sanitize.TOOLS]
+               for model in sanitize.MODELS if model in entries for tool in sanitize.TOOLS]
     return checks
 
 
@@ -112,7 +114,9 @@ def main(folder):
         harness.report("SKIP", "measurements", "their weights and the comparison need PyTorch")
     harness.results["seconds"] = round(time.monotonic() - harness.start, 1)
     harness.write()
-    print(f"\n{time.monotonic() - harness.start:.0f} s, {harness.failures} failed; {folder / 'results.json'}")
+    count = collections.Counter(check["result"] for check in harness.results["checks"])
+    print(f"\n{time.monotonic() - harness.start:.0f} s, {count['PASS']} passed, {count['FAIL']} failed, "
+          f"{count['SKIP']} skipped; {folder / 'results.json'}")
     shutil.rmtree(harness.scratch, ignore_errors=True)
     return harness.failures
 

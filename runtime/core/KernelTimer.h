@@ -49,7 +49,7 @@ public:
 private:
   /// A driver keeps about a thousand entries per stream before it makes the
   /// host wait; each kernel is at most a few, and two timestamps.
-  static constexpr unsigned mostHeld = 128;
+  static constexpr unsigned mostHeld = 64;
 
   void release();
 

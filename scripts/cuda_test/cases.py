@@ -33,6 +33,8 @@ STORED = {
     "unet": ("mse", "reference.npz", 5),
     "resnet18": ("cross_entropy", "reference.m4.npz", 1),
 }
+# All of a smoke test.
+SMOKE_STORED = ("lenet",)
 STORED_MICROBATCHES = 4
 STORED_STAGES = (1, 2, 4)
 
@@ -40,11 +42,13 @@ STORED_STAGES = (1, 2, 4)
 COMPARED = {
     "full": {"mlp": (32, 4), "lenet": (32, 4), "unet": (8, 4), "resnet50": (8, 2), "gpt2-small": (2, 2)},
     "tiny": {"mlp": (32, 4), "lenet": (32, 4), "unet": (8, 4), "resnet50": (4, 2), "gpt2-small": (2, 2)},
+    "smoke": {"mlp": (32, 4)},
 }
 # Model: batch of a training step, batches of inference. Logits of 64 texts of GPT-2 are 13 GB.
 MEASURED = {
     "full": {"resnet50": (64, (1, 64)), "gpt2-small": (8, (1, 8))},
     "tiny": {"resnet50": (4, (1, 4)), "gpt2-small": (4, (1, 4))},
+    "smoke": {"mlp": (8, (1,))},
 }
 MICROBATCH_SIZES = (1, 2, 4, 8)
 

@@ -6,6 +6,7 @@ or FLOOR, tensor by tensor.
 """
 
 import json
+import os
 import pathlib
 import sys
 
@@ -19,10 +20,8 @@ STEPS = 5
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def run_python(harness, script, *arguments, timeout=120):
+def run_python(harness, script, *arguments, timeout=180):
     """PyTorch brings its own libraries."""
-    import os
-
     path = os.environ.get("LD_LIBRARY_PATH", "")
     return harness.run([sys.executable, HERE / script, *arguments], timeout, {"LD_LIBRARY_PATH": path})
 

@@ -205,7 +205,7 @@ def profile(harness, case):
         raise Failure("the cost file has no kernels")
     harness.add_row("profiles", {
         "model": case["model"], "batch": case["batch"], "microbatches": case["microbatches"],
-        "precision": case["precision"], "costs": f"costs/{path.name}", "graph_seconds": seconds[True],
+        "precision": case["precision"], "loss": case["loss"], "costs": f"costs/{path.name}", "graph_seconds": seconds[True],
         "plain_seconds": seconds[False]})
     harness.report("PASS", title, f"{len(costs['kernels'])} kernels on {costs['device']}; "
                    f"a step takes {1e3 * seconds[True]:.3f} ms, without graphs {1e3 * seconds[False]:.3f} ms")

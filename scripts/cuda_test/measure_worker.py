@@ -66,7 +66,7 @@ class Worker:
     def make_step(self, mode, variant, batch):
         """Copies the batch from the host, as the programs do."""
         host = self.host_arrays(batch)
-        run = torch.compile(self.module) if variant == "compile" else self.module
+        run = torch.compile(self.module, dynamic=False) if variant == "compile" else self.module
 
         def to_device(name):
             tensor = host[name].to(self.device, non_blocking=True)

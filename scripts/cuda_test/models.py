@@ -1,7 +1,8 @@
 """The models of scripts/test-cuda, with PyTorch alone.
 
 The same file defines them where they are exported and where they are compared.
-`SIZES` of a model are "full" and "tiny"; the latter test the test.
+`SIZES` has them for a GPU ("full"), and what tests the test: all of them small
+("tiny"), and one ("smoke").
 """
 
 import math
@@ -197,4 +198,4 @@ TINY = {
     "resnet50": Model(lambda: ResNet([1, 1], 8, 10), "cross_entropy", image=(3, 32, 32), classes=10),
     "gpt2-small": Model(lambda: GPT(64, 16, 32, 2, 2), "cross_entropy", sequence=16, classes=64),
 }
-SIZES = {"full": FULL, "tiny": TINY}
+SIZES = {"full": FULL, "tiny": TINY, "smoke": {"mlp": TINY["mlp"]}}

@@ -58,7 +58,7 @@ class Compiler:
         if error and case.precision != "f32":
             refused, case.precision = error.splitlines()[0], "f32"
             error = self.run([*common, "--precision=f32"], path)
-        entry = {**case.to_json(), "wanted_precision": wanted, "refused": refused, "error": error}
+        entry = {**case.to_json(), "loss": loss, "wanted_precision": wanted, "refused": refused, "error": error}
         print(f"{case.name} ({case.precision}){': ' + error.splitlines()[0] if error else ''}", flush=True)
         return entry
 
@@ -100,6 +100,8 @@ def main(out, target, sizes, compiler, profiler, models_folder):
     (out / "programs").mkdir()
     manifest = {"target": target, "sizes": sizes, "stored": [], "cases": []}
     for model, (loss, reference, steps) in cases.STORED.items():
+        if sizes == "smoke" and model not in cases.SMOKE_STORED:
+            continue
         folder = out / "stored" / model
         folder.mkdir(parents=True)
         source = pathlib.Path(models_folder) / model
