@@ -11,6 +11,7 @@ import concurrent.futures
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tarfile
 import time
@@ -21,7 +22,7 @@ import compare
 import measure
 import sanitize
 import stored
-from harness import Harness
+from harness import Failure, Harness, OutOfTime
 
 BUDGET_SECONDS = float(os.environ.get("PP_TEST_SECONDS") or 420)
 # Of the budget, for what needs no clock.
@@ -32,11 +33,28 @@ WORKERS = max(1, min(4, (os.cpu_count() or 1) // 2))
 def has_torch(harness):
     try:
         compare.run_python(harness, "pytorch.py", timeout=60)
-    except Exception as error:
+    except OutOfTime:
+        harness.report("SKIP", "PyTorch", "no time is left")
+        return False
+    except Failure as error:
         if "a module of scripts/test-cuda" in str(error):
             return True
         harness.report("SKIP", "PyTorch", str(error).splitlines()[-1])
-        return False
+    return False
+
+
+def describe_machine():
+    """For results.json."""
+    def output(*command):
+        try:
+            return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+
+    return {
+        "date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count(),
+        "gpu": output("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"),
+        "pytorch": output(sys.executable, "-c", "import torch; print(torch.__version__, torch.version.cuda)")}
 
 
 def untimed_checks(harness, torch):
@@ -93,6 +111,7 @@ def main(folder):
             archive.extractall(folder, filter="data")
         (folder / "programs" / "complete").touch()
     harness = Harness(folder, BUDGET_SECONDS)
+    harness.results["machine"] = describe_machine()
     torch = has_torch(harness)
     contenders = {}
     if torch:
