@@ -82,6 +82,10 @@ def untimed_checks(harness, torch):
 def timed_checks(harness, contenders):
     """As untimed_checks; run one after the other."""
     checks, rate = [], None
+    stages = [(f"{entry['model']} train by stages", lambda e=entry: measure.measure_stages(harness, e))
+              for entry in harness.manifest["stored"]]
+    if not contenders:
+        return stages
 
     def matmul():
         nonlocal rate
@@ -92,16 +96,14 @@ def timed_checks(harness, contenders):
     def compared(case):
         return (f"{case['name']}: times", lambda: measure.compare(harness, contenders[case["model"]], case, rate))
 
-    if contenders:
-        checks.append(("bf16 product of PyTorch", matmul))
-        checks += [compared(case) for case in measure.comparisons(harness) if case["use"] == "train"]
+    checks.append(("bf16 product of PyTorch", matmul))
+    checks += [compared(case) for case in measure.comparisons(harness) if case["use"] == "train"]
     checks += [(f"{case['model']} cost file", lambda c=case: measure.profile(harness, c))
                for case in harness.cases("profile")]
-    if contenders:
-        checks += [compared(case) for case in measure.comparisons(harness) if case["use"] == "infer"]
+    checks += [compared(case) for case in measure.comparisons(harness) if case["use"] == "infer"]
     checks += [(f"{case['name']}: times", lambda c=case: measure.measure_microbatches(harness, c))
                for case in harness.cases("microbatches")]
-    return checks
+    return checks + stages
 
 
 def main(folder):
@@ -125,12 +127,12 @@ def main(folder):
             pool.submit(harness.attempt, name, check)
     harness.deadline = end
     print(flush=True)
-    for name, check in timed_checks(harness, contenders) if torch else []:
+    for name, check in timed_checks(harness, contenders):
         harness.attempt(name, check)
     for contender in contenders.values():
         contender.close()
     if not torch:
-        harness.report("SKIP", "measurements", "their weights and the comparison need PyTorch")
+        harness.report("SKIP", "comparisons and cost files", "their weights come from PyTorch's module")
     harness.results["seconds"] = round(time.monotonic() - harness.start, 1)
     harness.write()
     count = collections.Counter(check["result"] for check in harness.results["checks"])

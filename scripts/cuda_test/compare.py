@@ -35,8 +35,12 @@ def make_weights(harness, model):
 def make_data(harness, case):
     import models
 
-    path = harness.make_folder() / "data.npz"
-    np.savez(path, **models.SIZES[harness.sizes][case["model"]].arrays(case["batch"]))
+    path = harness.scratch / f"{case['model']}.{case['batch']}.npz"
+    if not path.exists():
+        # Another thread's file of the same name has the same bytes.
+        partial = harness.make_folder() / "data.npz"
+        np.savez(partial, **models.SIZES[harness.sizes][case["model"]].arrays(case["batch"]))
+        partial.rename(path)
     return path
 
 

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import threading
 
+from cases import STORED_STAGES
+from compare import make_data
 from harness import Failure, OutOfTime
 
 ROUNDS = 3
@@ -79,16 +81,31 @@ class Contender:
         self.log.close()
 
 
-def bench(harness, program, folder, mode, steps, *arguments):
+def bench(harness, program, folder, mode, *arguments, device=None, data=None):
+    """Seconds of a step."""
+    more = ["--data", data] if data else []
     out = harness.run([
-        harness.program(program), "bench", "--mode", mode, "--device", harness.device, "--weights", folder, "--steps",
-        steps, "--warmup", 5, "--json", *arguments], timeout=90)
+        harness.program(program), "bench", "--mode", mode, "--device", device or harness.device, "--weights", folder,
+        "--steps", steps_of(harness), "--warmup", 5, "--json", *more, *arguments], timeout=90)
     return json.loads(out)["median_step_seconds"]
 
 
+def steps_of(harness):
+    return 20 if harness.sizes == "full" else 5
+
+
+def bench_case(harness, case, *arguments):
+    """On the batch that PyTorch gets: which tokens there are matters."""
+    return bench(harness, case["name"], harness.model_folder(case["model"]), mode_of(case), *arguments,
+                 data=make_data(harness, case))
+
+
+def mode_of(case):
+    return "infer" if case["use"] == "infer" else "train"
+
+
 def requests_of(case):
-    mode = "infer" if case["use"] == "infer" else "train"
-    return [{"mode": mode, "variant": variant, "batch": case["batch"]} for variant in VARIANTS]
+    return [{"mode": mode_of(case), "variant": variant, "batch": case["batch"]} for variant in VARIANTS]
 
 
 def comparisons(harness):
@@ -121,18 +138,16 @@ def describe_precision(case):
 
 def compare(harness, contender, case, matmul):
     """One row; None where a side fails is part of it."""
-    folder = harness.model_folder(case["model"])
-    steps = 20 if harness.sizes == "full" else 5
-    mode = "infer" if case["use"] == "infer" else "train"
+    mode = mode_of(case)
     title = f"{case['model']} {mode}, batch {case['batch']}, {describe_precision(case)}"
     if case["error"]:
         return harness.report("FAIL", title, f"does not compile: {case['error']}")
-    contestants = {"program": lambda: bench(harness, case["name"], folder, mode, steps)}
+    contestants = {"program": lambda: bench_case(harness, case)}
     flops = 0
 
     def theirs(request):
         nonlocal flops
-        answer = contender.ask({**request, "steps": steps})
+        answer = contender.ask({**request, "steps": steps_of(harness)})
         flops = flops or answer["flops"]
         return answer["seconds"]
 
@@ -171,12 +186,10 @@ def measure_microbatches(harness, case):
     title = f"{case['model']} train, {case['microbatches']} micro-batches of {case['batch'] // case['microbatches']}"
     if case["error"]:
         return harness.report("FAIL", title, f"does not compile: {case['error']}")
-    steps = 20 if harness.sizes == "full" else 5
     times = {True: [], False: []}
     for _ in range(2):
         for graphs, values in times.items():
-            values.append(bench(harness, case["name"], harness.model_folder(case["model"]), "train", steps,
-                                *([] if graphs else ["--no-graphs"])))
+            values.append(bench_case(harness, case, *([] if graphs else ["--no-graphs"])))
     with_graphs, without = (statistics.median(times[graphs]) for graphs in (True, False))
     harness.add_row("microbatches", {
         "model": case["model"], "batch": case["batch"], "microbatches": case["microbatches"],
@@ -194,11 +207,11 @@ def profile(harness, case):
     folder = harness.model_folder(case["model"])
     (harness.folder / "costs").mkdir(exist_ok=True)
     path = harness.folder / "costs" / f"{case['model']}.json"
-    steps = 20 if harness.sizes == "full" else 5
-    harness.run([harness.program(case["name"]), "profile", "-o", path, "--repetitions", steps, "--weights", folder,
+    harness.run([harness.program(case["name"]), "profile", "-o", path, "--repetitions", steps_of(harness), "--weights", folder,
                  "--device", harness.device], timeout=90)
     train = next(c for c in harness.cases("train") if c["model"] == case["model"])
-    seconds = {graphs: bench(harness, train["name"], folder, "train", steps, *([] if graphs else ["--no-graphs"]))
+    # The profile ran on synthetic data.
+    seconds = {graphs: bench(harness, train["name"], folder, "train", *([] if graphs else ["--no-graphs"]))
                for graphs in (True, False)}
     costs = json.loads(path.read_text())
     if not costs["kernels"]:
@@ -209,3 +222,25 @@ def profile(harness, case):
         "plain_seconds": seconds[False]})
     harness.report("PASS", title, f"{len(costs['kernels'])} kernels on {costs['device']}; "
                    f"a step takes {1e3 * seconds[True]:.3f} ms, without graphs {1e3 * seconds[False]:.3f} ms")
+
+
+def measure_stages(harness, entry):
+    """Stages on one GPU share it, so more of them are not faster there."""
+    model, parts = entry["model"], []
+    folder = harness.folder / "stored" / model
+    for stages in STORED_STAGES:
+        seconds = {graphs: bench(harness, f"{model}.{harness.target}.{stages}", folder, "train",
+                                 *([] if graphs else ["--no-graphs"])) for graphs in (True, False)}
+        harness.add_row("stages", {"model": model, "batch": entry["batch"], "stages": stages,
+                                   "graph_seconds": seconds[True], "plain_seconds": seconds[False]})
+        parts.append(f"{stages}: {1e3 * seconds[True]:.3f} ms, without graphs {1e3 * seconds[False]:.3f} ms")
+    if harness.target != "cpu":
+        try:
+            seconds = bench(harness, f"{model}.cpu.1", folder, "train", device="cpu")
+            harness.add_row("stages", {"model": model, "batch": entry["batch"], "stages": 1, "cpu_seconds": seconds})
+            parts.append(f"one core of the processor: {1e3 * seconds:.3f} ms")
+        except Failure as error:
+            # oneDNN's scratchpads depend on the processor.
+            if "compile on this machine" not in str(error):
+                raise
+    harness.report("PASS", f"{model} train by stages", "; ".join(parts))
