@@ -36,6 +36,15 @@ if ptxas:
     config.available_features.add("ptxas")
     config.environment["PP_PTXAS"] = ptxas
 
+# An interpreter with the packages of scripts/requirements-models.txt.
+exporter = os.environ.get("PP_PYTHON") or os.path.join(
+    os.path.dirname(config.test_source_root), ".venv", "bin", "python")
+if os.path.exists(exporter):
+    config.available_features.add("exporter")
+    config.environment["PP_PYTHON"] = config.environment["PYTHON"] = exporter
+config.substitutions.append(("%scripts", os.path.join(os.path.dirname(config.test_source_root), "scripts")))
+config.substitutions.append(("%benchmarks", os.path.join(os.path.dirname(config.test_source_root), "benchmarks")))
+
 # `REQUIRES: pp-compile` for tests of tools that a build may leave out.
 for tool in os.listdir(tools) if os.path.isdir(tools) else []:
     config.available_features.add(tool)

@@ -69,7 +69,7 @@ public:
           (2 * space.parameterCopies - 1) /
           (pipeline::AnnotateCostsOptions().bandwidth * 1e9);
       if (!options.costFile.empty()) {
-        auto costs = pipeline::CostFile::read(options.costFile);
+        auto costs = pipeline::CostFile::read(options.costFile, options.target);
         if (!costs)
           return costs.takeError();
         if (costs->updateSecondsPerByte)

@@ -1,9 +1,11 @@
 //===- PlanWriter.cpp - The plan of a lowered program ---------------------===//
 
 #include "pp/Target/PlanWriter.h"
+#include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/KernelOpInterface.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
@@ -127,6 +129,25 @@ private:
         j.object([&] { writeStage(j, number, memory); });
     });
     j.attributeArray("ranks", [&] { writeRanks(j); });
+    writeKernelKeys(j);
+  }
+
+  /// The cost key of each kernel that is marked, by its number.
+  void writeKernelKeys(J &j) {
+    SmallVector<std::string> keys;
+    module.walk([&](Operation *op) {
+      auto mark = op->getAttrOfType<IntegerAttr>(markAttrName);
+      if (!mark)
+        return;
+      keys.resize(std::max<size_t>(keys.size(), mark.getInt() + 1));
+      keys[mark.getInt()] = cast<KernelOpInterface>(op).getCostKey();
+    });
+    if (keys.empty())
+      return;
+    j.attributeArray("kernel_keys", [&] {
+      for (const std::string &key : keys)
+        j.value(key);
+    });
   }
 
   int64_t microbatchSize() {

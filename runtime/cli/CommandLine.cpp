@@ -67,6 +67,27 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       ->check(CLI::PositiveNumber);
 }
 
+static CLI::App *addProfile(CLI::App &app, ProfileOptions &options) {
+  CLI::App *command = app.add_subcommand(
+      "profile", "Write a cost file; for programs of pp-profile");
+  command->add_option("-o,--output", options.output, "The cost file")
+      ->type_name("FILE.json")
+      ->required();
+  command
+      ->add_option("--repetitions", options.repetitions,
+                   "Steps to run; the middle half counts")
+      ->check(CLI::Range(4, 1 << 20));
+  command
+      ->add_option("--weights", options.weights,
+                   "Directory to look up the weight files in, by file name")
+      ->type_name("DIR");
+  command
+      ->add_option("--device", options.device,
+                   "By default what the model was compiled for")
+      ->type_name("NAME");
+  return command;
+}
+
 /// CLI11 lets -1 wrap around to a large unsigned number.
 static const CLI::Validator natural(
     [](std::string &text) {
@@ -161,6 +182,7 @@ static int dispatch(int argc, const char *const *argv,
   InferOptions infer;
   BenchOptions bench;
   InfoOptions info;
+  ProfileOptions profile;
   CLI::App app("A model compiled by pp-compile");
   app.require_subcommand(1);
   app.footer(describeInputs(binary));
@@ -194,6 +216,8 @@ static int dispatch(int argc, const char *const *argv,
       ->check(natural);
   benchCommand->add_flag("--json", bench.json, "Print as JSON");
 
+  CLI::App *profileCommand = addProfile(app, profile);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &e) {
@@ -207,6 +231,8 @@ static int dispatch(int argc, const char *const *argv,
     return runTrain(binary, train);
   if (inferCommand->parsed())
     return runInfer(binary, infer);
+  if (profileCommand->parsed())
+    return runProfile(binary, profile);
   (void)benchCommand;
   return runBench(binary, bench);
 }

@@ -45,6 +45,11 @@ struct BenchOptions : RunOptions {
   bool json = false;
 };
 
+struct ProfileOptions {
+  std::string output, weights, device;
+  uint64_t repetitions = 50; // steps
+};
+
 struct InfoOptions {
   bool plan = false, json = false;
   std::string mode;
@@ -55,6 +60,7 @@ int runInfo(const pp_binary &binary, const InfoOptions &options);
 int runTrain(const pp_binary &binary, const TrainOptions &options);
 int runInfer(const pp_binary &binary, const InferOptions &options);
 int runBench(const pp_binary &binary, const BenchOptions &options);
+int runProfile(const pp_binary &binary, const ProfileOptions &options);
 
 /// Everything that `main` does; errors go to stderr and become the exit code.
 int runCommandLine(int argc, const char *const *argv, const pp_binary &binary);

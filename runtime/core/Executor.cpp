@@ -199,6 +199,13 @@ std::vector<ChannelTraffic> Executor::traffic() const {
   return result;
 }
 
+std::vector<KernelRun> Executor::kernelRuns() const {
+  std::vector<KernelRun> runs;
+  for (const Rank &rank : state->ranks)
+    runs.insert(runs.end(), rank.kernelRuns.begin(), rank.kernelRuns.end());
+  return runs;
+}
+
 std::string Executor::trace() const {
   ProcessGroup &group = state->program.getGroup();
   const Placement &placement = state->program.getPlacement();

@@ -20,6 +20,16 @@ struct StageStatistics {
   uint64_t actions = 0;
 };
 
+/// One run of a kernel, by its number in Plan::kernelKeys.
+struct KernelRun {
+  unsigned kernel;
+  uint64_t step;
+  double seconds;
+  /// Since the run before it on the same rank, in the same step; 0 for the
+  /// first one.
+  double gapSeconds;
+};
+
 /// One thread per rank of this process, alive as long as the object. Steps run
 /// in the order of submit(); a rank starts the next step as soon as it has
 /// finished the last, so two steps in flight keep a pipeline full. All public
@@ -32,6 +42,9 @@ public:
     bool trace = false;
     /// Whether phases run as graphs, where the device has them.
     bool graphs = true;
+    /// Takes the time of each kernel; the program has to mark them. No phase
+    /// is a graph then.
+    bool timeKernels = false;
     /// No action completed for that long while a step runs: a hang. 0: never.
     double watchdogSeconds = 0;
     /// Called by the watchdog with a text that says what each rank waits for;
@@ -65,6 +78,8 @@ public:
   void resetStatistics();
   std::vector<ChannelTraffic> traffic() const;
   std::string trace() const;
+  /// In the order of the ranks and of their runs; with Options::timeKernels.
+  std::vector<KernelRun> kernelRuns() const;
 
 private:
   class Rank;

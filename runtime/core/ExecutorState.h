@@ -14,6 +14,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace pp::runtime {
@@ -34,11 +35,13 @@ public:
   DeviceCounter completed; // actions, of all steps
   RankTrace trace;
   unsigned getIndex() const { return index; } // in the plan
-  std::vector<StageStatistics> statistics;    // by stage of the plan
+  std::vector<StageStatistics> statistics; // by stage of the plan
+  std::vector<KernelRun> kernelRuns;
 
 private:
   struct CompiledAction {
     PlanAction action;
+    std::string name;
     std::vector<PhaseCall *> calls;
     std::vector<unsigned> sends;    // channels whose send slot it fills
     std::vector<unsigned> releases; // channels
@@ -49,6 +52,7 @@ private:
     std::vector<int64_t> times;             // action i: [i] to [i + 1]
     std::vector<std::vector<float>> losses; // by stage of the rank
     std::unique_ptr<Event> done;
+    std::optional<KernelTimer> timer;
   };
 
   void compile();
@@ -56,7 +60,7 @@ private:
   /// Runs steps until the executor stops or a rank fails.
   void takeSteps();
   void giveStep(GivenStep &given, Step &step);
-  void giveAction(const CompiledAction &compiled, Step &step);
+  void giveAction(const CompiledAction &compiled, GivenStep &given);
   /// Waits for a given step and records what it did.
   void finishStep(GivenStep &given);
   void giveUpdate(StageState &stage, const Step &step);

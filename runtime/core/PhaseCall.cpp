@@ -71,7 +71,7 @@ void PhaseCall::run() {
 }
 
 void PhaseCall::give(Stream &stream, Step &step, uint64_t number,
-                     bool useGraphs) {
+                     bool useGraphs, KernelTimer *timer) {
   if (!function)
     return;
   bool isStaged = !stage->feeds.empty() || !stage->fetches.empty();
@@ -100,6 +100,11 @@ void PhaseCall::give(Stream &stream, Step &step, uint64_t number,
   }
   if (graph)
     stream.launch(*graph);
+  else if (timer)
+    stream.execute([this, timer, mayHold = runs > 0] {
+      KernelTimer::Scope scope(*timer, mayHold);
+      run();
+    });
   else
     stream.execute([this] { run(); });
   ++runs;

@@ -9,6 +9,7 @@
 #ifndef PP_RUNTIME_CORE_PHASECALL_H
 #define PP_RUNTIME_CORE_PHASECALL_H
 
+#include "core/KernelTimer.h"
 #include "core/Program.h"
 #include "core/Step.h"
 
@@ -49,7 +50,9 @@ public:
   /// Gives the phase to the stream, with the copies of feeds before it and of
   /// fetches after it. `number`: of the step, from 1, counted by the rank.
   /// With `useGraphs` the second run captures a graph, later ones launch it.
-  void give(Stream &stream, Step &step, uint64_t number, bool useGraphs);
+  /// `timer` may be null; else it takes the times of kernels, without a graph.
+  void give(Stream &stream, Step &step, uint64_t number, bool useGraphs,
+            KernelTimer *timer);
 
 private:
   /// An input or output that the caller owns.

@@ -158,6 +158,8 @@ struct Plan {
   std::vector<PlanChannel> channels;
   std::vector<PlanStage> stages;
   std::vector<PlanRank> ranks;
+  /// Of a program that marks its kernels: what cost files call each.
+  std::vector<std::string> kernelKeys;
 
   bool isTraining() const { return mode == "train"; }
   unsigned microbatchSize() const { return batch / microbatches; }

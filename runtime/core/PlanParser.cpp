@@ -626,6 +626,11 @@ Plan Plan::parse(std::string_view text) {
   checkSlotBounds(channels, plan);
   checkCopies(stages, plan);
   readRanks(json.at("ranks"), plan);
+  if (json.has("kernel_keys")) {
+    JsonReader keys = json.at("kernel_keys");
+    for (size_t i = 0, e = keys.size(); i < e; ++i)
+      plan.kernelKeys.push_back(keys.at(i).string());
+  }
   checkActions(plan);
   return plan;
 }

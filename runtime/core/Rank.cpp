@@ -97,12 +97,12 @@ void Executor::Rank::compile() {
   std::vector<std::vector<bool>> released(plan.channels.size(),
                                           std::vector<bool>(plan.microbatches));
   for (const PlanAction &action : plan.ranks[index].actions) {
-    CompiledAction compiled{action, {}, {}, {}};
+    CompiledAction compiled{action, toString(plan, action), {}, {}, {}};
     auto addCall = [&](Phase phase) {
       calls.emplace_back(plan, stages, action, phase,
                          fmt::format("stage '{}', action {}",
                                      plan.stages[action.stage].name,
-                                     toString(plan, action)));
+                                     compiled.name));
       compiled.calls.push_back(&calls.back());
       const PlanPhase &lists =
           plan.stages[action.stage].phases[static_cast<unsigned>(phase)];
@@ -147,6 +147,8 @@ void Executor::Rank::compile() {
   for (GivenStep &step : given) {
     step.done = device.createEvent();
     step.times.assign(actions.size() + 1, 0);
+    if (state.options.timeKernels)
+      step.timer.emplace(*streams.compute);
     for (unsigned s : plan.ranks[index].stages)
       step.losses.emplace_back(plan.stages[s].areas.loss.bytes / sizeof(float));
   }
@@ -209,7 +211,9 @@ void Executor::Rank::takeSteps() {
 
 void Executor::Rank::giveStep(GivenStep &into, Step &step) {
   const Plan &plan = state.program.getPlan();
+  Device &device = state.program.getDevice();
   Stream &compute = *streams.compute;
+  DeviceRange range(device, fmt::format("step {}", step.number));
   into.step = &step;
   stepsGiven.fetch_add(1, std::memory_order_relaxed);
   for (unsigned s : plan.ranks[index].stages) {
@@ -222,7 +226,8 @@ void Executor::Rank::giveStep(GivenStep &into, Step &step) {
   }
   compute.timestamp(into.times[0]);
   for (size_t i = 0; i < actions.size(); ++i) {
-    giveAction(actions[i], step);
+    DeviceRange actionRange(device, actions[i].name);
+    giveAction(actions[i], into);
     compute.timestamp(into.times[i + 1]);
     compute.count(*completed);
   }
@@ -254,10 +259,24 @@ void Executor::Rank::finishStep(GivenStep &oldest) {
     }
     trace.add({unsigned(i), step.number, begin, end});
   }
+  if (!oldest.timer)
+    return;
+  auto seconds = [](int64_t nanoseconds) {
+    return static_cast<double>(nanoseconds) * 1e-9;
+  };
+  int64_t last = 0;
+  for (const KernelTimer::Run &run : oldest.timer->getRuns()) {
+    kernelRuns.push_back({run.kernel, step.number, seconds(run.end - run.begin),
+                          last ? seconds(run.begin - last) : 0});
+    last = run.end;
+  }
+  oldest.timer->clear();
 }
 
-void Executor::Rank::giveAction(const CompiledAction &compiled, Step &step) {
+void Executor::Rank::giveAction(const CompiledAction &compiled,
+                                GivenStep &into) {
   const PlanAction &action = compiled.action;
+  Step &step = *into.step;
   if (action.kind == ActionKind::Send)
     return state.transport->send(action.channel, action.microbatch, streams);
   if (action.kind == ActionKind::Receive)
@@ -266,11 +285,12 @@ void Executor::Rank::giveAction(const CompiledAction &compiled, Step &step) {
     return giveUpdate(stages[action.stage], step);
   for (unsigned channel : compiled.sends)
     state.transport->prepareSend(channel, action.microbatch, streams);
-  bool useGraphs =
-      state.options.graphs && state.program.getDevice().hasGraphs();
+  bool useGraphs = state.options.graphs && !into.timer &&
+                   state.program.getDevice().hasGraphs();
   for (PhaseCall *call : compiled.calls)
     call->give(*streams.compute, step,
-               stepsGiven.load(std::memory_order_relaxed), useGraphs);
+               stepsGiven.load(std::memory_order_relaxed), useGraphs,
+               into.timer ? &*into.timer : nullptr);
   for (unsigned channel : compiled.releases)
     state.transport->release(channel, action.microbatch, streams);
 }

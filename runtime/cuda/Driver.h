@@ -60,6 +60,7 @@
   X(cuStreamEndCapture)                                                        \
   X(cuStreamSynchronize)                                                       \
   X(cuStreamWaitEvent)                                                         \
+  X(cuStreamWaitValue64)                                                       \
   X(cuStreamWriteValue64)
 
 namespace pp::cuda {

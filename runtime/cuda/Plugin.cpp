@@ -2,6 +2,7 @@
 #include "Kernel.h"
 #include "Libraries.h"
 #include "Link.h"
+#include "Ranges.h"
 #include "Stream.h"
 #include "pprt/device.h"
 
@@ -81,6 +82,14 @@ static int32_t hasGraphs(pp_device *) { return 1; }
 static int32_t runs(pp_device *, const char *target) {
   return std::strncmp(target, "cuda:", 5) == 0;
 }
+
+static void describe(pp_device *device, char *text, uint64_t bytes) {
+  std::snprintf(text, bytes, "%s", device->context.getName().c_str());
+}
+static void beginRange(pp_device *, const char *name) {
+  pp::cuda::beginRange(name);
+}
+static void endRange(pp_device *) { pp::cuda::endRange(); }
 
 static int32_t allocate(pp_device *device, uint64_t bytes, void **memory,
                         pp_device_error *error) {
@@ -195,6 +204,10 @@ static int32_t timestamp(pp_device_stream *stream, int64_t *to,
                          pp_device_error *error) {
   return guard(error, [&] { stream->stream.timestamp(*to); });
 }
+static int32_t hold(pp_device_stream *stream, pp_device_error *error) {
+  return guard(error, [&] { stream->stream.hold(); });
+}
+static void release(pp_device_stream *stream) { stream->stream.release(); }
 static int32_t count(pp_device_stream *stream, uint64_t *counter,
                      uint64_t value, pp_device_error *error) {
   return guard(error, [&] { stream->stream.count(counter, value); });
@@ -294,6 +307,9 @@ static pp_device_table makeTable() {
   table.device_is_host_memory = isHostMemory;
   table.device_has_graphs = hasGraphs;
   table.device_runs = runs;
+  table.device_describe = describe;
+  table.device_begin_range = beginRange;
+  table.device_end_range = endRange;
   table.memory_allocate = allocate;
   table.memory_free = freeMemory;
   table.device_count = countDevices;
@@ -327,6 +343,8 @@ static pp_device_table makeTable() {
   table.stream_record = record;
   table.stream_wait = wait;
   table.stream_timestamp = timestamp;
+  table.stream_hold = hold;
+  table.stream_release = release;
   table.stream_count = count;
   table.stream_begin_capture = beginCapture;
   table.stream_end_capture = endCapture;

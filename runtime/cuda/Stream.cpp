@@ -2,6 +2,7 @@
 #include "Stream.h"
 
 #include <cstring>
+#include <thread>
 
 using namespace pp::cuda;
 
@@ -81,6 +82,7 @@ Stream::Stream(Context &context) : context(context) {
 }
 
 Stream::~Stream() {
+  release();
   const Driver *driver = context.tryEnter();
   if (!driver)
     return;
@@ -98,6 +100,7 @@ Stream::~Stream() {
     timeline.reset();
   }
   driver->cuStreamDestroy(handle);
+  context.givePinned(releases);
 }
 
 static CUdeviceptr toDevice(const void *pointer) {
@@ -159,6 +162,48 @@ void Stream::wait(Event &event) {
 }
 
 void Stream::timestamp(int64_t &to) { timeline->addTimestamp(handle, to); }
+
+namespace {
+struct HostWait {
+  const uint64_t *word;
+  uint64_t value;
+};
+} // namespace
+
+static void CUDA_CB waitForWord(void *data) {
+  std::unique_ptr<HostWait> wait(static_cast<HostWait *>(data));
+  while (__atomic_load_n(wait->word, __ATOMIC_RELAXED) < wait->value)
+    std::this_thread::yield();
+}
+
+void Stream::hold() {
+  const Driver &driver = context.enter();
+  if (!releases) {
+    releases = static_cast<uint64_t *>(context.takePinned(sizeof(uint64_t)));
+    __atomic_store_n(releases, holds, __ATOMIC_RELAXED);
+  }
+  if (context.hasStreamWrites()) {
+    CUdeviceptr address = 0;
+    driver.check(driver.cuMemHostGetDevicePointer(&address, releases, 0),
+                 "cuMemHostGetDevicePointer");
+    driver.check(driver.cuStreamWaitValue64(handle, address, holds + 1,
+                                            CU_STREAM_WAIT_VALUE_GEQ),
+                 "cuStreamWaitValue64");
+    ++holds;
+    return;
+  }
+  auto *data = new HostWait{releases, holds + 1};
+  CUresult result = driver.cuLaunchHostFunc(handle, waitForWord, data);
+  if (result != CUDA_SUCCESS)
+    delete data;
+  driver.check(result, "cuLaunchHostFunc");
+  ++holds;
+}
+
+void Stream::release() noexcept {
+  if (releases)
+    __atomic_store_n(releases, holds, __ATOMIC_RELEASE);
+}
 
 namespace {
 struct HostCount {

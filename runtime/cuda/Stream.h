@@ -58,6 +58,8 @@ public:
   void record(Event &event);
   void wait(Event &event);
   void timestamp(int64_t &to);
+  void hold();
+  void release() noexcept;
   void count(uint64_t *counter, uint64_t value);
   void beginCapture();
   std::unique_ptr<Graph> endCapture();
@@ -77,6 +79,9 @@ private:
   CUstream handle = nullptr;
   std::shared_ptr<Timeline> timeline;
   bool isCapturing = false;
+  // Pinned: the stream waits until `*releases` is `holds`.
+  uint64_t *releases = nullptr;
+  uint64_t holds = 0;
 };
 
 } // namespace pp::cuda

@@ -8,6 +8,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 using namespace pp::runtime;
 
@@ -45,6 +47,14 @@ private:
 class CpuDevice : public Device {
 public:
   std::string getName() const override { return "cpu"; }
+  std::string describe() const override {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);)
+      if (size_t colon = line.find(": ");
+          line.starts_with("model name") && colon != std::string::npos)
+        return line.substr(colon + 2);
+    return getName();
+  }
   bool isHostMemory() const override { return true; }
   bool hasGraphs() const override { return false; }
   DeviceMemory allocate(uint64_t bytes, const std::string &what) override {

@@ -65,8 +65,16 @@ public:
   virtual void wait(Event &event) = 0;
 
   /// Sets `to` to the steady clock's nanoseconds when the stream gets here.
-  /// Valid after an event that was recorded later has been waited for.
+  /// Valid after an event that was recorded later has been waited for. Also in
+  /// the `work` of execute(), between two kernels.
   virtual void timestamp(int64_t &to) = 0;
+  /// From here on, the stream waits with what it is given until release(), so
+  /// that a device does not wait for the host between two kernels: for
+  /// measurements. Between the two calls, only timestamps and the kernels of
+  /// execute() are allowed, a few hundred at most, and all must have run
+  /// before. Where kernels run in the call that gives them, nothing happens.
+  virtual void hold() {}
+  virtual void release() {}
   /// Adds one to `counter` when the stream gets here. The device made it; only
   /// one stream counts it, and any thread may read it.
   virtual void count(std::atomic<uint64_t> &counter) = 0;
@@ -124,6 +132,8 @@ public:
 
   /// "cpu", "mock", "cuda:0".
   virtual std::string getName() const = 0;
+  /// What it is: "NVIDIA H200".
+  virtual std::string describe() const { return getName(); }
   /// Whether the host may read and write its memory while no stream does.
   virtual bool isHostMemory() const = 0;
   virtual bool hasGraphs() const = 0;
@@ -163,11 +173,29 @@ public:
 
   virtual std::unique_ptr<Stream> createStream() = 0;
   virtual std::unique_ptr<Event> createEvent() = 0;
+  /// Names what the calling thread gives to streams until endRange(), for a
+  /// profiler. Ranges nest.
+  virtual void beginRange(const char *) {}
+  virtual void endRange() {}
   /// Whether it runs programs for the target ("cpu", "cuda:sm_90").
   virtual bool runs(const std::string &target) const = 0;
   /// Loads the code of a program that it runs, which has to outlive the result.
   /// Throws Error.
   virtual std::unique_ptr<DeviceProgram> load(const pp_program &program) = 0;
+};
+
+/// A range of the calling thread as long as the object lives.
+class DeviceRange {
+public:
+  DeviceRange(Device &device, const std::string &name) : device(device) {
+    device.beginRange(name.c_str());
+  }
+  ~DeviceRange() { device.endRange(); }
+  DeviceRange(const DeviceRange &) = delete;
+  DeviceRange &operator=(const DeviceRange &) = delete;
+
+private:
+  Device &device;
 };
 
 /// The processor: streams run everything in the calling thread, at once.

@@ -164,6 +164,11 @@ public:
   }
   void timestamp(int64_t &to) override {
     notWhileCapturing("timestamp");
+    // In the work of execute().
+    if (running == this) {
+      to = steadyNanoseconds();
+      return;
+    }
     queue.push({[&to] { to = steadyNanoseconds(); }});
   }
   void count(std::atomic<uint64_t> &counter) override {
@@ -195,6 +200,7 @@ private:
   }
 
   void main() {
+    running = this;
     while (true) {
       Item item = queue.pop();
       if (!item.work)
@@ -218,6 +224,9 @@ private:
         (random >> 16) % (options.maxPauseMicroseconds + 1)));
   }
 
+  /// The one whose thread this is.
+  static thread_local const MockStream *running;
+
   MockOptions options;
   uint32_t random;
   std::unique_ptr<MockGraph> capture; // the giving thread's
@@ -225,6 +234,8 @@ private:
   WorkQueue queue;
   std::thread thread;
 };
+thread_local const MockStream *MockStream::running = nullptr;
+
 class MockDevice : public Device {
 public:
   explicit MockDevice(const MockOptions &options) : options(options) {}

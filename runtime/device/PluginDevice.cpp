@@ -4,6 +4,7 @@
 #include "cpu/LibraryKernel.h"
 #include "support/Error.h"
 
+#include <array>
 #include <cstring>
 #include <map>
 #include <new>
@@ -100,6 +101,8 @@ public:
   void timestamp(int64_t &to) override {
     call(table.stream_timestamp, handle, &to);
   }
+  void hold() override { call(table.stream_hold, handle); }
+  void release() override { table.stream_release(handle); }
   void count(std::atomic<uint64_t> &counter) override {
     auto [entry, isNew] = counts.try_emplace(&counter, 0);
     if (isNew)
@@ -231,6 +234,15 @@ public:
   PluginDevice &operator=(const PluginDevice &) = delete;
 
   std::string getName() const override { return name; }
+  std::string describe() const override {
+    std::array<char, 256> text{};
+    table.device_describe(handle, text.data(), text.size());
+    return text.data();
+  }
+  void beginRange(const char *range) override {
+    table.device_begin_range(handle, range);
+  }
+  void endRange() override { table.device_end_range(handle); }
   bool isHostMemory() const override {
     return table.device_is_host_memory(handle);
   }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 using namespace pp::runtime;
 
@@ -239,6 +240,75 @@ TEST_P(ExecutorTest, AKernelWithAnotherScratchpadIsAnError) {
                 std::string::npos);
     }
   }
+}
+
+/// A phase of a slow kernel and more short ones than a stream is held for.
+constexpr unsigned shortKernels = 300;
+void runMarkedKernels(const pp_phase_arguments *) {
+  pp_mark_kernel(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  for (unsigned i = 0; i < shortKernels; ++i)
+    pp_mark_kernel(1);
+  pp_mark_kernel(-1);
+}
+
+TEST_P(ExecutorTest, KernelsAreTimed) {
+  toy::Binary binary(toy::Options{});
+  binary.trainingStages[0].forward = runMarkedKernels;
+  Program program(binary.training, device);
+  program.allocate("");
+  for (bool timeKernels : {false, true}) {
+    Executor::Options options;
+    options.timeKernels = timeKernels;
+    Executor executor(program, options);
+    constexpr unsigned steps = 3;
+    for (unsigned i = 1; i <= steps; ++i) {
+      Step step(program.getPlan());
+      step.scalars = OptimizerScalars(program.getPlan().optimizer).evaluate(i);
+      step.number = i;
+      executor.run(step);
+    }
+    unsigned counts[2] = {};
+    double seconds[2] = {};
+    for (const KernelRun &run : executor.kernelRuns()) {
+      ASSERT_LT(run.kernel, 2u);
+      EXPECT_TRUE(run.step >= 1 && run.step <= steps);
+      EXPECT_GE(run.seconds, run.kernel == 0 ? 1.9e-3 : 0);
+      EXPECT_GE(run.gapSeconds, 0);
+      ++counts[run.kernel];
+      seconds[run.kernel] += run.seconds;
+    }
+    unsigned runs = timeKernels ? steps * toy::microbatches : 0;
+    EXPECT_EQ(counts[0], runs);
+    EXPECT_EQ(counts[1], runs * shortKernels);
+    if (timeKernels)
+      EXPECT_LT(seconds[1] / counts[1], seconds[0] / counts[0] / 2);
+  }
+}
+
+TEST(ExecutorRanges, StepsAndActionsAreNamed) {
+  Way way{"fake"};
+  way.plugin = PP_FAKE_PLUGIN;
+  WayDevice device(way);
+  toy::Binary binary(toy::Options{});
+  Program program(binary.training, device);
+  program.allocate("");
+  auto take = reinterpret_cast<void (*)(char *, size_t)>(
+      dlsym(dlopen(PP_FAKE_PLUGIN, RTLD_NOW | RTLD_LOCAL), "take_ranges"));
+  ASSERT_TRUE(take);
+  char text[4096];
+  take(text, sizeof(text));
+  Executor executor(program, {});
+  Step step(program.getPlan());
+  step.scalars = OptimizerScalars(program.getPlan().optimizer).evaluate(1);
+  step.number = 7;
+  executor.run(step);
+  take(text, sizeof(text));
+  std::string expected = "step 7(";
+  for (const PlanAction &action : program.getPlan().ranks[0].actions)
+    expected += toString(program.getPlan(), action) + "()";
+  EXPECT_EQ(text, expected + ")");
+  EXPECT_NE(expected.find("(0F0()"), std::string::npos) << expected;
 }
 
 TEST_P(ExecutorTest, TheTraceHasFlowsWithMatchingIds) {

@@ -8,6 +8,7 @@
 \*===----------------------------------------------------------------------===*/
 #include "pprt/device.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,36 @@ static int32_t device_has_graphs(pp_device *device) {
 static int32_t device_runs(pp_device *device, const char *target) {
   (void)device;
   return strcmp(target, "cpu") == 0;
+}
+static void device_describe(pp_device *device, char *text, uint64_t bytes) {
+  (void)device;
+  snprintf(text, bytes, "Fake device");
+}
+
+/* The ranges of all threads as text, such as "a(b()c())". */
+static char ranges[4096];
+static pthread_mutex_t ranges_mutex = PTHREAD_MUTEX_INITIALIZER;
+void take_ranges(char *to, size_t bytes);
+void take_ranges(char *to, size_t bytes) {
+  pthread_mutex_lock(&ranges_mutex);
+  snprintf(to, bytes, "%s", ranges);
+  ranges[0] = 0;
+  pthread_mutex_unlock(&ranges_mutex);
+}
+static void add_range(const char *text) {
+  pthread_mutex_lock(&ranges_mutex);
+  if (strlen(ranges) + strlen(text) < sizeof(ranges))
+    strcat(ranges, text);
+  pthread_mutex_unlock(&ranges_mutex);
+}
+static void device_begin_range(pp_device *device, const char *name) {
+  (void)device;
+  add_range(name);
+  add_range("(");
+}
+static void device_end_range(pp_device *device) {
+  (void)device;
+  add_range(")");
 }
 
 static uint32_t device_count(void) { return 1; }
@@ -195,6 +226,10 @@ static int32_t stream_timestamp(pp_device_stream *stream, int64_t *to,
   *to = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
   return 0;
 }
+static int32_t stream_hold(pp_device_stream *stream, pp_device_error *error) {
+  return refuse_capture(stream, error);
+}
+static void stream_release(pp_device_stream *stream) { (void)stream; }
 static int32_t stream_count(pp_device_stream *stream, uint64_t *counter,
                             uint64_t value, pp_device_error *error) {
   if (refuse_capture(stream, error))
@@ -283,6 +318,9 @@ static const pp_device_table table = {
     .device_is_host_memory = device_is_host_memory,
     .device_has_graphs = device_has_graphs,
     .device_runs = device_runs,
+    .device_describe = device_describe,
+    .device_begin_range = device_begin_range,
+    .device_end_range = device_end_range,
     .memory_allocate = memory_allocate,
     .memory_free = memory_free,
     .device_count = device_count,
@@ -308,6 +346,8 @@ static const pp_device_table table = {
     .stream_record = stream_event,
     .stream_wait = stream_event,
     .stream_timestamp = stream_timestamp,
+    .stream_hold = stream_hold,
+    .stream_release = stream_release,
     .stream_count = stream_count,
     .stream_begin_capture = stream_begin_capture,
     .stream_end_capture = stream_end_capture,

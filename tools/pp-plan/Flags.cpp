@@ -7,16 +7,16 @@
 
 using namespace pp;
 
-llvm::Expected<planner::Cluster> pp::readCluster(const Flags &flags,
-                                                 llvm::StringRef costFile) {
+llvm::Expected<planner::Cluster>
+pp::readCluster(const Flags &flags, const CompileOptions &options) {
   if (flags.cluster.empty()) {
     if (flags.cores < 1 || flags.cores > 4096)
       return makeError(exitUsage, "--cores=" + llvm::Twine(flags.cores) +
                                       ": must be from 1 to 4096");
     planner::Cluster cluster = planner::Cluster::cpuCores(flags.cores);
-    if (costFile.empty())
+    if (options.costFile.empty())
       return cluster;
-    auto costs = pipeline::CostFile::read(costFile);
+    auto costs = pipeline::CostFile::read(options.costFile, options.target);
     if (!costs)
       return makeError(exitInvalid, llvm::toString(costs.takeError()));
     if (costs->transferLatency)

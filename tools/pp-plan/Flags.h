@@ -4,6 +4,7 @@
 #define PP_TOOLS_PP_PLAN_FLAGS_H
 
 #include "ScheduleReport.h"
+#include "pp/Driver/Compiler.h"
 #include "pp/Planner/PlanSearch.h"
 #include "llvm/Support/CommandLine.h"
 
@@ -118,9 +119,9 @@ struct Flags {
 };
 
 /// The devices to plan for: those of --cluster, or --cores, whose messages take
-/// as long as the cost file says if there is one.
+/// as long as the cost file of `options` says if there is one.
 llvm::Expected<planner::Cluster> readCluster(const Flags &flags,
-                                             llvm::StringRef costFile);
+                                             const CompileOptions &options);
 
 /// Restricts the search to what the flags say.
 llvm::Error restrict(planner::PlanSpace &space, const Flags &flags);

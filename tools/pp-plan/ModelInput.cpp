@@ -39,7 +39,7 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
   auto options = getCompileOptions();
   if (!options)
     return options.takeError();
-  auto cluster = readCluster(flags, options->costFile);
+  auto cluster = readCluster(flags, *options);
   if (!cluster)
     return cluster.takeError();
   std::vector<int64_t> microbatches(flags.microbatches.begin(),

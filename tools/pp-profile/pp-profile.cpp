@@ -5,22 +5,24 @@
 // model runs as a pipeline while its kernels are timed, so each finds the
 // caches as its predecessors leave them, and all cores busy.
 //
+// What measures is a program of its own (`profile` of runtime/cli), made like
+// any other but with marked kernels. So a machine without this compiler can
+// measure too.
+//
 //===----------------------------------------------------------------------===//
 
-#include "JitBinary.h"
-#include "ProgramRun.h"
-#include "pp/Conversion/Passes.h"
-#include "pp/Dialect/PP/Transforms/CostFile.h"
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
-#include "pp/Driver/Format.h"
 #include "pp/Driver/ToolContext.h"
-#include "pp/Interfaces/KernelOpInterface.h"
+#include "pp/Target/ObjectEmitter.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include <cstdlib>
 #include <thread>
 
 using namespace pp;
@@ -32,75 +34,75 @@ struct Flags {
   cl::OptionCategory category{"Profile options"};
   cl::opt<std::string> input{cl::Positional, cl::Required,
                              cl::desc("<model.onnx>"), cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::Required,
-                              cl::desc("The cost file to write"),
+  cl::opt<std::string> output{"o", cl::desc("The cost file to write"),
                               cl::value_desc("file"), cl::cat(category)};
+  cl::opt<std::string> emitProgram{
+      "emit-program",
+      cl::desc("Do not measure: write the program that does, for a machine "
+               "without this compiler (FILE profile -o costs.json)"),
+      cl::value_desc("file"), cl::cat(category)};
   cl::opt<unsigned> repetitions{
       "repetitions", cl::desc("Steps to run; the middle half counts"),
       cl::init(50), cl::cat(category)};
+  cl::opt<std::string> linkFile{
+      "link-file", cl::desc("Arguments that link with the runtime"),
+      cl::init(PP_LINK_FILE), cl::Hidden, cl::cat(category)};
 };
 
-/// The sum of the times of all kernels with one key, and their number.
-using KernelSums = llvm::StringMap<std::pair<double, unsigned>>;
-
-/// The cost key of each kernel, by its number.
-std::vector<std::string> keysOf(mlir::ModuleOp program) {
-  std::vector<std::string> keys;
-  program.walk([&](mlir::Operation *op) {
-    auto mark = op->getAttrOfType<mlir::IntegerAttr>(markAttrName);
-    if (!mark)
-      return;
-    keys.resize(std::max<size_t>(keys.size(), mark.getInt() + 1));
-    keys[mark.getInt()] = llvm::cast<KernelOpInterface>(op).getCostKey();
-  });
-  return keys;
+/// The plugin of the runtime that programs are linked with, unless the user
+/// names another.
+void nameCudaPlugin(llvm::StringRef linkFile) {
+  llvm::SmallString<128> plugin = llvm::sys::path::parent_path(linkFile);
+  llvm::sys::path::append(plugin, "libpp_cuda.so");
+  if (llvm::sys::fs::exists(plugin))
+    setenv("PP_CUDA_PLUGIN", plugin.c_str(), /*overwrite=*/0);
 }
 
-/// Runs a program and adds the times of its kernels to `kernels`, the others to
-/// `costs`.
-llvm::Error measure(mlir::ModuleOp module, const pp_program &program,
-                    unsigned steps, KernelSums &kernels,
-                    pipeline::CostFile &costs) {
-  std::vector<std::string> keys = keysOf(module);
-  ProgramTimes times;
+/// The program says on stderr what goes wrong.
+llvm::Error run(llvm::StringRef program, const Flags &flags) {
+  std::string repetitions =
+      std::to_string(std::max(4U, flags.repetitions.getValue()));
   std::string message;
-  if (!runProgram(program, static_cast<unsigned>(keys.size()), steps, times,
-                  message))
-    return makeError(exitUnsupported, "the model cannot run: " + message);
-  for (auto [key, seconds] : llvm::zip(keys, times.kernels)) {
-    auto &[sum, count] = kernels[key];
-    sum += seconds;
-    ++count;
-  }
-  if (times.update > 0 && times.parameterBytes > 0)
-    costs.updateSecondsPerByte = times.update / times.parameterBytes;
-  if (times.latency && !costs.transferLatency)
-    costs.transferLatency = times.latency;
-  llvm::outs() << module.getName().value_or("program") << ": "
-               << formatTime(times.step) << " per step\n";
-  return llvm::Error::success();
+  llvm::outs().flush();
+  int code = llvm::sys::ExecuteAndWait(
+      program,
+      {program, "profile", "-o", flags.output, "--repetitions", repetitions},
+      /*Env=*/std::nullopt, /*Redirects=*/{},
+      /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
+  if (code == 0)
+    return llvm::Error::success();
+  return makeError(code > 0 ? static_cast<ExitCode>(code) : exitUnsupported,
+                   llvm::Twine("the model cannot be measured") +
+                       (message.empty() ? message : ": " + message));
 }
 
-llvm::Error write(const Flags &flags, const pipeline::CostFile &costs) {
-  std::error_code code;
-  llvm::ToolOutputFile file(flags.output, code, llvm::sys::fs::OF_Text);
-  if (code)
-    return makeError(exitInputOutput,
-                     "cannot write '" + flags.output + "': " + code.message());
-  costs.write(file.os());
-  file.keep();
+/// Faults that would show only after the work is done.
+llvm::Error checkFlags(const Flags &flags) {
+  if (flags.output.empty() == flags.emitProgram.empty())
+    return makeError(exitUsage, "either -o, the cost file to write, or "
+                                "--emit-program is needed");
+  llvm::StringRef path =
+      flags.output.empty() ? flags.emitProgram : flags.output;
+  llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
+    return makeError(exitInputOutput, "cannot write '" + path +
+                                          "': there is no folder '" + folder +
+                                          "'");
   return llvm::Error::success();
 }
 
 llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
+  if (auto error = checkFlags(flags))
+    return error;
   auto options = getCompileOptions();
   if (!options)
     return options.takeError();
   options->markKernels = true;
   if (options->stages == 0 && options->plan.empty()) {
     // The most that can be hoped for in every model; more than cores would
-    // take turns.
-    options->stages = std::thread::hardware_concurrency() > 1 ? 2 : 1;
+    // take turns, and stages on one GPU do.
+    bool isCpu = options->target == "cpu";
+    options->stages = isCpu && std::thread::hardware_concurrency() > 1 ? 2 : 1;
     options->ignoreHints = true;
   }
   Compilation compilation(&context, *options);
@@ -112,22 +114,23 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
   auto object = compilation.emit();
   if (!object)
     return object.takeError();
-  auto binary = JitBinary::load(*object);
-  if (!binary)
-    return binary.takeError();
-  KernelSums kernels;
-  pipeline::CostFile costs;
-  for (bool training : {true, false})
-    if (const pp_program *program =
-            training ? binary->get().training : binary->get().inference)
-      if (auto error = measure(compilation.getProgram(training), *program,
-                               std::max(4U, flags.repetitions.getValue()),
-                               kernels, costs))
-        return error;
-  for (const auto &kernel : kernels)
-    costs.kernels[kernel.getKey()] =
-        kernel.getValue().first / kernel.getValue().second;
-  return write(flags, costs);
+  auto link = [&](llvm::StringRef path) -> llvm::Error {
+    if (auto error = linkBinary(*object, path, flags.linkFile))
+      return makeError(exitInputOutput, llvm::toString(std::move(error)));
+    return llvm::Error::success();
+  };
+  if (!flags.emitProgram.empty())
+    return link(flags.emitProgram);
+  llvm::SmallString<128> program;
+  if (std::error_code code =
+          llvm::sys::fs::createTemporaryFile("pp-profile", "", program))
+    return makeError(exitInputOutput,
+                     "cannot make a temporary file: " + code.message());
+  llvm::FileRemover remove(program);
+  if (auto error = link(program))
+    return error;
+  nameCudaPlugin(flags.linkFile);
+  return run(program, flags);
 }
 
 } // namespace

@@ -63,6 +63,12 @@ typedef struct pp_device_table {
   int32_t (*device_has_graphs)(pp_device *device);
   /* `target` as in the plan. */
   int32_t (*device_runs)(pp_device *device, const char *target);
+  /* The model of the device, null terminated and cut to `bytes` bytes. */
+  void (*device_describe)(pp_device *device, char *text, uint64_t bytes);
+  /* Ranges nest; each belongs to the calling thread. Cheap where no profiler
+   * listens. */
+  void (*device_begin_range)(pp_device *device, const char *name);
+  void (*device_end_range)(pp_device *device);
 
   int32_t (*memory_allocate)(pp_device *device, uint64_t bytes, void **memory,
                              pp_device_error *error);
@@ -116,6 +122,9 @@ typedef struct pp_device_table {
                          pp_device_error *error);
   int32_t (*stream_timestamp)(pp_device_stream *stream, int64_t *to,
                               pp_device_error *error);
+  int32_t (*stream_hold)(pp_device_stream *stream, pp_device_error *error);
+  /* Does nothing where the stream is not held. */
+  void (*stream_release)(pp_device_stream *stream);
   /* Sets a word of counter_create, with one store of 64 bits. */
   int32_t (*stream_count)(pp_device_stream *stream, uint64_t *counter,
                           uint64_t value, pp_device_error *error);

@@ -112,6 +112,11 @@ extern const pp_binary pp_binary_table;
  * states for it. Defined by the runtime, called by phase functions. */
 void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad);
 
+/* In programs that are made for measuring, a phase function calls it before
+ * each kernel with the kernel's number in the plan's `kernel_keys`, and with -1
+ * after the last one. */
+void pp_mark_kernel(int64_t kernel);
+
 /* Emulated kernels call these in place of a GPU's instructions; `place` tells
  * apart those of a kernel. Only the function `run` of a pp_emulated_kernel may
  * call them, while the runtime runs it. */

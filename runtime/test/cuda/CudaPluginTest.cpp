@@ -135,6 +135,36 @@ TEST_F(CudaPluginTest, TimestampsAreOnTheSteadyClock) {
     EXPECT_GE(times[i], times[i - 1]);
 }
 
+TEST_F(CudaPluginTest, AHeldStreamWaitsForItsRelease) {
+  // Nothing to release.
+  stream->release();
+  wait();
+  for (int round = 0; round < 2; ++round) {
+    stream->hold();
+    expectIn(messageOf([&] { wait(); }), "the GPU's work failed");
+    stream->release();
+    wait();
+  }
+  // One that is held does not keep its destructor waiting.
+  stream->hold();
+}
+
+TEST_F(CudaPluginTest, RangesAreThoseOfNvtx) {
+  // Before the first range, which looks for a profiler.
+  setenv("NVTX_INJECTION64_PATH", PP_FAKE_NVTX, 1);
+  {
+    DeviceRange step(*device, "step 1");
+    DeviceRange action(*device, "1F0");
+  }
+  DeviceRange(*device, "2SEND_F1");
+  void *library = dlopen(PP_FAKE_NVTX, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_TRUE(library);
+  auto takeRanges =
+      reinterpret_cast<const char *(*)()>(dlsym(library, "take_ranges"));
+  EXPECT_STREQ(takeRanges(), "step 1(1F0())2SEND_F1()");
+  EXPECT_EQ(device->describe(), "Fake GPU");
+}
+
 TEST_F(CudaPluginTest, CountersAreWrittenByStreams) {
   DeviceCounter counter = device->createCounter();
   for (int i = 0; i < 3; ++i)

@@ -33,12 +33,22 @@ using Work = std::function<void()>;
 struct FakeGraph {
   std::vector<Work> works;
 };
+/// That `*word` is at least `value`.
+struct Condition {
+  const uint64_t *word = nullptr;
+  uint64_t value = 0;
+  bool holds() const {
+    return !word || __atomic_load_n(word, __ATOMIC_RELAXED) >= value;
+  }
+};
 struct FakeStream {
   FakeGraph *capture = nullptr;
+  Condition condition; // of the last cuStreamWaitValue64
 };
 struct FakeEvent {
   unsigned flags = 0;
   int64_t nanoseconds = 0;
+  Condition condition; // of the stream that it was recorded on
 };
 
 std::mutex mutex;
@@ -277,7 +287,12 @@ CUresult CUDAAPI cuStreamDestroy(CUstream stream) {
   delete get(stream);
   return CUDA_SUCCESS;
 }
-CUresult CUDAAPI cuStreamSynchronize(CUstream stream) { return check(stream); }
+CUresult CUDAAPI cuStreamSynchronize(CUstream stream) {
+  if (CUresult result = check(stream); result != CUDA_SUCCESS)
+    return result;
+  return get(stream)->condition.holds() ? CUDA_SUCCESS
+                                        : CUDA_ERROR_LAUNCH_TIMEOUT;
+}
 CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                                CUstream stream) {
   // A copy between device addresses may be captured.
@@ -309,6 +324,17 @@ CUresult CUDAAPI cuStreamWriteValue64(CUstream stream, CUdeviceptr address,
                    __ATOMIC_RELAXED);
   return CUDA_SUCCESS;
 }
+/// What has to wait runs at once all the same; only who waits for it learns of
+/// a value that is not there.
+CUresult CUDAAPI cuStreamWaitValue64(CUstream stream, CUdeviceptr address,
+                                     cuuint64_t value, unsigned flags) {
+  if (CUresult result = check(stream); result != CUDA_SUCCESS)
+    return result;
+  if (flags != CU_STREAM_WAIT_VALUE_GEQ || !isKnown(address, sizeof(value)))
+    return CUDA_ERROR_INVALID_VALUE;
+  get(stream)->condition = {reinterpret_cast<const uint64_t *>(address), value};
+  return CUDA_SUCCESS;
+}
 CUresult CUDAAPI cuLaunchHostFunc(CUstream stream, CUhostFn function,
                                   void *data) {
   if (CUresult result = check(stream); result != CUDA_SUCCESS)
@@ -330,6 +356,8 @@ CUresult CUDAAPI cuEventDestroy(CUevent event) {
 CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
   if (CUresult result = check(stream); result != CUDA_SUCCESS)
     return result;
+  if (get(stream)->condition.word)
+    get(event)->condition = get(stream)->condition;
   // Other streams may ask about an event without timing, so nothing is
   // written there.
   if (!(get(event)->flags & CU_EVENT_DISABLE_TIMING))
@@ -339,8 +367,11 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
             .count();
   return CUDA_SUCCESS;
 }
-CUresult CUDAAPI cuEventSynchronize(CUevent) {
-  return hasContext ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+CUresult CUDAAPI cuEventSynchronize(CUevent event) {
+  if (!hasContext)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  return get(event)->condition.holds() ? CUDA_SUCCESS
+                                       : CUDA_ERROR_LAUNCH_TIMEOUT;
 }
 CUresult CUDAAPI cuEventQuery(CUevent) { return CUDA_SUCCESS; }
 CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent, unsigned) {

@@ -66,7 +66,7 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
   LogicalResult readCostFile() {
     if (provider != "measured")
       return success();
-    auto file = CostFile::read(costFile);
+    auto file = CostFile::read(costFile, getTarget(getOperation()));
     if (!file)
       return getOperation().emitError() << llvm::toString(file.takeError());
     measured = std::move(file->kernels);

@@ -4,14 +4,14 @@
 
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include <map>
 
 using namespace pp::pipeline;
 
 static constexpr llvm::StringLiteral updateField = "update_seconds_per_byte";
 static constexpr llvm::StringLiteral latencyField = "transfer_latency_seconds";
 
-llvm::Expected<CostFile> CostFile::read(llvm::StringRef path) {
+llvm::Expected<CostFile> CostFile::read(llvm::StringRef path,
+                                        llvm::StringRef target) {
   auto fail = [&](const llvm::Twine &message) {
     return llvm::createStringError("cost file '" + path + "': " + message);
   };
@@ -26,6 +26,16 @@ llvm::Expected<CostFile> CostFile::read(llvm::StringRef path) {
   auto *kernels = root ? root->getObject("kernels") : nullptr;
   if (!root || root->getInteger("version") != 1 || !kernels)
     return fail("expected {\"version\": 1, \"kernels\": {...}}");
+  // Older files do not say.
+  if (const llvm::json::Value *value = root->get("target")) {
+    auto measured = value->getAsString();
+    if (!measured)
+      return fail("target must be a string");
+    if (measured->split(':').first != target.split(':').first)
+      return fail(
+          "its times are those of the target " + *measured + ", not " + target +
+          "; measure with pp-profile --target=" + target.split(':').first);
+  }
   // Not a number: what is none.
   auto seconds = [](const llvm::json::Value &value) -> std::optional<double> {
     auto number = value.getAsNumber();
@@ -47,23 +57,4 @@ llvm::Expected<CostFile> CostFile::read(llvm::StringRef path) {
         return fail(name + " must be a number of seconds from 0 on");
     }
   return file;
-}
-
-void CostFile::write(llvm::raw_ostream &os) const {
-  std::map<llvm::StringRef, double> sorted;
-  for (const auto &kernel : kernels)
-    sorted.emplace(kernel.getKey(), kernel.getValue());
-  llvm::json::OStream json(os, /*IndentSize=*/1);
-  json.object([&] {
-    json.attribute("version", 1);
-    if (updateSecondsPerByte)
-      json.attribute(updateField, *updateSecondsPerByte);
-    if (transferLatency)
-      json.attribute(latencyField, *transferLatency);
-    json.attributeObject("kernels", [&] {
-      for (auto [key, seconds] : sorted)
-        json.attribute(key, seconds);
-    });
-  });
-  os << "\n";
 }

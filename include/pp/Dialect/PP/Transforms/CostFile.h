@@ -5,7 +5,6 @@
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
-#include "llvm/Support/raw_ostream.h"
 #include <optional>
 
 namespace pp::pipeline {
@@ -20,11 +19,10 @@ struct CostFile {
   /// From the end of a send to the receiver that waited for it.
   std::optional<double> transferLatency;
 
-  /// Fails with the path and what is wrong.
-  static llvm::Expected<CostFile> read(llvm::StringRef path);
-
-  /// The same content gives the same bytes.
-  void write(llvm::raw_ostream &os) const;
+  /// Fails with the path and what is wrong, which includes that the times are
+  /// those of another kind of target than `target` ("cpu", "cuda:sm_90").
+  static llvm::Expected<CostFile> read(llvm::StringRef path,
+                                       llvm::StringRef target);
 };
 
 } // namespace pp::pipeline

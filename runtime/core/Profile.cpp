@@ -1,6 +1,5 @@
-//===- ProgramRun.cpp - Times of a pipeline's kernels ---------------------===//
-
-#include "ProgramRun.h"
+//===- Profile.cpp - Times of a program's kernels -------------------------===//
+#include "core/Profile.h"
 #include "core/DataSet.h"
 #include "core/Executor.h"
 #include "core/OptimizerScalars.h"
@@ -17,40 +16,26 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// Seconds of each run of each kernel. A kernel belongs to one rank, so no two
-/// threads write to the same list.
-std::vector<std::vector<double>> samples;
-
-struct OpenMark {
-  int64_t kernel = -1;
-  Clock::time_point since;
-};
-thread_local OpenMark openMark;
-
 class MeasuredRun {
 public:
-  MeasuredRun(const pp_program &functions, unsigned kernelCount, unsigned steps)
-      : program(functions), plan(program.getPlan()), kernelCount(kernelCount),
-        steps(steps) {
-    program.allocate("");
+  MeasuredRun(Program &program, unsigned steps)
+      : plan(program.getPlan()), steps(steps) {
     Executor::Options options;
     options.trace = true;
+    options.timeKernels = true;
     executor = std::make_unique<Executor>(program, options);
   }
 
-  pp::ProgramTimes run() {
+  Profile run() {
     Step ring[2] = {Step(plan), Step(plan)};
     DataSet data(plan, syntheticData(plan, plan.batch));
     std::vector<uint64_t> order(plan.batch);
     std::iota(order.begin(), order.end(), 0);
     for (Step &step : ring)
       data.fill(step, order, 0);
-    samples.assign(kernelCount, {});
     runSteps(ring, warmup);
-    for (std::vector<double> &kernel : samples)
-      kernel.clear();
     std::vector<double> seconds = runSteps(ring, steps);
-    pp::ProgramTimes times;
+    Profile times;
     times.step = median(seconds);
     addKernels(times);
     addTraced(times);
@@ -59,10 +44,12 @@ public:
 
 private:
   static double median(std::vector<double> values) {
+    if (values.empty())
+      return 0;
     auto middle =
         values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
     std::nth_element(values.begin(), middle, values.end());
-    return values.empty() ? 0 : *middle;
+    return *middle;
   }
 
   /// Two steps are in flight, as in a real run. Returns the distances between
@@ -89,33 +76,43 @@ private:
     return seconds;
   }
 
-  void addKernels(pp::ProgramTimes &times) const {
+  void addKernels(Profile &times) const {
+    size_t kernelCount = plan.kernelKeys.size();
     // A stage that recomputes runs its kernels more often in a step.
     std::vector<std::vector<double>> ofStep(kernelCount,
                                             std::vector<double>(steps));
+    std::vector<std::vector<unsigned>> runs(kernelCount,
+                                            std::vector<unsigned>(steps));
     std::vector<std::pair<double, size_t>> total(steps);
     for (size_t step = 0; step < steps; ++step)
       total[step].second = step;
-    for (unsigned kernel = 0; kernel < kernelCount; ++kernel) {
-      size_t runs = samples[kernel].size() / steps;
-      for (size_t i = 0; i < runs * steps; ++i) {
-        double seconds = samples[kernel][i];
-        ofStep[kernel][i / runs] += seconds / static_cast<double>(runs);
-        total[i / runs].first += seconds;
-      }
+    std::vector<double> gaps;
+    for (const KernelRun &run : executor->kernelRuns()) {
+      if (run.step <= warmup)
+        continue;
+      size_t step = run.step - warmup - 1;
+      ofStep.at(run.kernel).at(step) += run.seconds;
+      ++runs[run.kernel][step];
+      total[step].first += run.seconds;
+      if (run.gapSeconds > 0)
+        gaps.push_back(run.gapSeconds);
     }
+    times.gap = median(gaps);
     std::sort(total.begin(), total.end());
     size_t first = steps / 4, last = std::max<size_t>(first + 1, steps * 3 / 4);
-    for (const std::vector<double> &seconds : ofStep) {
+    for (size_t kernel = 0; kernel < kernelCount; ++kernel) {
       double sum = 0;
-      for (size_t i = first; i < last; ++i)
-        sum += seconds[total[i].second];
+      for (size_t i = first; i < last; ++i) {
+        size_t step = total[i].second;
+        if (runs[kernel][step])
+          sum += ofStep[kernel][step] / runs[kernel][step];
+      }
       times.kernels.push_back(sum / static_cast<double>(last - first));
     }
   }
 
   /// What the trace tells: an arrow for each transfer follows its two slices.
-  void addTraced(pp::ProgramTimes &times) const {
+  void addTraced(Profile &times) const {
     struct Slice {
       double begin = 0, end = 0;
       uint64_t step = 0;
@@ -172,9 +169,7 @@ private:
   }
 
   static constexpr unsigned warmup = 5;
-  Program program;
   const Plan &plan;
-  unsigned kernelCount;
   unsigned steps;
   std::unique_ptr<Executor> executor;
   uint64_t submitted = 0;
@@ -182,25 +177,6 @@ private:
 
 } // namespace
 
-bool pp::runProgram(const pp_program &program, unsigned kernelCount,
-                    unsigned steps, ProgramTimes &times,
-                    std::string &error) noexcept {
-  try {
-    times = MeasuredRun(program, kernelCount, steps).run();
-    return true;
-  } catch (const std::exception &exception) {
-    error = exception.what();
-    return false;
-  }
-}
-
-void pp::markKernel(int64_t kernel) noexcept {
-  Clock::time_point now = Clock::now();
-  OpenMark &open = openMark;
-  if (open.kernel >= 0)
-    samples[open.kernel].push_back(
-        std::chrono::duration<double>(now - open.since).count());
-  open.kernel = kernel;
-  // Not `now`: what recording takes belongs to no kernel.
-  open.since = Clock::now();
+Profile pp::runtime::profileProgram(Program &program, unsigned steps) {
+  return MeasuredRun(program, steps).run();
 }

@@ -1,0 +1,67 @@
+"""What scripts/prepare-cuda-test compiles, and scripts/test-cuda runs.
+
+A program is named by what it is made for; `Case.name` is its file's name.
+"""
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass
+class Case:
+    """One program, for a model of models.py. `use`: what runs it."""
+
+    use: str  # compare, train, infer, microbatches, profile
+    model: str
+    batch: int
+    microbatches: int = 1
+    stages: int = 1
+    precision: str = "f32"
+    learning_rate: float = 0.01
+
+    @property
+    def name(self):
+        return f"{self.use}.{self.model}.{self.batch}x{self.microbatches}.{self.stages}"
+
+    def to_json(self):
+        return {**asdict(self), "name": self.name}
+
+
+# The models of test/models: loss, the file of PyTorch's results, and the steps whose results it holds.
+STORED = {
+    "lenet": ("cross_entropy", "reference.npz", 5),
+    "gpt": ("cross_entropy", "reference.npz", 5),
+    "unet": ("mse", "reference.npz", 5),
+    "resnet18": ("cross_entropy", "reference.m4.npz", 1),
+}
+# All of a smoke test.
+SMOKE_STORED = ("lenet",)
+STORED_MICROBATCHES = 4
+STORED_STAGES = (1, 2, 4)
+
+# Model: batch and micro-batches of a comparison.
+COMPARED = {
+    "full": {"mlp": (32, 4), "lenet": (32, 4), "unet": (8, 4), "resnet50": (8, 2), "gpt2-small": (2, 2)},
+    "tiny": {"mlp": (32, 4), "lenet": (32, 4), "unet": (8, 4), "resnet50": (4, 2), "gpt2-small": (2, 2)},
+    "smoke": {"mlp": (32, 4)},
+}
+# Model: batch of a training step, batches of inference. Logits of 64 texts of GPT-2 are 13 GB.
+MEASURED = {
+    "full": {"resnet50": (64, (1, 64)), "gpt2-small": (8, (1, 8))},
+    "tiny": {"resnet50": (4, (1, 4)), "gpt2-small": (4, (1, 4))},
+    "smoke": {"mlp": (8, (1,))},
+}
+MICROBATCH_SIZES = (1, 2, 4, 8)
+
+
+def all_cases(sizes):
+    cases = []
+    for model, (batch, microbatches) in COMPARED[sizes].items():
+        for stages in (1, 2):
+            cases.append(Case("compare", model, batch, microbatches, stages))
+    for model, (batch, inference) in MEASURED[sizes].items():
+        cases.append(Case("train", model, batch, precision="bf16"))
+        cases.append(Case("profile", model, batch, precision="bf16"))
+        cases += [Case("infer", model, size, precision="bf16") for size in inference]
+        largest = max(MICROBATCH_SIZES)
+        cases += [Case("microbatches", model, largest, largest // size, precision="bf16") for size in MICROBATCH_SIZES]
+    return cases
