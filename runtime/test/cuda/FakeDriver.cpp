@@ -114,6 +114,21 @@ Work makeWork(const std::string &name, unsigned grid, unsigned block,
     return [=, to = pointer(0), count = parameter<int64_t>(parameters, 4)] {
       to[0] += static_cast<float>(count * 10000 + grid);
     };
+  if (name == "widen_bf16" || name == "widen_f16")
+    return
+        [=, shape = parameter<WidenShape>(parameters, 0),
+         from = parameter<unsigned short *>(parameters, 1), to = pointer(2)] {
+          launch(name == "widen_f16" ? widen_f16 : widen_bf16, grid, block,
+                 shape, from, to);
+        };
+  if (name == "check_finite")
+    return [=, shape = parameter<FiniteShape>(parameters, 0), a = pointer(1),
+            b = pointer(2)] { launch(check_finite, grid, block, shape, a, b); };
+  if (name == "loss_scale")
+    return [=, shape = parameter<LossScaleShape>(parameters, 0), a = pointer(1),
+            b = pointer(2), c = pointer(3)] {
+      launch(loss_scale, grid, block, shape, a, b, c);
+    };
   if (name.find("pool") != std::string::npos) {
     auto shape = parameter<PoolShape>(parameters, 0);
     if (name == "max_pool_backward")
