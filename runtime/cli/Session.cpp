@@ -66,6 +66,9 @@ void RunSummary::print() const {
                seconds > 0 ? 100 * statistics[s].busySeconds / seconds : 0.0,
                sent, received);
   }
+  if (lossScale)
+    fmt::print(stderr, "loss scale {:g}, {} steps skipped\n", lossScale->scale,
+               lossScale->skippedSteps);
 }
 
 std::string RunSummary::toJson() const {
@@ -80,6 +83,10 @@ std::string RunSummary::toJson() const {
   json["samples"] = samples;
   json["seconds"] = seconds;
   json["samples_per_second"] = seconds > 0 ? samples / seconds : 0.0;
+  if (lossScale) {
+    json["loss_scale"] = lossScale->scale;
+    json["skipped_steps"] = static_cast<uint64_t>(lossScale->skippedSteps);
+  }
   json["stages"] = nlohmann::ordered_json::array();
   for (size_t s = 0; s < plan.stages.size(); ++s)
     json["stages"].push_back(

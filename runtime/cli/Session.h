@@ -24,6 +24,7 @@ struct RunSummary {
   const Executor *executor;
   double seconds; // of stepping
   uint64_t steps, samples;
+  std::optional<LossScaleState> lossScale = {}; // after the last step
   /// Prints the table to stderr.
   void print() const;
   /// JSON: steps, seconds, stages with memory and utilisation, channels.

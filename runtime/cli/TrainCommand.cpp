@@ -68,6 +68,7 @@ public:
 
 private:
   void applySettings();
+  void startLossScale();
   uint64_t lastStep() const;
   void submit(uint64_t index);
   void finishStep(uint64_t index, Progress &progress);
@@ -82,6 +83,8 @@ private:
   OptimizerScalars scalars;
   TrainingPosition position;
   uint64_t stepsPerEpoch;
+  bool hasLossScale;
+  std::optional<LossScaleState> lossScale; // after the last step
   std::optional<Evaluator> evaluator;
   std::vector<Step> steps; // outlive the executor, whose ranks use them
   std::optional<Executor> executor;
@@ -103,7 +106,8 @@ Training::Training(const pp_binary &binary, const TrainOptions &options)
     : options(options), device(openDevice(options.device, *binary.training)),
       program(*binary.training, *device), plan(program.getPlan()),
       data(plan, readArrays(options)), scalars(plan.optimizer),
-      stepsPerEpoch(data.getSamples() / plan.batch) {
+      stepsPerEpoch(data.getSamples() / plan.batch),
+      hasLossScale(plan.findLossScale() != nullptr) {
   if (stepsPerEpoch == 0)
     failInput("data: {} samples are fewer than a batch of {}",
               data.getSamples(), plan.batch);
@@ -125,6 +129,8 @@ Training::Training(const pp_binary &binary, const TrainOptions &options)
     position.samples = data.getSamples();
   }
   applySettings();
+  if (hasLossScale)
+    startLossScale();
   if (!options.evalData.empty())
     evaluator.emplace(binary, options, plan, *device);
   executor.emplace(program, executorOptions(options, plan));
@@ -145,6 +151,21 @@ void Training::applySettings() {
                 parseNumber(setting.substr(equals + 1), "--set " + setting));
   }
   position.scalars = scalars.settings();
+}
+
+/// A resumed training keeps its scale unless the user says another.
+void Training::startLossScale() {
+  bool isSet = std::any_of(
+      options.set.begin(), options.set.end(), [&](const std::string &setting) {
+        return setting.rfind(plan.findLossScale()->name + "=", 0) == 0;
+      });
+  if (!isSet)
+    return;
+  program.download();
+  double scale = *scalars.find(plan.findLossScale()->name);
+  for (const StageMemory &memory : program.getMemories())
+    memory.lossScale()->scale = static_cast<float>(scale);
+  program.upload();
 }
 
 uint64_t Training::lastStep() const {
@@ -188,12 +209,21 @@ void Training::finishStep(uint64_t index, Progress &progress) {
   std::optional<uint64_t> bits;
   if (options.logBits)
     bits = hashBytes(step.losses.data(), step.losses.size() * sizeof(float));
-  progress.step(index + 1, position.epoch + 1, step.loss(), bits);
+  if (hasLossScale)
+    lossScale = step.lossScale;
+  progress.step(index + 1, position.epoch + 1, step.loss(), bits, lossScale);
   ++position.step;
   if (++position.stepInEpoch == stepsPerEpoch) {
     position.stepInEpoch = 0;
     ++position.epoch;
   }
+  double limit = scalars.find("skip_limit").value_or(HUGE_VAL);
+  if (lossScale && lossScale->skippedInARow >= limit)
+    failInput("the last {} steps were skipped, because a gradient was not "
+              "finite; the loss scale is down to {:g}. The loss itself may be "
+              "too large or NaN, or the learning rate too high; --set "
+              "skip_limit=N allows more",
+              lossScale->skippedInARow, lossScale->scale);
 }
 
 void Training::evaluateNow(Progress &progress) {
@@ -262,8 +292,12 @@ int Training::run() {
     evaluateNow(progress);
   if (!options.dumpGradients.empty())
     saveGradients(options.dumpGradients, program);
-  RunSummary summary{&program, &*executor, seconds, index - first,
-                     (index - first) * plan.batch};
+  RunSummary summary{&program,
+                     &*executor,
+                     seconds,
+                     index - first,
+                     (index - first) * plan.batch,
+                     lossScale};
   summary.print();
   writeOutputs(options, summary);
   return 0;

@@ -47,6 +47,7 @@ private:
     Step *step = nullptr;
     std::vector<int64_t> times;             // action i: [i] to [i + 1]
     std::vector<std::vector<float>> losses; // by stage of the rank
+    LossScaleState lossScale;               // of rank 0
     std::unique_ptr<Event> done;
   };
 
@@ -58,6 +59,8 @@ private:
   void giveAction(const CompiledAction &compiled, Step &step);
   /// Waits for a given step and records what it did.
   void finishStep(GivenStep &given);
+  /// Finds gradients that are not finite and tells the other ranks.
+  void giveAgreement();
   void giveUpdate(StageState &stage, const Step &step);
 
   State &state;
@@ -66,6 +69,9 @@ private:
   std::vector<StageState> stages; // by stage of the plan; empty if elsewhere
   std::deque<PhaseCall> calls;
   std::vector<CompiledAction> actions;
+  /// With a loss scale: for each rank, whether one of its gradients is not
+  /// finite (1) or all are (0).
+  DeviceMemory overflows;
   GivenStep given[2]; // step i in given[i % 2]
   std::atomic<uint64_t> stepsGiven{0};
 };

@@ -40,6 +40,8 @@ void Program::allocate(const std::string &weightsDirectory) {
   for (const PlanStage &stage : plan.stages) {
     memories.emplace_back(stage, device);
     files.load(memories.back());
+    if (const PlanScalar *scale = plan.findLossScale())
+      memories.back().lossScale()->scale = static_cast<float>(scale->value);
   }
   upload();
 }

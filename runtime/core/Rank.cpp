@@ -65,6 +65,12 @@ void Executor::Rank::createStage(unsigned s) {
   arguments.statistics = stage.memory->at(areas.statistics);
   arguments.scratch = stage.memory->at(areas.scratch);
   arguments.kernels = stage.kernelPointers.data();
+  size_t count = plan.optimizer.scalars.size();
+  if (count && (plan.findLossScale() || !device.isHostMemory())) {
+    stage.staging.push_back(
+        device.allocate(alignUp(count * sizeof(float)), "optimizer scalars"));
+    stage.scalars = stage.staging.back().get();
+  }
   if (device.isHostMemory())
     return;
   stage.feeds =
@@ -73,11 +79,6 @@ void Executor::Rank::createStage(unsigned s) {
       stagePorts(stage, device, plan, plan.fetches, PlanReference::Kind::Fetch);
   stage.fed.assign(plan.feeds.size(),
                    std::vector<uint64_t>(plan.microbatches, 0));
-  if (size_t count = plan.optimizer.scalars.size()) {
-    stage.staging.push_back(
-        device.allocate(alignUp(count * sizeof(float)), "optimizer scalars"));
-    stage.scalars = stage.staging.back().get();
-  }
 }
 
 void Executor::Rank::compile() {
@@ -86,6 +87,9 @@ void Executor::Rank::compile() {
   streams = {device.createStream(), device.createStream()};
   for (unsigned s : plan.ranks[index].stages)
     createStage(s);
+  if (plan.findLossScale())
+    overflows = device.allocate(alignUp(plan.ranks.size() * sizeof(float)),
+                                "flags of the ranks");
 
   std::vector<std::vector<bool>> recomputed(
       plan.stages.size(), std::vector<bool>(plan.microbatches));
@@ -206,6 +210,12 @@ void Executor::Rank::takeSteps() {
   }
 }
 
+static void throwKernelError(const StageState &stage, const char *what) {
+  std::string error = takeKernelError();
+  if (!error.empty())
+    failInternal("stage '{}', {}: {}", stage.plan->name, what, error);
+}
+
 void Executor::Rank::giveStep(GivenStep &into, Step &step) {
   const Plan &plan = state.program.getPlan();
   Stream &compute = *streams.compute;
@@ -219,8 +229,16 @@ void Executor::Rank::giveStep(GivenStep &into, Step &step) {
       if (area->bytes)
         compute.clear(memory.at(*area), area->bytes);
   }
+  if (overflows)
+    compute.clear(overflows.get(), plan.ranks.size() * sizeof(float));
+  bool hasAgreed = false;
   compute.timestamp(into.times[0]);
   for (size_t i = 0; i < actions.size(); ++i) {
+    if (overflows && !hasAgreed &&
+        actions[i].action.kind == ActionKind::Update) {
+      giveAgreement();
+      hasAgreed = true;
+    }
     giveAction(actions[i], step);
     compute.timestamp(into.times[i + 1]);
     compute.count(*completed);
@@ -235,6 +253,11 @@ void Executor::Rank::giveStep(GivenStep &into, Step &step) {
       ++local;
     }
   }
+  if (overflows && index == 0) {
+    const StageState &first = stages[plan.ranks[0].stages.front()];
+    compute.copy(&into.lossScale, first.memory->at(first.plan->areas.lossScale),
+                 sizeof(into.lossScale));
+  }
   compute.record(*into.done);
 }
 
@@ -244,6 +267,8 @@ void Executor::Rank::finishStep(GivenStep &oldest) {
   for (const std::vector<float> &losses : oldest.losses)
     if (!losses.empty() && !step.losses.empty())
       std::copy_n(losses.begin(), step.losses.size(), step.losses.begin());
+  if (overflows && index == 0)
+    step.lossScale = oldest.lossScale;
   for (size_t i = 0; i < actions.size(); ++i) {
     int64_t begin = oldest.times[i], end = oldest.times[i + 1];
     const PlanAction &action = actions[i].action;
@@ -274,6 +299,21 @@ void Executor::Rank::giveAction(const CompiledAction &compiled, Step &step) {
     state.transport->release(channel, action.microbatch, streams);
 }
 
+void Executor::Rank::giveAgreement() {
+  float *flags = reinterpret_cast<float *>(overflows.get());
+  for (unsigned s : state.program.getPlan().ranks[index].stages) {
+    StageState &stage = stages[s];
+    if (!stage.plan->finiteKernel)
+      continue;
+    streams.compute->execute([&stage, flags, this] {
+      void *tensors[] = {stage.arguments.gradients, flags + index};
+      stage.kernels[*stage.plan->finiteKernel]->execute(tensors, nullptr);
+      throwKernelError(stage, "the search for gradients that are not finite");
+    });
+  }
+  state.transport->agree(index, flags, streams);
+}
+
 void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {
   const PlanAreas &areas = stage.plan->areas;
   const float *scalars = step.scalars.data();
@@ -283,6 +323,11 @@ void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {
     scalars = reinterpret_cast<const float *>(stage.scalars);
   }
   streams.compute->execute([this, &stage, &areas, scalars] {
+    if (stage.plan->lossScaleKernel) {
+      void *tensors[] = {overflows.get(), stage.memory->at(areas.lossScale),
+                         stage.scalars};
+      stage.kernels[*stage.plan->lossScaleKernel]->execute(tensors, nullptr);
+    }
     if (stage.plan->optimizerKernel) {
       void *tensors[] = {stage.arguments.parameters, stage.arguments.gradients,
                          stage.memory->at(areas.optimizer),
@@ -300,9 +345,7 @@ void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {
       arguments.residuals = stage.memory->at(areas.residuals);
       stage.functions.update(&arguments);
     }
-    std::string error = takeKernelError();
-    if (!error.empty())
-      failInternal("stage '{}', update: {}", stage.plan->name, error);
+    throwKernelError(stage, "update");
   });
 }
 

@@ -2,11 +2,14 @@
 #include "core/Snapshot.h"
 #include "support/Error.h"
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <set>
 
 using namespace pp::runtime;
@@ -42,6 +45,15 @@ static void addOnce(std::map<std::string, TensorView> &tensors,
     failInternal("the copies of '{}' in several stages differ", name);
 }
 
+/// The values of a loss scale by their keys in the metadata.
+static std::array<std::pair<const char *, float *>, 4>
+nameValues(LossScaleState &state) {
+  return {{{"loss_scale.scale", &state.scale},
+           {"loss_scale.good_steps", &state.goodSteps},
+           {"loss_scale.skipped_steps", &state.skippedSteps},
+           {"loss_scale.skipped_in_a_row", &state.skippedInARow}}};
+}
+
 void pp::runtime::saveSnapshot(const std::string &path, const Program &program,
                                const TrainingPosition &position) {
   std::map<std::string, TensorView> tensors;
@@ -66,6 +78,14 @@ void pp::runtime::saveSnapshot(const std::string &path, const Program &program,
   // Hexadecimal, so that a resumed run has the same bits.
   for (const auto &[name, value] : position.scalars)
     metadata["scalar." + name] = fmt::format("{:a}", value);
+  if (program.getPlan().findLossScale()) {
+    LossScaleState state = *program.getMemories().front().lossScale();
+    for (const StageMemory &memory : program.getMemories())
+      if (*memory.lossScale() != state)
+        failInternal("the loss scales of the stages differ");
+    for (auto [key, value] : nameValues(state))
+      metadata[key] = fmt::format("{:a}", *value);
+  }
   writeSafetensors(path, tensors, metadata);
 }
 
@@ -112,15 +132,29 @@ TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
   if (integer("batch") != program.getPlan().batch)
     failInput("'{}': the snapshot's batch is {}, the program's {}", path,
               integer("batch"), program.getPlan().batch);
+  auto real = [&](const std::string &key) {
+    const std::string &value = text(key);
+    char *end = nullptr;
+    double number = std::strtod(value.c_str(), &end);
+    if (value.empty() || *end || !std::isfinite(number))
+      failInput("'{}': __metadata__.{}: '{}' is not a number", path, key,
+                value);
+    return number;
+  };
   for (const auto &[key, value] : metadata)
-    if (key.rfind("scalar.", 0) == 0) {
-      char *end = nullptr;
-      double number = std::strtod(value.c_str(), &end);
-      if (value.empty() || *end || !std::isfinite(number))
-        failInput("'{}': __metadata__.{}: '{}' is not a number", path, key,
-                  value);
-      position.scalars.emplace_back(key.substr(7), number);
-    }
+    if (key.rfind("scalar.", 0) == 0)
+      position.scalars.emplace_back(key.substr(7), real(key));
+  // A training without a loss scale may go on with one.
+  std::optional<LossScaleState> lossScale;
+  if (program.getPlan().findLossScale() && metadata.count("loss_scale.scale")) {
+    lossScale.emplace();
+    for (auto [key, value] : nameValues(*lossScale))
+      *value = static_cast<float>(real(key));
+    if (!isLossScale(lossScale->scale))
+      failInput("'{}': __metadata__.loss_scale.scale: '{}' is not a positive "
+                "number",
+                path, text("loss_scale.scale"));
+  }
   // Everything is checked before anything is changed; what the file lacks keeps
   // its value.
   program.download();
@@ -144,6 +178,9 @@ TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
   for (const auto &[name, tensor] : file.getTensors())
     if (!known.count(name))
       failInput("'{}': the program has no tensor '{}'", path, name);
+  if (lossScale)
+    for (const StageMemory &memory : program.getMemories())
+      *memory.lossScale() = *lossScale;
   program.upload();
   return position;
 }
@@ -176,10 +213,19 @@ unsigned pp::runtime::loadWeights(const std::string &path,
 void pp::runtime::saveGradients(const std::string &path,
                                 const Program &program) {
   std::map<std::string, TensorView> tensors;
+  std::deque<std::vector<float>> unscaled;
   program.download();
   for (const StageMemory &memory : program.getMemories())
-    for (const PlanTensor &tensor : memory.getPlan().parameters)
+    for (const PlanTensor &tensor : memory.getPlan().parameters) {
+      const float *gradient = memory.gradient(tensor);
+      if (program.getPlan().findLossScale()) {
+        unscaled.emplace_back(gradient, gradient + *elementCount(tensor.shape));
+        for (float &value : unscaled.back())
+          value /= memory.lossScale()->usedScale;
+        gradient = unscaled.back().data();
+      }
       addOnce(tensors, tensor.name, tensor,
-              reinterpret_cast<const char *>(memory.gradient(tensor)));
+              reinterpret_cast<const char *>(gradient));
+    }
   writeSafetensors(path, tensors, {});
 }

@@ -29,34 +29,45 @@ LocalTransport::LocalTransport(const Plan &plan,
     for (unsigned i = 0; i < channel.sendSlots; ++i)
       entry.sendSlots.push_back({device.createEvent(), device.createEvent()});
   }
+  if (plan.findLossScale()) {
+    for (size_t r = 0; r < plan.ranks.size(); ++r) {
+      Participant &participant = participants.emplace_back();
+      for (auto &event : participant.published)
+        event = device.createEvent();
+    }
+    common = device.allocate(alignUp(2 * plan.ranks.size() * sizeof(float)),
+                             "flags of all ranks");
+  }
   // Spinning pays only where every rank has a core of its own.
   spins = std::thread::hardware_concurrency() >= plan.ranks.size() ? 2000 : 20;
 }
 
-void LocalTransport::waitFor(Slot &slot, uint32_t state) {
-  for (unsigned i = 0; i < spins; ++i) {
-    uint32_t current = slot.state.load(std::memory_order_acquire);
-    if (current == state)
-      return;
+template <typename Condition>
+void LocalTransport::waitUntil(std::atomic<uint32_t> &state,
+                               Condition condition) {
+  for (unsigned i = 0;; ++i) {
+    uint32_t current = state.load(std::memory_order_acquire);
     if (current == abortedState)
       throw Aborted();
-    spinPause();
-  }
-  while (true) {
-    uint32_t current = slot.state.load(std::memory_order_acquire);
-    if (current == state)
+    if (condition(current))
       return;
-    if (current == abortedState)
-      throw Aborted();
-    slot.state.wait(current, std::memory_order_acquire);
+    if (i < spins)
+      spinPause();
+    else
+      state.wait(current, std::memory_order_acquire);
   }
 }
 
+void LocalTransport::waitFor(Slot &slot, uint32_t state) {
+  waitUntil(slot.state, [=](uint32_t current) { return current == state; });
+}
+
 /// Compare-and-swap, so that an abort in between is not overwritten.
-void LocalTransport::change(Slot &slot, uint32_t from, uint32_t to) {
-  if (!slot.state.compare_exchange_strong(from, to, std::memory_order_acq_rel))
+void LocalTransport::change(std::atomic<uint32_t> &state, uint32_t from,
+                            uint32_t to) {
+  if (!state.compare_exchange_strong(from, to, std::memory_order_acq_rel))
     throw Aborted();
-  slot.state.notify_all();
+  state.notify_all();
 }
 
 void LocalTransport::prepareSend(unsigned index, unsigned microbatch,
@@ -84,7 +95,7 @@ void LocalTransport::send(unsigned index, unsigned microbatch,
   stream.record(*slot.arrived);
   stream.record(*sendSlot.left);
   channel.sent.fetch_add(1, std::memory_order_relaxed);
-  change(slot, 0, microbatch + 1);
+  change(slot.state, 0, microbatch + 1);
 }
 
 void LocalTransport::receive(unsigned index, unsigned microbatch,
@@ -101,10 +112,35 @@ void LocalTransport::release(unsigned index, unsigned microbatch,
   Channel &channel = channels[index];
   Slot &slot = channel.slots[channel.plan->receiveSlot[microbatch]];
   streams.compute->record(*slot.freed);
-  change(slot, microbatch + 1, 0);
+  change(slot.state, microbatch + 1, 0);
+}
+
+void LocalTransport::agree(unsigned rank, float *flags, RankStreams &streams) {
+  Stream &stream = *streams.compute;
+  Participant &own = participants[rank];
+  uint32_t round = own.rounds.load(std::memory_order_relaxed);
+  if (round == abortedState)
+    throw Aborted();
+  unsigned parity = round % 2;
+  auto *place =
+      reinterpret_cast<float *>(common.get()) + parity * participants.size();
+  stream.copy(place + rank, flags + rank, sizeof(float));
+  stream.record(*own.published[parity]);
+  change(own.rounds, round, round + 1);
+  for (Participant &other : participants) {
+    if (&other == &own)
+      continue;
+    waitUntil(other.rounds, [=](uint32_t rounds) { return rounds > round; });
+    stream.wait(*other.published[parity]);
+  }
+  stream.copy(flags, place, participants.size() * sizeof(float));
 }
 
 void LocalTransport::abort() noexcept {
+  for (Participant &participant : participants) {
+    participant.rounds.store(abortedState, std::memory_order_release);
+    participant.rounds.notify_all();
+  }
   for (Channel &channel : channels)
     for (unsigned i = 0; i < channel.plan->receiveSlots; ++i) {
       channel.slots[i].state.store(abortedState, std::memory_order_release);

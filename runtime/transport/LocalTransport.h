@@ -8,6 +8,11 @@
 //
 // On a device whose streams run at once only the flags remain.
 //
+// In the same way, each rank puts its flag of agree() into a common place,
+// counts how often it has done so, and takes what is there when all have. A
+// place is used again two rounds later: its rank has then seen all others in
+// the round between, so they have given the work that reads it.
+//
 #ifndef PP_RUNTIME_TRANSPORT_LOCALTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_LOCALTRANSPORT_H
 
@@ -36,6 +41,7 @@ public:
                RankStreams &streams) override;
   void release(unsigned channel, unsigned microbatch,
                RankStreams &streams) override;
+  void agree(unsigned rank, float *flags, RankStreams &streams) override;
   void abort() noexcept override;
   std::vector<ChannelTraffic> traffic() const override;
 
@@ -57,10 +63,20 @@ private:
     alignas(64) std::atomic<uint64_t> received{0};
   };
 
+  struct alignas(64) Participant {
+    std::atomic<uint32_t> rounds{0};
+    std::unique_ptr<Event> published[2];
+  };
+
+  /// Waits until the state fulfils a condition; throws Aborted.
+  template <typename Condition>
+  void waitUntil(std::atomic<uint32_t> &state, Condition condition);
   void waitFor(Slot &slot, uint32_t state);
-  void change(Slot &slot, uint32_t from, uint32_t to);
+  static void change(std::atomic<uint32_t> &state, uint32_t from, uint32_t to);
 
   std::deque<Channel> channels;
+  std::deque<Participant> participants; // by rank
+  DeviceMemory common; // a float for each rank, in even and in odd rounds
   unsigned spins;
 };
 

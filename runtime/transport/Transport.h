@@ -44,6 +44,11 @@ public:
   /// Frees the receive slot when the compute stream gets here.
   virtual void release(unsigned channel, unsigned microbatch,
                        RankStreams &streams) = 0;
+  /// `flags` has a float for each rank, in memory of the device. The compute
+  /// stream has set that of `rank`; afterwards it finds there those of all
+  /// ranks. Each rank calls it once in a step, after all its transfers, or none
+  /// does.
+  virtual void agree(unsigned rank, float *flags, RankStreams &streams) = 0;
   /// Wakes every waiting thread, for good. Any thread, any number of times.
   virtual void abort() noexcept = 0;
   /// Counters by channel. Exact when no step is running.
