@@ -1,6 +1,7 @@
 //===- CompileFlags.cpp - Command-line flags of a compilation -------------===//
 
 #include "pp/Driver/CompileFlags.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/ImportFlags.h"
 #include "pp/Planner/Schedule/Generators.h"
@@ -94,6 +95,13 @@ struct ModelFlags {
   cl::opt<int64_t> classAxis{"class-axis",
                              cl::desc("Axis of the classes in that output"),
                              cl::init(-1), cl::cat(training)};
+  cl::opt<std::string> lossScale{
+      "loss-scale",
+      cl::desc(
+          "What the gradient of the loss is multiplied by: none, a number, "
+          "or dynamic, which is halved when gradients overflow (default: "
+          "dynamic for --precision=f16, else none)"),
+      cl::cat(training)};
   cl::opt<std::string> optimizer{"optimizer", cl::desc("sgd or adamw"),
                                  cl::init("sgd"), cl::cat(training)};
   cl::opt<double> learningRate{"learning-rate", cl::desc("Learning rate"),
@@ -136,8 +144,15 @@ llvm::Error checkModelFlags() {
   if (auto e = checkOneOf("optimizer", flags.optimizer, {"sgd", "adamw"}))
     return e;
   if (!flags.loss.empty())
-    return checkOneOf("loss", flags.loss, {"cross_entropy", "mse"});
-  return llvm::Error::success();
+    if (auto e = checkOneOf("loss", flags.loss, {"cross_entropy", "mse"}))
+      return e;
+  llvm::StringRef scale = flags.lossScale;
+  if (scale.empty() || scale == "none" || scale == "dynamic" ||
+      nn::isLossScale(scale))
+    return llvm::Error::success();
+  return makeError(exitUsage, "--loss-scale=" + scale +
+                                  ": expected none, dynamic or a positive "
+                                  "number");
 }
 
 llvm::Error checkPipelineFlags() {
@@ -265,6 +280,9 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
                                     " with --target=" + model.target +
                                     ": the CUDA plugin has products in f32 "
                                     "only yet");
+  options.lossScale = model.lossScale;
+  if (options.lossScale.empty())
+    options.lossScale = options.precision == "f16" ? "dynamic" : "none";
   llvm::StringRef chip = options.target;
   if (options.target != "cpu" && options.target != "mock" &&
       !(chip.consume_front("cuda:") && isChipName(chip)))

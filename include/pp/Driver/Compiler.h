@@ -72,6 +72,8 @@ struct CompileOptions {
   std::string cpu = "native";
   /// Of products: "f32" or "bf16".
   std::string precision = "f32";
+  /// "none", "dynamic" or a number; see nn-attach-optimizer.
+  std::string lossScale = "none";
   /// "cpu", "mock" or "cuda:sm_90".
   std::string target = "cpu";
 };

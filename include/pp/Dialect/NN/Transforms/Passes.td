@@ -80,7 +80,14 @@ def Differentiate : NNPass<"nn-differentiate"> {
 def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
   let summary = "Add the function that updates parameters";
   let description = [{
+
+    With `loss-scale`, the function gets an argument of the role `loss_scale`,
+    and all gradients are those of the loss times this number.
     Adds `@optimizer`, which maps a block of 16 parameters, their gradients and
+  let options = [
+    Option<"lossScale", "loss-scale", "bool", "false",
+           "Multiply the gradient of the loss by an argument">
+  ];
     states to new parameters and states. It runs over a stage's whole parameter
     arena. `sgd` follows torch.optim.SGD (momentum, no dampening), `adamw`
     torch.optim.AdamW (Loshchilov and Hutter, arXiv 1711.05101).
@@ -90,9 +97,15 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
     Option<"learningRate", "learning-rate", "double", "0.01", "Learning rate">,
     Option<"momentum", "momentum", "double", "0.0", "Momentum of sgd">,
     Option<"weightDecay", "weight-decay", "double", "0.0", "Weight decay">,
+
+    With `loss-scale`, gradients are divided by the scalar `loss_scale`, and
+    nothing changes where the scalar `skipped` is not 0 (Micikevicius et al.,
+    arXiv 1710.03740). A dynamic scale starts at 65536; see docs/runtime.md.
     Option<"beta1", "beta1", "double", "0.9", "adamw: decay of the mean">,
     Option<"beta2", "beta2", "double", "0.999", "adamw: decay of the square">,
-    Option<"epsilon", "epsilon", "double", "1e-8", "adamw: added to the root">
+    Option<"epsilon", "epsilon", "double", "1e-8", "adamw: added to the root">,
+    Option<"lossScale", "loss-scale", "std::string", "\"none\"",
+           "none, dynamic or a number: what the gradients were multiplied by">
   ];
 }
 
