@@ -75,8 +75,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     return;
   }
   case CompilePhase::Kernels:
-    if (options.precision == "bf16")
-      pm.addPass(nn::createMixedPrecision());
+    if (options.precision != "f32")
+      pm.addPass(nn::createMixedPrecision({options.precision}));
     pm.addPass(nn::createFormKernels());
     return;
   case CompilePhase::Cost: {

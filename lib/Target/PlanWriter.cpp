@@ -24,6 +24,8 @@ StringRef dtypeOf(Type element) {
     return "f32";
   if (element.isBF16())
     return "bf16";
+  if (element.isF16())
+    return "f16";
   if (element.isF64())
     return "f64";
   if (element.isInteger(64))
