@@ -1,6 +1,7 @@
 //===- CompileFlags.cpp - Command-line flags of a compilation -------------===//
 
 #include "pp/Driver/CompileFlags.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/ImportFlags.h"
 #include "pp/Planner/Schedule/Generators.h"
@@ -75,8 +76,8 @@ struct ModelFlags {
                            cl::init("native"), cl::cat(machine)};
   cl::opt<std::string> precision{
       "precision",
-      cl::desc("Of matrix products and convolutions: f32 or bf16 (sums and "
-               "everything else stay f32)"),
+      cl::desc("Of matrix products and convolutions: f32, bf16, or for GPUs "
+               "tf32 or f16 (sums and everything else stay f32)"),
       cl::init("f32"), cl::cat(machine)};
   cl::opt<std::string> target{
       "target",
@@ -94,6 +95,13 @@ struct ModelFlags {
   cl::opt<int64_t> classAxis{"class-axis",
                              cl::desc("Axis of the classes in that output"),
                              cl::init(-1), cl::cat(training)};
+  cl::opt<std::string> lossScale{
+      "loss-scale",
+      cl::desc(
+          "What the gradient of the loss is multiplied by: none, a number, "
+          "or dynamic, which is halved when gradients overflow (default: "
+          "dynamic for --precision=f16, else none)"),
+      cl::cat(training)};
   cl::opt<std::string> optimizer{"optimizer", cl::desc("sgd or adamw"),
                                  cl::init("sgd"), cl::cat(training)};
   cl::opt<double> learningRate{"learning-rate", cl::desc("Learning rate"),
@@ -136,7 +144,36 @@ llvm::Error checkModelFlags() {
   if (auto e = checkOneOf("optimizer", flags.optimizer, {"sgd", "adamw"}))
     return e;
   if (!flags.loss.empty())
-    return checkOneOf("loss", flags.loss, {"cross_entropy", "mse"});
+    if (auto e = checkOneOf("loss", flags.loss, {"cross_entropy", "mse"}))
+      return e;
+  llvm::StringRef scale = flags.lossScale;
+  if (scale.empty() || scale == "none" || scale == "dynamic" ||
+      nn::isLossScale(scale))
+    return llvm::Error::success();
+  return makeError(exitUsage, "--loss-scale=" + scale +
+                                  ": expected none, dynamic or a positive "
+                                  "number");
+}
+
+/// Whether the libraries of the target have products of that precision.
+llvm::Error checkPrecision(llvm::StringRef precision, llvm::StringRef target) {
+  if (auto e =
+          checkOneOf("precision", precision, {"f32", "tf32", "bf16", "f16"}))
+    return e;
+  auto refuse = [&](const llvm::Twine &why) {
+    return makeError(exitUsage, "--precision=" + precision +
+                                    " with --target=" + target + ": " + why);
+  };
+  llvm::StringRef chip = target;
+  unsigned number = 0;
+  bool isGpu =
+      chip.consume_front("cuda:sm_") && !chip.consumeInteger(10, number);
+  if (isGpu && number < 80 && (precision == "tf32" || precision == "bf16"))
+    return refuse("GPUs have it from sm_80 on");
+  if (precision == "tf32" && !isGpu)
+    return refuse("only GPUs have TF32; compile for cuda");
+  if (precision == "f16" && target == "cpu")
+    return refuse("the processor's library has no products of f16; take bf16");
   return llvm::Error::success();
 }
 
@@ -254,24 +291,20 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   options.costFile = model.costFile;
   options.cpu = model.cpu;
   options.precision = model.precision;
-  if (options.precision != "f32" && options.precision != "bf16")
-    return makeError(exitUsage, "--precision=" + model.precision +
-                                    ": expected f32 or bf16");
   options.target =
       model.target == "cuda" ? "cuda:sm_90" : std::string(model.target);
-  if (options.precision != "f32" &&
-      llvm::StringRef(options.target).starts_with("cuda"))
-    return makeError(exitUsage, "--precision=" + model.precision +
-                                    " with --target=" + model.target +
-                                    ": the CUDA plugin has products in f32 "
-                                    "only yet");
   llvm::StringRef chip = options.target;
   if (options.target != "cpu" && options.target != "mock" &&
       !(chip.consume_front("cuda:") && isChipName(chip)))
     return makeError(exitUsage, "--target=" + model.target +
                                     ": expected cpu, mock, cuda or "
                                     "cuda:sm_NN with NN of at least 70");
+  if (auto e = checkPrecision(options.precision, options.target))
+    return std::move(e);
   options.loss = model.loss;
+  options.lossScale = model.lossScale;
+  if (options.lossScale.empty())
+    options.lossScale = options.precision == "f16" ? "dynamic" : "none";
   options.output = model.lossOutput;
   options.classAxis = model.classAxis;
   options.optimizer = model.optimizer;

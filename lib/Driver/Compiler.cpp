@@ -59,7 +59,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     loss.classAxis = options.classAxis;
     loss.microbatches = options.microbatches;
     pm.addPass(nn::createAttachLoss(loss));
-    pm.addPass(nn::createDifferentiate());
+    pm.addPass(nn::createDifferentiate({options.lossScale != "none"}));
     nn::AttachOptimizerOptions optimizer;
     optimizer.optimizer = options.optimizer;
     optimizer.learningRate = options.learningRate;
@@ -68,14 +68,15 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     optimizer.beta1 = options.beta1;
     optimizer.beta2 = options.beta2;
     optimizer.epsilon = options.epsilon;
+    optimizer.lossScale = options.lossScale;
     pm.addPass(nn::createAttachOptimizer(optimizer));
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
     return;
   }
   case CompilePhase::Kernels:
-    if (options.precision == "bf16")
-      pm.addPass(nn::createMixedPrecision());
+    if (options.precision != "f32")
+      pm.addPass(nn::createMixedPrecision({options.precision}));
     pm.addPass(nn::createFormKernels());
     return;
   case CompilePhase::Cost: {

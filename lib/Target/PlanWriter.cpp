@@ -26,6 +26,8 @@ StringRef dtypeOf(Type element) {
     return "f32";
   if (element.isBF16())
     return "bf16";
+  if (element.isF16())
+    return "f16";
   if (element.isF64())
     return "f64";
   if (element.isInteger(64))
@@ -194,10 +196,13 @@ private:
   }
 
   void writeFeeds(J &j) {
-    for (unsigned index = 0; index < step.getNumArguments(); ++index)
+    for (unsigned index = 0; index < step.getNumArguments(); ++index) {
+      auto role = step.getArgAttrOfType<StringAttr>(index, roleAttrName);
+      // It comes after all that is fed.
+      if (role && role.getValue() == lossScaleRole)
+        continue;
       j.object([&] {
         auto name = step.getArgAttrOfType<StringAttr>(index, feedAttrName);
-        auto role = step.getArgAttrOfType<StringAttr>(index, roleAttrName);
         auto type =
             cast<RankedTensorType>(step.getFunctionType().getInput(index));
         j.attribute("name", name ? name.getValue() : "");
@@ -205,6 +210,7 @@ private:
         writeTensor(j, type);
         j.attribute("batched", type.getRank() > 0);
       });
+    }
   }
 
   void writeFetches(J &j) {
@@ -237,10 +243,13 @@ private:
                              .getAsRange<DictionaryAttr>())
         j.object([&] {
           j.attribute("name", cast<StringAttr>(scalar.get("name")).getValue());
-          for (NamedAttribute entry : scalar)
+          for (NamedAttribute entry : scalar) {
             if (auto number = dyn_cast<FloatAttr>(entry.getValue()))
               j.attribute(entry.getName().getValue(),
                           number.getValueAsDouble());
+            if (isa<BoolAttr>(entry.getValue()))
+              j.attribute(entry.getName().getValue(), true);
+          }
         });
     });
   }
@@ -348,18 +357,23 @@ private:
                       cast<IntegerAttr>(kernel.get("scratchpad")).getInt());
         });
     });
-    if (auto kernel = memory->getAttrOfType<IntegerAttr>("optimizer_kernel"))
-      j.attribute("optimizer_kernel", kernel.getInt());
+    for (StringRef key :
+         {"optimizer_kernel", "finite_kernel", "loss_scale_kernel"})
+      if (auto kernel = memory->getAttrOfType<IntegerAttr>(key))
+        j.attribute(key, kernel.getInt());
     j.attributeObject("phases", [&] { writePhases(j, number, memory); });
   }
 
   void writeAreas(J &j, MemoryOp memory) {
     // In the order of their offsets, which is that of the documentation.
     static constexpr StringLiteral order[] = {
-        "parameters", "gradients", "optimizer", "buffers", "statistics",
-        "residuals",  "scratch",   "channels",  "discard", "loss"};
+        "parameters", "gradients", "optimizer", "buffers",
+        "statistics", "residuals", "scratch",   "channels",
+        "discard",    "loss",      "loss_scale"};
     for (StringRef name : order) {
-      auto area = cast<DictionaryAttr>(memory.getAreas().get(name));
+      auto area = memory.getAreas().getAs<DictionaryAttr>(name);
+      if (!area)
+        continue;
       j.attributeObject(name, [&] {
         for (StringRef key : {"offset", "bytes", "slots", "slot_bytes"})
           if (auto value = area.getAs<IntegerAttr>(key))

@@ -25,7 +25,8 @@ void Progress::finish() {
 }
 
 void Progress::step(uint64_t step, uint64_t epoch, float loss,
-                    std::optional<uint64_t> bits) {
+                    std::optional<uint64_t> bits,
+                    std::optional<LossScaleState> lossScale) {
   auto now = std::chrono::steady_clock::now();
   double seconds = std::chrono::duration<double>(now - start).count();
   uint64_t done = step - first;
@@ -39,6 +40,10 @@ void Progress::step(uint64_t step, uint64_t epoch, float loss,
     json["samples_per_second"] = rate;
     if (bits)
       json["loss_bits"] = fmt::format("{:016x}", *bits);
+    if (lossScale) {
+      json["loss_scale"] = lossScale->scale;
+      json["skipped_steps"] = static_cast<uint64_t>(lossScale->skippedSteps);
+    }
     fmt::print("{}\n", json.dump());
     std::fflush(stdout);
     return;

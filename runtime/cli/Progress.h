@@ -2,6 +2,8 @@
 #ifndef PP_RUNTIME_CLI_PROGRESS_H
 #define PP_RUNTIME_CLI_PROGRESS_H
 
+#include "core/LossScale.h"
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -17,9 +19,10 @@ public:
   ~Progress();
 
   /// Reports that `step` (counted from 1) is done. `bits` adds the hash of the
-  /// losses, which is printed in both forms.
+  /// losses, which is printed in both forms; `lossScale` that after the step.
   void step(uint64_t step, uint64_t epoch, float loss,
-            std::optional<uint64_t> bits);
+            std::optional<uint64_t> bits,
+            std::optional<LossScaleState> lossScale);
   /// Ends the bar's line, so that other output can follow.
   void finish();
 

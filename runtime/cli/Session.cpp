@@ -46,9 +46,10 @@ Executor::Options pp::runtime::executorOptions(const RunOptions &options,
 }
 
 RunSummary::RunSummary(const Program &program, const Executor &executor,
-                       double seconds, uint64_t steps, uint64_t samples)
+                       double seconds, uint64_t steps, uint64_t samples,
+                       std::optional<LossScaleState> lossScale)
     : program(program), executor(executor), seconds(seconds), steps(steps),
-      samples(samples), statistics(executor.statistics()),
+      samples(samples), lossScale(lossScale), statistics(executor.statistics()),
       traffic(executor.traffic()) {
   for (const StageMemory &memory : program.getMemories())
     memoryBytes.push_back(memory.getBytes());
@@ -75,6 +76,9 @@ void RunSummary::print() const {
                seconds > 0 ? 100 * statistics[s].busySeconds / seconds : 0.0,
                sent, received);
   }
+  if (lossScale)
+    fmt::print(stderr, "loss scale {:g}, {} steps skipped\n", lossScale->scale,
+               lossScale->skippedSteps);
 }
 
 std::string RunSummary::toJson() const {
@@ -87,6 +91,10 @@ std::string RunSummary::toJson() const {
   json["samples"] = samples;
   json["seconds"] = seconds;
   json["samples_per_second"] = seconds > 0 ? samples / seconds : 0.0;
+  if (lossScale) {
+    json["loss_scale"] = lossScale->scale;
+    json["skipped_steps"] = static_cast<uint64_t>(lossScale->skippedSteps);
+  }
   json["stages"] = nlohmann::ordered_json::array();
   for (size_t s = 0; s < plan.stages.size(); ++s)
     json["stages"].push_back(

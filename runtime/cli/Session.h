@@ -21,9 +21,11 @@ Executor::Options executorOptions(const RunOptions &options, const Plan &plan);
 /// What one run did, for the table at its end and for --report.
 class RunSummary {
 public:
-  /// All processes call it together; `seconds` of stepping.
+  /// All processes call it together; `seconds` of stepping,
+  /// `lossScale` after the last step.
   RunSummary(const Program &program, const Executor &executor, double seconds,
-             uint64_t steps, uint64_t samples);
+             uint64_t steps, uint64_t samples,
+             std::optional<LossScaleState> lossScale = {});
   const Program &getProgram() const { return program; }
   const Executor &getExecutor() const { return executor; }
   /// Prints the table to stderr, in the first process.
@@ -36,6 +38,7 @@ private:
   const Executor &executor;
   double seconds;
   uint64_t steps, samples;
+  std::optional<LossScaleState> lossScale;
   std::vector<StageStatistics> statistics; // by stage
   std::vector<ChannelTraffic> traffic;     // by channel
   std::vector<uint64_t> memoryBytes;       // by stage

@@ -75,6 +75,7 @@ public:
 
 private:
   void applySettings();
+  void startLossScale();
   uint64_t lastStep() const;
   void submit(uint64_t index);
   void finishStep(uint64_t index, Progress &progress);
@@ -90,6 +91,8 @@ private:
   OptimizerScalars scalars;
   TrainingPosition position;
   uint64_t stepsPerEpoch;
+  bool hasLossScale;
+  std::optional<LossScaleState> lossScale; // after the last step
   std::optional<Evaluator> evaluator;
   std::vector<Step> steps; // outlive the executor, whose ranks use them
   std::optional<Executor> executor;
@@ -115,7 +118,8 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
                         group.getLaunch().localProcess)),
       program(*binary.training, *device, group), plan(program.getPlan()),
       data(plan, readArrays(options)), scalars(plan.optimizer),
-      stepsPerEpoch(data.getSamples() / plan.batch) {
+      stepsPerEpoch(data.getSamples() / plan.batch),
+      hasLossScale(plan.findLossScale() != nullptr) {
   if (stepsPerEpoch == 0)
     failInput("data: {} samples are fewer than a batch of {}",
               data.getSamples(), plan.batch);
@@ -140,6 +144,8 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
   // Each process reads the file: it may not be the same on all machines.
   group.compare("the step to resume from", position.step);
   applySettings();
+  if (hasLossScale)
+    startLossScale();
   if (!options.evalData.empty())
     evaluator.emplace(binary, options, plan, *device, group);
   executor.emplace(program, executorOptions(options, plan));
@@ -160,6 +166,22 @@ void Training::applySettings() {
                 parseNumber(setting.substr(equals + 1), "--set " + setting));
   }
   position.scalars = scalars.settings();
+}
+
+/// A resumed training keeps its scale unless the user says another.
+void Training::startLossScale() {
+  bool isSet = std::any_of(
+      options.set.begin(), options.set.end(), [&](const std::string &setting) {
+        return setting.rfind(plan.findLossScale()->name + "=", 0) == 0;
+      });
+  if (!isSet)
+    return;
+  program.download();
+  double scale = *scalars.find(plan.findLossScale()->name);
+  for (const StageMemory &memory : program.getMemories())
+    if (memory.isHere())
+      memory.lossScale()->scale = static_cast<float>(scale);
+  program.upload();
 }
 
 uint64_t Training::lastStep() const {
@@ -203,13 +225,22 @@ void Training::finishStep(uint64_t index, Progress &progress) {
   std::optional<uint64_t> bits;
   if (options.logBits)
     bits = hashBytes(step.losses.data(), step.losses.size() * sizeof(float));
+  if (hasLossScale)
+    lossScale = step.lossScale;
   if (group.isFirst())
-    progress.step(index + 1, position.epoch + 1, step.loss(), bits);
+    progress.step(index + 1, position.epoch + 1, step.loss(), bits, lossScale);
   ++position.step;
   if (++position.stepInEpoch == stepsPerEpoch) {
     position.stepInEpoch = 0;
     ++position.epoch;
   }
+  double limit = scalars.find("skip_limit").value_or(HUGE_VAL);
+  if (lossScale && lossScale->skippedInARow >= limit)
+    failInput("the last {} steps were skipped, because a gradient was not "
+              "finite; the loss scale is down to {:g}. The loss itself may be "
+              "too large or NaN, or the learning rate too high; --set "
+              "skip_limit=N allows more",
+              lossScale->skippedInARow, lossScale->scale);
 }
 
 void Training::evaluateNow(Progress &progress) {
@@ -286,7 +317,7 @@ int Training::run() {
   if (!options.dumpGradients.empty())
     saveGradients(options.dumpGradients, program);
   RunSummary summary(program, *executor, seconds, index - first,
-                     (index - first) * plan.batch);
+                     (index - first) * plan.batch, lossScale);
   summary.print();
   writeOutputs(options, summary);
   return 0;

@@ -19,6 +19,7 @@ static constexpr Entry entries[] = {
     {DataType::I64, "i64", 8}, {DataType::I32, "i32", 4},
     {DataType::I8, "i8", 1},   {DataType::U8, "u8", 1},
     {DataType::I1, "i1", 1},   {DataType::BF16, "bf16", 2},
+    {DataType::F16, "f16", 2},
 };
 
 uint64_t pp::runtime::sizeOf(DataType type) {

@@ -18,6 +18,8 @@ void Executor::State::fail(std::exception_ptr exception) noexcept {
     first = error;
   }
   transport->abort();
+  if (flagExchange)
+    flagExchange->abort();
   changed.notify_all();
   try {
     std::rethrow_exception(first);
@@ -75,6 +77,8 @@ Executor::Executor(Program &program, Options options)
     state.fail(std::move(exception));
   };
   state->transport = createTransport(program, onFailure);
+  if (plan.findLossScale())
+    state->flagExchange = createFlagExchange(program);
   state->transport->start();
   state->failureHandle = program.getGroup().onFailure(onFailure);
   for (unsigned r = 0; r < plan.ranks.size(); ++r)
@@ -109,8 +113,11 @@ Executor::~Executor() {
   }
   state->isOrderly = isIdle && std::uncaught_exceptions() == 0;
   // Other processes would take it for a failure.
-  if (!isIdle)
+  if (!isIdle) {
     state->transport->abort();
+    if (state->flagExchange)
+      state->flagExchange->abort();
+  }
   state->changed.notify_all();
   for (std::thread &thread : state->threads)
     thread.join();

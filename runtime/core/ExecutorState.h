@@ -8,6 +8,7 @@
 
 #include "core/Executor.h"
 #include "core/PhaseCall.h"
+#include "transport/FlagExchange.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -35,7 +36,7 @@ public:
   DeviceCounter completed; // actions, of all steps
   RankTrace trace;
   unsigned getIndex() const { return index; } // in the plan
-  std::vector<StageStatistics> statistics; // by stage of the plan
+  std::vector<StageStatistics> statistics;    // by stage of the plan
   std::vector<KernelRun> kernelRuns;
 
 private:
@@ -51,6 +52,7 @@ private:
     Step *step = nullptr;
     std::vector<int64_t> times;             // action i: [i] to [i + 1]
     std::vector<std::vector<float>> losses; // by stage of the rank
+    LossScaleState lossScale;               // of rank 0
     std::unique_ptr<Event> done;
     std::optional<KernelTimer> timer;
   };
@@ -63,14 +65,20 @@ private:
   void giveAction(const CompiledAction &compiled, GivenStep &given);
   /// Waits for a given step and records what it did.
   void finishStep(GivenStep &given);
+  /// Finds gradients that are not finite and tells the other ranks.
+  void giveAgreement();
   void giveUpdate(StageState &stage, const Step &step);
 
   State &state;
   unsigned index;
+  bool isFirstHere; // of this process's ranks
   RankStreams streams;
   std::vector<StageState> stages; // by stage of the plan; empty if elsewhere
   std::deque<PhaseCall> calls;
   std::vector<CompiledAction> actions;
+  /// With a loss scale: for each rank, whether one of its gradients is not
+  /// finite (1) or all are (0).
+  DeviceMemory overflows;
   GivenStep given[2]; // step i in given[i % 2]
   std::atomic<uint64_t> stepsGiven{0};
 };
@@ -88,7 +96,8 @@ struct Executor::State {
   Program &program;
   Options options;
   std::unique_ptr<Transport> transport;
-  std::deque<Rank> ranks; // of this process
+  std::unique_ptr<FlagExchange> flagExchange; // null without a loss scale
+  std::deque<Rank> ranks;                     // of this process
   std::vector<std::thread> threads;
   std::thread watchdog;
 

@@ -3,19 +3,44 @@
 #include "support/Error.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace pp::runtime;
+
+static bool isSettable(const PlanScalar &scalar) {
+  return scalar.kind != PlanScalar::Kind::IsFirstStep &&
+         scalar.kind != PlanScalar::Kind::IsSkipped && scalar.baseOf.empty();
+}
+
+bool pp::runtime::isLossScale(double value) {
+  return value >= std::numeric_limits<float>::min() &&
+         value <= std::numeric_limits<float>::max();
+}
+
+const PlanScalar *Plan::findLossScale() const {
+  for (const PlanScalar &scalar : optimizer.scalars)
+    if (scalar.kind == PlanScalar::Kind::LossScale)
+      return &scalar;
+  return nullptr;
+}
+
+std::optional<double> OptimizerScalars::find(const std::string &name) const {
+  for (const PlanScalar &scalar : scalars)
+    if (scalar.name == name && isSettable(scalar))
+      return scalar.value;
+  return std::nullopt;
+}
 
 void OptimizerScalars::set(const std::string &name, double value) {
   std::string known;
   for (PlanScalar &scalar : scalars) {
-    bool settable =
-        scalar.kind != PlanScalar::Kind::IsFirstStep && scalar.baseOf.empty();
-    if (scalar.name == name && settable) {
+    if (scalar.name == name && isSettable(scalar)) {
+      if (scalar.kind == PlanScalar::Kind::LossScale && !isLossScale(value))
+        failUsage("{}: {} is not a positive number of f32", name, value);
       scalar.value = value;
       return;
     }
-    if (settable)
+    if (isSettable(scalar))
       known += (known.empty() ? "" : ", ") + scalar.name;
   }
   failUsage("optimizer has no value '{}' that can be set; it has: {}", name,
@@ -34,6 +59,7 @@ std::vector<float> OptimizerScalars::evaluate(uint64_t step) const {
   for (const PlanScalar &scalar : scalars)
     switch (scalar.kind) {
     case PlanScalar::Kind::Value:
+    case PlanScalar::Kind::LossScale:
       values.push_back(static_cast<float>(scalar.value));
       break;
     case PlanScalar::Kind::OneMinusPowerOf:
@@ -43,6 +69,9 @@ std::vector<float> OptimizerScalars::evaluate(uint64_t step) const {
     case PlanScalar::Kind::IsFirstStep:
       values.push_back(step == 1 ? 1.0f : 0.0f);
       break;
+    case PlanScalar::Kind::IsSkipped:
+      values.push_back(0.0f);
+      break;
     }
   return values;
 }
@@ -50,7 +79,7 @@ std::vector<float> OptimizerScalars::evaluate(uint64_t step) const {
 std::vector<std::pair<std::string, double>> OptimizerScalars::settings() const {
   std::vector<std::pair<std::string, double>> result;
   for (const PlanScalar &scalar : scalars)
-    if (scalar.kind != PlanScalar::Kind::IsFirstStep && scalar.baseOf.empty())
+    if (isSettable(scalar))
       result.emplace_back(scalar.name, scalar.value);
   return result;
 }

@@ -4,6 +4,7 @@
 
 #include "core/Plan.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,9 @@ public:
   /// Changes a value (of a `one_minus_power_of` scalar: its base). Throws
   /// Error(Usage) for an unknown name or one that cannot be set.
   void set(const std::string &name, double value);
+
+  /// The value of a scalar that can be set, if there is one of that name.
+  std::optional<double> find(const std::string &name) const;
 
   /// The values for step `step`, counted from 1.
   std::vector<float> evaluate(uint64_t step) const;

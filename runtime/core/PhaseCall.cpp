@@ -25,6 +25,10 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
                            : stage->feeds[reference.index][microbatch]);
       continue;
     }
+    if (reference.kind == PlanReference::Kind::LossScale) {
+      inputs.push_back(memory.at(areas.lossScale));
+      continue;
+    }
     const PlanChannel &channel = plan.channels[reference.index];
     inputs.push_back(
         memory.at(channel.receiveOffset +

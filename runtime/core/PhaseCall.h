@@ -28,12 +28,15 @@ struct StageState {
   std::vector<void *> kernelPointers;
   pp_phase_arguments arguments{}; // without residuals, inputs and outputs
 
+  /// Where the device sets some of the optimizer's scalars or has memory of its
+  /// own: their place there.
+  char *scalars = nullptr;
+  std::vector<DeviceMemory> staging;
+
   // Only where the device has memory of its own:
   /// By feed and by fetch: a place for each micro-batch, or empty where the
   /// stage does not use it.
   std::vector<std::vector<char *>> feeds, fetches;
-  char *scalars = nullptr;
-  std::vector<DeviceMemory> staging;
   /// By feed and micro-batch: the step (from 1) that was copied in last.
   std::vector<std::vector<uint64_t>> fed;
 };

@@ -31,12 +31,16 @@ struct PlanPort {
 
 /// One value handed to the optimizer function.
 struct PlanScalar {
-  enum class Kind { Value, OneMinusPowerOf, IsFirstStep };
+  /// The device sets the last two in each step.
+  enum class Kind { Value, OneMinusPowerOf, IsFirstStep, LossScale, IsSkipped };
   std::string name;
   Kind kind;
-  double value = 0;   // Value, and the base of OneMinusPowerOf
+  double value = 0;   // Value, LossScale: the first, OneMinusPowerOf: the base
   std::string baseOf; // OneMinusPowerOf: the scalar that is the base, or empty
 };
+
+/// Whether gradients can be multiplied by it in f32.
+bool isLossScale(double value);
 
 struct PlanOptimizer {
   std::string kind;
@@ -76,7 +80,7 @@ struct PlanArea {
 
 struct PlanAreas {
   PlanArea parameters, buffers, gradients, optimizer, statistics, residuals,
-      scratch, channels, discard, loss;
+      scratch, channels, discard, loss, lossScale;
   uint64_t residualSlots = 0, residualSlotBytes = 0;
 };
 
@@ -107,7 +111,7 @@ struct PlanKernel {
 
 /// One pointer handed to a phase.
 struct PlanReference {
-  enum class Kind { Feed, Channel, Fetch, Loss };
+  enum class Kind { Feed, Channel, Fetch, Loss, LossScale };
   Kind kind;
   unsigned index; // of the feed, channel or fetch
 };
@@ -131,6 +135,9 @@ struct PlanStage {
   std::vector<PlanKernel> kernels;
   /// On a GPU: the kernel that updates the parameters.
   std::optional<unsigned> optimizerKernel;
+  /// With a loss scale: the kernels that look for gradients that are not finite
+  /// (where the stage has parameters), and that change the scale.
+  std::optional<unsigned> finiteKernel, lossScaleKernel;
   std::array<PlanPhase, phaseCount> phases;
 };
 
@@ -162,6 +169,8 @@ struct Plan {
   std::vector<std::string> kernelKeys;
 
   bool isTraining() const { return mode == "train"; }
+  /// The scalar that starts the loss scale, or null.
+  const PlanScalar *findLossScale() const;
   unsigned microbatchSize() const { return batch / microbatches; }
 
   /// Reads and checks a plan. Throws Error(InvalidInput) naming the JSON path.

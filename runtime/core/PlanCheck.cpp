@@ -64,6 +64,8 @@ public:
 
   void run() {
     checkReferences();
+    if (plan.findLossScale())
+      checkUpdatesAreLast();
     for (unsigned r = 0; r < plan.ranks.size(); ++r)
       collect(r);
     for (unsigned s = 0; s < plan.stages.size(); ++s)
@@ -113,6 +115,24 @@ private:
                   fetched[i]);
     if (plan.isTraining() && losses != 1)
       failInput("stages: {} phase outputs write the loss, expected 1", losses);
+  }
+
+  /// Whether a step is skipped is known when all ranks have all gradients.
+  void checkUpdatesAreLast() {
+    for (unsigned r = 0; r < plan.ranks.size(); ++r) {
+      const auto &actions = plan.ranks[r].actions;
+      int updates = 0;
+      for (int i = 0, e = actions.size(); i < e; ++i) {
+        bool isUpdate = actions[i].kind == ActionKind::Update;
+        if (updates && !isUpdate)
+          failInput("{}: with a loss scale, nothing may follow a U but another "
+                    "U",
+                    path(r, i));
+        updates += isUpdate;
+      }
+      if (!updates)
+        failInput("ranks[{}]: has no U, which a loss scale needs", r);
+    }
   }
 
   void set(int &cell, unsigned rank, int position) {

@@ -12,8 +12,8 @@ static constexpr uint64_t maxCount = 1 << 20;
 static DataType readType(const JsonReader &json, bool isChannel = false) {
   std::string name = json.string();
   auto type = parseDataType(name);
-  if (type == DataType::BF16 && !isChannel)
-    json.fail("bf16 is for channels only");
+  if ((type == DataType::BF16 || type == DataType::F16) && !isChannel)
+    json.fail("{} is for channels only", name);
   if (type)
     return *type;
   json.fail("unknown dtype '{}'", name);
@@ -116,9 +116,18 @@ static PlanOptimizer readOptimizer(const JsonReader &json) {
       scalar.kind = PlanScalar::Kind::IsFirstStep;
       if (!entry.at("is_first_step").boolean())
         entry.at("is_first_step").fail("expected true");
+    } else if (entry.has("initial_scale")) {
+      scalar.kind = PlanScalar::Kind::LossScale;
+      scalar.value = entry.at("initial_scale").number();
+      if (!isLossScale(scalar.value))
+        entry.at("initial_scale").fail("expected a positive number of f32");
+    } else if (entry.has("is_skipped")) {
+      scalar.kind = PlanScalar::Kind::IsSkipped;
+      if (!entry.at("is_skipped").boolean())
+        entry.at("is_skipped").fail("expected true");
     } else {
       entry.fail("expected one of the keys 'value', 'one_minus_power_of', "
-                 "'is_first_step'");
+                 "'is_first_step', 'initial_scale', 'is_skipped'");
     }
     optimizer.scalars.push_back(std::move(scalar));
   }
@@ -133,6 +142,15 @@ static PlanOptimizer readOptimizer(const JsonReader &json) {
           .at("one_minus_power_of")
           .fail("no scalar '{}' with a value", base);
   }
+  auto count = [&](PlanScalar::Kind kind) {
+    return std::count_if(
+        optimizer.scalars.begin(), optimizer.scalars.end(),
+        [&](const PlanScalar &scalar) { return scalar.kind == kind; });
+  };
+  if (count(PlanScalar::Kind::LossScale) > 1 ||
+      count(PlanScalar::Kind::LossScale) != count(PlanScalar::Kind::IsSkipped))
+    scalars.fail("expected one scalar with 'initial_scale' and one with "
+                 "'is_skipped', or neither");
   return optimizer;
 }
 
@@ -170,6 +188,10 @@ static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
   areas.channels = read("channels");
   areas.discard = read("discard");
   areas.loss = read("loss");
+  areas.lossScale = read("loss_scale");
+  if ((plan.findLossScale() != nullptr) != (areas.lossScale.bytes != 0))
+    json.fail("a stage has an area 'loss_scale' where the optimizer has a "
+              "scalar with 'initial_scale'");
   if (json.has("residuals")) {
     JsonReader residuals = json.at("residuals");
     areas.residualSlots = residuals.at("slots").integer(maxCount);
@@ -306,6 +328,11 @@ static PlanReference readReference(const JsonReader &json, const Plan &plan,
   if (isInput && json.has("feed"))
     return {PlanReference::Kind::Feed,
             json.at("feed").index(plan.feeds.size(), "feeds")};
+  if (isInput && json.has("loss_scale")) {
+    if (!plan.stages[stage].areas.lossScale.bytes)
+      json.fail("stage {} has no 'loss_scale' area", stage);
+    return {PlanReference::Kind::LossScale, 0};
+  }
   if (!isInput && json.has("fetch"))
     return {PlanReference::Kind::Fetch,
             json.at("fetch").index(plan.fetches.size(), "fetches")};
@@ -316,8 +343,8 @@ static PlanReference readReference(const JsonReader &json, const Plan &plan,
       json.fail("stage {} has no 'loss' area", stage);
     return {PlanReference::Kind::Loss, 0};
   }
-  json.fail("expected the key {}",
-            isInput ? "'feed' or 'channel'" : "'channel', 'fetch' or 'loss'");
+  json.fail("expected the key {}", isInput ? "'feed', 'channel' or 'loss_scale'"
+                                           : "'channel', 'fetch' or 'loss'");
 }
 
 static uint64_t outputBytes(const Plan &plan, PlanReference reference) {
@@ -329,6 +356,7 @@ static uint64_t outputBytes(const Plan &plan, PlanReference reference) {
   case PlanReference::Kind::Feed:
     return plan.feeds[reference.index].bytes;
   case PlanReference::Kind::Loss:
+  case PlanReference::Kind::LossScale:
     return sizeof(float);
   }
   return 0;
@@ -400,11 +428,23 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
   for (size_t i = 0, e = kernels.size(); i < e; ++i)
     stage.kernels.push_back({kernels.at(i).at("descriptor").string(),
                              kernels.at(i).at("scratchpad").integer()});
-  if (json.has("optimizer_kernel")) {
-    JsonReader number = json.at("optimizer_kernel");
-    stage.optimizerKernel = number.integer();
-    if (*stage.optimizerKernel >= stage.kernels.size())
+  auto kernel = [&](const char *key) -> std::optional<unsigned> {
+    if (!json.has(key))
+      return std::nullopt;
+    JsonReader number = json.at(key);
+    uint64_t value = number.integer();
+    if (value >= stage.kernels.size())
       number.fail("the stage has {} kernels", stage.kernels.size());
+    return value;
+  };
+  stage.optimizerKernel = kernel("optimizer_kernel");
+  stage.finiteKernel = kernel("finite_kernel");
+  stage.lossScaleKernel = kernel("loss_scale_kernel");
+  if (stage.areas.lossScale.bytes) {
+    if (!stage.lossScaleKernel)
+      json.fail("key 'loss_scale_kernel' is missing");
+    if (stage.areas.gradients.bytes && !stage.finiteKernel)
+      json.fail("key 'finite_kernel' is missing");
   }
   return stage;
 }

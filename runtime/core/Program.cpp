@@ -54,8 +54,11 @@ void Program::allocate(const std::string &weightsDirectory) {
   for (unsigned s = 0; s < plan.stages.size(); ++s) {
     memories.emplace_back(plan.stages[s], device, placement.hasStage(s),
                           receivesFromPeer(s));
-    if (placement.hasStage(s))
-      files.load(memories.back());
+    if (!placement.hasStage(s))
+      continue;
+    files.load(memories.back());
+    if (const PlanScalar *scale = plan.findLossScale())
+      memories.back().lossScale()->scale = static_cast<float>(scale->value);
   }
   upload();
 }

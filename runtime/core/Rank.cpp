@@ -13,6 +13,7 @@ Executor::Rank::Rank(State &state, unsigned index)
       statistics(state.program.getPlan().stages.size()), state(state),
       index(index), stages(statistics.size()) {
   trace.enabled = state.options.trace;
+  isFirstHere = index == 0 || !state.program.getPlacement().hasRank(index - 1);
 }
 
 /// A place on the device for each micro-batch of the ports that `phases` name.
@@ -65,6 +66,12 @@ void Executor::Rank::createStage(unsigned s) {
   arguments.statistics = stage.memory->at(areas.statistics);
   arguments.scratch = stage.memory->at(areas.scratch);
   arguments.kernels = stage.kernelPointers.data();
+  size_t count = plan.optimizer.scalars.size();
+  if (count && (plan.findLossScale() || !device.isHostMemory())) {
+    stage.staging.push_back(
+        device.allocate(alignUp(count * sizeof(float)), "optimizer scalars"));
+    stage.scalars = stage.staging.back().get();
+  }
   if (device.isHostMemory())
     return;
   stage.feeds =
@@ -73,11 +80,6 @@ void Executor::Rank::createStage(unsigned s) {
       stagePorts(stage, device, plan, plan.fetches, PlanReference::Kind::Fetch);
   stage.fed.assign(plan.feeds.size(),
                    std::vector<uint64_t>(plan.microbatches, 0));
-  if (size_t count = plan.optimizer.scalars.size()) {
-    stage.staging.push_back(
-        device.allocate(alignUp(count * sizeof(float)), "optimizer scalars"));
-    stage.scalars = stage.staging.back().get();
-  }
 }
 
 void Executor::Rank::compile() {
@@ -87,6 +89,9 @@ void Executor::Rank::compile() {
              device.createStream()};
   for (unsigned s : plan.ranks[index].stages)
     createStage(s);
+  if (plan.findLossScale())
+    overflows = device.allocate(alignUp(plan.ranks.size() * sizeof(float)),
+                                "flags of the ranks");
 
   std::vector<std::vector<bool>> recomputed(
       plan.stages.size(), std::vector<bool>(plan.microbatches));
@@ -209,6 +214,12 @@ void Executor::Rank::takeSteps() {
   }
 }
 
+static void throwKernelError(const StageState &stage, const char *what) {
+  std::string error = takeKernelError();
+  if (!error.empty())
+    failInternal("stage '{}', {}: {}", stage.plan->name, what, error);
+}
+
 void Executor::Rank::giveStep(GivenStep &into, Step &step) {
   const Plan &plan = state.program.getPlan();
   Device &device = state.program.getDevice();
@@ -224,8 +235,16 @@ void Executor::Rank::giveStep(GivenStep &into, Step &step) {
       if (area->bytes)
         compute.clear(memory.at(*area), area->bytes);
   }
+  if (overflows)
+    compute.clear(overflows.get(), plan.ranks.size() * sizeof(float));
+  bool hasAgreed = false;
   compute.timestamp(into.times[0]);
   for (size_t i = 0; i < actions.size(); ++i) {
+    if (overflows && !hasAgreed &&
+        actions[i].action.kind == ActionKind::Update) {
+      giveAgreement();
+      hasAgreed = true;
+    }
     DeviceRange actionRange(device, actions[i].name);
     giveAction(actions[i], into);
     compute.timestamp(into.times[i + 1]);
@@ -241,6 +260,11 @@ void Executor::Rank::giveStep(GivenStep &into, Step &step) {
       ++local;
     }
   }
+  if (overflows && isFirstHere) {
+    const StageState &first = stages[plan.ranks[index].stages.front()];
+    compute.copy(&into.lossScale, first.memory->at(first.plan->areas.lossScale),
+                 sizeof(into.lossScale));
+  }
   compute.record(*into.done);
 }
 
@@ -250,6 +274,8 @@ void Executor::Rank::finishStep(GivenStep &oldest) {
   for (const std::vector<float> &losses : oldest.losses)
     if (!losses.empty() && !step.losses.empty())
       std::copy_n(losses.begin(), step.losses.size(), step.losses.begin());
+  if (overflows && isFirstHere)
+    step.lossScale = oldest.lossScale;
   for (size_t i = 0; i < actions.size(); ++i) {
     int64_t begin = oldest.times[i], end = oldest.times[i + 1];
     const PlanAction &action = actions[i].action;
@@ -295,6 +321,21 @@ void Executor::Rank::giveAction(const CompiledAction &compiled,
     state.transport->release(channel, action.microbatch, streams);
 }
 
+void Executor::Rank::giveAgreement() {
+  float *flags = reinterpret_cast<float *>(overflows.get());
+  for (unsigned s : state.program.getPlan().ranks[index].stages) {
+    StageState &stage = stages[s];
+    if (!stage.plan->finiteKernel)
+      continue;
+    streams.compute->execute([&stage, flags, this] {
+      void *tensors[] = {stage.arguments.gradients, flags + index};
+      stage.kernels[*stage.plan->finiteKernel]->execute(tensors, nullptr);
+      throwKernelError(stage, "the search for gradients that are not finite");
+    });
+  }
+  state.flagExchange->agree(index, flags, streams);
+}
+
 void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {
   const PlanAreas &areas = stage.plan->areas;
   const float *scalars = step.scalars.data();
@@ -304,6 +345,11 @@ void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {
     scalars = reinterpret_cast<const float *>(stage.scalars);
   }
   streams.compute->execute([this, &stage, &areas, scalars] {
+    if (stage.plan->lossScaleKernel) {
+      void *tensors[] = {overflows.get(), stage.memory->at(areas.lossScale),
+                         stage.scalars};
+      stage.kernels[*stage.plan->lossScaleKernel]->execute(tensors, nullptr);
+    }
     if (stage.plan->optimizerKernel) {
       void *tensors[] = {stage.arguments.parameters, stage.arguments.gradients,
                          stage.memory->at(areas.optimizer),
@@ -321,9 +367,7 @@ void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {
       arguments.residuals = stage.memory->at(areas.residuals);
       stage.functions.update(&arguments);
     }
-    std::string error = takeKernelError();
-    if (!error.empty())
-      failInternal("stage '{}', update: {}", stage.plan->name, error);
+    throwKernelError(stage, "update");
   });
 }
 

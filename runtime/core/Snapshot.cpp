@@ -5,11 +5,14 @@
 #include "support/Hash.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <set>
 
 using namespace pp::runtime;
@@ -143,6 +146,24 @@ void Gathered::write(const std::string &path,
   group.barrier();
 }
 
+/// The values of a loss scale by their keys in the metadata.
+static std::array<std::pair<const char *, float *>, 4>
+nameValues(LossScaleState &state) {
+  return {{{"loss_scale.scale", &state.scale},
+           {"loss_scale.good_steps", &state.goodSteps},
+           {"loss_scale.skipped_steps", &state.skippedSteps},
+           {"loss_scale.skipped_in_a_row", &state.skippedInARow}}};
+}
+
+/// That of any stage of this process; null where the program has none.
+static const LossScaleState *findLossScale(const Program &program) {
+  if (program.getPlan().findLossScale())
+    for (const StageMemory &memory : program.getMemories())
+      if (memory.isHere())
+        return memory.lossScale();
+  return nullptr;
+}
+
 void pp::runtime::saveSnapshot(const std::string &path, const Program &program,
                                const TrainingPosition &position) {
   Gathered tensors(program.getGroup());
@@ -167,6 +188,14 @@ void pp::runtime::saveSnapshot(const std::string &path, const Program &program,
   // Hexadecimal, so that a resumed run has the same bits.
   for (const auto &[name, value] : position.scalars)
     metadata["scalar." + name] = fmt::format("{:a}", value);
+  if (const LossScaleState *state = findLossScale(program)) {
+    LossScaleState copy = *state;
+    for (const StageMemory &memory : program.getMemories())
+      if (memory.isHere() && *memory.lossScale() != copy)
+        failInternal("the loss scales of the stages differ");
+    for (auto [key, value] : nameValues(copy))
+      metadata[key] = fmt::format("{:a}", *value);
+  }
   tensors.write(path, metadata);
 }
 
@@ -213,15 +242,29 @@ TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
   if (integer("batch") != program.getPlan().batch)
     failInput("'{}': the snapshot's batch is {}, the program's {}", path,
               integer("batch"), program.getPlan().batch);
+  auto real = [&](const std::string &key) {
+    const std::string &value = text(key);
+    char *end = nullptr;
+    double number = std::strtod(value.c_str(), &end);
+    if (value.empty() || *end || !std::isfinite(number))
+      failInput("'{}': __metadata__.{}: '{}' is not a number", path, key,
+                value);
+    return number;
+  };
   for (const auto &[key, value] : metadata)
-    if (key.rfind("scalar.", 0) == 0) {
-      char *end = nullptr;
-      double number = std::strtod(value.c_str(), &end);
-      if (value.empty() || *end || !std::isfinite(number))
-        failInput("'{}': __metadata__.{}: '{}' is not a number", path, key,
-                  value);
-      position.scalars.emplace_back(key.substr(7), number);
-    }
+    if (key.rfind("scalar.", 0) == 0)
+      position.scalars.emplace_back(key.substr(7), real(key));
+  // A training without a loss scale may go on with one.
+  std::optional<LossScaleState> lossScale;
+  if (program.getPlan().findLossScale() && metadata.count("loss_scale.scale")) {
+    lossScale.emplace();
+    for (auto [key, value] : nameValues(*lossScale))
+      *value = static_cast<float>(real(key));
+    if (!isLossScale(lossScale->scale))
+      failInput("'{}': __metadata__.loss_scale.scale: '{}' is not a positive "
+                "number",
+                path, text("loss_scale.scale"));
+  }
   // Everything is checked before anything is changed; what the file lacks keeps
   // its value.
   program.download();
@@ -245,6 +288,10 @@ TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
   for (const auto &[name, tensor] : file.getTensors())
     if (!known.count(name))
       failInput("'{}': the program has no tensor '{}'", path, name);
+  if (lossScale)
+    for (const StageMemory &memory : program.getMemories())
+      if (memory.isHere())
+        *memory.lossScale() = *lossScale;
   program.upload();
   return position;
 }
@@ -277,15 +324,22 @@ unsigned pp::runtime::loadWeights(const std::string &path,
 void pp::runtime::saveGradients(const std::string &path,
                                 const Program &program) {
   Gathered tensors(program.getGroup());
+  std::deque<std::vector<float>> unscaled;
   program.download();
   for (unsigned s = 0; s < program.getPlan().stages.size(); ++s) {
     const StageMemory &memory = program.getMemories()[s];
-    for (const PlanTensor &tensor : program.getPlan().stages[s].parameters)
-      tensors.add(tensor.name, tensor,
-                  memory.isHere()
-                      ? reinterpret_cast<const char *>(memory.gradient(tensor))
-                      : nullptr,
+    for (const PlanTensor &tensor : program.getPlan().stages[s].parameters) {
+      const float *gradient =
+          memory.isHere() ? memory.gradient(tensor) : nullptr;
+      if (gradient && program.getPlan().findLossScale()) {
+        unscaled.emplace_back(gradient, gradient + *elementCount(tensor.shape));
+        for (float &value : unscaled.back())
+          value /= memory.lossScale()->usedScale;
+        gradient = unscaled.back().data();
+      }
+      tensors.add(tensor.name, tensor, reinterpret_cast<const char *>(gradient),
                   program.getPlacement().processOfStage(s));
+    }
   }
   tensors.write(path, {});
 }

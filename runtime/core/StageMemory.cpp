@@ -41,8 +41,9 @@ void StageMemory::copyImage(bool toDevice) const {
   std::unique_ptr<Stream> stream = device->createStream();
   std::unique_ptr<Event> done = device->createEvent();
   const PlanAreas &areas = plan->areas;
-  for (const PlanArea *area : {&areas.parameters, &areas.buffers,
-                               &areas.gradients, &areas.optimizer}) {
+  for (const PlanArea *area :
+       {&areas.parameters, &areas.buffers, &areas.gradients, &areas.optimizer,
+        &areas.lossScale}) {
     if (area->bytes == 0)
       continue;
     char *image = separateImage.get() + area->offset;
@@ -78,4 +79,9 @@ float *StageMemory::optimizerState(const PlanTensor &parameter,
   return reinterpret_cast<float *>(
       inImage(plan->areas.optimizer,
               state * plan->areas.parameters.bytes + parameter.offset));
+}
+
+LossScaleState *StageMemory::lossScale() const {
+  return reinterpret_cast<LossScaleState *>(
+      inImage(plan->areas.lossScale, /*offset=*/0));
 }

@@ -2,6 +2,7 @@
 #ifndef PP_RUNTIME_CORE_STAGEMEMORY_H
 #define PP_RUNTIME_CORE_STAGEMEMORY_H
 
+#include "core/LossScale.h"
 #include "core/Plan.h"
 #include "device/Device.h"
 
@@ -15,9 +16,9 @@ namespace pp::runtime {
 /// slots, which the transport hands over.
 ///
 /// What lives longer than a step (parameters, buffers, gradients, optimizer
-/// state) is also reached from the host, through an image: where the device
-/// has host memory, the image is the memory itself; elsewhere it is a copy that
-/// download() and upload() bring up to date.
+/// state, loss scale) is also reached from the host, through an image: where
+/// the device has host memory, the image is the memory itself; elsewhere it is
+/// a copy that download() and upload() bring up to date.
 class StageMemory {
 public:
   /// Without `isHere`, another process has the stage: nothing is allocated, and
@@ -43,6 +44,9 @@ public:
   float *gradient(const PlanTensor &parameter) const;
   /// Optimizer state `state` of a parameter.
   float *optimizerState(const PlanTensor &parameter, unsigned state) const;
+
+  /// Only where the plan has a loss scale.
+  LossScaleState *lossScale() const;
 
   /// Device to image, and back. No step may run.
   void download() const { copyImage(/*toDevice=*/false); }

@@ -2,6 +2,7 @@
 #ifndef PP_RUNTIME_CORE_STEP_H
 #define PP_RUNTIME_CORE_STEP_H
 
+#include "core/LossScale.h"
 #include "core/Plan.h"
 
 #include <memory>
@@ -49,6 +50,8 @@ struct Step {
 
   // Results.
   std::vector<float> losses; // by micro-batch; training only
+
+  LossScaleState lossScale; // after the step, where the plan has one
 
   /// Sum of `losses` in the order of the micro-batches.
   float loss() const;

@@ -68,6 +68,7 @@ void WeightFiles::fill(const PlanTensor &tensor, char *target) {
     case DataType::I1:
       return splat<uint8_t>(target, tensor.bytes, tensor.source.splat);
     case DataType::BF16:
+    case DataType::F16:
       break; // in channels only
     }
   }

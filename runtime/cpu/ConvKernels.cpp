@@ -32,6 +32,12 @@ anyLayout(const KernelBuilder::MemoryDesc &desc,
           dnnl::memory::format_tag::any};
 }
 
+/// The same for a tensor of the caller.
+static KernelBuilder::MemoryDesc
+insideOf(const KernelBuilder::MemoryDesc &desc) {
+  return anyLayout(KernelBuilder::widened(desc));
+}
+
 /// A tensor in the layout that a primitive wants, copied if it must be.
 static dnnl::memory readAs(KernelBuilder &builder, const dnnl::memory &tensor,
                            const KernelBuilder::MemoryDesc &wanted) {
@@ -88,9 +94,9 @@ ConvShape::ConvShape(Descriptor &descriptor) {
   src = KernelBuilder::dense(srcDims, types[0]);
   weights = KernelBuilder::dense(weightDims, types[1]);
   dst = KernelBuilder::dense(dstDims, types[2]);
-  srcInside = anyLayout(src);
-  weightsInside = anyLayout(weights);
-  dstInside = anyLayout(dst);
+  srcInside = insideOf(src);
+  weightsInside = insideOf(weights);
+  dstInside = insideOf(dst);
 }
 
 /// With a type, that of all tensors: a hint for a backward primitive whose
@@ -112,8 +118,8 @@ ConvShape::forward(KernelBuilder &builder,
 
 /// The type that the forward pass of a mixed convolution had, for hints.
 static std::optional<KernelBuilder::Type> hintType(const ConvShape &shape) {
-  if (shape.src.data_type() == KernelBuilder::Type::f32 &&
-      shape.dst.data_type() == KernelBuilder::Type::f32)
+  if (shape.srcInside.data_type() == KernelBuilder::Type::f32 &&
+      shape.dstInside.data_type() == KernelBuilder::Type::f32)
     return std::nullopt;
   return KernelBuilder::Type::bf16;
 }
@@ -130,7 +136,7 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   dnnl::memory bias;
   if (hasBias)
     bias = builder.addTensor(biasDesc);
-  auto dst = builder.addTensor(shape.dst);
+  auto dst = builder.addResult(shape.dst);
   auto desc = shape.forward(builder, biasDesc);
   auto srcInside = readAs(builder, src, desc.src_desc());
   auto weightsInside = readAs(builder, weights, desc.weights_desc());
@@ -160,7 +166,7 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
       shape.forward(builder, {}, hintType(shape)));
   auto diffDst = builder.addTensor(shape.dst);
   auto weights = builder.addTensor(shape.weights);
-  auto diffSrc = builder.addTensor(shape.src);
+  auto diffSrc = builder.addResult(shape.src);
   auto diffDstInside = readAs(builder, diffDst, desc.diff_dst_desc());
   auto weightsInside = readAs(builder, weights, desc.weights_desc());
   auto diffSrcInside = writeAs(builder, diffSrc, desc.diff_src_desc());
@@ -182,7 +188,7 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
       shape.forward(builder, {}, hintType(shape)));
   auto src = builder.addTensor(shape.src);
   auto diffDst = builder.addTensor(shape.dst);
-  auto diffWeights = builder.addTensor(shape.weights);
+  auto diffWeights = builder.addResult(shape.weights);
   auto srcInside = readAs(builder, src, desc.src_desc());
   auto diffDstInside = readAs(builder, diffDst, desc.diff_dst_desc());
   auto weightsInside = writeAs(builder, diffWeights, desc.diff_weights_desc());

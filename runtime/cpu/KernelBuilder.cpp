@@ -42,15 +42,51 @@ std::vector<KernelBuilder::Type> KernelBuilder::types(Descriptor &descriptor,
   std::vector<Type> types(count, Type::f32);
   if (!descriptor.has("types"))
     return types;
-  auto words = descriptor.getWords("types", count, {"f32", "bf16"});
+  auto words = descriptor.getWords("types", count, {"f32", "bf16", "f16"});
   for (size_t i = 0; i < count; ++i)
-    types[i] = words[i] == "bf16" ? Type::bf16 : Type::f32;
+    types[i] = words[i] == "bf16"  ? Type::bf16
+               : words[i] == "f16" ? Type::f16
+                                   : Type::f32;
   return types;
 }
 
+/// Of a description without blocks, as dense() and strided() make it.
+static KernelBuilder::Dims stridesOf(const KernelBuilder::MemoryDesc &desc) {
+  const auto &strides = desc.data.format_desc.blocking.strides;
+  return KernelBuilder::Dims(strides, strides + desc.data.ndims);
+}
+
+KernelBuilder::MemoryDesc KernelBuilder::widened(const MemoryDesc &desc) {
+  if (desc.data_type() != Type::f16)
+    return desc;
+  return MemoryDesc(desc.dims(), Type::f32, stridesOf(desc));
+}
+
 dnnl::memory KernelBuilder::addTensor(const MemoryDesc &desc) {
+  return add(desc, /*isResult=*/false);
+}
+
+dnnl::memory KernelBuilder::addResult(const MemoryDesc &desc) {
+  return add(desc, /*isResult=*/true);
+}
+
+dnnl::memory KernelBuilder::add(const MemoryDesc &desc, bool isResult) {
   tensors.push_back(dnnl::memory(desc, engine, DNNL_MEMORY_NONE));
-  return tensors.back();
+  if (desc.data_type() != Type::f16)
+    return tensors.back();
+  Dims dims = desc.dims(), strides = stridesOf(desc);
+  int64_t elements = 1;
+  for (size_t i = 0; i < dims.size(); ++i)
+    elements += (dims[i] - 1) * strides[i];
+  dnnl::memory wide = addTemporary(widened(desc));
+  conversions.push_back({tensors.size() - 1, wide, elements, isResult,
+                         elements == elementCount(dims)});
+  return wide;
+}
+
+void KernelBuilder::setFunction(unsigned tensorCount, Function work) {
+  functionTensors = tensorCount;
+  function = std::move(work);
 }
 
 dnnl::memory KernelBuilder::addTemporary(const MemoryDesc &desc) {
@@ -86,14 +122,28 @@ void KernelBuilder::finish() {
 }
 
 void KernelBuilder::execute(void *const *pointers, void *scratchpad) {
+  if (function)
+    return function(pointers);
   for (size_t i = 0; i < tensors.size(); ++i)
     tensors[i].set_data_handle(pointers[i]);
   for (Temporary &temporary : temporaries)
     temporary.memory.set_data_handle(static_cast<char *>(scratchpad) +
                                      temporary.offset);
+  // What lies between the elements of a result keeps its value.
+  for (const Conversion &c : conversions)
+    if (!c.isResult || !c.isDense)
+      std::copy_n(static_cast<const _Float16 *>(pointers[c.tensor]), c.elements,
+                  static_cast<float *>(c.wide.get_data_handle()));
   for (Step &step : steps)
     dnnl::error::wrap_c_api(
         dnnl_primitive_execute(step.primitive.get(), stream.get(),
                                step.arguments.size(), step.arguments.data()),
         "the library refused to run the kernel");
+  for (const Conversion &c : conversions)
+    if (c.isResult)
+      std::transform(static_cast<const float *>(c.wide.get_data_handle()),
+                     static_cast<const float *>(c.wide.get_data_handle()) +
+                         c.elements,
+                     static_cast<_Float16 *>(pointers[c.tensor]),
+                     [](float value) { return static_cast<_Float16>(value); });
 }

@@ -5,6 +5,10 @@
 // scratchpad. So a kernel that wants another layout inside adds a temporary and
 // two reorders, and nothing outside notices.
 //
+// oneDNN 2.6 has no products of f16. A tensor of f16 is one of f32 to the
+// primitives: it is widened before the first of them, or narrowed after the
+// last. For tests of what surrounds such kernels, not for speed.
+//
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_KERNELBUILDER_H
 #define PP_RUNTIME_CPU_KERNELBUILDER_H
@@ -13,6 +17,7 @@
 
 #include <dnnl.hpp>
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -36,13 +41,19 @@ public:
   static MemoryDesc dense(const Dims &dims, Type type = Type::f32);
   static MemoryDesc strided(const Dims &dims, const Dims &strides,
                             Type type = Type::f32);
-  /// The key `types` of a product: f32 or bf16 for each of `count` tensors;
-  /// without the key all are f32.
+  /// The key `types` of a product: f32, bf16 or f16 for each of `count`
+  /// tensors; without the key all are f32.
   static std::vector<Type> types(Descriptor &descriptor, size_t count);
   static int64_t elementCount(const Dims &dims);
 
-  /// The caller's next tensor (in order of the calls).
+  /// `desc`, in f32 where it is in f16: what a primitive works on.
+  static MemoryDesc widened(const MemoryDesc &desc);
+
+  /// The caller's next tensor (in order of the calls), which is read. The
+  /// result has the description widened(desc).
   dnnl::memory addTensor(const MemoryDesc &desc);
+  /// The same for a tensor that is written.
+  dnnl::memory addResult(const MemoryDesc &desc);
   /// Memory inside the scratchpad, live for the whole kernel.
   dnnl::memory addTemporary(const MemoryDesc &desc);
   /// Appends a primitive. Adds its scratchpad; scratchpads of primitives share
@@ -51,10 +62,16 @@ public:
                     const MemoryDesc &scratchpad,
                     std::initializer_list<Argument> arguments);
 
+  using Function = std::function<void(void *const *tensors)>;
+  /// Makes the kernel this function instead, on `tensorCount` tensors.
+  void setFunction(unsigned tensorCount, Function work);
+
   /// Places temporaries and scratchpads; call once after the last add.
   void finish();
   uint64_t getScratchpadBytes() const { return scratchpadBytes; }
-  unsigned getTensorCount() const { return tensors.size(); }
+  unsigned getTensorCount() const {
+    return function ? functionTensors : tensors.size();
+  }
 
   /// Points all memories at the caller's data and runs. Throws dnnl::error.
   void execute(void *const *pointers, void *scratchpad);
@@ -70,6 +87,16 @@ private:
     std::vector<dnnl::memory> owners; // keeps the handles of `arguments` alive
   };
 
+  /// A tensor in f16 and its form in f32; `elements` from the first to the last
+  /// in memory, which may be more than the tensor has.
+  struct Conversion {
+    size_t tensor;
+    dnnl::memory wide;
+    int64_t elements;
+    bool isResult, isDense;
+  };
+  dnnl::memory add(const MemoryDesc &desc, bool isResult);
+
   dnnl::engine engine;
   dnnl::stream stream;
   dnnl::primitive_attr attributes;
@@ -77,6 +104,9 @@ private:
   std::vector<Temporary> temporaries;
   std::vector<dnnl::memory> scratchpads;
   std::vector<Step> steps;
+  std::vector<Conversion> conversions;
+  Function function;
+  unsigned functionTensors = 0;
   uint64_t scratchpadBytes = 0;
   uint64_t sharedBytes = 0;
 };
@@ -92,6 +122,8 @@ void buildAvgPoolForward(Descriptor &descriptor, KernelBuilder &builder);
 void buildAvgPoolBackward(Descriptor &descriptor, KernelBuilder &builder);
 void buildBatchNormForward(Descriptor &descriptor, KernelBuilder &builder);
 void buildBatchNormBackward(Descriptor &descriptor, KernelBuilder &builder);
+void buildCheckFinite(Descriptor &descriptor, KernelBuilder &builder);
+void buildLossScale(Descriptor &descriptor, KernelBuilder &builder);
 
 } // namespace pp::runtime
 

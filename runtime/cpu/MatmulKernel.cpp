@@ -25,10 +25,11 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
   auto bDesc = describe(descriptor, "b", b, types[1]);
   auto cDesc = describe(descriptor, "c", c, types[2]);
   dnnl::matmul::primitive_desc desc(
-      {aDesc, bDesc, cDesc}, builder.getAttributes(), builder.getEngine());
+      {builder.widened(aDesc), builder.widened(bDesc), builder.widened(cDesc)},
+      builder.getAttributes(), builder.getEngine());
   auto aMemory = builder.addTensor(aDesc);
   auto bMemory = builder.addTensor(bDesc);
-  auto cMemory = builder.addTensor(cDesc);
+  auto cMemory = builder.addResult(cDesc);
   builder.addPrimitive(dnnl::matmul(desc), desc.scratchpad_desc(),
                        {{DNNL_ARG_SRC, aMemory},
                         {DNNL_ARG_WEIGHTS, bMemory},

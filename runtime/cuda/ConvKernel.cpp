@@ -1,10 +1,18 @@
 //===- ConvKernel.cpp - `conv_*` ------------------------------------------===//
+//
+// All tensors of a convolution of cuDNN have one type. Where factors of sixteen
+// bits have a result of f32 (the gradient of a weight), the factors are widened
+// in the scratchpad. TF32 holds all numbers of bf16 and f16, so the products
+// are still those of the factors.
+//
 #include "ConvMapping.h"
+#include "DeviceKernel.h"
 #include "Dnn.h"
 #include "Kernel.h"
 #include "Libraries.h"
 #include "Workspace.h"
 
+#include <array>
 #include <utility>
 
 using namespace pp::cuda;
@@ -24,13 +32,22 @@ protected:
   /// bits every time and fits into the scratchpad.
   template <typename Performance, typename Ask, typename Measure>
   auto choose(Ask ask, Measure measure);
-  void begin(CUstream stream);
+  /// Widens what has to be and returns src, weights and dst, given in this
+
+  std::array<void *, 3> begin(CUstream stream, std::array<void *, 3> tensors,
+                              void *scratchpad);
   void finish(cudnnStatus_t status) { dnn.check(status, "cuDNN"); }
+  void *getWorkspace(void *scratchpad) const {
+    auto *start = static_cast<char *>(workspace.in(scratchpad));
+    return start ? start + copyBytes : nullptr;
+  }
+  uint64_t getWorkspaceBytes() const {
+    return workspace.getBytes() - copyBytes;
+  }
 
   Context &context;
   Dnn &dnn;
   cudnnHandle_t handle;
-  Workspace workspace;
   bool hasBias;
   cudnnTensorDescriptor_t src = nullptr, dst = nullptr, bias = nullptr;
   cudnnFilterDescriptor_t weights = nullptr;
@@ -38,17 +55,30 @@ protected:
   const float one = 1, zero = 0;
 
 private:
+  /// A factor in f32, at `offset` in the workspace.
+  struct Copy {
+    std::unique_ptr<Kernel> widen; // null: the tensor itself is used
+    uint64_t offset = 0;
+  };
+  void makeCopies(const ConvMapping &map, const KernelInputs &inputs);
   void describe(const ConvMapping &map);
   void destroy() noexcept;
+
+  Workspace workspace;
+  std::array<Copy, 3> copies;
+  uint64_t copyBytes = 0;
+  bool isExact = true;                     // no TF32
+  cudnnDataType_t type = CUDNN_DATA_FLOAT; // of all three
 };
 
 } // namespace
 
 Conv::Conv(const ConvMapping &map, const KernelInputs &inputs)
     : context(inputs.context), dnn(inputs.libraries.getDnn()),
-      handle(dnn.getHandle()), workspace(inputs.scratchpad),
-      hasBias(map.hasBias) {
+      handle(dnn.getHandle()), hasBias(map.hasBias),
+      workspace(inputs.scratchpad) {
   try {
+    makeCopies(map, inputs);
     describe(map);
   } catch (...) {
     destroy();
@@ -57,6 +87,33 @@ Conv::Conv(const ConvMapping &map, const KernelInputs &inputs)
 }
 
 Conv::~Conv() { destroy(); }
+
+void Conv::makeCopies(const ConvMapping &map, const KernelInputs &inputs) {
+  const std::vector<int> *dims[] = {&map.src, &map.weights, &map.dst};
+  ElementType types[] = {map.srcType, map.weightsType, map.dstType};
+  bool isShort = true;
+  for (ElementType each : types)
+    isShort = isShort && each != ElementType::F32;
+  if (isShort) {
+    type =
+        types[0] == ElementType::BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+    return;
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    if (types[i] == ElementType::F32)
+      continue;
+    int64_t count = 1;
+    for (int dim : *dims[i])
+      count *= dim;
+    copies[i] = {createWiden(types[i], count, inputs), copyBytes};
+    copyBytes += (uint64_t(count) * sizeof(float) + 255) / 256 * 256;
+  }
+  if (copyBytes > workspace.getBytes())
+    throw Failure(Failure::Input, "the factors in f32 take " +
+                                      std::to_string(copyBytes) +
+                                      " bytes, but the scratchpad has only " +
+                                      std::to_string(workspace.getBytes()));
+}
 
 void Conv::describe(const ConvMapping &map) {
   int rank = static_cast<int>(map.src.size());
@@ -69,8 +126,7 @@ void Conv::describe(const ConvMapping &map) {
   auto setTensor = [&](cudnnTensorDescriptor_t &tensor, const int *dims,
                        const int *strides) {
     check(dnn.cudnnCreateTensorDescriptor(&tensor));
-    check(dnn.cudnnSetTensorNdDescriptor(tensor, CUDNN_DATA_FLOAT, rank, dims,
-                                         strides));
+    check(dnn.cudnnSetTensorNdDescriptor(tensor, type, rank, dims, strides));
   };
   setTensor(src, map.src.data(), map.srcStrides.data());
   setTensor(dst, map.dst.data(), map.dstStrides.data());
@@ -81,15 +137,19 @@ void Conv::describe(const ConvMapping &map) {
     setTensor(bias, dims.data(), strides.data());
   }
   check(dnn.cudnnCreateFilterDescriptor(&weights));
-  check(dnn.cudnnSetFilterNdDescriptor(
-      weights, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, rank, map.weights.data()));
+  check(dnn.cudnnSetFilterNdDescriptor(weights, type, CUDNN_TENSOR_NCHW, rank,
+                                       map.weights.data()));
   check(dnn.cudnnCreateConvolutionDescriptor(&operation));
   check(dnn.cudnnSetConvolutionNdDescriptor(
       operation, rank - 2, map.pad.data(), map.strides.data(),
       map.dilations.data(), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
   check(dnn.cudnnSetConvolutionGroupCount(operation, map.groups));
-  // The default would use TF32.
-  check(dnn.cudnnSetConvolutionMathType(operation, CUDNN_FMA_MATH));
+  // The default rounds factors of f32 to TF32.
+  isExact = type == CUDNN_DATA_FLOAT && copyBytes == 0 && !map.allowsTf32;
+  cudnnMathType_t math = isExact                    ? CUDNN_FMA_MATH
+                         : type == CUDNN_DATA_FLOAT ? CUDNN_DEFAULT_MATH
+                                                    : CUDNN_TENSOR_OP_MATH;
+  check(dnn.cudnnSetConvolutionMathType(operation, math));
 }
 
 void Conv::destroy() noexcept {
@@ -109,21 +169,37 @@ auto Conv::choose(Ask ask, Measure measure) {
   dnn.check(ask(16, &count, found), "cuDNN's choice of an algorithm");
   for (int i = 0; i < count; ++i) {
     size_t bytes = 0;
-    if (found[i].status == CUDNN_STATUS_SUCCESS &&
-        found[i].determinism == CUDNN_DETERMINISTIC &&
-        measure(found[i].algo, &bytes) == CUDNN_STATUS_SUCCESS &&
-        bytes <= workspace.getBytes())
+    if (found[i].status != CUDNN_STATUS_SUCCESS ||
+        found[i].determinism != CUDNN_DETERMINISTIC)
+      continue;
+    // The estimate is for this math.
+    if (!isExact && dnn.cudnnSetConvolutionMathType(
+                        operation, found[i].mathType) != CUDNN_STATUS_SUCCESS)
+      continue;
+    if (measure(found[i].algo, &bytes) == CUDNN_STATUS_SUCCESS &&
+        bytes <= getWorkspaceBytes())
       return found[i].algo;
   }
   throw Failure(Failure::Input,
                 "cuDNN has no deterministic algorithm for these shapes in " +
-                    std::to_string(workspace.getBytes()) +
+                    std::to_string(getWorkspaceBytes()) +
                     " bytes of scratchpad");
 }
 
-void Conv::begin(CUstream stream) {
+std::array<void *, 3>
+Conv::begin(CUstream stream, std::array<void *, 3> tensors, void *scratchpad) {
   context.enter();
   dnn.check(dnn.cudnnSetStream(handle, stream), "cudnnSetStream");
+  for (size_t i = 0; i < 3; ++i) {
+    if (!copies[i].widen)
+      continue;
+    void *wide =
+        static_cast<char *>(workspace.in(scratchpad)) + copies[i].offset;
+    void *pair[] = {tensors[i], wide};
+    copies[i].widen->execute(stream, pair, nullptr);
+    tensors[i] = wide;
+  }
+  return tensors;
 }
 
 namespace {
@@ -145,12 +221,12 @@ public:
 
   void execute(CUstream stream, void *const *tensors,
                void *scratchpad) override {
-    begin(stream);
     void *result = tensors[hasBias ? 3 : 2];
+    auto [x, w, y] =
+        begin(stream, {tensors[0], tensors[1], result}, scratchpad);
     finish(dnn.cudnnConvolutionForward(
-        handle, &one, src, tensors[0], weights, tensors[1], operation,
-        algorithm, workspace.in(scratchpad), workspace.getBytes(), &zero, dst,
-        result));
+        handle, &one, src, x, weights, w, operation, algorithm,
+        getWorkspace(scratchpad), getWorkspaceBytes(), &zero, dst, y));
     if (hasBias)
       finish(dnn.cudnnAddTensor(handle, &one, bias, tensors[2], &one, dst,
                                 result));
@@ -178,11 +254,11 @@ public:
 
   void execute(CUstream stream, void *const *tensors,
                void *scratchpad) override {
-    begin(stream);
+    auto [x, w, y] =
+        begin(stream, {tensors[2], tensors[1], tensors[0]}, scratchpad);
     finish(dnn.cudnnConvolutionBackwardData(
-        handle, &one, weights, tensors[1], dst, tensors[0], operation,
-        algorithm, workspace.in(scratchpad), workspace.getBytes(), &zero, src,
-        tensors[2]));
+        handle, &one, weights, w, dst, y, operation, algorithm,
+        getWorkspace(scratchpad), getWorkspaceBytes(), &zero, src, x));
   }
 
 private:
@@ -207,11 +283,11 @@ public:
 
   void execute(CUstream stream, void *const *tensors,
                void *scratchpad) override {
-    begin(stream);
+    auto [x, w, y] =
+        begin(stream, {tensors[0], tensors[2], tensors[1]}, scratchpad);
     finish(dnn.cudnnConvolutionBackwardFilter(
-        handle, &one, src, tensors[0], dst, tensors[1], operation, algorithm,
-        workspace.in(scratchpad), workspace.getBytes(), &zero, weights,
-        tensors[2]));
+        handle, &one, src, x, dst, y, operation, algorithm,
+        getWorkspace(scratchpad), getWorkspaceBytes(), &zero, weights, w));
   }
 
 private:

@@ -37,10 +37,21 @@ ConvMapping pp::cuda::mapConv(Descriptor &descriptor) {
   auto kernel =
       shape.extend(Descriptor::Dims(weights.begin() + 2, weights.end()));
 
+  const std::string &kind = descriptor.getKind();
+  ProductTypes product =
+      readProductTypes(descriptor, kind == "conv_backward_data"      ? 0
+                                   : kind == "conv_backward_weights" ? 1
+                                                                     : 2);
   ConvMapping map;
+  map.srcType = product.types[0];
+  map.weightsType = product.types[1];
+  map.dstType = product.types[2];
+  map.allowsTf32 = product.allowsTf32;
   map.groups = static_cast<int>(groups);
   map.hasBias =
       descriptor.has("bias") && descriptor.getInteger("bias", 0, 1) != 0;
+  if (map.hasBias && map.dstType != ElementType::F32)
+    throw DescriptorError("bias: only a result of f32 can have one");
   for (size_t i = 0; i < shape.getSpatial(); ++i) {
     int64_t reach = (kernel[i] - 1) * shape.dilations[i] + 1;
     auto getExtent = [&](int64_t padding) {

@@ -2,7 +2,7 @@
 #ifndef PP_RUNTIME_CUDA_CONVMAPPING_H
 #define PP_RUNTIME_CUDA_CONVMAPPING_H
 
-#include "cpu/Descriptor.h"
+#include "ElementTypes.h"
 
 namespace pp::cuda {
 
@@ -14,6 +14,8 @@ struct ConvMapping {
   std::vector<int> pad, strides, dilations;
   int groups;
   bool hasBias;
+  ElementType srcType, weightsType, dstType;
+  bool allowsTf32;
 };
 
 /// Reads `conv_*`. Throws DescriptorError for a descriptor that is wrong, or

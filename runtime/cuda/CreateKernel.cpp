@@ -24,6 +24,8 @@ static constexpr Kind kinds[] = {
     {"avg_pool_backward", createPool},
     {"batch_norm_forward", createBatchNorm},
     {"batch_norm_backward", createBatchNorm},
+    {"check_finite", createCheckFinite},
+    {"loss_scale", createLossScale},
 };
 
 std::unique_ptr<Kernel> pp::cuda::createKernel(const char *text,

@@ -1,15 +1,16 @@
-//===- DeviceKernel.cpp - `*_pool_*` and `batch_norm_*` -------------------===//
+//===- DeviceKernel.cpp - Kernels of DeviceKernels.inc --------------------===//
 //
 // cuDNN's pools take no dilations and the same padding on both sides, and do
 // not say which of equal maxima gets the gradient; its batch normalisation
 // returns 1 / sqrt(variance + epsilon), where the plan wants the variance. So
-// these kernels are the plugin's own.
+// these kernels are the plugin's own, as are those of loss scaling.
 //
 //===----------------------------------------------------------------------===//
 #include "DeviceKernel.h"
 #include "Kernel.h"
 #include "Libraries.h"
 
+#include <algorithm>
 #include <vector>
 
 using namespace pp::cuda;
@@ -71,4 +72,31 @@ std::unique_ptr<Kernel> pp::cuda::createBatchNorm(Descriptor &descriptor,
   bool isBackward = descriptor.getKind() == "batch_norm_backward";
   return std::make_unique<DeviceKernel<BatchNormShape>>(
       inputs, descriptor.getKind(), shape, isBackward ? 8 : 6, shape.channels);
+}
+
+std::unique_ptr<Kernel> pp::cuda::createWiden(ElementType type, int64_t count,
+                                              const KernelInputs &inputs) {
+  return std::make_unique<DeviceKernel<WidenShape>>(
+      inputs, type == ElementType::BF16 ? "widen_bf16" : "widen_f16",
+      WidenShape{count}, 2, (count + blockSize - 1) / blockSize);
+}
+
+std::unique_ptr<Kernel>
+pp::cuda::createCheckFinite(Descriptor &descriptor,
+                            const KernelInputs &inputs) {
+  FiniteShape shape{descriptor.getInteger("count", 1, INT32_MAX)};
+  descriptor.checkAllUsed();
+  // A few blocks for each multiprocessor of any chip.
+  constexpr int64_t mostBlocks = 1024;
+  return std::make_unique<DeviceKernel<FiniteShape>>(
+      inputs, "check_finite", shape, 2,
+      std::min<int64_t>((shape.count + blockSize - 1) / blockSize, mostBlocks));
+}
+
+std::unique_ptr<Kernel> pp::cuda::createLossScale(Descriptor &descriptor,
+                                                  const KernelInputs &inputs) {
+  LossScaleShape shape = readLossScale(descriptor);
+  descriptor.checkAllUsed();
+  return std::make_unique<DeviceKernel<LossScaleShape>>(inputs, "loss_scale",
+                                                        shape, 3, 1);
 }

@@ -2,7 +2,9 @@
 #ifndef PP_RUNTIME_CUDA_DEVICEKERNEL_H
 #define PP_RUNTIME_CUDA_DEVICEKERNEL_H
 
-#include "cpu/Descriptor.h"
+#include "ElementTypes.h"
+
+#include <memory>
 
 namespace pp::cuda {
 
@@ -17,9 +19,27 @@ struct BatchNormShape {
   float epsilon;
 };
 
+struct WidenShape {
+  long long count;
+};
+struct FiniteShape {
+  long long count;
+};
+struct LossScaleShape {
+  int ranks, scale, skipped, interval;
+};
+
+class Kernel;
+struct KernelInputs;
+
+/// Makes f32 of `count` elements of sixteen bits; tensors: from, to.
+std::unique_ptr<Kernel> createWiden(ElementType type, int64_t count,
+                                    const KernelInputs &inputs);
+
 /// Reads the keys of a pool. Throws DescriptorError.
 PoolShape readPool(runtime::Descriptor &descriptor, bool isAverage);
 BatchNormShape readBatchNorm(runtime::Descriptor &descriptor);
+LossScaleShape readLossScale(runtime::Descriptor &descriptor);
 
 } // namespace pp::cuda
 

@@ -43,6 +43,19 @@ PoolShape pp::cuda::readPool(Descriptor &descriptor, bool isAverage) {
   return pool;
 }
 
+LossScaleShape pp::cuda::readLossScale(Descriptor &descriptor) {
+  auto integer = [&](const char *key, int64_t minimum, int64_t maximum) {
+    return static_cast<int>(descriptor.getInteger(key, minimum, maximum));
+  };
+  LossScaleShape shape{};
+  shape.ranks = integer("ranks", 1, 1 << 20);
+  shape.scale = integer("scale", 0, 1 << 10);
+  shape.skipped = integer("skipped", 0, 1 << 10);
+  shape.interval =
+      descriptor.has("interval") ? integer("interval", 0, 1 << 10) : -1;
+  return shape;
+}
+
 BatchNormShape pp::cuda::readBatchNorm(Descriptor &descriptor) {
   auto dims = descriptor.getDims("src");
   if (dims.size() < 2 || dims.size() > 5)

@@ -16,7 +16,8 @@ static const char *const source =
 namespace {
 struct Nvrtc {
   SharedLibrary library{"libnvrtc.so." + std::to_string(CUDA_VERSION / 1000),
-                        "the model has pooling or batch normalisation, whose "
+                        "the model has pooling, batch normalisation, loss "
+                        "scaling or gradients of mixed convolutions, whose "
                         "kernels are compiled for the GPU: it"};
 // A declaration takes no parentheses.
 // NOLINTBEGIN(bugprone-macro-parentheses)

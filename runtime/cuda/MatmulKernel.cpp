@@ -31,21 +31,24 @@ public:
   void execute(CUstream stream, void *const *tensors,
                void *scratchpad) override {
     context.enter();
-    auto *a = static_cast<const float *>(tensors[0]);
-    auto *b = static_cast<const float *>(tensors[1]);
-    const float *xs = map.isSwapped ? b : a;
-    const float *ys = map.isSwapped ? a : b;
-    auto *ds = static_cast<float *>(tensors[2]);
+    void *xs = tensors[map.isSwapped ? 1 : 0];
+    void *ys = tensors[map.isSwapped ? 0 : 1];
     const float one = 1, zero = 0;
-    for (const auto &at : map.outer)
+    for (const auto &at : map.outer) {
+      void *result = place(tensors[2], map.d, at.d);
       blas.check(blas.cublasLtMatmul(
-                     blas.getHandle(), operation, &one, xs + at.x, x, ys + at.y,
-                     y, &zero, ds + at.d, d, ds + at.d, d, &algorithm,
-                     workspace.in(scratchpad), workspace.getBytes(), stream),
+                     blas.getHandle(), operation, &one, place(xs, map.x, at.x),
+                     x, place(ys, map.y, at.y), y, &zero, result, d, result, d,
+                     &algorithm, workspace.in(scratchpad), workspace.getBytes(),
+                     stream),
                  "cublasLtMatmul");
+    }
   }
 
 private:
+  static void *place(void *tensor, const ColumnMajor &matrix, int64_t offset) {
+    return static_cast<char *>(tensor) + offset * bytesOf(matrix.type);
+  }
   void describe();
   void chooseAlgorithm();
   cublasLtMatrixLayout_t makeLayout(const ColumnMajor &matrix);
@@ -62,10 +65,17 @@ private:
 
 } // namespace
 
+static cudaDataType getType(ElementType type) {
+  return type == ElementType::BF16  ? CUDA_R_16BF
+         : type == ElementType::F16 ? CUDA_R_16F
+                                    : CUDA_R_32F;
+}
+
 cublasLtMatrixLayout_t MatmulKernel::makeLayout(const ColumnMajor &matrix) {
   cublasLtMatrixLayout_t layout = nullptr;
-  blas.check(blas.cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, matrix.rows,
-                                             matrix.columns, matrix.leading),
+  blas.check(blas.cublasLtMatrixLayoutCreate(&layout, getType(matrix.type),
+                                             matrix.rows, matrix.columns,
+                                             matrix.leading),
              "cublasLtMatrixLayoutCreate");
   auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, auto value) {
     cublasStatus_t status = blas.cublasLtMatrixLayoutSetAttribute(
@@ -82,10 +92,12 @@ cublasLtMatrixLayout_t MatmulKernel::makeLayout(const ColumnMajor &matrix) {
 }
 
 void MatmulKernel::describe() {
-  // Products and sums in f32; TF32 would need another type.
-  blas.check(
-      blas.cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-      "cublasLtMatmulDescCreate");
+  // Sums are in f32 for all types. Without the other type, factors of f32 stay
+  // what they are.
+  cublasComputeType_t compute =
+      map.allowsTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  blas.check(blas.cublasLtMatmulDescCreate(&operation, compute, CUDA_R_32F),
+             "cublasLtMatmulDescCreate");
   auto transpose = [&](cublasLtMatmulDescAttributes_t attribute,
                        const ColumnMajor &matrix) {
     cublasOperation_t value = matrix.isTransposed ? CUBLAS_OP_T : CUBLAS_OP_N;

@@ -54,7 +54,8 @@ static std::optional<ColumnMajor> asColumnMajor(const Matrix &matrix) {
   int64_t leading = matrix.columns == 1 ? matrix.rows : matrix.columnStride;
   if (leading < matrix.rows)
     return std::nullopt;
-  return ColumnMajor{matrix.rows, matrix.columns, leading, false, 0, 64};
+  return ColumnMajor{matrix.rows, matrix.columns,  leading, false, 0,
+                     64,          ElementType::F32};
 }
 
 static std::optional<ColumnMajor> asInput(const Matrix &matrix) {
@@ -117,11 +118,10 @@ static BatchDim takeLargest(std::vector<BatchDim> &batch) {
   return dim;
 }
 
-/// What all multiples of `elements` floats from an aligned address have.
-static int64_t limitAlignment(int64_t alignment, int64_t elements) {
-  while (elements * 4 % alignment != 0)
-    alignment /= 2;
-  return alignment;
+/// Keeps what all multiples of `elements` from an aligned address have.
+static void limitAlignment(ColumnMajor &matrix, int64_t elements) {
+  while (elements * bytesOf(matrix.type) % matrix.alignment != 0)
+    matrix.alignment /= 2;
 }
 
 MatmulMapping pp::cuda::mapMatmul(Descriptor &descriptor) {
@@ -160,6 +160,10 @@ MatmulMapping pp::cuda::mapMatmul(Descriptor &descriptor) {
   map.rows = d->rows;
   map.columns = d->columns;
   map.depth = am.columns;
+  ProductTypes product = readProductTypes(descriptor, /*result=*/2);
+  map.x.type = map.y.type = product.types[0];
+  map.d.type = product.types[2];
+  map.allowsTf32 = product.allowsTf32;
 
   BatchDim inner = takeLargest(batch);
   map.batch = inner.size;
@@ -184,9 +188,9 @@ MatmulMapping pp::cuda::mapMatmul(Descriptor &descriptor) {
       for (int64_t i = 0; i < dim.size; ++i)
         all.push_back({base.x + i * xs, base.y + i * ys, base.d + i * dim.c});
     map.outer = std::move(all);
-    map.x.alignment = limitAlignment(map.x.alignment, xs);
-    map.y.alignment = limitAlignment(map.y.alignment, ys);
-    map.d.alignment = limitAlignment(map.d.alignment, dim.c);
+    limitAlignment(map.x, xs);
+    limitAlignment(map.y, ys);
+    limitAlignment(map.d, dim.c);
   }
   return map;
 }

@@ -8,7 +8,7 @@
 #ifndef PP_RUNTIME_CUDA_MATMULMAPPING_H
 #define PP_RUNTIME_CUDA_MATMULMAPPING_H
 
-#include "cpu/Descriptor.h"
+#include "ElementTypes.h"
 
 namespace pp::cuda {
 
@@ -18,6 +18,7 @@ struct ColumnMajor {
   bool isTransposed;              // what op does; never for D
   int64_t batchStride;            // in elements; 0 is the same matrix
   int64_t alignment;              // of its first elements in bytes, at most 64
+  ElementType type;
 };
 
 /// d (rows x columns) = op(x) (rows x depth) * op(y) (depth x columns), `batch`
@@ -26,6 +27,7 @@ struct MatmulMapping {
   int64_t rows, columns, depth, batch;
   ColumnMajor x, y, d;
   bool isSwapped; // x is the descriptor's b and y its a
+  bool allowsTf32;
   /// In elements, from the beginning of x, y and d: the batch dimensions that
   /// one stride cannot express.
   struct Offsets {

@@ -11,7 +11,9 @@
 
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <numeric>
+#include <optional>
 #include <thread>
 
 using namespace pp::runtime;
@@ -22,6 +24,7 @@ struct RunResult {
   std::vector<float> losses; // of all micro-batches of all steps
   std::vector<char> parameters, states, gradients, running;
   std::vector<ChannelTraffic> traffic;
+  std::vector<LossScaleState> afterSteps, inStages; // with a loss scale
 };
 
 void append(std::vector<char> &target, const void *data, size_t bytes) {
@@ -52,6 +55,8 @@ RunResult train(const toy::Options &options, unsigned steps,
     executor.wait(pool[i % 2]);
     auto &losses = pool[i % 2].losses;
     result.losses.insert(result.losses.end(), losses.begin(), losses.end());
+    if (plan.findLossScale())
+      result.afterSteps.push_back(pool[i % 2].lossScale);
   };
   for (unsigned i = 0; i < steps; ++i) {
     if (overlap && i >= 2)
@@ -68,6 +73,8 @@ RunResult train(const toy::Options &options, unsigned steps,
     finish(i);
   program.download();
   for (const StageMemory &memory : program.getMemories()) {
+    if (plan.findLossScale())
+      result.inStages.push_back(*memory.lossScale());
     for (const PlanTensor &tensor : memory.getPlan().parameters) {
       append(result.parameters, memory.parameter(tensor), tensor.bytes);
       append(result.gradients, memory.gradient(tensor), tensor.bytes);
@@ -116,6 +123,118 @@ TEST_P(ScheduleTest, SameBitsAsOneStage) {
 INSTANTIATE_TEST_SUITE_P(All, ScheduleTest,
                          testing::Combine(testing::ValuesIn(ways),
                                           testing::ValuesIn(allOptions())));
+
+//===----------------------------------------------------------------------===//
+// Loss scale
+//===----------------------------------------------------------------------===//
+
+class LossScaleTest : public testing::TestWithParam<Way> {
+protected:
+  void TearDown() override { toy::setOverflow(-1, 0); }
+};
+
+/// The plugin in C has no kernels for it.
+std::vector<Way> waysWithLossScale() {
+  std::vector<Way> result;
+  for (const Way &way : ways)
+    if (!way.plugin || way.driver)
+      result.push_back(way);
+  return result;
+}
+
+const std::vector<std::vector<int>> everyCut = {{0}, {0, 1}, {0, 2}, {0, 1, 2}};
+
+TEST_P(LossScaleTest, APowerOfTwoChangesNoBit) {
+  RunResult expected = train(toy::Options{}, 5);
+  for (const auto &cuts : everyCut)
+    for (float scale : {1.0f / 1024, 65536.0f})
+      for (bool overlap : {false, true}) {
+        RunResult actual =
+            train({cuts, true, overlap, 0, scale}, 5, GetParam(), overlap);
+        EXPECT_EQ(actual.losses, expected.losses);
+        EXPECT_EQ(actual.parameters, expected.parameters);
+        EXPECT_EQ(actual.states, expected.states);
+        EXPECT_EQ(actual.running, expected.running);
+        EXPECT_NE(actual.gradients, expected.gradients);
+        for (const auto *states : {&actual.afterSteps, &actual.inStages})
+          EXPECT_TRUE(
+              (states->back() == LossScaleState{scale, 5, 0, 0, scale}));
+      }
+}
+
+TEST_P(LossScaleTest, AnOverflowInAnyStageSkipsTheStepInAll) {
+  for (int layer : {0, 1, 2}) {
+    // What two steps leave, and nothing of the third.
+    RunResult before = train(toy::Options{}, 2);
+    std::optional<RunResult> after;
+    for (const auto &cuts : everyCut)
+      for (bool overlap : {false, true}) {
+        toy::Options options{cuts, true, false, 0, 256, 2};
+        toy::setOverflow(layer, 2);
+        RunResult actual = train(options, 3, GetParam(), overlap);
+        EXPECT_EQ(actual.parameters, before.parameters);
+        EXPECT_EQ(actual.states, before.states);
+        // It doubled after two good steps.
+        LossScaleState expected{256, 0, 1, 1, 512};
+        EXPECT_EQ(actual.afterSteps[1].scale, 512.0f);
+        EXPECT_TRUE(actual.afterSteps[2] == expected);
+        EXPECT_EQ(actual.inStages.size(), cuts.size());
+        for (const LossScaleState &state : actual.inStages)
+          EXPECT_TRUE(state == expected);
+        // The training goes on, in the same way for every cut.
+        toy::setOverflow(layer, 2);
+        actual = train(options, 7, GetParam(), overlap);
+        EXPECT_NE(actual.parameters, before.parameters);
+        EXPECT_TRUE(
+            (actual.inStages.back() == LossScaleState{1024, 0, 1, 0, 512}));
+        if (!after)
+          after = actual;
+        EXPECT_EQ(actual.losses, after->losses);
+        EXPECT_EQ(actual.parameters, after->parameters);
+        EXPECT_EQ(actual.states, after->states);
+        EXPECT_EQ(actual.running, after->running);
+      }
+  }
+}
+
+TEST_P(LossScaleTest, ItHasAFloorAndACeiling) {
+  toy::setOverflow(0, 0);
+  RunResult low = train({{0, 1}, true, false, 0, 1.5e-38f, 9}, 1, GetParam());
+  EXPECT_EQ(low.afterSteps[0].scale, std::numeric_limits<float>::min());
+  // Gradients overflow long before the scale does; then it is halved.
+  toy::setOverflow(-1, 0);
+  RunResult high = train({{0, 1}, true, false, 0, 3e38f, 1}, 4, GetParam());
+  EXPECT_EQ(high.afterSteps[0].skippedInARow, 1.0f);
+  EXPECT_EQ(high.afterSteps[0].scale, 1.5e38f);
+}
+
+TEST_P(LossScaleTest, AnErrorWakesRanksThatWaitForTheOthers) {
+  for (int layer : {0, 1, 2}) {
+    WayDevice device{GetParam()};
+    toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0, 256});
+    Program program(binary.training, device);
+    program.allocate("");
+    Executor executor(program, {});
+    const Plan &plan = program.getPlan();
+    std::deque<Step> steps;
+    for (int i = 0; i < 2; ++i)
+      steps.emplace_back(plan).scalars =
+          OptimizerScalars(plan.optimizer).evaluate(i + 1);
+    executor.submit(steps[0]);
+    executor.wait(steps[0]);
+    toy::setFault(layer, toy::ThrowFault);
+    executor.submit(steps[0]);
+    executor.submit(steps[1]);
+    EXPECT_THROW(executor.wait(steps[1]), std::runtime_error);
+    toy::setFault(-1, toy::NoFault);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LossScaleTest,
+                         testing::ValuesIn(waysWithLossScale()),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
 
 std::vector<float> floats(const std::vector<char> &bytes, size_t first,
                           size_t count) {

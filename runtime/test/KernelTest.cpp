@@ -245,6 +245,47 @@ TEST(MixedTest, MatmulOfShortFactors) {
   expectNear(unpacked(shortC, m * n), expected, 1.0f / 256);
 }
 
+/// The bits of f16 numbers, two in each float of the result.
+Values halves(const Values &values) {
+  Values result((values.size() + 1) / 2, 0.0f);
+  auto *to = reinterpret_cast<_Float16 *>(result.data());
+  for (size_t i = 0; i < values.size(); ++i)
+    to[i] = static_cast<_Float16>(values[i]);
+  return result;
+}
+
+TEST(MixedTest, MatmulOfHalves) {
+  // Whole numbers: products and sums are exact, but for a result above 2048,
+  // which f16 rounds to even, and one above 65504.
+  constexpr int64_t m = 3, k = 4, n = 2;
+  Values a = {1, 2, 3, 4, 2049, 0, 0, 2, 40000, 40000, 0, 0};
+  Values b = {1, 0.5f, 1, 0, 0, 7, -1, 1};
+  Values expected(m * n, 0.0f);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t x = 0; x < k; ++x)
+        expected[i * n + j] +=
+            static_cast<float>(static_cast<_Float16>(a[i * k + x])) *
+            b[x * n + j];
+  EXPECT_EQ(expected[2], 2046.0f); // 2049 became 2048
+  Values shortA = halves(a), shortB = halves(b), c(m * n, 7.0f);
+  std::string text = "matmul a=3x4 b=4x2 c=3x2";
+  run(text + " types=f16xf16xf32", {&shortA, &shortB, &c});
+  EXPECT_EQ(c, expected);
+  Values shortC(m * n / 2, 0.0f);
+  run(text + " types=f16xf16xf16", {&shortA, &shortB, &shortC});
+  EXPECT_EQ(shortC, halves(expected));
+  EXPECT_TRUE(std::isinf(
+      static_cast<float>(reinterpret_cast<_Float16 *>(shortC.data())[4])));
+  // What lies between the elements of a result stays: columns of stride 2.
+  Values wide = halves({9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9});
+  run(text + " cs=4x2 types=f16xf16xf16", {&shortA, &shortB, &wide});
+  auto *numbers = reinterpret_cast<_Float16 *>(wide.data());
+  for (int i = 0; i < 11; ++i)
+    EXPECT_EQ(numbers[i], i % 2 ? static_cast<_Float16>(9)
+                                : static_cast<_Float16>(expected[i / 2]));
+}
+
 //===----------------------------------------------------------------------===//
 // conv
 //===----------------------------------------------------------------------===//

@@ -287,6 +287,57 @@ TEST(PlanTest, ChannelsInsideOfARank) {
       << faultOf(apart);
 }
 
+TEST(PlanTest, LossScale) {
+  toy::Options options{{0, 1, 2}, true, false, 0, 64, 10};
+  const ordered_json valid = toy::trainingPlan(options);
+  Plan plan = Plan::parse(valid.dump());
+  ASSERT_TRUE(plan.findLossScale());
+  EXPECT_EQ(plan.findLossScale()->value, 64.0);
+  EXPECT_EQ(plan.stages[1].finiteKernel, 0u);
+  EXPECT_EQ(plan.stages[1].lossScaleKernel, 1u);
+  auto expect = [&](const char *message, auto change) {
+    ordered_json changed = valid;
+    change(changed);
+    std::string found = errorOf([&] { Plan::parse(changed.dump()); });
+    EXPECT_NE(found.find(message), std::string::npos) << found;
+  };
+  expect("optimizer.scalars[4].initial_scale: expected a positive number",
+         [](auto &p) { p["optimizer"]["scalars"][4]["initial_scale"] = 0; });
+  expect("optimizer.scalars: expected one scalar with 'initial_scale' and one "
+         "with 'is_skipped', or neither",
+         [](auto &p) { p["optimizer"]["scalars"].erase(5); });
+  expect("stages[1].areas: a stage has an area 'loss_scale' where",
+         [](auto &p) { p["stages"][1]["areas"].erase("loss_scale"); });
+  expect("stages[2]: key 'loss_scale_kernel' is missing",
+         [](auto &p) { p["stages"][2].erase("loss_scale_kernel"); });
+  expect("stages[2]: key 'finite_kernel' is missing",
+         [](auto &p) { p["stages"][2].erase("finite_kernel"); });
+  expect("stages[0].finite_kernel: the stage has 2 kernels",
+         [](auto &p) { p["stages"][0]["finite_kernel"] = 2; });
+  // Of a rank with two stages, one has its U before the B of the other.
+  ordered_json early = oneRankPlan(false);
+  for (auto &stage : early["stages"]) {
+    uint64_t end = stage["memory_bytes"];
+    stage["areas"]["loss_scale"] = {{"offset", end}, {"bytes", 64}};
+    stage["memory_bytes"] = end + 64;
+    stage["kernels"] = valid["stages"][0]["kernels"];
+    stage["finite_kernel"] = 0;
+    stage["loss_scale_kernel"] = 1;
+  }
+  early["optimizer"] = valid["optimizer"];
+  EXPECT_EQ(errorOf([&] { Plan::parse(early.dump()); }), "no error");
+  auto &actions = early["ranks"][0]["actions"];
+  for (size_t i = 0; i + 1 < actions.size(); ++i)
+    if (actions[i + 1][0] == "U" && actions[i][0] != "U") {
+      std::swap(actions[i], actions[i + 1]);
+      break;
+    }
+  std::string found = errorOf([&] { Plan::parse(early.dump()); });
+  EXPECT_NE(found.find("nothing may follow a U but another U"),
+            std::string::npos)
+      << found;
+}
+
 TEST(PlanTest, NoByteFlipCrashes) {
   std::string text = validPlan().dump();
   for (size_t i = 0; i < text.size(); i += 7) {
@@ -310,6 +361,19 @@ TEST(OptimizerScalarsTest, FollowTheirBase) {
   EXPECT_NE(errorOf([&] { scalars.set("first_step", 1); }).find("lr, momentum"),
             std::string::npos);
   EXPECT_NE(errorOf([&] { scalars.set("nope", 1); }), "no error");
+}
+
+TEST(OptimizerScalarsTest, TheLossScaleIsPositive) {
+  Plan parsed =
+      Plan::parse(toy::trainingPlan({{0}, false, false, 0, 64, 10}).dump());
+  OptimizerScalars scalars(parsed.optimizer);
+  scalars.set("loss_scale", 1024);
+  EXPECT_EQ(scalars.find("loss_scale"), 1024.0);
+  EXPECT_EQ(scalars.find("growth_interval"), 10.0);
+  EXPECT_EQ(scalars.find("skipped"), std::nullopt);
+  EXPECT_EQ(errorOf([&] { scalars.set("loss_scale", 0); }),
+            "loss_scale: 0 is not a positive number of f32");
+  EXPECT_NE(errorOf([&] { scalars.set("skipped", 1); }), "no error");
 }
 
 } // namespace

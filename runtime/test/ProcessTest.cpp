@@ -358,6 +358,36 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(2U, 3U), testing::Bool(),
                      testing::Bool()));
 
+TEST(SeveralProcesses, OneDecisionOfAllRanks) {
+  unsetenv("PP_FAKE_DRIVER_ORDERLY");
+  // The scale overflows for some steps, and is halved in each.
+  toy::Options options{{0, 1, 2}, true, false, 0};
+  options.lossScale = 1e38F;
+  TemporaryDirectory directory;
+  Result expected =
+      train(options, {"Cpu"}, getLoneProcess(), directory.file(""));
+  EXPECT_NE(expected.snapshot.find("loss_scale.skipped_steps"),
+            std::string::npos);
+  EXPECT_EQ(expected.snapshot.find("\"loss_scale.skipped_steps\":\"0x0p+0"),
+            std::string::npos);
+  for (const Way &way : ways)
+    for (unsigned processes : {2, 3}) {
+      Result actual;
+      auto errors = runProcesses(
+          processes,
+          [&](ProcessGroup &group) {
+            Result result = train(options, way, group, directory.file(""));
+            if (group.isFirst())
+              actual = result;
+          },
+          "", TransportKind::HostStaged);
+      for (const std::string &error : errors)
+        EXPECT_EQ(error, "");
+      EXPECT_EQ(actual.snapshot, expected.snapshot) << way.name;
+      EXPECT_EQ(actual.losses, expected.losses) << way.name;
+    }
+}
+
 TEST(SeveralProcessesErrors, AKernelThatFailsStopsAll) {
   unsetenv("PP_FAKE_DRIVER_ORDERLY");
   for (int layer : {0, 1, 2})

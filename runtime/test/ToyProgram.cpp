@@ -29,6 +29,18 @@ void setFault(int layer, int kind) {
 }
 void releaseHangs() { hangsReleased = true; }
 
+static std::atomic<int> overflowLayer{-1}, overflowCountdown{0};
+
+void setOverflow(int layer, int step) {
+  overflowCountdown = step * microbatches;
+  overflowLayer = layer;
+}
+
+static void maybeOverflow(int layer, float *gradient) {
+  if (overflowLayer == layer && overflowCountdown-- == 0)
+    gradient[5] = layer == 1 ? NAN : -INFINITY;
+}
+
 static void maybeFail(int layer) {
   if (faultLayer != layer)
     return;
@@ -131,14 +143,18 @@ static void forward(const pp_phase_arguments *a) {
   }
 }
 
-template <int A, int B> static void backwardInput(const pp_phase_arguments *a) {
+/// With a loss scale, that is the last input of the phase that starts with the
+/// loss.
+template <int A, int B, bool IsScaled>
+static void backwardInput(const pp_phase_arguments *a) {
   float *h1 = slot(a, H1), *h2 = slot(a, H2), *d1 = slot(a, D1),
         *d2 = slot(a, D2), *dy = slot(a, DY);
   float dh2[elements], dh1[elements];
   int input = 0, output = 0;
   if (B == 3) {
+    float scale = IsScaled ? *in(a, 0) : 1;
     for (int i = 0; i < elements; ++i)
-      dy[i] = 2 * slot(a, Difference)[i] / batch;
+      dy[i] = 2 * slot(a, Difference)[i] / batch * scale;
     multiply(dy, weight(a->parameters, 2 - A), dh2, true);
     if (A == 2)
       copy(out(a, output++), dh2);
@@ -173,6 +189,8 @@ static void backwardWeight(const pp_phase_arguments *a) {
                weight(a->gradients, 1 - A));
   if (B == 3)
     accumulate(slot(a, H2), slot(a, DY), weight(a->gradients, 2 - A));
+  for (int layer = A; layer < B; ++layer)
+    maybeOverflow(layer, weight(a->gradients, layer - A));
 }
 
 /// running = 0.9 running + 0.1 mean.
@@ -195,24 +213,41 @@ static void optimizer(int64_t count, float *parameters, const float *gradients,
   }
 }
 
+/// The same; the scalars loss_scale and skipped come after the others.
+static void scaledOptimizer(int64_t count, float *parameters,
+                            const float *gradients, float *states,
+                            int64_t stride, const float *scalars) {
+  if (scalars[5] != 0)
+    return;
+  std::vector<float> divided(gradients, gradients + count);
+  for (float &gradient : divided)
+    gradient /= scalars[4];
+  optimizer(count, parameters, divided.data(), states, stride, scalars);
+}
+
 template <int A, int B, int H1Outputs>
-static pp_stage_functions stageFunctions(bool train) {
+static pp_stage_functions stageFunctions(bool train, bool isScaled) {
   if (!train)
     return {forward<A, B, H1Outputs, false>, nullptr, nullptr, nullptr};
-  return {forward<A, B, H1Outputs, true>, backwardInput<A, B>,
+  return {forward<A, B, H1Outputs, true>,
+          isScaled && B == 3 ? backwardInput<A, B, true>
+                             : backwardInput<A, B, false>,
           backwardWeight<A, B>, A == 0 ? commit : nullptr};
 }
 
 static std::vector<pp_stage_functions> functions(const std::vector<int> &cuts,
-                                                 bool train) {
+                                                 bool train, bool isScaled) {
   if (cuts.size() == 1)
-    return {stageFunctions<0, 3, 0>(train)};
+    return {stageFunctions<0, 3, 0>(train, isScaled)};
   if (cuts.size() == 3)
-    return {stageFunctions<0, 1, 2>(train), stageFunctions<1, 2, 0>(train),
-            stageFunctions<2, 3, 0>(train)};
+    return {stageFunctions<0, 1, 2>(train, isScaled),
+            stageFunctions<1, 2, 0>(train, isScaled),
+            stageFunctions<2, 3, 0>(train, isScaled)};
   if (cuts[1] == 1)
-    return {stageFunctions<0, 1, 1>(train), stageFunctions<1, 3, 0>(train)};
-  return {stageFunctions<0, 2, 1>(train), stageFunctions<2, 3, 0>(train)};
+    return {stageFunctions<0, 1, 1>(train, isScaled),
+            stageFunctions<1, 3, 0>(train, isScaled)};
+  return {stageFunctions<0, 2, 1>(train, isScaled),
+          stageFunctions<2, 3, 0>(train, isScaled)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -403,6 +438,21 @@ static ordered_json makeRank(const Builder &b, int s, const Options &options,
   return {{"stages", {s}}, {"actions", actions}};
 }
 
+static void addLossScale(ordered_json &stage, int ranks, int growthInterval) {
+  uint64_t end = stage["memory_bytes"];
+  stage["areas"]["loss_scale"] = {{"offset", end}, {"bytes", 64}};
+  stage["memory_bytes"] = end + 64;
+  uint64_t parameters = stage["areas"]["parameters"]["bytes"];
+  std::string descriptors[] = {
+      "check_finite count=" + std::to_string(parameters / sizeof(float)),
+      "loss_scale ranks=" + std::to_string(ranks) + " scale=4 skipped=5" +
+          (growthInterval ? " interval=6" : "")};
+  for (const std::string &descriptor : descriptors)
+    stage["kernels"].push_back({{"descriptor", descriptor}, {"scratchpad", 0}});
+  stage["finite_kernel"] = 0;
+  stage["loss_scale_kernel"] = 1;
+}
+
 static ordered_json makePlan(const Options &options, bool train) {
   Builder b(options.cuts, train);
   int *st = b.stageOf;
@@ -464,6 +514,8 @@ static ordered_json makePlan(const Options &options, bool train) {
       b.output(st[2], "I", "channel", skip);
       b.input(st[0], "I", "channel", skip);
     }
+    if (options.lossScale != 0)
+      b.phases[st[2]]["I"]["inputs"].push_back({{"loss_scale", true}});
     b.input(0, "W", "feed", 0);
     if (h1ToLayer1 >= 0)
       b.input(st[1], "W", "channel", h1ToLayer1);
@@ -511,6 +563,12 @@ static ordered_json makePlan(const Options &options, bool train) {
     scalar("momentum", "value", 0.9);
     scalar("first_step", "is_first_step", true);
     scalar("correction", "one_minus_power_of", 0.5);
+    if (options.lossScale != 0) {
+      scalar("loss_scale", "initial_scale", options.lossScale);
+      scalar("skipped", "is_skipped", true);
+    }
+    if (options.lossScale != 0 && options.growthInterval)
+      scalar("growth_interval", "value", options.growthInterval);
   }
   plan["channels"] = b.channels;
   plan["stages"] = ordered_json::array();
@@ -520,6 +578,8 @@ static ordered_json makePlan(const Options &options, bool train) {
                         : lean ? std::min(microbatches, b.stages - s)
                                : microbatches;
     plan["stages"].push_back(makeStage(b, s, residualSlots));
+    if (train && options.lossScale != 0)
+      addLossScale(plan["stages"].back(), b.stages, options.growthInterval);
     plan["ranks"].push_back(makeRank(b, s, options, residualSlots));
   }
   return plan;
@@ -536,17 +596,18 @@ ordered_json inferencePlan(const std::vector<int> &cuts) {
 }
 
 Binary::Binary(const std::vector<int> &cuts, const ordered_json &trainingJson,
-               const ordered_json &inferenceJson)
+               const ordered_json &inferenceJson, bool hasLossScale)
     : trainingText(trainingJson.dump()), inferenceText(inferenceJson.dump()),
-      trainingStages(functions(cuts, true)),
-      inferenceStages(functions(cuts, false)), training{trainingText.data(),
-                                                        trainingText.size(),
-                                                        trainingStages.data(),
-                                                        trainingStages.size(),
-                                                        optimizer,
-                                                        nullptr,
-                                                        nullptr,
-                                                        0},
+      trainingStages(functions(cuts, true, hasLossScale)),
+      inferenceStages(functions(cuts, false, false)),
+      training{trainingText.data(),
+               trainingText.size(),
+               trainingStages.data(),
+               trainingStages.size(),
+               hasLossScale ? scaledOptimizer : optimizer,
+               nullptr,
+               nullptr,
+               0},
       inference{inferenceText.data(),
                 inferenceText.size(),
                 inferenceStages.data(),

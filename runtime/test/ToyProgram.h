@@ -32,6 +32,10 @@ struct Options {
   bool split = false;
   /// Micro-batches below this are recomputed.
   int recompute = 0;
+  /// What the loss's gradient is multiplied by at first; 0: no loss scale.
+  float lossScale = 0;
+  /// Steps after which it doubles; 0: it is constant.
+  int growthInterval = 0;
 };
 
 nlohmann::ordered_json trainingPlan(const Options &options);
@@ -41,10 +45,10 @@ nlohmann::ordered_json inferencePlan(const std::vector<int> &cuts);
 struct Binary {
   /// Either plan may be changed by a test first.
   Binary(const std::vector<int> &cuts, const nlohmann::ordered_json &training,
-         const nlohmann::ordered_json &inference);
+         const nlohmann::ordered_json &inference, bool hasLossScale = false);
   explicit Binary(const Options &options)
-      : Binary(options.cuts, trainingPlan(options),
-               inferencePlan(options.cuts)) {}
+      : Binary(options.cuts, trainingPlan(options), inferencePlan(options.cuts),
+               options.lossScale != 0) {}
   Binary(const Binary &) = delete;
 
   std::string trainingText, inferenceText;
@@ -73,6 +77,9 @@ Reference reference(const std::vector<float> *weights, const float *x,
 /// `x[0] == poison`, throw or hang; see ExecutorTest.
 void setFault(int layer, int kind);
 enum Fault { NoFault = 0, ThrowFault = 1, HangFault = 2 };
+/// Makes the gradient of a layer infinite in a step, counted from 0 since this
+/// call; layer -1: never.
+void setOverflow(int layer, int step);
 /// Ends all hanging phases.
 void releaseHangs();
 

@@ -19,16 +19,19 @@ struct Way {
   bool graphs = false;
   unsigned pause = 0;           // see MockOptions
   const char *plugin = nullptr; // the file of one
-  // The files of a driver, and of a cuBLASLt and an NCCL for it.
-  const char *driver = nullptr, *blas = nullptr, *nccl = nullptr;
+  // The files of a driver, and of a cuBLASLt, an NVRTC and an NCCL for it.
+  const char *driver = nullptr, *blas = nullptr, *nvrtc = nullptr,
+             *nccl = nullptr;
 };
+
+inline void PrintTo(const Way &way, std::ostream *out) { *out << way.name; }
 
 /// The device of a way, which lives as long as the object.
 class WayDevice {
 public:
   explicit WayDevice(const Way &way) {
     // The plugin asks for them by their sonames, and gets these.
-    for (const char *library : {way.driver, way.blas, way.nccl})
+    for (const char *library : {way.driver, way.blas, way.nvrtc, way.nccl})
       if (library && !dlopen(library, RTLD_NOW | RTLD_LOCAL))
         throw std::runtime_error(dlerror());
     if (way.isMock)
@@ -56,7 +59,7 @@ inline const Way ways[] = {
     {"Plugin", false, false, 0, PP_FAKE_PLUGIN},
 #ifdef PP_CUDA_PLUGIN_FILE
     {"CudaPluginOnAFakeDriver", false, false, 0, PP_CUDA_PLUGIN_FILE,
-     PP_FAKE_DRIVER, PP_FAKE_BLAS, PP_FAKE_NCCL},
+     PP_FAKE_DRIVER, PP_FAKE_BLAS, PP_FAKE_NVRTC, PP_FAKE_NCCL},
 #endif
 };
 

@@ -31,26 +31,35 @@ void SlotFlag::wake() noexcept {
     futex(state, FUTEX_WAKE, INT_MAX);
 }
 
-void SlotFlag::waitFor(uint32_t value, unsigned spins) {
-  auto isThere = [&](uint32_t current) {
+template <typename Condition>
+void SlotFlag::waitUntil(Condition isThere, unsigned spins) {
+  auto isOver = [&](uint32_t current) {
     if (current == abortedState)
       throw Transport::Aborted();
-    return current == value;
+    return isThere(current);
   };
   for (unsigned i = 0; i < spins; ++i) {
-    if (isThere(get()))
+    if (isOver(get()))
       return;
     spinPause();
   }
   while (true) {
     sleepers.fetch_add(1);
     uint32_t current = state.load();
-    if (current != value && current != abortedState)
+    if (current != abortedState && !isThere(current))
       futex(state, FUTEX_WAIT, current);
     sleepers.fetch_sub(1);
-    if (isThere(get()))
+    if (isOver(get()))
       return;
   }
+}
+
+void SlotFlag::waitFor(uint32_t value, unsigned spins) {
+  waitUntil([=](uint32_t current) { return current == value; }, spins);
+}
+
+void SlotFlag::waitUntilAtLeast(uint32_t value, unsigned spins) {
+  waitUntil([=](uint32_t current) { return current >= value; }, spins);
 }
 
 /// Compare-and-swap, so that an abort in between is not overwritten.

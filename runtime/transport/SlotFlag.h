@@ -17,6 +17,8 @@ class alignas(64) SlotFlag {
 public:
   /// Waits until another thread has set `value`. Throws Transport::Aborted.
   void waitFor(uint32_t value, unsigned spins);
+  /// The same, for a counter.
+  void waitUntilAtLeast(uint32_t value, unsigned spins);
   /// Throws Transport::Aborted; then the state stays as it is.
   void change(uint32_t from, uint32_t to);
   uint32_t get() const { return state.load(std::memory_order_acquire); }
@@ -24,6 +26,8 @@ public:
   void abort() noexcept;
 
 private:
+  template <typename Condition>
+  void waitUntil(Condition isThere, unsigned spins);
   void wake() noexcept;
 
   std::atomic<uint32_t> state{0};

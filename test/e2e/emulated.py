@@ -74,15 +74,16 @@ def check_model(context, checks, model, stage_counts, modes):
                 checks.check(error <= TOLERANCES[optimizer], f"{run}: '{name}' differs by {error:.1e}")
 
 
-def check_launches(context, checks, model):
+def check_launches(context, checks, model, precision):
     """The emulated launches are those of a real GPU."""
-    options = {"optimizer": MODELS_USED[model][1], "batch": MODELS_USED[model][0], "microbatches": 4, "stages": 2}
+    options = {"optimizer": MODELS_USED[model][1], "batch": MODELS_USED[model][0], "microbatches": 4, "stages": 2,
+               "precision": precision}
 
     def launches(target):
         stages = context.training(model, target=target, **options).plan()["stages"]
         return [[k["descriptor"] for k in stage["kernels"]] for stage in stages]
 
-    checks.check(launches("mock") == launches("cuda"), f"{model}: the kernels of mock and cuda differ")
+    checks.check(launches("mock") == launches("cuda"), f"{model} in {precision}: the kernels of mock and cuda differ")
 
 
 def check_refused(context, checks):
@@ -107,7 +108,8 @@ def test(context, checks, arguments):
     models = QUICK_MODELS if arguments.quick else MODELS_USED
     context.map(guarded, models)
     for model in QUICK_MODELS:
-        check_launches(context, checks, model)
+        for precision in ("f32", "bf16", "f16"):
+            check_launches(context, checks, model, precision)
     check_refused(context, checks)
 
 

@@ -14,18 +14,22 @@ MODELS_USED = ("mlp", "lenet", "resnet18", "unet", "gpt", "gpt_tied")
 EXPORTERS = {"mlp": "dynamo"}
 
 
-def compile_model(context, model):
+def compile_model(context, model, precision):
     path = context.path(".bin")
     return common.run([
         context.build / "bin" / "pp-compile", common.model_file(model, EXPORTERS.get(model, "torchscript")),
         f"--loss={LOSS.get(model, 'cross_entropy')}", "--stages=2", "--batch=8", "--microbatches=4", "--optimizer=adamw",
-        "--target=cuda:sm_90", "--kernel-report", "-o", path,
+        "--target=cuda:sm_90", f"--precision={precision}", "--kernel-report", "-o", path,
     ]), path
 
 
 def test(context, checks, arguments):
     models = ("mlp", "gpt") if arguments.quick else MODELS_USED
-    for model, (report, path) in zip(models, context.map(lambda name: compile_model(context, name), models)):
+    # bf16 loads and stores are vectors of half the size; f16 comes with a loss scale.
+    precisions = ("f32", "bf16", "f16")
+    cases = [(m, p) for m in models for p in precisions]
+    for (model, precision), (report, path) in zip(cases, context.map(lambda case: compile_model(context, *case), cases)):
+        model = f"{model} in {precision}"
         print(f"{model}:\n{report}")
         rows = ROW.findall(report)
         checks.check(len(rows) >= 10, f"{model}: only {len(rows)} kernels")
@@ -34,6 +38,8 @@ def test(context, checks, arguments):
             checks.check(0 < int(registers) <= 128, f"{model}: {name} takes {registers} registers")
         data = path.read_bytes()
         checks.check(b".target sm_90" in data, f"{model}: no PTX in the binary")
+        short = re.search(rb"ld\.global(\.nc)?\.v4\.b16", data)
+        checks.check(bool(short) == (precision != "f32"), f"{model}: loads of four numbers of 16 bits: {short}")
         # A cubin is an ELF file for machine 190.
         found = any(data[i + 18 : i + 20] == b"\xbe\x00" for i in find_all(data, b"\x7fELF"))
         checks.check(found, f"{model}: no cubin in the binary")

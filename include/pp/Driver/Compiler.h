@@ -70,8 +70,10 @@ struct CompileOptions {
   /// Phases call pp_mark_kernel around each kernel; see pp-lower-stages.
   bool markKernels = false;
   std::string cpu = "native";
-  /// Of products: "f32" or "bf16".
+  /// Of products: "f32", "tf32", "bf16" or "f16".
   std::string precision = "f32";
+  /// "none", "dynamic" or a number; see nn-attach-optimizer.
+  std::string lossScale = "none";
   /// "cpu", "mock" or "cuda:sm_90".
   std::string target = "cpu";
 };

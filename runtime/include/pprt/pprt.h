@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct below or the plan's meaning changes. */
-#define PP_ABI_VERSION 2
+#define PP_ABI_VERSION 3
 
 /* All arenas, and all tensors inside them, start at multiples of this. */
 #define PP_ALIGNMENT 64

@@ -1,4 +1,5 @@
 //===- CudaPluginTest.cpp - libpp_cuda.so on a driver without a GPU -------===//
+#include "FakeNumbers.h"
 #include "ToyProgram.h"
 #include "core/Plan.h"
 #include "cpu/LibraryKernel.h"
@@ -20,7 +21,7 @@ namespace {
 std::unique_ptr<Device> openCuda(unsigned number = 0) {
   // The plugin asks for them by their sonames.
   for (const char *library :
-       {PP_FAKE_DRIVER, PP_FAKE_NVRTC, PP_FAKE_BLAS, PP_FAKE_NCCL})
+       {PP_FAKE_DRIVER, PP_FAKE_NVRTC, PP_FAKE_BLAS, PP_FAKE_DNN, PP_FAKE_NCCL})
     if (!dlopen(library, RTLD_NOW | RTLD_LOCAL))
       throw std::runtime_error(dlerror());
   return openPluginDevice(loadPlugin(PP_CUDA_PLUGIN_FILE), number, "cuda:0");
@@ -66,12 +67,90 @@ protected:
     EXPECT_TRUE(kernel) << error;
     return kernel;
   }
-  std::string refuse(DeviceProgram &program, const std::string &descriptor) {
+  std::string refuse(DeviceProgram &program, const std::string &descriptor,
+                     uint64_t scratchpad = 0) {
     std::string error;
-    EXPECT_FALSE(program.createKernel({descriptor, 0}, error));
+    EXPECT_FALSE(program.createKernel({descriptor, scratchpad}, error));
     return error;
   }
+
+  using Bytes = std::vector<char>;
+  /// Runs a kernel whose last tensor is its result, and returns that.
+  Bytes run(DeviceProgram &program, const std::string &descriptor,
+            const std::vector<Bytes> &inputs, size_t resultBytes) {
+    constexpr uint64_t scratchpad = 1 << 16;
+    std::string error;
+    auto kernel = program.createKernel({descriptor, scratchpad}, error);
+    EXPECT_TRUE(kernel) << error;
+    if (!kernel)
+      return {};
+    // At a multiple of 64 and no more.
+    DeviceMemory room = device->allocate(scratchpad + 64, "scratchpad");
+    std::vector<DeviceMemory> memories;
+    std::vector<void *> tensors;
+    for (const Bytes &input : inputs) {
+      memories.push_back(device->allocate(input.size(), "input"));
+      tensors.push_back(memories.back().get());
+      stream->copy(tensors.back(), input.data(), input.size());
+    }
+    memories.push_back(device->allocate(resultBytes, "result"));
+    tensors.push_back(memories.back().get());
+    stream->execute([&] {
+      pp_execute_kernel(kernel.get(), tensors.data(), room.get() + 64);
+    });
+    EXPECT_EQ(takeKernelError(), "");
+    Bytes result(resultBytes);
+    stream->copy(result.data(), tensors.back(), resultBytes);
+    wait();
+    return result;
+  }
 };
+
+using fakenumbers::Type;
+
+Type typeNamed(const std::string &name) {
+  return name == "bf16" ? Type::BF16 : name == "f16" ? Type::F16 : Type::F32;
+}
+
+std::vector<char> encode(const std::vector<float> &values, Type type) {
+  std::vector<char> bytes(values.size() * (type == Type::F32 ? 4 : 2));
+  for (size_t i = 0; i < values.size(); ++i)
+    fakenumbers::store(bytes.data(), type, i, values[i]);
+  return bytes;
+}
+
+std::vector<float> decode(const std::vector<char> &bytes, Type type) {
+  std::vector<float> values(bytes.size() / (type == Type::F32 ? 4 : 2));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = fakenumbers::load(bytes.data(), type, i);
+  return values;
+}
+
+std::vector<float> someValues(size_t count, unsigned seed) {
+  std::vector<float> values(count);
+  for (float &value : values)
+    value = float((seed = seed * 1664525 + 1013904223) >> 8) / (1 << 23) - 1;
+  return values;
+}
+
+/// The kernel of the processor on f32.
+std::vector<float> runOnProcessor(const std::string &descriptor,
+                                  std::vector<std::vector<float>> inputs,
+                                  size_t resultSize) {
+  std::string error;
+  setKernelThreads(1);
+  auto kernel = LibraryKernel::create(descriptor, error);
+  EXPECT_TRUE(kernel) << error;
+  std::vector<float> result(resultSize);
+  std::vector<void *> tensors;
+  for (auto &input : inputs)
+    tensors.push_back(input.data());
+  tensors.push_back(result.data());
+  void *scratchpad = std::aligned_alloc(64, kernel->scratchpadBytes() + 64);
+  EXPECT_TRUE(kernel->execute(tensors.data(), scratchpad));
+  std::free(scratchpad);
+  return result;
+}
 
 TEST_F(CudaPluginTest, ItIsADeviceWithGraphsAndMemoryOfItsOwn) {
   EXPECT_FALSE(device->isHostMemory());
@@ -384,6 +463,167 @@ TEST_F(CudaPluginTest, AnAbortEndsTheWaiting) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   link->abort();
   thread.join();
+}
+
+/// A product with its factors and results in every type, for the processor
+/// and for the plugin on fake libraries.
+struct ProductCase {
+  std::string descriptor;
+  size_t first, second, result;
+  size_t resultPosition; // in the key types
+};
+
+const ProductCase productCases[] = {
+    {"matmul a=3x40 b=40x5 c=3x5", 120, 200, 15, 2},
+    {"matmul a=3x4x40 b=1x40x5 c=3x4x5 as=160x1x4", 480, 200, 60, 2},
+    {"conv_forward src=2x4x6x5 weights=6x2x3x3 dst=2x6x3x5 strides=2x1 "
+     "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=2 bias=0",
+     240, 108, 180, 2},
+    {"conv_backward_data src=2x4x6x5 weights=6x2x3x3 dst=2x6x3x5 strides=2x1 "
+     "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=2",
+     180, 108, 240, 0},
+    {"conv_backward_weights src=2x4x6x5 weights=6x2x3x3 dst=2x6x3x5 "
+     "strides=2x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=2",
+     240, 180, 108, 1}};
+
+TEST_F(CudaPluginTest, ProductsHaveTheTypesOfTheDescriptor) {
+  auto program = load("any", nullptr);
+  for (const ProductCase &c : productCases)
+    for (const char *factor : {"f32", "bf16", "f16"})
+      for (const char *result : {factor, "f32"}) {
+        Type type = typeNamed(factor), resultType = typeNamed(result);
+        std::vector<std::vector<float>> inputs;
+        std::vector<Bytes> encoded;
+        for (size_t size : {c.first, c.second}) {
+          encoded.push_back(encode(someValues(size, size), type));
+          inputs.push_back(decode(encoded.back(), type));
+        }
+        auto expected = runOnProcessor(c.descriptor, inputs, c.result);
+        std::string text = c.descriptor + " types=";
+        for (size_t i = 0; i < 3; ++i)
+          text += std::string(i ? "x" : "") +
+                  (i == c.resultPosition ? result : factor);
+        auto actual = decode(run(*program, text, encoded,
+                                 c.result * (resultType == Type::F32 ? 4 : 2)),
+                             resultType);
+        // Factors are exact; a short result is rounded once.
+        float tolerance = resultType == Type::F32    ? 2e-6f
+                          : resultType == Type::BF16 ? 1.0f / 256
+                                                     : 1.0f / 2048;
+        for (size_t i = 0; i < c.result; ++i)
+          ASSERT_NEAR(actual[i], expected[i],
+                      tolerance * (1 + std::abs(expected[i])))
+              << text << " at " << i;
+      }
+}
+
+TEST_F(CudaPluginTest, Tf32IsUsedWhereItIsAllowed) {
+  auto program = load("any", nullptr);
+  for (const ProductCase &c : productCases) {
+    std::vector<std::vector<float>> exact, rounded;
+    std::vector<Bytes> encoded;
+    for (size_t size : {c.first, c.second}) {
+      exact.push_back(someValues(size, size));
+      encoded.push_back(encode(exact.back(), Type::F32));
+      rounded.push_back(exact.back());
+      for (float &value : rounded.back())
+        value = fakenumbers::toTf32(value);
+    }
+    auto wanted = runOnProcessor(c.descriptor, exact, c.result);
+    auto wantedTf32 = runOnProcessor(c.descriptor, rounded, c.result);
+    auto actual =
+        decode(run(*program, c.descriptor, encoded, 4 * c.result), Type::F32);
+    auto actualTf32 = decode(
+        run(*program, c.descriptor + " compute=tf32", encoded, 4 * c.result),
+        Type::F32);
+    float difference = 0;
+    for (size_t i = 0; i < c.result; ++i) {
+      ASSERT_NEAR(actual[i], wanted[i], 4e-6f) << c.descriptor;
+      ASSERT_NEAR(actualTf32[i], wantedTf32[i], 4e-6f) << c.descriptor;
+      difference = std::max(difference, std::abs(wanted[i] - wantedTf32[i]));
+    }
+    EXPECT_GT(difference, 1e-4f);
+  }
+}
+
+TEST_F(CudaPluginTest, TypesThatDoNotGoTogetherAreRefused) {
+  auto program = load("any", nullptr);
+  std::string text = "matmul a=3x4 b=4x5 c=3x5";
+  expectIn(refuse(*program, text + " types=bf16xf16xf32"),
+           "expected factors of one type, and a result of that type or f32");
+  expectIn(refuse(*program, text + " types=f32xf32xbf16"),
+           "expected factors of one type");
+  expectIn(refuse(*program, text + " types=bf16xbf16xbf16 compute=tf32"),
+           "compute=tf32: the factors are not f32");
+  expectIn(refuse(*program, text + " compute=fp8"), "unknown word 'fp8'");
+  expectIn(refuse(*program, productCases[4].descriptor + " types=bf16xf32xbf16",
+                  /*scratchpad=*/1024),
+           "the factors in f32 take 1792 bytes, but the scratchpad has only "
+           "768");
+}
+
+TEST_F(CudaPluginTest, TheKernelsOfTheLossScaleAgreeWithTheProcessor) {
+  auto program = load("any", nullptr);
+  for (size_t count : {1, 255, 70001})
+    for (float bad : {0.0f, INFINITY, -INFINITY, NAN})
+      for (size_t at : {size_t(0), count / 2, count - 1}) {
+        std::vector<float> values(count, 3e38f);
+        values[at] = bad;
+        std::string text = "check_finite count=" + std::to_string(count);
+        float expected = bad == 0 ? 0 : 1;
+        EXPECT_EQ(runOnProcessor(text, {values}, 1)[0], expected);
+        auto actual = run(*program, text, {encode(values, Type::F32)}, 4);
+        EXPECT_EQ(decode(actual, Type::F32)[0], expected);
+      }
+  std::string text = "loss_scale ranks=3 scale=1 skipped=2";
+  for (const char *interval : {"", " interval=0"})
+    for (float flag : {0.0f, 1.0f})
+      for (std::vector<float> state : {std::vector<float>{1024, 1, 5, 2, 7},
+                                       {1.5e-38f, 0, 0, 0, 7},
+                                       {3e38f, 1, 0, 0, 7},
+                                       {1024, 0, 0, 0, 7}}) {
+        std::vector<float> scalars = {2, 9, 9}, flags = {0, flag, 0};
+        std::vector<std::vector<float>> both;
+        for (bool isDevice : {false, true}) {
+          std::vector<float> memory[] = {flags, state, scalars};
+          std::vector<void *> tensors;
+          std::string error;
+          std::unique_ptr<Kernel> kernel;
+          std::vector<DeviceMemory> memories;
+          if (!isDevice) {
+            for (auto &values : memory)
+              tensors.push_back(values.data());
+            LibraryKernel::create(text + interval, error)
+                ->execute(tensors.data(), nullptr);
+          } else {
+            for (auto &values : memory) {
+              memories.push_back(device->allocate(64, "tensor"));
+              tensors.push_back(memories.back().get());
+              stream->copy(tensors.back(), values.data(), values.size() * 4);
+            }
+            kernel = create(*program, text + interval);
+            stream->execute([&] {
+              pp_execute_kernel(kernel.get(), tensors.data(), nullptr);
+            });
+            for (int i : {1, 2})
+              stream->copy(memory[i].data(), tensors[i], memory[i].size() * 4);
+            wait();
+          }
+          both.push_back(memory[1]);
+          both.back().insert(both.back().end(), memory[2].begin(),
+                             memory[2].end());
+        }
+        EXPECT_EQ(both[0], both[1]);
+        EXPECT_EQ(both[0][4], state[0]);
+        EXPECT_EQ(both[0][6], state[0]);
+        EXPECT_EQ(both[0][7], flag);
+        bool isDynamic = *interval;
+        float next = !isDynamic  ? state[0]
+                     : flag != 0 ? std::max(state[0] / 2, 1.175494351e-38f)
+                     : state[1] == 1 && state[0] < 1e38f ? 2 * state[0]
+                                                         : state[0];
+        EXPECT_EQ(both[0][0], next);
+      }
 }
 
 } // namespace

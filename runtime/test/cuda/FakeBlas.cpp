@@ -1,22 +1,29 @@
 //===- FakeBlas.cpp - libcublasLt on host memory --------------------------===//
 //
 // What the plugin uses of it, by its documentation. Refuses layouts that do not
-// fit the product, a workspace that is not aligned, and attributes of another
-// size.
+// fit the product, types that cannot be combined, a workspace that is not
+// aligned, and attributes of another size. Factors are rounded to TF32 where
+// that was allowed.
 //
 //===----------------------------------------------------------------------===//
+#include "FakeNumbers.h"
+
 #include <cublasLt.h>
 
 #include <cstring>
 
 namespace {
 
+using fakenumbers::Type;
+
 struct Layout {
+  Type type;
   int64_t rows, columns, leading;
   int32_t batch = 1;
   int64_t stride = 0;
 };
 struct Description {
+  cublasComputeType_t compute;
   cublasOperation_t x = CUBLAS_OP_N, y = CUBLAS_OP_N;
 };
 
@@ -43,7 +50,10 @@ bool fits(const Description &d, const Layout &x, const Layout &y,
   int64_t columns = d.y == CUBLAS_OP_N ? y.columns : y.rows;
   return rows == out.rows && columns == out.columns && depth == otherDepth &&
          x.leading >= x.rows && y.leading >= y.rows &&
-         out.leading >= out.rows && x.batch == y.batch && x.batch == out.batch;
+         out.leading >= out.rows && x.batch == y.batch &&
+         x.batch == out.batch && x.type == y.type &&
+         (out.type == x.type || out.type == Type::F32) &&
+         (d.compute == CUBLAS_COMPUTE_32F || x.type == Type::F32);
 }
 
 } // namespace
@@ -63,10 +73,13 @@ const char *cublasLtGetStatusString(cublasStatus_t) { return "a fake status"; }
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout,
                                           cudaDataType type, uint64_t rows,
                                           uint64_t columns, int64_t leading) {
-  if (type != CUDA_R_32F)
+  if (type != CUDA_R_32F && type != CUDA_R_16BF && type != CUDA_R_16F)
     return CUBLAS_STATUS_NOT_SUPPORTED;
+  Type own = type == CUDA_R_32F    ? Type::F32
+             : type == CUDA_R_16BF ? Type::BF16
+                                   : Type::F16;
   *layout = reinterpret_cast<cublasLtMatrixLayout_t>(
-      new Layout{int64_t(rows), int64_t(columns), leading});
+      new Layout{own, int64_t(rows), int64_t(columns), leading});
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
@@ -87,9 +100,12 @@ cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *description,
                                         cublasComputeType_t compute,
                                         cudaDataType scale) {
-  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
+  if ((compute != CUBLAS_COMPUTE_32F &&
+       compute != CUBLAS_COMPUTE_32F_FAST_TF32) ||
+      scale != CUDA_R_32F)
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  *description = reinterpret_cast<cublasLtMatmulDesc_t>(new Description);
+  *description =
+      reinterpret_cast<cublasLtMatmulDesc_t>(new Description{compute});
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
@@ -149,11 +165,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t,
       *static_cast<const float *>(beta) != 0 || !algorithm || !stream ||
       reinterpret_cast<uintptr_t>(workspace) % 256 != 0 || !fits(d, xl, yl, ol))
     return CUBLAS_STATUS_INVALID_VALUE;
-  auto at = [](const void *data, const Layout &layout, cublasOperation_t op,
-               int64_t batch, int64_t row, int64_t column) {
+  auto at = [&](const void *data, const Layout &layout, cublasOperation_t op,
+                int64_t batch, int64_t row, int64_t column) {
     int64_t offset = op == CUBLAS_OP_N ? row + column * layout.leading
                                        : column + row * layout.leading;
-    return static_cast<const float *>(data)[batch * layout.stride + offset];
+    float value =
+        fakenumbers::load(data, layout.type, batch * layout.stride + offset);
+    return d.compute == CUBLAS_COMPUTE_32F ? value : fakenumbers::toTf32(value);
   };
   int64_t depth = d.x == CUBLAS_OP_N ? xl.columns : xl.rows;
   for (int64_t b = 0; b < ol.batch; ++b)
@@ -162,7 +180,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t,
         float sum = 0;
         for (int64_t k = 0; k < depth; ++k)
           sum += at(x, xl, d.x, b, i, k) * at(y, yl, d.y, b, k, j);
-        static_cast<float *>(out)[b * ol.stride + i + j * ol.leading] = sum;
+        fakenumbers::store(out, ol.type, b * ol.stride + i + j * ol.leading,
+                           sum);
       }
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -48,7 +48,7 @@ struct FakeStream {
 struct FakeEvent {
   unsigned flags = 0;
   int64_t nanoseconds = 0;
-  Condition condition; // of the stream that it was recorded on
+  Condition condition{}; // of the stream that it was recorded on
 };
 
 std::mutex mutex;
@@ -125,6 +125,21 @@ Work makeWork(const std::string &name, unsigned grid, unsigned block,
   if (name == "optimizer_0")
     return [=, to = pointer(0), count = parameter<int64_t>(parameters, 4)] {
       to[0] += static_cast<float>(count * 10000 + grid);
+    };
+  if (name == "widen_bf16" || name == "widen_f16")
+    return
+        [=, shape = parameter<WidenShape>(parameters, 0),
+         from = parameter<unsigned short *>(parameters, 1), to = pointer(2)] {
+          launch(name == "widen_f16" ? widen_f16 : widen_bf16, grid, block,
+                 shape, from, to);
+        };
+  if (name == "check_finite")
+    return [=, shape = parameter<FiniteShape>(parameters, 0), a = pointer(1),
+            b = pointer(2)] { launch(check_finite, grid, block, shape, a, b); };
+  if (name == "loss_scale")
+    return [=, shape = parameter<LossScaleShape>(parameters, 0), a = pointer(1),
+            b = pointer(2), c = pointer(3)] {
+      launch(loss_scale, grid, block, shape, a, b, c);
     };
   if (name.find("pool") != std::string::npos) {
     auto shape = parameter<PoolShape>(parameters, 0);
@@ -252,7 +267,8 @@ CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event) {
 }
 CUresult CUDAAPI cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle) {
   // An event of its own: nothing is asynchronous.
-  *event = reinterpret_cast<CUevent>(new FakeEvent{CU_EVENT_DISABLE_TIMING, 0});
+  *event =
+      reinterpret_cast<CUevent>(new FakeEvent{CU_EVENT_DISABLE_TIMING, 0, {}});
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
@@ -346,7 +362,7 @@ CUresult CUDAAPI cuLaunchHostFunc(CUstream stream, CUhostFn function,
 CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned flags) {
   if (!hasContext)
     return CUDA_ERROR_INVALID_CONTEXT;
-  *event = reinterpret_cast<CUevent>(new FakeEvent{flags, 0});
+  *event = reinterpret_cast<CUevent>(new FakeEvent{flags, 0, {}});
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuEventDestroy(CUevent event) {

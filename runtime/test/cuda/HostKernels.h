@@ -7,6 +7,7 @@
 #define PP_RUNTIME_TEST_CUDA_HOSTKERNELS_H
 
 #include <barrier>
+#include <bit>
 #include <cmath>
 #include <thread>
 #include <vector>
@@ -16,7 +17,13 @@ namespace hostkernels {
 struct Index {
   unsigned x;
 };
-inline thread_local Index threadIdx, blockIdx, blockDim;
+inline thread_local Index threadIdx, blockIdx, blockDim, gridDim;
+inline float __uint_as_float(unsigned bits) {
+  return std::bit_cast<float>(bits);
+}
+inline unsigned __float_as_uint(float value) {
+  return std::bit_cast<unsigned>(value);
+}
 inline std::barrier<> *blockBarrier = nullptr;
 inline void __syncthreads() { blockBarrier->arrive_and_wait(); }
 
@@ -37,6 +44,7 @@ inline void __syncthreads() { blockBarrier->arrive_and_wait(); }
 template <typename Kernel, typename... Args>
 void launch(Kernel kernel, unsigned grid, unsigned block, Args... args) {
   blockDim.x = block;
+  gridDim.x = grid;
   for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x)
     for (threadIdx.x = 0; threadIdx.x < block; ++threadIdx.x)
       kernel(args...);

@@ -217,6 +217,23 @@ TEST(MatmulMapping, AttentionIsOneCallForEachSampleWithTheHeadsAsBatch) {
   EXPECT_EQ(m.x.alignment, 64);
 }
 
+TEST(MatmulMapping, AlignmentIsInBytesOfTheType) {
+  // Heads of 4 inside rows of 8: the second one's are called for apart.
+  std::string text = "matmul a=8x2x32x4 b=8x2x4x32 c=8x2x32x32 as=256x4x8x1 "
+                     "bs=256x4x1x8 cs=2048x1024x32x1";
+  MatmulMapping m = map(text.c_str());
+  EXPECT_EQ(m.outer.size(), 2u);
+  EXPECT_EQ(m.x.alignment, 16);
+  EXPECT_FALSE(m.allowsTf32);
+  m = map((text + " types=bf16xbf16xf32").c_str());
+  EXPECT_EQ(m.x.alignment, 8);
+  EXPECT_EQ(m.y.alignment, 8);
+  EXPECT_EQ(m.d.alignment, 64);
+  EXPECT_EQ(m.x.type, ElementType::BF16);
+  EXPECT_EQ(m.d.type, ElementType::F32);
+  EXPECT_TRUE(map((text + " compute=tf32").c_str()).allowsTf32);
+}
+
 TEST(MatmulMapping, DenseBatchesAreOneCall) {
   MatmulMapping m = map("matmul a=2x3x4x5 b=2x3x5x6 c=2x3x4x6");
   EXPECT_EQ(m.outer.size(), 1u);

@@ -1,6 +1,7 @@
 // RUN: pp-opt %s --nn-attach-optimizer="learning-rate=0.05 momentum=0.9 weight-decay=0.125" | FileCheck %s --check-prefix=SGD
 // RUN: pp-opt %s --nn-attach-optimizer="optimizer=adamw learning-rate=0.001 weight-decay=0.25 beta1=0.875 beta2=0.75 epsilon=0.5" | FileCheck %s --check-prefixes=ADAMW
 // RUN: pp-opt %s --nn-attach-optimizer="optimizer=adamw" | FileCheck %s --check-prefix=ADAMW-ROOT
+// RUN: pp-opt %s --nn-attach-optimizer="loss-scale=dynamic" | FileCheck %s --check-prefix=SCALE
 module {
 }
 
@@ -41,3 +42,17 @@ module {
 
 // ADAMW-ROOT-COUNT-2: nn.sqrt
 // ADAMW-ROOT-NOT: nn.sqrt
+
+// A loss scale divides the gradient, and a step that is skipped keeps parameter and state.
+// SCALE: %[[P:[^:]+]]: tensor<16xf32>, %[[G:[^:]+]]: tensor<16xf32>, %[[V:[^:]+]]: tensor<16xf32>
+// SCALE-SAME: %[[FACTOR:[^:]+]]: tensor<f32>, %[[SKIPPED:[^:]+]]: tensor<f32>)
+// SCALE-SAME: {name = "growth_interval", value = 2.000000e+03 : f64}, {name = "skip_limit", value = 5.000000e+01 : f64}
+// SCALE-SAME: {initial_scale = 6.553600e+04 : f64, name = "loss_scale"}, {is_skipped = true, name = "skipped"}
+// SCALE: %[[B:.+]] = nn.broadcast %[[FACTOR]] []
+// SCALE: nn.div %[[G]], %[[B]]
+// SCALE: %[[NP:.+]] = nn.sub %[[P]]
+// SCALE: %[[S:.+]] = nn.broadcast %[[SKIPPED]] []
+// SCALE: %[[IS:.+]] = nn.compare ne %[[S]]
+// SCALE: %[[RP:.+]] = nn.select %[[IS]], %[[P]], %[[NP]]
+// SCALE: %[[RV:.+]] = nn.select %[[IS]], %[[V]]
+// SCALE: return %[[RP]], %[[RV]]

@@ -1,4 +1,7 @@
 // RUN: pp-opt %s --nn-mixed-precision | FileCheck %s
+// RUN: pp-opt %s --nn-mixed-precision=type=f16 | FileCheck %s --check-prefix=F16
+// RUN: pp-opt %s --nn-mixed-precision=type=tf32 | FileCheck %s --check-prefix=TF32 --implicit-check-not=nn.cast
+// RUN: not pp-opt %s --nn-mixed-precision=type=f64 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 module {
   ml_program.global private mutable @w(dense<0.5> : tensor<8x4xf32>) : tensor<8x4xf32>
@@ -40,3 +43,14 @@ module {
 // What is accumulated stays long.
 // CHECK-NEXT: %[[DW:.+]] = nn.dot_general %[[G16]], %[[H16]] {{.*}} -> tensor<8x4xf32>
 // CHECK-NEXT: nn.accumulate gradient @w, %[[DW]]
+
+// F16: nn.dot_general {{.*}} : (tensor<2x4xf16>, tensor<8x4xf16>) -> tensor<2x8xf16>
+// F16: nn.dot_general {{.*}} -> tensor<2x4xf16>
+// F16: nn.dot_general {{.*}} -> tensor<8x4xf32>
+
+// Products of f32 alone change, and only inside.
+// TF32: nn.dot_general {{.*}}nn.tf32{{.*}} : (tensor<2x4xf32>, tensor<8x4xf32>) -> tensor<2x8xf32>
+// TF32: nn.dot_general {{.*}}nn.tf32
+// TF32: nn.dot_general {{.*}}nn.tf32
+
+// UNKNOWN: error: unknown type 'f64' of products; known: bf16, f16, tf32

@@ -30,7 +30,7 @@ static ArrayRef<int64_t> shapeOf(Value value) {
 static bool hasFactorType(Operation *op) {
   Type element =
       cast<RankedTensorType>(op->getOperand(0).getType()).getElementType();
-  return element.isF32() || element.isBF16();
+  return element.isF32() || element.isBF16() || element.isF16();
 }
 
 /// ` types=bf16xbf16xf32` for the tensors in the order of the descriptor's
@@ -39,11 +39,16 @@ static std::string types(ArrayRef<Value> tensors) {
   SmallVector<StringRef> names;
   for (Value tensor : tensors) {
     auto type = cast<RankedTensorType>(tensor.getType()).getElementType();
-    names.push_back(type.isBF16() ? "bf16" : "f32");
+    names.push_back(type.isBF16() ? "bf16" : type.isF16() ? "f16" : "f32");
   }
   if (llvm::all_of(names, [](StringRef name) { return name == "f32"; }))
     return "";
   return " types=" + llvm::join(names, "x");
+}
+
+/// ` compute=tf32` where the products may be taken so.
+static StringRef compute(Operation *op) {
+  return op->hasAttr(tf32AttrName) ? " compute=tf32" : "";
 }
 
 /// The other kernels of the library have single precision only.
@@ -154,7 +159,7 @@ std::string DotGeneralOp::getLibraryDescriptor() {
   return "matmul a=" + dims(a) + " b=" + dims(b) + " c=" + dims(c) +
          " as=" + dims(as) + " bs=" + dims(bs) +
          " cs=" + dims(rowMajorStrides(c)) +
-         types({getLhs(), getRhs(), getOutput()});
+         types({getLhs(), getRhs(), getOutput()}) + compute(*this).str();
 }
 
 uint64_t DotGeneralOp::getFlops() {
@@ -183,7 +188,7 @@ static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
           .str();
   if (kind == "conv_forward")
     text += " bias=0";
-  return text + types({input, weight, output});
+  return text + types({input, weight, output}) + compute(op).str();
 }
 
 std::string ConvOp::getLibraryDescriptor() {

@@ -4,6 +4,9 @@
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 
+#include "llvm/ADT/StringExtras.h"
+#include <limits>
+
 namespace pp::nn {
 #define GEN_PASS_DEF_ATTACHOPTIMIZER
 #include "pp/Dialect/NN/Transforms/Passes.h.inc"
@@ -20,7 +23,7 @@ class OptimizerBuilder {
 public:
   OptimizerBuilder(ModuleOp module, StringRef kind,
                    ArrayRef<StringRef> stateNames, ArrayAttr scalars)
-      : builder(module.getBodyRegion()), loc(module.getLoc()),
+      : builder(module.getBodyRegion()), loc(module.getLoc()), scalars(scalars),
         block(RankedTensorType::get({optimizerBlock}, builder.getF32Type())) {
     builder.setInsertionPointToEnd(module.getBody());
     SmallVector<Type> inputs(2 + stateNames.size(), block);
@@ -42,7 +45,11 @@ public:
   }
 
   Value parameter() { return function.getArgument(0); }
-  Value gradient() { return function.getArgument(1); }
+  Value gradient() {
+    Value gradient = function.getArgument(1);
+    auto scale = findScalar("initial_scale");
+    return scale ? div(gradient, scalar(*scale)) : gradient;
+  }
   Value state(unsigned index) { return function.getArgument(2 + index); }
   Value scalar(unsigned index) {
     return BroadcastOp::create(builder, loc, block,
@@ -59,17 +66,48 @@ public:
   Value mul(Value x, Value y) { return MulOp::create(builder, loc, x, y); }
   Value div(Value x, Value y) { return DivOp::create(builder, loc, x, y); }
   Value sqrt(Value x) { return SqrtOp::create(builder, loc, x); }
+  /// New parameters and states; in a step that is skipped, the old ones.
   void finish(ArrayRef<Value> results) {
-    func::ReturnOp::create(builder, loc, results);
+    SmallVector<Value> values(results);
+    if (auto skipped = findScalar("is_skipped")) {
+      auto type = block.clone(builder.getI1Type());
+      Value isSkipped = CompareOp::create(builder, loc, type, Comparison::ne,
+                                          scalar(*skipped), constant(0));
+      for (auto [index, value] : llvm::enumerate(values)) {
+        Value old = index == 0 ? parameter() : state(index - 1);
+        value = SelectOp::create(builder, loc, isSkipped, old, value);
+      }
+    }
+    func::ReturnOp::create(builder, loc, values);
   }
 
 private:
+  std::optional<unsigned> findScalar(StringRef key) {
+    for (auto [index, entry] :
+         llvm::enumerate(scalars.getAsRange<DictionaryAttr>()))
+      if (entry.get(key))
+        return index;
+    return std::nullopt;
+  }
+
   OpBuilder builder;
   Location loc;
+  ArrayAttr scalars;
   RankedTensorType block;
   func::FuncOp function;
   unsigned firstScalar;
 };
+
+} // namespace
+
+bool pp::nn::isLossScale(StringRef text) {
+  double number;
+  return llvm::to_float(text, number) &&
+         number >= std::numeric_limits<float>::min() &&
+         number <= std::numeric_limits<float>::max();
+}
+
+namespace {
 
 struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
   using AttachOptimizerBase::AttachOptimizerBase;
@@ -78,6 +116,12 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
     ModuleOp module = getOperation();
     if (module.lookupSymbol(optimizerFunctionName)) {
       module.emitError("has an optimizer already");
+      return signalPassFailure();
+    }
+    if (lossScale != "none" && lossScale != "dynamic" &&
+        !isLossScale(lossScale)) {
+      module.emitError() << "unknown loss scale '" << lossScale
+                         << "'; known: none, dynamic, positive numbers";
       return signalPassFailure();
     }
     if (optimizer == "sgd")
@@ -96,13 +140,30 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
          builder.getNamedAttr(key, builder.getF64FloatAttr(value))});
   }
 
+  /// The optimizer's own scalars, then those of the loss scale.
+  ArrayAttr withLossScale(SmallVector<Attribute> scalars) {
+    Builder builder(&getContext());
+    if (lossScale == "none")
+      return builder.getArrayAttr(scalars);
+    double initial = 65536;
+    if (lossScale == "dynamic")
+      scalars.push_back(scalar("growth_interval", "value", 2000));
+    else
+      (void)llvm::to_float(lossScale, initial);
+    scalars.push_back(scalar("skip_limit", "value", 50));
+    scalars.push_back(scalar("loss_scale", "initial_scale", initial));
+    scalars.push_back(builder.getDictionaryAttr(
+        {builder.getNamedAttr("name", builder.getStringAttr("skipped")),
+         builder.getNamedAttr("is_skipped", builder.getBoolAttr(true))}));
+    return builder.getArrayAttr(scalars);
+  }
+
   void attachSgd(ModuleOp module) {
-    Builder attributes(&getContext());
-    OptimizerBuilder b(module, "sgd", {"momentum"},
-                       attributes.getArrayAttr(
-                           {scalar("lr", "value", learningRate),
-                            scalar("momentum", "value", momentum),
-                            scalar("weight_decay", "value", weightDecay)}));
+    OptimizerBuilder b(
+        module, "sgd", {"momentum"},
+        withLossScale({scalar("lr", "value", learningRate),
+                       scalar("momentum", "value", momentum),
+                       scalar("weight_decay", "value", weightDecay)}));
     Value lr = b.scalar(0), mu = b.scalar(1), decay = b.scalar(2);
     // In the first step the state is 0, so it becomes the gradient, as in
     // PyTorch.
@@ -112,10 +173,9 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
   }
 
   void attachAdamW(ModuleOp module) {
-    Builder attributes(&getContext());
     OptimizerBuilder b(
         module, "adamw", {"exp_avg", "exp_avg_sq"},
-        attributes.getArrayAttr(
+        withLossScale(
             {scalar("lr", "value", learningRate),
              scalar("weight_decay", "value", weightDecay),
              scalar("bias_correction1", "one_minus_power_of", beta1),

@@ -28,8 +28,8 @@ bool isFloat(Value value) {
 /// Reverse-mode differentiation of one function.
 class Differentiator {
 public:
-  Differentiator(ModuleOp module, func::FuncOp function)
-      : symbols(module), function(function),
+  Differentiator(ModuleOp module, func::FuncOp function, bool scalesLoss)
+      : symbols(module), function(function), scalesLoss(scalesLoss),
         builder(function.getBody().front().getTerminator()) {}
 
   LogicalResult run() {
@@ -129,6 +129,10 @@ private:
 
   void seed(Value loss) {
     auto type = cast<RankedTensorType>(loss.getType());
+    if (scalesLoss) {
+      cotangents[loss] = addScale(type);
+      return;
+    }
     Operation *definition = loss.getDefiningOp();
     auto one = ConstantOp::create(
         builder, loss.getLoc(),
@@ -137,6 +141,16 @@ private:
     one->setAttr(pipeline::originAttrName,
                  definition->getAttr(pipeline::originAttrName));
     cotangents[loss] = one;
+  }
+
+  Value addScale(RankedTensorType type) {
+    unsigned index = function.getNumArguments();
+    StringAttr name = builder.getStringAttr(pipeline::lossScaleRole);
+    auto attributes = builder.getDictionaryAttr(
+        {builder.getNamedAttr(pipeline::feedAttrName, name),
+         builder.getNamedAttr(pipeline::roleAttrName, name)});
+    (void)function.insertArgument(index, type, attributes, function.getLoc());
+    return function.getArgument(index);
   }
 
   LogicalResult differentiate(Operation *op) {
@@ -222,6 +236,7 @@ private:
 
   SymbolTable symbols;
   func::FuncOp function;
+  bool scalesLoss;
   OpBuilder builder;
   DenseSet<Value> varies;
   DenseSet<Value> activations;
@@ -229,10 +244,12 @@ private:
 };
 
 struct Differentiate : nn::impl::DifferentiateBase<Differentiate> {
+  using DifferentiateBase::DifferentiateBase;
+
   void runOnOperation() override {
     FailureOr<func::FuncOp> function = findMain(getOperation());
     if (failed(function) ||
-        failed(Differentiator(getOperation(), *function).run()))
+        failed(Differentiator(getOperation(), *function, lossScale).run()))
       signalPassFailure();
   }
 };

@@ -1,4 +1,4 @@
-//===- MixedPrecision.cpp - Products in bf16 ------------------------------===//
+//===- MixedPrecision.cpp - Products in sixteen bits ----------------------===//
 //
 //   %y = nn.dot_general %x, %w  : f32      %x16 = nn.cast %x     : f32 -> bf16
 //   use %y                           ──▶   %w16 = nn.cast %w     : f32 -> bf16
@@ -33,7 +33,10 @@ namespace {
 
 class Converter {
 public:
-  explicit Converter(func::FuncOp function) : builder(function.getContext()) {
+  /// `shortElement`: bf16 or f16; null: the factors are rounded to TF32 inside
+  /// the products.
+  Converter(func::FuncOp function, Type shortElement)
+      : builder(function.getContext()), shortElement(shortElement) {
     for (Operation &op : function.getBody().front()) {
       if (auto origin = op.getAttrOfType<IntegerAttr>(pipeline::originAttrName))
         nextOrigin = std::max(nextOrigin, origin.getInt() + 1);
@@ -45,6 +48,11 @@ public:
   }
 
   void run() {
+    if (!shortElement) {
+      for (Operation *product : products)
+        product->setAttr(tf32AttrName, builder.getUnitAttr());
+      return;
+    }
     for (Operation *product : products)
       shorten(product);
     // Later phases read the short form of any value that has one: keeping both
@@ -66,7 +74,7 @@ private:
 
   RankedTensorType shortType(Value value) {
     return cast<RankedTensorType>(
-        cast<RankedTensorType>(value.getType()).clone(builder.getBF16Type()));
+        cast<RankedTensorType>(value.getType()).clone(shortElement));
   }
 
   void shorten(Operation *product) {
@@ -136,7 +144,7 @@ private:
     return op->getResult(0);
   }
 
-  /// The bf16 form of a factor.
+  /// The short form of a factor.
   Value shortened(Value value, Operation *product) {
     if (Value known = shortOf.lookup(value))
       return known;
@@ -176,9 +184,10 @@ private:
   }
 
   OpBuilder builder;
+  Type shortElement;
   SmallVector<Operation *> products;
   int64_t nextOrigin = 0;
-  /// f32 value to its bf16 form.
+  /// f32 value to its short form.
   DenseMap<Value, Value> shortOf;
   /// The values among them that are not made of a short one, with the cast.
   SmallVector<std::pair<Value, Value>> casts;
@@ -188,11 +197,23 @@ private:
 };
 
 struct MixedPrecision : pp::nn::impl::MixedPrecisionBase<MixedPrecision> {
+  using MixedPrecisionBase::MixedPrecisionBase;
+
   void runOnOperation() override {
     auto function = findMain(getOperation());
     if (failed(function))
       return signalPassFailure();
-    Converter(*function).run();
+    Type element;
+    if (type == "bf16") {
+      element = BFloat16Type::get(&getContext());
+    } else if (type == "f16") {
+      element = Float16Type::get(&getContext());
+    } else if (type != "tf32") {
+      function->emitError() << "unknown type '" << type
+                            << "' of products; known: bf16, f16, tf32";
+      return signalPassFailure();
+    }
+    Converter(*function, element).run();
   }
 };
 

@@ -4,6 +4,7 @@
 #include "cpu/LibraryKernel.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
 #include <mutex>
 
 using namespace mlir;
@@ -11,20 +12,30 @@ using namespace pp;
 
 /// cuBLASLt and cuDNN choose an algorithm that fits; 32 MiB is what the fastest
 /// GEMMs of a Hopper want.
-static int64_t getGpuScratchpadBytes(llvm::StringRef descriptor) {
+static int64_t getGpuScratchpadBytes(Operation *op,
+                                     llvm::StringRef descriptor) {
   constexpr int64_t mebibyte = 1 << 20;
   if (descriptor.starts_with("matmul"))
     return 32 * mebibyte;
-  if (descriptor.starts_with("conv"))
-    return 64 * mebibyte;
-  return 0;
+  if (!descriptor.starts_with("conv"))
+    return 0;
+  // The plugin widens the factors of a result that is longer than they are.
+  int64_t bytes = 64 * mebibyte;
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  for (Type type : op->getOperandTypes()) {
+    auto factor = cast<RankedTensorType>(type);
+    if (factor.getElementTypeBitWidth() < result.getElementTypeBitWidth())
+      bytes += llvm::alignTo(
+          factor.getNumElements() * result.getElementTypeBitWidth() / 8, 256);
+  }
+  return bytes;
 }
 
 FailureOr<int64_t>
 pp::pipeline::getScratchpadBytes(Operation *op, const std::string &descriptor) {
   auto module = op->getParentOfType<ModuleOp>();
   if (isGpuTarget(module) && !isEmulatedTarget(module))
-    return getGpuScratchpadBytes(descriptor);
+    return getGpuScratchpadBytes(op, descriptor);
   static std::mutex mutex;
   static llvm::StringMap<int64_t> known;
   std::lock_guard<std::mutex> lock(mutex);

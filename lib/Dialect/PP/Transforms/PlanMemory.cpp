@@ -89,8 +89,12 @@ public:
     step.walk([&](StageOp op) { stages[op.getStage()].phases.push_back(op); });
     for (auto function : module.getOps<func::FuncOp>())
       if (auto description =
-              function->getAttrOfType<DictionaryAttr>(optimizerAttrName))
+              function->getAttrOfType<DictionaryAttr>(optimizerAttrName)) {
         optimizerStates = cast<ArrayAttr>(description.get("states")).size();
+        optimizerScalars = cast<ArrayAttr>(description.get("scalars"));
+      }
+    for (unsigned index = 0; index < step.getNumArguments(); ++index)
+      hasLossScale |= isLossScale(index);
     for (StagePlan &stage : stages)
       if (failed(planStage(stage)))
         return failure();
@@ -287,6 +291,11 @@ private:
     return BufferAttr::get(module.getContext(), area, offset);
   }
 
+  bool isLossScale(unsigned argument) {
+    auto role = step.getArgAttrOfType<StringAttr>(argument, roleAttrName);
+    return role && role.getValue() == lossScaleRole;
+  }
+
   BufferAttr placeInput(StagePlan &stage, StageOp phase, Value input,
                         SmallVectorImpl<Attribute> &inputs) {
     auto residual = stage.residualOffsets.find(input);
@@ -294,7 +303,10 @@ private:
       return buffer(Area::residuals, residual->second);
     Value source = throughPortals(input);
     if (auto feed = dyn_cast<BlockArgument>(source)) {
-      inputs.push_back(entry("feed", feed.getArgNumber()));
+      inputs.push_back(isLossScale(feed.getArgNumber())
+                           ? builder.getDictionaryAttr(builder.getNamedAttr(
+                                 "loss_scale", builder.getBoolAttr(true)))
+                           : entry("feed", feed.getArgNumber()));
     } else {
       for (auto [index, crossing] : llvm::enumerate(crossings))
         if (crossing.value() == source &&
@@ -477,6 +489,24 @@ private:
     }
   }
 
+  /// The kernel that decides whether a step is skipped, with the numbers of the
+  /// optimizer's scalars that it reads and sets.
+  std::string describeLossScale() {
+    std::string text =
+        "loss_scale ranks=" + std::to_string(scheduleOp.getRanks().size());
+    for (auto [index, scalar] :
+         llvm::enumerate(optimizerScalars.getAsRange<DictionaryAttr>())) {
+      std::string number = std::to_string(index);
+      if (scalar.get("initial_scale"))
+        text += " scale=" + number;
+      else if (scalar.get("is_skipped"))
+        text += " skipped=" + number;
+      else if (cast<StringAttr>(scalar.get("name")) == "growth_interval")
+        text += " interval=" + number;
+    }
+    return text;
+  }
+
   void writeMemory(StagePlan &stage) {
     bool recomputes = scheduleOp.getCheckpoint() != "never";
     bool training = isTraining(step);
@@ -513,6 +543,8 @@ private:
     area("channels", stage.channels.bytes);
     area("discard", discard);
     area("loss", loss);
+    if (hasLossScale)
+      area("loss_scale", PP_ALIGNMENT);
 
     auto offsets = [&](auto &map) {
       SmallVector<NamedAttribute> entries;
@@ -530,6 +562,14 @@ private:
           stage,
           (launch.getValue() + " count=" + llvm::Twine(parameterCount)).str(),
           /*scratchpad=*/0);
+    IntegerAttr finiteKernel, lossScaleKernel;
+    if (hasLossScale) {
+      if (parameterCount)
+        finiteKernel = addKernel(
+            stage, ("check_finite count=" + llvm::Twine(parameterCount)).str(),
+            0);
+      lossScaleKernel = addKernel(stage, describeLossScale(), 0);
+    }
     SmallVector<Attribute> library, discards;
     for (auto &[descriptor, bytes] : stage.library)
       library.push_back(builder.getDictionaryAttr(
@@ -552,6 +592,10 @@ private:
     memory->setAttr("discards", builder.getArrayAttr(discards));
     if (optimizerKernel)
       memory->setAttr("optimizer_kernel", optimizerKernel);
+    if (finiteKernel)
+      memory->setAttr("finite_kernel", finiteKernel);
+    if (lossScaleKernel)
+      memory->setAttr("loss_scale_kernel", lossScaleKernel);
     memory->setAttr("discard_statistics",
                     builder.getI64IntegerAttr(statisticsInDiscard));
   }
@@ -565,6 +609,8 @@ private:
   planner::SlotAssignment slots;
   SmallVector<StagePlan, 0> stages;
   int64_t optimizerStates = 0;
+  ArrayAttr optimizerScalars;
+  bool hasLossScale = false;
   DenseSet<std::pair<int64_t, StringAttr>> trainedHere;
   llvm::MapVector<Attribute, StringAttr> constantNames;
 };

@@ -26,4 +26,12 @@
 #define GET_OP_CLASSES
 #include "pp/Dialect/NN/IR/NNOps.h.inc"
 
+namespace pp::nn {
+
+/// On products of f32: a GPU may round the factors to TF32 (8 bits of exponent,
+/// 10 of mantissa).
+inline constexpr llvm::StringLiteral tf32AttrName = "nn.tf32";
+
+} // namespace pp::nn
+
 #endif // PP_DIALECT_NN_IR_NN_H

@@ -17,8 +17,8 @@ class NN_TensorOf<list<Type> types>
                    "statically shaped " # RankedTensorOf<types>.summary>;
 // Sixteen bits are for storage: operations that move values or take their
 // products accept them, arithmetic on elements does not.
-def NN_Tensor : NN_TensorOf<[F32, F64, BF16, I64, I32, I8, UI8, I1]>;
-def NN_FactorTensor : NN_TensorOf<[F32, F64, BF16]>;
+def NN_Tensor : NN_TensorOf<[F32, F64, BF16, F16, I64, I32, I8, UI8, I1]>;
+def NN_FactorTensor : NN_TensorOf<[F32, F64, BF16, F16]>;
 def NN_FloatTensor : NN_TensorOf<[F32, F64]>;
 def NN_NumberTensor : NN_TensorOf<[F32, F64, I64, I32]>;
 def NN_IndexTensor : NN_TensorOf<[I64, I32]>;

@@ -15,8 +15,8 @@ def NN_DotGeneralOp : NN_LibraryOp<"dot_general", [SameOperandsElementType]> {
     %y = nn.dot_general %x, %w batch [] x [] contract [1] x [1]
          : (tensor<8x64xf32>, tensor<10x64xf32>) -> tensor<8x10xf32>
     ```
-    Factors of type bf16 give a result of type bf16 or f32; sums have the
-    precision of f32. So do the convolutions.
+    Factors of sixteen bits (bf16, f16) give a result of their type or of f32;
+    sums have the precision of f32. So do the convolutions.
   }];
   let arguments = (ins NN_FactorTensor:$lhs, NN_FactorTensor:$rhs,
                        DenseI64ArrayAttr:$lhsBatch, DenseI64ArrayAttr:$rhsBatch,

@@ -20,6 +20,10 @@ inline constexpr llvm::StringLiteral optimizerFunctionName = "optimizer";
 /// Marks the globals that are trained.
 inline constexpr llvm::StringLiteral trainedAttrName = "nn.trained";
 
+/// Whether a text is a number that losses can be multiplied by: positive and a
+/// normal number of f32.
+bool isLossScale(llvm::StringRef text);
+
 /// Parameters in one call of the optimizer function.
 inline constexpr int64_t optimizerBlock = 16;
 

@@ -50,17 +50,23 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
 }
 
 def MixedPrecision : NNPass<"nn-mixed-precision"> {
-  let summary = "Take products in bf16";
+  let summary = "Take products in bf16, f16 or tf32";
   let description = [{
-    Casts the factors of matrix products and convolutions to bf16, and gives
+    Casts the factors of matrix products and convolutions to `type`, and gives
     their results that type too, as PyTorch's autocast does; sums inside have the
     precision of f32. The gradient of a weight, which is accumulated, stays f32,
     as do parameters and all other arithmetic.
 
     Runs on the joint graph. What a backward phase reads of a product's factors
-    and result is the bf16 value, so residuals are half as large; casts of
+    and result is the short value, so residuals are half as large; casts of
     parameters are made in each phase anew.
+
+    With `tf32`, all tensors stay f32: products get the attribute `nn.tf32`,
+    which lets a GPU's libraries round their factors.
   }];
+  let options = [
+    Option<"type", "type", "std::string", "\"bf16\"", "bf16, f16 or tf32">
+  ];
 }
 
 def Differentiate : NNPass<"nn-differentiate"> {
@@ -74,7 +80,14 @@ def Differentiate : NNPass<"nn-differentiate"> {
     Every operation gets a `pp.phase`: `backward_input` if a cotangent of an
     activation needs it, `backward_weight` otherwise; and a `pp.origin`: the
     number of the forward operation that it belongs to.
+
+    With `loss-scale`, the function gets an argument of the role `loss_scale`,
+    and all gradients are those of the loss times this number.
   }];
+  let options = [
+    Option<"lossScale", "loss-scale", "bool", "false",
+           "Multiply the gradient of the loss by an argument">
+  ];
 }
 
 def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
@@ -84,6 +97,10 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
     states to new parameters and states. It runs over a stage's whole parameter
     arena. `sgd` follows torch.optim.SGD (momentum, no dampening), `adamw`
     torch.optim.AdamW (Loshchilov and Hutter, arXiv 1711.05101).
+
+    With `loss-scale`, gradients are divided by the scalar `loss_scale`, and
+    nothing changes where the scalar `skipped` is not 0 (Micikevicius et al.,
+    arXiv 1710.03740). A dynamic scale starts at 65536; see docs/runtime.md.
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "sgd or adamw">,
@@ -92,7 +109,9 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
     Option<"weightDecay", "weight-decay", "double", "0.0", "Weight decay">,
     Option<"beta1", "beta1", "double", "0.9", "adamw: decay of the mean">,
     Option<"beta2", "beta2", "double", "0.999", "adamw: decay of the square">,
-    Option<"epsilon", "epsilon", "double", "1e-8", "adamw: added to the root">
+    Option<"epsilon", "epsilon", "double", "1e-8", "adamw: added to the root">,
+    Option<"lossScale", "loss-scale", "std::string", "\"none\"",
+           "none, dynamic or a number: what the gradients were multiplied by">
   ];
 }
 

@@ -45,12 +45,15 @@ inline constexpr llvm::StringLiteral optimizerLaunchAttrName =
     "pp.optimizer_launch";
 /// On function arguments: the name under which the value is fed.
 inline constexpr llvm::StringLiteral feedAttrName = "pp.feed";
-/// On function arguments: "input" or "target".
+/// On function arguments: "input" or "target", which the caller feeds, or
+/// "loss_scale", which the runtime keeps.
 inline constexpr llvm::StringLiteral roleAttrName = "pp.role";
+inline constexpr llvm::StringLiteral lossScaleRole = "loss_scale";
 /// On function results: the name under which the value is fetched, or "loss".
 inline constexpr llvm::StringLiteral fetchAttrName = "pp.fetch";
 
-/// On the function that updates parameters: {kind, states, scalars}.
+/// On the function that updates parameters: {kind, states, scalars}. Each scalar
+/// is {name, <key> = value} with a key of docs/plan-format.md.
 inline constexpr llvm::StringLiteral optimizerAttrName = "pp.optimizer";
 
 /// The phase of an operation; forward where none is stated.

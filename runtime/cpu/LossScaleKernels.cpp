@@ -1,0 +1,69 @@
+//===- LossScaleKernels.cpp - `check_finite` and `loss_scale` -------------===//
+#include "cpu/KernelBuilder.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+
+using namespace pp::runtime;
+
+/// Ones everywhere in the exponent: infinity or NaN.
+static bool hasNonFinite(const float *values, int64_t count) {
+  constexpr uint32_t exponent = 0x7f800000;
+  constexpr int64_t block = 4096;
+  for (int64_t begin = 0; begin < count; begin += block) {
+    uint32_t found = 0;
+    for (int64_t i = begin, end = std::min(begin + block, count); i < end;
+         ++i) {
+      uint32_t bits;
+      std::memcpy(&bits, values + i, sizeof(bits));
+      found |= (bits & exponent) == exponent;
+    }
+    if (found)
+      return true;
+  }
+  return false;
+}
+
+void pp::runtime::buildCheckFinite(Descriptor &descriptor,
+                                   KernelBuilder &builder) {
+  int64_t count = descriptor.getInteger("count", 1, INT32_MAX);
+  builder.setFunction(2, [count](void *const *tensors) {
+    if (hasNonFinite(static_cast<const float *>(tensors[0]), count))
+      *static_cast<float *>(tensors[1]) = 1;
+  });
+}
+
+void pp::runtime::buildLossScale(Descriptor &descriptor,
+                                 KernelBuilder &builder) {
+  int64_t ranks = descriptor.getInteger("ranks", 1, 1 << 20);
+  int64_t scale = descriptor.getInteger("scale", 0, 1 << 10);
+  int64_t skipped = descriptor.getInteger("skipped", 0, 1 << 10);
+  bool isDynamic = descriptor.has("interval");
+  int64_t interval =
+      isDynamic ? descriptor.getInteger("interval", 0, 1 << 10) : 0;
+  builder.setFunction(3, [=](void *const *tensors) {
+    auto *flags = static_cast<const float *>(tensors[0]);
+    auto *state = static_cast<float *>(tensors[1]);
+    auto *scalars = static_cast<float *>(tensors[2]);
+    float skips = *std::max_element(flags, flags + ranks);
+    scalars[scale] = state[4] = state[0];
+    scalars[skipped] = skips;
+    if (skips != 0) {
+      state[1] = 0;
+      state[2] += 1;
+      state[3] += 1;
+      if (isDynamic)
+        state[0] = std::max(state[0] / 2, FLT_MIN);
+      return;
+    }
+    state[1] += 1;
+    state[3] = 0;
+    if (!isDynamic || state[1] < scalars[interval])
+      return;
+    state[1] = 0;
+    if (state[0] <= FLT_MAX / 2)
+      state[0] *= 2;
+  });
+}
