@@ -362,7 +362,7 @@ TEST(SeveralProcesses, OneDecisionOfAllRanks) {
   unsetenv("PP_FAKE_DRIVER_ORDERLY");
   // The scale overflows for some steps, and is halved in each.
   toy::Options options{{0, 1, 2}, true, false, 0};
-  options.lossScale = 1e38F;
+  options.lossScale = 3.4e38F;
   TemporaryDirectory directory;
   Result expected =
       train(options, {"Cpu"}, getLoneProcess(), directory.file(""));
@@ -372,6 +372,9 @@ TEST(SeveralProcesses, OneDecisionOfAllRanks) {
             std::string::npos);
   for (const Way &way : ways)
     for (unsigned processes : {2, 3}) {
+      // The plugin in C has no such kernels.
+      if (way.plugin && !way.driver)
+        continue;
       Result actual;
       auto errors = runProcesses(
           processes,
