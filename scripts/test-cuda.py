@@ -20,6 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "cuda_test"))
 
 import compare
 import measure
+import processes
 import sanitize
 import stored
 from harness import Failure, Harness, OutOfTime
@@ -58,8 +59,7 @@ def describe_machine():
 
 
 def untimed_checks(harness, torch):
-    """Functions, what matters most first. Add new checks here: those of
-    several processes on one GPU too."""
+    """Functions, what matters most first."""
     entries = {entry["model"]: entry for entry in harness.manifest["stored"]}
     models = list(dict.fromkeys(case["model"] for case in harness.cases("compare")))
 
@@ -74,6 +74,11 @@ def untimed_checks(harness, torch):
     if torch:
         checks += [check_compared(model) for model in models]
     checks += [check_stored(model) for model in entries if model not in first]
+    checks += [(f"{model}: several processes", lambda e=entries[model]: processes.check(harness, e))
+               for model in processes.MODELS if model in entries]
+    checks.append(("NCCL, one rank to itself", lambda: processes.check_link(harness)))
+    checks += [(f"{model}: bits of 2 processes, nccl", lambda e=entries[model]: processes.check_two_ranks(harness, e))
+               for model in processes.MODELS[:1] if model in entries]
     checks += [(f"compute-sanitizer {tool}, {model}", lambda t=tool, m=model: sanitize.check(harness, m, t))
                for model in sanitize.MODELS if model in entries for tool in sanitize.TOOLS]
     return checks
