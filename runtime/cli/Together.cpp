@@ -29,7 +29,7 @@ static uint64_t hashProgram(const pp_binary &binary) {
 
 /// Ends this process some time after another has failed: a stream may wait for
 /// an event that nobody will reach any more, and then nothing else ends it.
-static void endSoon(std::exception_ptr exception) {
+static void endSoon(const std::exception_ptr &exception) {
   std::thread([exception] {
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     int code = static_cast<int>(ErrorKind::Internal);
@@ -39,7 +39,8 @@ static void endSoon(std::exception_ptr exception) {
       code = error.getExitCode();
       if (!error.isTold())
         fmt::print(stderr, "error: {}\n", error.what());
-    } catch (const std::exception &) {
+    } catch (const std::exception &error) {
+      fmt::print(stderr, "error: {}\n", error.what());
     }
     std::fflush(nullptr);
     std::_Exit(code);

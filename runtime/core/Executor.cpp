@@ -24,7 +24,7 @@ void Executor::State::fail(std::exception_ptr exception) noexcept {
   try {
     std::rethrow_exception(first);
   } catch (const RemoteFailure &) {
-    // They know.
+    return; // They know.
   } catch (const Error &error) {
     program.getGroup().fail(error);
   } catch (const std::exception &error) {

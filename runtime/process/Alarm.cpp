@@ -39,7 +39,7 @@ static void sendAlarm(Socket &socket, uint32_t process, ErrorKind kind,
     socket.send(&header, sizeof(header));
     socket.send(text.data(), text.size());
   } catch (const std::exception &) {
-    // Who has gone need not be told.
+    return; // Who has gone need not be told.
   }
 }
 
@@ -55,7 +55,7 @@ void ProcessGroup::Alarm::raise(const Error &error) noexcept {
     spread(group.process(), error.getKind(),
            std::string(error.what()).substr(0, maxText));
   } catch (const std::exception &) {
-    // Then the end of this process alarms the others.
+    return; // Then the end of this process alarms the others.
   }
 }
 
@@ -83,7 +83,7 @@ void ProcessGroup::Alarm::leave(bool isGood) noexcept {
 }
 
 /// Makes the failure of another process this one's: nobody may go on waiting.
-void ProcessGroup::Alarm::handle(std::exception_ptr exception) {
+void ProcessGroup::Alarm::handle(const std::exception_ptr &exception) {
   std::lock_guard<std::mutex> called(calling);
   {
     std::lock_guard<std::mutex> lock(mutex);

@@ -40,7 +40,7 @@ private:
   /// Handles what came from `peer`; returns whether to listen on.
   bool hear(unsigned peer);
   void spread(unsigned process, ErrorKind kind, const std::string &text);
-  void handle(std::exception_ptr exception);
+  void handle(const std::exception_ptr &exception);
 
   std::thread thread;
   int wake[2] = {-1, -1}; // a pipe that ends the thread

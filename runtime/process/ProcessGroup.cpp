@@ -191,7 +191,7 @@ void ProcessGroup::meetOthers(Listener &listener, const std::string &ownHello,
       try {
         sendText(socket, answer.dump());
       } catch (const Error &) {
-        // It is missed soon enough.
+        continue; // It is missed soon enough.
       }
   if (!faults.empty())
     throw Error(ErrorKind::Usage, answer["error"].get<std::string>());

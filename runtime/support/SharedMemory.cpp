@@ -2,7 +2,6 @@
 #include "support/SharedMemory.h"
 #include "support/Error.h"
 
-#include <cstdio>
 #include <fcntl.h>
 #include <fstream>
 #include <sys/mman.h>
@@ -27,11 +26,13 @@ SharedMemory::SharedMemory(uint64_t size) : bytes(size) {
 }
 
 SharedMemory::SharedMemory(const std::string &handle) {
-  int process = 0, number = 0;
-  if (std::sscanf(handle.c_str(), "%d:%d", &process, &number) != 2)
+  size_t colon = handle.find(':');
+  if (colon == std::string::npos ||
+      handle.find_first_not_of("0123456789:") != std::string::npos)
     throw Error(ErrorKind::IO,
                 fmt::format("'{}' names no shared memory", handle));
-  std::string path = fmt::format("/proc/{}/fd/{}", process, number);
+  std::string path = fmt::format("/proc/{}/fd/{}", handle.substr(0, colon),
+                                 handle.substr(colon + 1));
   descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0)
     failIO(path);

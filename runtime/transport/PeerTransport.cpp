@@ -147,7 +147,7 @@ void PeerTransport::stop(bool isOrderly) noexcept {
     // What another process has open must not be freed.
     group.barrier();
   } catch (const Error &) {
-    // Then it has failed, and this one hears of it.
+    return; // Then it has failed, and this one hears of it.
   }
 }
 
