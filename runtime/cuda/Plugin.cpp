@@ -74,7 +74,10 @@ static int32_t guard(pp_device_error *error, Work work) noexcept {
 
 static int32_t openDevice(uint32_t number, pp_device **device,
                           pp_device_error *error) {
-  return guard(error, [&] { *device = new pp_device(number); });
+  return guard(error, [&] {
+    initializeRanges();
+    *device = new pp_device(number);
+  });
 }
 static void closeDevice(pp_device *device) { delete device; }
 static int32_t isHostMemory(pp_device *) { return 0; }

@@ -4,6 +4,10 @@
 
 namespace pp::cuda {
 
+/// Before the first range of any thread: NVTX's own start is a race between
+/// threads.
+void initializeRanges();
+
 /// Ranges of the calling thread; they nest.
 void beginRange(const char *name) noexcept;
 void endRange() noexcept;

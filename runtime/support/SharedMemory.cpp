@@ -2,76 +2,86 @@
 #include "support/SharedMemory.h"
 #include "support/Error.h"
 
+#include <cerrno>
+#include <charconv>
 #include <fcntl.h>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <utility>
 
 using namespace pp::runtime;
 
-SharedMemory::SharedMemory(uint64_t size) : bytes(size) {
-  descriptor = memfd_create("pp-mlir", MFD_CLOEXEC);
-  if (descriptor < 0)
-    failIO("memfd_create");
-  // Reserves the memory now: a page that is missing later would be a signal.
-  int code = posix_fallocate(descriptor, 0, static_cast<off_t>(size));
-  if (code != 0) {
-    close(descriptor);
-    errno = code;
-    failIO(fmt::format("cannot allocate {} bytes of shared memory", size));
-  }
-  map();
-}
+/// What this process has made, by descriptor.
+static std::mutex madeMutex;
+static std::map<int, std::weak_ptr<void>> made;
 
-SharedMemory::SharedMemory(const std::string &handle) {
-  size_t colon = handle.find(':');
-  if (colon == std::string::npos ||
-      handle.find_first_not_of("0123456789:") != std::string::npos)
-    throw Error(ErrorKind::IO,
-                fmt::format("'{}' names no shared memory", handle));
-  std::string path = fmt::format("/proc/{}/fd/{}", handle.substr(0, colon),
-                                 handle.substr(colon + 1));
-  descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0)
-    failIO(path);
+SharedMemory::Mapping::Mapping(int descriptor) : descriptor(descriptor) {
   struct stat status{};
   fstat(descriptor, &status);
   bytes = static_cast<uint64_t>(status.st_size);
-  map();
-}
-
-void SharedMemory::map() {
   void *place =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (place == MAP_FAILED) {
+    int code = errno;
     close(descriptor);
+    errno = code;
     failIO(fmt::format("cannot map {} bytes of shared memory", bytes));
   }
   base = static_cast<char *>(place);
 }
 
-SharedMemory::SharedMemory(SharedMemory &&other) noexcept
-    : base(std::exchange(other.base, nullptr)), bytes(other.bytes),
-      descriptor(std::exchange(other.descriptor, -1)) {}
-
-SharedMemory &SharedMemory::operator=(SharedMemory &&other) noexcept {
-  std::swap(base, other.base);
-  std::swap(bytes, other.bytes);
-  std::swap(descriptor, other.descriptor);
-  return *this;
-}
-
-SharedMemory::~SharedMemory() {
-  if (!base)
-    return;
+SharedMemory::Mapping::~Mapping() {
   munmap(base, bytes);
   close(descriptor);
 }
 
+SharedMemory::SharedMemory(uint64_t bytes) {
+  int descriptor = memfd_create("pp-mlir", MFD_CLOEXEC);
+  if (descriptor < 0)
+    failIO("memfd_create");
+  // Reserves the memory now: a page that is missing later would be a signal.
+  int code = posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
+  if (code != 0) {
+    close(descriptor);
+    errno = code;
+    failIO(fmt::format("cannot allocate {} bytes of shared memory", bytes));
+  }
+  mapping = std::make_shared<Mapping>(descriptor);
+  std::lock_guard<std::mutex> lock(madeMutex);
+  made[descriptor] = mapping;
+}
+
+/// Both numbers of "process:descriptor".
+static std::pair<int, int> parse(const std::string &handle) {
+  std::pair<int, int> result;
+  const char *end = handle.data() + handle.size();
+  auto first = std::from_chars(handle.data(), end, result.first);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != ':' ||
+      std::from_chars(first.ptr + 1, end, result.second).ptr != end)
+    throw Error(ErrorKind::IO,
+                fmt::format("'{}' names no shared memory", handle));
+  return result;
+}
+
+SharedMemory::SharedMemory(const std::string &handle) {
+  auto [process, number] = parse(handle);
+  if (process == getpid())
+    if (std::lock_guard<std::mutex> lock(madeMutex); made.count(number))
+      mapping = std::static_pointer_cast<Mapping>(made[number].lock());
+  if (mapping)
+    return;
+  std::string path = fmt::format("/proc/{}/fd/{}", process, number);
+  int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0)
+    failIO(path);
+  mapping = std::make_shared<Mapping>(descriptor);
+}
+
 std::string SharedMemory::getHandle() const {
-  return fmt::format("{}:{}", getpid(), descriptor);
+  return fmt::format("{}:{}", getpid(), mapping->descriptor);
 }
 
 std::string SharedMemory::machine() {

@@ -3,6 +3,7 @@
 #define PP_RUNTIME_SUPPORT_SHAREDMEMORY_H
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace pp::runtime {
@@ -15,14 +16,11 @@ public:
   SharedMemory() = default;
   /// Makes new memory. Throws Error(IO).
   explicit SharedMemory(uint64_t bytes);
-  /// Opens another's. Throws Error(IO).
+  /// Opens another's. Throws Error(IO). In the process that made it, it is the
+  /// same mapping, so that ThreadSanitizer knows both as one.
   explicit SharedMemory(const std::string &handle);
-  SharedMemory(SharedMemory &&other) noexcept;
-  SharedMemory &operator=(SharedMemory &&other) noexcept;
-  ~SharedMemory();
 
-  char *data() const { return base; }
-  uint64_t size() const { return bytes; }
+  char *data() const { return mapping->base; }
   /// For another process of this machine to open.
   std::string getHandle() const;
   /// Says which machine (and which process numbers) handles are for: equal
@@ -30,11 +28,17 @@ public:
   static std::string machine();
 
 private:
-  void map();
+  struct Mapping {
+    explicit Mapping(int descriptor);
+    ~Mapping();
+    Mapping(const Mapping &) = delete;
+    Mapping &operator=(const Mapping &) = delete;
 
-  char *base = nullptr;
-  uint64_t bytes = 0;
-  int descriptor = -1;
+    int descriptor;
+    uint64_t bytes = 0;
+    char *base = nullptr;
+  };
+  std::shared_ptr<Mapping> mapping;
 };
 
 } // namespace pp::runtime
