@@ -57,8 +57,9 @@ private:
   }
   template <typename T>
   void set(cublasLtMatmulDescAttributes_t attribute, T value) {
-    blas.check(blas.cublasLtMatmulDescSetAttribute(operation, attribute, &value,
-                                                   sizeof(value)),
+    blas.check(blas.cublasLtMatmulDescSetAttribute(
+                   operation, attribute, static_cast<const void *>(&value),
+                   sizeof(value)),
                "cublasLtMatmulDescSetAttribute");
   }
   void describe();

@@ -44,7 +44,7 @@ template <typename T>
 cublasStatus_t set(T &to, const void *value, size_t size) {
   if (size != sizeof(T))
     return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(&to, value, size);
+  std::memcpy(static_cast<void *>(&to), value, size);
   return CUBLAS_STATUS_SUCCESS;
 }
 
