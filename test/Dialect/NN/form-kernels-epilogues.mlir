@@ -199,8 +199,7 @@ func.func @main(%x: tensor<2x4x8xf32>, %w: tensor<2x8x8xf32>, %b: tensor<8xf32>)
 
 // -----
 
-// The bias is one of the factors: a kernel would have two inputs, the library
-// takes three.
+// The bias is one of the factors.
 // CHECK-LABEL: func.func @main(
 func.func @main(%x: tensor<8xf32>, %w: tensor<8x8xf32>) -> tensor<8xf32> {
   // CHECK: nn.dot_general

@@ -159,7 +159,7 @@ private:
     });
     if (!epilogue || materialized.contains(epilogue->broadcast))
       return;
-    // A kernel has each of its inputs once, and the library wants three.
+    // The library wants three tensors that are the kernel's inputs.
     if (product.getLhs() == product.getRhs() ||
         llvm::is_contained(product->getOperands(), epilogue->bias))
       return;
@@ -368,11 +368,15 @@ private:
             }))
           outputs.push_back(result);
     }
+    // A library takes a tensor for each operand, also where two are the same.
+    SmallVector<Value> operands(inputs.begin(), inputs.end());
+    if (group.operations.size() == 1 && classOf(last) == KernelClass::Library)
+      operands.assign(last->operand_begin(), last->operand_end());
     SmallVector<Type> types;
     for (Value output : outputs)
       types.push_back(output.getType());
     auto kernel = KernelOp::create(builder, builder.getFusedLoc(locations),
-                                   types, inputs.getArrayRef());
+                                   types, operands);
     pipeline::setPhase(kernel, group.phase);
     if (group.hint)
       kernel->setAttr(pipeline::stageHintAttrName, group.hint);
@@ -381,7 +385,7 @@ private:
 
     Block *body = builder.createBlock(&kernel.getBody());
     IRMapping mapping;
-    for (Value input : inputs)
+    for (Value input : operands)
       mapping.map(input, body->addArgument(input.getType(), input.getLoc()));
     auto cloneInto = [&](auto &self, Operation *op) -> void {
       for (Value operand : op->getOperands())
