@@ -77,7 +77,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
   case CompilePhase::Kernels:
     if (options.precision != "f32")
       pm.addPass(nn::createMixedPrecision({options.precision}));
-    pm.addPass(nn::createFormKernels());
+    // oneDNN would do it too, but the processor keeps its arithmetic.
+    pm.addPass(nn::createFormKernels({options.target != "cpu"}));
     return;
   case CompilePhase::Cost: {
     pipeline::AnnotateCostsOptions cost;

@@ -1,5 +1,6 @@
 //===- MatmulKernel.cpp - `matmul` ----------------------------------------===//
 #include "cpu/KernelBuilder.h"
+#include "cpu/MatmulEpilogue.h"
 
 using namespace pp::runtime;
 
@@ -14,6 +15,49 @@ static KernelBuilder::MemoryDesc describe(Descriptor &descriptor,
       dims, descriptor.getDims(strides, dims.size(), 0), type);
 }
 
+/// For what a GPU does: on the processor, programs have none.
+static void buildWithEpilogue(const MatmulEpilogue &epilogue,
+                              const KernelBuilder::MemoryDesc &aDesc,
+                              const KernelBuilder::MemoryDesc &bDesc,
+                              const KernelBuilder::MemoryDesc &cDesc,
+                              KernelBuilder &builder) {
+  auto a = builder.addTensor(aDesc), b = builder.addTensor(bDesc);
+  auto biasDesc = KernelBuilder::dense({1, cDesc.dims()[1]}, cDesc.data_type());
+  auto bias = builder.addTensor(biasDesc);
+  dnnl::memory sum;
+  if (epilogue.hasAuxiliary)
+    sum = builder.addResult(cDesc);
+  auto c = builder.addResult(cDesc);
+
+  auto algorithm = epilogue.activation == MatmulEpilogue::Relu
+                       ? dnnl::algorithm::eltwise_relu
+                       : dnnl::algorithm::eltwise_gelu_tanh;
+  dnnl::primitive_attr attributes = builder.getAttributes();
+  if (epilogue.activation != MatmulEpilogue::None && !epilogue.hasAuxiliary) {
+    dnnl::post_ops operations;
+    operations.append_eltwise(/*scale=*/1, algorithm, /*alpha=*/0, /*beta=*/0);
+    attributes.set_post_ops(operations);
+  }
+  dnnl::matmul::primitive_desc product(
+      {KernelBuilder::widened(aDesc), KernelBuilder::widened(bDesc),
+       KernelBuilder::widened(biasDesc), KernelBuilder::widened(cDesc)},
+      attributes, builder.getEngine());
+  builder.addPrimitive(dnnl::matmul(product), product.scratchpad_desc(),
+                       {{DNNL_ARG_SRC, a},
+                        {DNNL_ARG_WEIGHTS, b},
+                        {DNNL_ARG_BIAS, bias},
+                        {DNNL_ARG_DST, epilogue.hasAuxiliary ? sum : c}});
+  if (!epilogue.hasAuxiliary)
+    return;
+  dnnl::eltwise_forward::primitive_desc activation(
+      {dnnl::prop_kind::forward_inference, algorithm,
+       KernelBuilder::widened(cDesc)},
+      builder.getAttributes(), builder.getEngine());
+  builder.addPrimitive(dnnl::eltwise_forward(activation),
+                       activation.scratchpad_desc(),
+                       {{DNNL_ARG_SRC, sum}, {DNNL_ARG_DST, c}});
+}
+
 void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
   auto a = descriptor.getDims("a");
   if (a.size() < 2)
@@ -24,6 +68,10 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
   auto aDesc = describe(descriptor, "a", a, types[0]);
   auto bDesc = describe(descriptor, "b", b, types[1]);
   auto cDesc = describe(descriptor, "c", c, types[2]);
+  auto epilogue =
+      readEpilogue(descriptor, c, cDesc == KernelBuilder::dense(c, types[2]));
+  if (epilogue.hasBias)
+    return buildWithEpilogue(epilogue, aDesc, bDesc, cDesc, builder);
   dnnl::matmul::primitive_desc desc(
       {builder.widened(aDesc), builder.widened(bDesc), builder.widened(cDesc)},
       builder.getAttributes(), builder.getEngine());

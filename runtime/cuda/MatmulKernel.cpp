@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+using namespace pp;
 using namespace pp::cuda;
 
 namespace {
@@ -33,9 +34,14 @@ public:
     context.enter();
     void *xs = tensors[map.isSwapped ? 1 : 0];
     void *ys = tensors[map.isSwapped ? 0 : 1];
+    void *const *results = tensors + (map.epilogue.hasBias ? 3 : 2);
+    if (map.epilogue.hasBias)
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, tensors[2]);
+    if (map.epilogue.hasAuxiliary)
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, *results++);
     const float one = 1, zero = 0;
     for (const auto &at : map.outer) {
-      void *result = place(tensors[2], map.d, at.d);
+      void *result = place(*results, map.d, at.d);
       blas.check(blas.cublasLtMatmul(
                      blas.getHandle(), operation, &one, place(xs, map.x, at.x),
                      x, place(ys, map.y, at.y), y, &zero, result, d, result, d,
@@ -49,7 +55,15 @@ private:
   static void *place(void *tensor, const ColumnMajor &matrix, int64_t offset) {
     return static_cast<char *>(tensor) + offset * bytesOf(matrix.type);
   }
+  template <typename T>
+  void set(cublasLtMatmulDescAttributes_t attribute, T value) {
+    blas.check(blas.cublasLtMatmulDescSetAttribute(
+                   operation, attribute, static_cast<const void *>(&value),
+                   sizeof(value)),
+               "cublasLtMatmulDescSetAttribute");
+  }
   void describe();
+  void describeEpilogue();
   void chooseAlgorithm();
   cublasLtMatrixLayout_t makeLayout(const ColumnMajor &matrix);
   void destroy() noexcept;
@@ -98,18 +112,38 @@ void MatmulKernel::describe() {
       map.allowsTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   blas.check(blas.cublasLtMatmulDescCreate(&operation, compute, CUDA_R_32F),
              "cublasLtMatmulDescCreate");
-  auto transpose = [&](cublasLtMatmulDescAttributes_t attribute,
-                       const ColumnMajor &matrix) {
-    cublasOperation_t value = matrix.isTransposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    blas.check(blas.cublasLtMatmulDescSetAttribute(operation, attribute, &value,
-                                                   sizeof(value)),
-               "cublasLtMatmulDescSetAttribute");
+  auto transpose = [](const ColumnMajor &matrix) {
+    return matrix.isTransposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   };
-  transpose(CUBLASLT_MATMUL_DESC_TRANSA, map.x);
-  transpose(CUBLASLT_MATMUL_DESC_TRANSB, map.y);
+  set(CUBLASLT_MATMUL_DESC_TRANSA, transpose(map.x));
+  set(CUBLASLT_MATMUL_DESC_TRANSB, transpose(map.y));
+  if (map.epilogue.hasBias)
+    describeEpilogue();
   x = makeLayout(map.x);
   y = makeLayout(map.y);
   d = makeLayout(map.d);
+}
+
+void MatmulKernel::describeEpilogue() {
+  using runtime::MatmulEpilogue;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+  if (map.epilogue.activation == MatmulEpilogue::Relu)
+    epilogue = CUBLASLT_EPILOGUE_RELU_BIAS;
+  else if (map.epilogue.activation == MatmulEpilogue::Gelu)
+    epilogue = map.epilogue.hasAuxiliary ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                                         : CUBLASLT_EPILOGUE_GELU_BIAS;
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<uint32_t>(epilogue));
+  // The bias and the auxiliary result have d's type, which is the default. The
+  // choice of an algorithm looks at how their addresses are aligned, which is
+  // as all tensors of a plan are.
+  constexpr uintptr_t alignment = 64;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  void *anywhere = reinterpret_cast<void *>(alignment);
+  set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, anywhere);
+  if (!map.epilogue.hasAuxiliary)
+    return;
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, anywhere);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, map.d.leading);
 }
 
 void MatmulKernel::chooseAlgorithm() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+using namespace pp;
 using namespace pp::cuda;
 using pp::runtime::Descriptor;
 using pp::runtime::DescriptorError;
@@ -137,6 +138,8 @@ MatmulMapping pp::cuda::mapMatmul(Descriptor &descriptor) {
   foldIntoRows(batch, am, cm);
 
   MatmulMapping map{};
+  map.epilogue = runtime::readEpilogue(
+      descriptor, c.dims, c.strides == Descriptor::Dims{c.dims.back(), 1});
   auto x = asInput(bm.transpose()), y = asInput(am.transpose());
   auto d = asColumnMajor(cm.transpose());
   map.isSwapped = d.has_value();

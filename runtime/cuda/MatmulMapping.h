@@ -9,6 +9,7 @@
 #define PP_RUNTIME_CUDA_MATMULMAPPING_H
 
 #include "ElementTypes.h"
+#include "cpu/MatmulEpilogue.h"
 
 namespace pp::cuda {
 
@@ -28,6 +29,9 @@ struct MatmulMapping {
   ColumnMajor x, y, d;
   bool isSwapped; // x is the descriptor's b and y its a
   bool allowsTf32;
+  /// Only with one call for one swapped product: a value of the bias belongs to
+  /// a row of d, and the auxiliary result lies like d.
+  runtime::MatmulEpilogue epilogue;
   /// In elements, from the beginning of x, y and d: the batch dimensions that
   /// one stride cannot express.
   struct Offsets {

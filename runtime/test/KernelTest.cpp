@@ -287,6 +287,58 @@ TEST(MixedTest, MatmulOfHalves) {
 }
 
 //===----------------------------------------------------------------------===//
+// epilogues
+//===----------------------------------------------------------------------===//
+
+float activated(const std::string &epilogue, float x) {
+  if (epilogue == "bias_relu")
+    return std::max(x, 0.0f);
+  if (epilogue == "bias")
+    return x;
+  double inner = std::sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x);
+  return static_cast<float>(0.5 * x * (1 + std::tanh(inner)));
+}
+
+TEST(EpilogueTest, MatmulWithBiasAndActivation) {
+  constexpr int64_t m = 13, k = 40, n = 16;
+  for (std::string epilogue :
+       {"bias", "bias_relu", "bias_gelu", "bias_gelu_aux"})
+    for (bool isHalf : {false, true}) {
+      // Sixteenths: exact in f16, and so are their products and sums.
+      auto sixteenths = [](Values values) {
+        for (float &value : values)
+          value = std::round(value * 16) / 16;
+        return values;
+      };
+      Values a = sixteenths(randomValues(m * k, 1));
+      Values b = sixteenths(randomValues(k * n, 2));
+      Values bias = sixteenths(randomValues(n, 3));
+      Values sum(m * n, 0.0f), expected(m * n, 0.0f);
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          for (int64_t x = 0; x < k; ++x)
+            sum[i * n + j] += a[i * k + x] * b[x * n + j];
+          sum[i * n + j] += bias[j];
+          expected[i * n + j] = activated(epilogue, sum[i * n + j]);
+        }
+      bool hasAuxiliary = epilogue == "bias_gelu_aux";
+      Values shortA = halves(a), shortB = halves(b);
+      Values auxiliary(m * n, 7.0f), c(m * n, 7.0f);
+      std::vector<Values *> tensors{isHalf ? &shortA : &a,
+                                    isHalf ? &shortB : &b, &bias};
+      if (hasAuxiliary)
+        tensors.push_back(&auxiliary);
+      tensors.push_back(&c);
+      run("matmul a=13x40 b=40x16 c=13x16 epilogue=" + epilogue +
+              (isHalf ? " types=f16xf16xf32" : ""),
+          tensors);
+      expectNear(c, expected, 1e-6f);
+      if (hasAuxiliary)
+        expectNear(auxiliary, sum, 1e-6f);
+    }
+}
+
+//===----------------------------------------------------------------------===//
 // conv
 //===----------------------------------------------------------------------===//
 
@@ -619,6 +671,15 @@ TEST(LibraryKernelErrors, NameTheFault) {
       {"matmul a=2x3 b=4x4 c=2x4", "oneDNN refuses"},
       {"matmul a=2x3 b=3x4 c=2x4 as=3", "as=3"},
       {"matmul a=2x3 b=3x4 c", "expected key=value"},
+      {"matmul a=2x3 b=3x4 c=2x4 epilogue=relu",
+       "epilogue: unknown word 'relu', expected bias, bias_relu, bias_gelu or "
+       "bias_gelu_aux"},
+      {"matmul a=5x2x3 b=5x3x4 c=5x2x4 epilogue=bias",
+       "epilogue: only of one product, not of a batch"},
+      {"matmul a=2x3 b=3x4 c=2x4 cs=1x2 epilogue=bias",
+       "epilogue: the result must be dense and row-major"},
+      {"matmul a=2x3 b=3x4 c=2x4 epilogue=bias_gelu_aux",
+       "the number of columns must be a multiple of 8"},
       {"conv_forward src=1x3x8x8 weights=4x2x3x3 dst=1x4x8x8 strides=1x1 "
        "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=2 bias=0",
        "groups"},

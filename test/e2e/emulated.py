@@ -6,6 +6,9 @@ device, and compares losses and every tensor of the snapshot with those of
 --target=cpu. The number of stages and graphs must not change a bit.
 """
 
+import functools
+import re
+
 import numpy as np
 
 import common
@@ -14,13 +17,32 @@ STEPS = 3
 
 # Model: (samples of a batch, optimizer).
 MODELS_USED = {
-    "lenet": (32, "sgd"), "gpt": (8, "adamw"), "gpt_tied": (8, "sgd"), "resnet18": (16, "sgd"), "unet": (8, "adamw"),
+    "mlp": (32, "sgd"), "lenet": (32, "sgd"), "gpt": (8, "adamw"), "gpt_tied": (8, "sgd"), "gpt_tanh": (8, "sgd"),
+    "resnet18": (16, "sgd"), "unet": (8, "adamw"),
 }
 QUICK_MODELS = ("lenet", "gpt_tied")
+
+# The epilogues of products that a model's plan must have.
+EPILOGUES = {
+    "mlp": {"bias", "bias_relu"}, "lenet": {"bias", "bias_relu"}, "gpt": {"bias"}, "gpt_tied": {"bias"},
+    "gpt_tanh": {"bias", "bias_gelu_aux"}, "resnet18": {"bias"},
+}
 
 # Adam divides by a root of the gradient's square: where that is as good as 0 (the bias of the keys
 # of attention has no effect), rounding decides about the step.
 TOLERANCES = {"sgd": 2e-5, "adamw": 2e-3}
+
+
+def compiler(context, model, options):
+    """What compiles a model for training. `gpt_tanh` is gpt with the GELU that libraries of GPUs have."""
+    if model != "gpt_tanh":
+        return functools.partial(context.training, model, **options)
+    sizes = {key: options[key] for key in ("batch", "microbatches")}
+    graph = context.path(".mlir")
+    common.run([context.compiler, common.model_file("gpt", "dynamo"), "-o", graph, "--compile-to=graph",
+                "--loss=cross_entropy", *context.arguments(sizes)])
+    graph.write_text(re.sub(r"(nn\.gelu %\w+) ", r"\1 approximate ", graph.read_text()))
+    return functools.partial(context.compile, graph, compile_from="graph", loss="cross_entropy", **sizes)
 
 
 def train(context, binary, data, device, *arguments):
@@ -46,16 +68,23 @@ def check_plan(checks, where, binary, expected):
         checks.check(plan[key] == expected[key], f"{where}: '{key}' of the plan differs")
 
 
+def epilogues(plan):
+    kernels = (kernel for stage in plan["stages"] for kernel in stage["kernels"])
+    found = (re.search(r" epilogue=(\w+)", kernel["descriptor"]) for kernel in kernels)
+    return {match[1] for match in found if match}
+
+
 def check_model(context, checks, model, stage_counts, modes):
     batch, optimizer = MODELS_USED[model]
     options = {"optimizer": optimizer, "batch": batch, "microbatches": 4}
-    data = context.data(model, 2 * batch)
-    processor = context.training(model, stages=1, **options)
+    data = context.data("gpt" if model == "gpt_tanh" else model, 2 * batch)
+    compile_for = compiler(context, model, options)
+    processor = compile_for(stages=1)
     losses, weights, _ = train(context, processor, data, "cpu")
     base = None
     for stages in stage_counts:
         where = f"{model} with {stages} stages"
-        binary = context.training(model, stages=stages, target="mock", **options)
+        binary = compile_for(stages=stages, target="mock")
         for arguments in modes:
             run = " ".join([where, *arguments])
             found, tensors, bits = train(context, binary, data, "mock", *arguments)
@@ -64,6 +93,8 @@ def check_model(context, checks, model, stage_counts, modes):
                 continue
             base = bits
             check_plan(checks, run, binary, processor.plan())
+            for target, expected in ((processor, set()), (binary, EPILOGUES.get(model, set()))):
+                checks.equal(epilogues(target.plan()), expected, f"{run}: epilogues of '{target.plan()['target']}'")
             close = len(found) == STEPS and np.allclose(found, losses, rtol=1e-5, atol=0)
             checks.check(close, f"{run}: losses {found}, expected {losses}")
             checks.check(set(tensors) == set(weights), f"{run}: other tensors in the snapshot")
@@ -101,7 +132,7 @@ def test(context, checks, arguments):
             if arguments.quick:
                 check_model(context, checks, model, (1, 2), ([],))
             else:
-                check_model(context, checks, model, (1, 2, 4), ([], ["--no-graphs"]))
+                check_model(context, checks, model, (1, 2, 3) if model == "mlp" else (1, 2, 4), ([], ["--no-graphs"]))
         except common.Failure as failure:
             checks.check(False, f"{model}: {failure}")
 

@@ -368,6 +368,19 @@ TEST_F(CudaPluginTest, KernelsAgreeWithTheProcessor) {
             "bs=128x4x1x16 cs=256x64x8x1",
             {256, 256},
             {512}},
+           {"matmul a=3x4 b=4x8 c=3x8 epilogue=bias", {12, 32, 8}, {24}},
+           {"matmul a=3x4 b=4x8 c=3x8 as=1x3 epilogue=bias_relu",
+            {12, 32, 8},
+            {24}},
+           {"matmul a=3x4 b=4x8 c=3x8 bs=1x4 epilogue=bias_gelu",
+            {12, 32, 8},
+            {24}},
+           {"matmul a=3x4 b=4x8 c=3x8 epilogue=bias_gelu_aux",
+            {12, 32, 8},
+            {24, 24}},
+           {"matmul a=3x4 b=4x8 c=3x8 as=1x3 bs=1x4 epilogue=bias_gelu_aux",
+            {12, 32, 8},
+            {24, 24}},
            {"batch_norm_forward src=3x4x5x2 epsilon=1e-05",
             {120, 4, 4},
             {120, 4, 4}},
@@ -515,6 +528,79 @@ TEST_F(CudaPluginTest, ProductsHaveTheTypesOfTheDescriptor) {
                       tolerance * (1 + std::abs(expected[i])))
               << text << " at " << i;
       }
+}
+
+/// One product with a bias and an activation, by the definition.
+std::vector<float>
+evaluateEpilogue(const std::string &name, const std::vector<float> &a,
+                 bool isATransposed, const std::vector<float> &b,
+                 bool isBTransposed, const std::vector<float> &bias, size_t m,
+                 size_t k, size_t n) {
+  std::vector<float> c(m * n);
+  for (size_t i = 0; i < m; ++i)
+    for (size_t j = 0; j < n; ++j) {
+      double x = bias[j];
+      for (size_t l = 0; l < k; ++l)
+        x += double(a[isATransposed ? i + l * m : i * k + l]) *
+             b[isBTransposed ? l + j * k : l * n + j];
+      if (name == "bias_relu")
+        x = std::max(x, 0.0);
+      else if (name != "bias")
+        x = 0.5 * x *
+            (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+      c[i * n + j] = static_cast<float>(x);
+    }
+  return c;
+}
+
+TEST_F(CudaPluginTest, EpiloguesFollowTheRowMajorMapping) {
+  auto program = load("any", nullptr);
+  constexpr size_t m = 5, k = 24, n = 9;
+  for (const char *name : {"bias", "bias_relu", "bias_gelu"})
+    for (int transposes = 0; transposes < 4; ++transposes)
+      for (const char *factor : {"f32", "bf16", "f16"})
+        for (const char *result : {factor, "f32"}) {
+          bool isATransposed = transposes & 1, isBTransposed = transposes & 2;
+          Type types[] = {typeNamed(factor), typeNamed(factor),
+                          typeNamed(result)};
+          size_t sizes[] = {m * k, k * n, n};
+          std::vector<Bytes> encoded;
+          std::vector<std::vector<float>> inputs;
+          for (size_t i = 0; i < 3; ++i) {
+            encoded.push_back(encode(someValues(sizes[i], i + 1), types[i]));
+            inputs.push_back(decode(encoded.back(), types[i]));
+          }
+          std::string text = "matmul a=5x24 b=24x9 c=5x9 types=";
+          text += std::string(factor) + "x" + factor + "x" + result;
+          text += isATransposed ? " as=1x5" : "";
+          text += isBTransposed ? " bs=1x24" : "";
+          text += std::string(" epilogue=") + name;
+          size_t bytes = types[2] == Type::F32 ? 4 : 2;
+          auto actual =
+              decode(run(*program, text, encoded, bytes * m * n), types[2]);
+          auto expected =
+              evaluateEpilogue(name, inputs[0], isATransposed, inputs[1],
+                               isBTransposed, inputs[2], m, k, n);
+          float tolerance = types[2] == Type::F32    ? 4e-6f
+                            : types[2] == Type::BF16 ? 1.0f / 256
+                                                     : 1.0f / 2048;
+          for (size_t i = 0; i < m * n; ++i)
+            ASSERT_NEAR(actual[i], expected[i],
+                        tolerance * (1 + std::abs(expected[i])))
+                << text << " at " << i;
+        }
+}
+
+TEST_F(CudaPluginTest, EpiloguesThatTheLibraryLacksAreRefused) {
+  auto program = load("any", nullptr);
+  expectIn(refuse(*program, "matmul a=3x4 b=4x8 c=3x8 epilogue=gelu"),
+           "epilogue: unknown word 'gelu'");
+  expectIn(refuse(*program, "matmul a=2x3x4 b=2x4x8 c=2x3x8 epilogue=bias"),
+           "epilogue: only of one product, not of a batch");
+  expectIn(refuse(*program, "matmul a=3x4 b=4x8 c=3x8 cs=1x3 epilogue=bias"),
+           "epilogue: the result must be dense and row-major");
+  expectIn(refuse(*program, "matmul a=3x4 b=4x9 c=3x9 epilogue=bias_gelu_aux"),
+           "the number of columns must be a multiple of 8");
 }
 
 TEST_F(CudaPluginTest, Tf32IsUsedWhereItIsAllowed) {

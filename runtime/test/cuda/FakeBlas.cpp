@@ -10,7 +10,10 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <iterator>
 
 namespace {
 
@@ -25,6 +28,9 @@ struct Layout {
 struct Description {
   cublasComputeType_t compute;
   cublasOperation_t x = CUBLAS_OP_N, y = CUBLAS_OP_N;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void *bias = nullptr, *auxiliary = nullptr;
+  int64_t auxiliaryLeading = 0;
 };
 
 Layout *get(cublasLtMatrixLayout_t layout) {
@@ -38,7 +44,7 @@ template <typename T>
 cublasStatus_t set(T &to, const void *value, size_t size) {
   if (size != sizeof(T))
     return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(&to, value, size);
+  std::memcpy(static_cast<void *>(&to), value, size);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -54,6 +60,39 @@ bool fits(const Description &d, const Layout &x, const Layout &y,
          x.batch == out.batch && x.type == y.type &&
          (out.type == x.type || out.type == Type::F32) &&
          (d.compute == CUBLAS_COMPUTE_32F || x.type == Type::F32);
+}
+
+bool hasAuxiliary(const Description &d) { return d.epilogue & 128; }
+
+/// The pointers that the epilogue needs, and no others; aligned as the plan's
+/// tensors are.
+bool hasPointers(const Description &d, const Layout &out) {
+  uint32_t known[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS,
+                      CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_GELU_BIAS,
+                      CUBLASLT_EPILOGUE_GELU_AUX_BIAS};
+  auto isAligned = [](const void *pointer) {
+    return pointer && reinterpret_cast<uintptr_t>(pointer) % 64 == 0;
+  };
+  if (std::find(std::begin(known), std::end(known), d.epilogue) ==
+      std::end(known))
+    return false;
+  if (d.epilogue == CUBLASLT_EPILOGUE_DEFAULT)
+    return !d.bias && !d.auxiliary;
+  if (!isAligned(d.bias) || out.batch != 1)
+    return false;
+  if (!hasAuxiliary(d))
+    return !d.auxiliary;
+  return isAligned(d.auxiliary) && d.auxiliaryLeading % 8 == 0 &&
+         d.auxiliaryLeading >= out.rows;
+}
+
+float activate(const Description &d, float value) {
+  if (d.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS)
+    return std::max(value, 0.0f);
+  if (!(d.epilogue & CUBLASLT_EPILOGUE_GELU))
+    return value;
+  float inner = 0.7978845608f * (value + 0.044715f * value * value * value);
+  return 0.5f * value * (1 + std::tanh(inner));
 }
 
 } // namespace
@@ -120,6 +159,14 @@ cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
     return set(get(description)->x, value, size);
   if (attribute == CUBLASLT_MATMUL_DESC_TRANSB)
     return set(get(description)->y, value, size);
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE)
+    return set(get(description)->epilogue, value, size);
+  if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER)
+    return set(get(description)->bias, value, size);
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER)
+    return set(get(description)->auxiliary, value, size);
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD)
+    return set(get(description)->auxiliaryLeading, value, size);
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
@@ -146,7 +193,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatmulHeuristicResult_t *result, int *count) {
   *count = 1;
   result->state = CUBLAS_STATUS_SUCCESS;
-  return fits(*get(description), *get(x), *get(y), *get(out))
+  return fits(*get(description), *get(x), *get(y), *get(out)) &&
+                 hasPointers(*get(description), *get(out))
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -163,7 +211,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t,
   const Layout &xl = *get(xLayout), &yl = *get(yLayout), &ol = *get(outLayout);
   if (*static_cast<const float *>(alpha) != 1 ||
       *static_cast<const float *>(beta) != 0 || !algorithm || !stream ||
-      reinterpret_cast<uintptr_t>(workspace) % 256 != 0 || !fits(d, xl, yl, ol))
+      reinterpret_cast<uintptr_t>(workspace) % 256 != 0 ||
+      !fits(d, xl, yl, ol) || !hasPointers(d, ol))
     return CUBLAS_STATUS_INVALID_VALUE;
   auto at = [&](const void *data, const Layout &layout, cublasOperation_t op,
                 int64_t batch, int64_t row, int64_t column) {
@@ -180,8 +229,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t,
         float sum = 0;
         for (int64_t k = 0; k < depth; ++k)
           sum += at(x, xl, d.x, b, i, k) * at(y, yl, d.y, b, k, j);
+        if (d.bias)
+          sum += fakenumbers::load(d.bias, ol.type, i);
+        if (hasAuxiliary(d))
+          fakenumbers::store(d.auxiliary, ol.type, i + j * d.auxiliaryLeading,
+                             sum);
         fakenumbers::store(out, ol.type, b * ol.stride + i + j * ol.leading,
-                           sum);
+                           activate(d, sum));
       }
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -101,3 +101,15 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %3 = nn.add %1, %2 : tensor<4x4xf32>
   return %3 : tensor<4x4xf32>
 }
+
+// -----
+
+// A library takes a tensor for each operand, also where two are the same.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:[^:]+]]: tensor<4x4xf32>)
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // CHECK-NEXT: nn.kernel(%{{.+}} = %[[X]], %{{.+}} = %[[X]])
+  // CHECK-NEXT: nn.dot_general
+  %0 = nn.dot_general %x, %x batch [] x [] contract [1] x [1] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}

@@ -686,6 +686,20 @@ func.func @kernel_mixed(%x: tensor<4x4xf32>) {
 
 // -----
 
+// The library takes the factors first.
+func.func @kernel_epilogue_order(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %b: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.kernel' op mixes a library operation with other operations}}
+  %0 = nn.kernel(%a = %b, %c = %x, %d = %w) : (tensor<4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %1 = nn.dot_general %c, %d batch [] x [] contract [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %2 = nn.broadcast %a [1] : tensor<4xf32> -> tensor<4x4xf32>
+    %3 = nn.add %1, %2 : tensor<4x4xf32>
+    nn.yield %3 : tensor<4x4xf32>
+  }
+  return
+}
+
+// -----
+
 func.func @yield_parent(%x: tensor<4xf32>) {
   // expected-error@+1 {{'nn.yield' op expects parent op 'nn.kernel'}}
   nn.yield %x : tensor<4xf32>

@@ -7,6 +7,7 @@
 
 #include "pp/Dialect/NN/IR/NN.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -35,10 +36,10 @@ static bool hasFactorType(Operation *op) {
 
 /// ` types=bf16xbf16xf32` for the tensors in the order of the descriptor's
 /// shapes; nothing where all are f32.
-static std::string types(ArrayRef<Value> tensors) {
+static std::string types(ArrayRef<Type> tensors) {
   SmallVector<StringRef> names;
-  for (Value tensor : tensors) {
-    auto type = cast<RankedTensorType>(tensor.getType()).getElementType();
+  for (Type tensor : tensors) {
+    Type type = getElementTypeOrSelf(tensor);
     names.push_back(type.isBF16() ? "bf16" : type.isF16() ? "f16" : "f32");
   }
   if (llvm::all_of(names, [](StringRef name) { return name == "f32"; }))
@@ -98,6 +99,16 @@ static std::optional<Fused> fuseAxes(ArrayRef<int64_t> axes,
 }
 
 std::string DotGeneralOp::getLibraryDescriptor() {
+  return describe(getOutput().getType(), "");
+}
+
+bool DotGeneralOp::isOneProduct() {
+  ArrayRef<int64_t> lhs = shapeOf(getLhs());
+  return !getLibraryDescriptor().empty() && getLhsBatch().empty() &&
+         fuseAxes(getFreeAxes(false), lhs, rowMajorStrides(lhs));
+}
+
+std::string DotGeneralOp::describe(Type result, StringRef epilogue) {
   if (!hasFactorType(*this))
     return "";
   ArrayRef<int64_t> lhs = shapeOf(getLhs()), rhs = shapeOf(getRhs());
@@ -159,7 +170,9 @@ std::string DotGeneralOp::getLibraryDescriptor() {
   return "matmul a=" + dims(a) + " b=" + dims(b) + " c=" + dims(c) +
          " as=" + dims(as) + " bs=" + dims(bs) +
          " cs=" + dims(rowMajorStrides(c)) +
-         types({getLhs(), getRhs(), getOutput()}) + compute(*this).str();
+         types({getLhs().getType(), getRhs().getType(), result}) +
+         compute(*this).str() +
+         (epilogue.empty() ? "" : (" epilogue=" + epilogue).str());
 }
 
 uint64_t DotGeneralOp::getFlops() {
@@ -188,7 +201,8 @@ static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
           .str();
   if (kind == "conv_forward")
     text += " bias=0";
-  return text + types({input, weight, output}) + compute(op).str();
+  return text + types({input.getType(), weight.getType(), output.getType()}) +
+         compute(op).str();
 }
 
 std::string ConvOp::getLibraryDescriptor() {

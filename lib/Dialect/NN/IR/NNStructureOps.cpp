@@ -1,6 +1,7 @@
 //===- NNStructureOps.cpp - Leaves, state and kernels ---------------------===//
 
 #include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/IR/NNEpilogues.h"
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/IR/OpImplementation.h"
@@ -137,9 +138,33 @@ LogicalResult KernelOp::verify() {
     else
       ++otherOps;
   }
-  if (libraryOps > 1 || (libraryOps == 1 && otherOps != 0))
+  if (libraryOps > 1 || (libraryOps == 1 && otherOps != 0 && !getEpilogue()))
     return emitOpError("mixes a library operation with other operations");
   return success();
+}
+
+std::optional<Epilogue> KernelOp::getEpilogue() {
+  Block &body = getBody().front();
+  auto product = dyn_cast<DotGeneralOp>(body.front());
+  if (!product)
+    return std::nullopt;
+  YieldOp yield = getYield();
+  auto epilogue = findEpilogue(
+      product, [&](Operation *op) { return op != yield.getOperation(); });
+  // The operations are these, the product, the broadcast and the yield.
+  if (!epilogue ||
+      body.getOperations().size() != epilogue->operations.size() + 3)
+    return std::nullopt;
+  // The library takes the tensors in this order.
+  SmallVector<Value> inputs{product.getLhs(), product.getRhs(), epilogue->bias};
+  SmallVector<Value> outputs;
+  if (epilogue->sum)
+    outputs.push_back(epilogue->sum);
+  outputs.push_back(epilogue->result);
+  if (!llvm::equal(body.getArguments(), inputs) ||
+      !llvm::equal(yield.getValues(), outputs))
+    return std::nullopt;
+  return epilogue;
 }
 
 Operation *KernelOp::getLibraryOp() {
@@ -155,7 +180,12 @@ KernelClass KernelOp::getKernelClass() {
 
 std::string KernelOp::getLibraryDescriptor() {
   Operation *op = getLibraryOp();
-  return op ? cast<KernelOpInterface>(op).getLibraryDescriptor() : "";
+  if (!op)
+    return "";
+  if (auto epilogue = getEpilogue())
+    return cast<DotGeneralOp>(op).describe(epilogue->result.getType(),
+                                           epilogue->name);
+  return cast<KernelOpInterface>(op).getLibraryDescriptor();
 }
 
 std::string KernelOp::getFingerprint() {

@@ -1,7 +1,7 @@
 //===- FormKernels.cpp - Group operations into kernels --------------------===//
 
 #include "MainFunction.h"
-#include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/IR/NNEpilogues.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 
@@ -37,7 +37,8 @@ struct Group {
 
 class KernelFormer {
 public:
-  explicit KernelFormer(func::FuncOp function) : function(function) {}
+  KernelFormer(func::FuncOp function, bool epilogues)
+      : function(function), epilogues(epilogues) {}
 
   LogicalResult run() {
     for (Operation &op : function.getBody().front()) {
@@ -126,12 +127,15 @@ private:
   void assign(Operation *op, int64_t home) {
     if (op->hasTrait<OpTrait::IsTerminator>() || staysOutside(op))
       return;
-    if (isCheap(op) && !materialized.contains(op))
+    if (groupOf.count(op) || (isCheap(op) && !materialized.contains(op)))
       return;
     Phase phase = pipeline::getPhase(op);
     bool fusible = isElementwise(op) || isa<ReduceOp>(op);
     if (classOf(op) == KernelClass::Library || !fusible) {
-      place(op, newGroup(op, phase, home, /*open=*/false));
+      Group *group = newGroup(op, phase, home, /*open=*/false);
+      place(op, group);
+      if (epilogues && phase == Phase::forward)
+        placeEpilogue(op, group);
       return;
     }
     Group *group = findGroup(op, phase, home);
@@ -140,6 +144,30 @@ private:
     place(op, group);
     if (isa<ReduceOp>(op))
       group->open = false;
+  }
+
+  /// Adds the bias and the activation that a library takes in with a product.
+  /// What follows in other phases or stages stays outside.
+  void placeEpilogue(Operation *op, Group *group) {
+    auto product = dyn_cast<DotGeneralOp>(op);
+    if (!product)
+      return;
+    Attribute hint = group->hint;
+    auto epilogue = findEpilogue(product, [&](Operation *next) {
+      return pipeline::getPhase(next) == group->phase &&
+             agrees(hint, next->getAttr(pipeline::stageHintAttrName));
+    });
+    if (!epilogue || materialized.contains(epilogue->broadcast))
+      return;
+    // The library wants three tensors that are the kernel's inputs.
+    if (product.getLhs() == product.getRhs() ||
+        llvm::is_contained(product->getOperands(), epilogue->bias))
+      return;
+    Operation *producer = epilogue->bias.getDefiningOp();
+    if (producer && isCheap(producer) && !materialized.contains(producer))
+      return;
+    for (Operation *next : epilogue->operations)
+      place(next, group);
   }
 
   Group *newGroup(Operation *op, Phase phase, int64_t home, bool open) {
@@ -340,11 +368,15 @@ private:
             }))
           outputs.push_back(result);
     }
+    // A library takes a tensor for each operand, also where two are the same.
+    SmallVector<Value> operands(inputs.begin(), inputs.end());
+    if (group.operations.size() == 1 && classOf(last) == KernelClass::Library)
+      operands.assign(last->operand_begin(), last->operand_end());
     SmallVector<Type> types;
     for (Value output : outputs)
       types.push_back(output.getType());
     auto kernel = KernelOp::create(builder, builder.getFusedLoc(locations),
-                                   types, inputs.getArrayRef());
+                                   types, operands);
     pipeline::setPhase(kernel, group.phase);
     if (group.hint)
       kernel->setAttr(pipeline::stageHintAttrName, group.hint);
@@ -353,7 +385,7 @@ private:
 
     Block *body = builder.createBlock(&kernel.getBody());
     IRMapping mapping;
-    for (Value input : inputs)
+    for (Value input : operands)
       mapping.map(input, body->addArgument(input.getType(), input.getLoc()));
     auto cloneInto = [&](auto &self, Operation *op) -> void {
       for (Value operand : op->getOperands())
@@ -399,6 +431,7 @@ private:
   }
 
   func::FuncOp function;
+  bool epilogues;
   SmallVector<Operation *> operations;
   DenseMap<Operation *, int64_t> order;
   DenseSet<Operation *> materialized;
@@ -412,9 +445,10 @@ private:
 };
 
 struct FormKernels : nn::impl::FormKernelsBase<FormKernels> {
+  using FormKernelsBase::FormKernelsBase;
   void runOnOperation() override {
     FailureOr<func::FuncOp> function = findMain(getOperation());
-    if (failed(function) || failed(KernelFormer(*function).run()))
+    if (failed(function) || failed(KernelFormer(*function, epilogues).run()))
       signalPassFailure();
   }
 };

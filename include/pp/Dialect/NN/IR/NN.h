@@ -23,6 +23,10 @@
 #define GET_ATTRDEF_CLASSES
 #include "pp/Dialect/NN/IR/NNAttrs.h.inc"
 
+namespace pp::nn {
+struct Epilogue;
+} // namespace pp::nn
+
 #define GET_OP_CLASSES
 #include "pp/Dialect/NN/IR/NNOps.h.inc"
 

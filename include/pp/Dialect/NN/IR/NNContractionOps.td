@@ -32,6 +32,11 @@ def NN_DotGeneralOp : NN_LibraryOp<"dot_general", [SameOperandsElementType]> {
   let extraClassDeclaration = libraryKernelClass # [{
     /// Axes of an operand that are neither batch nor contracted, increasing.
     ::llvm::SmallVector<int64_t> getFreeAxes(bool ofRhs);
+    /// The descriptor with a result of another element type, and the key
+    /// `epilogue` if `epilogue` is not empty.
+    std::string describe(::mlir::Type result, ::llvm::StringRef epilogue);
+    /// Whether the library multiplies one matrix by one matrix.
+    bool isOneProduct();
   }];
 }
 

@@ -133,7 +133,8 @@ def NN_KernelOp : NN_Op<"kernel", [
   let summary = "operations that are executed as one launch";
   let description = [{
     A kernel is what the partitioner places and what code is generated for: a
-    single library operation, or generated operations fused into one function.
+    single library operation, a matrix product with its epilogue (a bias and an
+    activation), or generated operations fused into one function.
     Kernels are formed before the graph is partitioned and are never split, so
     the arithmetic is the same for any number of stages.
 
@@ -161,6 +162,9 @@ def NN_KernelOp : NN_Op<"kernel", [
     std::string getFingerprint();
     /// The library operation of a library kernel, else null.
     ::mlir::Operation *getLibraryOp();
+    /// What a library does after the product that the kernel is; none where
+    /// the kernel is that product alone, or is generated.
+    std::optional<Epilogue> getEpilogue();
     YieldOp getYield();
   }];
 }

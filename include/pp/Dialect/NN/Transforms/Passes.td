@@ -124,7 +124,16 @@ def FormKernels : NNPass<"nn-form-kernels"> {
     reads them. Operations of different phases, or of different forward
     operations in the backward phases, are never fused, so the kernels are
     the same wherever the graph is cut.
+
+    With `epilogues`, a matrix product of the forward phase takes in the bias
+    that is added to it and the activation behind that (ReLU, or GELU in its
+    tanh form), where the library of a GPU can. What backward phases read
+    stays a result: the operand of a GELU becomes a second one.
   }];
+  let options = [
+    Option<"epilogues", "epilogues", "bool", "false",
+           "Let products take in their bias and activation">
+  ];
 }
 
 #endif // PP_DIALECT_NN_TRANSFORMS_PASSES_TD
