@@ -41,8 +41,8 @@ module {
       %2 = nn.softmax %a : tensor<5x33xf32>
       nn.yield %2 : tensor<5x33xf32>
     }
-    // The fill, then a block per index.
-    // CHECK: "launch name=kernel_6 grids=1x7 blocks=32x32 tensors=3"
+    // The fill, then a block per index for its rank, then for its sum; the scratchpad holds the order and the lengths.
+    // CHECK: "launch name=kernel_6 grids=1x7x7 blocks=32x32x32 tensors=3", pp.launch_scratchpad = 128
     %60 = nn.kernel(%a = %i, %v = %u) : (tensor<7xi64>, tensor<7x8xf32>) -> tensor<3x8xf32> {
       %2 = nn.scatter_add %v at [%a] axis 0 : (tensor<7xi64>, tensor<7x8xf32>) -> tensor<3x8xf32>
       nn.yield %2 : tensor<3x8xf32>
@@ -123,15 +123,25 @@ module {
 // CHECK: arith.mulf
 
 // CHECK-LABEL: gpu.func @kernel_6_0(
-// CHECK: memref.store {{.*}} : memref<24xf32>
+// CHECK: vector.store {{.*}} : memref<24xf32>, vector<4xf32>
 // CHECK-LABEL: gpu.func @kernel_6_1(
 // CHECK: arith.maxsi
 // CHECK: arith.minsi
+// CHECK: scf.for
 // CHECK: arith.ori
-// CHECK: gpu.shuffle
+// CHECK-COUNT-15: gpu.shuffle
 // CHECK: scf.if
-// CHECK: arith.addf
-// CHECK: memref.store {{.*}} : memref<1x3x8xf32>
+// CHECK: memref.store {{.*}} : memref<7xi32>
+// CHECK: memref.store {{.*}} : memref<7xi32>
+// CHECK-LABEL: gpu.func @kernel_6_2(
+// CHECK: %[[LENGTH:.*]] = memref.load {{.*}} : memref<7xi32>
+// CHECK: scf.if
+// CHECK: scf.for
+// CHECK: vector.load {{.*}} : memref<1x3x8xf32>
+// CHECK: scf.for
+// CHECK: vector.load {{.*}} : memref<1x7x8xf32>
+// CHECK: arith.addf {{.*}} : vector<4xf32>
+// CHECK: vector.store {{.*}} : memref<1x3x8xf32>
 
 // CHECK-LABEL: gpu.func @kernel_7_0(
 // CHECK: arith.shrui
