@@ -3,7 +3,7 @@
 
 // CHECK: module attributes {pp.optimizer_launch = "launch name=optimizer blocks=256 tensors=4"}
 module {
-  func.func @main(%x: tensor<64x36xf32> {pp.feed = "x"}, %b: tensor<36xf32> {pp.feed = "b"}, %o: tensor<5x33xf32> {pp.feed = "o"}, %i: tensor<7xi64> {pp.feed = "i"}, %j: tensor<100xi64> {pp.feed = "j"}, %u: tensor<7x8xf32> {pp.feed = "u"}) -> (tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>) {
+  func.func @main(%x: tensor<64x36xf32> {pp.feed = "x"}, %b: tensor<36xf32> {pp.feed = "b"}, %o: tensor<5x33xf32> {pp.feed = "o"}, %i: tensor<7xi64> {pp.feed = "i"}, %j: tensor<100xi64> {pp.feed = "j"}, %u: tensor<7x8xf32> {pp.feed = "u"}, %h: tensor<5x36xbf16> {pp.feed = "h"}) -> (tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>) {
     // Parallel loops, 4 points per thread: 64 * 9 threads.
     // CHECK: pp.launch = "launch name=kernel_0 grids=3 blocks=256 tensors=3", pp.launch_scratchpad = 0
     %0 = nn.kernel(%a = %x, %c = %b) : (tensor<64x36xf32>, tensor<36xf32>) -> tensor<64x36xf32> {
@@ -60,7 +60,15 @@ module {
       %2 = nn.gather %a[%1] axis 0 : (tensor<64x36xf32>, tensor<i64>) -> tensor<36xf32>
       nn.yield %2 : tensor<36xf32>
     }
-    return %0, %10, %20, %30, %40, %50, %60, %70, %80 : tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>
+    // Rows of 16 bits: nothing else is written.
+    // CHECK: "launch name=kernel_9 grids=5 blocks=32 tensors=2", pp.launch_scratchpad = 0
+    %90 = nn.kernel(%a = %h) : (tensor<5x36xbf16>) -> tensor<5x36xbf16> {
+      %1 = nn.cast %a : tensor<5x36xbf16> -> tensor<5x36xf32>
+      %2 = nn.softmax %1 : tensor<5x36xf32>
+      %3 = nn.cast %2 : tensor<5x36xf32> -> tensor<5x36xbf16>
+      nn.yield %3 : tensor<5x36xbf16>
+    }
+    return %0, %10, %20, %30, %40, %50, %60, %70, %80, %90 : tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>
   }
 }
 
@@ -157,6 +165,20 @@ module {
 // CHECK-LABEL: gpu.func @kernel_8_1(
 // CHECK: memref.view {{.*}} : memref<64xi8> to memref<i64>
 // CHECK: memref.load
+
+// Sums are of 32 bits; short numbers cannot hold the exponentials, so they are computed twice.
+// CHECK-LABEL: gpu.func @kernel_9_0(
+// CHECK: vector.load {{.*}}, vector<4xbf16>
+// CHECK: arith.extf
+// CHECK: arith.maximumf {{.*}} : f32
+// CHECK: math.exp
+// CHECK: arith.addf {{.*}} : f32
+// CHECK-NOT: vector.store
+// CHECK: math.exp
+// CHECK: arith.mulf
+// CHECK: arith.truncf
+// CHECK: vector.store {{.*}}, vector<4xbf16>
+// CHECK-NOT: vector.load
 
 // One thread per parameter of the arena.
 // CHECK-LABEL: gpu.func @optimizer_0(

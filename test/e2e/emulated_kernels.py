@@ -13,6 +13,7 @@ import numpy as np
 import common
 
 COLUMNS = (1, 3, 31, 32, 33, 127, 1000)
+SHORT_BITS = {"bf16": 8, "f16": 11}
 ELEMENTS = {"f32": np.float32, "f64": np.float64, "i8": np.int8, "ui8": np.uint8, "i64": np.int64, "i32": np.int32, "i1": np.bool_}
 
 
@@ -30,6 +31,7 @@ class Program:
     def __init__(self):
         self.inputs, self.lines, self.results, self.data = [], [], [], {}
         self.expected = {}  # by the name of a result
+        self.rounded = {}  # the name of a result to the number of the same in f32
         self.generator = np.random.default_rng(11)
         self.values = 0
 
@@ -296,6 +298,51 @@ def rows(p):
     p.result("cross entropy backward by a constant", back, (40, 33))
 
 
+def short_rows(p):
+    """Operations on rows between casts, in one kernel, and the same with kernels for the casts."""
+    for element, columns in itertools.product(SHORT_BITS, (3, 32, 33, 132, 1000)):
+        shape, scale_shape, leading = (5, columns), (columns,), (5,)
+        type, short, column = tensor(shape), tensor(shape, element), tensor(leading)
+
+        def feed_short():
+            return p.op(f"nn.cast {p.feed(shape)} : {type} -> {short}")
+
+        def both(name, operands, operation):
+            """`operation` next to the casts, and with reshapes in between."""
+            casts = [p.op(f"nn.cast {operand} : {short} -> {type}") for operand in operands]
+            result = operation(casts)
+            narrow = p.op(f"nn.cast {result} : {type} -> {short}")
+            narrow = p.op(f"nn.cast {narrow} : {short} -> {type}")
+            flat, flat_short = tensor((size(shape),)), tensor((size(shape),), element)
+            apart = [p.op(f"nn.reshape {operand} : {short} -> {flat_short}") for operand in operands]
+            apart = [p.op(f"nn.cast {operand} : {flat_short} -> {flat}") for operand in apart]
+            apart = [p.op(f"nn.reshape {operand} : {flat} -> {type}") for operand in apart]
+            name = f"{name} {shape} {element}"
+            p.rounded[name] = len(p.results) + 1
+            p.result(name, narrow, shape)
+            p.result(f"{name} long", operation(apart), shape)
+
+        x, g = feed_short(), feed_short()
+        both("softmax", [x], lambda rows: p.op(f"nn.softmax {rows[0]} : {type}"))
+        both("log_softmax", [x], lambda rows: p.op(f"nn.log_softmax {rows[0]} : {type}"))
+        scale, shift = p.feed(scale_shape), p.feed(scale_shape)
+        both("layer_norm", [x], lambda rows: p.op(
+            f"nn.layer_norm {rows[0]}, {scale}, {shift} epsilon 1.0e-5 : ({type}, {tensor(scale_shape)}, "
+            f"{tensor(scale_shape)}) -> ({type}, {column}, {column})", 3) + "#0")
+        mean, rstd = p.feed(leading), p.feed(leading, low=0.5, high=2)
+        both("layer_norm_backward", [g, x], lambda rows: p.op(
+            f"nn.layer_norm_backward {rows[0]}, {rows[1]}, {scale}, {mean}, {rstd} : ({type}, {type}, "
+            f"{tensor(scale_shape)}, {column}, {column}) -> {type}"))
+        labels, normalizers, factor = p.feed(leading, "i64", low=-1, high=columns + 1), p.feed(leading), p.feed(())
+        both("cross entropy backward", [x], lambda rows: p.op(
+            f"nn.softmax_cross_entropy_backward {rows[0]}, {labels}, {normalizers}, {factor} : "
+            f"({type}, {tensor(leading, 'i64')}, {column}, {tensor(())}) -> {type}"))
+        wide = p.op(f"nn.cast {x} : {short} -> {type}")
+        loss = p.op(f"nn.softmax_cross_entropy {wide}, {labels} : ({type}, {tensor(leading, 'i64')}) -> "
+                    f"({tensor(())}, {column})", 2)
+        p.result(f"cross entropy {shape} {element}", f"{loss}#0", ())
+
+
 def doubles(p):
     for shape in ((40,), (3, 33), (33, 3), (40, 32), (2, 31, 36)):
         type = tensor(shape, "f64")
@@ -313,7 +360,7 @@ def doubles(p):
 
 
 GROUPS = {"doubles": doubles, "elementwise": elementwise, "moves": moves, "tables": tables, "reductions": reductions, "rows": rows,
-          "scatters": scatters}
+          "scatters": scatters, "short rows": short_rows}
 
 
 def run_target(context, source, data, target):
@@ -335,6 +382,12 @@ def check_group(context, checks, name):
         if case in program.expected:
             known = program.expected[case]
             checks.check(known.tobytes() == b.tobytes(), f"{name}: {case}: differs from NumPy")
+        if case in program.rounded:
+            # At most the rounding to a number of 16 bits.
+            long, bits = found[f"r{program.rounded[case]}"], SHORT_BITS[case.split()[-1]]
+            checks.check(np.allclose(b, long, rtol=2.0**-bits, atol=1e-6), f"{name}: {case}: differs from what is computed in f32")
+            checks.check(not np.array_equal(b, long), f"{name}: {case}: not rounded")
+            continue
         if exact:
             checks.check(a.tobytes() == b.tobytes(), f"{name}: {case}: bits differ")
             continue
