@@ -259,7 +259,7 @@ def reductions(p):
 
 
 def rows(p):
-    for columns in COLUMNS + (4100,):
+    for columns in COLUMNS + (4099, 4100):
         for leading in ((1,), (5,), (2, 3)) if columns < 1000 else ((3,),):
             shape, scale_shape = (*leading, columns), (columns,)
             where, type, column = f"{shape}", tensor(shape), tensor(leading)

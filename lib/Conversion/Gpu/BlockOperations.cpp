@@ -49,13 +49,14 @@ SmallVector<Value> LaunchBuilder::loadLanes(Value memory, Value first,
 
 void LaunchBuilder::barrier() { gpu::BarrierOp::create(builder, loc); }
 
-Value LaunchBuilder::stridedLoop(int64_t end, Value initial,
-                                 function_ref<Value(Value, Value)> body) {
+Value LaunchBuilder::stepLoop(Value from, int64_t end, int64_t step,
+                              Value initial,
+                              function_ref<Value(Value, Value)> body) {
   SmallVector<Value> carried;
   if (initial)
     carried.push_back(initial);
-  auto loop = scf::ForOp::create(builder, loc, threadIndex(), index(end),
-                                 index(threads), carried);
+  auto loop =
+      scf::ForOp::create(builder, loc, from, index(end), index(step), carried);
   OpBuilder::InsertionGuard guard(builder);
   if (initial) {
     builder.setInsertionPointToStart(loop.getBody());
@@ -66,6 +67,27 @@ Value LaunchBuilder::stridedLoop(int64_t end, Value initial,
   builder.setInsertionPoint(loop.getBody()->getTerminator());
   body(loop.getInductionVar(), nullptr);
   return nullptr;
+}
+
+Value LaunchBuilder::stridedLoop(Value from, int64_t end, int64_t stride,
+                                 int64_t turns, Value initial,
+                                 function_ref<Value(Value, Value)> body) {
+  int64_t together = end / (turns * stride) * turns * stride;
+  if (turns > 1 && together > 0) {
+    initial = stepLoop(from, together, turns * stride, initial,
+                       [&](Value position, Value carried) {
+                         for (int64_t turn = 0; turn < turns; ++turn)
+                           carried = body(
+                               arith::AddIOp::create(builder, loc, position,
+                                                     index(turn * stride)),
+                               carried);
+                         return carried;
+                       });
+    if (together == end)
+      return initial;
+    from = arith::AddIOp::create(builder, loc, from, index(together));
+  }
+  return stepLoop(from, end, stride, initial, body);
 }
 
 Value LaunchBuilder::sharedMemory(int64_t elements, Type type) {

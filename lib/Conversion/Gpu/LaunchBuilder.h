@@ -95,9 +95,16 @@ private:
   mlir::Value blockIndex();
   mlir::Value isLess(mlir::Value x, mlir::Value y);
   mlir::Value isZero(mlir::Value x);
-  /// A loop from the thread's index to `end` in steps of the block.
+  /// A loop over [from, end), which carries a value or none (null).
   mlir::Value
-  stridedLoop(int64_t end, mlir::Value initial,
+  stepLoop(mlir::Value from, int64_t end, int64_t step, mlir::Value initial,
+           llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
+  /// The same for `stride` threads that each start from another number of
+  /// [0, stride): `turns` of a thread at a time as long as there are so many,
+  /// so that their loads do not wait for each other.
+  mlir::Value
+  stridedLoop(mlir::Value from, int64_t end, int64_t stride, int64_t turns,
+              mlir::Value initial,
               llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
   void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
   /// The `lanes` elements of a vector from `first` on.

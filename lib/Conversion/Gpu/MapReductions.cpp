@@ -82,14 +82,11 @@ LogicalResult LaunchBuilder::mapReduction(linalg::GenericOp op,
     memref::StoreOp::create(builder, loc, combine(initial, sum), to, at);
   };
   auto loopOverTerms = [&](Value from, int64_t step, ValueRange parallel) {
-    auto loop = scf::ForOp::create(builder, loc, from, index(rounds),
-                                   index(step), body.emitIdentity(builder));
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(loop.getBody());
-    Value next =
-        addTerm(parallel, loop.getInductionVar(), loop.getRegionIterArgs()[0]);
-    scf::YieldOp::create(builder, loc, next);
-    return loop.getResult(0);
+    // A thread that has all terms has few; LLVM unrolls their loop.
+    int64_t turns = step == 1 ? 1 : 4;
+    return stridedLoop(
+        from, rounds, step, turns, body.emitIdentity(builder),
+        [&](Value term, Value sum) { return addTerm(parallel, term, sum); });
   };
 
   if (way == BlockPerOutput) {

@@ -20,7 +20,7 @@ LogicalResult LaunchBuilder::mapRows(scf::ForOp loop) {
     LoopBody body(op, mapping);
     points = std::max(points, product(body.getSizes()) / body.getLanes());
   });
-  beginLaunch(loop, *rows, blockFor(points, points > 2048 ? 1024 : 256));
+  beginLaunch(loop, *rows, blockFor(points, points > 2048 ? 512 : 256));
   if (failed(bringOperandsOf(loop)))
     return failure();
   mapping.map(loop.getInductionVar(), blockIndex());
@@ -60,16 +60,20 @@ LogicalResult LaunchBuilder::emitRowOperation(Operation *op) {
       return op->emitError("a row operation over more than columns");
     int64_t lanes = body.getLanes();
     int64_t end = body.getSizes()[0] / lanes;
+    // Rows that do not start at multiples of a vector are read number by
+    // number.
+    int64_t turns = lanes == 1 ? 4 : 2;
     auto at = [&](Value position) -> Value {
       return lanes == 1 ? position
                         : Value(arith::MulIOp::create(builder, loc, position,
                                                       index(lanes)));
     };
     if (generic.getNumReductionLoops() == 0) {
-      stridedLoop(end, nullptr, [&](Value position, Value) -> Value {
-        body.emitStores(builder, at(position), lanes);
-        return nullptr;
-      });
+      stridedLoop(threadIndex(), end, threads, turns, nullptr,
+                  [&](Value position, Value) -> Value {
+                    body.emitStores(builder, at(position), lanes);
+                    return nullptr;
+                  });
       // Another thread may read what this one wrote.
       barrier();
       return success();
@@ -78,7 +82,8 @@ LogicalResult LaunchBuilder::emitRowOperation(Operation *op) {
     if (!body.getCombiner() || !cells.lookup(cell))
       return op->emitError("a reduction of a row that goes to memory");
     Value part = stridedLoop(
-        end, body.emitIdentity(builder), [&](Value position, Value sum) {
+        threadIndex(), end, threads, turns, body.emitIdentity(builder),
+        [&](Value position, Value sum) {
           return body.emitReduced(builder, at(position), lanes, sum);
         });
     auto combine = [&](Value x, Value y) {

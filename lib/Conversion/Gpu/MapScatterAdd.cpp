@@ -161,25 +161,29 @@ LogicalResult LaunchBuilder::mapScatterAdd(scf::ForOp loop) {
         memref::LoadOp::create(builder, loc, flatTable, numberAt(order, rank)));
     auto vector = VectorType::get(
         {lanes}, cast<MemRefType>(to.getType()).getElementType());
-    stridedLoop(after / lanes, nullptr, [&](Value step, Value) -> Value {
-      Value column = arith::MulIOp::create(builder, loc, step, index(lanes));
-      Value old = vector::LoadOp::create(builder, loc, vector, to,
-                                         ValueRange{prefix, row, column});
-      auto sum = scf::ForOp::create(builder, loc, index(0), run, index(1), old);
-      {
-        OpBuilder::InsertionGuard guard(builder);
-        builder.setInsertionPointToStart(sum.getBody());
-        Value at = numberAt(order, add(rank, sum.getInductionVar()));
-        Value update = vector::LoadOp::create(builder, loc, vector, from,
-                                              ValueRange{prefix, at, column});
-        Value next = arith::AddFOp::create(builder, loc,
-                                           sum.getRegionIterArgs()[0], update);
-        scf::YieldOp::create(builder, loc, next);
-      }
-      vector::StoreOp::create(builder, loc, sum.getResult(0), to,
-                              ValueRange{prefix, row, column});
-      return nullptr;
-    });
+    stepLoop(threadIndex(), after / lanes, threads, nullptr,
+             [&](Value step, Value) -> Value {
+               Value column =
+                   arith::MulIOp::create(builder, loc, step, index(lanes));
+               Value old = vector::LoadOp::create(
+                   builder, loc, vector, to, ValueRange{prefix, row, column});
+               auto sum = scf::ForOp::create(builder, loc, index(0), run,
+                                             index(1), old);
+               {
+                 OpBuilder::InsertionGuard guard(builder);
+                 builder.setInsertionPointToStart(sum.getBody());
+                 Value at = numberAt(order, add(rank, sum.getInductionVar()));
+                 Value update =
+                     vector::LoadOp::create(builder, loc, vector, from,
+                                            ValueRange{prefix, at, column});
+                 Value next = arith::AddFOp::create(
+                     builder, loc, sum.getRegionIterArgs()[0], update);
+                 scf::YieldOp::create(builder, loc, next);
+               }
+               vector::StoreOp::create(builder, loc, sum.getResult(0), to,
+                                       ValueRange{prefix, row, column});
+               return nullptr;
+             });
   });
   finish();
   return success();
