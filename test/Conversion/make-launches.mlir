@@ -3,7 +3,7 @@
 
 // CHECK: module attributes {pp.optimizer_launch = "launch name=optimizer blocks=256 tensors=4"}
 module {
-  func.func @main(%x: tensor<64x36xf32> {pp.feed = "x"}, %b: tensor<36xf32> {pp.feed = "b"}, %o: tensor<5x33xf32> {pp.feed = "o"}, %i: tensor<7xi64> {pp.feed = "i"}, %j: tensor<100xi64> {pp.feed = "j"}, %u: tensor<7x8xf32> {pp.feed = "u"}, %h: tensor<5x36xbf16> {pp.feed = "h"}) -> (tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>) {
+  func.func @main(%x: tensor<64x36xf32> {pp.feed = "x"}, %b: tensor<36xf32> {pp.feed = "b"}, %o: tensor<5x33xf32> {pp.feed = "o"}, %i: tensor<7xi64> {pp.feed = "i"}, %j: tensor<100xi64> {pp.feed = "j"}, %u: tensor<7x8xf32> {pp.feed = "u"}, %h: tensor<5x36xbf16> {pp.feed = "h"}, %t: tensor<2048x40xf32> {pp.feed = "t"}) -> (tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>, tensor<40xf32>) {
     // Parallel loops, 4 points per thread: 64 * 9 threads.
     // CHECK: pp.launch = "launch name=kernel_0 grids=3 blocks=256 tensors=3", pp.launch_scratchpad = 0
     %0 = nn.kernel(%a = %x, %c = %b) : (tensor<64x36xf32>, tensor<36xf32>) -> tensor<64x36xf32> {
@@ -68,7 +68,13 @@ module {
       %3 = nn.cast %2 : tensor<5x36xf32> -> tensor<5x36xbf16>
       nn.yield %3 : tensor<5x36xbf16>
     }
-    return %0, %10, %20, %30, %40, %50, %60, %70, %80, %90 : tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>
+    // Few sums of many terms: 8 parts of 256 terms, then their sums.
+    // CHECK: "launch name=kernel_10 grids=16x1 blocks=1024x64 tensors=2", pp.launch_scratchpad = 1280
+    %100 = nn.kernel(%a = %t) : (tensor<2048x40xf32>) -> tensor<40xf32> {
+      %2 = nn.reduce sum %a [0] : tensor<2048x40xf32> -> tensor<40xf32>
+      nn.yield %2 : tensor<40xf32>
+    }
+    return %0, %10, %20, %30, %40, %50, %60, %70, %80, %90, %100 : tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>, tensor<40xf32>
   }
 }
 
@@ -179,6 +185,15 @@ module {
 // CHECK: arith.truncf
 // CHECK: vector.store {{.*}}, vector<4xbf16>
 // CHECK-NOT: vector.load
+
+// CHECK-LABEL: gpu.func @kernel_10_0(
+// CHECK: scf.for
+// CHECK-COUNT-4: arith.addf
+// CHECK: memref.store {{.*}} : memref<8x40xf32>
+// CHECK-LABEL: gpu.func @kernel_10_1(
+// CHECK: scf.for
+// CHECK: memref.load {{.*}} : memref<8x40xf32>
+// CHECK: memref.store {{.*}} : memref<40xf32>
 
 // One thread per parameter of the arena.
 // CHECK-LABEL: gpu.func @optimizer_0(

@@ -232,6 +232,8 @@ def scatters(p):
 
 def reductions(p):
     shapes = [(n,) for n in COLUMNS] + [(3, n) for n in COLUMNS] + [(n, 3) for n in COLUMNS]
+    # Long enough for sums in parts; the first of them cannot be halved.
+    shapes += [(769, 33), (1024, 5), (20000,), (3, 65536)]
     shapes += [(40, 32), (1000, 33), (2, 31, 32), (4, 40, 6), (33, 2, 36), (1, 1, 5), (2, 3, 4, 5, 6)]
     for shape in shapes:
         for count in range(1, len(shape) + 1):

@@ -8,6 +8,7 @@
 //     innermost loop parallel         a block for 32 outputs, 32 rows of
 //     threads innermost loop reduced          a block (or, if short, a thread)
 //     per output
+//     few outputs of many terms       the same in parts, and a second launch
 //   row loop (`pp.rows`)              a block per row
 //   scatter-add (`pp.scatter_add`)    two launches of a block per index: one
 //                                     sorts the indices, one adds

@@ -8,6 +8,20 @@
 using namespace mlir;
 using namespace pp;
 
+/// In how many equal parts `blocks` blocks make their sums, each of `rounds`
+/// turns, `together` at a time: enough for a few blocks on each of the (at
+/// most 150) multiprocessors of a GPU, but with eight turns left for a thread.
+static int64_t partsFor(int64_t blocks, int64_t rounds, int64_t together) {
+  constexpr int64_t enoughBlocks = 512, mostParts = 64, leastTurns = 8;
+  int64_t limit =
+      std::min<int64_t>({(enoughBlocks + blocks - 1) / blocks, mostParts,
+                         rounds / (leastTurns * together)});
+  for (int64_t parts = limit; parts > 1; --parts)
+    if (rounds % parts == 0)
+      return parts;
+  return 1;
+}
+
 LogicalResult LaunchBuilder::mapReduction(linalg::GenericOp op,
                                           linalg::FillOp fill) {
   LoopBody body(op, mapping);
@@ -36,6 +50,15 @@ LogicalResult LaunchBuilder::mapReduction(linalg::GenericOp op,
   if (lanes > 1)
     reducedSizes.back() /= lanes;
   int64_t rounds = product(reducedSizes);
+  // Few sums of many terms would leave most of the GPU idle: they are made in
+  // parts, which a second launch adds up.
+  int64_t parts =
+      way == ThreadPerOutput
+          ? 1
+          : partsFor(way == Columns ? llvm::divideCeil(outputs, columns)
+                                    : outputs,
+                     rounds, way == Columns ? 32 : 1024);
+  rounds /= parts;
   int64_t block = way == ThreadPerOutput  ? blockFor(outputs, plainThreads)
                   : way == BlockPerOutput ? blockFor(rounds, 1024)
                                           : columns * 32;
@@ -43,11 +66,24 @@ LogicalResult LaunchBuilder::mapReduction(linalg::GenericOp op,
       way == BlockPerOutput
           ? outputs
           : llvm::divideCeil(outputs, way == Columns ? columns : block);
-  beginLaunch(op, grid, block);
-  if (failed(bringOperandsOf(op)))
+  auto sumType = MemRefType::get({parts, outputs},
+                                 body.getCombiner()->getResult(0).getType());
+  int64_t sumsOffset = parts > 1 ? reserveScratch(sumType) : 0;
+  auto beginWithOperands = [&](int64_t blocks, int64_t threads) {
+    beginLaunch(op, blocks, threads);
+    return success(succeeded(bringOperandsOf(op)) &&
+                   (!fill || succeeded(bring(fill.getInputs()[0]))));
+  };
+  if (failed(beginWithOperands(grid * parts, block)))
     return failure();
-  if (fill && failed(bring(fill.getInputs()[0])))
-    return failure();
+  Value part = index(0), group = blockIndex();
+  if (parts > 1) {
+    SmallVector<Value> place =
+        delinearize(builder, loc, blockIndex(), {parts, grid});
+    part = place[0];
+    group = place[1];
+  }
+  Value firstTerm = arith::MulIOp::create(builder, loc, part, index(rounds));
 
   // Indices of all loops, from those of the outputs and of the terms.
   auto merge = [&](ValueRange parallel, ValueRange reduced) {
@@ -60,6 +96,8 @@ LogicalResult LaunchBuilder::mapReduction(linalg::GenericOp op,
     return indices;
   };
   auto addTerm = [&](ValueRange parallel, Value term, Value sum) {
+    if (parts > 1)
+      term = arith::AddIOp::create(builder, loc, firstTerm, term);
     SmallVector<Value> reduced = delinearize(builder, loc, term, reducedSizes);
     if (lanes > 1)
       reduced.back() =
@@ -81,6 +119,15 @@ LogicalResult LaunchBuilder::mapReduction(linalg::GenericOp op,
                          : Value(memref::LoadOp::create(builder, loc, to, at));
     memref::StoreOp::create(builder, loc, combine(initial, sum), to, at);
   };
+  // What a block found goes to the result, or to the second launch.
+  auto finishSum = [&](Value position, ValueRange parallel, Value sum) {
+    if (parts == 1)
+      store(parallel, sum);
+    else
+      memref::StoreOp::create(builder, loc, sum,
+                              scratchView(sumType, sumsOffset),
+                              ValueRange{part, position});
+  };
   auto loopOverTerms = [&](Value from, int64_t step, ValueRange parallel) {
     // A thread that has all terms has few; LLVM unrolls their loop.
     int64_t turns = step == 1 ? 1 : 4;
@@ -91,13 +138,12 @@ LogicalResult LaunchBuilder::mapReduction(linalg::GenericOp op,
 
   if (way == BlockPerOutput) {
     SmallVector<Value> parallel =
-        delinearize(builder, loc, blockIndex(), parallelSizes);
-    Value part = loopOverTerms(threadIndex(), block, parallel);
-    Value sum = blockReduce(part, combine);
-    ifThen(isZero(threadIndex()), [&] { store(parallel, sum); });
+        delinearize(builder, loc, group, parallelSizes);
+    Value own = loopOverTerms(threadIndex(), block, parallel);
+    Value sum = blockReduce(own, combine);
+    ifThen(isZero(threadIndex()), [&] { finishSum(group, parallel, sum); });
   } else if (way == ThreadPerOutput) {
-    Value first =
-        arith::MulIOp::create(builder, loc, blockIndex(), index(block));
+    Value first = arith::MulIOp::create(builder, loc, group, index(block));
     Value position = arith::AddIOp::create(builder, loc, first, threadIndex());
     ifThen(isLess(position, index(outputs)), [&] {
       SmallVector<Value> parallel =
@@ -108,7 +154,7 @@ LogicalResult LaunchBuilder::mapReduction(linalg::GenericOp op,
     Value thread = threadIndex(), width = index(columns);
     Value x = arith::RemUIOp::create(builder, loc, thread, width);
     Value y = arith::DivUIOp::create(builder, loc, thread, width);
-    Value first = arith::MulIOp::create(builder, loc, blockIndex(), width);
+    Value first = arith::MulIOp::create(builder, loc, group, width);
     Value position = arith::AddIOp::create(builder, loc, first, x);
     Value isActive = isLess(position, index(outputs));
     Value shared =
@@ -116,8 +162,8 @@ LogicalResult LaunchBuilder::mapReduction(linalg::GenericOp op,
     ifThen(isActive, [&] {
       SmallVector<Value> parallel =
           delinearize(builder, loc, position, parallelSizes);
-      Value part = loopOverTerms(y, block / columns, parallel);
-      memref::StoreOp::create(builder, loc, part, shared, thread);
+      Value own = loopOverTerms(y, block / columns, parallel);
+      memref::StoreOp::create(builder, loc, own, shared, thread);
     });
     barrier();
     Value isFirst = arith::AndIOp::create(builder, loc, isActive, isZero(y));
@@ -129,9 +175,29 @@ LogicalResult LaunchBuilder::mapReduction(linalg::GenericOp op,
         Value at = arith::AddIOp::create(builder, loc, x, index(row * columns));
         sum = combine(sum, memref::LoadOp::create(builder, loc, shared, at));
       }
-      store(parallel, sum);
+      finishSum(position, parallel, sum);
     });
   }
+  finish();
+  if (parts == 1)
+    return success();
+
+  block = blockFor(outputs, plainThreads);
+  if (failed(beginWithOperands(llvm::divideCeil(outputs, block), block)))
+    return failure();
+  Value first = arith::MulIOp::create(builder, loc, blockIndex(), index(block));
+  Value position = arith::AddIOp::create(builder, loc, first, threadIndex());
+  ifThen(isLess(position, index(outputs)), [&] {
+    Value sums = scratchView(sumType, sumsOffset);
+    Value sum =
+        stepLoop(index(0), parts, 1, body.emitIdentity(builder),
+                 [&](Value number, Value carried) {
+                   Value next = memref::LoadOp::create(
+                       builder, loc, sums, ValueRange{number, position});
+                   return combine(carried, next);
+                 });
+    store(delinearize(builder, loc, position, parallelSizes), sum);
+  });
   finish();
   return success();
 }
