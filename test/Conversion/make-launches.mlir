@@ -3,7 +3,7 @@
 
 // CHECK: module attributes {pp.optimizer_launch = "launch name=optimizer blocks=256 tensors=4"}
 module {
-  func.func @main(%x: tensor<64x36xf32> {pp.feed = "x"}, %b: tensor<36xf32> {pp.feed = "b"}, %o: tensor<5x33xf32> {pp.feed = "o"}, %i: tensor<7xi64> {pp.feed = "i"}, %j: tensor<100xi64> {pp.feed = "j"}, %u: tensor<7x8xf32> {pp.feed = "u"}) -> (tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>) {
+  func.func @main(%x: tensor<64x36xf32> {pp.feed = "x"}, %b: tensor<36xf32> {pp.feed = "b"}, %o: tensor<5x33xf32> {pp.feed = "o"}, %i: tensor<7xi64> {pp.feed = "i"}, %j: tensor<100xi64> {pp.feed = "j"}, %u: tensor<7x8xf32> {pp.feed = "u"}, %h: tensor<5x36xbf16> {pp.feed = "h"}, %t: tensor<2048x40xf32> {pp.feed = "t"}) -> (tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>, tensor<40xf32>) {
     // Parallel loops, 4 points per thread: 64 * 9 threads.
     // CHECK: pp.launch = "launch name=kernel_0 grids=3 blocks=256 tensors=3", pp.launch_scratchpad = 0
     %0 = nn.kernel(%a = %x, %c = %b) : (tensor<64x36xf32>, tensor<36xf32>) -> tensor<64x36xf32> {
@@ -41,8 +41,8 @@ module {
       %2 = nn.softmax %a : tensor<5x33xf32>
       nn.yield %2 : tensor<5x33xf32>
     }
-    // The fill, then a block per index.
-    // CHECK: "launch name=kernel_6 grids=1x7 blocks=32x32 tensors=3"
+    // The fill, then a block per index for its rank, then for its sum; the scratchpad holds the order and the lengths.
+    // CHECK: "launch name=kernel_6 grids=1x7x7 blocks=32x32x32 tensors=3", pp.launch_scratchpad = 128
     %60 = nn.kernel(%a = %i, %v = %u) : (tensor<7xi64>, tensor<7x8xf32>) -> tensor<3x8xf32> {
       %2 = nn.scatter_add %v at [%a] axis 0 : (tensor<7xi64>, tensor<7x8xf32>) -> tensor<3x8xf32>
       nn.yield %2 : tensor<3x8xf32>
@@ -60,7 +60,21 @@ module {
       %2 = nn.gather %a[%1] axis 0 : (tensor<64x36xf32>, tensor<i64>) -> tensor<36xf32>
       nn.yield %2 : tensor<36xf32>
     }
-    return %0, %10, %20, %30, %40, %50, %60, %70, %80 : tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>
+    // Rows of 16 bits: nothing else is written.
+    // CHECK: "launch name=kernel_9 grids=5 blocks=32 tensors=2", pp.launch_scratchpad = 0
+    %90 = nn.kernel(%a = %h) : (tensor<5x36xbf16>) -> tensor<5x36xbf16> {
+      %1 = nn.cast %a : tensor<5x36xbf16> -> tensor<5x36xf32>
+      %2 = nn.softmax %1 : tensor<5x36xf32>
+      %3 = nn.cast %2 : tensor<5x36xf32> -> tensor<5x36xbf16>
+      nn.yield %3 : tensor<5x36xbf16>
+    }
+    // Few sums of many terms: 8 parts of 256 terms, then their sums.
+    // CHECK: "launch name=kernel_10 grids=16x1 blocks=1024x64 tensors=2", pp.launch_scratchpad = 1280
+    %100 = nn.kernel(%a = %t) : (tensor<2048x40xf32>) -> tensor<40xf32> {
+      %2 = nn.reduce sum %a [0] : tensor<2048x40xf32> -> tensor<40xf32>
+      nn.yield %2 : tensor<40xf32>
+    }
+    return %0, %10, %20, %30, %40, %50, %60, %70, %80, %90, %100 : tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>, tensor<40xf32>
   }
 }
 
@@ -123,15 +137,25 @@ module {
 // CHECK: arith.mulf
 
 // CHECK-LABEL: gpu.func @kernel_6_0(
-// CHECK: memref.store {{.*}} : memref<24xf32>
+// CHECK: vector.store {{.*}} : memref<24xf32>, vector<4xf32>
 // CHECK-LABEL: gpu.func @kernel_6_1(
 // CHECK: arith.maxsi
 // CHECK: arith.minsi
+// CHECK: scf.for
 // CHECK: arith.ori
-// CHECK: gpu.shuffle
+// CHECK-COUNT-15: gpu.shuffle
 // CHECK: scf.if
-// CHECK: arith.addf
-// CHECK: memref.store {{.*}} : memref<1x3x8xf32>
+// CHECK: memref.store {{.*}} : memref<7xi32>
+// CHECK: memref.store {{.*}} : memref<7xi32>
+// CHECK-LABEL: gpu.func @kernel_6_2(
+// CHECK: %[[LENGTH:.*]] = memref.load {{.*}} : memref<7xi32>
+// CHECK: scf.if
+// CHECK: scf.for
+// CHECK: vector.load {{.*}} : memref<1x3x8xf32>
+// CHECK: scf.for
+// CHECK: vector.load {{.*}} : memref<1x7x8xf32>
+// CHECK: arith.addf {{.*}} : vector<4xf32>
+// CHECK: vector.store {{.*}} : memref<1x3x8xf32>
 
 // CHECK-LABEL: gpu.func @kernel_7_0(
 // CHECK: arith.shrui
@@ -147,6 +171,29 @@ module {
 // CHECK-LABEL: gpu.func @kernel_8_1(
 // CHECK: memref.view {{.*}} : memref<64xi8> to memref<i64>
 // CHECK: memref.load
+
+// Sums are of 32 bits; short numbers cannot hold the exponentials, so they are computed twice.
+// CHECK-LABEL: gpu.func @kernel_9_0(
+// CHECK: vector.load {{.*}}, vector<4xbf16>
+// CHECK: arith.extf
+// CHECK: arith.maximumf {{.*}} : f32
+// CHECK: math.exp
+// CHECK: arith.addf {{.*}} : f32
+// CHECK-NOT: vector.store
+// CHECK: math.exp
+// CHECK: arith.mulf
+// CHECK: arith.truncf
+// CHECK: vector.store {{.*}}, vector<4xbf16>
+// CHECK-NOT: vector.load
+
+// CHECK-LABEL: gpu.func @kernel_10_0(
+// CHECK: scf.for
+// CHECK-COUNT-4: arith.addf
+// CHECK: memref.store {{.*}} : memref<8x40xf32>
+// CHECK-LABEL: gpu.func @kernel_10_1(
+// CHECK: scf.for
+// CHECK: memref.load {{.*}} : memref<8x40xf32>
+// CHECK: memref.store {{.*}} : memref<40xf32>
 
 // One thread per parameter of the arena.
 // CHECK-LABEL: gpu.func @optimizer_0(

@@ -13,6 +13,7 @@ import numpy as np
 import common
 
 COLUMNS = (1, 3, 31, 32, 33, 127, 1000)
+SHORT_BITS = {"bf16": 8, "f16": 11}
 ELEMENTS = {"f32": np.float32, "f64": np.float64, "i8": np.int8, "ui8": np.uint8, "i64": np.int64, "i32": np.int32, "i1": np.bool_}
 
 
@@ -29,6 +30,8 @@ class Program:
 
     def __init__(self):
         self.inputs, self.lines, self.results, self.data = [], [], [], {}
+        self.expected = {}  # by the name of a result
+        self.rounded = {}  # the name of a result to the number of the same in f32
         self.generator = np.random.default_rng(11)
         self.values = 0
 
@@ -199,8 +202,38 @@ def tables(p):
     p.result("scatter_add of a number", added, (9,), exact=True)
 
 
+def scatters(p):
+    """Scatter-adds of many positions: every row is the sum of its updates in their order."""
+    generator = np.random.default_rng(3)
+    for positions, size, width, element in ((1024, 50, 8, "i64"), (600, 1000, 132, "i32"), (301, 7, 5, "i64"), (4096, 9, 1, "i32")):
+        last = size - 1
+        cases = {
+            "random": generator.integers(0, size, positions),
+            "out of range": generator.integers(-3 * size, 3 * size, positions),
+            "equal": np.full(positions, size // 2),
+            "at the ends": generator.choice([0, last], positions),
+            "outside of the ends": generator.choice([np.iinfo(ELEMENTS[element]).min, -1, size, np.iinfo(ELEMENTS[element]).max], positions),
+            "falling": np.arange(positions)[::-1] * size // positions,
+        }
+        for case, values in cases.items():
+            indices = p.feed((positions,), element)
+            p.data[f"in{len(p.inputs) - 1}"] = values.astype(ELEMENTS[element]).reshape(1, -1)
+            updates = p.feed((positions, width))
+            expected = np.zeros((size, width), np.float32)
+            rows = np.clip(values, 0, last)
+            for position, row in enumerate(p.data[f"in{len(p.inputs) - 1}"].reshape(positions, width)):
+                expected[rows[position]] += row
+            at, to = tensor((positions,), element), tensor((size, width))
+            added = p.op(f"nn.scatter_add {updates} at [{indices}] axis 0 : ({at}, {tensor((positions, width))}) -> {to}")
+            name = f"{positions} updates of {size} x {width}, {case}"
+            p.result(name, added, (size, width), exact=True)
+            p.expected[name] = expected
+
+
 def reductions(p):
     shapes = [(n,) for n in COLUMNS] + [(3, n) for n in COLUMNS] + [(n, 3) for n in COLUMNS]
+    # Long enough for sums in parts; the first of them cannot be halved.
+    shapes += [(769, 33), (1024, 5), (20000,), (3, 65536)]
     shapes += [(40, 32), (1000, 33), (2, 31, 32), (4, 40, 6), (33, 2, 36), (1, 1, 5), (2, 3, 4, 5, 6)]
     for shape in shapes:
         for count in range(1, len(shape) + 1):
@@ -228,7 +261,7 @@ def reductions(p):
 
 
 def rows(p):
-    for columns in COLUMNS + (4100,):
+    for columns in COLUMNS + (4099, 4100):
         for leading in ((1,), (5,), (2, 3)) if columns < 1000 else ((3,),):
             shape, scale_shape = (*leading, columns), (columns,)
             where, type, column = f"{shape}", tensor(shape), tensor(leading)
@@ -267,6 +300,51 @@ def rows(p):
     p.result("cross entropy backward by a constant", back, (40, 33))
 
 
+def short_rows(p):
+    """Operations on rows between casts, in one kernel, and the same with kernels for the casts."""
+    for element, columns in itertools.product(SHORT_BITS, (3, 32, 33, 132, 1000)):
+        shape, scale_shape, leading = (5, columns), (columns,), (5,)
+        type, short, column = tensor(shape), tensor(shape, element), tensor(leading)
+
+        def feed_short():
+            return p.op(f"nn.cast {p.feed(shape)} : {type} -> {short}")
+
+        def both(name, operands, operation):
+            """`operation` next to the casts, and with reshapes in between."""
+            casts = [p.op(f"nn.cast {operand} : {short} -> {type}") for operand in operands]
+            result = operation(casts)
+            narrow = p.op(f"nn.cast {result} : {type} -> {short}")
+            narrow = p.op(f"nn.cast {narrow} : {short} -> {type}")
+            flat, flat_short = tensor((size(shape),)), tensor((size(shape),), element)
+            apart = [p.op(f"nn.reshape {operand} : {short} -> {flat_short}") for operand in operands]
+            apart = [p.op(f"nn.cast {operand} : {flat_short} -> {flat}") for operand in apart]
+            apart = [p.op(f"nn.reshape {operand} : {flat} -> {type}") for operand in apart]
+            name = f"{name} {shape} {element}"
+            p.rounded[name] = len(p.results) + 1
+            p.result(name, narrow, shape)
+            p.result(f"{name} long", operation(apart), shape)
+
+        x, g = feed_short(), feed_short()
+        both("softmax", [x], lambda rows: p.op(f"nn.softmax {rows[0]} : {type}"))
+        both("log_softmax", [x], lambda rows: p.op(f"nn.log_softmax {rows[0]} : {type}"))
+        scale, shift = p.feed(scale_shape), p.feed(scale_shape)
+        both("layer_norm", [x], lambda rows: p.op(
+            f"nn.layer_norm {rows[0]}, {scale}, {shift} epsilon 1.0e-5 : ({type}, {tensor(scale_shape)}, "
+            f"{tensor(scale_shape)}) -> ({type}, {column}, {column})", 3) + "#0")
+        mean, rstd = p.feed(leading), p.feed(leading, low=0.5, high=2)
+        both("layer_norm_backward", [g, x], lambda rows: p.op(
+            f"nn.layer_norm_backward {rows[0]}, {rows[1]}, {scale}, {mean}, {rstd} : ({type}, {type}, "
+            f"{tensor(scale_shape)}, {column}, {column}) -> {type}"))
+        labels, normalizers, factor = p.feed(leading, "i64", low=-1, high=columns + 1), p.feed(leading), p.feed(())
+        both("cross entropy backward", [x], lambda rows: p.op(
+            f"nn.softmax_cross_entropy_backward {rows[0]}, {labels}, {normalizers}, {factor} : "
+            f"({type}, {tensor(leading, 'i64')}, {column}, {tensor(())}) -> {type}"))
+        wide = p.op(f"nn.cast {x} : {short} -> {type}")
+        loss = p.op(f"nn.softmax_cross_entropy {wide}, {labels} : ({type}, {tensor(leading, 'i64')}) -> "
+                    f"({tensor(())}, {column})", 2)
+        p.result(f"cross entropy {shape} {element}", f"{loss}#0", ())
+
+
 def doubles(p):
     for shape in ((40,), (3, 33), (33, 3), (40, 32), (2, 31, 36)):
         type = tensor(shape, "f64")
@@ -283,7 +361,8 @@ def doubles(p):
             p.result(f"f64 {kind} {shape} {axis}", reduced, to, "f64", exact=kind != "sum")
 
 
-GROUPS = {"doubles": doubles, "elementwise": elementwise, "moves": moves, "tables": tables, "reductions": reductions, "rows": rows}
+GROUPS = {"doubles": doubles, "elementwise": elementwise, "moves": moves, "tables": tables, "reductions": reductions, "rows": rows,
+          "scatters": scatters, "short rows": short_rows}
 
 
 def run_target(context, source, data, target):
@@ -302,6 +381,15 @@ def check_group(context, checks, name):
     found = run_target(context, source, data, "mock")
     for number, (case, _, _, exact) in enumerate(program.results):
         a, b = expected[f"r{number}"], found[f"r{number}"]
+        if case in program.expected:
+            known = program.expected[case]
+            checks.check(known.tobytes() == b.tobytes(), f"{name}: {case}: differs from NumPy")
+        if case in program.rounded:
+            # At most the rounding to a number of 16 bits.
+            long, bits = found[f"r{program.rounded[case]}"], SHORT_BITS[case.split()[-1]]
+            checks.check(np.allclose(b, long, rtol=2.0**-bits, atol=1e-6), f"{name}: {case}: differs from what is computed in f32")
+            checks.check(not np.array_equal(b, long), f"{name}: {case}: not rounded")
+            continue
         if exact:
             checks.check(a.tobytes() == b.tobytes(), f"{name}: {case}: bits differ")
             continue

@@ -1,15 +1,17 @@
 //===- LaunchBuilder.h - From a kernel's loops to GPU launches --*- C++ -*-===//
 //
 // A generated kernel is a row of loop nests over memory (Kernels/). Each nest
-// becomes one launch:
+// becomes a launch:
 //
 //   parallel linalg.generic, fill     a thread for 1 or 4 points
 //   reduction to many outputs,
 //     innermost loop parallel         a block for 32 outputs, 32 rows of
 //     threads innermost loop reduced          a block (or, if short, a thread)
 //     per output
+//     few outputs of many terms       the same in parts, and a second launch
 //   row loop (`pp.rows`)              a block per row
-//   scatter-add (`pp.scatter_add`)    a block per position of the indices
+//   scatter-add (`pp.scatter_add`)    two launches of a block per index: one
+//                                     sorts the indices, one adds
 //
 // All sums have one order that depends on shapes alone, so results have the
 // same bits in each run. A block never waits for another one.
@@ -27,6 +29,16 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace pp {
+
+inline constexpr int64_t warpSize = 32;
+/// Threads of a block where threads do not work together.
+inline constexpr int64_t plainThreads = 256;
+
+/// The threads of a block for so many points: a multiple of a warp, at most
+/// `limit`.
+int64_t blockFor(int64_t points, int64_t limit);
+
+int64_t product(llvm::ArrayRef<int64_t> sizes);
 
 struct Launch {
   std::string name;
@@ -52,7 +64,7 @@ public:
   static constexpr int64_t optimizerThreads = 256;
 
 private:
-  // Each makes one launch for a top-level operation.
+  // Each makes the launch for a top-level operation.
   llvm::LogicalResult mapParallel(mlir::linalg::GenericOp op);
   llvm::LogicalResult mapFill(mlir::linalg::FillOp op);
   llvm::LogicalResult mapReduction(mlir::linalg::GenericOp op,
@@ -70,6 +82,9 @@ private:
   /// kernel.
   llvm::LogicalResult bring(mlir::Value value);
   llvm::LogicalResult bringOperandsOf(mlir::Operation *op);
+  /// Room for `type` in the scratchpad; the offset in bytes.
+  int64_t reserveScratch(mlir::MemRefType type);
+  mlir::Value scratchView(mlir::MemRefType type, int64_t offset);
 
   // Parts of rows.
   llvm::LogicalResult emitRowOperation(mlir::Operation *op);
@@ -81,11 +96,21 @@ private:
   mlir::Value blockIndex();
   mlir::Value isLess(mlir::Value x, mlir::Value y);
   mlir::Value isZero(mlir::Value x);
-  /// A loop from the thread's index to `end` in steps of the block.
+  /// A loop over [from, end), which carries a value or none (null).
   mlir::Value
-  stridedLoop(int64_t end, mlir::Value initial,
+  stepLoop(mlir::Value from, int64_t end, int64_t step, mlir::Value initial,
+           llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
+  /// The same for `stride` threads that each start from another number of
+  /// [0, stride): `turns` of a thread at a time as long as there are so many,
+  /// so that their loads do not wait for each other.
+  mlir::Value
+  stridedLoop(mlir::Value from, int64_t end, int64_t stride, int64_t turns,
+              mlir::Value initial,
               llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
   void ifThen(mlir::Value condition, llvm::function_ref<void()> body);
+  /// The `lanes` elements of a vector from `first` on.
+  llvm::SmallVector<mlir::Value> loadLanes(mlir::Value memory,
+                                           mlir::Value first, int64_t lanes);
   void barrier();
   mlir::Value sharedMemory(int64_t elements, mlir::Type type);
   /// The value of the thread of the warp whose number is this one's xor `mask`;
@@ -95,8 +120,6 @@ private:
   mlir::Value blockReduce(
       mlir::Value value,
       llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> combine);
-  mlir::Value clampedIndex(mlir::Value number, int64_t size);
-  mlir::Value flattened(mlir::Value memory, llvm::ArrayRef<int64_t> shape);
 
   mlir::func::FuncOp function;
   mlir::gpu::GPUModuleOp module;

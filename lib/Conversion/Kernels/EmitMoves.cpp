@@ -1,6 +1,7 @@
 //===- EmitMoves.cpp - Operations that move elements ----------------------===//
 
 #include "KernelEmitter.h"
+#include "KernelMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -119,17 +120,6 @@ LogicalResult KernelEmitter::emitTranspose(TransposeOp op) {
                               linalg::YieldOp::create(body, loc, x[0]);
                             });
   return success();
-}
-
-/// An index read from a tensor, forced into [0, size).
-static Value clampedIndex(OpBuilder &builder, Location loc, Value index,
-                          int64_t size) {
-  Value wide =
-      arith::IndexCastOp::create(builder, loc, builder.getIndexType(), index);
-  Value low = arith::MaxSIOp::create(builder, loc, wide,
-                                     indexConstant(builder, loc, 0));
-  return arith::MinSIOp::create(builder, loc, low,
-                                indexConstant(builder, loc, size - 1));
 }
 
 LogicalResult KernelEmitter::emitGather(GatherOp op) {

@@ -1,11 +1,13 @@
 //===- EmitRows.cpp - Softmax, layer norm, cross entropy ------------------===//
 //
 // Operations on rows run row by row: a row is read from memory once and stays
-// in cache for the passes over it.
+// in cache for the passes over it. Rows in memory may be of shorter numbers
+// than those that the operation computes in.
 //
 //===----------------------------------------------------------------------===//
 
 #include "KernelEmitter.h"
+#include "KernelMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -45,8 +47,16 @@ public:
   }
 
   /// Before the loop: a tensor as rows x columns, or as one number per row.
-  Value asMatrix(Value memory) { return reshaped(memory, {count, columns}); }
-  Value asColumn(Value memory) { return reshaped(memory, {count}); }
+  Value asMatrix(Value memory) {
+    return reshaped(builder, loc, memory, {count, columns});
+  }
+  SmallVector<Value> asMatrices(ValueRange memories) {
+    return llvm::map_to_vector(memories,
+                               [&](Value memory) { return asMatrix(memory); });
+  }
+  Value asColumn(Value memory) {
+    return reshaped(builder, loc, memory, {count});
+  }
 
   /// Inside the loop: the row of a matrix.
   Value rowOf(Value matrix) {
@@ -60,8 +70,13 @@ public:
     return memref::SubViewOp::create(builder, loc, type, matrix, offsets, sizes,
                                      strides);
   }
-  Value load(Value column) {
-    return memref::LoadOp::create(builder, loc, column, row);
+  SmallVector<Value> rowsOf(ValueRange matrices) {
+    return llvm::map_to_vector(matrices,
+                               [&](Value matrix) { return rowOf(matrix); });
+  }
+  Value load(Value column) { return load(column, row); }
+  Value load(Value memory, ValueRange at) {
+    return widened(memref::LoadOp::create(builder, loc, memory, at));
   }
   void store(Value value, Value column) {
     memref::StoreOp::create(builder, loc, value, column, row);
@@ -84,7 +99,7 @@ public:
           OpBuilder::InsertionGuard guard(builder);
           builder.setInsertionPoint(body.getInsertionBlock(),
                                     body.getInsertionPoint());
-          Value result = combine(x.back(), value(x.drop_back()));
+          Value result = combine(x.back(), value(widened(x.drop_back())));
           linalg::YieldOp::create(builder, loc, result);
         });
     return memref::LoadOp::create(builder, loc, cell, ValueRange());
@@ -108,9 +123,10 @@ public:
         });
   }
 
-  /// to[i] = f(x[i], y[i], ...).
-  void map(ValueRange rows, Value to, function_ref<Value(ValueRange)> value) {
-    SmallVector<AffineMap> maps(rows.size() + 1,
+  /// to[i] = f(x[i], y[i], ...), for each row of `to`.
+  void map(ValueRange rows, ValueRange to,
+           function_ref<Value(ValueRange)> value) {
+    SmallVector<AffineMap> maps(rows.size() + to.size(),
                                 builder.getMultiDimIdentityMap(1));
     linalg::GenericOp::create(
         builder, loc, TypeRange(), rows, to, maps,
@@ -119,9 +135,15 @@ public:
           OpBuilder::InsertionGuard guard(builder);
           builder.setInsertionPoint(body.getInsertionBlock(),
                                     body.getInsertionPoint());
-          linalg::YieldOp::create(builder, loc, value(x.drop_back()));
+          Value result = value(widened(x.take_front(rows.size())));
+          SmallVector<Value> results;
+          for (Value old : x.drop_front(rows.size()))
+            results.push_back(narrowed(result, old.getType()));
+          linalg::YieldOp::create(builder, loc, results);
         });
   }
+  /// Inside of a map or a reduction: the column.
+  Value column() { return linalg::IndexOp::create(builder, loc, 0); }
 
   Value constant(double value) {
     return arith::ConstantOp::create(builder, loc,
@@ -177,10 +199,7 @@ public:
     return clampedColumn(memref::LoadOp::create(builder, loc, labels, row));
   }
   Value clampedColumn(Value number) {
-    Value wide = arith::IndexCastOp::create(builder, loc,
-                                            builder.getIndexType(), number);
-    Value low = arith::MaxSIOp::create(builder, loc, wide, index(0));
-    return arith::MinSIOp::create(builder, loc, low, index(columns - 1));
+    return clampedIndex(builder, loc, number, columns);
   }
 
   OpBuilder &builder;
@@ -190,22 +209,22 @@ public:
   int64_t count;
 
 private:
-  Value reshaped(Value memory, ArrayRef<int64_t> shape) {
-    auto type = cast<MemRefType>(memory.getType());
-    if (type.getShape() == shape)
-      return memory;
-    SmallVector<OpFoldResult> sizes, strides(shape.size());
-    int64_t stride = 1;
-    for (int64_t axis = static_cast<int64_t>(shape.size()) - 1; axis >= 0;
-         --axis) {
-      strides[axis] = builder.getIndexAttr(stride);
-      stride *= shape[axis];
-    }
-    for (int64_t size : shape)
-      sizes.push_back(builder.getIndexAttr(size));
-    return memref::ReinterpretCastOp::create(
-        builder, loc, MemRefType::get(shape, type.getElementType()), memory,
-        builder.getIndexAttr(0), sizes, strides);
+  bool isShort(Type type) {
+    return isa<FloatType>(type) &&
+           type.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth();
+  }
+  Value widened(Value value) {
+    return isShort(value.getType())
+               ? arith::ExtFOp::create(builder, loc, element, value)
+               : value;
+  }
+  SmallVector<Value> widened(ValueRange values) {
+    return llvm::map_to_vector(values,
+                               [&](Value value) { return widened(value); });
+  }
+  Value narrowed(Value value, Type type) {
+    return isShort(type) ? arith::TruncFOp::create(builder, loc, type, value)
+                         : value;
   }
 
   /// A number on the stack; made at the start of the function, so that the
@@ -225,34 +244,40 @@ private:
 } // namespace
 
 LogicalResult KernelEmitter::emitSoftmax(Operation *op, bool logarithm) {
-  Value input = op->getOperand(0), output = op->getResult(0);
+  Value input = op->getOperand(0);
   Rows r(builder, loc, cast<RankedTensorType>(input.getType()));
-  Value from = r.asMatrix(memoryOf(input)), to = r.asMatrix(memoryOf(output));
+  Value from = r.asMatrix(sourceOf(input)), wide = memoryOf(op->getResult(0));
+  SmallVector<Value> to = r.asMatrices(destinationsOf(op->getResult(0)));
+  wide = wide ? r.asMatrix(wide) : wide;
   r.forEach([&] {
-    Value x = r.rowOf(from), y = r.rowOf(to);
+    Value x = r.rowOf(from);
+    SmallVector<Value> y = r.rowsOf(to);
     Value top = r.max(x);
+    auto exponential = [&](ValueRange v) { return r.exp(r.sub(v[0], top)); };
     if (logarithm) {
-      Value sum =
-          r.sum(x, [&](ValueRange v) { return r.exp(r.sub(v[0], top)); });
-      Value normalizer = r.add(top, r.log(sum));
+      Value normalizer = r.add(top, r.log(r.sum(x, exponential)));
       r.map(x, y, [&](ValueRange v) { return r.sub(v[0], normalizer); });
       return;
     }
-    r.map(x, y, [&](ValueRange v) { return r.exp(r.sub(v[0], top)); });
-    Value sum = r.sum(y, [](ValueRange v) { return v[0]; });
+    // Short numbers cannot hold the exponentials until their sum is known.
+    Value kept = wide ? r.rowOf(wide) : Value();
+    if (kept)
+      r.map(x, kept, exponential);
+    auto value = [&](ValueRange v) { return kept ? v[0] : exponential(v); };
+    Value sum = r.sum(kept ? kept : x, value);
     Value factor = r.div(r.constant(1), sum);
-    r.map(y, y, [&](ValueRange v) { return r.mul(v[0], factor); });
+    r.map(kept ? kept : x, y,
+          [&](ValueRange v) { return r.mul(value(v), factor); });
   });
   return success();
 }
 
 LogicalResult KernelEmitter::emitLayerNorm(LayerNormOp op) {
   Rows r(builder, loc, op.getInput().getType());
-  Value from = r.asMatrix(memoryOf(op.getInput()));
-  Value to = memoryOf(op.getOutput()), mean = memoryOf(op.getMean());
-  Value rstd = memoryOf(op.getRstd());
-  Value scale = memoryOf(op.getScale()), shift = memoryOf(op.getShift());
-  to = to ? r.asMatrix(to) : to;
+  Value from = r.asMatrix(sourceOf(op.getInput()));
+  SmallVector<Value> to = r.asMatrices(destinationsOf(op.getOutput()));
+  Value mean = memoryOf(op.getMean()), rstd = memoryOf(op.getRstd());
+  Value scale = sourceOf(op.getScale()), shift = sourceOf(op.getShift());
   mean = mean ? r.asColumn(mean) : mean;
   rstd = rstd ? r.asColumn(rstd) : rstd;
   double epsilon = op.getEpsilon().convertToDouble();
@@ -268,8 +293,8 @@ LogicalResult KernelEmitter::emitLayerNorm(LayerNormOp op) {
     Value variance = r.mul(squares, inverse);
     Value factor =
         r.div(r.constant(1), r.sqrt(r.add(variance, r.constant(epsilon))));
-    if (to)
-      r.map({x, scale, shift}, r.rowOf(to), [&](ValueRange v) {
+    if (!to.empty())
+      r.map({x, scale, shift}, r.rowsOf(to), [&](ValueRange v) {
         Value normal = r.mul(r.sub(v[0], centre), factor);
         return r.add(r.mul(normal, v[1]), v[2]);
       });
@@ -283,12 +308,12 @@ LogicalResult KernelEmitter::emitLayerNorm(LayerNormOp op) {
 
 LogicalResult KernelEmitter::emitLayerNormBackward(LayerNormBackwardOp op) {
   Rows r(builder, loc, op.getInput().getType());
-  Value gradient = r.asMatrix(memoryOf(op.getOutputGradient()));
-  Value input = r.asMatrix(memoryOf(op.getInput()));
-  Value to = r.asMatrix(memoryOf(op.getOutput()));
-  Value scale = memoryOf(op.getScale());
-  Value means = r.asColumn(memoryOf(op.getMean()));
-  Value rstds = r.asColumn(memoryOf(op.getRstd()));
+  Value gradient = r.asMatrix(sourceOf(op.getOutputGradient()));
+  Value input = r.asMatrix(sourceOf(op.getInput()));
+  SmallVector<Value> to = r.asMatrices(destinationsOf(op.getOutput()));
+  Value scale = sourceOf(op.getScale());
+  Value means = r.asColumn(sourceOf(op.getMean()));
+  Value rstds = r.asColumn(sourceOf(op.getRstd()));
   r.forEach([&] {
     Value g = r.rowOf(gradient), x = r.rowOf(input);
     Value mean = r.load(means), rstd = r.load(rstds);
@@ -303,7 +328,7 @@ LogicalResult KernelEmitter::emitLayerNormBackward(LayerNormBackwardOp op) {
                       return r.mul(r.mul(v[0], v[1]), normal(v[2]));
                     }),
               inverse);
-    r.map({g, scale, x}, r.rowOf(to), [&](ValueRange v) {
+    r.map({g, scale, x}, r.rowsOf(to), [&](ValueRange v) {
       Value centred = r.sub(r.mul(v[0], v[1]), plain);
       return r.mul(rstd, r.sub(centred, r.mul(normal(v[2]), weighted)));
     });
@@ -313,7 +338,7 @@ LogicalResult KernelEmitter::emitLayerNormBackward(LayerNormBackwardOp op) {
 
 LogicalResult KernelEmitter::emitCrossEntropy(SoftmaxCrossEntropyOp op) {
   Rows r(builder, loc, op.getLogits().getType());
-  Value logits = r.asMatrix(memoryOf(op.getLogits()));
+  Value logits = r.asMatrix(sourceOf(op.getLogits()));
   Value labels = r.asColumn(memoryOf(op.getLabels()));
   Value loss = memoryOf(op.getLoss());
   Value normalizers = memoryOf(op.getLogNormalizer());
@@ -327,9 +352,7 @@ LogicalResult KernelEmitter::emitCrossEntropy(SoftmaxCrossEntropyOp op) {
   if (loss)
     r.sumOfRows({normalizers, labels}, loss, [&](Value row, ValueRange v) {
       Value label = r.clampedColumn(v[1]);
-      Value chosen =
-          memref::LoadOp::create(builder, loc, logits, ValueRange{row, label});
-      return r.sub(v[0], chosen);
+      return r.sub(v[0], r.load(logits, {row, label}));
     });
   return success();
 }
@@ -337,21 +360,21 @@ LogicalResult KernelEmitter::emitCrossEntropy(SoftmaxCrossEntropyOp op) {
 LogicalResult
 KernelEmitter::emitCrossEntropyBackward(SoftmaxCrossEntropyBackwardOp op) {
   Rows r(builder, loc, op.getLogits().getType());
-  Value logits = r.asMatrix(memoryOf(op.getLogits()));
+  Value logits = r.asMatrix(sourceOf(op.getLogits()));
   Value labels = r.asColumn(memoryOf(op.getLabels()));
-  Value normalizers = r.asColumn(memoryOf(op.getLogNormalizer()));
-  Value to = r.asMatrix(memoryOf(op.getOutput()));
-  Value factor = memref::LoadOp::create(
-      builder, loc, memoryOf(op.getLossGradient()), ValueRange());
+  Value normalizers = r.asColumn(sourceOf(op.getLogNormalizer()));
+  SmallVector<Value> to = r.asMatrices(destinationsOf(op.getOutput()));
+  Value factor = r.load(sourceOf(op.getLossGradient()), {});
   r.forEach([&] {
-    Value x = r.rowOf(logits), y = r.rowOf(to);
-    Value normalizer = r.load(normalizers);
-    r.map(x, y, [&](ValueRange v) {
-      return r.mul(r.exp(r.sub(v[0], normalizer)), factor);
+    Value x = r.rowOf(logits);
+    Value normalizer = r.load(normalizers), label = r.label(labels);
+    r.map(x, r.rowsOf(to), [&](ValueRange v) -> Value {
+      Value part = r.mul(r.exp(r.sub(v[0], normalizer)), factor);
+      Value isLabel = arith::CmpIOp::create(
+          builder, loc, arith::CmpIPredicate::eq, r.column(), label);
+      return arith::SelectOp::create(builder, loc, isLabel, r.sub(part, factor),
+                                     part);
     });
-    Value label = r.label(labels);
-    Value old = memref::LoadOp::create(builder, loc, y, label);
-    memref::StoreOp::create(builder, loc, r.sub(old, factor), y, label);
   });
   return success();
 }

@@ -1,13 +1,42 @@
 //===- KernelEmitter.cpp - nn operations as loops over memory -------------===//
 
 #include "KernelEmitter.h"
+#include "pp/Dialect/NN/IR/RowOperations.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
+
+/// What writes a result: an operation on rows writes short copies of them too.
+static Operation *getWriter(Value result) {
+  Operation *op = result.getDefiningOp();
+  if (auto cast = dyn_cast<CastOp>(op))
+    if (Operation *rows = getRowsOfNarrowing(cast))
+      return rows;
+  return op;
+}
+
+Value KernelEmitter::withoutWidening(Value value) const {
+  auto cast = value.getDefiningOp<CastOp>();
+  return cast && !memories.count(value) && getRowsOfWidening(cast)
+             ? cast.getInput()
+             : value;
+}
+
+SmallVector<Value> KernelEmitter::destinationsOf(Value result) const {
+  SmallVector<Value> destinations;
+  if (Value memory = memoryOf(result))
+    destinations.push_back(memory);
+  for (Operation *user : result.getUsers())
+    if (auto cast = dyn_cast<CastOp>(user); cast && getRowsOfNarrowing(cast))
+      if (Value memory = memoryOf(cast.getOutput()))
+        destinations.push_back(memory);
+  return destinations;
+}
 
 LogicalResult KernelEmitter::emit(ValueRange results) {
   // In program order: a result that is made of another one reads it from
@@ -19,20 +48,15 @@ LogicalResult KernelEmitter::emit(ValueRange results) {
     return a.getDefiningOp() != b.getDefiningOp() &&
            a.getDefiningOp()->isBeforeInBlock(b.getDefiningOp());
   });
+  llvm::SmallPtrSet<Operation *, 4> written;
   for (Value result : ordered) {
-    Operation *op = result.getDefiningOp();
+    Operation *op = getWriter(result);
     bool isLoop = op->hasTrait<OpTrait::Elementwise>() ||
                   isa<ReduceOp, BroadcastOp, IotaOp, ConstantOp>(op);
-    if (isLoop) {
-      if (failed(emitLoop(result)))
-        return failure();
-      continue;
-    }
-    // Operations with several results write all of them at once.
-    if (result == *llvm::find_if(
-                      op->getResults(),
-                      [&](Value value) { return memories.count(value); }) &&
-        failed(emitOperation(op)))
+    // Other operations write all their results at once.
+    if (failed(isLoop                      ? emitLoop(result)
+               : written.insert(op).second ? emitOperation(op)
+                                           : success()))
       return failure();
   }
   return success();
@@ -52,7 +76,7 @@ LogicalResult KernelEmitter::materialize(Value value) {
 
 LogicalResult KernelEmitter::emitOperation(Operation *op) {
   for (Value operand : op->getOperands())
-    if (failed(materialize(operand)))
+    if (failed(materialize(withoutWidening(operand))))
       return failure();
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](SliceOp slice) { return emitSlice(slice); })

@@ -50,6 +50,16 @@ public:
 
 private:
   llvm::LogicalResult emitOperation(mlir::Operation *op);
+
+  // Operations on rows, which cast by themselves.
+  /// What `value` is cast from, if its reader does that.
+  mlir::Value withoutWidening(mlir::Value value) const;
+  mlir::Value sourceOf(mlir::Value operand) const {
+    return memoryOf(withoutWidening(operand));
+  }
+  /// Where a result and its short copy go; empty if nothing reads it.
+  llvm::SmallVector<mlir::Value> destinationsOf(mlir::Value result) const;
+
   /// Makes sure that an operand is in memory; small values that the kernel
   /// computes itself go to the stack.
   llvm::LogicalResult materialize(mlir::Value value);

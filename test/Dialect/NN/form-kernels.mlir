@@ -113,3 +113,42 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = nn.dot_general %x, %x batch [] x [] contract [1] x [1] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
+
+// -----
+
+// An operation on rows takes in the casts of its rows, on both sides.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<4x8xbf16>) -> (tensor<4x8xbf16>, tensor<4x8xf32>) {
+  // CHECK: nn.kernel(%{{.*}} = %{{.*}}) {{.*}} : (tensor<4x8xbf16>) -> (tensor<4x8xf32>, tensor<4x8xbf16>) {
+  // CHECK-NEXT: nn.cast
+  // CHECK-NEXT: nn.softmax
+  // CHECK-NEXT: nn.cast
+  // CHECK-NEXT: nn.yield
+  %0 = nn.cast %x : tensor<4x8xbf16> -> tensor<4x8xf32>
+  %1 = nn.softmax %0 : tensor<4x8xf32>
+  %2 = nn.cast %1 : tensor<4x8xf32> -> tensor<4x8xbf16>
+  // CHECK: nn.kernel
+  // CHECK-NEXT: nn.neg
+  %3 = nn.neg %1 : tensor<4x8xf32>
+  return %2, %3 : tensor<4x8xbf16>, tensor<4x8xf32>
+}
+
+// -----
+
+// But no cast that another operation reads, or of another phase.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<4x8xbf16>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xbf16>) {
+  // CHECK: nn.kernel
+  // CHECK-NEXT: nn.cast
+  // CHECK-NEXT: nn.yield
+  %0 = nn.cast %x {pp.origin = 0, pp.phase = #pp.phase<forward>} : tensor<4x8xbf16> -> tensor<4x8xf32>
+  // CHECK: nn.kernel
+  // CHECK-NEXT: nn.softmax
+  // CHECK-NEXT: nn.yield
+  %1 = nn.softmax %0 {pp.origin = 1, pp.phase = #pp.phase<forward>} : tensor<4x8xf32>
+  // CHECK: nn.kernel
+  // CHECK-NEXT: nn.cast
+  // CHECK-NEXT: nn.yield
+  %2 = nn.cast %1 {pp.origin = 1, pp.phase = #pp.phase<backward_weight>} : tensor<4x8xf32> -> tensor<4x8xbf16>
+  return %0, %1, %2 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xbf16>
+}

@@ -19,7 +19,8 @@ static LogicalResult verifyFactors(Operation *op) {
   };
   Type factor = elementOf(op->getOperand(0).getType());
   Type result = elementOf(op->getResult(0).getType());
-  if (result == factor || (factor.getIntOrFloatBitWidth() == 16 && result.isF32()))
+  if (result == factor ||
+      (factor.getIntOrFloatBitWidth() == 16 && result.isF32()))
     return success();
   return op->emitOpError() << "turns factors of type " << factor
                            << " into a result of type " << result;

@@ -2,6 +2,7 @@
 
 #include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NNEpilogues.h"
+#include "pp/Dialect/NN/IR/RowOperations.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 
@@ -130,9 +131,28 @@ private:
     if (groupOf.count(op) || (isCheap(op) && !materialized.contains(op)))
       return;
     Phase phase = pipeline::getPhase(op);
+    if (auto cast = dyn_cast<CastOp>(op)) {
+      // Goes with its reader.
+      if (Operation *rows = getRowsOfWidening(cast);
+          rows && canShare(op, rows, phase))
+        return;
+      if (Operation *rows = getRowsOfNarrowing(cast);
+          rows && canShare(op, rows, phase) &&
+          groupOf.lookup(rows)->home == home &&
+          !isReadBefore(groupOf.lookup(rows), op)) {
+        place(op, groupOf.lookup(rows));
+        return;
+      }
+    }
     bool fusible = isElementwise(op) || isa<ReduceOp>(op);
     if (classOf(op) == KernelClass::Library || !fusible) {
       Group *group = newGroup(op, phase, home, /*open=*/false);
+      if (isRowOperation(op))
+        for (Value operand : op->getOperands())
+          if (auto cast = operand.getDefiningOp<CastOp>();
+              cast && getRowsOfWidening(cast) && canShare(cast, op, phase) &&
+              !groupOf.count(cast))
+            place(cast, group);
       place(op, group);
       if (epilogues && phase == Phase::forward)
         placeEpilogue(op, group);
@@ -192,6 +212,14 @@ private:
   /// anywhere.
   static bool agrees(Attribute hint, Attribute other) {
     return !hint || !other || hint == other;
+  }
+
+  /// Whether a cast may go into the kernel of an operation on rows.
+  static bool canShare(Operation *cast, Operation *rows, Phase phase) {
+    return pipeline::getPhase(cast) == phase &&
+           pipeline::getPhase(rows) == phase &&
+           agrees(cast->getAttr(pipeline::stageHintAttrName),
+                  rows->getAttr(pipeline::stageHintAttrName));
   }
 
   /// The latest group that produces an operand of `op` and may take it in.

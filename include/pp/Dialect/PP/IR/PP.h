@@ -52,8 +52,8 @@ inline constexpr llvm::StringLiteral lossScaleRole = "loss_scale";
 /// On function results: the name under which the value is fetched, or "loss".
 inline constexpr llvm::StringLiteral fetchAttrName = "pp.fetch";
 
-/// On the function that updates parameters: {kind, states, scalars}. Each scalar
-/// is {name, <key> = value} with a key of docs/plan-format.md.
+/// On the function that updates parameters: {kind, states, scalars}. Each
+/// scalar is {name, <key> = value} with a key of docs/plan-format.md.
 inline constexpr llvm::StringLiteral optimizerAttrName = "pp.optimizer";
 
 /// The phase of an operation; forward where none is stated.
