@@ -41,6 +41,25 @@ def make_external(model, named, data):
     return {"bytes": offset, "tensors": index}
 
 
+def share_constants(model, module):
+    """The exporter writes a buffer of the module into a node each time that it is
+    used: makes it one initializer, of the buffer's name."""
+    names = {buffer.numpy().tobytes(): name for name, buffer in module.named_buffers() if buffer.nbytes >= THRESHOLD}
+    renamed = {}
+    for node in [node for node in model.graph.node if node.op_type == "Constant" and node.attribute[0].HasField("t")]:
+        name = names.get(onnx.numpy_helper.to_array(node.attribute[0].t).tobytes())
+        if not name:
+            continue
+        if name not in renamed.values():
+            tensor = model.graph.initializer.add()
+            tensor.CopyFrom(node.attribute[0].t)
+            tensor.name = name
+        renamed[node.output[0]] = name
+        model.graph.node.remove(node)
+    for node in model.graph.node:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+
+
 def export(folder, name, definition):
     torch.manual_seed(0)
     module = definition.make()
@@ -52,6 +71,7 @@ def export(folder, name, definition):
         training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, input_names=["input"],
         output_names=["output"])
     model = onnx.load(path)
+    share_constants(model, module)
     named = {n for n, _ in [*module.named_parameters(), *module.named_buffers()]}
     index = make_external(model, named, f"{name}.bin")
     onnx.save(model, path)

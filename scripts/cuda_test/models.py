@@ -155,14 +155,16 @@ class GPT(nn.Module):
 
 @dataclass
 class Model:
-    """`sizes`: the arguments of `make`; `sample`: the shape of one input, None
-    for token numbers below `classes`."""
+    """`image`: the shape of one input; with `sequence` numbers of tokens below
+    `classes` instead. `frozen`: what is not trained and looks as if it were,
+    since the compiler sees no values."""
 
     make: Callable
     loss: str  # cross_entropy or mse
     image: tuple = None
     sequence: int = 0
     classes: int = 0
+    frozen: tuple = ()
 
     def arrays(self, batch, seed=0):
         """NumPy arrays `input` and `target` of a batch."""
@@ -189,13 +191,15 @@ FULL = {
     "lenet": Model(lambda: LeNet(8), "cross_entropy", image=(1, 8, 8), classes=10),
     "unet": Model(lambda: UNet(16, 3), "mse", image=(1, 64, 64)),
     "resnet50": Model(lambda: ResNet([3, 4, 6, 3], 64, 1000), "cross_entropy", image=(3, 224, 224), classes=1000),
-    "gpt2-small": Model(lambda: GPT(50257, 1024, 768, 12, 12), "cross_entropy", sequence=1024, classes=50257),
+    "gpt2-small": Model(lambda: GPT(50257, 1024, 768, 12, 12), "cross_entropy", sequence=1024, classes=50257,
+                        frozen=("mask",)),
 }
 TINY = {
     "mlp": Model(lambda: MLP(32), "cross_entropy", image=(64,), classes=10),
     "lenet": Model(lambda: LeNet(4), "cross_entropy", image=(1, 8, 8), classes=10),
     "unet": Model(lambda: UNet(4, 2), "mse", image=(1, 16, 16)),
     "resnet50": Model(lambda: ResNet([1, 1], 8, 10), "cross_entropy", image=(3, 32, 32), classes=10),
-    "gpt2-small": Model(lambda: GPT(64, 16, 32, 2, 2), "cross_entropy", sequence=16, classes=64),
+    "gpt2-small": Model(lambda: GPT(64, 16, 32, 2, 2), "cross_entropy", sequence=16, classes=64,
+                        frozen=("mask",)),
 }
 SIZES = {"full": FULL, "tiny": TINY, "smoke": {"mlp": TINY["mlp"]}}

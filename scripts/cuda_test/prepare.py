@@ -41,7 +41,7 @@ class Compiler:
         if error:
             raise SystemExit(f"error: {path.name}: {error}")
 
-    def case(self, case, loss):
+    def case(self, case, model):
         """Returns what the manifest says of it. A precision that the compiler
         refuses for this target falls back to f32."""
         path = self.out / "programs" / case.name
@@ -51,14 +51,14 @@ class Compiler:
             *tool, source, f"--batch={case.batch}", f"--microbatches={case.microbatches}", f"--stages={case.stages}",
             f"--target={self.target}"]
         if case.use != "infer":
-            common += [f"--loss={loss}", "--schedule=1f1b", "--checkpoint=never",
+            common += [f"--loss={model.loss}", *(f"--freeze={name}" for name in model.frozen), "--schedule=1f1b", "--checkpoint=never",
                        f"--learning-rate={case.learning_rate}", *OPTIMIZER]
         wanted, refused = case.precision, ""
         error = self.run([*common, f"--precision={case.precision}"], path)
         if error and case.precision != "f32":
             refused, case.precision = error.splitlines()[0], "f32"
             error = self.run([*common, "--precision=f32"], path)
-        entry = {**case.to_json(), "loss": loss, "wanted_precision": wanted, "refused": refused, "error": error}
+        entry = {**case.to_json(), "loss": model.loss, "wanted_precision": wanted, "refused": refused, "error": error}
         print(f"{case.name} ({case.precision}){': ' + error.splitlines()[0] if error else ''}", flush=True)
         return entry
 
@@ -116,7 +116,7 @@ def main(out, target, sizes, compiler, profiler, models_folder):
         print(f"{model} of test/models", flush=True)
     import models
 
-    manifest["cases"] = [compile.case(case, models.SIZES[sizes][case.model].loss) for case in cases.all_cases(sizes)]
+    manifest["cases"] = [compile.case(case, models.SIZES[sizes][case.model]) for case in cases.all_cases(sizes)]
     (out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
     # What the processor makes of the stored ones, since its programs may not run on the other machine's.
     stored.record(Harness(out, budget=600))
