@@ -19,6 +19,8 @@ using namespace pp::runtime;
 namespace {
 
 std::unique_ptr<Device> openCuda(unsigned number = 0) {
+  // The first device looks for a profiler.
+  setenv("NVTX_INJECTION64_PATH", PP_FAKE_NVTX, 1);
   // The plugin asks for them by their sonames.
   for (const char *library :
        {PP_FAKE_DRIVER, PP_FAKE_NVRTC, PP_FAKE_BLAS, PP_FAKE_DNN, PP_FAKE_NCCL})
@@ -229,8 +231,6 @@ TEST_F(CudaPluginTest, AHeldStreamWaitsForItsRelease) {
 }
 
 TEST_F(CudaPluginTest, RangesAreThoseOfNvtx) {
-  // Before the first range, which looks for a profiler.
-  setenv("NVTX_INJECTION64_PATH", PP_FAKE_NVTX, 1);
   {
     DeviceRange step(*device, "step 1");
     DeviceRange action(*device, "1F0");
