@@ -19,6 +19,8 @@ import time
 import common
 
 LAUNCHERS = ("PP_", "OMPI_", "PMI_", "PMIX_", "SLURM_", "TORCHELASTIC_", "RANK", "WORLD_SIZE", "LOCAL_")
+# Takes 2 seconds where nothing else runs; without the alarm it would be the watchdog's 30.
+SOON = 15
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
 
 
@@ -170,8 +172,8 @@ def check_killed(checks, case):
                 started(job)
                 job.started[victim].kill()
                 start = time.monotonic()
-                results = job.wait(30)
-                checks.check(time.monotonic() - start < 3, f"{where}: the others took {time.monotonic() - start:.1f} s")
+                results = job.wait(40)
+                checks.check(time.monotonic() - start < SOON, f"{where}: the others took {time.monotonic() - start:.1f} s")
                 codes = [code for code, _, _ in results]
                 checks.equal(codes, [-9 if i == victim else 70 for i in range(4)], f"{where}: exit codes {results}")
                 teller = results[0 if victim else 1][2]
@@ -190,7 +192,7 @@ def check_stopped(checks, case):
     start = time.monotonic()
     ended = [job.started[i].wait(20) for i in (0, 2)]
     checks.equal(ended, [70, 70], "a stopped process: exit codes of the others")
-    checks.check(time.monotonic() - start < 5, f"a stopped process: found after {time.monotonic() - start:.1f} s")
+    checks.check(time.monotonic() - start < SOON, f"a stopped process: found after {time.monotonic() - start:.1f} s")
     os.kill(job.started[1].pid, signal.SIGKILL)
     os.kill(job.started[1].pid, signal.SIGCONT)
     results = job.wait()
@@ -226,7 +228,7 @@ def check_refused(context, checks, case, other):
     start = time.monotonic()
     expect("missing", Job(binary, [*command, "--join-timeout", 1], own_variables("missing", 3)[:2]), 2,
            r"of 3 processes, 2 did not come within 1 s")
-    checks.check(time.monotonic() - start < 5, "missing: not told in time")
+    checks.check(time.monotonic() - start < SOON, "missing: not told in time")
     expect("other options", Job(binary, command, own_variables("options", 2), [[], ["--seed", "7"]]), 2,
            r"process 1 \(.*\) has another set of options than process 0")
     expect("too many", Job(binary, command, own_variables("many", 5)), 2, r"5 processes for the 4 ranks")
