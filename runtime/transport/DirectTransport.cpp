@@ -4,7 +4,7 @@
 using namespace pp::runtime;
 
 DirectTransport::DirectTransport(const Plan &plan)
-    : spins(spinsFor(plan.ranks.size())) {
+    : counters(plan), spins(spinsFor(plan.ranks.size())) {
   for (const PlanChannel &channel : plan.channels)
     channels.emplace_back().plan = &channel;
 }
@@ -38,7 +38,7 @@ void DirectTransport::send(unsigned index, unsigned microbatch,
               plan.bytes);
   stream.record(*slot.arrived);
   stream.record(*sendSlot.left);
-  channel.sent.fetch_add(1, std::memory_order_relaxed);
+  counters.addSent(index);
   slot.flag->change(0, microbatch + 1);
 }
 
@@ -48,7 +48,7 @@ void DirectTransport::receive(unsigned index, unsigned microbatch,
   Slot &slot = channel.slots[channel.plan->receiveSlot[microbatch]];
   slot.flag->waitFor(microbatch + 1, spins);
   streams.compute->wait(*slot.arrived);
-  channel.received.fetch_add(1, std::memory_order_relaxed);
+  counters.addReceived(index);
 }
 
 void DirectTransport::release(unsigned index, unsigned microbatch,
@@ -63,15 +63,4 @@ void DirectTransport::abort() noexcept {
   for (Channel &channel : channels)
     for (Slot &slot : channel.slots)
       slot.flag->abort();
-}
-
-std::vector<ChannelTraffic> DirectTransport::traffic() const {
-  std::vector<ChannelTraffic> result;
-  for (const Channel &channel : channels) {
-    uint64_t sent = channel.sent.load(std::memory_order_relaxed);
-    uint64_t received = channel.received.load(std::memory_order_relaxed);
-    result.push_back(
-        {sent * channel.plan->bytes, received * channel.plan->bytes, sent});
-  }
-  return result;
 }

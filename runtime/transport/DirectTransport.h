@@ -13,9 +13,9 @@
 
 #include "core/Plan.h"
 #include "transport/SlotFlag.h"
+#include "transport/TrafficCounters.h"
 #include "transport/Transport.h"
 
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -37,7 +37,9 @@ public:
   void release(unsigned channel, unsigned microbatch,
                RankStreams &streams) override;
   void abort() noexcept override;
-  std::vector<ChannelTraffic> traffic() const override;
+  std::vector<ChannelTraffic> traffic() const override {
+    return counters.read();
+  }
 
 protected:
   struct Slot {
@@ -53,13 +55,12 @@ protected:
     char *receiveBase = nullptr;     // in the sender
     std::vector<Slot> slots;         // empty: another transport has it
     std::vector<SendSlot> sendSlots; // in the sender
-    alignas(64) std::atomic<uint64_t> sent{0};
-    alignas(64) std::atomic<uint64_t> received{0};
   };
 
   void addSendSlots(Channel &channel, Device &device);
 
   std::deque<Channel> channels; // as in the plan
+  TrafficCounters counters;
 
 private:
   unsigned spins;

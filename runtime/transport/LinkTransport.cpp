@@ -69,7 +69,8 @@ static bool completesUnderRendezvous(const Plan &plan) {
 LinkTransport::LinkTransport(const Plan &plan, const Placement &placement,
                              const std::deque<StageMemory> &memories,
                              Device &device, ProcessGroup &group,
-                             const std::set<unsigned> &others) {
+                             const std::set<unsigned> &others)
+    : counters(plan) {
   std::set<unsigned> candidates;
   for (const PlanChannel &channel : plan.channels) {
     channels.emplace_back().plan = &channel;
@@ -191,7 +192,7 @@ void LinkTransport::send(unsigned index, unsigned microbatch,
   channel.link->send(*streams.send, channel.base + number * alignUp(plan.bytes),
                      plan.bytes);
   streams.send->record(*left);
-  channel.sent.fetch_add(1, std::memory_order_relaxed);
+  counters.addSent(index);
 }
 
 void LinkTransport::receive(unsigned index, unsigned microbatch,
@@ -206,7 +207,7 @@ void LinkTransport::receive(unsigned index, unsigned microbatch,
                         plan.bytes);
   streams.receive->record(*arrived);
   streams.compute->wait(*arrived);
-  channel.received.fetch_add(1, std::memory_order_relaxed);
+  counters.addReceived(index);
 }
 
 void LinkTransport::release(unsigned index, unsigned microbatch,
@@ -228,15 +229,4 @@ void LinkTransport::stop(bool isOrderly) noexcept {
   for (Channel &channel : channels)
     channel.slots.clear();
   links.clear();
-}
-
-std::vector<ChannelTraffic> LinkTransport::traffic() const {
-  std::vector<ChannelTraffic> result;
-  for (const Channel &channel : channels) {
-    uint64_t sent = channel.sent.load(std::memory_order_relaxed);
-    uint64_t received = channel.received.load(std::memory_order_relaxed);
-    result.push_back(
-        {sent * channel.plan->bytes, received * channel.plan->bytes, sent});
-  }
-  return result;
 }

@@ -18,9 +18,9 @@
 #include "core/StageMemory.h"
 #include "process/Placement.h"
 #include "process/ProcessGroup.h"
+#include "transport/TrafficCounters.h"
 #include "transport/Transport.h"
 
-#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -53,7 +53,9 @@ public:
                RankStreams &streams) override;
   void abort() noexcept override;
   void stop(bool isOrderly) noexcept override;
-  std::vector<ChannelTraffic> traffic() const override;
+  std::vector<ChannelTraffic> traffic() const override {
+    return counters.read();
+  }
 
 private:
   /// From a rank to a rank.
@@ -66,8 +68,6 @@ private:
     Link *link = nullptr;
     char *base = nullptr;    // of this process's slots
     std::vector<Slot> slots; // of the side that this process has
-    alignas(64) std::atomic<uint64_t> sent{0};
-    alignas(64) std::atomic<uint64_t> received{0};
   };
 
   /// Opens the links to and from a process. Throws Error.
@@ -75,6 +75,7 @@ private:
                  ProcessGroup &group, unsigned peer);
 
   std::deque<Channel> channels; // as in the plan
+  TrafficCounters counters;
   std::map<Edge, std::unique_ptr<Link>> links;
   std::set<unsigned> peers;
   std::string reason;

@@ -22,7 +22,7 @@ SocketTransport::SocketTransport(const Plan &plan, const Placement &placement,
                                  FailureHandler onFailure)
     : plan(plan), group(group), onFailure(std::move(onFailure)),
       isAsynchronous(!device.isHostMemory()),
-      spins(spinsFor(plan.ranks.size())) {
+      spins(spinsFor(plan.ranks.size())), counters(plan) {
   std::set<unsigned> peers;
   for (const PlanChannel &channel : plan.channels) {
     Channel &entry = channels.emplace_back();
@@ -145,7 +145,7 @@ void SocketTransport::send(unsigned index, unsigned microbatch,
     streams.compute->record(*sendSlot.produced);
   slot.flag.waitFor(0, spins);
   slot.flag.change(0, microbatch + 1);
-  channel.sent.fetch_add(1, std::memory_order_relaxed);
+  counters.addSent(index);
   if (!isAsynchronous)
     return post(connection, message, source);
   sendSlot.busy.waitFor(0, spins);
@@ -167,7 +167,7 @@ void SocketTransport::receive(unsigned index, unsigned microbatch,
   unsigned number = plan.receiveSlot[microbatch];
   Slot &slot = channel.slots[number];
   slot.flag.waitFor(microbatch + 1, spins);
-  channel.received.fetch_add(1, std::memory_order_relaxed);
+  counters.addReceived(index);
   if (!isAsynchronous)
     return;
   Stream &stream = *streams.receive;
@@ -268,15 +268,4 @@ void SocketTransport::abort() noexcept {
   }
   for (auto &[peer, connection] : connections)
     connection.socket.shutdown();
-}
-
-std::vector<ChannelTraffic> SocketTransport::traffic() const {
-  std::vector<ChannelTraffic> result;
-  for (const Channel &channel : channels) {
-    uint64_t sent = channel.sent.load(std::memory_order_relaxed);
-    uint64_t received = channel.received.load(std::memory_order_relaxed);
-    result.push_back(
-        {sent * channel.plan->bytes, received * channel.plan->bytes, sent});
-  }
-  return result;
 }

@@ -22,9 +22,9 @@
 #include "process/Placement.h"
 #include "process/ProcessGroup.h"
 #include "transport/SlotFlag.h"
+#include "transport/TrafficCounters.h"
 #include "transport/Transport.h"
 
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -59,7 +59,9 @@ public:
   void release(unsigned channel, unsigned microbatch,
                RankStreams &streams) override;
   void abort() noexcept override;
-  std::vector<ChannelTraffic> traffic() const override;
+  std::vector<ChannelTraffic> traffic() const override {
+    return counters.read();
+  }
 
 private:
   struct Message;
@@ -80,8 +82,6 @@ private:
     char *base = nullptr;          // of this process's slots
     std::unique_ptr<Slot[]> slots; // none: has no end here, or two
     std::unique_ptr<SendSlot[]> sendSlots;
-    alignas(64) std::atomic<uint64_t> sent{0};
-    alignas(64) std::atomic<uint64_t> received{0};
   };
   struct Connection {
     unsigned peer;
@@ -109,6 +109,7 @@ private:
   bool isAsynchronous;
   unsigned spins;
   std::deque<Channel> channels;
+  TrafficCounters counters;
   std::map<unsigned, Connection> connections; // by process
   std::thread worker;
   std::mutex mutex;
