@@ -13,10 +13,8 @@ Result<Schedule> pp::planner::replicatePipeline(const Schedule &pipeline,
   if (replicas < 1 || replicas > mostReplicas)
     return Failure{"a pipeline cannot have " + std::to_string(replicas) +
                    " replicas; expected 1 to " + std::to_string(mostReplicas)};
-  if (pipeline.hasTransfers() || !pipeline.replicas.empty() ||
-      !pipeline.groups.empty())
-    return Failure{"only a schedule without transfers, replicas and groups can "
-                   "be replicated; insert these afterwards"};
+  if (!pipeline.replicas.empty())
+    return Failure{"the schedule has replicas already"};
   if (int64_t(pipeline.stages) * pipeline.microbatches * replicas >
       mostForwards)
     return Failure{std::to_string(replicas) + " replicas of " +
@@ -39,9 +37,58 @@ Result<Schedule> pp::planner::replicatePipeline(const Schedule &pipeline,
         action.stage = action.stage * replicas + copy;
         if (action.microbatch >= 0)
           action.microbatch = action.microbatch * replicas + copy;
+        if (action.channel >= 0)
+          action.channel = action.channel * replicas + copy;
       }
     }
+  // Copies have no micro-batch in common, so each channel leads to its own
+  // copy.
   result.channels = replicateChannels(result, pipeline.channels);
+  for (const RankGroup &group : pipeline.groups) {
+    RankGroup &all = result.groups.emplace_back(group);
+    all.stages.clear();
+    for (int stage : group.stages)
+      for (int copy = 0; copy < replicas; ++copy)
+        all.stages.push_back(stage * replicas + copy);
+  }
+  return result;
+}
+
+std::vector<RankGroup> pp::planner::gradientGroups(int stages) {
+  std::vector<RankGroup> groups;
+  for (int stage = 0; stage < stages; ++stage)
+    groups.push_back({"gradients of stage " + std::to_string(stage),
+                      RankGroup::Kind::Gradients,
+                      {stage},
+                      0});
+  return groups;
+}
+
+Result<Schedule>
+pp::planner::insertGradientReductions(const Schedule &pipeline) {
+  if (!pipeline.isTraining())
+    return Failure{"a schedule for inference has no gradients to add up"};
+  if (!pipeline.groups.empty())
+    return Failure{"the schedule has collectives already"};
+  Schedule result = pipeline;
+  result.groups = gradientGroups(pipeline.stages);
+  for (std::vector<Action> &list : result.ranks) {
+    std::vector<int> left(pipeline.stages, 0);
+    for (const Action &action : list)
+      left[action.stage] += action.performs(Phase::BackwardWeight);
+    std::vector<Action> actions, updates;
+    for (const Action &action : list) {
+      bool isUpdate = action.kind == ActionKind::Update;
+      (isUpdate ? updates : actions).push_back(action);
+      if (!action.performs(Phase::BackwardWeight) || --left[action.stage])
+        continue;
+      Action reduce{ActionKind::ReduceGradients, action.stage};
+      reduce.group = action.stage;
+      actions.push_back(reduce);
+    }
+    actions.insert(actions.end(), updates.begin(), updates.end());
+    list = std::move(actions);
+  }
   return result;
 }
 

@@ -158,6 +158,55 @@ TEST(Replicas, aroundAPipeline) {
   }
 }
 
+TEST(Replicas, ofACompletePipeline) {
+  for (std::string_view name : scheduleNames()) {
+    if (name == "inference")
+      continue;
+    bool isV = placementOf(name) == Placement::V;
+    bool loops = placementOf(name) == Placement::Loop;
+    Schedule one = *makeSchedule(name, {4, 8, isV || loops ? 2 : 4});
+    Schedule reduced = *insertGradientReductions(one);
+    Schedule sent = *insertTransfers(reduced, neighborChannels(4, true));
+    ASSERT_EQ(first(verifySchedule(sent)), "") << name;
+    for (int replicas : {1, 2, 5}) {
+      Schedule all = *replicatePipeline(sent, replicas);
+      ASSERT_EQ(first(verifySchedule(all)), "") << name;
+      SlotAssignment slots = assignSlots(all);
+      ASSERT_EQ(first(verifySlots(all, slots)), "") << name;
+      EXPECT_EQ(first(verifySchedule(all, {SendRule::Kind::Slots, {}, &slots})),
+                "");
+      EXPECT_EQ(first(verifyGradients(
+                    all, {std::vector<int64_t>(8 * size_t(replicas), 1)})),
+                "");
+      ASSERT_EQ(all.groups.size(), 4u);
+      EXPECT_EQ(all.groups[2].stages.size(), size_t(replicas));
+      EXPECT_EQ(all.groups[2].stages.back(), 3 * replicas - 1);
+    }
+    // A copy that forgets to add up, and one that adds up too early.
+    auto isReduction = [](const Action &action) {
+      return action.isCollective();
+    };
+    Schedule faulty = *replicatePipeline(sent, 2);
+    std::vector<Action> &list = faulty.ranks[1];
+    auto at = std::find_if(list.begin(), list.end(), isReduction);
+    Action reduction = *at;
+    list.erase(at);
+    EXPECT_NE(first(verifySchedule(faulty)), "") << name;
+    list.insert(list.begin(), reduction);
+    EXPECT_NE(first(verifySchedule(faulty)), "") << name;
+  }
+}
+
+TEST(Replicas, reductionsComeAfterTheLastW) {
+  Schedule one = *insertGradientReductions(*zeroBubbleH1Schedule({2, 2}));
+  EXPECT_EQ(toString(one), "0F0,0F1,0I0,0W0,0I1,0W1,0REDUCE_GRAD,0U\n"
+                           "1F0,1I0,1F1,1I1,1W0,1W1,1REDUCE_GRAD,1U\n");
+  EXPECT_EQ(insertGradientReductions(one).error(),
+            "the schedule has collectives already");
+  EXPECT_EQ(insertGradientReductions(*inferenceSchedule({2, 2})).error(),
+            "a schedule for inference has no gradients to add up");
+}
+
 TEST(Replicas, aSlowPartTwice) {
   // Part 0 takes 6 seconds, the others 3. Alone it sets the pace; two replicas
   // of it keep up with the others.
@@ -234,8 +283,8 @@ TEST(Replicas, faults) {
   EXPECT_EQ(roundRobinSchedule({2, 0}, 2).error(),
             "part 1 cannot have 0 replicas; expected 1 to 65536");
   EXPECT_NE(roundRobinSchedule({}, 2).error(), "");
-  EXPECT_NE(replicatePipeline(schedule, 2).error().find("without transfers"),
-            std::string::npos);
+  EXPECT_EQ(replicatePipeline(schedule, 2).error(),
+            "the schedule has replicas already");
   EXPECT_NE(replicatePipeline(schedule, 0).error(), "");
 }
 

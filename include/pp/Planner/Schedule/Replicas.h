@@ -19,11 +19,24 @@
 
 namespace pp::planner {
 
-/// `replicas` copies of a schedule without replicas and transfers: micro-batch
-/// k of copy q is k * replicas + q. Stage s becomes the stages s * replicas +
-/// q, rank r the ranks r * replicas + q. Fails if the schedule has transfers,
-/// replicas or groups. O(actions of the result).
+/// `replicas` copies of a schedule: micro-batch k of copy q is k * replicas +
+/// q. Stage s becomes the stages s * replicas + q, rank r the ranks r *
+/// replicas + q, and channel c, if there are transfers, the channels c *
+/// replicas + q. A group becomes that of all copies of its stages. Fails if the
+/// schedule has replicas already. O(actions of the result).
 Result<Schedule> replicatePipeline(const Schedule &pipeline, int replicas);
+
+/// The group of each stage's gradients, by stage: of one copy, which
+/// replicatePipeline makes groups of replicas.
+std::vector<RankGroup> gradientGroups(int stages);
+
+/// Gives a training schedule, of which there will be copies, the groups of
+/// gradientGroups and a REDUCE_GRAD of each stage after its last W; updates go
+/// to the end of their list. Fails if the schedule is not for training or has
+/// groups. O(actions).
+///
+///   0F0 0B0 0U   ->   0F0 0B0 0REDUCE_GRAD 0U
+Result<Schedule> insertGradientReductions(const Schedule &pipeline);
 
 /// 1F1B with a flush where part s has `replicas[s]` ranks (1F1B-RR of
 /// Narayanan et al., "PipeDream", SOSP 2019, with the update at the end). With
