@@ -28,6 +28,11 @@ struct PipelineFlags {
   cl::opt<int64_t> microbatches{"microbatches",
                                 cl::desc("Micro-batches of a step"),
                                 cl::init(1), cl::cat(main)};
+  cl::opt<int64_t> replicas{
+      "replicas",
+      cl::desc("Copies of the pipeline that run side by side, each on its "
+               "share of the micro-batches (data parallelism)"),
+      cl::init(1), cl::cat(main)};
   cl::opt<std::string> schedule{
       "schedule",
       cl::desc(
@@ -184,6 +189,8 @@ llvm::Error checkPipelineFlags() {
       return e;
   if (auto e = checkPositive("microbatches", flags.microbatches))
     return e;
+  if (auto e = checkPositive("replicas", flags.replicas))
+    return e;
   if (flags.ranks.getNumOccurrences())
     if (auto e = checkPositive("ranks", flags.ranks))
       return e;
@@ -211,8 +218,8 @@ llvm::Error checkPipelineFlags() {
     return llvm::Error::success();
   // cl::list has an operator& of its own.
   for (const cl::Option *other : std::initializer_list<const cl::Option *>{
-           &flags.stages, &flags.microbatches, &flags.ranks, &flags.schedule,
-           &flags.memory, &flags.checkpoint, &flags.objective,
+           &flags.stages, &flags.microbatches, &flags.replicas, &flags.ranks,
+           &flags.schedule, &flags.memory, &flags.checkpoint, &flags.objective,
            std::addressof(flags.cuts), &flags.ignoreHints})
     if (other->getNumOccurrences())
       return makeError(exitUsage, "--" + other->ArgStr +
@@ -226,12 +233,6 @@ llvm::Error readPlan(CompileOptions &options) {
   auto plan = readPlanFile(options.plan);
   if (!plan)
     return plan.takeError();
-  if (plan->replicas > 1)
-    return makeError(exitUnsupported,
-                     "'" + options.plan + "' has " +
-                         llvm::Twine(plan->replicas) +
-                         " replicas of each stage, which the runtime cannot "
-                         "run yet; plan with --replicate=false");
   if (plan->training == options.loss.empty())
     return makeError(
         exitUsage, "'" + options.plan +
@@ -320,6 +321,7 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
     return std::move(error);
   const PipelineFlags &flags = *pipelineFlags;
   options.microbatches = flags.microbatches;
+  options.replicas = flags.replicas;
   options.stages = flags.stages;
   options.schedule = flags.schedule;
   options.ranks = flags.ranks;

@@ -28,6 +28,7 @@ llvm::StringRef pp::getName(CompilePhase phase) {
 void pp::applyPlan(CompileOptions &options, const planner::Plan &plan) {
   options.batch = plan.batch;
   options.microbatches = plan.microbatches();
+  options.replicas = plan.replicas;
   options.stages = plan.schedule.stages;
   options.schedule = plan.scheduleName;
   static constexpr llvm::StringLiteral modes[] = {"always", "except_last",
@@ -93,7 +94,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pipeline::PartitionOptions partition;
     partition.stages = options.stages;
     partition.objective = options.objective;
-    partition.microbatches = options.microbatches;
+    partition.microbatches = options.microbatches / options.replicas;
     partition.cuts.assign(options.cuts.begin(), options.cuts.end());
     partition.ignoreHints = options.ignoreHints || !options.plan.empty();
     // A training plan goes with a loss.
@@ -114,6 +115,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       schedule.plan = options.plan;
     schedule.schedule = training ? options.schedule : "inference";
     schedule.microbatches = options.microbatches;
+    schedule.replicas = options.replicas;
     schedule.ranks = training ? options.ranks : 0;
     schedule.memory = training ? options.memory : 0;
     pm.addPass(pipeline::createSchedule(schedule));
@@ -193,6 +195,12 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
                                     llvm::Twine(options.microbatches) +
                                     " equal micro-batches; change --batch or "
                                     "--microbatches");
+  if (options.microbatches % options.replicas != 0)
+    return makeError(exitUsage,
+                     llvm::Twine(options.microbatches) +
+                         " micro-batches cannot be dealt out equally to " +
+                         llvm::Twine(options.replicas) +
+                         " replicas; change --microbatches or --replicas");
   return llvm::Error::success();
 }
 

@@ -3,6 +3,7 @@
 #include "pp/Driver/Report.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/Format.h"
+#include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Simulator.h"
 #include "pp/Target/PlanWriter.h"
 
@@ -15,11 +16,11 @@ namespace json = llvm::json;
 
 /// The plan is what the runtime will read, so the report is made from it.
 static planner::Action actionOf(const json::Array &entry) {
-  static const llvm::StringRef names[] = {"F", "R",    "I",    "W",
-                                          "B", "SEND", "RECV", "U"};
+  static const llvm::StringRef names[] = {
+      "F", "R", "I", "W", "B", "SEND", "RECV", "U", "REDUCE_GRAD"};
   planner::Action action;
   llvm::StringRef name = *entry[0].getAsString();
-  for (int kind = 0; kind < 8; ++kind)
+  for (size_t kind = 0; kind < std::size(names); ++kind)
     if (names[kind] == name)
       action.kind = static_cast<planner::ActionKind>(kind);
   if (action.isTransfer())
@@ -28,6 +29,8 @@ static planner::Action actionOf(const json::Array &entry) {
     action.stage = *entry[1].getAsInteger();
   if (entry.size() > 2)
     action.microbatch = *entry[2].getAsInteger();
+  if (action.isCollective())
+    action.group = action.stage;
   return action;
 }
 
@@ -37,10 +40,25 @@ static planner::Phase phaseOf(llvm::StringRef letter) {
                          : planner::Phase::BackwardWeight;
 }
 
+/// Copies of the pipeline.
+static int64_t replicasOf(const json::Object &plan) {
+  return plan.getInteger("replicas").value_or(1);
+}
+
+/// Of one copy.
 static planner::Schedule scheduleOf(const json::Object &plan) {
   planner::Schedule schedule;
-  schedule.microbatches = *plan.getInteger("microbatches");
+  schedule.microbatches = *plan.getInteger("microbatches") / replicasOf(plan);
   schedule.stages = plan.getArray("stages")->size();
+  if (replicasOf(plan) > 1 && *plan.getString("mode") == "train") {
+    schedule.groups = planner::gradientGroups(schedule.stages);
+    for (auto [stage, group] :
+         llvm::zip(*plan.getArray("stages"), schedule.groups))
+      group.bytes = *stage.getAsObject()
+                         ->getObject("areas")
+                         ->getObject("gradients")
+                         ->getInteger("bytes");
+  }
   schedule.rankOfStage.resize(schedule.stages);
   for (const json::Value &value : *plan.getArray("channels")) {
     const json::Object &entry = *value.getAsObject();
@@ -96,7 +114,10 @@ static void printStages(const json::Object &plan, llvm::raw_ostream &os) {
        << *areas.getObject("residuals")->getInteger("slots") << " x "
        << formatBytes(*areas.getObject("residuals")->getInteger("slot_bytes"))
        << ", scratch " << formatBytes(area("scratch")) << ", channels "
-       << formatBytes(area("channels")) << "\n";
+       << formatBytes(area("channels"));
+    if (areas.getObject("exchange"))
+      os << ", exchange " << formatBytes(area("exchange"));
+    os << "\n";
   }
   for (const json::Value &value : *plan.getArray("channels")) {
     const json::Object &channel = *value.getAsObject();
@@ -109,7 +130,12 @@ static void printStages(const json::Object &plan, llvm::raw_ostream &os) {
 
 static llvm::Error printTimeline(const json::Object &plan,
                                  llvm::raw_ostream &os) {
-  planner::Schedule schedule = scheduleOf(plan);
+  int64_t replicas = replicasOf(plan);
+  auto all =
+      planner::replicatePipeline(scheduleOf(plan), static_cast<int>(replicas));
+  if (!all)
+    return makeError(exitInternal, all.error());
+  planner::Schedule schedule = *all;
   planner::SimulationInput input;
   for (const json::Value &value : *plan.getArray("stages")) {
     const json::Object &stage = *value.getAsObject();
@@ -117,10 +143,11 @@ static llvm::Error printTimeline(const json::Object &plan,
     times.forward = *stage.getNumber("forward_seconds");
     times.recompute = times.forward;
     times.backwardInput = *stage.getNumber("backward_seconds");
-    input.stages.push_back(times);
+    input.stages.insert(input.stages.end(), replicas, times);
   }
-  input.transfers = planner::transferTimes(
-      schedule, planner::Cluster::cpuCores(schedule.ranks.size()));
+  planner::Cluster cluster = planner::Cluster::cpuCores(schedule.ranks.size());
+  input.transfers = planner::transferTimes(schedule, cluster);
+  input.collectives = planner::collectiveTimes(schedule, cluster);
   auto simulation = planner::simulate(schedule, input);
   if (!simulation)
     return makeError(exitInternal,
@@ -144,8 +171,11 @@ llvm::Error pp::printReport(mlir::ModuleOp module, llvm::raw_ostream &os) {
     os << "== " << *object.getString("mode") << ": "
        << object.getArray("stages")->size() << " stages, batch "
        << *object.getInteger("batch") << " in "
-       << *object.getInteger("microbatches") << " micro-batches, schedule "
-       << *object.getString("schedule") << ", checkpoint "
+       << *object.getInteger("microbatches") << " micro-batches"
+       << (replicasOf(object) > 1
+               ? " in " + std::to_string(replicasOf(object)) + " replicas"
+               : "")
+       << ", schedule " << *object.getString("schedule") << ", checkpoint "
        << *object.getString("checkpoint") << "\n";
     printStages(object, os);
     if (llvm::Error error = printTimeline(object, os))

@@ -84,14 +84,11 @@ private:
 
   LogicalResult checkActions() {
     for (auto actions : schedule.getRanks().getAsRange<ArrayAttr>())
-      for (auto action : actions.getAsRange<StringAttr>()) {
-        StringRef kind = action.getValue().ltrim("0123456789");
-        if (kind.starts_with("REDUCE_GRAD") || kind.starts_with("ALLREDUCE"))
+      for (auto action : actions.getAsRange<StringAttr>())
+        if (action.getValue().ltrim("0123456789").starts_with("ALLREDUCE"))
           return schedule.emitOpError()
                  << "has the action " << action
-                 << ", but the runtime cannot add up values of several ranks "
-                    "yet";
-      }
+                 << ", but the runtime adds up only the gradients of replicas";
     return success();
   }
 
@@ -111,10 +108,13 @@ private:
     j.attribute("mode", isTraining() ? "train" : "infer");
     if (!hash.empty())
       j.attribute("hash", hash);
-    int64_t microbatches = schedule.getMicrobatches();
+    auto replicas = static_cast<int64_t>(schedule.getReplicas());
+    int64_t microbatches = schedule.getMicrobatches() * replicas;
     j.attribute("target", getTarget(module));
     j.attribute("batch", microbatchSize() * microbatches);
     j.attribute("microbatches", microbatches);
+    if (replicas > 1)
+      j.attribute("replicas", replicas);
     j.attribute("schedule", schedule.getKind());
     j.attribute("checkpoint", schedule.getCheckpoint());
     writeWeights(j);
@@ -367,9 +367,9 @@ private:
   void writeAreas(J &j, MemoryOp memory) {
     // In the order of their offsets, which is that of the documentation.
     static constexpr StringLiteral order[] = {
-        "parameters", "gradients", "optimizer", "buffers",
-        "statistics", "residuals", "scratch",   "channels",
-        "discard",    "loss",      "loss_scale"};
+        "parameters", "gradients", "optimizer",  "buffers",
+        "statistics", "residuals", "scratch",    "channels",
+        "discard",    "loss",      "loss_scale", "exchange"};
     for (StringRef name : order) {
       auto area = memory.getAreas().getAs<DictionaryAttr>(name);
       if (!area)
@@ -539,8 +539,8 @@ private:
     int64_t microbatch = 0;
     (void)text.consumeInteger(10, microbatch);
     j.array([&] {
-      if (kind == "U") {
-        j.value("U");
+      if (kind == "U" || kind == "REDUCE_GRAD") {
+        j.value(kind);
         j.value(stage);
         return;
       }

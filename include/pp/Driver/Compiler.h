@@ -37,7 +37,10 @@ struct CompileOptions {
   ImportOptions import;
   /// Samples of a step; 0 takes the model's batch size.
   int64_t batch = 0;
+  /// Of a step, over all replicas.
   int64_t microbatches = 1;
+  /// Copies of the pipeline.
+  int64_t replicas = 1;
   /// 0: as the model's hints say.
   int64_t stages = 0;
   /// "auto" or a name of planner::makeSchedule, except inference.
@@ -50,10 +53,10 @@ struct CompileOptions {
   std::string objective = "time";
   std::vector<std::string> cuts;
   bool ignoreHints = false;
-  /// A file of pp-plan. It decides about batch, micro-batches, stages,
-  /// schedule and checkpoint, which are set accordingly; the passes read the
-  /// rest from it. It holds for one of the two programs; the other is cut into
-  /// as many stages.
+  /// A file of pp-plan. It decides about batch, micro-batches, replicas,
+  /// stages, schedule and checkpoint, which are set accordingly; the passes
+  /// read the rest from it. It holds for one of the two programs; the other is
+  /// cut into as many stages.
   std::string plan;
   /// Empty: only an inference program.
   std::string loss;
@@ -78,8 +81,8 @@ struct CompileOptions {
   std::string target = "cpu";
 };
 
-/// Sets what a plan decides about: batch, micro-batches, stages, schedule and
-/// checkpoint.
+/// Sets what a plan decides about: batch, micro-batches, replicas, stages,
+/// schedule and checkpoint.
 void applyPlan(CompileOptions &options, const planner::Plan &plan);
 
 /// Adds the passes of one phase for a training or an inference program.

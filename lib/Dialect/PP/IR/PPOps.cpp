@@ -212,5 +212,7 @@ LogicalResult ScheduleOp::verify() {
     return emitOpError("needs a slot for each action");
   if (static_cast<int64_t>(getMicrobatches()) < 1)
     return emitOpError("needs one or more micro-batches");
+  if (static_cast<int64_t>(getReplicas()) < 1)
+    return emitOpError("needs one or more replicas");
   return success();
 }

@@ -3,7 +3,7 @@
 //   one allocation of a stage
 //   | parameters | gradients | optimizer | buffers | statistics |
 //   | residuals: slot 0, slot 1, ... | scratch | channels: slots | discard |
-//   loss |
+//   | loss | exchange, between replicas |
 //
 // Values of a stage's phase go to
 //   residuals  if a later phase of the stage reads them (a fixed offset in the
@@ -122,8 +122,7 @@ private:
       SmallVector<Attribute> numbers;
       for (const planner::Action &action : rank) {
         int64_t slot = -1;
-        if (!action.isTransfer() &&
-            action.kind != planner::ActionKind::Update) {
+        if (action.microbatch >= 0 && !action.isTransfer()) {
           const planner::StageSlots &own = slots.stages[action.stage];
           bool isForward = action.kind == planner::ActionKind::Forward;
           const auto &list = isForward ? own.forward : own.backward;
@@ -493,7 +492,8 @@ private:
   /// optimizer's scalars that it reads and sets.
   std::string describeLossScale() {
     std::string text =
-        "loss_scale ranks=" + std::to_string(scheduleOp.getRanks().size());
+        "loss_scale ranks=" +
+        std::to_string(scheduleOp.getRanks().size() * scheduleOp.getReplicas());
     for (auto [index, scalar] :
          llvm::enumerate(optimizerScalars.getAsRange<DictionaryAttr>())) {
       std::string number = std::to_string(index);
@@ -505,6 +505,13 @@ private:
         text += " interval=" + number;
     }
     return text;
+  }
+
+  /// Of values that all replicas add up, each adds up a part, and has places
+  /// for this part of the others.
+  int64_t exchangeBytes(int64_t bytes) {
+    auto replicas = static_cast<int64_t>(scheduleOp.getReplicas());
+    return (replicas - 1) * aligned(llvm::divideCeil(bytes, replicas));
   }
 
   void writeMemory(StagePlan &stage) {
@@ -545,6 +552,9 @@ private:
     area("loss", loss);
     if (hasLossScale)
       area("loss_scale", PP_ALIGNMENT);
+    if (training && scheduleOp.getReplicas() > 1)
+      area("exchange",
+           exchangeBytes(gradients) + exchangeBytes(stage.statistics.bytes));
 
     auto offsets = [&](auto &map) {
       SmallVector<NamedAttribute> entries;

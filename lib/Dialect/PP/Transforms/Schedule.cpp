@@ -6,6 +6,7 @@
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Planner/Schedule/Generators.h"
 #include "pp/Planner/Schedule/Recompute.h"
+#include "pp/Planner/Schedule/Replicas.h"
 
 namespace pp::pipeline {
 #define GEN_PASS_DEF_SCHEDULE
@@ -50,10 +51,12 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return failure();
     if (training)
       planner::insertRecompute(*result, *parsed);
+    if (training && replicas > 1)
+      result = *planner::insertGradientReductions(*result);
     OpBuilder builder(module.getBodyRegion());
     builder.setInsertionPointAfter(step);
-    ScheduleOp::create(builder, step.getLoc(), name, result->microbatches, mode,
-                       writeRanks(&getContext(), *result),
+    ScheduleOp::create(builder, step.getLoc(), name, result->microbatches,
+                       replicas, mode, writeRanks(&getContext(), *result),
                        /*slots=*/ArrayAttr());
     return success();
   }
@@ -78,8 +81,12 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     if (memory < 0)
       return module.emitError()
              << "memory is " << memory.getValue() << ", must be 0 or more";
+    if (replicas < 1 || microbatches % replicas != 0)
+      return module.emitError() << "replicas is " << replicas.getValue()
+                                << ", must be 1 or more and divide the "
+                                << microbatches.getValue() << " micro-batches";
     planner::PipelineShape shape{static_cast<int>(stages),
-                                 static_cast<int>(microbatches),
+                                 static_cast<int>(microbatches / replicas),
                                  static_cast<int>(ranks)};
     if (schedule == "auto") {
       auto found = searchSchedule(step, {shape, checkpoint, memory});
@@ -117,6 +124,7 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
              << "the plan '" << plan << "' has " << read->schedule.stages
              << " stages, but the step has " << stages;
     name = read->scheduleName;
+    replicas = read->replicas;
     return read->schedule;
   }
 };

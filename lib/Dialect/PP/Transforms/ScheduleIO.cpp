@@ -3,6 +3,7 @@
 #include "ScheduleIO.h"
 #include "StepGraph.h"
 #include "pp/Interfaces/CostOpInterface.h"
+#include "pp/Planner/Schedule/Replicas.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -120,7 +121,13 @@ pp::pipeline::readSchedule(ScheduleOp op,
         ",");
     text += "\n";
   }
-  auto schedule = planner::parseSchedule(text, std::move(channels));
+  std::vector<planner::RankGroup> groups;
+  if (func::FuncOp step = op.getReplicas() > 1
+                              ? findStep(op->getParentOfType<ModuleOp>())
+                              : nullptr;
+      step && isTraining(step))
+    groups = planner::gradientGroups(static_cast<int>(countStages(step)));
+  auto schedule = planner::parseSchedule(text, std::move(channels), groups);
   if (!schedule)
     return op.emitOpError() << "cannot be read: " << schedule.error();
   schedule->microbatches = static_cast<int>(op.getMicrobatches());

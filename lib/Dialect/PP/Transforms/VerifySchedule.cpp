@@ -3,6 +3,7 @@
 #include "ScheduleIO.h"
 #include "StepGraph.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
+#include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Schedule/Verify.h"
 
 namespace pp::pipeline {
@@ -52,6 +53,14 @@ struct VerifySchedule : pipeline::impl::VerifyScheduleBase<VerifySchedule> {
       return signalPassFailure();
     }
     std::vector<std::string> faults = planner::verifySchedule(*schedule);
+    // A fault of one copy is one of all, and its text is shorter.
+    if (faults.empty() && op.getReplicas() > 1) {
+      auto all = planner::replicatePipeline(
+          *schedule,
+          static_cast<int>(std::min<uint64_t>(op.getReplicas(), INT_MAX)));
+      faults = all ? planner::verifySchedule(*all)
+                   : std::vector<std::string>{all.error()};
+    }
     for (const std::string &fault : faults)
       op.emitOpError() << "is wrong: " << fault;
     if (!faults.empty())

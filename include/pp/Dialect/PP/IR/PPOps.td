@@ -120,9 +120,14 @@ def PP_ScheduleOp : PP_Op<"schedule"> {
   let description = [{
     One list of actions per rank in the notation of PyTorch: `0F2` is the forward
     of stage 0 on micro-batch 2, `R` a recomputed forward, `I` and `W` the two halves
-    of a backward `B`, `U` the update; `c1SEND2` and `c1RECV2` move micro-batch
-    2 through channel 1. `slots` has the residual slot of each action, -1 for those
-    without.
+    of a backward `B`, `U` the update; `0SEND_F2` and `1RECV_F2` send a value of
+    a forward of micro-batch 2 and receive it. `slots` has the residual slot of each
+    action, -1 for those without.
+
+    With `replicas`, that many copies of the whole pipeline run side by side (data
+    parallelism). The lists and `microbatches` are those of one copy; micro-batch k of
+    copy q is micro-batch k * replicas + q of the step. `0REDUCE_GRAD` adds up the
+    gradients of all copies of stage 0.
 
     ```mlir
     pp.schedule "1f1b" microbatches(2) checkpoint("never")
@@ -130,11 +135,13 @@ def PP_ScheduleOp : PP_Op<"schedule"> {
     ```
   }];
   let arguments = (ins StrAttr:$kind, I64Attr:$microbatches,
+                       DefaultValuedAttr<I64Attr, "1">:$replicas,
                        StrAttr:$checkpoint, ArrayAttr:$ranks,
                        OptionalAttr<ArrayAttr>:$slots);
   let assemblyFormat = [{
-    $kind `microbatches` `(` $microbatches `)` `checkpoint` `(` $checkpoint `)`
-    `ranks` `(` $ranks `)` (`slots` `(` $slots^ `)`)? attr-dict
+    $kind `microbatches` `(` $microbatches `)` (`replicas` `(` $replicas^ `)`)?
+    `checkpoint` `(` $checkpoint `)` `ranks` `(` $ranks `)`
+    (`slots` `(` $slots^ `)`)? attr-dict
   }];
   let hasVerifier = 1;
 }

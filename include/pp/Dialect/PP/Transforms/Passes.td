@@ -107,7 +107,9 @@ def Schedule : PPPass<"pp-schedule"> {
     searches an order for the predicted times of the stages, and if `memory` is
     given, one whose residuals fit; with half as many ranks as stages it goes there
     and back, with fewer it deals the stages out. `plan` names a file of
-    pp-plan with the actions of every rank, instead.
+    pp-plan with the actions of every rank, instead. With `replicas`, the lists are
+    those of one of that many copies, each of which has its share of the
+    micro-batches; a stage adds up the gradients of its copies after its last W.
   }];
   let options = [
     Option<"plan", "plan", "std::string", "\"\"",
@@ -121,7 +123,9 @@ def Schedule : PPPass<"pp-schedule"> {
     Option<"memory", "memory", "int64_t", "0",
            "auto: bytes of residuals that a rank may keep; 0: no limit">,
     Option<"microbatches", "microbatches", "int64_t", "1",
-           "Micro-batches of a step">
+           "Micro-batches of a step, over all replicas">,
+    Option<"replicas", "replicas", "int64_t", "1",
+           "Copies of the pipeline, which run side by side">
   ];
 }
 
@@ -138,7 +142,8 @@ def VerifySchedule : PPPass<"pp-verify-schedule"> {
   let summary = "Prove that a schedule is right";
   let description = [{
     Every action once and in order, every send with its receive, no deadlock under
-    rendezvous. Changes nothing; every fault is an error that names the actions.
+    rendezvous, in all replicas together. Changes nothing; every fault is an error
+    that names the actions.
   }];
 }
 
