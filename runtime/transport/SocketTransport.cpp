@@ -167,6 +167,7 @@ void SocketTransport::receive(unsigned index, unsigned microbatch,
   unsigned number = plan.receiveSlot[microbatch];
   Slot &slot = channel.slots[number];
   slot.flag.waitFor(microbatch + 1, spins);
+  slot.flag.change(microbatch + 1, Slot::taken);
   counters.addReceived(index);
   if (!isAsynchronous)
     return;
@@ -193,8 +194,8 @@ void SocketTransport::release(unsigned index, unsigned microbatch,
 
 void SocketTransport::sendCredit(unsigned index, unsigned microbatch) {
   Channel &channel = channels[index];
-  channel.slots[channel.plan->receiveSlot[microbatch]].flag.change(
-      microbatch + 1, 0);
+  channel.slots[channel.plan->receiveSlot[microbatch]].flag.change(Slot::taken,
+                                                                   0);
   post(connections.at(channel.peer),
        {Message::creditKind, index, microbatch, 0, 0}, nullptr);
 }

@@ -67,7 +67,10 @@ private:
   struct Message;
   /// A slot of the receiver, as either side sees it.
   struct Slot {
-    SlotFlag flag;
+    /// The receiver has seen the value, and the slot is not free yet. Without
+    /// it, a receive of the next step would take the value of this one.
+    static constexpr uint32_t taken = UINT32_MAX - 1; // not aborted
+    SlotFlag flag;                         // 0: free; m + 1: has micro-batch m
     DeviceMemory host;                     // receiver, asynchronous: the place
     std::unique_ptr<Event> arrived, freed; // receiver, asynchronous
   };
