@@ -147,13 +147,20 @@ bool Executor::State::shareResults(Step &step, bool wantsToStop) {
     else if (group.process() == owner)
       group.send(0, data, bytes);
   };
-  share(placement.processOfLoss(), step.losses.data(),
-        step.losses.size() * sizeof(float));
+  for (unsigned q = 0; q < plan.replicas && !step.losses.empty(); ++q) {
+    std::vector<float> losses;
+    for (size_t m = q; m < step.losses.size(); m += plan.replicas)
+      losses.push_back(step.losses[m]);
+    share(placement.processOfLoss(q), losses.data(),
+          losses.size() * sizeof(float));
+    for (size_t k = 0; k < losses.size(); ++k)
+      step.losses[k * plan.replicas + q] = losses[k];
+  }
   for (size_t f = 0; f < plan.fetches.size(); ++f)
     for (unsigned m = 0; m < (plan.fetches[f].batched ? plan.microbatches : 1);
          ++m)
-      share(placement.processOfFetch(f), step.fetches[f].at(m),
-            plan.fetches[f].bytes);
+      share(placement.processOfFetch(f, m % plan.replicas),
+            step.fetches[f].at(m), plan.fetches[f].bytes);
   return group.any(wantsToStop);
 }
 

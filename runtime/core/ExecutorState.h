@@ -67,6 +67,8 @@ private:
   void finishStep(GivenStep &given);
   /// Finds gradients that are not finite and tells the other ranks.
   void giveAgreement();
+  /// Adds up this stage's part of the replicas' gradients and statistics.
+  void giveSums(StageState &stage);
   void giveUpdate(StageState &stage, const Step &step);
 
   State &state;
@@ -76,6 +78,7 @@ private:
   std::vector<StageState> stages; // by stage of the plan; empty if elsewhere
   std::deque<PhaseCall> calls;
   std::vector<CompiledAction> actions;
+  std::vector<unsigned> reductions; // channels that it sends through
   /// With a loss scale: for each rank, whether one of its gradients is not
   /// finite (1) or all are (0).
   DeviceMemory overflows;

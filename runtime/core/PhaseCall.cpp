@@ -45,8 +45,8 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
                             ? nullptr
                             : stage->fetches[reference.index][microbatch]);
     } else if (reference.kind == PlanReference::Kind::Loss) {
-      outputs.push_back(
-          memory.at(areas.loss.offset + microbatch * sizeof(float)));
+      outputs.push_back(memory.at(areas.loss.offset +
+                                  microbatch / plan.replicas * sizeof(float)));
     } else {
       const PlanChannel &channel = plan.channels[reference.index];
       uint64_t stride = alignUp(channel.bytes);

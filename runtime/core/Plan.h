@@ -52,7 +52,18 @@ enum class Phase : uint8_t { F, I, W };
 constexpr unsigned phaseCount = 3;
 
 /// What an action does; see docs/plan-format.md.
-enum class ActionKind : uint8_t { F, R, I, W, B, Send, Receive, Update };
+enum class ActionKind : uint8_t {
+  F,
+  R,
+  I,
+  W,
+  B,
+  Send,
+  Receive,
+  Update,
+  Reduce, // not in a plan of all replicas
+  Sum     // only there: the stage adds up its part
+};
 
 /// A value that crosses stages. Offsets are from the start of the stage's
 /// memory; slot `s` lies at `offset + s * alignUp(bytes)`.
@@ -71,6 +82,11 @@ struct PlanChannel {
   /// Both stages are on one rank: the value is made in its receive slot, and
   /// nothing is sent.
   bool isResident() const { return sendSlots == 0; }
+  /// Between replicas of a stage, once per step, as micro-batch 0. Its send
+  /// slot is a part of an area that is cleared at the beginning of a step.
+  bool isReduction() const {
+    return release == ActionKind::Sum || release == ActionKind::Update;
+  }
 };
 
 /// A byte range in the memory of a stage.
@@ -80,7 +96,7 @@ struct PlanArea {
 
 struct PlanAreas {
   PlanArea parameters, buffers, gradients, optimizer, statistics, residuals,
-      scratch, channels, discard, loss, lossScale;
+      scratch, channels, discard, loss, lossScale, exchange;
   uint64_t residualSlots = 0, residualSlotBytes = 0;
 };
 
@@ -125,8 +141,17 @@ struct PlanPhase {
   std::optional<uint64_t> discardStatistics;
 };
 
+/// What a stage adds up of its replicas. Offsets in the stage's memory.
+struct PlanSum {
+  std::vector<uint64_t> parts; // by replica
+  uint64_t target;             // one of `parts`; the others may be overwritten
+  unsigned kernel;             // `add`
+};
+
 struct PlanStage {
   std::string name;
+  unsigned code = 0; // the program's stage that it runs
+  unsigned replica = 0;
   std::vector<std::string> nodes;
   double forwardSeconds, backwardSeconds;
   uint64_t memoryBytes;
@@ -138,6 +163,7 @@ struct PlanStage {
   /// With a loss scale: the kernels that look for gradients that are not finite
   /// (where the stage has parameters), and that change the scale.
   std::optional<unsigned> finiteKernel, lossScaleKernel;
+  std::vector<PlanSum> sums;
   std::array<PlanPhase, phaseCount> phases;
 };
 
@@ -157,7 +183,10 @@ struct PlanRank {
 struct Plan {
   std::string model, mode, hash, schedule, checkpoint;
   std::string target; // "cpu" or "cuda:sm_90"
+  /// Of a step, over all replicas. Replica q of a stage runs the micro-batches
+  /// k * replicas + q.
   unsigned batch, microbatches;
+  unsigned replicas = 1;
   std::vector<std::string> weights;
   std::vector<uint64_t> weightsBytes;
   std::vector<PlanPort> feeds, fetches;
@@ -172,8 +201,10 @@ struct Plan {
   /// The scalar that starts the loss scale, or null.
   const PlanScalar *findLossScale() const;
   unsigned microbatchSize() const { return batch / microbatches; }
+  unsigned microbatchesOfReplica() const { return microbatches / replicas; }
 
-  /// Reads and checks a plan. Throws Error(InvalidInput) naming the JSON path.
+  /// Reads and checks a plan, and makes that of all replicas. Throws
+  /// Error(InvalidInput) naming the JSON path.
   static Plan parse(std::string_view text);
 };
 
@@ -188,8 +219,9 @@ std::string_view nameOf(Phase phase);
 /// (if not, a release by R means the F).
 bool releases(ActionKind action, ActionKind release, bool recomputed);
 
-/// The checks that need the whole plan: references between sections, the order
-/// of actions, and that all ranks complete. Part of Plan::parse.
+/// The checks that need the whole plan, of one replica: references between
+/// sections, the order of actions, and that all ranks complete. Part of
+/// Plan::parse.
 void checkActions(const Plan &plan);
 
 } // namespace pp::runtime

@@ -8,8 +8,8 @@
 using namespace pp::runtime;
 
 std::string_view pp::runtime::nameOf(ActionKind kind) {
-  constexpr std::string_view names[] = {"F", "R",    "I",    "W",
-                                        "B", "SEND", "RECV", "U"};
+  constexpr std::string_view names[] = {
+      "F", "R", "I", "W", "B", "SEND", "RECV", "U", "REDUCE_GRAD", "SUM_GRAD"};
   return names[static_cast<unsigned>(kind)];
 }
 
@@ -23,11 +23,15 @@ std::string pp::runtime::toString(const Plan &plan, const PlanAction &action) {
   case ActionKind::Send:
   case ActionKind::Receive: {
     const PlanChannel &channel = plan.channels[action.channel];
+    if (channel.isReduction())
+      return fmt::format("{}{}_GRAD", action.stage, nameOf(action.kind));
     return fmt::format("{}{}_{}{}", action.stage, nameOf(action.kind),
                        nameOf(channel.fromPhase), action.microbatch);
   }
   case ActionKind::Update:
-    return fmt::format("{}U", action.stage);
+  case ActionKind::Reduce:
+  case ActionKind::Sum:
+    return fmt::format("{}{}", action.stage, nameOf(action.kind));
   default:
     return fmt::format("{}{}{}", action.stage, nameOf(action.kind),
                        action.microbatch);
@@ -57,9 +61,10 @@ struct Cell {
 class Checker {
 public:
   explicit Checker(const Plan &plan)
-      : plan(plan),
-        cells(plan.stages.size(), std::vector<Cell>(plan.microbatches)),
-        sends(plan.channels.size(), std::vector<int>(plan.microbatches, -1)),
+      : plan(plan), cells(plan.stages.size(),
+                          std::vector<Cell>(plan.microbatchesOfReplica())),
+        sends(plan.channels.size(),
+              std::vector<int>(plan.microbatchesOfReplica(), -1)),
         receives(sends), rankOf(plan.stages.size(), 0) {}
 
   void run() {
@@ -144,7 +149,7 @@ private:
 
   void collect(unsigned r) {
     const PlanRank &rank = plan.ranks[r];
-    std::vector<int> updated(plan.stages.size(), -1);
+    std::vector<int> updated(plan.stages.size(), -1), reduced = updated;
     for (unsigned s : rank.stages)
       rankOf[s] = r;
     for (int i = 0, e = rank.actions.size(); i < e; ++i) {
@@ -152,6 +157,9 @@ private:
       if (updated[action.stage] >= 0)
         failInput("{}: stage {} has had its U at {}", path(r, i), action.stage,
                   path(r, updated[action.stage]));
+      if (reduced[action.stage] >= 0 && action.kind != ActionKind::Update)
+        failInput("{}: the gradients of stage {} were added up at {}",
+                  path(r, i), action.stage, path(r, reduced[action.stage]));
       Cell &cell = cells[action.stage][action.microbatch];
       switch (action.kind) {
       case ActionKind::F:
@@ -187,8 +195,19 @@ private:
         set(receives[action.channel][action.microbatch], r, i);
         break;
       case ActionKind::Update:
+        if (plan.replicas > 1 && reduced[action.stage] < 0)
+          failInput("{}: there are replicas, but no REDUCE_GRAD of stage {} "
+                    "comes before",
+                    path(r, i), action.stage);
         updated[action.stage] = i;
         break;
+      case ActionKind::Reduce:
+        if (plan.replicas == 1)
+          failInput("{}: there are no replicas", path(r, i));
+        reduced[action.stage] = i;
+        break;
+      case ActionKind::Sum:
+        failInternal("{}: is made by the runtime", path(r, i));
       }
     }
     if (plan.isTraining())
@@ -199,7 +218,7 @@ private:
 
   void checkStage(unsigned s) {
     unsigned r = rankOf[s];
-    for (unsigned m = 0; m < plan.microbatches; ++m) {
+    for (unsigned m = 0; m < plan.microbatchesOfReplica(); ++m) {
       const Cell &cell = cells[s][m];
       if (cell.forward < 0)
         failInput("ranks[{}].actions: no F of stage {} for micro-batch {}", r,
@@ -241,7 +260,7 @@ private:
     unsigned from = rankOf[channel.from], to = rankOf[channel.to];
     if (channel.isResident())
       return checkResident(c);
-    for (unsigned m = 0; m < plan.microbatches; ++m) {
+    for (unsigned m = 0; m < plan.microbatchesOfReplica(); ++m) {
       if (sends[c][m] < 0 || receives[c][m] < 0)
         failInput("channels[{}]: no {} for micro-batch {}", c,
                   sends[c][m] < 0 ? "SEND" : "RECV", m);
@@ -267,8 +286,8 @@ private:
       failInput("channels[{}].send_slots: 0, but the channel leads from rank "
                 "{} to rank {}",
                 c, rank, rankOf[channel.to]);
-    std::vector<int> released(plan.microbatches);
-    for (unsigned m = 0; m < plan.microbatches; ++m) {
+    std::vector<int> released(plan.microbatchesOfReplica());
+    for (unsigned m = 0; m < plan.microbatchesOfReplica(); ++m) {
       if (sends[c][m] >= 0 || receives[c][m] >= 0)
         failInput("channels[{}]: {} for micro-batch {}, but there are no send "
                   "slots",
@@ -280,8 +299,8 @@ private:
                   nameOf(channel.release));
       checkReads(c, m, released[m], rank);
     }
-    for (unsigned a = 0; a < plan.microbatches; ++a)
-      for (unsigned b = a + 1; b < plan.microbatches; ++b)
+    for (unsigned a = 0; a < plan.microbatchesOfReplica(); ++a)
+      for (unsigned b = a + 1; b < plan.microbatchesOfReplica(); ++b)
         if (channel.receiveSlot[a] == channel.receiveSlot[b] &&
             receives[c][a] <= released[b] && receives[c][b] <= released[a])
           failInput("channels[{}].receive_slot: micro-batches {} and {} use "
@@ -322,8 +341,8 @@ private:
                   const std::vector<unsigned> &slots, unsigned rank,
                   const char *key) {
     const PlanChannel &channel = plan.channels[c];
-    for (unsigned a = 0; a < plan.microbatches; ++a)
-      for (unsigned b = a + 1; b < plan.microbatches; ++b) {
+    for (unsigned a = 0; a < plan.microbatchesOfReplica(); ++a)
+      for (unsigned b = a + 1; b < plan.microbatchesOfReplica(); ++b) {
         if (slots[a] != slots[b])
           continue;
         int madeA = positionOf(cells[channel.from][a], channel.fromPhase);
@@ -339,8 +358,8 @@ private:
   /// order.
   void checkReceiveOrder(unsigned c) {
     const PlanChannel &channel = plan.channels[c];
-    for (unsigned a = 0; a < plan.microbatches; ++a)
-      for (unsigned b = a + 1; b < plan.microbatches; ++b)
+    for (unsigned a = 0; a < plan.microbatchesOfReplica(); ++a)
+      for (unsigned b = a + 1; b < plan.microbatchesOfReplica(); ++b)
         if (channel.receiveSlot[a] == channel.receiveSlot[b] &&
             (sends[c][a] < sends[c][b]) != (receives[c][a] < receives[c][b]))
           failInput(
@@ -389,7 +408,8 @@ private:
         plan.ranks.size()); // (position, channel), sorted
     for (unsigned c = 0; c < plan.channels.size(); ++c)
       for (unsigned m = 0;
-           m < plan.microbatches && !plan.channels[c].isResident(); ++m)
+           m < plan.microbatchesOfReplica() && !plan.channels[c].isResident();
+           ++m)
         releasedBy[rankOf[plan.channels[c].to]].emplace_back(releaseOf(c, m),
                                                              c);
     for (auto &list : releasedBy)

@@ -1,6 +1,7 @@
 //===- PlanParser.cpp - JSON to Plan --------------------------------------===//
 #include "core/JsonReader.h"
 #include "core/Plan.h"
+#include "core/Replicas.h"
 
 #include <algorithm>
 #include <set>
@@ -44,9 +45,10 @@ static Phase readPhase(const JsonReader &json) {
 }
 
 static std::optional<ActionKind> parseActionKind(std::string_view name) {
-  for (ActionKind kind : {ActionKind::F, ActionKind::R, ActionKind::I,
-                          ActionKind::W, ActionKind::B, ActionKind::Send,
-                          ActionKind::Receive, ActionKind::Update})
+  for (ActionKind kind :
+       {ActionKind::F, ActionKind::R, ActionKind::I, ActionKind::W,
+        ActionKind::B, ActionKind::Send, ActionKind::Receive,
+        ActionKind::Update, ActionKind::Reduce})
     if (nameOf(kind) == name)
       return kind;
   return std::nullopt;
@@ -189,6 +191,7 @@ static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
   areas.discard = read("discard");
   areas.loss = read("loss");
   areas.lossScale = read("loss_scale");
+  areas.exchange = read("exchange");
   if ((plan.findLossScale() != nullptr) != (areas.lossScale.bytes != 0))
     json.fail("a stage has an area 'loss_scale' where the optimizer has a "
               "scalar with 'initial_scale'");
@@ -218,9 +221,10 @@ static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
                 areas.optimizer.bytes, expected, plan.optimizer.states.size(),
                 areas.parameters.bytes);
   }
-  if (areas.loss.bytes && areas.loss.bytes < uint64_t(4) * plan.microbatches)
+  if (areas.loss.bytes &&
+      areas.loss.bytes < uint64_t(4) * plan.microbatchesOfReplica())
     json.at("loss").fail("{} bytes are too few for {} micro-batches",
-                         areas.loss.bytes, plan.microbatches);
+                         areas.loss.bytes, plan.microbatchesOfReplica());
   return areas;
 }
 
@@ -452,9 +456,9 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
 static std::vector<unsigned> readSlots(const JsonReader &json, const Plan &plan,
                                        unsigned slots) {
   std::vector<unsigned> result;
-  if (json.size() != plan.microbatches)
+  if (json.size() != plan.microbatchesOfReplica())
     json.fail("{} entries for {} micro-batches", json.size(),
-              plan.microbatches);
+              plan.microbatchesOfReplica());
   for (size_t i = 0; i < json.size(); ++i) {
     uint64_t slot = json.at(i).integer();
     if (slot >= slots)
@@ -495,8 +499,7 @@ static PlanChannel readChannel(const JsonReader &json, const Plan &plan,
       readSlots(json.at("receive_slot"), plan, channel.receiveSlots);
   std::string release = json.at("release").string();
   auto kind = parseActionKind(release);
-  if (!kind || *kind == ActionKind::Send || *kind == ActionKind::Receive ||
-      *kind == ActionKind::Update)
+  if (!kind || *kind >= ActionKind::Send)
     json.at("release").fail("unknown action '{}': expected F, R, B, I or W",
                             release);
   channel.release = *kind;
@@ -534,7 +537,8 @@ static PlanAction readAction(const JsonReader &json, const Plan &plan) {
     json.at(size_t(0)).fail("unknown action '{}'", name);
   action.kind = *kind;
   bool isTransfer = *kind == ActionKind::Send || *kind == ActionKind::Receive;
-  size_t expected = isTransfer ? 3 : *kind == ActionKind::Update ? 2 : 4;
+  bool isOfStep = *kind == ActionKind::Update || *kind == ActionKind::Reduce;
+  size_t expected = isTransfer ? 3 : isOfStep ? 2 : 4;
   if (json.size() != expected)
     json.fail("'{}' has {} elements, expected {}", name, json.size(), expected);
   if (isTransfer) {
@@ -544,8 +548,9 @@ static PlanAction readAction(const JsonReader &json, const Plan &plan) {
   } else {
     action.stage = json.at(1).index(plan.stages.size(), "stages");
   }
-  if (*kind != ActionKind::Update)
-    action.microbatch = json.at(2).index(plan.microbatches, "microbatches");
+  if (!isOfStep)
+    action.microbatch =
+        json.at(2).index(plan.microbatchesOfReplica(), "microbatches");
   if (expected == 4) {
     uint64_t slots = plan.stages[action.stage].areas.residualSlots;
     // A stage that keeps nothing for its backward pass has no slots.
@@ -627,6 +632,13 @@ Plan Plan::parse(std::string_view text) {
     json.at("microbatches")
         .fail("{} micro-batches do not divide a batch of {}", plan.microbatches,
               plan.batch);
+  if (json.has("replicas")) {
+    plan.replicas = json.at("replicas").integer(maxCount);
+    if (!plan.replicas || plan.microbatches % plan.replicas)
+      json.at("replicas")
+          .fail("{} replicas cannot share {} micro-batches", plan.replicas,
+                plan.microbatches);
+  }
   plan.target = json.has("target") ? json.at("target").string() : "cpu";
   plan.schedule = json.has("schedule") ? json.at("schedule").string() : "";
   plan.checkpoint =
@@ -671,6 +683,8 @@ Plan Plan::parse(std::string_view text) {
     for (size_t i = 0, e = keys.size(); i < e; ++i)
       plan.kernelKeys.push_back(keys.at(i).string());
   }
+  for (size_t i = 0; i < plan.stages.size(); ++i)
+    plan.stages[i].code = i;
   checkActions(plan);
-  return plan;
+  return plan.replicas > 1 ? replicate(plan) : std::move(plan);
 }

@@ -11,11 +11,12 @@ Program::Program(const pp_program &program, Device &device, ProcessGroup &group)
     : functions(program), device(device), group(group),
       plan(Plan::parse(getPlanText())),
       placement(plan, group.process(), group.size()) {
-  if (functions.stage_count != plan.stages.size())
-    failInternal("stages: the plan has {}, the binary {}", plan.stages.size(),
+  size_t codes = plan.stages.size() / plan.replicas;
+  if (functions.stage_count != codes)
+    failInternal("stages: the plan has {}, the binary {}", codes,
                  functions.stage_count);
   for (size_t i = 0; i < plan.stages.size(); ++i) {
-    const pp_stage_functions &stage = functions.stages[i];
+    const pp_stage_functions &stage = functions.stages[plan.stages[i].code];
     const auto &phases = plan.stages[i].phases;
     auto isMissing = [&](pp_phase_function function, Phase phase) {
       return !function && !phases[static_cast<size_t>(phase)].outputs.empty();

@@ -30,14 +30,15 @@ stagePorts(StageState &stage, Device &device, const Plan &plan,
   for (size_t p = 0; p < ports.size(); ++p) {
     if (!used[p])
       continue;
-    unsigned count = ports[p].batched ? plan.microbatches : 1;
+    unsigned count = ports[p].batched ? plan.microbatchesOfReplica() : 1;
     uint64_t stride = alignUp(ports[p].bytes);
     stage.staging.push_back(device.allocate(
         std::max<uint64_t>(count * stride, 64),
         fmt::format("stage '{}': '{}'", stage.plan->name, ports[p].name)));
-    for (unsigned m = 0; m < plan.microbatches; ++m)
-      places[p].push_back(stage.staging.back().get() +
-                          (ports[p].batched ? m * stride : 0));
+    places[p].resize(plan.microbatches);
+    for (unsigned k = 0; k < plan.microbatchesOfReplica(); ++k)
+      places[p][k * plan.replicas + stage.plan->replica] =
+          stage.staging.back().get() + (ports[p].batched ? k * stride : 0);
   }
   return places;
 }
@@ -48,7 +49,7 @@ void Executor::Rank::createStage(unsigned s) {
   StageState &stage = stages[s];
   stage.plan = &plan.stages[s];
   stage.memory = &state.program.getMemories()[s];
-  stage.functions = state.program.getFunctions().stages[s];
+  stage.functions = state.program.getFunctions().stages[stage.plan->code];
   for (size_t i = 0; i < stage.plan->kernels.size(); ++i) {
     std::string error;
     auto kernel =
@@ -136,9 +137,14 @@ void Executor::Rank::compile() {
     case ActionKind::Send:
     case ActionKind::Receive:
     case ActionKind::Update:
+    case ActionKind::Reduce:
+    case ActionKind::Sum:
       break;
     }
-    if (action.kind < ActionKind::Send)
+    if (action.kind == ActionKind::Send &&
+        plan.channels[action.channel].isReduction())
+      reductions.push_back(action.channel);
+    if (action.kind != ActionKind::Send && action.kind != ActionKind::Receive)
       for (unsigned c = 0; c < plan.channels.size(); ++c)
         if (plan.channels[c].to == action.stage &&
             !plan.channels[c].isResident() && !released[c][action.microbatch] &&
@@ -227,6 +233,8 @@ void Executor::Rank::giveStep(GivenStep &into, Step &step) {
   DeviceRange range(device, fmt::format("step {}", step.number));
   into.step = &step;
   stepsGiven.fetch_add(1, std::memory_order_relaxed);
+  for (unsigned channel : reductions)
+    state.transport->prepareSend(channel, 0, streams);
   for (unsigned s : plan.ranks[index].stages) {
     const StageMemory &memory = *stages[s].memory;
     const PlanAreas &areas = plan.stages[s].areas;
@@ -271,9 +279,15 @@ void Executor::Rank::giveStep(GivenStep &into, Step &step) {
 void Executor::Rank::finishStep(GivenStep &oldest) {
   oldest.done->synchronize();
   Step &step = *oldest.step;
-  for (const std::vector<float> &losses : oldest.losses)
-    if (!losses.empty() && !step.losses.empty())
-      std::copy_n(losses.begin(), step.losses.size(), step.losses.begin());
+  const Plan &plan = state.program.getPlan();
+  for (size_t i = 0; i < oldest.losses.size(); ++i) {
+    const std::vector<float> &losses = oldest.losses[i];
+    unsigned replica = plan.stages[plan.ranks[index].stages[i]].replica;
+    if (losses.empty() || step.losses.empty())
+      continue;
+    for (unsigned k = 0; k < plan.microbatchesOfReplica(); ++k)
+      step.losses[k * plan.replicas + replica] = losses[k];
+  }
   if (overflows && isFirstHere)
     step.lossScale = oldest.lossScale;
   for (size_t i = 0; i < actions.size(); ++i) {
@@ -308,7 +322,9 @@ void Executor::Rank::giveAction(const CompiledAction &compiled,
   if (action.kind == ActionKind::Receive)
     return state.transport->receive(action.channel, action.microbatch, streams);
   if (action.kind == ActionKind::Update)
-    return giveUpdate(stages[action.stage], step);
+    giveUpdate(stages[action.stage], step);
+  if (action.kind == ActionKind::Sum)
+    giveSums(stages[action.stage]);
   for (unsigned channel : compiled.sends)
     state.transport->prepareSend(channel, action.microbatch, streams);
   bool useGraphs = state.options.graphs && !into.timer &&
@@ -334,6 +350,26 @@ void Executor::Rank::giveAgreement() {
     });
   }
   state.flagExchange->agree(index, flags, streams);
+}
+
+void Executor::Rank::giveSums(StageState &stage) {
+  streams.compute->execute([&stage] {
+    for (const PlanSum &sum : stage.plan->sums) {
+      // Partial sums go where the first part of another replica lies, which
+      // then has been read.
+      uint64_t place = sum.parts[sum.parts[0] == sum.target ? 1 : 0];
+      uint64_t before = sum.parts[0];
+      for (size_t i = 1; i < sum.parts.size(); ++i) {
+        uint64_t after = i + 1 == sum.parts.size() ? sum.target : place;
+        void *tensors[] = {stage.memory->at(before),
+                           stage.memory->at(sum.parts[i]),
+                           stage.memory->at(after)};
+        stage.kernels[sum.kernel]->execute(tensors, nullptr);
+        before = after;
+      }
+    }
+    throwKernelError(stage, "the sums of its replicas");
+  });
 }
 
 void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {

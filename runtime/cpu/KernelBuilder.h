@@ -124,6 +124,7 @@ void buildBatchNormForward(Descriptor &descriptor, KernelBuilder &builder);
 void buildBatchNormBackward(Descriptor &descriptor, KernelBuilder &builder);
 void buildCheckFinite(Descriptor &descriptor, KernelBuilder &builder);
 void buildLossScale(Descriptor &descriptor, KernelBuilder &builder);
+void buildAdd(Descriptor &descriptor, KernelBuilder &builder);
 
 } // namespace pp::runtime
 

@@ -36,6 +36,7 @@ static constexpr Kind kinds[] = {
     {"batch_norm_backward", buildBatchNormBackward},
     {"check_finite", buildCheckFinite},
     {"loss_scale", buildLossScale},
+    {"add", buildAdd},
 };
 
 static thread_local std::string pendingError;

@@ -26,6 +26,7 @@ static constexpr Kind kinds[] = {
     {"batch_norm_backward", createBatchNorm},
     {"check_finite", createCheckFinite},
     {"loss_scale", createLossScale},
+    {"add", createAdd},
 };
 
 std::unique_ptr<Kernel> pp::cuda::createKernel(const char *text,

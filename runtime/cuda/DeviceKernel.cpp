@@ -3,7 +3,8 @@
 // cuDNN's pools take no dilations and the same padding on both sides, and do
 // not say which of equal maxima gets the gradient; its batch normalisation
 // returns 1 / sqrt(variance + epsilon), where the plan wants the variance. So
-// these kernels are the plugin's own, as are those of loss scaling.
+// these kernels are the plugin's own, as are those of loss scaling and of the
+// sums of replicas.
 //
 //===----------------------------------------------------------------------===//
 #include "DeviceKernel.h"
@@ -16,6 +17,13 @@
 using namespace pp::cuda;
 
 static constexpr unsigned blockSize = 256;
+
+/// For kernels that walk over any number of elements: a few blocks for each
+/// multiprocessor of any chip.
+static int64_t walkingBlocks(int64_t elements) {
+  constexpr int64_t most = 1024;
+  return std::min<int64_t>((elements + blockSize - 1) / blockSize, most);
+}
 
 namespace {
 /// A kernel whose parameters are a shape and the tensors.
@@ -86,11 +94,8 @@ pp::cuda::createCheckFinite(Descriptor &descriptor,
                             const KernelInputs &inputs) {
   FiniteShape shape{descriptor.getInteger("count", 1, INT32_MAX)};
   descriptor.checkAllUsed();
-  // A few blocks for each multiprocessor of any chip.
-  constexpr int64_t mostBlocks = 1024;
   return std::make_unique<DeviceKernel<FiniteShape>>(
-      inputs, "check_finite", shape, 2,
-      std::min<int64_t>((shape.count + blockSize - 1) / blockSize, mostBlocks));
+      inputs, "check_finite", shape, 2, walkingBlocks(shape.count));
 }
 
 std::unique_ptr<Kernel> pp::cuda::createLossScale(Descriptor &descriptor,
@@ -99,4 +104,12 @@ std::unique_ptr<Kernel> pp::cuda::createLossScale(Descriptor &descriptor,
   descriptor.checkAllUsed();
   return std::make_unique<DeviceKernel<LossScaleShape>>(inputs, "loss_scale",
                                                         shape, 3, 1);
+}
+
+std::unique_ptr<Kernel> pp::cuda::createAdd(Descriptor &descriptor,
+                                            const KernelInputs &inputs) {
+  AddShape shape{descriptor.getInteger("count", 1, INT64_MAX)};
+  descriptor.checkAllUsed();
+  return std::make_unique<DeviceKernel<AddShape>>(inputs, "add", shape, 3,
+                                                  walkingBlocks(shape.count));
 }

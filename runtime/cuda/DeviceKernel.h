@@ -25,6 +25,9 @@ struct WidenShape {
 struct FiniteShape {
   long long count;
 };
+struct AddShape {
+  long long count;
+};
 struct LossScaleShape {
   int ranks, scale, skipped, interval;
 };

@@ -17,8 +17,8 @@ namespace {
 struct Nvrtc {
   SharedLibrary library{"libnvrtc.so." + std::to_string(CUDA_VERSION / 1000),
                         "the model has pooling, batch normalisation, loss "
-                        "scaling or gradients of mixed convolutions, whose "
-                        "kernels are compiled for the GPU: it"};
+                        "scaling, replicas or gradients of mixed convolutions, "
+                        "whose kernels are compiled for the GPU: it"};
 // A declaration takes no parentheses.
 // NOLINTBEGIN(bugprone-macro-parentheses)
 #define PP_NVRTC(name)                                                         \

@@ -54,6 +54,8 @@ std::unique_ptr<Kernel> createCheckFinite(Descriptor &descriptor,
                                           const KernelInputs &inputs);
 std::unique_ptr<Kernel> createLossScale(Descriptor &descriptor,
                                         const KernelInputs &inputs);
+std::unique_ptr<Kernel> createAdd(Descriptor &descriptor,
+                                  const KernelInputs &inputs);
 
 /// Makes the kernel of a descriptor's text. Throws Failure.
 std::unique_ptr<Kernel> createKernel(const char *text,

@@ -6,7 +6,8 @@ using namespace pp::runtime;
 
 Placement::Placement(const Plan &plan, unsigned process, unsigned processes)
     : process(process), ofRank(plan.ranks.size()), ofStage(plan.stages.size()),
-      ofFetch(plan.fetches.size()) {
+      ofLoss(plan.replicas),
+      ofFetch(plan.fetches.size(), std::vector<unsigned>(plan.replicas)) {
   if (processes > plan.ranks.size())
     failUsage("{} processes for the {} ranks of the {} program: start at most "
               "one for each rank, or compile with more stages",
@@ -18,11 +19,12 @@ Placement::Placement(const Plan &plan, unsigned process, unsigned processes)
       ofStage[stage] = ofRank[rank];
   }
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    unsigned replica = plan.stages[stage].replica;
     if (plan.stages[stage].areas.loss.bytes)
-      ofLoss = ofStage[stage];
+      ofLoss[replica] = ofStage[stage];
     for (const PlanPhase &phase : plan.stages[stage].phases)
       for (PlanReference output : phase.outputs)
         if (output.kind == PlanReference::Kind::Fetch)
-          ofFetch[output.index] = ofStage[stage];
+          ofFetch[output.index][replica] = ofStage[stage];
   }
 }

@@ -32,14 +32,17 @@ public:
   unsigned peerOf(const PlanChannel &channel) const {
     return ofStage[hasStage(channel.from) ? channel.to : channel.from];
   }
-  /// The process that computes the losses.
-  unsigned processOfLoss() const { return ofLoss; }
-  /// The process that computes a fetch.
-  unsigned processOfFetch(unsigned fetch) const { return ofFetch[fetch]; }
+  /// The process that computes the losses of a replica.
+  unsigned processOfLoss(unsigned replica) const { return ofLoss[replica]; }
+  /// The process that computes a fetch in a replica.
+  unsigned processOfFetch(unsigned fetch, unsigned replica) const {
+    return ofFetch[fetch][replica];
+  }
 
 private:
-  unsigned process, ofLoss = 0;
-  std::vector<unsigned> ofRank, ofStage, ofFetch;
+  unsigned process;
+  std::vector<unsigned> ofRank, ofStage, ofLoss;
+  std::vector<std::vector<unsigned>> ofFetch;
 };
 
 } // namespace pp::runtime

@@ -72,18 +72,30 @@ RunResult train(const toy::Options &options, unsigned steps,
   for (unsigned i = overlap && steps >= 2 ? steps - 2 : steps; i < steps; ++i)
     finish(i);
   program.download();
+  std::vector<RunResult> replicas(plan.replicas);
   for (const StageMemory &memory : program.getMemories()) {
     if (plan.findLossScale())
       result.inStages.push_back(*memory.lossScale());
+    RunResult &own = replicas[memory.getPlan().replica];
     for (const PlanTensor &tensor : memory.getPlan().parameters) {
-      append(result.parameters, memory.parameter(tensor), tensor.bytes);
-      append(result.gradients, memory.gradient(tensor), tensor.bytes);
-      append(result.states, memory.optimizerState(tensor, 0), tensor.bytes);
+      append(own.parameters, memory.parameter(tensor), tensor.bytes);
+      append(own.gradients, memory.gradient(tensor), tensor.bytes);
+      append(own.states, memory.optimizerState(tensor, 0), tensor.bytes);
     }
     for (const PlanTensor &tensor : memory.getPlan().buffers)
-      append(result.running, memory.buffer(tensor), tensor.bytes);
+      append(own.running, memory.buffer(tensor), tensor.bytes);
     EXPECT_EQ(memory.getBytes(), memory.getPlan().memoryBytes);
   }
+  for (const RunResult &replica : replicas) {
+    EXPECT_EQ(replica.parameters, replicas[0].parameters);
+    EXPECT_EQ(replica.gradients, replicas[0].gradients);
+    EXPECT_EQ(replica.states, replicas[0].states);
+    EXPECT_EQ(replica.running, replicas[0].running);
+  }
+  result.parameters = replicas[0].parameters;
+  result.gradients = replicas[0].gradients;
+  result.states = replicas[0].states;
+  result.running = replicas[0].running;
   result.traffic = executor.traffic();
   return result;
 }
@@ -123,6 +135,64 @@ TEST_P(ScheduleTest, SameBitsAsOneStage) {
 INSTANTIATE_TEST_SUITE_P(All, ScheduleTest,
                          testing::Combine(testing::ValuesIn(ways),
                                           testing::ValuesIn(allOptions())));
+
+//===----------------------------------------------------------------------===//
+// Replicas
+//===----------------------------------------------------------------------===//
+
+class ReplicasTest
+    : public testing::TestWithParam<std::tuple<Way, std::vector<int>, bool>> {};
+
+TEST_P(ReplicasTest, SameBitsAsSumsInTheirOrder) {
+  auto [way, cuts, split] = GetParam();
+  // Four replicas add up what one stage adds up, in the same order; two add up
+  // two sums.
+  for (int replicas : {4, 2}) {
+    toy::Options one;
+    one.replicas = replicas == 4 ? 1 : replicas;
+    RunResult expected = train(one, 5);
+    toy::Options options{cuts, /*oneForwardOneBackward=*/split, split, 1};
+    options.replicas = replicas;
+    for (bool overlap : {false, true}) {
+      RunResult actual = train(options, 5, way, overlap);
+      EXPECT_EQ(actual.losses, expected.losses);
+      EXPECT_EQ(actual.parameters, expected.parameters);
+      EXPECT_EQ(actual.gradients, expected.gradients);
+      EXPECT_EQ(actual.states, expected.states);
+      EXPECT_EQ(actual.running, expected.running);
+      for (const ChannelTraffic &traffic : actual.traffic)
+        EXPECT_EQ(traffic.receivedBytes, traffic.sentBytes);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ReplicasTest,
+    testing::Combine(testing::ValuesIn(ways),
+                     testing::Values(std::vector<int>{0},
+                                     std::vector<int>{0, 2},
+                                     std::vector<int>{0, 1, 2}),
+                     testing::Bool()));
+
+TEST(ReplicasLossScaleTest, AnOverflowInOneReplicaSkipsTheStepInAll) {
+  RunResult expected, actual;
+  for (RunResult *result : {&expected, &actual}) {
+    toy::Options options{{0, 1, 2}, false, false, 0, 64, 2};
+    options.replicas = 4;
+    if (result == &expected)
+      options = {{0}, false, false, 0, 64, 2};
+    toy::setOverflow(1, 1);
+    *result = train(options, 4);
+    toy::setOverflow(-1, 0);
+  }
+  ASSERT_EQ(actual.afterSteps.size(), 4u);
+  EXPECT_EQ(actual.afterSteps[3].skippedSteps, 1);
+  EXPECT_EQ(actual.afterSteps, expected.afterSteps);
+  EXPECT_EQ(actual.parameters, expected.parameters);
+  EXPECT_EQ(actual.inStages.size(), 12u);
+  for (const LossScaleState &state : actual.inStages)
+    EXPECT_EQ(state, expected.afterSteps[3]);
+}
 
 //===----------------------------------------------------------------------===//
 // Loss scale

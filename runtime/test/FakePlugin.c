@@ -3,7 +3,8 @@
 |* Everything runs at once, as on the processor, but the executor takes the ways
 |* of a device with memory of its own. In C, so that the header stays C.
 |*
-|* One kernel, `add bytes=N`: adds each byte of tensor 0 to one of tensor 1.
+|* Two kernels: `add bytes=N` adds each byte of tensor 0 to one of tensor 1;
+|* `add count=N` is that of the plan.
 |*
 \*===----------------------------------------------------------------------===*/
 #include "pprt/device.h"
@@ -21,11 +22,11 @@ struct pp_device_event {
   int unused;
 };
 struct pp_device_kernel {
-  uint64_t bytes;
+  uint64_t bytes, count; /* one of them is 0 */
 };
 struct launch {
   pp_device_kernel kernel;
-  unsigned char *from, *to;
+  void *tensors[3];
 };
 struct pp_device_graph {
   struct launch launches[8];
@@ -253,8 +254,14 @@ static int32_t stream_end_capture(pp_device_stream *stream,
   return 0;
 }
 static void run(const struct launch *launch) {
+  const unsigned char *from = launch->tensors[0];
+  unsigned char *to = launch->tensors[1];
   for (uint64_t i = 0; i < launch->kernel.bytes; ++i)
-    launch->to[i] = (unsigned char)(launch->to[i] + launch->from[i]);
+    to[i] = (unsigned char)(to[i] + from[i]);
+  const float *a = launch->tensors[0], *b = launch->tensors[1];
+  float *sum = launch->tensors[2];
+  for (uint64_t i = 0; i < launch->kernel.count; ++i)
+    sum[i] = a[i] + b[i];
 }
 static int32_t stream_launch(pp_device_stream *stream, pp_device_graph *graph,
                              pp_device_error *error) {
@@ -280,12 +287,14 @@ static int32_t kernel_create(pp_device_program *program, const char *descriptor,
                              pp_device_error *error) {
   (void)program;
   (void)scratchpad;
-  unsigned long long bytes = 0;
-  if (sscanf(descriptor, "add bytes=%llu", &bytes) != 1)
+  unsigned long long bytes = 0, count = 0;
+  if (sscanf(descriptor, "add bytes=%llu", &bytes) != 1 &&
+      sscanf(descriptor, "add count=%llu", &count) != 1)
     return fail(error, 1, "the fake plugin has only 'add'");
   if (make(sizeof(pp_device_kernel), (void **)kernel, error))
     return 1;
   (*kernel)->bytes = bytes;
+  (*kernel)->count = count;
   return 0;
 }
 static void kernel_destroy(pp_device_kernel *kernel) { free(kernel); }
@@ -294,8 +303,8 @@ static int32_t kernel_execute(pp_device_kernel *kernel, void *const *tensors,
   (void)scratchpad;
   if (!current)
     return fail(error, 70, "executed outside of a stream");
-  struct launch launch = {*kernel, (unsigned char *)tensors[0],
-                          (unsigned char *)tensors[1]};
+  struct launch launch = {
+      *kernel, {tensors[0], tensors[1], kernel->count ? tensors[2] : NULL}};
   if (!current->capture) {
     run(&launch);
     return 0;

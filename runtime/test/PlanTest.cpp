@@ -338,6 +338,70 @@ TEST(PlanTest, LossScale) {
       << found;
 }
 
+TEST(PlanTest, Replicas) {
+  toy::Options options{{0, 2}};
+  options.replicas = 2;
+  const ordered_json valid = toy::trainingPlan(options);
+  Plan plan = Plan::parse(valid.dump());
+  ASSERT_EQ(plan.stages.size(), 4u);
+  ASSERT_EQ(plan.ranks.size(), 4u);
+  EXPECT_EQ(plan.stages[3].name, "stage1.1");
+  EXPECT_EQ(plan.stages[3].code, 1u);
+  EXPECT_EQ(plan.stages[3].replica, 1u);
+  EXPECT_EQ(plan.ranks[3].stages, std::vector<unsigned>{3});
+  std::string actions;
+  for (const PlanAction &action : plan.ranks[1].actions)
+    actions += toString(plan, action) + " ";
+  // Gradients and statistics: 64 bytes are one part, which replica 0 adds up.
+  EXPECT_EQ(actions, "1F1 1SEND_F1 1SEND_F1 1F3 1SEND_F3 1SEND_F3 "
+                     "1RECV_I1 1RECV_I1 1B1 1RECV_I3 1RECV_I3 1B3 "
+                     "1RECV_GRAD 1SEND_GRAD 1SEND_GRAD 1SUM_GRAD "
+                     "1RECV_GRAD 1SEND_GRAD 1RECV_GRAD 1U ");
+  uint64_t reductions = 0;
+  for (const PlanChannel &channel : plan.channels) {
+    reductions += channel.isReduction();
+    EXPECT_EQ(plan.stages[channel.from].replica ==
+                  plan.stages[channel.to].replica,
+              !channel.isReduction());
+  }
+  EXPECT_EQ(reductions, 4u + 2u + 2u);
+  auto expect = [&](const char *message, auto change) {
+    ordered_json changed = valid;
+    change(changed);
+    EXPECT_NE(faultOf(changed).find(message), std::string::npos)
+        << faultOf(changed);
+  };
+  expect("replicas: 3 replicas cannot share 4 micro-batches",
+         [](auto &p) { p["replicas"] = 3; });
+  expect("replicas: 0 replicas cannot share",
+         [](auto &p) { p["replicas"] = 0; });
+  expect("stages[0].areas.exchange: has 64 bytes, but 2 replicas need 128",
+         [](auto &p) { p["stages"][0]["areas"]["exchange"]["bytes"] = 64; });
+  auto isReduction = [](const ordered_json &action) {
+    return action[0] == "REDUCE_GRAD";
+  };
+  expect("there are replicas, but no REDUCE_GRAD of stage 1 comes before",
+         [&](auto &p) {
+           auto &list = p["ranks"][1]["actions"];
+           list.erase(std::find_if(list.begin(), list.end(), isReduction));
+         });
+  expect("the gradients of stage 0 were added up at", [&](auto &p) {
+    auto &list = p["ranks"][0]["actions"];
+    auto at = std::find_if(list.begin(), list.end(), isReduction);
+    std::swap(*at, *(at - 1));
+  });
+  expect("the gradients of stage 0 were added up at", [&](auto &p) {
+    auto &list = p["ranks"][0]["actions"];
+    list.insert(std::find_if(list.begin(), list.end(), isReduction),
+                ordered_json::array({"REDUCE_GRAD", 0}));
+  });
+  ordered_json alone = toy::trainingPlan({});
+  auto &list = alone["ranks"][0]["actions"];
+  list.insert(list.end() - 1, ordered_json::array({"REDUCE_GRAD", 0}));
+  EXPECT_NE(faultOf(alone).find("there are no replicas"), std::string::npos)
+      << faultOf(alone);
+}
+
 TEST(PlanTest, NoByteFlipCrashes) {
   std::string text = validPlan().dump();
   for (size_t i = 0; i < text.size(); i += 7) {

@@ -350,6 +350,33 @@ TEST_P(SeveralProcesses, SameBitsAsOne) {
   }
 }
 
+TEST_P(SeveralProcesses, ReplicasHaveTheBitsOfOneProcess) {
+  auto [way, transport, processes, split, isUneven] = GetParam();
+  if (!isPossible(way, transport, /*oneForwardOneBackward=*/false))
+    return; // as above
+  TemporaryDirectory directory;
+  toy::Options options{{0, 2}, false, split, 1};
+  options.replicas = isUneven ? 4 : 2;
+  setenv("PP_FAKE_DRIVER_ORDERLY", "1", /*overwrite=*/1);
+  Result expected =
+      train(options, {"Cpu"}, getLoneProcess(), directory.file(""));
+  Result actual;
+  auto errors = runProcesses(
+      processes,
+      [&](ProcessGroup &group) {
+        Result result = train(options, way, group, directory.file(""));
+        if (group.isFirst())
+          actual = result;
+      },
+      "", transport);
+  for (const std::string &error : errors)
+    EXPECT_EQ(error, "");
+  EXPECT_EQ(actual.losses, expected.losses);
+  EXPECT_EQ(actual.snapshot, expected.snapshot);
+  EXPECT_EQ(actual.gradients, expected.gradients);
+  EXPECT_EQ(actual.actions, expected.actions);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, SeveralProcesses,
     testing::Combine(testing::ValuesIn(ways),

@@ -263,7 +263,9 @@ namespace {
 /// Builds a plan piece by piece.
 class Builder {
 public:
-  Builder(const std::vector<int> &cuts, bool train) : cuts(cuts), train(train) {
+  Builder(const std::vector<int> &cuts, bool train, int replicas)
+      : cuts(cuts), train(train), replicas(replicas),
+        own(microbatches / replicas) {
     for (int layer = 0, stage = -1; layer < 3; ++layer) {
       if (stage + 1 < int(cuts.size()) && cuts[stage + 1] == layer)
         ++stage;
@@ -280,8 +282,8 @@ public:
 
   int addChannel(const char *name, const char *kind, int from, int to,
                  const char *phase, const char *release, int slots) {
-    std::vector<int> sendSlot(microbatches, 0), receiveSlot;
-    for (int m = 0; m < microbatches; ++m)
+    std::vector<int> sendSlot(own, 0), receiveSlot;
+    for (int m = 0; m < own; ++m)
       receiveSlot.push_back(m % slots);
     ordered_json channel{{"name", name},
                          {"kind", kind},
@@ -318,6 +320,7 @@ public:
 
   std::vector<int> cuts;
   bool train;
+  int replicas, own; // micro-batches of a replica
   int stages, stageOf[3];
   std::vector<uint64_t> channelBytes;
   ordered_json channels = ordered_json::array();
@@ -361,6 +364,13 @@ static ordered_json makeStage(Builder &b, int s, int residualSlots) {
   area("scratch", 0);
   area("discard", 5 * 64);
   area("loss", b.train && b.endLayer(s) == 3 ? 64 : 0);
+  auto exchange = [&](const char *name) {
+    uint64_t bytes = areas[name]["bytes"];
+    uint64_t part = (bytes + b.replicas - 1) / b.replicas;
+    return (b.replicas - 1) * ((part + 63) / 64 * 64);
+  };
+  if (b.train && b.replicas > 1)
+    area("exchange", exchange("gradients") + exchange("statistics"));
   ordered_json parameters = ordered_json::array();
   for (int i = 0; i < layers; ++i)
     parameters.push_back({{"name", "w" + std::to_string(b.firstLayer(s) + i)},
@@ -420,19 +430,21 @@ static ordered_json makeRank(const Builder &b, int s, const Options &options,
     transfers("I", m, false);
   };
   int warmup = !b.train || !options.oneForwardOneBackward
-                   ? microbatches
-                   : std::min(microbatches, b.stages - s);
+                   ? b.own
+                   : std::min(b.own, b.stages - s);
   for (int m = 0; m < warmup; ++m)
     forward(m);
   if (b.train) {
-    for (int m = 0; m < microbatches; ++m) {
+    for (int m = 0; m < b.own; ++m) {
       backward(m);
-      if (m + warmup < microbatches)
+      if (m + warmup < b.own)
         forward(m + warmup);
     }
     if (options.split)
-      for (int m = 0; m < microbatches; ++m)
+      for (int m = 0; m < b.own; ++m)
         actions.push_back({"W", s, m, m % residualSlots});
+    if (b.replicas > 1)
+      actions.push_back({"REDUCE_GRAD", s});
     actions.push_back({"U", s});
   }
   return {{"stages", {s}}, {"actions", actions}};
@@ -454,15 +466,13 @@ static void addLossScale(ordered_json &stage, int ranks, int growthInterval) {
 }
 
 static ordered_json makePlan(const Options &options, bool train) {
-  Builder b(options.cuts, train);
+  Builder b(options.cuts, train, options.replicas);
   int *st = b.stageOf;
   bool lean = options.oneForwardOneBackward && !options.split;
   const char *readTwice = train ? "B" : "F";
   const char *readOnce = options.recompute ? "R" : "F";
   auto slots = [&](int stage) {
-    return !train ? 2
-           : lean ? std::min(microbatches, b.stages - stage + 1)
-                  : microbatches;
+    return !train ? 2 : lean ? std::min(b.own, b.stages - stage + 1) : b.own;
   };
   // Channels in the order in which the phase functions list them.
   int h1ToLayer1 = -1, h1ToLayer2 = -1, h2 = -1;
@@ -470,9 +480,8 @@ static ordered_json makePlan(const Options &options, bool train) {
     h1ToLayer1 = b.addChannel("h1", "next", st[0], st[1], "F",
                               train ? "W" : "F", slots(st[1]));
   if (st[0] != st[2] && st[1] != st[2])
-    h1ToLayer2 =
-        b.addChannel("h1 skip", st[2] - st[0] > 1 ? "portal" : "next", st[0],
-                     st[2], "F", train ? readOnce : "F", microbatches);
+    h1ToLayer2 = b.addChannel("h1 skip", st[2] - st[0] > 1 ? "portal" : "next",
+                              st[0], st[2], "F", train ? readOnce : "F", b.own);
   if (st[1] != st[2])
     h2 = b.addChannel("h2", "next", st[1], st[2], "F", train ? readTwice : "F",
                       slots(st[2]));
@@ -495,13 +504,12 @@ static ordered_json makePlan(const Options &options, bool train) {
     b.output(st[2], "F", "loss", true);
     int dh2 = -1, dh1 = -1, skip = -1;
     if (st[1] != st[2])
-      dh2 =
-          b.addChannel("dh2", "gradient", st[2], st[1], "I", "I", microbatches);
+      dh2 = b.addChannel("dh2", "gradient", st[2], st[1], "I", "I", b.own);
     if (st[0] != st[1])
       dh1 = b.addChannel("dh1", "gradient", st[1], st[0], "I", "I", 1);
     if (st[0] != st[2])
-      skip = b.addChannel("dy", "gradient_portal", st[2], st[0], "I", "I",
-                          microbatches);
+      skip =
+          b.addChannel("dy", "gradient_portal", st[2], st[0], "I", "I", b.own);
     if (dh2 >= 0) {
       b.output(st[2], "I", "channel", dh2);
       b.input(st[1], "I", "channel", dh2);
@@ -532,6 +540,8 @@ static ordered_json makePlan(const Options &options, bool train) {
                     {"checkpoint", "never"},
                     {"weights", ordered_json::array()},
                     {"weights_bytes", ordered_json::array()}};
+  if (options.replicas > 1)
+    plan["replicas"] = options.replicas;
   plan["feeds"] = {{{"name", "x"},
                     {"role", "input"},
                     {"dtype", "f32"},
@@ -575,11 +585,12 @@ static ordered_json makePlan(const Options &options, bool train) {
   plan["ranks"] = ordered_json::array();
   for (int s = 0; s < b.stages; ++s) {
     int residualSlots = !train ? 1
-                        : lean ? std::min(microbatches, b.stages - s)
-                               : microbatches;
+                        : lean ? std::min(b.own, b.stages - s)
+                               : b.own;
     plan["stages"].push_back(makeStage(b, s, residualSlots));
     if (train && options.lossScale != 0)
-      addLossScale(plan["stages"].back(), b.stages, options.growthInterval);
+      addLossScale(plan["stages"].back(), b.stages * b.replicas,
+                   options.growthInterval);
     plan["ranks"].push_back(makeRank(b, s, options, residualSlots));
   }
   return plan;

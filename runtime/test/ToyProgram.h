@@ -36,6 +36,8 @@ struct Options {
   float lossScale = 0;
   /// Steps after which it doubles; 0: it is constant.
   int growthInterval = 0;
+  /// Copies of the pipeline: 1, 2 or 4.
+  int replicas = 1;
 };
 
 nlohmann::ordered_json trainingPlan(const Options &options);

@@ -648,6 +648,22 @@ TEST_F(CudaPluginTest, TypesThatDoNotGoTogetherAreRefused) {
            "768");
 }
 
+TEST_F(CudaPluginTest, SumsAreThoseOfTheProcessor) {
+  auto program = load("any", nullptr);
+  for (size_t count : {1, 255, 300001}) {
+    std::vector<float> a(count), b(count);
+    for (size_t i = 0; i < count; ++i) {
+      a[i] = std::sin(static_cast<float>(i));
+      b[i] = 1e3f * std::cos(static_cast<float>(i));
+    }
+    std::string text = "add count=" + std::to_string(count);
+    auto actual = run(*program, text,
+                      {encode(a, Type::F32), encode(b, Type::F32)}, count * 4);
+    EXPECT_EQ(decode(actual, Type::F32), runOnProcessor(text, {a, b}, count));
+  }
+  expectIn(refuse(*program, "add count=0"), "expected integers of at least 1");
+}
+
 TEST_F(CudaPluginTest, TheKernelsOfTheLossScaleAgreeWithTheProcessor) {
   auto program = load("any", nullptr);
   for (size_t count : {1, 255, 70001})

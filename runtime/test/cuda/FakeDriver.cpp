@@ -136,6 +136,10 @@ Work makeWork(const std::string &name, unsigned grid, unsigned block,
   if (name == "check_finite")
     return [=, shape = parameter<FiniteShape>(parameters, 0), a = pointer(1),
             b = pointer(2)] { launch(check_finite, grid, block, shape, a, b); };
+  if (name == "add")
+    return [=, shape = parameter<AddShape>(parameters, 0), a = pointer(1),
+            b = pointer(2),
+            c = pointer(3)] { launch(add, grid, block, shape, a, b, c); };
   if (name == "loss_scale")
     return [=, shape = parameter<LossScaleShape>(parameters, 0), a = pointer(1),
             b = pointer(2), c = pointer(3)] {
