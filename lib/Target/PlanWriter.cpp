@@ -223,8 +223,16 @@ private:
             cast<RankedTensorType>(step.getFunctionType().getResult(index));
         j.attribute("name", name ? name.getValue() : "");
         writeTensor(j, type);
-        j.attribute("batched", type.getRank() > 0 &&
-                                   type.getDimSize(0) == microbatchSize());
+        bool isBatched =
+            type.getRank() > 0 && type.getDimSize(0) == microbatchSize();
+        if (!isBatched && schedule.getReplicas() > 1) {
+          module.emitError()
+              << "output " << name << " has no axis for the samples, so "
+              << schedule.getReplicas()
+              << " replicas cannot make it together; use --replicas=1";
+          failed_ = true;
+        }
+        j.attribute("batched", isBatched);
       });
     }
   }

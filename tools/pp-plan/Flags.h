@@ -51,9 +51,8 @@ struct Flags {
       llvm::cl::CommaSeparated, llvm::cl::cat(category)};
   llvm::cl::opt<bool> replicate{
       "replicate",
-      llvm::cl::desc("Try data parallelism around the pipeline "
-                     "too; pp-compile cannot follow such a plan "
-                     "yet"),
+      llvm::cl::desc("Try data parallelism around the pipeline too: sums of "
+                     "gradients are then rounded in another order"),
       llvm::cl::init(false), llvm::cl::cat(category)};
   llvm::cl::opt<unsigned> top{"top", llvm::cl::desc("Rows of the table"),
                               llvm::cl::init(10), llvm::cl::cat(category)};

@@ -243,6 +243,11 @@ pp.schedule "gpipe" microbatches(1) checkpoint("never") ranks([["0F0"]]) slots([
 
 // -----
 
+// expected-error@+1 {{'pp.schedule' op needs one or more replicas}}
+pp.schedule "gpipe" microbatches(1) replicas(0) checkpoint("never") ranks([["0F0"]])
+
+// -----
+
 // expected-error@+1 {{'pp.schedule' op needs one or more micro-batches}}
 pp.schedule "gpipe" microbatches(0) checkpoint("never") ranks([["0F0"]])
 

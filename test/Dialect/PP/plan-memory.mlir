@@ -1,5 +1,6 @@
 // RUN: pp-opt %s --pp-schedule="schedule=gpipe microbatches=3" --pp-insert-transfers --pp-plan-memory | FileCheck %s
 // RUN: pp-opt %s --pp-schedule="schedule=1f1b microbatches=3" --pp-insert-transfers --pp-plan-memory | FileCheck %s --check-prefix=F1B1
+// RUN: pp-opt %s --pp-schedule="schedule=1f1b microbatches=6 replicas=2" --pp-insert-transfers --pp-plan-memory | FileCheck %s --check-prefix=REPLICAS
 
 // The temporary %t and the result that leaves share no bytes with what lives;
 // the residual is in the slot; the sent value is written to the channel at once.
@@ -16,6 +17,11 @@
 // CHECK-SAME: residuals = {bytes = 192 : i64, offset = {{[0-9]+}} : i64, slot_bytes = 64 : i64, slots = 3 : i64}
 // F1B1: pp.memory 0
 // F1B1-SAME: residuals = {bytes = 128 : i64, offset = {{[0-9]+}} : i64, slot_bytes = 64 : i64, slots = 2 : i64}
+// The memory of one of the replicas, which have half of the micro-batches each,
+// with a place for half of its parameters' gradients from the other.
+// REPLICAS: pp.memory 0
+// REPLICAS-SAME: exchange = {bytes = 0 : i64
+// REPLICAS-SAME: residuals = {bytes = 128 : i64
 // CHECK: pp.schedule "gpipe"
 // CHECK-SAME{LITERAL}: slots([[0, -1, 1, -1, 2, -1, -1, 0, -1, 1, -1, 2, -1]
 module {

@@ -16,7 +16,11 @@
 // RUN: not pp-opt %t/costless.mlir --pp-schedule="schedule=auto" 2>&1 | FileCheck %s --check-prefix=COST
 // RUN: not pp-opt %t/three.mlir --pp-schedule="schedule=auto ranks=2" 2>&1 | FileCheck %s --check-prefix=DEAL
 // RUN: not pp-opt %t/two.mlir --pp-schedule="schedule=auto ranks=1 microbatches=2 memory=64" 2>&1 | FileCheck %s --check-prefix=ADD
+// RUN: not pp-opt %t/training.mlir --pp-schedule="microbatches=4 replicas=3" 2>&1 | FileCheck %s --check-prefix=REPLICAS
+// RUN: not pp-opt %t/training.mlir --pp-schedule="microbatches=4 replicas=0" 2>&1 | FileCheck %s --check-prefix=NOREPLICA
 
+// REPLICAS: error: replicas is 3, must be 1 or more and divide the 4 micro-batches
+// NOREPLICA: error: replicas is 0, must be 1 or more and divide the 4 micro-batches
 // AUTO: error: schedule 'auto' is for training, but this step is for inference
 // NEGATIVE: error: memory is -1, must be 0 or more
 // LIMITED: error: memory is a limit for the schedule 'auto', but the schedule is 'gpipe'

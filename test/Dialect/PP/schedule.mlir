@@ -4,6 +4,7 @@
 // RUN: pp-opt %s --pp-schedule="microbatches=2" --pp-insert-transfers | FileCheck %s --check-prefix=TRANSFERS
 // RUN: pp-opt %s --pp-schedule="schedule=looped-bfs ranks=1 microbatches=2" --pp-insert-transfers --pp-verify-schedule --pp-plan-memory | FileCheck %s --check-prefix=ONE
 // RUN: pp-opt %s --pp-schedule="schedule=zb-v microbatches=1" | FileCheck %s --check-prefix=ZBV
+// RUN: pp-opt %s --pp-place-checkpoints=mode=always --pp-schedule="schedule=gpipe microbatches=4 replicas=2" --pp-insert-transfers --pp-verify-schedule | FileCheck %s --check-prefix=REPLICAS
 
 // GPIPE: pp.schedule "gpipe" microbatches(2) checkpoint("never")
 // GPIPE-SAME{LITERAL}: [["0F0", "0F1", "0B0", "0B1", "0U"], ["1F0", "1F1", "1B0", "1B1", "1U"]]
@@ -30,6 +31,10 @@
 // zb-v puts two stages on each rank by itself.
 // ZBV: pp.schedule "zb-v"
 // ZBV-SAME{LITERAL}: [["0F0", "1F0", "1I0",
+
+// The lists of one replica; gradients are added up after the last W.
+// REPLICAS: pp.schedule "gpipe" microbatches(2) replicas(2) checkpoint("always")
+// REPLICAS-SAME{LITERAL}: "1R1", "1B1", "1SEND_B1", "1REDUCE_GRAD", "1U"]]
 module {
   func.func @main(%x: tensor<4xf32> {pp.feed = "x", pp.role = "input"}) -> (tensor<4xf32> {pp.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {

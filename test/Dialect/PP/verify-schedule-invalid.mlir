@@ -271,6 +271,39 @@ module {
 
 // -----
 
+// Replicas that do not add up their gradients, or before they have all.
+module {
+  func.func @main(%x: tensor<4xf32> {pp.feed = "x", pp.role = "input"}) -> (tensor<4xf32> {pp.fetch = "loss"}) {
+    %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 0 backward_weight (%a = %0) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %0 : tensor<4xf32>
+  }
+  // expected-error@+1 {{0REDUCE_GRAD is missing}}
+  pp.schedule "1f1b" microbatches(1) replicas(2) checkpoint("never") ranks([["0F0", "0B0", "0U"]])
+}
+
+// -----
+
+module {
+  func.func @main(%x: tensor<4xf32> {pp.feed = "x", pp.role = "input"}) -> (tensor<4xf32> {pp.fetch = "loss"}) {
+    %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 0 backward_weight (%a = %0) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %0 : tensor<4xf32>
+  }
+  // expected-error@+1 {{0B1 comes after 0REDUCE_GRAD}}
+  pp.schedule "1f1b" microbatches(2) replicas(2) checkpoint("never") ranks([["0F0", "0F1", "0B0", "0REDUCE_GRAD", "0B1", "0U"]])
+}
+
+// -----
+
 // The planner knows collectives, but a step has no replicas.
 module {
   func.func @main(%x: tensor<4xf32> {pp.feed = "x", pp.role = "input"}) -> (tensor<4xf32> {pp.fetch = "loss"}) {

@@ -174,6 +174,11 @@ private:
         auto global = symbols.lookup<ml_program::GlobalOp>(name);
         int64_t bytes = getTensorBytes(global.getType());
         if (state.kind == StateKind::Statistics) {
+          if (scheduleOp.getReplicas() > 1 &&
+              !cast<ShapedType>(global.getType()).getElementType().isF32())
+            return op.emitOpError()
+                   << "updates '" << name.getValue()
+                   << "', but replicas add up statistics of f32 only";
           if (!stage.statisticsOffsets.count(name))
             stage.statisticsOffsets[name] = stage.statistics.take(bytes);
           continue;
