@@ -18,6 +18,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "cuda_test"))
 
+import attention
 import compare
 import measure
 import processes
@@ -72,6 +73,8 @@ def untimed_checks(harness, torch):
     first = [model for model in ("lenet", "gpt") if model in entries]
     checks = [check_stored(model) for model in first]
     if torch:
+        checks += [(f"{model}: attention", lambda m=model: attention.check_model(harness, m))
+                   for model in attention.models_of(harness)]
         checks += [check_compared(model) for model in models]
     checks += [check_stored(model) for model in entries if model not in first]
     checks += [(f"{model}: several processes", lambda e=entries[model]: processes.check(harness, e))
@@ -103,6 +106,8 @@ def timed_checks(harness, contenders):
 
     checks.append(("bf16 product of PyTorch", matmul))
     checks += [compared(case) for case in measure.comparisons(harness) if case["use"] == "train"]
+    checks += [(f"{case['name']}: times", lambda c=case: measure.measure_unfused(harness, c))
+               for case in harness.cases("unfused")]
     checks += [(f"{case['model']} cost file", lambda c=case: measure.profile(harness, c))
                for case in harness.cases("profile")]
     checks += [compared(case) for case in measure.comparisons(harness) if case["use"] == "infer"]

@@ -18,6 +18,8 @@ static constexpr Kind kinds[] = {
     {"conv_forward", createConv},
     {"conv_backward_data", createConv},
     {"conv_backward_weights", createConv},
+    {"attention_forward", createAttention},
+    {"attention_backward", createAttention},
     {"max_pool_forward", createPool},
     {"max_pool_backward", createPool},
     {"avg_pool_forward", createPool},

@@ -5,7 +5,7 @@ using namespace pp::cuda;
 
 Dnn::Dnn(Context &context)
     : context(context), library("libcudnn.so." + std::to_string(CUDNN_MAJOR),
-                                "the model has convolutions: it") {
+                                "the model has convolutions or attention: it") {
 #define PP_LOAD(name)                                                          \
   name = reinterpret_cast<decltype(name)>(library.getSymbol(#name));
   PP_DNN_FUNCTIONS(PP_LOAD)

@@ -5,7 +5,8 @@
 #include "Context.h"
 #include "SharedLibrary.h"
 
-// The older interface does all that is needed here in a tenth of the calls.
+// For convolutions, the older interface does all that is needed in a tenth of
+// the calls. Attention is only in the newer one (AttentionGraph.h).
 #define NV_CUDNN_DISABLE_WARNINGS
 #include <cudnn.h>
 
@@ -61,6 +62,8 @@ public:
   /// The calling thread's handle: a handle is for one thread at a time. Kernels
   /// keep that of the thread that makes them, which is the one that runs them.
   cudnnHandle_t getHandle();
+  /// As dlopen gave it.
+  void *getLibrary() const { return library.getHandle(); }
   /// Throws Failure(Internal).
   void check(cudnnStatus_t status, const char *what) const;
 

@@ -46,6 +46,8 @@ std::unique_ptr<Kernel> createMatmul(Descriptor &descriptor,
                                      const KernelInputs &inputs);
 std::unique_ptr<Kernel> createConv(Descriptor &descriptor,
                                    const KernelInputs &inputs);
+std::unique_ptr<Kernel> createAttention(Descriptor &descriptor,
+                                        const KernelInputs &inputs);
 std::unique_ptr<Kernel> createPool(Descriptor &descriptor,
                                    const KernelInputs &inputs);
 std::unique_ptr<Kernel> createBatchNorm(Descriptor &descriptor,

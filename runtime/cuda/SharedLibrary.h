@@ -16,6 +16,8 @@ public:
 
   /// Throws Failure(Usage) where the library is too old to have the symbol.
   void *getSymbol(const char *name) const;
+  /// What dlopen gave.
+  void *getHandle() const { return handle; }
 
 private:
   std::string file;

@@ -1,8 +1,8 @@
-"""Checks against PyTorch on the same GPU, in float32 without TF32.
+"""Checks against PyTorch on the same GPU, in float32 without TF32 or in bf16.
 
-How exact float32 is depends on the model, so the measure is float64: a program's
-results may be at most FACTOR times as far from it as PyTorch's own in float32,
-or FLOOR, tensor by tensor.
+How exact a precision is depends on the model, so the measure is float64: a
+program's results may be at most FACTOR times as far from it as PyTorch's own in
+the same precision, or FLOOR, tensor by tensor.
 """
 
 import json
@@ -15,7 +15,7 @@ import numpy as np
 from harness import Training, check_same_bits
 
 FACTOR = 4
-FLOOR = 1e-4
+FLOOR = {"f32": 1e-4, "bf16": 2**-7}
 STEPS = 5
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -44,15 +44,36 @@ def make_data(harness, case):
     return path
 
 
-def train(harness, case, data):
+def train(harness, case, data, *arguments):
     return Training(
-        harness, case["name"], data, harness.model_folder(case["model"]), harness.device, STEPS)
+        harness, case["name"], data, harness.model_folder(case["model"]), harness.device, STEPS, *arguments)
 
 
-def judge(harness, name, errors):
+def judge(harness, name, errors, floor):
     """`errors`: by tensor, of the program and of PyTorch."""
-    worst, (ours, theirs) = max(errors.items(), key=lambda item: item[1][0] / max(FLOOR, FACTOR * item[1][1]))
-    harness.compare(name, ours, max(FLOOR, FACTOR * theirs), f"{worst}; PyTorch {theirs:.2e}")
+    worst, (ours, theirs) = max(errors.items(), key=lambda item: item[1][0] / max(floor, FACTOR * item[1][1]))
+    harness.compare(name, ours, max(floor, FACTOR * theirs), f"{worst}; PyTorch {theirs:.2e}")
+
+
+def against_pytorch(harness, title, case, done, data):
+    """`done`: a training of the case's program."""
+    folder = harness.model_folder(case["model"])
+    outputs = done.folder / "outputs.npz"
+    harness.run([
+        harness.program(case["name"]), "infer", "--data", data, "--weights", folder, "--device", harness.device,
+        "--output", outputs], timeout=90)
+    request = done.folder / "request.json"
+    request.write_text(json.dumps({
+        "device": harness.device, "sizes": harness.sizes, "model": case["model"], "folder": str(folder),
+        "data": str(data), "gradients": str(done.paths["gradients"]), "snapshot": str(done.paths["snapshot"]),
+        "outputs": str(outputs), "loss": done.loss, "steps": STEPS, "microbatches": case["microbatches"],
+        "precision": case["precision"], "learning_rate": case["learning_rate"]}))
+    answer = json.loads(run_python(harness, "compare_worker.py", request).splitlines()[-1])
+    floor = FLOOR[case["precision"]]
+    judge(harness, f"{title}: loss, PyTorch here", {"loss": answer["loss"]}, floor)
+    judge(harness, f"{title}: outputs, PyTorch here", answer["outputs"], floor)
+    judge(harness, f"{title}: gradients, PyTorch here", answer["gradients"], floor)
+    judge(harness, f"{title}: weights after {STEPS} steps, PyTorch here", answer["weights"], floor)
 
 
 def check_model(harness, model):
@@ -71,23 +92,4 @@ def check_model(harness, model):
     if not cases[2]["error"]:
         other = harness.attempt(f"{model}: 2 stages", train, harness, cases[2], data)
         check_same_bits(harness, f"{model}: bits of 2 stages, this machine's data", done, other)
-
-    def compare():
-        folder = harness.model_folder(model)
-        outputs = done.folder / "outputs.npz"
-        harness.run([
-            harness.program(first["name"]), "infer", "--data", data, "--weights", folder, "--device", harness.device,
-            "--output", outputs], timeout=90)
-        request = done.folder / "request.json"
-        request.write_text(json.dumps({
-            "device": harness.device, "sizes": harness.sizes, "model": model, "folder": str(folder), "data": str(data),
-            "gradients": str(done.paths["gradients"]), "snapshot": str(done.paths["snapshot"]),
-            "outputs": str(outputs), "loss": done.loss, "steps": STEPS, "microbatches": first["microbatches"],
-            "learning_rate": first["learning_rate"]}))
-        answer = json.loads(run_python(harness, "compare_worker.py", request).splitlines()[-1])
-        judge(harness, f"{model}: loss, PyTorch here", {"loss": answer["loss"]})
-        judge(harness, f"{model}: outputs, PyTorch here", answer["outputs"])
-        judge(harness, f"{model}: gradients, PyTorch here", answer["gradients"])
-        judge(harness, f"{model}: weights after {STEPS} steps, PyTorch here", answer["weights"])
-
-    harness.attempt(f"{model}: PyTorch here", compare)
+    harness.attempt(f"{model}: PyTorch here", against_pytorch, harness, model, first, done, data)

@@ -1,11 +1,13 @@
-"""Trains a model with PyTorch in float32 and float64, and prints how far that
-and a program's results are from float64: relative errors in the Frobenius norm.
+"""Trains a model with PyTorch in a program's precision and in float64, and prints
+how far that and the program's results are from float64: relative errors in the
+Frobenius norm. bf16 is autocast, with PyTorch's own kernel of attention.
 
     python compare_worker.py REQUEST.json        with the keys that compare.py writes
 
 Prints {"loss": [program, PyTorch], "gradients": {NAME: [program, PyTorch]}, "weights": ..., "outputs": ...}.
 """
 
+import contextlib
 import copy
 import json
 import pathlib
@@ -16,7 +18,7 @@ import torch
 
 import pytorch
 from harness import read_safetensors
-from models import SIZES
+from models import SIZES, Attention
 
 
 def relative_error(value, expected):
@@ -31,13 +33,22 @@ def relative_error(value, expected):
 class Training:
     """PyTorch's: as the program does it, micro-batch by micro-batch."""
 
-    def __init__(self, module, definition, arrays, request, dtype, device):
+    def __init__(self, module, definition, arrays, request, dtype, device, autocasts=False):
         self.module = copy.deepcopy(module).to(device, dtype)
+        for part in self.module.modules():
+            if isinstance(part, Attention):
+                part.flash = autocasts
+
+        def run(inputs):
+            with torch.autocast(device.type, torch.bfloat16) if autocasts else contextlib.nullcontext():
+                return self.module(inputs).to(dtype)
+
         inputs, target = (
             torch.from_numpy(arrays[name]).to(device) for name in ("input", "target"))
         inputs, target = (t.to(dtype) if t.is_floating_point() else t for t in (inputs, target))
         with torch.no_grad():
-            self.outputs = {"output": self.module.eval()(inputs)}
+            self.module.eval()
+            self.outputs = {"output": run(inputs)}
         weight = target.numel()
         self.module.train()
         optimizer = torch.optim.SGD(
@@ -48,7 +59,7 @@ class Training:
             losses = []
             with pytorch.deferred_batch_norm(self.module):
                 for one, expected in chunks:
-                    loss = definition.loss_sum(self.module(one), expected) / weight
+                    loss = definition.loss_sum(run(one), expected) / weight
                     loss.backward()
                     losses.append(loss.detach())
             if step == 0:
@@ -66,8 +77,8 @@ def main(request):
     module = pytorch.load_model(pathlib.Path(request["folder"]), request["model"], request["sizes"])
     masks = set(pytorch.constants_of(module))
     arrays = dict(np.load(request["data"]))
-    single, double = (Training(module, definition, arrays, request, dtype, device)
-                      for dtype in (torch.float32, torch.float64))
+    single = Training(module, definition, arrays, request, torch.float32, device, request["precision"] == "bf16")
+    double = Training(module, definition, arrays, request, torch.float64, device)
     ours = {
         "gradients": read_safetensors(request["gradients"]),
         "weights": read_safetensors(request["snapshot"]),

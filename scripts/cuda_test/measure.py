@@ -198,6 +198,23 @@ def measure_microbatches(harness, case):
                    f"{1e3 * with_graphs:.3f} ms, without graphs {1e3 * without:.3f} ms ({without / with_graphs:.2f} x)")
 
 
+def measure_unfused(harness, case):
+    """The step with attention as products, beside that with one kernel."""
+    title = f"{case['model']} train, batch {case['batch']}, {describe_precision(case)}, attention as products"
+    if case["error"]:
+        return harness.report("FAIL", title, f"does not compile: {case['error']}")
+    fused = next(c for c in harness.cases("train") if c["model"] == case["model"])
+    times = {"products": [], "kernel": []}
+    for _ in range(2):
+        times["products"].append(bench_case(harness, case))
+        times["kernel"].append(bench_case(harness, fused))
+    products, kernel = (statistics.median(values) for values in times.values())
+    harness.add_row("attention", {
+        "model": case["model"], "batch": case["batch"], "precision": case["precision"], "products_seconds": products,
+        "kernel_seconds": kernel})
+    harness.report("PASS", title, f"{1e3 * products:.3f} ms, as one kernel {1e3 * kernel:.3f} ms ({products / kernel:.2f} x)")
+
+
 def profile(harness, case):
     """Writes costs/MODEL.json, and the time of the same step for a comparison
     with what is predicted from it (benchmarks/predicted_cuda.py)."""

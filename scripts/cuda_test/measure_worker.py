@@ -49,7 +49,7 @@ class Worker:
         self.definition = models.SIZES[sizes][model]
         self.module = pytorch.load_model(pathlib.Path(folder), model, sizes)
         for block in self.module.modules():
-            if isinstance(block, models.Block):
+            if isinstance(block, models.Attention):
                 block.flash = True
         self.module.to(self.device)
         if self.definition.image and len(self.definition.image) == 3:

@@ -104,29 +104,52 @@ class UNet(nn.Module):
         return self.head(x)
 
 
-class Block(nn.Module):
+def causal_mask(sequence):
+    return torch.full((sequence, sequence), float("-inf")).triu(1)
+
+
+class Attention(nn.Module):
+    """Of all rows, or of those before where there is a mask."""
+
+    # PyTorch's own kernel, for bf16; the exporter and comparisons in f32 take the formula.
+    flash = False
+
     def __init__(self, width, heads):
         super().__init__()
         self.heads = heads
-        self.ln1 = nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
-        self.ln2 = nn.LayerNorm(width)
-        self.fc1 = nn.Linear(width, 4 * width)
-        self.fc2 = nn.Linear(4 * width, width)
 
     def attention(self, x, mask):
         width = x.shape[-1]
         q, k, v = (t.unflatten(2, (self.heads, width // self.heads)).transpose(1, 2)
                    for t in self.qkv(x).split(width, 2))
         if self.flash:
-            out = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            out = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=mask is not None)
         else:
-            out = torch.softmax(q @ k.transpose(2, 3) / math.sqrt(width // self.heads) + mask, -1) @ v
+            scores = q @ k.transpose(2, 3) / math.sqrt(width // self.heads)
+            out = torch.softmax(scores if mask is None else scores + mask, -1) @ v
         return self.proj(out.transpose(1, 2).flatten(2))
 
-    # PyTorch's own kernel, for measurements; the exporter and comparisons take the formula.
-    flash = False
+
+class AttentionLayer(Attention):
+    """Attention alone."""
+
+    def __init__(self, sequence, width, heads, is_causal):
+        super().__init__(width, heads)
+        self.register_buffer("mask", causal_mask(sequence) if is_causal else None, persistent=False)
+
+    def forward(self, x):
+        return self.attention(x, self.mask)
+
+
+class Block(Attention):
+    def __init__(self, width, heads):
+        super().__init__(width, heads)
+        self.ln1 = nn.LayerNorm(width)
+        self.ln2 = nn.LayerNorm(width)
+        self.fc1 = nn.Linear(width, 4 * width)
+        self.fc2 = nn.Linear(4 * width, width)
 
     def forward(self, x, mask):
         x = x + self.attention(self.ln1(x), mask)
@@ -144,7 +167,7 @@ class GPT(nn.Module):
         self.ln = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
         self.head.weight = self.tokens.weight
-        self.register_buffer("mask", torch.full((sequence, sequence), float("-inf")).triu(1), persistent=False)
+        self.register_buffer("mask", causal_mask(sequence), persistent=False)
 
     def forward(self, tokens):
         x = self.tokens(tokens) + self.positions.weight
@@ -193,6 +216,9 @@ FULL = {
     "resnet50": Model(lambda: ResNet([3, 4, 6, 3], 64, 1000), "cross_entropy", image=(3, 224, 224), classes=1000),
     "gpt2-small": Model(lambda: GPT(50257, 1024, 768, 12, 12), "cross_entropy", sequence=1024, classes=50257,
                         frozen=("mask",)),
+    "attention": Model(lambda: AttentionLayer(256, 256, 4, True), "mse", image=(256, 256), frozen=("mask",)),
+    # Neither rows nor columns fill the tiles of a kernel.
+    "attention-odd": Model(lambda: AttentionLayer(100, 120, 3, False), "mse", image=(100, 120)),
 }
 TINY = {
     "mlp": Model(lambda: MLP(32), "cross_entropy", image=(64,), classes=10),
@@ -201,5 +227,7 @@ TINY = {
     "resnet50": Model(lambda: ResNet([1, 1], 8, 10), "cross_entropy", image=(3, 32, 32), classes=10),
     "gpt2-small": Model(lambda: GPT(64, 16, 32, 2, 2), "cross_entropy", sequence=16, classes=64,
                         frozen=("mask",)),
+    "attention": Model(lambda: AttentionLayer(32, 32, 2, True), "mse", image=(32, 32), frozen=("mask",)),
+    "attention-odd": Model(lambda: AttentionLayer(10, 24, 3, False), "mse", image=(10, 24)),
 }
 SIZES = {"full": FULL, "tiny": TINY, "smoke": {"mlp": TINY["mlp"]}}

@@ -53,6 +53,8 @@ class Compiler:
         if case.use != "infer":
             common += [f"--loss={model.loss}", *(f"--freeze={name}" for name in model.frozen), "--schedule=1f1b", "--checkpoint=never",
                        f"--learning-rate={case.learning_rate}", *OPTIMIZER]
+        if case.fuse_attention:
+            common.append(f"--fuse-attention={case.fuse_attention}")
         wanted, refused = case.precision, ""
         error = self.run([*common, f"--precision={case.precision}"], path)
         if error and case.precision != "f32":

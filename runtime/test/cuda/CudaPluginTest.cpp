@@ -728,4 +728,204 @@ TEST_F(CudaPluginTest, TheKernelsOfTheLossScaleAgreeWithTheProcessor) {
       }
 }
 
+#ifdef PP_CUDNN_FRONTEND
+
+/// Attention by the definition in docs/plan-format.md, and where its tensors
+/// are: all dense, or q, k and v side by side as one product makes them.
+struct AttentionCase {
+  size_t b, h, m, n, d, e;
+  float scale;
+  bool isCausal, isPacked;
+
+  using Values = std::vector<float>;
+  struct View {
+    size_t rows, columns;
+    std::vector<size_t> strides = {};
+    size_t offset = 0;
+    size_t at(size_t batch, size_t head, size_t row, size_t column) const {
+      return offset + batch * strides[0] + head * strides[1] +
+             row * strides[2] + column;
+    }
+  };
+  /// q, k, v and out.
+  std::vector<View> getViews() const {
+    std::vector<View> views = {{m, d}, {n, d}, {n, e}, {m, e}};
+    for (size_t i = 0; i < 4; ++i) {
+      View &view = views[i];
+      size_t parts = i == 3 ? 1 : 3;
+      if (isPacked) {
+        view.strides = {parts * view.rows * h * d, d, parts * h * d, 1};
+        view.offset = i == 3 ? 0 : i * h * d;
+      } else {
+        view.strides = {h * view.rows * view.columns, view.rows * view.columns,
+                        view.columns, 1};
+      }
+    }
+    return views;
+  }
+  std::string getText(const char *kind, const char *type) const {
+    std::string text = std::string(kind) + " scale=" + std::to_string(scale) +
+                       " causal=" + (isCausal ? "1" : "0") + " types=" + type;
+    const char *names[] = {"q", "k", "v", "o", "dq", "dk", "dv", "do"};
+    bool isBackward = std::string(kind) == "attention_backward";
+    for (size_t i = 0; i < (isBackward ? 8 : 4); ++i) {
+      View view = getViews()[i % 4];
+      if (i < 3)
+        text += std::string(" ") + names[i] + "=" + std::to_string(b) + "x" +
+                std::to_string(h) + "x" + std::to_string(view.rows) + "x" +
+                std::to_string(view.columns);
+      if (!isPacked)
+        continue;
+      text += std::string(" ") + names[i] + "s=";
+      for (size_t stride : view.strides)
+        text += (text.back() == '=' ? "" : "x") + std::to_string(stride);
+    }
+    return text;
+  }
+
+  /// tensors: q, k, v, out, lse, diff_out, diff_q, diff_k, diff_v.
+  void evaluate(std::vector<Values> &tensors) const {
+    auto views = getViews();
+    for (size_t x = 0; x < b; ++x)
+      for (size_t y = 0; y < h; ++y)
+        for (size_t i = 0; i < m; ++i) {
+          auto at = [&](size_t tensor, size_t row, size_t column) -> float & {
+            size_t like = tensor < 4 ? tensor : tensor == 5 ? 3 : tensor - 6;
+            return tensors[tensor][views[like].at(x, y, row, column)];
+          };
+          size_t columns = isCausal ? i + 1 : n;
+          std::vector<double> scores(columns), p(columns);
+          double sum = 0, dot = 0;
+          for (size_t j = 0; j < columns; ++j) {
+            for (size_t k = 0; k < d; ++k)
+              scores[j] += double(scale) * at(0, i, k) * at(1, j, k);
+            sum += std::exp(scores[j]);
+          }
+          double lse = std::log(sum);
+          tensors[4][(x * h + y) * m + i] = static_cast<float>(lse);
+          for (size_t k = 0; k < e; ++k) {
+            double value = 0;
+            for (size_t j = 0; j < columns; ++j)
+              value += (p[j] = std::exp(scores[j] - lse)) * at(2, j, k);
+            at(3, i, k) = static_cast<float>(value);
+            dot += value * at(5, i, k);
+          }
+          for (size_t j = 0; j < columns; ++j) {
+            double dp = 0;
+            for (size_t k = 0; k < e; ++k) {
+              dp += double(at(5, i, k)) * at(2, j, k);
+              at(8, j, k) += static_cast<float>(p[j] * at(5, i, k));
+            }
+            for (size_t k = 0; k < d; ++k) {
+              double ds = scale * p[j] * (dp - dot);
+              at(6, i, k) += static_cast<float>(ds * at(1, j, k));
+              at(7, j, k) += static_cast<float>(ds * at(0, i, k));
+            }
+          }
+        }
+  }
+};
+
+const AttentionCase attentionCases[] = {
+    {2, 3, 5, 7, 8, 16, 0.35f, false, false},
+    {2, 2, 9, 9, 16, 8, 1.5f, true, false},
+    {2, 3, 6, 6, 8, 8, 0.7f, true, false},
+    {2, 3, 6, 6, 8, 8, 0.7f, true, true},
+    {1, 2, 130, 130, 8, 8, 0.5f, true, true},
+};
+
+/// cudnn-frontend's graph for attention, executed one operation after the
+/// other.
+TEST_F(CudaPluginTest, AttentionIsWhatItsDefinitionSays) {
+  auto program = load("any", nullptr);
+  constexpr uint64_t scratchpad = 1 << 16;
+  for (const AttentionCase &c : attentionCases)
+    for (const char *name : {"bf16", "f16"}) {
+      Type type = typeNamed(name);
+      // Tensors by their memory: those that are packed share one.
+      size_t rows = c.b * c.h;
+      size_t sizes[] = {rows * c.m * c.d, rows * c.n * c.d, rows * c.n * c.e,
+                        rows * c.m * c.e};
+      std::vector<size_t> memoryOf = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+      if (c.isPacked) {
+        sizes[0] *= 3;
+        memoryOf = {0, 0, 0, 3, 4, 5, 6, 6, 6};
+      }
+      std::vector<AttentionCase::Values> expected(9);
+      for (size_t i = 0; i < 9; ++i)
+        expected[i].resize(i == 4                 ? rows * c.m
+                           : i == 3 || i == 5     ? sizes[3]
+                           : memoryOf[i] % 6 == 0 ? sizes[0]
+                                                  : sizes[i % 6]);
+      for (size_t i : {0, 1, 2, 5})
+        expected[i] =
+            memoryOf[i] == i
+                ? decode(encode(someValues(expected[i].size(), i + 1), type),
+                         type)
+                : expected[memoryOf[i]];
+      std::vector<DeviceMemory> memories(9);
+      std::vector<void *> tensors(9);
+      auto views = c.getViews();
+      for (size_t i = 0; i < 9; ++i) {
+        Type each = i == 4 ? Type::F32 : type;
+        if (memoryOf[i] == i) {
+          Bytes bytes = encode(expected[i], each);
+          memories[i] = device->allocate(bytes.size(), "tensor");
+          stream->copy(memories[i].get(), bytes.data(), bytes.size());
+        }
+        size_t like = i < 4 ? i : i < 6 ? 3 : i - 6;
+        tensors[i] =
+            memories[memoryOf[i]].get() + (i == 4 ? 0 : 2 * views[like].offset);
+      }
+      DeviceMemory room = device->allocate(scratchpad + 64, "scratchpad");
+      for (const char *kind : {"attention_forward", "attention_backward"}) {
+        std::string error;
+        auto kernel =
+            program->createKernel({c.getText(kind, name), scratchpad}, error);
+        ASSERT_TRUE(kernel) << error;
+        stream->execute([&] {
+          pp_execute_kernel(kernel.get(), tensors.data(), room.get() + 64);
+        });
+        ASSERT_EQ(takeKernelError(), "") << c.getText(kind, name);
+      }
+      c.evaluate(expected);
+      // The gradients that are packed were made one by one.
+      if (c.isPacked)
+        for (size_t i = 0; i < expected[6].size(); ++i)
+          expected[6][i] += expected[7][i] + expected[8][i];
+      // Probabilities and their gradients are rounded to the type.
+      float tolerance = type == Type::BF16 ? 1.0f / 64 : 1.0f / 512;
+      for (size_t i : {3, 4, 6, 7, 8}) {
+        if (memoryOf[i] != i)
+          continue;
+        Type each = i == 4 ? Type::F32 : type;
+        Bytes bytes = encode(expected[i], each);
+        stream->copy(bytes.data(), memories[i].get(), bytes.size());
+        wait();
+        auto actual = decode(bytes, each);
+        float allowed = i == 4 ? 1e-5f : tolerance;
+        for (size_t j = 0; j < actual.size(); ++j)
+          ASSERT_NEAR(actual[j], expected[i][j],
+                      allowed * (1 + std::abs(expected[i][j])))
+              << c.getText("tensor", name) << " tensor " << i << " at " << j;
+      }
+    }
+}
+
+TEST_F(CudaPluginTest, AttentionThatCannotRunIsRefused) {
+  auto program = load("any", nullptr);
+  const AttentionCase &c = attentionCases[0];
+  // 2 * 3 * 5 sums of rows, and what the fake wants.
+  expectIn(refuse(*program, c.getText("attention_backward", "bf16"), 800),
+           "cuDNN's attention wants 632 bytes of scratchpad, but the plan "
+           "leaves it only 544; compile the model with "
+           "--fuse-attention=never");
+  expectIn(refuse(*program, c.getText("attention_forward", "f32"), 1 << 16),
+           "types=f32: cuDNN has attention only for bf16 and f16");
+  expectIn(refuse(*program, c.getText("attention_forward", "f16") + " x=1"),
+           "unknown key 'x'");
+}
+
+#endif
+
 } // namespace

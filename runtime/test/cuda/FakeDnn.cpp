@@ -146,8 +146,14 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnDestroy(cudnnHandle_t) { return CUDNN_STATUS_SUCCESS; }
+static thread_local cudaStream_t current;
 cudnnStatus_t cudnnSetStream(cudnnHandle_t, cudaStream_t stream) {
+  current = stream;
   return stream ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+}
+cudnnStatus_t cudnnGetStream(cudnnHandle_t, cudaStream_t *stream) {
+  *stream = current;
+  return CUDNN_STATUS_SUCCESS;
 }
 const char *cudnnGetErrorString(cudnnStatus_t) { return "a fake status"; }
 
