@@ -84,6 +84,11 @@ struct ModelFlags {
       cl::desc("Of matrix products and convolutions: f32, bf16, or for GPUs "
                "tf32 or f16 (sums and everything else stay f32)"),
       cl::init("f32"), cl::cat(machine)};
+  cl::opt<std::string> fuseAttention{
+      "fuse-attention",
+      cl::desc("Attention as one kernel: always, never or auto (for GPUs, with "
+               "--precision=bf16 or f16)"),
+      cl::init("auto"), cl::cat(machine)};
   cl::opt<std::string> target{
       "target",
       cl::desc("cpu, cuda:sm_NN for a GPU (cuda alone is cuda:sm_90), or mock, "
@@ -169,16 +174,34 @@ llvm::Error checkPrecision(llvm::StringRef precision, llvm::StringRef target) {
     return makeError(exitUsage, "--precision=" + precision +
                                     " with --target=" + target + ": " + why);
   };
-  llvm::StringRef chip = target;
-  unsigned number = 0;
-  bool isGpu =
-      chip.consume_front("cuda:sm_") && !chip.consumeInteger(10, number);
-  if (isGpu && number < 80 && (precision == "tf32" || precision == "bf16"))
+  std::optional<unsigned> number = getGpuArchitecture(target);
+  if (number && *number < 80 && (precision == "tf32" || precision == "bf16"))
     return refuse("GPUs have it from sm_80 on");
-  if (precision == "tf32" && !isGpu)
+  if (precision == "tf32" && !number)
     return refuse("only GPUs have TF32; compile for cuda");
   if (precision == "f16" && target == "cpu")
     return refuse("the processor's library has no products of f16; take bf16");
+  return llvm::Error::success();
+}
+
+/// Whether the library of the target has attention of that precision.
+llvm::Error checkFuseAttention(const CompileOptions &options) {
+  if (auto e = checkOneOf("fuse-attention", options.fuseAttention,
+                          {"auto", "always", "never"}))
+    return e;
+  std::optional<unsigned> number = getGpuArchitecture(options.target);
+  if (options.fuseAttention != "always" || !number)
+    return llvm::Error::success();
+  auto refuse = [&](const llvm::Twine &with, const llvm::Twine &why) {
+    return makeError(exitUsage,
+                     "--fuse-attention=always with " + with + ": " + why);
+  };
+  if (*number < 80)
+    return refuse("--target=" + options.target, "GPUs have it from sm_80 on");
+  if (options.precision != "bf16" && options.precision != "f16")
+    return refuse("--precision=" + options.precision +
+                      " and --target=" + options.target,
+                  "GPUs have it in 16 bits only; take --precision=bf16 or f16");
   return llvm::Error::success();
 }
 
@@ -301,6 +324,9 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
                                     ": expected cpu, mock, cuda or "
                                     "cuda:sm_NN with NN of at least 70");
   if (auto e = checkPrecision(options.precision, options.target))
+    return std::move(e);
+  options.fuseAttention = model.fuseAttention;
+  if (auto e = checkFuseAttention(options))
     return std::move(e);
   options.loss = model.loss;
   options.lossScale = model.lossScale;

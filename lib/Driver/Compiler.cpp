@@ -36,6 +36,22 @@ void pp::applyPlan(CompileOptions &options, const planner::Plan &plan) {
   options.checkpoint = modes[static_cast<int>(plan.checkpoint)].str();
 }
 
+std::optional<unsigned> pp::getGpuArchitecture(llvm::StringRef target) {
+  unsigned number = 0;
+  if (!target.consume_front("cuda:sm_") || target.consumeInteger(10, number))
+    return std::nullopt;
+  return number;
+}
+
+/// What the libraries of GPUs have is attention of 16 bits, from sm_80 on.
+static bool fusesAttention(const CompileOptions &options) {
+  if (options.fuseAttention != "auto")
+    return options.fuseAttention == "always";
+  return options.target != "cpu" &&
+         (options.precision == "bf16" || options.precision == "f16") &&
+         getGpuArchitecture(options.target).value_or(80) >= 80;
+}
+
 void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
                     const CompileOptions &options, bool training) {
   switch (phase) {
@@ -49,6 +65,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     rebatch.batch = options.batch / options.microbatches;
     rebatch.microbatches = options.microbatches;
     pm.addPass(nn::createRebatch(rebatch));
+    if (fusesAttention(options))
+      pm.addPass(nn::createFuseAttention({options.target != "cpu"}));
     return;
   }
   case CompilePhase::Differentiate: {

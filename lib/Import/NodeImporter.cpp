@@ -287,9 +287,9 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
 }
 
 /// Float initializers are trained, but for those the user freezes and those
-/// that hold an infinity: masks that a model adds to its scores look like
-/// parameters in an ONNX file. Only the beginning is looked at; a causal mask
-/// has its first infinity in its first row.
+/// that hold an infinity or the lowest number: masks that a model adds to its
+/// scores look like parameters in an ONNX file. Only the beginning is looked
+/// at; a causal mask has its first in its first row.
 bool NodeImporter::isTrained(const onnx::Tensor &tensor) {
   constexpr uint64_t maxElements = 4096;
   if (!options.training || tensor.type != onnx::DataType::Float ||
@@ -300,13 +300,17 @@ bool NodeImporter::isTrained(const onnx::Tensor &tensor) {
     llvm::consumeError(bytes.takeError());
     return true;
   }
-  for (uint64_t i = 0; i < std::min(tensor.elements, maxElements); ++i)
-    if (std::isinf(llvm::bit_cast<float>(
-            llvm::support::endian::read32le(bytes->data() + 4 * i)))) {
-      warning("initializer '" + tensor.name +
-              "' holds an infinity: it is taken as a constant and not trained");
-      return false;
-    }
+  for (uint64_t i = 0; i < std::min(tensor.elements, maxElements); ++i) {
+    float value = llvm::bit_cast<float>(
+        llvm::support::endian::read32le(bytes->data() + 4 * i));
+    bool isLowest = value == std::numeric_limits<float>::lowest();
+    if (!std::isinf(value) && !isLowest)
+      continue;
+    warning("initializer '" + tensor.name + "' holds " +
+            (isLowest ? "the lowest number" : "an infinity") +
+            ": it is taken as a constant and not trained");
+    return false;
+  }
   return true;
 }
 

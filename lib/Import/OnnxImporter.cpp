@@ -163,6 +163,15 @@ private:
     return success();
   }
 
+  /// PyTorch's exporter calls what it has computed itself val_0, val_1 and so
+  /// on. A single number among them is no parameter: the scale of attention.
+  static bool isComputedNumber(const onnx::Tensor &tensor) {
+    StringRef name = tensor.name;
+    return tensor.elements == 1 && tensor.dims.size() <= 1 &&
+           name.consume_front("val_") && !name.empty() &&
+           llvm::all_of(name, llvm::isDigit);
+  }
+
   /// Float initializers are parameters, scalars and integers are constants.
   void declareInitializers() {
     llvm::StringSet<> names;
@@ -178,7 +187,7 @@ private:
     for (const onnx::Tensor &tensor : model.graph.initializers) {
       bool isFloat = tensor.type == onnx::DataType::Float ||
                      tensor.type == onnx::DataType::Double;
-      if ((isFloat && !tensor.dims.empty()) ||
+      if ((isFloat && !tensor.dims.empty() && !isComputedNumber(tensor)) ||
           tensor.elements > maxHostElements) {
         if (!nodes.elementType(tensor.type)) {
           report("initializer '" + tensor.name + "' has elements of type " +

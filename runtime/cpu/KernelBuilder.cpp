@@ -84,7 +84,9 @@ dnnl::memory KernelBuilder::add(const MemoryDesc &desc, bool isResult) {
   return wide;
 }
 
-void KernelBuilder::setFunction(unsigned tensorCount, Function work) {
+void KernelBuilder::setFunction(unsigned tensorCount, Function work,
+                                uint64_t bytes) {
+  scratchpadBytes = alignUp(bytes);
   functionTensors = tensorCount;
   function = std::move(work);
 }
@@ -123,7 +125,7 @@ void KernelBuilder::finish() {
 
 void KernelBuilder::execute(void *const *pointers, void *scratchpad) {
   if (function)
-    return function(pointers);
+    return function(pointers, scratchpad);
   for (size_t i = 0; i < tensors.size(); ++i)
     tensors[i].set_data_handle(pointers[i]);
   for (Temporary &temporary : temporaries)

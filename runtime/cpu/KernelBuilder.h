@@ -62,9 +62,10 @@ public:
                     const MemoryDesc &scratchpad,
                     std::initializer_list<Argument> arguments);
 
-  using Function = std::function<void(void *const *tensors)>;
-  /// Makes the kernel this function instead, on `tensorCount` tensors.
-  void setFunction(unsigned tensorCount, Function work);
+  using Function = std::function<void(void *const *tensors, void *scratchpad)>;
+  /// Makes the kernel this function instead, on `tensorCount` tensors and a
+  /// scratchpad of at least `bytes`.
+  void setFunction(unsigned tensorCount, Function work, uint64_t bytes = 0);
 
   /// Places temporaries and scratchpads; call once after the last add.
   void finish();
@@ -122,6 +123,8 @@ void buildAvgPoolForward(Descriptor &descriptor, KernelBuilder &builder);
 void buildAvgPoolBackward(Descriptor &descriptor, KernelBuilder &builder);
 void buildBatchNormForward(Descriptor &descriptor, KernelBuilder &builder);
 void buildBatchNormBackward(Descriptor &descriptor, KernelBuilder &builder);
+void buildAttentionForward(Descriptor &descriptor, KernelBuilder &builder);
+void buildAttentionBackward(Descriptor &descriptor, KernelBuilder &builder);
 void buildCheckFinite(Descriptor &descriptor, KernelBuilder &builder);
 void buildLossScale(Descriptor &descriptor, KernelBuilder &builder);
 void buildAdd(Descriptor &descriptor, KernelBuilder &builder);

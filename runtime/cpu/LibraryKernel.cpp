@@ -34,6 +34,8 @@ static constexpr Kind kinds[] = {
     {"avg_pool_backward", buildAvgPoolBackward},
     {"batch_norm_forward", buildBatchNormForward},
     {"batch_norm_backward", buildBatchNormBackward},
+    {"attention_forward", buildAttentionForward},
+    {"attention_backward", buildAttentionBackward},
     {"check_finite", buildCheckFinite},
     {"loss_scale", buildLossScale},
     {"add", buildAdd},

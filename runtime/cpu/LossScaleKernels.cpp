@@ -29,7 +29,7 @@ static bool hasNonFinite(const float *values, int64_t count) {
 void pp::runtime::buildCheckFinite(Descriptor &descriptor,
                                    KernelBuilder &builder) {
   int64_t count = descriptor.getInteger("count", 1, INT32_MAX);
-  builder.setFunction(2, [count](void *const *tensors) {
+  builder.setFunction(2, [count](void *const *tensors, void *) {
     if (hasNonFinite(static_cast<const float *>(tensors[0]), count))
       *static_cast<float *>(tensors[1]) = 1;
   });
@@ -43,7 +43,7 @@ void pp::runtime::buildLossScale(Descriptor &descriptor,
   bool isDynamic = descriptor.has("interval");
   int64_t interval =
       isDynamic ? descriptor.getInteger("interval", 0, 1 << 10) : 0;
-  builder.setFunction(3, [=](void *const *tensors) {
+  builder.setFunction(3, [=](void *const *tensors, void *) {
     auto *flags = static_cast<const float *>(tensors[0]);
     auto *state = static_cast<float *>(tensors[1]);
     auto *scalars = static_cast<float *>(tensors[2]);

@@ -651,6 +651,277 @@ INSTANTIATE_TEST_SUITE_P(Shapes, BatchNormTest,
                                          Dims{2, 3, 4, 2, 3}));
 
 //===----------------------------------------------------------------------===//
+// attention
+//===----------------------------------------------------------------------===//
+
+struct AttentionCase {
+  int64_t batch, heads, rows, columns, width, valueWidth;
+  bool isCausal;
+  const char *type;
+  /// The axes of all tensors from the slowest to the fastest: "bhmd" is dense;
+  /// `gap` numbers lie behind each row of the fastest.
+  std::string layout;
+  int64_t gap = 0;
+};
+
+/// A tensor batch x head x row x column in the layout of a case.
+struct Laid {
+  Dims dims, strides;
+  std::string type;
+
+  Laid(const AttentionCase &p, int64_t rows, int64_t columns)
+      : dims{p.batch, p.heads, rows, columns}, strides(4), type(p.type) {
+    int64_t stride = 1;
+    for (size_t i = 4; i-- > 0;) {
+      size_t axis = std::string("bhmd").find(p.layout[i]);
+      strides[axis] = stride;
+      stride = stride * dims[axis] + (i == 3 ? p.gap : 0);
+    }
+  }
+
+  int64_t size() const {
+    int64_t last = 0;
+    for (size_t axis = 0; axis < 4; ++axis)
+      last += (dims[axis] - 1) * strides[axis];
+    return last + 1;
+  }
+
+  Values shortened(const Values &values) const {
+    return type == "bf16"  ? packed(values)
+           : type == "f16" ? halves(values)
+                           : values;
+  }
+
+  /// In memory, with 9 in the gaps.
+  Values store(const Values &values) const {
+    Values memory(size(), 9.0f);
+    forEach(dims, [&](const Dims &i) {
+      memory[std::inner_product(i.begin(), i.end(), strides.begin(),
+                                int64_t(0))] = values[offset(dims, i)];
+    });
+    return shortened(memory);
+  }
+
+  /// Reads what is in memory, and demands that the gaps are as they were.
+  Values load(const Values &memory) const {
+    Values all = memory;
+    if (type == "bf16")
+      all = unpacked(memory, size());
+    auto *numbers = reinterpret_cast<const _Float16 *>(memory.data());
+    if (type == "f16")
+      all = Values(numbers, numbers + size());
+    Values values(count(dims));
+    forEach(dims, [&](const Dims &i) {
+      int64_t at =
+          std::inner_product(i.begin(), i.end(), strides.begin(), int64_t(0));
+      values[offset(dims, i)] = std::exchange(all[at], 9.0f);
+    });
+    EXPECT_EQ(all, Values(size(), 9.0f));
+    return values;
+  }
+
+  /// Random numbers that the type can hold.
+  Values random(uint32_t seed) const {
+    return round(randomValues(count(dims), seed));
+  }
+  Values round(Values values) const {
+    for (float &value : values)
+      value = type == "bf16"  ? rounded(value)
+              : type == "f16" ? static_cast<float>(static_cast<_Float16>(value))
+                              : value;
+    return values;
+  }
+};
+
+class AttentionTest : public testing::TestWithParam<AttentionCase> {
+protected:
+  AttentionTest()
+      : p(GetParam()), query(p, p.rows, p.width), key(p, p.columns, p.width),
+        value(p, p.columns, p.valueWidth), output(p, p.rows, p.valueWidth),
+        q(query.random(1)), k(key.random(2)), v(value.random(3)),
+        out(count(output.dims)), logsumexp(p.batch * p.heads * p.rows),
+        weights(logsumexp.size() * p.columns) {
+    for (int64_t head = 0; head < p.batch * p.heads; ++head)
+      for (int64_t i = 0; i < p.rows; ++i)
+        computeRow(head, head * p.rows + i, i);
+  }
+
+  static constexpr double scale = 0.7;
+
+  void computeRow(int64_t head, int64_t row, int64_t i) {
+    double sum = 0;
+    double *w = &weights[row * p.columns];
+    for (int64_t j = 0; j < visible(i); ++j) {
+      double score = 0;
+      for (int64_t x = 0; x < p.width; ++x)
+        score += double(q[row * p.width + x]) *
+                 k[(head * p.columns + j) * p.width + x];
+      w[j] = std::exp(scale * score);
+      sum += w[j];
+    }
+    logsumexp[row] = static_cast<float>(std::log(sum));
+    for (int64_t j = 0; j < p.columns; ++j)
+      w[j] /= sum;
+    for (int64_t y = 0; y < p.valueWidth; ++y) {
+      double mean = 0;
+      for (int64_t j = 0; j < p.columns; ++j)
+        mean += w[j] * v[(head * p.columns + j) * p.valueWidth + y];
+      out[row * p.valueWidth + y] = static_cast<float>(mean);
+    }
+  }
+
+  int64_t visible(int64_t i) const { return p.isCausal ? i + 1 : p.columns; }
+
+  /// `gradients`: the strides that only the derivative has.
+  std::string descriptor(const std::string &kind, bool gradients) const {
+    std::string text = kind + " q=" + join(query.dims) +
+                       " k=" + join(key.dims) + " v=" + join(value.dims) +
+                       " scale=0.7 causal=" + (p.isCausal ? "1" : "0") +
+                       " types=" + p.type;
+    if (p.layout == "bhmd" && p.gap == 0)
+      return text;
+    for (std::string prefix : {"", "d"})
+      if (prefix.empty() || gradients)
+        for (auto [name, tensor] :
+             {std::pair("q", &query), {"k", &key}, {"v", &value}})
+          text += " " + prefix + name + "s=" + join(tensor->strides);
+    text += " os=" + join(output.strides);
+    return gradients ? text + " dos=" + join(output.strides) : text;
+  }
+
+  /// Of results that are rounded to the type.
+  float tolerance() const {
+    std::string type = p.type;
+    return type == "bf16" ? 1.0f / 256 : type == "f16" ? 1.0f / 2048 : 2e-6f;
+  }
+
+  AttentionCase p;
+  Laid query, key, value, output;
+  Values q, k, v, out, logsumexp;
+  std::vector<double> weights;
+};
+
+TEST_P(AttentionTest, Forward) {
+  Values qm = query.store(q), km = key.store(k), vm = value.store(v),
+         om = output.store(Values(out.size(), 5.0f)),
+         lse(logsumexp.size(), 7.0f);
+  run(descriptor("attention_forward", false), {&qm, &km, &vm, &om, &lse});
+  expectNear(output.load(om), out, tolerance());
+  expectNear(lse, logsumexp, 2e-6f);
+}
+
+TEST_P(AttentionTest, Backward) {
+  Values diff = output.random(4), roundedOut = output.round(out);
+  std::vector<double> dq(q.size()), dk(k.size()), dv(v.size());
+  for (int64_t head = 0; head < p.batch * p.heads; ++head)
+    for (int64_t i = 0; i < p.rows; ++i) {
+      int64_t row = head * p.rows + i;
+      double mean = 0;
+      for (int64_t y = 0; y < p.valueWidth; ++y)
+        mean += double(diff[row * p.valueWidth + y]) *
+                roundedOut[row * p.valueWidth + y];
+      for (int64_t j = 0; j < p.columns; ++j) {
+        double weight = weights[row * p.columns + j], slope = -mean;
+        int64_t other = head * p.columns + j;
+        for (int64_t y = 0; y < p.valueWidth; ++y) {
+          double d = diff[row * p.valueWidth + y];
+          slope += d * v[other * p.valueWidth + y];
+          dv[other * p.valueWidth + y] += weight * d;
+        }
+        for (int64_t x = 0; x < p.width; ++x) {
+          dq[row * p.width + x] +=
+              scale * weight * slope * k[other * p.width + x];
+          dk[other * p.width + x] +=
+              scale * weight * slope * q[row * p.width + x];
+        }
+      }
+    }
+  Values qm = query.store(q), km = key.store(k), vm = value.store(v),
+         om = output.store(roundedOut), dm = output.store(diff),
+         dqm = query.store(Values(q.size(), 5.0f)),
+         dkm = key.store(Values(k.size(), 5.0f)),
+         dvm = value.store(Values(v.size(), 5.0f));
+  run(descriptor("attention_backward", true),
+      {&qm, &km, &vm, &om, &logsumexp, &dm, &dqm, &dkm, &dvm});
+  // Sums of as many numbers as there are rows.
+  float limit = std::max(tolerance(), 2e-5f);
+  expectNear(query.load(dqm), Values(dq.begin(), dq.end()), limit);
+  expectNear(key.load(dkm), Values(dk.begin(), dk.end()), limit);
+  expectNear(value.load(dvm), Values(dv.begin(), dv.end()), limit);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AttentionTest,
+    testing::Values(
+        AttentionCase{1, 1, 1, 1, 1, 1, true, "f32", "bhmd"},
+        AttentionCase{2, 3, 5, 5, 4, 4, true, "f32", "bhmd"},
+        AttentionCase{2, 3, 5, 7, 4, 4, false, "f32", "bhmd"},
+        // Several blocks of rows, and a last one that is not full.
+        AttentionCase{1, 2, 131, 131, 16, 16, true, "f32", "bhmd"},
+        AttentionCase{1, 2, 131, 40, 16, 24, false, "f32", "bhmd"},
+        AttentionCase{1, 2, 64, 200, 8, 3, false, "f32", "bhmd"},
+        // Other layouts: rows of all heads side by side, columns apart, gaps.
+        AttentionCase{2, 3, 70, 70, 8, 16, true, "f32", "bmhd"},
+        AttentionCase{2, 3, 9, 11, 8, 5, false, "f32", "hbdm"},
+        AttentionCase{2, 3, 9, 9, 8, 5, true, "f32", "bmhd", 3},
+        AttentionCase{2, 3, 70, 70, 8, 16, true, "bf16", "bmhd"},
+        AttentionCase{2, 2, 33, 65, 16, 8, false, "bf16", "bhmd"},
+        AttentionCase{2, 2, 9, 9, 16, 8, true, "bf16", "bhmd", 5},
+        AttentionCase{2, 3, 70, 70, 8, 16, true, "f16", "bmhd"},
+        AttentionCase{2, 2, 33, 65, 16, 8, false, "f16", "bhmd"},
+        AttentionCase{2, 2, 9, 9, 16, 8, true, "f16", "bhmd", 5}));
+
+std::string attention(const std::string &rest) {
+  return "attention_forward q=1x2x256x8 k=1x2x256x8 v=1x2x256x8 " + rest;
+}
+
+TEST(AttentionScores, MayBeLarge) {
+  // exp of a score alone overflows; the largest is subtracted.
+  Values q = {30, 30}, k = {30, 10}, v = {1, 2}, out(2), lse(2);
+  run("attention_forward q=1x1x2x1 k=1x1x2x1 v=1x1x2x1 scale=1 causal=0",
+      {&q, &k, &v, &out, &lse});
+  EXPECT_EQ(out, Values({1, 1}));
+  EXPECT_EQ(lse, Values({900, 900}));
+}
+
+TEST(AttentionScratchpad, IsLinearInTheRows) {
+  auto bytes = [](int64_t rows, const std::string &kind) {
+    std::string dims = "=8x4x" + std::to_string(rows) + "x16", error;
+    auto kernel = LibraryKernel::create(kind + " q" + dims + " k" + dims +
+                                            " v" + dims + " scale=1 causal=1",
+                                        error);
+    EXPECT_TRUE(kernel) << error;
+    return kernel ? kernel->scratchpadBytes() : 0;
+  };
+  for (std::string kind : {"attention_forward", "attention_backward"}) {
+    EXPECT_LE(bytes(4096, kind), 2 * bytes(2048, kind)) << kind;
+    EXPECT_LT(bytes(4096, kind), uint64_t(4096) * 4096) << kind;
+  }
+}
+
+TEST(AttentionThreads, DoNotMatter) {
+  // Ranks run on one thread; other callers may have more.
+  std::string error;
+  auto kernel = LibraryKernel::create(attention("scale=1 causal=1"), error);
+  ASSERT_TRUE(kernel) << error;
+  constexpr size_t size = 2 * 256 * 8;
+  Values q = randomValues(size, 1), k = randomValues(size, 2),
+         v = randomValues(size, 3);
+  void *scratchpad = std::aligned_alloc(64, kernel->scratchpadBytes());
+  auto runOn = [&](int threads) {
+    Values out(size), lse(2 * 256);
+    void *tensors[] = {q.data(), k.data(), v.data(), out.data(), lse.data()};
+    setKernelThreads(threads);
+    EXPECT_TRUE(kernel->execute(tensors, scratchpad)) << takeKernelError();
+    return out;
+  };
+  Values one = runOn(1);
+  EXPECT_EQ(one, runOn(4));
+  setKernelThreads(1);
+  std::free(scratchpad);
+}
+
+//===----------------------------------------------------------------------===//
 // errors and threads
 //===----------------------------------------------------------------------===//
 
@@ -692,6 +963,22 @@ TEST(LibraryKernelErrors, NameTheFault) {
       {"max_pool_forward src=1x3 dst=1x3 kernel=1 strides=1 dilations=1 "
        "pad_lo=0 pad_hi=0",
        "spatial"},
+      {"attention_forward q=1x2x3x4 k=1x3x3x4 v=1x2x3x4 scale=1 causal=0",
+       "q, k and v: expected the same batch and heads"},
+      {"attention_forward q=1x2x3x4 k=1x2x3x5 v=1x2x3x4 scale=1 causal=0",
+       "k: expected as many columns as q has"},
+      {"attention_forward q=1x2x3x4 k=1x2x3x4 v=1x2x5x4 scale=1 causal=0",
+       "v: expected as many rows as k has"},
+      {"attention_backward q=1x2x3x4 k=1x2x5x4 v=1x2x5x4 scale=1 causal=1",
+       "causal=1: expected as many rows of k as q has"},
+      {"attention_forward q=2x3x4 k=2x3x4 v=2x3x4 scale=1 causal=0",
+       "q=2x3x4: expected 4 integers"},
+      {"attention_forward q=1x2x3x4 k=1x2x3x4 v=1x2x3x4 scale=1 causal=0 "
+       "types=f64",
+       "types=f64: unknown word 'f64'"},
+      {"attention_forward q=1x2x3x4 k=1x2x3x4 v=1x2x3x4 scale=1 causal=0 "
+       "dqs=1x1x1x1",
+       "unknown key 'dqs'"},
       {"batch_norm_forward src=2x3 epsilon=abc", "epsilon=abc"},
       {"batch_norm_forward src=2x3 epsilon=nan", "epsilon=nan"},
       {"batch_norm_forward src=2x3 epsilon=-1", "epsilon"},

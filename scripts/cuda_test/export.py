@@ -15,6 +15,7 @@ import onnx
 import torch
 
 import models
+import pytorch
 import weights
 
 # Smaller ones stay in the ONNX file: shapes and scalars, which the compiler reads.
@@ -76,7 +77,7 @@ def export(folder, name, definition):
     index = make_external(model, named, f"{name}.bin")
     onnx.save(model, path)
     (folder / f"{name}.json").write_text(json.dumps(index))
-    weights.write_hole(index, folder / f"{name}.bin")
+    weights.write_hole(index, folder / f"{name}.bin", pytorch.constants_of(module))
     unknown = sorted(set(index["tensors"]) - named)
     if unknown:
         raise SystemExit(f"error: {name}: the exporter made a constant of its own: {unknown[:3]}")

@@ -32,20 +32,26 @@ def read_index(path):
     return json.loads(pathlib.Path(path).read_text())
 
 
-def write_file(index, path, constants):
-    """The whole file; `constants` has what no seed makes, by name."""
+def write_tensors(index, path, array_of):
+    """A file of the right size with the tensors for which `array_of` has one."""
     with open(path, "wb") as file:
         file.truncate(index["bytes"])
         for name, tensor in index["tensors"].items():
-            array = constants[name] if name in constants else values(name, tensor["shape"])
+            array = array_of(name, tensor["shape"])
+            if array is None:
+                continue
             file.seek(tensor["offset"])
             file.write(np.ascontiguousarray(array, tensor["dtype"]).tobytes())
 
 
-def write_hole(index, path):
-    """A file of the right size for the compiler, which reads no weights."""
-    with open(path, "wb") as file:
-        file.truncate(index["bytes"])
+def write_file(index, path, constants):
+    """The whole file; `constants` has what no seed makes, by name."""
+    write_tensors(index, path, lambda name, shape: constants[name] if name in constants else values(name, shape))
+
+
+def write_hole(index, path, constants):
+    """What the compiler reads of the file: no weights, only masks."""
+    write_tensors(index, path, lambda name, shape: constants.get(name))
 
 
 def load(index, path, module):

@@ -94,12 +94,13 @@ def compare(checks, where, expected, tensors, tolerance=TOLERANCE, masks=None):
     return worst
 
 
-def run_case(context, checks, model, exporter, microbatches, stages, optimizer):
+def run_case(context, checks, model, exporter, microbatches, stages, optimizer, **options):
+    """`options`: more of the compiler's."""
     reference = Reference(model, exporter, microbatches)
-    where = f"{model}.{exporter} M={microbatches} S={stages} {optimizer}"
+    where = " ".join([f"{model}.{exporter} M={microbatches} S={stages} {optimizer}", *context.arguments(options)])
     binary = context.training(
         model, exporter, optimizer, stages=stages, batch=reference.batch(), microbatches=microbatches,
-        schedule="1f1b", checkpoint="never",
+        schedule="1f1b", checkpoint="never", **options,
     )
     data = context.data(reference.path)
     row = {"case": where}
@@ -156,7 +157,11 @@ def test(context, checks, arguments):
         except common.Failure as failure:
             checks.check(False, f"{case}: {failure}")
 
-    rows = [row for row in context.map(guarded, cases) if row]
+    print_rows([row for row in context.map(guarded, cases) if row])
+
+
+def print_rows(rows):
+    """A table of what run_case returned."""
 
     def cell(value):
         if value is None:

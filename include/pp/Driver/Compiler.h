@@ -75,6 +75,9 @@ struct CompileOptions {
   std::string cpu = "native";
   /// Of products: "f32", "tf32", "bf16" or "f16".
   std::string precision = "f32";
+  /// Whether nn-fuse-attention runs: "auto" (for GPUs, where products are of 16
+  /// bits and the GPU's library has it), "always" or "never".
+  std::string fuseAttention = "auto";
   /// "none", "dynamic" or a number; see nn-attach-optimizer.
   std::string lossScale = "none";
   /// "cpu", "mock" or "cuda:sm_90".
@@ -84,6 +87,9 @@ struct CompileOptions {
 /// Sets what a plan decides about: batch, micro-batches, replicas, stages,
 /// schedule and checkpoint.
 void applyPlan(CompileOptions &options, const planner::Plan &plan);
+
+/// The N of a target "cuda:sm_N"; none for other targets.
+std::optional<unsigned> getGpuArchitecture(llvm::StringRef target);
 
 /// Adds the passes of one phase for a training or an inference program.
 void buildPhase(mlir::OpPassManager &pm, CompilePhase phase,

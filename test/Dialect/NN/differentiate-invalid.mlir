@@ -94,3 +94,25 @@ func.func @main(%g: tensor<2x3x4x4xf32>) -> tensor<f32> {
   %1 = nn.reduce sum %0 [0, 1, 2, 3] : tensor<2x3x8x8xf32> -> tensor<f32>
   return %1 : tensor<f32>
 }
+
+// -----
+
+ml_program.global private mutable @w(dense<0.0> : tensor<2x3x5x8xf32>) : tensor<2x3x5x8xf32> {nn.trained}
+func.func @main() -> tensor<f32> {
+  %w = nn.parameter @w : tensor<2x3x5x8xf32>
+  // expected-error@+1 {{'nn.attention' op has no derivative of its logsumexp result}}
+  %o, %l = nn.attention %w [0, 1, 2, 3], %w [0, 1, 2, 3], %w [0, 1, 2, 3] scale 1.0 output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> (tensor<2x3x5x8xf32>, tensor<2x3x5xf32>)
+  %0 = nn.reduce sum %l [0, 1, 2] : tensor<2x3x5xf32> -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// -----
+
+ml_program.global private mutable @w(dense<0.0> : tensor<2x3x5x8xf32>) : tensor<2x3x5x8xf32> {nn.trained}
+func.func @main(%l: tensor<2x3x5xf32>) -> tensor<f32> {
+  %w = nn.parameter @w : tensor<2x3x5x8xf32>
+  // expected-error@+1 {{'nn.attention_backward' op cannot be differentiated: it is part of a derivative}}
+  %0:3 = nn.attention_backward %w [0, 1, 2, 3], %w [0, 1, 2, 3], %w [0, 1, 2, 3], %w [0, 1, 2, 3], %l, %w scale 1.0 : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5xf32>, tensor<2x3x5x8xf32>) -> (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>)
+  %1 = nn.reduce sum %0#0 [0, 1, 2, 3] : tensor<2x3x5x8xf32> -> tensor<f32>
+  return %1 : tensor<f32>
+}

@@ -159,3 +159,22 @@ func.func @main(%x: tensor<2x3x8x8xf32>) -> tensor<f32> {
   // CHECK: nn.conv_backward_weight %[[X]], %[[G]] strides [2, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1
   return %3 : tensor<f32>
 }
+
+// -----
+
+// Attention keeps its result and logsumexp; what needs no gradient is left.
+ml_program.global private mutable @w(dense<0.0> : tensor<8x8xf32>) : tensor<8x8xf32> {nn.trained}
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:.+]]: tensor<2x5x3x8xf32>)
+func.func @main(%x: tensor<2x5x3x8xf32>) -> tensor<f32> {
+  %w = nn.parameter @w : tensor<8x8xf32>
+  %q = nn.dot_general %x, %w batch [] x [] contract [3] x [1] : (tensor<2x5x3x8xf32>, tensor<8x8xf32>) -> tensor<2x5x3x8xf32>
+  // CHECK: %[[Q:.+]] = nn.dot_general
+  // CHECK: %[[O:.+]], %[[L:.+]] = nn.attention %[[Q]]
+  %o, %l = nn.attention %q [0, 2, 1, 3], %x [0, 2, 1, 3], %x [0, 2, 1, 3] scale 0.5 causal output [0, 1, 2, 3] : (tensor<2x5x3x8xf32>, tensor<2x5x3x8xf32>, tensor<2x5x3x8xf32>) -> (tensor<2x3x5x8xf32>, tensor<2x3x5xf32>)
+  %0 = nn.reduce sum %o [0, 1, 2, 3] : tensor<2x3x5x8xf32> -> tensor<f32>
+  // CHECK: %[[G:.+]] = nn.broadcast
+  // CHECK: %[[DQ:[^ ,]+]], %{{[^ ,]+}}, %{{[^ ,]+}} = nn.attention_backward %[[Q]] [0, 2, 1, 3], %[[X]] [0, 2, 1, 3], %[[X]] [0, 2, 1, 3], %[[O]] [0, 1, 2, 3], %[[L]], %[[G]] scale 5.000000e-01 causal
+  // CHECK: nn.dot_general %[[DQ]], %[[X]] batch [] x [] contract [0, 1, 2] x [0, 1, 2]
+  return %0 : tensor<f32>
+}

@@ -720,3 +720,111 @@ func.func @short_arithmetic(%x: tensor<2xbf16>) {
   %0 = nn.exp %x : tensor<2xbf16>
   return
 }
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+func.func @attention_rank(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<6x7x4xf32>) {
+  // expected-error@+1 {{'nn.attention' op needs a value of rank 4, got 3}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] scale 1.0  output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<6x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_axes(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>) {
+  // expected-error@+1 {{'nn.attention' op has axes [0, 1, 1, 3] of the key, expected the numbers 0 to 3 in some order}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 1, 3], %v [0, 1, 2, 3] scale 1.0  output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_axes_count(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>) {
+  // expected-error@+1 {{'nn.attention' op has axes [0, 1, 2] of the query, expected the numbers 0 to 3 in some order}}
+  %0:2 = nn.attention %q [0, 1, 2], %k [0, 1, 2, 3], %v [0, 1, 2, 3] scale 1.0  output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_scale(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>) {
+  // expected-error@+1 {{'nn.attention' op needs a finite scale}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] scale 0x7FF0000000000000  output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_key(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x9xf32>, %v: tensor<2x3x7x4xf32>) {
+  // expected-error@+1 {{'nn.attention' op needs the batch x head x row x column of the key to be [2, 3, 7, 8], got [2, 3, 7, 9]}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] scale 1.0  output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x9xf32>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_value(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>) {
+  // expected-error@+1 {{'nn.attention' op needs the batch x head x row x column of the value to be [2, 3, 7, 7], got [2, 3, 4, 7]}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 3, 2] scale 1.0  output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_output(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>) {
+  // expected-error@+1 {{'nn.attention' op needs the batch x head x row x column of the output to be [2, 3, 5, 4], got [2, 3, 5, 8]}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] scale 1.0  output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x8xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_causal(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>) {
+  // expected-error@+1 {{'nn.attention' op is causal with 5 rows of the query and 7 of the key}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] scale 1.0 causal output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_types(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xbf16>, %v: tensor<2x3x7x4xf32>) {
+  // expected-error@+1 {{'nn.attention' op needs one element type, got 'f32' and 'bf16'}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] scale 1.0  output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xbf16>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_logsumexp(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>) {
+  // expected-error@+1 {{'nn.attention' op needs a logsumexp of shape [2, 3, 5], got [2, 3, 7]}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] scale 1.0  output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x7xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_wide(%q: tensor<2x3x5x8xf64>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>) {
+  // expected-error@+1 {{must be statically shaped ranked tensor of 32-bit float or bfloat16 type or 16-bit float values, but got 'tensor<2x3x5x8xf64>'}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] scale 1.0  output [0, 1, 2, 3] : (tensor<2x3x5x8xf64>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_gradient(%q: tensor<2x3x5x8xf32>, %l: tensor<2x3x5xf32>, %g: tensor<2x3x5x8xbf16>) {
+  // expected-error@+1 {{'nn.attention_backward' op has a gradient of the output of type 'tensor<2x3x5x8xbf16>' for one of type 'tensor<2x3x5x8xf32>'}}
+  %0:3 = nn.attention_backward %q [0, 1, 2, 3], %q [0, 1, 2, 3], %q [0, 1, 2, 3], %q [0, 1, 2, 3], %l, %g scale 1.0 : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5xf32>, tensor<2x3x5x8xbf16>) -> (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_result(%q: tensor<2x3x5x8xf32>, %l: tensor<2x3x5xf32>) {
+  // expected-error@+1 {{'nn.attention_backward' op has a gradient of the key of type 'tensor<2x3x8x5xf32>' for one of type 'tensor<2x3x5x8xf32>'}}
+  %0:3 = nn.attention_backward %q [0, 1, 2, 3], %q [0, 1, 2, 3], %q [0, 1, 2, 3], %q [0, 1, 2, 3], %l, %q scale 1.0 : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5xf32>, tensor<2x3x5x8xf32>) -> (tensor<2x3x5x8xf32>, tensor<2x3x8x5xf32>, tensor<2x3x5x8xf32>)
+  return
+}

@@ -223,6 +223,18 @@ func.func @constants() {
   return
 }
 
+// CHECK-LABEL: func.func @attention(
+// CHECK-SAME: %[[Q:[^:]+]]: {{[^,)]+}}, %[[K:[^:]+]]: {{[^,)]+}}, %[[V:[^:]+]]: {{[^,)]+}}, %[[G:[^:]+]]: {{[^,)]+}})
+func.func @attention(%q: tensor<2x5x3x8xbf16>, %k: tensor<2x3x5x8xbf16>, %v: tensor<2x3x4x5xbf16>, %g: tensor<2x5x3x4xbf16>) {
+  // CHECK: %[[O:[^ :,]+]], %[[L:[^ :,]+]] = nn.attention %[[Q]] [0, 2, 1, 3], %[[K]] [0, 1, 2, 3], %[[V]] [0, 1, 3, 2] scale 1.250000e-01 causal output [0, 2, 1, 3] : (tensor<2x5x3x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x4x5xbf16>) -> (tensor<2x5x3x4xbf16>, tensor<2x3x5xf32>)
+  %o, %l = nn.attention %q [0, 2, 1, 3], %k [0, 1, 2, 3], %v [0, 1, 3, 2] scale 0.125 causal output [0, 2, 1, 3] : (tensor<2x5x3x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x4x5xbf16>) -> (tensor<2x5x3x4xbf16>, tensor<2x3x5xf32>)
+  // CHECK: nn.attention_backward %[[Q]] [0, 2, 1, 3], %[[K]] [0, 1, 2, 3], %[[V]] [0, 1, 3, 2], %[[O]] [0, 2, 1, 3], %[[L]], %[[G]] scale 1.250000e-01 causal :
+  %dq, %dk, %dv = nn.attention_backward %q [0, 2, 1, 3], %k [0, 1, 2, 3], %v [0, 1, 3, 2], %o [0, 2, 1, 3], %l, %g scale 0.125 causal : (tensor<2x5x3x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x4x5xbf16>, tensor<2x5x3x4xbf16>, tensor<2x3x5xf32>, tensor<2x5x3x4xbf16>) -> (tensor<2x5x3x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x4x5xbf16>)
+  // CHECK: nn.attention %{{.+}} scale 1.000000e+00 output [0, 1, 2, 3] :
+  %o1, %l1 = nn.attention %k [0, 1, 2, 3], %k [0, 1, 2, 3], %k [0, 1, 2, 3] scale 1.0 output [0, 1, 2, 3] : (tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>) -> (tensor<2x3x5x8xbf16>, tensor<2x3x5xf32>)
+  return
+}
+
 // CHECK-LABEL: func.func @state(
 // CHECK-SAME: %[[G:[^:]+]]: {{[^,)]+}}, %[[S:[^:]+]]: {{[^,)]+}})
 func.func @state(%g: tensor<10x4xf32>, %s: tensor<3xf32>) {

@@ -189,3 +189,20 @@ func.func @main(%x: tensor<8x0xf32>) -> tensor<0x8xf32> {
   %0 = nn.reshape %x : tensor<8x0xf32> -> tensor<0x8xf32>
   return %0 : tensor<0x8xf32>
 }
+
+// -----
+
+func.func @main(%x: tensor<8x5x3x4xf32>) {
+  // expected-error@+1 {{'nn.attention' op cannot be re-batched: mixes the rows that hold the samples}}
+  %0:2 = nn.attention %x [1, 2, 0, 3], %x [1, 2, 0, 3], %x [1, 2, 0, 3] scale 1.0 output [0, 1, 2, 3] : (tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>) -> (tensor<5x3x8x4xf32>, tensor<5x3x8xf32>)
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<8x5x3x4xf32>) {
+  %c = nn.constant dense<1.0> : tensor<8x5x3x4xf32>
+  // expected-error@+1 {{'nn.attention' op cannot be re-batched: has a query, a key and a value with different samples}}
+  %0:2 = nn.attention %x [0, 1, 2, 3], %c [0, 1, 2, 3], %x [0, 1, 2, 3] scale 1.0 output [0, 1, 2, 3] : (tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>) -> (tensor<8x5x3x4xf32>, tensor<8x5x3xf32>)
+  return
+}

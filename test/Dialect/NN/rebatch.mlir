@@ -107,3 +107,18 @@ func.func @main(%x: tensor<8x10xf32>, %t: tensor<8xi64>) -> tensor<f32> {
   %0, %1 = nn.softmax_cross_entropy %x, %t : (tensor<8x10xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<8xf32>)
   return %0 : tensor<f32>
 }
+
+// -----
+
+// Attention: the samples are the batch, or a factor of the heads.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8x5x3x4xf32>) -> (tensor<8x5x3x4xf32>, tensor<1x40x3x4xf32>) {
+  // CHECK: nn.attention {{.*}} -> (tensor<2x5x3x4xf32>, tensor<2x3x5xf32>)
+  %0:2 = nn.attention %x [0, 2, 1, 3], %x [0, 2, 1, 3], %x [0, 2, 1, 3] scale 1.0 output [0, 2, 1, 3] : (tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>) -> (tensor<8x5x3x4xf32>, tensor<8x3x5xf32>)
+  // CHECK: nn.attention_backward {{.*}} -> (tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>)
+  %1:3 = nn.attention_backward %x [0, 2, 1, 3], %x [0, 2, 1, 3], %x [0, 2, 1, 3], %0#0 [0, 2, 1, 3], %0#1, %x scale 1.0 : (tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x3x5xf32>, tensor<8x5x3x4xf32>) -> (tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>)
+  %2 = nn.reshape %1#0 : tensor<8x5x3x4xf32> -> tensor<1x40x3x4xf32>
+  // CHECK: nn.attention {{.*}} -> (tensor<1x10x3x4xf32>, tensor<1x10x3xf32>)
+  %3:2 = nn.attention %2 [0, 1, 2, 3], %2 [0, 1, 2, 3], %2 [0, 1, 2, 3] scale 1.0 output [0, 1, 2, 3] : (tensor<1x40x3x4xf32>, tensor<1x40x3x4xf32>, tensor<1x40x3x4xf32>) -> (tensor<1x40x3x4xf32>, tensor<1x40x3xf32>)
+  return %1#1, %3#0 : tensor<8x5x3x4xf32>, tensor<1x40x3x4xf32>
+}

@@ -291,6 +291,63 @@ LogicalResult DotGeneralOp::propagateBatch(Positions operands,
   return success();
 }
 
+/// Attention: samples on the batch or the heads of all tensors. `operands` are
+/// the positions of some of them, with their axes; `position` becomes the
+/// common one, on the axes batch, head, row, column.
+static LogicalResult
+propagateHeads(ArrayRef<std::pair<BatchPosition, ArrayRef<int64_t>>> operands,
+               BatchPosition &position, EmitError emitError) {
+  for (auto [index, operand] : llvm::enumerate(operands)) {
+    auto [own, axes] = operand;
+    if (own)
+      own = onAxis(own, llvm::find(axes, own.axis) - axes.begin());
+    if (own && own.axis > 1)
+      return emitError() << "mixes the rows that hold the samples";
+    if (index != 0 && own != position)
+      return emitError() << "has a query, a key and a value with different "
+                            "samples";
+    position = own;
+  }
+  return success();
+}
+
+/// `position` among the axes of a tensor.
+static BatchPosition inAxes(BatchPosition position, ArrayRef<int64_t> axes) {
+  return position ? onAxis(position, axes[position.axis]) : position;
+}
+
+LogicalResult AttentionOp::propagateBatch(Positions operands,
+                                          PositionsOut &results,
+                                          EmitError emitError) {
+  BatchPosition position;
+  if (failed(propagateHeads({{operands[0], getQueryAxes()},
+                             {operands[1], getKeyAxes()},
+                             {operands[2], getValueAxes()}},
+                            position, emitError)))
+    return failure();
+  results.assign({inAxes(position, getOutputAxes()), position});
+  return success();
+}
+
+LogicalResult AttentionBackwardOp::propagateBatch(Positions operands,
+                                                  PositionsOut &results,
+                                                  EmitError emitError) {
+  static constexpr int64_t rows[] = {0, 1, 2};
+  BatchPosition position;
+  if (failed(propagateHeads({{operands[0], getQueryAxes()},
+                             {operands[1], getKeyAxes()},
+                             {operands[2], getValueAxes()},
+                             {operands[3], getOutputAxes()},
+                             {operands[4], rows},
+                             {operands[5], getOutputAxes()}},
+                            position, emitError)))
+    return failure();
+  results.assign({inAxes(position, getQueryAxes()),
+                  inAxes(position, getKeyAxes()),
+                  inAxes(position, getValueAxes())});
+  return success();
+}
+
 /// Convolutions and pooling: samples on axis 0 of the data, weights without.
 static LogicalResult propagateWindow(BatchPosition data, BatchPosition weight,
                                      PositionsOut &results,

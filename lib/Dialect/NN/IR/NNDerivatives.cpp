@@ -444,6 +444,20 @@ LogicalResult DotGeneralOp::buildVJP(OpBuilder &builder,
   return success();
 }
 
+LogicalResult AttentionOp::buildVJP(OpBuilder &builder,
+                                    ArrayRef<Value> cotangents,
+                                    ArrayRef<bool> needed, Cotangents &result) {
+  if (cotangents[1])
+    return emitOpError("has no derivative of its logsumexp result");
+  auto backward = AttentionBackwardOp::create(
+      builder, getLoc(), getQuery().getType(), getKey().getType(),
+      getValue().getType(), getQuery(), getKey(), getValue(), getOutput(),
+      getLogsumexp(), cotangents[0], getQueryAxes(), getKeyAxes(),
+      getValueAxes(), getOutputAxes(), getScale(), getCausal());
+  result.assign(backward->result_begin(), backward->result_end());
+  return success();
+}
+
 /// Builds a convolution op with the geometry of `like`.
 template <typename To, typename From>
 static Value convolutionLike(OpBuilder &builder, From like, Type type,
@@ -642,6 +656,7 @@ bool ConstantOp::isNonDifferentiable() { return true; }
         "cannot be differentiated: it is part of a derivative");               \
   }
 
+PP_FIRST_ORDER_ONLY(AttentionBackwardOp)
 PP_FIRST_ORDER_ONLY(MaxPoolBackwardOp)
 PP_FIRST_ORDER_ONLY(LayerNormBackwardOp)
 PP_FIRST_ORDER_ONLY(BatchNormBackwardOp)

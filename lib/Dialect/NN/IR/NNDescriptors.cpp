@@ -34,14 +34,16 @@ static bool hasFactorType(Operation *op) {
   return element.isF32() || element.isBF16() || element.isF16();
 }
 
+/// `bf16`, `f16` or `f32`.
+static StringRef nameOfElement(Type tensor) {
+  Type type = getElementTypeOrSelf(tensor);
+  return type.isBF16() ? "bf16" : type.isF16() ? "f16" : "f32";
+}
+
 /// ` types=bf16xbf16xf32` for the tensors in the order of the descriptor's
 /// shapes; nothing where all are f32.
 static std::string types(ArrayRef<Type> tensors) {
-  SmallVector<StringRef> names;
-  for (Type tensor : tensors) {
-    Type type = getElementTypeOrSelf(tensor);
-    names.push_back(type.isBF16() ? "bf16" : type.isF16() ? "f16" : "f32");
-  }
+  SmallVector<StringRef> names(llvm::map_range(tensors, nameOfElement));
   if (llvm::all_of(names, [](StringRef name) { return name == "f32"; }))
     return "";
   return " types=" + llvm::join(names, "x");
@@ -180,6 +182,69 @@ uint64_t DotGeneralOp::getFlops() {
   for (int64_t axis : getLhsContract())
     contracted *= getLhs().getType().getDimSize(axis);
   return 2 * contracted * getOutput().getType().getNumElements();
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+/// ` qs=64x16x4x1`: the strides of a tensor along its batch, heads, rows and
+/// columns; nothing where they are those of a dense tensor in that order.
+static std::string strides(StringRef key, Value value, ArrayRef<int64_t> axes) {
+  if (llvm::is_sorted(axes))
+    return "";
+  SmallVector<int64_t> ofTensor = rowMajorStrides(shapeOf(value)), strides;
+  for (int64_t axis : axes)
+    strides.push_back(ofTensor[axis]);
+  return (" " + key + "=" + dims(strides)).str();
+}
+
+template <typename Op>
+static std::string attention(Op op, StringRef kind, Value output) {
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << kind << " q=" << dims(op.getQueryShape())
+      << " k=" << dims(op.getKeyShape()) << " v=" << dims(op.getValueShape())
+      << " scale=" << llvm::format("%.9g", op.getScale().convertToDouble())
+      << " causal=" << (op.getCausal() ? 1 : 0)
+      << " types=" << nameOfElement(op.getQuery().getType())
+      << strides("qs", op.getQuery(), op.getQueryAxes())
+      << strides("ks", op.getKey(), op.getKeyAxes())
+      << strides("vs", op.getValue(), op.getValueAxes())
+      << strides("os", output, op.getOutputAxes());
+  return text;
+}
+
+std::string AttentionOp::getLibraryDescriptor() {
+  return attention(*this, "attention_forward", getOutput());
+}
+
+std::string AttentionBackwardOp::getLibraryDescriptor() {
+  return attention(*this, "attention_backward", getOutput()) +
+         strides("dos", getOutputGradient(), getOutputAxes()) +
+         strides("dqs", getQueryGradient(), getQueryAxes()) +
+         strides("dks", getKeyGradient(), getKeyAxes()) +
+         strides("dvs", getValueGradient(), getValueAxes());
+}
+
+/// Rows of the query times rows of the key that it sees, over all heads.
+template <typename Op> static uint64_t countPairs(Op op) {
+  SmallVector<int64_t> query = op.getQueryShape();
+  uint64_t rows = query[2], columns = op.getKeyShape()[2];
+  return query[0] * query[1] *
+         (op.getCausal() ? rows * (rows + 1) / 2 : rows * columns);
+}
+
+uint64_t AttentionOp::getFlops() {
+  // Two products, and what a softmax takes.
+  return countPairs(*this) *
+         (2 * getQueryShape()[3] + 2 * getValueShape()[3] + 5);
+}
+uint64_t AttentionBackwardOp::getFlops() {
+  // Five products: the scores again, and the cotangents of the weights, of the
+  // query, of the key and of the value.
+  return countPairs(*this) *
+         (6 * getQueryShape()[3] + 4 * getValueShape()[3] + 5);
 }
 
 //===----------------------------------------------------------------------===//

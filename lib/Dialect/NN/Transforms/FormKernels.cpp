@@ -396,10 +396,13 @@ private:
             }))
           outputs.push_back(result);
     }
-    // A library takes a tensor for each operand, also where two are the same.
+    // A library takes a tensor for each operand, also where two are the same,
+    // and for each result, also where nothing reads it.
     SmallVector<Value> operands(inputs.begin(), inputs.end());
-    if (group.operations.size() == 1 && classOf(last) == KernelClass::Library)
+    if (group.operations.size() == 1 && classOf(last) == KernelClass::Library) {
       operands.assign(last->operand_begin(), last->operand_end());
+      outputs.assign(last->result_begin(), last->result_end());
+    }
     SmallVector<Type> types;
     for (Value output : outputs)
       types.push_back(output.getType());

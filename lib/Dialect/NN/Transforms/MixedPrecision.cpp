@@ -40,8 +40,8 @@ public:
     for (Operation &op : function.getBody().front()) {
       if (auto origin = op.getAttrOfType<IntegerAttr>(pipeline::originAttrName))
         nextOrigin = std::max(nextOrigin, origin.getInt() + 1);
-      if (isa<DotGeneralOp, ConvOp, ConvBackwardInputOp, ConvBackwardWeightOp>(
-              op) &&
+      if (isa<DotGeneralOp, ConvOp, ConvBackwardInputOp, ConvBackwardWeightOp,
+              AttentionOp, AttentionBackwardOp>(op) &&
           isShortened(&op))
         products.push_back(&op);
     }
@@ -50,7 +50,8 @@ public:
   void run() {
     if (!shortElement) {
       for (Operation *product : products)
-        product->setAttr(tf32AttrName, builder.getUnitAttr());
+        if (!isAttention(product))
+          product->setAttr(tf32AttrName, builder.getUnitAttr());
       return;
     }
     for (Operation *product : products)
@@ -59,6 +60,7 @@ public:
     // would cost more memory than keeping the long one.
     for (auto &[value, cast] : casts)
       readShortLater(value, cast);
+    eraseUnread();
   }
 
 private:
@@ -77,16 +79,33 @@ private:
         cast<RankedTensorType>(value.getType()).clone(shortElement));
   }
 
+  /// Has one type for all tensors but the logsumexp, which stays f32.
+  static bool isAttention(Operation *op) {
+    return isa<AttentionOp, AttentionBackwardOp>(op);
+  }
+
+  static bool isLogsumexp(Operation *op, Value value) {
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      return value == attention.getLogsumexp();
+    auto backward = dyn_cast<AttentionBackwardOp>(op);
+    return backward && value == backward.getLogsumexp();
+  }
+
   void shorten(Operation *product) {
     for (OpOperand &operand : product->getOpOperands())
-      operand.set(shortened(operand.get(), product));
-    Value result = product->getResult(0);
-    if (llvm::all_of(result.getUsers(),
-                     [](Operation *user) { return isa<AccumulateOp>(user); }))
-      return;
-    Type longType = result.getType();
-    result.setType(shortType(result));
-    readShort(result, result, product, longType, [](Phase) { return true; });
+      if (!isLogsumexp(product, operand.get()))
+        operand.set(shortened(operand.get(), product));
+    for (Value result : product->getResults()) {
+      bool isAccumulated = llvm::all_of(result.getUsers(), [](Operation *user) {
+        return isa<AccumulateOp>(user);
+      });
+      if (isLogsumexp(product, result) ||
+          (isAccumulated && !isAttention(product)))
+        continue;
+      Type longType = result.getType();
+      result.setType(shortType(result));
+      readShort(result, result, product, longType, [](Phase) { return true; });
+    }
   }
 
   /// Lets the uses of `value` in the chosen phases read `from`, its short form,
@@ -126,6 +145,15 @@ private:
     Phase own = pipeline::getPhase(producer);
     readShort(value, from, producer, value.getType(),
               [&](Phase phase) { return phase != own; });
+  }
+
+  /// Erases casts back to f32 whose readers all took the short value.
+  void eraseUnread() {
+    for (Operation *product : products)
+      for (Value result : product->getResults())
+        for (Operation *user : llvm::make_early_inc_range(result.getUsers()))
+          if (isa<CastOp>(user) && user->use_empty())
+            user->erase();
   }
 
   /// A cast in the phase of `like`, and placed where that is.

@@ -10,6 +10,17 @@
 using namespace mlir;
 using namespace pp;
 
+/// cuDNN adds up the gradient of the query in f32. The operands are query, key,
+/// value, result and logsumexp.
+static int64_t getAttentionScratchpadBytes(Operation *op) {
+  auto elements = [&](unsigned operand) {
+    return cast<RankedTensorType>(op->getOperand(operand).getType())
+        .getNumElements();
+  };
+  int64_t rows = std::max(elements(0), elements(3)), heads = elements(4);
+  return llvm::alignTo(2 * rows * 4 + 2 * heads * 4 + (1 << 20), 256);
+}
+
 /// cuBLASLt and cuDNN choose an algorithm that fits; 32 MiB is what the fastest
 /// GEMMs of a Hopper want.
 static int64_t getGpuScratchpadBytes(Operation *op,
@@ -17,6 +28,10 @@ static int64_t getGpuScratchpadBytes(Operation *op,
   constexpr int64_t mebibyte = 1 << 20;
   if (descriptor.starts_with("matmul"))
     return 32 * mebibyte;
+  if (descriptor.starts_with("attention_forward"))
+    return 64 << 10;
+  if (descriptor.starts_with("attention_backward"))
+    return getAttentionScratchpadBytes(op);
   if (!descriptor.starts_with("conv"))
     return 0;
   // The plugin widens the factors of a result that is longer than they are.

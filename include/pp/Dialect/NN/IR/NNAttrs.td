@@ -34,7 +34,8 @@ def NN_ExternalAttr : AttrDef<NN_Dialect, "External", [TypedAttrInterface]> {
   let description = [{
     Says where the value of a parameter lies: `file` as it was given to the
     importer, `offset` and the number of bytes in it. The bytes are little-endian
-    and row-major. The compiler never reads them.
+    and row-major. Of the compiler's passes only nn-fuse-attention reads them, of
+    masks.
 
     ```mlir
     ml_program.global private mutable @fc.weight(

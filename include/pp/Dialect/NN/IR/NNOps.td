@@ -8,6 +8,7 @@ include "pp/Dialect/NN/IR/NNElementwiseOps.td"
 include "pp/Dialect/NN/IR/NNShapeOps.td"
 include "pp/Dialect/NN/IR/NNContractionOps.td"
 include "pp/Dialect/NN/IR/NNWindowOps.td"
+include "pp/Dialect/NN/IR/NNAttentionOps.td"
 include "pp/Dialect/NN/IR/NNNormalizationOps.td"
 include "pp/Dialect/NN/IR/NNLossOps.td"
 

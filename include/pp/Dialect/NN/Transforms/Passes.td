@@ -29,6 +29,31 @@ def Rebatch : NNPass<"nn-rebatch"> {
   ];
 }
 
+def FuseAttention : NNPass<"nn-fuse-attention"> {
+  let summary = "Make one operation of products around a softmax";
+  let description = [{
+    Replaces softmax(scale * query x key^T + mask) x value by `nn.attention`,
+    which keeps no matrix of scores. The scale is a constant that the
+    query, the key or the scores are multiplied with or divided by. The mask is
+    added to the scores, or selects between them and a constant; it is constant
+    and hides what is above the diagonal, with minus infinity or with -1e4 or
+    less, or it hides nothing. Masks of floats in parameters must hide with minus
+    infinity or the lowest number of f32: others may be trained elsewhere. A transpose of the result becomes
+    its layout.
+
+    Everything else stays as it is: tensors of another rank than 4 or of
+    another type than f32, a mask that depends on an input, on a trained
+    parameter, on the head or on the sample, a dropout in between, and
+    scores or weights that something else reads. With `gpu`, so does what the
+    library of a GPU has no kernel for: columns that are not a multiple of 8 or
+    more than 128, or that do not lie side by side in memory.
+  }];
+  let options = [
+    Option<"gpu", "gpu", "bool", "false",
+           "Keep to the limits of the library of a GPU">
+  ];
+}
+
 def AttachLoss : NNPass<"nn-attach-loss"> {
   let summary = "Replace the model's output by a loss";
   let description = [{
@@ -55,7 +80,8 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
     Casts the factors of matrix products and convolutions to `type`, and gives
     their results that type too, as PyTorch's autocast does; sums inside have the
     precision of f32. The gradient of a weight, which is accumulated, stays f32,
-    as do parameters and all other arithmetic.
+    as do parameters and all other arithmetic. The tensors of attention and of
+    its derivative get `type`, but for the logsumexp.
 
     Runs on the joint graph. What a backward phase reads of a product's factors
     and result is the short value, so residuals are half as large; casts of

@@ -1,0 +1,237 @@
+//===- ConstantElements.cpp -----------------------------------------------===//
+
+#include "ConstantElements.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/Endian.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace pp::nn;
+
+using Index = ArrayRef<int64_t>;
+
+/// Larger parameters are no masks.
+static constexpr uint64_t maxParameterBytes = 64 << 20;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// Operations behind one element. Values that are read twice are computed
+/// twice.
+static constexpr unsigned maxSteps = 1000;
+
+/// The row-major number of an element; none where `any` stands for several.
+static std::optional<int64_t> flatten(ArrayRef<int64_t> shape, Index index) {
+  int64_t flat = 0;
+  for (auto [size, at] : llvm::zip_equal(shape, index)) {
+    if (at == ConstantElements::any && size != 1)
+      return std::nullopt;
+    flat = flat * size + (at == ConstantElements::any ? 0 : at);
+  }
+  return flat;
+}
+
+static std::optional<double> elementOf(ElementsAttr elements, Index index) {
+  auto dense = dyn_cast<DenseElementsAttr>(elements);
+  if (!dense)
+    return std::nullopt;
+  auto flat = dense.isSplat() ? std::optional<int64_t>(0)
+                              : flatten(dense.getType().getShape(), index);
+  if (!flat)
+    return std::nullopt;
+  Type type = dense.getElementType();
+  if (type.isF32())
+    return dense.getValues<float>()[*flat];
+  if (type.isF64())
+    return dense.getValues<double>()[*flat];
+  if (type.isInteger(1))
+    return dense.getValues<bool>()[*flat];
+  if (isa<IntegerType>(type)) {
+    APInt value = dense.getValues<APInt>()[*flat];
+    return type.isUnsignedInteger() ? static_cast<double>(value.getZExtValue())
+                                    : static_cast<double>(value.getSExtValue());
+  }
+  return std::nullopt;
+}
+
+/// A number in the bytes of a tensor.
+static std::optional<double> decode(Type type, const char *bytes) {
+  using namespace llvm::support::endian;
+  if (type.isF32())
+    return llvm::bit_cast<float>(read32le(bytes));
+  if (type.isF64())
+    return llvm::bit_cast<double>(read64le(bytes));
+  if (type.isInteger(64))
+    return static_cast<int64_t>(read64le(bytes));
+  if (type.isInteger(32))
+    return static_cast<int32_t>(read32le(bytes));
+  if (type.isInteger(1))
+    return *bytes != 0;
+  if (type.isUnsignedInteger(8))
+    return static_cast<uint8_t>(*bytes);
+  if (type.isInteger(8))
+    return static_cast<int8_t>(*bytes);
+  return std::nullopt;
+}
+
+const llvm::MemoryBuffer *ConstantElements::bytesOf(ExternalAttr external) {
+  auto [entry, isNew] = files.try_emplace(external);
+  if (isNew && external.getBytes() <= maxParameterBytes) {
+    auto slice = llvm::MemoryBuffer::getFileSlice(external.getFile().getValue(),
+                                                  external.getBytes(),
+                                                  external.getOffset());
+    // A file that ends early leaves fewer bytes.
+    if (slice && (*slice)->getBufferSize() == external.getBytes())
+      entry->second = std::move(*slice);
+  }
+  return entry->second.get();
+}
+
+std::optional<double> ConstantElements::readParameterElement(ParameterOp op,
+                                                             Index index) {
+  auto global = symbols.lookup<ml_program::GlobalOp>(op.getSymbol());
+  if (!global || global.getIsMutable() || global->hasAttr(trainedAttrName) ||
+      !global.getValue())
+    return std::nullopt;
+  RankedTensorType type = typeOf(op);
+  readParameter = true;
+  readFloatParameter |= isa<FloatType>(type.getElementType());
+  if (auto elements = dyn_cast<ElementsAttr>(*global.getValue()))
+    return elementOf(elements, index);
+  auto external = dyn_cast<ExternalAttr>(*global.getValue());
+  const llvm::MemoryBuffer *bytes = external ? bytesOf(external) : nullptr;
+  auto flat = flatten(type.getShape(), index);
+  if (!bytes || !flat)
+    return std::nullopt;
+  uint64_t size = external.getBytes() / type.getNumElements();
+  return decode(type.getElementType(), bytes->getBufferStart() + *flat * size);
+}
+
+/// Only axes of size one come and go in masks.
+std::optional<double> ConstantElements::readReshaped(ReshapeOp op,
+                                                     Index index) {
+  SmallVector<int64_t> known;
+  for (auto [size, at] : llvm::zip_equal(typeOf(op).getShape(), index))
+    if (size != 1)
+      known.push_back(at);
+  SmallVector<int64_t> source;
+  ArrayRef<int64_t> shape = typeOf(op.getInput()).getShape();
+  size_t next = 0;
+  for (int64_t size : shape)
+    source.push_back(size == 1 || next == known.size() ? 0 : known[next++]);
+  auto withoutOnes = [](ArrayRef<int64_t> sizes) {
+    return llvm::to_vector(
+        llvm::make_filter_range(sizes, [](int64_t size) { return size != 1; }));
+  };
+  if (withoutOnes(shape) != withoutOnes(typeOf(op).getShape()))
+    return std::nullopt;
+  return compute(op.getInput(), source);
+}
+
+static bool compare(Comparison comparison, double x, double y) {
+  switch (comparison) {
+  case Comparison::eq:
+    return x == y;
+  case Comparison::ne:
+    return x != y;
+  case Comparison::lt:
+    return x < y;
+  case Comparison::le:
+    return x <= y;
+  case Comparison::gt:
+    return x > y;
+  case Comparison::ge:
+    return x >= y;
+  }
+  return false;
+}
+
+std::optional<double> ConstantElements::readBinary(Operation *op, Index index) {
+  if (!isa<AddOp, SubOp, MulOp, AndOp, OrOp, CompareOp>(op))
+    return std::nullopt;
+  auto x = compute(op->getOperand(0), index);
+  auto y = x ? compute(op->getOperand(1), index) : std::nullopt;
+  if (!y)
+    return std::nullopt;
+  return llvm::TypeSwitch<Operation *, double>(op)
+      .Case([&](AddOp) { return *x + *y; })
+      .Case([&](SubOp) { return *x - *y; })
+      .Case([&](MulOp) { return *x * *y; })
+      .Case([&](AndOp) { return *x != 0 && *y != 0; })
+      .Case([&](OrOp) { return *x != 0 || *y != 0; })
+      .Case([&](CompareOp each) {
+        return compare(each.getComparison(), *x, *y);
+      });
+}
+
+std::optional<double> ConstantElements::read(Value value, Index index) {
+  steps = 0;
+  return compute(value, index);
+}
+
+std::optional<double> ConstantElements::compute(Value value, Index index) {
+  Operation *op = value.getDefiningOp();
+  if (!op || ++steps > maxSteps)
+    return std::nullopt;
+  using Result = std::optional<double>;
+  return llvm::TypeSwitch<Operation *, Result>(op)
+      .Case([&](ConstantOp constant) -> Result {
+        return elementOf(constant.getValue(), index);
+      })
+      .Case([&](ParameterOp parameter) -> Result {
+        return readParameterElement(parameter, index);
+      })
+      .Case([&](IotaOp iota) -> Result {
+        int64_t at = index[iota.getAxis()];
+        return at == any ? Result() : static_cast<double>(at);
+      })
+      .Case([&](BroadcastOp broadcast) -> Result {
+        SmallVector<int64_t> source;
+        for (int64_t axis : broadcast.getAxes())
+          source.push_back(index[axis]);
+        return compute(broadcast.getInput(), source);
+      })
+      .Case([&](ReshapeOp reshape) -> Result {
+        return readReshaped(reshape, index);
+      })
+      .Case([&](TransposeOp transpose) -> Result {
+        SmallVector<int64_t> source(index.size());
+        for (auto [to, from] : llvm::enumerate(transpose.getPermutation()))
+          source[from] = index[to];
+        return compute(transpose.getInput(), source);
+      })
+      .Case([&](SliceOp slice) -> Result {
+        SmallVector<int64_t> source(index);
+        for (auto [axis, at] : llvm::enumerate(source))
+          if (at != any)
+            at = slice.getStarts()[axis] + at * slice.getStrides()[axis];
+        return compute(slice.getInput(), source);
+      })
+      .Case([&](CastOp cast) -> Result {
+        auto from = compute(cast.getInput(), index);
+        Type type = typeOf(cast).getElementType();
+        if (!from || isa<FloatType>(type))
+          return from;
+        return type.isInteger(1) ? *from != 0 : std::trunc(*from);
+      })
+      .Case([&](NegOp neg) -> Result {
+        auto from = compute(neg.getInput(), index);
+        return from ? -*from : from;
+      })
+      .Case([&](NotOp no) -> Result {
+        auto from = compute(no.getInput(), index);
+        return from ? Result(*from == 0) : from;
+      })
+      .Case([&](SelectOp select) -> Result {
+        auto condition = compute(select.getCondition(), index);
+        if (!condition)
+          return condition;
+        return compute(*condition != 0 ? select.getWhenTrue()
+                                       : select.getWhenFalse(),
+                       index);
+      })
+      .Default([&](Operation *other) { return readBinary(other, index); });
+}
