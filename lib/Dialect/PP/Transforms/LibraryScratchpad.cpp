@@ -1,6 +1,7 @@
 //===- LibraryScratchpad.cpp - Memory of library kernels ------------------===//
 
 #include "LibraryScratchpad.h"
+#include "cpu/Descriptor.h"
 #include "cpu/LibraryKernel.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "llvm/ADT/StringMap.h"
@@ -10,28 +11,27 @@
 using namespace mlir;
 using namespace pp;
 
-/// cuDNN adds up the gradient of the query in f32. The operands are query, key,
-/// value, result and logsumexp.
-static int64_t getAttentionScratchpadBytes(Operation *op) {
-  auto elements = [&](unsigned operand) {
-    return cast<RankedTensorType>(op->getOperand(operand).getType())
-        .getNumElements();
-  };
-  int64_t rows = std::max(elements(0), elements(3)), heads = elements(4);
-  return llvm::alignTo(2 * rows * 4 + 2 * heads * 4 + (1 << 20), 256);
+/// To add up in a fixed order, cuDNN 9 keeps the gradient of the scores, in 16
+/// bits and whole tiles, and a float for each row; see runtime-cudnn-test.
+static int64_t getAttentionScratchpadBytes(const std::string &text) {
+  runtime::Descriptor descriptor(text);
+  auto q = descriptor.getDims("q", 4, 1), k = descriptor.getDims("k", 4, 1);
+  int64_t heads = q[0] * q[1];
+  int64_t tiles = llvm::alignTo(q[2], 64) * llvm::alignTo(k[2], 128);
+  return llvm::alignTo(2 * heads * tiles + 4 * heads * q[2] + (64 << 10), 256);
 }
 
 /// cuBLASLt and cuDNN choose an algorithm that fits; 32 MiB is what the fastest
 /// GEMMs of a Hopper want.
-static int64_t getGpuScratchpadBytes(Operation *op,
-                                     llvm::StringRef descriptor) {
+static int64_t getGpuScratchpadBytes(Operation *op, const std::string &text) {
+  llvm::StringRef descriptor = text;
   constexpr int64_t mebibyte = 1 << 20;
   if (descriptor.starts_with("matmul"))
     return 32 * mebibyte;
   if (descriptor.starts_with("attention_forward"))
     return 64 << 10;
   if (descriptor.starts_with("attention_backward"))
-    return getAttentionScratchpadBytes(op);
+    return getAttentionScratchpadBytes(text);
   if (!descriptor.starts_with("conv"))
     return 0;
   // The plugin widens the factors of a result that is longer than they are.
