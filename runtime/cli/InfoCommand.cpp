@@ -29,6 +29,7 @@ static ordered_json describePlan(const Plan &plan) {
                     {"plan", plan.hash},
                     {"batch", plan.batch},
                     {"microbatches", plan.microbatches},
+                    {"replicas", plan.replicas},
                     {"schedule", plan.schedule},
                     {"ranks", plan.ranks.size()}};
   for (const char *key : {"feeds", "fetches", "stages"})
@@ -60,10 +61,13 @@ static ordered_json describePlan(const Plan &plan) {
 }
 
 static void printPlan(const Plan &plan) {
-  fmt::print("{} ({}): batch {} in {} micro-batches, {} stages on {} ranks, "
+  std::string replicas =
+      plan.replicas > 1 ? fmt::format(" in {} replicas", plan.replicas) : "";
+  fmt::print("{} ({}): batch {} in {} micro-batches, {} stages{} on {} ranks, "
              "schedule {}\n",
              plan.model, plan.mode, plan.batch, plan.microbatches,
-             plan.stages.size(), plan.ranks.size(), plan.schedule);
+             plan.stages.size() / plan.replicas, replicas, plan.ranks.size(),
+             plan.schedule);
   auto printPort = [&](const PlanPort &port, const std::string &kind) {
     Shape shape = port.shape;
     if (port.batched)

@@ -39,6 +39,8 @@ STORED = {
 SMOKE_STORED = ("lenet",)
 STORED_MICROBATCHES = 4
 STORED_STAGES = (1, 2, 4)
+# Stages and replicas. As many of these as micro-batches add up in the order of one pipeline.
+STORED_REPLICATED = (2, STORED_MICROBATCHES)
 
 # Model: batch and micro-batches of a comparison.
 COMPARED = {
@@ -62,6 +64,10 @@ MEASURED = {
 # Those of them that have attention.
 UNFUSED = ("gpt2-small",)
 MICROBATCH_SIZES = (1, 2, 4, 8)
+
+
+def stored_name(model, target, stages, replicas=1):
+    return f"{model}.{target}.{stages}" + (f"x{replicas}" if replicas > 1 else "")
 
 
 def all_cases(sizes):

@@ -81,11 +81,11 @@ class Harness:
         partial.write_text(json.dumps(self.results, indent=1) + "\n")
         partial.replace(path)
 
-    def attempt(self, name, work, *arguments):
+    def attempt(self, name, work, *arguments, **options):
         """Runs `work`; what it raises is a failed check, and lack of time a
         skipped one. Returns its result, or None."""
         try:
-            return work(*arguments)
+            return work(*arguments, **options)
         except OutOfTime:
             self.report("SKIP", name, "no time is left")
         except Exception as error:  # A broken file is a failed check too.

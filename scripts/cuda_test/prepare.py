@@ -31,13 +31,13 @@ class Compiler:
         subprocess.run(["strip", path], check=True)
         return ""
 
-    def stored(self, model, loss, batch, target, stages):
-        path = self.out / "programs" / f"{model}.{target}.{stages}"
+    def stored(self, model, loss, batch, target, stages, replicas=1):
+        path = self.out / "programs" / cases.stored_name(model, target, stages, replicas)
         source = self.out / "stored" / model / f"{model}.torchscript.onnx"
         error = self.run([
             self.compiler, source, f"--loss={loss}", f"--batch={batch}",
-            f"--microbatches={cases.STORED_MICROBATCHES}", f"--stages={stages}", "--schedule=1f1b",
-            "--checkpoint=never", f"--target={target}", "--learning-rate=0.05", *OPTIMIZER, "-o", path], path)
+            f"--microbatches={cases.STORED_MICROBATCHES}", f"--stages={stages}", f"--replicas={replicas}",
+            "--schedule=1f1b", "--checkpoint=never", f"--target={target}", "--learning-rate=0.05", *OPTIMIZER, "-o", path], path)
         if error:
             raise SystemExit(f"error: {path.name}: {error}")
 
@@ -112,6 +112,7 @@ def main(out, target, sizes, compiler, profiler, models_folder):
         batch = sample_count(folder / "reference.npz")
         for stages in cases.STORED_STAGES:
             compile.stored(model, loss, batch, target, stages)
+        compile.stored(model, loss, batch, target, *cases.STORED_REPLICATED)
         if target != "cpu":
             compile.stored(model, loss, batch, "cpu", 1)
         manifest["stored"].append({"model": model, "batch": batch, "steps": steps})

@@ -2,8 +2,8 @@
 
 For each model of test/models in 1, 2 and 4 stages with 4 micro-batches: loss and
 gradients of the first step and parameters after several; the same bits for all
-numbers of stages, with and without graphs, and in a second run; outputs of the
-trained model.
+numbers of stages, with replicas, with and without graphs, and in a second run;
+outputs of the trained model.
 """
 
 import json
@@ -11,7 +11,7 @@ import shutil
 
 import numpy as np
 
-from cases import STORED_STAGES
+from cases import STORED_REPLICATED, STORED_STAGES, stored_name
 from harness import Training, check_same_bits, read_safetensors
 
 # Relative errors in the Frobenius norm, tensor by tensor; see test/e2e/against_pytorch.py.
@@ -46,11 +46,12 @@ class Stored:
         arrays = {k: v for k, v in self.reference.items() if "/" not in k and v.ndim}
         np.savez(self.data, **{k: v for k, v in arrays.items() if not k.endswith("output")})
 
-    def program(self, target, stages):
-        return f"{self.name}.{target}.{stages}"
+    def program(self, target, *stages_and_replicas):
+        return stored_name(self.name, target, *stages_and_replicas)
 
-    def train(self, target, stages, device, *arguments):
-        return Training(self.harness, self.program(target, stages), self.data, self.folder, device, self.steps, *arguments)
+    def train(self, target, stages, device, *arguments, replicas=1):
+        return Training(
+            self.harness, self.program(target, stages, replicas), self.data, self.folder, device, self.steps, *arguments)
 
     def infer(self, target, stages, device, weights, output):
         self.harness.run([
@@ -78,8 +79,9 @@ def check_model(harness, entry):
     model = Stored(harness, entry)
     name, results = model.name, harness.folder / "results" / model.name
 
-    def train(title, stages, *arguments):
-        return harness.attempt(f"{name}: {title}", model.train, harness.target, stages, harness.device, *arguments)
+    def train(title, stages, *arguments, **options):
+        return harness.attempt(
+            f"{name}: {title}", model.train, harness.target, stages, harness.device, *arguments, **options)
 
     runs = {stages: train(f"{stages} stages", stages) for stages in STORED_STAGES}
     first = runs[1]
@@ -107,5 +109,8 @@ def check_model(harness, entry):
     harness.attempt(f"{name}: outputs, processor", check_outputs)
     for stages in STORED_STAGES[1:]:
         check_same_bits(harness, f"{name}: bits of {stages} stages", first, runs[stages])
+    stages, replicas = STORED_REPLICATED
+    title = f"{replicas} replicas of {stages} stages"
+    check_same_bits(harness, f"{name}: bits of {title}", first, train(title, stages, replicas=replicas))
     check_same_bits(harness, f"{name}: bits without graphs", runs[2], train("without graphs", 2, "--no-graphs"))
     check_same_bits(harness, f"{name}: bits of a second run", runs[2], train("a second run", 2))
