@@ -12,6 +12,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,6 +79,9 @@ struct PlanChannel {
   unsigned sendSlots, receiveSlots;
   std::vector<unsigned> sendSlot, receiveSlot; // by micro-batch
   ActionKind release;
+  /// The channel whose send slot is this one's receive slot: the value comes
+  /// when the receiver of the other has what left there.
+  std::optional<unsigned> answerTo = std::nullopt;
 
   /// Both stages are on one rank: the value is made in its receive slot, and
   /// nothing is sent.

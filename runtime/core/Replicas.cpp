@@ -142,10 +142,14 @@ private:
       if (parts.bytes(to))
         exchange.contributions[from][to] = addTransfer(
             stage, parts, from, to, to, parts.place(from, to), ActionKind::Sum);
-      if (parts.bytes(from))
-        exchange.results[from][to] =
-            addTransfer(stage, parts, from, to, from, parts.offset(from),
-                        ActionKind::Update);
+    });
+    forEachPair([&](unsigned from, unsigned to) {
+      if (!parts.bytes(from))
+        return;
+      int channel = addTransfer(stage, parts, from, to, from,
+                                parts.offset(from), ActionKind::Update);
+      exchange.results[from][to] = channel;
+      all.channels[channel].answerTo = exchange.contributions[to][from];
     });
     return exchange;
   }

@@ -146,10 +146,12 @@ void SocketTransport::send(unsigned index, unsigned microbatch,
   slot.flag.waitFor(0, spins);
   slot.flag.change(0, microbatch + 1);
   counters.addSent(index);
-  if (!isAsynchronous)
-    return post(connection, message, source);
   sendSlot.busy.waitFor(0, spins);
   sendSlot.busy.change(0, 1);
+  if (!isAsynchronous) {
+    post(connection, message, source);
+    return sendSlot.busy.change(1, 0);
+  }
   Stream &stream = *streams.send;
   stream.wait(*sendSlot.produced);
   stream.copy(sendSlot.host.get(), source, plan.bytes);
@@ -251,6 +253,10 @@ void SocketTransport::take(Connection &connection, const Message &message) {
   char *target = isAsynchronous
                      ? slot.host.get()
                      : channel.base + number * alignUp(channel.plan->bytes);
+  // The peer has what was sent out of this place, but send() may not have
+  // returned.
+  if (auto sent = channel.plan->answerTo)
+    channels[*sent].sendSlots[0].busy.waitFor(0, spins);
   connection.socket.receive(target, message.bytes);
   slot.flag.change(0, message.microbatch + 1);
 }

@@ -75,7 +75,7 @@ private:
     std::unique_ptr<Event> arrived, freed; // receiver, asynchronous
   };
   struct SendSlot {
-    SlotFlag busy;     // asynchronous: `host` is in use
+    SlotFlag busy;     // `host` is in use, or what a send() reads
     DeviceMemory host; // asynchronous
     std::unique_ptr<Event> produced, left;
   };
