@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times a training step in two stages against PyTorch on the same two cores.
+"""Times a training step in two stages or replicas against PyTorch on the same two cores.
 
 Each round runs every contender once, one after the other, in processes of their
 own; the result is the median over rounds of the median step of a round. So slow
@@ -91,6 +91,36 @@ def run_pipeline(arguments):
     dist.destroy_process_group()
 
 
+def run_replica(arguments):
+    import torch
+    import torch.distributed as dist
+
+    import models
+
+    torch.set_num_threads(1)
+    rank = arguments.rank
+    dist.init_process_group(
+        "gloo", init_method=f"tcp://127.0.0.1:{arguments.port}", rank=rank, world_size=2
+    )
+    sample = models.build(arguments.model)
+    module = torch.nn.parallel.DistributedDataParallel(sample.module.train())
+    optimizer = torch.optim.SGD(module.parameters(), LEARNING_RATE, MOMENTUM)
+    inputs, target = sample.inputs.chunk(2)[rank], sample.target.chunk(2)[rank]
+
+    def step():
+        optimizer.zero_grad()
+        sample.loss(module(inputs), target).backward()
+        optimizer.step()
+
+    seconds = measure(step, arguments)
+    if rank == 1:
+        print(json.dumps(seconds))
+    dist.destroy_process_group()
+
+
+WORKERS = {**dict.fromkeys(SCHEDULES, run_pipeline), "ddp": run_replica}
+
+
 # What compares.
 
 
@@ -105,7 +135,7 @@ def time_pytorch(arguments, model, worker):
         sys.executable, __file__, "--worker", worker, "--model", model,
         "--steps", str(arguments.steps), "--warmup", str(arguments.warmup),
     ]
-    ranks = [0, 1] if worker in SCHEDULES else [0]
+    ranks = [0, 1] if worker in WORKERS else [0]
     environment = {**os.environ, "OMP_NUM_THREADS": "1" if len(ranks) == 2 else "2", "GLOO_SOCKET_IFNAME": "lo"}
     port = str(free_port())
     processes = [
@@ -121,12 +151,13 @@ def time_pytorch(arguments, model, worker):
     return json.loads(outputs[-1][0].splitlines()[-1]), ""
 
 
-def compile_binary(arguments, model, schedule, microbatches, stages):
-    path = OUTPUT / f"{model}-{schedule}-{stages}x{microbatches}"
+def compile_binary(arguments, model, schedule, microbatches, stages, replicas=1):
+    path = OUTPUT / f"{model}-{schedule}-{stages}x{microbatches}x{replicas}"
     subprocess.run(
         [
             pathlib.Path(arguments.build) / "bin" / "pp-compile", OUTPUT / f"{model}.onnx", "-o", path,
             f"--stages={stages}", "--batch=8", f"--microbatches={microbatches}", f"--schedule={schedule}",
+            f"--replicas={replicas}",
             "--loss=cross_entropy", "--optimizer=sgd", f"--learning-rate={LEARNING_RATE}", f"--momentum={MOMENTUM}",
         ],
         check=True,
@@ -153,11 +184,14 @@ def compare(arguments, model):
         contenders[f"pp-mlir, 2 stages, {schedule}"] = lambda path=path: time_binary(arguments, path)
     path = compile_binary(arguments, model, "1f1b", 1, 1)
     contenders["pp-mlir, 1 stage, 1 thread"] = lambda: time_binary(arguments, path)
+    path = compile_binary(arguments, model, "1f1b", 2, 1, replicas=2)
+    contenders["pp-mlir, 2 replicas of 1 stage"] = lambda path=path: time_binary(arguments, path)
     names = {
         "eager": "PyTorch, 1 process, 2 threads",
         "compile": "PyTorch, the same, torch.compile",
         "1f1b": "PyTorch, 2 processes, 1f1b",
         "gpipe": "PyTorch, 2 processes, gpipe",
+        "ddp": "PyTorch, 2 processes, DDP",
     }
     for worker, name in names.items():
         contenders[name] = lambda worker=worker: time_pytorch(arguments, model, worker)
@@ -175,7 +209,7 @@ def compare(arguments, model):
             else:
                 times[name].append(seconds)
     print(f"\n{model}: one training step of 8 samples, median of {arguments.rounds} rounds (range), "
-          f"{MICROBATCHES} micro-batches where there are 2 stages or processes")
+          f"{MICROBATCHES} micro-batches where there are 2 stages; replicas and DDP have one each, of 4 samples")
     ours = statistics.median(times["pp-mlir, 2 stages, 1f1b"]) if times["pp-mlir, 2 stages, 1f1b"] else None
     for name, values in times.items():
         if not values:
@@ -198,7 +232,7 @@ def main():
     parser.add_argument("--port", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        (run_pipeline if arguments.worker in SCHEDULES else run_eager)(arguments)
+        WORKERS.get(arguments.worker, run_eager)(arguments)
         return
     import torch
 
