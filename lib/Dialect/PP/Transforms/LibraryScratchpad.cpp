@@ -6,10 +6,13 @@
 #include "pp/Dialect/PP/IR/PP.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
+#include <algorithm>
 #include <mutex>
 
 using namespace mlir;
 using namespace pp;
+
+static constexpr int64_t mebibyte = 1 << 20;
 
 /// To add up in a fixed order, cuDNN 9 keeps the gradient of the scores, in 16
 /// bits and whole tiles, and a float for each row; see runtime-cudnn-test.
@@ -21,29 +24,46 @@ static int64_t getAttentionScratchpadBytes(const std::string &text) {
   return llvm::alignTo(2 * heads * tiles + 4 * heads * q[2] + (64 << 10), 256);
 }
 
+/// cuDNN's kernels for tensor cores want the channels last, and transpose all
+/// tensors in the scratchpad; what they want beside that is less than 32 MiB.
+/// Exact products of f32 use no tensor cores.
+static int64_t getGpuConvScratchpadBytes(Operation *op,
+                                         llvm::StringRef descriptor) {
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  unsigned bits = result.getElementTypeBitWidth();
+  auto getBytes = [&](RankedTensorType type) {
+    return static_cast<int64_t>(
+        llvm::alignTo(type.getNumElements() * bits / 8, 256));
+  };
+  int64_t widened = 0, transposed = getBytes(result);
+  for (Type type : op->getOperandTypes()) {
+    auto factor = cast<RankedTensorType>(type);
+    transposed += getBytes(factor);
+    // The plugin widens the factors of a result that is longer than they are.
+    if (factor.getElementTypeBitWidth() < bits)
+      widened += getBytes(factor);
+  }
+  bool usesTensorCores =
+      bits < 32 || widened > 0 || descriptor.contains("compute=tf32");
+  int64_t least = 64 * mebibyte;
+  return widened + (usesTensorCores
+                        ? std::max(least, transposed + 32 * mebibyte)
+                        : least);
+}
+
 /// cuBLASLt and cuDNN choose an algorithm that fits; 32 MiB is what the fastest
 /// GEMMs of a Hopper want.
 static int64_t getGpuScratchpadBytes(Operation *op, const std::string &text) {
   llvm::StringRef descriptor = text;
-  constexpr int64_t mebibyte = 1 << 20;
   if (descriptor.starts_with("matmul"))
     return 32 * mebibyte;
+  if (descriptor.starts_with("conv"))
+    return getGpuConvScratchpadBytes(op, descriptor);
   if (descriptor.starts_with("attention_forward"))
     return 64 << 10;
   if (descriptor.starts_with("attention_backward"))
     return getAttentionScratchpadBytes(text);
-  if (!descriptor.starts_with("conv"))
-    return 0;
-  // The plugin widens the factors of a result that is longer than they are.
-  int64_t bytes = 64 * mebibyte;
-  auto result = cast<RankedTensorType>(op->getResult(0).getType());
-  for (Type type : op->getOperandTypes()) {
-    auto factor = cast<RankedTensorType>(type);
-    if (factor.getElementTypeBitWidth() < result.getElementTypeBitWidth())
-      bytes += llvm::alignTo(
-          factor.getNumElements() * result.getElementTypeBitWidth() / 8, 256);
-  }
-  return bytes;
+  return 0;
 }
 
 FailureOr<int64_t>
