@@ -102,6 +102,7 @@ def Differentiate : NNPass<"nn-differentiate"> {
     appends the operations that compute the gradient of each trained parameter
     and adds it to the parameter's gradient state. Cotangents of a value
     with several uses are added in the fixed order of the uses, last first.
+    Those of slices that make up a value are joined instead.
 
     Every operation gets a `pp.phase`: `backward_input` if a cotangent of an
     activation needs it, `backward_weight` otherwise; and a `pp.origin`: the
