@@ -87,6 +87,11 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
     and result is the short value, so residuals are half as large; casts of
     parameters are made in each phase anew.
 
+    Values are moved in their short form: casts commute with reshapes,
+    transposes, slices, concatenations, gathers and pads, and go before them
+    where a product follows, and behind them where a product came before. This
+    changes no bit of any value.
+
     With `tf32`, all tensors stay f32: products get the attribute `nn.tf32`,
     which lets a GPU's libraries round their factors.
   }];
