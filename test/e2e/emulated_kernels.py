@@ -167,6 +167,45 @@ def moves(p):
             p.result(f"concat {shapes} {axis} {element}", joined, to, element, exact=True)
 
 
+def short_moves(p):
+    """Numbers of 16 bits; NumPy has the same for small integers."""
+    for element in SHORT_BITS:
+        def feed(shape):
+            integers = p.feed(shape, "i32")
+            array = p.data[f"in{len(p.inputs) - 1}"].reshape(shape).astype(np.float32)
+            wide = p.op(f"nn.cast {integers} : {tensor(shape, 'i32')} -> {tensor(shape)}")
+            return p.op(f"nn.cast {wide} : {tensor(shape)} -> {tensor(shape, element)}"), array
+
+        def expect(name, moved, array):
+            case = f"{name} {element}"
+            p.expected[case] = np.ascontiguousarray(array)
+            wide = p.op(f"nn.cast {moved} : {tensor(array.shape, element)} -> {tensor(array.shape)}")
+            p.result(case, wide, array.shape, exact=True)
+
+        for shape in ((3, 32), (5, 33)):
+            rows, columns = shape
+            half = columns // 2
+            x, array = feed(shape)
+            short = tensor(shape, element)
+            to = tensor((columns, rows), element)
+            expect(f"transpose {shape}", p.op(f"nn.transpose {x} [1, 0] : {short} -> {to}"), array.T)
+            to = tensor((rows, columns - half), element)
+            part = p.op(f"nn.slice {x} starts [0, {half}] limits [{rows}, {columns}] strides [1, 1] : {short} -> {to}")
+            expect(f"slice {shape}", part, array[:, half:])
+            to = tensor((rows + 1, columns + half), element)
+            padded = p.op(f"nn.pad {x} low [1, 0] high [0, {half}] interior [0, 0] {{value = 2.5 : f64}} : {short} -> {to}")
+            expect(f"pad {shape}", padded, np.pad(array, ((1, 0), (0, half)), constant_values=2.5))
+            y, other = feed((rows, half))
+            to = tensor((rows, columns + half), element)
+            joined = p.op(f"nn.concat {x}, {y} axis 1 : ({short}, {tensor((rows, half), element)}) -> {to}")
+            expect(f"concat {shape}", joined, np.concatenate([array, other], 1))
+            indices = p.feed((4,), "i64", low=0, high=rows)
+            picked = p.data[f"in{len(p.inputs) - 1}"].reshape(4)
+            to = tensor((4, columns), element)
+            taken = p.op(f"nn.gather {x}[{indices}] axis 0 : ({short}, {tensor((4,), 'i64')}) -> {to}")
+            expect(f"gather {shape}", taken, array[picked])
+
+
 # Shape of a table, axis, shape of the indices.
 TABLES = (
     ((10, 8), 0, (6,)), ((10, 33), 0, (2, 3)), ((7,), 0, (5,)), ((3, 10), 1, (40,)), ((3, 5, 4), 1, (2, 3)),
@@ -362,7 +401,7 @@ def doubles(p):
 
 
 GROUPS = {"doubles": doubles, "elementwise": elementwise, "moves": moves, "tables": tables, "reductions": reductions, "rows": rows,
-          "scatters": scatters, "short rows": short_rows}
+          "scatters": scatters, "short rows": short_rows, "short moves": short_moves}
 
 
 def run_target(context, source, data, target):

@@ -178,3 +178,58 @@ func.func @main(%x: tensor<2x5x3x8xf32>) -> tensor<f32> {
   // CHECK: nn.dot_general %[[DQ]], %[[X]] batch [] x [] contract [0, 1, 2] x [0, 1, 2]
   return %0 : tensor<f32>
 }
+
+// -----
+
+// Slices that make up a value: their cotangents are joined, in the order of the
+// slices, by the first of them, which is differentiated last.
+ml_program.global private mutable @w(dense<0.0> : tensor<4x12xf32>) : tensor<4x12xf32> {nn.trained}
+// CHECK-LABEL: func.func @main(
+// CHECK-NOT: nn.pad
+// CHECK: %[[T:.+]] = nn.mul {{.*}} {pp.origin = 4 : i64, pp.phase = #pp.phase<backward_weight>} : tensor<4x4xf32>
+// CHECK-NOT: nn.pad
+// CHECK: %[[R:.+]] = nn.concat %{{.+}}, %{{.+}}, %{{.+}} axis 1 {pp.origin = 1 : i64, pp.phase = #pp.phase<backward_weight>} : (tensor<4x2xf32>, tensor<4x4xf32>, tensor<4x6xf32>) -> tensor<4x12xf32>
+// CHECK-NEXT: nn.accumulate gradient @w, %[[R]]
+func.func @main(%x: tensor<4x4xf32>) -> tensor<f32> {
+  %w = nn.parameter @w : tensor<4x12xf32>
+  %0 = nn.slice %w starts [0, 0] limits [4, 2] strides [1, 1] : tensor<4x12xf32> -> tensor<4x2xf32>
+  %1 = nn.slice %w starts [0, 6] limits [4, 12] strides [1, 1] : tensor<4x12xf32> -> tensor<4x6xf32>
+  %2 = nn.slice %w starts [0, 2] limits [4, 6] strides [1, 1] : tensor<4x12xf32> -> tensor<4x4xf32>
+  %3 = nn.mul %2, %x : tensor<4x4xf32>
+  %4 = nn.tanh %3 : tensor<4x4xf32>
+  %5 = nn.tanh %0 : tensor<4x2xf32>
+  %6 = nn.tanh %1 : tensor<4x6xf32>
+  %7 = nn.reduce sum %4 [0, 1] : tensor<4x4xf32> -> tensor<f32>
+  %8 = nn.reduce sum %5 [0, 1] : tensor<4x2xf32> -> tensor<f32>
+  %9 = nn.reduce sum %6 [0, 1] : tensor<4x6xf32> -> tensor<f32>
+  %10 = nn.add %7, %8 : tensor<f32>
+  %11 = nn.add %9, %10 : tensor<f32>
+  return %11 : tensor<f32>
+}
+
+// -----
+
+// Slices that overlap, and slices of two axes, are added up.
+ml_program.global private mutable @overlap(dense<0.0> : tensor<4x8xf32>) : tensor<4x8xf32> {nn.trained}
+ml_program.global private mutable @axes(dense<0.0> : tensor<4x8xf32>) : tensor<4x8xf32> {nn.trained}
+// CHECK-LABEL: func.func @main(
+// CHECK-NOT: nn.concat
+// CHECK-COUNT-4: nn.pad
+// CHECK-NOT: nn.concat
+func.func @main(%x: tensor<f32>) -> tensor<f32> {
+  %o = nn.parameter @overlap : tensor<4x8xf32>
+  %a = nn.parameter @axes : tensor<4x8xf32>
+  %0 = nn.slice %o starts [0, 0] limits [4, 5] strides [1, 1] : tensor<4x8xf32> -> tensor<4x5xf32>
+  %1 = nn.slice %o starts [0, 4] limits [4, 8] strides [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %2 = nn.slice %a starts [0, 0] limits [2, 8] strides [1, 1] : tensor<4x8xf32> -> tensor<2x8xf32>
+  %3 = nn.slice %a starts [0, 4] limits [4, 8] strides [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %4 = nn.reduce sum %0 [0, 1] : tensor<4x5xf32> -> tensor<f32>
+  %5 = nn.reduce sum %1 [0, 1] : tensor<4x4xf32> -> tensor<f32>
+  %6 = nn.reduce sum %2 [0, 1] : tensor<2x8xf32> -> tensor<f32>
+  %7 = nn.reduce sum %3 [0, 1] : tensor<4x4xf32> -> tensor<f32>
+  %8 = nn.add %4, %5 : tensor<f32>
+  %9 = nn.add %6, %7 : tensor<f32>
+  %10 = nn.mul %8, %9 : tensor<f32>
+  %11 = nn.mul %10, %x : tensor<f32>
+  return %11 : tensor<f32>
+}

@@ -59,6 +59,7 @@ public:
     for (Operation *op : llvm::reverse(forward))
       if (failed(differentiate(op)))
         return failure();
+    eraseJoined();
     accumulateGradients();
     assignPhases(forward.empty() ? nullptr : forward.back());
     return success();
@@ -176,8 +177,7 @@ private:
       if (!need || !cotangent)
         continue;
       Value &sum = cotangents[operand];
-      sum = sum ? AddOp::create(builder, op->getLoc(), sum, cotangent)
-                : cotangent;
+      sum = sum ? add(op->getLoc(), sum, cotangent) : cotangent;
     }
     // The sum belongs to the operation that adds its part: gradients of a value
     // that several stages read then flow from the last of them to the first.
@@ -187,6 +187,92 @@ private:
       made->setAttr(pipeline::originAttrName,
                     op->getAttr(pipeline::originAttrName));
     return success();
+  }
+
+  /// A sum; where slices make up a value, the concatenation of their
+  /// cotangents.
+  Value add(Location loc, Value sum, Value cotangent) {
+    llvm::SetVector<Operation *> adds;
+    SmallVector<PadOp> parts = findParts(sum, adds);
+    auto last = cotangent.getDefiningOp<PadOp>();
+    parts.push_back(last);
+    std::optional<int64_t> axis =
+        last ? findJoinedAxis(parts) : std::optional<int64_t>();
+    if (!axis)
+      return AddOp::create(builder, loc, sum, cotangent);
+    llvm::stable_sort(parts, [&](PadOp a, PadOp b) {
+      return a.getLow()[*axis] < b.getLow()[*axis];
+    });
+    joined.insert_range(adds);
+    joined.insert_range(parts);
+    SmallVector<Value> inputs;
+    for (PadOp part : parts)
+      inputs.push_back(part.getInput());
+    return ConcatOp::create(builder, loc, sum.getType(), inputs, *axis);
+  }
+
+  /// The summands of `sum` if all are padded, with the sums in between; else
+  /// none.
+  static SmallVector<PadOp> findParts(Value sum,
+                                      llvm::SetVector<Operation *> &adds) {
+    SmallVector<PadOp> parts;
+    SmallVector<Value> values = {sum};
+    while (!values.empty()) {
+      Operation *op = values.pop_back_val().getDefiningOp();
+      if (auto part = dyn_cast_or_null<PadOp>(op)) {
+        parts.push_back(part);
+      } else if (isa_and_nonnull<AddOp>(op)) {
+        adds.insert(op);
+        llvm::append_range(values, op->getOperands());
+      } else {
+        return {};
+      }
+    }
+    return parts;
+  }
+
+  /// The axis that the parts make up, with zeros around them and each element
+  /// in one of them.
+  static std::optional<int64_t> findJoinedAxis(ArrayRef<PadOp> parts) {
+    if (parts.size() < 2)
+      return std::nullopt;
+    auto type = cast<RankedTensorType>(PadOp(parts.front()).getType());
+    std::optional<int64_t> axis;
+    SmallVector<std::pair<int64_t, int64_t>> ranges;
+    for (PadOp part : parts) {
+      if (!part.getValue().isZero())
+        return std::nullopt;
+      for (int64_t i = 0; i < type.getRank(); ++i) {
+        bool isPadded = part.getLow()[i] > 0 || part.getHigh()[i] > 0;
+        if (part.getInterior()[i] > 0 || (isPadded && axis.value_or(i) != i))
+          return std::nullopt;
+        if (isPadded)
+          axis = i;
+      }
+    }
+    if (!axis)
+      return std::nullopt;
+    for (PadOp part : parts)
+      ranges.emplace_back(part.getLow()[*axis],
+                          type.getDimSize(*axis) - part.getHigh()[*axis]);
+    llvm::sort(ranges);
+    int64_t end = 0;
+    for (auto [from, to] : ranges) {
+      if (from != end)
+        return std::nullopt;
+      end = to;
+    }
+    return end == type.getDimSize(*axis) ? axis : std::nullopt;
+  }
+
+  /// Erases parts and their sums that nothing reads.
+  void eraseJoined() {
+    DenseSet<Value> kept;
+    for (auto [value, cotangent] : cotangents)
+      kept.insert(cotangent);
+    for (Operation *op : joined)
+      if (op->use_empty() && !kept.contains(op->getResult(0)))
+        op->erase();
   }
 
   void accumulateGradients() {
@@ -241,6 +327,8 @@ private:
   DenseSet<Value> varies;
   DenseSet<Value> activations;
   llvm::MapVector<Value, Value> cotangents;
+  /// Sums that became concatenations, and their parts, each behind its readers.
+  llvm::SetVector<Operation *> joined;
 };
 
 struct Differentiate : nn::impl::DifferentiateBase<Differentiate> {

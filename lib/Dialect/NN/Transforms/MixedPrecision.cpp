@@ -8,15 +8,17 @@
 //
 // A cast of an activation belongs to the phase that makes the activation, and a
 // cast back to f32 to the phase that uses it: what goes from phase to phase,
-// and is kept in between, is the short value.
+// and is kept in between, is the short value. So is what is only moved.
 //
 //===----------------------------------------------------------------------===//
 
 #include "MainFunction.h"
+#include "MoveCasts.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace pp::nn {
@@ -33,13 +35,9 @@ namespace {
 
 class Converter {
 public:
-  /// `shortElement`: bf16 or f16; null: the factors are rounded to TF32 inside
-  /// the products.
   Converter(func::FuncOp function, Type shortElement)
-      : builder(function.getContext()), shortElement(shortElement) {
+      : phaseCasts(function, shortElement) {
     for (Operation &op : function.getBody().front()) {
-      if (auto origin = op.getAttrOfType<IntegerAttr>(pipeline::originAttrName))
-        nextOrigin = std::max(nextOrigin, origin.getInt() + 1);
       if (isa<DotGeneralOp, ConvOp, ConvBackwardInputOp, ConvBackwardWeightOp,
               AttentionOp, AttentionBackwardOp>(op) &&
           isShortened(&op))
@@ -47,20 +45,20 @@ public:
     }
   }
 
+  /// Factors are rounded to TF32 inside the products.
+  void runInside() {
+    for (Operation *product : products)
+      if (!isAttention(product))
+        product->setAttr(tf32AttrName, UnitAttr::get(product->getContext()));
+  }
+
   void run() {
-    if (!shortElement) {
-      for (Operation *product : products)
-        if (!isAttention(product))
-          product->setAttr(tf32AttrName, builder.getUnitAttr());
-      return;
-    }
     for (Operation *product : products)
       shorten(product);
     // Later phases read the short form of any value that has one: keeping both
     // would cost more memory than keeping the long one.
-    for (auto &[value, cast] : casts)
+    for (auto &[value, cast] : shortOf)
       readShortLater(value, cast);
-    eraseUnread();
   }
 
 private:
@@ -72,11 +70,6 @@ private:
     };
     return llvm::all_of(op->getOperandTypes(), isFloat) &&
            !cast<KernelOpInterface>(op).getLibraryDescriptor().empty();
-  }
-
-  RankedTensorType shortType(Value value) {
-    return cast<RankedTensorType>(
-        cast<RankedTensorType>(value.getType()).clone(shortElement));
   }
 
   /// Has one type for all tensors but the logsumexp, which stays f32.
@@ -103,37 +96,8 @@ private:
           (isAccumulated && !isAttention(product)))
         continue;
       Type longType = result.getType();
-      result.setType(shortType(result));
-      readShort(result, result, product, longType, [](Phase) { return true; });
-    }
-  }
-
-  /// Lets the uses of `value` in the chosen phases read `from`, its short form,
-  /// through one cast for each phase, before its first use there. What leaves
-  /// the function has the phase of `producer`.
-  void readShort(Value value, Value from, Operation *producer, Type longType,
-                 function_ref<bool(Phase)> isChosen) {
-    llvm::SmallMapVector<int, SmallVector<OpOperand *>, 4> byPhase;
-    for (OpOperand &use : value.getUses()) {
-      Operation *user = use.getOwner();
-      if (user == from.getDefiningOp() && value != from)
-        continue;
-      bool isReturned = user->hasTrait<OpTrait::IsTerminator>();
-      Phase phase = pipeline::getPhase(isReturned ? producer : user);
-      if (isChosen(phase))
-        byPhase[static_cast<int>(phase)].push_back(&use);
-    }
-    for (auto &[phase, uses] : byPhase) {
-      Operation *first = uses.front()->getOwner();
-      for (OpOperand *use : uses)
-        if (use->getOwner()->isBeforeInBlock(first))
-          first = use->getOwner();
-      bool isReturned = first->hasTrait<OpTrait::IsTerminator>();
-      builder.setInsertionPoint(first);
-      Value cast = makeCast(longType, from, isReturned ? producer : first);
-      shortOf[cast] = from;
-      for (OpOperand *use : uses)
-        use->set(cast);
+      result.setType(phaseCasts.getShortType(result));
+      phaseCasts.widenForReaders(result, result, product, longType);
     }
   }
 
@@ -143,85 +107,35 @@ private:
     if (!producer)
       return;
     Phase own = pipeline::getPhase(producer);
-    readShort(value, from, producer, value.getType(),
-              [&](Phase phase) { return phase != own; });
-  }
-
-  /// Erases casts back to f32 whose readers all took the short value.
-  void eraseUnread() {
-    for (Operation *product : products)
-      for (Value result : product->getResults())
-        for (Operation *user : llvm::make_early_inc_range(result.getUsers()))
-          if (isa<CastOp>(user) && user->use_empty())
-            user->erase();
-  }
-
-  /// A cast in the phase of `like`, and placed where that is.
-  Value makeCast(Type type, Value value, Operation *like) {
-    Operation *op = CastOp::create(builder, like->getLoc(), type, value);
-    for (StringRef name : {StringRef(pipeline::phaseAttrName),
-                           StringRef(pipeline::originAttrName),
-                           StringRef(pipeline::stageHintAttrName)})
-      if (Attribute attribute = like->getAttr(name))
-        op->setAttr(name, attribute);
-    // Forward operations of a training step are numbered.
-    if (pipeline::getPhase(op) == Phase::forward &&
-        op->hasAttr(pipeline::originAttrName))
-      op->setAttr(pipeline::originAttrName,
-                  builder.getI64IntegerAttr(nextOrigin++));
-    return op->getResult(0);
+    phaseCasts.widenForReaders(value, from, producer, value.getType(),
+                               [&](Phase phase) { return phase != own; });
   }
 
   /// The short form of a factor.
   Value shortened(Value value, Operation *product) {
-    if (Value known = shortOf.lookup(value))
+    if (Value known = phaseCasts.getExactShort(value))
       return known;
-    Operation *producer = value.getDefiningOp();
-    Phase phase = pipeline::getPhase(product);
-    if (isConstant(value)) {
-      Value &known = constants[{value, static_cast<int>(phase)}];
-      if (!known) {
-        builder.setInsertionPoint(product);
-        known = makeCast(shortType(value), value, product);
-      }
+    if (phaseCasts.isConstant(value)) {
+      auto phase = static_cast<int>(pipeline::getPhase(product));
+      Value &known = constants[{value, phase}];
+      if (!known)
+        known = phaseCasts.narrowBefore(value, product);
       return known;
     }
-    Operation *like = producer ? producer : product;
-    if (producer)
-      builder.setInsertionPointAfter(producer);
-    else
-      builder.setInsertionPointToStart(product->getBlock());
-    Value cast = makeCast(shortType(value), value, like);
-    shortOf[value] = cast;
-    casts.push_back({value, cast});
-    return cast;
+    Value &known = shortOf[value];
+    if (!known) {
+      Operation *producer = value.getDefiningOp();
+      known = phaseCasts.narrowBehind(value, producer ? producer : product);
+    }
+    return known;
   }
 
-  /// Whether a value is made of parameters and constants alone.
-  bool isConstant(Value value) {
-    Operation *op = value.getDefiningOp();
-    if (!op)
-      return false;
-    auto [known, isNew] = constantOps.try_emplace(op, false);
-    if (!isNew)
-      return known->second;
-    bool result = llvm::all_of(
-        op->getOperands(), [&](Value operand) { return isConstant(operand); });
-    constantOps[op] = result;
-    return result;
-  }
-
-  OpBuilder builder;
-  Type shortElement;
+  PhaseCasts phaseCasts;
   SmallVector<Operation *> products;
-  int64_t nextOrigin = 0;
-  /// f32 value to its short form.
-  DenseMap<Value, Value> shortOf;
-  /// The values among them that are not made of a short one, with the cast.
-  SmallVector<std::pair<Value, Value>> casts;
+  /// f32 value to the cast that makes it short.
+  llvm::MapVector<Value, Value> shortOf;
   /// Parameters and constants by phase.
   DenseMap<std::pair<Value, int>, Value> constants;
-  DenseMap<Operation *, bool> constantOps;
 };
 
 struct MixedPrecision : pp::nn::impl::MixedPrecisionBase<MixedPrecision> {
@@ -241,7 +155,11 @@ struct MixedPrecision : pp::nn::impl::MixedPrecisionBase<MixedPrecision> {
                             << "' of products; known: bf16, f16, tf32";
       return signalPassFailure();
     }
-    Converter(*function, element).run();
+    Converter converter(*function, element);
+    if (!element)
+      return converter.runInside();
+    converter.run();
+    moveCasts(*function, element);
   }
 };
 

@@ -86,10 +86,10 @@ def NN_PadOp : NN_MoveOp<"pad", ["propagateBatch"]> {
     `low[i]` elements before, `high[i]` after and `interior[i]` between
     neighbours along axis i, all of them `value`.
   }];
-  let arguments = (ins NN_FloatTensor:$input, DenseI64ArrayAttr:$low,
+  let arguments = (ins NN_FactorTensor:$input, DenseI64ArrayAttr:$low,
                        DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$interior,
                        DefaultValuedAttr<F64Attr, "0.0">:$value);
-  let results = (outs NN_FloatTensor:$output);
+  let results = (outs NN_FactorTensor:$output);
   let assemblyFormat = [{
     $input `low` $low `high` $high `interior` $interior attr-dict
     `:` type($input) `->` type($output)

@@ -87,6 +87,11 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
     and result is the short value, so residuals are half as large; casts of
     parameters are made in each phase anew.
 
+    Values are moved in their short form: casts commute with reshapes,
+    transposes, slices, concatenations, gathers and pads, and go before them
+    where a product follows, and behind them where a product came before. This
+    changes no bit of any value.
+
     With `tf32`, all tensors stay f32: products get the attribute `nn.tf32`,
     which lets a GPU's libraries round their factors.
   }];
@@ -102,6 +107,7 @@ def Differentiate : NNPass<"nn-differentiate"> {
     appends the operations that compute the gradient of each trained parameter
     and adds it to the parameter's gradient state. Cotangents of a value
     with several uses are added in the fixed order of the uses, last first.
+    Those of slices that make up a value are joined instead.
 
     Every operation gets a `pp.phase`: `backward_input` if a cotangent of an
     activation needs it, `backward_weight` otherwise; and a `pp.origin`: the
