@@ -100,6 +100,14 @@ RunResult train(const toy::Options &options, unsigned steps,
   return result;
 }
 
+void expectSameBits(const RunResult &actual, const RunResult &expected) {
+  EXPECT_EQ(actual.losses, expected.losses);
+  EXPECT_EQ(actual.parameters, expected.parameters);
+  EXPECT_EQ(actual.gradients, expected.gradients);
+  EXPECT_EQ(actual.states, expected.states);
+  EXPECT_EQ(actual.running, expected.running);
+}
+
 std::vector<toy::Options> allOptions() {
   std::vector<toy::Options> all;
   for (auto cuts :
@@ -119,11 +127,7 @@ TEST_P(ScheduleTest, SameBitsAsOneStage) {
   auto [way, options] = GetParam();
   for (bool overlap : {false, true}) {
     RunResult actual = train(options, 5, way, overlap);
-    EXPECT_EQ(actual.losses, expected.losses);
-    EXPECT_EQ(actual.parameters, expected.parameters);
-    EXPECT_EQ(actual.gradients, expected.gradients);
-    EXPECT_EQ(actual.states, expected.states);
-    EXPECT_EQ(actual.running, expected.running);
+    expectSameBits(actual, expected);
     for (const ChannelTraffic &traffic : actual.traffic) {
       EXPECT_EQ(traffic.messages, 5u * toy::microbatches);
       EXPECT_EQ(traffic.sentBytes, 5u * toy::microbatches * 32);
@@ -155,11 +159,7 @@ TEST_P(ReplicasTest, SameBitsAsSumsInTheirOrder) {
     options.replicas = replicas;
     for (bool overlap : {false, true}) {
       RunResult actual = train(options, 5, way, overlap);
-      EXPECT_EQ(actual.losses, expected.losses);
-      EXPECT_EQ(actual.parameters, expected.parameters);
-      EXPECT_EQ(actual.gradients, expected.gradients);
-      EXPECT_EQ(actual.states, expected.states);
-      EXPECT_EQ(actual.running, expected.running);
+      expectSameBits(actual, expected);
       for (const ChannelTraffic &traffic : actual.traffic)
         EXPECT_EQ(traffic.receivedBytes, traffic.sentBytes);
     }

@@ -301,6 +301,33 @@ Result train(const toy::Options &options, const Way &way, ProcessGroup &group,
   return result;
 }
 
+/// Expects of several processes the bits of one, and returns both results.
+std::pair<Result, Result> compareWithOneProcess(const toy::Options &options,
+                                                const Way &way,
+                                                TransportKind transport,
+                                                unsigned processes) {
+  TemporaryDirectory directory;
+  setenv("PP_FAKE_DRIVER_ORDERLY", "1", /*overwrite=*/1);
+  Result expected =
+      train(options, {"Cpu"}, getLoneProcess(), directory.file(""));
+  Result actual;
+  auto errors = runProcesses(
+      processes,
+      [&](ProcessGroup &group) {
+        Result result = train(options, way, group, directory.file(""));
+        if (group.isFirst())
+          actual = result;
+      },
+      "", transport);
+  for (const std::string &error : errors)
+    EXPECT_EQ(error, "");
+  EXPECT_EQ(actual.losses, expected.losses);
+  EXPECT_EQ(actual.snapshot, expected.snapshot);
+  EXPECT_EQ(actual.gradients, expected.gradients);
+  EXPECT_EQ(actual.actions, expected.actions);
+  return {expected, actual};
+}
+
 class SeveralProcesses
     : public testing::TestWithParam<
           std::tuple<Way, TransportKind, unsigned, bool, bool>> {};
@@ -321,26 +348,9 @@ TEST_P(SeveralProcesses, SameBitsAsOne) {
         << errors[0];
     return;
   }
-  TemporaryDirectory directory;
   toy::Options options{{0, 1, 2}, oneForwardOneBackward, split, 1};
-  setenv("PP_FAKE_DRIVER_ORDERLY", "1", /*overwrite=*/1);
-  Result expected =
-      train(options, {"Cpu"}, getLoneProcess(), directory.file(""));
-  Result actual;
-  auto errors = runProcesses(
-      processes,
-      [&](ProcessGroup &group) {
-        Result result = train(options, way, group, directory.file(""));
-        if (group.isFirst())
-          actual = result;
-      },
-      "", transport);
-  for (const std::string &error : errors)
-    EXPECT_EQ(error, "");
-  EXPECT_EQ(actual.losses, expected.losses);
-  EXPECT_EQ(actual.snapshot, expected.snapshot);
-  EXPECT_EQ(actual.gradients, expected.gradients);
-  EXPECT_EQ(actual.actions, expected.actions);
+  auto [expected, actual] =
+      compareWithOneProcess(options, way, transport, processes);
   ASSERT_EQ(actual.traffic.size(), expected.traffic.size());
   for (size_t c = 0; c < actual.traffic.size(); ++c) {
     EXPECT_EQ(actual.traffic[c].messages, expected.traffic[c].messages);
@@ -354,27 +364,9 @@ TEST_P(SeveralProcesses, ReplicasHaveTheBitsOfOneProcess) {
   auto [way, transport, processes, split, isUneven] = GetParam();
   if (!isPossible(way, transport, /*oneForwardOneBackward=*/false))
     return; // as above
-  TemporaryDirectory directory;
   toy::Options options{{0, 2}, false, split, 1};
   options.replicas = isUneven ? 4 : 2;
-  setenv("PP_FAKE_DRIVER_ORDERLY", "1", /*overwrite=*/1);
-  Result expected =
-      train(options, {"Cpu"}, getLoneProcess(), directory.file(""));
-  Result actual;
-  auto errors = runProcesses(
-      processes,
-      [&](ProcessGroup &group) {
-        Result result = train(options, way, group, directory.file(""));
-        if (group.isFirst())
-          actual = result;
-      },
-      "", transport);
-  for (const std::string &error : errors)
-    EXPECT_EQ(error, "");
-  EXPECT_EQ(actual.losses, expected.losses);
-  EXPECT_EQ(actual.snapshot, expected.snapshot);
-  EXPECT_EQ(actual.gradients, expected.gradients);
-  EXPECT_EQ(actual.actions, expected.actions);
+  compareWithOneProcess(options, way, transport, processes);
 }
 
 INSTANTIATE_TEST_SUITE_P(
