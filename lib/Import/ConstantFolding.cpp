@@ -151,21 +151,52 @@ const llvm::StringMap<BinaryRule> &binaryRules() {
   return rules;
 }
 
-using UnaryRule = double (*)(double);
+/// The nearest 64-bit integer towards zero; numbers outside of their range
+/// become its ends, and NaN becomes zero.
+int64_t toInteger(double value) {
+  if (std::isnan(value))
+    return 0;
+  constexpr double limit = 9223372036854775808.0;
+  if (value >= limit)
+    return INT64_MAX;
+  return value < -limit ? INT64_MIN : static_cast<int64_t>(value);
+}
+
+/// A number to one of the same type; `ints` is null where the operator takes
+/// none.
+struct UnaryRule {
+  double (*floats)(double);
+  int64_t (*ints)(int64_t);
+};
 
 const llvm::StringMap<UnaryRule> &unaryRules() {
   static const llvm::StringMap<UnaryRule> rules = {
-      {"Sqrt", [](double x) { return std::sqrt(x); }},
-      {"Neg", [](double x) { return -x; }},
-      {"Abs", [](double x) { return std::abs(x); }},
-      {"Floor", [](double x) { return std::floor(x); }},
-      {"Ceil", [](double x) { return std::ceil(x); }},
-      {"Exp", [](double x) { return std::exp(x); }},
-      {"Log", [](double x) { return std::log(x); }},
-      {"Reciprocal", [](double x) { return 1 / x; }},
-      {"Identity", [](double x) { return x; }},
+      {"Sqrt", {[](double x) { return std::sqrt(x); }, nullptr}},
+      {"Neg",
+       {[](double x) { return -x; },
+        [](int64_t x) {
+          return static_cast<int64_t>(-static_cast<uint64_t>(x));
+        }}},
+      {"Abs",
+       {[](double x) { return std::abs(x); },
+        [](int64_t x) {
+          return x < 0 ? static_cast<int64_t>(-static_cast<uint64_t>(x)) : x;
+        }}},
+      {"Floor", {[](double x) { return std::floor(x); }, nullptr}},
+      {"Ceil", {[](double x) { return std::ceil(x); }, nullptr}},
+      {"Exp", {[](double x) { return std::exp(x); }, nullptr}},
+      {"Log", {[](double x) { return std::log(x); }, nullptr}},
+      {"Reciprocal", {[](double x) { return 1 / x; }, nullptr}},
+      {"Identity", {[](double x) { return x; }, [](int64_t x) { return x; }}},
   };
   return rules;
+}
+
+/// Integers keep the range of their type.
+int64_t wrap(Type type, int64_t value) {
+  if (type.isInteger(32))
+    return static_cast<int32_t>(value);
+  return type.isInteger(8) ? static_cast<int8_t>(value) : value;
 }
 
 /// Single precision stays single precision between operations.
@@ -221,18 +252,34 @@ private:
   LogicalResult foldBinary(const BinaryRule &rule) {
     if (n.numInputs() != 2)
       return failure();
+    // Of legacy broadcasting only what numpy does too.
+    if (n.opset() < 7 && n.findAttribute("axis"))
+      return failure();
     const HostTensor &a = *n.host(0), &b = *n.host(1);
+    if (n.opset() < 7 && !n.attribute("broadcast", int64_t{0}) &&
+        a.shape != b.shape)
+      return failure();
     auto shape = commonShape(a.shape, b.shape);
     if (a.elementType != b.elementType || !shape || !elementsOf(*shape) ||
         (a.isFloat() && !rule.floats))
       return failure();
+    bool truncates = n.attribute("fmod", int64_t{0}) != 0;
+    bool divides = n.getNode().opType == "Div" || n.getNode().opType == "Mod";
+    if (!a.isFloat() && divides && llvm::is_contained(b.ints, 0))
+      return n.error("divides whole numbers by zero");
+    if (n.getNode().opType == "Mod" && a.isFloat() && !truncates)
+      return n.error("takes the remainder of floating-point numbers without "
+                     "fmod=1, which ONNX does not define");
     HostTensor x = broadcast(a, *shape), y = broadcast(b, *shape), result;
     result.elementType =
         rule.toBool ? n.getBuilder().getI1Type() : a.elementType;
     result.shape = *shape;
     for (int64_t i = 0; i < x.size(); ++i) {
-      if (!a.isFloat())
-        result.ints.push_back(rule.ints(x.ints[i], y.ints[i]));
+      if (!a.isFloat() && truncates)
+        result.ints.push_back(y.ints[i] == -1 ? 0 : x.ints[i] % y.ints[i]);
+      else if (!a.isFloat())
+        result.ints.push_back(
+            wrap(result.elementType, rule.ints(x.ints[i], y.ints[i])));
       else if (rule.toBool)
         result.ints.push_back(rule.floats(x.floats[i], y.floats[i]) != 0);
       else
@@ -242,21 +289,22 @@ private:
     return set(std::move(result));
   }
 
-  LogicalResult foldUnary(UnaryRule rule) {
+  LogicalResult foldUnary(const UnaryRule &rule) {
     HostTensor result = *n.host(0);
+    if (!result.isFloat() && !rule.ints)
+      return failure();
     for (double &value : result.floats)
-      value = roundTo(result.elementType, rule(value));
+      value = roundTo(result.elementType, rule.floats(value));
     for (int64_t &value : result.ints)
-      value = static_cast<int64_t>(rule(static_cast<double>(value)));
+      value = wrap(result.elementType, rule.ints(value));
     return set(std::move(result));
   }
 
   LogicalResult foldCast() {
     const HostTensor &from = *n.host(0);
-    Type to = n.getNode().opType == "CastLike"
-                  ? n.host(1)->elementType
-                  : n.elementType(static_cast<onnx::DataType>(
-                        n.attribute("to", int64_t{0})));
+    n.ignoreFloat8Attributes();
+    Type to = n.getNode().opType == "CastLike" ? n.host(1)->elementType
+                                               : n.castTarget();
     if (!to)
       return failure();
     HostTensor result;
@@ -271,9 +319,8 @@ private:
         result.ints.push_back(from.isFloat() ? from.floats[i] != 0
                                              : from.ints[i] != 0);
       } else {
-        result.ints.push_back(from.isFloat()
-                                  ? static_cast<int64_t>(from.floats[i])
-                                  : from.ints[i]);
+        result.ints.push_back(wrap(
+            to, from.isFloat() ? toInteger(from.floats[i]) : from.ints[i]));
       }
     }
     return set(std::move(result));
@@ -309,7 +356,8 @@ private:
   LogicalResult foldConcat() {
     // Lists only: that is what shapes are.
     HostTensor result = *n.host(0);
-    if (result.shape.size() != 1)
+    int64_t axis = n.attribute("axis", int64_t{0});
+    if (result.shape.size() != 1 || axis < -1 || axis > 0)
       return failure();
     for (size_t index = 1; index < n.numInputs(); ++index) {
       const HostTensor &next = *n.host(index);
@@ -352,8 +400,12 @@ private:
     if (data.shape.size() != 1 || n.numInputs() < 3)
       return failure();
     int64_t size = data.shape[0];
+    for (size_t index = 1; index < n.numInputs(); ++index)
+      if (n.hasInput(index) && n.host(index)->size() != 1)
+        return failure();
     int64_t step = n.hasInput(4) ? n.host(4)->ints[0] : 1;
-    if (n.host(1)->size() != 1 || n.host(2)->size() != 1 || step < 1)
+    if (step < 1 ||
+        (n.hasInput(3) && n.host(3)->ints[0] != 0 && n.host(3)->ints[0] != -1))
       return failure();
     auto clamp = [&](int64_t at) {
       return std::clamp<int64_t>(
@@ -397,7 +449,10 @@ private:
       result.shape = shape;
       return set(std::move(result));
     }
-    SmallVector<int64_t> shape(n.host(1)->ints.begin(), n.host(1)->ints.end());
+    auto wanted = n.integers("shape", 1);
+    if (failed(wanted) || n.attribute("allowzero", int64_t{0}))
+      return failure();
+    SmallVector<int64_t> shape(*wanted);
     int64_t known = 1, unknown = -1;
     for (auto [axis, size] : llvm::enumerate(shape)) {
       if (size == 0 && static_cast<int64_t>(axis) < rank)
@@ -427,7 +482,7 @@ private:
     HostTensor result;
     result.elementType = n.getBuilder().getF32Type();
     result.floats = {0};
-    if (auto *value = n.getNode().attribute("value");
+    if (auto *value = n.findAttribute("value");
         value && !value->tensors.empty()) {
       auto tensor = n.readTensor(value->tensors.front());
       if (!tensor) {
@@ -470,11 +525,15 @@ private:
 
   LogicalResult foldReduceProd() {
     const HostTensor &data = *n.host(0);
-    if (data.isFloat() || data.shape.size() != 1)
+    auto axes = n.integers("axes", 1);
+    if (failed(axes) || data.isFloat() || data.shape.size() != 1 ||
+        (axes->empty() && n.attribute("noop_with_empty_axes", int64_t{0})) ||
+        llvm::any_of(*axes, [](int64_t axis) { return axis && axis != -1; }))
       return failure();
     HostTensor result;
     result.elementType = data.elementType;
     result.ints = {1};
+    (void)n.attribute("noop_with_empty_axes", int64_t{0});
     for (int64_t value : data.ints)
       if (llvm::MulOverflow(result.ints[0], value, result.ints[0]))
         return failure();

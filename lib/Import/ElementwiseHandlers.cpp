@@ -14,9 +14,40 @@ template <typename Op> static LogicalResult unary(NodeImporter &n) {
   return success();
 }
 
+/// Both inputs in their common shape. Before opset 7 the second one took the
+/// shape of the first only where `broadcast` was set, beginning at `axis`.
+static LogicalResult readPair(NodeImporter &n, Value &lhs, Value &rhs) {
+  lhs = n.tensor(0);
+  rhs = n.tensor(1);
+  if (!lhs || !rhs)
+    return failure();
+  if (n.opset() >= 7)
+    return n.broadcastTogether(lhs, rhs);
+  SmallVector<int64_t> left(n.shape(lhs)), right(n.shape(rhs));
+  int64_t first = static_cast<int64_t>(left.size() - right.size());
+  int64_t axis = n.attribute("axis", first);
+  axis = axis < 0 ? axis + static_cast<int64_t>(left.size()) : axis;
+  if (!n.attribute("broadcast", int64_t{0})) {
+    if (left != right)
+      return n.error("has inputs of different shapes; before opset 7 that "
+                     "needs the attribute broadcast=1");
+    return success();
+  }
+  if (first < 0 || axis < 0 || axis > first)
+    return n.error("attribute axis is " + llvm::Twine(axis) +
+                   ", which does not place the second input in the first");
+  right.append(first - axis, 1);
+  rhs = n.reshape(rhs, right);
+  if (failed(n.broadcastTogether(lhs, rhs)))
+    return failure();
+  if (n.shape(lhs) != ArrayRef<int64_t>(left))
+    return n.error("the second input has a larger shape than the first");
+  return success();
+}
+
 template <typename Op> static LogicalResult binary(NodeImporter &n) {
-  Value lhs = n.tensor(0), rhs = n.tensor(1);
-  if (!lhs || !rhs || failed(n.broadcastTogether(lhs, rhs)))
+  Value lhs, rhs;
+  if (failed(readPair(n, lhs, rhs)))
     return failure();
   n.setOutput(0, Value(n.make<Op>(lhs, rhs)));
   return success();
@@ -38,8 +69,8 @@ template <typename Op> static LogicalResult variadic(NodeImporter &n) {
 }
 
 template <Comparison comparison> static LogicalResult compare(NodeImporter &n) {
-  Value lhs = n.tensor(0), rhs = n.tensor(1);
-  if (!lhs || !rhs || failed(n.broadcastTogether(lhs, rhs)))
+  Value lhs, rhs;
+  if (failed(readPair(n, lhs, rhs)))
     return failure();
   auto type = NodeImporter::type(lhs).clone(n.getBuilder().getI1Type());
   n.setOutput(0, Value(n.make<CompareOp>(type, comparison, lhs, rhs)));
@@ -64,7 +95,8 @@ static LogicalResult pow(NodeImporter &n) {
   if (!x)
     return failure();
   // Squares and roots are what exporters write Pow for.
-  if (HostTensor *exponent = n.host(1); exponent && exponent->size() == 1) {
+  if (HostTensor *exponent = n.host(1);
+      exponent && exponent->size() == 1 && exponent->shape.size() <= 1) {
     double value = exponent->isFloat() ? exponent->floats[0]
                                        : static_cast<double>(exponent->ints[0]);
     if (value == 2.0) {
@@ -75,6 +107,10 @@ static LogicalResult pow(NodeImporter &n) {
       n.setOutput(0, Value(n.make<MulOp>(x, n.make<MulOp>(x, x))));
       return success();
     }
+    if (value == 1.0) {
+      n.setOutput(0, x);
+      return success();
+    }
     if (value == 0.5) {
       n.setOutput(0, Value(n.make<SqrtOp>(x)));
       return success();
@@ -83,9 +119,19 @@ static LogicalResult pow(NodeImporter &n) {
   Value exponent = n.tensor(1);
   if (!exponent)
     return failure();
-  exponent = n.cast(exponent, n.type(x).getElementType());
+  // Powers are taken in floating point. What a whole number becomes is exact
+  // up to 2^53.
+  Type element = n.type(x).getElementType(), real = element;
+  if (!isa<FloatType>(element))
+    real = n.getBuilder().getF64Type();
+  x = n.cast(x, real);
+  exponent = n.cast(exponent, real);
   if (failed(n.broadcastTogether(x, exponent)))
     return failure();
+  if (element != real) {
+    n.setOutput(0, n.cast(n.make<PowOp>(x, exponent), element));
+    return success();
+  }
   n.setOutput(0, Value(n.make<PowOp>(x, exponent)));
   return success();
 }
@@ -95,7 +141,7 @@ static LogicalResult clip(NodeImporter &n) {
   if (!x)
     return failure();
   auto bound = [&](StringRef name, size_t index, Value &value) {
-    if (const onnx::Attribute *found = n.getNode().attribute(name))
+    if (const onnx::Attribute *found = n.findAttribute(name))
       value = n.splat(n.type(x), found->f);
     else if (n.hasInput(index)) {
       value = n.tensor(index);
@@ -193,11 +239,10 @@ static LogicalResult castTo(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
     return failure();
-  auto dataType = static_cast<onnx::DataType>(n.attribute("to", int64_t{0}));
-  Type element = n.elementType(dataType);
+  n.ignoreFloat8Attributes();
+  Type element = n.castTarget();
   if (!element)
-    return n.error("cast to " + onnx::dataTypeName(dataType) +
-                   " is not supported");
+    return n.error("its target type is not supported");
   n.setOutput(0, n.cast(x, element));
   return success();
 }
@@ -206,6 +251,7 @@ static LogicalResult castLike(NodeImporter &n) {
   Value x = n.tensor(0), like = n.tensor(1);
   if (!x || !like)
     return failure();
+  n.ignoreFloat8Attributes();
   n.setOutput(0, n.cast(x, n.type(like).getElementType()));
   return success();
 }
@@ -213,6 +259,8 @@ static LogicalResult castLike(NodeImporter &n) {
 static LogicalResult dropout(NodeImporter &n) {
   // Without training_mode (or before opset 12, outside of training) it is the
   // identity; with ratio 0 too.
+  n.ignoreAttribute("seed");
+  n.ignoreAttribute("is_test");
   bool active = n.host(2) && n.host(2)->size() == 1 && n.host(2)->ints[0] != 0;
   double ratio = n.attribute("ratio", 0.5);
   if (n.host(1) && n.host(1)->size() == 1)

@@ -49,6 +49,7 @@ static LogicalResult gemm(NodeImporter &n) {
   ArrayRef<int64_t> none;
   Value y =
       n.make<DotGeneralOp>(n.type(a).clone(shape), a, b, none, none, aK, bK);
+  n.ignoreAttribute("broadcast");
   double alpha = n.attribute("alpha", 1.0), beta = n.attribute("beta", 1.0);
   if (alpha != 1.0)
     y = n.make<MulOp>(y, n.splat(n.type(y), alpha));
@@ -59,6 +60,10 @@ static LogicalResult gemm(NodeImporter &n) {
     if (beta != 1.0)
       c = n.make<MulOp>(c, n.splat(n.type(c), beta));
     Value result = y;
+    bool broadcasts = n.attribute("broadcast", int64_t{n.opset() >= 7}) != 0;
+    if (!broadcasts && n.shape(c) != n.shape(y))
+      return n.error("input C has another shape than A * B; before opset 7 "
+                     "that needs the attribute broadcast=1");
     if (failed(n.broadcastTogether(result, c)))
       return failure();
     if (result != y)
@@ -265,11 +270,16 @@ static LogicalResult convTranspose(NodeImporter &n) {
                    " input channels, which a weight of shape " + text(weight) +
                    " in " + llvm::Twine(groups) + " groups does not take");
   if (n.attribute("auto_pad", "NOTSET") != "NOTSET" ||
-      n.getNode().attribute("output_shape"))
+      n.findAttribute("output_shape"))
     return n.error("automatic padding of a transposed convolution is not "
                    "supported",
                    "give explicit pads");
-  auto window = readWindow(n, input.drop_front(2), weight.drop_front(2));
+  SmallVector<int64_t> given =
+      n.attribute("kernel_shape", weight.drop_front(2));
+  if (ArrayRef<int64_t>(given) != weight.drop_front(2))
+    return n.error("attribute kernel_shape is " + text(given) +
+                   ", but the weight has " + text(weight.drop_front(2)));
+  auto window = readWindow(n, input.drop_front(2), given);
   if (failed(window))
     return failure();
   SmallVector<int64_t> zeros(input.size() - 2, 0);
@@ -305,6 +315,8 @@ template <bool isMax> static LogicalResult pool(NodeImporter &n) {
     return n.error("has an input of rank " + llvm::Twine(input.size()));
   if (n.getNode().outputs.size() > 1 && !n.getNode().outputs[1].empty())
     return n.error("its second output, the indices, is not supported");
+  // The order of those indices.
+  n.ignoreAttribute("storage_order");
   auto window = readWindow(n, input.drop_front(2),
                            n.attribute("kernel_shape", ArrayRef<int64_t>()));
   if (failed(window))

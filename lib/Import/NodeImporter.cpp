@@ -121,15 +121,18 @@ void NodeImporter::warning(const llvm::Twine &message) {
   diagnostics.back().severity = onnx::Severity::Warning;
 }
 
+HandlerTable pp::allHandlers() {
+  HandlerTable table;
+  addElementwiseHandlers(table);
+  addShapeHandlers(table);
+  addLinearHandlers(table);
+  addNormalizationHandlers(table);
+  addResizeHandlers(table);
+  return table;
+}
+
 LogicalResult NodeImporter::importNode(const onnx::Node &next) {
-  static const HandlerTable table = [] {
-    HandlerTable handlers;
-    addElementwiseHandlers(handlers);
-    addShapeHandlers(handlers);
-    addLinearHandlers(handlers);
-    addNormalizationHandlers(handlers);
-    return handlers;
-  }();
+  static const HandlerTable table = allHandlers();
 
   node = &next;
   std::string name = next.name;
@@ -149,15 +152,22 @@ LogicalResult NodeImporter::importNode(const onnx::Node &next) {
     known &= entry.host != nullptr;
   }
   LogicalResult result = failure();
-  if (!poisoned) {
+  bool standard = next.domain.empty() || next.domain == "ai.onnx";
+  if (!poisoned && (!standard || succeeded(checkDefinition()))) {
     auto handler = table.find(next.opType);
-    bool standard = next.domain.empty() || next.domain == "ai.onnx";
-    if (known && standard && succeeded(foldNode(*this)))
+    understood.clear();
+    if (known && standard && succeeded(foldNode(*this))) {
       result = success();
-    else if (handler == table.end() || !standard)
+    } else if (handler == table.end() || !standard) {
       result = error("operator is not supported");
-    else
+    } else {
+      understood.clear();
       result = handler->second(*this);
+    }
+    if (succeeded(result))
+      result = checkUnderstood();
+    if (succeeded(result))
+      result = checkDeclared();
   }
   if (failed(result))
     for (const std::string &output : next.outputs)
@@ -180,10 +190,26 @@ Value NodeImporter::tensor(size_t index) {
   return entry.value;
 }
 
+HostTensor *NodeImporter::constant(size_t index) {
+  if (!hasInput(index) || host(index))
+    return host(index);
+  auto found = parameters.find(node->inputs[index]);
+  if (found == parameters.end())
+    return nullptr;
+  auto read = readTensor(*found->second);
+  if (!read) {
+    (void)error(llvm::toString(read.takeError()));
+    return nullptr;
+  }
+  Entry &entry = input(index);
+  entry.host = std::make_shared<HostTensor>(std::move(*read));
+  return entry.host.get();
+}
+
 FailureOr<SmallVector<int64_t>>
 NodeImporter::integers(llvm::StringRef name, int index,
                        ArrayRef<int64_t> fallback) {
-  if (const onnx::Attribute *found = node->attribute(name))
+  if (const onnx::Attribute *found = findAttribute(name))
     return SmallVector<int64_t>(found->ints.begin(), found->ints.end());
   if (index < 0 || !hasInput(index))
     return SmallVector<int64_t>(fallback);
@@ -197,22 +223,38 @@ NodeImporter::integers(llvm::StringRef name, int index,
   return SmallVector<int64_t>(known->ints.begin(), known->ints.end());
 }
 
+Type NodeImporter::castTarget() {
+  const onnx::Attribute *to = findAttribute("to");
+  if (!to)
+    return nullptr;
+  // Before opset 6 the type was a word.
+  if (to->kind == onnx::Attribute::Kind::String) {
+    for (int32_t value = 1; onnx::isDataType(value); ++value)
+      if (onnx::dataTypeName(static_cast<onnx::DataType>(value)) == to->s)
+        return elementType(static_cast<onnx::DataType>(value));
+    return nullptr;
+  }
+  return onnx::isDataType(to->i)
+             ? elementType(static_cast<onnx::DataType>(to->i))
+             : nullptr;
+}
+
 int64_t NodeImporter::attribute(llvm::StringRef name, int64_t fallback) {
-  const onnx::Attribute *found = node->attribute(name);
+  const onnx::Attribute *found = findAttribute(name);
   return found ? found->i : fallback;
 }
 double NodeImporter::attribute(llvm::StringRef name, double fallback) {
-  const onnx::Attribute *found = node->attribute(name);
+  const onnx::Attribute *found = findAttribute(name);
   return found ? found->f : fallback;
 }
 std::string NodeImporter::attribute(llvm::StringRef name,
                                     const char *fallback) {
-  const onnx::Attribute *found = node->attribute(name);
+  const onnx::Attribute *found = findAttribute(name);
   return found ? found->s : fallback;
 }
 SmallVector<int64_t> NodeImporter::attribute(llvm::StringRef name,
                                              ArrayRef<int64_t> fallback) {
-  const onnx::Attribute *found = node->attribute(name);
+  const onnx::Attribute *found = findAttribute(name);
   return found ? SmallVector<int64_t>(found->ints.begin(), found->ints.end())
                : SmallVector<int64_t>(fallback);
 }
@@ -422,6 +464,12 @@ Value NodeImporter::mean(Value value, ArrayRef<int64_t> axes, bool keepAxes) {
   for (int64_t axis : axes)
     count *= shape(value)[axis];
   Value sum = reduce(Reduction::sum, value, axes, keepAxes);
+  // Whole numbers are divided towards zero.
+  if (!isa<FloatType>(type(sum).getElementType()))
+    return make<DivOp>(
+        sum, make<ConstantOp>(DenseElementsAttr::get(
+                 type(sum),
+                 builder.getIntegerAttr(type(sum).getElementType(), count))));
   return make<MulOp>(sum, splat(type(sum), 1.0 / static_cast<double>(count)));
 }
 

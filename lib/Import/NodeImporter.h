@@ -1,5 +1,4 @@
-//===- NodeImporter.h - Shared by the handlers of ONNX operators -*- C++
-//-*-===//
+//===- NodeImporter.h - Shared by the handlers of operators -----*- C++ -*-===//
 //
 // One handler per ONNX operator, in files by subject. A handler reads its
 // inputs from the importer, builds nn operations, and sets its outputs; on a
@@ -12,9 +11,11 @@
 
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Import/Onnx/Model.h"
+#include "pp/Import/Onnx/OperatorDefinition.h"
 #include "pp/Import/OnnxImporter.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringMap.h"
 #include <functional>
 
@@ -77,11 +78,33 @@ public:
   HostTensor *host(size_t index) {
     return hasInput(index) ? input(index).host.get() : nullptr;
   }
+  /// The same for an input that must be known, as the factors of a Resize: also
+  /// reads what looked like a parameter. Null if it is computed, or, with an
+  /// error, cannot be read.
+  HostTensor *constant(size_t index);
   /// A list of integers from the attribute `name`, or from input `index` where
   /// newer opsets have it; `fallback` if neither is there.
   mlir::FailureOr<llvm::SmallVector<int64_t>>
   integers(llvm::StringRef name, int index,
            llvm::ArrayRef<int64_t> fallback = {});
+  /// The attribute, which counts as understood from here on; null if the node
+  /// has none of that name. A node with an attribute that its handler has not
+  /// asked for is an error, unless the value is the operator's default.
+  const onnx::Attribute *findAttribute(llvm::StringRef name) {
+    const onnx::Attribute *found = node->attribute(name);
+    if (found)
+      understood.insert(found);
+    return found;
+  }
+  /// Says that the result does not depend on this attribute.
+  void ignoreAttribute(llvm::StringRef name) { (void)findAttribute(name); }
+  /// The type that a Cast names; null if it is not supported.
+  mlir::Type castTarget();
+  /// How casts to eight-bit floats, which are refused, round.
+  void ignoreFloat8Attributes() {
+    ignoreAttribute("saturate");
+    ignoreAttribute("round_mode");
+  }
   int64_t attribute(llvm::StringRef name, int64_t fallback);
   double attribute(llvm::StringRef name, double fallback);
   std::string attribute(llvm::StringRef name, const char *fallback);
@@ -161,10 +184,28 @@ public:
   void setStageHints(llvm::ArrayRef<int32_t> sortedStages) {
     stageHints.assign(sortedStages.begin(), sortedStages.end());
   }
+  /// Inner values whose shapes are not those that the file states, and the
+  /// first of them in words. Exporters leave shapes of another batch there.
+  int64_t contradictions = 0;
+  std::string firstContradiction;
   /// Running statistics are never trained; `isMutable` says whether they move.
   void untrain(llvm::StringRef symbol, bool isMutable);
 
 private:
+  /// Checks the node against the definition of its operator: operands,
+  /// their types, attributes. Reports all that is wrong.
+  llvm::LogicalResult checkDefinition();
+  llvm::LogicalResult checkOperands(const onnx::OperatorDefinition &definition);
+  llvm::LogicalResult
+  checkAttributes(const onnx::OperatorDefinition &definition);
+  /// Fails if the handler left an attribute aside that matters.
+  llvm::LogicalResult checkUnderstood();
+  /// Fails where the file states other types or shapes of the outputs.
+  llvm::LogicalResult checkDeclared();
+  /// The ONNX type of a tensor's elements.
+  static onnx::DataType dataType(mlir::Type elementType);
+  /// What the file states of a value; null if nothing.
+  const onnx::ValueInfo *declared(llvm::StringRef name);
   bool isTrained(const onnx::Tensor &tensor);
   void attachStageHint(mlir::Operation *op);
 
@@ -175,6 +216,8 @@ private:
   llvm::StringMap<Entry> entries;
   llvm::StringMap<mlir::Value> parameterValues;
   const onnx::Node *node = nullptr;
+  llvm::SmallPtrSet<const onnx::Attribute *, 8> understood;
+  llvm::StringMap<const onnx::ValueInfo *> declarations;
   mlir::Location location = builder.getUnknownLoc();
   mlir::Operation *lastParameter = nullptr;
   llvm::SmallVector<int32_t> stageHints;
@@ -187,6 +230,9 @@ void addElementwiseHandlers(HandlerTable &table);
 void addShapeHandlers(HandlerTable &table);
 void addLinearHandlers(HandlerTable &table);
 void addNormalizationHandlers(HandlerTable &table);
+void addResizeHandlers(HandlerTable &table);
+/// All of the above.
+HandlerTable allHandlers();
 
 /// Evaluates a node all of whose inputs are known; fails, silently, if the
 /// operator is not one that shapes and masks are computed with.

@@ -131,6 +131,9 @@ static LogicalResult batchNorm(NodeImporter &n) {
       return n.error("has a parameter that does not fit its " +
                      llvm::Twine(type.getDimSize(1)) + " channels");
   double epsilon = n.attribute("epsilon", 1e-5);
+  // Whether it trains is said on the command line.
+  for (StringRef name : {"momentum", "training_mode", "is_test"})
+    n.ignoreAttribute(name);
   bool onMicrobatch =
       n.isTraining() && n.getOptions().batchNorm == BatchNormMode::Micro;
   if (onMicrobatch) {

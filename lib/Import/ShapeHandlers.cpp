@@ -9,25 +9,25 @@ using namespace pp;
 using namespace pp::nn;
 
 static LogicalResult constantNode(NodeImporter &n) {
-  const onnx::Node &node = n.getNode();
   HostTensor host;
   auto &builder = n.getBuilder();
-  if (auto *value = node.attribute("value"); value && !value->tensors.empty()) {
+  if (auto *value = n.findAttribute("value");
+      value && !value->tensors.empty()) {
     auto tensor = n.readTensor(value->tensors.front());
     if (!tensor)
       return n.error(llvm::toString(tensor.takeError()));
     host = std::move(*tensor);
-  } else if (auto *value = node.attribute("value_float")) {
+  } else if (auto *value = n.findAttribute("value_float")) {
     host.elementType = builder.getF32Type();
     host.floats = {value->f};
-  } else if (auto *value = node.attribute("value_floats")) {
+  } else if (auto *value = n.findAttribute("value_floats")) {
     host.elementType = builder.getF32Type();
     host.floats.assign(value->floats.begin(), value->floats.end());
     host.shape = {static_cast<int64_t>(host.floats.size())};
-  } else if (auto *value = node.attribute("value_int")) {
+  } else if (auto *value = n.findAttribute("value_int")) {
     host.elementType = builder.getI64Type();
     host.ints = {value->i};
-  } else if (auto *value = node.attribute("value_ints")) {
+  } else if (auto *value = n.findAttribute("value_ints")) {
     host.elementType = builder.getI64Type();
     host.ints.assign(value->ints.begin(), value->ints.end());
     host.shape = {static_cast<int64_t>(host.ints.size())};
@@ -192,7 +192,8 @@ static LogicalResult concat(NodeImporter &n) {
   if (values.empty())
     return n.error("has no inputs");
   SmallVector<int64_t> shape(n.shape(values[0]));
-  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{0}), shape.size());
+  // Only before opset 4 may the axis be left out.
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{1}), shape.size());
   if (failed(axis))
     return failure();
   for (Value value : ArrayRef(values).drop_front()) {
@@ -257,9 +258,12 @@ static LogicalResult split(NodeImporter &n) {
       n.normalizeAxis(n.attribute("axis", int64_t{0}), n.shape(x).size());
   if (failed(axis))
     return failure();
-  bool hasSizes = n.getNode().attribute("split") || n.hasInput(1);
-  auto sizes =
-      splitSizes(n, n.shape(x)[*axis], n.getNode().outputs.size(), hasSizes);
+  bool hasSizes = n.findAttribute("split") || n.hasInput(1);
+  int64_t pieces = n.getNode().outputs.size();
+  if (int64_t given = n.attribute("num_outputs", pieces); given != pieces)
+    return n.error("attribute num_outputs is " + llvm::Twine(given) +
+                   ", but the node has " + llvm::Twine(pieces) + " outputs");
+  auto sizes = splitSizes(n, n.shape(x)[*axis], pieces, hasSizes);
   if (failed(sizes))
     return failure();
   int64_t start = 0;
@@ -448,7 +452,8 @@ static LogicalResult expand(NodeImporter &n) {
 
 static LogicalResult pad(NodeImporter &n) {
   Value x = n.tensor(0);
-  auto pads = n.integers("pads", 1);
+  // "pads" was called "paddings" in the first opset.
+  auto pads = n.integers(n.opset() < 2 ? "paddings" : "pads", 1);
   if (!x || failed(pads))
     return failure();
   std::string mode = n.attribute("mode", "constant");
@@ -474,7 +479,7 @@ static LogicalResult pad(NodeImporter &n) {
                    llvm::Twine(axes.size()) + " axes");
   double value = n.attribute("value", 0.0);
   if (n.hasInput(2)) {
-    HostTensor *known = n.host(2);
+    HostTensor *known = n.constant(2);
     if (!known || known->size() != 1)
       return n.error("its padding value depends on the data");
     value = known->isFloat() ? known->floats[0] : known->ints[0];
@@ -497,53 +502,13 @@ static LogicalResult pad(NodeImporter &n) {
   return success();
 }
 
-/// Nearest-neighbour enlargement by whole factors: every element is repeated.
-static LogicalResult resize(NodeImporter &n) {
-  Value x = n.tensor(0);
-  if (!x)
-    return failure();
-  std::string mode = n.attribute("mode", "nearest");
-  if (mode != "nearest")
-    return n.error("resize mode '" + mode + "' is not supported", "nearest is");
-  bool upsample = n.getNode().opType == "Upsample";
-  size_t scalesAt = upsample ? 1 : 2;
-  ArrayRef<int64_t> from = n.shape(x);
-  SmallVector<int64_t> factors;
-  if (HostTensor *scales = n.host(scalesAt); scales && scales->size() > 0) {
-    for (double scale : scales->floats)
-      factors.push_back(scale == std::floor(scale) && scale >= 1 &&
-                                scale < (1 << 20)
-                            ? static_cast<int64_t>(scale)
-                            : 0);
-  } else if (HostTensor *sizes = n.host(3); sizes && sizes->size() > 0) {
-    for (auto [axis, size] : llvm::enumerate(sizes->ints))
-      factors.push_back(
-          axis < from.size() && size % from[axis] == 0 ? size / from[axis] : 0);
-  } else {
-    return n.error("its scales and sizes depend on the data");
-  }
-  if (factors.size() != from.size() || llvm::is_contained(factors, 0))
-    return n.error("only enlargement of every axis by a whole factor is "
-                   "supported");
-  SmallVector<int64_t> split, kept, repeated, shape;
-  for (auto [size, factor] : llvm::zip(from, factors)) {
-    kept.push_back(split.size());
-    split.push_back(size);
-    if (factor > 1)
-      split.push_back(factor);
-    shape.push_back(size * factor);
-  }
-  Value wide = n.make<BroadcastOp>(n.type(x).clone(split), x, kept);
-  n.setOutput(0, n.reshape(wide, shape));
-  return success();
-}
-
 template <Reduction reduction> static LogicalResult reduce(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
     return failure();
   int64_t rank = n.shape(x).size();
   bool keep = n.attribute("keepdims", int64_t{1}) != 0;
+  bool noneIsNone = n.attribute("noop_with_empty_axes", int64_t{0}) != 0;
   auto given = n.integers("axes", 1);
   if (failed(given))
     return failure();
@@ -555,7 +520,7 @@ template <Reduction reduction> static LogicalResult reduce(NodeImporter &n) {
     axes.push_back(*normal);
   }
   if (axes.empty()) {
-    if (n.attribute("noop_with_empty_axes", int64_t{0})) {
+    if (noneIsNone) {
       n.setOutput(0, x);
       return success();
     }
@@ -619,7 +584,6 @@ void pp::addShapeHandlers(HandlerTable &table) {
   table["ReduceMin"] = reduce<Reduction::min>;
   table["ReduceSum"] = reduce<Reduction::sum>;
   table["Reshape"] = reshape;
-  table["Resize"] = resize;
   table["SequenceAt"] = sequenceAt;
   table["Shape"] = shapeOf;
   table["Slice"] = slice;
@@ -629,5 +593,4 @@ void pp::addShapeHandlers(HandlerTable &table) {
   table["Transpose"] = transpose;
   table["Trilu"] = trilu;
   table["Unsqueeze"] = unsqueeze;
-  table["Upsample"] = resize;
 }

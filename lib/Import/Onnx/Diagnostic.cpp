@@ -13,6 +13,14 @@ static void printName(llvm::raw_ostream &os, llvm::StringRef name) {
     os << "...";
 }
 
+std::string pp::onnx::quoted(llvm::StringRef name) {
+  std::string out = "'";
+  llvm::raw_string_ostream os(out);
+  printName(os, name);
+  os << '\'';
+  return out;
+}
+
 void Diagnostic::print(llvm::raw_ostream &os) const {
   os << file << ':';
   if (nodeIndex >= 0) {

@@ -3,20 +3,9 @@
 #define PP_LIB_IMPORT_ONNX_DIAGNOSTICSINK_H
 
 #include "pp/Import/Onnx/Model.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace pp::onnx {
-
-/// A name from the file in quotes, safe to print: escaped, at most 200
-/// characters.
-inline std::string quoted(llvm::StringRef name) {
-  std::string out = "'";
-  llvm::raw_string_ostream os(out);
-  llvm::printEscapedString(name.take_front(200), os);
-  os << (name.size() > 200 ? "...'" : "'");
-  return out;
-}
 
 class DiagnosticSink {
 public:

@@ -4,6 +4,7 @@
 #include "Functions.h"
 #include "GraphChecks.h"
 #include "Skeleton.h"
+#include "TextChecks.h"
 
 using namespace pp::onnx;
 using llvm::StringRef;
@@ -60,6 +61,7 @@ pp::onnx::readModel(StringRef path, const ReaderOptions &options) {
   }
   const ppmlir_onnx::ModelProto &proto = **skeleton;
 
+  checkText(proto, sink);
   checkIrVersion(proto, sink);
   model->opsets = readOpsets(proto.opset_import(), "the model", sink);
   if (!proto.has_graph())

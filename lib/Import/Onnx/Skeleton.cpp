@@ -8,6 +8,7 @@
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Endian.h"
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/stubs/logging.h>
 #include <limits>
 
 using google::protobuf::io::CodedInputStream;
@@ -207,6 +208,8 @@ parseSkeleton(llvm::ArrayRef<uint8_t> file) {
   if (llvm::Error error = Stripper(file).strip(skeleton))
     return std::move(error);
   auto model = std::make_unique<ppmlir_onnx::ModelProto>();
+  // What is wrong with the text in it is told by checkText.
+  google::protobuf::LogSilencer silencer;
   if (!model->ParseFromString(skeleton))
     return llvm::createStringError(
         llvm::inconvertibleErrorCode(),

@@ -2,6 +2,7 @@
 #include "Tensors.h"
 #include "Skeleton.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/MathExtras.h"
 #include <cstring>

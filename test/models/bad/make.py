@@ -55,10 +55,10 @@ def message(*fields):
 # ONNX messages.
 
 
-def tensor(name, dims, raw=None, floats=None, dtype=FLOAT, external=None, strings=None):
+def tensor(name, dims, raw=None, floats=None, dtype=FLOAT, external=None, strings=None, ints=None):
     entries = [message((1, k), (2, v)) for k, v in external or []]
     return message(
-        (1, dims), (2, dtype), (4, floats or []), (6, strings or []), (8, name),
+        (1, dims), (2, dtype), (4, floats or []), (6, strings or []), (7, ints or []), (8, name),
         (9, raw), (13, entries), (14, 1 if external is not None else None),
     )  # fmt: skip
 
@@ -69,6 +69,15 @@ def integers(name, *values):
 
 def integer(name, value):
     return message((1, name), (3, value), (20, 2))
+
+
+def text(name, value):
+    return message((1, name), (4, value), (20, 3))
+
+
+def untyped(name):
+    """A graph output of which the file says nothing."""
+    return message((1, name))
 
 
 def node(op, inputs, outputs, name=None, domain=None, attributes=()):

@@ -34,6 +34,10 @@ struct Diagnostic {
   void print(llvm::raw_ostream &os) const;
 };
 
+/// A name from the file in quotes, safe to print: escaped, at most 200
+/// characters.
+std::string quoted(llvm::StringRef name);
+
 /// The error of readModel: at least one Diagnostic with severity Error, in the
 /// order found, and the warnings among them.
 class ReadError : public llvm::ErrorInfo<ReadError> {

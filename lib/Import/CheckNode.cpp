@@ -1,0 +1,245 @@
+//===- CheckNode.cpp - A node beside the definition of its operator -------===//
+//
+// Handlers may rely on it: required inputs are there, all inputs have types
+// that the operator takes, attributes have the kind that the operator states.
+//
+//===----------------------------------------------------------------------===//
+
+#include "NodeImporter.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/InterleavedRange.h"
+
+using namespace mlir;
+using namespace pp;
+using onnx::OperandDefinition;
+
+onnx::DataType NodeImporter::dataType(Type elementType) {
+  if (elementType.isF32())
+    return onnx::DataType::Float;
+  if (elementType.isF64())
+    return onnx::DataType::Double;
+  if (elementType.isInteger(64))
+    return onnx::DataType::Int64;
+  if (elementType.isInteger(32))
+    return onnx::DataType::Int32;
+  if (elementType.isInteger(8))
+    return onnx::DataType::Int8;
+  if (elementType.isInteger(1))
+    return onnx::DataType::Bool;
+  return onnx::DataType::Undefined;
+}
+
+/// The definition of operand `index`: the last one if that is variadic.
+static const OperandDefinition *operandAt(ArrayRef<OperandDefinition> operands,
+                                          size_t index) {
+  if (index < operands.size())
+    return &operands[index];
+  bool repeats = !operands.empty() &&
+                 operands.back().option == OperandDefinition::Variadic;
+  return repeats ? &operands.back() : nullptr;
+}
+
+/// Whether a list of names has too many or too few; "" if not.
+static std::string countFault(ArrayRef<OperandDefinition> operands,
+                              ArrayRef<std::string> names, StringRef what) {
+  size_t least = 0;
+  for (auto [index, operand] : llvm::enumerate(operands)) {
+    if (operand.option == OperandDefinition::Required)
+      least = index + 1;
+    if (operand.option == OperandDefinition::Variadic)
+      least = std::max<size_t>(least, index + operand.least);
+  }
+  if (names.size() < least)
+    return ("has " + llvm::Twine(names.size()) + " " + what +
+            "s; the operator "
+            "takes " +
+            llvm::Twine(least) + " or more")
+        .str();
+  if (!operandAt(operands, names.size() - 1) && !names.empty())
+    return ("has " + llvm::Twine(names.size()) + " " + what +
+            "s; the operator "
+            "takes at most " +
+            llvm::Twine(operands.size()))
+        .str();
+  return "";
+}
+
+LogicalResult
+NodeImporter::checkOperands(const onnx::OperatorDefinition &definition) {
+  LogicalResult result = success();
+  if (std::string fault = countFault(definition.inputs, node->inputs, "input");
+      !fault.empty())
+    return error(fault);
+  if (std::string fault =
+          countFault(definition.outputs, node->outputs, "output");
+      !fault.empty())
+    return error(fault);
+  // The first operand of each type variable, and its type.
+  llvm::SmallDenseMap<int, std::pair<size_t, onnx::DataType>> bound;
+  for (size_t index = 0; index < node->inputs.size(); ++index) {
+    const OperandDefinition &operand = *operandAt(definition.inputs, index);
+    std::string what =
+        ("input #" + llvm::Twine(index) + " (" + operand.name + ")").str();
+    if (node->inputs[index].empty()) {
+      if (operand.option != OperandDefinition::Optional)
+        result = error(what + " is missing; the operator requires it");
+      continue;
+    }
+    const Entry &entry = input(index);
+    if (entry.isSequence) {
+      if (!operand.takesSequences())
+        result = error(what + " is a sequence; the operator takes a tensor");
+      continue;
+    }
+    if (!entry.host && !entry.value) {
+      result = error(what + " has no value");
+      continue;
+    }
+    Type element = entry.host ? entry.host->elementType
+                              : type(entry.value).getElementType();
+    onnx::DataType actual = dataType(element);
+    if (actual == onnx::DataType::Undefined)
+      continue;
+    if (!operand.takes(actual)) {
+      result = error(what + " has elements of type " +
+                     onnx::dataTypeName(actual) + ", which " + definition.name +
+                     " of opset " + llvm::Twine(opset()) + " does not take");
+      continue;
+    }
+    if (operand.typeVariable < 0)
+      continue;
+    auto [first, isNew] =
+        bound.try_emplace(operand.typeVariable, index, actual);
+    if (!isNew && first->second.second != actual)
+      result =
+          error(what + " has elements of type " + onnx::dataTypeName(actual) +
+                " and input #" + llvm::Twine(first->second.first) +
+                " of type " + onnx::dataTypeName(first->second.second) +
+                "; both must have the same");
+  }
+  return result;
+}
+
+LogicalResult
+NodeImporter::checkAttributes(const onnx::OperatorDefinition &definition) {
+  LogicalResult result = success();
+  for (const onnx::Attribute &attribute : node->attributes) {
+    const auto *expected = definition.attribute(attribute.name);
+    std::string what = "attribute " + onnx::quoted(attribute.name);
+    if (!expected) {
+      SmallVector<StringRef> names;
+      for (const auto &known : definition.attributes)
+        names.push_back(known.name);
+      std::string known;
+      llvm::raw_string_ostream(known) << llvm::interleaved(names);
+      result = error(what + " is none of " + definition.name + " in opset " +
+                         llvm::Twine(opset()),
+                     names.empty() ? "the operator has no attributes"
+                                   : "its attributes are " + known);
+    } else if (attribute.kind != expected->kind) {
+      result = error(
+          what + " is of kind " + onnx::attributeKindName(attribute.kind) +
+          "; the operator states " + onnx::attributeKindName(expected->kind));
+    }
+  }
+  for (const auto &expected : definition.attributes)
+    if (expected.required && !node->attribute(expected.name))
+      result = error("attribute '" + llvm::Twine(expected.name) +
+                     "' is missing; the operator requires it");
+  return result;
+}
+
+LogicalResult NodeImporter::checkDefinition() {
+  auto definition = onnx::findOperator(node->opType, opset());
+  if (!definition) {
+    if (auto first = onnx::firstOpsetWith(node->opType))
+      return error("opset " + llvm::Twine(opset()) +
+                   " has no such operator; it came with opset " +
+                   llvm::Twine(*first));
+    return error("ONNX has no such operator");
+  }
+  if (definition->isDeprecated)
+    return error("opset " + llvm::Twine(definition->since) +
+                     " removed this operator, and the model imports opset " +
+                     llvm::Twine(opset()),
+                 "export the model for one opset throughout");
+  // Both, so that all faults of the node are told at once.
+  LogicalResult attributes = checkAttributes(*definition);
+  return success(succeeded(checkOperands(*definition)) &&
+                 succeeded(attributes));
+}
+
+LogicalResult NodeImporter::checkUnderstood() {
+  auto definition = onnx::findOperator(node->opType, opset());
+  LogicalResult result = success();
+  for (const onnx::Attribute &attribute : node->attributes) {
+    // A hint of the first opsets to reuse memory.
+    if (understood.contains(&attribute) || attribute.name == "consumed_inputs")
+      continue;
+    const auto *expected =
+        definition ? definition->attribute(attribute.name) : nullptr;
+    if (expected && expected->isDefault(attribute))
+      continue;
+    result = error("attribute " + onnx::quoted(attribute.name) +
+                   " with this value is not supported");
+    diagnostics.back().category = onnx::Category::Unsupported;
+  }
+  return result;
+}
+
+const onnx::ValueInfo *NodeImporter::declared(llvm::StringRef name) {
+  if (declarations.empty())
+    for (const auto *list : {&model.graph.values, &model.graph.outputs})
+      for (const onnx::ValueInfo &value : *list)
+        declarations[value.name] = &value;
+  return declarations.lookup(name);
+}
+
+LogicalResult NodeImporter::checkDeclared() {
+  LogicalResult result = success();
+  for (const std::string &name : node->outputs) {
+    const onnx::ValueInfo *stated = name.empty() ? nullptr : declared(name);
+    const Entry &entry = entries[name];
+    bool isOutput =
+        llvm::any_of(model.graph.outputs, [&](const onnx::ValueInfo &output) {
+          return output.name == name;
+        });
+    if (!stated || entry.isSequence || (!entry.host && !entry.value) ||
+        stated->kind != onnx::ValueKind::Tensor)
+      continue;
+    Type element = entry.host ? entry.host->elementType
+                              : type(entry.value).getElementType();
+    onnx::DataType actual = dataType(element);
+    if (stated->type != onnx::DataType::Undefined &&
+        actual != onnx::DataType::Undefined && stated->type != actual)
+      result = error("output " + onnx::quoted(name) + " has elements of type " +
+                     onnx::dataTypeName(actual) + ", but the file states " +
+                     onnx::dataTypeName(stated->type));
+    if (!stated->hasRank)
+      continue;
+    ArrayRef<int64_t> computed = shape(entry);
+    bool agrees = computed.size() == stated->dims.size();
+    for (size_t axis = 0; agrees && axis < computed.size(); ++axis)
+      agrees = stated->dims[axis].kind != onnx::Dimension::Kind::Static ||
+               stated->dims[axis].size == computed[axis];
+    if (agrees)
+      continue;
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << "output " << onnx::quoted(name) << " has shape ["
+       << llvm::interleaved(computed) << "], but the file states [";
+    llvm::interleaveComma(stated->dims, os, [&](const onnx::Dimension &dim) {
+      if (dim.kind == onnx::Dimension::Kind::Static)
+        os << dim.size;
+      else
+        os << (dim.symbol.empty() ? "?" : dim.symbol);
+    });
+    os << "]";
+    if (isOutput)
+      result = error(text, "correct the file, or remove the statement");
+    else if (contradictions++ == 0)
+      firstContradiction = text;
+  }
+  return result;
+}

@@ -1,0 +1,101 @@
+"""Gives every operator that the importer knows operands that it does not take.
+
+    operands.py SOURCES
+
+SOURCES is lib/Import, whose handler tables name the operators. Each file must
+be imported or refused with a message; nothing may crash or hang.
+"""
+
+import concurrent.futures
+import itertools
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
+from make import INT64, graph, integer, integers, model, node, opset, tensor, text, untyped, value  # noqa: E402
+
+BOOL, DOUBLE = 9, 11
+MOST_INPUTS = 5
+
+INPUTS = [
+    value("matrix", [2, 3]), value("image", [1, 2, 4, 4]), value("numbers", [2], INT64),
+    value("bools", [2], BOOL), value("wide", [2, 3], DOUBLE), value("scalar", []),
+]  # fmt: skip
+INITIALIZERS = [
+    tensor("none", [0], floats=[]), tensor("list", [2], ints=[-7, 9], dtype=INT64),
+    tensor("weight", [2, 2, 1, 1], floats=[1.0, 2.0, 3.0, 4.0]), tensor("zero", [], ints=[0], dtype=INT64),
+    tensor("nothing", [0], ints=[], dtype=INT64),
+]  # fmt: skip
+OPERANDS = ["", "matrix", "image", "numbers", "bools", "wide", "scalar", "none", "list", "weight", "zero", "nothing"]
+ATTRIBUTES = [
+    [], [integer("axis", -9)], [], [text("axis", "zero")], [integers("axes", 5, 5)], [], [integer("to", 999)],
+    [integers("kernel_shape")], [], [integers("pads", -1)], [integer("no_such_attribute", 1)],
+]  # fmt: skip
+OPSETS = [1, 6, 9, 17, 22]
+
+
+def operators(sources):
+    names = set()
+    for path in sorted(pathlib.Path(sources).glob("*Handlers.cpp")):
+        names.update(re.findall(r'table\["(\w+)"\]', path.read_text()))
+    return sorted(names)
+
+
+def cases():
+    """Lists of operands and of attributes: every operand in every place, the
+    others taking turns."""
+    turn = itertools.count()
+    for count in range(MOST_INPUTS + 1):
+        for place in range(max(count, 1)):
+            for operand in OPERANDS if count else [""]:
+                operands = [OPERANDS[(next(turn) * 5 + 1) % len(OPERANDS)] for _ in range(count)]
+                if count:
+                    operands[place] = operand
+                yield operands, ATTRIBUTES[next(turn) % len(ATTRIBUTES)]
+
+
+def survives(path, operator, version, chosen):
+    """Whether a file with one node for each case is imported or refused: the
+    importer goes on after a node with errors."""
+    nodes = [
+        node(operator, operands, [f"y{i}"], name=f"n{i}", attributes=attributes)
+        for i, (operands, attributes) in enumerate(chosen)
+    ]
+    outputs = [untyped(f"y{i}") for i in range(len(nodes))]
+    content = graph(nodes, inputs=INPUTS, outputs=outputs, initializers=INITIALIZERS)
+    path.write_bytes(model(content, opsets=[opset(version)]))
+    done = subprocess.run(["pp-opt", str(path)], capture_output=True, timeout=120)
+    explained = done.returncode == 0 or b": error: " in done.stderr
+    return done.returncode in (0, 1, 3) and explained
+
+
+def check(folder, operator):
+    """The number of nodes, and those that the importer does not survive."""
+    every, faults = list(cases()), []
+    for version in OPSETS:
+        path = folder / f"{operator}-{version}.onnx"
+        if survives(path, operator, version, every):
+            continue
+        faults += [
+            f"{operator} of opset {version} with {operands}"
+            for operands, attributes in every
+            if not survives(path, operator, version, [(operands, attributes)])
+        ] or [f"{operator} of opset {version}, all nodes together"]
+    return len(OPSETS) * len(every), faults
+
+
+def main():
+    names = operators(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda name: check(pathlib.Path(folder), name), names))
+    faults = [fault for _, found in results for fault in found]
+    print("\n".join(faults))
+    print(f"{len(names)} operators, {sum(n for n, _ in results)} nodes, {len(faults)} faults")
+    sys.exit(1 if faults or len(names) < 70 else 0)
+
+
+if __name__ == "__main__":
+    main()
