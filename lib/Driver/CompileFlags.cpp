@@ -105,6 +105,10 @@ struct ModelFlags {
   cl::opt<int64_t> classAxis{"class-axis",
                              cl::desc("Axis of the classes in that output"),
                              cl::init(-1), cl::cat(training)};
+  cl::opt<int64_t> ignoreIndex{
+      "ignore-index",
+      cl::desc("Label that cross_entropy leaves out, as PyTorch's"),
+      cl::init(-100), cl::cat(training)};
   cl::opt<std::string> lossScale{
       "loss-scale",
       cl::desc(
@@ -334,6 +338,7 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
     options.lossScale = options.precision == "f16" ? "dynamic" : "none";
   options.output = model.lossOutput;
   options.classAxis = model.classAxis;
+  options.ignoreIndex = model.ignoreIndex;
   options.optimizer = model.optimizer;
   options.learningRate = model.learningRate;
   options.momentum = model.momentum;

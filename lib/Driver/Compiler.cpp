@@ -67,6 +67,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pm.addPass(nn::createRebatch(rebatch));
     if (fusesAttention(options))
       pm.addPass(nn::createFuseAttention({options.target != "cpu"}));
+    pm.addPass(nn::createInferIndexRanges());
     return;
   }
   case CompilePhase::Differentiate: {
@@ -76,6 +77,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     loss.loss = options.loss;
     loss.output = options.output;
     loss.classAxis = options.classAxis;
+    loss.ignoreIndex = options.ignoreIndex;
     loss.microbatches = options.microbatches;
     pm.addPass(nn::createAttachLoss(loss));
     pm.addPass(nn::createDifferentiate({options.lossScale != "none"}));

@@ -209,6 +209,15 @@ private:
         j.attribute("role", role ? role.getValue() : "input");
         writeTensor(j, type);
         j.attribute("batched", type.getRank() > 0);
+        if (auto range =
+                step.getArgAttrOfType<DenseI64ArrayAttr>(index, rangeAttrName))
+          j.attributeArray("range", [&] {
+            for (int64_t end : range.asArrayRef())
+              j.value(end);
+          });
+        if (auto ignored =
+                step.getArgAttrOfType<IntegerAttr>(index, ignoreIndexAttrName))
+          j.attribute("ignore_index", ignored.getInt());
       });
     }
   }

@@ -162,7 +162,8 @@ static std::string describeInputs(const pp_binary &binary) {
                           nameOf(port.type), toString(shape));
     };
     for (const PlanPort &feed : plan.feeds)
-      port(feed.role.c_str(), feed);
+      if (!feed.isLossWeight())
+        port(feed.role.c_str(), feed);
     for (const PlanPort &fetch : plan.fetches)
       port("output", fetch);
   };

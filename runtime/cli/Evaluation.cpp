@@ -66,7 +66,8 @@ template <typename T> static T valueAt(const Array &array, uint64_t index) {
   return value;
 }
 
-Metric pp::runtime::evaluate(const Array &output, const Array &target) {
+Metric pp::runtime::evaluate(const Array &output, const Array &target,
+                             std::optional<int64_t> ignoreIndex) {
   bool isInteger = target.type == DataType::I64 || target.type == DataType::I32;
   if (output.type == DataType::F32 && isInteger && output.shape.size() >= 2 &&
       output.shape.back() > 0 &&
@@ -78,8 +79,8 @@ Metric pp::runtime::evaluate(const Array &output, const Array &target) {
       int64_t expected = target.type == DataType::I64
                              ? valueAt<int64_t>(target, row)
                              : valueAt<int32_t>(target, row);
-      if (expected < 0)
-        continue; // the ignore index of a loss
+      if (expected == ignoreIndex)
+        continue;
       uint64_t best = 0;
       for (uint64_t c = 1; c < classes; ++c)
         if (valueAt<float>(output, row * classes + c) >

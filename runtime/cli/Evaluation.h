@@ -31,8 +31,10 @@ struct Metric {
 /// i64 targets are class ids for logits whose last axis is the class ([N, C] or
 /// [N, S, C]; one class axis at 1 for [N, C, ...] is not guessed): accuracy.
 /// Targets of the output's dtype and shape: mean squared error. Throws
-/// Error(InvalidInput) where neither fits.
-Metric evaluate(const Array &output, const Array &target);
+/// Error(InvalidInput) where neither fits. Targets that are `ignoreIndex` do
+/// not count.
+Metric evaluate(const Array &output, const Array &target,
+                std::optional<int64_t> ignoreIndex = std::nullopt);
 
 } // namespace pp::runtime
 

@@ -20,6 +20,10 @@ static ordered_json describePort(const PlanPort &port, unsigned batch) {
                     {"batched", port.batched}};
   if (!port.role.empty())
     json["role"] = port.role;
+  if (port.range)
+    json["range"] = {port.range->first, port.range->second};
+  if (port.ignoreIndex)
+    json["ignore_index"] = *port.ignoreIndex;
   return json;
 }
 
@@ -35,7 +39,8 @@ static ordered_json describePlan(const Plan &plan) {
   for (const char *key : {"feeds", "fetches", "stages"})
     json[key] = ordered_json::array();
   for (const PlanPort &port : plan.feeds)
-    json["feeds"].push_back(describePort(port, plan.batch));
+    if (!port.isLossWeight())
+      json["feeds"].push_back(describePort(port, plan.batch));
   for (const PlanPort &port : plan.fetches)
     json["fetches"].push_back(describePort(port, plan.batch));
   for (const PlanStage &stage : plan.stages) {
@@ -76,7 +81,8 @@ static void printPlan(const Plan &plan) {
                toString(shape));
   };
   for (const PlanPort &port : plan.feeds)
-    printPort(port, port.role);
+    if (!port.isLossWeight())
+      printPort(port, port.role);
   for (const PlanPort &port : plan.fetches)
     printPort(port, "output");
   uint64_t total = 0;

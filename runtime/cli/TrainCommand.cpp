@@ -30,9 +30,12 @@ public:
       : program(*binary.inference, device, group) {
     auto arrays = readNpz(options.evalData);
     std::string name;
-    for (const PlanPort &port : trainingPlan.feeds)
-      if (port.role == "target")
-        name = port.name;
+    const PlanPort *port = nullptr;
+    for (const PlanPort &feed : trainingPlan.feeds)
+      if (feed.role == "target") {
+        port = &feed;
+        name = feed.name;
+      }
     auto it = arrays.find(name);
     if (name.empty() || it == arrays.end())
       failInput("--eval-data '{}': no array '{}' with the targets",
@@ -41,6 +44,8 @@ public:
       failUsage("--eval-data: the model has {} outputs, evaluation needs one",
                 program.getPlan().fetches.size());
     target = it->second;
+    checkIndices(*port, target);
+    ignoreIndex = port->ignoreIndex;
     data.emplace(program.getPlan(), std::move(arrays), /*allowOthers=*/true);
     group.compare("the number of samples of --eval-data", data->getSamples());
     program.allocate(options.weights);
@@ -56,12 +61,13 @@ public:
     auto result = runInference(program.getPlan(), *data, *executor);
     if (!program.getGroup().isFirst())
       return std::nullopt;
-    return evaluate(result.fetches.begin()->second, target);
+    return evaluate(result.fetches.begin()->second, target, ignoreIndex);
   }
 
 private:
   Program program;
   Array target;
+  std::optional<int64_t> ignoreIndex;
   std::optional<DataSet> data;
   std::optional<Executor> executor;
 };

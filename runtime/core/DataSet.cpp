@@ -28,12 +28,64 @@ static std::string describe(const PlanPort &port) {
   return fmt::format("{} {}]", nameOf(port.type), shape);
 }
 
+/// Element `i` of an array of whole numbers.
+static int64_t integerAt(const char *data, DataType type, uint64_t i) {
+  if (type == DataType::I32) {
+    int32_t value;
+    std::memcpy(&value, data + i * sizeof(value), sizeof(value));
+    return value;
+  }
+  int64_t value;
+  std::memcpy(&value, data + i * sizeof(value), sizeof(value));
+  return value;
+}
+
+void pp::runtime::checkIndices(const PlanPort &port, const Array &array) {
+  if (!port.range)
+    return;
+  constexpr uint64_t mostNamed = 5;
+  auto [low, high] = *port.range;
+  uint64_t count = array.data.size() / sizeOf(array.type), wrong = 0;
+  uint64_t inSample =
+      port.batched ? count / std::max<uint64_t>(array.shape[0], 1) : count;
+  std::string places;
+  for (uint64_t i = 0; i < count; ++i) {
+    int64_t value = integerAt(array.data.data(), array.type, i);
+    if ((value >= low && value <= high) || value == port.ignoreIndex)
+      continue;
+    if (++wrong > mostNamed)
+      continue;
+    uint64_t rest = i % inSample;
+    std::vector<uint64_t> position;
+    for (size_t axis = array.shape.size(); axis-- > (port.batched ? 1 : 0);) {
+      position.insert(position.begin(), rest % array.shape[axis]);
+      rest /= array.shape[axis];
+    }
+    places += fmt::format("\n  {} at sample {}", value, i / inSample);
+    if (!position.empty())
+      places += fmt::format(", position [{}]", fmt::join(position, ", "));
+  }
+  if (wrong == 0)
+    return;
+  failInput("data: array '{}' holds {} number{} outside of [{}, {}]{}:{}{}",
+            port.name, wrong, wrong == 1 ? "" : "s", low, high,
+            port.ignoreIndex
+                ? fmt::format(" that are not {}, which is left out",
+                              *port.ignoreIndex)
+                : "",
+            places, wrong > mostNamed ? "\n  ..." : "");
+}
+
 DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
                  bool allowOthers)
     : plan(plan) {
   bool haveSamples = false;
   std::string sampleSource;
   for (const PlanPort &port : plan.feeds) {
+    if (port.isLossWeight()) {
+      feeds.emplace_back();
+      continue;
+    }
     auto it = arrays.find(port.name);
     if (it == arrays.end())
       failInput("data: no array '{}' ({}); give it in --data FILE.npz or with "
@@ -64,6 +116,7 @@ DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
       samples = count;
       sampleSource = port.name;
     }
+    checkIndices(port, array);
     feeds.push_back(std::move(array));
   }
   if (!haveSamples)
@@ -79,6 +132,10 @@ void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
   for (size_t i = 0; i < feeds.size(); ++i) {
     PortBuffer &target = step.feeds[i];
     const char *source = feeds[i].data.data();
+    if (plan.feeds[i].isLossWeight()) {
+      fillLossWeight(target, order, first);
+      continue;
+    }
     if (!plan.feeds[i].batched) {
       if (!feeds[i].data.empty())
         std::memcpy(target.at(0), source, feeds[i].data.size());
@@ -92,11 +149,36 @@ void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
   }
 }
 
+void DataSet::fillLossWeight(PortBuffer &target,
+                             const std::vector<uint64_t> &order,
+                             uint64_t first) const {
+  uint64_t labels = 0;
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    const PlanPort &port = plan.feeds[i];
+    if (!port.ignoreIndex)
+      continue;
+    uint64_t inSample = *elementCount(port.shape) / port.shape[0];
+    for (uint64_t row = 0; row < plan.batch; ++row) {
+      uint64_t sample =
+          order[std::min<uint64_t>(first + row, order.size() - 1)];
+      for (uint64_t k = 0; k < inSample; ++k)
+        labels += integerAt(feeds[i].data.data(), port.type,
+                            sample * inSample + k) != *port.ignoreIndex;
+    }
+  }
+  // Where nothing counts, the loss and its gradients are 0.
+  auto weight = static_cast<float>(
+      1.0 / static_cast<double>(std::max<uint64_t>(labels, 1)));
+  std::memcpy(target.at(0), &weight, sizeof(weight));
+}
+
 std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
                                                         uint64_t samples) {
   std::map<std::string, Array> arrays;
   for (size_t f = 0; f < plan.feeds.size(); ++f) {
     const PlanPort &port = plan.feeds[f];
+    if (port.isLossWeight())
+      continue;
     Array array{port.type, port.shape, {}};
     if (port.batched)
       array.shape[0] = samples;

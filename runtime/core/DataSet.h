@@ -11,11 +11,13 @@
 
 namespace pp::runtime {
 
-/// One array per feed of a plan, checked and converted (i32 to i64, f64 to
-/// f32). Immutable afterwards.
+/// One array per feed of a plan but the loss weight, checked and converted (i32
+/// to i64, f64 to f32). Immutable afterwards.
 class DataSet {
 public:
-  /// `arrays` by name of the feed. Throws Error(InvalidInput) naming the array;
+  /// `arrays` by name of the feed. Throws Error(InvalidInput) naming the array,
+  /// and, where a class or an index is outside of what the plan takes, the
+  /// samples, positions and values of the first ones and how many there are;
   /// an array that no feed wants is an error unless `allowOthers`.
   DataSet(const Plan &plan, std::map<std::string, Array> arrays,
           bool allowOthers = false);
@@ -29,10 +31,18 @@ public:
             uint64_t first) const;
 
 private:
+  void fillLossWeight(PortBuffer &target, const std::vector<uint64_t> &order,
+                      uint64_t first) const;
+
   const Plan &plan;
   std::vector<Array> feeds;
   uint64_t samples = 0;
 };
+
+/// Refuses classes and indices that `port` does not take: throws
+/// Error(InvalidInput) with the samples, positions and values of the first
+/// ones.
+void checkIndices(const PlanPort &port, const Array &array);
 
 /// Deterministic values for every feed: floats in [-1, 1), zeros for integers
 /// (valid as any class or token).

@@ -72,6 +72,14 @@ public:
       fail("expected a finite number");
     return result;
   }
+  /// An integer of either sign.
+  int64_t signedInteger() const {
+    bool isLarge = value.is_number_unsigned() &&
+                   value.get<uint64_t>() > uint64_t(INT64_MAX);
+    if (!value.is_number_integer() || isLarge)
+      fail("expected an integer");
+    return value.get<int64_t>();
+  }
   /// A non-negative integer of at most `maximum`.
   uint64_t integer(uint64_t maximum = uint64_t(1) << 48) const {
     if (!value.is_number_integer() ||

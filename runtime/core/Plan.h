@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace pp::runtime {
@@ -23,11 +24,20 @@ namespace pp::runtime {
 /// `batched`, else the whole tensor.
 struct PlanPort {
   std::string name;
-  std::string role; // feeds only: input or target
+  std::string role; // feeds only: input, target or loss_weight
   DataType type;
   Shape shape;
   bool batched;
   uint64_t bytes; // of `shape`
+  /// Of whole numbers that are fed: the smallest and the largest that the
+  /// program takes, and one more, whose elements the loss leaves out.
+  std::optional<std::pair<int64_t, int64_t>> range;
+  std::optional<int64_t> ignoreIndex;
+
+  /// What the runtime feeds itself: 1 / the number of labels of a mini-batch
+  /// that the loss does not leave out.
+  static constexpr const char *lossWeight = "loss_weight";
+  bool isLossWeight() const { return role == lossWeight; }
 };
 
 /// One value handed to the optimizer function.

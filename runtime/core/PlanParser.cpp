@@ -54,6 +54,25 @@ static std::optional<ActionKind> parseActionKind(std::string_view name) {
   return std::nullopt;
 }
 
+static void readIndexRange(const JsonReader &entry, PlanPort &port) {
+  if (port.isLossWeight() &&
+      (port.type != DataType::F32 || !port.shape.empty() || port.batched))
+    entry.at("role").fail("a loss weight is one number of f32");
+  if (entry.has("range")) {
+    JsonReader range = entry.at("range");
+    if (range.size() != 2 || range.at(size_t(0)).signedInteger() >
+                                 range.at(size_t(1)).signedInteger())
+      range.fail("expected a smallest and a largest number");
+    port.range.emplace(range.at(size_t(0)).signedInteger(),
+                       range.at(size_t(1)).signedInteger());
+  }
+  if (entry.has("ignore_index"))
+    port.ignoreIndex = entry.at("ignore_index").signedInteger();
+  bool isIndex = port.type == DataType::I64 || port.type == DataType::I32;
+  if ((port.range || port.ignoreIndex) && !isIndex)
+    entry.at("dtype").fail("only whole numbers have a range");
+}
+
 static std::vector<PlanPort> readPorts(const JsonReader &json, const Plan &plan,
                                        bool isFeed) {
   std::vector<PlanPort> ports;
@@ -66,7 +85,8 @@ static std::vector<PlanPort> readPorts(const JsonReader &json, const Plan &plan,
       entry.at("name").fail("'{}' is empty or used twice", port.name);
     if (isFeed) {
       port.role = entry.at("role").string();
-      if (port.role != "input" && port.role != "target")
+      if (port.role != "input" && port.role != "target" &&
+          port.role != PlanPort::lossWeight)
         entry.at("role").fail("unknown role '{}'", port.role);
     }
     port.type = readType(entry.at("dtype"));
@@ -80,6 +100,8 @@ static std::vector<PlanPort> readPorts(const JsonReader &json, const Plan &plan,
           "microbatches {})",
           toString(port.shape), plan.microbatchSize(), plan.batch,
           plan.microbatches);
+    if (isFeed)
+      readIndexRange(entry, port);
     ports.push_back(std::move(port));
   }
   return ports;

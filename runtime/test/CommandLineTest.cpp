@@ -262,7 +262,7 @@ TEST(EvaluationTest, AccuracyOverTheLastAxis) {
   Array output = logits({2, 3}, {1, 3, 2, 5, 4, 3});
   EXPECT_EQ(evaluate(output, ids({2}, {1, 0})).value, 1.0);
   EXPECT_EQ(evaluate(output, ids({2}, {1, 2})).value, 0.5);
-  EXPECT_EQ(evaluate(output, ids({2}, {-100, 2})).value, 0.0);
+  EXPECT_EQ(evaluate(output, ids({2}, {-100, 2}), -100).value, 0.0);
   Array tokens = logits({1, 2, 2}, {0, 1, 1, 0});
   EXPECT_EQ(evaluate(tokens, ids({1, 2}, {1, 1})).value, 0.5);
   EXPECT_EQ(evaluate(output, logits({2, 3}, {1, 3, 2, 5, 4, 6})).value, 1.5);

@@ -62,6 +62,7 @@ struct CompileOptions {
   std::string loss;
   std::string output;
   int64_t classAxis = -1;
+  int64_t ignoreIndex = -100;
   std::string optimizer = "sgd";
   double learningRate = 0.01;
   double momentum = 0;

@@ -70,7 +70,8 @@ LogicalResult LaunchBuilder::mapScatterAdd(scf::ForOp loop) {
   int64_t orderOffset = reserveScratch(numbers);
   int64_t runsOffset = reserveScratch(numbers);
   auto indexAt = [&, size = size](Value number) {
-    return clampedIndex(builder, loc, number, size);
+    return clampedIndex(builder, loc, wrappedIndex(builder, loc, number, size),
+                        size);
   };
 
   // The ranks.

@@ -137,6 +137,7 @@ public:
     }
     Value output = merged(destination, kept);
     maps.push_back(mapFor(kept));
+    boundLoops(inputs, maps);
     SmallVector<utils::IteratorType> iterators(groups.size(),
                                                utils::IteratorType::parallel);
     for (int64_t axis : reduced)
@@ -160,6 +161,29 @@ public:
   }
 
 private:
+  /// Loops that no operand walks along, as in the sum of a broadcast, get their
+  /// number of iterations from an operand that nothing reads. The output's map
+  /// stays last.
+  void boundLoops(SmallVectorImpl<Value> &inputs,
+                  SmallVectorImpl<AffineMap> &maps) {
+    SmallVector<bool> isBound(groups.size(), false);
+    for (AffineMap map : maps)
+      for (AffineExpr result : map.getResults())
+        isBound[cast<AffineDimExpr>(result).getPosition()] = true;
+    for (auto [number, group] : llvm::enumerate(groups)) {
+      if (isBound[number])
+        continue;
+      int64_t size = 1;
+      for (int64_t axis : group)
+        size *= shape[axis];
+      auto type = MemRefType::get({size}, builder.getI8Type());
+      inputs.push_back(memref::AllocaOp::create(builder, loc, type));
+      maps.insert(
+          std::prev(maps.end()),
+          AffineMap::get(groups.size(), 0, builder.getAffineDimExpr(number)));
+    }
+  }
+
   /// The memory of a value that follows `axes`, with merged axes.
   Value merged(Value memory, ArrayRef<int64_t> axes) {
     auto type = cast<MemRefType>(memory.getType());

@@ -131,10 +131,12 @@ LogicalResult KernelEmitter::emitGather(GatherOp op) {
                  [&](OpBuilder &body, ArrayRef<Value> at) -> Value {
                    Value index = memref::LoadOp::create(
                        body, loc, table, at.slice(axis, indexRank));
+                   index = wrappedIndex(body, loc, index, size);
                    SmallVector<Value> from(at.take_front(axis));
                    from.push_back(clampedIndex(body, loc, index, size));
                    llvm::append_range(from, at.drop_front(axis + indexRank));
-                   return memref::LoadOp::create(body, loc, input, from);
+                   Value value = memref::LoadOp::create(body, loc, input, from);
+                   return ifInside(body, loc, index, size, value);
                  });
   return success();
 }
@@ -168,9 +170,10 @@ LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
         SmallVector<Value> indices(at.take_front(updatesType.getRank()));
         Value index = memref::LoadOp::create(
             body, loc, table, ArrayRef(indices).slice(axis, indexRank));
+        int64_t size = outputType.getDimSize(axis);
         SmallVector<Value> to(ArrayRef(indices).take_front(axis));
-        to.push_back(
-            clampedIndex(body, loc, index, outputType.getDimSize(axis)));
+        to.push_back(clampedIndex(body, loc,
+                                  wrappedIndex(body, loc, index, size), size));
         llvm::append_range(to, ArrayRef(indices).drop_front(axis + indexRank));
         Value old = memref::LoadOp::create(body, loc, output, to);
         Value update = memref::LoadOp::create(body, loc, updates, indices);

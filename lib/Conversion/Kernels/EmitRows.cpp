@@ -194,12 +194,28 @@ public:
         });
   }
 
-  /// The class number of a row, forced into range.
+  /// The class number of a row.
   Value label(Value labels) {
-    return clampedColumn(memref::LoadOp::create(builder, loc, labels, row));
+    return memref::LoadOp::create(builder, loc, labels, row);
   }
-  Value clampedColumn(Value number) {
-    return clampedIndex(builder, loc, number, columns);
+  /// `value`, which belongs to a class: 0 where the class is the one to ignore,
+  /// NaN where there is no such class.
+  Value forClass(Value label, std::optional<int64_t> ignored, Value value) {
+    value = ifInside(builder, loc, asIndex(label), columns, value);
+    if (!ignored)
+      return value;
+    Value number = arith::ConstantOp::create(
+        builder, loc, builder.getIntegerAttr(label.getType(), *ignored));
+    Value isIgnored = arith::CmpIOp::create(
+        builder, loc, arith::CmpIPredicate::eq, label, number);
+    return arith::SelectOp::create(builder, loc, isIgnored, constant(0), value);
+  }
+  Value clampedColumn(Value label) {
+    return clampedIndex(builder, loc, asIndex(label), columns);
+  }
+  Value asIndex(Value number) {
+    return arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
+                                      number);
   }
 
   OpBuilder &builder;
@@ -351,8 +367,8 @@ LogicalResult KernelEmitter::emitCrossEntropy(SoftmaxCrossEntropyOp op) {
   });
   if (loss)
     r.sumOfRows({normalizers, labels}, loss, [&](Value row, ValueRange v) {
-      Value label = r.clampedColumn(v[1]);
-      return r.sub(v[0], r.load(logits, {row, label}));
+      Value part = r.sub(v[0], r.load(logits, {row, r.clampedColumn(v[1])}));
+      return r.forClass(v[1], op.getIgnoreIndex(), part);
     });
   return success();
 }
@@ -367,12 +383,14 @@ KernelEmitter::emitCrossEntropyBackward(SoftmaxCrossEntropyBackwardOp op) {
   Value factor = r.load(sourceOf(op.getLossGradient()), {});
   r.forEach([&] {
     Value x = r.rowOf(logits);
-    Value normalizer = r.load(normalizers), label = r.label(labels);
+    Value normalizer = r.load(normalizers), number = r.label(labels);
+    Value label = r.clampedColumn(number);
+    Value scale = r.forClass(number, op.getIgnoreIndex(), factor);
     r.map(x, r.rowsOf(to), [&](ValueRange v) -> Value {
-      Value part = r.mul(r.exp(r.sub(v[0], normalizer)), factor);
+      Value part = r.mul(r.exp(r.sub(v[0], normalizer)), scale);
       Value isLabel = arith::CmpIOp::create(
           builder, loc, arith::CmpIPredicate::eq, r.column(), label);
-      return arith::SelectOp::create(builder, loc, isLabel, r.sub(part, factor),
+      return arith::SelectOp::create(builder, loc, isLabel, r.sub(part, scale),
                                      part);
     });
   });

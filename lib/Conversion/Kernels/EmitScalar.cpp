@@ -104,6 +104,24 @@ struct Scalars {
                       : Value(arith::ExtSIOp::create(b, loc, to, x));
   }
 
+  /// The processor traps at x / 0, here 0 as in numpy, and at the lowest number
+  /// divided by -1, which stays what it is.
+  Value divideIntegers(Value x, Value y) {
+    auto constant = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(b, loc,
+                                       b.getIntegerAttr(x.getType(), value));
+    };
+    auto is = [&](Value value) -> Value {
+      return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, y, value);
+    };
+    Value zero = constant(0), isZero = is(zero), isMinusOne = is(constant(-1));
+    Value traps = arith::OrIOp::create(b, loc, isZero, isMinusOne);
+    Value quotient =
+        arith::DivSIOp::create(b, loc, x, select(traps, constant(1), y));
+    Value negated = arith::SubIOp::create(b, loc, zero, x);
+    return select(isZero, zero, select(isMinusOne, negated, quotient));
+  }
+
   template <typename FloatOp, typename IntOp> Value binary(ValueRange x) {
     if (isa<FloatType>(x[0].getType()))
       return FloatOp::create(b, loc, x[0], x[1]);
@@ -128,12 +146,13 @@ Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
         return isFloat ? Value(math::AbsFOp::create(b, loc, x[0]))
                        : Value(math::AbsIOp::create(b, loc, x[0]));
       })
+      .Case([&](CopyOp) -> Value { return x[0]; })
       .Case([&](SignOp) { return s.sign(x[0]); })
       .Case(
           [&](FloorOp) -> Value { return math::FloorOp::create(b, loc, x[0]); })
       .Case([&](CeilOp) -> Value { return math::CeilOp::create(b, loc, x[0]); })
       .Case([&](ExpOp) -> Value { return math::ExpOp::create(b, loc, x[0]); })
-      .Case([&](LogOp) -> Value { return math::LogOp::create(b, loc, x[0]); })
+      .Case([&](LogOp) -> Value { return emitLog(b, loc, x[0]); })
       .Case([&](SqrtOp) -> Value { return math::SqrtOp::create(b, loc, x[0]); })
       .Case([&](RsqrtOp) {
         return s.div(s.constant(type, 1), math::SqrtOp::create(b, loc, x[0]));
@@ -156,16 +175,16 @@ Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
       .Case([&](AddOp) { return s.binary<arith::AddFOp, arith::AddIOp>(x); })
       .Case([&](SubOp) { return s.binary<arith::SubFOp, arith::SubIOp>(x); })
       .Case([&](MulOp) { return s.binary<arith::MulFOp, arith::MulIOp>(x); })
-      .Case([&](DivOp) { return s.binary<arith::DivFOp, arith::DivSIOp>(x); })
+      .Case([&](DivOp) {
+        return isFloat ? s.div(x[0], x[1]) : s.divideIntegers(x[0], x[1]);
+      })
       .Case([&](MaximumOp) {
         return s.binary<arith::MaximumFOp, arith::MaxSIOp>(x);
       })
       .Case([&](MinimumOp) {
         return s.binary<arith::MinimumFOp, arith::MinSIOp>(x);
       })
-      .Case([&](PowOp) -> Value {
-        return math::PowFOp::create(b, loc, x[0], x[1]);
-      })
+      .Case([&](PowOp) -> Value { return emitPower(b, loc, x[0], x[1]); })
       .Case([&](AndOp) -> Value {
         return arith::AndIOp::create(b, loc, x[0], x[1]);
       })

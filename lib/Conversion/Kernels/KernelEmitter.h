@@ -29,6 +29,13 @@ inline constexpr llvm::StringLiteral scatterAddAttrName = "pp.scatter_add";
 mlir::Value emitScalar(mlir::OpBuilder &builder, mlir::Location loc,
                        mlir::Operation *op, mlir::ValueRange operands);
 
+/// Natural logarithm and power of numbers, right for every argument: denormal
+/// ones, negative bases, zeros, infinities.
+mlir::Value emitLog(mlir::OpBuilder &builder, mlir::Location loc,
+                    mlir::Value x);
+mlir::Value emitPower(mlir::OpBuilder &builder, mlir::Location loc,
+                      mlir::Value base, mlir::Value exponent);
+
 /// The memref of a dense tensor.
 mlir::MemRefType getMemRefType(mlir::Type tensor);
 

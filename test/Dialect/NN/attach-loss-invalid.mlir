@@ -13,6 +13,20 @@ module {
 
 // -----
 
+// expected-error@+1 {{cross entropy needs two classes or more, but axis 1 of the output has size 1}}
+func.func @main(%x: tensor<2x1xf32>) -> tensor<2x1xf32> {
+  return %x : tensor<2x1xf32>
+}
+
+// -----
+
+// expected-error@+1 {{has an input 'target', which is what the loss calls an input of its own; rename that of the model}}
+func.func @main(%x: tensor<2x4xf32> {pp.feed = "target"}) -> tensor<2x4xf32> {
+  return %x : tensor<2x4xf32>
+}
+
+// -----
+
 // expected-error@+1 {{has no output to attach a loss to}}
 func.func @main(%x: tensor<2x4xf32>) {
   return

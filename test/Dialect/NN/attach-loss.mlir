@@ -1,18 +1,18 @@
 // RUN: split-file %s %t
 // RUN: pp-opt %t/logits.mlir --nn-attach-loss="microbatches=4" | FileCheck %t/logits.mlir
-// RUN: pp-opt %t/image.mlir --nn-attach-loss | FileCheck %t/image.mlir
+// RUN: pp-opt %t/image.mlir --nn-attach-loss="ignore-index=-1" | FileCheck %t/image.mlir
 // RUN: pp-opt %t/image.mlir --nn-attach-loss="class-axis=3" | FileCheck %t/image.mlir --check-prefix=LAST
 // RUN: pp-opt %t/mse.mlir --nn-attach-loss="loss=mse output=b microbatches=2" | FileCheck %t/mse.mlir
 
-// The sum is divided by the number of rows of all micro-batches: 1 / (2 x 4).
+// The sum is divided by the number of labels of all micro-batches that count,
+// which only the data tell.
 //--- logits.mlir
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[X:.+]]: tensor<2x10xf32> {pp.feed = "x"}, %[[T:.+]]: tensor<2xi64> {pp.feed = "target", pp.role = "target"})
+// CHECK-SAME: %[[X:.+]]: tensor<2x10xf32> {pp.feed = "x"}, %[[T:.+]]: tensor<2xi64> {pp.feed = "target", pp.ignore_index = -100 : i64, pp.range = array<i64: 0, 9>, pp.role = "target"}, %[[W:.+]]: tensor<f32> {pp.feed = "loss_weight", pp.role = "loss_weight"})
 // CHECK-SAME: -> (tensor<f32> {pp.fetch = "loss"})
 func.func @main(%x: tensor<2x10xf32> {pp.feed = "x"}) -> (tensor<2x10xf32> {pp.fetch = "y"}) {
-  // CHECK-NEXT: %[[L:.+]], %{{.+}} = nn.softmax_cross_entropy %[[X]], %[[T]]
-  // CHECK-NEXT: %[[C:.+]] = nn.constant dense<1.250000e-01> : tensor<f32>
-  // CHECK-NEXT: %[[R:.+]] = nn.mul %[[L]], %[[C]]
+  // CHECK-NEXT: %[[L:.+]], %{{.+}} = nn.softmax_cross_entropy %[[X]], %[[T]] {ignoreIndex = -100 : i64}
+  // CHECK-NEXT: %[[R:.+]] = nn.mul %[[L]], %[[W]]
   // CHECK-NEXT: return %[[R]]
   return %x : tensor<2x10xf32>
 }
@@ -20,10 +20,9 @@ func.func @main(%x: tensor<2x10xf32> {pp.feed = "x"}) -> (tensor<2x10xf32> {pp.f
 // The classes of an image are on axis 1; rows want them last.
 //--- image.mlir
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[T:.+]]: tensor<2x4x5xi64> {pp.feed = "target"
+// CHECK-SAME: %[[T:.+]]: tensor<2x4x5xi64> {pp.feed = "target", pp.ignore_index = -1 : i64, pp.range = array<i64: 0, 2>
 // CHECK-NEXT: nn.transpose %{{.+}} [0, 2, 3, 1] : tensor<2x3x4x5xf32> -> tensor<2x4x5x3xf32>
 // CHECK-NEXT: nn.softmax_cross_entropy {{.*}} -> (tensor<f32>, tensor<2x4x5xf32>)
-// CHECK-NEXT: nn.constant dense<2.500000e-02>
 // LAST: tensor<2x3x4xi64> {pp.feed = "target"
 // LAST-NEXT: nn.softmax_cross_entropy
 func.func @main(%x: tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32> {

@@ -105,6 +105,7 @@ SmallVector<int64_t> lastAxis(Value x) {
   }
 
 PP_UNARY_VJP(NegOp, e.neg(g))
+PP_UNARY_VJP(CopyOp, g)
 PP_UNARY_VJP(AbsOp, e.mul(g, SignOp::create(builder, getLoc(), x)))
 PP_UNARY_VJP(SignOp, Value())
 PP_UNARY_VJP(FloorOp, Value())
@@ -622,7 +623,7 @@ LogicalResult SoftmaxCrossEntropyOp::buildVJP(OpBuilder &builder,
   result.assign(2, Value());
   result[0] = SoftmaxCrossEntropyBackwardOp::create(
       builder, getLoc(), getLogits().getType(), getLogits(), getLabels(),
-      getLogNormalizer(), cotangents[0]);
+      getLogNormalizer(), cotangents[0], getIgnoreIndexAttr());
   return success();
 }
 

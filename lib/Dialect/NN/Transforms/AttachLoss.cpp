@@ -55,7 +55,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     else
       return function.emitError()
              << "unknown loss '" << loss << "'; known: cross_entropy, mse";
-    if (failed(value))
+    if (failed(value) || isNameTaken)
       return failure();
 
     terminator->setOperands(*value);
@@ -67,6 +67,8 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
             pipeline::fetchAttrName, builder.getStringAttr("loss")))));
     return success();
   }
+
+  bool isNameTaken = false;
 
   FailureOr<unsigned> findOutput(func::FuncOp function) {
     unsigned count = function.getNumResults();
@@ -86,15 +88,24 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
                                 << "'; outputs: " << llvm::join(names, ", ");
   }
 
-  Value addTarget(OpBuilder &builder, func::FuncOp function,
-                  RankedTensorType type) {
+  Value addInput(OpBuilder &builder, func::FuncOp function, StringRef name,
+                 RankedTensorType type, ArrayRef<NamedAttribute> others = {}) {
     unsigned index = function.getNumArguments();
-    auto attributes = builder.getDictionaryAttr(
-        {builder.getNamedAttr(pipeline::feedAttrName,
-                              builder.getStringAttr("target")),
-         builder.getNamedAttr(pipeline::roleAttrName,
-                              builder.getStringAttr("target"))});
-    (void)function.insertArgument(index, type, attributes, function.getLoc());
+    for (unsigned other = 0; other < index; ++other)
+      if (auto taken = function.getArgAttrOfType<StringAttr>(
+              other, pipeline::feedAttrName);
+          taken && taken.getValue() == name) {
+        function.emitError() << "has an input '" << name
+                             << "', which is what the loss calls an input of "
+                                "its own; rename that of the model";
+        isNameTaken = true;
+      }
+    SmallVector<NamedAttribute> attributes(others);
+    for (StringRef key : {pipeline::feedAttrName, pipeline::roleAttrName})
+      attributes.push_back(
+          builder.getNamedAttr(key, builder.getStringAttr(name)));
+    (void)function.insertArgument(
+        index, type, builder.getDictionaryAttr(attributes), function.getLoc());
     return function.getArgument(index);
   }
 
@@ -132,19 +143,34 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     }
     auto rows = RankedTensorType::get(type.getShape().drop_back(),
                                       builder.getI64Type());
-    Value labels = addTarget(builder, function, rows);
+    int64_t classes = type.getShape().back();
+    if (classes < 2)
+      return function.emitError()
+             << "cross entropy needs two classes or more, but axis " << axis
+             << " of the output has size " << classes
+             << ": its loss is 0 whatever the model does. One number for each "
+                "sample is what 'mse' compares; for two classes let the model "
+                "return two numbers, or say with --class-axis where they are";
+    std::array<int64_t, 2> range = {0, classes - 1};
+    Value labels = addInput(
+        builder, function, "target", rows,
+        {builder.getNamedAttr(pipeline::rangeAttrName,
+                              builder.getDenseI64ArrayAttr(range)),
+         builder.getNamedAttr(pipeline::ignoreIndexAttrName,
+                              builder.getI64IntegerAttr(ignoreIndex))});
     auto scalar = RankedTensorType::get({}, type.getElementType());
+    Value weight =
+        addInput(builder, function, pipeline::lossWeightRole, scalar);
     auto entropy = SoftmaxCrossEntropyOp::create(
-        builder, loc, scalar, rows.clone(type.getElementType()), logits,
-        labels);
-    return divide(builder, loc, entropy.getLoss(),
-                  rows.getNumElements() * microbatches);
+        builder, loc, scalar, rows.clone(type.getElementType()), logits, labels,
+        builder.getI64IntegerAttr(ignoreIndex));
+    return Value(MulOp::create(builder, loc, entropy.getLoss(), weight));
   }
 
   FailureOr<Value> meanSquaredError(OpBuilder &builder, Location loc,
                                     func::FuncOp function, Value prediction) {
     auto type = cast<RankedTensorType>(prediction.getType());
-    Value target = addTarget(builder, function, type);
+    Value target = addInput(builder, function, "target", type);
     Value difference = SubOp::create(builder, loc, prediction, target);
     Value square = MulOp::create(builder, loc, difference, difference);
     auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));

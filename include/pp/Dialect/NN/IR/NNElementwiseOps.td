@@ -57,6 +57,15 @@ def NN_GeluOp : NN_UnaryOp<"gelu", NN_FloatTensor> {
     "$input (`approximate` $approximate^)? attr-dict `:` type($output)";
 }
 
+def NN_CopyOp : NN_UnaryOp<"copy", NN_Tensor> {
+  let summary = "x, in memory of its own";
+  let description = [{
+    What the importer makes of a model's output that nothing computes: an input,
+    a view of one, a constant, an initializer, or an output that has another name
+    already.
+  }];
+}
+
 def NN_AddOp : NN_BinaryOp<"add", NN_NumberTensor, [Commutative]> {
   let summary = "x + y";
 }

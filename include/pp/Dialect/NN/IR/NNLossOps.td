@@ -18,9 +18,11 @@ def NN_SoftmaxCrossEntropyOp : NN_LossOp<"softmax_cross_entropy", [
   let description = [{
     Sum over rows r of -log_softmax(logits[r])[labels[r]], a scalar. `logits` has
     the classes on its last axis, `labels` the shape without it. Also returns the
-    logarithm of each row's normaliser, for the derivative.
+    logarithm of each row's normaliser, for the derivative. Rows with the label
+    `ignoreIndex` add nothing. A label that is no class makes the loss NaN.
   }];
-  let arguments = (ins NN_FloatTensor:$logits, NN_IndexTensor:$labels);
+  let arguments = (ins NN_FloatTensor:$logits, NN_IndexTensor:$labels,
+                       OptionalAttr<I64Attr>:$ignoreIndex);
   let results = (outs NN_FloatTensor:$loss, NN_FloatTensor:$logNormalizer);
   let assemblyFormat = [{
     $logits `,` $labels attr-dict `:` functional-type(operands, results)
@@ -34,10 +36,12 @@ def NN_SoftmaxCrossEntropyBackwardOp
   let summary = "the cotangent of the logits";
   let description = [{
     (softmax(logits) - onehot(labels)) * lossGradient; `lossGradient` is a scalar.
+    Rows with the label `ignoreIndex` are 0.
   }];
   let arguments = (ins NN_FloatTensor:$logits, NN_IndexTensor:$labels,
                        NN_FloatTensor:$logNormalizer,
-                       NN_FloatTensor:$lossGradient);
+                       NN_FloatTensor:$lossGradient,
+                       OptionalAttr<I64Attr>:$ignoreIndex);
   let results = (outs NN_FloatTensor:$output);
   let assemblyFormat = [{
     $logits `,` $labels `,` $logNormalizer `,` $lossGradient attr-dict

@@ -59,7 +59,9 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
   let description = [{
     Adds a `target` input and makes the loss the only result: a sum over the
     micro-batch divided by the weight of the whole mini-batch, so that the losses
-    (and the gradients) of micro-batches add up to those of the mini-batch.
+    (and the gradients) of micro-batches add up to those of the mini-batch. For
+    classes the weight is the number of labels other than `ignore-index`, which
+    only the data tell: it comes in as the input `loss_weight`, its reciprocal.
   }];
   let options = [
     Option<"loss", "loss", "std::string", "\"cross_entropy\"",
@@ -69,9 +71,25 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
     Option<"classAxis", "class-axis", "int64_t", "-1",
            "Axis of the classes; -1: axis 1 of images (rank 4 and up), else the "
            "last">,
+    Option<"ignoreIndex", "ignore-index", "int64_t", "-100",
+           "The label of what is not trained (cross_entropy)">,
     Option<"microbatches", "microbatches", "int64_t", "1",
            "Micro-batches of a mini-batch">
   ];
+}
+
+def InferIndexRanges : NNPass<"nn-infer-index-ranges"> {
+  let summary = "State which numbers the inputs of indices may hold";
+  let description = [{
+    An input of whole numbers that a gather takes its indices from, directly or
+    through operations that only move them, gets the attribute `pp.range`: the
+    smallest and the largest number that is an index for all its readers. The
+    program refuses others before it computes. Negative indices count from the
+    end, as in ONNX.
+    ```mlir
+    func.func @main(%tokens: tensor<4x16xi64> {pp.feed = "tokens", pp.range = array<i64: -96, 95>})
+    ```
+  }];
 }
 
 def MixedPrecision : NNPass<"nn-mixed-precision"> {

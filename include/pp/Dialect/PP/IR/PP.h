@@ -46,9 +46,15 @@ inline constexpr llvm::StringLiteral optimizerLaunchAttrName =
 /// On function arguments: the name under which the value is fed.
 inline constexpr llvm::StringLiteral feedAttrName = "pp.feed";
 /// On function arguments: "input" or "target", which the caller feeds, or
-/// "loss_scale", which the runtime keeps.
+/// "loss_weight" or "loss_scale", which the runtime keeps.
 inline constexpr llvm::StringLiteral roleAttrName = "pp.role";
 inline constexpr llvm::StringLiteral lossScaleRole = "loss_scale";
+/// The reciprocal of the number of labels in a mini-batch that count.
+inline constexpr llvm::StringLiteral lossWeightRole = "loss_weight";
+/// On function arguments: the smallest and the largest number that the caller
+/// may feed, and the one beside them that is left out of the loss.
+inline constexpr llvm::StringLiteral rangeAttrName = "pp.range";
+inline constexpr llvm::StringLiteral ignoreIndexAttrName = "pp.ignore_index";
 /// On function results: the name under which the value is fetched, or "loss".
 inline constexpr llvm::StringLiteral fetchAttrName = "pp.fetch";
 

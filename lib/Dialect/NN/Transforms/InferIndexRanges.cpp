@@ -1,0 +1,68 @@
+//===- InferIndexRanges.cpp - Which indices an input may hold -------------===//
+
+#include "MainFunction.h"
+#include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
+
+namespace pp::nn {
+#define GEN_PASS_DEF_INFERINDEXRANGES
+#include "pp/Dialect/NN/Transforms/Passes.h.inc"
+} // namespace pp::nn
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+/// Whether every element of the result is one of the operands' elements.
+static bool movesElements(Operation *op) {
+  if (auto cast = dyn_cast<CastOp>(op))
+    return isa<IntegerType>(cast.getOutput().getType().getElementType());
+  return isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp, ConcatOp, CopyOp>(
+      op);
+}
+
+/// The size of the smallest axis that elements of `input` are indices into;
+/// nothing if they are none.
+static std::optional<int64_t> smallestIndexedAxis(Value input) {
+  std::optional<int64_t> smallest;
+  SmallVector<Value> worklist = {input};
+  SmallPtrSet<Operation *, 8> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      auto gather = dyn_cast<GatherOp>(user);
+      if (gather && use.get() == gather.getIndices()) {
+        int64_t size = gather.getInput().getType().getDimSize(gather.getAxis());
+        smallest = std::min(smallest.value_or(size), size);
+      } else if (movesElements(user) && seen.insert(user).second) {
+        worklist.push_back(user->getResult(0));
+      }
+    }
+  }
+  return smallest;
+}
+
+namespace {
+
+struct InferIndexRanges : nn::impl::InferIndexRangesBase<InferIndexRanges> {
+  using InferIndexRangesBase::InferIndexRangesBase;
+
+  void runOnOperation() override {
+    FailureOr<func::FuncOp> main = findMain(getOperation());
+    if (failed(main))
+      return signalPassFailure();
+    Builder builder(&getContext());
+    for (BlockArgument argument : main->getArguments()) {
+      auto type = cast<RankedTensorType>(argument.getType());
+      if (!isa<IntegerType>(type.getElementType()))
+        continue;
+      if (auto size = smallestIndexedAxis(argument))
+        main->setArgAttr(argument.getArgNumber(), pipeline::rangeAttrName,
+                         builder.getDenseI64ArrayAttr({-*size, *size - 1}));
+    }
+  }
+};
+
+} // namespace
