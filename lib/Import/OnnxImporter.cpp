@@ -67,11 +67,7 @@ private:
 
   /// All operators without a handler, once each, with a count.
   void reportUnsupported() {
-    HandlerTable table;
-    addElementwiseHandlers(table);
-    addShapeHandlers(table);
-    addLinearHandlers(table);
-    addNormalizationHandlers(table);
+    HandlerTable table = allHandlers();
     struct Use {
       const onnx::Node *first;
       int64_t count = 0;
@@ -222,6 +218,23 @@ private:
     nodes.setStageHints(stages);
   }
 
+  /// Whether a kernel of the model will have written the value.
+  static bool isComputed(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (op && isa<ReshapeOp>(op))
+      return isComputed(op->getOperand(0));
+    return op && !isa<ConstantOp, ParameterOp>(op);
+  }
+
+  /// The value of an output, with a kernel behind it of its own: each output is
+  /// written where the program's user finds it.
+  Value computed(Value value, StringRef name, ArrayRef<Value> others) {
+    if (isComputed(value) && !llvm::is_contained(others, value))
+      return value;
+    return CopyOp::create(builder, NameLoc::get(builder.getStringAttr(name)),
+                          value);
+  }
+
   LogicalResult finish() {
     SmallVector<Value> results;
     SmallVector<DictionaryAttr> attributes;
@@ -231,14 +244,24 @@ private:
         entry.value = ConstantOp::create(
             builder, NameLoc::get(builder.getStringAttr(output.name)),
             entry.host->toAttribute());
+      if (!entry.value && nodes.parameters.count(output.name))
+        entry.value = nodes.parameter(*nodes.parameters[output.name]);
       if (!entry.value) {
         report("output '" + output.name + "' is not a tensor");
         return failure();
       }
-      results.push_back(entry.value);
+      results.push_back(computed(entry.value, output.name, results));
       attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
           pipeline::fetchAttrName, builder.getStringAttr(output.name))));
     }
+    if (nodes.contradictions > 0)
+      report(nodes.firstContradiction +
+             (nodes.contradictions == 1
+                  ? std::string("; the computed one is taken")
+                  : ", and so do " + std::to_string(nodes.contradictions - 1) +
+                        " more values inside the graph; the computed ones are "
+                        "taken"))
+          .severity = onnx::Severity::Warning;
     func::ReturnOp::create(builder, function.getLoc(), results);
     function.setType(builder.getFunctionType(function.getArgumentTypes(),
                                              ValueRange(results).getTypes()));

@@ -34,6 +34,14 @@ Value pp::pipeline::lookThroughViews(Value value) {
   return value;
 }
 
+/// Whether the step returns a result of `op`, or a view of one.
+static bool isReturned(Operation *op) {
+  return llvm::any_of(op->getUsers(), [](Operation *user) {
+    return user->hasTrait<OpTrait::IsTerminator>() ||
+           (isView(user) && isReturned(user));
+  });
+}
+
 llvm::DenseSet<Operation *>
 pp::pipeline::findReplicatedKernels(func::FuncOp step) {
   // Forward kernels that a backward operation belongs to are placed with it.
@@ -55,7 +63,7 @@ pp::pipeline::findReplicatedKernels(func::FuncOp step) {
     auto origin = op.getAttrOfType<IntegerAttr>(originAttrName);
     if (isKernel(&op)) {
       auto kernel = cast<KernelOpInterface>(op);
-      if (!kernel.getUpdatedStates().empty() ||
+      if (!kernel.getUpdatedStates().empty() || isReturned(&op) ||
           (origin && differentiated.contains(origin.getInt())))
         continue;
       replicated.insert(&op);

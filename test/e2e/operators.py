@@ -1,0 +1,161 @@
+"""Compares operators at the edges of their domains with the ONNX specification.
+
+    operators.py BUILD
+"""
+
+import math
+import pathlib
+import sys
+
+import numpy as np
+
+import common
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
+from make import FLOAT, INT64, graph, integer, integers, model, node, opset, tensor, text, untyped, value  # noqa: E402
+
+TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int64): INT64}
+F = np.float32
+
+
+def compute(context, nodes, inputs, outputs=("y",), initializers=(), version=19, expect=0):
+    """The outputs of a model of these nodes; the text of the error where the
+    compiler or the program ends with another exit code than 0."""
+    infos = [value(name, list(array.shape), TYPES[array.dtype]) for name, array in inputs.items()]
+    constants = [tensor(name, list(array.shape), raw=array.tobytes(), dtype=TYPES[array.dtype]) for name, array in initializers]
+    content = graph(nodes, inputs=infos, outputs=[untyped(name) for name in outputs], initializers=constants)
+    folder = context.path()
+    folder.mkdir()
+    (folder / "m.onnx").write_bytes(model(content, opsets=[opset(version)]))
+    common.run([context.compiler, folder / "m.onnx", "-o", folder / "m"])
+    np.savez(folder / "in.npz", **inputs)
+    common.run([folder / "m", "infer", "--data", folder / "in.npz", "--output", folder / "out.npz"], expect=expect)
+    return dict(np.load(folder / "out.npz")) if expect == 0 else {}
+
+
+def same(checks, what, got, want, tolerance=1e-6):
+    good = got.shape == want.shape and np.allclose(got, want, rtol=tolerance, atol=0, equal_nan=True)
+    if good and got.dtype == np.float32:
+        good = np.array_equal(np.signbit(got) | np.isnan(got), np.signbit(want) | np.isnan(want))
+    checks.check(good, f"{what}: {got} instead of {want}")
+
+
+def powers(context, checks):
+    numbers = [0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, math.inf, -math.inf, math.nan, 1.5, -1.5, 1e-3, 1e10, 60000.5]
+    base, exponent = (a.ravel() for a in np.meshgrid(np.array(numbers, F), np.array(numbers, F)))
+    with np.errstate(all="ignore"):
+        want = np.power(base, exponent)
+    got = compute(context, [node("Pow", ["x", "e"], ["y"])], {"x": base, "e": exponent})["y"]
+    same(checks, "Pow", got, want)
+    for e in (-2, 0, 2, 3, 4, 5):
+        got = compute(context, [node("Pow", ["x", "c"], ["y"])], {"x": np.array(numbers, F)}, initializers=[("c", np.array(e, F))])["y"]
+        with np.errstate(all="ignore"):
+            same(checks, f"Pow {e}", got, np.power(np.array(numbers, F), F(e)))
+
+
+def logarithms(context, checks):
+    # Denormal numbers are numbers.
+    x = np.array([1e-45, 1e-40, 3e-39, 1.2e-38, 0, -0.0, 1, 2, 1e30, -1, math.inf, math.nan], F)
+    with np.errstate(all="ignore"):
+        want = np.log(x.astype(np.float64)).astype(F)
+    same(checks, "Log", compute(context, [node("Log", ["x"], ["y"])], {"x": x})["y"], want)
+
+
+COORDINATES = {
+    "half_pixel": lambda x, scale, n, m: (x + 0.5) / scale - 0.5,
+    "pytorch_half_pixel": lambda x, scale, n, m: (x + 0.5) / scale - 0.5 if m > 1 else 0,
+    "align_corners": lambda x, scale, n, m: x * (n - 1) / (m - 1) if m > 1 else 0,
+    "asymmetric": lambda x, scale, n, m: x / scale,
+}
+ROUNDINGS = {
+    "round_prefer_floor": lambda x: math.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: math.floor(x + 0.5),
+    "floor": math.floor,
+    "ceil": math.ceil,
+}
+
+
+def resizes(context, checks):
+    x = np.arange(2 * 6 * 7, dtype=F).reshape(1, 2, 6, 7)
+    for factors in ((1, 1, 2, 3), (1, 1, 1.75, 0.625), (1, 1, 0.5, 0.5)):
+        for coordinate, place in COORDINATES.items():
+            for rounding, rounded in ROUNDINGS.items():
+                want = x
+                for axis, scale in enumerate(factors):
+                    n = x.shape[axis]
+                    m = math.floor(n * scale)
+                    at = [min(max(rounded(place(i, scale, n, m)), 0), n - 1) for i in range(m)]
+                    want = np.take(want, at, axis)
+                attributes = [text("coordinate_transformation_mode", coordinate), text("nearest_mode", rounding)]
+                got = compute(
+                    context, [node("Resize", ["x", "", "s"], ["y"], attributes=attributes)], {"x": x},
+                    initializers=[("s", np.array(factors, F))],
+                )["y"]  # fmt: skip
+                same(checks, f"Resize {coordinate} {rounding} {factors}", got, want)
+
+
+def indices(context, checks):
+    table = np.arange(6, dtype=F).reshape(3, 2)
+    gather = [node("Gather", ["t", "i"], ["y"])]
+    got = compute(context, gather, {"i": np.array([-1, -3, 2, 0])}, initializers=[("t", table)])["y"]
+    same(checks, "Gather", got, table[[-1, -3, 2, 0]])
+    for wrong in (3, -4, 10**6, 2**40):
+        compute(context, gather, {"i": np.array([0, wrong])}, initializers=[("t", table)], expect=1)
+    # What the model computes itself is nobody's input: no number of the table.
+    computed = [node("Add", ["i", "i"], ["j"]), node("Gather", ["t", "j"], ["y"])]
+    got = compute(context, computed, {"i": np.array([1, 2, -1])}, initializers=[("t", table)])["y"]
+    same(checks, "Gather of computed", got, np.stack([table[2], np.full(2, math.nan, F), table[-2]]))
+
+
+def integers_of_any_value(context, checks):
+    x, y = np.array([7, -7, 5, -(2**63), 9]), np.array([2, 2, -3, -1, 0])
+    got = compute(context, [node("Div", ["x", "d"], ["y"])], {"x": x, "d": y})["y"]
+    same(checks, "Div", got, np.array([3, -3, -1, -(2**63), 0]))
+    means = np.array([[1, 2], [4, -5]])
+    got = compute(context, [node("ReduceMean", ["x"], ["y"], attributes=[integers("axes", 0), integer("keepdims", 0)])], {"x": means}, version=13)["y"]
+    same(checks, "ReduceMean", got, np.array([2, -1]))
+
+
+def legacy(context, checks):
+    x, b = np.arange(24, dtype=F).reshape(2, 3, 4), np.array([10, 20, 30], F)
+    attributes = [integer("broadcast", 1), integer("axis", 1)]
+    got = compute(context, [node("Add", ["x", "b"], ["y"], attributes=attributes)], {"x": x}, initializers=[("b", b)], version=6)["y"]
+    same(checks, "Add of opset 6", got, x + b[:, None])
+
+
+def outputs(context, checks):
+    x = np.array([1, -2, 3, -4], F)
+    constant = np.array([5, 6], F)
+    large = np.arange(70000, dtype=F)
+    nodes = [
+        node("Relu", ["x"], ["y"]), node("Reshape", ["x", "s"], ["view"]), node("Identity", ["y"], ["again"]),
+        node("Transpose", ["view"], ["turned"]),
+    ]  # fmt: skip
+    names = ["y", "x", "view", "again", "turned", "c", "large"]
+    constants = [("s", np.array([2, 2])), ("c", constant), ("large", large)]
+    got = compute(context, nodes, {"x": x}, outputs=names, initializers=constants)
+    want = {
+        "y": np.maximum(x, 0), "x": x, "view": x.reshape(2, 2), "again": np.maximum(x, 0),
+        "turned": x.reshape(2, 2).T, "c": constant, "large": large,
+    }  # fmt: skip
+    for name in names:
+        same(checks, f"output {name}", got[name], want[name])
+    # Nothing but copies.
+    got = compute(context, [node("Identity", ["x"], ["y"])], {"x": x})["y"]
+    same(checks, "Identity", got, x)
+
+
+def sums_of_broadcasts(context, checks):
+    x = np.array([[1], [2], [4]], F)
+    nodes = [node("Expand", ["x", "s"], ["e"]), node("ReduceSum", ["e", "a"], ["y"], attributes=[integer("keepdims", 0)])]
+    got = compute(context, nodes, {"x": x}, initializers=[("s", np.array([3, 50])), ("a", np.array([1]))])["y"]
+    same(checks, "sum of a broadcast", got, 50 * x[:, 0])
+
+
+def test(context, checks, arguments):
+    for part in (powers, logarithms, resizes, indices, integers_of_any_value, legacy, outputs, sums_of_broadcasts):
+        part(context, checks)
+
+
+if __name__ == "__main__":
+    common.main(test, __doc__.splitlines()[0])
