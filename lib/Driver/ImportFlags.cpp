@@ -3,7 +3,10 @@
 #include "pp/Driver/ImportFlags.h"
 #include "pp/Driver/Errors.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/ManagedStatic.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 using namespace pp;
 namespace cl = llvm::cl;
@@ -31,8 +34,19 @@ struct Flags {
                          cl::desc("Samples of one step: the mini-batch"),
                          cl::init(0), cl::cat(category)};
   cl::list<std::string> freeze{
-      "freeze", cl::desc("Initializers that are not trained"),
-      cl::value_desc("names"), cl::CommaSeparated, cl::cat(category)};
+      "freeze",
+      cl::desc("Initializers that are not trained; * and ? stand for others"),
+      cl::value_desc("patterns"), cl::CommaSeparated, cl::cat(category)};
+  cl::list<std::string> trainOnly{
+      "train-only",
+      cl::desc("The only initializers that are trained; * and ? stand for "
+               "others"),
+      cl::value_desc("patterns"), cl::CommaSeparated, cl::cat(category)};
+  cl::opt<std::string> parameterNames{
+      "parameter-names",
+      cl::desc("Train what has a name in this safetensors file, such as "
+               "dict(model.named_parameters())"),
+      cl::value_desc("file"), cl::cat(category)};
   cl::opt<bool> allowHardlinks{
       "allow-hardlinks",
       cl::desc("Read external data from files with several hard links"),
@@ -42,6 +56,36 @@ struct Flags {
 llvm::ManagedStatic<Flags> flags;
 
 } // namespace
+
+/// The names of the tensors of a safetensors file: the keys of its header.
+static llvm::Error readNames(const std::string &path,
+                             llvm::StringSet<> &names) {
+  auto refuse = [&](const llvm::Twine &why) {
+    return makeError(exitInvalid, "--parameter-names: '" + path + "' " + why);
+  };
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return makeError(exitInputOutput, "cannot read '" + path +
+                                          "': " + buffer.getError().message());
+  llvm::StringRef data = (*buffer)->getBuffer();
+  if (data.size() < 8)
+    return refuse("is no safetensors file");
+  uint64_t length = llvm::support::endian::read64le(data.data());
+  if (length > data.size() - 8)
+    return refuse("is no safetensors file");
+  auto header = llvm::json::parse(data.substr(8, length));
+  if (!header)
+    return refuse("has a header that is no JSON: " +
+                  llvm::toString(header.takeError()));
+  const llvm::json::Object *object = header->getAsObject();
+  if (!object || object->empty())
+    return refuse("names no tensors");
+  for (const auto &[key, value] : *object)
+    if (llvm::StringRef(key) != "__metadata__")
+      names.insert(key);
+  return llvm::Error::success();
+}
 
 void pp::registerImportFlags() { *flags; }
 
@@ -58,8 +102,12 @@ llvm::Expected<ImportOptions> pp::getImportOptions() {
     return makeError(exitUsage, "--batch=" + llvm::Twine(flags->batch) +
                                     ": must be 1 or more");
   options.batch = flags->batch == 0 ? 1 : flags->batch;
-  for (const std::string &name : flags->freeze)
-    options.frozen.insert(name);
+  options.freeze.assign(flags->freeze.begin(), flags->freeze.end());
+  options.trainOnly.assign(flags->trainOnly.begin(), flags->trainOnly.end());
+  if (!flags->parameterNames.empty())
+    if (llvm::Error error =
+            readNames(flags->parameterNames, options.parameterNames))
+      return std::move(error);
   for (const std::string &dim : flags->dims) {
     auto [name, size] = llvm::StringRef(dim).split('=');
     int64_t value;

@@ -7,6 +7,7 @@
 #include "pp/Planner/Simulator.h"
 #include "pp/Target/PlanWriter.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -91,6 +92,32 @@ static planner::Schedule scheduleOf(const json::Object &plan) {
   return schedule;
 }
 
+/// A name from the model, with control characters escaped.
+static std::string printable(llvm::StringRef name) {
+  std::string text;
+  for (char c : name) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      text += "\\" + llvm::toHex(llvm::StringRef(&c, 1));
+    else
+      text += c;
+  }
+  return text;
+}
+
+/// What is trained and what is not, and why.
+static void printTensors(const json::Object &plan, llvm::raw_ostream &os) {
+  if (*plan.getString("mode") != "train")
+    return;
+  for (auto [list, kind] :
+       {std::pair("parameters", "trained"), std::pair("buffers", "constant")})
+    for (const json::Value &stage : *plan.getArray("stages"))
+      for (const json::Value &value : *stage.getAsObject()->getArray(list)) {
+        const json::Object &tensor = *value.getAsObject();
+        os << kind << " " << printable(*tensor.getString("name")) << ": "
+           << tensor.getString("reason").value_or("of the graph") << "\n";
+      }
+}
+
 static void printStages(const json::Object &plan, llvm::raw_ostream &os) {
   int64_t number = 0;
   for (const json::Value &value : *plan.getArray("stages")) {
@@ -100,8 +127,8 @@ static void printStages(const json::Object &plan, llvm::raw_ostream &os) {
       return *areas.getObject(name)->getInteger("bytes");
     };
     const json::Array &nodes = *stage.getArray("nodes");
-    os << "stage " << number++ << ": " << *nodes[0].getAsString() << " ... "
-       << *nodes[1].getAsString() << "\n"
+    os << "stage " << number++ << ": " << printable(*nodes[0].getAsString())
+       << " ... " << printable(*nodes[1].getAsString()) << "\n"
        << llvm::format("  forward %.3f ms, backward %.3f ms",
                        *stage.getNumber("forward_seconds") * 1e3,
                        *stage.getNumber("backward_seconds") * 1e3)
@@ -123,7 +150,7 @@ static void printStages(const json::Object &plan, llvm::raw_ostream &os) {
     const json::Object &channel = *value.getAsObject();
     os << "channel " << *channel.getInteger("from") << " -> "
        << *channel.getInteger("to") << " (" << *channel.getString("kind")
-       << "): " << *channel.getString("name") << ", "
+       << "): " << printable(*channel.getString("name")) << ", "
        << formatBytes(*channel.getInteger("bytes")) << "\n";
   }
 }
@@ -178,6 +205,7 @@ llvm::Error pp::printReport(mlir::ModuleOp module, llvm::raw_ostream &os) {
        << ", schedule " << *object.getString("schedule") << ", checkpoint "
        << *object.getString("checkpoint") << "\n";
     printStages(object, os);
+    printTensors(object, os);
     if (llvm::Error error = printTimeline(object, os))
       return error;
     os << "\n";

@@ -287,6 +287,21 @@ FailureOr<int64_t> NodeImporter::normalizeAxis(int64_t axis, int64_t rank) {
 // Parameters
 //===----------------------------------------------------------------------===//
 
+/// The bytes of a tensor that is stated in the file's typed fields.
+static SmallVector<char> rowMajor(const onnx::Tensor &tensor) {
+  const char *bytes = reinterpret_cast<const char *>(tensor.bytes.data());
+  if (!tensor.isTransposed)
+    return SmallVector<char>(bytes, bytes + tensor.bytes.size());
+  SmallVector<char> result;
+  size_t width = onnx::bitWidth(tensor.type) / 8;
+  for (int64_t row = 0; row < tensor.dims[0]; ++row)
+    for (int64_t column = 0; column < tensor.dims[1]; ++column) {
+      const char *at = bytes + (column * tensor.dims[0] + row) * width;
+      result.append(at, at + width);
+    }
+  return result;
+}
+
 Value NodeImporter::parameter(const onnx::Tensor &tensor) {
   Value &value = parameterValues[tensor.name];
   if (value)
@@ -301,20 +316,22 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
     initial = ExternalAttr::get(
         builder.getContext(),
         builder.getStringAttr(model.files->path(tensor.location->file)),
-        tensor.location->offset, tensor.location->length, type);
+        tensor.location->offset, tensor.location->length, tensor.isTransposed,
+        type);
   else
-    initial = DenseElementsAttr::getFromRawBuffer(
-        type,
-        ArrayRef<char>(reinterpret_cast<const char *>(tensor.bytes.data()),
-                       tensor.bytes.size()));
+    initial = DenseElementsAttr::getFromRawBuffer(type, rowMajor(tensor));
   // Globals stand before the function, in the order of their first reader.
   builder.setInsertionPoint(builder.getBlock()->getParentOp());
-  bool trained = isTrained(tensor);
-  auto global = ml_program::GlobalOp::create(builder, loc, tensor.name, type,
-                                             /*is_mutable=*/trained, initial,
-                                             builder.getStringAttr("private"));
-  if (trained)
+  TrainingChoice::Decision choice = training.decide(tensor);
+  auto global =
+      ml_program::GlobalOp::create(builder, loc, tensor.name, type,
+                                   /*is_mutable=*/choice.isTrained, initial,
+                                   builder.getStringAttr("private"));
+  if (choice.isTrained)
     global->setAttr(trainedAttrName, builder.getUnitAttr());
+  if (options.training)
+    global->setAttr(trainingReasonAttrName,
+                    builder.getStringAttr(choice.reason));
   Block *entry =
       &module.lookupSymbol<func::FuncOp>(mainFunctionName).getBody().front();
   // All parameters are named at the top of the function.
@@ -326,34 +343,6 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
   lastParameter = op;
   value = op;
   return value;
-}
-
-/// Float initializers are trained, but for those the user freezes and those
-/// that hold an infinity or the lowest number: masks that a model adds to its
-/// scores look like parameters in an ONNX file. Only the beginning is looked
-/// at; a causal mask has its first in its first row.
-bool NodeImporter::isTrained(const onnx::Tensor &tensor) {
-  constexpr uint64_t maxElements = 4096;
-  if (!options.training || tensor.type != onnx::DataType::Float ||
-      options.frozen.contains(tensor.name))
-    return false;
-  auto bytes = model.bytes(tensor);
-  if (!bytes) {
-    llvm::consumeError(bytes.takeError());
-    return true;
-  }
-  for (uint64_t i = 0; i < std::min(tensor.elements, maxElements); ++i) {
-    float value = llvm::bit_cast<float>(
-        llvm::support::endian::read32le(bytes->data() + 4 * i));
-    bool isLowest = value == std::numeric_limits<float>::lowest();
-    if (!std::isinf(value) && !isLowest)
-      continue;
-    warning("initializer '" + tensor.name + "' holds " +
-            (isLowest ? "the lowest number" : "an infinity") +
-            ": it is taken as a constant and not trained");
-    return false;
-  }
-  return true;
 }
 
 void NodeImporter::attachStageHint(Operation *op) {
@@ -369,6 +358,10 @@ void NodeImporter::untrain(llvm::StringRef symbol, bool isMutable) {
   if (auto global = module.lookupSymbol<ml_program::GlobalOp>(symbol)) {
     global->removeAttr(trainedAttrName);
     global.setIsMutable(isMutable);
+    if (options.training)
+      global->setAttr(trainingReasonAttrName,
+                      builder.getStringAttr("statistics of batch norm"));
+    training.withdraw(symbol);
   }
 }
 

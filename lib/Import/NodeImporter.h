@@ -9,6 +9,7 @@
 #ifndef PP_LIB_IMPORT_NODEIMPORTER_H
 #define PP_LIB_IMPORT_NODEIMPORTER_H
 
+#include "TrainingChoice.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Import/Onnx/Model.h"
 #include "pp/Import/Onnx/OperatorDefinition.h"
@@ -56,7 +57,7 @@ public:
                mlir::OpBuilder &builder,
                std::vector<onnx::Diagnostic> &diagnostics)
       : model(model), options(options), builder(builder),
-        diagnostics(diagnostics) {}
+        diagnostics(diagnostics), training(model, options) {}
 
   //===--------------------------------------------------------------------===//
   // The node at hand
@@ -177,6 +178,8 @@ public:
   llvm::StringMap<Entry> &getEntries() { return entries; }
   /// Makes the global behind a float initializer, once, and names its value.
   mlir::Value parameter(const onnx::Tensor &tensor);
+  /// What is trained of what was read so far.
+  TrainingChoice &getTrainingChoice() { return training; }
   /// Float initializers that wait for their first reader.
   llvm::StringMap<const onnx::Tensor *> parameters;
   /// The pipeline_stage annotations of the file, as stages from 0 on. The
@@ -206,13 +209,13 @@ private:
   static onnx::DataType dataType(mlir::Type elementType);
   /// What the file states of a value; null if nothing.
   const onnx::ValueInfo *declared(llvm::StringRef name);
-  bool isTrained(const onnx::Tensor &tensor);
   void attachStageHint(mlir::Operation *op);
 
   const onnx::Model &model;
   const ImportOptions &options;
   mlir::OpBuilder &builder;
   std::vector<onnx::Diagnostic> &diagnostics;
+  TrainingChoice training;
   llvm::StringMap<Entry> entries;
   llvm::StringMap<mlir::Value> parameterValues;
   const onnx::Node *node = nullptr;

@@ -9,6 +9,7 @@
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Import/Onnx/Reader.h"
+#include "pp/Import/Onnx/TorchExport.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Path.h"
 
@@ -170,16 +171,8 @@ private:
 
   /// Float initializers are parameters, scalars and integers are constants.
   void declareInitializers() {
-    llvm::StringSet<> names;
-    for (const onnx::Tensor &tensor : model.graph.initializers)
-      names.insert(tensor.name);
-    SmallVector<StringRef> unknown;
-    for (const auto &frozen : options.frozen)
-      if (!names.contains(frozen.getKey()))
-        unknown.push_back(frozen.getKey());
-    llvm::sort(unknown);
-    for (StringRef name : unknown)
-      report("--freeze names '" + name + "', which is not an initializer");
+    for (const std::string &fault : nodes.getTrainingChoice().findFaults())
+      report(fault);
     for (const onnx::Tensor &tensor : model.graph.initializers) {
       bool isFloat = tensor.type == onnx::DataType::Float ||
                      tensor.type == onnx::DataType::Double;
@@ -254,6 +247,8 @@ private:
       attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
           pipeline::fetchAttrName, builder.getStringAttr(output.name))));
     }
+    for (const std::string &guess : nodes.getTrainingChoice().describeGuesses())
+      report(guess).severity = onnx::Severity::Warning;
     if (nodes.contradictions > 0)
       report(nodes.firstContradiction +
              (nodes.contradictions == 1
@@ -289,6 +284,12 @@ pp::importOnnx(MLIRContext *context, StringRef path,
   auto model = onnx::readModel(path, readerOptions);
   if (!model)
     return model.takeError();
+  if (options.training) {
+    std::vector<onnx::Diagnostic> errors = onnx::undoOptimization(**model);
+    if (!errors.empty())
+      return llvm::make_error<onnx::ReadError>(std::move(errors));
+    llvm::append_range((*model)->warnings, onnx::findEvalMode(**model));
+  }
   Importer importer(context, **model, options);
   OwningOpRef<ModuleOp> module = importer.run();
   if (!module)

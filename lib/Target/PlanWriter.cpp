@@ -415,6 +415,10 @@ private:
           j.attribute("offset", offset);
           if (area == "buffers")
             j.attribute("mutable", global.getIsMutable());
+          if (auto reason = global->getAttrOfType<StringAttr>(
+                  nn::trainingReasonAttrName);
+              reason && isTraining())
+            j.attribute("reason", reason.getValue());
           j.attributeObject("source",
                             [&] { writeSource(j, global.getValueAttr()); });
         });
@@ -428,6 +432,8 @@ private:
                   static_cast<int64_t>(weights[external.getFile().getValue()]));
       j.attribute("offset", static_cast<int64_t>(external.getOffset()));
       j.attribute("bytes", static_cast<int64_t>(external.getBytes()));
+      if (external.getTransposed())
+        j.attribute("transposed", true);
       return;
     }
     auto dense = dyn_cast_or_null<DenseElementsAttr>(value);

@@ -3,6 +3,7 @@
 #include "core/Plan.h"
 #include "process/ProcessGroup.h"
 #include "support/Error.h"
+#include "support/Printable.h"
 
 #include <CLI/CLI.hpp>
 
@@ -158,7 +159,7 @@ static std::string describeInputs(const pp_binary &binary) {
       Shape shape = port.shape;
       if (port.batched)
         shape[0] = plan.batch;
-      text += fmt::format("  {:<7} {:<20} {} {}\n", kind, port.name,
+      text += fmt::format("  {:<7} {:<20} {} {}\n", kind, printable(port.name),
                           nameOf(port.type), toString(shape));
     };
     for (const PlanPort &feed : plan.feeds)

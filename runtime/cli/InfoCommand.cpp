@@ -2,6 +2,7 @@
 #include "cli/CommandLine.h"
 #include "core/Plan.h"
 #include "support/Error.h"
+#include "support/Printable.h"
 
 #include <nlohmann/json.hpp>
 
@@ -47,6 +48,12 @@ static ordered_json describePlan(const Plan &plan) {
     uint64_t parameters = 0;
     for (const PlanTensor &tensor : stage.parameters)
       parameters += *elementCount(tensor.shape);
+    if (stage.replica == 0 && plan.isTraining()) {
+      for (const PlanTensor &tensor : stage.parameters)
+        json["trained"][tensor.name] = tensor.reason;
+      for (const PlanTensor &tensor : stage.buffers)
+        json["constant"][tensor.name] = tensor.reason;
+    }
     json["stages"].push_back({{"name", stage.name},
                               {"nodes", stage.nodes},
                               {"memory_bytes", stage.memoryBytes},
@@ -65,20 +72,40 @@ static ordered_json describePlan(const Plan &plan) {
   return json;
 }
 
+/// What is trained and what is not, and why.
+static void printTensors(const Plan &plan) {
+  if (!plan.isTraining())
+    return;
+  auto print = [&](const char *kind, const PlanTensor &tensor) {
+    fmt::print("  {:<10} {:<32} {} {}: {}\n", kind, printable(tensor.name),
+               nameOf(tensor.type), toString(tensor.shape),
+               tensor.reason.empty() ? "of the graph" : tensor.reason);
+  };
+  // Copies of the pipeline have the same ones.
+  for (const PlanStage &stage : plan.stages)
+    if (stage.replica == 0)
+      for (const PlanTensor &tensor : stage.parameters)
+        print("trained", tensor);
+  for (const PlanStage &stage : plan.stages)
+    if (stage.replica == 0)
+      for (const PlanTensor &tensor : stage.buffers)
+        print("constant", tensor);
+}
+
 static void printPlan(const Plan &plan) {
   std::string replicas =
       plan.replicas > 1 ? fmt::format(" in {} replicas", plan.replicas) : "";
   fmt::print("{} ({}): batch {} in {} micro-batches, {} stages{} on {} ranks, "
              "schedule {}\n",
-             plan.model, plan.mode, plan.batch, plan.microbatches,
+             printable(plan.model), plan.mode, plan.batch, plan.microbatches,
              plan.stages.size() / plan.replicas, replicas, plan.ranks.size(),
              plan.schedule);
   auto printPort = [&](const PlanPort &port, const std::string &kind) {
     Shape shape = port.shape;
     if (port.batched)
       shape[0] = plan.batch;
-    fmt::print("  {:<7} {:<24} {} {}\n", kind, port.name, nameOf(port.type),
-               toString(shape));
+    fmt::print("  {:<7} {:<24} {} {}\n", kind, printable(port.name),
+               nameOf(port.type), toString(shape));
   };
   for (const PlanPort &port : plan.feeds)
     if (!port.isLossWeight())
@@ -88,14 +115,16 @@ static void printPlan(const Plan &plan) {
   uint64_t total = 0;
   for (const PlanStage &stage : plan.stages) {
     total += stage.memoryBytes;
-    fmt::print(
-        "  {:<10} {:>12} bytes, {} parameters, {} kernels{}\n", stage.name,
-        stage.memoryBytes, stage.parameters.size(), stage.kernels.size(),
-        stage.nodes.empty() ? ""
-                            : fmt::format(", {} .. {}", stage.nodes.front(),
-                                          stage.nodes.back()));
+    fmt::print("  {:<10} {:>12} bytes, {} parameters, {} kernels{}\n",
+               stage.name, stage.memoryBytes, stage.parameters.size(),
+               stage.kernels.size(),
+               stage.nodes.empty()
+                   ? ""
+                   : fmt::format(", {} .. {}", printable(stage.nodes.front()),
+                                 printable(stage.nodes.back())));
   }
   fmt::print("  {:<10} {:>12} bytes\n", "total", total);
+  printTensors(plan);
   for (const PlanScalar &scalar : plan.optimizer.scalars)
     if (scalar.kind != PlanScalar::Kind::IsFirstStep && scalar.baseOf.empty())
       fmt::print("  optimizer {} {} = {}\n", plan.optimizer.kind, scalar.name,

@@ -120,6 +120,7 @@ struct PlanSource {
   Kind kind;
   unsigned file = 0;
   uint64_t offset = 0; // in the file
+  bool isTransposed = false; // the file has the columns of the matrix as rows
   double splat = 0;
   std::string bytes; // decoded
 };
@@ -132,6 +133,7 @@ struct PlanTensor {
   uint64_t offset, bytes;
   bool isMutable; // always for parameters
   PlanSource source;
+  std::string reason; // why it is trained or not; may be empty
 };
 
 struct PlanKernel {

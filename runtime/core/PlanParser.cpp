@@ -280,6 +280,8 @@ static PlanSource readSource(const JsonReader &json, const Plan &plan,
     uint64_t size = json.at("bytes").integer();
     if (size != bytes)
       json.at("bytes").fail("{} differ from the tensor's {}", size, bytes);
+    source.isTransposed =
+        json.has("transposed") && json.at("transposed").boolean();
     if (source.offset + bytes > plan.weightsBytes[source.file])
       json.fail("[{}, {}) ends behind the file's {} bytes", source.offset,
                 source.offset + bytes, plan.weightsBytes[source.file]);
@@ -332,6 +334,10 @@ static std::vector<PlanTensor> readTensors(const JsonReader &json,
     tensor.isMutable = areParameters ||
                        (entry.has("mutable") && entry.at("mutable").boolean());
     tensor.source = readSource(entry.at("source"), plan, tensor.bytes);
+    if (tensor.source.isTransposed && tensor.shape.size() != 2)
+      entry.at("shape").fail("only a matrix is transposed");
+    if (entry.has("reason"))
+      tensor.reason = entry.at("reason").string();
     tensors.push_back(std::move(tensor));
   }
   return tensors;

@@ -2,6 +2,7 @@
 #include "core/WeightFiles.h"
 #include "support/Error.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
@@ -41,9 +42,28 @@ static void splat(char *target, uint64_t bytes, double value) {
     std::memcpy(target + i, &typed, sizeof(T));
 }
 
+/// Blocks keep both sides in cache.
+static void copyTransposed(const PlanTensor &tensor, const char *source,
+                           char *target) {
+  uint64_t rows = tensor.shape[0], columns = tensor.shape[1];
+  uint64_t size = sizeOf(tensor.type);
+  constexpr uint64_t block = 16;
+  for (uint64_t i = 0; i < rows; i += block)
+    for (uint64_t j = 0; j < columns; j += block)
+      for (uint64_t row = i; row < std::min(i + block, rows); ++row)
+        for (uint64_t column = j; column < std::min(j + block, columns);
+             ++column)
+          std::memcpy(target + (row * columns + column) * size,
+                      source + (column * rows + row) * size, size);
+}
+
 void WeightFiles::fill(const PlanTensor &tensor, char *target) {
   switch (tensor.source.kind) {
   case PlanSource::Kind::File:
+    if (tensor.source.isTransposed)
+      return copyTransposed(
+          tensor, get(tensor.source.file).data() + tensor.source.offset,
+          target);
     if (tensor.bytes)
       std::memcpy(target, get(tensor.source.file).data() + tensor.source.offset,
                   tensor.bytes);

@@ -8,6 +8,8 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Error.h"
+#include <string>
+#include <vector>
 
 namespace pp {
 
@@ -29,8 +31,11 @@ struct ImportOptions {
   /// named here gets `batch`.
   llvm::StringMap<int64_t> dims;
   int64_t batch = 1;
-  /// Initializers that are not trained.
-  llvm::StringSet<> frozen;
+  /// Patterns (`*`, `?`, `[...]`) of the initializers that are not trained, and,
+  /// unless empty, of the only ones that are.
+  std::vector<std::string> freeze, trainOnly;
+  /// Unless empty: the names of what is trained, from a file of the user's.
+  llvm::StringSet<> parameterNames;
   bool allowHardlinks = false;
 };
 

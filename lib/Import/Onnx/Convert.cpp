@@ -248,6 +248,7 @@ ValueInfo Converter::valueInfo(const ValueInfoProto &proto,
                                llvm::StringRef what) {
   ValueInfo value;
   value.name = proto.name();
+  value.metadata = readMetadata(proto.metadata_props());
   const TypeProto &type = proto.type();
   switch (type.value_case()) {
   case TypeProto::kTensorType:

@@ -48,6 +48,7 @@ struct ValueInfo {
   DataType type = DataType::Undefined;
   bool hasRank = false;
   std::vector<Dimension> dims;
+  Metadata metadata;
 };
 
 /// A range of bytes of file `file` of Model::files; it lies inside the file.
@@ -69,6 +70,8 @@ struct Tensor {
   std::optional<Location> location;
   std::vector<uint8_t> bytes;
   std::vector<std::string> strings;
+  /// The bytes are those of the matrix transposed: column by column.
+  bool isTransposed = false;
 };
 
 struct Graph;

@@ -34,13 +34,17 @@ Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value,
 
 LogicalResult ExternalAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringAttr file, uint64_t offset,
-                                   uint64_t bytes, Type type) {
+                                   uint64_t bytes, bool transposed,
+                                   Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return emitError() << "expects a statically shaped tensor type, got "
                        << type;
   if (file.getValue().empty())
     return emitError() << "expects a file name";
+  if (transposed && tensor.getRank() != 2)
+    return emitError() << "expects a matrix where it is transposed, got "
+                       << type;
   if (uint64_t expected = getTensorBytes(tensor); expected != bytes)
     return emitError() << "has " << bytes << " bytes, but " << type << " takes "
                        << expected;

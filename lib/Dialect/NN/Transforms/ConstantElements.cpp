@@ -102,6 +102,8 @@ std::optional<double> ConstantElements::readParameterElement(ParameterOp op,
   if (auto elements = dyn_cast<ElementsAttr>(*global.getValue()))
     return elementOf(elements, index);
   auto external = dyn_cast<ExternalAttr>(*global.getValue());
+  if (external && external.getTransposed())
+    return std::nullopt;
   const llvm::MemoryBuffer *bytes = external ? bytesOf(external) : nullptr;
   auto flat = flatten(type.getShape(), index);
   if (!bytes || !flat)

@@ -34,8 +34,8 @@ def NN_ExternalAttr : AttrDef<NN_Dialect, "External", [TypedAttrInterface]> {
   let description = [{
     Says where the value of a parameter lies: `file` as it was given to the
     importer, `offset` and the number of bytes in it. The bytes are little-endian
-    and row-major. Of the compiler's passes only nn-fuse-attention reads them, of
-    masks.
+    and row-major, or, with `transposed`, those of the transposed matrix. Of the
+    compiler's passes only nn-fuse-attention reads them, of masks.
 
     ```mlir
     ml_program.global private mutable @fc.weight(
@@ -45,8 +45,11 @@ def NN_ExternalAttr : AttrDef<NN_Dialect, "External", [TypedAttrInterface]> {
   }];
   let parameters = (ins "::mlir::StringAttr":$file, "uint64_t":$offset,
                         "uint64_t":$bytes,
+                        DefaultValuedParameter<"bool", "false">:$transposed,
                         AttributeSelfTypeParameter<"">:$type);
-  let assemblyFormat = "`<` $file `,` $offset `,` $bytes `>`";
+  let assemblyFormat = [{
+    `<` $file `,` $offset `,` $bytes (`,` `transposed` `=` $transposed^)? `>`
+  }];
   let genVerifyDecl = 1;
 }
 

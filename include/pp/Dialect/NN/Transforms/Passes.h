@@ -19,6 +19,8 @@ inline constexpr llvm::StringLiteral mainFunctionName = "main";
 inline constexpr llvm::StringLiteral optimizerFunctionName = "optimizer";
 /// Marks the globals that are trained.
 inline constexpr llvm::StringLiteral trainedAttrName = "nn.trained";
+/// On globals of a training program: why it is trained, or why not, in words.
+inline constexpr llvm::StringLiteral trainingReasonAttrName = "nn.reason";
 
 /// Whether a text is a number that losses can be multiplied by: positive and a
 /// normal number of f32.

@@ -1,0 +1,50 @@
+//===- TorchExport.h - What PyTorch's exporter says of tensors ------------===//
+//
+// torch.onnx.export(dynamo=True) notes in a file's metadata what its inputs
+// were to PyTorch, and which call each node comes from. With its default
+// optimize=True it also merges initializers whose values happen to be equal and
+// computes with others, as if nothing would ever train them.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_IMPORT_ONNX_TORCHEXPORT_H
+#define PP_IMPORT_ONNX_TORCHEXPORT_H
+
+#include "pp/Import/Onnx/Model.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace pp::onnx {
+
+/// What a tensor of an exported program is (torch.export's InputSpec.kind).
+enum class TorchKind { Parameter, Buffer, Constant };
+
+/// The kinds of a model's initializers by name, as far as the file states them.
+class TorchSignature {
+public:
+  explicit TorchSignature(const Graph &graph);
+
+  /// Nothing if the file does not say.
+  std::optional<TorchKind> kindOf(llvm::StringRef tensor) const;
+  /// The tensor behind a placeholder of the exported program, such as
+  /// "p_fc_weight"; "" if there is none.
+  llvm::StringRef tensorOf(llvm::StringRef placeholder) const;
+  bool isEmpty() const { return kinds.empty(); }
+
+private:
+  llvm::StringMap<TorchKind> kinds;
+  llvm::StringMap<std::string> tensors; // by placeholder
+};
+
+/// Makes of an optimized export what an export with optimize=False would have
+/// been, where that can be done exactly: initializers that stand for several
+/// tensors of equal value are split again, transposed weights of linear layers
+/// get their names and shapes back. Returns an error for each node into which
+/// parameters were folded in another way: training would give another model.
+std::vector<Diagnostic> undoOptimization(Model &model);
+
+/// Returns a warning for each thing that an export in eval mode has lost for
+/// training, as far as the file shows it.
+std::vector<Diagnostic> findEvalMode(const Model &model);
+
+} // namespace pp::onnx
+
+#endif // PP_IMPORT_ONNX_TORCHEXPORT_H

@@ -1,0 +1,323 @@
+//===- TorchExport.cpp - What PyTorch's exporter says of tensors ----------===//
+#include "pp/Import/Onnx/TorchExport.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace pp::onnx;
+using llvm::StringRef;
+
+static StringRef find(const Metadata &metadata, StringRef key) {
+  for (const auto &[name, value] : metadata)
+    if (name == key)
+      return value;
+  return "";
+}
+
+static std::optional<TorchKind> parseKind(StringRef text) {
+  if (text == "PARAMETER")
+    return TorchKind::Parameter;
+  if (text == "BUFFER")
+    return TorchKind::Buffer;
+  if (text == "CONSTANT_TENSOR")
+    return TorchKind::Constant;
+  return std::nullopt;
+}
+
+/// The names in a Python list of strings: ['a', 'b'].
+static llvm::SmallVector<StringRef> namesInList(StringRef list) {
+  llvm::SmallVector<StringRef> names;
+  while (true) {
+    size_t begin = list.find('\'');
+    if (begin == StringRef::npos)
+      return names;
+    size_t end = list.find('\'', begin + 1);
+    if (end == StringRef::npos)
+      return names;
+    names.push_back(list.slice(begin + 1, end));
+    list = list.drop_front(end + 1);
+  }
+}
+
+TorchSignature::TorchSignature(const Graph &graph) {
+  StringRef text =
+      find(graph.metadata, "pkg.torch.export.ExportedProgram.graph_signature");
+  // Lines such as: p_fc_weight: PARAMETER target='fc.weight'
+  llvm::SmallVector<StringRef> lines;
+  text.split("# outputs").first.split(lines, '\n');
+  for (StringRef line : lines) {
+    auto [placeholder, rest] = line.split(": ");
+    auto kind = parseKind(rest.split(' ').first);
+    auto names = namesInList(rest.split("target=").second);
+    if (!kind || names.empty())
+      continue;
+    kinds[names.front()] = *kind;
+    tensors[placeholder] = names.front().str();
+  }
+  for (const ValueInfo &value : graph.values)
+    if (auto kind = parseKind(find(
+            value.metadata, "pkg.torch.export.graph_signature.InputSpec.kind")))
+      kinds.try_emplace(value.name, *kind);
+}
+
+std::optional<TorchKind> TorchSignature::kindOf(StringRef tensor) const {
+  auto found = kinds.find(tensor);
+  if (found == kinds.end())
+    return std::nullopt;
+  return found->second;
+}
+
+StringRef TorchSignature::tensorOf(StringRef placeholder) const {
+  auto found = tensors.find(placeholder);
+  return found == tensors.end() ? StringRef() : StringRef(found->second);
+}
+
+namespace {
+
+class Restorer {
+public:
+  explicit Restorer(Model &model) : model(model), signature(model.graph) {
+    for (const Tensor &tensor : model.graph.initializers)
+      initializers.insert(tensor.name);
+    for (const ValueInfo &value : model.graph.values) {
+      StringRef sources =
+          find(value.metadata, "pkg.onnxscript.optimizer.folded_from");
+      if (!sources.empty() && initializers.contains(value.name))
+        foldedFrom[value.name] = namesInList(sources);
+    }
+  }
+
+  std::vector<Diagnostic> run() {
+    std::vector<Node> nodes;
+    for (Node &node : model.graph.nodes) {
+      StringRef rule = find(node.metadata, "pkg.onnxscript.rewriter.rule_name");
+      if (rule.starts_with("FuseBatchNorm"))
+        refuse(node, "batch norm was folded into this node (" + rule + ")");
+      else
+        restore(node, nodes);
+      nodes.push_back(std::move(node));
+    }
+    model.graph.nodes = std::move(nodes);
+    if (!errors.empty())
+      errors.back().help =
+          "export the model again with torch.onnx.export(..., dynamo=True, "
+          "optimize=False)";
+    return std::move(errors);
+  }
+
+private:
+  /// The tensors that the call behind a node names, in its order.
+  llvm::SmallVector<StringRef> calledWith(const Node &node) const {
+    llvm::SmallVector<StringRef> tensors;
+    StringRef text =
+        find(node.metadata, "pkg.torch.onnx.fx_node").split("args = ").second;
+    while (true) {
+      text = text.drop_front(std::min(text.find('%'), text.size()));
+      if (text.empty())
+        return tensors;
+      text = text.drop_front();
+      StringRef placeholder =
+          text.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
+      StringRef tensor = signature.tensorOf(placeholder);
+      if (!tensor.empty() && !llvm::is_contained(tensors, tensor))
+        tensors.push_back(tensor);
+    }
+  }
+
+  StringRef callee(const Node &node) const {
+    return find(node.metadata, "pkg.torch.onnx.fx_node")
+        .split("torch.ops.aten.")
+        .second.split('.')
+        .first;
+  }
+
+  void restore(Node &node, std::vector<Node> &before) {
+    // Nodes that the optimizer made say nothing of themselves.
+    bool isKnown = !find(node.metadata, "pkg.torch.onnx.fx_node").empty();
+    llvm::SmallVector<StringRef> wanted = calledWith(node);
+    llvm::SmallVector<size_t> positions;
+    for (auto [index, name] : llvm::enumerate(node.inputs)) {
+      if (!initializers.contains(name) || llvm::is_contained(restored, name))
+        continue;
+      // What the call names is there as it was.
+      if (auto *found = llvm::find(wanted, name); found != wanted.end())
+        wanted.erase(found);
+      else if (foldedFrom.count(name) || (isKnown && signature.kindOf(name)))
+        positions.push_back(index);
+    }
+    for (size_t position : positions) {
+      const std::string name = node.inputs[position];
+      auto folded = foldedFrom.find(name);
+      if (folded != foldedFrom.end()) {
+        unfold(node, position, folded->second, before);
+        continue;
+      }
+      StringRef tensor = tensorAt(node, position, positions, wanted);
+      if (tensor.empty()) {
+        refuse(node, "'" + llvm::Twine(name) +
+                         "' stands here for another tensor that had the same "
+                         "value");
+        continue;
+      }
+      split(name, tensor);
+      node.inputs[position] = tensor.str();
+    }
+  }
+
+  /// Which of the tensors that a call names and the file does not have is input
+  /// `position` of its node; "" where that is not certain.
+  StringRef tensorAt(const Node &node, size_t position,
+                     llvm::ArrayRef<size_t> positions,
+                     llvm::ArrayRef<StringRef> wanted) const {
+    if (wanted.size() == 1 && positions.size() == 1)
+      return wanted.front();
+    // A linear layer on more than two axes: the product, then its bias.
+    if (callee(node) == "linear" && node.opType == "Add" &&
+        positions.size() == 1 && !wanted.empty())
+      return wanted.back();
+    // The calls of these name weight and bias in the order of the node.
+    bool isOrdered =
+        llvm::is_contained({"LayerNormalization", "BatchNormalization", "Conv",
+                            "Gemm", "ConvTranspose", "GroupNormalization"},
+                           StringRef(node.opType));
+    if (!isOrdered || callee(node) == "addmm" ||
+        wanted.size() != positions.size())
+      return "";
+    return wanted[llvm::find(positions, position) - positions.begin()];
+  }
+
+  /// Gives `tensor` a copy of initializer `name`, whose bytes it shares.
+  void split(StringRef name, StringRef tensor) {
+    if (!initializers.insert(tensor).second)
+      return;
+    for (const Tensor &candidate : model.graph.initializers)
+      if (candidate.name == name) {
+        Tensor copy = candidate;
+        copy.name = tensor.str();
+        model.graph.initializers.push_back(std::move(copy));
+        return;
+      }
+  }
+
+  /// Undoes the folding of input `position`, if that is the transpose of a
+  /// linear layer's weight, or leaves it, if nothing that is trained is in it.
+  void unfold(Node &node, size_t position, llvm::ArrayRef<StringRef> sources,
+              std::vector<Node> &before) {
+    const std::string name = node.inputs[position];
+    bool isTrained = llvm::any_of(sources, [&](StringRef source) {
+      return signature.kindOf(source) == TorchKind::Parameter;
+    });
+    if (!isTrained)
+      return;
+    auto tensor =
+        llvm::find_if(model.graph.initializers, [&](const Tensor &candidate) {
+          return candidate.name == name;
+        });
+    bool isLinear = callee(node) == "linear" && node.opType == "MatMul" &&
+                    position == 1 && sources.size() == 1 &&
+                    tensor->dims.size() == 2 && !tensor->isTransposed &&
+                    !initializers.contains(sources.front());
+    if (!isLinear)
+      return refuse(node, "'" + llvm::Twine(name) + "' was computed from " +
+                              llvm::join(sources, ", "));
+    std::string original = sources.front().str();
+    initializers.erase(name);
+    initializers.insert(original);
+    tensor->name = original;
+    std::swap(tensor->dims[0], tensor->dims[1]);
+    tensor->isTransposed = true;
+    Node transpose;
+    transpose.name = node.name;
+    transpose.opType = "Transpose";
+    transpose.version = node.version;
+    transpose.index = node.index;
+    transpose.pipelineStage = node.pipelineStage;
+    transpose.inputs = {original};
+    transpose.outputs = {name};
+    before.push_back(std::move(transpose));
+    restored.push_back(name);
+  }
+
+  void refuse(const Node &node, const llvm::Twine &what) {
+    Diagnostic diagnostic;
+    diagnostic.file = model.path;
+    diagnostic.nodeName = node.name;
+    diagnostic.nodeOp = node.opType;
+    diagnostic.nodeIndex = node.index;
+    diagnostic.message =
+        ("PyTorch's exporter optimized the model for inference: " + what +
+         ". Training it would train another model")
+            .str();
+    errors.push_back(std::move(diagnostic));
+  }
+
+  Model &model;
+  TorchSignature signature;
+  llvm::StringSet<> initializers;
+  llvm::StringMap<llvm::SmallVector<StringRef>> foldedFrom;
+  /// What transposes that were undone give.
+  std::vector<std::string> restored;
+  std::vector<Diagnostic> errors;
+};
+
+} // namespace
+
+std::vector<Diagnostic> pp::onnx::undoOptimization(Model &model) {
+  // Node metadata point into the model, which changes: it is read before.
+  return Restorer(model).run();
+}
+
+/// PyTorch's older exporter folds constants under names such as
+/// onnx::Conv_12 and replaces equal initializers by Identity nodes.
+std::vector<Diagnostic> pp::onnx::findEvalMode(const Model &model) {
+  std::vector<Diagnostic> warnings;
+  if (model.producerName != "pytorch")
+    return warnings;
+  auto warn = [&](const Node &node, const llvm::Twine &what) {
+    Diagnostic diagnostic;
+    diagnostic.severity = Severity::Warning;
+    diagnostic.file = model.path;
+    diagnostic.nodeName = node.name;
+    diagnostic.nodeOp = node.opType;
+    diagnostic.nodeIndex = node.index;
+    diagnostic.message = what.str();
+    warnings.push_back(std::move(diagnostic));
+  };
+  int64_t norms = 0;
+  const Node *first = nullptr;
+  for (const Node &node : model.graph.nodes) {
+    StringRef call = find(node.metadata, "pkg.torch.onnx.fx_node");
+    const Attribute *mode = node.attribute("training_mode");
+    bool isTraining =
+        call.empty() ? mode && mode->i : !call.contains("_no_training");
+    if (node.opType == "BatchNormalization" && !isTraining && norms++ == 0)
+      first = &node;
+  }
+  if (first)
+    warn(*first, "the model was exported in eval mode: " + llvm::Twine(norms) +
+                     " batch norms are trained although the file says that "
+                     "they are not, and dropout, if there was any, is gone. "
+                     "Export it after model.train(), with training=TRAINING "
+                     "if dynamo=False");
+  llvm::StringSet<> initializers;
+  for (const Tensor &tensor : model.graph.initializers)
+    initializers.insert(tensor.name);
+  for (const Node &node : model.graph.nodes) {
+    if (node.opType == "Identity" && node.inputs.size() == 1 &&
+        initializers.contains(node.inputs[0]) &&
+        find(node.metadata, "pkg.torch.onnx.fx_node").empty())
+      warn(node, "initializer " + quoted(node.inputs[0]) + " also stands for " +
+                     quoted(node.outputs.empty() ? "" : node.outputs[0]) +
+                     ": both are trained as one. If they were two, export the "
+                     "model with training=TRAINING and "
+                     "do_constant_folding=False");
+    for (const std::string &name : node.inputs)
+      if (StringRef(name).starts_with("onnx::") && initializers.contains(name))
+        warn(node, "initializer " + quoted(name) +
+                       " was computed by the exporter from others, whose names "
+                       "are lost; batch norm may have been folded into it. "
+                       "Export the model with training=TRAINING and "
+                       "do_constant_folding=False");
+  }
+  return warnings;
+}

@@ -1,0 +1,179 @@
+//===- TrainingChoice.cpp - Which initializers are trained ----------------===//
+
+#include "TrainingChoice.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Endian.h"
+#include <cmath>
+#include <limits>
+#include <map>
+
+using namespace pp;
+
+/// Masks hide with numbers of at most this.
+static constexpr float hidingNumber = -1e4f;
+
+TrainingChoice::TrainingChoice(const onnx::Model &model,
+                               const ImportOptions &options)
+    : model(model), options(options), signature(model.graph) {
+  freeze = parse(options.freeze, "--freeze");
+  trainOnly = parse(options.trainOnly, "--train-only");
+  // PyTorch's state may have names that the model has no use for.
+  bool hasNames =
+      llvm::any_of(model.graph.initializers, [&](const onnx::Tensor &tensor) {
+        return options.parameterNames.contains(tensor.name);
+      });
+  if (!options.parameterNames.empty() && !hasNames)
+    faults.push_back("--parameter-names: the file names no initializer of the "
+                     "model");
+}
+
+TrainingChoice::Patterns
+TrainingChoice::parse(llvm::ArrayRef<std::string> texts, llvm::StringRef flag) {
+  Patterns patterns;
+  for (const std::string &text : texts) {
+    auto pattern = llvm::GlobPattern::create(text);
+    if (!pattern) {
+      faults.push_back(
+          (flag + "=" + text + ": " + llvm::toString(pattern.takeError()))
+              .str());
+      continue;
+    }
+    bool matches =
+        llvm::any_of(model.graph.initializers, [&](const onnx::Tensor &tensor) {
+          return pattern->match(tensor.name);
+        });
+    if (!matches)
+      faults.push_back(
+          (flag + "=" + text + ": no initializer has such a name").str());
+    patterns.emplace_back(text, std::move(*pattern));
+  }
+  return patterns;
+}
+
+std::vector<std::string> TrainingChoice::findFaults() const { return faults; }
+
+TrainingChoice::Decision TrainingChoice::decide(const onnx::Tensor &tensor) {
+  auto [found, isNew] = decisions.try_emplace(tensor.name);
+  if (isNew)
+    found->second = decideAnew(tensor);
+  return found->second;
+}
+
+/// What the values of a tensor say: "" if it may be a parameter. Only the
+/// beginning is looked at; a causal mask has its first hidden number in its
+/// first row.
+static std::string maskIn(llvm::ArrayRef<uint8_t> bytes, uint64_t elements,
+                          size_t rank) {
+  constexpr uint64_t most = 4096;
+  uint64_t count = std::min(elements, most), zeros = 0, ones = 0, hidden = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    auto value = llvm::bit_cast<float>(
+        llvm::support::endian::read32le(bytes.data() + 4 * i));
+    if (std::isinf(value))
+      return "holds an infinity";
+    if (value == std::numeric_limits<float>::lowest())
+      return "holds the lowest number";
+    zeros += value == 0;
+    ones += value == 1;
+    hidden += value <= hidingNumber;
+  }
+  if (hidden > 0 && hidden + zeros == count)
+    return "holds nothing but zeros and numbers that hide scores";
+  // One row of each is what fresh weights and biases of norms are.
+  if (rank > 1 && zeros > 0 && ones > 0 && zeros + ones == count)
+    return "holds nothing but zeros and ones";
+  return "";
+}
+
+/// The last part of a name: "rotary.inv_freq" is "inv_freq".
+static llvm::StringRef lastPart(llvm::StringRef name) {
+  return name.drop_front(name.find_last_of("./:") + 1);
+}
+
+static bool isNameOfTable(llvm::StringRef name) {
+  return llvm::is_contained(
+      {"inv_freq", "cos", "sin", "cos_cached", "sin_cached", "cos_cache",
+       "sin_cache", "mask", "attn_mask", "attention_mask", "causal_mask",
+       "masked_bias", "position_ids", "relative_position_index", "running_mean",
+       "running_var", "moving_mean", "moving_variance", "num_batches_tracked"},
+      lastPart(name));
+}
+
+static bool isNameOfParameter(llvm::StringRef name) {
+  llvm::StringRef last = lastPart(name);
+  for (llvm::StringRef ending :
+       {"weight", "bias", "gamma", "beta", "kernel", "embedding", "embeddings",
+        "weight_g", "weight_v", "weight_orig", "scale"})
+    if (last == ending || last.ends_with(("_" + ending).str()))
+      return true;
+  return last.starts_with("weight_") || last.starts_with("bias_");
+}
+
+TrainingChoice::Decision
+TrainingChoice::decideAnew(const onnx::Tensor &tensor) const {
+  if (!options.training)
+    return {false, "inference"};
+  for (const auto &[text, pattern] : freeze)
+    if (pattern.match(tensor.name))
+      return {false, "--freeze=" + text};
+  if (tensor.type != onnx::DataType::Float)
+    return {false, "its type is " + onnx::dataTypeName(tensor.type).str()};
+  if (!trainOnly.empty()) {
+    for (const auto &[text, pattern] : trainOnly)
+      if (pattern.match(tensor.name))
+        return {true, "--train-only=" + text};
+    return {false, "not in --train-only"};
+  }
+  if (!options.parameterNames.empty())
+    return options.parameterNames.contains(tensor.name)
+               ? Decision{true, "in --parameter-names"}
+               : Decision{false, "not in --parameter-names"};
+  if (auto kind = signature.kindOf(tensor.name))
+    switch (*kind) {
+    case onnx::TorchKind::Parameter:
+      return {true, "a parameter of the module, says the exporter"};
+    case onnx::TorchKind::Buffer:
+      return {false, "a buffer of the module, says the exporter"};
+    case onnx::TorchKind::Constant:
+      return {false, "a constant of the module, says the exporter"};
+    }
+  auto bytes = model.bytes(tensor);
+  if (!bytes) {
+    llvm::consumeError(bytes.takeError());
+  } else if (std::string mask =
+                 maskIn(*bytes, tensor.elements, tensor.dims.size());
+             !mask.empty()) {
+    return {false, "it " + mask, true};
+  }
+  if (isNameOfTable(tensor.name))
+    return {false, "the name of a mask, a table or a statistic", true};
+  // The exporter says what the module's parameters are; this is not one.
+  if (!signature.isEmpty())
+    return {false, "computed by the exporter"};
+  if (isNameOfParameter(tensor.name))
+    return {true, "the name of a parameter"};
+  return {true, "a float initializer", true};
+}
+
+std::vector<std::string> TrainingChoice::describeGuesses() const {
+  constexpr size_t mostNamed = 8;
+  std::map<std::pair<bool, std::string>, llvm::SmallVector<std::string>> groups;
+  for (const auto &[name, decision] : decisions)
+    if (decision.isGuess)
+      groups[{decision.isTrained, decision.reason}].push_back(
+          onnx::quoted(name));
+  std::vector<std::string> texts;
+  for (auto &[key, names] : groups) {
+    size_t more = names.size() > mostNamed ? names.size() - mostNamed : 0;
+    names.truncate(names.size() - more);
+    std::string text = "it is a guess that " + llvm::join(names, ", ");
+    if (more)
+      text += " and " + std::to_string(more) + " more";
+    text += key.first ? " should be trained (" : " should not be trained (";
+    texts.push_back(text + key.second +
+                    "); say it with --freeze or --train-only");
+  }
+  return texts;
+}

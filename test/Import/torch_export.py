@@ -1,0 +1,101 @@
+"""Writes models with the metadata of PyTorch's exporter.
+
+    torch_export.py FOLDER
+"""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
+from make import graph, message, model, node, tensor, untyped, value  # noqa: E402
+
+SIGNATURE = """
+# inputs
+p_a_weight: PARAMETER target='a.weight'
+p_a_bias: PARAMETER target='a.bias'
+p_b_weight: PARAMETER target='b.weight'
+p_b_bias: PARAMETER target='b.bias'
+p_l_weight: PARAMETER target='l.weight'
+b_mask: BUFFER target='mask' persistent=True
+c_k: CONSTANT_TENSOR target='k'
+x: USER_INPUT
+
+# outputs
+y: USER_OUTPUT
+"""
+
+
+def entry(key, text):
+    return message((1, key), (2, text))
+
+
+def called(nodes, call=None, rule=None):
+    """A node with what the exporter says of it."""
+    metadata = []
+    if call:
+        metadata.append((9, entry("pkg.torch.onnx.fx_node", f"%v : [num_users=1] = call_function[target=torch.ops.aten.{call}], kwargs = {{}})")))
+    if rule:
+        metadata.append((9, entry("pkg.onnxscript.rewriter.rule_name", rule)))
+    return nodes + message(*metadata)
+
+
+def folded(name, sources):
+    return message((1, name), (4, entry("pkg.onnxscript.optimizer.folded_from", str(sources))))
+
+
+def exported(nodes, initializers, values=(), signature=SIGNATURE):
+    body = graph(nodes, inputs=[value("x", [2, 3, 4])], outputs=[untyped("y")], initializers=initializers)
+    body += message((13, list(values)), (16, entry("pkg.torch.export.ExportedProgram.graph_signature", signature)))
+    producer = message((2, "pytorch"))
+    return model(body) + producer
+
+
+def vector(name, size=4, start=0.0):
+    return tensor(name, [size], floats=[start + i for i in range(size)])
+
+
+NORM_A = called(node("LayerNormalization", ["x", "a.weight", "a.bias"], ["h"]), "layer_norm.default](args = (%x, [4], %p_a_weight, %p_a_bias, 1e-05, False)")
+FILES = {
+    # b.weight, b.bias and mask had the values of a's and were merged with them.
+    "merged": exported(
+        [
+            NORM_A,
+            called(node("LayerNormalization", ["h", "a.weight", "a.bias"], ["i"]), "layer_norm.default](args = (%h, [4], %p_b_weight, %p_b_bias, 1e-05, False)"),
+            called(node("Add", ["i", "a.bias"], ["y"]), "add.Tensor](args = (%i, %b_mask)"),
+        ],
+        [vector("a.weight"), vector("a.bias", start=1.0)],
+    ),
+    # A linear layer's weight of 3 x 4 is stored as 4 x 3.
+    "transposed": exported(
+        [called(node("MatMul", ["x", "val_0"], ["y"]), "linear.default](args = (%x, %p_l_weight)")],
+        [tensor("val_0", [4, 3], floats=[float(i) for i in range(12)])],
+        [folded("val_0", ["l.weight"])],
+    ),
+    # Buffers and constants are computed with freely.
+    "constants": exported(
+        [NORM_A, node("Mul", ["h", "mask"], ["i"]), node("Mul", ["i", "k"], ["j"]), node("Add", ["j", "val_1"], ["y"])],
+        [vector("a.weight"), vector("a.bias"), vector("mask"), vector("k"), vector("val_1")],
+        [folded("val_1", ["mask", "k"])],
+    ),
+    "batch_norm": exported(
+        [called(node("Mul", ["x", "a.weight"], ["h"]), rule="FuseBatchNormIntoGemm"), node("Add", ["h", "val_1"], ["y"])],
+        [vector("a.weight"), vector("val_1")],
+        [folded("val_1", ["a.bias", "b.bias"])],
+    ),
+    # Nothing says which of two tensors of equal value is which.
+    "ambiguous": exported(
+        [called(node("Mul", ["a.weight", "x"], ["h"]), "foo.default](args = (%x, %p_b_weight, %p_b_bias)"), node("Add", ["h", "a.bias"], ["y"])],
+        [vector("a.weight"), vector("a.bias")],
+    ),
+}  # fmt: skip
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in FILES.items():
+        (folder / f"{name}.onnx").write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()
