@@ -143,6 +143,8 @@ private:
     ObjectReader reader(json, path, error);
     Value value;
     reader.text("name", value.name, /*required=*/false);
+    if (!value.name.empty() && !valueNames.insert(value.name).second)
+      reader.fail("name", "'" + value.name + "' is named twice");
     if (const Json *producer = reader.member("producer"))
       if (auto kernel = readName(*producer, path + ".producer"))
         value.producer = *kernel;
@@ -301,6 +303,7 @@ private:
   std::vector<Kernel> kernels;
   std::vector<Value> values;
   std::map<std::string, size_t> byName;
+  std::set<std::string> valueNames;
 };
 
 } // namespace

@@ -6,6 +6,7 @@
 #include "ScheduleReport.h"
 #include "pp/Driver/Compiler.h"
 #include "pp/Planner/PlanSearch.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/CommandLine.h"
 
 namespace pp {
@@ -128,9 +129,13 @@ llvm::Error restrict(planner::PlanSpace &space, const Flags &flags);
 /// --times and --transfer.
 llvm::Expected<PipelineTimes> readTimes(const Flags &flags);
 
-/// Fails if one of `options` is given, which cannot be used with this kind of
-/// `input`.
-llvm::Error refuse(std::initializer_list<const llvm::cl::Option *> options,
+/// Fails, with the names of all of them, if flags are given that do nothing
+/// with this kind of `input`: all of pp-plan and of the compiler but `used`.
+llvm::Error refuseAllBut(llvm::ArrayRef<const llvm::cl::Option *> used,
+                         const Flags &flags, llvm::StringRef input);
+
+/// The same for flags that do nothing with this `input`.
+llvm::Error refuse(llvm::ArrayRef<const llvm::cl::Option *> unused,
                    llvm::StringRef input);
 
 } // namespace pp

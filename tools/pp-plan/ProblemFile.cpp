@@ -82,17 +82,24 @@ llvm::Expected<std::string> pp::solveProblemFile(llvm::StringRef path,
   return file->answerToJson(*solution);
 }
 
+/// Gives a name that was seen before a number.
+static void makeUnique(std::string &name, std::set<std::string> &seen) {
+  std::string plain = name;
+  for (int number = 2; !seen.insert(name).second; ++number)
+    name = plain + "#" + std::to_string(number);
+}
+
 std::string pp::problemToJson(const PlanSpace &space) {
   PlanningProblem problem;
   const MicrobatchGraph &entry = space.graphs.front();
   problem.graph = entry.graph;
   problem.cluster = *space.cluster;
-  std::set<std::string> names;
-  for (Kernel &kernel : problem.graph.kernels) {
-    std::string name = kernel.name;
-    for (int number = 2; !names.insert(kernel.name).second; ++number)
-      kernel.name = name + "#" + std::to_string(number);
-  }
+  std::set<std::string> kernels, values;
+  for (Kernel &kernel : problem.graph.kernels)
+    makeUnique(kernel.name, kernels);
+  for (Value &value : problem.graph.values)
+    if (!value.name.empty())
+      makeUnique(value.name, values);
   PartitionProblem &settings = problem.settings;
   settings.microbatches = entry.microbatches;
   size_t most = problem.cluster.devices.size();

@@ -7,10 +7,7 @@
 using namespace pp;
 
 llvm::Error pp::solveProblem(const Flags &flags) {
-  if (auto error =
-          refuse({&flags.csv, &flags.html, &flags.annotate, &flags.saveProblem,
-                  &flags.explain, &flags.cluster, &flags.trace},
-                 "a problem"))
+  if (auto error = refuseAllBut({&flags.output}, flags, "a problem"))
     return error;
   auto answer = solveProblemFile(flags.input, llvm::outs());
   if (!answer)

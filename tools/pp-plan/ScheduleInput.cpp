@@ -28,10 +28,12 @@ llvm::Error showSchedule(const Flags &flags,
 llvm::Error pp::showTimeline(const Flags &flags) {
   if (!flags.input.empty())
     return makeError(exitUsage, "--timeline needs no '" + flags.input + "'");
-  if (auto error =
-          refuse({&flags.output, &flags.csv, &flags.html, &flags.annotate,
-                  &flags.saveProblem, &flags.explain, &flags.cluster},
-                 "--timeline"))
+  // cl::list has an operator& of its own.
+  if (auto error = refuseAllBut({&flags.timeline, &flags.ranks, &flags.stages,
+                                 std::addressof(flags.microbatches),
+                                 std::addressof(flags.times), &flags.transfer,
+                                 &flags.trace},
+                                flags, "--timeline"))
     return error;
   auto times = readTimes(flags);
   if (!times)
@@ -60,10 +62,9 @@ llvm::Error pp::showTimeline(const Flags &flags) {
 }
 
 llvm::Error pp::showScheduleFile(const Flags &flags) {
-  if (auto error =
-          refuse({&flags.output, &flags.csv, &flags.html, &flags.annotate,
-                  &flags.saveProblem, &flags.explain, &flags.cluster},
-                 "a schedule"))
+  if (auto error = refuseAllBut(
+          {std::addressof(flags.times), &flags.transfer, &flags.trace}, flags,
+          "a schedule"))
     return error;
   auto times = readTimes(flags);
   if (!times)

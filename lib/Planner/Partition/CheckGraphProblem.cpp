@@ -1,6 +1,7 @@
 //===- CheckGraphProblem.cpp - Which problems can be solved ---------------===//
 #include "GroupGraph.h"
 #include "IdealSearch.h"
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -94,6 +95,39 @@ static std::optional<std::string> checkHints(const PartitionProblem &problem,
   return std::nullopt;
 }
 
+/// A device with everything must not need more bytes than can be counted.
+static std::optional<std::string> checkMemory(const PartitionProblem &problem,
+                                              const CostModel &model) {
+  const MemoryModel &memory = problem.memory;
+  int inFlight = 1;
+  if (memory.rule == InFlightRule::Replicas)
+    inFlight = static_cast<int>(model.maxDevices);
+  else if (!memory.inFlight.empty())
+    inFlight =
+        *std::max_element(memory.inFlight.begin(), memory.inFlight.end());
+  Load all;
+  for (const Kernel &kernel : problem.graph->kernels) {
+    Load most;
+    auto meet = [&](const auto &way) {
+      most.parameterBytes = std::max(most.parameterBytes,
+                                     static_cast<double>(way.parameterBytes));
+      most.savedBytes =
+          std::max(most.savedBytes, static_cast<double>(way.savedBytes));
+      most.workspaceBytes = std::max(most.workspaceBytes,
+                                     static_cast<double>(way.workspaceBytes));
+    };
+    meet(kernel);
+    for (const KernelVariant &variant : kernel.variants)
+      meet(variant);
+    all.add(most);
+  }
+  if (model.memory(all, inFlight) < 9.2e18)
+    return std::nullopt;
+  return "all kernels in one stage need more than 9.2e18 bytes, the most that "
+         "can be counted: there are too many copies of the parameters or "
+         "micro-batches in flight, or sizes are too large";
+}
+
 /// Kernels that must stay together, as far as it matters.
 static std::optional<std::string> checkGroups(const PartitionProblem &problem,
                                               const CostModel &model) {
@@ -173,6 +207,8 @@ std::optional<std::string> pp::planner::check(const PartitionProblem &problem) {
       return fault;
   CostModel model(problem);
   if (std::optional<std::string> fault = checkCombination(problem, model))
+    return fault;
+  if (std::optional<std::string> fault = checkMemory(problem, model))
     return fault;
   if (std::optional<std::string> fault = checkHints(problem, model))
     return fault;

@@ -134,6 +134,30 @@ INSTANTIATE_TEST_SUITE_P(
             "values": [{"producer": "a", "consumers": ["b"], "bytes": 1},
             {"producer": "b", "consumers": ["a", "c"], "bytes": 1}]})",
             "", "$.graph.values: the kernels 'b', 'a' form a cycle"},
+        Bad{R"({"kernels": [{"name": "a", "forward": 1, "forward": 2},
+                            {"name": "b", "forward": 1, "name": "c"}]})",
+            "",
+            "$.graph.kernels[0].forward and $.graph.kernels[1].name: stated "
+            "twice"},
+        Bad{TWO, R"(, "cluster": {})", "$.cluster: stated twice"},
+        Bad{R"({"kernels": [{"name": "a", "forward": 1},
+            {"name": "b", "forward": 1}], "values":
+            [{"name": "x", "producer": "a", "consumers": ["b"], "bytes": 1},
+             {"name": "x", "producer": "a", "consumers": ["b"], "bytes": 2}]})",
+            "", "$.graph.values[1].name: 'x' is named twice"},
+        Bad{R"({"kernels": [
+            {"name": "a", "forward": 1, "saved_bytes": 9000000000000000000},
+            {"name": "b", "forward": 1, "saved_bytes": 9000000000000000000}]})",
+            "",
+            "$.graph: the sizes of all kernels or of all values together are "
+            "more than 9223372036854775807 bytes"},
+        Bad{R"({"kernels": [{"name": "a", "forward": 1}], "values":
+            [{"producer": "a", "consumers": [], "bytes": 9000000000000000000,
+              "gradient_bytes": 9000000000000000000}]})",
+            "", "$.graph: the sizes of all kernels or of all values together"},
+        Bad{KERNEL(R"("parameter_bytes": 9000000000000000000)"),
+            R"(, "constraints": {"memory": {"parameter_copies": 2}})",
+            "all kernels in one stage need more than 9.2e18 bytes"},
         Bad{TWO, R"(, "objective": {"kind": "speed"})",
             "$.objective.kind: expected one of 'time', 'memory'"},
         Bad{TWO, R"(, "objective": {"microbatches": 0})",
