@@ -72,6 +72,8 @@ void pp::printPlan(const PlanCandidate &candidate,
      << (candidate.partitionExact
              ? "optimal for its objective"
              : "at most " + percent(candidate.partitionGap) + " above optimal");
+  if (candidate.assumesAlikeLinks)
+    os << " if all links were alike";
   if (candidate.movedKernels)
     os << ", then " << candidate.movedKernels
        << " kernels moved for a shorter step";

@@ -60,6 +60,11 @@ static void print(const PartitionProblem &problem,
      << (solution.exact ? "no partition of this problem is better"
                         : "not proven to be the best")
      << "\n";
+  size_t count = problem.cluster->devices.size();
+  if (problem.cluster->slowestLink(count) !=
+      problem.cluster->fastestLink(count))
+    os << "the value is by the links between the devices that are used; the "
+          "bound is with the fastest link everywhere\n";
 }
 
 llvm::Expected<std::string> pp::solveProblemFile(llvm::StringRef path,

@@ -6,7 +6,9 @@
 // and simulates what is left after pruning. Partitions come from
 // partitionGraph, with the objective Time and, for the best shapes of graphs
 // that are not too large, FlushLatency: the cut that is best for one schedule
-// may not be for another. Where a plan does not fit into the memory, the
+// may not be for another. Where some links are faster than others, replicas are
+// placed both ways: those of a stage side by side, and whole pipelines side by
+// side. Where a plan does not fit into the memory, the
 // partition is searched again under the limit, with the slots that its schedule
 // needs. The cuts of the best plans are then moved, kernel by kernel, as long
 // as that shortens the simulated step: unequal stages at the ends can be better
@@ -81,6 +83,9 @@ struct PlanCandidate {
   /// Of the partition, for its objective.
   double partitionGap = 0;
   bool partitionExact = false;
+  /// Both hold if all links were as slow as the slowest one. The step is
+  /// simulated with all as they are.
+  bool assumesAlikeLinks = false;
   /// Kernels that were moved over a cut afterwards, since the simulated step
   /// got shorter.
   size_t movedKernels = 0;

@@ -4,6 +4,7 @@
 #include "Evaluate.h"
 #include "Heuristic.h"
 #include "MinMaxChain.h"
+#include "UnequalLinks.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -335,8 +336,16 @@ private:
 } // namespace
 
 Result<PartitionSolution>
+pp::planner::partition::partitionAlike(const PartitionProblem &problem) {
+  return Partitioner(problem).run();
+}
+
+Result<PartitionSolution>
 pp::planner::partitionGraph(const PartitionProblem &problem) {
   if (std::optional<std::string> fault = check(problem))
     return Failure{*fault};
-  return Partitioner(problem).run();
+  // Cuts leave nothing to search: what they cost is known for any links.
+  if (problem.cuts.empty() && CostModel(problem).linksDiffer)
+    return partitionOnUnequalLinks(problem);
+  return partitionAlike(problem);
 }

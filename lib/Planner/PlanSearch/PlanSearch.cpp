@@ -263,6 +263,7 @@ private:
     candidate.overflow = evaluation->overflow;
     candidate.partitionGap = cut.gap;
     candidate.partitionExact = cut.exact;
+    candidate.assumesAlikeLinks = cut.assumesAlikeLinks;
     return candidate;
   }
 

@@ -7,17 +7,24 @@
 // Devices. Devices with the same kind, memory, speed and `communicates` form a
 // class, of which at most as many are used as there are. A stage runs on one
 // device, or, with replication or variants, on replicas * degree devices of
-// one class. Links are taken as equal: the slowest counts, of the first
-// maxStages devices if all are of one class and there is no replication, else
-// of all. With that convention the answer is for the problem as stated; it is
-// an upper bound where stages meet over faster links.
+// one class.
+//
+// Links. A transfer between two stages takes what the slowest link from a
+// device of one to a device of the other takes, an all-reduce has the slowest
+// link among its devices. Where all links are alike, that is all. Where they
+// are not, the problem is solved for each link in place of all others, for the
+// devices of single groups and, with replicas, for the levels of the network
+// (HierarchicalPartitioner.h); the plan that is best by the links of its own
+// devices wins. Its lower bound is that of the problem with the fastest link
+// everywhere, which no plan on any devices undercuts.
 //
 // Cost of a stage with kernels S, m replicas, degree t (seconds per
 // micro-batch; bandwidth B):
 //   compute       = sum of the times of its kernels' variants / m
 //   communication = sum over the values with an end (producer or reader) in S
 //                   and one outside of its transfer time, both ways, / m:
-//                   once per producer and reading device (J. Tarnawski et al.,
+//                   once per producer (to its slowest reader) and reading
+//                   device (J. Tarnawski et al.,
 //                   "Efficient Algorithms for Device Placement of DNN Graph
 //                   Operators", NeurIPS 2020)
 //   sync          = (f (m - 1) / m * parameters / B + 2 (m - 1) latency)
@@ -27,8 +34,9 @@
 //                   Ignored:    compute
 // Objective::PipeDream has its own cost, see PipeDreamForm.
 //
-// Guarantee. `exact` says that no partition of this problem has a smaller
-// value (up to rounding, 1e-9 of it); lowerBound then equals the value.
+// Guarantee. `exact` says that no partition of this problem, on any of its
+// devices, has a smaller value (up to rounding, 1e-9 of it); lowerBound then
+// equals the value.
 // Otherwise lowerBound is one that no partition goes below.
 //
 // Method.
@@ -143,7 +151,7 @@ struct PartitionSolution {
   double value = 0;
   double lowerBound = 0;
   bool exact = false;
-  /// "chain", "ideals", "heuristic" or "cuts".
+  /// "chain", "ideals", "heuristic", "cuts" or "levels".
   std::string method;
   /// Counted after merging; 0 if they are too many to count.
   size_t ideals = 0;
