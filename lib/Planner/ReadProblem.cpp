@@ -290,6 +290,8 @@ private:
       limits.ideals = static_cast<size_t>(*ideals);
     if (auto rounds = reader.integer("rounds", 0, 1 << 30, false))
       limits.rounds = static_cast<int>(*rounds);
+    if (auto steps = reader.integer("steps", 0, INT64_MAX, false))
+      limits.steps = static_cast<uint64_t>(*steps);
     reader.finish();
   }
 

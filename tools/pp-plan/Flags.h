@@ -55,6 +55,12 @@ struct Flags {
       llvm::cl::desc("Try data parallelism around the pipeline too: sums of "
                      "gradients are then rounded in another order"),
       llvm::cl::init(false), llvm::cl::cat(category)};
+  llvm::cl::opt<double> timeLimit{
+      "time-limit",
+      llvm::cl::desc("Seconds after which the search of a model's plan or of a "
+                     "problem's partition ends with the best so far; 0: never "
+                     "(default: 60)"),
+      llvm::cl::init(60), llvm::cl::cat(category)};
   llvm::cl::opt<unsigned> top{"top", llvm::cl::desc("Rows of the table"),
                               llvm::cl::init(10), llvm::cl::cat(category)};
   llvm::cl::opt<bool> explain{

@@ -7,6 +7,7 @@
 #include "PlanReport.h"
 #include "ProblemFile.h"
 #include "SlowRanks.h"
+#include "TimeLimit.h"
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/PlanSpace.h"
@@ -74,6 +75,11 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
     return error;
   if (!flags.saveProblem.empty())
     return saveProblem(flags, *space);
+  auto deadline = readDeadline(flags);
+  if (!deadline)
+    return deadline.takeError();
+  space->deadline = *deadline;
+  space->report = makeProgressReport(planner::Objective::Time, llvm::errs());
   auto result = planner::searchPlans(*space);
   if (!result)
     return makeError(exitInvalid, result.error());

@@ -55,6 +55,10 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
   if (result.unsearched > 0)
     os << ", " << result.unsearched << " orders not searched";
   os << "\n";
+  if (result.outOfTime)
+    os << "the time limit ended the search with " << result.skipped
+       << " shapes left: another run may find another plan; --time-limit gives "
+          "it more\n";
   const PlanCandidate &best = result.candidates.front();
   os << "no plan takes less than " << formatTime(result.lowerBound)
      << " (all devices busy all the time)";

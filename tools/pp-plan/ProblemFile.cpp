@@ -2,6 +2,7 @@
 
 #include "ProblemFile.h"
 #include "Table.h"
+#include "TimeLimit.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/Format.h"
 #include "pp/Planner/Problem.h"
@@ -60,6 +61,12 @@ static void print(const PartitionProblem &problem,
      << (solution.exact ? "no partition of this problem is better"
                         : "not proven to be the best")
      << "\n";
+  if (solution.stopped == SearchStop::Time)
+    os << "the time limit ended the search: another run may find another "
+          "partition; --time-limit gives it more\n";
+  if (solution.stopped == SearchStop::Steps)
+    os << "the limit of steps ended the search: $.limits.steps or --time-limit "
+          "gives it more\n";
   size_t count = problem.cluster->devices.size();
   if (problem.cluster->slowestLink(count) !=
       problem.cluster->fastestLink(count))
@@ -67,8 +74,10 @@ static void print(const PartitionProblem &problem,
           "bound is with the fastest link everywhere\n";
 }
 
-llvm::Expected<std::string> pp::solveProblemFile(llvm::StringRef path,
-                                                 llvm::raw_ostream &os) {
+llvm::Expected<std::string> pp::solveProblemFile(
+    llvm::StringRef path,
+    std::optional<std::chrono::steady_clock::time_point> deadline,
+    uint64_t steps, llvm::raw_ostream &os, llvm::raw_ostream &notes) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
     return makeError(exitInputOutput, "cannot read '" + path +
@@ -77,6 +86,10 @@ llvm::Expected<std::string> pp::solveProblemFile(llvm::StringRef path,
   if (!file)
     return makeError(exitInvalid, "'" + path + "': " + file.error());
   PartitionProblem problem = file->problem();
+  problem.limits.deadline = deadline;
+  if (problem.limits.steps == 0)
+    problem.limits.steps = steps;
+  problem.limits.report = makeProgressReport(problem.objective, notes);
   auto solution = partitionGraph(problem);
   if (!solution)
     return makeError(exitInvalid, "'" + path + "': " + solution.error());
@@ -87,24 +100,17 @@ llvm::Expected<std::string> pp::solveProblemFile(llvm::StringRef path,
   return file->answerToJson(*solution);
 }
 
-/// Gives a name that was seen before a number.
-static void makeUnique(std::string &name, std::set<std::string> &seen) {
-  std::string plain = name;
-  for (int number = 2; !seen.insert(name).second; ++number)
-    name = plain + "#" + std::to_string(number);
-}
-
 std::string pp::problemToJson(const PlanSpace &space) {
   PlanningProblem problem;
   const MicrobatchGraph &entry = space.graphs.front();
   problem.graph = entry.graph;
   problem.cluster = *space.cluster;
-  std::set<std::string> kernels, values;
-  for (Kernel &kernel : problem.graph.kernels)
-    makeUnique(kernel.name, kernels);
-  for (Value &value : problem.graph.values)
-    if (!value.name.empty())
-      makeUnique(value.name, values);
+  std::set<std::string> names;
+  for (Kernel &kernel : problem.graph.kernels) {
+    std::string name = kernel.name;
+    for (int number = 2; !names.insert(kernel.name).second; ++number)
+      kernel.name = name + "#" + std::to_string(number);
+  }
   PartitionProblem &settings = problem.settings;
   settings.microbatches = entry.microbatches;
   size_t most = problem.cluster.devices.size();

@@ -33,6 +33,7 @@
 #ifndef PP_PLANNER_PLANSEARCH_H
 #define PP_PLANNER_PLANSEARCH_H
 
+#include "pp/Planner/Partition/GraphPartitioner.h"
 #include "pp/Planner/PlanEvaluation.h"
 #include <limits>
 
@@ -69,6 +70,9 @@ struct PlanSpace {
   double parameterCopies = 1;
   /// Of the optimizer's step, per byte of parameters.
   double updateSecondsPerByte = 0;
+  /// When to stop, and what is called every few milliseconds.
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
+  std::function<void(const PartitionProgress &)> report = {};
 };
 
 struct PlanCandidate {
@@ -100,6 +104,10 @@ struct PlanSearchResult {
   /// with the first reason.
   size_t pruned = 0;
   size_t unsearched = 0;
+  /// The deadline came before the end of the search: another run may find
+  /// another plan. `skipped` shapes were not looked at.
+  bool outOfTime = false;
+  size_t skipped = 0;
   /// Candidates that were simulated and turned out to be another one with
   /// another name: a searched order may be that of a schedule by name.
   size_t duplicates = 0;

@@ -24,7 +24,7 @@ class Partitioner {
 public:
   explicit Partitioner(const PartitionProblem &problem)
       : problem(problem), model(problem), chooser(model),
-        reversed(countsFromLast()) {}
+        reversed(countsFromLast()), budget(problem.limits) {}
 
   Result<PartitionSolution> run() {
     if (!problem.cuts.empty())
@@ -103,6 +103,7 @@ private:
     plan.reset();
     isProved = false;
     lowerBound = std::max(lowerBound, valueBound(model, graph));
+    budget.progress.lowerBound = lowerBound;
     std::optional<Lattice> lattice;
     if (problem.limits.ideals > 0) {
       if (graph.isChain()) {
@@ -122,11 +123,13 @@ private:
     ideals = lattice ? lattice->size() : 0;
     if (!lattice) {
       method = "heuristic";
-      lowerBound =
-          std::max(lowerBound,
-                   valueBound(model, graph, communicationBound(model, graph)));
+      addCommunicationBound(graph);
       plan = searchHeuristically(model, chooser, graph, reversed, exactCounts,
-                                 problem.limits.rounds);
+                                 problem.limits.rounds, budget);
+      if (budget.isOut())
+        stopped = budget.stop();
+      if (!plan && stopped != SearchStop::None)
+        plan = searchCoarsely(model, chooser, graph, reversed, exactCounts);
       return;
     }
     double bound = std::numeric_limits<double>::infinity();
@@ -134,19 +137,45 @@ private:
     if (method == "ideals" && lattice->size() > manyIdeals) {
       // Rounds of improvement would take longer than the search that follows.
       start = searchHeuristically(model, chooser, graph, reversed, exactCounts,
-                                  /*rounds=*/0);
+                                  /*rounds=*/0, budget);
       if (start)
         bound = start->value;
     }
     if (method == "chain")
       bound = balancedChain(graph);
-    IdealSearch search(model, chooser, graph, *lattice);
+    // What is not proven in half of the time is better improved in the rest.
+    PartitionLimits limits = budget.half();
+    SearchBudget half(limits);
+    half.progress = budget.progress;
+    IdealSearch search(model, chooser, graph, *lattice, half);
     plan = search.run(exactCounts, bound);
+    budget.spend(half.steps());
+    if (half.stop() == SearchStop::None) {
+      if (!plan)
+        plan = std::move(start);
+      isProved = search.isExact();
+      if (isProved && plan)
+        lowerBound = plan->value;
+      return;
+    }
+    stopped = half.stop();
+    method = "heuristic";
+    addCommunicationBound(graph);
+    auto keepBetter = [&](std::optional<Plan> other) {
+      if (other && (!plan || other->value < plan->value))
+        plan = std::move(other);
+    };
+    keepBetter(std::move(start));
+    keepBetter(searchHeuristically(model, chooser, graph, reversed, exactCounts,
+                                   problem.limits.rounds, budget));
     if (!plan)
-      plan = std::move(start);
-    isProved = search.isExact();
-    if (isProved && plan)
-      lowerBound = plan->value;
+      plan = searchCoarsely(model, chooser, graph, reversed, exactCounts);
+  }
+
+  void addCommunicationBound(const GroupGraph &graph) {
+    lowerBound = std::max(
+        lowerBound, valueBound(model, graph, communicationBound(model, graph)));
+    budget.progress.lowerBound = lowerBound;
   }
 
   /// The value of the cut of a chain that balances times alone; infinite if it
@@ -250,6 +279,7 @@ private:
     solution.method = method;
     solution.ideals = ideals;
     solution.exact = isProved;
+    solution.stopped = stopped;
     size_t n = problem.graph->kernels.size();
     solution.stageOf.assign(n, 0);
     solution.variantOf.assign(n, 0);
@@ -311,6 +341,11 @@ private:
     }
     std::string reason =
         problem.limitMemory ? "fits the memory of the devices" : "is possible";
+    if (stopped != SearchStop::None)
+      return {std::string("the limit of ") +
+              (stopped == SearchStop::Time ? "time" : "steps") +
+              " ended the search before it found a partition that " + reason +
+              "; raise it"};
     if (!isProved)
       return {"the heuristic found no partition that " + reason +
               "; raise the limit on ideals to search all"};
@@ -325,6 +360,8 @@ private:
   CostModel model;
   VariantChooser chooser;
   bool reversed;
+  SearchBudget budget;
+  SearchStop stopped = SearchStop::None;
 
   std::optional<Plan> plan;
   std::string method;

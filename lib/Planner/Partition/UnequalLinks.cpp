@@ -100,6 +100,7 @@ public:
     tryLevels();
     if (!best)
       return Failure{slowest.error()};
+    best->stopped = stopped;
     best->exact = best->value <= lowerBound * (1 + 1e-9);
     best->lowerBound =
         best->exact ? best->value : std::min(lowerBound, best->value);
@@ -117,11 +118,19 @@ private:
       alike.devices.push_back(cluster.devices[device]);
     PartitionProblem own = problem;
     own.cluster = &alike;
+    // Half of what is left each time: there is more to try.
+    if (own.limits.deadline) {
+      auto now = std::chrono::steady_clock::now();
+      if (*own.limits.deadline > now)
+        own.limits.deadline = now + (*own.limits.deadline - now) / 2;
+    }
     if (std::optional<std::string> fault = check(own))
       return Failure{*fault};
     Result<PartitionSolution> found = partitionAlike(own);
     if (!found)
       return found;
+    if (found->stopped > stopped)
+      stopped = found->stopped;
     PartitionSolution placed = *found;
     for (PlannedStage &stage : placed.stages)
       for (size_t &device : stage.devices)
@@ -281,6 +290,7 @@ private:
   const Cluster &cluster;
   CostModel model;
   double lowerBound = 0;
+  SearchStop stopped = SearchStop::None;
   std::optional<PartitionSolution> best;
 };
 

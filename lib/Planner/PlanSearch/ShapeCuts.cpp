@@ -10,6 +10,8 @@ Result<Cut> ShapeCuts::find(const PlanShape &shape, Placement placement,
   int microbatches = space.graphs[shape.graph].microbatches / shape.replicas;
   // With many devices, the links of each plan take too long.
   constexpr size_t mostLinked = 64;
+  // Some seconds: there are many shapes.
+  constexpr uint64_t mostSteps = 100'000'000;
   bool usesCluster =
       shape.isPlain() &&
       (!allAlike ||
@@ -53,6 +55,9 @@ Result<Cut> ShapeCuts::find(const PlanShape &shape, Placement placement,
     problem.memory.parameterCopies = space.parameterCopies;
     problem.memory.inFlight = slots;
     problem.limitMemory = !slots.empty();
+    problem.limits.steps = mostSteps;
+    problem.limits.deadline = space.deadline;
+    problem.limits.report = space.report;
     found = solutions.emplace(key, partitionGraph(problem)).first;
   }
   const Result<PartitionSolution> &solution = found->second;

@@ -807,9 +807,88 @@ TEST(GraphPartitioner, manyDevices) {
   problem.cluster = &*cluster;
   Result<PartitionSolution> solution = partitionGraph(problem);
   ASSERT_TRUE(bool(solution)) << solution.error();
-  EXPECT_TRUE(solution->exact);
+  EXPECT_LT(solution->gap(), 0.03);
+  EXPECT_FALSE(solution->exact); // Machines and racks meet over slow links.
   EXPECT_GT(solution->stages.size(), 900u);
   EXPECT_EQ(verify(problem, *solution), std::nullopt);
+  // At the slowest link it is proven.
+  cluster->groups.clear();
+  cluster->groupOf.clear();
+  Result<PartitionSolution> alike = partitionGraph(problem);
+  ASSERT_TRUE(bool(alike)) << alike.error();
+  EXPECT_TRUE(alike->exact);
+  EXPECT_GT(alike->value, solution->value);
+  EXPECT_EQ(verify(problem, *alike), std::nullopt);
+}
+
+/// Memory that is tight on two kinds of devices: minutes and more to the end.
+struct TightProblem {
+  Graph graph = generated::inception(true);
+  Cluster cluster;
+  PartitionProblem problem;
+
+  TightProblem() {
+    double memory = 0;
+    for (const Kernel &kernel : graph.kernels)
+      memory += double(kernel.parameterBytes + kernel.savedBytes);
+    for (int d = 0; d < 8; ++d)
+      cluster.devices.push_back({"d" + std::to_string(d), d < 4 ? "a" : "b",
+                                 int64_t(memory / 8 * (d < 4 ? 1.6 : 1.1)),
+                                 d < 4 ? 2. : 1.});
+    cluster.defaultLink = {12e9, 1e-5};
+    problem.graph = &graph;
+    problem.cluster = &cluster;
+    problem.limitMemory = true;
+  }
+};
+
+TEST(GraphPartitioner, stepsAreLimited) {
+  TightProblem tight;
+  tight.problem.limits.steps = 100000;
+  Result<PartitionSolution> first = partitionGraph(tight.problem);
+  ASSERT_TRUE(bool(first)) << first.error();
+  EXPECT_EQ(first->stopped, SearchStop::Steps);
+  EXPECT_FALSE(first->exact);
+  EXPECT_GT(first->lowerBound, 0);
+  EXPECT_EQ(verify(tight.problem, *first), std::nullopt);
+  // No clock, no chance.
+  Result<PartitionSolution> again = partitionGraph(tight.problem);
+  EXPECT_EQ(first->stageOf, again->stageOf);
+  EXPECT_EQ(first->value, again->value);
+
+  // What ends by itself is not said to have been stopped.
+  Graph chain = generated::chain(50);
+  tight.problem.graph = &chain;
+  tight.problem.limitMemory = false;
+  tight.problem.limits.steps = 10'000'000;
+  Result<PartitionSolution> whole = partitionGraph(tight.problem);
+  ASSERT_TRUE(bool(whole));
+  EXPECT_EQ(whole->stopped, SearchStop::None);
+  EXPECT_TRUE(whole->exact);
+}
+
+TEST(GraphPartitioner, timeIsLimited) {
+  TightProblem tight;
+  size_t reports = 0;
+  tight.problem.limits.deadline = std::chrono::steady_clock::now();
+  tight.problem.limits.report = [&](const PartitionProgress &progress) {
+    ++reports;
+    EXPECT_GT(progress.lowerBound, 0);
+  };
+  Result<PartitionSolution> solution = partitionGraph(tight.problem);
+  ASSERT_TRUE(bool(solution)) << solution.error();
+  EXPECT_EQ(solution->stopped, SearchStop::Time);
+  EXPECT_FALSE(solution->exact);
+  EXPECT_GT(reports, 0u);
+  EXPECT_EQ(verify(tight.problem, *solution), std::nullopt);
+  // There is none with this memory, and no time to prove it.
+  for (Device &device : tight.cluster.devices)
+    device.memoryBytes /= 2;
+  solution = partitionGraph(tight.problem);
+  ASSERT_FALSE(bool(solution));
+  EXPECT_EQ(solution.error(),
+            "the limit of time ended the search before it found a partition "
+            "that fits the memory of the devices; raise it");
 }
 
 TEST(GraphPartitioner, cuts) {

@@ -439,4 +439,22 @@ TEST(PlanSearch, replicasLieWhereLinksAreFast) {
   EXPECT_EQ(best(10, 3000), (Devices{{0, 1}, {2, 3}}));
 }
 
+TEST(PlanSearch, endsAtItsDeadline) {
+  Cluster devices = cluster(4);
+  PlanSpace space;
+  space.batch = 8;
+  space.graphs = {{4, chain(20, 1e-3, 100, 10)}, {8, chain(20, 5e-4, 50, 10)}};
+  space.cluster = &devices;
+  space.deadline = std::chrono::steady_clock::now();
+  auto result = searchPlans(space);
+  ASSERT_TRUE(bool(result)) << result.error();
+  EXPECT_TRUE(result->outOfTime);
+  EXPECT_GT(result->skipped, 0u);
+  EXPECT_GE(result->candidates.front().plan.predicted.step, result->lowerBound);
+  space.deadline.reset();
+  result = searchPlans(space);
+  EXPECT_FALSE(result->outOfTime);
+  EXPECT_EQ(result->skipped, 0u);
+}
+
 } // namespace

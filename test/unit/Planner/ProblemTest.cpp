@@ -65,6 +65,21 @@ TEST(Problem, kernelsAreSorted) {
   EXPECT_EQ(read->graph.values[0].consumers, std::vector<size_t>{1});
 }
 
+TEST(Problem, valuesGetNamesOfTheirOwn) {
+  PlanningProblem problem;
+  for (const char *name : {"a", "b", "c"}) {
+    problem.graph.kernels.emplace_back().name = name;
+    problem.graph.kernels.back().forwardTime = 1;
+  }
+  problem.graph.addEdge(0, 1, 8, "out");
+  problem.graph.addEdge(1, 2, 8, "out");
+  problem.cluster = Cluster::cpuCores();
+  Result<PlanningProblem> read = PlanningProblem::fromJson(problem.toJson());
+  ASSERT_TRUE(bool(read)) << read.error();
+  EXPECT_EQ(read->graph.values[0].name, "out");
+  EXPECT_EQ(read->graph.values[1].name, "out#2");
+}
+
 struct Bad {
   const char *graph, *rest, *error;
 };

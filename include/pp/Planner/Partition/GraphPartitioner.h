@@ -62,6 +62,12 @@
 //     one device per stage a Lagrangian bound on the transfers of the stage
 //     around each kernel, by minimum cuts.
 //
+// Limits. When steps or time run out, the answer is the best plan so far, or,
+// if there is none, the best one of a sequence of a few merged groups; it fails
+// if there is none of those either. It then has a lower bound as the heuristic,
+// and says what stopped it. Graphs of many thousand kernels may take seconds
+// longer than the deadline.
+//
 // Variants. Within a stage each kernel takes its fastest variant; where that
 // needs too much memory, the fastest choice that fits is found by merging
 // lists of (time, memory) that do not dominate each other, for each bound on
@@ -81,6 +87,8 @@
 #include "pp/Planner/Graph.h"
 #include "pp/Planner/Partition/Objective.h"
 #include "pp/Planner/Result.h"
+#include <chrono>
+#include <functional>
 
 namespace pp::planner {
 
@@ -95,12 +103,33 @@ enum class PipeDreamForm {
   Paper
 };
 
+/// How far a search has come.
+struct PartitionProgress {
+  /// Ideals that are done and that there are, in this round of the search; 0
+  /// of 0 in the heuristic.
+  size_t done = 0, ideals = 0;
+  /// Of the best plan so far, in the unit of the objective; none yet: 0.
+  double value = 0;
+  double lowerBound = 0;
+};
+
 struct PartitionLimits {
   /// With more ideals the heuristic is used. 0: always.
   size_t ideals = 200000;
   /// Rounds of local search of the heuristic.
   int rounds = 40;
+  /// The most stages that a search looks at, each with all that may come before
+  /// it; about 10^7 take some seconds. 0: no limit. The same answer on every
+  /// machine, unlike the deadline.
+  uint64_t steps = 0;
+  /// When to stop. It is looked at every few milliseconds.
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
+  /// Called every few milliseconds.
+  std::function<void(const PartitionProgress &)> report = {};
 };
+
+/// What ended a search before its own end.
+enum class SearchStop { None, Steps, Time };
 
 struct PartitionProblem {
   const Graph *graph = nullptr;
@@ -155,6 +184,9 @@ struct PartitionSolution {
   std::string method;
   /// Counted after merging; 0 if they are too many to count.
   size_t ideals = 0;
+  /// The limit that cut the search, or one of its parts, short. With
+  /// SearchStop::Time another run may give another plan.
+  SearchStop stopped = SearchStop::None;
 
   double gap() const { return lowerBound > 0 ? value / lowerBound - 1 : 0; }
 };
