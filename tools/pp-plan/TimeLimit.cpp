@@ -24,12 +24,12 @@ pp::readDeadline(const Flags &flags) {
 std::function<void(const planner::PartitionProgress &)>
 pp::makeProgressReport(planner::Objective objective, llvm::raw_ostream &os) {
   auto begin = Clock::now();
-  return [begin, objective, &os,
-          next = 2.0](const planner::PartitionProgress &progress) mutable {
+  return [begin, objective, &os, next = std::make_shared<double>(2)](
+             const planner::PartitionProgress &progress) {
     double seconds = Seconds(Clock::now() - begin).count();
-    if (seconds < next)
+    if (seconds < *next)
       return;
-    next = seconds + 10;
+    *next = seconds + 10;
     os << llvm::formatv("note: searching for {0:F0} s", seconds);
     if (progress.ideals > 0)
       os << ", " << progress.done << " of " << progress.ideals

@@ -86,7 +86,9 @@ static std::optional<std::string> checkHints(const PartitionProblem &problem,
       return "kernel '" + kernel.name + "' wants stage " +
              std::to_string(*kernel.stageHint) + ", but there are " +
              count(model.maxStages, "stage");
-    if (model.needsMemory && !problem.exactStageCount &&
+    bool countsMemory =
+        problem.limitMemory || problem.objective == Objective::Memory;
+    if (countsMemory && !problem.exactStageCount &&
         problem.memory.rule != InFlightRule::FromFirst)
       return "kernel '" + kernel.name +
              "' wants a stage, counted from the first, and memory is counted "
@@ -96,32 +98,8 @@ static std::optional<std::string> checkHints(const PartitionProblem &problem,
 }
 
 /// A device with everything must not need more bytes than can be counted.
-static std::optional<std::string> checkMemory(const PartitionProblem &problem,
-                                              const CostModel &model) {
-  const MemoryModel &memory = problem.memory;
-  int inFlight = 1;
-  if (memory.rule == InFlightRule::Replicas)
-    inFlight = static_cast<int>(model.maxDevices);
-  else if (!memory.inFlight.empty())
-    inFlight =
-        *std::max_element(memory.inFlight.begin(), memory.inFlight.end());
-  Load all;
-  for (const Kernel &kernel : problem.graph->kernels) {
-    Load most;
-    auto meet = [&](const auto &way) {
-      most.parameterBytes = std::max(most.parameterBytes,
-                                     static_cast<double>(way.parameterBytes));
-      most.savedBytes =
-          std::max(most.savedBytes, static_cast<double>(way.savedBytes));
-      most.workspaceBytes = std::max(most.workspaceBytes,
-                                     static_cast<double>(way.workspaceBytes));
-    };
-    meet(kernel);
-    for (const KernelVariant &variant : kernel.variants)
-      meet(variant);
-    all.add(most);
-  }
-  if (model.memory(all, inFlight) < 9.2e18)
+static std::optional<std::string> checkMemory(const CostModel &model) {
+  if (model.mostMemory() < 9.2e18)
     return std::nullopt;
   return "all kernels in one stage need more than 9.2e18 bytes, the most that "
          "can be counted: there are too many copies of the parameters or "
@@ -136,7 +114,7 @@ static std::optional<std::string> checkGroups(const PartitionProblem &problem,
     hasHints |= kernel.stageHint.has_value();
   if (!hasHints && !problem.exactStageCount)
     return std::nullopt;
-  Result<GroupGraph> graph = GroupGraph::build(model, /*simplify=*/false);
+  Result<GroupGraph> graph = GroupGraph::build(model, GroupGraph::Simplify::No);
   if (!graph)
     return graph.error();
   if (problem.exactStageCount && graph->groups.size() < problem.maxStages)
@@ -208,7 +186,7 @@ std::optional<std::string> pp::planner::check(const PartitionProblem &problem) {
   CostModel model(problem);
   if (std::optional<std::string> fault = checkCombination(problem, model))
     return fault;
-  if (std::optional<std::string> fault = checkMemory(problem, model))
+  if (std::optional<std::string> fault = checkMemory(model))
     return fault;
   if (std::optional<std::string> fault = checkHints(problem, model))
     return fault;

@@ -45,7 +45,11 @@ CostModel::CostModel(const PartitionProblem &problem) : problem(problem) {
     }
   for (const Kernel &kernel : problem.graph->kernels)
     hasHints |= kernel.stageHint.has_value();
-  needsMemory = problem.limitMemory || problem.objective == Objective::Memory;
+  needsMemory = problem.objective == Objective::Memory;
+  if (problem.limitMemory)
+    for (const DeviceClass &candidate : classes)
+      needsMemory |=
+          mostMemory() > static_cast<double>(candidate.device.memoryBytes);
   for (const Mode &mode : modes)
     for (size_t k = 0; k < problem.graph->kernels.size() && !hasChoices; ++k)
       hasChoices |= !problem.graph->kernels[k].variants.empty() &&
@@ -127,6 +131,33 @@ int CostModel::leastInFlight() const {
   if (problem.memory.rule == InFlightRule::Replicas || table.empty())
     return 1;
   return *std::min_element(table.begin(), table.end());
+}
+
+int CostModel::mostInFlight() const {
+  const std::vector<int> &table = problem.memory.inFlight;
+  if (problem.memory.rule == InFlightRule::Replicas)
+    return static_cast<int>(maxDevices);
+  return table.empty() ? 1 : *std::max_element(table.begin(), table.end());
+}
+
+double CostModel::mostMemory() const {
+  Load all;
+  for (const Kernel &kernel : problem.graph->kernels) {
+    Load most;
+    auto meet = [&](const auto &way) {
+      most.parameterBytes = std::max(most.parameterBytes,
+                                     static_cast<double>(way.parameterBytes));
+      most.savedBytes =
+          std::max(most.savedBytes, static_cast<double>(way.savedBytes));
+      most.workspaceBytes = std::max(most.workspaceBytes,
+                                     static_cast<double>(way.workspaceBytes));
+    };
+    meet(kernel);
+    for (const KernelVariant &variant : kernel.variants)
+      meet(variant);
+    all.add(most);
+  }
+  return memory(all, mostInFlight());
 }
 
 CostParts CostModel::cost(const Mode &mode, int replicas, const Load &load,

@@ -67,6 +67,7 @@ public:
   size_t maxStages = 0;
   /// Devices that can be in use at once.
   size_t maxDevices = 0;
+  /// Memory is the objective, or limited such that not every stage fits.
   bool needsMemory = false;
   /// Some kernel has a choice in some mode.
   bool hasChoices = false;
@@ -98,6 +99,9 @@ public:
                               classes[mode.deviceClass].device.memoryBytes);
   }
   int leastInFlight() const;
+  int mostInFlight() const;
+  /// Of a device with all kernels and the largest variants of each.
+  double mostMemory() const;
   bool allows(int replicas) const {
     return !problem.replicasDivideMicrobatches ||
            problem.microbatches % replicas == 0;

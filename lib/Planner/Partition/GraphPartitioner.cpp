@@ -33,14 +33,17 @@ public:
     if (mayRemoveStages()) {
       // Counts are met in passing, as a rule. If not, what the kernels without
       // cost could fill must be searched too.
-      GroupGraph simple = *GroupGraph::build(model, /*simplify=*/true);
+      GroupGraph simple =
+          *GroupGraph::build(model, GroupGraph::Simplify::Lossless);
+      if (std::optional<PartitionSolution> light = searchWithoutBytes(simple))
+        return std::move(*light);
       search(simple, /*exactCounts=*/false);
       if (plan && (!demands || meetsDemands()))
         return finish(simple);
       if (!plan && isProved)
         return explain(simple);
     }
-    GroupGraph whole = *GroupGraph::build(model, /*simplify=*/false);
+    GroupGraph whole = *GroupGraph::build(model, GroupGraph::Simplify::No);
     search(whole, demands);
     if (!plan)
       return explain(whole);
@@ -48,6 +51,28 @@ public:
   }
 
 private:
+  /// What is best if kernels that take no time keep no bytes is best if it fits
+  /// with them, and there are far fewer ideals. Nothing if it does not fit.
+  std::optional<PartitionSolution>
+  searchWithoutBytes(const GroupGraph &simple) {
+    if (!model.needsMemory || model.hasChoices ||
+        problem.objective == Objective::Memory)
+      return std::nullopt;
+    GroupGraph light =
+        *GroupGraph::build(model, GroupGraph::Simplify::WithoutBytes);
+    if (light.groups.size() == simple.groups.size())
+      return std::nullopt;
+    search(light, /*exactCounts=*/false, /*exactOnly=*/true);
+    bool demands = problem.exactStageCount || problem.useAllDevices;
+    if (!plan || !isProved || (demands && !meetsDemands()))
+      return std::nullopt;
+    PartitionSolution solution = finish(light);
+    for (size_t s = 0; s < solution.stages.size(); ++s)
+      if (lacksMemory(solution, s))
+        return std::nullopt;
+    return solution;
+  }
+
   bool isPositional() const {
     const std::vector<int> &table = problem.memory.inFlight;
     return model.needsMemory &&
@@ -98,8 +123,10 @@ private:
   }
 
   /// Sets plan, method, ideals, lowerBound and isProved. isProved without a
-  /// plan says that there is none.
-  void search(const GroupGraph &graph, bool exactCounts) {
+  /// plan says that there is none. `exactOnly`: nothing if there are too many
+  /// ideals.
+  void search(const GroupGraph &graph, bool exactCounts,
+              bool exactOnly = false) {
     plan.reset();
     isProved = false;
     lowerBound = std::max(lowerBound, valueBound(model, graph));
@@ -121,6 +148,8 @@ private:
       }
     }
     ideals = lattice ? lattice->size() : 0;
+    if (!lattice && exactOnly)
+      return;
     if (!lattice) {
       method = "heuristic";
       addCommunicationBound(graph);
@@ -234,7 +263,7 @@ private:
     for (size_t s = 0; s < solution.stages.size(); ++s)
       if (std::optional<std::string> fault = lacksMemory(solution, s))
         return Failure{*fault};
-    GroupGraph whole = *GroupGraph::build(model, /*simplify=*/false);
+    GroupGraph whole = *GroupGraph::build(model, GroupGraph::Simplify::No);
     solution.lowerBound = std::min(valueBound(model, whole), solution.value);
     return solution;
   }

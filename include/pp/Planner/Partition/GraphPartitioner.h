@@ -41,8 +41,11 @@
 //
 // Method.
 //  1. Kernels that must stay together are merged (classes, and cycles that
-//     this makes), then kernels that take no time and no memory and can be
-//     moved to a neighbour without loss.
+//     this makes), then kernels that cost nothing and can be moved to a
+//     neighbour without loss. Bytes cost something if memory is limited and not
+//     everything fits on one device, parameters also if stages may have
+//     replicas. Where they do, the problem is solved as if kernels that take no
+//     time kept none; if that plan fits with them, no other is better.
 //  2. If the ideals of what remains are at most `limits.ideals` (and ideals *
 //     states at most 10^8): a dynamic program over ideals (Tarnawski et al.),
 //     exact. best(I, devices used) = min over ideals J inside I of max(best(J,
