@@ -6,6 +6,7 @@
 #include "ScheduleReport.h"
 #include "pp/Driver/Compiler.h"
 #include "pp/Planner/PlanSearch.h"
+#include "pp/Planner/Schedule/Search.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/CommandLine.h"
 
@@ -121,6 +122,22 @@ struct Flags {
   llvm::cl::opt<double> transfer{
       "transfer",
       llvm::cl::desc("Of a schedule.csv or --timeline: seconds of a message"),
+      llvm::cl::init(0), llvm::cl::cat(category)};
+  llvm::cl::opt<planner::SearchObjective> minimize{
+      "minimize",
+      llvm::cl::desc("With --timeline=auto: what the search makes short"),
+      llvm::cl::values(
+          clEnumValN(planner::SearchObjective::Makespan, "makespan",
+                     "from the first start to the last end (default)"),
+          clEnumValN(planner::SearchObjective::Span, "span",
+                     "the longest rank, from its first to its last action")),
+      llvm::cl::init(planner::SearchObjective::Makespan),
+      llvm::cl::cat(category)};
+  llvm::cl::opt<int64_t> kept{
+      "kept",
+      llvm::cl::desc("With --timeline=auto: the most micro-batches that a rank "
+                     "keeps at once, those of all its stages added up "
+                     "(default: no limit)"),
       llvm::cl::init(0), llvm::cl::cat(category)};
 };
 

@@ -36,7 +36,8 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
                                 "problem.json or --timeline=schedule");
   // cl::list has an operator& of its own.
   if (auto error = refuse({&flags.timeline, &flags.ranks, &flags.stages,
-                           std::addressof(flags.times), &flags.transfer},
+                           std::addressof(flags.times), &flags.transfer,
+                           &flags.minimize, &flags.kept},
                           "a model"))
     return error;
   if (!flags.cluster.empty())
