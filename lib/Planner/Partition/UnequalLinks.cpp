@@ -1,9 +1,11 @@
 //===- UnequalLinks.cpp - Partitions where some links are faster ----------===//
 #include "UnequalLinks.h"
 #include "Evaluate.h"
+#include "PlacedChain.h"
 #include "pp/Planner/Partition/HierarchicalPartitioner.h"
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -48,15 +50,25 @@ std::optional<Graph> coarsen(const Graph &graph) {
       k = root[k] = root[root[k]];
     return k;
   };
-  double step = graph.totalTime() / mostGroups, done = 0;
+  double total = 0, done = 0;
+  for (const Kernel &kernel : graph.kernels)
+    total += kernel.backward ? 0 : kernel.time();
+  double step = total / mostGroups;
   std::map<int, size_t> firstOfClass;
   std::map<double, size_t> firstOfChunk;
   for (size_t k = 0; k < n; ++k) {
     const Kernel &kernel = graph.kernels[k];
-    if (kernel.backward)
-      return std::nullopt;
+    if (kernel.backward) {
+      // It goes where the forward kernels of its class go.
+      if (kernel.colocationClass < 0)
+        return std::nullopt;
+      root[find(k)] = find(
+          firstOfClass.try_emplace(kernel.colocationClass, k).first->second);
+      continue;
+    }
     double chunk = step > 0 ? std::floor(done / step)
-                            : static_cast<double>(k * mostGroups / n);
+                            : std::floor(static_cast<double>(k * mostGroups) /
+                                         static_cast<double>(n));
     done += kernel.time();
     root[find(k)] = find(firstOfChunk.try_emplace(chunk, k).first->second);
     if (kernel.colocationClass >= 0)
@@ -97,7 +109,10 @@ public:
       tryLink(group.link);
     if (!problem.useAllDevices)
       tryGroups();
-    tryLevels();
+    if (!isOutOfTime())
+      tryLevels();
+    if (!isOutOfTime())
+      tryChain();
     if (!best)
       return Failure{slowest.error()};
     best->stopped = stopped;
@@ -108,6 +123,11 @@ public:
   }
 
 private:
+  bool isOutOfTime() const {
+    return problem.limits.deadline &&
+           std::chrono::steady_clock::now() >= *problem.limits.deadline;
+  }
+
   /// The partition for these devices if all their links were `link`. It is
   /// judged by the links that they have.
   Result<PartitionSolution> solve(const std::vector<size_t> &devices,
@@ -235,7 +255,7 @@ private:
       work += static_cast<double>(level.members) *
               static_cast<double>(level.members);
     std::optional<Graph> graph = coarsen(*problem.graph);
-    if (!graph || work > 1e4)
+    if (!graph || work > 600)
       return;
     PartitionProblem own = problem;
     own.graph = &*graph;
@@ -254,7 +274,43 @@ private:
     for (const PlannedStage &stage : flat.stages)
       if (!model.allows(stage.replicas))
         return;
-    offer(std::move(flat));
+    evaluate(model, flat);
+    if (verifyLimits(flat))
+      offer(std::move(flat));
+  }
+
+  void tryChain() {
+    GroupGraph whole = *GroupGraph::build(model, GroupGraph::Simplify::No);
+    std::vector<size_t> order = treeOrder();
+    // Time and flushes are only estimated.
+    double bound = best && problem.objective == Objective::PipeDream
+                       ? best->value
+                       : std::numeric_limits<double>::infinity();
+    std::optional<PartitionSolution> found =
+        placeChain(model, whole, order, bound);
+    if (!found)
+      return;
+    PartitionSolution judged = *found;
+    evaluate(model, judged);
+    if (!verifyLimits(judged))
+      return;
+    offer(std::move(judged));
+  }
+
+  /// What the search for a chain does not look at.
+  bool verifyLimits(const PartitionSolution &solution) const {
+    size_t devices = 0;
+    for (const PlannedStage &stage : solution.stages) {
+      devices += stage.devices.size();
+      const Device &device = cluster.devices[stage.devices.front()];
+      if (problem.limitMemory &&
+          stage.memoryBytes > static_cast<double>(device.memoryBytes))
+        return false;
+    }
+    if (problem.useAllDevices && devices != cluster.devices.size())
+      return false;
+    return problem.exactStageCount ? solution.stages.size() == model.maxStages
+                                   : solution.stages.size() <= model.maxStages;
   }
 
   /// Appends the stages of one pipeline, which runs in several units at once:

@@ -16,7 +16,8 @@ Result<PartitionSolution> partitionAlike(const PartitionProblem &problem);
 ///  * the partitions for the devices of one group alone, and
 ///  * with replicas, the pipelines inside pipelines of
 ///    partitionHierarchically; of graphs with many kernels, neighbours are
-///    merged first.
+///    merged first, and
+///  * the graph's order on devices that follow each other (placeChain).
 /// Stages are moved to the next group where they would straddle two and that
 /// is better. The lower bound is that with the fastest link everywhere: costs
 /// only fall with faster links. It says `exact` if the value meets it.

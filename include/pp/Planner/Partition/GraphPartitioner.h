@@ -13,10 +13,11 @@
 // device of one to a device of the other takes, an all-reduce has the slowest
 // link among its devices. Where all links are alike, that is all. Where they
 // are not, the problem is solved for each link in place of all others, for the
-// devices of single groups and, with replicas, for the levels of the network
-// (HierarchicalPartitioner.h); the plan that is best by the links of its own
-// devices wins. Its lower bound is that of the problem with the fastest link
-// everywhere, which no plan on any devices undercuts.
+// devices of single groups, with replicas for the levels of the network
+// (HierarchicalPartitioner.h), and for stages on neighbouring devices; the plan
+// that is best by the links of its own devices wins. Its lower bound is that of
+// the problem with the fastest link everywhere, which no plan on any devices
+// undercuts.
 //
 // Cost of a stage with kernels S, m replicas, degree t (seconds per
 // micro-batch; bandwidth B):
