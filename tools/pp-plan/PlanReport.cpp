@@ -3,6 +3,7 @@
 #include "PlanReport.h"
 #include "Table.h"
 #include "pp/Driver/Format.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -20,6 +21,28 @@ llvm::StringRef nameOf(CheckpointMode mode) {
   return mode == CheckpointMode::Always       ? "always"
          : mode == CheckpointMode::ExceptLast ? "except_last"
                                               : "never";
+}
+
+/// The devices in the order of the runtime's ranks, rank r of replica q is
+/// number r * replicas + q, if that is not the order of the cluster.
+void printProcesses(const PlanDraft &draft, llvm::raw_ostream &os) {
+  const std::vector<int> &rankOfStage = draft.schedule.rankOfStage;
+  std::vector<size_t> order;
+  for (size_t rank = 0; rank < draft.schedule.ranks.size(); ++rank)
+    for (size_t stage = 0; stage < rankOfStage.size(); ++stage)
+      if (rankOfStage[stage] == static_cast<int>(rank)) {
+        llvm::append_range(order, draft.devices[stage]);
+        break;
+      }
+  bool isOrdered = true;
+  for (size_t i = 0; i < order.size(); ++i)
+    isOrdered &= order[i] == i;
+  if (isOrdered)
+    return;
+  os << "start processes 0, 1, ... on these devices, or it takes longer:";
+  for (size_t device : order)
+    os << " " << draft.cluster->devices[device].name;
+  os << "\n";
 }
 
 } // namespace
@@ -105,6 +128,7 @@ void pp::printPlan(const PlanCandidate &candidate,
        << formatBytes(stage.savedBytes) << ", channels "
        << formatBytes(load.channelBytes) << "\n";
   }
+  printProcesses(candidate.draft, os);
   if (plan.predicted.period > 0)
     os << formatTime(plan.predicted.period)
        << " per step when steps follow each other\n";
