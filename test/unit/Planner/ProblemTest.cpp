@@ -52,6 +52,25 @@ TEST(Problem, answerOfTheGuide) {
   EXPECT_EQ(verify(read->problem(), *answer), std::nullopt);
 }
 
+TEST(Answer, saysWhatStoppedTheSearch) {
+  Result<PlanningProblem> read =
+      PlanningProblem::fromJson(firstJson(PP_DOCS "/problem-format.md", 0));
+  ASSERT_TRUE(bool(read)) << read.error();
+  Result<PartitionSolution> solution = partitionGraph(read->problem());
+  ASSERT_TRUE(bool(solution)) << solution.error();
+  std::string answer = read->answerToJson(*solution);
+  EXPECT_EQ(answer.find("stopped"), std::string::npos);
+  solution->stopped = SearchStop::Time;
+  answer = read->answerToJson(*solution);
+  Result<PartitionSolution> back = read->answerFromJson(answer);
+  ASSERT_TRUE(bool(back)) << back.error();
+  EXPECT_EQ(back->stopped, SearchStop::Time);
+  answer.replace(answer.find("\"time\""), 6, "\"rain\"");
+  back = read->answerFromJson(answer);
+  ASSERT_FALSE(bool(back));
+  EXPECT_EQ(back.error(), "$.stopped: expected one of 'none', 'steps', 'time'");
+}
+
 TEST(Problem, kernelsAreSorted) {
   Result<PlanningProblem> read = PlanningProblem::fromJson(R"({"version": 1,
     "graph": {"kernels": [{"name": "b", "forward": 1},
