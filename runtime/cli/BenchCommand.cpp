@@ -97,7 +97,8 @@ int pp::runtime::runBench(const pp_binary &binary,
       fmt::format("bench trace {} report {} mode {} steps {} warmup {}",
                   !options.trace.empty(), !options.report.empty(), train,
                   options.steps, options.warmup);
-  return runTogether(binary, options, agreed, [&](ProcessGroup &group) {
-    return bench(train ? *binary.training : *binary.inference, options, group);
-  });
+  const pp_program *program = train ? binary.training : binary.inference;
+  return runTogether(
+      binary, options, {program}, agreed,
+      [&](ProcessGroup &group) { return bench(*program, options, group); });
 }

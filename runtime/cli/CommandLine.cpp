@@ -61,6 +61,11 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
                   "(sockets), or what works best")
       ->check(CLI::IsMember({"auto", "peer", "nccl", "host-staged"}));
   command
+      .add_option("--secret-file", options.secretFile,
+                  "What only the processes of the job know, needed between "
+                  "machines; otherwise as PP_SECRET says")
+      ->type_name("FILE");
+  command
       .add_option("--join-timeout", options.joinTimeout,
                   "How long to wait for the other processes")
       ->type_name("SECONDS")

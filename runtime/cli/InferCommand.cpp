@@ -48,7 +48,7 @@ int pp::runtime::runInfer(const pp_binary &binary,
   std::string agreed =
       fmt::format("infer trace {} report {} load {}", !options.trace.empty(),
                   !options.report.empty(), !options.load.empty());
-  return runTogether(binary, options, agreed, [&](ProcessGroup &group) {
-    return infer(binary, options, group);
-  });
+  return runTogether(
+      binary, options, {binary.inference}, agreed,
+      [&](ProcessGroup &group) { return infer(binary, options, group); });
 }

@@ -345,7 +345,11 @@ int pp::runtime::runTrain(const pp_binary &binary,
       !options.resume.empty(), !options.evalData.empty(), options.evalEvery,
       !options.dumpGradients.empty(), !options.trace.empty(),
       !options.report.empty());
-  return runTogether(binary, options, agreed, [&](ProcessGroup &group) {
-    return Training(binary, options, group).run();
-  });
+  std::vector<const pp_program *> programs{binary.training};
+  if (!options.evalData.empty())
+    programs.push_back(binary.inference);
+  return runTogether(binary, options, programs, agreed,
+                     [&](ProcessGroup &group) {
+                       return Training(binary, options, group).run();
+                     });
 }

@@ -18,12 +18,13 @@
 #define PP_RUNTIME_PROCESS_PROCESSGROUP_H
 
 #include "process/Launch.h"
-#include "support/Socket.h"
+#include "process/Reception.h"
 
 #include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -60,8 +61,9 @@ public:
   /// One process alone: everything below returns at once.
   ProcessGroup();
   /// Meets the other processes. Throws Error in all of them where one does not
-  /// come within `joinSeconds` or does not agree; the message of process 0
-  /// names all that is wrong.
+  /// come within `joinSeconds`, ends, or does not agree; the message of process
+  /// 0 names all that is wrong. Who does not know `launch.secret` is not let
+  /// in.
   ProcessGroup(const Launch &launch, const std::vector<Agreement> &agreements,
                double joinSeconds,
                TransportKind transport = TransportKind::Auto);
@@ -125,9 +127,14 @@ private:
     Socket bulk;
   };
 
-  void meetOthers(Listener &listener, const std::string &hello,
-                  const std::vector<Agreement> &agreements, Deadline deadline);
-  void meetFirst(const std::string &hello, Deadline deadline);
+  struct Arrivals;
+
+  void meetOthers(const std::vector<Agreement> &agreements, Deadline deadline);
+  /// Takes one that came to process 0 into the group, or refuses it.
+  void welcome(Reception::Guest guest, const std::vector<Agreement> &agreements,
+               Arrivals &arrivals);
+  void meetFirst(const std::vector<Agreement> &agreements, Deadline deadline);
+  Watch watchAll() const;
   void connectAll(Deadline deadline);
   void measureClocks();
   Socket acceptFrom(unsigned peer, unsigned purpose, Deadline deadline);
@@ -139,9 +146,13 @@ private:
   TransportKind transport = TransportKind::Auto;
   std::vector<Peer> peers;
   std::vector<int64_t> clockOffsets{0};
-  std::unique_ptr<Listener> listener;
-  // Connections that came before they were asked for, by peer and purpose.
+  Credentials credentials;
+  std::unique_ptr<Reception> reception;
+  std::string listensAt; // of the reception, port 0
+  // Connections that came before they were asked for, by peer and purpose, and
+  // which have been asked for: the first of each counts.
   std::map<std::pair<unsigned, unsigned>, Socket> early;
+  std::set<std::pair<unsigned, unsigned>> accepted;
   std::vector<unsigned> connectionsMade; // by peer
   std::unique_ptr<Alarm> alarm;
 };

@@ -33,9 +33,15 @@ std::string uniqueJob() {
 
 Launch member(const std::string &job, unsigned process, unsigned processes,
               const std::string &address = "") {
-  return {"test",  process,   processes,
-          process, processes, address.empty() ? "unix:pp-" + job : address,
-          job};
+  Launch launch;
+  launch.launcher = "test";
+  launch.process = launch.localProcess = process;
+  launch.processes = launch.localProcesses = processes;
+  launch.address = address.empty() ? "unix:pp-" + job : address;
+  launch.job = job;
+  if (!address.empty())
+    launch.secret = "a secret of the tests";
+  return launch;
 }
 
 /// Runs `work` in each of `count` processes; returns what they threw, by
