@@ -1,6 +1,7 @@
 //===- TrainCommand.cpp - `train` -----------------------------------------===//
 #include "cli/Evaluation.h"
 #include "cli/Progress.h"
+#include "cli/SameContents.h"
 #include "cli/Session.h"
 #include "cli/Together.h"
 #include "core/OptimizerScalars.h"
@@ -42,7 +43,8 @@ public:
                 program.getPlan().fetches.size());
     target = it->second;
     data.emplace(program.getPlan(), std::move(arrays), /*allowOthers=*/true);
-    group.compare("the number of samples of --eval-data", data->getSamples());
+    compareData(group, program.getPlan(), *data, "--eval-data",
+                options.evalData, {});
     program.allocate(options.weights);
     Executor::Options executorSettings =
         executorOptions(options, program.getPlan());
@@ -123,10 +125,13 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
   if (stepsPerEpoch == 0)
     failInput("data: {} samples are fewer than a batch of {}",
               data.getSamples(), plan.batch);
-  group.compare("the number of samples", data.getSamples());
+  compareData(group, plan, data, "--data", options.data, options.inputs);
   // Also before a resume: constants are not in a snapshot.
   program.allocate(options.weights);
+  compareWeights(program, options.weights);
   if (!options.resume.empty()) {
+    // Each process reads the file: it may not be the same on all machines.
+    compareFiles(group, "the snapshot of --resume", {options.resume});
     position = loadSnapshot(options.resume, program);
     if (position.samples != data.getSamples())
       failInput("--resume '{}': the run had {} samples, --data has {}",
@@ -141,7 +146,6 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
     position.shuffle = !options.noShuffle;
     position.samples = data.getSamples();
   }
-  // Each process reads the file: it may not be the same on all machines.
   group.compare("the step to resume from", position.step);
   applySettings();
   if (hasLossScale)

@@ -1,6 +1,7 @@
 //===- DataSet.cpp --------------------------------------------------------===//
 #include "core/DataSet.h"
 #include "core/Shuffle.h"
+#include "support/ContentHash.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -90,6 +91,18 @@ void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
       target.write(row, 1, source + index * bytes);
     }
   }
+}
+
+std::vector<uint64_t> DataSet::hashFeeds() const {
+  std::vector<uint64_t> hashes;
+  for (size_t f = 0; f < feeds.size(); ++f) {
+    ContentHash hash;
+    hash.addText(plan.feeds[f].name);
+    hash.addText(toString(feeds[f].shape));
+    hash.add(feeds[f].data.data(), feeds[f].data.size());
+    hashes.push_back(hash.get());
+  }
+  return hashes;
 }
 
 std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,

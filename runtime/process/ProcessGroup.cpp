@@ -2,6 +2,8 @@
 #include "process/ProcessGroup.h"
 #include "process/Alarm.h"
 
+#include <nlohmann/json.hpp>
+
 #include <chrono>
 
 using namespace pp::runtime;
@@ -66,6 +68,78 @@ void ProcessGroup::compare(const std::string &what, uint64_t value) {
   if (!text.empty())
     failUsage("{}: the processes differ: this one has {}, {}", what, value,
               text);
+}
+
+std::vector<std::string> ProcessGroup::gather(const std::string &text) {
+  uint64_t bytes = text.size();
+  if (!isFirst()) {
+    send(0, &bytes, sizeof(bytes));
+    send(0, text.data(), bytes);
+    return {};
+  }
+  std::vector<std::string> texts{text};
+  for (unsigned other = 1; other < size(); ++other) {
+    receive(other, &bytes, sizeof(bytes));
+    texts.emplace_back(bytes, '\0');
+    receive(other, texts.back().data(), bytes);
+  }
+  return texts;
+}
+
+std::string ProcessGroup::broadcast(const std::string &text) {
+  uint64_t bytes = text.size();
+  if (!isFirst()) {
+    receive(0, &bytes, sizeof(bytes));
+    std::string received(bytes, '\0');
+    receive(0, received.data(), bytes);
+    return received;
+  }
+  for (unsigned other = 1; other < size(); ++other) {
+    send(other, &bytes, sizeof(bytes));
+    send(other, text.data(), bytes);
+  }
+  return text;
+}
+
+void ProcessGroup::compareContents(const std::vector<Content> &contents) {
+  if (size() == 1)
+    return;
+  using nlohmann::json;
+  json own = json::array();
+  for (const Content &content : contents)
+    own.push_back({content.file, content.hash});
+  constexpr auto replace = json::error_handler_t::replace; // names of files
+  std::vector<std::string> texts =
+      gather(own.dump(-1, ' ', /*ensure_ascii=*/false, replace));
+  std::string faults;
+  // The first process that has a content says what it has to be.
+  std::vector<unsigned> first(contents.size(), size());
+  std::vector<json> all;
+  for (unsigned other = 0; other < texts.size(); ++other) {
+    all.push_back(json::parse(texts[other]));
+    if (all[other].size() != contents.size())
+      failInternal("{} compares {} contents, this one {}", describe(other),
+                   all[other].size(), contents.size());
+    for (size_t i = 0; i < contents.size(); ++i) {
+      const json &theirs = all[other][i];
+      if (theirs[0].get<std::string>().empty())
+        continue;
+      if (first[i] == size())
+        first[i] = other;
+      const json &expected = all[first[i]][i];
+      if (theirs[1] != expected[1])
+        faults += fmt::format("\n  {}: {} has another one in '{}' than {} in "
+                              "'{}'",
+                              contents[i].what, describe(other),
+                              theirs[0].get<std::string>(), describe(first[i]),
+                              expected[0].get<std::string>());
+    }
+  }
+  if (any(!faults.empty()) && !isFirst())
+    throw RemoteFailure(ErrorKind::Usage, "the contents differ",
+                        /*isTold=*/true);
+  if (!faults.empty())
+    failUsage("the processes do not read the same:{}", faults);
 }
 
 void ProcessGroup::send(unsigned to, const void *data, uint64_t bytes) {

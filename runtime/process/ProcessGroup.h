@@ -48,6 +48,13 @@ struct Agreement {
   uint64_t hash;
 };
 
+/// What a process has read.
+struct Content {
+  std::string what; ///< "array 'target'"
+  std::string file; ///< where this process has it from; empty: it has none
+  uint64_t hash;
+};
+
 /// How values get from process to process.
 enum class TransportKind {
   Auto,      ///< the first of the others that works, for each pair
@@ -90,6 +97,15 @@ public:
   /// Throws Error(Usage) in all processes where `value` is not the same in all;
   /// `what` is for the message.
   void compare(const std::string &what, uint64_t value);
+  /// Throws Error(Usage) in all processes where one of `contents` is not the
+  /// same in all that have it; the message names the processes, what differs
+  /// and the files.
+  void compareContents(const std::vector<Content> &contents);
+  /// Gives process 0 the text of each process, in their order; the others get
+  /// nothing.
+  std::vector<std::string> gather(const std::string &text);
+  /// Gives all the text of process 0.
+  std::string broadcast(const std::string &text);
   /// Gives process 0 the sum over all processes, added up in their order; the
   /// others keep what they have.
   template <typename T> void addUp(std::vector<T> &values);

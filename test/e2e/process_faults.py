@@ -154,6 +154,52 @@ def check_strangers(context, checks, binary, data, other_data):
     checks.check(bits and bits == expected, "a training to which strangers came has other bits")
 
 
+def check_contents(context, checks, binary, data, other_data):
+    """The same sizes, the same steps, other values."""
+
+    def expect(where, first, second, *patterns, command="train"):
+        results = Job(binary, [command], own_variables(f"contents-{where.replace(' ', '-')}", 2),
+                      [[str(part) for part in first], [str(part) for part in second]]).wait(90)
+        text = results[0][2]
+        checks.check([code for code, _, _ in results] == [2, 2] and all(re.search(p, text) for p in patterns),
+                     f"{where}: {results}")
+
+    weights = ("--weights", common.MODELS / "lenet")
+    base = ("--data", data, "--steps", 4, *weights)
+    bad = ("--data", other_data, "--steps", 4, *weights)
+    with np.load(data) as arrays:
+        images = context.path(".npz")
+        np.savez(images, **{**arrays, "image": -arrays["image"]})
+    expect("labels", base, bad, r"array 'target' of --data: process 1 \(.*" + re.escape(str(other_data)))
+    expect("evaluation", (*base, "--eval-data", data), (*base, "--eval-data", images),
+           r"'image' of --eval-data: process 1 \(")
+    folder = context.path()
+    folder.mkdir()
+    for file in (common.MODELS / "lenet").glob("*.onnx*"):
+        raw = bytearray(file.read_bytes())
+        raw[-len(raw) // 2] ^= 1
+        (folder / file.name).write_bytes(raw)
+    expect("weights", base, (*base[:4], "--weights", folder), r"weights \(--weights\): process 1 \(",
+           re.escape(str(folder)))
+    snapshots = context.path(), context.path()
+    for rate, file in zip((1e-3, 1e-2), snapshots):
+        binary.train(data, *weights, "--steps", 2, "--lr", rate, "--save", file)
+    resume = [(*base, "--resume", file) for file in snapshots]
+    expect("snapshot", *resume, r"the snapshot of --resume: process 1 \(", re.escape(str(snapshots[1])))
+    load = [("--data", data, *weights, "--load", file) for file in snapshots]
+    expect("load", *load, r"the weights of --load: process 1 \(", command="infer")
+    # Copies are the same.
+    copies = context.path(), context.path(".npz"), context.path()
+    shutil.copy(snapshots[0], copies[0])
+    shutil.copy(data, copies[1])
+    shutil.copytree(common.MODELS / "lenet", copies[2])
+    results = Job(binary, ["train"], own_variables("copies", 2), [
+        [str(part) for part in resume[0]],
+        [str(part) for part in ("--data", copies[1], "--steps", 4, "--weights", copies[2], "--resume", copies[0])],
+    ]).wait(90)
+    checks.equal([code for code, _, _ in results], [0, 0], f"copies: {results}")
+
+
 def test(context, checks, arguments):
     binary = context.training("lenet", stages=4, microbatches=4, optimizer="adamw", batch=16, schedule="1f1b")
     data = context.data("lenet", samples=32)
@@ -166,6 +212,7 @@ def test(context, checks, arguments):
     check_too_many(checks, binary, data)
     check_by_hand(checks, binary, data)
     check_strangers(context, checks, binary, data, other)
+    check_contents(context, checks, binary, data, other)
 
 
 if __name__ == "__main__":

@@ -238,7 +238,7 @@ def check_refused(context, checks, case, other):
     few.write_bytes(pathlib.Path(context.data(model, samples=case[1].plan()["batch"])).read_bytes())
     files = own_variables("samples", 2)
     expect("other data", Job(binary, ["train", *weights, "--steps", 1], files, [["--data", data], ["--data", few]]), 2,
-           r"the number of samples: the processes differ")
+           r"the number of samples of --data: the processes differ")
     expect("unreadable data", Job(binary, ["train", *weights, "--steps", 1], own_variables("none", 2),
                                   [["--data", data], ["--data", "nowhere.npz"]]), 4, r"process 1 \(.*nowhere\.npz")
     expect("a full disk", Job(binary, [*command, "--save", "/dev/full/no"], own_variables("disk", 3)), 4, r"/dev/full/no")
