@@ -51,20 +51,21 @@ void pp::runtime::compareFiles(ProcessGroup &group, const std::string &what,
   json own = json::array();
   for (const std::string &file : files)
     own.push_back(identityOf(file));
-  json differs = std::vector<bool>(files.size(), false), expected = own;
+  std::string differs(files.size(), '0');
+  std::vector<std::string> expected = own;
   for (const std::string &text : group.gather(own.dump())) {
-    json theirs = json::parse(text);
+    std::vector<std::string> theirs = json::parse(text);
     for (size_t i = 0; i < files.size(); ++i) {
-      if (expected[i] == "")
+      if (expected[i].empty())
         expected[i] = theirs.at(i);
-      if (theirs.at(i) != "" && theirs.at(i) != expected[i])
-        differs[i] = true;
+      if (!theirs.at(i).empty() && theirs.at(i) != expected[i])
+        differs[i] = '1';
     }
   }
-  differs = json::parse(group.broadcast(differs.dump()));
+  differs = group.broadcast(differs);
   std::vector<Content> contents;
   for (size_t i = 0; i < files.size(); ++i) {
-    if (!differs.at(i).get<bool>())
+    if (differs.at(i) == '0')
       continue;
     Content content{what, files[i], 0};
     if (!files[i].empty()) {

@@ -66,7 +66,6 @@ Socket pp::runtime::connectToProcess(const std::string &address,
                                      uint32_t acceptor, uint32_t process,
                                      uint32_t purpose, Deadline deadline,
                                      const Watch &watch) {
-  std::string reason;
   while (true) {
     try {
       Socket socket = connectTo(

@@ -229,6 +229,28 @@ TEST(ProcessGroupErrors, ValuesThatDiffer) {
   EXPECT_NE(errors[2], "");
 }
 
+TEST(ProcessGroupErrors, ContentsThatDiffer) {
+  auto errors = runProcesses(3, [](ProcessGroup &group) {
+    unsigned self = group.process();
+    std::string file = fmt::format("file{}", self);
+    // Whoever has none may have what it wants.
+    group.compareContents({{"weights", self == 1 ? "" : file, self == 1}});
+    EXPECT_EQ(group.broadcast(self ? "" : "text"), "text");
+    EXPECT_EQ(group.gather(std::string(self, 'x')),
+              self ? std::vector<std::string>()
+                   : (std::vector<std::string>{"", "x", "xx"}));
+    group.compareContents(
+        {{"weights", file, 7}, {"array 'x'", self ? file : "", self == 2}});
+  });
+  EXPECT_NE(errors[0].find("array 'x': process 2 ("), std::string::npos)
+      << errors[0];
+  EXPECT_NE(errors[0].find("another one in 'file2' than process 1 ("),
+            std::string::npos);
+  EXPECT_EQ(errors[0].find("weights"), std::string::npos);
+  EXPECT_NE(errors[1], "");
+  EXPECT_NE(errors[2], "");
+}
+
 /// What training gives: snapshots of parameters, states, buffers; gradients;
 /// the losses that process 0 has.
 struct Result {
