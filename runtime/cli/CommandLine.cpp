@@ -2,6 +2,7 @@
 #include "cli/CommandLine.h"
 #include "core/Plan.h"
 #include "process/ProcessGroup.h"
+#include "support/AddressSpace.h"
 #include "support/Error.h"
 
 #include <CLI/CLI.hpp>
@@ -244,6 +245,7 @@ static int dispatch(int argc, const char *const *argv,
 
 int pp::runtime::runCommandLine(int argc, const char *const *argv,
                                 const pp_binary &binary) {
+  prepareForLimit();
   try {
     return dispatch(argc, argv, binary);
   } catch (const RemoteFailure &e) {
@@ -254,7 +256,7 @@ int pp::runtime::runCommandLine(int argc, const char *const *argv,
     fmt::print(stderr, "error: {}\n", e.what());
     return e.getExitCode();
   } catch (const std::bad_alloc &) {
-    fmt::print(stderr, "error: out of memory\n");
+    printOutOfMemory();
     return static_cast<int>(ErrorKind::IO);
   } catch (const std::exception &e) {
     fmt::print(stderr, "error: {}\n", e.what());

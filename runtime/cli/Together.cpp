@@ -4,6 +4,7 @@
 #include "process/Placement.h"
 #include "process/Secret.h"
 #include "support/Hash.h"
+#include "support/Thread.h"
 
 #include <algorithm>
 #include <chrono>
@@ -33,7 +34,7 @@ static uint64_t hashProgram(const pp_binary &binary) {
 /// Ends this process some time after another has failed: a stream may wait for
 /// an event that nobody will reach any more, and then nothing else ends it.
 static void endSoon(const std::exception_ptr &exception) {
-  std::thread([exception] {
+  auto end = [exception] {
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     int code = static_cast<int>(ErrorKind::Internal);
     try {
@@ -47,7 +48,12 @@ static void endSoon(const std::exception_ptr &exception) {
     }
     std::fflush(nullptr);
     std::_Exit(code);
-  }).detach();
+  };
+  try {
+    startThread("the end", end).detach();
+  } catch (const std::exception &) {
+    end();
+  }
 }
 
 static TransportKind parseTransport(const std::string &name) {
