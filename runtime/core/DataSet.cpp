@@ -93,18 +93,6 @@ void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
   }
 }
 
-std::vector<uint64_t> DataSet::hashFeeds() const {
-  std::vector<uint64_t> hashes;
-  for (size_t f = 0; f < feeds.size(); ++f) {
-    ContentHash hash;
-    hash.addText(plan.feeds[f].name);
-    hash.addText(toString(feeds[f].shape));
-    hash.add(feeds[f].data.data(), feeds[f].data.size());
-    hashes.push_back(hash.get());
-  }
-  return hashes;
-}
-
 std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
                                                         uint64_t samples) {
   std::map<std::string, Array> arrays;
@@ -128,4 +116,16 @@ std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
     arrays.emplace(port.name, std::move(array));
   }
   return arrays;
+}
+
+std::vector<uint64_t> DataSet::hashFeeds() const {
+  std::vector<uint64_t> hashes;
+  for (size_t f = 0; f < feeds.size(); ++f) {
+    ContentHash hash;
+    hash.addText(plan.feeds[f].name);
+    hash.addText(toString(feeds[f].shape));
+    hash.add(feeds[f].data.data(), feeds[f].data.size());
+    hashes.push_back(hash.get());
+  }
+  return hashes;
 }

@@ -5,8 +5,11 @@ Runs under limits of address space from the one that lets it start at all to the
 one that lets it run: nothing may crash or hang in between.
 """
 
+import re
 import resource
 import subprocess
+
+import numpy as np
 
 import common
 
@@ -39,6 +42,23 @@ def check(checks, where, binary, least, *arguments):
     checks.check(needed and needed > least, f"{where}: runs with {needed} kB, starts with {least} kB")
 
 
+def check_data(context, checks, binary, kilobytes):
+    """Data that alone are more than what there is, compressed or not, in an archive or not."""
+    arrays = {"image": np.zeros((400_000, 1, 8, 8), np.float32), "target": np.zeros(400_000, np.int64)}
+    plain, packed = context.path(".npz"), context.path(".npz")
+    np.savez(plain, **arrays)
+    np.savez_compressed(packed, **arrays)
+    files = []
+    for name, array in arrays.items():
+        file = context.path(".npy")
+        np.save(file, array)
+        files += ["--input", f"{name}={file}"]
+    for where, flags in (("npz", ["--data", plain]), ("compressed", ["--data", packed]), ("npy", files)):
+        done = run(binary, kilobytes, "train", *flags, "--steps", 1)
+        checks.check(done and done.returncode == 4 and len(re.findall("error:", done.stderr)) == 1
+                     and re.search(r"too little memory for its \d+ bytes|cannot map the \d+ bytes", done.stderr), f"{where}: {done}")
+
+
 def test(context, checks, arguments):
     binaries = {
         "gpt": context.training("gpt", stages=4, microbatches=4, optimizer="adamw"),
@@ -50,6 +70,8 @@ def test(context, checks, arguments):
         if not starts:
             continue
         check(checks, name, binary, starts[0] + 2000)
+        if name == "lenet":
+            check_data(context, checks, binary, starts[0] + 40_000)
         if not arguments.quick:
             check(checks, f"{name}, mock", binary, starts[0] + 2000, "--device", "mock")
             for transport in ("peer", "host-staged"):
