@@ -250,6 +250,11 @@ void ProcessGroup::meetFirst(const std::vector<Agreement> &agreements,
                                       "before all had come",
                                       process(), launch.address),
                           /*isTold=*/false);
+    } catch (const Error &error) {
+      throw Error(ErrorKind::IO,
+                  fmt::format("process {}: process 0 at '{}' does not say who "
+                              "the others are: {}",
+                              process(), launch.address, error.what()));
     } catch (const ordered_json::exception &) {
       throw Error(ErrorKind::IO,
                   fmt::format("'{}': not a pipeline binary", launch.address));
