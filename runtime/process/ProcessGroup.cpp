@@ -63,11 +63,22 @@ void ProcessGroup::compare(const std::string &what, uint64_t value) {
     if (values[other] != value)
       text += fmt::format("{}{} has {}", text.empty() ? "" : ", ",
                           describe(other), values[other]);
-  if (any(!text.empty()) && !isFirst())
-    throw RemoteFailure(ErrorKind::Usage, what + " differs", /*isTold=*/true);
-  if (!text.empty())
-    failUsage("{}: the processes differ: this one has {}, {}", what, value,
-              text);
+  endAll(text.empty()
+             ? ""
+             : fmt::format("{}: the processes differ: this one has {}, {}",
+                           what, value, text));
+}
+
+void ProcessGroup::endAll(const std::string &fault) {
+  if (!any(!fault.empty()))
+    return;
+  if (isFirst())
+    throw Error(ErrorKind::Usage, fault);
+  // That this process goes is no failure, which process 0 would hear of before
+  // it has told the others.
+  alarm->leave(/*isGood=*/true);
+  throw RemoteFailure(ErrorKind::Usage, "the processes differ",
+                      /*isTold=*/true);
 }
 
 std::vector<std::string> ProcessGroup::gather(const std::string &text) {
@@ -135,11 +146,7 @@ void ProcessGroup::compareContents(const std::vector<Content> &contents) {
                               expected[0].get<std::string>());
     }
   }
-  if (any(!faults.empty()) && !isFirst())
-    throw RemoteFailure(ErrorKind::Usage, "the contents differ",
-                        /*isTold=*/true);
-  if (!faults.empty())
-    failUsage("the processes do not read the same:{}", faults);
+  endAll(faults.empty() ? "" : "the processes do not read the same:" + faults);
 }
 
 void ProcessGroup::send(unsigned to, const void *data, uint64_t bytes) {

@@ -156,6 +156,8 @@ private:
   Socket acceptFrom(unsigned peer, unsigned purpose, Deadline deadline);
   Socket connectWith(unsigned peer, unsigned purpose, Deadline deadline);
   [[noreturn]] void throwLost(unsigned peer);
+  /// Throws Error(Usage) in all processes where process 0 has found a fault.
+  void endAll(const std::string &fault);
 
   Launch launch;
   double joinSeconds = 0;
