@@ -1,4 +1,5 @@
 //===- BenchCommand.cpp - `bench` -----------------------------------------===//
+#include "cli/SameContents.h"
 #include "cli/Session.h"
 #include "cli/Together.h"
 #include "core/OptimizerScalars.h"
@@ -24,8 +25,10 @@ static int bench(const pp_program &functions, const BenchOptions &options,
   DataSet data(
       plan, synthetic ? syntheticData(plan, plan.batch) : readArrays(options),
       /*allowOthers=*/true);
-  group.compare("the number of samples", data.getSamples());
+  compareData(group, plan, data, "--data",
+              synthetic ? "synthetic data" : options.data, options.inputs);
   program.allocate(options.weights);
+  compareWeights(program, options.weights);
   Step steps[2] = {Step(plan), Step(plan)};
   Executor executor(program, executorOptions(options, plan));
   OptimizerScalars scalars(plan.optimizer);
@@ -97,7 +100,8 @@ int pp::runtime::runBench(const pp_binary &binary,
       fmt::format("bench trace {} report {} mode {} steps {} warmup {}",
                   !options.trace.empty(), !options.report.empty(), train,
                   options.steps, options.warmup);
-  return runTogether(binary, options, agreed, [&](ProcessGroup &group) {
-    return bench(train ? *binary.training : *binary.inference, options, group);
-  });
+  const pp_program *program = train ? binary.training : binary.inference;
+  return runTogether(
+      binary, options, {program}, agreed,
+      [&](ProcessGroup &group) { return bench(*program, options, group); });
 }

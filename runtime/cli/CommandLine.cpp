@@ -2,6 +2,7 @@
 #include "cli/CommandLine.h"
 #include "core/Plan.h"
 #include "process/ProcessGroup.h"
+#include "support/AddressSpace.h"
 #include "support/Error.h"
 #include "support/Printable.h"
 
@@ -61,6 +62,11 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
                   "on one machine), nccl (GPUs anywhere), host-staged "
                   "(sockets), or what works best")
       ->check(CLI::IsMember({"auto", "peer", "nccl", "host-staged"}));
+  command
+      .add_option("--secret-file", options.secretFile,
+                  "What only the processes of the job know, needed between "
+                  "machines; otherwise as PP_SECRET says")
+      ->type_name("FILE");
   command
       .add_option("--join-timeout", options.joinTimeout,
                   "How long to wait for the other processes")
@@ -241,6 +247,7 @@ static int dispatch(int argc, const char *const *argv,
 
 int pp::runtime::runCommandLine(int argc, const char *const *argv,
                                 const pp_binary &binary) {
+  prepareForLimit();
   try {
     return dispatch(argc, argv, binary);
   } catch (const RemoteFailure &e) {
@@ -251,7 +258,7 @@ int pp::runtime::runCommandLine(int argc, const char *const *argv,
     fmt::print(stderr, "error: {}\n", e.what());
     return e.getExitCode();
   } catch (const std::bad_alloc &) {
-    fmt::print(stderr, "error: out of memory\n");
+    printOutOfMemory();
     return static_cast<int>(ErrorKind::IO);
   } catch (const std::exception &e) {
     fmt::print(stderr, "error: {}\n", e.what());

@@ -24,6 +24,7 @@ struct RunOptions {
   std::string launcher = "auto";   // --launcher
   double joinTimeout = 60;         // --join-timeout, seconds
   std::string transport = "auto";  // --transport
+  std::string secretFile;          // --secret-file
 };
 
 struct TrainOptions : RunOptions {

@@ -1,5 +1,6 @@
 //===- InferCommand.cpp - `infer` -----------------------------------------===//
 #include "cli/Evaluation.h"
+#include "cli/SameContents.h"
 #include "cli/Session.h"
 #include "cli/Together.h"
 #include "core/Snapshot.h"
@@ -18,9 +19,11 @@ static int infer(const pp_binary &binary, const InferOptions &options,
   const Plan &plan = program.getPlan();
   // An archive made for training holds targets too.
   DataSet data(plan, readArrays(options), /*allowOthers=*/true);
-  group.compare("the number of samples", data.getSamples());
+  compareData(group, plan, data, "--data", options.data, options.inputs);
   program.allocate(options.weights);
+  compareWeights(program, options.weights);
   if (!options.load.empty()) {
+    compareFiles(group, "the weights of --load", {options.load});
     unsigned others = loadWeights(options.load, program);
     if (others && group.isFirst())
       fmt::print(stderr, "note: {} tensors of '{}' are not in the model\n",
@@ -48,7 +51,7 @@ int pp::runtime::runInfer(const pp_binary &binary,
   std::string agreed =
       fmt::format("infer trace {} report {} load {}", !options.trace.empty(),
                   !options.report.empty(), !options.load.empty());
-  return runTogether(binary, options, agreed, [&](ProcessGroup &group) {
-    return infer(binary, options, group);
-  });
+  return runTogether(
+      binary, options, {binary.inference}, agreed,
+      [&](ProcessGroup &group) { return infer(binary, options, group); });
 }

@@ -1,8 +1,12 @@
 //===- Together.cpp -------------------------------------------------------===//
 #include "cli/Together.h"
 #include "process/Fork.h"
+#include "process/Placement.h"
+#include "process/Secret.h"
 #include "support/Hash.h"
+#include "support/Thread.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -30,7 +34,7 @@ static uint64_t hashProgram(const pp_binary &binary) {
 /// Ends this process some time after another has failed: a stream may wait for
 /// an event that nobody will reach any more, and then nothing else ends it.
 static void endSoon(const std::exception_ptr &exception) {
-  std::thread([exception] {
+  auto end = [exception] {
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     int code = static_cast<int>(ErrorKind::Internal);
     try {
@@ -44,7 +48,12 @@ static void endSoon(const std::exception_ptr &exception) {
     }
     std::fflush(nullptr);
     std::_Exit(code);
-  }).detach();
+  };
+  try {
+    startThread("the end", end).detach();
+  } catch (const std::exception &) {
+    end();
+  }
 }
 
 static TransportKind parseTransport(const std::string &name) {
@@ -56,20 +65,43 @@ static TransportKind parseTransport(const std::string &name) {
                                : TransportKind::Auto;
 }
 
+/// As a launch, a secret and all, or the exit code of those that were started.
+static Forked start(const RunOptions &options,
+                    const std::vector<const pp_program *> &programs) {
+  auto read = [](const char *name) { return std::getenv(name); };
+  Forked result;
+  result.launch = detectLaunch(options.launcher, read);
+  Launch &launch = result.launch;
+  if (options.processes > 1 && !launch.launcher.empty())
+    failUsage("--processes {}: {} has already started {} processes",
+              options.processes, launch.launcher, launch.processes);
+  try {
+    unsigned processes = std::max(options.processes, launch.processes);
+    for (const pp_program *program : programs)
+      if (processes > 1)
+        Placement(Plan::parse({program->plan, program->plan_size}), 0,
+                  processes);
+  } catch (const Error &error) {
+    // A launcher gives all the same number. By hand, this may be the only one.
+    if (launch.process == 0 || launch.launcher == "env")
+      throw;
+    throw RemoteFailure(error.getKind(), error.what(), /*isTold=*/true);
+  }
+  if (options.processes > 1)
+    return forkProcesses(options.processes);
+  if (launch.processes > 1)
+    launch.secret = readSecret(options.secretFile, read("PP_SECRET"));
+  return result;
+}
+
 int pp::runtime::runTogether(const pp_binary &binary, const RunOptions &options,
+                             const std::vector<const pp_program *> &programs,
                              const std::string &agreed,
                              const std::function<int(ProcessGroup &)> &work) {
-  Launch launch = detectLaunch(
-      options.launcher, [](const char *name) { return std::getenv(name); });
-  if (options.processes > 1) {
-    if (!launch.launcher.empty())
-      failUsage("--processes {}: {} has already started {} processes",
-                options.processes, launch.launcher, launch.processes);
-    Forked forked = forkProcesses(options.processes);
-    if (forked.exitCode)
-      return *forked.exitCode;
-    launch = forked.launch;
-  }
+  Forked forked = start(options, programs);
+  if (forked.exitCode)
+    return *forked.exitCode;
+  const Launch &launch = forked.launch;
   TransportKind transport = parseTransport(options.transport);
   std::string device = options.device.substr(0, options.device.find(':'));
   ProcessGroup group(launch,

@@ -1,6 +1,7 @@
 //===- TrainCommand.cpp - `train` -----------------------------------------===//
 #include "cli/Evaluation.h"
 #include "cli/Progress.h"
+#include "cli/SameContents.h"
 #include "cli/Session.h"
 #include "cli/Together.h"
 #include "core/OptimizerScalars.h"
@@ -47,7 +48,8 @@ public:
     checkIndices(*port, target);
     ignoreIndex = port->ignoreIndex;
     data.emplace(program.getPlan(), std::move(arrays), /*allowOthers=*/true);
-    group.compare("the number of samples of --eval-data", data->getSamples());
+    compareData(group, program.getPlan(), *data, "--eval-data",
+                options.evalData, {});
     program.allocate(options.weights);
     Executor::Options executorSettings =
         executorOptions(options, program.getPlan());
@@ -129,10 +131,13 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
   if (stepsPerEpoch == 0)
     failInput("data: {} samples are fewer than a batch of {}",
               data.getSamples(), plan.batch);
-  group.compare("the number of samples", data.getSamples());
+  compareData(group, plan, data, "--data", options.data, options.inputs);
   // Also before a resume: constants are not in a snapshot.
   program.allocate(options.weights);
+  compareWeights(program, options.weights);
   if (!options.resume.empty()) {
+    // Each process reads the file: it may not be the same on all machines.
+    compareFiles(group, "the snapshot of --resume", {options.resume});
     position = loadSnapshot(options.resume, program);
     if (position.samples != data.getSamples())
       failInput("--resume '{}': the run had {} samples, --data has {}",
@@ -147,7 +152,6 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
     position.shuffle = !options.noShuffle;
     position.samples = data.getSamples();
   }
-  // Each process reads the file: it may not be the same on all machines.
   group.compare("the step to resume from", position.step);
   applySettings();
   if (hasLossScale)
@@ -351,7 +355,11 @@ int pp::runtime::runTrain(const pp_binary &binary,
       !options.resume.empty(), !options.evalData.empty(), options.evalEvery,
       !options.dumpGradients.empty(), !options.trace.empty(),
       !options.report.empty());
-  return runTogether(binary, options, agreed, [&](ProcessGroup &group) {
-    return Training(binary, options, group).run();
-  });
+  std::vector<const pp_program *> programs{binary.training};
+  if (!options.evalData.empty())
+    programs.push_back(binary.inference);
+  return runTogether(binary, options, programs, agreed,
+                     [&](ProcessGroup &group) {
+                       return Training(binary, options, group).run();
+                     });
 }

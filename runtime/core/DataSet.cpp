@@ -1,6 +1,7 @@
 //===- DataSet.cpp --------------------------------------------------------===//
 #include "core/DataSet.h"
 #include "core/Shuffle.h"
+#include "support/ContentHash.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -197,4 +198,16 @@ std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
     arrays.emplace(port.name, std::move(array));
   }
   return arrays;
+}
+
+std::vector<uint64_t> DataSet::hashFeeds() const {
+  std::vector<uint64_t> hashes;
+  for (size_t f = 0; f < feeds.size(); ++f) {
+    ContentHash hash;
+    hash.addText(plan.feeds[f].name);
+    hash.addText(toString(feeds[f].shape));
+    hash.add(feeds[f].data.data(), feeds[f].data.size());
+    hashes.push_back(hash.get());
+  }
+  return hashes;
 }

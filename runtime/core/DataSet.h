@@ -30,6 +30,9 @@ public:
   void fill(Step &step, const std::vector<uint64_t> &order,
             uint64_t first) const;
 
+  /// A hash of each feed's name, shape and values, by feed of the plan.
+  std::vector<uint64_t> hashFeeds() const;
+
 private:
   void fillLossWeight(PortBuffer &target, const std::vector<uint64_t> &order,
                       uint64_t first) const;

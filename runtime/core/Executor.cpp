@@ -1,11 +1,14 @@
 //===- Executor.cpp -------------------------------------------------------===//
 #include "core/Executor.h"
 #include "core/ExecutorState.h"
+#include "support/AddressSpace.h"
 #include "support/Error.h"
+#include "support/Thread.h"
 #include "transport/RoutedTransport.h"
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 using namespace pp::runtime;
 
@@ -17,7 +20,8 @@ void Executor::State::fail(std::exception_ptr exception) noexcept {
       error = std::move(exception);
     first = error;
   }
-  transport->abort();
+  if (transport)
+    transport->abort();
   if (flagExchange)
     flagExchange->abort();
   changed.notify_all();
@@ -28,7 +32,11 @@ void Executor::State::fail(std::exception_ptr exception) noexcept {
   } catch (const Error &error) {
     program.getGroup().fail(error);
   } catch (const std::exception &error) {
-    program.getGroup().fail(Error(ErrorKind::Internal, error.what()));
+    try {
+      program.getGroup().fail(Error(ErrorKind::Internal, error.what()));
+    } catch (const std::bad_alloc &) {
+      return; // Then the end of this process alarms the others.
+    }
   }
 }
 
@@ -70,37 +78,54 @@ void Executor::State::watch() {
   }
 }
 
-Executor::Executor(Program &program, Options options)
-    : state(std::make_unique<State>(program, std::move(options))) {
+void Executor::State::requireHeadroom(const std::string &what) const {
+  requireAddressSpace(Program::headroomPerRank * ranks.size(), what);
+}
+
+void Executor::State::start() {
   const Plan &plan = program.getPlan();
-  auto onFailure = [&state = *state](std::exception_ptr exception) {
-    state.fail(std::move(exception));
+  auto onFailure = [this](std::exception_ptr exception) {
+    fail(std::move(exception));
   };
-  state->transport = createTransport(program, onFailure);
+  transport = createTransport(program, onFailure);
   if (plan.findLossScale())
-    state->flagExchange = createFlagExchange(program);
-  state->transport->start();
-  state->failureHandle = program.getGroup().onFailure(onFailure);
+    flagExchange = createFlagExchange(program);
+  transport->start();
+  failureHandle = program.getGroup().onFailure(onFailure);
   for (unsigned r = 0; r < plan.ranks.size(); ++r)
     if (program.getPlacement().hasRank(r))
-      state->ranks.emplace_back(*state, r);
-  state->ranksRunning = state->ranks.size();
-  for (Rank &rank : state->ranks)
-    state->threads.emplace_back([&rank] { rank.main(); });
-  std::unique_lock<std::mutex> lock(state->mutex);
-  state->changed.wait(lock, [&] {
-    return state->error || state->ranksReady == state->ranks.size();
-  });
-  if (state->error) {
-    lock.unlock();
+      ranks.emplace_back(*this, r);
+  ranksRunning = ranks.size();
+  threads.reserve(ranks.size());
+  requireAddressSpace(program.bytesToStart(),
+                      fmt::format("starting {} ranks", ranks.size()));
+  for (Rank &rank : ranks)
+    threads.push_back(startThread(
+        fmt::format("rank {} of {}", rank.getIndex(), plan.ranks.size()),
+        [&rank] { rank.main(); }));
+  std::unique_lock<std::mutex> lock(mutex);
+  changed.wait(lock, [&] { return error || ranksReady == ranks.size(); });
+  if (error)
+    std::rethrow_exception(error);
+  lock.unlock();
+  // Some of the library's code is made when it runs for the first time.
+  requireHeadroom("the first step");
+  if (options.watchdogSeconds > 0)
+    watchdog = startThread("the watchdog", [this] { watch(); });
+}
+
+Executor::Executor(Program &program, Options options)
+    : state(std::make_unique<State>(program, std::move(options))) {
+  try {
+    state->start();
+  } catch (...) {
+    // Threads that have started wait for steps, and use the state.
+    state->fail(std::current_exception());
     for (std::thread &thread : state->threads)
       thread.join();
     state->threads.clear();
-    std::rethrow_exception(state->error);
+    throw;
   }
-  lock.unlock();
-  if (state->options.watchdogSeconds > 0)
-    state->watchdog = std::thread([this] { state->watch(); });
 }
 
 Executor::~Executor() {

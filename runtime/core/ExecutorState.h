@@ -116,6 +116,11 @@ struct Executor::State {
   bool isOrderly = false;   // how it ends; written at the end
   std::exception_ptr error; // the first
 
+  /// Starts everything; what has started when it throws goes on.
+  void start();
+  /// Throws where little memory is left: the library does not check whether it
+  /// gets some for code. Any rank, all of them at a time.
+  void requireHeadroom(const std::string &what) const;
   /// Records the error if it is the first and wakes everyone. Any thread.
   void fail(std::exception_ptr exception) noexcept;
   void watch();

@@ -26,7 +26,8 @@ MappedFile::MappedFile(const std::string &path) {
         ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (address == MAP_FAILED) {
       ::close(descriptor);
-      failIO("cannot map '" + path + "'");
+      failIO("cannot map the " + std::to_string(length) + " bytes of '" + path +
+             "'");
     }
     bytes = static_cast<const char *>(address);
   }

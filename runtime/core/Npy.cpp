@@ -7,6 +7,7 @@
 
 #include <cctype>
 #include <cstring>
+#include <new>
 #include <set>
 
 using namespace pp::runtime;
@@ -182,7 +183,13 @@ Array pp::runtime::readNpy(const std::string &path) {
     failInput("'{}': has {} bytes, but its header describes {}", path,
               file.size(), header.dataOffset + header.dataBytes);
   std::string_view data = file.view().substr(header.dataOffset);
-  return {header.type, header.shape, {data.begin(), data.end()}};
+  try {
+    return {header.type, header.shape, {data.begin(), data.end()}};
+  } catch (const std::bad_alloc &) {
+    throw Error(ErrorKind::IO,
+                fmt::format("'{}': too little memory for its {} bytes", path,
+                            data.size()));
+  }
 }
 
 std::string pp::runtime::formatNpyHeader(DataType type, const Shape &shape) {

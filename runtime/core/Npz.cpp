@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 
 using namespace pp::runtime;
 
@@ -61,7 +62,13 @@ static Array readEntry(zip_t *archive, zip_uint64_t index,
   constexpr uint64_t chunk = uint64_t(64) << 20;
   while (data.size() < total) {
     uint64_t old = data.size(), wanted = std::min(chunk, total - old);
-    data.resize(old + wanted);
+    try {
+      data.resize(old + wanted);
+    } catch (const std::bad_alloc &) {
+      throw Error(
+          ErrorKind::IO,
+          fmt::format("{}: too little memory for its {} bytes", what, total));
+    }
     if (readSome(file.get(), data.data() + old, wanted, what) != wanted)
       failInput("{}: the data ends early", what);
   }

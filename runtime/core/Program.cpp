@@ -1,6 +1,8 @@
 //===- Program.cpp --------------------------------------------------------===//
 #include "core/Program.h"
+#include "support/AddressSpace.h"
 #include "support/Error.h"
+#include "support/Thread.h"
 
 #include <cstring>
 #include <map>
@@ -49,8 +51,34 @@ bool Program::receivesFromPeer(unsigned stage) const {
   return false;
 }
 
+uint64_t Program::bytesToStart() const {
+  // Measured for models of 15 to 63 kernels: 0.2 to 0.7 MB for each, and 10 MB.
+  constexpr uint64_t perKernel = 750'000, constant = 16'000'000;
+  uint64_t bytes = constant;
+  for (unsigned r = 0; r < plan.ranks.size(); ++r) {
+    if (!placement.hasRank(r))
+      continue;
+    bytes += headroomPerRank;
+    // The mock device has a thread for each stream.
+    bytes += (device.isHostMemory() ? 1 : 4) * threadStackBytes();
+    for (unsigned s : plan.ranks[r].stages)
+      bytes += plan.stages[s].kernels.size() * perKernel;
+  }
+  return bytes;
+}
+
 void Program::allocate(const std::string &weightsDirectory) {
   memories.clear();
+  uint64_t bytes = 0;
+  for (unsigned s = 0; s < plan.stages.size(); ++s)
+    if (placement.hasStage(s))
+      bytes += plan.stages[s].memoryBytes;
+  for (uint64_t file : plan.weightsBytes)
+    bytes += file;
+  requireAddressSpace(bytes + bytesToStart(),
+                      fmt::format("the {} program, with its stages, weights, "
+                                  "threads and kernels,",
+                                  plan.mode));
   WeightFiles files(plan, weightsDirectory);
   for (unsigned s = 0; s < plan.stages.size(); ++s) {
     memories.emplace_back(plan.stages[s], device, placement.hasStage(s),

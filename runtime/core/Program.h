@@ -38,6 +38,11 @@ public:
   /// Allocates this process's stages and fills parameters and buffers from
   /// their sources; see WeightFiles for `weightsDirectory`.
   void allocate(const std::string &weightsDirectory);
+  /// About how much address space an executor of this process's ranks takes to
+  /// start: their threads, and the code of their kernels.
+  uint64_t bytesToStart() const;
+  /// What has to be left at any time while it starts.
+  static constexpr uint64_t headroomPerRank = 6'000'000;
   /// By stage.
   const std::deque<StageMemory> &getMemories() const { return memories; }
 

@@ -51,6 +51,7 @@ void Executor::Rank::createStage(unsigned s) {
   stage.memory = &state.program.getMemories()[s];
   stage.functions = state.program.getFunctions().stages[stage.plan->code];
   for (size_t i = 0; i < stage.plan->kernels.size(); ++i) {
+    state.requireHeadroom("the code of kernels");
     std::string error;
     auto kernel =
         state.program.getCode().createKernel(stage.plan->kernels[i], error);

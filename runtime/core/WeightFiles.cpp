@@ -14,12 +14,17 @@ WeightFiles::WeightFiles(const Plan &plan, std::string directory)
     files.emplace_back();
 }
 
-const MappedFile &WeightFiles::get(unsigned index) {
-  if (files[index])
-    return *files[index];
+std::string WeightFiles::pathOf(unsigned index) const {
   std::filesystem::path path = plan.weights[index];
   if (!directory.empty())
     path = std::filesystem::path(directory) / path.filename();
+  return path.string();
+}
+
+const MappedFile &WeightFiles::get(unsigned index) {
+  if (files[index])
+    return *files[index];
+  std::filesystem::path path = pathOf(index);
   try {
     files[index].emplace(path.string());
   } catch (const Error &e) {

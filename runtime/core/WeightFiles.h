@@ -22,6 +22,9 @@ public:
   /// Error(IO) for a missing file, Error(InvalidInput) for one of another size.
   void load(const StageMemory &memory);
 
+  /// Where a file of the plan is looked up.
+  std::string pathOf(unsigned index) const;
+
 private:
   const MappedFile &get(unsigned index);
   void fill(const PlanTensor &tensor, char *target);

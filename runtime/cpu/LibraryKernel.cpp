@@ -4,6 +4,7 @@
 #include "pprt/pprt.h"
 
 #include <iterator>
+#include <new>
 
 using namespace pp::runtime;
 
@@ -65,11 +66,19 @@ LibraryKernel::create(std::string_view text, std::string &error) noexcept {
     }
     reason = "unknown kind '" + descriptor.getKind() + "'";
   } catch (const dnnl::error &e) {
-    reason = std::string("oneDNN refuses these shapes: ") + e.what();
+    reason = e.status == dnnl_out_of_memory ? "oneDNN is out of memory: "
+                                            : "oneDNN refuses these shapes: ";
+    reason += e.what();
+  } catch (const std::bad_alloc &) {
+    reason = "out of memory";
   } catch (const std::exception &e) {
     reason = e.what();
   }
-  error = "library kernel '" + std::string(text) + "': " + reason;
+  try {
+    error = "library kernel '" + std::string(text) + "': " + reason;
+  } catch (const std::bad_alloc &) {
+    error = "out of memory"; // short enough to need none
+  }
   return nullptr;
 }
 
@@ -86,8 +95,12 @@ bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
     implementation->builder.execute(tensors, scratchpad);
     return true;
   } catch (const std::exception &e) {
-    keepKernelError("library kernel '" + implementation->descriptor +
-                    "': " + e.what());
+    try {
+      keepKernelError("library kernel '" + implementation->descriptor +
+                      "': " + e.what());
+    } catch (const std::bad_alloc &) {
+      keepKernelError("out of memory");
+    }
     return false;
   }
 }

@@ -5,6 +5,7 @@
 #include "mock/EmulatedProgram.h"
 #include "support/Clock.h"
 #include "support/Error.h"
+#include "support/Thread.h"
 
 #include <cstring>
 #include <exception>
@@ -128,7 +129,8 @@ private:
 class MockStream : public Stream {
 public:
   MockStream(const MockOptions &options, uint32_t seed)
-      : options(options), random(seed), thread([this] { main(); }) {}
+      : options(options), random(seed),
+        thread(startThread("a stream", [this] { main(); })) {}
   ~MockStream() override {
     queue.push({});
     thread.join();

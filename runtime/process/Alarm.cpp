@@ -1,5 +1,6 @@
 //===- Alarm.cpp ----------------------------------------------------------===//
 #include "process/Alarm.h"
+#include "support/Thread.h"
 
 #include <algorithm>
 #include <fcntl.h>
@@ -20,7 +21,13 @@ ProcessGroup::Alarm::Alarm(ProcessGroup &group, std::vector<Socket> sockets)
     : group(group), sockets(std::move(sockets)) {
   if (pipe2(wake, O_CLOEXEC))
     failIO("pipe");
-  thread = std::thread([this] { listen(); });
+  try {
+    thread = startThread("the alarm of the processes", [this] { listen(); });
+  } catch (const Error &) {
+    close(wake[0]);
+    close(wake[1]);
+    throw;
+  }
 }
 
 ProcessGroup::Alarm::~Alarm() {

@@ -58,24 +58,28 @@ std::string pp::runtime::firstHost(std::string_view list) {
 }
 
 /// What distinguishes the job from others on the machine.
-static std::string jobOf(std::string_view launcher,
-                         const Environment &environment) {
+static std::string jobOf(const Launch &launch, const Environment &environment) {
   auto text = [&](const char *name) {
     const char *value = environment(name);
     return std::string(value ? value : "");
   };
   if (!text("PP_JOB").empty())
     return text("PP_JOB");
-  if (launcher == "torchrun")
+  if (launch.launcher == "torchrun")
     // A restart must not meet what is left of the first try.
     return fmt::format("torchrun-{}-{}-{}", text("TORCHELASTIC_RUN_ID"),
                        text("MASTER_PORT"), text("TORCHELASTIC_RESTART_COUNT"));
-  if (launcher == "srun")
+  if (launch.launcher == "srun")
     return fmt::format("srun-{}.{}", text("SLURM_JOB_ID"),
                        text("SLURM_STEP_ID"));
   if (!text("PMIX_NAMESPACE").empty())
     return "mpirun-" + text("PMIX_NAMESPACE");
-  return fmt::format("{}-{}", launcher, getppid());
+  // By hand, processes may come from any shell; those of mpirun have one parent
+  // on each machine.
+  if (launch.launcher == "env" || launch.localProcesses != launch.processes ||
+      environment("PP_MASTER"))
+    return launch.launcher;
+  return fmt::format("{}-{}", launch.launcher, getppid());
 }
 
 /// Where process 0 listens.
@@ -133,7 +137,7 @@ Launch pp::runtime::detectLaunch(std::string_view launcher,
                 launch.process, entry.processes, launch.processes);
     if (launch.processes == 1)
       return {};
-    launch.job = jobOf(entry.launcher, environment);
+    launch.job = jobOf(launch, environment);
     launch.address = addressOf(launch, environment);
     return launch;
   }

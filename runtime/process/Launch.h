@@ -17,6 +17,11 @@ struct Launch {
   std::string address;
   /// The same in all processes of a job, and in no other job.
   std::string job;
+  /// What only the processes of the job know; may be empty where they meet at a
+  /// Unix socket, which only takes processes of the same user.
+  std::string secret;
+  /// Called when this process has met the others; may be empty.
+  std::function<void()> onMet;
 };
 
 /// Reads an environment variable; null where it is not set.

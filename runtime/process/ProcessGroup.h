@@ -18,12 +18,13 @@
 #define PP_RUNTIME_PROCESS_PROCESSGROUP_H
 
 #include "process/Launch.h"
-#include "support/Socket.h"
+#include "process/Reception.h"
 
 #include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -47,6 +48,13 @@ struct Agreement {
   uint64_t hash;
 };
 
+/// What a process has read.
+struct Content {
+  std::string what; ///< "array 'target'"
+  std::string file; ///< where this process has it from; empty: it has none
+  uint64_t hash;
+};
+
 /// How values get from process to process.
 enum class TransportKind {
   Auto,      ///< the first of the others that works, for each pair
@@ -60,8 +68,9 @@ public:
   /// One process alone: everything below returns at once.
   ProcessGroup();
   /// Meets the other processes. Throws Error in all of them where one does not
-  /// come within `joinSeconds` or does not agree; the message of process 0
-  /// names all that is wrong.
+  /// come within `joinSeconds`, ends, or does not agree; the message of process
+  /// 0 names all that is wrong. Who does not know `launch.secret` is not let
+  /// in.
   ProcessGroup(const Launch &launch, const std::vector<Agreement> &agreements,
                double joinSeconds,
                TransportKind transport = TransportKind::Auto);
@@ -88,6 +97,15 @@ public:
   /// Throws Error(Usage) in all processes where `value` is not the same in all;
   /// `what` is for the message.
   void compare(const std::string &what, uint64_t value);
+  /// Throws Error(Usage) in all processes where one of `contents` is not the
+  /// same in all that have it; the message names the processes, what differs
+  /// and the files.
+  void compareContents(const std::vector<Content> &contents);
+  /// Gives process 0 the text of each process, in their order; the others get
+  /// nothing.
+  std::vector<std::string> gather(const std::string &text);
+  /// Gives all the text of process 0.
+  std::string broadcast(const std::string &text);
   /// Gives process 0 the sum over all processes, added up in their order; the
   /// others keep what they have.
   template <typename T> void addUp(std::vector<T> &values);
@@ -125,23 +143,34 @@ private:
     Socket bulk;
   };
 
-  void meetOthers(Listener &listener, const std::string &hello,
-                  const std::vector<Agreement> &agreements, Deadline deadline);
-  void meetFirst(const std::string &hello, Deadline deadline);
+  struct Arrivals;
+
+  void meetOthers(const std::vector<Agreement> &agreements, Deadline deadline);
+  /// Takes one that came to process 0 into the group, or refuses it.
+  void welcome(Reception::Guest guest, const std::vector<Agreement> &agreements,
+               Arrivals &arrivals);
+  void meetFirst(const std::vector<Agreement> &agreements, Deadline deadline);
+  Watch watchAll() const;
   void connectAll(Deadline deadline);
   void measureClocks();
   Socket acceptFrom(unsigned peer, unsigned purpose, Deadline deadline);
   Socket connectWith(unsigned peer, unsigned purpose, Deadline deadline);
   [[noreturn]] void throwLost(unsigned peer);
+  /// Throws Error(Usage) in all processes where process 0 has found a fault.
+  void endAll(const std::string &fault);
 
   Launch launch;
   double joinSeconds = 0;
   TransportKind transport = TransportKind::Auto;
   std::vector<Peer> peers;
   std::vector<int64_t> clockOffsets{0};
-  std::unique_ptr<Listener> listener;
-  // Connections that came before they were asked for, by peer and purpose.
+  Credentials credentials;
+  std::unique_ptr<Reception> reception;
+  std::string listensAt; // of the reception, port 0
+  // Connections that came before they were asked for, by peer and purpose, and
+  // which have been asked for: the first of each counts.
   std::map<std::pair<unsigned, unsigned>, Socket> early;
+  std::set<std::pair<unsigned, unsigned>> accepted;
   std::vector<unsigned> connectionsMade; // by peer
   std::unique_ptr<Alarm> alarm;
 };

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <fcntl.h>
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,6 +13,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -75,20 +77,13 @@ static Address parseAddress(const std::string &text, bool toListen) {
              : hostAddress(text, toListen);
 }
 
-static Socket open(const Address &address) {
+/// `kind`: more flags.
+static Socket open(const Address &address, int kind = 0) {
   Socket result(
-      socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | kind, 0));
   if (!result)
     failIO("socket");
   return result;
-}
-
-/// Small messages go out at once; large ones find room.
-static void tune(const Socket &socket) {
-  int on = 1, bytes = 4 << 20;
-  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-  setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 }
 
 Socket::Socket(Socket &&other) noexcept
@@ -158,13 +153,69 @@ static bool waitFor(int descriptor, short events, Deadline deadline) {
   }
 }
 
+void Socket::tune() noexcept {
+  int on = 1, bytes = 4 << 20;
+  setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+  setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+}
+
+uint64_t Socket::tryReceive(void *data, uint64_t bytes) {
+  char *next = static_cast<char *>(data);
+  uint64_t done = 0;
+  while (done < bytes) {
+    ssize_t received =
+        ::recv(descriptor, next + done, bytes - done, MSG_DONTWAIT);
+    if (received < 0 && errno == EINTR)
+      continue;
+    if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+      break;
+    if (received == 0 || (received < 0 && isClosed(errno)))
+      throw ConnectionClosed("receive: the connection is closed");
+    if (received < 0)
+      failIO("receive");
+    done += static_cast<uint64_t>(received);
+  }
+  return done;
+}
+
+bool Socket::waitToReceive(Deadline deadline) const {
+  return waitFor(descriptor, POLLIN, deadline);
+}
+
 void Socket::receive(void *data, uint64_t bytes, Deadline deadline) {
   char *next = static_cast<char *>(data);
-  for (; bytes; ++next, --bytes) {
-    // Byte by byte: only the short messages of a handshake have a deadline.
-    if (!waitFor(descriptor, POLLIN, deadline))
+  while (true) {
+    uint64_t received = tryReceive(next, bytes);
+    next += received;
+    bytes -= received;
+    if (bytes == 0)
+      return;
+    // One byte every now and then must not prolong it.
+    if (std::chrono::steady_clock::now() >= deadline ||
+        !waitToReceive(deadline))
       throw Error(ErrorKind::IO, "receive: nothing came in time");
-    receive(next, 1);
+  }
+}
+
+void Socket::send(const void *data, uint64_t bytes, Deadline deadline) {
+  const char *next = static_cast<const char *>(data);
+  while (bytes) {
+    ssize_t sent = ::send(descriptor, next, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      next += sent;
+      bytes -= static_cast<uint64_t>(sent);
+      continue;
+    }
+    if (errno == EINTR)
+      continue;
+    if (isClosed(errno))
+      throw ConnectionClosed("send: the connection is closed");
+    if (errno != EAGAIN && errno != EWOULDBLOCK)
+      failIO("send");
+    if (std::chrono::steady_clock::now() >= deadline ||
+        !waitFor(descriptor, POLLOUT, deadline))
+      throw Error(ErrorKind::IO, "send: the other side does not receive");
   }
 }
 
@@ -173,16 +224,26 @@ void Socket::shutdown() noexcept {
     ::shutdown(descriptor, SHUT_RDWR);
 }
 
-std::string Socket::localHost() const {
+/// What getsockname or getpeername says, without the port.
+static std::string hostOf(int descriptor,
+                          int (*ask)(int, sockaddr *, socklen_t *)) {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
   char host[NI_MAXHOST] = "";
-  if (getsockname(descriptor, reinterpret_cast<sockaddr *>(&address), &size) ||
+  if (ask(descriptor, reinterpret_cast<sockaddr *>(&address), &size) ||
       address.ss_family == AF_UNIX ||
       getnameinfo(reinterpret_cast<sockaddr *>(&address), size, host,
                   sizeof(host), nullptr, 0, NI_NUMERICHOST))
     return "";
   return address.ss_family == AF_INET6 ? fmt::format("[{}]", host) : host;
+}
+
+std::string Socket::localHost() const {
+  return hostOf(descriptor, &getsockname);
+}
+
+std::string Socket::peerHost() const {
+  return hostOf(descriptor, &getpeername);
 }
 
 bool Socket::isSameUser() const {
@@ -200,7 +261,8 @@ bool Socket::isSameUser() const {
 
 Listener::Listener(const std::string &text) {
   Address address = parseAddress(text, /*toListen=*/true);
-  socket = open(address);
+  // Between poll and accept the peer may go away again.
+  socket = open(address, SOCK_NONBLOCK);
   int on = 1;
   setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (bind(socket.get(), address.get(), address.size) ||
@@ -215,18 +277,39 @@ Listener::Listener(const std::string &text) {
     port = ntohs(reinterpret_cast<sockaddr_in6 *>(&bound)->sin6_port);
 }
 
-std::optional<Socket> Listener::accept(Deadline deadline) {
-  while (waitFor(socket.get(), POLLIN, deadline)) {
+Socket Listener::tryAccept() {
+  while (true) {
     Socket result(accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (result) {
-      tune(result);
+    // A peer that went away again is no fault of ours.
+    if (result || (errno != EINTR && errno != ECONNABORTED))
+      return result;
+  }
+}
+
+std::optional<Socket> Listener::accept(Deadline deadline) {
+  while (waitFor(socket.get(), POLLIN, deadline))
+    if (Socket result = tryAccept()) {
+      result.tune();
       return result;
     }
-    // A peer that went away again is no fault of ours.
-    if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN)
-      failIO("accept");
-  }
   return std::nullopt;
+}
+
+/// The error's number, or 0. A host that does not answer would hold up an
+/// ordinary connect() for minutes.
+static int connectBefore(int descriptor, const Address &address,
+                         Deadline deadline) {
+  if (connect(descriptor, address.get(), address.size) == 0)
+    return 0;
+  if (errno != EINPROGRESS)
+    return errno;
+  int code = 0;
+  socklen_t size = sizeof(code);
+  if (!waitFor(descriptor, POLLOUT, deadline))
+    return ETIMEDOUT;
+  if (getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &size))
+    return errno;
+  return code;
 }
 
 Socket pp::runtime::connectTo(const std::string &text, Deadline deadline) {
@@ -235,12 +318,13 @@ Socket pp::runtime::connectTo(const std::string &text, Deadline deadline) {
   do {
     try {
       Address address = parseAddress(text, /*toListen=*/false);
-      Socket socket = open(address);
-      if (connect(socket.get(), address.get(), address.size) == 0) {
-        tune(socket);
+      Socket socket = open(address, SOCK_NONBLOCK);
+      int code = connectBefore(socket.get(), address, deadline);
+      if (code == 0) {
+        fcntl(socket.get(), F_SETFL, 0);
         return socket;
       }
-      reason = std::strerror(errno);
+      reason = std::generic_category().message(code);
     } catch (const Error &error) {
       if (error.getKind() != ErrorKind::IO)
         throw;

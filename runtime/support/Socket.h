@@ -36,8 +36,16 @@ public:
   /// Error(IO).
   void send(const void *data, uint64_t bytes);
   void receive(void *data, uint64_t bytes);
-  /// The same, but gives up at `deadline` with Error(IO).
+  /// The same, but give up at `deadline` with Error(IO), however much has come
+  /// or gone by then. What need not wait is done at any time.
+  void send(const void *data, uint64_t bytes, Deadline deadline);
   void receive(void *data, uint64_t bytes, Deadline deadline);
+  /// Receives what is there, at most `bytes` bytes, and returns how much.
+  uint64_t tryReceive(void *data, uint64_t bytes);
+  /// Whether there is something to receive, or the end, before the deadline.
+  bool waitToReceive(Deadline deadline) const;
+  /// Small messages go out at once; large ones find room.
+  void tune() noexcept;
 
   /// Ends the connection: whoever sends or receives, here or there, gets
   /// ConnectionClosed. Any thread.
@@ -45,6 +53,8 @@ public:
 
   /// This end's address, without the port; empty for a Unix socket.
   std::string localHost() const;
+  /// The other end's.
+  std::string peerHost() const;
   /// Whether the other end is a process of the same user; always so for TCP,
   /// which does not tell.
   bool isSameUser() const;
@@ -61,6 +71,9 @@ public:
   explicit Listener(const std::string &address);
   /// Nothing until `deadline`: no connection came.
   std::optional<Socket> accept(Deadline deadline);
+  /// An empty socket where no connection waits, or there is no room for one.
+  Socket tryAccept();
+  int get() const { return socket.get(); }
   unsigned getPort() const { return port; }
 
 private:

@@ -74,6 +74,16 @@ TEST(Launch, Mpich) {
   EXPECT_EQ(launch.processes, 2U);
 }
 
+TEST(Launch, JobsOfSeveralMachinesHaveOneName) {
+  // mpirun's own process has another number on each machine.
+  Variables mpich{{"PMI_RANK", "1"},
+                  {"PMI_SIZE", "2"},
+                  {"MPI_LOCALRANKID", "0"},
+                  {"MPI_LOCALNRANKS", "1"},
+                  {"PP_MASTER", "node1:5000"}};
+  EXPECT_EQ(detect(mpich).job, "mpirun");
+}
+
 TEST(Launch, Slurm) {
   Variables step{{"SLURM_PROCID", "5"},
                  {"SLURM_STEP_NUM_TASKS", "8"},
@@ -130,6 +140,8 @@ TEST(Launch, OwnVariables) {
   EXPECT_EQ(launch.localProcess, 1U);
   EXPECT_EQ(launch.localProcesses, 2U);
   EXPECT_EQ(launch.job, "mine");
+  // Another shell has another number.
+  EXPECT_EQ(detect({{"PP_PROCESS", "1"}, {"PP_PROCESSES", "2"}}).job, "env");
 }
 
 TEST(Launch, Errors) {

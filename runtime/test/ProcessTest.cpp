@@ -33,9 +33,15 @@ std::string uniqueJob() {
 
 Launch member(const std::string &job, unsigned process, unsigned processes,
               const std::string &address = "") {
-  return {"test",  process,   processes,
-          process, processes, address.empty() ? "unix:pp-" + job : address,
-          job};
+  Launch launch;
+  launch.launcher = "test";
+  launch.process = launch.localProcess = process;
+  launch.processes = launch.localProcesses = processes;
+  launch.address = address.empty() ? "unix:pp-" + job : address;
+  launch.job = job;
+  if (!address.empty())
+    launch.secret = "a secret of the tests";
+  return launch;
 }
 
 /// Runs `work` in each of `count` processes; returns what they threw, by
@@ -219,6 +225,28 @@ TEST(ProcessGroupErrors, ValuesThatDiffer) {
   });
   EXPECT_NE(errors[0].find("the number of samples"), std::string::npos);
   EXPECT_NE(errors[0].find("process 2 ("), std::string::npos);
+  EXPECT_NE(errors[1], "");
+  EXPECT_NE(errors[2], "");
+}
+
+TEST(ProcessGroupErrors, ContentsThatDiffer) {
+  auto errors = runProcesses(3, [](ProcessGroup &group) {
+    unsigned self = group.process();
+    std::string file = fmt::format("file{}", self);
+    // Whoever has none may have what it wants.
+    group.compareContents({{"weights", self == 1 ? "" : file, self == 1}});
+    EXPECT_EQ(group.broadcast(self ? "" : "text"), "text");
+    EXPECT_EQ(group.gather(std::string(self, 'x')),
+              self ? std::vector<std::string>()
+                   : (std::vector<std::string>{"", "x", "xx"}));
+    group.compareContents(
+        {{"weights", file, 7}, {"array 'x'", self ? file : "", self == 2}});
+  });
+  EXPECT_NE(errors[0].find("array 'x': process 2 ("), std::string::npos)
+      << errors[0];
+  EXPECT_NE(errors[0].find("another one in 'file2' than process 1 ("),
+            std::string::npos);
+  EXPECT_EQ(errors[0].find("weights"), std::string::npos);
   EXPECT_NE(errors[1], "");
   EXPECT_NE(errors[2], "");
 }

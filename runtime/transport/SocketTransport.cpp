@@ -1,6 +1,7 @@
 //===- SocketTransport.cpp ------------------------------------------------===//
 #include "transport/SocketTransport.h"
 #include "support/Error.h"
+#include "support/Thread.h"
 
 #include <cstdlib>
 
@@ -64,9 +65,11 @@ SocketTransport::SocketTransport(const Plan &plan, const Placement &placement,
 void SocketTransport::start() {
   for (auto &[peer, connection] : connections)
     connection.reader =
-        std::thread([this, &connection = connection] { read(connection); });
+        startThread(fmt::format("what comes from {}", group.describe(peer)),
+                    [this, &connection = connection] { read(connection); });
   if (isAsynchronous && !connections.empty())
-    worker = std::thread([this] { runJobs(); });
+    worker =
+        startThread("values on their way to sockets", [this] { runJobs(); });
 }
 
 void SocketTransport::stop(bool isOrderly) noexcept {

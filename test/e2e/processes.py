@@ -231,12 +231,14 @@ def check_refused(context, checks, case, other):
     checks.check(time.monotonic() - start < SOON, "missing: not told in time")
     expect("other options", Job(binary, command, own_variables("options", 2), [[], ["--seed", "7"]]), 2,
            r"process 1 \(.*\) has another set of options than process 0")
-    expect("too many", Job(binary, command, own_variables("many", 5)), 2, r"5 processes for the 4 ranks")
+    results = Job(binary, command, own_variables("many", 5)).wait(20)
+    checks.check(all(code == 2 and "5 processes for the 4 ranks" in error for code, _, error in results),
+                 f"too many: {results}")
     few = context.path(".npz")
     few.write_bytes(pathlib.Path(context.data(model, samples=case[1].plan()["batch"])).read_bytes())
     files = own_variables("samples", 2)
     expect("other data", Job(binary, ["train", *weights, "--steps", 1], files, [["--data", data], ["--data", few]]), 2,
-           r"the number of samples: the processes differ")
+           r"the number of samples of --data: the processes differ")
     expect("unreadable data", Job(binary, ["train", *weights, "--steps", 1], own_variables("none", 2),
                                   [["--data", data], ["--data", "nowhere.npz"]]), 4, r"process 1 \(.*nowhere\.npz")
     expect("a full disk", Job(binary, [*command, "--save", "/dev/full/no"], own_variables("disk", 3)), 4, r"/dev/full/no")
