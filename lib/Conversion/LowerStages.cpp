@@ -68,6 +68,13 @@ private:
     executeKernel = LLVM::LLVMFuncOp::create(
         builder, code.getLoc(), "pp_execute_kernel",
         LLVM::LLVMFunctionType::get(voidType, {pointer, pointer, pointer}));
+    // An inference program has no update that could be held back.
+    bool isTraining = module.lookupSymbol(nn::optimizerFunctionName);
+    if (isTraining && !pipeline::isGpuTarget(module))
+      probe = LLVM::LLVMFuncOp::create(
+          builder, code.getLoc(), "pp_probe_kernel",
+          LLVM::LLVMFunctionType::get(voidType,
+                                      {pointer, builder.getI64Type()}));
     if (markKernels)
       mark = LLVM::LLVMFuncOp::create(
           builder, code.getLoc(), markFunctionName,
@@ -101,6 +108,7 @@ private:
     fields.clear();
     slots.clear();
     values.clear();
+    probes = 0;
 
     Block &body = stage.getBody().front();
     for (auto [argument, buffer] :
@@ -171,7 +179,18 @@ private:
     if (function == functions.end())
       return op->emitOpError("has no function; run nn-lower-kernels first");
     LLVM::CallOp::create(builder, loc, function->second, arguments);
+    callProbe(op);
     return success();
+  }
+
+  /// Lets the runtime look at what a kernel has written. Kernels on a GPU have
+  /// not run yet when this is called.
+  void callProbe(Operation *op) {
+    if (!probe)
+      return;
+    op->setAttr(pipeline::probeAttrName, builder.getI64IntegerAttr(probes));
+    LLVM::CallOp::create(builder, loc, probe,
+                         ValueRange{base, constant(probes++)});
   }
 
   void callMark(int64_t number) {
@@ -185,6 +204,7 @@ private:
     if (!number || !scratchpad)
       return op->emitOpError("has no library kernel; run pp-plan-memory first");
     execute(number.getInt(), arguments, address(scratchpad));
+    callProbe(op);
     return success();
   }
 
@@ -357,7 +377,8 @@ private:
   Location loc = builder.getUnknownLoc();
   bool markKernels;
   int64_t marks = 0;
-  LLVM::LLVMFuncOp executeKernel, mark;
+  int64_t probes = 0; // of the phase
+  LLVM::LLVMFuncOp executeKernel, mark, probe;
   llvm::StringMap<LLVM::LLVMFuncOp> functions;
   DenseMap<int64_t, pipeline::MemoryOp> memories;
   pipeline::MemoryOp memory;

@@ -112,9 +112,10 @@ struct ModelFlags {
   cl::opt<std::string> lossScale{
       "loss-scale",
       cl::desc(
-          "What the gradient of the loss is multiplied by: none, a number, "
-          "or dynamic, which is halved when gradients overflow (default: "
-          "dynamic for --precision=f16, else none)"),
+          "What the gradient of the loss is multiplied by: a number, or "
+          "dynamic, which is halved when gradients overflow (default: dynamic "
+          "for --precision=f16, else 1). With none, the program does not look "
+          "for gradients that are not finite"),
       cl::cat(training)};
   cl::opt<std::string> optimizer{"optimizer", cl::desc("sgd or adamw"),
                                  cl::init("sgd"), cl::cat(training)};
@@ -335,7 +336,7 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   options.loss = model.loss;
   options.lossScale = model.lossScale;
   if (options.lossScale.empty())
-    options.lossScale = options.precision == "f16" ? "dynamic" : "none";
+    options.lossScale = options.precision == "f16" ? "dynamic" : "1";
   options.output = model.lossOutput;
   options.classAxis = model.classAxis;
   options.ignoreIndex = model.ignoreIndex;

@@ -374,8 +374,8 @@ private:
                       cast<IntegerAttr>(kernel.get("scratchpad")).getInt());
         });
     });
-    for (StringRef key :
-         {"optimizer_kernel", "finite_kernel", "loss_scale_kernel"})
+    for (StringRef key : {"optimizer_kernel", "finite_kernel",
+                          "finite_loss_kernel", "loss_scale_kernel"})
       if (auto kernel = memory->getAttrOfType<IntegerAttr>(key))
         j.attribute(key, kernel.getInt());
     j.attributeObject("phases", [&] { writePhases(j, number, memory); });
@@ -415,8 +415,8 @@ private:
           j.attribute("offset", offset);
           if (area == "buffers")
             j.attribute("mutable", global.getIsMutable());
-          if (auto reason = global->getAttrOfType<StringAttr>(
-                  nn::trainingReasonAttrName);
+          if (auto reason =
+                  global->getAttrOfType<StringAttr>(nn::trainingReasonAttrName);
               reason && isTraining())
             j.attribute("reason", reason.getValue());
           j.attributeObject("source",
@@ -477,6 +477,8 @@ private:
       j.attributeObject(phaseLetter(phase), [&] {
         writeEnds(j, "inputs", found, "pp.inputs");
         writeEnds(j, "outputs", found, "pp.outputs");
+        if (isTraining() && found)
+          writeProbes(j, found);
         if (phase != Phase::forward || schedule.getCheckpoint() == "never")
           return;
         j.attributeArray("discards", [&] {
@@ -489,6 +491,42 @@ private:
             memory->getAttrOfType<IntegerAttr>("discard_statistics").getInt());
       });
     }
+  }
+
+  /// The floats that each kernel writes, for the search for the first one that
+  /// is not finite.
+  void writeProbes(J &j, StageOp stage) {
+    SmallVector<Operation *> kernels;
+    for (Operation &op : stage.getBody().front())
+      if (op.hasAttr(probeAttrName))
+        kernels.push_back(&op);
+    if (kernels.empty())
+      return;
+    j.attributeArray("probes", [&] {
+      for (Operation *op : kernels)
+        j.object([&] {
+          SmallVector<StringRef> names;
+          nodeNames(op, names);
+          j.attribute("node", names.empty() ? op->getName().getStringRef()
+                                            : names.front());
+          j.attributeArray("outputs", [&] {
+            auto buffers = op->getAttrOfType<ArrayAttr>(buffersAttrName);
+            for (auto [result, buffer] :
+                 llvm::zip(op->getResults(), buffers.getAsRange<BufferAttr>()))
+              writeProbe(j, cast<RankedTensorType>(result.getType()), buffer);
+          });
+        });
+    });
+  }
+
+  void writeProbe(J &j, RankedTensorType type, BufferAttr buffer) {
+    if (!type.getElementType().isF32())
+      return;
+    j.array([&] {
+      j.value(stringifyArea(buffer.getArea()));
+      j.value(buffer.getOffset());
+      j.value(type.getNumElements());
+    });
   }
 
   void writeEnds(J &j, StringRef key, StageOp stage, StringRef attribute) {

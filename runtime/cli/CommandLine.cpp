@@ -117,6 +117,14 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       ->check(natural);
   command->add_option("--lr", options.learningRate, "Learning rate");
   command
+      ->add_option(
+          "--on-nan", options.onNan,
+          "What to do at a step whose loss or gradients are not "
+          "finite: stop before the update, skip the step, or continue "
+          "as if nothing were (default: stop; with a loss scale: skip)")
+      ->check(CLI::IsMember({"stop", "skip", "continue"}))
+      ->type_name("WHAT");
+  command
       ->add_option("--set", options.set,
                    "Set a value of the optimizer; may be repeated")
       ->type_name("NAME=VALUE");

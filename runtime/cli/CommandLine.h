@@ -33,6 +33,7 @@ struct TrainOptions : RunOptions {
   std::optional<double> learningRate;
   bool noShuffle = false, logBits = false;
   std::string save, resume, evalData, dumpGradients;
+  std::string onNan; // stop, skip, continue, or empty: the plan's default
   uint64_t saveEvery = 0, evalEvery = 1;
 };
 

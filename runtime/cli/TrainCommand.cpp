@@ -1,5 +1,6 @@
 //===- TrainCommand.cpp - `train` -----------------------------------------===//
 #include "cli/Evaluation.h"
+#include "cli/NonFiniteReport.h"
 #include "cli/Progress.h"
 #include "cli/SameContents.h"
 #include "cli/Session.h"
@@ -84,6 +85,8 @@ public:
 private:
   void applySettings();
   void startLossScale();
+  void choosePolicy();
+  [[noreturn]] void stopAt(uint64_t index);
   uint64_t lastStep() const;
   void submit(uint64_t index);
   void finishStep(uint64_t index, Progress &progress);
@@ -106,6 +109,8 @@ private:
   std::optional<Executor> executor;
   std::vector<uint64_t> order;
   uint64_t orderEpoch = UINT64_MAX;
+  bool stopsAtNonFinite = false;
+  uint64_t submitted = 0;  // steps, over the whole training
   bool isStopping = false; // a process was interrupted; the same in all
 };
 
@@ -127,7 +132,7 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
       program(*binary.training, *device, group), plan(program.getPlan()),
       data(plan, readArrays(options)), scalars(plan.optimizer),
       stepsPerEpoch(data.getSamples() / plan.batch),
-      hasLossScale(plan.findLossScale() != nullptr) {
+      hasLossScale(plan.scalesLoss()) {
   if (stepsPerEpoch == 0)
     failInput("data: {} samples are fewer than a batch of {}",
               data.getSamples(), plan.batch);
@@ -154,11 +159,14 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
   }
   group.compare("the step to resume from", position.step);
   applySettings();
-  if (hasLossScale)
+  if (plan.findLossScale())
     startLossScale();
+  choosePolicy();
   if (!options.evalData.empty())
     evaluator.emplace(binary, options, plan, *device, group);
-  executor.emplace(program, executorOptions(options, plan));
+  Executor::Options settings = executorOptions(options, plan);
+  settings.skipsNonFinite = options.onNan != "continue";
+  executor.emplace(program, settings);
   steps.emplace_back(plan);
   steps.emplace_back(plan);
 }
@@ -176,6 +184,46 @@ void Training::applySettings() {
                 parseNumber(setting.substr(equals + 1), "--set " + setting));
   }
   position.scalars = scalars.settings();
+}
+
+/// What happens at a step whose loss or gradients are not finite.
+void Training::choosePolicy() {
+  bool canLook = plan.findLossScale() != nullptr;
+  if (!canLook && !options.onNan.empty() && options.onNan != "continue")
+    failUsage("--on-nan {}: the model was compiled with --loss-scale=none, so "
+              "the program does not look for numbers that are not finite",
+              options.onNan);
+  stopsAtNonFinite = canLook && (options.onNan == "stop" ||
+                                 (options.onNan.empty() && !plan.scalesLoss()));
+  scalars.setStopping(stopsAtNonFinite);
+  if (!stopsAtNonFinite)
+    return;
+  // The snapshot may be of a training that went on.
+  program.download();
+  for (const StageMemory &memory : program.getMemories())
+    if (memory.isHere())
+      memory.lossScale()->skippedInARow = 0;
+  program.upload();
+}
+
+/// Ends the training at a step that was not made. What is saved is what was
+/// saved before it.
+void Training::stopAt(uint64_t index) {
+  Step &step = steps[index % 2];
+  Step &next = steps[(index + 1) % 2];
+  if (submitted > index + 1)
+    executor->wait(next);
+  float loss = step.loss();
+  std::string why = describeNonFinite(plan, program, *executor, step);
+  failInput("step {}: {}; {}. The step was not made{}. --on-nan skip leaves "
+            "such steps out, --on-nan continue goes on with them",
+            index + 1,
+            std::isfinite(loss) ? "a gradient is not finite"
+                                : fmt::format("the loss is {}", loss),
+            why,
+            options.save.empty()
+                ? ""
+                : ", and '" + options.save + "' is as it was before");
 }
 
 /// A resumed training keeps its scale unless the user says another.
@@ -232,13 +280,22 @@ void Training::submit(uint64_t index) {
 void Training::finishStep(uint64_t index, Progress &progress) {
   Step &step = steps[index % 2];
   isStopping |= executor->wait(step, InterruptFlag::get() != 0);
+  if (stopsAtNonFinite && step.lossScale.skippedInARow > 0)
+    stopAt(index);
   std::optional<uint64_t> bits;
   if (options.logBits)
     bits = hashBytes(step.losses.data(), step.losses.size() * sizeof(float));
-  if (hasLossScale)
+  if (plan.findLossScale())
     lossScale = step.lossScale;
+  bool isSkipped = lossScale && lossScale->skippedInARow > 0;
+  if (isSkipped && !hasLossScale && group.isFirst())
+    fmt::print(stderr,
+               "warning: step {} was skipped: its loss or a gradient "
+               "is not finite\n",
+               index + 1);
   if (group.isFirst())
-    progress.step(index + 1, position.epoch + 1, step.loss(), bits, lossScale);
+    progress.step(index + 1, position.epoch + 1, step.loss(), bits,
+                  hasLossScale ? lossScale : std::nullopt);
   ++position.step;
   if (++position.stepInEpoch == stepsPerEpoch) {
     position.stepInEpoch = 0;
@@ -247,10 +304,12 @@ void Training::finishStep(uint64_t index, Progress &progress) {
   double limit = scalars.find("skip_limit").value_or(HUGE_VAL);
   if (lossScale && lossScale->skippedInARow >= limit)
     failInput("the last {} steps were skipped, because a gradient was not "
-              "finite; the loss scale is down to {:g}. The loss itself may be "
-              "too large or NaN, or the learning rate too high; --set "
-              "skip_limit=N allows more",
-              lossScale->skippedInARow, lossScale->scale);
+              "finite{}. The loss itself may be too large or NaN, or the "
+              "learning rate too high; --set skip_limit=N allows more",
+              lossScale->skippedInARow,
+              hasLossScale ? fmt::format("; the loss scale is down to {:g}",
+                                         lossScale->scale)
+                           : "");
 }
 
 void Training::evaluateNow(Progress &progress) {
@@ -277,7 +336,8 @@ int Training::run() {
   InterruptFlag interrupt;
   Progress progress(first, last, plan.batch);
   double seconds = 0;
-  uint64_t index = first, submitted = first, savedAt = UINT64_MAX;
+  uint64_t index = first, savedAt = UINT64_MAX;
+  submitted = first;
   bool evaluated = false;
   while (index < last) {
     isStopping |= group.any(InterruptFlag::get() != 0);
@@ -327,7 +387,8 @@ int Training::run() {
   if (!options.dumpGradients.empty())
     saveGradients(options.dumpGradients, program);
   RunSummary summary(program, *executor, seconds, index - first,
-                     (index - first) * plan.batch, lossScale);
+                     (index - first) * plan.batch,
+                     hasLossScale ? lossScale : std::nullopt);
   summary.print();
   writeOutputs(options, summary);
   return 0;
@@ -347,10 +408,11 @@ int pp::runtime::runTrain(const pp_binary &binary,
     return value ? fmt::format("{}", *value) : "none";
   };
   std::string agreed = fmt::format(
-      "train epochs {} steps {} seed {} lr {} set {} shuffle {} save {} {} "
+      "train epochs {} steps {} seed {} lr {} on-nan {} set {} shuffle {} save "
+      "{} {} "
       "resume {} eval {} {} gradients {} trace {} report {}",
       orNone(options.epochs), orNone(options.steps), orNone(options.seed),
-      orNone(options.learningRate), fmt::join(options.set, ","),
+      orNone(options.learningRate), options.onNan, fmt::join(options.set, ","),
       !options.noShuffle, !options.save.empty(), options.saveEvery,
       !options.resume.empty(), !options.evalData.empty(), options.evalEvery,
       !options.dumpGradients.empty(), !options.trace.empty(),

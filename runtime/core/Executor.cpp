@@ -203,6 +203,18 @@ bool Executor::wait(Step &step, bool wantsToStop) {
   return state->shareResults(step, wantsToStop);
 }
 
+std::optional<NonFinite> Executor::findNonFinite(Step &step) {
+  for (Rank &rank : state->ranks)
+    rank.probe(true);
+  run(step);
+  std::optional<NonFinite> first;
+  for (Rank &rank : state->ranks) {
+    rank.probe(false);
+    keepFirst(first, rank.findNonFinite());
+  }
+  return first;
+}
+
 std::vector<StageStatistics> Executor::statistics() const {
   size_t stages = state->program.getPlan().stages.size();
   std::vector<double> seconds(stages);

@@ -2,6 +2,7 @@
 #ifndef PP_RUNTIME_CORE_EXECUTOR_H
 #define PP_RUNTIME_CORE_EXECUTOR_H
 
+#include "core/NonFinite.h"
 #include "core/Program.h"
 #include "core/Step.h"
 #include "core/Trace.h"
@@ -45,6 +46,9 @@ public:
     /// Takes the time of each kernel; the program has to mark them. No phase
     /// is a graph then.
     bool timeKernels = false;
+    /// Whether a step whose loss or gradients are not finite is skipped; has a
+    /// meaning where the plan can look for them.
+    bool skipsNonFinite = true;
     /// No action completed for that long while a step runs: a hang. 0: never.
     double watchdogSeconds = 0;
     /// Called by the watchdog with a text that says what each rank waits for;
@@ -71,6 +75,12 @@ public:
     submit(step);
     wait(step);
   }
+
+  /// Runs `step` once more, looking at what each kernel writes; of the kernels
+  /// of this process's ranks the first in the order of the data. Nothing where
+  /// all is finite, or where the device runs kernels by itself. No step may be
+  /// in flight. Changes what steps change.
+  std::optional<NonFinite> findNonFinite(Step &step);
 
   // Statistics; exact when no step runs. Of several processes, the first gets
   // those of all; the others get something.

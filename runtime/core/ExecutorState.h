@@ -36,7 +36,11 @@ public:
   DeviceCounter completed; // actions, of all steps
   RankTrace trace;
   unsigned getIndex() const { return index; } // in the plan
-  std::vector<StageStatistics> statistics;    // by stage of the plan
+  /// Lets the kernels of the following steps be looked at. No step runs.
+  void probe(bool isProbed);
+  /// What was found since then.
+  std::optional<NonFinite> findNonFinite() const;
+  std::vector<StageStatistics> statistics; // by stage of the plan
   std::vector<KernelRun> kernelRuns;
 
 private:
@@ -53,6 +57,7 @@ private:
     std::vector<int64_t> times;             // action i: [i] to [i + 1]
     std::vector<std::vector<float>> losses; // by stage of the rank
     LossScaleState lossScale;               // of rank 0
+    std::vector<float> overflows;           // of all ranks
     std::unique_ptr<Event> done;
     std::optional<KernelTimer> timer;
   };

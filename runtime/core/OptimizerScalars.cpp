@@ -2,6 +2,7 @@
 #include "core/OptimizerScalars.h"
 #include "support/Error.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -22,6 +23,16 @@ const PlanScalar *Plan::findLossScale() const {
     if (scalar.kind == PlanScalar::Kind::LossScale)
       return &scalar;
   return nullptr;
+}
+
+bool Plan::scalesLoss() const {
+  const PlanScalar *scale = findLossScale();
+  bool isDynamic =
+      std::any_of(optimizer.scalars.begin(), optimizer.scalars.end(),
+                  [](const PlanScalar &scalar) {
+                    return scalar.name == "growth_interval";
+                  });
+  return scale && (isDynamic || scale->value != 1);
 }
 
 std::optional<double> OptimizerScalars::find(const std::string &name) const {
@@ -70,7 +81,8 @@ std::vector<float> OptimizerScalars::evaluate(uint64_t step) const {
       values.push_back(step == 1 ? 1.0f : 0.0f);
       break;
     case PlanScalar::Kind::IsSkipped:
-      values.push_back(0.0f);
+      // The kernel `loss_scale` reads it before it sets it.
+      values.push_back(isStopping ? 1.0f : 0.0f);
       break;
     }
   return values;

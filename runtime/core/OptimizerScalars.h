@@ -24,6 +24,10 @@ public:
   /// The value of a scalar that can be set, if there is one of that name.
   std::optional<double> find(const std::string &name) const;
 
+  /// Whether all steps after one that was skipped are skipped too, until the
+  /// training ends.
+  void setStopping(bool stops) { isStopping = stops; }
+
   /// The values for step `step`, counted from 1.
   std::vector<float> evaluate(uint64_t step) const;
 
@@ -33,6 +37,7 @@ public:
 private:
   double baseOf(const PlanScalar &scalar) const;
   std::vector<PlanScalar> scalars;
+  bool isStopping = false;
 };
 
 } // namespace pp::runtime

@@ -7,8 +7,9 @@ using namespace pp::runtime;
 
 PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
                      const PlanAction &action, Phase phase, std::string what)
-    : stage(&stages[action.stage]), arguments(stage->arguments),
-      microbatch(action.microbatch), what(std::move(what)) {
+    : stage(&stages[action.stage]), arguments(stage->arguments), phase(phase),
+      stageNumber(action.stage), microbatch(action.microbatch),
+      what(std::move(what)) {
   bool discard = action.kind == ActionKind::R;
   const PlanPhase &lists = stage->plan->phases[static_cast<unsigned>(phase)];
   const PlanAreas &areas = stage->plan->areas;
@@ -67,7 +68,44 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
   arguments.outputs = outputs.data();
 }
 
+/// The call whose function this thread runs, while its kernels are looked at.
+static thread_local PhaseCall *probedCall = nullptr;
+
+void pp_probe_kernel(const pp_phase_arguments *arguments, int64_t kernel) {
+  if (arguments->is_probed && probedCall)
+    probedCall->look(static_cast<uint64_t>(kernel));
+}
+
+void PhaseCall::probe(bool isProbed) {
+  arguments.is_probed = isProbed;
+  if (isProbed)
+    nonFinite.reset();
+}
+
+void PhaseCall::look(uint64_t number) {
+  const auto &probes = stage->plan->phases[static_cast<unsigned>(phase)].probes;
+  if (nonFinite || number >= probes.size())
+    return;
+  char *const areas[] = {arguments.parameters, arguments.buffers,
+                         arguments.gradients,  arguments.statistics,
+                         arguments.residuals,  arguments.scratch};
+  for (const PlanProbe::Floats &floats : probes[number].outputs) {
+    if (floats.area == PlanProbe::Area::Input)
+      continue;
+    const char *at =
+        floats.area == PlanProbe::Area::Output
+            ? outputs[floats.offset]
+            : areas[static_cast<unsigned>(floats.area)] + floats.offset;
+    if (auto value = pp::runtime::findNonFinite(
+            reinterpret_cast<const float *>(at), floats.count))
+      nonFinite = NonFinite{
+          stageNumber,         microbatch, phase, static_cast<unsigned>(number),
+          probes[number].node, *value};
+  }
+}
+
 void PhaseCall::run() {
+  probedCall = arguments.is_probed ? this : nullptr;
   function(&arguments);
   std::string error = takeKernelError();
   if (!error.empty())

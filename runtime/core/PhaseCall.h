@@ -10,6 +10,7 @@
 #define PP_RUNTIME_CORE_PHASECALL_H
 
 #include "core/KernelTimer.h"
+#include "core/NonFinite.h"
 #include "core/Program.h"
 #include "core/Step.h"
 
@@ -57,7 +58,14 @@ public:
   void give(Stream &stream, Step &step, uint64_t number, bool useGraphs,
             KernelTimer *timer);
 
+  /// Whether the following runs look at what each kernel writes. Not while one
+  /// runs.
+  void probe(bool isProbed);
+  /// The first number that is not finite in the runs since probe(true).
+  const std::optional<NonFinite> &findNonFinite() const { return nonFinite; }
+
 private:
+  friend void ::pp_probe_kernel(const pp_phase_arguments *, int64_t);
   /// An input or output that the caller owns.
   struct Port {
     PlanReference reference;
@@ -65,14 +73,19 @@ private:
     uint64_t bytes;
   };
   void run();
+  /// Looks at what kernel `number` has just written.
+  void look(uint64_t number);
 
   StageState *stage;
   pp_phase_function function = nullptr;
   pp_phase_arguments arguments{};
   std::vector<char *> inputs, outputs;
   std::vector<Port> feeds, fetches;
+  Phase phase;
+  unsigned stageNumber;
   unsigned microbatch;
   std::string what;
+  std::optional<NonFinite> nonFinite;
   std::unique_ptr<Graph> graph;
   uint64_t runs = 0;
 };

@@ -119,7 +119,7 @@ struct PlanSource {
   enum class Kind { File, Splat, Bytes };
   Kind kind;
   unsigned file = 0;
-  uint64_t offset = 0; // in the file
+  uint64_t offset = 0;       // in the file
   bool isTransposed = false; // the file has the columns of the matrix as rows
   double splat = 0;
   std::string bytes; // decoded
@@ -148,6 +148,27 @@ struct PlanReference {
   unsigned index; // of the feed, channel or fetch
 };
 
+/// What a kernel writes, for the search for numbers that are not finite.
+struct PlanProbe {
+  enum class Area {
+    Parameters,
+    Buffers,
+    Gradients,
+    Statistics,
+    Residuals,
+    Scratch,
+    Input,
+    Output
+  };
+  struct Floats {
+    Area area;
+    uint64_t offset; // in bytes; of Input and Output the number
+    uint64_t count;
+  };
+  std::string node; // of the ONNX model
+  std::vector<Floats> outputs;
+};
+
 struct PlanPhase {
   bool present = false;
   std::vector<PlanReference> inputs, outputs;
@@ -155,6 +176,7 @@ struct PlanPhase {
   // statistics, which a second run must not count again.
   std::vector<uint64_t> discards;
   std::optional<uint64_t> discardStatistics;
+  std::vector<PlanProbe> probes; // by number of pp_probe_kernel
 };
 
 /// What a stage adds up of its replicas. Offsets in the stage's memory.
@@ -179,6 +201,8 @@ struct PlanStage {
   /// With a loss scale: the kernels that look for gradients that are not finite
   /// (where the stage has parameters), and that change the scale.
   std::optional<unsigned> finiteKernel, lossScaleKernel;
+  /// The same for the losses, where the stage computes them.
+  std::optional<unsigned> finiteLossKernel;
   std::vector<PlanSum> sums;
   std::array<PlanPhase, phaseCount> phases;
 };
@@ -215,7 +239,11 @@ struct Plan {
 
   bool isTraining() const { return mode == "train"; }
   /// The scalar that starts the loss scale, or null.
+  /// Null if the program does not look for gradients that are not finite.
   const PlanScalar *findLossScale() const;
+  /// Whether there is more to it than looking: a scale that may be another
+  /// number than 1.
+  bool scalesLoss() const;
   unsigned microbatchSize() const { return batch / microbatches; }
   unsigned microbatchesOfReplica() const { return microbatches / replicas; }
 

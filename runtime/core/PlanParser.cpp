@@ -394,6 +394,72 @@ static uint64_t outputBytes(const Plan &plan, PlanReference reference) {
   return 0;
 }
 
+/// The bytes that a probe may look at in an area, from the offset on.
+static uint64_t bytesBehind(const PlanProbe::Floats &floats,
+                            const PlanAreas &areas, const PlanPhase &phase,
+                            const Plan &plan) {
+  auto behind = [&](uint64_t bytes) {
+    return floats.offset <= bytes ? bytes - floats.offset : 0;
+  };
+  switch (floats.area) {
+  case PlanProbe::Area::Parameters:
+    return behind(areas.parameters.bytes);
+  case PlanProbe::Area::Buffers:
+    return behind(areas.buffers.bytes);
+  case PlanProbe::Area::Gradients:
+    return behind(areas.gradients.bytes);
+  case PlanProbe::Area::Statistics:
+    return behind(areas.statistics.bytes);
+  case PlanProbe::Area::Residuals:
+    return behind(areas.residualSlotBytes);
+  case PlanProbe::Area::Scratch:
+    return behind(areas.scratch.bytes);
+  case PlanProbe::Area::Input:
+    return 0;
+  case PlanProbe::Area::Output:
+    return floats.offset < phase.outputs.size()
+               ? outputBytes(plan, phase.outputs[floats.offset])
+               : 0;
+  }
+  return 0;
+}
+
+static PlanProbe readProbe(const JsonReader &json, const PlanAreas &areas,
+                           const PlanPhase &phase, const Plan &plan) {
+  static constexpr std::pair<std::string_view, PlanProbe::Area> names[] = {
+      {"parameters", PlanProbe::Area::Parameters},
+      {"buffers", PlanProbe::Area::Buffers},
+      {"gradients", PlanProbe::Area::Gradients},
+      {"statistics", PlanProbe::Area::Statistics},
+      {"residuals", PlanProbe::Area::Residuals},
+      {"scratch", PlanProbe::Area::Scratch},
+      {"input", PlanProbe::Area::Input},
+      {"output", PlanProbe::Area::Output}};
+  PlanProbe probe;
+  probe.node = json.at("node").string();
+  JsonReader outputs = json.at("outputs");
+  for (size_t i = 0, e = outputs.size(); i < e; ++i) {
+    JsonReader entry = outputs.at(i);
+    if (entry.size() != 3)
+      entry.fail("expected an area, an offset and a number of floats");
+    std::string name = entry.at(size_t(0)).string();
+    const auto *found =
+        std::find_if(std::begin(names), std::end(names),
+                     [&](const auto &known) { return known.first == name; });
+    if (found == std::end(names))
+      entry.fail("unknown area '{}'", name);
+    PlanProbe::Floats floats{found->second, entry.at(size_t(1)).integer(),
+                             entry.at(size_t(2)).integer()};
+    uint64_t bytes = floats.count * sizeof(float);
+    if (bytes > bytesBehind(floats, areas, phase, plan) ||
+        floats.offset % sizeof(float) * (floats.area < PlanProbe::Area::Input))
+      entry.fail("{} floats at {} lie outside of '{}'", floats.count,
+                 floats.offset, name);
+    probe.outputs.push_back(floats);
+  }
+  return probe;
+}
+
 static PlanPhase readPhaseLists(const JsonReader &json, const Plan &plan,
                                 unsigned stage, Phase phase) {
   PlanPhase result;
@@ -430,6 +496,12 @@ static PlanPhase readPhaseLists(const JsonReader &json, const Plan &plan,
                   *result.discardStatistics,
                   *result.discardStatistics + areas.statistics.bytes,
                   areas.discard.bytes);
+  }
+  if (json.has("probes")) {
+    JsonReader probes = json.at("probes");
+    for (size_t i = 0, e = probes.size(); i < e; ++i)
+      result.probes.push_back(
+          readProbe(probes.at(i), plan.stages[stage].areas, result, plan));
   }
   return result;
 }
@@ -471,6 +543,7 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
   };
   stage.optimizerKernel = kernel("optimizer_kernel");
   stage.finiteKernel = kernel("finite_kernel");
+  stage.finiteLossKernel = kernel("finite_loss_kernel");
   stage.lossScaleKernel = kernel("loss_scale_kernel");
   if (stage.areas.lossScale.bytes) {
     if (!stage.lossScaleKernel)

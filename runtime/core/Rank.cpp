@@ -159,6 +159,8 @@ void Executor::Rank::compile() {
   for (GivenStep &step : given) {
     step.done = device.createEvent();
     step.times.assign(actions.size() + 1, 0);
+    if (overflows)
+      step.overflows.resize(plan.ranks.size());
     if (state.options.timeKernels)
       step.timer.emplace(*streams.compute);
     for (unsigned s : plan.ranks[index].stages)
@@ -273,6 +275,8 @@ void Executor::Rank::giveStep(GivenStep &into, Step &step) {
     const StageState &first = stages[plan.ranks[index].stages.front()];
     compute.copy(&into.lossScale, first.memory->at(first.plan->areas.lossScale),
                  sizeof(into.lossScale));
+    compute.copy(into.overflows.data(), overflows.get(),
+                 into.overflows.size() * sizeof(float));
   }
   compute.record(*into.done);
 }
@@ -289,8 +293,10 @@ void Executor::Rank::finishStep(GivenStep &oldest) {
     for (unsigned k = 0; k < plan.microbatchesOfReplica(); ++k)
       step.losses[k * plan.replicas + replica] = losses[k];
   }
-  if (overflows && isFirstHere)
+  if (overflows && isFirstHere) {
     step.lossScale = oldest.lossScale;
+    step.overflows = oldest.overflows;
+  }
   for (size_t i = 0; i < actions.size(); ++i) {
     int64_t begin = oldest.times[i], end = oldest.times[i + 1];
     const PlanAction &action = actions[i].action;
@@ -342,12 +348,17 @@ void Executor::Rank::giveAgreement() {
   float *flags = reinterpret_cast<float *>(overflows.get());
   for (unsigned s : state.program.getPlan().ranks[index].stages) {
     StageState &stage = stages[s];
-    if (!stage.plan->finiteKernel)
+    if (!state.options.skipsNonFinite)
       continue;
     streams.compute->execute([&stage, flags, this] {
-      void *tensors[] = {stage.arguments.gradients, flags + index};
-      stage.kernels[*stage.plan->finiteKernel]->execute(tensors, nullptr);
-      throwKernelError(stage, "the search for gradients that are not finite");
+      void *gradients[] = {stage.arguments.gradients, flags + index};
+      if (stage.plan->finiteKernel)
+        stage.kernels[*stage.plan->finiteKernel]->execute(gradients, nullptr);
+      void *losses[] = {stage.memory->at(stage.plan->areas.loss),
+                        flags + index};
+      if (stage.plan->finiteLossKernel)
+        stage.kernels[*stage.plan->finiteLossKernel]->execute(losses, nullptr);
+      throwKernelError(stage, "the search for numbers that are not finite");
     });
   }
   state.flagExchange->agree(index, flags, streams);
@@ -406,6 +417,18 @@ void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {
     }
     throwKernelError(stage, "update");
   });
+}
+
+void Executor::Rank::probe(bool isProbed) {
+  for (PhaseCall &call : calls)
+    call.probe(isProbed);
+}
+
+std::optional<NonFinite> Executor::Rank::findNonFinite() const {
+  std::optional<NonFinite> first;
+  for (const PhaseCall &call : calls)
+    keepFirst(first, call.findNonFinite());
+  return first;
 }
 
 std::string Executor::Rank::describe() const {

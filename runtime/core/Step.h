@@ -52,6 +52,9 @@ struct Step {
   std::vector<float> losses; // by micro-batch; training only
 
   LossScaleState lossScale; // after the step, where the plan has one
+  /// By rank, where the plan has a loss scale: not 0 if it found a loss or a
+  /// gradient that is not finite.
+  std::vector<float> overflows;
 
   /// Sum of `losses` in the order of the micro-batches.
   float loss() const;

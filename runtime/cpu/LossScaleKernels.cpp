@@ -48,6 +48,9 @@ void pp::runtime::buildLossScale(Descriptor &descriptor,
     auto *state = static_cast<float *>(tensors[1]);
     auto *scalars = static_cast<float *>(tensors[2]);
     float skips = *std::max_element(flags, flags + ranks);
+    // A training that stops at such a step makes no other one.
+    if (scalars[skipped] != 0 && state[3] > 0)
+      skips = 1;
     scalars[scale] = state[4] = state[0];
     scalars[skipped] = skips;
     if (skips != 0) {

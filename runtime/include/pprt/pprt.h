@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct below or the plan's meaning changes. */
-#define PP_ABI_VERSION 3
+#define PP_ABI_VERSION 4
 
 /* All arenas, and all tensors inside them, start at multiples of this. */
 #define PP_ALIGNMENT 64
@@ -40,6 +40,7 @@ typedef struct pp_phase_arguments {
   char *const *inputs;  /* feeds and received values                  */
   char *const *outputs; /* values to send, to fetch, and the loss     */
   void *const *kernels; /* library kernels, in the plan's order       */
+  uint64_t is_probed;   /* whether pp_probe_kernel looks at kernels   */
 } pp_phase_arguments;
 
 /* Runs one phase of one stage for one micro-batch. */
@@ -111,6 +112,11 @@ extern const pp_binary pp_binary_table;
  * descriptor documents; `scratchpad` has the number of bytes that the plan
  * states for it. Defined by the runtime, called by phase functions. */
 void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad);
+
+/* In training programs for the processor, a phase function calls it after each
+ * kernel with the kernel's number in the phase's `probes`. Does nothing unless
+ * the arguments say so. */
+void pp_probe_kernel(const pp_phase_arguments *arguments, int64_t kernel);
 
 /* In programs that are made for measuring, a phase function calls it before
  * each kernel with the kernel's number in the plan's `kernel_keys`, and with -1

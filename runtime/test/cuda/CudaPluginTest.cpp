@@ -678,13 +678,15 @@ TEST_F(CudaPluginTest, TheKernelsOfTheLossScaleAgreeWithTheProcessor) {
         EXPECT_EQ(decode(actual, Type::F32)[0], expected);
       }
   std::string text = "loss_scale ranks=3 scale=1 skipped=2";
-  for (const char *interval : {"", " interval=0"})
+  for (auto [interval, isStopping] :
+       {std::pair("", 0.0f), {" interval=0", 0.0f}, {"", 1.0f}})
     for (float flag : {0.0f, 1.0f})
       for (std::vector<float> state : {std::vector<float>{1024, 1, 5, 2, 7},
                                        {1.5e-38f, 0, 0, 0, 7},
                                        {3e38f, 1, 0, 0, 7},
                                        {1024, 0, 0, 0, 7}}) {
-        std::vector<float> scalars = {2, 9, 9}, flags = {0, flag, 0};
+        std::vector<float> scalars = {2, 9, isStopping};
+        std::vector<float> flags = {0, flag, 0};
         std::vector<std::vector<float>> both;
         for (bool isDevice : {false, true}) {
           std::vector<float> memory[] = {flags, state, scalars};
@@ -718,10 +720,12 @@ TEST_F(CudaPluginTest, TheKernelsOfTheLossScaleAgreeWithTheProcessor) {
         EXPECT_EQ(both[0], both[1]);
         EXPECT_EQ(both[0][4], state[0]);
         EXPECT_EQ(both[0][6], state[0]);
-        EXPECT_EQ(both[0][7], flag);
+        // Once a step was skipped, a training that stops skips all.
+        bool skips = flag != 0 || (isStopping != 0 && state[3] > 0);
+        EXPECT_EQ(both[0][7], skips ? 1 : 0);
         bool isDynamic = *interval;
-        float next = !isDynamic  ? state[0]
-                     : flag != 0 ? std::max(state[0] / 2, 1.175494351e-38f)
+        float next = !isDynamic ? state[0]
+                     : skips    ? std::max(state[0] / 2, 1.175494351e-38f)
                      : state[1] == 1 && state[0] < 1e38f ? 2 * state[0]
                                                          : state[0];
         EXPECT_EQ(both[0][0], next);

@@ -577,8 +577,14 @@ private:
           stage,
           (launch.getValue() + " count=" + llvm::Twine(parameterCount)).str(),
           /*scratchpad=*/0);
-    IntegerAttr finiteKernel, lossScaleKernel;
+    IntegerAttr finiteKernel, finiteLossKernel, lossScaleKernel;
     if (hasLossScale) {
+      if (stage.computesLoss)
+        finiteLossKernel = addKernel(
+            stage,
+            ("check_finite count=" + llvm::Twine(scheduleOp.getMicrobatches()))
+                .str(),
+            0);
       if (parameterCount)
         finiteKernel = addKernel(
             stage, ("check_finite count=" + llvm::Twine(parameterCount)).str(),
@@ -609,6 +615,8 @@ private:
       memory->setAttr("optimizer_kernel", optimizerKernel);
     if (finiteKernel)
       memory->setAttr("finite_kernel", finiteKernel);
+    if (finiteLossKernel)
+      memory->setAttr("finite_loss_kernel", finiteLossKernel);
     if (lossScaleKernel)
       memory->setAttr("loss_scale_kernel", lossScaleKernel);
     memory->setAttr("discard_statistics",

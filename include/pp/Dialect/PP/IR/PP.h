@@ -43,6 +43,9 @@ inline constexpr llvm::StringLiteral launchScratchpadAttrName =
 /// On modules: the same for the optimizer, without the number of parameters.
 inline constexpr llvm::StringLiteral optimizerLaunchAttrName =
     "pp.optimizer_launch";
+/// On kernels of a stage: the number under which the program tells the runtime
+/// that the kernel has run.
+inline constexpr llvm::StringLiteral probeAttrName = "pp.probe";
 /// On function arguments: the name under which the value is fed.
 inline constexpr llvm::StringLiteral feedAttrName = "pp.feed";
 /// On function arguments: "input" or "target", which the caller feeds, or

@@ -1,0 +1,73 @@
+"""A loss or gradient that is not finite ends the training before the update.
+
+    non_finite.py BUILD
+"""
+
+import subprocess
+
+import numpy as np
+
+import common
+
+DIGITS = common.MODELS / "digits" / "digits-train.npz"
+
+
+def train(context, binary, data, *arguments):
+    """Exit code, steps that were made and the messages of a training."""
+    command = [binary.path, "train", "--data", data, *arguments]
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout.count('"step"'), done.stderr
+
+
+def check(context, checks, stages, **options):
+    binary = context.training("lenet", batch=32, stages=stages, **options)
+    where = f"{stages} stages {options}"
+    good = dict(np.load(DIGITS))
+    bad = {name: array.copy() for name, array in good.items()}
+    bad["image"][100].flat[3] = np.nan  # sample 100 is in step 4
+    poisoned, clean = context.path(".npz"), context.path(".npz")
+    np.savez(poisoned, **bad)
+    np.savez(clean, **good)
+
+    # The step is not made, and the last good state stays.
+    saved = context.path(".safetensors")
+    code, steps, text = train(context, binary, poisoned, "--no-shuffle", "--steps", 10, "--save", saved, "--save-every", 1)
+    checks.equal((code, steps), (1, 3), f"{where}: stops at the step")
+    checks.check("error: step 4:" in text, f"{where}: names the step: {text}")
+    checks.check("array 'image' has nan" in text, f"{where}: names the data: {text}")
+    reference = context.path(".safetensors")
+    train(context, binary, clean, "--no-shuffle", "--steps", 3, "--save", reference)
+    checks.equal(common.tensor_bytes(saved), common.tensor_bytes(reference), f"{where}: the state of step 3")
+
+    # A diverging training names the first kernel, by its node.
+    code, steps, text = train(context, binary, clean, "--resume", saved, "--lr", 1e6, "--steps", 30, "--save", saved)
+    checks.equal(code, 1, f"{where}: diverges")
+    checks.check("appears first in stage 'stage" in text and "at node '/" in text, f"{where}: names the node: {text}")
+    checks.equal(common.tensor_bytes(saved), common.tensor_bytes(reference), f"{where}: still the state of step 3")
+
+    # The other answers.
+    code, steps, text = train(context, binary, poisoned, "--no-shuffle", "--steps", 10, "--on-nan", "skip")
+    checks.equal((code, steps), (0, 10), f"{where}: --on-nan skip")
+    checks.check("warning: step 4 was skipped" in text, f"{where}: says what was skipped: {text}")
+    code, steps, text = train(context, binary, poisoned, "--no-shuffle", "--steps", 10, "--on-nan", "continue")
+    checks.equal((code, steps), (0, 10), f"{where}: --on-nan continue")
+    if stages > 1:
+        code, steps, text = train(context, binary, poisoned, "--no-shuffle", "--steps", 10, "--processes", 2)
+        checks.equal((code, steps), (1, 3), f"{where}: two processes")
+        checks.equal(text.count("error: step 4:"), 1, f"{where}: one message: {text}")
+
+
+def test(context, checks, arguments):
+    check(context, checks, 1)
+    check(context, checks, 2, microbatches=4)
+    if not arguments.quick:
+        check(context, checks, 2, microbatches=4, replicas=2)
+        check(context, checks, 2, microbatches=4, schedule="zb-h1", optimizer="adamw")
+    # Without the search there is nothing to react to.
+    binary = context.training("lenet", batch=32, loss_scale="none")
+    code, _, text = train(context, binary, DIGITS, "--steps", 1, "--on-nan", "stop")
+    checks.check(code == 2 and "--loss-scale=none" in text, f"without the search: {text}")
+
+
+if __name__ == "__main__":
+    common.main(test, __doc__.splitlines()[0])
