@@ -192,6 +192,7 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
   builder.setInsertionPointToEnd(module->getBody());
   ImportOptions import = options.import;
   import.batch = options.batch == 0 ? options.microbatches : options.batch;
+  import.isBatchMissing = !options.loss.empty() && options.batch == 0;
   for (bool training : {true, false}) {
     if (training && options.loss.empty())
       continue;

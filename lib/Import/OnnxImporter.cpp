@@ -118,9 +118,16 @@ private:
           auto bound = options.dims.find(dim.symbol);
           if (bound != options.dims.end())
             size = bound->second;
-          else if (axis == 0)
+          else if (axis == 0 && !options.isBatchMissing)
             size = options.batch;
-          else {
+          else if (axis == 0) {
+            report("axis 0 of input '" + input.name +
+                       "', the samples of a step, has no size" +
+                       (dim.symbol.empty() ? "" : " ('" + dim.symbol + "')"),
+                   "give one with --batch=SAMPLES");
+            ok = false;
+            continue;
+          } else {
             report("axis " + llvm::Twine(axis) + " of input '" + input.name +
                        "' has no size" +
                        (dim.symbol.empty() ? "" : " ('" + dim.symbol + "')"),
@@ -138,6 +145,7 @@ private:
       }
       types.push_back(RankedTensorType::get(shape, element));
     }
+    ok &= checkDims();
     if (!ok)
       return failure();
     if (types.empty()) {
@@ -158,6 +166,26 @@ private:
     }
     builder.setInsertionPointToEnd(entry);
     return success();
+  }
+
+  /// A size for a symbol that no input has is a slip of the pen.
+  bool checkDims() {
+    llvm::StringSet<> known;
+    SmallVector<StringRef> names;
+    for (const onnx::ValueInfo &input : model.graph.inputs)
+      for (const onnx::Dimension &dim : input.dims)
+        if (!dim.symbol.empty() && known.insert(dim.symbol).second)
+          names.push_back(dim.symbol);
+    SmallVector<StringRef> unknown;
+    for (StringRef name : options.dims.keys())
+      if (!known.contains(name))
+        unknown.push_back(name);
+    llvm::sort(unknown);
+    for (StringRef name : unknown)
+      report("--dim=" + name + ": no input has such a dimension",
+             names.empty() ? "all sizes of the model are fixed"
+                           : "its dimensions are " + llvm::join(names, ", "));
+    return unknown.empty();
   }
 
   /// PyTorch's exporter calls what it has computed itself val_0, val_1 and so

@@ -31,6 +31,9 @@ struct ImportOptions {
   /// named here gets `batch`.
   llvm::StringMap<int64_t> dims;
   int64_t batch = 1;
+  /// Whether a symbol on axis 0 is an error, because nobody has said `batch`: a
+  /// training with one sample is nothing that one gets by omission.
+  bool isBatchMissing = false;
   /// Patterns (`*`, `?`, `[...]`) of the initializers that are not trained, and,
   /// unless empty, of the only ones that are.
   std::vector<std::string> freeze, trainOnly;
