@@ -409,6 +409,12 @@ private:
     j.attributeArray(area, [&] {
       for (auto [offset, name] : order) {
         auto global = symbolTable.lookup<ml_program::GlobalOp>(name);
+        if (!global) {
+          memory.emitOpError()
+              << "places '" << name << "', which is no global of the program";
+          failed_ = true;
+          continue;
+        }
         j.object([&, offset = offset, name = name] {
           j.attribute("name", name);
           writeTensor(j, cast<RankedTensorType>(global.getType()));

@@ -255,3 +255,33 @@ pp.schedule "gpipe" microbatches(0) checkpoint("never") ranks([["0F0"]])
 
 // expected-error@+1 {{'pp.schedule' op needs a slot for each action}}
 pp.schedule "gpipe" microbatches(1) checkpoint("never") ranks([["0F0", "0B0"]]) slots([[0]])
+
+// -----
+
+// expected-error@+1 {{'pp.memory' op area 'parameters' needs an offset and a number of bytes}}
+pp.memory 0 total(64) areas {parameters = [0, 64]} symbols {parameters = {}, buffers = {}, statistics = {}}
+
+// -----
+
+// expected-error@+1 {{'pp.memory' op area 'scratch' ends behind the total of 64 bytes}}
+pp.memory 0 total(64) areas {scratch = {offset = 64, bytes = 64}} symbols {parameters = {}, buffers = {}, statistics = {}}
+
+// -----
+
+// expected-error@+1 {{'pp.memory' op symbols have no dictionary 'buffers'}}
+pp.memory 0 total(64) areas {} symbols {parameters = {}, statistics = {}}
+
+// -----
+
+// expected-error@+1 {{'pp.memory' op 'w' has no offset in 'parameters'}}
+pp.memory 0 total(64) areas {} symbols {parameters = {w = "first"}, buffers = {}, statistics = {}}
+
+// -----
+
+// expected-error@+1 {{'pp.memory' op needs 'library', 'discards' and 'discard_statistics'}}
+pp.memory 0 total(64) areas {} symbols {parameters = {}, buffers = {}, statistics = {}} {library = []}
+
+// -----
+
+// expected-error@+1 {{'pp.memory' op 'library' holds what is no kernel with a descriptor and a scratchpad}}
+pp.memory 0 total(64) areas {} symbols {parameters = {}, buffers = {}, statistics = {}} {library = ["matmul"], discards = [], discard_statistics = 0}

@@ -22,8 +22,8 @@ pp.schedule "1f1b" microbatches(2) checkpoint("never")
 pp.schedule "gpipe" microbatches(1) checkpoint("always")
     ranks([["0F0", "0B0"], []]) slots([[0, -1], []])
 
-// CHECK: pp.memory 1 total(4096) areas {parameters = [0, 1024]} symbols {weight = 0 : i64}
-pp.memory 1 total(4096) areas {parameters = [0, 1024]} symbols {weight = 0 : i64}
+// CHECK: pp.memory 1 total(4096) areas {parameters = {bytes = 1024 : i64, offset = 0 : i64}} symbols {buffers = {}, parameters = {weight = 0 : i64}, statistics = {}}
+pp.memory 1 total(4096) areas {parameters = {offset = 0, bytes = 1024}} symbols {parameters = {weight = 0}, buffers = {}, statistics = {}}
 
 // CHECK-LABEL: func.func @stages(
 // CHECK-SAME: %[[X:.+]]: tensor<4xf32>)

@@ -195,6 +195,57 @@ LogicalResult ChannelOp::verify() {
   return success();
 }
 
+/// A number of bytes, or an offset, in a dictionary; nothing if it is none.
+static std::optional<int64_t> bytesOf(DictionaryAttr entry, StringRef key) {
+  auto value = entry ? entry.getAs<IntegerAttr>(key) : nullptr;
+  if (!value || value.getInt() < 0)
+    return std::nullopt;
+  return value.getInt();
+}
+
+LogicalResult MemoryOp::verify() {
+  for (NamedAttribute area : getAreas()) {
+    auto entry = dyn_cast<DictionaryAttr>(area.getValue());
+    auto offset = bytesOf(entry, "offset"), bytes = bytesOf(entry, "bytes");
+    if (!offset || !bytes)
+      return emitOpError() << "area '" << area.getName().getValue()
+                           << "' needs an offset and a number of bytes";
+    if (*offset + *bytes > static_cast<int64_t>(getTotal()))
+      return emitOpError() << "area '" << area.getName().getValue()
+                           << "' ends behind the total of " << getTotal()
+                           << " bytes";
+  }
+  for (StringRef area : {"parameters", "buffers", "statistics"}) {
+    auto places = dyn_cast_or_null<DictionaryAttr>(getSymbols().get(area));
+    if (!places)
+      return emitOpError() << "symbols have no dictionary '" << area << "'";
+    for (NamedAttribute place : places)
+      if (!bytesOf(places, place.getName()))
+        return emitOpError() << "'" << place.getName().getValue()
+                             << "' has no offset in '" << area << "'";
+  }
+  // What the plan is written from is there, or is not, as a whole.
+  auto library = (*this)->getAttrOfType<ArrayAttr>("library");
+  auto discards = (*this)->getAttrOfType<ArrayAttr>("discards");
+  auto statistics = (*this)->getAttrOfType<IntegerAttr>("discard_statistics");
+  bool isWhole = library && discards && statistics;
+  if (!isWhole && (library || discards || statistics))
+    return emitOpError("needs 'library', 'discards' and 'discard_statistics'");
+  if (!isWhole)
+    return success();
+  for (Attribute kernel : library) {
+    auto entry = dyn_cast<DictionaryAttr>(kernel);
+    if (!bytesOf(entry, "scratchpad") || !entry.getAs<StringAttr>("descriptor"))
+      return emitOpError("'library' holds what is no kernel with a descriptor "
+                         "and a scratchpad: ")
+             << kernel;
+  }
+  for (Attribute offset : discards)
+    if (!isa<IntegerAttr>(offset))
+      return emitOpError("'discards' holds what is no offset: ") << offset;
+  return success();
+}
+
 LogicalResult ScheduleOp::verify() {
   auto isListOfLists = [](ArrayAttr lists, auto isElement) {
     return llvm::all_of(lists, [&](Attribute list) {

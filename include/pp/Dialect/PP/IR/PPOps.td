@@ -158,6 +158,7 @@ def PP_MemoryOp : PP_Op<"memory"> {
   let assemblyFormat = [{
     $stage `total` `(` $total `)` `areas` $areas `symbols` $symbols attr-dict
   }];
+  let hasVerifier = 1;
 }
 
 #endif // PP_DIALECT_PP_IR_PPOPS_TD
