@@ -8,6 +8,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/KernelOpInterface.h"
 
 using namespace mlir;
 using namespace pp;
@@ -22,6 +23,32 @@ double parameterCopies(ModuleOp program) {
             pipeline::optimizerAttrName))
       copies += cast<ArrayAttr>(description.get("states")).size();
   return copies;
+}
+
+/// How much of a program a cost file knows.
+struct Coverage {
+  size_t measured = 0, kernels = 0;
+
+  double share() const {
+    return kernels
+               ? static_cast<double>(measured) / static_cast<double>(kernels)
+               : 0;
+  }
+  std::string text() const {
+    return std::to_string(measured) + " of " + std::to_string(kernels) +
+           " kernels";
+  }
+};
+
+Coverage countMeasured(ModuleOp program, const pipeline::CostFile &costs) {
+  Coverage coverage;
+  program.walk([&](KernelOpInterface kernel) {
+    if (!kernel->hasAttr(pipeline::costAttrName))
+      return;
+    ++coverage.kernels;
+    coverage.measured += costs.kernels.contains(kernel.getCostKey());
+  });
+  return coverage;
 }
 
 class SpaceBuilder {
@@ -61,6 +88,14 @@ public:
     if (failed(built))
       return makeError(exitInvalid, "no graph can be made of '" + path + "'");
     space.batch = compilation.getBatch();
+    std::optional<pipeline::CostFile> costs;
+    if (!options.costFile.empty()) {
+      auto file = pipeline::CostFile::read(options.costFile, options.target);
+      if (!file)
+        return file.takeError();
+      costs = std::move(*file);
+      coverages.push_back(countMeasured(program, *costs));
+    }
     if (space.training) {
       space.parameterCopies = parameterCopies(program);
       // Reads parameters, gradients and states, writes all but the gradients,
@@ -68,23 +103,49 @@ public:
       space.updateSecondsPerByte =
           (2 * space.parameterCopies - 1) /
           (pipeline::AnnotateCostsOptions().bandwidth * 1e9);
-      if (!options.costFile.empty()) {
-        auto costs = pipeline::CostFile::read(options.costFile, options.target);
-        if (!costs)
-          return costs.takeError();
-        if (costs->updateSecondsPerByte)
-          space.updateSecondsPerByte = *costs->updateSecondsPerByte;
-      }
+      if (costs && costs->updateSecondsPerByte)
+        space.updateSecondsPerByte = *costs->updateSecondsPerByte;
     }
     space.graphs.push_back(
         {static_cast<int>(microbatches), std::move(built->graph)});
     return llvm::Error::success();
   }
 
+  /// Measured times and estimates must not be compared: what the cost file
+  /// knows less of than of the best known number of micro-batches is left out.
+  void leaveOutEstimates(llvm::raw_ostream &notes) {
+    if (coverages.empty())
+      return;
+    double best = 0;
+    for (const Coverage &coverage : coverages)
+      best = std::max(best, coverage.share());
+    constexpr double slack = 0.05;
+    std::vector<planner::MicrobatchGraph> kept;
+    for (size_t i = 0; i < coverages.size(); ++i) {
+      int count = space.graphs[i].microbatches;
+      if (coverages[i].share() < best - slack) {
+        notes << "note: " << count << " micro-batches are left out: '"
+              << options.costFile << "' has times for " << coverages[i].text()
+              << ", and estimates are not compared with them; measure with "
+                 "pp-profile --microbatches="
+              << count << " too and merge the files\n";
+        continue;
+      }
+      if (coverages[i].measured < coverages[i].kernels)
+        notes << "note: " << count << " micro-batches: '" << options.costFile
+              << "' has times for " << coverages[i].text()
+              << "; the others are estimated\n";
+      kept.push_back(std::move(space.graphs[i]));
+    }
+    space.graphs = std::move(kept);
+  }
+
   planner::PlanSpace space;
   std::string fault;
 
 private:
+  /// Of each graph, if there is a cost file.
+  std::vector<Coverage> coverages;
   MLIRContext *context;
   llvm::StringRef path;
   const CompileOptions &options;
@@ -124,5 +185,6 @@ pp::buildPlanSpace(MLIRContext *context, llvm::StringRef path,
         if (builder.space.batch % next == 0)
           microbatches.push_back(next);
   }
+  builder.leaveOutEstimates(notes);
   return std::move(builder.space);
 }

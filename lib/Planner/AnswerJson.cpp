@@ -1,5 +1,6 @@
 //===- AnswerJson.cpp - The file format of answers ------------------------===//
 #include "ClusterJson.h"
+#include "ProblemWords.h"
 #include "pp/Planner/Problem.h"
 #include <map>
 
@@ -15,6 +16,8 @@ PlanningProblem::answerToJson(const PartitionSolution &solution) const {
   json["lower_bound"] = solution.lowerBound;
   json["gap"] = solution.gap();
   json["ideals"] = solution.ideals;
+  if (solution.stopped != SearchStop::None)
+    json["stopped"] = wordOf(stops, solution.stopped);
   Json &kernels = json["kernels"] = Json::array();
   for (size_t k = 0; k < graph.kernels.size(); ++k) {
     Json entry;
@@ -63,6 +66,16 @@ public:
     root.member("gap", false); // Follows from the other two.
     if (auto ideals = root.integer("ideals", 0, INT64_MAX, false))
       solution.ideals = static_cast<size_t>(*ideals);
+    std::string stopped = "none";
+    root.text("stopped", stopped, /*required=*/false);
+    bool isKnown = false;
+    for (const Word<SearchStop> &word : stops)
+      if (stopped == word.text) {
+        solution.stopped = word.value;
+        isKnown = true;
+      }
+    if (!isKnown)
+      root.fail("stopped", "expected one of 'none', 'steps', 'time'");
     root.array("stages", true, [&](const Json &json, const std::string &path) {
       readStage(json, path);
     });

@@ -34,8 +34,18 @@ Link Cluster::link(size_t from, size_t to) const {
 }
 
 Link Cluster::slowestLink(size_t count) const {
-  if (count < 2)
-    return devices.size() < 2 || count == 0 ? defaultLink : link(0, 1);
+  return extremeLinks(count).first;
+}
+
+Link Cluster::fastestLink(size_t count) const {
+  return extremeLinks(count).second;
+}
+
+std::pair<Link, Link> Cluster::extremeLinks(size_t count) const {
+  if (count < 2) {
+    Link only = devices.size() < 2 || count == 0 ? defaultLink : link(0, 1);
+    return {only, only};
+  }
   // Ordered pairs whose smallest common group is each one; the last entry is
   // the cluster itself.
   std::vector<double> devicesIn(groups.size() + 1), pairs(groups.size() + 1);
@@ -54,14 +64,16 @@ Link Cluster::slowestLink(size_t count) const {
   }
   for (size_t group = 0; group <= groups.size(); ++group)
     pairs[group] += devicesIn[group] * (devicesIn[group] - 1);
-  std::optional<Link> slowest;
+  std::optional<Link> slowest, fastest;
   auto meet = [&](const Link &link) {
     if (!slowest) {
-      slowest = link;
+      slowest = fastest = link;
       return;
     }
     slowest->bandwidth = std::min(slowest->bandwidth, link.bandwidth);
     slowest->latency = std::max(slowest->latency, link.latency);
+    fastest->bandwidth = std::max(fastest->bandwidth, link.bandwidth);
+    fastest->latency = std::min(fastest->latency, link.latency);
   };
   for (const auto &[pair, link] : links)
     if (pair.first < count && pair.second < count) {
@@ -71,7 +83,7 @@ Link Cluster::slowestLink(size_t count) const {
   for (size_t group = 0; group <= groups.size(); ++group)
     if (pairs[group] > 0.5)
       meet(group < groups.size() ? groups[group].link : defaultLink);
-  return *slowest;
+  return {*slowest, *fastest};
 }
 
 std::optional<std::vector<Cluster::Level>> Cluster::levels() const {

@@ -100,6 +100,36 @@ static std::optional<std::string> checkKernel(const Kernel &kernel) {
   return std::nullopt;
 }
 
+/// What is summed up anywhere fits into 63 bits if the sum of all does.
+static std::optional<std::string> checkSums(const Graph &graph) {
+  int64_t parameters = 0, saved = 0, workspace = 0, values = 0;
+  bool fits = true;
+  auto add = [&](int64_t &sum, int64_t bytes) {
+    fits &= !__builtin_add_overflow(sum, bytes, &sum);
+  };
+  for (const Kernel &kernel : graph.kernels) {
+    // A variant stands in place of its kernel.
+    int64_t most[] = {kernel.parameterBytes, kernel.savedBytes,
+                      kernel.workspaceBytes};
+    for (const KernelVariant &variant : kernel.variants) {
+      most[0] = std::max(most[0], variant.parameterBytes);
+      most[1] = std::max(most[1], variant.savedBytes);
+      most[2] = std::max(most[2], variant.workspaceBytes);
+    }
+    add(parameters, most[0]);
+    add(saved, most[1]);
+    add(workspace, most[2]);
+  }
+  for (const Value &value : graph.values) {
+    add(values, value.bytes);
+    add(values, value.gradientBytes);
+  }
+  if (fits)
+    return std::nullopt;
+  return "the sizes of all kernels or of all values together are more than "
+         "9223372036854775807 bytes, the most that can be counted";
+}
+
 std::optional<std::string> Graph::check() const {
   for (const Kernel &kernel : kernels)
     if (std::optional<std::string> fault = checkKernel(kernel))
@@ -122,5 +152,5 @@ std::optional<std::string> Graph::check() const {
                "' makes it: the kernels are not in topological order";
     }
   }
-  return std::nullopt;
+  return checkSums(*this);
 }

@@ -2,6 +2,7 @@
 #ifndef PP_LIB_PLANNER_JSONREADER_H
 #define PP_LIB_PLANNER_JSONREADER_H
 
+#include "pp/Planner/RepeatedKeys.h"
 #include "pp/Planner/Result.h"
 #include <cmath>
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace pp::planner {
 
 using Json = nlohmann::ordered_json;
 
-/// The parser and the readers recurse, so nesting is limited.
+/// The parser and the readers recurse, so nesting is limited. A key that is
+/// stated twice is an error.
 inline Result<Json> parseJson(std::string_view text) {
   bool tooDeep = false;
   auto limitDepth = [&](int level, Json::parse_event_t, Json &) {
@@ -28,6 +30,8 @@ inline Result<Json> parseJson(std::string_view text) {
     return Failure{"$: nested too deep"};
   if (json.is_discarded())
     return Failure{"$: this is not JSON"};
+  if (std::optional<std::string> fault = findRepeatedKeys(text))
+    return Failure{*fault};
   return json;
 }
 

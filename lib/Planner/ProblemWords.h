@@ -26,6 +26,9 @@ inline constexpr Word<InFlightRule> rules[] = {
     {"from_first", InFlightRule::FromFirst},
     {"from_last", InFlightRule::FromLast},
     {"replicas", InFlightRule::Replicas}};
+inline constexpr Word<SearchStop> stops[] = {{"none", SearchStop::None},
+                                             {"steps", SearchStop::Steps},
+                                             {"time", SearchStop::Time}};
 inline constexpr Word<bool> passes[] = {{"forward", false}, {"backward", true}};
 
 template <typename Enum, size_t n>

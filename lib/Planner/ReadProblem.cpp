@@ -143,6 +143,8 @@ private:
     ObjectReader reader(json, path, error);
     Value value;
     reader.text("name", value.name, /*required=*/false);
+    if (!value.name.empty() && !valueNames.insert(value.name).second)
+      reader.fail("name", "'" + value.name + "' is named twice");
     if (const Json *producer = reader.member("producer"))
       if (auto kernel = readName(*producer, path + ".producer"))
         value.producer = *kernel;
@@ -288,6 +290,8 @@ private:
       limits.ideals = static_cast<size_t>(*ideals);
     if (auto rounds = reader.integer("rounds", 0, 1 << 30, false))
       limits.rounds = static_cast<int>(*rounds);
+    if (auto steps = reader.integer("steps", 0, INT64_MAX, false))
+      limits.steps = static_cast<uint64_t>(*steps);
     reader.finish();
   }
 
@@ -301,6 +305,7 @@ private:
   std::vector<Kernel> kernels;
   std::vector<Value> values;
   std::map<std::string, size_t> byName;
+  std::set<std::string> valueNames;
 };
 
 } // namespace

@@ -2,6 +2,7 @@
 #include "ClusterJson.h"
 #include "ProblemWords.h"
 #include "pp/Planner/Problem.h"
+#include <set>
 
 using namespace pp::planner;
 
@@ -75,9 +76,14 @@ std::string PlanningProblem::toJson() const {
   for (const Kernel &kernel : graph.kernels)
     kernels.push_back(kernelToJson(kernel));
   Json &values = json["graph"]["values"] = Json::array();
+  std::set<std::string> names;
   for (const Value &value : graph.values) {
+    // Only its producer makes the name of a value unique.
+    std::string name = value.name;
+    for (int number = 2; !name.empty() && !names.insert(name).second; ++number)
+      name = value.name + "#" + std::to_string(number);
     Json entry;
-    entry["name"] = value.name;
+    entry["name"] = name;
     entry["producer"] = graph.kernels[value.producer].name;
     entry["consumers"] = Json::array();
     for (size_t consumer : value.consumers)
@@ -113,5 +119,6 @@ std::string PlanningProblem::toJson() const {
       constraints["cuts"].push_back(graph.kernels[cut].name);
   json["limits"]["ideals"] = settings.limits.ideals;
   json["limits"]["rounds"] = settings.limits.rounds;
+  json["limits"]["steps"] = settings.limits.steps;
   return printJson(json);
 }

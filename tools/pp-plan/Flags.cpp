@@ -2,7 +2,10 @@
 
 #include "Flags.h"
 #include "pp/Dialect/PP/Transforms/CostFile.h"
+#include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace pp;
@@ -75,12 +78,31 @@ llvm::Expected<PipelineTimes> pp::readTimes(const Flags &flags) {
   return times;
 }
 
-llvm::Error pp::refuse(std::initializer_list<const llvm::cl::Option *> options,
+llvm::Error pp::refuse(llvm::ArrayRef<const llvm::cl::Option *> unused,
                        llvm::StringRef input) {
-  for (const llvm::cl::Option *option : options)
+  std::vector<std::string> names;
+  for (const llvm::cl::Option *option : unused)
     if (option->getNumOccurrences())
-      return makeError(exitUsage,
-                       llvm::Twine(option->ArgStr.size() == 1 ? "-" : "--") +
-                           option->ArgStr + " cannot be used with " + input);
-  return llvm::Error::success();
+      names.push_back((option->ArgStr.size() == 1 ? "-" : "--") +
+                      option->ArgStr.str());
+  if (names.empty())
+    return llvm::Error::success();
+  llvm::sort(names);
+  return makeError(exitUsage,
+                   llvm::join(names, ", ") + " cannot be used with " + input);
+}
+
+llvm::Error pp::refuseAllBut(llvm::ArrayRef<const llvm::cl::Option *> used,
+                             const Flags &flags, llvm::StringRef input) {
+  llvm::SmallVector<llvm::cl::OptionCategory *> ours = getCompileCategories();
+  ours.push_back(const_cast<llvm::cl::OptionCategory *>(&flags.category));
+  std::vector<const llvm::cl::Option *> unused;
+  for (const auto &entry : llvm::cl::getRegisteredOptions())
+    if (!llvm::is_contained(used, entry.second) &&
+        llvm::any_of(entry.second->Categories,
+                     [&](llvm::cl::OptionCategory *category) {
+                       return llvm::is_contained(ours, category);
+                     }))
+      unused.push_back(entry.second);
+  return refuse(unused, input);
 }

@@ -6,6 +6,8 @@
 #include "ScheduleReport.h"
 #include "pp/Driver/Compiler.h"
 #include "pp/Planner/PlanSearch.h"
+#include "pp/Planner/Schedule/Search.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/CommandLine.h"
 
 namespace pp {
@@ -54,6 +56,12 @@ struct Flags {
       llvm::cl::desc("Try data parallelism around the pipeline too: sums of "
                      "gradients are then rounded in another order"),
       llvm::cl::init(false), llvm::cl::cat(category)};
+  llvm::cl::opt<double> timeLimit{
+      "time-limit",
+      llvm::cl::desc("Seconds after which the search of a model's plan or of a "
+                     "problem's partition ends with the best so far; 0: never "
+                     "(default: 60)"),
+      llvm::cl::init(60), llvm::cl::cat(category)};
   llvm::cl::opt<unsigned> top{"top", llvm::cl::desc("Rows of the table"),
                               llvm::cl::init(10), llvm::cl::cat(category)};
   llvm::cl::opt<bool> explain{
@@ -115,6 +123,22 @@ struct Flags {
       "transfer",
       llvm::cl::desc("Of a schedule.csv or --timeline: seconds of a message"),
       llvm::cl::init(0), llvm::cl::cat(category)};
+  llvm::cl::opt<planner::SearchObjective> minimize{
+      "minimize",
+      llvm::cl::desc("With --timeline=auto: what the search makes short"),
+      llvm::cl::values(
+          clEnumValN(planner::SearchObjective::Makespan, "makespan",
+                     "from the first start to the last end (default)"),
+          clEnumValN(planner::SearchObjective::Span, "span",
+                     "the longest rank, from its first to its last action")),
+      llvm::cl::init(planner::SearchObjective::Makespan),
+      llvm::cl::cat(category)};
+  llvm::cl::opt<int64_t> kept{
+      "kept",
+      llvm::cl::desc("With --timeline=auto: the most micro-batches that a rank "
+                     "keeps at once, those of all its stages added up "
+                     "(default: no limit)"),
+      llvm::cl::init(0), llvm::cl::cat(category)};
 };
 
 /// The devices to plan for: those of --cluster, or --cores, whose messages take
@@ -128,9 +152,13 @@ llvm::Error restrict(planner::PlanSpace &space, const Flags &flags);
 /// --times and --transfer.
 llvm::Expected<PipelineTimes> readTimes(const Flags &flags);
 
-/// Fails if one of `options` is given, which cannot be used with this kind of
-/// `input`.
-llvm::Error refuse(std::initializer_list<const llvm::cl::Option *> options,
+/// Fails, with the names of all of them, if flags are given that do nothing
+/// with this kind of `input`: all of pp-plan and of the compiler but `used`.
+llvm::Error refuseAllBut(llvm::ArrayRef<const llvm::cl::Option *> used,
+                         const Flags &flags, llvm::StringRef input);
+
+/// The same for flags that do nothing with this `input`.
+llvm::Error refuse(llvm::ArrayRef<const llvm::cl::Option *> unused,
                    llvm::StringRef input);
 
 } // namespace pp

@@ -7,6 +7,7 @@
 #include "PlanReport.h"
 #include "ProblemFile.h"
 #include "SlowRanks.h"
+#include "TimeLimit.h"
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/PlanSpace.h"
@@ -33,6 +34,24 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
   if (flags.input.empty())
     return makeError(exitUsage, "expected a model.onnx, a schedule.csv, a "
                                 "problem.json or --timeline=schedule");
+  // cl::list has an operator& of its own.
+  if (auto error = refuse({&flags.timeline, &flags.ranks, &flags.stages,
+                           std::addressof(flags.times), &flags.transfer,
+                           &flags.minimize, &flags.kept},
+                          "a model"))
+    return error;
+  if (!flags.cluster.empty())
+    if (auto error = refuse({&flags.cores}, "--cluster"))
+      return error;
+  if (!flags.saveProblem.empty())
+    if (auto error = refuse(
+            {&flags.minRanks, &flags.stagesPerRank,
+             std::addressof(flags.schedules), std::addressof(flags.checkpoints),
+             &flags.replicate, &flags.top, &flags.explain,
+             std::addressof(flags.slow), &flags.output, &flags.annotate,
+             &flags.csv, &flags.html, &flags.trace},
+            "--save-problem"))
+      return error;
   if (!flags.saveProblem.empty() && flags.microbatches.size() != 1)
     return makeError(exitUsage, "--save-problem needs one number of "
                                 "micro-batches, such as --microbatches=4");
@@ -57,6 +76,11 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
     return error;
   if (!flags.saveProblem.empty())
     return saveProblem(flags, *space);
+  auto deadline = readDeadline(flags);
+  if (!deadline)
+    return deadline.takeError();
+  space->deadline = *deadline;
+  space->report = makeProgressReport(planner::Objective::Time, llvm::errs());
   auto result = planner::searchPlans(*space);
   if (!result)
     return makeError(exitInvalid, result.error());

@@ -9,11 +9,18 @@ using namespace pp;
 using namespace pp::planner;
 
 static Result<Schedule> search(PipelineShape shape, const PipelineTimes &times,
+                               const ScheduleWish &wish,
                                llvm::raw_ostream &os) {
   SearchProblem problem;
   problem.shape = shape;
   problem.times.stages = {times.stage};
   problem.times.transfers = {times.transfer};
+  problem.objective = wish.objective;
+  if (wish.kept > 0) {
+    // One byte from F to W.
+    problem.forwardBytes = problem.weightBytes = {1};
+    problem.capacity = {wish.kept};
+  }
   // There and back: what the planner uses for two stages per rank.
   if (shape.stages == 2 * shape.rankCount()) {
     auto ranks = placeStages(shape, Placement::V);
@@ -24,21 +31,23 @@ static Result<Schedule> search(PipelineShape shape, const PipelineTimes &times,
   auto found = searchSchedule(problem);
   if (!found)
     return Failure{found.error()};
-  os << "found: " << found->origin << "; no schedule has a makespan below "
-     << formatTime(found->lowerBound) << "\n";
+  os << "found: " << found->origin << "; no schedule has a "
+     << (wish.objective == SearchObjective::Span ? "span" : "makespan")
+     << " below " << formatTime(found->lowerBound) << "\n";
   return found->schedule;
 }
 
 llvm::Expected<SimulatedSchedule>
 pp::makeNamedSchedule(llvm::StringRef name, PipelineShape shape,
-                      const PipelineTimes &times, llvm::raw_ostream &os) {
+                      const PipelineTimes &times, const ScheduleWish &wish,
+                      llvm::raw_ostream &os) {
   if (shape.stages == 0) {
     auto placement = placementOf(name);
     bool several = placement && *placement != Placement::OnePerRank;
     shape.stages = several ? 2 * shape.ranks : shape.ranks;
   }
-  auto schedule =
-      name == "auto" ? search(shape, times, os) : makeSchedule(name, shape);
+  auto schedule = name == "auto" ? search(shape, times, wish, os)
+                                 : makeSchedule(name, shape);
   if (!schedule)
     return makeError(exitInvalid, schedule.error());
   return proveAndSimulate(*schedule, times, name);

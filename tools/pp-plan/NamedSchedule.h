@@ -5,8 +5,17 @@
 
 #include "ScheduleReport.h"
 #include "pp/Planner/Schedule/Generators.h"
+#include "pp/Planner/Schedule/Search.h"
 
 namespace pp {
+
+/// What "auto" looks for.
+struct ScheduleWish {
+  planner::SearchObjective objective = planner::SearchObjective::Makespan;
+  /// The most micro-batches that a rank keeps at once, those of all its stages
+  /// added up; 0: no limit.
+  int64_t kept = 0;
+};
 
 /// The schedule of this name (makeSchedule), or what searchSchedule finds for
 /// "auto", on a plain pipeline. Where the shape has no stages, it gets as many
@@ -14,7 +23,8 @@ namespace pp {
 /// there is no such schedule or it does not fit the shape.
 llvm::Expected<SimulatedSchedule>
 makeNamedSchedule(llvm::StringRef name, planner::PipelineShape shape,
-                  const PipelineTimes &times, llvm::raw_ostream &os);
+                  const PipelineTimes &times, const ScheduleWish &wish,
+                  llvm::raw_ostream &os);
 
 } // namespace pp
 

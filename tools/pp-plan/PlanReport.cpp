@@ -3,6 +3,7 @@
 #include "PlanReport.h"
 #include "Table.h"
 #include "pp/Driver/Format.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -20,6 +21,28 @@ llvm::StringRef nameOf(CheckpointMode mode) {
   return mode == CheckpointMode::Always       ? "always"
          : mode == CheckpointMode::ExceptLast ? "except_last"
                                               : "never";
+}
+
+/// The devices in the order of the runtime's ranks, rank r of replica q is
+/// number r * replicas + q, if that is not the order of the cluster.
+void printProcesses(const PlanDraft &draft, llvm::raw_ostream &os) {
+  const std::vector<int> &rankOfStage = draft.schedule.rankOfStage;
+  std::vector<size_t> order;
+  for (size_t rank = 0; rank < draft.schedule.ranks.size(); ++rank)
+    for (size_t stage = 0; stage < rankOfStage.size(); ++stage)
+      if (rankOfStage[stage] == static_cast<int>(rank)) {
+        llvm::append_range(order, draft.devices[stage]);
+        break;
+      }
+  bool isOrdered = true;
+  for (size_t i = 0; i < order.size(); ++i)
+    isOrdered &= order[i] == i;
+  if (isOrdered)
+    return;
+  os << "start processes 0, 1, ... on these devices, or it takes longer:";
+  for (size_t device : order)
+    os << " " << draft.cluster->devices[device].name;
+  os << "\n";
 }
 
 } // namespace
@@ -55,6 +78,10 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
   if (result.unsearched > 0)
     os << ", " << result.unsearched << " orders not searched";
   os << "\n";
+  if (result.outOfTime)
+    os << "the time limit ended the search with " << result.skipped
+       << " shapes left: another run may find another plan; --time-limit gives "
+          "it more\n";
   const PlanCandidate &best = result.candidates.front();
   os << "no plan takes less than " << formatTime(result.lowerBound)
      << " (all devices busy all the time)";
@@ -72,6 +99,8 @@ void pp::printPlan(const PlanCandidate &candidate,
      << (candidate.partitionExact
              ? "optimal for its objective"
              : "at most " + percent(candidate.partitionGap) + " above optimal");
+  if (candidate.assumesAlikeLinks)
+    os << " if all links were alike";
   if (candidate.movedKernels)
     os << ", then " << candidate.movedKernels
        << " kernels moved for a shorter step";
@@ -99,6 +128,7 @@ void pp::printPlan(const PlanCandidate &candidate,
        << formatBytes(stage.savedBytes) << ", channels "
        << formatBytes(load.channelBytes) << "\n";
   }
+  printProcesses(candidate.draft, os);
   if (plan.predicted.period > 0)
     os << formatTime(plan.predicted.period)
        << " per step when steps follow each other\n";

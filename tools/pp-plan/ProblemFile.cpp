@@ -2,6 +2,7 @@
 
 #include "ProblemFile.h"
 #include "Table.h"
+#include "TimeLimit.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/Format.h"
 #include "pp/Planner/Problem.h"
@@ -60,10 +61,23 @@ static void print(const PartitionProblem &problem,
      << (solution.exact ? "no partition of this problem is better"
                         : "not proven to be the best")
      << "\n";
+  if (solution.stopped == SearchStop::Time)
+    os << "the time limit ended the search: another run may find another "
+          "partition; --time-limit gives it more\n";
+  if (solution.stopped == SearchStop::Steps)
+    os << "the limit of steps ended the search: $.limits.steps or --time-limit "
+          "gives it more\n";
+  size_t count = problem.cluster->devices.size();
+  if (problem.cluster->slowestLink(count) !=
+      problem.cluster->fastestLink(count))
+    os << "the value is by the links between the devices that are used; the "
+          "bound is with the fastest link everywhere\n";
 }
 
-llvm::Expected<std::string> pp::solveProblemFile(llvm::StringRef path,
-                                                 llvm::raw_ostream &os) {
+llvm::Expected<std::string> pp::solveProblemFile(
+    llvm::StringRef path,
+    std::optional<std::chrono::steady_clock::time_point> deadline,
+    uint64_t steps, llvm::raw_ostream &os, llvm::raw_ostream &notes) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
     return makeError(exitInputOutput, "cannot read '" + path +
@@ -72,6 +86,10 @@ llvm::Expected<std::string> pp::solveProblemFile(llvm::StringRef path,
   if (!file)
     return makeError(exitInvalid, "'" + path + "': " + file.error());
   PartitionProblem problem = file->problem();
+  problem.limits.deadline = deadline;
+  if (problem.limits.steps == 0)
+    problem.limits.steps = steps;
+  problem.limits.report = makeProgressReport(problem.objective, notes);
   auto solution = partitionGraph(problem);
   if (!solution)
     return makeError(exitInvalid, "'" + path + "': " + solution.error());

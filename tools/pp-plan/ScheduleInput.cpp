@@ -28,11 +28,21 @@ llvm::Error showSchedule(const Flags &flags,
 llvm::Error pp::showTimeline(const Flags &flags) {
   if (!flags.input.empty())
     return makeError(exitUsage, "--timeline needs no '" + flags.input + "'");
-  if (auto error =
-          refuse({&flags.output, &flags.csv, &flags.html, &flags.annotate,
-                  &flags.saveProblem, &flags.explain, &flags.cluster},
-                 "--timeline"))
+  // cl::list has an operator& of its own.
+  if (auto error = refuseAllBut({&flags.timeline, &flags.ranks, &flags.stages,
+                                 std::addressof(flags.microbatches),
+                                 std::addressof(flags.times), &flags.transfer,
+                                 &flags.trace, &flags.minimize, &flags.kept},
+                                flags, "--timeline"))
     return error;
+  if (flags.timeline != "auto")
+    if (auto error = refuse({&flags.minimize, &flags.kept},
+                            "--timeline=" + flags.timeline +
+                                ": only --timeline=auto is a search"))
+      return error;
+  if (flags.kept.getNumOccurrences() && flags.kept < 1)
+    return makeError(exitUsage, "--kept=" + llvm::Twine(flags.kept) +
+                                    ": must be 1 or more");
   auto times = readTimes(flags);
   if (!times)
     return times.takeError();
@@ -56,14 +66,13 @@ llvm::Error pp::showTimeline(const Flags &flags) {
       flags, makeNamedSchedule(
                  flags.timeline,
                  {flags.stages, static_cast<int>(microbatches), flags.ranks},
-                 *times, llvm::outs()));
+                 *times, {flags.minimize, flags.kept}, llvm::outs()));
 }
 
 llvm::Error pp::showScheduleFile(const Flags &flags) {
-  if (auto error =
-          refuse({&flags.output, &flags.csv, &flags.html, &flags.annotate,
-                  &flags.saveProblem, &flags.explain, &flags.cluster},
-                 "a schedule"))
+  if (auto error = refuseAllBut(
+          {std::addressof(flags.times), &flags.transfer, &flags.trace}, flags,
+          "a schedule"))
     return error;
   auto times = readTimes(flags);
   if (!times)

@@ -14,6 +14,9 @@ namespace pp {
 /// kernels of an ONNX node in one stage. Empty `microbatches`: the powers of
 /// two up to 64 that divide the batch. A number that the model
 /// does not allow is left out with a note on `notes`; fails if none is left.
+/// With a cost file, so is a number of whose kernels the file knows less than
+/// of the best known one's: their times would be estimates. What else is
+/// estimated is noted.
 llvm::Expected<planner::PlanSpace>
 buildPlanSpace(mlir::MLIRContext *context, llvm::StringRef path,
                const CompileOptions &options, std::vector<int64_t> microbatches,

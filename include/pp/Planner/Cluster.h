@@ -64,6 +64,8 @@ public:
   /// The largest latency and the smallest bandwidth between the first `count`
   /// devices: what algorithms use that do not look at single links. O(count).
   Link slowestLink(size_t count) const;
+  /// The smallest latency and the largest bandwidth: what no link beats.
+  Link fastestLink(size_t count) const;
 
   /// The networks from the inside to the outside, if every group of one depth
   /// has equally many members and the same link: {members, link} per level.
@@ -89,6 +91,10 @@ public:
   /// `count` cores of one machine that share its memory bus: 4 GiB and speed
   /// 1 each, 8 GB/s and 2 microseconds between them.
   static Cluster cpuCores(size_t count = 2);
+
+private:
+  /// The slowest and the fastest link.
+  std::pair<Link, Link> extremeLinks(size_t count) const;
 };
 
 } // namespace pp::planner

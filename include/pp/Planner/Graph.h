@@ -106,7 +106,8 @@ public:
 
   /// The first reason why this is no graph to plan, or nothing: a time that
   /// is negative or not finite, a negative size, a variant on less than one
-  /// device, an edge to nowhere or against the order.
+  /// device, an edge to nowhere or against the order, sizes that add up to
+  /// 2^63 bytes or more.
   std::optional<std::string> check() const;
 };
 

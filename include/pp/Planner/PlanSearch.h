@@ -6,7 +6,9 @@
 // and simulates what is left after pruning. Partitions come from
 // partitionGraph, with the objective Time and, for the best shapes of graphs
 // that are not too large, FlushLatency: the cut that is best for one schedule
-// may not be for another. Where a plan does not fit into the memory, the
+// may not be for another. Where some links are faster than others, replicas are
+// placed both ways: those of a stage side by side, and whole pipelines side by
+// side. Where a plan does not fit into the memory, the
 // partition is searched again under the limit, with the slots that its schedule
 // needs. The cuts of the best plans are then moved, kernel by kernel, as long
 // as that shortens the simulated step: unequal stages at the ends can be better
@@ -31,6 +33,7 @@
 #ifndef PP_PLANNER_PLANSEARCH_H
 #define PP_PLANNER_PLANSEARCH_H
 
+#include "pp/Planner/Partition/GraphPartitioner.h"
 #include "pp/Planner/PlanEvaluation.h"
 #include <limits>
 
@@ -67,6 +70,9 @@ struct PlanSpace {
   double parameterCopies = 1;
   /// Of the optimizer's step, per byte of parameters.
   double updateSecondsPerByte = 0;
+  /// When to stop, and what is called every few milliseconds.
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
+  std::function<void(const PartitionProgress &)> report = {};
 };
 
 struct PlanCandidate {
@@ -81,6 +87,9 @@ struct PlanCandidate {
   /// Of the partition, for its objective.
   double partitionGap = 0;
   bool partitionExact = false;
+  /// Both hold if all links were as slow as the slowest one. The step is
+  /// simulated with all as they are.
+  bool assumesAlikeLinks = false;
   /// Kernels that were moved over a cut afterwards, since the simulated step
   /// got shorter.
   size_t movedKernels = 0;
@@ -95,6 +104,10 @@ struct PlanSearchResult {
   /// with the first reason.
   size_t pruned = 0;
   size_t unsearched = 0;
+  /// The deadline came before the end of the search: another run may find
+  /// another plan. `skipped` shapes were not looked at.
+  bool outOfTime = false;
+  size_t skipped = 0;
   /// Candidates that were simulated and turned out to be another one with
   /// another name: a searched order may be that of a schedule by name.
   size_t duplicates = 0;

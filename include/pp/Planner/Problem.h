@@ -25,7 +25,8 @@ struct PlanningProblem {
   /// Kernels may stand in any order; they are sorted, stably. Errors name the
   /// JSON path. A graph with a cycle is an error that names the kernels of one.
   static Result<PlanningProblem> fromJson(std::string_view text);
-  /// fromJson gives back an equal problem.
+  /// fromJson gives back an equal problem; names of values that repeat get
+  /// numbers: `out`, `out#2`.
   std::string toJson() const;
 
   std::string answerToJson(const PartitionSolution &solution) const;

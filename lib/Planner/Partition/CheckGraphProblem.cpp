@@ -1,6 +1,7 @@
 //===- CheckGraphProblem.cpp - Which problems can be solved ---------------===//
 #include "GroupGraph.h"
 #include "IdealSearch.h"
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -85,13 +86,24 @@ static std::optional<std::string> checkHints(const PartitionProblem &problem,
       return "kernel '" + kernel.name + "' wants stage " +
              std::to_string(*kernel.stageHint) + ", but there are " +
              count(model.maxStages, "stage");
-    if (model.needsMemory && !problem.exactStageCount &&
+    bool countsMemory =
+        problem.limitMemory || problem.objective == Objective::Memory;
+    if (countsMemory && !problem.exactStageCount &&
         problem.memory.rule != InFlightRule::FromFirst)
       return "kernel '" + kernel.name +
              "' wants a stage, counted from the first, and memory is counted "
              "from the last: this needs an exact number of stages";
   }
   return std::nullopt;
+}
+
+/// A device with everything must not need more bytes than can be counted.
+static std::optional<std::string> checkMemory(const CostModel &model) {
+  if (model.mostMemory() < 9.2e18)
+    return std::nullopt;
+  return "all kernels in one stage need more than 9.2e18 bytes, the most that "
+         "can be counted: there are too many copies of the parameters or "
+         "micro-batches in flight, or sizes are too large";
 }
 
 /// Kernels that must stay together, as far as it matters.
@@ -102,7 +114,7 @@ static std::optional<std::string> checkGroups(const PartitionProblem &problem,
     hasHints |= kernel.stageHint.has_value();
   if (!hasHints && !problem.exactStageCount)
     return std::nullopt;
-  Result<GroupGraph> graph = GroupGraph::build(model, /*simplify=*/false);
+  Result<GroupGraph> graph = GroupGraph::build(model, GroupGraph::Simplify::No);
   if (!graph)
     return graph.error();
   if (problem.exactStageCount && graph->groups.size() < problem.maxStages)
@@ -173,6 +185,8 @@ std::optional<std::string> pp::planner::check(const PartitionProblem &problem) {
       return fault;
   CostModel model(problem);
   if (std::optional<std::string> fault = checkCombination(problem, model))
+    return fault;
+  if (std::optional<std::string> fault = checkMemory(model))
     return fault;
   if (std::optional<std::string> fault = checkHints(problem, model))
     return fault;

@@ -32,6 +32,10 @@ CostModel::CostModel(const PartitionProblem &problem) : problem(problem) {
   maxDevices = oneDeviceEach ? maxStages : devices.size();
   link = problem.cluster->slowestLink(
       classes.size() == 1 && oneDeviceEach ? maxStages : devices.size());
+  linksDiffer = problem.objective != Objective::Memory &&
+                problem.communication != Communication::Ignored &&
+                problem.cluster->fastestLink(devices.size()) !=
+                    problem.cluster->slowestLink(devices.size());
   for (size_t c = 0; c < classes.size(); ++c)
     for (int degree : degrees) {
       size_t most = classes[c].members.size() / degree;
@@ -41,31 +45,37 @@ CostModel::CostModel(const PartitionProblem &problem) : problem(problem) {
     }
   for (const Kernel &kernel : problem.graph->kernels)
     hasHints |= kernel.stageHint.has_value();
-  needsMemory = problem.limitMemory || problem.objective == Objective::Memory;
+  needsMemory = problem.objective == Objective::Memory;
+  if (problem.limitMemory)
+    for (const DeviceClass &candidate : classes)
+      needsMemory |=
+          mostMemory() > static_cast<double>(candidate.device.memoryBytes);
   for (const Mode &mode : modes)
     for (size_t k = 0; k < problem.graph->kernels.size() && !hasChoices; ++k)
       hasChoices |= !problem.graph->kernels[k].variants.empty() &&
                     choices(k, mode).size() > 1;
 }
 
-double CostModel::transfer(const Value &value) const {
+double CostModel::transfer(const Value &value, const Link &there,
+                           const Link &back) const {
   if (problem.communication == Communication::Ignored ||
       problem.objective == Objective::Memory ||
       problem.objective == Objective::PipeDream)
     return 0;
   double time = 0;
-  for (int64_t bytes : {value.bytes, value.gradientBytes})
-    if (bytes > 0)
-      time += link.transferTime(bytes);
+  if (value.bytes > 0)
+    time += there.transferTime(value.bytes);
+  if (value.gradientBytes > 0)
+    time += back.transferTime(value.gradientBytes);
   return time;
 }
 
-double CostModel::crossing(const Value &value) const {
+double CostModel::crossing(const Value &value, const Link &there,
+                           const Link &back) const {
   if (problem.objective != Objective::PipeDream)
     return 0;
-  return (static_cast<double>(value.bytes) +
-          static_cast<double>(value.gradientBytes)) /
-         link.bandwidth;
+  return static_cast<double>(value.bytes) / there.bandwidth +
+         static_cast<double>(value.gradientBytes) / back.bandwidth;
 }
 
 std::vector<Choice> CostModel::choices(size_t index, const Mode &mode) const {
@@ -123,14 +133,41 @@ int CostModel::leastInFlight() const {
   return *std::min_element(table.begin(), table.end());
 }
 
+int CostModel::mostInFlight() const {
+  const std::vector<int> &table = problem.memory.inFlight;
+  if (problem.memory.rule == InFlightRule::Replicas)
+    return static_cast<int>(maxDevices);
+  return table.empty() ? 1 : *std::max_element(table.begin(), table.end());
+}
+
+double CostModel::mostMemory() const {
+  Load all;
+  for (const Kernel &kernel : problem.graph->kernels) {
+    Load most;
+    auto meet = [&](const auto &way) {
+      most.parameterBytes = std::max(most.parameterBytes,
+                                     static_cast<double>(way.parameterBytes));
+      most.savedBytes =
+          std::max(most.savedBytes, static_cast<double>(way.savedBytes));
+      most.workspaceBytes = std::max(most.workspaceBytes,
+                                     static_cast<double>(way.workspaceBytes));
+    };
+    meet(kernel);
+    for (const KernelVariant &variant : kernel.variants)
+      meet(variant);
+    all.add(most);
+  }
+  return memory(all, mostInFlight());
+}
+
 CostParts CostModel::cost(const Mode &mode, int replicas, const Load &load,
-                          const Surroundings &around) const {
+                          const Surroundings &around, const Link &among) const {
   double m = replicas;
   CostParts parts;
   parts.compute = load.time / m;
   bool communicates = classes[mode.deviceClass].device.communicates;
   if (problem.objective == Objective::PipeDream) {
-    double seconds = load.parameterBytes / link.bandwidth;
+    double seconds = load.parameterBytes / among.bandwidth;
     double before = communicates ? around.cutBefore : 0;
     double after = communicates ? around.cutAfter : 0;
     if (problem.form == PipeDreamForm::Code) {
@@ -151,8 +188,8 @@ CostParts CostModel::cost(const Mode &mode, int replicas, const Load &load,
   parts.communication = communicates ? around.communication / m : 0;
   if (replicas > 1)
     parts.sync = (problem.allReduceFactor * (m - 1) / m * load.parameterBytes /
-                      link.bandwidth +
-                  2 * (m - 1) * link.latency) /
+                      among.bandwidth +
+                  2 * (m - 1) * among.latency) /
                  problem.microbatches;
   parts.total = (problem.communication == Communication::Added
                      ? parts.compute + parts.communication

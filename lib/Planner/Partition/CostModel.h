@@ -57,22 +57,36 @@ public:
   explicit CostModel(const PartitionProblem &problem);
 
   const PartitionProblem &problem;
+  /// The slowest: for all stages alike, while it is open where they run.
   Link link;
+  /// Some links are faster than others, and the objective counts them: plans
+  /// are then judged by the links of their devices.
+  bool linksDiffer = false;
   std::vector<DeviceClass> classes;
   std::vector<Mode> modes;
   size_t maxStages = 0;
   /// Devices that can be in use at once.
   size_t maxDevices = 0;
+  /// Memory is the objective, or limited such that not every stage fits.
   bool needsMemory = false;
   /// Some kernel has a choice in some mode.
   bool hasChoices = false;
   /// Some kernel wants a stage.
   bool hasHints = false;
 
-  /// Of a value: seconds to send it and its gradient.
-  double transfer(const Value &value) const;
+  /// Of a value: seconds to send it over one link and its gradient over
+  /// another one.
+  double transfer(const Value &value, const Link &there,
+                  const Link &back) const;
+  double transfer(const Value &value) const {
+    return transfer(value, link, link);
+  }
   /// Of a value: the same without latency, for PipeDream.
-  double crossing(const Value &value) const;
+  double crossing(const Value &value, const Link &there,
+                  const Link &back) const;
+  double crossing(const Value &value) const {
+    return crossing(value, link, link);
+  }
 
   /// The choices of a kernel in a mode that no other dominates, fastest first;
   /// none if it has no variant of the degree. Memory counts only if needed.
@@ -85,14 +99,21 @@ public:
                               classes[mode.deviceClass].device.memoryBytes);
   }
   int leastInFlight() const;
+  int mostInFlight() const;
+  /// Of a device with all kernels and the largest variants of each.
+  double mostMemory() const;
   bool allows(int replicas) const {
     return !problem.replicasDivideMicrobatches ||
            problem.microbatches % replicas == 0;
   }
 
-  /// Seconds; not for Objective::Memory.
+  /// Seconds; not for Objective::Memory. `among` is the link of its replicas.
   CostParts cost(const Mode &mode, int replicas, const Load &load,
-                 const Surroundings &around) const;
+                 const Surroundings &around, const Link &among) const;
+  CostParts cost(const Mode &mode, int replicas, const Load &load,
+                 const Surroundings &around) const {
+    return cost(mode, replicas, load, around, link);
+  }
 
   /// The value of the whole plan.
   double value(double largest, double sum) const;

@@ -1,5 +1,6 @@
 //===- Evaluate.cpp - What a placement of kernels costs -------------------===//
 #include "Evaluate.h"
+#include "StageLinks.h"
 #include <algorithm>
 #include <set>
 
@@ -39,6 +40,10 @@ void pp::planner::partition::evaluate(const CostModel &model,
   std::vector<Load> loads(count);
   std::vector<Surroundings> around(count);
   std::vector<const Device *> device(count);
+  StageLinks links(*problem.cluster, solution);
+  auto linkOf = [&](size_t from, size_t to) {
+    return model.linksDiffer ? links.between(from, to) : model.link;
+  };
   for (size_t s = 0; s < count; ++s) {
     device[s] = &problem.cluster->devices[solution.stages[s].devices.front()];
     around[s].first = s == 0;
@@ -63,12 +68,23 @@ void pp::planner::partition::evaluate(const CostModel &model,
       stages.insert(solution.stageOf[consumer]);
     if (stages.size() < 2)
       continue;
+    // The producer pays for its slowest reader, a reader for itself.
+    int producer = solution.stageOf[value.producer];
+    double slowest = 0;
     for (int stage : stages)
-      around[stage].communication += model.transfer(value);
+      if (stage != producer) {
+        double time = model.transfer(value, linkOf(producer, stage),
+                                     linkOf(stage, producer));
+        around[stage].communication += time;
+        slowest = std::max(slowest, time);
+      }
+    around[producer].communication += slowest;
     // Everything between the first and the last stage is crossed.
     for (int stage = *stages.begin(); stage < *stages.rbegin(); ++stage) {
-      around[stage].cutAfter += model.crossing(value);
-      around[stage + 1].cutBefore += model.crossing(value);
+      double time = model.crossing(value, linkOf(stage, stage + 1),
+                                   linkOf(stage + 1, stage));
+      around[stage].cutAfter += time;
+      around[stage + 1].cutBefore += time;
     }
   }
   std::vector<int> inFlight = inFlightPerStage(model, solution);
@@ -85,7 +101,8 @@ void pp::planner::partition::evaluate(const CostModel &model,
                      });
     Mode mode = {static_cast<size_t>(of - model.classes.begin()), stage.degree,
                  stage.replicas};
-    CostParts parts = model.cost(mode, stage.replicas, loads[s], around[s]);
+    CostParts parts =
+        model.cost(mode, stage.replicas, loads[s], around[s], linkOf(s, s));
     stage.computeTime = parts.compute;
     stage.communicationTime = parts.communication;
     stage.syncTime = parts.sync;

@@ -4,6 +4,7 @@
 #include "Evaluate.h"
 #include "Heuristic.h"
 #include "MinMaxChain.h"
+#include "UnequalLinks.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -23,7 +24,7 @@ class Partitioner {
 public:
   explicit Partitioner(const PartitionProblem &problem)
       : problem(problem), model(problem), chooser(model),
-        reversed(countsFromLast()) {}
+        reversed(countsFromLast()), budget(problem.limits) {}
 
   Result<PartitionSolution> run() {
     if (!problem.cuts.empty())
@@ -32,14 +33,17 @@ public:
     if (mayRemoveStages()) {
       // Counts are met in passing, as a rule. If not, what the kernels without
       // cost could fill must be searched too.
-      GroupGraph simple = *GroupGraph::build(model, /*simplify=*/true);
+      GroupGraph simple =
+          *GroupGraph::build(model, GroupGraph::Simplify::Lossless);
+      if (std::optional<PartitionSolution> light = searchWithoutBytes(simple))
+        return std::move(*light);
       search(simple, /*exactCounts=*/false);
       if (plan && (!demands || meetsDemands()))
         return finish(simple);
       if (!plan && isProved)
         return explain(simple);
     }
-    GroupGraph whole = *GroupGraph::build(model, /*simplify=*/false);
+    GroupGraph whole = *GroupGraph::build(model, GroupGraph::Simplify::No);
     search(whole, demands);
     if (!plan)
       return explain(whole);
@@ -47,6 +51,28 @@ public:
   }
 
 private:
+  /// What is best if kernels that take no time keep no bytes is best if it fits
+  /// with them, and there are far fewer ideals. Nothing if it does not fit.
+  std::optional<PartitionSolution>
+  searchWithoutBytes(const GroupGraph &simple) {
+    if (!model.needsMemory || model.hasChoices ||
+        problem.objective == Objective::Memory)
+      return std::nullopt;
+    GroupGraph light =
+        *GroupGraph::build(model, GroupGraph::Simplify::WithoutBytes);
+    if (light.groups.size() == simple.groups.size())
+      return std::nullopt;
+    search(light, /*exactCounts=*/false, /*exactOnly=*/true);
+    bool demands = problem.exactStageCount || problem.useAllDevices;
+    if (!plan || !isProved || (demands && !meetsDemands()))
+      return std::nullopt;
+    PartitionSolution solution = finish(light);
+    for (size_t s = 0; s < solution.stages.size(); ++s)
+      if (lacksMemory(solution, s))
+        return std::nullopt;
+    return solution;
+  }
+
   bool isPositional() const {
     const std::vector<int> &table = problem.memory.inFlight;
     return model.needsMemory &&
@@ -97,11 +123,14 @@ private:
   }
 
   /// Sets plan, method, ideals, lowerBound and isProved. isProved without a
-  /// plan says that there is none.
-  void search(const GroupGraph &graph, bool exactCounts) {
+  /// plan says that there is none. `exactOnly`: nothing if there are too many
+  /// ideals.
+  void search(const GroupGraph &graph, bool exactCounts,
+              bool exactOnly = false) {
     plan.reset();
     isProved = false;
     lowerBound = std::max(lowerBound, valueBound(model, graph));
+    budget.progress.lowerBound = lowerBound;
     std::optional<Lattice> lattice;
     if (problem.limits.ideals > 0) {
       if (graph.isChain()) {
@@ -119,13 +148,17 @@ private:
       }
     }
     ideals = lattice ? lattice->size() : 0;
+    if (!lattice && exactOnly)
+      return;
     if (!lattice) {
       method = "heuristic";
-      lowerBound =
-          std::max(lowerBound,
-                   valueBound(model, graph, communicationBound(model, graph)));
+      addCommunicationBound(graph);
       plan = searchHeuristically(model, chooser, graph, reversed, exactCounts,
-                                 problem.limits.rounds);
+                                 problem.limits.rounds, budget);
+      if (budget.isOut())
+        stopped = budget.stop();
+      if (!plan && stopped != SearchStop::None)
+        plan = searchCoarsely(model, chooser, graph, reversed, exactCounts);
       return;
     }
     double bound = std::numeric_limits<double>::infinity();
@@ -133,19 +166,45 @@ private:
     if (method == "ideals" && lattice->size() > manyIdeals) {
       // Rounds of improvement would take longer than the search that follows.
       start = searchHeuristically(model, chooser, graph, reversed, exactCounts,
-                                  /*rounds=*/0);
+                                  /*rounds=*/0, budget);
       if (start)
         bound = start->value;
     }
     if (method == "chain")
       bound = balancedChain(graph);
-    IdealSearch search(model, chooser, graph, *lattice);
+    // What is not proven in half of the time is better improved in the rest.
+    PartitionLimits limits = budget.half();
+    SearchBudget half(limits);
+    half.progress = budget.progress;
+    IdealSearch search(model, chooser, graph, *lattice, half);
     plan = search.run(exactCounts, bound);
+    budget.spend(half.steps());
+    if (half.stop() == SearchStop::None) {
+      if (!plan)
+        plan = std::move(start);
+      isProved = search.isExact();
+      if (isProved && plan)
+        lowerBound = plan->value;
+      return;
+    }
+    stopped = half.stop();
+    method = "heuristic";
+    addCommunicationBound(graph);
+    auto keepBetter = [&](std::optional<Plan> other) {
+      if (other && (!plan || other->value < plan->value))
+        plan = std::move(other);
+    };
+    keepBetter(std::move(start));
+    keepBetter(searchHeuristically(model, chooser, graph, reversed, exactCounts,
+                                   problem.limits.rounds, budget));
     if (!plan)
-      plan = std::move(start);
-    isProved = search.isExact();
-    if (isProved && plan)
-      lowerBound = plan->value;
+      plan = searchCoarsely(model, chooser, graph, reversed, exactCounts);
+  }
+
+  void addCommunicationBound(const GroupGraph &graph) {
+    lowerBound = std::max(
+        lowerBound, valueBound(model, graph, communicationBound(model, graph)));
+    budget.progress.lowerBound = lowerBound;
   }
 
   /// The value of the cut of a chain that balances times alone; infinite if it
@@ -204,7 +263,7 @@ private:
     for (size_t s = 0; s < solution.stages.size(); ++s)
       if (std::optional<std::string> fault = lacksMemory(solution, s))
         return Failure{*fault};
-    GroupGraph whole = *GroupGraph::build(model, /*simplify=*/false);
+    GroupGraph whole = *GroupGraph::build(model, GroupGraph::Simplify::No);
     solution.lowerBound = std::min(valueBound(model, whole), solution.value);
     return solution;
   }
@@ -249,6 +308,7 @@ private:
     solution.method = method;
     solution.ideals = ideals;
     solution.exact = isProved;
+    solution.stopped = stopped;
     size_t n = problem.graph->kernels.size();
     solution.stageOf.assign(n, 0);
     solution.variantOf.assign(n, 0);
@@ -310,6 +370,11 @@ private:
     }
     std::string reason =
         problem.limitMemory ? "fits the memory of the devices" : "is possible";
+    if (stopped != SearchStop::None)
+      return {std::string("the limit of ") +
+              (stopped == SearchStop::Time ? "time" : "steps") +
+              " ended the search before it found a partition that " + reason +
+              "; raise it"};
     if (!isProved)
       return {"the heuristic found no partition that " + reason +
               "; raise the limit on ideals to search all"};
@@ -324,6 +389,8 @@ private:
   CostModel model;
   VariantChooser chooser;
   bool reversed;
+  SearchBudget budget;
+  SearchStop stopped = SearchStop::None;
 
   std::optional<Plan> plan;
   std::string method;
@@ -335,8 +402,16 @@ private:
 } // namespace
 
 Result<PartitionSolution>
+pp::planner::partition::partitionAlike(const PartitionProblem &problem) {
+  return Partitioner(problem).run();
+}
+
+Result<PartitionSolution>
 pp::planner::partitionGraph(const PartitionProblem &problem) {
   if (std::optional<std::string> fault = check(problem))
     return Failure{*fault};
-  return Partitioner(problem).run();
+  // Cuts leave nothing to search: what they cost is known for any links.
+  if (problem.cuts.empty() && CostModel(problem).linksDiffer)
+    return partitionOnUnequalLinks(problem);
+  return partitionAlike(problem);
 }

@@ -261,15 +261,51 @@ GroupGraph GroupGraph::merge(const CostModel &model,
 
 namespace {
 
-bool isFree(const Group &group) {
-  if (group.stageHint >= 0)
+bool takesNoTime(const Group &group) {
+  for (size_t mode = 0; mode < group.fastest.size(); ++mode)
+    if (group.fastest[mode].time != 0 || group.leanest[mode].time != 0)
+      return false;
+  return true;
+}
+
+/// Which bytes cost something.
+struct CountedBytes {
+  bool parameters = false, others = false;
+
+  explicit CountedBytes(const CostModel &model)
+      : parameters(model.needsMemory), others(model.needsMemory) {
+    for (const Mode &mode : model.modes)
+      parameters |= mode.maxReplicas > 1; // The all-reduce.
+  }
+};
+
+bool isFree(const Group &group, CountedBytes counted) {
+  if (group.stageHint >= 0 || !takesNoTime(group))
     return false;
   for (size_t mode = 0; mode < group.fastest.size(); ++mode)
     for (const Load &load : {group.fastest[mode], group.leanest[mode]})
-      if (load.time != 0 || load.parameterBytes != 0 || load.savedBytes != 0 ||
-          load.workspaceBytes != 0)
+      if ((counted.parameters && load.parameterBytes != 0) ||
+          (counted.others &&
+           (load.savedBytes != 0 || load.workspaceBytes != 0)))
         return false;
   return true;
+}
+
+/// Groups that take no time keep no bytes: they weigh on no device's memory.
+void dropBytes(GroupGraph &graph, const CostModel &model) {
+  bool keepsParameters = false;
+  for (const Mode &mode : model.modes)
+    keepsParameters |= mode.maxReplicas > 1;
+  for (Group &group : graph.groups) {
+    if (!takesNoTime(group))
+      continue;
+    for (std::vector<Load> *loads : {&group.fastest, &group.leanest})
+      for (Load &load : *loads) {
+        load.savedBytes = load.workspaceBytes = 0;
+        if (!keepsParameters)
+          load.parameterBytes = 0;
+      }
+  }
 }
 
 /// One round of merging groups without cost into a neighbour. Returns labels,
@@ -280,14 +316,15 @@ bool isFree(const Group &group) {
 ///  * it has no other neighbour (and its nets have no other pins), or
 ///  * it has one predecessor, which gives it values of at least the size of
 ///    its own, that nobody else reads; or the same with its successor.
-std::optional<std::vector<size_t>> findFreeMerges(const GroupGraph &graph) {
+std::optional<std::vector<size_t>> findFreeMerges(const GroupGraph &graph,
+                                                  CountedBytes counted) {
   std::vector<size_t> labels(graph.groups.size());
   std::iota(labels.begin(), labels.end(), 0);
   std::vector<bool> touched(graph.groups.size());
   bool changed = false;
   for (uint32_t g = 0; g < graph.groups.size(); ++g) {
     const Group &group = graph.groups[g];
-    if (touched[g] || !isFree(group))
+    if (touched[g] || !isFree(group, counted))
       continue;
     auto tryMerge = [&](const std::vector<uint32_t> &side,
                         const std::vector<uint32_t> &other) {
@@ -329,14 +366,15 @@ std::optional<std::vector<size_t>> findFreeMerges(const GroupGraph &graph) {
 
 /// Takes one round of sources and sinks without cost, with values in one net
 /// at most, out of the graph.
-bool removeFreeLeaves(GroupGraph &graph) {
+bool removeFreeLeaves(GroupGraph &graph, CountedBytes counted) {
   bool changed = false;
   std::vector<bool> removed(graph.groups.size());
   size_t left = graph.groups.size();
   for (uint32_t g = 0; g < graph.groups.size(); ++g) {
     Group &group = graph.groups[g];
     bool isSource = group.before.empty(), isSink = group.after.empty();
-    if (!isFree(group) || (!isSource && !isSink) || group.nets.size() > 1)
+    if (!isFree(group, counted) || (!isSource && !isSink) ||
+        group.nets.size() > 1)
       continue;
     FreeKernels entry;
     entry.kernels = group.kernels;
@@ -395,7 +433,8 @@ bool removeFreeLeaves(GroupGraph &graph) {
 
 } // namespace
 
-Result<GroupGraph> GroupGraph::build(const CostModel &model, bool simplify) {
+Result<GroupGraph> GroupGraph::build(const CostModel &model,
+                                     Simplify simplify) {
   const Graph &graph = *model.problem.graph;
   size_t n = graph.kernels.size();
   std::vector<std::vector<std::vector<Choice>>> choices(model.modes.size());
@@ -442,12 +481,17 @@ Result<GroupGraph> GroupGraph::build(const CostModel &model, bool simplify) {
                        "stage " +
                        std::to_string(group.stageHint)};
     }
-  if (!simplify)
+  if (simplify == Simplify::No)
     return result;
+  if (simplify == Simplify::WithoutBytes)
+    dropBytes(result, model);
+  CountedBytes counted(model);
   for (;;) {
-    bool changed = result.groups.size() > 1 && removeFreeLeaves(result);
+    bool changed =
+        result.groups.size() > 1 && removeFreeLeaves(result, counted);
     if (result.groups.size() > 1)
-      if (std::optional<std::vector<size_t>> found = findFreeMerges(result)) {
+      if (std::optional<std::vector<size_t>> found =
+              findFreeMerges(result, counted)) {
         result = result.merge(model, *found);
         changed = true;
       }

@@ -55,11 +55,20 @@ public:
   std::vector<FreeKernels> free;
   double totalWeight = 0;
 
-  /// One group per kernel or colocation class, cycles merged. With `simplify`,
-  /// groups without cost are merged or freed where that loses nothing: at most
-  /// the number of stages that can be made gets smaller. Fails where merging
-  /// puts two hints together.
-  static Result<GroupGraph> build(const CostModel &model, bool simplify);
+  enum class Simplify {
+    No,
+    /// Groups without cost are merged or freed where that loses nothing: at
+    /// most the number of stages that can be made gets smaller. Bytes are a
+    /// cost where they count.
+    Lossless,
+    /// The same for all groups that take no time, as if they had no bytes to
+    /// keep. What is optimal then is so if it fits with them.
+    WithoutBytes
+  };
+
+  /// One group per kernel or colocation class, cycles merged. Fails where
+  /// merging puts two hints together.
+  static Result<GroupGraph> build(const CostModel &model, Simplify simplify);
 
   /// Merges groups with the same label (and the cycles that this makes).
   GroupGraph merge(const CostModel &model,

@@ -1,7 +1,9 @@
 //===- Heuristic.cpp - Good plans for graphs with too many ideals ---------===//
 #include "Heuristic.h"
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <numeric>
 #include <queue>
 
 using namespace pp::planner;
@@ -143,14 +145,35 @@ pp::planner::partition::topologicalOrders(const GroupGraph &graph) {
   return orders;
 }
 
+/// A plan for the groups of `merged` as one for those of `graph`.
+static void unmerge(Plan &plan, const GroupGraph &merged,
+                    const GroupGraph &graph) {
+  std::vector<uint32_t> groupOf; // By kernel; none for those without cost.
+  for (const Group &group : graph.groups)
+    groupOf.resize(std::max(groupOf.size(), group.kernels.back() + 1));
+  for (uint32_t g = 0; g < graph.groups.size(); ++g)
+    for (size_t kernel : graph.groups[g].kernels)
+      groupOf[kernel] = g;
+  for (StagePlan &stage : plan.stages) {
+    std::vector<uint32_t> groups;
+    for (uint32_t group : stage.groups)
+      for (size_t kernel : merged.groups[group].kernels)
+        groups.push_back(groupOf[kernel]);
+    std::sort(groups.begin(), groups.end());
+    groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+    stage.groups = std::move(groups);
+  }
+}
+
 namespace {
 
 class Improver {
 public:
   Improver(const CostModel &model, const VariantChooser &chooser,
-           const GroupGraph &graph, bool reversed, bool exactCounts)
+           const GroupGraph &graph, bool reversed, bool exactCounts,
+           SearchBudget &budget)
       : model(model), chooser(chooser), graph(graph), reversed(reversed),
-        exactCounts(exactCounts) {}
+        exactCounts(exactCounts), budget(budget) {}
 
   std::optional<Plan> best;
 
@@ -196,20 +219,7 @@ public:
     std::optional<Plan> plan = search(merged, *lattice);
     if (!plan)
       return false;
-    // Back to the groups of the whole graph.
-    std::vector<uint32_t> groupOf(model.problem.graph->kernels.size());
-    for (uint32_t g = 0; g < n; ++g)
-      for (size_t kernel : graph.groups[g].kernels)
-        groupOf[kernel] = g;
-    for (StagePlan &stage : plan->stages) {
-      std::vector<uint32_t> groups;
-      for (uint32_t group : stage.groups)
-        for (size_t kernel : merged.groups[group].kernels)
-          groups.push_back(groupOf[kernel]);
-      std::sort(groups.begin(), groups.end());
-      groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
-      stage.groups = std::move(groups);
-    }
+    unmerge(*plan, merged, graph);
     return accept(std::move(plan));
   }
 
@@ -217,7 +227,7 @@ private:
   static constexpr size_t mostIdeals = 6000;
 
   std::optional<Plan> search(const GroupGraph &over, const Lattice &lattice) {
-    IdealSearch search(model, chooser, over, lattice);
+    IdealSearch search(model, chooser, over, lattice, budget);
     return best ? search.run(exactCounts, best->value)
                 : search.run(exactCounts);
   }
@@ -226,6 +236,7 @@ private:
     if (!plan || (best && plan->value >= best->value * (1 - 1e-7)))
       return false;
     best = std::move(plan);
+    budget.progress.value = best->value;
     return true;
   }
 
@@ -233,19 +244,25 @@ private:
   const VariantChooser &chooser;
   const GroupGraph &graph;
   bool reversed, exactCounts;
+  SearchBudget &budget;
 };
 
 } // namespace
 
 std::optional<Plan> pp::planner::partition::searchHeuristically(
     const CostModel &model, const VariantChooser &chooser,
-    const GroupGraph &graph, bool reversed, bool exactCounts, int rounds) {
-  Improver improver(model, chooser, graph, reversed, exactCounts);
-  for (const Order &order : topologicalOrders(graph))
+    const GroupGraph &graph, bool reversed, bool exactCounts, int rounds,
+    SearchBudget &budget) {
+  Improver improver(model, chooser, graph, reversed, exactCounts, budget);
+  budget.progress.done = budget.progress.ideals = 0;
+  for (const Order &order : topologicalOrders(graph)) {
+    if (budget.isOut())
+      break;
     improver.tryOrder(order);
+  }
   if (!improver.best || graph.groups.size() > 20000)
     return std::move(improver.best);
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < rounds && !budget.isOut(); ++round) {
     bool changed = improver.tryOrder(orderByCut(graph, improver.stages()));
     int last = static_cast<int>(improver.best->stages.size()) - 1;
     // Around all borders, then two and one at a time, as far as ideals allow.
@@ -253,7 +270,7 @@ std::optional<Plan> pp::planner::partition::searchHeuristically(
       for (int first = 0; first < last && width <= last; ++first) {
         // A better plan may have fewer stages.
         last = static_cast<int>(improver.best->stages.size()) - 1;
-        if (first + width > last)
+        if (first + width > last || budget.isOut())
           break;
         for (int radius : {32, 16, 8, 5, 4, 3, 2, 1}) {
           std::optional<bool> better =
@@ -268,4 +285,32 @@ std::optional<Plan> pp::planner::partition::searchHeuristically(
       break;
   }
   return std::move(improver.best);
+}
+
+std::optional<Plan> pp::planner::partition::searchCoarsely(
+    const CostModel &model, const VariantChooser &chooser,
+    const GroupGraph &graph, bool reversed, bool exactCounts) {
+  constexpr size_t mostSets = 32;
+  PartitionLimits limits;
+  limits.steps = 5'000'000;
+  size_t n = graph.groups.size();
+  std::vector<size_t> labels(n);
+  double done = 0;
+  for (size_t g = 0; g < n; ++g) {
+    double share = graph.totalWeight > 0 && std::isfinite(graph.totalWeight)
+                       ? done / graph.totalWeight
+                       : static_cast<double>(g) / static_cast<double>(n);
+    labels[g] = std::min(static_cast<size_t>(share * mostSets), mostSets - 1);
+    done += graph.groups[g].weight;
+  }
+  GroupGraph merged = n <= mostSets ? graph : graph.merge(model, labels);
+  Order order(merged.groups.size());
+  std::iota(order.begin(), order.end(), 0);
+  SearchBudget budget(limits);
+  Lattice lattice = Lattice::chain(order, reversed);
+  IdealSearch search(model, chooser, merged, lattice, budget);
+  std::optional<Plan> plan = search.run(exactCounts);
+  if (plan)
+    unmerge(*plan, merged, graph);
+  return plan;
 }

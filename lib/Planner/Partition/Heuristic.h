@@ -12,11 +12,20 @@ std::vector<std::vector<uint32_t>> topologicalOrders(const GroupGraph &graph);
 
 /// The best plan found, in the groups of `graph`. `reversed`: stages are
 /// placed from the last to the first, as memory demands. Method:
-/// GraphPartitioner.h.
+/// GraphPartitioner.h. Stops when the budget runs out, with what it has.
 std::optional<Plan> searchHeuristically(const CostModel &model,
                                         const VariantChooser &chooser,
                                         const GroupGraph &graph, bool reversed,
-                                        bool exactCounts, int rounds);
+                                        bool exactCounts, int rounds,
+                                        SearchBudget &budget);
+
+/// The best plan of a sequence of at most 32 sets of neighbours in the graph's
+/// order: quick, for when there is no time for more. None may exist though
+/// there are finer ones.
+std::optional<Plan> searchCoarsely(const CostModel &model,
+                                   const VariantChooser &chooser,
+                                   const GroupGraph &graph, bool reversed,
+                                   bool exactCounts);
 
 } // namespace pp::planner::partition
 

@@ -266,7 +266,7 @@ pp::planner::partitionHierarchically(const PartitionProblem &problem) {
     return Failure{*fault};
   CostModel model(problem);
   std::vector<Level> levels = levelsOf(*problem.cluster->levels());
-  GroupGraph graph = *GroupGraph::build(model, /*simplify=*/false);
+  GroupGraph graph = *GroupGraph::build(model, GroupGraph::Simplify::No);
   HierarchicalSolution solution;
   double devices = static_cast<double>(problem.cluster->devices.size());
   solution.lowerBound = graph.totalWeight / devices;

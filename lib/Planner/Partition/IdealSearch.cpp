@@ -11,9 +11,10 @@ static constexpr double infinity = std::numeric_limits<double>::infinity();
 static constexpr double tolerance = 1 + 1e-9;
 
 IdealSearch::IdealSearch(const CostModel &model, const VariantChooser &chooser,
-                         const GroupGraph &graph, const Lattice &lattice)
-    : model(model), graph(graph), lattice(lattice), space(model),
-      modes(model.modes.size()),
+                         const GroupGraph &graph, const Lattice &lattice,
+                         SearchBudget &budget)
+    : model(model), graph(graph), lattice(lattice), budget(budget),
+      space(model), modes(model.modes.size()),
       flush(model.problem.objective == Objective::FlushLatency),
       hinted(model.hasHints), stage(model, chooser, graph) {
   // What adding and taking away transfers may leave of nothing.
@@ -118,7 +119,8 @@ std::optional<Plan> IdealSearch::run(bool exactCounts, double bound) {
     std::optional<Plan> plan = runLargest(infinity);
     if (!plan)
       return std::nullopt;
-    bound = plan->value;
+    std::optional<Plan> better = runFlush(plan->value);
+    return better ? better : plan;
   }
   return runFlush(bound);
 }
@@ -131,6 +133,8 @@ std::optional<Plan> IdealSearch::runLargest(double upper) {
   double limit = isFinal ? upper : least * (1 + slack);
   for (;;) {
     fill(limit);
+    if (budget.stop() != SearchStop::None)
+      return std::nullopt;
     double value = infinity;
     if (std::optional<size_t> state = bestFinalState(wantsExactCounts)) {
       value = best[cell(everything(), *state)];
@@ -166,7 +170,7 @@ std::optional<Plan> IdealSearch::runFlush(double upper) {
   if (limit > sum)
     limit = std::max(sum, upper / m);
   fill(std::max(limit, 0.0));
-  if (row.back() < 0)
+  if (budget.stop() != SearchStop::None || row.back() < 0)
     return std::nullopt;
   const Label *wanted = nullptr, *any = nullptr;
   auto valueOf = [&](const Label *label) {
@@ -243,6 +247,7 @@ std::optional<size_t> IdealSearch::bestFinalState(bool exactCounts) const {
 }
 
 void IdealSearch::fill(double limit) {
+  budget.progress.ideals = lattice.size();
   bound = limit * tolerance + residue;
   findBorders(bound);
   reached[0] = {0};
@@ -254,7 +259,10 @@ void IdealSearch::fill(double limit) {
   for (uint32_t top = 1; top < lattice.size(); ++top) {
     if (row[top] < 0)
       continue;
+    budget.progress.done = top;
     walk(top);
+    if (budget.stop() != SearchStop::None)
+      return;
     for (uint32_t state = space.firstWith[fewest[top]];
          state < space.firstWith[most[top] + 1]; ++state)
       if (keepsLabels ? !labels[cell(top, state)].empty()
@@ -281,6 +289,13 @@ void IdealSearch::walk(uint32_t top) {
     if (seen[step.ideal] == top)
       continue;
     seen[step.ideal] = top;
+    if (!budget.spend(row[step.ideal] >= 0 ? 1 + reached[step.ideal].size()
+                                           : 1)) {
+      while (!stage.empty())
+        stage.undo();
+      frames.clear();
+      return;
+    }
     stage.add(step.group);
     if (!stage.canCost(bound)) {
       stage.undo();

@@ -4,6 +4,7 @@
 
 #include "GrowingStage.h"
 #include "Lattice.h"
+#include "SearchBudget.h"
 #include "StateSpace.h"
 #include <limits>
 
@@ -24,11 +25,13 @@ struct Plan {
 class IdealSearch {
 public:
   IdealSearch(const CostModel &model, const VariantChooser &chooser,
-              const GroupGraph &graph, const Lattice &lattice);
+              const GroupGraph &graph, const Lattice &lattice,
+              SearchBudget &budget);
 
   /// The best plan through this lattice, if there is one with at most the
-  /// value `bound`. `exactCounts`: the numbers of stages and devices that the
-  /// problem demands are kept; else they are preferred among equal plans.
+  /// value `bound`. If the budget runs out, none or one that is not proven.
+  /// `exactCounts`: the numbers of stages and devices that the problem demands
+  /// are kept; else they are preferred among equal plans.
   std::optional<Plan>
   run(bool exactCounts, double bound = std::numeric_limits<double>::infinity());
 
@@ -79,6 +82,7 @@ private:
   const CostModel &model;
   const GroupGraph &graph;
   const Lattice &lattice;
+  SearchBudget &budget;
   StateSpace space;
   size_t modes;
   bool flush, wantsExactCounts = false;

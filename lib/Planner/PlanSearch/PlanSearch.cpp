@@ -60,7 +60,7 @@ public:
                          ? "no schedule fits any shape of the search"
                          : "no plan was found: " + result.failures.front()};
     result.duplicates = rankCandidates(result.candidates);
-    if (space.refined > 0) {
+    if (space.refined > 0 && !isOutOfTime()) {
       improveCuts(space, result.candidates);
       result.duplicates += rankCandidates(result.candidates);
     }
@@ -68,9 +68,21 @@ public:
   }
 
 private:
+  bool isOutOfTime() {
+    if (space.deadline && std::chrono::steady_clock::now() >= *space.deadline)
+      result.outOfTime = true;
+    if (space.report)
+      space.report({});
+    return result.outOfTime;
+  }
+
   void searchShapes() {
     std::vector<std::pair<double, PlanShape>> tried;
     for (const PlanShape &shape : shapes.list()) {
+      if (!result.candidates.empty() && isOutOfTime()) {
+        ++result.skipped;
+        continue;
+      }
       size_t before = result.candidates.size();
       searchShape(shape, Objective::Time);
       double best = 0;
@@ -89,6 +101,8 @@ private:
     });
     size_t left = flushedShapes;
     for (size_t i : order) {
+      if (isOutOfTime())
+        return;
       const PlanShape &shape = tried[i].second;
       auto cut = cuts.find(shape, Placement::OnePerRank, Objective::Time);
       if (cut && cut->ideals > 0 &&
@@ -153,7 +167,7 @@ private:
       const OrderSearch &order = orders[i];
       if (fastest > 0 && order.bound >= fastest)
         result.pruned += space.checkpoints.size();
-      else if (searched++ < space.searches)
+      else if (searched++ < space.searches && !isOutOfTime())
         tryPlans(order.shape, order.cut, order.schedule);
       else
         ++result.unsearched;
@@ -263,6 +277,7 @@ private:
     candidate.overflow = evaluation->overflow;
     candidate.partitionGap = cut.gap;
     candidate.partitionExact = cut.exact;
+    candidate.assumesAlikeLinks = cut.assumesAlikeLinks;
     return candidate;
   }
 

@@ -123,16 +123,25 @@ std::vector<int> PlanShapes::rankCounts(int available) const {
 
 std::vector<PlanShape> PlanShapes::list() const {
   std::vector<PlanShape> list;
+  bool linksDiffer = space.cluster->slowestLink(devices) !=
+                     space.cluster->fastestLink(devices);
   for (size_t graph = 0; graph < space.graphs.size(); ++graph)
     for (int replicas : replicaCounts(space.graphs[graph].microbatches))
       for (int ranks : rankCounts(static_cast<int>(devices) / replicas))
         for (int chunks = 1; chunks <= space.maxStagesPerRank; ++chunks) {
-          PlanShape shape{graph, replicas, ranks, chunks};
+          PlanShape shape;
+          shape.graph = graph;
+          shape.replicas = replicas;
+          shape.ranks = ranks;
+          shape.stagesPerRank = chunks;
           double busy = workBound(graph, static_cast<size_t>(ranks) * replicas);
           shape.bound = std::max(busy, work[graph].path);
           shape.estimate = busy * (1 + (ranks - 1.) * replicas /
                                            space.graphs[graph].microbatches);
           list.push_back(shape);
+          shape.pipelinesTogether = linksDiffer && replicas > 1 && ranks > 1;
+          if (shape.pipelinesTogether)
+            list.push_back(shape);
         }
   std::vector<size_t> order(list.size());
   std::iota(order.begin(), order.end(), 0);

@@ -10,6 +10,9 @@ namespace pp::planner {
 struct PlanShape {
   size_t graph; // Index into PlanSpace::graphs.
   int replicas, ranks, stagesPerRank;
+  /// The devices of a replica follow each other, instead of those of a stage:
+  /// a machine has whole pipelines, and their gradients cross the slow links.
+  bool pipelinesTogether = false;
   /// Seconds. No plan of this shape takes less, whatever the partition; and
   /// what a flush of equal stages would take.
   double bound = 0, estimate = 0;

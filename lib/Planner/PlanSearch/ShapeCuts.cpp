@@ -8,14 +8,23 @@ Result<Cut> ShapeCuts::find(const PlanShape &shape, Placement placement,
                             Objective objective,
                             const std::vector<int> &slots) {
   int microbatches = space.graphs[shape.graph].microbatches / shape.replicas;
-  bool usesCluster = shape.isPlain() && !allAlike;
+  // With many devices, the links of each plan take too long.
+  constexpr size_t mostLinked = 64;
+  // Some seconds: there are many shapes.
+  constexpr uint64_t mostSteps = 100'000'000;
+  bool usesCluster =
+      shape.isPlain() &&
+      (!allAlike ||
+       (linksDiffer && space.cluster->devices.size() <= mostLinked));
   Device device = space.cluster->devices.front();
   // A rank's memory is shared evenly.
   device.memoryBytes /= shape.stagesPerRank;
   Link link = {std::numeric_limits<double>::infinity(), 0};
   if (!usesCluster)
-    link = space.cluster->slowestLink(static_cast<size_t>(shape.ranks) *
-                                      shape.replicas);
+    // Replicas are placed alike, so the first one stands for all.
+    link = space.cluster->slowestLink(
+        static_cast<size_t>(shape.ranks) *
+        (shape.pipelinesTogether ? 1 : shape.replicas));
   Key key = {shape.graph,
              shape.stages(),
              link.bandwidth,
@@ -46,6 +55,9 @@ Result<Cut> ShapeCuts::find(const PlanShape &shape, Placement placement,
     problem.memory.parameterCopies = space.parameterCopies;
     problem.memory.inFlight = slots;
     problem.limitMemory = !slots.empty();
+    problem.limits.steps = mostSteps;
+    problem.limits.deadline = space.deadline;
+    problem.limits.report = space.report;
     found = solutions.emplace(key, partitionGraph(problem)).first;
   }
   const Result<PartitionSolution> &solution = found->second;
@@ -56,6 +68,7 @@ Result<Cut> ShapeCuts::find(const PlanShape &shape, Placement placement,
   cut.gap = solution->gap();
   cut.exact = solution->exact;
   cut.ideals = solution->ideals;
+  cut.assumesAlikeLinks = linksDiffer && !usesCluster;
   for (int stage = 0; stage < shape.stages(); ++stage) {
     std::vector<size_t> &list = cut.devices.emplace_back();
     if (usesCluster) {
@@ -66,7 +79,10 @@ Result<Cut> ShapeCuts::find(const PlanShape &shape, Placement placement,
     if (placement == Placement::V && stage >= shape.ranks)
       rank = shape.stages() - 1 - stage;
     for (int replica = 0; replica < shape.replicas; ++replica)
-      list.push_back(static_cast<size_t>(rank) * shape.replicas + replica);
+      list.push_back(shape.pipelinesTogether
+                         ? static_cast<size_t>(replica) * shape.ranks + rank
+                         : static_cast<size_t>(rank) * shape.replicas +
+                               replica);
   }
   return cut;
 }

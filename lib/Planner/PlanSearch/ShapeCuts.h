@@ -16,6 +16,8 @@ struct Cut {
   std::vector<std::vector<size_t>> devices;
   double gap = 0;
   bool exact = false;
+  /// It was found as if all links were as slow as the slowest one.
+  bool assumesAlikeLinks = false;
   /// 0: too many to count.
   size_t ideals = 0;
 };
@@ -27,7 +29,10 @@ class ShapeCuts {
 public:
   explicit ShapeCuts(const PlanSpace &space)
       : space(space),
-        allAlike(areAlike(*space.cluster, space.cluster->devices.size())) {}
+        allAlike(areAlike(*space.cluster, space.cluster->devices.size())),
+        linksDiffer(space.cluster->slowestLink(space.cluster->devices.size()) !=
+                    space.cluster->fastestLink(space.cluster->devices.size())) {
+  }
 
   /// With `slots`, the memory is limited, and stage s keeps slots[s]
   /// micro-batches. Fails as partitionGraph.
@@ -41,7 +46,7 @@ private:
                          std::vector<int>>;
 
   const PlanSpace &space;
-  bool allAlike;
+  bool allAlike, linksDiffer;
   std::map<Key, Result<PartitionSolution>> solutions;
 };
 

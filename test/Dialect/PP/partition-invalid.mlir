@@ -15,6 +15,7 @@
 // RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/text.json" 2>&1 | FileCheck %s --check-prefix=TEXT
 // RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/version.json" 2>&1 | FileCheck %s --check-prefix=VERSION
 // RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/negative.json" 2>&1 | FileCheck %s --check-prefix=SECONDS
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/twice.json" 2>&1 | FileCheck %s --check-prefix=TWICE
 
 // COSTS: 'nn.kernel' op has no cost; run pp-annotate-costs first
 // NEGATIVE: error: stages is -1, must be 0 or more
@@ -33,6 +34,7 @@
 // TEXT: error: cost file '{{.*}}text.json': {{.*}}Invalid JSON
 // VERSION: error: cost file '{{.*}}version.json': expected {"version": 1, "kernels": {...}}
 // SECONDS: error: cost file '{{.*}}negative.json': kernels['matmul'] must be a number of seconds from 0 on
+// TWICE: error: cost file '{{.*}}twice.json': $.kernels.matmul: stated twice
 
 //--- text.json
 not JSON
@@ -40,6 +42,8 @@ not JSON
 {"version": 2, "kernels": {}}
 //--- negative.json
 {"version": 1, "kernels": {"matmul": -1}}
+//--- twice.json
+{"version": 1, "kernels": {"matmul": 1, "matmul": 2}}
 //--- empty.mlir
 module {
   func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {

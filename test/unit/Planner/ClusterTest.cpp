@@ -91,15 +91,18 @@ TEST(Cluster, slowestLinkEqualsAllPairs) {
   cluster.links[{1, 5}] = {1e9, 0};
   cluster.links[{2, 3}] = {500e9, 1e-3};
   for (size_t count = 2; count <= 8; ++count) {
-    Link slowest = cluster.link(0, 1);
+    Link slowest = cluster.link(0, 1), fastest = slowest;
     for (size_t a = 0; a < count; ++a)
       for (size_t b = 0; b < count; ++b)
         if (a != b) {
           Link link = cluster.link(a, b);
           slowest.bandwidth = std::min(slowest.bandwidth, link.bandwidth);
           slowest.latency = std::max(slowest.latency, link.latency);
+          fastest.bandwidth = std::max(fastest.bandwidth, link.bandwidth);
+          fastest.latency = std::min(fastest.latency, link.latency);
         }
     EXPECT_EQ(cluster.slowestLink(count), slowest) << count;
+    EXPECT_EQ(cluster.fastestLink(count), fastest) << count;
   }
 }
 

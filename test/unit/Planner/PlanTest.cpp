@@ -411,4 +411,50 @@ TEST(ExplainCuts, noMoveOfABalancedChainIsBetter) {
     EXPECT_GT(alternative.step, best.plan.predicted.step);
 }
 
+/// Two machines of two devices: what crosses the slow link depends on the
+/// sizes.
+TEST(PlanSearch, replicasLieWhereLinksAreFast) {
+  Cluster devices = cluster(4, 1e3);
+  devices.groups = {{"m0", {1e9, 0}, std::nullopt},
+                    {"m1", {1e9, 0}, std::nullopt}};
+  devices.groupOf = {0, 0, 1, 1};
+  auto best = [&](int64_t bytes, int64_t parameters) {
+    PlanSpace space;
+    space.batch = 4;
+    space.graphs = {{4, chain(4, 1, bytes, parameters)}};
+    space.cluster = &devices;
+    space.minRanks = space.maxRanks = 2;
+    space.maxStagesPerRank = 1;
+    space.schedules = {"1f1b"};
+    auto result = searchPlans(space);
+    EXPECT_TRUE(bool(result)) << result.error();
+    const PlanCandidate &first = result->candidates.front();
+    EXPECT_TRUE(first.assumesAlikeLinks);
+    return first.draft.devices;
+  };
+  using Devices = std::vector<std::vector<size_t>>;
+  // Large activations: a pipeline in each machine. Large parameters: the
+  // replicas of a stage in one.
+  EXPECT_EQ(best(3000, 10), (Devices{{0, 2}, {1, 3}}));
+  EXPECT_EQ(best(10, 3000), (Devices{{0, 1}, {2, 3}}));
+}
+
+TEST(PlanSearch, endsAtItsDeadline) {
+  Cluster devices = cluster(4);
+  PlanSpace space;
+  space.batch = 8;
+  space.graphs = {{4, chain(20, 1e-3, 100, 10)}, {8, chain(20, 5e-4, 50, 10)}};
+  space.cluster = &devices;
+  space.deadline = std::chrono::steady_clock::now();
+  auto result = searchPlans(space);
+  ASSERT_TRUE(bool(result)) << result.error();
+  EXPECT_TRUE(result->outOfTime);
+  EXPECT_GT(result->skipped, 0u);
+  EXPECT_GE(result->candidates.front().plan.predicted.step, result->lowerBound);
+  space.deadline.reset();
+  result = searchPlans(space);
+  EXPECT_FALSE(result->outOfTime);
+  EXPECT_EQ(result->skipped, 0u);
+}
+
 } // namespace

@@ -52,6 +52,25 @@ TEST(Problem, answerOfTheGuide) {
   EXPECT_EQ(verify(read->problem(), *answer), std::nullopt);
 }
 
+TEST(Answer, saysWhatStoppedTheSearch) {
+  Result<PlanningProblem> read =
+      PlanningProblem::fromJson(firstJson(PP_DOCS "/problem-format.md", 0));
+  ASSERT_TRUE(bool(read)) << read.error();
+  Result<PartitionSolution> solution = partitionGraph(read->problem());
+  ASSERT_TRUE(bool(solution)) << solution.error();
+  std::string answer = read->answerToJson(*solution);
+  EXPECT_EQ(answer.find("stopped"), std::string::npos);
+  solution->stopped = SearchStop::Time;
+  answer = read->answerToJson(*solution);
+  Result<PartitionSolution> back = read->answerFromJson(answer);
+  ASSERT_TRUE(bool(back)) << back.error();
+  EXPECT_EQ(back->stopped, SearchStop::Time);
+  answer.replace(answer.find("\"time\""), 6, "\"rain\"");
+  back = read->answerFromJson(answer);
+  ASSERT_FALSE(bool(back));
+  EXPECT_EQ(back.error(), "$.stopped: expected one of 'none', 'steps', 'time'");
+}
+
 TEST(Problem, kernelsAreSorted) {
   Result<PlanningProblem> read = PlanningProblem::fromJson(R"({"version": 1,
     "graph": {"kernels": [{"name": "b", "forward": 1},
@@ -63,6 +82,21 @@ TEST(Problem, kernelsAreSorted) {
   ASSERT_TRUE(bool(read)) << read.error();
   EXPECT_EQ(read->graph.kernels[0].name, "a");
   EXPECT_EQ(read->graph.values[0].consumers, std::vector<size_t>{1});
+}
+
+TEST(Problem, valuesGetNamesOfTheirOwn) {
+  PlanningProblem problem;
+  for (const char *name : {"a", "b", "c"}) {
+    problem.graph.kernels.emplace_back().name = name;
+    problem.graph.kernels.back().forwardTime = 1;
+  }
+  problem.graph.addEdge(0, 1, 8, "out");
+  problem.graph.addEdge(1, 2, 8, "out");
+  problem.cluster = Cluster::cpuCores();
+  Result<PlanningProblem> read = PlanningProblem::fromJson(problem.toJson());
+  ASSERT_TRUE(bool(read)) << read.error();
+  EXPECT_EQ(read->graph.values[0].name, "out");
+  EXPECT_EQ(read->graph.values[1].name, "out#2");
 }
 
 struct Bad {
@@ -134,6 +168,30 @@ INSTANTIATE_TEST_SUITE_P(
             "values": [{"producer": "a", "consumers": ["b"], "bytes": 1},
             {"producer": "b", "consumers": ["a", "c"], "bytes": 1}]})",
             "", "$.graph.values: the kernels 'b', 'a' form a cycle"},
+        Bad{R"({"kernels": [{"name": "a", "forward": 1, "forward": 2},
+                            {"name": "b", "forward": 1, "name": "c"}]})",
+            "",
+            "$.graph.kernels[0].forward and $.graph.kernels[1].name: stated "
+            "twice"},
+        Bad{TWO, R"(, "cluster": {})", "$.cluster: stated twice"},
+        Bad{R"({"kernels": [{"name": "a", "forward": 1},
+            {"name": "b", "forward": 1}], "values":
+            [{"name": "x", "producer": "a", "consumers": ["b"], "bytes": 1},
+             {"name": "x", "producer": "a", "consumers": ["b"], "bytes": 2}]})",
+            "", "$.graph.values[1].name: 'x' is named twice"},
+        Bad{R"({"kernels": [
+            {"name": "a", "forward": 1, "saved_bytes": 9000000000000000000},
+            {"name": "b", "forward": 1, "saved_bytes": 9000000000000000000}]})",
+            "",
+            "$.graph: the sizes of all kernels or of all values together are "
+            "more than 9223372036854775807 bytes"},
+        Bad{R"({"kernels": [{"name": "a", "forward": 1}], "values":
+            [{"producer": "a", "consumers": [], "bytes": 9000000000000000000,
+              "gradient_bytes": 9000000000000000000}]})",
+            "", "$.graph: the sizes of all kernels or of all values together"},
+        Bad{KERNEL(R"("parameter_bytes": 9000000000000000000)"),
+            R"(, "constraints": {"memory": {"parameter_copies": 2}})",
+            "all kernels in one stage need more than 9.2e18 bytes"},
         Bad{TWO, R"(, "objective": {"kind": "speed"})",
             "$.objective.kind: expected one of 'time', 'memory'"},
         Bad{TWO, R"(, "objective": {"microbatches": 0})",

@@ -7,17 +7,25 @@
 // Devices. Devices with the same kind, memory, speed and `communicates` form a
 // class, of which at most as many are used as there are. A stage runs on one
 // device, or, with replication or variants, on replicas * degree devices of
-// one class. Links are taken as equal: the slowest counts, of the first
-// maxStages devices if all are of one class and there is no replication, else
-// of all. With that convention the answer is for the problem as stated; it is
-// an upper bound where stages meet over faster links.
+// one class.
+//
+// Links. A transfer between two stages takes what the slowest link from a
+// device of one to a device of the other takes, an all-reduce has the slowest
+// link among its devices. Where all links are alike, that is all. Where they
+// are not, the problem is solved for each link in place of all others, for the
+// devices of single groups, with replicas for the levels of the network
+// (HierarchicalPartitioner.h), and for stages on neighbouring devices; the plan
+// that is best by the links of its own devices wins. Its lower bound is that of
+// the problem with the fastest link everywhere, which no plan on any devices
+// undercuts.
 //
 // Cost of a stage with kernels S, m replicas, degree t (seconds per
 // micro-batch; bandwidth B):
 //   compute       = sum of the times of its kernels' variants / m
 //   communication = sum over the values with an end (producer or reader) in S
 //                   and one outside of its transfer time, both ways, / m:
-//                   once per producer and reading device (J. Tarnawski et al.,
+//                   once per producer (to its slowest reader) and reading
+//                   device (J. Tarnawski et al.,
 //                   "Efficient Algorithms for Device Placement of DNN Graph
 //                   Operators", NeurIPS 2020)
 //   sync          = (f (m - 1) / m * parameters / B + 2 (m - 1) latency)
@@ -27,14 +35,18 @@
 //                   Ignored:    compute
 // Objective::PipeDream has its own cost, see PipeDreamForm.
 //
-// Guarantee. `exact` says that no partition of this problem has a smaller
-// value (up to rounding, 1e-9 of it); lowerBound then equals the value.
+// Guarantee. `exact` says that no partition of this problem, on any of its
+// devices, has a smaller value (up to rounding, 1e-9 of it); lowerBound then
+// equals the value.
 // Otherwise lowerBound is one that no partition goes below.
 //
 // Method.
 //  1. Kernels that must stay together are merged (classes, and cycles that
-//     this makes), then kernels that take no time and no memory and can be
-//     moved to a neighbour without loss.
+//     this makes), then kernels that cost nothing and can be moved to a
+//     neighbour without loss. Bytes cost something if memory is limited and not
+//     everything fits on one device, parameters also if stages may have
+//     replicas. Where they do, the problem is solved as if kernels that take no
+//     time kept none; if that plan fits with them, no other is better.
 //  2. If the ideals of what remains are at most `limits.ideals` (and ideals *
 //     states at most 10^8): a dynamic program over ideals (Tarnawski et al.),
 //     exact. best(I, devices used) = min over ideals J inside I of max(best(J,
@@ -53,6 +65,12 @@
 //     the work over the devices, the largest kernel, and for added transfers on
 //     one device per stage a Lagrangian bound on the transfers of the stage
 //     around each kernel, by minimum cuts.
+//
+// Limits. When steps or time run out, the answer is the best plan so far, or,
+// if there is none, the best one of a sequence of a few merged groups; it fails
+// if there is none of those either. It then has a lower bound as the heuristic,
+// and says what stopped it. Graphs of many thousand kernels may take seconds
+// longer than the deadline.
 //
 // Variants. Within a stage each kernel takes its fastest variant; where that
 // needs too much memory, the fastest choice that fits is found by merging
@@ -73,6 +91,8 @@
 #include "pp/Planner/Graph.h"
 #include "pp/Planner/Partition/Objective.h"
 #include "pp/Planner/Result.h"
+#include <chrono>
+#include <functional>
 
 namespace pp::planner {
 
@@ -87,12 +107,33 @@ enum class PipeDreamForm {
   Paper
 };
 
+/// How far a search has come.
+struct PartitionProgress {
+  /// Ideals that are done and that there are, in this round of the search; 0
+  /// of 0 in the heuristic.
+  size_t done = 0, ideals = 0;
+  /// Of the best plan so far, in the unit of the objective; none yet: 0.
+  double value = 0;
+  double lowerBound = 0;
+};
+
 struct PartitionLimits {
   /// With more ideals the heuristic is used. 0: always.
   size_t ideals = 200000;
   /// Rounds of local search of the heuristic.
   int rounds = 40;
+  /// The most stages that a search looks at, each with all that may come before
+  /// it; about 10^7 take some seconds. 0: no limit. The same answer on every
+  /// machine, unlike the deadline.
+  uint64_t steps = 0;
+  /// When to stop. It is looked at every few milliseconds.
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
+  /// Called every few milliseconds.
+  std::function<void(const PartitionProgress &)> report = {};
 };
+
+/// What ended a search before its own end.
+enum class SearchStop { None, Steps, Time };
 
 struct PartitionProblem {
   const Graph *graph = nullptr;
@@ -143,10 +184,13 @@ struct PartitionSolution {
   double value = 0;
   double lowerBound = 0;
   bool exact = false;
-  /// "chain", "ideals", "heuristic" or "cuts".
+  /// "chain", "ideals", "heuristic", "cuts" or "levels".
   std::string method;
   /// Counted after merging; 0 if they are too many to count.
   size_t ideals = 0;
+  /// The limit that cut the search, or one of its parts, short. With
+  /// SearchStop::Time another run may give another plan.
+  SearchStop stopped = SearchStop::None;
 
   double gap() const { return lowerBound > 0 ? value / lowerBound - 1 : 0; }
 };

@@ -2,9 +2,11 @@
 
 #include "pp/Dialect/PP/Transforms/CostFile.h"
 
+#include "pp/Planner/RepeatedKeys.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+using namespace pp;
 using namespace pp::pipeline;
 
 static constexpr llvm::StringLiteral updateField = "update_seconds_per_byte";
@@ -22,6 +24,9 @@ llvm::Expected<CostFile> CostFile::read(llvm::StringRef path,
   auto json = llvm::json::parse((*buffer)->getBuffer());
   if (!json)
     return fail(llvm::toString(json.takeError()));
+  // Files are merged by hand.
+  if (auto fault = planner::findRepeatedKeys((*buffer)->getBuffer()))
+    return fail(*fault);
   auto *root = json->getAsObject();
   auto *kernels = root ? root->getObject("kernels") : nullptr;
   if (!root || root->getInteger("version") != 1 || !kernels)

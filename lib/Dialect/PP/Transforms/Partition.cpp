@@ -66,6 +66,8 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
     for (int64_t stage = 0; stage < stages; ++stage)
       problem.memory.inFlight.push_back(
           static_cast<int>(std::min<int64_t>(microbatches, stages - stage)));
+    // Some ten seconds, and the same partition on every machine.
+    problem.limits.steps = 300'000'000;
     if (!cuts.empty() && failed(findCuts(step, planned, problem.cuts)))
       return failure();
 
