@@ -35,8 +35,13 @@ Executor::Options pp::runtime::executorOptions(const RunOptions &options,
   double longest = 0;
   for (const PlanStage &stage : plan.stages)
     longest = std::max({longest, stage.forwardSeconds, stage.backwardSeconds});
+  // Who says a time means it.
+  result.watchdogFactor = options.watchdog ? 0 : 20;
   result.watchdogSeconds =
       options.watchdog.value_or(std::max(30.0, 20 * longest));
+  result.onSlow = [](const std::string &text) {
+    fmt::print(stderr, "note: {}\n", text);
+  };
   result.onHang = [](const std::string &text) {
     fmt::print(stderr, "error: {}\n", text);
     std::fflush(nullptr);
