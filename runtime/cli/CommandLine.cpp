@@ -7,10 +7,45 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cfloat>
+#include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 
 using namespace pp::runtime;
+
+/// CLI11 lets -1 wrap around to a large unsigned number, and more digits than
+/// 64 bits hold become the largest.
+static const CLI::Validator natural(
+    [](std::string &text) {
+      uint64_t value = 0;
+      const char *end = text.data() + text.size();
+      auto [next, code] = std::from_chars(text.data(), end, value);
+      if (code == std::errc::result_out_of_range)
+        return fmt::format("'{}' is too large", text);
+      return code == std::errc() && next == end
+                 ? std::string()
+                 : "'" + text + "' is not an integer of at least 0";
+    },
+    "UINT");
+
+/// Not NaN, nor infinite: CLI11's own ranges let NaN pass.
+static CLI::Validator realNumber(double least, double most,
+                                 const std::string &range) {
+  return CLI::Validator(
+      [=](std::string &text) {
+        char *end = nullptr;
+        double value = std::strtod(text.c_str(), &end);
+        bool isGood = !text.empty() && !*end && value >= least && value <= most;
+        return isGood ? std::string()
+                      : fmt::format("'{}' is not a number {}", text, range);
+      },
+      "FLOAT");
+}
+
+// What clocks can count, with room to add.
+static constexpr double mostSeconds = 1e9;
 
 static void addRunOptions(CLI::App &command, RunOptions &options) {
   command.add_option("--data", options.data, "NumPy archive with the inputs")
@@ -35,7 +70,7 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       .add_option("--watchdog", options.watchdog,
                   "Give up when no action completes for that long; 0: never")
       ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber);
+      ->check(realNumber(0, mostSeconds, "from 0 to 1e9"));
   command
       .add_option("--device", options.device,
                   "cpu, cuda:N (a GPU), or mock: the processor with the "
@@ -48,6 +83,7 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       .add_option("--processes", options.processes,
                   "Become N processes on this machine, which share the ranks")
       ->type_name("N")
+      ->check(natural)
       ->check(CLI::Range(1U, 4096U));
   command
       .add_option("--launcher", options.launcher,
@@ -70,7 +106,7 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       .add_option("--join-timeout", options.joinTimeout,
                   "How long to wait for the other processes")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(realNumber(1e-3, mostSeconds, "from 0.001 to 1e9"));
 }
 
 static CLI::App *addProfile(CLI::App &app, ProfileOptions &options) {
@@ -82,6 +118,7 @@ static CLI::App *addProfile(CLI::App &app, ProfileOptions &options) {
   command
       ->add_option("--repetitions", options.repetitions,
                    "Steps to run; the middle half counts")
+      ->check(natural)
       ->check(CLI::Range(4, 1 << 20));
   command
       ->add_option("--weights", options.weights,
@@ -94,16 +131,6 @@ static CLI::App *addProfile(CLI::App &app, ProfileOptions &options) {
   return command;
 }
 
-/// CLI11 lets -1 wrap around to a large unsigned number.
-static const CLI::Validator natural(
-    [](std::string &text) {
-      bool digits = !text.empty() &&
-                    text.find_first_not_of("0123456789") == std::string::npos;
-      return digits ? std::string()
-                    : "'" + text + "' is not an integer of at least 0";
-    },
-    "UINT");
-
 static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
   CLI::App *command = app.add_subcommand("train", "Train the model");
   addRunOptions(*command, options);
@@ -114,7 +141,8 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
   command
       ->add_option("--steps", options.steps, "Train up to this step in total")
       ->check(natural);
-  command->add_option("--lr", options.learningRate, "Learning rate");
+  command->add_option("--lr", options.learningRate, "Learning rate")
+      ->check(realNumber(0, FLT_MAX, "of at least 0 that a float holds"));
   command
       ->add_option("--set", options.set,
                    "Set a value of the optimizer; may be repeated")
@@ -217,6 +245,7 @@ static int dispatch(int argc, const char *const *argv,
   benchCommand->add_option("--mode", bench.mode, "Program to measure")
       ->check(CLI::IsMember({"train", "infer"}));
   benchCommand->add_option("--steps", bench.steps, "Steps to measure")
+      ->check(natural)
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 32));
   benchCommand->add_option("--warmup", bench.warmup, "Steps before")
       ->check(natural);

@@ -108,8 +108,9 @@ private:
 static double parseNumber(const std::string &text, const std::string &flag) {
   char *end = nullptr;
   double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end || !std::isfinite(value))
-    failUsage("{}: '{}' is not a number", flag, text);
+  // The optimizer computes with floats.
+  if (text.empty() || *end || !std::isfinite(static_cast<float>(value)))
+    failUsage("{}: '{}' is not a number that a float holds", flag, text);
   return value;
 }
 

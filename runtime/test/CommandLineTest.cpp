@@ -89,6 +89,22 @@ TEST_F(CommandLineTest, TrainingLearnsAndReports) {
   EXPECT_NE(output.error.find("stage2"), std::string::npos);
 }
 
+TEST_F(CommandLineTest, NumbersThatAreNoneAreRefused) {
+  for (const char *flag : {"--watchdog", "--lr", "--join-timeout", "--steps",
+                           "--epochs", "--seed", "--save-every", "--processes"})
+    for (const char *value : {"nan", "inf", "-1", "-inf", "1e400", "abc", "",
+                              "9999999999999999999999999999999999999999"}) {
+      Output output = run({"train", "--data", file("data.npz"), flag, value});
+      EXPECT_EQ(output.code, 2) << flag << ' ' << value << output.out;
+      EXPECT_NE(output.error.find(flag), std::string::npos) << output.error;
+    }
+  for (const char *value : {"nan", "inf", "1e300", ""})
+    EXPECT_EQ(run({"train", "--data", file("data.npz"), "--set",
+                   std::string("lr=") + value})
+                  .code,
+              2);
+}
+
 TEST_F(CommandLineTest, ResumeHasTheBitsOfAnUninterruptedRun) {
   auto arguments = [&](std::vector<std::string> more) {
     std::vector<std::string> all{"train", "--data", file("data.npz"),
