@@ -4,6 +4,7 @@
 #include "process/ProcessGroup.h"
 #include "support/AddressSpace.h"
 #include "support/Error.h"
+#include "support/Print.h"
 
 #include <CLI/CLI.hpp>
 
@@ -274,21 +275,24 @@ static int dispatch(int argc, const char *const *argv,
 
 int pp::runtime::runCommandLine(int argc, const char *const *argv,
                                 const pp_binary &binary) {
+  prepareStreams();
   prepareForLimit();
   try {
-    return dispatch(argc, argv, binary);
+    int code = dispatch(argc, argv, binary);
+    requireOutput();
+    return code;
   } catch (const RemoteFailure &e) {
     if (!e.isTold())
-      fmt::print(stderr, "error: {}\n", e.what());
+      printMessage("error: {}\n", e.what());
     return e.getExitCode();
   } catch (const Error &e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    printMessage("error: {}\n", e.what());
     return e.getExitCode();
   } catch (const std::bad_alloc &) {
     printOutOfMemory();
     return static_cast<int>(ErrorKind::IO);
   } catch (const std::exception &e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    printMessage("error: {}\n", e.what());
     return static_cast<int>(ErrorKind::Internal);
   }
 }

@@ -2,6 +2,7 @@
 #include "cli/CommandLine.h"
 #include "core/Plan.h"
 #include "support/Error.h"
+#include "support/Print.h"
 
 #include <nlohmann/json.hpp>
 
@@ -63,17 +64,17 @@ static ordered_json describePlan(const Plan &plan) {
 static void printPlan(const Plan &plan) {
   std::string replicas =
       plan.replicas > 1 ? fmt::format(" in {} replicas", plan.replicas) : "";
-  fmt::print("{} ({}): batch {} in {} micro-batches, {} stages{} on {} ranks, "
-             "schedule {}\n",
-             plan.model, plan.mode, plan.batch, plan.microbatches,
-             plan.stages.size() / plan.replicas, replicas, plan.ranks.size(),
-             plan.schedule);
+  printOutput("{} ({}): batch {} in {} micro-batches, {} stages{} on {} ranks, "
+              "schedule {}\n",
+              plan.model, plan.mode, plan.batch, plan.microbatches,
+              plan.stages.size() / plan.replicas, replicas, plan.ranks.size(),
+              plan.schedule);
   auto printPort = [&](const PlanPort &port, const std::string &kind) {
     Shape shape = port.shape;
     if (port.batched)
       shape[0] = plan.batch;
-    fmt::print("  {:<7} {:<24} {} {}\n", kind, port.name, nameOf(port.type),
-               toString(shape));
+    printOutput("  {:<7} {:<24} {} {}\n", kind, port.name, nameOf(port.type),
+                toString(shape));
   };
   for (const PlanPort &port : plan.feeds)
     printPort(port, port.role);
@@ -82,18 +83,18 @@ static void printPlan(const Plan &plan) {
   uint64_t total = 0;
   for (const PlanStage &stage : plan.stages) {
     total += stage.memoryBytes;
-    fmt::print(
+    printOutput(
         "  {:<10} {:>12} bytes, {} parameters, {} kernels{}\n", stage.name,
         stage.memoryBytes, stage.parameters.size(), stage.kernels.size(),
         stage.nodes.empty() ? ""
                             : fmt::format(", {} .. {}", stage.nodes.front(),
                                           stage.nodes.back()));
   }
-  fmt::print("  {:<10} {:>12} bytes\n", "total", total);
+  printOutput("  {:<10} {:>12} bytes\n", "total", total);
   for (const PlanScalar &scalar : plan.optimizer.scalars)
     if (scalar.kind != PlanScalar::Kind::IsFirstStep && scalar.baseOf.empty())
-      fmt::print("  optimizer {} {} = {}\n", plan.optimizer.kind, scalar.name,
-                 scalar.value);
+      printOutput("  optimizer {} {} = {}\n", plan.optimizer.kind, scalar.name,
+                  scalar.value);
 }
 
 int pp::runtime::runInfo(const pp_binary &binary, const InfoOptions &options) {
@@ -109,7 +110,7 @@ int pp::runtime::runInfo(const pp_binary &binary, const InfoOptions &options) {
     // --plan prints one document: the training program's unless --mode says so.
     std::string_view text{program->plan, program->plan_size};
     if (options.plan) {
-      fmt::print("{}\n", text);
+      printOutput("{}\n", text);
       return 0;
     }
     Plan plan = Plan::parse(text);
@@ -119,6 +120,6 @@ int pp::runtime::runInfo(const pp_binary &binary, const InfoOptions &options) {
       printPlan(plan);
   }
   if (options.json)
-    fmt::print("{}\n", all.dump(2));
+    printOutput("{}\n", all.dump(2));
   return 0;
 }

@@ -4,12 +4,15 @@
 #include "cli/SameContents.h"
 #include "cli/Session.h"
 #include "cli/Together.h"
+#include "core/AtomicFile.h"
+#include "core/FileLock.h"
 #include "core/OptimizerScalars.h"
 #include "core/Shuffle.h"
 #include "core/Snapshot.h"
 #include "device/OpenDevice.h"
 #include "support/Error.h"
 #include "support/Hash.h"
+#include "support/Print.h"
 
 #include <algorithm>
 #include <chrono>
@@ -86,6 +89,7 @@ private:
 
   const TrainOptions &options;
   ProcessGroup &group;
+  std::optional<FileLock> saveLock; // where this process writes --save
   std::shared_ptr<Device> device;
   Program program;
   const Plan &plan;
@@ -105,6 +109,11 @@ private:
 
 } // namespace
 
+/// Whether this process shall end training, with what it has.
+static bool wantsToStop() {
+  return InterruptFlag::get() != 0 || outputFailure() != 0;
+}
+
 static double parseNumber(const std::string &text, const std::string &flag) {
   char *end = nullptr;
   double value = std::strtod(text.c_str(), &end);
@@ -123,6 +132,10 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
       data(plan, readArrays(options)), scalars(plan.optimizer),
       stepsPerEpoch(data.getSamples() / plan.batch),
       hasLossScale(plan.findLossScale() != nullptr) {
+  if (!options.save.empty() && group.isFirst()) {
+    saveLock.emplace(options.save);
+    removeAbandonedFiles(options.save);
+  }
   if (stepsPerEpoch == 0)
     failInput("data: {} samples are fewer than a batch of {}",
               data.getSamples(), plan.batch);
@@ -226,7 +239,7 @@ void Training::submit(uint64_t index) {
 
 void Training::finishStep(uint64_t index, Progress &progress) {
   Step &step = steps[index % 2];
-  isStopping |= executor->wait(step, InterruptFlag::get() != 0);
+  isStopping |= executor->wait(step, wantsToStop());
   std::optional<uint64_t> bits;
   if (options.logBits)
     bits = hashBytes(step.losses.data(), step.losses.size() * sizeof(float));
@@ -253,9 +266,8 @@ void Training::evaluateNow(Progress &progress) {
   if (!metric)
     return;
   progress.finish();
-  fmt::print("{{\"step\":{},\"epoch\":{},\"{}\":{:.6g}}}\n", position.step,
-             position.epoch, metric->name, metric->value);
-  std::fflush(stdout);
+  printOutput("{{\"step\":{},\"epoch\":{},\"{}\":{:.6g}}}\n", position.step,
+              position.epoch, metric->name, metric->value);
 }
 
 void Training::save(Progress &progress) {
@@ -263,8 +275,7 @@ void Training::save(Progress &progress) {
   if (!group.isFirst())
     return;
   progress.finish();
-  fmt::print(stderr, "note: step {} saved in '{}'\n", position.step,
-             options.save);
+  printMessage("note: step {} saved in '{}'\n", position.step, options.save);
 }
 
 int Training::run() {
@@ -275,7 +286,7 @@ int Training::run() {
   uint64_t index = first, submitted = first, savedAt = UINT64_MAX;
   bool evaluated = false;
   while (index < last) {
-    isStopping |= group.any(InterruptFlag::get() != 0);
+    isStopping |= group.any(wantsToStop());
     auto start = std::chrono::steady_clock::now();
     // Up to here the pipeline runs without a pause: evaluation and snapshots
     // need it idle.
@@ -310,11 +321,12 @@ int Training::run() {
     }
   }
   progress.finish();
-  if (isStopping && group.isFirst())
-    fmt::print(stderr, "note: stopped by signal{} after step {}\n",
-               interrupt.get() ? fmt::format(" {}", interrupt.get())
-                               : " to another process",
-               position.step);
+  // That output is lost is an error at the end.
+  if (isStopping && group.isFirst() && !outputFailure())
+    printMessage("note: stopped by signal{} after step {}\n",
+                 interrupt.get() ? fmt::format(" {}", interrupt.get())
+                                 : " to another process",
+                 position.step);
   if (!options.save.empty() && savedAt != index)
     save(progress);
   if (evaluator && !evaluated && !isStopping)
