@@ -1,6 +1,7 @@
 //===- PlanWriter.cpp - The plan of a lowered program ---------------------===//
 
 #include "pp/Target/PlanWriter.h"
+#include "WeightHashes.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
@@ -419,6 +420,17 @@ private:
                   static_cast<int64_t>(weights[external.getFile().getValue()]));
       j.attribute("offset", static_cast<int64_t>(external.getOffset()));
       j.attribute("bytes", static_cast<int64_t>(external.getBytes()));
+      StringRef file = external.getFile().getValue();
+      auto hash = hashes.get(file, external.getOffset(), external.getBytes());
+      if (hash) {
+        j.attribute("hash", *hash);
+      } else {
+        module.emitError() << "cannot read " << external.getBytes()
+                           << " bytes of weights at " << external.getOffset()
+                           << " in '" << file
+                           << "': " << hash.getError().message();
+        failed_ = true;
+      }
       return;
     }
     auto dense = dyn_cast_or_null<DenseElementsAttr>(value);
@@ -578,6 +590,7 @@ private:
   std::map<int64_t, MemoryOp> memories;
   std::map<int64_t, SmallVector<StageOp>> stages;
   llvm::MapVector<StringRef, size_t> weights;
+  WeightHashes hashes;
   bool failed_ = false;
 };
 

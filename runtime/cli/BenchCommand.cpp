@@ -28,7 +28,7 @@ static int bench(const pp_program &functions, const BenchOptions &options,
       /*allowOthers=*/true);
   compareData(group, plan, data, "--data",
               synthetic ? "synthetic data" : options.data, options.inputs);
-  program.allocate(options.weights);
+  program.allocate(options.weights, !options.noVerifyWeights);
   compareWeights(program, options.weights);
   Step steps[2] = {Step(plan), Step(plan)};
   Executor executor(program, executorOptions(options, plan));

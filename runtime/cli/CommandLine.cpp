@@ -59,6 +59,8 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       .add_option("--weights", options.weights,
                   "Directory to look up the weight files in, by file name")
       ->type_name("DIR");
+  command.add_flag("--no-verify-weights", options.noVerifyWeights,
+                   "Take weight files of the same size whatever they hold");
   command
       .add_option("--trace", options.trace,
                   "Write a timeline (Chrome JSON; open in Perfetto)")

@@ -16,6 +16,7 @@ struct RunOptions {
   std::string data;                // --data
   std::vector<std::string> inputs; // --input NAME=FILE.npy
   std::string weights;             // --weights
+  bool noVerifyWeights = false;    // --no-verify-weights
   std::string trace, report;       // --trace, --report
   std::optional<double> watchdog;  // --watchdog, seconds
   std::string device;              // --device; empty: as compiled

@@ -21,7 +21,7 @@ static int infer(const pp_binary &binary, const InferOptions &options,
   // An archive made for training holds targets too.
   DataSet data(plan, readArrays(options), /*allowOthers=*/true);
   compareData(group, plan, data, "--data", options.data, options.inputs);
-  program.allocate(options.weights);
+  program.allocate(options.weights, !options.noVerifyWeights);
   compareWeights(program, options.weights);
   if (!options.load.empty()) {
     compareFiles(group, "the weights of --load", {options.load});

@@ -48,7 +48,7 @@ public:
     data.emplace(program.getPlan(), std::move(arrays), /*allowOthers=*/true);
     compareData(group, program.getPlan(), *data, "--eval-data",
                 options.evalData, {});
-    program.allocate(options.weights);
+    program.allocate(options.weights, !options.noVerifyWeights);
     Executor::Options executorSettings =
         executorOptions(options, program.getPlan());
     executorSettings.trace = false;
@@ -141,7 +141,7 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
               data.getSamples(), plan.batch);
   compareData(group, plan, data, "--data", options.data, options.inputs);
   // Also before a resume: constants are not in a snapshot.
-  program.allocate(options.weights);
+  program.allocate(options.weights, !options.noVerifyWeights);
   compareWeights(program, options.weights);
   if (!options.resume.empty()) {
     // Each process reads the file: it may not be the same on all machines.

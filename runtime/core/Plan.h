@@ -110,6 +110,8 @@ struct PlanSource {
   Kind kind;
   unsigned file = 0;
   uint64_t offset = 0; // in the file
+  /// Of the bytes in the file, as it was compiled; see ContentHash.
+  std::optional<uint64_t> hash;
   double splat = 0;
   std::string bytes; // decoded
 };

@@ -5,6 +5,7 @@
 #include "cli/Evaluation.h"
 #include "core/Npy.h"
 #include "core/Safetensors.h"
+#include "support/ContentHash.h"
 
 #include <gtest/gtest.h>
 
@@ -391,6 +392,39 @@ TEST_F(CommandLineTest, WeightFilesAreCheckedAndFoundElsewhere) {
           .code,
       0);
   EXPECT_EQ(readNpz(file("y.npz"))["y"].data, fromFile);
+}
+
+TEST_F(CommandLineTest, WeightsThatHaveChangedAreRefused) {
+  std::string bytes;
+  for (int i = 0; i < 16; ++i) {
+    float value = toy::initialWeight(0, i);
+    bytes.append(reinterpret_cast<char *>(&value), 4);
+  }
+  auto plan = toy::inferencePlan({0});
+  plan["weights"] = {file("w.bin")};
+  plan["weights_bytes"] = {80};
+  plan["stages"][0]["parameters"][0]["source"] = {
+      {"file", 0},
+      {"offset", 8},
+      {"bytes", 64},
+      {"hash", toHex(hashContent(bytes.data(), bytes.size()))}};
+  toy::Binary binary({0}, toy::trainingPlan({}), plan);
+  std::vector<std::string> arguments{"infer", "--data", file("data.npz")};
+  // What is not loaded may be anything.
+  for (const char *others : {"01234567", "........"}) {
+    writeText(file("w.bin"), others + bytes + others);
+    Output good = run(binary, arguments);
+    EXPECT_EQ(good.code, 0) << good.error;
+  }
+  bytes[17] ^= 1;
+  writeText(file("w.bin"), "01234567" + bytes + "01234567");
+  Output changed = run(binary, arguments);
+  EXPECT_EQ(changed.code, 1);
+  EXPECT_NE(changed.error.find("w.bin': tensor 'w0' has the hash"),
+            std::string::npos)
+      << changed.error;
+  arguments.emplace_back("--no-verify-weights");
+  EXPECT_EQ(run(binary, arguments).code, 0);
 }
 
 TEST_F(CommandLineTest, ASignalEndsTrainingAfterAStepWithASnapshot) {
