@@ -109,6 +109,9 @@ private:
     j.attribute("mode", isTraining() ? "train" : "infer");
     if (!hash.empty())
       j.attribute("hash", hash);
+    if (auto model =
+            module->getAttrOfType<StringAttr>(pipeline::modelHashAttrName))
+      j.attribute("model_hash", model.getValue());
     auto replicas = static_cast<int64_t>(schedule.getReplicas());
     int64_t microbatches = schedule.getMicrobatches() * replicas;
     j.attribute("target", getTarget(module));

@@ -166,6 +166,10 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       ->check(natural);
   command->add_option("--resume", options.resume, "Go on from a snapshot")
       ->type_name("FILE.safetensors");
+  command->add_flag("--allow-other-model", options.allowOtherModel,
+                    "Resume from another model with the same tensors");
+  command->add_flag("--allow-not-finite", options.allowNotFinite,
+                    "Resume although there is NaN or infinity in a tensor");
   command
       ->add_option("--eval-data", options.evalData,
                    "Evaluate on this data after each epoch")

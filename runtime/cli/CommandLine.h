@@ -33,6 +33,7 @@ struct TrainOptions : RunOptions {
   std::vector<std::string> set; // NAME=VALUE; --lr X is lr=X
   std::optional<double> learningRate;
   bool noShuffle = false, logBits = false;
+  bool allowOtherModel = false, allowNotFinite = false; // of --resume
   std::string save, resume, evalData, dumpGradients;
   uint64_t saveEvery = 0, evalEvery = 1;
 };

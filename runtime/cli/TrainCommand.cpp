@@ -103,7 +103,7 @@ private:
   std::vector<Step> steps; // outlive the executor, whose ranks use them
   std::optional<Executor> executor;
   std::vector<uint64_t> order;
-  uint64_t orderEpoch = UINT64_MAX;
+  std::optional<uint64_t> orderEpoch; // that `order` is of
   bool isStopping = false; // a process was interrupted; the same in all
 };
 
@@ -146,7 +146,8 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
   if (!options.resume.empty()) {
     // Each process reads the file: it may not be the same on all machines.
     compareFiles(group, "the snapshot of --resume", {options.resume});
-    position = loadSnapshot(options.resume, program);
+    position = loadSnapshot(options.resume, program,
+                            {options.allowOtherModel, options.allowNotFinite});
     if (position.samples != data.getSamples())
       failInput("--resume '{}': the run had {} samples, --data has {}",
                 options.resume, position.samples, data.getSamples());
@@ -208,11 +209,9 @@ uint64_t Training::lastStep() const {
     bySteps = *options.steps;
   if (options.epochs || !options.steps) {
     uint64_t epochs = options.epochs.value_or(1);
-    uint64_t left =
-        epochs > position.epoch
-            ? (epochs - position.epoch) * stepsPerEpoch - position.stepInEpoch
-            : 0;
-    byEpochs = position.step + left;
+    // Steps count from the start of the training, as epochs do.
+    if (__builtin_mul_overflow(epochs, stepsPerEpoch, &byEpochs))
+      byEpochs = UINT64_MAX;
   }
   return std::max(std::min(byEpochs, bySteps), position.step);
 }

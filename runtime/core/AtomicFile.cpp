@@ -94,6 +94,19 @@ void AtomicFile::write(const void *data, uint64_t bytes) {
   }
 }
 
+void AtomicFile::rewrite(uint64_t offset, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t written = ::pwrite(descriptor, text.data(), text.size(),
+                               static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      failIO("cannot write '" + path + "'");
+    text.remove_prefix(static_cast<size_t>(written));
+    offset += static_cast<uint64_t>(written);
+  }
+}
+
 void AtomicFile::commit() {
   if (::fsync(descriptor) != 0)
     failIO("cannot write '" + path + "'");

@@ -21,6 +21,8 @@ public:
 
   void write(const void *data, uint64_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  /// Writes over what was written before, `offset` bytes from the start.
+  void rewrite(uint64_t offset, std::string_view text);
   void commit();
   /// Path of the temporary file, for libraries that write by themselves.
   const std::string &getTemporaryPath() const { return temporary; }

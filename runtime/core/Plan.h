@@ -188,7 +188,8 @@ struct PlanRank {
 
 struct Plan {
   std::string model, mode, hash, schedule, checkpoint;
-  std::string target; // "cpu" or "cuda:sm_90"
+  std::string modelHash; // may be empty
+  std::string target;    // "cpu" or "cuda:sm_90"
   /// Of a step, over all replicas. Replica q of a stage runs the micro-batches
   /// k * replicas + q.
   unsigned batch, microbatches;

@@ -640,6 +640,8 @@ Plan Plan::parse(std::string_view text) {
   if (plan.mode != "train" && plan.mode != "infer")
     json.at("mode").fail("unknown mode '{}'", plan.mode);
   plan.hash = json.has("hash") ? json.at("hash").string() : "";
+  if (json.has("model_hash"))
+    plan.modelHash = json.at("model_hash").string();
   plan.batch = json.at("batch").integer(1 << 30);
   plan.microbatches = json.at("microbatches").integer(maxCount);
   if (!plan.microbatches || !plan.batch || plan.batch % plan.microbatches)
