@@ -8,8 +8,12 @@
 #include "pp/Target/DeviceEmitter.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ManagedStatic.h"
 #include "llvm/Support/MemoryBuffer.h"
+
+#include <cfloat>
+#include <cmath>
 
 using namespace pp;
 namespace cl = llvm::cl;
@@ -153,6 +157,36 @@ llvm::Error checkPositive(llvm::StringRef flag, int64_t value) {
                                   ": must be from 1 to 1048576");
 }
 
+/// Refuses NaN and infinity as well.
+llvm::Error checkReal(llvm::StringRef flag, double value, double most,
+                      const llvm::Twine &range) {
+  if (value >= 0 && value <= most)
+    return llvm::Error::success();
+  return makeError(exitUsage, "--" + flag + "=" +
+                                  llvm::formatv("{0}", value).str() +
+                                  ": must be " + range);
+}
+
+/// The ranges of PyTorch.
+llvm::Error checkOptimizerFlags() {
+  const ModelFlags &flags = *modelFlags;
+  for (auto [flag, value] :
+       {std::pair<llvm::StringRef, double>{"learning-rate", flags.learningRate},
+        {"momentum", flags.momentum},
+        {"weight-decay", flags.weightDecay},
+        {"epsilon", flags.epsilon}})
+    if (auto e = checkReal(flag, value, FLT_MAX,
+                           "a number of at least 0 that a float holds"))
+      return e;
+  for (auto [flag, value] :
+       {std::pair<llvm::StringRef, double>{"beta1", flags.beta1},
+        {"beta2", flags.beta2}})
+    if (auto e = checkReal(flag, value, std::nextafter(1.0F, 0.0F),
+                           "a number of at least 0 and less than 1"))
+      return e;
+  return llvm::Error::success();
+}
+
 /// Faults that passes would find too, but with the name of the flag.
 llvm::Error checkModelFlags() {
   const ModelFlags &flags = *modelFlags;
@@ -161,6 +195,8 @@ llvm::Error checkModelFlags() {
   if (!flags.loss.empty())
     if (auto e = checkOneOf("loss", flags.loss, {"cross_entropy", "mse"}))
       return e;
+  if (auto e = checkOptimizerFlags())
+    return e;
   llvm::StringRef scale = flags.lossScale;
   if (scale.empty() || scale == "none" || scale == "dynamic" ||
       nn::isLossScale(scale))

@@ -1,6 +1,7 @@
 //===- Compiler.cpp - The phases of the compiler --------------------------===//
 
 #include "pp/Driver/Compiler.h"
+#include "ModelHash.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
@@ -203,6 +204,10 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
     if (!program)
       return program.takeError();
     (*program)->setName(training ? "training" : "inference");
+    if (training)
+      (*program)->getOperation()->setAttr(
+          pipeline::modelHashAttrName,
+          builder.getStringAttr(hashModel(**program, options)));
     if (options.target != "cpu")
       (*program)->getOperation()->setAttr(
           pipeline::targetAttrName, builder.getStringAttr(options.target));

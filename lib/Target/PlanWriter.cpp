@@ -1,6 +1,7 @@
 //===- PlanWriter.cpp - The plan of a lowered program ---------------------===//
 
 #include "pp/Target/PlanWriter.h"
+#include "WeightHashes.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
@@ -108,6 +109,9 @@ private:
     j.attribute("mode", isTraining() ? "train" : "infer");
     if (!hash.empty())
       j.attribute("hash", hash);
+    if (auto model =
+            module->getAttrOfType<StringAttr>(pipeline::modelHashAttrName))
+      j.attribute("model_hash", model.getValue());
     auto replicas = static_cast<int64_t>(schedule.getReplicas());
     int64_t microbatches = schedule.getMicrobatches() * replicas;
     j.attribute("target", getTarget(module));
@@ -440,6 +444,17 @@ private:
       j.attribute("bytes", static_cast<int64_t>(external.getBytes()));
       if (external.getTransposed())
         j.attribute("transposed", true);
+      StringRef file = external.getFile().getValue();
+      auto hash = hashes.get(file, external.getOffset(), external.getBytes());
+      if (hash) {
+        j.attribute("hash", *hash);
+      } else {
+        module.emitError() << "cannot read " << external.getBytes()
+                           << " bytes of weights at " << external.getOffset()
+                           << " in '" << file
+                           << "': " << hash.getError().message();
+        failed_ = true;
+      }
       return;
     }
     auto dense = dyn_cast_or_null<DenseElementsAttr>(value);
@@ -637,6 +652,7 @@ private:
   std::map<int64_t, MemoryOp> memories;
   std::map<int64_t, SmallVector<StageOp>> stages;
   llvm::MapVector<StringRef, size_t> weights;
+  WeightHashes hashes;
   bool failed_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include "core/OptimizerScalars.h"
 #include "device/OpenDevice.h"
 #include "support/Error.h"
+#include "support/Print.h"
 
 #include <nlohmann/json.hpp>
 
@@ -27,7 +28,7 @@ static int bench(const pp_program &functions, const BenchOptions &options,
       /*allowOthers=*/true);
   compareData(group, plan, data, "--data",
               synthetic ? "synthetic data" : options.data, options.inputs);
-  program.allocate(options.weights);
+  program.allocate(options.weights, !options.noVerifyWeights);
   compareWeights(program, options.weights);
   Step steps[2] = {Step(plan), Step(plan)};
   Executor executor(program, executorOptions(options, plan));
@@ -78,12 +79,12 @@ static int bench(const pp_program &functions, const BenchOptions &options,
     json["minimum_step_seconds"] = times.front();
     json["maximum_step_seconds"] = times.back();
     json["samples_per_second"] = median > 0 ? plan.batch / median : 0.0;
-    fmt::print("{}\n", json.dump(2));
+    printOutput("{}\n", json.dump(2));
   } else {
-    fmt::print("{} {}: median step {:.6f} s ({:.6f} to {:.6f}), {:.1f} "
-               "samples/s over {} steps\n",
-               plan.model, plan.mode, median, times.front(), times.back(),
-               median > 0 ? plan.batch / median : 0.0, options.steps);
+    printOutput("{} {}: median step {:.6f} s ({:.6f} to {:.6f}), {:.1f} "
+                "samples/s over {} steps\n",
+                plan.model, plan.mode, median, times.front(), times.back(),
+                median > 0 ? plan.batch / median : 0.0, options.steps);
     summary.print();
   }
   writeOutputs(options, summary);

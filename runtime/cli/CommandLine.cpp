@@ -4,14 +4,50 @@
 #include "process/ProcessGroup.h"
 #include "support/AddressSpace.h"
 #include "support/Error.h"
+#include "support/Print.h"
 #include "support/Printable.h"
 
 #include <CLI/CLI.hpp>
 
+#include <cfloat>
+#include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 
 using namespace pp::runtime;
+
+/// CLI11 lets -1 wrap around to a large unsigned number, and more digits than
+/// 64 bits hold become the largest.
+static const CLI::Validator natural(
+    [](std::string &text) {
+      uint64_t value = 0;
+      const char *end = text.data() + text.size();
+      auto [next, code] = std::from_chars(text.data(), end, value);
+      if (code == std::errc::result_out_of_range)
+        return fmt::format("'{}' is too large", text);
+      return code == std::errc() && next == end
+                 ? std::string()
+                 : "'" + text + "' is not an integer of at least 0";
+    },
+    "UINT");
+
+/// Not NaN, nor infinite: CLI11's own ranges let NaN pass.
+static CLI::Validator realNumber(double least, double most,
+                                 const std::string &range) {
+  return CLI::Validator(
+      [=](std::string &text) {
+        char *end = nullptr;
+        double value = std::strtod(text.c_str(), &end);
+        bool isGood = !text.empty() && !*end && value >= least && value <= most;
+        return isGood ? std::string()
+                      : fmt::format("'{}' is not a number {}", text, range);
+      },
+      "FLOAT");
+}
+
+// What clocks can count, with room to add.
+static constexpr double mostSeconds = 1e9;
 
 static void addRunOptions(CLI::App &command, RunOptions &options) {
   command.add_option("--data", options.data, "NumPy archive with the inputs")
@@ -24,6 +60,8 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       .add_option("--weights", options.weights,
                   "Directory to look up the weight files in, by file name")
       ->type_name("DIR");
+  command.add_flag("--no-verify-weights", options.noVerifyWeights,
+                   "Take weight files of the same size whatever they hold");
   command
       .add_option("--trace", options.trace,
                   "Write a timeline (Chrome JSON; open in Perfetto)")
@@ -36,7 +74,7 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       .add_option("--watchdog", options.watchdog,
                   "Give up when no action completes for that long; 0: never")
       ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber);
+      ->check(realNumber(0, mostSeconds, "from 0 to 1e9"));
   command
       .add_option("--device", options.device,
                   "cpu, cuda:N (a GPU), or mock: the processor with the "
@@ -49,6 +87,7 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       .add_option("--processes", options.processes,
                   "Become N processes on this machine, which share the ranks")
       ->type_name("N")
+      ->check(natural)
       ->check(CLI::Range(1U, 4096U));
   command
       .add_option("--launcher", options.launcher,
@@ -71,7 +110,7 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       .add_option("--join-timeout", options.joinTimeout,
                   "How long to wait for the other processes")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(realNumber(1e-3, mostSeconds, "from 0.001 to 1e9"));
 }
 
 static CLI::App *addProfile(CLI::App &app, ProfileOptions &options) {
@@ -83,6 +122,7 @@ static CLI::App *addProfile(CLI::App &app, ProfileOptions &options) {
   command
       ->add_option("--repetitions", options.repetitions,
                    "Steps to run; the middle half counts")
+      ->check(natural)
       ->check(CLI::Range(4, 1 << 20));
   command
       ->add_option("--weights", options.weights,
@@ -95,16 +135,6 @@ static CLI::App *addProfile(CLI::App &app, ProfileOptions &options) {
   return command;
 }
 
-/// CLI11 lets -1 wrap around to a large unsigned number.
-static const CLI::Validator natural(
-    [](std::string &text) {
-      bool digits = !text.empty() &&
-                    text.find_first_not_of("0123456789") == std::string::npos;
-      return digits ? std::string()
-                    : "'" + text + "' is not an integer of at least 0";
-    },
-    "UINT");
-
 static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
   CLI::App *command = app.add_subcommand("train", "Train the model");
   addRunOptions(*command, options);
@@ -115,7 +145,8 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
   command
       ->add_option("--steps", options.steps, "Train up to this step in total")
       ->check(natural);
-  command->add_option("--lr", options.learningRate, "Learning rate");
+  command->add_option("--lr", options.learningRate, "Learning rate")
+      ->check(realNumber(0, FLT_MAX, "of at least 0 that a float holds"));
   command
       ->add_option(
           "--on-nan", options.onNan,
@@ -144,6 +175,10 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       ->check(natural);
   command->add_option("--resume", options.resume, "Go on from a snapshot")
       ->type_name("FILE.safetensors");
+  command->add_flag("--allow-other-model", options.allowOtherModel,
+                    "Resume from another model with the same tensors");
+  command->add_flag("--allow-not-finite", options.allowNotFinite,
+                    "Resume although there is NaN or infinity in a tensor");
   command
       ->add_option("--eval-data", options.evalData,
                    "Evaluate on this data after each epoch")
@@ -227,6 +262,7 @@ static int dispatch(int argc, const char *const *argv,
   benchCommand->add_option("--mode", bench.mode, "Program to measure")
       ->check(CLI::IsMember({"train", "infer"}));
   benchCommand->add_option("--steps", bench.steps, "Steps to measure")
+      ->check(natural)
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 32));
   benchCommand->add_option("--warmup", bench.warmup, "Steps before")
       ->check(natural);
@@ -255,21 +291,24 @@ static int dispatch(int argc, const char *const *argv,
 
 int pp::runtime::runCommandLine(int argc, const char *const *argv,
                                 const pp_binary &binary) {
+  prepareStreams();
   prepareForLimit();
   try {
-    return dispatch(argc, argv, binary);
+    int code = dispatch(argc, argv, binary);
+    requireOutput();
+    return code;
   } catch (const RemoteFailure &e) {
     if (!e.isTold())
-      fmt::print(stderr, "error: {}\n", e.what());
+      printMessage("error: {}\n", e.what());
     return e.getExitCode();
   } catch (const Error &e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    printMessage("error: {}\n", e.what());
     return e.getExitCode();
   } catch (const std::bad_alloc &) {
     printOutOfMemory();
     return static_cast<int>(ErrorKind::IO);
   } catch (const std::exception &e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    printMessage("error: {}\n", e.what());
     return static_cast<int>(ErrorKind::Internal);
   }
 }

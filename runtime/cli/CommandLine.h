@@ -16,6 +16,7 @@ struct RunOptions {
   std::string data;                // --data
   std::vector<std::string> inputs; // --input NAME=FILE.npy
   std::string weights;             // --weights
+  bool noVerifyWeights = false;    // --no-verify-weights
   std::string trace, report;       // --trace, --report
   std::optional<double> watchdog;  // --watchdog, seconds
   std::string device;              // --device; empty: as compiled
@@ -32,6 +33,7 @@ struct TrainOptions : RunOptions {
   std::vector<std::string> set; // NAME=VALUE; --lr X is lr=X
   std::optional<double> learningRate;
   bool noShuffle = false, logBits = false;
+  bool allowOtherModel = false, allowNotFinite = false; // of --resume
   std::string save, resume, evalData, dumpGradients;
   std::string onNan; // stop, skip, continue, or empty: the plan's default
   uint64_t saveEvery = 0, evalEvery = 1;

@@ -6,6 +6,7 @@
 #include "core/Snapshot.h"
 #include "device/OpenDevice.h"
 #include "support/Error.h"
+#include "support/Print.h"
 
 #include <cstdio>
 
@@ -20,14 +21,14 @@ static int infer(const pp_binary &binary, const InferOptions &options,
   // An archive made for training holds targets too.
   DataSet data(plan, readArrays(options), /*allowOthers=*/true);
   compareData(group, plan, data, "--data", options.data, options.inputs);
-  program.allocate(options.weights);
+  program.allocate(options.weights, !options.noVerifyWeights);
   compareWeights(program, options.weights);
   if (!options.load.empty()) {
     compareFiles(group, "the weights of --load", {options.load});
     unsigned others = loadWeights(options.load, program);
     if (others && group.isFirst())
-      fmt::print(stderr, "note: {} tensors of '{}' are not in the model\n",
-                 others, options.load);
+      printMessage("note: {} tensors of '{}' are not in the model\n", others,
+                   options.load);
   }
   Executor executor(program, executorOptions(options, plan));
   InferenceResult result = runInference(plan, data, executor);
@@ -36,9 +37,9 @@ static int infer(const pp_binary &binary, const InferOptions &options,
   RunSummary summary(program, executor, result.seconds, result.steps,
                      data.getSamples());
   if (group.isFirst())
-    fmt::print(stderr, "{} samples in {:.3f} s, {:.1f} samples/s\n",
-               data.getSamples(), result.seconds,
-               result.seconds > 0 ? data.getSamples() / result.seconds : 0.0);
+    printMessage("{} samples in {:.3f} s, {:.1f} samples/s\n",
+                 data.getSamples(), result.seconds,
+                 result.seconds > 0 ? data.getSamples() / result.seconds : 0.0);
   summary.print();
   writeOutputs(options, summary);
   return 0;

@@ -2,6 +2,7 @@
 #include "cli/CommandLine.h"
 #include "core/Plan.h"
 #include "support/Error.h"
+#include "support/Print.h"
 #include "support/Printable.h"
 
 #include <nlohmann/json.hpp>
@@ -77,9 +78,9 @@ static void printTensors(const Plan &plan) {
   if (!plan.isTraining())
     return;
   auto print = [&](const char *kind, const PlanTensor &tensor) {
-    fmt::print("  {:<10} {:<32} {} {}: {}\n", kind, printable(tensor.name),
-               nameOf(tensor.type), toString(tensor.shape),
-               tensor.reason.empty() ? "of the graph" : tensor.reason);
+    printOutput("  {:<10} {:<32} {} {}: {}\n", kind, printable(tensor.name),
+                nameOf(tensor.type), toString(tensor.shape),
+                tensor.reason.empty() ? "of the graph" : tensor.reason);
   };
   // Copies of the pipeline have the same ones.
   for (const PlanStage &stage : plan.stages)
@@ -95,17 +96,17 @@ static void printTensors(const Plan &plan) {
 static void printPlan(const Plan &plan) {
   std::string replicas =
       plan.replicas > 1 ? fmt::format(" in {} replicas", plan.replicas) : "";
-  fmt::print("{} ({}): batch {} in {} micro-batches, {} stages{} on {} ranks, "
-             "schedule {}\n",
-             printable(plan.model), plan.mode, plan.batch, plan.microbatches,
-             plan.stages.size() / plan.replicas, replicas, plan.ranks.size(),
-             plan.schedule);
+  printOutput("{} ({}): batch {} in {} micro-batches, {} stages{} on {} ranks, "
+              "schedule {}\n",
+              printable(plan.model), plan.mode, plan.batch, plan.microbatches,
+              plan.stages.size() / plan.replicas, replicas, plan.ranks.size(),
+              plan.schedule);
   auto printPort = [&](const PlanPort &port, const std::string &kind) {
     Shape shape = port.shape;
     if (port.batched)
       shape[0] = plan.batch;
-    fmt::print("  {:<7} {:<24} {} {}\n", kind, printable(port.name),
-               nameOf(port.type), toString(shape));
+    printOutput("  {:<7} {:<24} {} {}\n", kind, printable(port.name),
+                nameOf(port.type), toString(shape));
   };
   for (const PlanPort &port : plan.feeds)
     if (!port.isLossWeight())
@@ -115,20 +116,20 @@ static void printPlan(const Plan &plan) {
   uint64_t total = 0;
   for (const PlanStage &stage : plan.stages) {
     total += stage.memoryBytes;
-    fmt::print("  {:<10} {:>12} bytes, {} parameters, {} kernels{}\n",
-               stage.name, stage.memoryBytes, stage.parameters.size(),
-               stage.kernels.size(),
-               stage.nodes.empty()
-                   ? ""
-                   : fmt::format(", {} .. {}", printable(stage.nodes.front()),
-                                 printable(stage.nodes.back())));
+    printOutput("  {:<10} {:>12} bytes, {} parameters, {} kernels{}\n",
+                stage.name, stage.memoryBytes, stage.parameters.size(),
+                stage.kernels.size(),
+                stage.nodes.empty()
+                    ? ""
+                    : fmt::format(", {} .. {}", printable(stage.nodes.front()),
+                                  printable(stage.nodes.back())));
   }
-  fmt::print("  {:<10} {:>12} bytes\n", "total", total);
+  printOutput("  {:<10} {:>12} bytes\n", "total", total);
   printTensors(plan);
   for (const PlanScalar &scalar : plan.optimizer.scalars)
     if (scalar.kind != PlanScalar::Kind::IsFirstStep && scalar.baseOf.empty())
-      fmt::print("  optimizer {} {} = {}\n", plan.optimizer.kind, scalar.name,
-                 scalar.value);
+      printOutput("  optimizer {} {} = {}\n", plan.optimizer.kind, scalar.name,
+                  scalar.value);
 }
 
 int pp::runtime::runInfo(const pp_binary &binary, const InfoOptions &options) {
@@ -144,7 +145,7 @@ int pp::runtime::runInfo(const pp_binary &binary, const InfoOptions &options) {
     // --plan prints one document: the training program's unless --mode says so.
     std::string_view text{program->plan, program->plan_size};
     if (options.plan) {
-      fmt::print("{}\n", text);
+      printOutput("{}\n", text);
       return 0;
     }
     Plan plan = Plan::parse(text);
@@ -154,6 +155,6 @@ int pp::runtime::runInfo(const pp_binary &binary, const InfoOptions &options) {
       printPlan(plan);
   }
   if (options.json)
-    fmt::print("{}\n", all.dump(2));
+    printOutput("{}\n", all.dump(2));
   return 0;
 }

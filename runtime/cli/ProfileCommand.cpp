@@ -4,6 +4,7 @@
 #include "core/Profile.h"
 #include "device/OpenDevice.h"
 #include "support/Error.h"
+#include "support/Print.h"
 
 #include <nlohmann/json.hpp>
 
@@ -44,9 +45,9 @@ int pp::runtime::runProfile(const pp_binary &binary,
       json["update_seconds_per_byte"] = profile.update / profile.parameterBytes;
     if (profile.latency && !json.contains("transfer_latency_seconds"))
       json["transfer_latency_seconds"] = *profile.latency;
-    fmt::print("{}: {:.3f} ms per step\n",
-               plan.isTraining() ? "training" : "inference",
-               1e3 * profile.step);
+    printOutput("{}: {:.3f} ms per step\n",
+                plan.isTraining() ? "training" : "inference",
+                1e3 * profile.step);
   }
   json["kernels"] = nlohmann::ordered_json::object();
   for (const auto &[key, sum] : sums)

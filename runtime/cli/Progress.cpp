@@ -1,5 +1,6 @@
 //===- Progress.cpp -------------------------------------------------------===//
 #include "cli/Progress.h"
+#include "support/Print.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -20,7 +21,7 @@ Progress::~Progress() { finish(); }
 
 void Progress::finish() {
   if (lineOpen)
-    fmt::print(stderr, "\n");
+    printMessage("\n");
   lineOpen = false;
 }
 
@@ -44,23 +45,20 @@ void Progress::step(uint64_t step, uint64_t epoch, float loss,
       json["loss_scale"] = lossScale->scale;
       json["skipped_steps"] = static_cast<uint64_t>(lossScale->skippedSteps);
     }
-    fmt::print("{}\n", json.dump());
-    std::fflush(stdout);
+    printOutput("{}\n", json.dump());
     return;
   }
   if (bits)
-    fmt::print("{} {:016x}\n", step, *bits);
+    printOutput("{} {:016x}\n", step, *bits);
   if (step != total && now - lastDraw < std::chrono::milliseconds(100))
     return;
   lastDraw = now;
   constexpr unsigned width = 24;
   unsigned filled = total ? width * step / total : 0;
   double left = done ? seconds / done * (total - step) : 0;
-  fmt::print(stderr,
-             "\r\x1b[K[{:=<{}}{:<{}}] {}/{} epoch {} loss {:.5g} {:.1f} "
-             "samples/s ETA {:.0f} s",
-             "", filled, "", width - filled, step, total, epoch, loss, rate,
-             left);
-  std::fflush(stderr);
+  printMessage("\r\x1b[K[{:=<{}}{:<{}}] {}/{} epoch {} loss {:.5g} {:.1f} "
+               "samples/s ETA {:.0f} s",
+               "", filled, "", width - filled, step, total, epoch, loss, rate,
+               left);
   lineOpen = true;
 }

@@ -2,6 +2,7 @@
 #include "cli/Session.h"
 #include "core/AtomicFile.h"
 #include "support/Error.h"
+#include "support/Print.h"
 
 #include <nlohmann/json.hpp>
 
@@ -35,10 +36,15 @@ Executor::Options pp::runtime::executorOptions(const RunOptions &options,
   double longest = 0;
   for (const PlanStage &stage : plan.stages)
     longest = std::max({longest, stage.forwardSeconds, stage.backwardSeconds});
+  // Who says a time means it.
+  result.watchdogFactor = options.watchdog ? 0 : 20;
   result.watchdogSeconds =
       options.watchdog.value_or(std::max(30.0, 20 * longest));
+  result.onSlow = [](const std::string &text) {
+    printMessage("note: {}\n", text);
+  };
   result.onHang = [](const std::string &text) {
-    fmt::print(stderr, "error: {}\n", text);
+    printMessage("error: {}\n", text);
     std::fflush(nullptr);
     std::_Exit(static_cast<int>(ErrorKind::Internal));
   };
@@ -60,9 +66,9 @@ void RunSummary::print() const {
   const Plan &plan = program.getPlan();
   if (!program.getGroup().isFirst())
     return;
-  fmt::print(stderr, "{:<12} {:>14} {:>14} {:>11} {:>14} {:>14}\n", "stage",
-             "planned bytes", "memory bytes", "busy", "sent bytes",
-             "received bytes");
+  printMessage("{:<12} {:>14} {:>14} {:>11} {:>14} {:>14}\n", "stage",
+               "planned bytes", "memory bytes", "busy", "sent bytes",
+               "received bytes");
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     uint64_t sent = 0, received = 0;
     for (size_t c = 0; c < plan.channels.size(); ++c) {
@@ -71,14 +77,15 @@ void RunSummary::print() const {
       if (plan.channels[c].to == s)
         received += traffic[c].receivedBytes;
     }
-    fmt::print(stderr, "{:<12} {:>14} {:>14} {:>9.1f} % {:>14} {:>14}\n",
-               plan.stages[s].name, plan.stages[s].memoryBytes, memoryBytes[s],
-               seconds > 0 ? 100 * statistics[s].busySeconds / seconds : 0.0,
-               sent, received);
+    printMessage("{:<12} {:>14} {:>14} {:>9.1f} % {:>14} {:>14}\n",
+                 plan.stages[s].name, plan.stages[s].memoryBytes,
+                 memoryBytes[s],
+                 seconds > 0 ? 100 * statistics[s].busySeconds / seconds : 0.0,
+                 sent, received);
   }
   if (lossScale)
-    fmt::print(stderr, "loss scale {:g}, {} steps skipped\n", lossScale->scale,
-               lossScale->skippedSteps);
+    printMessage("loss scale {:g}, {} steps skipped\n", lossScale->scale,
+                 lossScale->skippedSteps);
 }
 
 std::string RunSummary::toJson() const {
@@ -130,6 +137,7 @@ void pp::runtime::writeOutputs(const RunOptions &options,
 }
 
 static volatile std::sig_atomic_t arrivedSignal = 0;
+static constexpr int interrupts[] = {SIGINT, SIGTERM, SIGHUP};
 
 static void onSignal(int number) {
   // A second signal ends the process the ordinary way.
@@ -139,13 +147,15 @@ static void onSignal(int number) {
 
 InterruptFlag::InterruptFlag() {
   arrivedSignal = 0;
-  std::signal(SIGINT, onSignal);
-  std::signal(SIGTERM, onSignal);
+  for (int signal : interrupts)
+    if (std::signal(signal, onSignal) == SIG_IGN && signal == SIGHUP)
+      std::signal(signal, SIG_IGN); // nohup
 }
 
 InterruptFlag::~InterruptFlag() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (int signal : interrupts)
+    if (std::signal(signal, SIG_DFL) == SIG_IGN && signal == SIGHUP)
+      std::signal(signal, SIG_IGN);
 }
 
 int InterruptFlag::get() { return arrivedSignal; }

@@ -47,7 +47,8 @@ private:
 /// Writes --trace and --report. All processes call it together.
 void writeOutputs(const RunOptions &options, const RunSummary &summary);
 
-/// Makes SIGINT and SIGTERM set a flag while the object lives.
+/// Makes SIGINT, SIGTERM and SIGHUP (unless it is ignored, as by nohup) set a
+/// flag while the object lives.
 class InterruptFlag {
 public:
   InterruptFlag();

@@ -4,6 +4,7 @@
 #include "process/Placement.h"
 #include "process/Secret.h"
 #include "support/Hash.h"
+#include "support/Print.h"
 #include "support/Thread.h"
 
 #include <algorithm>
@@ -42,9 +43,9 @@ static void endSoon(const std::exception_ptr &exception) {
     } catch (const RemoteFailure &error) {
       code = error.getExitCode();
       if (!error.isTold())
-        fmt::print(stderr, "error: {}\n", error.what());
+        printMessage("error: {}\n", error.what());
     } catch (const std::exception &error) {
-      fmt::print(stderr, "error: {}\n", error.what());
+      printMessage("error: {}\n", error.what());
     }
     std::fflush(nullptr);
     std::_Exit(code);

@@ -5,12 +5,15 @@
 #include "cli/SameContents.h"
 #include "cli/Session.h"
 #include "cli/Together.h"
+#include "core/AtomicFile.h"
+#include "core/FileLock.h"
 #include "core/OptimizerScalars.h"
 #include "core/Shuffle.h"
 #include "core/Snapshot.h"
 #include "device/OpenDevice.h"
 #include "support/Error.h"
 #include "support/Hash.h"
+#include "support/Print.h"
 
 #include <algorithm>
 #include <chrono>
@@ -51,7 +54,7 @@ public:
     data.emplace(program.getPlan(), std::move(arrays), /*allowOthers=*/true);
     compareData(group, program.getPlan(), *data, "--eval-data",
                 options.evalData, {});
-    program.allocate(options.weights);
+    program.allocate(options.weights, !options.noVerifyWeights);
     Executor::Options executorSettings =
         executorOptions(options, program.getPlan());
     executorSettings.trace = false;
@@ -95,6 +98,7 @@ private:
 
   const TrainOptions &options;
   ProcessGroup &group;
+  std::optional<FileLock> saveLock; // where this process writes --save
   std::shared_ptr<Device> device;
   Program program;
   const Plan &plan;
@@ -108,7 +112,7 @@ private:
   std::vector<Step> steps; // outlive the executor, whose ranks use them
   std::optional<Executor> executor;
   std::vector<uint64_t> order;
-  uint64_t orderEpoch = UINT64_MAX;
+  std::optional<uint64_t> orderEpoch; // that `order` is of
   bool stopsAtNonFinite = false;
   uint64_t submitted = 0;  // steps, over the whole training
   bool isStopping = false; // a process was interrupted; the same in all
@@ -116,11 +120,17 @@ private:
 
 } // namespace
 
+/// Whether this process shall end training, with what it has.
+static bool wantsToStop() {
+  return InterruptFlag::get() != 0 || outputFailure() != 0;
+}
+
 static double parseNumber(const std::string &text, const std::string &flag) {
   char *end = nullptr;
   double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end || !std::isfinite(value))
-    failUsage("{}: '{}' is not a number", flag, text);
+  // The optimizer computes with floats.
+  if (text.empty() || *end || !std::isfinite(static_cast<float>(value)))
+    failUsage("{}: '{}' is not a number that a float holds", flag, text);
   return value;
 }
 
@@ -133,17 +143,22 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
       data(plan, readArrays(options)), scalars(plan.optimizer),
       stepsPerEpoch(data.getSamples() / plan.batch),
       hasLossScale(plan.scalesLoss()) {
+  if (!options.save.empty() && group.isFirst()) {
+    saveLock.emplace(options.save);
+    removeAbandonedFiles(options.save);
+  }
   if (stepsPerEpoch == 0)
     failInput("data: {} samples are fewer than a batch of {}",
               data.getSamples(), plan.batch);
   compareData(group, plan, data, "--data", options.data, options.inputs);
   // Also before a resume: constants are not in a snapshot.
-  program.allocate(options.weights);
+  program.allocate(options.weights, !options.noVerifyWeights);
   compareWeights(program, options.weights);
   if (!options.resume.empty()) {
     // Each process reads the file: it may not be the same on all machines.
     compareFiles(group, "the snapshot of --resume", {options.resume});
-    position = loadSnapshot(options.resume, program);
+    position = loadSnapshot(options.resume, program,
+                            {options.allowOtherModel, options.allowNotFinite});
     if (position.samples != data.getSamples())
       failInput("--resume '{}': the run had {} samples, --data has {}",
                 options.resume, position.samples, data.getSamples());
@@ -248,11 +263,9 @@ uint64_t Training::lastStep() const {
     bySteps = *options.steps;
   if (options.epochs || !options.steps) {
     uint64_t epochs = options.epochs.value_or(1);
-    uint64_t left =
-        epochs > position.epoch
-            ? (epochs - position.epoch) * stepsPerEpoch - position.stepInEpoch
-            : 0;
-    byEpochs = position.step + left;
+    // Steps count from the start of the training, as epochs do.
+    if (__builtin_mul_overflow(epochs, stepsPerEpoch, &byEpochs))
+      byEpochs = UINT64_MAX;
   }
   return std::max(std::min(byEpochs, bySteps), position.step);
 }
@@ -279,7 +292,7 @@ void Training::submit(uint64_t index) {
 
 void Training::finishStep(uint64_t index, Progress &progress) {
   Step &step = steps[index % 2];
-  isStopping |= executor->wait(step, InterruptFlag::get() != 0);
+  isStopping |= executor->wait(step, wantsToStop());
   if (stopsAtNonFinite && step.lossScale.skippedInARow > 0)
     stopAt(index);
   std::optional<uint64_t> bits;
@@ -317,9 +330,8 @@ void Training::evaluateNow(Progress &progress) {
   if (!metric)
     return;
   progress.finish();
-  fmt::print("{{\"step\":{},\"epoch\":{},\"{}\":{:.6g}}}\n", position.step,
-             position.epoch, metric->name, metric->value);
-  std::fflush(stdout);
+  printOutput("{{\"step\":{},\"epoch\":{},\"{}\":{:.6g}}}\n", position.step,
+              position.epoch, metric->name, metric->value);
 }
 
 void Training::save(Progress &progress) {
@@ -327,8 +339,7 @@ void Training::save(Progress &progress) {
   if (!group.isFirst())
     return;
   progress.finish();
-  fmt::print(stderr, "note: step {} saved in '{}'\n", position.step,
-             options.save);
+  printMessage("note: step {} saved in '{}'\n", position.step, options.save);
 }
 
 int Training::run() {
@@ -340,7 +351,7 @@ int Training::run() {
   submitted = first;
   bool evaluated = false;
   while (index < last) {
-    isStopping |= group.any(InterruptFlag::get() != 0);
+    isStopping |= group.any(wantsToStop());
     auto start = std::chrono::steady_clock::now();
     // Up to here the pipeline runs without a pause: evaluation and snapshots
     // need it idle.
@@ -375,11 +386,12 @@ int Training::run() {
     }
   }
   progress.finish();
-  if (isStopping && group.isFirst())
-    fmt::print(stderr, "note: stopped by signal{} after step {}\n",
-               interrupt.get() ? fmt::format(" {}", interrupt.get())
-                               : " to another process",
-               position.step);
+  // That output is lost is an error at the end.
+  if (isStopping && group.isFirst() && !outputFailure())
+    printMessage("note: stopped by signal{} after step {}\n",
+                 interrupt.get() ? fmt::format(" {}", interrupt.get())
+                                 : " to another process",
+                 position.step);
   if (!options.save.empty() && savedAt != index)
     save(progress);
   if (evaluator && !evaluated && !isStopping)

@@ -3,6 +3,7 @@
 #include "support/Error.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,11 +15,58 @@
 
 using namespace pp::runtime;
 
-AtomicFile::AtomicFile(std::string target)
-    : path(std::move(target)), temporary(path + ".XXXXXX") {
-  descriptor = ::mkstemp(temporary.data());
+static constexpr std::string_view infix = ".tmp-";
+static constexpr std::string_view letters = "XXXXXX"; // of mkstemp
+
+/// Whoever writes a temporary file holds a lock on it, which ends with the
+/// process.
+static void removeIfAbandoned(const char *name) {
+  int file = ::open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0)
+    return;
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0)
+    ::unlink(name);
+  ::close(file);
+}
+
+void pp::runtime::removeAbandonedFiles(const std::string &path) noexcept {
+  try {
+    namespace fs = std::filesystem;
+    fs::path folder = fs::path(path).parent_path();
+    std::string start = fs::path(path).filename().string() + std::string(infix);
+    std::error_code error;
+    fs::directory_iterator it(folder.empty() ? "." : folder, error), end;
+    for (; !error && it != end; it.increment(error)) {
+      std::string name = it->path().filename().string();
+      if (name.size() == start.size() + letters.size() &&
+          name.starts_with(start))
+        removeIfAbandoned(it->path().c_str());
+    }
+  } catch (const std::exception &) {
+    return; // There may be no memory; the next one tries again.
+  }
+}
+
+/// Returns false where somebody took the file for abandoned before it was
+/// locked.
+bool AtomicFile::tryToCreate() {
+  temporary = path + std::string(infix) + std::string(letters);
+  descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (descriptor < 0)
     failIO("cannot create a file beside '" + path + "'");
+  struct stat status{};
+  if (::flock(descriptor, LOCK_EX) == 0 && ::fstat(descriptor, &status) == 0 &&
+      status.st_nlink == 0) {
+    ::close(descriptor);
+    return false;
+  }
+  return true;
+}
+
+AtomicFile::AtomicFile(std::string target) : path(std::move(target)) {
+  removeAbandonedFiles(path);
+  while (!tryToCreate())
+    ;
   // mkstemp gives 0600; results are ordinary files.
   mode_t mask = ::umask(0);
   ::umask(mask);
@@ -43,6 +91,19 @@ void AtomicFile::write(const void *data, uint64_t bytes) {
       failIO("cannot write '" + path + "'");
     position += written;
     bytes -= written;
+  }
+}
+
+void AtomicFile::rewrite(uint64_t offset, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t written = ::pwrite(descriptor, text.data(), text.size(),
+                               static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      failIO("cannot write '" + path + "'");
+    text.remove_prefix(static_cast<size_t>(written));
+    offset += static_cast<uint64_t>(written);
   }
 }
 

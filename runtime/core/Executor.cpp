@@ -7,7 +7,6 @@
 #include "transport/RoutedTransport.h"
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 
 using namespace pp::runtime;
@@ -37,44 +36,6 @@ void Executor::State::fail(std::exception_ptr exception) noexcept {
     } catch (const std::bad_alloc &) {
       return; // Then the end of this process alarms the others.
     }
-  }
-}
-
-void Executor::State::watch() {
-  auto completed = [&] {
-    uint64_t sum = 0;
-    for (const Rank &rank : ranks)
-      sum += rank.completed->load(std::memory_order_relaxed);
-    return sum;
-  };
-  using Clock = std::chrono::steady_clock;
-  auto period =
-      std::chrono::duration<double>(std::min(options.watchdogSeconds / 4, 1.0));
-  uint64_t last = completed();
-  auto since = Clock::now();
-  std::unique_lock<std::mutex> lock(mutex);
-  while (!changed.wait_for(lock, period,
-                           [&] { return stopping || ranksRunning == 0; })) {
-    uint64_t current = completed();
-    // Without a step in flight nobody can make progress, and nobody has to.
-    if (current != last || steps.empty()) {
-      last = current;
-      since = Clock::now();
-      continue;
-    }
-    double seconds =
-        std::chrono::duration<double>(Clock::now() - since).count();
-    if (seconds < options.watchdogSeconds)
-      continue;
-    std::string text = fmt::format("no action completed for {:.1f} s (step {})",
-                                   seconds, steps.front()->number);
-    for (const Rank &rank : ranks)
-      text += "\n  " + rank.describe();
-    lock.unlock();
-    if (options.onHang)
-      options.onHang(text);
-    fail(std::make_exception_ptr(Error(ErrorKind::Internal, text)));
-    return;
   }
 }
 

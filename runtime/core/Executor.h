@@ -49,8 +49,15 @@ public:
     /// Whether a step whose loss or gradients are not finite is skipped; has a
     /// meaning where the plan can look for them.
     bool skipsNonFinite = true;
-    /// No action completed for that long while a step runs: a hang. 0: never.
+    /// No action completed, and no rank here computed, for that long while a
+    /// step runs: a hang. 0: never. Processor time tells who computes; that a
+    /// GPU does is not seen.
     double watchdogSeconds = 0;
+    /// At least that many times the longest pause between two actions so far.
+    double watchdogFactor = 0;
+    /// Called once, by the watchdog, with a text about ranks that compute for
+    /// longer than that.
+    std::function<void(const std::string &)> onSlow;
     /// Called by the watchdog with a text that says what each rank waits for;
     /// afterwards the run fails with Error(Internal).
     std::function<void(const std::string &)> onHang;

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <ctime>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -32,6 +33,9 @@ public:
   void main();
   /// What the rank is doing, for a hang report. Any thread.
   std::string describe() const;
+
+  /// Processor time of the thread that computes. Any thread.
+  double computedSeconds() const;
 
   DeviceCounter completed; // actions, of all steps
   RankTrace trace;
@@ -80,6 +84,8 @@ private:
   unsigned index;
   bool isFirstHere; // of this process's ranks
   RankStreams streams;
+  clockid_t computeClock{}; // valid with hasClock
+  std::atomic<bool> hasClock{false};
   std::vector<StageState> stages; // by stage of the plan; empty if elsewhere
   std::deque<PhaseCall> calls;
   std::vector<CompiledAction> actions;

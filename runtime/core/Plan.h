@@ -121,6 +121,8 @@ struct PlanSource {
   unsigned file = 0;
   uint64_t offset = 0;       // in the file
   bool isTransposed = false; // the file has the columns of the matrix as rows
+  /// Of the bytes in the file, as it was compiled; see ContentHash.
+  std::optional<uint64_t> hash;
   double splat = 0;
   std::string bytes; // decoded
 };
@@ -222,7 +224,8 @@ struct PlanRank {
 
 struct Plan {
   std::string model, mode, hash, schedule, checkpoint;
-  std::string target; // "cpu" or "cuda:sm_90"
+  std::string modelHash; // may be empty
+  std::string target;    // "cpu" or "cuda:sm_90"
   /// Of a step, over all replicas. Replica q of a stage runs the micro-batches
   /// k * replicas + q.
   unsigned batch, microbatches;

@@ -4,6 +4,7 @@
 #include "core/Replicas.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 using namespace pp::runtime;
@@ -270,6 +271,16 @@ static std::string decodeHex(const JsonReader &json) {
   return bytes;
 }
 
+static uint64_t readHash(const JsonReader &json) {
+  std::string text = json.string();
+  const char *end = text.data() + text.size();
+  uint64_t hash = 0;
+  auto [next, code] = std::from_chars(text.data(), end, hash, 16);
+  if (text.size() != 16 || code != std::errc() || next != end)
+    json.fail("'{}' is not a hash of 16 hexadecimal digits", text);
+  return hash;
+}
+
 static PlanSource readSource(const JsonReader &json, const Plan &plan,
                              uint64_t bytes) {
   PlanSource source;
@@ -282,9 +293,12 @@ static PlanSource readSource(const JsonReader &json, const Plan &plan,
       json.at("bytes").fail("{} differ from the tensor's {}", size, bytes);
     source.isTransposed =
         json.has("transposed") && json.at("transposed").boolean();
-    if (source.offset + bytes > plan.weightsBytes[source.file])
+    if (uint64_t size = plan.weightsBytes[source.file];
+        bytes > size || source.offset > size - bytes)
       json.fail("[{}, {}) ends behind the file's {} bytes", source.offset,
                 source.offset + bytes, plan.weightsBytes[source.file]);
+    if (json.has("hash"))
+      source.hash = readHash(json.at("hash"));
   } else if (json.has("splat")) {
     source.kind = PlanSource::Kind::Splat;
     JsonReader splat = json.at("splat");
@@ -727,6 +741,8 @@ Plan Plan::parse(std::string_view text) {
   if (plan.mode != "train" && plan.mode != "infer")
     json.at("mode").fail("unknown mode '{}'", plan.mode);
   plan.hash = json.has("hash") ? json.at("hash").string() : "";
+  if (json.has("model_hash"))
+    plan.modelHash = json.at("model_hash").string();
   plan.batch = json.at("batch").integer(1 << 30);
   plan.microbatches = json.at("microbatches").integer(maxCount);
   if (!plan.microbatches || !plan.batch || plan.batch % plan.microbatches)

@@ -67,7 +67,8 @@ uint64_t Program::bytesToStart() const {
   return bytes;
 }
 
-void Program::allocate(const std::string &weightsDirectory) {
+void Program::allocate(const std::string &weightsDirectory,
+                       bool verifyWeights) {
   memories.clear();
   uint64_t bytes = 0;
   for (unsigned s = 0; s < plan.stages.size(); ++s)
@@ -79,7 +80,7 @@ void Program::allocate(const std::string &weightsDirectory) {
                       fmt::format("the {} program, with its stages, weights, "
                                   "threads and kernels,",
                                   plan.mode));
-  WeightFiles files(plan, weightsDirectory);
+  WeightFiles files(plan, weightsDirectory, verifyWeights);
   for (unsigned s = 0; s < plan.stages.size(); ++s) {
     memories.emplace_back(plan.stages[s], device, placement.hasStage(s),
                           receivesFromPeer(s));

@@ -36,8 +36,8 @@ public:
   }
 
   /// Allocates this process's stages and fills parameters and buffers from
-  /// their sources; see WeightFiles for `weightsDirectory`.
-  void allocate(const std::string &weightsDirectory);
+  /// their sources; see WeightFiles for the arguments.
+  void allocate(const std::string &weightsDirectory, bool verifyWeights = true);
   /// About how much address space an executor of this process's ranks takes to
   /// start: their threads, and the code of their kernels.
   uint64_t bytesToStart() const;

@@ -2,6 +2,7 @@
 #include "core/ExecutorState.h"
 #include "cpu/LibraryKernel.h"
 #include "support/Error.h"
+#include "support/FlushDenormals.h"
 
 #include <algorithm>
 #include <iterator>
@@ -89,6 +90,8 @@ void Executor::Rank::compile() {
   Device &device = state.program.getDevice();
   streams = {device.createStream(), device.createStream(),
              device.createStream()};
+  computeClock = streams.compute->computeClock();
+  hasClock.store(true, std::memory_order_release);
   for (unsigned s : plan.ranks[index].stages)
     createStage(s);
   if (plan.findLossScale())
@@ -169,6 +172,7 @@ void Executor::Rank::compile() {
 }
 
 void Executor::Rank::main() {
+  flushDenormals();
   try {
     compile();
     takeSteps();
@@ -178,6 +182,7 @@ void Executor::Rank::main() {
     state.fail(std::current_exception());
   }
   // Nothing may touch a step after this; destroying a stream waits for it.
+  hasClock = false;
   streams = {};
   std::lock_guard<std::mutex> lock(state.mutex);
   --state.ranksRunning;

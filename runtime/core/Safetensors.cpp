@@ -94,10 +94,54 @@ const TensorView *SafetensorsFile::find(const std::string &name) const {
   return it == tensors.end() ? nullptr : &it->second;
 }
 
-void pp::runtime::writeSafetensors(
-    const std::string &path, const std::map<std::string, TensorView> &tensors,
-    const std::map<std::string, std::string> &metadata,
-    const TensorWriter &writer) {
+static const std::string metadataHashKey = "hash";
+
+static std::string hashKey(const std::string &tensor) {
+  return "hash." + tensor;
+}
+
+static std::string
+hashMetadata(const std::map<std::string, std::string> &metadata) {
+  ContentHash hash;
+  for (const auto &[key, value] : metadata)
+    if (key != metadataHashKey) {
+      hash.addText(key);
+      hash.addText(value);
+    }
+  return toHex(hash.get());
+}
+
+void SafetensorsFile::verifyMetadata() const {
+  auto it = metadata.find(metadataHashKey);
+  if (it == metadata.end())
+    return;
+  std::string hash = hashMetadata(metadata);
+  if (hash != it->second)
+    failInput("'{}': __metadata__ has the hash {}, but {} was written: the "
+              "file is damaged, or something else has changed it",
+              path, hash, it->second);
+}
+
+void SafetensorsFile::verify(const std::string &name) const {
+  auto it = metadata.find(hashKey(name));
+  const TensorView *tensor = find(name);
+  if (it == metadata.end() || !tensor)
+    return;
+  std::string hash = toHex(hashContent(tensor->data, tensor->bytes()));
+  if (hash != it->second)
+    failInput("'{}': tensor '{}' has the hash {}, but {} was written: the file "
+              "is damaged, or something else has changed it",
+              path, name, hash, it->second);
+}
+
+void TensorSink::write(const void *data, uint64_t bytes) {
+  file.write(data, bytes);
+  hash.add(data, bytes);
+}
+
+static std::string
+formatHeader(const std::map<std::string, TensorView> &tensors,
+             const std::map<std::string, std::string> &metadata) {
   nlohmann::ordered_json header;
   if (!metadata.empty())
     header["__metadata__"] = metadata;
@@ -114,14 +158,37 @@ void pp::runtime::writeSafetensors(
   }
   std::string text = header.is_null() ? "{}" : header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
+}
+
+void pp::runtime::writeSafetensors(
+    const std::string &path, const std::map<std::string, TensorView> &tensors,
+    const std::map<std::string, std::string> &metadata,
+    const TensorWriter &writer, bool hashes) {
+  std::map<std::string, std::string> complete = metadata;
+  // Known when all is written; all hashes have as many digits.
+  if (hashes) {
+    complete[metadataHashKey] = toHex(0);
+    for (const auto &[name, tensor] : tensors)
+      complete[hashKey(name)] = toHex(0);
+  }
+  std::string text = formatHeader(tensors, complete);
   uint64_t length = text.size();
   AtomicFile file(path);
-  file.write(&length, 8);
+  file.write(&length, sizeof(length));
   file.write(text);
-  for (const auto &[name, tensor] : tensors)
+  for (const auto &[name, tensor] : tensors) {
+    TensorSink sink(file);
     if (writer)
-      writer(name, file);
+      writer(name, sink);
     else
-      file.write(tensor.data, tensor.bytes());
+      sink.write(tensor.data, tensor.bytes());
+    if (hashes)
+      complete[hashKey(name)] = toHex(sink.getHash());
+  }
+  if (hashes) {
+    complete[metadataHashKey] = hashMetadata(complete);
+    file.rewrite(sizeof(length), formatHeader(tensors, complete));
+  }
   file.commit();
 }

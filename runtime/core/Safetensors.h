@@ -4,6 +4,7 @@
 
 #include "core/DataType.h"
 #include "core/MappedFile.h"
+#include "support/ContentHash.h"
 
 #include <functional>
 #include <map>
@@ -36,6 +37,11 @@ public:
   }
   const TensorView *find(const std::string &name) const;
 
+  /// Throw Error(InvalidInput) where the metadata, or a tensor of the file, is
+  /// not what was written. Files without hashes pass.
+  void verifyMetadata() const;
+  void verify(const std::string &name) const;
+
 private:
   std::string path;
   MappedFile file;
@@ -45,16 +51,29 @@ private:
 
 class AtomicFile;
 
+/// Takes the bytes of one tensor, in any number of pieces.
+class TensorSink {
+public:
+  explicit TensorSink(AtomicFile &file) : file(file) {}
+  void write(const void *data, uint64_t bytes);
+  uint64_t getHash() const { return hash.get(); }
+
+private:
+  AtomicFile &file;
+  ContentHash hash;
+};
+
 /// Writes exactly the bytes of the tensor `name`.
 using TensorWriter =
-    std::function<void(const std::string &name, AtomicFile &file)>;
+    std::function<void(const std::string &name, TensorSink &sink)>;
 
 /// Writes the tensors in the order of their names, whole or not at all. With
-/// `writer`, their `data` is not used.
+/// `writer`, their `data` is not used. With `hashes`, the metadata has a hash
+/// of each tensor, `hash.<name>`, and one of the rest of the metadata, `hash`.
 void writeSafetensors(const std::string &path,
                       const std::map<std::string, TensorView> &tensors,
                       const std::map<std::string, std::string> &metadata,
-                      const TensorWriter &writer = {});
+                      const TensorWriter &writer = {}, bool hashes = false);
 
 } // namespace pp::runtime
 

@@ -34,7 +34,8 @@ public:
   /// Process 0 writes the file; the others send it what they have. All call it
   /// together, with the same names.
   void write(const std::string &path,
-             const std::map<std::string, std::string> &metadata);
+             const std::map<std::string, std::string> &metadata,
+             bool hashes = false);
 
 private:
   /// A copy of the tensor in a stage.
@@ -99,7 +100,8 @@ void Gathered::checkCopies(const std::string &name, const Entry &entry,
 }
 
 void Gathered::write(const std::string &path,
-                     const std::map<std::string, std::string> &metadata) {
+                     const std::map<std::string, std::string> &metadata,
+                     bool hashes) {
   static constexpr uint64_t piece = 1 << 20;
   auto forPieces = [](uint64_t bytes, auto work) {
     for (uint64_t at = 0; at < bytes; at += piece)
@@ -112,7 +114,7 @@ void Gathered::write(const std::string &path,
     std::vector<char> buffer(piece);
     writeSafetensors(
         path, tensors, metadata,
-        [&](const std::string &name, AtomicFile &file) {
+        [&](const std::string &name, TensorSink &sink) {
           const Entry &entry = entries.at(name);
           bool hasCopies = entry.copies.size() > 1;
           uint64_t hash = emptyHash;
@@ -122,13 +124,14 @@ void Gathered::write(const std::string &path,
               data = entry.copies.front().data + at;
             else
               group.receive(entry.copies.front().process, buffer.data(), bytes);
-            file.write(data, bytes);
+            sink.write(data, bytes);
             if (hasCopies)
               hash = hashBytes(data, bytes, hash);
           });
           if (hasCopies)
             checkCopies(name, entry, hash);
-        });
+        },
+        hashes);
   } else {
     for (const auto &[name, entry] : entries) {
       if (const char *data = entry.copies.front().data)
@@ -196,42 +199,82 @@ void pp::runtime::saveSnapshot(const std::string &path, const Program &program,
     for (auto [key, value] : nameValues(copy))
       metadata[key] = fmt::format("{:a}", *value);
   }
-  tensors.write(path, metadata);
+  if (const std::string &model = program.getPlan().modelHash; !model.empty())
+    metadata["model_hash"] = model;
+  tensors.write(path, metadata, /*hashes=*/true);
 }
 
-static void copyTensor(const SafetensorsFile &file, const std::string &name,
-                       const PlanTensor &tensor, const TensorView &source,
-                       char *target) {
+static void checkType(const SafetensorsFile &file, const std::string &name,
+                      const PlanTensor &tensor, const TensorView &source) {
   if (source.type != tensor.type || source.shape != tensor.shape)
     failInput("'{}': tensor '{}' is {} {}, but the program has {} {}",
               file.getPath(), name, nameOf(source.type), toString(source.shape),
               nameOf(tensor.type), toString(tensor.shape));
+}
+
+/// `target` may be null.
+static void copyTensor(const PlanTensor &tensor, const TensorView &source,
+                       char *target) {
   if (tensor.bytes && target)
     std::memcpy(target, source.data, tensor.bytes);
 }
 
-TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
-                                           const Program &program) {
-  SafetensorsFile file(path);
-  const auto &metadata = file.getMetadata();
-  auto text = [&](const std::string &key) -> const std::string & {
-    auto it = metadata.find(key);
-    if (it == metadata.end())
-      failInput("'{}': not a snapshot: __metadata__ lacks '{}'", path, key);
-    return it->second;
-  };
-  auto integer = [&](const std::string &key) {
-    const std::string &digits = text(key);
-    uint64_t value = 0;
-    auto [end, code] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (code != std::errc() || end != digits.data() + digits.size())
-      failInput("'{}': __metadata__.{}: '{}' is not a number", path, key,
-                digits);
-    return value;
-  };
-  if (text("format") != "pp-mlir snapshot" || text("version") != "1")
-    failInput("'{}': not a snapshot of version 1", path);
+namespace {
+/// Reads the metadata of a snapshot.
+class MetadataReader {
+public:
+  explicit MetadataReader(const SafetensorsFile &file) : file(file) {}
+
+  bool has(const std::string &key) const {
+    return file.getMetadata().count(key) != 0;
+  }
+  const std::string &text(const std::string &key) const;
+  uint64_t integer(const std::string &key) const;
+  /// A number that a float holds.
+  double real(const std::string &key) const;
+  /// Throws where training never stands there.
+  TrainingPosition position(unsigned batch) const;
+  /// A training without a loss scale may go on with one.
+  std::optional<LossScaleState> lossScale() const;
+
+private:
+  [[noreturn]] void fail(const std::string &key, const char *what) const {
+    failInput("'{}': __metadata__.{}: '{}' is not {}", file.getPath(), key,
+              text(key), what);
+  }
+
+  const SafetensorsFile &file;
+};
+} // namespace
+
+const std::string &MetadataReader::text(const std::string &key) const {
+  auto it = file.getMetadata().find(key);
+  if (it == file.getMetadata().end())
+    failInput("'{}': not a snapshot: __metadata__ lacks '{}'", file.getPath(),
+              key);
+  return it->second;
+}
+
+uint64_t MetadataReader::integer(const std::string &key) const {
+  const std::string &digits = text(key);
+  const char *end = digits.data() + digits.size();
+  uint64_t value = 0;
+  auto [next, code] = std::from_chars(digits.data(), end, value);
+  if (code != std::errc() || next != end)
+    fail(key, "a number");
+  return value;
+}
+
+double MetadataReader::real(const std::string &key) const {
+  const std::string &value = text(key);
+  char *end = nullptr;
+  double number = std::strtod(value.c_str(), &end);
+  if (value.empty() || *end || !std::isfinite(static_cast<float>(number)))
+    fail(key, "a number");
+  return number;
+}
+
+TrainingPosition MetadataReader::position(unsigned batch) const {
   TrainingPosition position;
   position.step = integer("step");
   position.epoch = integer("epoch");
@@ -239,55 +282,126 @@ TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
   position.seed = integer("seed");
   position.shuffle = integer("shuffle") != 0;
   position.samples = integer("samples");
-  if (integer("batch") != program.getPlan().batch)
-    failInput("'{}': the snapshot's batch is {}, the program's {}", path,
-              integer("batch"), program.getPlan().batch);
-  auto real = [&](const std::string &key) {
-    const std::string &value = text(key);
-    char *end = nullptr;
-    double number = std::strtod(value.c_str(), &end);
-    if (value.empty() || *end || !std::isfinite(number))
-      failInput("'{}': __metadata__.{}: '{}' is not a number", path, key,
-                value);
-    return number;
-  };
-  for (const auto &[key, value] : metadata)
-    if (key.rfind("scalar.", 0) == 0)
+  if (integer("batch") != batch)
+    failInput("'{}': the snapshot's batch is {}, the program's {}",
+              file.getPath(), integer("batch"), batch);
+  // Centuries, and far from what overflows.
+  static constexpr uint64_t mostSteps = uint64_t(1) << 48;
+  uint64_t stepsPerEpoch = position.samples / batch, steps = 0;
+  if (position.step > mostSteps || position.stepInEpoch >= stepsPerEpoch ||
+      __builtin_mul_overflow(position.epoch, stepsPerEpoch, &steps) ||
+      __builtin_add_overflow(steps, position.stepInEpoch, &steps) ||
+      steps != position.step)
+    failInput("'{}': __metadata__: no training of {} samples in batches of {} "
+              "is at step {}, which is step {} of epoch {} (both from 0)",
+              file.getPath(), position.samples, batch, position.step,
+              position.stepInEpoch, position.epoch);
+  for (const auto &[key, value] : file.getMetadata())
+    if (key.starts_with("scalar."))
       position.scalars.emplace_back(key.substr(7), real(key));
-  // A training without a loss scale may go on with one.
-  std::optional<LossScaleState> lossScale;
-  if (program.getPlan().findLossScale() && metadata.count("loss_scale.scale")) {
-    lossScale.emplace();
-    for (auto [key, value] : nameValues(*lossScale))
-      *value = static_cast<float>(real(key));
-    if (!isLossScale(lossScale->scale))
-      failInput("'{}': __metadata__.loss_scale.scale: '{}' is not a positive "
-                "number",
-                path, text("loss_scale.scale"));
+  return position;
+}
+
+std::optional<LossScaleState> MetadataReader::lossScale() const {
+  if (!has("loss_scale.scale"))
+    return std::nullopt;
+  LossScaleState state;
+  for (auto [key, value] : nameValues(state)) {
+    *value = static_cast<float>(real(key));
+    if (*value < 0)
+      fail(key, "a number of at least 0");
   }
+  if (!isLossScale(state.scale))
+    fail("loss_scale.scale", "a positive number");
+  return state;
+}
+
+/// The index of a value that is NaN or infinite.
+template <typename T>
+static std::optional<uint64_t> findNotFinite(const TensorView &tensor) {
+  for (uint64_t at = 0; at < tensor.bytes(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, tensor.data + at, sizeof(T));
+    if (!std::isfinite(value))
+      return at / sizeof(T);
+  }
+  return std::nullopt;
+}
+
+static void requireFinite(const SafetensorsFile &file,
+                          const std::string &name) {
+  const TensorView &tensor = *file.find(name);
+  std::optional<uint64_t> index;
+  if (tensor.type == DataType::F32)
+    index = findNotFinite<float>(tensor);
+  if (tensor.type == DataType::F64)
+    index = findNotFinite<double>(tensor);
+  if (index)
+    failInput("'{}': tensor '{}': value {} is NaN or infinite, so that "
+              "training cannot go on from here: resume from an earlier "
+              "snapshot, or pass --allow-not-finite",
+              file.getPath(), name, *index);
+}
+
+static void requireModel(const SafetensorsFile &file, const Plan &plan) {
+  const auto &metadata = file.getMetadata();
+  auto it = metadata.find("model_hash");
+  if (it == metadata.end() || plan.modelHash.empty() ||
+      it->second == plan.modelHash)
+    return;
+  auto name = metadata.find("model");
+  failInput(
+      "'{}': a snapshot of another model ('{}', hash {}) than this ('{}', "
+      "hash {}), which only has the same tensors; if that is right, as "
+      "after another export of the model, pass --allow-other-model",
+      file.getPath(), name == metadata.end() ? "" : name->second, it->second,
+      plan.model, plan.modelHash);
+}
+
+TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
+                                           const Program &program,
+                                           const SnapshotLeniency &leniency) {
+  SafetensorsFile file(path);
+  MetadataReader metadata(file);
+  if (metadata.text("format") != "pp-mlir snapshot" ||
+      metadata.text("version") != "1")
+    failInput("'{}': not a snapshot of version 1", path);
+  file.verifyMetadata();
+  TrainingPosition position = metadata.position(program.getPlan().batch);
+  std::optional<LossScaleState> lossScale;
+  if (program.getPlan().findLossScale())
+    lossScale = metadata.lossScale();
   // Everything is checked before anything is changed; what the file lacks keeps
   // its value.
-  program.download();
-  std::set<std::string> known;
-  for (bool dryRun : {true, false})
-    forEachTensor(program,
-                  [&](const std::string &name, const PlanTensor &tensor,
-                      Role role, char *data, unsigned) {
-                    const TensorView *source = file.find(name);
-                    known.insert(name);
-                    if (!source) {
-                      if (role != Role::Buffer || tensor.isMutable)
-                        failInput("'{}': tensor '{}' is missing", path, name);
-                      return;
-                    }
-                    if (dryRun && (source->type == tensor.type) &&
-                        (source->shape == tensor.shape))
-                      return;
-                    copyTensor(file, name, tensor, *source, data);
-                  });
+  std::set<std::string> known, here;
+  forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
+                             Role role, char *data, unsigned) {
+    const TensorView *source = file.find(name);
+    known.insert(name);
+    if (source) {
+      checkType(file, name, tensor, *source);
+      if (data)
+        here.insert(name);
+    } else if (role != Role::Buffer || tensor.isMutable) {
+      failInput("'{}': tensor '{}' is missing", path, name);
+    }
+  });
   for (const auto &[name, tensor] : file.getTensors())
     if (!known.count(name))
       failInput("'{}': the program has no tensor '{}'", path, name);
+  if (!leniency.otherModel)
+    requireModel(file, program.getPlan());
+  for (const std::string &name : here) {
+    file.verify(name);
+    if (!leniency.notFinite)
+      requireFinite(file, name);
+  }
+  program.download();
+  forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
+                             Role, char *data, unsigned) {
+    if (const TensorView *source = file.find(name))
+      copyTensor(tensor, *source, data);
+  });
   if (lossScale)
     for (const StageMemory &memory : program.getMemories())
       if (memory.isHere())
@@ -308,8 +422,11 @@ unsigned pp::runtime::loadWeights(const std::string &path,
       return;
     const TensorView *source = file.find(name);
     if (source) {
-      copyTensor(file, name, tensor, *source, data);
+      checkType(file, name, tensor, *source);
+      if (data && used.insert(name).second)
+        file.verify(name);
       used.insert(name);
+      copyTensor(tensor, *source, data);
     } else if (role == Role::Parameter || tensor.isMutable) {
       failInput("'{}': tensor '{}' is missing", path, name);
     }

@@ -33,12 +33,22 @@ struct TrainingPosition {
 void saveSnapshot(const std::string &path, const Program &program,
                   const TrainingPosition &position);
 
+/// What loadSnapshot() takes although it looks wrong.
+struct SnapshotLeniency {
+  bool otherModel = false; // with the same tensors
+  bool notFinite = false;  // NaN and infinity in tensors
+};
+
 /// Loads everything and returns the position. Throws Error(InvalidInput) naming
-/// a tensor that is missing, of another shape, or unknown to the program.
-TrainingPosition loadSnapshot(const std::string &path, const Program &program);
+/// a tensor that is missing, of another shape, unknown to the program, damaged
+/// or not finite, a snapshot of another model, and a position that no training
+/// reaches; then nothing has changed.
+TrainingPosition loadSnapshot(const std::string &path, const Program &program,
+                              const SnapshotLeniency &leniency = {});
 
 /// Loads parameters and buffers by name from any safetensors file; optimizer
-/// states and other tensors in it are ignored. Returns how many others.
+/// states and other tensors in it are ignored. Where it has hashes, they are
+/// checked. Returns how many others.
 unsigned loadWeights(const std::string &path, const Program &program);
 
 /// Writes the gradients of the last step by the names of the parameters.

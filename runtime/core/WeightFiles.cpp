@@ -1,5 +1,6 @@
 //===- WeightFiles.cpp ----------------------------------------------------===//
 #include "core/WeightFiles.h"
+#include "support/ContentHash.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -8,8 +9,8 @@
 
 using namespace pp::runtime;
 
-WeightFiles::WeightFiles(const Plan &plan, std::string directory)
-    : plan(plan), directory(std::move(directory)) {
+WeightFiles::WeightFiles(const Plan &plan, std::string directory, bool verify)
+    : plan(plan), directory(std::move(directory)), verify(verify) {
   for (size_t i = 0; i < plan.weights.size(); ++i)
     files.emplace_back();
 }
@@ -64,15 +65,24 @@ static void copyTransposed(const PlanTensor &tensor, const char *source,
 
 void WeightFiles::fill(const PlanTensor &tensor, char *target) {
   switch (tensor.source.kind) {
-  case PlanSource::Kind::File:
+  case PlanSource::Kind::File: {
+    if (!tensor.bytes)
+      return;
+    const char *data = get(tensor.source.file).data() + tensor.source.offset;
+    if (verify && tensor.source.hash)
+      if (uint64_t hash = hashContent(data, tensor.bytes);
+          hash != *tensor.source.hash)
+        failInput("weights: '{}': tensor '{}' has the hash {}, but had {} when "
+                  "the model was compiled: compile the model again, or pass "
+                  "--no-verify-weights to take the file as it is",
+                  pathOf(tensor.source.file), tensor.name, toHex(hash),
+                  toHex(*tensor.source.hash));
     if (tensor.source.isTransposed)
-      return copyTransposed(
-          tensor, get(tensor.source.file).data() + tensor.source.offset,
-          target);
-    if (tensor.bytes)
-      std::memcpy(target, get(tensor.source.file).data() + tensor.source.offset,
-                  tensor.bytes);
+      copyTransposed(tensor, data, target);
+    else
+      std::memcpy(target, data, tensor.bytes);
     return;
+  }
   case PlanSource::Kind::Bytes:
     if (tensor.bytes)
       std::memcpy(target, tensor.source.bytes.data(), tensor.bytes);

@@ -15,11 +15,13 @@ namespace pp::runtime {
 class WeightFiles {
 public:
   /// With `directory`, files are looked up there by file name instead of where
-  /// they were at compile time.
-  WeightFiles(const Plan &plan, std::string directory);
+  /// they were at compile time. With `verify`, what is loaded has to have the
+  /// hashes of the plan.
+  WeightFiles(const Plan &plan, std::string directory, bool verify = true);
 
   /// Fills parameters and buffers of `memory` from their sources. Throws
-  /// Error(IO) for a missing file, Error(InvalidInput) for one of another size.
+  /// Error(IO) for a missing file, Error(InvalidInput) for one of another size
+  /// or content.
   void load(const StageMemory &memory);
 
   /// Where a file of the plan is looked up.
@@ -31,6 +33,7 @@ private:
 
   const Plan &plan;
   std::string directory;
+  bool verify;
   std::vector<std::optional<MappedFile>> files;
 };
 

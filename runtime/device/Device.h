@@ -20,8 +20,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <memory>
+#include <pthread.h>
 #include <string>
 
 namespace pp::runtime {
@@ -78,6 +80,14 @@ public:
   /// Adds one to `counter` when the stream gets here. The device made it; only
   /// one stream counts it, and any thread may read it.
   virtual void count(std::atomic<uint64_t> &counter) = 0;
+
+  /// The processor time of the thread that runs the work: the calling one,
+  /// unless the device has others.
+  virtual clockid_t computeClock() const {
+    clockid_t clock{};
+    pthread_getcpuclockid(pthread_self(), &clock);
+    return clock;
+  }
 
   /// Between the two calls only execute() is allowed; its kernels are kept in
   /// the graph and do not run. Only where Device::hasGraphs().

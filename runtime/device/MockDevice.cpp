@@ -5,10 +5,12 @@
 #include "mock/EmulatedProgram.h"
 #include "support/Clock.h"
 #include "support/Error.h"
+#include "support/FlushDenormals.h"
 #include "support/Thread.h"
 
 #include <cstring>
 #include <exception>
+#include <pthread.h>
 #include <thread>
 #include <vector>
 
@@ -24,8 +26,10 @@ template <typename Condition> void poll(Condition condition) {
   for (unsigned round = 0; !condition(); ++round)
     if (round < 200)
       std::this_thread::yield();
-    else
+    else if (round < 2000)
       std::this_thread::sleep_for(std::chrono::microseconds(50));
+    else // so long that it shall not look like computing
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 class MockEvent : public Event {
@@ -130,7 +134,9 @@ class MockStream : public Stream {
 public:
   MockStream(const MockOptions &options, uint32_t seed)
       : options(options), random(seed),
-        thread(startThread("a stream", [this] { main(); })) {}
+        thread(startThread("a stream", [this] { main(); })) {
+    pthread_getcpuclockid(thread.native_handle(), &clock);
+  }
   ~MockStream() override {
     queue.push({});
     thread.join();
@@ -178,6 +184,7 @@ public:
     queue.push(
         {[&counter] { counter.fetch_add(1, std::memory_order_relaxed); }});
   }
+  clockid_t computeClock() const override { return clock; }
   void beginCapture() override {
     notWhileCapturing("beginCapture");
     capture = std::make_unique<MockGraph>();
@@ -202,6 +209,7 @@ private:
   }
 
   void main() {
+    flushDenormals();
     running = this;
     while (true) {
       Item item = queue.pop();
@@ -235,6 +243,7 @@ private:
   std::exception_ptr failure;         // the stream thread's
   WorkQueue queue;
   std::thread thread;
+  clockid_t clock{};
 };
 thread_local const MockStream *MockStream::running = nullptr;
 

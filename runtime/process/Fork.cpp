@@ -2,6 +2,7 @@
 #include "process/Fork.h"
 #include "process/Secret.h"
 #include "support/Error.h"
+#include "support/Print.h"
 
 #include <algorithm>
 #include <atomic>
@@ -19,7 +20,16 @@ using namespace pp::runtime;
 using Clock = std::chrono::steady_clock;
 
 // Signals to the command that the processes get.
-static constexpr int passedOn[] = {SIGINT, SIGTERM};
+static constexpr int passedOn[] = {SIGINT, SIGTERM, SIGHUP};
+
+/// Not a hangup that the command ignores, as nohup has it do: then they do too.
+static void addPassedOn(sigset_t &signals) {
+  struct sigaction hangup{};
+  sigaction(SIGHUP, nullptr, &hangup);
+  for (int signal : passedOn)
+    if (signal != SIGHUP || hangup.sa_handler != SIG_IGN)
+      sigaddset(&signals, signal);
+}
 
 // After one has failed, the others find out by themselves within 2 seconds or
 // their watchdog's time. Then they are asked to end, and then made to.
@@ -68,10 +78,10 @@ private:
 void Parent::wakeStopped() {
   for (Child &child : children)
     if (child.stoppedBy) {
-      fmt::print(stderr,
-                 "note: process {} (pid {}) was stopped by signal {}; it goes "
-                 "on, to end with the others\n",
-                 child.process, child.pid, child.stoppedBy);
+      printMessage(
+          "note: process {} (pid {}) was stopped by signal {}; it goes "
+          "on, to end with the others\n",
+          child.process, child.pid, child.stoppedBy);
       child.stoppedBy = 0;
       kill(child.pid, SIGCONT);
     }
@@ -85,8 +95,8 @@ void Parent::handleEnd(const Child &child, int status) {
   if (signal && signal == lastSignal)
     code = 128 + signal;
   else if (signal && !isTerminated && !isKilled)
-    fmt::print(stderr, "error: process {} (pid {}) was ended by signal {}\n",
-               child.process, child.pid, signal);
+    printMessage("error: process {} (pid {}) was ended by signal {}\n",
+                 child.process, child.pid, signal);
   if (code == 0 || hasFailed)
     return;
   result = code;
@@ -128,9 +138,8 @@ void Parent::hurry() {
   isKilled = isTerminated;
   for (const Child &child : children)
     if (isKilled)
-      fmt::print(stderr,
-                 "note: process {} (pid {}) does not end and is killed\n",
-                 child.process, child.pid);
+      printMessage("note: process {} (pid {}) does not end and is killed\n",
+                   child.process, child.pid);
   send(isKilled ? SIGKILL : SIGTERM);
   isTerminated = true;
 }
@@ -154,8 +163,7 @@ int Parent::wait() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGCHLD);
-  for (int signal : passedOn)
-    sigaddset(&signals, signal);
+  addPassedOn(signals);
   while (true) {
     reap();
     if (children.empty())
@@ -192,8 +200,7 @@ Forked pp::runtime::forkProcesses(unsigned count) {
   sigset_t blocked, before;
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGCHLD);
-  for (int signal : passedOn)
-    sigaddset(&blocked, signal);
+  addPassedOn(blocked);
   std::signal(SIGCHLD, SIG_DFL);
   sigprocmask(SIG_BLOCK, &blocked, &before);
   std::vector<Child> children;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "process/Alarm.h"
 #include "process/ProcessGroup.h"
+#include "support/Print.h"
 #include "support/SharedMemory.h"
 
 #include <nlohmann/json.hpp>
@@ -127,10 +128,9 @@ void ProcessGroup::welcome(Reception::Guest guest,
                                 "(PP_JOB)",
                                 name, job, launch.job))
             .second)
-      fmt::print(stderr,
-                 "note: refused {}: it is of job '{}', not '{}' "
-                 "(PP_JOB)\n",
-                 name, job, launch.job);
+      printMessage("note: refused {}: it is of job '{}', not '{}' "
+                   "(PP_JOB)\n",
+                   name, job, launch.job);
     return refuse({{"job", launch.job}});
   }
   if (uint64_t processes = hello.at("processes"); processes != size()) {

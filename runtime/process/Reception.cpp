@@ -1,5 +1,6 @@
 //===- Reception.cpp - The side that accepts ------------------------------===//
 #include "process/Reception.h"
+#include "support/Print.h"
 
 #include <algorithm>
 #include <cstring>
@@ -68,10 +69,9 @@ void Reception::checkProof(Candidate &candidate) {
   if (isKnown)
     return;
   if (!withoutSecret++)
-    fmt::print(stderr,
-               "note: refused a connection{}{}: it does not know the job's "
-               "secret (PP_SECRET, --secret-file)\n",
-               candidate.from.empty() ? "" : " from ", candidate.from);
+    printMessage("note: refused a connection{}{}: it does not know the job's "
+                 "secret (PP_SECRET, --secret-file)\n",
+                 candidate.from.empty() ? "" : " from ", candidate.from);
   lastWithoutSecret = candidate.from;
   throw Error(ErrorKind::IO, "another secret");
 }

@@ -1,8 +1,6 @@
 //===- ContentHash.cpp ----------------------------------------------------===//
 #include "support/ContentHash.h"
 
-#include <fmt/format.h>
-
 // The whole library is in its header.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -39,5 +37,8 @@ uint64_t pp::runtime::hashContent(const void *data, uint64_t bytes) {
 }
 
 std::string pp::runtime::toHex(uint64_t hash) {
-  return fmt::format("{:016x}", hash);
+  std::string digits(16, '0');
+  for (size_t i = digits.size(); i-- > 0; hash >>= 4)
+    digits[i] = "0123456789abcdef"[hash & 15];
+  return digits;
 }

@@ -1,4 +1,8 @@
 //===- ContentHash.h - A hash of what a file or an array holds ------------===//
+//
+// The compiler has it too: it writes hashes that programs check.
+//
+//===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_SUPPORT_CONTENTHASH_H
 #define PP_RUNTIME_SUPPORT_CONTENTHASH_H
 

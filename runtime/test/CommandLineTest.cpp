@@ -5,9 +5,11 @@
 #include "cli/Evaluation.h"
 #include "core/Npy.h"
 #include "core/Safetensors.h"
+#include "support/ContentHash.h"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <thread>
@@ -87,6 +89,22 @@ TEST_F(CommandLineTest, TrainingLearnsAndReports) {
       nlohmann::json::parse(readText(file("t.json")))["traceEvents"].size(),
       60u * 3 * 4);
   EXPECT_NE(output.error.find("stage2"), std::string::npos);
+}
+
+TEST_F(CommandLineTest, NumbersThatAreNoneAreRefused) {
+  for (const char *flag : {"--watchdog", "--lr", "--join-timeout", "--steps",
+                           "--epochs", "--seed", "--save-every", "--processes"})
+    for (const char *value : {"nan", "inf", "-1", "-inf", "1e400", "abc", "",
+                              "9999999999999999999999999999999999999999"}) {
+      Output output = run({"train", "--data", file("data.npz"), flag, value});
+      EXPECT_EQ(output.code, 2) << flag << ' ' << value << output.out;
+      EXPECT_NE(output.error.find(flag), std::string::npos) << output.error;
+    }
+  for (const char *value : {"nan", "inf", "1e300", ""})
+    EXPECT_EQ(run({"train", "--data", file("data.npz"), "--set",
+                   std::string("lr=") + value})
+                  .code,
+              2);
 }
 
 TEST_F(CommandLineTest, ResumeHasTheBitsOfAnUninterruptedRun) {
@@ -375,6 +393,173 @@ TEST_F(CommandLineTest, WeightFilesAreCheckedAndFoundElsewhere) {
           .code,
       0);
   EXPECT_EQ(readNpz(file("y.npz"))["y"].data, fromFile);
+}
+
+class SnapshotTest : public CommandLineTest {
+protected:
+  SnapshotTest() {
+    Output output = run({"train", "--data", file("data.npz"), "--steps", "5",
+                         "--save", file("good.st")});
+    EXPECT_EQ(output.code, 0) << output.error;
+  }
+  Output resume(const std::string &name, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments{
+        "train",  "--data",    file("data.npz"), "--steps", "6",
+        "--save", file("new"), "--resume",       file(name)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+  void expectRefused(const Output &output, const std::string &text) {
+    EXPECT_EQ(output.code, 1) << text;
+    EXPECT_NE(output.error.find(text), std::string::npos) << output.error;
+    EXPECT_EQ(output.error.find("saved"), std::string::npos) << output.error;
+  }
+  /// As a tool without hashes would write it.
+  std::map<std::string, std::string> plainMetadata() {
+    auto metadata = SafetensorsFile(file("good.st")).getMetadata();
+    std::erase_if(metadata, [](const auto &entry) {
+      return entry.first.starts_with("hash");
+    });
+    return metadata;
+  }
+};
+
+TEST_F(SnapshotTest, AFlippedBitIsFoundInEachTensor) {
+  SafetensorsFile good(file("good.st"));
+  std::string text = readText(file("good.st"));
+  ASSERT_EQ(resume("good.st").code, 0);
+  uint64_t header = 0;
+  std::memcpy(&header, text.data(), sizeof(header));
+  uint64_t at = sizeof(header) + header; // tensors are in order
+  for (const auto &[name, tensor] : good.getTensors()) {
+    std::string bad = text;
+    bad[at + tensor.bytes() / 2] ^= 1;
+    at += tensor.bytes();
+    writeText(file("bad.st"), bad);
+    std::string expected = "tensor '" + name + "' has the hash";
+    expectRefused(resume("bad.st"), expected);
+    if (name.find('#') == std::string::npos)
+      expectRefused(
+          run({"infer", "--data", file("data.npz"), "--load", file("bad.st")}),
+          expected);
+  }
+  // The metadata has a hash as well.
+  size_t seed = text.find("\"seed\":\"0\"");
+  ASSERT_NE(seed, std::string::npos);
+  text[seed + 8] = '1';
+  writeText(file("bad.st"), text);
+  expectRefused(resume("bad.st"), "__metadata__ has the hash");
+}
+
+TEST_F(SnapshotTest, PositionsThatNoTrainingReachesAreRefused) {
+  // 20 samples, batches of 8: two steps per epoch, and step 5 is in the third.
+  SafetensorsFile good(file("good.st"));
+  const std::string most = "18446744073709551615";
+  const std::vector<std::pair<const char *, std::string>> cases[] = {
+      {{"epoch", most}},
+      {{"epoch", "3"}},
+      {{"step", most}},
+      {{"step", "4"}},
+      {{"step_in_epoch", most}},
+      {{"step_in_epoch", "99999999"}},
+      {{"step_in_epoch", "3"}, {"epoch", "1"}},
+      {{"samples", "0"}},
+      {{"samples", "7"}},
+      {{"samples", "8"},
+       {"epoch", most},
+       {"step", most},
+       {"step_in_epoch", "0"}},
+  };
+  for (const auto &changes : cases) {
+    auto metadata = plainMetadata();
+    for (const auto &[key, value] : changes)
+      metadata[key] = value;
+    writeSafetensors(file("bad.st"), good.getTensors(), metadata);
+    expectRefused(resume("bad.st"), "no training of ");
+  }
+  // Without hashes, but right.
+  writeSafetensors(file("plain.st"), good.getTensors(), plainMetadata());
+  EXPECT_EQ(resume("plain.st").code, 0);
+  // As other tools write weights.
+  auto tensors = good.getTensors();
+  std::erase_if(tensors, [](const auto &entry) {
+    return entry.first.find('#') != std::string::npos;
+  });
+  writeSafetensors(file("weights.st"), tensors, {{"format", "pt"}});
+  EXPECT_EQ(
+      run({"infer", "--data", file("data.npz"), "--load", file("weights.st")})
+          .code,
+      0);
+}
+
+TEST_F(SnapshotTest, ValuesThatAreNotFiniteAreRefused) {
+  SafetensorsFile good(file("good.st"));
+  for (float value : {NAN, INFINITY, -INFINITY}) {
+    auto tensors = good.getTensors();
+    TensorView &tensor = tensors.at("w1#momentum");
+    std::string data(tensor.data, tensor.bytes());
+    std::memcpy(data.data() + 3 * sizeof(value), &value, sizeof(value));
+    tensor.data = data.data();
+    writeSafetensors(file("nan.st"), tensors, plainMetadata(), {},
+                     /*hashes=*/true);
+    expectRefused(resume("nan.st"), "tensor 'w1#momentum': value 3 is NaN");
+    EXPECT_EQ(resume("nan.st", {"--allow-not-finite"}).code, 0);
+  }
+}
+
+TEST_F(SnapshotTest, ASnapshotOfAnotherModelIsRefused) {
+  auto train = [&](const char *model, std::vector<int> cuts,
+                   std::vector<std::string> more) {
+    toy::Options options{std::move(cuts), true, false, 0};
+    auto plan = toy::trainingPlan(options);
+    if (*model)
+      plan["model_hash"] = model;
+    toy::Binary binary(options.cuts, plan, toy::inferencePlan(options.cuts));
+    std::vector<std::string> arguments{"train", "--data", file("data.npz")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(binary, arguments);
+  };
+  ASSERT_EQ(train("one", {0}, {"--steps", "2", "--save", file("one.st")}).code,
+            0);
+  std::vector<std::string> resume{"--steps", "3", "--resume", file("one.st")};
+  EXPECT_EQ(train("one", {0, 1, 2}, resume).code, 0);
+  EXPECT_EQ(train("", {0}, resume).code, 0); // of an older compiler
+  expectRefused(train("two", {0}, resume), "a snapshot of another model");
+  resume.emplace_back("--allow-other-model");
+  EXPECT_EQ(train("two", {0}, resume).code, 0);
+}
+
+TEST_F(CommandLineTest, WeightsThatHaveChangedAreRefused) {
+  std::string bytes;
+  for (int i = 0; i < 16; ++i) {
+    float value = toy::initialWeight(0, i);
+    bytes.append(reinterpret_cast<char *>(&value), 4);
+  }
+  auto plan = toy::inferencePlan({0});
+  plan["weights"] = {file("w.bin")};
+  plan["weights_bytes"] = {80};
+  plan["stages"][0]["parameters"][0]["source"] = {
+      {"file", 0},
+      {"offset", 8},
+      {"bytes", 64},
+      {"hash", toHex(hashContent(bytes.data(), bytes.size()))}};
+  toy::Binary binary({0}, toy::trainingPlan({}), plan);
+  std::vector<std::string> arguments{"infer", "--data", file("data.npz")};
+  // What is not loaded may be anything.
+  for (const char *others : {"01234567", "........"}) {
+    writeText(file("w.bin"), others + bytes + others);
+    Output good = run(binary, arguments);
+    EXPECT_EQ(good.code, 0) << good.error;
+  }
+  bytes[17] ^= 1;
+  writeText(file("w.bin"), "01234567" + bytes + "01234567");
+  Output changed = run(binary, arguments);
+  EXPECT_EQ(changed.code, 1);
+  EXPECT_NE(changed.error.find("w.bin': tensor 'w0' has the hash"),
+            std::string::npos)
+      << changed.error;
+  arguments.emplace_back("--no-verify-weights");
+  EXPECT_EQ(run(binary, arguments).code, 0);
 }
 
 TEST_F(CommandLineTest, ASignalEndsTrainingAfterAStepWithASnapshot) {

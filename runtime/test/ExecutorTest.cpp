@@ -409,6 +409,57 @@ TEST_P(ExecutorTest, TheWatchdogSaysWhatEachRankWaitsFor) {
       << message;
 }
 
+TEST_P(ExecutorTest, TheWatchdogBearsWithARankThatComputes) {
+  toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0});
+  Program program(binary.training, device);
+  program.allocate("");
+  Executor::Options options;
+  options.watchdogSeconds = 0.2;
+  std::atomic<bool> isSlow = false, isStuck = false;
+  std::string note;
+  auto stop = [&](std::atomic<bool> &flag) {
+    flag = true;
+    toy::releaseHangs();
+  };
+  options.onSlow = [&](const std::string &text) {
+    note = text;
+    stop(isSlow);
+  };
+  options.onHang = [&](const std::string &) { stop(isStuck); };
+  toy::setFault(1, toy::ComputeFault);
+  Executor executor(program, options);
+  EXPECT_EQ(failWith(program, executor), "no error");
+  toy::setFault(-1, toy::NoFault);
+  EXPECT_TRUE(isSlow);
+  EXPECT_FALSE(isStuck);
+  EXPECT_NE(note.find("slow: no action completed for"), std::string::npos)
+      << note;
+  EXPECT_NE(note.find("rank 1: runs 1F0"), std::string::npos) << note;
+}
+
+/// So do kernels of all ranks, in whatever threads they run.
+TEST_P(ExecutorTest, DenormalNumbersAreZero) {
+  for (auto cuts : {std::vector<int>{0}, {0, 1, 2}}) {
+    toy::Binary binary(toy::Options{cuts, true, false, 0});
+    Program program(binary.inference, device);
+    program.allocate("");
+    Executor executor(program, {});
+    auto arrays = toy::data(toy::batch);
+    float tiny = 1e-39F;
+    auto &x = arrays.at("x");
+    for (size_t i = 0; i < x.data.size(); i += sizeof(tiny))
+      std::memcpy(x.data.data() + i, &tiny, sizeof(tiny));
+    arrays.erase("target");
+    DataSet data(program.getPlan(), std::move(arrays));
+    Step step(program.getPlan());
+    data.fill(step, {0, 1, 2, 3, 4, 5, 6, 7}, 0);
+    executor.run(step);
+    const float *y = reinterpret_cast<const float *>(step.fetches[0].at(0));
+    for (int i = 0; i < toy::microbatchSize * toy::width; ++i)
+      EXPECT_EQ(y[i], 0.0F) << i;
+  }
+}
+
 TEST_P(ExecutorTest, AKernelWithAnotherScratchpadIsAnError) {
   for (const char *descriptor : {"matmul a=2x3 b=3x4 c=2x4", "nonsense"}) {
     // To a GPU's library the scratchpad is a limit.

@@ -132,6 +132,11 @@ INSTANTIATE_TEST_SUITE_P(
               p["stages"][1]["parameters"][0]["source"] = {{"file", 0},
                                                            {"offset", 8},
                                                            {"bytes", 64}}),
+        FAULT(
+            "stages[1].parameters[0].source.hash: '0x12'", p["weights"] = {"w"};
+            p["weights_bytes"] = {64};
+            p["stages"][1]["parameters"][0]["source"] =
+                {{"file", 0}, {"offset", 0}, {"bytes", 64}, {"hash", "0x12"}}),
         FAULT("'w0' has another dtype or shape",
               p["stages"][1]["parameters"][0]["name"] = "w0";
               p["stages"][1]["parameters"][0]["shape"] = {16}),

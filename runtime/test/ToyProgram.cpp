@@ -47,7 +47,9 @@ static void maybeFail(int layer) {
   if (faultKind == ThrowFault)
     throw std::runtime_error("toy fault");
   while (faultKind == HangFault && !hangsReleased)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  while (faultKind == ComputeFault && !hangsReleased)
+    ;
 }
 
 //===----------------------------------------------------------------------===//

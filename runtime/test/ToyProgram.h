@@ -78,11 +78,11 @@ Reference reference(const std::vector<float> *weights, const float *x,
 /// Makes the phase function of layer `layer`, run for the first time with
 /// `x[0] == poison`, throw or hang; see ExecutorTest.
 void setFault(int layer, int kind);
-enum Fault { NoFault = 0, ThrowFault = 1, HangFault = 2 };
+enum Fault { NoFault, ThrowFault, HangFault, ComputeFault };
 /// Makes the gradient of a layer infinite in a step, counted from 0 since this
 /// call; layer -1: never.
 void setOverflow(int layer, int step);
-/// Ends all hanging phases.
+/// Ends all phases that hang, or compute for ever.
 void releaseHangs();
 
 } // namespace toy

@@ -318,7 +318,7 @@ def rows(p):
                         f"{tensor(scale_shape)}, {column}, {column}) -> {type}")
             p.result(f"layer_norm_backward {where}", back, shape)
             for element in ("i64", "i32"):
-                labels = p.feed(leading, element, low=-1, high=columns + 1)
+                labels = p.feed(leading, element, low=0, high=columns)
                 label_type = tensor(leading, element)
                 loss = p.op(f"nn.softmax_cross_entropy {x}, {labels} : ({type}, {label_type}) -> "
                             f"({tensor(())}, {column})", 2)
@@ -374,7 +374,7 @@ def short_rows(p):
         both("layer_norm_backward", [g, x], lambda rows: p.op(
             f"nn.layer_norm_backward {rows[0]}, {rows[1]}, {scale}, {mean}, {rstd} : ({type}, {type}, "
             f"{tensor(scale_shape)}, {column}, {column}) -> {type}"))
-        labels, normalizers, factor = p.feed(leading, "i64", low=-1, high=columns + 1), p.feed(leading), p.feed(())
+        labels, normalizers, factor = p.feed(leading, "i64", low=0, high=columns), p.feed(leading), p.feed(())
         both("cross entropy backward", [x], lambda rows: p.op(
             f"nn.softmax_cross_entropy_backward {rows[0]}, {labels}, {normalizers}, {factor} : "
             f"({type}, {tensor(leading, 'i64')}, {column}, {tensor(())}) -> {type}"))

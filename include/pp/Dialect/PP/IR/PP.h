@@ -35,6 +35,8 @@ inline constexpr llvm::StringLiteral buffersAttrName = "pp.buffers";
 /// On modules: what code is made for, "cpu" (the default),
 /// "cuda:sm_90", or "mock", which emulates a GPU.
 inline constexpr llvm::StringLiteral targetAttrName = "pp.target";
+/// On modules of training programs: which model it is, for snapshots.
+inline constexpr llvm::StringLiteral modelHashAttrName = "pp.model_hash";
 /// On kernels: the descriptor of their launches on a GPU, and the bytes of the
 /// scratchpad between launches.
 inline constexpr llvm::StringLiteral launchAttrName = "pp.launch";

@@ -1,0 +1,33 @@
+//===- ModelHash.cpp - Which model a program trains -----------------------===//
+
+#include "ModelHash.h"
+#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Driver/Compiler.h"
+#include "support/ContentHash.h"
+
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
+
+using namespace mlir;
+using namespace pp;
+
+std::string pp::hashModel(ModuleOp imported, const CompileOptions &options) {
+  OwningOpRef<ModuleOp> module = imported.clone();
+  (*module)->removeAttr(pipeline::targetAttrName);
+  module->walk([](Operation *op) {
+    op->removeAttr(pipeline::stageHintAttrName);
+    if (auto global = dyn_cast<ml_program::GlobalOp>(op))
+      global.removeValueAttr(); // training changes it
+  });
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  // Locations have the names of files and nodes.
+  module->print(os,
+                OpPrintingFlags().enableDebugInfo(false).printGenericOpForm());
+  runtime::ContentHash hash;
+  hash.addText(text);
+  hash.addText(options.loss);
+  hash.addText(options.output);
+  hash.addText(std::to_string(options.classAxis));
+  hash.addText(options.optimizer);
+  return runtime::toHex(hash.get());
+}
