@@ -302,10 +302,9 @@ void Training::finishStep(uint64_t index, Progress &progress) {
     lossScale = step.lossScale;
   bool isSkipped = lossScale && lossScale->skippedInARow > 0;
   if (isSkipped && !hasLossScale && group.isFirst())
-    fmt::print(stderr,
-               "warning: step {} was skipped: its loss or a gradient "
-               "is not finite\n",
-               index + 1);
+    printMessage("warning: step {} was skipped: its loss or a gradient is not "
+                 "finite\n",
+                 index + 1);
   if (group.isFirst())
     progress.step(index + 1, position.epoch + 1, step.loss(), bits,
                   hasLossScale ? lossScale : std::nullopt);
