@@ -69,11 +69,11 @@ class Ended:
         return None
 
 
-def run(command, timeout, folder=None):
+def run(command, timeout):
     """Runs a command with what it used; its output goes through a file."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            [str(c) for c in command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder, env=environment()
+            [str(c) for c in command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment()
         )
         late = threading.Event()
         timer = threading.Timer(timeout, lambda: (late.set(), process.kill()))
@@ -88,7 +88,8 @@ def run(command, timeout, folder=None):
 def environment():
     # LLVM's libraries are not instrumented and keep what they allocated.
     # Freed memory need not be kept long to be noticed in short programs.
-    options = "allow_user_poisoning=0:detect_leaks=0:quarantine_size_mb=32:allocator_may_return_null=1"
+    # The limit protects the machine; address space cannot be limited here.
+    options = "allow_user_poisoning=0:detect_leaks=0:quarantine_size_mb=32:hard_rss_limit_mb=6000:max_allocation_size_mb=4000"
     return {**os.environ, "ASAN_OPTIONS": options, "UBSAN_OPTIONS": "print_stacktrace=1"}
 
 
