@@ -129,10 +129,9 @@ class Inputs:
         self.mutate = lambda rng, _: mutate.mutate(rng, sources)
 
     def prepare_plan(self):
-        for name, flags in (("a", []), ("b", ["--schedules=zb-h1,interleaved"]), ("c", ["--replicate", "--cores=4"])):
-            plan = self.path(f"seed-{name}.json")
-            must([self.bin / "pp-plan", LENET, "--loss=cross_entropy", "--batch=32", "--cores=2", "--microbatches=4", *flags[:1], "-o", plan]
-                 if name != "c" else [self.bin / "pp-plan", LENET, "--loss=cross_entropy", "--batch=32", "--microbatches=4", *flags, "-o", plan])  # fmt: skip
+        for flags in (["--cores=2"], ["--cores=2", "--schedules=zb-h1,interleaved"], ["--cores=4", "--replicate"]):
+            plan = self.path("seed.json")
+            must([self.bin / "pp-plan", LENET, "--loss=cross_entropy", "--batch=32", "--microbatches=4", *flags, "-o", plan])
             self.add(plan)
 
     def prepare_cost(self):
