@@ -22,10 +22,12 @@ import random
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
+import zipfile
 
 import generate
 import mutate
@@ -200,10 +202,13 @@ class Inputs:
 
 def write_data(path):
     """Numbers of the shapes that LeNet takes; the labels are its classes."""
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    np.savez(path, image=rng.standard_normal((16, 1, 8, 8), np.float32), target=rng.integers(0, 10, 16))
+    rng = random.Random(0)
+    image = struct.pack("<1024f", *(rng.gauss(0, 1) for _ in range(1024)))
+    target = struct.pack("<16q", *(rng.randrange(10) for _ in range(16)))
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, kind, shape, data in (("image", "<f4", (16, 1, 8, 8), image), ("target", "<i8", (16,), target)):
+            header = repr({"descr": kind, "fortran_order": False, "shape": shape}).ljust(117) + "\n"
+            archive.writestr(f"{name}.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
 
 
 class Faults:
