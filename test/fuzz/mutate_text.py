@@ -136,6 +136,10 @@ def mutate_safetensors(rng, data):
     if how < 0.3:
         return struct.pack("<Q", rng.choice([0, 1, length - 1, length + 1, 2**31, 2**63, 2**64 - 1])) + header + rest
     document = json.loads(header)
+    # Most mutations would end at the hashes, which older files do not have.
+    if "__metadata__" in document and rng.random() < 0.7:
+        kept = {name: text for name, text in document["__metadata__"].items() if not name.startswith("hash")}
+        document["__metadata__"] = kept
     if how < 0.6:
         entries = document.get("__metadata__", {})
         for name in rng.sample(sorted(entries), min(len(entries), rng.choice([1, 1, 2]))):
