@@ -19,6 +19,8 @@ config.substitutions.append(("%build", config.pp_binary_dir))
 config.substitutions.append(("%python", sys.executable))
 # Instrumented programs are several times slower.
 config.substitutions.append(("%quick", "--quick" if config.pp_sanitize else ""))
+# In megabytes: they need a multiple of the memory, too.
+config.substitutions.append(("%fuzz_memory", "4000" if config.pp_sanitize else "1000"))
 
 tools = os.path.join(config.pp_binary_dir, "bin")
 config.environment["PATH"] = os.pathsep.join(

@@ -2,6 +2,7 @@
 
 #include "pp/Driver/ImportFlags.h"
 #include "pp/Driver/Errors.h"
+#include "pp/Planner/JsonDepth.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/JSON.h"
@@ -74,6 +75,8 @@ static llvm::Error readNames(const std::string &path,
   uint64_t length = llvm::support::endian::read64le(data.data());
   if (length > data.size() - 8)
     return refuse("is no safetensors file");
+  if (planner::isNestedTooDeep(data.substr(8, length)))
+    return refuse("has a header that is nested too deep");
   auto header = llvm::json::parse(data.substr(8, length));
   if (!header)
     return refuse("has a header that is no JSON: " +

@@ -196,6 +196,42 @@ const onnx::ValueInfo *NodeImporter::declared(llvm::StringRef name) {
   return declarations.lookup(name);
 }
 
+bool pp::isTooLarge(ArrayRef<int64_t> shape) {
+  int64_t elements = 1;
+  for (int64_t size : shape)
+    if (llvm::MulOverflow(elements, size, elements) || elements > maxElements)
+      return true;
+  return false;
+}
+
+LogicalResult NodeImporter::checkOperations(Operation *last) {
+  std::string message;
+  ScopedDiagnosticHandler handler(builder.getContext(),
+                                  [&](Diagnostic &diagnostic) {
+                                    if (message.empty())
+                                      message = diagnostic.str();
+                                    return success();
+                                  });
+  Block *block = builder.getInsertionBlock();
+  Block::iterator next = last ? std::next(last->getIterator()) : block->begin();
+  for (Operation &op : llvm::make_range(next, block->end()))
+    if (failed(op.getName().verifyInvariants(&op)))
+      return error("is not supported for these inputs: " + message);
+  return success();
+}
+
+LogicalResult NodeImporter::checkSizes() {
+  for (const std::string &name : node->outputs) {
+    auto entry = entries.find(name);
+    if (entry == entries.end() || !entry->second.value)
+      continue;
+    if (isTooLarge(shape(entry->second.value)))
+      return error("output " + onnx::quoted(name) + " has more than " +
+                   llvm::Twine(maxElements) + " elements");
+  }
+  return success();
+}
+
 LogicalResult NodeImporter::checkDeclared() {
   LogicalResult result = success();
   for (const std::string &name : node->outputs) {

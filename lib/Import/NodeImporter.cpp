@@ -151,6 +151,8 @@ LogicalResult NodeImporter::importNode(const onnx::Node &next) {
     poisoned |= entry.poisoned;
     known &= entry.host != nullptr;
   }
+  Block *block = builder.getInsertionBlock();
+  Operation *last = block->empty() ? nullptr : &block->back();
   LogicalResult result = failure();
   bool standard = next.domain.empty() || next.domain == "ai.onnx";
   if (!poisoned && (!standard || succeeded(checkDefinition()))) {
@@ -166,6 +168,10 @@ LogicalResult NodeImporter::importNode(const onnx::Node &next) {
     }
     if (succeeded(result))
       result = checkUnderstood();
+    if (succeeded(result))
+      result = checkOperations(last);
+    if (succeeded(result))
+      result = checkSizes();
     if (succeeded(result))
       result = checkDeclared();
   }

@@ -51,6 +51,13 @@ struct Entry {
   bool poisoned = false;
 };
 
+/// The most elements of a tensor: no program gets so much memory, and nothing
+/// that is computed from two such sizes overflows.
+inline constexpr int64_t maxElements = int64_t(1) << 40;
+
+/// Whether the shape has more; none of its sizes is negative.
+bool isTooLarge(llvm::ArrayRef<int64_t> shape);
+
 class NodeImporter {
 public:
   NodeImporter(const onnx::Model &model, const ImportOptions &options,
@@ -205,6 +212,11 @@ private:
   llvm::LogicalResult checkUnderstood();
   /// Fails where the file states other types or shapes of the outputs.
   llvm::LogicalResult checkDeclared();
+  /// The operations after `last`, null for the first, must be valid: handlers
+  /// leave to them what types and shapes they take.
+  llvm::LogicalResult checkOperations(mlir::Operation *last);
+  /// No output may be too large.
+  llvm::LogicalResult checkSizes();
   /// The ONNX type of a tensor's elements.
   static onnx::DataType dataType(mlir::Type elementType);
   /// What the file states of a value; null if nothing.

@@ -143,6 +143,11 @@ private:
         }
         shape.push_back(size);
       }
+      if (ok && isTooLarge(shape)) {
+        report("input '" + input.name + "' has more than " +
+               llvm::Twine(maxElements) + " elements");
+        ok = false;
+      }
       types.push_back(RankedTensorType::get(shape, element));
     }
     ok &= checkDims();

@@ -3,6 +3,7 @@
 #include "NodeImporter.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
 using namespace pp;
@@ -215,6 +216,20 @@ static LogicalResult concat(NodeImporter &n) {
   return success();
 }
 
+/// What pieces of these sizes are together.
+static FailureOr<int64_t> sumOfPieces(NodeImporter &n,
+                                      ArrayRef<int64_t> sizes) {
+  int64_t sum = 0;
+  for (int64_t size : sizes) {
+    if (size < 1 || size > maxElements) {
+      (void)n.error("has a piece of size " + llvm::Twine(size));
+      return failure();
+    }
+    sum += size;
+  }
+  return sum;
+}
+
 /// The sizes of the pieces of a Split.
 static FailureOr<SmallVector<int64_t>>
 splitSizes(NodeImporter &n, int64_t total, size_t pieces, bool hasSizes) {
@@ -222,18 +237,13 @@ splitSizes(NodeImporter &n, int64_t total, size_t pieces, bool hasSizes) {
     auto sizes = n.integers("split", 1);
     if (failed(sizes))
       return failure();
-    int64_t sum = 0;
-    for (int64_t size : *sizes) {
-      if (size < 1) {
-        (void)n.error("has a piece of size " + llvm::Twine(size));
-        return failure();
-      }
-      sum += size;
-    }
-    if (sum != total || sizes->size() != pieces) {
+    auto sum = sumOfPieces(n, *sizes);
+    if (failed(sum))
+      return failure();
+    if (*sum != total || sizes->size() != pieces) {
       (void)n.error("splits " + llvm::Twine(total) + " into " +
                     llvm::Twine(sizes->size()) + " pieces of together " +
-                    llvm::Twine(sum));
+                    llvm::Twine(*sum));
       return failure();
     }
     return *sizes;
@@ -274,6 +284,9 @@ static LogicalResult split(NodeImporter &n) {
   return success();
 }
 
+/// The most pieces of a tensor: each becomes an operation.
+static constexpr int64_t maxPieces = 1 << 16;
+
 static LogicalResult splitToSequence(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
@@ -293,18 +306,27 @@ static LogicalResult splitToSequence(NodeImporter &n) {
       int64_t each = given->ints[0];
       if (each < 1)
         return n.error("has pieces of size " + llvm::Twine(each));
+      if (total / each >= maxPieces)
+        return n.error("splits " + llvm::Twine(total) + " into pieces of " +
+                       llvm::Twine(each) + "; at most " +
+                       llvm::Twine(maxPieces) + " pieces are supported");
       for (int64_t left = total; left > 0; left -= each)
         sizes.push_back(std::min(left, each));
     } else {
       sizes.assign(given->ints.begin(), given->ints.end());
-      int64_t sum = 0;
-      for (int64_t size : sizes)
-        sum += size;
-      if (sum != total || llvm::any_of(sizes, [](int64_t s) { return s < 1; }))
+      auto sum = sumOfPieces(n, sizes);
+      if (failed(sum))
+        return failure();
+      if (*sum != total)
         return n.error("splits " + llvm::Twine(total) + " into pieces of " +
-                       llvm::Twine(sum));
+                       llvm::Twine(*sum));
     }
   } else {
+    if (total > maxPieces)
+      return n.error("splits " + llvm::Twine(total) +
+                     " into single pieces; "
+                     "at most " +
+                     llvm::Twine(maxPieces) + " are supported");
     sizes.assign(total, 1);
   }
   Entry result;
@@ -358,6 +380,7 @@ static LogicalResult slice(NodeImporter &n) {
       steps->size() != starts->size())
     return n.error("has starts, ends, axes and steps of different length");
   SmallVector<int64_t> low(from.size(), 0), high(from), stride(from.size(), 1);
+  llvm::SmallSet<int64_t, 8> named;
   for (auto [given, start, end, step] :
        llvm::zip(*axes, *starts, *ends, *steps)) {
     auto axis = n.normalizeAxis(given, from.size());
@@ -372,12 +395,17 @@ static LogicalResult slice(NodeImporter &n) {
           at < 0 ? std::max<int64_t>(at, -size) + size : at, 0, size);
     };
     low[*axis] = clamp(start);
+    if (named.contains(*axis))
+      return n.error("names axis " + llvm::Twine(*axis) + " twice");
+    named.insert(*axis);
     high[*axis] = std::max(clamp(end), low[*axis]);
     stride[*axis] = step;
   }
   SmallVector<int64_t> shape;
-  for (size_t axis = 0; axis < from.size(); ++axis)
-    shape.push_back((high[axis] - low[axis] + stride[axis] - 1) / stride[axis]);
+  for (size_t axis = 0; axis < from.size(); ++axis) {
+    int64_t taken = high[axis] - low[axis];
+    shape.push_back(taken == 0 ? 0 : (taken - 1) / stride[axis] + 1);
+  }
   if (llvm::is_contained(shape, 0))
     return n.error("takes nothing of its input");
   if (ArrayRef<int64_t>(shape) == from) {
@@ -469,6 +497,8 @@ static LogicalResult pad(NodeImporter &n) {
       auto normal = n.normalizeAxis(axis, rank);
       if (failed(normal))
         return failure();
+      if (llvm::is_contained(axes, *normal))
+        return n.error("names axis " + llvm::Twine(*normal) + " twice");
       axes.push_back(*normal);
     }
   } else {
@@ -491,6 +521,9 @@ static LogicalResult pad(NodeImporter &n) {
     high[axis] = (*pads)[index + axes.size()];
     if (low[axis] < 0 || high[axis] < 0)
       return n.error("negative padding is not supported", "use Slice");
+    if (low[axis] > maxElements || high[axis] > maxElements)
+      return n.error("pads axis " + llvm::Twine(axis) + " with more than " +
+                     llvm::Twine(maxElements) + " elements");
     shape[axis] += low[axis] + high[axis];
   }
   if (ArrayRef<int64_t>(shape) == n.shape(x)) {
@@ -517,6 +550,8 @@ template <Reduction reduction> static LogicalResult reduce(NodeImporter &n) {
     auto normal = n.normalizeAxis(axis, rank);
     if (failed(normal))
       return failure();
+    if (llvm::is_contained(axes, *normal))
+      return n.error("names axis " + llvm::Twine(*normal) + " twice");
     axes.push_back(*normal);
   }
   if (axes.empty()) {

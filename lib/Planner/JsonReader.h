@@ -2,6 +2,7 @@
 #ifndef PP_LIB_PLANNER_JSONREADER_H
 #define PP_LIB_PLANNER_JSONREADER_H
 
+#include "pp/Planner/JsonDepth.h"
 #include "pp/Planner/RepeatedKeys.h"
 #include "pp/Planner/Result.h"
 #include <cmath>
@@ -19,15 +20,10 @@ using Json = nlohmann::ordered_json;
 /// The parser and the readers recurse, so nesting is limited. A key that is
 /// stated twice is an error.
 inline Result<Json> parseJson(std::string_view text) {
-  bool tooDeep = false;
-  auto limitDepth = [&](int level, Json::parse_event_t, Json &) {
-    tooDeep |= level > 64;
-    return !tooDeep;
-  };
-  Json json = Json::parse(text.begin(), text.end(), limitDepth,
-                          /*allow_exceptions=*/false);
-  if (tooDeep)
+  if (isNestedTooDeep(text))
     return Failure{"$: nested too deep"};
+  Json json = Json::parse(text.begin(), text.end(), /*cb=*/nullptr,
+                          /*allow_exceptions=*/false);
   if (json.is_discarded())
     return Failure{"$: this is not JSON"};
   if (std::optional<std::string> fault = findRepeatedKeys(text))

@@ -2,6 +2,7 @@
 
 #include "pp/Dialect/PP/Transforms/CostFile.h"
 
+#include "pp/Planner/JsonDepth.h"
 #include "pp/Planner/RepeatedKeys.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -21,6 +22,8 @@ llvm::Expected<CostFile> CostFile::read(llvm::StringRef path,
   if (!buffer)
     return llvm::createStringError("cannot read cost file '" + path +
                                    "': " + buffer.getError().message());
+  if (planner::isNestedTooDeep((*buffer)->getBuffer()))
+    return fail("nested too deep");
   auto json = llvm::json::parse((*buffer)->getBuffer());
   if (!json)
     return fail(llvm::toString(json.takeError()));
