@@ -259,7 +259,7 @@ def scatters(p):
             p.data[f"in{len(p.inputs) - 1}"] = values.astype(ELEMENTS[element]).reshape(1, -1)
             updates = p.feed((positions, width))
             expected = np.zeros((size, width), np.float32)
-            rows = np.clip(values, 0, last)
+            rows = np.clip(np.where(values < 0, values + size, values), 0, last)
             for position, row in enumerate(p.data[f"in{len(p.inputs) - 1}"].reshape(positions, width)):
                 expected[rows[position]] += row
             at, to = tensor((positions,), element), tensor((size, width))
