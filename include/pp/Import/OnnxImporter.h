@@ -34,8 +34,8 @@ struct ImportOptions {
   /// Whether a symbol on axis 0 is an error, because nobody has said `batch`: a
   /// training with one sample is nothing that one gets by omission.
   bool isBatchMissing = false;
-  /// Patterns (`*`, `?`, `[...]`) of the initializers that are not trained, and,
-  /// unless empty, of the only ones that are.
+  /// Patterns (`*`, `?`, `[...]`) of the initializers that are not trained,
+  /// and, unless empty, of the only ones that are.
   std::vector<std::string> freeze, trainOnly;
   /// Unless empty: the names of what is trained, from a file of the user's.
   llvm::StringSet<> parameterNames;

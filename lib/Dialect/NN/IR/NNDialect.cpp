@@ -34,8 +34,7 @@ Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value,
 
 LogicalResult ExternalAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringAttr file, uint64_t offset,
-                                   uint64_t bytes, bool transposed,
-                                   Type type) {
+                                   uint64_t bytes, bool transposed, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return emitError() << "expects a statically shaped tensor type, got "
