@@ -12,7 +12,7 @@ find_package(Protobuf REQUIRED)
 add_library(pp_mlir_flags INTERFACE)
 target_include_directories(pp_mlir_flags SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 target_include_directories(pp_mlir_flags INTERFACE ${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include
-                           ${CMAKE_SOURCE_DIR}/runtime/include)
+                           ${CMAKE_SOURCE_DIR}/runtime ${CMAKE_SOURCE_DIR}/runtime/include)
 # libstdc++ 12 warns of its own temporary buffer in std::stable_sort.
 target_compile_options(pp_mlir_flags INTERFACE -fno-exceptions -Wno-deprecated-declarations)
 # The shared libraries only: a static MLIRFoo next to them would be a second copy of MLIR.

@@ -93,7 +93,7 @@ private:
       return stage.emitOpError("has no memory plan; run pp-plan-memory first");
     memory = found->second;
     std::string name = ("stage" + llvm::Twine(stage.getStage()) + "_" +
-                        llvm::Twine(pipeline::getPhaseLetter(stage.getPhase())))
+                        llvm::StringRef(letterOf(stage.getPhase())))
                            .str();
     builder.setInsertionPointToEnd(code.getBody());
     auto function = LLVM::LLVMFuncOp::create(
@@ -262,23 +262,23 @@ private:
           ArrayRef<LLVM::GEPArg>{constant(buffer.getOffset())});
     };
     switch (buffer.getArea()) {
-    case Area::parameters:
+    case Area::Parameters:
       return inArea(fieldParameters);
-    case Area::buffers:
+    case Area::Buffers:
       return inArea(fieldBuffers);
-    case Area::gradients:
+    case Area::Gradients:
       return inArea(fieldGradients);
-    case Area::statistics:
+    case Area::Statistics:
       return inArea(fieldStatistics);
-    case Area::residuals:
+    case Area::Residuals:
       return inArea(fieldResiduals);
-    case Area::scratch:
+    case Area::Scratch:
       return inArea(fieldScratch);
-    case Area::input:
+    case Area::Input:
       return LLVM::LoadOp::create(
           builder, loc, pointer,
           element(field(fieldInputs), buffer.getOffset()));
-    case Area::output:
+    case Area::Output:
       return LLVM::LoadOp::create(
           builder, loc, pointer,
           element(field(fieldOutputs), buffer.getOffset()));

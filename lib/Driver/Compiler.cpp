@@ -2,13 +2,14 @@
 
 #include "pp/Driver/Compiler.h"
 #include "ModelHash.h"
+#include "plan/PlanJson.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Driver/Errors.h"
+#include "pp/Target/MakePlan.h"
 #include "pp/Target/ObjectEmitter.h"
-#include "pp/Target/PlanWriter.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
@@ -32,9 +33,7 @@ void pp::applyPlan(CompileOptions &options, const planner::Plan &plan) {
   options.replicas = plan.replicas;
   options.stages = plan.schedule.stages;
   options.schedule = plan.scheduleName;
-  static constexpr llvm::StringLiteral modes[] = {"always", "except_last",
-                                                  "never"};
-  options.checkpoint = modes[static_cast<int>(plan.checkpoint)].str();
+  options.checkpoint = nameOf(plan.checkpoint);
 }
 
 std::optional<unsigned> pp::getGpuArchitecture(llvm::StringRef target) {
@@ -293,12 +292,15 @@ llvm::Expected<std::string> Compilation::emit() {
     ModuleOp program = getProgram(training);
     if (!program)
       continue;
-    auto plan = writePlan(program, model);
+    auto plan = makePlan(program, model);
     if (failed(plan))
       return makeError(exitInvalid, "compilation of '" + model + "' failed");
+    if (auto fault = runtime::findFault(*plan))
+      return makeError(exitInternal, "the plan of '" + model +
+                                         "' is not one that runs: " + *fault);
     ProgramSource &source = sources[training ? 0 : 1];
     source.module = program;
-    source.plan = *plan;
+    source.plan = runtime::toJson(*plan);
     if (!pipeline::isGpuTarget(program) || pipeline::isEmulatedTarget(program))
       continue;
     auto chip = pipeline::getTarget(program).split(':').second;

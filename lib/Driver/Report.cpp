@@ -5,89 +5,44 @@
 #include "pp/Driver/Format.h"
 #include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Simulator.h"
-#include "pp/Target/PlanWriter.h"
+#include "pp/Target/MakePlan.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace pp;
-namespace json = llvm::json;
-
-/// The plan is what the runtime will read, so the report is made from it.
-static planner::Action actionOf(const json::Array &entry) {
-  static const llvm::StringRef names[] = {
-      "F", "R", "I", "W", "B", "SEND", "RECV", "U", "REDUCE_GRAD"};
-  planner::Action action;
-  llvm::StringRef name = *entry[0].getAsString();
-  for (size_t kind = 0; kind < std::size(names); ++kind)
-    if (names[kind] == name)
-      action.kind = static_cast<planner::ActionKind>(kind);
-  if (action.isTransfer())
-    action.channel = *entry[1].getAsInteger();
-  else
-    action.stage = *entry[1].getAsInteger();
-  if (entry.size() > 2)
-    action.microbatch = *entry[2].getAsInteger();
-  if (action.isCollective())
-    action.group = action.stage;
-  return action;
-}
-
-static planner::Phase phaseOf(llvm::StringRef letter) {
-  return letter == "F"   ? planner::Phase::Forward
-         : letter == "I" ? planner::Phase::BackwardInput
-                         : planner::Phase::BackwardWeight;
-}
-
-/// Copies of the pipeline.
-static int64_t replicasOf(const json::Object &plan) {
-  return plan.getInteger("replicas").value_or(1);
-}
 
 /// Of one copy.
-static planner::Schedule scheduleOf(const json::Object &plan) {
+static planner::Schedule scheduleOf(const runtime::Plan &plan) {
   planner::Schedule schedule;
-  schedule.microbatches = *plan.getInteger("microbatches") / replicasOf(plan);
-  schedule.stages = plan.getArray("stages")->size();
-  if (replicasOf(plan) > 1 && *plan.getString("mode") == "train") {
+  schedule.microbatches = static_cast<int>(plan.microbatchesOfReplica());
+  schedule.stages = static_cast<int>(plan.stages.size());
+  if (plan.replicas > 1 && plan.isTraining()) {
     schedule.groups = planner::gradientGroups(schedule.stages);
-    for (auto [stage, group] :
-         llvm::zip(*plan.getArray("stages"), schedule.groups))
-      group.bytes = *stage.getAsObject()
-                         ->getObject("areas")
-                         ->getObject("gradients")
-                         ->getInteger("bytes");
+    for (auto [stage, group] : llvm::zip(plan.stages, schedule.groups))
+      group.bytes = static_cast<int64_t>(stage.areas.gradients.bytes);
   }
+  for (const runtime::PlanChannel &channel : plan.channels)
+    schedule.channels.push_back(
+        {static_cast<int>(channel.from), static_cast<int>(channel.to),
+         channel.fromPhase, channel.toPhase, /*lastReader=*/channel.toPhase,
+         channel.name, static_cast<int64_t>(channel.bytes)});
   schedule.rankOfStage.resize(schedule.stages);
-  for (const json::Value &value : *plan.getArray("channels")) {
-    const json::Object &entry = *value.getAsObject();
-    planner::Channel channel;
-    channel.from = *entry.getInteger("from");
-    channel.to = *entry.getInteger("to");
-    channel.fromPhase = phaseOf(*entry.getString("from_phase"));
-    channel.toPhase = phaseOf(*entry.getString("to_phase"));
-    channel.lastReader = channel.toPhase;
-    channel.bytes = *entry.getInteger("bytes");
-    schedule.channels.push_back(channel);
-  }
-  int rank = 0;
-  for (const json::Value &value : *plan.getArray("ranks")) {
-    const json::Object &entry = *value.getAsObject();
-    for (const json::Value &stage : *entry.getArray("stages"))
-      schedule.rankOfStage[*stage.getAsInteger()] = rank;
-    schedule.ranks.emplace_back();
-    for (const json::Value &action : *entry.getArray("actions")) {
-      planner::Action parsed = actionOf(*action.getAsArray());
-      if (parsed.isTransfer()) {
-        const planner::Channel &channel = schedule.channels[parsed.channel];
-        parsed.stage = parsed.kind == planner::ActionKind::Send ? channel.from
-                                                                : channel.to;
-      }
-      schedule.ranks.back().push_back(parsed);
+  for (auto [number, rank] : llvm::enumerate(plan.ranks)) {
+    for (unsigned stage : rank.stages)
+      schedule.rankOfStage[stage] = static_cast<int>(number);
+    std::vector<planner::Action> &actions = schedule.ranks.emplace_back();
+    for (const runtime::PlanAction &action : rank.actions) {
+      planner::Action own{action.kind, static_cast<int>(action.stage)};
+      if (action.kind != ActionKind::Update && !own.isCollective())
+        own.microbatch = static_cast<int>(action.microbatch);
+      if (own.isTransfer())
+        own.channel = static_cast<int>(action.channel);
+      if (own.isCollective())
+        own.group = own.stage;
+      actions.push_back(own);
     }
-    ++rank;
   }
   return schedule;
 }
@@ -105,72 +60,61 @@ static std::string printable(llvm::StringRef name) {
 }
 
 /// What is trained and what is not, and why.
-static void printTensors(const json::Object &plan, llvm::raw_ostream &os) {
-  if (*plan.getString("mode") != "train")
+static void printTensors(const runtime::Plan &plan, llvm::raw_ostream &os) {
+  if (!plan.isTraining())
     return;
-  for (auto [list, kind] :
-       {std::pair("parameters", "trained"), std::pair("buffers", "constant")})
-    for (const json::Value &stage : *plan.getArray("stages"))
-      for (const json::Value &value : *stage.getAsObject()->getArray(list)) {
-        const json::Object &tensor = *value.getAsObject();
-        os << kind << " " << printable(*tensor.getString("name")) << ": "
-           << tensor.getString("reason").value_or("of the graph") << "\n";
-      }
+  auto print = [&](llvm::StringRef kind, const runtime::PlanTensor &tensor) {
+    os << kind << " " << printable(tensor.name) << ": "
+       << (tensor.reason.empty() ? "of the graph" : tensor.reason) << "\n";
+  };
+  for (const runtime::PlanStage &stage : plan.stages)
+    for (const runtime::PlanTensor &tensor : stage.parameters)
+      print("trained", tensor);
+  for (const runtime::PlanStage &stage : plan.stages)
+    for (const runtime::PlanTensor &tensor : stage.buffers)
+      print("constant", tensor);
 }
 
-static void printStages(const json::Object &plan, llvm::raw_ostream &os) {
-  int64_t number = 0;
-  for (const json::Value &value : *plan.getArray("stages")) {
-    const json::Object &stage = *value.getAsObject();
-    const json::Object &areas = *stage.getObject("areas");
-    auto area = [&](llvm::StringRef name) {
-      return *areas.getObject(name)->getInteger("bytes");
-    };
-    const json::Array &nodes = *stage.getArray("nodes");
-    os << "stage " << number++ << ": " << printable(*nodes[0].getAsString())
-       << " ... " << printable(*nodes[1].getAsString()) << "\n"
+static void printStages(const runtime::Plan &plan, llvm::raw_ostream &os) {
+  for (auto [number, stage] : llvm::enumerate(plan.stages)) {
+    const runtime::PlanAreas &areas = stage.areas;
+    os << "stage " << number << ": " << printable(stage.nodes.front())
+       << " ... " << printable(stage.nodes.back()) << "\n"
        << llvm::format("  forward %.3f ms, backward %.3f ms",
-                       *stage.getNumber("forward_seconds") * 1e3,
-                       *stage.getNumber("backward_seconds") * 1e3)
+                       stage.forwardSeconds * 1e3, stage.backwardSeconds * 1e3)
        << " per micro-batch (predicted)\n"
-       << "  memory " << *stage.getInteger("memory_bytes") << " bytes ("
-       << formatBytes(*stage.getInteger("memory_bytes")) << "): parameters "
-       << formatBytes(area("parameters")) << ", gradients "
-       << formatBytes(area("gradients")) << ", optimizer "
-       << formatBytes(area("optimizer")) << ", activations "
-       << *areas.getObject("residuals")->getInteger("slots") << " x "
-       << formatBytes(*areas.getObject("residuals")->getInteger("slot_bytes"))
-       << ", scratch " << formatBytes(area("scratch")) << ", channels "
-       << formatBytes(area("channels"));
-    if (areas.getObject("exchange"))
-      os << ", exchange " << formatBytes(area("exchange"));
+       << "  memory " << stage.memoryBytes << " bytes ("
+       << formatBytes(stage.memoryBytes) << "): parameters "
+       << formatBytes(areas.parameters.bytes) << ", gradients "
+       << formatBytes(areas.gradients.bytes) << ", optimizer "
+       << formatBytes(areas.optimizer.bytes) << ", activations "
+       << areas.residualSlots << " x " << formatBytes(areas.residualSlotBytes)
+       << ", scratch " << formatBytes(areas.scratch.bytes) << ", channels "
+       << formatBytes(areas.channels.bytes);
+    if (areas.exchange.bytes)
+      os << ", exchange " << formatBytes(areas.exchange.bytes);
     os << "\n";
   }
-  for (const json::Value &value : *plan.getArray("channels")) {
-    const json::Object &channel = *value.getAsObject();
-    os << "channel " << *channel.getInteger("from") << " -> "
-       << *channel.getInteger("to") << " (" << *channel.getString("kind")
-       << "): " << printable(*channel.getString("name")) << ", "
-       << formatBytes(*channel.getInteger("bytes")) << "\n";
-  }
+  for (const runtime::PlanChannel &channel : plan.channels)
+    os << "channel " << channel.from << " -> " << channel.to << " ("
+       << channel.kind << "): " << printable(channel.name) << ", "
+       << formatBytes(channel.bytes) << "\n";
 }
 
-static llvm::Error printTimeline(const json::Object &plan,
+static llvm::Error printTimeline(const runtime::Plan &plan,
                                  llvm::raw_ostream &os) {
-  int64_t replicas = replicasOf(plan);
-  auto all =
-      planner::replicatePipeline(scheduleOf(plan), static_cast<int>(replicas));
+  auto all = planner::replicatePipeline(scheduleOf(plan),
+                                        static_cast<int>(plan.replicas));
   if (!all)
     return makeError(exitInternal, all.error());
   planner::Schedule schedule = *all;
   planner::SimulationInput input;
-  for (const json::Value &value : *plan.getArray("stages")) {
-    const json::Object &stage = *value.getAsObject();
+  for (const runtime::PlanStage &stage : plan.stages) {
     planner::StageTimes times;
-    times.forward = *stage.getNumber("forward_seconds");
+    times.forward = stage.forwardSeconds;
     times.recompute = times.forward;
-    times.backwardInput = *stage.getNumber("backward_seconds");
-    input.stages.insert(input.stages.end(), replicas, times);
+    times.backwardInput = stage.backwardSeconds;
+    input.stages.insert(input.stages.end(), plan.replicas, times);
   }
   planner::Cluster cluster = planner::Cluster::cpuCores(schedule.ranks.size());
   input.transfers = planner::transferTimes(schedule, cluster);
@@ -188,25 +132,19 @@ static llvm::Error printTimeline(const json::Object &plan,
 
 llvm::Error pp::printReport(mlir::ModuleOp module, llvm::raw_ostream &os) {
   for (auto program : module.getOps<mlir::ModuleOp>()) {
-    auto text = writePlan(program, module.getName().value_or("model"));
-    if (mlir::failed(text))
+    auto plan = makePlan(program, module.getName().value_or("model"));
+    if (mlir::failed(plan))
       return makeError(exitInvalid, "there is no plan to report");
-    auto plan = json::parse(*text);
-    if (!plan)
-      return plan.takeError();
-    const json::Object &object = *plan->getAsObject();
-    os << "== " << *object.getString("mode") << ": "
-       << object.getArray("stages")->size() << " stages, batch "
-       << *object.getInteger("batch") << " in "
-       << *object.getInteger("microbatches") << " micro-batches"
-       << (replicasOf(object) > 1
-               ? " in " + std::to_string(replicasOf(object)) + " replicas"
-               : "")
-       << ", schedule " << *object.getString("schedule") << ", checkpoint "
-       << *object.getString("checkpoint") << "\n";
-    printStages(object, os);
-    printTensors(object, os);
-    if (llvm::Error error = printTimeline(object, os))
+    os << "== " << plan->mode << ": " << plan->stages.size()
+       << " stages, batch " << plan->batch << " in " << plan->microbatches
+       << " micro-batches";
+    if (plan->replicas > 1)
+      os << " in " << plan->replicas << " replicas";
+    os << ", schedule " << plan->schedule << ", checkpoint "
+       << nameOf(plan->checkpoint) << "\n";
+    printStages(*plan, os);
+    printTensors(*plan, os);
+    if (llvm::Error error = printTimeline(*plan, os))
       return error;
     os << "\n";
   }

@@ -25,6 +25,7 @@ static const char *category(ActionKind kind) {
     return "update";
   case ActionKind::ReduceGradients:
   case ActionKind::AllReduce:
+  case ActionKind::SumGradients:
     return "collective";
   }
   return "?";

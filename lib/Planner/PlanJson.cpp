@@ -6,13 +6,6 @@ using namespace pp::planner;
 
 namespace {
 
-constexpr std::string_view checkpointNames[] = {"always", "except_last",
-                                                "never"};
-
-std::string nameOf(CheckpointMode mode) {
-  return std::string(checkpointNames[static_cast<size_t>(mode)]);
-}
-
 class PlanReader {
 public:
   Result<Plan> read(std::string_view text) {
@@ -65,7 +58,7 @@ private:
   void readCheckpoint(ObjectReader &root) {
     std::string mode;
     root.text("checkpoint", mode);
-    auto parsed = parseCheckpointMode(mode);
+    auto parsed = pp::parseCheckpointMode(mode);
     if (parsed)
       plan.checkpoint = *parsed;
     else
@@ -190,7 +183,7 @@ std::string Plan::toJson() const {
   json["batch"] = batch;
   json["microbatches"] = microbatches();
   json["replicas"] = replicas;
-  json["checkpoint"] = nameOf(checkpoint);
+  json["checkpoint"] = std::string(nameOf(checkpoint));
   Json ranks = Json::array();
   for (const std::vector<Action> &rank : schedule.ranks) {
     std::string actions;

@@ -23,6 +23,7 @@ static char symbol(const Action &action) {
     return '.';
   case ActionKind::ReduceGradients:
   case ActionKind::AllReduce:
+  case ActionKind::SumGradients:
     return '=';
   }
   return '?';

@@ -5,11 +5,11 @@
 
 using namespace pp;
 
-llvm::ErrorOr<std::string> WeightHashes::get(llvm::StringRef file,
-                                             uint64_t offset, uint64_t bytes) {
-  std::string &hash = hashes[{file.str(), offset, bytes}];
-  if (!hash.empty())
-    return hash;
+llvm::ErrorOr<uint64_t> WeightHashes::get(llvm::StringRef file, uint64_t offset,
+                                          uint64_t bytes) {
+  std::tuple key(file.str(), offset, bytes);
+  if (auto known = hashes.find(key); known != hashes.end())
+    return known->second;
   std::unique_ptr<llvm::MemoryBuffer> &buffer = files[file];
   if (!buffer) {
     auto opened = llvm::MemoryBuffer::getFile(file, /*IsText=*/false,
@@ -21,7 +21,8 @@ llvm::ErrorOr<std::string> WeightHashes::get(llvm::StringRef file,
   uint64_t size = buffer->getBufferSize();
   if (offset > size || bytes > size - offset)
     return std::make_error_code(std::errc::result_out_of_range);
-  hash = runtime::toHex(
-      runtime::hashContent(buffer->getBufferStart() + offset, bytes));
+  uint64_t hash =
+      runtime::hashContent(buffer->getBufferStart() + offset, bytes);
+  hashes.emplace(std::move(key), hash);
   return hash;
 }

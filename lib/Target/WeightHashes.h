@@ -19,13 +19,13 @@ namespace pp {
 /// program notices when they have changed. Each range is read once.
 class WeightHashes {
 public:
-  /// 16 hexadecimal digits, or why the file cannot be read.
-  llvm::ErrorOr<std::string> get(llvm::StringRef file, uint64_t offset,
-                                 uint64_t bytes);
+  /// The hash (support/ContentHash.h), or why the file cannot be read.
+  llvm::ErrorOr<uint64_t> get(llvm::StringRef file, uint64_t offset,
+                              uint64_t bytes);
 
 private:
   llvm::StringMap<std::unique_ptr<llvm::MemoryBuffer>> files;
-  std::map<std::tuple<std::string, uint64_t, uint64_t>, std::string> hashes;
+  std::map<std::tuple<std::string, uint64_t, uint64_t>, uint64_t> hashes;
 };
 
 } // namespace pp

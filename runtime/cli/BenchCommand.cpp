@@ -2,8 +2,8 @@
 #include "cli/SameContents.h"
 #include "cli/Session.h"
 #include "cli/Together.h"
-#include "core/OptimizerScalars.h"
 #include "device/OpenDevice.h"
+#include "exec/OptimizerScalars.h"
 #include "support/Error.h"
 #include "support/Print.h"
 

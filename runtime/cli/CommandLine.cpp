@@ -1,6 +1,6 @@
 //===- CommandLine.cpp ----------------------------------------------------===//
 #include "cli/CommandLine.h"
-#include "core/Plan.h"
+#include "plan/Plan.h"
 #include "process/ProcessGroup.h"
 #include "support/AddressSpace.h"
 #include "support/Error.h"

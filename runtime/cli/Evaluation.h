@@ -2,8 +2,8 @@
 #ifndef PP_RUNTIME_CLI_EVALUATION_H
 #define PP_RUNTIME_CLI_EVALUATION_H
 
-#include "core/DataSet.h"
-#include "core/Executor.h"
+#include "exec/DataSet.h"
+#include "exec/Executor.h"
 
 #include <map>
 #include <string>

@@ -3,8 +3,8 @@
 #include "cli/SameContents.h"
 #include "cli/Session.h"
 #include "cli/Together.h"
-#include "core/Snapshot.h"
 #include "device/OpenDevice.h"
+#include "exec/Snapshot.h"
 #include "support/Error.h"
 #include "support/Print.h"
 

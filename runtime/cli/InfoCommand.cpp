@@ -1,6 +1,6 @@
 //===- InfoCommand.cpp - `info` -------------------------------------------===//
 #include "cli/CommandLine.h"
-#include "core/Plan.h"
+#include "plan/Plan.h"
 #include "support/Error.h"
 #include "support/Print.h"
 #include "support/Printable.h"

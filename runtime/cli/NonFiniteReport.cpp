@@ -58,7 +58,7 @@ std::string pp::runtime::describeNonFinite(const Plan &plan,
   if (!text.empty())
     return text;
   if (found) {
-    const char *pass = found->phase == Phase::F ? "forward" : "backward";
+    const char *pass = found->phase == Phase::Forward ? "forward" : "backward";
     return fmt::format("it appears first in stage '{}', {} pass of "
                        "micro-batch {}, at node '{}', which gives {}",
                        plan.stages[found->stage].name, pass, found->microbatch,

@@ -1,8 +1,8 @@
 //===- ProfileCommand.cpp - `profile` -------------------------------------===//
 #include "cli/CommandLine.h"
-#include "core/AtomicFile.h"
-#include "core/Profile.h"
 #include "device/OpenDevice.h"
+#include "exec/Profile.h"
+#include "support/AtomicFile.h"
 #include "support/Error.h"
 #include "support/Print.h"
 

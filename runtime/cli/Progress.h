@@ -2,7 +2,7 @@
 #ifndef PP_RUNTIME_CLI_PROGRESS_H
 #define PP_RUNTIME_CLI_PROGRESS_H
 
-#include "core/LossScale.h"
+#include "program/LossScale.h"
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 //===- SameContents.cpp ---------------------------------------------------===//
 #include "cli/SameContents.h"
-#include "core/MappedFile.h"
 #include "support/ContentHash.h"
+#include "support/MappedFile.h"
 #include "support/SharedMemory.h"
 
 #include <nlohmann/json.hpp>

@@ -3,8 +3,8 @@
 #define PP_RUNTIME_CLI_SAMECONTENTS_H
 
 #include "cli/CommandLine.h"
-#include "core/DataSet.h"
-#include "core/Program.h"
+#include "exec/DataSet.h"
+#include "program/Program.h"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 //===- Session.cpp --------------------------------------------------------===//
 #include "cli/Session.h"
-#include "core/AtomicFile.h"
+#include "support/AtomicFile.h"
 #include "support/Error.h"
 #include "support/Print.h"
 

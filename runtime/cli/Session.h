@@ -3,8 +3,8 @@
 #define PP_RUNTIME_CLI_SESSION_H
 
 #include "cli/CommandLine.h"
-#include "core/DataSet.h"
-#include "core/Executor.h"
+#include "exec/DataSet.h"
+#include "exec/Executor.h"
 
 #include <map>
 #include <string>

@@ -8,7 +8,7 @@
 #ifndef PP_RUNTIME_CPU_LIBRARYKERNEL_H
 #define PP_RUNTIME_CPU_LIBRARYKERNEL_H
 
-#include "device/Kernel.h"
+#include "kernel/Kernel.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,7 @@
 //===- CpuDevice.cpp - Everything at once, in the calling thread ----------===//
-#include "core/Plan.h"
 #include "device/CpuKernel.h"
 #include "device/Device.h"
+#include "plan/Plan.h"
 #include "support/Clock.h"
 #include "support/Error.h"
 #include "support/SharedMemory.h"

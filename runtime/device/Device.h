@@ -15,7 +15,7 @@
 #ifndef PP_RUNTIME_DEVICE_DEVICE_H
 #define PP_RUNTIME_DEVICE_DEVICE_H
 
-#include "device/Kernel.h"
+#include "kernel/Kernel.h"
 #include "pprt/pprt.h"
 
 #include <atomic>

@@ -1,8 +1,8 @@
 //===- OpenDevice.cpp -----------------------------------------------------===//
 #include "device/OpenDevice.h"
-#include "core/Plan.h"
-#include "device/MockDevice.h"
 #include "device/PluginDevice.h"
+#include "mock/MockDevice.h"
+#include "plan/Plan.h"
 #include "support/Error.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 //===- PluginDevice.cpp - The device interfaces over the C table ----------===//
 #include "device/PluginDevice.h"
-#include "core/Plan.h"
 #include "cpu/LibraryKernel.h"
+#include "plan/Plan.h"
 #include "support/Error.h"
 
 #include <array>

@@ -1,8 +1,8 @@
 //===- EmulatedProgram.cpp ------------------------------------------------===//
 #include "mock/EmulatedProgram.h"
-#include "core/Plan.h"
 #include "cpu/Descriptor.h"
 #include "mock/ThreadBlock.h"
+#include "plan/Plan.h"
 
 #include <bit>
 #include <cstring>

@@ -2,7 +2,7 @@
 #ifndef PP_RUNTIME_PROCESS_PLACEMENT_H
 #define PP_RUNTIME_PROCESS_PLACEMENT_H
 
-#include "core/Plan.h"
+#include "plan/Plan.h"
 
 #include <vector>
 

@@ -3,8 +3,8 @@
 #include "TestFiles.h"
 #include "ToyProgram.h"
 #include "cli/Evaluation.h"
-#include "core/Npy.h"
-#include "core/Safetensors.h"
+#include "formats/Npy.h"
+#include "formats/Safetensors.h"
 #include "support/ContentHash.h"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 //===- DataTest.cpp - npy, npz, safetensors, shuffle, data set ------------===//
 #include "TestFiles.h"
 #include "ToyProgram.h"
-#include "core/AtomicFile.h"
-#include "core/DataSet.h"
-#include "core/Safetensors.h"
-#include "core/Shuffle.h"
+#include "exec/DataSet.h"
+#include "exec/Shuffle.h"
+#include "formats/Safetensors.h"
+#include "support/AtomicFile.h"
 
 #include <gtest/gtest.h>
 #include <zip.h>

@@ -1,7 +1,7 @@
 //===- EmulatedProgramTest.cpp - Blocks, barriers and shuffles ------------===//
 #include "mock/EmulatedProgram.h"
-#include "core/Plan.h"
 #include "cpu/LibraryKernel.h"
+#include "plan/Plan.h"
 
 #include <cstring>
 #include <gtest/gtest.h>

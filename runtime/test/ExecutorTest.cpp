@@ -1,10 +1,10 @@
 //===- ExecutorTest.cpp - The toy pipeline under every schedule -----------===//
-#include "core/Executor.h"
+#include "exec/Executor.h"
 #include "ToyProgram.h"
 #include "WayDevice.h"
-#include "core/DataSet.h"
-#include "core/OptimizerScalars.h"
-#include "core/Snapshot.h"
+#include "exec/DataSet.h"
+#include "exec/OptimizerScalars.h"
+#include "exec/Snapshot.h"
 #include "support/Error.h"
 
 #include <gtest/gtest.h>

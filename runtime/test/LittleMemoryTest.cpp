@@ -2,8 +2,8 @@
 #include "TestFiles.h"
 #include "ToyProgram.h"
 #include "WayDevice.h"
-#include "core/Executor.h"
-#include "core/OptimizerScalars.h"
+#include "exec/Executor.h"
+#include "exec/OptimizerScalars.h"
 #include "support/AddressSpace.h"
 #include "support/Thread.h"
 

@@ -1,8 +1,8 @@
 //===- PlanTest.cpp - Every malformed plan names its path -----------------===//
-#include "core/Plan.h"
+#include "plan/Plan.h"
 #include "TestFiles.h"
 #include "ToyProgram.h"
-#include "core/OptimizerScalars.h"
+#include "exec/OptimizerScalars.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 //===- PluginDeviceTest.cpp - The C table behind the device interfaces ----===//
 #include "device/PluginDevice.h"
 #include "ToyProgram.h"
-#include "core/Program.h"
 #include "cpu/LibraryKernel.h"
 #include "device/OpenDevice.h"
+#include "program/Program.h"
 #include "support/Error.h"
 
 #include <gtest/gtest.h>

@@ -7,10 +7,10 @@
 #include "TestFiles.h"
 #include "ToyProgram.h"
 #include "WayDevice.h"
-#include "core/DataSet.h"
-#include "core/Executor.h"
-#include "core/OptimizerScalars.h"
-#include "core/Snapshot.h"
+#include "exec/DataSet.h"
+#include "exec/Executor.h"
+#include "exec/OptimizerScalars.h"
+#include "exec/Snapshot.h"
 #include "process/ProcessGroup.h"
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #ifndef PP_RUNTIME_TEST_TOYPROGRAM_H
 #define PP_RUNTIME_TEST_TOYPROGRAM_H
 
-#include "core/Npy.h"
+#include "formats/Npy.h"
 #include "pprt/pprt.h"
 
 #include <nlohmann/json.hpp>

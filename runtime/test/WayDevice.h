@@ -2,8 +2,8 @@
 #ifndef PP_RUNTIME_TEST_WAYDEVICE_H
 #define PP_RUNTIME_TEST_WAYDEVICE_H
 
-#include "device/MockDevice.h"
 #include "device/PluginDevice.h"
+#include "mock/MockDevice.h"
 
 #include <dlfcn.h>
 #include <memory>

@@ -11,7 +11,7 @@
 #ifndef PP_RUNTIME_TRANSPORT_DIRECTTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_DIRECTTRANSPORT_H
 
-#include "core/Plan.h"
+#include "plan/Plan.h"
 #include "transport/SlotFlag.h"
 #include "transport/TrafficCounters.h"
 #include "transport/Transport.h"

@@ -2,7 +2,7 @@
 #ifndef PP_RUNTIME_TRANSPORT_FLAGEXCHANGE_H
 #define PP_RUNTIME_TRANSPORT_FLAGEXCHANGE_H
 
-#include "core/Program.h"
+#include "program/Program.h"
 #include "transport/Transport.h"
 
 #include <memory>

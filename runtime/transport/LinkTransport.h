@@ -15,9 +15,9 @@
 #ifndef PP_RUNTIME_TRANSPORT_LINKTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_LINKTRANSPORT_H
 
-#include "core/StageMemory.h"
 #include "process/Placement.h"
 #include "process/ProcessGroup.h"
+#include "program/StageMemory.h"
 #include "transport/TrafficCounters.h"
 #include "transport/Transport.h"
 

@@ -2,8 +2,8 @@
 #ifndef PP_RUNTIME_TRANSPORT_LOCALTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_LOCALTRANSPORT_H
 
-#include "core/StageMemory.h"
 #include "process/Placement.h"
+#include "program/StageMemory.h"
 #include "transport/DirectTransport.h"
 
 namespace pp::runtime {

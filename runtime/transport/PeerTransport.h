@@ -8,9 +8,9 @@
 #ifndef PP_RUNTIME_TRANSPORT_PEERTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_PEERTRANSPORT_H
 
-#include "core/StageMemory.h"
 #include "process/Placement.h"
 #include "process/ProcessGroup.h"
+#include "program/StageMemory.h"
 #include "support/SharedMemory.h"
 #include "transport/DirectTransport.h"
 

@@ -18,9 +18,9 @@
 #ifndef PP_RUNTIME_TRANSPORT_SOCKETTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_SOCKETTRANSPORT_H
 
-#include "core/StageMemory.h"
 #include "process/Placement.h"
 #include "process/ProcessGroup.h"
+#include "program/StageMemory.h"
 #include "transport/SlotFlag.h"
 #include "transport/TrafficCounters.h"
 #include "transport/Transport.h"

@@ -2,7 +2,7 @@
 #ifndef PP_RUNTIME_TRANSPORT_TRAFFICCOUNTERS_H
 #define PP_RUNTIME_TRANSPORT_TRAFFICCOUNTERS_H
 
-#include "core/Plan.h"
+#include "plan/Plan.h"
 #include "transport/Transport.h"
 
 #include <atomic>

@@ -45,7 +45,7 @@ llvm::Error pp::restrict(planner::PlanSpace &space, const Flags &flags) {
   space.schedules.assign(flags.schedules.begin(), flags.schedules.end());
   space.checkpoints.clear();
   for (const std::string &name : flags.checkpoints) {
-    auto mode = planner::parseCheckpointMode(name);
+    auto mode = parseCheckpointMode(name);
     if (!mode)
       return makeError(exitUsage, "--checkpoints=" + name +
                                       ": expected always, except_last or "

@@ -17,12 +17,6 @@ std::string percent(double share) {
   return llvm::formatv("{0:F1} %", 100 * share);
 }
 
-llvm::StringRef nameOf(CheckpointMode mode) {
-  return mode == CheckpointMode::Always       ? "always"
-         : mode == CheckpointMode::ExceptLast ? "except_last"
-                                              : "never";
-}
-
 /// The devices in the order of the runtime's ranks, rank r of replica q is
 /// number r * replicas + q, if that is not the order of the cluster.
 void printProcesses(const PlanDraft &draft, llvm::raw_ostream &os) {
@@ -65,7 +59,7 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
          std::to_string(plan.replicas),
          std::to_string(plan.schedule.ranks.size()),
          std::to_string(plan.schedule.stages), plan.scheduleName,
-         nameOf(plan.checkpoint).str(), formatTime(plan.predicted.step),
+         std::string(nameOf(plan.checkpoint)), formatTime(plan.predicted.step),
          llvm::formatv("{0:F1}", plan.predicted.throughput),
          percent(plan.predicted.bubble), formatBytes(peak),
          formatTime(plan.predicted.lowerBound),

@@ -20,33 +20,6 @@ static bool isForward(const Channel &channel) {
   return channel.fromPhase == Phase::Forward;
 }
 
-/// What stands between stage and micro-batch.
-static std::string_view letters(ActionKind kind) {
-  switch (kind) {
-  case ActionKind::Forward:
-    return "F";
-  case ActionKind::Recompute:
-    return "R";
-  case ActionKind::BackwardInput:
-    return "I";
-  case ActionKind::BackwardWeight:
-    return "W";
-  case ActionKind::Backward:
-    return "B";
-  case ActionKind::Send:
-    return "SEND_";
-  case ActionKind::Receive:
-    return "RECV_";
-  case ActionKind::Update:
-    return "U";
-  case ActionKind::ReduceGradients:
-    return "REDUCE_GRAD";
-  case ActionKind::AllReduce:
-    return "ALLREDUCE#";
-  }
-  return "?";
-}
-
 /// Channels by what the notation says of them: which end, stage, direction.
 static std::vector<int> candidates(const std::vector<Channel> &channels,
                                    ActionKind kind, int stage, bool forward) {
@@ -62,18 +35,18 @@ static std::vector<int> candidates(const std::vector<Channel> &channels,
 std::string pp::planner::toString(const Action &action,
                                   const std::vector<Channel> &channels) {
   std::string text =
-      std::to_string(action.stage) + std::string(letters(action.kind));
+      std::to_string(action.stage) + std::string(nameOf(action.kind));
   if (action.kind == ActionKind::Update ||
       action.kind == ActionKind::ReduceGradients)
     return text;
   if (action.kind == ActionKind::AllReduce)
-    return text + std::to_string(action.group);
+    return text + "#" + std::to_string(action.group);
   if (!action.isTransfer())
     return text + std::to_string(action.microbatch);
   bool known =
       action.channel >= 0 && action.channel < static_cast<int>(channels.size());
   bool forward = !known || isForward(channels[action.channel]);
-  text += (forward ? "F" : "B") + std::to_string(action.microbatch);
+  text += (forward ? "_F" : "_B") + std::to_string(action.microbatch);
   if (!known ||
       candidates(channels, action.kind, action.stage, forward).size() > 1)
     text += "#" + std::to_string(action.channel);
@@ -99,8 +72,8 @@ std::string pp::planner::toString(const Schedule &schedule) {
       }
       bool forward = isForward(schedule.channels[action.channel]);
       text += std::to_string(action.stage);
-      text += letters(action.kind);
-      text += (forward ? "F" : "B") + std::to_string(action.microbatch);
+      text += nameOf(action.kind);
+      text += (forward ? "_F" : "_B") + std::to_string(action.microbatch);
       if (counts[{action.kind, action.stage, forward}] > 1)
         text += "#" + std::to_string(action.channel);
     }
@@ -165,7 +138,7 @@ std::optional<Action> parseAction(std::string_view text,
         ActionKind::AllReduce, ActionKind::Forward, ActionKind::Recompute,
         ActionKind::BackwardInput, ActionKind::BackwardWeight,
         ActionKind::Backward, ActionKind::Update})
-    if (!found && field.word(letters(kind))) {
+    if (!found && field.word(nameOf(kind))) {
       action.kind = kind;
       found = true;
     }
@@ -175,7 +148,7 @@ std::optional<Action> parseAction(std::string_view text,
     bool gradients = action.kind == ActionKind::ReduceGradients;
     if (gradients)
       action.group = gradientGroup(groups, action.stage);
-    else if (!field.number(action.group))
+    else if (!field.word("#") || !field.number(action.group))
       return std::nullopt;
     if (!field.atEnd())
       return std::nullopt;
@@ -189,8 +162,8 @@ std::optional<Action> parseAction(std::string_view text,
   }
   bool forward = true;
   if (action.isTransfer()) {
-    forward = field.word("F");
-    if (!forward && !field.word("B"))
+    forward = field.word("_F");
+    if (!forward && !field.word("_B"))
       return std::nullopt;
   }
   if (action.kind != ActionKind::Update && !field.number(action.microbatch))

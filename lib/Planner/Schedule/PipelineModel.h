@@ -74,6 +74,8 @@ struct PipelineModel {
       return weightBytes[stage] - forwardBytes[stage];
     case Phase::BackwardWeight:
       return -weightBytes[stage];
+    case Phase::Update:
+      break;
     }
     return 0;
   }

@@ -3,17 +3,6 @@
 
 using namespace pp::planner;
 
-std::optional<CheckpointMode>
-pp::planner::parseCheckpointMode(std::string_view text) {
-  if (text == "always")
-    return CheckpointMode::Always;
-  if (text == "except_last")
-    return CheckpointMode::ExceptLast;
-  if (text == "never")
-    return CheckpointMode::Never;
-  return std::nullopt;
-}
-
 void pp::planner::insertRecompute(Schedule &schedule, CheckpointMode mode) {
   int stop = mode == CheckpointMode::Always       ? schedule.microbatches
              : mode == CheckpointMode::ExceptLast ? schedule.microbatches - 1

@@ -84,6 +84,7 @@ double pp::planner::actionTime(const SimulationInput &input,
   case ActionKind::Receive:
   case ActionKind::ReduceGradients:
   case ActionKind::AllReduce:
+  case ActionKind::SumGradients:
     return 0;
   }
   return 0;

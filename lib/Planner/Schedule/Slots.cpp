@@ -80,6 +80,8 @@ struct Positions {
     case Phase::BackwardWeight:
       return std::min(of(ActionKind::BackwardWeight, stage, microbatch),
                       of(ActionKind::Backward, stage, microbatch));
+    case Phase::Update:
+      break;
     }
     return nowhere;
   }

@@ -1,9 +1,9 @@
 //===- CudaPluginTest.cpp - libpp_cuda.so on a driver without a GPU -------===//
 #include "FakeNumbers.h"
 #include "ToyProgram.h"
-#include "core/Plan.h"
 #include "cpu/LibraryKernel.h"
 #include "device/PluginDevice.h"
+#include "plan/Plan.h"
 #include "support/Clock.h"
 #include "support/Error.h"
 

@@ -52,10 +52,10 @@ TEST(Generators, recompute) {
 }
 
 TEST(Generators, checkpointModes) {
-  EXPECT_EQ(parseCheckpointMode("always"), CheckpointMode::Always);
-  EXPECT_EQ(parseCheckpointMode("except_last"), CheckpointMode::ExceptLast);
-  EXPECT_EQ(parseCheckpointMode("never"), CheckpointMode::Never);
-  EXPECT_EQ(parseCheckpointMode("sometimes"), std::nullopt);
+  EXPECT_EQ(pp::parseCheckpointMode("always"), CheckpointMode::Always);
+  EXPECT_EQ(pp::parseCheckpointMode("except_last"), CheckpointMode::ExceptLast);
+  EXPECT_EQ(pp::parseCheckpointMode("never"), CheckpointMode::Never);
+  EXPECT_EQ(pp::parseCheckpointMode("sometimes"), std::nullopt);
 }
 
 TEST(Generators, errors) {

@@ -2,33 +2,13 @@
 #ifndef PP_PLANNER_SCHEDULE_ACTION_H
 #define PP_PLANNER_SCHEDULE_ACTION_H
 
+#include "plan/Action.h"
 #include <cstdint>
 
 namespace pp::planner {
 
-/// Names as in the plan: F, R, I, W, B, SEND, RECV, U, REDUCE_GRAD, ALLREDUCE.
-enum class ActionKind : uint8_t {
-  Forward,
-  /// Forward again, to have the residuals back.
-  Recompute,
-  /// Backward of inputs.
-  BackwardInput,
-  /// Backward of weights.
-  BackwardWeight,
-  /// BackwardInput, then BackwardWeight.
-  Backward,
-  Send,
-  Receive,
-  /// The optimizer's step.
-  Update,
-  /// The replicas of a stage add up their gradients.
-  ReduceGradients,
-  /// The ranks of a group add up something else.
-  AllReduce
-};
-
-/// A part of a stage that computes and owns values.
-enum class Phase : uint8_t { Forward, BackwardInput, BackwardWeight };
+using pp::ActionKind;
+using pp::Phase;
 
 struct Action {
   ActionKind kind = ActionKind::Forward;
@@ -39,9 +19,7 @@ struct Action {
 
   bool operator==(const Action &) const = default;
 
-  bool isTransfer() const {
-    return kind == ActionKind::Send || kind == ActionKind::Receive;
-  }
+  bool isTransfer() const { return pp::isTransfer(kind); }
   /// All ranks of the group meet in it.
   bool isCollective() const {
     return kind == ActionKind::ReduceGradients || kind == ActionKind::AllReduce;

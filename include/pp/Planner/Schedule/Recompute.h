@@ -2,15 +2,12 @@
 #ifndef PP_PLANNER_SCHEDULE_RECOMPUTE_H
 #define PP_PLANNER_SCHEDULE_RECOMPUTE_H
 
+#include "plan/CheckpointMode.h"
 #include "pp/Planner/Schedule/Schedule.h"
-#include <optional>
 
 namespace pp::planner {
 
-enum class CheckpointMode { Always, ExceptLast, Never };
-
-/// "always", "except_last" or "never".
-std::optional<CheckpointMode> parseCheckpointMode(std::string_view text);
+using pp::CheckpointMode;
 
 /// Puts an R before the first backward action (B or I) of every micro-batch
 /// that `mode` recomputes. Insert transfers afterwards: the receive of the

@@ -74,8 +74,8 @@ private:
     int64_t number = 0;
     for (Operation &op : body.without_terminator()) {
       op.setAttr(pipeline::originAttrName, builder.getI64IntegerAttr(number++));
-      pipeline::setPhase(&op, isa<CommitStatisticsOp>(op) ? Phase::update
-                                                          : Phase::forward);
+      pipeline::setPhase(&op, isa<CommitStatisticsOp>(op) ? Phase::Update
+                                                          : Phase::Forward);
       bool isActivation = llvm::any_of(op.getOperands(), [&](Value operand) {
         return activations.contains(operand);
       });
@@ -106,10 +106,10 @@ private:
       bool isDeferred = isa<AccumulateOp>(op);
       if (!op.use_empty())
         isDeferred = llvm::all_of(op.getUsers(), [](Operation *user) {
-          return pipeline::getPhase(user) == Phase::backward_weight;
+          return pipeline::getPhase(user) == Phase::BackwardWeight;
         });
-      if (isDeferred && pipeline::getPhase(&op) == Phase::forward)
-        pipeline::setPhase(&op, Phase::backward_weight);
+      if (isDeferred && pipeline::getPhase(&op) == Phase::Forward)
+        pipeline::setPhase(&op, Phase::BackwardWeight);
     }
   }
 
@@ -315,8 +315,8 @@ private:
       if (auto accumulate = dyn_cast<AccumulateOp>(op))
         isInput = accumulate.getValue().getDefiningOp() &&
                   input.contains(accumulate.getValue().getDefiningOp());
-      pipeline::setPhase(op, isInput ? Phase::backward_input
-                                     : Phase::backward_weight);
+      pipeline::setPhase(op, isInput ? Phase::BackwardInput
+                                     : Phase::BackwardWeight);
     }
   }
 

@@ -52,11 +52,11 @@ public:
     // Forward first: backward operations are grouped by the forward kernel
     // that they belong to.
     for (Operation *op : operations)
-      if (pipeline::getPhase(op) == Phase::forward)
+      if (pipeline::getPhase(op) == Phase::Forward)
         assign(op, -1);
     numberForwardKernels();
     for (Operation *op : operations)
-      if (pipeline::getPhase(op) != Phase::forward)
+      if (pipeline::getPhase(op) != Phase::Forward)
         assign(op, homeOf(op));
     build();
     return success();
@@ -154,7 +154,7 @@ private:
               !groupOf.count(cast))
             place(cast, group);
       place(op, group);
-      if (epilogues && phase == Phase::forward)
+      if (epilogues && phase == Phase::Forward)
         placeEpilogue(op, group);
       return;
     }
@@ -279,7 +279,7 @@ private:
         homes[op] = number;
     }
     for (Operation *op : operations)
-      if (pipeline::getPhase(op) == Phase::forward && !homes.count(op))
+      if (pipeline::getPhase(op) == Phase::Forward && !homes.count(op))
         for (Value operand : op->getOperands())
           if (Operation *producer = operand.getDefiningOp())
             if (auto found = homes.find(producer); found != homes.end()) {
@@ -290,7 +290,7 @@ private:
     // Gradients flow from later kernels to earlier ones, so what several
     // kernels read belongs to the first of them.
     for (Operation *op : llvm::reverse(operations)) {
-      if (pipeline::getPhase(op) != Phase::forward || homes.count(op))
+      if (pipeline::getPhase(op) != Phase::Forward || homes.count(op))
         continue;
       std::optional<int64_t> first;
       for (Operation *user : op->getUsers())
@@ -302,7 +302,7 @@ private:
     for (Operation *op : operations)
       if (auto origin =
               op->getAttrOfType<IntegerAttr>(pipeline::originAttrName);
-          origin && pipeline::getPhase(op) == Phase::forward)
+          origin && pipeline::getPhase(op) == Phase::Forward)
         byOrigin[origin.getInt()] = op;
   }
 
@@ -356,7 +356,7 @@ private:
     // The others get the number of their kernel too.
     for (Operation &op : function.getBody().front().without_terminator())
       if (!isa<KernelOp>(op) && op.hasAttr(pipeline::originAttrName))
-        setOrigin(&op, pipeline::getPhase(&op) == Phase::forward
+        setOrigin(&op, pipeline::getPhase(&op) == Phase::Forward
                            ? homes.lookup(&op)
                            : homeOf(&op));
   }

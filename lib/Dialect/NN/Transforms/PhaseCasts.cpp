@@ -60,7 +60,7 @@ Value PhaseCasts::make(Type type, Value value, Operation *like) {
     if (Attribute attribute = like->getAttr(name))
       op->setAttr(name, attribute);
   // Forward operations of a training step are numbered.
-  if (pipeline::getPhase(op) == Phase::forward &&
+  if (pipeline::getPhase(op) == Phase::Forward &&
       op->hasAttr(pipeline::originAttrName))
     op->setAttr(pipeline::originAttrName,
                 builder.getI64IntegerAttr(nextOrigin++));

@@ -6,7 +6,6 @@ using namespace mlir;
 using namespace pp::pipeline;
 
 #include "pp/Dialect/PP/IR/PPDialect.cpp.inc"
-#include "pp/Dialect/PP/IR/PPEnums.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "pp/Dialect/PP/IR/PPAttrs.cpp.inc"
@@ -51,7 +50,7 @@ LogicalResult PPDialect::verifyOperationAttribute(Operation *op,
 
 Phase pp::pipeline::getPhase(Operation *op) {
   auto phase = op->getAttrOfType<PhaseAttr>(phaseAttrName);
-  return phase ? phase.getValue() : Phase::forward;
+  return phase ? phase.getValue() : Phase::Forward;
 }
 
 void pp::pipeline::setPhase(Operation *op, Phase phase) {
@@ -75,18 +74,4 @@ bool pp::pipeline::isGpuTarget(ModuleOp module) {
 
 bool pp::pipeline::isEmulatedTarget(ModuleOp module) {
   return getTarget(module) == "mock";
-}
-
-char pp::pipeline::getPhaseLetter(Phase phase) {
-  switch (phase) {
-  case Phase::forward:
-    return 'F';
-  case Phase::backward_input:
-    return 'I';
-  case Phase::backward_weight:
-    return 'W';
-  case Phase::update:
-    return 'U';
-  }
-  llvm_unreachable("unknown phase");
 }

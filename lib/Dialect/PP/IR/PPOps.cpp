@@ -26,7 +26,7 @@ static ParseResult parsePhaseName(OpAsmParser &parser, PhaseAttr &phase) {
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseKeyword(&name))
     return failure();
-  std::optional<Phase> value = symbolizePhase(name);
+  std::optional<Phase> value = pp::symbolizePhase(name);
   if (!value)
     return parser.emitError(loc) << "unknown phase '" << name << "'";
   phase = PhaseAttr::get(parser.getContext(), *value);
@@ -35,7 +35,7 @@ static ParseResult parsePhaseName(OpAsmParser &parser, PhaseAttr &phase) {
 
 static void printPhaseName(OpAsmPrinter &printer, Operation *,
                            PhaseAttr phase) {
-  printer << stringifyPhase(phase.getValue());
+  printer << pp::stringifyPhase(phase.getValue());
 }
 
 #define GET_OP_CLASSES
@@ -75,7 +75,7 @@ ParseResult StageOp::parse(OpAsmParser &parser, OperationState &result) {
 }
 
 void StageOp::print(OpAsmPrinter &printer) {
-  printer << " " << getStage() << " " << stringifyPhase(getPhase()) << " (";
+  printer << " " << getStage() << " " << pp::stringifyPhase(getPhase()) << " (";
   llvm::interleaveComma(llvm::zip(getBody().getArguments(), getInputs()),
                         printer, [&](auto pair) {
                           printer << std::get<0>(pair) << " = "
@@ -113,7 +113,7 @@ LogicalResult StageOp::verify() {
 
 LogicalResult PortalOp::verify() {
   int64_t from = getFrom(), to = getTo();
-  bool backward = getPhase() != Phase::forward;
+  bool backward = getPhase() != Phase::Forward;
   if (from < 0 || to < 0)
     return emitOpError() << "'" << getSymName() << "' names a negative stage";
   if (!backward && to < from)

@@ -117,10 +117,10 @@ private:
       planner::StageTimes &times = problem.times.stages[stage.getStage()];
       double ignored = 0;
       double &time =
-          stage.getPhase() == Phase::forward           ? times.forward
-          : stage.getPhase() == Phase::backward_input  ? times.backwardInput
-          : stage.getPhase() == Phase::backward_weight ? times.backwardWeight
-                                                       : ignored;
+          stage.getPhase() == Phase::Forward          ? times.forward
+          : stage.getPhase() == Phase::BackwardInput  ? times.backwardInput
+          : stage.getPhase() == Phase::BackwardWeight ? times.backwardWeight
+                                                      : ignored;
       for (Operation &op : stage.getBody().front()) {
         if (!isKernel(&op))
           continue;

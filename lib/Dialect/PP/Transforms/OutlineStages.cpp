@@ -35,12 +35,12 @@ public:
     findOwners();
     // F of stage 0, 1, ...; then, of stage p-1, p-2, ..., I and W; then U.
     for (int64_t stage = 0; stage < stages; ++stage)
-      build(parts[{stage, Phase::forward}]);
+      build(parts[{stage, Phase::Forward}]);
     for (int64_t stage = stages - 1; stage >= 0; --stage)
-      for (Phase phase : {Phase::backward_input, Phase::backward_weight})
+      for (Phase phase : {Phase::BackwardInput, Phase::BackwardWeight})
         build(parts[{stage, phase}]);
     for (int64_t stage = 0; stage < stages; ++stage)
-      build(parts[{stage, Phase::update}]);
+      build(parts[{stage, Phase::Update}]);
     if (failed_)
       return failure();
     replaceReturns();
@@ -53,8 +53,8 @@ private:
 
   LogicalResult collect() {
     for (int64_t stage = 0; stage < stages; ++stage)
-      for (Phase phase : {Phase::forward, Phase::backward_input,
-                          Phase::backward_weight, Phase::update})
+      for (Phase phase : {Phase::Forward, Phase::BackwardInput,
+                          Phase::BackwardWeight, Phase::Update})
         parts[{stage, phase}] = {stage, phase, {}};
     bool ok = true;
     for (Operation &op : step.getBody().front().without_terminator()) {
@@ -70,7 +70,7 @@ private:
       if (isa<StashOp, PopOp>(op))
         continue;
       parts[{*stage, getPhase(&op)}].operations.push_back(&op);
-      isTraining |= getPhase(&op) != Phase::forward;
+      isTraining |= getPhase(&op) != Phase::Forward;
     }
     return success(ok);
   }
@@ -98,14 +98,14 @@ private:
     // The parameters that other stages read leave with the forward phase of
     // their owner.
     SmallVector<Operation *> lent;
-    if (part.phase == Phase::forward)
+    if (part.phase == Phase::Forward)
       for (Operation *op : outlined)
         if (isView(op) && ownerOf(op) == part.stage &&
             isReadElsewhere(op, part.stage))
           lent.push_back(op);
     // A schedule runs B on every stage, also where nothing is left to do.
-    bool isOptional = part.phase == Phase::update ||
-                      (part.phase != Phase::forward && !isTraining);
+    bool isOptional = part.phase == Phase::Update ||
+                      (part.phase != Phase::Forward && !isTraining);
     if (part.operations.empty() && isOptional)
       return;
     OpBuilder builder(step.getBody().front().getTerminator());
@@ -235,7 +235,7 @@ private:
                            .str();
     OpBuilder outside(step);
     auto portal = PortalOp::create(outside, value.getLoc(), name, owner, to,
-                                   Phase::forward, value.getType());
+                                   Phase::Forward, value.getType());
     SymbolTable(module).insert(portal);
     auto symbol = FlatSymbolRefAttr::get(portal.getSymNameAttr());
     outside.setInsertionPointAfter(place.getDefiningOp());

@@ -20,7 +20,7 @@ struct PlaceCheckpoints
   using PlaceCheckpointsBase::PlaceCheckpointsBase;
 
   void runOnOperation() override {
-    if (!planner::parseCheckpointMode(mode)) {
+    if (!parseCheckpointMode(mode)) {
       getOperation().emitError() << "unknown checkpoint mode '" << mode
                                  << "'; known: always, except_last, never";
       return signalPassFailure();

@@ -261,7 +261,7 @@ private:
                    copies);
     if (failed(placeLocals(stage, phase, places)))
       return failure();
-    if (phase.getPhase() == Phase::forward) {
+    if (phase.getPhase() == Phase::Forward) {
       stage.discard = Layout();
       stage.discardOffsets.clear();
       for (int64_t bytes : outputBytes)
@@ -304,7 +304,7 @@ private:
                         SmallVectorImpl<Attribute> &inputs) {
     auto residual = stage.residualOffsets.find(input);
     if (residual != stage.residualOffsets.end())
-      return buffer(Area::residuals, residual->second);
+      return buffer(Area::Residuals, residual->second);
     Value source = throughPortals(input);
     if (auto feed = dyn_cast<BlockArgument>(source)) {
       inputs.push_back(isLossScale(feed.getArgNumber())
@@ -317,7 +317,7 @@ private:
             crossing.to == static_cast<int64_t>(phase.getStage()))
           inputs.push_back(entry("channel", index));
     }
-    return buffer(Area::input, inputs.size() - 1);
+    return buffer(Area::Input, inputs.size() - 1);
   }
 
   void placeOutputs(StagePlan &stage, StageOp phase, size_t index, Value value,
@@ -330,9 +330,9 @@ private:
     SmallVector<BufferAttr> destinations;
     auto residual = stage.residualOffsets.find(result);
     if (residual != stage.residualOffsets.end())
-      destinations.push_back(buffer(Area::residuals, residual->second));
+      destinations.push_back(buffer(Area::Residuals, residual->second));
     auto leave = [&](Attribute description) {
-      destinations.push_back(buffer(Area::output, outputs.size()));
+      destinations.push_back(buffer(Area::Output, outputs.size()));
       outputs.push_back(description);
       outputBytes.push_back(bytes);
     };
@@ -415,10 +415,10 @@ private:
     }
     stage.scratch = std::max(stage.scratch, packer.pack());
     for (auto [value, block] : locals)
-      places[value] = buffer(Area::scratch, packer.offsetOf(block));
+      places[value] = buffer(Area::Scratch, packer.offsetOf(block));
     for (auto [op, block] : scratchpads)
       op->setAttr("pp.scratchpad",
-                  buffer(Area::scratch, packer.offsetOf(block)));
+                  buffer(Area::Scratch, packer.offsetOf(block)));
 
     for (Operation &op : body.without_terminator())
       setBuffers(stage, &op, places);
@@ -455,11 +455,11 @@ private:
         break;
       case StateKind::Gradient:
         states.push_back(
-            buffer(Area::gradients, stage.parameterOffsets.lookup(name)));
+            buffer(Area::Gradients, stage.parameterOffsets.lookup(name)));
         break;
       case StateKind::Statistics:
         states.push_back(
-            buffer(Area::statistics, stage.statisticsOffsets.lookup(name)));
+            buffer(Area::Statistics, stage.statisticsOffsets.lookup(name)));
         break;
       }
     }
@@ -470,8 +470,8 @@ private:
   BufferAttr placeOf(StagePlan &stage, StringAttr name) {
     auto trained = stage.parameterOffsets.find(name);
     if (trained != stage.parameterOffsets.end())
-      return buffer(Area::parameters, trained->second);
-    return buffer(Area::buffers, stage.bufferOffsets.lookup(name));
+      return buffer(Area::Parameters, trained->second);
+    return buffer(Area::Buffers, stage.bufferOffsets.lookup(name));
   }
 
   //===--------------------------------------------------------------------===//

@@ -53,7 +53,7 @@ private:
     auto workspace = workspaceBytes(op);
     if (failed(workspace))
       return failure();
-    if (getPhase(op) == Phase::forward) {
+    if (getPhase(op) == Phase::Forward) {
       addForwardKernel(op, seconds);
       result.graph.kernels.back().workspaceBytes = *workspace;
       return success();
@@ -64,9 +64,9 @@ private:
     planner::Kernel &kernel = result.graph.kernels[*index];
     kernel.savedBytes += savedBytes(op);
     kernel.workspaceBytes = std::max(kernel.workspaceBytes, *workspace);
-    if (getPhase(op) == Phase::backward_input)
+    if (getPhase(op) == Phase::BackwardInput)
       kernel.backwardInputTime += seconds;
-    else if (getPhase(op) == Phase::backward_weight)
+    else if (getPhase(op) == Phase::BackwardWeight)
       kernel.backwardWeightTime += seconds;
     return success();
   }
@@ -158,7 +158,7 @@ private:
         continue;
       auto producer = result.kernelOf(maker);
       if (producer && *producer != *reader)
-        addEdge(root, *producer, *reader, getPhase(maker) == Phase::forward);
+        addEdge(root, *producer, *reader, getPhase(maker) == Phase::Forward);
     }
   }
 

@@ -40,7 +40,7 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     bool training = isTraining(step);
     auto checkpoint = module->getAttrOfType<StringAttr>(checkpointAttrName);
     StringRef mode = checkpoint ? checkpoint.getValue() : "never";
-    auto parsed = planner::parseCheckpointMode(mode);
+    auto parsed = parseCheckpointMode(mode);
     if (!parsed)
       return module.emitError() << "unknown checkpoint mode '" << mode << "'";
     std::string name = schedule;

@@ -57,7 +57,7 @@ SmallVector<Crossing> pp::pipeline::findCrossings(func::FuncOp step) {
 }
 
 StringRef pp::pipeline::getKind(Crossing &crossing) {
-  bool forward = crossing.producer.getPhase() == Phase::forward;
+  bool forward = crossing.producer.getPhase() == Phase::Forward;
   if (crossing.isPortal)
     return forward ? "portal" : "gradient_portal";
   return forward ? "next" : "gradient";
@@ -65,9 +65,9 @@ StringRef pp::pipeline::getKind(Crossing &crossing) {
 
 static planner::Phase toPlanner(Phase phase) {
   switch (phase) {
-  case Phase::forward:
+  case Phase::Forward:
     return planner::Phase::Forward;
-  case Phase::backward_input:
+  case Phase::BackwardInput:
     return planner::Phase::BackwardInput;
   default:
     return planner::Phase::BackwardWeight;
@@ -87,9 +87,8 @@ pp::pipeline::toChannels(MutableArrayRef<Crossing> crossings) {
     Value returned = crossing.producer.getReturn().getValues()[crossing.result];
     Operation *maker = returned.getDefiningOp();
     std::string made = maker ? getDisplayName(maker) : "input";
-    channel.name =
-        std::string(1, getPhaseLetter(crossing.producer.getPhase())) + ":" +
-        made + ":" + std::to_string(crossing.result);
+    channel.name = std::string(letterOf(crossing.producer.getPhase())) + ":" +
+                   made + ":" + std::to_string(crossing.result);
     channel.bytes = getTensorBytes(crossing.value().getType());
     channels.push_back(channel);
   }
@@ -164,7 +163,7 @@ FailureOr<planner::Plan> pp::pipeline::readPlan(ModuleOp module,
 bool pp::pipeline::isTraining(func::FuncOp step) {
   return step
       .walk([](StageOp stage) {
-        return stage.getPhase() == Phase::forward ? WalkResult::advance()
+        return stage.getPhase() == Phase::Forward ? WalkResult::advance()
                                                   : WalkResult::interrupt();
       })
       .wasInterrupted();

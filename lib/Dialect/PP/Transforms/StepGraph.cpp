@@ -47,12 +47,12 @@ pp::pipeline::findReplicatedKernels(func::FuncOp step) {
   // Forward kernels that a backward operation belongs to are placed with it.
   llvm::DenseSet<int64_t> differentiated;
   for (Operation &op : step.getBody().front())
-    if (getPhase(&op) != Phase::forward && isKernel(&op))
+    if (getPhase(&op) != Phase::Forward && isKernel(&op))
       if (auto origin = op.getAttrOfType<IntegerAttr>(originAttrName))
         differentiated.insert(origin.getInt());
   llvm::DenseSet<Operation *> replicated, independent;
   for (Operation &op : step.getBody().front().without_terminator()) {
-    if (getPhase(&op) != Phase::forward)
+    if (getPhase(&op) != Phase::Forward)
       continue;
     bool isIndependent = llvm::all_of(op.getOperands(), [&](Value operand) {
       Operation *producer = operand.getDefiningOp();

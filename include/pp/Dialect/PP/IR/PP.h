@@ -13,8 +13,14 @@
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "pp/Interfaces/PlanEnums.h"
+
 #include "pp/Dialect/PP/IR/PPDialect.h.inc"
-#include "pp/Dialect/PP/IR/PPEnums.h.inc"
+
+namespace pp::pipeline {
+using pp::Area;
+using pp::Phase;
+} // namespace pp::pipeline
 
 #define GET_ATTRDEF_CLASSES
 #include "pp/Dialect/PP/IR/PPAttrs.h.inc"
@@ -82,9 +88,6 @@ bool isGpuTarget(mlir::ModuleOp module);
 /// Whether it is a GPU that the processor emulates, with the processor's
 /// library kernels.
 bool isEmulatedTarget(mlir::ModuleOp module);
-
-/// The letter of a phase in schedules: F, I, W or U.
-char getPhaseLetter(Phase phase);
 
 } // namespace pp::pipeline
 

@@ -7,25 +7,36 @@ include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "pp/Dialect/PP/IR/PPDialect.td"
 
-class PP_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+// The enumerations themselves are those of the plan: see PlanEnums.h, which has
+// what -gen-enum-decls would make.
+class PP_PlanEnum<string name, string summary, list<I32EnumAttrCase> cases>
     : I32EnumAttr<name, summary, cases> {
-  let cppNamespace = "::pp::pipeline";
+  let cppNamespace = "::pp";
   let genSpecializedAttr = 0;
 }
 
-def PP_PhaseEnum : PP_Enum<"Phase", "when an operation of a step runs", [
-  I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"backward_input", 1>,
-  I32EnumAttrCase<"backward_weight", 2>, I32EnumAttrCase<"update", 3>]>;
+def PP_PhaseEnum : PP_PlanEnum<"Phase", "when an operation of a step runs", [
+  I32EnumAttrCase<"Forward", 0, "forward">,
+  I32EnumAttrCase<"BackwardInput", 1, "backward_input">,
+  I32EnumAttrCase<"BackwardWeight", 2, "backward_weight">,
+  I32EnumAttrCase<"Update", 3, "update">]>;
 def PP_Phase : EnumAttr<PP_Dialect, PP_PhaseEnum, "phase"> {
+  let cppNamespace = "::pp::pipeline";
   let assemblyFormat = "`<` $value `>`";
 }
 
-def PP_AreaEnum : PP_Enum<"Area", "an area of a stage's memory", [
-  I32EnumAttrCase<"parameters", 0>, I32EnumAttrCase<"buffers", 1>,
-  I32EnumAttrCase<"gradients", 2>, I32EnumAttrCase<"statistics", 3>,
-  I32EnumAttrCase<"residuals", 4>, I32EnumAttrCase<"scratch", 5>,
-  I32EnumAttrCase<"input", 6>, I32EnumAttrCase<"output", 7>]>;
-def PP_Area : EnumAttr<PP_Dialect, PP_AreaEnum, "area">;
+def PP_AreaEnum : PP_PlanEnum<"Area", "an area of a stage's memory", [
+  I32EnumAttrCase<"Parameters", 0, "parameters">,
+  I32EnumAttrCase<"Buffers", 1, "buffers">,
+  I32EnumAttrCase<"Gradients", 2, "gradients">,
+  I32EnumAttrCase<"Statistics", 3, "statistics">,
+  I32EnumAttrCase<"Residuals", 4, "residuals">,
+  I32EnumAttrCase<"Scratch", 5, "scratch">,
+  I32EnumAttrCase<"Input", 6, "input">,
+  I32EnumAttrCase<"Output", 7, "output">]>;
+def PP_Area : EnumAttr<PP_Dialect, PP_AreaEnum, "area"> {
+  let cppNamespace = "::pp::pipeline";
+}
 
 def PP_BufferAttr : AttrDef<PP_Dialect, "Buffer"> {
   let mnemonic = "buffer";

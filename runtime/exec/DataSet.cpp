@@ -1,0 +1,213 @@
+//===- DataSet.cpp --------------------------------------------------------===//
+#include "exec/DataSet.h"
+#include "exec/Shuffle.h"
+#include "support/ContentHash.h"
+#include "support/Error.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace pp::runtime;
+
+template <typename From, typename To> static void convert(Array &array) {
+  std::vector<char> result(array.data.size() / sizeof(From) * sizeof(To));
+  for (size_t i = 0; i < array.data.size() / sizeof(From); ++i) {
+    From from;
+    std::memcpy(&from, &array.data[i * sizeof(From)], sizeof(From));
+    To to = static_cast<To>(from);
+    std::memcpy(&result[i * sizeof(To)], &to, sizeof(To));
+  }
+  array.data = std::move(result);
+}
+
+static std::string describe(const PlanPort &port) {
+  std::string shape = "[";
+  for (size_t i = 0; i < port.shape.size(); ++i)
+    shape += (i ? ", " : "") + (i == 0 && port.batched
+                                    ? std::string("samples")
+                                    : std::to_string(port.shape[i]));
+  return fmt::format("{} {}]", nameOf(port.type), shape);
+}
+
+/// Element `i` of an array of whole numbers.
+static int64_t integerAt(const char *data, DataType type, uint64_t i) {
+  if (type == DataType::I32) {
+    int32_t value;
+    std::memcpy(&value, data + i * sizeof(value), sizeof(value));
+    return value;
+  }
+  int64_t value;
+  std::memcpy(&value, data + i * sizeof(value), sizeof(value));
+  return value;
+}
+
+void pp::runtime::checkIndices(const PlanPort &port, const Array &array) {
+  if (!port.range)
+    return;
+  constexpr uint64_t mostNamed = 5;
+  auto [low, high] = *port.range;
+  uint64_t count = array.data.size() / sizeOf(array.type), wrong = 0;
+  uint64_t inSample =
+      port.batched ? count / std::max<uint64_t>(array.shape[0], 1) : count;
+  std::string places;
+  for (uint64_t i = 0; i < count; ++i) {
+    int64_t value = integerAt(array.data.data(), array.type, i);
+    if ((value >= low && value <= high) || value == port.ignoreIndex)
+      continue;
+    if (++wrong > mostNamed)
+      continue;
+    uint64_t rest = i % inSample;
+    std::vector<uint64_t> position;
+    for (size_t axis = array.shape.size(); axis-- > (port.batched ? 1 : 0);) {
+      position.insert(position.begin(), rest % array.shape[axis]);
+      rest /= array.shape[axis];
+    }
+    places += fmt::format("\n  {} at sample {}", value, i / inSample);
+    if (!position.empty())
+      places += fmt::format(", position [{}]", fmt::join(position, ", "));
+  }
+  if (wrong == 0)
+    return;
+  failInput("data: array '{}' holds {} number{} outside of [{}, {}]{}:{}{}",
+            port.name, wrong, wrong == 1 ? "" : "s", low, high,
+            port.ignoreIndex
+                ? fmt::format(" that are not {}, which is left out",
+                              *port.ignoreIndex)
+                : "",
+            places, wrong > mostNamed ? "\n  ..." : "");
+}
+
+DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
+                 bool allowOthers)
+    : plan(plan) {
+  bool haveSamples = false;
+  std::string sampleSource;
+  for (const PlanPort &port : plan.feeds) {
+    if (port.isLossWeight()) {
+      feeds.emplace_back();
+      continue;
+    }
+    auto it = arrays.find(port.name);
+    if (it == arrays.end())
+      failInput("data: no array '{}' ({}); give it in --data FILE.npz or with "
+                "--input {}=FILE.npy",
+                port.name, describe(port), port.name);
+    Array array = std::move(it->second);
+    arrays.erase(it);
+    if (array.type == DataType::I32 && port.type == DataType::I64) {
+      convert<int32_t, int64_t>(array);
+      array.type = DataType::I64;
+    } else if (array.type == DataType::F64 && port.type == DataType::F32) {
+      convert<double, float>(array);
+      array.type = DataType::F32;
+    }
+    bool fits =
+        array.type == port.type && array.shape.size() == port.shape.size();
+    for (size_t i = port.batched; fits && i < port.shape.size(); ++i)
+      fits = array.shape[i] == port.shape[i];
+    if (!fits)
+      failInput("data: array '{}' is {} {}, expected {}", port.name,
+                nameOf(array.type), toString(array.shape), describe(port));
+    if (port.batched) {
+      uint64_t count = array.shape[0];
+      if (haveSamples && count != samples)
+        failInput("data: array '{}' has {} samples, '{}' has {}", port.name,
+                  count, sampleSource, samples);
+      haveSamples = true;
+      samples = count;
+      sampleSource = port.name;
+    }
+    checkIndices(port, array);
+    feeds.push_back(std::move(array));
+  }
+  if (!haveSamples)
+    samples = plan.batch;
+  if (samples == 0)
+    failInput("data: array '{}' has no samples", sampleSource);
+  if (!allowOthers && !arrays.empty())
+    failInput("data: the model has no input '{}'", arrays.begin()->first);
+}
+
+void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
+                   uint64_t first) const {
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    PortBuffer &target = step.feeds[i];
+    const char *source = feeds[i].data.data();
+    if (plan.feeds[i].isLossWeight()) {
+      fillLossWeight(target, order, first);
+      continue;
+    }
+    if (!plan.feeds[i].batched) {
+      if (!feeds[i].data.empty())
+        std::memcpy(target.at(0), source, feeds[i].data.size());
+      continue;
+    }
+    uint64_t bytes = target.bytesPerSample();
+    for (uint64_t row = 0; row < plan.batch; ++row) {
+      uint64_t index = order[std::min<uint64_t>(first + row, order.size() - 1)];
+      target.write(row, 1, source + index * bytes);
+    }
+  }
+}
+
+void DataSet::fillLossWeight(PortBuffer &target,
+                             const std::vector<uint64_t> &order,
+                             uint64_t first) const {
+  uint64_t labels = 0;
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    const PlanPort &port = plan.feeds[i];
+    if (!port.ignoreIndex)
+      continue;
+    uint64_t inSample = *elementCount(port.shape) / port.shape[0];
+    for (uint64_t row = 0; row < plan.batch; ++row) {
+      uint64_t sample =
+          order[std::min<uint64_t>(first + row, order.size() - 1)];
+      for (uint64_t k = 0; k < inSample; ++k)
+        labels += integerAt(feeds[i].data.data(), port.type,
+                            sample * inSample + k) != *port.ignoreIndex;
+    }
+  }
+  // Where nothing counts, the loss and its gradients are 0.
+  auto weight = static_cast<float>(
+      1.0 / static_cast<double>(std::max<uint64_t>(labels, 1)));
+  std::memcpy(target.at(0), &weight, sizeof(weight));
+}
+
+std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
+                                                        uint64_t samples) {
+  std::map<std::string, Array> arrays;
+  for (size_t f = 0; f < plan.feeds.size(); ++f) {
+    const PlanPort &port = plan.feeds[f];
+    if (port.isLossWeight())
+      continue;
+    Array array{port.type, port.shape, {}};
+    if (port.batched)
+      array.shape[0] = samples;
+    uint64_t count = *elementCount(array.shape);
+    array.data.resize(count * sizeOf(port.type));
+    for (uint64_t i = 0; i < count; ++i) {
+      float value =
+          static_cast<float>(mixBits(f, i) >> 40) / float(1 << 23) - 1.0f;
+      if (port.type == DataType::F32) {
+        std::memcpy(&array.data[i * 4], &value, 4);
+      } else if (port.type == DataType::F64) {
+        double wide = value;
+        std::memcpy(&array.data[i * 8], &wide, 8);
+      }
+    }
+    arrays.emplace(port.name, std::move(array));
+  }
+  return arrays;
+}
+
+std::vector<uint64_t> DataSet::hashFeeds() const {
+  std::vector<uint64_t> hashes;
+  for (size_t f = 0; f < feeds.size(); ++f) {
+    ContentHash hash;
+    hash.addText(plan.feeds[f].name);
+    hash.addText(toString(feeds[f].shape));
+    hash.add(feeds[f].data.data(), feeds[f].data.size());
+    hashes.push_back(hash.get());
+  }
+  return hashes;
+}

@@ -1,0 +1,56 @@
+//===- DataSet.h - Arrays that feed a program -----------------------------===//
+#ifndef PP_RUNTIME_EXEC_DATASET_H
+#define PP_RUNTIME_EXEC_DATASET_H
+
+#include "exec/Step.h"
+#include "formats/Npy.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace pp::runtime {
+
+/// One array per feed of a plan but the loss weight, checked and converted (i32
+/// to i64, f64 to f32). Immutable afterwards.
+class DataSet {
+public:
+  /// `arrays` by name of the feed. Throws Error(InvalidInput) naming the array,
+  /// and, where a class or an index is outside of what the plan takes, the
+  /// samples, positions and values of the first ones and how many there are;
+  /// an array that no feed wants is an error unless `allowOthers`.
+  DataSet(const Plan &plan, std::map<std::string, Array> arrays,
+          bool allowOthers = false);
+
+  /// Samples along axis 0 of the batched feeds.
+  uint64_t getSamples() const { return samples; }
+
+  /// Fills the feeds of `step` with samples `order[first]`, ...; behind the end
+  /// of `order` the last sample is repeated.
+  void fill(Step &step, const std::vector<uint64_t> &order,
+            uint64_t first) const;
+
+  /// A hash of each feed's name, shape and values, by feed of the plan.
+  std::vector<uint64_t> hashFeeds() const;
+
+private:
+  void fillLossWeight(PortBuffer &target, const std::vector<uint64_t> &order,
+                      uint64_t first) const;
+
+  const Plan &plan;
+  std::vector<Array> feeds;
+  uint64_t samples = 0;
+};
+
+/// Refuses classes and indices that `port` does not take: throws
+/// Error(InvalidInput) with the samples, positions and values of the first
+/// ones.
+void checkIndices(const PlanPort &port, const Array &array);
+
+/// Deterministic values for every feed: floats in [-1, 1), zeros for integers
+/// (valid as any class or token).
+std::map<std::string, Array> syntheticData(const Plan &plan, uint64_t samples);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_EXEC_DATASET_H

@@ -1,0 +1,144 @@
+//===- ExecutorState.h - What the ranks of an executor share --------------===//
+//
+// Internal to Executor.cpp and the Rank*.cpp.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_EXEC_EXECUTORSTATE_H
+#define PP_RUNTIME_EXEC_EXECUTORSTATE_H
+
+#include "exec/Executor.h"
+#include "exec/PhaseCall.h"
+#include "transport/FlagExchange.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <ctime>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace pp::runtime {
+
+/// One rank: its stages' kernels, its actions and its thread.
+///
+/// The thread gives the work of a step to the rank's streams. Where these are
+/// asynchronous, it goes on to the next step if there is one, and returns to
+/// wait for the oldest step it has given.
+class Executor::Rank {
+public:
+  Rank(State &state, unsigned index);
+  /// Body of the thread.
+  void main();
+  /// What the rank is doing, for a hang report. Any thread.
+  std::string describe() const;
+
+  /// Processor time of the thread that computes. Any thread.
+  double computedSeconds() const;
+
+  DeviceCounter completed; // actions, of all steps
+  RankTrace trace;
+  unsigned getIndex() const { return index; } // in the plan
+  /// Lets the kernels of the following steps be looked at. No step runs.
+  void probe(bool isProbed);
+  /// What was found since then.
+  std::optional<NonFinite> findNonFinite() const;
+  std::vector<StageStatistics> statistics; // by stage of the plan
+  std::vector<KernelRun> kernelRuns;
+
+private:
+  struct CompiledAction {
+    PlanAction action;
+    std::string name;
+    std::vector<PhaseCall *> calls;
+    std::vector<unsigned> sends;    // channels whose send slot it fills
+    std::vector<unsigned> releases; // channels
+  };
+  /// A step whose work was given to the streams.
+  struct GivenStep {
+    Step *step = nullptr;
+    std::vector<int64_t> times;             // action i: [i] to [i + 1]
+    std::vector<std::vector<float>> losses; // by stage of the rank
+    LossScaleState lossScale;               // of rank 0
+    std::vector<float> overflows;           // of all ranks
+    std::unique_ptr<Event> done;
+    std::optional<KernelTimer> timer;
+  };
+
+  void compile();
+  void createStage(unsigned stage);
+  /// Runs steps until the executor stops or a rank fails.
+  void takeSteps();
+  void giveStep(GivenStep &given, Step &step);
+  void giveAction(const CompiledAction &compiled, GivenStep &given);
+  /// Waits for a given step and records what it did.
+  void finishStep(GivenStep &given);
+  /// Finds gradients that are not finite and tells the other ranks.
+  void giveAgreement();
+  /// Adds up this stage's part of the replicas' gradients and statistics.
+  void giveSums(StageState &stage);
+  void giveUpdate(StageState &stage, const Step &step);
+
+  State &state;
+  unsigned index;
+  bool isFirstHere; // of this process's ranks
+  RankStreams streams;
+  clockid_t computeClock{}; // valid with hasClock
+  std::atomic<bool> hasClock{false};
+  std::vector<StageState> stages; // by stage of the plan; empty if elsewhere
+  std::deque<PhaseCall> calls;
+  std::vector<CompiledAction> actions;
+  std::vector<unsigned> reductions; // channels that it sends through
+  /// With a loss scale: for each rank, whether one of its gradients is not
+  /// finite (1) or all are (0).
+  DeviceMemory overflows;
+  GivenStep given[2]; // step i in given[i % 2]
+  std::atomic<uint64_t> stepsGiven{0};
+};
+
+struct Executor::State {
+  State(Program &program, Options options)
+      : program(program), options(std::move(options)) {}
+  /// Whoever may still call fail() goes first.
+  ~State() {
+    failureHandle.reset();
+    if (transport)
+      transport->stop(isOrderly);
+  }
+
+  Program &program;
+  Options options;
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<FlagExchange> flagExchange; // null without a loss scale
+  std::deque<Rank> ranks;                     // of this process
+  std::vector<std::thread> threads;
+  std::thread watchdog;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  ProcessGroup::HandlerHandle failureHandle;
+  // Under `mutex`:
+  std::deque<Step *> steps; // submitted, not completed
+  uint64_t firstStep = 0;   // sequence number of steps.front()
+  unsigned ranksReady = 0;
+  unsigned ranksRunning = 0; // threads that may still touch a step
+  bool stopping = false;
+  bool isOrderly = false;   // how it ends; written at the end
+  std::exception_ptr error; // the first
+
+  /// Starts everything; what has started when it throws goes on.
+  void start();
+  /// Throws where little memory is left: the library does not check whether it
+  /// gets some for code. Any rank, all of them at a time.
+  void requireHeadroom(const std::string &what) const;
+  /// Records the error if it is the first and wakes everyone. Any thread.
+  void fail(std::exception_ptr exception) noexcept;
+  void watch();
+  /// Tells process 0 the results of a step, and all whether any wants to stop.
+  bool shareResults(Step &step, bool wantsToStop);
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_EXEC_EXECUTORSTATE_H

@@ -1,0 +1,66 @@
+//===- KernelTimer.h - When each kernel of a phase ran --------------------===//
+#ifndef PP_RUNTIME_EXEC_KERNELTIMER_H
+#define PP_RUNTIME_EXEC_KERNELTIMER_H
+
+#include "device/Device.h"
+
+#include <deque>
+
+namespace pp::runtime {
+
+/// Takes the times of kernels on their stream, of a program that marks them
+/// (pp_mark_kernel):
+///
+///   stream   ──begin 0, kernel 0, end 0──begin 1, kernel 1, end 1──▶
+///
+/// One event stands between a kernel and each of its times, so what the stream
+/// does elsewhere, and what the host does, belongs to no kernel. A device that
+/// works on while the host gives is held back until some kernels are there:
+/// else the time of a short kernel would be that of giving it.
+class KernelTimer {
+public:
+  /// Nanoseconds of the steady clock; valid when the stream has got there.
+  struct Run {
+    unsigned kernel;
+    int64_t begin, end;
+  };
+
+  explicit KernelTimer(Stream &stream) : stream(stream) {}
+
+  const std::deque<Run> &getRuns() const { return runs; }
+  void clear() { runs.clear(); }
+
+  /// Makes it the one that marks of the calling thread go to, as long as the
+  /// scope lives. `mayHold`: the kernels have run before (Stream::hold).
+  class Scope {
+  public:
+    Scope(KernelTimer &timer, bool mayHold);
+    ~Scope();
+    Scope(const Scope &) = delete;
+    Scope &operator=(const Scope &) = delete;
+
+  private:
+    KernelTimer &timer;
+  };
+
+  /// A kernel begins; -1: the last one has ended.
+  void mark(int64_t kernel);
+
+private:
+  /// A driver keeps about a thousand entries per stream before it makes the
+  /// host wait; each kernel is at most a few, and two timestamps.
+  static constexpr unsigned mostHeld = 64;
+
+  void release();
+
+  Stream &stream;
+  // A stream writes to them later, so they must not move.
+  std::deque<Run> runs;
+  Run *open = nullptr;
+  unsigned held = 0;
+  bool mayHold = false;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_EXEC_KERNELTIMER_H

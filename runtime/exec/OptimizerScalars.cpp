@@ -1,0 +1,73 @@
+//===- OptimizerScalars.cpp -----------------------------------------------===//
+#include "exec/OptimizerScalars.h"
+#include "support/Error.h"
+
+#include <cmath>
+
+using namespace pp::runtime;
+
+static bool isSettable(const PlanScalar &scalar) {
+  return scalar.kind != PlanScalar::Kind::IsFirstStep &&
+         scalar.kind != PlanScalar::Kind::IsSkipped && scalar.baseOf.empty();
+}
+
+std::optional<double> OptimizerScalars::find(const std::string &name) const {
+  for (const PlanScalar &scalar : scalars)
+    if (scalar.name == name && isSettable(scalar))
+      return scalar.value;
+  return std::nullopt;
+}
+
+void OptimizerScalars::set(const std::string &name, double value) {
+  std::string known;
+  for (PlanScalar &scalar : scalars) {
+    if (scalar.name == name && isSettable(scalar)) {
+      if (scalar.kind == PlanScalar::Kind::LossScale && !isLossScale(value))
+        failUsage("{}: {} is not a positive number of f32", name, value);
+      scalar.value = value;
+      return;
+    }
+    if (isSettable(scalar))
+      known += (known.empty() ? "" : ", ") + scalar.name;
+  }
+  failUsage("optimizer has no value '{}' that can be set; it has: {}", name,
+            known.empty() ? "none" : known);
+}
+
+double OptimizerScalars::baseOf(const PlanScalar &scalar) const {
+  for (const PlanScalar &other : scalars)
+    if (!scalar.baseOf.empty() && other.name == scalar.baseOf)
+      return other.value;
+  return scalar.value;
+}
+
+std::vector<float> OptimizerScalars::evaluate(uint64_t step) const {
+  std::vector<float> values;
+  for (const PlanScalar &scalar : scalars)
+    switch (scalar.kind) {
+    case PlanScalar::Kind::Value:
+    case PlanScalar::Kind::LossScale:
+      values.push_back(static_cast<float>(scalar.value));
+      break;
+    case PlanScalar::Kind::OneMinusPowerOf:
+      values.push_back(static_cast<float>(
+          1.0 - std::pow(baseOf(scalar), static_cast<double>(step))));
+      break;
+    case PlanScalar::Kind::IsFirstStep:
+      values.push_back(step == 1 ? 1.0f : 0.0f);
+      break;
+    case PlanScalar::Kind::IsSkipped:
+      // The kernel `loss_scale` reads it before it sets it.
+      values.push_back(isStopping ? 1.0f : 0.0f);
+      break;
+    }
+  return values;
+}
+
+std::vector<std::pair<std::string, double>> OptimizerScalars::settings() const {
+  std::vector<std::pair<std::string, double>> result;
+  for (const PlanScalar &scalar : scalars)
+    if (isSettable(scalar))
+      result.emplace_back(scalar.name, scalar.value);
+  return result;
+}

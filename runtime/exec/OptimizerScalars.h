@@ -1,0 +1,45 @@
+//===- OptimizerScalars.h - The numbers of an optimizer step --------------===//
+#ifndef PP_RUNTIME_EXEC_OPTIMIZERSCALARS_H
+#define PP_RUNTIME_EXEC_OPTIMIZERSCALARS_H
+
+#include "plan/Plan.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pp::runtime {
+
+/// The plan's scalars with the user's changes.
+class OptimizerScalars {
+public:
+  explicit OptimizerScalars(const PlanOptimizer &optimizer)
+      : scalars(optimizer.scalars) {}
+
+  /// Changes a value (of a `one_minus_power_of` scalar: its base). Throws
+  /// Error(Usage) for an unknown name or one that cannot be set.
+  void set(const std::string &name, double value);
+
+  /// The value of a scalar that can be set, if there is one of that name.
+  std::optional<double> find(const std::string &name) const;
+
+  /// Whether all steps after one that was skipped are skipped too, until the
+  /// training ends.
+  void setStopping(bool stops) { isStopping = stops; }
+
+  /// The values for step `step`, counted from 1.
+  std::vector<float> evaluate(uint64_t step) const;
+
+  /// (name, value) of everything that can be set.
+  std::vector<std::pair<std::string, double>> settings() const;
+
+private:
+  double baseOf(const PlanScalar &scalar) const;
+  std::vector<PlanScalar> scalars;
+  bool isStopping = false;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_EXEC_OPTIMIZERSCALARS_H

@@ -1,0 +1,158 @@
+//===- PhaseCall.cpp ------------------------------------------------------===//
+#include "exec/PhaseCall.h"
+#include "cpu/LibraryKernel.h"
+#include "support/Error.h"
+
+using namespace pp::runtime;
+
+PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
+                     const PlanAction &action, Phase phase, std::string what)
+    : stage(&stages[action.stage]), arguments(stage->arguments), phase(phase),
+      stageNumber(action.stage), microbatch(action.microbatch),
+      what(std::move(what)) {
+  bool discard = action.kind == ActionKind::Recompute;
+  const PlanPhase &lists = stage->plan->phases[static_cast<unsigned>(phase)];
+  const PlanAreas &areas = stage->plan->areas;
+  const StageMemory &memory = *stage->memory;
+  function = phase == Phase::Forward         ? stage->functions.forward
+             : phase == Phase::BackwardInput ? stage->functions.backward_input
+                                             : stage->functions.backward_weight;
+  for (PlanReference reference : lists.inputs) {
+    if (reference.kind == PlanReference::Kind::Feed) {
+      feeds.push_back(
+          {reference, inputs.size(), plan.feeds[reference.index].bytes});
+      inputs.push_back(stage->feeds.empty()
+                           ? nullptr
+                           : stage->feeds[reference.index][microbatch]);
+      continue;
+    }
+    if (reference.kind == PlanReference::Kind::LossScale) {
+      inputs.push_back(memory.at(areas.lossScale));
+      continue;
+    }
+    const PlanChannel &channel = plan.channels[reference.index];
+    inputs.push_back(
+        memory.at(channel.receiveOffset +
+                  channel.receiveSlot[microbatch] * alignUp(channel.bytes)));
+  }
+  for (size_t i = 0; i < lists.outputs.size(); ++i) {
+    PlanReference reference = lists.outputs[i];
+    if (discard) {
+      outputs.push_back(memory.at(areas.discard.offset + lists.discards[i]));
+    } else if (reference.kind == PlanReference::Kind::Fetch) {
+      fetches.push_back(
+          {reference, outputs.size(), plan.fetches[reference.index].bytes});
+      outputs.push_back(stage->fetches.empty()
+                            ? nullptr
+                            : stage->fetches[reference.index][microbatch]);
+    } else if (reference.kind == PlanReference::Kind::Loss) {
+      outputs.push_back(memory.at(areas.loss.offset +
+                                  microbatch / plan.replicas * sizeof(float)));
+    } else {
+      const PlanChannel &channel = plan.channels[reference.index];
+      uint64_t stride = alignUp(channel.bytes);
+      outputs.push_back(channel.isResident()
+                            ? stages[channel.to].memory->at(
+                                  channel.receiveOffset +
+                                  channel.receiveSlot[microbatch] * stride)
+                            : memory.at(channel.sendOffset +
+                                        channel.sendSlot[microbatch] * stride));
+    }
+  }
+  arguments.residuals =
+      memory.at(areas.residuals.offset + action.slot * areas.residualSlotBytes);
+  if (discard && areas.statistics.bytes)
+    arguments.statistics =
+        memory.at(areas.discard.offset + *lists.discardStatistics);
+  arguments.inputs = inputs.data();
+  arguments.outputs = outputs.data();
+}
+
+/// The call whose function this thread runs, while its kernels are looked at.
+static thread_local PhaseCall *probedCall = nullptr;
+
+void pp_probe_kernel(const pp_phase_arguments *arguments, int64_t kernel) {
+  if (arguments->is_probed && probedCall)
+    probedCall->look(static_cast<uint64_t>(kernel));
+}
+
+void PhaseCall::probe(bool isProbed) {
+  arguments.is_probed = isProbed;
+  if (isProbed)
+    nonFinite.reset();
+}
+
+void PhaseCall::look(uint64_t number) {
+  const auto &probes = stage->plan->phases[static_cast<unsigned>(phase)].probes;
+  if (nonFinite || number >= probes.size())
+    return;
+  char *const areas[] = {arguments.parameters, arguments.buffers,
+                         arguments.gradients,  arguments.statistics,
+                         arguments.residuals,  arguments.scratch};
+  for (const PlanProbe::Floats &floats : probes[number].outputs) {
+    if (floats.area == Area::Input)
+      continue;
+    const char *at =
+        floats.area == Area::Output
+            ? outputs[floats.offset]
+            : areas[static_cast<unsigned>(floats.area)] + floats.offset;
+    if (auto value = pp::runtime::findNonFinite(
+            reinterpret_cast<const float *>(at), floats.count))
+      nonFinite = NonFinite{
+          stageNumber,         microbatch, phase, static_cast<unsigned>(number),
+          probes[number].node, *value};
+  }
+}
+
+void PhaseCall::run() {
+  probedCall = arguments.is_probed ? this : nullptr;
+  function(&arguments);
+  std::string error = takeKernelError();
+  if (!error.empty())
+    failInternal("{}: {}", what, error);
+}
+
+void PhaseCall::give(Stream &stream, Step &step, uint64_t number,
+                     bool useGraphs, KernelTimer *timer) {
+  if (!function)
+    return;
+  bool isStaged = !stage->feeds.empty() || !stage->fetches.empty();
+  for (const Port &feed : feeds) {
+    char *source = step.feeds[feed.reference.index].at(microbatch);
+    if (!isStaged) {
+      inputs[feed.position] = source;
+      continue;
+    }
+    // F and W may read the same feed.
+    uint64_t &last = stage->fed[feed.reference.index][microbatch];
+    if (last != number)
+      stream.copy(inputs[feed.position], source, feed.bytes);
+    last = number;
+  }
+  if (!isStaged)
+    for (const Port &fetch : fetches)
+      outputs[fetch.position] =
+          step.fetches[fetch.reference.index].at(microbatch);
+
+  // The first run loads code and makes plans; a capture must not see that.
+  if (useGraphs && runs == 1) {
+    stream.beginCapture();
+    stream.execute([this] { run(); });
+    graph = stream.endCapture();
+  }
+  if (graph)
+    stream.launch(*graph);
+  else if (timer)
+    stream.execute([this, timer, mayHold = runs > 0] {
+      KernelTimer::Scope scope(*timer, mayHold);
+      run();
+    });
+  else
+    stream.execute([this] { run(); });
+  ++runs;
+
+  if (isStaged)
+    for (const Port &fetch : fetches)
+      stream.copy(step.fetches[fetch.reference.index].at(microbatch),
+                  outputs[fetch.position], fetch.bytes);
+}

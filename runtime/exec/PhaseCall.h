@@ -1,0 +1,95 @@
+//===- PhaseCall.h - One phase of one stage for one micro-batch -----------===//
+//
+// All pointers that a phase gets are known before the first step: slots are
+// fixed by the plan, and on a device with memory of its own, feeds and fetches
+// go through places of their own there. Only where the phases read the caller's
+// memory directly are the pointers of feeds and fetches set in each step.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_EXEC_PHASECALL_H
+#define PP_RUNTIME_EXEC_PHASECALL_H
+
+#include "exec/KernelTimer.h"
+#include "exec/NonFinite.h"
+#include "exec/Step.h"
+#include "program/Program.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pp::runtime {
+
+/// What a rank holds of one of its stages.
+struct StageState {
+  const PlanStage *plan = nullptr;
+  const StageMemory *memory = nullptr;
+  pp_stage_functions functions{};
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  std::vector<void *> kernelPointers;
+  pp_phase_arguments arguments{}; // without residuals, inputs and outputs
+
+  /// Where the device sets some of the optimizer's scalars or has memory of its
+  /// own: their place there.
+  char *scalars = nullptr;
+  std::vector<DeviceMemory> staging;
+
+  // Only where the device has memory of its own:
+  /// By feed and by fetch: a place for each micro-batch, or empty where the
+  /// stage does not use it.
+  std::vector<std::vector<char *>> feeds, fetches;
+  /// By feed and micro-batch: the step (from 1) that was copied in last.
+  std::vector<std::vector<uint64_t>> fed;
+};
+
+class PhaseCall {
+public:
+  /// `stages` by stage of the plan. Does not keep `error` reporting texts of
+  /// kernels apart: a failing kernel is named with `what`.
+  PhaseCall(const Plan &plan, std::vector<StageState> &stages,
+            const PlanAction &action, Phase phase, std::string what);
+  PhaseCall(const PhaseCall &) = delete;
+  PhaseCall &operator=(const PhaseCall &) = delete;
+
+  /// Gives the phase to the stream, with the copies of feeds before it and of
+  /// fetches after it. `number`: of the step, from 1, counted by the rank.
+  /// With `useGraphs` the second run captures a graph, later ones launch it.
+  /// `timer` may be null; else it takes the times of kernels, without a graph.
+  void give(Stream &stream, Step &step, uint64_t number, bool useGraphs,
+            KernelTimer *timer);
+
+  /// Whether the following runs look at what each kernel writes. Not while one
+  /// runs.
+  void probe(bool isProbed);
+  /// The first number that is not finite in the runs since probe(true).
+  const std::optional<NonFinite> &findNonFinite() const { return nonFinite; }
+
+private:
+  friend void ::pp_probe_kernel(const pp_phase_arguments *, int64_t);
+  /// An input or output that the caller owns.
+  struct Port {
+    PlanReference reference;
+    size_t position;
+    uint64_t bytes;
+  };
+  void run();
+  /// Looks at what kernel `number` has just written.
+  void look(uint64_t number);
+
+  StageState *stage;
+  pp_phase_function function = nullptr;
+  pp_phase_arguments arguments{};
+  std::vector<char *> inputs, outputs;
+  std::vector<Port> feeds, fetches;
+  Phase phase;
+  unsigned stageNumber;
+  unsigned microbatch;
+  std::string what;
+  std::optional<NonFinite> nonFinite;
+  std::unique_ptr<Graph> graph;
+  uint64_t runs = 0;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_EXEC_PHASECALL_H

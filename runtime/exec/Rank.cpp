@@ -1,0 +1,459 @@
+//===- Rank.cpp - One rank of an executor ---------------------------------===//
+#include "cpu/LibraryKernel.h"
+#include "exec/ExecutorState.h"
+#include "support/Error.h"
+#include "support/FlushDenormals.h"
+
+#include <algorithm>
+#include <iterator>
+
+using namespace pp::runtime;
+
+Executor::Rank::Rank(State &state, unsigned index)
+    : completed(state.program.getDevice().createCounter()),
+      statistics(state.program.getPlan().stages.size()), state(state),
+      index(index), stages(statistics.size()) {
+  trace.enabled = state.options.trace;
+  isFirstHere = index == 0 || !state.program.getPlacement().hasRank(index - 1);
+}
+
+/// A place on the device for each micro-batch of the ports that `phases` name.
+static std::vector<std::vector<char *>>
+stagePorts(StageState &stage, Device &device, const Plan &plan,
+           const std::vector<PlanPort> &ports, PlanReference::Kind kind) {
+  std::vector<std::vector<char *>> places(ports.size());
+  std::vector<bool> used(ports.size());
+  for (const PlanPhase &phase : stage.plan->phases)
+    for (const auto *list : {&phase.inputs, &phase.outputs})
+      for (PlanReference reference : *list)
+        if (reference.kind == kind)
+          used[reference.index] = true;
+  for (size_t p = 0; p < ports.size(); ++p) {
+    if (!used[p])
+      continue;
+    unsigned count = ports[p].batched ? plan.microbatchesOfReplica() : 1;
+    uint64_t stride = alignUp(ports[p].bytes);
+    stage.staging.push_back(device.allocate(
+        std::max<uint64_t>(count * stride, 64),
+        fmt::format("stage '{}': '{}'", stage.plan->name, ports[p].name)));
+    places[p].resize(plan.microbatches);
+    for (unsigned k = 0; k < plan.microbatchesOfReplica(); ++k)
+      places[p][k * plan.replicas + stage.plan->replica] =
+          stage.staging.back().get() + (ports[p].batched ? k * stride : 0);
+  }
+  return places;
+}
+
+void Executor::Rank::createStage(unsigned s) {
+  const Plan &plan = state.program.getPlan();
+  Device &device = state.program.getDevice();
+  StageState &stage = stages[s];
+  stage.plan = &plan.stages[s];
+  stage.memory = &state.program.getMemories()[s];
+  stage.functions = state.program.getFunctions().stages[stage.plan->code];
+  for (size_t i = 0; i < stage.plan->kernels.size(); ++i) {
+    state.requireHeadroom("the code of kernels");
+    std::string error;
+    auto kernel =
+        state.program.getCode().createKernel(stage.plan->kernels[i], error);
+    if (!kernel)
+      failInput("stages[{}].kernels[{}]: {}", s, i, error);
+    stage.kernelPointers.push_back(kernel.get());
+    stage.kernels.push_back(std::move(kernel));
+  }
+  const PlanAreas &areas = stage.plan->areas;
+  pp_phase_arguments &arguments = stage.arguments;
+  arguments.parameters = stage.memory->at(areas.parameters);
+  arguments.buffers = stage.memory->at(areas.buffers);
+  arguments.gradients = stage.memory->at(areas.gradients);
+  arguments.statistics = stage.memory->at(areas.statistics);
+  arguments.scratch = stage.memory->at(areas.scratch);
+  arguments.kernels = stage.kernelPointers.data();
+  size_t count = plan.optimizer.scalars.size();
+  if (count && (plan.findLossScale() || !device.isHostMemory())) {
+    stage.staging.push_back(
+        device.allocate(alignUp(count * sizeof(float)), "optimizer scalars"));
+    stage.scalars = stage.staging.back().get();
+  }
+  if (device.isHostMemory())
+    return;
+  stage.feeds =
+      stagePorts(stage, device, plan, plan.feeds, PlanReference::Kind::Feed);
+  stage.fetches =
+      stagePorts(stage, device, plan, plan.fetches, PlanReference::Kind::Fetch);
+  stage.fed.assign(plan.feeds.size(),
+                   std::vector<uint64_t>(plan.microbatches, 0));
+}
+
+void Executor::Rank::compile() {
+  const Plan &plan = state.program.getPlan();
+  Device &device = state.program.getDevice();
+  streams = {device.createStream(), device.createStream(),
+             device.createStream()};
+  computeClock = streams.compute->computeClock();
+  hasClock.store(true, std::memory_order_release);
+  for (unsigned s : plan.ranks[index].stages)
+    createStage(s);
+  if (plan.findLossScale())
+    overflows = device.allocate(alignUp(plan.ranks.size() * sizeof(float)),
+                                "flags of the ranks");
+
+  std::vector<std::vector<bool>> recomputed(
+      plan.stages.size(), std::vector<bool>(plan.microbatches));
+  for (const PlanAction &action : plan.ranks[index].actions)
+    if (action.kind == ActionKind::Recompute)
+      recomputed[action.stage][action.microbatch] = true;
+  // A channel is released once, by the first action that qualifies.
+  std::vector<std::vector<bool>> released(plan.channels.size(),
+                                          std::vector<bool>(plan.microbatches));
+  for (const PlanAction &action : plan.ranks[index].actions) {
+    CompiledAction compiled{action, toString(plan, action), {}, {}, {}};
+    auto addCall = [&](Phase phase) {
+      calls.emplace_back(plan, stages, action, phase,
+                         fmt::format("stage '{}', action {}",
+                                     plan.stages[action.stage].name,
+                                     compiled.name));
+      compiled.calls.push_back(&calls.back());
+      const PlanPhase &lists =
+          plan.stages[action.stage].phases[static_cast<unsigned>(phase)];
+      if (action.kind == ActionKind::Recompute)
+        return;
+      for (PlanReference reference : lists.outputs)
+        if (reference.kind == PlanReference::Kind::Channel &&
+            !plan.channels[reference.index].isResident())
+          compiled.sends.push_back(reference.index);
+    };
+    switch (action.kind) {
+    case ActionKind::Forward:
+    case ActionKind::Recompute:
+      addCall(Phase::Forward);
+      break;
+    case ActionKind::BackwardInput:
+      addCall(Phase::BackwardInput);
+      break;
+    case ActionKind::BackwardWeight:
+      addCall(Phase::BackwardWeight);
+      break;
+    case ActionKind::Backward:
+      addCall(Phase::BackwardInput);
+      addCall(Phase::BackwardWeight);
+      break;
+    case ActionKind::Send:
+    case ActionKind::Receive:
+    case ActionKind::Update:
+    case ActionKind::ReduceGradients:
+    case ActionKind::AllReduce:
+    case ActionKind::SumGradients:
+      break;
+    }
+    if (action.kind == ActionKind::Send &&
+        plan.channels[action.channel].isReduction())
+      reductions.push_back(action.channel);
+    if (action.kind != ActionKind::Send && action.kind != ActionKind::Receive)
+      for (unsigned c = 0; c < plan.channels.size(); ++c)
+        if (plan.channels[c].to == action.stage &&
+            !plan.channels[c].isResident() && !released[c][action.microbatch] &&
+            releases(action.kind, plan.channels[c].release,
+                     recomputed[action.stage][action.microbatch])) {
+          released[c][action.microbatch] = true;
+          compiled.releases.push_back(c);
+        }
+    actions.push_back(std::move(compiled));
+  }
+  for (GivenStep &step : given) {
+    step.done = device.createEvent();
+    step.times.assign(actions.size() + 1, 0);
+    if (overflows)
+      step.overflows.resize(plan.ranks.size());
+    if (state.options.timeKernels)
+      step.timer.emplace(*streams.compute);
+    for (unsigned s : plan.ranks[index].stages)
+      step.losses.emplace_back(plan.stages[s].areas.loss.bytes / sizeof(float));
+  }
+}
+
+void Executor::Rank::main() {
+  flushDenormals();
+  try {
+    compile();
+    takeSteps();
+  } catch (const Transport::Aborted &) {
+    // Whoever aborted has recorded why.
+  } catch (...) {
+    state.fail(std::current_exception());
+  }
+  // Nothing may touch a step after this; destroying a stream waits for it.
+  hasClock = false;
+  streams = {};
+  std::lock_guard<std::mutex> lock(state.mutex);
+  --state.ranksRunning;
+  state.changed.notify_all();
+}
+
+void Executor::Rank::takeSteps() {
+  uint64_t finished = 0;
+  std::unique_lock<std::mutex> lock(state.mutex);
+  ++state.ranksReady;
+  state.changed.notify_all();
+  while (true) {
+    uint64_t next = stepsGiven.load(std::memory_order_relaxed);
+    auto isNextHere = [&] {
+      return next < state.firstStep + state.steps.size();
+    };
+    if (next == finished)
+      state.changed.wait(
+          lock, [&] { return state.stopping || state.error || isNextHere(); });
+    if (state.stopping || state.error)
+      return;
+    GivenStep &oldest = given[finished % std::size(given)];
+    bool isOldestDone = next != finished && oldest.done->isReached();
+    if (!isOldestDone && isNextHere() && next - finished < std::size(given)) {
+      Step &step = *state.steps[next - state.firstStep];
+      lock.unlock();
+      giveStep(given[next % std::size(given)], step);
+      lock.lock();
+      continue;
+    }
+    lock.unlock();
+    finishStep(oldest);
+    lock.lock();
+    if (state.error)
+      return;
+    ++finished;
+    if (--oldest.step->ranksLeft == 0) {
+      // Ranks finish steps in order, so this is the oldest one.
+      state.steps.pop_front();
+      ++state.firstStep;
+      state.changed.notify_all();
+    }
+  }
+}
+
+static void throwKernelError(const StageState &stage, const char *what) {
+  std::string error = takeKernelError();
+  if (!error.empty())
+    failInternal("stage '{}', {}: {}", stage.plan->name, what, error);
+}
+
+void Executor::Rank::giveStep(GivenStep &into, Step &step) {
+  const Plan &plan = state.program.getPlan();
+  Device &device = state.program.getDevice();
+  Stream &compute = *streams.compute;
+  DeviceRange range(device, fmt::format("step {}", step.number));
+  into.step = &step;
+  stepsGiven.fetch_add(1, std::memory_order_relaxed);
+  for (unsigned channel : reductions)
+    state.transport->prepareSend(channel, 0, streams);
+  for (unsigned s : plan.ranks[index].stages) {
+    const StageMemory &memory = *stages[s].memory;
+    const PlanAreas &areas = plan.stages[s].areas;
+    for (const PlanArea *area :
+         {&areas.gradients, &areas.statistics, &areas.loss})
+      if (area->bytes)
+        compute.clear(memory.at(*area), area->bytes);
+  }
+  if (overflows)
+    compute.clear(overflows.get(), plan.ranks.size() * sizeof(float));
+  bool hasAgreed = false;
+  compute.timestamp(into.times[0]);
+  for (size_t i = 0; i < actions.size(); ++i) {
+    if (overflows && !hasAgreed &&
+        actions[i].action.kind == ActionKind::Update) {
+      giveAgreement();
+      hasAgreed = true;
+    }
+    DeviceRange actionRange(device, actions[i].name);
+    giveAction(actions[i], into);
+    compute.timestamp(into.times[i + 1]);
+    compute.count(*completed);
+  }
+  if (!step.losses.empty()) {
+    size_t local = 0;
+    for (unsigned s : plan.ranks[index].stages) {
+      const PlanArea &loss = plan.stages[s].areas.loss;
+      if (loss.bytes)
+        compute.copy(into.losses[local].data(), stages[s].memory->at(loss),
+                     loss.bytes);
+      ++local;
+    }
+  }
+  if (overflows && isFirstHere) {
+    const StageState &first = stages[plan.ranks[index].stages.front()];
+    compute.copy(&into.lossScale, first.memory->at(first.plan->areas.lossScale),
+                 sizeof(into.lossScale));
+    compute.copy(into.overflows.data(), overflows.get(),
+                 into.overflows.size() * sizeof(float));
+  }
+  compute.record(*into.done);
+}
+
+void Executor::Rank::finishStep(GivenStep &oldest) {
+  oldest.done->synchronize();
+  Step &step = *oldest.step;
+  const Plan &plan = state.program.getPlan();
+  for (size_t i = 0; i < oldest.losses.size(); ++i) {
+    const std::vector<float> &losses = oldest.losses[i];
+    unsigned replica = plan.stages[plan.ranks[index].stages[i]].replica;
+    if (losses.empty() || step.losses.empty())
+      continue;
+    for (unsigned k = 0; k < plan.microbatchesOfReplica(); ++k)
+      step.losses[k * plan.replicas + replica] = losses[k];
+  }
+  if (overflows && isFirstHere) {
+    step.lossScale = oldest.lossScale;
+    step.overflows = oldest.overflows;
+  }
+  for (size_t i = 0; i < actions.size(); ++i) {
+    int64_t begin = oldest.times[i], end = oldest.times[i + 1];
+    const PlanAction &action = actions[i].action;
+    if (action.kind != ActionKind::Send && action.kind != ActionKind::Receive) {
+      statistics[action.stage].busySeconds += (end - begin) * 1e-9;
+      ++statistics[action.stage].actions;
+    }
+    trace.add({unsigned(i), step.number, begin, end});
+  }
+  if (!oldest.timer)
+    return;
+  auto seconds = [](int64_t nanoseconds) {
+    return static_cast<double>(nanoseconds) * 1e-9;
+  };
+  int64_t last = 0;
+  for (const KernelTimer::Run &run : oldest.timer->getRuns()) {
+    kernelRuns.push_back({run.kernel, step.number, seconds(run.end - run.begin),
+                          last ? seconds(run.begin - last) : 0});
+    last = run.end;
+  }
+  oldest.timer->clear();
+}
+
+void Executor::Rank::giveAction(const CompiledAction &compiled,
+                                GivenStep &into) {
+  const PlanAction &action = compiled.action;
+  Step &step = *into.step;
+  if (action.kind == ActionKind::Send)
+    return state.transport->send(action.channel, action.microbatch, streams);
+  if (action.kind == ActionKind::Receive)
+    return state.transport->receive(action.channel, action.microbatch, streams);
+  if (action.kind == ActionKind::Update)
+    giveUpdate(stages[action.stage], step);
+  if (action.kind == ActionKind::SumGradients)
+    giveSums(stages[action.stage]);
+  for (unsigned channel : compiled.sends)
+    state.transport->prepareSend(channel, action.microbatch, streams);
+  bool useGraphs = state.options.graphs && !into.timer &&
+                   state.program.getDevice().hasGraphs();
+  for (PhaseCall *call : compiled.calls)
+    call->give(*streams.compute, step,
+               stepsGiven.load(std::memory_order_relaxed), useGraphs,
+               into.timer ? &*into.timer : nullptr);
+  for (unsigned channel : compiled.releases)
+    state.transport->release(channel, action.microbatch, streams);
+}
+
+void Executor::Rank::giveAgreement() {
+  float *flags = reinterpret_cast<float *>(overflows.get());
+  for (unsigned s : state.program.getPlan().ranks[index].stages) {
+    StageState &stage = stages[s];
+    if (!state.options.skipsNonFinite)
+      continue;
+    streams.compute->execute([&stage, flags, this] {
+      void *gradients[] = {stage.arguments.gradients, flags + index};
+      if (stage.plan->finiteKernel)
+        stage.kernels[*stage.plan->finiteKernel]->execute(gradients, nullptr);
+      void *losses[] = {stage.memory->at(stage.plan->areas.loss),
+                        flags + index};
+      if (stage.plan->finiteLossKernel)
+        stage.kernels[*stage.plan->finiteLossKernel]->execute(losses, nullptr);
+      throwKernelError(stage, "the search for numbers that are not finite");
+    });
+  }
+  state.flagExchange->agree(index, flags, streams);
+}
+
+void Executor::Rank::giveSums(StageState &stage) {
+  streams.compute->execute([&stage] {
+    for (const PlanSum &sum : stage.plan->sums) {
+      // Partial sums go where the first part of another replica lies, which
+      // then has been read.
+      uint64_t place = sum.parts[sum.parts[0] == sum.target ? 1 : 0];
+      uint64_t before = sum.parts[0];
+      for (size_t i = 1; i < sum.parts.size(); ++i) {
+        uint64_t after = i + 1 == sum.parts.size() ? sum.target : place;
+        void *tensors[] = {stage.memory->at(before),
+                           stage.memory->at(sum.parts[i]),
+                           stage.memory->at(after)};
+        stage.kernels[sum.kernel]->execute(tensors, nullptr);
+        before = after;
+      }
+    }
+    throwKernelError(stage, "the sums of its replicas");
+  });
+}
+
+void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {
+  const PlanAreas &areas = stage.plan->areas;
+  const float *scalars = step.scalars.data();
+  if (stage.scalars) {
+    streams.compute->copy(stage.scalars, scalars,
+                          step.scalars.size() * sizeof(float));
+    scalars = reinterpret_cast<const float *>(stage.scalars);
+  }
+  streams.compute->execute([this, &stage, &areas, scalars] {
+    if (stage.plan->lossScaleKernel) {
+      void *tensors[] = {overflows.get(), stage.memory->at(areas.lossScale),
+                         stage.scalars};
+      stage.kernels[*stage.plan->lossScaleKernel]->execute(tensors, nullptr);
+    }
+    if (stage.plan->optimizerKernel) {
+      void *tensors[] = {stage.arguments.parameters, stage.arguments.gradients,
+                         stage.memory->at(areas.optimizer),
+                         const_cast<float *>(scalars)};
+      stage.kernels[*stage.plan->optimizerKernel]->execute(tensors, nullptr);
+    } else if (int64_t count = areas.parameters.bytes / sizeof(float)) {
+      state.program.getFunctions().optimizer(
+          count, reinterpret_cast<float *>(stage.arguments.parameters),
+          reinterpret_cast<const float *>(stage.arguments.gradients),
+          reinterpret_cast<float *>(stage.memory->at(areas.optimizer)), count,
+          scalars);
+    }
+    if (stage.functions.update) {
+      pp_phase_arguments arguments = stage.arguments;
+      arguments.residuals = stage.memory->at(areas.residuals);
+      stage.functions.update(&arguments);
+    }
+    throwKernelError(stage, "update");
+  });
+}
+
+void Executor::Rank::probe(bool isProbed) {
+  for (PhaseCall &call : calls)
+    call.probe(isProbed);
+}
+
+std::optional<NonFinite> Executor::Rank::findNonFinite() const {
+  std::optional<NonFinite> first;
+  for (const PhaseCall &call : calls)
+    keepFirst(first, call.findNonFinite());
+  return first;
+}
+
+std::string Executor::Rank::describe() const {
+  uint64_t done = completed->load(std::memory_order_relaxed);
+  if (actions.empty() ||
+      done >= stepsGiven.load(std::memory_order_relaxed) * actions.size())
+    return fmt::format("rank {}: idle", index);
+  size_t position = done % actions.size();
+  const Plan &plan = state.program.getPlan();
+  const PlanAction &action = actions[position].action;
+  std::string what = "runs";
+  if (action.kind == ActionKind::Send)
+    what = fmt::format(
+        "waits for a free slot of channel {} '{}' to stage {}:", action.channel,
+        plan.channels[action.channel].name, plan.channels[action.channel].to);
+  else if (action.kind == ActionKind::Receive)
+    what = fmt::format(
+        "waits for a value of channel {} '{}' from stage {}:", action.channel,
+        plan.channels[action.channel].name, plan.channels[action.channel].from);
+  return fmt::format("rank {}: {} {} (ranks[{}].actions[{}])", index, what,
+                     toString(plan, action), index, position);
+}

@@ -1,0 +1,69 @@
+//===- Step.cpp -----------------------------------------------------------===//
+#include "exec/Step.h"
+#include "support/Error.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+using namespace pp::runtime;
+
+void PortBuffer::Free::operator()(char *pointer) const { std::free(pointer); }
+
+PortBuffer::PortBuffer(const PlanPort &port, unsigned microbatches)
+    : stride(alignUp(port.bytes)), batched(port.batched) {
+  if (batched) {
+    samplesPerMicrobatch = port.shape[0];
+    sampleBytes = port.bytes / samplesPerMicrobatch;
+  } else {
+    sampleBytes = port.bytes;
+  }
+  uint64_t bytes =
+      std::max<uint64_t>(stride * (batched ? microbatches : 1), 64);
+  base.reset(static_cast<char *>(std::aligned_alloc(64, bytes)));
+  if (!base)
+    throw Error(ErrorKind::IO, fmt::format("'{}': cannot allocate {} bytes",
+                                           port.name, bytes));
+  std::memset(base.get(), 0, bytes);
+}
+
+template <typename Copy>
+void PortBuffer::forRows(uint64_t first, uint64_t samples, Copy copy) const {
+  uint64_t done = 0;
+  while (done < samples) {
+    uint64_t microbatch = (first + done) / samplesPerMicrobatch;
+    uint64_t row = (first + done) % samplesPerMicrobatch;
+    uint64_t count = std::min(samples - done, samplesPerMicrobatch - row);
+    copy(at(microbatch) + row * sampleBytes, done * sampleBytes,
+         count * sampleBytes);
+    done += count;
+  }
+}
+
+void PortBuffer::write(uint64_t first, uint64_t samples, const char *source) {
+  forRows(first, samples, [&](char *here, uint64_t offset, uint64_t bytes) {
+    std::memcpy(here, source + offset, bytes);
+  });
+}
+
+void PortBuffer::read(uint64_t first, uint64_t samples, char *target) const {
+  forRows(first, samples, [&](char *here, uint64_t offset, uint64_t bytes) {
+    std::memcpy(target + offset, here, bytes);
+  });
+}
+
+Step::Step(const Plan &plan) {
+  for (const PlanPort &port : plan.feeds)
+    feeds.emplace_back(port, plan.microbatches);
+  for (const PlanPort &port : plan.fetches)
+    fetches.emplace_back(port, plan.microbatches);
+  if (plan.isTraining())
+    losses.resize(plan.microbatches);
+}
+
+float Step::loss() const {
+  float sum = 0;
+  for (float loss : losses)
+    sum += loss;
+  return sum;
+}

@@ -1,0 +1,67 @@
+//===- Step.h - The data of one step --------------------------------------===//
+#ifndef PP_RUNTIME_EXEC_STEP_H
+#define PP_RUNTIME_EXEC_STEP_H
+
+#include "plan/Plan.h"
+#include "program/LossScale.h"
+
+#include <memory>
+#include <vector>
+
+namespace pp::runtime {
+
+/// Values of one feed or fetch for a whole mini-batch. Micro-batch m lies at
+/// `data() + m * stride()`, and every micro-batch starts at a multiple of 64;
+/// where the port is not batched, all micro-batches share one value.
+class PortBuffer {
+public:
+  PortBuffer(const PlanPort &port, unsigned microbatches);
+
+  char *at(unsigned microbatch) const {
+    return base.get() + stride * (batched ? microbatch : 0);
+  }
+  /// Copies `samples` rows of `bytesPerSample()` bytes in, from row `first` of
+  /// the mini-batch on (batched ports).
+  void write(uint64_t first, uint64_t samples, const char *source);
+  /// The same, out of the buffer.
+  void read(uint64_t first, uint64_t samples, char *target) const;
+  uint64_t bytesPerSample() const { return sampleBytes; }
+
+private:
+  struct Free {
+    void operator()(char *pointer) const;
+  };
+  template <typename Copy>
+  void forRows(uint64_t first, uint64_t samples, Copy copy) const;
+
+  std::unique_ptr<char, Free> base;
+  uint64_t stride = 0, sampleBytes = 0, samplesPerMicrobatch = 1;
+  bool batched;
+};
+
+/// What one step reads and gives. Filled by the caller, then owned by the
+/// executor from submit() until wait() returns.
+struct Step {
+  explicit Step(const Plan &plan);
+
+  std::vector<PortBuffer> feeds, fetches;
+  std::vector<float> scalars; // of the optimizer; training only
+  uint64_t number = 0;        // for traces
+
+  // Results.
+  std::vector<float> losses; // by micro-batch; training only
+
+  LossScaleState lossScale; // after the step, where the plan has one
+  /// By rank, where the plan has a loss scale: not 0 if it found a loss or a
+  /// gradient that is not finite.
+  std::vector<float> overflows;
+
+  /// Sum of `losses` in the order of the micro-batches.
+  float loss() const;
+
+  unsigned ranksLeft = 0; // the executor's
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_EXEC_STEP_H

@@ -1,0 +1,66 @@
+//===- Plan.cpp -----------------------------------------------------------===//
+#include "plan/Plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+using namespace pp::runtime;
+
+bool pp::runtime::isLossScale(double value) {
+  return value >= std::numeric_limits<float>::min() &&
+         value <= std::numeric_limits<float>::max();
+}
+
+const PlanScalar *Plan::findLossScale() const {
+  for (const PlanScalar &scalar : optimizer.scalars)
+    if (scalar.kind == PlanScalar::Kind::LossScale)
+      return &scalar;
+  return nullptr;
+}
+
+bool Plan::scalesLoss() const {
+  const PlanScalar *scale = findLossScale();
+  bool isDynamic =
+      std::any_of(optimizer.scalars.begin(), optimizer.scalars.end(),
+                  [](const PlanScalar &scalar) {
+                    return scalar.name == "growth_interval";
+                  });
+  return scale && (isDynamic || scale->value != 1);
+}
+
+std::string pp::runtime::toString(const Plan &plan, const PlanAction &action) {
+  switch (action.kind) {
+  case ActionKind::Send:
+  case ActionKind::Receive: {
+    const PlanChannel &channel = plan.channels[action.channel];
+    if (channel.isReduction())
+      return fmt::format("{}{}_GRAD", action.stage, nameOf(action.kind));
+    return fmt::format("{}{}_{}{}", action.stage, nameOf(action.kind),
+                       letterOf(channel.fromPhase), action.microbatch);
+  }
+  case ActionKind::Update:
+  case ActionKind::ReduceGradients:
+  case ActionKind::SumGradients:
+    return fmt::format("{}{}", action.stage, nameOf(action.kind));
+  default:
+    return fmt::format("{}{}{}", action.stage, nameOf(action.kind),
+                       action.microbatch);
+  }
+}
+
+bool pp::runtime::releases(ActionKind action, ActionKind release,
+                           bool recomputed) {
+  if (release == ActionKind::Recompute && !recomputed)
+    release = ActionKind::Forward;
+  if (action == release)
+    return true;
+  // B is I then W, so it ends whatever one of the three ends; where the
+  // backward pass is split, its last part is W.
+  if (action == ActionKind::Backward)
+    return release == ActionKind::BackwardInput ||
+           release == ActionKind::BackwardWeight;
+  return action == ActionKind::BackwardWeight &&
+         release == ActionKind::Backward;
+}

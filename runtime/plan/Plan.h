@@ -1,0 +1,257 @@
+//===- Plan.h - The checked form of a plan --------------------------------===//
+//
+// docs/plan-format.md says what each field means. A Plan object exists only
+// after every check passed: offsets lie in bounds, every reference resolves,
+// and the action lists complete under the slot rules.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_PLAN_PLAN_H
+#define PP_RUNTIME_PLAN_PLAN_H
+
+#include "plan/Action.h"
+#include "plan/Area.h"
+#include "plan/CheckpointMode.h"
+#include "plan/DataType.h"
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace pp::runtime {
+
+using pp::ActionKind;
+using pp::Area;
+using pp::CheckpointMode;
+using pp::microbatchPhases;
+using pp::nameOf;
+using pp::Phase;
+
+/// A tensor that the caller feeds or fetches; `shape` is one micro-batch where
+/// `batched`, else the whole tensor.
+struct PlanPort {
+  std::string name;
+  std::string role; // feeds only: input, target or loss_weight
+  DataType type;
+  Shape shape;
+  bool batched;
+  uint64_t bytes; // of `shape`
+  /// Of whole numbers that are fed: the smallest and the largest that the
+  /// program takes, and one more, whose elements the loss leaves out.
+  std::optional<std::pair<int64_t, int64_t>> range;
+  std::optional<int64_t> ignoreIndex;
+
+  /// What the runtime feeds itself: 1 / the number of labels of a mini-batch
+  /// that the loss does not leave out.
+  static constexpr const char *lossWeight = "loss_weight";
+  bool isLossWeight() const { return role == lossWeight; }
+};
+
+/// One value handed to the optimizer function.
+struct PlanScalar {
+  /// The device sets the last two in each step.
+  enum class Kind { Value, OneMinusPowerOf, IsFirstStep, LossScale, IsSkipped };
+  std::string name;
+  Kind kind;
+  double value = 0;   // Value, LossScale: the first, OneMinusPowerOf: the base
+  std::string baseOf; // OneMinusPowerOf: the scalar that is the base, or empty
+};
+
+/// Whether gradients can be multiplied by it in f32.
+bool isLossScale(double value);
+
+struct PlanOptimizer {
+  std::string kind;
+  std::vector<std::string> states;
+  std::vector<PlanScalar> scalars;
+};
+
+/// A value that crosses stages. Offsets are from the start of the stage's
+/// memory; slot `s` lies at `offset + s * alignUp(bytes)`.
+struct PlanChannel {
+  std::string name, kind;
+  unsigned from, to;
+  Phase fromPhase, toPhase;
+  DataType type;
+  Shape shape;
+  uint64_t bytes;
+  uint64_t sendOffset, receiveOffset;
+  unsigned sendSlots, receiveSlots;
+  std::vector<unsigned> sendSlot, receiveSlot; // by micro-batch
+  ActionKind release;
+  /// The channel whose send slot is this one's receive slot: the value comes
+  /// when the receiver of the other has what left there.
+  std::optional<unsigned> answerTo = std::nullopt;
+
+  /// Both stages are on one rank: the value is made in its receive slot, and
+  /// nothing is sent.
+  bool isResident() const { return sendSlots == 0; }
+  /// Between replicas of a stage, once per step, as micro-batch 0. Its send
+  /// slot is a part of an area that is cleared at the beginning of a step.
+  bool isReduction() const {
+    return release == ActionKind::SumGradients || release == ActionKind::Update;
+  }
+};
+
+/// A byte range in the memory of a stage.
+struct PlanArea {
+  uint64_t offset = 0, bytes = 0;
+};
+
+struct PlanAreas {
+  PlanArea parameters, buffers, gradients, optimizer, statistics, residuals,
+      scratch, channels, discard, loss, lossScale, exchange;
+  uint64_t residualSlots = 0, residualSlotBytes = 0;
+};
+
+/// Where the first value of a parameter or buffer comes from.
+struct PlanSource {
+  enum class Kind { File, Splat, Bytes };
+  Kind kind;
+  unsigned file = 0;
+  uint64_t offset = 0;       // in the file
+  bool isTransposed = false; // the file has the columns of the matrix as rows
+  /// Of the bytes in the file, as it was compiled; see ContentHash.
+  std::optional<uint64_t> hash;
+  double splat = 0;
+  std::string bytes; // decoded
+};
+
+/// A parameter or buffer; `offset` is in its area.
+struct PlanTensor {
+  std::string name;
+  DataType type;
+  Shape shape;
+  uint64_t offset, bytes;
+  bool isMutable; // always for parameters
+  PlanSource source;
+  std::string reason; // why it is trained or not; may be empty
+};
+
+struct PlanKernel {
+  std::string descriptor;
+  uint64_t scratchpad;
+};
+
+/// One pointer handed to a phase.
+struct PlanReference {
+  enum class Kind { Feed, Channel, Fetch, Loss, LossScale };
+  Kind kind;
+  unsigned index; // of the feed, channel or fetch
+};
+
+/// What a kernel writes, for the search for numbers that are not finite.
+struct PlanProbe {
+  struct Floats {
+    Area area;
+    uint64_t offset; // in bytes; of Input and Output the number
+    uint64_t count;
+  };
+  std::string node; // of the ONNX model
+  std::vector<Floats> outputs;
+};
+
+struct PlanPhase {
+  bool present = false;
+  std::vector<PlanReference> inputs, outputs;
+  // F only, for R: offsets in the area `discard` of the outputs and of the
+  // statistics, which a second run must not count again.
+  std::vector<uint64_t> discards;
+  std::optional<uint64_t> discardStatistics;
+  std::vector<PlanProbe> probes; // by number of pp_probe_kernel
+};
+
+/// What a stage adds up of its replicas. Offsets in the stage's memory.
+struct PlanSum {
+  std::vector<uint64_t> parts; // by replica
+  uint64_t target;             // one of `parts`; the others may be overwritten
+  unsigned kernel;             // `add`
+};
+
+struct PlanStage {
+  std::string name;
+  unsigned code = 0; // the program's stage that it runs
+  unsigned replica = 0;
+  std::vector<std::string> nodes;
+  double forwardSeconds, backwardSeconds;
+  uint64_t memoryBytes;
+  PlanAreas areas;
+  std::vector<PlanTensor> parameters, buffers;
+  std::vector<PlanKernel> kernels;
+  /// On a GPU: the kernel that updates the parameters.
+  std::optional<unsigned> optimizerKernel;
+  /// With a loss scale: the kernels that look for gradients that are not finite
+  /// (where the stage has parameters), and that change the scale.
+  std::optional<unsigned> finiteKernel, lossScaleKernel;
+  /// The same for the losses, where the stage computes them.
+  std::optional<unsigned> finiteLossKernel;
+  std::vector<PlanSum> sums;
+  std::array<PlanPhase, microbatchPhases> phases;
+};
+
+struct PlanAction {
+  ActionKind kind;
+  unsigned stage = 0;   // F R I W B Update; for SEND and RECV the local stage
+  unsigned channel = 0; // Send, Receive
+  unsigned microbatch = 0;
+  unsigned slot = 0; // residual slot: F R I W B
+};
+
+struct PlanRank {
+  std::vector<unsigned> stages;
+  std::vector<PlanAction> actions;
+};
+
+struct Plan {
+  std::string model, mode, hash, schedule;
+  CheckpointMode checkpoint = CheckpointMode::Never;
+  std::string modelHash; // may be empty
+  std::string target;    // "cpu" or "cuda:sm_90"
+  /// Of a step, over all replicas. Replica q of a stage runs the micro-batches
+  /// k * replicas + q.
+  unsigned batch, microbatches;
+  unsigned replicas = 1;
+  std::vector<std::string> weights;
+  std::vector<uint64_t> weightsBytes;
+  std::vector<PlanPort> feeds, fetches;
+  PlanOptimizer optimizer;
+  std::vector<PlanChannel> channels;
+  std::vector<PlanStage> stages;
+  std::vector<PlanRank> ranks;
+  /// Of a program that marks its kernels: what cost files call each.
+  std::vector<std::string> kernelKeys;
+
+  bool isTraining() const { return mode == "train"; }
+  /// The scalar that starts the loss scale; null if the program does not look
+  /// for gradients that are not finite.
+  const PlanScalar *findLossScale() const;
+  /// Whether there is more to it than looking: a scale that may be another
+  /// number than 1.
+  bool scalesLoss() const;
+  unsigned microbatchSize() const { return batch / microbatches; }
+  unsigned microbatchesOfReplica() const { return microbatches / replicas; }
+
+  /// fromJson, and then the plan of all replicas.
+  static Plan parse(std::string_view text);
+};
+
+/// `1F0` as in torch's schedules: stage, kind, micro-batch; `1SEND_F0` and
+/// `2RECV_F0` for channels.
+std::string toString(const Plan &plan, const PlanAction &action);
+
+/// Whether running `action` ends the use of a receive slot whose channel is
+/// released by `release`; `recomputed` says whether the micro-batch has an R
+/// (if not, a release by R means the F).
+bool releases(ActionKind action, ActionKind release, bool recomputed);
+
+/// The checks that need the whole plan, of one replica: references between
+/// sections, the order of actions, and that all ranks complete. Part of
+/// Plan::parse.
+void checkActions(const Plan &plan);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_PLAN_PLAN_H

@@ -1,0 +1,796 @@
+//===- PlanFromJson.cpp - JSON to Plan ------------------------------------===//
+#include "plan/PlanJson.h"
+#include "plan/Replicas.h"
+#include "support/JsonReader.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+using namespace pp::runtime;
+
+static constexpr uint64_t maxCount = 1 << 20;
+
+static DataType readType(const JsonReader &json, bool isChannel = false) {
+  std::string name = json.string();
+  auto type = parseDataType(name);
+  if ((type == DataType::BF16 || type == DataType::F16) && !isChannel)
+    json.fail("{} is for channels only", name);
+  if (type)
+    return *type;
+  json.fail("unknown dtype '{}'", name);
+}
+
+static Shape readShape(const JsonReader &json) {
+  Shape shape;
+  for (size_t i = 0, e = json.size(); i < e; ++i)
+    shape.push_back(json.at(i).integer());
+  if (shape.size() > 16 || !elementCount(shape))
+    json.fail("{} is too large", toString(shape));
+  return shape;
+}
+
+static uint64_t byteSize(DataType type, const Shape &shape) {
+  return *elementCount(shape) * sizeOf(type);
+}
+
+static Phase readPhase(const JsonReader &json) {
+  std::string name = json.string();
+  if (std::optional<Phase> phase = pp::parsePhaseLetter(name))
+    return *phase;
+  json.fail("unknown phase '{}': expected F, I or W", name);
+}
+
+static ActionKind readActionKind(const JsonReader &json) {
+  std::string name = json.string();
+  std::optional<ActionKind> kind = pp::parseActionKind(name);
+  if (!kind || *kind > ActionKind::ReduceGradients)
+    json.fail("unknown action '{}'", name);
+  return *kind;
+}
+
+static void readIndexRange(const JsonReader &entry, PlanPort &port) {
+  if (port.isLossWeight() &&
+      (port.type != DataType::F32 || !port.shape.empty() || port.batched))
+    entry.at("role").fail("a loss weight is one number of f32");
+  if (entry.has("range")) {
+    JsonReader range = entry.at("range");
+    if (range.size() != 2 || range.at(size_t(0)).signedInteger() >
+                                 range.at(size_t(1)).signedInteger())
+      range.fail("expected a smallest and a largest number");
+    port.range.emplace(range.at(size_t(0)).signedInteger(),
+                       range.at(size_t(1)).signedInteger());
+  }
+  if (entry.has("ignore_index"))
+    port.ignoreIndex = entry.at("ignore_index").signedInteger();
+  bool isIndex = port.type == DataType::I64 || port.type == DataType::I32;
+  if ((port.range || port.ignoreIndex) && !isIndex)
+    entry.at("dtype").fail("only whole numbers have a range");
+}
+
+static std::vector<PlanPort> readPorts(const JsonReader &json, const Plan &plan,
+                                       bool isFeed) {
+  std::vector<PlanPort> ports;
+  std::set<std::string> names;
+  for (size_t i = 0, e = json.size(); i < e; ++i) {
+    JsonReader entry = json.at(i);
+    PlanPort port;
+    port.name = entry.at("name").string();
+    if (port.name.empty() || !names.insert(port.name).second)
+      entry.at("name").fail("'{}' is empty or used twice", port.name);
+    if (isFeed) {
+      port.role = entry.at("role").string();
+      if (port.role != "input" && port.role != "target" &&
+          port.role != PlanPort::lossWeight)
+        entry.at("role").fail("unknown role '{}'", port.role);
+    }
+    port.type = readType(entry.at("dtype"));
+    port.shape = readShape(entry.at("shape"));
+    port.bytes = byteSize(port.type, port.shape);
+    port.batched = !entry.has("batched") || entry.at("batched").boolean();
+    if (port.batched &&
+        (port.shape.empty() || port.shape[0] != plan.microbatchSize()))
+      entry.at("shape").fail(
+          "axis 0 of {} is not the micro-batch size {} (batch {} / "
+          "microbatches {})",
+          toString(port.shape), plan.microbatchSize(), plan.batch,
+          plan.microbatches);
+    if (isFeed)
+      readIndexRange(entry, port);
+    ports.push_back(std::move(port));
+  }
+  return ports;
+}
+
+static PlanOptimizer readOptimizer(const JsonReader &json) {
+  PlanOptimizer optimizer;
+  optimizer.kind = json.at("kind").string();
+  JsonReader states = json.at("states");
+  for (size_t i = 0, e = states.size(); i < e; ++i) {
+    std::string name = states.at(i).string();
+    if (name.empty() ||
+        std::count(optimizer.states.begin(), optimizer.states.end(), name))
+      states.at(i).fail("'{}' is empty or used twice", name);
+    optimizer.states.push_back(name);
+  }
+  JsonReader scalars = json.at("scalars");
+  for (size_t i = 0, e = scalars.size(); i < e; ++i) {
+    JsonReader entry = scalars.at(i);
+    PlanScalar scalar;
+    scalar.name = entry.at("name").string();
+    for (const PlanScalar &other : optimizer.scalars)
+      if (other.name == scalar.name)
+        entry.at("name").fail("'{}' is used twice", scalar.name);
+    if (entry.has("value")) {
+      scalar.kind = PlanScalar::Kind::Value;
+      scalar.value = entry.at("value").number();
+    } else if (entry.has("one_minus_power_of")) {
+      scalar.kind = PlanScalar::Kind::OneMinusPowerOf;
+      JsonReader base = entry.at("one_minus_power_of");
+      if (base.getValue().is_string())
+        scalar.baseOf = base.string();
+      else
+        scalar.value = base.number();
+    } else if (entry.has("is_first_step")) {
+      scalar.kind = PlanScalar::Kind::IsFirstStep;
+      if (!entry.at("is_first_step").boolean())
+        entry.at("is_first_step").fail("expected true");
+    } else if (entry.has("initial_scale")) {
+      scalar.kind = PlanScalar::Kind::LossScale;
+      scalar.value = entry.at("initial_scale").number();
+      if (!isLossScale(scalar.value))
+        entry.at("initial_scale").fail("expected a positive number of f32");
+    } else if (entry.has("is_skipped")) {
+      scalar.kind = PlanScalar::Kind::IsSkipped;
+      if (!entry.at("is_skipped").boolean())
+        entry.at("is_skipped").fail("expected true");
+    } else {
+      entry.fail("expected one of the keys 'value', 'one_minus_power_of', "
+                 "'is_first_step', 'initial_scale', 'is_skipped'");
+    }
+    optimizer.scalars.push_back(std::move(scalar));
+  }
+  for (size_t i = 0; i < optimizer.scalars.size(); ++i) {
+    const std::string &base = optimizer.scalars[i].baseOf;
+    auto isBase = [&](const PlanScalar &scalar) {
+      return scalar.name == base && scalar.kind == PlanScalar::Kind::Value;
+    };
+    if (!base.empty() && std::none_of(optimizer.scalars.begin(),
+                                      optimizer.scalars.end(), isBase))
+      scalars.at(i)
+          .at("one_minus_power_of")
+          .fail("no scalar '{}' with a value", base);
+  }
+  auto count = [&](PlanScalar::Kind kind) {
+    return std::count_if(
+        optimizer.scalars.begin(), optimizer.scalars.end(),
+        [&](const PlanScalar &scalar) { return scalar.kind == kind; });
+  };
+  if (count(PlanScalar::Kind::LossScale) > 1 ||
+      count(PlanScalar::Kind::LossScale) != count(PlanScalar::Kind::IsSkipped))
+    scalars.fail("expected one scalar with 'initial_scale' and one with "
+                 "'is_skipped', or neither");
+  return optimizer;
+}
+
+static PlanArea readArea(const JsonReader &areas, const char *name,
+                         uint64_t memoryBytes) {
+  PlanArea area;
+  if (!areas.has(name))
+    return area;
+  JsonReader json = areas.at(name);
+  area.offset = json.at("offset").aligned();
+  area.bytes = json.at("bytes").aligned();
+  if (area.offset + area.bytes > memoryBytes)
+    json.fail("[{}, {}) ends behind memory_bytes {}", area.offset,
+              area.offset + area.bytes, memoryBytes);
+  return area;
+}
+
+static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
+                           uint64_t memoryBytes) {
+  PlanAreas areas;
+  std::vector<std::pair<PlanArea, const char *>> all;
+  auto read = [&](const char *name) {
+    PlanArea area = readArea(json, name, memoryBytes);
+    if (area.bytes)
+      all.emplace_back(area, name);
+    return area;
+  };
+  areas.parameters = read("parameters");
+  areas.buffers = read("buffers");
+  areas.gradients = read("gradients");
+  areas.optimizer = read("optimizer");
+  areas.statistics = read("statistics");
+  areas.residuals = read("residuals");
+  areas.scratch = read("scratch");
+  areas.channels = read("channels");
+  areas.discard = read("discard");
+  areas.loss = read("loss");
+  areas.lossScale = read("loss_scale");
+  areas.exchange = read("exchange");
+  if ((plan.findLossScale() != nullptr) != (areas.lossScale.bytes != 0))
+    json.fail("a stage has an area 'loss_scale' where the optimizer has a "
+              "scalar with 'initial_scale'");
+  if (json.has("residuals")) {
+    JsonReader residuals = json.at("residuals");
+    areas.residualSlots = residuals.at("slots").integer(maxCount);
+    areas.residualSlotBytes = residuals.at("slot_bytes").aligned();
+    if (areas.residualSlots * areas.residualSlotBytes != areas.residuals.bytes)
+      residuals.fail("bytes {} is not slots {} times slot_bytes {}",
+                     areas.residuals.bytes, areas.residualSlots,
+                     areas.residualSlotBytes);
+  }
+  std::sort(all.begin(), all.end(), [](const auto &a, const auto &b) {
+    return a.first.offset < b.first.offset;
+  });
+  for (size_t i = 1; i < all.size(); ++i)
+    if (all[i - 1].first.offset + all[i - 1].first.bytes > all[i].first.offset)
+      json.fail("'{}' and '{}' overlap", all[i - 1].second, all[i].second);
+  if (plan.isTraining()) {
+    if (areas.gradients.bytes != areas.parameters.bytes)
+      json.at("gradients")
+          .fail("bytes {} differ from those of parameters, {}",
+                areas.gradients.bytes, areas.parameters.bytes);
+    uint64_t expected = plan.optimizer.states.size() * areas.parameters.bytes;
+    if (areas.optimizer.bytes != expected)
+      json.fail("'optimizer' has {} bytes, expected {}: {} states of {}",
+                areas.optimizer.bytes, expected, plan.optimizer.states.size(),
+                areas.parameters.bytes);
+  }
+  if (areas.loss.bytes &&
+      areas.loss.bytes < uint64_t(4) * plan.microbatchesOfReplica())
+    json.at("loss").fail("{} bytes are too few for {} micro-batches",
+                         areas.loss.bytes, plan.microbatchesOfReplica());
+  return areas;
+}
+
+static std::string decodeHex(const JsonReader &json) {
+  std::string text = json.string();
+  auto digit = [&](char c) -> int {
+    if (c >= '0' && c <= '9')
+      return c - '0';
+    if (c >= 'a' && c <= 'f')
+      return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+      return c - 'A' + 10;
+    json.fail("'{}' is not a hexadecimal digit", c);
+  };
+  if (text.size() % 2)
+    json.fail("odd number of hexadecimal digits");
+  std::string bytes(text.size() / 2, 0);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] =
+        static_cast<char>(digit(text[2 * i]) * 16 + digit(text[2 * i + 1]));
+  return bytes;
+}
+
+static uint64_t readHash(const JsonReader &json) {
+  std::string text = json.string();
+  const char *end = text.data() + text.size();
+  uint64_t hash = 0;
+  auto [next, code] = std::from_chars(text.data(), end, hash, 16);
+  if (text.size() != 16 || code != std::errc() || next != end)
+    json.fail("'{}' is not a hash of 16 hexadecimal digits", text);
+  return hash;
+}
+
+static PlanSource readSource(const JsonReader &json, const Plan &plan,
+                             uint64_t bytes) {
+  PlanSource source;
+  if (json.has("file")) {
+    source.kind = PlanSource::Kind::File;
+    source.file = json.at("file").index(plan.weights.size(), "weights");
+    source.offset = json.at("offset").integer();
+    uint64_t size = json.at("bytes").integer();
+    if (size != bytes)
+      json.at("bytes").fail("{} differ from the tensor's {}", size, bytes);
+    source.isTransposed =
+        json.has("transposed") && json.at("transposed").boolean();
+    if (uint64_t size = plan.weightsBytes[source.file];
+        bytes > size || source.offset > size - bytes)
+      json.fail("[{}, {}) ends behind the file's {} bytes", source.offset,
+                source.offset + bytes, plan.weightsBytes[source.file]);
+    if (json.has("hash"))
+      source.hash = readHash(json.at("hash"));
+  } else if (json.has("splat")) {
+    source.kind = PlanSource::Kind::Splat;
+    JsonReader splat = json.at("splat");
+    source.splat = splat.getValue().is_boolean() ? double(splat.boolean())
+                                                 : splat.number();
+  } else if (json.has("hex")) {
+    source.kind = PlanSource::Kind::Bytes;
+    source.bytes = decodeHex(json.at("hex"));
+    if (source.bytes.size() != bytes)
+      json.at("hex").fail("{} bytes differ from the tensor's {}",
+                          source.bytes.size(), bytes);
+  } else {
+    json.fail("expected one of the keys 'file', 'splat', 'hex'");
+  }
+  return source;
+}
+
+static std::vector<PlanTensor> readTensors(const JsonReader &json,
+                                           const Plan &plan, PlanArea area,
+                                           bool areParameters) {
+  std::vector<PlanTensor> tensors;
+  std::set<std::string> names;
+  std::map<uint64_t, uint64_t> ranges; // offset -> end
+  for (size_t i = 0, e = json.size(); i < e; ++i) {
+    JsonReader entry = json.at(i);
+    PlanTensor tensor;
+    tensor.name = entry.at("name").string();
+    if (tensor.name.empty() || !names.insert(tensor.name).second)
+      entry.at("name").fail("'{}' is empty or used twice", tensor.name);
+    tensor.type = readType(entry.at("dtype"));
+    if (areParameters && plan.isTraining() && tensor.type != DataType::F32)
+      entry.at("dtype").fail("parameters that are trained have to be f32");
+    tensor.shape = readShape(entry.at("shape"));
+    tensor.bytes = byteSize(tensor.type, tensor.shape);
+    tensor.offset = entry.at("offset").aligned();
+    if (tensor.offset + tensor.bytes > area.bytes)
+      entry.fail("[{}, {}) ends behind the area's {} bytes", tensor.offset,
+                 tensor.offset + tensor.bytes, area.bytes);
+    if (tensor.bytes) {
+      auto next = ranges.lower_bound(tensor.offset);
+      if ((next != ranges.end() &&
+           next->first < tensor.offset + tensor.bytes) ||
+          (next != ranges.begin() && std::prev(next)->second > tensor.offset))
+        entry.at("offset").fail("overlaps another tensor of the area");
+      ranges.emplace(tensor.offset, tensor.offset + tensor.bytes);
+    }
+    tensor.isMutable = areParameters ||
+                       (entry.has("mutable") && entry.at("mutable").boolean());
+    tensor.source = readSource(entry.at("source"), plan, tensor.bytes);
+    if (tensor.source.isTransposed && tensor.shape.size() != 2)
+      entry.at("shape").fail("only a matrix is transposed");
+    if (entry.has("reason"))
+      tensor.reason = entry.at("reason").string();
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+static PlanReference readReference(const JsonReader &json, const Plan &plan,
+                                   unsigned stage, Phase phase, bool isInput) {
+  if (!json.getValue().is_object() || json.getValue().size() != 1)
+    json.fail("expected an object with one key");
+  if (json.has("channel")) {
+    unsigned index = json.at("channel").index(plan.channels.size(), "channels");
+    const PlanChannel &channel = plan.channels[index];
+    if (isInput && channel.to != stage)
+      json.fail("channel {} leads to stage {}", index, channel.to);
+    if (!isInput && (channel.from != stage || channel.fromPhase != phase))
+      json.fail("channel {} comes from phase {} of stage {}", index,
+                letterOf(channel.fromPhase), channel.from);
+    return {PlanReference::Kind::Channel, index};
+  }
+  if (isInput && json.has("feed"))
+    return {PlanReference::Kind::Feed,
+            json.at("feed").index(plan.feeds.size(), "feeds")};
+  if (isInput && json.has("loss_scale")) {
+    if (!plan.stages[stage].areas.lossScale.bytes)
+      json.fail("stage {} has no 'loss_scale' area", stage);
+    return {PlanReference::Kind::LossScale, 0};
+  }
+  if (!isInput && json.has("fetch"))
+    return {PlanReference::Kind::Fetch,
+            json.at("fetch").index(plan.fetches.size(), "fetches")};
+  if (!isInput && json.has("loss")) {
+    if (phase != Phase::Forward || !plan.isTraining())
+      json.fail("the loss is an output of F in a training plan");
+    if (!plan.stages[stage].areas.loss.bytes)
+      json.fail("stage {} has no 'loss' area", stage);
+    return {PlanReference::Kind::Loss, 0};
+  }
+  json.fail("expected the key {}", isInput ? "'feed', 'channel' or 'loss_scale'"
+                                           : "'channel', 'fetch' or 'loss'");
+}
+
+static uint64_t outputBytes(const Plan &plan, PlanReference reference) {
+  switch (reference.kind) {
+  case PlanReference::Kind::Channel:
+    return plan.channels[reference.index].bytes;
+  case PlanReference::Kind::Fetch:
+    return plan.fetches[reference.index].bytes;
+  case PlanReference::Kind::Feed:
+    return plan.feeds[reference.index].bytes;
+  case PlanReference::Kind::Loss:
+  case PlanReference::Kind::LossScale:
+    return sizeof(float);
+  }
+  return 0;
+}
+
+/// The bytes that a probe may look at in an area, from the offset on.
+static uint64_t bytesBehind(const PlanProbe::Floats &floats,
+                            const PlanAreas &areas, const PlanPhase &phase,
+                            const Plan &plan) {
+  auto behind = [&](uint64_t bytes) {
+    return floats.offset <= bytes ? bytes - floats.offset : 0;
+  };
+  switch (floats.area) {
+  case Area::Parameters:
+    return behind(areas.parameters.bytes);
+  case Area::Buffers:
+    return behind(areas.buffers.bytes);
+  case Area::Gradients:
+    return behind(areas.gradients.bytes);
+  case Area::Statistics:
+    return behind(areas.statistics.bytes);
+  case Area::Residuals:
+    return behind(areas.residualSlotBytes);
+  case Area::Scratch:
+    return behind(areas.scratch.bytes);
+  case Area::Input:
+    return 0;
+  case Area::Output:
+    return floats.offset < phase.outputs.size()
+               ? outputBytes(plan, phase.outputs[floats.offset])
+               : 0;
+  }
+  return 0;
+}
+
+static PlanProbe readProbe(const JsonReader &json, const PlanAreas &areas,
+                           const PlanPhase &phase, const Plan &plan) {
+  PlanProbe probe;
+  probe.node = json.at("node").string();
+  JsonReader outputs = json.at("outputs");
+  for (size_t i = 0, e = outputs.size(); i < e; ++i) {
+    JsonReader entry = outputs.at(i);
+    if (entry.size() != 3)
+      entry.fail("expected an area, an offset and a number of floats");
+    std::string name = entry.at(size_t(0)).string();
+    std::optional<Area> area = pp::parseArea(name);
+    if (!area)
+      entry.fail("unknown area '{}'", name);
+    PlanProbe::Floats floats{*area, entry.at(size_t(1)).integer(),
+                             entry.at(size_t(2)).integer()};
+    uint64_t bytes = floats.count * sizeof(float);
+    if (bytes > bytesBehind(floats, areas, phase, plan) ||
+        floats.offset % sizeof(float) * (floats.area < Area::Input))
+      entry.fail("{} floats at {} lie outside of '{}'", floats.count,
+                 floats.offset, name);
+    probe.outputs.push_back(floats);
+  }
+  return probe;
+}
+
+static PlanPhase readPhaseLists(const JsonReader &json, const Plan &plan,
+                                unsigned stage, Phase phase) {
+  PlanPhase result;
+  result.present = true;
+  JsonReader inputs = json.at("inputs"), outputs = json.at("outputs");
+  for (size_t i = 0, e = inputs.size(); i < e; ++i)
+    result.inputs.push_back(
+        readReference(inputs.at(i), plan, stage, phase, /*isInput=*/true));
+  for (size_t i = 0, e = outputs.size(); i < e; ++i)
+    result.outputs.push_back(
+        readReference(outputs.at(i), plan, stage, phase, /*isInput=*/false));
+  if (json.has("discards")) {
+    JsonReader discards = json.at("discards");
+    if (discards.size() != outputs.size())
+      discards.fail("{} entries for {} outputs", discards.size(),
+                    outputs.size());
+    uint64_t areaBytes = plan.stages[stage].areas.discard.bytes;
+    for (size_t i = 0, e = discards.size(); i < e; ++i) {
+      uint64_t offset = discards.at(i).aligned();
+      uint64_t end = offset + outputBytes(plan, result.outputs[i]);
+      if (end > areaBytes)
+        discards.at(i).fail("[{}, {}) ends behind the area's {} bytes", offset,
+                            end, areaBytes);
+      result.discards.push_back(offset);
+    }
+  }
+  if (json.has("discard_statistics")) {
+    JsonReader offset = json.at("discard_statistics");
+    const PlanAreas &areas = plan.stages[stage].areas;
+    result.discardStatistics = offset.aligned();
+    if (*result.discardStatistics + areas.statistics.bytes >
+        areas.discard.bytes)
+      offset.fail("[{}, {}) ends behind the area's {} bytes",
+                  *result.discardStatistics,
+                  *result.discardStatistics + areas.statistics.bytes,
+                  areas.discard.bytes);
+  }
+  if (json.has("probes")) {
+    JsonReader probes = json.at("probes");
+    for (size_t i = 0, e = probes.size(); i < e; ++i)
+      result.probes.push_back(
+          readProbe(probes.at(i), plan.stages[stage].areas, result, plan));
+  }
+  return result;
+}
+
+static PlanStage readStage(const JsonReader &json, const Plan &plan) {
+  PlanStage stage;
+  stage.name = json.at("name").string();
+  if (json.has("nodes"))
+    for (size_t i = 0, e = json.at("nodes").size(); i < e; ++i)
+      stage.nodes.push_back(json.at("nodes").at(i).string());
+  auto seconds = [&](const char *key) {
+    return json.has(key) ? json.at(key).number() : 0.0;
+  };
+  stage.forwardSeconds = seconds("forward_seconds");
+  stage.backwardSeconds = seconds("backward_seconds");
+  stage.memoryBytes = json.at("memory_bytes").aligned();
+  stage.areas = readAreas(json.at("areas"), plan, stage.memoryBytes);
+  stage.parameters =
+      readTensors(json.at("parameters"), plan, stage.areas.parameters, true);
+  stage.buffers =
+      readTensors(json.at("buffers"), plan, stage.areas.buffers, false);
+  for (const PlanTensor &parameter : stage.parameters)
+    for (size_t i = 0; i < stage.buffers.size(); ++i)
+      if (stage.buffers[i].name == parameter.name)
+        json.at("buffers").at(i).at("name").fail(
+            "'{}' is the name of a parameter too", parameter.name);
+  JsonReader kernels = json.at("kernels");
+  for (size_t i = 0, e = kernels.size(); i < e; ++i)
+    stage.kernels.push_back({kernels.at(i).at("descriptor").string(),
+                             kernels.at(i).at("scratchpad").integer()});
+  auto kernel = [&](const char *key) -> std::optional<unsigned> {
+    if (!json.has(key))
+      return std::nullopt;
+    JsonReader number = json.at(key);
+    uint64_t value = number.integer();
+    if (value >= stage.kernels.size())
+      number.fail("the stage has {} kernels", stage.kernels.size());
+    return value;
+  };
+  stage.optimizerKernel = kernel("optimizer_kernel");
+  stage.finiteKernel = kernel("finite_kernel");
+  stage.finiteLossKernel = kernel("finite_loss_kernel");
+  stage.lossScaleKernel = kernel("loss_scale_kernel");
+  if (stage.areas.lossScale.bytes) {
+    if (!stage.lossScaleKernel)
+      json.fail("key 'loss_scale_kernel' is missing");
+    if (stage.areas.gradients.bytes && !stage.finiteKernel)
+      json.fail("key 'finite_kernel' is missing");
+  }
+  return stage;
+}
+
+static std::vector<unsigned> readSlots(const JsonReader &json, const Plan &plan,
+                                       unsigned slots) {
+  std::vector<unsigned> result;
+  if (json.size() != plan.microbatchesOfReplica())
+    json.fail("{} entries for {} micro-batches", json.size(),
+              plan.microbatchesOfReplica());
+  for (size_t i = 0; i < json.size(); ++i) {
+    uint64_t slot = json.at(i).integer();
+    if (slot >= slots)
+      json.at(i).fail("slot {} of {}", slot, slots);
+    result.push_back(slot);
+  }
+  return result;
+}
+
+static PlanChannel readChannel(const JsonReader &json, const Plan &plan,
+                               size_t stageCount) {
+  PlanChannel channel;
+  channel.name = json.at("name").string();
+  channel.kind = json.at("kind").string();
+  channel.from = json.at("from").index(stageCount, "stages");
+  channel.to = json.at("to").index(stageCount, "stages");
+  if (channel.from == channel.to)
+    json.at("to").fail("channel leads from stage {} to itself", channel.to);
+  channel.fromPhase = readPhase(json.at("from_phase"));
+  channel.toPhase = readPhase(json.at("to_phase"));
+  channel.type = readType(json.at("dtype"), /*isChannel=*/true);
+  channel.shape = readShape(json.at("shape"));
+  channel.bytes = json.at("bytes").integer();
+  if (channel.bytes != byteSize(channel.type, channel.shape))
+    json.at("bytes").fail("{} differ from the {} of {} {}", channel.bytes,
+                          byteSize(channel.type, channel.shape),
+                          nameOf(channel.type), toString(channel.shape));
+  channel.sendOffset = json.at("send_offset").aligned();
+  channel.receiveOffset = json.at("receive_offset").aligned();
+  channel.sendSlots = json.at("send_slots").integer(maxCount);
+  channel.receiveSlots = json.at("receive_slots").integer(maxCount);
+  JsonReader sendSlot = json.at("send_slot");
+  if (!channel.isResident())
+    channel.sendSlot = readSlots(sendSlot, plan, channel.sendSlots);
+  else if (sendSlot.size() != 0)
+    sendSlot.fail("{} entries, but there are no send slots", sendSlot.size());
+  channel.receiveSlot =
+      readSlots(json.at("receive_slot"), plan, channel.receiveSlots);
+  channel.release = readActionKind(json.at("release"));
+  if (channel.release >= ActionKind::Send)
+    json.at("release").fail("a channel is released by F, R, B, I or W");
+  return channel;
+}
+
+/// Slots have to lie in the area `channels` of their stage.
+static void checkSlotBounds(const JsonReader &channels, const Plan &plan) {
+  // Per stage: begin -> (end, channel).
+  std::vector<std::map<uint64_t, uint64_t>> used(plan.stages.size());
+  auto check = [&](const JsonReader &json, unsigned stage, uint64_t offset,
+                   uint64_t bytes, unsigned slots) {
+    const PlanArea &area = plan.stages[stage].areas.channels;
+    uint64_t end = offset + alignUp(bytes) * slots;
+    if (offset < area.offset || end > area.offset + area.bytes)
+      json.fail("[{}, {}) is outside the area 'channels' of stage {}, [{}, {})",
+                offset, end, stage, area.offset, area.offset + area.bytes);
+  };
+  for (size_t i = 0; i < plan.channels.size(); ++i) {
+    const PlanChannel &channel = plan.channels[i];
+    if (channel.bytes == 0)
+      continue;
+    check(channels.at(i).at("send_offset"), channel.from, channel.sendOffset,
+          channel.bytes, channel.sendSlots);
+    check(channels.at(i).at("receive_offset"), channel.to,
+          channel.receiveOffset, channel.bytes, channel.receiveSlots);
+  }
+}
+
+static PlanAction readAction(const JsonReader &json, const Plan &plan) {
+  PlanAction action;
+  ActionKind kind = readActionKind(json.at(size_t(0)));
+  action.kind = kind;
+  bool isTransfer = pp::isTransfer(kind);
+  bool isOfStep =
+      kind == ActionKind::Update || kind == ActionKind::ReduceGradients;
+  size_t expected = isTransfer ? 3 : isOfStep ? 2 : 4;
+  if (json.size() != expected)
+    json.fail("'{}' has {} elements, expected {}", nameOf(kind), json.size(),
+              expected);
+  if (isTransfer) {
+    action.channel = json.at(1).index(plan.channels.size(), "channels");
+    const PlanChannel &channel = plan.channels[action.channel];
+    action.stage = kind == ActionKind::Send ? channel.from : channel.to;
+  } else {
+    action.stage = json.at(1).index(plan.stages.size(), "stages");
+  }
+  if (!isOfStep)
+    action.microbatch =
+        json.at(2).index(plan.microbatchesOfReplica(), "microbatches");
+  if (expected == 4) {
+    uint64_t slots = plan.stages[action.stage].areas.residualSlots;
+    // A stage that keeps nothing for its backward pass has no slots.
+    uint64_t slot = json.at(3).integer(maxCount);
+    if (slot >= std::max<uint64_t>(slots, 1))
+      json.at(3).fail("residual slot {} of {}", slot, slots);
+    action.slot = slot;
+  }
+  if (!plan.isTraining() && !isTransfer && kind != ActionKind::Forward)
+    json.fail("'{}' in an inference plan", nameOf(kind));
+  return action;
+}
+
+static void readRanks(const JsonReader &json, Plan &plan) {
+  std::vector<int> owner(plan.stages.size(), -1);
+  for (size_t r = 0, e = json.size(); r < e; ++r) {
+    JsonReader entry = json.at(r);
+    PlanRank rank;
+    JsonReader stages = entry.at("stages");
+    for (size_t i = 0; i < stages.size(); ++i) {
+      unsigned stage = stages.at(i).index(plan.stages.size(), "stages");
+      if (owner[stage] >= 0)
+        stages.at(i).fail("stage {} belongs to rank {} already", stage,
+                          owner[stage]);
+      owner[stage] = r;
+      rank.stages.push_back(stage);
+    }
+    JsonReader actions = entry.at("actions");
+    rank.actions.reserve(actions.size());
+    for (size_t i = 0, n = actions.size(); i < n; ++i) {
+      PlanAction action = readAction(actions.at(i), plan);
+      if (owner[action.stage] != int(r))
+        actions.at(i).fail("stage {} is not on this rank", action.stage);
+      rank.actions.push_back(action);
+    }
+    plan.ranks.push_back(std::move(rank));
+  }
+  for (size_t i = 0; i < owner.size(); ++i)
+    if (owner[i] < 0)
+      json.fail("stage {} is on no rank", i);
+}
+
+/// Copies of a parameter in several stages have to agree.
+static void checkCopies(const JsonReader &stages, const Plan &plan) {
+  std::map<std::string, const PlanTensor *> first;
+  for (size_t s = 0; s < plan.stages.size(); ++s)
+    for (const char *section : {"parameters", "buffers"}) {
+      const auto &tensors = section[0] == 'p' ? plan.stages[s].parameters
+                                              : plan.stages[s].buffers;
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        auto [it, isNew] = first.emplace(tensors[i].name, &tensors[i]);
+        if (!isNew && (it->second->type != tensors[i].type ||
+                       it->second->shape != tensors[i].shape))
+          stages.at(s).at(section).at(i).fail(
+              "'{}' has another dtype or shape in an earlier stage",
+              tensors[i].name);
+      }
+    }
+}
+
+Plan pp::runtime::fromJson(std::string_view text) {
+  nlohmann::json value = parseJson(text, "plan");
+  JsonReader json(value, "");
+  if (!value.is_object())
+    failInput("plan: expected a JSON object");
+  Plan plan;
+  uint64_t version = json.at("version").integer();
+  if (version != 1)
+    json.at("version").fail("{} is not supported: this runtime reads version 1",
+                            version);
+  plan.model = json.at("model").string();
+  plan.mode = json.at("mode").string();
+  if (plan.mode != "train" && plan.mode != "infer")
+    json.at("mode").fail("unknown mode '{}'", plan.mode);
+  plan.hash = json.has("hash") ? json.at("hash").string() : "";
+  if (json.has("model_hash"))
+    plan.modelHash = json.at("model_hash").string();
+  plan.batch = json.at("batch").integer(1 << 30);
+  plan.microbatches = json.at("microbatches").integer(maxCount);
+  if (!plan.microbatches || !plan.batch || plan.batch % plan.microbatches)
+    json.at("microbatches")
+        .fail("{} micro-batches do not divide a batch of {}", plan.microbatches,
+              plan.batch);
+  if (json.has("replicas")) {
+    plan.replicas = json.at("replicas").integer(maxCount);
+    if (!plan.replicas || plan.microbatches % plan.replicas)
+      json.at("replicas")
+          .fail("{} replicas cannot share {} micro-batches", plan.replicas,
+                plan.microbatches);
+  }
+  plan.target = json.has("target") ? json.at("target").string() : "cpu";
+  plan.schedule = json.has("schedule") ? json.at("schedule").string() : "";
+  if (json.has("checkpoint")) {
+    std::string name = json.at("checkpoint").string();
+    auto mode = pp::parseCheckpointMode(name);
+    if (!mode)
+      json.at("checkpoint").fail("unknown mode '{}'", name);
+    plan.checkpoint = *mode;
+  }
+  JsonReader weights = json.at("weights"), sizes = json.at("weights_bytes");
+  for (size_t i = 0, e = weights.size(); i < e; ++i)
+    plan.weights.push_back(weights.at(i).string());
+  for (size_t i = 0, e = sizes.size(); i < e; ++i)
+    plan.weightsBytes.push_back(sizes.at(i).integer());
+  if (plan.weights.size() != plan.weightsBytes.size())
+    sizes.fail("{} entries for {} weights", plan.weightsBytes.size(),
+               plan.weights.size());
+  plan.feeds = readPorts(json.at("feeds"), plan, /*isFeed=*/true);
+  plan.fetches = readPorts(json.at("fetches"), plan, /*isFeed=*/false);
+  if (plan.isTraining())
+    plan.optimizer = readOptimizer(json.at("optimizer"));
+
+  JsonReader stages = json.at("stages"), channels = json.at("channels");
+  if (stages.size() == 0 || stages.size() > maxCount)
+    stages.fail("{} stages", stages.size());
+  for (size_t i = 0, e = channels.size(); i < e; ++i)
+    plan.channels.push_back(readChannel(channels.at(i), plan, stages.size()));
+  for (size_t i = 0, e = stages.size(); i < e; ++i)
+    plan.stages.push_back(readStage(stages.at(i), plan));
+  // Phases refer to channels, feeds and areas, so they come last.
+  for (size_t i = 0, e = stages.size(); i < e; ++i) {
+    JsonReader phases = stages.at(i).at("phases");
+    plan.stages[i].phases[0] =
+        readPhaseLists(phases.at("F"), plan, i, Phase::Forward);
+    if (plan.isTraining()) {
+      plan.stages[i].phases[1] =
+          readPhaseLists(phases.at("I"), plan, i, Phase::BackwardInput);
+      plan.stages[i].phases[2] =
+          readPhaseLists(phases.at("W"), plan, i, Phase::BackwardWeight);
+    }
+  }
+  checkSlotBounds(channels, plan);
+  checkCopies(stages, plan);
+  readRanks(json.at("ranks"), plan);
+  if (json.has("kernel_keys")) {
+    JsonReader keys = json.at("kernel_keys");
+    for (size_t i = 0, e = keys.size(); i < e; ++i)
+      plan.kernelKeys.push_back(keys.at(i).string());
+  }
+  for (size_t i = 0; i < plan.stages.size(); ++i)
+    plan.stages[i].code = i;
+  checkActions(plan);
+  return plan;
+}
+
+Plan Plan::parse(std::string_view text) {
+  Plan plan = fromJson(text);
+  return plan.replicas > 1 ? replicate(plan) : plan;
+}

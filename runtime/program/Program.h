@@ -1,0 +1,75 @@
+//===- Program.h - A compiled pipeline with its memory --------------------===//
+#ifndef PP_RUNTIME_PROGRAM_PROGRAM_H
+#define PP_RUNTIME_PROGRAM_PROGRAM_H
+
+#include "pprt/pprt.h"
+#include "process/Placement.h"
+#include "process/ProcessGroup.h"
+#include "program/StageMemory.h"
+#include "program/WeightFiles.h"
+
+#include <deque>
+#include <string>
+
+namespace pp::runtime {
+
+/// Checks a pp_program against its plan; holds the plan and, after allocate(),
+/// the memory of all stages. Not movable: memories point at the plan.
+class Program {
+public:
+  /// Throws Error for a plan that is invalid or does not fit the functions. The
+  /// memory is that of `device`; this process runs the part of the ranks that
+  /// falls to it in `group`. Both have to outlive the program.
+  explicit Program(const pp_program &program, Device &device = getCpuDevice(),
+                   ProcessGroup &group = getLoneProcess());
+  Program(const Program &) = delete;
+  Program &operator=(const Program &) = delete;
+
+  const Plan &getPlan() const { return plan; }
+  const pp_program &getFunctions() const { return functions; }
+  Device &getDevice() const { return device; }
+  DeviceProgram &getCode() const { return *code; }
+  ProcessGroup &getGroup() const { return group; }
+  const Placement &getPlacement() const { return placement; }
+  std::string_view getPlanText() const {
+    return {functions.plan, functions.plan_size};
+  }
+
+  /// Allocates this process's stages and fills parameters and buffers from
+  /// their sources; see WeightFiles for the arguments.
+  void allocate(const std::string &weightsDirectory, bool verifyWeights = true);
+  /// About how much address space an executor of this process's ranks takes to
+  /// start: their threads, and the code of their kernels.
+  uint64_t bytesToStart() const;
+  /// What has to be left at any time while it starts.
+  static constexpr uint64_t headroomPerRank = 6'000'000;
+  /// By stage.
+  const std::deque<StageMemory> &getMemories() const { return memories; }
+
+  /// Brings the images of all stages up to date, or makes them count; see
+  /// StageMemory. No step may run.
+  void download() const;
+  void upload() const;
+
+  /// Copies every parameter and buffer that `other` holds too (by name) into
+  /// this program, whichever process has it; the other buffers keep their
+  /// values. All processes call it together. No step of either program may run.
+  /// Throws Error(Internal) where a parameter has no counterpart or another
+  /// shape.
+  void copyWeightsFrom(const Program &other);
+
+private:
+  bool receivesFromPeer(unsigned stage) const;
+
+  const pp_program functions;
+  Device &device;
+  ProcessGroup &group;
+  Plan plan;
+  Placement placement;
+  std::unique_ptr<DeviceProgram> code;
+  std::deque<StageMemory> memories;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_PROGRAM_PROGRAM_H

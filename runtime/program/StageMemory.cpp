@@ -1,0 +1,87 @@
+//===- StageMemory.cpp ----------------------------------------------------===//
+#include "program/StageMemory.h"
+#include "support/Error.h"
+
+#include <cstdlib>
+
+using namespace pp::runtime;
+
+StageMemory::StageMemory(const PlanStage &stage, Device &device, bool isHere,
+                         bool isShared)
+    : plan(&stage), device(&device), here(isHere) {
+  if (stage.memoryBytes == 0 || !isHere)
+    return;
+  std::string what = fmt::format("stage '{}'", stage.name);
+  if (isShared)
+    try {
+      base = device.allocateShared(stage.memoryBytes, what, handle);
+    } catch (const Error &) {
+      // Without a handle, values take another way.
+      handle.clear();
+    }
+  if (!base)
+    base = device.allocate(stage.memoryBytes, what);
+  bytes = stage.memoryBytes;
+  if (device.isHostMemory())
+    return;
+  // As large as the stage, so that offsets agree; pages that nobody touches
+  // cost nothing.
+  separateImage = DeviceMemory(static_cast<char *>(std::calloc(bytes, 1)),
+                               [](char *pointer) { std::free(pointer); });
+  if (!separateImage)
+    throw Error(ErrorKind::IO,
+                fmt::format("stage '{}': cannot allocate {} bytes of host "
+                            "memory for its image",
+                            stage.name, bytes));
+}
+
+void StageMemory::copyImage(bool toDevice) const {
+  if (!separateImage)
+    return;
+  std::unique_ptr<Stream> stream = device->createStream();
+  std::unique_ptr<Event> done = device->createEvent();
+  const PlanAreas &areas = plan->areas;
+  for (const PlanArea *area :
+       {&areas.parameters, &areas.buffers, &areas.gradients, &areas.optimizer,
+        &areas.lossScale}) {
+    if (area->bytes == 0)
+      continue;
+    char *image = separateImage.get() + area->offset;
+    if (toDevice)
+      stream->copy(at(*area), image, area->bytes);
+    else
+      stream->copy(image, at(*area), area->bytes);
+  }
+  stream->record(*done);
+  done->synchronize();
+}
+
+char *StageMemory::inImage(const PlanArea &area, uint64_t offset) const {
+  char *image = separateImage ? separateImage.get() : base.get();
+  return image + area.offset + offset;
+}
+
+char *StageMemory::parameter(const PlanTensor &tensor) const {
+  return inImage(plan->areas.parameters, tensor.offset);
+}
+
+char *StageMemory::buffer(const PlanTensor &tensor) const {
+  return inImage(plan->areas.buffers, tensor.offset);
+}
+
+float *StageMemory::gradient(const PlanTensor &parameter) const {
+  return reinterpret_cast<float *>(
+      inImage(plan->areas.gradients, parameter.offset));
+}
+
+float *StageMemory::optimizerState(const PlanTensor &parameter,
+                                   unsigned state) const {
+  return reinterpret_cast<float *>(
+      inImage(plan->areas.optimizer,
+              state * plan->areas.parameters.bytes + parameter.offset));
+}
+
+LossScaleState *StageMemory::lossScale() const {
+  return reinterpret_cast<LossScaleState *>(
+      inImage(plan->areas.lossScale, /*offset=*/0));
+}
