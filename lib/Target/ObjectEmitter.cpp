@@ -335,7 +335,8 @@ llvm::Expected<std::string> pp::emitObject(const ProgramSource &training,
 }
 
 llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,
-                           llvm::StringRef linkFile) {
+                           llvm::StringRef linkFile,
+                           llvm::ArrayRef<std::string> devices) {
   auto arguments = llvm::MemoryBuffer::getFile(linkFile);
   if (!arguments)
     return llvm::createStringError(
@@ -381,6 +382,18 @@ llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,
       llvm::sys::findProgramByName("ld.lld"))
     if (llvm::StringRef(*linker).contains("clang"))
       command.push_back("-fuse-ld=lld");
+  for (const std::string &device : devices) {
+    llvm::SmallString<128> library(llvm::sys::path::parent_path(linkFile));
+    llvm::sys::path::append(library, "libpprt_" + device + ".a");
+    if (!llvm::sys::fs::exists(library))
+      return llvm::createStringError("there is no device '%s': no file '%s'",
+                                     device.c_str(), library.c_str());
+    // Nothing refers to a device: it registers itself.
+    for (llvm::StringRef argument :
+         {llvm::StringRef("-Wl,--whole-archive"), library.str(),
+          llvm::StringRef("-Wl,--no-whole-archive")})
+      command.push_back(argument.str());
+  }
   llvm::SmallVector<llvm::StringRef> lines;
   (*arguments)->getBuffer().split(lines, '\n', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef line : lines)

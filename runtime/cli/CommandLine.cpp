@@ -1,11 +1,13 @@
 //===- CommandLine.cpp ----------------------------------------------------===//
 #include "cli/CommandLine.h"
+#include "device/Registry.h"
 #include "plan/Plan.h"
 #include "process/ProcessGroup.h"
 #include "support/AddressSpace.h"
 #include "support/Error.h"
 #include "support/Print.h"
 #include "support/Printable.h"
+#include "transport/Registry.h"
 
 #include <CLI/CLI.hpp>
 
@@ -16,6 +18,28 @@
 #include <new>
 
 using namespace pp::runtime;
+
+static std::vector<std::string> transportNames() {
+  std::vector<std::string> names = {"auto"};
+  for (const TransportKind &kind : transportKinds())
+    names.emplace_back(kind.name);
+  return names;
+}
+
+static std::string transportHelp() {
+  std::string help;
+  for (const TransportKind &kind : transportKinds())
+    help += fmt::format("{}{} ({})", help.empty() ? "" : ", ", kind.name,
+                        kind.help);
+  return help;
+}
+
+static std::string deviceNames() {
+  std::string names;
+  for (const DeviceKind &kind : deviceKinds())
+    names += (names.empty() ? "" : ", ") + std::string(kind.usage);
+  return names;
+}
 
 /// CLI11 lets -1 wrap around to a large unsigned number, and more digits than
 /// 64 bits hold become the largest.
@@ -77,9 +101,8 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       ->check(realNumber(0, mostSeconds, "from 0 to 1e9"));
   command
       .add_option("--device", options.device,
-                  "cpu, cuda:N (a GPU), or mock: the processor with the "
-                  "asynchrony of a GPU, for tests; by default what the model "
-                  "was compiled for")
+                  deviceNames() +
+                      "; by default what the model was compiled for")
       ->type_name("NAME");
   command.add_flag("--no-graphs", options.noGraphs,
                    "Launch kernels one by one where the device has graphs");
@@ -97,10 +120,9 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
           CLI::IsMember({"auto", "none", "mpirun", "srun", "torchrun", "env"}));
   command
       .add_option("--transport", options.transport,
-                  "Between processes: peer (straight into each other's memory, "
-                  "on one machine), nccl (GPUs anywhere), host-staged "
-                  "(sockets), or what works best")
-      ->check(CLI::IsMember({"auto", "peer", "nccl", "host-staged"}));
+                  "Between processes: " + transportHelp() +
+                      ", or what works best")
+      ->check(CLI::IsMember(transportNames()));
   command
       .add_option("--secret-file", options.secretFile,
                   "What only the processes of the job know, needed between "

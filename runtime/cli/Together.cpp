@@ -6,6 +6,7 @@
 #include "support/Hash.h"
 #include "support/Print.h"
 #include "support/Thread.h"
+#include "transport/Registry.h"
 
 #include <algorithm>
 #include <chrono>
@@ -57,15 +58,6 @@ static void endSoon(const std::exception_ptr &exception) {
   }
 }
 
-static TransportKind parseTransport(const std::string &name) {
-  if (name == "peer")
-    return TransportKind::Peer;
-  if (name == "nccl")
-    return TransportKind::Link;
-  return name == "host-staged" ? TransportKind::HostStaged
-                               : TransportKind::Auto;
-}
-
 /// As a launch, a secret and all, or the exit code of those that were started.
 static Forked start(const RunOptions &options,
                     const std::vector<const pp_program *> &programs) {
@@ -103,14 +95,15 @@ int pp::runtime::runTogether(const pp_binary &binary, const RunOptions &options,
   if (forked.exitCode)
     return *forked.exitCode;
   const Launch &launch = forked.launch;
-  TransportKind transport = parseTransport(options.transport);
+  const TransportKind *transport = findTransport(options.transport);
   std::string device = options.device.substr(0, options.device.find(':'));
   ProcessGroup group(launch,
                      {{"program", hashProgram(binary)},
                       {"set of options",
                        hashText(fmt::format("{} device {} transport {}", agreed,
                                             device, options.transport))}},
-                     options.joinTimeout, transport);
+                     options.joinTimeout, options.transport,
+                     !transport || transport->sharesMemory);
   ProcessGroup::HandlerHandle handle = group.onFailure(endSoon);
   try {
     int code = work(group);

@@ -1,7 +1,7 @@
 //===- OpenDevice.cpp -----------------------------------------------------===//
 #include "device/OpenDevice.h"
 #include "device/PluginDevice.h"
-#include "mock/MockDevice.h"
+#include "device/Registry.h"
 #include "plan/Plan.h"
 #include "support/Error.h"
 
@@ -9,6 +9,10 @@
 #include <charconv>
 
 using namespace pp::runtime;
+
+static std::shared_ptr<Device> openCpu(std::string_view, unsigned) {
+  return {std::shared_ptr<Device>(), &getCpuDevice()};
+}
 
 static std::shared_ptr<Device> openCuda(std::string_view name,
                                         unsigned localProcess) {
@@ -28,22 +32,42 @@ static std::shared_ptr<Device> openCuda(std::string_view name,
   return openPluginDevice(table, number, fmt::format("cuda:{}", number));
 }
 
-static std::string_view nameFor(std::string_view target) {
-  if (target.starts_with("cuda"))
-    return "cuda";
-  return target == "mock" ? "mock" : "cpu";
+static std::vector<DeviceKind> &mutableKinds() {
+  static std::vector<DeviceKind> kinds = {
+      {"cpu", "cpu", openCpu},
+      {"cuda", "cuda or cuda:N", openCuda},
+  };
+  return kinds;
+}
+
+const std::vector<DeviceKind> &pp::runtime::deviceKinds() {
+  return mutableKinds();
+}
+
+RegisterDevice::RegisterDevice(const DeviceKind &kind) {
+  mutableKinds().push_back(kind);
+}
+
+static std::string_view firstWord(std::string_view name) {
+  return name.substr(0, name.find(':'));
 }
 
 std::shared_ptr<Device> pp::runtime::openDevice(std::string_view name,
                                                 const pp_program &program,
                                                 unsigned localProcess) {
-  if (name.empty())
-    name = nameFor(Plan::parse({program.plan, program.plan_size}).target);
-  if (name == "cpu")
-    return {std::shared_ptr<Device>(), &getCpuDevice()};
-  if (name == "mock")
-    return createMockDevice();
-  if (name == "cuda" || name.starts_with("cuda:"))
-    return openCuda(name, localProcess);
-  failUsage("--device {}: expected cpu, mock, cuda or cuda:N", name);
+  std::string target;
+  if (name.empty()) {
+    target = Plan::parse({program.plan, program.plan_size}).target;
+    name = firstWord(target);
+  }
+  std::string known;
+  for (const DeviceKind &kind : deviceKinds()) {
+    if (kind.name == firstWord(name) &&
+        (kind.name == name || kind.usage != kind.name))
+      return kind.open(name, localProcess);
+    known += (known.empty() ? "" : ", ") + std::string(kind.usage);
+  }
+  failUsage("--device {}: expected {} (pp-compile --link-device=NAME adds "
+            "others)",
+            name, known);
 }

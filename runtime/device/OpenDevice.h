@@ -8,11 +8,11 @@
 
 namespace pp::runtime {
 
-/// "cpu", "mock", "cuda" or "cuda:N". Of several processes on a machine, the
-/// one with number `localProcess` takes the GPU with that number by "cuda";
-/// where there are fewer GPUs, they share them. An empty name stands for the
-/// device that the program was compiled for. Throws Error(Usage) for other
-/// names, and what loadPlugin and the plugin throw.
+/// A device of deviceKinds(), such as "cpu", "cuda" or "cuda:N". Of several
+/// processes on a machine, the one with number `localProcess` takes the GPU
+/// with that number by "cuda"; where there are fewer GPUs, they share them. An
+/// empty name stands for the device that the program was compiled for. Throws
+/// Error(Usage) for other names, and what opening throws.
 std::shared_ptr<Device> openDevice(std::string_view name,
                                    const pp_program &program,
                                    unsigned localProcess = 0);

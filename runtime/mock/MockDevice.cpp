@@ -1,6 +1,7 @@
 //===- MockDevice.cpp -----------------------------------------------------===//
 #include "mock/MockDevice.h"
 #include "device/CpuKernel.h"
+#include "device/Registry.h"
 #include "mock/EmulatedProgram.h"
 #include "mock/MockLink.h"
 #include "support/Clock.h"
@@ -304,3 +305,8 @@ std::unique_ptr<Device>
 pp::runtime::createMockDevice(const MockOptions &options) {
   return std::make_unique<MockDevice>(options);
 }
+
+static std::shared_ptr<Device> openMock(std::string_view, unsigned) {
+  return createMockDevice();
+}
+static RegisterDevice registration({"mock", "mock", openMock});

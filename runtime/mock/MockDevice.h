@@ -1,10 +1,11 @@
 //===- MockDevice.h - The asynchrony of a GPU on host memory --------------===//
 //
-// For tests: streams are threads, events are flags, graphs are lists of work.
-// Everything runs that runs on a GPU, so a missing event is a data race that
-// ThreadSanitizer sees, or a wrong bit. To that end the implementation orders
-// nothing by accident: the thread that gives work to a stream never reads what
-// the stream's thread writes, except through events.
+// For tests, and linked only into programs that ask for it: streams are
+// threads, events are flags, graphs are lists of work. Everything runs that
+// runs on a GPU, so a missing event is a data race that ThreadSanitizer sees,
+// or a wrong bit. To that end the implementation orders nothing by accident:
+// the thread that gives work to a stream never reads what the stream's thread
+// writes, except through events.
 //
 // It runs programs for the processor and for the target `mock`, whose kernels
 // are those of a GPU (mock/).

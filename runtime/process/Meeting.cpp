@@ -40,9 +40,10 @@ static bool isUnix(const std::string &address) {
 
 ProcessGroup::ProcessGroup(const Launch &launch,
                            const std::vector<Agreement> &agreements,
-                           double joinSeconds, TransportKind transport)
-    : launch(launch), joinSeconds(joinSeconds), transport(transport),
-      credentials{launch.secret, ""} {
+                           double joinSeconds, std::string transport,
+                           bool sharesMemory)
+    : launch(launch), joinSeconds(joinSeconds), transport(std::move(transport)),
+      memoryIsShared(sharesMemory), credentials{launch.secret, ""} {
   if (launch.processes == 1)
     return;
   // A Unix socket is for processes of one user.

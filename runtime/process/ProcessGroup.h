@@ -55,14 +55,6 @@ struct Content {
   uint64_t hash;
 };
 
-/// How values get from process to process.
-enum class TransportKind {
-  Auto,      ///< the first of the others that works, for each pair
-  Peer,      ///< straight into the other process's memory
-  Link,      ///< from stream to stream: NCCL
-  HostStaged ///< through the host's memory and sockets
-};
-
 class ProcessGroup {
 public:
   /// One process alone: everything below returns at once.
@@ -72,8 +64,8 @@ public:
   /// 0 names all that is wrong. Who does not know `launch.secret` is not let
   /// in.
   ProcessGroup(const Launch &launch, const std::vector<Agreement> &agreements,
-               double joinSeconds,
-               TransportKind transport = TransportKind::Auto);
+               double joinSeconds, std::string transport = "auto",
+               bool sharesMemory = true);
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup &) = delete;
   ProcessGroup &operator=(const ProcessGroup &) = delete;
@@ -82,7 +74,11 @@ public:
   unsigned process() const { return launch.process; }
   unsigned size() const { return launch.processes; }
   bool isFirst() const { return process() == 0; }
-  TransportKind getTransport() const { return transport; }
+  /// How values get from process to process: a name of transportKinds(), or
+  /// "auto".
+  const std::string &getTransport() const { return transport; }
+  /// Whether a transport may open the memory of other processes' stages.
+  bool sharesMemory() const { return memoryIsShared; }
   /// Whether SharedMemory's handles go to that process and back.
   bool isOnThisMachine(unsigned process) const;
   /// "process 2 (node7, pid 4711)"
@@ -161,7 +157,8 @@ private:
 
   Launch launch;
   double joinSeconds = 0;
-  TransportKind transport = TransportKind::Auto;
+  std::string transport = "auto";
+  bool memoryIsShared = true;
   std::vector<Peer> peers;
   std::vector<int64_t> clockOffsets{0};
   Credentials credentials;

@@ -42,8 +42,7 @@ Program::Program(const pp_program &program, Device &device, ProcessGroup &group)
 
 /// Whether another process may write into the memory of a stage.
 bool Program::receivesFromPeer(unsigned stage) const {
-  if (group.getTransport() != TransportKind::Auto &&
-      group.getTransport() != TransportKind::Peer)
+  if (!group.sharesMemory())
     return false;
   for (const PlanChannel &channel : plan.channels)
     if (channel.to == stage && placement.isBorder(channel) &&

@@ -230,3 +230,15 @@ void LinkTransport::stop(bool isOrderly) noexcept {
     channel.slots.clear();
   links.clear();
 }
+
+TransportKind LinkTransport::kind() {
+  return {"nccl", "GPUs anywhere", /*sharesMemory=*/false,
+          // The processor has no links.
+          [](const Device &device) { return !device.isHostMemory(); },
+          [](const TransportContext &context,
+             const std::set<unsigned> &served) -> std::unique_ptr<Transport> {
+            return std::make_unique<LinkTransport>(
+                context.plan, context.placement, context.memories,
+                context.device, context.group, served);
+          }};
+}

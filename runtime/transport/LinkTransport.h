@@ -15,9 +15,7 @@
 #ifndef PP_RUNTIME_TRANSPORT_LINKTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_LINKTRANSPORT_H
 
-#include "process/Placement.h"
-#include "process/ProcessGroup.h"
-#include "program/StageMemory.h"
+#include "transport/Registry.h"
 #include "transport/TrafficCounters.h"
 #include "transport/Transport.h"
 
@@ -32,16 +30,13 @@ namespace pp::runtime {
 /// `others`, if the devices have links.
 class LinkTransport : public Transport {
 public:
+  static TransportKind kind();
+
   /// All processes make it together. `memories` by stage; all have to outlive
   /// the transport.
   LinkTransport(const Plan &plan, const Placement &placement,
                 const std::deque<StageMemory> &memories, Device &device,
                 ProcessGroup &group, const std::set<unsigned> &others);
-
-  /// The processes that it serves.
-  const std::set<unsigned> &getPeers() const { return peers; }
-  /// Why it does not serve others; empty: it serves all.
-  const std::string &getReason() const { return reason; }
 
   void prepareSend(unsigned channel, unsigned microbatch,
                    RankStreams &streams) override;
@@ -77,8 +72,6 @@ private:
   std::deque<Channel> channels; // as in the plan
   TrafficCounters counters;
   std::map<Edge, std::unique_ptr<Link>> links;
-  std::set<unsigned> peers;
-  std::string reason;
 };
 
 } // namespace pp::runtime

@@ -198,3 +198,14 @@ PeerTransport::PeerTransport(const Plan &plan, const Placement &placement,
     reason = fault;
   }
 }
+
+TransportKind PeerTransport::kind() {
+  return {"peer", "straight into each other's memory, on one machine",
+          /*sharesMemory=*/true, [](const Device &) { return true; },
+          [](const TransportContext &context,
+             const std::set<unsigned> &) -> std::unique_ptr<Transport> {
+            return std::make_unique<PeerTransport>(
+                context.plan, context.placement, context.memories,
+                context.device, context.group);
+          }};
+}

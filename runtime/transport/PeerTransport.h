@@ -8,11 +8,9 @@
 #ifndef PP_RUNTIME_TRANSPORT_PEERTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_PEERTRANSPORT_H
 
-#include "process/Placement.h"
-#include "process/ProcessGroup.h"
-#include "program/StageMemory.h"
 #include "support/SharedMemory.h"
 #include "transport/DirectTransport.h"
+#include "transport/Registry.h"
 
 #include <set>
 
@@ -22,6 +20,8 @@ namespace pp::runtime {
 /// this one.
 class PeerTransport : public DirectTransport {
 public:
+  static TransportKind kind();
+
   /// All processes make it together. `memories` by stage, allocated as shared;
   /// all have to outlive the transport.
   PeerTransport(const Plan &plan, const Placement &placement,
@@ -30,17 +30,10 @@ public:
 
   void stop(bool isOrderly) noexcept override;
 
-  /// The processes that it serves.
-  const std::set<unsigned> &getPeers() const { return peers; }
-  /// Why it does not serve others; empty: it serves all.
-  const std::string &getReason() const { return reason; }
-
 private:
   class Exchange;
 
-  std::set<unsigned> peers;
   ProcessGroup &group;
-  std::string reason;
   std::deque<SharedMemory> boards;       // of flags: own and opened
   std::deque<DeviceMemory> peerMemories; // opened
 };

@@ -1,10 +1,10 @@
 //===- RoutedTransport.cpp ------------------------------------------------===//
 #include "transport/RoutedTransport.h"
 #include "support/Error.h"
-#include "transport/LinkTransport.h"
 #include "transport/LocalTransport.h"
-#include "transport/PeerTransport.h"
-#include "transport/SocketTransport.h"
+#include "transport/Registry.h"
+
+#include <map>
 
 using namespace pp::runtime;
 
@@ -21,46 +21,29 @@ public:
     Device &device = program.getDevice();
     Transport *local = add(
         std::make_unique<LocalTransport>(plan, placement, memories, device));
-    // Each takes the processes that those before it do not reach.
+    TransportContext context{plan,   placement, memories,
+                             device, group,     std::move(onFailure)};
     std::map<unsigned, Transport *> ofPeer;
     std::set<unsigned> served;
-    auto serve = [&](auto created) {
-      for (unsigned peer : created->getPeers()) {
-        ofPeer[peer] = created.get();
+    const std::string &chosen = group.getTransport();
+    for (const TransportKind &kind : transportKinds()) {
+      bool isLast = &kind == &transportKinds().back();
+      bool isWanted =
+          kind.name == chosen || (chosen == "auto" && kind.isAutomatic(device));
+      if (group.size() == 1 || (!isWanted && !isLast))
+        continue;
+      Transport *transport = add(kind.create(context, served));
+      for (unsigned peer : transport->getPeers()) {
+        ofPeer[peer] = transport;
         served.insert(peer);
       }
-      std::string reason = created->getReason();
-      add(std::move(created));
-      return reason;
-    };
-    TransportKind kind = group.getTransport();
-    if (group.size() > 1 &&
-        (kind == TransportKind::Auto || kind == TransportKind::Peer)) {
-      std::string reason = serve(std::make_unique<PeerTransport>(
-          plan, placement, memories, device, group));
-      if (kind == TransportKind::Peer)
-        checkAll(plan, placement, served, group, "peer", reason);
+      if (kind.name == chosen)
+        checkAll(plan, placement, served, group, transport->getReason());
     }
-    // The processor has no links.
-    if (group.size() > 1 &&
-        (kind == TransportKind::Link ||
-         (kind == TransportKind::Auto && !device.isHostMemory()))) {
-      std::string reason = serve(std::make_unique<LinkTransport>(
-          plan, placement, memories, device, group, served));
-      if (kind == TransportKind::Link)
-        checkAll(plan, placement, served, group, "nccl", reason);
-    }
-    Transport *socket = add(
-        std::make_unique<SocketTransport>(plan, placement, memories, device,
-                                          group, served, std::move(onFailure)));
-    for (const PlanChannel &channel : plan.channels) {
-      if (!placement.isBorder(channel)) {
-        ofChannel.push_back(local);
-        continue;
-      }
-      auto it = ofPeer.find(placement.peerOf(channel));
-      ofChannel.push_back(it == ofPeer.end() ? socket : it->second);
-    }
+    for (const PlanChannel &channel : plan.channels)
+      ofChannel.push_back(placement.isBorder(channel)
+                              ? ofPeer.at(placement.peerOf(channel))
+                              : local);
   }
 
   void start() override {
@@ -112,12 +95,12 @@ private:
   /// Throws Error(Usage) where a channel goes to a process that is not served.
   static void checkAll(const Plan &plan, const Placement &placement,
                        const std::set<unsigned> &served, ProcessGroup &group,
-                       const char *name, const std::string &reason) {
+                       const std::string &reason) {
     for (const PlanChannel &channel : plan.channels) {
       if (!placement.isBorder(channel) ||
           served.count(placement.peerOf(channel)))
         continue;
-      failUsage("--transport {}: cannot reach {}: {}", name,
+      failUsage("--transport {}: cannot reach {}: {}", group.getTransport(),
                 group.describe(placement.peerOf(channel)),
                 reason.empty() ? "it is on another machine" : reason);
     }

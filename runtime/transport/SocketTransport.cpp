@@ -24,7 +24,6 @@ SocketTransport::SocketTransport(const Plan &plan, const Placement &placement,
     : plan(plan), group(group), onFailure(std::move(onFailure)),
       isAsynchronous(!device.isHostMemory()),
       spins(spinsFor(plan.ranks.size())), counters(plan) {
-  std::set<unsigned> peers;
   for (const PlanChannel &channel : plan.channels) {
     Channel &entry = channels.emplace_back();
     entry.plan = &channel;
@@ -278,4 +277,15 @@ void SocketTransport::abort() noexcept {
   }
   for (auto &[peer, connection] : connections)
     connection.socket.shutdown();
+}
+
+TransportKind SocketTransport::kind() {
+  return {"host-staged", "sockets", /*sharesMemory=*/false,
+          [](const Device &) { return true; },
+          [](const TransportContext &context,
+             const std::set<unsigned> &served) -> std::unique_ptr<Transport> {
+            return std::make_unique<SocketTransport>(
+                context.plan, context.placement, context.memories,
+                context.device, context.group, served, context.onFailure);
+          }};
 }

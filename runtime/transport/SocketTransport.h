@@ -18,9 +18,7 @@
 #ifndef PP_RUNTIME_TRANSPORT_SOCKETTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_SOCKETTRANSPORT_H
 
-#include "process/Placement.h"
-#include "process/ProcessGroup.h"
-#include "program/StageMemory.h"
+#include "transport/Registry.h"
 #include "transport/SlotFlag.h"
 #include "transport/TrafficCounters.h"
 #include "transport/Transport.h"
@@ -38,6 +36,8 @@ namespace pp::runtime {
 /// is not among `others`, which another transport serves.
 class SocketTransport : public Transport {
 public:
+  static TransportKind kind();
+
   using FailureHandler = std::function<void(std::exception_ptr)>;
 
   /// All processes make it together. `memories` by stage; all have to outlive

@@ -5,6 +5,8 @@
 #include "device/Device.h"
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace pp::runtime {
@@ -53,6 +55,15 @@ public:
   virtual void abort() noexcept = 0;
   /// Counters by channel. Exact when no step is running.
   virtual std::vector<ChannelTraffic> traffic() const = 0;
+
+  /// The other processes that it serves. Does not change.
+  const std::set<unsigned> &getPeers() const { return peers; }
+  /// Why it does not serve others; empty: it serves all.
+  const std::string &getReason() const { return reason; }
+
+protected:
+  std::set<unsigned> peers;
+  std::string reason;
 };
 
 } // namespace pp::runtime

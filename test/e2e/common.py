@@ -138,7 +138,8 @@ class Context:
                 partial = self.cache / f"{key}.{os.getpid()}"
                 start = time.monotonic()
                 try:
-                    run([self.compiler, model, "-o", partial, *arguments])
+                    # Tests run programs for the processor on the mock device too.
+                    run([self.compiler, model, "-o", partial, "--link-device=mock", *arguments])
                     os.replace(partial, path)
                 finally:
                     partial.unlink(missing_ok=True)

@@ -60,6 +60,11 @@ struct Flags {
       "kernel-report",
       cl::desc("For a GPU: print what ptxas says about each kernel"),
       cl::cat(phases)};
+  cl::list<std::string> linkDevices{
+      "link-device",
+      cl::desc("Devices of the runtime to link with, besides cpu and cuda and "
+               "the target's: mock"),
+      cl::value_desc("name"), cl::CommaSeparated, cl::cat(phases)};
   cl::opt<std::string> linkFile{
       "link-file", cl::desc("Arguments that link with the runtime"),
       cl::init(PP_LINK_FILE), cl::Hidden, cl::cat(phases)};
@@ -133,7 +138,10 @@ llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
     printKernelReport(parseKernelReport(compilation.getDeviceReport()),
                       llvm::outs());
   }
-  if (auto error = linkBinary(*object, flags.output, flags.linkFile))
+  std::vector<std::string> devices = flags.linkDevices;
+  if (options->target == "mock" && !llvm::is_contained(devices, "mock"))
+    devices.push_back("mock");
+  if (auto error = linkBinary(*object, flags.output, flags.linkFile, devices))
     return makeError(exitInputOutput, llvm::toString(std::move(error)));
   return llvm::Error::success();
 }

@@ -115,7 +115,10 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
   if (!object)
     return object.takeError();
   auto link = [&](llvm::StringRef path) -> llvm::Error {
-    if (auto error = linkBinary(*object, path, flags.linkFile))
+    std::vector<std::string> devices;
+    if (options->target == "mock")
+      devices.push_back("mock");
+    if (auto error = linkBinary(*object, path, flags.linkFile, devices))
       return makeError(exitInputOutput, llvm::toString(std::move(error)));
     return llvm::Error::success();
   };

@@ -32,8 +32,10 @@ llvm::Expected<std::string> emitObject(const ProgramSource &training,
 
 /// Links an object with the runtime into an executable at `path`, which appears
 /// whole or not at all. `linkFile` lists the linker's arguments, one per line.
+/// Of each of `devices`, the library `libpprt_<device>.a` is next to that file.
 llvm::Error linkBinary(llvm::StringRef object, llvm::StringRef path,
-                       llvm::StringRef linkFile);
+                       llvm::StringRef linkFile,
+                       llvm::ArrayRef<std::string> devices = {});
 
 } // namespace pp
 

@@ -1,0 +1,33 @@
+# Precompiled headers of what uses no MLIR: the runtime, the planner and their tests. (PPMLIR.cmake has that of MLIR.)
+#
+#   pp_reuse_header(<target> <owner>)    owner: pp_std_pch, pp_test_pch or pp_pch
+#
+# Without the time of the header's making in it, ccache can keep what uses it.
+add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
+
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+
+# pp_add_header_owner(<name> <header> <libraries...>)
+function(pp_add_header_owner name header)
+  file(WRITE ${CMAKE_BINARY_DIR}/${name}.cpp "// Owns the precompiled header.\n")
+  add_library(${name} STATIC EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/${name}.cpp)
+  target_link_libraries(${name} PRIVATE ${ARGN})
+  target_precompile_headers(${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/${header})
+endfunction()
+
+pp_add_header_owner(pp_std_pch PrecompiledStd.h fmt::fmt nlohmann_json::nlohmann_json)
+if(PP_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  pp_add_header_owner(pp_test_pch PrecompiledTest.h fmt::fmt nlohmann_json::nlohmann_json GTest::gtest)
+endif()
+
+function(pp_reuse_header target owner)
+  # A header of a library fits no other position-dependence.
+  target_compile_options(${target} PRIVATE -fPIC)
+  # fmt changes macros for all who link it.
+  if(NOT owner STREQUAL "pp_pch")
+    target_link_libraries(${target} PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${owner})
+endfunction()
