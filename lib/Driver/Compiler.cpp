@@ -19,37 +19,28 @@
 using namespace mlir;
 using namespace pp;
 
-static constexpr llvm::StringLiteral phaseNames[] = {
-    "import",    "graph",    "differentiate", "kernels", "cost",
-    "partition", "schedule", "lower",         "binary"};
-
-llvm::StringRef pp::getName(CompilePhase phase) {
-  return phaseNames[static_cast<int>(phase)];
-}
-
 void pp::applyPlan(CompileOptions &options, const planner::Plan &plan) {
   options.batch = plan.batch;
   options.microbatches = plan.microbatches();
   options.replicas = plan.replicas;
-  options.stages = plan.schedule.stages;
-  options.schedule = plan.scheduleName;
-  options.checkpoint = nameOf(plan.checkpoint);
-}
-
-std::optional<unsigned> pp::getGpuArchitecture(llvm::StringRef target) {
-  unsigned number = 0;
-  if (!target.consume_front("cuda:sm_") || target.consumeInteger(10, number))
-    return std::nullopt;
-  return number;
+  options.partition.stages = plan.schedule.stages;
+  options.schedule.schedule = plan.scheduleName;
+  options.checkpoint.mode = nameOf(plan.checkpoint);
 }
 
 /// What the libraries of GPUs have is attention of 16 bits, from sm_80 on.
 static bool fusesAttention(const CompileOptions &options) {
-  if (options.fuseAttention != "auto")
-    return options.fuseAttention == "always";
-  return options.target != "cpu" &&
-         (options.precision == "bf16" || options.precision == "f16") &&
-         getGpuArchitecture(options.target).value_or(80) >= 80;
+  if (options.fuseAttention != AttentionFusion::Auto)
+    return options.fuseAttention == AttentionFusion::Always;
+  return options.target.isGpu() &&
+         (options.precision == nn::Precision::BF16 ||
+          options.precision == nn::Precision::F16) &&
+         options.target.getArchitecture().value_or(80) >= 80;
+}
+
+/// Whether the plan is for this program.
+static bool isPlanned(const CompileOptions &options, bool training) {
+  return !options.plan.empty() && training == options.hasTraining;
 }
 
 void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
@@ -61,83 +52,61 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
   case CompilePhase::Graph: {
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
-    nn::RebatchOptions rebatch;
-    rebatch.batch = options.batch / options.microbatches;
-    rebatch.microbatches = options.microbatches;
-    pm.addPass(nn::createRebatch(rebatch));
+    pm.addPass(nn::createRebatch(
+        {options.batch / options.microbatches, options.microbatches}));
     if (fusesAttention(options))
-      pm.addPass(nn::createFuseAttention({options.target != "cpu"}));
+      pm.addPass(nn::createFuseAttention({options.target.isGpu()}));
     pm.addPass(nn::createInferIndexRanges());
     return;
   }
   case CompilePhase::Differentiate: {
     if (!training)
       return;
-    nn::AttachLossOptions loss;
-    loss.loss = options.loss;
-    loss.output = options.output;
-    loss.classAxis = options.classAxis;
-    loss.ignoreIndex = options.ignoreIndex;
+    nn::AttachLossOptions loss = options.loss;
     loss.microbatches = options.microbatches;
     pm.addPass(nn::createAttachLoss(loss));
-    pm.addPass(nn::createDifferentiate({options.lossScale != "none"}));
-    nn::AttachOptimizerOptions optimizer;
-    optimizer.optimizer = options.optimizer;
-    optimizer.learningRate = options.learningRate;
-    optimizer.momentum = options.momentum;
-    optimizer.weightDecay = options.weightDecay;
-    optimizer.beta1 = options.beta1;
-    optimizer.beta2 = options.beta2;
-    optimizer.epsilon = options.epsilon;
-    optimizer.lossScale = options.lossScale;
-    pm.addPass(nn::createAttachOptimizer(optimizer));
+    pm.addPass(nn::createDifferentiate({options.optimizer.lossScale != "none"}));
+    pm.addPass(nn::createAttachOptimizer(options.optimizer));
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
     return;
   }
   case CompilePhase::Kernels:
-    if (options.precision != "f32")
+    if (options.precision != nn::Precision::F32)
       pm.addPass(nn::createMixedPrecision({options.precision}));
     // oneDNN would do it too, but the processor keeps its arithmetic.
-    pm.addPass(nn::createFormKernels({options.target != "cpu"}));
+    pm.addPass(nn::createFormKernels({options.target.isGpu()}));
     return;
   case CompilePhase::Cost: {
-    pipeline::AnnotateCostsOptions cost;
-    if (!options.costFile.empty()) {
+    pipeline::AnnotateCostsOptions cost = options.cost;
+    if (options.hasCostFile())
       cost.provider = "measured";
-      cost.costFile = options.costFile;
-    }
     pm.addPass(pipeline::createAnnotateCosts(cost));
     return;
   }
   case CompilePhase::Partition: {
-    pipeline::PartitionOptions partition;
-    partition.stages = options.stages;
-    partition.objective = options.objective;
+    pipeline::PartitionOptions partition = options.partition;
     partition.microbatches = options.microbatches / options.replicas;
-    partition.cuts.assign(options.cuts.begin(), options.cuts.end());
-    partition.ignoreHints = options.ignoreHints || !options.plan.empty();
-    // A training plan goes with a loss.
-    bool isPlanned = !options.plan.empty() && training == !options.loss.empty();
-    if (isPlanned)
+    partition.ignoreHints |= !options.plan.empty();
+    if (isPlanned(options, training))
       partition.plan = options.plan;
     pm.addPass(pipeline::createPartition(partition));
     pm.addPass(pipeline::createInsertPortals());
-    pipeline::PlaceCheckpointsOptions checkpoints;
-    checkpoints.mode = training ? options.checkpoint : "never";
-    pm.addPass(pipeline::createPlaceCheckpoints(checkpoints));
+    pm.addPass(pipeline::createPlaceCheckpoints(
+        training ? options.checkpoint : pipeline::PlaceCheckpointsOptions()));
     pm.addPass(pipeline::createOutlineStages());
     return;
   }
   case CompilePhase::Schedule: {
     pipeline::ScheduleOptions schedule;
-    if (!options.plan.empty() && training == !options.loss.empty())
+    if (training)
+      schedule = options.schedule;
+    else
+      schedule.schedule = "inference";
+    if (isPlanned(options, training))
       schedule.plan = options.plan;
-    schedule.schedule = training ? options.schedule : "inference";
     schedule.microbatches = options.microbatches;
     schedule.replicas = options.replicas;
-    schedule.ranks = training ? options.ranks : 0;
-    schedule.memory = training ? options.memory : 0;
     pm.addPass(pipeline::createSchedule(schedule));
     pm.addPass(pipeline::createInsertTransfers());
     pm.addPass(pipeline::createVerifySchedule());
@@ -145,16 +114,15 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
   }
   case CompilePhase::Lower: {
     pm.addPass(createLowerKernels());
-    bool isGpu = options.target != "cpu";
-    if (isGpu)
+    if (options.target.isGpu())
       pm.addPass(createMakeLaunches());
     pm.addPass(pipeline::createPlanMemory());
-    if (options.target == "mock")
+    if (options.target.isMock())
       pm.addPass(createEmulateDevice());
-    else if (isGpu)
+    else if (options.target.isGpu())
       buildDevicePipeline(pm);
     buildKernelPipeline(pm.nest<ModuleOp>());
-    pm.addPass(createLowerStages({options.markKernels}));
+    pm.addPass(createLowerStages(options.lower));
     return;
   }
   }
@@ -192,14 +160,14 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
   builder.setInsertionPointToEnd(module->getBody());
   ImportOptions import = options.import;
   import.batch = options.batch == 0 ? options.microbatches : options.batch;
-  import.isBatchMissing = !options.loss.empty() && options.batch == 0;
+  import.isBatchMissing = options.hasTraining && options.batch == 0;
   for (bool training : {true, false}) {
-    if (training && options.loss.empty())
+    if (training && !options.hasTraining)
       continue;
     import.training = training;
     auto program =
         importOnnx(context, path, import,
-                   training || options.loss.empty() ? warnings : nullptr);
+                   training || !options.hasTraining ? warnings : nullptr);
     if (!program)
       return program.takeError();
     (*program)->setName(training ? "training" : "inference");
@@ -207,9 +175,9 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
       (*program)->getOperation()->setAttr(
           pipeline::modelHashAttrName,
           builder.getStringAttr(hashModel(**program, options)));
-    if (options.target != "cpu")
+    if (!options.target.isCpu())
       (*program)->getOperation()->setAttr(
-          pipeline::targetAttrName, builder.getStringAttr(options.target));
+          pipeline::targetAttrName, builder.getStringAttr(options.target.str()));
     module->push_back(program->release());
   }
   if (options.batch == 0)
@@ -232,17 +200,21 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
 /// A program that was printed says what it is for, unless that is the
 /// processor.
 llvm::Error Compilation::agreeOnTarget(ModuleOp program, llvm::StringRef path) {
-  llvm::StringRef target = pipeline::getTarget(program);
+  llvm::StringRef name = pipeline::getTarget(program);
+  std::optional<Target> target = Target::parse(name);
+  if (!target)
+    return makeError(exitInvalid, "'" + path + "' was made for '" + name +
+                                      "'; expected " + Target::known);
   bool isOpen = !program->hasAttr(pipeline::targetAttrName) &&
                 !program.lookupSymbol(codeModuleName);
-  if (isOpen && options.target != "cpu")
+  if (isOpen && !options.target.isCpu())
     program->setAttr(pipeline::targetAttrName,
-                     StringAttr::get(context, options.target));
-  else if (options.target == "cpu")
-    options.target = target.str();
-  else if (options.target != target)
-    return makeError(exitUsage, "--target=" + options.target + ": '" + path +
-                                    "' was made for " + target);
+                     StringAttr::get(context, options.target.str()));
+  else if (options.target.isCpu())
+    options.target = *target;
+  else if (options.target != *target)
+    return makeError(exitUsage, "--target=" + options.target.str() + ": '" +
+                                    path + "' was made for " + name);
   return llvm::Error::success();
 }
 

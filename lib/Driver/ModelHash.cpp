@@ -25,9 +25,9 @@ std::string pp::hashModel(ModuleOp imported, const CompileOptions &options) {
                 OpPrintingFlags().enableDebugInfo(false).printGenericOpForm());
   runtime::ContentHash hash;
   hash.addText(text);
-  hash.addText(options.loss);
-  hash.addText(options.output);
-  hash.addText(std::to_string(options.classAxis));
-  hash.addText(options.optimizer);
+  hash.addText(getName(options.loss.loss));
+  hash.addText(options.loss.output);
+  hash.addText(std::to_string(options.loss.classAxis));
+  hash.addText(getName(options.optimizer.optimizer));
   return runtime::toHex(hash.get());
 }

@@ -56,7 +56,7 @@ public:
   SpaceBuilder(MLIRContext *context, llvm::StringRef path,
                const CompileOptions &options, bool wholeNodes)
       : context(context), path(path), options(options), wholeNodes(wholeNodes) {
-    space.training = !options.loss.empty();
+    space.training = options.hasTraining;
   }
 
   /// Compiles with the errors kept in `fault`.
@@ -84,13 +84,13 @@ public:
       return error;
     ModuleOp program = compilation.getProgram(space.training);
     auto built = pipeline::buildPlannerGraph(
-        program, {options.ignoreHints, /*scratchpads=*/true, wholeNodes});
+        program, {options.partition.ignoreHints, /*scratchpads=*/true, wholeNodes});
     if (failed(built))
       return makeError(exitInvalid, "no graph can be made of '" + path + "'");
     space.batch = compilation.getBatch();
     std::optional<pipeline::CostFile> costs;
-    if (!options.costFile.empty()) {
-      auto file = pipeline::CostFile::read(options.costFile, options.target);
+    if (options.hasCostFile()) {
+      auto file = pipeline::CostFile::read(options.cost.costFile, options.target.str());
       if (!file)
         return file.takeError();
       costs = std::move(*file);
@@ -125,14 +125,14 @@ public:
       int count = space.graphs[i].microbatches;
       if (coverages[i].share() < best - slack) {
         notes << "note: " << count << " micro-batches are left out: '"
-              << options.costFile << "' has times for " << coverages[i].text()
+              << options.cost.costFile << "' has times for " << coverages[i].text()
               << ", and estimates are not compared with them; measure with "
                  "pp-profile --microbatches="
               << count << " too and merge the files\n";
         continue;
       }
       if (coverages[i].measured < coverages[i].kernels)
-        notes << "note: " << count << " micro-batches: '" << options.costFile
+        notes << "note: " << count << " micro-batches: '" << options.cost.costFile
               << "' has times for " << coverages[i].text()
               << "; the others are estimated\n";
       kept.push_back(std::move(space.graphs[i]));

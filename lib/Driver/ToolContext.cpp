@@ -2,6 +2,7 @@
 
 #include "pp/Driver/ToolContext.h"
 #include "pp/Driver/CompileFlags.h"
+#include "pp/Driver/Errors.h"
 #include "pp/Driver/InitAll.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -18,7 +19,8 @@ mlir::DialectRegistry parseFlags(int argc, char **argv,
   llvm::SmallVector<const llvm::cl::OptionCategory *> categories = {&own};
   llvm::append_range(categories, getCompileCategories());
   llvm::cl::HideUnrelatedOptions(categories);
-  llvm::cl::ParseCommandLineOptions(argc, argv, overview);
+  if (!llvm::cl::ParseCommandLineOptions(argc, argv, overview, &llvm::errs()))
+    std::exit(exitUsage);
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
   return registry;

@@ -33,12 +33,6 @@ void LLVMInitializeNVPTXTargetMC();
 void LLVMInitializeNVPTXAsmPrinter();
 }
 
-bool pp::isChipName(llvm::StringRef chip) {
-  unsigned number;
-  return chip.consume_front("sm_") && !chip.consumeInteger(10, number) &&
-         number >= 70 && (chip.empty() || chip == "a");
-}
-
 std::string pp::findPtxas() {
   if (const char *path = std::getenv("PP_PTXAS"))
     return path;

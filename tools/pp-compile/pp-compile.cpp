@@ -28,31 +28,13 @@ struct Flags {
                               cl::value_desc("file"), cl::cat(phases)};
   cl::opt<CompilePhase> compileTo{
       "compile-to", cl::desc("Stop after a phase and print its IR"),
-      cl::values(clEnumValN(CompilePhase::Import, "import", "ONNX read"),
-                 clEnumValN(CompilePhase::Graph, "graph",
-                            "static shapes of a micro-batch"),
-                 clEnumValN(CompilePhase::Differentiate, "differentiate",
-                            "with the backward pass"),
-                 clEnumValN(CompilePhase::Kernels, "kernels", "fused"),
-                 clEnumValN(CompilePhase::Cost, "cost", "with costs"),
-                 clEnumValN(CompilePhase::Partition, "partition", "stages"),
-                 clEnumValN(CompilePhase::Schedule, "schedule",
-                            "with a proven schedule"),
-                 clEnumValN(CompilePhase::Lower, "lower", "LLVM dialect"),
-                 clEnumValN(CompilePhase::Binary, "binary", "the binary")),
-      cl::init(CompilePhase::Binary), cl::cat(phases)};
+      EnumValues<CompilePhase>(), cl::init(CompilePhase::Binary),
+      cl::cat(phases)};
   cl::opt<CompilePhase> compileFrom{
       "compile-from",
       cl::desc("The phase after which the input, a .mlir, was printed"),
-      cl::values(clEnumValN(CompilePhase::Import, "import", ""),
-                 clEnumValN(CompilePhase::Graph, "graph", ""),
-                 clEnumValN(CompilePhase::Differentiate, "differentiate", ""),
-                 clEnumValN(CompilePhase::Kernels, "kernels", ""),
-                 clEnumValN(CompilePhase::Cost, "cost", ""),
-                 clEnumValN(CompilePhase::Partition, "partition", ""),
-                 clEnumValN(CompilePhase::Schedule, "schedule", ""),
-                 clEnumValN(CompilePhase::Lower, "lower", "")),
-      cl::init(CompilePhase::Import), cl::cat(phases)};
+      EnumValues<CompilePhase>(), cl::init(CompilePhase::Import),
+      cl::cat(phases)};
   cl::opt<bool> dryRun{"dry-run",
                        cl::desc("Print the plan: stages, memory and timeline"),
                        cl::cat(phases)};
@@ -72,10 +54,12 @@ struct Flags {
 
 /// Faults that would show only after the work is done.
 llvm::Error checkFlags(const Flags &flags) {
+  if (flags.compileFrom == CompilePhase::Binary)
+    return makeError(exitUsage, "--compile-from=binary: a binary is compiled");
   if (flags.compileTo < flags.compileFrom)
-    return makeError(exitUsage, "--compile-to=" + getName(flags.compileTo) +
+    return makeError(exitUsage, "--compile-to=" + getName(flags.compileTo.getValue()) +
                                     " comes before --compile-from=" +
-                                    getName(flags.compileFrom));
+                                    getName(flags.compileFrom.getValue()));
   if (flags.compileTo == CompilePhase::Binary && !flags.dryRun &&
       flags.output.empty())
     return makeError(exitUsage, "no output file; name one with -o");
@@ -139,7 +123,7 @@ llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
                       llvm::outs());
   }
   std::vector<std::string> devices = flags.linkDevices;
-  if (options->target == "mock" && !llvm::is_contained(devices, "mock"))
+  if (options->target.isMock() && !llvm::is_contained(devices, "mock"))
     devices.push_back("mock");
   if (auto error = linkBinary(*object, flags.output, flags.linkFile, devices))
     return makeError(exitInputOutput, llvm::toString(std::move(error)));

@@ -17,9 +17,9 @@ pp::readCluster(const Flags &flags, const CompileOptions &options) {
       return makeError(exitUsage, "--cores=" + llvm::Twine(flags.cores) +
                                       ": must be from 1 to 4096");
     planner::Cluster cluster = planner::Cluster::cpuCores(flags.cores);
-    if (options.costFile.empty())
+    if (!options.hasCostFile())
       return cluster;
-    auto costs = pipeline::CostFile::read(options.costFile, options.target);
+    auto costs = pipeline::CostFile::read(options.cost.costFile, options.target.str());
     if (!costs)
       return makeError(exitInvalid, llvm::toString(costs.takeError()));
     if (costs->transferLatency)

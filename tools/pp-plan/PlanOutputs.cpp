@@ -40,7 +40,7 @@ llvm::Error annotate(const Flags &flags, const CompileOptions &options,
     return error;
   auto graph =
       pipeline::buildPlannerGraph(compilation.getProgram(plan.training),
-                                  {options.ignoreHints, false, false});
+                                  {options.partition.ignoreHints, false, false});
   if (mlir::failed(graph))
     return makeError(exitInternal, "the model cannot be compiled again");
   auto count = onnx::annotateStages(

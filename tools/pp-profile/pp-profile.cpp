@@ -97,13 +97,13 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
   auto options = getCompileOptions();
   if (!options)
     return options.takeError();
-  options->markKernels = true;
-  if (options->stages == 0 && options->plan.empty()) {
+  options->lower.markKernels = true;
+  if (options->partition.stages == 0 && options->plan.empty()) {
     // The most that can be hoped for in every model; more than cores would
     // take turns, and stages on one GPU do.
-    bool isCpu = options->target == "cpu";
-    options->stages = isCpu && std::thread::hardware_concurrency() > 1 ? 2 : 1;
-    options->ignoreHints = true;
+    bool isCpu = options->target.isCpu();
+    options->partition.stages = isCpu && std::thread::hardware_concurrency() > 1 ? 2 : 1;
+    options->partition.ignoreHints = true;
   }
   Compilation compilation(&context, *options);
   if (auto error = compilation.readOnnx(flags.input))
@@ -116,7 +116,7 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
     return object.takeError();
   auto link = [&](llvm::StringRef path) -> llvm::Error {
     std::vector<std::string> devices;
-    if (options->target == "mock")
+    if (options->target.isMock())
       devices.push_back("mock");
     if (auto error = linkBinary(*object, path, flags.linkFile, devices))
       return makeError(exitInputOutput, llvm::toString(std::move(error)));

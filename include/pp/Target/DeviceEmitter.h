@@ -25,9 +25,6 @@ struct DeviceCode {
 llvm::Expected<DeviceCode> emitDeviceCode(mlir::ModuleOp program,
                                           llvm::StringRef chip);
 
-/// Whether the chip has a name of the form sm_NN[a].
-bool isChipName(llvm::StringRef chip);
-
 /// The path of ptxas, or an empty string.
 std::string findPtxas();
 

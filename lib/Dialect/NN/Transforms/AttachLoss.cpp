@@ -47,14 +47,10 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
              << "cannot attach a loss to an output without elements: " << type;
     OpBuilder builder(terminator);
     Location loc = NameLoc::get(builder.getStringAttr("loss"));
-    FailureOr<Value> value;
-    if (loss == "cross_entropy")
-      value = crossEntropy(builder, loc, function, prediction);
-    else if (loss == "mse")
-      value = meanSquaredError(builder, loc, function, prediction);
-    else
-      return function.emitError()
-             << "unknown loss '" << loss << "'; known: cross_entropy, mse";
+    FailureOr<Value> value =
+        loss == Loss::CrossEntropy
+            ? crossEntropy(builder, loc, function, prediction)
+            : meanSquaredError(builder, loc, function, prediction);
     if (failed(value) || isNameTaken)
       return failure();
 

@@ -124,13 +124,12 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
                          << "'; known: none, dynamic, positive numbers";
       return signalPassFailure();
     }
-    if (optimizer == "sgd")
+    switch (optimizer) {
+    case Optimizer::SGD:
       return attachSgd(module);
-    if (optimizer == "adamw")
+    case Optimizer::AdamW:
       return attachAdamW(module);
-    module.emitError() << "unknown optimizer '" << optimizer
-                       << "'; known: sgd, adamw";
-    signalPassFailure();
+    }
   }
 
   DictionaryAttr scalar(StringRef name, StringRef key, double value) {
@@ -160,7 +159,7 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
 
   void attachSgd(ModuleOp module) {
     OptimizerBuilder b(
-        module, "sgd", {"momentum"},
+        module, getName(Optimizer::SGD), {"momentum"},
         withLossScale({scalar("lr", "value", learningRate),
                        scalar("momentum", "value", momentum),
                        scalar("weight_decay", "value", weightDecay)}));
@@ -174,7 +173,7 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
 
   void attachAdamW(ModuleOp module) {
     OptimizerBuilder b(
-        module, "adamw", {"exp_avg", "exp_avg_sq"},
+        module, getName(Optimizer::AdamW), {"exp_avg", "exp_avg_sq"},
         withLossScale(
             {scalar("lr", "value", learningRate),
              scalar("weight_decay", "value", weightDecay),

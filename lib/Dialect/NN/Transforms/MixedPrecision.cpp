@@ -146,14 +146,17 @@ struct MixedPrecision : pp::nn::impl::MixedPrecisionBase<MixedPrecision> {
     if (failed(function))
       return signalPassFailure();
     Type element;
-    if (type == "bf16") {
+    switch (type) {
+    case Precision::F32:
+      return;
+    case Precision::TF32:
+      break;
+    case Precision::BF16:
       element = BFloat16Type::get(&getContext());
-    } else if (type == "f16") {
+      break;
+    case Precision::F16:
       element = Float16Type::get(&getContext());
-    } else if (type != "tf32") {
-      function->emitError() << "unknown type '" << type
-                            << "' of products; known: bf16, f16, tf32";
-      return signalPassFailure();
+      break;
     }
     Converter converter(*function, element);
     if (!element)

@@ -4,6 +4,7 @@
 #define PP_DIALECT_NN_TRANSFORMS_PASSES_H
 
 #include "mlir/Pass/Pass.h"
+#include "pp/Dialect/NN/Transforms/Options.h"
 
 namespace pp::nn {
 

@@ -64,8 +64,8 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
     only the data tell: it comes in as the input `loss_weight`, its reciprocal.
   }];
   let options = [
-    Option<"loss", "loss", "std::string", "\"cross_entropy\"",
-           "cross_entropy (targets are class numbers) or mse">,
+    Option<"loss", "loss", "::pp::nn::Loss", "::pp::nn::Loss::CrossEntropy",
+           "What is made small", "::pp::EnumValues<::pp::nn::Loss>()">,
     Option<"output", "output", "std::string", "\"\"",
            "Name of the model output to use; default: the only or first one">,
     Option<"classAxis", "class-axis", "int64_t", "-1",
@@ -114,7 +114,8 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
     which lets a GPU's libraries round their factors.
   }];
   let options = [
-    Option<"type", "type", "std::string", "\"bf16\"", "bf16, f16 or tf32">
+    Option<"type", "type", "::pp::nn::Precision", "::pp::nn::Precision::BF16",
+           "Of the factors", "::pp::EnumValues<::pp::nn::Precision>()">
   ];
 }
 
@@ -153,7 +154,9 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
     arXiv 1710.03740). A dynamic scale starts at 65536; see docs/runtime.md.
   }];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "sgd or adamw">,
+    Option<"optimizer", "optimizer", "::pp::nn::Optimizer",
+           "::pp::nn::Optimizer::SGD", "How parameters follow gradients",
+           "::pp::EnumValues<::pp::nn::Optimizer>()">,
     Option<"learningRate", "learning-rate", "double", "0.01", "Learning rate">,
     Option<"momentum", "momentum", "double", "0.0", "Momentum of sgd">,
     Option<"weightDecay", "weight-decay", "double", "0.0", "Weight decay">,

@@ -1,0 +1,85 @@
+//===- CompileOptions.h - How a model is compiled ---------------*- C++ -*-===//
+//
+// The options of the passes, phase by phase, with the defaults that their .td
+// files state. The flags of the tools are bound to these fields
+// (CompileFlags.cpp), and the phases hand them on as they are (Compiler.cpp).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PP_DRIVER_COMPILEOPTIONS_H
+#define PP_DRIVER_COMPILEOPTIONS_H
+
+#include "pp/Conversion/Passes.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/Transforms/Passes.h"
+#include "pp/Import/OnnxImporter.h"
+#include "pp/Support/Target.h"
+
+#include <string>
+
+namespace pp {
+
+/// When attention becomes one kernel.
+enum class AttentionFusion {
+  /// For GPUs, where products are of 16 bits and the GPU's library has it.
+  Auto,
+  Always,
+  Never
+};
+
+template <> struct EnumNames<AttentionFusion> {
+  static constexpr NamedValue<AttentionFusion> values[] = {
+      {AttentionFusion::Auto, "auto",
+       "for GPUs, with --precision=bf16 or f16"},
+      {AttentionFusion::Always, "always", ""},
+      {AttentionFusion::Never, "never", ""}};
+};
+
+struct CompileOptions {
+  Target target;
+  /// The processor to compile for; "native" is this one.
+  std::string cpu = "native";
+
+  // What all phases agree on; the passes' own fields of these names are set
+  // from here.
+  /// Samples of a step; 0 takes the model's batch size.
+  int64_t batch = 0;
+  /// Of a step, over all replicas.
+  int64_t microbatches = 1;
+  /// Copies of the pipeline.
+  int64_t replicas = 1;
+  /// Whether there is a training program, with `loss` and `optimizer`.
+  bool hasTraining = false;
+  /// A file of pp-plan. It decides about batch, micro-batches, replicas,
+  /// stages, schedule and checkpoint, which are set accordingly; the passes
+  /// read the rest from it. It holds for one of the two programs; the other is
+  /// cut into as many stages.
+  std::string plan;
+
+  // Import
+  ImportOptions import;
+  // Graph
+  AttentionFusion fuseAttention = AttentionFusion::Auto;
+  // Differentiate
+  nn::AttachLossOptions loss;
+  nn::AttachOptimizerOptions optimizer;
+  // Kernels
+  nn::Precision precision = nn::Precision::F32;
+  // Cost
+  pipeline::AnnotateCostsOptions cost;
+  // Partition; 0 stages: as the model's hints say
+  pipeline::PartitionOptions partition;
+  pipeline::PlaceCheckpointsOptions checkpoint;
+  // Schedule
+  pipeline::ScheduleOptions schedule;
+  // Lower
+  LowerStagesOptions lower;
+
+  CompileOptions() { partition.stages = 0; }
+
+  bool hasCostFile() const { return !cost.costFile.empty(); }
+};
+
+} // namespace pp
+
+#endif // PP_DRIVER_COMPILEOPTIONS_H
