@@ -57,9 +57,10 @@ llvm::Error checkFlags(const Flags &flags) {
   if (flags.compileFrom == CompilePhase::Binary)
     return makeError(exitUsage, "--compile-from=binary: a binary is compiled");
   if (flags.compileTo < flags.compileFrom)
-    return makeError(exitUsage, "--compile-to=" + getName(flags.compileTo.getValue()) +
-                                    " comes before --compile-from=" +
-                                    getName(flags.compileFrom.getValue()));
+    return makeError(exitUsage,
+                     "--compile-to=" + getName(flags.compileTo.getValue()) +
+                         " comes before --compile-from=" +
+                         getName(flags.compileFrom.getValue()));
   if (flags.compileTo == CompilePhase::Binary && !flags.dryRun &&
       flags.output.empty())
     return makeError(exitUsage, "no output file; name one with -o");
@@ -122,7 +123,8 @@ llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
     printKernelReport(parseKernelReport(compilation.getDeviceReport()),
                       llvm::outs());
   }
-  std::vector<std::string> devices = flags.linkDevices;
+  std::vector<std::string> devices(flags.linkDevices.begin(),
+                                   flags.linkDevices.end());
   if (options->target.isMock() && !llvm::is_contained(devices, "mock"))
     devices.push_back("mock");
   if (auto error = linkBinary(*object, flags.output, flags.linkFile, devices))

@@ -159,7 +159,7 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
 
   void attachSgd(ModuleOp module) {
     OptimizerBuilder b(
-        module, getName(Optimizer::SGD), {"momentum"},
+        module, pp::getName(Optimizer::SGD), {"momentum"},
         withLossScale({scalar("lr", "value", learningRate),
                        scalar("momentum", "value", momentum),
                        scalar("weight_decay", "value", weightDecay)}));
@@ -173,7 +173,7 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
 
   void attachAdamW(ModuleOp module) {
     OptimizerBuilder b(
-        module, getName(Optimizer::AdamW), {"exp_avg", "exp_avg_sq"},
+        module, pp::getName(Optimizer::AdamW), {"exp_avg", "exp_avg_sq"},
         withLossScale(
             {scalar("lr", "value", learningRate),
              scalar("weight_decay", "value", weightDecay),
