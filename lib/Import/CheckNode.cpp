@@ -95,8 +95,11 @@ NodeImporter::checkOperands(const onnx::OperatorDefinition &definition,
         llvm::find_if(ArrayRef(imported.known), [&](const KnownInput &wanted) {
           return wanted.name == operand.name;
         });
-    if (known != ArrayRef(imported.known).end()) {
-      if (failed(checkKnown(*known, index))) {
+    bool isListed = known != ArrayRef(imported.known).end();
+    if (isListed || imported.needsKnownInputs) {
+      if (failed(checkKnown(operand.name,
+                            isListed ? known->form : KnownInput::Tensor,
+                            index))) {
         result = failure();
         continue;
       }
@@ -165,9 +168,9 @@ NodeImporter::checkAttributes(const onnx::OperatorDefinition &definition) {
   return result;
 }
 
-LogicalResult NodeImporter::checkKnown(const KnownInput &wanted, size_t index) {
-  std::string what =
-      "input '" + node->inputs[index] + "' (" + wanted.name.str() + ")";
+LogicalResult NodeImporter::checkKnown(llvm::StringRef name,
+                                       KnownInput::Form form, size_t index) {
+  std::string what = "input '" + node->inputs[index] + "' (" + name.str() + ")";
   Constant &constant = input(index).constant;
   auto pending = parameters.find(node->inputs[index]);
   if (!constant && pending != parameters.end() &&
@@ -181,10 +184,10 @@ LogicalResult NodeImporter::checkKnown(const KnownInput &wanted, size_t index) {
     return error(what + " depends on the data; it must be known at compile "
                         "time",
                  "export the model with static shapes");
-  if (wanted.form == KnownInput::Scalar && constant.size() != 1)
+  if (form == KnownInput::Scalar && constant.size() != 1)
     return error(what + " has " + llvm::Twine(constant.size()) +
                  " elements; it must have one");
-  if (wanted.form == KnownInput::List && constant.getShape().size() > 1)
+  if (form == KnownInput::List && constant.getShape().size() > 1)
     return error(what + " has rank " + llvm::Twine(constant.getShape().size()) +
                  "; it must be a list");
   return success();
@@ -197,9 +200,6 @@ NodeImporter::checkEntry(const ImportedOperator &entry,
   bool isKnown = true;
   for (const std::string &name : node->inputs)
     isKnown &= name.empty() || entries[name].constant;
-  if (entry.needsKnownInputs && !isKnown)
-    result = error("its inputs depend on the data; they must be known at "
-                   "compile time");
   for (size_t index = 0; index < node->inputs.size(); ++index) {
     if (!hasInput(index) || input(index).isSequence)
       continue;

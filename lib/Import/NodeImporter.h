@@ -199,7 +199,8 @@ private:
   /// needs to know.
   llvm::LogicalResult checkEntry(const ImportedOperator &entry,
                                  const onnx::OperatorDefinition &definition);
-  llvm::LogicalResult checkKnown(const KnownInput &wanted, size_t index);
+  llvm::LogicalResult checkKnown(llvm::StringRef name, KnownInput::Form form,
+                                 size_t index);
   /// Replaces outputs that are computed from constants alone, by the operations
   /// after `last`, by what they are.
   void foldOutputs(mlir::Operation *last);

@@ -91,7 +91,7 @@ CASES = {
     "Div by zero": (one("Div", ["a", "b"], ints("a", 4), ints("b", 0)), "divides whole numbers by zero"),
     "Mod by zero": (one("Mod", ["a", "b"], ints("a", 4), ints("b", 0)), "divides whole numbers by zero"),
     "Mod of floats": (one("Mod", ["a", "b"], floats("a", 4.0, dims=[]), floats("b", 3.0, dims=[])), "without fmod=1"),
-    "Mod, computed": (one("Mod", ["n", "b"], ints("b", 2)), "its inputs depend on the data"),
+    "Mod, computed": (one("Mod", ["n", "b"], ints("b", 2)), "input 'n' (A) depends on the data"),
     # Words and outputs.
     "Pad, mode": (one("Pad", ["x", "p"], ints("p", 0, 1, 0, 1), attributes=[text("mode", "reflect")]), "attribute mode is 'reflect', which is not supported"),
     "Resize, mode": (one("Resize", ["x", "", "", "s"], ints("s", 2, 24), attributes=[text("mode", "cubic")]), "attribute mode is 'cubic'"),
