@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/CommonFolders.h"
 #include "llvm/ADT/STLExtras.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace pp;
@@ -77,8 +78,7 @@ template <Comparison comparison> static LogicalResult compare(NodeImporter &n) {
   Value lhs, rhs;
   if (failed(readPair(n, lhs, rhs)))
     return failure();
-  auto type = NodeImporter::type(lhs).clone(n.getBuilder().getI1Type());
-  n.setOutput(0, Value(n.make<CompareOp>(type, comparison, lhs, rhs)));
+  n.setOutput(0, Value(n.make<CompareOp>(comparison, lhs, rhs)));
   return success();
 }
 
@@ -165,8 +165,7 @@ static LogicalResult pow(NodeImporter &n) {
   Value exponent = n.tensor(1);
   if (!exponent)
     return failure();
-  // Powers are taken in floating point. What a whole number becomes is exact
-  // up to 2^53.
+  // Powers are taken in floating point.
   Type element = n.type(x).getElementType(), real = element;
   if (!isa<FloatType>(element))
     real = n.getBuilder().getF64Type();
@@ -175,7 +174,11 @@ static LogicalResult pow(NodeImporter &n) {
   if (failed(n.broadcastTogether(x, exponent)))
     return failure();
   if (element != real) {
-    n.setOutput(0, n.cast(n.make<PowOp>(x, exponent), element));
+    // What is a whole number but for rounding is that number, up to 2^43.
+    Value power = n.make<PowOp>(x, exponent);
+    Value raised =
+        n.make<MulOp>(power, n.splat(n.type(power), 1 + std::ldexp(1, -44)));
+    n.setOutput(0, n.cast(raised, element));
     return success();
   }
   n.setOutput(0, Value(n.make<PowOp>(x, exponent)));
@@ -215,7 +218,7 @@ static LogicalResult gelu(NodeImporter &n) {
   if (!x)
     return failure();
   bool isTanh = n.attribute("approximate", "none") == "tanh";
-  n.setOutput(0, Value(n.make<GeluOp>(x.getType(), x, isTanh)));
+  n.setOutput(0, Value(n.make<GeluOp>(x, isTanh)));
   return success();
 }
 
@@ -225,10 +228,8 @@ static LogicalResult leakyRelu(NodeImporter &n) {
     return failure();
   Value scaled =
       n.make<MulOp>(x, n.splat(n.type(x), n.attribute("alpha", 0.01)));
-  Value positive =
-      n.make<CompareOp>(n.type(x).clone(n.getBuilder().getI1Type()),
-                        Comparison::ge, x, n.splat(n.type(x), 0));
-  n.setOutput(0, Value(n.make<SelectOp>(x.getType(), positive, x, scaled)));
+  Value positive = n.make<CompareOp>(Comparison::ge, x, n.splat(n.type(x), 0));
+  n.setOutput(0, Value(n.make<SelectOp>(positive, x, scaled)));
   return success();
 }
 
@@ -274,7 +275,7 @@ static LogicalResult where(NodeImporter &n) {
   condition = n.broadcastTo(condition, common);
   x = n.broadcastTo(x, common);
   y = n.broadcastTo(y, common);
-  n.setOutput(0, Value(n.make<SelectOp>(x.getType(), condition, x, y)));
+  n.setOutput(0, Value(n.make<SelectOp>(condition, x, y)));
   return success();
 }
 

@@ -665,12 +665,11 @@ static LogicalResult trilu(NodeImporter &n) {
   Value shift = n.make<ConstantOp>(DenseElementsAttr::get(
       counts, n.getBuilder().getI64IntegerAttr(diagonal)));
   Value border = n.make<AddOp>(row, shift);
-  Value keep = n.make<CompareOp>(type.clone(n.getBuilder().getI1Type()),
-                                 upper ? Comparison::ge : Comparison::le,
+  Value keep = n.make<CompareOp>(upper ? Comparison::ge : Comparison::le,
                                  column, border);
   Value zero = n.make<ConstantOp>(cast<ElementsAttr>(DenseElementsAttr::get(
       type, n.getBuilder().getZeroAttr(type.getElementType()))));
-  n.setOutput(0, Value(n.make<SelectOp>(type, keep, x, zero)));
+  n.setOutput(0, Value(n.make<SelectOp>(keep, x, zero)));
   return success();
 }
 

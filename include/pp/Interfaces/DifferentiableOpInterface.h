@@ -8,4 +8,13 @@
 
 #include "pp/Interfaces/DifferentiableOpInterface.h.inc"
 
+namespace pp {
+
+/// No cotangent flows through the operation by definition.
+template <typename ConcreteType>
+class NotDifferentiable
+    : public mlir::OpTrait::TraitBase<ConcreteType, NotDifferentiable> {};
+
+} // namespace pp
+
 #endif // PP_INTERFACES_DIFFERENTIABLEOPINTERFACE_H
