@@ -382,6 +382,7 @@ ArrayRef<ImportedOperator> pp::elementwiseOperators() {
        .types = floatTypes,
        .isDifferentiable = false},
       {.name = "Sin", .handler = unary<SinOp>},
+      {.name = "Softplus", .handler = unary<SoftplusOp>},
       {.name = "Sqrt", .handler = unary<SqrtOp>},
       {.name = "Sub", .handler = binary<SubOp>, .types = numberTypes},
       {.name = "Sum", .handler = variadic<AddOp>},

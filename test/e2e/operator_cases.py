@@ -105,6 +105,8 @@ def elementwise():
     for op, function in unary.items():
         case(op, [x], each(function, x), tolerance=2e-6)
     case("Abs", [np.array([[3, -4]])], np.array([[3, 4]]))
+    large = np.array([-200, -20, 0, 20, 200], F)
+    case("Softplus", [large], each(lambda x: np.logaddexp(x, 0), large))
     case("Log", [positive], each(np.log, positive))
     case("Sqrt", [positive], each(np.sqrt, positive))
     case("Gelu", [x], each(lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2, x), approximate="tanh")

@@ -54,6 +54,7 @@ const Case cases[] = {
     {"nn.cos %a : tensor<2x3xf64>", {{"2x3xf64"}}},
     {"nn.tanh %a : tensor<2x3xf64>", {{"2x3xf64"}}},
     {"nn.logistic %a : tensor<2x3xf64>", {{"2x3xf64"}}},
+    {"nn.softplus %a : tensor<2x3xf64>", {{"2x3xf64"}}},
     {"nn.erf %a : tensor<2x3xf64>", {{"2x3xf64"}}},
     {"nn.relu %a : tensor<2x3xf64>", {{"2x3xf64"}}},
     {"nn.gelu %a : tensor<2x3xf64>", {{"2x3xf64"}}},

@@ -73,6 +73,11 @@ def NN_ReluOp : NN_UnaryFunctionOp<"relu", NN_FloatTensor, [{
     the operand need not be saved.
   }];
 }
+def NN_SoftplusOp : NN_UnaryFunctionOp<"softplus", NN_FloatTensor, [{
+    e.mul(g, e.make<LogisticOp>(x))
+  }]> {
+  let summary = "ln(1 + e^x)";
+}
 def NN_NotOp : NN_UnaryOp<"not", NN_BoolTensor, [NotDifferentiable]> {
   let summary = "logical negation";
 }
