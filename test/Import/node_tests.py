@@ -16,17 +16,19 @@ import re
 import subprocess
 import sys
 import tempfile
+import warnings
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
+from onnx.backend.test.case.node import collect_testcases
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIST = HERE / "Inputs" / "node_tests.txt"
 # The elements that a program takes as input.
 ELEMENTS = {"float32", "float64", "int64", "int32", "int8", "bool"}
 # Made of numbers that are drawn anew, or not told.
-RANDOM = re.compile(r"dropout.*(training|default_mask|seed)|bernoulli|random")
+RANDOM = re.compile(r"training_dropout|bernoulli|random")
 
 
 def run(command, timeout=300):
@@ -47,14 +49,15 @@ def known_inputs(build):
 class Test:
     """A test of the package: its model, with what must be known inside, and its data."""
 
-    def __init__(self, folder, known):
-        self.name = folder.name
-        self.model = onnx.load(folder / "model.onnx")
+    def __init__(self, case, known):
+        self.name = case.name
+        self.model = onnx.ModelProto()
+        self.model.CopyFrom(case.model)
         graph = self.model.graph
         self.version = next(entry.version for entry in self.model.opset_import if entry.domain == "")
-        files = folder / "test_data_set_0"
-        self.inputs = {value.name: self.read(files / f"input_{i}.pb") for i, value in enumerate(graph.input)}
-        self.outputs = {value.name: self.read(files / f"output_{i}.pb") for i, value in enumerate(graph.output)}
+        inputs, outputs = case.data_sets[0]
+        self.inputs = {value.name: array for value, array in zip(graph.input, inputs)}
+        self.outputs = {value.name: array for value, array in zip(graph.output, outputs)}
         constant = set()
         for node in graph.node:
             schema = onnx.defs.get_schema(node.op_type, self.version)
@@ -65,35 +68,26 @@ class Test:
                     constant.add(name)
         for name in sorted(constant & set(self.inputs)):
             array = self.inputs.pop(name)
-            if array is not None:
-                graph.initializer.append(numpy_helper.from_array(array, name))
+            if isinstance(array, np.ndarray | np.generic):
+                graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
         kept = [value for value in graph.input if value.name in self.inputs]
         del graph.input[:]
         graph.input.extend(kept)
 
-    @staticmethod
-    def read(path):
-        tensor = onnx.TensorProto()
-        tensor.ParseFromString(path.read_bytes())
-        try:
-            return numpy_helper.to_array(tensor)
-        except Exception:  # a sequence or an optional
-            return None
-
     def is_runnable(self):
         arrays = [*self.inputs.values(), *self.outputs.values()]
-        return all(array is not None and array.dtype.name in ELEMENTS and array.size for array in arrays)
+        return all(isinstance(array, np.ndarray | np.generic) and array.dtype.name in ELEMENTS and array.size for array in arrays)
 
 
 def find_tests(known):
-    root = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data"
-    for folder in sorted([*(root / "node").glob("test_*"), *(root / "simple").glob("test_*")]):
-        if RANDOM.search(folder.name) or not (folder / "test_data_set_0").exists():
-            continue
-        model = onnx.load(folder / "model.onnx", load_external_data=False)
-        nodes = model.graph.node
-        if nodes and not model.functions and all(node.op_type in known and node.domain == "" for node in nodes):
-            test = Test(folder, known)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = collect_testcases(None)
+    for case in sorted(cases, key=lambda case: case.name):
+        nodes = case.model.graph.node
+        simple = nodes and not case.model.functions and all(node.op_type in known and node.domain == "" for node in nodes)
+        if simple and len(case.data_sets) == 1 and not RANDOM.search(case.name):
+            test = Test(case, known)
             if test.is_runnable():
                 yield test
 
