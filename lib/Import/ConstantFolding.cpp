@@ -122,7 +122,7 @@ APFloat rounded(double value, const llvm::fltSemantics &semantics) {
 }
 
 Attribute unary(Operands x, double (*function)(double)) {
-  return constFoldUnaryOp<FloatAttr, APFloat, void>(x, [&](APFloat a) {
+  return constFoldUnaryOp<FloatAttr, APFloat, void>(x, [&](const APFloat &a) {
     return rounded(function(a.convertToDouble()), a.getSemantics());
   });
 }

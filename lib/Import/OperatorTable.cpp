@@ -47,7 +47,7 @@ bool pp::isRestricted(const OperatorDefinition &definition, size_t input) {
   };
   if (definition.outputs.empty() || input >= definition.inputs.size())
     return false;
-  int variable = variableOf(definition.outputs.front());
+  int8_t variable = variableOf(definition.outputs.front());
   bool isShared = variable >= 0 &&
                   llvm::is_contained(
                       llvm::map_range(definition.inputs, variableOf), variable);

@@ -129,7 +129,8 @@ def merged(tests):
         data["unused"] = np.zeros((1, 1), np.float32)
         inputs.append(onnx.helper.make_tensor_value_info("unused", 1, [1, 1]))
     graph = onnx.helper.make_graph(nodes, "tests", inputs, outputs, initializers)
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", tests[0].version)])
+    # Before opset 5, Reshape had no second input.
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", max(5, tests[0].version))])
     model.ir_version = 8
     return model, data
 

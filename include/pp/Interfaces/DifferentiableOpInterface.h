@@ -12,6 +12,7 @@ namespace pp {
 
 /// No cotangent flows through the operation by definition.
 template <typename ConcreteType>
+// NOLINTNEXTLINE(bugprone-crtp-constructor-accessibility): as MLIR's traits.
 class NotDifferentiable
     : public mlir::OpTrait::TraitBase<ConcreteType, NotDifferentiable> {};
 
