@@ -44,6 +44,7 @@ exporter = os.environ.get("PP_PYTHON") or os.path.join(
 if os.path.exists(exporter):
     config.available_features.add("exporter")
     config.environment["PP_PYTHON"] = config.environment["PYTHON"] = exporter
+    config.substitutions.append(("%exporter", exporter))
 config.substitutions.append(("%scripts", os.path.join(os.path.dirname(config.test_source_root), "scripts")))
 config.substitutions.append(("%benchmarks", os.path.join(os.path.dirname(config.test_source_root), "benchmarks")))
 

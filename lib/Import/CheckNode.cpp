@@ -1,13 +1,16 @@
 //===- CheckNode.cpp - A node beside the definition of its operator -------===//
 //
 // Handlers may rely on it: required inputs are there, all inputs have types
-// that the operator takes, attributes have the kind that the operator states.
+// that the operator takes, attributes have the kind that the operator states;
+// and what the operator's entry says is taken is there, of these types, and
+// known where it has to be.
 //
 //===----------------------------------------------------------------------===//
 
 #include "NodeImporter.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
@@ -66,7 +69,8 @@ static std::string countFault(ArrayRef<OperandDefinition> operands,
 }
 
 LogicalResult
-NodeImporter::checkOperands(const onnx::OperatorDefinition &definition) {
+NodeImporter::checkOperands(const onnx::OperatorDefinition &definition,
+                            const ImportedOperator &imported) {
   LogicalResult result = success();
   if (std::string fault = countFault(definition.inputs, node->inputs, "input");
       !fault.empty())
@@ -86,19 +90,33 @@ NodeImporter::checkOperands(const onnx::OperatorDefinition &definition) {
         result = error(what + " is missing; the operator requires it");
       continue;
     }
-    const Entry &entry = input(index);
+    Entry &entry = input(index);
+    const auto *known =
+        llvm::find_if(ArrayRef(imported.known), [&](const KnownInput &wanted) {
+          return wanted.name == operand.name;
+        });
+    bool isListed = known != ArrayRef(imported.known).end();
+    if (isListed || imported.needsKnownInputs) {
+      if (failed(checkKnown(operand.name,
+                            isListed ? known->form : KnownInput::Tensor,
+                            index))) {
+        result = failure();
+        continue;
+      }
+    } else if (auto pending = parameters.find(node->inputs[index]);
+               pending != parameters.end()) {
+      entry.value = parameter(*pending->second);
+    }
     if (entry.isSequence) {
       if (!operand.takesSequences())
         result = error(what + " is a sequence; the operator takes a tensor");
       continue;
     }
-    if (!entry.host && !entry.value) {
+    if (!entry.constant && !entry.value) {
       result = error(what + " has no value");
       continue;
     }
-    Type element = entry.host ? entry.host->elementType
-                              : type(entry.value).getElementType();
-    onnx::DataType actual = dataType(element);
+    onnx::DataType actual = dataType(elementType(entry));
     if (actual == onnx::DataType::Undefined)
       continue;
     if (!operand.takes(actual)) {
@@ -150,7 +168,68 @@ NodeImporter::checkAttributes(const onnx::OperatorDefinition &definition) {
   return result;
 }
 
-LogicalResult NodeImporter::checkDefinition() {
+LogicalResult NodeImporter::checkKnown(llvm::StringRef name,
+                                       KnownInput::Form form, size_t index) {
+  std::string what = "input '" + node->inputs[index] + "' (" + name.str() + ")";
+  Constant &constant = input(index).constant;
+  auto pending = parameters.find(node->inputs[index]);
+  if (!constant && pending != parameters.end() &&
+      pending->second->elements <= maxConstantElements) {
+    auto read = readTensor(*pending->second);
+    if (!read)
+      return error(llvm::toString(read.takeError()));
+    constant = *read;
+  }
+  if (!constant)
+    return error(what + " depends on the data; it must be known at compile "
+                        "time",
+                 "export the model with static shapes");
+  if (form == KnownInput::Scalar && constant.size() != 1)
+    return error(what + " has " + llvm::Twine(constant.size()) +
+                 " elements; it must have one");
+  if (form == KnownInput::List && constant.getShape().size() > 1)
+    return error(what + " has rank " + llvm::Twine(constant.getShape().size()) +
+                 "; it must be a list");
+  return success();
+}
+
+LogicalResult
+NodeImporter::checkEntry(const ImportedOperator &entry,
+                         const onnx::OperatorDefinition &definition) {
+  LogicalResult result = success();
+  bool isKnown = true;
+  for (const std::string &name : node->inputs)
+    isKnown &= name.empty() || entries[name].constant;
+  for (size_t index = 0; index < node->inputs.size(); ++index) {
+    if (!hasInput(index) || input(index).isSequence)
+      continue;
+    onnx::DataType actual = dataType(elementType(input(index)));
+    bool isTaken = entry.types >> static_cast<unsigned>(actual) & 1;
+    // Constants are computed with whatever they are.
+    if (!isTaken && !isKnown && isRestricted(definition, index))
+      result = error("input #" + llvm::Twine(index) + " (" +
+                     operandAt(definition.inputs, index)->name +
+                     ") has elements of type " + onnx::dataTypeName(actual) +
+                     ", which are not supported here");
+  }
+  for (const Choice &choice : entry.choices) {
+    const onnx::Attribute *given = findAttribute(choice.attribute);
+    if (!given || llvm::is_contained(choice.words, StringRef(given->s)))
+      continue;
+    SmallVector<StringRef> words(choice.words.begin(), choice.words.end());
+    result = error("attribute " + choice.attribute + " is '" + given->s +
+                       "', which is not supported",
+                   "it may be " + llvm::join(words, " or "));
+  }
+  for (size_t index = entry.outputs; index < node->outputs.size(); ++index)
+    if (!node->outputs[index].empty())
+      result = error("output #" + llvm::Twine(index) + " (" +
+                     operandAt(definition.outputs, index)->name +
+                     ") is not supported");
+  return result;
+}
+
+LogicalResult NodeImporter::checkDefinition(const ImportedOperator &entry) {
   auto definition = onnx::findOperator(node->opType, opset());
   if (!definition) {
     if (auto first = onnx::firstOpsetWith(node->opType))
@@ -166,8 +245,10 @@ LogicalResult NodeImporter::checkDefinition() {
                  "export the model for one opset throughout");
   // Both, so that all faults of the node are told at once.
   LogicalResult attributes = checkAttributes(*definition);
-  return success(succeeded(checkOperands(*definition)) &&
-                 succeeded(attributes));
+  LogicalResult operands = checkOperands(*definition, entry);
+  if (failed(attributes) || failed(operands))
+    return failure();
+  return checkEntry(entry, *definition);
 }
 
 LogicalResult NodeImporter::checkUnderstood() {
@@ -241,12 +322,10 @@ LogicalResult NodeImporter::checkDeclared() {
         llvm::any_of(model.graph.outputs, [&](const onnx::ValueInfo &output) {
           return output.name == name;
         });
-    if (!stated || entry.isSequence || (!entry.host && !entry.value) ||
+    if (!stated || entry.isSequence || (!entry.constant && !entry.value) ||
         stated->kind != onnx::ValueKind::Tensor)
       continue;
-    Type element = entry.host ? entry.host->elementType
-                              : type(entry.value).getElementType();
-    onnx::DataType actual = dataType(element);
+    onnx::DataType actual = dataType(elementType(entry));
     if (stated->type != onnx::DataType::Undefined &&
         actual != onnx::DataType::Undefined && stated->type != actual)
       result = error("output " + onnx::quoted(name) + " has elements of type " +

@@ -2,9 +2,15 @@
 
 #include "NodeImporter.h"
 
+#include "mlir/Dialect/CommonFolders.h"
+#include "llvm/ADT/STLExtras.h"
+#include <cmath>
+
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
+using llvm::APFloat;
+using llvm::APInt;
 
 template <typename Op> static LogicalResult unary(NodeImporter &n) {
   Value x = n.tensor(0);
@@ -72,8 +78,49 @@ template <Comparison comparison> static LogicalResult compare(NodeImporter &n) {
   Value lhs, rhs;
   if (failed(readPair(n, lhs, rhs)))
     return failure();
-  auto type = NodeImporter::type(lhs).clone(n.getBuilder().getI1Type());
-  n.setOutput(0, Value(n.make<CompareOp>(type, comparison, lhs, rhs)));
+  n.setOutput(0, Value(n.make<CompareOp>(comparison, lhs, rhs)));
+  return success();
+}
+
+static LogicalResult divide(NodeImporter &n) {
+  if (auto divisors = n.known(1).integers();
+      n.known(0) && succeeded(divisors) && llvm::is_contained(*divisors, 0))
+    return n.error("divides whole numbers by zero");
+  return binary<DivOp>(n);
+}
+
+/// Integers follow the sign of the divisor, with `fmod` that of the dividend.
+static LogicalResult modulo(NodeImporter &n) {
+  Value lhs, rhs;
+  if (failed(readPair(n, lhs, rhs)))
+    return failure();
+  Constant x = evaluate(lhs), y = evaluate(rhs);
+  bool truncates = n.attribute("fmod", int64_t{0}) != 0;
+  if (!x || !y)
+    return n.error("its inputs are too large");
+  if (x.isFloat() && !truncates)
+    return n.error("takes the remainder of floating-point numbers without "
+                   "fmod=1, which ONNX does not define");
+  SmallVector<Attribute> operands = {x.getElements(), y.getElements()};
+  Attribute result;
+  if (x.isFloat())
+    result = constFoldBinaryOp<FloatAttr, APFloat, void>(
+        operands, [](APFloat a, const APFloat &b) {
+          (void)a.mod(b);
+          return a;
+        });
+  else
+    result = constFoldBinaryOpConditional<IntegerAttr, APInt, void>(
+        operands, [&](const APInt &a, const APInt &b) -> std::optional<APInt> {
+          if (b.isZero())
+            return std::nullopt;
+          APInt rest = a.srem(b);
+          bool isOther = !rest.isZero() && rest.isNegative() != b.isNegative();
+          return isOther && !truncates ? rest + b : rest;
+        });
+  if (!result)
+    return n.error("divides whole numbers by zero");
+  n.setOutput(0, Constant(cast<DenseElementsAttr>(result)));
   return success();
 }
 
@@ -95,10 +142,9 @@ static LogicalResult pow(NodeImporter &n) {
   if (!x)
     return failure();
   // Squares and roots are what exporters write Pow for.
-  if (HostTensor *exponent = n.host(1);
-      exponent && exponent->size() == 1 && exponent->shape.size() <= 1) {
-    double value = exponent->isFloat() ? exponent->floats[0]
-                                       : static_cast<double>(exponent->ints[0]);
+  if (Constant exponent = n.known(1);
+      exponent && exponent.size() == 1 && exponent.getShape().size() <= 1) {
+    double value = *exponent.number();
     if (value == 2.0) {
       n.setOutput(0, Value(n.make<MulOp>(x, x)));
       return success();
@@ -119,8 +165,7 @@ static LogicalResult pow(NodeImporter &n) {
   Value exponent = n.tensor(1);
   if (!exponent)
     return failure();
-  // Powers are taken in floating point. What a whole number becomes is exact
-  // up to 2^53.
+  // Powers are taken in floating point.
   Type element = n.type(x).getElementType(), real = element;
   if (!isa<FloatType>(element))
     real = n.getBuilder().getF64Type();
@@ -129,7 +174,11 @@ static LogicalResult pow(NodeImporter &n) {
   if (failed(n.broadcastTogether(x, exponent)))
     return failure();
   if (element != real) {
-    n.setOutput(0, n.cast(n.make<PowOp>(x, exponent), element));
+    // What is a whole number but for rounding is that number, up to 2^43.
+    Value power = n.make<PowOp>(x, exponent);
+    Value raised =
+        n.make<MulOp>(power, n.splat(n.type(power), 1 + std::ldexp(1, -44)));
+    n.setOutput(0, n.cast(raised, element));
     return success();
   }
   n.setOutput(0, Value(n.make<PowOp>(x, exponent)));
@@ -168,11 +217,8 @@ static LogicalResult gelu(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
     return failure();
-  std::string kind = n.attribute("approximate", "none");
-  if (kind != "none" && kind != "tanh")
-    return n.error("attribute approximate is '" + kind +
-                   "', must be none or tanh");
-  n.setOutput(0, Value(n.make<GeluOp>(x.getType(), x, kind == "tanh")));
+  bool isTanh = n.attribute("approximate", "none") == "tanh";
+  n.setOutput(0, Value(n.make<GeluOp>(x, isTanh)));
   return success();
 }
 
@@ -182,10 +228,8 @@ static LogicalResult leakyRelu(NodeImporter &n) {
     return failure();
   Value scaled =
       n.make<MulOp>(x, n.splat(n.type(x), n.attribute("alpha", 0.01)));
-  Value positive =
-      n.make<CompareOp>(n.type(x).clone(n.getBuilder().getI1Type()),
-                        Comparison::ge, x, n.splat(n.type(x), 0));
-  n.setOutput(0, Value(n.make<SelectOp>(x.getType(), positive, x, scaled)));
+  Value positive = n.make<CompareOp>(Comparison::ge, x, n.splat(n.type(x), 0));
+  n.setOutput(0, Value(n.make<SelectOp>(positive, x, scaled)));
   return success();
 }
 
@@ -231,7 +275,7 @@ static LogicalResult where(NodeImporter &n) {
   condition = n.broadcastTo(condition, common);
   x = n.broadcastTo(x, common);
   y = n.broadcastTo(y, common);
-  n.setOutput(0, Value(n.make<SelectOp>(x.getType(), condition, x, y)));
+  n.setOutput(0, Value(n.make<SelectOp>(condition, x, y)));
   return success();
 }
 
@@ -261,11 +305,11 @@ static LogicalResult dropout(NodeImporter &n) {
   // identity; with ratio 0 too.
   n.ignoreAttribute("seed");
   n.ignoreAttribute("is_test");
-  bool active = n.host(2) && n.host(2)->size() == 1 && n.host(2)->ints[0] != 0;
   double ratio = n.attribute("ratio", 0.5);
-  if (n.host(1) && n.host(1)->size() == 1)
-    ratio = n.host(1)->floats[0];
-  if (n.isTraining() && active && ratio != 0)
+  if (n.hasInput(1))
+    ratio = n.known(1).number().value_or(ratio);
+  bool isActive = n.hasInput(2) && n.known(2).integer().value_or(1) != 0;
+  if (n.isTraining() && isActive && ratio != 0)
     return n.error("dropout with ratio " + llvm::Twine(std::to_string(ratio)) +
                        " is not supported in training",
                    "export with dropout 0");
@@ -273,46 +317,77 @@ static LogicalResult dropout(NodeImporter &n) {
   return success();
 }
 
-void pp::addElementwiseHandlers(HandlerTable &table) {
-  table["Abs"] = unary<AbsOp>;
-  table["Add"] = binary<AddOp>;
-  table["And"] = binary<AndOp>;
-  table["Cast"] = castTo;
-  table["CastLike"] = castLike;
-  table["Ceil"] = unary<CeilOp>;
-  table["Clip"] = clip;
-  table["Cos"] = unary<CosOp>;
-  table["Div"] = binary<DivOp>;
-  table["Dropout"] = dropout;
-  table["Equal"] = compare<Comparison::eq>;
-  table["Erf"] = unary<ErfOp>;
-  table["Exp"] = unary<ExpOp>;
-  table["Floor"] = unary<FloorOp>;
-  table["Gelu"] = gelu;
-  table["Greater"] = compare<Comparison::gt>;
-  table["GreaterOrEqual"] = compare<Comparison::ge>;
-  table["HardSigmoid"] = hardSigmoid;
-  table["HardSwish"] = hardSwish;
-  table["Identity"] = identity;
-  table["LeakyRelu"] = leakyRelu;
-  table["Less"] = compare<Comparison::lt>;
-  table["LessOrEqual"] = compare<Comparison::le>;
-  table["Log"] = unary<LogOp>;
-  table["Max"] = variadic<MaximumOp>;
-  table["Min"] = variadic<MinimumOp>;
-  table["Mul"] = binary<MulOp>;
-  table["Neg"] = unary<NegOp>;
-  table["Not"] = unary<NotOp>;
-  table["Or"] = binary<OrOp>;
-  table["Pow"] = pow;
-  table["Reciprocal"] = reciprocal;
-  table["Relu"] = unary<ReluOp>;
-  table["Sigmoid"] = unary<LogisticOp>;
-  table["Sign"] = unary<SignOp>;
-  table["Sin"] = unary<SinOp>;
-  table["Sqrt"] = unary<SqrtOp>;
-  table["Sub"] = binary<SubOp>;
-  table["Sum"] = variadic<AddOp>;
-  table["Tanh"] = unary<TanhOp>;
-  table["Where"] = where;
+ArrayRef<ImportedOperator> pp::elementwiseOperators() {
+  static const ImportedOperator entries[] = {
+      {.name = "Abs", .handler = unary<AbsOp>, .types = numberTypes},
+      {.name = "Add", .handler = binary<AddOp>, .types = numberTypes},
+      {.name = "And", .handler = binary<AndOp>, .isDifferentiable = false},
+      {.name = "Cast", .handler = castTo},
+      {.name = "CastLike", .handler = castLike},
+      {.name = "Ceil", .handler = unary<CeilOp>, .isDifferentiable = false},
+      {.name = "Clip", .handler = clip, .types = numberTypes},
+      {.name = "Cos", .handler = unary<CosOp>},
+      {.name = "Div", .handler = divide, .types = numberTypes},
+      {.name = "Dropout",
+       .handler = dropout,
+       .note = "in training only with ratio 0 or without `training_mode`"},
+      {.name = "Equal",
+       .handler = compare<Comparison::eq>,
+       .types = numberTypes,
+       .isDifferentiable = false},
+      {.name = "Erf", .handler = unary<ErfOp>, .types = floatTypes},
+      {.name = "Exp", .handler = unary<ExpOp>},
+      {.name = "Floor", .handler = unary<FloorOp>, .isDifferentiable = false},
+      {.name = "Gelu",
+       .handler = gelu,
+       .choices = {{"approximate", {"none", "tanh"}}}},
+      {.name = "Greater",
+       .handler = compare<Comparison::gt>,
+       .types = numberTypes,
+       .isDifferentiable = false},
+      {.name = "GreaterOrEqual",
+       .handler = compare<Comparison::ge>,
+       .types = numberTypes,
+       .isDifferentiable = false},
+      {.name = "HardSigmoid", .handler = hardSigmoid},
+      {.name = "HardSwish", .handler = hardSwish},
+      {.name = "Identity", .handler = identity},
+      {.name = "LeakyRelu", .handler = leakyRelu},
+      {.name = "Less",
+       .handler = compare<Comparison::lt>,
+       .types = numberTypes,
+       .isDifferentiable = false},
+      {.name = "LessOrEqual",
+       .handler = compare<Comparison::le>,
+       .types = numberTypes,
+       .isDifferentiable = false},
+      {.name = "Log", .handler = unary<LogOp>},
+      {.name = "Max", .handler = variadic<MaximumOp>, .types = numberTypes},
+      {.name = "Min", .handler = variadic<MinimumOp>, .types = numberTypes},
+      {.name = "Mod",
+       .handler = modulo,
+       .isDifferentiable = false,
+       .needsKnownInputs = true,
+       .note = "floating-point numbers only with `fmod` = 1"},
+      {.name = "Mul", .handler = binary<MulOp>, .types = numberTypes},
+      {.name = "Neg", .handler = unary<NegOp>, .types = numberTypes},
+      {.name = "Not", .handler = unary<NotOp>, .isDifferentiable = false},
+      {.name = "Or", .handler = binary<OrOp>, .isDifferentiable = false},
+      {.name = "Pow", .handler = pow, .types = numberTypes},
+      {.name = "Reciprocal", .handler = reciprocal},
+      {.name = "Relu", .handler = unary<ReluOp>, .types = floatTypes},
+      {.name = "Sigmoid", .handler = unary<LogisticOp>},
+      {.name = "Sign",
+       .handler = unary<SignOp>,
+       .types = floatTypes,
+       .isDifferentiable = false},
+      {.name = "Sin", .handler = unary<SinOp>},
+      {.name = "Softplus", .handler = unary<SoftplusOp>},
+      {.name = "Sqrt", .handler = unary<SqrtOp>},
+      {.name = "Sub", .handler = binary<SubOp>, .types = numberTypes},
+      {.name = "Sum", .handler = variadic<AddOp>},
+      {.name = "Tanh", .handler = unary<TanhOp>},
+      {.name = "Where", .handler = where},
+  };
+  return entries;
 }

@@ -194,9 +194,6 @@ static FailureOr<Window> readWindow(NodeImporter &n, ArrayRef<int64_t> input,
   } else if (automatic == "VALID") {
     window.low.assign(spatial, 0);
     window.high.assign(spatial, 0);
-  } else if (automatic != "NOTSET") {
-    (void)n.error("attribute auto_pad is '" + automatic + "'");
-    return failure();
   }
   return window;
 }
@@ -269,10 +266,8 @@ static LogicalResult convTranspose(NodeImporter &n) {
     return n.error("has " + llvm::Twine(input[1]) +
                    " input channels, which a weight of shape " + text(weight) +
                    " in " + llvm::Twine(groups) + " groups does not take");
-  if (n.attribute("auto_pad", "NOTSET") != "NOTSET" ||
-      n.findAttribute("output_shape"))
-    return n.error("automatic padding of a transposed convolution is not "
-                   "supported",
+  if (n.findAttribute("output_shape"))
+    return n.error("attribute output_shape is not supported",
                    "give explicit pads");
   SmallVector<int64_t> given =
       n.attribute("kernel_shape", weight.drop_front(2));
@@ -313,8 +308,6 @@ template <bool isMax> static LogicalResult pool(NodeImporter &n) {
   ArrayRef<int64_t> input = n.shape(x);
   if (input.size() < 3)
     return n.error("has an input of rank " + llvm::Twine(input.size()));
-  if (n.getNode().outputs.size() > 1 && !n.getNode().outputs[1].empty())
-    return n.error("its second output, the indices, is not supported");
   // The order of those indices.
   n.ignoreAttribute("storage_order");
   auto window = readWindow(n, input.drop_front(2),
@@ -371,13 +364,33 @@ template <bool isMax> static LogicalResult globalPool(NodeImporter &n) {
   return success();
 }
 
-void pp::addLinearHandlers(HandlerTable &table) {
-  table["AveragePool"] = pool<false>;
-  table["Conv"] = conv;
-  table["ConvTranspose"] = convTranspose;
-  table["Gemm"] = gemm;
-  table["GlobalAveragePool"] = globalPool<false>;
-  table["GlobalMaxPool"] = globalPool<true>;
-  table["MatMul"] = matMul;
-  table["MaxPool"] = pool<true>;
+ArrayRef<ImportedOperator> pp::linearOperators() {
+  static const Choice padding = {
+      "auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}};
+  static const ImportedOperator entries[] = {
+      {.name = "AveragePool",
+       .handler = pool<false>,
+       .types = floatTypes,
+       .choices = {padding},
+       .note = "one to three spatial axes; no partial window by `ceil_mode`"},
+      {.name = "Conv",
+       .handler = conv,
+       .choices = {padding},
+       .note = "one to three spatial axes"},
+      {.name = "ConvTranspose",
+       .handler = convTranspose,
+       .choices = {{"auto_pad", {"NOTSET"}}},
+       .note = "one to three spatial axes; no `output_shape`"},
+      {.name = "Gemm", .handler = gemm, .types = floatTypes},
+      {.name = "GlobalAveragePool", .handler = globalPool<false>},
+      {.name = "GlobalMaxPool", .handler = globalPool<true>},
+      {.name = "MatMul", .handler = matMul, .types = floatTypes},
+      {.name = "MaxPool",
+       .handler = pool<true>,
+       .types = floatTypes,
+       .choices = {padding},
+       .outputs = 1,
+       .note = "one to three spatial axes"},
+  };
+  return entries;
 }

@@ -6,38 +6,15 @@
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/Endian.h"
 #include "llvm/Support/InterleavedRange.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
 
 //===----------------------------------------------------------------------===//
-// Host tensors
+// Tensors of the file
 //===----------------------------------------------------------------------===//
-
-DenseElementsAttr HostTensor::toAttribute() const {
-  auto type = RankedTensorType::get(shape, elementType);
-  if (auto floating = dyn_cast<FloatType>(elementType)) {
-    SmallVector<APFloat> values;
-    for (double value : floats) {
-      APFloat converted(value);
-      bool losesInfo;
-      converted.convert(floating.getFloatSemantics(),
-                        APFloat::rmNearestTiesToEven, &losesInfo);
-      values.push_back(converted);
-    }
-    return DenseElementsAttr::get(type, values);
-  }
-  SmallVector<APInt> values;
-  unsigned width = elementType.getIntOrFloatBitWidth();
-  for (int64_t value : ints)
-    values.push_back(APInt(width, value, /*isSigned=*/true,
-                           /*implicitTrunc=*/true));
-  return DenseElementsAttr::get(type, values);
-}
 
 Type NodeImporter::elementType(onnx::DataType dataType) {
   switch (dataType) {
@@ -58,45 +35,23 @@ Type NodeImporter::elementType(onnx::DataType dataType) {
   }
 }
 
-llvm::Expected<HostTensor>
-NodeImporter::readTensor(const onnx::Tensor &tensor) {
-  HostTensor host;
-  host.elementType = elementType(tensor.type);
-  if (!host.elementType)
+llvm::Expected<Constant> NodeImporter::readTensor(const onnx::Tensor &tensor) {
+  Type element = elementType(tensor.type);
+  if (!element)
     return llvm::createStringError("elements of type %s are not supported",
                                    onnx::dataTypeName(tensor.type).data());
-  host.shape.assign(tensor.dims.begin(), tensor.dims.end());
   auto bytes = model.bytes(tensor);
   if (!bytes)
     return bytes.takeError();
-  unsigned width = onnx::bitWidth(tensor.type) / 8;
-  for (uint64_t index = 0; index < tensor.elements; ++index) {
-    const uint8_t *at = bytes->data() + index * width;
-    switch (tensor.type) {
-    case onnx::DataType::Float:
-      host.floats.push_back(
-          llvm::bit_cast<float>(llvm::support::endian::read32le(at)));
-      break;
-    case onnx::DataType::Double:
-      host.floats.push_back(
-          llvm::bit_cast<double>(llvm::support::endian::read64le(at)));
-      break;
-    case onnx::DataType::Int64:
-      host.ints.push_back(llvm::support::endian::read64le(at));
-      break;
-    case onnx::DataType::Int32:
-      host.ints.push_back(
-          static_cast<int32_t>(llvm::support::endian::read32le(at)));
-      break;
-    case onnx::DataType::Int8:
-      host.ints.push_back(static_cast<int8_t>(*at));
-      break;
-    default:
-      host.ints.push_back(*at != 0);
-      break;
-    }
+  auto type = RankedTensorType::get(tensor.dims, element);
+  if (tensor.type == onnx::DataType::Bool) {
+    SmallVector<bool> values(
+        llvm::map_range(*bytes, [](uint8_t byte) { return byte != 0; }));
+    return Constant(DenseElementsAttr::get(type, values));
   }
-  return host;
+  ArrayRef<char> raw(reinterpret_cast<const char *>(bytes->data()),
+                     bytes->size());
+  return Constant(DenseElementsAttr::getFromRawBuffer(type, raw));
 }
 
 //===----------------------------------------------------------------------===//
@@ -121,64 +76,56 @@ void NodeImporter::warning(const llvm::Twine &message) {
   diagnostics.back().severity = onnx::Severity::Warning;
 }
 
-HandlerTable pp::allHandlers() {
-  HandlerTable table;
-  addElementwiseHandlers(table);
-  addShapeHandlers(table);
-  addLinearHandlers(table);
-  addNormalizationHandlers(table);
-  addResizeHandlers(table);
-  return table;
-}
-
 LogicalResult NodeImporter::importNode(const onnx::Node &next) {
-  static const HandlerTable table = allHandlers();
-
   node = &next;
   std::string name = next.name;
   if (name.empty() && !next.outputs.empty())
     name = next.opType + ":" + next.outputs.front();
   location = NameLoc::get(builder.getStringAttr(name));
 
-  bool poisoned = false, known = !next.inputs.empty();
-  for (const std::string &inputName : next.inputs) {
-    if (inputName.empty())
-      continue;
-    if (auto pending = parameters.find(inputName);
-        pending != parameters.end() && !entries.count(inputName))
-      entries[inputName].value = parameter(*pending->second);
-    Entry &entry = entries[inputName];
-    poisoned |= entry.poisoned;
-    known &= entry.host != nullptr;
-  }
+  bool poisoned = false;
+  for (const std::string &inputName : next.inputs)
+    poisoned |= !inputName.empty() && entries[inputName].poisoned;
+  bool isStandard = next.domain.empty() || next.domain == "ai.onnx";
+  const ImportedOperator *entry =
+      isStandard ? findImportedOperator(next.opType) : nullptr;
   Block *block = builder.getInsertionBlock();
   Operation *last = block->empty() ? nullptr : &block->back();
   LogicalResult result = failure();
-  bool standard = next.domain.empty() || next.domain == "ai.onnx";
-  if (!poisoned && (!standard || succeeded(checkDefinition()))) {
-    auto handler = table.find(next.opType);
-    understood.clear();
-    if (known && standard && succeeded(foldNode(*this))) {
-      result = success();
-    } else if (handler == table.end() || !standard) {
-      result = error("operator is not supported");
-    } else {
-      understood.clear();
-      result = handler->second(*this);
-    }
-    if (succeeded(result))
-      result = checkUnderstood();
-    if (succeeded(result))
-      result = checkOperations(last);
-    if (succeeded(result))
-      result = checkSizes();
-    if (succeeded(result))
-      result = checkDeclared();
-  }
-  if (failed(result))
+  understood.clear();
+  if (!poisoned && !entry)
+    result = error("operator is not supported");
+  else if (!poisoned && succeeded(checkDefinition(*entry)))
+    result = entry->handler(*this);
+  if (succeeded(result))
+    foldOutputs(last);
+  if (failed(result) || failed(checkUnderstood()) ||
+      failed(checkOperations(last)) || failed(checkSizes()) ||
+      failed(checkDeclared())) {
     for (const std::string &output : next.outputs)
       entries[output].poisoned = true;
-  return result;
+    return failure();
+  }
+  return success();
+}
+
+void NodeImporter::foldOutputs(Operation *last) {
+  for (const std::string &input : node->inputs)
+    if (!input.empty() && !entries[input].constant)
+      return;
+  SmallVector<Entry *> outputs;
+  for (const std::string &output : node->outputs)
+    if (Entry &entry = entries[output]; entry.value) {
+      entry.constant = evaluate(entry.value);
+      if (!entry.constant)
+        return;
+      outputs.push_back(&entry);
+    }
+  for (Entry *entry : outputs)
+    entry->value = nullptr;
+  Block *block = builder.getInsertionBlock();
+  while (!block->empty() && &block->back() != last && block->back().use_empty())
+    block->back().erase();
 }
 
 Value NodeImporter::tensor(size_t index) {
@@ -191,25 +138,9 @@ Value NodeImporter::tensor(size_t index) {
     (void)error("input #" + llvm::Twine(index) + " is a sequence");
     return nullptr;
   }
-  if (entry.host && !entry.value)
-    return constant(*entry.host);
+  if (entry.constant && !entry.value)
+    return constant(entry.constant);
   return entry.value;
-}
-
-HostTensor *NodeImporter::constant(size_t index) {
-  if (!hasInput(index) || host(index))
-    return host(index);
-  auto found = parameters.find(node->inputs[index]);
-  if (found == parameters.end())
-    return nullptr;
-  auto read = readTensor(*found->second);
-  if (!read) {
-    (void)error(llvm::toString(read.takeError()));
-    return nullptr;
-  }
-  Entry &entry = input(index);
-  entry.host = std::make_shared<HostTensor>(std::move(*read));
-  return entry.host.get();
 }
 
 FailureOr<SmallVector<int64_t>>
@@ -219,14 +150,11 @@ NodeImporter::integers(llvm::StringRef name, int index,
     return SmallVector<int64_t>(found->ints.begin(), found->ints.end());
   if (index < 0 || !hasInput(index))
     return SmallVector<int64_t>(fallback);
-  HostTensor *known = host(index);
-  if (!known || known->isFloat()) {
-    (void)error("input '" + node->inputs[index] + "' (" + name +
-                    ") depends on the data; it must be known at compile time",
-                "export the model with static shapes");
-    return failure();
-  }
-  return SmallVector<int64_t>(known->ints.begin(), known->ints.end());
+  FailureOr<SmallVector<int64_t>> list = known(index).integers();
+  if (failed(list))
+    return error("input '" + node->inputs[index] + "' (" + name +
+                 ") is no list of integers known at compile time");
+  return list;
 }
 
 Type NodeImporter::castTarget() {
@@ -269,10 +197,9 @@ void NodeImporter::setOutput(size_t index, Value value) {
   if (index < node->outputs.size())
     entries[node->outputs[index]].value = value;
 }
-void NodeImporter::setOutput(size_t index, HostTensor host) {
+void NodeImporter::setOutput(size_t index, Constant constant) {
   if (index < node->outputs.size())
-    entries[node->outputs[index]].host =
-        std::make_shared<HostTensor>(std::move(host));
+    entries[node->outputs[index]].constant = constant;
 }
 void NodeImporter::setOutput(size_t index, Entry entry) {
   if (index < node->outputs.size())
@@ -375,8 +302,8 @@ void NodeImporter::untrain(llvm::StringRef symbol, bool isMutable) {
 // Building
 //===----------------------------------------------------------------------===//
 
-Value NodeImporter::constant(const HostTensor &host) {
-  return make<ConstantOp>(host.toAttribute());
+Value NodeImporter::constant(Constant value) {
+  return make<ConstantOp>(value.getElements());
 }
 
 Value NodeImporter::splat(RankedTensorType type, double value) {

@@ -9,6 +9,8 @@
 #ifndef PP_LIB_IMPORT_NODEIMPORTER_H
 #define PP_LIB_IMPORT_NODEIMPORTER_H
 
+#include "Constant.h"
+#include "OperatorTable.h"
 #include "TrainingChoice.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Import/Onnx/Model.h"
@@ -22,28 +24,12 @@
 
 namespace pp {
 
-/// A tensor known at import: shapes, indices and small constants. Integers and
-/// booleans are in `ints`, floating-point numbers in `floats`.
-struct HostTensor {
-  mlir::Type elementType;
-  llvm::SmallVector<int64_t> shape;
-  std::vector<int64_t> ints;
-  std::vector<double> floats;
-
-  bool isFloat() const { return llvm::isa<mlir::FloatType>(elementType); }
-  int64_t size() const {
-    return isFloat() ? static_cast<int64_t>(floats.size())
-                     : static_cast<int64_t>(ints.size());
-  }
-  mlir::DenseElementsAttr toAttribute() const;
-};
-
 /// What a name of the ONNX graph stands for.
 struct Entry {
   /// Set for everything that the graph computes.
   mlir::Value value;
   /// Set for what is known at import; the value is made on demand.
-  std::shared_ptr<HostTensor> host;
+  Constant constant;
   /// Set for sequences.
   std::vector<Entry> sequence;
   bool isSequence = false;
@@ -82,14 +68,11 @@ public:
   Entry &input(size_t index) { return entries[node->inputs[index]]; }
   /// The input as a tensor value; null, with an error, if it is none.
   mlir::Value tensor(size_t index);
-  /// The input as known at import; null if it is computed.
-  HostTensor *host(size_t index) {
-    return hasInput(index) ? input(index).host.get() : nullptr;
+  /// The input as known at import; null if it is computed. Inputs that the
+  /// operator's entry names are known where they are there.
+  Constant known(size_t index) {
+    return hasInput(index) ? input(index).constant : Constant();
   }
-  /// The same for an input that must be known, as the factors of a Resize: also
-  /// reads what looked like a parameter. Null if it is computed, or, with an
-  /// error, cannot be read.
-  HostTensor *constant(size_t index);
   /// A list of integers from the attribute `name`, or from input `index` where
   /// newer opsets have it; `fallback` if neither is there.
   mlir::FailureOr<llvm::SmallVector<int64_t>>
@@ -120,7 +103,7 @@ public:
                                        llvm::ArrayRef<int64_t> fallback);
 
   void setOutput(size_t index, mlir::Value value);
-  void setOutput(size_t index, HostTensor host);
+  void setOutput(size_t index, Constant constant);
   void setOutput(size_t index, Entry entry);
 
   llvm::LogicalResult error(const llvm::Twine &message,
@@ -141,7 +124,7 @@ public:
     return op;
   }
 
-  mlir::Value constant(const HostTensor &host);
+  mlir::Value constant(Constant value);
   mlir::Value splat(mlir::RankedTensorType type, double value);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> permutation);
@@ -166,8 +149,11 @@ public:
   }
   /// The shape of an entry, whether known at import or computed.
   static llvm::ArrayRef<int64_t> shape(const Entry &entry) {
-    return entry.host ? llvm::ArrayRef<int64_t>(entry.host->shape)
-                      : shape(entry.value);
+    return entry.constant ? entry.constant.getShape() : shape(entry.value);
+  }
+  static mlir::Type elementType(const Entry &entry) {
+    return entry.constant ? entry.constant.getElementType()
+                          : type(entry.value).getElementType();
   }
   /// `axis` counted from the front; fails with an error if outside.
   mlir::FailureOr<int64_t> normalizeAxis(int64_t axis, int64_t rank);
@@ -180,7 +166,7 @@ public:
   //===--------------------------------------------------------------------===//
 
   /// Reads a small tensor of the file.
-  llvm::Expected<HostTensor> readTensor(const onnx::Tensor &tensor);
+  llvm::Expected<Constant> readTensor(const onnx::Tensor &tensor);
   llvm::LogicalResult importNode(const onnx::Node &node);
   llvm::StringMap<Entry> &getEntries() { return entries; }
   /// Makes the global behind a float initializer, once, and names its value.
@@ -204,10 +190,20 @@ public:
 private:
   /// Checks the node against the definition of its operator: operands,
   /// their types, attributes. Reports all that is wrong.
-  llvm::LogicalResult checkDefinition();
-  llvm::LogicalResult checkOperands(const onnx::OperatorDefinition &definition);
+  llvm::LogicalResult checkDefinition(const ImportedOperator &entry);
+  llvm::LogicalResult checkOperands(const onnx::OperatorDefinition &definition,
+                                    const ImportedOperator &imported);
   llvm::LogicalResult
   checkAttributes(const onnx::OperatorDefinition &definition);
+  /// Checks what the operator's entry restricts, and reads the inputs that it
+  /// needs to know.
+  llvm::LogicalResult checkEntry(const ImportedOperator &entry,
+                                 const onnx::OperatorDefinition &definition);
+  llvm::LogicalResult checkKnown(llvm::StringRef name, KnownInput::Form form,
+                                 size_t index);
+  /// Replaces outputs that are computed from constants alone, by the operations
+  /// after `last`, by what they are.
+  void foldOutputs(mlir::Operation *last);
   /// Fails if the handler left an attribute aside that matters.
   llvm::LogicalResult checkUnderstood();
   /// Fails where the file states other types or shapes of the outputs.
@@ -237,21 +233,6 @@ private:
   mlir::Operation *lastParameter = nullptr;
   llvm::SmallVector<int32_t> stageHints;
 };
-
-using Handler = llvm::LogicalResult (*)(NodeImporter &);
-using HandlerTable = llvm::StringMap<Handler>;
-
-void addElementwiseHandlers(HandlerTable &table);
-void addShapeHandlers(HandlerTable &table);
-void addLinearHandlers(HandlerTable &table);
-void addNormalizationHandlers(HandlerTable &table);
-void addResizeHandlers(HandlerTable &table);
-/// All of the above.
-HandlerTable allHandlers();
-
-/// Evaluates a node all of whose inputs are known; fails, silently, if the
-/// operator is not one that shapes and masks are computed with.
-llvm::LogicalResult foldNode(NodeImporter &importer);
 
 } // namespace pp
 

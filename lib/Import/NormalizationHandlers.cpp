@@ -51,10 +51,6 @@ static LogicalResult layerNorm(NodeImporter &n) {
   auto axis = n.normalizeAxis(n.attribute("axis", int64_t{-1}), rank);
   if (failed(axis))
     return failure();
-  if (n.getNode().outputs.size() > 1)
-    for (const std::string &extra : ArrayRef(n.getNode().outputs).drop_front())
-      if (!extra.empty())
-        return n.error("its outputs Mean and InvStdDev are not supported");
   // The normalised axes become one.
   int64_t columns = 1;
   for (int64_t size : ArrayRef(original).drop_front(*axis))
@@ -159,9 +155,18 @@ static LogicalResult batchNorm(NodeImporter &n) {
   return success();
 }
 
-void pp::addNormalizationHandlers(HandlerTable &table) {
-  table["BatchNormalization"] = batchNorm;
-  table["LayerNormalization"] = layerNorm;
-  table["LogSoftmax"] = softmax<LogSoftmaxOp>;
-  table["Softmax"] = softmax<SoftmaxOp>;
+ArrayRef<ImportedOperator> pp::normalizationOperators() {
+  static const ImportedOperator entries[] = {
+      {.name = "BatchNormalization",
+       .handler = batchNorm,
+       .types = floatTypes,
+       .note = "`training_mode` is chosen by --batch-norm"},
+      {.name = "LayerNormalization",
+       .handler = layerNorm,
+       .types = floatTypes,
+       .outputs = 1},
+      {.name = "LogSoftmax", .handler = softmax<LogSoftmaxOp>},
+      {.name = "Softmax", .handler = softmax<SoftmaxOp>},
+  };
+  return entries;
 }

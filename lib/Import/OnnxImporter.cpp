@@ -19,9 +19,6 @@ using namespace pp::nn;
 
 namespace {
 
-/// Constants up to this many elements are evaluated at import.
-constexpr uint64_t maxHostElements = 1 << 16;
-
 class Importer {
 public:
   Importer(MLIRContext *context, const onnx::Model &model,
@@ -68,7 +65,6 @@ private:
 
   /// All operators without a handler, once each, with a count.
   void reportUnsupported() {
-    HandlerTable table = allHandlers();
     struct Use {
       const onnx::Node *first;
       int64_t count = 0;
@@ -76,7 +72,7 @@ private:
     llvm::MapVector<std::pair<StringRef, StringRef>, Use> unsupported;
     for (const onnx::Node &node : model.graph.nodes) {
       bool standard = node.domain.empty() || node.domain == "ai.onnx";
-      if (standard && table.count(node.opType))
+      if (standard && findImportedOperator(node.opType))
         continue;
       Use &use = unsupported[{node.domain, node.opType}];
       if (use.count++ == 0)
@@ -210,7 +206,7 @@ private:
       bool isFloat = tensor.type == onnx::DataType::Float ||
                      tensor.type == onnx::DataType::Double;
       if ((isFloat && !tensor.dims.empty() && !isComputedNumber(tensor)) ||
-          tensor.elements > maxHostElements) {
+          tensor.elements > maxConstantElements) {
         if (!nodes.elementType(tensor.type)) {
           report("initializer '" + tensor.name + "' has elements of type " +
                  onnx::dataTypeName(tensor.type) + ", which are not supported")
@@ -220,17 +216,16 @@ private:
         nodes.parameters[tensor.name] = &tensor;
         continue;
       }
-      auto host = nodes.readTensor(tensor);
-      if (!host) {
+      auto constant = nodes.readTensor(tensor);
+      if (!constant) {
         // A tensor that nobody can read matters only to its readers.
         nodes.getEntries()[tensor.name].poisoned = true;
         report("initializer '" + tensor.name +
-               "': " + llvm::toString(host.takeError()))
+               "': " + llvm::toString(constant.takeError()))
             .category = onnx::Category::Unsupported;
         continue;
       }
-      nodes.getEntries()[tensor.name].host =
-          std::make_shared<HostTensor>(std::move(*host));
+      nodes.getEntries()[tensor.name].constant = *constant;
     }
   }
 
@@ -266,10 +261,10 @@ private:
     SmallVector<DictionaryAttr> attributes;
     for (const onnx::ValueInfo &output : model.graph.outputs) {
       Entry &entry = nodes.getEntries()[output.name];
-      if (entry.host && !entry.value)
+      if (entry.constant && !entry.value)
         entry.value = ConstantOp::create(
             builder, NameLoc::get(builder.getStringAttr(output.name)),
-            entry.host->toAttribute());
+            entry.constant.getElements());
       if (!entry.value && nodes.parameters.count(output.name))
         entry.value = nodes.parameter(*nodes.parameters[output.name]);
       if (!entry.value) {

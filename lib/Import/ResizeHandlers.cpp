@@ -80,12 +80,7 @@ static FailureOr<SmallVector<float>> readScales(NodeImporter &n) {
   size_t at = n.opset() < 11 ? 1 : 2;
   if (!n.hasInput(at))
     return scales;
-  HostTensor *given = n.constant(at);
-  if (!given) {
-    (void)n.error("its scales depend on the data");
-    return failure();
-  }
-  scales.assign(given->floats.begin(), given->floats.end());
+  llvm::append_range(scales, n.known(at).numbers());
   return scales;
 }
 
@@ -123,15 +118,16 @@ static FailureOr<SmallVector<Axis>> readAxes(NodeImporter &n,
     }
     return result;
   }
-  HostTensor *sizes = n.constant(3);
-  if (!sizes)
-    return n.error(n.hasInput(3) ? "its sizes depend on the data"
-                                 : "has neither scales nor sizes");
-  if (sizes->ints.size() != axes.size())
-    return n.error("has " + llvm::Twine(sizes->ints.size()) + " sizes for " +
+  if (!n.hasInput(3))
+    return n.error("has neither scales nor sizes");
+  auto sizes = n.integers("sizes", 3);
+  if (failed(sizes))
+    return failure();
+  if (sizes->size() != axes.size())
+    return n.error("has " + llvm::Twine(sizes->size()) + " sizes for " +
                    llvm::Twine(axes.size()) + " axes");
   float common = policy == "not_larger" ? INFINITY : 0;
-  for (auto [axis, size] : llvm::zip(axes, sizes->ints)) {
+  for (auto [axis, size] : llvm::zip(axes, *sizes)) {
     if (size < 1 || size >= (int64_t{1} << 31))
       return n.error("gives axis " + llvm::Twine(axis) + " the size " +
                      llvm::Twine(size));
@@ -143,8 +139,6 @@ static FailureOr<SmallVector<Axis>> readAxes(NodeImporter &n,
   }
   if (policy == "stretch")
     return result;
-  if (policy != "not_larger" && policy != "not_smaller")
-    return n.error("attribute keep_aspect_ratio_policy is '" + policy + "'");
   for (int64_t axis : axes) {
     result[axis].scale = common;
     result[axis].to =
@@ -185,21 +179,15 @@ static Value repeat(NodeImporter &n, Value x, ArrayRef<int64_t> factors) {
 static Value take(NodeImporter &n, Value x, int64_t axis,
                   ArrayRef<int64_t> positions) {
   SmallVector<int64_t> shape(n.shape(x));
-  HostTensor indices;
-  indices.elementType = n.getBuilder().getI64Type();
-  indices.shape = {static_cast<int64_t>(positions.size())};
-  indices.ints.assign(positions.begin(), positions.end());
   shape[axis] = positions.size();
-  return n.make<GatherOp>(n.type(x).clone(shape), x, n.constant(indices), axis);
+  Value indices = n.constant(Constant::list(n.getBuilder(), positions));
+  return n.make<GatherOp>(n.type(x).clone(shape), x, indices, axis);
 }
 
 static LogicalResult resize(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
     return failure();
-  std::string mode = n.attribute("mode", "nearest");
-  if (mode != "nearest")
-    return n.error("resize mode '" + mode + "' is not supported", "nearest is");
   // These speak of the other modes.
   for (StringRef name :
        {"antialias", "cubic_coeff_a", "exclude_outside", "extrapolation_value"})
@@ -212,11 +200,6 @@ static LogicalResult resize(NodeImporter &n) {
       n.attribute("nearest_mode", isOld ? "floor" : "round_prefer_floor");
   Coordinate coordinate = findCoordinate(coordinateMode);
   Rounding rounding = findRounding(roundingMode);
-  if (!coordinate)
-    return n.error("attribute coordinate_transformation_mode '" +
-                   coordinateMode + "' is not supported");
-  if (!rounding)
-    return n.error("attribute nearest_mode is '" + roundingMode + "'");
   auto axes = readAxes(n, n.shape(x));
   if (failed(axes))
     return failure();
@@ -237,7 +220,26 @@ static LogicalResult resize(NodeImporter &n) {
   return success();
 }
 
-void pp::addResizeHandlers(HandlerTable &table) {
-  table["Resize"] = resize;
-  table["Upsample"] = resize;
+ArrayRef<ImportedOperator> pp::resizeOperators() {
+  static const std::vector<KnownInput> known = {{"scales"}, {"sizes"}};
+  static const Choice mode = {"mode", {"nearest"}};
+  static const ImportedOperator entries[] = {
+      {.name = "Resize",
+       .handler = resize,
+       .known = known,
+       .choices = {mode,
+                   {"coordinate_transformation_mode",
+                    {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
+                     "align_corners", "asymmetric", "tf_half_pixel_for_nn"}},
+                   {"nearest_mode",
+                    {"round_prefer_floor", "round_prefer_ceil", "floor",
+                     "ceil"}},
+                   {"keep_aspect_ratio_policy",
+                    {"stretch", "not_larger", "not_smaller"}}}},
+      {.name = "Upsample",
+       .handler = resize,
+       .known = known,
+       .choices = {mode}},
+  };
+  return entries;
 }

@@ -4,38 +4,123 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallSet.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
 
 static LogicalResult constantNode(NodeImporter &n) {
-  HostTensor host;
-  auto &builder = n.getBuilder();
+  Builder &builder = n.getBuilder();
+  auto scalar = [&](TypedAttr value) {
+    return Constant(DenseElementsAttr::get(
+        RankedTensorType::get({}, value.getType()), Attribute(value)));
+  };
   if (auto *value = n.findAttribute("value");
       value && !value->tensors.empty()) {
     auto tensor = n.readTensor(value->tensors.front());
     if (!tensor)
       return n.error(llvm::toString(tensor.takeError()));
-    host = std::move(*tensor);
+    n.setOutput(0, *tensor);
   } else if (auto *value = n.findAttribute("value_float")) {
-    host.elementType = builder.getF32Type();
-    host.floats = {value->f};
+    n.setOutput(0, scalar(builder.getF32FloatAttr(value->f)));
   } else if (auto *value = n.findAttribute("value_floats")) {
-    host.elementType = builder.getF32Type();
-    host.floats.assign(value->floats.begin(), value->floats.end());
-    host.shape = {static_cast<int64_t>(host.floats.size())};
+    auto type = RankedTensorType::get(
+        static_cast<int64_t>(value->floats.size()), builder.getF32Type());
+    n.setOutput(
+        0, Constant(DenseElementsAttr::get(type, ArrayRef(value->floats))));
   } else if (auto *value = n.findAttribute("value_int")) {
-    host.elementType = builder.getI64Type();
-    host.ints = {value->i};
+    n.setOutput(0, scalar(builder.getI64IntegerAttr(value->i)));
   } else if (auto *value = n.findAttribute("value_ints")) {
-    host.elementType = builder.getI64Type();
-    host.ints.assign(value->ints.begin(), value->ints.end());
-    host.shape = {static_cast<int64_t>(host.ints.size())};
+    n.setOutput(0, Constant::list(builder, value->ints));
   } else {
     return n.error("holds no tensor of a supported kind");
   }
-  n.setOutput(0, std::move(host));
+  return success();
+}
+
+static LogicalResult constantOfShape(NodeImporter &n) {
+  Builder &builder = n.getBuilder();
+  auto shape = n.integers("shape", 0);
+  if (failed(shape))
+    return failure();
+  Attribute value = builder.getF32FloatAttr(0);
+  if (auto *given = n.findAttribute("value");
+      given && !given->tensors.empty()) {
+    auto tensor = n.readTensor(given->tensors.front());
+    if (!tensor)
+      return n.error(llvm::toString(tensor.takeError()));
+    if (tensor->size() != 1)
+      return n.error("attribute value has " + llvm::Twine(tensor->size()) +
+                     " elements; it must have one");
+    value = *tensor->getElements().getValues<Attribute>().begin();
+  }
+  for (int64_t size : *shape)
+    if (size < 0)
+      return n.error("makes a tensor with an axis of size " +
+                     llvm::Twine(size));
+  if (isTooLarge(*shape))
+    return n.error("makes a tensor of more than " + llvm::Twine(maxElements) +
+                   " elements");
+  auto type = RankedTensorType::get(*shape, cast<TypedAttr>(value).getType());
+  Constant filled(DenseElementsAttr::get(type, value));
+  if (filled.size() > maxConstantElements)
+    n.setOutput(0, n.constant(filled));
+  else
+    n.setOutput(0, filled);
+  return success();
+}
+
+static LogicalResult range(NodeImporter &n) {
+  Constant start = n.known(0), limit = n.known(1), step = n.known(2);
+  double by = *step.number();
+  double count = std::ceil((*limit.number() - *start.number()) / by);
+  if (by == 0 || std::isnan(count))
+    return n.error("counts in steps of " + llvm::Twine(std::to_string(by)));
+  if (count > static_cast<double>(maxConstantElements))
+    return n.error("counts to more than " + llvm::Twine(maxConstantElements) +
+                   " elements");
+  auto elements = static_cast<int64_t>(std::max(0.0, count));
+  Type element = start.getElementType();
+  SmallVector<Attribute> values;
+  for (int64_t i = 0; i < elements; ++i)
+    values.push_back(
+        start.isFloat()
+            ? Attribute(FloatAttr::get(
+                  element, *start.number() + static_cast<double>(i) * by))
+            : IntegerAttr::get(element,
+                               *start.integer() + i * *step.integer()));
+  n.setOutput(0, Constant(DenseElementsAttr::get(
+                     RankedTensorType::get(elements, element), values)));
+  return success();
+}
+
+/// Of integers, as in the sizes of flattened tensors.
+static LogicalResult reduceProd(NodeImporter &n) {
+  auto values = n.known(0).integers();
+  auto axes = n.integers("axes", 1);
+  if (failed(axes))
+    return failure();
+  int64_t rank = n.known(0).getShape().size();
+  if (failed(values) || rank > 1)
+    return n.error("multiplies other tensors than lists of integers");
+  for (int64_t axis : *axes)
+    if (failed(n.normalizeAxis(axis, rank)))
+      return failure();
+  bool keep = n.attribute("keepdims", int64_t{1}) != 0;
+  if (n.attribute("noop_with_empty_axes", int64_t{0}) != 0 && axes->empty()) {
+    n.setOutput(0, n.input(0));
+    return success();
+  }
+  int64_t product = 1;
+  for (int64_t value : *values)
+    if (llvm::MulOverflow(product, value, product))
+      return n.error("its product is too large");
+  SmallVector<int64_t> shape(keep ? rank : 0, 1);
+  Type element = n.known(0).getElementType();
+  n.setOutput(0, Constant(DenseElementsAttr::get(
+                     RankedTensorType::get(shape, element),
+                     Attribute(IntegerAttr::get(element, product)))));
   return success();
 }
 
@@ -47,13 +132,9 @@ static LogicalResult shapeOf(NodeImporter &n) {
     return std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank);
   };
   int64_t start = clamp(n.attribute("start", int64_t{0}));
-  int64_t end = clamp(n.attribute("end", rank));
-  HostTensor host;
-  host.elementType = n.getBuilder().getI64Type();
-  for (int64_t axis = start; axis < end; ++axis)
-    host.ints.push_back(shape[axis]);
-  host.shape = {static_cast<int64_t>(host.ints.size())};
-  n.setOutput(0, std::move(host));
+  int64_t end = std::max(start, clamp(n.attribute("end", rank)));
+  n.setOutput(0,
+              Constant::list(n.getBuilder(), shape.slice(start, end - start)));
   return success();
 }
 
@@ -79,14 +160,14 @@ static LogicalResult reshape(NodeImporter &n) {
       if (unknown >= 0)
         return n.error("has -1 for two axes of the new shape");
       unknown = axis;
-    } else if (size < 1) {
+    } else if (size < (n.known(0) ? 0 : 1)) {
       return n.error("has size " + llvm::Twine(size) + " in the new shape");
     } else if (llvm::MulOverflow(known, size, known)) {
       return n.error("the new shape has too many elements");
     }
   }
   int64_t elements = n.type(x).getNumElements();
-  if (unknown >= 0 && elements % known == 0)
+  if (unknown >= 0 && known != 0 && elements % known == 0)
     shape[unknown] = elements / known;
   else if (unknown >= 0 || known != elements)
     return n.error("turns " + llvm::Twine(elements) +
@@ -299,11 +380,11 @@ static LogicalResult splitToSequence(NodeImporter &n) {
   bool keepAxis = n.attribute("keepdims", int64_t{1}) != 0 || n.hasInput(1);
   SmallVector<int64_t> sizes;
   if (n.hasInput(1)) {
-    HostTensor *given = n.host(1);
-    if (!given)
-      return n.error("its split sizes depend on the data");
-    if (given->shape.empty()) {
-      int64_t each = given->ints[0];
+    auto given = n.integers("split", 1);
+    if (failed(given))
+      return failure();
+    if (n.known(1).getShape().empty()) {
+      int64_t each = given->front();
       if (each < 1)
         return n.error("has pieces of size " + llvm::Twine(each));
       if (total / each >= maxPieces)
@@ -313,7 +394,7 @@ static LogicalResult splitToSequence(NodeImporter &n) {
       for (int64_t left = total; left > 0; left -= each)
         sizes.push_back(std::min(left, each));
     } else {
-      sizes.assign(given->ints.begin(), given->ints.end());
+      sizes = *given;
       auto sum = sumOfPieces(n, sizes);
       if (failed(sum))
         return failure();
@@ -349,13 +430,12 @@ static LogicalResult splitToSequence(NodeImporter &n) {
 
 static LogicalResult sequenceAt(NodeImporter &n) {
   const Entry &entry = n.input(0);
-  HostTensor *position = n.host(1);
-  if (!entry.isSequence || !position || position->size() != 1)
-    return n.error("needs a sequence and a position known at compile time");
-  int64_t length = entry.sequence.size(), index = position->ints[0];
-  index = index < 0 ? index + length : index;
+  if (!entry.isSequence)
+    return n.error("takes an element of what is no sequence");
+  int64_t length = entry.sequence.size(), position = *n.known(1).integer();
+  int64_t index = position < 0 ? position + length : position;
   if (index < 0 || index >= length)
-    return n.error("takes element " + llvm::Twine(position->ints[0]) +
+    return n.error("takes element " + llvm::Twine(position) +
                    " of a sequence of " + llvm::Twine(length));
   n.setOutput(0, Entry(entry.sequence[index]));
   return success();
@@ -406,7 +486,7 @@ static LogicalResult slice(NodeImporter &n) {
     int64_t taken = high[axis] - low[axis];
     shape.push_back(taken == 0 ? 0 : (taken - 1) / stride[axis] + 1);
   }
-  if (llvm::is_contained(shape, 0))
+  if (llvm::is_contained(shape, 0) && !n.known(0))
     return n.error("takes nothing of its input");
   if (ArrayRef<int64_t>(shape) == from) {
     n.setOutput(0, x);
@@ -426,27 +506,33 @@ static LogicalResult gather(NodeImporter &n) {
   if (failed(axis))
     return failure();
   int64_t size = from[*axis];
-  if (HostTensor *known = n.host(1)) {
+  Value indices;
+  if (Constant known = n.known(1)) {
     // Exporters write a negative index for "the last".
-    auto positive = std::make_shared<HostTensor>(*known);
-    for (int64_t &index : positive->ints) {
+    SmallVector<Attribute> positive;
+    Type element = known.getElementType();
+    for (int64_t i = 0; i < known.size(); ++i) {
+      int64_t index = *known.integer(i);
       if (index < -size || index >= size)
         return n.error("index " + llvm::Twine(index) + " is outside of axis " +
                        llvm::Twine(*axis) + ", which has size " +
                        llvm::Twine(size));
-      index = index < 0 ? index + size : index;
+      positive.push_back(
+          IntegerAttr::get(element, index < 0 ? index + size : index));
     }
-    if (positive->size() == 1) {
-      Value one = n.slice(x, *axis, positive->ints[0], positive->ints[0] + 1);
+    if (positive.size() == 1) {
+      int64_t only = cast<IntegerAttr>(positive.front()).getInt();
       SmallVector<int64_t> shape(from.take_front(*axis));
-      shape.append(positive->shape.begin(), positive->shape.end());
+      llvm::append_range(shape, known.getShape());
       shape.append(from.begin() + *axis + 1, from.end());
-      n.setOutput(0, n.reshape(one, shape));
+      n.setOutput(0, n.reshape(n.slice(x, *axis, only, only + 1), shape));
       return success();
     }
-    n.input(1).value = n.constant(*positive);
+    indices = n.constant(Constant(
+        DenseElementsAttr::get(known.getElements().getType(), positive)));
+  } else {
+    indices = n.tensor(1);
   }
-  Value indices = n.tensor(1);
   if (!indices)
     return failure();
   SmallVector<int64_t> shape(from.take_front(*axis));
@@ -467,12 +553,13 @@ static LogicalResult expand(NodeImporter &n) {
   shape.insert(shape.begin(), rank - shape.size(), 1);
   from.insert(from.begin(), rank - from.size(), 1);
   for (size_t axis = 0; axis < rank; ++axis) {
-    if (shape[axis] < 1 ||
+    if (shape[axis] < (n.known(0) ? 0 : 1) ||
         (shape[axis] != from[axis] && shape[axis] != 1 && from[axis] != 1))
       return n.error("cannot expand axis " + llvm::Twine(axis) + " from " +
                      llvm::Twine(from[axis]) + " to " +
                      llvm::Twine(shape[axis]));
-    shape[axis] = std::max(shape[axis], from[axis]);
+    if (shape[axis] == 1)
+      shape[axis] = from[axis];
   }
   n.setOutput(0, n.broadcastTo(x, shape));
   return success();
@@ -484,9 +571,6 @@ static LogicalResult pad(NodeImporter &n) {
   auto pads = n.integers(n.opset() < 2 ? "paddings" : "pads", 1);
   if (!x || failed(pads))
     return failure();
-  std::string mode = n.attribute("mode", "constant");
-  if (mode != "constant")
-    return n.error("padding mode '" + mode + "' is not supported");
   int64_t rank = n.shape(x).size();
   SmallVector<int64_t> axes;
   if (n.hasInput(3)) {
@@ -508,12 +592,8 @@ static LogicalResult pad(NodeImporter &n) {
     return n.error("has " + llvm::Twine(pads->size()) + " paddings for " +
                    llvm::Twine(axes.size()) + " axes");
   double value = n.attribute("value", 0.0);
-  if (n.hasInput(2)) {
-    HostTensor *known = n.constant(2);
-    if (!known || known->size() != 1)
-      return n.error("its padding value depends on the data");
-    value = known->isFloat() ? known->floats[0] : known->ints[0];
-  }
+  if (n.hasInput(2))
+    value = *n.known(2).number();
   SmallVector<int64_t> low(rank, 0), high(rank, 0), interior(rank, 0);
   SmallVector<int64_t> shape(n.shape(x));
   for (auto [index, axis] : llvm::enumerate(axes)) {
@@ -576,12 +656,8 @@ static LogicalResult trilu(NodeImporter &n) {
   int64_t rank = type.getRank(), diagonal = 0;
   if (rank < 2)
     return n.error("needs a tensor of rank 2 or more");
-  if (n.hasInput(1)) {
-    HostTensor *k = n.host(1);
-    if (!k || k->size() != 1)
-      return n.error("its diagonal depends on the data");
-    diagonal = k->ints[0];
-  }
+  if (n.hasInput(1))
+    diagonal = *n.known(1).integer();
   bool upper = n.attribute("upper", int64_t{1}) != 0;
   auto counts = type.clone(n.getBuilder().getI64Type());
   Value row = n.make<IotaOp>(counts, rank - 2);
@@ -589,43 +665,84 @@ static LogicalResult trilu(NodeImporter &n) {
   Value shift = n.make<ConstantOp>(DenseElementsAttr::get(
       counts, n.getBuilder().getI64IntegerAttr(diagonal)));
   Value border = n.make<AddOp>(row, shift);
-  Value keep = n.make<CompareOp>(type.clone(n.getBuilder().getI1Type()),
-                                 upper ? Comparison::ge : Comparison::le,
+  Value keep = n.make<CompareOp>(upper ? Comparison::ge : Comparison::le,
                                  column, border);
   Value zero = n.make<ConstantOp>(cast<ElementsAttr>(DenseElementsAttr::get(
       type, n.getBuilder().getZeroAttr(type.getElementType()))));
-  n.setOutput(0, Value(n.make<SelectOp>(type, keep, x, zero)));
+  n.setOutput(0, Value(n.make<SelectOp>(keep, x, zero)));
   return success();
 }
 
-/// Reached only where the result could not be folded.
-static LogicalResult needsKnownInputs(NodeImporter &n) {
-  return n.error("its inputs depend on the data; they must be known at compile "
-                 "time");
-}
-
-void pp::addShapeHandlers(HandlerTable &table) {
-  table["Concat"] = concat;
-  table["Constant"] = constantNode;
-  table["ConstantOfShape"] = needsKnownInputs;
-  table["Expand"] = expand;
-  table["Flatten"] = flatten;
-  table["Gather"] = gather;
-  table["Mod"] = needsKnownInputs;
-  table["Pad"] = pad;
-  table["Range"] = needsKnownInputs;
-  table["ReduceMax"] = reduce<Reduction::max>;
-  table["ReduceMean"] = reduce<Reduction::sum>;
-  table["ReduceMin"] = reduce<Reduction::min>;
-  table["ReduceSum"] = reduce<Reduction::sum>;
-  table["Reshape"] = reshape;
-  table["SequenceAt"] = sequenceAt;
-  table["Shape"] = shapeOf;
-  table["Slice"] = slice;
-  table["Split"] = split;
-  table["SplitToSequence"] = splitToSequence;
-  table["Squeeze"] = squeeze;
-  table["Transpose"] = transpose;
-  table["Trilu"] = trilu;
-  table["Unsqueeze"] = unsqueeze;
+ArrayRef<ImportedOperator> pp::shapeOperators() {
+  static const KnownInput axes = {"axes"};
+  static const ImportedOperator entries[] = {
+      {.name = "Concat", .handler = concat},
+      {.name = "Constant",
+       .handler = constantNode,
+       .isDifferentiable = false,
+       .note = "no strings, no sparse tensors"},
+      {.name = "ConstantOfShape",
+       .handler = constantOfShape,
+       .isDifferentiable = false,
+       .known = {{"input"}}},
+      {.name = "Expand", .handler = expand, .known = {{"shape"}}},
+      {.name = "Flatten", .handler = flatten},
+      {.name = "Gather", .handler = gather},
+      {.name = "Pad",
+       .handler = pad,
+       .types = floatTypes,
+       .known = {{"pads"}, {"constant_value", KnownInput::Scalar}, axes},
+       .choices = {{"mode", {"constant"}}},
+       .note = "no negative `pads`"},
+      {.name = "Range",
+       .handler = range,
+       .isDifferentiable = false,
+       .known = {{"start", KnownInput::Scalar},
+                 {"limit", KnownInput::Scalar},
+                 {"delta", KnownInput::Scalar}},
+       .note = "up to 65536 elements"},
+      {.name = "ReduceMax",
+       .handler = reduce<Reduction::max>,
+       .types = numberTypes,
+       .known = {axes}},
+      {.name = "ReduceMean",
+       .handler = reduce<Reduction::sum>,
+       .types = numberTypes,
+       .known = {axes}},
+      {.name = "ReduceMin",
+       .handler = reduce<Reduction::min>,
+       .types = numberTypes,
+       .known = {axes}},
+      {.name = "ReduceProd",
+       .handler = reduceProd,
+       .types = indexTypes,
+       .isDifferentiable = false,
+       .known = {axes},
+       .needsKnownInputs = true,
+       .note = "of a list"},
+      {.name = "ReduceSum",
+       .handler = reduce<Reduction::sum>,
+       .types = numberTypes,
+       .known = {axes}},
+      {.name = "Reshape", .handler = reshape, .known = {{"shape"}}},
+      {.name = "SequenceAt",
+       .handler = sequenceAt,
+       .known = {{"position", KnownInput::Scalar}},
+       .note = "of a sequence from SplitToSequence"},
+      {.name = "Shape", .handler = shapeOf, .isDifferentiable = false},
+      {.name = "Slice",
+       .handler = slice,
+       .known = {{"starts"}, {"ends"}, axes, {"steps"}},
+       .note = "positive `steps` only; nothing empty"},
+      {.name = "Split", .handler = split, .known = {{"split"}}},
+      {.name = "SplitToSequence",
+       .handler = splitToSequence,
+       .known = {{"split"}},
+       .note = "up to 65536 pieces"},
+      {.name = "Squeeze", .handler = squeeze, .known = {axes}},
+      {.name = "Transpose", .handler = transpose},
+      {.name = "Trilu", .handler = trilu, .known = {{"k", KnownInput::Scalar}}},
+      {.name = "Unsqueeze", .handler = unsqueeze, .known = {axes}},
+  };
+  return entries;
 }

@@ -12,6 +12,7 @@
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/ImportFlags.h"
 #include "pp/Driver/InitAll.h"
+#include "pp/Import/Operators.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
@@ -43,9 +44,16 @@ int main(int argc, char **argv) {
   pp::registerAllDialects(registry);
   pp::registerAllPasses();
   pp::registerImportFlags();
+  llvm::cl::opt<bool> showOperators(
+      "show-onnx-operators",
+      llvm::cl::desc("Print which ONNX operators are imported, as a table"));
   auto [input, output] =
       registerAndParseCLIOptions(argc, argv, "pp-mlir pass driver\n", registry);
 
+  if (showOperators) {
+    pp::printOperators(llvm::outs());
+    return pp::exitSuccess;
+  }
   std::unique_ptr<llvm::MemoryBuffer> buffer;
   if (llvm::StringRef(input).ends_with(".onnx")) {
     auto imported = importAsText(input, registry);

@@ -24,12 +24,14 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
       (ins "::mlir::OpBuilder &":$builder,
            "::llvm::ArrayRef<::mlir::Value>":$cotangents,
            "::llvm::ArrayRef<bool>":$needed,
-           "::llvm::SmallVectorImpl<::mlir::Value> &":$operandCotangents)>,
-    InterfaceMethod<[{
-        True when no cotangent flows through the operation by definition:
-        comparisons, index arithmetic, constants.
-      }], "bool", "isNonDifferentiable", (ins), "", "return false;">
+           "::llvm::SmallVectorImpl<::mlir::Value> &":$operandCotangents)>
   ];
+}
+
+// No cotangent flows through the operation by definition: comparisons, logic,
+// constants. What has neither this nor the interface has no known derivative.
+def NotDifferentiable : NativeOpTrait<"NotDifferentiable"> {
+  let cppNamespace = "::pp";
 }
 
 #endif // PP_INTERFACES_DIFFERENTIABLEOPINTERFACE_TD

@@ -165,6 +165,14 @@ Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
         Value one = s.constant(type, 1);
         return s.div(one, s.add(one, math::ExpOp::create(b, loc, negative)));
       })
+      .Case([&](SoftplusOp) {
+        // max(x, 0) + ln(1 + e^-|x|): no number is too large.
+        Value magnitude = math::AbsFOp::create(b, loc, x[0]);
+        Value negative = arith::NegFOp::create(b, loc, magnitude);
+        Value tail = math::Log1pOp::create(
+            b, loc, math::ExpOp::create(b, loc, negative));
+        return s.add(s.relu(x[0]), tail);
+      })
       .Case([&](ErfOp) -> Value { return math::ErfOp::create(b, loc, x[0]); })
       .Case([&](ReluOp) { return s.relu(x[0]); })
       .Case([&](GeluOp gelu) { return s.gelu(x[0], gelu.getApproximate()); })

@@ -618,7 +618,7 @@ func.func @commit_symbol() {
 
 ml_program.global private mutable @mean(dense<0.0> : tensor<4xf32>) : tensor<4xf32>
 func.func @commit_microbatches() {
-  // expected-error@+1 {{'nn.commit_statistics' op needs 1 or more micro-batches of 1 or more elements, got 0 and 4}}
+  // expected-error@+1 {{attribute 'microbatches' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
   nn.commit_statistics @mean, @mean momentum 0.1 microbatches 0 elements 4
   return
 }

@@ -37,6 +37,8 @@ func.func @unary(%x: tensor<4x8xf32>, %b: tensor<4x8xi1>) {
   %11 = nn.tanh %x : tensor<4x8xf32>
   // CHECK: %[[V12:[^ :,]+]] = nn.logistic %[[X]] : tensor<4x8xf32>
   %12 = nn.logistic %x : tensor<4x8xf32>
+  // CHECK: nn.softplus %[[X]] : tensor<4x8xf32>
+  %softplus = nn.softplus %x : tensor<4x8xf32>
   // CHECK: %[[V13:[^ :,]+]] = nn.erf %[[X]] : tensor<4x8xf32>
   %13 = nn.erf %x : tensor<4x8xf32>
   // CHECK: %[[V14:[^ :,]+]] = nn.relu %[[X]] : tensor<4x8xf32>

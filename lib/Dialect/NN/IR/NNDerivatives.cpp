@@ -1,13 +1,14 @@
 //===- NNDerivatives.cpp - Vector-Jacobian products of nn -----------------===//
 //
-// One function per operation. Cotangents use results before operands where
+// One function per operation; those of simple functions stand beside their
+// definitions. Cotangents use results before operands where
 // both would do: a result that other operations read anyway costs no memory.
 //
 //===----------------------------------------------------------------------===//
 
+#include "DerivativeEmitter.h"
 #include "pp/Dialect/NN/IR/NN.h"
 
-#include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
 #include <numbers>
 
@@ -15,72 +16,6 @@ using namespace mlir;
 using namespace pp::nn;
 
 namespace {
-
-/// Short names for the operations that derivatives are made of.
-struct Emitter {
-  OpBuilder &builder;
-  Location loc;
-
-  Value splat(Value like, double value) {
-    auto type = cast<RankedTensorType>(like.getType());
-    return ConstantOp::create(
-        builder, loc,
-        DenseElementsAttr::get(
-            type, builder.getFloatAttr(type.getElementType(), value)));
-  }
-  Value neg(Value x) { return NegOp::create(builder, loc, x); }
-  Value add(Value x, Value y) { return AddOp::create(builder, loc, x, y); }
-  Value sub(Value x, Value y) { return SubOp::create(builder, loc, x, y); }
-  Value mul(Value x, Value y) { return MulOp::create(builder, loc, x, y); }
-  Value div(Value x, Value y) { return DivOp::create(builder, loc, x, y); }
-  Value scale(Value x, double factor) { return mul(x, splat(x, factor)); }
-  Value exp(Value x) { return ExpOp::create(builder, loc, x); }
-  Value compare(Comparison comparison, Value x, Value y) {
-    auto type = cast<RankedTensorType>(x.getType());
-    return CompareOp::create(builder, loc, type.clone(builder.getI1Type()),
-                             comparison, x, y);
-  }
-  Value select(Value condition, Value x, Value y) {
-    return SelectOp::create(builder, loc, x.getType(), condition, x, y);
-  }
-  Value reshape(Value x, Type type) {
-    if (x.getType() == type)
-      return x;
-    return ReshapeOp::create(builder, loc, type, x);
-  }
-  Value transpose(Value x, ArrayRef<int64_t> permutation) {
-    if (llvm::is_sorted(permutation))
-      return x;
-    auto type = cast<RankedTensorType>(x.getType());
-    SmallVector<int64_t> shape;
-    for (int64_t axis : permutation)
-      shape.push_back(type.getDimSize(axis));
-    return TransposeOp::create(builder, loc, type.clone(shape), x, permutation);
-  }
-  /// Sum over `axes`, which disappear.
-  Value sum(Value x, ArrayRef<int64_t> axes) {
-    if (axes.empty())
-      return x;
-    auto type = cast<RankedTensorType>(x.getType());
-    SmallVector<int64_t> shape;
-    for (int64_t axis = 0; axis < type.getRank(); ++axis)
-      if (!llvm::is_contained(axes, axis))
-        shape.push_back(type.getDimSize(axis));
-    return ReduceOp::create(builder, loc, type.clone(shape), Reduction::sum, x,
-                            axes);
-  }
-  /// Repeats `x` along `axes` of `type`, the inverse of a reduction.
-  Value broadcastOver(Value x, RankedTensorType type, ArrayRef<int64_t> axes) {
-    if (axes.empty())
-      return x;
-    SmallVector<int64_t> kept;
-    for (int64_t axis = 0; axis < type.getRank(); ++axis)
-      if (!llvm::is_contained(axes, axis))
-        kept.push_back(axis);
-    Type element = cast<RankedTensorType>(x.getType()).getElementType();
-    return BroadcastOp::create(builder, loc, type.clone(element), x, kept);
-  }
-};
 
 using Cotangents = SmallVectorImpl<Value>;
 
@@ -93,35 +28,6 @@ SmallVector<int64_t> lastAxis(Value x) {
 //===----------------------------------------------------------------------===//
 // Elementwise
 //===----------------------------------------------------------------------===//
-
-#define PP_UNARY_VJP(Name, ...)                                                \
-  LogicalResult Name::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents, \
-                               ArrayRef<bool> needed, Cotangents &result) {    \
-    Emitter e{builder, getLoc()};                                              \
-    Value g = cotangents[0], x = getInput(), y = getOutput();                  \
-    (void)e, (void)g, (void)x, (void)y;                                        \
-    result.assign({__VA_ARGS__});                                              \
-    return success();                                                          \
-  }
-
-PP_UNARY_VJP(NegOp, e.neg(g))
-PP_UNARY_VJP(CopyOp, g)
-PP_UNARY_VJP(AbsOp, e.mul(g, SignOp::create(builder, getLoc(), x)))
-PP_UNARY_VJP(SignOp, Value())
-PP_UNARY_VJP(FloorOp, Value())
-PP_UNARY_VJP(CeilOp, Value())
-PP_UNARY_VJP(ExpOp, e.mul(g, y))
-PP_UNARY_VJP(LogOp, e.div(g, x))
-PP_UNARY_VJP(SqrtOp, e.div(e.scale(g, 0.5), y))
-PP_UNARY_VJP(RsqrtOp, e.mul(e.scale(g, -0.5), e.mul(y, e.mul(y, y))))
-PP_UNARY_VJP(SinOp, e.mul(g, CosOp::create(builder, getLoc(), x)))
-PP_UNARY_VJP(CosOp, e.neg(e.mul(g, SinOp::create(builder, getLoc(), x))))
-PP_UNARY_VJP(TanhOp, e.mul(g, e.sub(e.splat(y, 1), e.mul(y, y))))
-PP_UNARY_VJP(LogisticOp, e.mul(g, e.mul(y, e.sub(e.splat(y, 1), y))))
-PP_UNARY_VJP(ErfOp, e.mul(e.scale(g, 2 * std::numbers::inv_sqrtpi),
-                          e.exp(e.neg(e.mul(x, x)))))
-PP_UNARY_VJP(ReluOp, e.select(e.compare(Comparison::gt, y, e.splat(y, 0)), g,
-                              e.splat(g, 0)))
 
 LogicalResult GeluOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
                                ArrayRef<bool> needed, Cotangents &result) {
@@ -144,32 +50,13 @@ LogicalResult GeluOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
     Value erf =
         ErfOp::create(builder, getLoc(), e.scale(x, 1 / std::numbers::sqrt2));
     Value cdf = e.scale(e.add(one, erf), 0.5);
-    Value pdf = e.scale(e.exp(e.scale(squared, -0.5)),
+    Value pdf = e.scale(e.make<ExpOp>(e.scale(squared, -0.5)),
                         std::numbers::inv_sqrtpi / std::numbers::sqrt2);
     derivative = e.add(cdf, e.mul(x, pdf));
   }
   result.assign({e.mul(g, derivative)});
   return success();
 }
-
-#define PP_BINARY_VJP(Name, Lhs, Rhs)                                          \
-  LogicalResult Name::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents, \
-                               ArrayRef<bool> needed, Cotangents &result) {    \
-    Emitter e{builder, getLoc()};                                              \
-    Value g = cotangents[0], x = getLhs(), z = getRhs(), y = getOutput();      \
-    (void)e, (void)x, (void)z, (void)y;                                        \
-    result.assign(2, Value());                                                 \
-    if (needed[0])                                                             \
-      result[0] = Lhs;                                                         \
-    if (needed[1])                                                             \
-      result[1] = Rhs;                                                         \
-    return success();                                                          \
-  }
-
-PP_BINARY_VJP(AddOp, g, g)
-PP_BINARY_VJP(SubOp, g, e.neg(g))
-PP_BINARY_VJP(MulOp, e.mul(g, z), e.mul(g, x))
-PP_BINARY_VJP(DivOp, e.div(g, z), e.neg(e.div(e.mul(g, y), z)))
 
 LogicalResult PowOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
                               ArrayRef<bool> needed, Cotangents &result) {
@@ -570,7 +457,7 @@ LogicalResult LogSoftmaxOp::buildVJP(OpBuilder &builder,
   Value g = cotangents[0], y = getOutput();
   SmallVector<int64_t> row = lastAxis(y);
   Value spread = e.broadcastOver(e.sum(g, row), getOutput().getType(), row);
-  result.assign({e.sub(g, e.mul(e.exp(y), spread))});
+  result.assign({e.sub(g, e.mul(e.make<ExpOp>(y), spread))});
   return success();
 }
 
@@ -626,46 +513,3 @@ LogicalResult SoftmaxCrossEntropyOp::buildVJP(OpBuilder &builder,
       getLogNormalizer(), cotangents[0], getIgnoreIndexAttr());
   return success();
 }
-
-//===----------------------------------------------------------------------===//
-// Operations through which no cotangent flows
-//===----------------------------------------------------------------------===//
-
-// Leaves, logic and counting: nothing to differentiate.
-#define PP_NOT_DIFFERENTIABLE(Name)                                            \
-  LogicalResult Name::buildVJP(OpBuilder &, ArrayRef<Value>, ArrayRef<bool>,   \
-                               Cotangents &result) {                           \
-    result.assign((*this)->getNumOperands(), Value());                         \
-    return success();                                                          \
-  }
-
-PP_NOT_DIFFERENTIABLE(ConstantOp)
-PP_NOT_DIFFERENTIABLE(ParameterOp)
-PP_NOT_DIFFERENTIABLE(IotaOp)
-PP_NOT_DIFFERENTIABLE(CompareOp)
-PP_NOT_DIFFERENTIABLE(NotOp)
-PP_NOT_DIFFERENTIABLE(AndOp)
-PP_NOT_DIFFERENTIABLE(OrOp)
-
-bool ConstantOp::isNonDifferentiable() { return true; }
-
-// Parts of a derivative: a second differentiation of them is not promised.
-#define PP_FIRST_ORDER_ONLY(Name)                                              \
-  LogicalResult Name::buildVJP(OpBuilder &, ArrayRef<Value>, ArrayRef<bool>,   \
-                               Cotangents &) {                                 \
-    return emitOpError(                                                        \
-        "cannot be differentiated: it is part of a derivative");               \
-  }
-
-PP_FIRST_ORDER_ONLY(AttentionBackwardOp)
-PP_FIRST_ORDER_ONLY(MaxPoolBackwardOp)
-PP_FIRST_ORDER_ONLY(LayerNormBackwardOp)
-PP_FIRST_ORDER_ONLY(BatchNormBackwardOp)
-PP_FIRST_ORDER_ONLY(SoftmaxCrossEntropyBackwardOp)
-PP_FIRST_ORDER_ONLY(AccumulateOp)
-PP_FIRST_ORDER_ONLY(CommitStatisticsOp)
-PP_FIRST_ORDER_ONLY(KernelOp)
-
-bool AccumulateOp::isNonDifferentiable() { return true; }
-bool CommitStatisticsOp::isNonDifferentiable() { return true; }
-bool KernelOp::isNonDifferentiable() { return true; }

@@ -7,6 +7,7 @@
 
 #include "pp/Dialect/NN/IR/NN.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -73,13 +74,6 @@ struct Fused {
 };
 } // namespace
 
-static SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> strides(shape.size(), 1);
-  for (int64_t axis = static_cast<int64_t>(shape.size()) - 2; axis >= 0; --axis)
-    strides[axis] = strides[axis + 1] * shape[axis + 1];
-  return strides;
-}
-
 /// Fuses `axes` into one, which works where each is as long as the stride of
 /// the one before it says.
 static std::optional<Fused> fuseAxes(ArrayRef<int64_t> axes,
@@ -107,15 +101,15 @@ std::string DotGeneralOp::getLibraryDescriptor() {
 bool DotGeneralOp::isOneProduct() {
   ArrayRef<int64_t> lhs = shapeOf(getLhs());
   return !getLibraryDescriptor().empty() && getLhsBatch().empty() &&
-         fuseAxes(getFreeAxes(false), lhs, rowMajorStrides(lhs));
+         fuseAxes(getFreeAxes(false), lhs, computeSuffixProduct(lhs));
 }
 
 std::string DotGeneralOp::describe(Type result, StringRef epilogue) {
   if (!hasFactorType(*this))
     return "";
   ArrayRef<int64_t> lhs = shapeOf(getLhs()), rhs = shapeOf(getRhs());
-  SmallVector<int64_t> lhsStrides = rowMajorStrides(lhs);
-  SmallVector<int64_t> rhsStrides = rowMajorStrides(rhs);
+  SmallVector<int64_t> lhsStrides = computeSuffixProduct(lhs);
+  SmallVector<int64_t> rhsStrides = computeSuffixProduct(rhs);
   SmallVector<int64_t> lhsFree = getFreeAxes(false),
                        rhsFree = getFreeAxes(true);
 
@@ -171,7 +165,7 @@ std::string DotGeneralOp::describe(Type result, StringRef epilogue) {
   normalise(b, bs);
   return "matmul a=" + dims(a) + " b=" + dims(b) + " c=" + dims(c) +
          " as=" + dims(as) + " bs=" + dims(bs) +
-         " cs=" + dims(rowMajorStrides(c)) +
+         " cs=" + dims(computeSuffixProduct(c)) +
          types({getLhs().getType(), getRhs().getType(), result}) +
          compute(*this).str() +
          (epilogue.empty() ? "" : (" epilogue=" + epilogue).str());
@@ -193,7 +187,7 @@ uint64_t DotGeneralOp::getFlops() {
 static std::string strides(StringRef key, Value value, ArrayRef<int64_t> axes) {
   if (llvm::is_sorted(axes))
     return "";
-  SmallVector<int64_t> ofTensor = rowMajorStrides(shapeOf(value)), strides;
+  SmallVector<int64_t> ofTensor = computeSuffixProduct(shapeOf(value)), strides;
   for (int64_t axis : axes)
     strides.push_back(ofTensor[axis]);
   return (" " + key + "=" + dims(strides)).str();

@@ -55,6 +55,16 @@ static LogicalResult verifyShape(Operation *op, ArrayRef<int64_t> expected,
   return success();
 }
 
+LogicalResult CompareOp::inferReturnTypes(MLIRContext *context,
+                                          std::optional<Location>,
+                                          ValueRange operands, DictionaryAttr,
+                                          OpaqueProperties, RegionRange,
+                                          SmallVectorImpl<Type> &results) {
+  results.push_back(cast<ShapedType>(operands.front().getType())
+                        .clone(IntegerType::get(context, 1)));
+  return success();
+}
+
 LogicalResult IotaOp::verify() {
   return verifyAxis(*this, getAxis(), getOutput().getType().getRank());
 }

@@ -1,10 +1,14 @@
 //===- NNStructureOps.cpp - Leaves, state and kernels ---------------------===//
 
+#include "DerivativeEmitter.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/IR/NNEpilogues.h"
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/IR/OpImplementation.h"
+#include "pp/Interfaces/Bindings.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace pp;
@@ -12,8 +16,6 @@ using namespace pp::nn;
 
 #define GET_OP_CLASSES
 #include "pp/Dialect/NN/IR/NNOps.cpp.inc"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/xxhash.h"
 
 //===----------------------------------------------------------------------===//
 // Leaves and state
@@ -27,7 +29,7 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
 }
 
 /// Checks that `symbol` is a global of type `type` (any type when null);
-/// `trained` asks for a mutable one.
+/// `isMutable` asks for a mutable one.
 static LogicalResult verifyGlobal(Operation *op, SymbolTableCollection &symbols,
                                   FlatSymbolRefAttr symbol, Type type,
                                   bool isMutable) {
@@ -55,15 +57,6 @@ LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
                       true);
 }
 
-LogicalResult CommitStatisticsOp::verify() {
-  int64_t microbatches = getMicrobatches(), elements = getElements();
-  if (microbatches < 1 || elements < 1)
-    return emitOpError()
-           << "needs 1 or more micro-batches of 1 or more elements, got "
-           << microbatches << " and " << elements;
-  return success();
-}
-
 LogicalResult
 CommitStatisticsOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (failed(verifyGlobal(*this, symbols, getMeanAttr(), Type(), true)) ||
@@ -77,41 +70,10 @@ CommitStatisticsOp::verifySymbolUses(SymbolTableCollection &symbols) {
 //===----------------------------------------------------------------------===//
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
-  SmallVector<OpAsmParser::Argument> arguments;
-  SmallVector<OpAsmParser::UnresolvedOperand> operands;
-  auto parseBinding = [&]() -> ParseResult {
-    return failure(parser.parseArgument(arguments.emplace_back()) ||
-                   parser.parseEqual() ||
-                   parser.parseOperand(operands.emplace_back()));
-  };
-  FunctionType type;
-  SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren,
-                                     parseBinding) ||
-      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
-      parser.parseColonType(type) ||
-      parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
-    return failure();
-  for (auto [argument, input] : llvm::zip(arguments, type.getInputs()))
-    argument.type = input;
-  result.addTypes(type.getResults());
-  return parser.parseRegion(*result.addRegion(), arguments);
+  return parseBindings(parser, result);
 }
 
-void KernelOp::print(OpAsmPrinter &printer) {
-  printer << "(";
-  llvm::interleaveComma(llvm::zip(getBody().getArguments(), getInputs()),
-                        printer, [&](auto pair) {
-                          printer << std::get<0>(pair) << " = "
-                                  << std::get<1>(pair);
-                        });
-  printer << ")";
-  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs());
-  printer << " : ";
-  printer.printFunctionalType(*this);
-  printer << " ";
-  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-}
+void KernelOp::print(OpAsmPrinter &printer) { printBindings(printer, *this); }
 
 YieldOp KernelOp::getYield() {
   return cast<YieldOp>(getBody().front().getTerminator());

@@ -79,17 +79,15 @@ private:
       bool isActivation = llvm::any_of(op.getOperands(), [&](Value operand) {
         return activations.contains(operand);
       });
-      bool isVarying = llvm::any_of(op.getOperands(), [&](Value operand) {
-        return varies.contains(operand);
-      });
+      bool isVarying = !op.hasTrait<NotDifferentiable>() &&
+                       llvm::any_of(op.getOperands(), [&](Value operand) {
+                         return varies.contains(operand);
+                       });
       if (auto parameter = dyn_cast<ParameterOp>(op)) {
         auto global =
             symbols.lookup<ml_program::GlobalOp>(parameter.getSymbol());
         isVarying = global && global->hasAttr(trainedAttrName);
       }
-      auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
-      if (!differentiable || differentiable.isNonDifferentiable())
-        isVarying = false;
       for (Value result : op.getResults()) {
         if (isActivation)
           activations.insert(result);
@@ -120,7 +118,8 @@ private:
       bool needed = llvm::any_of(op.getOperands(), [&](Value operand) {
         return varies.contains(operand);
       });
-      if (needed && !isa<DifferentiableOpInterface>(op)) {
+      if (needed && !op.hasTrait<NotDifferentiable>() &&
+          !isa<DifferentiableOpInterface>(op)) {
         op.emitOpError("has no derivative");
         ok = false;
       }
@@ -163,7 +162,8 @@ private:
     SmallVector<bool> needed;
     for (Value operand : op->getOperands())
       needed.push_back(varies.contains(operand));
-    if (llvm::none_of(needed, [](bool need) { return need; }))
+    if (llvm::none_of(needed, [](bool need) { return need; }) ||
+        op->hasTrait<NotDifferentiable>())
       return success();
 
     Operation *before = builder.getInsertionPoint()->getPrevNode();

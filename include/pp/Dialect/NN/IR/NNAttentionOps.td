@@ -8,7 +8,8 @@ include "pp/Dialect/NN/IR/NNBase.td"
 def NN_AttentionTensor : NN_TensorOf<[F32, BF16, F16]>;
 def NN_LogsumexpTensor : NN_TensorOf<[F32]>;
 
-class NN_AttentionBaseOp<string mnemonic> : NN_LibraryOp<mnemonic, []> {
+class NN_AttentionBaseOp<string mnemonic, list<Trait> traits = []>
+    : NN_LibraryOp<mnemonic, traits> {
   // Which axis of a tensor is the batch, the head, the row and the column.
   dag geometry = (ins DenseI64ArrayAttr:$queryAxes, DenseI64ArrayAttr:$keyAxes,
                       DenseI64ArrayAttr:$valueAxes,
@@ -24,7 +25,7 @@ class NN_AttentionBaseOp<string mnemonic> : NN_LibraryOp<mnemonic, []> {
   let extraClassDeclaration = libraryKernelClass # sizes;
 }
 
-def NN_AttentionOp : NN_AttentionBaseOp<"attention"> {
+def NN_AttentionOp : NN_AttentionBaseOp<"attention", [NN_Differentiable]> {
   let summary = "softmax(scale * query x key^T) x value";
   let description = [{
     For each of B x H heads, `query` is M x D, `key` N x D and `value` N x E.

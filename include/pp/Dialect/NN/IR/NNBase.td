@@ -28,8 +28,8 @@ def NN_BoolTensor : NN_TensorOf<[I1]>;
 // defaults.
 class NN_Cost<list<string> methods = []>
     : DeclareOpInterfaceMethods<CostOpInterface, methods>;
-class NN_Diff<list<string> methods = []>
-    : DeclareOpInterfaceMethods<DifferentiableOpInterface, methods>;
+def NN_Differentiable
+    : DeclareOpInterfaceMethods<DifferentiableOpInterface, ["buildVJP"]>;
 class NN_Batch<list<string> methods = []>
     : DeclareOpInterfaceMethods<BatchAxisOpInterface, methods>;
 
@@ -38,7 +38,7 @@ class NN_Op<string mnemonic, list<Trait> traits = []>
 
 /// A pure op for which code is generated.
 class NN_GeneratedOp<string mnemonic, list<Trait> traits = []>
-    : NN_Op<mnemonic, traits # [Pure, CostOpInterface, NN_Diff<["buildVJP"]>]> {
+    : NN_Op<mnemonic, traits # [Pure, CostOpInterface]> {
   code kernelClass = [{
     ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }
   }];
@@ -57,6 +57,24 @@ class NN_UnaryOp<string mnemonic, Type type, list<Trait> traits = []>
   let assemblyFormat = "$input attr-dict `:` type($output)";
 }
 
+/// With its derivative: `vjp` is the cotangent of the operand x, from the
+/// cotangent g of the result y, in terms of the Emitter e.
+class NN_UnaryFunctionOp<string mnemonic, Type type, code vjp>
+    : NN_UnaryOp<mnemonic, type, [NN_Differentiable]> {
+  let extraClassDefinition = [{
+    ::llvm::LogicalResult $cppClass::buildVJP(
+        ::mlir::OpBuilder &builder, ::llvm::ArrayRef<::mlir::Value> cotangents,
+        ::llvm::ArrayRef<bool> needed,
+        ::llvm::SmallVectorImpl<::mlir::Value> &operandCotangents) {
+      [[maybe_unused]] ::pp::nn::Emitter e{builder, getLoc()};
+      [[maybe_unused]] ::mlir::Value g = cotangents[0], x = getInput(),
+                                     y = getOutput();
+      operandCotangents.assign({ }] # vjp # [{ });
+      return ::mlir::success();
+    }
+  }];
+}
+
 class NN_BinaryOp<string mnemonic, Type type, list<Trait> traits = []>
     : NN_ElementwiseOp<mnemonic, [SameOperandsAndResultType] # traits> {
   let arguments = (ins type:$lhs, type:$rhs);
@@ -64,12 +82,34 @@ class NN_BinaryOp<string mnemonic, Type type, list<Trait> traits = []>
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($output)";
 }
 
+/// With its derivatives: the cotangents of the operands x and z, from the
+/// cotangent g of the result y, in terms of the Emitter e.
+class NN_BinaryFunctionOp<string mnemonic, Type type, code lhsVJP, code rhsVJP,
+                          list<Trait> traits = []>
+    : NN_BinaryOp<mnemonic, type, traits # [NN_Differentiable]> {
+  let extraClassDefinition = [{
+    ::llvm::LogicalResult $cppClass::buildVJP(
+        ::mlir::OpBuilder &builder, ::llvm::ArrayRef<::mlir::Value> cotangents,
+        ::llvm::ArrayRef<bool> needed,
+        ::llvm::SmallVectorImpl<::mlir::Value> &operandCotangents) {
+      [[maybe_unused]] ::pp::nn::Emitter e{builder, getLoc()};
+      [[maybe_unused]] ::mlir::Value g = cotangents[0], x = getLhs(),
+                                     z = getRhs(), y = getOutput();
+      operandCotangents.assign(2, ::mlir::Value());
+      if (needed[0])
+        operandCotangents[0] = }] # lhsVJP # [{;
+      if (needed[1])
+        operandCotangents[1] = }] # rhsVJP # [{;
+      return ::mlir::success();
+    }
+  }];
+}
+
 /// A pure op that a library implements. Its cost is stated by the op.
 class NN_LibraryOp<string mnemonic,
                    list<Trait> traits = [SameOperandsAndResultElementType]>
     : NN_Op<mnemonic, traits # [Pure,
                                 NN_Cost<["getFlops"]>,
-                                NN_Diff<["buildVJP"]>,
                                 NN_Batch<["propagateBatch"]>,
                                 KernelOpInterface]> {
   code libraryKernelClass = [{
@@ -86,7 +126,7 @@ class NN_LibraryOp<string mnemonic,
 
 /// An op that names memory that exists: no code, no cost.
 class NN_ViewOp<string mnemonic, list<Trait> traits = []>
-    : NN_Op<mnemonic, traits # [Pure, CostOpInterface, NN_Diff<["buildVJP"]>]> {
+    : NN_Op<mnemonic, traits # [Pure, CostOpInterface]> {
   code viewKernelClass = [{
     ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::View; }
     uint64_t getFlops() { return 0; }

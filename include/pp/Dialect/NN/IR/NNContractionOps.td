@@ -5,7 +5,8 @@
 
 include "pp/Dialect/NN/IR/NNBase.td"
 
-def NN_DotGeneralOp : NN_LibraryOp<"dot_general", [SameOperandsElementType]> {
+def NN_DotGeneralOp : NN_LibraryOp<"dot_general", [
+    NN_Differentiable, SameOperandsElementType]> {
   let summary = "sums of products over contracted axes";
   let description = [{
     Axes `lhsBatch[i]` and `rhsBatch[i]` run together, axes `lhsContract[i]` and
@@ -41,7 +42,7 @@ def NN_DotGeneralOp : NN_LibraryOp<"dot_general", [SameOperandsElementType]> {
 }
 
 class NN_ConvolutionOp<string mnemonic>
-    : NN_LibraryOp<mnemonic, [SameOperandsElementType]> {
+    : NN_LibraryOp<mnemonic, [NN_Differentiable, SameOperandsElementType]> {
   // The geometry of the forward convolution, for one to three spatial axes.
   dag geometry = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations,
                       DenseI64ArrayAttr:$padLow, DenseI64ArrayAttr:$padHigh,

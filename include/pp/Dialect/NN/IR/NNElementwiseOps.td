@@ -5,47 +5,83 @@
 
 include "pp/Dialect/NN/IR/NNBase.td"
 
-def NN_NegOp : NN_UnaryOp<"neg", NN_NumberTensor> { let summary = "-x"; }
-def NN_AbsOp : NN_UnaryOp<"abs", NN_NumberTensor> { let summary = "|x|"; }
-def NN_SignOp : NN_UnaryOp<"sign", NN_FloatTensor> {
+def NN_NegOp : NN_UnaryFunctionOp<"neg", NN_NumberTensor, [{
+    e.neg(g)
+  }]> { let summary = "-x"; }
+def NN_AbsOp : NN_UnaryFunctionOp<"abs", NN_NumberTensor, [{
+    e.mul(g, e.make<SignOp>(x))
+  }]> { let summary = "|x|"; }
+def NN_SignOp : NN_UnaryFunctionOp<"sign", NN_FloatTensor, [{
+    ::mlir::Value()
+  }]> {
   let summary = "-1, 0 or 1";
 }
-def NN_FloorOp : NN_UnaryOp<"floor", NN_FloatTensor> {
+def NN_FloorOp : NN_UnaryFunctionOp<"floor", NN_FloatTensor, [{
+    ::mlir::Value()
+  }]> {
   let summary = "the largest integer not above x";
 }
-def NN_CeilOp : NN_UnaryOp<"ceil", NN_FloatTensor> {
+def NN_CeilOp : NN_UnaryFunctionOp<"ceil", NN_FloatTensor, [{
+    ::mlir::Value()
+  }]> {
   let summary = "the smallest integer not below x";
 }
-def NN_ExpOp : NN_UnaryOp<"exp", NN_FloatTensor> { let summary = "e^x"; }
-def NN_LogOp : NN_UnaryOp<"log", NN_FloatTensor> { let summary = "ln x"; }
-def NN_SqrtOp : NN_UnaryOp<"sqrt", NN_FloatTensor> {
+def NN_ExpOp : NN_UnaryFunctionOp<"exp", NN_FloatTensor, [{
+    e.mul(g, y)
+  }]> { let summary = "e^x"; }
+def NN_LogOp : NN_UnaryFunctionOp<"log", NN_FloatTensor, [{
+    e.div(g, x)
+  }]> { let summary = "ln x"; }
+def NN_SqrtOp : NN_UnaryFunctionOp<"sqrt", NN_FloatTensor, [{
+    e.div(e.scale(g, 0.5), y)
+  }]> {
   let summary = "square root";
 }
-def NN_RsqrtOp : NN_UnaryOp<"rsqrt", NN_FloatTensor> {
+def NN_RsqrtOp : NN_UnaryFunctionOp<"rsqrt", NN_FloatTensor, [{
+    e.mul(e.scale(g, -0.5), e.mul(y, e.mul(y, y)))
+  }]> {
   let summary = "1 / sqrt(x)";
 }
-def NN_SinOp : NN_UnaryOp<"sin", NN_FloatTensor> { let summary = "sine"; }
-def NN_CosOp : NN_UnaryOp<"cos", NN_FloatTensor> { let summary = "cosine"; }
-def NN_TanhOp : NN_UnaryOp<"tanh", NN_FloatTensor> {
+def NN_SinOp : NN_UnaryFunctionOp<"sin", NN_FloatTensor, [{
+    e.mul(g, e.make<CosOp>(x))
+  }]> { let summary = "sine"; }
+def NN_CosOp : NN_UnaryFunctionOp<"cos", NN_FloatTensor, [{
+    e.neg(e.mul(g, e.make<SinOp>(x)))
+  }]> { let summary = "cosine"; }
+def NN_TanhOp : NN_UnaryFunctionOp<"tanh", NN_FloatTensor, [{
+    e.mul(g, e.sub(e.splat(y, 1), e.mul(y, y)))
+  }]> {
   let summary = "hyperbolic tangent";
 }
-def NN_LogisticOp : NN_UnaryOp<"logistic", NN_FloatTensor> {
+def NN_LogisticOp : NN_UnaryFunctionOp<"logistic", NN_FloatTensor, [{
+    e.mul(g, e.mul(y, e.sub(e.splat(y, 1), y)))
+  }]> {
   let summary = "1 / (1 + e^-x)";
 }
-def NN_ErfOp : NN_UnaryOp<"erf", NN_FloatTensor> {
+def NN_ErfOp : NN_UnaryFunctionOp<"erf", NN_FloatTensor, [{
+    e.mul(e.scale(g, 2 * std::numbers::inv_sqrtpi),
+          e.make<ExpOp>(e.neg(e.mul(x, x))))
+  }]> {
   let summary = "error function";
 }
-def NN_ReluOp : NN_UnaryOp<"relu", NN_FloatTensor> {
+def NN_ReluOp : NN_UnaryFunctionOp<"relu", NN_FloatTensor, [{
+    e.select(e.compare(Comparison::gt, y, e.splat(y, 0)), g, e.splat(g, 0))
+  }]> {
   let summary = "max(x, 0)";
   let description = [{
     The derivative at 0 is 0, as in PyTorch. It is found from the result, so
     the operand need not be saved.
   }];
 }
-def NN_NotOp : NN_UnaryOp<"not", NN_BoolTensor> {
+def NN_SoftplusOp : NN_UnaryFunctionOp<"softplus", NN_FloatTensor, [{
+    e.mul(g, e.make<LogisticOp>(x))
+  }]> {
+  let summary = "ln(1 + e^x)";
+}
+def NN_NotOp : NN_UnaryOp<"not", NN_BoolTensor, [NotDifferentiable]> {
   let summary = "logical negation";
 }
-def NN_GeluOp : NN_UnaryOp<"gelu", NN_FloatTensor> {
+def NN_GeluOp : NN_UnaryOp<"gelu", NN_FloatTensor, [NN_Differentiable]> {
   let summary = "Gaussian error linear unit";
   let description = [{
     x * Phi(x), with the error function, or with the tanh approximation
@@ -57,7 +93,9 @@ def NN_GeluOp : NN_UnaryOp<"gelu", NN_FloatTensor> {
     "$input (`approximate` $approximate^)? attr-dict `:` type($output)";
 }
 
-def NN_CopyOp : NN_UnaryOp<"copy", NN_Tensor> {
+def NN_CopyOp : NN_UnaryFunctionOp<"copy", NN_Tensor, [{
+    g
+  }]> {
   let summary = "x, in memory of its own";
   let description = [{
     What the importer makes of a model's output that nothing computes: an input,
@@ -66,31 +104,40 @@ def NN_CopyOp : NN_UnaryOp<"copy", NN_Tensor> {
   }];
 }
 
-def NN_AddOp : NN_BinaryOp<"add", NN_NumberTensor, [Commutative]> {
+def NN_AddOp : NN_BinaryFunctionOp<"add", NN_NumberTensor,
+    [{ g }], [{ g }], [Commutative]> {
   let summary = "x + y";
 }
-def NN_SubOp : NN_BinaryOp<"sub", NN_NumberTensor> { let summary = "x - y"; }
-def NN_MulOp : NN_BinaryOp<"mul", NN_NumberTensor, [Commutative]> {
+def NN_SubOp : NN_BinaryFunctionOp<"sub", NN_NumberTensor,
+    [{ g }], [{ e.neg(g) }]> { let summary = "x - y"; }
+def NN_MulOp : NN_BinaryFunctionOp<"mul", NN_NumberTensor,
+    [{ e.mul(g, z) }], [{ e.mul(g, x) }], [Commutative]> {
   let summary = "x * y";
 }
-def NN_DivOp : NN_BinaryOp<"div", NN_NumberTensor> { let summary = "x / y"; }
-def NN_PowOp : NN_BinaryOp<"pow", NN_FloatTensor> { let summary = "x^y"; }
-def NN_MaximumOp : NN_BinaryOp<"maximum", NN_NumberTensor, [Commutative]> {
+def NN_DivOp : NN_BinaryFunctionOp<"div", NN_NumberTensor,
+    [{ e.div(g, z) }], [{ e.neg(e.div(e.mul(g, y), z)) }]> { let summary = "x / y"; }
+def NN_PowOp : NN_BinaryOp<"pow", NN_FloatTensor, [NN_Differentiable]> { let summary = "x^y"; }
+def NN_MaximumOp : NN_BinaryOp<"maximum", NN_NumberTensor, [
+    Commutative, NN_Differentiable]> {
   let summary = "the larger of two";
   let description = "At a tie each operand gets half of the cotangent.";
 }
-def NN_MinimumOp : NN_BinaryOp<"minimum", NN_NumberTensor, [Commutative]> {
+def NN_MinimumOp : NN_BinaryOp<"minimum", NN_NumberTensor, [
+    Commutative, NN_Differentiable]> {
   let summary = "the smaller of two";
   let description = "At a tie each operand gets half of the cotangent.";
 }
-def NN_AndOp : NN_BinaryOp<"and", NN_BoolTensor, [Commutative]> {
+def NN_AndOp : NN_BinaryOp<"and", NN_BoolTensor, [
+    Commutative, NotDifferentiable]> {
   let summary = "logical conjunction";
 }
-def NN_OrOp : NN_BinaryOp<"or", NN_BoolTensor, [Commutative]> {
+def NN_OrOp : NN_BinaryOp<"or", NN_BoolTensor, [
+    Commutative, NotDifferentiable]> {
   let summary = "logical disjunction";
 }
 
 def NN_CompareOp : NN_ElementwiseOp<"compare", [
+    NotDifferentiable, DeclareOpInterfaceMethods<InferTypeOpInterface>,
     SameTypeOperands, SameOperandsAndResultShape]> {
   let summary = "compares two tensors element by element";
   let description = [{
@@ -107,7 +154,7 @@ def NN_CompareOp : NN_ElementwiseOp<"compare", [
 }
 
 def NN_SelectOp : NN_ElementwiseOp<"select", [
-    AllTypesMatch<["whenTrue", "whenFalse", "output"]>,
+    NN_Differentiable, AllTypesMatch<["whenTrue", "whenFalse", "output"]>,
     SameOperandsAndResultShape]> {
   let summary = "chooses between two tensors element by element";
   let arguments = (ins NN_BoolTensor:$condition, NN_Tensor:$whenTrue,
@@ -119,7 +166,8 @@ def NN_SelectOp : NN_ElementwiseOp<"select", [
   }];
 }
 
-def NN_CastOp : NN_ElementwiseOp<"cast", [SameOperandsAndResultShape]> {
+def NN_CastOp : NN_ElementwiseOp<"cast", [
+    NN_Differentiable, SameOperandsAndResultShape]> {
   let summary = "converts the element type";
   let description = [{
     Floating point to integer rounds towards zero; to i1 it is x != 0.

@@ -13,6 +13,7 @@ class NN_LossOp<string mnemonic, list<Trait> traits>
 }
 
 def NN_SoftmaxCrossEntropyOp : NN_LossOp<"softmax_cross_entropy", [
+    NN_Differentiable,
     AllElementTypesMatch<["logits", "loss", "logNormalizer"]>]> {
   let summary = "sum of the cross entropies of rows of logits";
   let description = [{

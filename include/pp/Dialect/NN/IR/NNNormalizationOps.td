@@ -12,7 +12,8 @@ class NN_RowOp<string mnemonic, list<Trait> traits = []>
   let hasVerifier = 1;
 }
 
-def NN_SoftmaxOp : NN_RowOp<"softmax", [SameOperandsAndResultType]> {
+def NN_SoftmaxOp : NN_RowOp<"softmax", [
+    NN_Differentiable, SameOperandsAndResultType]> {
   let summary = "e^x / sum(e^x) along the last axis";
   let description = "The maximum is subtracted first, so it cannot overflow.";
   let arguments = (ins NN_FloatTensor:$input);
@@ -20,7 +21,8 @@ def NN_SoftmaxOp : NN_RowOp<"softmax", [SameOperandsAndResultType]> {
   let assemblyFormat = "$input attr-dict `:` type($output)";
 }
 
-def NN_LogSoftmaxOp : NN_RowOp<"log_softmax", [SameOperandsAndResultType]> {
+def NN_LogSoftmaxOp : NN_RowOp<"log_softmax", [
+    NN_Differentiable, SameOperandsAndResultType]> {
   let summary = "x - ln(sum(e^x)) along the last axis";
   let arguments = (ins NN_FloatTensor:$input);
   let results = (outs NN_FloatTensor:$output);
@@ -28,7 +30,7 @@ def NN_LogSoftmaxOp : NN_RowOp<"log_softmax", [SameOperandsAndResultType]> {
 }
 
 def NN_LayerNormOp : NN_RowOp<"layer_norm", [
-    SameOperandsAndResultElementType]> {
+    NN_Differentiable, SameOperandsAndResultElementType]> {
   let summary = "normalises the last axis";
   let description = [{
     (x - mean) * rstd * scale + shift over the last axis, with the population
@@ -62,7 +64,8 @@ def NN_LayerNormBackwardOp : NN_RowOp<"layer_norm_backward", [
   }];
 }
 
-def NN_BatchNormOp : NN_LibraryOp<"batch_norm"> {
+def NN_BatchNormOp : NN_LibraryOp<"batch_norm", [
+    NN_Differentiable, SameOperandsAndResultElementType]> {
   let summary = "normalises each channel over the micro-batch";
   let description = [{
     `input` is N x C x spatial (or N x C). Returns the normalised tensor and the

@@ -5,15 +5,17 @@
 
 include "pp/Dialect/NN/IR/NNBase.td"
 
-class NN_MoveOp<string mnemonic, list<string> batchMethods = []>
-    : NN_GeneratedOp<mnemonic, [NN_Batch<batchMethods>, KernelOpInterface]> {
+class NN_MoveOp<string mnemonic, list<string> batchMethods = [],
+                list<Trait> traits = [NN_Differentiable]>
+    : NN_GeneratedOp<mnemonic, traits # [NN_Batch<batchMethods>,
+                                         KernelOpInterface]> {
   let extraClassDeclaration = kernelClass # [{
     uint64_t getFlops() { return 0; }
   }];
   let hasVerifier = 1;
 }
 
-def NN_IotaOp : NN_MoveOp<"iota", ["demandBatch"]> {
+def NN_IotaOp : NN_MoveOp<"iota", ["demandBatch"], [NotDifferentiable]> {
   let summary = "counts along an axis";
   let description = [{
     Element (..., i, ...) of axis `axis` is i.
@@ -27,7 +29,7 @@ def NN_IotaOp : NN_MoveOp<"iota", ["demandBatch"]> {
 }
 
 def NN_ReshapeOp : NN_ViewOp<"reshape", [
-    NN_Batch<["propagateBatch", "demandBatch"]>, KernelOpInterface]> {
+    NN_Differentiable, NN_Batch<["propagateBatch", "demandBatch"]>, KernelOpInterface]> {
   let summary = "the same elements, in row-major order, under another shape";
   let arguments = (ins NN_Tensor:$input);
   let results = (outs NN_Tensor:$output);
@@ -137,7 +139,7 @@ def NN_ScatterAddOp : NN_MoveOp<"scatter_add", ["propagateBatch"]> {
 }
 
 def NN_ReduceOp : NN_GeneratedOp<"reduce", [
-    NN_Batch<["propagateBatch"]>, KernelOpInterface, NN_Cost<["getFlops"]>]> {
+    NN_Differentiable, NN_Batch<["propagateBatch"]>, KernelOpInterface, NN_Cost<["getFlops"]>]> {
   let summary = "combines the elements along axes";
   let description = [{
     The reduced axes disappear from the result. The cotangent of a maximum or a

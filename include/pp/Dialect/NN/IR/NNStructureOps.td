@@ -10,7 +10,7 @@ include "pp/Dialect/NN/IR/NNBase.td"
 
 def NN_ConstantOp : NN_Op<"constant", [
     Pure, ConstantLike, CostOpInterface, KernelOpInterface,
-    NN_Diff<["buildVJP", "isNonDifferentiable"]>,
+    NotDifferentiable,
     NN_Batch<["rebatch", "demandBatch"]>, AllTypesMatch<["value", "output"]>]> {
   let summary = "a small constant tensor";
   let description = [{
@@ -35,7 +35,7 @@ def NN_ConstantOp : NN_Op<"constant", [
 }
 
 def NN_ParameterOp : NN_ViewOp<"parameter", [
-    BatchAxisOpInterface, KernelOpInterface,
+    NotDifferentiable, BatchAxisOpInterface, KernelOpInterface,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the value of a parameter";
   let description = [{
@@ -56,7 +56,7 @@ def NN_ParameterOp : NN_ViewOp<"parameter", [
 
 def NN_AccumulateOp : NN_Op<"accumulate", [
     CostOpInterface, KernelOpInterface,
-    NN_Diff<["buildVJP", "isNonDifferentiable"]>,
+    NotDifferentiable,
     NN_Batch<["propagateBatch"]>, MemoryEffects<[MemRead, MemWrite]>,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "adds a micro-batch's contribution to a state";
@@ -90,7 +90,7 @@ def NN_AccumulateOp : NN_Op<"accumulate", [
 
 def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
     CostOpInterface, KernelOpInterface, MemoryEffects<[MemRead, MemWrite]>,
-    NN_Diff<["buildVJP", "isNonDifferentiable"]>,
+    NotDifferentiable,
     BatchAxisOpInterface,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "moves running statistics once per mini-batch";
@@ -108,13 +108,13 @@ def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
     `microbatches` and `elements` are M and n. It runs in the update phase.
   }];
   let arguments = (ins FlatSymbolRefAttr:$mean, FlatSymbolRefAttr:$variance,
-                       F64Attr:$momentum, I64Attr:$microbatches,
-                       I64Attr:$elements);
+                       F64Attr:$momentum,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$microbatches,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$elements);
   let assemblyFormat = [{
     $mean `,` $variance `momentum` $momentum `microbatches` $microbatches
     `elements` $elements attr-dict
   }];
-  let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }
     ::llvm::SmallVector<::pp::StateReference> getUpdatedStates() {
@@ -128,7 +128,7 @@ def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
 
 def NN_KernelOp : NN_Op<"kernel", [
     IsolatedFromAbove, Pure, CostOpInterface, KernelOpInterface,
-    SingleBlock, NN_Diff<["buildVJP", "isNonDifferentiable"]>,
+    SingleBlock, NotDifferentiable,
     BatchAxisOpInterface]> {
   let summary = "operations that are executed as one launch";
   let description = [{

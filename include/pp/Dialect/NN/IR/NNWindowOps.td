@@ -5,7 +5,8 @@
 
 include "pp/Dialect/NN/IR/NNBase.td"
 
-class NN_WindowOp<string mnemonic> : NN_LibraryOp<mnemonic> {
+class NN_WindowOp<string mnemonic, list<Trait> traits = [NN_Differentiable]>
+    : NN_LibraryOp<mnemonic, traits # [SameOperandsAndResultElementType]> {
   dag window = (ins DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                     DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$padLow,
                     DenseI64ArrayAttr:$padHigh);
@@ -27,7 +28,7 @@ def NN_MaxPoolOp : NN_WindowOp<"max_pool"> {
   let assemblyFormat = "$input " # windowFormat # typeFormat;
 }
 
-def NN_MaxPoolBackwardOp : NN_WindowOp<"max_pool_backward"> {
+def NN_MaxPoolBackwardOp : NN_WindowOp<"max_pool_backward", []> {
   let summary = "the cotangent of the input of nn.max_pool";
   let arguments = !con((ins NN_FloatTensor:$input,
                             NN_FloatTensor:$outputGradient), window);

@@ -1,0 +1,82 @@
+//===- OperatorTable.h - What is imported of ONNX ---------------*- C++ -*-===//
+//
+// One entry per operator. What ONNX defines (operands, types, attributes) is in
+// the generated definitions; an entry says what of it is taken, and a node that
+// is not is refused before the handler sees it. docs/operators.md is printed
+// from these entries.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PP_LIB_IMPORT_OPERATORTABLE_H
+#define PP_LIB_IMPORT_OPERATORTABLE_H
+
+#include "pp/Import/Onnx/OperatorDefinition.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/LogicalResult.h"
+
+namespace pp {
+
+class NodeImporter;
+
+using Handler = llvm::LogicalResult (*)(NodeImporter &);
+
+/// Bit n: elements of DataType n, as in the definitions.
+enum TypeSet : uint64_t {
+  boolType = 1 << static_cast<int>(onnx::DataType::Bool),
+  indexTypes = 1 << static_cast<int>(onnx::DataType::Int32) |
+               1 << static_cast<int>(onnx::DataType::Int64),
+  floatTypes = 1 << static_cast<int>(onnx::DataType::Float) |
+               1 << static_cast<int>(onnx::DataType::Double),
+  numberTypes = indexTypes | floatTypes,
+  allTypes =
+      numberTypes | boolType | 1 << static_cast<int>(onnx::DataType::Int8),
+};
+
+/// An input that must be known at import.
+struct KnownInput {
+  enum Form { List, Scalar, Tensor };
+  llvm::StringLiteral name;
+  /// A list has one axis at most, a scalar one element.
+  Form form = List;
+};
+
+/// The words that an attribute may be.
+struct Choice {
+  llvm::StringLiteral attribute;
+  std::vector<llvm::StringLiteral> words;
+};
+
+struct ImportedOperator {
+  llvm::StringLiteral name;
+  Handler handler;
+  /// The elements of the inputs that have the type of the first output; where
+  /// there is none, of the first input. Constants are folded whatever they are.
+  uint64_t types = allTypes;
+  /// Whether a gradient passes from the output to an input.
+  bool isDifferentiable = true;
+  std::vector<KnownInput> known = {};
+  std::vector<Choice> choices = {};
+  /// The outputs from this one on must not be asked for.
+  size_t outputs = ~size_t{0};
+  /// Whether all inputs must be known.
+  bool needsKnownInputs = false;
+  /// What else the handler refuses, in words.
+  llvm::StringLiteral note = "";
+};
+
+llvm::ArrayRef<ImportedOperator> elementwiseOperators();
+llvm::ArrayRef<ImportedOperator> shapeOperators();
+llvm::ArrayRef<ImportedOperator> linearOperators();
+llvm::ArrayRef<ImportedOperator> normalizationOperators();
+llvm::ArrayRef<ImportedOperator> resizeOperators();
+
+/// The entry of an operator of ai.onnx; null if it is not imported.
+const ImportedOperator *findImportedOperator(llvm::StringRef name);
+
+/// Whether `types` restricts an operand.
+bool isRestricted(const onnx::OperatorDefinition &definition, size_t input);
+
+} // namespace pp
+
+#endif // PP_LIB_IMPORT_OPERATORTABLE_H

@@ -1,0 +1,216 @@
+"""Runs the node tests of the `onnx` package for the operators that are imported.
+
+    node_tests.py BUILD [--update]
+
+node_tests.txt says of each test whether it passes or is refused; other answers
+fail, and so do wrong numbers. --update writes the file. Inputs that must be
+known at compile time become initializers. Tests that are accepted are compiled
+together, those of an opset in one model, with inputs and outputs flattened.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.case.node import collect_testcases
+
+HERE = pathlib.Path(__file__).resolve().parent
+LIST = HERE / "Inputs" / "node_tests.txt"
+# The elements that a program takes as input.
+ELEMENTS = {"float32", "float64", "int64", "int32", "int8", "bool"}
+# Made of numbers that are drawn anew, or not told.
+RANDOM = re.compile(r"training_dropout|bernoulli|random")
+
+
+def run(command, timeout=300):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=timeout)
+
+
+def known_inputs(build):
+    """The names of the inputs that must be known, by operator; None is all of them."""
+    table = run([build / "bin" / "pp-opt", "--show-onnx-operators"]).stdout
+    result = {}
+    for row in re.findall(r"^\| ([A-Z]\w+) \|.*\| (.*) \|$", table, re.M):
+        operator, restrictions = row
+        names = re.search(r"((?:`\w+`,? ?)+) known", restrictions)
+        result[operator] = None if "all inputs known" in restrictions else set(re.findall(r"`(\w+)`", names[1])) if names else set()
+    return result
+
+
+class Test:
+    """A test of the package: its model, with what must be known inside, and its data."""
+
+    def __init__(self, case, known):
+        self.name = case.name
+        self.model = onnx.ModelProto()
+        self.model.CopyFrom(case.model)
+        graph = self.model.graph
+        self.version = next(entry.version for entry in self.model.opset_import if entry.domain == "")
+        inputs, outputs = case.data_sets[0]
+        self.inputs = {value.name: array for value, array in zip(graph.input, inputs)}
+        self.outputs = {value.name: array for value, array in zip(graph.output, outputs)}
+        constant = set()
+        for node in graph.node:
+            schema = onnx.defs.get_schema(node.op_type, self.version)
+            wanted = known[node.op_type]
+            for index, name in enumerate(node.input):
+                formal = schema.inputs[min(index, len(schema.inputs) - 1)].name
+                if wanted is None or formal in wanted:
+                    constant.add(name)
+        for name in sorted(constant & set(self.inputs)):
+            array = self.inputs.pop(name)
+            if isinstance(array, np.ndarray | np.generic):
+                graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
+        kept = [value for value in graph.input if value.name in self.inputs]
+        del graph.input[:]
+        graph.input.extend(kept)
+
+    def is_runnable(self):
+        arrays = [*self.inputs.values(), *self.outputs.values()]
+        return all(isinstance(array, np.ndarray | np.generic) and array.dtype.name in ELEMENTS and array.size for array in arrays)
+
+
+def find_tests(known):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = collect_testcases(None)
+    for case in sorted(cases, key=lambda case: case.name):
+        nodes = case.model.graph.node
+        simple = nodes and not case.model.functions and all(node.op_type in known and node.domain == "" for node in nodes)
+        if simple and len(case.data_sets) == 1 and not RANDOM.search(case.name):
+            test = Test(case, known)
+            if test.is_runnable():
+                yield test
+
+
+def merged(tests):
+    """One model of all tests, and its inputs."""
+    nodes, inputs, outputs, data = [], [], [], {}
+    initializers = [numpy_helper.from_array(np.array([1, -1]), "flat")]
+    for number, test in enumerate(tests):
+        prefix = f"t{number}_"
+
+        def renamed(names, prefix=prefix):
+            return [prefix + name if name else "" for name in names]
+
+        for name, array in test.inputs.items():
+            flat = f"{prefix}{name}_flat"
+            data[flat] = array.reshape(1, -1)
+            inputs.append(onnx.helper.make_tensor_value_info(flat, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), [1, array.size]))
+            initializers.append(numpy_helper.from_array(np.array(array.shape, np.int64), f"{prefix}{name}_shape"))
+            nodes.append(onnx.helper.make_node("Reshape", [flat, f"{prefix}{name}_shape"], [prefix + name]))
+        for tensor in test.model.graph.initializer:
+            copy = onnx.TensorProto()
+            copy.CopyFrom(tensor)
+            copy.name = prefix + tensor.name
+            initializers.append(copy)
+        for node in test.model.graph.node:
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node)
+            del copy.input[:], copy.output[:]
+            copy.input.extend(renamed(node.input))
+            copy.output.extend(renamed(node.output))
+            copy.name = f"{test.name} {node.name}"
+            nodes.append(copy)
+        for index, name in enumerate(test.outputs):
+            nodes.append(onnx.helper.make_node("Reshape", [prefix + name, "flat"], [f"{prefix}out{index}"]))
+            outputs.append(onnx.ValueInfoProto(name=f"{prefix}out{index}"))
+    # A program has an input.
+    if not inputs:
+        data["unused"] = np.zeros((1, 1), np.float32)
+        inputs.append(onnx.helper.make_tensor_value_info("unused", 1, [1, 1]))
+    graph = onnx.helper.make_graph(nodes, "tests", inputs, outputs, initializers)
+    # Before opset 5, Reshape had no second input.
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", max(5, tests[0].version))])
+    model.ir_version = 8
+    return model, data
+
+
+def agree(found, want):
+    if found.dtype != want.dtype or found.size != want.size:
+        return False
+    if want.dtype.kind == "f":
+        return np.allclose(found.reshape(want.shape), want, rtol=1e-3, atol=1e-5, equal_nan=True)
+    return np.array_equal(found.reshape(want.shape), want)
+
+
+def execute(build, folder, tests):
+    """Answers for tests of one opset that are imported."""
+    model, data = merged(tests)
+    path = pathlib.Path(tempfile.mkdtemp(dir=folder))
+    onnx.save(model, path / "m.onnx")
+    np.savez(path / "in.npz", **data)
+    for command in (
+        [build / "bin" / "pp-compile", path / "m.onnx", "-o", path / "m"],
+        [path / "m", "infer", "--data", path / "in.npz", "--output", path / "out.npz", "--watchdog", 0],
+    ):
+        done = run(command)
+        if done.returncode:
+            if len(tests) == 1:
+                return {tests[0].name: f"fails: {done.stderr.strip().splitlines()[:1]}"}
+            half = len(tests) // 2
+            return execute(build, folder, tests[:half]) | execute(build, folder, tests[half:])
+    got = np.load(path / "out.npz")
+    answers = {}
+    for number, test in enumerate(tests):
+        wants = enumerate(test.outputs.values())
+        good = all(agree(got[f"t{number}_out{index}"], want) for index, want in wants)
+        answers[test.name] = "pass" if good else "wrong numbers"
+    return answers
+
+
+def classify(build, folder, test):
+    model, _ = merged([test])
+    path = folder / f"{test.name}.onnx"
+    onnx.save(model, path)
+    done = run([build / "bin" / "pp-opt", path])
+    if done.returncode == 0:
+        return None
+    return "refused" if done.returncode in (1, 3) and ": error: " in done.stderr else f"crashes: {done.stderr[-300:]}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--update", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    build = options.build.resolve()
+    tests = list(find_tests(known_inputs(build)))
+    with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        folder = pathlib.Path(name)
+        classes = list(pool.map(lambda test: classify(build, folder, test), tests))
+        answers = {test.name: answer for test, answer in zip(tests, classes) if answer}
+        by_opset = collections.defaultdict(list)
+        for test, answer in zip(tests, classes):
+            if not answer:
+                by_opset[test.version].append(test)
+        for found in pool.map(lambda group: execute(build, folder, group), by_opset.values()):
+            answers |= found
+    if options.update:
+        LIST.parent.mkdir(exist_ok=True)
+        LIST.write_text("".join(f"{name} {answer}\n" for name, answer in sorted(answers.items())))
+    expected = dict(line.split(" ", 1) for line in LIST.read_text().splitlines())
+    faults = 0
+    for name, answer in sorted(answers.items()):
+        # Another version of the package may have other tests.
+        wanted = expected.get(name, answer if answer in ("pass", "refused") else "pass")
+        if answer != wanted or answer not in ("pass", "refused"):
+            faults += 1
+            print(f"{name}: {answer}, expected {wanted}")
+    counts = collections.Counter(answers.values())
+    print(f"onnx {onnx.__version__}: {counts['pass']} passed, {counts['refused']} refused, {faults} faults")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Gives the importer nodes that it must refuse, with the reason and the node's name.
+
+    refused_nodes.py
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
+from make import FLOAT, INT64, graph, integer, integers, model, node, opset, tensor, text, untyped, value  # noqa: E402
+
+INT8, INT32 = 3, 6
+
+
+def ints(name, *values, dims=None, dtype=INT64):
+    return tensor(name, [len(values)] if dims is None else dims, ints=list(values) if dtype == INT64 else None,
+                  raw=None if dtype == INT64 else b"".join(v.to_bytes(4, "little") for v in values), dtype=dtype)  # fmt: skip
+
+
+def floats(name, *values, dims=None):
+    return tensor(name, [len(values)] if dims is None else dims, floats=list(values))
+
+
+def one(operator, inputs, *initializers, outputs=("y",), attributes=(), version=18, dims=(2, 12), dtype=FLOAT):
+    """A model with one node; `x` is an input of the graph, and `n` one of integers."""
+    body = graph(
+        [node(operator, inputs, list(outputs), name="here", attributes=attributes)],
+        inputs=[value("x", list(dims), dtype), value("n", [2], INT64)], outputs=[untyped("y")], initializers=initializers,
+    )  # fmt: skip
+    return model(body, opsets=[opset(version)])
+
+
+CASES = {
+    # An axis that is named twice, once counted from the end.
+    "ReduceSum, axis twice": (one("ReduceSum", ["x", "a"], ints("a", 1, -1)), "names axis 1 twice"),
+    "ReduceMax, axis twice": (one("ReduceMax", ["x"], attributes=[integers("axes", 0, -2)], version=17), "names axis 0 twice"),
+    "ReduceMean, axis twice": (one("ReduceMean", ["x", "a"], ints("a", 0, 0)), "names axis 0 twice"),
+    "Pad, axis twice": (one("Pad", ["x", "p", "", "a"], ints("p", 1, 1, 1, 1), ints("a", 1, -1)), "names axis 1 twice"),
+    "Slice, axis twice": (
+        one("Slice", ["x", "s", "e", "a"], ints("s", 0, 1), ints("e", 1, 2), ints("a", 0, -2)), "names axis 0 twice",
+    ),
+    "Unsqueeze, axis twice": (one("Unsqueeze", ["x", "a"], ints("a", 0, -4)), "names axis 0 twice"),
+    # Operands that the operator takes and operations of nn do not.
+    "Abs of INT8": (one("Abs", ["x"], dtype=INT8), "input #0 (X) has elements of type INT8, which are not supported here"),
+    "Relu of INT32": (one("Relu", ["x"], dtype=INT32), "input #0 (X) has elements of type INT32, which are not supported here"),
+    "Pad of INT64": (one("Pad", ["x", "p"], ints("p", 0, 1, 0, 1), dtype=INT64), "input #0 (data) has elements of type INT64"),
+    "MatMul of INT64": (one("MatMul", ["x", "w"], ints("w", *range(12), dims=[12, 1]), dtype=INT64), "elements of type INT64"),
+    # Constants of the wrong type, size or form, or computed.
+    "Dropout, float training_mode": (
+        one("Dropout", ["x", "r", "t"], floats("r", 0.5, dims=[]), floats("t", 1.0, dims=[])),
+        "input #2 (training_mode) has elements of type FLOAT, which Dropout of opset 18 does not take",
+    ),
+    "Dropout, integer ratio": (one("Dropout", ["x", "r"], ints("r", 1, dims=[])), "input #1 (ratio) has elements of type INT64"),
+    "Range, mixed types": (
+        one("Range", ["a", "b", "c"], floats("a", 0.0, dims=[]), ints("b", 4, dims=[]), floats("c", 1.0, dims=[])),
+        "input #1 (limit) has elements of type INT64 and input #0 of type FLOAT; both must have the same",
+    ),
+    "Range, no limit": (
+        one("Range", ["a", "b", "c"], ints("a", 0, dims=[]), ints("b"), ints("c", 1, dims=[])),
+        "input 'b' (limit) has 0 elements; it must have one",
+    ),
+    "Range, by nothing": (
+        one("Range", ["a", "b", "c"], ints("a", 0, dims=[]), ints("b", 4, dims=[]), ints("c", 0, dims=[])), "counts in steps of 0",
+    ),
+    "Range, computed": (
+        one("Range", ["a", "n", "c"], ints("a", 0, dims=[]), ints("c", 1, dims=[])), "input 'n' (limit) depends on the data",
+    ),
+    "Slice, float steps": (
+        one("Slice", ["x", "s", "e", "a", "t"], ints("s", 0), ints("e", 1), ints("a", 0), floats("t", 1.0)),
+        "input #4 (steps) has elements of type FLOAT, which Slice of opset 18 does not take",
+    ),
+    "Slice, no steps": (
+        one("Slice", ["x", "s", "e", "a", "t"], ints("s", 0), ints("e", 1), ints("a", 0), ints("t")),
+        "starts, ends, axes and steps of different length",
+    ),
+    "Slice, matrix of starts": (
+        one("Slice", ["x", "s", "e"], ints("s", 0, 0, dims=[1, 2]), ints("e", 1, 1)), "input 's' (starts) has rank 2; it must be a list",
+    ),
+    "Reshape, computed shape": (one("Reshape", ["x", "n"]), "input 'n' (shape) depends on the data; it must be known at compile time"),
+    "SequenceAt, no position": (one("SequenceAt", ["x", "p"], ints("p")), "input 'p' (position) has 0 elements; it must have one"),
+    "SequenceAt of a tensor": (one("SequenceAt", ["x", "p"], ints("p", 0, dims=[])), "input #0 (input_sequence) has elements of type"),
+    "SplitToSequence, float sizes": (one("SplitToSequence", ["x", "s"], floats("s", 1.0)), "input #1 (split) has elements of type FLOAT"),
+    "ReduceSum, float axes": (one("ReduceSum", ["x", "a"], floats("a", 1.0)), "input #1 (axes) has elements of type FLOAT"),
+    "Trilu, two diagonals": (one("Trilu", ["x", "k"], ints("k", 1, 2)), "input 'k' (k) has 2 elements; it must have one"),
+    "Pad, no value": (one("Pad", ["x", "p", "v"], ints("p", 0, 1, 0, 1), floats("v")), "input 'v' (constant_value) has 0 elements"),
+    "Resize, integer scales": (one("Resize", ["x", "", "s"], ints("s", 1, 2)), "input #2 (scales) has elements of type INT64"),
+    "Resize, empty sizes": (one("Resize", ["x", "", "", "s"], ints("s")), "has 0 sizes for 2 axes"),
+    "ConstantOfShape, negative": (one("ConstantOfShape", ["s"], ints("s", -1)), "makes a tensor with an axis of size -1"),
+    "Div by zero": (one("Div", ["a", "b"], ints("a", 4), ints("b", 0)), "divides whole numbers by zero"),
+    "Mod by zero": (one("Mod", ["a", "b"], ints("a", 4), ints("b", 0)), "divides whole numbers by zero"),
+    "Mod of floats": (one("Mod", ["a", "b"], floats("a", 4.0, dims=[]), floats("b", 3.0, dims=[])), "without fmod=1"),
+    "Mod, computed": (one("Mod", ["n", "b"], ints("b", 2)), "input 'n' (A) depends on the data"),
+    # Words and outputs.
+    "Pad, mode": (one("Pad", ["x", "p"], ints("p", 0, 1, 0, 1), attributes=[text("mode", "reflect")]), "attribute mode is 'reflect', which is not supported"),
+    "Resize, mode": (one("Resize", ["x", "", "", "s"], ints("s", 2, 24), attributes=[text("mode", "cubic")]), "attribute mode is 'cubic'"),
+    "MaxPool, indices": (
+        one("MaxPool", ["x"], outputs=("y", "i"), attributes=[integers("kernel_shape", 2)], dims=(1, 2, 4)),
+        "output #1 (Indices) is not supported",
+    ),
+    "LayerNormalization, mean": (
+        one("LayerNormalization", ["x", "w"], floats("w", *[1.0] * 12), outputs=("y", "m")), "output #1 (Mean) is not supported",
+    ),
+    "Gather outside": (one("Gather", ["x", "i"], ints("i", 2), attributes=[integer("axis", 0)]), "index 2 is outside of axis 0"),
+}  # fmt: skip
+
+
+def main():
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (contents, expected) in CASES.items():
+            path = pathlib.Path(folder) / "model.onnx"
+            path.write_bytes(contents)
+            done = subprocess.run(["pp-opt", str(path)], capture_output=True, text=True, timeout=120)
+            lines = [line for line in done.stderr.splitlines() if ": error: " in line]
+            named = any(expected in line and 'node "here"' in line for line in lines)
+            if done.returncode not in (1, 3) or not named:
+                failures += 1
+                print(f"{name}: exit code {done.returncode}, expected '{expected}', got {lines or done.stderr[-500:]}")
+    print(f"{len(CASES)} nodes, {failures} failures")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,399 @@
+"""Compares every ONNX operator that is imported with NumPy.
+
+    operator_cases.py BUILD
+
+There is at least one case for each row of docs/operators.md. All cases of an
+opset are one model, whose inputs and outputs are flattened to one sample.
+"""
+
+import collections
+import itertools
+import math
+import pathlib
+import re
+import sys
+
+import numpy as np
+
+import common
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "test" / "models" / "bad"))
+from make import graph, integer, integers, message, model, node, opset, tensor, text, untyped, value  # noqa: E402
+
+F, I, B = np.float32, np.int64, np.bool_
+TYPES = {"float32": 1, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float64": 11}
+
+Case = collections.namedtuple("Case", "nodes inputs constants expected tolerance")
+CASES = collections.defaultdict(list)  # by opset
+TESTED = set()
+
+
+def code_of(array):
+    return TYPES[array.dtype.name]
+
+
+def constant_of(name, array):
+    return tensor(name, list(array.shape), raw=np.ascontiguousarray(array).tobytes(), dtype=code_of(array))
+
+
+def attribute_of(name, given):
+    if isinstance(given, bool | int):
+        return integer(name, int(given))
+    if isinstance(given, float):
+        return message((1, name), (2, given), (20, 1))
+    if isinstance(given, str):
+        return text(name, given)
+    if isinstance(given, np.ndarray):
+        return message((1, name), (5, constant_of("", given)), (20, 4))
+    if given and isinstance(given[0], float):
+        return message((1, name), (7, list(given)), (20, 6))
+    return integers(name, *given)
+
+
+class Known:
+    """An operand that is an initializer: known to the compiler."""
+
+    def __init__(self, *arguments, dtype=I):
+        self.array = np.array(*arguments, dtype=dtype)
+
+
+def case(op, operands, expected, version=20, tolerance=1e-6, **attributes):
+    """One node: operands are arrays (inputs), Known ones, or None. The expected
+    arrays are those of the node's outputs."""
+    expected = expected if isinstance(expected, list) else [expected]
+    names = [None if operand is None else f"x{i}" for i, operand in enumerate(operands)]
+    inputs = {name: x for name, x in zip(names, operands) if isinstance(x, np.ndarray)}
+    constants = {name: x.array for name, x in zip(names, operands) if isinstance(x, Known)}
+    # The type says how many bits a number has.
+    expected = [np.asarray(y) for y in expected]
+
+    def nodes(prefix):
+        listed = [attribute_of(name, given) for name, given in attributes.items()]
+        outputs = [f"{prefix}y{i}" for i in range(len(expected))]
+        return [node(op, [prefix + name if name else "" for name in names], outputs, attributes=listed)]
+
+    add(op, nodes, inputs, constants, expected, version, tolerance)
+
+
+def add(op, nodes, inputs, constants, expected, version=20, tolerance=1e-6):
+    """`nodes(prefix)` gives the nodes, whose names begin with the prefix."""
+    TESTED.add(op)
+    CASES[version].append((op, Case(nodes, inputs, constants, expected, tolerance)))
+
+
+def numbers(*shape, low=-2.0, high=2.0, dtype=F, seed=itertools.count(1)):
+    return np.random.default_rng(next(seed)).uniform(low, high, shape).astype(dtype)
+
+
+erf = np.vectorize(math.erf)
+
+
+def each(function, x):
+    return function(x.astype(np.float64)).astype(x.dtype)
+
+
+def elementwise():
+    x, positive, y = numbers(2, 3), numbers(2, 3, low=0.2, high=4), numbers(2, 3)
+    unary = {
+        "Abs": np.abs, "Ceil": np.ceil, "Cos": np.cos, "Erf": erf, "Exp": np.exp, "Floor": np.floor, "Neg": np.negative,
+        "Reciprocal": lambda x: F(1) / x, "Relu": lambda x: np.maximum(x, 0), "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+        "Sign": np.sign, "Sin": np.sin, "Tanh": np.tanh,
+        "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1), "Identity": lambda x: x,
+        "Gelu": lambda x: x * (1 + erf(x / math.sqrt(2))) / 2,
+    }  # fmt: skip
+    for op, function in unary.items():
+        case(op, [x], each(function, x), tolerance=2e-6)
+    case("Abs", [np.array([[3, -4]])], np.array([[3, 4]]))
+    large = np.array([-200, -20, 0, 20, 200], F)
+    case("Softplus", [large], each(lambda x: np.logaddexp(x, 0), large))
+    case("Log", [positive], each(np.log, positive))
+    case("Sqrt", [positive], each(np.sqrt, positive))
+    case("Gelu", [x], each(lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2, x), approximate="tanh")
+    case("HardSigmoid", [x], each(lambda x: np.clip(0.3 * x + 0.4, 0, 1), x), alpha=0.3, beta=0.4)
+    case("HardSigmoid", [x], each(lambda x: np.clip(0.2 * x + 0.5, 0, 1), x))
+    case("LeakyRelu", [x], np.where(x < 0, F(0.01) * x, x))
+    case("LeakyRelu", [x], np.where(x < 0, F(0.3) * x, x), alpha=0.3)
+    case("Clip", [x, Known(-0.5, dtype=F), Known(0.75, dtype=F)], np.clip(x, -0.5, 0.75))
+    case("Clip", [x, None, Known(0.25, dtype=F)], np.minimum(x, F(0.25)))
+    row = numbers(3, low=0.5, high=2)
+    binary = {
+        "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Max": np.maximum, "Min": np.minimum, "Sum": np.add,
+    }  # fmt: skip
+    for op, function in binary.items():
+        case(op, [x, row], function(x, row))
+        wide, tall = numbers(2, 1, 3, dtype=np.float64), numbers(4, 1, low=1, dtype=np.float64)
+        case(op, [wide, tall], function(wide, tall))
+    column = numbers(2, 1, low=1, high=2)
+    case("Sub", [column, row], column - row)
+    case("Div", [column, row], column / row)
+    case("Max", [x, row, column], np.maximum(np.maximum(x, row), column))
+    case("Min", [x], x)
+    case("Sum", [x, row, y], x + row + y)
+    case("Pow", [positive, y], each(lambda a: a ** y.astype(np.float64), positive), tolerance=1e-5)
+    bases, exponents = np.array([1, 2, 3, -3, 7, 10]), np.array([4, 5, 6, 7, 11, 12])
+    case("Pow", [bases, exponents], bases**exponents)
+    case("Pow", [bases, Known(5)], bases**5)
+    case("Pow", [x, Known(3.0, dtype=F)], x * x * x)
+    wholes, others = np.array([[7, -7, 5], [-3, 9, 0]]), np.array([[2, 2, -7], [-3, 4, 1]])
+    case("Sub", [wholes, others], wholes - others)
+    case("Mul", [wholes.astype(np.int32), others.astype(np.int32)], (wholes * others).astype(np.int32))
+    # Of what the compiler knows.
+    case("Mod", [Known(wholes), Known(others)], np.mod(wholes, others))
+    case("Mod", [Known(wholes), Known(others)], np.fmod(wholes, others), fmod=1)
+    case("Mod", [Known(5.5, dtype=F), Known([2.0, -3.0], dtype=F)], np.fmod(F(5.5), np.array([2, -3], F)), fmod=1)
+    mask, other = numbers(2, 3) > 0, numbers(2, 3) > 0
+    z = np.where(mask, x, y)
+    comparisons = {
+        "Equal": np.equal, "Greater": np.greater, "GreaterOrEqual": np.greater_equal, "Less": np.less, "LessOrEqual": np.less_equal,
+    }  # fmt: skip
+    for op, function in comparisons.items():
+        case(op, [x, z], function(x, z))
+        case(op, [wholes, Known(others)], function(wholes, others))
+        case(op, [Known(wholes), Known(others)], function(wholes, others))
+    case("And", [mask, other], mask & other)
+    case("Or", [mask, other], mask | other)
+    case("Not", [mask], ~mask)
+    case("Where", [mask, x, row], np.where(mask, x, row))
+    case("Where", [Known([True, False, True], dtype=B), wholes, Known(4)], np.where([True, False, True], wholes, 4))
+    case("Cast", [x * 9], (x * 9).astype(I), to=7)
+    case("Cast", [wholes], wholes.astype(F), to=1)
+    case("Cast", [wholes], wholes != 0, to=9)
+    case("CastLike", [wholes, x], wholes.astype(F))
+    case("Dropout", [x], x)
+    case("Dropout", [x, Known(0.4, dtype=F), Known(False, dtype=B)], x)
+
+
+def constants():
+    """Numbers that are known at import, and what is folded from them."""
+    case("Constant", [], np.array([[1.5, -2.0]], F), value=np.array([[1.5, -2.0]], F))
+    case("Constant", [], np.array([True, False]), value=np.array([True, False]))
+    case("Constant", [], np.array(2.5, F), value_float=2.5)
+    case("Constant", [], np.array([2.5, -1], F), value_floats=[2.5, -1.0])
+    case("Constant", [], np.array(-7), value_int=-7)
+    case("Constant", [], np.array([3, -7]), value_ints=[3, -7])
+    case("ConstantOfShape", [Known([2, 3])], np.zeros((2, 3), F))
+    case("ConstantOfShape", [Known([2, 1])], np.full((2, 1), -5), value=np.array([-5]))
+    case("Range", [Known(3), Known(11), Known(2)], np.arange(3, 11, 2))
+    case("Range", [Known(1.0, dtype=F), Known(-1.0, dtype=F), Known(-0.5, dtype=F)], np.arange(1, -1, -0.5, F))
+    case("ReduceProd", [Known([2, 3, -4])], np.array([-24]), version=17)
+    case("ReduceProd", [Known([2, 3, -4]), Known([0])], np.array(-24), keepdims=0)
+    case("Shape", [numbers(2, 3, 4)], np.array([2, 3, 4]))
+    case("Shape", [numbers(2, 3, 4)], np.array([3, 4]), start=1)
+    case("Shape", [numbers(2, 3, 4)], np.array([2, 3]), end=-1)
+    a, b = np.array([[4, -9, 2], [0, 5, 1]]), np.array([2, 3, -2])
+    quotient = np.trunc(a / b).astype(I)
+    for op, want in {"Add": a + b, "Sub": a - b, "Mul": a * b, "Div": quotient, "Max": np.maximum(a, b), "Min": np.minimum(a, b)}.items():
+        case(op, [Known(a), Known(b)], want)
+    c = np.array([0.25, 2.0, 9.0], F)
+    functions = {
+        "Sqrt": np.sqrt, "Exp": np.exp, "Log": np.log, "Neg": np.negative, "Floor": np.floor, "Ceil": np.ceil, "Abs": np.abs,
+        "Reciprocal": lambda x: F(1) / x,
+    }  # fmt: skip
+    for op, function in functions.items():
+        # Only single numbers are constants and not parameters.
+        for number in c:
+            case(op, [Known(number, dtype=F)], function(number))
+    case("Not", [Known([True, False], dtype=B)], np.array([False, True]))
+    case("And", [Known([True, False], dtype=B), Known(True, dtype=B)], np.array([True, False]))
+    case("Or", [Known([True, False], dtype=B), Known(False, dtype=B)], np.array([True, False]))
+    case("Cast", [Known(-2.75, dtype=F)], np.array(-2), to=7)
+    case("Cast", [Known([300, -129])], np.array([300, -129]).astype(np.int8), to=3)
+    case("Cast", [Known([3, 0])], np.array([True, False]), to=9)
+    case("Where", [Known([[True], [False]], dtype=B), Known(b), Known(7)], np.where([[True], [False]], b, 7))
+    case("Concat", [Known([1, 2]), Known([], dtype=I), Known([3])], np.array([1, 2, 3]), axis=0)
+    case("Concat", [Known(a), Known(a)], np.concatenate([a, a], 1), axis=1)
+    case("Gather", [Known(a), Known([[1, 0], [-1, 2]])], a[:, [[1, 0], [-1, 2]]], axis=1)
+    case("Gather", [Known(b), Known(-1)], b[-1])
+    case("Slice", [Known(b), Known([1]), Known([9]), Known([0]), Known([2])], b[1::2])
+    case("Slice", [Known(a), Known([-2]), Known([3]), Known([1])], a[:, -2:])
+    case("Reshape", [Known(a), Known([3, -1])], a.reshape(3, 2))
+    case("Unsqueeze", [Known(b), Known([0, -1])], b[None, :, None])
+    case("Squeeze", [Known(b[None, :, None]), Known([0])], b[:, None])
+    case("Expand", [Known(b), Known([2, 1])], np.broadcast_to(b, (2, 3)))
+    case("Transpose", [Known(a)], a.T)
+
+
+def shapes():
+    x = numbers(2, 3, 4)
+    y = numbers(2, 1, 4)
+    case("Concat", [x, y, x], np.concatenate([x, y, x], 1), axis=-2)
+    case("Expand", [y, Known([3, 1])], np.broadcast_to(y, (2, 3, 4)))
+    case("Flatten", [x], x.reshape(2, 12))
+    case("Flatten", [x], x.reshape(6, 4), axis=-1)
+    case("Flatten", [x], x.reshape(1, 24), axis=0)
+    case("Gather", [x, np.array([[2, 0], [-1, 1]])], x[:, [[2, 0], [-1, 1]]], axis=1)
+    case("Gather", [x, Known([3, 0])], x[:, :, [3, 0]], axis=2)
+    case("Gather", [x, Known(-1)], x[-1])
+    padded = np.pad(x, ((0, 1), (2, 0), (0, 0)))
+    case("Pad", [x, Known([0, 2, 0, 1, 0, 0])], padded)
+    case("Pad", [x, Known([1, 2]), Known(7.0, dtype=F), Known([-1])], np.pad(x, ((0, 0), (0, 0), (1, 2)), constant_values=7))
+    whole = np.array([[3, -1, 4], [1, -5, 9]])
+    reductions = {"ReduceMax": np.max, "ReduceMin": np.min, "ReduceSum": np.sum, "ReduceMean": np.mean}
+    for op, function in reductions.items():
+        case(op, [x, Known([1])], function(x, axis=1, keepdims=True))
+        case(op, [x, Known([-1, 0])], function(x, axis=(0, 2)), keepdims=0)
+        case(op, [x], function(x, keepdims=True))
+        case(op, [x], x, noop_with_empty_axes=1)
+        want = function(whole, axis=1) if op != "ReduceMean" else np.trunc(function(whole, axis=1)).astype(I)
+        case(op, [whole, Known([1])], want, keepdims=0)
+    case("Reshape", [x, Known([0, -1, 2])], x.reshape(2, 6, 2))
+    case("Slice", [x, Known([1, -3]), Known([9, -1]), Known([1, 2])], x[:, 1:, -3:-1])
+    case("Slice", [x, Known([0]), Known([4]), Known([2]), Known([3])], x[:, :, ::3])
+    case("Split", [x, Known([1, 3])], [x[:, :, :1], x[:, :, 1:]], axis=2)
+    case("Split", [x], [x[:1], x[1:]], axis=0, num_outputs=2)
+    case("Squeeze", [y, Known([-2])], y[:, 0])
+    case("Squeeze", [y], y[:, 0])
+    case("Transpose", [x], x.T)
+    case("Transpose", [x], x.transpose(1, 2, 0), perm=[1, 2, 0])
+    case("Trilu", [x], np.triu(x))
+    case("Trilu", [x, Known(-1)], np.tril(x, -1), upper=0)
+    case("Unsqueeze", [x, Known([0, -1])], x[None, ..., None])
+
+    for op, keep in itertools.product(("SplitToSequence", "SequenceAt"), (0, 1)):
+
+        def nodes(prefix, keep=keep):
+            whole = prefix + "sequence"
+            return [
+                node("SplitToSequence", [prefix + "x"], [whole], attributes=[integer("axis", 1), integer("keepdims", keep)]),
+                node("SequenceAt", [whole, prefix + "at"], [prefix + "y0"]),
+            ]
+
+        add(op, nodes, {"x": x}, {"at": np.array(-2)}, [x[:, 1:2] if keep else x[:, 1]])
+
+    def pieces(prefix):
+        return [
+            node("SplitToSequence", [prefix + "x", prefix + "sizes"], [prefix + "s"], attributes=[integer("axis", 2)]),
+            node("SequenceAt", [prefix + "s", prefix + "at"], [prefix + "y0"]),
+        ]
+
+    add("SplitToSequence", pieces, {"x": x}, {"sizes": np.array([1, 3]), "at": np.array(1)}, [x[:, :, 1:]])
+    add("SplitToSequence", pieces, {"x": x}, {"sizes": np.array(3), "at": np.array(1)}, [x[:, :, 3:]])
+    image = numbers(1, 2, 2, 3)
+    twice = image.repeat(2, 2).repeat(3, 3)
+    case("Resize", [image, None, Known([1, 1, 2, 3], dtype=F)], twice, mode="nearest", nearest_mode="floor",
+         coordinate_transformation_mode="asymmetric")  # fmt: skip
+    case("Resize", [image, None, None, Known([1, 2, 4, 9])], twice, nearest_mode="floor", coordinate_transformation_mode="asymmetric")
+    case("Upsample", [image, Known([1, 1, 2, 3], dtype=F)], twice, version=9)
+
+
+def windows(x, kernel, strides, dilations=(1, 1)):
+    """The windows of the padded axes behind the first two, as trailing axes."""
+    spatial = x.shape[2:]
+    out = [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in zip(spatial, kernel, strides, dilations)]
+    result = np.empty((*x.shape[:2], *out, *kernel), np.float64)
+    for at in itertools.product(*map(range, out)):
+        for inside in itertools.product(*map(range, kernel)):
+            place = tuple(a * s + i * d for a, s, i, d in zip(at, strides, inside, dilations))
+            result[(slice(None), slice(None), *at, *inside)] = x[(slice(None), slice(None), *place)]
+    return result
+
+
+def linear():
+    a, b, c = numbers(2, 4), numbers(4, 3), numbers(3)
+    case("MatMul", [a, b], a @ b)
+    vector = numbers(4)
+    case("MatMul", [vector, b], vector @ b)
+    stack, other = numbers(2, 1, 3, 4), numbers(5, 4, 2)
+    case("MatMul", [stack, other], stack @ other, tolerance=1e-5)
+    case("Gemm", [a, b, c], a @ b + c, tolerance=1e-5)
+    case("Gemm", [np.ascontiguousarray(a.T), np.ascontiguousarray(b.T), c], F(0.5) * (a @ b) + F(2) * c, transA=1, transB=1, alpha=0.5,
+         beta=2.0, tolerance=1e-5)  # fmt: skip
+    x, w, bias = numbers(2, 4, 5, 6), numbers(6, 2, 3, 2), numbers(6)
+    strides, dilations, pads = (2, 1), (1, 2), [1, 0, 0, 2]
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 2)))
+    taken = windows(padded, (3, 2), strides, dilations)
+    parts = [np.einsum("nchwij,ocij->nohw", taken[:, 2 * g : 2 * g + 2], w[3 * g : 3 * g + 3]) for g in range(2)]
+    want = (np.concatenate(parts, 1) + bias[:, None, None]).astype(F)
+    case("Conv", [x, w, bias], want, strides=strides, dilations=dilations, pads=pads, group=2, tolerance=1e-5)
+    same = windows(np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 1))), (3, 2), (1, 1))
+    want = np.einsum("nchwij,ocij->nohw", same[:, :2], w[:, :]).astype(F)
+    case("Conv", [x[:, :2].copy(), w], want, auto_pad="SAME_UPPER", tolerance=1e-5)
+    line, kernel = numbers(1, 2, 3), numbers(2, 2, 2)
+    spread = np.zeros((1, 2, 7), np.float64)
+    for at, k in itertools.product(range(3), range(2)):
+        spread[:, :, 2 * at + k] += np.einsum("nc,co->no", line[:, :, at], kernel[:, :, k])
+    case("ConvTranspose", [line, kernel], spread.astype(F), strides=[2], output_padding=[1], tolerance=1e-5)
+    taken = windows(np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 1)), constant_values=-np.inf), (2, 3), (2, 1))
+    case("MaxPool", [x], taken.max((-2, -1)).astype(F), kernel_shape=[2, 3], strides=[2, 1], pads=[1, 0, 0, 1])
+    taken = windows(np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 1)), constant_values=np.nan), (2, 3), (2, 1))
+    case("AveragePool", [x], np.nanmean(taken, (-2, -1)).astype(F), kernel_shape=[2, 3], strides=[2, 1], pads=[1, 0, 0, 1], tolerance=1e-5)
+    want = np.nan_to_num(taken).mean((-2, -1)).astype(F)
+    case("AveragePool", [x], want, kernel_shape=[2, 3], strides=[2, 1], pads=[1, 0, 0, 1], count_include_pad=1, tolerance=1e-5)
+    case("GlobalAveragePool", [x], x.mean((2, 3), keepdims=True), tolerance=1e-5)
+    case("GlobalMaxPool", [x], x.max((2, 3), keepdims=True))
+
+
+def normalizations():
+    x = numbers(2, 3, 4)
+
+    def softmax(x, axis):
+        e = np.exp(x - x.max(axis, keepdims=True))
+        return e / e.sum(axis, keepdims=True)
+
+    case("Softmax", [x], softmax(x, -1))
+    case("Softmax", [x], softmax(x, 1), axis=1)
+    case("LogSoftmax", [x], np.log(softmax(x.astype(np.float64), 0)).astype(F), axis=0, tolerance=1e-5)
+    case("Softmax", [x], softmax(x.reshape(2, 12), 1).reshape(x.shape), version=11, axis=1)
+    scale, shift = numbers(3, 4), numbers(3, 4)
+
+    def normal(x, axes, epsilon):
+        x = x.astype(np.float64)
+        return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
+
+    case("LayerNormalization", [x, scale, shift], (normal(x, (1, 2), 1e-3) * scale + shift).astype(F), axis=1, epsilon=1e-3, tolerance=1e-5)
+    case("LayerNormalization", [x, scale[0]], (normal(x, 2, 1e-5) * scale[0]).astype(F), tolerance=1e-5)
+    scale, shift, mean = numbers(3), numbers(3), numbers(3)
+    variance = numbers(3, low=0.5, high=2)
+    column = (slice(None), None)
+    want = (x - mean[column]) / np.sqrt(variance[column] + F(1e-2)) * scale[column] + shift[column]
+    case("BatchNormalization", [x, scale, shift, mean, variance], want, epsilon=1e-2, tolerance=1e-5)
+
+
+def run(context, checks, version, cases):
+    """Compiles and runs the cases of an opset."""
+    # A graph has inputs.
+    data = {"unused": np.zeros((1, 1), F)}
+    nodes, infos, outputs, initializers = [], [value("unused", [1, 1])], [], [constant_of("flat", np.array([1, -1]))]
+    for number, (_, test) in enumerate(cases):
+        prefix = f"c{number}_"
+        for name, array in test.inputs.items():
+            data[prefix + name + "_flat"] = array.reshape(1, -1)
+            infos.append(value(prefix + name + "_flat", [1, array.size], code_of(array)))
+            initializers.append(constant_of(prefix + name + "_shape", np.array(array.shape, I)))
+            nodes.append(node("Reshape", [prefix + name + "_flat", prefix + name + "_shape"], [prefix + name]))
+        initializers += [constant_of(prefix + name, array) for name, array in test.constants.items()]
+        nodes += test.nodes(prefix)
+        for index in range(len(test.expected)):
+            nodes.append(node("Reshape", [f"{prefix}y{index}", "flat"], [f"{prefix}out{index}"]))
+            outputs.append(untyped(f"{prefix}out{index}"))
+    path = context.path(".onnx")
+    path.write_bytes(model(graph(nodes, inputs=infos, outputs=outputs, initializers=initializers), opsets=[opset(version)]))
+    binary = context.compile(path)
+    inputs = context.path(".npz")
+    np.savez(inputs, **data)
+    got = binary.infer(inputs, context.path(".npz"))
+    for number, (op, test) in enumerate(cases):
+        for index, want in enumerate(test.expected):
+            found = got[f"c{number}_out{index}"].reshape(-1)
+            good = found.dtype == want.dtype and np.allclose(found, want.reshape(-1), rtol=test.tolerance, atol=test.tolerance)
+            checks.check(good, f"{op} of opset {version}, output {index}: {found} instead of {want.reshape(-1)}")
+
+
+def imported():
+    """The operators of the committed page."""
+    page = (ROOT / "docs" / "operators.md").read_text()
+    return set(re.findall(r"^\| ([A-Z]\w+) \|", page, re.M))
+
+
+def test(context, checks, arguments):
+    for part in (elementwise, constants, shapes, linear, normalizations):
+        part()
+    checks.equal(sorted(imported() - TESTED), [], "operators without a case")
+    checks.equal(sorted(TESTED - imported()), [], "operators that are not imported")
+    for version, cases in sorted(CASES.items()):
+        run(context, checks, version, cases)
+
+
+if __name__ == "__main__":
+    common.main(test, __doc__.splitlines()[0])
