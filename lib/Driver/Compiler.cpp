@@ -150,6 +150,13 @@ static int64_t batchOf(ModuleOp program) {
 }
 
 llvm::Error Compilation::readOnnx(llvm::StringRef path) {
+  auto import =
+      ModelImport::read(context, path, options.import, options.hasTraining);
+  return import ? readOnnx(*import) : import.takeError();
+}
+
+llvm::Error Compilation::readOnnx(ModelImport &import) {
+  llvm::StringRef path = import.getPath();
   model = llvm::sys::path::stem(path).str();
   if (options.microbatches < 1)
     return makeError(exitUsage,
@@ -158,16 +165,13 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
   OpBuilder builder(context);
   module = ModuleOp::create(NameLoc::get(builder.getStringAttr(path)), model);
   builder.setInsertionPointToEnd(module->getBody());
-  ImportOptions import = options.import;
-  import.batch = options.batch == 0 ? options.microbatches : options.batch;
-  import.isBatchMissing = options.hasTraining && options.batch == 0;
+  int64_t batch = options.batch == 0 ? options.microbatches : options.batch;
   for (bool training : {true, false}) {
     if (training && !options.hasTraining)
       continue;
-    import.training = training;
-    auto program =
-        importOnnx(context, path, import,
-                   training || !options.hasTraining ? warnings : nullptr);
+    auto program = import.getProgram(
+        training, batch,
+        /*isBatchMissing=*/options.hasTraining && options.batch == 0);
     if (!program)
       return program.takeError();
     (*program)->setName(training ? "training" : "inference");

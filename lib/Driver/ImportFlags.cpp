@@ -22,11 +22,6 @@ struct Flags {
                          cl::cat(category)};
   cl::opt<BatchNormMode> batchNorm{
       "batch-norm", cl::desc("Batch normalisation in training"),
-      cl::values(clEnumValN(BatchNormMode::Micro, "micro",
-                            "statistics of each micro-batch; running "
-                            "statistics move once per step"),
-                 clEnumValN(BatchNormMode::Frozen, "frozen",
-                            "the running statistics, unchanged")),
       cl::init(BatchNormMode::Micro), cl::cat(category)};
   cl::list<std::string> dims{
       "dim", cl::desc("Size of a symbolic dimension of the ONNX model"),

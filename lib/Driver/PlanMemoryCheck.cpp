@@ -31,7 +31,7 @@ static llvm::Expected<std::string> writeTemporary(const planner::Plan &plan) {
 }
 
 llvm::Expected<std::vector<int64_t>>
-pp::countPlanMemory(MLIRContext *context, llvm::StringRef path,
+pp::countPlanMemory(MLIRContext *context, ModelImport &import,
                     const CompileOptions &options, const planner::Plan &plan) {
   auto file = writeTemporary(plan);
   if (!file)
@@ -41,8 +41,7 @@ pp::countPlanMemory(MLIRContext *context, llvm::StringRef path,
   applyPlan(own, plan);
   own.plan = *file;
   Compilation compilation(context, own);
-  compilation.setWarnings(nullptr);
-  if (auto error = compilation.readOnnx(path))
+  if (auto error = compilation.readOnnx(import))
     return error;
   if (ModuleOp other = compilation.getProgram(!plan.training))
     other.erase();

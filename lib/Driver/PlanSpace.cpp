@@ -53,9 +53,10 @@ Coverage countMeasured(ModuleOp program, const pipeline::CostFile &costs) {
 
 class SpaceBuilder {
 public:
-  SpaceBuilder(MLIRContext *context, llvm::StringRef path,
+  SpaceBuilder(MLIRContext *context, ModelImport &import,
                const CompileOptions &options, bool wholeNodes)
-      : context(context), path(path), options(options), wholeNodes(wholeNodes) {
+      : context(context), import(import), options(options),
+        wholeNodes(wholeNodes) {
     space.training = options.hasTraining;
   }
 
@@ -71,10 +72,7 @@ public:
     CompileOptions own = options;
     own.microbatches = microbatches;
     Compilation compilation(context, own);
-    if (!isFirst)
-      compilation.setWarnings(nullptr);
-    isFirst = false;
-    if (auto error = compilation.readOnnx(path))
+    if (auto error = compilation.readOnnx(import))
       return error;
     // Only the program that is planned.
     if (ModuleOp other = compilation.getProgram(!space.training))
@@ -86,7 +84,8 @@ public:
     auto built = pipeline::buildPlannerGraph(
         program, {options.partition.ignoreHints, /*scratchpads=*/true, wholeNodes});
     if (failed(built))
-      return makeError(exitInvalid, "no graph can be made of '" + path + "'");
+      return makeError(exitInvalid, "no graph can be made of '" +
+                                      import.getPath() + "'");
     space.batch = compilation.getBatch();
     std::optional<pipeline::CostFile> costs;
     if (options.hasCostFile()) {
@@ -147,20 +146,19 @@ private:
   /// Of each graph, if there is a cost file.
   std::vector<Coverage> coverages;
   MLIRContext *context;
-  llvm::StringRef path;
+  ModelImport &import;
   const CompileOptions &options;
   bool wholeNodes;
-  bool isFirst = true;
 };
 
 } // namespace
 
 llvm::Expected<planner::PlanSpace>
-pp::buildPlanSpace(MLIRContext *context, llvm::StringRef path,
+pp::buildPlanSpace(MLIRContext *context, ModelImport &import,
                    const CompileOptions &options,
                    std::vector<int64_t> microbatches, bool wholeNodes,
                    llvm::raw_ostream &notes) {
-  SpaceBuilder builder(context, path, options, wholeNodes);
+  SpaceBuilder builder(context, import, options, wholeNodes);
   bool isGiven = !microbatches.empty();
   if (!isGiven)
     microbatches.push_back(1);

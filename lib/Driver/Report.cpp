@@ -2,7 +2,7 @@
 
 #include "pp/Driver/Report.h"
 #include "pp/Driver/Errors.h"
-#include "pp/Driver/Format.h"
+#include "pp/Report/Format.h"
 #include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Simulator.h"
 #include "pp/Target/MakePlan.h"

@@ -4,7 +4,6 @@
 
 #include "mlir/Dialect/CommonFolders.h"
 #include "llvm/ADT/STLExtras.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace pp;
@@ -174,11 +173,11 @@ static LogicalResult pow(NodeImporter &n) {
   if (failed(n.broadcastTogether(x, exponent)))
     return failure();
   if (element != real) {
-    // What is a whole number but for rounding is that number, up to 2^43.
+    // The nearest whole number, but 0 for 2^-1: exact as long as the power is
+    // known to less than a half, which it is up to 2^46.
     Value power = n.make<PowOp>(x, exponent);
-    Value raised =
-        n.make<MulOp>(power, n.splat(n.type(power), 1 + std::ldexp(1, -44)));
-    n.setOutput(0, n.cast(raised, element));
+    Value raised = n.make<AddOp>(power, n.splat(n.type(power), 0.499));
+    n.setOutput(0, n.cast(n.make<FloorOp>(raised), element));
     return success();
   }
   n.setOutput(0, Value(n.make<PowOp>(x, exponent)));

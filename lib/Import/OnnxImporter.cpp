@@ -302,32 +302,53 @@ private:
 
 } // namespace
 
-llvm::Expected<OwningOpRef<ModuleOp>>
-pp::importOnnx(MLIRContext *context, StringRef path,
-               const ImportOptions &options, llvm::raw_ostream *warnings) {
-  context->loadDialect<NNDialect, pipeline::PPDialect, func::FuncDialect,
-                       ml_program::MLProgramDialect>();
+OnnxModel::OnnxModel(std::unique_ptr<onnx::Model> model, bool isForTraining)
+    : model(std::move(model)), isForTraining(isForTraining) {}
+OnnxModel::OnnxModel(OnnxModel &&) = default;
+OnnxModel &OnnxModel::operator=(OnnxModel &&) = default;
+OnnxModel::~OnnxModel() = default;
+
+llvm::Expected<OnnxModel> pp::readOnnx(StringRef path,
+                                       const ImportOptions &options,
+                                       bool isForTraining) {
   onnx::ReaderOptions readerOptions;
   readerOptions.allowHardlinks = options.allowHardlinks;
   auto model = onnx::readModel(path, readerOptions);
   if (!model)
     return model.takeError();
-  if (options.training) {
+  if (isForTraining) {
     std::vector<onnx::Diagnostic> errors = onnx::undoOptimization(**model);
     if (!errors.empty())
       return llvm::make_error<onnx::ReadError>(std::move(errors));
     llvm::append_range((*model)->warnings, onnx::findEvalMode(**model));
   }
-  Importer importer(context, **model, options);
+  return OnnxModel(std::move(*model), isForTraining);
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>>
+pp::importOnnx(MLIRContext *context, const OnnxModel &model,
+               const ImportOptions &options, llvm::raw_ostream *warnings) {
+  context->loadDialect<NNDialect, pipeline::PPDialect, func::FuncDialect,
+                       ml_program::MLProgramDialect>();
+  Importer importer(context, *model.model, options);
   OwningOpRef<ModuleOp> module = importer.run();
   if (!module)
     return llvm::make_error<onnx::ReadError>(
         std::move(importer.getDiagnostics()));
   if (warnings) {
-    for (const onnx::Diagnostic &warning : (*model)->warnings)
+    for (const onnx::Diagnostic &warning : model.model->warnings)
       warning.print(*warnings);
     for (const onnx::Diagnostic &warning : importer.getDiagnostics())
       warning.print(*warnings);
   }
   return std::move(module);
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>>
+pp::importOnnx(MLIRContext *context, StringRef path,
+               const ImportOptions &options, llvm::raw_ostream *warnings) {
+  auto model = readOnnx(path, options, options.training);
+  if (!model)
+    return model.takeError();
+  return importOnnx(context, *model, options, warnings);
 }

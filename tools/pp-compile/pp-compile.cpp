@@ -28,13 +28,11 @@ struct Flags {
                               cl::value_desc("file"), cl::cat(phases)};
   cl::opt<CompilePhase> compileTo{
       "compile-to", cl::desc("Stop after a phase and print its IR"),
-      EnumValues<CompilePhase>(), cl::init(CompilePhase::Binary),
-      cl::cat(phases)};
+      cl::init(CompilePhase::Binary), cl::cat(phases)};
   cl::opt<CompilePhase> compileFrom{
       "compile-from",
       cl::desc("The phase after which the input, a .mlir, was printed"),
-      EnumValues<CompilePhase>(), cl::init(CompilePhase::Import),
-      cl::cat(phases)};
+      cl::init(CompilePhase::Import), cl::cat(phases)};
   cl::opt<bool> dryRun{"dry-run",
                        cl::desc("Print the plan: stages, memory and timeline"),
                        cl::cat(phases)};
@@ -125,7 +123,7 @@ llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
   }
   std::vector<std::string> devices(flags.linkDevices.begin(),
                                    flags.linkDevices.end());
-  if (options->target.isMock() && !llvm::is_contained(devices, "mock"))
+  if (compilation.getTarget().isMock() && !llvm::is_contained(devices, "mock"))
     devices.push_back("mock");
   if (auto error = linkBinary(*object, flags.output, flags.linkFile, devices))
     return makeError(exitInputOutput, llvm::toString(std::move(error)));

@@ -26,7 +26,7 @@ std::optional<std::string> findOverflow(const planner::PlanCandidate &candidate,
 } // namespace
 
 llvm::Error pp::chooseByMemory(planner::PlanSearchResult &result,
-                               llvm::StringRef model,
+                               ModelImport &model,
                                const CompileOptions &options,
                                mlir::MLIRContext &context) {
   constexpr size_t maxTries = 32;

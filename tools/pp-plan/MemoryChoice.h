@@ -12,7 +12,7 @@ namespace pp {
 /// front, and gives it those bytes. If none of the best fits, the first one
 /// says why.
 llvm::Error chooseByMemory(planner::PlanSearchResult &result,
-                           llvm::StringRef model, const CompileOptions &options,
+                           ModelImport &model, const CompileOptions &options,
                            mlir::MLIRContext &context);
 
 } // namespace pp

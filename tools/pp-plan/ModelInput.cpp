@@ -67,7 +67,11 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
     if (count < 1 || count > (1 << 20))
       return makeError(exitUsage, "--microbatches=" + llvm::Twine(count) +
                                       ": must be from 1 to 1048576");
-  auto space = buildPlanSpace(&context, flags.input, *options, microbatches,
+  auto import = ModelImport::read(&context, flags.input, options->import,
+                                  options->hasTraining);
+  if (!import)
+    return import.takeError();
+  auto space = buildPlanSpace(&context, *import, *options, microbatches,
                               !flags.annotate.empty(), llvm::errs());
   if (!space)
     return space.takeError();
@@ -86,7 +90,7 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
     return makeError(exitInvalid, result.error());
   for (planner::PlanCandidate &candidate : result->candidates)
     candidate.plan.model = llvm::sys::path::stem(flags.input).str();
-  if (auto error = chooseByMemory(*result, flags.input, *options, context))
+  if (auto error = chooseByMemory(*result, *import, *options, context))
     return error;
   planner::PlanCandidate &best = result->candidates.front();
   auto evaluation = planner::evaluatePlan(best.draft);
@@ -109,5 +113,5 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
   if (best.overflow)
     return makeError(exitInvalid, "no plan fits into the devices' memory: " +
                                       *best.overflow);
-  return writePlan(flags, *options, best, *evaluation, context);
+  return writePlan(flags, *options, *import, best, *evaluation, context);
 }

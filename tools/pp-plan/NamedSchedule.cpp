@@ -2,7 +2,7 @@
 
 #include "NamedSchedule.h"
 #include "pp/Driver/Errors.h"
-#include "pp/Driver/Format.h"
+#include "pp/Report/Format.h"
 #include "pp/Planner/Schedule/Search.h"
 
 using namespace pp;

@@ -2,8 +2,8 @@
 
 #include "PlanOutputs.h"
 #include "OutputFile.h"
-#include "PlanMemory.h"
-#include "PlanPage.h"
+#include "pp/Planner/PlanMemoryCurves.h"
+#include "pp/Report/PlanPage.h"
 #include "pp/Dialect/PP/Transforms/PlannerGraph.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Import/Onnx/Annotate.h"
@@ -27,13 +27,13 @@ llvm::StringMap<int> stagesOfNodes(const planner::Plan &plan,
 }
 
 llvm::Error annotate(const Flags &flags, const CompileOptions &options,
-                     const planner::Plan &plan, mlir::MLIRContext &context) {
+                     ModelImport &import, const planner::Plan &plan,
+                     mlir::MLIRContext &context) {
   CompileOptions own = options;
   own.batch = plan.batch;
   own.microbatches = plan.microbatches();
   Compilation compilation(&context, own);
-  compilation.setWarnings(nullptr);
-  if (auto error = compilation.readOnnx(flags.input))
+  if (auto error = compilation.readOnnx(import))
     return error;
   if (auto error = compilation.run(CompilePhase::Graph, CompilePhase::Cost,
                                    [](mlir::PassManager &) {}))
@@ -56,6 +56,7 @@ llvm::Error annotate(const Flags &flags, const CompileOptions &options,
 } // namespace
 
 llvm::Error pp::writePlan(const Flags &flags, const CompileOptions &options,
+                          ModelImport &import,
                           const planner::PlanCandidate &candidate,
                           const planner::PlanEvaluation &evaluation,
                           mlir::MLIRContext &context) {
@@ -80,10 +81,10 @@ llvm::Error pp::writePlan(const Flags &flags, const CompileOptions &options,
   if (!flags.trace.empty())
     if (auto error = writeFile(flags.trace, [&](llvm::raw_ostream &os) {
           os << planner::toChromeTrace(
-              evaluation.schedule, evaluation.simulation, memoryOf(evaluation));
+              evaluation.schedule, evaluation.simulation, memoryCurves(evaluation));
         }))
       return error;
   if (!flags.annotate.empty())
-    return annotate(flags, options, candidate.plan, context);
+    return annotate(flags, options, import, candidate.plan, context);
   return llvm::Error::success();
 }

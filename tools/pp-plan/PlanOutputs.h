@@ -12,6 +12,7 @@ namespace pp {
 /// Writes the files that the flags ask for: -o, --csv, --html, --trace and
 /// --annotate. The model is compiled again for the last, with `options`.
 llvm::Error writePlan(const Flags &flags, const CompileOptions &options,
+                      ModelImport &import,
                       const planner::PlanCandidate &candidate,
                       const planner::PlanEvaluation &evaluation,
                       mlir::MLIRContext &context);

@@ -1,8 +1,8 @@
 //===- PlanReport.cpp - Plans in words ------------------------------------===//
 
 #include "PlanReport.h"
-#include "Table.h"
-#include "pp/Driver/Format.h"
+#include "pp/Report/Table.h"
+#include "pp/Report/Format.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"

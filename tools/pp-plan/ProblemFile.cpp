@@ -1,10 +1,10 @@
 //===- ProblemFile.cpp - Planning problems as files -----------------------===//
 
 #include "ProblemFile.h"
-#include "Table.h"
+#include "pp/Report/Table.h"
 #include "TimeLimit.h"
 #include "pp/Driver/Errors.h"
-#include "pp/Driver/Format.h"
+#include "pp/Report/Format.h"
 #include "pp/Planner/Problem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"

@@ -2,7 +2,7 @@
 
 #include "ScheduleReport.h"
 #include "pp/Driver/Errors.h"
-#include "pp/Driver/Format.h"
+#include "pp/Report/Format.h"
 #include "pp/Planner/Schedule/Slots.h"
 #include "pp/Planner/Schedule/Transfers.h"
 #include "pp/Planner/Schedule/Verify.h"

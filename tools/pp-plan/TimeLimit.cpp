@@ -2,7 +2,7 @@
 
 #include "TimeLimit.h"
 #include "pp/Driver/Errors.h"
-#include "pp/Driver/Format.h"
+#include "pp/Report/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace pp;

@@ -12,6 +12,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "pp/Driver/CompileOptions.h"
 #include "pp/Driver/CompilePhase.h"
+#include "pp/Driver/ModelImport.h"
 #include "pp/Planner/Plan.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -31,6 +32,9 @@ class Compilation {
 public:
   Compilation(mlir::MLIRContext *context, CompileOptions options);
 
+  /// Takes the programs of a model, which was read for a training program if
+  /// the options have one.
+  llvm::Error readOnnx(ModelImport &import);
   /// Reads a model from ONNX, or what --compile-to printed from MLIR.
   llvm::Error readOnnx(llvm::StringRef path);
   llvm::Error readMlir(llvm::StringRef path);
@@ -43,14 +47,14 @@ public:
   /// Object code for what was lowered.
   llvm::Expected<std::string> emit();
 
-  /// Where the importer's warnings go; null: nowhere. Default: llvm::errs().
-  void setWarnings(llvm::raw_ostream *stream) { warnings = stream; }
-
   mlir::ModuleOp getModule() { return *module; }
   mlir::ModuleOp getProgram(bool training);
   /// What ptxas said about the kernels of emit(), those for training first.
   /// Empty for the processor and without ptxas.
   const std::string &getDeviceReport() const { return deviceReport; }
+
+  /// That of the options, or of the module that was read.
+  const Target &getTarget() const { return options.target; }
 
   /// Samples of a step; known once a model is read.
   int64_t getBatch() const { return options.batch; }
@@ -61,7 +65,6 @@ private:
   mlir::MLIRContext *context;
   CompileOptions options;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  llvm::raw_ostream *warnings = &llvm::errs();
   std::string model;
   std::string deviceReport;
 };

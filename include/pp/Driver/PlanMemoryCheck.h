@@ -8,12 +8,12 @@
 
 namespace pp {
 
-/// Compiles the model at `path` along `plan` up to its memory, and returns the
+/// Compiles a model along `plan` up to its memory, and returns the
 /// bytes that each rank will allocate: the planner estimates, the compiler
 /// counts. `options` are those that the plan was made with. Fails if the model
 /// cannot be compiled so.
 llvm::Expected<std::vector<int64_t>>
-countPlanMemory(mlir::MLIRContext *context, llvm::StringRef path,
+countPlanMemory(mlir::MLIRContext *context, ModelImport &import,
                 const CompileOptions &options, const planner::Plan &plan);
 
 } // namespace pp

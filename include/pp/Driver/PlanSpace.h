@@ -8,7 +8,7 @@
 
 namespace pp {
 
-/// Compiles the model at `path` up to its costs, once for each number of
+/// Compiles a model up to its costs, once for each number of
 /// micro-batches, and fills in the direction, the batch, the graphs and the
 /// copies of the parameters that the optimizer needs. `wholeNodes` keeps the
 /// kernels of an ONNX node in one stage. Empty `microbatches`: the powers of
@@ -18,7 +18,7 @@ namespace pp {
 /// of the best known one's: their times would be estimates. What else is
 /// estimated is noted.
 llvm::Expected<planner::PlanSpace>
-buildPlanSpace(mlir::MLIRContext *context, llvm::StringRef path,
+buildPlanSpace(mlir::MLIRContext *context, ModelImport &import,
                const CompileOptions &options, std::vector<int64_t> microbatches,
                bool wholeNodes, llvm::raw_ostream &notes);
 

@@ -5,9 +5,11 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "pp/Support/NamedEnum.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Error.h"
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,13 @@ enum class BatchNormMode {
   Micro,
   /// The running statistics, which do not change.
   Frozen,
+};
+
+template <> struct EnumNames<BatchNormMode> {
+  static constexpr NamedValue<BatchNormMode> values[] = {
+      {BatchNormMode::Micro, "micro",
+       "statistics of each micro-batch; running statistics move once per step"},
+      {BatchNormMode::Frozen, "frozen", "the running statistics, unchanged"}};
 };
 
 struct ImportOptions {
@@ -42,12 +51,41 @@ struct ImportOptions {
   bool allowHardlinks = false;
 };
 
-/// Reads an ONNX file into a module with one function, `@main`, whose
-/// operations have the ONNX node names as locations. Weights stay in the file.
+namespace onnx {
+struct Model;
+}
+
+/// A model file that was read and checked; weights stay in the file.
+struct OnnxModel {
+  OnnxModel(std::unique_ptr<onnx::Model> model, bool isForTraining);
+  OnnxModel(OnnxModel &&);
+  OnnxModel &operator=(OnnxModel &&);
+  ~OnnxModel();
+
+  std::unique_ptr<onnx::Model> model;
+  /// Optimizations of the exporter that training must not see are undone.
+  bool isForTraining;
+};
+
+/// Reads an ONNX file. The error is an onnx::ReadError with all faults of the
+/// file, or, for training, with what an exporter folded and nobody can undo.
+llvm::Expected<OnnxModel> readOnnx(llvm::StringRef path,
+                                   const ImportOptions &options,
+                                   bool isForTraining);
+
+/// Translates a model that was read into a module with one function, `@main`,
+/// whose operations have the ONNX node names as locations. Weights stay in the
+/// file.
 ///
-/// The error is an onnx::ReadError with everything that is wrong: all faults of
-/// the file, else all unsupported nodes, else all nodes with bad attributes
-/// or shapes. Warnings go to `warnings`, if given.
+/// The error is an onnx::ReadError with everything that is wrong: all
+/// unsupported nodes, else all nodes with bad attributes or shapes. Warnings go
+/// to `warnings`, if given, those of the reader first.
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
+importOnnx(mlir::MLIRContext *context, const OnnxModel &model,
+           const ImportOptions &options = {},
+           llvm::raw_ostream *warnings = nullptr);
+
+/// Reads and translates.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
 importOnnx(mlir::MLIRContext *context, llvm::StringRef path,
            const ImportOptions &options = {},

@@ -10,17 +10,20 @@
 //
 // and is an option by them, of tools and of passes:
 //
-//   cl::opt<Fruit> fruit{"fruit", cl::desc("..."), EnumValues<Fruit>()};
-//   Option<"fruit", "fruit", "::pp::Fruit", "::pp::Fruit::Apple", "...",
-//          "::pp::EnumValues<::pp::Fruit>()">                          // ODS
+//   cl::opt<Fruit> fruit{"fruit", cl::desc("...")};
+//   Option<"fruit", "fruit", "::pp::Fruit", "::pp::Fruit::Apple", "...">  //
+//   ODS
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef PP_SUPPORT_NAMEDENUM_H
 #define PP_SUPPORT_NAMEDENUM_H
 
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/CommandLine.h"
 #include <optional>
+#include <string>
 
 namespace pp {
 
@@ -49,15 +52,57 @@ template <typename Enum> std::optional<Enum> parseName(llvm::StringRef name) {
   return std::nullopt;
 }
 
-/// What cl::values is to a list of values: lets an option have all names of
-/// the enumeration.
-template <typename Enum> struct EnumValues {
-  template <typename Option> void apply(Option &option) const {
-    for (const NamedValue<Enum> &entry : EnumNames<Enum>::values)
-      option.getParser().addLiteralOption(entry.name, entry.value, entry.help);
+/// An enumeration with EnumNames.
+template <typename Enum>
+concept NamedEnum = requires { EnumNames<Enum>::values; };
+
+} // namespace pp
+
+namespace llvm::cl {
+
+/// What parser<> is to other enumerations, with all names from the start, and
+/// with an error that lists them.
+template <pp::NamedEnum Enum> class parser<Enum> : public generic_parser_base {
+protected:
+  struct OptionInfo {
+    StringRef Name;
+    OptionValue<Enum> V;
+    StringRef HelpStr;
+  };
+  SmallVector<OptionInfo, 8> Values; // mlir::PassOptions reads it
+
+public:
+  using parser_data_type = Enum;
+
+  explicit parser(Option &option) : generic_parser_base(option) {
+    for (const pp::NamedValue<Enum> &entry : pp::EnumNames<Enum>::values)
+      Values.push_back({entry.name, entry.value, entry.help});
+  }
+
+  unsigned getNumOptions() const override { return Values.size(); }
+  StringRef getOption(unsigned index) const override {
+    return Values[index].Name;
+  }
+  StringRef getDescription(unsigned index) const override {
+    return Values[index].HelpStr;
+  }
+  const GenericOptionValue &getOptionValue(unsigned index) const override {
+    return Values[index].V;
+  }
+
+  /// True on error.
+  bool parse(Option &option, StringRef, StringRef text, Enum &value) {
+    if (std::optional<Enum> parsed = pp::parseName<Enum>(text)) {
+      value = *parsed;
+      return false;
+    }
+    std::string known;
+    for (const OptionInfo &info : Values)
+      known += (known.empty() ? "" : ", ") + info.Name.str();
+    return option.error("'" + text + "': expected " + known);
   }
 };
 
-} // namespace pp
+} // namespace llvm::cl
 
 #endif // PP_SUPPORT_NAMEDENUM_H

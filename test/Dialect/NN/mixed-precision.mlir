@@ -53,4 +53,4 @@ module {
 // TF32: nn.dot_general {{.*}}nn.tf32
 // TF32: nn.dot_general {{.*}}nn.tf32
 
-// UNKNOWN: error: unknown type 'f64' of products; known: bf16, f16, tf32
+// UNKNOWN: for the --type option: 'f64': expected f32, tf32, bf16, f16

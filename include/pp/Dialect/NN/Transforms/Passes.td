@@ -65,7 +65,7 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
   }];
   let options = [
     Option<"loss", "loss", "::pp::nn::Loss", "::pp::nn::Loss::CrossEntropy",
-           "What is made small", "::pp::EnumValues<::pp::nn::Loss>()">,
+           "What is made small">,
     Option<"output", "output", "std::string", "\"\"",
            "Name of the model output to use; default: the only or first one">,
     Option<"classAxis", "class-axis", "int64_t", "-1",
@@ -115,7 +115,7 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
   }];
   let options = [
     Option<"type", "type", "::pp::nn::Precision", "::pp::nn::Precision::BF16",
-           "Of the factors", "::pp::EnumValues<::pp::nn::Precision>()">
+           "Of the factors">
   ];
 }
 
@@ -155,8 +155,7 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
   }];
   let options = [
     Option<"optimizer", "optimizer", "::pp::nn::Optimizer",
-           "::pp::nn::Optimizer::SGD", "How parameters follow gradients",
-           "::pp::EnumValues<::pp::nn::Optimizer>()">,
+           "::pp::nn::Optimizer::SGD", "How parameters follow gradients">,
     Option<"learningRate", "learning-rate", "double", "0.01", "Learning rate">,
     Option<"momentum", "momentum", "double", "0.0", "Momentum of sgd">,
     Option<"weightDecay", "weight-decay", "double", "0.0", "Weight decay">,

@@ -1,8 +1,8 @@
 //===- PlanPage.cpp - A plan as a web page --------------------------------===//
 
-#include "PlanPage.h"
-#include "PlanMemory.h"
-#include "pp/Driver/Format.h"
+#include "pp/Report/PlanPage.h"
+#include "pp/Planner/PlanMemoryCurves.h"
+#include "pp/Report/Format.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -121,7 +121,7 @@ private:
 
   void writeMemory() {
     constexpr double height = 180;
-    std::vector<MemoryCurve> curves = memoryOf(evaluation);
+    std::vector<MemoryCurve> curves = memoryCurves(evaluation);
     int64_t most = 1;
     for (const MemoryCurve &curve : curves)
       most = std::max(most, curve.peak);

@@ -1,7 +1,7 @@
 //===- Format.h - Numbers for people ----------------------------*- C++ -*-===//
 
-#ifndef PP_DRIVER_FORMAT_H
-#define PP_DRIVER_FORMAT_H
+#ifndef PP_REPORT_FORMAT_H
+#define PP_REPORT_FORMAT_H
 
 #include <cstdint>
 #include <string>
@@ -16,4 +16,4 @@ std::string formatTime(double seconds);
 
 } // namespace pp
 
-#endif // PP_DRIVER_FORMAT_H
+#endif // PP_REPORT_FORMAT_H

@@ -1,6 +1,6 @@
 //===- Format.cpp - Numbers for people ------------------------------------===//
 
-#include "pp/Driver/Format.h"
+#include "pp/Report/Format.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cmath>

@@ -1,6 +1,6 @@
 //===- Table.cpp - Rows and columns of text -------------------------------===//
 
-#include "Table.h"
+#include "pp/Report/Table.h"
 #include "llvm/ADT/StringExtras.h"
 
 void pp::Table::print(llvm::raw_ostream &os) const {

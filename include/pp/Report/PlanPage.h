@@ -1,7 +1,7 @@
 //===- PlanPage.h - A plan as a web page ------------------------*- C++ -*-===//
 
-#ifndef PP_TOOLS_PP_PLAN_PLANPAGE_H
-#define PP_TOOLS_PP_PLAN_PLANPAGE_H
+#ifndef PP_REPORT_PLANPAGE_H
+#define PP_REPORT_PLANPAGE_H
 
 #include "pp/Planner/PlanSearch.h"
 #include "llvm/Support/raw_ostream.h"
@@ -16,4 +16,4 @@ void writePage(const planner::PlanCandidate &candidate,
 
 } // namespace pp
 
-#endif // PP_TOOLS_PP_PLAN_PLANPAGE_H
+#endif // PP_REPORT_PLANPAGE_H

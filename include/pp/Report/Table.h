@@ -1,7 +1,7 @@
 //===- Table.h - Rows and columns of text -----------------------*- C++ -*-===//
 
-#ifndef PP_TOOLS_PP_PLAN_TABLE_H
-#define PP_TOOLS_PP_PLAN_TABLE_H
+#ifndef PP_REPORT_TABLE_H
+#define PP_REPORT_TABLE_H
 
 #include "llvm/Support/raw_ostream.h"
 #include <string>
@@ -24,4 +24,4 @@ private:
 
 } // namespace pp
 
-#endif // PP_TOOLS_PP_PLAN_TABLE_H
+#endif // PP_REPORT_TABLE_H

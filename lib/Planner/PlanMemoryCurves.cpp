@@ -1,10 +1,10 @@
-//===- PlanMemory.cpp - Memory of a plan over time ------------------------===//
+//===- PlanMemoryCurves.cpp - Memory of a plan over time ------------------===//
 
-#include "PlanMemory.h"
+#include "pp/Planner/PlanMemoryCurves.h"
 
 using namespace pp::planner;
 
-std::vector<MemoryCurve> pp::memoryOf(const PlanEvaluation &evaluation) {
+std::vector<MemoryCurve> pp::planner::memoryCurves(const PlanEvaluation &evaluation) {
   Schedule schedule = evaluation.schedule;
   // The buffers of channels are allocated for the whole step.
   for (Channel &channel : schedule.channels)
