@@ -1,7 +1,7 @@
 // RUN: split-file %s %t
 // RUN: pp-opt %t/default.mlir --split-input-file --verify-diagnostics --nn-attach-loss
 // RUN: pp-opt %t/microbatches.mlir --verify-diagnostics --nn-attach-loss="microbatches=0"
-// RUN: not pp-opt %t/default.mlir --nn-attach-loss="loss=hinge" 2>&1 | FileCheck %s --check-prefix=LOSS
+// RUN: not pp-opt %t/axis.mlir --nn-attach-loss="loss=hinge" 2>&1 | FileCheck %s --check-prefix=LOSS
 // RUN: pp-opt %t/output.mlir --verify-diagnostics --nn-attach-loss="output=c"
 // RUN: pp-opt %t/axis.mlir --verify-diagnostics --nn-attach-loss="class-axis=2"
 // RUN: pp-opt %t/axis0.mlir --verify-diagnostics --nn-attach-loss="class-axis=0"
