@@ -9,6 +9,7 @@ they depend on, so that scripts share them and a second run starts at once.
 """
 
 import argparse
+import contextlib
 import concurrent.futures
 import hashlib
 import json
@@ -94,17 +95,19 @@ class Context:
         self._counter = 0
         self.compiled = 0
         self.compile_seconds = 0.0
-        # Both decide what is in a binary.
+        # They decide what is in a binary.
         self._version = [
             (str(p), p.stat().st_size, p.stat().st_mtime_ns)
-            for p in (self.compiler, self.build / "lib" / "libpprt.a")
+            for p in (self.compiler, self.build / "lib" / "libpprt.a", self.build / "lib" / "libpprt_mock.a")
             if p.exists()
         ]
         # Binaries of older builds.
         stamp = hashlib.sha256(repr(self._version).encode()).hexdigest()[:12]
         for old in self.cache.iterdir():
-            if old.name != stamp and time.time() - old.stat().st_mtime > 3600:
-                shutil.rmtree(old, ignore_errors=True)
+            # Another test may have removed it by now.
+            with contextlib.suppress(FileNotFoundError):
+                if old.name != stamp and time.time() - old.stat().st_mtime > 3600:
+                    shutil.rmtree(old, ignore_errors=True)
         self.cache = self.cache / stamp
         self.cache.mkdir(exist_ok=True)
 
