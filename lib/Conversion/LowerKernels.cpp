@@ -75,7 +75,7 @@ private:
   }
 
   void setCallee(Operation *op, StringRef name) {
-    op->setAttr(calleeAttrName,
+    op->setAttr(pipeline::calleeAttrName,
                 FlatSymbolRefAttr::get(builder.getContext(), name));
   }
 

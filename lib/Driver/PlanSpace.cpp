@@ -19,9 +19,9 @@ namespace {
 double parameterCopies(ModuleOp program) {
   double copies = 2;
   for (auto function : program.getOps<func::FuncOp>())
-    if (auto description = function->getAttrOfType<DictionaryAttr>(
+    if (auto optimizer = function->getAttrOfType<pipeline::OptimizerAttr>(
             pipeline::optimizerAttrName))
-      copies += cast<ArrayAttr>(description.get("states")).size();
+      copies += optimizer.getStates().size();
   return copies;
 }
 

@@ -111,7 +111,8 @@ inline constexpr int largestActionNumber = 1 << 24;
 struct ActionText {
   ActionKind kind = ActionKind::Forward;
   int stage = 0;
-  /// Of transfers: F, a value of a forward phase, or B, one of a backward phase.
+  /// Of transfers: F, a value of a forward phase, or B, one of a backward
+  /// phase.
   bool isForward = true;
   /// -1 for updates and collectives.
   int microbatch = -1;

@@ -64,12 +64,11 @@ std::string pp::planner::toString(const Schedule &schedule) {
   for (const std::vector<Action> &rank : schedule.ranks) {
     std::string_view separator;
     for (const Action &action : rank) {
-      bool forward = !action.isTransfer() ||
-                     isForward(schedule.channels[action.channel]);
+      bool forward =
+          !action.isTransfer() || isForward(schedule.channels[action.channel]);
       text += separator;
-      text += pp::toString(
-          textOf(action, forward,
-                 counts[{action.kind, action.stage, forward}] > 1));
+      text += pp::toString(textOf(
+          action, forward, counts[{action.kind, action.stage, forward}] > 1));
       separator = ",";
     }
     text += "\n";
@@ -124,11 +123,10 @@ std::optional<Action> parseAction(std::string_view text,
               fitting.end();
   if (fits && (isNamed || fitting.size() == 1))
     return action;
-  reason = isNamed ? "channel " + std::to_string(parsed->number) +
-                         " does not fit the action"
-           : fitting.empty()
-               ? "there is no such channel"
-               : "several channels fit: append # and its number";
+  reason = isNamed           ? "channel " + std::to_string(parsed->number) +
+                                   " does not fit the action"
+           : fitting.empty() ? "there is no such channel"
+                             : "several channels fit: append # and its number";
   return std::nullopt;
 }
 

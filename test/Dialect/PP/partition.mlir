@@ -5,7 +5,7 @@
 
 // Four equal kernels in two stages: two each. The backward kernel goes where
 // its forward kernel is.
-// CHECK: pp.partition = {lower_bound = {{[^}]*}}}, pp.stages = 2
+// CHECK: pp.partition = #pp.partition<value = {{.*}}, lower_bound = {{.*}}>, pp.stages = 2
 // CHECK: pp.stage = 0 : i64
 // CHECK: pp.stage = 0 : i64
 // CHECK: pp.stage = 1 : i64

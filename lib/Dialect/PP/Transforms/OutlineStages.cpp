@@ -310,7 +310,7 @@ private:
 struct OutlineStages : pipeline::impl::OutlineStagesBase<OutlineStages> {
   void runOnOperation() override {
     func::FuncOp step = findStep(getOperation());
-    auto stages = getOperation()->getAttrOfType<IntegerAttr>("pp.stages");
+    auto stages = getOperation()->getAttrOfType<IntegerAttr>(stagesAttrName);
     if (step && !stages)
       getOperation().emitError("has no stages; run pp-partition first");
     if (!step || !stages ||
