@@ -1,7 +1,7 @@
 //===- LowerStages.cpp - A function for each phase of each stage ----------===//
 
 #include "pp/Conversion/Passes.h"
-#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Interfaces/CostOpInterface.h"
 #include "pp/Interfaces/KernelOpInterface.h"
@@ -296,9 +296,9 @@ private:
     block.setNoInline(false);
     block.setAlwaysInline(true);
     auto source = module.lookupSymbol<func::FuncOp>(nn::optimizerFunctionName);
-    auto description = source ? source->getAttrOfType<pipeline::OptimizerAttr>(
-                                    pipeline::optimizerAttrName)
-                              : pipeline::OptimizerAttr();
+    auto description = source ? source->getAttrOfType<step::OptimizerAttr>(
+                                    step::optimizerAttrName)
+                              : step::OptimizerAttr();
     if (!description)
       return module.emitError("has code of an optimizer, but no optimizer; run "
                               "nn-attach-optimizer first");

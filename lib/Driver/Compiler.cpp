@@ -4,6 +4,7 @@
 #include "ModelHash.h"
 #include "plan/PlanJson.h"
 #include "pp/Conversion/Passes.h"
+#include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
@@ -171,14 +172,9 @@ ModuleOp Compilation::getProgram(bool training) {
   return module->lookupSymbol<ModuleOp>(training ? "training" : "inference");
 }
 
-/// The size of axis 0 of the first input that has axes.
 static int64_t batchOf(ModuleOp program) {
-  if (auto function = program.lookupSymbol<func::FuncOp>(nn::mainFunctionName))
-    for (Type type : function.getArgumentTypes())
-      if (auto tensor = dyn_cast<RankedTensorType>(type);
-          tensor && tensor.getRank() > 0)
-        return tensor.getDimSize(0);
-  return 0;
+  auto function = program.lookupSymbol<func::FuncOp>(nn::mainFunctionName);
+  return function ? step::getBatchSize(function).value_or(0) : 0;
 }
 
 llvm::Error Compilation::readOnnx(llvm::StringRef path) {

@@ -19,8 +19,8 @@ namespace {
 double parameterCopies(ModuleOp program) {
   double copies = 2;
   for (auto function : program.getOps<func::FuncOp>())
-    if (auto optimizer = function->getAttrOfType<pipeline::OptimizerAttr>(
-            pipeline::optimizerAttrName))
+    if (auto optimizer = function->getAttrOfType<step::OptimizerAttr>(
+            step::optimizerAttrName))
       copies += optimizer.getStates().size();
   return copies;
 }

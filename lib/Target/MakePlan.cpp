@@ -5,7 +5,6 @@
 #include "plan/PlanJson.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
-#include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Interfaces/KernelOpInterface.h"
 
@@ -131,7 +130,7 @@ private:
     plan.target = getTarget(module);
     plan.replicas = schedule.getReplicas();
     plan.microbatches = schedule.getMicrobatches() * plan.replicas;
-    plan.batch = microbatchSize() * plan.microbatches;
+    plan.batch = step::getBatchSize(step).value_or(1) * plan.microbatches;
     plan.schedule = schedule.getKind();
     plan.checkpoint = schedule.getCheckpoint();
   }
@@ -159,13 +158,6 @@ private:
       return WalkResult::advance();
     });
     return success(!result.wasInterrupted());
-  }
-
-  int64_t microbatchSize() {
-    for (Type type : step.getArgumentTypes())
-      if (auto tensor = cast<RankedTensorType>(type); tensor.getRank() > 0)
-        return tensor.getDimSize(0);
-    return 1;
   }
 
   /// Files that hold parameters, in the order of the globals.
@@ -202,20 +194,20 @@ private:
 
   LogicalResult makeFeeds() {
     for (unsigned index = 0; index < step.getNumArguments(); ++index) {
-      auto role = step.getArgAttrOfType<StringAttr>(index, roleAttrName);
+      auto role = step.getArgAttrOfType<StringAttr>(index, step::roleAttrName);
       // It comes after all that is fed.
-      if (role && role.getValue() == lossScaleRole)
+      if (role && role.getValue() == step::lossScaleRole)
         continue;
       runtime::PlanPort port =
-          makePort(step.getArgAttrOfType<StringAttr>(index, feedAttrName),
+          makePort(step.getArgAttrOfType<StringAttr>(index, step::feedAttrName),
                    step.getFunctionType().getInput(index));
       port.role = role ? role.getValue() : "input";
-      port.batched = !port.shape.empty();
-      if (auto range =
-              step.getArgAttrOfType<DenseI64ArrayAttr>(index, rangeAttrName))
+      port.batched = step.getArgAttr(index, step::batchedAttrName) != nullptr;
+      if (auto range = step.getArgAttrOfType<DenseI64ArrayAttr>(
+              index, step::rangeAttrName))
         port.range.emplace(range[0], range[1]);
-      if (auto ignored =
-              step.getArgAttrOfType<IntegerAttr>(index, ignoreIndexAttrName))
+      if (auto ignored = step.getArgAttrOfType<IntegerAttr>(
+              index, step::ignoreIndexAttrName))
         port.ignoreIndex = ignored.getInt();
       plan.feeds.push_back(std::move(port));
     }
@@ -225,11 +217,12 @@ private:
   LogicalResult makeFetches() {
     for (unsigned index = 0; !isTraining() && index < step.getNumResults();
          ++index) {
-      auto name = step.getResultAttrOfType<StringAttr>(index, fetchAttrName);
+      auto name =
+          step.getResultAttrOfType<StringAttr>(index, step::fetchAttrName);
       runtime::PlanPort port =
           makePort(name, step.getFunctionType().getResult(index));
       port.batched =
-          !port.shape.empty() && port.shape.front() == microbatchSize();
+          step.getResultAttr(index, step::batchedAttrName) != nullptr;
       if (!port.batched && plan.replicas > 1)
         return module.emitError()
                << "output " << name << " has no axis for the samples, so "
@@ -242,18 +235,19 @@ private:
 
   LogicalResult makeOptimizer() {
     auto description =
-        optimizer->getAttrOfType<OptimizerAttr>(optimizerAttrName);
+        optimizer->getAttrOfType<step::OptimizerAttr>(step::optimizerAttrName);
     if (!description)
-      return optimizer.emitError() << "has no '" << optimizerAttrName << "'";
+      return optimizer.emitError()
+             << "has no '" << step::optimizerAttrName << "'";
     plan.optimizer.kind = description.getKind().str();
     for (auto state : description.getStates().getAsRange<StringAttr>())
       plan.optimizer.states.push_back(state.str());
-    for (auto scalar : description.getScalars().getAsRange<ScalarAttr>())
+    for (auto scalar : description.getScalars().getAsRange<step::ScalarAttr>())
       plan.optimizer.scalars.push_back(makeScalar(scalar));
     return success();
   }
 
-  static runtime::PlanScalar makeScalar(ScalarAttr description) {
+  static runtime::PlanScalar makeScalar(step::ScalarAttr description) {
     runtime::PlanScalar scalar;
     scalar.name = description.getName().str();
     scalar.kind = kindOf(description.getKind());
@@ -264,18 +258,18 @@ private:
     return scalar;
   }
 
-  static runtime::PlanScalar::Kind kindOf(ScalarKind kind) {
+  static runtime::PlanScalar::Kind kindOf(step::ScalarKind kind) {
     using Kind = runtime::PlanScalar::Kind;
     switch (kind) {
-    case ScalarKind::Value:
+    case step::ScalarKind::Value:
       return Kind::Value;
-    case ScalarKind::OneMinusPowerOf:
+    case step::ScalarKind::OneMinusPowerOf:
       return Kind::OneMinusPowerOf;
-    case ScalarKind::IsFirstStep:
+    case step::ScalarKind::IsFirstStep:
       return Kind::IsFirstStep;
-    case ScalarKind::LossScale:
+    case step::ScalarKind::LossScale:
       return Kind::LossScale;
-    case ScalarKind::IsSkipped:
+    case step::ScalarKind::IsSkipped:
       return Kind::IsSkipped;
     }
     llvm_unreachable("unknown kind of a scalar");

@@ -2,7 +2,7 @@
 
 #include "LaunchBuilder.h"
 #include "pp/Conversion/Passes.h"
-#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/PP/IR/PP.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -106,9 +106,9 @@ struct MakeLaunches : pp::impl::MakeLaunchesBase<MakeLaunches> {
   LogicalResult makeOptimizer(ModuleOp program, func::FuncOp function,
                               LaunchBuilder &launches) {
     auto source = program.lookupSymbol<func::FuncOp>(nn::optimizerFunctionName);
-    auto description = source ? source->getAttrOfType<pipeline::OptimizerAttr>(
-                                    pipeline::optimizerAttrName)
-                              : pipeline::OptimizerAttr();
+    auto description = source ? source->getAttrOfType<step::OptimizerAttr>(
+                                    step::optimizerAttrName)
+                              : step::OptimizerAttr();
     if (!description)
       return program.emitError("has code of an optimizer, but no optimizer; "
                                "run nn-attach-optimizer first");

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 func.func @phase(%x: tensor<4xf32>) {
-  // expected-error@+1 {{'nn.relu' op has an attribute 'pp.phase' that is not a #pp.phase}}
-  %0 = nn.relu %x {pp.phase = "forward"} : tensor<4xf32>
+  // expected-error@+1 {{'nn.relu' op has an attribute 'step.phase' that is not a #step.phase}}
+  %0 = nn.relu %x {step.phase = "forward"} : tensor<4xf32>
   return
 }
 
@@ -30,8 +30,8 @@ func.func @stage_number(%x: tensor<4xf32>) {
 // -----
 
 func.func @origin(%x: tensor<4xf32>) {
-  // expected-error@+1 {{'nn.relu' op has an attribute 'pp.origin' that is not a number from 0 on}}
-  %0 = nn.relu %x {pp.origin = "relu"} : tensor<4xf32>
+  // expected-error@+1 {{'nn.relu' op has an attribute 'step.origin' that is not a number from 0 on}}
+  %0 = nn.relu %x {step.origin = "relu"} : tensor<4xf32>
   return
 }
 
@@ -60,8 +60,8 @@ func.func @argument(%x: tensor<4xf32> {pp.fed = "x"}) {
 
 // -----
 
-// expected-error@+1 {{'func.func' op has an attribute 'pp.fetch' on a result that is not a string}}
-func.func @result(%x: tensor<4xf32>) -> (tensor<4xf32> {pp.fetch = 1}) {
+// expected-error@+1 {{'func.func' op has an attribute 'step.fetch' on a result that is not a string}}
+func.func @result(%x: tensor<4xf32>) -> (tensor<4xf32> {step.fetch = 1}) {
   return %x : tensor<4xf32>
 }
 
@@ -93,7 +93,7 @@ func.func @negative_stage() {
 
 func.func @stage_arguments(%x: tensor<4xf32>) {
   // expected-error@+1 {{'pp.stage' op has block arguments of other types than its operands}}
-  "pp.stage"(%x) <{phase = #pp.phase<forward>, stage = 0 : i64}> ({
+  "pp.stage"(%x) <{phase = #step.phase<forward>, stage = 0 : i64}> ({
   ^bb0(%a: tensor<5xf32>):
     pp.return
   }) : (tensor<4xf32>) -> ()

@@ -2,6 +2,15 @@
 // generic form.
 // RUN: pp-opt %s | pp-opt | FileCheck %s
 // RUN: pp-opt %s --mlir-print-op-generic | pp-opt | FileCheck %s
+// RUN: pp-opt %s --canonicalize --cse | FileCheck %s --check-prefix=KEPT
+
+// What is popped is gone, so a pop is neither removed nor merged; a schedule
+// runs every phase, so an empty one stays.
+// KEPT: pp.stage 2 backward_input
+// KEPT: pp.pop @skip
+// KEPT: pp.stage 0 backward_weight
+// KEPT: pp.pop @back
+// KEPT: pp.stage 0 update
 
 // CHECK: pp.portal @skip from(0) to(2) forward : tensor<4xf32>
 pp.portal @skip from(0) to(2) forward : tensor<4xf32>
@@ -69,16 +78,16 @@ func.func @stages(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // CHECK-LABEL: func.func @attributes(
 func.func @attributes(%x: tensor<4xf32>) attributes {
-    // CHECK: pp.optimizer = #pp.optimizer<"sgd", states = ["momentum"], scalars = [#pp.scalar<"lr", value = 1.000000e-02 : f64>, #pp.scalar<"skipped", is_skipped>]>
-    pp.optimizer = #pp.optimizer<"sgd", states = ["momentum"], scalars = [#pp.scalar<"lr", value = 1.0e-2 : f64>, #pp.scalar<"skipped", is_skipped>]>} {
+    // CHECK: step.optimizer = #step.optimizer<"sgd", states = ["momentum"], scalars = [#step.scalar<"lr", value = 1.000000e-02 : f64>, #step.scalar<"skipped", is_skipped>]>
+    step.optimizer = #step.optimizer<"sgd", states = ["momentum"], scalars = [#step.scalar<"lr", value = 1.0e-2 : f64>, #step.scalar<"skipped", is_skipped>]>} {
   // CHECK: pp.buffers = [#pp.buffer<residuals, 64>, #pp.buffer<input, 1>]
   // CHECK-SAME: pp.cost = #pp.cost<flops = 4, read = 16, written = 16, seconds = 2.500000e-07 : f64>
-  // CHECK-SAME: pp.origin = 3 : i64
-  // CHECK-SAME: pp.phase = #pp.phase<backward_weight>
   // CHECK-SAME: pp.stage = 1 : i64
+  // CHECK-SAME: step.origin = 3 : i64
+  // CHECK-SAME: step.phase = #step.phase<backward_weight>
   %0 = nn.relu %x {
     pp.buffers = [#pp.buffer<residuals, 64>, #pp.buffer<input, 1>],
     pp.cost = #pp.cost<flops = 4, read = 16, written = 16, seconds = 2.5e-7 : f64>,
-    pp.origin = 3, pp.phase = #pp.phase<backward_weight>, pp.stage = 1} : tensor<4xf32>
+    step.origin = 3, step.phase = #step.phase<backward_weight>, pp.stage = 1} : tensor<4xf32>
   return
 }

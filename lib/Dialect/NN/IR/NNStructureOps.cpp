@@ -2,6 +2,7 @@
 
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/IR/NNEpilogues.h"
+#include "pp/Interfaces/Bindings.h"
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/IR/OpImplementation.h"
@@ -77,41 +78,10 @@ CommitStatisticsOp::verifySymbolUses(SymbolTableCollection &symbols) {
 //===----------------------------------------------------------------------===//
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
-  SmallVector<OpAsmParser::Argument> arguments;
-  SmallVector<OpAsmParser::UnresolvedOperand> operands;
-  auto parseBinding = [&]() -> ParseResult {
-    return failure(parser.parseArgument(arguments.emplace_back()) ||
-                   parser.parseEqual() ||
-                   parser.parseOperand(operands.emplace_back()));
-  };
-  FunctionType type;
-  SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren,
-                                     parseBinding) ||
-      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
-      parser.parseColonType(type) ||
-      parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
-    return failure();
-  for (auto [argument, input] : llvm::zip(arguments, type.getInputs()))
-    argument.type = input;
-  result.addTypes(type.getResults());
-  return parser.parseRegion(*result.addRegion(), arguments);
+  return parseBindings(parser, result);
 }
 
-void KernelOp::print(OpAsmPrinter &printer) {
-  printer << "(";
-  llvm::interleaveComma(llvm::zip(getBody().getArguments(), getInputs()),
-                        printer, [&](auto pair) {
-                          printer << std::get<0>(pair) << " = "
-                                  << std::get<1>(pair);
-                        });
-  printer << ")";
-  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs());
-  printer << " : ";
-  printer.printFunctionalType(*this);
-  printer << " ";
-  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-}
+void KernelOp::print(OpAsmPrinter &printer) { printBindings(printer, *this); }
 
 YieldOp KernelOp::getYield() {
   return cast<YieldOp>(getBody().front().getTerminator());
@@ -121,8 +91,7 @@ LogicalResult KernelOp::verify() {
   Block &body = getBody().front();
   if (body.getArgumentTypes() != getInputs().getTypes())
     return emitOpError("has block arguments of other types than its operands");
-  auto yield = dyn_cast<YieldOp>(body.getTerminator());
-  if (!yield || yield.getValues().getTypes() != getOutputs().getTypes())
+  if (getYield().getValues().getTypes() != getOutputs().getTypes())
     return emitOpError("yields values of other types than its results");
   unsigned libraryOps = 0, otherOps = 0;
   for (Operation &op : body.without_terminator()) {
@@ -203,7 +172,8 @@ std::string KernelOp::getFingerprint() {
   for (Operation &op : body) {
     os << "\n" << op.getName() << " ";
     for (NamedAttribute attribute : op.getAttrs())
-      if (!attribute.getName().getValue().starts_with("pp."))
+      if (StringRef name = attribute.getName();
+          !name.starts_with("pp.") && !name.starts_with("step."))
         os << attribute.getName().getValue() << "=" << attribute.getValue()
            << " ";
     // Properties print through the attribute dictionary.

@@ -2,7 +2,7 @@
 
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/Step.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include <limits>
@@ -15,9 +15,9 @@ namespace pp::nn {
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
-using pipeline::OptimizerAttr;
-using pipeline::ScalarAttr;
-using pipeline::ScalarKind;
+using step::OptimizerAttr;
+using step::ScalarAttr;
+using step::ScalarKind;
 
 namespace {
 
@@ -36,7 +36,7 @@ public:
                                     builder.getFunctionType(inputs, results));
     function.setPrivate();
     function->setAttr(
-        pipeline::optimizerAttrName,
+        step::optimizerAttrName,
         OptimizerAttr::get(builder.getContext(), builder.getStringAttr(kind),
                            builder.getStrArrayAttr(stateNames), scalars));
     Block *entry = function.addEntryBlock();
@@ -83,7 +83,7 @@ public:
 
 private:
   std::optional<unsigned> findScalar(ScalarKind kind) {
-    return function->getAttrOfType<OptimizerAttr>(pipeline::optimizerAttrName)
+    return function->getAttrOfType<OptimizerAttr>(step::optimizerAttrName)
         .findScalar(kind);
   }
 

@@ -60,7 +60,8 @@ private:
     bool training = isTraining(step);
     Operation *terminator = step.getBody().front().getTerminator();
     for (auto [number, returned] : llvm::enumerate(terminator->getOperands())) {
-      auto name = step.getResultAttrOfType<StringAttr>(number, fetchAttrName);
+      auto name =
+          step.getResultAttrOfType<StringAttr>(number, step::fetchAttrName);
       bool isLoss = training && name && name.getValue() == "loss";
       targets[lookThroughViews(returned)].push_back(EndAttr::get(
           step.getContext(), isLoss ? EndKind::Loss : EndKind::Fetch,
@@ -75,8 +76,8 @@ private:
     MLIRContext *context = step.getContext();
     if (auto argument = dyn_cast<BlockArgument>(operand)) {
       auto role = step.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                    roleAttrName);
-      if (role && role.getValue() == lossScaleRole)
+                                                    step::roleAttrName);
+      if (role && role.getValue() == step::lossScaleRole)
         return EndAttr::get(context, EndKind::LossScale);
       return EndAttr::get(context, EndKind::Feed, argument.getArgNumber());
     }

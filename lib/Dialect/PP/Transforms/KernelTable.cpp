@@ -23,17 +23,17 @@ ArrayAttr KernelTable::toAttribute() {
 
 /// The kernel that decides whether a step is skipped, with the numbers of the
 /// optimizer's scalars that it reads and sets.
-static std::string describeLossScale(OptimizerAttr optimizer,
+static std::string describeLossScale(step::OptimizerAttr optimizer,
                                      ScheduleOp schedule) {
   std::string text =
       "loss_scale ranks=" +
       std::to_string(schedule.getRanks().size() * schedule.getReplicas());
   for (auto [index, scalar] :
-       llvm::enumerate(optimizer.getScalars().getAsRange<ScalarAttr>())) {
+       llvm::enumerate(optimizer.getScalars().getAsRange<step::ScalarAttr>())) {
     std::string number = std::to_string(index);
-    if (scalar.getKind() == ScalarKind::LossScale)
+    if (scalar.getKind() == step::ScalarKind::LossScale)
       text += " scale=" + number;
-    else if (scalar.getKind() == ScalarKind::IsSkipped)
+    else if (scalar.getKind() == step::ScalarKind::IsSkipped)
       text += " skipped=" + number;
     else if (scalar.getName() == "growth_interval")
       text += " interval=" + number;
@@ -43,7 +43,7 @@ static std::string describeLossScale(OptimizerAttr optimizer,
 
 StepKernels pp::pipeline::addStepKernels(KernelTable &table,
                                          const StepWork &work,
-                                         OptimizerAttr optimizer,
+                                         step::OptimizerAttr optimizer,
                                          ScheduleOp schedule) {
   StepKernels kernels;
   auto launch =

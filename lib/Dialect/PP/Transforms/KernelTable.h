@@ -42,7 +42,7 @@ struct StepWork {
 /// launch, and those that look for gradients that are not finite. `optimizer`
 /// is null for inference.
 StepKernels addStepKernels(KernelTable &table, const StepWork &work,
-                           OptimizerAttr optimizer, ScheduleOp schedule);
+                           step::OptimizerAttr optimizer, ScheduleOp schedule);
 
 } // namespace pp::pipeline
 

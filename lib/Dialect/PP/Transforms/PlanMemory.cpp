@@ -83,12 +83,12 @@ public:
       stages.emplace_back(number, module.getContext());
     step.walk([&](StageOp op) { stages[op.getStage()].phases.push_back(op); });
     for (auto function : module.getOps<func::FuncOp>())
-      if (auto attribute =
-              function->getAttrOfType<OptimizerAttr>(optimizerAttrName))
+      if (auto attribute = function->getAttrOfType<step::OptimizerAttr>(
+              step::optimizerAttrName))
         optimizer = attribute;
     for (unsigned index = 0; index < step.getNumArguments(); ++index) {
-      auto role = step.getArgAttrOfType<StringAttr>(index, roleAttrName);
-      hasLossScale |= role && role.getValue() == lossScaleRole;
+      auto role = step.getArgAttrOfType<StringAttr>(index, step::roleAttrName);
+      hasLossScale |= role && role.getValue() == step::lossScaleRole;
     }
     if (hasLossScale && !optimizer)
       return step.emitError("is fed a loss scale, but has no optimizer; run "
@@ -469,7 +469,7 @@ private:
   Builder builder;
   planner::SlotAssignment slots;
   SmallVector<StagePlan, 0> stages;
-  OptimizerAttr optimizer;
+  step::OptimizerAttr optimizer;
   bool hasLossScale = false;
   DenseSet<std::pair<int64_t, StringAttr>> trainedHere;
   llvm::MapVector<Attribute, StringAttr> constantNames;

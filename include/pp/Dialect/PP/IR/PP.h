@@ -15,7 +15,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "pp/Interfaces/Bindings.h"
-#include "pp/Interfaces/PlanEnums.h"
+#include "pp/Interfaces/Step.h"
 
 #include "pp/Dialect/PP/IR/PPDialect.h.inc"
 #include "pp/Dialect/PP/IR/PPEnums.h.inc"
@@ -23,6 +23,7 @@
 namespace pp::pipeline {
 using pp::Area;
 using pp::Phase;
+using step::PhaseAttr;
 
 /// What stashes put into portals and pops take out.
 struct PortalResource : mlir::SideEffects::Resource::Base<PortalResource> {
@@ -39,12 +40,8 @@ struct PortalResource : mlir::SideEffects::Resource::Base<PortalResource> {
 namespace pp::pipeline {
 
 /// Names of the attributes that passes attach to operations of any dialect.
-inline constexpr llvm::StringLiteral phaseAttrName = "pp.phase";
-inline constexpr llvm::StringLiteral originAttrName = "pp.origin";
 inline constexpr llvm::StringLiteral costAttrName = "pp.cost";
 inline constexpr llvm::StringLiteral stageAttrName = "pp.stage";
-/// The stage that the model's author asked for.
-inline constexpr llvm::StringLiteral stageHintAttrName = "pp.stage_hint";
 inline constexpr llvm::StringLiteral buffersAttrName = "pp.buffers";
 /// On operations in a stage: where the states that they change lie.
 inline constexpr llvm::StringLiteral stateBuffersAttrName = "pp.state_buffers";
@@ -85,28 +82,6 @@ inline constexpr llvm::StringLiteral optimizerLaunchAttrName =
 /// On kernels of a stage: the number under which the program tells the runtime
 /// that the kernel has run.
 inline constexpr llvm::StringLiteral probeAttrName = "pp.probe";
-/// On function arguments: the name under which the value is fed.
-inline constexpr llvm::StringLiteral feedAttrName = "pp.feed";
-/// On function arguments: "input" or "target", which the caller feeds, or
-/// "loss_weight" or "loss_scale", which the runtime keeps.
-inline constexpr llvm::StringLiteral roleAttrName = "pp.role";
-inline constexpr llvm::StringLiteral lossScaleRole = "loss_scale";
-/// The reciprocal of the number of labels in a mini-batch that count.
-inline constexpr llvm::StringLiteral lossWeightRole = "loss_weight";
-/// On function arguments: the smallest and the largest number that the caller
-/// may feed, and the one beside them that is left out of the loss.
-inline constexpr llvm::StringLiteral rangeAttrName = "pp.range";
-inline constexpr llvm::StringLiteral ignoreIndexAttrName = "pp.ignore_index";
-/// On function results: the name under which the value is fetched, or "loss".
-inline constexpr llvm::StringLiteral fetchAttrName = "pp.fetch";
-
-/// On the function that updates parameters: what it takes.
-inline constexpr llvm::StringLiteral optimizerAttrName = "pp.optimizer";
-
-/// The phase of an operation; forward where none is stated.
-Phase getPhase(mlir::Operation *op);
-void setPhase(mlir::Operation *op, Phase phase);
-
 /// The stage an operation is placed on, or nothing.
 std::optional<int64_t> getStage(mlir::Operation *op);
 

@@ -7,26 +7,9 @@ include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "pp/Dialect/PP/IR/PPDialect.td"
 include "pp/Dialect/PP/IR/PPEnums.td"
+include "pp/Interfaces/Step.td"
 
-// The enumerations themselves are those of the plan: see PlanEnums.h, which has
-// what -gen-enum-decls would make.
-class PP_PlanEnum<string name, string summary, list<I32EnumAttrCase> cases>
-    : I32EnumAttr<name, summary, cases> {
-  let cppNamespace = "::pp";
-  let genSpecializedAttr = 0;
-}
-
-def PP_PhaseEnum : PP_PlanEnum<"Phase", "when an operation of a step runs", [
-  I32EnumAttrCase<"Forward", 0, "forward">,
-  I32EnumAttrCase<"BackwardInput", 1, "backward_input">,
-  I32EnumAttrCase<"BackwardWeight", 2, "backward_weight">,
-  I32EnumAttrCase<"Update", 3, "update">]>;
-def PP_Phase : EnumAttr<PP_Dialect, PP_PhaseEnum, "phase"> {
-  let cppNamespace = "::pp::pipeline";
-  let assemblyFormat = "`<` $value `>`";
-}
-
-def PP_AreaEnum : PP_PlanEnum<"Area", "an area of a stage's memory", [
+def PP_AreaEnum : PlanEnum<"Area", "an area of a stage's memory", [
   I32EnumAttrCase<"Parameters", 0, "parameters">,
   I32EnumAttrCase<"Buffers", 1, "buffers">,
   I32EnumAttrCase<"Gradients", 2, "gradients">,
@@ -39,7 +22,7 @@ def PP_Area : EnumAttr<PP_Dialect, PP_AreaEnum, "area"> {
   let cppNamespace = "::pp::pipeline";
 }
 
-def PP_ActionKindEnum : PP_PlanEnum<"ActionKind", "what a rank does next", [
+def PP_ActionKindEnum : PlanEnum<"ActionKind", "what a rank does next", [
   I32EnumAttrCase<"Forward", 0, "F">,
   I32EnumAttrCase<"Recompute", 1, "R">,
   I32EnumAttrCase<"BackwardInput", 2, "I">,
@@ -56,7 +39,7 @@ def PP_ActionKind : EnumAttr<PP_Dialect, PP_ActionKindEnum, "action_kind"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
-def PP_CheckpointModeEnum : PP_PlanEnum<"CheckpointMode",
+def PP_CheckpointModeEnum : PlanEnum<"CheckpointMode",
     "which micro-batches are recomputed", [
   I32EnumAttrCase<"Always", 0, "always">,
   I32EnumAttrCase<"ExceptLast", 1, "except_last">,
@@ -205,43 +188,6 @@ def PP_EmulatedAttr : AttrDef<PP_Dialect, "Emulated"> {
     AttrParameter<"int64_t", "bytes of shared memory">:$shared,
     AttrParameter<"int64_t", "1 if threads wait for each other">:$waits);
   let assemblyFormat = "`<` `shared` `=` $shared `,` `waits` `=` $waits `>`";
-}
-
-def PP_ScalarAttr : AttrDef<PP_Dialect, "Scalar"> {
-  let mnemonic = "scalar";
-  let summary = "a number that the runtime hands the optimizer";
-  let description = [{
-    Its value is a number of the user's (`value`, `initial_scale`), the name of
-    another scalar, or what the runtime knows; docs/plan-format.md has the kinds.
-
-    ```mlir
-    #pp.scalar<"lr", value = 1.0e-2 : f64>
-    #pp.scalar<"skipped", is_skipped>
-    ```
-  }];
-  let parameters = (ins "::mlir::StringAttr":$name,
-                        EnumParameter<PP_ScalarKindEnum>:$kind,
-                        OptionalParameter<"::mlir::Attribute">:$value);
-  let assemblyFormat = "`<` $name `,` $kind (`=` $value^)? `>`";
-  let genVerifyDecl = 1;
-}
-
-def PP_OptimizerAttr : AttrDef<PP_Dialect, "Optimizer"> {
-  let mnemonic = "optimizer";
-  let summary = "what the optimizer's function takes";
-  let description = [{
-    Parameter, gradient, one value for each of `states`, then `scalars`.
-  }];
-  let parameters = (ins "::mlir::StringAttr":$kind, "::mlir::ArrayAttr":$states,
-                        "::mlir::ArrayAttr":$scalars);
-  let assemblyFormat = [{
-    `<` $kind `,` `states` `=` $states `,` `scalars` `=` $scalars `>`
-  }];
-  let genVerifyDecl = 1;
-  let extraClassDeclaration = [{
-    /// The number of the scalar of this kind.
-    std::optional<unsigned> findScalar(ScalarKind kind);
-  }];
 }
 
 def PP_CostAttr : AttrDef<PP_Dialect, "Cost"> {

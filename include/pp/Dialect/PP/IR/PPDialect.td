@@ -19,11 +19,8 @@ def PP_Dialect : Dialect {
 
     | attribute | on | meaning |
     |---|---|---|
-    | `pp.phase` | operations of a step | when it runs: `#pp.phase<forward>` ... |
-    | `pp.origin` | operations of a step | number of the forward operation it is (derived from) |
     | `pp.cost` | kernels | predicted work and time |
     | `pp.stage` | kernels | the stage it is placed on |
-    | `pp.stage_hint` | operations and kernels | the stage that the model's author asked for |
     | `pp.buffers` | operations in a stage | where each result lies |
     | `pp.state_buffers` | operations in a stage | where each state that it changes lies |
     | `pp.library`, `pp.scratchpad` | library kernels and launches in a stage | entry of the stage's kernel table, and its scratchpad |
@@ -33,13 +30,11 @@ def PP_Dialect : Dialect {
     | `pp.mark` | kernels in a stage | number under which pp-profile measures it |
     | `pp.rows`, `pp.scatter_add` | loops in `@code` | what pp-make-launches maps in a way of its own |
     | `pp.emulated` | functions in `@code` | it emulates a thread of a GPU: `#pp.emulated` |
-    | `pp.feed`, `pp.role`, `pp.range`, `pp.ignore_index` | function arguments | name and role of what is fed, and the numbers that may be |
-    | `pp.fetch` | function results | name of what is fetched, or "loss" |
-    | `pp.optimizer` | the optimizer's function | what the runtime hands it: `#pp.optimizer` |
     | `pp.target`, `pp.model_hash`, `pp.optimizer_launch` | modules | what code is made for; which model it is; the optimizer's launch on a GPU |
     | `pp.stages`, `pp.partition`, `pp.checkpoint` | modules | number of stages; how good the partition is; what is recomputed |
   }];
-  let dependentDialects = ["::mlir::ml_program::MLProgramDialect"];
+  let dependentDialects = ["::mlir::ml_program::MLProgramDialect",
+                           "::pp::step::StepDialect"];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;

@@ -25,13 +25,6 @@ def PP_EndKindEnum : PP_IREnum<"EndKind", "what is at the other end", [
   I32EnumAttrCase<"Loss", 4, "loss">,
   I32EnumAttrCase<"LossScale", 5, "loss_scale">]>;
 
-def PP_ScalarKindEnum : PP_IREnum<"ScalarKind", "what a scalar is", [
-  I32EnumAttrCase<"Value", 0, "value">,
-  I32EnumAttrCase<"OneMinusPowerOf", 1, "one_minus_power_of">,
-  I32EnumAttrCase<"IsFirstStep", 2, "is_first_step">,
-  I32EnumAttrCase<"LossScale", 3, "initial_scale">,
-  I32EnumAttrCase<"IsSkipped", 4, "is_skipped">]>;
-
 // In the order in which they lie.
 def PP_MemoryAreaEnum : PP_IREnum<"MemoryArea", "a part of a stage's memory", [
   I32EnumAttrCase<"Parameters", 0, "parameters">,

@@ -53,7 +53,7 @@ def PP_StageOp : PP_Op<"stage", [
     }
     ```
   }];
-  let arguments = (ins PP_Count:$stage, PP_Phase:$phase,
+  let arguments = (ins PP_Count:$stage, Step_Phase:$phase,
                        Variadic<AnyRankedTensor>:$inputs,
                        OptionalAttr<PP_EndArrayAttr>:$sources,
                        OptionalAttr<PP_EndListsAttr>:$targets,
@@ -98,7 +98,7 @@ def PP_PortalOp : PP_Op<"portal", [
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, PP_Count:$from, PP_Count:$to,
-                       PP_Phase:$phase, TypeAttr:$type);
+                       Step_Phase:$phase, TypeAttr:$type);
   let assemblyFormat = [{
     $sym_name `from` `(` $from `)` `to` `(` $to `)`
     custom<PhaseName>($phase) attr-dict
@@ -147,8 +147,8 @@ def PP_ChannelOp : PP_Op<"channel", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, PP_ChannelKind:$kind,
-                       PP_Count:$from, PP_Phase:$fromPhase, PP_Count:$to,
-                       PP_Phase:$toPhase, PP_Phase:$lastReader, StrAttr:$value,
+                       PP_Count:$from, Step_Phase:$fromPhase, PP_Count:$to,
+                       Step_Phase:$toPhase, Step_Phase:$lastReader, StrAttr:$value,
                        OptionalAttr<PP_ActionKind>:$release,
                        OptionalAttr<PP_Count>:$sendOffset,
                        OptionalAttr<DenseI64ArrayAttr>:$sendSlots,

@@ -47,7 +47,7 @@ def Partition : PPPass<"pp-partition"> {
 
     `cuts` names the ONNX nodes with which stages 1, 2, ... begin, instead. `plan`
     names a file of pp-plan that places every kernel.
-    Operations with a `pp.stage_hint` (from the model's pipeline_stage) keep it.
+    Operations with a `step.stage_hint` (from the model's pipeline_stage) keep it.
   }];
   let options = [
     Option<"stages", "stages", "int64_t", "0",
