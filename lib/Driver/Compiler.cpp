@@ -94,6 +94,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pm.addPass(nn::createAttachOptimizer(optimizer));
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
+    pm.addPass(pipeline::createVerifyStep());
     return;
   }
   case CompilePhase::Kernels:
@@ -101,6 +102,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       pm.addPass(nn::createMixedPrecision({options.precision}));
     // oneDNN would do it too, but the processor keeps its arithmetic.
     pm.addPass(nn::createFormKernels({options.target != "cpu"}));
+    pm.addPass(pipeline::createVerifyStep());
     return;
   case CompilePhase::Cost: {
     pipeline::AnnotateCostsOptions cost;
@@ -128,6 +130,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     checkpoints.mode = training ? options.checkpoint : "never";
     pm.addPass(pipeline::createPlaceCheckpoints(checkpoints));
     pm.addPass(pipeline::createOutlineStages());
+    pm.addPass(pipeline::createVerifyStages());
     return;
   }
   case CompilePhase::Schedule: {
@@ -156,6 +159,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       buildDevicePipeline(pm);
     buildKernelPipeline(pm.nest<ModuleOp>());
     pm.addPass(createLowerStages({options.markKernels}));
+    pm.addPass(pipeline::createVerifyMemory());
     return;
   }
   }
