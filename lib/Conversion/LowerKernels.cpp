@@ -2,7 +2,7 @@
 
 #include "Kernels/KernelEmitter.h"
 #include "pp/Conversion/Passes.h"
-#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/PP/IR/PP.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -75,7 +75,7 @@ private:
   }
 
   void setCallee(Operation *op, StringRef name) {
-    op->setAttr(calleeAttrName,
+    op->setAttr(pipeline::calleeAttrName,
                 FlatSymbolRefAttr::get(builder.getContext(), name));
   }
 

@@ -1,7 +1,7 @@
 //===- LowerStages.cpp - A function for each phase of each stage ----------===//
 
 #include "pp/Conversion/Passes.h"
-#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Interfaces/CostOpInterface.h"
 #include "pp/Interfaces/KernelOpInterface.h"
@@ -58,7 +58,7 @@ public:
     module.walk(
         [&](pipeline::StageOp stage) { ok &= succeeded(lowerStage(stage)); });
     if (ok && functions.count("optimizer_block"))
-      makeOptimizer();
+      return makeOptimizer();
     return success(ok);
   }
 
@@ -88,10 +88,9 @@ private:
   LogicalResult lowerStage(pipeline::StageOp stage) {
     loc = stage.getLoc();
     auto found = memories.find(stage.getStage());
-    auto arguments = stage->getAttrOfType<ArrayAttr>("pp.argument_buffers");
-    if (found == memories.end() || !arguments)
+    if (found == memories.end() || !stage.getArgumentBuffers() ||
+        !stage.getCopies())
       return stage.emitOpError("has no memory plan; run pp-plan-memory first");
-    memory = found->second;
     std::string name = ("stage" + llvm::Twine(stage.getStage()) + "_" +
                         llvm::StringRef(letterOf(stage.getPhase())))
                            .str();
@@ -111,8 +110,9 @@ private:
     probes = 0;
 
     Block &body = stage.getBody().front();
-    for (auto [argument, buffer] :
-         llvm::zip(body.getArguments(), arguments.getAsRange<BufferAttr>()))
+    for (auto [argument, buffer] : llvm::zip_equal(
+             body.getArguments(),
+             stage.getArgumentBuffersAttr().getAsRange<BufferAttr>()))
       values[argument] = buffer;
     for (Operation &op : body.without_terminator())
       if (failed(lowerOperation(&op)))
@@ -125,22 +125,16 @@ private:
 
   /// Values that must be in more than one place are copied at the end.
   void copyOutputs(pipeline::StageOp stage) {
-    auto copies = stage->getAttrOfType<ArrayAttr>("pp.copies");
-    if (!copies)
-      return;
-    for (auto copy : copies.getAsRange<ArrayAttr>()) {
-      unsigned index = cast<IntegerAttr>(copy[0]).getInt();
-      Value from = stage.getReturn().getValues()[index];
-      if (copy.size() == 3) {
-        execute(cast<IntegerAttr>(copy[2]).getInt(),
-                {address(values[from]), address(cast<BufferAttr>(copy[1]))},
+    for (auto copy : stage.getCopiesAttr().getAsRange<pipeline::CopyAttr>()) {
+      Value value = stage.getReturn().getValues()[copy.getResult()];
+      Value from = address(values[value]), to = address(copy.getTo());
+      if (copy.getKernel())
+        execute(*copy.getKernel(), {from, to},
                 LLVM::ZeroOp::create(builder, loc, pointer));
-        continue;
-      }
-      Value size = constant(getTensorBytes(from.getType()));
-      LLVM::MemcpyOp::create(builder, loc, address(cast<BufferAttr>(copy[1])),
-                             address(values[from]), size,
-                             /*isVolatile=*/false);
+      else
+        LLVM::MemcpyOp::create(builder, loc, to, from,
+                               constant(getTensorBytes(value.getType())),
+                               /*isVolatile=*/false);
     }
   }
 
@@ -157,15 +151,17 @@ private:
     if (kernel.getKernelClass() == KernelClass::View)
       return success();
     if (markKernels)
-      op->setAttr(markAttrName, builder.getI64IntegerAttr(marks));
+      op->setAttr(pipeline::markAttrName, builder.getI64IntegerAttr(marks));
     callMark(marks++);
     SmallVector<Value> arguments;
-    if (!kernel.getUpdatedStates().empty()) {
-      // State that the operation changes comes first.
-      for (auto state : op->getAttrOfType<ArrayAttr>("pp.state_buffers")
-                            .getAsRange<BufferAttr>())
+    // State that the operation changes comes first.
+    auto states = op->getAttrOfType<ArrayAttr>(pipeline::stateBuffersAttrName);
+    if (kernel.getUpdatedStates().size() != (states ? states.size() : 0))
+      return op->emitOpError("has no place for the states that it changes; run "
+                             "pp-plan-memory first");
+    if (states)
+      for (auto state : states.getAsRange<BufferAttr>())
         arguments.push_back(address(state));
-    }
     for (Value operand : op->getOperands())
       arguments.push_back(address(values[operand]));
     for (Value result : op->getResults())
@@ -173,7 +169,8 @@ private:
     if (kernel.getKernelClass() == KernelClass::Library ||
         op->hasAttr(pipeline::launchAttrName))
       return callLibrary(op, arguments);
-    auto callee = op->getAttrOfType<FlatSymbolRefAttr>(calleeAttrName);
+    auto callee =
+        op->getAttrOfType<FlatSymbolRefAttr>(pipeline::calleeAttrName);
     auto function =
         callee ? functions.find(callee.getValue()) : functions.end();
     if (function == functions.end())
@@ -199,8 +196,9 @@ private:
   }
 
   LogicalResult callLibrary(Operation *op, ValueRange arguments) {
-    auto number = op->getAttrOfType<IntegerAttr>("pp.library");
-    auto scratchpad = op->getAttrOfType<BufferAttr>("pp.scratchpad");
+    auto number = op->getAttrOfType<IntegerAttr>(pipeline::libraryAttrName);
+    auto scratchpad =
+        op->getAttrOfType<BufferAttr>(pipeline::scratchpadAttrName);
     if (!number || !scratchpad)
       return op->emitOpError("has no library kernel; run pp-plan-memory first");
     execute(number.getInt(), arguments, address(scratchpad));
@@ -293,15 +291,19 @@ private:
   /// pp_optimizer_function: the block function over a whole arena. New values
   /// go through the stack, because the block function may read an old value
   /// after it wrote a new one.
-  void makeOptimizer() {
+  LogicalResult makeOptimizer() {
     LLVM::LLVMFuncOp block = functions["optimizer_block"];
     block.setNoInline(false);
     block.setAlwaysInline(true);
     auto source = module.lookupSymbol<func::FuncOp>(nn::optimizerFunctionName);
-    auto description =
-        source->getAttrOfType<DictionaryAttr>(pipeline::optimizerAttrName);
-    unsigned states = cast<ArrayAttr>(description.get("states")).size();
-    unsigned scalars = cast<ArrayAttr>(description.get("scalars")).size();
+    auto description = source ? source->getAttrOfType<step::OptimizerAttr>(
+                                    step::optimizerAttrName)
+                              : step::OptimizerAttr();
+    if (!description)
+      return module.emitError("has code of an optimizer, but no optimizer; run "
+                              "nn-attach-optimizer first");
+    unsigned states = description.getStates().size();
+    unsigned scalars = description.getScalars().size();
 
     loc = source.getLoc();
     builder.setInsertionPointToEnd(code.getBody());
@@ -367,6 +369,7 @@ private:
     LLVM::BrOp::create(builder, loc, next, header);
     builder.setInsertionPointToStart(exit);
     LLVM::ReturnOp::create(builder, loc, ValueRange());
+    return success();
   }
 
   ModuleOp module;
@@ -381,7 +384,6 @@ private:
   LLVM::LLVMFuncOp executeKernel, mark, probe;
   llvm::StringMap<LLVM::LLVMFuncOp> functions;
   DenseMap<int64_t, pipeline::MemoryOp> memories;
-  pipeline::MemoryOp memory;
   Value base;
   DenseMap<int, Value> fields;
   DenseMap<size_t, Value> slots;

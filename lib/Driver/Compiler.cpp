@@ -4,6 +4,7 @@
 #include "ModelHash.h"
 #include "plan/PlanJson.h"
 #include "pp/Conversion/Passes.h"
+#include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
@@ -69,6 +70,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pm.addPass(nn::createAttachOptimizer(options.optimizer));
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
+    pm.addPass(pipeline::createVerifyStep());
     return;
   }
   case CompilePhase::Kernels:
@@ -76,6 +78,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       pm.addPass(nn::createMixedPrecision({options.precision}));
     // oneDNN would do it too, but the processor keeps its arithmetic.
     pm.addPass(nn::createFormKernels({options.target.isGpu()}));
+    pm.addPass(pipeline::createVerifyStep());
     return;
   case CompilePhase::Cost: {
     pipeline::AnnotateCostsOptions cost = options.cost;
@@ -95,6 +98,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pm.addPass(pipeline::createPlaceCheckpoints(
         training ? options.checkpoint : pipeline::PlaceCheckpointsOptions()));
     pm.addPass(pipeline::createOutlineStages());
+    pm.addPass(pipeline::createVerifyStages());
     return;
   }
   case CompilePhase::Schedule: {
@@ -123,6 +127,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       buildDevicePipeline(pm);
     buildKernelPipeline(pm.nest<ModuleOp>());
     pm.addPass(createLowerStages(options.lower));
+    pm.addPass(pipeline::createVerifyMemory());
     return;
   }
   }
@@ -139,14 +144,9 @@ ModuleOp Compilation::getProgram(bool training) {
   return module->lookupSymbol<ModuleOp>(training ? "training" : "inference");
 }
 
-/// The size of axis 0 of the first input that has axes.
 static int64_t batchOf(ModuleOp program) {
-  if (auto function = program.lookupSymbol<func::FuncOp>(nn::mainFunctionName))
-    for (Type type : function.getArgumentTypes())
-      if (auto tensor = dyn_cast<RankedTensorType>(type);
-          tensor && tensor.getRank() > 0)
-        return tensor.getDimSize(0);
-  return 0;
+  auto function = program.lookupSymbol<func::FuncOp>(nn::mainFunctionName);
+  return function ? step::getBatchSize(function).value_or(0) : 0;
 }
 
 llvm::Error Compilation::readOnnx(llvm::StringRef path) {

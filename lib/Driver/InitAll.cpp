@@ -34,8 +34,8 @@ void pp::registerAllDialects(DialectRegistry &registry) {
               func::FuncDialect, gpu::GPUDialect, LLVM::LLVMDialect,
               linalg::LinalgDialect, math::MathDialect, memref::MemRefDialect,
               ml_program::MLProgramDialect, nn::NNDialect, NVVM::NVVMDialect,
-              pipeline::PPDialect, scf::SCFDialect, tensor::TensorDialect,
-              vector::VectorDialect>();
+              pipeline::PPDialect, scf::SCFDialect, step::StepDialect,
+              tensor::TensorDialect, vector::VectorDialect>();
 }
 
 void pp::registerAllPasses() {

@@ -14,7 +14,7 @@ std::string pp::hashModel(ModuleOp imported, const CompileOptions &options) {
   OwningOpRef<ModuleOp> module = imported.clone();
   (*module)->removeAttr(pipeline::targetAttrName);
   module->walk([](Operation *op) {
-    op->removeAttr(pipeline::stageHintAttrName);
+    op->removeAttr(step::stageHintAttrName);
     if (auto global = dyn_cast<ml_program::GlobalOp>(op))
       global.removeValueAttr(); // training changes it
   });

@@ -19,9 +19,9 @@ namespace {
 double parameterCopies(ModuleOp program) {
   double copies = 2;
   for (auto function : program.getOps<func::FuncOp>())
-    if (auto description = function->getAttrOfType<DictionaryAttr>(
-            pipeline::optimizerAttrName))
-      copies += cast<ArrayAttr>(description.get("states")).size();
+    if (auto optimizer = function->getAttrOfType<step::OptimizerAttr>(
+            step::optimizerAttrName))
+      copies += optimizer.getStates().size();
   return copies;
 }
 

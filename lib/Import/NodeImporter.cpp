@@ -3,8 +3,8 @@
 #include "NodeImporter.h"
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
-#include "pp/Dialect/NN/Transforms/Passes.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Interfaces/Step.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InterleavedRange.h"
 
@@ -282,7 +282,7 @@ void NodeImporter::attachStageHint(Operation *op) {
   if (!node->pipelineStage)
     return;
   auto found = llvm::lower_bound(stageHints, *node->pipelineStage);
-  op->setAttr(pipeline::stageHintAttrName,
+  op->setAttr(step::stageHintAttrName,
               builder.getI64IntegerAttr(found - stageHints.begin()));
 }
 

@@ -6,10 +6,10 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/IR/Verifier.h"
-#include "pp/Dialect/NN/Transforms/Passes.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Import/Onnx/Reader.h"
 #include "pp/Import/Onnx/TorchExport.h"
+#include "pp/Interfaces/Step.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Path.h"
 
@@ -160,10 +160,14 @@ private:
       nodes.getEntries()[input.name].value = entry->getArgument(index);
       entry->getArgument(index).setLoc(
           NameLoc::get(builder.getStringAttr(input.name)));
-      function.setArgAttr(index, pipeline::feedAttrName,
+      function.setArgAttr(index, step::feedAttrName,
                           builder.getStringAttr(input.name));
-      function.setArgAttr(index, pipeline::roleAttrName,
+      function.setArgAttr(index, step::roleAttrName,
                           builder.getStringAttr("input"));
+      // What --batch is the size of.
+      if (cast<RankedTensorType>(types[index]).getRank() > 0)
+        function.setArgAttr(index, step::batchedAttrName,
+                            builder.getUnitAttr());
     }
     builder.setInsertionPointToEnd(entry);
     return success();
@@ -273,7 +277,7 @@ private:
       }
       results.push_back(computed(entry.value, output.name, results));
       attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
-          pipeline::fetchAttrName, builder.getStringAttr(output.name))));
+          step::fetchAttrName, builder.getStringAttr(output.name))));
     }
     for (const std::string &guess : nodes.getTrainingChoice().describeGuesses())
       report(guess).severity = onnx::Severity::Warning;
@@ -328,7 +332,7 @@ llvm::Expected<OnnxModel> pp::readOnnx(StringRef path,
 llvm::Expected<OwningOpRef<ModuleOp>>
 pp::importOnnx(MLIRContext *context, const OnnxModel &model,
                const ImportOptions &options, llvm::raw_ostream *warnings) {
-  context->loadDialect<NNDialect, pipeline::PPDialect, func::FuncDialect,
+  context->loadDialect<NNDialect, step::StepDialect, func::FuncDialect,
                        ml_program::MLProgramDialect>();
   Importer importer(context, *model.model, options);
   OwningOpRef<ModuleOp> module = importer.run();

@@ -5,10 +5,8 @@
 #include "plan/PlanJson.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
-#include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Interfaces/KernelOpInterface.h"
-#include "pp/Planner/Schedule/Replicas.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
@@ -100,23 +98,24 @@ public:
       schedule = found;
     for (auto memory : module.getOps<MemoryOp>())
       memories[memory.getStage()] = memory;
-    if (!step || !schedule || !schedule.getSlots() || memories.empty())
+    if (!step || !schedule || memories.empty())
       return module.emitError("has no memory plan; run pp-plan-memory first");
     step.walk(
         [&](StageOp stage) { stages[stage.getStage()].push_back(stage); });
     makeHead();
     if (failed(makeWeights()) || failed(makeFeeds()) || failed(makeFetches()))
       return failure();
-    if (optimizer)
-      makeOptimizer();
+    if (optimizer && failed(makeOptimizer()))
+      return failure();
     for (auto channel : module.getOps<ChannelOp>())
-      plan.channels.push_back(makeChannel(channel));
+      if (failed(makeChannel(channel)))
+        return failure();
     for (auto &[number, memory] : memories)
       if (failed(makeStage(number, memory)))
         return failure();
-    if (failed(makeRanks()))
+    makeRanks();
+    if (failed(makeKernelKeys()))
       return failure();
-    makeKernelKeys();
     setHash();
     return std::move(plan);
   }
@@ -131,9 +130,9 @@ private:
     plan.target = getTarget(module);
     plan.replicas = schedule.getReplicas();
     plan.microbatches = schedule.getMicrobatches() * plan.replicas;
-    plan.batch = microbatchSize() * plan.microbatches;
+    plan.batch = step::getBatchSize(step).value_or(1) * plan.microbatches;
     plan.schedule = schedule.getKind();
-    plan.checkpoint = *parseCheckpointMode(schedule.getCheckpoint().str());
+    plan.checkpoint = schedule.getCheckpoint();
   }
 
   void setHash() {
@@ -144,22 +143,21 @@ private:
   }
 
   /// The cost key of each kernel that is marked, by its number.
-  void makeKernelKeys() {
-    module.walk([&](Operation *op) {
+  LogicalResult makeKernelKeys() {
+    WalkResult result = module.walk([&](KernelOpInterface op) {
       auto mark = op->getAttrOfType<IntegerAttr>(markAttrName);
       if (!mark)
-        return;
+        return WalkResult::advance();
+      if (mark.getInt() > largestActionNumber)
+        return WalkResult(op->emitOpError()
+                          << "has the number " << mark.getInt()
+                          << ", which is too large");
       plan.kernelKeys.resize(
           std::max<size_t>(plan.kernelKeys.size(), mark.getInt() + 1));
-      plan.kernelKeys[mark.getInt()] = cast<KernelOpInterface>(op).getCostKey();
+      plan.kernelKeys[mark.getInt()] = op.getCostKey();
+      return WalkResult::advance();
     });
-  }
-
-  int64_t microbatchSize() {
-    for (Type type : step.getArgumentTypes())
-      if (auto tensor = cast<RankedTensorType>(type); tensor.getRank() > 0)
-        return tensor.getDimSize(0);
-    return 1;
+    return success(!result.wasInterrupted());
   }
 
   /// Files that hold parameters, in the order of the globals.
@@ -196,20 +194,20 @@ private:
 
   LogicalResult makeFeeds() {
     for (unsigned index = 0; index < step.getNumArguments(); ++index) {
-      auto role = step.getArgAttrOfType<StringAttr>(index, roleAttrName);
+      auto role = step.getArgAttrOfType<StringAttr>(index, step::roleAttrName);
       // It comes after all that is fed.
-      if (role && role.getValue() == lossScaleRole)
+      if (role && role.getValue() == step::lossScaleRole)
         continue;
       runtime::PlanPort port =
-          makePort(step.getArgAttrOfType<StringAttr>(index, feedAttrName),
+          makePort(step.getArgAttrOfType<StringAttr>(index, step::feedAttrName),
                    step.getFunctionType().getInput(index));
       port.role = role ? role.getValue() : "input";
-      port.batched = !port.shape.empty();
-      if (auto range =
-              step.getArgAttrOfType<DenseI64ArrayAttr>(index, rangeAttrName))
+      port.batched = step.getArgAttr(index, step::batchedAttrName) != nullptr;
+      if (auto range = step.getArgAttrOfType<DenseI64ArrayAttr>(
+              index, step::rangeAttrName))
         port.range.emplace(range[0], range[1]);
-      if (auto ignored =
-              step.getArgAttrOfType<IntegerAttr>(index, ignoreIndexAttrName))
+      if (auto ignored = step.getArgAttrOfType<IntegerAttr>(
+              index, step::ignoreIndexAttrName))
         port.ignoreIndex = ignored.getInt();
       plan.feeds.push_back(std::move(port));
     }
@@ -219,11 +217,12 @@ private:
   LogicalResult makeFetches() {
     for (unsigned index = 0; !isTraining() && index < step.getNumResults();
          ++index) {
-      auto name = step.getResultAttrOfType<StringAttr>(index, fetchAttrName);
+      auto name =
+          step.getResultAttrOfType<StringAttr>(index, step::fetchAttrName);
       runtime::PlanPort port =
           makePort(name, step.getFunctionType().getResult(index));
       port.batched =
-          !port.shape.empty() && port.shape.front() == microbatchSize();
+          step.getResultAttr(index, step::batchedAttrName) != nullptr;
       if (!port.batched && plan.replicas > 1)
         return module.emitError()
                << "output " << name << " has no axis for the samples, so "
@@ -234,63 +233,71 @@ private:
     return success();
   }
 
-  void makeOptimizer() {
+  LogicalResult makeOptimizer() {
     auto description =
-        optimizer->getAttrOfType<DictionaryAttr>(pipeline::optimizerAttrName);
-    plan.optimizer.kind = cast<StringAttr>(description.get("kind")).str();
-    for (auto state :
-         cast<ArrayAttr>(description.get("states")).getAsRange<StringAttr>())
+        optimizer->getAttrOfType<step::OptimizerAttr>(step::optimizerAttrName);
+    if (!description)
+      return optimizer.emitError()
+             << "has no '" << step::optimizerAttrName << "'";
+    plan.optimizer.kind = description.getKind().str();
+    for (auto state : description.getStates().getAsRange<StringAttr>())
       plan.optimizer.states.push_back(state.str());
-    for (auto scalar : cast<ArrayAttr>(description.get("scalars"))
-                           .getAsRange<DictionaryAttr>())
+    for (auto scalar : description.getScalars().getAsRange<step::ScalarAttr>())
       plan.optimizer.scalars.push_back(makeScalar(scalar));
+    return success();
   }
 
-  static runtime::PlanScalar makeScalar(DictionaryAttr description) {
-    using Kind = runtime::PlanScalar::Kind;
+  static runtime::PlanScalar makeScalar(step::ScalarAttr description) {
     runtime::PlanScalar scalar;
-    scalar.name = cast<StringAttr>(description.get("name")).str();
-    for (auto [key, kind] :
-         {std::pair("value", Kind::Value),
-          std::pair("one_minus_power_of", Kind::OneMinusPowerOf),
-          std::pair("is_first_step", Kind::IsFirstStep),
-          std::pair("initial_scale", Kind::LossScale),
-          std::pair("is_skipped", Kind::IsSkipped)}) {
-      Attribute value = description.get(key);
-      if (!value)
-        continue;
-      scalar.kind = kind;
-      if (auto number = dyn_cast<FloatAttr>(value))
-        scalar.value = number.getValueAsDouble();
-      else if (auto base = dyn_cast<StringAttr>(value))
-        scalar.baseOf = base.str();
-    }
+    scalar.name = description.getName().str();
+    scalar.kind = kindOf(description.getKind());
+    if (auto number = dyn_cast_or_null<FloatAttr>(description.getValue()))
+      scalar.value = number.getValueAsDouble();
+    else if (auto base = dyn_cast_or_null<StringAttr>(description.getValue()))
+      scalar.baseOf = base.str();
     return scalar;
   }
 
-  /// The plan counts from the start of the stage's memory.
-  uint64_t channelsOffset(int64_t stage) {
-    auto area =
-        cast<DictionaryAttr>(memories[stage].getAreas().get("channels"));
-    return cast<IntegerAttr>(area.get("offset")).getInt();
+  static runtime::PlanScalar::Kind kindOf(step::ScalarKind kind) {
+    using Kind = runtime::PlanScalar::Kind;
+    switch (kind) {
+    case step::ScalarKind::Value:
+      return Kind::Value;
+    case step::ScalarKind::OneMinusPowerOf:
+      return Kind::OneMinusPowerOf;
+    case step::ScalarKind::IsFirstStep:
+      return Kind::IsFirstStep;
+    case step::ScalarKind::LossScale:
+      return Kind::LossScale;
+    case step::ScalarKind::IsSkipped:
+      return Kind::IsSkipped;
+    }
+    llvm_unreachable("unknown kind of a scalar");
   }
 
-  runtime::PlanChannel makeChannel(ChannelOp op) {
-    auto integer = [&](StringRef name) -> uint64_t {
-      auto attribute = op->getAttrOfType<IntegerAttr>(name);
-      return attribute ? attribute.getInt() : 0;
+  LogicalResult makeChannel(ChannelOp op) {
+    if (!op.isPlaced() || !memories.contains(op.getFrom()) ||
+        !memories.contains(op.getTo()))
+      return op.emitOpError() << "'" << op.getSymName()
+                              << "' has no slots; run pp-plan-memory first";
+    // The plan counts from the start of the stage's memory.
+    auto offsetOf = [&](int64_t stage, std::optional<uint64_t> offset) {
+      AreaRangeAttr area = memories[stage].getArea(MemoryArea::Channels);
+      return static_cast<uint64_t>(area.getOffset()) + offset.value_or(0);
     };
-    auto count = [](ArrayRef<int64_t> slots) -> unsigned {
-      int64_t count = 0;
-      for (int64_t slot : slots)
-        count = std::max(count, slot + 1);
-      return count;
+    auto assign = [](std::vector<unsigned> &to, unsigned &count,
+                     std::optional<ArrayRef<int64_t>> slots) {
+      count = 0;
+      for (int64_t slot : slots.value_or(ArrayRef<int64_t>())) {
+        to.push_back(static_cast<unsigned>(slot));
+        count = std::max(count, to.back() + 1);
+      }
     };
-    auto type = cast<RankedTensorType>(op.getType());
-    runtime::PlanChannel channel;
-    auto name = op->getAttrOfType<StringAttr>("value");
-    channel.name = (name ? name.getValue() : op.getSymName()).str();
-    channel.kind = op.getKind();
+    RankedTensorType type = op.getType();
+    runtime::PlanChannel &channel = plan.channels.emplace_back();
+    channelNumbers[op.getSymNameAttr()] = plan.channels.size() - 1;
+    channel.name = op.getValue().str();
+    channel.kind = stringifyChannelKind(op.getKind());
     channel.from = op.getFrom();
     channel.to = op.getTo();
     channel.fromPhase = op.getFromPhase();
@@ -298,16 +305,12 @@ private:
     channel.type = dataTypeOf(type.getElementType());
     channel.shape.assign(type.getShape().begin(), type.getShape().end());
     channel.bytes = getTensorBytes(type);
-    channel.sendOffset = channelsOffset(op.getFrom()) + integer("send_offset");
-    channel.receiveOffset =
-        channelsOffset(op.getTo()) + integer("receive_offset");
-    channel.sendSlots = count(op.getSendSlots());
-    channel.receiveSlots = count(op.getReceiveSlots());
-    channel.sendSlot.assign(op.getSendSlots().begin(), op.getSendSlots().end());
-    channel.receiveSlot.assign(op.getReceiveSlots().begin(),
-                               op.getReceiveSlots().end());
-    channel.release = *parseActionKind(op.getRelease().str());
-    return channel;
+    channel.sendOffset = offsetOf(op.getFrom(), op.getSendOffset());
+    channel.receiveOffset = offsetOf(op.getTo(), op.getReceiveOffset());
+    assign(channel.sendSlot, channel.sendSlots, op.getSendSlots());
+    assign(channel.receiveSlot, channel.receiveSlots, op.getReceiveSlots());
+    channel.release = *op.getRelease();
+    return success();
   }
 
   //===--------------------------------------------------------------------===//
@@ -351,72 +354,71 @@ private:
     stage.backwardSeconds = secondsOf(number, false);
     stage.memoryBytes = memory.getTotal();
     makeAreas(stage.areas, memory);
-    if (failed(makeTensors(stage.parameters, memory, "parameters")) ||
-        failed(makeTensors(stage.buffers, memory, "buffers")))
+    if (failed(makeTensors(stage.parameters, memory.getParameters(), true)) ||
+        failed(makeTensors(stage.buffers, memory.getBuffers(), false)))
       return failure();
-    for (auto kernel : memory->getAttrOfType<ArrayAttr>("library")
-                           .getAsRange<DictionaryAttr>())
-      stage.kernels.push_back(
-          {cast<StringAttr>(kernel.get("descriptor")).str(),
-           static_cast<uint64_t>(
-               cast<IntegerAttr>(kernel.get("scratchpad")).getInt())});
-    auto kernel = [&](StringRef key) -> std::optional<unsigned> {
-      if (auto number = memory->getAttrOfType<IntegerAttr>(key))
-        return number.getInt();
-      return std::nullopt;
-    };
-    stage.optimizerKernel = kernel("optimizer_kernel");
-    stage.finiteKernel = kernel("finite_kernel");
-    stage.finiteLossKernel = kernel("finite_loss_kernel");
-    stage.lossScaleKernel = kernel("loss_scale_kernel");
-    makePhases(stage, number, memory);
-    return success();
+    for (auto kernel : memory.getKernels().getAsRange<KernelAttr>())
+      stage.kernels.push_back({kernel.getDescriptor().str(),
+                               static_cast<uint64_t>(kernel.getScratchpad())});
+    stage.optimizerKernel = memory.getOptimizerKernel();
+    stage.finiteKernel = memory.getFiniteKernel();
+    stage.finiteLossKernel = memory.getFiniteLossKernel();
+    stage.lossScaleKernel = memory.getLossScaleKernel();
+    return makePhases(stage, number, memory);
   }
 
   static void makeAreas(runtime::PlanAreas &areas, MemoryOp memory) {
-    auto get = [&](StringRef name, StringRef key) -> uint64_t {
-      auto area = memory.getAreas().getAs<DictionaryAttr>(name);
-      auto value = area ? area.getAs<IntegerAttr>(key) : IntegerAttr();
-      return value ? value.getInt() : 0;
-    };
-    for (auto [name, area] :
-         {std::pair("parameters", &areas.parameters),
-          std::pair("gradients", &areas.gradients),
-          std::pair("optimizer", &areas.optimizer),
-          std::pair("buffers", &areas.buffers),
-          std::pair("statistics", &areas.statistics),
-          std::pair("residuals", &areas.residuals),
-          std::pair("scratch", &areas.scratch),
-          std::pair("channels", &areas.channels),
-          std::pair("discard", &areas.discard), std::pair("loss", &areas.loss),
-          std::pair("loss_scale", &areas.lossScale),
-          std::pair("exchange", &areas.exchange)})
-      *area = {get(name, "offset"), get(name, "bytes")};
-    areas.residualSlots = get("residuals", "slots");
-    areas.residualSlotBytes = get("residuals", "slot_bytes");
+    for (auto range : memory.getAreas().getAsRange<AreaRangeAttr>())
+      areaOf(areas,
+             range.getArea()) = {static_cast<uint64_t>(range.getOffset()),
+                                 static_cast<uint64_t>(range.getBytes())};
+    areas.residualSlots = memory.getSlots();
+    areas.residualSlotBytes = memory.getSlotBytes();
+  }
+
+  static runtime::PlanArea &areaOf(runtime::PlanAreas &areas, MemoryArea area) {
+    switch (area) {
+    case MemoryArea::Parameters:
+      return areas.parameters;
+    case MemoryArea::Gradients:
+      return areas.gradients;
+    case MemoryArea::Optimizer:
+      return areas.optimizer;
+    case MemoryArea::Buffers:
+      return areas.buffers;
+    case MemoryArea::Statistics:
+      return areas.statistics;
+    case MemoryArea::Residuals:
+      return areas.residuals;
+    case MemoryArea::Scratch:
+      return areas.scratch;
+    case MemoryArea::Channels:
+      return areas.channels;
+    case MemoryArea::Discard:
+      return areas.discard;
+    case MemoryArea::Loss:
+      return areas.loss;
+    case MemoryArea::LossScale:
+      return areas.lossScale;
+    case MemoryArea::Exchange:
+      return areas.exchange;
+    }
+    llvm_unreachable("unknown area");
   }
 
   LogicalResult makeTensors(std::vector<runtime::PlanTensor> &tensors,
-                            MemoryOp memory, StringRef area) {
-    SmallVector<std::pair<int64_t, StringRef>> order;
-    for (NamedAttribute entry :
-         cast<DictionaryAttr>(memory.getSymbols().get(area)))
-      order.push_back({cast<IntegerAttr>(entry.getValue()).getInt(),
-                       entry.getName().getValue()});
-    llvm::sort(order);
-    for (auto [offset, name] : order) {
+                            ArrayAttr places, bool areTrained) {
+    for (auto place : places.getAsRange<PlaceAttr>()) {
+      StringRef name = place.getSymbol().getValue();
       auto global = symbolTable.lookup<ml_program::GlobalOp>(name);
-      if (!global)
-        return memory.emitOpError()
-               << "places '" << name << "', which is no global of the program";
       auto type = cast<RankedTensorType>(global.getType());
       runtime::PlanTensor &tensor = tensors.emplace_back();
       tensor.name = name;
       tensor.type = dataTypeOf(type.getElementType());
       tensor.shape.assign(type.getShape().begin(), type.getShape().end());
-      tensor.offset = offset;
+      tensor.offset = place.getOffset();
       tensor.bytes = getTensorBytes(type);
-      tensor.isMutable = area == "parameters" || global.getIsMutable();
+      tensor.isMutable = areTrained || global.getIsMutable();
       if (auto reason =
               global->getAttrOfType<StringAttr>(nn::trainingReasonAttrName);
           reason && isTraining())
@@ -456,7 +458,8 @@ private:
     return success();
   }
 
-  void makePhases(runtime::PlanStage &stage, int64_t number, MemoryOp memory) {
+  LogicalResult makePhases(runtime::PlanStage &stage, int64_t number,
+                           MemoryOp memory) {
     for (unsigned p = 0; p < (isTraining() ? microbatchPhases : 1); ++p) {
       StageOp found;
       for (StageOp op : stages[number])
@@ -465,24 +468,23 @@ private:
       runtime::PlanPhase &phase = stage.phases[p];
       phase.present = true;
       if (found) {
-        phase.inputs = makeEnds(found, "pp.inputs");
-        phase.outputs = makeEnds(found, "pp.outputs");
-        if (isTraining())
-          makeProbes(phase, found);
+        if (failed(makeEnds(phase, found)))
+          return failure();
+        if (isTraining() && failed(makeProbes(phase, found)))
+          return failure();
       }
       if (p != 0 || plan.checkpoint == CheckpointMode::Never)
         continue;
-      for (auto offset : memory->getAttrOfType<ArrayAttr>("discards")
-                             .getAsRange<IntegerAttr>())
-        phase.discards.push_back(offset.getInt());
-      phase.discardStatistics =
-          memory->getAttrOfType<IntegerAttr>("discard_statistics").getInt();
+      phase.discards.assign(memory.getDiscards().begin(),
+                            memory.getDiscards().end());
+      phase.discardStatistics = memory.getDiscardStatistics();
     }
+    return success();
   }
 
   /// The floats that each kernel writes, for the search for the first one that
   /// is not finite.
-  static void makeProbes(runtime::PlanPhase &phase, StageOp stage) {
+  static LogicalResult makeProbes(runtime::PlanPhase &phase, StageOp stage) {
     for (Operation &op : stage.getBody().front()) {
       if (!op.hasAttr(probeAttrName))
         continue;
@@ -492,6 +494,8 @@ private:
       probe.node =
           (names.empty() ? op.getName().getStringRef() : names.front()).str();
       auto buffers = op.getAttrOfType<ArrayAttr>(buffersAttrName);
+      if (!buffers || buffers.size() != op.getNumResults())
+        return op.emitOpError("has no buffers; run pp-plan-memory first");
       for (auto [result, buffer] :
            llvm::zip(op.getResults(), buffers.getAsRange<BufferAttr>())) {
         auto type = cast<RankedTensorType>(result.getType());
@@ -501,68 +505,61 @@ private:
                static_cast<uint64_t>(type.getNumElements())});
       }
     }
+    return success();
   }
 
-  static std::vector<runtime::PlanReference> makeEnds(StageOp stage,
-                                                      StringRef attribute) {
+  LogicalResult makeEnds(runtime::PlanPhase &phase, StageOp stage) {
+    if (!stage.getSources())
+      return stage.emitOpError(
+          "names no channels; run pp-insert-transfers first");
+    for (auto source : stage.getSourcesAttr().getAsRange<EndAttr>())
+      if (source.getKind() != EndKind::Residual)
+        phase.inputs.push_back(referenceTo(source));
+    for (unsigned result = 0; result < stage.getNumResults(); ++result)
+      for (Attribute target : stage.getTargetsOf(result))
+        phase.outputs.push_back(referenceTo(cast<EndAttr>(target)));
+    return success();
+  }
+
+  runtime::PlanReference referenceTo(EndAttr end) {
     using Kind = runtime::PlanReference::Kind;
-    std::vector<runtime::PlanReference> ends;
-    auto entries = stage->getAttrOfType<ArrayAttr>(attribute);
-    if (!entries)
-      return ends;
-    for (auto entry : entries.getAsRange<DictionaryAttr>())
-      for (auto [key, kind] :
-           {std::pair("feed", Kind::Feed), std::pair("channel", Kind::Channel),
-            std::pair("fetch", Kind::Fetch), std::pair("loss", Kind::Loss),
-            std::pair("loss_scale", Kind::LossScale)})
-        if (Attribute value = entry.get(key)) {
-          bool isNumbered = kind != Kind::Loss && kind != Kind::LossScale;
-          ends.push_back({kind, isNumbered
-                                    ? static_cast<unsigned>(
-                                          cast<IntegerAttr>(value).getInt())
-                                    : 0});
-        }
-    return ends;
+    auto number = static_cast<unsigned>(end.getNumber());
+    switch (end.getKind()) {
+    case EndKind::Channel:
+      return {Kind::Channel, channelNumbers.at(end.getChannel().getAttr())};
+    case EndKind::Feed:
+      return {Kind::Feed, number};
+    case EndKind::Fetch:
+      return {Kind::Fetch, number};
+    case EndKind::Loss:
+      return {Kind::Loss, 0};
+    case EndKind::LossScale:
+      return {Kind::LossScale, 0};
+    case EndKind::Residual:
+      break;
+    }
+    llvm_unreachable("a residual is no reference");
   }
 
   //===--------------------------------------------------------------------===//
   // Actions
   //===--------------------------------------------------------------------===//
 
-  LogicalResult makeRanks() {
-    std::vector<planner::Channel> channels;
-    for (const runtime::PlanChannel &channel : plan.channels)
-      channels.push_back({static_cast<int>(channel.from),
-                          static_cast<int>(channel.to), channel.fromPhase,
-                          channel.toPhase});
-    std::string text;
-    for (auto actions : schedule.getRanks().getAsRange<ArrayAttr>())
-      text += llvm::join(actions.getAsValueRange<StringAttr>(), ",") + "\n";
-    auto parsed = planner::parseSchedule(
-        text, channels, planner::gradientGroups(plan.stages.size()));
-    if (!parsed)
-      return schedule.emitOpError() << parsed.error();
-    for (auto [rank, actions] : llvm::enumerate(parsed->ranks)) {
+  void makeRanks() {
+    for (auto actions : schedule.getRanks().getAsRange<ArrayAttr>()) {
       runtime::PlanRank &own = plan.ranks.emplace_back();
-      auto slots = cast<ArrayAttr>((*schedule.getSlots())[rank])
-                       .getAsRange<IntegerAttr>();
-      for (auto [action, slot] : llvm::zip(actions, slots)) {
-        if (action.kind == ActionKind::AllReduce)
-          return schedule.emitOpError()
-                 << "has the action '"
-                 << planner::toString(action, parsed->channels)
-                 << "', but the runtime adds up only the gradients of replicas";
-        unsigned stage = action.stage;
+      for (auto action : actions.getAsRange<ActionAttr>()) {
+        auto stage = static_cast<unsigned>(action.getStage());
         if (!llvm::is_contained(own.stages, stage))
           own.stages.push_back(stage);
+        FlatSymbolRefAttr channel = action.getChannel();
         own.actions.push_back(
-            {action.kind, stage,
-             static_cast<unsigned>(std::max(action.channel, 0)),
-             static_cast<unsigned>(std::max(action.microbatch, 0)),
-             static_cast<unsigned>(std::max<int64_t>(slot.getInt(), 0))});
+            {action.getKind(), stage,
+             channel ? channelNumbers.at(channel.getAttr()) : 0,
+             static_cast<unsigned>(std::max(action.getMicrobatch(), 0)),
+             static_cast<unsigned>(action.getSlot().value_or(0))});
       }
     }
-    return success();
   }
 
   /// Enough to tell the plans of a user apart.
@@ -575,6 +572,7 @@ private:
   ScheduleOp schedule;
   std::map<int64_t, MemoryOp> memories;
   std::map<int64_t, SmallVector<StageOp>> stages;
+  DenseMap<StringAttr, unsigned> channelNumbers;
   llvm::MapVector<StringRef, unsigned> weights;
   WeightHashes hashes;
 };

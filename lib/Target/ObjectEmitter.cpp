@@ -2,6 +2,7 @@
 
 #include "pp/Target/ObjectEmitter.h"
 #include "pp/Conversion/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
 #include "pprt/pprt.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -117,8 +118,8 @@ private:
       return llvm::createStringError("the code cannot be translated to LLVM");
     emulated.clear();
     for (auto function : code.getOps<mlir::LLVM::LLVMFuncOp>())
-      if (auto facts =
-              function->getAttrOfType<mlir::DictionaryAttr>(emulatedAttrName))
+      if (auto facts = function->getAttrOfType<pipeline::EmulatedAttr>(
+              pipeline::emulatedAttrName))
         emulated.push_back({function.getName().str(), facts});
     translated->setDataLayout(module->getDataLayout());
     translated->setTargetTriple(module->getTargetTriple());
@@ -215,10 +216,6 @@ private:
   llvm::Constant *emulatedKernels(llvm::StringRef name) {
     if (emulated.empty())
       return llvm::ConstantPointerNull::get(pointer);
-    auto number = [&](llvm::StringRef key, mlir::DictionaryAttr facts) {
-      return llvm::ConstantInt::get(
-          i64, mlir::cast<mlir::IntegerAttr>(facts.get(key)).getInt());
-    };
     llvm::SmallVector<llvm::Constant *> kernels;
     for (auto &[kernel, facts] : emulated) {
       llvm::Function *run = addThread(name, kernel);
@@ -229,7 +226,8 @@ private:
           llvm::ConstantInt::get(
               i64,
               module->getFunction((name + "_" + kernel).str())->arg_size() - 3),
-          number("shared", facts), number("waits", facts)};
+          llvm::ConstantInt::get(i64, facts.getShared()),
+          llvm::ConstantInt::get(i64, facts.getWaits())};
       kernels.push_back(llvm::ConstantStruct::getAnon(context, fields));
     }
     auto *type =
@@ -314,7 +312,7 @@ private:
   std::string cpu, features;
   /// Emulated kernels of the program that was added last, with what the pass
   /// says about them.
-  std::vector<std::pair<std::string, mlir::DictionaryAttr>> emulated;
+  std::vector<std::pair<std::string, pipeline::EmulatedAttr>> emulated;
   std::map<std::string, bool> hostFeatures;
   llvm::PointerType *pointer = nullptr;
   llvm::Type *i64 = nullptr;

@@ -8,8 +8,10 @@
 #define PP_RUNTIME_PLAN_ACTION_H
 
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace pp {
@@ -93,6 +95,87 @@ constexpr std::optional<Phase> parsePhase(std::string_view name) {
 
 constexpr bool isTransfer(ActionKind kind) {
   return kind == ActionKind::Send || kind == ActionKind::Receive;
+}
+
+/// Whether all ranks of a group meet in it.
+constexpr bool isCollective(ActionKind kind) {
+  return kind == ActionKind::ReduceGradients || kind == ActionKind::AllReduce;
+}
+
+/// The largest stage or micro-batch that makes sense: tables have this many
+/// entries.
+inline constexpr int largestActionNumber = 1 << 24;
+
+/// An action in the notation of PyTorch's schedules: `0F2`, `1B3`, `0SEND_F1`,
+/// `0SEND_F1#2`, `0U`, `0REDUCE_GRAD`, `0ALLREDUCE#1`. SumGradients has none.
+struct ActionText {
+  ActionKind kind = ActionKind::Forward;
+  int stage = 0;
+  /// Of transfers: F, a value of a forward phase, or B, one of a backward
+  /// phase.
+  bool isForward = true;
+  /// -1 for updates and collectives.
+  int microbatch = -1;
+  /// What follows #, a channel (where several fit) or a group; -1 for none.
+  int number = -1;
+
+  bool operator==(const ActionText &) const = default;
+};
+
+inline std::string toString(const ActionText &action) {
+  std::string text =
+      std::to_string(action.stage) + std::string(nameOf(action.kind));
+  if (isTransfer(action.kind))
+    text += action.isForward ? "_F" : "_B";
+  if (action.microbatch >= 0)
+    text += std::to_string(action.microbatch);
+  if (action.number >= 0)
+    text += "#" + std::to_string(action.number);
+  return text;
+}
+
+/// The reverse of toString; nothing for what is no action.
+inline std::optional<ActionText> parseActionText(std::string_view text) {
+  auto takeNumber = [&](int &value) {
+    auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || value < 0)
+      return false;
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    return true;
+  };
+  auto takeWord = [&](std::string_view word) {
+    bool isNext = text.substr(0, word.size()) == word;
+    text.remove_prefix(isNext ? word.size() : 0);
+    return isNext;
+  };
+  ActionText action;
+  if (!takeNumber(action.stage))
+    return std::nullopt;
+  // The longest name that fits: RECV and REDUCE_GRAD begin as R does.
+  std::optional<ActionKind> kind;
+  for (size_t k = 0; k < detail::actionNames.size(); ++k)
+    if (text.substr(0, detail::actionNames[k].size()) ==
+            detail::actionNames[k] &&
+        (!kind || detail::actionNames[k].size() > nameOf(*kind).size()))
+      kind = static_cast<ActionKind>(k);
+  if (!kind || *kind == ActionKind::SumGradients)
+    return std::nullopt;
+  action.kind = *kind;
+  takeWord(nameOf(*kind));
+  if (isTransfer(*kind)) {
+    action.isForward = takeWord("_F");
+    if (!action.isForward && !takeWord("_B"))
+      return std::nullopt;
+  }
+  bool isPerStep = *kind == ActionKind::Update || isCollective(*kind);
+  if (!isPerStep && !takeNumber(action.microbatch))
+    return std::nullopt;
+  bool needsNumber = *kind == ActionKind::AllReduce;
+  if (((needsNumber || isTransfer(*kind)) && takeWord("#")) || needsNumber)
+    if (!takeNumber(action.number))
+      return std::nullopt;
+  return text.empty() ? std::optional(action) : std::nullopt;
 }
 
 } // namespace pp

@@ -31,23 +31,17 @@ bool Plan::scalesLoss() const {
 }
 
 std::string pp::runtime::toString(const Plan &plan, const PlanAction &action) {
-  switch (action.kind) {
-  case ActionKind::Send:
-  case ActionKind::Receive: {
+  ActionText text{action.kind, static_cast<int>(action.stage)};
+  if (isTransfer(action.kind)) {
     const PlanChannel &channel = plan.channels[action.channel];
     if (channel.isReduction())
       return fmt::format("{}{}_GRAD", action.stage, nameOf(action.kind));
-    return fmt::format("{}{}_{}{}", action.stage, nameOf(action.kind),
-                       letterOf(channel.fromPhase), action.microbatch);
+    text.isForward = channel.fromPhase == Phase::Forward;
   }
-  case ActionKind::Update:
-  case ActionKind::ReduceGradients:
-  case ActionKind::SumGradients:
-    return fmt::format("{}{}", action.stage, nameOf(action.kind));
-  default:
-    return fmt::format("{}{}{}", action.stage, nameOf(action.kind),
-                       action.microbatch);
-  }
+  if (action.kind != ActionKind::Update && !isCollective(action.kind) &&
+      action.kind != ActionKind::SumGradients)
+    text.microbatch = static_cast<int>(action.microbatch);
+  return pp::toString(text);
 }
 
 bool pp::runtime::releases(ActionKind action, ActionKind release,

@@ -359,7 +359,7 @@ TEST(PlanTest, Replicas) {
     actions += toString(plan, action) + " ";
   // Gradients and statistics: 64 bytes are one part, which replica 0 adds up.
   EXPECT_EQ(actions, "1F1 1SEND_F1 1SEND_F1 1F3 1SEND_F3 1SEND_F3 "
-                     "1RECV_I1 1RECV_I1 1B1 1RECV_I3 1RECV_I3 1B3 "
+                     "1RECV_B1 1RECV_B1 1B1 1RECV_B3 1RECV_B3 1B3 "
                      "1RECV_GRAD 1SEND_GRAD 1SEND_GRAD 1SUM_GRAD "
                      "1RECV_GRAD 1SEND_GRAD 1RECV_GRAD 1U ");
   uint64_t reductions = 0;

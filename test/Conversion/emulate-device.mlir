@@ -10,7 +10,7 @@ module {
   }
   gpu.module @device {
     // CHECK: func.func @plain_0(%[[X:.*]]: memref<8xf32> {llvm.noalias}, %[[COUNT:.*]]: i64, %{{.*}}: memref<0xi8>, %[[BLOCK:.*]]: index, %[[THREAD:.*]]: index)
-    // CHECK-SAME: attributes {pp.emulated = {shared = 0 : i64, waits = 0 : i64}}
+    // CHECK-SAME: attributes {pp.emulated = #pp.emulated<shared = 0, waits = 0>}
     // CHECK: %[[AT:.*]] = arith.addi %[[BLOCK]], %[[THREAD]]
     // CHECK: %[[INSIDE:.*]] = arith.cmpi ult, %[[AT]], %c8
     // CHECK: %[[OUTSIDE:.*]] = arith.xori %[[INSIDE]]
@@ -44,7 +44,7 @@ module {
       gpu.return
     }
     // CHECK: func.func @waits_0(%[[X:.*]]: memref<8xf32>, %[[SHARED:.*]]: memref<128xi8>, %{{.*}}: index, %[[THREAD:.*]]: index)
-    // CHECK-SAME: pp.emulated = {shared = 128 : i64, waits = 1 : i64}
+    // CHECK-SAME: pp.emulated = #pp.emulated<shared = 128, waits = 1>
     // CHECK: %[[A:.*]] = memref.view %[[SHARED]][%c0{{.*}}][] : memref<128xi8> to memref<2xf32>
     // CHECK: %[[B:.*]] = memref.view %[[SHARED]][%c64{{.*}}][] : memref<128xi8> to memref<3xi64>
     // CHECK: %[[V:.*]] = memref.load %[[X]]

@@ -18,7 +18,7 @@
 // CHECK: arith.addf {{.*}} fastmath<reassoc>
 // CHECK-NOT: func.func
 module {
-  func.func @main(%x: tensor<4x8xf32> {pp.feed = "x"}, %b: tensor<8xf32> {pp.feed = "b"}) -> (tensor<4x8xf32>, tensor<f32>, tensor<4x4xf32>) {
+  func.func @main(%x: tensor<4x8xf32> {step.feed = "x"}, %b: tensor<8xf32> {step.feed = "b"}) -> (tensor<4x8xf32>, tensor<f32>, tensor<4x4xf32>) {
     %0 = nn.kernel(%a = %x, %c = %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
       %1 = nn.broadcast %c [1] : tensor<8xf32> -> tensor<4x8xf32>
       %2 = nn.add %a, %1 : tensor<4x8xf32>

@@ -3,7 +3,7 @@
 
 // CHECK: module attributes {pp.optimizer_launch = "launch name=optimizer blocks=256 tensors=4"}
 module {
-  func.func @main(%x: tensor<64x36xf32> {pp.feed = "x"}, %b: tensor<36xf32> {pp.feed = "b"}, %o: tensor<5x33xf32> {pp.feed = "o"}, %i: tensor<7xi64> {pp.feed = "i"}, %j: tensor<100xi64> {pp.feed = "j"}, %u: tensor<7x8xf32> {pp.feed = "u"}, %h: tensor<5x36xbf16> {pp.feed = "h"}, %t: tensor<2048x40xf32> {pp.feed = "t"}) -> (tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>, tensor<40xf32>) {
+  func.func @main(%x: tensor<64x36xf32> {step.feed = "x"}, %b: tensor<36xf32> {step.feed = "b"}, %o: tensor<5x33xf32> {step.feed = "o"}, %i: tensor<7xi64> {step.feed = "i"}, %j: tensor<100xi64> {step.feed = "j"}, %u: tensor<7x8xf32> {step.feed = "u"}, %h: tensor<5x36xbf16> {step.feed = "h"}, %t: tensor<2048x40xf32> {step.feed = "t"}) -> (tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>, tensor<40xf32>) {
     // Parallel loops, 4 points per thread: 64 * 9 threads.
     // CHECK: pp.launch = "launch name=kernel_0 grids=3 blocks=256 tensors=3", pp.launch_scratchpad = 0
     %0 = nn.kernel(%a = %x, %c = %b) : (tensor<64x36xf32>, tensor<36xf32>) -> tensor<64x36xf32> {

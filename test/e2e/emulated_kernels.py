@@ -49,7 +49,7 @@ class Program:
             data = self.generator.integers((0 if element == "ui8" else -9) if low is None else low, 10 if high is None else high, flat)
             data = data.astype(ELEMENTS[element])
         self.data[name] = data
-        self.inputs.append(f'%{name}: {tensor(flat, element)} {{pp.feed = "{name}", pp.role = "input"}}')
+        self.inputs.append(f'%{name}: {tensor(flat, element)} {{step.feed = "{name}", step.role = "input"}}')
         return self.op(f"nn.reshape %{name} : {tensor(flat, element)} -> {tensor(shape, element)}")
 
     def op(self, text, count=1):
@@ -67,7 +67,7 @@ class Program:
         self.results.append((name, flat_value, tensor(flat, element), exact or element not in ("f32", "f64")))
 
     def text(self):
-        types = ", ".join(f'{type} {{pp.fetch = "r{number}"}}' for number, (_, _, type, _) in enumerate(self.results))
+        types = ", ".join(f'{type} {{step.fetch = "r{number}"}}' for number, (_, _, type, _) in enumerate(self.results))
         body = "\n      ".join(self.lines)
         values = ", ".join(value for _, value, _, _ in self.results)
         list_of_types = ", ".join(type for _, _, type, _ in self.results)

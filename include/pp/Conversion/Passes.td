@@ -69,7 +69,8 @@ def EmulateDevice : Pass<"pp-emulate-device", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
-    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+    "::pp::pipeline::PPDialect"];
 }
 
 def ApproximateMath : Pass<"pp-approximate-math"> {

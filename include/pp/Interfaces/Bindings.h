@@ -1,4 +1,10 @@
-//===- Bindings.h - Operands under the names of arguments -------*- C++ -*-===//
+//===- Bindings.h - Operations with a region of bound values ----*- C++ -*-===//
+//
+// The assembly of operations that are isolated from above:
+//
+//   op (%a = %x, %b = %y) attributes {...} : (T, T) -> T { ... }
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef PP_INTERFACES_BINDINGS_H
 #define PP_INTERFACES_BINDINGS_H
@@ -7,42 +13,17 @@
 
 namespace pp {
 
-/// Parses `(%argument = %operand, ...) attributes {...} : (types) -> types` and
-/// one region with these arguments.
-inline mlir::ParseResult parseBindings(mlir::OpAsmParser &parser,
-                                       mlir::OperationState &result) {
-  llvm::SmallVector<mlir::OpAsmParser::Argument> arguments;
-  llvm::SmallVector<mlir::OpAsmParser::UnresolvedOperand> operands;
-  mlir::FunctionType type;
-  llvm::SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseAssignmentList(arguments, operands) ||
-      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
-      parser.parseColonType(type) ||
-      parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
-    return mlir::failure();
-  for (auto [argument, input] : llvm::zip(arguments, type.getInputs()))
-    argument.type = input;
-  result.addTypes(type.getResults());
-  return parser.parseRegion(*result.addRegion(), arguments);
-}
+/// Parses from the bindings on. `parseClauses` parses what stands between them
+/// and the attributes.
+mlir::ParseResult
+parseBindings(mlir::OpAsmParser &parser, mlir::OperationState &result,
+              llvm::function_ref<mlir::ParseResult()> parseClauses = {});
 
-/// Prints what parseBindings parses, without the attributes `elided`.
-inline void printBindings(mlir::OpAsmPrinter &printer, mlir::Operation *op,
-                          llvm::ArrayRef<llvm::StringRef> elided = {}) {
-  mlir::Region &body = op->getRegion(0);
-  printer << "(";
-  llvm::interleaveComma(llvm::zip(body.getArguments(), op->getOperands()),
-                        printer, [&](auto pair) {
-                          printer << std::get<0>(pair) << " = "
-                                  << std::get<1>(pair);
-                        });
-  printer << ")";
-  printer.printOptionalAttrDictWithKeyword(op->getAttrs(), elided);
-  printer << " : ";
-  printer.printFunctionalType(op);
-  printer << " ";
-  printer.printRegion(body, /*printEntryBlockArgs=*/false);
-}
+/// Prints what parseBindings parses; `printed` are the attributes that stand
+/// elsewhere.
+void printBindings(mlir::OpAsmPrinter &printer, mlir::Operation *op,
+                   llvm::ArrayRef<llvm::StringRef> printed = {},
+                   llvm::function_ref<void()> printClauses = {});
 
 } // namespace pp
 

@@ -1,7 +1,7 @@
 //===- PlanEnums.h - The plan's enumerations in IR --------------*- C++ -*-===//
 //
-// Phases and areas are enumerations of the plan (runtime/plan), which knows no
-// MLIR. These are the functions that ODS expects of an enumeration.
+// These are enumerations of the plan (runtime/plan), which knows no MLIR. The
+// functions are what ODS expects of an enumeration.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,6 +10,7 @@
 
 #include "plan/Action.h"
 #include "plan/Area.h"
+#include "plan/CheckpointMode.h"
 
 #include "llvm/ADT/DenseMapInfo.h"
 #include "llvm/ADT/StringRef.h"
@@ -19,6 +20,21 @@ namespace pp {
 inline llvm::StringRef stringifyPhase(Phase phase) { return nameOf(phase); }
 inline std::optional<Phase> symbolizePhase(llvm::StringRef name) {
   return parsePhase(name);
+}
+
+inline llvm::StringRef stringifyActionKind(ActionKind kind) {
+  return nameOf(kind);
+}
+inline std::optional<ActionKind> symbolizeActionKind(llvm::StringRef name) {
+  return parseActionKind(name);
+}
+
+inline llvm::StringRef stringifyCheckpointMode(CheckpointMode mode) {
+  return nameOf(mode);
+}
+inline std::optional<CheckpointMode>
+symbolizeCheckpointMode(llvm::StringRef name) {
+  return parseCheckpointMode(name);
 }
 
 inline llvm::StringRef stringifyArea(Area area) { return nameOf(area); }

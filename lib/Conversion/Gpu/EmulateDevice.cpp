@@ -1,6 +1,7 @@
 //===- EmulateDevice.cpp - Kernels of a GPU as functions of the host ------===//
 
 #include "pp/Conversion/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
 #include "pprt/pprt.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -43,13 +44,10 @@ public:
         result = failed(replace(op)) ? failure() : result;
     });
     function.walk([&](Operation *op) { guard(op); });
-    function->setAttr(
-        emulatedAttrName,
-        builder.getDictionaryAttr(
-            {builder.getNamedAttr("shared",
-                                  builder.getI64IntegerAttr(sharedBytes)),
-             builder.getNamedAttr("waits",
-                                  builder.getI64IntegerAttr(places > 0))}));
+    function->setAttr(pipeline::emulatedAttrName,
+                      pipeline::EmulatedAttr::get(builder.getContext(),
+                                                  sharedBytes,
+                                                  /*waits=*/places > 0));
     return result;
   }
 

@@ -27,7 +27,7 @@ static bool isOfRows(memref::AllocaOp alloca) {
   return alloca.getType().getRank() == 0 &&
          llvm::all_of(alloca->getUsers(), [](Operation *user) {
            auto loop = user->getParentOfType<scf::ForOp>();
-           return loop && loop->hasAttr(rowsAttrName);
+           return loop && loop->hasAttr(pipeline::rowsAttrName);
          });
 }
 
@@ -92,10 +92,10 @@ LogicalResult LaunchBuilder::run() {
       continue;
     }
     if (auto loop = dyn_cast<scf::ForOp>(op)) {
-      if (loop->hasAttr(rowsAttrName)) {
+      if (loop->hasAttr(pipeline::rowsAttrName)) {
         if (failed(mapRows(loop)))
           return failure();
-      } else if (loop->hasAttr(scatterAddAttrName)) {
+      } else if (loop->hasAttr(pipeline::scatterAddAttrName)) {
         if (failed(mapScatterAdd(loop)))
           return failure();
       } else {

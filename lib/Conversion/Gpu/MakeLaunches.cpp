@@ -2,7 +2,7 @@
 
 #include "LaunchBuilder.h"
 #include "pp/Conversion/Passes.h"
-#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/PP/IR/PP.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -88,11 +88,12 @@ struct MakeLaunches : pp::impl::MakeLaunchesBase<MakeLaunches> {
     if (!ok)
       return signalPassFailure();
     program.walk([&](Operation *op) {
-      auto callee = op->getAttrOfType<FlatSymbolRefAttr>(calleeAttrName);
+      auto callee =
+          op->getAttrOfType<FlatSymbolRefAttr>(pipeline::calleeAttrName);
       if (!callee)
         return;
       auto &[descriptor, scratch] = descriptors[callee.getValue()];
-      op->removeAttr(calleeAttrName);
+      op->removeAttr(pipeline::calleeAttrName);
       op->setAttr(pipeline::launchAttrName, descriptor);
       op->setAttr(pipeline::launchScratchpadAttrName,
                   builder.getI64IntegerAttr(scratch));
@@ -105,10 +106,14 @@ struct MakeLaunches : pp::impl::MakeLaunchesBase<MakeLaunches> {
   LogicalResult makeOptimizer(ModuleOp program, func::FuncOp function,
                               LaunchBuilder &launches) {
     auto source = program.lookupSymbol<func::FuncOp>(nn::optimizerFunctionName);
-    auto description =
-        source->getAttrOfType<DictionaryAttr>(pipeline::optimizerAttrName);
-    unsigned states = cast<ArrayAttr>(description.get("states")).size();
-    unsigned scalars = cast<ArrayAttr>(description.get("scalars")).size();
+    auto description = source ? source->getAttrOfType<step::OptimizerAttr>(
+                                    step::optimizerAttrName)
+                              : step::OptimizerAttr();
+    if (!description)
+      return program.emitError("has code of an optimizer, but no optimizer; "
+                               "run nn-attach-optimizer first");
+    unsigned states = description.getStates().size();
+    unsigned scalars = description.getScalars().size();
     function.setName("optimizer");
     if (failed(launches.runOptimizer(states, scalars)))
       return failure();

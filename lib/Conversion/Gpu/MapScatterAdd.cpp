@@ -41,7 +41,8 @@ struct ScatterAdd {
 
 static FailureOr<ScatterAdd> matchScatterAdd(scf::ForOp loop) {
   auto numbers =
-      loop->getAttrOfType<DenseI64ArrayAttr>(scatterAddAttrName).asArrayRef();
+      loop->getAttrOfType<DenseI64ArrayAttr>(pipeline::scatterAddAttrName)
+          .asArrayRef();
   int64_t axis = numbers[0], indexRank = numbers[1];
   SmallVector<memref::LoadOp> loads;
   loop.walk([&](memref::LoadOp load) { loads.push_back(load); });

@@ -180,7 +180,7 @@ LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
         Value sum = arith::AddFOp::create(body, loc, old, update);
         memref::StoreOp::create(body, loc, sum, output, to);
       });
-  nest.loops.front()->setAttr(scatterAddAttrName,
+  nest.loops.front()->setAttr(pipeline::scatterAddAttrName,
                               builder.getDenseI64ArrayAttr({axis, indexRank}));
   return success();
 }

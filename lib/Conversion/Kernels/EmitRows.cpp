@@ -39,7 +39,7 @@ public:
   /// Runs `body` for each row.
   void forEach(function_ref<void()> body) {
     scf::ForOp loop = scf::ForOp::create(builder, loc, zero, total, one);
-    loop->setAttr(rowsAttrName, builder.getUnitAttr());
+    loop->setAttr(pipeline::rowsAttrName, builder.getUnitAttr());
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
     row = loop.getInductionVar();

@@ -10,19 +10,13 @@
 #define PP_LIB_CONVERSION_KERNELS_KERNELEMITTER_H
 
 #include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/PP/IR/PP.h"
 
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace pp {
-
-/// On a loop over rows: no iteration depends on another one.
-inline constexpr llvm::StringLiteral rowsAttrName = "pp.rows";
-/// On the outermost loop of a scatter-add: its axis and the rank of its
-/// indices. Inside are three loads, in this order: of the index, of the old
-/// value, of the update.
-inline constexpr llvm::StringLiteral scatterAddAttrName = "pp.scatter_add";
 
 /// The scalar operation that an elementwise nn operation does per element;
 /// null if it is not known.

@@ -1,11 +1,11 @@
 //===- Notation.cpp - Schedules as text -----------------------------------===//
 #include "ScheduleFields.h"
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <tuple>
 
+using namespace pp;
 using namespace pp::planner;
 
 std::string_view pp::planner::trim(std::string_view text) {
@@ -32,25 +32,25 @@ static std::vector<int> candidates(const std::vector<Channel> &channels,
   return result;
 }
 
+static ActionText textOf(const Action &action, bool isForward,
+                         bool isAmbiguous) {
+  ActionText text{action.kind, action.stage, isForward, action.microbatch};
+  if (action.kind == ActionKind::AllReduce)
+    text.number = action.group;
+  else if (action.isTransfer() && isAmbiguous)
+    text.number = action.channel;
+  return text;
+}
+
 std::string pp::planner::toString(const Action &action,
                                   const std::vector<Channel> &channels) {
-  std::string text =
-      std::to_string(action.stage) + std::string(nameOf(action.kind));
-  if (action.kind == ActionKind::Update ||
-      action.kind == ActionKind::ReduceGradients)
-    return text;
-  if (action.kind == ActionKind::AllReduce)
-    return text + "#" + std::to_string(action.group);
-  if (!action.isTransfer())
-    return text + std::to_string(action.microbatch);
   bool known =
       action.channel >= 0 && action.channel < static_cast<int>(channels.size());
   bool forward = !known || isForward(channels[action.channel]);
-  text += (forward ? "_F" : "_B") + std::to_string(action.microbatch);
-  if (!known ||
-      candidates(channels, action.kind, action.stage, forward).size() > 1)
-    text += "#" + std::to_string(action.channel);
-  return text;
+  bool isAmbiguous =
+      !known ||
+      candidates(channels, action.kind, action.stage, forward).size() > 1;
+  return pp::toString(textOf(action, forward, isAmbiguous));
 }
 
 std::string pp::planner::toString(const Schedule &schedule) {
@@ -64,18 +64,12 @@ std::string pp::planner::toString(const Schedule &schedule) {
   for (const std::vector<Action> &rank : schedule.ranks) {
     std::string_view separator;
     for (const Action &action : rank) {
+      bool forward =
+          !action.isTransfer() || isForward(schedule.channels[action.channel]);
       text += separator;
+      text += pp::toString(textOf(
+          action, forward, counts[{action.kind, action.stage, forward}] > 1));
       separator = ",";
-      if (!action.isTransfer()) {
-        text += toString(action, {});
-        continue;
-      }
-      bool forward = isForward(schedule.channels[action.channel]);
-      text += std::to_string(action.stage);
-      text += nameOf(action.kind);
-      text += (forward ? "_F" : "_B") + std::to_string(action.microbatch);
-      if (counts[{action.kind, action.stage, forward}] > 1)
-        text += "#" + std::to_string(action.channel);
     }
     text += "\n";
   }
@@ -83,34 +77,6 @@ std::string pp::planner::toString(const Schedule &schedule) {
 }
 
 namespace {
-
-/// Takes tokens off the front of a field.
-class FieldReader {
-public:
-  explicit FieldReader(std::string_view text) : text(text) {}
-
-  bool number(int &value) {
-    auto [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || value < 0)
-      return false;
-    text.remove_prefix(end - text.data());
-    return true;
-  }
-  bool word(std::string_view expected) {
-    if (text.substr(0, expected.size()) != expected)
-      return false;
-    text.remove_prefix(expected.size());
-    return true;
-  }
-  bool atEnd() const { return text.empty(); }
-
-private:
-  std::string_view text;
-};
-
-/// The largest number that makes sense: later tables have this many entries.
-constexpr int largest = 1 << 24;
 
 /// The group of a REDUCE_GRAD: the notation does not name it.
 int gradientGroup(const std::vector<RankGroup> &groups, int stage) {
@@ -126,78 +92,42 @@ std::optional<Action> parseAction(std::string_view text,
                                   const std::vector<Channel> &channels,
                                   const std::vector<RankGroup> &groups,
                                   std::string &reason) {
-  FieldReader field(text);
-  Action action;
-  reason = "expected an action such as 0F0, 1B3 or 0SEND_F1";
-  if (!field.number(action.stage))
+  std::optional<ActionText> parsed = parseActionText(text);
+  if (!parsed) {
+    reason = "expected an action such as 0F0, 1B3 or 0SEND_F1";
     return std::nullopt;
-  bool found = false;
-  // RECV and REDUCE_GRAD before R.
-  for (ActionKind kind :
-       {ActionKind::Send, ActionKind::Receive, ActionKind::ReduceGradients,
-        ActionKind::AllReduce, ActionKind::Forward, ActionKind::Recompute,
-        ActionKind::BackwardInput, ActionKind::BackwardWeight,
-        ActionKind::Backward, ActionKind::Update})
-    if (!found && field.word(nameOf(kind))) {
-      action.kind = kind;
-      found = true;
-    }
-  if (!found)
-    return std::nullopt;
-  if (action.isCollective()) {
-    bool gradients = action.kind == ActionKind::ReduceGradients;
-    if (gradients)
-      action.group = gradientGroup(groups, action.stage);
-    else if (!field.word("#") || !field.number(action.group))
-      return std::nullopt;
-    if (!field.atEnd())
-      return std::nullopt;
-    if (action.group < 0 || action.group >= static_cast<int>(groups.size()) ||
-        action.stage > largest) {
-      reason = gradients ? "no replicas of the stage add up their gradients"
-                         : "there is no such group of ranks";
-      return std::nullopt;
-    }
-    return action;
   }
-  bool forward = true;
-  if (action.isTransfer()) {
-    forward = field.word("_F");
-    if (!forward && !field.word("_B"))
-      return std::nullopt;
-  }
-  if (action.kind != ActionKind::Update && !field.number(action.microbatch))
-    return std::nullopt;
-  if (action.stage > largest || action.microbatch > largest) {
+  Action action{parsed->kind, parsed->stage, parsed->microbatch};
+  if (action.stage > largestActionNumber ||
+      action.microbatch > largestActionNumber) {
     reason = "the number is too large";
     return std::nullopt;
   }
-  if (action.isTransfer()) {
-    std::vector<int> fitting =
-        candidates(channels, action.kind, action.stage, forward);
-    if (field.word("#")) {
-      if (!field.number(action.channel))
-        return std::nullopt;
-      bool fits = false;
-      for (int channel : fitting)
-        fits |= channel == action.channel;
-      if (!fits) {
-        reason = "channel " + std::to_string(action.channel) +
-                 " does not fit the action";
-        return std::nullopt;
-      }
-    } else if (fitting.size() == 1) {
-      action.channel = fitting.front();
-    } else {
-      reason = fitting.empty()
-                   ? "there is no such channel"
-                   : "several channels fit: append # and its number";
-      return std::nullopt;
-    }
-  }
-  if (!field.atEnd())
+  if (action.isCollective()) {
+    bool gradients = action.kind == ActionKind::ReduceGradients;
+    action.group =
+        gradients ? gradientGroup(groups, action.stage) : parsed->number;
+    if (action.group >= 0 && action.group < static_cast<int>(groups.size()))
+      return action;
+    reason = gradients ? "no replicas of the stage add up their gradients"
+                       : "there is no such group of ranks";
     return std::nullopt;
-  return action;
+  }
+  if (!action.isTransfer())
+    return action;
+  std::vector<int> fitting =
+      candidates(channels, action.kind, action.stage, parsed->isForward);
+  bool isNamed = parsed->number >= 0;
+  action.channel = isNamed || fitting.empty() ? parsed->number : fitting[0];
+  bool fits = std::find(fitting.begin(), fitting.end(), action.channel) !=
+              fitting.end();
+  if (fits && (isNamed || fitting.size() == 1))
+    return action;
+  reason = isNamed           ? "channel " + std::to_string(parsed->number) +
+                                   " does not fit the action"
+           : fitting.empty() ? "there is no such channel"
+                             : "several channels fit: append # and its number";
+  return std::nullopt;
 }
 
 } // namespace

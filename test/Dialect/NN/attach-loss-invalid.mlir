@@ -23,7 +23,7 @@ func.func @main(%x: tensor<2x1xf32>) -> tensor<2x1xf32> {
 // -----
 
 // expected-error@+1 {{has an input 'target', which is what the loss calls an input of its own; rename that of the model}}
-func.func @main(%x: tensor<2x4xf32> {pp.feed = "target"}) -> tensor<2x4xf32> {
+func.func @main(%x: tensor<2x4xf32> {step.feed = "target"}) -> tensor<2x4xf32> {
   return %x : tensor<2x4xf32>
 }
 
@@ -63,7 +63,7 @@ func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
 
 //--- output.mlir
 // expected-error@+1 {{has no output 'c'; outputs: a, b}}
-func.func @main(%x: tensor<2x4xf32>) -> (tensor<2x4xf32> {pp.fetch = "a"}, tensor<2x4xf32> {pp.fetch = "b"}) {
+func.func @main(%x: tensor<2x4xf32>) -> (tensor<2x4xf32> {step.fetch = "a"}, tensor<2x4xf32> {step.fetch = "b"}) {
   return %x, %x : tensor<2x4xf32>, tensor<2x4xf32>
 }
 

@@ -8,9 +8,9 @@
 // which only the data tell.
 //--- logits.mlir
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[X:.+]]: tensor<2x10xf32> {pp.feed = "x"}, %[[T:.+]]: tensor<2xi64> {pp.feed = "target", pp.ignore_index = -100 : i64, pp.range = array<i64: 0, 9>, pp.role = "target"}, %[[W:.+]]: tensor<f32> {pp.feed = "loss_weight", pp.role = "loss_weight"})
-// CHECK-SAME: -> (tensor<f32> {pp.fetch = "loss"})
-func.func @main(%x: tensor<2x10xf32> {pp.feed = "x"}) -> (tensor<2x10xf32> {pp.fetch = "y"}) {
+// CHECK-SAME: %[[X:.+]]: tensor<2x10xf32> {step.feed = "x"}, %[[T:.+]]: tensor<2xi64> {step.batched, step.feed = "target", step.ignore_index = -100 : i64, step.range = array<i64: 0, 9>, step.role = "target"}, %[[W:.+]]: tensor<f32> {step.feed = "loss_weight", step.role = "loss_weight"})
+// CHECK-SAME: -> (tensor<f32> {step.fetch = "loss"})
+func.func @main(%x: tensor<2x10xf32> {step.feed = "x"}) -> (tensor<2x10xf32> {step.fetch = "y"}) {
   // CHECK-NEXT: %[[L:.+]], %{{.+}} = nn.softmax_cross_entropy %[[X]], %[[T]] {ignoreIndex = -100 : i64}
   // CHECK-NEXT: %[[R:.+]] = nn.mul %[[L]], %[[W]]
   // CHECK-NEXT: return %[[R]]
@@ -20,10 +20,10 @@ func.func @main(%x: tensor<2x10xf32> {pp.feed = "x"}) -> (tensor<2x10xf32> {pp.f
 // The classes of an image are on axis 1; rows want them last.
 //--- image.mlir
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[T:.+]]: tensor<2x4x5xi64> {pp.feed = "target", pp.ignore_index = -1 : i64, pp.range = array<i64: 0, 2>
+// CHECK-SAME: %[[T:.+]]: tensor<2x4x5xi64> {step.batched, step.feed = "target", step.ignore_index = -1 : i64, step.range = array<i64: 0, 2>
 // CHECK-NEXT: nn.transpose %{{.+}} [0, 2, 3, 1] : tensor<2x3x4x5xf32> -> tensor<2x4x5x3xf32>
 // CHECK-NEXT: nn.softmax_cross_entropy {{.*}} -> (tensor<f32>, tensor<2x4x5xf32>)
-// LAST: tensor<2x3x4xi64> {pp.feed = "target"
+// LAST: tensor<2x3x4xi64> {step.batched, step.feed = "target"
 // LAST-NEXT: nn.softmax_cross_entropy
 func.func @main(%x: tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32> {
   return %x : tensor<2x3x4x5xf32>
@@ -32,8 +32,8 @@ func.func @main(%x: tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32> {
 // One of two outputs, the mean over all its elements: 1 / (2 x 5 x 2).
 //--- mse.mlir
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[B:[^:]+]]: tensor<2x5xf32>, %[[T:[^:]+]]: tensor<2x5xf32> {pp.feed = "target", pp.role = "target"}) -> (tensor<f32> {pp.fetch = "loss"})
-func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x5xf32>) -> (tensor<2x3xf32> {pp.fetch = "a"}, tensor<2x5xf32> {pp.fetch = "b"}) {
+// CHECK-SAME: %[[B:[^:]+]]: tensor<2x5xf32>, %[[T:[^:]+]]: tensor<2x5xf32> {step.batched, step.feed = "target", step.role = "target"}) -> (tensor<f32> {step.fetch = "loss"})
+func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x5xf32>) -> (tensor<2x3xf32> {step.fetch = "a"}, tensor<2x5xf32> {step.fetch = "b"}) {
   // CHECK-NEXT: %[[D:.+]] = nn.sub %[[B]], %[[T]]
   // CHECK-NEXT: %[[S:.+]] = nn.mul %[[D]], %[[D]]
   // CHECK-NEXT: %[[M:.+]] = nn.reduce sum %[[S]] [0, 1] : tensor<2x5xf32> -> tensor<f32>

@@ -9,9 +9,9 @@ module {
 // SGD-LABEL: func.func private @optimizer(
 // SGD-SAME: %[[P:[^:]+]]: tensor<16xf32>, %[[G:[^:]+]]: tensor<16xf32>, %[[V:[^:]+]]: tensor<16xf32>, %[[LR:[^:]+]]: tensor<f32>, %[[MU:[^:]+]]: tensor<f32>, %[[WD:[^:]+]]: tensor<f32>)
 // SGD-SAME: -> (tensor<16xf32>, tensor<16xf32>)
-// SGD-SAME: pp.optimizer = {kind = "sgd"
-// SGD-SAME: {name = "lr", value = 5.000000e-02 : f64}, {name = "momentum", value = 9.000000e-01 : f64}, {name = "weight_decay", value = 1.250000e-01 : f64}
+// SGD-SAME: step.optimizer = #step.optimizer<"sgd"
 // SGD-SAME: states = ["momentum"]
+// SGD-SAME: #step.scalar<"lr", value = 5.000000e-02 : f64>, #step.scalar<"momentum", value = 9.000000e-01 : f64>, #step.scalar<"weight_decay", value = 1.250000e-01 : f64>
 // SGD: %[[BLR:.+]] = nn.broadcast %[[LR]] []
 // SGD: %[[BMU:.+]] = nn.broadcast %[[MU]] []
 // SGD: %[[BWD:.+]] = nn.broadcast %[[WD]] []
@@ -25,10 +25,10 @@ module {
 
 // ADAMW-LABEL: func.func private @optimizer(
 // ADAMW-SAME: -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
-// ADAMW-SAME: pp.optimizer = {kind = "adamw"
-// ADAMW-SAME: {name = "lr", value = 1.000000e-03 : f64}, {name = "weight_decay", value = 2.500000e-01 : f64}
-// ADAMW-SAME: {name = "bias_correction1", one_minus_power_of = 8.750000e-01 : f64}, {name = "bias_correction2", one_minus_power_of = 7.500000e-01 : f64}
+// ADAMW-SAME: step.optimizer = #step.optimizer<"adamw"
 // ADAMW-SAME: states = ["exp_avg", "exp_avg_sq"]
+// ADAMW-SAME: #step.scalar<"lr", value = 1.000000e-03 : f64>, #step.scalar<"weight_decay", value = 2.500000e-01 : f64>
+// ADAMW-SAME: #step.scalar<"bias_correction1", one_minus_power_of = 8.750000e-01 : f64>, #step.scalar<"bias_correction2", one_minus_power_of = 7.500000e-01 : f64>
 // mean' = b1 * mean + (1 - b1) * g
 // ADAMW: nn.constant dense<8.750000e-01> : tensor<16xf32>
 // ADAMW: nn.constant dense<1.250000e-01> : tensor<16xf32>
@@ -46,8 +46,8 @@ module {
 // A loss scale divides the gradient, and a step that is skipped keeps parameter and state.
 // SCALE: %[[P:[^:]+]]: tensor<16xf32>, %[[G:[^:]+]]: tensor<16xf32>, %[[V:[^:]+]]: tensor<16xf32>
 // SCALE-SAME: %[[FACTOR:[^:]+]]: tensor<f32>, %[[SKIPPED:[^:]+]]: tensor<f32>)
-// SCALE-SAME: {name = "growth_interval", value = 2.000000e+03 : f64}, {name = "skip_limit", value = 5.000000e+01 : f64}
-// SCALE-SAME: {initial_scale = 6.553600e+04 : f64, name = "loss_scale"}, {is_skipped = true, name = "skipped"}
+// SCALE-SAME: #step.scalar<"growth_interval", value = 2.000000e+03 : f64>, #step.scalar<"skip_limit", value = 5.000000e+01 : f64>
+// SCALE-SAME: #step.scalar<"loss_scale", initial_scale = 6.553600e+04 : f64>, #step.scalar<"skipped", is_skipped>
 // SCALE: %[[B:.+]] = nn.broadcast %[[FACTOR]] []
 // SCALE: nn.div %[[G]], %[[B]]
 // SCALE: %[[NP:.+]] = nn.sub %[[P]]

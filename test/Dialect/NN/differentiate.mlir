@@ -7,27 +7,27 @@ ml_program.global private mutable @w1(dense<0.0> : tensor<8x8xf32>) : tensor<8x8
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[X:.+]]: tensor<4x8xf32>)
 func.func @main(%x: tensor<4x8xf32>) -> tensor<f32> {
-  // CHECK: %[[W0:.+]] = nn.parameter @w0 {pp.origin = 0 : i64, pp.phase = #pp.phase<forward>}
+  // CHECK: %[[W0:.+]] = nn.parameter @w0 {step.origin = 0 : i64, step.phase = #step.phase<forward>}
   %w0 = nn.parameter @w0 : tensor<8x8xf32>
-  // CHECK: %[[W1:.+]] = nn.parameter @w1 {pp.origin = 1
+  // CHECK: %[[W1:.+]] = nn.parameter @w1 {step.origin = 1
   %w1 = nn.parameter @w1 : tensor<8x8xf32>
-  // CHECK: nn.dot_general {{.*}} {pp.origin = 2 : i64, pp.phase = #pp.phase<forward>}
+  // CHECK: nn.dot_general {{.*}} {step.origin = 2 : i64, step.phase = #step.phase<forward>}
   %0 = nn.dot_general %x, %w0 batch [] x [] contract [1] x [1] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-  // CHECK: %[[Y:.+]] = nn.tanh {{.*}} {pp.origin = 3
+  // CHECK: %[[Y:.+]] = nn.tanh {{.*}} {step.origin = 3
   %1 = nn.tanh %0 : tensor<4x8xf32>
   %2 = nn.dot_general %1, %w1 batch [] x [] contract [1] x [1] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   %3 = nn.reduce sum %2 [0, 1] : tensor<4x8xf32> -> tensor<f32>
-  // CHECK: %[[ONE:.+]] = nn.constant {pp.origin = 5 : i64, pp.phase = #pp.phase<backward_input>} dense<1.000000e+00> : tensor<f32>
-  // CHECK: %[[G:.+]] = nn.broadcast %[[ONE]] [] {pp.origin = 5 : i64, pp.phase = #pp.phase<backward_input>}
-  // CHECK: %[[DY:.+]] = nn.dot_general %[[G]], %[[W1]] batch [] x [] contract [1] x [0] {pp.origin = 4 : i64, pp.phase = #pp.phase<backward_input>}
-  // CHECK: %[[DW1:.+]] = nn.dot_general %[[G]], %[[Y]] batch [] x [] contract [0] x [0] {pp.origin = 4 : i64, pp.phase = #pp.phase<backward_weight>}
-  // CHECK: nn.accumulate gradient @w1, %[[DW1]] {pp.origin = 4 : i64, pp.phase = #pp.phase<backward_weight>}
+  // CHECK: %[[ONE:.+]] = nn.constant {step.origin = 5 : i64, step.phase = #step.phase<backward_input>} dense<1.000000e+00> : tensor<f32>
+  // CHECK: %[[G:.+]] = nn.broadcast %[[ONE]] [] {step.origin = 5 : i64, step.phase = #step.phase<backward_input>}
+  // CHECK: %[[DY:.+]] = nn.dot_general %[[G]], %[[W1]] batch [] x [] contract [1] x [0] {step.origin = 4 : i64, step.phase = #step.phase<backward_input>}
+  // CHECK: %[[DW1:.+]] = nn.dot_general %[[G]], %[[Y]] batch [] x [] contract [0] x [0] {step.origin = 4 : i64, step.phase = #step.phase<backward_weight>}
+  // CHECK: nn.accumulate gradient @w1, %[[DW1]] {step.origin = 4 : i64, step.phase = #step.phase<backward_weight>}
   // tanh is derived from its result.
-  // CHECK: %[[YY:.+]] = nn.mul %[[Y]], %[[Y]] {pp.origin = 3
+  // CHECK: %[[YY:.+]] = nn.mul %[[Y]], %[[Y]] {step.origin = 3
   // CHECK: %[[SLOPE:.+]] = nn.sub %{{.+}}, %[[YY]]
   // CHECK: %[[D0:.+]] = nn.mul %[[DY]], %[[SLOPE]]
   // Nobody asks for the cotangent of the input.
-  // CHECK: %[[DW0:.+]] = nn.dot_general %[[D0]], %[[X]] {{.*}} {pp.origin = 2 : i64, pp.phase = #pp.phase<backward_weight>}
+  // CHECK: %[[DW0:.+]] = nn.dot_general %[[D0]], %[[X]] {{.*}} {step.origin = 2 : i64, step.phase = #step.phase<backward_weight>}
   // CHECK-NEXT: nn.accumulate gradient @w0, %[[DW0]]
   // CHECK-NEXT: return
   return %3 : tensor<f32>
@@ -47,10 +47,10 @@ func.func @main(%x: tensor<8xf32>) -> tensor<f32> {
   %2 = nn.add %0, %1 : tensor<8xf32>
   %3 = nn.mul %2, %x : tensor<8xf32>
   %4 = nn.reduce sum %3 [0] : tensor<8xf32> -> tensor<f32>
-  // CHECK: %[[COS:.+]] = nn.cos %[[W]] {pp.origin = 2
-  // CHECK: %[[SIN:.+]] = nn.mul %{{.+}}, %[[COS]] {pp.origin = 2
-  // CHECK: %[[EXP:.+]] = nn.mul %{{.+}}, %[[E]] {pp.origin = 1
-  // CHECK: %[[SUM:.+]] = nn.add %[[SIN]], %[[EXP]] {pp.origin = 1
+  // CHECK: %[[COS:.+]] = nn.cos %[[W]] {step.origin = 2
+  // CHECK: %[[SIN:.+]] = nn.mul %{{.+}}, %[[COS]] {step.origin = 2
+  // CHECK: %[[EXP:.+]] = nn.mul %{{.+}}, %[[E]] {step.origin = 1
+  // CHECK: %[[SUM:.+]] = nn.add %[[SIN]], %[[EXP]] {step.origin = 1
   // CHECK: nn.accumulate gradient @w, %[[SUM]]
   return %4 : tensor<f32>
 }
@@ -83,13 +83,13 @@ ml_program.global private mutable @mean(dense<0.0> : tensor<3xf32>) : tensor<3xf
 // CHECK-LABEL: func.func @main(
 func.func @main(%x: tensor<2x3x4x4xf32>) -> tensor<f32> {
   %s = nn.parameter @scale : tensor<3xf32>
-  // CHECK: nn.batch_norm {{.*}} pp.phase = #pp.phase<forward>
+  // CHECK: nn.batch_norm {{.*}} step.phase = #step.phase<forward>
   %y, %mean, %variance = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
-  // CHECK: nn.mul {{.*}} pp.phase = #pp.phase<backward_weight>
+  // CHECK: nn.mul {{.*}} step.phase = #step.phase<backward_weight>
   %0 = nn.mul %mean, %mean : tensor<3xf32>
-  // CHECK: nn.accumulate statistics @mean, {{.*}} pp.phase = #pp.phase<backward_weight>
+  // CHECK: nn.accumulate statistics @mean, {{.*}} step.phase = #step.phase<backward_weight>
   nn.accumulate statistics @mean, %0 : tensor<3xf32>
-  // CHECK: nn.commit_statistics {{.*}} pp.phase = #pp.phase<update>
+  // CHECK: nn.commit_statistics {{.*}} step.phase = #step.phase<update>
   nn.commit_statistics @mean, @mean momentum 0.1 microbatches 1 elements 32
   %1 = nn.reduce sum %y [0, 1, 2, 3] : tensor<2x3x4x4xf32> -> tensor<f32>
   // CHECK: %{{.+}}, %[[DS:.+]], %[[DB:.+]] = nn.batch_norm_backward
@@ -186,9 +186,9 @@ func.func @main(%x: tensor<2x5x3x8xf32>) -> tensor<f32> {
 ml_program.global private mutable @w(dense<0.0> : tensor<4x12xf32>) : tensor<4x12xf32> {nn.trained}
 // CHECK-LABEL: func.func @main(
 // CHECK-NOT: nn.pad
-// CHECK: %[[T:.+]] = nn.mul {{.*}} {pp.origin = 4 : i64, pp.phase = #pp.phase<backward_weight>} : tensor<4x4xf32>
+// CHECK: %[[T:.+]] = nn.mul {{.*}} {step.origin = 4 : i64, step.phase = #step.phase<backward_weight>} : tensor<4x4xf32>
 // CHECK-NOT: nn.pad
-// CHECK: %[[R:.+]] = nn.concat %{{.+}}, %{{.+}}, %{{.+}} axis 1 {pp.origin = 1 : i64, pp.phase = #pp.phase<backward_weight>} : (tensor<4x2xf32>, tensor<4x4xf32>, tensor<4x6xf32>) -> tensor<4x12xf32>
+// CHECK: %[[R:.+]] = nn.concat %{{.+}}, %{{.+}}, %{{.+}} axis 1 {step.origin = 1 : i64, step.phase = #step.phase<backward_weight>} : (tensor<4x2xf32>, tensor<4x4xf32>, tensor<4x6xf32>) -> tensor<4x12xf32>
 // CHECK-NEXT: nn.accumulate gradient @w, %[[R]]
 func.func @main(%x: tensor<4x4xf32>) -> tensor<f32> {
   %w = nn.parameter @w : tensor<4x12xf32>

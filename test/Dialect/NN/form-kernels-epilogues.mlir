@@ -40,11 +40,11 @@ func.func @main(%x: tensor<2x4x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>)
   // CHECK-NEXT: }
   // CHECK-NEXT: nn.kernel(%{{.+}} = %[[K]]#0)
   // CHECK: return %[[K]]#1
-  %0 = nn.dot_general %x, %w batch [] x [] contract [2] x [0] {pp.phase = #pp.phase<forward>} : (tensor<2x4x8xf32>, tensor<8x16xf32>) -> tensor<2x4x16xf32>
-  %1 = nn.broadcast %b [2] {pp.phase = #pp.phase<forward>} : tensor<16xf32> -> tensor<2x4x16xf32>
-  %2 = nn.add %0, %1 {pp.phase = #pp.phase<forward>} : tensor<2x4x16xf32>
-  %3 = nn.gelu %2 approximate {pp.phase = #pp.phase<forward>} : tensor<2x4x16xf32>
-  %4 = nn.neg %2 {pp.phase = #pp.phase<backward_input>} : tensor<2x4x16xf32>
+  %0 = nn.dot_general %x, %w batch [] x [] contract [2] x [0] {step.phase = #step.phase<forward>} : (tensor<2x4x8xf32>, tensor<8x16xf32>) -> tensor<2x4x16xf32>
+  %1 = nn.broadcast %b [2] {step.phase = #step.phase<forward>} : tensor<16xf32> -> tensor<2x4x16xf32>
+  %2 = nn.add %0, %1 {step.phase = #step.phase<forward>} : tensor<2x4x16xf32>
+  %3 = nn.gelu %2 approximate {step.phase = #step.phase<forward>} : tensor<2x4x16xf32>
+  %4 = nn.neg %2 {step.phase = #step.phase<backward_input>} : tensor<2x4x16xf32>
   return %3, %4 : tensor<2x4x16xf32>, tensor<2x4x16xf32>
 }
 
@@ -178,9 +178,9 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %b: tensor<8xf32>) -> 
   // CHECK-NEXT: nn.yield
   // CHECK-NEXT: }
   // CHECK-NEXT: nn.kernel
-  %0 = nn.dot_general %x, %w batch [] x [] contract [1] x [0] {pp.stage_hint = 0 : i64} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %0 = nn.dot_general %x, %w batch [] x [] contract [1] x [0] {step.stage_hint = 0 : i64} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   %1 = nn.broadcast %b [1] : tensor<8xf32> -> tensor<4x8xf32>
-  %2 = nn.add %0, %1 {pp.stage_hint = 1 : i64} : tensor<4x8xf32>
+  %2 = nn.add %0, %1 {step.stage_hint = 1 : i64} : tensor<4x8xf32>
   return %2 : tensor<4x8xf32>
 }
 

@@ -57,28 +57,28 @@ func.func @main(%x: tensor<2x16xf32>) -> (tensor<4x2xf32>, tensor<4xi64>) {
 // forward kernels. The number of the kernel becomes the origin.
 // CHECK-LABEL: func.func @main(
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
-  // CHECK: nn.kernel({{.*}}pp.origin = 0 : i64, pp.phase = #pp.phase<forward>
+  // CHECK: nn.kernel({{.*}}step.origin = 0 : i64, step.phase = #step.phase<forward>
   // CHECK-NEXT: nn.exp
   // CHECK-NEXT: nn.tanh
   // CHECK-NEXT: nn.yield
-  %0 = nn.exp %x {pp.origin = 0, pp.phase = #pp.phase<forward>} : tensor<8xf32>
-  %1 = nn.tanh %0 {pp.origin = 1, pp.phase = #pp.phase<forward>} : tensor<8xf32>
-  // CHECK: nn.kernel({{.*}}pp.origin = 1 : i64, pp.phase = #pp.phase<forward>
+  %0 = nn.exp %x {step.origin = 0, step.phase = #step.phase<forward>} : tensor<8xf32>
+  %1 = nn.tanh %0 {step.origin = 1, step.phase = #step.phase<forward>} : tensor<8xf32>
+  // CHECK: nn.kernel({{.*}}step.origin = 1 : i64, step.phase = #step.phase<forward>
   // CHECK-NEXT: nn.softmax
-  %2 = nn.softmax %1 {pp.origin = 2, pp.phase = #pp.phase<forward>} : tensor<8xf32>
-  // CHECK: nn.kernel({{.*}}pp.origin = 1 : i64, pp.phase = #pp.phase<backward_input>
+  %2 = nn.softmax %1 {step.origin = 2, step.phase = #step.phase<forward>} : tensor<8xf32>
+  // CHECK: nn.kernel({{.*}}step.origin = 1 : i64, step.phase = #step.phase<backward_input>
   // CHECK-NEXT: nn.neg
   // CHECK-NEXT: nn.yield
-  %3 = nn.neg %2 {pp.origin = 2, pp.phase = #pp.phase<backward_input>} : tensor<8xf32>
-  // CHECK: nn.kernel({{.*}}pp.origin = 0 : i64, pp.phase = #pp.phase<backward_input>
+  %3 = nn.neg %2 {step.origin = 2, step.phase = #step.phase<backward_input>} : tensor<8xf32>
+  // CHECK: nn.kernel({{.*}}step.origin = 0 : i64, step.phase = #step.phase<backward_input>
   // CHECK-NEXT: nn.mul
   // CHECK-NEXT: nn.sin
   // CHECK-NEXT: nn.yield
-  %4 = nn.mul %3, %1 {pp.origin = 1, pp.phase = #pp.phase<backward_input>} : tensor<8xf32>
-  %5 = nn.sin %4 {pp.origin = 0, pp.phase = #pp.phase<backward_input>} : tensor<8xf32>
-  // CHECK: nn.kernel({{.*}}pp.origin = 0 : i64, pp.phase = #pp.phase<backward_weight>
+  %4 = nn.mul %3, %1 {step.origin = 1, step.phase = #step.phase<backward_input>} : tensor<8xf32>
+  %5 = nn.sin %4 {step.origin = 0, step.phase = #step.phase<backward_input>} : tensor<8xf32>
+  // CHECK: nn.kernel({{.*}}step.origin = 0 : i64, step.phase = #step.phase<backward_weight>
   // CHECK-NEXT: nn.cos
-  %6 = nn.cos %5 {pp.origin = 0, pp.phase = #pp.phase<backward_weight>} : tensor<8xf32>
+  %6 = nn.cos %5 {step.origin = 0, step.phase = #step.phase<backward_weight>} : tensor<8xf32>
   return %6 : tensor<8xf32>
 }
 
@@ -141,14 +141,14 @@ func.func @main(%x: tensor<4x8xbf16>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tens
   // CHECK: nn.kernel
   // CHECK-NEXT: nn.cast
   // CHECK-NEXT: nn.yield
-  %0 = nn.cast %x {pp.origin = 0, pp.phase = #pp.phase<forward>} : tensor<4x8xbf16> -> tensor<4x8xf32>
+  %0 = nn.cast %x {step.origin = 0, step.phase = #step.phase<forward>} : tensor<4x8xbf16> -> tensor<4x8xf32>
   // CHECK: nn.kernel
   // CHECK-NEXT: nn.softmax
   // CHECK-NEXT: nn.yield
-  %1 = nn.softmax %0 {pp.origin = 1, pp.phase = #pp.phase<forward>} : tensor<4x8xf32>
+  %1 = nn.softmax %0 {step.origin = 1, step.phase = #step.phase<forward>} : tensor<4x8xf32>
   // CHECK: nn.kernel
   // CHECK-NEXT: nn.cast
   // CHECK-NEXT: nn.yield
-  %2 = nn.cast %1 {pp.origin = 1, pp.phase = #pp.phase<backward_weight>} : tensor<4x8xf32> -> tensor<4x8xbf16>
+  %2 = nn.cast %1 {step.origin = 1, step.phase = #step.phase<backward_weight>} : tensor<4x8xf32> -> tensor<4x8xbf16>
   return %0, %1, %2 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xbf16>
 }

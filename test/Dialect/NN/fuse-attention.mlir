@@ -205,9 +205,9 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
 
 // The operations of a stage that the model names stay in it.
 // CHECK-LABEL: func.func @main(
-// CHECK: nn.attention {{.*}}pp.stage_hint = 1
+// CHECK: nn.attention {{.*}}step.stage_hint = 1
 func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
-  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] {pp.stage_hint = 1} : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] {step.stage_hint = 1} : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
   %p = nn.softmax %s : tensor<2x3x4x4xf32>
   %o = nn.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
@@ -527,9 +527,9 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
 // CHECK-LABEL: func.func @main(
 // CHECK: nn.softmax
 func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
-  %m = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] {pp.stage_hint = 0} : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %m = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] {step.stage_hint = 0} : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
   %p = nn.softmax %m : tensor<2x3x4x4xf32>
-  %o = nn.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] {pp.stage_hint = 1} : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  %o = nn.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] {step.stage_hint = 1} : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
 

@@ -2,7 +2,7 @@
 
 // The smaller of two tables decides; what moves elements is looked through.
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %{{.+}}: tensor<2x3xi64> {pp.range = array<i64: -5, 4>}, %{{.+}}: tensor<2xi64>, %{{.+}}: tensor<2xf32>)
+// CHECK-SAME: %{{.+}}: tensor<2x3xi64> {step.range = array<i64: -5, 4>}, %{{.+}}: tensor<2xi64>, %{{.+}}: tensor<2xf32>)
 func.func @main(%i: tensor<2x3xi64>, %other: tensor<2xi64>, %x: tensor<2xf32>) -> (tensor<6x4xf32>, tensor<2x3x4xf32>) {
   %large = nn.parameter @large : tensor<9x4xf32>
   %small = nn.parameter @small : tensor<5x4xf32>

@@ -828,3 +828,38 @@ func.func @attention_result(%q: tensor<2x3x5x8xf32>, %l: tensor<2x3x5xf32>) {
   %0:3 = nn.attention_backward %q [0, 1, 2, 3], %q [0, 1, 2, 3], %q [0, 1, 2, 3], %q [0, 1, 2, 3], %l, %q scale 1.0 : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5xf32>, tensor<2x3x5x8xf32>) -> (tensor<2x3x5x8xf32>, tensor<2x3x8x5xf32>, tensor<2x3x5x8xf32>)
   return
 }
+
+// -----
+
+func.func @unknown_attribute(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.relu' op has an unknown attribute 'nn.trainde'}}
+  %0 = nn.relu %x {nn.trainde} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{'ml_program.global' op has an attribute 'nn.reason' that is not a string}}
+ml_program.global private @w(dense<0.0> : tensor<4xf32>) {nn.reason = 1} : tensor<4xf32>
+
+// -----
+
+func.func @unknown_step_attribute(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.relu' op has an unknown attribute 'step.stage'}}
+  %0 = nn.relu %x {step.stage = 1} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{'func.func' op has an attribute 'step.range' on an argument that is not an array of two numbers}}
+func.func @range(%x: tensor<4xi64> {step.range = array<i64: 0>}) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{scalar "lr" of kind 'value' needs a number}}
+func.func @scalar() attributes {step.optimizer = #step.optimizer<"sgd", states = [], scalars = [#step.scalar<"lr", value>]>} {
+  return
+}

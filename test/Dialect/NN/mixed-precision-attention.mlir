@@ -8,19 +8,19 @@ module {
   ml_program.global private mutable @q(dense<0.5> : tensor<2x4x3x8xf32>) : tensor<2x4x3x8xf32>
   func.func @main(%x: tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32> {
     %q = nn.parameter @q : tensor<2x4x3x8xf32>
-    %out, %lse = nn.attention %q [0, 2, 1, 3], %x [0, 2, 1, 3], %x [0, 2, 1, 3] scale 0.5 causal output [0, 2, 1, 3] {pp.phase = #pp.phase<forward>, pp.origin = 0 : i64} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x3x4xf32>)
-    %g = nn.neg %x {pp.phase = #pp.phase<backward_input>, pp.origin = 1 : i64} : tensor<2x4x3x8xf32>
-    %dq, %dk, %dv = nn.attention_backward %q [0, 2, 1, 3], %x [0, 2, 1, 3], %x [0, 2, 1, 3], %out [0, 2, 1, 3], %lse, %g scale 0.5 causal {pp.phase = #pp.phase<backward_input>, pp.origin = 0 : i64} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x3x4xf32>, tensor<2x4x3x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>)
-    nn.accumulate gradient @q, %dq {pp.phase = #pp.phase<backward_input>, pp.origin = 0 : i64} : tensor<2x4x3x8xf32>
+    %out, %lse = nn.attention %q [0, 2, 1, 3], %x [0, 2, 1, 3], %x [0, 2, 1, 3] scale 0.5 causal output [0, 2, 1, 3] {step.phase = #step.phase<forward>, step.origin = 0 : i64} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x3x4xf32>)
+    %g = nn.neg %x {step.phase = #step.phase<backward_input>, step.origin = 1 : i64} : tensor<2x4x3x8xf32>
+    %dq, %dk, %dv = nn.attention_backward %q [0, 2, 1, 3], %x [0, 2, 1, 3], %x [0, 2, 1, 3], %out [0, 2, 1, 3], %lse, %g scale 0.5 causal {step.phase = #step.phase<backward_input>, step.origin = 0 : i64} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x3x4xf32>, tensor<2x4x3x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>)
+    nn.accumulate gradient @q, %dq {step.phase = #step.phase<backward_input>, step.origin = 0 : i64} : tensor<2x4x3x8xf32>
     return %out : tensor<2x4x3x8xf32>
   }
 }
 
 // CHECK: %[[X:.+]] = nn.cast %arg0
-// CHECK: %[[Q:.+]] = nn.cast %{{.+}}#pp.phase<forward>
+// CHECK: %[[Q:.+]] = nn.cast %{{.+}}#step.phase<forward>
 // CHECK: %[[O:.+]], %[[L:.+]] = nn.attention %[[Q]] [0, 2, 1, 3], %[[X]] [0, 2, 1, 3], %[[X]] {{.*}} -> (tensor<2x4x3x8xbf16>, tensor<2x3x4xf32>)
 // CHECK: %[[G:.+]] = nn.cast
-// CHECK: %[[QB:.+]] = nn.cast %{{.+}}#pp.phase<backward_input>
+// CHECK: %[[QB:.+]] = nn.cast %{{.+}}#step.phase<backward_input>
 
 // The result is kept short and read as it is.
 // CHECK: %[[DQ:[^ ,]+]], %{{[^ ,]+}}, %{{[^ ,]+}} = nn.attention_backward %[[QB]] [0, 2, 1, 3], %[[X]] [0, 2, 1, 3], %[[X]] [0, 2, 1, 3], %[[O]] [0, 2, 1, 3], %[[L]], %[[G]] {{.*}} -> (tensor<2x4x3x8xbf16>, tensor<2x4x3x8xbf16>, tensor<2x4x3x8xbf16>)

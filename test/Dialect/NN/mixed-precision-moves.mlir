@@ -8,27 +8,27 @@ module {
   ml_program.global private mutable @w(dense<0.5> : tensor<12x4xf32>) : tensor<12x4xf32>
   func.func @main(%x: tensor<2x4xf32>, %g: tensor<2x4xf32>) -> tensor<2x4xf32> {
     %w = nn.parameter @w : tensor<12x4xf32>
-    %y = nn.dot_general %x, %w batch [] x [] contract [1] x [1] {pp.phase = #pp.phase<forward>, pp.origin = 0 : i64} : (tensor<2x4xf32>, tensor<12x4xf32>) -> tensor<2x12xf32>
-    %s = nn.exp %y {pp.phase = #pp.phase<forward>, pp.origin = 1 : i64} : tensor<2x12xf32>
-    %q = nn.slice %s starts [0, 0] limits [2, 4] strides [1, 1] {pp.phase = #pp.phase<forward>, pp.origin = 2 : i64} : tensor<2x12xf32> -> tensor<2x4xf32>
-    %k = nn.slice %s starts [0, 4] limits [2, 8] strides [1, 1] {pp.phase = #pp.phase<forward>, pp.origin = 3 : i64} : tensor<2x12xf32> -> tensor<2x4xf32>
-    %v = nn.slice %s starts [0, 8] limits [2, 12] strides [1, 1] {pp.phase = #pp.phase<forward>, pp.origin = 4 : i64} : tensor<2x12xf32> -> tensor<2x4xf32>
-    %kt = nn.transpose %k [1, 0] {pp.phase = #pp.phase<forward>, pp.origin = 5 : i64} : tensor<2x4xf32> -> tensor<4x2xf32>
-    %p = nn.dot_general %q, %kt batch [] x [] contract [1] x [0] {pp.phase = #pp.phase<forward>, pp.origin = 6 : i64} : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32>
-    %o = nn.dot_general %p, %v batch [] x [] contract [1] x [0] {pp.phase = #pp.phase<forward>, pp.origin = 7 : i64} : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-    %a = nn.dot_general %p, %g batch [] x [] contract [1] x [0] {pp.phase = #pp.phase<backward_input>, pp.origin = 7 : i64} : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-    %b = nn.dot_general %p, %v batch [] x [] contract [1] x [0] {pp.phase = #pp.phase<backward_input>, pp.origin = 6 : i64} : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-    %c = nn.dot_general %p, %k batch [] x [] contract [0] x [0] {pp.phase = #pp.phase<backward_input>, pp.origin = 6 : i64} : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-    %d = nn.concat %a, %b, %c axis 1 {pp.phase = #pp.phase<backward_input>, pp.origin = 2 : i64} : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x12xf32>
-    %dw = nn.dot_general %d, %x batch [] x [] contract [0] x [0] {pp.phase = #pp.phase<backward_weight>, pp.origin = 0 : i64} : (tensor<2x12xf32>, tensor<2x4xf32>) -> tensor<12x4xf32>
-    nn.accumulate gradient @w, %dw {pp.phase = #pp.phase<backward_weight>, pp.origin = 0 : i64} : tensor<12x4xf32>
+    %y = nn.dot_general %x, %w batch [] x [] contract [1] x [1] {step.phase = #step.phase<forward>, step.origin = 0 : i64} : (tensor<2x4xf32>, tensor<12x4xf32>) -> tensor<2x12xf32>
+    %s = nn.exp %y {step.phase = #step.phase<forward>, step.origin = 1 : i64} : tensor<2x12xf32>
+    %q = nn.slice %s starts [0, 0] limits [2, 4] strides [1, 1] {step.phase = #step.phase<forward>, step.origin = 2 : i64} : tensor<2x12xf32> -> tensor<2x4xf32>
+    %k = nn.slice %s starts [0, 4] limits [2, 8] strides [1, 1] {step.phase = #step.phase<forward>, step.origin = 3 : i64} : tensor<2x12xf32> -> tensor<2x4xf32>
+    %v = nn.slice %s starts [0, 8] limits [2, 12] strides [1, 1] {step.phase = #step.phase<forward>, step.origin = 4 : i64} : tensor<2x12xf32> -> tensor<2x4xf32>
+    %kt = nn.transpose %k [1, 0] {step.phase = #step.phase<forward>, step.origin = 5 : i64} : tensor<2x4xf32> -> tensor<4x2xf32>
+    %p = nn.dot_general %q, %kt batch [] x [] contract [1] x [0] {step.phase = #step.phase<forward>, step.origin = 6 : i64} : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32>
+    %o = nn.dot_general %p, %v batch [] x [] contract [1] x [0] {step.phase = #step.phase<forward>, step.origin = 7 : i64} : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+    %a = nn.dot_general %p, %g batch [] x [] contract [1] x [0] {step.phase = #step.phase<backward_input>, step.origin = 7 : i64} : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+    %b = nn.dot_general %p, %v batch [] x [] contract [1] x [0] {step.phase = #step.phase<backward_input>, step.origin = 6 : i64} : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+    %c = nn.dot_general %p, %k batch [] x [] contract [0] x [0] {step.phase = #step.phase<backward_input>, step.origin = 6 : i64} : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+    %d = nn.concat %a, %b, %c axis 1 {step.phase = #step.phase<backward_input>, step.origin = 2 : i64} : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x12xf32>
+    %dw = nn.dot_general %d, %x batch [] x [] contract [0] x [0] {step.phase = #step.phase<backward_weight>, step.origin = 0 : i64} : (tensor<2x12xf32>, tensor<2x4xf32>) -> tensor<12x4xf32>
+    nn.accumulate gradient @w, %dw {step.phase = #step.phase<backward_weight>, step.origin = 0 : i64} : tensor<12x4xf32>
     return %o : tensor<2x4xf32>
   }
 }
 
 // CHECK-LABEL: func.func @main(
 // CHECK: %[[S:.+]] = nn.exp
-// CHECK-NEXT: %[[S16:.+]] = nn.cast %[[S]] {pp.origin = {{[0-9]+}} : i64, pp.phase = #pp.phase<forward>}
+// CHECK-NEXT: %[[S16:.+]] = nn.cast %[[S]] {step.origin = {{[0-9]+}} : i64, step.phase = #step.phase<forward>}
 // CHECK-NEXT: %[[Q:.+]] = nn.slice %[[S16]] {{.*}} : tensor<2x12xbf16> -> tensor<2x4xbf16>
 // CHECK-NEXT: %[[K:.+]] = nn.slice %[[S16]]
 // CHECK-NEXT: %[[V:.+]] = nn.slice %[[S16]]
@@ -50,21 +50,21 @@ module {
 // phase costs nothing but a write.
 module {
   func.func @main(%x: tensor<2x12xf32>, %f: tensor<4x4xf32>, %h: tensor<4x12xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<4x2xf32>, tensor<6x4xf32>) {
-    %s = nn.exp %x {pp.phase = #pp.phase<forward>} : tensor<2x12xf32>
-    %q = nn.slice %s starts [0, 0] limits [2, 4] strides [1, 1] {pp.phase = #pp.phase<forward>} : tensor<2x12xf32> -> tensor<2x4xf32>
-    %k = nn.slice %s starts [0, 4] limits [2, 8] strides [1, 1] {pp.phase = #pp.phase<forward>} : tensor<2x12xf32> -> tensor<2x4xf32>
-    %0 = nn.dot_general %q, %f batch [] x [] contract [1] x [0] {pp.phase = #pp.phase<forward>} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
-    %1 = nn.dot_general %k, %f batch [] x [] contract [1] x [0] {pp.phase = #pp.phase<forward>} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    %s = nn.exp %x {step.phase = #step.phase<forward>} : tensor<2x12xf32>
+    %q = nn.slice %s starts [0, 0] limits [2, 4] strides [1, 1] {step.phase = #step.phase<forward>} : tensor<2x12xf32> -> tensor<2x4xf32>
+    %k = nn.slice %s starts [0, 4] limits [2, 8] strides [1, 1] {step.phase = #step.phase<forward>} : tensor<2x12xf32> -> tensor<2x4xf32>
+    %0 = nn.dot_general %q, %f batch [] x [] contract [1] x [0] {step.phase = #step.phase<forward>} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    %1 = nn.dot_general %k, %f batch [] x [] contract [1] x [0] {step.phase = #step.phase<forward>} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
 
-    %u = nn.tanh %x {pp.phase = #pp.phase<forward>} : tensor<2x12xf32>
-    %ut = nn.transpose %u [1, 0] {pp.phase = #pp.phase<backward_input>} : tensor<2x12xf32> -> tensor<12x2xf32>
-    %un = nn.neg %u {pp.phase = #pp.phase<backward_input>} : tensor<2x12xf32>
-    %2 = nn.dot_general %h, %ut batch [] x [] contract [1] x [0] {pp.phase = #pp.phase<backward_input>} : (tensor<4x12xf32>, tensor<12x2xf32>) -> tensor<4x2xf32>
+    %u = nn.tanh %x {step.phase = #step.phase<forward>} : tensor<2x12xf32>
+    %ut = nn.transpose %u [1, 0] {step.phase = #step.phase<backward_input>} : tensor<2x12xf32> -> tensor<12x2xf32>
+    %un = nn.neg %u {step.phase = #step.phase<backward_input>} : tensor<2x12xf32>
+    %2 = nn.dot_general %h, %ut batch [] x [] contract [1] x [0] {step.phase = #step.phase<backward_input>} : (tensor<4x12xf32>, tensor<12x2xf32>) -> tensor<4x2xf32>
 
-    %z = nn.sin %x {pp.phase = #pp.phase<forward>} : tensor<2x12xf32>
-    %zr = nn.reshape %z {pp.phase = #pp.phase<forward>} : tensor<2x12xf32> -> tensor<6x4xf32>
-    %zn = nn.cos %z {pp.phase = #pp.phase<forward>} : tensor<2x12xf32>
-    %3 = nn.dot_general %zr, %f batch [] x [] contract [1] x [0] {pp.phase = #pp.phase<forward>} : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
+    %z = nn.sin %x {step.phase = #step.phase<forward>} : tensor<2x12xf32>
+    %zr = nn.reshape %z {step.phase = #step.phase<forward>} : tensor<2x12xf32> -> tensor<6x4xf32>
+    %zn = nn.cos %z {step.phase = #step.phase<forward>} : tensor<2x12xf32>
+    %3 = nn.dot_general %zr, %f batch [] x [] contract [1] x [0] {step.phase = #step.phase<forward>} : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
     return %0, %1, %2, %3 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<4x2xf32>, tensor<6x4xf32>
   }
 }

@@ -6,7 +6,7 @@
 //--- options.mlir
 // expected-error@+1 {{needs a batch of 0 or more and 1 or more micro-batches, got -1 and 1}}
 module {
-  func.func @main(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  func.func @main(%x: tensor<8x4xf32> {step.batched}) -> tensor<8x4xf32> {
     return %x : tensor<8x4xf32>
   }
 }
@@ -14,7 +14,7 @@ module {
 //--- options0.mlir
 // expected-error@+1 {{needs a batch of 0 or more and 1 or more micro-batches, got 1 and 0}}
 module {
-  func.func @main(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  func.func @main(%x: tensor<8x4xf32> {step.batched}) -> tensor<8x4xf32> {
     return %x : tensor<8x4xf32>
   }
 }
@@ -32,7 +32,7 @@ func.func private @main(tensor<8x4xf32>)
 // -----
 
 // expected-error@+1 {{needs a body of one block}}
-func.func @main(%x: tensor<8x4xf32>) {
+func.func @main(%x: tensor<8x4xf32> {step.batched}) {
   cf.br ^end
 ^end:
   return
@@ -41,14 +41,14 @@ func.func @main(%x: tensor<8x4xf32>) {
 // -----
 
 // expected-error@+1 {{input #1 has type 'index', expected a statically shaped tensor}}
-func.func @main(%x: tensor<8x4xf32>, %i: index) {
+func.func @main(%x: tensor<8x4xf32> {step.batched}, %i: index) {
   return
 }
 
 // -----
 
 // expected-error@+1 {{result #0 has type 'tensor<?xf32>', expected a statically shaped tensor}}
-func.func @main(%x: tensor<8x4xf32>) -> tensor<?xf32> {
+func.func @main(%x: tensor<8x4xf32> {step.batched}) -> tensor<?xf32> {
   %0 = tensor.empty() : tensor<4xf32>
   %1 = tensor.cast %0 : tensor<4xf32> to tensor<?xf32>
   return %1 : tensor<?xf32>
@@ -64,13 +64,13 @@ func.func @main(%x: tensor<f32>) -> tensor<f32> {
 // -----
 
 // expected-error@+1 {{input 'mask' has 4 samples on axis 0, the inputs before it have 8}}
-func.func @main(%x: tensor<8x4xf32> {pp.feed = "x"}, %m: tensor<4x4xf32> {pp.feed = "mask"}) {
+func.func @main(%x: tensor<8x4xf32> {step.batched, step.feed = "x"}, %m: tensor<4x4xf32> {step.batched, step.feed = "mask"}) {
   return
 }
 
 // -----
 
-func.func @main(%x: tensor<8x4xf32>) {
+func.func @main(%x: tensor<8x4xf32> {step.batched}) {
   // expected-error@+1 {{'tensor.empty' op is not known to the re-batching of models}}
   %0 = tensor.empty() : tensor<4xf32>
   return
@@ -79,7 +79,7 @@ func.func @main(%x: tensor<8x4xf32>) {
 // -----
 
 ml_program.global private @w(dense<0.0> : tensor<8x4xf32>) : tensor<8x4xf32>
-func.func @main(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+func.func @main(%x: tensor<8x4xf32> {step.batched}) -> tensor<8x4xf32> {
   %w = nn.parameter @w : tensor<8x4xf32>
   // expected-error@+1 {{'nn.add' op combines samples with operand #1, which is the same for all 8 samples but cannot be made for another number}}
   %0 = nn.add %x, %w : tensor<8x4xf32>
@@ -89,7 +89,7 @@ func.func @main(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // -----
 
 // All errors are reported at once.
-func.func @main(%x: tensor<8x4xf32>) {
+func.func @main(%x: tensor<8x4xf32> {step.batched}) {
   // expected-error@+1 {{'nn.reduce' op cannot be re-batched: reduces the axis that holds the samples}}
   %0 = nn.reduce sum %x [0] : tensor<8x4xf32> -> tensor<4xf32>
   // expected-error@+1 {{'nn.slice' op cannot be re-batched: takes a part of the axis that holds the samples}}
@@ -112,7 +112,7 @@ func.func @main(%x: tensor<8x4xf32>) {
 
 // -----
 
-func.func @main(%x: tensor<8x4xf32>, %i: tensor<8xi64>) {
+func.func @main(%x: tensor<8x4xf32> {step.batched}, %i: tensor<8xi64> {step.batched}) {
   // expected-error@+1 {{'nn.gather' op cannot be re-batched: picks from samples by an index that differs from sample to sample}}
   %0 = nn.gather %x[%i] axis 1 : (tensor<8x4xf32>, tensor<8xi64>) -> tensor<8x8xf32>
   %1 = nn.constant dense<0> : tensor<2xi64>
@@ -125,7 +125,7 @@ func.func @main(%x: tensor<8x4xf32>, %i: tensor<8xi64>) {
 
 // -----
 
-func.func @main(%x: tensor<8x8xf32>) {
+func.func @main(%x: tensor<8x8xf32> {step.batched}) {
   %0 = nn.transpose %x [1, 0] : tensor<8x8xf32> -> tensor<8x8xf32>
   // expected-error@+1 {{'nn.add' op cannot be re-batched: operand #1 has its samples on another axis than the operands before it}}
   %1 = nn.add %x, %0 : tensor<8x8xf32>
@@ -135,7 +135,7 @@ func.func @main(%x: tensor<8x8xf32>) {
 // -----
 
 ml_program.global private @w(dense<0.0> : tensor<8x4x4xf32>) : tensor<8x4x4xf32>
-func.func @main(%x: tensor<8x4x4xf32>) {
+func.func @main(%x: tensor<8x4x4xf32> {step.batched}) {
   %w = nn.parameter @w : tensor<8x4x4xf32>
   // expected-error@+1 {{'nn.dot_general' op cannot be re-batched: runs along the samples of only one operand}}
   %0 = nn.dot_general %x, %w batch [0] x [0] contract [2] x [1] : (tensor<8x4x4xf32>, tensor<8x4x4xf32>) -> tensor<8x4x4xf32>
@@ -144,7 +144,7 @@ func.func @main(%x: tensor<8x4x4xf32>) {
 
 // -----
 
-func.func @main(%x: tensor<8x3x8x8xf32>) {
+func.func @main(%x: tensor<8x3x8x8xf32> {step.batched}) {
   %w = nn.constant dense<0.0> : tensor<6x8x3x3xf32>
   %0 = nn.transpose %x [1, 0, 2, 3] : tensor<8x3x8x8xf32> -> tensor<3x8x8x8xf32>
   // expected-error@+1 {{'nn.conv' op cannot be re-batched: has its samples on axis 1 instead of axis 0}}
@@ -158,7 +158,7 @@ func.func @main(%x: tensor<8x3x8x8xf32>) {
 
 // -----
 
-func.func @main(%x: tensor<8x8xf32>, %s: tensor<8xf32>) {
+func.func @main(%x: tensor<8x8xf32> {step.batched}, %s: tensor<8xf32> {step.batched}) {
   // expected-error@+1 {{'nn.layer_norm' op cannot be re-batched: has a scale that differs from sample to sample}}
   %0:3 = nn.layer_norm %x, %s, %s epsilon 1.0e-5 : (tensor<8x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8x8xf32>, tensor<8xf32>, tensor<8xf32>)
   return
@@ -166,7 +166,7 @@ func.func @main(%x: tensor<8x8xf32>, %s: tensor<8xf32>) {
 
 // -----
 
-func.func @main(%x: tensor<8x10xf32>) {
+func.func @main(%x: tensor<8x10xf32> {step.batched}) {
   %l = nn.constant dense<1> : tensor<8xi64>
   // expected-error@+1 {{'nn.softmax_cross_entropy' op cannot be re-batched: has labels and logits with different samples}}
   %0:2 = nn.softmax_cross_entropy %x, %l : (tensor<8x10xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<8xf32>)
@@ -176,7 +176,7 @@ func.func @main(%x: tensor<8x10xf32>) {
 // -----
 
 ml_program.global private mutable @s(dense<0.0> : tensor<8xf32>) : tensor<8xf32>
-func.func @main(%x: tensor<8xf32>) {
+func.func @main(%x: tensor<8xf32> {step.batched}) {
   // expected-error@+1 {{'nn.accumulate' op cannot be re-batched: adds a value per sample to a state}}
   nn.accumulate gradient @s, %x : tensor<8xf32>
   return
@@ -184,7 +184,7 @@ func.func @main(%x: tensor<8xf32>) {
 
 // -----
 
-func.func @main(%x: tensor<8x0xf32>) -> tensor<0x8xf32> {
+func.func @main(%x: tensor<8x0xf32> {step.batched}) -> tensor<0x8xf32> {
   // expected-error@+1 {{'nn.reshape' op cannot be re-batched: has no elements}}
   %0 = nn.reshape %x : tensor<8x0xf32> -> tensor<0x8xf32>
   return %0 : tensor<0x8xf32>
@@ -192,7 +192,7 @@ func.func @main(%x: tensor<8x0xf32>) -> tensor<0x8xf32> {
 
 // -----
 
-func.func @main(%x: tensor<8x5x3x4xf32>) {
+func.func @main(%x: tensor<8x5x3x4xf32> {step.batched}) {
   // expected-error@+1 {{'nn.attention' op cannot be re-batched: mixes the rows that hold the samples}}
   %0:2 = nn.attention %x [1, 2, 0, 3], %x [1, 2, 0, 3], %x [1, 2, 0, 3] scale 1.0 output [0, 1, 2, 3] : (tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>) -> (tensor<5x3x8x4xf32>, tensor<5x3x8xf32>)
   return
@@ -200,7 +200,7 @@ func.func @main(%x: tensor<8x5x3x4xf32>) {
 
 // -----
 
-func.func @main(%x: tensor<8x5x3x4xf32>) {
+func.func @main(%x: tensor<8x5x3x4xf32> {step.batched}) {
   %c = nn.constant dense<1.0> : tensor<8x5x3x4xf32>
   // expected-error@+1 {{'nn.attention' op cannot be re-batched: has a query, a key and a value with different samples}}
   %0:2 = nn.attention %x [0, 1, 2, 3], %c [0, 1, 2, 3], %x [0, 1, 2, 3] scale 1.0 output [0, 1, 2, 3] : (tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>) -> (tensor<8x5x3x4xf32>, tensor<8x5x3xf32>)

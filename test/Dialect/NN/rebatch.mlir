@@ -2,10 +2,10 @@
 
 // The batch is followed from axis 0 of the inputs; parameters stay.
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[X:.+]]: tensor<2x8xf32> {pp.feed = "x"}) -> tensor<2x10xf32>
+// CHECK-SAME: %[[X:.+]]: tensor<2x8xf32> {step.batched, step.feed = "x"}) -> (tensor<2x10xf32> {step.batched})
 ml_program.global private @w(dense<0.0> : tensor<10x8xf32>) : tensor<10x8xf32>
 ml_program.global private @b(dense<0.0> : tensor<10xf32>) : tensor<10xf32>
-func.func @main(%x: tensor<8x8xf32> {pp.feed = "x"}) -> tensor<8x10xf32> {
+func.func @main(%x: tensor<8x8xf32> {step.batched, step.feed = "x"}) -> tensor<8x10xf32> {
   // CHECK: nn.parameter @w : tensor<10x8xf32>
   %w = nn.parameter @w : tensor<10x8xf32>
   %b = nn.parameter @b : tensor<10xf32>
@@ -22,7 +22,7 @@ func.func @main(%x: tensor<8x8xf32> {pp.feed = "x"}) -> tensor<8x10xf32> {
 
 // Exporters merge the batch with heads and tokens.
 // CHECK-LABEL: func.func @main(
-func.func @main(%x: tensor<8x16x32xf32>) -> tensor<8x16x32xf32> {
+func.func @main(%x: tensor<8x16x32xf32> {step.batched}) -> tensor<8x16x32xf32> {
   // CHECK: nn.reshape {{.*}} : tensor<2x16x32xf32> -> tensor<2x16x4x8xf32>
   %0 = nn.reshape %x : tensor<8x16x32xf32> -> tensor<8x16x4x8xf32>
   // CHECK: nn.transpose {{.*}} [0, 2, 1, 3] : tensor<2x16x4x8xf32> -> tensor<2x4x16x8xf32>
@@ -44,7 +44,7 @@ func.func @main(%x: tensor<8x16x32xf32>) -> tensor<8x16x32xf32> {
 
 // The sequence comes first: axis 1 holds the samples after a transpose.
 // CHECK-LABEL: func.func @main(
-func.func @main(%x: tensor<8x16x32xf32>) -> tensor<128x32xf32> {
+func.func @main(%x: tensor<8x16x32xf32> {step.batched}) -> tensor<128x32xf32> {
   // CHECK: nn.transpose {{.*}} -> tensor<16x2x32xf32>
   %0 = nn.transpose %x [1, 0, 2] : tensor<8x16x32xf32> -> tensor<16x8x32xf32>
   // CHECK: nn.reshape {{.*}} -> tensor<32x32xf32>
@@ -58,7 +58,7 @@ func.func @main(%x: tensor<8x16x32xf32>) -> tensor<128x32xf32> {
 // A slice of another axis keeps its limits there, and gets new ones on the
 // batch axis.
 // CHECK-LABEL: func.func @main(
-func.func @main(%x: tensor<8x16xf32>) -> tensor<8x4xf32> {
+func.func @main(%x: tensor<8x16xf32> {step.batched}) -> tensor<8x4xf32> {
   // CHECK: nn.slice {{.*}} starts [0, 4] limits [2, 8] strides [1, 1] : tensor<2x16xf32> -> tensor<2x4xf32>
   %0 = nn.slice %x starts [0, 4] limits [8, 8] strides [1, 1] : tensor<8x16xf32> -> tensor<8x4xf32>
   return %0 : tensor<8x4xf32>
@@ -69,7 +69,7 @@ func.func @main(%x: tensor<8x16xf32>) -> tensor<8x4xf32> {
 // Splats and broadcasts are made for the new size; a constant that is also
 // read where there are no samples keeps its own form there.
 // CHECK-LABEL: func.func @main(
-func.func @main(%x: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
+func.func @main(%x: tensor<8x4xf32> {step.batched}) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
   // CHECK-DAG: %[[SMALL:.+]] = nn.constant dense<2.000000e+00> : tensor<2x4xf32>
   // CHECK-DAG: %[[BIG:.+]] = nn.constant dense<2.000000e+00> : tensor<8x4xf32>
   %c = nn.constant dense<2.0> : tensor<8x4xf32>
@@ -86,7 +86,7 @@ func.func @main(%x: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
 // CHECK-LABEL: func.func @main(
 ml_program.global private mutable @m(dense<0.0> : tensor<3xf32>) : tensor<3xf32>
 ml_program.global private mutable @v(dense<1.0> : tensor<3xf32>) : tensor<3xf32>
-func.func @main(%x: tensor<8x3x4x4xf32>) -> tensor<8x3x4x4xf32> {
+func.func @main(%x: tensor<8x3x4x4xf32> {step.batched}) -> tensor<8x3x4x4xf32> {
   %s = nn.constant dense<1.0> : tensor<3xf32>
   // CHECK: nn.batch_norm {{.*}} -> (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
   %y, %mean, %variance = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<8x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<8x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
@@ -102,7 +102,7 @@ func.func @main(%x: tensor<8x3x4x4xf32>) -> tensor<8x3x4x4xf32> {
 
 // A sum over samples is a loss, which micro-batches add up.
 // CHECK-LABEL: func.func @main(
-func.func @main(%x: tensor<8x10xf32>, %t: tensor<8xi64>) -> tensor<f32> {
+func.func @main(%x: tensor<8x10xf32> {step.batched}, %t: tensor<8xi64> {step.batched}) -> tensor<f32> {
   // CHECK: nn.softmax_cross_entropy {{.*}} : (tensor<2x10xf32>, tensor<2xi64>) -> (tensor<f32>, tensor<2xf32>)
   %0, %1 = nn.softmax_cross_entropy %x, %t : (tensor<8x10xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<8xf32>)
   return %0 : tensor<f32>
@@ -112,7 +112,7 @@ func.func @main(%x: tensor<8x10xf32>, %t: tensor<8xi64>) -> tensor<f32> {
 
 // Attention: the samples are the batch, or a factor of the heads.
 // CHECK-LABEL: func.func @main(
-func.func @main(%x: tensor<8x5x3x4xf32>) -> (tensor<8x5x3x4xf32>, tensor<1x40x3x4xf32>) {
+func.func @main(%x: tensor<8x5x3x4xf32> {step.batched}) -> (tensor<8x5x3x4xf32>, tensor<1x40x3x4xf32>) {
   // CHECK: nn.attention {{.*}} -> (tensor<2x5x3x4xf32>, tensor<2x3x5xf32>)
   %0:2 = nn.attention %x [0, 2, 1, 3], %x [0, 2, 1, 3], %x [0, 2, 1, 3] scale 1.0 output [0, 2, 1, 3] : (tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>) -> (tensor<8x5x3x4xf32>, tensor<8x3x5xf32>)
   // CHECK: nn.attention_backward {{.*}} -> (tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>)

@@ -12,7 +12,7 @@
 {"version": 1, "kernels": {"matmul a=8x32 b=32x16 c=8x16 as=32x1 bs=1x32 cs=16x1": 0.5}}
 //--- dot.mlir
 module {
-  func.func @main(%x: tensor<8x32xf32> {pp.feed = "x"}, %w: tensor<16x32xf32> {pp.feed = "w"}) -> tensor<8x16xf32> {
+  func.func @main(%x: tensor<8x32xf32> {step.feed = "x"}, %w: tensor<16x32xf32> {step.feed = "w"}) -> tensor<8x16xf32> {
     %0 = nn.kernel(%a = %x, %b = %w) : (tensor<8x32xf32>, tensor<16x32xf32>) -> tensor<8x16xf32> {
       %1 = nn.dot_general %a, %b batch [] x [] contract [1] x [1] : (tensor<8x32xf32>, tensor<16x32xf32>) -> tensor<8x16xf32>
       nn.yield %1 : tensor<8x16xf32>

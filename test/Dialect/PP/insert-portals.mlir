@@ -16,7 +16,7 @@
 // OUTLINED: %[[POP:.*]] = pp.pop @portal_first_0_2
 // OUTLINED: pp.stage 2 forward (%{{.*}} = %[[S1]], %{{.*}} = %[[POP]])
 module attributes {pp.stages = 3 : i64} {
-  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> (tensor<4xf32> {pp.fetch = "y"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> (tensor<4xf32> {step.fetch = "y"}) {
     %0 = nn.kernel(%a = %x) attributes {pp.stage = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32> {
       %b = nn.exp %a : tensor<4xf32>
       nn.yield %b : tensor<4xf32>

@@ -46,30 +46,30 @@ not JSON
 {"version": 1, "kernels": {"matmul": 1, "matmul": 2}}
 //--- empty.mlir
 module {
-  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
     return %x : tensor<4xf32>
   }
 }
 //--- chain.mlir
 module {
-  func.func @main(%x: tensor<64x64xf32> {pp.feed = "x", pp.role = "input"}) -> (tensor<64x64xf32> {pp.fetch = "loss"}) {
-    %0 = nn.kernel(%a = %x) attributes {pp.origin = 0 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+  func.func @main(%x: tensor<64x64xf32> {step.feed = "x", step.role = "input"}) -> (tensor<64x64xf32> {step.fetch = "loss"}) {
+    %0 = nn.kernel(%a = %x) attributes {step.origin = 0 : i64, step.phase = #step.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
       %b = nn.exp %a : tensor<64x64xf32>
       nn.yield %b : tensor<64x64xf32>
     } loc("first")
-    %1 = nn.kernel(%a = %0) attributes {pp.origin = 1 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %1 = nn.kernel(%a = %0) attributes {step.origin = 1 : i64, step.phase = #step.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
       %b = nn.exp %a : tensor<64x64xf32>
       nn.yield %b : tensor<64x64xf32>
     } loc("second")
-    %2 = nn.kernel(%a = %1) attributes {pp.origin = 2 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %2 = nn.kernel(%a = %1) attributes {step.origin = 2 : i64, step.phase = #step.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
       %b = nn.exp %a : tensor<64x64xf32>
       nn.yield %b : tensor<64x64xf32>
     } loc("third")
-    %3 = nn.kernel(%a = %2) attributes {pp.origin = 3 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %3 = nn.kernel(%a = %2) attributes {step.origin = 3 : i64, step.phase = #step.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
       %b = nn.exp %a : tensor<64x64xf32>
       nn.yield %b : tensor<64x64xf32>
     } loc("fourth")
-    %4 = nn.kernel(%a = %2) attributes {pp.origin = 2 : i64, pp.phase = #pp.phase<backward_input>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %4 = nn.kernel(%a = %2) attributes {step.origin = 2 : i64, step.phase = #step.phase<backward_input>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
       %b = nn.neg %a : tensor<64x64xf32>
       nn.yield %b : tensor<64x64xf32>
     } loc("third")

@@ -5,12 +5,12 @@
 
 // Four equal kernels in two stages: two each. The backward kernel goes where
 // its forward kernel is.
-// CHECK: pp.partition = {lower_bound = {{[^}]*}}}, pp.stages = 2
+// CHECK: pp.partition = #pp.partition<value = {{.*}}, lower_bound = {{.*}}>, pp.stages = 2
 // CHECK: pp.stage = 0 : i64
 // CHECK: pp.stage = 0 : i64
 // CHECK: pp.stage = 1 : i64
 // CHECK: pp.stage = 1 : i64
-// CHECK: pp.phase = #pp.phase<backward_input>, pp.stage = 1 : i64
+// CHECK: pp.stage = 1 : i64, step.origin = {{[0-9]+}} : i64, step.phase = #step.phase<backward_input>
 
 // CUT: pp.stage = 0 : i64
 // CUT: pp.stage = 1 : i64
@@ -21,24 +21,24 @@
 
 // ONE: pp.stages = 1
 module {
-  func.func @main(%x: tensor<64x64xf32> {pp.feed = "x", pp.role = "input"}) -> (tensor<64x64xf32> {pp.fetch = "loss"}) {
-    %0 = nn.kernel(%a = %x) attributes {pp.origin = 0 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+  func.func @main(%x: tensor<64x64xf32> {step.feed = "x", step.role = "input"}) -> (tensor<64x64xf32> {step.fetch = "loss"}) {
+    %0 = nn.kernel(%a = %x) attributes {step.origin = 0 : i64, step.phase = #step.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
       %b = nn.exp %a : tensor<64x64xf32>
       nn.yield %b : tensor<64x64xf32>
     } loc("first")
-    %1 = nn.kernel(%a = %0) attributes {pp.origin = 1 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %1 = nn.kernel(%a = %0) attributes {step.origin = 1 : i64, step.phase = #step.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
       %b = nn.exp %a : tensor<64x64xf32>
       nn.yield %b : tensor<64x64xf32>
     } loc("second")
-    %2 = nn.kernel(%a = %1) attributes {pp.origin = 2 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %2 = nn.kernel(%a = %1) attributes {step.origin = 2 : i64, step.phase = #step.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
       %b = nn.exp %a : tensor<64x64xf32>
       nn.yield %b : tensor<64x64xf32>
     } loc("third")
-    %3 = nn.kernel(%a = %2) attributes {pp.origin = 3 : i64, pp.phase = #pp.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %3 = nn.kernel(%a = %2) attributes {step.origin = 3 : i64, step.phase = #step.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
       %b = nn.exp %a : tensor<64x64xf32>
       nn.yield %b : tensor<64x64xf32>
     } loc("fourth")
-    %4 = nn.kernel(%a = %2) attributes {pp.origin = 2 : i64, pp.phase = #pp.phase<backward_input>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %4 = nn.kernel(%a = %2) attributes {step.origin = 2 : i64, step.phase = #step.phase<backward_input>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
       %b = nn.neg %a : tensor<64x64xf32>
       nn.yield %b : tensor<64x64xf32>
     } loc("third")

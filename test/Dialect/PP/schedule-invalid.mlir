@@ -39,7 +39,7 @@
 
 //--- forward.mlir
 module {
-  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -48,7 +48,7 @@ module {
 }
 //--- training.mlir
 module {
-  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -60,7 +60,7 @@ module {
 }
 //--- costless.mlir
 module {
-  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
       %r = nn.relu %a : tensor<4xf32>
       pp.return %r : tensor<4xf32>
@@ -73,7 +73,7 @@ module {
 }
 //--- two.mlir
 module {
-  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -91,7 +91,7 @@ module {
 }
 //--- three.mlir
 module {
-  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -109,7 +109,7 @@ module {
 }
 //--- none.mlir
 module {
-  func.func @main(%x: tensor<4xf32> {pp.feed = "x"}) -> tensor<4xf32> {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
     return %x : tensor<4xf32>
   }
 }

@@ -6,37 +6,39 @@
 // RUN: pp-opt %s --pp-schedule="schedule=zb-v microbatches=1" | FileCheck %s --check-prefix=ZBV
 // RUN: pp-opt %s --pp-place-checkpoints=mode=always --pp-schedule="schedule=gpipe microbatches=4 replicas=2" --pp-insert-transfers --pp-verify-schedule | FileCheck %s --check-prefix=REPLICAS
 
-// GPIPE: pp.schedule "gpipe" microbatches(2) checkpoint("never")
-// GPIPE-SAME{LITERAL}: [["0F0", "0F1", "0B0", "0B1", "0U"], ["1F0", "1F1", "1B0", "1B1", "1U"]]
+// GPIPE: pp.schedule "gpipe" microbatches(2) checkpoint(never) ranks([
+// GPIPE-NEXT: [0F0, 0F1, 0B0, 0B1, 0U],
+// GPIPE-NEXT: [1F0, 1F1, 1B0, 1B1, 1U]])
 
 // F1B1: pp.schedule "1f1b" microbatches(3)
-// F1B1-SAME{LITERAL}: [["0F0", "0F1", "0B0", "0F2", "0B1", "0B2", "0U"], ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2", "1U"]]
+// F1B1-NEXT: [0F0, 0F1, 0B0, 0F2, 0B1, 0B2, 0U],
+// F1B1-NEXT: [1F0, 1B0, 1F1, 1B1, 1F2, 1B2, 1U]])
 
 // All but the last micro-batch are computed again.
-// LAST: checkpoint("except_last")
-// LAST-SAME{LITERAL}: ["0F0", "0F1", "0R0", "0B0", "0B1", "0U"]
+// LAST: checkpoint(except_last)
+// LAST-NEXT: [0F0, 0F1, 0R0, 0B0, 0B1, 0U]
 
 // The receive of micro-batch 1 comes before the send of the gradient: otherwise
 // both ranks would wait in a send.
-// TRANSFERS: pp.channel @channel0 next from(0) forward result(0) to(1) forward
-// TRANSFERS: pp.channel @channel1 gradient from(1) backward_input result(0) to(0) backward_input
+// TRANSFERS: pp.channel @c0 next from(0) forward to(1) forward
+// TRANSFERS: pp.channel @c1 gradient from(1) backward_input to(0) backward_input
 // TRANSFERS: pp.schedule
-// TRANSFERS-SAME{LITERAL}: ["1RECV_F0", "1F0", "1B0", "1RECV_F1", "1SEND_B0", "1F1", "1B1", "1SEND_B1", "1U"]
+// TRANSFERS: [1RECV_F0 @c0, 1F0, 1B0, 1RECV_F1 @c0, 1SEND_B0 @c1, 1F1, 1B1, 1SEND_B1 @c1, 1U]
 
 // On one rank nothing is sent; two micro-batches wait in their receive slots.
-// ONE: pp.channel @channel0 next {{.*}} send_slots([]) receive_slots([0, 1])
+// ONE: pp.channel @c0 next {{.*}} send({{[0-9]+}}, []) receive({{[0-9]+}}, [0, 1])
 // ONE: pp.schedule "looped-bfs"
-// ONE-SAME{LITERAL}: [["0F0", "0F1", "1F0", "1F1", "1B0", "1B1", "0B0", "0B1", "0U", "1U"]]
+// ONE-NEXT: [0F0[0], 0F1[1], 1F0[0], 1F1[1], 1B0[0], 1B1[1], 0B0[0], 0B1[1], 0U, 1U]])
 
 // zb-v puts two stages on each rank by itself.
 // ZBV: pp.schedule "zb-v"
-// ZBV-SAME{LITERAL}: [["0F0", "1F0", "1I0",
+// ZBV-NEXT: [0F0, 1F0, 1I0,
 
 // The lists of one replica; gradients are added up after the last W.
-// REPLICAS: pp.schedule "gpipe" microbatches(2) replicas(2) checkpoint("always")
-// REPLICAS-SAME{LITERAL}: "1R1", "1B1", "1SEND_B1", "1REDUCE_GRAD", "1U"]]
+// REPLICAS: pp.schedule "gpipe" microbatches(2) replicas(2) checkpoint(always)
+// REPLICAS: 1R1, 1B1, 1SEND_B1 @c1, 1REDUCE_GRAD, 1U]])
 module {
-  func.func @main(%x: tensor<4xf32> {pp.feed = "x", pp.role = "input"}) -> (tensor<4xf32> {pp.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }

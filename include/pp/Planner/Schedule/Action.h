@@ -21,9 +21,7 @@ struct Action {
 
   bool isTransfer() const { return pp::isTransfer(kind); }
   /// All ranks of the group meet in it.
-  bool isCollective() const {
-    return kind == ActionKind::ReduceGradients || kind == ActionKind::AllReduce;
-  }
+  bool isCollective() const { return pp::isCollective(kind); }
   /// True if the action runs `phase` for the first time: Recompute runs
   /// Forward, but its values exist already.
   bool performs(Phase phase) const {

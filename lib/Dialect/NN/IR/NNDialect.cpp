@@ -1,10 +1,12 @@
 //===- NNDialect.cpp - The nn dialect and its attributes ------------------===//
 
 #include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Interfaces/Step.h"
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 
 using namespace mlir;
+using namespace pp;
 using namespace pp::nn;
 
 #include "pp/Dialect/NN/IR/NNDialect.cpp.inc"
@@ -22,6 +24,17 @@ void NNDialect::initialize() {
 #define GET_OP_LIST
 #include "pp/Dialect/NN/IR/NNOps.cpp.inc"
       >();
+}
+
+static const step::KnownAttribute operationAttributes[] = {
+    {trainedAttrName, step::isA<UnitAttr>, "a unit attribute"},
+    {trainingReasonAttrName, step::isA<StringAttr>, "a string"},
+    {tf32AttrName, step::isA<UnitAttr>, "a unit attribute"},
+};
+
+LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
+                                                  NamedAttribute attribute) {
+  return step::verifyKnown(op, operationAttributes, attribute);
 }
 
 Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value,

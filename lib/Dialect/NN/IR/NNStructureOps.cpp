@@ -83,8 +83,7 @@ LogicalResult KernelOp::verify() {
   Block &body = getBody().front();
   if (body.getArgumentTypes() != getInputs().getTypes())
     return emitOpError("has block arguments of other types than its operands");
-  auto yield = dyn_cast<YieldOp>(body.getTerminator());
-  if (!yield || yield.getValues().getTypes() != getOutputs().getTypes())
+  if (getYield().getValues().getTypes() != getOutputs().getTypes())
     return emitOpError("yields values of other types than its results");
   unsigned libraryOps = 0, otherOps = 0;
   for (Operation &op : body.without_terminator()) {
@@ -165,7 +164,8 @@ std::string KernelOp::getFingerprint() {
   for (Operation &op : body) {
     os << "\n" << op.getName() << " ";
     for (NamedAttribute attribute : op.getAttrs())
-      if (!attribute.getName().getValue().starts_with("pp."))
+      if (StringRef name = attribute.getName();
+          !name.starts_with("pp.") && !name.starts_with("step."))
         os << attribute.getName().getValue() << "=" << attribute.getValue()
            << " ";
     // Properties print through the attribute dictionary.

@@ -3,7 +3,7 @@
 #include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/Step.h"
 
 namespace pp::nn {
 #define GEN_PASS_DEF_ATTACHLOSS
@@ -60,7 +60,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
                                        {value->getType()}));
     function.setAllResultAttrs(
         ArrayRef<DictionaryAttr>(builder.getDictionaryAttr(builder.getNamedAttr(
-            pipeline::fetchAttrName, builder.getStringAttr("loss")))));
+            step::fetchAttrName, builder.getStringAttr("loss")))));
     return success();
   }
 
@@ -74,8 +74,8 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
       return 0u;
     SmallVector<StringRef> names;
     for (unsigned index = 0; index < count; ++index) {
-      auto name = function.getResultAttrOfType<StringAttr>(
-          index, pipeline::fetchAttrName);
+      auto name =
+          function.getResultAttrOfType<StringAttr>(index, step::fetchAttrName);
       if (name && name.getValue() == output)
         return index;
       names.push_back(name ? name.getValue() : "?");
@@ -88,8 +88,8 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
                  RankedTensorType type, ArrayRef<NamedAttribute> others = {}) {
     unsigned index = function.getNumArguments();
     for (unsigned other = 0; other < index; ++other)
-      if (auto taken = function.getArgAttrOfType<StringAttr>(
-              other, pipeline::feedAttrName);
+      if (auto taken =
+              function.getArgAttrOfType<StringAttr>(other, step::feedAttrName);
           taken && taken.getValue() == name) {
         function.emitError() << "has an input '" << name
                              << "', which is what the loss calls an input of "
@@ -97,9 +97,12 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
         isNameTaken = true;
       }
     SmallVector<NamedAttribute> attributes(others);
-    for (StringRef key : {pipeline::feedAttrName, pipeline::roleAttrName})
+    for (StringRef key : {step::feedAttrName, step::roleAttrName})
       attributes.push_back(
           builder.getNamedAttr(key, builder.getStringAttr(name)));
+    if (type.getRank() > 0)
+      attributes.push_back(
+          builder.getNamedAttr(step::batchedAttrName, builder.getUnitAttr()));
     (void)function.insertArgument(
         index, type, builder.getDictionaryAttr(attributes), function.getLoc());
     return function.getArgument(index);
@@ -150,13 +153,12 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     std::array<int64_t, 2> range = {0, classes - 1};
     Value labels = addInput(
         builder, function, "target", rows,
-        {builder.getNamedAttr(pipeline::rangeAttrName,
+        {builder.getNamedAttr(step::rangeAttrName,
                               builder.getDenseI64ArrayAttr(range)),
-         builder.getNamedAttr(pipeline::ignoreIndexAttrName,
+         builder.getNamedAttr(step::ignoreIndexAttrName,
                               builder.getI64IntegerAttr(ignoreIndex))});
     auto scalar = RankedTensorType::get({}, type.getElementType());
-    Value weight =
-        addInput(builder, function, pipeline::lossWeightRole, scalar);
+    Value weight = addInput(builder, function, step::lossWeightRole, scalar);
     auto entropy = SoftmaxCrossEntropyOp::create(
         builder, loc, scalar, rows.clone(type.getElementType()), logits, labels,
         builder.getI64IntegerAttr(ignoreIndex));

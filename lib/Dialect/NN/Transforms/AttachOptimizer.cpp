@@ -2,7 +2,7 @@
 
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/Step.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include <limits>
@@ -15,6 +15,9 @@ namespace pp::nn {
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
+using step::OptimizerAttr;
+using step::ScalarAttr;
+using step::ScalarKind;
 
 namespace {
 
@@ -23,7 +26,7 @@ class OptimizerBuilder {
 public:
   OptimizerBuilder(ModuleOp module, StringRef kind,
                    ArrayRef<StringRef> stateNames, ArrayAttr scalars)
-      : builder(module.getBodyRegion()), loc(module.getLoc()), scalars(scalars),
+      : builder(module.getBodyRegion()), loc(module.getLoc()),
         block(RankedTensorType::get({optimizerBlock}, builder.getF32Type())) {
     builder.setInsertionPointToEnd(module.getBody());
     SmallVector<Type> inputs(2 + stateNames.size(), block);
@@ -33,12 +36,9 @@ public:
                                     builder.getFunctionType(inputs, results));
     function.setPrivate();
     function->setAttr(
-        pipeline::optimizerAttrName,
-        builder.getDictionaryAttr(
-            {builder.getNamedAttr("kind", builder.getStringAttr(kind)),
-             builder.getNamedAttr("states",
-                                  builder.getStrArrayAttr(stateNames)),
-             builder.getNamedAttr("scalars", scalars)}));
+        step::optimizerAttrName,
+        OptimizerAttr::get(builder.getContext(), builder.getStringAttr(kind),
+                           builder.getStrArrayAttr(stateNames), scalars));
     Block *entry = function.addEntryBlock();
     builder.setInsertionPointToStart(entry);
     firstScalar = 2 + stateNames.size();
@@ -47,7 +47,7 @@ public:
   Value parameter() { return function.getArgument(0); }
   Value gradient() {
     Value gradient = function.getArgument(1);
-    auto scale = findScalar("initial_scale");
+    auto scale = findScalar(ScalarKind::LossScale);
     return scale ? div(gradient, scalar(*scale)) : gradient;
   }
   Value state(unsigned index) { return function.getArgument(2 + index); }
@@ -69,7 +69,7 @@ public:
   /// New parameters and states; in a step that is skipped, the old ones.
   void finish(ArrayRef<Value> results) {
     SmallVector<Value> values(results);
-    if (auto skipped = findScalar("is_skipped")) {
+    if (auto skipped = findScalar(ScalarKind::IsSkipped)) {
       auto type = block.clone(builder.getI1Type());
       Value isSkipped = CompareOp::create(builder, loc, type, Comparison::ne,
                                           scalar(*skipped), constant(0));
@@ -82,17 +82,13 @@ public:
   }
 
 private:
-  std::optional<unsigned> findScalar(StringRef key) {
-    for (auto [index, entry] :
-         llvm::enumerate(scalars.getAsRange<DictionaryAttr>()))
-      if (entry.get(key))
-        return index;
-    return std::nullopt;
+  std::optional<unsigned> findScalar(ScalarKind kind) {
+    return function->getAttrOfType<OptimizerAttr>(step::optimizerAttrName)
+        .findScalar(kind);
   }
 
   OpBuilder builder;
   Location loc;
-  ArrayAttr scalars;
   RankedTensorType block;
   func::FuncOp function;
   unsigned firstScalar;
@@ -132,11 +128,10 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
     }
   }
 
-  DictionaryAttr scalar(StringRef name, StringRef key, double value) {
+  ScalarAttr scalar(StringRef name, ScalarKind kind, double value) {
     Builder builder(&getContext());
-    return builder.getDictionaryAttr(
-        {builder.getNamedAttr("name", builder.getStringAttr(name)),
-         builder.getNamedAttr(key, builder.getF64FloatAttr(value))});
+    return ScalarAttr::get(&getContext(), builder.getStringAttr(name), kind,
+                           builder.getF64FloatAttr(value));
   }
 
   /// The optimizer's own scalars, then those of the loss scale.
@@ -146,23 +141,24 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
       return builder.getArrayAttr(scalars);
     double initial = 65536;
     if (lossScale == "dynamic")
-      scalars.push_back(scalar("growth_interval", "value", 2000));
+      scalars.push_back(scalar("growth_interval", ScalarKind::Value, 2000));
     else
       (void)llvm::to_float(lossScale, initial);
-    scalars.push_back(scalar("skip_limit", "value", 50));
-    scalars.push_back(scalar("loss_scale", "initial_scale", initial));
-    scalars.push_back(builder.getDictionaryAttr(
-        {builder.getNamedAttr("name", builder.getStringAttr("skipped")),
-         builder.getNamedAttr("is_skipped", builder.getBoolAttr(true))}));
+    scalars.push_back(scalar("skip_limit", ScalarKind::Value, 50));
+    scalars.push_back(scalar("loss_scale", ScalarKind::LossScale, initial));
+    scalars.push_back(ScalarAttr::get(&getContext(),
+                                      builder.getStringAttr("skipped"),
+                                      ScalarKind::IsSkipped, Attribute()));
     return builder.getArrayAttr(scalars);
   }
 
   void attachSgd(ModuleOp module) {
     OptimizerBuilder b(
         module, pp::getName(Optimizer::SGD), {"momentum"},
-        withLossScale({scalar("lr", "value", learningRate),
-                       scalar("momentum", "value", momentum),
-                       scalar("weight_decay", "value", weightDecay)}));
+        withLossScale(
+            {scalar("lr", ScalarKind::Value, learningRate),
+             scalar("momentum", ScalarKind::Value, momentum),
+             scalar("weight_decay", ScalarKind::Value, weightDecay)}));
     Value lr = b.scalar(0), mu = b.scalar(1), decay = b.scalar(2);
     // In the first step the state is 0, so it becomes the gradient, as in
     // PyTorch.
@@ -175,10 +171,10 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
     OptimizerBuilder b(
         module, pp::getName(Optimizer::AdamW), {"exp_avg", "exp_avg_sq"},
         withLossScale(
-            {scalar("lr", "value", learningRate),
-             scalar("weight_decay", "value", weightDecay),
-             scalar("bias_correction1", "one_minus_power_of", beta1),
-             scalar("bias_correction2", "one_minus_power_of", beta2)}));
+            {scalar("lr", ScalarKind::Value, learningRate),
+             scalar("weight_decay", ScalarKind::Value, weightDecay),
+             scalar("bias_correction1", ScalarKind::OneMinusPowerOf, beta1),
+             scalar("bias_correction2", ScalarKind::OneMinusPowerOf, beta2)}));
     Value lr = b.scalar(0), decay = b.scalar(1);
     Value correction1 = b.scalar(2), correction2 = b.scalar(3);
     Value g = b.gradient();

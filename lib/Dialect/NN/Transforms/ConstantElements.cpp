@@ -1,7 +1,7 @@
 //===- ConstantElements.cpp -----------------------------------------------===//
 
 #include "ConstantElements.h"
-#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/NN/IR/NN.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Endian.h"

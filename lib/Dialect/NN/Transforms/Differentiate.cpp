@@ -3,7 +3,7 @@
 #include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/Step.h"
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "llvm/ADT/MapVector.h"
@@ -16,7 +16,6 @@ namespace pp::nn {
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
-using pipeline::Phase;
 
 namespace {
 
@@ -73,9 +72,9 @@ private:
       activations.insert(argument);
     int64_t number = 0;
     for (Operation &op : body.without_terminator()) {
-      op.setAttr(pipeline::originAttrName, builder.getI64IntegerAttr(number++));
-      pipeline::setPhase(&op, isa<CommitStatisticsOp>(op) ? Phase::Update
-                                                          : Phase::Forward);
+      op.setAttr(step::originAttrName, builder.getI64IntegerAttr(number++));
+      step::setPhase(&op, isa<CommitStatisticsOp>(op) ? Phase::Update
+                                                      : Phase::Forward);
       bool isActivation = llvm::any_of(op.getOperands(), [&](Value operand) {
         return activations.contains(operand);
       });
@@ -104,10 +103,10 @@ private:
       bool isDeferred = isa<AccumulateOp>(op);
       if (!op.use_empty())
         isDeferred = llvm::all_of(op.getUsers(), [](Operation *user) {
-          return pipeline::getPhase(user) == Phase::BackwardWeight;
+          return step::getPhase(user) == Phase::BackwardWeight;
         });
-      if (isDeferred && pipeline::getPhase(&op) == Phase::Forward)
-        pipeline::setPhase(&op, Phase::BackwardWeight);
+      if (isDeferred && step::getPhase(&op) == Phase::Forward)
+        step::setPhase(&op, Phase::BackwardWeight);
     }
   }
 
@@ -138,17 +137,17 @@ private:
         builder, loss.getLoc(),
         DenseElementsAttr::get(type,
                                builder.getFloatAttr(type.getElementType(), 1)));
-    one->setAttr(pipeline::originAttrName,
-                 definition->getAttr(pipeline::originAttrName));
+    one->setAttr(step::originAttrName,
+                 definition->getAttr(step::originAttrName));
     cotangents[loss] = one;
   }
 
   Value addScale(RankedTensorType type) {
     unsigned index = function.getNumArguments();
-    StringAttr name = builder.getStringAttr(pipeline::lossScaleRole);
+    StringAttr name = builder.getStringAttr(step::lossScaleRole);
     auto attributes = builder.getDictionaryAttr(
-        {builder.getNamedAttr(pipeline::feedAttrName, name),
-         builder.getNamedAttr(pipeline::roleAttrName, name)});
+        {builder.getNamedAttr(step::feedAttrName, name),
+         builder.getNamedAttr(step::roleAttrName, name)});
     (void)function.insertArgument(index, type, attributes, function.getLoc());
     return function.getArgument(index);
   }
@@ -184,8 +183,7 @@ private:
     for (Operation *made = before ? before->getNextNode()
                                   : &*builder.getBlock()->begin();
          made != &*builder.getInsertionPoint(); made = made->getNextNode())
-      made->setAttr(pipeline::originAttrName,
-                    op->getAttr(pipeline::originAttrName));
+      made->setAttr(step::originAttrName, op->getAttr(step::originAttrName));
     return success();
   }
 
@@ -287,8 +285,8 @@ private:
       auto accumulate =
           AccumulateOp::create(builder, parameter.getLoc(), State::gradient,
                                parameter.getSymbol(), gradient);
-      accumulate->setAttr(pipeline::originAttrName,
-                          definition->getAttr(pipeline::originAttrName));
+      accumulate->setAttr(step::originAttrName,
+                          definition->getAttr(step::originAttrName));
     });
   }
 
@@ -315,8 +313,8 @@ private:
       if (auto accumulate = dyn_cast<AccumulateOp>(op))
         isInput = accumulate.getValue().getDefiningOp() &&
                   input.contains(accumulate.getValue().getDefiningOp());
-      pipeline::setPhase(op, isInput ? Phase::BackwardInput
-                                     : Phase::BackwardWeight);
+      step::setPhase(op,
+                     isInput ? Phase::BackwardInput : Phase::BackwardWeight);
     }
   }
 

@@ -4,7 +4,7 @@
 #include "pp/Dialect/NN/IR/NNEpilogues.h"
 #include "pp/Dialect/NN/IR/RowOperations.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/Step.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -16,7 +16,6 @@ namespace pp::nn {
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
-using pipeline::Phase;
 
 namespace {
 
@@ -52,11 +51,11 @@ public:
     // Forward first: backward operations are grouped by the forward kernel
     // that they belong to.
     for (Operation *op : operations)
-      if (pipeline::getPhase(op) == Phase::Forward)
+      if (step::getPhase(op) == Phase::Forward)
         assign(op, -1);
     numberForwardKernels();
     for (Operation *op : operations)
-      if (pipeline::getPhase(op) != Phase::Forward)
+      if (step::getPhase(op) != Phase::Forward)
         assign(op, homeOf(op));
     build();
     return success();
@@ -130,7 +129,7 @@ private:
       return;
     if (groupOf.count(op) || (isCheap(op) && !materialized.contains(op)))
       return;
-    Phase phase = pipeline::getPhase(op);
+    Phase phase = step::getPhase(op);
     if (auto cast = dyn_cast<CastOp>(op)) {
       // Goes with its reader.
       if (Operation *rows = getRowsOfWidening(cast);
@@ -174,8 +173,8 @@ private:
       return;
     Attribute hint = group->hint;
     auto epilogue = findEpilogue(product, [&](Operation *next) {
-      return pipeline::getPhase(next) == group->phase &&
-             agrees(hint, next->getAttr(pipeline::stageHintAttrName));
+      return step::getPhase(next) == group->phase &&
+             agrees(hint, next->getAttr(step::stageHintAttrName));
     });
     if (!epilogue || materialized.contains(epilogue->broadcast))
       return;
@@ -196,7 +195,7 @@ private:
     group->shape = iterationShape(op);
     group->phase = phase;
     group->home = home;
-    group->hint = op->getAttr(pipeline::stageHintAttrName);
+    group->hint = op->getAttr(step::stageHintAttrName);
     group->open = open;
     return group;
   }
@@ -205,7 +204,7 @@ private:
     group->operations.push_back(op);
     groupOf[op] = group;
     if (!group->hint)
-      group->hint = op->getAttr(pipeline::stageHintAttrName);
+      group->hint = op->getAttr(step::stageHintAttrName);
   }
 
   /// Operations that no node of the model stands for have no hint and go
@@ -216,10 +215,9 @@ private:
 
   /// Whether a cast may go into the kernel of an operation on rows.
   static bool canShare(Operation *cast, Operation *rows, Phase phase) {
-    return pipeline::getPhase(cast) == phase &&
-           pipeline::getPhase(rows) == phase &&
-           agrees(cast->getAttr(pipeline::stageHintAttrName),
-                  rows->getAttr(pipeline::stageHintAttrName));
+    return step::getPhase(cast) == phase && step::getPhase(rows) == phase &&
+           agrees(cast->getAttr(step::stageHintAttrName),
+                  rows->getAttr(step::stageHintAttrName));
   }
 
   /// The latest group that produces an operand of `op` and may take it in.
@@ -230,7 +228,7 @@ private:
       Group *group = producer ? groupOf.lookup(producer) : nullptr;
       if (!group || !group->open || group->phase != phase ||
           group->home != home || group->operations.size() >= maxGroupSize ||
-          !agrees(group->hint, op->getAttr(pipeline::stageHintAttrName)) ||
+          !agrees(group->hint, op->getAttr(step::stageHintAttrName)) ||
           group->shape != iterationShape(op))
         continue;
       if (best &&
@@ -279,7 +277,7 @@ private:
         homes[op] = number;
     }
     for (Operation *op : operations)
-      if (pipeline::getPhase(op) == Phase::Forward && !homes.count(op))
+      if (step::getPhase(op) == Phase::Forward && !homes.count(op))
         for (Value operand : op->getOperands())
           if (Operation *producer = operand.getDefiningOp())
             if (auto found = homes.find(producer); found != homes.end()) {
@@ -290,7 +288,7 @@ private:
     // Gradients flow from later kernels to earlier ones, so what several
     // kernels read belongs to the first of them.
     for (Operation *op : llvm::reverse(operations)) {
-      if (pipeline::getPhase(op) != Phase::Forward || homes.count(op))
+      if (step::getPhase(op) != Phase::Forward || homes.count(op))
         continue;
       std::optional<int64_t> first;
       for (Operation *user : op->getUsers())
@@ -300,14 +298,13 @@ private:
         homes[op] = *first;
     }
     for (Operation *op : operations)
-      if (auto origin =
-              op->getAttrOfType<IntegerAttr>(pipeline::originAttrName);
-          origin && pipeline::getPhase(op) == Phase::Forward)
+      if (auto origin = op->getAttrOfType<IntegerAttr>(step::originAttrName);
+          origin && step::getPhase(op) == Phase::Forward)
         byOrigin[origin.getInt()] = op;
   }
 
   int64_t homeOf(Operation *op) {
-    auto origin = op->getAttrOfType<IntegerAttr>(pipeline::originAttrName);
+    auto origin = op->getAttrOfType<IntegerAttr>(step::originAttrName);
     if (!origin)
       return 0;
     // A deferred statistic is a forward operation that runs later; it belongs
@@ -355,14 +352,13 @@ private:
     }
     // The others get the number of their kernel too.
     for (Operation &op : function.getBody().front().without_terminator())
-      if (!isa<KernelOp>(op) && op.hasAttr(pipeline::originAttrName))
-        setOrigin(&op, pipeline::getPhase(&op) == Phase::Forward
-                           ? homes.lookup(&op)
-                           : homeOf(&op));
+      if (!isa<KernelOp>(op) && op.hasAttr(step::originAttrName))
+        setOrigin(&op, step::getPhase(&op) == Phase::Forward ? homes.lookup(&op)
+                                                             : homeOf(&op));
   }
 
   static void setOrigin(Operation *op, int64_t number) {
-    op->setAttr(pipeline::originAttrName,
+    op->setAttr(step::originAttrName,
                 Builder(op->getContext()).getI64IntegerAttr(number));
   }
 
@@ -408,9 +404,9 @@ private:
       types.push_back(output.getType());
     auto kernel = KernelOp::create(builder, builder.getFusedLoc(locations),
                                    types, operands);
-    pipeline::setPhase(kernel, group.phase);
+    step::setPhase(kernel, group.phase);
     if (group.hint)
-      kernel->setAttr(pipeline::stageHintAttrName, group.hint);
+      kernel->setAttr(step::stageHintAttrName, group.hint);
     setOrigin(kernel,
               group.home >= 0 ? group.home : kernelNumber.lookup(&group));
 
@@ -423,9 +419,9 @@ private:
         if (!mapping.contains(operand))
           self(self, operand.getDefiningOp());
       Operation *clone = builder.clone(*op, mapping);
-      clone->removeAttr(pipeline::phaseAttrName);
-      clone->removeAttr(pipeline::originAttrName);
-      clone->removeAttr(pipeline::stageHintAttrName);
+      clone->removeAttr(step::phaseAttrName);
+      clone->removeAttr(step::originAttrName);
+      clone->removeAttr(step::stageHintAttrName);
     };
     for (Operation *op : group.operations)
       cloneInto(cloneInto, op);
@@ -443,8 +439,7 @@ private:
     order[kernel] = order[last];
     homes[kernel] = group.home >= 0 ? group.home : kernelNumber.lookup(&group);
     for (Operation *op : group.operations)
-      if (auto origin =
-              op->getAttrOfType<IntegerAttr>(pipeline::originAttrName);
+      if (auto origin = op->getAttrOfType<IntegerAttr>(step::originAttrName);
           origin && byOrigin.lookup(origin.getInt()) == op)
         byOrigin[origin.getInt()] = kernel;
     replaced.append(group.operations.begin(), group.operations.end());

@@ -13,7 +13,7 @@
 #include "ConstantElements.h"
 #include "MainFunction.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/Step.h"
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -332,14 +332,14 @@ private:
   static bool agreeOnStage(const Match &match) {
     Attribute hint = stageOf(match);
     return llvm::all_of(match.operations, [&](Operation *op) {
-      Attribute own = op->getAttr(pipeline::stageHintAttrName);
+      Attribute own = op->getAttr(step::stageHintAttrName);
       return !own || own == hint;
     });
   }
 
   static Attribute stageOf(const Match &match) {
     for (Operation *op : match.operations)
-      if (Attribute hint = op->getAttr(pipeline::stageHintAttrName))
+      if (Attribute hint = op->getAttr(step::stageHintAttrName))
         return hint;
     return nullptr;
   }
@@ -392,7 +392,7 @@ private:
         match.query.axes, match.key.axes, match.value.axes, axes,
         APFloat(match.scale), match.isCausal);
     if (Attribute hint = stageOf(match))
-      attention->setAttr(pipeline::stageHintAttrName, hint);
+      attention->setAttr(step::stageHintAttrName, hint);
     result.replaceAllUsesWith(attention.getOutput());
     replaced.push_back(result.getDefiningOp());
   }

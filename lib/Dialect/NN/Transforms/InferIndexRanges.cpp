@@ -3,7 +3,7 @@
 #include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/Step.h"
 
 namespace pp::nn {
 #define GEN_PASS_DEF_INFERINDEXRANGES
@@ -59,7 +59,7 @@ struct InferIndexRanges : nn::impl::InferIndexRangesBase<InferIndexRanges> {
       if (!isa<IntegerType>(type.getElementType()))
         continue;
       if (auto size = smallestIndexedAxis(argument))
-        main->setArgAttr(argument.getArgNumber(), pipeline::rangeAttrName,
+        main->setArgAttr(argument.getArgNumber(), step::rangeAttrName,
                          builder.getDenseI64ArrayAttr({-*size, *size - 1}));
     }
   }

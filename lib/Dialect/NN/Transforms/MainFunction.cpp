@@ -1,7 +1,7 @@
 //===- MainFunction.cpp - The function that passes work on ----------------===//
 
 #include "MainFunction.h"
-#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/NN/IR/NN.h"
 
 using namespace mlir;
 

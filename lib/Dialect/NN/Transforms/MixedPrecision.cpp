@@ -16,7 +16,7 @@
 #include "MoveCasts.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/Step.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -29,7 +29,6 @@ namespace pp::nn {
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
-using pipeline::Phase;
 
 namespace {
 
@@ -106,7 +105,7 @@ private:
     // Inputs are fed to every phase.
     if (!producer)
       return;
-    Phase own = pipeline::getPhase(producer);
+    Phase own = step::getPhase(producer);
     phaseCasts.widenForReaders(value, from, producer, value.getType(),
                                [&](Phase phase) { return phase != own; });
   }
@@ -116,7 +115,7 @@ private:
     if (Value known = phaseCasts.getExactShort(value))
       return known;
     if (phaseCasts.isConstant(value)) {
-      auto phase = static_cast<int>(pipeline::getPhase(product));
+      auto phase = static_cast<int>(step::getPhase(product));
       Value &known = constants[{value, phase}];
       if (!known)
         known = phaseCasts.narrowBefore(value, product);

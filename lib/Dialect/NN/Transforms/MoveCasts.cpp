@@ -7,7 +7,6 @@
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
-using pipeline::Phase;
 
 namespace {
 
@@ -98,8 +97,7 @@ private:
     if (!isMovable(op) || !op->getResult(0).hasOneUse())
       return CastOp();
     CastOp narrowing = casts.getNarrowing(*op->getResult(0).getUsers().begin());
-    bool isHere =
-        narrowing && pipeline::getPhase(narrowing) == pipeline::getPhase(op);
+    bool isHere = narrowing && step::getPhase(narrowing) == step::getPhase(op);
     return isHere ? narrowing : CastOp();
   }
 
@@ -111,10 +109,10 @@ private:
       CastOp narrowing = casts.getNarrowing(user);
       if (!narrowing)
         continue;
-      Phase phase = pipeline::getPhase(narrowing);
-      if (phase == pipeline::getPhase(reader) ||
+      Phase phase = step::getPhase(narrowing);
+      if (phase == step::getPhase(reader) ||
           (producer && !casts.isConstant(value) &&
-           phase == pipeline::getPhase(producer)))
+           phase == step::getPhase(producer)))
         return narrowing;
     }
     return CastOp();
@@ -125,12 +123,12 @@ private:
         findNarrowing(value, movement))
       return true;
     Operation *producer = value.getDefiningOp();
-    Phase own = pipeline::getPhase(producer ? producer : movement);
+    Phase own = step::getPhase(producer ? producer : movement);
     int64_t moved = 0;
     for (Operation *user : value.getUsers()) {
       if (getOnlyNarrowing(user))
         moved += sizeOf(user->getResult(0));
-      else if (producer && pipeline::getPhase(user) != own)
+      else if (producer && step::getPhase(user) != own)
         return false;
     }
     return moved >= sizeOf(value);

@@ -8,12 +8,11 @@
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
-using pipeline::Phase;
 
 PhaseCasts::PhaseCasts(func::FuncOp function, Type shortElement)
     : builder(function.getContext()), shortElement(shortElement) {
   for (Operation &op : function.getBody().front()) {
-    if (auto origin = op.getAttrOfType<IntegerAttr>(pipeline::originAttrName))
+    if (auto origin = op.getAttrOfType<IntegerAttr>(step::originAttrName))
       nextOrigin = std::max(nextOrigin, origin.getInt() + 1);
     if (!isa<CastOp>(op) && llvm::all_of(op.getOperands(), [&](Value operand) {
           return isConstant(operand);
@@ -55,15 +54,13 @@ bool PhaseCasts::isConstant(Value value) const {
 Value PhaseCasts::make(Type type, Value value, Operation *like) {
   Operation *op = CastOp::create(builder, like->getLoc(), type, value);
   for (StringRef name :
-       {StringRef(pipeline::phaseAttrName), StringRef(pipeline::originAttrName),
-        StringRef(pipeline::stageHintAttrName)})
+       {StringRef(step::phaseAttrName), StringRef(step::originAttrName),
+        StringRef(step::stageHintAttrName)})
     if (Attribute attribute = like->getAttr(name))
       op->setAttr(name, attribute);
   // Forward operations of a training step are numbered.
-  if (pipeline::getPhase(op) == Phase::Forward &&
-      op->hasAttr(pipeline::originAttrName))
-    op->setAttr(pipeline::originAttrName,
-                builder.getI64IntegerAttr(nextOrigin++));
+  if (step::getPhase(op) == Phase::Forward && op->hasAttr(step::originAttrName))
+    op->setAttr(step::originAttrName, builder.getI64IntegerAttr(nextOrigin++));
   return op->getResult(0);
 }
 
@@ -89,7 +86,7 @@ void PhaseCasts::widenForReaders(Value value, Value from, Operation *producer,
     if (user == from.getDefiningOp() && value != from)
       continue;
     bool isReturned = user->hasTrait<OpTrait::IsTerminator>();
-    Phase phase = pipeline::getPhase(isReturned ? producer : user);
+    Phase phase = step::getPhase(isReturned ? producer : user);
     if (isChosen(phase))
       byPhase[static_cast<int>(phase)].push_back(&use);
   }

@@ -6,7 +6,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "pp/Dialect/NN/IR/NN.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/Step.h"
 
 namespace pp::nn {
 
@@ -41,7 +41,7 @@ public:
   void widenForReaders(
       mlir::Value value, mlir::Value from, mlir::Operation *producer,
       mlir::Type longType,
-      llvm::function_ref<bool(pipeline::Phase)> isChosen = [](pipeline::Phase) {
+      llvm::function_ref<bool(pp::Phase)> isChosen = [](pp::Phase) {
         return true;
       });
 

@@ -3,7 +3,7 @@
 #include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
-#include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/Step.h"
 
 namespace pp::nn {
 #define GEN_PASS_DEF_REBATCH
@@ -25,11 +25,21 @@ public:
   LogicalResult run() {
     if (failed(findBatch()))
       return failure();
+    if (newBatch == 0)
+      newBatch = oldBatch;
+    bool ok = true;
+    {
+      // Where the size stays, samples may be mixed: what comes after is of the
+      // whole batch.
+      std::optional<ScopedDiagnosticHandler> quiet;
+      if (oldBatch == newBatch)
+        quiet.emplace(function.getContext(), [](Diagnostic &) {});
+      for (Operation &op : function.getBody().front().without_terminator())
+        ok &= succeeded(propagate(&op));
+    }
+    markResults();
     if (oldBatch == newBatch)
       return success();
-    bool ok = true;
-    for (Operation &op : function.getBody().front().without_terminator())
-      ok &= succeeded(propagate(&op));
     if (!ok)
       return failure();
     rewrite();
@@ -40,25 +50,33 @@ private:
   BatchPosition positionOf(Value value) { return positions.lookup(value); }
 
   LogicalResult findBatch() {
+    oldBatch = step::getBatchSize(function).value_or(0);
     for (BlockArgument argument : function.getArguments()) {
       auto type = cast<RankedTensorType>(argument.getType());
-      if (type.getRank() == 0)
+      if (!function.getArgAttr(argument.getArgNumber(), step::batchedAttrName))
         continue;
-      if (oldBatch == 0)
-        oldBatch = type.getDimSize(0);
-      else if (type.getDimSize(0) != oldBatch) {
+      if (type.getRank() == 0 || type.getDimSize(0) != oldBatch) {
         auto name = function.getArgAttrOfType<StringAttr>(
-            argument.getArgNumber(), pipeline::feedAttrName);
+            argument.getArgNumber(), step::feedAttrName);
         return function.emitError()
                << "input '" << (name ? name.getValue() : "?") << "' has "
-               << type.getDimSize(0) << " samples on axis 0, the inputs before "
-               << "it have " << oldBatch;
+               << (type.getRank() ? type.getDimSize(0) : 0)
+               << " samples on axis 0, the inputs before it have " << oldBatch;
       }
       positions[argument] = {0, 1, 1};
     }
     if (oldBatch == 0)
       return function.emitError("has no input with a batch axis");
     return success();
+  }
+
+  /// Says which results have the samples on axis 0, and nothing else there.
+  void markResults() {
+    Operation *terminator = function.getBody().front().getTerminator();
+    for (auto [index, value] : llvm::enumerate(terminator->getOperands()))
+      if (positionOf(value) == BatchPosition{0, 1, 1})
+        function.setResultAttr(index, step::batchedAttrName,
+                               UnitAttr::get(function.getContext()));
   }
 
   /// Makes `value`, which is the same for all samples, hold the samples at
@@ -162,15 +180,12 @@ struct Rebatch : nn::impl::RebatchBase<Rebatch> {
           << batch.getValue() << " and " << microbatches.getValue();
       return signalPassFailure();
     }
-    int64_t oldBatch = 0;
-    for (Type type : function.getArgumentTypes())
-      if (auto tensor = cast<RankedTensorType>(type);
-          tensor.getRank() > 0 && !oldBatch)
-        oldBatch = tensor.getDimSize(0);
+    int64_t oldBatch = step::getBatchSize(function).value_or(0);
     // Each user gets its own constants, so that one can change without the
     // others.
     uniqueConstants(function);
-    if (batch != 0 && failed(Rebatcher(function, batch).run()))
+    if ((batch != 0 || oldBatch != 0) &&
+        failed(Rebatcher(function, batch).run()))
       return signalPassFailure();
     int64_t newBatch = batch == 0 ? oldBatch : batch;
     function.walk([&](CommitStatisticsOp commit) {

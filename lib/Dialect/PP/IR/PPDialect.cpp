@@ -4,57 +4,60 @@
 
 using namespace mlir;
 using namespace pp::pipeline;
+using namespace pp::step;
 
 #include "pp/Dialect/PP/IR/PPDialect.cpp.inc"
 
-#define GET_ATTRDEF_CLASSES
-#include "pp/Dialect/PP/IR/PPAttrs.cpp.inc"
-
 void PPDialect::initialize() {
-  addAttributes<
-#define GET_ATTRDEF_LIST
-#include "pp/Dialect/PP/IR/PPAttrs.cpp.inc"
-      >();
+  registerAttributes();
   addOperations<
 #define GET_OP_LIST
 #include "pp/Dialect/PP/IR/PPOps.cpp.inc"
       >();
 }
 
+//===----------------------------------------------------------------------===//
+// Attributes on operations of any dialect
+//===----------------------------------------------------------------------===//
+
+static const KnownAttribute operationAttributes[] = {
+    {costAttrName, isA<CostAttr>, "a #pp.cost"},
+    {stageAttrName, isCount, countText},
+    {buffersAttrName, isListOf<BufferAttr>, "an array of #pp.buffer"},
+    {stateBuffersAttrName, isListOf<BufferAttr>, "an array of #pp.buffer"},
+    {scratchpadAttrName, isA<BufferAttr>, "a #pp.buffer"},
+    {libraryAttrName, isCount, countText},
+    {calleeAttrName, isA<FlatSymbolRefAttr>, "a symbol"},
+    {launchAttrName, isA<StringAttr>, "a descriptor"},
+    {launchScratchpadAttrName, isCount, countText},
+    {probeAttrName, isCount, countText},
+    {markAttrName, isCount, countText},
+    {rowsAttrName, isA<UnitAttr>, "a unit attribute"},
+    {scatterAddAttrName, isA<DenseI64ArrayAttr>, "an array of numbers"},
+    {emulatedAttrName, isA<EmulatedAttr>, "a #pp.emulated"},
+    {targetAttrName, isA<StringAttr>, "a string"},
+    {modelHashAttrName, isA<StringAttr>, "a string"},
+    {optimizerLaunchAttrName, isA<StringAttr>, "a descriptor"},
+    {stagesAttrName, isCount, countText},
+    {partitionAttrName, isA<PartitionAttr>, "a #pp.partition"},
+    {checkpointAttrName, isA<CheckpointModeAttr>, "a #pp.checkpoint"},
+};
+
 LogicalResult PPDialect::verifyOperationAttribute(Operation *op,
                                                   NamedAttribute attribute) {
-  StringRef name = attribute.getName();
-  Attribute value = attribute.getValue();
-  auto expect = [&](bool holds, StringRef what) -> LogicalResult {
-    if (holds)
-      return success();
-    return op->emitOpError()
-           << "has an attribute '" << name << "' that is not " << what;
-  };
-  if (name == phaseAttrName)
-    return expect(isa<PhaseAttr>(value), "a #pp.phase");
-  if (name == costAttrName)
-    return expect(isa<CostAttr>(value), "a #pp.cost");
-  if (name == stageAttrName || name == originAttrName ||
-      name == stageHintAttrName) {
-    auto number = dyn_cast<IntegerAttr>(value);
-    return expect(number && number.getInt() >= 0, "a number from 0 on");
-  }
-  if (name == buffersAttrName) {
-    auto array = dyn_cast<ArrayAttr>(value);
-    return expect(array && llvm::all_of(array, llvm::IsaPred<BufferAttr>),
-                  "an array of #pp.buffer");
-  }
-  return success();
+  return verifyKnown(op, operationAttributes, attribute);
 }
 
-Phase pp::pipeline::getPhase(Operation *op) {
-  auto phase = op->getAttrOfType<PhaseAttr>(phaseAttrName);
-  return phase ? phase.getValue() : Phase::Forward;
+LogicalResult PPDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                  unsigned,
+                                                  NamedAttribute attribute) {
+  return verifyKnown(op, {}, attribute, " on an argument");
 }
 
-void pp::pipeline::setPhase(Operation *op, Phase phase) {
-  op->setAttr(phaseAttrName, PhaseAttr::get(op->getContext(), phase));
+LogicalResult PPDialect::verifyRegionResultAttribute(Operation *op, unsigned,
+                                                     unsigned,
+                                                     NamedAttribute attribute) {
+  return verifyKnown(op, {}, attribute, " on a result");
 }
 
 std::optional<int64_t> pp::pipeline::getStage(Operation *op) {

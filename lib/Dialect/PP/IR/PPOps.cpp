@@ -2,40 +2,165 @@
 
 #include "pp/Dialect/PP/IR/PP.h"
 
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
+using namespace pp;
 using namespace pp::pipeline;
 
-/// A bare word for a string attribute.
-static ParseResult parseWord(OpAsmParser &parser, StringAttr &word) {
-  StringRef keyword;
-  if (parser.parseKeyword(&keyword))
-    return failure();
-  word = parser.getBuilder().getStringAttr(keyword);
-  return success();
-}
+//===----------------------------------------------------------------------===//
+// Assembly
+//===----------------------------------------------------------------------===//
 
-static void printWord(OpAsmPrinter &printer, Operation *, StringAttr word) {
-  printer << word.getValue();
-}
-
-/// The bare name of a phase.
-static ParseResult parsePhaseName(OpAsmParser &parser, PhaseAttr &phase) {
+/// The bare name of an enumerator.
+template <typename AttrT, typename Symbolize>
+static ParseResult parseName(OpAsmParser &parser, AttrT &attribute,
+                             StringRef what, Symbolize symbolize) {
   StringRef name;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseKeyword(&name))
     return failure();
-  std::optional<Phase> value = pp::symbolizePhase(name);
+  auto value = symbolize(name);
   if (!value)
-    return parser.emitError(loc) << "unknown phase '" << name << "'";
-  phase = PhaseAttr::get(parser.getContext(), *value);
+    return parser.emitError(loc) << "unknown " << what << " '" << name << "'";
+  attribute = AttrT::get(parser.getContext(), *value);
   return success();
+}
+
+static ParseResult parsePhaseName(OpAsmParser &parser, PhaseAttr &phase) {
+  return parseName(parser, phase, "phase", pp::symbolizePhase);
 }
 
 static void printPhaseName(OpAsmPrinter &printer, Operation *,
                            PhaseAttr phase) {
   printer << pp::stringifyPhase(phase.getValue());
+}
+
+static ParseResult parseCheckpointName(OpAsmParser &parser,
+                                       CheckpointModeAttr &mode) {
+  return parseName(parser, mode, "checkpoint mode",
+                   pp::symbolizeCheckpointMode);
+}
+
+static void printCheckpointName(OpAsmPrinter &printer, Operation *,
+                                CheckpointModeAttr mode) {
+  printer << pp::stringifyCheckpointMode(mode.getValue());
+}
+
+static ParseResult parseChannelKindName(OpAsmParser &parser,
+                                        ChannelKindAttr &kind) {
+  return parseName(parser, kind, "channel kind",
+                   [](StringRef name) { return symbolizeChannelKind(name); });
+}
+
+static void printChannelKindName(OpAsmPrinter &printer, Operation *,
+                                 ChannelKindAttr kind) {
+  printer << stringifyChannelKind(kind.getValue());
+}
+
+static ParseResult parseActionKindName(OpAsmParser &parser,
+                                       ActionKindAttr &kind) {
+  return parseName(parser, kind, "action", pp::symbolizeActionKind);
+}
+
+static void printActionKindName(OpAsmPrinter &printer, Operation *,
+                                ActionKindAttr kind) {
+  printer << pp::stringifyActionKind(kind.getValue());
+}
+
+/// A list in brackets; `parseElement` gives null after an error.
+static ParseResult parseList(AsmParser &parser, ArrayAttr &list,
+                             function_ref<Attribute()> parseElement) {
+  SmallVector<Attribute> elements;
+  if (parser.parseCommaSeparatedList(
+          AsmParser::Delimiter::Square, [&]() -> ParseResult {
+            elements.push_back(parseElement());
+            return success(static_cast<bool>(elements.back()));
+          }))
+    return failure();
+  list = ArrayAttr::get(parser.getContext(), elements);
+  return success();
+}
+
+static void printList(AsmPrinter &printer, ArrayRef<Attribute> list,
+                      function_ref<void(Attribute)> printElement) {
+  printer << "[";
+  llvm::interleaveComma(list, printer, printElement);
+  printer << "]";
+}
+
+/// Elements without `#pp.` and their mnemonic.
+template <typename AttrT>
+static ParseResult parseStrippedList(AsmParser &parser, ArrayAttr &list) {
+  return parseList(parser, list,
+                   [&]() { return AttrT::parse(parser, Type()); });
+}
+
+template <typename AttrT>
+static void printStrippedList(AsmPrinter &printer, ArrayAttr list) {
+  printList(printer, list.getValue(),
+            [&](Attribute element) { cast<AttrT>(element).print(printer); });
+}
+
+static ParseResult parseAreas(OpAsmParser &parser, ArrayAttr &areas) {
+  return parseStrippedList<AreaRangeAttr>(parser, areas);
+}
+static void printAreas(OpAsmPrinter &printer, Operation *, ArrayAttr areas) {
+  printStrippedList<AreaRangeAttr>(printer, areas);
+}
+static ParseResult parsePlaces(OpAsmParser &parser, ArrayAttr &places) {
+  return parseStrippedList<PlaceAttr>(parser, places);
+}
+static void printPlaces(OpAsmPrinter &printer, Operation *, ArrayAttr places) {
+  printStrippedList<PlaceAttr>(printer, places);
+}
+static ParseResult parseKernels(OpAsmParser &parser, ArrayAttr &kernels) {
+  return parseStrippedList<KernelAttr>(parser, kernels);
+}
+static void printKernels(OpAsmPrinter &printer, Operation *,
+                         ArrayAttr kernels) {
+  printStrippedList<KernelAttr>(printer, kernels);
+}
+
+template <typename AttrT>
+static ParseResult parseBareList(AsmParser &parser, ArrayAttr &list) {
+  return parseList(parser, list, [&]() { return AttrT::parseBare(parser); });
+}
+
+template <typename AttrT>
+static void printBareList(AsmPrinter &printer, Attribute list) {
+  printList(printer, cast<ArrayAttr>(list).getValue(), [&](Attribute element) {
+    cast<AttrT>(element).printBare(printer);
+  });
+}
+
+template <typename AttrT>
+static ParseResult parseBareLists(AsmParser &parser, ArrayAttr &lists) {
+  return parseList(parser, lists, [&]() -> Attribute {
+    ArrayAttr list;
+    return parseBareList<AttrT>(parser, list) ? ArrayAttr() : list;
+  });
+}
+
+static ParseResult parseRanks(OpAsmParser &parser, ArrayAttr &ranks) {
+  return parseBareLists<ActionAttr>(parser, ranks);
+}
+
+/// A line for each rank.
+static void printRanks(OpAsmPrinter &printer, Operation *, ArrayAttr ranks) {
+  printer << "[";
+  printer.increaseIndent();
+  llvm::interleave(
+      ranks,
+      [&](Attribute rank) {
+        printer.printNewline();
+        printBareList<ActionAttr>(printer, rank);
+      },
+      [&]() { printer << ","; });
+  printer.decreaseIndent();
+  printer << "]";
 }
 
 #define GET_OP_CLASSES
@@ -45,65 +170,165 @@ static void printPhaseName(OpAsmPrinter &printer, Operation *,
 // Stages
 //===----------------------------------------------------------------------===//
 
+void StageOp::build(OpBuilder &builder, OperationState &state, TypeRange types,
+                    int64_t stage, Phase phase, ValueRange inputs) {
+  state.addTypes(types);
+  state.addOperands(inputs);
+  auto &properties = state.getOrAddProperties<Properties>();
+  properties.stage = builder.getI64IntegerAttr(stage);
+  properties.phase = PhaseAttr::get(builder.getContext(), phase);
+  state.addRegion();
+}
+
 ParseResult StageOp::parse(OpAsmParser &parser, OperationState &result) {
   int64_t stage;
-  PhaseAttr phase;
-  if (parser.parseInteger(stage) || parsePhaseName(parser, phase))
+  auto &properties = result.getOrAddProperties<Properties>();
+  if (parser.parseInteger(stage) || parsePhaseName(parser, properties.phase))
     return failure();
-  result.addAttribute("stage", parser.getBuilder().getI64IntegerAttr(stage));
-  result.addAttribute("phase", phase);
-
-  SmallVector<OpAsmParser::Argument> arguments;
-  SmallVector<OpAsmParser::UnresolvedOperand> operands;
-  auto parseBinding = [&]() -> ParseResult {
-    return failure(parser.parseArgument(arguments.emplace_back()) ||
-                   parser.parseEqual() ||
-                   parser.parseOperand(operands.emplace_back()));
-  };
-  FunctionType type;
-  SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren,
-                                     parseBinding) ||
-      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
-      parser.parseColonType(type) ||
-      parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
-    return failure();
-  for (auto [argument, input] : llvm::zip(arguments, type.getInputs()))
-    argument.type = input;
-  result.addTypes(type.getResults());
-  return parser.parseRegion(*result.addRegion(), arguments);
+  properties.stage = parser.getBuilder().getI64IntegerAttr(stage);
+  return parseBindings(parser, result, [&]() -> ParseResult {
+    if (succeeded(parser.parseOptionalKeyword("sources")))
+      if (parser.parseLParen() ||
+          parseBareList<EndAttr>(parser, properties.sources) ||
+          parser.parseRParen())
+        return failure();
+    if (succeeded(parser.parseOptionalKeyword("targets")))
+      if (parser.parseLParen() ||
+          parseBareLists<EndAttr>(parser, properties.targets) ||
+          parser.parseRParen())
+        return failure();
+    return success();
+  });
 }
 
 void StageOp::print(OpAsmPrinter &printer) {
-  printer << " " << getStage() << " " << pp::stringifyPhase(getPhase()) << " (";
-  llvm::interleaveComma(llvm::zip(getBody().getArguments(), getInputs()),
-                        printer, [&](auto pair) {
-                          printer << std::get<0>(pair) << " = "
-                                  << std::get<1>(pair);
-                        });
-  printer << ")";
-  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
-                                           {"stage", "phase"});
-  printer << " : ";
-  printer.printFunctionalType(*this);
-  printer << " ";
-  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+  printer << " " << getStage() << " " << pp::stringifyPhase(getPhase()) << " ";
+  StringRef printed[] = {"stage", "phase", "sources", "targets"};
+  printBindings(printer, *this, printed, [&]() {
+    if (ArrayAttr sources = getSourcesAttr()) {
+      printer << " sources(";
+      printBareList<EndAttr>(printer, sources);
+      printer << ")";
+    }
+    if (ArrayAttr targets = getTargetsAttr()) {
+      printer << " targets(";
+      printList(printer, targets.getValue(),
+                [&](Attribute list) { printBareList<EndAttr>(printer, list); });
+      printer << ")";
+    }
+  });
 }
 
 ReturnOp StageOp::getReturn() {
   return cast<ReturnOp>(getBody().front().getTerminator());
 }
 
+ArrayRef<Attribute> StageOp::getTargetsOf(unsigned result) {
+  ArrayAttr targets = getTargetsAttr();
+  return targets ? cast<ArrayAttr>(targets[result]).getValue()
+                 : ArrayRef<Attribute>();
+}
+
+/// What `operand` is, as far as the operation alone shows.
+static bool isPossible(StageOp stage, Value operand, EndAttr source) {
+  auto producer = operand.getDefiningOp<StageOp>();
+  if (producer && producer.getStage() == stage.getStage())
+    return source.getKind() == EndKind::Residual;
+  if (auto argument = dyn_cast<BlockArgument>(operand))
+    return source.getKind() == EndKind::LossScale ||
+           (source.getKind() == EndKind::Feed &&
+            source.getNumber() == argument.getArgNumber());
+  // Outside of a step that was cut, a value may come from anywhere.
+  return source.getKind() == EndKind::Channel;
+}
+
 LogicalResult StageOp::verify() {
-  if (static_cast<int64_t>(getStage()) < 0)
-    return emitOpError() << "has the negative number "
-                         << static_cast<int64_t>(getStage());
-  Block &body = getBody().front();
-  if (body.getArgumentTypes() != getInputs().getTypes())
+  if (getBody().getArgumentTypes() != getInputs().getTypes())
     return emitOpError("has block arguments of other types than its operands");
-  auto ret = dyn_cast<ReturnOp>(body.getTerminator());
-  if (!ret || ret.getValues().getTypes() != getOutputs().getTypes())
+  if (getReturn().getValues().getTypes() != getOutputs().getTypes())
     return emitOpError("returns values of other types than its results");
+  if (getSources().has_value() != getTargets().has_value())
+    return emitOpError("needs both sources and targets, or none of them");
+  if (!getSources())
+    return success();
+  if (getSources()->size() != getInputs().size())
+    return emitOpError() << "has " << getSources()->size() << " sources for "
+                         << getInputs().size() << " operands";
+  for (auto [number, operand, source] :
+       llvm::enumerate(getInputs(), getSourcesAttr().getAsRange<EndAttr>()))
+    if (!isPossible(*this, operand, source))
+      return emitOpError() << "says that operand " << number << " comes from "
+                           << source << ", but it does not";
+  if (getTargets()->size() != getOutputs().size())
+    return emitOpError() << "has targets for " << getTargets()->size()
+                         << " results, but " << getOutputs().size();
+  unsigned results = (*this)->getParentOfType<func::FuncOp>().getNumResults();
+  for (unsigned result = 0; result < getOutputs().size(); ++result)
+    for (Attribute target : getTargetsOf(result)) {
+      auto end = cast<EndAttr>(target);
+      bool isFetch = end.getKind() == EndKind::Fetch && end.getNumber() >= 0 &&
+                     end.getNumber() < results;
+      if (!isFetch && end.getKind() != EndKind::Channel &&
+          end.getKind() != EndKind::Loss)
+        return emitOpError() << "sends result " << result << " to " << end
+                             << ", where no result can go";
+    }
+  // Places go with what they are for.
+  if (getArgumentBuffers() &&
+      getArgumentBuffers()->size() != getInputs().size())
+    return emitOpError() << "has argument buffers for "
+                         << getArgumentBuffers()->size() << " operands, but "
+                         << getInputs().size();
+  if (getCopies())
+    for (auto copy : getCopiesAttr().getAsRange<CopyAttr>())
+      if (copy.getResult() < 0 ||
+          copy.getResult() >= static_cast<int64_t>(getOutputs().size()))
+        return emitOpError() << "copies result " << copy.getResult()
+                             << ", but has " << getOutputs().size();
+  return success();
+}
+
+/// That `channel` moves the value of `type` between this end and another.
+static LogicalResult verifyChannelEnd(StageOp stage, ChannelOp channel,
+                                      FlatSymbolRefAttr name, Type type,
+                                      bool isSource) {
+  if (!channel)
+    return stage.emitOpError()
+           << "names " << name << ", which is not a channel";
+  bool fits = isSource ? channel.getTo() == stage.getStage() &&
+                             stage.getPhase() >= channel.getToPhase() &&
+                             stage.getPhase() <= channel.getLastReader()
+                       : channel.getFrom() == stage.getStage() &&
+                             channel.getFromPhase() == stage.getPhase();
+  if (!fits)
+    return stage.emitOpError() << (isSource ? "reads from " : "writes to ")
+                               << name << ", which does not end in this phase";
+  if (channel.getType() != type)
+    return stage.emitOpError() << "moves a " << type << " through " << name
+                               << ", which is for " << channel.getType();
+  return success();
+}
+
+LogicalResult StageOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto check = [&](EndAttr end, Type type, bool isSource) -> LogicalResult {
+    if (end.getKind() != EndKind::Channel)
+      return success();
+    return verifyChannelEnd(
+        *this,
+        symbols.lookupNearestSymbolFrom<ChannelOp>(*this, end.getChannel()),
+        end.getChannel(), type, isSource);
+  };
+  if (!getSources())
+    return success();
+  for (auto [operand, source] :
+       llvm::zip(getInputs(), getSourcesAttr().getAsRange<EndAttr>()))
+    if (failed(check(source, operand.getType(), /*isSource=*/true)))
+      return failure();
+  for (auto [number, result] : llvm::enumerate(getOutputs()))
+    for (Attribute target : getTargetsOf(number))
+      if (failed(check(cast<EndAttr>(target), result.getType(),
+                       /*isSource=*/false)))
+        return failure();
   return success();
 }
 
@@ -114,8 +339,6 @@ LogicalResult StageOp::verify() {
 LogicalResult PortalOp::verify() {
   int64_t from = getFrom(), to = getTo();
   bool backward = getPhase() != Phase::Forward;
-  if (from < 0 || to < 0)
-    return emitOpError() << "'" << getSymName() << "' names a negative stage";
   if (!backward && to < from)
     return emitOpError() << "'" << getSymName()
                          << "' leads backward, from stage " << from
@@ -130,30 +353,36 @@ LogicalResult PortalOp::verify() {
   return success();
 }
 
-/// Portals are matched in their module: each has one stash and one pop.
-LogicalResult PortalOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  Operation *table = SymbolTable::getNearestSymbolTable(*this);
-  SmallVector<StashOp> stashes;
-  SmallVector<PopOp> pops;
-  table->walk([&](Operation *op) {
-    if (auto stash = dyn_cast<StashOp>(op);
-        stash && stash.getPortal() == getSymName())
-      stashes.push_back(stash);
-    if (auto pop = dyn_cast<PopOp>(op); pop && pop.getPortal() == getSymName())
-      pops.push_back(pop);
-  });
-  auto count = [&](StringRef what, size_t number, auto &ops) -> LogicalResult {
-    if (number == 1)
+/// Each portal has one stash and one pop. All portals of a table are matched
+/// together, when the first of them is verified.
+LogicalResult PortalOp::verifySymbolUses(SymbolTableCollection &) {
+  for (Operation *op = (*this)->getPrevNode(); op; op = op->getPrevNode())
+    if (isa<PortalOp>(op))
       return success();
-    auto diagnostic = emitOpError() << "'" << getSymName() << "' is " << what
-                                    << " " << number << " times, must be once";
-    for (auto op : ops)
-      diagnostic.attachNote(op.getLoc()) << "here";
-    return diagnostic;
-  };
-  if (failed(count("stashed", stashes.size(), stashes)) ||
-      failed(count("popped", pops.size(), pops)))
-    return failure();
+  llvm::MapVector<StringRef,
+                  std::pair<SmallVector<Operation *>, SmallVector<Operation *>>>
+      ends;
+  Operation *table = SymbolTable::getNearestSymbolTable(*this);
+  table->walk([&](Operation *op) {
+    if (auto stash = dyn_cast<StashOp>(op))
+      ends[stash.getPortal()].first.push_back(op);
+    if (auto pop = dyn_cast<PopOp>(op))
+      ends[pop.getPortal()].second.push_back(op);
+  });
+  for (auto portal : table->getRegion(0).getOps<PortalOp>()) {
+    auto &[stashes, pops] = ends[portal.getSymName()];
+    for (auto [what, ops] : {std::pair(StringRef("stashed"), ArrayRef(stashes)),
+                             std::pair(StringRef("popped"), ArrayRef(pops))}) {
+      if (ops.size() == 1)
+        continue;
+      auto diagnostic = portal.emitOpError()
+                        << "'" << portal.getSymName() << "' is " << what << " "
+                        << ops.size() << " times, must be once";
+      for (Operation *op : ops)
+        diagnostic.attachNote(op->getLoc()) << "here";
+      return diagnostic;
+    }
+  }
   return success();
 }
 
@@ -186,84 +415,141 @@ LogicalResult ChannelOp::verify() {
   if (getFrom() == getTo())
     return emitOpError() << "'" << getSymName() << "' connects stage "
                          << getFrom() << " with itself";
-  if (!getSendSlots().empty() &&
-      getSendSlots().size() != getReceiveSlots().size())
+  if (getToPhase() > getLastReader())
+    return emitOpError() << "'" << getSymName() << "' is last read in "
+                         << stringifyPhase(getLastReader())
+                         << ", before it is first read in "
+                         << stringifyPhase(getToPhase());
+  bool isReceived = getReceiveOffset() && getReceiveSlots();
+  if (isPlaced() != isReceived)
+    return emitOpError() << "'" << getSymName()
+                         << "' needs a release and receive slots, or none of "
+                            "them";
+  auto slotsOf = [](std::optional<ArrayRef<int64_t>> slots) {
+    return slots ? *slots : ArrayRef<int64_t>();
+  };
+  ArrayRef<int64_t> send = slotsOf(getSendSlots()),
+                    receive = slotsOf(getReceiveSlots());
+  if (!send.empty() && send.size() != receive.size())
     return emitOpError() << "'" << getSymName() << "' has send slots for "
-                         << getSendSlots().size()
+                         << send.size()
                          << " micro-batches and receive slots for "
-                         << getReceiveSlots().size();
-  return success();
-}
-
-/// A number of bytes, or an offset, in a dictionary; nothing if it is none.
-static std::optional<int64_t> bytesOf(DictionaryAttr entry, StringRef key) {
-  auto value = entry ? entry.getAs<IntegerAttr>(key) : nullptr;
-  if (!value || value.getInt() < 0)
-    return std::nullopt;
-  return value.getInt();
-}
-
-LogicalResult MemoryOp::verify() {
-  for (NamedAttribute area : getAreas()) {
-    auto entry = dyn_cast<DictionaryAttr>(area.getValue());
-    auto offset = bytesOf(entry, "offset"), bytes = bytesOf(entry, "bytes");
-    if (!offset || !bytes)
-      return emitOpError() << "area '" << area.getName().getValue()
-                           << "' needs an offset and a number of bytes";
-    if (*offset + *bytes > static_cast<int64_t>(getTotal()))
-      return emitOpError() << "area '" << area.getName().getValue()
-                           << "' ends behind the total of " << getTotal()
-                           << " bytes";
-  }
-  for (StringRef area : {"parameters", "buffers", "statistics"}) {
-    auto places = dyn_cast_or_null<DictionaryAttr>(getSymbols().get(area));
-    if (!places)
-      return emitOpError() << "symbols have no dictionary '" << area << "'";
-    for (NamedAttribute place : places)
-      if (!bytesOf(places, place.getName()))
-        return emitOpError() << "'" << place.getName().getValue()
-                             << "' has no offset in '" << area << "'";
-  }
-  // What the plan is written from is there, or is not, as a whole.
-  auto library = (*this)->getAttrOfType<ArrayAttr>("library");
-  auto discards = (*this)->getAttrOfType<ArrayAttr>("discards");
-  auto statistics = (*this)->getAttrOfType<IntegerAttr>("discard_statistics");
-  bool isWhole = library && discards && statistics;
-  if (!isWhole && (library || discards || statistics))
-    return emitOpError("needs 'library', 'discards' and 'discard_statistics'");
-  if (!isWhole)
-    return success();
-  for (Attribute kernel : library) {
-    auto entry = dyn_cast<DictionaryAttr>(kernel);
-    if (!bytesOf(entry, "scratchpad") || !entry.getAs<StringAttr>("descriptor"))
-      return emitOpError("'library' holds what is no kernel with a descriptor "
-                         "and a scratchpad: ")
-             << kernel;
-  }
-  for (Attribute offset : discards)
-    if (!isa<IntegerAttr>(offset))
-      return emitOpError("'discards' holds what is no offset: ") << offset;
+                         << receive.size();
+  for (int64_t slot : llvm::concat<const int64_t>(send, receive))
+    if (slot < 0 || slot > largestActionNumber)
+      return emitOpError() << "'" << getSymName() << "' has a slot " << slot;
   return success();
 }
 
 LogicalResult ScheduleOp::verify() {
-  auto isListOfLists = [](ArrayAttr lists, auto isElement) {
-    return llvm::all_of(lists, [&](Attribute list) {
-      auto array = dyn_cast<ArrayAttr>(list);
-      return array && llvm::all_of(array, isElement);
-    });
-  };
-  if (!isListOfLists(getRanks(), llvm::IsaPred<StringAttr>))
-    return emitOpError("needs a list of action names for each rank");
-  if (getSlots() && !isListOfLists(*getSlots(), llvm::IsaPred<IntegerAttr>))
-    return emitOpError("needs a list of slot numbers for each rank");
-  auto size = [](Attribute list) { return cast<ArrayAttr>(list).size(); };
-  if (getSlots() && !llvm::equal(llvm::map_range(getRanks(), size),
-                                 llvm::map_range(*getSlots(), size)))
-    return emitOpError("needs a slot for each action");
-  if (static_cast<int64_t>(getMicrobatches()) < 1)
-    return emitOpError("needs one or more micro-batches");
-  if (static_cast<int64_t>(getReplicas()) < 1)
-    return emitOpError("needs one or more replicas");
+  if (getMicrobatches() > largestActionNumber ||
+      getReplicas() > largestActionNumber)
+    return emitOpError() << "has more micro-batches or replicas than "
+                         << largestActionNumber;
+  for (auto rank : getRanks().getAsRange<ArrayAttr>())
+    for (auto action : rank.getAsRange<ActionAttr>()) {
+      if (action.getMicrobatch() >= static_cast<int64_t>(getMicrobatches()))
+        return emitOpError()
+               << "has the action '" << toString(action.getText())
+               << "', but only " << getMicrobatches() << " micro-batches";
+      if (action.getKind() == ActionKind::ReduceGradients && getReplicas() == 1)
+        return emitOpError() << "has the action '" << toString(action.getText())
+                             << "', but no replicas";
+    }
+  return success();
+}
+
+LogicalResult ScheduleOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  // Each channel stands in the lists once per micro-batch.
+  DenseMap<Attribute, ChannelOp> channels;
+  for (auto rank : getRanks().getAsRange<ArrayAttr>())
+    for (auto action : rank.getAsRange<ActionAttr>()) {
+      FlatSymbolRefAttr name = action.getChannel();
+      if (!name)
+        continue;
+      auto [entry, isNew] = channels.try_emplace(name);
+      if (isNew)
+        entry->second = symbols.lookupNearestSymbolFrom<ChannelOp>(*this, name);
+      ChannelOp channel = entry->second;
+      if (!channel)
+        return emitOpError() << "names " << name << ", which is not a channel";
+      int64_t end = action.getKind() == ActionKind::Send ? channel.getFrom()
+                                                         : channel.getTo();
+      bool isForward = channel.getFromPhase() == Phase::Forward;
+      if (end != action.getStage() || isForward != action.getIsForward())
+        return emitOpError()
+               << "has the action '" << toString(action.getText()) << "', but "
+               << name << " leads from stage " << channel.getFrom()
+               << " to stage " << channel.getTo() << " in a "
+               << (isForward ? "forward" : "backward") << " phase";
+    }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+AreaRangeAttr MemoryOp::getArea(MemoryArea area) {
+  for (auto range : getAreas().getAsRange<AreaRangeAttr>())
+    if (range.getArea() == area)
+      return range;
+  return AreaRangeAttr::get(getContext(), area, 0, 0);
+}
+
+LogicalResult MemoryOp::verify() {
+  auto total = static_cast<int64_t>(getTotal());
+  int64_t end = 0;
+  std::optional<MemoryArea> last;
+  for (auto range : getAreas().getAsRange<AreaRangeAttr>()) {
+    StringRef name = stringifyMemoryArea(range.getArea());
+    if (last && range.getArea() <= *last)
+      return emitOpError() << "area '" << name << "' stands after '"
+                           << stringifyMemoryArea(*last) << "'";
+    if (range.getOffset() < end || range.getBytes() < 0)
+      return emitOpError() << "area '" << name << "' overlaps the one before";
+    if (range.getBytes() > total - range.getOffset())
+      return emitOpError() << "area '" << name << "' ends behind the total of "
+                           << total << " bytes";
+    end = range.getOffset() + range.getBytes();
+    last = range.getArea();
+  }
+  for (auto [area, places] :
+       {std::pair(MemoryArea::Parameters, getParameters()),
+        std::pair(MemoryArea::Buffers, getBuffers()),
+        std::pair(MemoryArea::Statistics, getStatistics())}) {
+    int64_t last = 0;
+    for (auto place : places.getAsRange<PlaceAttr>()) {
+      if (place.getOffset() < last ||
+          place.getOffset() > getArea(area).getBytes())
+        return emitOpError()
+               << place.getSymbol() << " lies at " << place.getOffset()
+               << ", which is not in '" << stringifyMemoryArea(area)
+               << "', or before the one before";
+      last = place.getOffset();
+    }
+  }
+  for (auto kernel : getKernels().getAsRange<KernelAttr>())
+    if (kernel.getScratchpad() < 0)
+      return emitOpError() << "has a kernel with a scratchpad of "
+                           << kernel.getScratchpad() << " bytes";
+  for (std::optional<uint64_t> kernel :
+       {getOptimizerKernel(), getFiniteKernel(), getFiniteLossKernel(),
+        getLossScaleKernel()})
+    if (kernel && *kernel >= getKernels().size())
+      return emitOpError() << "names kernel " << *kernel << ", but has "
+                           << getKernels().size();
+  if (llvm::any_of(getDiscards(), [](int64_t offset) { return offset < 0; }))
+    return emitOpError("has a negative offset in 'discards'");
+  return success();
+}
+
+LogicalResult MemoryOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  for (ArrayAttr places : {getParameters(), getBuffers(), getStatistics()})
+    for (auto place : places.getAsRange<PlaceAttr>())
+      if (!symbols.lookupNearestSymbolFrom<ml_program::GlobalOp>(
+              *this, place.getSymbol()))
+        return emitOpError() << "places " << place.getSymbol()
+                             << ", which is no global of the program";
   return success();
 }

@@ -61,18 +61,19 @@ struct InsertPortals : pipeline::impl::InsertPortalsBase<InsertPortals> {
       builder.setInsertionPoint(step);
       std::string name = "portal_" + getDisplayName(producer) + "_" +
                          std::to_string(from) + "_" + std::to_string(to);
-      auto portal = PortalOp::create(builder, producer->getLoc(), name, from,
-                                     to, getPhase(producer), value.getType());
+      auto portal =
+          PortalOp::create(builder, producer->getLoc(), name, from, to,
+                           step::getPhase(producer), value.getType());
       symbols.insert(portal);
       auto symbol = FlatSymbolRefAttr::get(portal.getSymNameAttr());
       builder.setInsertionPointAfter(producer);
       auto stash = StashOp::create(builder, producer->getLoc(), symbol, value);
-      place(stash, from, getPhase(producer));
+      place(stash, from, step::getPhase(producer));
       Operation *first = uses.front()->getOwner();
       builder.setInsertionPoint(first);
       auto pop =
           PopOp::create(builder, producer->getLoc(), value.getType(), symbol);
-      place(pop, to, getPhase(first));
+      place(pop, to, step::getPhase(first));
       IRMapping mapping;
       mapping.map(value, pop.getValue());
       for (OpOperand *use : uses)
@@ -83,7 +84,7 @@ struct InsertPortals : pipeline::impl::InsertPortalsBase<InsertPortals> {
   static void place(Operation *op, int64_t stage, Phase phase) {
     op->setAttr(stageAttrName,
                 Builder(op->getContext()).getI64IntegerAttr(stage));
-    setPhase(op, phase);
+    step::setPhase(op, phase);
   }
 
   /// `value`, a view of what `mapping` replaces, as a view of the replacement.

@@ -16,34 +16,124 @@ using namespace pp::pipeline;
 
 namespace {
 
+/// Makes the channels of a step and names them where values leave and arrive.
+class ChannelBuilder {
+public:
+  ChannelBuilder(ModuleOp module, func::FuncOp step, ScheduleOp schedule)
+      : symbols(module), step(step), schedule(schedule),
+        crossings(findCrossings(step)), planned(toChannels(crossings)) {}
+
+  /// The planner's view: channel i becomes the i-th `pp.channel`.
+  const std::vector<planner::Channel> &channels() const { return planned; }
+
+  void run() {
+    for (size_t index = 0; index < crossings.size(); ++index)
+      create(crossings[index], planned[index].name);
+    findFetches();
+    step.walk([&](StageOp stage) { setEnds(stage); });
+  }
+
+private:
+  static ChannelKind kindOf(Crossing &crossing) {
+    bool forward = crossing.producer.getPhase() == Phase::Forward;
+    if (crossing.isPortal)
+      return forward ? ChannelKind::Portal : ChannelKind::GradientPortal;
+    return forward ? ChannelKind::Next : ChannelKind::Gradient;
+  }
+
+  void create(Crossing &crossing, const std::string &name) {
+    OpBuilder builder(schedule);
+    auto channel = ChannelOp::create(
+        builder, crossing.producer.getLoc(), "c" + std::to_string(made++),
+        kindOf(crossing), crossing.producer.getStage(),
+        crossing.producer.getPhase(), crossing.to, crossing.toPhase,
+        crossing.lastReader, name, /*release=*/nullptr,
+        /*sendOffset=*/nullptr, /*sendSlots=*/nullptr,
+        /*receiveOffset=*/nullptr, /*receiveSlots=*/nullptr,
+        cast<RankedTensorType>(crossing.value().getType()));
+    auto end = EndAttr::get(FlatSymbolRefAttr::get(symbols.insert(channel)));
+    targets[crossing.value()].push_back(end);
+    sources[{crossing.value(), crossing.to}] = end;
+  }
+
+  void findFetches() {
+    bool training = isTraining(step);
+    Operation *terminator = step.getBody().front().getTerminator();
+    for (auto [number, returned] : llvm::enumerate(terminator->getOperands())) {
+      auto name =
+          step.getResultAttrOfType<StringAttr>(number, step::fetchAttrName);
+      bool isLoss = training && name && name.getValue() == "loss";
+      targets[lookThroughViews(returned)].push_back(EndAttr::get(
+          step.getContext(), isLoss ? EndKind::Loss : EndKind::Fetch,
+          isLoss ? 0 : number));
+    }
+    step.walk([&](StashOp stash) {
+      stashed[stash.getPortalAttr()] = stash.getValue();
+    });
+  }
+
+  EndAttr sourceOf(Value operand, StageOp stage) {
+    MLIRContext *context = step.getContext();
+    if (auto argument = dyn_cast<BlockArgument>(operand)) {
+      auto role = step.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                    step::roleAttrName);
+      if (role && role.getValue() == step::lossScaleRole)
+        return EndAttr::get(context, EndKind::LossScale);
+      return EndAttr::get(context, EndKind::Feed, argument.getArgNumber());
+    }
+    if (auto pop = operand.getDefiningOp<PopOp>())
+      operand = stashed.lookup(pop.getPortalAttr());
+    auto source =
+        sources.find({operand, static_cast<int64_t>(stage.getStage())});
+    return source == sources.end() ? EndAttr::get(context, EndKind::Residual)
+                                   : source->second;
+  }
+
+  void setEnds(StageOp stage) {
+    Builder builder(step.getContext());
+    SmallVector<Attribute> ends, lists;
+    for (Value operand : stage.getInputs())
+      ends.push_back(sourceOf(operand, stage));
+    for (Value result : stage.getOutputs())
+      lists.push_back(builder.getArrayAttr(targets.lookup(result)));
+    stage.setSourcesAttr(builder.getArrayAttr(ends));
+    stage.setTargetsAttr(builder.getArrayAttr(lists));
+  }
+
+  SymbolTable symbols;
+  func::FuncOp step;
+  ScheduleOp schedule;
+  SmallVector<Crossing> crossings;
+  std::vector<planner::Channel> planned;
+  size_t made = 0;
+  DenseMap<Value, SmallVector<Attribute>> targets;
+  DenseMap<std::pair<Value, int64_t>, EndAttr> sources;
+  DenseMap<Attribute, Value> stashed;
+};
+
 struct InsertTransfers : pipeline::impl::InsertTransfersBase<InsertTransfers> {
   void runOnOperation() override {
-    func::FuncOp step = findStep(getOperation());
-    ScheduleOp op = step ? findSchedule(getOperation()) : ScheduleOp();
+    ModuleOp module = getOperation();
+    func::FuncOp step = findStep(module);
+    ScheduleOp op = step ? findSchedule(module) : ScheduleOp();
     if (!op)
       return signalPassFailure();
-    SmallVector<Crossing> crossings = findCrossings(step);
-    std::vector<planner::Channel> channels = toChannels(crossings);
-    auto schedule = readSchedule(op, {});
-    if (failed(schedule))
+    if (!module.getOps<ChannelOp>().empty()) {
+      op.emitOpError("has transfers already");
       return signalPassFailure();
-    auto result = planner::insertTransfers(*schedule, channels);
+    }
+    ChannelBuilder builder(module, step, op);
+    auto result = planner::insertTransfers(toPlanner(op, ChannelTable(module)),
+                                           builder.channels());
     if (!result) {
       op.emitOpError() << "cannot get its transfers: " << result.error();
       return signalPassFailure();
     }
-    OpBuilder builder(op);
-    SymbolTable symbols(getOperation());
-    for (auto [index, crossing] : llvm::enumerate(crossings)) {
-      auto channel = ChannelOp::create(
-          builder, crossing.producer.getLoc(),
-          "channel" + std::to_string(index), getKind(crossing),
-          crossing.producer.getStage(), crossing.producer.getPhase(),
-          crossing.result, crossing.to, crossing.toPhase, "",
-          ArrayRef<int64_t>(), ArrayRef<int64_t>(), crossing.value().getType());
-      channel->setAttr("value", builder.getStringAttr(channels[index].name));
-    }
-    op.setRanksAttr(writeRanks(&getContext(), *result));
+    builder.run();
+    auto ranks = toRanks(op.getLoc(), *result, ChannelTable(module));
+    if (failed(ranks))
+      return signalPassFailure();
+    op.setRanksAttr(*ranks);
   }
 };
 

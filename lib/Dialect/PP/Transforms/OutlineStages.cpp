@@ -69,8 +69,8 @@ private:
       }
       if (isa<StashOp, PopOp>(op))
         continue;
-      parts[{*stage, getPhase(&op)}].operations.push_back(&op);
-      isTraining |= getPhase(&op) != Phase::Forward;
+      parts[{*stage, step::getPhase(&op)}].operations.push_back(&op);
+      isTraining |= step::getPhase(&op) != Phase::Forward;
     }
     return success(ok);
   }
@@ -147,8 +147,8 @@ private:
         cloneLeaf(builder, operand, mapping);
       Operation *clone = builder.clone(*op, mapping);
       clone->removeAttr(stageAttrName);
-      clone->removeAttr(phaseAttrName);
-      clone->removeAttr(originAttrName);
+      clone->removeAttr(step::phaseAttrName);
+      clone->removeAttr(step::originAttrName);
     }
     SmallVector<Value> returned;
     for (Value output : outputs) {
@@ -190,8 +190,8 @@ private:
     for (Value operand : op->getOperands())
       cloneLeaf(builder, operand, mapping);
     Operation *clone = builder.clone(*op, mapping);
-    clone->removeAttr(phaseAttrName);
-    clone->removeAttr(originAttrName);
+    clone->removeAttr(step::phaseAttrName);
+    clone->removeAttr(step::originAttrName);
   }
 
   /// The value in the outlined function: an argument, a result of a stage, or
@@ -310,7 +310,7 @@ private:
 struct OutlineStages : pipeline::impl::OutlineStagesBase<OutlineStages> {
   void runOnOperation() override {
     func::FuncOp step = findStep(getOperation());
-    auto stages = getOperation()->getAttrOfType<IntegerAttr>("pp.stages");
+    auto stages = getOperation()->getAttrOfType<IntegerAttr>(stagesAttrName);
     if (step && !stages)
       getOperation().emitError("has no stages; run pp-partition first");
     if (!step || !stages ||

@@ -78,13 +78,11 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
       return step.emitError() << "partition is wrong: " << *fault;
     assign(step, planned, solution->stageOf);
     Builder builder(&getContext());
-    auto entry = [&](StringRef name, double value) {
-      return builder.getNamedAttr(name, builder.getF64FloatAttr(value));
-    };
-    getOperation()->setAttr("pp.partition",
-                            builder.getDictionaryAttr(
-                                {entry("value", solution->value),
-                                 entry("lower_bound", solution->lowerBound)}));
+    getOperation()->setAttr(
+        partitionAttrName,
+        PartitionAttr::get(&getContext(),
+                           builder.getF64FloatAttr(solution->value),
+                           builder.getF64FloatAttr(solution->lowerBound)));
     return success();
   }
 
@@ -172,7 +170,8 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
   void assign(func::FuncOp step, const PlannerGraph &planned,
               const std::vector<int> &stageOf) {
     Builder attributes(&getContext());
-    getOperation()->setAttr("pp.stages", attributes.getI64IntegerAttr(stages));
+    getOperation()->setAttr(stagesAttrName,
+                            attributes.getI64IntegerAttr(stages));
     for (Operation &op : step.getBody().front().without_terminator()) {
       op.removeAttr(stageAttrName);
       if (!isKernel(&op) || planned.replicated.contains(&op))

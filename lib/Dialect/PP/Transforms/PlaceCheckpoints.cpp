@@ -20,13 +20,14 @@ struct PlaceCheckpoints
   using PlaceCheckpointsBase::PlaceCheckpointsBase;
 
   void runOnOperation() override {
-    if (!parseCheckpointMode(mode)) {
+    auto parsed = parseCheckpointMode(mode.getValue());
+    if (!parsed) {
       getOperation().emitError() << "unknown checkpoint mode '" << mode
                                  << "'; known: always, except_last, never";
       return signalPassFailure();
     }
     getOperation()->setAttr(checkpointAttrName,
-                            StringAttr::get(&getContext(), mode));
+                            CheckpointModeAttr::get(&getContext(), *parsed));
   }
 };
 

@@ -15,13 +15,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "AssignSlots.h"
 #include "IntervalPacker.h"
+#include "KernelTable.h"
 #include "LibraryScratchpad.h"
-#include "ScheduleIO.h"
 #include "StepGraph.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Interfaces/CostOpInterface.h"
-#include "pp/Planner/Schedule/Slots.h"
 #include "pprt/pprt.h"
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
@@ -56,7 +56,10 @@ struct Layout {
 
 /// What is known of one stage while its memory is planned.
 struct StagePlan {
-  int64_t number = 0;
+  StagePlan(int64_t number, MLIRContext *context)
+      : number(number), kernels(context) {}
+
+  int64_t number;
   SmallVector<StageOp> phases;
   Layout parameters, buffers, statistics, residuals, channels, discard;
   int64_t scratch = 0;
@@ -64,8 +67,7 @@ struct StagePlan {
   llvm::MapVector<StringAttr, int64_t> parameterOffsets, bufferOffsets,
       statisticsOffsets;
   DenseMap<Value, int64_t> residualOffsets;
-  /// Library kernels by descriptor, with their scratchpads.
-  llvm::MapVector<StringAttr, int64_t> library;
+  KernelTable kernels;
   SmallVector<int64_t> discardOffsets;
 };
 
@@ -73,28 +75,24 @@ class MemoryPlanner {
 public:
   MemoryPlanner(ModuleOp module, func::FuncOp step, ScheduleOp schedule)
       : module(module), symbols(module), step(step), scheduleOp(schedule),
-        builder(module.getContext()) {}
+        channels(module), builder(module.getContext()) {}
 
   LogicalResult run() {
-    crossings = findCrossings(step);
-    auto schedule = readSchedule(scheduleOp, toChannels(crossings));
-    if (failed(schedule))
-      return failure();
-    slots = planner::assignSlots(*schedule);
-    setSlots(*schedule);
-
-    stages.resize(countStages(step));
-    for (auto [number, stage] : llvm::enumerate(stages))
-      stage.number = number;
+    slots = assignSlots(scheduleOp, channels);
+    for (int64_t number = 0; number < countStages(step); ++number)
+      stages.emplace_back(number, module.getContext());
     step.walk([&](StageOp op) { stages[op.getStage()].phases.push_back(op); });
     for (auto function : module.getOps<func::FuncOp>())
-      if (auto description =
-              function->getAttrOfType<DictionaryAttr>(optimizerAttrName)) {
-        optimizerStates = cast<ArrayAttr>(description.get("states")).size();
-        optimizerScalars = cast<ArrayAttr>(description.get("scalars"));
-      }
-    for (unsigned index = 0; index < step.getNumArguments(); ++index)
-      hasLossScale |= isLossScale(index);
+      if (auto attribute = function->getAttrOfType<step::OptimizerAttr>(
+              step::optimizerAttrName))
+        optimizer = attribute;
+    for (unsigned index = 0; index < step.getNumArguments(); ++index) {
+      auto role = step.getArgAttrOfType<StringAttr>(index, step::roleAttrName);
+      hasLossScale |= role && role.getValue() == step::lossScaleRole;
+    }
+    if (hasLossScale && !optimizer)
+      return step.emitError("is fed a loss scale, but has no optimizer; run "
+                            "nn-attach-optimizer first");
     for (StagePlan &stage : stages)
       if (failed(planStage(stage)))
         return failure();
@@ -102,39 +100,6 @@ public:
   }
 
 private:
-  //===--------------------------------------------------------------------===//
-  // Slots
-  //===--------------------------------------------------------------------===//
-
-  void setSlots(const planner::Schedule &schedule) {
-    auto channels = llvm::to_vector(module.getOps<ChannelOp>());
-    static constexpr StringLiteral names[] = {"F", "R",    "I",    "W",
-                                              "B", "SEND", "RECV", "U"};
-    for (auto [op, assigned] : llvm::zip(channels, slots.channels)) {
-      op.setSendSlots(
-          SmallVector<int64_t>(assigned.send.begin(), assigned.send.end()));
-      op.setReceiveSlots(SmallVector<int64_t>(assigned.receive.begin(),
-                                              assigned.receive.end()));
-      op.setRelease(names[static_cast<int>(assigned.release)]);
-    }
-    SmallVector<Attribute> ranks;
-    for (const auto &rank : schedule.ranks) {
-      SmallVector<Attribute> numbers;
-      for (const planner::Action &action : rank) {
-        int64_t slot = -1;
-        if (action.microbatch >= 0 && !action.isTransfer()) {
-          const planner::StageSlots &own = slots.stages[action.stage];
-          bool isForward = action.kind == planner::ActionKind::Forward;
-          const auto &list = isForward ? own.forward : own.backward;
-          slot = own.count == 0 ? 0 : list[action.microbatch];
-        }
-        numbers.push_back(builder.getI64IntegerAttr(slot));
-      }
-      ranks.push_back(builder.getArrayAttr(numbers));
-    }
-    scheduleOp.setSlotsAttr(builder.getArrayAttr(ranks));
-  }
-
   //===--------------------------------------------------------------------===//
   // One stage
   //===--------------------------------------------------------------------===//
@@ -237,28 +202,23 @@ private:
       }
   }
 
-  /// Where a value that leaves the phase goes, in the order of the plan's
-  /// outputs.
-  struct Output {
-    Attribute description;
-    int64_t bytes;
-  };
-
   LogicalResult planPhase(StagePlan &stage, StageOp phase) {
     Block &body = phase.getBody().front();
     DenseMap<Value, BufferAttr> places;
-    SmallVector<Attribute> inputs, argumentBuffers, outputs, copies;
-
+    SmallVector<Attribute> argumentBuffers, copies;
+    int64_t inputs = 0;
     for (auto [argument, input] :
          llvm::zip(body.getArguments(), phase.getInputs())) {
-      BufferAttr buffer = placeInput(stage, phase, input, inputs);
-      places[argument] = buffer;
-      argumentBuffers.push_back(buffer);
+      auto residual = stage.residualOffsets.find(input);
+      BufferAttr place = residual == stage.residualOffsets.end()
+                             ? buffer(Area::Input, inputs++)
+                             : buffer(Area::Residuals, residual->second);
+      places[argument] = place;
+      argumentBuffers.push_back(place);
     }
     SmallVector<int64_t> outputBytes;
     for (auto [index, value] : llvm::enumerate(phase.getReturn().getValues()))
-      placeOutputs(stage, phase, index, value, places, outputs, outputBytes,
-                   copies);
+      placeOutputs(stage, phase, index, value, places, outputBytes, copies);
     if (failed(placeLocals(stage, phase, places)))
       return failure();
     if (phase.getPhase() == Phase::Forward) {
@@ -267,90 +227,31 @@ private:
       for (int64_t bytes : outputBytes)
         stage.discardOffsets.push_back(stage.discard.take(bytes));
     }
-    phase->setAttr("pp.argument_buffers",
-                   builder.getArrayAttr(argumentBuffers));
-    // A GPU copies with a kernel of the device.
     if (isGpuTarget(module))
-      for (Attribute &copy : copies) {
-        auto entries = llvm::to_vector(cast<ArrayAttr>(copy));
-        unsigned index = cast<IntegerAttr>(entries[0]).getInt();
-        int64_t bytes =
-            getTensorBytes(phase.getReturn().getValues()[index].getType());
-        entries.push_back(
-            addKernel(stage, ("copy bytes=" + llvm::Twine(bytes)).str(), 0));
-        copy = builder.getArrayAttr(entries);
-      }
-    phase->setAttr("pp.copies", builder.getArrayAttr(copies));
-    phase->setAttr("pp.inputs", builder.getArrayAttr(inputs));
-    phase->setAttr("pp.outputs", builder.getArrayAttr(outputs));
+      for (Attribute &copy : copies)
+        copy = onDevice(stage, phase, cast<CopyAttr>(copy));
+    phase.setArgumentBuffersAttr(builder.getArrayAttr(argumentBuffers));
+    phase.setCopiesAttr(builder.getArrayAttr(copies));
     return success();
-  }
-
-  Attribute entry(StringRef kind, int64_t number) {
-    return builder.getDictionaryAttr(
-        builder.getNamedAttr(kind, builder.getI64IntegerAttr(number)));
   }
 
   BufferAttr buffer(Area area, int64_t offset) {
     return BufferAttr::get(module.getContext(), area, offset);
   }
 
-  bool isLossScale(unsigned argument) {
-    auto role = step.getArgAttrOfType<StringAttr>(argument, roleAttrName);
-    return role && role.getValue() == lossScaleRole;
-  }
-
-  BufferAttr placeInput(StagePlan &stage, StageOp phase, Value input,
-                        SmallVectorImpl<Attribute> &inputs) {
-    auto residual = stage.residualOffsets.find(input);
-    if (residual != stage.residualOffsets.end())
-      return buffer(Area::Residuals, residual->second);
-    Value source = throughPortals(input);
-    if (auto feed = dyn_cast<BlockArgument>(source)) {
-      inputs.push_back(isLossScale(feed.getArgNumber())
-                           ? builder.getDictionaryAttr(builder.getNamedAttr(
-                                 "loss_scale", builder.getBoolAttr(true)))
-                           : entry("feed", feed.getArgNumber()));
-    } else {
-      for (auto [index, crossing] : llvm::enumerate(crossings))
-        if (crossing.value() == source &&
-            crossing.to == static_cast<int64_t>(phase.getStage()))
-          inputs.push_back(entry("channel", index));
-    }
-    return buffer(Area::Input, inputs.size() - 1);
-  }
-
   void placeOutputs(StagePlan &stage, StageOp phase, size_t index, Value value,
                     DenseMap<Value, BufferAttr> &places,
-                    SmallVectorImpl<Attribute> &outputs,
                     SmallVectorImpl<int64_t> &outputBytes,
                     SmallVectorImpl<Attribute> &copies) {
-    Value result = phase.getOutputs()[index];
     int64_t bytes = getTensorBytes(value.getType());
     SmallVector<BufferAttr> destinations;
-    auto residual = stage.residualOffsets.find(result);
+    auto residual = stage.residualOffsets.find(phase.getOutputs()[index]);
     if (residual != stage.residualOffsets.end())
       destinations.push_back(buffer(Area::Residuals, residual->second));
-    auto leave = [&](Attribute description) {
-      destinations.push_back(buffer(Area::Output, outputs.size()));
-      outputs.push_back(description);
+    for (Attribute target : phase.getTargetsOf(index)) {
+      stage.computesLoss |= cast<EndAttr>(target).getKind() == EndKind::Loss;
+      destinations.push_back(buffer(Area::Output, outputBytes.size()));
       outputBytes.push_back(bytes);
-    };
-    for (auto [number, crossing] : llvm::enumerate(crossings))
-      if (crossing.value() == result)
-        leave(entry("channel", number));
-    Operation *terminator = step.getBody().front().getTerminator();
-    for (auto [number, returned] : llvm::enumerate(terminator->getOperands())) {
-      if (lookThroughViews(returned) != result)
-        continue;
-      auto name = step.getResultAttrOfType<StringAttr>(number, fetchAttrName);
-      if (name && name.getValue() == "loss" && isTraining(step)) {
-        leave(builder.getDictionaryAttr(
-            builder.getNamedAttr("loss", builder.getBoolAttr(true))));
-        stage.computesLoss = true;
-      } else {
-        leave(entry("fetch", number));
-      }
     }
     // A value is computed in its first place, if nothing else decided that
     // before, and copied to the others.
@@ -361,9 +262,20 @@ private:
       if (number == 0 && isMade)
         places[root] = destination;
       else
-        copies.push_back(builder.getArrayAttr(
-            {builder.getI64IntegerAttr(index), destination}));
+        copies.push_back(CopyAttr::get(module.getContext(), index, destination,
+                                       std::optional<int64_t>()));
     }
+  }
+
+  /// A GPU copies with a kernel of the device.
+  CopyAttr onDevice(StagePlan &stage, StageOp phase, CopyAttr copy) {
+    Value value = phase.getReturn().getValues()[copy.getResult()];
+    std::optional<int64_t> kernel =
+        stage.kernels
+            .add("copy bytes=" + llvm::Twine(getTensorBytes(value.getType())))
+            .getInt();
+    return CopyAttr::get(module.getContext(), copy.getResult(), copy.getTo(),
+                         kernel);
   }
 
   /// Views, parameters and everything that lives only in this phase.
@@ -397,18 +309,11 @@ private:
       auto launch = op.getAttrOfType<StringAttr>(launchAttrName);
       if (!launch && kernel.getKernelClass() != KernelClass::Library)
         continue;
-      FailureOr<int64_t> bytes;
-      if (launch)
-        bytes =
-            op.getAttrOfType<IntegerAttr>(launchScratchpadAttrName).getInt();
-      else
-        bytes = getScratchpadBytes(&op, kernel.getLibraryDescriptor());
+      auto descriptor = launch ? launch.str() : kernel.getLibraryDescriptor();
+      FailureOr<int64_t> bytes = scratchpadOf(&op, descriptor);
       if (failed(bytes))
         return failure();
-      op.setAttr("pp.library", addKernel(stage,
-                                         launch ? launch.str()
-                                                : kernel.getLibraryDescriptor(),
-                                         *bytes));
+      op.setAttr(libraryAttrName, stage.kernels.add(descriptor, *bytes));
       scratchpads.push_back(
           {&op, packer.add(std::max<int64_t>(*bytes, PP_ALIGNMENT), order[&op],
                            order[&op])});
@@ -417,7 +322,7 @@ private:
     for (auto [value, block] : locals)
       places[value] = buffer(Area::Scratch, packer.offsetOf(block));
     for (auto [op, block] : scratchpads)
-      op->setAttr("pp.scratchpad",
+      op->setAttr(scratchpadAttrName,
                   buffer(Area::Scratch, packer.offsetOf(block)));
 
     for (Operation &op : body.without_terminator())
@@ -425,13 +330,15 @@ private:
     return success();
   }
 
-  /// The number of a kernel in the stage's table.
-  IntegerAttr addKernel(StagePlan &stage, const std::string &descriptor,
-                        int64_t scratchpad) {
-    StringAttr key = builder.getStringAttr(descriptor);
-    stage.library.insert({key, scratchpad});
-    return builder.getI64IntegerAttr(
-        std::distance(stage.library.begin(), stage.library.find(key)));
+  static FailureOr<int64_t> scratchpadOf(Operation *op,
+                                         const std::string &descriptor) {
+    if (!op->hasAttr(launchAttrName))
+      return getScratchpadBytes(op, descriptor);
+    auto bytes = op->getAttrOfType<IntegerAttr>(launchScratchpadAttrName);
+    if (!bytes)
+      return op->emitOpError() << "has '" << launchAttrName << "', but no '"
+                               << launchScratchpadAttrName << "'";
+    return bytes.getInt();
   }
 
   void setBuffers(StagePlan &stage, Operation *op,
@@ -464,7 +371,7 @@ private:
       }
     }
     if (!states.empty())
-      op->setAttr("pp.state_buffers", builder.getArrayAttr(states));
+      op->setAttr(stateBuffersAttrName, builder.getArrayAttr(states));
   }
 
   BufferAttr placeOf(StagePlan &stage, StringAttr name) {
@@ -479,37 +386,15 @@ private:
   //===--------------------------------------------------------------------===//
 
   void placeChannels(StagePlan &stage) {
-    auto channels = llvm::to_vector(module.getOps<ChannelOp>());
-    for (auto [op, assigned] : llvm::zip(channels, slots.channels)) {
+    size_t number = 0;
+    for (ChannelOp op : channels.all()) {
+      const planner::ChannelSlots &assigned = slots.channels[number++];
       int64_t bytes = aligned(getTensorBytes(op.getType()));
-      auto place = [&](StringRef name, int64_t count) {
-        op->setAttr(name, builder.getI64IntegerAttr(
-                              stage.channels.take(bytes * count)));
-      };
       if (static_cast<int64_t>(op.getFrom()) == stage.number)
-        place("send_offset", assigned.sendCount);
+        op.setSendOffset(stage.channels.take(bytes * assigned.sendCount));
       if (static_cast<int64_t>(op.getTo()) == stage.number)
-        place("receive_offset", assigned.receiveCount);
+        op.setReceiveOffset(stage.channels.take(bytes * assigned.receiveCount));
     }
-  }
-
-  /// The kernel that decides whether a step is skipped, with the numbers of the
-  /// optimizer's scalars that it reads and sets.
-  std::string describeLossScale() {
-    std::string text =
-        "loss_scale ranks=" +
-        std::to_string(scheduleOp.getRanks().size() * scheduleOp.getReplicas());
-    for (auto [index, scalar] :
-         llvm::enumerate(optimizerScalars.getAsRange<DictionaryAttr>())) {
-      std::string number = std::to_string(index);
-      if (scalar.get("initial_scale"))
-        text += " scale=" + number;
-      else if (scalar.get("is_skipped"))
-        text += " skipped=" + number;
-      else if (cast<StringAttr>(scalar.get("name")) == "growth_interval")
-        text += " interval=" + number;
-    }
-    return text;
   }
 
   /// Of values that all replicas add up, each adds up a part, and has places
@@ -520,119 +405,71 @@ private:
   }
 
   void writeMemory(StagePlan &stage) {
-    bool recomputes = scheduleOp.getCheckpoint() != "never";
+    bool recomputes = scheduleOp.getCheckpoint() != CheckpointMode::Never;
     bool training = isTraining(step);
     int64_t slotCount = slots.stages[stage.number].count;
     int64_t gradients = training ? stage.parameters.bytes : 0;
+    int64_t states = optimizer ? optimizer.getStates().size() : 0;
     int64_t loss = stage.computesLoss
                        ? aligned(scheduleOp.getMicrobatches() * sizeof(float))
                        : 0;
-    int64_t statisticsInDiscard = stage.discard.bytes;
-    int64_t discard =
-        recomputes ? stage.discard.bytes + stage.statistics.bytes : 0;
     int64_t total = 0;
-    SmallVector<NamedAttribute> areas;
-    auto area = [&](StringRef name, int64_t bytes,
-                    ArrayRef<std::pair<StringRef, int64_t>> more = {}) {
-      SmallVector<NamedAttribute> entries = {
-          builder.getNamedAttr("offset", builder.getI64IntegerAttr(total)),
-          builder.getNamedAttr("bytes", builder.getI64IntegerAttr(bytes))};
-      for (auto [key, value] : more)
-        entries.push_back(
-            builder.getNamedAttr(key, builder.getI64IntegerAttr(value)));
+    SmallVector<Attribute> areas;
+    auto area = [&](MemoryArea area, int64_t bytes) {
       areas.push_back(
-          builder.getNamedAttr(name, builder.getDictionaryAttr(entries)));
+          AreaRangeAttr::get(module.getContext(), area, total, bytes));
       total += bytes;
     };
-    area("parameters", stage.parameters.bytes);
-    area("gradients", gradients);
-    area("optimizer", optimizerStates * gradients);
-    area("buffers", stage.buffers.bytes);
-    area("statistics", stage.statistics.bytes);
-    area("residuals", slotCount * stage.residuals.bytes,
-         {{"slots", slotCount}, {"slot_bytes", stage.residuals.bytes}});
-    area("scratch", stage.scratch);
-    area("channels", stage.channels.bytes);
-    area("discard", discard);
-    area("loss", loss);
+    area(MemoryArea::Parameters, stage.parameters.bytes);
+    area(MemoryArea::Gradients, gradients);
+    area(MemoryArea::Optimizer, states * gradients);
+    area(MemoryArea::Buffers, stage.buffers.bytes);
+    area(MemoryArea::Statistics, stage.statistics.bytes);
+    area(MemoryArea::Residuals, slotCount * stage.residuals.bytes);
+    area(MemoryArea::Scratch, stage.scratch);
+    area(MemoryArea::Channels, stage.channels.bytes);
+    area(MemoryArea::Discard,
+         recomputes ? stage.discard.bytes + stage.statistics.bytes : 0);
+    area(MemoryArea::Loss, loss);
     if (hasLossScale)
-      area("loss_scale", PP_ALIGNMENT);
+      area(MemoryArea::LossScale, PP_ALIGNMENT);
     if (training && scheduleOp.getReplicas() > 1)
-      area("exchange",
+      area(MemoryArea::Exchange,
            exchangeBytes(gradients) + exchangeBytes(stage.statistics.bytes));
 
-    auto offsets = [&](auto &map) {
-      SmallVector<NamedAttribute> entries;
-      for (auto &[name, offset] : map)
-        entries.push_back(
-            builder.getNamedAttr(name, builder.getI64IntegerAttr(offset)));
-      return builder.getDictionaryAttr(entries);
+    auto places = [&](auto &offsets) {
+      SmallVector<Attribute> entries;
+      for (auto &[name, offset] : offsets)
+        entries.push_back(PlaceAttr::get(module.getContext(),
+                                         FlatSymbolRefAttr::get(name), offset));
+      return builder.getArrayAttr(entries);
     };
-    IntegerAttr optimizerKernel;
-    int64_t parameterCount = stage.parameters.bytes / sizeof(float);
-    if (auto launch =
-            module->getAttrOfType<StringAttr>(optimizerLaunchAttrName);
-        launch && parameterCount)
-      optimizerKernel = addKernel(
-          stage,
-          (launch.getValue() + " count=" + llvm::Twine(parameterCount)).str(),
-          /*scratchpad=*/0);
-    IntegerAttr finiteKernel, finiteLossKernel, lossScaleKernel;
-    if (hasLossScale) {
-      if (stage.computesLoss)
-        finiteLossKernel = addKernel(
-            stage,
-            ("check_finite count=" + llvm::Twine(scheduleOp.getMicrobatches()))
-                .str(),
-            0);
-      if (parameterCount)
-        finiteKernel = addKernel(
-            stage, ("check_finite count=" + llvm::Twine(parameterCount)).str(),
-            0);
-      lossScaleKernel = addKernel(stage, describeLossScale(), 0);
-    }
-    SmallVector<Attribute> library, discards;
-    for (auto &[descriptor, bytes] : stage.library)
-      library.push_back(builder.getDictionaryAttr(
-          {builder.getNamedAttr("descriptor", descriptor),
-           builder.getNamedAttr("scratchpad",
-                                builder.getI64IntegerAttr(bytes))}));
-    for (int64_t offset : stage.discardOffsets)
-      discards.push_back(builder.getI64IntegerAttr(offset));
+    StepWork work{stage.parameters.bytes / static_cast<int64_t>(sizeof(float)),
+                  stage.computesLoss, hasLossScale};
+    StepKernels kernels =
+        addStepKernels(stage.kernels, work, optimizer, scheduleOp);
     OpBuilder at(scheduleOp);
-    auto memory = MemoryOp::create(
-        at, step.getLoc(), stage.number, total,
-        builder.getDictionaryAttr(areas),
-        builder.getDictionaryAttr(
-            {builder.getNamedAttr("parameters",
-                                  offsets(stage.parameterOffsets)),
-             builder.getNamedAttr("buffers", offsets(stage.bufferOffsets)),
-             builder.getNamedAttr("statistics",
-                                  offsets(stage.statisticsOffsets))}));
-    memory->setAttr("library", builder.getArrayAttr(library));
-    memory->setAttr("discards", builder.getArrayAttr(discards));
-    if (optimizerKernel)
-      memory->setAttr("optimizer_kernel", optimizerKernel);
-    if (finiteKernel)
-      memory->setAttr("finite_kernel", finiteKernel);
-    if (finiteLossKernel)
-      memory->setAttr("finite_loss_kernel", finiteLossKernel);
-    if (lossScaleKernel)
-      memory->setAttr("loss_scale_kernel", lossScaleKernel);
-    memory->setAttr("discard_statistics",
-                    builder.getI64IntegerAttr(statisticsInDiscard));
+    auto count = [&](int64_t value) { return at.getI64IntegerAttr(value); };
+    MemoryOp::create(
+        at, step.getLoc(), count(stage.number), count(total),
+        builder.getArrayAttr(areas), count(slotCount),
+        count(stage.residuals.bytes), places(stage.parameterOffsets),
+        places(stage.bufferOffsets), places(stage.statisticsOffsets),
+        stage.kernels.toAttribute(),
+        builder.getDenseI64ArrayAttr(stage.discardOffsets),
+        count(stage.discard.bytes), kernels.optimizer, kernels.finite,
+        kernels.finiteLoss, kernels.lossScale);
   }
 
   ModuleOp module;
   SymbolTable symbols;
   func::FuncOp step;
   ScheduleOp scheduleOp;
+  ChannelTable channels;
   Builder builder;
-  SmallVector<Crossing> crossings;
   planner::SlotAssignment slots;
   SmallVector<StagePlan, 0> stages;
-  int64_t optimizerStates = 0;
-  ArrayAttr optimizerScalars;
+  step::OptimizerAttr optimizer;
   bool hasLossScale = false;
   DenseSet<std::pair<int64_t, StringAttr>> trainedHere;
   llvm::MapVector<Attribute, StringAttr> constantNames;
@@ -645,7 +482,7 @@ struct PlanMemory : pipeline::impl::PlanMemoryBase<PlanMemory> {
   void runOnOperation() override {
     func::FuncOp step = findStep(getOperation());
     ScheduleOp schedule = step ? findSchedule(getOperation()) : ScheduleOp();
-    if (!schedule ||
+    if (!schedule || failed(verifySchedule(schedule, step)) ||
         failed(MemoryPlanner(getOperation(), step, schedule).run()))
       signalPassFailure();
   }

@@ -14,7 +14,7 @@ using namespace pp;
 using namespace pp::pipeline;
 
 std::optional<size_t> PlannerGraph::kernelOf(Operation *op) const {
-  auto origin = op->getAttrOfType<IntegerAttr>(originAttrName);
+  auto origin = op->getAttrOfType<IntegerAttr>(step::originAttrName);
   auto found = origin ? byOrigin.find(origin.getInt()) : byOrigin.end();
   if (found == byOrigin.end())
     return std::nullopt;
@@ -53,7 +53,7 @@ private:
     auto workspace = workspaceBytes(op);
     if (failed(workspace))
       return failure();
-    if (getPhase(op) == Phase::Forward) {
+    if (step::getPhase(op) == Phase::Forward) {
       addForwardKernel(op, seconds);
       result.graph.kernels.back().workspaceBytes = *workspace;
       return success();
@@ -64,9 +64,9 @@ private:
     planner::Kernel &kernel = result.graph.kernels[*index];
     kernel.savedBytes += savedBytes(op);
     kernel.workspaceBytes = std::max(kernel.workspaceBytes, *workspace);
-    if (getPhase(op) == Phase::BackwardInput)
+    if (step::getPhase(op) == Phase::BackwardInput)
       kernel.backwardInputTime += seconds;
-    else if (getPhase(op) == Phase::BackwardWeight)
+    else if (step::getPhase(op) == Phase::BackwardWeight)
       kernel.backwardWeightTime += seconds;
     return success();
   }
@@ -78,10 +78,10 @@ private:
     for (Value operand : op->getOperands())
       kernel.parameterBytes += parameterBytes(operand);
     kernel.savedBytes = savedBytes(op);
-    if (auto hint = op->getAttrOfType<IntegerAttr>(stageHintAttrName);
+    if (auto hint = op->getAttrOfType<IntegerAttr>(step::stageHintAttrName);
         hint && !options.ignoreHints)
       kernel.stageHint = hint.getInt();
-    if (auto origin = op->getAttrOfType<IntegerAttr>(originAttrName))
+    if (auto origin = op->getAttrOfType<IntegerAttr>(step::originAttrName))
       result.byOrigin[origin.getInt()] = result.operations.size();
     result.operations.push_back(op);
     result.graph.addKernel(std::move(kernel));
@@ -100,7 +100,7 @@ private:
   static bool isSaved(Value value, Phase phase) {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
       return isView(user) ? isSaved(user->getResult(0), phase)
-                          : getPhase(user) != phase;
+                          : step::getPhase(user) != phase;
     });
   }
 
@@ -112,7 +112,7 @@ private:
   static int64_t savedBytes(Operation *op) {
     int64_t bytes = 0;
     for (Value result : op->getResults())
-      if (isSaved(result, getPhase(op)))
+      if (isSaved(result, step::getPhase(op)))
         bytes += alignedBytes(result);
     return bytes;
   }
@@ -126,7 +126,8 @@ private:
     auto add = [&](Value value) {
       Operation *maker = value.getDefiningOp();
       if (maker && isKernel(maker) && seen.insert(value).second &&
-          getPhase(maker) == getPhase(op) && !isSaved(value, getPhase(op)))
+          step::getPhase(maker) == step::getPhase(op) &&
+          !isSaved(value, step::getPhase(op)))
         bytes += alignedBytes(value);
     };
     for (Value operand : op->getOperands())
@@ -158,7 +159,8 @@ private:
         continue;
       auto producer = result.kernelOf(maker);
       if (producer && *producer != *reader)
-        addEdge(root, *producer, *reader, getPhase(maker) == Phase::Forward);
+        addEdge(root, *producer, *reader,
+                step::getPhase(maker) == Phase::Forward);
     }
   }
 

@@ -38,26 +38,27 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     if (!module.getOps<ScheduleOp>().empty())
       return module.emitError("has a schedule already");
     bool training = isTraining(step);
-    auto checkpoint = module->getAttrOfType<StringAttr>(checkpointAttrName);
-    StringRef mode = checkpoint ? checkpoint.getValue() : "never";
-    auto parsed = parseCheckpointMode(mode);
-    if (!parsed)
-      return module.emitError() << "unknown checkpoint mode '" << mode << "'";
+    auto checkpoint =
+        module->getAttrOfType<CheckpointModeAttr>(checkpointAttrName);
+    CheckpointMode mode =
+        checkpoint ? checkpoint.getValue() : CheckpointMode::Never;
     std::string name = schedule;
     FailureOr<planner::Schedule> result =
-        plan.empty() ? generate(module, step, training, *parsed, name)
+        plan.empty() ? generate(module, step, training, mode, name)
                      : takeFromPlan(module, training, stages, name);
     if (failed(result))
       return failure();
     if (training)
-      planner::insertRecompute(*result, *parsed);
+      planner::insertRecompute(*result, mode);
     if (training && replicas > 1)
       result = *planner::insertGradientReductions(*result);
+    auto ranks = toRanks(step.getLoc(), *result, ChannelTable(module));
+    if (failed(ranks))
+      return failure();
     OpBuilder builder(module.getBodyRegion());
     builder.setInsertionPointAfter(step);
     ScheduleOp::create(builder, step.getLoc(), name, result->microbatches,
-                       replicas, mode, writeRanks(&getContext(), *result),
-                       /*slots=*/ArrayAttr());
+                       replicas, mode, *ranks);
     return success();
   }
 

@@ -12,20 +12,6 @@ using namespace mlir;
 using namespace pp;
 using namespace pp::pipeline;
 
-Value pp::pipeline::throughPortals(Value value) {
-  while (auto pop = value.getDefiningOp<PopOp>()) {
-    StashOp found;
-    for (Operation &op : *pop->getBlock())
-      if (auto stash = dyn_cast<StashOp>(op);
-          stash && stash.getPortalAttr() == pop.getPortalAttr())
-        found = stash;
-    if (!found)
-      return value;
-    value = found.getValue();
-  }
-  return value;
-}
-
 SmallVector<Crossing> pp::pipeline::findCrossings(func::FuncOp step) {
   // Portals by name, so that the walk below is linear.
   DenseMap<Attribute, Value> stashed;
@@ -56,22 +42,9 @@ SmallVector<Crossing> pp::pipeline::findCrossings(func::FuncOp step) {
   return result;
 }
 
-StringRef pp::pipeline::getKind(Crossing &crossing) {
-  bool forward = crossing.producer.getPhase() == Phase::Forward;
-  if (crossing.isPortal)
-    return forward ? "portal" : "gradient_portal";
-  return forward ? "next" : "gradient";
-}
-
-static planner::Phase toPlanner(Phase phase) {
-  switch (phase) {
-  case Phase::Forward:
-    return planner::Phase::Forward;
-  case Phase::BackwardInput:
-    return planner::Phase::BackwardInput;
-  default:
-    return planner::Phase::BackwardWeight;
-  }
+/// The planner has no phase after the backward pass of a micro-batch.
+static Phase lastOfMicrobatch(Phase phase) {
+  return std::min(phase, Phase::BackwardWeight);
 }
 
 std::vector<planner::Channel>
@@ -81,9 +54,9 @@ pp::pipeline::toChannels(MutableArrayRef<Crossing> crossings) {
     planner::Channel channel;
     channel.from = static_cast<int>(crossing.producer.getStage());
     channel.to = static_cast<int>(crossing.to);
-    channel.fromPhase = toPlanner(crossing.producer.getPhase());
-    channel.toPhase = toPlanner(crossing.toPhase);
-    channel.lastReader = toPlanner(crossing.lastReader);
+    channel.fromPhase = lastOfMicrobatch(crossing.producer.getPhase());
+    channel.toPhase = lastOfMicrobatch(crossing.toPhase);
+    channel.lastReader = lastOfMicrobatch(crossing.lastReader);
     Value returned = crossing.producer.getReturn().getValues()[crossing.result];
     Operation *maker = returned.getDefiningOp();
     std::string made = maker ? getDisplayName(maker) : "input";
@@ -93,6 +66,24 @@ pp::pipeline::toChannels(MutableArrayRef<Crossing> crossings) {
     channels.push_back(channel);
   }
   return channels;
+}
+
+ChannelTable::ChannelTable(ModuleOp module)
+    : channels(module.getOps<ChannelOp>()) {
+  for (ChannelOp channel : channels)
+    numbers[channel.getSymNameAttr()] = static_cast<int>(numbers.size());
+}
+
+std::vector<planner::Channel> ChannelTable::toPlanner() const {
+  std::vector<planner::Channel> result;
+  for (ChannelOp channel : channels)
+    result.push_back(
+        {static_cast<int>(channel.getFrom()), static_cast<int>(channel.getTo()),
+         lastOfMicrobatch(channel.getFromPhase()),
+         lastOfMicrobatch(channel.getToPhase()),
+         lastOfMicrobatch(channel.getLastReader()), channel.getValue().str(),
+         static_cast<int64_t>(getTensorBytes(channel.getType()))});
+  return result;
 }
 
 ScheduleOp pp::pipeline::findSchedule(ModuleOp module) {
@@ -109,42 +100,68 @@ ScheduleOp pp::pipeline::findSchedule(ModuleOp module) {
   return found;
 }
 
-FailureOr<planner::Schedule>
-pp::pipeline::readSchedule(ScheduleOp op,
-                           std::vector<planner::Channel> channels) {
-  std::string text;
+planner::Schedule pp::pipeline::toPlanner(ScheduleOp op,
+                                          const ChannelTable &channels) {
+  planner::Schedule schedule;
+  schedule.microbatches = static_cast<int>(op.getMicrobatches());
+  schedule.channels = channels.toPlanner();
+  // A stage that does nothing is on rank 0: the verifier will say so.
+  auto place = [&](int stage) -> int & {
+    schedule.stages = std::max(schedule.stages, stage + 1);
+    schedule.rankOfStage.resize(schedule.stages, -1);
+    return schedule.rankOfStage[stage];
+  };
+  for (const planner::Channel &channel : schedule.channels)
+    place(std::max(channel.from, channel.to));
   for (auto rank : op.getRanks().getAsRange<ArrayAttr>()) {
-    text += llvm::join(
-        llvm::map_range(rank.getAsRange<StringAttr>(),
-                        [](StringAttr action) { return action.getValue(); }),
-        ",");
-    text += "\n";
+    int number = static_cast<int>(schedule.ranks.size());
+    std::vector<planner::Action> &actions = schedule.ranks.emplace_back();
+    for (auto action : rank.getAsRange<ActionAttr>()) {
+      if (int &home = place(action.getStage()); home < 0)
+        home = number;
+      planner::Action &own = actions.emplace_back(planner::Action{
+          action.getKind(), action.getStage(), action.getMicrobatch()});
+      if (FlatSymbolRefAttr channel = action.getChannel())
+        own.channel = channels.numberOf(channel);
+      if (own.isCollective())
+        own.group = own.stage;
+    }
   }
-  std::vector<planner::RankGroup> groups;
-  if (func::FuncOp step = op.getReplicas() > 1
-                              ? findStep(op->getParentOfType<ModuleOp>())
-                              : nullptr;
-      step && isTraining(step))
-    groups = planner::gradientGroups(static_cast<int>(countStages(step)));
-  auto schedule = planner::parseSchedule(text, std::move(channels), groups);
-  if (!schedule)
-    return op.emitOpError() << "cannot be read: " << schedule.error();
-  schedule->microbatches = static_cast<int>(op.getMicrobatches());
-  return *schedule;
+  for (int &rank : schedule.rankOfStage)
+    rank = std::max(rank, 0);
+  func::FuncOp step = op.getReplicas() > 1
+                          ? findStep(op->getParentOfType<ModuleOp>())
+                          : nullptr;
+  if (step && isTraining(step))
+    schedule.groups = planner::gradientGroups(schedule.stages);
+  return schedule;
 }
 
-ArrayAttr pp::pipeline::writeRanks(MLIRContext *context,
-                                   const planner::Schedule &schedule) {
-  Builder builder(context);
+FailureOr<ArrayAttr> pp::pipeline::toRanks(Location loc,
+                                           const planner::Schedule &schedule,
+                                           const ChannelTable &channels) {
+  MLIRContext *context = loc.getContext();
   SmallVector<Attribute> ranks;
   for (const auto &rank : schedule.ranks) {
     SmallVector<Attribute> actions;
-    for (const planner::Action &action : rank)
-      actions.push_back(
-          builder.getStringAttr(planner::toString(action, schedule.channels)));
-    ranks.push_back(builder.getArrayAttr(actions));
+    for (const planner::Action &action : rank) {
+      FlatSymbolRefAttr channel;
+      bool isForward = true;
+      if (action.isTransfer()) {
+        channel = channels.nameOf(action.channel);
+        isForward =
+            schedule.channels[action.channel].fromPhase == Phase::Forward;
+      }
+      auto attribute = ActionAttr::getChecked(
+          [&]() { return emitError(loc); }, context, action.kind, action.stage,
+          isForward, action.microbatch, channel, std::optional<int64_t>());
+      if (!attribute)
+        return failure();
+      actions.push_back(attribute);
+    }
+    ranks.push_back(ArrayAttr::get(context, actions));
   }
-  return builder.getArrayAttr(ranks);
+  return ArrayAttr::get(context, ranks);
 }
 
 FailureOr<planner::Plan> pp::pipeline::readPlan(ModuleOp module,

@@ -10,7 +10,7 @@
 namespace pp::pipeline {
 
 /// A value that crosses from one stage to another, as the outlined step shows
-/// it. The planner's channel i is entry i.
+/// it. Once it has a `pp.channel`, that says the same.
 struct Crossing {
   StageOp producer;
   unsigned result;
@@ -25,27 +25,48 @@ struct Crossing {
 /// All crossings of an outlined step, in the order of their first reader.
 llvm::SmallVector<Crossing> findCrossings(mlir::func::FuncOp step);
 
-/// The result of a stage (or the argument) behind an operand of a stage: seen
-/// through portals.
-mlir::Value throughPortals(mlir::Value value);
-
-/// The kind of a crossing: next, portal, gradient or gradient_portal.
-llvm::StringRef getKind(Crossing &crossing);
-
-/// The planner's view of the crossings.
+/// The planner's view of the crossings: channel i is crossing i.
 std::vector<planner::Channel>
 toChannels(llvm::MutableArrayRef<Crossing> crossings);
+
+/// The channels of a module. Their numbers, in planner and plan, are their
+/// order.
+class ChannelTable {
+public:
+  explicit ChannelTable(mlir::ModuleOp module);
+
+  llvm::ArrayRef<ChannelOp> all() const { return channels; }
+  /// Numbers of symbols that the verifier has resolved.
+  int numberOf(mlir::FlatSymbolRefAttr name) const {
+    return numbers.at(name.getAttr());
+  }
+  mlir::FlatSymbolRefAttr nameOf(int number) const {
+    ChannelOp channel = channels[number];
+    return mlir::FlatSymbolRefAttr::get(channel.getSymNameAttr());
+  }
+  /// The planner's view.
+  std::vector<planner::Channel> toPlanner() const;
+
+private:
+  llvm::SmallVector<ChannelOp> channels;
+  llvm::DenseMap<mlir::StringAttr, int> numbers;
+};
 
 /// The only schedule of the module; null with an error if there is none.
 ScheduleOp findSchedule(mlir::ModuleOp module);
 
-/// Reads the schedule back; fails with an error on the op.
-mlir::FailureOr<planner::Schedule>
-readSchedule(ScheduleOp op, std::vector<planner::Channel> channels);
+/// The schedule for the planner, with the groups of its replicas.
+planner::Schedule toPlanner(ScheduleOp op, const ChannelTable &channels);
 
-/// The action lists as an attribute.
-mlir::ArrayAttr writeRanks(mlir::MLIRContext *context,
-                           const planner::Schedule &schedule);
+/// The action lists as an attribute. Fails with an error at `loc` for actions
+/// that only the planner knows.
+mlir::FailureOr<mlir::ArrayAttr> toRanks(mlir::Location loc,
+                                         const planner::Schedule &schedule,
+                                         const ChannelTable &channels);
+
+/// Proves that every value that crosses has its channel and that the schedule
+/// is right, in all replicas together. Emits an error for each fault.
+mlir::LogicalResult verifySchedule(ScheduleOp op, mlir::func::FuncOp step);
 
 /// Reads a file of pp-plan; fails with an error on the module.
 mlir::FailureOr<planner::Plan> readPlan(mlir::ModuleOp module,

@@ -9,9 +9,9 @@ using namespace pp::pipeline;
 func::FuncOp pp::pipeline::findStep(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>())
     for (unsigned index = 0; index < function.getNumArguments(); ++index)
-      if (function.getArgAttr(index, feedAttrName))
+      if (function.getArgAttr(index, step::feedAttrName))
         return function;
-  module.emitError("has no function with fed arguments (pp.feed)");
+  module.emitError("has no function with fed arguments (step.feed)");
   return nullptr;
 }
 
@@ -47,12 +47,12 @@ pp::pipeline::findReplicatedKernels(func::FuncOp step) {
   // Forward kernels that a backward operation belongs to are placed with it.
   llvm::DenseSet<int64_t> differentiated;
   for (Operation &op : step.getBody().front())
-    if (getPhase(&op) != Phase::Forward && isKernel(&op))
-      if (auto origin = op.getAttrOfType<IntegerAttr>(originAttrName))
+    if (step::getPhase(&op) != Phase::Forward && isKernel(&op))
+      if (auto origin = op.getAttrOfType<IntegerAttr>(step::originAttrName))
         differentiated.insert(origin.getInt());
   llvm::DenseSet<Operation *> replicated, independent;
   for (Operation &op : step.getBody().front().without_terminator()) {
-    if (getPhase(&op) != Phase::Forward)
+    if (step::getPhase(&op) != Phase::Forward)
       continue;
     bool isIndependent = llvm::all_of(op.getOperands(), [&](Value operand) {
       Operation *producer = operand.getDefiningOp();
@@ -60,7 +60,7 @@ pp::pipeline::findReplicatedKernels(func::FuncOp step) {
     });
     if (!isIndependent)
       continue;
-    auto origin = op.getAttrOfType<IntegerAttr>(originAttrName);
+    auto origin = op.getAttrOfType<IntegerAttr>(step::originAttrName);
     if (isKernel(&op)) {
       auto kernel = cast<KernelOpInterface>(op);
       if (!kernel.getUpdatedStates().empty() || isReturned(&op) ||

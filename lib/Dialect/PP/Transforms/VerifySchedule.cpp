@@ -15,6 +15,75 @@ using namespace mlir;
 using namespace pp;
 using namespace pp::pipeline;
 
+/// Every value that crosses goes through the channel that its reader names,
+/// and every channel moves one.
+static LogicalResult verifyChannels(ModuleOp module, func::FuncOp step) {
+  DenseMap<Attribute, Value> written;
+  WalkResult result = step.walk([&](StageOp stage) -> WalkResult {
+    if (!stage.getSources())
+      return stage.emitOpError(
+          "names no channels; run pp-insert-transfers first");
+    for (auto [number, value] : llvm::enumerate(stage.getOutputs()))
+      for (Attribute target : stage.getTargetsOf(number))
+        if (auto end = cast<EndAttr>(target); end.getChannel())
+          if (!written.try_emplace(end.getChannel(), value).second)
+            return stage.emitOpError()
+                   << "writes to " << end.getChannel() << " a second time";
+    return WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  DenseSet<Attribute> read;
+  DenseMap<Attribute, Value> stashed;
+  step.walk([&](StashOp stash) {
+    stashed[stash.getPortalAttr()] = stash.getValue();
+  });
+  result = step.walk([&](StageOp stage) -> WalkResult {
+    for (auto [operand, source] : llvm::zip(
+             stage.getInputs(), stage.getSourcesAttr().getAsRange<EndAttr>())) {
+      FlatSymbolRefAttr channel = source.getChannel();
+      if (!channel)
+        continue;
+      auto pop = operand.getDefiningOp<PopOp>();
+      Value value = pop ? stashed.lookup(pop.getPortalAttr()) : operand;
+      if (written.lookup(channel) != value)
+        return stage.emitOpError() << "reads from " << channel
+                                   << ", but another value is written to it";
+      read.insert(channel);
+    }
+    return WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  for (auto channel : module.getOps<ChannelOp>())
+    if (!read.contains(FlatSymbolRefAttr::get(channel.getSymNameAttr())))
+      return channel.emitOpError()
+             << "'" << channel.getSymName() << "' is read by no stage";
+  return success();
+}
+
+LogicalResult pp::pipeline::verifySchedule(ScheduleOp op, func::FuncOp step) {
+  auto module = op->getParentOfType<ModuleOp>();
+  if (failed(verifyChannels(module, step)))
+    return failure();
+  planner::Schedule schedule = toPlanner(op, ChannelTable(module));
+  if (schedule.stages != countStages(step))
+    return op.emitOpError()
+           << "schedules " << schedule.stages << " stages, but the step has "
+           << countStages(step);
+  std::vector<std::string> faults = planner::verifySchedule(schedule);
+  // A fault of one copy is one of all, and its text is shorter.
+  if (faults.empty() && op.getReplicas() > 1) {
+    auto all = planner::replicatePipeline(schedule,
+                                          static_cast<int>(op.getReplicas()));
+    faults = all ? planner::verifySchedule(*all)
+                 : std::vector<std::string>{all.error()};
+  }
+  for (const std::string &fault : faults)
+    op.emitOpError() << "is wrong: " << fault;
+  return success(faults.empty());
+}
+
 namespace {
 
 struct VerifySchedule : pipeline::impl::VerifyScheduleBase<VerifySchedule> {
@@ -22,48 +91,7 @@ struct VerifySchedule : pipeline::impl::VerifyScheduleBase<VerifySchedule> {
     markAllAnalysesPreserved();
     func::FuncOp step = findStep(getOperation());
     ScheduleOp op = step ? findSchedule(getOperation()) : ScheduleOp();
-    if (!op)
-      return signalPassFailure();
-    // Channels that the step no longer has, or new ones, would leave a value
-    // unsent.
-    SmallVector<Crossing> crossings = findCrossings(step);
-    auto channels = llvm::to_vector(getOperation().getOps<ChannelOp>());
-    if (crossings.size() != channels.size()) {
-      op.emitOpError() << "has " << channels.size() << " channels, but "
-                       << crossings.size() << " values cross between stages";
-      return signalPassFailure();
-    }
-    for (auto [crossing, channel] : llvm::zip(crossings, channels))
-      if (crossing.producer.getStage() != channel.getFrom() ||
-          crossing.producer.getPhase() != channel.getFromPhase() ||
-          crossing.result != channel.getResult() ||
-          crossing.to != static_cast<int64_t>(channel.getTo()) ||
-          crossing.toPhase != channel.getToPhase()) {
-        channel.emitOpError()
-            << "'" << channel.getSymName()
-            << "' does not connect what the step connects here";
-        return signalPassFailure();
-      }
-    auto schedule = readSchedule(op, toChannels(crossings));
-    if (failed(schedule))
-      return signalPassFailure();
-    if (schedule->stages != countStages(step)) {
-      op.emitOpError() << "schedules " << schedule->stages << " stages, but "
-                       << "the step has " << countStages(step);
-      return signalPassFailure();
-    }
-    std::vector<std::string> faults = planner::verifySchedule(*schedule);
-    // A fault of one copy is one of all, and its text is shorter.
-    if (faults.empty() && op.getReplicas() > 1) {
-      auto all = planner::replicatePipeline(
-          *schedule,
-          static_cast<int>(std::min<uint64_t>(op.getReplicas(), INT_MAX)));
-      faults = all ? planner::verifySchedule(*all)
-                   : std::vector<std::string>{all.error()};
-    }
-    for (const std::string &fault : faults)
-      op.emitOpError() << "is wrong: " << fault;
-    if (!faults.empty())
+    if (!op || failed(verifySchedule(op, step)))
       signalPassFailure();
   }
 };

@@ -32,6 +32,17 @@ struct Epilogue;
 
 namespace pp::nn {
 
+/// Name of the function that holds the model, and later the whole step.
+inline constexpr llvm::StringLiteral mainFunctionName = "main";
+/// Name of the function that nn-attach-optimizer adds.
+inline constexpr llvm::StringLiteral optimizerFunctionName = "optimizer";
+/// Parameters in one call of the optimizer function.
+inline constexpr int64_t optimizerBlock = 16;
+
+/// Marks the globals that are trained.
+inline constexpr llvm::StringLiteral trainedAttrName = "nn.trained";
+/// On globals of a training program: why it is trained, or why not, in words.
+inline constexpr llvm::StringLiteral trainingReasonAttrName = "nn.reason";
 /// On products of f32: a GPU may round the factors to TF32 (8 bits of exponent,
 /// 10 of mantissa).
 inline constexpr llvm::StringLiteral tf32AttrName = "nn.tf32";

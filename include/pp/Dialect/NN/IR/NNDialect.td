@@ -19,11 +19,21 @@ def NN_Dialect : Dialect {
     it so. Parameters are symbols (`ml_program.global` with an `#nn.external`
     value), never constants: `nn.parameter` names one.
 
+    Attributes on operations of any dialect; the dialect checks their types and
+    refuses any other `nn.` attribute:
+
+    | attribute | on | meaning |
+    |---|---|---|
+    | `nn.trained` | globals | it is trained |
+    | `nn.reason` | globals | why it is trained, or why not, in words |
+    | `nn.tf32` | products of f32 | a GPU may round the factors to TF32 |
+
     Nothing in this dialect knows of stages, devices or schedules.
   }];
   let dependentDialects = ["::mlir::ml_program::MLProgramDialect"];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
+  let hasOperationAttrVerify = 1;
 }
 
 #endif // PP_DIALECT_NN_IR_NNDIALECT_TD

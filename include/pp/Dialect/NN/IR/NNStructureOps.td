@@ -127,8 +127,9 @@ def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
 }
 
 def NN_KernelOp : NN_Op<"kernel", [
-    IsolatedFromAbove, Pure, CostOpInterface, KernelOpInterface,
-    SingleBlock, NotDifferentiable,
+    IsolatedFromAbove, RecursiveMemoryEffects, RecursivelySpeculatable,
+    SingleBlockImplicitTerminator<"YieldOp">, CostOpInterface,
+    KernelOpInterface, NotDifferentiable,
     BatchAxisOpInterface]> {
   let summary = "operations that are executed as one launch";
   let description = [{
@@ -172,6 +173,8 @@ def NN_KernelOp : NN_Op<"kernel", [
 def NN_YieldOp : NN_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
   let summary = "the results of a kernel";
   let arguments = (ins Variadic<NN_Tensor>:$values);
+  let builders = [
+    OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 

@@ -8,7 +8,7 @@ include "mlir/Pass/PassBase.td"
 class NNPass<string name> : Pass<name, "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::func::FuncDialect",
                            "::pp::nn::NNDialect",
-                           "::pp::pipeline::PPDialect"];
+                           "::pp::step::StepDialect"];
 }
 
 def Rebatch : NNPass<"nn-rebatch"> {
@@ -82,12 +82,12 @@ def InferIndexRanges : NNPass<"nn-infer-index-ranges"> {
   let summary = "State which numbers the inputs of indices may hold";
   let description = [{
     An input of whole numbers that a gather takes its indices from, directly or
-    through operations that only move them, gets the attribute `pp.range`: the
+    through operations that only move them, gets the attribute `step.range`: the
     smallest and the largest number that is an index for all its readers. The
     program refuses others before it computes. Negative indices count from the
     end, as in ONNX.
     ```mlir
-    func.func @main(%tokens: tensor<4x16xi64> {pp.feed = "tokens", pp.range = array<i64: -96, 95>})
+    func.func @main(%tokens: tensor<4x16xi64> {step.feed = "tokens", step.range = array<i64: -96, 95>})
     ```
   }];
 }
@@ -128,8 +128,8 @@ def Differentiate : NNPass<"nn-differentiate"> {
     with several uses are added in the fixed order of the uses, last first.
     Those of slices that make up a value are joined instead.
 
-    Every operation gets a `pp.phase`: `backward_input` if a cotangent of an
-    activation needs it, `backward_weight` otherwise; and a `pp.origin`: the
+    Every operation gets a `step.phase`: `backward_input` if a cotangent of an
+    activation needs it, `backward_weight` otherwise; and a `step.origin`: the
     number of the forward operation that it belongs to.
 
     With `loss-scale`, the function gets an argument of the role `loss_scale`,

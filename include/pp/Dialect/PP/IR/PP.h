@@ -5,6 +5,7 @@
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -13,13 +14,21 @@
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
-#include "pp/Interfaces/PlanEnums.h"
+#include "pp/Interfaces/Bindings.h"
+#include "pp/Interfaces/Step.h"
 
 #include "pp/Dialect/PP/IR/PPDialect.h.inc"
+#include "pp/Dialect/PP/IR/PPEnums.h.inc"
 
 namespace pp::pipeline {
 using pp::Area;
 using pp::Phase;
+using step::PhaseAttr;
+
+/// What stashes put into portals and pops take out.
+struct PortalResource : mlir::SideEffects::Resource::Base<PortalResource> {
+  llvm::StringRef getName() final { return "Portal"; }
+};
 } // namespace pp::pipeline
 
 #define GET_ATTRDEF_CLASSES
@@ -31,13 +40,32 @@ using pp::Phase;
 namespace pp::pipeline {
 
 /// Names of the attributes that passes attach to operations of any dialect.
-inline constexpr llvm::StringLiteral phaseAttrName = "pp.phase";
-inline constexpr llvm::StringLiteral originAttrName = "pp.origin";
 inline constexpr llvm::StringLiteral costAttrName = "pp.cost";
 inline constexpr llvm::StringLiteral stageAttrName = "pp.stage";
-/// The stage that the model's author asked for.
-inline constexpr llvm::StringLiteral stageHintAttrName = "pp.stage_hint";
 inline constexpr llvm::StringLiteral buffersAttrName = "pp.buffers";
+/// On operations in a stage: where the states that they change lie.
+inline constexpr llvm::StringLiteral stateBuffersAttrName = "pp.state_buffers";
+/// On library kernels and launches in a stage: their entry in the stage's
+/// kernel table, and their scratchpad.
+inline constexpr llvm::StringLiteral libraryAttrName = "pp.library";
+inline constexpr llvm::StringLiteral scratchpadAttrName = "pp.scratchpad";
+/// On modules: the number of stages, how good the partition is, and what is
+/// recomputed.
+inline constexpr llvm::StringLiteral stagesAttrName = "pp.stages";
+inline constexpr llvm::StringLiteral partitionAttrName = "pp.partition";
+inline constexpr llvm::StringLiteral checkpointAttrName = "pp.checkpoint";
+/// On kernels: the function in the code module that runs it.
+inline constexpr llvm::StringLiteral calleeAttrName = "pp.callee";
+/// On kernels of a stage: the number of the calls that mark it.
+inline constexpr llvm::StringLiteral markAttrName = "pp.mark";
+/// On a loop over rows: no iteration depends on another one.
+inline constexpr llvm::StringLiteral rowsAttrName = "pp.rows";
+/// On the outermost loop of a scatter-add: its axis and the rank of its
+/// indices. Inside are three loads, in this order: of the index, of the old
+/// value, of the update.
+inline constexpr llvm::StringLiteral scatterAddAttrName = "pp.scatter_add";
+/// On functions of the code module that emulate a thread of a GPU's kernel.
+inline constexpr llvm::StringLiteral emulatedAttrName = "pp.emulated";
 /// On modules: what code is made for, "cpu" (the default),
 /// "cuda:sm_90", or "mock", which emulates a GPU.
 inline constexpr llvm::StringLiteral targetAttrName = "pp.target";
@@ -54,29 +82,6 @@ inline constexpr llvm::StringLiteral optimizerLaunchAttrName =
 /// On kernels of a stage: the number under which the program tells the runtime
 /// that the kernel has run.
 inline constexpr llvm::StringLiteral probeAttrName = "pp.probe";
-/// On function arguments: the name under which the value is fed.
-inline constexpr llvm::StringLiteral feedAttrName = "pp.feed";
-/// On function arguments: "input" or "target", which the caller feeds, or
-/// "loss_weight" or "loss_scale", which the runtime keeps.
-inline constexpr llvm::StringLiteral roleAttrName = "pp.role";
-inline constexpr llvm::StringLiteral lossScaleRole = "loss_scale";
-/// The reciprocal of the number of labels in a mini-batch that count.
-inline constexpr llvm::StringLiteral lossWeightRole = "loss_weight";
-/// On function arguments: the smallest and the largest number that the caller
-/// may feed, and the one beside them that is left out of the loss.
-inline constexpr llvm::StringLiteral rangeAttrName = "pp.range";
-inline constexpr llvm::StringLiteral ignoreIndexAttrName = "pp.ignore_index";
-/// On function results: the name under which the value is fetched, or "loss".
-inline constexpr llvm::StringLiteral fetchAttrName = "pp.fetch";
-
-/// On the function that updates parameters: {kind, states, scalars}. Each
-/// scalar is {name, <key> = value} with a key of docs/plan-format.md.
-inline constexpr llvm::StringLiteral optimizerAttrName = "pp.optimizer";
-
-/// The phase of an operation; forward where none is stated.
-Phase getPhase(mlir::Operation *op);
-void setPhase(mlir::Operation *op, Phase phase);
-
 /// The stage an operation is placed on, or nothing.
 std::optional<int64_t> getStage(mlir::Operation *op);
 

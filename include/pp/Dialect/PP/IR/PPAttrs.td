@@ -6,26 +6,10 @@
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "pp/Dialect/PP/IR/PPDialect.td"
+include "pp/Dialect/PP/IR/PPEnums.td"
+include "pp/Interfaces/Step.td"
 
-// The enumerations themselves are those of the plan: see PlanEnums.h, which has
-// what -gen-enum-decls would make.
-class PP_PlanEnum<string name, string summary, list<I32EnumAttrCase> cases>
-    : I32EnumAttr<name, summary, cases> {
-  let cppNamespace = "::pp";
-  let genSpecializedAttr = 0;
-}
-
-def PP_PhaseEnum : PP_PlanEnum<"Phase", "when an operation of a step runs", [
-  I32EnumAttrCase<"Forward", 0, "forward">,
-  I32EnumAttrCase<"BackwardInput", 1, "backward_input">,
-  I32EnumAttrCase<"BackwardWeight", 2, "backward_weight">,
-  I32EnumAttrCase<"Update", 3, "update">]>;
-def PP_Phase : EnumAttr<PP_Dialect, PP_PhaseEnum, "phase"> {
-  let cppNamespace = "::pp::pipeline";
-  let assemblyFormat = "`<` $value `>`";
-}
-
-def PP_AreaEnum : PP_PlanEnum<"Area", "an area of a stage's memory", [
+def PP_AreaEnum : PlanEnum<"Area", "an area of a stage's memory", [
   I32EnumAttrCase<"Parameters", 0, "parameters">,
   I32EnumAttrCase<"Buffers", 1, "buffers">,
   I32EnumAttrCase<"Gradients", 2, "gradients">,
@@ -38,6 +22,132 @@ def PP_Area : EnumAttr<PP_Dialect, PP_AreaEnum, "area"> {
   let cppNamespace = "::pp::pipeline";
 }
 
+def PP_ActionKindEnum : PlanEnum<"ActionKind", "what a rank does next", [
+  I32EnumAttrCase<"Forward", 0, "F">,
+  I32EnumAttrCase<"Recompute", 1, "R">,
+  I32EnumAttrCase<"BackwardInput", 2, "I">,
+  I32EnumAttrCase<"BackwardWeight", 3, "W">,
+  I32EnumAttrCase<"Backward", 4, "B">,
+  I32EnumAttrCase<"Send", 5, "SEND">,
+  I32EnumAttrCase<"Receive", 6, "RECV">,
+  I32EnumAttrCase<"Update", 7, "U">,
+  I32EnumAttrCase<"ReduceGradients", 8, "REDUCE_GRAD">,
+  I32EnumAttrCase<"AllReduce", 9, "ALLREDUCE">,
+  I32EnumAttrCase<"SumGradients", 10, "SUM_GRAD">]>;
+def PP_ActionKind : EnumAttr<PP_Dialect, PP_ActionKindEnum, "action_kind"> {
+  let cppNamespace = "::pp::pipeline";
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def PP_CheckpointModeEnum : PlanEnum<"CheckpointMode",
+    "which micro-batches are recomputed", [
+  I32EnumAttrCase<"Always", 0, "always">,
+  I32EnumAttrCase<"ExceptLast", 1, "except_last">,
+  I32EnumAttrCase<"Never", 2, "never">]>;
+def PP_CheckpointMode : EnumAttr<PP_Dialect, PP_CheckpointModeEnum, "checkpoint"> {
+  let cppNamespace = "::pp::pipeline";
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def PP_ChannelKind : EnumAttr<PP_Dialect, PP_ChannelKindEnum, "channel_kind"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def PP_ActionAttr : AttrDef<PP_Dialect, "Action"> {
+  let mnemonic = "action";
+  let summary = "one entry of a rank's list";
+  let description = [{
+    The notation is PyTorch's: `0F2` is the forward of stage 0 on micro-batch 2,
+    `R` a recomputed forward, `I` and `W` the two halves of a backward `B`, `U`
+    the update. `0SEND_F2 @c1` sends a value of a forward of micro-batch 2
+    through a channel and `1RECV_F2 @c1` receives it; `_B` is a value of a
+    backward. `0REDUCE_GRAD` adds up the gradients of all replicas of stage 0.
+    `[1]` is the residual slot, once pp-plan-memory has assigned it.
+
+    ```mlir
+    #pp.action<0F2>
+    #pp.action<0B2[1]>
+    #pp.action<0SEND_F2 @c1>
+    ```
+  }];
+  let parameters = (ins "::pp::ActionKind":$kind, "int":$stage,
+                        // Of transfers.
+                        "bool":$isForward,
+                        // -1 for updates and collectives.
+                        "int":$microbatch,
+                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$channel,
+                        OptionalParameter<"std::optional<int64_t>">:$slot);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// What stands before channel and slot.
+    ::pp::ActionText getText();
+    /// The same action with a residual slot.
+    ActionAttr withSlot(int64_t slot);
+    /// Without the angle brackets.
+    static ActionAttr parseBare(::mlir::AsmParser &parser);
+    void printBare(::mlir::AsmPrinter &printer);
+  }];
+}
+
+def PP_EndAttr : AttrDef<PP_Dialect, "End"> {
+  let mnemonic = "end";
+  let summary = "where an operand of a stage comes from, or a result goes";
+  let description = [{
+    `channel @c1`, `feed 0` and `fetch 0` (by the number of the step's argument
+    or result), `loss`, `loss_scale`, or `residual`: a value that an earlier
+    phase of the same stage left.
+
+    ```mlir
+    #pp.end<channel @c1>
+    #pp.end<feed 0>
+    #pp.end<loss>
+    ```
+  }];
+  let parameters = (ins EnumParameter<PP_EndKindEnum>:$kind, "int64_t":$number,
+                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$channel);
+  let builders = [
+    AttrBuilder<(ins "EndKind":$kind, CArg<"int64_t", "0">:$number), [{
+      return $_get($_ctxt, kind, number, ::mlir::FlatSymbolRefAttr());
+    }]>,
+    AttrBuilderWithInferredContext<(ins "::mlir::FlatSymbolRefAttr":$channel), [{
+      return $_get(channel.getContext(), EndKind::Channel, 0, channel);
+    }]>
+  ];
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    static EndAttr parseBare(::mlir::AsmParser &parser);
+    void printBare(::mlir::AsmPrinter &printer);
+  }];
+}
+
+def PP_AreaRangeAttr : AttrDef<PP_Dialect, "AreaRange"> {
+  let mnemonic = "area_range";
+  let summary = "where an area lies in its stage's memory";
+  let parameters = (ins EnumParameter<PP_MemoryAreaEnum>:$area,
+                        "int64_t":$offset, "int64_t":$bytes);
+  let assemblyFormat = "`<` $area `,` $offset `,` $bytes `>`";
+}
+
+def PP_PlaceAttr : AttrDef<PP_Dialect, "Place"> {
+  let mnemonic = "place";
+  let summary = "the offset of a global in its area";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$symbol, "int64_t":$offset);
+  let assemblyFormat = "`<` $symbol `,` $offset `>`";
+}
+
+def PP_KernelAttr : AttrDef<PP_Dialect, "Kernel"> {
+  let mnemonic = "kernel";
+  let summary = "an entry of a stage's kernel table";
+  let description = [{
+    A descriptor (docs/plan-format.md has the language) and the bytes of its
+    scratchpad.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$descriptor,
+                        "int64_t":$scratchpad);
+  let assemblyFormat = "`<` $descriptor `,` $scratchpad `>`";
+}
+
 def PP_BufferAttr : AttrDef<PP_Dialect, "Buffer"> {
   let mnemonic = "buffer";
   let summary = "where a value lies while its phase runs";
@@ -47,6 +157,37 @@ def PP_BufferAttr : AttrDef<PP_Dialect, "Buffer"> {
   }];
   let parameters = (ins EnumParameter<PP_AreaEnum>:$area, "int64_t":$offset);
   let assemblyFormat = "`<` $area `,` $offset `>`";
+}
+
+def PP_CopyAttr : AttrDef<PP_Dialect, "Copy"> {
+  let mnemonic = "copy";
+  let summary = "a further place of a result of a phase";
+  let description = [{
+    When the phase ends, result `result` is copied to `to`; on a GPU by entry
+    `kernel` of the stage's kernel table.
+  }];
+  let parameters = (ins "int64_t":$result, "BufferAttr":$to,
+                        OptionalParameter<"std::optional<int64_t>">:$kernel);
+  let assemblyFormat = "`<` $result `,` $to (`,` `kernel` $kernel^)? `>`";
+}
+
+def PP_PartitionAttr : AttrDef<PP_Dialect, "Partition"> {
+  let mnemonic = "partition";
+  let summary = "how good a partition is";
+  let parameters = (ins "::mlir::FloatAttr":$value,
+                        "::mlir::FloatAttr":$lowerBound);
+  let assemblyFormat = [{
+    `<` `value` `=` $value `,` `lower_bound` `=` $lowerBound `>`
+  }];
+}
+
+def PP_EmulatedAttr : AttrDef<PP_Dialect, "Emulated"> {
+  let mnemonic = "emulated";
+  let summary = "how a function emulates a thread of a GPU";
+  let parameters = (ins
+    AttrParameter<"int64_t", "bytes of shared memory">:$shared,
+    AttrParameter<"int64_t", "1 if threads wait for each other">:$waits);
+  let assemblyFormat = "`<` `shared` `=` $shared `,` `waits` `=` $waits `>`";
 }
 
 def PP_CostAttr : AttrDef<PP_Dialect, "Cost"> {

@@ -14,20 +14,32 @@ def PP_Dialect : Dialect {
     dialect and its passes see the operations they place through interfaces
     only.
 
-    Attributes that passes attach to operations of any dialect:
+    Attributes that passes attach to operations of any dialect. The dialect
+    checks their types and refuses any other `pp.` attribute.
 
     | attribute | on | meaning |
     |---|---|---|
-    | `pp.phase` | operations of a step | when it runs: `#pp.phase<forward>` ... |
-    | `pp.origin` | operations of a step | number of the forward operation it is (derived from) |
     | `pp.cost` | kernels | predicted work and time |
     | `pp.stage` | kernels | the stage it is placed on |
-    | `pp.stage_hint` | operations and kernels | the stage that the model's author asked for |
     | `pp.buffers` | operations in a stage | where each result lies |
-    | `pp.feed`, `pp.fetch` | function arguments and results | names of what is fed and fetched |
+    | `pp.state_buffers` | operations in a stage | where each state that it changes lies |
+    | `pp.library`, `pp.scratchpad` | library kernels and launches in a stage | entry of the stage's kernel table, and its scratchpad |
+    | `pp.callee` | kernels | the function in `@code` that runs it |
+    | `pp.launch`, `pp.launch_scratchpad` | kernels | on a GPU, the descriptor of its launches and the bytes between them |
+    | `pp.probe` | kernels in a stage | number under which the runtime is told that it has run |
+    | `pp.mark` | kernels in a stage | number under which pp-profile measures it |
+    | `pp.rows`, `pp.scatter_add` | loops in `@code` | what pp-make-launches maps in a way of its own |
+    | `pp.emulated` | functions in `@code` | it emulates a thread of a GPU: `#pp.emulated` |
+    | `pp.target`, `pp.model_hash`, `pp.optimizer_launch` | modules | what code is made for; which model it is; the optimizer's launch on a GPU |
+    | `pp.stages`, `pp.partition`, `pp.checkpoint` | modules | number of stages; how good the partition is; what is recomputed |
   }];
+  let dependentDialects = ["::mlir::ml_program::MLProgramDialect",
+                           "::pp::step::StepDialect"];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
+  let extraClassDeclaration = "void registerAttributes();";
 }
 
 #endif // PP_DIALECT_PP_IR_PPDIALECT_TD

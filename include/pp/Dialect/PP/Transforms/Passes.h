@@ -13,9 +13,6 @@ namespace pp::pipeline {
 #define GEN_PASS_REGISTRATION
 #include "pp/Dialect/PP/Transforms/Passes.h.inc"
 
-/// On the module: the checkpoint mode.
-inline constexpr llvm::StringLiteral checkpointAttrName = "pp.checkpoint";
-
 } // namespace pp::pipeline
 
 #endif // PP_DIALECT_PP_TRANSFORMS_PASSES_H

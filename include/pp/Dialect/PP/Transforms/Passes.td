@@ -9,6 +9,34 @@ class PPPass<string name> : Pass<name, "::mlir::ModuleOp"> {
   let dependentDialects = ["::pp::pipeline::PPDialect"];
 }
 
+def VerifyStep : PPPass<"pp-verify-step"> {
+  let summary = "Check what placing a step relies on";
+  let description = [{
+    One function of one block with static shapes and operations that are known as
+    kernels or views; none reads what a later phase computes, and each of a
+    backward phase says to which forward operation it belongs. The optimizer's function takes
+    what its `step.optimizer` says. Changes nothing.
+  }];
+}
+
+def VerifyStages : PPPass<"pp-verify-stages"> {
+  let summary = "Check what scheduling relies on";
+  let description = [{
+    Stages without gaps, each with one `pp.stage` for every phase that schedules
+    run; activations go to later stages and gradients to earlier ones, and what
+    skips stages goes through a portal. Changes nothing.
+  }];
+}
+
+def VerifyMemory : PPPass<"pp-verify-memory"> {
+  let summary = "Check what lowering stages and the plan rely on";
+  let description = [{
+    A `pp.memory` for each stage; every value of a phase lies inside of its area,
+    every kernel is in its stage's table, every channel has slots, and every
+    action a slot of its stage. Changes nothing.
+  }];
+}
+
 def AnnotateCosts : PPPass<"pp-annotate-costs"> {
   let summary = "Predict the time of every kernel";
   let description = [{
@@ -47,7 +75,7 @@ def Partition : PPPass<"pp-partition"> {
 
     `cuts` names the ONNX nodes with which stages 1, 2, ... begin, instead. `plan`
     names a file of pp-plan that places every kernel.
-    Operations with a `pp.stage_hint` (from the model's pipeline_stage) keep it.
+    Operations with a `step.stage_hint` (from the model's pipeline_stage) keep it.
   }];
   let options = [
     Option<"stages", "stages", "int64_t", "0",

@@ -1,0 +1,91 @@
+//===- Step.h - What a step is ----------------------------------*- C++ -*-===//
+//
+// The dialect between that of the operations (nn) and that of the pipeline
+// (pp), which know nothing of each other. Step.td has a table of the
+// attributes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PP_INTERFACES_STEP_H
+#define PP_INTERFACES_STEP_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+
+#include "pp/Interfaces/PlanEnums.h"
+
+#include "pp/Interfaces/StepDialect.h.inc"
+#include "pp/Interfaces/StepEnums.h.inc"
+
+namespace pp::step {
+using pp::Phase;
+} // namespace pp::step
+
+#define GET_ATTRDEF_CLASSES
+#include "pp/Interfaces/StepAttrs.h.inc"
+
+namespace pp::step {
+
+inline constexpr llvm::StringLiteral phaseAttrName = "step.phase";
+inline constexpr llvm::StringLiteral originAttrName = "step.origin";
+/// The stage that the model's author asked for.
+inline constexpr llvm::StringLiteral stageHintAttrName = "step.stage_hint";
+/// On function arguments: the name under which the value is fed.
+inline constexpr llvm::StringLiteral feedAttrName = "step.feed";
+/// On function arguments: "input" or "target", which the caller feeds, or
+/// "loss_weight" or "loss_scale", which the runtime keeps.
+inline constexpr llvm::StringLiteral roleAttrName = "step.role";
+inline constexpr llvm::StringLiteral lossScaleRole = "loss_scale";
+/// The reciprocal of the number of labels in a mini-batch that count.
+inline constexpr llvm::StringLiteral lossWeightRole = "loss_weight";
+/// On function arguments: the smallest and the largest number that the caller
+/// may feed, and the one beside them that is left out of the loss.
+inline constexpr llvm::StringLiteral rangeAttrName = "step.range";
+inline constexpr llvm::StringLiteral ignoreIndexAttrName = "step.ignore_index";
+/// On function results: the name under which the value is fetched, or "loss".
+inline constexpr llvm::StringLiteral fetchAttrName = "step.fetch";
+/// On function arguments and results: axis 0 has the samples.
+inline constexpr llvm::StringLiteral batchedAttrName = "step.batched";
+/// On the function that updates parameters: what it takes.
+inline constexpr llvm::StringLiteral optimizerAttrName = "step.optimizer";
+
+/// The phase of an operation; forward where none is stated.
+Phase getPhase(mlir::Operation *op);
+void setPhase(mlir::Operation *op, Phase phase);
+
+/// Samples in one run of the function: axis 0 of its first batched argument;
+/// nothing if it has none.
+std::optional<int64_t> getBatchSize(mlir::func::FuncOp function);
+
+/// What may stand under a name, for the tables of dialects.
+struct KnownAttribute {
+  llvm::StringRef name;
+  bool (*holds)(mlir::Attribute value);
+  /// What it should be, for messages.
+  llvm::StringRef what;
+};
+
+/// Refuses an attribute that no entry of `known` has, which would be read by
+/// nobody, and one that does not hold what the entry says. `where` is said in
+/// the error after the name.
+mlir::LogicalResult verifyKnown(mlir::Operation *op,
+                                llvm::ArrayRef<KnownAttribute> known,
+                                mlir::NamedAttribute attribute,
+                                llvm::StringRef where = "");
+
+/// Predicates for such tables.
+bool isCount(mlir::Attribute value);
+template <typename AttrT> bool isA(mlir::Attribute value) {
+  return mlir::isa<AttrT>(value);
+}
+template <typename AttrT> bool isListOf(mlir::Attribute value) {
+  auto array = mlir::dyn_cast<mlir::ArrayAttr>(value);
+  return array && llvm::all_of(array, llvm::IsaPred<AttrT>);
+}
+inline constexpr llvm::StringLiteral countText = "a number from 0 on";
+
+} // namespace pp::step
+
+#endif // PP_INTERFACES_STEP_H

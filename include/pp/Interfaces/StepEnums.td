@@ -1,0 +1,18 @@
+//===- StepEnums.td - Enumerations of the step dialect ---------*- tablegen -*-===//
+
+#ifndef PP_INTERFACES_STEPENUMS_TD
+#define PP_INTERFACES_STEPENUMS_TD
+
+include "mlir/IR/EnumAttr.td"
+
+def Step_ScalarKindEnum : I32EnumAttr<"ScalarKind", "what a scalar is", [
+    I32EnumAttrCase<"Value", 0, "value">,
+    I32EnumAttrCase<"OneMinusPowerOf", 1, "one_minus_power_of">,
+    I32EnumAttrCase<"IsFirstStep", 2, "is_first_step">,
+    I32EnumAttrCase<"LossScale", 3, "initial_scale">,
+    I32EnumAttrCase<"IsSkipped", 4, "is_skipped">]> {
+  let cppNamespace = "::pp::step";
+  let genSpecializedAttr = 0;
+}
+
+#endif // PP_INTERFACES_STEPENUMS_TD

@@ -1,0 +1,19 @@
+//===- AssignSlots.h - Slots of a schedule ----------------------*- C++ -*-===//
+
+#ifndef PP_LIB_DIALECT_PP_TRANSFORMS_ASSIGNSLOTS_H
+#define PP_LIB_DIALECT_PP_TRANSFORMS_ASSIGNSLOTS_H
+
+#include "ScheduleIO.h"
+#include "pp/Planner/Schedule/Slots.h"
+
+namespace pp::pipeline {
+
+/// Gives the actions of a verified schedule their residual slots, and the
+/// channels their send and receive slots and release. Entry i of the result's
+/// channels is channel i of the table.
+planner::SlotAssignment assignSlots(ScheduleOp op,
+                                    const ChannelTable &channels);
+
+} // namespace pp::pipeline
+
+#endif // PP_LIB_DIALECT_PP_TRANSFORMS_ASSIGNSLOTS_H

@@ -1,0 +1,65 @@
+//===- KernelTable.cpp - The kernel table of a stage ----------------------===//
+
+#include "KernelTable.h"
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::pipeline;
+
+IntegerAttr KernelTable::add(const llvm::Twine &descriptor,
+                             int64_t scratchpad) {
+  StringAttr key = builder.getStringAttr(descriptor);
+  auto entry = kernels.insert({key, scratchpad}).first;
+  return builder.getI64IntegerAttr(entry - kernels.begin());
+}
+
+ArrayAttr KernelTable::toAttribute() {
+  SmallVector<Attribute> entries;
+  for (auto &[descriptor, scratchpad] : kernels)
+    entries.push_back(
+        KernelAttr::get(builder.getContext(), descriptor, scratchpad));
+  return builder.getArrayAttr(entries);
+}
+
+/// The kernel that decides whether a step is skipped, with the numbers of the
+/// optimizer's scalars that it reads and sets.
+static std::string describeLossScale(step::OptimizerAttr optimizer,
+                                     ScheduleOp schedule) {
+  std::string text =
+      "loss_scale ranks=" +
+      std::to_string(schedule.getRanks().size() * schedule.getReplicas());
+  for (auto [index, scalar] :
+       llvm::enumerate(optimizer.getScalars().getAsRange<step::ScalarAttr>())) {
+    std::string number = std::to_string(index);
+    if (scalar.getKind() == step::ScalarKind::LossScale)
+      text += " scale=" + number;
+    else if (scalar.getKind() == step::ScalarKind::IsSkipped)
+      text += " skipped=" + number;
+    else if (scalar.getName() == "growth_interval")
+      text += " interval=" + number;
+  }
+  return text;
+}
+
+StepKernels pp::pipeline::addStepKernels(KernelTable &table,
+                                         const StepWork &work,
+                                         step::OptimizerAttr optimizer,
+                                         ScheduleOp schedule) {
+  StepKernels kernels;
+  auto launch =
+      schedule->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>(
+          optimizerLaunchAttrName);
+  if (launch && work.parameters)
+    kernels.optimizer =
+        table.add(launch.getValue() + " count=" + llvm::Twine(work.parameters));
+  if (!work.hasLossScale)
+    return kernels;
+  if (work.computesLoss)
+    kernels.finiteLoss = table.add("check_finite count=" +
+                                   llvm::Twine(schedule.getMicrobatches()));
+  if (work.parameters)
+    kernels.finite =
+        table.add("check_finite count=" + llvm::Twine(work.parameters));
+  kernels.lossScale = table.add(describeLossScale(optimizer, schedule));
+  return kernels;
+}

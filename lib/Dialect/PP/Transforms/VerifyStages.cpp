@@ -1,0 +1,91 @@
+//===- VerifyStages.cpp - What scheduling relies on -----------------------===//
+
+#include "ScheduleIO.h"
+#include "StepGraph.h"
+#include "pp/Dialect/PP/Transforms/Passes.h"
+
+#include <map>
+
+namespace pp::pipeline {
+#define GEN_PASS_DEF_VERIFYSTAGES
+#include "pp/Dialect/PP/Transforms/Passes.h.inc"
+} // namespace pp::pipeline
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::pipeline;
+
+namespace {
+
+struct VerifyStages : pipeline::impl::VerifyStagesBase<VerifyStages> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    func::FuncOp function = findStep(getOperation());
+    if (!function || failed(verifyPhases(function)))
+      return signalPassFailure();
+    auto flow = function.walk(
+        [](StageOp stage) { return WalkResult(verifyFlow(stage)); });
+    if (flow.wasInterrupted())
+      signalPassFailure();
+  }
+
+  /// Stages are numbered from 0 on without gaps, and each has every phase that
+  /// a schedule runs, once.
+  static LogicalResult verifyPhases(func::FuncOp function) {
+    std::map<std::pair<int64_t, Phase>, StageOp> phases;
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      auto stage = dyn_cast<StageOp>(op);
+      if (!stage) {
+        if (!isa<StashOp, PopOp>(op) && !isView(&op))
+          return op.emitOpError("is outside of all stages; run "
+                                "pp-outline-stages first");
+        continue;
+      }
+      for (Operation &inner : stage.getBody().front().without_terminator())
+        if (!isa<KernelOpInterface>(inner))
+          return inner.emitOpError("is not known as part of a stage");
+      if (!phases.try_emplace({stage.getStage(), stage.getPhase()}, stage)
+               .second)
+        return stage.emitOpError()
+               << "is the second of stage " << stage.getStage() << " in "
+               << nameOf(stage.getPhase());
+    }
+    int64_t stages = countStages(function);
+    if (stages == 0)
+      return function.emitError("has no stages; run pp-outline-stages first");
+    SmallVector<Phase> needed = {Phase::Forward};
+    if (isTraining(function))
+      needed.append({Phase::BackwardInput, Phase::BackwardWeight});
+    for (int64_t stage = 0; stage < stages; ++stage)
+      for (Phase phase : needed)
+        if (!phases.contains({stage, phase}))
+          return function.emitError()
+                 << "has " << stages << " stages, but stage " << stage
+                 << " has no phase " << nameOf(phase);
+    return success();
+  }
+
+  /// Activations go to later stages and gradients to earlier ones; what skips
+  /// stages goes through a portal.
+  static LogicalResult verifyFlow(StageOp stage) {
+    auto to = static_cast<int64_t>(stage.getStage());
+    for (auto [number, operand] : llvm::enumerate(stage.getInputs())) {
+      auto producer = operand.getDefiningOp<StageOp>();
+      if (!producer)
+        continue;
+      auto from = static_cast<int64_t>(producer.getStage());
+      if (from == to ? producer.getPhase() >= stage.getPhase()
+                     : (producer.getPhase() == Phase::Forward) != (from < to))
+        return stage.emitOpError()
+               << "reads operand " << number << " from stage " << from << " in "
+               << nameOf(producer.getPhase()) << ", where no value comes from";
+      if (std::abs(from - to) > 1)
+        return stage.emitOpError()
+               << "reads operand " << number << " from stage " << from
+               << ", which is no neighbour; run pp-insert-portals";
+    }
+    return success();
+  }
+};
+
+} // namespace

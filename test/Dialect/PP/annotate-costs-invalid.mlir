@@ -1,0 +1,17 @@
+// RUN: split-file %s %t
+// RUN: pp-opt %t/none.mlir --verify-diagnostics --pp-annotate-costs
+// RUN: not pp-opt %t/step.mlir --pp-annotate-costs="gflops=0" 2>&1 | FileCheck %s
+// RUN: not pp-opt %t/step.mlir --pp-annotate-costs="launch=-1" 2>&1 | FileCheck %s
+
+// The errors of provider and cost-file are in partition-invalid.mlir.
+// CHECK: error: gflops and bandwidth must be positive, launch not negative
+
+//--- none.mlir
+// expected-error@+1 {{has no function with fed arguments (step.feed)}}
+module {
+}
+//--- step.mlir
+func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
+  %0 = nn.exp %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
