@@ -153,9 +153,8 @@ struct PipelineFlags {
                "to backward passes (default: no limit)"),
       cl::value_desc("bytes"), cl::location(options.schedule.memory),
       cl::cat(main)};
-  Bound<std::string> checkpoint{
-      "checkpoint",
-      cl::desc("What is recomputed: always, except_last or never"),
+  Bound<CheckpointMode> checkpoint{
+      "checkpoint", cl::desc("What is recomputed in the backward pass"),
       cl::location(options.checkpoint.mode), cl::init(options.checkpoint.mode),
       cl::cat(main)};
   Bound<std::string> objective{
@@ -168,10 +167,10 @@ struct PipelineFlags {
   Bound<bool> ignoreHints{
       "ignore-hints", cl::desc("Ignore the model's pipeline_stage"),
       cl::location(options.partition.ignoreHints), cl::cat(main)};
-  Bound<std::string> plan{
+  cl::opt<std::string> plan{
       "plan",
       cl::desc("A plan of pp-plan (JSON): stages, schedule and recompute"),
-      cl::value_desc("file"), cl::location(options.plan), cl::cat(main)};
+      cl::value_desc("file"), cl::cat(main)};
 };
 
 llvm::ManagedStatic<PipelineFlags> pipelineFlags;
@@ -290,14 +289,7 @@ llvm::Error checkPipelineFlags() {
       return makeError(exitUsage,
                        "--memory is a limit for --schedule=auto only");
   }
-  llvm::SmallVector<llvm::StringRef> modes(checkpointModeNames.begin(),
-                                           checkpointModeNames.end());
-  if (auto e = checkOneOf("checkpoint", options.checkpoint.mode, modes))
-    return e;
-  if (auto e = checkOneOf("objective", options.partition.objective,
-                          {"time", "memory"}))
-    return e;
-  if (options.plan.empty())
+  if (flags.plan.empty())
     return llvm::Error::success();
   // cl::list has an operator& of its own.
   for (const cl::Option *other : std::initializer_list<const cl::Option *>{
@@ -312,21 +304,20 @@ llvm::Error checkPipelineFlags() {
 }
 
 /// What the plan says, instead of the flags.
-llvm::Error readPlan(CompileOptions &options) {
-  auto plan = readPlanFile(options.plan);
+llvm::Error readPlan(CompileOptions &options, const std::string &path) {
+  auto plan = readPlanFile(path);
   if (!plan)
     return plan.takeError();
   if (plan->training != options.hasTraining)
     return makeError(
-        exitUsage, "'" + options.plan +
+        exitUsage, "'" + path +
                        (plan->training ? "' is for training; add --loss"
                                        : "' is for inference; remove --loss"));
   if (options.batch != 0 && options.batch != plan->batch)
     return makeError(exitUsage, "--batch=" + llvm::Twine(options.batch) +
-                                    ": '" + options.plan +
-                                    "' is for a batch of " +
+                                    ": '" + path + "' is for a batch of " +
                                     llvm::Twine(plan->batch));
-  applyPlan(options, *plan);
+  applyPlan(options, {path, std::make_shared<const planner::Plan>(*plan)});
   return llvm::Error::success();
 }
 
@@ -392,8 +383,8 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
     return std::move(error);
   options.partition.cuts.assign(pipelineFlags->cuts.begin(),
                                 pipelineFlags->cuts.end());
-  if (!options.plan.empty())
-    if (llvm::Error error = readPlan(options))
+  if (!pipelineFlags->plan.empty())
+    if (llvm::Error error = readPlan(options, pipelineFlags->plan))
       return std::move(error);
   return options;
 }

@@ -20,13 +20,14 @@
 using namespace mlir;
 using namespace pp;
 
-void pp::applyPlan(CompileOptions &options, const planner::Plan &plan) {
-  options.batch = plan.batch;
-  options.microbatches = plan.microbatches();
-  options.replicas = plan.replicas;
-  options.partition.stages = plan.schedule.stages;
-  options.schedule.schedule = plan.scheduleName;
-  options.checkpoint.mode = nameOf(plan.checkpoint);
+void pp::applyPlan(CompileOptions &options, const pipeline::GivenPlan &plan) {
+  options.plan = plan;
+  options.batch = plan->batch;
+  options.microbatches = plan->microbatches();
+  options.replicas = plan->replicas;
+  options.partition.stages = plan->schedule.stages;
+  options.schedule.schedule = plan->scheduleName;
+  options.checkpoint.mode = plan->checkpoint;
 }
 
 /// What the libraries of GPUs have is attention of 16 bits, from sm_80 on.
@@ -41,7 +42,7 @@ static bool fusesAttention(const CompileOptions &options) {
 
 /// Whether the plan is for this program.
 static bool isPlanned(const CompileOptions &options, bool training) {
-  return !options.plan.empty() && training == options.hasTraining;
+  return options.plan && training == options.hasTraining;
 }
 
 void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
@@ -66,7 +67,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     nn::AttachLossOptions loss = options.loss;
     loss.microbatches = options.microbatches;
     pm.addPass(nn::createAttachLoss(loss));
-    pm.addPass(nn::createDifferentiate({options.optimizer.lossScale != "none"}));
+    pm.addPass(
+        nn::createDifferentiate({options.optimizer.lossScale != "none"}));
     pm.addPass(nn::createAttachOptimizer(options.optimizer));
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
@@ -83,14 +85,14 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
   case CompilePhase::Cost: {
     pipeline::AnnotateCostsOptions cost = options.cost;
     if (options.hasCostFile())
-      cost.provider = "measured";
+      cost.provider = pipeline::CostProvider::Measured;
     pm.addPass(pipeline::createAnnotateCosts(cost));
     return;
   }
   case CompilePhase::Partition: {
     pipeline::PartitionOptions partition = options.partition;
     partition.microbatches = options.microbatches / options.replicas;
-    partition.ignoreHints |= !options.plan.empty();
+    partition.ignoreHints |= bool(options.plan);
     if (isPlanned(options, training))
       partition.plan = options.plan;
     pm.addPass(pipeline::createPartition(partition));
@@ -169,9 +171,9 @@ llvm::Error Compilation::readOnnx(ModelImport &import) {
   for (bool training : {true, false}) {
     if (training && !options.hasTraining)
       continue;
-    auto program = import.getProgram(
-        training, batch,
-        /*isBatchMissing=*/options.hasTraining && options.batch == 0);
+    auto program = import.getProgram(training, batch,
+                                     /*isBatchMissing=*/options.hasTraining &&
+                                         options.batch == 0);
     if (!program)
       return program.takeError();
     (*program)->setName(training ? "training" : "inference");
@@ -181,7 +183,8 @@ llvm::Error Compilation::readOnnx(ModelImport &import) {
           builder.getStringAttr(hashModel(**program, options)));
     if (!options.target.isCpu())
       (*program)->getOperation()->setAttr(
-          pipeline::targetAttrName, builder.getStringAttr(options.target.str()));
+          pipeline::targetAttrName,
+          builder.getStringAttr(options.target.str()));
     module->push_back(program->release());
   }
   if (options.batch == 0)

@@ -5,41 +5,14 @@
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Driver/Errors.h"
 
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
-
 using namespace mlir;
 using namespace pp;
-
-/// The passes read plans from files.
-static llvm::Expected<std::string> writeTemporary(const planner::Plan &plan) {
-  llvm::SmallString<128> path;
-  int descriptor;
-  if (std::error_code error = llvm::sys::fs::createTemporaryFile(
-          "pp-plan", "json", descriptor, path))
-    return makeError(exitInputOutput,
-                     "cannot write a temporary file: " + error.message());
-  llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
-  os << plan.toJson();
-  os.close();
-  if (os.has_error()) {
-    llvm::FileRemover remove(path);
-    return makeError(exitInputOutput, "cannot write '" + path.str() +
-                                          "': " + os.error().message());
-  }
-  return path.str().str();
-}
 
 llvm::Expected<std::vector<int64_t>>
 pp::countPlanMemory(MLIRContext *context, ModelImport &import,
                     const CompileOptions &options, const planner::Plan &plan) {
-  auto file = writeTemporary(plan);
-  if (!file)
-    return file.takeError();
-  llvm::FileRemover remove(*file);
   CompileOptions own = options;
-  applyPlan(own, plan);
-  own.plan = *file;
+  applyPlan(own, {"found", std::make_shared<const planner::Plan>(plan)});
   Compilation compilation(context, own);
   if (auto error = compilation.readOnnx(import))
     return error;

@@ -98,11 +98,12 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
   if (!options)
     return options.takeError();
   options->lower.markKernels = true;
-  if (options->partition.stages == 0 && options->plan.empty()) {
+  if (options->partition.stages == 0 && !options->plan) {
     // The most that can be hoped for in every model; more than cores would
     // take turns, and stages on one GPU do.
     bool isCpu = options->target.isCpu();
-    options->partition.stages = isCpu && std::thread::hardware_concurrency() > 1 ? 2 : 1;
+    options->partition.stages =
+        isCpu && std::thread::hardware_concurrency() > 1 ? 2 : 1;
     options->partition.ignoreHints = true;
   }
   Compilation compilation(&context, *options);

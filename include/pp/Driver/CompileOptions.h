@@ -29,8 +29,7 @@ enum class AttentionFusion {
 
 template <> struct EnumNames<AttentionFusion> {
   static constexpr NamedValue<AttentionFusion> values[] = {
-      {AttentionFusion::Auto, "auto",
-       "for GPUs, with --precision=bf16 or f16"},
+      {AttentionFusion::Auto, "auto", "for GPUs, with --precision=bf16 or f16"},
       {AttentionFusion::Always, "always", ""},
       {AttentionFusion::Never, "never", ""}};
 };
@@ -50,11 +49,10 @@ struct CompileOptions {
   int64_t replicas = 1;
   /// Whether there is a training program, with `loss` and `optimizer`.
   bool hasTraining = false;
-  /// A file of pp-plan. It decides about batch, micro-batches, replicas,
-  /// stages, schedule and checkpoint, which are set accordingly; the passes
-  /// read the rest from it. It holds for one of the two programs; the other is
-  /// cut into as many stages.
-  std::string plan;
+  /// It decides about batch, micro-batches, replicas, stages, schedule and
+  /// checkpoint; see applyPlan. It holds for one of the two programs; the other
+  /// is cut into as many stages.
+  pipeline::GivenPlan plan;
 
   // Import
   ImportOptions import;

@@ -18,9 +18,9 @@
 
 namespace pp {
 
-/// Sets what a plan decides about: batch, micro-batches, replicas, stages,
-/// schedule and checkpoint.
-void applyPlan(CompileOptions &options, const planner::Plan &plan);
+/// Lets the passes follow a plan, and sets what it decides about: batch,
+/// micro-batches, replicas, stages, schedule and checkpoint.
+void applyPlan(CompileOptions &options, const pipeline::GivenPlan &plan);
 
 /// Adds the passes of one phase for a training or an inference program.
 void buildPhase(mlir::OpPassManager &pm, CompilePhase phase,

@@ -24,14 +24,15 @@
 #include "llvm/Support/CommandLine.h"
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace pp {
 
 template <typename Enum> struct NamedValue {
   Enum value;
-  llvm::StringLiteral name;
+  std::string_view name;
   /// For --help; may be empty.
-  llvm::StringLiteral help;
+  std::string_view help;
 };
 
 /// To be specialised: `values` lists all, in the order of the enumeration.
@@ -47,7 +48,7 @@ template <typename Enum> llvm::StringRef getName(Enum value) {
 /// The reverse; nothing for an unknown name.
 template <typename Enum> std::optional<Enum> parseName(llvm::StringRef name) {
   for (const NamedValue<Enum> &entry : EnumNames<Enum>::values)
-    if (entry.name == name)
+    if (name == entry.name)
       return entry.value;
   return std::nullopt;
 }

@@ -20,14 +20,14 @@
 // COSTS: 'nn.kernel' op has no cost; run pp-annotate-costs first
 // NEGATIVE: error: stages is -1, must be 0 or more
 // MANY: error: cannot be cut into 9 stages: it has only 4 kernels
-// OBJECTIVE: error: unknown objective 'luck'; known: time, memory
+// OBJECTIVE: for the --objective option: 'luck': expected time, memory
 // CUTS: error: has 1 cuts for 3 stages; there must be one fewer than stages
 // UNKNOWN: error: cut 'nobody' is not the name of a node that computes something
 // UNKNOWN: error: cut 'nothing' is not the name of a node that computes something
 // ORDER: error: cannot be partitioned:
 // OUTLINE: error: has no stages; run pp-partition first
 // EMPTY: error: has no kernels to partition
-// PROVIDER: error: unknown cost provider 'guess'; known: analytic, measured
+// PROVIDER: for the --provider option: 'guess': expected analytic, measured
 // RATE: error: gflops and bandwidth must be positive, launch not negative
 // NOFILE: error: the measured cost provider needs a cost-file
 // MISSING: error: cannot read cost file '{{.*}}none': No such file or directory

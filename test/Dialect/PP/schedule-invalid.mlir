@@ -30,7 +30,7 @@
 // ADD: error: cannot be scheduled automatically: rank 0 may keep 64 bytes, but one micro-batch needs 128
 // KIND: error: schedule '1f1b' is for training, but this step is for inference
 // COUNT: error: microbatches is 0, must be from 1 to 1048576
-// MODE: error: unknown checkpoint mode 'sometimes'; known: always, except_last, never
+// MODE: for the --mode option: 'sometimes': expected always, except_last, never
 // TWICE: error: has a schedule already
 // NAME: error: {{.*}}fastest{{.*}}1f1b
 // NONE: error: has no stages; run pp-outline-stages first

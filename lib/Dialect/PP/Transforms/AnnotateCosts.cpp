@@ -51,20 +51,17 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
   }
 
   LogicalResult checkOptions() {
-    if (provider != "analytic" && provider != "measured")
-      return getOperation().emitError() << "unknown cost provider '" << provider
-                                        << "'; known: analytic, measured";
     if (!(gflops > 0) || !(bandwidth > 0) || !(launch >= 0))
       return getOperation().emitError(
           "gflops and bandwidth must be positive, launch not negative");
-    if (provider == "measured" && costFile.empty())
+    if (provider == CostProvider::Measured && costFile.empty())
       return getOperation().emitError(
           "the measured cost provider needs a cost-file");
     return success();
   }
 
   LogicalResult readCostFile() {
-    if (provider != "measured")
+    if (provider != CostProvider::Measured)
       return success();
     auto file = CostFile::read(costFile, getTarget(getOperation()));
     if (!file)

@@ -34,7 +34,7 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
         buildPlannerGraph(getOperation(), {ignoreHints, false, false});
     if (failed(planned))
       return failure();
-    if (!plan.empty())
+    if (plan)
       return followPlan(step, *planned);
     if (stages == 0) {
       stages = 1;
@@ -55,11 +55,8 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
     problem.cluster = &cluster;
     problem.maxStages = stages;
     problem.exactStageCount = true;
-    if (objective == "memory")
+    if (objective == PartitionObjective::Memory)
       problem.objective = planner::Objective::Memory;
-    else if (objective != "time")
-      return step.emitError()
-             << "unknown objective '" << objective << "'; known: time, memory";
     // Parameters, gradients and one or two optimizer states; 1F1B's in-flight
     // micro-batches.
     problem.memory.parameterCopies = 3;
@@ -88,9 +85,7 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
 
   /// Places the kernels as a plan says, which must be for this step.
   LogicalResult followPlan(func::FuncOp step, const PlannerGraph &planned) {
-    auto read = readPlan(getOperation(), plan);
-    if (failed(read))
-      return failure();
+    const GivenPlan &read = plan;
     size_t count = planned.graph.kernels.size();
     std::vector<int> stageOf;
     for (size_t k = 0; k < std::min(count, read->kernels.size()); ++k) {
@@ -98,19 +93,19 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
       if (placed.name != planned.graph.kernels[k].name)
         return planned.operations[k]->emitError()
                << "is kernel " << k << " here, but '" << placed.name
-               << "' in the plan '" << plan
+               << "' in the plan '" << read.name
                << "': it was made for another model or other options";
       stageOf.push_back(placed.stage);
     }
     if (count != read->kernels.size())
       return step.emitError()
-             << "has " << count << " kernels, but the plan '" << plan
+             << "has " << count << " kernels, but the plan '" << read.name
              << "' has " << read->kernels.size()
              << ": it was made for another model or other options";
     stages = read->schedule.stages;
     if (auto fault = checkPlacement(planned.graph, stageOf, stages))
       return step.emitError()
-             << "cannot follow the plan '" << plan << "': " << *fault;
+             << "cannot follow the plan '" << read.name << "': " << *fault;
     assign(step, planned, stageOf);
     return success();
   }

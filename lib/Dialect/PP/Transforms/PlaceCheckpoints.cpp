@@ -20,14 +20,8 @@ struct PlaceCheckpoints
   using PlaceCheckpointsBase::PlaceCheckpointsBase;
 
   void runOnOperation() override {
-    auto parsed = parseCheckpointMode(mode.getValue());
-    if (!parsed) {
-      getOperation().emitError() << "unknown checkpoint mode '" << mode
-                                 << "'; known: always, except_last, never";
-      return signalPassFailure();
-    }
     getOperation()->setAttr(checkpointAttrName,
-                            CheckpointModeAttr::get(&getContext(), *parsed));
+                            CheckpointModeAttr::get(&getContext(), mode));
   }
 };
 

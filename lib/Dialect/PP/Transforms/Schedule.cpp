@@ -44,8 +44,8 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
         checkpoint ? checkpoint.getValue() : CheckpointMode::Never;
     std::string name = schedule;
     FailureOr<planner::Schedule> result =
-        plan.empty() ? generate(module, step, training, mode, name)
-                     : takeFromPlan(module, training, stages, name);
+        plan ? takeFromPlan(module, training, stages, name)
+             : generate(module, step, training, mode, name);
     if (failed(result))
       return failure();
     if (training)
@@ -112,17 +112,15 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
 
   FailureOr<planner::Schedule> takeFromPlan(ModuleOp module, bool training,
                                             int64_t stages, std::string &name) {
-    auto read = readPlan(module, plan);
-    if (failed(read))
-      return failure();
+    const GivenPlan &read = plan;
     if (read->training != training)
-      return module.emitError() << "the plan '" << plan << "' is for "
+      return module.emitError() << "the plan '" << read.name << "' is for "
                                 << (read->training ? "training" : "inference")
                                 << ", but this step is for "
                                 << (training ? "training" : "inference");
     if (read->schedule.stages != stages)
       return module.emitError()
-             << "the plan '" << plan << "' has " << read->schedule.stages
+             << "the plan '" << read.name << "' has " << read->schedule.stages
              << " stages, but the step has " << stages;
     name = read->scheduleName;
     replicas = read->replicas;

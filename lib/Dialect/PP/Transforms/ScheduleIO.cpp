@@ -164,19 +164,6 @@ FailureOr<ArrayAttr> pp::pipeline::toRanks(Location loc,
   return ArrayAttr::get(context, ranks);
 }
 
-FailureOr<planner::Plan> pp::pipeline::readPlan(ModuleOp module,
-                                                StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (!buffer)
-    return module.emitError() << "cannot read the plan '" << path
-                              << "': " << buffer.getError().message();
-  auto plan = planner::Plan::fromJson((*buffer)->getBuffer());
-  if (!plan)
-    return module.emitError()
-           << "the plan '" << path << "' is wrong: " << plan.error();
-  return *plan;
-}
-
 bool pp::pipeline::isTraining(func::FuncOp step) {
   return step
       .walk([](StageOp stage) {

@@ -68,10 +68,6 @@ mlir::FailureOr<mlir::ArrayAttr> toRanks(mlir::Location loc,
 /// is right, in all replicas together. Emits an error for each fault.
 mlir::LogicalResult verifySchedule(ScheduleOp op, mlir::func::FuncOp step);
 
-/// Reads a file of pp-plan; fails with an error on the module.
-mlir::FailureOr<planner::Plan> readPlan(mlir::ModuleOp module,
-                                        llvm::StringRef path);
-
 /// True if the step has a backward phase.
 bool isTraining(mlir::func::FuncOp step);
 

@@ -4,6 +4,7 @@
 #define PP_DIALECT_PP_TRANSFORMS_PASSES_H
 
 #include "mlir/Pass/Pass.h"
+#include "pp/Dialect/PP/Transforms/Options.h"
 
 namespace pp::pipeline {
 

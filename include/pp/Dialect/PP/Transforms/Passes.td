@@ -49,8 +49,8 @@ def AnnotateCosts : PPPass<"pp-annotate-costs"> {
     descriptor of a library kernel, and names what a generated one computes.
   }];
   let options = [
-    Option<"provider", "provider", "std::string", "\"analytic\"",
-           "analytic or measured">,
+    Option<"provider", "provider", "::pp::pipeline::CostProvider",
+           "::pp::pipeline::CostProvider::Analytic", "Where times come from">,
     Option<"costFile", "cost-file", "std::string", "\"\"",
            "JSON file with measured times">,
     Option<"gflops", "gflops", "double", "100.0",
@@ -80,12 +80,14 @@ def Partition : PPPass<"pp-partition"> {
   let options = [
     Option<"stages", "stages", "int64_t", "0",
            "Number of stages; 0: as many as the hints name, else one">,
-    Option<"objective", "objective", "std::string", "\"time\"",
-           "time or memory">,
+    Option<"objective", "objective", "::pp::pipeline::PartitionObjective",
+           "::pp::pipeline::PartitionObjective::Time",
+           "What the stages have in equal parts">,
     Option<"microbatches", "microbatches", "int64_t", "1",
            "Micro-batches of a step, for memory">,
-    Option<"plan", "plan", "std::string", "\"\"",
-           "JSON file with the stage of every kernel">,
+    Option<"plan", "plan", "::pp::pipeline::GivenPlan",
+           "::pp::pipeline::GivenPlan()",
+           "File of pp-plan with the stage of every kernel">,
     ListOption<"cuts", "cuts", "std::string",
                "ONNX node names that begin stages 1, 2, ...">,
     Option<"ignoreHints", "ignore-hints", "bool", "false",
@@ -111,8 +113,8 @@ def PlaceCheckpoints : PPPass<"pp-place-checkpoints"> {
     2004.09910, section 2.1).
   }];
   let options = [
-    Option<"mode", "mode", "std::string", "\"never\"",
-           "always, except_last or never">
+    Option<"mode", "mode", "::pp::CheckpointMode",
+           "::pp::CheckpointMode::Never", "What is recomputed">
   ];
 }
 
@@ -140,8 +142,9 @@ def Schedule : PPPass<"pp-schedule"> {
     micro-batches; a stage adds up the gradients of its copies after its last W.
   }];
   let options = [
-    Option<"plan", "plan", "std::string", "\"\"",
-           "JSON file with the actions of each rank">,
+    Option<"plan", "plan", "::pp::pipeline::GivenPlan",
+           "::pp::pipeline::GivenPlan()",
+           "File of pp-plan with the actions of each rank">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",
            "inference, gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb-h1, "
            "zb-h2, zb-v, v-half, v-min, dualpipev or auto">,
