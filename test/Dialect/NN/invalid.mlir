@@ -840,7 +840,7 @@ func.func @unknown_attribute(%x: tensor<4xf32>) {
 // -----
 
 // expected-error@+1 {{'ml_program.global' op has an attribute 'nn.reason' that is not a string}}
-ml_program.global private @w(dense<0.0> : tensor<4xf32>) {nn.reason = 1} : tensor<4xf32>
+ml_program.global private @w(dense<0.0> : tensor<4xf32>) : tensor<4xf32> {nn.reason = 1}
 
 // -----
 
@@ -859,7 +859,8 @@ func.func @range(%x: tensor<4xi64> {step.range = array<i64: 0>}) {
 
 // -----
 
-// expected-error@+1 {{scalar "lr" of kind 'value' needs a number}}
+// expected-error@+2 {{scalar "lr" of kind 'value' needs a number}}
+// expected-error@+1 {{failed to parse Step_OptimizerAttr parameter 'scalars'}}
 func.func @scalar() attributes {step.optimizer = #step.optimizer<"sgd", states = [], scalars = [#step.scalar<"lr", value>]>} {
   return
 }

@@ -456,3 +456,15 @@ pp.memory 0 total(64) areas([]) slots(0, 0) parameters([]) buffers([]) statistic
 
 // expected-error@+1 {{'pp.memory' op has a kernel with a scratchpad of -1 bytes}}
 pp.memory 0 total(64) areas([]) slots(0, 0) parameters([]) buffers([]) statistics([]) kernels([<"matmul", -1>]) discards([], 0)
+
+// -----
+
+func.func @terminator(%x: tensor<4xf32>) {
+  // expected-error@+2 {{'pp.stage' op expects regions to end with 'pp.return', found 'llvm.unreachable'}}
+  // expected-note@+1 {{in custom textual format, the absence of terminator implies 'pp.return'}}
+  "pp.stage"(%x) <{phase = #step.phase<forward>, stage = 0 : i64}> ({
+  ^bb0(%a: tensor<4xf32>):
+    llvm.unreachable
+  }) : (tensor<4xf32>) -> ()
+  return
+}

@@ -242,11 +242,15 @@ static bool isPossible(StageOp stage, Value operand, EndAttr source) {
   return source.getKind() == EndKind::Channel;
 }
 
-LogicalResult StageOp::verify() {
+LogicalResult StageOp::verifyRegions() {
   if (getBody().getArgumentTypes() != getInputs().getTypes())
     return emitOpError("has block arguments of other types than its operands");
   if (getReturn().getValues().getTypes() != getOutputs().getTypes())
     return emitOpError("returns values of other types than its results");
+  return success();
+}
+
+LogicalResult StageOp::verify() {
   if (getSources().has_value() != getTargets().has_value())
     return emitOpError("needs both sources and targets, or none of them");
   if (!getSources())

@@ -151,7 +151,7 @@ def NN_KernelOp : NN_Op<"kernel", [
   let results = (outs Variadic<NN_Tensor>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
-  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass();
     std::string getLibraryDescriptor();

@@ -68,6 +68,7 @@ def PP_StageOp : PP_Op<"stage", [
                    "::pp::Phase":$phase, "::mlir::ValueRange":$inputs)>];
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     ReturnOp getReturn();
     /// The targets of result `result`; none before pp-insert-transfers.
