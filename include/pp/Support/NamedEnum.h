@@ -48,7 +48,7 @@ template <typename Enum> llvm::StringRef getName(Enum value) {
 /// The reverse; nothing for an unknown name.
 template <typename Enum> std::optional<Enum> parseName(llvm::StringRef name) {
   for (const NamedValue<Enum> &entry : EnumNames<Enum>::values)
-    if (name == entry.name)
+    if (name == llvm::StringRef(entry.name))
       return entry.value;
   return std::nullopt;
 }

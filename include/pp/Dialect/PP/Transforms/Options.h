@@ -82,6 +82,11 @@ public:
   static void print(raw_ostream &os, const pp::pipeline::GivenPlan &plan) {
     os << plan.name;
   }
+  void printOptionDiff(const Option &option, const pp::pipeline::GivenPlan &,
+                       const OptionValue<pp::pipeline::GivenPlan> &,
+                       size_t width) const {
+    printOptionNoValue(option, width);
+  }
   StringRef getValueName() const override { return "file"; }
 };
 
