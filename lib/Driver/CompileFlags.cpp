@@ -157,8 +157,8 @@ struct PipelineFlags {
       "checkpoint", cl::desc("What is recomputed in the backward pass"),
       cl::location(options.checkpoint.mode), cl::init(options.checkpoint.mode),
       cl::cat(main)};
-  Bound<std::string> objective{
-      "objective", cl::desc("Balance stages by time or memory"),
+  Bound<pipeline::PartitionObjective> objective{
+      "objective", cl::desc("What stages have in equal parts"),
       cl::location(options.partition.objective),
       cl::init(options.partition.objective), cl::cat(main)};
   cl::list<std::string> cuts{"cuts",
