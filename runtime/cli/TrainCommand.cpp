@@ -54,6 +54,7 @@ public:
     data.emplace(program.getPlan(), std::move(arrays), /*allowOthers=*/true);
     compareData(group, program.getPlan(), *data, "--eval-data",
                 options.evalData, {});
+    compareArray(group, name, target, "--eval-data", options.evalData);
     program.allocate(options.weights, !options.noVerifyWeights);
     Executor::Options executorSettings =
         executorOptions(options, program.getPlan());

@@ -200,14 +200,17 @@ std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
   return arrays;
 }
 
+uint64_t pp::runtime::hashArray(const std::string &name, const Array &array) {
+  ContentHash hash;
+  hash.addText(name);
+  hash.addText(toString(array.shape));
+  hash.add(array.data.data(), array.data.size());
+  return hash.get();
+}
+
 std::vector<uint64_t> DataSet::hashFeeds() const {
   std::vector<uint64_t> hashes;
-  for (size_t f = 0; f < feeds.size(); ++f) {
-    ContentHash hash;
-    hash.addText(plan.feeds[f].name);
-    hash.addText(toString(feeds[f].shape));
-    hash.add(feeds[f].data.data(), feeds[f].data.size());
-    hashes.push_back(hash.get());
-  }
+  for (size_t f = 0; f < feeds.size(); ++f)
+    hashes.push_back(hashArray(plan.feeds[f].name, feeds[f]));
   return hashes;
 }

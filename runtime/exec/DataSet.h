@@ -30,7 +30,7 @@ public:
   void fill(Step &step, const std::vector<uint64_t> &order,
             uint64_t first) const;
 
-  /// A hash of each feed's name, shape and values, by feed of the plan.
+  /// The hashArray of each feed, by feed of the plan.
   std::vector<uint64_t> hashFeeds() const;
 
 private:
@@ -46,6 +46,9 @@ private:
 /// Error(InvalidInput) with the samples, positions and values of the first
 /// ones.
 void checkIndices(const PlanPort &port, const Array &array);
+
+/// A hash of an array's name, shape and values.
+uint64_t hashArray(const std::string &name, const Array &array);
 
 /// Deterministic values for every feed: floats in [-1, 1), zeros for integers
 /// (valid as any class or token).
