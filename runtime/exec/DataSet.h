@@ -25,8 +25,9 @@ public:
   /// Samples along axis 0 of the batched feeds.
   uint64_t getSamples() const { return samples; }
 
-  /// Fills the feeds of `step` with samples `order[first]`, ...; behind the end
-  /// of `order` the last sample is repeated.
+  /// Fills the feeds and the sample numbers of `step` with samples
+  /// `order[first]`, ...; behind the end of `order` the last sample is
+  /// repeated.
   void fill(Step &step, const std::vector<uint64_t> &order,
             uint64_t first) const;
 
@@ -34,8 +35,9 @@ public:
   std::vector<uint64_t> hashFeeds() const;
 
 private:
-  void fillLossWeight(PortBuffer &target, const std::vector<uint64_t> &order,
-                      uint64_t first) const;
+  /// `rows` are the samples of the mini-batch.
+  void fillLossWeight(PortBuffer &target,
+                      const std::vector<uint64_t> &rows) const;
 
   const Plan &plan;
   std::vector<Array> feeds;

@@ -325,6 +325,25 @@ TEST_F(CommandLineTest, ProcessesEvaluateOnTheSameTargets) {
       << results[0].second;
 }
 
+TEST_F(CommandLineTest, DataThatAreNotFiniteAreNamedBySample) {
+  auto arrays = toy::data(20);
+  const float nan = std::nanf("");
+  std::memcpy(&arrays["x"].data[(13 * toy::width + 2) * sizeof(float)], &nan,
+              sizeof(nan));
+  writeNpz(file("bad.npz"), arrays);
+  toy::Options options = threeStages;
+  options.lossScale = 1;
+  for (const char *order : {"--no-shuffle", "--seed=3"}) {
+    Output output = run({"train", "--data", file("bad.npz"), "--epochs", "3",
+                         "--on-nan", "stop", order},
+                        options);
+    EXPECT_EQ(output.code, 1);
+    EXPECT_NE(output.error.find("array 'x' has nan in sample 13, "),
+              std::string::npos)
+        << output.error;
+  }
+}
+
 TEST(EvaluationTest, AccuracyOverTheLastAxis) {
   auto logits = [](Shape shape, std::vector<float> values) {
     Array array{DataType::F32, shape, {}};
