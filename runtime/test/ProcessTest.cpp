@@ -472,6 +472,44 @@ TEST(SeveralProcessesErrors, AKernelThatFailsStopsAll) {
       }
 }
 
+/// Runs a step in two processes, the first of which has the watchdog's limit.
+/// Returns its report, or "".
+std::string reportOfProcess0(double limit, double otherLimit,
+                             std::chrono::milliseconds phase,
+                             toy::Fault fault) {
+  std::string report;
+  toy::setFault(2, fault);
+  std::thread release([&] {
+    std::this_thread::sleep_for(phase);
+    toy::releaseHangs();
+  });
+  runProcesses(2, [&](ProcessGroup &group) {
+    toy::Binary binary(toy::Options{{0, 1, 2}});
+    Program program(binary.training, getCpuDevice(), group);
+    program.allocate("");
+    Executor::Options options;
+    options.watchdogSeconds = group.isFirst() ? limit : otherLimit;
+    if (group.isFirst())
+      options.onHang = [&](const std::string &text) { report = text; };
+    Executor executor(program, options);
+    Step step(program.getPlan());
+    step.scalars = OptimizerScalars(program.getPlan().optimizer).evaluate(1);
+    executor.run(step);
+  });
+  release.join();
+  toy::setFault(0, toy::NoFault);
+  return report;
+}
+
+TEST(SeveralProcesses, TheWatchdogBearsWithAnotherProcessThatComputes) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(reportOfProcess0(0.5, 0.5, 2s, toy::ComputeFault), "");
+  // Also if that process has no limit of its own.
+  EXPECT_EQ(reportOfProcess0(2.5, 0, 4s, toy::ComputeFault), "");
+  std::string report = reportOfProcess0(0.5, 0, 2s, toy::HangFault);
+  EXPECT_NE(report.find("no process computes"), std::string::npos) << report;
+}
+
 TEST(SeveralProcessesErrors, MoreProcessesThanRanks) {
   auto errors = runProcesses(3, [&](ProcessGroup &group) {
     toy::Binary binary(toy::Options{{0, 2}});
