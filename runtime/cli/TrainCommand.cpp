@@ -2,9 +2,9 @@
 #include "cli/Evaluation.h"
 #include "cli/NonFiniteReport.h"
 #include "cli/Progress.h"
+#include "cli/RunOnAllProcesses.h"
 #include "cli/SameContents.h"
 #include "cli/Session.h"
-#include "cli/Together.h"
 #include "device/OpenDevice.h"
 #include "exec/OptimizerScalars.h"
 #include "exec/Shuffle.h"
@@ -432,8 +432,8 @@ int pp::runtime::runTrain(const pp_binary &binary,
   std::vector<const pp_program *> programs{binary.training};
   if (!options.evalData.empty())
     programs.push_back(binary.inference);
-  return runTogether(binary, options, programs, agreed,
-                     [&](ProcessGroup &group) {
-                       return Training(binary, options, group).run();
-                     });
+  return runOnAllProcesses(binary, options, programs, agreed,
+                           [&](ProcessGroup &group) {
+                             return Training(binary, options, group).run();
+                           });
 }

@@ -150,7 +150,7 @@ private:
       int channel = addTransfer(stage, parts, from, to, from,
                                 parts.offset(from), ActionKind::Update);
       exchange.results[from][to] = channel;
-      all.channels[channel].answerTo = exchange.contributions[to][from];
+      all.channels[channel].repliesTo = exchange.contributions[to][from];
     });
     return exchange;
   }
