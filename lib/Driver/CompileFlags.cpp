@@ -40,12 +40,16 @@ struct ModelFlags {
       "precision",
       cl::desc("Of matrix products and convolutions (sums and everything else "
                "stay f32)"),
-      cl::location(options.precision), cl::init(options.precision),
-      EnumValues<nn::Precision>(), cl::cat(machine)};
-  Bound<AttentionFusion> fuseAttention{
-      "fuse-attention", cl::desc("Attention as one kernel"),
-      cl::location(options.fuseAttention), cl::init(options.fuseAttention),
-      EnumValues<AttentionFusion>(), cl::cat(machine)};
+      cl::location(options.precision),
+      cl::init(options.precision),
+      EnumValues<nn::Precision>(),
+      cl::cat(machine)};
+  Bound<AttentionFusion> fuseAttention{"fuse-attention",
+                                       cl::desc("Attention as one kernel"),
+                                       cl::location(options.fuseAttention),
+                                       cl::init(options.fuseAttention),
+                                       EnumValues<AttentionFusion>(),
+                                       cl::cat(machine)};
   cl::opt<std::string> target{
       "target",
       cl::desc("cpu, cuda:sm_NN for a GPU (cuda alone is cuda:sm_90), or mock, "
@@ -63,8 +67,7 @@ struct ModelFlags {
   Bound<int64_t> classAxis{"class-axis",
                            cl::desc("Axis of the classes in that output"),
                            cl::location(options.loss.classAxis),
-                           cl::init(options.loss.classAxis),
-                           cl::cat(training)};
+                           cl::init(options.loss.classAxis), cl::cat(training)};
   Bound<int64_t> ignoreIndex{
       "ignore-index",
       cl::desc("Label that cross_entropy leaves out, as PyTorch's"),
@@ -78,11 +81,12 @@ struct ModelFlags {
           "for --precision=f16, else 1). With none, the program does not look "
           "for gradients that are not finite"),
       cl::location(options.optimizer.lossScale), cl::cat(training)};
-  Bound<nn::Optimizer> optimizer{
-      "optimizer", cl::desc("How parameters follow gradients"),
-      cl::location(options.optimizer.optimizer),
-      cl::init(options.optimizer.optimizer), EnumValues<nn::Optimizer>(),
-      cl::cat(training)};
+  Bound<nn::Optimizer> optimizer{"optimizer",
+                                 cl::desc("How parameters follow gradients"),
+                                 cl::location(options.optimizer.optimizer),
+                                 cl::init(options.optimizer.optimizer),
+                                 EnumValues<nn::Optimizer>(),
+                                 cl::cat(training)};
   Bound<double> learningRate{"learning-rate", cl::desc("Learning rate"),
                              cl::location(options.optimizer.learningRate),
                              cl::init(options.optimizer.learningRate),
@@ -103,8 +107,7 @@ struct ModelFlags {
                       cl::init(options.optimizer.beta2), cl::cat(training)};
   Bound<double> epsilon{"epsilon", cl::desc("adamw: added to the root"),
                         cl::location(options.optimizer.epsilon),
-                        cl::init(options.optimizer.epsilon),
-                        cl::cat(training)};
+                        cl::init(options.optimizer.epsilon), cl::cat(training)};
 };
 
 llvm::ManagedStatic<ModelFlags> modelFlags;
@@ -131,10 +134,10 @@ struct PipelineFlags {
       cl::desc("Number of stages (default: as the model's pipeline_stage "
                "annotations say, else 1)"),
       cl::location(options.partition.stages), cl::cat(main)};
-  Bound<int64_t> microbatches{
-      "microbatches", cl::desc("Micro-batches of a step"),
-      cl::location(options.microbatches), cl::init(options.microbatches),
-      cl::cat(main)};
+  Bound<int64_t> microbatches{"microbatches",
+                              cl::desc("Micro-batches of a step"),
+                              cl::location(options.microbatches),
+                              cl::init(options.microbatches), cl::cat(main)};
   Bound<int64_t> replicas{
       "replicas",
       cl::desc("Copies of the pipeline that run side by side, each on its "
@@ -162,18 +165,16 @@ struct PipelineFlags {
       cl::desc("What is recomputed: always, except_last or never"),
       cl::location(options.checkpoint.mode), cl::init(options.checkpoint.mode),
       cl::cat(main)};
-  Bound<std::string> objective{"objective",
-                               cl::desc("Balance stages by time or memory"),
-                               cl::location(options.partition.objective),
-                               cl::init(options.partition.objective),
-                               cl::cat(main)};
+  Bound<std::string> objective{
+      "objective", cl::desc("Balance stages by time or memory"),
+      cl::location(options.partition.objective),
+      cl::init(options.partition.objective), cl::cat(main)};
   cl::list<std::string> cuts{"cuts",
                              cl::desc("ONNX nodes that begin stages 1, 2, ..."),
                              cl::CommaSeparated, cl::cat(main)};
-  Bound<bool> ignoreHints{"ignore-hints",
-                          cl::desc("Ignore the model's pipeline_stage"),
-                          cl::location(options.partition.ignoreHints),
-                          cl::cat(main)};
+  Bound<bool> ignoreHints{
+      "ignore-hints", cl::desc("Ignore the model's pipeline_stage"),
+      cl::location(options.partition.ignoreHints), cl::cat(main)};
   Bound<std::string> plan{
       "plan",
       cl::desc("A plan of pp-plan (JSON): stages, schedule and recompute"),
@@ -217,8 +218,8 @@ llvm::Error checkOptimizer(const nn::AttachOptimizerOptions &options) {
     if (auto e = checkReal(flag, value, FLT_MAX,
                            "a number of at least 0 that a float holds"))
       return e;
-  for (auto [flag, value] : {std::pair("beta1", options.beta1),
-                             std::pair("beta2", options.beta2)})
+  for (auto [flag, value] :
+       {std::pair("beta1", options.beta1), std::pair("beta2", options.beta2)})
     if (auto e = checkReal(flag, value, std::nextafter(1.0F, 0.0F),
                            "a number of at least 0 and less than 1"))
       return e;
@@ -289,8 +290,9 @@ llvm::Error checkPipelineFlags() {
     return e;
   if (flags.memory.getNumOccurrences()) {
     if (options.schedule.memory < 1)
-      return makeError(exitUsage, "--memory=" + llvm::Twine(options.schedule.memory) +
-                                      ": must be 1 or more bytes");
+      return makeError(exitUsage,
+                       "--memory=" + llvm::Twine(options.schedule.memory) +
+                           ": must be 1 or more bytes");
     if (options.schedule.schedule != "auto")
       return makeError(exitUsage,
                        "--memory is a limit for --schedule=auto only");
@@ -356,12 +358,12 @@ llvm::SmallVector<cl::OptionCategory *> pp::getCompileCategories() {
   return categories;
 }
 
-llvm::Expected<planner::Plan> pp::readPlanFile(llvm::StringRef path) {
+llvm::Expected<planner::PipelinePlan> pp::readPlanFile(llvm::StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
     return makeError(exitInputOutput, "cannot read '" + path +
                                           "': " + buffer.getError().message());
-  auto plan = planner::Plan::fromJson((*buffer)->getBuffer());
+  auto plan = planner::PipelinePlan::fromJson((*buffer)->getBuffer());
   if (!plan)
     return makeError(exitInvalid, "'" + path + "': " + plan.error());
   return *plan;

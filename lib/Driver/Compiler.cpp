@@ -19,7 +19,7 @@
 using namespace mlir;
 using namespace pp;
 
-void pp::applyPlan(CompileOptions &options, const planner::Plan &plan) {
+void pp::applyPlan(CompileOptions &options, const planner::PipelinePlan &plan) {
   options.batch = plan.batch;
   options.microbatches = plan.microbatches();
   options.replicas = plan.replicas;
@@ -65,7 +65,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     nn::AttachLossOptions loss = options.loss;
     loss.microbatches = options.microbatches;
     pm.addPass(nn::createAttachLoss(loss));
-    pm.addPass(nn::createDifferentiate({options.optimizer.lossScale != "none"}));
+    pm.addPass(
+        nn::createDifferentiate({options.optimizer.lossScale != "none"}));
     pm.addPass(nn::createAttachOptimizer(options.optimizer));
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
@@ -177,7 +178,8 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
           builder.getStringAttr(hashModel(**program, options)));
     if (!options.target.isCpu())
       (*program)->getOperation()->setAttr(
-          pipeline::targetAttrName, builder.getStringAttr(options.target.str()));
+          pipeline::targetAttrName,
+          builder.getStringAttr(options.target.str()));
     module->push_back(program->release());
   }
   if (options.batch == 0)

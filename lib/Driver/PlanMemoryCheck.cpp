@@ -12,7 +12,8 @@ using namespace mlir;
 using namespace pp;
 
 /// The passes read plans from files.
-static llvm::Expected<std::string> writeTemporary(const planner::Plan &plan) {
+static llvm::Expected<std::string>
+writeTemporary(const planner::PipelinePlan &plan) {
   llvm::SmallString<128> path;
   int descriptor;
   if (std::error_code error = llvm::sys::fs::createTemporaryFile(
@@ -32,7 +33,8 @@ static llvm::Expected<std::string> writeTemporary(const planner::Plan &plan) {
 
 llvm::Expected<std::vector<int64_t>>
 pp::countPlanMemory(MLIRContext *context, llvm::StringRef path,
-                    const CompileOptions &options, const planner::Plan &plan) {
+                    const CompileOptions &options,
+                    const planner::PipelinePlan &plan) {
   auto file = writeTemporary(plan);
   if (!file)
     return file.takeError();

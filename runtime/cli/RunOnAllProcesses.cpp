@@ -6,7 +6,7 @@
 #include "support/Hash.h"
 #include "support/Print.h"
 #include "support/Thread.h"
-#include "transport/Registry.h"
+#include "transport/TransportRegistry.h"
 
 #include <algorithm>
 #include <chrono>

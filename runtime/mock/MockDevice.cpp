@@ -1,7 +1,7 @@
 //===- MockDevice.cpp -----------------------------------------------------===//
 #include "mock/MockDevice.h"
 #include "device/CpuKernel.h"
-#include "device/Registry.h"
+#include "device/DeviceRegistry.h"
 #include "mock/MockLink.h"
 #include "mock/MockProgram.h"
 #include "support/Clock.h"

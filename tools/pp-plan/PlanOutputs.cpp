@@ -14,7 +14,7 @@ using namespace pp;
 namespace {
 
 /// The stage of each ONNX node of the planned graph.
-llvm::StringMap<int> stagesOfNodes(const planner::Plan &plan,
+llvm::StringMap<int> stagesOfNodes(const planner::PipelinePlan &plan,
                                    const pipeline::PlannerGraph &graph) {
   llvm::StringMap<int> stages;
   for (auto [operation, kernel] : llvm::zip(graph.operations, plan.kernels))
@@ -27,7 +27,8 @@ llvm::StringMap<int> stagesOfNodes(const planner::Plan &plan,
 }
 
 llvm::Error annotate(const Flags &flags, const CompileOptions &options,
-                     const planner::Plan &plan, mlir::MLIRContext &context) {
+                     const planner::PipelinePlan &plan,
+                     mlir::MLIRContext &context) {
   CompileOptions own = options;
   own.batch = plan.batch;
   own.microbatches = plan.microbatches();
@@ -38,9 +39,9 @@ llvm::Error annotate(const Flags &flags, const CompileOptions &options,
   if (auto error = compilation.run(CompilePhase::Graph, CompilePhase::Cost,
                                    [](mlir::PassManager &) {}))
     return error;
-  auto graph =
-      pipeline::buildPlannerGraph(compilation.getProgram(plan.training),
-                                  {options.partition.ignoreHints, false, false});
+  auto graph = pipeline::buildPlannerGraph(
+      compilation.getProgram(plan.training),
+      {options.partition.ignoreHints, false, false});
   if (mlir::failed(graph))
     return makeError(exitInternal, "the model cannot be compiled again");
   auto count = onnx::annotateStages(

@@ -12,14 +12,14 @@
 #include "mlir/Pass/PassManager.h"
 #include "pp/Driver/CompileOptions.h"
 #include "pp/Driver/CompilePhase.h"
-#include "pp/Planner/Plan.h"
+#include "pp/Planner/PipelinePlan.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace pp {
 
 /// Sets what a plan decides about: batch, micro-batches, replicas, stages,
 /// schedule and checkpoint.
-void applyPlan(CompileOptions &options, const planner::Plan &plan);
+void applyPlan(CompileOptions &options, const planner::PipelinePlan &plan);
 
 /// Adds the passes of one phase for a training or an inference program.
 void buildPhase(mlir::OpPassManager &pm, CompilePhase phase,

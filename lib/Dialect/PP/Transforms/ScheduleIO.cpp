@@ -147,13 +147,13 @@ ArrayAttr pp::pipeline::writeRanks(MLIRContext *context,
   return builder.getArrayAttr(ranks);
 }
 
-FailureOr<planner::Plan> pp::pipeline::readPlan(ModuleOp module,
-                                                StringRef path) {
+FailureOr<planner::PipelinePlan> pp::pipeline::readPlan(ModuleOp module,
+                                                        StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
     return module.emitError() << "cannot read the plan '" << path
                               << "': " << buffer.getError().message();
-  auto plan = planner::Plan::fromJson((*buffer)->getBuffer());
+  auto plan = planner::PipelinePlan::fromJson((*buffer)->getBuffer());
   if (!plan)
     return module.emitError()
            << "the plan '" << path << "' is wrong: " << plan.error();

@@ -5,7 +5,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "pp/Dialect/PP/IR/PP.h"
-#include "pp/Planner/Plan.h"
+#include "pp/Planner/PipelinePlan.h"
 
 namespace pp::pipeline {
 
@@ -48,8 +48,8 @@ mlir::ArrayAttr writeRanks(mlir::MLIRContext *context,
                            const planner::Schedule &schedule);
 
 /// Reads a file of pp-plan; fails with an error on the module.
-mlir::FailureOr<planner::Plan> readPlan(mlir::ModuleOp module,
-                                        llvm::StringRef path);
+mlir::FailureOr<planner::PipelinePlan> readPlan(mlir::ModuleOp module,
+                                                llvm::StringRef path);
 
 /// True if the step has a backward phase.
 bool isTraining(mlir::func::FuncOp step);

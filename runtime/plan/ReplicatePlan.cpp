@@ -1,5 +1,5 @@
-//===- Replicas.cpp -------------------------------------------------------===//
-#include "plan/Replicas.h"
+//===- ReplicatePlan.cpp --------------------------------------------------===//
+#include "plan/ReplicatePlan.h"
 #include "support/Error.h"
 
 #include <algorithm>
