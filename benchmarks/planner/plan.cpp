@@ -101,7 +101,7 @@ bool measure(const Case &entry) {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   const PlanCandidate &best = result->candidates.front();
-  const Plan &plan = best.plan;
+  const PipelinePlan &plan = best.plan;
   std::string shape = std::to_string(plan.schedule.ranks.size()) + " x " +
                       std::to_string(plan.replicas) + ", " +
                       std::to_string(plan.schedule.stages) + ", " +

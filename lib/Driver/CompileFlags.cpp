@@ -317,7 +317,8 @@ llvm::Error readPlan(CompileOptions &options, const std::string &path) {
     return makeError(exitUsage, "--batch=" + llvm::Twine(options.batch) +
                                     ": '" + path + "' is for a batch of " +
                                     llvm::Twine(plan->batch));
-  applyPlan(options, {path, std::make_shared<const planner::Plan>(*plan)});
+  applyPlan(options,
+            {path, std::make_shared<const planner::PipelinePlan>(*plan)});
   return llvm::Error::success();
 }
 
@@ -342,12 +343,12 @@ llvm::SmallVector<cl::OptionCategory *> pp::getCompileCategories() {
   return categories;
 }
 
-llvm::Expected<planner::Plan> pp::readPlanFile(llvm::StringRef path) {
+llvm::Expected<planner::PipelinePlan> pp::readPlanFile(llvm::StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
     return makeError(exitInputOutput, "cannot read '" + path +
                                           "': " + buffer.getError().message());
-  auto plan = planner::Plan::fromJson((*buffer)->getBuffer());
+  auto plan = planner::PipelinePlan::fromJson((*buffer)->getBuffer());
   if (!plan)
     return makeError(exitInvalid, "'" + path + "': " + plan.error());
   return *plan;

@@ -10,9 +10,11 @@ using namespace pp;
 
 llvm::Expected<std::vector<int64_t>>
 pp::countPlanMemory(MLIRContext *context, ModelImport &import,
-                    const CompileOptions &options, const planner::Plan &plan) {
+                    const CompileOptions &options,
+                    const planner::PipelinePlan &plan) {
   CompileOptions own = options;
-  applyPlan(own, {"found", std::make_shared<const planner::Plan>(plan)});
+  applyPlan(own,
+            {"found", std::make_shared<const planner::PipelinePlan>(plan)});
   Compilation compilation(context, own);
   if (auto error = compilation.readOnnx(import))
     return error;

@@ -2,7 +2,7 @@
 #ifndef PP_LIB_PLANNER_CLUSTERJSON_H
 #define PP_LIB_PLANNER_CLUSTERJSON_H
 
-#include "JsonReader.h"
+#include "ObjectReader.h"
 #include "pp/Planner/Cluster.h"
 
 namespace pp::planner {

@@ -196,10 +196,10 @@ double pp::planner::stepLowerBound(const PlanDraft &draft) {
   return makespanLowerBound(outline, input);
 }
 
-Plan pp::planner::makePlan(const PlanDraft &draft,
-                           const PlanEvaluation &evaluation, int64_t batch,
-                           std::string scheduleName) {
-  Plan plan;
+PipelinePlan pp::planner::makePlan(const PlanDraft &draft,
+                                   const PlanEvaluation &evaluation,
+                                   int64_t batch, std::string scheduleName) {
+  PipelinePlan plan;
   plan.training = draft.schedule.isTraining();
   plan.batch = batch;
   plan.checkpoint = draft.checkpoint;

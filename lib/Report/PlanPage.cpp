@@ -196,7 +196,7 @@ private:
     os << "</svg></div>\n";
   }
 
-  const Plan &plan;
+  const PipelinePlan &plan;
   const Graph &graph;
   const PlanEvaluation &evaluation;
   llvm::raw_ostream &os;

@@ -212,7 +212,7 @@ private:
                     name + "_device_code");
   }
 
-  /// The table of pp_emulated_kernel; null where there are none.
+  /// The table of pp_mock_kernel; null where there are none.
   llvm::Constant *emulatedKernels(llvm::StringRef name) {
     if (emulated.empty())
       return llvm::ConstantPointerNull::get(pointer);
@@ -236,7 +236,7 @@ private:
                     name + "_emulated_kernels");
   }
 
-  /// pp_emulated_kernel::run: calls a function that takes its arguments one by
+  /// pp_mock_kernel::run: calls a function that takes its arguments one by
   /// one.
   llvm::Function *addThread(llvm::StringRef name, llvm::StringRef kernel) {
     llvm::Function *callee = module->getFunction((name + "_" + kernel).str());

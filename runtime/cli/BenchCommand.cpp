@@ -1,7 +1,7 @@
 //===- BenchCommand.cpp - `bench` -----------------------------------------===//
+#include "cli/RunOnAllProcesses.h"
 #include "cli/SameContents.h"
 #include "cli/Session.h"
-#include "cli/Together.h"
 #include "device/OpenDevice.h"
 #include "exec/OptimizerScalars.h"
 #include "support/Error.h"
@@ -102,7 +102,7 @@ int pp::runtime::runBench(const pp_binary &binary,
                   !options.trace.empty(), !options.report.empty(), train,
                   options.steps, options.warmup);
   const pp_program *program = train ? binary.training : binary.inference;
-  return runTogether(
+  return runOnAllProcesses(
       binary, options, {program}, agreed,
       [&](ProcessGroup &group) { return bench(*program, options, group); });
 }

@@ -1,13 +1,13 @@
 //===- CommandLine.cpp ----------------------------------------------------===//
 #include "cli/CommandLine.h"
-#include "device/Registry.h"
+#include "device/DeviceRegistry.h"
 #include "plan/Plan.h"
 #include "process/ProcessGroup.h"
 #include "support/AddressSpace.h"
 #include "support/Error.h"
 #include "support/Print.h"
 #include "support/Printable.h"
-#include "transport/Registry.h"
+#include "transport/TransportRegistry.h"
 
 #include <CLI/CLI.hpp>
 

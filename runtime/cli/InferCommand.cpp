@@ -1,8 +1,8 @@
 //===- InferCommand.cpp - `infer` -----------------------------------------===//
 #include "cli/Evaluation.h"
+#include "cli/RunOnAllProcesses.h"
 #include "cli/SameContents.h"
 #include "cli/Session.h"
-#include "cli/Together.h"
 #include "device/OpenDevice.h"
 #include "exec/Snapshot.h"
 #include "support/Error.h"
@@ -52,7 +52,7 @@ int pp::runtime::runInfer(const pp_binary &binary,
   std::string agreed =
       fmt::format("infer trace {} report {} load {}", !options.trace.empty(),
                   !options.report.empty(), !options.load.empty());
-  return runTogether(
+  return runOnAllProcesses(
       binary, options, {binary.inference}, agreed,
       [&](ProcessGroup &group) { return infer(binary, options, group); });
 }

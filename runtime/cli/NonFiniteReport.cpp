@@ -15,12 +15,20 @@ static std::string findInFeeds(const Plan &plan, const Step &step) {
       continue;
     unsigned copies = port.batched ? plan.microbatches : 1;
     uint64_t count = port.bytes / sizeof(float);
-    for (unsigned k = 0; k < copies; ++k)
-      if (auto value = findNonFinite(
-              reinterpret_cast<const float *>(step.feeds[f].at(k)), count))
-        return fmt::format("the data hold it: array '{}' has {} in "
-                           "micro-batch {} of this step",
-                           printable(port.name), *value, k);
+    uint64_t rows = plan.batch / plan.microbatches;
+    for (unsigned k = 0; k < copies; ++k) {
+      const auto *values = reinterpret_cast<const float *>(step.feeds[f].at(k));
+      std::optional<uint64_t> i = findNonFinite(values, count);
+      if (!i)
+        continue;
+      std::string where;
+      if (port.batched)
+        where = fmt::format(" in sample {}, which is in micro-batch {} of this "
+                            "step",
+                            step.samples.at(k * rows + *i / (count / rows)), k);
+      return fmt::format("the data hold it: array '{}' has {}{}",
+                         printable(port.name), values[*i], where);
+    }
   }
   return "";
 }
@@ -31,13 +39,14 @@ static std::string findInParameters(const Program &program) {
     if (!memory.isHere())
       continue;
     for (const PlanTensor &tensor : memory.getPlan().parameters)
-      if (tensor.type == DataType::F32)
-        if (auto value = findNonFinite(
-                reinterpret_cast<const float *>(memory.parameter(tensor)),
-                tensor.bytes / sizeof(float)))
+      if (tensor.type == DataType::F32) {
+        const auto *values =
+            reinterpret_cast<const float *>(memory.parameter(tensor));
+        if (auto i = findNonFinite(values, tensor.bytes / sizeof(float)))
           return fmt::format("parameter '{}' of stage '{}' holds {} already",
                              printable(tensor.name), memory.getPlan().name,
-                             *value);
+                             values[*i]);
+      }
   }
   return "";
 }

@@ -32,6 +32,14 @@ void pp::runtime::compareData(ProcessGroup &group, const Plan &plan,
   group.compareContents(contents);
 }
 
+void pp::runtime::compareArray(ProcessGroup &group, const std::string &name,
+                               const Array &array, const std::string &flag,
+                               const std::string &file) {
+  if (group.size() > 1)
+    group.compareContents({{fmt::format("array '{}' of {}", name, flag), file,
+                            hashArray(name, array)}});
+}
+
 /// Equal for one and the same state of one file.
 static std::string identityOf(const std::string &path) {
   struct stat status{};

@@ -20,6 +20,11 @@ void compareData(ProcessGroup &group, const Plan &plan, const DataSet &data,
                  const std::string &flag, const std::string &file,
                  const std::vector<std::string> &inputs);
 
+/// Compares an array of `flag` that is no feed.
+void compareArray(ProcessGroup &group, const std::string &name,
+                  const Array &array, const std::string &flag,
+                  const std::string &file);
+
 /// Compares what is in the files, in order; a process that does not use one
 /// gives an empty name. A file that is the same one for all of them, on one
 /// machine, is not read for that.

@@ -2,9 +2,9 @@
 #include "cli/Evaluation.h"
 #include "cli/NonFiniteReport.h"
 #include "cli/Progress.h"
+#include "cli/RunOnAllProcesses.h"
 #include "cli/SameContents.h"
 #include "cli/Session.h"
-#include "cli/Together.h"
 #include "device/OpenDevice.h"
 #include "exec/OptimizerScalars.h"
 #include "exec/Shuffle.h"
@@ -54,6 +54,7 @@ public:
     data.emplace(program.getPlan(), std::move(arrays), /*allowOthers=*/true);
     compareData(group, program.getPlan(), *data, "--eval-data",
                 options.evalData, {});
+    compareArray(group, name, target, "--eval-data", options.evalData);
     program.allocate(options.weights, !options.noVerifyWeights);
     Executor::Options executorSettings =
         executorOptions(options, program.getPlan());
@@ -431,8 +432,8 @@ int pp::runtime::runTrain(const pp_binary &binary,
   std::vector<const pp_program *> programs{binary.training};
   if (!options.evalData.empty())
     programs.push_back(binary.inference);
-  return runTogether(binary, options, programs, agreed,
-                     [&](ProcessGroup &group) {
-                       return Training(binary, options, group).run();
-                     });
+  return runOnAllProcesses(binary, options, programs, agreed,
+                           [&](ProcessGroup &group) {
+                             return Training(binary, options, group).run();
+                           });
 }

@@ -1,7 +1,7 @@
 //===- AttentionKernel.cpp - `attention_*` --------------------------------===//
 #include "AttentionGraph.h"
+#include "CudaKernel.h"
 #include "Dnn.h"
-#include "Kernel.h"
 #include "Libraries.h"
 #include "Workspace.h"
 

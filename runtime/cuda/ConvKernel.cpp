@@ -6,9 +6,9 @@
 // are still those of the factors.
 //
 #include "ConvMapping.h"
+#include "CudaKernel.h"
 #include "DeviceKernel.h"
 #include "Dnn.h"
-#include "Kernel.h"
 #include "Libraries.h"
 #include "Workspace.h"
 

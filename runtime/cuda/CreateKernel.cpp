@@ -1,5 +1,5 @@
 //===- CreateKernel.cpp - From a descriptor to its kernel -----------------===//
-#include "Kernel.h"
+#include "CudaKernel.h"
 
 using namespace pp::cuda;
 using pp::runtime::DescriptorError;

@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "DeviceKernel.h"
-#include "Kernel.h"
+#include "CudaKernel.h"
 #include "Libraries.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 //===- LaunchKernel.cpp - `launch` and `copy` -----------------------------===//
-#include "Kernel.h"
+#include "CudaKernel.h"
 #include "Module.h"
 
 #include <charconv>

@@ -1,6 +1,6 @@
 //===- MatmulKernel.cpp - `matmul` ----------------------------------------===//
 #include "Blas.h"
-#include "Kernel.h"
+#include "CudaKernel.h"
 #include "Libraries.h"
 #include "MatmulMapping.h"
 #include "Workspace.h"

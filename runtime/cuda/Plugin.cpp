@@ -1,5 +1,5 @@
 //===- Plugin.cpp - The table of functions that the runtime calls ---------===//
-#include "Kernel.h"
+#include "CudaKernel.h"
 #include "Libraries.h"
 #include "Link.h"
 #include "Ranges.h"

@@ -46,8 +46,8 @@ Event::~Event() {
 void Event::synchronize() {
   const Driver &driver = context.enter();
   driver.check(driver.cuEventSynchronize(handle), "the GPU's work failed");
-  if (timeline)
-    timeline->resolve(position);
+  if (deferred)
+    deferred->resolve(position);
 }
 
 bool Event::isReached() {
@@ -78,7 +78,7 @@ Stream::Stream(Context &context) : context(context) {
   const Driver &driver = context.enter();
   driver.check(driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING),
                "cuStreamCreate");
-  timeline = std::make_shared<Timeline>(context, handle);
+  deferred = std::make_shared<DeferredHostWork>(context, handle);
 }
 
 Stream::~Stream() {
@@ -94,10 +94,10 @@ Stream::~Stream() {
   }
   try {
     if (driver->cuStreamSynchronize(handle) == CUDA_SUCCESS)
-      timeline->resolve(timeline->getPosition());
+      deferred->resolve(deferred->getPosition());
   } catch (const std::exception &) {
     // An event has reported the error, or will.
-    timeline.reset();
+    deferred.reset();
   }
   driver->cuStreamDestroy(handle);
   context.givePinned(releases);
@@ -133,10 +133,10 @@ void Stream::copy(void *to, const void *from, uint64_t bytes) {
   if (isFromPageable) {
     std::memcpy(block, from, bytes);
     copyPlainly(to, block, bytes);
-    timeline->addPinned(block, nullptr, 0);
+    deferred->addPinned(block, nullptr, 0);
   } else {
     copyPlainly(block, from, bytes);
-    timeline->addPinned(block, to, bytes);
+    deferred->addPinned(block, to, bytes);
   }
 }
 
@@ -151,8 +151,8 @@ void Stream::clear(void *to, uint64_t bytes) {
 void Stream::record(Event &event) {
   const Driver &driver = context.enter();
   driver.check(driver.cuEventRecord(event.handle, handle), "cuEventRecord");
-  event.timeline = timeline;
-  event.position = timeline->getPosition();
+  event.deferred = deferred;
+  event.position = deferred->getPosition();
 }
 
 void Stream::wait(Event &event) {
@@ -161,7 +161,7 @@ void Stream::wait(Event &event) {
                "cuStreamWaitEvent");
 }
 
-void Stream::timestamp(int64_t &to) { timeline->addTimestamp(handle, to); }
+void Stream::timestamp(int64_t &to) { deferred->addTimestamp(handle, to); }
 
 namespace {
 struct HostWait {

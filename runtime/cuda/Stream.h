@@ -2,7 +2,7 @@
 #ifndef PP_RUNTIME_CUDA_STREAM_H
 #define PP_RUNTIME_CUDA_STREAM_H
 
-#include "Timeline.h"
+#include "DeferredHostWork.h"
 
 #include <memory>
 
@@ -27,7 +27,7 @@ private:
   Context &context;
   CUevent handle = nullptr;
   // Of the stream that it was recorded on last.
-  std::shared_ptr<Timeline> timeline;
+  std::shared_ptr<DeferredHostWork> deferred;
   uint64_t position = 0;
 };
 
@@ -77,7 +77,7 @@ private:
 
   Context &context;
   CUstream handle = nullptr;
-  std::shared_ptr<Timeline> timeline;
+  std::shared_ptr<DeferredHostWork> deferred;
   bool isCapturing = false;
   // Pinned: the stream waits until `*releases` is `holds`.
   uint64_t *releases = nullptr;

@@ -1,7 +1,7 @@
 //===- OpenDevice.cpp -----------------------------------------------------===//
 #include "device/OpenDevice.h"
+#include "device/DeviceRegistry.h"
 #include "device/PluginDevice.h"
-#include "device/Registry.h"
 #include "plan/Plan.h"
 #include "support/Error.h"
 

@@ -130,11 +130,15 @@ DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
 
 void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
                    uint64_t first) const {
+  step.samples.resize(plan.batch);
+  for (uint64_t row = 0; row < plan.batch; ++row)
+    step.samples[row] =
+        order[std::min<uint64_t>(first + row, order.size() - 1)];
   for (size_t i = 0; i < feeds.size(); ++i) {
     PortBuffer &target = step.feeds[i];
     const char *source = feeds[i].data.data();
     if (plan.feeds[i].isLossWeight()) {
-      fillLossWeight(target, order, first);
+      fillLossWeight(target, step.samples);
       continue;
     }
     if (!plan.feeds[i].batched) {
@@ -143,29 +147,23 @@ void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
       continue;
     }
     uint64_t bytes = target.bytesPerSample();
-    for (uint64_t row = 0; row < plan.batch; ++row) {
-      uint64_t index = order[std::min<uint64_t>(first + row, order.size() - 1)];
-      target.write(row, 1, source + index * bytes);
-    }
+    for (uint64_t row = 0; row < plan.batch; ++row)
+      target.write(row, 1, source + step.samples[row] * bytes);
   }
 }
 
 void DataSet::fillLossWeight(PortBuffer &target,
-                             const std::vector<uint64_t> &order,
-                             uint64_t first) const {
+                             const std::vector<uint64_t> &rows) const {
   uint64_t labels = 0;
   for (size_t i = 0; i < feeds.size(); ++i) {
     const PlanPort &port = plan.feeds[i];
     if (!port.ignoreIndex)
       continue;
     uint64_t inSample = *elementCount(port.shape) / port.shape[0];
-    for (uint64_t row = 0; row < plan.batch; ++row) {
-      uint64_t sample =
-          order[std::min<uint64_t>(first + row, order.size() - 1)];
+    for (uint64_t sample : rows)
       for (uint64_t k = 0; k < inSample; ++k)
         labels += integerAt(feeds[i].data.data(), port.type,
                             sample * inSample + k) != *port.ignoreIndex;
-    }
   }
   // Where nothing counts, the loss and its gradients are 0.
   auto weight = static_cast<float>(
@@ -200,14 +198,17 @@ std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
   return arrays;
 }
 
+uint64_t pp::runtime::hashArray(const std::string &name, const Array &array) {
+  ContentHash hash;
+  hash.addText(name);
+  hash.addText(toString(array.shape));
+  hash.add(array.data.data(), array.data.size());
+  return hash.get();
+}
+
 std::vector<uint64_t> DataSet::hashFeeds() const {
   std::vector<uint64_t> hashes;
-  for (size_t f = 0; f < feeds.size(); ++f) {
-    ContentHash hash;
-    hash.addText(plan.feeds[f].name);
-    hash.addText(toString(feeds[f].shape));
-    hash.add(feeds[f].data.data(), feeds[f].data.size());
-    hashes.push_back(hash.get());
-  }
+  for (size_t f = 0; f < feeds.size(); ++f)
+    hashes.push_back(hashArray(plan.feeds[f].name, feeds[f]));
   return hashes;
 }

@@ -25,17 +25,19 @@ public:
   /// Samples along axis 0 of the batched feeds.
   uint64_t getSamples() const { return samples; }
 
-  /// Fills the feeds of `step` with samples `order[first]`, ...; behind the end
-  /// of `order` the last sample is repeated.
+  /// Fills the feeds and the sample numbers of `step` with samples
+  /// `order[first]`, ...; behind the end of `order` the last sample is
+  /// repeated.
   void fill(Step &step, const std::vector<uint64_t> &order,
             uint64_t first) const;
 
-  /// A hash of each feed's name, shape and values, by feed of the plan.
+  /// The hashArray of each feed, by feed of the plan.
   std::vector<uint64_t> hashFeeds() const;
 
 private:
-  void fillLossWeight(PortBuffer &target, const std::vector<uint64_t> &order,
-                      uint64_t first) const;
+  /// `rows` are the samples of the mini-batch.
+  void fillLossWeight(PortBuffer &target,
+                      const std::vector<uint64_t> &rows) const;
 
   const Plan &plan;
   std::vector<Array> feeds;
@@ -46,6 +48,9 @@ private:
 /// Error(InvalidInput) with the samples, positions and values of the first
 /// ones.
 void checkIndices(const PlanPort &port, const Array &array);
+
+/// A hash of an array's name, shape and values.
+uint64_t hashArray(const std::string &name, const Array &array);
 
 /// Deterministic values for every feed: floats in [-1, 1), zeros for integers
 /// (valid as any class or token).

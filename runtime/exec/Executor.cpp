@@ -71,7 +71,7 @@ void Executor::State::start() {
   lock.unlock();
   // Some of the library's code is made when it runs for the first time.
   requireHeadroom("the first step");
-  if (options.watchdogSeconds > 0)
+  if (options.watchdogSeconds > 0 || program.getGroup().size() > 1)
     watchdog = startThread("the watchdog", [this] { watch(); });
 }
 

@@ -49,9 +49,9 @@ public:
     /// Whether a step whose loss or gradients are not finite is skipped; has a
     /// meaning where the plan can look for them.
     bool skipsNonFinite = true;
-    /// No action completed, and no rank here computed, for that long while a
-    /// step runs: a hang. 0: never. Processor time tells who computes; that a
-    /// GPU does is not seen.
+    /// A hang: while a step runs, no action of this process was completed, and
+    /// no rank of any process computed, for that long. 0: never. Processor time
+    /// tells who computes; that a GPU does is not seen.
     double watchdogSeconds = 0;
     /// At least that many times the longest pause between two actions so far.
     double watchdogFactor = 0;

@@ -23,9 +23,9 @@ namespace pp::runtime {
 
 /// One rank: its stages' kernels, its actions and its thread.
 ///
-/// The thread gives the work of a step to the rank's streams. Where these are
-/// asynchronous, it goes on to the next step if there is one, and returns to
-/// wait for the oldest step it has given.
+/// The thread enqueues the work of a step on the rank's streams. Where these
+/// are asynchronous, the thread goes on to the next step, if there is one,
+/// before it waits for the oldest step that it has enqueued.
 class Executor::Rank {
 public:
   Rank(State &state, unsigned index);
@@ -55,8 +55,8 @@ private:
     std::vector<unsigned> sends;    // channels whose send slot it fills
     std::vector<unsigned> releases; // channels
   };
-  /// A step whose work was given to the streams.
-  struct GivenStep {
+  /// A step whose work is on the streams.
+  struct EnqueuedStep {
     Step *step = nullptr;
     std::vector<int64_t> times;             // action i: [i] to [i + 1]
     std::vector<std::vector<float>> losses; // by stage of the rank
@@ -70,15 +70,16 @@ private:
   void createStage(unsigned stage);
   /// Runs steps until the executor stops or a rank fails.
   void takeSteps();
-  void giveStep(GivenStep &given, Step &step);
-  void giveAction(const CompiledAction &compiled, GivenStep &given);
-  /// Waits for a given step and records what it did.
-  void finishStep(GivenStep &given);
-  /// Finds gradients that are not finite and tells the other ranks.
-  void giveAgreement();
+  void enqueueStep(EnqueuedStep &enqueued, Step &step);
+  void enqueueAction(const CompiledAction &compiled, EnqueuedStep &enqueued);
+  /// Waits for an enqueued step and records what it did.
+  void finishStep(EnqueuedStep &enqueued);
+  /// Looks for gradients that are not finite, and lets all ranks gather what
+  /// each has found.
+  void enqueueFlagExchange();
   /// Adds up this stage's part of the replicas' gradients and statistics.
-  void giveSums(StageState &stage);
-  void giveUpdate(StageState &stage, const Step &step);
+  void enqueueSums(StageState &stage);
+  void enqueueUpdate(StageState &stage, const Step &step);
 
   State &state;
   unsigned index;
@@ -93,8 +94,8 @@ private:
   /// With a loss scale: for each rank, whether one of its gradients is not
   /// finite (1) or all are (0).
   DeviceMemory overflows;
-  GivenStep given[2]; // step i in given[i % 2]
-  std::atomic<uint64_t> stepsGiven{0};
+  EnqueuedStep enqueued[2]; // step i in enqueued[i % 2]
+  std::atomic<uint64_t> stepsEnqueued{0};
 };
 
 struct Executor::State {

@@ -17,14 +17,14 @@ bool NonFinite::isBefore(const NonFinite &other) const {
   return key(*this) < key(other);
 }
 
-std::optional<float> pp::runtime::findNonFinite(const float *values,
-                                                uint64_t count) {
+std::optional<uint64_t> pp::runtime::findNonFinite(const float *values,
+                                                   uint64_t count) {
   constexpr uint32_t exponent = 0x7f800000; // all ones: infinity or NaN
   for (uint64_t i = 0; i < count; ++i) {
     uint32_t bits;
     std::memcpy(&bits, values + i, sizeof(bits));
     if ((bits & exponent) == exponent)
-      return values[i];
+      return i;
   }
   return std::nullopt;
 }

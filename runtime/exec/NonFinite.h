@@ -24,8 +24,8 @@ struct NonFinite {
   bool isBefore(const NonFinite &other) const;
 };
 
-/// The first of `count` floats that is not finite.
-std::optional<float> findNonFinite(const float *values, uint64_t count);
+/// Which of `count` floats is the first that is not finite.
+std::optional<uint64_t> findNonFinite(const float *values, uint64_t count);
 
 /// The one of two that comes first, if there is one.
 void keepFirst(std::optional<NonFinite> &first, std::optional<NonFinite> other);

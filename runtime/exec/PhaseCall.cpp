@@ -96,11 +96,11 @@ void PhaseCall::look(uint64_t number) {
         floats.area == Area::Output
             ? outputs[floats.offset]
             : areas[static_cast<unsigned>(floats.area)] + floats.offset;
-    if (auto value = pp::runtime::findNonFinite(
-            reinterpret_cast<const float *>(at), floats.count))
+    const auto *values = reinterpret_cast<const float *>(at);
+    if (auto i = pp::runtime::findNonFinite(values, floats.count))
       nonFinite = NonFinite{
           stageNumber,         microbatch, phase, static_cast<unsigned>(number),
-          probes[number].node, *value};
+          probes[number].node, values[*i]};
   }
 }
 

@@ -160,7 +160,7 @@ void Executor::Rank::compile() {
         }
     actions.push_back(std::move(compiled));
   }
-  for (GivenStep &step : given) {
+  for (EnqueuedStep &step : enqueued) {
     step.done = device.createEvent();
     step.times.assign(actions.size() + 1, 0);
     if (overflows)
@@ -196,7 +196,7 @@ void Executor::Rank::takeSteps() {
   ++state.ranksReady;
   state.changed.notify_all();
   while (true) {
-    uint64_t next = stepsGiven.load(std::memory_order_relaxed);
+    uint64_t next = stepsEnqueued.load(std::memory_order_relaxed);
     auto isNextHere = [&] {
       return next < state.firstStep + state.steps.size();
     };
@@ -205,12 +205,13 @@ void Executor::Rank::takeSteps() {
           lock, [&] { return state.stopping || state.error || isNextHere(); });
     if (state.stopping || state.error)
       return;
-    GivenStep &oldest = given[finished % std::size(given)];
+    EnqueuedStep &oldest = enqueued[finished % std::size(enqueued)];
     bool isOldestDone = next != finished && oldest.done->isReached();
-    if (!isOldestDone && isNextHere() && next - finished < std::size(given)) {
+    if (!isOldestDone && isNextHere() &&
+        next - finished < std::size(enqueued)) {
       Step &step = *state.steps[next - state.firstStep];
       lock.unlock();
-      giveStep(given[next % std::size(given)], step);
+      enqueueStep(enqueued[next % std::size(enqueued)], step);
       lock.lock();
       continue;
     }
@@ -235,13 +236,13 @@ static void throwKernelError(const StageState &stage, const char *what) {
     failInternal("stage '{}', {}: {}", stage.plan->name, what, error);
 }
 
-void Executor::Rank::giveStep(GivenStep &into, Step &step) {
+void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
   const Plan &plan = state.program.getPlan();
   Device &device = state.program.getDevice();
   Stream &compute = *streams.compute;
   DeviceRange range(device, fmt::format("step {}", step.number));
   into.step = &step;
-  stepsGiven.fetch_add(1, std::memory_order_relaxed);
+  stepsEnqueued.fetch_add(1, std::memory_order_relaxed);
   for (unsigned channel : reductions)
     state.transport->prepareSend(channel, 0, streams);
   for (unsigned s : plan.ranks[index].stages) {
@@ -259,11 +260,11 @@ void Executor::Rank::giveStep(GivenStep &into, Step &step) {
   for (size_t i = 0; i < actions.size(); ++i) {
     if (overflows && !hasAgreed &&
         actions[i].action.kind == ActionKind::Update) {
-      giveAgreement();
+      enqueueFlagExchange();
       hasAgreed = true;
     }
     DeviceRange actionRange(device, actions[i].name);
-    giveAction(actions[i], into);
+    enqueueAction(actions[i], into);
     compute.timestamp(into.times[i + 1]);
     compute.count(*completed);
   }
@@ -287,7 +288,7 @@ void Executor::Rank::giveStep(GivenStep &into, Step &step) {
   compute.record(*into.done);
 }
 
-void Executor::Rank::finishStep(GivenStep &oldest) {
+void Executor::Rank::finishStep(EnqueuedStep &oldest) {
   oldest.done->synchronize();
   Step &step = *oldest.step;
   const Plan &plan = state.program.getPlan();
@@ -326,8 +327,8 @@ void Executor::Rank::finishStep(GivenStep &oldest) {
   oldest.timer->clear();
 }
 
-void Executor::Rank::giveAction(const CompiledAction &compiled,
-                                GivenStep &into) {
+void Executor::Rank::enqueueAction(const CompiledAction &compiled,
+                                   EnqueuedStep &into) {
   const PlanAction &action = compiled.action;
   Step &step = *into.step;
   if (action.kind == ActionKind::Send)
@@ -335,22 +336,22 @@ void Executor::Rank::giveAction(const CompiledAction &compiled,
   if (action.kind == ActionKind::Receive)
     return state.transport->receive(action.channel, action.microbatch, streams);
   if (action.kind == ActionKind::Update)
-    giveUpdate(stages[action.stage], step);
+    enqueueUpdate(stages[action.stage], step);
   if (action.kind == ActionKind::SumGradients)
-    giveSums(stages[action.stage]);
+    enqueueSums(stages[action.stage]);
   for (unsigned channel : compiled.sends)
     state.transport->prepareSend(channel, action.microbatch, streams);
   bool useGraphs = state.options.graphs && !into.timer &&
                    state.program.getDevice().hasGraphs();
   for (PhaseCall *call : compiled.calls)
     call->give(*streams.compute, step,
-               stepsGiven.load(std::memory_order_relaxed), useGraphs,
+               stepsEnqueued.load(std::memory_order_relaxed), useGraphs,
                into.timer ? &*into.timer : nullptr);
   for (unsigned channel : compiled.releases)
     state.transport->release(channel, action.microbatch, streams);
 }
 
-void Executor::Rank::giveAgreement() {
+void Executor::Rank::enqueueFlagExchange() {
   float *flags = reinterpret_cast<float *>(overflows.get());
   for (unsigned s : state.program.getPlan().ranks[index].stages) {
     StageState &stage = stages[s];
@@ -367,10 +368,10 @@ void Executor::Rank::giveAgreement() {
       throwKernelError(stage, "the search for numbers that are not finite");
     });
   }
-  state.flagExchange->agree(index, flags, streams);
+  state.flagExchange->allGather(index, flags, streams);
 }
 
-void Executor::Rank::giveSums(StageState &stage) {
+void Executor::Rank::enqueueSums(StageState &stage) {
   streams.compute->execute([&stage] {
     for (const PlanSum &sum : stage.plan->sums) {
       // Partial sums go where the first part of another replica lies, which
@@ -390,7 +391,7 @@ void Executor::Rank::giveSums(StageState &stage) {
   });
 }
 
-void Executor::Rank::giveUpdate(StageState &stage, const Step &step) {
+void Executor::Rank::enqueueUpdate(StageState &stage, const Step &step) {
   const PlanAreas &areas = stage.plan->areas;
   const float *scalars = step.scalars.data();
   if (stage.scalars) {
@@ -440,7 +441,7 @@ std::optional<NonFinite> Executor::Rank::findNonFinite() const {
 std::string Executor::Rank::describe() const {
   uint64_t done = completed->load(std::memory_order_relaxed);
   if (actions.empty() ||
-      done >= stepsGiven.load(std::memory_order_relaxed) * actions.size())
+      done >= stepsEnqueued.load(std::memory_order_relaxed) * actions.size())
     return fmt::format("rank {}: idle", index);
   size_t position = done % actions.size();
   const Plan &plan = state.program.getPlan();

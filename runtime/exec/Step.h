@@ -47,6 +47,9 @@ struct Step {
   std::vector<PortBuffer> feeds, fetches;
   std::vector<float> scalars; // of the optimizer; training only
   uint64_t number = 0;        // for traces
+  /// By row of the mini-batch: which sample of the data set it is. For
+  /// messages; empty if the feeds are from elsewhere.
+  std::vector<uint64_t> samples;
 
   // Results.
   std::vector<float> losses; // by micro-batch; training only

@@ -73,20 +73,30 @@ void Executor::State::watch() {
       seconds.push_back(rank.computedSeconds());
     return seconds;
   };
-  auto period =
-      std::chrono::duration<double>(std::min(options.watchdogSeconds / 4, 1.0));
+  ProcessGroup &group = program.getGroup();
+  // Who has no limit still tells the others that it computes.
+  bool hasLimit = options.watchdogSeconds > 0;
+  auto period = std::chrono::duration<double>(
+      hasLimit ? std::min(options.watchdogSeconds / 4, 1.0) : 1.0);
   Computing computing(ranks.size());
   computing.look(computed());
   uint64_t last = completed();
-  // When an action was completed, and when a rank was seen to compute.
+  // When an action was completed, and when a rank of any process was seen to
+  // compute.
   auto since = Clock::now(), computedAt = since;
   double longest = 0; // pause between two actions
   bool hasTold = false;
+  auto heard = group.lastHeartbeat();
   std::unique_lock<std::mutex> lock(mutex);
   while (!changed.wait_for(lock, period,
                            [&] { return stopping || ranksRunning == 0; })) {
     uint64_t current = completed();
     bool isComputing = computing.look(computed());
+    bool isComputingElsewhere = group.lastHeartbeat() != heard;
+    heard = group.lastHeartbeat();
+    if (isComputing || current != last ||
+        (group.isFirst() && isComputingElsewhere))
+      group.sendHeartbeat();
     // Without a step in flight nobody can make progress, and nobody has to.
     if (current != last || steps.empty()) {
       if (!steps.empty())
@@ -95,12 +105,12 @@ void Executor::State::watch() {
       since = computedAt = Clock::now();
       continue;
     }
-    if (isComputing)
+    if (isComputing || isComputingElsewhere)
       computedAt = Clock::now();
     double seconds = secondsSince(since);
     double limit =
         std::max(options.watchdogSeconds, options.watchdogFactor * longest);
-    if (seconds < limit)
+    if (seconds < limit || !hasLimit)
       continue;
     if (isComputing && !hasTold && options.onSlow) {
       hasTold = true;
@@ -112,9 +122,8 @@ void Executor::State::watch() {
     if (secondsSince(computedAt) < limit)
       continue;
     std::string text = fmt::format(
-        "stuck: no action completed for {:.1f} s (step {}), and nobody here "
-        "computes",
-        seconds, steps.front()->number);
+        "stuck: no action completed for {:.1f} s (step {}), and no {} computes",
+        seconds, steps.front()->number, group.size() > 1 ? "process" : "rank");
     for (const Rank &rank : ranks)
       text += "\n  " + rank.describe();
     lock.unlock();

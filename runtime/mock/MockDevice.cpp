@@ -1,9 +1,9 @@
 //===- MockDevice.cpp -----------------------------------------------------===//
 #include "mock/MockDevice.h"
 #include "device/CpuKernel.h"
-#include "device/Registry.h"
-#include "mock/EmulatedProgram.h"
+#include "device/DeviceRegistry.h"
 #include "mock/MockLink.h"
+#include "mock/MockProgram.h"
 #include "support/Clock.h"
 #include "support/Error.h"
 #include "support/FlushDenormals.h"
@@ -289,9 +289,9 @@ public:
     return target == "cpu" || target == "mock";
   }
   std::unique_ptr<DeviceProgram> load(const pp_program &program) override {
-    // A program for the processor has no emulated kernels and does not ask for
+    // A program for the processor has no mock kernels and does not ask for
     // any.
-    return std::make_unique<EmulatedProgram>(program);
+    return std::make_unique<MockProgram>(program);
   }
 
 private:

@@ -37,7 +37,7 @@ int32_t ThreadBlock::shuffle(int32_t bits, int32_t mask, int32_t place) {
   return thread.bits;
 }
 
-std::string ThreadBlock::run(const pp_emulated_kernel &toRun,
+std::string ThreadBlock::run(const pp_mock_kernel &toRun,
                              void *const *toArguments, void *toShared,
                              int64_t number, int64_t size) {
   while (static_cast<int64_t>(threads.size()) < size)

@@ -33,7 +33,7 @@ public:
   /// other, in turns from the first and from the last on, so that a missing
   /// barrier shows. Returns what went wrong, or an empty text: threads that
   /// wait for others which never come, or that wait at different places.
-  std::string run(const pp_emulated_kernel &kernel, void *const *arguments,
+  std::string run(const pp_mock_kernel &kernel, void *const *arguments,
                   void *shared, int64_t block, int64_t threads);
 
   // In a thread of the block: see pprt.h.
@@ -59,7 +59,7 @@ private:
 
   std::deque<Thread> threads; // some may be idle
   // Of the block that runs:
-  const pp_emulated_kernel *kernel = nullptr;
+  const pp_mock_kernel *kernel = nullptr;
   void *const *arguments = nullptr;
   void *shared = nullptr;
   int64_t block = 0, count = 0;

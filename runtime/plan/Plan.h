@@ -82,9 +82,11 @@ struct PlanChannel {
   unsigned sendSlots, receiveSlots;
   std::vector<unsigned> sendSlot, receiveSlot; // by micro-batch
   ActionKind release;
-  /// The channel whose send slot is this one's receive slot: the value comes
-  /// when the receiver of the other has what left there.
-  std::optional<unsigned> answerTo = std::nullopt;
+  /// The channel of the opposite direction that this one replies to. Both use
+  /// one place: the send slot of that channel is the receive slot of this one.
+  /// The value of this channel is made from the value of that one, so it comes
+  /// after that value has been received.
+  std::optional<unsigned> repliesTo = std::nullopt;
 
   /// Both stages are on one rank: the value is made in its receive slot, and
   /// nothing is sent.

@@ -1,6 +1,6 @@
 //===- PlanFromJson.cpp - JSON to Plan ------------------------------------===//
 #include "plan/PlanJson.h"
-#include "plan/Replicas.h"
+#include "plan/ReplicatePlan.h"
 #include "support/JsonReader.h"
 
 #include <algorithm>

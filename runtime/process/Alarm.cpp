@@ -10,10 +10,12 @@
 using namespace pp::runtime;
 
 namespace {
-/// Before the text of an alarm; `process` has failed. Without a text: goodbye.
+/// Before the text of an alarm; `process` has failed. Without a text: goodbye,
+/// or a heartbeat.
 struct AlarmHeader {
   uint32_t process, kind, bytes;
 };
+constexpr uint32_t heartbeatKind = UINT32_MAX; // no ErrorKind
 constexpr uint32_t maxText = 1 << 16;
 } // namespace
 
@@ -38,11 +40,10 @@ ProcessGroup::Alarm::~Alarm() {
   close(wake[1]);
 }
 
-static void sendAlarm(Socket &socket, uint32_t process, ErrorKind kind,
+static void sendAlarm(Socket &socket, uint32_t process, uint32_t kind,
                       const std::string &text) noexcept {
   try {
-    AlarmHeader header{process, static_cast<uint32_t>(kind),
-                       static_cast<uint32_t>(text.size())};
+    AlarmHeader header{process, kind, static_cast<uint32_t>(text.size())};
     socket.send(&header, sizeof(header));
     socket.send(text.data(), text.size());
   } catch (const std::exception &) {
@@ -71,7 +72,25 @@ void ProcessGroup::Alarm::spread(unsigned process, ErrorKind kind,
   std::lock_guard<std::mutex> lock(sending);
   for (size_t peer = 0; peer < sockets.size(); ++peer)
     if (sockets[peer] && peer != process)
-      sendAlarm(sockets[peer], process, kind, text.empty() ? " " : text);
+      sendAlarm(sockets[peer], process, static_cast<uint32_t>(kind),
+                text.empty() ? " " : text);
+}
+
+void ProcessGroup::Alarm::beat() noexcept {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (isRaised || isLeaving || failure)
+      return;
+  }
+  std::unique_lock<std::mutex> lock(sending, std::try_to_lock);
+  if (!lock)
+    return;
+  for (Socket &socket : sockets) {
+    // A process that is stopped does not read, and alarms must not wait for it.
+    pollfd entry{socket.get(), POLLOUT, 0};
+    if (socket && poll(&entry, 1, 0) > 0 && entry.revents == POLLOUT)
+      sendAlarm(socket, group.process(), heartbeatKind, "");
+  }
 }
 
 void ProcessGroup::Alarm::leave(bool isGood) noexcept {
@@ -86,7 +105,8 @@ void ProcessGroup::Alarm::leave(bool isGood) noexcept {
   std::lock_guard<std::mutex> lock(sending);
   for (Socket &socket : sockets)
     if (socket)
-      sendAlarm(socket, group.process(), ErrorKind::Internal, "");
+      sendAlarm(socket, group.process(),
+                static_cast<uint32_t>(ErrorKind::Internal), "");
 }
 
 /// Makes the failure of another process this one's: nobody may go on waiting.
@@ -115,6 +135,10 @@ bool ProcessGroup::Alarm::hear(unsigned peer) {
   bool isTold = !group.isFirst();
   try {
     sockets[peer].receive(&header, sizeof(header));
+    if (header.kind == heartbeatKind) {
+      heartbeat = std::chrono::steady_clock::now();
+      return true;
+    }
     if (header.bytes == 0)
       return false;
     text.resize(std::min(header.bytes, maxText));

@@ -8,6 +8,7 @@
 
 #include "process/ProcessGroup.h"
 
+#include <atomic>
 #include <condition_variable>
 
 namespace pp::runtime {
@@ -21,10 +22,15 @@ struct ProcessGroup::Alarm {
 
   /// Tells the others; the first failure counts.
   void raise(const Error &error) noexcept;
+  /// A heartbeat to all that this process has a connection to. Never waits.
+  void beat() noexcept;
   /// Ends the listening. `isGood`: nobody shall be alarmed.
   void leave(bool isGood) noexcept;
 
+  using TimePoint = std::chrono::steady_clock::time_point;
+
   ProcessGroup &group;
+  std::atomic<TimePoint> heartbeat{TimePoint()}; // when the last one came
   std::vector<Socket> sockets;
   std::mutex sending; // of the sockets
   std::mutex mutex;

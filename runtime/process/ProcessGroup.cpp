@@ -4,8 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <chrono>
-
 using namespace pp::runtime;
 
 namespace {
@@ -215,6 +213,15 @@ ProcessGroup::HandlerHandle ProcessGroup::onFailure(FailureHandler handler) {
 void ProcessGroup::fail(const Error &error) noexcept {
   if (alarm)
     alarm->raise(error);
+}
+
+void ProcessGroup::sendHeartbeat() noexcept {
+  if (alarm)
+    alarm->beat();
+}
+
+std::chrono::steady_clock::time_point ProcessGroup::lastHeartbeat() const {
+  return alarm ? alarm->heartbeat.load() : Alarm::TimePoint();
 }
 
 void ProcessGroup::finish() {

@@ -11,7 +11,7 @@
 // The bulk connections carry what all processes do together, one thing after
 // the other, by the thread that made the group. The alarm says at any time that
 // a process has failed: then every connection is shut down, so that nobody
-// waits for it.
+// waits for it. The same connections say which processes compute.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_PROCESS_PROCESSGROUP_H
@@ -20,6 +20,7 @@
 #include "process/Launch.h"
 #include "process/Reception.h"
 
+#include <chrono>
 #include <exception>
 #include <map>
 #include <memory>
@@ -126,6 +127,16 @@ public:
   std::exception_ptr lost(unsigned peer);
   /// Tells the others that this process fails.
   void fail(const Error &error) noexcept;
+
+  // Heartbeats, for whoever must tell a hang from long work. Any thread.
+
+  /// Tells process 0 that this process computes; in process 0, tells all others
+  /// that one does. Does not wait: a heartbeat for which a connection has no
+  /// room is lost.
+  void sendHeartbeat() noexcept;
+  /// When the last heartbeat came; long ago if none has.
+  std::chrono::steady_clock::time_point lastHeartbeat() const;
+
   /// All have reached the end; nobody's leaving is a failure after this.
   void finish();
 

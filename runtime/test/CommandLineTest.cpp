@@ -11,8 +11,11 @@
 
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace pp::runtime;
 
@@ -261,6 +264,83 @@ TEST_F(CommandLineTest, EvaluationAfterEachEpochOrAtTheEnd) {
         values.back(),
         evaluate(readNpz(file("y.npz"))["y"], toy::data(20)["target"]).value,
         1e-5);
+  }
+}
+
+/// Other processes, each with arguments of its own. Returns their exit codes
+/// and messages.
+std::vector<std::pair<int, std::string>>
+runProcesses(const TemporaryDirectory &directory,
+             const std::vector<std::vector<std::string>> &arguments) {
+  std::vector<pid_t> children;
+  auto messages = [&](size_t process) {
+    return directory.file(fmt::format("process-{}.txt", process));
+  };
+  for (size_t process = 0; process < arguments.size(); ++process) {
+    pid_t child = fork();
+    if (child == 0) {
+      setenv("PP_PROCESS", fmt::format("{}", process).c_str(), 1);
+      setenv("PP_PROCESSES", fmt::format("{}", arguments.size()).c_str(), 1);
+      setenv("PP_JOB", directory.path.c_str(), 1);
+      if (!std::freopen("/dev/null", "w", stdout) ||
+          !std::freopen(messages(process).c_str(), "w", stderr))
+        _exit(126);
+      std::vector<const char *> argv{"toy"};
+      for (const std::string &argument : arguments[process])
+        argv.push_back(argument.c_str());
+      toy::Binary binary(threeStages);
+      int code = runCommandLine(argv.size(), argv.data(), binary.table);
+      std::fflush(nullptr);
+      _exit(code);
+    }
+    children.push_back(child);
+  }
+  std::vector<std::pair<int, std::string>> results;
+  for (size_t process = 0; process < children.size(); ++process) {
+    int status = 0;
+    waitpid(children[process], &status, 0);
+    results.emplace_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+                         readText(messages(process)));
+  }
+  return results;
+}
+
+TEST_F(CommandLineTest, ProcessesEvaluateOnTheSameTargets) {
+  auto arrays = toy::data(20);
+  arrays["target"].data[5] ^= 1;
+  writeNpz(file("other.npz"), arrays);
+  auto arguments = [&](const char *evaluation) {
+    return std::vector<std::string>{"train",         "--data", file("data.npz"),
+                                    "--steps",       "1",      "--eval-data",
+                                    file(evaluation)};
+  };
+  auto results =
+      runProcesses(directory, {arguments("data.npz"), arguments("other.npz")});
+  EXPECT_EQ(results[0].first, 2) << results[0].second;
+  EXPECT_EQ(results[1].first, 2) << results[1].second;
+  EXPECT_NE(results[0].second.find("array 'target' of --eval-data: process 1"),
+            std::string::npos)
+      << results[0].second;
+  EXPECT_NE(results[0].second.find(file("other.npz")), std::string::npos)
+      << results[0].second;
+}
+
+TEST_F(CommandLineTest, DataThatAreNotFiniteAreNamedBySample) {
+  auto arrays = toy::data(20);
+  const float nan = std::nanf("");
+  std::memcpy(&arrays["x"].data[(13 * toy::width + 2) * sizeof(float)], &nan,
+              sizeof(nan));
+  writeNpz(file("bad.npz"), arrays);
+  toy::Options options = threeStages;
+  options.lossScale = 1;
+  for (const char *order : {"--no-shuffle", "--seed=3"}) {
+    Output output = run({"train", "--data", file("bad.npz"), "--epochs", "3",
+                         "--on-nan", "stop", order},
+                        options);
+    EXPECT_EQ(output.code, 1);
+    EXPECT_NE(output.error.find("array 'x' has nan in sample 13, "),
+              std::string::npos)
+        << output.error;
   }
 }
 

@@ -1,7 +1,7 @@
 //===- ExecutorTest.cpp - The toy pipeline under every schedule -----------===//
 #include "exec/Executor.h"
+#include "DeviceSetup.h"
 #include "ToyProgram.h"
-#include "WayDevice.h"
 #include "exec/DataSet.h"
 #include "exec/OptimizerScalars.h"
 #include "exec/Snapshot.h"
@@ -33,14 +33,14 @@ void append(std::vector<char> &target, const void *data, size_t bytes) {
 }
 
 RunResult train(const toy::Options &options, unsigned steps,
-                const Way &way = {"cpu"}, bool overlap = false) {
+                const DeviceSetup &setup = {"cpu"}, bool overlap = false) {
   toy::Binary binary(options);
-  WayDevice device(way);
+  TestedDevice device(setup);
   Program program(binary.training, device);
   program.allocate("");
   Executor::Options executorOptions;
   executorOptions.watchdogSeconds = 60;
-  executorOptions.graphs = way.graphs;
+  executorOptions.graphs = setup.graphs;
   Executor executor(program, executorOptions);
   const Plan &plan = program.getPlan();
   DataSet data(plan, toy::data(3 * toy::batch));
@@ -120,13 +120,13 @@ std::vector<toy::Options> allOptions() {
 }
 
 class ScheduleTest
-    : public testing::TestWithParam<std::tuple<Way, toy::Options>> {};
+    : public testing::TestWithParam<std::tuple<DeviceSetup, toy::Options>> {};
 
 TEST_P(ScheduleTest, SameBitsAsOneStage) {
   RunResult expected = train(toy::Options{}, 5);
-  auto [way, options] = GetParam();
+  auto [setup, options] = GetParam();
   for (bool overlap : {false, true}) {
-    RunResult actual = train(options, 5, way, overlap);
+    RunResult actual = train(options, 5, setup, overlap);
     expectSameBits(actual, expected);
     for (const ChannelTraffic &traffic : actual.traffic) {
       EXPECT_EQ(traffic.messages, 5u * toy::microbatches);
@@ -137,18 +137,18 @@ TEST_P(ScheduleTest, SameBitsAsOneStage) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ScheduleTest,
-                         testing::Combine(testing::ValuesIn(ways),
+                         testing::Combine(testing::ValuesIn(deviceSetups),
                                           testing::ValuesIn(allOptions())));
 
 //===----------------------------------------------------------------------===//
 // Replicas
 //===----------------------------------------------------------------------===//
 
-class ReplicasTest
-    : public testing::TestWithParam<std::tuple<Way, std::vector<int>, bool>> {};
+class ReplicasTest : public testing::TestWithParam<
+                         std::tuple<DeviceSetup, std::vector<int>, bool>> {};
 
 TEST_P(ReplicasTest, SameBitsAsSumsInTheirOrder) {
-  auto [way, cuts, split] = GetParam();
+  auto [setup, cuts, split] = GetParam();
   // Four replicas add up what one stage adds up, in the same order; two add up
   // two sums.
   for (int replicas : {4, 2}) {
@@ -158,7 +158,7 @@ TEST_P(ReplicasTest, SameBitsAsSumsInTheirOrder) {
     toy::Options options{cuts, /*oneForwardOneBackward=*/split, split, 1};
     options.replicas = replicas;
     for (bool overlap : {false, true}) {
-      RunResult actual = train(options, 5, way, overlap);
+      RunResult actual = train(options, 5, setup, overlap);
       expectSameBits(actual, expected);
       for (const ChannelTraffic &traffic : actual.traffic)
         EXPECT_EQ(traffic.receivedBytes, traffic.sentBytes);
@@ -168,7 +168,7 @@ TEST_P(ReplicasTest, SameBitsAsSumsInTheirOrder) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, ReplicasTest,
-    testing::Combine(testing::ValuesIn(ways),
+    testing::Combine(testing::ValuesIn(deviceSetups),
                      testing::Values(std::vector<int>{0},
                                      std::vector<int>{0, 2},
                                      std::vector<int>{0, 1, 2}),
@@ -198,17 +198,17 @@ TEST(ReplicasLossScaleTest, AnOverflowInOneReplicaSkipsTheStepInAll) {
 // Loss scale
 //===----------------------------------------------------------------------===//
 
-class LossScaleTest : public testing::TestWithParam<Way> {
+class LossScaleTest : public testing::TestWithParam<DeviceSetup> {
 protected:
   void TearDown() override { toy::setOverflow(-1, 0); }
 };
 
 /// The plugin in C has no kernels for it.
-std::vector<Way> waysWithLossScale() {
-  std::vector<Way> result;
-  for (const Way &way : ways)
-    if (!way.plugin || way.driver)
-      result.push_back(way);
+std::vector<DeviceSetup> setupsWithLossScale() {
+  std::vector<DeviceSetup> result;
+  for (const DeviceSetup &setup : deviceSetups)
+    if (!setup.plugin || setup.driver)
+      result.push_back(setup);
   return result;
 }
 
@@ -251,7 +251,7 @@ TEST_P(LossScaleTest, AnOverflowInAnyStageSkipsTheStepInAll) {
         EXPECT_EQ(actual.inStages.size(), cuts.size());
         for (const LossScaleState &state : actual.inStages)
           EXPECT_TRUE(state == expected);
-        // The training goes on, in the same way for every cut.
+        // The training goes on, in the same setup for every cut.
         toy::setOverflow(layer, 2);
         actual = train(options, 7, GetParam(), overlap);
         EXPECT_NE(actual.parameters, before.parameters);
@@ -280,7 +280,7 @@ TEST_P(LossScaleTest, ItHasAFloorAndACeiling) {
 
 TEST_P(LossScaleTest, AnErrorWakesRanksThatWaitForTheOthers) {
   for (int layer : {0, 1, 2}) {
-    WayDevice device{GetParam()};
+    TestedDevice device{GetParam()};
     toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0, 256});
     Program program(binary.training, device);
     program.allocate("");
@@ -301,7 +301,7 @@ TEST_P(LossScaleTest, AnErrorWakesRanksThatWaitForTheOthers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LossScaleTest,
-                         testing::ValuesIn(waysWithLossScale()),
+                         testing::ValuesIn(setupsWithLossScale()),
                          [](const auto &info) {
                            return std::string(info.param.name);
                          });
@@ -346,12 +346,12 @@ TEST(ToyTest, LossAndGradientsMatchADirectComputation) {
   }
 }
 
-class ExecutorTest : public testing::TestWithParam<Way> {
+class ExecutorTest : public testing::TestWithParam<DeviceSetup> {
 protected:
-  WayDevice device{GetParam()};
+  TestedDevice device{GetParam()};
 };
 
-INSTANTIATE_TEST_SUITE_P(All, ExecutorTest, testing::ValuesIn(ways),
+INSTANTIATE_TEST_SUITE_P(All, ExecutorTest, testing::ValuesIn(deviceSetups),
                          [](const auto &info) {
                            return std::string(info.param.name);
                          });
@@ -527,9 +527,9 @@ TEST_P(ExecutorTest, KernelsAreTimed) {
 }
 
 TEST(ExecutorRanges, StepsAndActionsAreNamed) {
-  Way way{"fake"};
-  way.plugin = PP_FAKE_PLUGIN;
-  WayDevice device(way);
+  DeviceSetup setup{"fake"};
+  setup.plugin = PP_FAKE_PLUGIN;
+  TestedDevice device(setup);
   toy::Binary binary(toy::Options{});
   Program program(binary.training, device);
   program.allocate("");

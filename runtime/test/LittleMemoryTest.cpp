@@ -1,7 +1,7 @@
 //===- LittleMemoryTest.cpp - Threads and memory that are not there -------===//
+#include "DeviceSetup.h"
 #include "TestFiles.h"
 #include "ToyProgram.h"
-#include "WayDevice.h"
 #include "exec/Executor.h"
 #include "exec/OptimizerScalars.h"
 #include "support/AddressSpace.h"
@@ -29,12 +29,12 @@ std::string errorOf(const std::function<void()> &work) {
 /// started before waits for steps, and has to end.
 TEST(LittleMemory, AnyThreadMayBeMissing) {
   for (const char *name : {"cpu", "mock"}) {
-    Way way{"Cpu"};
-    way.isMock = name == std::string("mock");
+    DeviceSetup setup{"Cpu"};
+    setup.isMock = name == std::string("mock");
     unsigned failures = 0;
     for (unsigned nth = 1;; ++nth) {
       toy::Binary binary(toy::Options{{0, 1, 2}});
-      WayDevice device(way);
+      TestedDevice device(setup);
       Program program(binary.training, device);
       program.allocate("");
       failThreadStart(nth);
@@ -56,7 +56,7 @@ TEST(LittleMemory, AnyThreadMayBeMissing) {
           << error;
     }
     // Three ranks and the watchdog; on the mock device also their streams.
-    EXPECT_EQ(failures, way.isMock ? 13U : 4U);
+    EXPECT_EQ(failures, setup.isMock ? 13U : 4U);
   }
 }
 

@@ -4,9 +4,9 @@
 // sees all of them. test/e2e/processes.py starts real ones.
 //
 //===----------------------------------------------------------------------===//
+#include "DeviceSetup.h"
 #include "TestFiles.h"
 #include "ToyProgram.h"
-#include "WayDevice.h"
 #include "exec/DataSet.h"
 #include "exec/Executor.h"
 #include "exec/OptimizerScalars.h"
@@ -260,27 +260,27 @@ struct Result {
 };
 
 /// Whether the device can do that.
-bool isPossible(const Way &way, std::string transport,
+bool isPossible(const DeviceSetup &setup, std::string transport,
                 bool oneForwardOneBackward) {
   // Written by hand, with sends that do not wait.
   if (transport == std::string("nccl") && oneForwardOneBackward)
     return false;
-  bool isCpu = !way.isMock && !way.plugin;
-  bool isFakePlugin = way.plugin && !way.driver;
+  bool isCpu = !setup.isMock && !setup.plugin;
+  bool isFakePlugin = setup.plugin && !setup.driver;
   return transport == std::string("host-staged") ||
          (!isFakePlugin && (!isCpu || transport == std::string("peer")));
 }
 
-Result train(const toy::Options &options, const Way &way, ProcessGroup &group,
-             const std::string &folder) {
+Result train(const toy::Options &options, const DeviceSetup &setup,
+             ProcessGroup &group, const std::string &folder) {
   toy::Binary binary(options);
-  WayDevice device(way);
+  TestedDevice device(setup);
   Program program(binary.training, device, group);
   program.allocate("");
   Executor::Options executorOptions;
   executorOptions.watchdogSeconds = 60;
   executorOptions.trace = true;
-  executorOptions.graphs = way.graphs;
+  executorOptions.graphs = setup.graphs;
   Executor executor(program, executorOptions);
   const Plan &plan = program.getPlan();
   DataSet data(plan, toy::data(3 * toy::batch));
@@ -330,7 +330,7 @@ Result train(const toy::Options &options, const Way &way, ProcessGroup &group,
 
 /// Expects of several processes the bits of one, and returns both results.
 std::pair<Result, Result> compareWithOneProcess(const toy::Options &options,
-                                                const Way &way,
+                                                const DeviceSetup &setup,
                                                 std::string transport,
                                                 unsigned processes) {
   TemporaryDirectory directory;
@@ -341,7 +341,7 @@ std::pair<Result, Result> compareWithOneProcess(const toy::Options &options,
   auto errors = runProcesses(
       processes,
       [&](ProcessGroup &group) {
-        Result result = train(options, way, group, directory.file(""));
+        Result result = train(options, setup, group, directory.file(""));
         if (group.isFirst())
           actual = result;
       },
@@ -357,16 +357,16 @@ std::pair<Result, Result> compareWithOneProcess(const toy::Options &options,
 
 class SeveralProcesses
     : public testing::TestWithParam<
-          std::tuple<Way, std::string, unsigned, bool, bool>> {};
+          std::tuple<DeviceSetup, std::string, unsigned, bool, bool>> {};
 
 TEST_P(SeveralProcesses, SameBitsAsOne) {
-  auto [way, transport, processes, split, oneForwardOneBackward] = GetParam();
-  if (!isPossible(way, transport, oneForwardOneBackward)) {
+  auto [setup, transport, processes, split, oneForwardOneBackward] = GetParam();
+  if (!isPossible(setup, transport, oneForwardOneBackward)) {
     auto errors = runProcesses(
         processes,
         [&](ProcessGroup &group) {
           toy::Options options{{0, 1, 2}, oneForwardOneBackward};
-          train(options, way, group, "");
+          train(options, setup, group, "");
         },
         "", transport);
     const char *name = transport == std::string("nccl") ? "nccl" : "peer";
@@ -377,7 +377,7 @@ TEST_P(SeveralProcesses, SameBitsAsOne) {
   }
   toy::Options options{{0, 1, 2}, oneForwardOneBackward, split, 1};
   auto [expected, actual] =
-      compareWithOneProcess(options, way, transport, processes);
+      compareWithOneProcess(options, setup, transport, processes);
   ASSERT_EQ(actual.traffic.size(), expected.traffic.size());
   for (size_t c = 0; c < actual.traffic.size(); ++c) {
     EXPECT_EQ(actual.traffic[c].messages, expected.traffic[c].messages);
@@ -388,17 +388,17 @@ TEST_P(SeveralProcesses, SameBitsAsOne) {
 }
 
 TEST_P(SeveralProcesses, ReplicasHaveTheBitsOfOneProcess) {
-  auto [way, transport, processes, split, isUneven] = GetParam();
-  if (!isPossible(way, transport, /*oneForwardOneBackward=*/false))
+  auto [setup, transport, processes, split, isUneven] = GetParam();
+  if (!isPossible(setup, transport, /*oneForwardOneBackward=*/false))
     return; // as above
   toy::Options options{{0, 2}, false, split, 1};
   options.replicas = isUneven ? 4 : 2;
-  compareWithOneProcess(options, way, transport, processes);
+  compareWithOneProcess(options, setup, transport, processes);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, SeveralProcesses,
-    testing::Combine(testing::ValuesIn(ways),
+    testing::Combine(testing::ValuesIn(deviceSetups),
                      testing::Values(std::string("peer"), std::string("nccl"),
                                      std::string("host-staged")),
                      testing::Values(2U, 3U), testing::Bool(),
@@ -416,41 +416,41 @@ TEST(SeveralProcesses, OneDecisionOfAllRanks) {
             std::string::npos);
   EXPECT_EQ(expected.snapshot.find("\"loss_scale.skipped_steps\":\"0x0p+0"),
             std::string::npos);
-  for (const Way &way : ways)
+  for (const DeviceSetup &setup : deviceSetups)
     for (unsigned processes : {2, 3}) {
       // The plugin in C has no such kernels.
-      if (way.plugin && !way.driver)
+      if (setup.plugin && !setup.driver)
         continue;
       Result actual;
       auto errors = runProcesses(
           processes,
           [&](ProcessGroup &group) {
-            Result result = train(options, way, group, directory.file(""));
+            Result result = train(options, setup, group, directory.file(""));
             if (group.isFirst())
               actual = result;
           },
           "", std::string("host-staged"));
       for (const std::string &error : errors)
         EXPECT_EQ(error, "");
-      EXPECT_EQ(actual.snapshot, expected.snapshot) << way.name;
-      EXPECT_EQ(actual.losses, expected.losses) << way.name;
+      EXPECT_EQ(actual.snapshot, expected.snapshot) << setup.name;
+      EXPECT_EQ(actual.losses, expected.losses) << setup.name;
     }
 }
 
 TEST(SeveralProcessesErrors, AKernelThatFailsStopsAll) {
   unsetenv("PP_FAKE_DRIVER_ORDERLY");
   for (int layer : {0, 1, 2})
-    for (const Way &way : ways)
+    for (const DeviceSetup &setup : deviceSetups)
       for (std::string transport : {std::string("peer"), std::string("nccl"),
                                     std::string("host-staged")}) {
-        if (!isPossible(way, transport, false))
+        if (!isPossible(setup, transport, false))
           continue;
         toy::setFault(layer, toy::ThrowFault);
         auto errors = runProcesses(
             3,
             [&](ProcessGroup &group) {
               toy::Binary binary(toy::Options{{0, 1, 2}});
-              WayDevice device(way);
+              TestedDevice device(setup);
               Program program(binary.training, device, group);
               program.allocate("");
               Executor executor(program, {});
@@ -470,6 +470,44 @@ TEST(SeveralProcessesErrors, AKernelThatFailsStopsAll) {
                       std::string::npos)
                 << errors[process];
       }
+}
+
+/// Runs a step in two processes, the first of which has the watchdog's limit.
+/// Returns its report, or "".
+std::string reportOfProcess0(double limit, double otherLimit,
+                             std::chrono::milliseconds phase,
+                             toy::Fault fault) {
+  std::string report;
+  toy::setFault(2, fault);
+  std::thread release([&] {
+    std::this_thread::sleep_for(phase);
+    toy::releaseHangs();
+  });
+  runProcesses(2, [&](ProcessGroup &group) {
+    toy::Binary binary(toy::Options{{0, 1, 2}});
+    Program program(binary.training, getCpuDevice(), group);
+    program.allocate("");
+    Executor::Options options;
+    options.watchdogSeconds = group.isFirst() ? limit : otherLimit;
+    if (group.isFirst())
+      options.onHang = [&](const std::string &text) { report = text; };
+    Executor executor(program, options);
+    Step step(program.getPlan());
+    step.scalars = OptimizerScalars(program.getPlan().optimizer).evaluate(1);
+    executor.run(step);
+  });
+  release.join();
+  toy::setFault(0, toy::NoFault);
+  return report;
+}
+
+TEST(SeveralProcesses, TheWatchdogBearsWithAnotherProcessThatComputes) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(reportOfProcess0(0.5, 0.5, 2s, toy::ComputeFault), "");
+  // Also if that process has no limit of its own.
+  EXPECT_EQ(reportOfProcess0(2.5, 0, 4s, toy::ComputeFault), "");
+  std::string report = reportOfProcess0(0.5, 0, 2s, toy::HangFault);
+  EXPECT_NE(report.find("no process computes"), std::string::npos) << report;
 }
 
 TEST(SeveralProcessesErrors, MoreProcessesThanRanks) {

@@ -29,7 +29,7 @@ public:
                              "flags of all ranks");
   }
 
-  void agree(unsigned rank, float *flags, RankStreams &streams) override {
+  void allGather(unsigned rank, float *flags, RankStreams &streams) override {
     Stream &stream = *streams.compute;
     Participant &own = participants[rank];
     uint32_t round = own.round++;
@@ -84,7 +84,7 @@ public:
     }
   }
 
-  void agree(unsigned rank, float *flags, RankStreams &streams) override {
+  void allGather(unsigned rank, float *flags, RankStreams &streams) override {
     Place &place = places.at(rank);
     auto *values = reinterpret_cast<float *>(place.host.get());
     Stream &stream = *streams.compute;

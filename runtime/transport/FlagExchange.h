@@ -9,15 +9,16 @@
 
 namespace pp::runtime {
 
-/// Gives every rank a number of each rank, once in a step.
+/// An all-gather of one number per rank, once in a step.
 class FlagExchange {
 public:
   virtual ~FlagExchange() = default;
-  /// `flags` has a float for each rank, in memory of the device. The compute
-  /// stream has set that of `rank`; afterwards it finds there those of all
-  /// ranks. Each rank calls it once in a step, after all its transfers, or none
-  /// does. Throws Transport::Aborted after abort().
-  virtual void agree(unsigned rank, float *flags, RankStreams &streams) = 0;
+  /// `flags` is an array in memory of the device, with a float for each rank.
+  /// The compute stream of `rank` has set that of `rank`; what is enqueued on
+  /// it after this call finds those of all ranks. In a step, either every rank
+  /// calls this once, after all its transfers, or none does. Throws
+  /// Transport::Aborted after abort().
+  virtual void allGather(unsigned rank, float *flags, RankStreams &streams) = 0;
   /// Wakes every waiting thread, for good. Any thread, any number of times.
   virtual void abort() noexcept = 0;
 };

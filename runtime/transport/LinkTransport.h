@@ -15,9 +15,9 @@
 #ifndef PP_RUNTIME_TRANSPORT_LINKTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_LINKTRANSPORT_H
 
-#include "transport/Registry.h"
 #include "transport/TrafficCounters.h"
 #include "transport/Transport.h"
+#include "transport/TransportRegistry.h"
 
 #include <deque>
 #include <map>

@@ -10,7 +10,7 @@
 
 #include "support/SharedMemory.h"
 #include "transport/DirectTransport.h"
-#include "transport/Registry.h"
+#include "transport/TransportRegistry.h"
 
 #include <set>
 

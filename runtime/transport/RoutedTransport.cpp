@@ -2,7 +2,7 @@
 #include "transport/RoutedTransport.h"
 #include "support/Error.h"
 #include "transport/LocalTransport.h"
-#include "transport/Registry.h"
+#include "transport/TransportRegistry.h"
 
 #include <map>
 

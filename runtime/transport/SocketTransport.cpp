@@ -257,7 +257,7 @@ void SocketTransport::take(Connection &connection, const Message &message) {
                      : channel.base + number * alignUp(channel.plan->bytes);
   // The peer has what was sent out of this place, but send() may not have
   // returned.
-  if (auto sent = channel.plan->answerTo)
+  if (auto sent = channel.plan->repliesTo)
     channels[*sent].sendSlots[0].busy.waitFor(0, spins);
   connection.socket.receive(target, message.bytes);
   slot.flag.change(0, message.microbatch + 1);

@@ -18,10 +18,10 @@
 #ifndef PP_RUNTIME_TRANSPORT_SOCKETTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_SOCKETTRANSPORT_H
 
-#include "transport/Registry.h"
 #include "transport/SlotFlag.h"
 #include "transport/TrafficCounters.h"
 #include "transport/Transport.h"
+#include "transport/TransportRegistry.h"
 
 #include <condition_variable>
 #include <deque>

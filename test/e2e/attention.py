@@ -3,7 +3,7 @@
 
 On the processor in f32, where it is asked for: outputs, gradients and weights
 after 5 steps as against_pytorch compares them, and the same bits for every
-number of stages. On an emulated GPU in bf16 and f16, where it is the default:
+number of stages. On the mock device in bf16 and f16, where it is the default:
 losses and gradients like those of PyTorch and of a program without it, and
 smaller residuals, since no matrix of scores is kept.
 """

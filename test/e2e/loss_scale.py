@@ -2,7 +2,7 @@
 """Loss scales: a power of two changes no bit; an overflow skips a step in all stages.
 
 On the processor in f32, where only the scale makes gradients overflow, and on
-the emulated GPU in f16. The number of stages must not change a bit, nor must a
+the mock device in f16. The number of stages must not change a bit, nor must a
 stop in between.
 """
 

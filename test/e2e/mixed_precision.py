@@ -2,8 +2,8 @@
 """Products in sixteen bits: close to f32, the same bits for every number of stages.
 
 The loss and the gradients of a step differ from PyTorch's in f32 by what bf16
-rounds off (on the processor and on the emulated GPU), or f16 (on the emulated
-GPU, with a loss scale), and by no less, which shows that it was used. Residuals
+rounds off (on the processor and on the mock device), or f16 (on the mock
+device, with a loss scale), and by no less, which shows that it was used. Residuals
 are smaller than in f32.
 """
 

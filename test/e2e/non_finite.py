@@ -34,10 +34,14 @@ def check(context, checks, stages, **options):
     code, steps, text = train(context, binary, poisoned, "--no-shuffle", "--steps", 10, "--save", saved, "--save-every", 1)
     checks.equal((code, steps), (1, 3), f"{where}: stops at the step")
     checks.check("error: step 4:" in text, f"{where}: names the step: {text}")
-    checks.check("array 'image' has nan" in text, f"{where}: names the data: {text}")
+    checks.check("array 'image' has nan in sample 100," in text, f"{where}: names the data: {text}")
     reference = context.path(".safetensors")
     train(context, binary, clean, "--no-shuffle", "--steps", 3, "--save", reference)
     checks.equal(common.tensor_bytes(saved), common.tensor_bytes(reference), f"{where}: the state of step 3")
+
+    # Shuffled data are reported by the same number.
+    code, _, text = train(context, binary, poisoned, "--epochs", 1)
+    checks.check(code == 1 and "array 'image' has nan in sample 100," in text, f"{where}: shuffled: {text}")
 
     # A diverging training names the first kernel, by its node.
     code, steps, text = train(context, binary, clean, "--resume", saved, "--lr", 1e6, "--steps", 30, "--save", saved)

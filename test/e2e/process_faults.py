@@ -173,6 +173,8 @@ def check_contents(context, checks, binary, data, other_data):
     expect("labels", base, bad, r"array 'target' of --data: process 1 \(.*" + re.escape(str(other_data)))
     expect("evaluation", (*base, "--eval-data", data), (*base, "--eval-data", images),
            r"'image' of --eval-data: process 1 \(")
+    expect("evaluation targets", (*base, "--eval-data", data), (*base, "--eval-data", other_data),
+           r"'target' of --eval-data: process 1 \(.*" + re.escape(str(other_data)))
     folder = context.path()
     folder.mkdir()
     for file in (common.MODELS / "lenet").glob("*.onnx*"):

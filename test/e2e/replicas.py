@@ -96,11 +96,11 @@ def check_model(context, checks, model, quick):
             read(binary, context, data, "--processes", 4, "--transport", "host-staged", "--device", "mock"), two,
         )
     # A GPU's program, whose optimizer and sums are kernels of the device.
-    emulated = compile(2, 2, target="mock")
+    mock = compile(2, 2, target="mock")
     expected = read(compile(2, 1, target="mock"), context, data)
     for flags in ((), ("--no-graphs",), ("--processes", 2)):
-        check_same(checks, f"{model}: target mock {flags}", read(emulated, context, data, *flags), expected)
-    check_close(context, checks, f"{model}: target mock", emulated, alone, data)
+        check_same(checks, f"{model}: target mock {flags}", read(mock, context, data, *flags), expected)
+    check_close(context, checks, f"{model}: target mock", mock, alone, data)
     check_inference(context, checks, model, alone, compile(2, 2))
     check_resume(context, checks, model, base, data, two)
 

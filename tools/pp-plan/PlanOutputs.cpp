@@ -2,19 +2,19 @@
 
 #include "PlanOutputs.h"
 #include "OutputFile.h"
-#include "pp/Planner/PlanMemoryCurves.h"
-#include "pp/Report/PlanPage.h"
 #include "pp/Dialect/PP/Transforms/PlannerGraph.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Import/Onnx/Annotate.h"
 #include "pp/Planner/ChromeTrace.h"
+#include "pp/Planner/PlanMemoryCurves.h"
+#include "pp/Report/PlanPage.h"
 
 using namespace pp;
 
 namespace {
 
 /// The stage of each ONNX node of the planned graph.
-llvm::StringMap<int> stagesOfNodes(const planner::Plan &plan,
+llvm::StringMap<int> stagesOfNodes(const planner::PipelinePlan &plan,
                                    const pipeline::PlannerGraph &graph) {
   llvm::StringMap<int> stages;
   for (auto [operation, kernel] : llvm::zip(graph.operations, plan.kernels))
@@ -27,7 +27,7 @@ llvm::StringMap<int> stagesOfNodes(const planner::Plan &plan,
 }
 
 llvm::Error annotate(const Flags &flags, const CompileOptions &options,
-                     ModelImport &import, const planner::Plan &plan,
+                     ModelImport &import, const planner::PipelinePlan &plan,
                      mlir::MLIRContext &context) {
   CompileOptions own = options;
   own.batch = plan.batch;
@@ -38,9 +38,9 @@ llvm::Error annotate(const Flags &flags, const CompileOptions &options,
   if (auto error = compilation.run(CompilePhase::Graph, CompilePhase::Cost,
                                    [](mlir::PassManager &) {}))
     return error;
-  auto graph =
-      pipeline::buildPlannerGraph(compilation.getProgram(plan.training),
-                                  {options.partition.ignoreHints, false, false});
+  auto graph = pipeline::buildPlannerGraph(
+      compilation.getProgram(plan.training),
+      {options.partition.ignoreHints, false, false});
   if (mlir::failed(graph))
     return makeError(exitInternal, "the model cannot be compiled again");
   auto count = onnx::annotateStages(
@@ -80,8 +80,9 @@ llvm::Error pp::writePlan(const Flags &flags, const CompileOptions &options,
       return error;
   if (!flags.trace.empty())
     if (auto error = writeFile(flags.trace, [&](llvm::raw_ostream &os) {
-          os << planner::toChromeTrace(
-              evaluation.schedule, evaluation.simulation, memoryCurves(evaluation));
+          os << planner::toChromeTrace(evaluation.schedule,
+                                       evaluation.simulation,
+                                       memoryCurves(evaluation));
         }))
       return error;
   if (!flags.annotate.empty())

@@ -1,8 +1,8 @@
 //===- PlanReport.cpp - Plans in words ------------------------------------===//
 
 #include "PlanReport.h"
-#include "pp/Report/Table.h"
 #include "pp/Report/Format.h"
+#include "pp/Report/Table.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -50,7 +50,7 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
   for (const PlanCandidate &candidate : result.candidates) {
     if (++number > top)
       break;
-    const Plan &plan = candidate.plan;
+    const PipelinePlan &plan = candidate.plan;
     int64_t peak = 0;
     for (int64_t bytes : plan.predicted.peakBytes)
       peak = std::max(peak, bytes);
@@ -87,7 +87,7 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
 
 void pp::printPlan(const PlanCandidate &candidate,
                    const PlanEvaluation &evaluation, llvm::raw_ostream &os) {
-  const Plan &plan = candidate.plan;
+  const PipelinePlan &plan = candidate.plan;
   os << "\nplan 1: " << plan.microbatches() << " micro-batches, schedule "
      << plan.scheduleName << ", partition "
      << (candidate.partitionExact
@@ -132,7 +132,7 @@ void pp::printPlan(const PlanCandidate &candidate,
 void pp::printCuts(const PlanCandidate &candidate,
                    const std::vector<CutAlternative> &alternatives,
                    llvm::raw_ostream &os) {
-  const Plan &plan = candidate.plan;
+  const PipelinePlan &plan = candidate.plan;
   int cut = -1;
   for (const CutAlternative &alternative : alternatives) {
     if (alternative.stage != cut) {

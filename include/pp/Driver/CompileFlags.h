@@ -9,7 +9,7 @@
 #define PP_DRIVER_COMPILEFLAGS_H
 
 #include "pp/Driver/Compiler.h"
-#include "pp/Planner/Plan.h"
+#include "pp/Planner/PipelinePlan.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace llvm::cl {
@@ -29,7 +29,7 @@ void registerModelFlags();
 llvm::SmallVector<llvm::cl::OptionCategory *> getCompileCategories();
 
 /// Reads what pp-plan wrote.
-llvm::Expected<planner::Plan> readPlanFile(llvm::StringRef path);
+llvm::Expected<planner::PipelinePlan> readPlanFile(llvm::StringRef path);
 
 /// What the flags say; fails with the name of the flag if a value is wrong.
 llvm::Expected<CompileOptions> getCompileOptions();

@@ -13,7 +13,7 @@
 #include "pp/Driver/CompileOptions.h"
 #include "pp/Driver/CompilePhase.h"
 #include "pp/Driver/ModelImport.h"
-#include "pp/Planner/Plan.h"
+#include "pp/Planner/PipelinePlan.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace pp {

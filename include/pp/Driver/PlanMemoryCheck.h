@@ -4,7 +4,7 @@
 #define PP_DRIVER_PLANMEMORYCHECK_H
 
 #include "pp/Driver/Compiler.h"
-#include "pp/Planner/Plan.h"
+#include "pp/Planner/PipelinePlan.h"
 
 namespace pp {
 
@@ -14,7 +14,8 @@ namespace pp {
 /// cannot be compiled so.
 llvm::Expected<std::vector<int64_t>>
 countPlanMemory(mlir::MLIRContext *context, ModelImport &import,
-                const CompileOptions &options, const planner::Plan &plan);
+                const CompileOptions &options,
+                const planner::PipelinePlan &plan);
 
 } // namespace pp
 

@@ -4,7 +4,7 @@
 
 #include "pp/Planner/Cluster.h"
 #include "pp/Planner/Graph.h"
-#include "pp/Planner/Plan.h"
+#include "pp/Planner/PipelinePlan.h"
 #include "pp/Planner/Simulator.h"
 #include <memory>
 
@@ -89,8 +89,8 @@ Result<PlanEvaluation> evaluatePlan(const PlanDraft &draft);
 double stepLowerBound(const PlanDraft &draft);
 
 /// The plan for a draft and its evaluation. `batch` is in samples.
-Plan makePlan(const PlanDraft &draft, const PlanEvaluation &evaluation,
-              int64_t batch, std::string scheduleName);
+PipelinePlan makePlan(const PlanDraft &draft, const PlanEvaluation &evaluation,
+                      int64_t batch, std::string scheduleName);
 
 } // namespace pp::planner
 

@@ -76,7 +76,7 @@ struct PlanSpace {
 };
 
 struct PlanCandidate {
-  Plan plan;
+  PipelinePlan plan;
   /// Index into PlanSpace::graphs.
   size_t graph = 0;
   /// What to evaluate or explain again; `graph` and `cluster` point into the

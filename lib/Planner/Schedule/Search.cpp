@@ -19,9 +19,56 @@ static constexpr int64_t mostActions = 60'000'000;
 
 namespace {
 
+/// Makes an order longer by `more` micro-batches: in each list, the actions
+/// from one I to the next, as near to the middle as possible, are repeated.
+/// They must have as many F as I (and W, if the order has them) of each stage;
+/// nothing if a list has no such actions.
+std::optional<StageOrder> repeatSteadyState(const PipelineModel &model,
+                                            const StageOrder &order, int more) {
+  StageOrder longer;
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    const std::vector<StageAction> &list = order[rank];
+    const std::vector<int> &stages = model.stagesOfRank[rank];
+    std::vector<size_t> starts;
+    for (size_t i = 0; i < list.size(); ++i)
+      if (list[i] == StageAction{stages.front(), Phase::BackwardInput})
+        starts.push_back(i);
+    auto isSteady = [&](size_t first, size_t last) {
+      for (int stage : stages)
+        for (Phase phase :
+             {Phase::Forward, Phase::BackwardInput, Phase::BackwardWeight}) {
+          const StageAction action{stage, phase};
+          auto count =
+              std::count(list.begin() + first, list.begin() + last, action);
+          if (count != 1 && std::count(list.begin(), list.end(), action) > 0)
+            return false;
+        }
+      return true;
+    };
+    size_t middle = starts.size() / 2, from = 0, to = 0;
+    for (size_t i = 0; i < starts.size() && to == 0; ++i) {
+      size_t k = i % 2 ? middle - (i + 1) / 2 : middle + i / 2;
+      if (k + 1 < starts.size() && isSteady(starts[k], starts[k + 1])) {
+        from = starts[k];
+        to = starts[k + 1];
+      }
+    }
+    if (to == 0)
+      return std::nullopt;
+    std::vector<StageAction> &all =
+        longer.emplace_back(list.begin(), list.begin() + to);
+    for (int i = 0; i < more; ++i)
+      all.insert(all.end(), list.begin() + from, list.begin() + to);
+    all.insert(all.end(), list.begin() + to, list.end());
+  }
+  return longer;
+}
+
 class Search {
 public:
-  explicit Search(const SearchProblem &problem) : problem(problem) {}
+  explicit Search(const SearchProblem &problem,
+                  int64_t mostActions = ::mostActions)
+      : problem(problem), mostActions(mostActions) {}
 
   Result<SearchResult> run() {
     if (std::optional<std::string> fault = prepare())
@@ -31,19 +78,23 @@ public:
     double bound = span ? bounds.span : bounds.makespan;
     auto optimal = [&](double value) { return value <= bound * (1 + 1e-9); };
     tryNamed();
+    bool done = result && optimal(span ? result->span : result->makespan);
+    if (!done)
+      repeatShorter();
     OrderJudge judge(model, problem.objective, budget());
+    addRepeated(judge);
     findOrders(judge);
     keepBest(judge, 8);
     // Half of the budget for the best starts, half for what is best then.
     size_t kept = orders.size();
     int half = judge.remaining() / 2;
-    std::optional<JudgedOrder> best;
-    bool done = result && optimal(span ? result->span : result->makespan);
     for (size_t i = 0; i < 2 * kept && !done; ++i) {
       JudgedOrder order = orders[i / 2];
       int share = (judge.remaining() - half) / static_cast<int>(2 * kept - i);
       int reserve = judge.remaining() - share;
       improve(judge, order, i % 2 == 0, reserve + share / 2);
+      if (!paced || judge.score(order.decoded) < judge.score(paced->decoded))
+        paced = order;
       placeWeights(judge, order, reserve);
       if (!best || judge.score(order.decoded) < judge.score(best->decoded))
         best = std::move(order);
@@ -327,6 +378,39 @@ private:
     orders = std::move(best);
   }
 
+  /// With many micro-batches the budget allows few orders. What is best for as
+  /// many as fill the pipeline thrice costs less to find, and is nearly best
+  /// with more of them in its steady state.
+  void repeatShorter() {
+    int microbatches = 3 * model.ranks();
+    if (int64_t(3) * pipeline.microbatches <= int64_t(4) * microbatches)
+      return;
+    SearchProblem shorter = problem;
+    shorter.shape.microbatches = microbatches;
+    mostActions /= 2;
+    Search search(shorter, mostActions);
+    if (!search.run())
+      return;
+    for (std::optional<JudgedOrder> *found : {&search.paced, &search.best}) {
+      if (!*found)
+        continue;
+      auto order = repeatSteadyState(model, (*found)->order,
+                                     pipeline.microbatches - microbatches);
+      if (!order)
+        continue;
+      JudgedOrder &longer = repeated.emplace_back(std::move(**found));
+      longer.order = std::move(*order);
+    }
+  }
+
+  void addRepeated(OrderJudge &judge) {
+    for (JudgedOrder &order : repeated) {
+      order.decoded = judge.decode(order.order, order.rule);
+      if (order.decoded.feasible)
+        orders.push_back(std::move(order));
+    }
+  }
+
   bool oneStagePerRank() const { return model.ranks() == model.stages; }
 
   /// Per rank: F before the first I, then I and F in turn.
@@ -476,6 +560,10 @@ private:
   PipelineModel model;
   std::vector<std::pair<std::string, StageOrder>> starts;
   std::vector<JudgedOrder> orders;
+  std::vector<JudgedOrder> repeated; // Not yet decoded.
+  /// The best ones with W by the rule, and with W listed.
+  std::optional<JudgedOrder> paced, best;
+  int64_t mostActions;
   std::optional<SearchResult> result;
 };
 

@@ -76,14 +76,14 @@ typedef struct pp_device_code {
 /* A GPU's kernel for the target `mock`. `run` runs one thread of it. The
  * arguments are those of the kernel: pointers, and integers of 64 bits that are
  * cast to pointers; `shared` is the memory that the block shares. */
-typedef struct pp_emulated_kernel {
+typedef struct pp_mock_kernel {
   const char *name;
   void (*run)(void *const *arguments, void *shared, int64_t block,
               int64_t thread);
   uint64_t argument_count;
   uint64_t shared_bytes;
   uint64_t waits; /* whether it calls a function pp_emulate_* */
-} pp_emulated_kernel;
+} pp_mock_kernel;
 
 /* One compiled pipeline: for training or for inference. */
 typedef struct pp_program {
@@ -91,11 +91,11 @@ typedef struct pp_program {
   uint64_t plan_size;
   const pp_stage_functions *stages;
   uint64_t stage_count;
-  pp_optimizer_function optimizer;   /* null in inference programs and where
-                                        the plan names a kernel           */
-  const pp_device_code *device_code; /* null: for the processor          */
-  const pp_emulated_kernel *emulated_kernels; /* for the target `mock`   */
-  uint64_t emulated_kernel_count;
+  pp_optimizer_function optimizer;    /* null in inference programs and where
+                                         the plan names a kernel           */
+  const pp_device_code *device_code;  /* null: for the processor          */
+  const pp_mock_kernel *mock_kernels; /* for the target `mock`   */
+  uint64_t mock_kernel_count;
 } pp_program;
 
 typedef struct pp_binary {
@@ -123,8 +123,8 @@ void pp_probe_kernel(const pp_phase_arguments *arguments, int64_t kernel);
  * after the last one. */
 void pp_mark_kernel(int64_t kernel);
 
-/* Emulated kernels call these in place of a GPU's instructions; `place` tells
- * apart those of a kernel. Only the function `run` of a pp_emulated_kernel may
+/* Mock kernels call these in place of a GPU's instructions; `place` tells
+ * apart those of a kernel. Only the function `run` of a pp_mock_kernel may
  * call them, while the runtime runs it. */
 
 /* Waits for all threads of the block. */

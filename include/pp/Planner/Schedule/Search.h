@@ -62,9 +62,11 @@ struct SearchResult {
 ///
 /// Method: orders of F and I, of which all else follows (W fill gaps and free
 /// memory), are taken from the named schedules, from list scheduling by several
-/// rules, and from warm-ups of as many F as fit into the round trip of a
-/// micro-batch. The best are improved by longer and shorter warm-ups, and by
-/// exchanging neighbours on the critical path. No randomness, no clock.
+/// rules, from warm-ups of as many F as fit into the round trip of a
+/// micro-batch, and, where there are many micro-batches, from what this search
+/// finds for fewer of them, with the steady state repeated. The best are
+/// improved by longer and shorter warm-ups, and by exchanging neighbours on the
+/// critical path. No randomness, no clock.
 ///
 /// Fails if the problem is inconsistent, or if one micro-batch alone exceeds
 /// the memory of a rank. O(simulations * stages * m), with simulations limited

@@ -12,10 +12,10 @@ planner::Result<GivenPlan> GivenPlan::read(llvm::StringRef path) {
   if (!buffer)
     return planner::Failure{"cannot read the plan '" + path.str() +
                             "': " + buffer.getError().message()};
-  auto plan = planner::Plan::fromJson((*buffer)->getBuffer());
+  auto plan = planner::PipelinePlan::fromJson((*buffer)->getBuffer());
   if (!plan)
     return planner::Failure{"the plan '" + path.str() +
                             "' is wrong: " + plan.error()};
-  return GivenPlan{path.str(),
-                   std::make_shared<const planner::Plan>(std::move(*plan))};
+  return GivenPlan{path.str(), std::make_shared<const planner::PipelinePlan>(
+                                   std::move(*plan))};
 }

@@ -4,7 +4,7 @@
 #define PP_DIALECT_PP_TRANSFORMS_OPTIONS_H
 
 #include "plan/CheckpointMode.h"
-#include "pp/Planner/Plan.h"
+#include "pp/Planner/PipelinePlan.h"
 #include "pp/Support/NamedEnum.h"
 
 #include <memory>
@@ -22,10 +22,10 @@ enum class CostProvider { Analytic, Measured };
 /// the name of a file.
 struct GivenPlan {
   std::string name; // for messages
-  std::shared_ptr<const planner::Plan> plan;
+  std::shared_ptr<const planner::PipelinePlan> plan;
 
   explicit operator bool() const { return plan != nullptr; }
-  const planner::Plan *operator->() const { return plan.get(); }
+  const planner::PipelinePlan *operator->() const { return plan.get(); }
 
   /// Reads a file; the error says what is wrong with it.
   static planner::Result<GivenPlan> read(llvm::StringRef path);

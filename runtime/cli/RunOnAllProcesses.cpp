@@ -1,12 +1,12 @@
-//===- Together.cpp -------------------------------------------------------===//
-#include "cli/Together.h"
+//===- RunOnAllProcesses.cpp ----------------------------------------------===//
+#include "cli/RunOnAllProcesses.h"
 #include "process/Fork.h"
 #include "process/Placement.h"
 #include "process/Secret.h"
 #include "support/Hash.h"
 #include "support/Print.h"
 #include "support/Thread.h"
-#include "transport/Registry.h"
+#include "transport/TransportRegistry.h"
 
 #include <algorithm>
 #include <chrono>
@@ -87,10 +87,10 @@ static Forked start(const RunOptions &options,
   return result;
 }
 
-int pp::runtime::runTogether(const pp_binary &binary, const RunOptions &options,
-                             const std::vector<const pp_program *> &programs,
-                             const std::string &agreed,
-                             const std::function<int(ProcessGroup &)> &work) {
+int pp::runtime::runOnAllProcesses(
+    const pp_binary &binary, const RunOptions &options,
+    const std::vector<const pp_program *> &programs, const std::string &agreed,
+    const std::function<int(ProcessGroup &)> &work) {
   Forked forked = start(options, programs);
   if (forked.exitCode)
     return *forked.exitCode;

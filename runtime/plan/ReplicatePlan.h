@@ -1,4 +1,4 @@
-//===- Replicas.h - Copies of a pipeline, side by side --------------------===//
+//===- ReplicatePlan.h - Copies of a pipeline, side by side ---------------===//
 //
 // A plan with replicas lists what one copy does. To the executor and to the
 // transports, the copies are stages, channels and ranks like all others: here
@@ -28,8 +28,8 @@
 // waits for its receive.
 //
 //===----------------------------------------------------------------------===//
-#ifndef PP_RUNTIME_PLAN_REPLICAS_H
-#define PP_RUNTIME_PLAN_REPLICAS_H
+#ifndef PP_RUNTIME_PLAN_REPLICATEPLAN_H
+#define PP_RUNTIME_PLAN_REPLICATEPLAN_H
 
 #include "plan/Plan.h"
 
@@ -42,4 +42,4 @@ Plan replicate(const Plan &plan);
 
 } // namespace pp::runtime
 
-#endif // PP_RUNTIME_PLAN_REPLICAS_H
+#endif // PP_RUNTIME_PLAN_REPLICATEPLAN_H

@@ -1,5 +1,5 @@
-//===- Registry.cpp -------------------------------------------------------===//
-#include "transport/Registry.h"
+//===- TransportRegistry.cpp ----------------------------------------------===//
+#include "transport/TransportRegistry.h"
 #include "transport/LinkTransport.h"
 #include "transport/PeerTransport.h"
 #include "transport/SocketTransport.h"

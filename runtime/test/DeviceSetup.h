@@ -1,6 +1,6 @@
-//===- WayDevice.h - The devices that tests run the toy on ----------------===//
-#ifndef PP_RUNTIME_TEST_WAYDEVICE_H
-#define PP_RUNTIME_TEST_WAYDEVICE_H
+//===- DeviceSetup.h - The devices that tests run the toy on --------------===//
+#ifndef PP_RUNTIME_TEST_DEVICESETUP_H
+#define PP_RUNTIME_TEST_DEVICESETUP_H
 
 #include "device/PluginDevice.h"
 #include "mock/MockDevice.h"
@@ -13,7 +13,7 @@
 namespace pp::runtime {
 
 /// How a test runs the toy.
-struct Way {
+struct DeviceSetup {
   const char *name;
   bool isMock = false;
   bool graphs = false;
@@ -24,25 +24,28 @@ struct Way {
              *nccl = nullptr;
 };
 
-inline void PrintTo(const Way &way, std::ostream *out) { *out << way.name; }
+inline void PrintTo(const DeviceSetup &setup, std::ostream *out) {
+  *out << setup.name;
+}
 
-/// The device of a way, which lives as long as the object.
-class WayDevice {
+/// The device of a setup, which lives as long as the object.
+class TestedDevice {
 public:
-  explicit WayDevice(const Way &way) {
+  explicit TestedDevice(const DeviceSetup &setup) {
     // The plugin asks for them by their sonames, and gets these.
-    for (const char *library : {way.driver, way.blas, way.nvrtc, way.nccl})
+    for (const char *library :
+         {setup.driver, setup.blas, setup.nvrtc, setup.nccl})
       if (library && !dlopen(library, RTLD_NOW | RTLD_LOCAL))
         throw std::runtime_error(dlerror());
-    if (way.isMock)
-      device = createMockDevice({way.pause});
-    if (!way.plugin)
+    if (setup.isMock)
+      device = createMockDevice({setup.pause});
+    if (!setup.plugin)
       return;
-    table = loadPlugin(way.plugin);
+    table = loadPlugin(setup.plugin);
     // The toy computes in its phase functions, which suits any device whose
     // memory is the host's in truth.
     table.device_runs = [](pp_device *, const char *) -> int32_t { return 1; };
-    device = openPluginDevice(table, 0, way.name);
+    device = openPluginDevice(table, 0, setup.name);
   }
   operator Device &() { return device ? *device : getCpuDevice(); }
 
@@ -51,7 +54,7 @@ private:
   std::unique_ptr<Device> device;
 };
 
-inline const Way ways[] = {
+inline const DeviceSetup deviceSetups[] = {
     {"Cpu"},
     {"Mock", true, false, 0},
     {"MockGraphs", true, true, 0},
@@ -65,4 +68,4 @@ inline const Way ways[] = {
 
 } // namespace pp::runtime
 
-#endif // PP_RUNTIME_TEST_WAYDEVICE_H
+#endif // PP_RUNTIME_TEST_DEVICESETUP_H

@@ -1,4 +1,4 @@
-//===- Registry.h - The devices that a program can open -------------------===//
+//===- DeviceRegistry.h - The devices that a program can open -------------===//
 //
 // cpu and cuda are part of every program. Another device registers itself with
 // one line in a source of its own:
@@ -8,8 +8,8 @@
 // and is there in the programs that are linked with it (docs/add-a-device.md).
 //
 //===----------------------------------------------------------------------===//
-#ifndef PP_RUNTIME_DEVICE_REGISTRY_H
-#define PP_RUNTIME_DEVICE_REGISTRY_H
+#ifndef PP_RUNTIME_DEVICE_DEVICEREGISTRY_H
+#define PP_RUNTIME_DEVICE_DEVICEREGISTRY_H
 
 #include "device/Device.h"
 
@@ -39,4 +39,4 @@ struct RegisterDevice {
 
 } // namespace pp::runtime
 
-#endif // PP_RUNTIME_DEVICE_REGISTRY_H
+#endif // PP_RUNTIME_DEVICE_DEVICEREGISTRY_H

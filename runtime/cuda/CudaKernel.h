@@ -1,6 +1,6 @@
-//===- Kernel.h - One entry of a kernel table -----------------------------===//
-#ifndef PP_RUNTIME_CUDA_KERNEL_H
-#define PP_RUNTIME_CUDA_KERNEL_H
+//===- CudaKernel.h - One entry of a kernel table -------------------------===//
+#ifndef PP_RUNTIME_CUDA_CUDAKERNEL_H
+#define PP_RUNTIME_CUDA_CUDAKERNEL_H
 
 #include "Context.h"
 #include "cpu/Descriptor.h"
@@ -65,4 +65,4 @@ std::unique_ptr<Kernel> createKernel(const char *text,
 
 } // namespace pp::cuda
 
-#endif // PP_RUNTIME_CUDA_KERNEL_H
+#endif // PP_RUNTIME_CUDA_CUDAKERNEL_H

@@ -1,6 +1,6 @@
-//===- Together.h - One command in several processes ----------------------===//
-#ifndef PP_RUNTIME_CLI_TOGETHER_H
-#define PP_RUNTIME_CLI_TOGETHER_H
+//===- RunOnAllProcesses.h - One command in several processes -------------===//
+#ifndef PP_RUNTIME_CLI_RUNONALLPROCESSES_H
+#define PP_RUNTIME_CLI_RUNONALLPROCESSES_H
 
 #include "cli/CommandLine.h"
 #include "process/ProcessGroup.h"
@@ -15,11 +15,11 @@ namespace pp::runtime {
 /// there are processes is refused before anything starts. Returns the exit
 /// code; throws what `work` throws. Only the first process may print to
 /// standard output and write files.
-int runTogether(const pp_binary &binary, const RunOptions &options,
-                const std::vector<const pp_program *> &programs,
-                const std::string &agreed,
-                const std::function<int(ProcessGroup &)> &work);
+int runOnAllProcesses(const pp_binary &binary, const RunOptions &options,
+                      const std::vector<const pp_program *> &programs,
+                      const std::string &agreed,
+                      const std::function<int(ProcessGroup &)> &work);
 
 } // namespace pp::runtime
 
-#endif // PP_RUNTIME_CLI_TOGETHER_H
+#endif // PP_RUNTIME_CLI_RUNONALLPROCESSES_H

@@ -1,5 +1,5 @@
-//===- PlanTest.cpp - Plans, what they cost, and the search for them ------===//
-#include "pp/Planner/Plan.h"
+//===- PipelinePlanTest.cpp - Plans, their cost, and the search for them --===//
+#include "pp/Planner/PipelinePlan.h"
 #include "pp/Planner/PlanEvaluation.h"
 #include "pp/Planner/PlanSearch.h"
 #include "pp/Planner/Schedule/Generators.h"
@@ -129,16 +129,16 @@ TEST(PlanEvaluation, replicasAddTheirGradients) {
   EXPECT_DOUBLE_EQ(two->simulation.makespan, one->simulation.makespan + 1);
 }
 
-TEST(Plan, jsonGivesBackAnEqualPlan) {
+TEST(PipelinePlan, jsonGivesBackAnEqualPlan) {
   Graph graph = chain(5, 0.25, 8, 10);
   Cluster devices = cluster(2);
   PlanDraft draft = draftOf(graph, devices, 2, "zb-h1", 3);
   auto evaluation = evaluatePlan(draft);
-  Plan plan = makePlan(draft, *evaluation, 12, "zb-h1");
+  PipelinePlan plan = makePlan(draft, *evaluation, 12, "zb-h1");
   plan.predicted.period = 3;
   plan.model = "chain";
   std::string text = plan.toJson();
-  auto read = Plan::fromJson(text);
+  auto read = PipelinePlan::fromJson(text);
   ASSERT_TRUE(read) << read.error();
   EXPECT_EQ(read->toJson(), text);
   EXPECT_EQ(read->schedule.ranks, plan.schedule.ranks);
@@ -151,7 +151,7 @@ struct JsonFault {
   const char *from, *to, *expected;
 };
 
-TEST(Plan, jsonFaultsNameTheirPath) {
+TEST(PipelinePlan, jsonFaultsNameTheirPath) {
   Graph graph = chain(2, 0.25, 8, 10);
   Cluster devices = cluster(2);
   PlanDraft draft = draftOf(graph, devices, 2, "gpipe", 1);
@@ -175,12 +175,12 @@ TEST(Plan, jsonFaultsNameTheirPath) {
     size_t at = text.find(fault.from);
     ASSERT_NE(at, std::string::npos) << fault.from << " in\n" << text;
     text.replace(at, std::string(fault.from).size(), fault.to);
-    auto read = Plan::fromJson(text);
+    auto read = PipelinePlan::fromJson(text);
     ASSERT_FALSE(read) << fault.to;
     EXPECT_EQ(read.error().rfind(fault.expected, 0), 0u)
         << read.error() << " instead of " << fault.expected;
   }
-  EXPECT_FALSE(Plan::fromJson("{"));
+  EXPECT_FALSE(PipelinePlan::fromJson("{"));
 }
 
 PlanSpace spaceOf(const Graph &graph, const Cluster &devices,
@@ -296,7 +296,7 @@ TEST(PlanSearch, slowDevicesGetLess) {
   space.minRanks = 2;
   auto result = searchPlans(space);
   ASSERT_TRUE(result) << result.error();
-  const Plan &plan = result->candidates.front().plan;
+  const PipelinePlan &plan = result->candidates.front().plan;
   int count[2] = {};
   for (const PlacedKernel &kernel : plan.kernels)
     ++count[plan.stages[kernel.stage].devices.front() == "d1"];
@@ -337,7 +337,7 @@ TEST(PlanSearch, cutsAreMovedWhereThatShortensTheStep) {
 TEST(PlanSearch, noPlanIsListedTwice) {
   // All that makes a plan, but not its name.
   auto textOf = [](const PlanCandidate &candidate) {
-    Plan plan = candidate.plan;
+    PipelinePlan plan = candidate.plan;
     plan.scheduleName = "any";
     return plan.toJson();
   };

@@ -1,5 +1,5 @@
-//===- Timeline.cpp -------------------------------------------------------===//
-#include "Timeline.h"
+//===- DeferredHostWork.cpp -----------------------------------------------===//
+#include "DeferredHostWork.h"
 
 #include <chrono>
 #include <cstring>
@@ -12,7 +12,8 @@ static double steadyNanoseconds() {
       .count();
 }
 
-Timeline::Timeline(Context &context, CUstream stream) : context(context) {
+DeferredHostWork::DeferredHostWork(Context &context, CUstream stream)
+    : context(context) {
   const Driver &driver = context.enter();
   last = takeEvent(driver);
   driver.check(driver.cuEventRecord(last, stream), "cuEventRecord");
@@ -20,7 +21,7 @@ Timeline::Timeline(Context &context, CUstream stream) : context(context) {
   lastNanoseconds = steadyNanoseconds();
 }
 
-Timeline::~Timeline() {
+DeferredHostWork::~DeferredHostWork() {
   const Driver *driver = context.tryEnter();
   if (!driver)
     return;
@@ -35,7 +36,7 @@ Timeline::~Timeline() {
     driver->cuEventDestroy(last);
 }
 
-CUevent Timeline::takeEvent(const Driver &driver) {
+CUevent DeferredHostWork::takeEvent(const Driver &driver) {
   if (!freeEvents.empty()) {
     CUevent event = freeEvents.back();
     freeEvents.pop_back();
@@ -46,7 +47,7 @@ CUevent Timeline::takeEvent(const Driver &driver) {
   return event;
 }
 
-void Timeline::addTimestamp(CUstream stream, int64_t &to) {
+void DeferredHostWork::addTimestamp(CUstream stream, int64_t &to) {
   std::lock_guard<std::mutex> lock(mutex);
   const Driver &driver = context.enter();
   Entry entry;
@@ -56,7 +57,7 @@ void Timeline::addTimestamp(CUstream stream, int64_t &to) {
   driver.check(driver.cuEventRecord(entry.event, stream), "cuEventRecord");
 }
 
-void Timeline::addPinned(void *block, void *to, uint64_t bytes) {
+void DeferredHostWork::addPinned(void *block, void *to, uint64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex);
   Entry entry;
   entry.block = block;
@@ -65,12 +66,12 @@ void Timeline::addPinned(void *block, void *to, uint64_t bytes) {
   entries.push_back(entry);
 }
 
-uint64_t Timeline::getPosition() {
+uint64_t DeferredHostWork::getPosition() {
   std::lock_guard<std::mutex> lock(mutex);
   return resolved + entries.size();
 }
 
-void Timeline::resolve(uint64_t position) {
+void DeferredHostWork::resolve(uint64_t position) {
   std::lock_guard<std::mutex> lock(mutex);
   while (resolved < position && !entries.empty()) {
     finish(entries.front());
@@ -79,7 +80,7 @@ void Timeline::resolve(uint64_t position) {
   }
 }
 
-void Timeline::finish(const Entry &entry) {
+void DeferredHostWork::finish(const Entry &entry) {
   if (entry.block) {
     if (entry.to)
       std::memcpy(entry.to, entry.block, entry.bytes);

@@ -1,6 +1,6 @@
-//===- Plan.h - What the planner answers ----------------------------------===//
-#ifndef PP_PLANNER_PLAN_H
-#define PP_PLANNER_PLAN_H
+//===- PipelinePlan.h - What the planner answers --------------------------===//
+#ifndef PP_PLANNER_PIPELINEPLAN_H
+#define PP_PLANNER_PIPELINEPLAN_H
 
 #include "pp/Planner/Result.h"
 #include "pp/Planner/Schedule/Recompute.h"
@@ -50,7 +50,7 @@ struct PlanPrediction {
 
 /// A partition, a schedule and what is expected of them: what pp-plan finds and
 /// pp-compile follows. docs/plan.md has the JSON form.
-struct Plan {
+struct PipelinePlan {
   /// Stem of the model's file; "" for a saved problem.
   std::string model;
   bool training = true;
@@ -72,11 +72,11 @@ struct Plan {
   int microbatches() const { return schedule.microbatches * replicas; }
 
   /// Errors name the JSON path. The schedule is parsed, not verified.
-  static Result<Plan> fromJson(std::string_view text);
+  static Result<PipelinePlan> fromJson(std::string_view text);
   /// Keys in a fixed order; fromJson gives back an equal plan.
   std::string toJson() const;
 };
 
 } // namespace pp::planner
 
-#endif // PP_PLANNER_PLAN_H
+#endif // PP_PLANNER_PIPELINEPLAN_H

@@ -1,5 +1,5 @@
-//===- Replicas.cpp -------------------------------------------------------===//
-#include "plan/Replicas.h"
+//===- ReplicatePlan.cpp --------------------------------------------------===//
+#include "plan/ReplicatePlan.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -150,7 +150,7 @@ private:
       int channel = addTransfer(stage, parts, from, to, from,
                                 parts.offset(from), ActionKind::Update);
       exchange.results[from][to] = channel;
-      all.channels[channel].answerTo = exchange.contributions[to][from];
+      all.channels[channel].repliesTo = exchange.contributions[to][from];
     });
     return exchange;
   }

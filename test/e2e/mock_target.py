@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A GPU's program, emulated: the losses and weights of the processor.
+"""A GPU's program on the mock device: the losses and weights of the processor.
 
 Trains 3 steps with --target=mock, which runs the launches of a GPU on the mock
 device, and compares losses and every tensor of the snapshot with those of
@@ -106,7 +106,7 @@ def check_model(context, checks, model, stage_counts, modes):
 
 
 def check_launches(context, checks, model, precision):
-    """The emulated launches are those of a real GPU."""
+    """The launches of the mock device are those of a real GPU."""
     options = {"optimizer": MODELS_USED[model][1], "batch": MODELS_USED[model][0], "microbatches": 4, "stages": 2,
                "precision": precision}
 

@@ -1,5 +1,5 @@
-//===- EmulatedProgramTest.cpp - Blocks, barriers and shuffles ------------===//
-#include "mock/EmulatedProgram.h"
+//===- MockProgramTest.cpp - Blocks, barriers and shuffles ----------------===//
+#include "mock/MockProgram.h"
 #include "cpu/LibraryKernel.h"
 #include "plan/Plan.h"
 
@@ -123,7 +123,7 @@ void readsScratchpad(void *const *arguments, void *, int64_t block, int64_t) {
 
 constexpr uint64_t sharedBytes = threadsOfBlock * sizeof(int32_t);
 
-const pp_emulated_kernel kernels[] = {
+const pp_mock_kernel kernels[] = {
     {"warp_0", sumOfWarp, 3, 0, 1},
     {"block_0", sumOfBlock, 3, 64, 1},
     {"neighbour_0", fromNeighbour<true>, 3, sharedBytes, 1},
@@ -143,9 +143,9 @@ const pp_emulated_kernel kernels[] = {
 
 std::unique_ptr<DeviceProgram> makeProgram() {
   pp_program program = {};
-  program.emulated_kernels = kernels;
-  program.emulated_kernel_count = std::size(kernels);
-  return std::make_unique<EmulatedProgram>(program);
+  program.mock_kernels = kernels;
+  program.mock_kernel_count = std::size(kernels);
+  return std::make_unique<MockProgram>(program);
 }
 
 /// Runs `descriptor` on `from` and `to`; returns the error.
@@ -178,19 +178,19 @@ Numbers sums(const Numbers &from, size_t size) {
   return result;
 }
 
-TEST(EmulatedProgram, Shuffles) {
+TEST(MockProgram, Shuffles) {
   Numbers from = counted(5 * threadsOfBlock), to(from.size());
   EXPECT_EQ(run("launch name=warp grids=5 blocks=96 tensors=2", from, to), "");
   EXPECT_EQ(to, sums(from, 32));
 }
 
-TEST(EmulatedProgram, Barriers) {
+TEST(MockProgram, Barriers) {
   Numbers from = counted(4 * threadsOfBlock), to(from.size());
   EXPECT_EQ(run("launch name=block grids=4 blocks=96 tensors=2", from, to), "");
   EXPECT_EQ(to, sums(from, threadsOfBlock));
 }
 
-TEST(EmulatedProgram, AMissingBarrierShows) {
+TEST(MockProgram, AMissingBarrierShows) {
   Numbers from = counted(2 * threadsOfBlock), to(from.size());
   EXPECT_EQ(run("launch name=neighbour grids=2 blocks=96 tensors=2", from, to),
             "");
@@ -207,7 +207,7 @@ TEST(EmulatedProgram, AMissingBarrierShows) {
   EXPECT_EQ(early, threadsOfBlock);
 }
 
-TEST(EmulatedProgram, FaultsAreErrors) {
+TEST(MockProgram, FaultsAreErrors) {
   Numbers from = counted(threadsOfBlock), to(from.size());
   const std::pair<const char *, const char *> faults[] = {
       {"barrier grids=2 blocks=96",
@@ -240,7 +240,7 @@ TEST(EmulatedProgram, FaultsAreErrors) {
   }
 }
 
-TEST(EmulatedProgram, ManyThreadsOfTheHost) {
+TEST(MockProgram, ManyThreadsOfTheHost) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([i] {
@@ -257,7 +257,7 @@ TEST(EmulatedProgram, ManyThreadsOfTheHost) {
     thread.join();
 }
 
-TEST(EmulatedProgram, LaunchesShareAScratchpad) {
+TEST(MockProgram, LaunchesShareAScratchpad) {
   Numbers from = counted(7), to(from.size());
   EXPECT_EQ(run("launch name=two grids=7x7 blocks=1x1 tensors=2", from, to, 64),
             "");
@@ -269,7 +269,7 @@ TEST(EmulatedProgram, LaunchesShareAScratchpad) {
   EXPECT_EQ(to, Numbers(7, -1));
 }
 
-TEST(EmulatedProgram, Optimizer) {
+TEST(MockProgram, Optimizer) {
   auto program = makeProgram();
   std::string error;
   auto kernel = program->createKernel(
@@ -282,18 +282,18 @@ TEST(EmulatedProgram, Optimizer) {
     EXPECT_EQ(parameters[i], i < 70 ? 100 - gradients[i] : 100);
 }
 
-TEST(EmulatedProgram, Copy) {
+TEST(MockProgram, Copy) {
   Numbers from = counted(6), to(6);
   EXPECT_EQ(run("copy bytes=20", from, to), "");
   EXPECT_EQ(to, Numbers({1, 2, 3, 4, 5, 0}));
 }
 
-TEST(EmulatedProgram, NoLaunches) {
+TEST(MockProgram, NoLaunches) {
   Numbers from = counted(6), to(6);
   EXPECT_EQ(run("launch name=empty tensors=2", from, to), "");
 }
 
-TEST(EmulatedProgram, BadDescriptors) {
+TEST(MockProgram, BadDescriptors) {
   Numbers none;
   const std::pair<const char *, const char *> faults[] = {
       {"launch name=unknown grids=1 blocks=32 tensors=2",

@@ -1,6 +1,6 @@
-//===- PlanJson.cpp - Plans as JSON ---------------------------------------===//
-#include "JsonReader.h"
-#include "pp/Planner/Plan.h"
+//===- PipelinePlanJson.cpp - Plans as JSON -------------------------------===//
+#include "ObjectReader.h"
+#include "pp/Planner/PipelinePlan.h"
 
 using namespace pp::planner;
 
@@ -8,7 +8,7 @@ namespace {
 
 class PlanReader {
 public:
-  Result<Plan> read(std::string_view text) {
+  Result<PipelinePlan> read(std::string_view text) {
     Result<Json> json = parseJson(text);
     if (!json)
       return Failure{json.error()};
@@ -164,18 +164,18 @@ private:
     }
   }
 
-  Plan plan;
+  PipelinePlan plan;
   std::vector<int> stageRanks;
   std::string error;
 };
 
 } // namespace
 
-Result<Plan> Plan::fromJson(std::string_view text) {
+Result<PipelinePlan> PipelinePlan::fromJson(std::string_view text) {
   return PlanReader().read(text);
 }
 
-std::string Plan::toJson() const {
+std::string PipelinePlan::toJson() const {
   Json json;
   json["version"] = 1;
   json["model"] = model;

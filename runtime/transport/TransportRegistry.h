@@ -1,12 +1,12 @@
-//===- Registry.h - The ways between processes ----------------------------===//
+//===- TransportRegistry.h - The ways between processes -------------------===//
 //
 // transportKinds() lists the transports between processes, one line each;
 // docs/add-a-transport.md says how to add one. RoutedTransport asks them in
 // that order: each takes the processes that those before it do not reach.
 //
 //===----------------------------------------------------------------------===//
-#ifndef PP_RUNTIME_TRANSPORT_REGISTRY_H
-#define PP_RUNTIME_TRANSPORT_REGISTRY_H
+#ifndef PP_RUNTIME_TRANSPORT_TRANSPORTREGISTRY_H
+#define PP_RUNTIME_TRANSPORT_TRANSPORTREGISTRY_H
 
 #include "process/Placement.h"
 #include "process/ProcessGroup.h"
@@ -57,4 +57,4 @@ const TransportKind *findTransport(std::string_view name);
 
 } // namespace pp::runtime
 
-#endif // PP_RUNTIME_TRANSPORT_REGISTRY_H
+#endif // PP_RUNTIME_TRANSPORT_TRANSPORTREGISTRY_H

@@ -1,5 +1,5 @@
-//===- EmulatedProgram.cpp ------------------------------------------------===//
-#include "mock/EmulatedProgram.h"
+//===- MockProgram.cpp ----------------------------------------------------===//
+#include "mock/MockProgram.h"
 #include "cpu/Descriptor.h"
 #include "mock/ThreadBlock.h"
 #include "plan/Plan.h"
@@ -14,7 +14,7 @@ using namespace pp::runtime;
 namespace {
 
 struct Launch {
-  const pp_emulated_kernel *kernel;
+  const pp_mock_kernel *kernel;
   int64_t grid, block;
 };
 
@@ -50,7 +50,7 @@ public:
 
 private:
   bool runBlock(const Launch &launch, int64_t block) {
-    const pp_emulated_kernel &kernel = *launch.kernel;
+    const pp_mock_kernel &kernel = *launch.kernel;
     if (kernel.shared_bytes)
       std::memset(shared.get(), 0xff, kernel.shared_bytes);
     std::string error;
@@ -90,14 +90,14 @@ constexpr int64_t maximumThreads = 1024;
 
 } // namespace
 
-EmulatedProgram::EmulatedProgram(const pp_program &program) {
-  for (uint64_t i = 0; i < program.emulated_kernel_count; ++i)
-    kernels[program.emulated_kernels[i].name] = &program.emulated_kernels[i];
+MockProgram::MockProgram(const pp_program &program) {
+  for (uint64_t i = 0; i < program.mock_kernel_count; ++i)
+    kernels[program.mock_kernels[i].name] = &program.mock_kernels[i];
 }
 
 static std::unique_ptr<Kernel> createLaunch(
     Descriptor &descriptor, uint64_t scratchpadBytes,
-    const std::map<std::string_view, const pp_emulated_kernel *> &kernels) {
+    const std::map<std::string_view, const pp_mock_kernel *> &kernels) {
   auto result = std::make_unique<LaunchKernel>();
   std::string name = descriptor.getText("name");
   result->tensorCount = descriptor.getInteger("tensors", 0, maximum);
@@ -119,7 +119,7 @@ static std::unique_ptr<Kernel> createLaunch(
     auto found = kernels.find(fmt::format("{}_{}", name, i));
     if (found == kernels.end())
       throw DescriptorError(fmt::format("the binary has no '{}_{}'", name, i));
-    const pp_emulated_kernel *kernel = found->second;
+    const pp_mock_kernel *kernel = found->second;
     if (kernel->argument_count != result->tensorCount + 1)
       throw DescriptorError(fmt::format(
           "'{}' takes {} arguments, expected {} tensors and one "
@@ -138,8 +138,8 @@ static std::unique_ptr<Kernel> createLaunch(
   return result;
 }
 
-std::unique_ptr<Kernel> EmulatedProgram::createKernel(const PlanKernel &kernel,
-                                                      std::string &error) {
+std::unique_ptr<Kernel> MockProgram::createKernel(const PlanKernel &kernel,
+                                                  std::string &error) {
   try {
     Descriptor descriptor(kernel.descriptor);
     if (descriptor.getKind() == "launch")

@@ -1,6 +1,6 @@
-//===- JsonReader.h - Read JSON and say where it is wrong -----------------===//
-#ifndef PP_LIB_PLANNER_JSONREADER_H
-#define PP_LIB_PLANNER_JSONREADER_H
+//===- ObjectReader.h - Read JSON and say where it is wrong ---------------===//
+#ifndef PP_LIB_PLANNER_OBJECTREADER_H
+#define PP_LIB_PLANNER_OBJECTREADER_H
 
 #include "pp/Planner/JsonDepth.h"
 #include "pp/Planner/RepeatedKeys.h"
@@ -151,4 +151,4 @@ private:
 
 } // namespace pp::planner
 
-#endif // PP_LIB_PLANNER_JSONREADER_H
+#endif // PP_LIB_PLANNER_OBJECTREADER_H

@@ -1,16 +1,16 @@
-//===- Timeline.h - What the host does when a stream gets somewhere -------===//
+//===- DeferredHostWork.h - Done once a stream gets somewhere -------------===//
 //
 // A stream cannot write to pageable memory without making the host wait, nor
 // read the host's clock. So timestamps and copies to the host end in pinned
 // memory and events, and whoever waits for a later event brings them home:
 //
 //   stream    ──copy to pinned──time event──record(e)──▶
-//   timeline      entry 0         entry 1      position 2
+//   deferred      entry 0         entry 1      position 2
 //   host                              synchronize(e): resolve(2)
 //
 //===----------------------------------------------------------------------===//
-#ifndef PP_RUNTIME_CUDA_TIMELINE_H
-#define PP_RUNTIME_CUDA_TIMELINE_H
+#ifndef PP_RUNTIME_CUDA_DEFERREDHOSTWORK_H
+#define PP_RUNTIME_CUDA_DEFERREDHOSTWORK_H
 
 #include "Context.h"
 
@@ -19,14 +19,15 @@
 
 namespace pp::cuda {
 
-/// The unfinished business of one stream. Any thread may call its functions.
-class Timeline {
+/// What the host has yet to do for one stream. Any thread may call its
+/// functions.
+class DeferredHostWork {
 public:
   /// Waits for the stream, to compare its clock with the host's.
-  Timeline(Context &context, CUstream stream);
-  ~Timeline();
-  Timeline(const Timeline &) = delete;
-  Timeline &operator=(const Timeline &) = delete;
+  DeferredHostWork(Context &context, CUstream stream);
+  ~DeferredHostWork();
+  DeferredHostWork(const DeferredHostWork &) = delete;
+  DeferredHostWork &operator=(const DeferredHostWork &) = delete;
 
   /// Records an event whose steady time in nanoseconds goes to `to`.
   void addTimestamp(CUstream stream, int64_t &to);
@@ -63,4 +64,4 @@ private:
 
 } // namespace pp::cuda
 
-#endif // PP_RUNTIME_CUDA_TIMELINE_H
+#endif // PP_RUNTIME_CUDA_DEFERREDHOSTWORK_H
