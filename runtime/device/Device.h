@@ -1,15 +1,17 @@
 //===- Device.h - Memory, streams and kernels of one device ---------------===//
 //
-// The executor works on these interfaces alone. A stream runs what it is given
-// in order; the call that gives it returns at once where the device is
-// asynchronous. Only events order two streams:
+// The executor uses no other interfaces of a device. A stream runs the work
+// that is enqueued on it in order. On an asynchronous device, the call that
+// enqueues work returns before the work has run. Only events order the work of
+// two streams:
 //
 //   compute  ──F3──record(e)──F4──▶
 //   send     ──────wait(e)──copy──▶
 //
-// Threading: one thread at a time gives work to a stream, records an event, or
-// waits for it. A thread that waits for an event which another one records must
-// have learnt of the record first (the transports' slot flags tell it).
+// Threading: one thread at a time enqueues work on a stream, records an event,
+// or waits for it. Before a thread waits for an event that another thread
+// records, it must know that the record was enqueued: the slot flags of the
+// transports tell it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_DEVICE_DEVICE_H
@@ -30,7 +32,8 @@ namespace pp::runtime {
 
 struct PlanKernel;
 
-/// A point in a stream. Before the first record, waiting for it is free.
+/// A point in a stream. Waiting for an event that was never recorded returns at
+/// once.
 class Event {
 public:
   virtual ~Event() = default;
@@ -56,11 +59,11 @@ public:
   virtual void copy(void *to, const void *from, uint64_t bytes) = 0;
   virtual void clear(void *to, uint64_t bytes) = 0;
 
-  /// Runs `work`, which computes on host memory or executes kernels. Where
-  /// kernels are asynchronous, `work` itself runs at once and its kernels run
-  /// in the order of the stream. What `work` refers to has to live until then.
-  /// A synchronous device throws what `work` throws; others throw it from
-  /// Event::synchronize.
+  /// Enqueues `work`, which computes on host memory or executes kernels. Where
+  /// kernels are asynchronous, this call runs `work` itself, which enqueues its
+  /// kernels. Everything that `work` refers to has to live until the kernels
+  /// have run. A synchronous device throws what `work` throws; an asynchronous
+  /// one throws it from Event::synchronize.
   virtual void execute(std::function<void()> work) = 0;
 
   virtual void record(Event &event) = 0;
@@ -70,15 +73,16 @@ public:
   /// Valid after an event that was recorded later has been waited for. Also in
   /// the `work` of execute(), between two kernels.
   virtual void timestamp(int64_t &to) = 0;
-  /// From here on, the stream waits with what it is given until release(), so
-  /// that a device does not wait for the host between two kernels: for
-  /// measurements. Between the two calls, only timestamps and the kernels of
-  /// execute() are allowed, a few hundred at most, and all must have run
-  /// before. Where kernels run in the call that gives them, nothing happens.
+  /// For measurements: holds back all work that is enqueued from here on until
+  /// release(), so that the device does not wait for the host between two
+  /// kernels. Only timestamps and execute() are allowed between hold() and
+  /// release(), with a few hundred kernels at most. Each of these kernels must
+  /// have run once before. Does nothing where kernels are synchronous.
   virtual void hold() {}
   virtual void release() {}
-  /// Adds one to `counter` when the stream gets here. The device made it; only
-  /// one stream counts it, and any thread may read it.
+  /// Adds one to `counter` when the stream gets here. `counter` is of
+  /// Device::createCounter. Only one stream may count it; any thread may read
+  /// it.
   virtual void count(std::atomic<uint64_t> &counter) = 0;
 
   /// The processor time of the thread that runs the work: the calling one,
@@ -115,9 +119,9 @@ public:
                                                std::string &error) = 0;
 };
 
-/// One direction between streams of two devices, anywhere. What one end sends,
-/// the other receives, in the same order and sizes. One thread at a time uses
-/// it.
+/// A one-way connection from a stream of one device to a stream of another one,
+/// on any machine. The receives of one end must have the order and the sizes of
+/// the sends of the other end. One thread at a time uses an end.
 class Link {
 public:
   virtual ~Link() = default;
@@ -183,13 +187,14 @@ public:
 
   virtual std::unique_ptr<Stream> createStream() = 0;
   virtual std::unique_ptr<Event> createEvent() = 0;
-  /// Names what the calling thread gives to streams until endRange(), for a
+  /// Names the work that the calling thread enqueues until endRange(), for a
   /// profiler. Ranges nest.
   virtual void beginRange(const char *) {}
   virtual void endRange() {}
   /// Whether it runs programs for the target ("cpu", "cuda:sm_90").
   virtual bool runs(const std::string &target) const = 0;
-  /// Loads the code of a program that it runs, which has to outlive the result.
+  /// Loads the code of a program that the device runs. `program` has to outlive
+  /// the result.
   /// Throws Error.
   virtual std::unique_ptr<DeviceProgram> load(const pp_program &program) = 0;
 };

@@ -24,12 +24,12 @@ struct DeviceKind {
   std::string_view name;
   /// For messages: "cuda or cuda:N".
   std::string_view usage;
-  /// Opens what the whole name stands for; of several processes on a machine,
-  /// for the one with this number. Throws Error.
+  /// Opens the device that the whole name stands for. `localProcess` is the
+  /// number of this process among those of the machine. Throws Error.
   std::shared_ptr<Device> (*open)(std::string_view name, unsigned localProcess);
 };
 
-/// All that are linked in. Complete when `main` begins.
+/// All kinds that are linked in. Complete when `main` begins.
 const std::vector<DeviceKind> &deviceKinds();
 
 /// A static object of it adds a device.

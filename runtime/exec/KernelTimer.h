@@ -13,10 +13,10 @@ namespace pp::runtime {
 ///
 ///   stream   ──begin 0, kernel 0, end 0──begin 1, kernel 1, end 1──▶
 ///
-/// One event stands between a kernel and each of its times, so what the stream
-/// does elsewhere, and what the host does, belongs to no kernel. A device that
-/// works on while the host gives is held back until some kernels are there:
-/// else the time of a short kernel would be that of giving it.
+/// The two timestamps stand next to the kernel, so the time of a kernel holds
+/// no other work of the stream or the host. An asynchronous device is held back
+/// until some kernels are enqueued; otherwise the time of a short kernel would
+/// be the time of enqueueing it.
 class KernelTimer {
 public:
   /// Nanoseconds of the steady clock; valid when the stream has got there.
@@ -30,8 +30,8 @@ public:
   const std::deque<Run> &getRuns() const { return runs; }
   void clear() { runs.clear(); }
 
-  /// Makes it the one that marks of the calling thread go to, as long as the
-  /// scope lives. `mayHold`: the kernels have run before (Stream::hold).
+  /// While a scope lives, the marks of the calling thread go to its timer.
+  /// `mayHold`: the kernels have run before, as Stream::hold wants.
   class Scope {
   public:
     Scope(KernelTimer &timer, bool mayHold);

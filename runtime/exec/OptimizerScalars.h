@@ -24,8 +24,7 @@ public:
   /// The value of a scalar that can be set, if there is one of that name.
   std::optional<double> find(const std::string &name) const;
 
-  /// Whether all steps after one that was skipped are skipped too, until the
-  /// training ends.
+  /// Whether a skipped step lets all later steps be skipped too.
   void setStopping(bool stops) { isStopping = stops; }
 
   /// The values for step `step`, counted from 1.

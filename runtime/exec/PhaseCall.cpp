@@ -112,8 +112,8 @@ void PhaseCall::run() {
     failInternal("{}: {}", what, error);
 }
 
-void PhaseCall::give(Stream &stream, Step &step, uint64_t number,
-                     bool useGraphs, KernelTimer *timer) {
+void PhaseCall::enqueue(Stream &stream, Step &step, uint64_t number,
+                        bool useGraphs, KernelTimer *timer) {
   if (!function)
     return;
   bool isStaged = !stage->feeds.empty() || !stage->fetches.empty();

@@ -1,9 +1,9 @@
 //===- PhaseCall.h - One phase of one stage for one micro-batch -----------===//
 //
-// All pointers that a phase gets are known before the first step: slots are
-// fixed by the plan, and on a device with memory of its own, feeds and fetches
-// go through places of their own there. Only where the phases read the caller's
-// memory directly are the pointers of feeds and fetches set in each step.
+// The pointers that a phase gets are known before the first step, with one
+// exception. The plan fixes all slots; on a device with memory of its own, each
+// feed and fetch has a fixed place there. The exception is a device that reads
+// the caller's memory: the pointers of feeds and fetches are set in each step.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_EXEC_PHASECALL_H
@@ -44,19 +44,20 @@ struct StageState {
 
 class PhaseCall {
 public:
-  /// `stages` by stage of the plan. Does not keep `error` reporting texts of
-  /// kernels apart: a failing kernel is named with `what`.
+  /// `stages` by stage of the plan. `what` names the phase in the error of a
+  /// kernel that fails.
   PhaseCall(const Plan &plan, std::vector<StageState> &stages,
             const PlanAction &action, Phase phase, std::string what);
   PhaseCall(const PhaseCall &) = delete;
   PhaseCall &operator=(const PhaseCall &) = delete;
 
-  /// Gives the phase to the stream, with the copies of feeds before it and of
-  /// fetches after it. `number`: of the step, from 1, counted by the rank.
-  /// With `useGraphs` the second run captures a graph, later ones launch it.
-  /// `timer` may be null; else it takes the times of kernels, without a graph.
-  void give(Stream &stream, Step &step, uint64_t number, bool useGraphs,
-            KernelTimer *timer);
+  /// Enqueues the phase, with the copies of feeds before it and of fetches
+  /// after it. `number` is that of the step, from 1, as the rank counts. With
+  /// `useGraphs`, the second run captures a graph and later runs launch it.
+  /// `timer` may be null; otherwise it takes the times of kernels, and no graph
+  /// is used.
+  void enqueue(Stream &stream, Step &step, uint64_t number, bool useGraphs,
+               KernelTimer *timer);
 
   /// Whether the following runs look at what each kernel writes. Not while one
   /// runs.

@@ -27,10 +27,10 @@ struct Profile {
 };
 
 /// Runs `steps` steps of a program that marks its kernels, on synthetic data,
-/// after a few others. A kernel's time is the average over the half of the
-/// steps that took neither the least nor the most time in all kernels together:
-/// times that belong to one state of the machine add up to a step, medians of
-/// single kernels would not. The program needs memory. Throws Error.
+/// after a few others. Steps are sorted by the time of all their kernels; the
+/// time of a kernel is its average over the middle half of the steps. So the
+/// times of all kernels are of the same steps and add up to a step, which
+/// medians of single kernels would not. The program needs memory. Throws Error.
 Profile profileProgram(Program &program, unsigned steps);
 
 } // namespace pp::runtime

@@ -344,9 +344,9 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled,
   bool useGraphs = state.options.graphs && !into.timer &&
                    state.program.getDevice().hasGraphs();
   for (PhaseCall *call : compiled.calls)
-    call->give(*streams.compute, step,
-               stepsEnqueued.load(std::memory_order_relaxed), useGraphs,
-               into.timer ? &*into.timer : nullptr);
+    call->enqueue(*streams.compute, step,
+                  stepsEnqueued.load(std::memory_order_relaxed), useGraphs,
+                  into.timer ? &*into.timer : nullptr);
   for (unsigned channel : compiled.releases)
     state.transport->release(channel, action.microbatch, streams);
 }

@@ -39,16 +39,16 @@ struct SnapshotLeniency {
   bool notFinite = false;  // NaN and infinity in tensors
 };
 
-/// Loads everything and returns the position. Throws Error(InvalidInput) naming
-/// a tensor that is missing, of another shape, unknown to the program, damaged
-/// or not finite, a snapshot of another model, and a position that no training
-/// reaches; then nothing has changed.
+/// Loads everything and returns the position. Throws Error(InvalidInput) for a
+/// snapshot of another model, for a position that no training reaches, and for
+/// a tensor, which it names, that is missing, of another shape, unknown to the
+/// program, damaged or not finite. After an error, the program is unchanged.
 TrainingPosition loadSnapshot(const std::string &path, const Program &program,
                               const SnapshotLeniency &leniency = {});
 
 /// Loads parameters and buffers by name from any safetensors file; optimizer
-/// states and other tensors in it are ignored. Where it has hashes, they are
-/// checked. Returns how many others.
+/// states and other tensors in it are ignored. Hashes in the file are checked.
+/// Returns the number of ignored tensors.
 unsigned loadWeights(const std::string &path, const Program &program);
 
 /// Writes the gradients of the last step by the names of the parameters.

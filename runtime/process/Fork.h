@@ -8,19 +8,20 @@
 
 namespace pp::runtime {
 
-/// What forkProcesses gave: a launch in a new process, an exit code in the one
-/// that called it.
+/// The result of forkProcesses: `launch` in each new process, `exitCode` in the
+/// process that called it.
 struct Forked {
   Launch launch;
   std::optional<int> exitCode;
 };
 
-/// Becomes `count` processes, which share a new secret. The calling one only
+/// Starts `count` processes, which share a new secret. The calling process
 /// waits for them, passes on SIGINT and SIGTERM, and returns the exit code of
-/// the first that failed, or 0. When one fails before all have met, the others
-/// are killed; when one fails later, those that do not end by themselves within
-/// seconds, stopped ones among them, are made to. No thread may have been
-/// started. The new ones end when the calling one does.
+/// the first one that failed, or 0. If a process fails before all have met, the
+/// others are killed at once. If a process fails later, the others have some
+/// seconds to end by themselves; then they are killed, also those that are
+/// stopped. The new processes end when the calling one ends. Call it before any
+/// thread starts.
 Forked forkProcesses(unsigned count);
 
 } // namespace pp::runtime

@@ -1,9 +1,9 @@
 //===- Handshake.h - Both sides of a connection prove who they are --------===//
 //
-// The first bytes of every connection between processes of a job. Both sides
-// choose a number that was never there before, and prove with it that they know
-// the job's secret, without telling it. Whoever has connected proves first, so
-// that a stranger who connects learns nothing.
+// The first bytes of every connection between processes of a job. Each side
+// chooses a nonce: a random number that is used once. Each side proves, with
+// both nonces, that it knows the job's secret; the secret is not sent. The side
+// that connected proves first, so that a stranger who connects learns nothing.
 //
 //   connects                       accepts
 //   Opening: who, why, number ──▶
@@ -24,7 +24,7 @@
 
 namespace pp::runtime {
 
-/// "PP-MLIR2": tells somebody else's program from one of ours.
+/// "PP-MLIR2": what is not a program of ours begins otherwise.
 constexpr uint64_t handshakeMagic = 0x32'52'49'4c'4d'2d'50'50;
 
 struct Opening {
@@ -54,8 +54,8 @@ struct Credentials {
   std::string session;
 };
 
-/// What either side proves; `isOpener` says which. `acceptor` is the process
-/// that accepts.
+/// The proof of one side: of the one that connects if `isOpener`, else of the
+/// one that accepts, which is process `acceptor`.
 Proof proofOf(const Credentials &credentials, bool isOpener, uint32_t acceptor,
               const Opening &opening, const Challenge &challenge);
 

@@ -9,11 +9,12 @@
 
 namespace pp::runtime {
 
-/// Accepts connections and shakes hands with many of them at a time, so that
-/// one that says nothing, too much or nonsense only costs itself. Who has not
-/// proved that it knows the secret gets a few dozen bytes of memory, some
-/// seconds, and one of a limited number of places; when all are taken, the
-/// oldest has to go, and may come again.
+/// Accepts connections and shakes hands with many of them at a time. A
+/// connection that is silent, slow or talks nonsense holds up no other. Until a
+/// connection has proved that it knows the secret, it gets a few dozen bytes of
+/// memory, some seconds, and one of a limited number of places. If all places
+/// are taken, the oldest such connection is closed; its process may connect
+/// again.
 ///
 /// One thread.
 class Reception {

@@ -25,12 +25,12 @@ std::string readSecret(const std::string &file, const char *variable);
 
 using Proof = std::array<uint8_t, 32>;
 
-/// HMAC-SHA-256 of `parts`, each with its length before it, so that they cannot
-/// be cut in another way.
+/// HMAC-SHA-256 of `parts`, each with its length before it: other parts with
+/// the same bytes have another proof.
 Proof prove(const std::string &secret,
             std::initializer_list<std::string_view> parts);
 
-/// In a time that does not say where they differ.
+/// Compares in constant time, which does not tell where they differ.
 bool isEqual(const Proof &first, const Proof &second);
 
 } // namespace pp::runtime

@@ -1,12 +1,12 @@
 //===- DirectTransport.h - Straight into the receive slot -----------------===//
 //
-// Two layers. Flags between the ranks' threads say how far work has been given
-// to streams; events between their streams say how far it has run:
+// Two layers. Flags between the threads of two ranks say how much work has been
+// enqueued; events between their streams say how much of it has run:
 //
 //   sender's thread     produced? freed?  copy   arrived!  flag = m + 1
 //   receiver's thread                     flag == m + 1?   arrived?  ... freed!
 //
-// On a device whose streams run at once only the flags remain.
+// On a synchronous device, the flags alone do it.
 //
 #ifndef PP_RUNTIME_TRANSPORT_DIRECTTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_DIRECTTRANSPORT_H
@@ -22,8 +22,8 @@
 
 namespace pp::runtime {
 
-/// For a sender that can write into the receiver's memory. Who derives says how
-/// the two ends get at the same flags, events and memory.
+/// For a sender that can write into the receiver's memory. The derived class
+/// decides how the two ends share flags, events and memory.
 class DirectTransport : public Transport {
 public:
   explicit DirectTransport(const Plan &plan);

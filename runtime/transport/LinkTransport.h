@@ -6,10 +6,10 @@
 //   receiver    compute: freed!      receive: freed?  link.receive  arrived!
 //               compute: arrived?
 //
-// A link pairs sends and receives by their order alone. So a pair of ranks gets
-// one only if its sender's actions and its receiver's name the same transfers
-// in the same order; the plan is proven to complete even where every send waits
-// for its receive, which is all that a link may do.
+// A link pairs sends and receives by their order alone. So two ranks get a link
+// only if the actions of both name the same transfers in the same order. A send
+// over a link may wait for its receive: the plan is proven to complete even if
+// every send does.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_TRANSPORT_LINKTRANSPORT_H

@@ -1,8 +1,9 @@
 //===- PeerTransport.h - Between processes of one machine -----------------===//
 //
-// The receiver's stage memory, its flags and both sides' events are shared, so
-// that the sender copies straight into the receive slot: with the processor
-// through shared memory, with GPUs through CUDA's inter-process handles.
+// The two processes share the receiver's stage memory, its flags, and the
+// events of both. So the sender copies straight into the receive slot. The
+// processor does it through shared memory, GPUs through CUDA's inter-process
+// handles.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_TRANSPORT_PEERTRANSPORT_H

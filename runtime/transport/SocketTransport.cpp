@@ -99,7 +99,7 @@ void SocketTransport::post(Connection &connection, const Message &message,
   }
 }
 
-void SocketTransport::give(Event &event, std::function<void()> work) {
+void SocketTransport::runAfter(Event &event, std::function<void()> work) {
   std::lock_guard<std::mutex> lock(mutex);
   jobs.push_back({&event, std::move(work)});
   changed.notify_all();
@@ -158,7 +158,7 @@ void SocketTransport::send(unsigned index, unsigned microbatch,
   stream.wait(*sendSlot.produced);
   stream.copy(sendSlot.host.get(), source, plan.bytes);
   stream.record(*sendSlot.left);
-  give(*sendSlot.left, [this, &connection, message, &sendSlot] {
+  runAfter(*sendSlot.left, [this, &connection, message, &sendSlot] {
     post(connection, message, sendSlot.host.get());
     sendSlot.busy.change(1, 0);
   });
@@ -182,8 +182,8 @@ void SocketTransport::receive(unsigned index, unsigned microbatch,
   stream.record(*slot.arrived);
   streams.compute->wait(*slot.arrived);
   // The place on the host is free before the slot on the device is.
-  give(*slot.arrived,
-       [this, index, microbatch] { sendCredit(index, microbatch); });
+  runAfter(*slot.arrived,
+           [this, index, microbatch] { sendCredit(index, microbatch); });
 }
 
 void SocketTransport::release(unsigned index, unsigned microbatch,

@@ -10,9 +10,9 @@
 //   0
 //
 // Where streams are asynchronous, a worker thread waits for their events, so
-// that no stream waits for a socket. It only waits for work that has all it
-// needs: a rank gives a receive's work after the value has come, and a send's
-// after the credit.
+// that no stream waits for a socket. The worker never waits for another
+// process: a rank enqueues the work of a receive after the value has come, and
+// the work of a send after the credit has come.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_TRANSPORT_SOCKETTRANSPORT_H
@@ -67,8 +67,9 @@ private:
   struct Message;
   /// A slot of the receiver, as either side sees it.
   struct Slot {
-    /// The receiver has seen the value, and the slot is not free yet. Without
-    /// it, a receive of the next step would take the value of this one.
+    /// State of `flag`: the receiver has seen the value, and the slot is not
+    /// free yet. Without this state, a receive of the next step would take the
+    /// value of this step.
     static constexpr uint32_t taken = UINT32_MAX - 1; // not aborted
     SlotFlag flag;                         // 0: free; m + 1: has micro-batch m
     DeviceMemory host;                     // receiver, asynchronous: the place
@@ -103,7 +104,7 @@ private:
   /// Handles one message; throws Error where it does not fit the plan.
   void take(Connection &connection, const Message &message);
   void runJobs();
-  void give(Event &event, std::function<void()> work);
+  void runAfter(Event &event, std::function<void()> work);
   void sendCredit(unsigned channel, unsigned microbatch);
 
   const Plan &plan;

@@ -21,12 +21,12 @@ struct RankStreams {
   std::unique_ptr<Stream> compute, send, receive;
 };
 
-/// Moves the values of a plan's channels between slots. For a channel,
-/// `prepareSend` and `send` are called by the sender's rank, `receive` and
-/// `release` by the receiver's, with the streams of the calling rank, in the
-/// order of the plan's actions. They give work to streams; the calling thread
-/// itself waits only until the other rank has come as far with giving work. All
-/// calls but `abort` throw Aborted after `abort`.
+/// Moves the values of a plan's channels between slots. The rank that sends on
+/// a channel calls `prepareSend` and `send`; the rank that receives calls
+/// `receive` and `release`. Each rank passes its own streams and keeps the
+/// order of its actions. The calls enqueue work. The calling thread waits only
+/// until the other rank has enqueued the work that this call depends on. After
+/// `abort`, all calls but `abort` throw Aborted.
 class Transport {
 public:
   /// Another rank failed; not an error of its own.

@@ -43,8 +43,8 @@ struct TransportKind {
   bool sharesMemory;
   /// Whether it is tried where `--transport` names none.
   bool (*isAutomatic)(const Device &device);
-  /// All processes call it together. It leaves out the processes that `served`
-  /// names.
+  /// All processes call it together. The result does not serve the processes
+  /// in `served`: another transport does.
   std::unique_ptr<Transport> (*create)(const TransportContext &context,
                                        const std::set<unsigned> &served);
 };
