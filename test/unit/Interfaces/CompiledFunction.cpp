@@ -4,6 +4,7 @@
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Dialect/PP/IR/PP.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Pass/PassManager.h"
@@ -104,7 +105,8 @@ llvm::Error CompiledFunction::planKernel(Operation *op) {
       return llvm::createStringError(fault);
     step.scratchpad = allocate(step.library->scratchpadBytes());
   } else {
-    auto callee = op->getAttrOfType<FlatSymbolRefAttr>(calleeAttrName);
+    auto callee =
+        op->getAttrOfType<FlatSymbolRefAttr>(pipeline::calleeAttrName);
     auto found = jit->lookup((callee.getValue() + ".packed").str());
     if (!found)
       return found.takeError();
