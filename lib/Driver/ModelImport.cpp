@@ -5,10 +5,11 @@
 using namespace mlir;
 using namespace pp;
 
-llvm::Expected<ModelImport>
-ModelImport::read(MLIRContext *context, llvm::StringRef path,
-                  const ImportOptions &options, bool hasTraining,
-                  llvm::raw_ostream *warnings) {
+llvm::Expected<ModelImport> ModelImport::read(MLIRContext *context,
+                                              llvm::StringRef path,
+                                              const ImportOptions &options,
+                                              bool hasTraining,
+                                              llvm::raw_ostream *warnings) {
   auto model = readOnnx(path, options, hasTraining);
   if (!model)
     return model.takeError();

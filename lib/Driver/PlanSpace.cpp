@@ -82,14 +82,16 @@ public:
       return error;
     ModuleOp program = compilation.getProgram(space.training);
     auto built = pipeline::buildPlannerGraph(
-        program, {options.partition.ignoreHints, /*scratchpads=*/true, wholeNodes});
+        program,
+        {options.partition.ignoreHints, /*scratchpads=*/true, wholeNodes});
     if (failed(built))
-      return makeError(exitInvalid, "no graph can be made of '" +
-                                      import.getPath() + "'");
+      return makeError(exitInvalid,
+                       "no graph can be made of '" + import.getPath() + "'");
     space.batch = compilation.getBatch();
     std::optional<pipeline::CostFile> costs;
     if (options.hasCostFile()) {
-      auto file = pipeline::CostFile::read(options.cost.costFile, options.target.str());
+      auto file =
+          pipeline::CostFile::read(options.cost.costFile, options.target.str());
       if (!file)
         return file.takeError();
       costs = std::move(*file);
@@ -124,16 +126,17 @@ public:
       int count = space.graphs[i].microbatches;
       if (coverages[i].share() < best - slack) {
         notes << "note: " << count << " micro-batches are left out: '"
-              << options.cost.costFile << "' has times for " << coverages[i].text()
+              << options.cost.costFile << "' has times for "
+              << coverages[i].text()
               << ", and estimates are not compared with them; measure with "
                  "pp-profile --microbatches="
               << count << " too and merge the files\n";
         continue;
       }
       if (coverages[i].measured < coverages[i].kernels)
-        notes << "note: " << count << " micro-batches: '" << options.cost.costFile
-              << "' has times for " << coverages[i].text()
-              << "; the others are estimated\n";
+        notes << "note: " << count << " micro-batches: '"
+              << options.cost.costFile << "' has times for "
+              << coverages[i].text() << "; the others are estimated\n";
       kept.push_back(std::move(space.graphs[i]));
     }
     space.graphs = std::move(kept);

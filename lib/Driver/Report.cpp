@@ -2,9 +2,9 @@
 
 #include "pp/Driver/Report.h"
 #include "pp/Driver/Errors.h"
-#include "pp/Report/Format.h"
 #include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Simulator.h"
+#include "pp/Report/Format.h"
 #include "pp/Target/MakePlan.h"
 
 #include "llvm/ADT/StringExtras.h"

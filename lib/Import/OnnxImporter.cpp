@@ -312,9 +312,8 @@ OnnxModel::OnnxModel(OnnxModel &&) = default;
 OnnxModel &OnnxModel::operator=(OnnxModel &&) = default;
 OnnxModel::~OnnxModel() = default;
 
-llvm::Expected<OnnxModel> pp::readOnnx(StringRef path,
-                                       const ImportOptions &options,
-                                       bool isForTraining) {
+llvm::Expected<OnnxModel>
+pp::readOnnx(StringRef path, const ImportOptions &options, bool isForTraining) {
   onnx::ReaderOptions readerOptions;
   readerOptions.allowHardlinks = options.allowHardlinks;
   auto model = onnx::readModel(path, readerOptions);

@@ -4,7 +4,8 @@
 
 using namespace pp::planner;
 
-std::vector<MemoryCurve> pp::planner::memoryCurves(const PlanEvaluation &evaluation) {
+std::vector<MemoryCurve>
+pp::planner::memoryCurves(const PlanEvaluation &evaluation) {
   Schedule schedule = evaluation.schedule;
   // The buffers of channels are allocated for the whole step.
   for (Channel &channel : schedule.channels)

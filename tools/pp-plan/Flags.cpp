@@ -19,7 +19,8 @@ pp::readCluster(const Flags &flags, const CompileOptions &options) {
     planner::Cluster cluster = planner::Cluster::cpuCores(flags.cores);
     if (!options.hasCostFile())
       return cluster;
-    auto costs = pipeline::CostFile::read(options.cost.costFile, options.target.str());
+    auto costs =
+        pipeline::CostFile::read(options.cost.costFile, options.target.str());
     if (!costs)
       return makeError(exitInvalid, llvm::toString(costs.takeError()));
     if (costs->transferLatency)

@@ -2,8 +2,8 @@
 
 #include "NamedSchedule.h"
 #include "pp/Driver/Errors.h"
-#include "pp/Report/Format.h"
 #include "pp/Planner/Schedule/Search.h"
+#include "pp/Report/Format.h"
 
 using namespace pp;
 using namespace pp::planner;

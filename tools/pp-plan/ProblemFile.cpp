@@ -1,11 +1,11 @@
 //===- ProblemFile.cpp - Planning problems as files -----------------------===//
 
 #include "ProblemFile.h"
-#include "pp/Report/Table.h"
 #include "TimeLimit.h"
 #include "pp/Driver/Errors.h"
-#include "pp/Report/Format.h"
 #include "pp/Planner/Problem.h"
+#include "pp/Report/Format.h"
+#include "pp/Report/Table.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <set>

@@ -2,10 +2,10 @@
 
 #include "ScheduleReport.h"
 #include "pp/Driver/Errors.h"
-#include "pp/Report/Format.h"
 #include "pp/Planner/Schedule/Slots.h"
 #include "pp/Planner/Schedule/Transfers.h"
 #include "pp/Planner/Schedule/Verify.h"
+#include "pp/Report/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace pp;

@@ -1,8 +1,8 @@
 //===- SlowRanks.cpp - What if a rank were slower -------------------------===//
 
 #include "SlowRanks.h"
-#include "pp/Planner/SlowRanks.h"
 #include "pp/Driver/Errors.h"
+#include "pp/Planner/SlowRanks.h"
 #include "pp/Report/Format.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -18,8 +18,7 @@ llvm::Error pp::printSlowRanks(llvm::ArrayRef<std::string> slow,
   for (const std::string &text : slow) {
     auto [number, factor] = llvm::StringRef(text).split(':');
     planner::SlowRank &rank = ranks.emplace_back();
-    if (number.getAsInteger(10, rank.rank) ||
-        factor.getAsDouble(rank.factor) ||
+    if (number.getAsInteger(10, rank.rank) || factor.getAsDouble(rank.factor) ||
         rank.rank >= evaluation.schedule.ranks.size() || rank.factor <= 0)
       return makeError(exitUsage,
                        "--slow=" + text +
