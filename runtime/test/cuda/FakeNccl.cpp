@@ -73,6 +73,15 @@ ncclResult_t give(ncclComm_t comm, void *data, size_t bytes, int peer,
   return ncclInProgress;
 }
 
+/// Deletes a communicator. What it has in progress is withdrawn: its memory may
+/// be gone when the other end comes.
+void close(ncclComm_t comm) {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::erase(comm->pipe->sends, comm->current);
+  std::erase(comm->pipe->receives, comm->current);
+  delete comm;
+}
+
 } // namespace
 
 extern "C" {
@@ -127,11 +136,11 @@ ncclResult_t ncclGroupEnd() {
 }
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  delete comm;
+  close(comm);
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  delete comm;
+  close(comm);
   return ncclSuccess;
 }
 
