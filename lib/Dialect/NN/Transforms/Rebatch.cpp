@@ -29,15 +29,14 @@ public:
       newBatch = oldBatch;
     bool ok = true;
     {
-      // Where the size stays, samples may be mixed: what comes after is of the
-      // whole batch.
+      // Where the size stays, samples may be mixed.
       std::optional<ScopedDiagnosticHandler> quiet;
       if (oldBatch == newBatch)
         quiet.emplace(function.getContext(), [](Diagnostic &) {});
       for (Operation &op : function.getBody().front().without_terminator())
         ok &= succeeded(propagate(&op));
     }
-    markResults();
+    markResults(/*isFollowed=*/ok);
     if (oldBatch == newBatch)
       return success();
     if (!ok)
@@ -71,12 +70,18 @@ private:
   }
 
   /// Says which results have the samples on axis 0, and nothing else there.
-  void markResults() {
+  /// Where the samples were not followed through all operations, a result with
+  /// as many rows as there are samples counts: a program that is fed several
+  /// mini-batches must not keep the rows of the last one only.
+  void markResults(bool isFollowed) {
     Operation *terminator = function.getBody().front().getTerminator();
-    for (auto [index, value] : llvm::enumerate(terminator->getOperands()))
-      if (positionOf(value) == BatchPosition{0, 1, 1})
+    for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
+      auto type = cast<RankedTensorType>(value.getType());
+      bool hasRows = type.getRank() > 0 && type.getDimSize(0) == oldBatch;
+      if (isFollowed ? positionOf(value) == BatchPosition{0, 1, 1} : hasRows)
         function.setResultAttr(index, step::batchedAttrName,
                                UnitAttr::get(function.getContext()));
+    }
   }
 
   /// Makes `value`, which is the same for all samples, hold the samples at
