@@ -71,6 +71,14 @@ static LogicalResult constantOfShape(NodeImporter &n) {
   return success();
 }
 
+/// start + index * step. The product may be larger than the sum, and wraps
+/// around and back.
+static int64_t atStep(int64_t start, int64_t index, int64_t step) {
+  return static_cast<int64_t>(static_cast<uint64_t>(start) +
+                              static_cast<uint64_t>(index) *
+                                  static_cast<uint64_t>(step));
+}
+
 static LogicalResult range(NodeImporter &n) {
   Constant start = n.known(0), limit = n.known(1), step = n.known(2);
   double by = *step.number();
@@ -89,7 +97,7 @@ static LogicalResult range(NodeImporter &n) {
             ? Attribute(FloatAttr::get(
                   element, *start.number() + static_cast<double>(i) * by))
             : IntegerAttr::get(element,
-                               *start.integer() + i * *step.integer()));
+                               atStep(*start.integer(), i, *step.integer())));
   n.setOutput(0, Constant(DenseElementsAttr::get(
                      RankedTensorType::get(elements, element), values)));
   return success();
