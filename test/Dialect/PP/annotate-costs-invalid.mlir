@@ -3,7 +3,7 @@
 // RUN: not pp-opt %t/step.mlir --pp-annotate-costs="gflops=0" 2>&1 | FileCheck %s
 // RUN: not pp-opt %t/step.mlir --pp-annotate-costs="launch=-1" 2>&1 | FileCheck %s
 
-// The errors of provider and cost-file are in partition-invalid.mlir.
+// The errors of cost-file are in partition-invalid.mlir.
 // CHECK: error: gflops and bandwidth must be positive, launch not negative
 
 //--- none.mlir

@@ -1,7 +1,7 @@
 // RUN: split-file %s %t
 // RUN: pp-opt %t/dot.mlir --pp-annotate-costs="gflops=1 bandwidth=1 launch=0" | FileCheck %s
 // RUN: pp-opt %t/dot.mlir --pp-annotate-costs="gflops=1000 bandwidth=1 launch=0" | FileCheck %s --check-prefix=MEMORY
-// RUN: pp-opt %t/dot.mlir --pp-annotate-costs="provider=measured cost-file=%t/costs.json" | FileCheck %s --check-prefix=MEASURED
+// RUN: pp-opt %t/dot.mlir --pp-annotate-costs="cost-file=%t/costs.json" | FileCheck %s --check-prefix=MEASURED
 
 // 2 * 8 * 16 * 32 operations; 4 * (8*32 + 16*32) bytes read, 4 * 8*16 written.
 // CHECK: #pp.cost<flops = 8192, read = 3072, written = 512, seconds = 8.192000e-06 : f64>

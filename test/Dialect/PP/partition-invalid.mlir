@@ -8,14 +8,12 @@
 // RUN: not pp-opt %t/chain.mlir --pp-annotate-costs --pp-partition="stages=3 cuts=third,second" 2>&1 | FileCheck %s --check-prefix=ORDER
 // RUN: not pp-opt %t/chain.mlir --pp-outline-stages 2>&1 | FileCheck %s --check-prefix=OUTLINE
 // RUN: not pp-opt %t/empty.mlir --pp-annotate-costs --pp-partition=stages=1 2>&1 | FileCheck %s --check-prefix=EMPTY
-// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs=provider=guess 2>&1 | FileCheck %s --check-prefix=PROVIDER
 // RUN: not pp-opt %t/chain.mlir --pp-annotate-costs=gflops=0 2>&1 | FileCheck %s --check-prefix=RATE
-// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs=provider=measured 2>&1 | FileCheck %s --check-prefix=NOFILE
-// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/none" 2>&1 | FileCheck %s --check-prefix=MISSING
-// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/text.json" 2>&1 | FileCheck %s --check-prefix=TEXT
-// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/version.json" 2>&1 | FileCheck %s --check-prefix=VERSION
-// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/negative.json" 2>&1 | FileCheck %s --check-prefix=SECONDS
-// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="provider=measured cost-file=%t/twice.json" 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/none" 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/text.json" 2>&1 | FileCheck %s --check-prefix=TEXT
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/version.json" 2>&1 | FileCheck %s --check-prefix=VERSION
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/negative.json" 2>&1 | FileCheck %s --check-prefix=SECONDS
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/twice.json" 2>&1 | FileCheck %s --check-prefix=TWICE
 
 // COSTS: 'nn.kernel' op has no cost; run pp-annotate-costs first
 // NEGATIVE: error: stages is -1, must be 0 or more
@@ -27,9 +25,7 @@
 // ORDER: error: cannot be partitioned:
 // OUTLINE: error: has no stages; run pp-partition first
 // EMPTY: error: has no kernels to partition
-// PROVIDER: for the --provider option: 'guess': expected analytic, measured
 // RATE: error: gflops and bandwidth must be positive, launch not negative
-// NOFILE: error: the measured cost provider needs a cost-file
 // MISSING: error: cannot read cost file '{{.*}}none': No such file or directory
 // TEXT: error: cost file '{{.*}}text.json': {{.*}}Invalid JSON
 // VERSION: error: cost file '{{.*}}version.json': expected {"version": 1, "kernels": {...}}

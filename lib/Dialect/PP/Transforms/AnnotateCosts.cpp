@@ -54,16 +54,13 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
     if (!(gflops > 0) || !(bandwidth > 0) || !(launch >= 0))
       return getOperation().emitError(
           "gflops and bandwidth must be positive, launch not negative");
-    if (provider == CostProvider::Measured && costFile.empty())
-      return getOperation().emitError(
-          "the measured cost provider needs a cost-file");
     return success();
   }
 
   LogicalResult readCostFile() {
-    if (provider != CostProvider::Measured)
+    if (costFile.empty())
       return success();
-    auto file = CostFile::read(costFile, getTarget(getOperation()));
+    auto file = CostFile::read(costFile, getTarget(getOperation()).str());
     if (!file)
       return getOperation().emitError() << llvm::toString(file.takeError());
     measured = std::move(file->kernels);

@@ -15,9 +15,6 @@ namespace pp::pipeline {
 /// What a partition makes equal over the stages.
 enum class PartitionObjective { Time, Memory };
 
-/// Where the times of kernels come from.
-enum class CostProvider { Analytic, Measured };
-
 /// A plan of pp-plan that a pass follows; null if there is none. As text, it is
 /// the name of a file.
 struct GivenPlan {
@@ -39,12 +36,6 @@ template <> struct EnumNames<pipeline::PartitionObjective> {
   static constexpr NamedValue<pipeline::PartitionObjective> values[] = {
       {pipeline::PartitionObjective::Time, "time", "of a micro-batch"},
       {pipeline::PartitionObjective::Memory, "memory", ""}};
-};
-
-template <> struct EnumNames<pipeline::CostProvider> {
-  static constexpr NamedValue<pipeline::CostProvider> values[] = {
-      {pipeline::CostProvider::Analytic, "analytic", "a roofline"},
-      {pipeline::CostProvider::Measured, "measured", "the cost file"}};
 };
 
 template <> struct EnumNames<CheckpointMode> {

@@ -40,17 +40,14 @@ def VerifyMemory : PPPass<"pp-verify-memory"> {
 def AnnotateCosts : PPPass<"pp-annotate-costs"> {
   let summary = "Predict the time of every kernel";
   let description = [{
-    Puts a `pp.cost` on each kernel. The `analytic` provider is a roofline: the
-    larger of operations over the device's arithmetic rate and bytes over its
-    memory rate, plus a fixed time per launch. The `measured` provider takes
-    times from a cost file where it has the kernel, and the roofline
-    elsewhere. A cost file, which pp-profile writes, is JSON: `{"version": 1,
+    Puts a `pp.cost` on each kernel: the time that a cost file has measured, or,
+    for kernels that it does not have, a roofline: the larger of operations over
+    the device's arithmetic rate and bytes over its memory rate, plus a fixed time
+    per launch. A cost file, which pp-profile writes, is JSON: `{"version": 1,
     "kernels": {"<key>": <seconds>}}` (docs/cost-format.md). The key is the
     descriptor of a library kernel, and names what a generated one computes.
   }];
   let options = [
-    Option<"provider", "provider", "::pp::pipeline::CostProvider",
-           "::pp::pipeline::CostProvider::Analytic", "Where times come from">,
     Option<"costFile", "cost-file", "std::string", "\"\"",
            "JSON file with measured times">,
     Option<"gflops", "gflops", "double", "100.0",
