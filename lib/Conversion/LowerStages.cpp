@@ -70,7 +70,7 @@ private:
         LLVM::LLVMFunctionType::get(voidType, {pointer, pointer, pointer}));
     // An inference program has no update that could be held back.
     bool isTraining = module.lookupSymbol(nn::optimizerFunctionName);
-    if (isTraining && !pipeline::isGpuTarget(module))
+    if (isTraining && !pipeline::getTarget(module).isGpu())
       probe = LLVM::LLVMFuncOp::create(
           builder, code.getLoc(), "pp_probe_kernel",
           LLVM::LLVMFunctionType::get(voidType,

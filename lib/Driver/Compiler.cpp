@@ -82,13 +82,9 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pm.addPass(nn::createFormKernels({options.target.isGpu()}));
     pm.addPass(pipeline::createVerifyStep());
     return;
-  case CompilePhase::Cost: {
-    pipeline::AnnotateCostsOptions cost = options.cost;
-    if (options.hasCostFile())
-      cost.provider = pipeline::CostProvider::Measured;
-    pm.addPass(pipeline::createAnnotateCosts(cost));
+  case CompilePhase::Cost:
+    pm.addPass(pipeline::createAnnotateCosts(options.cost));
     return;
-  }
   case CompilePhase::Partition: {
     pipeline::PartitionOptions partition = options.partition;
     partition.microbatches = options.microbatches / options.replicas;
@@ -124,7 +120,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       pm.addPass(createMakeLaunches());
     pm.addPass(pipeline::createPlanMemory());
     if (options.target.isMock())
-      pm.addPass(createEmulateDevice());
+      pm.addPass(createLowerToMock());
     else if (options.target.isGpu())
       buildDevicePipeline(pm);
     buildKernelPipeline(pm.nest<ModuleOp>());
@@ -207,21 +203,17 @@ llvm::Error Compilation::readOnnx(ModelImport &import) {
 /// A program that was printed says what it is for, unless that is the
 /// processor.
 llvm::Error Compilation::agreeOnTarget(ModuleOp program, llvm::StringRef path) {
-  llvm::StringRef name = pipeline::getTarget(program);
-  std::optional<Target> target = Target::parse(name);
-  if (!target)
-    return makeError(exitInvalid, "'" + path + "' was made for '" + name +
-                                      "'; expected " + Target::known);
+  Target target = pipeline::getTarget(program);
   bool isOpen = !program->hasAttr(pipeline::targetAttrName) &&
                 !program.lookupSymbol(codeModuleName);
   if (isOpen && !options.target.isCpu())
     program->setAttr(pipeline::targetAttrName,
                      StringAttr::get(context, options.target.str()));
   else if (options.target.isCpu())
-    options.target = *target;
-  else if (options.target != *target)
+    options.target = target;
+  else if (options.target != target)
     return makeError(exitUsage, "--target=" + options.target.str() + ": '" +
-                                    path + "' was made for " + name);
+                                    path + "' was made for " + target.str());
   return llvm::Error::success();
 }
 
@@ -280,10 +272,10 @@ llvm::Expected<std::string> Compilation::emit() {
     ProgramSource &source = sources[training ? 0 : 1];
     source.module = program;
     source.plan = runtime::toJson(*plan);
-    if (!pipeline::isGpuTarget(program) || pipeline::isEmulatedTarget(program))
+    Target target = pipeline::getTarget(program);
+    if (!target.getArchitecture())
       continue;
-    auto chip = pipeline::getTarget(program).split(':').second;
-    auto code = emitDeviceCode(program, chip);
+    auto code = emitDeviceCode(program, target.getChip());
     if (!code)
       return code.takeError();
     deviceReport += code->report;

@@ -127,7 +127,7 @@ private:
     plan.mode = isTraining() ? "train" : "infer";
     if (auto hash = module->getAttrOfType<StringAttr>(modelHashAttrName))
       plan.modelHash = hash.getValue();
-    plan.target = getTarget(module);
+    plan.target = getTarget(module).str();
     plan.replicas = schedule.getReplicas();
     plan.microbatches = schedule.getMicrobatches() * plan.replicas;
     plan.batch = step::getBatchSize(step).value_or(1) * plan.microbatches;
@@ -368,42 +368,14 @@ private:
   }
 
   static void makeAreas(runtime::PlanAreas &areas, MemoryOp memory) {
-    for (auto range : memory.getAreas().getAsRange<AreaRangeAttr>())
-      areaOf(areas,
-             range.getArea()) = {static_cast<uint64_t>(range.getOffset()),
-                                 static_cast<uint64_t>(range.getBytes())};
+    for (const runtime::PlanAreas::Named &named : runtime::PlanAreas::all)
+      if (auto area = symbolizeMemoryArea(named.name)) {
+        AreaRangeAttr range = memory.getArea(*area);
+        areas.*named.area = {static_cast<uint64_t>(range.getOffset()),
+                             static_cast<uint64_t>(range.getBytes())};
+      }
     areas.residualSlots = memory.getSlots();
     areas.residualSlotBytes = memory.getSlotBytes();
-  }
-
-  static runtime::PlanArea &areaOf(runtime::PlanAreas &areas, MemoryArea area) {
-    switch (area) {
-    case MemoryArea::Parameters:
-      return areas.parameters;
-    case MemoryArea::Gradients:
-      return areas.gradients;
-    case MemoryArea::Optimizer:
-      return areas.optimizer;
-    case MemoryArea::Buffers:
-      return areas.buffers;
-    case MemoryArea::Statistics:
-      return areas.statistics;
-    case MemoryArea::Residuals:
-      return areas.residuals;
-    case MemoryArea::Scratch:
-      return areas.scratch;
-    case MemoryArea::Channels:
-      return areas.channels;
-    case MemoryArea::Discard:
-      return areas.discard;
-    case MemoryArea::Loss:
-      return areas.loss;
-    case MemoryArea::LossScale:
-      return areas.lossScale;
-    case MemoryArea::Exchange:
-      return areas.exchange;
-    }
-    llvm_unreachable("unknown area");
   }
 
   LogicalResult makeTensors(std::vector<runtime::PlanTensor> &tensors,

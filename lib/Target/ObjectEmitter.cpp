@@ -116,11 +116,11 @@ private:
     auto translated = mlir::translateModuleToLLVMIR(code, context, name);
     if (!translated)
       return llvm::createStringError("the code cannot be translated to LLVM");
-    emulated.clear();
+    mockFacts.clear();
     for (auto function : code.getOps<mlir::LLVM::LLVMFuncOp>())
-      if (auto facts = function->getAttrOfType<pipeline::EmulatedAttr>(
-              pipeline::emulatedAttrName))
-        emulated.push_back({function.getName().str(), facts});
+      if (auto facts = function->getAttrOfType<pipeline::MockKernelAttr>(
+              pipeline::mockKernelAttrName))
+        mockFacts.push_back({function.getName().str(), facts});
     translated->setDataLayout(module->getDataLayout());
     translated->setTargetTriple(module->getTargetTriple());
     // Both programs live in one module under names of their own.
@@ -185,8 +185,8 @@ private:
                                 llvm::ConstantInt::get(i64, count),
                                 functionNamed(name + "_optimizer"),
                                 deviceCode(source, name),
-                                emulatedKernels(name),
-                                llvm::ConstantInt::get(i64, emulated.size())};
+                                mockKernels(name),
+                                llvm::ConstantInt::get(i64, mockFacts.size())};
     return constant(llvm::ConstantStruct::getAnon(context, fields),
                     name + "_program");
   }
@@ -213,11 +213,11 @@ private:
   }
 
   /// The table of pp_mock_kernel; null where there are none.
-  llvm::Constant *emulatedKernels(llvm::StringRef name) {
-    if (emulated.empty())
+  llvm::Constant *mockKernels(llvm::StringRef name) {
+    if (mockFacts.empty())
       return llvm::ConstantPointerNull::get(pointer);
     llvm::SmallVector<llvm::Constant *> kernels;
-    for (auto &[kernel, facts] : emulated) {
+    for (auto &[kernel, facts] : mockFacts) {
       llvm::Function *run = addThread(name, kernel);
       llvm::Constant *fields[] = {
           constant(llvm::ConstantDataArray::getString(context, kernel, true),
@@ -233,7 +233,7 @@ private:
     auto *type =
         llvm::ArrayType::get(kernels.front()->getType(), kernels.size());
     return constant(llvm::ConstantArray::get(type, kernels),
-                    name + "_emulated_kernels");
+                    name + "_mock_kernels");
   }
 
   /// pp_mock_kernel::run: calls a function that takes its arguments one by
@@ -310,9 +310,9 @@ private:
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> module;
   std::string cpu, features;
-  /// Emulated kernels of the program that was added last, with what the pass
-  /// says about them.
-  std::vector<std::pair<std::string, pipeline::EmulatedAttr>> emulated;
+  /// Kernels for the mock device of the program that was added last, with what
+  /// the pass says about them.
+  std::vector<std::pair<std::string, pipeline::MockKernelAttr>> mockFacts;
   std::map<std::string, bool> hostFeatures;
   llvm::PointerType *pointer = nullptr;
   llvm::Type *i64 = nullptr;

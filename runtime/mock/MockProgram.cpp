@@ -157,7 +157,7 @@ std::unique_ptr<Kernel> MockProgram::createKernel(const PlanKernel &kernel,
   return CpuProgram::createKernel(kernel, error);
 }
 
-void pp_emulate_fault(int32_t fault, int64_t block, int64_t thread) {
+void pp_mock_fault(int32_t fault, int64_t block, int64_t thread) {
   if (reportedFault.empty())
     reportedFault = fmt::format(
         "block {}, thread {}: {}", block, thread,

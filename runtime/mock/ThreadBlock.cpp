@@ -140,10 +140,10 @@ std::string ThreadBlock::passBarrier(bool &isDone) {
   return "";
 }
 
-void pp_emulate_barrier(int32_t place) {
+void pp_mock_barrier(int32_t place) {
   ThreadBlock::ofThisThread().waitForBlock(place);
 }
 
-int32_t pp_emulate_shuffle(int32_t bits, int32_t mask, int32_t place) {
+int32_t pp_mock_shuffle(int32_t bits, int32_t mask, int32_t place) {
   return ThreadBlock::ofThisThread().shuffle(bits, mask, place);
 }

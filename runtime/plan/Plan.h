@@ -107,7 +107,32 @@ struct PlanAreas {
   PlanArea parameters, buffers, gradients, optimizer, statistics, residuals,
       scratch, channels, discard, loss, lossScale, exchange;
   uint64_t residualSlots = 0, residualSlotBytes = 0;
+
+  /// Its name in the plan, and where it is here.
+  struct Named {
+    const char *name;
+    PlanArea PlanAreas::*area;
+    /// Left out of the plan where it is empty.
+    bool isOptional = false;
+  };
+  /// All of them, in the order in which they lie.
+  static const std::array<Named, 12> all;
 };
+
+inline constexpr std::array<PlanAreas::Named, 12> PlanAreas::all = {{
+    {"parameters", &PlanAreas::parameters},
+    {"gradients", &PlanAreas::gradients},
+    {"optimizer", &PlanAreas::optimizer},
+    {"buffers", &PlanAreas::buffers},
+    {"statistics", &PlanAreas::statistics},
+    {"residuals", &PlanAreas::residuals},
+    {"scratch", &PlanAreas::scratch},
+    {"channels", &PlanAreas::channels},
+    {"discard", &PlanAreas::discard},
+    {"loss", &PlanAreas::loss},
+    {"loss_scale", &PlanAreas::lossScale, /*isOptional=*/true},
+    {"exchange", &PlanAreas::exchange, /*isOptional=*/true},
+}};
 
 /// Where the first value of a parameter or buffer comes from.
 struct PlanSource {

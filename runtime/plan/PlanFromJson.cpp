@@ -191,24 +191,12 @@ static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
                            uint64_t memoryBytes) {
   PlanAreas areas;
   std::vector<std::pair<PlanArea, const char *>> all;
-  auto read = [&](const char *name) {
-    PlanArea area = readArea(json, name, memoryBytes);
+  for (const PlanAreas::Named &named : PlanAreas::all) {
+    PlanArea area = readArea(json, named.name, memoryBytes);
+    areas.*named.area = area;
     if (area.bytes)
-      all.emplace_back(area, name);
-    return area;
-  };
-  areas.parameters = read("parameters");
-  areas.buffers = read("buffers");
-  areas.gradients = read("gradients");
-  areas.optimizer = read("optimizer");
-  areas.statistics = read("statistics");
-  areas.residuals = read("residuals");
-  areas.scratch = read("scratch");
-  areas.channels = read("channels");
-  areas.discard = read("discard");
-  areas.loss = read("loss");
-  areas.lossScale = read("loss_scale");
-  areas.exchange = read("exchange");
+      all.emplace_back(area, named.name);
+  }
   if ((plan.findLossScale() != nullptr) != (areas.lossScale.bytes != 0))
     json.fail("a stage has an area 'loss_scale' where the optimizer has a "
               "scalar with 'initial_scale'");

@@ -87,25 +87,13 @@ static Json writeChannel(const PlanChannel &channel) {
 
 static Json writeAreas(const PlanAreas &areas) {
   Json json;
-  auto write = [&](const char *name, const PlanArea &area, bool isNeeded) {
-    if (area.bytes || isNeeded)
-      json[name] = {{"offset", area.offset}, {"bytes", area.bytes}};
-  };
-  // In the order of their offsets, which is that of the documentation.
-  write("parameters", areas.parameters, true);
-  write("gradients", areas.gradients, true);
-  write("optimizer", areas.optimizer, true);
-  write("buffers", areas.buffers, true);
-  write("statistics", areas.statistics, true);
-  write("residuals", areas.residuals, true);
+  for (const PlanAreas::Named &named : PlanAreas::all) {
+    const PlanArea &area = areas.*named.area;
+    if (area.bytes || !named.isOptional)
+      json[named.name] = {{"offset", area.offset}, {"bytes", area.bytes}};
+  }
   json["residuals"]["slots"] = areas.residualSlots;
   json["residuals"]["slot_bytes"] = areas.residualSlotBytes;
-  write("scratch", areas.scratch, true);
-  write("channels", areas.channels, true);
-  write("discard", areas.discard, true);
-  write("loss", areas.loss, true);
-  write("loss_scale", areas.lossScale, false);
-  write("exchange", areas.exchange, false);
   return json;
 }
 

@@ -27,7 +27,7 @@ void sumOfWarp(void *const *arguments, void *, int64_t block, int64_t thread) {
   int64_t at = block * threadsOfBlock + thread;
   int32_t value = numbers(arguments, 0)[at];
   for (int32_t mask = 16, place = 0; mask; mask /= 2, ++place)
-    value += pp_emulate_shuffle(value, mask, place);
+    value += pp_mock_shuffle(value, mask, place);
   numbers(arguments, 1)[at] = value;
 }
 
@@ -38,16 +38,16 @@ void sumOfBlock(void *const *arguments, void *shared, int64_t block,
   auto *sums = static_cast<int32_t *>(shared);
   int32_t value = numbers(arguments, 0)[at];
   for (int32_t mask = 16; mask; mask /= 2)
-    value += pp_emulate_shuffle(value, mask, 0);
+    value += pp_mock_shuffle(value, mask, 0);
   if (thread % 32 == 0)
     sums[thread / 32] = value;
-  pp_emulate_barrier(1);
+  pp_mock_barrier(1);
   value = sums[0] + sums[1] + sums[2];
-  pp_emulate_barrier(2);
+  pp_mock_barrier(2);
   // Another use of the same memory.
   if (thread == 95)
     sums[0] = value;
-  pp_emulate_barrier(3);
+  pp_mock_barrier(3);
   numbers(arguments, 1)[at] = sums[0];
 }
 
@@ -59,46 +59,46 @@ void fromNeighbour(void *const *arguments, void *shared, int64_t block,
   auto *values = static_cast<int32_t *>(shared);
   values[thread] = numbers(arguments, 0)[at];
   if (barrier)
-    pp_emulate_barrier(0);
+    pp_mock_barrier(0);
   numbers(arguments, 1)[at] =
       values[(thread + threadsOfBlock - 1) % threadsOfBlock];
 }
 
 void barrierOfSome(void *const *, void *, int64_t block, int64_t thread) {
   if (block != 1 || thread < 40)
-    pp_emulate_barrier(0);
+    pp_mock_barrier(0);
 }
 
 void otherBarriers(void *const *, void *, int64_t, int64_t thread) {
-  pp_emulate_barrier(thread < 50 ? 0 : 1);
+  pp_mock_barrier(thread < 50 ? 0 : 1);
 }
 
 void shuffleOfSome(void *const *, void *, int64_t, int64_t thread) {
   if (thread != 33)
-    pp_emulate_shuffle(0, 1, 0);
+    pp_mock_shuffle(0, 1, 0);
 }
 
 void otherShuffles(void *const *, void *, int64_t, int64_t thread) {
-  pp_emulate_shuffle(0, 1, thread % 2);
+  pp_mock_shuffle(0, 1, thread % 2);
 }
 
 void shuffleAndBarrier(void *const *, void *, int64_t, int64_t thread) {
   if (thread % 2)
-    pp_emulate_barrier(0);
+    pp_mock_barrier(0);
   else
-    pp_emulate_shuffle(0, 1, 1);
+    pp_mock_shuffle(0, 1, 1);
 }
 
 void farShuffle(void *const *, void *, int64_t, int64_t) {
-  pp_emulate_shuffle(0, 32, 0);
+  pp_mock_shuffle(0, 32, 0);
 }
 
 /// Reports faults of some threads.
 void faults(void *const *, void *, int64_t block, int64_t thread) {
   if (block == 2 && thread > 0)
-    pp_emulate_fault(PP_FAULT_OUT_OF_BOUNDS, block, thread);
+    pp_mock_fault(PP_FAULT_OUT_OF_BOUNDS, block, thread);
   if (block == 1 && thread == 7)
-    pp_emulate_fault(PP_FAULT_MISALIGNED, block, thread);
+    pp_mock_fault(PP_FAULT_MISALIGNED, block, thread);
 }
 
 /// An optimizer: parameters, gradients, states, scalars, count.

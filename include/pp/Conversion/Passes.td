@@ -44,7 +44,7 @@ def ConvertDevice : Pass<"pp-convert-device", "::mlir::gpu::GPUModuleOp"> {
     "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
 }
 
-def EmulateDevice : Pass<"pp-emulate-device", "::mlir::ModuleOp"> {
+def LowerToMock : Pass<"pp-lower-to-mock", "::mlir::ModuleOp"> {
   let summary = "Turn kernels of a GPU into functions of one thread on the host";
   let description = [{
     For the target `mock`, which runs what `cuda` runs without a GPU. Each
@@ -55,15 +55,15 @@ def EmulateDevice : Pass<"pp-emulate-device", "::mlir::ModuleOp"> {
     the block's other threads:
 
     ```
-    gpu.barrier                      pp_emulate_barrier(place)
-    gpu.shuffle xor %x, %mask, 32    pp_emulate_shuffle(%x, %mask, place)
-    memref.load %x[%i]               unless %i is inside: pp_emulate_fault
+    gpu.barrier                      pp_mock_barrier(place)
+    gpu.shuffle xor %x, %mask, 32    pp_mock_shuffle(%x, %mask, place)
+    memref.load %x[%i]               unless %i is inside: pp_mock_fault
     ```
 
     `place` numbers the barriers and shuffles of a kernel, so that the runtime
     sees whether threads wait at different ones. Accesses outside of a memref,
     which become accesses of its first element, and vectors that do not start at
-    multiples of their size are reported. The attribute `pp.emulated`
+    multiples of their size are reported. The attribute `pp.mock_kernel`
     holds what the runtime has to know: the bytes of shared memory and whether
     threads wait for each other.
   }];

@@ -104,7 +104,7 @@ LogicalResult LaunchBuilder::run() {
       continue;
     }
     // What remains defines values, which kernels bring in where they need them.
-    if (!canBring(&op) && !isa<memref::AllocaOp>(op))
+    if (!canSink(&op) && !isa<memref::AllocaOp>(op))
       return op.emitError("no kernel of a GPU can be made for this");
   }
   return success();
@@ -151,7 +151,7 @@ void LaunchBuilder::finish() {
   gpu::ReturnOp::create(builder, loc);
 }
 
-bool LaunchBuilder::canBring(Operation *op) {
+bool LaunchBuilder::canSink(Operation *op) {
   if (isMemoryEffectFree(op))
     return true;
   // A number that nothing writes from here on.
@@ -184,7 +184,7 @@ Value LaunchBuilder::scratchView(MemRefType type, int64_t offset) {
                                 ValueRange());
 }
 
-LogicalResult LaunchBuilder::bring(Value value) {
+LogicalResult LaunchBuilder::sink(Value value) {
   if (mapping.contains(value) || cells.count(value))
     return success();
   Operation *op = value.getDefiningOp();
@@ -200,22 +200,22 @@ LogicalResult LaunchBuilder::bring(Value value) {
     return success();
   }
   for (Value operand : op->getOperands())
-    if (failed(bring(operand)))
+    if (failed(sink(operand)))
       return failure();
-  if (!canBring(op))
+  if (!canSink(op))
     return op->emitError("a kernel of a GPU cannot compute this itself");
   builder.clone(*op, mapping);
   return success();
 }
 
-LogicalResult LaunchBuilder::bringOperandsOf(Operation *op) {
+LogicalResult LaunchBuilder::sinkOperandsOf(Operation *op) {
   LogicalResult result = success();
   auto bringOutside = [&](Operation *nested) {
     for (Value operand : nested->getOperands()) {
       Operation *owner = operand.getParentRegion()->getParentOp();
       if (op->isAncestor(owner))
         continue;
-      if (failed(bring(operand)))
+      if (failed(sink(operand)))
         result = failure();
     }
   };

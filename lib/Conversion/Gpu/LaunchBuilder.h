@@ -77,11 +77,11 @@ private:
   void beginLaunch(mlir::Operation *op, int64_t grid, int64_t block);
   void finish();
   /// Whether each thread may compute the operation for itself.
-  static bool canBring(mlir::Operation *op);
+  static bool canSink(mlir::Operation *op);
   /// Makes `value`, which is defined outside of loops, available in the
   /// kernel.
-  llvm::LogicalResult bring(mlir::Value value);
-  llvm::LogicalResult bringOperandsOf(mlir::Operation *op);
+  llvm::LogicalResult sink(mlir::Value value);
+  llvm::LogicalResult sinkOperandsOf(mlir::Operation *op);
   /// Room for `type` in the scratchpad; the offset in bytes.
   int64_t reserveScratch(mlir::MemRefType type);
   mlir::Value scratchView(mlir::MemRefType type, int64_t offset);

@@ -21,7 +21,7 @@ LogicalResult LaunchBuilder::mapParallel(linalg::GenericOp op) {
     return success();
   int64_t block = blockFor(points, plainThreads);
   beginLaunch(op, llvm::divideCeil(points, block), block);
-  if (failed(bringOperandsOf(op)))
+  if (failed(sinkOperandsOf(op)))
     return failure();
   Value first = arith::MulIOp::create(builder, loc, blockIndex(), index(block));
   Value position = arith::AddIOp::create(builder, loc, first, threadIndex());
@@ -47,7 +47,7 @@ LogicalResult LaunchBuilder::mapFill(linalg::FillOp op) {
   int64_t points = elements / lanes;
   int64_t block = blockFor(points, plainThreads);
   beginLaunch(op, llvm::divideCeil(points, block), block);
-  if (failed(bringOperandsOf(op)))
+  if (failed(sinkOperandsOf(op)))
     return failure();
   Value flat = reshaped(builder, loc, mapping.lookup(to), {elements});
   Value first = arith::MulIOp::create(builder, loc, blockIndex(), index(block));

@@ -71,8 +71,8 @@ LogicalResult LaunchBuilder::mapReduction(linalg::GenericOp op,
   int64_t sumsOffset = parts > 1 ? reserveScratch(sumType) : 0;
   auto beginWithOperands = [&](int64_t blocks, int64_t threads) {
     beginLaunch(op, blocks, threads);
-    return success(succeeded(bringOperandsOf(op)) &&
-                   (!fill || succeeded(bring(fill.getInputs()[0]))));
+    return success(succeeded(sinkOperandsOf(op)) &&
+                   (!fill || succeeded(sink(fill.getInputs()[0]))));
   };
   if (failed(beginWithOperands(grid * parts, block)))
     return failure();

@@ -21,7 +21,7 @@ LogicalResult LaunchBuilder::mapRows(scf::ForOp loop) {
     points = std::max(points, product(body.getSizes()) / body.getLanes());
   });
   beginLaunch(loop, *rows, blockFor(points, points > 2048 ? 512 : 256));
-  if (failed(bringOperandsOf(loop)))
+  if (failed(sinkOperandsOf(loop)))
     return failure();
   mapping.map(loop.getInductionVar(), blockIndex());
   for (Operation &op : loop.getBody()->without_terminator())

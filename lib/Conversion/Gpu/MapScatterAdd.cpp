@@ -79,7 +79,7 @@ LogicalResult LaunchBuilder::mapScatterAdd(scf::ForOp loop) {
   constexpr int64_t rankThreads = 128;
   int64_t lanes = positions % 4 == 0 ? 4 : 1;
   beginLaunch(loop, positions, blockFor(positions / lanes, rankThreads));
-  if (failed(bring(table)))
+  if (failed(sink(table)))
     return failure();
   Value flatTable = reshaped(builder, loc, mapping.lookup(table), {positions});
   Value position = blockIndex();
@@ -140,7 +140,7 @@ LogicalResult LaunchBuilder::mapScatterAdd(scf::ForOp loop) {
   // The sums.
   lanes = after % 4 == 0 ? 4 : 1;
   beginLaunch(loop, before * positions, blockFor(after / lanes, plainThreads));
-  if (failed(bring(table)) || failed(bring(output)) || failed(bring(updates)))
+  if (failed(sink(table)) || failed(sink(output)) || failed(sink(updates)))
     return failure();
   flatTable = reshaped(builder, loc, mapping.lookup(table), {positions});
   Value to =

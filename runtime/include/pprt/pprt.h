@@ -82,7 +82,7 @@ typedef struct pp_mock_kernel {
               int64_t thread);
   uint64_t argument_count;
   uint64_t shared_bytes;
-  uint64_t waits; /* whether it calls a function pp_emulate_* */
+  uint64_t waits; /* whether it calls a function pp_mock_* */
 } pp_mock_kernel;
 
 /* One compiled pipeline: for training or for inference. */
@@ -128,14 +128,14 @@ void pp_mark_kernel(int64_t kernel);
  * call them, while the runtime runs it. */
 
 /* Waits for all threads of the block. */
-void pp_emulate_barrier(int32_t place);
+void pp_mock_barrier(int32_t place);
 /* Waits for the 32 threads of the warp; returns `bits` of the thread whose
  * number is this one's xor `mask`. */
-int32_t pp_emulate_shuffle(int32_t bits, int32_t mask, int32_t place);
+int32_t pp_mock_shuffle(int32_t bits, int32_t mask, int32_t place);
 /* Reports that a thread does what it must not: an access outside of its memory,
  * or of a vector that does not start at a multiple of its size. Returns. */
 enum { PP_FAULT_OUT_OF_BOUNDS = 0, PP_FAULT_MISALIGNED = 1 };
-void pp_emulate_fault(int32_t fault, int64_t block, int64_t thread);
+void pp_mock_fault(int32_t fault, int64_t block, int64_t thread);
 
 #ifdef __cplusplus
 }

@@ -20,6 +20,11 @@ void PPDialect::initialize() {
 // Attributes on operations of any dialect
 //===----------------------------------------------------------------------===//
 
+static bool isTarget(Attribute value) {
+  auto name = dyn_cast<StringAttr>(value);
+  return name && pp::Target::parse(name);
+}
+
 static const KnownAttribute operationAttributes[] = {
     {costAttrName, isA<CostAttr>, "a #pp.cost"},
     {stageAttrName, isCount, countText},
@@ -34,8 +39,8 @@ static const KnownAttribute operationAttributes[] = {
     {markAttrName, isCount, countText},
     {rowsAttrName, isA<UnitAttr>, "a unit attribute"},
     {scatterAddAttrName, isA<DenseI64ArrayAttr>, "an array of numbers"},
-    {emulatedAttrName, isA<EmulatedAttr>, "a #pp.emulated"},
-    {targetAttrName, isA<StringAttr>, "a string"},
+    {mockKernelAttrName, isA<MockKernelAttr>, "a #pp.mock_kernel"},
+    {targetAttrName, isTarget, "cpu, mock or cuda:sm_NN"},
     {modelHashAttrName, isA<StringAttr>, "a string"},
     {optimizerLaunchAttrName, isA<StringAttr>, "a descriptor"},
     {stagesAttrName, isCount, countText},
@@ -66,15 +71,8 @@ std::optional<int64_t> pp::pipeline::getStage(Operation *op) {
   return std::nullopt;
 }
 
-llvm::StringRef pp::pipeline::getTarget(ModuleOp module) {
-  auto target = module->getAttrOfType<StringAttr>(targetAttrName);
-  return target ? target.getValue() : "cpu";
-}
-
-bool pp::pipeline::isGpuTarget(ModuleOp module) {
-  return getTarget(module).starts_with("cuda") || isEmulatedTarget(module);
-}
-
-bool pp::pipeline::isEmulatedTarget(ModuleOp module) {
-  return getTarget(module) == "mock";
+pp::Target pp::pipeline::getTarget(ModuleOp module) {
+  auto name = module->getAttrOfType<StringAttr>(targetAttrName);
+  // The verifier has seen that it is one.
+  return name ? Target::parse(name).value_or(Target()) : Target();
 }

@@ -69,7 +69,7 @@ static int64_t getGpuScratchpadBytes(Operation *op, const std::string &text) {
 FailureOr<int64_t>
 pp::pipeline::getScratchpadBytes(Operation *op, const std::string &descriptor) {
   auto module = op->getParentOfType<ModuleOp>();
-  if (isGpuTarget(module) && !isEmulatedTarget(module))
+  if (getTarget(module).getArchitecture())
     return getGpuScratchpadBytes(op, descriptor);
   static std::mutex mutex;
   static llvm::StringMap<int64_t> known;

@@ -227,7 +227,7 @@ private:
       for (int64_t bytes : outputBytes)
         stage.discardOffsets.push_back(stage.discard.take(bytes));
     }
-    if (isGpuTarget(module))
+    if (getTarget(module).isGpu())
       for (Attribute &copy : copies)
         copy = onDevice(stage, phase, cast<CopyAttr>(copy));
     phase.setArgumentBuffersAttr(builder.getArrayAttr(argumentBuffers));

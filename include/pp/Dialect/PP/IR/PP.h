@@ -16,6 +16,7 @@
 
 #include "pp/Interfaces/Bindings.h"
 #include "pp/Interfaces/Step.h"
+#include "pp/Support/Target.h"
 
 #include "pp/Dialect/PP/IR/PPDialect.h.inc"
 #include "pp/Dialect/PP/IR/PPEnums.h.inc"
@@ -64,10 +65,11 @@ inline constexpr llvm::StringLiteral rowsAttrName = "pp.rows";
 /// indices. Inside are three loads, in this order: of the index, of the old
 /// value, of the update.
 inline constexpr llvm::StringLiteral scatterAddAttrName = "pp.scatter_add";
-/// On functions of the code module that emulate a thread of a GPU's kernel.
-inline constexpr llvm::StringLiteral emulatedAttrName = "pp.emulated";
+/// On functions of the code module that run a thread of a kernel on the mock
+/// device.
+inline constexpr llvm::StringLiteral mockKernelAttrName = "pp.mock_kernel";
 /// On modules: what code is made for, "cpu" (the default),
-/// "cuda:sm_90", or "mock", which emulates a GPU.
+/// "cuda:sm_90", or "mock".
 inline constexpr llvm::StringLiteral targetAttrName = "pp.target";
 /// On modules of training programs: which model it is, for snapshots.
 inline constexpr llvm::StringLiteral modelHashAttrName = "pp.model_hash";
@@ -85,14 +87,8 @@ inline constexpr llvm::StringLiteral probeAttrName = "pp.probe";
 /// The stage an operation is placed on, or nothing.
 std::optional<int64_t> getStage(mlir::Operation *op);
 
-/// What a program is compiled for.
-llvm::StringRef getTarget(mlir::ModuleOp module);
-/// Whether it is a GPU, whose kernels are launched and not called; also an
-/// emulated one.
-bool isGpuTarget(mlir::ModuleOp module);
-/// Whether it is a GPU that the processor emulates, with the processor's
-/// library kernels.
-bool isEmulatedTarget(mlir::ModuleOp module);
+/// What a program is compiled for: the processor, where nothing is said.
+Target getTarget(mlir::ModuleOp module);
 
 } // namespace pp::pipeline
 

@@ -181,9 +181,9 @@ def PP_PartitionAttr : AttrDef<PP_Dialect, "Partition"> {
   }];
 }
 
-def PP_EmulatedAttr : AttrDef<PP_Dialect, "Emulated"> {
-  let mnemonic = "emulated";
-  let summary = "how a function emulates a thread of a GPU";
+def PP_MockKernelAttr : AttrDef<PP_Dialect, "MockKernel"> {
+  let mnemonic = "mock_kernel";
+  let summary = "how a function runs a thread of a kernel on the mock device";
   let parameters = (ins
     AttrParameter<"int64_t", "bytes of shared memory">:$shared,
     AttrParameter<"int64_t", "1 if threads wait for each other">:$waits);

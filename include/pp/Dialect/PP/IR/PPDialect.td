@@ -29,7 +29,7 @@ def PP_Dialect : Dialect {
     | `pp.probe` | kernels in a stage | number under which the runtime is told that it has run |
     | `pp.mark` | kernels in a stage | number under which pp-profile measures it |
     | `pp.rows`, `pp.scatter_add` | loops in `@code` | what pp-make-launches maps in a way of its own |
-    | `pp.emulated` | functions in `@code` | it emulates a thread of a GPU: `#pp.emulated` |
+    | `pp.mock_kernel` | functions in `@code` | it runs a thread of a kernel on the mock device: `#pp.mock_kernel` |
     | `pp.target`, `pp.model_hash`, `pp.optimizer_launch` | modules | what code is made for; which model it is; the optimizer's launch on a GPU |
     | `pp.stages`, `pp.partition`, `pp.checkpoint` | modules | number of stages; how good the partition is; what is recomputed |
   }];

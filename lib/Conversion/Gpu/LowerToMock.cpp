@@ -1,4 +1,4 @@
-//===- EmulateDevice.cpp - Kernels of a GPU as functions of the host ------===//
+//===- LowerToMock.cpp - Kernels of a GPU as functions of the host ------===//
 
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
@@ -15,7 +15,7 @@
 #include "llvm/Support/MathExtras.h"
 
 namespace pp {
-#define GEN_PASS_DEF_EMULATEDEVICE
+#define GEN_PASS_DEF_LOWERTOMOCK
 #include "pp/Conversion/Passes.h.inc"
 } // namespace pp
 
@@ -44,10 +44,10 @@ public:
         result = failed(replace(op)) ? failure() : result;
     });
     function.walk([&](Operation *op) { guard(op); });
-    function->setAttr(pipeline::emulatedAttrName,
-                      pipeline::EmulatedAttr::get(builder.getContext(),
-                                                  sharedBytes,
-                                                  /*waits=*/places > 0));
+    function->setAttr(pipeline::mockKernelAttrName,
+                      pipeline::MockKernelAttr::get(builder.getContext(),
+                                                    sharedBytes,
+                                                    /*waits=*/places > 0));
     return result;
   }
 
@@ -108,21 +108,22 @@ private:
     if (auto id = dyn_cast<gpu::BlockIdOp>(op))
       return replaceIndex(op, id.getDimension(), block);
     if (isa<gpu::BarrierOp>(op)) {
-      func::CallOp::create(builder, loc, "pp_emulate_barrier", TypeRange(),
+      func::CallOp::create(builder, loc, "pp_mock_barrier", TypeRange(),
                            place());
       op->erase();
       return success();
     }
     if (auto shuffle = dyn_cast<gpu::ShuffleOp>(op))
       return replaceShuffle(shuffle);
-    return op->emitOpError("cannot be emulated");
+    return op->emitOpError("cannot run on the mock device");
   }
 
   LogicalResult replaceIndex(Operation *op, gpu::Dimension dimension,
                              Value value) {
     if (dimension != gpu::Dimension::x)
-      return op->emitOpError("cannot be emulated: grids and blocks have one "
-                             "dimension");
+      return op->emitOpError(
+          "cannot run on the mock device: grids and blocks have one "
+          "dimension");
     op->getResult(0).replaceAllUsesWith(value);
     op->erase();
     return success();
@@ -133,14 +134,15 @@ private:
     bool isWord = type.isInteger(32) || type.isF32();
     if (op.getMode() != gpu::ShuffleMode::XOR || !isWord ||
         getConstantIntValue(op.getWidth()) != 32 || !op.getValid().use_empty())
-      return op->emitOpError("cannot be emulated: expected one that exchanges "
-                             "32 bits by XOR in a warp of 32");
+      return op->emitOpError(
+          "cannot run on the mock device: expected one that exchanges "
+          "32 bits by XOR in a warp of 32");
     Type i32 = builder.getI32Type();
     Value bits = op.getValue();
     if (type != i32)
       bits = arith::BitcastOp::create(builder, loc, i32, bits);
     Value result =
-        func::CallOp::create(builder, loc, "pp_emulate_shuffle", TypeRange(i32),
+        func::CallOp::create(builder, loc, "pp_mock_shuffle", TypeRange(i32),
                              ValueRange{bits, op.getOffset(), place()})
             .getResult(0);
     if (type != i32)
@@ -178,7 +180,7 @@ private:
     builder.setInsertionPoint(branch.thenYield());
     Value number = arith::ConstantOp::create(builder, loc,
                                              builder.getI32IntegerAttr(fault));
-    func::CallOp::create(builder, loc, "pp_emulate_fault", TypeRange(),
+    func::CallOp::create(builder, loc, "pp_mock_fault", TypeRange(),
                          ValueRange{number, block, thread});
   }
 
@@ -237,7 +239,7 @@ private:
   int32_t places = 0; // barriers and shuffles so far
 };
 
-struct EmulateDevice : pp::impl::EmulateDeviceBase<EmulateDevice> {
+struct LowerToMock : pp::impl::LowerToMockBase<LowerToMock> {
   void runOnOperation() override {
     ModuleOp program = getOperation();
     auto code = program.lookupSymbol<ModuleOp>(codeModuleName);
@@ -264,9 +266,9 @@ struct EmulateDevice : pp::impl::EmulateDeviceBase<EmulateDevice> {
           .setPrivate();
     };
     Type index = builder.getIndexType();
-    declare("pp_emulate_barrier", {i32}, {});
-    declare("pp_emulate_fault", {i32, index, index}, {});
-    declare("pp_emulate_shuffle", {i32, i32, i32}, {i32});
+    declare("pp_mock_barrier", {i32}, {});
+    declare("pp_mock_fault", {i32, index, index}, {});
+    declare("pp_mock_shuffle", {i32, i32, i32}, {i32});
   }
 };
 
