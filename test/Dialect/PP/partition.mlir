@@ -2,6 +2,8 @@
 // RUN: pp-opt %s --pp-annotate-costs --pp-partition="stages=2 cuts=second" | FileCheck %s --check-prefix=CUT
 // RUN: pp-opt %s --pp-annotate-costs --pp-partition="stages=2 objective=memory" | FileCheck %s --check-prefix=MEMORY
 // RUN: pp-opt %s --pp-annotate-costs --pp-partition | FileCheck %s --check-prefix=ONE
+// A backward kernel that reads nothing may stand before all others.
+// RUN: sed 's/^    %0 = nn.kernel/    %z = nn.kernel() attributes {step.origin = 2 : i64, step.phase = #step.phase<backward_input>} : () -> tensor<64xf32> {\n      %c = nn.constant dense<0.0> : tensor<64xf32>\n      nn.yield %c : tensor<64xf32>\n    }\n&/' %s | pp-opt --pp-annotate-costs --pp-partition=stages=2 | FileCheck %s --check-prefix=BEFORE
 
 // Four equal kernels in two stages: two each. The backward kernel goes where
 // its forward kernel is.
@@ -20,6 +22,8 @@
 // MEMORY: pp.stages = 2
 
 // ONE: pp.stages = 1
+
+// BEFORE: nn.kernel() attributes {{.*}}pp.stage = 1 : i64
 module {
   func.func @main(%x: tensor<64x64xf32> {step.feed = "x", step.role = "input"}) -> (tensor<64x64xf32> {step.fetch = "loss"}) {
     %0 = nn.kernel(%a = %x) attributes {step.origin = 0 : i64, step.phase = #step.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {

@@ -31,10 +31,14 @@ public:
   }
 
   FailureOr<PlannerGraph> run() {
-    for (Operation &op : step.getBody().front().without_terminator())
-      if (isKernel(&op) && !result.replicated.contains(&op))
-        if (failed(addKernel(&op)))
-          return failure();
+    // A kernel of a backward phase that reads nothing may stand before the
+    // forward kernel that it belongs to.
+    for (bool isForward : {true, false})
+      for (Operation &op : step.getBody().front().without_terminator())
+        if (isKernel(&op) && !result.replicated.contains(&op) &&
+            (step::getPhase(&op) == Phase::Forward) == isForward)
+          if (failed(addKernel(&op)))
+            return failure();
     if (result.operations.empty())
       return step.emitError("has no kernels to partition");
     for (Operation &op : step.getBody().front().without_terminator())
