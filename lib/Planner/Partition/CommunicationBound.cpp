@@ -1,5 +1,6 @@
 //===- CommunicationBound.cpp - What transfers cost every partition -------===//
 #include "CommunicationBound.h"
+#include "../MaximumFlow.h"
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -17,121 +18,31 @@ namespace {
 ///
 ///   pins --any--> in --transfer--> out --any--> pins
 ///
-/// Maximum flows by E. A. Dinic (1970).
 class LeastCut {
 public:
   LeastCut(const GroupGraph &graph, double transfers, double work)
-      : groups(graph.groups.size()), arcsOf(groups + 2 * graph.nets.size() + 1),
-        level(arcsOf.size(), -1), next(arcsOf.size(), 0) {
-    for (size_t g = 0; g < groups; ++g)
-      addArc(g, sink(), work * graph.groups[g].weight);
+      : sink(graph.groups.size() + 2 * graph.nets.size()), network(sink + 1) {
+    for (size_t g = 0; g < graph.groups.size(); ++g)
+      network.addArc(g, sink, work * graph.groups[g].weight);
     for (size_t n = 0; n < graph.nets.size(); ++n) {
-      size_t in = groups + 2 * n, out = in + 1;
-      addArc(in, out, transfers * graph.nets[n].transfer);
+      size_t in = graph.groups.size() + 2 * n, out = in + 1;
+      network.addArc(in, out, transfers * graph.nets[n].transfer);
       for (uint32_t pin : graph.nets[n].pins) {
-        addArc(pin, in, infinity);
-        addArc(out, pin, infinity);
+        network.addArc(pin, in, infinity);
+        network.addArc(out, pin, infinity);
       }
     }
-    for (const Arc &arc : arcs)
-      full.push_back(arc.room);
   }
 
   /// Stops after about so many arcs: no flow is more than the cut.
   double around(size_t group, size_t most) {
-    for (size_t a : changed)
-      arcs[a].room = full[a];
-    changed.clear();
-    left = most;
-    double flow = 0;
-    while (left > 0 && findLevels(group))
-      while (double pushed = push(group))
-        flow += pushed;
-    return flow;
+    network.reset();
+    return network.run(group, sink, most);
   }
 
 private:
-  struct Arc {
-    size_t to;
-    double room;
-  };
-
-  void use(size_t count) { left -= std::min(left, count); }
-
-  size_t sink() const { return arcsOf.size() - 1; }
-
-  /// The arc back is the next one.
-  void addArc(size_t from, size_t to, double room) {
-    arcsOf[from].push_back(arcs.size());
-    arcs.push_back({to, room});
-    arcsOf[to].push_back(arcs.size());
-    arcs.push_back({from, 0});
-  }
-
-  /// Breadth first, until the sink is met.
-  bool findLevels(size_t source) {
-    for (size_t node : queue) {
-      level[node] = -1;
-      next[node] = 0;
-    }
-    level[source] = 0;
-    queue.assign(1, source);
-    for (size_t done = 0; done < queue.size() && level[sink()] < 0; ++done) {
-      use(arcsOf[queue[done]].size());
-      for (size_t a : arcsOf[queue[done]])
-        if (arcs[a].room > 0 && level[arcs[a].to] < 0) {
-          level[arcs[a].to] = level[queue[done]] + 1;
-          queue.push_back(arcs[a].to);
-        }
-    }
-    return level[sink()] >= 0;
-  }
-
-  /// Along one path of rising levels; 0 if there is none.
-  double push(size_t source) {
-    path.clear();
-    size_t at = source;
-    while (at != sink()) {
-      if (left == 0)
-        return 0;
-      use(1);
-      if (next[at] < arcsOf[at].size()) {
-        size_t a = arcsOf[at][next[at]];
-        if (arcs[a].room > 0 && level[arcs[a].to] == level[at] + 1) {
-          path.push_back(a);
-          at = arcs[a].to;
-        } else {
-          ++next[at];
-        }
-        continue;
-      }
-      if (path.empty())
-        return 0;
-      // Nothing goes on from here: back, and on with the next arc.
-      at = arcs[path.back() ^ 1].to;
-      path.pop_back();
-      ++next[at];
-    }
-    double least = infinity;
-    for (size_t a : path)
-      least = std::min(least, arcs[a].room);
-    for (size_t a : path) {
-      arcs[a].room -= least;
-      arcs[a ^ 1].room += least;
-      changed.push_back(a);
-      changed.push_back(a ^ 1);
-    }
-    return least;
-  }
-
-  size_t groups;
-  std::vector<Arc> arcs;
-  std::vector<double> full;
-  std::vector<std::vector<size_t>> arcsOf; // Groups, ends of nets, the sink.
-  std::vector<int> level;
-  /// `queue` has the nodes with a level.
-  std::vector<size_t> next, queue, path, changed;
-  size_t left = 0;
+  size_t sink;
+  MaximumFlow network; // groups, ends of nets, the sink
 };
 
 } // namespace
