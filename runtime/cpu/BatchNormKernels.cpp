@@ -20,7 +20,7 @@ struct BatchNormShape {
     epsilon = descriptor.getFloat("epsilon");
     if (epsilon < 0)
       throw DescriptorError("epsilon: expected a value of at least 0");
-    data = KernelBuilder::dense(dims);
+    data = KernelBuilder::inLayout(dims, KernelBuilder::layout(descriptor));
     channels = KernelBuilder::dense({dims[1]});
   }
 

@@ -11,13 +11,17 @@ using dnnl::convolution_forward;
 namespace {
 struct ConvShape {
   KernelBuilder::MemoryDesc src, weights, dst; // of the tensors
-  // What the primitive works on: the layout that it likes best. Copies to and
-  // from the plain one cost less than a convolution on that.
+  // What the primitive works on: the layout of the tensor, or, for a plain one,
+  // the layout that it likes best. Copies to and from the plain one cost less
+  // than a convolution on that.
   KernelBuilder::MemoryDesc srcInside, weightsInside, dstInside;
   KernelBuilder::Dims strides, dilations, padLow, padHigh;
   int64_t outputChannels;
+  dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
 
   explicit ConvShape(Descriptor &descriptor);
+  /// And what the tensors are inside, for it.
+  void setAlgorithm(dnnl::algorithm which);
   convolution_forward::primitive_desc
   forward(KernelBuilder &builder, const KernelBuilder::MemoryDesc &bias = {},
           std::optional<KernelBuilder::Type> type = {}) const;
@@ -32,10 +36,11 @@ anyLayout(const KernelBuilder::MemoryDesc &desc,
           dnnl::memory::format_tag::any};
 }
 
-/// The same for a tensor of the caller.
+/// The same for a tensor of the caller, where it lies plain.
 static KernelBuilder::MemoryDesc
 insideOf(const KernelBuilder::MemoryDesc &desc) {
-  return anyLayout(KernelBuilder::widened(desc));
+  bool isPlain = desc == KernelBuilder::dense(desc.dims(), desc.data_type());
+  return isPlain ? anyLayout(KernelBuilder::widened(desc)) : desc;
 }
 
 /// A tensor in the layout that a primitive wants, copied if it must be.
@@ -91,12 +96,39 @@ ConvShape::ConvShape(Descriptor &descriptor) {
     weightDims.insert(weightDims.begin(), groups);
   }
   auto types = KernelBuilder::types(descriptor, 3);
-  src = KernelBuilder::dense(srcDims, types[0]);
+  std::string layout = KernelBuilder::layout(descriptor);
+  src = KernelBuilder::inLayout(srcDims, layout, types[0]);
   weights = KernelBuilder::dense(weightDims, types[1]);
-  dst = KernelBuilder::dense(dstDims, types[2]);
-  srcInside = insideOf(src);
-  weightsInside = insideOf(weights);
-  dstInside = insideOf(dst);
+  dst = KernelBuilder::inLayout(dstDims, layout, types[2]);
+  if (descriptor.has("algorithm")) {
+    if (descriptor.getWords("algorithm", 1, {"direct", "winograd"})[0] ==
+        "winograd")
+      algorithm = dnnl::algorithm::convolution_winograd;
+  }
+  weightsInside = anyLayout(KernelBuilder::widened(weights));
+  setAlgorithm(algorithm);
+}
+
+void ConvShape::setAlgorithm(dnnl::algorithm which) {
+  algorithm = which;
+  bool isDirect = algorithm == dnnl::algorithm::convolution_direct;
+  srcInside = isDirect ? insideOf(src) : anyLayout(src);
+  dstInside = isDirect ? insideOf(dst) : anyLayout(dst);
+}
+
+/// What `make` makes of the shape; by the direct algorithm where the library
+/// has no other one for the shape or the processor.
+template <typename Make>
+static auto describe(ConvShape &shape, const Make &make) {
+  try {
+    return make();
+  } catch (const dnnl::error &e) {
+    if (shape.algorithm == dnnl::algorithm::convolution_direct ||
+        e.status != dnnl_unimplemented)
+      throw;
+  }
+  shape.setAlgorithm(dnnl::algorithm::convolution_direct);
+  return make();
 }
 
 /// With a type, that of all tensors: a hint for a backward primitive whose
@@ -108,8 +140,7 @@ ConvShape::forward(KernelBuilder &builder,
   auto inside = [&](const KernelBuilder::MemoryDesc &desc) {
     return type ? anyLayout(desc, type) : desc;
   };
-  return {{dnnl::prop_kind::forward_training,
-           dnnl::algorithm::convolution_direct, inside(srcInside),
+  return {{dnnl::prop_kind::forward_training, algorithm, inside(srcInside),
            inside(weightsInside), bias, inside(dstInside), strides, dilations,
            padLow, padHigh},
           builder.getAttributes(),
@@ -137,7 +168,7 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   if (hasBias)
     bias = builder.addTensor(biasDesc);
   auto dst = builder.addResult(shape.dst);
-  auto desc = shape.forward(builder, biasDesc);
+  auto desc = describe(shape, [&] { return shape.forward(builder, biasDesc); });
   auto srcInside = readAs(builder, src, desc.src_desc());
   auto weightsInside = readAs(builder, weights, desc.weights_desc());
   auto dstInside = writeAs(builder, dst, desc.dst_desc());
@@ -158,12 +189,13 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
 void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
                                         KernelBuilder &builder) {
   ConvShape shape(descriptor);
-  convolution_backward_data::primitive_desc desc(
-      {dnnl::algorithm::convolution_direct, shape.srcInside,
-       shape.weightsInside, shape.dstInside, shape.strides, shape.dilations,
-       shape.padLow, shape.padHigh},
-      builder.getAttributes(), builder.getEngine(),
-      shape.forward(builder, {}, hintType(shape)));
+  auto desc = describe(shape, [&] {
+    return convolution_backward_data::primitive_desc(
+        {shape.algorithm, shape.srcInside, shape.weightsInside, shape.dstInside,
+         shape.strides, shape.dilations, shape.padLow, shape.padHigh},
+        builder.getAttributes(), builder.getEngine(),
+        shape.forward(builder, {}, hintType(shape)));
+  });
   auto diffDst = builder.addTensor(shape.dst);
   auto weights = builder.addTensor(shape.weights);
   auto diffSrc = builder.addResult(shape.src);
@@ -180,12 +212,13 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
 void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                                            KernelBuilder &builder) {
   ConvShape shape(descriptor);
-  convolution_backward_weights::primitive_desc desc(
-      {dnnl::algorithm::convolution_direct, shape.srcInside,
-       shape.weightsInside, shape.dstInside, shape.strides, shape.dilations,
-       shape.padLow, shape.padHigh},
-      builder.getAttributes(), builder.getEngine(),
-      shape.forward(builder, {}, hintType(shape)));
+  auto desc = describe(shape, [&] {
+    return convolution_backward_weights::primitive_desc(
+        {shape.algorithm, shape.srcInside, shape.weightsInside, shape.dstInside,
+         shape.strides, shape.dilations, shape.padLow, shape.padHigh},
+        builder.getAttributes(), builder.getEngine(),
+        shape.forward(builder, {}, hintType(shape)));
+  });
   auto src = builder.addTensor(shape.src);
   auto diffDst = builder.addTensor(shape.dst);
   auto diffWeights = builder.addResult(shape.weights);

@@ -37,6 +37,42 @@ KernelBuilder::strided(const Dims &dims, const Dims &strides, Type type) {
   return MemoryDesc(dims, type, strides);
 }
 
+std::string KernelBuilder::layout(Descriptor &descriptor) {
+  return descriptor.has("layout") ? descriptor.getText("layout") : "plain";
+}
+
+KernelBuilder::MemoryDesc KernelBuilder::inLayout(const Dims &dims,
+                                                  const std::string &layout,
+                                                  Type type) {
+  using Tag = dnnl::memory::format_tag;
+  struct Named {
+    const char *name;
+    int64_t block;
+    Tag tags[3]; // by spatial dimensions
+  };
+  static constexpr Named layouts[] = {
+      {"channels_last", 1, {Tag::nwc, Tag::nhwc, Tag::ndhwc}},
+      {"blocked8", 8, {Tag::nCw8c, Tag::nChw8c, Tag::nCdhw8c}},
+      {"blocked16", 16, {Tag::nCw16c, Tag::nChw16c, Tag::nCdhw16c}}};
+  if (layout == "plain")
+    return dense(dims, type);
+  for (const Named &named : layouts) {
+    if (layout != named.name)
+      continue;
+    if (dims.size() < 3 || dims.size() > 5)
+      throw DescriptorError("layout: expected one to three spatial dimensions");
+    if (type == Type::f16)
+      throw DescriptorError("layout: not of f16");
+    elementCount(dims);
+    if (dims[1] % named.block != 0)
+      return dense(dims, type);
+    return MemoryDesc(dims, type, named.tags[dims.size() - 3]);
+  }
+  throw DescriptorError("layout: unknown word '" + layout +
+                        "', expected plain, channels_last, blocked8 or "
+                        "blocked16");
+}
+
 std::vector<KernelBuilder::Type> KernelBuilder::types(Descriptor &descriptor,
                                                       size_t count) {
   std::vector<Type> types(count, Type::f32);

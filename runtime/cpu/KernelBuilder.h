@@ -41,6 +41,13 @@ public:
   static MemoryDesc dense(const Dims &dims, Type type = Type::f32);
   static MemoryDesc strided(const Dims &dims, const Dims &strides,
                             Type type = Type::f32);
+  /// A description of a tensor N x C x spatial that lies in a layout: `plain`,
+  /// `channels_last`, `blocked8` or `blocked16`. A blocked one leaves a tensor
+  /// plain whose channels are no multiple of the block.
+  static MemoryDesc inLayout(const Dims &dims, const std::string &layout,
+                             Type type = Type::f32);
+  /// The key `layout` of a kernel; `plain` without it.
+  static std::string layout(Descriptor &descriptor);
   /// The key `types` of a product: f32, bf16 or f16 for each of `count`
   /// tensors; without the key all are f32.
   static std::vector<Type> types(Descriptor &descriptor, size_t count);
@@ -125,6 +132,7 @@ void buildBatchNormForward(Descriptor &descriptor, KernelBuilder &builder);
 void buildBatchNormBackward(Descriptor &descriptor, KernelBuilder &builder);
 void buildAttentionForward(Descriptor &descriptor, KernelBuilder &builder);
 void buildAttentionBackward(Descriptor &descriptor, KernelBuilder &builder);
+void buildReorder(Descriptor &descriptor, KernelBuilder &builder);
 void buildCheckFinite(Descriptor &descriptor, KernelBuilder &builder);
 void buildLossScale(Descriptor &descriptor, KernelBuilder &builder);
 void buildAdd(Descriptor &descriptor, KernelBuilder &builder);

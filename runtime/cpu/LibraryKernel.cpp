@@ -35,6 +35,7 @@ static constexpr Kind kinds[] = {
     {"avg_pool_backward", buildAvgPoolBackward},
     {"batch_norm_forward", buildBatchNormForward},
     {"batch_norm_backward", buildBatchNormBackward},
+    {"reorder", buildReorder},
     {"attention_forward", buildAttentionForward},
     {"attention_backward", buildAttentionBackward},
     {"check_finite", buildCheckFinite},

@@ -31,8 +31,9 @@ PoolShape::PoolShape(Descriptor &descriptor, bool average) {
   // oneDNN counts the holes of a dilated kernel, ONNX the distance.
   for (int64_t &dilation : dilations)
     --dilation;
-  src = KernelBuilder::dense(srcDims);
-  dst = KernelBuilder::dense(dstDims);
+  std::string layout = KernelBuilder::layout(descriptor);
+  src = KernelBuilder::inLayout(srcDims, layout);
+  dst = KernelBuilder::inLayout(dstDims, layout);
   algorithm = dnnl::algorithm::pooling_max;
   if (average)
     algorithm = descriptor.getInteger("include_pad", 0, 1)
