@@ -46,6 +46,17 @@ struct ModelFlags {
       "fuse-attention", cl::desc("Attention as one kernel"),
       cl::location(options.fuseAttention), cl::init(options.fuseAttention),
       cl::cat(machine)};
+  Bound<nn::ConvolutionChoice> convolutions{
+      "convolutions",
+      cl::desc("Algorithms of convolutions in f32 on the processor"),
+      cl::location(options.convolutions.convolutions),
+      cl::init(options.convolutions.convolutions), cl::cat(machine)};
+  Bound<nn::LayoutChoice> layouts{
+      "layouts",
+      cl::desc("Where the channels of convolutions' tensors lie beside the "
+               "plain layout (of the processor; results have other last bits)"),
+      cl::location(options.layouts.layouts), cl::init(options.layouts.layouts),
+      cl::cat(machine)};
   cl::opt<std::string> target{
       "target",
       cl::desc("cpu, cuda:sm_NN for a GPU (cuda alone is cuda:sm_90), or mock, "

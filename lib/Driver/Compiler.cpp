@@ -78,6 +78,12 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
   case CompilePhase::Kernels:
     if (options.precision != nn::Precision::F32)
       pm.addPass(nn::createMixedPrecision({options.precision}));
+    // Kernels that are generated for GPUs, and cuDNN as it is called, are
+    // plain.
+    if (options.target.isCpu()) {
+      pm.addPass(nn::createChooseConvolutions(options.convolutions));
+      pm.addPass(nn::createAssignLayouts(options.layouts));
+    }
     // oneDNN would do it too, but the processor keeps its arithmetic.
     pm.addPass(nn::createFormKernels({options.target.isGpu()}));
     pm.addPass(pipeline::createVerifyStep());

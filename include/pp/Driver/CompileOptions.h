@@ -63,6 +63,8 @@ struct CompileOptions {
   nn::AttachOptimizerOptions optimizer;
   // Kernels
   nn::Precision precision = nn::Precision::F32;
+  nn::ChooseConvolutionsOptions convolutions;
+  nn::AssignLayoutsOptions layouts;
   // Cost
   pipeline::AnnotateCostsOptions cost;
   // Partition; 0 stages: as the model's hints say

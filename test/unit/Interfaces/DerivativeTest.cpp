@@ -82,6 +82,9 @@ const Case cases[] = {
     {"nn.pad %a low [1, 0] high [0, 2] interior [0, 1] : tensor<2x3xf64> -> "
      "tensor<3x7xf64>",
      {{"2x3xf64"}}},
+    {"nn.reorder %a plain to channels_last : tensor<2x3x4xf32> -> "
+     "tensor<2x4x3xf32>",
+     {{"2x3x4xf32"}}},
     {"nn.concat %a, %b axis 1 : (tensor<2x3xf64>, tensor<2x1xf64>) -> "
      "tensor<2x4xf64>",
      {{"2x3xf64"}, {"2x1xf64"}}},
@@ -109,6 +112,10 @@ const Case cases[] = {
      "groups 2 : (tensor<2x4x4x5xf32>, tensor<6x2x3x2xf32>) -> "
      "tensor<2x6x2x5xf32>",
      {{"2x4x4x5xf32"}, {"6x2x3x2xf32"}}},
+    {"nn.conv %a, %b strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] "
+     "groups 1 layout channels_last : (tensor<1x3x4x2xf32>, "
+     "tensor<3x2x3x3xf32>) -> tensor<1x3x4x3xf32>",
+     {{"1x3x4x2xf32"}, {"3x2x3x3xf32"}}},
     {"nn.conv_backward_input %a, %b strides [2, 1] dilations [1, 2] "
      "pad [1, 0] x [0, 2] groups 2 : (tensor<2x6x2x5xf32>, "
      "tensor<6x2x3x2xf32>) -> tensor<2x4x4x5xf32>",

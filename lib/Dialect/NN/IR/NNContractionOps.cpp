@@ -1,6 +1,6 @@
 //===- NNContractionOps.cpp - Verifiers of products, windows, norms -------===//
 
-#include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/IR/Layout.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/STLExtras.h"
@@ -168,6 +168,22 @@ static LogicalResult verifySpatial(Operation *op, int64_t axis, int64_t input,
   return success();
 }
 
+/// The logical shapes of an input and an output in the operation's layout.
+template <typename WindowOp>
+static LogicalResult readShapes(WindowOp op, Value input, Value output,
+                                SmallVectorImpl<int64_t> &in,
+                                SmallVectorImpl<int64_t> &out) {
+  size_t spatial = op.getStrides().size();
+  auto logicalIn = toLogicalShape(shapeOf(input), op.getLayout(), spatial);
+  auto logicalOut = toLogicalShape(shapeOf(output), op.getLayout(), spatial);
+  if (!logicalIn || !logicalOut)
+    return op.emitOpError() << "has tensors that do not lie in the layout "
+                            << stringifyLayout(op.getLayout());
+  in = *logicalIn;
+  out = *logicalOut;
+  return success();
+}
+
 template <typename WindowOp>
 static LogicalResult verifyGeometry(WindowOp op, ArrayRef<int64_t> input,
                                     ArrayRef<int64_t> kernel,
@@ -198,8 +214,10 @@ static LogicalResult verifyConvolution(ConvolutionOp op, Value input,
                                        Value weight, Value output) {
   if (failed(verifyFactors(op)))
     return failure();
-  ArrayRef<int64_t> in = shapeOf(input), w = shapeOf(weight),
-                    out = shapeOf(output);
+  SmallVector<int64_t> in, out;
+  if (failed(readShapes(op, input, output, in, out)))
+    return failure();
+  ArrayRef<int64_t> w = shapeOf(weight);
   if (w.size() != in.size())
     return op.emitOpError() << "has a weight of rank " << w.size()
                             << " for an input of rank " << in.size();
@@ -229,7 +247,9 @@ LogicalResult ConvBackwardWeightOp::verify() {
 
 template <typename WindowOp>
 static LogicalResult verifyWindow(WindowOp op, Value input, Value output) {
-  ArrayRef<int64_t> in = shapeOf(input), out = shapeOf(output);
+  SmallVector<int64_t> in, out;
+  if (failed(readShapes(op, input, output, in, out)))
+    return failure();
   if (in.size() > 1 && out.size() > 1 && in[1] != out[1])
     return op.emitOpError() << "turns " << in[1] << " channels into " << out[1];
   for (auto [axis, kernel] : llvm::enumerate(op.getKernel()))
@@ -303,11 +323,21 @@ LogicalResult LayerNormBackwardOp::verify() {
       succeeded(verifyShapeOf(*this, "rstd", getRstd(), input.drop_back())));
 }
 
+/// The channels of a batch norm's input in its layout.
+template <typename NormOp> static FailureOr<int64_t> readChannels(NormOp op) {
+  auto logical = toLogicalShape(shapeOf(op.getInput()), op.getLayout());
+  if (!logical || logical->size() < 2)
+    return op.emitOpError() << "needs a tensor of rank 2 or more in the layout "
+                            << stringifyLayout(op.getLayout());
+  return (*logical)[1];
+}
+
 LogicalResult BatchNormOp::verify() {
+  FailureOr<int64_t> count = readChannels(*this);
+  if (failed(count))
+    return failure();
+  int64_t channels = *count;
   ArrayRef<int64_t> input = shapeOf(getInput());
-  if (input.size() < 2)
-    return emitOpError("needs a tensor of rank 2 or more");
-  int64_t channels = input[1];
   return success(
       succeeded(verifyShapeOf(*this, "scale", getScale(), channels)) &&
       succeeded(verifyShapeOf(*this, "shift", getShift(), channels)) &&
@@ -317,10 +347,11 @@ LogicalResult BatchNormOp::verify() {
 }
 
 LogicalResult BatchNormBackwardOp::verify() {
+  FailureOr<int64_t> count = readChannels(*this);
+  if (failed(count))
+    return failure();
+  int64_t channels = *count;
   ArrayRef<int64_t> input = shapeOf(getInput());
-  if (input.size() < 2)
-    return emitOpError("needs a tensor of rank 2 or more");
-  int64_t channels = input[1];
   return success(
       succeeded(verifyShapeOf(*this, "gradient", getOutputGradient(), input)) &&
       succeeded(verifyShapeOf(*this, "scale", getScale(), channels)) &&

@@ -352,7 +352,8 @@ static Value convolutionLike(OpBuilder &builder, From like, Type type,
                              Value first, Value second) {
   return To::create(builder, like.getLoc(), type, first, second,
                     like.getStrides(), like.getDilations(), like.getPadLow(),
-                    like.getPadHigh(), like.getGroups());
+                    like.getPadHigh(), like.getGroups(), like.getLayout(),
+                    like.getAlgorithm());
 }
 
 LogicalResult ConvOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
@@ -408,7 +409,8 @@ LogicalResult MaxPoolOp::buildVJP(OpBuilder &builder,
                                   ArrayRef<bool> needed, Cotangents &result) {
   result.assign({Value(MaxPoolBackwardOp::create(
       builder, getLoc(), getInput().getType(), getInput(), cotangents[0],
-      getKernel(), getStrides(), getDilations(), getPadLow(), getPadHigh()))});
+      getKernel(), getStrides(), getDilations(), getPadLow(), getPadHigh(),
+      getLayout()))});
   return success();
 }
 
@@ -417,8 +419,8 @@ LogicalResult AvgPoolOp::buildVJP(OpBuilder &builder,
                                   ArrayRef<bool> needed, Cotangents &result) {
   result.assign({Value(AvgPoolBackwardOp::create(
       builder, getLoc(), getInput().getType(), cotangents[0], getKernel(),
-      getStrides(), getDilations(), getPadLow(), getPadHigh(),
-      getIncludePad()))});
+      getStrides(), getDilations(), getPadLow(), getPadHigh(), getIncludePad(),
+      getLayout()))});
   return success();
 }
 
@@ -496,7 +498,7 @@ LogicalResult BatchNormOp::buildVJP(OpBuilder &builder,
   auto backward = BatchNormBackwardOp::create(
       builder, getLoc(), getInput().getType(), getScale().getType(),
       getShift().getType(), getInput(), cotangents[0], getMean(), getVariance(),
-      getScale(), getEpsilonAttr());
+      getScale(), getEpsilonAttr(), getLayoutAttr());
   result.assign(backward->result_begin(), backward->result_end());
   return success();
 }

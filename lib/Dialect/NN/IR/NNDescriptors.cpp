@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/IR/Layout.h"
 
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -245,14 +245,29 @@ uint64_t AttentionBackwardOp::getFlops() {
 // Convolutions
 //===----------------------------------------------------------------------===//
 
+/// ` layout=blocked16`; nothing for the plain one. Shapes in descriptors are
+/// logical.
+static std::string layout(Layout layout) {
+  return layout == Layout::plain ? ""
+                                 : (" layout=" + stringifyLayout(layout)).str();
+}
+
+/// The logical shape of an operand or result of `op`.
+template <typename WindowOp>
+static SmallVector<int64_t> logicalShapeOf(WindowOp op, Value value) {
+  // The verifier has seen that it lies so.
+  return *toLogicalShape(shapeOf(value), op.getLayout(),
+                         op.getStrides().size());
+}
+
 template <typename ConvolutionOp>
 static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
                                Value weight, Value output) {
   if (!hasFactorType(op))
     return "";
   std::string text =
-      (kind + " src=" + dims(shapeOf(input)) +
-       " weights=" + dims(shapeOf(weight)) + " dst=" + dims(shapeOf(output)) +
+      (kind + " src=" + dims(logicalShapeOf(op, input)) + " weights=" +
+       dims(shapeOf(weight)) + " dst=" + dims(logicalShapeOf(op, output)) +
        " strides=" + dims(op.getStrides()) +
        " dilations=" + dims(op.getDilations()) +
        " pad_lo=" + dims(op.getPadLow()) + " pad_hi=" + dims(op.getPadHigh()) +
@@ -261,6 +276,10 @@ static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
   if (kind == "conv_forward")
     text += " bias=0";
   return text + types({input.getType(), weight.getType(), output.getType()}) +
+         layout(op.getLayout()) +
+         (op.getAlgorithm() == ConvolutionAlgorithm::winograd
+              ? " algorithm=winograd"
+              : "") +
          compute(op).str();
 }
 
@@ -296,6 +315,20 @@ uint64_t ConvBackwardWeightOp::getFlops() {
 }
 
 //===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+std::string ReorderOp::getLibraryDescriptor() {
+  if (!hasFactorType(*this))
+    return "";
+  return "reorder src=" +
+         dims(*toLogicalShape(shapeOf(getInput()), getFrom())) +
+         " from=" + stringifyLayout(getFrom()).str() +
+         " to=" + stringifyLayout(getTo()).str() +
+         types({getInput().getType()});
+}
+
+//===----------------------------------------------------------------------===//
 // Windows
 //===----------------------------------------------------------------------===//
 
@@ -304,11 +337,11 @@ static std::string window(WindowOp op, const Twine &kind, Value input,
                           Value output) {
   if (!hasLibraryType(op))
     return "";
-  return (kind + " src=" + dims(shapeOf(input)) +
-          " dst=" + dims(shapeOf(output)) + " kernel=" + dims(op.getKernel()) +
+  return (kind + " src=" + dims(logicalShapeOf(op, input)) + " dst=" +
+          dims(logicalShapeOf(op, output)) + " kernel=" + dims(op.getKernel()) +
           " strides=" + dims(op.getStrides()) + " dilations=" +
           dims(op.getDilations()) + " pad_lo=" + dims(op.getPadLow()) +
-          " pad_hi=" + dims(op.getPadHigh()))
+          " pad_hi=" + dims(op.getPadHigh()) + layout(op.getLayout()))
       .str();
 }
 
@@ -351,24 +384,24 @@ uint64_t AvgPoolBackwardOp::getFlops() {
 // Batch normalisation
 //===----------------------------------------------------------------------===//
 
-static std::string batchNorm(Operation *op, StringRef kind, Value input,
-                             double epsilon) {
+template <typename NormOp>
+static std::string batchNorm(NormOp op, StringRef kind) {
   if (!hasLibraryType(op))
     return "";
   std::string text;
   llvm::raw_string_ostream(text)
-      << kind << " src=" << dims(shapeOf(input))
-      << " epsilon=" << llvm::format("%.9g", epsilon);
+      << kind << " src="
+      << dims(*toLogicalShape(shapeOf(op.getInput()), op.getLayout()))
+      << " epsilon=" << llvm::format("%.9g", op.getEpsilon().convertToDouble())
+      << layout(op.getLayout());
   return text;
 }
 
 std::string BatchNormOp::getLibraryDescriptor() {
-  return batchNorm(*this, "batch_norm_forward", getInput(),
-                   getEpsilon().convertToDouble());
+  return batchNorm(*this, "batch_norm_forward");
 }
 std::string BatchNormBackwardOp::getLibraryDescriptor() {
-  return batchNorm(*this, "batch_norm_backward", getInput(),
-                   getEpsilon().convertToDouble());
+  return batchNorm(*this, "batch_norm_backward");
 }
 
 uint64_t BatchNormOp::getFlops() {

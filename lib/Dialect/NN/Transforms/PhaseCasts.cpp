@@ -10,15 +10,13 @@ using namespace pp;
 using namespace pp::nn;
 
 PhaseCasts::PhaseCasts(func::FuncOp function, Type shortElement)
-    : builder(function.getContext()), shortElement(shortElement) {
-  for (Operation &op : function.getBody().front()) {
-    if (auto origin = op.getAttrOfType<IntegerAttr>(step::originAttrName))
-      nextOrigin = std::max(nextOrigin, origin.getInt() + 1);
+    : builder(function.getContext()), shortElement(shortElement),
+      marks(function) {
+  for (Operation &op : function.getBody().front())
     if (!isa<CastOp>(op) && llvm::all_of(op.getOperands(), [&](Value operand) {
           return isConstant(operand);
         }))
       constants.insert(&op);
-  }
 }
 
 static Type elementOf(Value value) {
@@ -53,14 +51,7 @@ bool PhaseCasts::isConstant(Value value) const {
 
 Value PhaseCasts::make(Type type, Value value, Operation *like) {
   Operation *op = CastOp::create(builder, like->getLoc(), type, value);
-  for (StringRef name :
-       {StringRef(step::phaseAttrName), StringRef(step::originAttrName),
-        StringRef(step::stageHintAttrName)})
-    if (Attribute attribute = like->getAttr(name))
-      op->setAttr(name, attribute);
-  // Forward operations of a training step are numbered.
-  if (step::getPhase(op) == Phase::Forward && op->hasAttr(step::originAttrName))
-    op->setAttr(step::originAttrName, builder.getI64IntegerAttr(nextOrigin++));
+  marks.mark(op, like);
   return op->getResult(0);
 }
 

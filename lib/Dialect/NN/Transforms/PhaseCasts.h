@@ -3,6 +3,7 @@
 #ifndef PP_LIB_DIALECT_NN_TRANSFORMS_PHASECASTS_H
 #define PP_LIB_DIALECT_NN_TRANSFORMS_PHASECASTS_H
 
+#include "StepMarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "pp/Dialect/NN/IR/NN.h"
@@ -50,7 +51,7 @@ private:
 
   mlir::OpBuilder builder;
   mlir::Type shortElement;
-  int64_t nextOrigin = 0;
+  StepMarks marks;
   llvm::DenseSet<mlir::Operation *> constants;
 };
 

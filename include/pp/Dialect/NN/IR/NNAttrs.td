@@ -28,6 +28,17 @@ def NN_StateEnum : NN_Enum<"State", "which state of a symbol is meant", [
   I32EnumAttrCase<"gradient", 0>, I32EnumAttrCase<"statistics", 1>]>;
 def NN_State : EnumAttr<NN_Dialect, NN_StateEnum, "state">;
 
+def NN_LayoutEnum : NN_Enum<"Layout", "how a tensor of channels lies in memory", [
+  I32EnumAttrCase<"plain", 0>, I32EnumAttrCase<"channels_last", 1>,
+  I32EnumAttrCase<"blocked8", 2>, I32EnumAttrCase<"blocked16", 3>]>;
+def NN_Layout : EnumAttr<NN_Dialect, NN_LayoutEnum, "layout">;
+
+def NN_ConvolutionAlgorithmEnum : NN_Enum<"ConvolutionAlgorithm",
+    "how a library computes a convolution", [
+  I32EnumAttrCase<"direct", 0>, I32EnumAttrCase<"winograd", 1>]>;
+def NN_ConvolutionAlgorithm : EnumAttr<NN_Dialect, NN_ConvolutionAlgorithmEnum,
+                                       "convolution_algorithm">;
+
 def NN_ExternalAttr : AttrDef<NN_Dialect, "External", [TypedAttrInterface]> {
   let mnemonic = "external";
   let summary = "the bytes of a tensor in a file";

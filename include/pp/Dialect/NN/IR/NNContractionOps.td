@@ -47,9 +47,14 @@ class NN_ConvolutionOp<string mnemonic>
   dag geometry = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations,
                       DenseI64ArrayAttr:$padLow, DenseI64ArrayAttr:$padHigh,
                       I64Attr:$groups);
+  dag kernel = (ins
+    DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout,
+    DefaultValuedAttr<NN_ConvolutionAlgorithm,
+                      "ConvolutionAlgorithm::direct">:$algorithm);
   string geometryFormat = [{
     `strides` $strides `dilations` $dilations `pad` $padLow `x` $padHigh
-    `groups` $groups attr-dict `:` functional-type(operands, $output)
+    `groups` $groups (`layout` $layout^)? (`algorithm` $algorithm^)? attr-dict
+    `:` functional-type(operands, $output)
   }];
 }
 
@@ -58,10 +63,14 @@ def NN_ConvOp : NN_ConvolutionOp<"conv"> {
   let description = [{
     `input` is N x C x spatial, `weight` O x C/groups x kernel, the result N x O
     x spatial. Strides, dilations (1 is dense) and padding are per spatial axis.
-    The three convolution ops are closed under differentiation.
+    The three convolution ops are closed under differentiation. With a `layout`,
+    input and result lie in it (see `nn.reorder`), the weight does not; a blocked
+    layout leaves a tensor plain whose channels are no multiple of the block.
+    With the `algorithm` `winograd`, the library takes F(4x4, 3x3) of Lavin and
+    Gray (arXiv 1509.09308), where it has it.
   }];
   let arguments = !con((ins NN_FactorTensor:$input, NN_FactorTensor:$weight),
-                       geometry);
+                       geometry, kernel);
   let results = (outs NN_FactorTensor:$output);
   let assemblyFormat = "$input `,` $weight " # geometryFormat;
 }
@@ -73,7 +82,7 @@ def NN_ConvBackwardInputOp : NN_ConvolutionOp<"conv_backward_input"> {
     the shape of `outputGradient`; also what other systems call ConvTranspose.
   }];
   let arguments = !con((ins NN_FactorTensor:$outputGradient,
-                            NN_FactorTensor:$weight), geometry);
+                            NN_FactorTensor:$weight), geometry, kernel);
   let results = (outs NN_FactorTensor:$output);
   let assemblyFormat = "$outputGradient `,` $weight " # geometryFormat;
 }
@@ -81,7 +90,7 @@ def NN_ConvBackwardInputOp : NN_ConvolutionOp<"conv_backward_input"> {
 def NN_ConvBackwardWeightOp : NN_ConvolutionOp<"conv_backward_weight"> {
   let summary = "the cotangent of a convolution's weight";
   let arguments = !con((ins NN_FactorTensor:$input,
-                            NN_FactorTensor:$outputGradient), geometry);
+                            NN_FactorTensor:$outputGradient), geometry, kernel);
   let results = (outs NN_FactorTensor:$output);
   let assemblyFormat = "$input `,` $outputGradient " # geometryFormat;
 }

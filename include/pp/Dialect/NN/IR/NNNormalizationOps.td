@@ -71,15 +71,17 @@ def NN_BatchNormOp : NN_LibraryOp<"batch_norm", [
     `input` is N x C x spatial (or N x C). Returns the normalised tensor and the
     mean and the population variance of each channel (Ioffe and Szegedy, arXiv
     1502.03167). It mixes the samples of a micro-batch: its result depends on the
-    size of the micro-batch.
+    size of the micro-batch. With a `layout` (see `nn.reorder`), input and result
+    lie in it.
   }];
   let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$scale,
-                       NN_FloatTensor:$shift, F64Attr:$epsilon);
+                       NN_FloatTensor:$shift, F64Attr:$epsilon,
+                       DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout);
   let results = (outs NN_FloatTensor:$output, NN_FloatTensor:$mean,
                       NN_FloatTensor:$variance);
   let assemblyFormat = [{
-    $input `,` $scale `,` $shift `epsilon` $epsilon attr-dict
-    `:` functional-type(operands, results)
+    $input `,` $scale `,` $shift `epsilon` $epsilon (`layout` $layout^)?
+    attr-dict `:` functional-type(operands, results)
   }];
 }
 
@@ -87,13 +89,15 @@ def NN_BatchNormBackwardOp : NN_LibraryOp<"batch_norm_backward"> {
   let summary = "the cotangents of input, scale and shift of nn.batch_norm";
   let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$outputGradient,
                        NN_FloatTensor:$mean, NN_FloatTensor:$variance,
-                       NN_FloatTensor:$scale, F64Attr:$epsilon);
+                       NN_FloatTensor:$scale, F64Attr:$epsilon,
+                       DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout);
   let results = (outs NN_FloatTensor:$inputGradient,
                       NN_FloatTensor:$scaleGradient,
                       NN_FloatTensor:$shiftGradient);
   let assemblyFormat = [{
     $input `,` $outputGradient `,` $mean `,` $variance `,` $scale
-    `epsilon` $epsilon attr-dict `:` functional-type(operands, results)
+    `epsilon` $epsilon (`layout` $layout^)? attr-dict
+    `:` functional-type(operands, results)
   }];
 }
 

@@ -51,6 +51,31 @@ def NN_TransposeOp : NN_MoveOp<"transpose", ["propagateBatch", "demandBatch"]> {
   let hasFolder = 1;
 }
 
+def NN_ReorderOp : NN_LibraryOp<"reorder", [
+    NN_Differentiable, SameOperandsAndResultElementType]> {
+  let summary = "moves the channels of a tensor to another place in memory";
+  let description = [{
+    From one layout to another. A tensor of N x C x spatial is, in the layout
+
+    | layout | a tensor of |
+    |---|---|
+    | `plain` | N x C x spatial |
+    | `channels_last` | N x spatial x C |
+    | `blocked8`, `blocked16` | N x C/b x spatial x b; b divides C |
+
+    Layouts other than the plain one exist from nn-assign-layouts on.
+    ```mlir
+    %0 = nn.reorder %x plain to blocked16
+        : tensor<8x64x56x56xf32> -> tensor<8x4x56x56x16xf32>
+    ```
+  }];
+  let arguments = (ins NN_FactorTensor:$input, NN_Layout:$from, NN_Layout:$to);
+  let results = (outs NN_FactorTensor:$output);
+  let assemblyFormat = [{
+    $input $from `to` $to attr-dict `:` type($input) `->` type($output)
+  }];
+}
+
 def NN_BroadcastOp : NN_MoveOp<"broadcast", ["propagateBatch", "demandBatch"]> {
   let summary = "repeats a tensor along new axes";
   let description = [{

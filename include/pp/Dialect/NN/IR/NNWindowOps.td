@@ -10,11 +10,15 @@ class NN_WindowOp<string mnemonic, list<Trait> traits = [NN_Differentiable]>
   dag window = (ins DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                     DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$padLow,
                     DenseI64ArrayAttr:$padHigh);
+  // In which all tensors lie.
+  dag layout = (ins DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout);
   string windowFormat = [{
     `kernel` $kernel `strides` $strides `dilations` $dilations
     `pad` $padLow `x` $padHigh
   }];
-  string typeFormat = [{ attr-dict `:` functional-type(operands, $output) }];
+  string typeFormat = [{
+    (`layout` $layout^)? attr-dict `:` functional-type(operands, $output)
+  }];
 }
 
 def NN_MaxPoolOp : NN_WindowOp<"max_pool"> {
@@ -23,7 +27,7 @@ def NN_MaxPoolOp : NN_WindowOp<"max_pool"> {
     `input` is N x C x spatial. Padding never wins. The cotangent goes to the
     first maximum of a window.
   }];
-  let arguments = !con((ins NN_FloatTensor:$input), window);
+  let arguments = !con((ins NN_FloatTensor:$input), window, layout);
   let results = (outs NN_FloatTensor:$output);
   let assemblyFormat = "$input " # windowFormat # typeFormat;
 }
@@ -31,7 +35,7 @@ def NN_MaxPoolOp : NN_WindowOp<"max_pool"> {
 def NN_MaxPoolBackwardOp : NN_WindowOp<"max_pool_backward", []> {
   let summary = "the cotangent of the input of nn.max_pool";
   let arguments = !con((ins NN_FloatTensor:$input,
-                            NN_FloatTensor:$outputGradient), window);
+                            NN_FloatTensor:$outputGradient), window, layout);
   let results = (outs NN_FloatTensor:$output);
   let assemblyFormat =
     "$input `,` $outputGradient " # windowFormat # typeFormat;
@@ -44,7 +48,7 @@ def NN_AvgPoolOp : NN_WindowOp<"avg_pool"> {
     its elements inside the input.
   }];
   let arguments = !con((ins NN_FloatTensor:$input), window,
-                       (ins UnitAttr:$includePad));
+                       (ins UnitAttr:$includePad), layout);
   let results = (outs NN_FloatTensor:$output);
   let assemblyFormat = "$input " # windowFormat #
                        "(`include_pad` $includePad^)?" # typeFormat;
@@ -53,7 +57,7 @@ def NN_AvgPoolOp : NN_WindowOp<"avg_pool"> {
 def NN_AvgPoolBackwardOp : NN_WindowOp<"avg_pool_backward"> {
   let summary = "the cotangent of the input of nn.avg_pool";
   let arguments = !con((ins NN_FloatTensor:$outputGradient), window,
-                       (ins UnitAttr:$includePad));
+                       (ins UnitAttr:$includePad), layout);
   let results = (outs NN_FloatTensor:$output);
   let assemblyFormat = "$outputGradient " # windowFormat #
                        "(`include_pad` $includePad^)?" # typeFormat;

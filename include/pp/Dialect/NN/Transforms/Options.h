@@ -14,6 +14,13 @@ enum class Optimizer { SGD, AdamW };
 /// Of the factors of products and convolutions; sums are of f32.
 enum class Precision { F32, TF32, BF16, F16 };
 
+/// Where the channels of convolutions' tensors lie. Blocks have the length of
+/// the processor's vectors.
+enum class LayoutChoice { Auto, Plain, ChannelsLast, Blocked };
+
+/// Which algorithms convolutions may take.
+enum class ConvolutionChoice { Auto, Direct };
+
 } // namespace pp::nn
 
 namespace pp {
@@ -28,6 +35,20 @@ template <> struct EnumNames<nn::Optimizer> {
   static constexpr NamedValue<nn::Optimizer> values[] = {
       {nn::Optimizer::SGD, "sgd", "with momentum, as PyTorch's"},
       {nn::Optimizer::AdamW, "adamw", "as PyTorch's"}};
+};
+
+template <> struct EnumNames<nn::ConvolutionChoice> {
+  static constexpr NamedValue<nn::ConvolutionChoice> values[] = {
+      {nn::ConvolutionChoice::Auto, "auto", "what is faster"},
+      {nn::ConvolutionChoice::Direct, "direct", "never Winograd's"}};
+};
+
+template <> struct EnumNames<nn::LayoutChoice> {
+  static constexpr NamedValue<nn::LayoutChoice> values[] = {
+      {nn::LayoutChoice::Auto, "auto", "the best of the others"},
+      {nn::LayoutChoice::Plain, "plain", "as in the model"},
+      {nn::LayoutChoice::ChannelsLast, "channels_last", ""},
+      {nn::LayoutChoice::Blocked, "blocked", ""}};
 };
 
 template <> struct EnumNames<nn::Precision> {

@@ -167,6 +167,64 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
   ];
 }
 
+def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
+  let summary = "Decide which algorithm computes each convolution";
+  let description = [{
+    Winograd's F(4x4, 3x3) (Lavin and Gray, arXiv 1509.09308) takes a quarter of the
+    multiplications of a convolution with a kernel of 3x3 and a stride of 1, and moves
+    more bytes: 36 numbers for each 4x4 of the result, and 36 for each pair of
+    channels. It is chosen where both together take less than 0.9 of
+    the time of the direct algorithm, by the rates of the options. Only in f32: of 16 bits,
+    the rounding of the transformed tensors would be seen.
+  }];
+  let options = [
+    Option<"convolutions", "convolutions", "::pp::nn::ConvolutionChoice",
+           "::pp::nn::ConvolutionChoice::Auto", "Which algorithms there are">,
+    Option<"gflops", "gflops", "double", "210.0",
+           "Rate of one core's products, in 10^9 operations per second">,
+    Option<"tileBytes", "tile-gbytes", "double", "30.0",
+           "Rate of transforming tiles, in 10^9 bytes per second">,
+    Option<"weightBytes", "weight-gbytes", "double", "12.0",
+           "Rate of transforming weights, in 10^9 bytes per second">
+  ];
+}
+
+def AssignLayouts : NNPass<"nn-assign-layouts"> {
+  let summary = "Lay channels where the processor's kernels want them";
+  let description = [{
+    Convolutions, pooling and batch norm work on tensors whose channels lie
+    beside each other, in blocks of a vector's length or all of them
+    (`nn.reorder` has the table of layouts). Each operation gets either the plain layout or one
+    other that is the same for the whole step, such that the bytes moved because of
+    layouts are the fewest: inside of operations that work in the plain layout, and in `nn.reorder`
+    where an operation reads a value in the layout that it does not have. This is a
+    least cut, found exactly (include/pp/Planner/LayoutAssignment.h). With `auto`, the
+    pass solves it for blocks and for channels last and takes the better one.
+
+    Elementwise operations, broadcasts of channels or samples, sums over all spatial
+    axes, padding, slices and concatenations work in any layout; for them a tensor is
+    one of another shape:
+
+    ```mlir
+    %b = nn.broadcast %bias [1] : tensor<64xf32> -> tensor<8x64x56x56xf32>
+    %y = nn.add %x, %b : tensor<8x64x56x56xf32>
+    // in blocks of 16
+    %v = nn.reshape %bias : tensor<64xf32> -> tensor<4x16xf32>
+    %b = nn.broadcast %v [1, 4] : tensor<4x16xf32> -> tensor<8x4x56x56x16xf32>
+    %y = nn.add %x, %b : tensor<8x4x56x56x16xf32>
+    ```
+
+    What is fed, fetched or kept in parameters stays plain. It runs before kernels are
+    formed, so layouts are the same for any number of stages.
+  }];
+  let options = [
+    Option<"layouts", "layouts", "::pp::nn::LayoutChoice",
+           "::pp::nn::LayoutChoice::Auto", "The layout beside the plain one">,
+    Option<"blockSize", "block-size", "int64_t", "0",
+           "Channels of a block, 8 or 16; 0 takes what the processor of the compiler has">
+  ];
+}
+
 def FormKernels : NNPass<"nn-form-kernels"> {
   let summary = "Group operations into kernels";
   let description = [{

@@ -1,0 +1,92 @@
+//===- ChooseConvolutions.cpp - Which algorithm computes a convolution ----===//
+
+#include "MainFunction.h"
+#include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Interfaces/Step.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace pp::nn {
+#define GEN_PASS_DEF_CHOOSECONVOLUTIONS
+#include "pp/Dialect/NN/Transforms/Passes.h.inc"
+} // namespace pp::nn
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+namespace {
+
+/// A convolution in numbers, from its forward direction.
+struct Work {
+  double samples, height, width; // of the output
+  double inputs, outputs;        // channels
+};
+
+struct ChooseConvolutions
+    : pp::nn::impl::ChooseConvolutionsBase<ChooseConvolutions> {
+  using ChooseConvolutionsBase::ChooseConvolutionsBase;
+
+  void runOnOperation() override {
+    auto function = findMain(getOperation());
+    if (failed(function))
+      return signalPassFailure();
+    if (convolutions == ConvolutionChoice::Direct)
+      return;
+    for (Operation &op : function->getBody().front()) {
+      if (auto conv = dyn_cast<ConvOp>(op))
+        choose(conv, conv.getWeight(), conv.getOutput(), 0.95);
+      if (auto conv = dyn_cast<ConvBackwardInputOp>(op))
+        choose(conv, conv.getWeight(), conv.getOutputGradient(), 0.95);
+      if (auto conv = dyn_cast<ConvBackwardWeightOp>(op))
+        choose(conv, conv.getOutput(), conv.getOutputGradient(), 0.7);
+    }
+  }
+
+private:
+  /// `share` of the rate is what the library's direct algorithm reaches: for
+  /// gradients of weights less, since it adds up over all samples and points.
+  template <typename ConvolutionOp>
+  void choose(ConvolutionOp op, Value weight, Value output, double share) {
+    auto isAll = [](ArrayRef<int64_t> numbers, int64_t value) {
+      return llvm::all_of(numbers, [&](int64_t n) { return n == value; });
+    };
+    auto isF32 = [](Type type) {
+      return cast<RankedTensorType>(type).getElementType().isF32();
+    };
+    ArrayRef<int64_t> w = shapeOf(weight), out = shapeOf(output);
+    if (op.getGroups() != 1 || w.size() != 4 || w[2] != 3 || w[3] != 3 ||
+        !isAll(op.getStrides(), 1) || !isAll(op.getDilations(), 1) ||
+        !llvm::all_of(op->getOperandTypes(), isF32) ||
+        !isF32(op.getOutput().getType()) || w[0] % 16 != 0 || w[1] % 16 != 0)
+      return;
+    Work work{double(out[0]), double(out[2]), double(out[3]), double(w[1]),
+              double(w[0])};
+    if (winogradTime(work) < 0.9 * directTime(work) / share)
+      op.setAlgorithm(ConvolutionAlgorithm::winograd);
+  }
+
+  double directTime(const Work &work) const {
+    return 2 * 9 * work.samples * work.height * work.width * work.inputs *
+           work.outputs / (gflops * 1e9);
+  }
+
+  /// A product for each of the 36 points of a transformed tile, and the
+  /// transforms: tiles and weights are written once and read once.
+  double winogradTime(const Work &work) const {
+    double tiles = work.samples * llvm::divideCeil(uint64_t(work.height), 4) *
+                   llvm::divideCeil(uint64_t(work.width), 4);
+    double products = 2 * 36 * tiles * work.inputs * work.outputs;
+    double ofTiles = 2 * 36 * tiles * (work.inputs + work.outputs) * 4;
+    double ofWeights = (9 + 2 * 36) * work.inputs * work.outputs * 4;
+    return products / (gflops * 1e9) + ofTiles / (tileBytes * 1e9) +
+           ofWeights / (weightBytes * 1e9);
+  }
+};
+
+} // namespace

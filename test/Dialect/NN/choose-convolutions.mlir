@@ -1,0 +1,27 @@
+// RUN: pp-opt %s -split-input-file --nn-choose-convolutions | FileCheck %s
+// RUN: pp-opt %s -split-input-file --nn-choose-convolutions=convolutions=direct | FileCheck %s --check-prefix=DIRECT
+
+// Many tiles: the transforms of the weights are worth it.
+// DIRECT-NOT: algorithm
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-3: algorithm winograd
+func.func @main(%x: tensor<8x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> (tensor<8x64x56x56xf32>, tensor<8x64x56x56xf32>, tensor<64x64x3x3xf32>) {
+  %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<8x64x56x56xf32>
+  %1 = nn.conv_backward_input %0, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<8x64x56x56xf32>
+  %2 = nn.conv_backward_weight %x, %0 strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xf32>, tensor<8x64x56x56xf32>) -> tensor<64x64x3x3xf32>
+  return %0, %1, %2 : tensor<8x64x56x56xf32>, tensor<8x64x56x56xf32>, tensor<64x64x3x3xf32>
+}
+
+// -----
+
+// Few tiles and many channels; another kernel, stride, group or type.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: algorithm
+func.func @main(%a: tensor<1x512x7x7xf32>, %u: tensor<512x512x3x3xf32>, %x: tensor<8x64x56x56xf32>, %v: tensor<64x64x5x5xf32>, %w: tensor<64x64x3x3xf32>, %g: tensor<64x32x3x3xf32>, %y: tensor<8x64x56x56xbf16>, %s: tensor<64x64x3x3xbf16>) -> (tensor<1x512x7x7xf32>, tensor<8x64x56x56xf32>, tensor<8x64x28x28xf32>, tensor<8x64x56x56xf32>, tensor<8x64x56x56xbf16>) {
+  %0 = nn.conv %a, %u strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x512x7x7xf32>, tensor<512x512x3x3xf32>) -> tensor<1x512x7x7xf32>
+  %1 = nn.conv %x, %v strides [1, 1] dilations [1, 1] pad [2, 2] x [2, 2] groups 1 : (tensor<8x64x56x56xf32>, tensor<64x64x5x5xf32>) -> tensor<8x64x56x56xf32>
+  %2 = nn.conv %x, %w strides [2, 2] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<8x64x28x28xf32>
+  %3 = nn.conv %x, %g strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 2 : (tensor<8x64x56x56xf32>, tensor<64x32x3x3xf32>) -> tensor<8x64x56x56xf32>
+  %4 = nn.conv %y, %s strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xbf16>, tensor<64x64x3x3xbf16>) -> tensor<8x64x56x56xbf16>
+  return %0, %1, %2, %3, %4 : tensor<1x512x7x7xf32>, tensor<8x64x56x56xf32>, tensor<8x64x28x28xf32>, tensor<8x64x56x56xf32>, tensor<8x64x56x56xbf16>
+}
