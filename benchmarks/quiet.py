@@ -1,6 +1,7 @@
 """Runs commands while nobody else uses the processor."""
 
 import os
+import pathlib
 import resource
 import subprocess
 import sys
@@ -22,6 +23,33 @@ def busy_seconds():
 def own_seconds():
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
+
+
+def process_seconds(pid):
+    """Of a process that still runs, with the children that it has waited for."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / TICK
+
+
+class Watch:
+    """How much others use the processor while children of this process do."""
+
+    def __init__(self, pids=()):
+        self.pids = pids
+        self.begin, self.others = time.monotonic(), self.seconds_of_others()
+
+    def seconds_of_others(self):
+        own = process_seconds("self") + sum(map(process_seconds, self.pids))
+        return busy_seconds() - own
+
+    def share(self):
+        """Of one processor, since the watch began."""
+        elapsed = time.monotonic() - self.begin
+        # Two ticks are what the clocks disagree by.
+        return max(0.0, self.seconds_of_others() - self.others - 2 / TICK) / elapsed
 
 
 class Disturbed(Exception):

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Times a training step in two stages or replicas against PyTorch on the same two cores.
+"""Times a training step of known models against PyTorch on the same two cores.
 
-Each round runs every contender once, one after the other, in processes of their
-own; the result is the median over rounds of the median step of a round. So slow
-phases of the machine hit all contenders alike.
+Each round runs every contender once, one after the other; the result is the
+median over rounds of the median step of a round, and the range. So slow phases
+of the machine hit all contenders alike. A round in which other processes used
+the processor is repeated (quiet.py).
 """
 
 import argparse
@@ -17,111 +18,24 @@ import subprocess
 import sys
 import time
 
+import quiet
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "build" / "benchmarks"
-MICROBATCHES = 4
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
-SCHEDULES = ("1f1b", "gpipe")
-
-
-# What runs in the processes of PyTorch.
-
-
-def measure(step, arguments):
-    for _ in range(arguments.warmup):
-        step()
-    times = []
-    for _ in range(arguments.steps):
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def run_eager(arguments):
-    import torch
-
-    import models
-
-    torch.set_num_threads(2)
-    sample = models.build(arguments.model)
-    module = sample.module.train()
-    if arguments.worker == "compile":
-        module = torch.compile(module)
-    optimizer = torch.optim.SGD(module.parameters(), LEARNING_RATE, MOMENTUM)
-
-    def step():
-        optimizer.zero_grad()
-        sample.loss(module(sample.inputs), sample.target).backward()
-        optimizer.step()
-
-    print(json.dumps(measure(step, arguments)))
-
-
-def run_pipeline(arguments):
-    import torch
-    import torch.distributed as dist
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
-
-    import models
-
-    torch.set_num_threads(1)
-    rank = arguments.rank
-    dist.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{arguments.port}", rank=rank, world_size=2
-    )
-    sample = models.build(arguments.model)
-    module = sample.halves[rank](sample.module.train())
-    stage = PipelineStage(module, rank, 2, torch.device("cpu"))
-    kind = Schedule1F1B if arguments.worker == "1f1b" else ScheduleGPipe
-    schedule = kind(stage, n_microbatches=MICROBATCHES, loss_fn=sample.loss)
-    optimizer = torch.optim.SGD(module.parameters(), LEARNING_RATE, MOMENTUM)
-
-    def step():
-        optimizer.zero_grad()
-        if rank == 0:
-            schedule.step(sample.inputs)
-        else:
-            schedule.step(target=sample.target)
-        optimizer.step()
-
-    seconds = measure(step, arguments)
-    if rank == 1:
-        print(json.dumps(seconds))
-    dist.destroy_process_group()
-
-
-def run_replica(arguments):
-    import torch
-    import torch.distributed as dist
-
-    import models
-
-    torch.set_num_threads(1)
-    rank = arguments.rank
-    dist.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{arguments.port}", rank=rank, world_size=2
-    )
-    sample = models.build(arguments.model)
-    module = torch.nn.parallel.DistributedDataParallel(sample.module.train())
-    optimizer = torch.optim.SGD(module.parameters(), LEARNING_RATE, MOMENTUM)
-    inputs, target = sample.inputs.chunk(2)[rank], sample.target.chunk(2)[rank]
-
-    def step():
-        optimizer.zero_grad()
-        sample.loss(module(inputs), target).backward()
-        optimizer.step()
-
-    seconds = measure(step, arguments)
-    if rank == 1:
-        print(json.dumps(seconds))
-    dist.destroy_process_group()
-
-
-WORKERS = {**dict.fromkeys(SCHEDULES, run_pipeline), "ddp": run_replica}
-
-
-# What compares.
+# Samples of a step, micro-batches of two stages, steps of a turn.
+MODELS = {
+    "mlp": (32, 4, 300),
+    "resnet18": (8, 4, 4),
+    "resnet50": (8, 4, 2),
+    "mobilenetv2": (8, 4, 4),
+    "unet": (8, 4, 4),
+    "gpt": (4, 4, 4),
+    "bert": (4, 4, 3),
+}
+IMAGES = ("resnet18", "resnet50", "mobilenetv2", "unet")
+# torch.distributed.pipelining needs them cut by hand.
+CUT = ("mlp", "resnet18", "resnet50", "gpt")
 
 
 def free_port():
@@ -130,116 +44,176 @@ def free_port():
         return s.getsockname()[1]
 
 
-def time_pytorch(arguments, model, worker):
-    command = [
-        sys.executable, __file__, "--worker", worker, "--model", model,
-        "--steps", str(arguments.steps), "--warmup", str(arguments.warmup),
-    ]
-    ranks = [0, 1] if worker in WORKERS else [0]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1" if len(ranks) == 2 else "2", "GLOO_SOCKET_IFNAME": "lo"}
-    port = str(free_port())
-    processes = [
-        subprocess.Popen(
-            [*command, "--rank", str(rank), "--port", port], env=environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )
-        for rank in ranks
-    ]
-    outputs = [p.communicate(timeout=900) for p in processes]
-    if any(p.returncode for p in processes):
-        return None, outputs[-1][1][-600:]
-    return json.loads(outputs[-1][0].splitlines()[-1]), ""
+class Torch:
+    """Workers of PyTorch that wait for their turn."""
+
+    def __init__(self, arguments, model, kind, threads=2):
+        ranks = [0, 1] if kind in ("pipeline", "ddp") else [0]
+        port = str(free_port())
+        environment = {**os.environ, "OMP_NUM_THREADS": "1" if len(ranks) == 2 else str(threads),
+                       "GLOO_SOCKET_IFNAME": "lo"}
+        self.processes = [
+            subprocess.Popen(
+                [sys.executable, ROOT / "benchmarks" / "torch_worker.py", kind, model, "--rank", str(rank), "--port", port,
+                 "--precision", arguments.precision, "--threads", str(threads)],
+                env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )
+            for rank in ranks
+        ]
+
+    def turn(self, warmup, steps):
+        for process in self.processes:
+            process.stdin.write(f"{warmup} {steps}\n")
+            process.stdin.flush()
+        lines = [process.stdout.readline() for process in self.processes]
+        if not all(lines):
+            raise RuntimeError(self.processes[-1].stderr.read()[-600:])
+        return max(json.loads(line) for line in lines)
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
 
 
-def compile_binary(arguments, model, schedule, microbatches, stages, replicas=1):
-    path = OUTPUT / f"{model}-{schedule}-{stages}x{microbatches}x{replicas}"
-    subprocess.run(
-        [
-            pathlib.Path(arguments.build) / "bin" / "pp-compile", OUTPUT / f"{model}.onnx", "-o", path,
-            f"--stages={stages}", "--batch=8", f"--microbatches={microbatches}", f"--schedule={schedule}",
-            f"--replicas={replicas}",
-            "--loss=cross_entropy", "--optimizer=sgd", f"--learning-rate={LEARNING_RATE}", f"--momentum={MOMENTUM}",
-        ],
-        check=True,
-    )
-    return path
+class Ours:
+    """A program of pp-compile, which starts anew in each turn."""
+
+    processes = ()
+
+    def __init__(self, arguments, model, name, flags):
+        batch = MODELS[model][0]
+        self.path = OUTPUT / f"{model}-{arguments.precision}-{name}"
+        loss = "mse" if model == "unet" else "cross_entropy"
+        command = [
+            pathlib.Path(arguments.build) / "bin" / "pp-compile", OUTPUT / f"{model}.onnx", "-o", self.path,
+            f"--batch={batch}", f"--loss={loss}", "--optimizer=sgd", f"--learning-rate={LEARNING_RATE}",
+            f"--momentum={MOMENTUM}", f"--precision={arguments.precision}", *flags, *arguments.flag,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr[-600:])
+
+    def turn(self, warmup, steps):
+        done = subprocess.run([self.path, "bench", "--json", "--steps", str(steps), "--warmup", str(warmup)],
+                              capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr[-600:])
+        return json.loads(done.stdout)["median_step_seconds"]
+
+    def close(self):
+        pass
 
 
-def time_binary(arguments, path):
-    done = subprocess.run(
-        [path, "bench", "--json", "--steps", str(arguments.steps), "--warmup", str(arguments.warmup)],
-        capture_output=True, text=True,
-    )
-    if done.returncode:
-        return None, done.stderr[-600:]
-    return json.loads(done.stdout)["median_step_seconds"], ""
-
-
-def compare(arguments, model):
-    subprocess.run([sys.executable, pathlib.Path(__file__).parent / "models.py", model], check=True,
-                   stdout=subprocess.DEVNULL)
-    contenders = {}
-    for schedule in SCHEDULES:
-        path = compile_binary(arguments, model, schedule, MICROBATCHES, 2)
-        contenders[f"pp-mlir, 2 stages, {schedule}"] = lambda path=path: time_binary(arguments, path)
-    path = compile_binary(arguments, model, "1f1b", 1, 1)
-    contenders["pp-mlir, 1 stage, 1 thread"] = lambda: time_binary(arguments, path)
-    path = compile_binary(arguments, model, "1f1b", 2, 1, replicas=2)
-    contenders["pp-mlir, 2 replicas of 1 stage"] = lambda path=path: time_binary(arguments, path)
-    names = {
-        "eager": "PyTorch, 1 process, 2 threads",
-        "compile": "PyTorch, the same, torch.compile",
-        "1f1b": "PyTorch, 2 processes, 1f1b",
-        "gpipe": "PyTorch, 2 processes, gpipe",
-        "ddp": "PyTorch, 2 processes, DDP",
+def contenders(arguments, model):
+    """Name -> a function that starts it."""
+    microbatches = MODELS[model][1]
+    ours = {
+        "1 core": ["--stages=1", "--microbatches=1"],
+        "2 stages": ["--stages=2", f"--microbatches={microbatches}", "--schedule=zb-h1"],
+        "2 replicas": ["--stages=1", "--replicas=2", "--microbatches=2"],
     }
-    for worker, name in names.items():
-        contenders[name] = lambda worker=worker: time_pytorch(arguments, model, worker)
+    result = {
+        f"pp-mlir, {name}": lambda name=name, flags=flags: Ours(arguments, model, name.replace(" ", "-"), flags)
+        for name, flags in ours.items()
+    }
+    kinds = {"PyTorch, 1 thread": ("eager", 1), "PyTorch, 2 threads": ("eager", 2)}
+    if model in IMAGES:
+        kinds["PyTorch, channels last, 1 thread"] = ("channels_last", 1)
+        kinds["PyTorch, channels last, 2 threads"] = ("channels_last", 2)
+    if not arguments.quick:
+        kinds["PyTorch, torch.compile, 2 threads"] = ("compile", 2)
+        if model in IMAGES:
+            kinds["PyTorch, torch.compile, channels last, 2 threads"] = ("compile_channels_last", 2)
+        kinds["PyTorch, DDP over gloo"] = ("ddp", 1)
+        if model in CUT:
+            kinds["PyTorch, pipelining over gloo"] = ("pipeline", 1)
+    for name, (kind, threads) in kinds.items():
+        result[name] = lambda kind=kind, threads=threads: Torch(arguments, model, kind, threads)
+    return result
 
-    times = {name: [] for name in contenders}
-    for number in range(arguments.rounds):
-        for name, contender in contenders.items():
-            # torch.compile takes a minute each time before it starts.
-            if times[name] is None or ("compile" in name and number > 0):
-                continue
-            seconds, error = contender()
-            if seconds is None:
-                print(f"{model}: {name}: failed: {error}", file=sys.stderr)
-                times[name] = None
-            else:
-                times[name].append(seconds)
-    print(f"\n{model}: one training step of 8 samples, median of {arguments.rounds} rounds (range), "
-          f"{MICROBATCHES} micro-batches where there are 2 stages; replicas and DDP have one each, of 4 samples")
-    ours = statistics.median(times["pp-mlir, 2 stages, 1f1b"]) if times["pp-mlir, 2 stages, 1f1b"] else None
-    for name, values in times.items():
-        if not values:
-            print(f"  {name:<36} failed")
+
+def measure(arguments, model):
+    """Contender -> the medians of its turns."""
+    subprocess.run([sys.executable, ROOT / "benchmarks" / "models.py", model], check=True, stdout=subprocess.DEVNULL)
+    _, _, steps = MODELS[model]
+    running, times = {}, {}
+    for name, start in contenders(arguments, model).items():
+        try:
+            running[name] = start()
+            # The first turn compiles and touches memory.
+            running[name].turn(2, 1)
+            times[name] = []
+        except RuntimeError as error:
+            print(f"{model}: {name}: failed: {error}", file=sys.stderr)
+            running.pop(name, None)
+    pids = [process.pid for contender in running.values() for process in contender.processes]
+    rounds = disturbed = 0
+    while rounds < arguments.rounds:
+        watch = quiet.Watch(pids)
+        turns = {name: contender.turn(1, steps) for name, contender in running.items()}
+        if watch.share() > 0.05 and disturbed < 2 * arguments.rounds:
+            disturbed += 1
             continue
-        median = statistics.median(values)
-        ratio = f"{median / ours:6.2f} x pp-mlir 1f1b" if ours else ""
-        print(f"  {name:<36} {1e3 * median:9.2f} ms ({1e3 * min(values):.2f} to {1e3 * max(values):.2f}) {ratio}")
+        for name, seconds in turns.items():
+            times[name].append(seconds)
+        rounds += 1
+    if disturbed:
+        print(f"{model}: {disturbed} rounds were repeated, since others used the processor", file=sys.stderr)
+    for contender in running.values():
+        contender.close()
+    return times
+
+
+def report(arguments, model, times):
+    batch = MODELS[model][0]
+    medians = {name: statistics.median(values) for name, values in times.items()}
+
+    def best(prefix, single):
+        fitting = {name: value for name, value in medians.items()
+                   if name.startswith(prefix) and ("1 core" in name or "1 thread" in name) == single}
+        name = min(fitting, key=fitting.get, default=None)
+        return name, fitting.get(name)
+
+    print(f"\n{model}, {arguments.precision}: a training step of {batch} samples; median and range of {arguments.rounds} rounds")
+    for name, values in times.items():
+        print(f"  {name:<50} {1e3 * medians[name]:9.2f} ms ({1e3 * min(values):.2f} to {1e3 * max(values):.2f})  "
+              f"{batch / medians[name]:9.2f} samples/s")
+    ratios = {}
+    for label, single in (("2 cores", False), ("1 core", True)):
+        (ours, own), (theirs, other) = best("pp-mlir", single), best("PyTorch", single)
+        if own and other:
+            ratios[label] = other / own
+            print(f"  {label}: {other / own:.2f} x PyTorch ({ours} against {theirs})")
+    return {"model": model, "precision": arguments.precision, "batch": batch, "seconds": times, "ratios": ratios}
+
+
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=ROOT / "build" / "release")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--warmup", type=int, default=3)
-    parser.add_argument("--model", choices=["resnet18", "gpt"], help="only this one")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--port", help=argparse.SUPPRESS)
+    parser.add_argument("--precision", default="f32", choices=["f32", "bf16"])
+    parser.add_argument("--quick", action="store_true", help="without torch.compile, DDP and pipelining")
+    parser.add_argument("--flag", action="append", default=[], help="a further flag for pp-compile")
+    parser.add_argument("--json", type=pathlib.Path, help="write the numbers to this file")
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(MODELS)}; all without one")
     arguments = parser.parse_args()
-    if arguments.worker:
-        WORKERS.get(arguments.worker, run_eager)(arguments)
-        return
     import torch
 
-    print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {platform.machine()}, PyTorch {torch.__version__}, "
+    print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores of {processor()}, PyTorch {torch.__version__}, "
           f"load {os.getloadavg()[0]:.1f}")
-    for model in [arguments.model] if arguments.model else ["resnet18", "gpt"]:
-        compare(arguments, model)
+    results = []
+    for model in arguments.models or MODELS:
+        results.append(report(arguments, model, measure(arguments, model)))
+        if arguments.json:
+            arguments.json.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":
