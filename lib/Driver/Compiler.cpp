@@ -76,6 +76,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     return;
   }
   case CompilePhase::Kernels:
+    pm.addPass(nn::createArrangeProducts());
     if (options.precision != nn::Precision::F32)
       pm.addPass(nn::createMixedPrecision({options.precision}));
     // Kernels that are generated for GPUs, and cuDNN as it is called, are

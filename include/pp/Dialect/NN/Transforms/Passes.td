@@ -167,6 +167,26 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
   ];
 }
 
+def ArrangeProducts : NNPass<"nn-arrange-products"> {
+  let summary = "Transpose factors of products that no library can read";
+  let description = [{
+    A library reads a factor as batches of a matrix: with one stride each for its rows and its
+    columns. Products that contract, say, two axes in the order of one factor, where the other has
+    them the other way round, would become generated loops, which take ten times
+    as long. Such a factor is transposed before; the smaller one where one is
+    enough.
+
+    ```mlir
+    %0 = nn.dot_general %a, %b batch [] x [] contract [0, 1] x [1, 0]
+        : (tensor<128x4x96xf32>, tensor<4x128x32xf32>) -> tensor<96x32xf32>
+    // becomes
+    %t = nn.transpose %b [1, 0, 2] : tensor<4x128x32xf32> -> tensor<128x4x32xf32>
+    %0 = nn.dot_general %a, %t batch [] x [] contract [0, 1] x [0, 1]
+        : (tensor<128x4x96xf32>, tensor<128x4x32xf32>) -> tensor<96x32xf32>
+    ```
+  }];
+}
+
 def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
   let summary = "Decide which algorithm computes each convolution";
   let description = [{
