@@ -28,6 +28,7 @@ enum Field {
   fieldStatistics,
   fieldResiduals,
   fieldScratch,
+  fieldPrepared,
   fieldInputs,
   fieldOutputs,
   fieldKernels,
@@ -108,6 +109,7 @@ private:
     slots.clear();
     values.clear();
     probes = 0;
+    isProbed = stage.getPhase() != Phase::Prepare;
 
     Block &body = stage.getBody().front();
     for (auto [argument, buffer] : llvm::zip_equal(
@@ -183,7 +185,7 @@ private:
   /// Lets the runtime look at what a kernel has written. Kernels on a GPU have
   /// not run yet when this is called.
   void callProbe(Operation *op) {
-    if (!probe)
+    if (!probe || !isProbed)
       return;
     op->setAttr(pipeline::probeAttrName, builder.getI64IntegerAttr(probes));
     LLVM::CallOp::create(builder, loc, probe,
@@ -272,6 +274,8 @@ private:
       return inArea(fieldResiduals);
     case Area::Scratch:
       return inArea(fieldScratch);
+    case Area::Prepared:
+      return inArea(fieldPrepared);
     case Area::Input:
       return LLVM::LoadOp::create(
           builder, loc, pointer,
@@ -381,6 +385,8 @@ private:
   bool markKernels;
   int64_t marks = 0;
   int64_t probes = 0; // of the phase
+  /// What is made of finite parameters in P is looked at where it is read.
+  bool isProbed = true;
   LLVM::LLVMFuncOp executeKernel, mark, probe;
   llvm::StringMap<LLVM::LLVMFuncOp> functions;
   DenseMap<int64_t, pipeline::MemoryOp> memories;

@@ -35,7 +35,7 @@ static planner::Schedule scheduleOf(const runtime::Plan &plan) {
     std::vector<planner::Action> &actions = schedule.ranks.emplace_back();
     for (const runtime::PlanAction &action : rank.actions) {
       planner::Action own{action.kind, static_cast<int>(action.stage)};
-      if (action.kind != ActionKind::Update && !own.isCollective())
+      if (!own.isPerStep())
         own.microbatch = static_cast<int>(action.microbatch);
       if (own.isTransfer())
         own.channel = static_cast<int>(action.channel);
@@ -82,7 +82,11 @@ static void printStages(const runtime::Plan &plan, llvm::raw_ostream &os) {
        << " ... " << printable(stage.nodes.back()) << "\n"
        << llvm::format("  forward %.3f ms, backward %.3f ms",
                        stage.forwardSeconds * 1e3, stage.backwardSeconds * 1e3)
-       << " per micro-batch (predicted)\n"
+       << " per micro-batch";
+    if (stage.prepares)
+      os << llvm::format(", prepare %.3f ms per step",
+                         stage.prepareSeconds * 1e3);
+    os << " (predicted)\n"
        << "  memory " << stage.memoryBytes << " bytes ("
        << formatBytes(stage.memoryBytes) << "): parameters "
        << formatBytes(areas.parameters.bytes) << ", gradients "
@@ -91,6 +95,8 @@ static void printStages(const runtime::Plan &plan, llvm::raw_ostream &os) {
        << areas.residualSlots << " x " << formatBytes(areas.residualSlotBytes)
        << ", scratch " << formatBytes(areas.scratch.bytes) << ", channels "
        << formatBytes(areas.channels.bytes);
+    if (areas.prepared.bytes)
+      os << ", prepared " << formatBytes(areas.prepared.bytes);
     if (areas.exchange.bytes)
       os << ", exchange " << formatBytes(areas.exchange.bytes);
     os << "\n";
@@ -114,6 +120,7 @@ static llvm::Error printTimeline(const runtime::Plan &plan,
     times.forward = stage.forwardSeconds;
     times.recompute = times.forward;
     times.backwardInput = stage.backwardSeconds;
+    times.prepare = stage.prepareSeconds;
     input.stages.insert(input.stages.end(), plan.replicas, times);
   }
   planner::Cluster cluster = planner::Cluster::cpuCores(schedule.ranks.size());

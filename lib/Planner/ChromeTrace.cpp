@@ -23,6 +23,8 @@ static const char *category(ActionKind kind) {
     return "receive";
   case ActionKind::Update:
     return "update";
+  case ActionKind::Prepare:
+    return "prepare";
   case ActionKind::ReduceGradients:
   case ActionKind::AllReduce:
   case ActionKind::SumGradients:

@@ -94,6 +94,10 @@ static std::optional<std::string> checkKernel(const Kernel &kernel) {
   if (std::optional<std::string> fault = checkSizes(
           kernel.parameterBytes, kernel.savedBytes, kernel.workspaceBytes))
     return fault;
+  if (!std::isfinite(kernel.prepareTime) || kernel.prepareTime < 0)
+    return " has the time " + std::to_string(kernel.prepareTime);
+  if (kernel.preparedBytes < 0)
+    return " has the size " + std::to_string(kernel.preparedBytes);
   for (const KernelVariant &variant : kernel.variants)
     if (std::optional<std::string> fault = checkVariant(variant))
       return ", variant '" + variant.name + "'," + *fault;

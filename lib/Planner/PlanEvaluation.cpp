@@ -1,5 +1,6 @@
 //===- PlanEvaluation.cpp - What a plan costs -----------------------------===//
 #include "pp/Planner/PlanEvaluation.h"
+#include "pp/Planner/Schedule/Preparation.h"
 #include "pp/Planner/Schedule/Slots.h"
 #include "pp/Planner/Schedule/Transfers.h"
 #include <algorithm>
@@ -70,6 +71,11 @@ std::vector<StageLoad> pp::planner::stageLoads(const PlanDraft &draft) {
     load.times.forward += times.forward;
     load.times.backwardInput += times.backwardInput;
     load.times.backwardWeight += times.backwardWeight;
+    double prepare = 0;
+    for (const Device *device : distinct[draft.stageOf[k]])
+      prepare = std::max(prepare, kernel.prepareTime / device->speed);
+    load.times.prepare += prepare;
+    load.preparedBytes += kernel.preparedBytes;
     load.parameterBytes += kernel.parameterBytes;
     load.savedBytes += kernel.savedBytes;
     load.workspaceBytes = std::max(load.workspaceBytes, kernel.workspaceBytes);
@@ -137,7 +143,8 @@ static void countMemory(const PlanDraft &draft, PlanEvaluation &evaluation) {
     load.memoryBytes =
         static_cast<int64_t>(draft.parameterCopies *
                              static_cast<double>(load.parameterBytes)) +
-        load.slots * load.savedBytes + load.channelBytes + load.workspaceBytes;
+        load.preparedBytes + load.slots * load.savedBytes + load.channelBytes +
+        load.workspaceBytes;
     evaluation.peakBytes[schedule.rankOfStage[stage]] += load.memoryBytes;
   }
   for (size_t stage = 0; stage < evaluation.stages.size(); ++stage)
@@ -159,6 +166,10 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
   bool training = draft.schedule.isTraining();
   evaluation.stages = stageLoads(draft);
   Schedule computations = draft.schedule;
+  std::vector<bool> prepares;
+  for (const StageLoad &load : evaluation.stages)
+    prepares.push_back(load.preparedBytes > 0);
+  insertPreparation(computations, prepares);
   if (training)
     insertRecompute(computations, draft.checkpoint);
   auto schedule = insertTransfers(

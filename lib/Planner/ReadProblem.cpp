@@ -108,6 +108,8 @@ private:
     kernel.backwardWeightTime = times.backwardWeight;
     kernel.measured = readMeasured(reader);
     reader.bytes("parameter_bytes", kernel.parameterBytes, false);
+    reader.number("prepare", kernel.prepareTime, 0, false, false);
+    reader.bytes("prepared_bytes", kernel.preparedBytes, false);
     reader.bytes("saved_bytes", kernel.savedBytes, false);
     reader.bytes("workspace_bytes", kernel.workspaceBytes, false);
     if (auto hint = reader.integer("stage_hint", 0, INT32_MAX, false))

@@ -176,7 +176,7 @@ SimulationInput pp::planner::scaleRank(const Schedule &schedule,
       StageTimes &times = input.stages[stage];
       for (double *time :
            {&times.forward, &times.backwardInput, &times.backwardWeight,
-            &times.recompute, &times.update})
+            &times.recompute, &times.update, &times.prepare})
         *time *= factor;
     }
   return input;

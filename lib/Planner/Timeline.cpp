@@ -18,6 +18,8 @@ static char symbol(const Action &action) {
     return static_cast<char>('A' + action.microbatch % 26);
   case ActionKind::Update:
     return '!';
+  case ActionKind::Prepare:
+    return '^';
   case ActionKind::Send:
   case ActionKind::Receive:
     return '.';

@@ -47,6 +47,10 @@ Json kernelToJson(const Kernel &kernel) {
   if (!kernel.measured.empty())
     json["measured"] = measuredToJson(kernel.measured);
   json["parameter_bytes"] = kernel.parameterBytes;
+  if (kernel.prepareTime > 0)
+    json["prepare"] = kernel.prepareTime;
+  if (kernel.preparedBytes > 0)
+    json["prepared_bytes"] = kernel.preparedBytes;
   json["saved_bytes"] = kernel.savedBytes;
   json["workspace_bytes"] = kernel.workspaceBytes;
   if (kernel.stageHint)

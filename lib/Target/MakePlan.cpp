@@ -317,12 +317,11 @@ private:
   // Stages
   //===--------------------------------------------------------------------===//
 
-  /// The predicted time of the kernels of a phase.
-  double secondsOf(int64_t number, bool forward) {
+  /// The predicted time of the kernels of these phases.
+  double secondsOf(int64_t number, ArrayRef<Phase> phases) {
     double seconds = 0;
     for (StageOp stage : stages[number]) {
-      if ((stage.getPhase() == Phase::Forward) != forward ||
-          stage.getPhase() == Phase::Update)
+      if (!llvm::is_contained(phases, stage.getPhase()))
         continue;
       for (Operation &op : stage.getBody().front())
         if (auto cost = op.getAttrOfType<CostAttr>(costAttrName))
@@ -350,8 +349,13 @@ private:
             nodeNames(&inner, nodes);
     stage.nodes = {nodes.empty() ? "" : nodes.front().str(),
                    nodes.empty() ? "" : nodes.back().str()};
-    stage.forwardSeconds = secondsOf(number, true);
-    stage.backwardSeconds = secondsOf(number, false);
+    stage.forwardSeconds = secondsOf(number, Phase::Forward);
+    stage.backwardSeconds =
+        secondsOf(number, {Phase::BackwardInput, Phase::BackwardWeight});
+    stage.prepareSeconds = secondsOf(number, Phase::Prepare);
+    stage.prepares = llvm::any_of(stages[number], [](StageOp op) {
+      return op.getPhase() == Phase::Prepare;
+    });
     stage.memoryBytes = memory.getTotal();
     makeAreas(stage.areas, memory);
     if (failed(makeTensors(stage.parameters, memory.getParameters(), true)) ||
@@ -485,7 +489,7 @@ private:
       return stage.emitOpError(
           "names no channels; run pp-insert-transfers first");
     for (auto source : stage.getSourcesAttr().getAsRange<EndAttr>())
-      if (source.getKind() != EndKind::Residual)
+      if (source.isHanded())
         phase.inputs.push_back(referenceTo(source));
     for (unsigned result = 0; result < stage.getNumResults(); ++result)
       for (Attribute target : stage.getTargetsOf(result))
@@ -508,9 +512,10 @@ private:
     case EndKind::LossScale:
       return {Kind::LossScale, 0};
     case EndKind::Residual:
+    case EndKind::Prepared:
       break;
     }
-    llvm_unreachable("a residual is no reference");
+    llvm_unreachable("what a stage has left is no reference");
   }
 
   //===--------------------------------------------------------------------===//

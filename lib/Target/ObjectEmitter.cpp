@@ -166,13 +166,18 @@ private:
     while (module->getFunction(
         (name + "_stage" + llvm::Twine(count) + "_F").str()))
       ++count;
-    auto *stageType = llvm::ArrayType::get(pointer, 4);
+    // The fields of pp_stage_functions.
+    constexpr Phase phases[] = {Phase::Forward, Phase::BackwardInput,
+                                Phase::BackwardWeight, Phase::Update,
+                                Phase::Prepare};
+    auto *stageType = llvm::ArrayType::get(pointer, std::size(phases));
     llvm::SmallVector<llvm::Constant *> stages;
     for (uint64_t stage = 0; stage < count; ++stage) {
       llvm::SmallVector<llvm::Constant *> functions;
-      for (char phase : {'F', 'I', 'W', 'U'})
+      for (Phase phase : phases)
         functions.push_back(functionNamed(name + "_stage" + llvm::Twine(stage) +
-                                          "_" + llvm::Twine(phase)));
+                                          "_" +
+                                          llvm::StringRef(letterOf(phase))));
       stages.push_back(llvm::ConstantArray::get(stageType, functions));
     }
     llvm::Constant *stageTable =

@@ -72,6 +72,8 @@ private:
   void takeSteps();
   void enqueueStep(EnqueuedStep &enqueued, Step &step);
   void enqueueAction(const CompiledAction &compiled, EnqueuedStep &enqueued);
+  /// Whether parameters have changed since the stage's last P.
+  bool needsPreparation(unsigned stage);
   /// Waits for an enqueued step and records what it did.
   void finishStep(EnqueuedStep &enqueued);
   /// Looks for gradients that are not finite, and lets all ranks gather what

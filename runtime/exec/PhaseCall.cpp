@@ -11,9 +11,13 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
       stageNumber(action.stage), microbatch(action.microbatch),
       what(std::move(what)) {
   bool discard = action.kind == ActionKind::Recompute;
-  const PlanPhase &lists = stage->plan->phases[static_cast<unsigned>(phase)];
   const PlanAreas &areas = stage->plan->areas;
   const StageMemory &memory = *stage->memory;
+  if (phase == Phase::Prepare) {
+    function = stage->functions.prepare;
+    return;
+  }
+  const PlanPhase &lists = stage->plan->phases[static_cast<unsigned>(phase)];
   function = phase == Phase::Forward         ? stage->functions.forward
              : phase == Phase::BackwardInput ? stage->functions.backward_input
                                              : stage->functions.backward_weight;
@@ -88,7 +92,8 @@ void PhaseCall::look(uint64_t number) {
     return;
   char *const areas[] = {arguments.parameters, arguments.buffers,
                          arguments.gradients,  arguments.statistics,
-                         arguments.residuals,  arguments.scratch};
+                         arguments.residuals,  arguments.scratch,
+                         arguments.prepared};
   for (const PlanProbe::Floats &floats : probes[number].outputs) {
     if (floats.area == Area::Input)
       continue;

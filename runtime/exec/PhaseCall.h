@@ -40,6 +40,9 @@ struct StageState {
   std::vector<std::vector<char *>> feeds, fetches;
   /// By feed and micro-batch: the step (from 1) that was copied in last.
   std::vector<std::vector<uint64_t>> fed;
+
+  /// Program::countUploads() when P ran last; 0 before.
+  uint64_t preparedOf = 0;
 };
 
 class PhaseCall {

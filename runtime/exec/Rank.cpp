@@ -68,6 +68,7 @@ void Executor::Rank::createStage(unsigned s) {
   arguments.gradients = stage.memory->at(areas.gradients);
   arguments.statistics = stage.memory->at(areas.statistics);
   arguments.scratch = stage.memory->at(areas.scratch);
+  arguments.prepared = stage.memory->at(areas.prepared);
   arguments.kernels = stage.kernelPointers.data();
   size_t count = plan.optimizer.scalars.size();
   if (count && (plan.findLossScale() || !device.isHostMemory())) {
@@ -114,6 +115,8 @@ void Executor::Rank::compile() {
                                      plan.stages[action.stage].name,
                                      compiled.name));
       compiled.calls.push_back(&calls.back());
+      if (phase == Phase::Prepare)
+        return;
       const PlanPhase &lists =
           plan.stages[action.stage].phases[static_cast<unsigned>(phase)];
       if (action.kind == ActionKind::Recompute)
@@ -134,6 +137,9 @@ void Executor::Rank::compile() {
     case ActionKind::BackwardWeight:
       addCall(Phase::BackwardWeight);
       break;
+    case ActionKind::Prepare:
+      addCall(Phase::Prepare);
+      break;
     case ActionKind::Backward:
       addCall(Phase::BackwardInput);
       addCall(Phase::BackwardWeight);
@@ -149,7 +155,7 @@ void Executor::Rank::compile() {
     if (action.kind == ActionKind::Send &&
         plan.channels[action.channel].isReduction())
       reductions.push_back(action.channel);
-    if (action.kind != ActionKind::Send && action.kind != ActionKind::Receive)
+    if (!isTransfer(action.kind) && action.kind != ActionKind::Prepare)
       for (unsigned c = 0; c < plan.channels.size(); ++c)
         if (plan.channels[c].to == action.stage &&
             !plan.channels[c].isResident() && !released[c][action.microbatch] &&
@@ -335,6 +341,8 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled,
     return state.transport->send(action.channel, action.microbatch, streams);
   if (action.kind == ActionKind::Receive)
     return state.transport->receive(action.channel, action.microbatch, streams);
+  if (action.kind == ActionKind::Prepare && !needsPreparation(action.stage))
+    return;
   if (action.kind == ActionKind::Update)
     enqueueUpdate(stages[action.stage], step);
   if (action.kind == ActionKind::SumGradients)
@@ -349,6 +357,14 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled,
                   into.timer ? &*into.timer : nullptr);
   for (unsigned channel : compiled.releases)
     state.transport->release(channel, action.microbatch, streams);
+}
+
+bool Executor::Rank::needsPreparation(unsigned stage) {
+  uint64_t uploads = state.program.countUploads();
+  bool isStale = stages[stage].preparedOf != uploads;
+  stages[stage].preparedOf = uploads;
+  // The optimizer changes parameters in every step.
+  return isStale || state.program.getPlan().isTraining();
 }
 
 void Executor::Rank::enqueueFlagExchange() {

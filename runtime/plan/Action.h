@@ -16,22 +16,38 @@
 
 namespace pp {
 
-/// A part of a step that a stage runs for a micro-batch, or, for Update, once.
-enum class Phase : uint8_t { Forward, BackwardInput, BackwardWeight, Update };
+/// A part of a step that a stage runs for a micro-batch or, of the last two,
+/// once: Update at the end, and Prepare at the beginning.
+enum class Phase : uint8_t {
+  Forward,
+  BackwardInput,
+  BackwardWeight,
+  Update,
+  Prepare
+};
 
-/// The phases that run for a micro-batch: all but Update.
+/// The phases that run for a micro-batch; they are the first.
 inline constexpr unsigned microbatchPhases = 3;
 
-/// "forward", "backward_input", "backward_weight" or "update".
+namespace detail {
+inline constexpr std::array<std::string_view, 5> phaseNames = {
+    "forward", "backward_input", "backward_weight", "update", "prepare"};
+} // namespace detail
+
+/// "forward", "backward_input", "backward_weight", "update" or "prepare".
 constexpr std::string_view nameOf(Phase phase) {
-  constexpr std::array<std::string_view, 4> names = {
-      "forward", "backward_input", "backward_weight", "update"};
-  return names[static_cast<size_t>(phase)];
+  return detail::phaseNames[static_cast<size_t>(phase)];
 }
 
-/// As schedules write it: "F", "I", "W" or "U".
+/// As schedules write it: "F", "I", "W", "U" or "P".
 constexpr std::string_view letterOf(Phase phase) {
-  return std::string_view("FIWU").substr(static_cast<size_t>(phase), 1);
+  return std::string_view("FIWUP").substr(static_cast<size_t>(phase), 1);
+}
+
+/// Whether a stage runs `first` before `second`, for a micro-batch.
+constexpr bool runsBefore(Phase first, Phase second) {
+  return first == Phase::Prepare ? second != Phase::Prepare
+                                 : second != Phase::Prepare && first < second;
 }
 
 /// What a rank does next.
@@ -55,16 +71,18 @@ enum class ActionKind : uint8_t {
   /// The ranks of a group add up something else. Planned only.
   AllReduce,
   /// A replica adds up its part of the gradients. In the executor only.
-  SumGradients
+  SumGradients,
+  /// What depends on parameters alone is computed.
+  Prepare
 };
 
 namespace detail {
-inline constexpr std::array<std::string_view, 11> actionNames = {
-    "F",    "R", "I",           "W",         "B",       "SEND",
-    "RECV", "U", "REDUCE_GRAD", "ALLREDUCE", "SUM_GRAD"};
+inline constexpr std::array<std::string_view, 12> actionNames = {
+    "F",    "R", "I",           "W",         "B",        "SEND",
+    "RECV", "U", "REDUCE_GRAD", "ALLREDUCE", "SUM_GRAD", "P"};
 } // namespace detail
 
-/// As in PyTorch's schedules, with R, U, ALLREDUCE and SUM_GRAD in addition.
+/// As in PyTorch's schedules, with R, U, P, ALLREDUCE and SUM_GRAD in addition.
 constexpr std::string_view nameOf(ActionKind kind) {
   return detail::actionNames[static_cast<size_t>(kind)];
 }
@@ -87,7 +105,7 @@ constexpr std::optional<Phase> parsePhaseLetter(std::string_view letter) {
 
 /// The reverse of nameOf.
 constexpr std::optional<Phase> parsePhase(std::string_view name) {
-  for (unsigned phase = 0; phase <= microbatchPhases; ++phase)
+  for (size_t phase = 0; phase < detail::phaseNames.size(); ++phase)
     if (nameOf(static_cast<Phase>(phase)) == name)
       return static_cast<Phase>(phase);
   return std::nullopt;
@@ -102,19 +120,26 @@ constexpr bool isCollective(ActionKind kind) {
   return kind == ActionKind::ReduceGradients || kind == ActionKind::AllReduce;
 }
 
+/// Whether a stage does it once per step, for no micro-batch.
+constexpr bool isPerStep(ActionKind kind) {
+  return kind == ActionKind::Update || kind == ActionKind::Prepare ||
+         kind == ActionKind::SumGradients || isCollective(kind);
+}
+
 /// The largest stage or micro-batch that makes sense: tables have this many
 /// entries.
 inline constexpr int largestActionNumber = 1 << 24;
 
 /// An action in the notation of PyTorch's schedules: `0F2`, `1B3`, `0SEND_F1`,
-/// `0SEND_F1#2`, `0U`, `0REDUCE_GRAD`, `0ALLREDUCE#1`. SumGradients has none.
+/// `0SEND_F1#2`, `0P`, `0U`, `0REDUCE_GRAD`, `0ALLREDUCE#1`. SumGradients has
+/// none.
 struct ActionText {
   ActionKind kind = ActionKind::Forward;
   int stage = 0;
   /// Of transfers: F, a value of a forward phase, or B, one of a backward
   /// phase.
   bool isForward = true;
-  /// -1 for updates and collectives.
+  /// -1 for what a stage does once per step.
   int microbatch = -1;
   /// What follows #, a channel (where several fit) or a group; -1 for none.
   int number = -1;
@@ -168,8 +193,7 @@ inline std::optional<ActionText> parseActionText(std::string_view text) {
     if (!action.isForward && !takeWord("_B"))
       return std::nullopt;
   }
-  bool isPerStep = *kind == ActionKind::Update || isCollective(*kind);
-  if (!isPerStep && !takeNumber(action.microbatch))
+  if (!isPerStep(*kind) && !takeNumber(action.microbatch))
     return std::nullopt;
   bool needsNumber = *kind == ActionKind::AllReduce;
   if (((needsNumber || isTransfer(*kind)) && takeWord("#")) || needsNumber)

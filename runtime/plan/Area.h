@@ -18,14 +18,15 @@ enum class Area : uint8_t {
   Statistics,
   Residuals,
   Scratch,
+  Prepared,
   Input,
   Output
 };
 
 namespace detail {
-inline constexpr std::array<std::string_view, 8> areaNames = {
-    "parameters", "buffers", "gradients", "statistics",
-    "residuals",  "scratch", "input",     "output"};
+inline constexpr std::array<std::string_view, 9> areaNames = {
+    "parameters", "buffers",  "gradients", "statistics", "residuals",
+    "scratch",    "prepared", "input",     "output"};
 } // namespace detail
 
 constexpr std::string_view nameOf(Area area) {

@@ -38,8 +38,7 @@ std::string pp::runtime::toString(const Plan &plan, const PlanAction &action) {
       return fmt::format("{}{}_GRAD", action.stage, nameOf(action.kind));
     text.isForward = channel.fromPhase == Phase::Forward;
   }
-  if (action.kind != ActionKind::Update && !isCollective(action.kind) &&
-      action.kind != ActionKind::SumGradients)
+  if (!isPerStep(action.kind))
     text.microbatch = static_cast<int>(action.microbatch);
   return pp::toString(text);
 }

@@ -104,8 +104,8 @@ struct PlanArea {
 };
 
 struct PlanAreas {
-  PlanArea parameters, buffers, gradients, optimizer, statistics, residuals,
-      scratch, channels, discard, loss, lossScale, exchange;
+  PlanArea parameters, buffers, gradients, optimizer, prepared, statistics,
+      residuals, scratch, channels, discard, loss, lossScale, exchange;
   uint64_t residualSlots = 0, residualSlotBytes = 0;
 
   /// Its name in the plan, and where it is here.
@@ -116,14 +116,15 @@ struct PlanAreas {
     bool isOptional = false;
   };
   /// All of them, in the order in which they lie.
-  static const std::array<Named, 12> all;
+  static const std::array<Named, 13> all;
 };
 
-inline constexpr std::array<PlanAreas::Named, 12> PlanAreas::all = {{
+inline constexpr std::array<PlanAreas::Named, 13> PlanAreas::all = {{
     {"parameters", &PlanAreas::parameters},
     {"gradients", &PlanAreas::gradients},
     {"optimizer", &PlanAreas::optimizer},
     {"buffers", &PlanAreas::buffers},
+    {"prepared", &PlanAreas::prepared, /*isOptional=*/true},
     {"statistics", &PlanAreas::statistics},
     {"residuals", &PlanAreas::residuals},
     {"scratch", &PlanAreas::scratch},
@@ -204,6 +205,7 @@ struct PlanStage {
   unsigned replica = 0;
   std::vector<std::string> nodes;
   double forwardSeconds, backwardSeconds;
+  double prepareSeconds = 0; // once per step
   uint64_t memoryBytes;
   PlanAreas areas;
   std::vector<PlanTensor> parameters, buffers;
@@ -217,11 +219,13 @@ struct PlanStage {
   std::optional<unsigned> finiteLossKernel;
   std::vector<PlanSum> sums;
   std::array<PlanPhase, microbatchPhases> phases;
+  /// Whether the stage has a P, which is handed nothing.
+  bool prepares = false;
 };
 
 struct PlanAction {
   ActionKind kind;
-  unsigned stage = 0;   // F R I W B Update; for SEND and RECV the local stage
+  unsigned stage = 0;   // for SEND and RECV the local stage
   unsigned channel = 0; // Send, Receive
   unsigned microbatch = 0;
   unsigned slot = 0; // residual slot: F R I W B

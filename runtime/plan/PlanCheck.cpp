@@ -105,7 +105,8 @@ private:
 
   void collect(unsigned r) {
     const PlanRank &rank = plan.ranks[r];
-    std::vector<int> updated(plan.stages.size(), -1), reduced = updated;
+    std::vector<int> updated(plan.stages.size(), -1), reduced = updated,
+                                                      prepared = updated;
     for (unsigned s : rank.stages)
       rankOf[s] = r;
     for (int i = 0, e = rank.actions.size(); i < e; ++i) {
@@ -116,6 +117,9 @@ private:
       if (reduced[action.stage] >= 0 && action.kind != ActionKind::Update)
         failInput("{}: the gradients of stage {} were added up at {}",
                   path(r, i), action.stage, path(r, reduced[action.stage]));
+      if (plan.stages[action.stage].prepares && prepared[action.stage] < 0 &&
+          !isTransfer(action.kind) && action.kind != ActionKind::Prepare)
+        failInput("{}: before the P of stage {}", path(r, i), action.stage);
       Cell &cell = cells[action.stage][action.microbatch];
       switch (action.kind) {
       case ActionKind::Forward:
@@ -162,11 +166,19 @@ private:
           failInput("{}: there are no replicas", path(r, i));
         reduced[action.stage] = i;
         break;
+      case ActionKind::Prepare:
+        if (!plan.stages[action.stage].prepares)
+          failInput("{}: stage {} has no phase P", path(r, i), action.stage);
+        set(prepared[action.stage], r, i);
+        break;
       case ActionKind::AllReduce:
       case ActionKind::SumGradients:
         failInternal("{}: no plan has it", path(r, i));
       }
     }
+    for (unsigned s : rank.stages)
+      if (plan.stages[s].prepares && prepared[s] < 0)
+        failInput("ranks[{}].actions: no P of stage {}", r, s);
     if (plan.isTraining())
       for (unsigned s : rank.stages)
         if (updated[s] < 0)

@@ -44,7 +44,9 @@ static Phase readPhase(const JsonReader &json) {
 static ActionKind readActionKind(const JsonReader &json) {
   std::string name = json.string();
   std::optional<ActionKind> kind = pp::parseActionKind(name);
-  if (!kind || *kind > ActionKind::ReduceGradients)
+  // The others are planned only, or the executor's own.
+  if (!kind || *kind == ActionKind::AllReduce ||
+      *kind == ActionKind::SumGradients)
     json.fail("unknown action '{}'", name);
   return *kind;
 }
@@ -410,6 +412,8 @@ static uint64_t bytesBehind(const PlanProbe::Floats &floats,
     return behind(areas.residualSlotBytes);
   case Area::Scratch:
     return behind(areas.scratch.bytes);
+  case Area::Prepared:
+    return behind(areas.prepared.bytes);
   case Area::Input:
     return 0;
   case Area::Output:
@@ -502,6 +506,7 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
   };
   stage.forwardSeconds = seconds("forward_seconds");
   stage.backwardSeconds = seconds("backward_seconds");
+  stage.prepareSeconds = seconds("prepare_seconds");
   stage.memoryBytes = json.at("memory_bytes").aligned();
   stage.areas = readAreas(json.at("areas"), plan, stage.memoryBytes);
   stage.parameters =
@@ -617,9 +622,7 @@ static PlanAction readAction(const JsonReader &json, const Plan &plan) {
   ActionKind kind = readActionKind(json.at(size_t(0)));
   action.kind = kind;
   bool isTransfer = pp::isTransfer(kind);
-  bool isOfStep =
-      kind == ActionKind::Update || kind == ActionKind::ReduceGradients;
-  size_t expected = isTransfer ? 3 : isOfStep ? 2 : 4;
+  size_t expected = isTransfer ? 3 : isPerStep(kind) ? 2 : 4;
   if (json.size() != expected)
     json.fail("'{}' has {} elements, expected {}", nameOf(kind), json.size(),
               expected);
@@ -630,7 +633,7 @@ static PlanAction readAction(const JsonReader &json, const Plan &plan) {
   } else {
     action.stage = json.at(1).index(plan.stages.size(), "stages");
   }
-  if (!isOfStep)
+  if (!isPerStep(kind))
     action.microbatch =
         json.at(2).index(plan.microbatchesOfReplica(), "microbatches");
   if (expected == 4) {
@@ -641,7 +644,8 @@ static PlanAction readAction(const JsonReader &json, const Plan &plan) {
       json.at(3).fail("residual slot {} of {}", slot, slots);
     action.slot = slot;
   }
-  if (!plan.isTraining() && !isTransfer && kind != ActionKind::Forward)
+  if (!plan.isTraining() && !isTransfer && kind != ActionKind::Forward &&
+      kind != ActionKind::Prepare)
     json.fail("'{}' in an inference plan", nameOf(kind));
   return action;
 }
@@ -755,6 +759,7 @@ Plan pp::runtime::fromJson(std::string_view text) {
   // Phases refer to channels, feeds and areas, so they come last.
   for (size_t i = 0, e = stages.size(); i < e; ++i) {
     JsonReader phases = stages.at(i).at("phases");
+    plan.stages[i].prepares = phases.has("P");
     plan.stages[i].phases[0] =
         readPhaseLists(phases.at("F"), plan, i, Phase::Forward);
     if (plan.isTraining()) {

@@ -202,6 +202,8 @@ static Json writeStage(const PlanStage &stage) {
   json["nodes"] = stage.nodes;
   json["forward_seconds"] = stage.forwardSeconds;
   json["backward_seconds"] = stage.backwardSeconds;
+  if (stage.prepares)
+    json["prepare_seconds"] = stage.prepareSeconds;
   json["memory_bytes"] = stage.memoryBytes;
   json["areas"] = writeAreas(stage.areas);
   json["parameters"] = writeTensors(stage.parameters, true);
@@ -218,6 +220,8 @@ static Json writeStage(const PlanStage &stage) {
     if (number)
       json[key] = *number;
   Json &phases = json["phases"] = Json::object();
+  if (stage.prepares)
+    phases[std::string(letterOf(Phase::Prepare))] = Json::object();
   for (unsigned p = 0; p < microbatchPhases; ++p)
     if (stage.phases[p].present)
       phases[std::string(letterOf(static_cast<Phase>(p)))] =
@@ -230,6 +234,7 @@ static Json writeAction(const PlanAction &action) {
   case ActionKind::Send:
   case ActionKind::Receive:
     return {nameOf(action.kind), action.channel, action.microbatch};
+  case ActionKind::Prepare:
   case ActionKind::Update:
   case ActionKind::ReduceGradients:
   case ActionKind::AllReduce:

@@ -206,7 +206,7 @@ private:
       action.stage = numberOf(action.stage, copy);
       if (action.kind == ActionKind::Send || action.kind == ActionKind::Receive)
         action.channel = numberOf(action.channel, copy);
-      if (action.kind != ActionKind::Update)
+      if (!isPerStep(action.kind))
         action.microbatch = numberOf(action.microbatch, copy);
       result.actions.push_back(action);
     }

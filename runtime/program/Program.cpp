@@ -26,7 +26,8 @@ Program::Program(const pp_program &program, Device &device, ProcessGroup &group)
     // A phase that has nothing to do has no function.
     if (!stage.forward ||
         isMissing(stage.backward_input, Phase::BackwardInput) ||
-        isMissing(stage.backward_weight, Phase::BackwardWeight))
+        isMissing(stage.backward_weight, Phase::BackwardWeight) ||
+        (plan.stages[i].prepares && !stage.prepare))
       failInternal("stages[{}]: the binary lacks a phase function", i);
   }
   for (size_t i = 0; i < plan.stages.size(); ++i)
@@ -99,6 +100,7 @@ void Program::download() const {
 }
 
 void Program::upload() const {
+  ++uploads;
   for (const StageMemory &memory : memories)
     memory.upload();
 }

@@ -50,6 +50,9 @@ public:
   /// StageMemory. No step may run.
   void download() const;
   void upload() const;
+  /// How often uploads have made weights count: what was computed from them
+  /// before is stale.
+  uint64_t countUploads() const { return uploads; }
 
   /// Copies every parameter and buffer that `other` holds too (by name) into
   /// this program, whichever process has it; the other buffers keep their
@@ -68,6 +71,7 @@ private:
   Placement placement;
   std::unique_ptr<DeviceProgram> code;
   std::deque<StageMemory> memories;
+  mutable uint64_t uploads = 0;
 };
 
 } // namespace pp::runtime

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <limits>
@@ -435,6 +436,69 @@ TEST_P(ExecutorTest, TheWatchdogBearsWithARankThatComputes) {
   EXPECT_NE(note.find("slow: no action completed for"), std::string::npos)
       << note;
   EXPECT_NE(note.find("rank 1: runs 1F0"), std::string::npos) << note;
+}
+
+std::atomic<int> preparations{0};
+
+/// The first parameter, doubled.
+void prepare(const pp_phase_arguments *a) {
+  float weight = 0;
+  std::memcpy(&weight, a->parameters, sizeof(weight));
+  weight *= 2;
+  std::memcpy(a->prepared, &weight, sizeof(weight));
+  ++preparations;
+}
+
+TEST_P(ExecutorTest, PreparesOncePerStepOrOncePerWeights) {
+  for (bool isTraining : {true, false}) {
+    toy::Options options;
+    options.cuts = {0, 1, 2};
+    auto training = toy::trainingPlan(options);
+    auto inference = toy::inferencePlan(options.cuts);
+    toy::addPreparation(training);
+    toy::addPreparation(inference);
+    toy::Binary binary(options.cuts, training, inference);
+    for (auto *stages : {&binary.trainingStages, &binary.inferenceStages})
+      for (pp_stage_functions &stage : *stages)
+        stage.prepare = prepare;
+    Program program(isTraining ? binary.training : binary.inference, device);
+    program.allocate("");
+    // A graph does what the function enqueues, but does not call it.
+    Executor::Options executorOptions;
+    executorOptions.graphs = false;
+    Executor executor(program, executorOptions);
+    const Plan &plan = program.getPlan();
+    auto arrays = toy::data(toy::batch);
+    if (!isTraining)
+      arrays.erase("target");
+    DataSet data(plan, std::move(arrays));
+    OptimizerScalars scalars(plan.optimizer);
+    std::vector<uint64_t> order(toy::batch);
+    std::iota(order.begin(), order.end(), 0);
+    Step step(plan);
+    data.fill(step, order, 0);
+    auto run = [&](unsigned number) {
+      step.number = number;
+      if (isTraining)
+        step.scalars = scalars.evaluate(number);
+      preparations = 0;
+      executor.run(step);
+      return preparations.load();
+    };
+    EXPECT_EQ(run(1), 3);
+    EXPECT_EQ(run(2), isTraining ? 3 : 0);
+    // Other weights.
+    const StageMemory &memory = program.getMemories().back();
+    char *weight = memory.parameter(memory.getPlan().parameters[0]);
+    float five = 5;
+    std::memcpy(weight, &five, sizeof(five));
+    program.upload();
+    EXPECT_EQ(run(3), 3);
+    float prepared = 0;
+    std::memcpy(&prepared, memory.at(memory.getPlan().areas.prepared),
+                sizeof(prepared));
+    EXPECT_EQ(prepared, 10);
+  }
 }
 
 /// So do kernels of all ranks, in whatever threads they run.

@@ -292,6 +292,34 @@ TEST(PlanTest, ChannelsInsideOfARank) {
       << faultOf(apart);
 }
 
+TEST(PlanTest, Preparation) {
+  ordered_json valid = validPlan();
+  toy::addPreparation(valid);
+  auto fault = [&](const std::function<void(ordered_json &)> &change) {
+    ordered_json plan = valid;
+    change(plan);
+    return errorOf([&] { Plan::parse(plan.dump()); });
+  };
+  EXPECT_EQ(fault([](ordered_json &) {}), "no error");
+  Plan plan = Plan::parse(valid.dump());
+  EXPECT_TRUE(plan.stages[1].prepares);
+  EXPECT_EQ(toString(plan, plan.ranks[1].actions[0]), "1P");
+  EXPECT_NE(fault([](ordered_json &p) {
+              p["ranks"][1]["actions"].erase(0);
+            }).find("before the P of stage 1"),
+            std::string::npos);
+  EXPECT_NE(fault([](ordered_json &p) {
+              p["stages"][1]["phases"].erase("P");
+            }).find("ranks[1].actions[0]: stage 1 has no phase P"),
+            std::string::npos);
+  EXPECT_NE(fault([](ordered_json &p) {
+              p["ranks"][1]["actions"].insert(p["ranks"][1]["actions"].begin() +
+                                                  2,
+                                              ordered_json::array({"P", 1}));
+            }).find("happens already at ranks[1].actions[0]"),
+            std::string::npos);
+}
+
 TEST(PlanTest, LossScale) {
   toy::Options options{{0, 1, 2}, true, false, 0, 64, 10};
   const ordered_json valid = toy::trainingPlan(options);

@@ -230,11 +230,12 @@ static void scaledOptimizer(int64_t count, float *parameters,
 template <int A, int B, int H1Outputs>
 static pp_stage_functions stageFunctions(bool train, bool isScaled) {
   if (!train)
-    return {forward<A, B, H1Outputs, false>, nullptr, nullptr, nullptr};
+    return {forward<A, B, H1Outputs, false>, nullptr, nullptr, nullptr,
+            nullptr};
   return {forward<A, B, H1Outputs, true>,
           isScaled && B == 3 ? backwardInput<A, B, true>
                              : backwardInput<A, B, false>,
-          backwardWeight<A, B>, A == 0 ? commit : nullptr};
+          backwardWeight<A, B>, A == 0 ? commit : nullptr, nullptr};
 }
 
 static std::vector<pp_stage_functions> functions(const std::vector<int> &cuts,
@@ -600,6 +601,20 @@ static ordered_json makePlan(const Options &options, bool train) {
 
 ordered_json trainingPlan(const Options &options) {
   return makePlan(options, true);
+}
+
+void addPreparation(ordered_json &plan) {
+  for (ordered_json &stage : plan["stages"]) {
+    uint64_t end = stage["memory_bytes"];
+    uint64_t bytes = stage["areas"]["parameters"]["bytes"];
+    stage["areas"]["prepared"] = {{"offset", end}, {"bytes", bytes}};
+    stage["memory_bytes"] = end + bytes;
+    stage["phases"]["P"] = ordered_json::object();
+  }
+  for (ordered_json &rank : plan["ranks"])
+    for (const ordered_json &stage : rank["stages"])
+      rank["actions"].insert(rank["actions"].begin(),
+                             ordered_json::array({"P", stage}));
 }
 
 ordered_json inferencePlan(const std::vector<int> &cuts) {

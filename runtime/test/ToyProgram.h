@@ -42,6 +42,9 @@ struct Options {
 
 nlohmann::ordered_json trainingPlan(const Options &options);
 nlohmann::ordered_json inferencePlan(const std::vector<int> &cuts);
+/// Gives each stage a P and a prepared area as large as its parameters; the
+/// function of the phase is the test's.
+void addPreparation(nlohmann::ordered_json &plan);
 
 /// A binary table for the plans; owns the texts.
 struct Binary {

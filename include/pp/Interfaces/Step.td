@@ -47,7 +47,8 @@ def Step_PhaseEnum : PlanEnum<"Phase", "when an operation of a step runs", [
   I32EnumAttrCase<"Forward", 0, "forward">,
   I32EnumAttrCase<"BackwardInput", 1, "backward_input">,
   I32EnumAttrCase<"BackwardWeight", 2, "backward_weight">,
-  I32EnumAttrCase<"Update", 3, "update">]>;
+  I32EnumAttrCase<"Update", 3, "update">,
+  I32EnumAttrCase<"Prepare", 4, "prepare">]>;
 def Step_Phase : EnumAttr<Step_Dialect, Step_PhaseEnum, "phase"> {
   let cppNamespace = "::pp::step";
   let assemblyFormat = "`<` $value `>`";

@@ -50,6 +50,9 @@ struct Kernel {
   double backwardInputTime = 0;
   double backwardWeightTime = 0;
   int64_t parameterBytes = 0;
+  /// Once per step: what is computed of parameters alone, and its bytes.
+  double prepareTime = 0;
+  int64_t preparedBytes = 0;
   /// What one micro-batch keeps from its forward to its backward pass.
   int64_t savedBytes = 0;
   /// Memory while the kernel runs; kernels of a stage share it.

@@ -33,6 +33,8 @@ struct StageLoad {
   StageTimes times;
   int64_t parameterBytes = 0, savedBytes = 0;
   int64_t workspaceBytes = 0;
+  /// What P leaves.
+  int64_t preparedBytes = 0;
   /// Micro-batches whose residuals it keeps at once, and the bytes of its
   /// channels' buffers.
   int slots = 0;
@@ -79,9 +81,9 @@ std::vector<double> releaseTimes(const PlanDraft &draft,
                                  const std::vector<Channel> &channels);
 
 /// Simulates the draft and counts its memory: the parameters with their copies,
-/// residuals and channel buffers by the slots that the schedule needs, and the
-/// largest workspace. Fails if the schedule cannot run. Memory that does not
-/// fit is no failure, see `overflow`.
+/// what is prepared, residuals and channel buffers by the slots that the
+/// schedule needs, and the largest workspace. Fails if the schedule cannot run.
+/// Memory that does not fit is no failure, see `overflow`.
 Result<PlanEvaluation> evaluatePlan(const PlanDraft &draft);
 
 /// Seconds that no training schedule of the draft's stages and ranks undercuts;

@@ -8,13 +8,15 @@
 
 namespace pp::planner {
 
-/// Seconds for one micro-batch. B takes both backward times.
+/// Seconds for one micro-batch or, of `update` and `prepare`, for a step. B
+/// takes both backward times.
 struct StageTimes {
   double forward = 0;
   double backwardInput = 0;
   double backwardWeight = 0;
   double recompute = 0;
   double update = 0;
+  double prepare = 0;
 };
 
 struct SimulationInput {
@@ -68,7 +70,7 @@ struct TimedAction {
 };
 
 struct RankSummary {
-  double busy = 0; // In F, R, I, W, B and U.
+  double busy = 0; // In P, F, R, I, W, B and U.
   /// From the start of the first to the end of the last action.
   double span = 0;
   double bubble() const { return span - busy; }
@@ -133,7 +135,7 @@ double makespanLowerBound(const Schedule &schedule,
 
 /// One row per rank, at most `width` columns of time: digits are F (the last
 /// digit of the micro-batch), a-z are B and I, A-Z W,
-/// '+' is R, '!' U, '=' a collective and '.' waiting.
+/// '+' is R, '^' P, '!' U, '=' a collective and '.' waiting.
 std::string renderTimeline(const Simulation &simulation, int width = 80);
 
 } // namespace pp::planner

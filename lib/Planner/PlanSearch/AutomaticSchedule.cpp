@@ -25,7 +25,7 @@ pp::planner::searchAutomatically(const PlanDraft &draft,
     fixed[draft.schedule.rankOfStage[stage]] +=
         static_cast<int64_t>(draft.parameterCopies *
                              static_cast<double>(loads[stage].parameterBytes)) +
-        loads[stage].workspaceBytes;
+        loads[stage].preparedBytes + loads[stage].workspaceBytes;
   }
   problem.times.transfers = channelTimes(draft, problem.channels);
   std::vector<int64_t> memory(fixed.size(), INT64_MAX);

@@ -109,7 +109,7 @@ private:
         if (action.isCollective())
           known &= action.group >= 0 &&
                    action.group < static_cast<int>(schedule.groups.size());
-        else if (action.kind != ActionKind::Update)
+        else if (!action.isPerStep())
           known &= action.microbatch >= 0 &&
                    action.microbatch < schedule.microbatches;
         if (!known)

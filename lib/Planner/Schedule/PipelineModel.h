@@ -75,6 +75,7 @@ struct PipelineModel {
     case Phase::BackwardWeight:
       return -weightBytes[stage];
     case Phase::Update:
+    case Phase::Prepare:
       break;
     }
     return 0;

@@ -148,7 +148,8 @@ pp::planner::exportPyTorchSchedule(const Schedule &schedule) {
                        "checkpoint mode 'never'"};
     }
     std::erase_if(rank, [](const Action &action) {
-      return action.kind == ActionKind::Update;
+      return action.kind == ActionKind::Update ||
+             action.kind == ActionKind::Prepare;
     });
   }
   std::string text = toString(compute);

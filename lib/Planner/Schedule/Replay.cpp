@@ -80,6 +80,8 @@ double pp::planner::actionTime(const SimulationInput &input,
     return times.backwardInput + times.backwardWeight;
   case ActionKind::Update:
     return times.update;
+  case ActionKind::Prepare:
+    return times.prepare;
   case ActionKind::Send:
   case ActionKind::Receive:
   case ActionKind::ReduceGradients:

@@ -15,7 +15,8 @@ bool Schedule::hasTransfers() const {
 bool Schedule::isTraining() const {
   for (const std::vector<Action> &rank : ranks)
     for (const Action &action : rank)
-      if (!action.isTransfer() && action.kind != ActionKind::Forward)
+      if (!action.isTransfer() && action.kind != ActionKind::Forward &&
+          action.kind != ActionKind::Prepare)
         return true;
   return false;
 }

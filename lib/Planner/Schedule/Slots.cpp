@@ -59,7 +59,7 @@ struct Positions {
           send[action.channel * m + action.microbatch] = i;
         else if (action.kind == ActionKind::Receive)
           receive[action.channel * m + action.microbatch] = i;
-        else if (action.microbatch >= 0 && !action.isCollective())
+        else if (!action.isPerStep())
           at[static_cast<size_t>(action.kind)]
             [action.stage * m + action.microbatch] = i;
       }
@@ -81,6 +81,7 @@ struct Positions {
       return std::min(of(ActionKind::BackwardWeight, stage, microbatch),
                       of(ActionKind::Backward, stage, microbatch));
     case Phase::Update:
+    case Phase::Prepare:
       break;
     }
     return nowhere;

@@ -127,7 +127,7 @@ private:
   void checkActions() {
     for (size_t rank = 0; rank < schedule.ranks.size(); ++rank)
       for (const Action &action : schedule.ranks[rank]) {
-        bool whole = action.kind == ActionKind::Update || action.isCollective();
+        bool whole = action.isPerStep();
         bool known = action.stage >= 0 && action.stage < schedule.stages &&
                      (whole || (action.microbatch >= 0 &&
                                 action.microbatch < schedule.microbatches));
@@ -202,6 +202,7 @@ private:
     for (std::vector<size_t> &kind : at)
       kind.assign(cells, nowhere);
     std::vector<size_t> &updates = at[static_cast<size_t>(ActionKind::Update)];
+    prepares.assign(schedule.stages, nowhere);
     send.assign(row(static_cast<int>(schedule.channels.size()), 0), nowhere);
     receive = send;
     collective.resize(schedule.groups.size());
@@ -219,6 +220,8 @@ private:
                            ? send[row(action.channel, action.microbatch)]
                        : action.kind == ActionKind::Receive
                            ? receive[row(action.channel, action.microbatch)]
+                       : action.kind == ActionKind::Prepare
+                           ? prepares[action.stage]
                        : action.kind == ActionKind::Update
                            ? updates[row(action.stage, 0)]
                            : at[static_cast<size_t>(action.kind)]
@@ -395,6 +398,9 @@ private:
       if (here == SIZE_MAX)
         continue;
       Action action{kind, stage, i};
+      if (prepares[stage] != SIZE_MAX)
+        mustPrecede(prepares[stage], {ActionKind::Prepare, stage}, here,
+                    action);
       if (before)
         mustPrecede(position(before->kind, stage, i), *before, here, action);
       mustPrecede(here, action, updateAt, update);
@@ -470,7 +476,8 @@ private:
   const SendRule &rule;
   std::vector<std::string> errors;
   bool training = false, transfers = false;
-  std::vector<size_t> at[8]; // Per kind: position by stage and micro-batch.
+  std::vector<size_t> at[8];    // Per kind: position by stage and micro-batch.
+  std::vector<size_t> prepares; // By stage.
   std::vector<size_t> send, receive; // By channel and micro-batch.
   std::vector<std::map<size_t, size_t>> collective; // Group: rank, position.
 };

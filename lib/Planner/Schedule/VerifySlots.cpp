@@ -132,6 +132,7 @@ private:
   void check(const Action &action) {
     int i = action.microbatch;
     switch (action.kind) {
+    case ActionKind::Prepare:
     case ActionKind::Update:
     case ActionKind::ReduceGradients:
     case ActionKind::AllReduce:

@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct below or the plan's meaning changes. */
-#define PP_ABI_VERSION 4
+#define PP_ABI_VERSION 5
 
 /* All arenas, and all tensors inside them, start at multiples of this. */
 #define PP_ALIGNMENT 64
@@ -37,13 +37,14 @@ typedef struct pp_phase_arguments {
   char *statistics;     /* per-mini-batch sums of running statistics  */
   char *residuals;      /* the slot that keeps F's values for B and W */
   char *scratch;        /* dead when the phase returns                */
+  char *prepared;       /* what P has made, until the next P          */
   char *const *inputs;  /* feeds and received values                  */
   char *const *outputs; /* values to send, to fetch, and the loss     */
   void *const *kernels; /* library kernels, in the plan's order       */
   uint64_t is_probed;   /* whether pp_probe_kernel looks at kernels   */
 } pp_phase_arguments;
 
-/* Runs one phase of one stage for one micro-batch. */
+/* Runs one phase of one stage, for one micro-batch or for a step. */
 typedef void (*pp_phase_function)(const pp_phase_arguments *);
 
 /* One optimizer step over `count` consecutive float parameters. `states` is
@@ -62,6 +63,9 @@ typedef struct pp_stage_functions {
   pp_phase_function update;          /* after the optimizer, once per step:
                                         commits running statistics; may be
                                         null */
+  pp_phase_function prepare;         /* P, once per step before all others, of
+                                        nothing but parameters and buffers;
+                                        null: nothing to do                */
 } pp_stage_functions;
 
 /* The kernels of a program that is compiled for a GPU. Its phase functions run

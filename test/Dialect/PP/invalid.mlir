@@ -185,7 +185,7 @@ func.func @channel_type(%x: tensor<4xf32>) {
 // -----
 
 func.func @end_name(%x: tensor<4xf32>) {
-  // expected-error@+1 {{unknown end 'somewhere'; known: residual, channel @name, feed N, fetch N, loss, loss_scale}}
+  // expected-error@+1 {{unknown end 'somewhere'; known: residual, prepared, channel @name, feed N, fetch N, loss, loss_scale}}
   pp.stage 0 forward (%a = %x) sources([somewhere]) targets([]) : (tensor<4xf32>) -> () {
     pp.return
   }

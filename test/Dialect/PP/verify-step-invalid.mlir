@@ -49,3 +49,31 @@ module {
     return
   }
 }
+
+// -----
+
+func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
+  // expected-error@+1 {{runs in prepare, but reads what is neither a parameter nor made of parameters alone}}
+  %0 = nn.exp %x {step.phase = #step.phase<prepare>} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
+  %0 = nn.exp %x : tensor<4xf32>
+  %1 = nn.reshape %0 : tensor<4xf32> -> tensor<2x2xf32>
+  // expected-error@+1 {{runs in prepare, but reads what forward computes}}
+  %2 = nn.exp %0 {step.phase = #step.phase<prepare>} : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// -----
+
+ml_program.global private mutable @w(dense<1.0> : tensor<4xf32>) : tensor<4xf32>
+func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
+  %0 = nn.parameter @w : tensor<4xf32>
+  // expected-error@+1 {{runs in prepare, but changes state}}
+  nn.accumulate gradient @w, %0 {step.phase = #step.phase<prepare>} : tensor<4xf32>
+  return %x : tensor<4xf32>
+}

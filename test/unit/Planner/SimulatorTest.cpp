@@ -1,6 +1,7 @@
 //===- SimulatorTest.cpp - Times against published tables -----------------===//
 #include "pp/Planner/Simulator.h"
 #include "pp/Planner/Schedule/Generators.h"
+#include "pp/Planner/Schedule/Preparation.h"
 #include "pp/Planner/Schedule/Recompute.h"
 #include "pp/Planner/Schedule/Transfers.h"
 #include "gtest/gtest.h"
@@ -187,6 +188,18 @@ TEST(Simulator, errors) {
   Schedule wrong =
       *parseSchedule("0B0,0F0\n1F0,1B0\n", neighborChannels(2, true));
   EXPECT_EQ(simulate(wrong, unitTimes()).error().find("deadlock"), 0u);
+}
+
+TEST(Simulator, preparationIsOncePerStep) {
+  for (int microbatches : {1, 4}) {
+    Schedule schedule = *gpipeSchedule({1, microbatches});
+    SimulationInput input;
+    input.stages = {{1, 1, 1, 0, 2, 5}};
+    EXPECT_EQ(simulate(schedule, input)->makespan, 3 * microbatches + 2);
+    insertPreparation(schedule, {true});
+    insertPreparation(schedule, {true});
+    EXPECT_EQ(simulate(schedule, input)->makespan, 3 * microbatches + 2 + 5);
+  }
 }
 
 TEST(Simulator, timeline) {

@@ -71,6 +71,16 @@ TEST(Verify, order) {
             "1SEND_B0 comes after 1U");
 }
 
+TEST(Verify, preparation) {
+  EXPECT_EQ(verifyText("0P,0F0,0B0,0U\n1P,1F0,1B0,1U\n"), "");
+  EXPECT_EQ(verifyText("0P,0F0,0B0,0U\n1F0,1B0,1U\n"), "");
+  EXPECT_EQ(verifyText("0F0,0P,0B0,0U\n1F0,1B0,1U\n"), "0P comes after 0F0");
+  EXPECT_EQ(verifyText("0P,0F0,0B0,0P,0U\n1F0,1B0,1U\n"),
+            "0P is in the schedule twice");
+  EXPECT_EQ(verifyText("0F0,0B0,0U\n0P,1F0,1B0,1U\n"),
+            "0P is on rank 1, its stage is on rank 0");
+}
+
 TEST(Verify, stagesOfOneRankNeedNoTransfers) {
   EXPECT_EQ(verifyText("0F0,1F0,1B0,0B0,0U,1U\n"), "");
   EXPECT_EQ(verifyText("1F0,0F0,1B0,0B0,0U,1U\n"), "0F0 comes after 1F0");

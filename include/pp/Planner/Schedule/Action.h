@@ -13,13 +13,14 @@ using pp::Phase;
 struct Action {
   ActionKind kind = ActionKind::Forward;
   int stage = 0;
-  int microbatch = -1; // -1: Update and collectives.
+  int microbatch = -1; // -1: what is done once per step.
   int channel = -1;    // Send and Receive only.
   int group = -1;      // ReduceGradients and AllReduce only.
 
   bool operator==(const Action &) const = default;
 
   bool isTransfer() const { return pp::isTransfer(kind); }
+  bool isPerStep() const { return pp::isPerStep(kind); }
   /// All ranks of the group meet in it.
   bool isCollective() const { return pp::isCollective(kind); }
   /// True if the action runs `phase` for the first time: Recompute runs
@@ -33,7 +34,7 @@ struct Action {
     case ActionKind::BackwardWeight:
       return phase == Phase::BackwardWeight;
     case ActionKind::Backward:
-      return phase != Phase::Forward;
+      return phase == Phase::BackwardInput || phase == Phase::BackwardWeight;
     default:
       return false;
     }

@@ -102,10 +102,11 @@ std::vector<Channel> neighborChannels(int stages, bool training,
 
 /// PyTorch's notation: `0F0`, `1B3`, `1I3`, `1W3`, `0R2`, `0SEND_F1`,
 /// `1RECV_F1`, `0SEND_B1`; the update, which PyTorch does not schedule, is
-/// `0U`. `SEND_F` sends a value of a forward pass, `SEND_B` one of a backward
-/// pass. Where a stage has several such channels, the channel follows:
-/// `0SEND_F1#2`. Collectives are `0REDUCE_GRAD` and, with the number of the
-/// group, `0ALLREDUCE#1`; the stage is the first of the group on the rank.
+/// `0U`, and what is computed of parameters alone at the beginning `0P`.
+/// `SEND_F` sends a value of a forward pass, `SEND_B` one of a backward pass.
+/// Where a stage has several such channels, the channel follows: `0SEND_F1#2`.
+/// Collectives are `0REDUCE_GRAD` and, with the number of the group,
+/// `0ALLREDUCE#1`; the stage is the first of the group on the rank.
 std::string toString(const Action &action,
                      const std::vector<Channel> &channels);
 
@@ -139,7 +140,7 @@ Result<ImportedSchedule>
 importPyTorchSchedule(std::string_view text, std::vector<Channel> channels = {},
                       std::vector<RankGroup> groups = {});
 
-/// The reverse: what PyTorch can read, so without updates. Fails if the
+/// The reverse: what PyTorch can read, so without P and U. Fails if the
 /// schedule has a recompute, a collective other than `REDUCE_GRAD`, or a send
 /// that needs the number of its channel.
 Result<std::string> exportPyTorchSchedule(const Schedule &schedule);

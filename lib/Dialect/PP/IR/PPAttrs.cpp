@@ -104,15 +104,13 @@ LogicalResult ActionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (kind == ActionKind::AllReduce || kind == ActionKind::SumGradients)
     return refuse("cannot be run: the runtime adds up only the gradients of "
                   "replicas");
-  bool isPerStep =
-      kind == ActionKind::Update || kind == ActionKind::ReduceGradients;
-  if (isPerStep != (microbatch < 0))
-    return refuse("must name a micro-batch, except for U and REDUCE_GRAD");
+  if (pp::isPerStep(kind) != (microbatch < 0))
+    return refuse("must name a micro-batch, except for P, U and REDUCE_GRAD");
   if (stage < 0 || std::max(stage, microbatch) > largestActionNumber)
     return refuse("has a number that is too large");
   if (isTransfer(kind) != static_cast<bool>(channel))
     return refuse("must name a channel if, and only if, it is a transfer");
-  if (slot && (*slot < 0 || isPerStep || isTransfer(kind)))
+  if (slot && (*slot < 0 || pp::isPerStep(kind) || isTransfer(kind)))
     return refuse("cannot have this residual slot");
   return success();
 }
@@ -134,8 +132,8 @@ EndAttr EndAttr::parseBare(AsmParser &parser) {
   if (!kind)
     return parser.emitError(loc)
                << "unknown end '" << word
-               << "'; known: residual, channel @name, feed N, fetch N, loss, "
-                  "loss_scale",
+               << "'; known: residual, prepared, channel @name, feed N, "
+                  "fetch N, loss, loss_scale",
            EndAttr();
   int64_t number = 0;
   StringAttr channel;

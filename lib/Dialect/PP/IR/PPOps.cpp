@@ -233,7 +233,9 @@ ArrayRef<Attribute> StageOp::getTargetsOf(unsigned result) {
 static bool isPossible(StageOp stage, Value operand, EndAttr source) {
   auto producer = operand.getDefiningOp<StageOp>();
   if (producer && producer.getStage() == stage.getStage())
-    return source.getKind() == EndKind::Residual;
+    return source.getKind() == (producer.getPhase() == Phase::Prepare
+                                    ? EndKind::Prepared
+                                    : EndKind::Residual);
   if (auto argument = dyn_cast<BlockArgument>(operand))
     return source.getKind() == EndKind::LossScale ||
            (source.getKind() == EndKind::Feed &&
@@ -251,6 +253,9 @@ LogicalResult StageOp::verifyRegions() {
 }
 
 LogicalResult StageOp::verify() {
+  if (getPhase() == Phase::Prepare && !getInputs().empty())
+    return emitOpError() << "reads " << getInputs().size()
+                         << " values, but prepare runs before there are any";
   if (getSources().has_value() != getTargets().has_value())
     return emitOpError("needs both sources and targets, or none of them");
   if (!getSources())

@@ -147,7 +147,7 @@ private:
       for (Value input : reader.getInputs()) {
         auto producer = input.getDefiningOp<StageOp>();
         if (producer && producer.getStage() == reader.getStage() &&
-            seen.insert(input).second)
+            producer.getPhase() != Phase::Prepare && seen.insert(input).second)
           residuals[reader.getStage()] += static_cast<int64_t>(
               llvm::alignTo(getTensorBytes(input.getType()), PP_ALIGNMENT));
       }

@@ -85,8 +85,12 @@ private:
       operand = stashed.lookup(pop.getPortalAttr());
     auto source =
         sources.find({operand, static_cast<int64_t>(stage.getStage())});
-    return source == sources.end() ? EndAttr::get(context, EndKind::Residual)
-                                   : source->second;
+    if (source != sources.end())
+      return source->second;
+    auto producer = operand.getDefiningOp<StageOp>();
+    bool isPrepared = producer && producer.getPhase() == Phase::Prepare;
+    return EndAttr::get(context,
+                        isPrepared ? EndKind::Prepared : EndKind::Residual);
   }
 
   void setEnds(StageOp stage) {

@@ -33,6 +33,9 @@ public:
     if (failed(collect()))
       return failure();
     findOwners();
+    collectPreparation();
+    for (int64_t stage = 0; stage < stages; ++stage)
+      build(parts[{stage, Phase::Prepare}]);
     // F of stage 0, 1, ...; then, of stage p-1, p-2, ..., I and W; then U.
     for (int64_t stage = 0; stage < stages; ++stage)
       build(parts[{stage, Phase::Forward}]);
@@ -54,7 +57,7 @@ private:
   LogicalResult collect() {
     for (int64_t stage = 0; stage < stages; ++stage)
       for (Phase phase : {Phase::Forward, Phase::BackwardInput,
-                          Phase::BackwardWeight, Phase::Update})
+                          Phase::BackwardWeight, Phase::Update, Phase::Prepare})
         parts[{stage, phase}] = {stage, phase, {}};
     bool ok = true;
     for (Operation &op : step.getBody().front().without_terminator()) {
@@ -94,6 +97,42 @@ private:
     return owner->second;
   }
 
+  /// A stage prepares what its phases read, if it has the parameters.
+  void collectPreparation() {
+    for (auto &[key, part] : parts)
+      for (Operation *op : part.operations)
+        for (Value operand : op->getOperands())
+          prepare(operand, part.stage, /*isHanded=*/true);
+    for (Operation *op : outlined)
+      for (int64_t stage = 0; stage < stages; ++stage)
+        if (prepared.contains({op, stage}))
+          parts[{stage, Phase::Prepare}].operations.push_back(op);
+  }
+
+  /// Adds what is behind `value`; `isHanded` if another phase reads it.
+  void prepare(Value value, int64_t stage, bool isHanded) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !(isView(op) || replicated.contains(op)))
+      return;
+    bool isHere =
+        step::getPhase(op) == Phase::Prepare && isKernel(op) && has(op, stage);
+    if (isHere && isHanded)
+      handed.insert({value, stage});
+    if (isHere && !prepared.insert({op, stage}).second)
+      return;
+    for (Value operand : op->getOperands())
+      prepare(operand, stage, isHanded && !isHere);
+  }
+
+  /// False if the stage borrows one of the parameters behind the operation.
+  bool has(Operation *op, int64_t stage) {
+    if (auto owner = ownerOf(op); owner && *owner != stage)
+      return false;
+    return llvm::all_of(op->getOperands(), [&](Value operand) {
+      return has(operand.getDefiningOp(), stage);
+    });
+  }
+
   void build(Part &part) {
     // The parameters that other stages read leave with the forward phase of
     // their owner.
@@ -105,6 +144,7 @@ private:
           lent.push_back(op);
     // A schedule runs B on every stage, also where nothing is left to do.
     bool isOptional = part.phase == Phase::Update ||
+                      part.phase == Phase::Prepare ||
                       (part.phase != Phase::Forward && !isTraining);
     if (part.operations.empty() && isOptional)
       return;
@@ -117,7 +157,8 @@ private:
       for (Value operand : op->getOperands())
         collectInput(operand, part, members, inputs);
       for (Value result : op->getResults())
-        if (isReadOutside(result, members))
+        if (part.phase == Phase::Prepare ? handed.contains({result, part.stage})
+                                         : isReadOutside(result, members))
           outputs.push_back(result);
     }
     for (Operation *op : lent)
@@ -158,6 +199,10 @@ private:
     ReturnOp::create(builder, stage.getLoc(), returned);
     builder.setInsertionPointAfter(stage);
     for (auto [output, result] : llvm::zip(outputs, stage.getOutputs())) {
+      if (part.phase == Phase::Prepare) {
+        preparedPlaces[{output, part.stage}] = result;
+        continue;
+      }
       places[output] = result;
       stash(builder, output, result);
     }
@@ -169,6 +214,10 @@ private:
     Operation *op = value.getDefiningOp();
     if (op && members.contains(op))
       return;
+    if (op && prepared.contains({op, part.stage})) {
+      inputs.insert(value);
+      return;
+    }
     if (op && (isView(op) || replicated.contains(op))) {
       auto owner = ownerOf(op);
       if (owner && *owner != part.stage) {
@@ -206,6 +255,8 @@ private:
     }
     if (isa<BlockArgument>(value))
       return value;
+    if (Value own = preparedPlaces.lookup({value, part.stage}))
+      return own;
     // A lent parameter that skips stages goes through a portal like any other
     // value.
     Value place = places.lookup(value);
@@ -302,6 +353,10 @@ private:
   SmallVector<Operation *> outlined;
   llvm::StringMap<int64_t> owners;
   DenseMap<Value, Value> places;
+  /// By the stage that has the copy.
+  DenseSet<std::pair<Operation *, int64_t>> prepared;
+  DenseSet<std::pair<Value, int64_t>> handed;
+  DenseMap<std::pair<Value, int64_t>, Value> preparedPlaces;
   DenseMap<std::pair<Value, int64_t>, Value> lentTo;
   bool isTraining = false;
   bool failed_ = false;

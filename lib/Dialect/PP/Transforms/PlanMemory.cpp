@@ -1,13 +1,13 @@
 //===- PlanMemory.cpp - Give every value a place --------------------------===//
 //
 //   one allocation of a stage
-//   | parameters | gradients | optimizer | buffers | statistics |
+//   | parameters | gradients | optimizer | buffers | prepared | statistics |
 //   | residuals: slot 0, slot 1, ... | scratch | channels: slots | discard |
 //   | loss | exchange, between replicas |
 //
 // Values of a stage's phase go to
 //   residuals  if a later phase of the stage reads them (a fixed offset in the
-//              micro-batch's slot),
+//              micro-batch's slot), or prepared, if the phase is prepare,
 //   output k   if they leave the stage (a slot of a channel, a fetch, the
 //   loss), scratch    otherwise, packed by lifetime: two values share bytes if
 //   no
@@ -61,12 +61,14 @@ struct StagePlan {
 
   int64_t number;
   SmallVector<StageOp> phases;
-  Layout parameters, buffers, statistics, residuals, channels, discard;
+  Layout parameters, buffers, prepared, statistics, residuals, channels,
+      discard;
   int64_t scratch = 0;
   bool computesLoss = false;
   llvm::MapVector<StringAttr, int64_t> parameterOffsets, bufferOffsets,
       statisticsOffsets;
-  DenseMap<Value, int64_t> residualOffsets;
+  /// In the areas prepared and residuals.
+  DenseMap<Value, BufferAttr> kept;
   KernelTable kernels;
   SmallVector<int64_t> discardOffsets;
 };
@@ -108,7 +110,7 @@ private:
     for (StageOp phase : stage.phases)
       if (failed(placeSymbols(stage, phase)))
         return failure();
-    placeResiduals(stage);
+    placeKept(stage);
     for (StageOp phase : stage.phases)
       if (failed(planPhase(stage, phase)))
         return failure();
@@ -191,14 +193,18 @@ private:
   }
 
   /// Values that a later phase of the same stage reads.
-  void placeResiduals(StagePlan &stage) {
+  void placeKept(StagePlan &stage) {
     for (StageOp phase : stage.phases)
       for (Value input : phase.getInputs()) {
         auto producer = input.getDefiningOp<StageOp>();
-        if (producer && producer.getStage() == phase.getStage() &&
-            !stage.residualOffsets.count(input))
-          stage.residualOffsets[input] =
-              stage.residuals.take(getTensorBytes(input.getType()));
+        if (!producer || producer.getStage() != phase.getStage() ||
+            stage.kept.count(input))
+          continue;
+        bool isPrepared = producer.getPhase() == Phase::Prepare;
+        Layout &layout = isPrepared ? stage.prepared : stage.residuals;
+        stage.kept[input] =
+            buffer(isPrepared ? Area::Prepared : Area::Residuals,
+                   layout.take(getTensorBytes(input.getType())));
       }
   }
 
@@ -209,10 +215,9 @@ private:
     int64_t inputs = 0;
     for (auto [argument, input] :
          llvm::zip(body.getArguments(), phase.getInputs())) {
-      auto residual = stage.residualOffsets.find(input);
-      BufferAttr place = residual == stage.residualOffsets.end()
-                             ? buffer(Area::Input, inputs++)
-                             : buffer(Area::Residuals, residual->second);
+      BufferAttr place = stage.kept.lookup(input);
+      if (!place)
+        place = buffer(Area::Input, inputs++);
       places[argument] = place;
       argumentBuffers.push_back(place);
     }
@@ -245,9 +250,8 @@ private:
                     SmallVectorImpl<Attribute> &copies) {
     int64_t bytes = getTensorBytes(value.getType());
     SmallVector<BufferAttr> destinations;
-    auto residual = stage.residualOffsets.find(phase.getOutputs()[index]);
-    if (residual != stage.residualOffsets.end())
-      destinations.push_back(buffer(Area::Residuals, residual->second));
+    if (BufferAttr place = stage.kept.lookup(phase.getOutputs()[index]))
+      destinations.push_back(place);
     for (Attribute target : phase.getTargetsOf(index)) {
       stage.computesLoss |= cast<EndAttr>(target).getKind() == EndKind::Loss;
       destinations.push_back(buffer(Area::Output, outputBytes.size()));
@@ -424,6 +428,8 @@ private:
     area(MemoryArea::Gradients, gradients);
     area(MemoryArea::Optimizer, states * gradients);
     area(MemoryArea::Buffers, stage.buffers.bytes);
+    if (stage.prepared.bytes)
+      area(MemoryArea::Prepared, stage.prepared.bytes);
     area(MemoryArea::Statistics, stage.statistics.bytes);
     area(MemoryArea::Residuals, slotCount * stage.residuals.bytes);
     area(MemoryArea::Scratch, stage.scratch);

@@ -42,6 +42,10 @@ public:
     if (result.operations.empty())
       return step.emitError("has no kernels to partition");
     for (Operation &op : step.getBody().front().without_terminator())
+      if (step::getPhase(&op) == Phase::Prepare &&
+          result.replicated.contains(&op) && failed(addPreparation(&op)))
+        return failure();
+    for (Operation &op : step.getBody().front().without_terminator())
       addEdges(&op);
     if (options.wholeNodes)
       keepNodesWhole();
@@ -75,6 +79,31 @@ private:
     return success();
   }
 
+  /// What is computed once per step counts for the first kernel that reads it.
+  LogicalResult addPreparation(Operation *op) {
+    auto cost = op->getAttrOfType<CostAttr>(costAttrName);
+    if (!cost)
+      return op->emitOpError("has no cost; run pp-annotate-costs first");
+    std::optional<size_t> reader = firstReader(op);
+    if (!reader)
+      return success();
+    planner::Kernel &kernel = result.graph.kernels[*reader];
+    kernel.prepareTime += cost.getSeconds().getValueAsDouble();
+    kernel.preparedBytes += savedBytes(op);
+    return success();
+  }
+
+  std::optional<size_t> firstReader(Operation *op) const {
+    std::optional<size_t> first;
+    for (Operation *user : op->getUsers()) {
+      bool isCopied = isView(user) || result.replicated.contains(user);
+      auto reader = isCopied ? firstReader(user) : result.kernelOf(user);
+      if (reader)
+        first = std::min(first.value_or(*reader), *reader);
+    }
+    return first;
+  }
+
   void addForwardKernel(Operation *op, double seconds) {
     planner::Kernel kernel;
     kernel.name = getDisplayName(op);
@@ -94,9 +123,16 @@ private:
   int64_t parameterBytes(Value operand) {
     Value root = lookThroughViews(operand);
     auto kernel = root.getDefiningOp<KernelOpInterface>();
-    if (!kernel || !kernel.getParameter() ||
-        !counted.insert(kernel.getParameter().getValue()).second)
+    if (!kernel)
       return 0;
+    // What is made of parameters alone is where its readers are.
+    int64_t bytes = 0;
+    if (result.replicated.contains(kernel))
+      for (Value behind : kernel->getOperands())
+        bytes += parameterBytes(behind);
+    if (!kernel.getParameter() ||
+        !counted.insert(kernel.getParameter().getValue()).second)
+      return bytes;
     return getTensorBytes(root.getType());
   }
 

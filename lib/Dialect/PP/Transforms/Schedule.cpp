@@ -5,6 +5,7 @@
 #include "StepGraph.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Planner/Schedule/Generators.h"
+#include "pp/Planner/Schedule/Preparation.h"
 #include "pp/Planner/Schedule/Recompute.h"
 #include "pp/Planner/Schedule/Replicas.h"
 
@@ -50,6 +51,7 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return failure();
     if (training)
       planner::insertRecompute(*result, mode);
+    planner::insertPreparation(*result, findPreparingStages(step));
     if (training && replicas > 1)
       result = *planner::insertGradientReductions(*result);
     auto ranks = toRanks(step.getLoc(), *result, ChannelTable(module));

@@ -167,10 +167,20 @@ FailureOr<ArrayAttr> pp::pipeline::toRanks(Location loc,
 bool pp::pipeline::isTraining(func::FuncOp step) {
   return step
       .walk([](StageOp stage) {
-        return stage.getPhase() == Phase::Forward ? WalkResult::advance()
-                                                  : WalkResult::interrupt();
+        bool isOfInference = stage.getPhase() == Phase::Forward ||
+                             stage.getPhase() == Phase::Prepare;
+        return isOfInference ? WalkResult::advance() : WalkResult::interrupt();
       })
       .wasInterrupted();
+}
+
+std::vector<bool> pp::pipeline::findPreparingStages(func::FuncOp step) {
+  std::vector<bool> prepares(countStages(step), false);
+  step.walk([&](StageOp stage) {
+    if (stage.getPhase() == Phase::Prepare)
+      prepares[stage.getStage()] = true;
+  });
+  return prepares;
 }
 
 int64_t pp::pipeline::countStages(func::FuncOp step) {

@@ -71,6 +71,9 @@ mlir::LogicalResult verifySchedule(ScheduleOp op, mlir::func::FuncOp step);
 /// True if the step has a backward phase.
 bool isTraining(mlir::func::FuncOp step);
 
+/// By stage, whether it has the phase prepare.
+std::vector<bool> findPreparingStages(mlir::func::FuncOp step);
+
 /// Number of stages of an outlined step.
 int64_t countStages(mlir::func::FuncOp step);
 

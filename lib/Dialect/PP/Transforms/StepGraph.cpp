@@ -47,12 +47,14 @@ pp::pipeline::findReplicatedKernels(func::FuncOp step) {
   // Forward kernels that a backward operation belongs to are placed with it.
   llvm::DenseSet<int64_t> differentiated;
   for (Operation &op : step.getBody().front())
-    if (step::getPhase(&op) != Phase::Forward && isKernel(&op))
+    if (step::getPhase(&op) != Phase::Forward &&
+        step::getPhase(&op) != Phase::Prepare && isKernel(&op))
       if (auto origin = op.getAttrOfType<IntegerAttr>(step::originAttrName))
         differentiated.insert(origin.getInt());
   llvm::DenseSet<Operation *> replicated, independent;
   for (Operation &op : step.getBody().front().without_terminator()) {
-    if (step::getPhase(&op) != Phase::Forward)
+    Phase phase = step::getPhase(&op);
+    if (phase != Phase::Forward && phase != Phase::Prepare)
       continue;
     bool isIndependent = llvm::all_of(op.getOperands(), [&](Value operand) {
       Operation *producer = operand.getDefiningOp();

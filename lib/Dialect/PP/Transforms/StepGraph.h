@@ -30,8 +30,9 @@ bool isView(mlir::Operation *op);
 /// parameter or a constant) stays.
 mlir::Value lookThroughViews(mlir::Value value);
 
-/// Kernels that depend on no fed value and to which no later phase belongs:
-/// they are copied where they are needed, not placed.
+/// Kernels that depend on no fed value and to which no later phase belongs, and
+/// those of the phase prepare: they are copied where they are needed, not
+/// placed.
 llvm::DenseSet<mlir::Operation *>
 findReplicatedKernels(mlir::func::FuncOp step);
 

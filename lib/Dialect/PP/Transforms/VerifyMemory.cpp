@@ -21,7 +21,7 @@ class PlaceVerifier {
 public:
   PlaceVerifier(StageOp stage, MemoryOp memory) : stage(stage), memory(memory) {
     for (auto source : stage.getSourcesAttr().getAsRange<EndAttr>())
-      inputs += source.getKind() != EndKind::Residual;
+      inputs += source.isHanded();
     for (unsigned result = 0; result < stage.getNumResults(); ++result)
       outputs += static_cast<int64_t>(stage.getTargetsOf(result).size());
   }
@@ -90,6 +90,8 @@ private:
       return static_cast<int64_t>(memory.getSlotBytes());
     case Area::Scratch:
       return memory.getArea(MemoryArea::Scratch).getBytes();
+    case Area::Prepared:
+      return memory.getArea(MemoryArea::Prepared).getBytes();
     case Area::Input:
       return inputs;
     case Area::Output:

@@ -62,6 +62,24 @@ static LogicalResult verifyChannels(ModuleOp module, func::FuncOp step) {
   return success();
 }
 
+/// There is a P for each phase prepare, and no other.
+static LogicalResult verifyPreparations(ScheduleOp op,
+                                        const planner::Schedule &schedule,
+                                        const std::vector<bool> &prepares) {
+  std::vector<bool> found(prepares.size(), false);
+  for (const auto &rank : schedule.ranks)
+    for (const planner::Action &action : rank)
+      if (action.kind == ActionKind::Prepare)
+        found[action.stage] = true;
+  for (size_t stage = 0; stage < prepares.size(); ++stage)
+    if (found[stage] != prepares[stage])
+      return op.emitOpError()
+             << "has " << (found[stage] ? "an" : "no") << " action '" << stage
+             << "P', but stage " << stage << " has "
+             << (prepares[stage] ? "a" : "no") << " phase prepare";
+  return success();
+}
+
 LogicalResult pp::pipeline::verifySchedule(ScheduleOp op, func::FuncOp step) {
   auto module = op->getParentOfType<ModuleOp>();
   if (failed(verifyChannels(module, step)))
@@ -71,6 +89,8 @@ LogicalResult pp::pipeline::verifySchedule(ScheduleOp op, func::FuncOp step) {
     return op.emitOpError()
            << "schedules " << schedule.stages << " stages, but the step has "
            << countStages(step);
+  if (failed(verifyPreparations(op, schedule, findPreparingStages(step))))
+    return failure();
   std::vector<std::string> faults = planner::verifySchedule(schedule);
   // A fault of one copy is one of all, and its text is shorter.
   if (faults.empty() && op.getReplicas() > 1) {

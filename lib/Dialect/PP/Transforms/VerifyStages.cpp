@@ -74,8 +74,10 @@ struct VerifyStages : pipeline::impl::VerifyStagesBase<VerifyStages> {
       if (!producer)
         continue;
       auto from = static_cast<int64_t>(producer.getStage());
-      if (from == to ? producer.getPhase() >= stage.getPhase()
-                     : (producer.getPhase() == Phase::Forward) != (from < to))
+      bool isPrepared = producer.getPhase() == Phase::Prepare;
+      if (from == to ? !runsBefore(producer.getPhase(), stage.getPhase())
+                     : isPrepared || (producer.getPhase() == Phase::Forward) !=
+                                         (from < to))
         return stage.emitOpError()
                << "reads operand " << number << " from stage " << from << " in "
                << nameOf(producer.getPhase()) << ", where no value comes from";

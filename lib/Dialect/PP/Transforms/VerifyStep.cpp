@@ -59,16 +59,36 @@ struct VerifyStep : pipeline::impl::VerifyStepBase<VerifyStep> {
     Phase phase = step::getPhase(op);
     for (Value operand : op->getOperands())
       if (Operation *producer = operand.getDefiningOp();
-          producer && isKernel(producer) && step::getPhase(producer) > phase)
+          producer && isKernel(producer) &&
+          runsBefore(phase, step::getPhase(producer)))
         return op->emitOpError()
                << "runs in " << nameOf(phase) << ", but reads what "
                << nameOf(step::getPhase(producer)) << " computes";
+    if (phase == Phase::Prepare && isKernel(op))
+      return verifyPreparation(op);
     bool isBackward =
         phase == Phase::BackwardInput || phase == Phase::BackwardWeight;
     if (isBackward && isKernel(op) && !op->hasAttr(step::originAttrName))
       return op->emitOpError()
              << "runs in " << nameOf(phase) << ", but has no '"
              << step::originAttrName << "': it belongs to no forward operation";
+    return success();
+  }
+
+  /// It runs once per step, and where its readers are.
+  static LogicalResult verifyPreparation(Operation *op) {
+    if (!cast<KernelOpInterface>(op).getUpdatedStates().empty())
+      return op->emitOpError("runs in prepare, but changes state");
+    SmallVector<Value> read(op->getOperands());
+    while (!read.empty()) {
+      Operation *producer = read.pop_back_val().getDefiningOp();
+      if (!producer ||
+          (isKernel(producer) && step::getPhase(producer) != Phase::Prepare))
+        return op->emitOpError("runs in prepare, but reads what is neither a "
+                               "parameter nor made of parameters alone");
+      if (isView(producer))
+        llvm::append_range(read, producer->getOperands());
+    }
     return success();
   }
 

@@ -16,8 +16,9 @@ def PP_AreaEnum : PlanEnum<"Area", "an area of a stage's memory", [
   I32EnumAttrCase<"Statistics", 3, "statistics">,
   I32EnumAttrCase<"Residuals", 4, "residuals">,
   I32EnumAttrCase<"Scratch", 5, "scratch">,
-  I32EnumAttrCase<"Input", 6, "input">,
-  I32EnumAttrCase<"Output", 7, "output">]>;
+  I32EnumAttrCase<"Prepared", 6, "prepared">,
+  I32EnumAttrCase<"Input", 7, "input">,
+  I32EnumAttrCase<"Output", 8, "output">]>;
 def PP_Area : EnumAttr<PP_Dialect, PP_AreaEnum, "area"> {
   let cppNamespace = "::pp::pipeline";
 }
@@ -33,7 +34,8 @@ def PP_ActionKindEnum : PlanEnum<"ActionKind", "what a rank does next", [
   I32EnumAttrCase<"Update", 7, "U">,
   I32EnumAttrCase<"ReduceGradients", 8, "REDUCE_GRAD">,
   I32EnumAttrCase<"AllReduce", 9, "ALLREDUCE">,
-  I32EnumAttrCase<"SumGradients", 10, "SUM_GRAD">]>;
+  I32EnumAttrCase<"SumGradients", 10, "SUM_GRAD">,
+  I32EnumAttrCase<"Prepare", 11, "P">]>;
 def PP_ActionKind : EnumAttr<PP_Dialect, PP_ActionKindEnum, "action_kind"> {
   let cppNamespace = "::pp::pipeline";
   let assemblyFormat = "`<` $value `>`";
@@ -59,7 +61,7 @@ def PP_ActionAttr : AttrDef<PP_Dialect, "Action"> {
   let description = [{
     The notation is PyTorch's: `0F2` is the forward of stage 0 on micro-batch 2,
     `R` a recomputed forward, `I` and `W` the two halves of a backward `B`, `U`
-    the update. `0SEND_F2 @c1` sends a value of a forward of micro-batch 2
+    the update, `0P` what is computed once per step of parameters alone. `0SEND_F2 @c1` sends a value of a forward of micro-batch 2
     through a channel and `1RECV_F2 @c1` receives it; `_B` is a value of a
     backward. `0REDUCE_GRAD` adds up the gradients of all replicas of stage 0.
     `[1]` is the residual slot, once pp-plan-memory has assigned it.
@@ -73,7 +75,7 @@ def PP_ActionAttr : AttrDef<PP_Dialect, "Action"> {
   let parameters = (ins "::pp::ActionKind":$kind, "int":$stage,
                         // Of transfers.
                         "bool":$isForward,
-                        // -1 for updates and collectives.
+                        // -1 for what is done once per step.
                         "int":$microbatch,
                         OptionalParameter<"::mlir::FlatSymbolRefAttr">:$channel,
                         OptionalParameter<"std::optional<int64_t>">:$slot);
@@ -95,8 +97,9 @@ def PP_EndAttr : AttrDef<PP_Dialect, "End"> {
   let summary = "where an operand of a stage comes from, or a result goes";
   let description = [{
     `channel @c1`, `feed 0` and `fetch 0` (by the number of the step's argument
-    or result), `loss`, `loss_scale`, or `residual`: a value that an earlier
-    phase of the same stage left.
+    or result), `loss`, `loss_scale`, `residual`: a value that an earlier
+    phase of the same stage left for the micro-batch, or `prepared`: one that its
+    phase `prepare` left for the step.
 
     ```mlir
     #pp.end<channel @c1>
@@ -116,6 +119,11 @@ def PP_EndAttr : AttrDef<PP_Dialect, "End"> {
   ];
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
+    /// Whether the runtime hands the value to the phase: it does not lie at a
+    /// fixed place of the stage.
+    bool isHanded() {
+      return getKind() != EndKind::Residual && getKind() != EndKind::Prepared;
+    }
     static EndAttr parseBare(::mlir::AsmParser &parser);
     void printBare(::mlir::AsmPrinter &printer);
   }];

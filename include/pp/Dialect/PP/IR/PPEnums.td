@@ -23,7 +23,8 @@ def PP_EndKindEnum : PP_IREnum<"EndKind", "what is at the other end", [
   I32EnumAttrCase<"Feed", 2, "feed">,
   I32EnumAttrCase<"Fetch", 3, "fetch">,
   I32EnumAttrCase<"Loss", 4, "loss">,
-  I32EnumAttrCase<"LossScale", 5, "loss_scale">]>;
+  I32EnumAttrCase<"LossScale", 5, "loss_scale">,
+  I32EnumAttrCase<"Prepared", 6, "prepared">]>;
 
 // In the order in which they lie.
 def PP_MemoryAreaEnum : PP_IREnum<"MemoryArea", "a part of a stage's memory", [
@@ -31,13 +32,14 @@ def PP_MemoryAreaEnum : PP_IREnum<"MemoryArea", "a part of a stage's memory", [
   I32EnumAttrCase<"Gradients", 1, "gradients">,
   I32EnumAttrCase<"Optimizer", 2, "optimizer">,
   I32EnumAttrCase<"Buffers", 3, "buffers">,
-  I32EnumAttrCase<"Statistics", 4, "statistics">,
-  I32EnumAttrCase<"Residuals", 5, "residuals">,
-  I32EnumAttrCase<"Scratch", 6, "scratch">,
-  I32EnumAttrCase<"Channels", 7, "channels">,
-  I32EnumAttrCase<"Discard", 8, "discard">,
-  I32EnumAttrCase<"Loss", 9, "loss">,
-  I32EnumAttrCase<"LossScale", 10, "loss_scale">,
-  I32EnumAttrCase<"Exchange", 11, "exchange">]>;
+  I32EnumAttrCase<"Prepared", 4, "prepared">,
+  I32EnumAttrCase<"Statistics", 5, "statistics">,
+  I32EnumAttrCase<"Residuals", 6, "residuals">,
+  I32EnumAttrCase<"Scratch", 7, "scratch">,
+  I32EnumAttrCase<"Channels", 8, "channels">,
+  I32EnumAttrCase<"Discard", 9, "discard">,
+  I32EnumAttrCase<"Loss", 10, "loss">,
+  I32EnumAttrCase<"LossScale", 11, "loss_scale">,
+  I32EnumAttrCase<"Exchange", 12, "exchange">]>;
 
 #endif // PP_DIALECT_PP_IR_PPENUMS_TD

@@ -35,15 +35,17 @@ def PP_StageOp : PP_Op<"stage", [
   let summary = "what one stage runs in one phase";
   let description = [{
     Its operands are feeds, values from other stages, and residuals: values that
-    an earlier phase of the same stage left. An operand that another stage
+    an earlier phase of the same stage left. The phase `prepare`, which runs once
+    per step, has none: it computes of parameters and constants what the other
+    phases read. An operand that another stage
     defined is a transfer; one that skips stages comes from a `pp.pop`.
 
     pp-insert-transfers says where each operand comes from (`sources`) and to
     which channels and fetches each result goes (`targets`, empty for a result
     that only the same stage reads). pp-plan-memory adds `argument_buffers`, a
     place for each operand, and `copies`: further places of the results. What a
-    phase is handed as input k is the operand of the k-th source that is no
-    residual, and as output k the k-th of all targets.
+    phase is handed as input k is the operand of the k-th source that is neither
+    `residual` nor `prepared`, and as output k the k-th of all targets.
 
     ```mlir
     %0:2 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0], []])
