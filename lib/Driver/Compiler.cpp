@@ -85,6 +85,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       pm.addPass(nn::createChooseConvolutions(options.convolutions));
       pm.addPass(nn::createAssignLayouts(options.layouts));
     }
+    pm.addPass(nn::createHoistPreparation());
     // oneDNN would do it too, but the processor keeps its arithmetic.
     pm.addPass(nn::createFormKernels({options.target.isGpu()}));
     pm.addPass(pipeline::createVerifyStep());

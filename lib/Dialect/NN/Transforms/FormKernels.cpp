@@ -1,5 +1,6 @@
 //===- FormKernels.cpp - Group operations into kernels --------------------===//
 
+#include "CheapOperations.h"
 #include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NNEpilogues.h"
 #include "pp/Dialect/NN/IR/RowOperations.h"
@@ -69,12 +70,6 @@ private:
   static KernelClass classOf(Operation *op) {
     auto kernel = dyn_cast<KernelOpInterface>(op);
     return kernel ? kernel.getKernelClass() : KernelClass::View;
-  }
-  /// Copied into each kernel that reads it.
-  static bool isCheap(Operation *op) {
-    if (auto constant = dyn_cast<ConstantOp>(op))
-      return constant.getValue().isSplat();
-    return isa<BroadcastOp, IotaOp>(op);
   }
   /// Stays outside of kernels: it touches state, or it is no code at all.
   static bool staysOutside(Operation *op) {
@@ -407,8 +402,10 @@ private:
     step::setPhase(kernel, group.phase);
     if (group.hint)
       kernel->setAttr(step::stageHintAttrName, group.hint);
-    setOrigin(kernel,
-              group.home >= 0 ? group.home : kernelNumber.lookup(&group));
+    // What is prepared goes where it is read.
+    if (group.phase != Phase::Prepare)
+      setOrigin(kernel,
+                group.home >= 0 ? group.home : kernelNumber.lookup(&group));
 
     Block *body = builder.createBlock(&kernel.getBody());
     IRMapping mapping;

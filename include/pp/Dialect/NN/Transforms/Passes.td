@@ -103,7 +103,7 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
 
     Runs on the joint graph. What a backward phase reads of a product's factors
     and result is the short value, so residuals are half as large; casts of
-    parameters are made in each phase anew.
+    parameters are made in each phase anew (see nn-hoist-preparation).
 
     Values are moved in their short form: casts commute with reshapes,
     transposes, slices, concatenations, gathers and pads, and go before them
@@ -243,6 +243,20 @@ def AssignLayouts : NNPass<"nn-assign-layouts"> {
     Option<"blockSize", "block-size", "int64_t", "0",
            "Channels of a block, 8 or 16; 0 takes what the processor of the compiler has">
   ];
+}
+
+def HoistPreparation : NNPass<"nn-hoist-preparation"> {
+  let summary = "Compute once per step what parameters alone decide";
+  let description = [{
+    Gives operations that read nothing but parameters, constants and what is made
+    of these the phase `prepare`: a stage runs it once per step, before the first
+    micro-batch, or, where no parameter changes, once. Equal ones of several
+    phases, such as the two casts of one weight, become one.
+
+    Operations stay where they are if they are copied into the kernels that read
+    them (splats, broadcasts, iota), if their results have more than twice the
+    bytes of what they read, or if the step returns their results.
+  }];
 }
 
 def FormKernels : NNPass<"nn-form-kernels"> {
