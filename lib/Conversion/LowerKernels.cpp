@@ -95,12 +95,19 @@ private:
     setCallee(kernel, name);
     if (!isNew)
       return success();
-    return emitBody(kernel, name, body, kernel.getYield().getValues());
+    SmallVector<Value> summands;
+    for (auto accumulate : body.getOps<AccumulateOp>())
+      summands.push_back(accumulate.getValue());
+    return emitBody(kernel, name, body, kernel.getYield().getValues(),
+                    summands);
   }
 
+  /// `summands` are added to states.
   LogicalResult emitBody(Operation *op, StringRef name, Block &body,
-                         ValueRange results) {
+                         ValueRange results, ValueRange summands = {}) {
     SmallVector<Type> types;
+    for (Value summand : summands)
+      types.push_back(getMemRefType(summand.getType()));
     for (Value argument : body.getArguments())
       types.push_back(getMemRefType(argument.getType()));
     for (Value result : results)
@@ -108,11 +115,15 @@ private:
     func::FuncOp function = makeFunction(name, op->getLoc(), types);
     KernelEmitter emitter(builder, op->getLoc());
     unsigned next = 0;
+    for (Value summand : summands)
+      emitter.bindSum(summand, function.getArgument(next++));
     for (Value argument : body.getArguments())
       emitter.bind(argument, function.getArgument(next++));
     for (Value result : results)
       emitter.bind(result, function.getArgument(next++));
-    if (failed(emitter.emit(results)))
+    SmallVector<Value> written(results);
+    llvm::append_range(written, summands);
+    if (failed(emitter.emit(written)))
       return op->emitError("no code can be generated for this kernel");
     func::ReturnOp::create(builder, op->getLoc());
     return success();

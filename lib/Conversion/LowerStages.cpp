@@ -155,21 +155,24 @@ private:
     if (markKernels)
       op->setAttr(pipeline::markAttrName, builder.getI64IntegerAttr(marks));
     callMark(marks++);
-    SmallVector<Value> arguments;
-    // State that the operation changes comes first.
+    SmallVector<Value> arguments, stateArguments;
     auto states = op->getAttrOfType<ArrayAttr>(pipeline::stateBuffersAttrName);
     if (kernel.getUpdatedStates().size() != (states ? states.size() : 0))
       return op->emitOpError("has no place for the states that it changes; run "
                              "pp-plan-memory first");
     if (states)
       for (auto state : states.getAsRange<BufferAttr>())
-        arguments.push_back(address(state));
+        stateArguments.push_back(address(state));
     for (Value operand : op->getOperands())
       arguments.push_back(address(values[operand]));
     for (Value result : op->getResults())
       arguments.push_back(address(values[result]));
-    if (kernel.getKernelClass() == KernelClass::Library ||
-        op->hasAttr(pipeline::launchAttrName))
+    // A library takes what it adds to in place of a result, code that is
+    // generated before the operands.
+    bool isLibrary = kernel.getKernelClass() == KernelClass::Library;
+    arguments.insert(isLibrary ? arguments.end() : arguments.begin(),
+                     stateArguments.begin(), stateArguments.end());
+    if (isLibrary || op->hasAttr(pipeline::launchAttrName))
       return callLibrary(op, arguments);
     auto callee =
         op->getAttrOfType<FlatSymbolRefAttr>(pipeline::calleeAttrName);

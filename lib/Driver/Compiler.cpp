@@ -86,8 +86,9 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       pm.addPass(nn::createAssignLayouts(options.layouts));
     }
     pm.addPass(nn::createHoistPreparation());
-    // oneDNN would do it too, but the processor keeps its arithmetic.
-    pm.addPass(nn::createFormKernels({options.target.isGpu()}));
+    // oneDNN has epilogues too, but the processor keeps its arithmetic.
+    pm.addPass(nn::createFormKernels({/*epilogues=*/options.target.isGpu(),
+                                      /*accumulate=*/options.target.isCpu()}));
     pm.addPass(pipeline::createVerifyStep());
     return;
   case CompilePhase::Cost:

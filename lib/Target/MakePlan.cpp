@@ -460,7 +460,7 @@ private:
 
   /// The floats that each kernel writes, for the search for the first one that
   /// is not finite.
-  static LogicalResult makeProbes(runtime::PlanPhase &phase, StageOp stage) {
+  LogicalResult makeProbes(runtime::PlanPhase &phase, StageOp stage) {
     for (Operation &op : stage.getBody().front()) {
       if (!op.hasAttr(probeAttrName))
         continue;
@@ -480,6 +480,29 @@ private:
               {buffer.getArea(), static_cast<uint64_t>(buffer.getOffset()),
                static_cast<uint64_t>(type.getNumElements())});
       }
+      if (failed(probeGradients(probe, &op)))
+        return failure();
+    }
+    return success();
+  }
+
+  /// What an operation adds to is looked at after the addition.
+  LogicalResult probeGradients(runtime::PlanProbe &probe, Operation *op) {
+    SmallVector<StateReference> states =
+        cast<KernelOpInterface>(op).getUpdatedStates();
+    auto buffers = op->getAttrOfType<ArrayAttr>(stateBuffersAttrName);
+    if ((buffers ? buffers.size() : 0) != states.size())
+      return op->emitOpError("has no place for the states that it changes; run "
+                             "pp-plan-memory first");
+    for (auto [index, state] : llvm::enumerate(states)) {
+      auto buffer = cast<BufferAttr>(buffers[index]);
+      auto global =
+          symbolTable.lookup<ml_program::GlobalOp>(state.symbol.getValue());
+      auto type = cast<RankedTensorType>(global.getType());
+      if (state.kind == StateKind::Gradient && type.getElementType().isF32())
+        probe.outputs.push_back({buffer.getArea(),
+                                 static_cast<uint64_t>(buffer.getOffset()),
+                                 static_cast<uint64_t>(type.getNumElements())});
     }
     return success();
   }

@@ -72,9 +72,18 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
       readEpilogue(descriptor, c, cDesc == KernelBuilder::dense(c, types[2]));
   if (epilogue.hasBias)
     return buildWithEpilogue(epilogue, aDesc, bDesc, cDesc, builder);
+  dnnl::primitive_attr attributes = builder.getAttributes();
+  if (descriptor.has("accumulate") &&
+      descriptor.getInteger("accumulate", 0, 1) == 1) {
+    if (types[2] != KernelBuilder::Type::f32)
+      throw DescriptorError("accumulate: the result must be f32");
+    dnnl::post_ops operations;
+    operations.append_sum(/*scale=*/1);
+    attributes.set_post_ops(operations);
+  }
   dnnl::matmul::primitive_desc desc(
       {builder.widened(aDesc), builder.widened(bDesc), builder.widened(cDesc)},
-      builder.getAttributes(), builder.getEngine());
+      attributes, builder.getEngine());
   auto aMemory = builder.addTensor(aDesc);
   auto bMemory = builder.addTensor(bDesc);
   auto cMemory = builder.addResult(cDesc);

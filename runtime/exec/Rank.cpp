@@ -341,7 +341,9 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled,
     return state.transport->send(action.channel, action.microbatch, streams);
   if (action.kind == ActionKind::Receive)
     return state.transport->receive(action.channel, action.microbatch, streams);
-  if (action.kind == ActionKind::Prepare && !needsPreparation(action.stage))
+  // What is measured runs in every step.
+  if (action.kind == ActionKind::Prepare && !needsPreparation(action.stage) &&
+      !into.timer)
     return;
   if (action.kind == ActionKind::Update)
     enqueueUpdate(stages[action.stage], step);

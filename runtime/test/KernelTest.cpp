@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <thread>
 
@@ -252,6 +253,33 @@ Values halves(const Values &values) {
   for (size_t i = 0; i < values.size(); ++i)
     to[i] = static_cast<_Float16>(values[i]);
   return result;
+}
+
+TEST(MatmulAccumulation, AddsToWhatIsThere) {
+  setKernelThreads(1);
+  for (bool isShort : {false, true}) {
+    std::string text = "matmul a=13x9 b=9x17 c=13x17 as=1x13 accumulate=1";
+    std::string error;
+    auto kernel = LibraryKernel::create(
+        text + (isShort ? " types=bf16xbf16xf32" : ""), error);
+    ASSERT_TRUE(kernel) << error;
+    ASSERT_EQ(kernel->tensorCount(), 3u);
+    Values a = roundedValues(13 * 9, 1), b = roundedValues(9 * 17, 2);
+    Values c = randomValues(13 * 17, 3), expected = c;
+    for (int i = 0; i < 13; ++i)
+      for (int j = 0; j < 17; ++j)
+        for (int k = 0; k < 9; ++k)
+          expected[i * 17 + j] += 2 * a[k * 13 + i] * b[k * 17 + j];
+    Values aRead = isShort ? packed(a) : a, bRead = isShort ? packed(b) : b;
+    void *tensors[] = {aRead.data(), bRead.data(), c.data()};
+    std::vector<char> scratchpad(kernel->scratchpadBytes() + 64);
+    void *aligned = scratchpad.data();
+    size_t space = scratchpad.size();
+    std::align(64, kernel->scratchpadBytes(), aligned, space);
+    for (int times = 0; times < 2; ++times)
+      ASSERT_TRUE(kernel->execute(tensors, aligned)) << takeKernelError();
+    expectNear(c, expected);
+  }
 }
 
 TEST(MixedTest, MatmulOfHalves) {
@@ -945,6 +973,9 @@ TEST(LibraryKernelErrors, NameTheFault) {
       {"matmul a=2x3 b=3x4 c=2x4 epilogue=relu",
        "epilogue: unknown word 'relu', expected bias, bias_relu, bias_gelu or "
        "bias_gelu_aux"},
+      {"matmul a=2x3 b=3x4 c=2x4 types=bf16xbf16xbf16 accumulate=1",
+       "accumulate: the result must be f32"},
+      {"matmul a=2x3 b=3x4 c=2x4 accumulate=2", "accumulate=2"},
       {"matmul a=5x2x3 b=5x3x4 c=5x2x4 epilogue=bias",
        "epilogue: only of one product, not of a batch"},
       {"matmul a=2x3 b=3x4 c=2x4 cs=1x2 epilogue=bias",

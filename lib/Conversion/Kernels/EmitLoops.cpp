@@ -307,18 +307,42 @@ TypedAttr initialValue(OpBuilder &builder, Reduction reduction, Type element) {
 
 } // namespace
 
+/// state[i] += value[i].
+static void emitAddition(OpBuilder &builder, Location loc, Value value,
+                         Value state) {
+  int64_t rank = cast<MemRefType>(state.getType()).getRank();
+  SmallVector<AffineMap> maps(2, builder.getMultiDimIdentityMap(rank));
+  SmallVector<utils::IteratorType> iterators(rank,
+                                             utils::IteratorType::parallel);
+  linalg::GenericOp::create(
+      builder, loc, TypeRange(), value, state, maps, iterators,
+      [](OpBuilder &body, Location loc, ValueRange x) {
+        linalg::YieldOp::create(
+            body, loc, Value(arith::AddFOp::create(body, loc, x[1], x[0])));
+      });
+}
+
 LogicalResult KernelEmitter::emitLoop(Value value) {
   Value destination = memoryOf(value);
   std::optional<Reduction> reduction;
   SmallVector<int64_t> reduced;
   Value source = value;
+  bool isSummand = summands.contains(value);
+  if (isSummand)
+    reduction = Reduction::sum;
+  Value state;
   if (auto reduce = value.getDefiningOp<ReduceOp>()) {
     reduction = reduce.getReduction();
     reduced.assign(reduce.getAxes().begin(), reduce.getAxes().end());
     source = reduce.getInput();
-    auto type = cast<RankedTensorType>(value.getType());
+    if (isSummand) {
+      state = destination;
+      destination = memref::AllocaOp::create(builder, loc,
+                                             getMemRefType(value.getType()));
+    }
+    Type element = cast<RankedTensorType>(value.getType()).getElementType();
     Value initial = arith::ConstantOp::create(
-        builder, loc, initialValue(builder, *reduction, type.getElementType()));
+        builder, loc, initialValue(builder, *reduction, element));
     linalg::FillOp::create(builder, loc, initial, destination);
   }
   auto shape = cast<RankedTensorType>(source.getType()).getShape();
@@ -326,7 +350,10 @@ LogicalResult KernelEmitter::emitLoop(Value value) {
   Axes all = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
   // The source of a reduction may itself be an operand in memory.
   bool isRoot = source == value;
-  if (failed(loop.collect(source, all, isRoot)))
+  if (failed(loop.collect(source, all, isRoot)) ||
+      failed(loop.emit(source, destination, reduced, reduction, isRoot)))
     return failure();
-  return loop.emit(source, destination, reduced, reduction, isRoot);
+  if (state)
+    emitAddition(builder, loc, destination, state);
+  return success();
 }

@@ -1,7 +1,8 @@
 //===- KernelEmitter.h - nn operations as loops over memory -----*- C++ -*-===//
 //
 // A generated kernel becomes a function on memrefs: the operands, then the
-// results, all row-major and disjoint. Its body is linalg on memrefs, so there
+// results, all row-major and disjoint, and before them the states that the
+// kernel adds to. Its body is linalg on memrefs, so there
 // is nothing to bufferize: temporaries are rows on the stack.
 //
 //===----------------------------------------------------------------------===//
@@ -15,6 +16,7 @@
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace pp {
 
@@ -41,6 +43,11 @@ public:
 
   /// Says that `value` is in (or will be written to) `memory`.
   void bind(mlir::Value value, mlir::Value memory) { memories[value] = memory; }
+  /// Says that `value` will be added to what is in `memory`.
+  void bindSum(mlir::Value value, mlir::Value memory) {
+    bind(value, memory);
+    summands.insert(value);
+  }
   mlir::Value memoryOf(mlir::Value value) const {
     return memories.lookup(value);
   }
@@ -85,6 +92,7 @@ private:
   mlir::OpBuilder &builder;
   mlir::Location loc;
   llvm::DenseMap<mlir::Value, mlir::Value> memories;
+  llvm::DenseSet<mlir::Value> summands;
 };
 
 } // namespace pp

@@ -864,3 +864,43 @@ func.func @range(%x: tensor<4xi64> {step.range = array<i64: 0>}) {
 func.func @scalar() attributes {step.optimizer = #step.optimizer<"sgd", states = [], scalars = [#step.scalar<"lr", value>]>} {
   return
 }
+
+// -----
+
+ml_program.global private mutable @w(dense<0.0> : tensor<4xf32>) : tensor<4xf32>
+func.func @kernel_statistics(%x: tensor<4xf32>) {
+  nn.kernel(%a = %x) : (tensor<4xf32>) -> () {
+    %0 = nn.exp %a : tensor<4xf32>
+    // expected-error@+1 {{'nn.accumulate' op adds to statistics, which no kernel does}}
+    nn.accumulate statistics @w, %0 : tensor<4xf32>
+    nn.yield
+  }
+  return
+}
+
+// -----
+
+ml_program.global private mutable @w(dense<0.0> : tensor<4xf32>) : tensor<4xf32>
+func.func @kernel_accumulation(%x: tensor<4xf32>) {
+  nn.kernel(%a = %x) : (tensor<4xf32>) -> () {
+    // expected-error@+1 {{'nn.accumulate' op adds what is not a sum, a product or elementwise, or what something else reads too}}
+    nn.accumulate gradient @w, %a : tensor<4xf32>
+    nn.yield
+  }
+  return
+}
+
+// -----
+
+ml_program.global private mutable @w(dense<0.0> : tensor<4xf32>) : tensor<4xf32>
+func.func @kernel_accumulates_twice(%x: tensor<4xf32>) {
+  nn.kernel(%a = %x) : (tensor<4xf32>) -> () {
+    %0 = nn.exp %a : tensor<4xf32>
+    %1 = nn.neg %a : tensor<4xf32>
+    // expected-error@+1 {{'nn.accumulate' op adds to @w, as another operation of the kernel does}}
+    nn.accumulate gradient @w, %0 : tensor<4xf32>
+    nn.accumulate gradient @w, %1 : tensor<4xf32>
+    nn.yield
+  }
+  return
+}

@@ -79,6 +79,26 @@ YieldOp KernelOp::getYield() {
   return cast<YieldOp>(getBody().front().getTerminator());
 }
 
+/// What is added to a gradient where it is made exists nowhere else.
+static LogicalResult verifyAccumulation(AccumulateOp op) {
+  if (op.getState() != State::gradient)
+    return op.emitOpError("adds to statistics, which no kernel does");
+  Operation *maker = op.getValue().getDefiningOp();
+  auto reduce = dyn_cast_or_null<ReduceOp>(maker);
+  bool isAdded = reduce ? reduce.getReduction() == Reduction::sum
+                        : maker && (maker->hasTrait<OpTrait::Elementwise>() ||
+                                    isa<DotGeneralOp>(maker));
+  if (!isAdded || !op.getValue().hasOneUse())
+    return op.emitOpError(
+        "adds what is not a sum, a product or elementwise, or "
+        "what something else reads too");
+  for (auto other : op->getBlock()->getOps<AccumulateOp>())
+    if (other != op && other.getSymbol() == op.getSymbol())
+      return op.emitOpError() << "adds to @" << op.getSymbol()
+                              << ", as another operation of the kernel does";
+  return success();
+}
+
 LogicalResult KernelOp::verifyRegions() {
   Block &body = getBody().front();
   if (body.getArgumentTypes() != getInputs().getTypes())
@@ -91,15 +111,20 @@ LogicalResult KernelOp::verifyRegions() {
     if (!kernel)
       return emitOpError() << "contains '" << op.getName()
                            << "', which is not known as part of a kernel";
-    if (!kernel.getUpdatedStates().empty() || kernel.getParameter())
+    auto accumulate = dyn_cast<AccumulateOp>(op);
+    if ((!accumulate && !kernel.getUpdatedStates().empty()) ||
+        kernel.getParameter())
       return emitOpError() << "contains '" << op.getName()
                            << "', which touches state";
+    if (accumulate && failed(verifyAccumulation(accumulate)))
+      return failure();
     if (kernel.getKernelClass() == KernelClass::Library)
       ++libraryOps;
     else
       ++otherOps;
   }
-  if (libraryOps > 1 || (libraryOps == 1 && otherOps != 0 && !getEpilogue()))
+  if (libraryOps > 1 || (libraryOps == 1 && otherOps != 0 && !getEpilogue() &&
+                         !getAccumulation()))
     return emitOpError("mixes a library operation with other operations");
   return success();
 }
@@ -128,6 +153,38 @@ std::optional<Epilogue> KernelOp::getEpilogue() {
   return epilogue;
 }
 
+AccumulateOp KernelOp::getAccumulation() {
+  Block &body = getBody().front();
+  auto product = dyn_cast<DotGeneralOp>(body.front());
+  auto accumulate = dyn_cast_or_null<AccumulateOp>(body.front().getNextNode());
+  bool isAlone = product && accumulate && body.getOperations().size() == 3 &&
+                 accumulate.getValue() == product.getOutput() &&
+                 llvm::equal(body.getArguments(), product->getOperands());
+  return isAlone ? accumulate : AccumulateOp();
+}
+
+SmallVector<StateReference> KernelOp::getUpdatedStates() {
+  SmallVector<StateReference> states;
+  for (auto accumulate : getBody().front().getOps<AccumulateOp>())
+    llvm::append_range(states, accumulate.getUpdatedStates());
+  return states;
+}
+
+static uint64_t getStateBytes(KernelOp op) {
+  uint64_t bytes = 0;
+  for (auto accumulate : op.getBody().front().getOps<AccumulateOp>())
+    bytes += getTensorBytes(accumulate.getValue().getType());
+  return bytes;
+}
+
+uint64_t KernelOp::getBytesRead() {
+  return pp::detail::getOperandBytes(getOperation()) + getStateBytes(*this);
+}
+
+uint64_t KernelOp::getBytesWritten() {
+  return pp::detail::getResultBytes(getOperation()) + getStateBytes(*this);
+}
+
 Operation *KernelOp::getLibraryOp() {
   Operation &first = getBody().front().front();
   auto kernel = dyn_cast<KernelOpInterface>(first);
@@ -146,7 +203,8 @@ std::string KernelOp::getLibraryDescriptor() {
   if (auto epilogue = getEpilogue())
     return cast<DotGeneralOp>(op).describe(epilogue->result.getType(),
                                            epilogue->name);
-  return cast<KernelOpInterface>(op).getLibraryDescriptor();
+  std::string text = cast<KernelOpInterface>(op).getLibraryDescriptor();
+  return getAccumulation() ? text + " accumulate=1" : text;
 }
 
 std::string KernelOp::getFingerprint() {
@@ -165,7 +223,8 @@ std::string KernelOp::getFingerprint() {
     os << "\n" << op.getName() << " ";
     for (NamedAttribute attribute : op.getAttrs())
       if (StringRef name = attribute.getName();
-          !name.starts_with("pp.") && !name.starts_with("step."))
+          !name.starts_with("pp.") && !name.starts_with("step.") &&
+          !isa<FlatSymbolRefAttr>(attribute.getValue()))
         os << attribute.getName().getValue() << "=" << attribute.getValue()
            << " ";
     // Properties print through the attribute dictionary.

@@ -5,6 +5,7 @@
 #include "pp/Dialect/NN/IR/NNEpilogues.h"
 #include "pp/Dialect/NN/IR/RowOperations.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Interfaces/CostOpInterface.h"
 #include "pp/Interfaces/Step.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -23,6 +24,9 @@ namespace {
 /// Operations in one kernel; larger groups compile slowly and gain nothing.
 constexpr size_t maxGroupSize = 48;
 
+/// Of a sum that a kernel adds to a gradient.
+constexpr uint64_t mostStackBytes = 32 << 10;
+
 /// A kernel in the making, in program order.
 struct Group {
   SmallVector<Operation *> operations;
@@ -38,8 +42,8 @@ struct Group {
 
 class KernelFormer {
 public:
-  KernelFormer(func::FuncOp function, bool epilogues)
-      : function(function), epilogues(epilogues) {}
+  KernelFormer(func::FuncOp function, bool epilogues, bool addsInPlace)
+      : function(function), epilogues(epilogues), addsInPlace(addsInPlace) {}
 
   LogicalResult run() {
     for (Operation &op : function.getBody().front()) {
@@ -120,6 +124,9 @@ private:
   //===--------------------------------------------------------------------===//
 
   void assign(Operation *op, int64_t home) {
+    if (auto sum = dyn_cast<AccumulateOp>(op))
+      if (Group *group = findSummand(sum, home))
+        place(op, group);
     if (op->hasTrait<OpTrait::IsTerminator>() || staysOutside(op))
       return;
     if (groupOf.count(op) || (isCheap(op) && !materialized.contains(op)))
@@ -182,6 +189,37 @@ private:
       return;
     for (Operation *next : epilogue->operations)
       place(next, group);
+  }
+
+  /// The group that can add what it computes to the gradient itself; null if
+  /// there is none.
+  Group *findSummand(AccumulateOp sum, int64_t home) {
+    Operation *maker = sum.getValue().getDefiningOp();
+    Group *group = maker ? groupOf.lookup(maker) : nullptr;
+    if (!addsInPlace || sum.getState() != State::gradient || !group ||
+        !sum.getValue().hasOneUse() || group->home != home ||
+        group->phase != step::getPhase(sum) ||
+        !agrees(group->hint, sum->getAttr(step::stageHintAttrName)) ||
+        isReadBefore(group, sum))
+      return nullptr;
+    for (Operation *member : group->operations)
+      if (auto other = dyn_cast<AccumulateOp>(member);
+          other && other.getSymbol() == sum.getSymbol())
+        return nullptr;
+    // The sum of the micro-batch is on the stack until it is added.
+    if (auto reduce = dyn_cast<ReduceOp>(maker))
+      return reduce.getReduction() == Reduction::sum &&
+                     getTensorBytes(sum.getValue().getType()) <= mostStackBytes
+                 ? group
+                 : nullptr;
+    // The library wants two factors.
+    if (auto product = dyn_cast<DotGeneralOp>(maker))
+      return group->operations.size() == 1 &&
+                     classOf(maker) == KernelClass::Library &&
+                     product.getLhs() != product.getRhs()
+                 ? group
+                 : nullptr;
+    return isElementwise(maker) ? group : nullptr;
   }
 
   Group *newGroup(Operation *op, Phase phase, int64_t home, bool open) {
@@ -454,7 +492,7 @@ private:
   }
 
   func::FuncOp function;
-  bool epilogues;
+  bool epilogues, addsInPlace;
   SmallVector<Operation *> operations;
   DenseMap<Operation *, int64_t> order;
   DenseSet<Operation *> materialized;
@@ -471,7 +509,8 @@ struct FormKernels : nn::impl::FormKernelsBase<FormKernels> {
   using FormKernelsBase::FormKernelsBase;
   void runOnOperation() override {
     FailureOr<func::FuncOp> function = findMain(getOperation());
-    if (failed(function) || failed(KernelFormer(*function, epilogues).run()))
+    if (failed(function) ||
+        failed(KernelFormer(*function, epilogues, accumulate).run()))
       signalPassFailure();
   }
 };

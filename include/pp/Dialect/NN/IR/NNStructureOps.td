@@ -65,6 +65,9 @@ def NN_AccumulateOp : NN_Op<"accumulate", [
     symbol. The state is zero when a step begins; micro-batches add to it in the
     order 0, 1, ..., so the sum has the same bits for every schedule.
 
+    In an `nn.kernel`, it adds what the kernel computes when it is complete, so
+    the sum is the same; but the micro-batch's part has no place in memory.
+
     ```mlir
     nn.accumulate gradient @fc.weight, %dw : tensor<10x84xf32>
     ```
@@ -135,7 +138,8 @@ def NN_KernelOp : NN_Op<"kernel", [
   let description = [{
     A kernel is what the partitioner places and what code is generated for: a
     single library operation, a matrix product with its epilogue (a bias and an
-    activation), or generated operations fused into one function.
+    activation) or with the gradient that it is added to, or generated operations
+    fused into one function, which may add to gradients.
     Kernels are formed before the graph is partitioned and are never split, so
     the arithmetic is the same for any number of stages.
 
@@ -155,17 +159,25 @@ def NN_KernelOp : NN_Op<"kernel", [
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass();
     std::string getLibraryDescriptor();
+    /// Those that the operations inside add to, in their order.
+    ::llvm::SmallVector<::pp::StateReference> getUpdatedStates();
+    uint64_t getBytesRead();
+    uint64_t getBytesWritten();
     /// "generated " and a hash of getFingerprint(), for generated kernels.
     std::string getCostKey();
     uint64_t getFlops();
     /// What the region computes, spelled out: equal texts are equal kernels.
-    /// Locations and attributes for the planner are not part of it.
+    /// Locations, attributes for the planner and the names of states are not
+    /// part of it.
     std::string getFingerprint();
     /// The library operation of a library kernel, else null.
     ::mlir::Operation *getLibraryOp();
     /// What a library does after the product that the kernel is; none where
     /// the kernel is that product alone, or is generated.
     std::optional<Epilogue> getEpilogue();
+    /// The gradient that a library adds the product to that the kernel is; null
+    /// where it only computes the product.
+    AccumulateOp getAccumulation();
     YieldOp getYield();
   }];
 }

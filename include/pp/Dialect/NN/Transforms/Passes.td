@@ -273,10 +273,19 @@ def FormKernels : NNPass<"nn-form-kernels"> {
     that is added to it and the activation behind that (ReLU, or GELU in its
     tanh form), where the library of a GPU can. What backward phases read
     stays a result: the operand of a GELU becomes a second one.
+
+    With `accumulate`, what is added to a gradient, and read by nothing else, is
+    added where it is made: by the library, for a matrix product, and by the
+    generated code of a sum, of a scatter-add or of an elementwise operation. The
+    terms of a micro-batch are added to those of the micro-batches before, which
+    rounds otherwise than adding up their sums, but in one order in all programs
+    of the model.
   }];
   let options = [
     Option<"epilogues", "epilogues", "bool", "false",
-           "Let products take in their bias and activation">
+           "Let products take in their bias and activation">,
+    Option<"accumulate", "accumulate", "bool", "false",
+           "Let kernels add to gradients in place">
   ];
 }
 
