@@ -57,6 +57,12 @@ struct ModelFlags {
                "plain layout (of the processor; results have other last bits)"),
       cl::location(options.layouts.layouts), cl::init(options.layouts.layouts),
       cl::cat(machine)};
+  Bound<nn::PackWeightsMode> packWeights{
+      "pack-weights",
+      cl::desc("Whether products read weights in the library's own layout, of "
+               "which a stage keeps copies; for the processor"),
+      cl::location(options.packWeights.mode),
+      cl::init(options.packWeights.mode), cl::cat(machine)};
   cl::opt<std::string> target{
       "target",
       cl::desc("cpu, cuda:sm_NN for a GPU (cuda alone is cuda:sm_90), or mock, "
@@ -252,6 +258,16 @@ llvm::Error checkPrecision(const CompileOptions &options) {
   return llvm::Error::success();
 }
 
+llvm::Error checkPackWeights(const CompileOptions &options) {
+  if (options.packWeights.mode != nn::PackWeightsMode::Always ||
+      options.target.isCpu())
+    return llvm::Error::success();
+  return makeError(
+      exitUsage, "--pack-weights=always with --target=" + options.target.str() +
+                     ": only the processor's library has layouts "
+                     "of its own");
+}
+
 llvm::Error checkFuseAttention(const CompileOptions &options) {
   std::optional<unsigned> number = options.target.getArchitecture();
   if (options.fuseAttention != AttentionFusion::Always || !number)
@@ -384,6 +400,8 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
     options.optimizer.lossScale =
         options.precision == nn::Precision::F16 ? "dynamic" : "1";
   if (auto e = checkOptimizer(options.optimizer))
+    return std::move(e);
+  if (auto e = checkPackWeights(options))
     return std::move(e);
   if (auto e = checkPrecision(options))
     return std::move(e);

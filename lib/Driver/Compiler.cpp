@@ -86,6 +86,12 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       pm.addPass(nn::createAssignLayouts(options.layouts));
     }
     pm.addPass(nn::createHoistPreparation());
+    if (options.target.isCpu()) {
+      nn::PackWeightsOptions pack = options.packWeights;
+      // An inference program prepares once.
+      pack.uses = training ? options.microbatches : 0;
+      pm.addPass(nn::createPackWeights(pack));
+    }
     // oneDNN has epilogues too, but the processor keeps its arithmetic.
     pm.addPass(nn::createFormKernels({/*epilogues=*/options.target.isGpu(),
                                       /*accumulate=*/options.target.isCpu()}));

@@ -4,6 +4,7 @@
 #include "pp/Interfaces/CostOpInterface.h"
 #include "pp/Interfaces/DifferentiableOpInterface.h"
 #include "pp/Interfaces/KernelOpInterface.h"
+#include "pp/Interfaces/StoredLayoutAttrInterface.h"
 
 using namespace mlir;
 
@@ -11,11 +12,15 @@ using namespace mlir;
 #include "pp/Interfaces/CostOpInterface.cpp.inc"
 #include "pp/Interfaces/DifferentiableOpInterface.cpp.inc"
 #include "pp/Interfaces/KernelOpInterface.cpp.inc"
+#include "pp/Interfaces/StoredLayoutAttrInterface.cpp.inc"
 
 uint64_t pp::getTensorBytes(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return 0;
+  if (auto layout =
+          dyn_cast_or_null<StoredLayoutAttrInterface>(tensor.getEncoding()))
+    return layout.getStoredBytes();
   unsigned bits = tensor.getElementTypeBitWidth();
   return static_cast<uint64_t>(tensor.getNumElements()) * ((bits + 7) / 8);
 }

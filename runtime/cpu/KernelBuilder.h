@@ -121,6 +121,9 @@ private:
 
 // One function per kind; each reads its keys and fills the builder.
 void buildMatmul(Descriptor &descriptor, KernelBuilder &builder);
+void buildPack(Descriptor &descriptor, KernelBuilder &builder);
+/// See getPackedBytes.
+uint64_t measurePacked(Descriptor &descriptor, KernelBuilder &builder);
 void buildConvForward(Descriptor &descriptor, KernelBuilder &builder);
 void buildConvBackwardData(Descriptor &descriptor, KernelBuilder &builder);
 void buildConvBackwardWeights(Descriptor &descriptor, KernelBuilder &builder);

@@ -26,6 +26,7 @@ struct Kind {
 
 static constexpr Kind kinds[] = {
     {"matmul", buildMatmul},
+    {"pack", buildPack},
     {"conv_forward", buildConvForward},
     {"conv_backward_data", buildConvBackwardData},
     {"conv_backward_weights", buildConvBackwardWeights},
@@ -103,6 +104,16 @@ bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
       keepKernelError("out of memory");
     }
     return false;
+  }
+}
+
+uint64_t pp::runtime::getPackedBytes(std::string_view product) noexcept {
+  try {
+    Descriptor descriptor(product);
+    KernelBuilder builder;
+    return measurePacked(descriptor, builder);
+  } catch (const std::exception &) {
+    return 0;
   }
 }
 

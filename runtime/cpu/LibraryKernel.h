@@ -48,6 +48,11 @@ private:
   std::unique_ptr<Implementation> implementation;
 };
 
+/// The bytes that factor b of a `matmul` takes in the layout that the library
+/// chooses for this product; 0 where that has no layout but strides, or the
+/// descriptor is wrong.
+uint64_t getPackedBytes(std::string_view product) noexcept;
+
 /// Sets how many OpenMP threads the kernels of the calling thread use.
 void setKernelThreads(int count);
 

@@ -282,6 +282,33 @@ TEST(MatmulAccumulation, AddsToWhatIsThere) {
   }
 }
 
+/// The library may have no layout of its own, on a processor without AVX.
+TEST(PackedWeights, GiveTheSameProduct) {
+  setKernelThreads(1);
+  for (bool isShort : {false, true})
+    for (const char *strides : {"", " bs=1x64"}) {
+      std::string keys = std::string(" a=48x64 b=64x80 c=48x80") + strides +
+                         (isShort ? " types=bf16xbf16xf32" : "");
+      uint64_t bytes = getPackedBytes("matmul" + keys);
+      if (bytes == 0)
+        continue;
+      Values a = roundedValues(48 * 64, 1), b = roundedValues(64 * 80, 2);
+      Values plain(48 * 80), fromPacked(48 * 80), place(bytes / 4 + 1);
+      Values aRead = isShort ? packed(a) : a, bRead = isShort ? packed(b) : b;
+      std::string key = " packed=" + std::to_string(bytes);
+      run("matmul" + keys, {&aRead, &bRead, &plain});
+      run("pack" + keys + key, {&bRead, &place});
+      run("matmul" + keys + key, {&aRead, &place, &fromPacked});
+      expectNear(fromPacked, plain);
+      std::string error;
+      EXPECT_FALSE(LibraryKernel::create("matmul" + keys + " packed=7", error));
+      EXPECT_NE(error.find("on this processor; compile for it"),
+                std::string::npos)
+          << error;
+    }
+  EXPECT_EQ(getPackedBytes("matmul a=1"), 0u);
+}
+
 TEST(MixedTest, MatmulOfHalves) {
   // Whole numbers: products and sums are exact, but for a result above 2048,
   // which f16 rounds to even, and one above 65504.
@@ -976,6 +1003,9 @@ TEST(LibraryKernelErrors, NameTheFault) {
       {"matmul a=2x3 b=3x4 c=2x4 types=bf16xbf16xbf16 accumulate=1",
        "accumulate: the result must be f32"},
       {"matmul a=2x3 b=3x4 c=2x4 accumulate=2", "accumulate=2"},
+      {"matmul a=2x3 b=3x4 c=2x4 accumulate=1 packed=64",
+       "packed: only in products of f32 and bf16 without epilogue and sum"},
+      {"pack a=2x3 b=3x4 c=2x4", "key 'packed' is missing"},
       {"matmul a=5x2x3 b=5x3x4 c=5x2x4 epilogue=bias",
        "epilogue: only of one product, not of a batch"},
       {"matmul a=2x3 b=3x4 c=2x4 cs=1x2 epilogue=bias",

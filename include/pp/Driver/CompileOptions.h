@@ -65,6 +65,7 @@ struct CompileOptions {
   nn::Precision precision = nn::Precision::F32;
   nn::ChooseConvolutionsOptions convolutions;
   nn::AssignLayoutsOptions layouts;
+  nn::PackWeightsOptions packWeights;
   // Cost
   pipeline::AnnotateCostsOptions cost;
   // Partition; 0 stages: as the model's hints say

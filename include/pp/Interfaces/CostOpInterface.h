@@ -7,8 +7,8 @@
 
 namespace pp {
 
-/// Bytes of a dense, statically shaped tensor (i1 takes a byte); 0 for any
-/// other type.
+/// Bytes of a statically shaped tensor (i1 takes a byte), as its encoding says
+/// if it has one; 0 for any other type.
 uint64_t getTensorBytes(mlir::Type type);
 
 namespace detail {

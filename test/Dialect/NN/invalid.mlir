@@ -904,3 +904,56 @@ func.func @kernel_accumulates_twice(%x: tensor<4xf32>) {
   }
   return
 }
+
+// -----
+
+// expected-error@+1 {{has 64 bytes, too few for 'tensor<8x4xf32>'}}
+func.func private @packed_bytes(tensor<8x4xf32, #nn.packed<"matmul a=2x8 b=8x4 c=2x4", 64>>)
+
+// -----
+
+// expected-error@+1 {{expects the descriptor of a product, got "pack a=2x8"}}
+func.func private @packed_descriptor(tensor<8x4xf32, #nn.packed<"pack a=2x8", 128>>)
+
+// -----
+
+func.func @packed_for_another(%x: tensor<2x8xf32>, %w: tensor<8x4xf32, #nn.packed<"matmul a=4x8 b=8x4 c=4x4", 128>>) {
+  // expected-error@+1 {{'nn.dot_general' op is 'matmul a=2x8 b=8x4 c=2x4 as=8x1 bs=4x1 cs=4x1', but its right factor is packed for "matmul a=4x8 b=8x4 c=4x4"}}
+  %0 = nn.dot_general %x, %w batch [] x [] contract [1] x [0] : (tensor<2x8xf32>, tensor<8x4xf32, #nn.packed<"matmul a=4x8 b=8x4 c=4x4", 128>>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @packed_left(%x: tensor<2x8xf32, #nn.packed<"matmul a=2x8 b=8x4 c=2x4", 128>>, %w: tensor<8x4xf32>) {
+  // expected-error@+1 {{'nn.dot_general' op has a packed tensor that is not its right factor}}
+  %0 = nn.dot_general %x, %w batch [] x [] contract [1] x [0] : (tensor<2x8xf32, #nn.packed<"matmul a=2x8 b=8x4 c=2x4", 128>>, tensor<8x4xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @pack_shape(%w: tensor<8x4xf32>) {
+  // expected-error@+1 {{'nn.pack' op packs a 'tensor<8x4xf32>' as a 'tensor<4x8xf32, #nn.packed<"matmul a=2x8 b=8x4 c=2x4", 128>>'}}
+  %0 = nn.pack %w : tensor<8x4xf32> -> tensor<4x8xf32, #nn.packed<"matmul a=2x8 b=8x4 c=2x4", 128>>
+  return
+}
+
+// -----
+
+func.func @pack_plain(%w: tensor<8x4xf32>) {
+  // expected-error@+1 {{'nn.pack' op needs a row-major operand and a packed result}}
+  %0 = nn.pack %w : tensor<8x4xf32> -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @packed_elsewhere(%w: tensor<8x4xf32, #nn.packed<"matmul a=2x8 b=8x4 c=2x4", 128>>) {
+  %0 = nn.kernel(%a = %w) : (tensor<8x4xf32, #nn.packed<"matmul a=2x8 b=8x4 c=2x4", 128>>) -> tensor<8x4xbf16> {
+    // expected-error@+1 {{'nn.cast' op reads a packed tensor, which only products do}}
+    %1 = nn.cast %a : tensor<8x4xf32, #nn.packed<"matmul a=2x8 b=8x4 c=2x4", 128>> -> tensor<8x4xbf16>
+    nn.yield %1 : tensor<8x4xbf16>
+  }
+  return
+}

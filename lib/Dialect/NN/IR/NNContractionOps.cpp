@@ -89,7 +89,26 @@ LogicalResult DotGeneralOp::verify() {
     return emitOpError() << "computes a tensor of shape [" << expected
                          << "], but its type says [" << shapeOf(getOutput())
                          << "]";
+  if (getPacked(getLhs().getType()) || getPacked(getOutput().getType()))
+    return emitOpError("has a packed tensor that is not its right factor");
+  PackedAttr packed = getPacked(getRhs().getType());
+  std::string own = packed ? describe(getOutput().getType(), "") : "";
+  if (packed && packed.getProduct() != own)
+    return emitOpError() << "is '" << own
+                         << "', but its right factor is packed for "
+                         << packed.getProduct();
   return success();
+}
+
+LogicalResult PackOp::verify() {
+  auto from = cast<RankedTensorType>(getInput().getType());
+  auto to = cast<RankedTensorType>(getOutput().getType());
+  if (!getPacked(to) || from.getEncoding())
+    return emitOpError("needs a row-major operand and a packed result");
+  if (from.getShape() == to.getShape() &&
+      from.getElementType() == to.getElementType())
+    return success();
+  return emitOpError() << "packs a " << from << " as a " << to;
 }
 
 namespace {

@@ -94,8 +94,21 @@ static std::optional<Fused> fuseAxes(ArrayRef<int64_t> axes,
   return fused;
 }
 
+/// ` packed=32768`: b is in the layout of the library.
+static std::string packed(Type factor) {
+  PackedAttr layout = getPacked(factor);
+  return layout ? " packed=" + std::to_string(layout.getBytes()) : "";
+}
+
 std::string DotGeneralOp::getLibraryDescriptor() {
-  return describe(getOutput().getType(), "");
+  std::string text = describe(getOutput().getType(), "");
+  return text.empty() ? text : text + packed(getRhs().getType());
+}
+
+std::string PackOp::getLibraryDescriptor() {
+  PackedAttr layout = getPacked(getOutput().getType());
+  return "pack" + layout.getProduct().getValue().drop_front(6).str() +
+         packed(getOutput().getType());
 }
 
 bool DotGeneralOp::isOneProduct() {

@@ -45,6 +45,30 @@ Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value,
   return ConstantOp::create(builder, loc, elements);
 }
 
+PackedAttr pp::nn::getPacked(Type tensor) {
+  auto type = dyn_cast<RankedTensorType>(tensor);
+  return type ? dyn_cast_or_null<PackedAttr>(type.getEncoding()) : PackedAttr();
+}
+
+LogicalResult PackedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 StringAttr product, int64_t bytes) {
+  if (!product.getValue().starts_with("matmul "))
+    return emitError() << "expects the descriptor of a product, got "
+                       << product;
+  if (bytes <= 0)
+    return emitError() << "expects a positive number of bytes, got " << bytes;
+  return success();
+}
+
+LogicalResult
+PackedAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
+                           function_ref<InFlightDiagnostic()> emitError) const {
+  auto dense = RankedTensorType::get(shape, elementType);
+  if (static_cast<int64_t>(getTensorBytes(dense)) <= getBytes())
+    return success();
+  return emitError() << "has " << getBytes() << " bytes, too few for " << dense;
+}
+
 LogicalResult ExternalAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringAttr file, uint64_t offset,
                                    uint64_t bytes, bool transposed, Type type) {

@@ -10,12 +10,14 @@
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/TensorEncoding.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "pp/Interfaces/BatchAxisOpInterface.h"
 #include "pp/Interfaces/CostOpInterface.h"
 #include "pp/Interfaces/DifferentiableOpInterface.h"
 #include "pp/Interfaces/KernelOpInterface.h"
+#include "pp/Interfaces/StoredLayoutAttrInterface.h"
 
 #include "pp/Dialect/NN/IR/NNDialect.h.inc"
 #include "pp/Dialect/NN/IR/NNEnums.h.inc"
@@ -25,6 +27,9 @@
 
 namespace pp::nn {
 struct Epilogue;
+
+/// The layout of a packed tensor; null where it is row-major.
+PackedAttr getPacked(mlir::Type tensor);
 } // namespace pp::nn
 
 #define GET_OP_CLASSES

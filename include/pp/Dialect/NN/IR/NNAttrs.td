@@ -6,7 +6,9 @@
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/EnumAttr.td"
+include "mlir/IR/TensorEncoding.td"
 include "pp/Dialect/NN/IR/NNDialect.td"
+include "pp/Interfaces/StoredLayoutAttrInterface.td"
 
 class NN_Enum<string name, string summary, list<I32EnumAttrCase> cases>
     : I32EnumAttr<name, summary, cases> {
@@ -62,6 +64,28 @@ def NN_ExternalAttr : AttrDef<NN_Dialect, "External", [TypedAttrInterface]> {
     `<` $file `,` $offset `,` $bytes (`,` `transposed` `=` $transposed^)? `>`
   }];
   let genVerifyDecl = 1;
+}
+
+def NN_PackedAttr : AttrDef<NN_Dialect, "Packed", [
+    DeclareAttrInterfaceMethods<VerifiableTensorEncoding>,
+    StoredLayoutAttrInterface]> {
+  let mnemonic = "packed";
+  let summary = "the layout that a library chose for a factor";
+  let description = [{
+    The encoding of a tensor that is the right factor of one matrix product, whose
+    descriptor (docs/plan-format.md) is `product`. Only the library knows where
+    its elements lie, in `bytes` bytes.
+
+    ```mlir
+    tensor<64x128xf32, #nn.packed<"matmul a=8x64 b=64x128 c=8x128", 32768>>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$product, "int64_t":$bytes);
+  let assemblyFormat = "`<` $product `,` $bytes `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    uint64_t getStoredBytes() const { return getBytes(); }
+  }];
 }
 
 #endif // PP_DIALECT_NN_IR_NNATTRS_TD

@@ -16,6 +16,8 @@ def NN_DotGeneralOp : NN_LibraryOp<"dot_general", [
     %y = nn.dot_general %x, %w batch [] x [] contract [1] x [1]
          : (tensor<8x64xf32>, tensor<10x64xf32>) -> tensor<8x10xf32>
     ```
+    `rhs` may be packed (`#nn.packed`) for exactly this product.
+
     Factors of sixteen bits (bf16, f16) give a result of their type or of f32;
     sums have the precision of f32. So do the convolutions.
   }];
@@ -34,10 +36,33 @@ def NN_DotGeneralOp : NN_LibraryOp<"dot_general", [
     /// Axes of an operand that are neither batch nor contracted, increasing.
     ::llvm::SmallVector<int64_t> getFreeAxes(bool ofRhs);
     /// The descriptor with a result of another element type, and the key
-    /// `epilogue` if `epilogue` is not empty.
+    /// `epilogue` if `epilogue` is not empty, as if nothing were packed.
     std::string describe(::mlir::Type result, ::llvm::StringRef epilogue);
     /// Whether the library multiplies one matrix by one matrix.
     bool isOneProduct();
+  }];
+}
+
+def NN_PackOp : NN_Op<"pack", [
+    Pure, NotDifferentiable, BatchAxisOpInterface, CostOpInterface,
+    KernelOpInterface]> {
+  let summary = "brings a factor into the layout that its product likes best";
+  let description = [{
+    The values stay the same. The library would do it in each product.
+
+    ```mlir
+    %p = nn.pack %w : tensor<64x128xf32>
+        -> tensor<64x128xf32, #nn.packed<"matmul a=8x64 b=64x128 c=8x128", 32768>>
+    ```
+  }];
+  let arguments = (ins NN_FactorTensor:$input);
+  let results = (outs NN_FactorTensor:$output);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($output)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Library; }
+    std::string getLibraryDescriptor();
+    uint64_t getFlops() { return 0; }
   }];
 }
 

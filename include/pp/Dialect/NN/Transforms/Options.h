@@ -21,6 +21,9 @@ enum class LayoutChoice { Auto, Plain, ChannelsLast, Blocked };
 /// Which algorithms convolutions may take.
 enum class ConvolutionChoice { Auto, Direct };
 
+/// Which weights are packed for the products that read them.
+enum class PackWeightsMode { Auto, Always, Never };
+
 } // namespace pp::nn
 
 namespace pp {
@@ -49,6 +52,14 @@ template <> struct EnumNames<nn::LayoutChoice> {
       {nn::LayoutChoice::Plain, "plain", "as in the model"},
       {nn::LayoutChoice::ChannelsLast, "channels_last", ""},
       {nn::LayoutChoice::Blocked, "blocked", ""}};
+};
+
+template <> struct EnumNames<nn::PackWeightsMode> {
+  static constexpr NamedValue<nn::PackWeightsMode> values[] = {
+      {nn::PackWeightsMode::Auto, "auto",
+       "where several micro-batches read more than a cache holds"},
+      {nn::PackWeightsMode::Always, "always", ""},
+      {nn::PackWeightsMode::Never, "never", ""}};
 };
 
 template <> struct EnumNames<nn::Precision> {

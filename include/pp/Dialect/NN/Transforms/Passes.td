@@ -259,6 +259,30 @@ def HoistPreparation : NNPass<"nn-hoist-preparation"> {
   }];
 }
 
+def PackWeights : NNPass<"nn-pack-weights"> {
+  let summary = "Let products read weights in the library's own layout";
+  let description = [{
+    For the processor. A matrix product whose right factor is a parameter, or
+    prepared, reads it as an `nn.pack` of the phase `prepare` leaves it: in the
+    layout that the library chooses for this product, and into which it would
+    bring the factor in each product otherwise. Forward and backward products of
+    one weight have copies of their own, which count in the memory of a stage.
+
+    With `auto`, weights of more than 32 KiB, what a first-level cache holds, are
+    packed if they are read more than once in between. Never a parameter with
+    several readers in the forward pass, such as the table of an embedding that is
+    the last layer too: another stage may borrow it. Never what the library would
+    not bring into another layout, and factors of f16, which it does not have.
+  }];
+  let options = [
+    Option<"mode", "mode", "::pp::nn::PackWeightsMode",
+           "::pp::nn::PackWeightsMode::Auto", "Which weights are packed">,
+    Option<"uses", "uses", "int64_t", "0",
+           "How often a product runs while its weight stays the same; 0: without "
+           "limit">
+  ];
+}
+
 def FormKernels : NNPass<"nn-form-kernels"> {
   let summary = "Group operations into kernels";
   let description = [{
@@ -276,10 +300,9 @@ def FormKernels : NNPass<"nn-form-kernels"> {
 
     With `accumulate`, what is added to a gradient, and read by nothing else, is
     added where it is made: by the library, for a matrix product, and by the
-    generated code of a sum, of a scatter-add or of an elementwise operation. The
-    terms of a micro-batch are added to those of the micro-batches before, which
-    rounds otherwise than adding up their sums, but in one order in all programs
-    of the model.
+    generated code of an elementwise operation or of a sum that fits on the stack,
+    as the last thing that it does. A scatter-add stays apart: it adds several
+    terms to a place.
   }];
   let options = [
     Option<"epilogues", "epilogues", "bool", "false",

@@ -1,0 +1,156 @@
+//===- PackWeights.cpp - Read weights as the library likes best -----------===//
+//
+//   %y = nn.dot_general %x, %w   ──▶   %p = nn.pack %w {step.phase = prepare}
+//                                      %y = nn.dot_general %x, %p
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheapOperations.h"
+#include "MainFunction.h"
+#include "cpu/LibraryKernel.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Interfaces/CostOpInterface.h"
+#include "pp/Interfaces/Step.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace pp::nn {
+#define GEN_PASS_DEF_PACKWEIGHTS
+#include "pp/Dialect/NN/Transforms/Passes.h.inc"
+} // namespace pp::nn
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+namespace {
+
+/// What a first-level cache holds: smaller weights stay there.
+constexpr uint64_t leastBytes = 32 << 10;
+
+class Packer {
+public:
+  Packer(func::FuncOp function, PackWeightsMode mode, int64_t uses)
+      : block(function.getBody().front()), builder(function.getContext()),
+        mode(mode), uses(uses) {}
+
+  void run() {
+    for (Operation &op : llvm::make_early_inc_range(block))
+      if (auto product = dyn_cast<DotGeneralOp>(op);
+          product && step::getPhase(product) != Phase::Prepare &&
+          isWeight(product.getRhs()))
+        pack(product);
+  }
+
+private:
+  static bool isView(Operation *op) {
+    auto kernel = dyn_cast<KernelOpInterface>(op);
+    return kernel && kernel.getKernelClass() == KernelClass::View;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Which values are weights
+  //===--------------------------------------------------------------------===//
+
+  /// Whether a value is a parameter, a view of one, or prepared. A stage that
+  /// borrows a parameter would have to pack it for each micro-batch, and which
+  /// stage does is not known here: the parameter has one forward reader, beside
+  /// which nothing but its derivatives can be elsewhere.
+  bool isWeight(Value value) {
+    llvm::SetVector<Value> parameters;
+    return collectParameters(value, parameters) && !parameters.empty() &&
+           llvm::all_of(parameters, [&](Value parameter) {
+             llvm::SetVector<Operation *> readers;
+             collectReaders(parameter, readers);
+             return llvm::count_if(readers, [](Operation *reader) {
+                      return step::getPhase(reader) == Phase::Forward;
+                    }) == 1;
+           });
+  }
+
+  /// False if there is more behind the value than parameters and constants.
+  static bool collectParameters(Value value,
+                                llvm::SetVector<Value> &parameters) {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return false;
+    if (isa<ParameterOp>(op)) {
+      parameters.insert(value);
+      return true;
+    }
+    bool isPrepared = step::getPhase(op) == Phase::Prepare;
+    return (isView(op) || isCheap(op) || isPrepared) &&
+           llvm::all_of(op->getOperands(), [&](Value operand) {
+             return collectParameters(operand, parameters);
+           });
+  }
+
+  static void collectReaders(Value value, llvm::SetVector<Operation *> &into) {
+    for (Operation *user : value.getUsers()) {
+      if (!isView(user) && step::getPhase(user) != Phase::Prepare)
+        into.insert(user);
+      else
+        for (Value result : user->getResults())
+          collectReaders(result, into);
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Packing
+  //===--------------------------------------------------------------------===//
+
+  void pack(DotGeneralOp product) {
+    auto type = cast<RankedTensorType>(product.getRhs().getType());
+    if (type.getElementType().isF16() || !product.isOneProduct())
+      return;
+    bool isWorthIt = mode == PackWeightsMode::Always ||
+                     (getTensorBytes(type) > leastBytes && uses != 1);
+    if (!isWorthIt)
+      return;
+    std::string descriptor = product.getLibraryDescriptor();
+    Value &packed =
+        known[{product.getRhs(), builder.getStringAttr(descriptor)}];
+    if (!packed) {
+      runtime::setKernelThreads(1);
+      uint64_t bytes = runtime::getPackedBytes(descriptor);
+      if (bytes == 0)
+        return;
+      auto layout =
+          PackedAttr::get(type.getContext(), builder.getStringAttr(descriptor),
+                          static_cast<int64_t>(bytes));
+      builder.setInsertionPoint(product);
+      auto op = PackOp::create(
+          builder, product.getLoc(),
+          RankedTensorType::get(type.getShape(), type.getElementType(), layout),
+          product.getRhs());
+      step::setPhase(op, Phase::Prepare);
+      packed = op.getOutput();
+    }
+    product.getRhsMutable().assign(packed);
+  }
+
+  Block &block;
+  OpBuilder builder;
+  PackWeightsMode mode;
+  int64_t uses;
+  DenseMap<std::pair<Value, StringAttr>, Value> known;
+};
+
+struct PackWeights : nn::impl::PackWeightsBase<PackWeights> {
+  using PackWeightsBase::PackWeightsBase;
+
+  void runOnOperation() override {
+    auto function = findMain(getOperation());
+    if (failed(function))
+      return signalPassFailure();
+    if (uses < 0) {
+      getOperation().emitError()
+          << "uses is " << uses.getValue() << ", must be 0 or more";
+      return signalPassFailure();
+    }
+    if (mode.getValue() != PackWeightsMode::Never)
+      Packer(*function, mode, uses).run();
+  }
+};
+
+} // namespace
