@@ -92,9 +92,11 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       pack.uses = training ? options.microbatches : 0;
       pm.addPass(nn::createPackWeights(pack));
     }
-    // oneDNN has epilogues too, but the processor keeps its arithmetic.
-    pm.addPass(nn::createFormKernels({/*epilogues=*/options.target.isGpu(),
-                                      /*accumulate=*/options.target.isCpu()}));
+    // oneDNN has epilogues too, but the processor keeps its arithmetic. Adding
+    // in place costs more there than it saves: a product writes its tiles all
+    // over gradients that no cache holds, an addition streams through them.
+    pm.addPass(nn::createFormKernels(
+        {/*epilogues=*/options.target.isGpu(), /*accumulate=*/false}));
     pm.addPass(pipeline::createVerifyStep());
     return;
   case CompilePhase::Cost:
