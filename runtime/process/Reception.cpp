@@ -11,6 +11,9 @@ using Clock = std::chrono::steady_clock;
 
 static constexpr auto patience = std::chrono::seconds(5);
 static constexpr size_t maxCandidates = 256;
+/// Accepted before what came earlier is looked at again: a flood of connections
+/// must not keep a process waiting that connected long ago.
+static constexpr size_t maxAccepted = 32;
 static constexpr uint32_t maxHello = 64 << 10;
 
 Reception::Reception(const std::string &address, Credentials credentials,
@@ -18,8 +21,8 @@ Reception::Reception(const std::string &address, Credentials credentials,
     : listener(address), credentials(std::move(credentials)), process(process) {
 }
 
-void Reception::acceptAll() {
-  while (true) {
+void Reception::acceptSome() {
+  for (size_t accepted = 0; accepted < maxAccepted; ++accepted) {
     Socket socket = listener.tryAccept();
     if (!socket)
       return;
@@ -29,7 +32,11 @@ void Reception::acceptAll() {
     }
     if (candidates.size() == maxCandidates) {
       ++strangers;
-      candidates.pop_front();
+      // One that has not said the right word, if there is one.
+      auto silent = std::ranges::find(candidates, Candidate::State::Opening,
+                                      &Candidate::state);
+      candidates.erase(silent == candidates.end() ? candidates.begin()
+                                                  : silent);
     }
     Candidate &candidate = candidates.emplace_back();
     candidate.from = socket.peerHost();
@@ -172,7 +179,7 @@ std::optional<Reception::Guest> Reception::next(Deadline deadline,
       return candidate.state == Candidate::State::Done;
     });
     if (entries[0].revents)
-      acceptAll();
+      acceptSome();
     // A flood of connections must not hold up the end.
     if (guests.empty() && now >= deadline)
       return std::nullopt;

@@ -54,7 +54,7 @@ private:
     uint32_t helloBytes = 0;
   };
 
-  void acceptAll();
+  void acceptSome();
   /// Goes on with what has come. Throws Error where it is refused.
   void advance(Candidate &candidate);
   size_t expectedBytes(const Candidate &candidate) const;
