@@ -44,6 +44,20 @@ def ConvertDevice : Pass<"pp-convert-device", "::mlir::gpu::GPUModuleOp"> {
     "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
 }
 
+def WidenBooleans : Pass<"pp-widen-booleans"> {
+  let summary = "Read and write booleans as bytes";
+  let description = [{
+    A boolean takes a byte of memory, 0 or 1. LLVM makes no vector code of loops
+    that read or write an `i1`:
+
+    ```
+    %b = llvm.load %p : !llvm.ptr -> i1     %x = llvm.load %p : !llvm.ptr -> i8
+                                            %b = llvm.icmp "ne" %x, %zero : i8
+    ```
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
 def LowerToMock : Pass<"pp-lower-to-mock", "::mlir::ModuleOp"> {
   let summary = "Turn kernels of a GPU into functions of one thread on the host";
   let description = [{
