@@ -1,7 +1,11 @@
 //===- ConvKernels.cpp - `conv_*` -----------------------------------------===//
 #include "cpu/KernelBuilder.h"
 
+#include <functional>
 #include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 using namespace pp::runtime;
 using dnnl::convolution_backward_data;
@@ -22,6 +26,9 @@ struct ConvShape {
   explicit ConvShape(Descriptor &descriptor);
   /// And what the tensors are inside, for it.
   void setAlgorithm(dnnl::algorithm which);
+  /// Copies all tensors, into whatever layout the primitive likes; as f32, too,
+  /// if `widen`.
+  void setCopied(bool widen);
   convolution_forward::primitive_desc
   forward(KernelBuilder &builder, const KernelBuilder::MemoryDesc &bias = {},
           std::optional<KernelBuilder::Type> type = {}) const;
@@ -116,19 +123,50 @@ void ConvShape::setAlgorithm(dnnl::algorithm which) {
   dstInside = isDirect ? insideOf(dst) : anyLayout(dst);
 }
 
-/// What `make` makes of the shape; by the direct algorithm where the library
-/// has no other one for the shape or the processor.
+void ConvShape::setCopied(bool widen) {
+  std::optional<KernelBuilder::Type> type;
+  if (widen)
+    type = KernelBuilder::Type::f32;
+  algorithm = dnnl::algorithm::convolution_direct;
+  srcInside = anyLayout(src, type);
+  weightsInside =
+      anyLayout(widen ? weights : KernelBuilder::widened(weights), type);
+  dstInside = anyLayout(dst, type);
+}
+
+/// What `make` makes of the shape. Where the library has no generated code for
+/// it, which is a hundred times faster than its other code, the next of these
+/// is tried: the direct algorithm, copies in another layout, copies in f32.
 template <typename Make>
 static auto describe(ConvShape &shape, const Make &make) {
-  try {
-    return make();
-  } catch (const dnnl::error &e) {
-    if (shape.algorithm == dnnl::algorithm::convolution_direct ||
-        e.status != dnnl_unimplemented)
-      throw;
+  using Desc = decltype(make());
+  using Attempt = std::function<void()>;
+  const ConvShape given = shape;
+  std::vector<Attempt> attempts{[] {}};
+  if (shape.algorithm != dnnl::algorithm::convolution_direct)
+    attempts.push_back(
+        [&] { shape.setAlgorithm(dnnl::algorithm::convolution_direct); });
+  attempts.push_back([&] { shape.setCopied(/*widen=*/false); });
+  attempts.push_back([&] { shape.setCopied(/*widen=*/true); });
+  std::optional<std::pair<ConvShape, Desc>> slow;
+  for (const Attempt &attempt : attempts) {
+    shape = given;
+    attempt();
+    try {
+      Desc desc = make();
+      if (!std::string_view(desc.impl_info_str()).starts_with("ref"))
+        return desc;
+      if (!slow)
+        slow.emplace(shape, std::move(desc));
+    } catch (const dnnl::error &e) {
+      if (e.status != dnnl_unimplemented)
+        throw;
+    }
   }
-  shape.setAlgorithm(dnnl::algorithm::convolution_direct);
-  return make();
+  if (!slow)
+    throw dnnl::error(dnnl_unimplemented, "no convolution of this shape");
+  shape = slow->first;
+  return slow->second;
 }
 
 /// With a type, that of all tensors: a hint for a backward primitive whose
