@@ -75,21 +75,25 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pm.addPass(pipeline::createVerifyStep());
     return;
   }
-  case CompilePhase::Kernels:
+  case CompilePhase::Kernels: {
+    // An inference program prepares once.
+    int64_t weightUses = training ? options.microbatches : 0;
     pm.addPass(nn::createArrangeProducts());
     if (options.precision != nn::Precision::F32)
       pm.addPass(nn::createMixedPrecision({options.precision}));
     // Kernels that are generated for GPUs, and cuDNN as it is called, are
     // plain.
     if (options.target.isCpu()) {
-      pm.addPass(nn::createChooseConvolutions(options.convolutions));
+      nn::ChooseConvolutionsOptions convolutions = options.convolutions;
+      if (options.packWeights.mode != nn::PackWeightsMode::Never)
+        convolutions.uses = weightUses;
+      pm.addPass(nn::createChooseConvolutions(convolutions));
       pm.addPass(nn::createAssignLayouts(options.layouts));
     }
     pm.addPass(nn::createHoistPreparation());
     if (options.target.isCpu()) {
       nn::PackWeightsOptions pack = options.packWeights;
-      // An inference program prepares once.
-      pack.uses = training ? options.microbatches : 0;
+      pack.uses = weightUses;
       pm.addPass(nn::createPackWeights(pack));
     }
     // oneDNN has epilogues too, but the processor keeps its arithmetic. Adding
@@ -99,6 +103,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
         {/*epilogues=*/options.target.isGpu(), /*accumulate=*/false}));
     pm.addPass(pipeline::createVerifyStep());
     return;
+  }
   case CompilePhase::Cost:
     pm.addPass(pipeline::createAnnotateCosts(options.cost));
     return;

@@ -1,5 +1,6 @@
 //===- ConvKernels.cpp - `conv_*` -----------------------------------------===//
 #include "cpu/KernelBuilder.h"
+#include "cpu/PackedWeights.h"
 
 #include <functional>
 #include <optional>
@@ -21,6 +22,8 @@ struct ConvShape {
   KernelBuilder::MemoryDesc srcInside, weightsInside, dstInside;
   KernelBuilder::Dims strides, dilations, padLow, padHigh;
   int64_t outputChannels;
+  /// The bytes of the weights in the library's layout; 0: they are plain.
+  size_t packedBytes = 0;
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
 
   explicit ConvShape(Descriptor &descriptor);
@@ -112,6 +115,7 @@ ConvShape::ConvShape(Descriptor &descriptor) {
         "winograd")
       algorithm = dnnl::algorithm::convolution_winograd;
   }
+  packedBytes = readPackedBytes(descriptor);
   weightsInside = anyLayout(KernelBuilder::widened(weights));
   setAlgorithm(algorithm);
 }
@@ -169,6 +173,16 @@ static auto describe(ConvShape &shape, const Make &make) {
   return slow->second;
 }
 
+/// The weights as the caller has them.
+template <typename Desc>
+static dnnl::memory addWeights(const ConvShape &shape, const Desc &desc,
+                               KernelBuilder &builder) {
+  if (shape.packedBytes == 0)
+    return builder.addTensor(shape.weights);
+  demandPacked(desc.weights_desc(), shape.packedBytes);
+  return builder.addTensor(desc.weights_desc());
+}
+
 /// With a type, that of all tensors: a hint for a backward primitive whose
 /// result is longer than its factors.
 convolution_forward::primitive_desc
@@ -193,20 +207,25 @@ static std::optional<KernelBuilder::Type> hintType(const ConvShape &shape) {
   return KernelBuilder::Type::bf16;
 }
 
+static auto describeForward(ConvShape &shape, bool hasBias,
+                            KernelBuilder &builder) {
+  KernelBuilder::MemoryDesc bias;
+  if (hasBias)
+    bias = KernelBuilder::dense({shape.outputChannels});
+  return describe(shape, [&] { return shape.forward(builder, bias); });
+}
+
 void pp::runtime::buildConvForward(Descriptor &descriptor,
                                    KernelBuilder &builder) {
   ConvShape shape(descriptor);
   bool hasBias = descriptor.getInteger("bias", 0, 1);
-  KernelBuilder::MemoryDesc biasDesc;
-  if (hasBias)
-    biasDesc = KernelBuilder::dense({shape.outputChannels});
+  auto desc = describeForward(shape, hasBias, builder);
   auto src = builder.addTensor(shape.src);
-  auto weights = builder.addTensor(shape.weights);
+  auto weights = addWeights(shape, desc, builder);
   dnnl::memory bias;
   if (hasBias)
-    bias = builder.addTensor(biasDesc);
+    bias = builder.addTensor(desc.bias_desc());
   auto dst = builder.addResult(shape.dst);
-  auto desc = describe(shape, [&] { return shape.forward(builder, biasDesc); });
   auto srcInside = readAs(builder, src, desc.src_desc());
   auto weightsInside = readAs(builder, weights, desc.weights_desc());
   auto dstInside = writeAs(builder, dst, desc.dst_desc());
@@ -224,18 +243,22 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   writeBack(builder, dstInside, dst);
 }
 
-void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
-                                        KernelBuilder &builder) {
-  ConvShape shape(descriptor);
-  auto desc = describe(shape, [&] {
+static auto describeBackwardData(ConvShape &shape, KernelBuilder &builder) {
+  return describe(shape, [&] {
     return convolution_backward_data::primitive_desc(
         {shape.algorithm, shape.srcInside, shape.weightsInside, shape.dstInside,
          shape.strides, shape.dilations, shape.padLow, shape.padHigh},
         builder.getAttributes(), builder.getEngine(),
         shape.forward(builder, {}, hintType(shape)));
   });
+}
+
+void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
+                                        KernelBuilder &builder) {
+  ConvShape shape(descriptor);
+  auto desc = describeBackwardData(shape, builder);
   auto diffDst = builder.addTensor(shape.dst);
-  auto weights = builder.addTensor(shape.weights);
+  auto weights = addWeights(shape, desc, builder);
   auto diffSrc = builder.addResult(shape.src);
   auto diffDstInside = readAs(builder, diffDst, desc.diff_dst_desc());
   auto weightsInside = readAs(builder, weights, desc.weights_desc());
@@ -245,6 +268,36 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
                         {DNNL_ARG_WEIGHTS, weightsInside},
                         {DNNL_ARG_DIFF_SRC, diffSrcInside}});
   writeBack(builder, diffSrcInside, diffSrc);
+}
+
+void pp::runtime::buildPackConvForward(Descriptor &descriptor,
+                                       KernelBuilder &builder) {
+  ConvShape shape(descriptor);
+  bool hasBias = descriptor.getInteger("bias", 0, 1);
+  auto desc = describeForward(shape, hasBias, builder);
+  buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
+}
+
+void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
+                                            KernelBuilder &builder) {
+  ConvShape shape(descriptor);
+  auto desc = describeBackwardData(shape, builder);
+  buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
+}
+
+uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
+                                               KernelBuilder &builder) {
+  ConvShape shape(descriptor);
+  bool hasBias = descriptor.getInteger("bias", 0, 1);
+  auto desc = describeForward(shape, hasBias, builder);
+  return measurePacked(shape.weights, desc.weights_desc());
+}
+
+uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
+                                                    KernelBuilder &builder) {
+  ConvShape shape(descriptor);
+  auto desc = describeBackwardData(shape, builder);
+  return measurePacked(shape.weights, desc.weights_desc());
 }
 
 void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,

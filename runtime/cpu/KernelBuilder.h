@@ -121,9 +121,15 @@ private:
 
 // One function per kind; each reads its keys and fills the builder.
 void buildMatmul(Descriptor &descriptor, KernelBuilder &builder);
-void buildPack(Descriptor &descriptor, KernelBuilder &builder);
-/// See getPackedBytes.
-uint64_t measurePacked(Descriptor &descriptor, KernelBuilder &builder);
+void buildPackMatmul(Descriptor &descriptor, KernelBuilder &builder);
+void buildPackConvForward(Descriptor &descriptor, KernelBuilder &builder);
+void buildPackConvBackwardData(Descriptor &descriptor, KernelBuilder &builder);
+// See getPackedBytes.
+uint64_t measurePackedMatmul(Descriptor &descriptor, KernelBuilder &builder);
+uint64_t measurePackedConvForward(Descriptor &descriptor,
+                                  KernelBuilder &builder);
+uint64_t measurePackedConvBackwardData(Descriptor &descriptor,
+                                       KernelBuilder &builder);
 void buildConvForward(Descriptor &descriptor, KernelBuilder &builder);
 void buildConvBackwardData(Descriptor &descriptor, KernelBuilder &builder);
 void buildConvBackwardWeights(Descriptor &descriptor, KernelBuilder &builder);

@@ -26,7 +26,9 @@ struct Kind {
 
 static constexpr Kind kinds[] = {
     {"matmul", buildMatmul},
-    {"pack", buildPack},
+    {"pack_matmul", buildPackMatmul},
+    {"pack_conv_forward", buildPackConvForward},
+    {"pack_conv_backward_data", buildPackConvBackwardData},
     {"conv_forward", buildConvForward},
     {"conv_backward_data", buildConvBackwardData},
     {"conv_backward_weights", buildConvBackwardWeights},
@@ -42,6 +44,16 @@ static constexpr Kind kinds[] = {
     {"check_finite", buildCheckFinite},
     {"loss_scale", buildLossScale},
     {"add", buildAdd},
+};
+
+/// Kernels with a factor that may be packed.
+static constexpr struct {
+  const char *name;
+  uint64_t (*measure)(Descriptor &, KernelBuilder &);
+} packable[] = {
+    {"matmul", measurePackedMatmul},
+    {"conv_forward", measurePackedConvForward},
+    {"conv_backward_data", measurePackedConvBackwardData},
 };
 
 static thread_local std::string pendingError;
@@ -111,10 +123,13 @@ uint64_t pp::runtime::getPackedBytes(std::string_view product) noexcept {
   try {
     Descriptor descriptor(product);
     KernelBuilder builder;
-    return measurePacked(descriptor, builder);
+    for (const auto &kind : packable)
+      if (descriptor.getKind() == kind.name)
+        return kind.measure(descriptor, builder);
   } catch (const std::exception &) {
     return 0;
   }
+  return 0;
 }
 
 void pp::runtime::setKernelThreads(int count) { omp_set_num_threads(count); }

@@ -48,9 +48,9 @@ private:
   std::unique_ptr<Implementation> implementation;
 };
 
-/// The bytes that factor b of a `matmul` takes in the layout that the library
-/// chooses for this product; 0 where that has no layout but strides, or the
-/// descriptor is wrong.
+/// The bytes that factor b of a `matmul`, or the weights of a `conv_forward` or
+/// `conv_backward_data`, take in the layout that the library chooses for this
+/// kernel; 0 where it chooses none but strides, or the descriptor is wrong.
 uint64_t getPackedBytes(std::string_view product) noexcept;
 
 /// Sets how many OpenMP threads the kernels of the calling thread use.

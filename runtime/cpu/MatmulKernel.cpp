@@ -1,6 +1,7 @@
 //===- MatmulKernel.cpp - `matmul` ----------------------------------------===//
 #include "cpu/KernelBuilder.h"
 #include "cpu/MatmulEpilogue.h"
+#include "cpu/PackedWeights.h"
 
 using namespace pp::runtime;
 
@@ -86,9 +87,9 @@ static Product readProduct(Descriptor &descriptor) {
                     descriptor.getInteger("accumulate", 0, 1) == 1;
   if (product.isAdded && types[2] != KernelBuilder::Type::f32)
     throw DescriptorError("accumulate: the result must be f32");
-  if (!descriptor.has("packed"))
+  product.packedBytes = readPackedBytes(descriptor);
+  if (product.packedBytes == 0)
     return product;
-  product.packedBytes = descriptor.getInteger("packed", 1, INT32_MAX);
   if (types[1] == KernelBuilder::Type::f16 || product.epilogue.hasBias ||
       product.isAdded)
     throw DescriptorError("packed: only in products of f32 and bf16 without "
@@ -119,19 +120,6 @@ static dnnl::matmul::primitive_desc describePacked(const Product &product,
   return describeProduct(product, any, builder);
 }
 
-/// The same, if b has the size then that it had for the compiler.
-static dnnl::matmul::primitive_desc demandPacked(const Product &product,
-                                                 KernelBuilder &builder) {
-  auto desc = describePacked(product, builder);
-  if (size_t bytes = desc.weights_desc().get_size();
-      bytes != product.packedBytes)
-    throw DescriptorError("packed=" + std::to_string(product.packedBytes) +
-                          ": the library's layout takes " +
-                          std::to_string(bytes) +
-                          " bytes on this processor; compile for it");
-  return desc;
-}
-
 void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
   Product product = readProduct(descriptor);
   if (product.epilogue.hasBias)
@@ -139,9 +127,11 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
                              builder);
   bool isPacked = product.packedBytes != 0;
   auto desc = isPacked
-                  ? demandPacked(product, builder)
+                  ? describePacked(product, builder)
                   : describeProduct(product, KernelBuilder::widened(product.b),
                                     builder);
+  if (isPacked)
+    demandPacked(desc.weights_desc(), product.packedBytes);
   auto a = builder.addTensor(product.a);
   auto b = builder.addTensor(isPacked ? desc.weights_desc() : product.b);
   auto c = builder.addResult(product.c);
@@ -150,23 +140,16 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
       {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
 }
 
-void pp::runtime::buildPack(Descriptor &descriptor, KernelBuilder &builder) {
+void pp::runtime::buildPackMatmul(Descriptor &descriptor,
+                                  KernelBuilder &builder) {
   Product product = readProduct(descriptor);
-  if (product.packedBytes == 0)
-    throw DescriptorError("key 'packed' is missing");
-  auto packed = demandPacked(product, builder).weights_desc();
-  dnnl::reorder::primitive_desc desc(builder.getEngine(), product.b,
-                                     builder.getEngine(), packed,
-                                     builder.getAttributes());
-  auto from = builder.addTensor(product.b), to = builder.addResult(packed);
-  builder.addPrimitive(dnnl::reorder(desc), desc.scratchpad_desc(),
-                       {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  buildPack(product.b, describePacked(product, builder).weights_desc(),
+            product.packedBytes, builder);
 }
 
-uint64_t pp::runtime::measurePacked(Descriptor &descriptor,
-                                    KernelBuilder &builder) {
-  auto packed = describePacked(readProduct(descriptor), builder).weights_desc();
-  bool hasBlocks = packed.data.format_kind == dnnl_blocked &&
-                   packed.data.format_desc.blocking.inner_nblks > 0;
-  return hasBlocks && packed.get_size() <= INT32_MAX ? packed.get_size() : 0;
+uint64_t pp::runtime::measurePackedMatmul(Descriptor &descriptor,
+                                          KernelBuilder &builder) {
+  Product product = readProduct(descriptor);
+  return measurePacked(product.b,
+                       describePacked(product, builder).weights_desc());
 }

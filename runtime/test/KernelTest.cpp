@@ -297,7 +297,7 @@ TEST(PackedWeights, GiveTheSameProduct) {
       Values aRead = isShort ? packed(a) : a, bRead = isShort ? packed(b) : b;
       std::string key = " packed=" + std::to_string(bytes);
       run("matmul" + keys, {&aRead, &bRead, &plain});
-      run("pack" + keys + key, {&bRead, &place});
+      run("pack_matmul" + keys + key, {&bRead, &place});
       run("matmul" + keys + key, {&aRead, &place, &fromPacked});
       expectNear(fromPacked, plain);
       std::string error;
@@ -1005,7 +1005,7 @@ TEST(LibraryKernelErrors, NameTheFault) {
       {"matmul a=2x3 b=3x4 c=2x4 accumulate=2", "accumulate=2"},
       {"matmul a=2x3 b=3x4 c=2x4 accumulate=1 packed=64",
        "packed: only in products of f32 and bf16 without epilogue and sum"},
-      {"pack a=2x3 b=3x4 c=2x4", "key 'packed' is missing"},
+      {"pack_matmul a=2x3 b=3x4 c=2x4", "key 'packed' is missing"},
       {"matmul a=5x2x3 b=5x3x4 c=5x2x4 epilogue=bias",
        "epilogue: only of one product, not of a batch"},
       {"matmul a=2x3 b=3x4 c=2x4 cs=1x2 epilogue=bias",

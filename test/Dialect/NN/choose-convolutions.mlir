@@ -1,5 +1,8 @@
 // RUN: pp-opt %s -split-input-file --nn-choose-convolutions | FileCheck %s
 // RUN: pp-opt %s -split-input-file --nn-choose-convolutions=convolutions=direct | FileCheck %s --check-prefix=DIRECT
+// RUN: pp-opt %s -split-input-file --nn-choose-convolutions=uses=0 | FileCheck %s --check-prefix=PACKED
+// RUN: not pp-opt %s -split-input-file --nn-choose-convolutions=uses=-1 2>&1 | FileCheck %s --check-prefix=USES
+// USES: uses is -1, must be 0 or more
 
 // Many tiles: the transforms of the weights are worth it.
 // DIRECT-NOT: algorithm
@@ -24,4 +27,22 @@ func.func @main(%a: tensor<1x512x7x7xf32>, %u: tensor<512x512x3x3xf32>, %x: tens
   %3 = nn.conv %x, %g strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 2 : (tensor<8x64x56x56xf32>, tensor<64x32x3x3xf32>) -> tensor<8x64x56x56xf32>
   %4 = nn.conv %y, %s strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xbf16>, tensor<64x64x3x3xbf16>) -> tensor<8x64x56x56xbf16>
   return %0, %1, %2, %3, %4 : tensor<1x512x7x7xf32>, tensor<8x64x56x56xf32>, tensor<8x64x28x28xf32>, tensor<8x64x56x56xf32>, tensor<8x64x56x56xbf16>
+}
+
+// -----
+
+// Few tiles: only the gradient of the weight, where the direct algorithm is
+// slower. If the weights are transformed once, all three.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: nn.conv{{.*}}algorithm
+// CHECK: nn.conv_backward_weight {{.*}} algorithm winograd
+// PACKED-LABEL: func.func @main
+// PACKED-LABEL: func.func @main
+// PACKED-LABEL: func.func @main
+// PACKED-COUNT-3: algorithm winograd
+func.func @main(%x: tensor<2x256x14x14xf32>, %w: tensor<256x256x3x3xf32>) -> (tensor<2x256x14x14xf32>, tensor<2x256x14x14xf32>, tensor<256x256x3x3xf32>) {
+  %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<2x256x14x14xf32>, tensor<256x256x3x3xf32>) -> tensor<2x256x14x14xf32>
+  %1 = nn.conv_backward_input %0, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<2x256x14x14xf32>, tensor<256x256x3x3xf32>) -> tensor<2x256x14x14xf32>
+  %2 = nn.conv_backward_weight %x, %0 strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<2x256x14x14xf32>, tensor<2x256x14x14xf32>) -> tensor<256x256x3x3xf32>
+  return %0, %1, %2 : tensor<2x256x14x14xf32>, tensor<2x256x14x14xf32>, tensor<256x256x3x3xf32>
 }

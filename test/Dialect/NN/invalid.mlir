@@ -912,7 +912,7 @@ func.func private @packed_bytes(tensor<8x4xf32, #nn.packed<"matmul a=2x8 b=8x4 c
 
 // -----
 
-// expected-error@+1 {{expects the descriptor of a product, got "pack a=2x8"}}
+// expected-error@+1 {{expects the descriptor of a product or a convolution, got "pack a=2x8"}}
 func.func private @packed_descriptor(tensor<8x4xf32, #nn.packed<"pack a=2x8", 128>>)
 
 // -----
@@ -951,7 +951,7 @@ func.func @pack_plain(%w: tensor<8x4xf32>) {
 
 func.func @packed_elsewhere(%w: tensor<8x4xf32, #nn.packed<"matmul a=2x8 b=8x4 c=2x4", 128>>) {
   %0 = nn.kernel(%a = %w) : (tensor<8x4xf32, #nn.packed<"matmul a=2x8 b=8x4 c=2x4", 128>>) -> tensor<8x4xbf16> {
-    // expected-error@+1 {{'nn.cast' op reads a packed tensor, which only products do}}
+    // expected-error@+1 {{'nn.cast' op reads a packed tensor, which only products and convolutions do}}
     %1 = nn.cast %a : tensor<8x4xf32, #nn.packed<"matmul a=2x8 b=8x4 c=2x4", 128>> -> tensor<8x4xbf16>
     nn.yield %1 : tensor<8x4xbf16>
   }

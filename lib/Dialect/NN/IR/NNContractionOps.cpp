@@ -26,6 +26,20 @@ static LogicalResult verifyFactors(Operation *op) {
                            << " into a result of type " << result;
 }
 
+/// Only the right factor may be packed, for exactly this operation.
+static LogicalResult verifyPacked(Operation *op) {
+  if (getPacked(op->getOperand(0).getType()) ||
+      getPacked(op->getResult(0).getType()))
+    return op->emitOpError("has a packed tensor that is not its right factor");
+  PackedAttr packed = getPacked(op->getOperand(1).getType());
+  std::string own = packed ? getUnpackedDescriptor(op) : "";
+  if (packed && packed.getProduct() != own)
+    return op->emitOpError()
+           << "is '" << own << "', but its right factor is packed for "
+           << packed.getProduct();
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // dot_general
 //===----------------------------------------------------------------------===//
@@ -89,15 +103,7 @@ LogicalResult DotGeneralOp::verify() {
     return emitOpError() << "computes a tensor of shape [" << expected
                          << "], but its type says [" << shapeOf(getOutput())
                          << "]";
-  if (getPacked(getLhs().getType()) || getPacked(getOutput().getType()))
-    return emitOpError("has a packed tensor that is not its right factor");
-  PackedAttr packed = getPacked(getRhs().getType());
-  std::string own = packed ? describe(getOutput().getType(), "") : "";
-  if (packed && packed.getProduct() != own)
-    return emitOpError() << "is '" << own
-                         << "', but its right factor is packed for "
-                         << packed.getProduct();
-  return success();
+  return verifyPacked(*this);
 }
 
 LogicalResult PackOp::verify() {
@@ -254,11 +260,14 @@ static LogicalResult verifyConvolution(ConvolutionOp op, Value input,
 }
 
 LogicalResult ConvOp::verify() {
-  return verifyConvolution(*this, getInput(), getWeight(), getOutput());
+  return success(succeeded(verifyConvolution(*this, getInput(), getWeight(),
+                                             getOutput())) &&
+                 succeeded(verifyPacked(*this)));
 }
 LogicalResult ConvBackwardInputOp::verify() {
-  return verifyConvolution(*this, getOutput(), getWeight(),
-                           getOutputGradient());
+  return success(succeeded(verifyConvolution(*this, getOutput(), getWeight(),
+                                             getOutputGradient())) &&
+                 succeeded(verifyPacked(*this)));
 }
 LogicalResult ConvBackwardWeightOp::verify() {
   return verifyConvolution(*this, getInput(), getOutput(), getOutputGradient());

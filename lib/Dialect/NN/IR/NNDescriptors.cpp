@@ -100,15 +100,23 @@ static std::string packed(Type factor) {
   return layout ? " packed=" + std::to_string(layout.getBytes()) : "";
 }
 
-std::string DotGeneralOp::getLibraryDescriptor() {
-  std::string text = describe(getOutput().getType(), "");
-  return text.empty() ? text : text + packed(getRhs().getType());
+OpOperand *pp::nn::getPackableFactor(Operation *op) {
+  return isa<DotGeneralOp, ConvOp, ConvBackwardInputOp>(op)
+             ? &op->getOpOperand(1)
+             : nullptr;
 }
+
+/// The descriptor of an operation with a factor that may be packed.
+static std::string withPacked(Operation *op) {
+  std::string text = getUnpackedDescriptor(op);
+  return text.empty() ? text : text + packed(op->getOperand(1).getType());
+}
+
+std::string DotGeneralOp::getLibraryDescriptor() { return withPacked(*this); }
 
 std::string PackOp::getLibraryDescriptor() {
   PackedAttr layout = getPacked(getOutput().getType());
-  return "pack" + layout.getProduct().getValue().drop_front(6).str() +
-         packed(getOutput().getType());
+  return "pack_" + layout.getProduct().str() + packed(getOutput().getType());
 }
 
 bool DotGeneralOp::isOneProduct() {
@@ -296,13 +304,20 @@ static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
          compute(op).str();
 }
 
-std::string ConvOp::getLibraryDescriptor() {
-  return convolution(*this, "conv_forward", getInput(), getWeight(),
-                     getOutput());
+std::string pp::nn::getUnpackedDescriptor(Operation *op) {
+  if (auto product = dyn_cast<DotGeneralOp>(op))
+    return product.describe(product.getOutput().getType(), "");
+  if (auto conv = dyn_cast<ConvOp>(op))
+    return convolution(conv, "conv_forward", conv.getInput(), conv.getWeight(),
+                       conv.getOutput());
+  auto conv = cast<ConvBackwardInputOp>(op);
+  return convolution(conv, "conv_backward_data", conv.getOutput(),
+                     conv.getWeight(), conv.getOutputGradient());
 }
+
+std::string ConvOp::getLibraryDescriptor() { return withPacked(*this); }
 std::string ConvBackwardInputOp::getLibraryDescriptor() {
-  return convolution(*this, "conv_backward_data", getOutput(), getWeight(),
-                     getOutputGradient());
+  return withPacked(*this);
 }
 std::string ConvBackwardWeightOp::getLibraryDescriptor() {
   return convolution(*this, "conv_backward_weights", getInput(), getOutput(),

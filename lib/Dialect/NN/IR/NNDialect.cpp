@@ -52,8 +52,11 @@ PackedAttr pp::nn::getPacked(Type tensor) {
 
 LogicalResult PackedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  StringAttr product, int64_t bytes) {
-  if (!product.getValue().starts_with("matmul "))
-    return emitError() << "expects the descriptor of a product, got "
+  StringRef kind = product.getValue().split(' ').first;
+  if (!llvm::is_contained({"matmul", "conv_forward", "conv_backward_data"},
+                          kind))
+    return emitError() << "expects the descriptor of a product or a "
+                          "convolution, got "
                        << product;
   if (bytes <= 0)
     return emitError() << "expects a positive number of bytes, got " << bytes;

@@ -112,8 +112,9 @@ LogicalResult KernelOp::verifyRegions() {
       return emitOpError() << "contains '" << op.getName()
                            << "', which is not known as part of a kernel";
     for (Value operand : op.getOperands())
-      if (getPacked(operand.getType()) && !isa<DotGeneralOp>(op))
-        return op.emitOpError("reads a packed tensor, which only products do");
+      if (getPacked(operand.getType()) && !getPackableFactor(&op))
+        return op.emitOpError("reads a packed tensor, which only products and "
+                              "convolutions do");
     auto accumulate = dyn_cast<AccumulateOp>(op);
     if ((!accumulate && !kernel.getUpdatedStates().empty()) ||
         kernel.getParameter())

@@ -36,6 +36,11 @@ struct ChooseConvolutions
     auto function = findMain(getOperation());
     if (failed(function))
       return signalPassFailure();
+    if (uses < 0) {
+      getOperation().emitError()
+          << "uses is " << uses.getValue() << ", must be 0 or more";
+      return signalPassFailure();
+    }
     if (convolutions == ConvolutionChoice::Direct)
       return;
     for (Operation &op : function->getBody().front()) {
@@ -67,7 +72,10 @@ private:
       return;
     Work work{double(out[0]), double(out[2]), double(out[3]), double(w[1]),
               double(w[0])};
-    if (winogradTime(work) < 0.9 * directTime(work) / share)
+    double transforms = std::is_same_v<ConvolutionOp, ConvBackwardWeightOp> ? 1
+                        : uses == 0 ? 0
+                                    : 1 / double(uses);
+    if (winogradTime(work, transforms) < 0.9 * directTime(work) / share)
       op.setAlgorithm(ConvolutionAlgorithm::winograd);
   }
 
@@ -77,13 +85,15 @@ private:
   }
 
   /// A product for each of the 36 points of a transformed tile, and the
-  /// transforms: tiles and weights are written once and read once.
-  double winogradTime(const Work &work) const {
+  /// transforms: tiles and weights are written once and read once. `transforms`
+  /// is how often weights are transformed for each run.
+  double winogradTime(const Work &work, double transforms) const {
     double tiles = work.samples * llvm::divideCeil(uint64_t(work.height), 4) *
                    llvm::divideCeil(uint64_t(work.width), 4);
     double products = 2 * 36 * tiles * work.inputs * work.outputs;
     double ofTiles = 2 * 36 * tiles * (work.inputs + work.outputs) * 4;
-    double ofWeights = (9 + 2 * 36) * work.inputs * work.outputs * 4;
+    double weights = work.inputs * work.outputs * 4;
+    double ofWeights = ((9 + 36) * transforms + 36) * weights;
     return products / (gflops * 1e9) + ofTiles / (tileBytes * 1e9) +
            ofWeights / (weightBytes * 1e9);
   }

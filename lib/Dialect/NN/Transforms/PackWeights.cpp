@@ -36,10 +36,10 @@ public:
 
   void run() {
     for (Operation &op : llvm::make_early_inc_range(block))
-      if (auto product = dyn_cast<DotGeneralOp>(op);
-          product && step::getPhase(product) != Phase::Prepare &&
-          isWeight(product.getRhs()))
-        pack(product);
+      if (OpOperand *factor = getPackableFactor(&op);
+          factor && step::getPhase(&op) != Phase::Prepare &&
+          isWeight(factor->get()))
+        pack(*factor);
   }
 
 private:
@@ -99,17 +99,20 @@ private:
   // Packing
   //===--------------------------------------------------------------------===//
 
-  void pack(DotGeneralOp product) {
-    auto type = cast<RankedTensorType>(product.getRhs().getType());
-    if (type.getElementType().isF16() || !product.isOneProduct())
+  void pack(OpOperand &factor) {
+    Operation *reader = factor.getOwner();
+    auto type = cast<RankedTensorType>(factor.get().getType());
+    auto product = dyn_cast<DotGeneralOp>(reader);
+    if (type.getElementType().isF16() || (product && !product.isOneProduct()))
       return;
     bool isWorthIt = mode == PackWeightsMode::Always ||
                      (getTensorBytes(type) > leastBytes && uses != 1);
     if (!isWorthIt)
       return;
-    std::string descriptor = product.getLibraryDescriptor();
-    Value &packed =
-        known[{product.getRhs(), builder.getStringAttr(descriptor)}];
+    std::string descriptor = getUnpackedDescriptor(reader);
+    if (descriptor.empty())
+      return;
+    Value &packed = known[{factor.get(), builder.getStringAttr(descriptor)}];
     if (!packed) {
       runtime::setKernelThreads(1);
       uint64_t bytes = runtime::getPackedBytes(descriptor);
@@ -118,15 +121,15 @@ private:
       auto layout =
           PackedAttr::get(type.getContext(), builder.getStringAttr(descriptor),
                           static_cast<int64_t>(bytes));
-      builder.setInsertionPoint(product);
+      builder.setInsertionPoint(reader);
       auto op = PackOp::create(
-          builder, product.getLoc(),
+          builder, reader->getLoc(),
           RankedTensorType::get(type.getShape(), type.getElementType(), layout),
-          product.getRhs());
+          factor.get());
       step::setPhase(op, Phase::Prepare);
       packed = op.getOutput();
     }
-    product.getRhsMutable().assign(packed);
+    factor.set(packed);
   }
 
   Block &block;

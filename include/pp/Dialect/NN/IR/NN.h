@@ -30,6 +30,12 @@ struct Epilogue;
 
 /// The layout of a packed tensor; null where it is row-major.
 PackedAttr getPacked(mlir::Type tensor);
+/// The operand of a product or convolution that may be packed (`nn.pack`); null
+/// for other operations.
+mlir::OpOperand *getPackableFactor(mlir::Operation *op);
+/// The descriptor of an operation with such an operand as if nothing were
+/// packed; empty if the library does not have it.
+std::string getUnpackedDescriptor(mlir::Operation *op);
 } // namespace pp::nn
 
 #define GET_OP_CLASSES

@@ -72,8 +72,9 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed", [
   let mnemonic = "packed";
   let summary = "the layout that a library chose for a factor";
   let description = [{
-    The encoding of a tensor that is the right factor of one matrix product, whose
-    descriptor (docs/plan-format.md) is `product`. Only the library knows where
+    The encoding of a tensor that is the right factor of one matrix product, or
+    the weight of one convolution, whose descriptor (docs/plan-format.md) is
+    `product`. Only the library knows where
     its elements lie, in `bytes` bytes.
 
     ```mlir

@@ -46,9 +46,10 @@ def NN_DotGeneralOp : NN_LibraryOp<"dot_general", [
 def NN_PackOp : NN_Op<"pack", [
     Pure, NotDifferentiable, BatchAxisOpInterface, CostOpInterface,
     KernelOpInterface]> {
-  let summary = "brings a factor into the layout that its product likes best";
+  let summary = "brings a factor into the layout that its reader likes best";
   let description = [{
-    The values stay the same. The library would do it in each product.
+    The values stay the same. The library would do it in each product or
+    convolution.
 
     ```mlir
     %p = nn.pack %w : tensor<64x128xf32>
@@ -91,7 +92,8 @@ def NN_ConvOp : NN_ConvolutionOp<"conv"> {
     The three convolution ops are closed under differentiation. With a `layout`,
     input and result lie in it (see `nn.reorder`), the weight does not; a blocked
     layout leaves a tensor plain whose channels are no multiple of the block.
-    With the `algorithm` `winograd`, the library takes F(4x4, 3x3) of Lavin and
+    The weight may be packed (`#nn.packed`) for exactly this operation, also in
+    `nn.conv_backward_input`. With the `algorithm` `winograd`, the library takes F(4x4, 3x3) of Lavin and
     Gray (arXiv 1509.09308), where it has it.
   }];
   let arguments = !con((ins NN_FactorTensor:$input, NN_FactorTensor:$weight),

@@ -194,7 +194,8 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     multiplications of a convolution with a kernel of 3x3 and a stride of 1, and moves
     more bytes: 36 numbers for each 4x4 of the result, and 36 for each pair of
     channels. It is chosen where both together take less than 0.9 of
-    the time of the direct algorithm, by the rates of the options. Only in f32: of 16 bits,
+    the time of the direct algorithm, by the rates of the options. A weight that
+    `nn-pack-weights` will pack is transformed once for all its uses. Only in f32: of 16 bits,
     the rounding of the transformed tensors would be seen.
   }];
   let options = [
@@ -205,7 +206,10 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     Option<"tileBytes", "tile-gbytes", "double", "30.0",
            "Rate of transforming tiles, in 10^9 bytes per second">,
     Option<"weightBytes", "weight-gbytes", "double", "12.0",
-           "Rate of transforming weights, in 10^9 bytes per second">
+           "Rate of transforming weights, in 10^9 bytes per second">,
+    Option<"uses", "uses", "int64_t", "1",
+           "How often a convolution runs while its weight stays the same, if it is "
+           "packed; 0: without limit">
   ];
 }
 
@@ -265,8 +269,9 @@ def PackWeights : NNPass<"nn-pack-weights"> {
     For the processor. A matrix product whose right factor is a parameter, or
     prepared, reads it as an `nn.pack` of the phase `prepare` leaves it: in the
     layout that the library chooses for this product, and into which it would
-    bring the factor in each product otherwise. Forward and backward products of
-    one weight have copies of their own, which count in the memory of a stage.
+    bring the factor in each product otherwise. So does a convolution with its
+    weight. Forward and backward products of one weight have copies of their
+    own, which count in the memory of a stage.
 
     With `auto`, weights of more than 32 KiB, what a first-level cache holds, are
     packed if they are read more than once in between. Never a parameter with

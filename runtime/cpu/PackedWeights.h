@@ -1,0 +1,29 @@
+//===- PackedWeights.h - Weights in the library's own layout --------------===//
+#ifndef PP_RUNTIME_CPU_PACKEDWEIGHTS_H
+#define PP_RUNTIME_CPU_PACKEDWEIGHTS_H
+
+#include "cpu/KernelBuilder.h"
+
+namespace pp::runtime {
+
+/// The key `packed`: the bytes of the weights in the library's layout; 0
+/// without it.
+size_t readPackedBytes(Descriptor &descriptor);
+
+/// The bytes of `packed`, the layout that the library chose for weights that
+/// lie as `plain`; 0 where there is nothing to be gained or no room.
+uint64_t measurePacked(const KernelBuilder::MemoryDesc &plain,
+                       const KernelBuilder::MemoryDesc &packed);
+
+/// Checks that the library's layout has the size that it had for the compiler.
+/// Throws DescriptorError.
+void demandPacked(const KernelBuilder::MemoryDesc &packed, size_t bytes);
+
+/// A kernel that brings weights into the library's layout.
+void buildPack(const KernelBuilder::MemoryDesc &plain,
+               const KernelBuilder::MemoryDesc &packed, size_t bytes,
+               KernelBuilder &builder);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_PACKEDWEIGHTS_H
