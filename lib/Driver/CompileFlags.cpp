@@ -69,6 +69,12 @@ struct ModelFlags {
                "a GPU whose kernels the processor runs"),
       cl::init("cpu"), cl::cat(machine)};
 
+  Bound<bool> markKernels{
+      "mark-kernels",
+      cl::desc(
+          "Let the program take the time of each kernel (bench --kernels)"),
+      cl::location(options.lower.markKernels), cl::cat(machine)};
+
   Bound<nn::Loss> loss{
       "loss",
       cl::desc("What is trained; without it, only inference is compiled"),

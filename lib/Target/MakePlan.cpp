@@ -114,7 +114,7 @@ public:
       if (failed(makeStage(number, memory)))
         return failure();
     makeRanks();
-    if (failed(makeKernelKeys()))
+    if (failed(makeMarks()))
       return failure();
     setHash();
     return std::move(plan);
@@ -142,8 +142,22 @@ private:
         llvm::toHex(sha.final(), /*LowerCase=*/true).substr(0, hashDigits);
   }
 
-  /// The cost key of each kernel that is marked, by its number.
-  LogicalResult makeKernelKeys() {
+  /// The names of the operations in a kernel, without those that only say where
+  /// values are.
+  static std::string operationsOf(Operation *op) {
+    SmallVector<StringRef> names;
+    op->walk([&](Operation *inner) {
+      bool isShown = inner->getNumRegions() == 0 &&
+                     !inner->hasTrait<OpTrait::IsTerminator>() &&
+                     !inner->hasTrait<OpTrait::ConstantLike>();
+      if (isShown)
+        names.push_back(inner->getName().stripDialect());
+    });
+    return llvm::join(names, "+");
+  }
+
+  /// Each kernel that is marked, by its number.
+  LogicalResult makeMarks() {
     WalkResult result = module.walk([&](KernelOpInterface op) {
       auto mark = op->getAttrOfType<IntegerAttr>(markAttrName);
       if (!mark)
@@ -152,9 +166,18 @@ private:
         return WalkResult(op->emitOpError()
                           << "has the number " << mark.getInt()
                           << ", which is too large");
-      plan.kernelKeys.resize(
-          std::max<size_t>(plan.kernelKeys.size(), mark.getInt() + 1));
-      plan.kernelKeys[mark.getInt()] = op.getCostKey();
+      plan.marks.resize(std::max<size_t>(plan.marks.size(), mark.getInt() + 1));
+      runtime::PlanMark &entry = plan.marks[mark.getInt()];
+      entry.key = op.getCostKey();
+      entry.operations = operationsOf(op);
+      SmallVector<StringRef> names;
+      nodeNames(op, names);
+      if (!names.empty())
+        entry.node = names.front();
+      if (auto cost = op->getAttrOfType<CostAttr>(costAttrName)) {
+        entry.flops = cost.getFlops();
+        entry.bytes = cost.getBytesRead() + cost.getBytesWritten();
+      }
       return WalkResult::advance();
     });
     return success(!result.wasInterrupted());

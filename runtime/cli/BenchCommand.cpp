@@ -1,4 +1,5 @@
 //===- BenchCommand.cpp - `bench` -----------------------------------------===//
+#include "cli/KernelTable.h"
 #include "cli/RunOnAllProcesses.h"
 #include "cli/SameContents.h"
 #include "cli/Session.h"
@@ -16,12 +17,113 @@
 
 using namespace pp::runtime;
 
+namespace {
+
+/// Times of steps, which overlap as in a real run: a step's time is the
+/// distance between two completions.
+class StepTimes {
+public:
+  StepTimes(Executor &executor, const Plan &plan, Step (&steps)[2])
+      : executor(executor), scalars(plan.optimizer), steps(steps) {}
+
+  /// Runs `count` steps, or as many as `duration` seconds take if that is not
+  /// 0. The first one finds an idle pipeline.
+  void run(uint64_t count, double duration) {
+    times.clear();
+    Clock::time_point start = Clock::now(), last = start;
+    uint64_t submitted = 0;
+    bool isOver = count == 0;
+    if (!isOver)
+      submit(submitted++);
+    for (uint64_t done = 0; done < submitted; ++done) {
+      bool hasNext = duration > 0 ? !isOver : submitted < count;
+      if (hasNext)
+        submit(submitted++);
+      Clock::time_point now = Clock::now();
+      bool wantsToStop =
+          duration > 0 &&
+          std::chrono::duration<double>(now - start).count() >= duration;
+      // Of several processes, the first whose time is over ends all.
+      isOver |= executor.wait(steps[done % 2], wantsToStop);
+      now = Clock::now();
+      times.push_back(std::chrono::duration<double>(now - last).count());
+      last = now;
+    }
+    seconds = std::chrono::duration<double>(last - start).count();
+    std::ranges::sort(times);
+  }
+
+  size_t size() const { return times.size(); }
+  double getSeconds() const { return seconds; }
+  double getMinimum() const { return times.front(); }
+  double getMaximum() const { return times.back(); }
+  /// The time that `share` of the steps keep, between two of them where it
+  /// falls there.
+  double quantile(double share) const {
+    double place = share * static_cast<double>(times.size() - 1);
+    size_t below = static_cast<size_t>(place);
+    size_t above = std::min(below + 1, times.size() - 1);
+    double part = place - static_cast<double>(below);
+    return times[below] + part * (times[above] - times[below]);
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+
+  void submit(uint64_t index) {
+    Step &step = steps[index % 2];
+    step.number = ++number;
+    step.scalars = scalars.evaluate(number);
+    executor.submit(step);
+  }
+
+  Executor &executor;
+  OptimizerScalars scalars;
+  Step (&steps)[2];
+  uint64_t number = 0; // of the last step that was submitted
+  std::vector<double> times;
+  double seconds = 0;
+};
+
+} // namespace
+
+static void print(const BenchOptions &options, const Plan &plan,
+                  const StepTimes &times, const RunSummary &summary,
+                  const KernelTable *kernels) {
+  double median = times.quantile(0.5);
+  double rate = median > 0 ? plan.batch / median : 0.0;
+  if (options.json) {
+    auto json = nlohmann::ordered_json::parse(summary.toJson());
+    json["median_step_seconds"] = median;
+    json["minimum_step_seconds"] = times.getMinimum();
+    json["maximum_step_seconds"] = times.getMaximum();
+    json["p90_step_seconds"] = times.quantile(0.9);
+    json["p99_step_seconds"] = times.quantile(0.99);
+    json["samples_per_second"] = rate;
+    if (kernels)
+      json["kernels"] = kernels->toJson(options.kernels);
+    printOutput("{}\n", json.dump(2));
+    return;
+  }
+  printOutput("{} {}: median step {:.6f} s ({:.6f} to {:.6f}, 90 % within "
+              "{:.6f}, 99 % within {:.6f}), {:.1f} samples/s over {} steps\n",
+              plan.model, plan.mode, median, times.getMinimum(),
+              times.getMaximum(), times.quantile(0.9), times.quantile(0.99),
+              rate, times.size());
+  if (kernels)
+    printOutput("{}", kernels->toText(options.kernels, plan.target == "cpu"));
+  summary.print();
+}
+
 static int bench(const pp_program &functions, const BenchOptions &options,
                  ProcessGroup &group) {
   std::shared_ptr<Device> device =
       openDevice(options.device, functions, group.getLaunch().localProcess);
   Program program(functions, *device, group);
   const Plan &plan = program.getPlan();
+  if (options.kernels && plan.marks.empty())
+    failUsage("--kernels: the program does not mark its kernels; compile it "
+              "with --mark-kernels");
   bool synthetic = options.data.empty() && options.inputs.empty();
   DataSet data(
       plan, synthetic ? syntheticData(plan, plan.batch) : readArrays(options),
@@ -31,62 +133,24 @@ static int bench(const pp_program &functions, const BenchOptions &options,
   program.allocate(options.weights, !options.noVerifyWeights);
   compareWeights(program, options.weights);
   Step steps[2] = {Step(plan), Step(plan)};
-  Executor executor(program, executorOptions(options, plan));
-  OptimizerScalars scalars(plan.optimizer);
+  Executor::Options forExecutor = executorOptions(options, plan);
+  forExecutor.timeKernels = options.kernels != 0;
+  Executor executor(program, forExecutor);
   std::vector<uint64_t> order(data.getSamples());
   std::iota(order.begin(), order.end(), 0);
   for (Step &step : steps)
     data.fill(step, order, 0);
-  // Steps overlap as in a real run, so a step's time is the distance between
-  // two completions.
-  std::vector<double> times;
-  using Clock = std::chrono::steady_clock;
-  uint64_t total = options.warmup + options.steps;
-  Clock::time_point last = Clock::now(), start = last;
-  auto submit = [&](uint64_t index) {
-    Step &step = steps[index % 2];
-    step.number = index + 1;
-    step.scalars = scalars.evaluate(index + 1);
-    executor.submit(step);
-  };
-  for (uint64_t index = 0; index < total; ++index) {
-    // The first step, and the first measured one, find an idle pipeline:
-    // statistics may only be reset when nothing runs.
-    if (index == options.warmup) {
-      executor.resetStatistics();
-      start = last = Clock::now();
-    }
-    if (index == 0 || index == options.warmup)
-      submit(index);
-    if (index + 1 < total && index + 1 != options.warmup)
-      submit(index + 1);
-    executor.wait(steps[index % 2]);
-    Clock::time_point now = Clock::now();
-    if (index >= options.warmup)
-      times.push_back(std::chrono::duration<double>(now - last).count());
-    last = now;
-  }
-  double seconds = std::chrono::duration<double>(last - start).count();
-  std::sort(times.begin(), times.end());
-  double median = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
-  RunSummary summary(program, executor, seconds, options.steps,
-                     options.steps * plan.batch);
-  if (!group.isFirst()) {
-    // The first one prints.
-  } else if (options.json) {
-    auto json = nlohmann::ordered_json::parse(summary.toJson());
-    json["median_step_seconds"] = median;
-    json["minimum_step_seconds"] = times.front();
-    json["maximum_step_seconds"] = times.back();
-    json["samples_per_second"] = median > 0 ? plan.batch / median : 0.0;
-    printOutput("{}\n", json.dump(2));
-  } else {
-    printOutput("{} {}: median step {:.6f} s ({:.6f} to {:.6f}), {:.1f} "
-                "samples/s over {} steps\n",
-                plan.model, plan.mode, median, times.front(), times.back(),
-                median > 0 ? plan.batch / median : 0.0, options.steps);
-    summary.print();
-  }
+  StepTimes times(executor, plan, steps);
+  times.run(options.warmup, /*duration=*/0);
+  executor.resetStatistics();
+  times.run(options.steps, options.duration);
+  RunSummary summary(program, executor, times.getSeconds(), times.size(),
+                     times.size() * plan.batch);
+  std::optional<KernelTable> kernels;
+  if (options.kernels)
+    kernels.emplace(plan, executor, times.size());
+  if (group.isFirst())
+    print(options, plan, times, summary, kernels ? &*kernels : nullptr);
   writeOutputs(options, summary);
   return 0;
 }
@@ -97,10 +161,11 @@ int pp::runtime::runBench(const pp_binary &binary,
                                     : options.mode == "train";
   if (train && !binary.training)
     failUsage("--mode train: the model was compiled without a loss");
-  std::string agreed =
-      fmt::format("bench trace {} report {} mode {} steps {} warmup {}",
-                  !options.trace.empty(), !options.report.empty(), train,
-                  options.steps, options.warmup);
+  std::string agreed = fmt::format(
+      "bench trace {} report {} mode {} steps {} duration {} "
+      "kernels {} warmup {}",
+      !options.trace.empty(), !options.report.empty(), train, options.steps,
+      options.duration, options.kernels, options.warmup);
   const pp_program *program = train ? binary.training : binary.inference;
   return runOnAllProcesses(
       binary, options, {program}, agreed,

@@ -286,8 +286,19 @@ static int dispatch(int argc, const char *const *argv,
   benchCommand->add_option("--steps", bench.steps, "Steps to measure")
       ->check(natural)
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 32));
+  benchCommand
+      ->add_option("--duration", bench.duration,
+                   "Seconds to measure, instead of --steps")
+      ->check(CLI::PositiveNumber)
+      ->excludes("--steps");
   benchCommand->add_option("--warmup", bench.warmup, "Steps before")
       ->check(natural);
+  benchCommand
+      ->add_option("--kernels", bench.kernels,
+                   "Print that many kernels, those that take longest first; of "
+                   "a program that was compiled with --mark-kernels")
+      ->check(natural)
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 32));
   benchCommand->add_flag("--json", bench.json, "Print as JSON");
 
   CLI::App *profileCommand = addProfile(app, profile);

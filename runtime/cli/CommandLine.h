@@ -46,6 +46,8 @@ struct InferOptions : RunOptions {
 struct BenchOptions : RunOptions {
   std::string mode;
   uint64_t steps = 20, warmup = 3;
+  double duration = 0;  // in seconds, instead of `steps`; 0: none
+  uint64_t kernels = 0; // the rows of a table of kernels; 0: none
   bool json = false;
 };
 

@@ -27,13 +27,13 @@ int pp::runtime::runProfile(const pp_binary &binary,
     std::shared_ptr<Device> device = openDevice(options.device, *functions);
     Program program(*functions, *device);
     const Plan &plan = program.getPlan();
-    if (plan.kernelKeys.empty())
+    if (plan.marks.empty())
       failUsage("the program does not mark its kernels; make it with "
                 "pp-profile --emit-program");
     program.allocate(options.weights);
     Profile profile = profileProgram(program, options.repetitions);
-    for (size_t i = 0; i < plan.kernelKeys.size(); ++i) {
-      auto &[sum, count] = sums[plan.kernelKeys[i]];
+    for (size_t i = 0; i < plan.marks.size(); ++i) {
+      auto &[sum, count] = sums[plan.marks[i].key];
       sum += profile.kernels[i];
       ++count;
     }

@@ -194,9 +194,11 @@ std::vector<StageStatistics> Executor::statistics() const {
 }
 
 void Executor::resetStatistics() {
-  for (Rank &rank : state->ranks)
+  for (Rank &rank : state->ranks) {
     std::fill(rank.statistics.begin(), rank.statistics.end(),
               StageStatistics());
+    rank.kernelRuns.clear();
+  }
 }
 
 std::vector<ChannelTraffic> Executor::traffic() const {

@@ -21,7 +21,7 @@ struct StageStatistics {
   uint64_t actions = 0;
 };
 
-/// One run of a kernel, by its number in Plan::kernelKeys.
+/// One run of a kernel, by its number in Plan::marks.
 struct KernelRun {
   unsigned kernel;
   uint64_t step;
@@ -46,6 +46,9 @@ public:
     /// Takes the time of each kernel; the program has to mark them. No phase
     /// is a graph then.
     bool timeKernels = false;
+    /// Whether P runs in each step also where parameters stay the same, so that
+    /// its kernels can be measured.
+    bool preparesInEachStep = false;
     /// Whether a step whose loss or gradients are not finite is skipped; has a
     /// meaning where the plan can look for them.
     bool skipsNonFinite = true;
@@ -92,6 +95,7 @@ public:
   // Statistics; exact when no step runs. Of several processes, the first gets
   // those of all; the others get something.
   std::vector<StageStatistics> statistics() const; // by stage
+  /// And forgets kernelRuns().
   void resetStatistics();
   std::vector<ChannelTraffic> traffic() const;
   std::string trace() const;

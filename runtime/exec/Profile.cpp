@@ -23,6 +23,7 @@ public:
     Executor::Options options;
     options.trace = true;
     options.timeKernels = true;
+    options.preparesInEachStep = true;
     executor = std::make_unique<Executor>(program, options);
   }
 
@@ -77,7 +78,7 @@ private:
   }
 
   void addKernels(Profile &times) const {
-    size_t kernelCount = plan.kernelKeys.size();
+    size_t kernelCount = plan.marks.size();
     // A stage that recomputes runs its kernels more often in a step.
     std::vector<std::vector<double>> ofStep(kernelCount,
                                             std::vector<double>(steps));

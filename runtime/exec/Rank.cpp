@@ -341,9 +341,8 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled,
     return state.transport->send(action.channel, action.microbatch, streams);
   if (action.kind == ActionKind::Receive)
     return state.transport->receive(action.channel, action.microbatch, streams);
-  // What is measured runs in every step.
   if (action.kind == ActionKind::Prepare && !needsPreparation(action.stage) &&
-      !into.timer)
+      !state.options.preparesInEachStep)
     return;
   if (action.kind == ActionKind::Update)
     enqueueUpdate(stages[action.stage], step);

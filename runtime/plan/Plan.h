@@ -231,6 +231,14 @@ struct PlanAction {
   unsigned slot = 0; // residual slot: F R I W B
 };
 
+/// A kernel whose runs a program announces (pp_mark_kernel).
+struct PlanMark {
+  std::string key;               // what cost files call it
+  std::string node;              // of the ONNX model; the first one
+  std::string operations;        // for people: "conv", "add+relu"
+  uint64_t flops = 0, bytes = 0; // of a run; read and written
+};
+
 struct PlanRank {
   std::vector<unsigned> stages;
   std::vector<PlanAction> actions;
@@ -252,8 +260,8 @@ struct Plan {
   std::vector<PlanChannel> channels;
   std::vector<PlanStage> stages;
   std::vector<PlanRank> ranks;
-  /// Of a program that marks its kernels: what cost files call each.
-  std::vector<std::string> kernelKeys;
+  /// Of a program that marks its kernels, by their numbers.
+  std::vector<PlanMark> marks;
 
   bool isTraining() const { return mode == "train"; }
   /// The scalar that starts the loss scale; null if the program does not look

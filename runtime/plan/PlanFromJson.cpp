@@ -772,10 +772,15 @@ Plan pp::runtime::fromJson(std::string_view text) {
   checkSlotBounds(channels, plan);
   checkCopies(stages, plan);
   readRanks(json.at("ranks"), plan);
-  if (json.has("kernel_keys")) {
-    JsonReader keys = json.at("kernel_keys");
-    for (size_t i = 0, e = keys.size(); i < e; ++i)
-      plan.kernelKeys.push_back(keys.at(i).string());
+  if (json.has("marks")) {
+    JsonReader marks = json.at("marks");
+    for (size_t i = 0, e = marks.size(); i < e; ++i) {
+      JsonReader mark = marks.at(i);
+      plan.marks.push_back({mark.at("key").string(), mark.at("node").string(),
+                            mark.at("operations").string(),
+                            mark.at("flops").integer(),
+                            mark.at("bytes").integer()});
+    }
   }
   for (size_t i = 0; i < plan.stages.size(); ++i)
     plan.stages[i].code = i;

@@ -288,8 +288,12 @@ std::string pp::runtime::toJson(const Plan &plan) {
       actions.push_back(writeAction(action));
     ranks.push_back({{"stages", rank.stages}, {"actions", std::move(actions)}});
   }
-  if (!plan.kernelKeys.empty())
-    json["kernel_keys"] = plan.kernelKeys;
+  for (const PlanMark &mark : plan.marks)
+    json["marks"].push_back({{"key", mark.key},
+                             {"node", mark.node},
+                             {"operations", mark.operations},
+                             {"flops", mark.flops},
+                             {"bytes", mark.bytes}});
   // Names are UTF-8: the importer has looked.
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }

@@ -123,7 +123,7 @@ void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad);
 void pp_probe_kernel(const pp_phase_arguments *arguments, int64_t kernel);
 
 /* In programs that are made for measuring, a phase function calls it before
- * each kernel with the kernel's number in the plan's `kernel_keys`, and with -1
+ * each kernel with the kernel's number in the plan's `marks`, and with -1
  * after the last one. */
 void pp_mark_kernel(int64_t kernel);
 

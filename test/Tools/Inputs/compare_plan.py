@@ -22,7 +22,9 @@ def check_schedule(plan, ir):
     if not found:
         fail("no schedule in the IR")
     ranks = [rank.split(", ") for rank in re.findall(r"^\s*\[(.*?)\]?,?$", found.group(1), re.M)]
-    computations = [",".join(a for a in rank if "SEND" not in a and "RECV" not in a) for rank in ranks]
+    # What a stage prepares comes first on its rank, and is not the plan's business.
+    computations = [",".join(a for a in rank if "SEND" not in a and "RECV" not in a and not a.endswith("P"))
+                    for rank in ranks]
     if computations != plan["schedule"]["ranks"]:
         fail(f"{computations} is not {plan['schedule']['ranks']}")
     print(f"{len(ranks)} ranks as planned")
