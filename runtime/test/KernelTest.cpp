@@ -309,6 +309,36 @@ TEST(PackedWeights, GiveTheSameProduct) {
   EXPECT_EQ(getPackedBytes("matmul a=1"), 0u);
 }
 
+TEST(PackedWeights, GiveTheSameConvolution) {
+  setKernelThreads(1);
+  struct Case {
+    const char *kind, *more;
+  };
+  for (Case each : {Case{"conv_forward", " bias=0"},
+                    Case{"conv_forward", " bias=0 algorithm=winograd"},
+                    Case{"conv_backward_data", ""},
+                    Case{"conv_backward_data", " algorithm=winograd"}}) {
+    std::string keys = std::string(" src=2x16x12x12 weights=32x16x3x3 "
+                                   "dst=2x32x12x12 strides=1x1 dilations=1x1 "
+                                   "pad_lo=1x1 pad_hi=1x1 groups=1") +
+                       each.more;
+    uint64_t bytes = getPackedBytes(each.kind + keys);
+    if (bytes == 0)
+      continue;
+    size_t src = 2 * 16 * 144, dst = 2 * 32 * 144;
+    bool isForward = each.kind == std::string("conv_forward");
+    Values from = roundedValues(isForward ? src : dst, 1);
+    Values weights = roundedValues(32 * 16 * 9, 2), place(bytes / 4 + 1);
+    Values plain(isForward ? dst : src), fromPacked(plain.size());
+    std::string key = " packed=" + std::to_string(bytes);
+    run(each.kind + keys, {&from, &weights, &plain});
+    run(std::string("pack_") + each.kind + keys + key, {&weights, &place});
+    run(each.kind + keys + key, {&from, &place, &fromPacked});
+    EXPECT_EQ(fromPacked, plain) << each.kind << each.more;
+  }
+  EXPECT_EQ(getPackedBytes("conv_backward_weights src=1"), 0u);
+}
+
 TEST(MixedTest, MatmulOfHalves) {
   // Whole numbers: products and sums are exact, but for a result above 2048,
   // which f16 rounds to even, and one above 65504.
