@@ -32,6 +32,8 @@ enum Field {
   fieldInputs,
   fieldOutputs,
   fieldKernels,
+  fieldIsProbed,
+  fieldIsFirst,
 };
 
 class StageLowering {
@@ -108,6 +110,9 @@ private:
     fields.clear();
     slots.clear();
     values.clear();
+    firstSums.clear();
+    begun.clear();
+    isFirst = Value();
     probes = 0;
     isProbed = stage.getPhase() != Phase::Prepare;
 
@@ -116,6 +121,9 @@ private:
              body.getArguments(),
              stage.getArgumentBuffersAttr().getAsRange<BufferAttr>()))
       values[argument] = buffer;
+    if (found->second.getWritesGradients() &&
+        stage.getPhase() == Phase::BackwardWeight)
+      findFirstSums(body);
     for (Operation &op : body.without_terminator())
       if (failed(lowerOperation(&op)))
         return failure();
@@ -165,8 +173,13 @@ private:
         stateArguments.push_back(address(state));
     for (Value operand : op->getOperands())
       arguments.push_back(address(values[operand]));
-    for (Value result : op->getResults())
-      arguments.push_back(address(values[result]));
+    for (Value result : op->getResults()) {
+      Value place = address(values[result]);
+      if (auto gradient = begun.find(result); gradient != begun.end())
+        place = LLVM::SelectOp::create(builder, loc, loadIsFirst(),
+                                       address(gradient->second), place);
+      arguments.push_back(place);
+    }
     // A library takes what it adds to in place of a result, code that is
     // generated before the operands.
     bool isLibrary = kernel.getKernelClass() == KernelClass::Library;
@@ -180,15 +193,145 @@ private:
         callee ? functions.find(callee.getValue()) : functions.end();
     if (function == functions.end())
       return op->emitOpError("has no function; run nn-lower-kernels first");
-    LLVM::CallOp::create(builder, loc, function->second, arguments);
+    if (auto sum = firstSums.find(op); sum == firstSums.end())
+      LLVM::CallOp::create(builder, loc, function->second, arguments);
+    else if (failed(callFirst(op, function->second, sum->second, arguments)))
+      return failure();
     callProbe(op);
     return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The first micro-batch of a step
+  //===--------------------------------------------------------------------===//
+
+  /// Nobody clears gradients: where an operation is the first one in W that
+  /// adds to a gradient, the first W of a step writes instead. What is added
+  /// goes to the gradient at once, if nothing else reads it:
+  ///
+  ///   ┌ %g = kernel(...)           to the gradient     to scratch
+  ///   └ accumulate %g into @w      nothing             gradient += scratch
+  ///                                first W             all others
+  ///
+  /// Otherwise the gradient is cleared before the addition.
+  void findFirstSums(Block &body) {
+    DenseSet<Attribute> known;
+    for (Operation &op : body.without_terminator()) {
+      auto kernel = dyn_cast<KernelOpInterface>(op);
+      if (!kernel)
+        continue;
+      SmallVector<StateReference> states = kernel.getUpdatedStates();
+      auto buffers =
+          op.getAttrOfType<ArrayAttr>(pipeline::stateBuffersAttrName);
+      if (!buffers || buffers.size() != states.size())
+        continue; // refused when it is lowered
+      for (auto [state, buffer] :
+           llvm::zip(states, buffers.getAsRange<BufferAttr>()))
+        if (state.kind == StateKind::Gradient &&
+            known.insert(state.symbol).second)
+          firstSums[&op].push_back(
+              {buffer, module.lookupSymbol<ml_program::GlobalOp>(
+                           state.symbol.getAttr())});
+      if (auto sum = dyn_cast<nn::AccumulateOp>(op);
+          sum && firstSums.contains(&op))
+        if (Value made = findMaker(sum.getValue()))
+          begun[made] = firstSums[&op].front().first;
+    }
+  }
+
+  /// The result of a kernel that nothing but a sum reads, and that lies in
+  /// scratch memory; null if there is none.
+  static Value findMaker(Value value) {
+    while (value.hasOneUse()) {
+      auto kernel = value.getDefiningOp<KernelOpInterface>();
+      if (!kernel)
+        return {};
+      if (kernel.getKernelClass() == KernelClass::View) {
+        if (kernel->getNumOperands() != 1)
+          return {};
+        value = kernel->getOperand(0);
+        continue;
+      }
+      auto buffers =
+          kernel->getAttrOfType<ArrayAttr>(pipeline::buffersAttrName);
+      unsigned number = cast<OpResult>(value).getResultNumber();
+      bool isScratch =
+          buffers && number < buffers.size() &&
+          cast<BufferAttr>(buffers[number]).getArea() == Area::Scratch;
+      return isScratch ? value : Value();
+    }
+    return {};
+  }
+
+  Value loadIsFirst() {
+    if (isFirst)
+      return isFirst;
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(builder.getBlock());
+    Value field = LLVM::LoadOp::create(builder, loc, builder.getI64Type(),
+                                       element(base, fieldIsFirst));
+    return isFirst = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne,
+                                          field, constant(0));
+  }
+
+  using Gradient = std::pair<BufferAttr, ml_program::GlobalOp>;
+
+  LogicalResult callFirst(Operation *op, LLVM::LLVMFuncOp callee,
+                          ArrayRef<Gradient> gradients, ValueRange arguments) {
+    auto sum = dyn_cast<nn::AccumulateOp>(op);
+    if (Value made = sum ? findMaker(sum.getValue()) : Value();
+        made && begun.contains(made)) {
+      Value function = LLVM::SelectOp::create(builder, loc, loadIsFirst(),
+                                              addressOf(doNothing(callee)),
+                                              addressOf(callee));
+      SmallVector<Value> operands{function};
+      llvm::append_range(operands, arguments);
+      LLVM::CallOp::create(builder, loc, callee.getFunctionType(), operands);
+      return success();
+    }
+    Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI8Type(), 0);
+    for (auto [buffer, global] : gradients) {
+      if (!global)
+        return op->emitOpError("adds to the gradient of a symbol that is not "
+                               "there");
+      Value bytes = LLVM::SelectOp::create(
+          builder, loc, loadIsFirst(),
+          constant(static_cast<int64_t>(getTensorBytes(global.getType()))),
+          constant(0));
+      LLVM::MemsetOp::create(builder, loc, address(buffer), zero, bytes,
+                             /*isVolatile=*/false);
+    }
+    LLVM::CallOp::create(builder, loc, callee, arguments);
+    return success();
+  }
+
+  Value addressOf(LLVM::LLVMFuncOp function) {
+    return LLVM::AddressOfOp::create(builder, loc, function);
+  }
+
+  /// A function with the type of `like` that does nothing.
+  LLVM::LLVMFuncOp doNothing(LLVM::LLVMFuncOp like) {
+    LLVM::LLVMFuncOp &function = nothing[like.getFunctionType()];
+    if (function)
+      return function;
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(code.getBody());
+    function = LLVM::LLVMFuncOp::create(
+        builder, code.getLoc(), "nothing" + std::to_string(nothing.size() - 1),
+        like.getFunctionType(), LLVM::Linkage::Internal);
+    builder.setInsertionPointToStart(function.addEntryBlock(builder));
+    LLVM::ReturnOp::create(builder, code.getLoc(), ValueRange());
+    return function;
   }
 
   /// Lets the runtime look at what a kernel has written. Kernels on a GPU have
   /// not run yet when this is called.
   void callProbe(Operation *op) {
     if (!probe || !isProbed)
+      return;
+    // What may not lie in its place is looked at when it has been added.
+    if (llvm::any_of(op->getResults(),
+                     [&](Value result) { return begun.contains(result); }))
       return;
     op->setAttr(pipeline::probeAttrName, builder.getI64IntegerAttr(probes));
     LLVM::CallOp::create(builder, loc, probe,
@@ -391,6 +534,13 @@ private:
   /// What is made of finite parameters in P is looked at where it is read.
   bool isProbed = true;
   LLVM::LLVMFuncOp executeKernel, mark, probe;
+  // Of the phase, where it is W and writes gradients:
+  /// What an operation is the first one to add to.
+  DenseMap<Operation *, SmallVector<Gradient, 1>> firstSums;
+  /// Where the first W puts a value instead of in scratch memory.
+  DenseMap<Value, BufferAttr> begun;
+  Value isFirst;
+  DenseMap<Type, LLVM::LLVMFuncOp> nothing;
   llvm::StringMap<LLVM::LLVMFuncOp> functions;
   DenseMap<int64_t, pipeline::MemoryOp> memories;
   Value base;

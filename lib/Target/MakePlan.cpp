@@ -376,6 +376,7 @@ private:
     stage.backwardSeconds =
         secondsOf(number, {Phase::BackwardInput, Phase::BackwardWeight});
     stage.prepareSeconds = secondsOf(number, Phase::Prepare);
+    stage.writesGradients = memory.getWritesGradients();
     stage.prepares = llvm::any_of(stages[number], [](StageOp op) {
       return op.getPhase() == Phase::Prepare;
     });

@@ -62,6 +62,9 @@ public:
   void enqueue(Stream &stream, Step &step, uint64_t number, bool useGraphs,
                KernelTimer *timer);
 
+  /// The runs are the first W of their steps, in a stage that writes gradients.
+  void markFirst() { arguments.is_first = 1; }
+
   /// Whether the following runs look at what each kernel writes. Not while one
   /// runs.
   void probe(bool isProbed);

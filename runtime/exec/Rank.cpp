@@ -104,6 +104,7 @@ void Executor::Rank::compile() {
   for (const PlanAction &action : plan.ranks[index].actions)
     if (action.kind == ActionKind::Recompute)
       recomputed[action.stage][action.microbatch] = true;
+  std::vector<bool> hasWeightPhase(plan.stages.size());
   // A channel is released once, by the first action that qualifies.
   std::vector<std::vector<bool>> released(plan.channels.size(),
                                           std::vector<bool>(plan.microbatches));
@@ -115,6 +116,11 @@ void Executor::Rank::compile() {
                                      plan.stages[action.stage].name,
                                      compiled.name));
       compiled.calls.push_back(&calls.back());
+      if (phase == Phase::BackwardWeight && !hasWeightPhase[action.stage] &&
+          plan.stages[action.stage].writesGradients)
+        calls.back().markFirst();
+      hasWeightPhase[action.stage] =
+          hasWeightPhase[action.stage] || phase == Phase::BackwardWeight;
       if (phase == Phase::Prepare)
         return;
       const PlanPhase &lists =
@@ -251,11 +257,15 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
   stepsEnqueued.fetch_add(1, std::memory_order_relaxed);
   for (unsigned channel : reductions)
     state.transport->prepareSend(channel, 0, streams);
+  bool isFirstStep = stepsEnqueued.load(std::memory_order_relaxed) == 1;
   for (unsigned s : plan.ranks[index].stages) {
     const StageMemory &memory = *stages[s].memory;
     const PlanAreas &areas = plan.stages[s].areas;
-    for (const PlanArea *area :
-         {&areas.gradients, &areas.statistics, &areas.loss})
+    // Also where W writes gradients: some parameters may have none.
+    if (areas.gradients.bytes &&
+        (isFirstStep || !plan.stages[s].writesGradients))
+      compute.clear(memory.at(areas.gradients), areas.gradients.bytes);
+    for (const PlanArea *area : {&areas.statistics, &areas.loss})
       if (area->bytes)
         compute.clear(memory.at(*area), area->bytes);
   }

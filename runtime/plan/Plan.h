@@ -221,6 +221,8 @@ struct PlanStage {
   std::array<PlanPhase, microbatchPhases> phases;
   /// Whether the stage has a P, which is handed nothing.
   bool prepares = false;
+  /// Whether the first W of a step writes gradients, which nobody clears then.
+  bool writesGradients = false;
 };
 
 struct PlanAction {

@@ -507,6 +507,8 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
   stage.forwardSeconds = seconds("forward_seconds");
   stage.backwardSeconds = seconds("backward_seconds");
   stage.prepareSeconds = seconds("prepare_seconds");
+  stage.writesGradients =
+      json.has("writes_gradients") && json.at("writes_gradients").boolean();
   stage.memoryBytes = json.at("memory_bytes").aligned();
   stage.areas = readAreas(json.at("areas"), plan, stage.memoryBytes);
   stage.parameters =

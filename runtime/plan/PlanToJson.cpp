@@ -204,6 +204,8 @@ static Json writeStage(const PlanStage &stage) {
   json["backward_seconds"] = stage.backwardSeconds;
   if (stage.prepares)
     json["prepare_seconds"] = stage.prepareSeconds;
+  if (stage.writesGradients)
+    json["writes_gradients"] = true;
   json["memory_bytes"] = stage.memoryBytes;
   json["areas"] = writeAreas(stage.areas);
   json["parameters"] = writeTensors(stage.parameters, true);

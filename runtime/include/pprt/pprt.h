@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct below or the plan's meaning changes. */
-#define PP_ABI_VERSION 5
+#define PP_ABI_VERSION 6
 
 /* All arenas, and all tensors inside them, start at multiples of this. */
 #define PP_ALIGNMENT 64
@@ -42,6 +42,8 @@ typedef struct pp_phase_arguments {
   char *const *outputs; /* values to send, to fetch, and the loss     */
   void *const *kernels; /* library kernels, in the plan's order       */
   uint64_t is_probed;   /* whether pp_probe_kernel looks at kernels   */
+  uint64_t is_first;    /* W of a stage that `writes_gradients`: it is
+                           the first one in this step                 */
 } pp_phase_arguments;
 
 /* Runs one phase of one stage, for one micro-batch or for a step. */

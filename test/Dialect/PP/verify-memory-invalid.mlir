@@ -163,3 +163,19 @@ module {
   }
   pp.schedule "inference" microbatches(1) checkpoint(never) ranks([[0F0[0]]])
 }
+
+// -----
+
+module {
+  ml_program.global private mutable @w(dense<0.5> : tensor<4xf32>) : tensor<4xf32>
+  func.func @main(%x: tensor<4xf32> {step.feed = "x"}) {
+    pp.stage 0 backward_input (%a = %x) sources([feed 0]) targets([]) attributes {argument_buffers = [#pp.buffer<input, 0>], copies = []} : (tensor<4xf32>) -> () {
+      // expected-error@+1 {{adds to the gradient of @w outside of W, in a stage whose memory says that W writes gradients}}
+      nn.accumulate gradient @w, %a {pp.buffers = [], pp.state_buffers = [#pp.buffer<gradients, 0>]} : tensor<4xf32>
+      pp.return
+    }
+    return
+  }
+  pp.memory 0 total(128) areas([<parameters, 0, 64>, <gradients, 64, 64>]) slots(1, 0) parameters([<@w, 0>]) buffers([]) statistics([]) kernels([]) discards([], 0) writes_gradients
+  pp.schedule "inference" microbatches(1) checkpoint(never) ranks([[0F0[0]]])
+}

@@ -464,7 +464,30 @@ private:
         stage.kernels.toAttribute(),
         builder.getDenseI64ArrayAttr(stage.discardOffsets),
         count(stage.discard.bytes), kernels.optimizer, kernels.finite,
-        kernels.finiteLoss, kernels.lossScale);
+        kernels.finiteLoss, kernels.lossScale,
+        writesGradients(stage.number) ? builder.getUnitAttr() : UnitAttr());
+  }
+
+  /// Whether all sums of gradients of a stage are in W, and its code can tell
+  /// the first micro-batch: kernels on a GPU are launched in graphs that all
+  /// micro-batches share.
+  bool writesGradients(int64_t number) {
+    if (getTarget(module).isGpu())
+      return false;
+    bool writes = false;
+    for (auto stage : step.getOps<StageOp>()) {
+      if (static_cast<int64_t>(stage.getStage()) != number)
+        continue;
+      for (auto kernel : stage.getBody().getOps<KernelOpInterface>())
+        for (const StateReference &state : kernel.getUpdatedStates()) {
+          if (state.kind != StateKind::Gradient)
+            continue;
+          if (stage.getPhase() != Phase::BackwardWeight)
+            return false;
+          writes = true;
+        }
+    }
+    return writes;
   }
 
   ModuleOp module;

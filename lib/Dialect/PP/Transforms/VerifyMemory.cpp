@@ -53,6 +53,8 @@ private:
          llvm::zip(op->getResults(), buffers.getAsRange<BufferAttr>()))
       if (failed(check(op, buffer, getTensorBytes(result.getType()))))
         return failure();
+    if (failed(checkGradients(op)))
+      return failure();
     if (auto states = op->getAttrOfType<ArrayAttr>(stateBuffersAttrName))
       for (auto state : states.getAsRange<BufferAttr>())
         if (failed(check(op, state, 0)))
@@ -64,6 +66,22 @@ private:
     if (auto number = op->getAttrOfType<IntegerAttr>(libraryAttrName))
       kernel = number.getInt();
     return checkKernel(op, kernel);
+  }
+
+  /// Where nobody clears gradients, only W may add to them.
+  LogicalResult checkGradients(Operation *op) {
+    auto kernel = dyn_cast<KernelOpInterface>(op);
+    auto stage = op->getParentOfType<StageOp>();
+    if (!kernel || !memory.getWritesGradients() ||
+        stage.getPhase() == Phase::BackwardWeight)
+      return success();
+    for (const StateReference &state : kernel.getUpdatedStates())
+      if (state.kind == StateKind::Gradient)
+        return op->emitOpError()
+               << "adds to the gradient of " << state.symbol
+               << " outside of W, in a stage whose memory says that W writes "
+                  "gradients";
+    return success();
   }
 
   LogicalResult checkKernel(Operation *op, std::optional<int64_t> number) {

@@ -211,7 +211,8 @@ def PP_MemoryOp : PP_Op<"memory", [
     `kernels` is the stage's kernel table, and four entries may have a purpose of
     their own. `discards` has the offset of each output of the forward phase in
     the area `discard`, for a recomputed forward, and `discard_statistics` that
-    of its statistics.
+    of its statistics. With `writes_gradients`, the first W of a step writes the
+    gradients and nobody clears them: all sums of gradients are in W then.
 
     ```mlir
     pp.memory 0 total(192) areas([<parameters, 0, 64>, <residuals, 64, 128>])
@@ -236,7 +237,8 @@ def PP_MemoryOp : PP_Op<"memory", [
                        OptionalAttr<PP_Count>:$optimizer_kernel,
                        OptionalAttr<PP_Count>:$finite_kernel,
                        OptionalAttr<PP_Count>:$finite_loss_kernel,
-                       OptionalAttr<PP_Count>:$loss_scale_kernel);
+                       OptionalAttr<PP_Count>:$loss_scale_kernel,
+                       UnitAttr:$writesGradients);
   let assemblyFormat = [{
     $stage `total` `(` $total `)` `areas` `(` custom<Areas>($areas) `)`
     `slots` `(` $slots `,` $slotBytes `)`
@@ -248,7 +250,8 @@ def PP_MemoryOp : PP_Op<"memory", [
     (`optimizer_kernel` `(` $optimizer_kernel^ `)`)?
     (`finite_kernel` `(` $finite_kernel^ `)`)?
     (`finite_loss_kernel` `(` $finite_loss_kernel^ `)`)?
-    (`loss_scale_kernel` `(` $loss_scale_kernel^ `)`)? attr-dict
+    (`loss_scale_kernel` `(` $loss_scale_kernel^ `)`)?
+    (`writes_gradients` $writesGradients^)? attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
