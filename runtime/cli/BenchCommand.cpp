@@ -23,8 +23,12 @@ namespace {
 /// distance between two completions.
 class StepTimes {
 public:
-  StepTimes(Executor &executor, const Plan &plan, Step (&steps)[2])
-      : executor(executor), scalars(plan.optimizer), steps(steps) {}
+  StepTimes(Executor &executor, const Plan &plan, const DataSet &data,
+            Step (&steps)[2])
+      : executor(executor), scalars(plan.optimizer), batch(plan.batch),
+        data(data), order(data.getSamples()), steps(steps) {
+    std::iota(order.begin(), order.end(), 0);
+  }
 
   /// Runs `count` steps, or as many as `duration` seconds take if that is not
   /// 0. The first one finds an idle pipeline.
@@ -72,6 +76,8 @@ private:
 
   void submit(uint64_t index) {
     Step &step = steps[index % 2];
+    data.fill(step, order,
+              number % std::max<uint64_t>(order.size() / batch, 1) * batch);
     step.number = ++number;
     step.scalars = scalars.evaluate(number);
     executor.submit(step);
@@ -79,6 +85,9 @@ private:
 
   Executor &executor;
   OptimizerScalars scalars;
+  uint64_t batch;
+  const DataSet &data;
+  std::vector<uint64_t> order; // of the samples; batches take turns
   Step (&steps)[2];
   uint64_t number = 0; // of the last step that was submitted
   std::vector<double> times;
@@ -115,6 +124,16 @@ static void print(const BenchOptions &options, const Plan &plan,
   summary.print();
 }
 
+/// Of one batch, a model soon knows every label: gradients vanish, and the
+/// times are no longer those of a training.
+static uint64_t syntheticBatches(const Plan &plan) {
+  constexpr uint64_t most = 16, bytes = 64 << 20;
+  uint64_t ofBatch = 1;
+  for (const PlanPort &port : plan.feeds)
+    ofBatch += port.bytes * (port.batched ? plan.microbatches : 1);
+  return plan.isTraining() ? std::clamp<uint64_t>(bytes / ofBatch, 1, most) : 1;
+}
+
 static int bench(const pp_program &functions, const BenchOptions &options,
                  ProcessGroup &group) {
   std::shared_ptr<Device> device =
@@ -125,9 +144,11 @@ static int bench(const pp_program &functions, const BenchOptions &options,
     failUsage("--kernels: the program does not mark its kernels; compile it "
               "with --mark-kernels");
   bool synthetic = options.data.empty() && options.inputs.empty();
-  DataSet data(
-      plan, synthetic ? syntheticData(plan, plan.batch) : readArrays(options),
-      /*allowOthers=*/true);
+  DataSet data(plan,
+               synthetic
+                   ? syntheticData(plan, syntheticBatches(plan) * plan.batch)
+                   : readArrays(options),
+               /*allowOthers=*/true);
   compareData(group, plan, data, "--data",
               synthetic ? "synthetic data" : options.data, options.inputs);
   program.allocate(options.weights, !options.noVerifyWeights);
@@ -136,11 +157,7 @@ static int bench(const pp_program &functions, const BenchOptions &options,
   Executor::Options forExecutor = executorOptions(options, plan);
   forExecutor.timeKernels = options.kernels != 0;
   Executor executor(program, forExecutor);
-  std::vector<uint64_t> order(data.getSamples());
-  std::iota(order.begin(), order.end(), 0);
-  for (Step &step : steps)
-    data.fill(step, order, 0);
-  StepTimes times(executor, plan, steps);
+  StepTimes times(executor, plan, data, steps);
   times.run(options.warmup, /*duration=*/0);
   executor.resetStatistics();
   times.run(options.steps, options.duration);

@@ -171,6 +171,19 @@ void DataSet::fillLossWeight(PortBuffer &target,
   std::memcpy(target.at(0), &weight, sizeof(weight));
 }
 
+/// Of a feed of whole numbers: any class or token, where the program says which
+/// it takes; else 1, which is what masks have where they let through.
+static int64_t syntheticInteger(const PlanPort &port, uint64_t bits) {
+  if (!port.range)
+    return 1;
+  auto [low, high] = *port.range;
+  low = std::max<int64_t>(low, 0);
+  if (high <= low)
+    return high;
+  return low +
+         static_cast<int64_t>(bits % (static_cast<uint64_t>(high - low) + 1));
+}
+
 std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
                                                         uint64_t samples) {
   std::map<std::string, Array> arrays;
@@ -184,13 +197,33 @@ std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
     uint64_t count = *elementCount(array.shape);
     array.data.resize(count * sizeOf(port.type));
     for (uint64_t i = 0; i < count; ++i) {
-      float value =
-          static_cast<float>(mixBits(f, i) >> 40) / float(1 << 23) - 1.0f;
-      if (port.type == DataType::F32) {
-        std::memcpy(&array.data[i * 4], &value, 4);
-      } else if (port.type == DataType::F64) {
-        double wide = value;
-        std::memcpy(&array.data[i * 8], &wide, 8);
+      uint64_t bits = mixBits(f, i);
+      float value = static_cast<float>(bits >> 40) / float(1 << 23) - 1.0f;
+      auto put = [&](auto element) {
+        std::memcpy(&array.data[i * sizeof(element)], &element,
+                    sizeof(element));
+      };
+      switch (port.type) {
+      case DataType::F32:
+        put(value);
+        break;
+      case DataType::F64:
+        put(static_cast<double>(value));
+        break;
+      case DataType::I64:
+        put(syntheticInteger(port, bits >> 8));
+        break;
+      case DataType::I32:
+        put(static_cast<int32_t>(syntheticInteger(port, bits >> 8)));
+        break;
+      case DataType::I8:
+      case DataType::U8:
+      case DataType::I1:
+        put(static_cast<int8_t>(syntheticInteger(port, bits >> 8)));
+        break;
+      case DataType::BF16:
+      case DataType::F16:
+        break; // zeros
       }
     }
     arrays.emplace(port.name, std::move(array));

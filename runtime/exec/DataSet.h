@@ -52,8 +52,8 @@ void checkIndices(const PlanPort &port, const Array &array);
 /// A hash of an array's name, shape and values.
 uint64_t hashArray(const std::string &name, const Array &array);
 
-/// Deterministic values for every feed: floats in [-1, 1), zeros for integers
-/// (valid as any class or token).
+/// Deterministic values for every feed: floats in [-1, 1), any class or token,
+/// and 1 where nothing says which integers are valid.
 std::map<std::string, Array> syntheticData(const Plan &plan, uint64_t samples);
 
 } // namespace pp::runtime
