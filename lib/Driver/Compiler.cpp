@@ -80,7 +80,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     int64_t weightUses = training ? options.microbatches : 0;
     pm.addPass(nn::createArrangeProducts());
     if (options.precision != nn::Precision::F32)
-      pm.addPass(nn::createMixedPrecision({options.precision}));
+      pm.addPass(nn::createMixedPrecision(
+          {options.precision, /*norms=*/options.target.isCpu()}));
     // Kernels that are generated for GPUs, and cuDNN as it is called, are
     // plain.
     if (options.target.isCpu()) {

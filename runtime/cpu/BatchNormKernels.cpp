@@ -20,7 +20,11 @@ struct BatchNormShape {
     epsilon = descriptor.getFloat("epsilon");
     if (epsilon < 0)
       throw DescriptorError("epsilon: expected a value of at least 0");
-    data = KernelBuilder::inLayout(dims, KernelBuilder::layout(descriptor));
+    auto type = KernelBuilder::types(descriptor, 1)[0];
+    if (type == KernelBuilder::Type::f16)
+      throw DescriptorError("types: expected f32 or bf16");
+    data =
+        KernelBuilder::inLayout(dims, KernelBuilder::layout(descriptor), type);
     channels = KernelBuilder::dense({dims[1]});
   }
 

@@ -957,3 +957,11 @@ func.func @packed_elsewhere(%w: tensor<8x4xf32, #nn.packed<"matmul a=2x8 b=8x4 c
   }
   return
 }
+
+// -----
+
+func.func @batch_norm_types(%x: tensor<2x8xf16>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.batch_norm' op needs one type for all its tensors, or bf16 for images and f32 for channels}}
+  %0:3 = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<2x8xf16>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf16>, tensor<8xf32>, tensor<8xf32>)
+  return
+}

@@ -360,9 +360,30 @@ template <typename NormOp> static FailureOr<int64_t> readChannels(NormOp op) {
   return (*logical)[1];
 }
 
+/// Images have one type, which may be bf16 where all that has a number for each
+/// channel is f32.
+static LogicalResult verifyNormTypes(Operation *op, ArrayRef<Value> images,
+                                     ArrayRef<Value> channels) {
+  Type image = getElementTypeOrSelf(images.front().getType());
+  Type channel = getElementTypeOrSelf(channels.front().getType());
+  auto isOf = [](Type element) {
+    return [=](Value value) {
+      return getElementTypeOrSelf(value.getType()) == element;
+    };
+  };
+  if (llvm::all_of(images, isOf(image)) &&
+      llvm::all_of(channels, isOf(channel)) &&
+      (image == channel || (image.isBF16() && channel.isF32())))
+    return success();
+  return op->emitOpError() << "needs one type for all its tensors, or bf16 for "
+                              "images and f32 for channels";
+}
+
 LogicalResult BatchNormOp::verify() {
   FailureOr<int64_t> count = readChannels(*this);
-  if (failed(count))
+  if (failed(count) || failed(verifyNormTypes(
+                           *this, {getInput(), getOutput()},
+                           {getScale(), getShift(), getMean(), getVariance()})))
     return failure();
   int64_t channels = *count;
   ArrayRef<int64_t> input = shapeOf(getInput());
@@ -376,7 +397,11 @@ LogicalResult BatchNormOp::verify() {
 
 LogicalResult BatchNormBackwardOp::verify() {
   FailureOr<int64_t> count = readChannels(*this);
-  if (failed(count))
+  if (failed(count) ||
+      failed(verifyNormTypes(
+          *this, {getInput(), getOutputGradient(), getInputGradient()},
+          {getMean(), getVariance(), getScale(), getScaleGradient(),
+           getShiftGradient()})))
     return failure();
   int64_t channels = *count;
   ArrayRef<int64_t> input = shapeOf(getInput());

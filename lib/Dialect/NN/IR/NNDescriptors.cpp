@@ -414,14 +414,16 @@ uint64_t AvgPoolBackwardOp::getFlops() {
 
 template <typename NormOp>
 static std::string batchNorm(NormOp op, StringRef kind) {
-  if (!hasLibraryType(op))
+  Type image = getElementTypeOrSelf(op.getInput().getType());
+  if (!getElementTypeOrSelf(op.getScale().getType()).isF32() ||
+      !(image.isF32() || image.isBF16()))
     return "";
   std::string text;
   llvm::raw_string_ostream(text)
       << kind << " src="
       << dims(*toLogicalShape(shapeOf(op.getInput()), op.getLayout()))
       << " epsilon=" << llvm::format("%.9g", op.getEpsilon().convertToDouble())
-      << layout(op.getLayout());
+      << types({op.getInput().getType()}) << layout(op.getLayout());
   return text;
 }
 

@@ -34,9 +34,12 @@ namespace {
 
 class Converter {
 public:
-  Converter(func::FuncOp function, Type shortElement)
+  Converter(func::FuncOp function, Type shortElement, bool shortensNorms)
       : phaseCasts(function, shortElement) {
     for (Operation &op : function.getBody().front()) {
+      if (isa<BatchNormOp, BatchNormBackwardOp>(op) && shortensNorms &&
+          isShortened(&op))
+        norms.push_back(&op);
       if (isa<DotGeneralOp, ConvOp, ConvBackwardInputOp, ConvBackwardWeightOp,
               AttentionOp, AttentionBackwardOp>(op) &&
           isShortened(&op))
@@ -54,6 +57,8 @@ public:
   void run() {
     for (Operation *product : products)
       shorten(product);
+    for (Operation *norm : norms)
+      shortenNorm(norm);
     // Later phases read the short form of any value that has one: keeping both
     // would cost more memory than keeping the long one.
     for (auto &[value, cast] : shortOf)
@@ -100,6 +105,20 @@ private:
     }
   }
 
+  /// A norm of a value that is short anyway: only the result is rounded.
+  void shortenNorm(Operation *norm) {
+    Value input = phaseCasts.getExactShort(norm->getOperand(0));
+    if (!input)
+      return;
+    norm->setOperand(0, input);
+    if (isa<BatchNormBackwardOp>(norm))
+      norm->setOperand(1, shortened(norm->getOperand(1), norm));
+    Value result = norm->getResult(0);
+    Type longType = result.getType();
+    result.setType(phaseCasts.getShortType(result));
+    phaseCasts.widenForReaders(result, result, norm, longType);
+  }
+
   void readShortLater(Value value, Value from) {
     Operation *producer = value.getDefiningOp();
     // Inputs are fed to every phase.
@@ -130,7 +149,7 @@ private:
   }
 
   PhaseCasts phaseCasts;
-  SmallVector<Operation *> products;
+  SmallVector<Operation *> products, norms;
   /// f32 value to the cast that makes it short.
   llvm::MapVector<Value, Value> shortOf;
   /// Parameters and constants by phase.
@@ -157,7 +176,7 @@ struct MixedPrecision : pp::nn::impl::MixedPrecisionBase<MixedPrecision> {
       element = Float16Type::get(&getContext());
       break;
     }
-    Converter converter(*function, element);
+    Converter converter(*function, element, norms && type == Precision::BF16);
     if (!element)
       return converter.runInside();
     converter.run();

@@ -64,20 +64,20 @@ def NN_LayerNormBackwardOp : NN_RowOp<"layer_norm_backward", [
   }];
 }
 
-def NN_BatchNormOp : NN_LibraryOp<"batch_norm", [
-    NN_Differentiable, SameOperandsAndResultElementType]> {
+def NN_BatchNormOp : NN_LibraryOp<"batch_norm", [NN_Differentiable]> {
   let summary = "normalises each channel over the micro-batch";
   let description = [{
     `input` is N x C x spatial (or N x C). Returns the normalised tensor and the
     mean and the population variance of each channel (Ioffe and Szegedy, arXiv
     1502.03167). It mixes the samples of a micro-batch: its result depends on the
     size of the micro-batch. With a `layout` (see `nn.reorder`), input and result
-    lie in it.
+    lie in it. Both may be bf16, while the numbers of channels are f32, as are
+    sums.
   }];
-  let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$scale,
+  let arguments = (ins NN_FactorTensor:$input, NN_FloatTensor:$scale,
                        NN_FloatTensor:$shift, F64Attr:$epsilon,
                        DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout);
-  let results = (outs NN_FloatTensor:$output, NN_FloatTensor:$mean,
+  let results = (outs NN_FactorTensor:$output, NN_FloatTensor:$mean,
                       NN_FloatTensor:$variance);
   let assemblyFormat = [{
     $input `,` $scale `,` $shift `epsilon` $epsilon (`layout` $layout^)?
@@ -85,13 +85,13 @@ def NN_BatchNormOp : NN_LibraryOp<"batch_norm", [
   }];
 }
 
-def NN_BatchNormBackwardOp : NN_LibraryOp<"batch_norm_backward"> {
+def NN_BatchNormBackwardOp : NN_LibraryOp<"batch_norm_backward", []> {
   let summary = "the cotangents of input, scale and shift of nn.batch_norm";
-  let arguments = (ins NN_FloatTensor:$input, NN_FloatTensor:$outputGradient,
+  let arguments = (ins NN_FactorTensor:$input, NN_FactorTensor:$outputGradient,
                        NN_FloatTensor:$mean, NN_FloatTensor:$variance,
                        NN_FloatTensor:$scale, F64Attr:$epsilon,
                        DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout);
-  let results = (outs NN_FloatTensor:$inputGradient,
+  let results = (outs NN_FactorTensor:$inputGradient,
                       NN_FloatTensor:$scaleGradient,
                       NN_FloatTensor:$shiftGradient);
   let assemblyFormat = [{

@@ -110,12 +110,18 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
     where a product follows, and behind them where a product came before. This
     changes no bit of any value.
 
+    With `norms`, as the processor's library can, a batch norm of a product's
+    result, and its derivative, read and write bf16, too; their sums have the
+    precision of f32.
+
     With `tf32`, all tensors stay f32: products get the attribute `nn.tf32`,
     which lets a GPU's libraries round their factors.
   }];
   let options = [
     Option<"type", "type", "::pp::nn::Precision", "::pp::nn::Precision::BF16",
-           "Of the factors">
+           "Of the factors">,
+    Option<"norms", "norms", "bool", "false",
+           "Whether batch norm of a bf16 value takes it as it is, and gives bf16">
   ];
 }
 
