@@ -362,9 +362,11 @@ void pp::registerModelFlags() {
   *modelFlags;
 }
 
-void pp::registerCompileFlags() {
+void pp::registerCompileFlags(bool microbatches) {
   registerModelFlags();
   *pipelineFlags;
+  if (!microbatches)
+    pipelineFlags->microbatches.removeArgument();
   hasPipelineFlags = true;
 }
 

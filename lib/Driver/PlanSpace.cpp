@@ -130,7 +130,7 @@ public:
               << coverages[i].text()
               << ", and estimates are not compared with them; measure with "
                  "pp-profile --microbatches="
-              << count << " too and merge the files\n";
+              << count << " too\n";
         continue;
       }
       if (coverages[i].measured < coverages[i].kernels)

@@ -19,10 +19,14 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 using namespace pp;
@@ -41,6 +45,11 @@ struct Flags {
       cl::desc("Do not measure: write the program that does, for a machine "
                "without this compiler (FILE profile -o costs.json)"),
       cl::value_desc("file"), cl::cat(category)};
+  cl::list<int64_t> microbatches{
+      "microbatches",
+      cl::desc("Micro-batches of a step; of several numbers, one after the "
+               "other is measured, for a pp-plan that compares them"),
+      cl::CommaSeparated, cl::cat(category)};
   cl::opt<unsigned> repetitions{
       "repetitions", cl::desc("Steps to run; the middle half counts"),
       cl::init(50), cl::cat(category)};
@@ -58,15 +67,16 @@ void nameCudaPlugin(llvm::StringRef linkFile) {
     setenv("PP_CUDA_PLUGIN", plugin.c_str(), /*overwrite=*/0);
 }
 
-/// The program says on stderr what goes wrong.
-llvm::Error run(llvm::StringRef program, const Flags &flags) {
+/// Lets the program write the cost file `output`. It says on stderr what goes
+/// wrong.
+llvm::Error run(llvm::StringRef program, llvm::StringRef output,
+                const Flags &flags) {
   std::string repetitions =
       std::to_string(std::max(4U, flags.repetitions.getValue()));
   std::string message;
   llvm::outs().flush();
   int code = llvm::sys::ExecuteAndWait(
-      program,
-      {program, "profile", "-o", flags.output, "--repetitions", repetitions},
+      program, {program, "profile", "-o", output, "--repetitions", repetitions},
       /*Env=*/std::nullopt, /*Redirects=*/{},
       /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
   if (code == 0)
@@ -88,7 +98,83 @@ llvm::Error checkFlags(const Flags &flags) {
     return makeError(exitInputOutput, "cannot write '" + path +
                                           "': there is no folder '" + folder +
                                           "'");
+  if (flags.microbatches.size() > 1 && !flags.emitProgram.empty())
+    return makeError(exitUsage,
+                     "--emit-program writes a program for one number "
+                     "of --microbatches");
+  for (int64_t count : flags.microbatches)
+    if (count < 1 || count > (1 << 20))
+      return makeError(exitUsage, "--microbatches=" + llvm::Twine(count) +
+                                      ": must be from 1 to 1048576");
   return llvm::Error::success();
+}
+
+/// A program that marks its kernels, as `path`.
+llvm::Error makeProgram(const CompileOptions &options, ModelImport &import,
+                        llvm::StringRef path, const Flags &flags,
+                        mlir::MLIRContext &context) {
+  Compilation compilation(&context, options);
+  if (auto error = compilation.readOnnx(import))
+    return error;
+  if (auto error = compilation.run(CompilePhase::Graph, CompilePhase::Lower,
+                                   [](mlir::PassManager &) {}))
+    return error;
+  auto object = compilation.emit();
+  if (!object)
+    return object.takeError();
+  std::vector<std::string> devices;
+  if (options.target.isMock())
+    devices.push_back("mock");
+  if (auto error = linkBinary(*object, path, flags.linkFile, devices))
+    return makeError(exitInputOutput, llvm::toString(std::move(error)));
+  return llvm::Error::success();
+}
+
+/// A temporary file that goes away with the object.
+struct TemporaryFile {
+  llvm::SmallString<128> path;
+  llvm::FileRemover remove;
+
+  llvm::Error create() {
+    if (std::error_code code =
+            llvm::sys::fs::createTemporaryFile("pp-profile", "", path))
+      return makeError(exitInputOutput,
+                       "cannot make a temporary file: " + code.message());
+    remove.setFile(path);
+    return llvm::Error::success();
+  }
+};
+
+/// Measures with the options' number of micro-batches.
+llvm::Expected<llvm::json::Object> measure(const CompileOptions &options,
+                                           ModelImport &import,
+                                           const Flags &flags,
+                                           mlir::MLIRContext &context) {
+  TemporaryFile program, costs;
+  for (TemporaryFile *file : {&program, &costs})
+    if (auto error = file->create())
+      return std::move(error);
+  if (auto error = makeProgram(options, import, program.path, flags, context))
+    return std::move(error);
+  if (auto error = run(program.path, costs.path, flags))
+    return std::move(error);
+  auto buffer = llvm::MemoryBuffer::getFile(costs.path);
+  if (!buffer)
+    return makeError(exitInputOutput, "cannot read '" + costs.path +
+                                          "': " + buffer.getError().message());
+  auto json = llvm::json::parse((*buffer)->getBuffer());
+  if (!json)
+    return json.takeError();
+  return std::move(*json->getAsObject());
+}
+
+/// Adds the kernels that only `more` has. What both have was measured twice.
+void mergeCosts(llvm::json::Object &costs, llvm::json::Object more) {
+  llvm::json::Object *kernels = costs.getObject("kernels");
+  for (auto &[key, seconds] : *more.getObject("kernels"))
+    kernels->try_emplace(key, std::move(seconds));
+  for (auto &[key, value] : more)
+    costs.try_emplace(key, std::move(value));
 }
 
 llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
@@ -97,6 +183,9 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
   auto options = getCompileOptions();
   if (!options)
     return options.takeError();
+  if (options->plan && !flags.microbatches.empty())
+    return makeError(exitUsage, "--microbatches cannot be given together with "
+                                "--plan, which decides about it");
   options->lower.markKernels = true;
   if (options->partition.stages == 0 && !options->plan) {
     // The most that can be hoped for in every model; more than cores would
@@ -106,43 +195,48 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
         isCpu && std::thread::hardware_concurrency() > 1 ? 2 : 1;
     options->partition.ignoreHints = true;
   }
-  Compilation compilation(&context, *options);
-  if (auto error = compilation.readOnnx(flags.input))
-    return error;
-  if (auto error = compilation.run(CompilePhase::Graph, CompilePhase::Lower,
-                                   [](mlir::PassManager &) {}))
-    return error;
-  auto object = compilation.emit();
-  if (!object)
-    return object.takeError();
-  auto link = [&](llvm::StringRef path) -> llvm::Error {
-    std::vector<std::string> devices;
-    if (options->target.isMock())
-      devices.push_back("mock");
-    if (auto error = linkBinary(*object, path, flags.linkFile, devices))
-      return makeError(exitInputOutput, llvm::toString(std::move(error)));
-    return llvm::Error::success();
-  };
+  auto import = ModelImport::read(&context, flags.input, options->import,
+                                  options->hasTraining);
+  if (!import)
+    return import.takeError();
+  llvm::SmallVector<int64_t> counts(flags.microbatches.begin(),
+                                    flags.microbatches.end());
+  if (counts.empty())
+    counts.push_back(options->microbatches);
+  options->microbatches = counts.front();
   if (!flags.emitProgram.empty())
-    return link(flags.emitProgram);
-  llvm::SmallString<128> program;
-  if (std::error_code code =
-          llvm::sys::fs::createTemporaryFile("pp-profile", "", program))
-    return makeError(exitInputOutput,
-                     "cannot make a temporary file: " + code.message());
-  llvm::FileRemover remove(program);
-  if (auto error = link(program))
-    return error;
+    return makeProgram(*options, *import, flags.emitProgram, flags, context);
   nameCudaPlugin(flags.linkFile);
-  return run(program, flags);
+  std::optional<llvm::json::Object> costs;
+  for (int64_t count : counts) {
+    options->microbatches = count;
+    if (counts.size() > 1)
+      llvm::outs() << count << " micro-batches\n";
+    auto measured = measure(*options, *import, flags, context);
+    if (!measured)
+      return measured.takeError();
+    if (costs)
+      mergeCosts(*costs, std::move(*measured));
+    else
+      costs = std::move(*measured);
+  }
+  if (auto error =
+          llvm::writeToOutput(flags.output, [&](llvm::raw_ostream &os) {
+            os << llvm::formatv("{0:1}\n",
+                                llvm::json::Value(std::move(*costs)));
+            return llvm::Error::success();
+          }))
+    return makeError(exitInputOutput, "cannot write '" + flags.output + "': " +
+                                          llvm::toString(std::move(error)));
+  return llvm::Error::success();
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  registerCompileFlags(/*microbatches=*/false);
   Flags flags;
-  registerCompileFlags();
   ToolContext tool(argc, argv, flags.category,
                    "pp-profile: measures the kernels of a model\n");
   return tool.run(
