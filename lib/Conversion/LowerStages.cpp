@@ -162,7 +162,7 @@ private:
       return success();
     if (markKernels)
       op->setAttr(pipeline::markAttrName, builder.getI64IntegerAttr(marks));
-    callMark(marks++);
+    markRun(op, marks++);
     SmallVector<Value> arguments, stateArguments;
     auto states = op->getAttrOfType<ArrayAttr>(pipeline::stateBuffersAttrName);
     if (kernel.getUpdatedStates().size() != (states ? states.size() : 0))
@@ -263,6 +263,15 @@ private:
     return {};
   }
 
+  /// Whether what `op` adds is in the gradient already in the first W.
+  bool isLeftOut(Operation *op) {
+    auto sum = dyn_cast<nn::AccumulateOp>(op);
+    if (!sum || !firstSums.contains(op))
+      return false;
+    Value made = findMaker(sum.getValue());
+    return made && begun.contains(made);
+  }
+
   Value loadIsFirst() {
     if (isFirst)
       return isFirst;
@@ -278,9 +287,7 @@ private:
 
   LogicalResult callFirst(Operation *op, LLVM::LLVMFuncOp callee,
                           ArrayRef<Gradient> gradients, ValueRange arguments) {
-    auto sum = dyn_cast<nn::AccumulateOp>(op);
-    if (Value made = sum ? findMaker(sum.getValue()) : Value();
-        made && begun.contains(made)) {
+    if (isLeftOut(op)) {
       Value function = LLVM::SelectOp::create(builder, loc, loadIsFirst(),
                                               addressOf(doNothing(callee)),
                                               addressOf(callee));
@@ -336,6 +343,15 @@ private:
     op->setAttr(pipeline::probeAttrName, builder.getI64IntegerAttr(probes));
     LLVM::CallOp::create(builder, loc, probe,
                          ValueRange{base, constant(probes++)});
+  }
+
+  /// A sum that the first W leaves out has no run then.
+  void markRun(Operation *op, int64_t number) {
+    if (!mark || !isLeftOut(op))
+      return callMark(number);
+    Value marked = LLVM::SelectOp::create(builder, loc, loadIsFirst(),
+                                          constant(-1), constant(number));
+    LLVM::CallOp::create(builder, loc, mark, marked);
   }
 
   void callMark(int64_t number) {

@@ -105,9 +105,13 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pm.addPass(pipeline::createVerifyStep());
     return;
   }
-  case CompilePhase::Cost:
-    pm.addPass(pipeline::createAnnotateCosts(options.cost));
+  case CompilePhase::Cost: {
+    pipeline::AnnotateCostsOptions cost = options.cost;
+    if (training && options.target.isCpu())
+      cost.microbatches = options.microbatches / options.replicas;
+    pm.addPass(pipeline::createAnnotateCosts(cost));
     return;
+  }
   case CompilePhase::Partition: {
     pipeline::PartitionOptions partition = options.partition;
     partition.microbatches = options.microbatches / options.replicas;

@@ -33,8 +33,10 @@ int pp::runtime::runProfile(const pp_binary &binary,
     program.allocate(options.weights);
     Profile profile = profileProgram(program, options.repetitions);
     for (size_t i = 0; i < plan.marks.size(); ++i) {
+      if (!profile.kernels[i])
+        continue;
       auto &[sum, count] = sums[plan.marks[i].key];
-      sum += profile.kernels[i];
+      sum += *profile.kernels[i];
       ++count;
     }
     json["target"] = plan.target;

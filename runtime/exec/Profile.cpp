@@ -103,12 +103,18 @@ private:
     size_t first = steps / 4, last = std::max<size_t>(first + 1, steps * 3 / 4);
     for (size_t kernel = 0; kernel < kernelCount; ++kernel) {
       double sum = 0;
+      size_t count = 0;
       for (size_t i = first; i < last; ++i) {
         size_t step = total[i].second;
-        if (runs[kernel][step])
+        if (runs[kernel][step]) {
           sum += ofStep[kernel][step] / runs[kernel][step];
+          ++count;
+        }
       }
-      times.kernels.push_back(sum / static_cast<double>(last - first));
+      std::optional<double> average;
+      if (count)
+        average = sum / static_cast<double>(count);
+      times.kernels.push_back(average);
     }
   }
 

@@ -13,8 +13,9 @@ namespace pp::runtime {
 struct Profile {
   /// From the end of a step to the end of the next.
   double step = 0;
-  /// By number of the kernel: one run, in one micro-batch.
-  std::vector<double> kernels;
+  /// By number of the kernel: one run, in one micro-batch. Nothing for a kernel
+  /// that did not run: a sum, where there is one micro-batch.
+  std::vector<std::optional<double>> kernels;
   /// Between two kernels whose times are taken: what taking them costs.
   double gap = 0;
   /// Of all stages together: what their ranks do between the last backward

@@ -2,6 +2,8 @@
 // RUN: pp-opt %t/none.mlir --verify-diagnostics --pp-annotate-costs
 // RUN: not pp-opt %t/step.mlir --pp-annotate-costs="gflops=0" 2>&1 | FileCheck %s
 // RUN: not pp-opt %t/step.mlir --pp-annotate-costs="launch=-1" 2>&1 | FileCheck %s
+// RUN: not pp-opt %t/step.mlir --pp-annotate-costs="microbatches=-1" 2>&1 | FileCheck %s --check-prefix=COUNT
+// COUNT: error: microbatches is -1, must be 0 or more
 
 // The errors of cost-file are in partition-invalid.mlir.
 // CHECK: error: gflops and bandwidth must be positive, launch not negative

@@ -42,6 +42,9 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
       auto known = measured.find(cast<KernelOpInterface>(op).getCostKey());
       if (known != measured.end())
         seconds = known->second;
+      if (microbatches > 0 && onlyAddsToGradients(&op))
+        seconds *= static_cast<double>(microbatches - 1) /
+                   static_cast<double>(microbatches);
       op.setAttr(costAttrName,
                  CostAttr::get(&getContext(), flops, read, written,
                                builder.getF64FloatAttr(seconds)));
@@ -50,7 +53,20 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
       signalPassFailure();
   }
 
+  static bool onlyAddsToGradients(Operation *op) {
+    auto kernel = cast<KernelOpInterface>(op);
+    SmallVector<StateReference> states = kernel.getUpdatedStates();
+    return op->getNumResults() == 0 && !states.empty() &&
+           llvm::all_of(states, [](const StateReference &state) {
+             return state.kind == StateKind::Gradient;
+           });
+  }
+
   LogicalResult checkOptions() {
+    if (microbatches < 0)
+      return getOperation().emitError()
+             << "microbatches is " << microbatches.getValue()
+             << ", must be 0 or more";
     if (!(gflops > 0) || !(bandwidth > 0) || !(launch >= 0))
       return getOperation().emitError(
           "gflops and bandwidth must be positive, launch not negative");

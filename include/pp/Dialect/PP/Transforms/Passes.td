@@ -46,6 +46,10 @@ def AnnotateCosts : PPPass<"pp-annotate-costs"> {
     per launch. A cost file, which pp-profile writes, is JSON: `{"version": 1,
     "kernels": {"<key>": <seconds>}}` (docs/cost-format.md). The key is the
     descriptor of a library kernel, and names what a generated one computes.
+
+    With `microbatches`, a kernel that only adds to gradients counts for all
+    micro-batches but the first, which writes them (`pp-plan-memory`): its time is
+    the average.
   }];
   let options = [
     Option<"costFile", "cost-file", "std::string", "\"\"",
@@ -55,7 +59,10 @@ def AnnotateCosts : PPPass<"pp-annotate-costs"> {
     Option<"bandwidth", "bandwidth", "double", "15.0",
            "Memory rate of a device, in 1e9 bytes per second">,
     Option<"launch", "launch", "double", "0.5e-6",
-           "Fixed time of a kernel, in seconds">
+           "Fixed time of a kernel, in seconds">,
+    Option<"microbatches", "microbatches", "int64_t", "0",
+           "Micro-batches of a step, where the first one writes gradients; 0: "
+           "all add to them">
   ];
 }
 
