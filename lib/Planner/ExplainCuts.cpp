@@ -1,6 +1,9 @@
 //===- ExplainCuts.cpp - What was possible next to a cut ------------------===//
 #include "pp/Planner/PlanSearch.h"
 
+#include <algorithm>
+#include <map>
+
 using namespace pp::planner;
 
 namespace {
@@ -17,6 +20,8 @@ public:
         readers[value.producer].push_back(consumer);
         producers[consumer].push_back(value.producer);
       }
+    for (size_t k = 0; k < graph.kernels.size(); ++k)
+      classes[graph.kernels[k].colocationClass].push_back(k);
   }
 
   std::vector<CutAlternative> run() {
@@ -33,12 +38,13 @@ private:
   void explain(int cut, int from, int to) {
     std::vector<int> original = draft.stageOf;
     std::vector<size_t> moved;
-    while (static_cast<int>(moved.size()) < reach) {
-      auto kernel = nextToMove(from, to);
-      if (!kernel || countOf(from) == 1)
+    for (int step = 0; step < reach; ++step) {
+      std::vector<size_t> next = nextToMove(from, to);
+      if (next.empty() || countOf(from) == static_cast<int>(next.size()))
         break;
-      draft.stageOf[*kernel] = to;
-      moved.push_back(*kernel);
+      for (size_t kernel : next)
+        draft.stageOf[kernel] = to;
+      moved.insert(moved.end(), next.begin(), next.end());
       if (draft.schedule.isTraining() && stepLowerBound(draft) >= limit)
         continue;
       auto evaluation = evaluatePlan(draft);
@@ -50,20 +56,39 @@ private:
     draft.stageOf = std::move(original);
   }
 
-  std::optional<size_t> nextToMove(int from, int to) const {
+  /// The kernel next to the cut, with all that must be where it is; empty if
+  /// nothing can move.
+  std::vector<size_t> nextToMove(int from, int to) const {
     bool forward = to > from;
-    std::optional<size_t> found;
+    std::vector<size_t> found;
     for (size_t k = 0; k < graph.kernels.size(); ++k) {
-      if (draft.stageOf[k] != from || graph.kernels[k].colocationClass >= 0)
+      if (draft.stageOf[k] != from || (!forward && !found.empty()))
         continue;
-      bool legal = true;
-      for (size_t other : forward ? readers[k] : producers[k])
-        legal &=
-            forward ? draft.stageOf[other] >= to : draft.stageOf[other] <= to;
-      if (legal && (forward || !found))
-        found = k;
+      std::vector<size_t> together = withItsClass(k);
+      bool isLegal = std::ranges::all_of(together, [&](size_t kernel) {
+        return canMove(kernel, together, to, forward);
+      });
+      if (isLegal)
+        found = std::move(together);
     }
     return found;
+  }
+
+  std::vector<size_t> withItsClass(size_t kernel) const {
+    int colocationClass = graph.kernels[kernel].colocationClass;
+    if (colocationClass < 0)
+      return {kernel};
+    return classes.at(colocationClass);
+  }
+
+  bool canMove(size_t kernel, const std::vector<size_t> &together, int to,
+               bool forward) const {
+    const auto &others = forward ? readers[kernel] : producers[kernel];
+    return std::ranges::all_of(others, [&](size_t other) {
+      return std::ranges::binary_search(together, other) ||
+             (forward ? draft.stageOf[other] >= to
+                      : draft.stageOf[other] <= to);
+    });
   }
 
   int countOf(int stage) const {
@@ -78,6 +103,7 @@ private:
   int reach;
   double limit;
   std::vector<std::vector<size_t>> readers, producers;
+  std::map<int, std::vector<size_t>> classes; // of colocation; -1: the others
   std::vector<CutAlternative> result;
 };
 
