@@ -1,4 +1,6 @@
 // RUN: pp-opt %s -split-input-file -verify-diagnostics --nn-assign-layouts="block-size=4"
+// RUN: not pp-opt %s -split-input-file --nn-assign-layouts=tiles=2 2>&1 | FileCheck %s
+// CHECK: error: tiles is 0 or 1, or -1 for the processor's
 
 // expected-error @+1 {{block-size is 8 or 16, or 0 for the processor's}}
 func.func @main(%x: tensor<1x16x4x4xf32>, %w: tensor<16x16x1x1xf32>) -> tensor<1x16x4x4xf32> {

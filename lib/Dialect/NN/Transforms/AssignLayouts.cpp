@@ -269,6 +269,11 @@ Layout getBlockedLayout(int64_t block) {
   return block == 8 ? Layout::blocked8 : Layout::blocked16;
 }
 
+bool isShortConvolution(Operation &op) {
+  return isa<ConvOp, ConvBackwardInputOp, ConvBackwardWeightOp>(op) &&
+         getElementTypeOrSelf(op.getOperand(0).getType()).isBF16();
+}
+
 struct AssignLayouts : pp::nn::impl::AssignLayoutsBase<AssignLayouts> {
   using AssignLayoutsBase::AssignLayoutsBase;
 
@@ -284,11 +289,19 @@ struct AssignLayouts : pp::nn::impl::AssignLayoutsBase<AssignLayouts> {
       function->emitError("block-size is 8 or 16, or 0 for the processor's");
       return signalPassFailure();
     }
+    if (tiles < -1 || tiles > 1) {
+      function->emitError("tiles is 0 or 1, or -1 for the processor's");
+      return signalPassFailure();
+    }
     copyForReaders(*function);
+    LayoutChoice choice = layouts;
+    if (choice == LayoutChoice::Auto &&
+        llvm::any_of(function->getBody().front(), isShortConvolution))
+      choice = hasTiles() ? LayoutChoice::ChannelsLast : LayoutChoice::Blocked;
     SmallVector<Layout> candidates;
-    if (layouts != LayoutChoice::ChannelsLast)
+    if (choice != LayoutChoice::ChannelsLast)
       candidates.push_back(getBlockedLayout(blockSize));
-    if (layouts != LayoutChoice::Blocked)
+    if (choice != LayoutChoice::Blocked)
       candidates.push_back(Layout::channels_last);
     std::optional<LayoutAssigner> best;
     for (Layout layout : candidates) {
@@ -297,6 +310,12 @@ struct AssignLayouts : pp::nn::impl::AssignLayoutsBase<AssignLayouts> {
         best.emplace(std::move(assigner));
     }
     best->apply();
+  }
+
+private:
+  bool hasTiles() const {
+    return tiles >= 0 ? tiles == 1
+                      : llvm::sys::getHostCPUFeatures().lookup("amx-bf16");
   }
 };
 

@@ -244,6 +244,10 @@ def AssignLayouts : NNPass<"nn-assign-layouts"> {
     %y = nn.add %x, %b : tensor<8x4x56x56x16xf32>
     ```
 
+    With convolutions in bf16, `auto` takes blocks, for which the library's code is
+    4 to 15 % faster, unless the processor multiplies tiles (AMX): the library does
+    that for channels last alone.
+
     What is fed, fetched or kept in parameters stays plain. It runs before kernels are
     formed, so layouts are the same for any number of stages.
   }];
@@ -251,7 +255,10 @@ def AssignLayouts : NNPass<"nn-assign-layouts"> {
     Option<"layouts", "layouts", "::pp::nn::LayoutChoice",
            "::pp::nn::LayoutChoice::Auto", "The layout beside the plain one">,
     Option<"blockSize", "block-size", "int64_t", "0",
-           "Channels of a block, 8 or 16; 0 takes what the processor of the compiler has">
+           "Channels of a block, 8 or 16; 0 takes what the processor of the compiler has">,
+    Option<"tiles", "tiles", "int64_t", "-1",
+           "Whether the processor multiplies tiles of bf16, 0 or 1; -1 takes what that of "
+           "the compiler does">
   ];
 }
 
