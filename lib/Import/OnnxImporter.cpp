@@ -162,8 +162,9 @@ private:
           NameLoc::get(builder.getStringAttr(input.name)));
       function.setArgAttr(index, step::feedAttrName,
                           builder.getStringAttr(input.name));
-      function.setArgAttr(index, step::roleAttrName,
-                          builder.getStringAttr("input"));
+      function.setArgAttr(
+          index, step::roleAttrName,
+          step::RoleAttr::get(builder.getContext(), step::Role::Input));
       // What --batch is the size of.
       if (cast<RankedTensorType>(types[index]).getRank() > 0)
         function.setArgAttr(index, step::batchedAttrName,

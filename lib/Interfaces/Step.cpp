@@ -46,7 +46,7 @@ static const KnownAttribute operationAttributes[] = {
 
 static const KnownAttribute argumentAttributes[] = {
     {feedAttrName, isA<StringAttr>, "a string"},
-    {roleAttrName, isA<StringAttr>, "a string"},
+    {roleAttrName, isA<RoleAttr>, "a #step.role"},
     {rangeAttrName, isRange, "an array of two numbers"},
     {ignoreIndexAttrName, isA<IntegerAttr>, "a number"},
     {batchedAttrName, isA<UnitAttr>, "a unit attribute"},
@@ -96,6 +96,11 @@ pp::Phase pp::step::getPhase(Operation *op) {
 
 void pp::step::setPhase(Operation *op, Phase phase) {
   op->setAttr(phaseAttrName, PhaseAttr::get(op->getContext(), phase));
+}
+
+Role pp::step::getRole(func::FuncOp function, unsigned argument) {
+  auto role = function.getArgAttrOfType<RoleAttr>(argument, roleAttrName);
+  return role ? role.getValue() : Role::Input;
 }
 
 std::optional<int64_t> pp::step::getBatchSize(func::FuncOp function) {

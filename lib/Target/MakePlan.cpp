@@ -217,14 +217,14 @@ private:
 
   LogicalResult makeFeeds() {
     for (unsigned index = 0; index < step.getNumArguments(); ++index) {
-      auto role = step.getArgAttrOfType<StringAttr>(index, step::roleAttrName);
+      step::Role role = step::getRole(step, index);
       // It comes after all that is fed.
-      if (role && role.getValue() == step::lossScaleRole)
+      if (role == step::Role::LossScale)
         continue;
       runtime::PlanPort port =
           makePort(step.getArgAttrOfType<StringAttr>(index, step::feedAttrName),
                    step.getFunctionType().getInput(index));
-      port.role = role ? role.getValue() : "input";
+      port.role = stringifyRole(role);
       port.batched = step.getArgAttr(index, step::batchedAttrName) != nullptr;
       if (auto range = step.getArgAttrOfType<DenseI64ArrayAttr>(
               index, step::rangeAttrName))

@@ -49,7 +49,7 @@ class Program:
             data = self.generator.integers((0 if element == "ui8" else -9) if low is None else low, 10 if high is None else high, flat)
             data = data.astype(ELEMENTS[element])
         self.data[name] = data
-        self.inputs.append(f'%{name}: {tensor(flat, element)} {{step.feed = "{name}", step.role = "input"}}')
+        self.inputs.append(f'%{name}: {tensor(flat, element)} {{step.feed = "{name}", step.role = #step.role<input>}}')
         return self.op(f"nn.reshape %{name} : {tensor(flat, element)} -> {tensor(shape, element)}")
 
     def op(self, text, count=1):

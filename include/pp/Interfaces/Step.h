@@ -34,12 +34,9 @@ inline constexpr llvm::StringLiteral originAttrName = "step.origin";
 inline constexpr llvm::StringLiteral stageHintAttrName = "step.stage_hint";
 /// On function arguments: the name under which the value is fed.
 inline constexpr llvm::StringLiteral feedAttrName = "step.feed";
-/// On function arguments: "input" or "target", which the caller feeds, or
-/// "loss_weight" or "loss_scale", which the runtime keeps.
+/// On function arguments: a #step.role. The loss weight is the reciprocal of the
+/// number of labels in a mini-batch that count.
 inline constexpr llvm::StringLiteral roleAttrName = "step.role";
-inline constexpr llvm::StringLiteral lossScaleRole = "loss_scale";
-/// The reciprocal of the number of labels in a mini-batch that count.
-inline constexpr llvm::StringLiteral lossWeightRole = "loss_weight";
 /// On function arguments: the smallest and the largest number that the caller
 /// may feed, and the one beside them that is left out of the loss.
 inline constexpr llvm::StringLiteral rangeAttrName = "step.range";
@@ -54,6 +51,9 @@ inline constexpr llvm::StringLiteral optimizerAttrName = "step.optimizer";
 /// The phase of an operation; forward where none is stated.
 Phase getPhase(mlir::Operation *op);
 void setPhase(mlir::Operation *op, Phase phase);
+
+/// What an argument is for; an input where nothing is stated.
+Role getRole(mlir::func::FuncOp function, unsigned argument);
 
 /// Samples in one run of the function: axis 0 of its first batched argument;
 /// nothing if it has none.

@@ -23,7 +23,8 @@ def Step_Dialect : Dialect {
     | `step.phase` | operations of a step | when it runs: `#step.phase<forward>` ... |
     | `step.origin` | operations of a step | number of the forward operation it is (derived from) |
     | `step.stage_hint` | operations and kernels | the stage that the model's author asked for |
-    | `step.feed`, `step.role` | function arguments | name and role of what is fed |
+    | `step.feed` | function arguments | name of what is fed |
+    | `step.role` | function arguments | `#step.role<input>` or `<target>`, which the caller feeds, `<loss_weight>` or `<loss_scale>`, which the runtime keeps |
     | `step.range`, `step.ignore_index` | function arguments | the numbers that may be fed |
     | `step.fetch` | function results | name of what is fetched, or "loss" |
     | `step.batched` | function arguments and results | axis 0 has the samples |
@@ -50,6 +51,11 @@ def Step_PhaseEnum : PlanEnum<"Phase", "when an operation of a step runs", [
   I32EnumAttrCase<"Update", 3, "update">,
   I32EnumAttrCase<"Prepare", 4, "prepare">]>;
 def Step_Phase : EnumAttr<Step_Dialect, Step_PhaseEnum, "phase"> {
+  let cppNamespace = "::pp::step";
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Step_Role : EnumAttr<Step_Dialect, Step_RoleEnum, "role"> {
   let cppNamespace = "::pp::step";
   let assemblyFormat = "`<` $value `>`";
 }

@@ -15,4 +15,13 @@ def Step_ScalarKindEnum : I32EnumAttr<"ScalarKind", "what a scalar is", [
   let genSpecializedAttr = 0;
 }
 
+def Step_RoleEnum : I32EnumAttr<"Role", "what a function argument is for", [
+    I32EnumAttrCase<"Input", 0, "input">,
+    I32EnumAttrCase<"Target", 1, "target">,
+    I32EnumAttrCase<"LossWeight", 2, "loss_weight">,
+    I32EnumAttrCase<"LossScale", 3, "loss_scale">]> {
+  let cppNamespace = "::pp::step";
+  let genSpecializedAttr = 0;
+}
+
 #endif // PP_INTERFACES_STEPENUMS_TD

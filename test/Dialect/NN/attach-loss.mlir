@@ -8,7 +8,7 @@
 // which only the data tell.
 //--- logits.mlir
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[X:.+]]: tensor<2x10xf32> {step.feed = "x"}, %[[T:.+]]: tensor<2xi64> {step.batched, step.feed = "target", step.ignore_index = -100 : i64, step.range = array<i64: 0, 9>, step.role = "target"}, %[[W:.+]]: tensor<f32> {step.feed = "loss_weight", step.role = "loss_weight"})
+// CHECK-SAME: %[[X:.+]]: tensor<2x10xf32> {step.feed = "x"}, %[[T:.+]]: tensor<2xi64> {step.batched, step.feed = "target", step.ignore_index = -100 : i64, step.range = array<i64: 0, 9>, step.role = #step.role<target>}, %[[W:.+]]: tensor<f32> {step.feed = "loss_weight", step.role = #step.role<loss_weight>})
 // CHECK-SAME: -> (tensor<f32> {step.fetch = "loss"})
 func.func @main(%x: tensor<2x10xf32> {step.feed = "x"}) -> (tensor<2x10xf32> {step.fetch = "y"}) {
   // CHECK-NEXT: %[[L:.+]], %{{.+}} = nn.softmax_cross_entropy %[[X]], %[[T]] {ignoreIndex = -100 : i64}
@@ -32,7 +32,7 @@ func.func @main(%x: tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32> {
 // One of two outputs, the mean over all its elements: 1 / (2 x 5 x 2).
 //--- mse.mlir
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[B:[^:]+]]: tensor<2x5xf32>, %[[T:[^:]+]]: tensor<2x5xf32> {step.batched, step.feed = "target", step.role = "target"}) -> (tensor<f32> {step.fetch = "loss"})
+// CHECK-SAME: %[[B:[^:]+]]: tensor<2x5xf32>, %[[T:[^:]+]]: tensor<2x5xf32> {step.batched, step.feed = "target", step.role = #step.role<target>}) -> (tensor<f32> {step.fetch = "loss"})
 func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x5xf32>) -> (tensor<2x3xf32> {step.fetch = "a"}, tensor<2x5xf32> {step.fetch = "b"}) {
   // CHECK-NEXT: %[[D:.+]] = nn.sub %[[B]], %[[T]]
   // CHECK-NEXT: %[[S:.+]] = nn.mul %[[D]], %[[D]]

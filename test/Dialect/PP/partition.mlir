@@ -25,7 +25,7 @@
 
 // BEFORE: nn.kernel() attributes {{.*}}pp.stage = 1 : i64
 module {
-  func.func @main(%x: tensor<64x64xf32> {step.feed = "x", step.role = "input"}) -> (tensor<64x64xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<64x64xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<64x64xf32> {step.fetch = "loss"}) {
     %0 = nn.kernel(%a = %x) attributes {step.origin = 0 : i64, step.phase = #step.phase<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32> {
       %b = nn.exp %a : tensor<64x64xf32>
       nn.yield %b : tensor<64x64xf32>

@@ -5,7 +5,7 @@
 // CHECK-SAME: writes_gradients
 module {
   ml_program.global private mutable @w(dense<0.5> : tensor<4xf32>) : tensor<4xf32>
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) {
     pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> () {
       pp.return
     }
@@ -24,7 +24,7 @@ module {
 // CHECK-NOT: writes_gradients
 module {
   ml_program.global private mutable @w(dense<0.5> : tensor<4xf32>) : tensor<4xf32>
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) {
     pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> () {
       pp.return
     }

@@ -43,7 +43,7 @@ module {
 
 module {
   // expected-error@+1 {{is fed a loss scale, but has no optimizer; run nn-attach-optimizer first}}
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "loss_scale"}) -> (tensor<4xf32> {step.fetch = "y"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<loss_scale>}) -> (tensor<4xf32> {step.fetch = "y"}) {
     %0 = pp.stage 0 forward (%a = %x) sources([loss_scale]) targets([[fetch 0]]) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }

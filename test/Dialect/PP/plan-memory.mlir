@@ -27,7 +27,7 @@
 // CHECK: pp.schedule "gpipe"
 // CHECK-NEXT: [0F0[0], 0SEND_F0 @c0, 0F1[1], 0SEND_F1 @c0, 0F2[2], 0SEND_F2 @c0, 0RECV_B0 @c1, 0B0[0], 0RECV_B1 @c1, 0B1[1], 0RECV_B2 @c1, 0B2[2], 0U]
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "y"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "y"}) {
     %0:2 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
       %r = nn.kernel(%b = %a) : (tensor<4xf32>) -> tensor<4xf32> {
         %c = nn.exp %b : tensor<4xf32>

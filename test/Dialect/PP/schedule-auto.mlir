@@ -20,7 +20,7 @@
 // AGAIN: pp.schedule "auto ({{.*}})" microbatches(3) checkpoint(always)
 // AGAIN-NEXT: [0F0[0], 0SEND_F0 @c0, 0F1[0],
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
       %r = nn.relu %a {pp.cost = #pp.cost<flops = 4, read = 16, written = 16, seconds = 1.0e-3 : f64>} : tensor<4xf32>
       pp.return %r : tensor<4xf32>

@@ -38,7 +38,7 @@
 // REPLICAS: pp.schedule "gpipe" microbatches(2) replicas(2) checkpoint(always)
 // REPLICAS: 1R1, 1B1, 1SEND_B1 @c1, 1REDUCE_GRAD, 1U]])
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }

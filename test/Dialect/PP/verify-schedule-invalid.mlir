@@ -2,7 +2,7 @@
 
 // An action is missing.
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -29,7 +29,7 @@ module {
 
 // An action is there twice.
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -56,7 +56,7 @@ module {
 
 // A backward comes before its forward.
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -83,7 +83,7 @@ module {
 
 // A send has no receive.
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -110,7 +110,7 @@ module {
 
 // Both ranks wait in a send: the naive 1F1B under rendezvous.
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -137,7 +137,7 @@ module {
 
 // The update is not last.
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -164,7 +164,7 @@ module {
 
 // The step has no channels yet.
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     // expected-error@+1 {{names no channels; run pp-insert-transfers first}}
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
@@ -178,7 +178,7 @@ module {
 
 // The channels of two values are mixed up.
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "y"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "y"}) {
     %0:2 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0], [channel @c1]]) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
       pp.return %a, %a : tensor<4xf32>, tensor<4xf32>
     }
@@ -198,7 +198,7 @@ module {
 
 // Two values go through one channel.
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "y"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "y"}) {
     // expected-error@+1 {{writes to @c0 a second time}}
     %0:2 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0], [channel @c0]]) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
       pp.return %a, %a : tensor<4xf32>, tensor<4xf32>
@@ -213,7 +213,7 @@ module {
 
 // A channel that nobody reads.
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "y"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "y"}) {
     %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0, fetch 0]]) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -229,7 +229,7 @@ module {
 // No schedule at all.
 // expected-error@+1 {{has no schedule; run pp-schedule first}}
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "y"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "y"}) {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -248,7 +248,7 @@ module {
 
 // Replicas that do not add up their gradients, or before they have all.
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[loss]]) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }
@@ -264,7 +264,7 @@ module {
 // -----
 
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[loss]]) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }

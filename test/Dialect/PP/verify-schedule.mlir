@@ -5,7 +5,7 @@
 // CHECK: 1RECV_F1 @c0, 1SEND_B0 @c1
 // 1F1B of two stages.
 module {
-  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = "input"}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
       pp.return %a : tensor<4xf32>
     }

@@ -84,8 +84,9 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
                                 << "'; outputs: " << llvm::join(names, ", ");
   }
 
-  Value addInput(OpBuilder &builder, func::FuncOp function, StringRef name,
+  Value addInput(OpBuilder &builder, func::FuncOp function, step::Role role,
                  RankedTensorType type, ArrayRef<NamedAttribute> others = {}) {
+    StringRef name = stringifyRole(role);
     unsigned index = function.getNumArguments();
     for (unsigned other = 0; other < index; ++other)
       if (auto taken =
@@ -97,9 +98,10 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
         isNameTaken = true;
       }
     SmallVector<NamedAttribute> attributes(others);
-    for (StringRef key : {step::feedAttrName, step::roleAttrName})
-      attributes.push_back(
-          builder.getNamedAttr(key, builder.getStringAttr(name)));
+    attributes.push_back(
+        builder.getNamedAttr(step::feedAttrName, builder.getStringAttr(name)));
+    attributes.push_back(builder.getNamedAttr(
+        step::roleAttrName, step::RoleAttr::get(builder.getContext(), role)));
     if (type.getRank() > 0)
       attributes.push_back(
           builder.getNamedAttr(step::batchedAttrName, builder.getUnitAttr()));
@@ -152,13 +154,13 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
                 "return two numbers, or say with --class-axis where they are";
     std::array<int64_t, 2> range = {0, classes - 1};
     Value labels = addInput(
-        builder, function, "target", rows,
+        builder, function, step::Role::Target, rows,
         {builder.getNamedAttr(step::rangeAttrName,
                               builder.getDenseI64ArrayAttr(range)),
          builder.getNamedAttr(step::ignoreIndexAttrName,
                               builder.getI64IntegerAttr(ignoreIndex))});
     auto scalar = RankedTensorType::get({}, type.getElementType());
-    Value weight = addInput(builder, function, step::lossWeightRole, scalar);
+    Value weight = addInput(builder, function, step::Role::LossWeight, scalar);
     auto entropy = SoftmaxCrossEntropyOp::create(
         builder, loc, scalar, rows.clone(type.getElementType()), logits, labels,
         builder.getI64IntegerAttr(ignoreIndex));
@@ -168,7 +170,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
   FailureOr<Value> meanSquaredError(OpBuilder &builder, Location loc,
                                     func::FuncOp function, Value prediction) {
     auto type = cast<RankedTensorType>(prediction.getType());
-    Value target = addInput(builder, function, "target", type);
+    Value target = addInput(builder, function, step::Role::Target, type);
     Value difference = SubOp::create(builder, loc, prediction, target);
     Value square = MulOp::create(builder, loc, difference, difference);
     auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));

@@ -144,10 +144,13 @@ private:
 
   Value addScale(RankedTensorType type) {
     unsigned index = function.getNumArguments();
-    StringAttr name = builder.getStringAttr(step::lossScaleRole);
+    auto role =
+        step::RoleAttr::get(builder.getContext(), step::Role::LossScale);
     auto attributes = builder.getDictionaryAttr(
-        {builder.getNamedAttr(step::feedAttrName, name),
-         builder.getNamedAttr(step::roleAttrName, name)});
+        {builder.getNamedAttr(
+             step::feedAttrName,
+             builder.getStringAttr(stringifyRole(role.getValue()))),
+         builder.getNamedAttr(step::roleAttrName, role)});
     (void)function.insertArgument(index, type, attributes, function.getLoc());
     return function.getArgument(index);
   }

@@ -75,9 +75,7 @@ private:
   EndAttr sourceOf(Value operand, StageOp stage) {
     MLIRContext *context = step.getContext();
     if (auto argument = dyn_cast<BlockArgument>(operand)) {
-      auto role = step.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                    step::roleAttrName);
-      if (role && role.getValue() == step::lossScaleRole)
+      if (step::getRole(step, argument.getArgNumber()) == step::Role::LossScale)
         return EndAttr::get(context, EndKind::LossScale);
       return EndAttr::get(context, EndKind::Feed, argument.getArgNumber());
     }

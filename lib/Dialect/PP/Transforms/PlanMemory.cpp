@@ -88,10 +88,8 @@ public:
       if (auto attribute = function->getAttrOfType<step::OptimizerAttr>(
               step::optimizerAttrName))
         optimizer = attribute;
-    for (unsigned index = 0; index < step.getNumArguments(); ++index) {
-      auto role = step.getArgAttrOfType<StringAttr>(index, step::roleAttrName);
-      hasLossScale |= role && role.getValue() == step::lossScaleRole;
-    }
+    for (unsigned index = 0; index < step.getNumArguments(); ++index)
+      hasLossScale |= step::getRole(step, index) == step::Role::LossScale;
     if (hasLossScale && !optimizer)
       return step.emitError("is fed a loss scale, but has no optimizer; run "
                             "nn-attach-optimizer first");
