@@ -18,17 +18,13 @@ using namespace pp::planner;
 
 namespace {
 
-constexpr const char *names[] = {"1f1b",  "eager-1f1b", "gpipe",
-                                 "zb-h1", "zb-h2",      "interleaved",
-                                 "zb-v",  "v-half",     "v-min"};
-
 double seconds() {
   using Clock = std::chrono::steady_clock;
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
 struct Gaps {
-  const char *name;
+  std::string_view name;
   int cases = 0;
   double sum = 0, worst = 0;
   /// Of the search, in the same cases.
@@ -43,10 +39,11 @@ struct Gaps {
   }
   void print() const {
     if (cases)
-      std::printf("  %-12s %5d cases  gap mean %6.2f %%  worst %6.2f %%   auto "
-                  "in these: mean %6.2f %%  worst %6.2f %%\n",
-                  name, cases, 100 * sum / cases, 100 * worst,
-                  100 * searchedSum / cases, 100 * searchedWorst);
+      std::printf(
+          "  %-12.*s %5d cases  gap mean %6.2f %%  worst %6.2f %%   auto "
+          "in these: mean %6.2f %%  worst %6.2f %%\n",
+          static_cast<int>(name.size()), name.data(), cases, 100 * sum / cases,
+          100 * worst, 100 * searchedSum / cases, 100 * searchedWorst);
   }
 };
 
@@ -88,7 +85,7 @@ int runCases(const char *title, Placement placement, SearchObjective objective,
   std::mt19937 random(2024); // NOLINT(bugprone-random-generator-seed)
   Gaps searched{"auto"};
   std::vector<Gaps> named;
-  for (const char *name : names)
+  for (std::string_view name : trainingScheduleNames())
     named.push_back({name});
   int invalid = 0, worse = 0;
   double longest = 0, total = 0;

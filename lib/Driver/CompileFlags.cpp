@@ -131,9 +131,8 @@ llvm::ManagedStatic<ModelFlags> modelFlags;
 /// "gpipe, 1f1b, ... or auto"
 std::string scheduleHelp() {
   std::string names;
-  for (std::string_view name : planner::scheduleNames())
-    if (name != "inference")
-      names += std::string(name) + ", ";
+  for (std::string_view name : planner::trainingScheduleNames())
+    names += std::string(name) + ", ";
   return names + "or auto (searched for the predicted times)";
 }
 
@@ -307,9 +306,8 @@ llvm::Error checkPipelineFlags() {
     if (auto e = checkPositive("ranks", options.schedule.ranks))
       return e;
   llvm::SmallVector<llvm::StringRef> schedules;
-  for (std::string_view name : planner::scheduleNames())
-    if (name != "inference")
-      schedules.push_back(name);
+  for (std::string_view name : planner::trainingScheduleNames())
+    schedules.push_back(name);
   schedules.push_back("auto");
   if (auto e = checkOneOf("schedule", options.schedule.schedule, schedules))
     return e;

@@ -9,10 +9,12 @@ struct Generator {
   std::string_view name;
   Result<Schedule> (*make)(PipelineShape);
   Placement placement = Placement::OnePerRank;
+  bool trains = true;
 };
 
+/// Where two are as good, searches take the first.
 constexpr Generator generators[] = {
-    {"inference", inferenceSchedule},
+    {"inference", inferenceSchedule, Placement::OnePerRank, /*trains=*/false},
     {"gpipe", gpipeSchedule},
     {"1f1b", oneForwardOneBackwardSchedule},
     {"eager-1f1b", eagerOneForwardOneBackwardSchedule},
@@ -32,6 +34,14 @@ std::vector<std::string_view> pp::planner::scheduleNames() {
   std::vector<std::string_view> names;
   for (const Generator &generator : generators)
     names.push_back(generator.name);
+  return names;
+}
+
+std::vector<std::string_view> pp::planner::trainingScheduleNames() {
+  std::vector<std::string_view> names;
+  for (const Generator &generator : generators)
+    if (generator.trains)
+      names.push_back(generator.name);
   return names;
 }
 

@@ -8,10 +8,6 @@
 
 using namespace pp::planner;
 
-static constexpr std::string_view names[] = {
-    "gpipe", "1f1b", "eager-1f1b", "interleaved", "looped-bfs", "zb-h1",
-    "zb-h2", "zb-v", "v-half",     "v-min",       "dualpipev"};
-
 static constexpr double overruns[] = {0, .25, .5, 1};
 
 /// Decodings times actions: a few seconds.
@@ -285,7 +281,7 @@ private:
   }
 
   void tryNamed() {
-    for (std::string_view name : names) {
+    for (std::string_view name : trainingScheduleNames()) {
       Result<Schedule> schedule = makeSchedule(name, problem.shape);
       if (!schedule || schedule->rankOfStage != pipeline.rankOfStage)
         continue;

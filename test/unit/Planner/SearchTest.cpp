@@ -11,10 +11,6 @@ using namespace pp::planner;
 
 namespace {
 
-constexpr const char *trainingNames[] = {
-    "gpipe", "1f1b", "eager-1f1b", "interleaved", "looped-bfs", "zb-h1",
-    "zb-h2", "zb-v", "v-half",     "v-min",       "dualpipev"};
-
 struct Timing {
   int p, m;
   double forward, input, weight, transfer; // Milliseconds.
@@ -146,7 +142,7 @@ void expectGood(const SearchProblem &problem) {
   };
   double value = objective(simulation);
   EXPECT_LE(found->lowerBound, value * (1 + 1e-9));
-  for (const char *name : trainingNames) {
+  for (std::string_view name : trainingScheduleNames()) {
     Result<Schedule> named = makeSchedule(name, problem.shape);
     if (!named || named->rankOfStage != schedule.rankOfStage)
       continue;

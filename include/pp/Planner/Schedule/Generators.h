@@ -112,14 +112,15 @@ Result<Schedule> vMinSchedule(PipelineShape shape);
 /// for less than 2 p micro-batches.
 Result<Schedule> dualPipeVSchedule(PipelineShape shape);
 
-/// By the name that users know: "inference", "gpipe", "1f1b", "eager-1f1b",
-/// "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min",
-/// "dualpipev". Fails with the list of
-/// names, or with the reason why the schedule does not fit the shape.
+/// By the name that users know: "1f1b". Fails with the list of names, or with
+/// the reason why the schedule does not fit the shape.
 Result<Schedule> makeSchedule(std::string_view name, PipelineShape shape);
 
 /// The names that makeSchedule knows.
 std::vector<std::string_view> scheduleNames();
+
+/// Those of them that have backward passes.
+std::vector<std::string_view> trainingScheduleNames();
 
 /// Which stages a rank has in the schedule of this name; nothing if there is
 /// none.

@@ -150,8 +150,7 @@ def Schedule : PPPass<"pp-schedule"> {
            "::pp::pipeline::GivenPlan()",
            "File of pp-plan with the actions of each rank">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",
-           "inference, gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb-h1, "
-           "zb-h2, zb-v, v-half, v-min, dualpipev or auto">,
+           "Name of a schedule (docs/schedules), inference or auto">,
     Option<"ranks", "ranks", "int64_t", "0",
            "Number of ranks; 0: two stages per rank where a schedule goes there "
            "and back, else one">,
