@@ -34,14 +34,6 @@ public:
   void count(std::atomic<uint64_t> &counter) override {
     counter.fetch_add(1, std::memory_order_relaxed);
   }
-  void beginCapture() override { noGraphs(); }
-  std::unique_ptr<Graph> endCapture() override { noGraphs(); }
-  void launch(Graph &) override { noGraphs(); }
-
-private:
-  [[noreturn]] static void noGraphs() {
-    failInternal("the device 'cpu' has no graphs");
-  }
 };
 
 class CpuDevice : public Device {
@@ -56,7 +48,6 @@ public:
     return getName();
   }
   bool isHostMemory() const override { return true; }
-  bool hasGraphs() const override { return false; }
   DeviceMemory allocate(uint64_t bytes, const std::string &what) override {
     return allocateHostMemory(bytes, what);
   }
@@ -89,6 +80,14 @@ public:
 };
 
 } // namespace
+
+[[noreturn]] static void hasNoGraphs() {
+  failInternal("a graph on a device that has none");
+}
+
+void Stream::beginCapture() { hasNoGraphs(); }
+std::unique_ptr<Graph> Stream::endCapture() { hasNoGraphs(); }
+void Stream::launch(Graph &) { hasNoGraphs(); }
 
 DeviceMemory Device::allocateHost(uint64_t bytes, const std::string &what) {
   return allocateHostMemory(bytes, what);

@@ -95,9 +95,9 @@ public:
 
   /// Between the two calls only execute() is allowed; its kernels are kept in
   /// the graph and do not run. Only where Device::hasGraphs().
-  virtual void beginCapture() = 0;
-  virtual std::unique_ptr<Graph> endCapture() = 0;
-  virtual void launch(Graph &graph) = 0;
+  virtual void beginCapture();
+  virtual std::unique_ptr<Graph> endCapture();
+  virtual void launch(Graph &graph);
 };
 
 /// Frees through the device that allocated.
@@ -150,7 +150,7 @@ public:
   virtual std::string describe() const { return getName(); }
   /// Whether the host may read and write its memory while no stream does.
   virtual bool isHostMemory() const = 0;
-  virtual bool hasGraphs() const = 0;
+  virtual bool hasGraphs() const { return false; }
 
   /// `bytes` bytes, zeroed, at a multiple of 64. Throws Error(IO) with `what`
   /// in the message.

@@ -138,7 +138,7 @@ TEST_P(ScheduleTest, SameBitsAsOneStage) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ScheduleTest,
-                         testing::Combine(testing::ValuesIn(deviceSetups),
+                         testing::Combine(testing::ValuesIn(deviceSetups()),
                                           testing::ValuesIn(allOptions())));
 
 //===----------------------------------------------------------------------===//
@@ -169,7 +169,7 @@ TEST_P(ReplicasTest, SameBitsAsSumsInTheirOrder) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, ReplicasTest,
-    testing::Combine(testing::ValuesIn(deviceSetups),
+    testing::Combine(testing::ValuesIn(deviceSetups()),
                      testing::Values(std::vector<int>{0},
                                      std::vector<int>{0, 2},
                                      std::vector<int>{0, 1, 2}),
@@ -207,7 +207,7 @@ protected:
 /// The plugin in C has no kernels for it.
 std::vector<DeviceSetup> setupsWithLossScale() {
   std::vector<DeviceSetup> result;
-  for (const DeviceSetup &setup : deviceSetups)
+  for (const DeviceSetup &setup : deviceSetups())
     if (!setup.plugin || setup.driver)
       result.push_back(setup);
   return result;
@@ -303,9 +303,7 @@ TEST_P(LossScaleTest, AnErrorWakesRanksThatWaitForTheOthers) {
 
 INSTANTIATE_TEST_SUITE_P(All, LossScaleTest,
                          testing::ValuesIn(setupsWithLossScale()),
-                         [](const auto &info) {
-                           return std::string(info.param.name);
-                         });
+                         [](const auto &info) { return info.param.name; });
 
 std::vector<float> floats(const std::vector<char> &bytes, size_t first,
                           size_t count) {
@@ -352,10 +350,8 @@ protected:
   TestedDevice device{GetParam()};
 };
 
-INSTANTIATE_TEST_SUITE_P(All, ExecutorTest, testing::ValuesIn(deviceSetups),
-                         [](const auto &info) {
-                           return std::string(info.param.name);
-                         });
+INSTANTIATE_TEST_SUITE_P(All, ExecutorTest, testing::ValuesIn(deviceSetups()),
+                         [](const auto &info) { return info.param.name; });
 
 /// Runs steps until one fails and returns the message.
 std::string failWith(Program &program, Executor &executor) {

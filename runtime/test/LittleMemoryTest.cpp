@@ -29,8 +29,7 @@ std::string errorOf(const std::function<void()> &work) {
 /// started before waits for steps, and has to end.
 TEST(LittleMemory, AnyThreadMayBeMissing) {
   for (const char *name : {"cpu", "mock"}) {
-    DeviceSetup setup{"Cpu"};
-    setup.isMock = name == std::string("mock");
+    DeviceSetup setup{name, name};
     unsigned failures = 0;
     for (unsigned nth = 1;; ++nth) {
       toy::Binary binary(toy::Options{{0, 1, 2}});
@@ -56,7 +55,7 @@ TEST(LittleMemory, AnyThreadMayBeMissing) {
           << error;
     }
     // Three ranks and the watchdog; on the mock device also their streams.
-    EXPECT_EQ(failures, setup.isMock ? 13U : 4U);
+    EXPECT_EQ(failures, setup.device == "mock" ? 13U : 4U);
   }
 }
 

@@ -12,9 +12,11 @@
 #include "exec/OptimizerScalars.h"
 #include "exec/Snapshot.h"
 #include "process/ProcessGroup.h"
+#include "transport/TransportRegistry.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -259,16 +261,69 @@ struct Result {
   uint64_t actions = 0;
 };
 
-/// Whether the device can do that.
-bool isPossible(const DeviceSetup &setup, std::string transport,
-                bool oneForwardOneBackward) {
-  // Written by hand, with sends that do not wait.
-  if (transport == std::string("nccl") && oneForwardOneBackward)
+/// Whether what `work` wants of a device works there.
+bool works(const std::function<void()> &work) {
+  try {
+    work();
+    return true;
+  } catch (const Error &) {
     return false;
-  bool isCpu = !setup.isMock && !setup.plugin;
-  bool isFakePlugin = setup.plugin && !setup.driver;
-  return transport == std::string("host-staged") ||
-         (!isFakePlugin && (!isCpu || transport == std::string("peer")));
+  }
+}
+
+/// What is expected of a transport.
+struct TransportSetup {
+  std::string name;
+  /// Whether it reaches other processes of one machine with such a device.
+  bool (*suits)(Device &device);
+  /// Whether its sends may wait for their receives.
+  bool isRendezvous = false;
+};
+
+void PrintTo(const TransportSetup &setup, std::ostream *out) {
+  *out << setup.name;
+}
+
+const TransportSetup transportSetups[] = {
+    {"peer",
+     [](Device &device) {
+       return works([&] {
+         SharedHandle handle;
+         device.createSharedEvent(handle);
+         device.allocateShared(64, "shared memory", handle);
+       });
+     }},
+    {"nccl",
+     [](Device &device) { return works([&] { device.createLinkName(); }); },
+     /*isRendezvous=*/true},
+    {"host-staged", [](Device &) { return true; }},
+};
+
+TEST(TransportSetup, EveryTransportIsTested) {
+  for (const TransportKind &kind : transportKinds())
+    EXPECT_TRUE(std::any_of(
+        std::begin(transportSetups), std::end(transportSetups),
+        [&](const TransportSetup &setup) { return setup.name == kind.name; }))
+        << kind.name;
+}
+
+TEST(TransportSetup, WhatOurDevicesCan) {
+  TestedDevice cpu({"Cpu", "cpu"}), mock({"Mock", "mock"});
+  for (const TransportSetup &setup : transportSetups)
+    if (setup.name == "peer" || setup.name == "nccl") {
+      EXPECT_EQ(setup.suits(cpu), setup.name == "peer");
+      EXPECT_TRUE(setup.suits(mock)) << setup.name;
+    }
+}
+
+/// Whether the transport can do that.
+bool isPossible(const DeviceSetup &setup, const TransportSetup &transport,
+                bool oneForwardOneBackward) {
+  // The toy's 1F1B is written by hand, for sends that do not wait.
+  if (transport.isRendezvous && oneForwardOneBackward)
+    return false;
+  TestedDevice device(setup);
+  return transport.suits(device);
 }
 
 Result train(const toy::Options &options, const DeviceSetup &setup,
@@ -357,7 +412,7 @@ std::pair<Result, Result> compareWithOneProcess(const toy::Options &options,
 
 class SeveralProcesses
     : public testing::TestWithParam<
-          std::tuple<DeviceSetup, std::string, unsigned, bool, bool>> {};
+          std::tuple<DeviceSetup, TransportSetup, unsigned, bool, bool>> {};
 
 TEST_P(SeveralProcesses, SameBitsAsOne) {
   auto [setup, transport, processes, split, oneForwardOneBackward] = GetParam();
@@ -368,16 +423,16 @@ TEST_P(SeveralProcesses, SameBitsAsOne) {
           toy::Options options{{0, 1, 2}, oneForwardOneBackward};
           train(options, setup, group, "");
         },
-        "", transport);
-    const char *name = transport == std::string("nccl") ? "nccl" : "peer";
-    EXPECT_NE(errors[0].find(fmt::format("--transport {}: cannot reach", name)),
+        "", transport.name);
+    EXPECT_NE(errors[0].find(
+                  fmt::format("--transport {}: cannot reach", transport.name)),
               std::string::npos)
         << errors[0];
     return;
   }
   toy::Options options{{0, 1, 2}, oneForwardOneBackward, split, 1};
   auto [expected, actual] =
-      compareWithOneProcess(options, setup, transport, processes);
+      compareWithOneProcess(options, setup, transport.name, processes);
   ASSERT_EQ(actual.traffic.size(), expected.traffic.size());
   for (size_t c = 0; c < actual.traffic.size(); ++c) {
     EXPECT_EQ(actual.traffic[c].messages, expected.traffic[c].messages);
@@ -393,16 +448,14 @@ TEST_P(SeveralProcesses, ReplicasHaveTheBitsOfOneProcess) {
     return; // as above
   toy::Options options{{0, 2}, false, split, 1};
   options.replicas = isUneven ? 4 : 2;
-  compareWithOneProcess(options, setup, transport, processes);
+  compareWithOneProcess(options, setup, transport.name, processes);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, SeveralProcesses,
-    testing::Combine(testing::ValuesIn(deviceSetups),
-                     testing::Values(std::string("peer"), std::string("nccl"),
-                                     std::string("host-staged")),
-                     testing::Values(2U, 3U), testing::Bool(),
-                     testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(All, SeveralProcesses,
+                         testing::Combine(testing::ValuesIn(deviceSetups()),
+                                          testing::ValuesIn(transportSetups),
+                                          testing::Values(2U, 3U),
+                                          testing::Bool(), testing::Bool()));
 
 TEST(SeveralProcesses, OneDecisionOfAllRanks) {
   unsetenv("PP_FAKE_DRIVER_ORDERLY");
@@ -416,7 +469,7 @@ TEST(SeveralProcesses, OneDecisionOfAllRanks) {
             std::string::npos);
   EXPECT_EQ(expected.snapshot.find("\"loss_scale.skipped_steps\":\"0x0p+0"),
             std::string::npos);
-  for (const DeviceSetup &setup : deviceSetups)
+  for (const DeviceSetup &setup : deviceSetups())
     for (unsigned processes : {2, 3}) {
       // The plugin in C has no such kernels.
       if (setup.plugin && !setup.driver)
@@ -440,9 +493,8 @@ TEST(SeveralProcesses, OneDecisionOfAllRanks) {
 TEST(SeveralProcessesErrors, AKernelThatFailsStopsAll) {
   unsetenv("PP_FAKE_DRIVER_ORDERLY");
   for (int layer : {0, 1, 2})
-    for (const DeviceSetup &setup : deviceSetups)
-      for (std::string transport : {std::string("peer"), std::string("nccl"),
-                                    std::string("host-staged")}) {
+    for (const DeviceSetup &setup : deviceSetups())
+      for (const TransportSetup &transport : transportSetups) {
         if (!isPossible(setup, transport, false))
           continue;
         toy::setFault(layer, toy::ThrowFault);
@@ -460,7 +512,7 @@ TEST(SeveralProcessesErrors, AKernelThatFailsStopsAll) {
               executor.run(step);
               executor.run(step);
             },
-            "", transport);
+            "", transport.name);
         toy::setFault(0, toy::NoFault);
         std::string culprit = errors[layer];
         EXPECT_NE(culprit, "");

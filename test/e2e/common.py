@@ -78,6 +78,10 @@ class Binary:
         return dict(np.load(output))
 
 
+# The transports between processes of one machine, and the devices on which each works.
+TRANSPORTS = {"peer": ("cpu", "mock"), "host-staged": ("cpu", "mock")}
+
+
 class Context:
     """The build under test, its cache of binaries and a scratch folder."""
 
@@ -98,8 +102,7 @@ class Context:
         # They decide what is in a binary.
         self._version = [
             (str(p), p.stat().st_size, p.stat().st_mtime_ns)
-            for p in (self.compiler, self.build / "lib" / "libpprt.a", self.build / "lib" / "libpprt_mock.a")
-            if p.exists()
+            for p in (self.compiler, *sorted((self.build / "lib").glob("libpprt*.a")))
         ]
         # Binaries of older builds.
         stamp = hashlib.sha256(repr(self._version).encode()).hexdigest()[:12]

@@ -74,7 +74,7 @@ def test(context, checks, arguments):
             check_data(context, checks, binary, starts[0] + 40_000)
         if not arguments.quick:
             check(checks, f"{name}, mock", binary, starts[0] + 2000, "--device", "mock")
-            for transport in ("peer", "host-staged"):
+            for transport in common.TRANSPORTS:
                 check(checks, f"{name}, 2 processes, {transport}", binary, starts[0] + 2000, "--processes", 2,
                       "--transport", transport)
 

@@ -74,7 +74,7 @@ class Command:
 
 
 def check_stopped(checks, binary, data):
-    for transport in ("peer", "host-staged"):
+    for transport in common.TRANSPORTS:
         for victim in (0, 1):
             where = f"process {victim} stopped, {transport}"
             command = Command(binary, data, 2, "--watchdog", 1, "--transport", transport)

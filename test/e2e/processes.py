@@ -7,6 +7,7 @@ mock device, started by --processes and by the variables of launchers. Then what
 goes wrong: one is killed, stopped, interrupted, missing, or differs.
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -115,12 +116,13 @@ def check_results(context, checks, models):
         output = {k: v.tobytes() for k, v in binary.infer(data, context.path(".npz"), *weights).items()}
         cases += [(model, binary, data, weights, expected, output, flags)]
     for model, binary, data, weights, expected, output, train_flags in cases:
+        for transport, devices in common.TRANSPORTS.items():
+            for device, count in itertools.product(devices, (2, 3, 4)):
+                where = f"{model}, {count} processes, {device}, {transport}"
+                flags = (*weights, "--device", device, "--transport", transport, "--processes", count)
+                check_same(checks, where, train(context, binary, data, *flags, *train_flags), expected)
         for device in ("cpu", "mock"):
-            for transport in ("peer", "host-staged"):
-                for count in (2, 3, 4):
-                    where = f"{model}, {count} processes, {device}, {transport}"
-                    flags = (*weights, "--device", device, "--transport", transport, "--processes", count)
-                    check_same(checks, where, train(context, binary, data, *flags, *train_flags), expected)
+            flags = (*weights, "--device", device, "--transport", "host-staged", "--processes", 4)
             value = {k: v.tobytes() for k, v in binary.infer(data, context.path(".npz"), *flags).items()}
             checks.check(value == output, f"{model}, {device}: outputs of inference differ")
     return cases[0]
@@ -163,8 +165,8 @@ def started(job):
 
 def check_killed(checks, case):
     model, binary, data, weights, *_ = case
-    for transport in ("peer", "host-staged"):
-        for device in ("cpu", "mock"):
+    for transport, devices in common.TRANSPORTS.items():
+        for device in devices:
             for victim in range(4):
                 where = f"process {victim} killed, {device}, {transport}"
                 job = endless(binary, data, weights, f"kill-{transport}-{device}-{victim}", 4, "--transport",

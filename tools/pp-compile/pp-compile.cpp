@@ -43,7 +43,7 @@ struct Flags {
   cl::list<std::string> linkDevices{
       "link-device",
       cl::desc("Devices of the runtime to link with, besides cpu and cuda and "
-               "the target's: mock"),
+               "the target's: " PP_DEVICES),
       cl::value_desc("name"), cl::CommaSeparated, cl::cat(phases)};
   cl::opt<std::string> linkFile{
       "link-file", cl::desc("Arguments that link with the runtime"),
