@@ -80,33 +80,21 @@ void ProcessGroup::endAll(const std::string &fault) {
 }
 
 std::vector<std::string> ProcessGroup::gather(const std::string &text) {
-  uint64_t bytes = text.size();
   if (!isFirst()) {
-    send(0, &bytes, sizeof(bytes));
-    send(0, text.data(), bytes);
+    send(0, text);
     return {};
   }
   std::vector<std::string> texts{text};
-  for (unsigned other = 1; other < size(); ++other) {
-    receive(other, &bytes, sizeof(bytes));
-    texts.emplace_back(bytes, '\0');
-    receive(other, texts.back().data(), bytes);
-  }
+  for (unsigned other = 1; other < size(); ++other)
+    texts.push_back(receive(other));
   return texts;
 }
 
 std::string ProcessGroup::broadcast(const std::string &text) {
-  uint64_t bytes = text.size();
-  if (!isFirst()) {
-    receive(0, &bytes, sizeof(bytes));
-    std::string received(bytes, '\0');
-    receive(0, received.data(), bytes);
-    return received;
-  }
-  for (unsigned other = 1; other < size(); ++other) {
-    send(other, &bytes, sizeof(bytes));
-    send(other, text.data(), bytes);
-  }
+  if (!isFirst())
+    return receive(0);
+  for (unsigned other = 1; other < size(); ++other)
+    send(other, text);
   return text;
 }
 
@@ -168,6 +156,27 @@ void ProcessGroup::receive(unsigned from, void *data, uint64_t bytes) {
   }
   failInternal("{} sent {} bytes where {} were expected", describe(from),
                header.bytes, bytes);
+}
+
+void ProcessGroup::send(unsigned to, const std::string &text) {
+  uint64_t bytes = text.size();
+  send(to, &bytes, sizeof(bytes));
+  send(to, text.data(), bytes);
+}
+
+std::string ProcessGroup::receive(unsigned from) {
+  uint64_t bytes = 0;
+  receive(from, &bytes, sizeof(bytes));
+  std::string text(bytes, '\0');
+  receive(from, text.data(), bytes);
+  return text;
+}
+
+bool ProcessGroup::both(unsigned peer, bool flag) {
+  char mine = flag ? 1 : 0, theirs = 0;
+  send(peer, &mine, 1);
+  receive(peer, &theirs, 1);
+  return mine && theirs;
 }
 
 void ProcessGroup::throwLost(unsigned peer) {

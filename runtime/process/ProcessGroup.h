@@ -109,6 +109,11 @@ public:
   /// From one process to another; both call the one that fits.
   void send(unsigned to, const void *data, uint64_t bytes);
   void receive(unsigned from, void *data, uint64_t bytes);
+  /// The same for what says its length itself.
+  void send(unsigned to, const std::string &text);
+  std::string receive(unsigned from);
+  /// Whether this process and `peer`, which calls it too, both say true.
+  bool both(unsigned peer, bool flag);
   /// Nanoseconds to add to a process's steady clock to get this one's; process
   /// 0 knows all.
   int64_t clockOffset(unsigned process) const { return clockOffsets[process]; }

@@ -87,15 +87,12 @@ LinkTransport::LinkTransport(const Plan &plan, const Placement &placement,
     } catch (const Error &error) {
       fault = error.what();
     }
-    char mine = fault.empty() ? 1 : 0, theirs = 0;
-    group.send(peer, &mine, 1);
-    group.receive(peer, &theirs, 1);
-    if (mine && theirs) {
+    if (group.both(peer, fault.empty()))
       peers.insert(peer);
-      continue;
-    }
-    reason = mine ? fmt::format("{} cannot open a link", group.describe(peer))
-                  : fault;
+    else
+      reason = fault.empty()
+                   ? fmt::format("{} cannot open a link", group.describe(peer))
+                   : fault;
   }
   std::vector<unsigned> rankOf = ranksOf(plan);
   for (Channel &channel : channels) {
@@ -137,25 +134,17 @@ void LinkTransport::openLinks(const Plan &plan, const Placement &placement,
     // The sender names the link; an empty name: it has none.
     bool isSender = placement.hasRank(edge.first);
     std::string name, fault;
-    uint64_t size = 0;
     if (isSender) {
       try {
         name = device.createLinkName();
       } catch (const Error &error) {
         fault = error.what();
       }
-      size = name.size();
-      group.send(peer, &size, sizeof(size));
-      group.send(peer, name.data(), size);
+      group.send(peer, name);
       if (!fault.empty())
         throw Error(ErrorKind::IO, fault);
     } else {
-      group.receive(peer, &size, sizeof(size));
-      if (size > 4096)
-        failInternal("{} sent a link's name of {} bytes", group.describe(peer),
-                     size);
-      name.resize(size);
-      group.receive(peer, name.data(), size);
+      name = group.receive(peer);
       if (name.empty())
         throw Error(ErrorKind::IO,
                     fmt::format("{} cannot open a link", group.describe(peer)));

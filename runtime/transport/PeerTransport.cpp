@@ -6,29 +6,6 @@
 
 using namespace pp::runtime;
 
-static void sendHandles(ProcessGroup &group, unsigned to,
-                        const std::vector<std::string> &handles) {
-  for (const std::string &handle : handles) {
-    uint64_t size = handle.size();
-    group.send(to, &size, sizeof(size));
-    group.send(to, handle.data(), size);
-  }
-}
-
-static std::vector<std::string> receiveHandles(ProcessGroup &group,
-                                               unsigned from, size_t count) {
-  std::vector<std::string> handles(count);
-  for (std::string &handle : handles) {
-    uint64_t size = 0;
-    group.receive(from, &size, sizeof(size));
-    if (size > 4096)
-      failInternal("{} sent a handle of {} bytes", group.describe(from), size);
-    handle.resize(size);
-    group.receive(from, handle.data(), size);
-  }
-  return handles;
-}
-
 /// The channels between this process and a peer, and what either side tells the
 /// other. Both walk the plan in the same order, so handles need no names.
 class PeerTransport::Exchange {
@@ -171,18 +148,20 @@ PeerTransport::PeerTransport(const Plan &plan, const Placement &placement,
     }
     /// Tells the peer whether this side can go on; hears the same.
     auto agree = [&] {
-      char mine = fault.empty() ? 1 : 0, theirs = 0;
-      group.send(peer, &mine, 1);
-      group.receive(peer, &theirs, 1);
-      if (mine && !theirs)
+      bool works = group.both(peer, fault.empty());
+      if (!works && fault.empty())
         fault = fmt::format("{} cannot share memory", group.describe(peer));
-      return mine && theirs;
+      return works;
     };
     bool works = agree();
     if (works) {
-      sendHandles(group, peer, offer);
+      for (const std::string &handle : offer)
+        group.send(peer, handle);
+      std::vector<std::string> theirs(exchange.expected());
+      for (std::string &handle : theirs)
+        handle = group.receive(peer);
       try {
-        exchange.accept(receiveHandles(group, peer, exchange.expected()));
+        exchange.accept(theirs);
       } catch (const RemoteFailure &) {
         throw;
       } catch (const Error &error) {
