@@ -6,6 +6,7 @@
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/DialectBase.td"
 include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td" // for the documentation
 include "pp/Interfaces/StepEnums.td"
 
 def Step_Dialect : Dialect {
