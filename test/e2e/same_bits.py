@@ -18,11 +18,12 @@ from common import MODELS
 STEPS = 3
 MICROBATCHES = (1, 4, 8)
 STAGES = (1, 2, 3, 4)
-SCHEDULES = ("gpipe", "1f1b", "zb-h1", "zb-h2", "auto")
+SCHEDULES = ("gpipe", "1f1b", "eager-1f1b", "zb-h1", "zb-h2", "auto")
 # Several stages on each of two ranks: (stages, schedule). dualpipev needs at least 4 micro-batches.
 # auto goes there and back with 4 stages, and deals out 6.
 LOOPED = (
-    (4, "interleaved"), (4, "looped-bfs"), (4, "zb-v"), (4, "dualpipev"), (6, "interleaved"), (4, "auto"), (6, "auto"),
+    (4, "interleaved"), (4, "looped-bfs"), (4, "zb-v"), (4, "v-half"), (4, "v-min"), (4, "dualpipev"),
+    (6, "interleaved"), (4, "auto"), (6, "auto"),
 )
 CHECKPOINTS = ("never", "except_last", "always")
 
@@ -39,7 +40,8 @@ BASE = (1, "gpipe", "never")
 SUBSET = {
     1: [(4, "1f1b", "never"), (2, "gpipe", "always"), (3, "zb-h1", "never")],
     4: [
-        (2, "1f1b", "except_last"), (3, "gpipe", "never"), (4, "1f1b", "always"), (3, "1f1b", "always"),
+        (2, "1f1b", "except_last"), (3, "gpipe", "never"), (3, "eager-1f1b", "never"), (4, "1f1b", "always"),
+        (3, "1f1b", "always"),
         (4, "zb-h1", "never"), (2, "zb-h2", "always"), *((*looped, "never") for looped in LOOPED),
         (4, "zb-v", "always"), (6, "interleaved", "except_last"), (3, "auto", "never"), (2, "auto", "except_last"),
     ],
