@@ -275,6 +275,11 @@ private:
       if (!isFloat)
         return arith::MinSIOp::create(body, loc, sum, x);
       return arith::MinimumFOp::create(body, loc, sum, x);
+    case Reduction::product:
+      if (!isFloat)
+        return arith::MulIOp::create(body, loc, sum, x);
+      return arith::MulFOp::create(body, loc, sum, x,
+                                   arith::FastMathFlags::reassoc);
     }
     return nullptr;
   }
@@ -295,6 +300,8 @@ private:
 TypedAttr initialValue(OpBuilder &builder, Reduction reduction, Type element) {
   if (reduction == Reduction::sum)
     return builder.getZeroAttr(element);
+  if (reduction == Reduction::product)
+    return builder.getOneAttr(element);
   bool isMax = reduction == Reduction::max;
   if (auto type = dyn_cast<FloatType>(element))
     return builder.getFloatAttr(

@@ -123,14 +123,16 @@ LogicalResult KernelEmitter::emitTranspose(TransposeOp op) {
 }
 
 LogicalResult KernelEmitter::emitGather(GatherOp op) {
-  int64_t axis = op.getAxis();
-  int64_t indexRank = op.getIndices().getType().getRank();
+  int64_t axis = op.getAxis(), shared = op.getShared();
+  int64_t indexRank = op.getIndices().getType().getRank() - shared;
   int64_t size = op.getInput().getType().getDimSize(axis);
   Value input = memoryOf(op.getInput()), table = memoryOf(op.getIndices());
   forEachElement(builder, loc, memoryOf(op.getOutput()),
                  [&](OpBuilder &body, ArrayRef<Value> at) -> Value {
-                   Value index = memref::LoadOp::create(
-                       body, loc, table, at.slice(axis, indexRank));
+                   SmallVector<Value> place(at.take_front(shared));
+                   llvm::append_range(place, at.slice(axis, indexRank));
+                   Value index =
+                       memref::LoadOp::create(body, loc, table, place);
                    index = wrappedIndex(body, loc, index, size);
                    SmallVector<Value> from(at.take_front(axis));
                    from.push_back(clampedIndex(body, loc, index, size));
@@ -141,47 +143,78 @@ LogicalResult KernelEmitter::emitGather(GatherOp op) {
   return success();
 }
 
-LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
-  // One update after the other, in row-major order of the indices: the sums
-  // have the same bits in every run.
-  Value output = memoryOf(op.getOutput());
-  auto outputType = op.getOutput().getType();
+/// Loops over the elements of `updates` in row-major order; `body` gets their
+/// indices, and those of the element of `output` that they go to.
+template <typename Op>
+static scf::LoopNest forEachUpdate(
+    OpBuilder &builder, Location loc, Op op, Value table,
+    function_ref<void(OpBuilder &, ArrayRef<Value>, ArrayRef<Value>)> body) {
   auto updatesType = op.getUpdates().getType();
-  int64_t axis = op.getAxis();
-  int64_t indexRank = op.getIndices().getType().getRank();
-  Value zero = arith::ConstantOp::create(
-      builder, loc, builder.getZeroAttr(outputType.getElementType()));
-  linalg::FillOp::create(builder, loc, zero, output);
-
+  int64_t axis = op.getAxis(), shared = op.getShared();
+  int64_t indexRank = op.getIndices().getType().getRank() - shared;
+  int64_t size = op.getOutput().getType().getDimSize(axis);
   SmallVector<Value> lower, upper, step;
   // A single number takes one turn of a loop too.
   SmallVector<int64_t> turns(updatesType.getShape());
   if (turns.empty())
     turns.push_back(1);
-  for (int64_t size : turns) {
+  for (int64_t count : turns) {
     lower.push_back(indexConstant(builder, loc, 0));
-    upper.push_back(indexConstant(builder, loc, size));
+    upper.push_back(indexConstant(builder, loc, count));
     step.push_back(indexConstant(builder, loc, 1));
   }
-  Value updates = memoryOf(op.getUpdates()), table = memoryOf(op.getIndices());
-  scf::LoopNest nest = scf::buildLoopNest(
+  return scf::buildLoopNest(
       builder, loc, lower, upper, step,
-      [&](OpBuilder &body, Location, ValueRange at) {
-        SmallVector<Value> indices(at.take_front(updatesType.getRank()));
-        Value index = memref::LoadOp::create(
-            body, loc, table, ArrayRef(indices).slice(axis, indexRank));
-        int64_t size = outputType.getDimSize(axis);
-        SmallVector<Value> to(ArrayRef(indices).take_front(axis));
-        to.push_back(clampedIndex(body, loc,
-                                  wrappedIndex(body, loc, index, size), size));
-        llvm::append_range(to, ArrayRef(indices).drop_front(axis + indexRank));
+      [&](OpBuilder &inner, Location, ValueRange at) {
+        SmallVector<Value> from(at.take_front(updatesType.getRank()));
+        ArrayRef<Value> indices(from);
+        SmallVector<Value> place(indices.take_front(shared));
+        llvm::append_range(place, indices.slice(axis, indexRank));
+        Value index = memref::LoadOp::create(inner, loc, table, place);
+        SmallVector<Value> to(indices.take_front(axis));
+        to.push_back(clampedIndex(inner, loc,
+                                  wrappedIndex(inner, loc, index, size), size));
+        llvm::append_range(to, indices.drop_front(axis + indexRank));
+        body(inner, from, to);
+      });
+}
+
+LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
+  // One update after the other, in row-major order of the indices: the sums
+  // have the same bits in every run.
+  Value output = memoryOf(op.getOutput()), updates = memoryOf(op.getUpdates());
+  Type element = op.getOutput().getType().getElementType();
+  Value zero =
+      arith::ConstantOp::create(builder, loc, builder.getZeroAttr(element));
+  linalg::FillOp::create(builder, loc, zero, output);
+  scf::LoopNest nest = forEachUpdate(
+      builder, loc, op, memoryOf(op.getIndices()),
+      [&](OpBuilder &body, ArrayRef<Value> from, ArrayRef<Value> to) {
         Value old = memref::LoadOp::create(body, loc, output, to);
-        Value update = memref::LoadOp::create(body, loc, updates, indices);
-        Value sum = arith::AddFOp::create(body, loc, old, update);
+        Value update = memref::LoadOp::create(body, loc, updates, from);
+        Value sum = isa<FloatType>(element)
+                        ? Value(arith::AddFOp::create(body, loc, old, update))
+                        : arith::AddIOp::create(body, loc, old, update);
         memref::StoreOp::create(body, loc, sum, output, to);
       });
-  nest.loops.front()->setAttr(pipeline::scatterAddAttrName,
-                              builder.getDenseI64ArrayAttr({axis, indexRank}));
+  // What a GPU has a kernel for.
+  if (op.getShared() == 0 && isa<FloatType>(element))
+    nest.loops.front()->setAttr(
+        pipeline::scatterAddAttrName,
+        builder.getDenseI64ArrayAttr({static_cast<int64_t>(op.getAxis()),
+                                      op.getIndices().getType().getRank()}));
+  return success();
+}
+
+LogicalResult KernelEmitter::emitScatter(ScatterOp op) {
+  Value output = memoryOf(op.getOutput()), updates = memoryOf(op.getUpdates());
+  copyElements(builder, loc, memoryOf(op.getInput()), output);
+  forEachUpdate(builder, loc, op, memoryOf(op.getIndices()),
+                [&](OpBuilder &body, ArrayRef<Value> from, ArrayRef<Value> to) {
+                  Value update =
+                      memref::LoadOp::create(body, loc, updates, from);
+                  memref::StoreOp::create(body, loc, update, output, to);
+                });
   return success();
 }
 

@@ -151,7 +151,15 @@ Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
       .Case(
           [&](FloorOp) -> Value { return math::FloorOp::create(b, loc, x[0]); })
       .Case([&](CeilOp) -> Value { return math::CeilOp::create(b, loc, x[0]); })
+      .Case([&](RoundOp) -> Value {
+        return math::RoundEvenOp::create(b, loc, x[0]);
+      })
       .Case([&](ExpOp) -> Value { return math::ExpOp::create(b, loc, x[0]); })
+      .Case(
+          [&](Expm1Op) -> Value { return math::ExpM1Op::create(b, loc, x[0]); })
+      .Case(
+          [&](Log1pOp) -> Value { return math::Log1pOp::create(b, loc, x[0]); })
+      .Case([&](AtanOp) -> Value { return math::AtanOp::create(b, loc, x[0]); })
       .Case([&](LogOp) -> Value { return emitLog(b, loc, x[0]); })
       .Case([&](SqrtOp) -> Value { return math::SqrtOp::create(b, loc, x[0]); })
       .Case([&](RsqrtOp) {
@@ -191,6 +199,13 @@ Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
       })
       .Case([&](MinimumOp) {
         return s.binary<arith::MinimumFOp, arith::MinSIOp>(x);
+      })
+      .Case([&](RemOp) -> Value {
+        if (isFloat)
+          return arith::RemFOp::create(b, loc, x[0], x[1]);
+        Value product =
+            arith::MulIOp::create(b, loc, s.divideIntegers(x[0], x[1]), x[1]);
+        return arith::SubIOp::create(b, loc, x[0], product);
       })
       .Case([&](PowOp) -> Value { return emitPower(b, loc, x[0], x[1]); })
       .Case([&](AndOp) -> Value {

@@ -80,6 +80,9 @@ private:
   llvm::LogicalResult emitConcat(nn::ConcatOp op);
   llvm::LogicalResult emitGather(nn::GatherOp op);
   llvm::LogicalResult emitScatterAdd(nn::ScatterAddOp op);
+  llvm::LogicalResult emitScatter(nn::ScatterOp op);
+  llvm::LogicalResult emitCumSum(nn::CumSumOp op);
+  llvm::LogicalResult emitTopK(nn::TopKOp op);
   llvm::LogicalResult emitTranspose(nn::TransposeOp op);
   llvm::LogicalResult emitDotGeneral(nn::DotGeneralOp op);
   llvm::LogicalResult emitSoftmax(mlir::Operation *op, bool logarithm);

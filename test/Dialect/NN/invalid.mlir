@@ -553,6 +553,62 @@ func.func @gather_shape(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
 
 // -----
 
+func.func @gather_shared(%x: tensor<4x8xf32>, %i: tensor<4x2xi64>) {
+  // expected-error@+1 {{'nn.gather' op 'shared' 2 is outside [0, 1]}}
+  %0 = nn.gather %x[%i] axis 1 shared 2 : (tensor<4x8xf32>, tensor<4x2xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @gather_other_axes(%x: tensor<4x8xf32>, %i: tensor<3x2xi64>) {
+  // expected-error@+1 {{'nn.gather' op has indices of shape [3, 2], which do not share 1 axes with [4, 8]}}
+  %0 = nn.gather %x[%i] axis 1 shared 1 : (tensor<4x8xf32>, tensor<3x2xi64>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_result(%x: tensor<4x8xf32>, %i: tensor<2xi64>, %u: tensor<2x8xf32>) {
+  // expected-error@+1 {{'nn.scatter' op computes a tensor of shape [4, 8], but its type says [5, 8]}}
+  %0 = nn.scatter %u into %x at [%i] axis 0 : (tensor<4x8xf32>, tensor<2xi64>, tensor<2x8xf32>) -> tensor<5x8xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_updates(%x: tensor<4x8xf32>, %i: tensor<2xi64>, %u: tensor<3x8xf32>) {
+  // expected-error@+1 {{'nn.scatter' op needs updates of shape [2, 8], got [3, 8]}}
+  %0 = nn.scatter %u into %x at [%i] axis 0 : (tensor<4x8xf32>, tensor<2xi64>, tensor<3x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @cumsum_axis(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.cumsum' op 'axis' 2 is outside [0, 2)}}
+  %0 = nn.cumsum %x axis 2 : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @top_k_of_scalar(%x: tensor<f32>) {
+  // expected-error@+1 {{'nn.top_k' op orders a scalar}}
+  %0 = nn.top_k %x : tensor<f32> -> tensor<i64>
+  return
+}
+
+// -----
+
+func.func @top_k_of_more(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.top_k' op computes a tensor of shape [4, 8], but its type says [4, 9]}}
+  %0 = nn.top_k %x : tensor<4x8xf32> -> tensor<4x9xi64>
+  return
+}
+
+// -----
+
 func.func @scatter_shape(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
   // expected-error@+1 {{'nn.scatter_add' op needs updates of shape [2, 8], got [4, 8]}}
   %0 = nn.scatter_add %x at [%i] axis 0 : (tensor<2xi64>, tensor<4x8xf32>) -> tensor<10x8xf32>

@@ -271,3 +271,41 @@ func.func @kernel(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
   }
   return %y#0 : tensor<4x8xf32>
 }
+
+// CHECK-LABEL: func.func @indexed
+func.func @indexed(%x: tensor<4x8x3xf32>, %i: tensor<4x2xi64>, %j: tensor<4xi64>) {
+  // CHECK: %[[G:.*]] = nn.gather %{{.*}}[%{{.*}}] axis 1 shared 1 : (tensor<4x8x3xf32>, tensor<4x2xi64>) -> tensor<4x2x3xf32>
+  %0 = nn.gather %x[%i] axis 1 shared 1 : (tensor<4x8x3xf32>, tensor<4x2xi64>) -> tensor<4x2x3xf32>
+  // CHECK: nn.gather %{{.*}}[%{{.*}}] axis 2 shared 1 : (tensor<4x8x3xf32>, tensor<4xi64>) -> tensor<4x8xf32>
+  %1 = nn.gather %x[%j] axis 2 shared 1 : (tensor<4x8x3xf32>, tensor<4xi64>) -> tensor<4x8xf32>
+  // CHECK: nn.scatter_add %[[G]] at[%{{.*}}] axis 1 shared 1 : (tensor<4x2xi64>, tensor<4x2x3xf32>) -> tensor<4x8x3xf32>
+  %2 = nn.scatter_add %0 at [%i] axis 1 shared 1 : (tensor<4x2xi64>, tensor<4x2x3xf32>) -> tensor<4x8x3xf32>
+  // CHECK: nn.scatter %[[G]] into %{{.*}} at[%{{.*}}] axis 1 shared 1 : (tensor<4x8x3xf32>, tensor<4x2xi64>, tensor<4x2x3xf32>) -> tensor<4x8x3xf32>
+  %3 = nn.scatter %0 into %x at [%i] axis 1 shared 1 : (tensor<4x8x3xf32>, tensor<4x2xi64>, tensor<4x2x3xf32>) -> tensor<4x8x3xf32>
+  // CHECK: nn.cumsum %{{.*}} axis 1 : tensor<4x8x3xf32>
+  %4 = nn.cumsum %x axis 1 : tensor<4x8x3xf32>
+  // CHECK: nn.cumsum %{{.*}} axis 0 exclusive reverse : tensor<4x2xi64>
+  %5 = nn.cumsum %i axis 0 exclusive reverse : tensor<4x2xi64>
+  // CHECK: nn.top_k %{{.*}} : tensor<4x8x3xf32> -> tensor<4x8x2xi64>
+  %6 = nn.top_k %x : tensor<4x8x3xf32> -> tensor<4x8x2xi64>
+  // CHECK: nn.top_k %{{.*}} smallest : tensor<4x2xi64> -> tensor<4x1xi64>
+  %7 = nn.top_k %i smallest : tensor<4x2xi64> -> tensor<4x1xi64>
+  // CHECK: nn.reduce product %{{.*}} [1] : tensor<4x2xi64> -> tensor<4xi64>
+  %8 = nn.reduce product %i [1] : tensor<4x2xi64> -> tensor<4xi64>
+  return
+}
+
+// CHECK-LABEL: func.func @functions
+func.func @functions(%x: tensor<4xf32>, %i: tensor<4xi32>) {
+  // CHECK: nn.round %{{.*}} : tensor<4xf32>
+  %0 = nn.round %x : tensor<4xf32>
+  // CHECK: nn.expm1 %{{.*}} : tensor<4xf32>
+  %1 = nn.expm1 %x : tensor<4xf32>
+  // CHECK: nn.log1p %{{.*}} : tensor<4xf32>
+  %2 = nn.log1p %x : tensor<4xf32>
+  // CHECK: nn.atan %{{.*}} : tensor<4xf32>
+  %3 = nn.atan %x : tensor<4xf32>
+  // CHECK: nn.rem %{{.*}}, %{{.*}} : tensor<4xi32>
+  %4 = nn.rem %i, %i : tensor<4xi32>
+  return
+}

@@ -125,6 +125,26 @@ func.func @main(%x: tensor<8x4xf32> {step.batched}, %i: tensor<8xi64> {step.batc
 
 // -----
 
+func.func @main(%x: tensor<8x4xf32> {step.batched}, %i: tensor<8xi64> {step.batched}, %w: tensor<8x3xi64>, %u: tensor<3x4xf32>) {
+  // expected-error@+1 {{'nn.gather' op cannot be re-batched: picks from samples by an index of other samples}}
+  %0 = nn.gather %x[%w] axis 1 shared 1 : (tensor<8x4xf32>, tensor<8x3xi64>) -> tensor<8x3xf32>
+  // expected-error@+1 {{'nn.scatter' op cannot be re-batched: puts slices along the axis that holds the samples}}
+  %1 = nn.scatter %x into %x at [%i] axis 0 : (tensor<8x4xf32>, tensor<8xi64>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  %2 = nn.constant dense<[0, 1, 2]> : tensor<3xi64>
+  // expected-error@+1 {{'nn.scatter' op cannot be re-batched: puts samples into a tensor that is the same for all of them, or the other way around}}
+  %3 = nn.scatter %u into %x at [%2] axis 0 : (tensor<8x4xf32>, tensor<3xi64>, tensor<3x4xf32>) -> tensor<8x4xf32>
+  %4 = nn.constant dense<0.0> : tensor<8x8xf32>
+  // expected-error@+1 {{'nn.scatter' op cannot be re-batched: has updates or indices with other samples}}
+  %5 = nn.scatter %4 into %x at [%i] axis 1 : (tensor<8x4xf32>, tensor<8xi64>, tensor<8x8xf32>) -> tensor<8x4xf32>
+  // expected-error@+1 {{'nn.cumsum' op cannot be re-batched: sums along the axis that holds the samples}}
+  %6 = nn.cumsum %x axis 0 : tensor<8x4xf32>
+  // expected-error@+1 {{'nn.top_k' op cannot be re-batched: orders along the axis that holds the samples}}
+  %7 = nn.top_k %i : tensor<8xi64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
 func.func @main(%x: tensor<8x8xf32> {step.batched}) {
   %0 = nn.transpose %x [1, 0] : tensor<8x8xf32> -> tensor<8x8xf32>
   // expected-error@+1 {{'nn.add' op cannot be re-batched: operand #1 has its samples on another axis than the operands before it}}

@@ -122,3 +122,30 @@ func.func @main(%x: tensor<8x5x3x4xf32> {step.batched}) -> (tensor<8x5x3x4xf32>,
   %3:2 = nn.attention %2 [0, 1, 2, 3], %2 [0, 1, 2, 3], %2 [0, 1, 2, 3] scale 1.0 output [0, 1, 2, 3] : (tensor<1x40x3x4xf32>, tensor<1x40x3x4xf32>, tensor<1x40x3x4xf32>) -> (tensor<1x40x3x4xf32>, tensor<1x40x3xf32>)
   return %1#1, %3#0 : tensor<8x5x3x4xf32>, tensor<1x40x3x4xf32>
 }
+
+// -----
+
+// Axes that a gather or a scatter shares with its indices may hold the samples.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8x4x3xf32> {step.batched}, %i: tensor<8x5xi64> {step.batched}) -> tensor<8x4x3xf32> {
+  // CHECK: nn.gather {{.*}} axis 1 shared 1 : (tensor<2x4x3xf32>, tensor<2x5xi64>) -> tensor<2x5x3xf32>
+  %0 = nn.gather %x[%i] axis 1 shared 1 : (tensor<8x4x3xf32>, tensor<8x5xi64>) -> tensor<8x5x3xf32>
+  // CHECK: nn.scatter_add {{.*}} axis 1 shared 1 : (tensor<2x5xi64>, tensor<2x5x3xf32>) -> tensor<2x4x3xf32>
+  %1 = nn.scatter_add %0 at [%i] axis 1 shared 1 : (tensor<8x5xi64>, tensor<8x5x3xf32>) -> tensor<8x4x3xf32>
+  // A tensor of zeros, and indices that are the same for all samples, are made for any number of them.
+  %zero = nn.constant dense<0.0> : tensor<8x4x3xf32>
+  // CHECK: nn.scatter {{.*}} axis 1 shared 1 : (tensor<2x4x3xf32>, tensor<2x5xi64>, tensor<2x5x3xf32>) -> tensor<2x4x3xf32>
+  %2 = nn.scatter %0 into %zero at [%i] axis 1 shared 1 : (tensor<8x4x3xf32>, tensor<8x5xi64>, tensor<8x5x3xf32>) -> tensor<8x4x3xf32>
+  %counts = nn.iota 1 : tensor<8x5xi64>
+  // CHECK: nn.scatter {{.*}} axis 1 shared 1 : (tensor<2x4x3xf32>, tensor<2x5xi64>, tensor<2x5x3xf32>) -> tensor<2x4x3xf32>
+  %3 = nn.scatter %0 into %x at [%counts] axis 1 shared 1 : (tensor<8x4x3xf32>, tensor<8x5xi64>, tensor<8x5x3xf32>) -> tensor<8x4x3xf32>
+  %j = nn.constant dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>
+  %updates = nn.constant dense<1.0> : tensor<8x2x2x3xf32>
+  // CHECK: nn.scatter {{.*}} axis 1 : (tensor<2x4x3xf32>, tensor<2x2xi64>, tensor<2x2x2x3xf32>) -> tensor<2x4x3xf32>
+  %4 = nn.scatter %updates into %x at [%j] axis 1 : (tensor<8x4x3xf32>, tensor<2x2xi64>, tensor<8x2x2x3xf32>) -> tensor<8x4x3xf32>
+  // CHECK: nn.cumsum {{.*}} axis 1 : tensor<2x4x3xf32>
+  %5 = nn.cumsum %x axis 1 : tensor<8x4x3xf32>
+  // CHECK: nn.top_k {{.*}} : tensor<2x4x3xf32> -> tensor<2x4x1xi64>
+  %6 = nn.top_k %x : tensor<8x4x3xf32> -> tensor<8x4x1xi64>
+  return %1 : tensor<8x4x3xf32>
+}

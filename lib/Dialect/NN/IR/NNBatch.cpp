@@ -197,17 +197,28 @@ LogicalResult ConcatOp::propagateBatch(Positions operands,
   return success();
 }
 
+/// Whether the samples are on one of the first `shared` axes.
+static bool isShared(BatchPosition position, int64_t shared) {
+  return position && position.axis < shared;
+}
+
 LogicalResult GatherOp::propagateBatch(Positions operands,
                                        PositionsOut &results,
                                        EmitError emitError) {
-  int64_t axis = getAxis();
-  int64_t indexRank = getIndices().getType().getRank();
+  int64_t axis = getAxis(), shared = getShared();
+  int64_t indexRank = getIndices().getType().getRank() - shared;
   results.assign(1, BatchPosition());
+  if (isShared(operands[0], shared) || isShared(operands[1], shared)) {
+    results[0] = operands[0];
+    if (operands[0] != operands[1])
+      return emitError() << "picks from samples by an index of other samples";
+    return success();
+  }
   if (operands[0] && operands[1])
     return emitError() << "picks from samples by an index that differs from "
                           "sample to sample";
   if (operands[1])
-    results[0] = onAxis(operands[1], axis + operands[1].axis);
+    results[0] = onAxis(operands[1], axis + operands[1].axis - shared);
   if (operands[0]) {
     if (operands[0].axis == axis)
       return emitError() << "picks along the axis that holds the samples";
@@ -221,8 +232,52 @@ LogicalResult ScatterAddOp::propagateBatch(Positions operands,
                                            PositionsOut &results,
                                            EmitError emitError) {
   results.assign(1, BatchPosition());
-  if (operands[0] || operands[1])
+  if (!operands[0] && !operands[1])
+    return success();
+  if (operands[0] != operands[1] || !isShared(operands[0], getShared()))
     return emitError() << "adds up samples";
+  results[0] = operands[0];
+  return success();
+}
+
+LogicalResult ScatterOp::propagateBatch(Positions operands,
+                                        PositionsOut &results,
+                                        EmitError emitError) {
+  auto [input, indices, updates] =
+      std::tuple(operands[0], operands[1], operands[2]);
+  results.assign(1, input);
+  if (!input && !indices && !updates)
+    return success();
+  int64_t axis = getAxis(), shared = getShared();
+  if (!input || !updates)
+    return emitError() << "puts samples into a tensor that is the same for all "
+                          "of them, or the other way around";
+  if (input.axis == axis)
+    return emitError() << "puts slices along the axis that holds the samples";
+  // The same indices for all samples, or those of each sample.
+  int64_t indexRank = getIndices().getType().getRank() - shared;
+  int64_t at = input.axis < axis ? input.axis : input.axis + indexRank - 1;
+  bool hasOwn = isShared(input, shared);
+  if (updates != onAxis(input, at) ||
+      indices != (hasOwn ? input : BatchPosition()))
+    return emitError() << "has updates or indices with other samples";
+  return success();
+}
+
+LogicalResult CumSumOp::propagateBatch(Positions operands,
+                                       PositionsOut &results,
+                                       EmitError emitError) {
+  results.assign(1, operands[0]);
+  if (operands[0] && operands[0].axis == static_cast<int64_t>(getAxis()))
+    return emitError() << "sums along the axis that holds the samples";
+  return success();
+}
+
+LogicalResult TopKOp::propagateBatch(Positions operands, PositionsOut &results,
+                                     EmitError emitError) {
+  results.assign(1, operands[0]);
+  if (operands[0] && operands[0].axis == getInput().getType().getRank() - 1)
+    return emitError() << "orders along the axis that holds the samples";
   return success();
 }
 

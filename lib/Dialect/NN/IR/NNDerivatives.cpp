@@ -215,8 +215,9 @@ LogicalResult ConcatOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
 LogicalResult GatherOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
                                  ArrayRef<bool> needed, Cotangents &result) {
   result.assign(2, Value());
-  result[0] = ScatterAddOp::create(builder, getLoc(), getInput().getType(),
-                                   getIndices(), cotangents[0], getAxis());
+  result[0] =
+      ScatterAddOp::create(builder, getLoc(), getInput().getType(),
+                           getIndices(), cotangents[0], getAxis(), getShared());
   return success();
 }
 
@@ -225,9 +226,53 @@ LogicalResult ScatterAddOp::buildVJP(OpBuilder &builder,
                                      ArrayRef<bool> needed,
                                      Cotangents &result) {
   result.assign(2, Value());
-  result[1] = GatherOp::create(builder, getLoc(), getUpdates().getType(),
-                               cotangents[0], getIndices(), getAxis());
+  result[1] =
+      GatherOp::create(builder, getLoc(), getUpdates().getType(), cotangents[0],
+                       getIndices(), getAxis(), getShared());
   return success();
+}
+
+LogicalResult ScatterOp::buildVJP(OpBuilder &builder,
+                                  ArrayRef<Value> cotangents,
+                                  ArrayRef<bool> needed, Cotangents &result) {
+  Emitter e{builder, getLoc()};
+  Value g = cotangents[0];
+  result.assign(3, Value());
+  if (needed[0])
+    result[0] =
+        ScatterOp::create(builder, getLoc(), g.getType(), g, getIndices(),
+                          e.splat(getUpdates(), 0), getAxis(), getShared());
+  if (needed[2])
+    result[2] = GatherOp::create(builder, getLoc(), getUpdates().getType(), g,
+                                 getIndices(), getAxis(), getShared());
+  return success();
+}
+
+LogicalResult CumSumOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                 ArrayRef<bool> needed, Cotangents &result) {
+  result.assign({Value(CumSumOp::create(builder, getLoc(), getInput().getType(),
+                                        cotangents[0], getAxis(),
+                                        getExclusive(), !getReverse()))});
+  return success();
+}
+
+/// The cotangent of the factors of products: of each the product of the others.
+/// With one zero among them, only that factor has one; with two, none.
+static Value factorCotangent(Emitter e, ReduceOp op, Value g) {
+  auto type = op.getInput().getType();
+  ArrayRef<int64_t> axes = op.getAxes();
+  Value x = op.getInput(), ones = e.splat(x, 1);
+  Value isZero = e.compare(Comparison::eq, x, e.splat(x, 0));
+  Value zeros = CastOp::create(e.builder, e.loc, type, isZero);
+  Value count = e.broadcastOver(e.sum(zeros, axes), type, axes);
+  Value factors = e.select(isZero, ones, x);
+  Value product = ReduceOp::create(e.builder, e.loc, op.getOutput().getType(),
+                                   Reduction::product, factors, axes);
+  Value others = e.div(e.broadcastOver(product, type, axes), factors);
+  // Zeros besides the factor itself.
+  Value elsewhere =
+      e.compare(Comparison::gt, e.sub(count, zeros), e.splat(x, 0));
+  return e.select(elsewhere, e.splat(x, 0), e.mul(g, others));
 }
 
 LogicalResult ReduceOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
@@ -235,7 +280,9 @@ LogicalResult ReduceOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
   Emitter e{builder, getLoc()};
   auto type = getInput().getType();
   Value g = e.broadcastOver(cotangents[0], type, getAxes());
-  if (getReduction() != Reduction::sum) {
+  if (getReduction() == Reduction::product) {
+    g = factorCotangent(e, *this, g);
+  } else if (getReduction() != Reduction::sum) {
     Value y = e.broadcastOver(getOutput(), type, getAxes());
     Value wins = e.compare(Comparison::eq, getInput(), y);
     Value ones = CastOp::create(builder, getLoc(), type, wins);

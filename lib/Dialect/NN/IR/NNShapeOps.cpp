@@ -209,37 +209,90 @@ LogicalResult ConcatOp::verify() {
   return verifyShape(*this, shape, output);
 }
 
-/// The shape of a gather: `axis` of `input` replaced by the axes of `indices`.
-static SmallVector<int64_t>
-gatherShape(ArrayRef<int64_t> input, ArrayRef<int64_t> indices, int64_t axis) {
+/// The shape of a gather: `axis` of `input` replaced by the axes of `indices`
+/// behind the first `shared` ones.
+static SmallVector<int64_t> gatherShape(ArrayRef<int64_t> input,
+                                        ArrayRef<int64_t> indices, int64_t axis,
+                                        int64_t shared) {
   SmallVector<int64_t> shape(input.take_front(axis));
-  shape.append(indices.begin(), indices.end());
+  llvm::append_range(shape, indices.drop_front(shared));
   shape.append(input.begin() + axis + 1, input.end());
   return shape;
 }
 
-LogicalResult GatherOp::verify() {
-  auto input = getInput().getType(), output = getOutput().getType();
-  if (failed(verifyAxis(*this, getAxis(), input.getRank())) ||
-      failed(verifySameElementType(*this, input, output)))
+/// Checks that the first `shared` axes, all before `axis`, are those of the
+/// indices too.
+static LogicalResult verifyShared(Operation *op, RankedTensorType input,
+                                  RankedTensorType indices, int64_t axis,
+                                  int64_t shared) {
+  if (failed(verifyAxis(op, axis, input.getRank())))
     return failure();
-  return verifyShape(*this,
-                     gatherShape(input.getShape(),
-                                 getIndices().getType().getShape(), getAxis()),
-                     output);
+  if (shared < 0 || shared > axis || shared > indices.getRank())
+    return op->emitOpError() << "'shared' " << shared << " is outside [0, "
+                             << std::min(axis, indices.getRank()) << "]";
+  if (input.getShape().take_front(shared) !=
+      indices.getShape().take_front(shared))
+    return op->emitOpError() << "has indices of shape [" << indices.getShape()
+                             << "], which do not share " << shared
+                             << " axes with [" << input.getShape() << "]";
+  return success();
 }
 
-LogicalResult ScatterAddOp::verify() {
-  auto updates = getUpdates().getType(), output = getOutput().getType();
-  if (failed(verifyAxis(*this, getAxis(), output.getRank())) ||
-      failed(verifySameElementType(*this, updates, output)))
+LogicalResult GatherOp::verify() {
+  auto input = getInput().getType(), output = getOutput().getType();
+  auto indices = getIndices().getType();
+  if (failed(verifyShared(*this, input, indices, getAxis(), getShared())) ||
+      failed(verifySameElementType(*this, input, output)))
+    return failure();
+  return verifyShape(
+      *this,
+      gatherShape(input.getShape(), indices.getShape(), getAxis(), getShared()),
+      output);
+}
+
+/// Checks the updates of a scatter to `output`.
+template <typename Op> static LogicalResult verifyUpdates(Op op) {
+  auto updates = op.getUpdates().getType(), output = op.getOutput().getType();
+  auto indices = op.getIndices().getType();
+  if (failed(verifyShared(op, output, indices, op.getAxis(), op.getShared())) ||
+      failed(verifySameElementType(op, updates, output)))
     return failure();
   SmallVector<int64_t> expected = gatherShape(
-      output.getShape(), getIndices().getType().getShape(), getAxis());
+      output.getShape(), indices.getShape(), op.getAxis(), op.getShared());
   if (ArrayRef<int64_t>(expected) != updates.getShape())
-    return emitOpError() << "needs updates of shape [" << expected << "], got ["
-                         << updates.getShape() << "]";
+    return op.emitOpError() << "needs updates of shape [" << expected
+                            << "], got [" << updates.getShape() << "]";
   return success();
+}
+
+LogicalResult ScatterAddOp::verify() { return verifyUpdates(*this); }
+
+LogicalResult ScatterOp::verify() {
+  auto input = getInput().getType(), output = getOutput().getType();
+  if (failed(verifySameElementType(*this, input, output)) ||
+      failed(verifyShape(*this, input.getShape(), output)))
+    return failure();
+  return verifyUpdates(*this);
+}
+
+LogicalResult CumSumOp::verify() {
+  return verifyAxis(*this, getAxis(), getInput().getType().getRank());
+}
+
+LogicalResult TopKOp::verify() {
+  auto input = getInput().getType(), output = getOutput().getType();
+  if (input.getRank() == 0)
+    return emitOpError("orders a scalar");
+  int64_t last = input.getRank() - 1;
+  SmallVector<int64_t> shape(input.getShape());
+  if (output.getRank() == input.getRank())
+    shape[last] = std::min(shape[last], output.getDimSize(last));
+  return verifyShape(*this, shape, output);
+}
+
+uint64_t TopKOp::getFlops() {
+  return static_cast<uint64_t>(getInput().getType().getNumElements()) *
+         static_cast<uint64_t>(getOutput().getType().getShape().back());
 }
 
 LogicalResult ReduceOp::verify() {

@@ -22,6 +22,17 @@ static bool movesElements(Operation *op) {
       op);
 }
 
+/// The size of the axis that a use indexes; nothing if it does not.
+static std::optional<int64_t> indexedAxis(OpOperand &use) {
+  auto gather = dyn_cast<GatherOp>(use.getOwner());
+  if (gather && use.get() == gather.getIndices())
+    return gather.getInput().getType().getDimSize(gather.getAxis());
+  auto scatter = dyn_cast<ScatterOp>(use.getOwner());
+  if (scatter && use.get() == scatter.getIndices())
+    return scatter.getInput().getType().getDimSize(scatter.getAxis());
+  return std::nullopt;
+}
+
 /// The size of the smallest axis that elements of `input` are indices into;
 /// nothing if they are none.
 static std::optional<int64_t> smallestIndexedAxis(Value input) {
@@ -32,10 +43,8 @@ static std::optional<int64_t> smallestIndexedAxis(Value input) {
     Value value = worklist.pop_back_val();
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
-      auto gather = dyn_cast<GatherOp>(user);
-      if (gather && use.get() == gather.getIndices()) {
-        int64_t size = gather.getInput().getType().getDimSize(gather.getAxis());
-        smallest = std::min(smallest.value_or(size), size);
+      if (auto size = indexedAxis(use)) {
+        smallest = std::min(smallest.value_or(*size), *size);
       } else if (movesElements(user) && seen.insert(user).second) {
         worklist.push_back(user->getResult(0));
       }

@@ -124,6 +124,7 @@ private:
                  << ", which is the same for all " << oldBatch
                  << " samples but cannot be made for another number";
     }
+    demandOfIndexed(op);
     SmallVector<BatchPosition> operands, results;
     for (Value operand : op->getOperands())
       operands.push_back(positionOf(operand));
@@ -134,6 +135,44 @@ private:
       if (position)
         positions[value] = position;
     return success();
+  }
+
+  /// Gathers and scatters that have the samples on an axis that their operands
+  /// share need them in all of these, where that can be had; a scatter needs
+  /// them in what it changes and in the updates.
+  void demandOfIndexed(Operation *op) {
+    if (auto gather = dyn_cast<GatherOp>(op))
+      demandTogether({gather.getInput(), gather.getIndices()},
+                     gather.getShared());
+    if (auto add = dyn_cast<ScatterAddOp>(op))
+      demandTogether({add.getIndices(), add.getUpdates()}, add.getShared());
+    auto scatter = dyn_cast<ScatterOp>(op);
+    if (!scatter)
+      return;
+    int64_t axis = scatter.getAxis(), shared = scatter.getShared();
+    Value input = scatter.getInput(), updates = scatter.getUpdates();
+    demandTogether({input, scatter.getIndices(), updates}, shared);
+    // Behind the indexed axis, updates have more axes.
+    int64_t added = scatter.getIndices().getType().getRank() - shared - 1;
+    BatchPosition position = positionOf(input), other = positionOf(updates);
+    if (position && !other) {
+      position.axis += position.axis > axis ? added : 0;
+      (void)demand(updates, position);
+    } else if (other && !position &&
+               (other.axis < axis || other.axis > axis + added)) {
+      other.axis -= other.axis > axis ? added : 0;
+      (void)demand(input, other);
+    }
+  }
+
+  void demandTogether(ArrayRef<Value> values, int64_t shared) {
+    BatchPosition common;
+    for (Value value : values)
+      if (!common && positionOf(value) && positionOf(value).axis < shared)
+        common = positionOf(value);
+    for (Value value : values)
+      if (common && !positionOf(value))
+        (void)demand(value, common);
   }
 
   void rewrite() {

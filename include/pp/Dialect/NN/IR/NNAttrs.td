@@ -23,7 +23,7 @@ def NN_Comparison : EnumAttr<NN_Dialect, NN_ComparisonEnum, "comparison">;
 
 def NN_ReductionEnum : NN_Enum<"Reduction", "how elements are combined", [
   I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>,
-  I32EnumAttrCase<"min", 2>]>;
+  I32EnumAttrCase<"min", 2>, I32EnumAttrCase<"product", 3>]>;
 def NN_Reduction : EnumAttr<NN_Dialect, NN_ReductionEnum, "reduction">;
 
 def NN_StateEnum : NN_Enum<"State", "which state of a symbol is meant", [

@@ -26,12 +26,27 @@ def NN_CeilOp : NN_UnaryFunctionOp<"ceil", NN_FloatTensor, [{
   }]> {
   let summary = "the smallest integer not below x";
 }
+def NN_RoundOp : NN_UnaryFunctionOp<"round", NN_FloatTensor, [{
+    ::mlir::Value()
+  }]> {
+  let summary = "the nearest integer, at a tie the even one";
+}
 def NN_ExpOp : NN_UnaryFunctionOp<"exp", NN_FloatTensor, [{
     e.mul(g, y)
   }]> { let summary = "e^x"; }
 def NN_LogOp : NN_UnaryFunctionOp<"log", NN_FloatTensor, [{
     e.div(g, x)
   }]> { let summary = "ln x"; }
+def NN_Expm1Op : NN_UnaryFunctionOp<"expm1", NN_FloatTensor, [{
+    e.mul(g, e.add(y, e.splat(y, 1)))
+  }]> {
+  let summary = "e^x - 1, exact near 0";
+}
+def NN_Log1pOp : NN_UnaryFunctionOp<"log1p", NN_FloatTensor, [{
+    e.div(g, e.add(x, e.splat(x, 1)))
+  }]> {
+  let summary = "ln(1 + x), exact near 0";
+}
 def NN_SqrtOp : NN_UnaryFunctionOp<"sqrt", NN_FloatTensor, [{
     e.div(e.scale(g, 0.5), y)
   }]> {
@@ -48,6 +63,11 @@ def NN_SinOp : NN_UnaryFunctionOp<"sin", NN_FloatTensor, [{
 def NN_CosOp : NN_UnaryFunctionOp<"cos", NN_FloatTensor, [{
     e.neg(e.mul(g, e.make<SinOp>(x)))
   }]> { let summary = "cosine"; }
+def NN_AtanOp : NN_UnaryFunctionOp<"atan", NN_FloatTensor, [{
+    e.div(g, e.add(e.mul(x, x), e.splat(x, 1)))
+  }]> {
+  let summary = "inverse tangent";
+}
 def NN_TanhOp : NN_UnaryFunctionOp<"tanh", NN_FloatTensor, [{
     e.mul(g, e.sub(e.splat(y, 1), e.mul(y, y)))
   }]> {
@@ -116,6 +136,11 @@ def NN_MulOp : NN_BinaryFunctionOp<"mul", NN_NumberTensor,
 }
 def NN_DivOp : NN_BinaryFunctionOp<"div", NN_NumberTensor,
     [{ e.div(g, z) }], [{ e.neg(e.div(e.mul(g, y), z)) }]> { let summary = "x / y"; }
+def NN_RemOp : NN_BinaryFunctionOp<"rem", NN_NumberTensor,
+    [{ g }], [{ e.neg(e.mul(g, e.div(e.sub(x, y), z))) }]> {
+  let summary = "the remainder of x / y, with the sign of x";
+  let description = "Of integers, the remainder of a division by zero is x.";
+}
 def NN_PowOp : NN_BinaryOp<"pow", NN_FloatTensor, [NN_Differentiable]> { let summary = "x^y"; }
 def NN_MaximumOp : NN_BinaryOp<"maximum", NN_NumberTensor, [
     Commutative, NN_Differentiable]> {

@@ -136,14 +136,23 @@ def NN_GatherOp : NN_MoveOp<"gather", ["propagateBatch"]> {
   let summary = "picks slices of a tensor by index";
   let description = [{
     result[a..., i..., b...] = input[a..., indices[i...], b...], where `a` are
-    the axes before `axis` and `b` those after it. Indices outside the axis are
-    clamped into it.
+    the axes before `axis` and `b` those after it. Negative indices count from
+    the end; the result of an index outside of the axis is NaN, or an element of
+    the axis where there is none.
+
+    With `shared`, the first axes of both operands are the same ones:
+    result[s..., a..., i..., b...] = input[s..., a..., indices[s..., i...], b...].
+    ```mlir
+    %0 = nn.gather %x[%i] axis 1 shared 1
+        : (tensor<8x16x4xf32>, tensor<8x3xi64>) -> tensor<8x3x4xf32>
+    ```
   }];
   let arguments = (ins NN_Tensor:$input, NN_IndexTensor:$indices,
-                       I64Attr:$axis);
+                       I64Attr:$axis,
+                       DefaultValuedAttr<I64Attr, "0">:$shared);
   let results = (outs NN_Tensor:$output);
   let assemblyFormat = [{
-    $input `[` $indices `]` `axis` $axis attr-dict
+    $input `[` $indices `]` `axis` $axis (`shared` $shared^)? attr-dict
     `:` functional-type(operands, $output)
   }];
 }
@@ -154,13 +163,79 @@ def NN_ScatterAddOp : NN_MoveOp<"scatter_add", ["propagateBatch"]> {
     The transpose of `nn.gather`: slices with equal index are added in row-major
     order of `indices`, so the result has the same bits in every run.
   }];
-  let arguments = (ins NN_IndexTensor:$indices, NN_FloatTensor:$updates,
-                       I64Attr:$axis);
-  let results = (outs NN_FloatTensor:$output);
+  let arguments = (ins NN_IndexTensor:$indices, NN_NumberTensor:$updates,
+                       I64Attr:$axis,
+                       DefaultValuedAttr<I64Attr, "0">:$shared);
+  let results = (outs NN_NumberTensor:$output);
   let assemblyFormat = [{
-    $updates `at` `[` $indices `]` `axis` $axis attr-dict
+    $updates `at` `[` $indices `]` `axis` $axis (`shared` $shared^)? attr-dict
     `:` functional-type(operands, $output)
   }];
+}
+
+def NN_ScatterOp : NN_MoveOp<"scatter", ["propagateBatch"]> {
+  let summary = "puts slices at indices of a tensor";
+  let description = [{
+    `input` with the slice at each index replaced by that of `updates`, which has
+    the shape of a gather with these indices; of equal indices the last one in
+    row-major order counts. Indices outside of the axis are clamped into it.
+    The derivative is that of different indices.
+    ```mlir
+    %0 = nn.scatter %u into %x at [%i] axis 0
+        : (tensor<16x4xf32>, tensor<3xi64>, tensor<3x4xf32>) -> tensor<16x4xf32>
+    ```
+  }];
+  let arguments = (ins NN_Tensor:$input, NN_IndexTensor:$indices,
+                       NN_Tensor:$updates, I64Attr:$axis,
+                       DefaultValuedAttr<I64Attr, "0">:$shared);
+  let results = (outs NN_Tensor:$output);
+  let assemblyFormat = [{
+    $updates `into` $input `at` `[` $indices `]` `axis` $axis
+    (`shared` $shared^)? attr-dict `:` functional-type(operands, $output)
+  }];
+}
+
+def NN_CumSumOp : NN_MoveOp<"cumsum", ["propagateBatch"], [
+    NN_Differentiable, AllTypesMatch<["input", "output"]>]> {
+  let summary = "sums up to each element of an axis";
+  let description = [{
+    Element i of axis `axis` is the sum of the elements up to i: without element
+    i where `exclusive`, from i to the end where `reverse`. The sums are taken
+    one after the other.
+    ```mlir
+    %0 = nn.cumsum %x axis 1 exclusive : tensor<8x16xi64>
+    ```
+  }];
+  let arguments = (ins NN_NumberTensor:$input, I64Attr:$axis,
+                       UnitAttr:$exclusive, UnitAttr:$reverse);
+  let results = (outs NN_NumberTensor:$output);
+  let assemblyFormat = [{
+    $input `axis` $axis (`exclusive` $exclusive^)? (`reverse` $reverse^)?
+    attr-dict `:` type($output)
+  }];
+  let extraClassDeclaration = kernelClass # [{
+    uint64_t getFlops() { return getOutput().getType().getNumElements(); }
+  }];
+}
+
+def NN_TopKOp : NN_GeneratedOp<"top_k", [
+    NotDifferentiable, NN_Batch<["propagateBatch"]>, KernelOpInterface,
+    NN_Cost<["getFlops"]>]> {
+  let summary = "where the largest elements of rows are";
+  let description = [{
+    The places of the largest elements of each row of the last axis (the smallest
+    ones where `smallest`), the best first, as many as the result has columns. Of
+    equal elements the first comes first; NaN counts as the largest number.
+    ```mlir
+    %0 = nn.top_k %x : tensor<8x64xf32> -> tensor<8x2xi64>
+    ```
+  }];
+  let arguments = (ins NN_NumberTensor:$input, UnitAttr:$smallest);
+  let results = (outs NN_TensorOf<[I64]>:$output);
+  let assemblyFormat = [{
+    $input (`smallest` $smallest^)? attr-dict `:` type($input) `->` type($output)
+  }];
+  let hasVerifier = 1;
 }
 
 def NN_ReduceOp : NN_GeneratedOp<"reduce", [
