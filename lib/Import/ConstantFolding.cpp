@@ -121,14 +121,18 @@ APFloat rounded(double value, const llvm::fltSemantics &semantics) {
   return result;
 }
 
+bool areFloats(Operands x) {
+  return isa<FloatType>(cast<DenseElementsAttr>(x[0]).getElementType());
+}
+
+/// Functions that only floating-point numbers have. What operations take is
+/// verified later.
 Attribute unary(Operands x, double (*function)(double)) {
+  if (!areFloats(x))
+    return {};
   return constFoldUnaryOp<FloatAttr, APFloat, void>(x, [&](const APFloat &a) {
     return rounded(function(a.convertToDouble()), a.getSemantics());
   });
-}
-
-bool areFloats(Operands x) {
-  return isa<FloatType>(cast<DenseElementsAttr>(x[0]).getElementType());
 }
 
 /// One rule for floating-point numbers and one for integers.
@@ -273,13 +277,18 @@ Attribute gather(GatherOp op, Operands x) {
   SmallVector<int64_t> chosen =
       *Constant(cast<DenseElementsAttr>(x[1])).integers();
   SmallVector<int64_t> strides = computeSuffixProduct(indices.getShape());
-  int64_t axis = op.getAxis(), count = indices.getRank();
+  int64_t axis = op.getAxis(), shared = op.getShared();
+  int64_t count = indices.getRank() - shared;
   if (input.getDimSize(axis) == 0)
     return {};
   return pick(x[0], op.getOutput().getType(), [&](ArrayRef<int64_t> at) {
-    int64_t index = chosen[linearize(at.slice(axis, count), strides)];
+    SmallVector<int64_t> place(at.take_front(shared));
+    llvm::append_range(place, at.slice(axis, count));
+    int64_t index = chosen[linearize(place, strides)];
+    int64_t size = input.getDimSize(axis);
     SmallVector<int64_t> inside(at.take_front(axis));
-    inside.push_back(std::clamp<int64_t>(index, 0, input.getDimSize(axis) - 1));
+    inside.push_back(
+        std::clamp<int64_t>(index < 0 ? index + size : index, 0, size - 1));
     llvm::append_range(inside, at.drop_front(axis + count));
     return linearize(inside, computeSuffixProduct(input.getShape()));
   });
@@ -296,6 +305,91 @@ Attribute select(SelectOp op, Operands x) {
               });
 }
 
+template <typename Number>
+Attribute reduceAs(ReduceOp op, DenseElementsAttr x, Number initial,
+                   llvm::function_ref<Number(Number, Number)> combine) {
+  auto input = op.getInput().getType();
+  SmallVector<int64_t> from = computeSuffixProduct(input.getShape());
+  SmallVector<int64_t> to =
+      computeSuffixProduct(op.getOutput().getType().getShape());
+  SmallVector<Number> results(op.getOutput().getType().getNumElements(),
+                              initial);
+  int64_t index = 0;
+  for (const Number &value : x.getValues<Number>()) {
+    SmallVector<int64_t> kept;
+    for (auto [axis, at] : llvm::enumerate(delinearize(index++, from)))
+      if (!llvm::is_contained(op.getAxes(), axis))
+        kept.push_back(at);
+    Number &result = results[linearize(kept, to)];
+    result = combine(result, value);
+  }
+  return DenseElementsAttr::get(op.getOutput().getType(), results);
+}
+
+/// Of integers; sums and products of floating-point numbers are left to
+/// kernels, which know how they are rounded.
+Attribute reduce(ReduceOp op, Attribute x) {
+  auto elements = cast<DenseElementsAttr>(x);
+  if (isa<FloatType>(elements.getElementType()))
+    return {};
+  unsigned width = elements.getElementType().getIntOrFloatBitWidth();
+  switch (op.getReduction()) {
+  case Reduction::sum:
+    return reduceAs<APInt>(op, elements, APInt::getZero(width),
+                           [](APInt a, APInt b) { return a + b; });
+  case Reduction::product:
+    return reduceAs<APInt>(op, elements, APInt(width, 1),
+                           [](APInt a, APInt b) { return a * b; });
+  case Reduction::max:
+    return reduceAs<APInt>(
+        op, elements, APInt::getSignedMinValue(width),
+        [](APInt a, APInt b) { return llvm::APIntOps::smax(a, b); });
+  case Reduction::min:
+    return reduceAs<APInt>(
+        op, elements, APInt::getSignedMaxValue(width),
+        [](APInt a, APInt b) { return llvm::APIntOps::smin(a, b); });
+  }
+  llvm_unreachable("no other reduction");
+}
+
+Attribute cumSum(CumSumOp op, Attribute x) {
+  auto elements = cast<DenseElementsAttr>(x);
+  auto type = op.getOutput().getType();
+  if (isa<FloatType>(type.getElementType()))
+    return {};
+  auto values = elements.getValues<APInt>();
+  SmallVector<int64_t> strides = computeSuffixProduct(type.getShape());
+  int64_t axis = op.getAxis(), size = type.getDimSize(axis);
+  int64_t step = op.getReverse() ? -1 : 1, count = type.getNumElements();
+  SmallVector<APInt> results(
+      count, APInt::getZero(type.getElementType().getIntOrFloatBitWidth()));
+  // Each element after the one that it adds to.
+  for (int64_t turn = 0; turn < count; ++turn) {
+    int64_t index = op.getReverse() ? count - 1 - turn : turn;
+    int64_t place = delinearize(index, strides)[axis] - step;
+    int64_t last = index - step * strides[axis];
+    if (place >= 0 && place < size)
+      results[index] = results[last] + values[op.getExclusive() ? last : index];
+    else if (!op.getExclusive())
+      results[index] = values[index];
+  }
+  return DenseElementsAttr::get(type, results);
+}
+
+Attribute iota(IotaOp op) {
+  auto type = op.getOutput().getType();
+  auto element = dyn_cast<IntegerType>(type.getElementType());
+  if (!element)
+    return {};
+  SmallVector<int64_t> strides = computeSuffixProduct(type.getShape());
+  SmallVector<APInt> values;
+  for (int64_t index = 0; index < type.getNumElements(); ++index)
+    values.push_back(APInt(element.getWidth(),
+                           delinearize(index, strides)[op.getAxis()],
+                           /*isSigned=*/true));
+  return DenseElementsAttr::get(type, values);
+}
+
 /// What one operation makes of constants; null if nothing is known.
 Attribute evaluate(Operation *operation, Operands x) {
   return llvm::TypeSwitch<Operation *, Attribute>(operation)
@@ -308,6 +402,23 @@ Attribute evaluate(Operation *operation, Operands x) {
       .Case([&](SliceOp op) { return slice(op, x[0]); })
       .Case([&](ConcatOp op) { return concat(op, x); })
       .Case([&](GatherOp op) { return gather(op, x); })
+      .Case([&](ReduceOp op) { return reduce(op, x[0]); })
+      .Case([&](CumSumOp op) { return cumSum(op, x[0]); })
+      .Case([&](IotaOp op) { return iota(op); })
+      .Case([&](RemOp) {
+        return binary(
+            x,
+            [](APFloat a, const APFloat &b) {
+              (void)a.mod(b);
+              return a;
+            },
+            [](const APInt &a, const APInt &b) -> std::optional<APInt> {
+              if (b.isZero())
+                return std::nullopt;
+              return a.srem(b);
+            });
+      })
+      .Case([&](RoundOp) { return unary(x, std::nearbyint); })
       .Case([&](SelectOp op) { return select(op, x); })
       .Case([&](CastOp op) { return convert(x, op.getOutput().getType()); })
       .Case([&](CompareOp op) {
@@ -363,7 +474,9 @@ Attribute evaluate(Operation *operation, Operands x) {
               return std::optional<APInt>(llvm::APIntOps::smin(a, b));
             });
       })
-      .Case([&](PowOp) {
+      .Case([&](PowOp) -> Attribute {
+        if (!areFloats(x))
+          return {};
         return constFoldBinaryOp<FloatAttr, APFloat, void>(
             x, [](const APFloat &a, const APFloat &b) {
               return rounded(std::pow(a.convertToDouble(), b.convertToDouble()),

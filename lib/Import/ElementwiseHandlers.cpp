@@ -2,14 +2,11 @@
 
 #include "NodeImporter.h"
 
-#include "mlir/Dialect/CommonFolders.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
-using llvm::APFloat;
-using llvm::APInt;
 
 template <typename Op> static LogicalResult unary(NodeImporter &n) {
   Value x = n.tensor(0);
@@ -86,41 +83,6 @@ static LogicalResult divide(NodeImporter &n) {
       n.known(0) && succeeded(divisors) && llvm::is_contained(*divisors, 0))
     return n.error("divides whole numbers by zero");
   return binary<DivOp>(n);
-}
-
-/// Integers follow the sign of the divisor, with `fmod` that of the dividend.
-static LogicalResult modulo(NodeImporter &n) {
-  Value lhs, rhs;
-  if (failed(readPair(n, lhs, rhs)))
-    return failure();
-  Constant x = evaluate(lhs), y = evaluate(rhs);
-  bool truncates = n.attribute("fmod", int64_t{0}) != 0;
-  if (!x || !y)
-    return n.error("its inputs are too large");
-  if (x.isFloat() && !truncates)
-    return n.error("takes the remainder of floating-point numbers without "
-                   "fmod=1, which ONNX does not define");
-  SmallVector<Attribute> operands = {x.getElements(), y.getElements()};
-  Attribute result;
-  if (x.isFloat())
-    result = constFoldBinaryOp<FloatAttr, APFloat, void>(
-        operands, [](APFloat a, const APFloat &b) {
-          (void)a.mod(b);
-          return a;
-        });
-  else
-    result = constFoldBinaryOpConditional<IntegerAttr, APInt, void>(
-        operands, [&](const APInt &a, const APInt &b) -> std::optional<APInt> {
-          if (b.isZero())
-            return std::nullopt;
-          APInt rest = a.srem(b);
-          bool isOther = !rest.isZero() && rest.isNegative() != b.isNegative();
-          return isOther && !truncates ? rest + b : rest;
-        });
-  if (!result)
-    return n.error("divides whole numbers by zero");
-  n.setOutput(0, Constant(cast<DenseElementsAttr>(result)));
-  return success();
 }
 
 static LogicalResult identity(NodeImporter &n) {
@@ -363,11 +325,6 @@ ArrayRef<ImportedOperator> pp::elementwiseOperators() {
       {.name = "Log", .handler = unary<LogOp>},
       {.name = "Max", .handler = variadic<MaximumOp>, .types = numberTypes},
       {.name = "Min", .handler = variadic<MinimumOp>, .types = numberTypes},
-      {.name = "Mod",
-       .handler = modulo,
-       .isDifferentiable = false,
-       .needsKnownInputs = true,
-       .note = "floating-point numbers only with `fmod` = 1"},
       {.name = "Mul", .handler = binary<MulOp>, .types = numberTypes},
       {.name = "Neg", .handler = unary<NegOp>, .types = numberTypes},
       {.name = "Not", .handler = unary<NotOp>, .isDifferentiable = false},

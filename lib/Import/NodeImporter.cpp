@@ -307,8 +307,12 @@ Value NodeImporter::constant(Constant value) {
 }
 
 Value NodeImporter::splat(RankedTensorType type, double value) {
-  return make<ConstantOp>(DenseElementsAttr::get(
-      type, builder.getFloatAttr(type.getElementType(), value)));
+  Type element = type.getElementType();
+  Attribute number =
+      isa<FloatType>(element)
+          ? Attribute(builder.getFloatAttr(element, value))
+          : builder.getIntegerAttr(element, static_cast<int64_t>(value));
+  return make<ConstantOp>(DenseElementsAttr::get(type, number));
 }
 
 Value NodeImporter::reshape(Value value, ArrayRef<int64_t> newShape) {
@@ -408,4 +412,30 @@ Value NodeImporter::slice(Value value, int64_t axis, int64_t start,
   newShape[axis] = limit - start;
   return make<SliceOp>(type(value).clone(newShape), value, starts, limits,
                        strides);
+}
+
+Value NodeImporter::take(Value value, int64_t axis,
+                         ArrayRef<int64_t> positions) {
+  SmallVector<int64_t> newShape(shape(value));
+  newShape[axis] = positions.size();
+  Value indices = constant(Constant::list(builder, positions));
+  return make<GatherOp>(type(value).clone(newShape), value, indices, axis);
+}
+
+Value NodeImporter::folded(Value value) {
+  Constant known = evaluate(value);
+  if (!known || value.getDefiningOp<ConstantOp>())
+    return value;
+  SmallVector<Operation *> unused = {value.getDefiningOp()};
+  while (!unused.empty()) {
+    Operation *op = unused.pop_back_val();
+    if (!op || !op->use_empty())
+      continue;
+    SmallVector<Value> operands(op->getOperands());
+    op->erase();
+    for (Value operand : operands)
+      if (!llvm::is_contained(unused, operand.getDefiningOp()))
+        unused.push_back(operand.getDefiningOp());
+  }
+  return constant(known);
 }

@@ -140,6 +140,12 @@ public:
                    bool keepAxes);
   mlir::Value slice(mlir::Value value, int64_t axis, int64_t start,
                     int64_t limit);
+  /// `value` at these positions of an axis.
+  mlir::Value take(mlir::Value value, int64_t axis,
+                   llvm::ArrayRef<int64_t> positions);
+  /// The constant that `value` is computed as, if it is one; what computed it
+  /// and nothing else is removed. Else `value`.
+  mlir::Value folded(mlir::Value value);
 
   static mlir::RankedTensorType type(mlir::Value value) {
     return llvm::cast<mlir::RankedTensorType>(value.getType());

@@ -1,6 +1,6 @@
 //===- NormalizationHandlers.cpp - ONNX softmax and norms -----------------===//
 
-#include "NodeImporter.h"
+#include "Expressions.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -80,6 +80,193 @@ static LogicalResult layerNorm(NodeImporter &n) {
       n.make<LayerNormOp>(x.getType(), statistics, statistics, x, scale, shift,
                           llvm::APFloat(n.attribute("epsilon", 1e-5)));
   n.setOutput(0, n.reshape(norm.getOutput(), original));
+  SmallVector<int64_t> kept(rows);
+  kept.resize(rank, 1);
+  for (size_t index : {1, 2})
+    if (index < n.getNode().outputs.size() &&
+        !n.getNode().outputs[index].empty())
+      n.setOutput(index, n.reshape(norm->getResult(index), kept));
+  return success();
+}
+
+/// Rows with mean 0 and variance 1: the last `axes` axes of each.
+static Value normalized(NodeImporter &n, Value x, int64_t axes,
+                        double epsilon) {
+  SmallVector<int64_t> original(n.shape(x));
+  SmallVector<int64_t> shape(ArrayRef(original).drop_back(axes));
+  auto statistics = n.type(x).clone(shape);
+  int64_t columns = 1;
+  for (int64_t size : ArrayRef(original).take_back(axes))
+    columns *= size;
+  shape.push_back(columns);
+  x = n.reshape(x, shape);
+  auto row = n.type(x).clone(columns);
+  auto norm = n.make<LayerNormOp>(x.getType(), statistics, statistics, x,
+                                  n.splat(row, 1), n.splat(row, 0),
+                                  llvm::APFloat(epsilon));
+  return n.reshape(norm.getOutput(), original);
+}
+
+/// x * scale + shift, with one scale and shift for each channel of axis 1.
+static Value perChannel(NodeImporter &n, Value x, Value scale, Value shift) {
+  Expressions e{n};
+  auto spread = [&](Value value) -> Value {
+    return n.make<BroadcastOp>(x.getType(), value, int64_t{1});
+  };
+  return e.add(e.mul(x, spread(scale)), spread(shift));
+}
+
+/// The inputs of InstanceNormalization and GroupNormalization.
+static LogicalResult readNorm(NodeImporter &n, Value &x, Value &scale,
+                              Value &shift) {
+  x = n.tensor(0);
+  scale = n.tensor(1);
+  shift = n.tensor(2);
+  if (!x || !scale || !shift)
+    return failure();
+  if (n.shape(x).size() < 3)
+    return n.error("has an input of rank " + llvm::Twine(n.shape(x).size()));
+  return success();
+}
+
+static LogicalResult instanceNorm(NodeImporter &n) {
+  Value x, scale, shift;
+  if (failed(readNorm(n, x, scale, shift)))
+    return failure();
+  int64_t channels = n.shape(x)[1];
+  for (Value value : {scale, shift})
+    if (n.shape(value) != ArrayRef<int64_t>(channels))
+      return n.error("has a parameter that does not fit its " +
+                     llvm::Twine(channels) + " channels");
+  Value y = normalized(n, x, static_cast<int64_t>(n.shape(x).size()) - 2,
+                       n.attribute("epsilon", 1e-5));
+  n.setOutput(0, perChannel(n, y, scale, shift));
+  return success();
+}
+
+static LogicalResult groupNorm(NodeImporter &n) {
+  Value x, scale, shift;
+  if (failed(readNorm(n, x, scale, shift)))
+    return failure();
+  SmallVector<int64_t> original(n.shape(x));
+  int64_t channels = original[1];
+  int64_t groups = n.attribute("num_groups", int64_t{0});
+  if (groups < 1 || channels % groups != 0)
+    return n.error("has " + llvm::Twine(groups) + " groups for " +
+                   llvm::Twine(channels) + " channels");
+  for (Value value : {scale, shift})
+    if (n.shape(value) != ArrayRef<int64_t>(channels))
+      return n.error("has a parameter that does not fit its " +
+                     llvm::Twine(channels) + " channels");
+  SmallVector<int64_t> grouped = {original[0], groups, channels / groups};
+  llvm::append_range(grouped, ArrayRef(original).drop_front(2));
+  Value y = normalized(n, n.reshape(x, grouped),
+                       static_cast<int64_t>(grouped.size()) - 2,
+                       n.attribute("epsilon", 1e-5));
+  // All arithmetic is single precision at least.
+  n.ignoreAttribute("stash_type");
+  n.setOutput(0, perChannel(n, n.reshape(y, original), scale, shift));
+  return success();
+}
+
+static LogicalResult rmsNorm(NodeImporter &n) {
+  Value x = n.tensor(0), scale = n.tensor(1);
+  if (!x || !scale)
+    return failure();
+  int64_t rank = n.shape(x).size();
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{-1}), rank);
+  if (failed(axis))
+    return failure();
+  n.ignoreAttribute("stash_type");
+  Expressions e{n};
+  SmallVector<int64_t> shape(n.shape(x));
+  SmallVector<int64_t> axes = llvm::to_vector(llvm::seq(*axis, rank));
+  Value square = n.mean(e.mul(x, x), axes, /*keepAxes=*/false);
+  Value factor = n.make<RsqrtOp>(e.add(square, n.attribute("epsilon", 1e-5)));
+  Value y = e.mul(x, e.spread(factor, shape, axes));
+  if (failed(n.broadcastTogether(y, scale)))
+    return failure();
+  if (n.shape(y) != ArrayRef<int64_t>(shape))
+    return n.error("has a scale of a larger shape than its input");
+  n.setOutput(0, e.mul(y, scale));
+  return success();
+}
+
+static LogicalResult meanVarianceNorm(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  SmallVector<int64_t> axes = n.attribute("axes", ArrayRef<int64_t>{0, 2, 3});
+  SmallVector<int64_t> shape(n.shape(x));
+  for (int64_t &axis : axes) {
+    auto counted = n.normalizeAxis(axis, shape.size());
+    if (failed(counted))
+      return failure();
+    axis = *counted;
+  }
+  llvm::sort(axes);
+  Expressions e{n};
+  Value mean = n.mean(x, axes, /*keepAxes=*/false);
+  Value centred = e.sub(x, e.spread(mean, shape, axes));
+  Value variance = n.mean(e.mul(centred, centred), axes, /*keepAxes=*/false);
+  Value deviation = e.add(e.sqrt(variance), 1e-9);
+  n.setOutput(0, e.div(centred, e.spread(deviation, shape, axes)));
+  return success();
+}
+
+static LogicalResult lpNorm(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  SmallVector<int64_t> shape(n.shape(x));
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{-1}), shape.size());
+  if (failed(axis))
+    return failure();
+  int64_t power = n.attribute("p", int64_t{2});
+  if (power != 1 && power != 2)
+    return n.error("attribute p is " + llvm::Twine(power) +
+                   "; it may be 1 or 2");
+  Expressions e{n};
+  Value terms = power == 1 ? e.abs(x) : e.mul(x, x);
+  Value sum = n.reduce(Reduction::sum, terms, *axis, /*keepAxes=*/false);
+  // What is all zeros stays so.
+  Value isZero = e.compare(Comparison::eq, sum, 0);
+  Value norm = e.select(isZero, e.number(sum, 1), sum);
+  if (power == 2)
+    norm = e.sqrt(norm);
+  n.setOutput(0, e.div(x, e.spread(norm, shape, *axis)));
+  return success();
+}
+
+/// x / (bias + alpha / size * the sum of the squares of `size` channels
+/// around)^beta.
+static LogicalResult localResponseNorm(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  SmallVector<int64_t> shape(n.shape(x));
+  int64_t size = n.attribute("size", int64_t{1});
+  if (shape.size() < 2)
+    return n.error("has an input of rank " + llvm::Twine(shape.size()));
+  if (size < 1 || size > maxConstantElements)
+    return n.error("attribute size is " + llvm::Twine(size));
+  Expressions e{n};
+  SmallVector<int64_t> low(shape.size(), 0), high(low), interior(low);
+  low[1] = (size - 1) / 2;
+  high[1] = size / 2;
+  SmallVector<int64_t> wide(shape);
+  wide[1] += size - 1;
+  Value square = e.mul(x, x);
+  if (size > 1)
+    square = n.make<PadOp>(n.type(x).clone(wide), square, low, high, interior,
+                           llvm::APFloat(0.0));
+  Value sum = n.slice(square, 1, 0, shape[1]);
+  for (int64_t shift = 1; shift < size; ++shift)
+    sum = e.add(sum, n.slice(square, 1, shift, shift + shape[1]));
+  double alpha = n.attribute("alpha", 1e-4) / static_cast<double>(size);
+  Value base = e.add(e.mul(sum, alpha), n.attribute("bias", 1.0));
+  Value power = e.binary<PowOp>(base, e.number(x, n.attribute("beta", 0.75)));
+  n.setOutput(0, e.div(x, power));
   return success();
 }
 
@@ -146,12 +333,12 @@ static LogicalResult batchNorm(NodeImporter &n) {
   Value deviation = n.make<SqrtOp>(
       n.make<AddOp>(variance, n.splat(n.type(variance), epsilon)));
   Value factor = n.make<DivOp>(scale, deviation);
-  auto perChannel = [&](Value value) -> Value {
+  auto spread = [&](Value value) -> Value {
     return n.make<BroadcastOp>(type, value, int64_t{1});
   };
-  Value centred = n.make<SubOp>(x, perChannel(mean));
-  Value scaled = n.make<MulOp>(centred, perChannel(factor));
-  n.setOutput(0, Value(n.make<AddOp>(scaled, perChannel(shift))));
+  Value centred = n.make<SubOp>(x, spread(mean));
+  Value scaled = n.make<MulOp>(centred, spread(factor));
+  n.setOutput(0, Value(n.make<AddOp>(scaled, spread(shift))));
   return success();
 }
 
@@ -161,11 +348,18 @@ ArrayRef<ImportedOperator> pp::normalizationOperators() {
        .handler = batchNorm,
        .types = floatTypes,
        .note = "`training_mode` is chosen by --batch-norm"},
-      {.name = "LayerNormalization",
-       .handler = layerNorm,
-       .types = floatTypes,
-       .outputs = 1},
+      {.name = "LayerNormalization", .handler = layerNorm, .types = floatTypes},
       {.name = "LogSoftmax", .handler = softmax<LogSoftmaxOp>},
+      {.name = "LpNormalization", .handler = lpNorm, .types = floatTypes},
+      {.name = "LRN", .handler = localResponseNorm, .types = floatTypes},
+      {.name = "MeanVarianceNormalization",
+       .handler = meanVarianceNorm,
+       .types = floatTypes},
+      {.name = "GroupNormalization", .handler = groupNorm, .types = floatTypes},
+      {.name = "InstanceNormalization",
+       .handler = instanceNorm,
+       .types = floatTypes},
+      {.name = "RMSNormalization", .handler = rmsNorm, .types = floatTypes},
       {.name = "Softmax", .handler = softmax<SoftmaxOp>},
   };
   return entries;

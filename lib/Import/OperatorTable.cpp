@@ -19,7 +19,9 @@ static const std::vector<const ImportedOperator *> &table() {
     std::vector<const ImportedOperator *> all;
     for (llvm::ArrayRef<ImportedOperator> part :
          {elementwiseOperators(), shapeOperators(), linearOperators(),
-          normalizationOperators(), resizeOperators()})
+          normalizationOperators(), resizeOperators(), functionOperators(),
+          activationOperators(), reductionOperators(), indexOperators(),
+          layoutOperators(), einsumOperators(), lossOperators()})
       for (const ImportedOperator &entry : part)
         all.push_back(&entry);
     llvm::sort(all, [](const ImportedOperator *a, const ImportedOperator *b) {

@@ -70,6 +70,13 @@ llvm::ArrayRef<ImportedOperator> shapeOperators();
 llvm::ArrayRef<ImportedOperator> linearOperators();
 llvm::ArrayRef<ImportedOperator> normalizationOperators();
 llvm::ArrayRef<ImportedOperator> resizeOperators();
+llvm::ArrayRef<ImportedOperator> functionOperators();
+llvm::ArrayRef<ImportedOperator> activationOperators();
+llvm::ArrayRef<ImportedOperator> reductionOperators();
+llvm::ArrayRef<ImportedOperator> indexOperators();
+llvm::ArrayRef<ImportedOperator> layoutOperators();
+llvm::ArrayRef<ImportedOperator> einsumOperators();
+llvm::ArrayRef<ImportedOperator> lossOperators();
 
 /// The entry of an operator of ai.onnx; null if it is not imported.
 const ImportedOperator *findImportedOperator(llvm::StringRef name);

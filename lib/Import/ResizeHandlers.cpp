@@ -175,15 +175,6 @@ static Value repeat(NodeImporter &n, Value x, ArrayRef<int64_t> factors) {
   return n.reshape(n.make<BroadcastOp>(n.type(x).clone(wide), x, kept), shape);
 }
 
-/// `x` at `positions` of an axis.
-static Value take(NodeImporter &n, Value x, int64_t axis,
-                  ArrayRef<int64_t> positions) {
-  SmallVector<int64_t> shape(n.shape(x));
-  shape[axis] = positions.size();
-  Value indices = n.constant(Constant::list(n.getBuilder(), positions));
-  return n.make<GatherOp>(n.type(x).clone(shape), x, indices, axis);
-}
-
 static LogicalResult resize(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
@@ -214,7 +205,7 @@ static LogicalResult resize(NodeImporter &n) {
     if (auto factor = repetitions(positions, axis.from))
       factors[index] = *factor;
     else
-      x = take(n, x, index, positions);
+      x = n.take(x, index, positions);
   }
   n.setOutput(0, repeat(n, x, factors));
   return success();

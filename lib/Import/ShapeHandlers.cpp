@@ -103,35 +103,6 @@ static LogicalResult range(NodeImporter &n) {
   return success();
 }
 
-/// Of integers, as in the sizes of flattened tensors.
-static LogicalResult reduceProd(NodeImporter &n) {
-  auto values = n.known(0).integers();
-  auto axes = n.integers("axes", 1);
-  if (failed(axes))
-    return failure();
-  int64_t rank = n.known(0).getShape().size();
-  if (failed(values) || rank > 1)
-    return n.error("multiplies other tensors than lists of integers");
-  for (int64_t axis : *axes)
-    if (failed(n.normalizeAxis(axis, rank)))
-      return failure();
-  bool keep = n.attribute("keepdims", int64_t{1}) != 0;
-  if (n.attribute("noop_with_empty_axes", int64_t{0}) != 0 && axes->empty()) {
-    n.setOutput(0, n.input(0));
-    return success();
-  }
-  int64_t product = 1;
-  for (int64_t value : *values)
-    if (llvm::MulOverflow(product, value, product))
-      return n.error("its product is too large");
-  SmallVector<int64_t> shape(keep ? rank : 0, 1);
-  Type element = n.known(0).getElementType();
-  n.setOutput(0, Constant(DenseElementsAttr::get(
-                     RankedTensorType::get(shape, element),
-                     Attribute(IntegerAttr::get(element, product)))));
-  return success();
-}
-
 static LogicalResult shapeOf(NodeImporter &n) {
   const Entry &entry = n.input(0);
   ArrayRef<int64_t> shape = NodeImporter::shape(entry);
@@ -449,6 +420,21 @@ static LogicalResult sequenceAt(NodeImporter &n) {
   return success();
 }
 
+/// The positions of an axis of `size` that a slice with a negative step takes.
+static SmallVector<int64_t> backwardPositions(int64_t start, int64_t end,
+                                              int64_t step, int64_t size) {
+  auto clamp = [&](int64_t at) {
+    return std::clamp<int64_t>(
+        at < 0 ? std::max<int64_t>(at, -size - 1) + size : at, -1, size - 1);
+  };
+  SmallVector<int64_t> positions;
+  // A step may be the lowest number.
+  step = std::max(step, -size - 1);
+  for (int64_t at = clamp(start); at > clamp(end); at += step)
+    positions.push_back(at);
+  return positions;
+}
+
 static LogicalResult slice(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
@@ -469,23 +455,27 @@ static LogicalResult slice(NodeImporter &n) {
     return n.error("has starts, ends, axes and steps of different length");
   SmallVector<int64_t> low(from.size(), 0), high(from), stride(from.size(), 1);
   llvm::SmallSet<int64_t, 8> named;
+  SmallVector<std::pair<int64_t, SmallVector<int64_t>>> backward;
   for (auto [given, start, end, step] :
        llvm::zip(*axes, *starts, *ends, *steps)) {
     auto axis = n.normalizeAxis(given, from.size());
     if (failed(axis))
       return failure();
-    if (step < 1)
-      return n.error("has step " + llvm::Twine(step) +
-                     "; only positive steps are supported");
+    if (step == 0)
+      return n.error("has steps of 0");
     int64_t size = from[*axis];
     auto clamp = [&](int64_t at) {
       return std::clamp<int64_t>(
           at < 0 ? std::max<int64_t>(at, -size) + size : at, 0, size);
     };
-    low[*axis] = clamp(start);
     if (named.contains(*axis))
       return n.error("names axis " + llvm::Twine(*axis) + " twice");
     named.insert(*axis);
+    if (step < 0) {
+      backward.push_back({*axis, backwardPositions(start, end, step, size)});
+      continue;
+    }
+    low[*axis] = clamp(start);
     high[*axis] = std::max(clamp(end), low[*axis]);
     stride[*axis] = step;
   }
@@ -494,14 +484,20 @@ static LogicalResult slice(NodeImporter &n) {
     int64_t taken = high[axis] - low[axis];
     shape.push_back(taken == 0 ? 0 : (taken - 1) / stride[axis] + 1);
   }
-  if (llvm::is_contained(shape, 0) && !n.known(0))
+  bool isEmpty = llvm::is_contained(shape, 0);
+  for (const auto &[axis, positions] : backward)
+    isEmpty |= positions.empty();
+  if (isEmpty && !n.known(0))
     return n.error("takes nothing of its input");
-  if (ArrayRef<int64_t>(shape) == from) {
-    n.setOutput(0, x);
-    return success();
+  if (ArrayRef<int64_t>(shape) != from)
+    x = n.make<SliceOp>(n.type(x).clone(shape), x, low, high, stride);
+  for (const auto &[axis, positions] : backward) {
+    if (static_cast<int64_t>(positions.size()) > maxConstantElements)
+      return n.error("walks backwards over more than " +
+                     llvm::Twine(maxConstantElements) + " elements");
+    x = n.take(x, axis, positions);
   }
-  n.setOutput(
-      0, Value(n.make<SliceOp>(n.type(x).clone(shape), x, low, high, stride)));
+  n.setOutput(0, x);
   return success();
 }
 
@@ -573,89 +569,6 @@ static LogicalResult expand(NodeImporter &n) {
   return success();
 }
 
-static LogicalResult pad(NodeImporter &n) {
-  Value x = n.tensor(0);
-  // "pads" was called "paddings" in the first opset.
-  auto pads = n.integers(n.opset() < 2 ? "paddings" : "pads", 1);
-  if (!x || failed(pads))
-    return failure();
-  int64_t rank = n.shape(x).size();
-  SmallVector<int64_t> axes;
-  if (n.hasInput(3)) {
-    auto given = n.integers("axes", 3);
-    if (failed(given))
-      return failure();
-    for (int64_t axis : *given) {
-      auto normal = n.normalizeAxis(axis, rank);
-      if (failed(normal))
-        return failure();
-      if (llvm::is_contained(axes, *normal))
-        return n.error("names axis " + llvm::Twine(*normal) + " twice");
-      axes.push_back(*normal);
-    }
-  } else {
-    axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  }
-  if (pads->size() != 2 * axes.size())
-    return n.error("has " + llvm::Twine(pads->size()) + " paddings for " +
-                   llvm::Twine(axes.size()) + " axes");
-  double value = n.attribute("value", 0.0);
-  if (n.hasInput(2))
-    value = *n.known(2).number();
-  SmallVector<int64_t> low(rank, 0), high(rank, 0), interior(rank, 0);
-  SmallVector<int64_t> shape(n.shape(x));
-  for (auto [index, axis] : llvm::enumerate(axes)) {
-    low[axis] = (*pads)[index];
-    high[axis] = (*pads)[index + axes.size()];
-    if (low[axis] < 0 || high[axis] < 0)
-      return n.error("negative padding is not supported", "use Slice");
-    if (low[axis] > maxElements || high[axis] > maxElements)
-      return n.error("pads axis " + llvm::Twine(axis) + " with more than " +
-                     llvm::Twine(maxElements) + " elements");
-    shape[axis] += low[axis] + high[axis];
-  }
-  if (ArrayRef<int64_t>(shape) == n.shape(x)) {
-    n.setOutput(0, x);
-    return success();
-  }
-  n.setOutput(0, Value(n.make<PadOp>(n.type(x).clone(shape), x, low, high,
-                                     interior, llvm::APFloat(value))));
-  return success();
-}
-
-template <Reduction reduction> static LogicalResult reduce(NodeImporter &n) {
-  Value x = n.tensor(0);
-  if (!x)
-    return failure();
-  int64_t rank = n.shape(x).size();
-  bool keep = n.attribute("keepdims", int64_t{1}) != 0;
-  bool noneIsNone = n.attribute("noop_with_empty_axes", int64_t{0}) != 0;
-  auto given = n.integers("axes", 1);
-  if (failed(given))
-    return failure();
-  SmallVector<int64_t> axes;
-  for (int64_t axis : *given) {
-    auto normal = n.normalizeAxis(axis, rank);
-    if (failed(normal))
-      return failure();
-    if (llvm::is_contained(axes, *normal))
-      return n.error("names axis " + llvm::Twine(*normal) + " twice");
-    axes.push_back(*normal);
-  }
-  if (axes.empty()) {
-    if (noneIsNone) {
-      n.setOutput(0, x);
-      return success();
-    }
-    axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  }
-  if (n.getNode().opType == "ReduceMean")
-    n.setOutput(0, n.mean(x, axes, keep));
-  else
-    n.setOutput(0, n.reduce(reduction, x, axes, keep));
-  return success();
-}
-
 static LogicalResult trilu(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
@@ -696,12 +609,6 @@ ArrayRef<ImportedOperator> pp::shapeOperators() {
       {.name = "Expand", .handler = expand, .known = {{"shape"}}},
       {.name = "Flatten", .handler = flatten},
       {.name = "Gather", .handler = gather},
-      {.name = "Pad",
-       .handler = pad,
-       .types = floatTypes,
-       .known = {{"pads"}, {"constant_value", KnownInput::Scalar}, axes},
-       .choices = {{"mode", {"constant"}}},
-       .note = "no negative `pads`"},
       {.name = "Range",
        .handler = range,
        .isDifferentiable = false,
@@ -709,29 +616,6 @@ ArrayRef<ImportedOperator> pp::shapeOperators() {
                  {"limit", KnownInput::Scalar},
                  {"delta", KnownInput::Scalar}},
        .note = "up to 65536 elements"},
-      {.name = "ReduceMax",
-       .handler = reduce<Reduction::max>,
-       .types = numberTypes,
-       .known = {axes}},
-      {.name = "ReduceMean",
-       .handler = reduce<Reduction::sum>,
-       .types = numberTypes,
-       .known = {axes}},
-      {.name = "ReduceMin",
-       .handler = reduce<Reduction::min>,
-       .types = numberTypes,
-       .known = {axes}},
-      {.name = "ReduceProd",
-       .handler = reduceProd,
-       .types = indexTypes,
-       .isDifferentiable = false,
-       .known = {axes},
-       .needsKnownInputs = true,
-       .note = "of a list"},
-      {.name = "ReduceSum",
-       .handler = reduce<Reduction::sum>,
-       .types = numberTypes,
-       .known = {axes}},
       {.name = "Reshape", .handler = reshape, .known = {{"shape"}}},
       {.name = "SequenceAt",
        .handler = sequenceAt,
@@ -741,7 +625,7 @@ ArrayRef<ImportedOperator> pp::shapeOperators() {
       {.name = "Slice",
        .handler = slice,
        .known = {{"starts"}, {"ends"}, axes, {"steps"}},
-       .note = "positive `steps` only; nothing empty"},
+       .note = "nothing empty"},
       {.name = "Split", .handler = split, .known = {{"split"}}},
       {.name = "SplitToSequence",
        .handler = splitToSequence,

@@ -11,7 +11,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
 from make import FLOAT, INT64, graph, integer, integers, model, node, opset, tensor, text, untyped, value  # noqa: E402
 
-INT8, INT32 = 3, 6
+INT8, INT32, BOOL = 3, 6, 9
 
 
 def ints(name, *values, dims=None, dtype=INT64):
@@ -45,7 +45,7 @@ CASES = {
     # Operands that the operator takes and operations of nn do not.
     "Abs of INT8": (one("Abs", ["x"], dtype=INT8), "input #0 (X) has elements of type INT8, which are not supported here"),
     "Relu of INT32": (one("Relu", ["x"], dtype=INT32), "input #0 (X) has elements of type INT32, which are not supported here"),
-    "Pad of INT64": (one("Pad", ["x", "p"], ints("p", 0, 1, 0, 1), dtype=INT64), "input #0 (data) has elements of type INT64"),
+    "Pad of BOOL": (one("Pad", ["x", "p"], ints("p", 0, 1, 0, 1), dtype=BOOL), "input #0 (data) has elements of type BOOL"),
     "MatMul of INT64": (one("MatMul", ["x", "w"], ints("w", *range(12), dims=[12, 1]), dtype=INT64), "elements of type INT64"),
     # Constants of the wrong type, size or form, or computed.
     "Dropout, float training_mode": (
@@ -91,17 +91,54 @@ CASES = {
     "Div by zero": (one("Div", ["a", "b"], ints("a", 4), ints("b", 0)), "divides whole numbers by zero"),
     "Mod by zero": (one("Mod", ["a", "b"], ints("a", 4), ints("b", 0)), "divides whole numbers by zero"),
     "Mod of floats": (one("Mod", ["a", "b"], floats("a", 4.0, dims=[]), floats("b", 3.0, dims=[])), "without fmod=1"),
-    "Mod, computed": (one("Mod", ["n", "b"], ints("b", 2)), "input 'n' (A) depends on the data"),
     # Words and outputs.
-    "Pad, mode": (one("Pad", ["x", "p"], ints("p", 0, 1, 0, 1), attributes=[text("mode", "reflect")]), "attribute mode is 'reflect', which is not supported"),
+    "Pad, mode": (one("Pad", ["x", "p"], ints("p", 0, 1, 0, 1), attributes=[text("mode", "circular")]), "attribute mode is 'circular', which is not supported"),
     "Resize, mode": (one("Resize", ["x", "", "", "s"], ints("s", 2, 24), attributes=[text("mode", "cubic")]), "attribute mode is 'cubic'"),
     "MaxPool, indices": (
         one("MaxPool", ["x"], outputs=("y", "i"), attributes=[integers("kernel_shape", 2)], dims=(1, 2, 4)),
         "output #1 (Indices) is not supported",
     ),
-    "LayerNormalization, mean": (
-        one("LayerNormalization", ["x", "w"], floats("w", *[1.0] * 12), outputs=("y", "m")), "output #1 (Mean) is not supported",
+    "Pad, nothing left": (one("Pad", ["x", "p"], ints("p", -1, 0, -1, 0)), "takes away all elements of axis 0"),
+    "Slice, no step": (
+        one("Slice", ["x", "s", "e", "a", "t"], ints("s", 0), ints("e", 1), ints("a", 0), ints("t", 0)), "has steps of 0",
     ),
+    "Tile, repetitions": (one("Tile", ["x", "r"], ints("r", 2)), "has 1 repetitions for a tensor of rank 2"),
+    "Tile, no repetition": (one("Tile", ["x", "r"], ints("r", 2, 0)), "repeats an axis 0 times"),
+    "TopK of too few": (one("TopK", ["x", "k"], ints("k", 13), outputs=("y", "i")), "takes 13 elements of an axis of 12"),
+    "CumSum, computed axis": (one("CumSum", ["x", "n"]), "input 'n' (axis) depends on the data"),
+    "CumSum, axis": (one("CumSum", ["x", "a"], ints("a", 2, dims=[])), "axis 2 is outside of a tensor of rank 2"),
+    "OneHot, values": (one("OneHot", ["n", "d", "v"], ints("d", 4), floats("v", 1.0)), "has 1 values; it must have"),
+    "GatherElements, rank": (one("GatherElements", ["x", "n"]), "has indices of rank 1 for a tensor of rank 2"),
+    "GatherElements outside": (one("GatherElements", ["x", "i"], ints("i", 2, 0, dims=[1, 2])), "index 2 is outside of an axis of size 2"),
+    "GatherElements, more": (
+        one("GatherElements", ["x", "i"], ints("i", 0, 0, 0, dims=[3, 1]), attributes=[integer("axis", 1)]), "has 3 indices along axis 0",
+    ),
+    "GatherND, tuples": (one("GatherND", ["x", "i"], ints("i", 0, 0, 0)), "has tuples of 3 indices into a tensor of rank 2"),
+    "ScatterND, updates": (one("ScatterND", ["x", "i", "x"], ints("i", 0, 0)), "has updates of another shape"),
+    "ScatterND, reduction": (
+        one("ScatterND", ["x", "i", "x"], ints("i", 0, 1, dims=[2, 1]), attributes=[text("reduction", "mul")]),
+        "attribute reduction is 'mul', which is not supported",
+    ),
+    "ScatterElements, shape": (one("ScatterElements", ["x", "n", "x"]), "has indices and updates of another shape or rank"),
+    "DepthToSpace, rank": (one("DepthToSpace", ["x"], attributes=[integer("blocksize", 2)]), "has an input of rank 2; it must be 4"),
+    "SpaceToDepth, blocks": (
+        one("SpaceToDepth", ["x"], attributes=[integer("blocksize", 2)], dims=(1, 1, 3, 4)), "has an image of 3 x 4, which blocks of 2",
+    ),
+    "GroupNormalization, groups": (
+        one("GroupNormalization", ["x", "s", "s"], floats("s", 1.0, 1.0, 1.0), attributes=[integer("num_groups", 2)], dims=(1, 3, 4),
+            version=21), "has 2 groups for 3 channels",
+    ),
+    "InstanceNormalization, scale": (
+        one("InstanceNormalization", ["x", "s", "s"], floats("s", 1.0), dims=(1, 3, 4)), "does not fit its 3 channels",
+    ),
+    "PRelu, slope": (one("PRelu", ["x", "s"], floats("s", *[1.0] * 24, dims=[2, 1, 12])), "has a slope of a larger shape than its input"),
+    "LRN, size": (one("LRN", ["x"], attributes=[integer("size", 0)]), "attribute size is 0"),
+    "Einsum, operands": (one("Einsum", ["x"], attributes=[text("equation", "ij,jk->ik")]), "attribute equation has 2 operands, the node 1"),
+    "Einsum, axes": (one("Einsum", ["x"], attributes=[text("equation", "ijk->i")]), "attribute equation names 3 axes of a tensor of rank 2"),
+    "Einsum, result": (one("Einsum", ["x"], attributes=[text("equation", "ij->ik")]), "names an axis of the result that no operand has"),
+    "Einsum, sizes": (one("Einsum", ["x"], attributes=[text("equation", "ii->i")]), "gives axes of sizes 2 and 12 the same name"),
+    "Einsum, letters": (one("Einsum", ["x"], attributes=[text("equation", "i?->i")]), "attribute equation has '?' in 'i?'"),
+    "NegativeLogLikelihoodLoss, labels": (one("NegativeLogLikelihoodLoss", ["x", "m"], ints("m", 0, 1, 0)), "has labels of another shape"),
     "Gather outside": (one("Gather", ["x", "i"], ints("i", 2), attributes=[integer("axis", 0)]), "index 2 is outside of axis 0"),
 }  # fmt: skip
 

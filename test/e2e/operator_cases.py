@@ -139,6 +139,9 @@ def elementwise():
     case("Sub", [wholes, others], wholes - others)
     case("Mul", [wholes.astype(np.int32), others.astype(np.int32)], (wholes * others).astype(np.int32))
     # Of what the compiler knows.
+    case("Mod", [wholes, others], np.mod(wholes, others))
+    case("Mod", [wholes, others], np.fmod(wholes, others), fmod=1)
+    case("Mod", [x, row], np.fmod(x, row), fmod=1)
     case("Mod", [Known(wholes), Known(others)], np.mod(wholes, others))
     case("Mod", [Known(wholes), Known(others)], np.fmod(wholes, others), fmod=1)
     case("Mod", [Known(5.5, dtype=F), Known([2.0, -3.0], dtype=F)], np.fmod(F(5.5), np.array([2, -3], F)), fmod=1)
@@ -229,12 +232,29 @@ def shapes():
     case("Pad", [x, Known([0, 2, 0, 1, 0, 0])], padded)
     case("Pad", [x, Known([1, 2]), Known(7.0, dtype=F), Known([-1])], np.pad(x, ((0, 0), (0, 0), (1, 2)), constant_values=7))
     whole = np.array([[3, -1, 4], [1, -5, 9]])
-    reductions = {"ReduceMax": np.max, "ReduceMin": np.min, "ReduceSum": np.sum, "ReduceMean": np.mean}
+    reductions = {
+        "ReduceMax": np.max, "ReduceMin": np.min, "ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceProd": np.prod,
+        "ReduceL1": lambda x, **keywords: np.sum(np.abs(x), **keywords),
+        "ReduceSumSquare": lambda x, **keywords: np.sum(np.square(x), **keywords),
+    }  # fmt: skip
+    real = {
+        "ReduceL2": lambda x, **keywords: np.sqrt(np.sum(np.square(x), **keywords)),
+        "ReduceLogSum": lambda x, **keywords: np.log(np.sum(x, **keywords)),
+        "ReduceLogSumExp": lambda x, **keywords: np.log(np.sum(np.exp(x), **keywords)),
+    }
+    positive = np.abs(x) + F(0.1)
+    for op, function in real.items():
+        case(op, [positive, Known([1])], function(positive, axis=1, keepdims=True), tolerance=1e-5)
+        case(op, [positive, Known([-1, 0])], function(positive, axis=(0, 2)), keepdims=0, tolerance=1e-5)
+        case(op, [positive], function(positive, axis=(0, 2)), keepdims=0, axes=[0, 2], version=13, tolerance=1e-5)
+    case("ReduceL2", [np.zeros((2, 3), F), Known([1])], np.zeros((2, 1), F))
+    case("ReduceLogSumExp", [np.array([1000, 1001, -np.inf], F)], np.array([1000 + np.log1p(np.e)], F))
     for op, function in reductions.items():
-        case(op, [x, Known([1])], function(x, axis=1, keepdims=True))
-        case(op, [x, Known([-1, 0])], function(x, axis=(0, 2)), keepdims=0)
-        case(op, [x], function(x, keepdims=True))
-        case(op, [x], x, noop_with_empty_axes=1)
+        case(op, [x, Known([1])], function(x, axis=1, keepdims=True), tolerance=1e-5)
+        case(op, [x, Known([-1, 0])], function(x, axis=(0, 2)), keepdims=0, tolerance=1e-5)
+        case(op, [x], function(x, keepdims=True), tolerance=1e-5)
+        if op not in ("ReduceL1", "ReduceSumSquare"):
+            case(op, [x], x, noop_with_empty_axes=1)
         want = function(whole, axis=1) if op != "ReduceMean" else np.trunc(function(whole, axis=1)).astype(I)
         case(op, [whole, Known([1])], want, keepdims=0)
     case("Reshape", [x, Known([0, -1, 2])], x.reshape(2, 6, 2))
@@ -275,6 +295,165 @@ def shapes():
          coordinate_transformation_mode="asymmetric")  # fmt: skip
     case("Resize", [image, None, None, Known([1, 2, 4, 9])], twice, nearest_mode="floor", coordinate_transformation_mode="asymmetric")
     case("Upsample", [image, Known([1, 1, 2, 3], dtype=F)], twice, version=9)
+
+
+def functions():
+    """Functions of a number, and activations."""
+    x, near, large = numbers(2, 3), numbers(2, 3, low=-0.99, high=0.99), numbers(2, 3, low=1.01, high=50)
+    tiny = np.array([1e-30, -2e-12, 3e-5, -0.0], F)
+    for op, function, domain in (
+        ("Tan", np.tan, x), ("Asin", np.arcsin, near), ("Acos", np.arccos, near), ("Atan", np.arctan, x), ("Sinh", np.sinh, x),
+        ("Cosh", np.cosh, x), ("Asinh", np.arcsinh, x), ("Acosh", np.arccosh, large), ("Atanh", np.arctanh, near), ("Round", np.round, x),
+    ):  # fmt: skip
+        case(op, [domain], each(function, domain), tolerance=3e-6)
+    for op, function in (("Sinh", np.sinh), ("Asinh", np.arcsinh), ("Atanh", np.arctanh)):
+        case(op, [tiny], each(function, tiny), tolerance=1e-5)
+    ends = np.array([-1, 1], F)
+    case("Asin", [ends], each(np.arcsin, ends))
+    case("Acos", [ends], each(np.arccos, ends))
+    huge = np.array([-3e38, -1e20, 1e10, 3e38], F)
+    case("Asinh", [huge], each(np.arcsinh, huge))
+    case("Round", [np.array([0.5, 1.5, 2.5, -0.5, -1.5, 2.4], F)], np.array([0, 2, 2, -0.0, -2, 2], F))
+    odd = np.array([np.nan, np.inf, -np.inf, 0, 1], F)
+    case("IsNaN", [odd], np.isnan(odd))
+    case("IsInf", [odd], np.isinf(odd))
+    case("IsInf", [odd], np.isposinf(odd), detect_negative=0)
+    case("IsInf", [odd], np.isneginf(odd), detect_positive=0)
+    a, b = np.array([True, True, False, False]), np.array([True, False, True, False])
+    case("Xor", [a, b], a ^ b)
+    wide = np.array([-200, -3, -1e-6, 0, 0.4, 3, 200], F)
+    low = np.minimum(wide, 0).astype(np.float64)
+    for op, want, attributes in (
+        ("Elu", np.where(wide > 0, wide, np.expm1(low)), {}),
+        ("Elu", np.where(wide > 0, wide, 0.3 * np.expm1(low)), {"alpha": 0.3}),
+        ("Celu", np.where(wide > 0, wide, 2 * np.expm1(low / 2)), {"alpha": 2.0}),
+        ("Selu", 1.0507009873554805 * np.where(wide > 0, wide, 1.6732632423543772 * np.expm1(low)), {}),
+        ("Selu", 3 * np.where(wide > 0, wide, 2 * np.expm1(low)), {"alpha": 2.0, "gamma": 3.0}),
+        ("Softsign", wide / (1 + np.abs(wide)), {}),
+        ("ThresholdedRelu", np.where(wide > 1, wide, 0), {}),
+        ("ThresholdedRelu", np.where(wide > 0.3, wide, 0), {"alpha": 0.3}),
+        ("Shrink", np.where(wide > 0.5, wide, 0) + np.where(wide < -0.5, wide, 0), {}),
+        ("Shrink", np.where(wide > 1, wide - 0.25, 0) + np.where(wide < -1, wide + 0.25, 0), {"lambd": 1.0, "bias": 0.25}),
+    ):
+        case(op, [wide], want.astype(F), version=22, tolerance=3e-6, **attributes)
+    case("Mish", [wide], (wide * np.tanh(np.logaddexp(wide, 0))).astype(F), version=22, tolerance=3e-6)
+    case("Swish", [x], each(lambda x: x / (1 + np.exp(-x)), x), version=24, tolerance=3e-6)
+    case("Swish", [x], each(lambda x: x / (1 + np.exp(-0.5 * x)), x), version=24, tolerance=3e-6, alpha=0.5)
+    slope = numbers(3)
+    case("PRelu", [x, slope], np.where(x < 0, x * slope, x))
+    image = numbers(2, 3, 2, 2)
+    case("PRelu", [image, slope], np.where(image < 0, image * slope[:, None, None], image), version=6)
+
+
+def indexed():
+    """Operators on indices."""
+    x = numbers(3, 4, 5)
+    at = np.array([[[0, -1, 2, 1, 0]], [[3, 3, 1, 0, -4]], [[2, 2, 2, 2, 2]]])
+    case("GatherElements", [x, at], np.take_along_axis(x, at, 1), axis=1)
+    rows = np.array([[1, 0], [3, -1]])
+    case("GatherElements", [x[:, :, 0].copy(), rows], np.take_along_axis(x[:2, :, 0], rows, 1), axis=-1)
+    case("GatherElements", [Known([[4, 5], [6, 7]]), Known([[1, 0]])], np.array([[6, 5]]), axis=0)
+    pairs = np.array([[0, 1], [2, -1], [1, 3]])
+    case("GatherND", [x, pairs], x[[0, 2, 1], [1, -1, 3]])
+    case("GatherND", [x, np.array([[[1]], [[0]]])], x[[[1], [0]]])
+    case("GatherND", [x, np.array([[1], [-1], [0]])], x[[0, 1, 2], [1, -1, 0]], batch_dims=1)
+    case("GatherND", [x, np.array([[[1, 2], [0, 0]]] * 3)], x[:, [1, 0], [2, 0]], batch_dims=1)
+    want = x.copy()
+    updates = numbers(3, 1, 5)
+    np.put_along_axis(want, at, updates, 1)
+    case("ScatterElements", [x, at, updates], want, axis=1)
+    want = x.copy()
+    for i, j, k in np.ndindex(at.shape):
+        want[i, at[i, j, k], k] += updates[i, j, k]
+    case("ScatterElements", [x, at, updates], want, axis=1, reduction="add")
+    want = x[:, :, 0].copy()
+    np.put_along_axis(want[:2], rows, updates[:2, 0, :2], 1)
+    for op, version in (("ScatterElements", 20), ("Scatter", 9)):
+        case(op, [x[:, :, 0].copy(), rows, updates[:2, 0, :2].copy()], want, axis=1, version=version)
+    want = x.copy()
+    want[[0, 2, 1], [1, -1, 3]] = updates[:, 0]
+    case("ScatterND", [x, pairs, updates[:, 0].copy()], want)
+    want = x.copy()
+    np.add.at(want, ([0, 0], [1, 1]), updates[:2, 0])
+    case("ScatterND", [x, np.array([[0, 1], [0, 1]]), updates[:2, 0].copy()], want, reduction="add", tolerance=1e-5)
+    case("ScatterND", [Known([1, 2, 3]), np.array([[2], [0]]), np.array([7, 9])], np.array([9, 2, 7]))
+    ties = np.array([[2, 7, 7, 1], [5, 5, 0, 0]], F)
+    for op, function in (("ArgMax", np.argmax), ("ArgMin", np.argmin)):
+        case(op, [x], np.expand_dims(function(x, 1), 1), axis=1)
+        case(op, [ties], function(ties, 1), axis=-1, keepdims=0)
+        case(op, [ties], 3 - function(ties[:, ::-1], 1), axis=-1, keepdims=0, select_last_index=1)
+        case(op, [ties.astype(I)], function(ties, 0), keepdims=0)
+    unknown = np.array([3, np.nan, 9], F)
+    case("ArgMax", [unknown], np.array([1]))
+    case("Hardmax", [ties], np.array([[0, 1, 0, 0], [1, 0, 0, 0]], F))
+    case("Hardmax", [ties], np.array([[0, 1, 1, 1], [1, 0, 0, 0]], F), axis=0)
+    order = np.argsort(-x, 1, kind="stable")[:, :2]
+    case("TopK", [x, Known([2])], [np.take_along_axis(x, order, 1), order], axis=1)
+    order = np.argsort(ties, 1, kind="stable")[:, :3]
+    case("TopK", [ties, Known([3])], [np.take_along_axis(ties, order, 1), order], largest=0)
+    case("TopK", [ties.astype(I), Known([4])], [np.array([[7, 7, 2, 1], [5, 5, 0, 0]]), np.array([[1, 2, 0, 3], [0, 1, 2, 3]])], sorted=0)
+    case("TopK", [unknown, Known([2])], [np.array([np.nan, 9], F), np.array([1, 2])])
+    case("TopK", [x], [x.max(2, keepdims=True), x.argmax(2)[..., None]], k=1, version=9)
+    classes = np.array([[1, -1], [5, 0]])
+    want = np.where(np.arange(4) == np.mod(classes, 4)[..., None], 3, -2)
+    want[1, 0] = -2
+    case("OneHot", [classes, Known(4), Known([-2, 3])], want)
+    case("OneHot", [classes.astype(F), Known([4.0], dtype=F), Known([-2, 3], dtype=F)], np.moveaxis(want, -1, 1).astype(F), axis=1)
+    sums = np.cumsum(x, 1)
+    case("CumSum", [x, Known(1)], sums, tolerance=1e-5)
+    case("CumSum", [x, Known(-2)], sums - x, exclusive=1, tolerance=1e-5)
+    case("CumSum", [x, Known(1)], np.cumsum(x[:, ::-1], 1)[:, ::-1], reverse=1, tolerance=1e-5)
+    case("CumSum", [classes, Known(0)], np.array([[5, 0], [0, 0]]), reverse=1, exclusive=1)
+    case("CumSum", [Known([[1, 2, 3], [4, 5, 6]]), Known(1)], np.array([[6, 5, 3], [15, 11, 6]]), reverse=1)
+    case("CumSum", [Known([[1, 2, 3], [4, 5, 6]]), Known(1)], np.array([[0, 1, 3], [0, 4, 9]]), exclusive=1)
+
+
+def arranged():
+    """Operators that arrange elements."""
+    x = numbers(2, 3, 4)
+    case("Tile", [x, Known([1, 2, 3])], np.tile(x, (1, 2, 3)))
+    case("Tile", [Known([[1, 2]]), Known([2, 2])], np.tile([[1, 2]], (2, 2)))
+    case("Tile", [x, Known(2.0, dtype=F), Known(1.0, dtype=F)], np.tile(x, (1, 2, 1)), version=5)
+    for mode in ("reflect", "edge", "wrap"):
+        case("Pad", [x, Known([0, 2, 1, 1, 0, 3])], np.pad(x, ((0, 1), (2, 0), (1, 3)), mode=mode), mode=mode)
+    case("Pad", [x, Known([0, -1, 0, 0, 2, -2])], np.pad(x[:, 1:, :-2], ((0, 0), (0, 2), (0, 0))))
+    whole = np.array([[1, 2], [3, 4]])
+    case("Pad", [whole, Known([1, 0, 0, 2]), Known(-7)], np.pad(whole, ((1, 0), (0, 2)), constant_values=-7))
+    case("Slice", [x, Known([-1, 3]), Known([-9, 0]), Known([1, 2]), Known([-1, -2])], x[:, ::-1, 3:0:-2])
+    case("Slice", [Known([1, 2, 3]), Known([9]), Known([-(2**63)]), Known([0]), Known([-1])], np.array([3, 2, 1]))
+    image = numbers(2, 8, 2, 3)
+    deep = image.reshape(2, 2, 2, 2, 2, 3)
+    case("DepthToSpace", [image], deep.transpose(0, 3, 4, 1, 5, 2).reshape(2, 2, 4, 6), blocksize=2)
+    case("DepthToSpace", [image], deep.transpose(0, 1, 4, 2, 5, 3).reshape(2, 2, 4, 6), blocksize=2, mode="CRD")
+    flat = numbers(1, 2, 4, 6)
+    case("SpaceToDepth", [flat], flat.reshape(1, 2, 2, 2, 3, 2).transpose(0, 3, 5, 1, 2, 4).reshape(1, 8, 2, 3), blocksize=2)
+    case("Size", [x], np.array(24))
+    case("EyeLike", [whole.astype(F)], np.eye(2, dtype=F))
+    case("EyeLike", [whole], np.eye(2, k=1, dtype=F), k=1, dtype=1)
+    a, b, c = numbers(2, 3, 4), numbers(2, 4, 5), numbers(5)
+    for equation, operands in {
+        "bij,bjk->bik": [a, b], "bij, bjk": [a, b], "bij->jb": [a], "bij,bjk,k->bi": [a, b, c], "i,j->ij": [c, c], "i,i->": [c, c],
+        "...ij,...jk->...ik": [a, b], "bij,cjk->bcik": [a, b], "i,i->i": [c, c], "bij->": [a],
+    }.items():  # fmt: skip
+        case("Einsum", operands, np.asarray(np.einsum(equation, *operands), F), equation=equation, tolerance=1e-5)
+    square = numbers(3, 3)
+    for equation in ("ii->i", "ii", "...ii->...i"):
+        case("Einsum", [square], np.asarray(np.einsum(equation, square), F), equation=equation)
+
+
+def losses():
+    scores, labels, weights = numbers(4, 3, 2), np.array([[0, 2], [1, 1], [2, 0], [2, 2]]), numbers(3, low=0.5, high=2)
+    shifted = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    for op, likelihoods in (("NegativeLogLikelihoodLoss", scores), ("SoftmaxCrossEntropyLoss", shifted)):
+        each_loss = -np.take_along_axis(likelihoods, labels[:, None], 1)[:, 0]
+        case(op, [scores, labels], each_loss.mean(), tolerance=1e-5)
+        case(op, [scores, labels], each_loss.sum(), reduction="sum", tolerance=1e-5)
+        own = weights[labels]
+        case(op, [scores, labels, weights], each_loss * own, reduction="none", tolerance=1e-5)
+        case(op, [scores, labels, weights], (each_loss * own).sum() / own.sum(), tolerance=1e-5)
+        counted = labels != 2
+        case(op, [scores, labels], (each_loss * counted).sum() / counted.sum(dtype=F), ignore_index=2, tolerance=1e-5)
+    case("SoftmaxCrossEntropyLoss", [scores, labels], [each_loss.mean(), shifted], tolerance=1e-5)
 
 
 def windows(x, kernel, strides, dilations=(1, 1)):
@@ -342,9 +521,31 @@ def normalizations():
         return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
 
     case("LayerNormalization", [x, scale, shift], (normal(x, (1, 2), 1e-3) * scale + shift).astype(F), axis=1, epsilon=1e-3, tolerance=1e-5)
+    mean, deviation = x.mean(2, keepdims=True), 1 / np.sqrt(x.var(2, keepdims=True) + F(1e-5))
+    want = (normal(x, 2, 1e-5) * scale[0]).astype(F)
+    case("LayerNormalization", [x, scale[0]], [want, mean, deviation], tolerance=1e-5)
     case("LayerNormalization", [x, scale[0]], (normal(x, 2, 1e-5) * scale[0]).astype(F), tolerance=1e-5)
     scale, shift, mean = numbers(3), numbers(3), numbers(3)
     variance = numbers(3, low=0.5, high=2)
+    column = (slice(None), None)
+    want = (x - mean[column]) / np.sqrt(variance[column] + F(1e-2)) * scale[column] + shift[column]
+    column = (slice(None), None, None)
+    image = numbers(2, 4, 3, 2)
+    s, b = numbers(4), numbers(4)
+    want = (normal(image, (2, 3), 1e-3) * s[column] + b[column]).astype(F)
+    case("InstanceNormalization", [image, s, b], want, epsilon=1e-3, tolerance=1e-5)
+    grouped = normal(image.reshape(2, 2, 12), 2, 1e-5).reshape(image.shape)
+    case("GroupNormalization", [image, s, b], (grouped * s[column] + b[column]).astype(F), num_groups=2, version=21, tolerance=1e-5)
+    want = (image / np.sqrt(np.square(image).mean((2, 3), keepdims=True) + F(1e-5))).astype(F)
+    case("RMSNormalization", [image, np.ones((3, 2), F) * F(2)], 2 * want, axis=2, version=23, tolerance=1e-5)
+    case("MeanVarianceNormalization", [image], normal(image, (0, 2, 3), 0).astype(F), tolerance=1e-5)
+    for p in (1, 2):
+        want = image / np.linalg.norm(image.astype(np.float64), p, 1, keepdims=True)
+        case("LpNormalization", [image], want.astype(F), p=p, axis=1, tolerance=1e-5)
+    square = np.pad(np.square(image), ((0, 0), (1, 1), (0, 0), (0, 0)))
+    sums = square[:, :-2] + square[:, 1:-1] + square[:, 2:]
+    want = image / (1.5 + F(0.3) / 3 * sums) ** 0.6
+    case("LRN", [image], want.astype(F), size=3, alpha=0.3, beta=0.6, bias=1.5, tolerance=1e-5)
     column = (slice(None), None)
     want = (x - mean[column]) / np.sqrt(variance[column] + F(1e-2)) * scale[column] + shift[column]
     case("BatchNormalization", [x, scale, shift, mean, variance], want, epsilon=1e-2, tolerance=1e-5)
@@ -376,7 +577,7 @@ def run(context, checks, version, cases):
     for number, (op, test) in enumerate(cases):
         for index, want in enumerate(test.expected):
             found = got[f"c{number}_out{index}"].reshape(-1)
-            good = found.dtype == want.dtype and np.allclose(found, want.reshape(-1), rtol=test.tolerance, atol=test.tolerance)
+            good = found.dtype == want.dtype and np.allclose(found, want.reshape(-1), rtol=test.tolerance, atol=test.tolerance, equal_nan=True)
             checks.check(good, f"{op} of opset {version}, output {index}: {found} instead of {want.reshape(-1)}")
 
 
@@ -387,7 +588,7 @@ def imported():
 
 
 def test(context, checks, arguments):
-    for part in (elementwise, constants, shapes, linear, normalizations):
+    for part in (elementwise, functions, constants, shapes, indexed, arranged, linear, normalizations, losses):
         part()
     checks.equal(sorted(imported() - TESTED), [], "operators without a case")
     checks.equal(sorted(TESTED - imported()), [], "operators that are not imported")

@@ -18,7 +18,7 @@ TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int64): INT64}
 F = np.float32
 
 
-def compute(context, nodes, inputs, outputs=("y",), initializers=(), version=19, expect=0):
+def compute(context, nodes, inputs, outputs=("y",), initializers=(), version=19, expect=0, options=()):
     """The outputs of a model of these nodes; the text of the error where the
     compiler or the program ends with another exit code than 0."""
     infos = [value(name, list(array.shape), TYPES[array.dtype]) for name, array in inputs.items()]
@@ -27,7 +27,7 @@ def compute(context, nodes, inputs, outputs=("y",), initializers=(), version=19,
     folder = context.path()
     folder.mkdir()
     (folder / "m.onnx").write_bytes(model(content, opsets=[opset(version)]))
-    common.run([context.compiler, folder / "m.onnx", "-o", folder / "m"])
+    common.run([context.compiler, folder / "m.onnx", "-o", folder / "m", *options])
     np.savez(folder / "in.npz", **inputs)
     common.run([folder / "m", "infer", "--data", folder / "in.npz", "--output", folder / "out.npz"], expect=expect)
     return dict(np.load(folder / "out.npz")) if expect == 0 else {}
@@ -152,8 +152,41 @@ def sums_of_broadcasts(context, checks):
     same(checks, "sum of a broadcast", got, 50 * x[:, 0])
 
 
+def microbatches(context, checks):
+    """Operators on samples give the same numbers for parts of a mini-batch."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-2, 2, (4, 4, 6)).astype(F)
+    i = rng.integers(-6, 6, (4, 4, 6))
+    nodes = [
+        node("ConstantOfShape", ["shape"], ["zeros"]),
+        node("InstanceNormalization", ["x", "s", "s"], ["norm"]),
+        node("GatherElements", ["x", "i"], ["picked"], attributes=[integer("axis", 2)]),
+        node("ScatterElements", ["x", "i", "x"], ["put"], attributes=[integer("axis", 2)]),
+        node("ScatterElements", ["zeros", "i", "x"], ["sums"], attributes=[integer("axis", 2), text("reduction", "add")]),
+        node("TopK", ["x", "k"], ["best", "places"]), node("CumSum", ["i", "one"], ["running"]),
+        node("ArgMax", ["x"], ["largest"], attributes=[integer("axis", 1)]), node("ReduceProd", ["x", "axes"], ["product"]),
+        node("Tile", ["x", "repeats"], ["tiled"]), node("Einsum", ["x", "x"], ["inner"], attributes=[text("equation", "bij,bik->bjk")]),
+        node("OneHot", ["i", "depth", "values"], ["hot"]), node("Slice", ["x", "last", "first", "axes", "last"], ["turned"]),
+        node("Pad", ["x", "pads"], ["mirrored"], attributes=[text("mode", "reflect")]), node("Mod", ["i", "modulus"], ["rest"]),
+        node("GatherND", ["x", "pair"], ["entries"], attributes=[integer("batch_dims", 1)]),
+        node("Selu", ["x"], ["selu"]), node("ReduceLogSumExp", ["x", "axes"], ["mass"]), node("Asinh", ["x"], ["asinh"]),
+    ]  # fmt: skip
+    number = {"k": 2, "repeats": (1, 2, 1), "axes": (1,), "last": (-1,), "first": (-9,), "pads": (0, 1, 2, 0, 2, 0)}
+    constants = [("s", np.array([1, -2, 3, 0.5], F)), ("shape", np.array(x.shape)), ("values", np.array([0, 1], F))]
+    constants += [(name, np.atleast_1d(np.array(value))) for name, value in number.items()]
+    constants += [("one", np.array(1)), ("depth", np.array(6)), ("modulus", np.array([3]))]
+    inputs = {"x": x, "i": i, "pair": rng.integers(0, 4, (4, 3, 2))}
+    names = "norm picked put sums best places running largest product tiled inner hot turned mirrored rest entries selu mass asinh".split()
+    whole, parts = (
+        compute(context, nodes, inputs, outputs=names, initializers=constants, options=[f"--microbatches={count}"]) for count in (1, 2)
+    )
+    for name in names:
+        same(checks, f"{name} of micro-batches", parts[name], whole[name])
+    same(checks, "GatherElements", parts["picked"], np.take_along_axis(x, i, 2))
+
+
 def test(context, checks, arguments):
-    for part in (powers, logarithms, resizes, indices, integers_of_any_value, legacy, outputs, sums_of_broadcasts):
+    for part in (powers, logarithms, resizes, indices, integers_of_any_value, legacy, outputs, sums_of_broadcasts, microbatches):
         part(context, checks)
 
 

@@ -1,0 +1,435 @@
+//===- IndexHandlers.cpp - ONNX operators on indices ----------------------===//
+//
+// Gathers and scatters by tensors of indices, and what makes indices of
+// numbers. Tuples of indices become places in the merged axes; a tuple outside
+// of these gets the place behind the end, which is outside too.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Expressions.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+namespace {
+
+int64_t product(ArrayRef<int64_t> sizes) {
+  int64_t result = 1;
+  for (int64_t size : sizes)
+    result *= size;
+  return result;
+}
+
+/// Puts axis `axis` last.
+SmallVector<int64_t> toTheEnd(int64_t rank, int64_t axis) {
+  SmallVector<int64_t> permutation;
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != axis)
+      permutation.push_back(i);
+  permutation.push_back(axis);
+  return permutation;
+}
+
+SmallVector<int64_t> inverseOf(ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> inverse(permutation.size());
+  for (auto [to, from] : llvm::enumerate(permutation))
+    inverse[from] = to;
+  return inverse;
+}
+
+/// Fails with an error where an index that is known is outside of `size`.
+LogicalResult checkKnownIndices(NodeImporter &n, size_t input, int64_t size) {
+  Constant known = n.known(input);
+  if (!known)
+    return success();
+  auto indices = known.integers();
+  if (failed(indices))
+    return success();
+  for (int64_t index : *indices)
+    if (index < -size || index >= size)
+      return n.error("index " + llvm::Twine(index) +
+                     " is outside of an axis of size " + llvm::Twine(size));
+  return success();
+}
+
+/// Elements of `x` at `indices` of the last axis of both, whose other axes are
+/// the same.
+Value pick(NodeImporter &n, Value x, Value indices) {
+  int64_t last = static_cast<int64_t>(n.shape(x).size()) - 1;
+  return n.make<GatherOp>(n.type(x).clone(n.shape(indices)), x, indices, last,
+                          last);
+}
+
+LogicalResult gatherElements(NodeImporter &n) {
+  Value x = n.tensor(0), indices = n.tensor(1);
+  if (!x || !indices)
+    return failure();
+  int64_t rank = n.shape(x).size();
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{0}), rank);
+  if (failed(axis))
+    return failure();
+  if (static_cast<int64_t>(n.shape(indices).size()) != rank)
+    return n.error("has indices of rank " +
+                   llvm::Twine(n.shape(indices).size()) +
+                   " for a tensor of rank " + llvm::Twine(rank));
+  if (failed(checkKnownIndices(n, 1, n.shape(x)[*axis])))
+    return failure();
+  // The indices may leave out the end of the other axes.
+  for (int64_t i = 0; i < rank; ++i) {
+    int64_t size = n.shape(indices)[i];
+    if (i == *axis || size == n.shape(x)[i])
+      continue;
+    if (size > n.shape(x)[i])
+      return n.error("has " + llvm::Twine(size) + " indices along axis " +
+                     llvm::Twine(i) + ", which has size " +
+                     llvm::Twine(n.shape(x)[i]));
+    x = n.slice(x, i, 0, size);
+  }
+  SmallVector<int64_t> permutation = toTheEnd(rank, *axis);
+  Value picked =
+      pick(n, n.transpose(x, permutation), n.transpose(indices, permutation));
+  n.setOutput(0, n.transpose(picked, inverseOf(permutation)));
+  return success();
+}
+
+/// The places that tuples of indices, along the last axis of `indices`, name in
+/// merged axes of `sizes`.
+Value placesOf(NodeImporter &n, Value indices, ArrayRef<int64_t> sizes) {
+  Expressions e{n};
+  int64_t last = static_cast<int64_t>(n.shape(indices).size()) - 1;
+  SmallVector<int64_t> shape(n.shape(indices).drop_back());
+  Value places, isInside;
+  for (auto [position, size] : llvm::enumerate(sizes)) {
+    Value part = n.slice(indices, last, position, position + 1);
+    Value index = n.reshape(part, shape);
+    if (sizes.size() == 1)
+      return n.folded(index);
+    Value isNegative = e.compare(Comparison::lt, index, 0);
+    index = e.select(isNegative, e.add(index, size), index);
+    Value fits = e.both(e.compare(Comparison::ge, index, 0),
+                        e.compare(Comparison::lt, index, size));
+    places = places ? e.add(e.mul(places, size), index) : index;
+    isInside = isInside ? e.both(isInside, fits) : fits;
+  }
+  Value outside = e.number(places, static_cast<double>(product(sizes)));
+  return n.folded(e.select(isInside, places, outside));
+}
+
+/// Checks the indices of GatherND and ScatterND; returns the length of their
+/// tuples.
+FailureOr<int64_t> tupleLength(NodeImporter &n, Value x, Value indices,
+                               int64_t shared) {
+  ArrayRef<int64_t> shape = n.shape(indices);
+  int64_t rank = n.shape(x).size();
+  if (shape.empty() || shape.back() < 1 || shared + shape.back() > rank) {
+    (void)n.error("has tuples of " +
+                  llvm::Twine(shape.empty() ? 0 : shape.back()) +
+                  " indices into a tensor of rank " + llvm::Twine(rank));
+    return failure();
+  }
+  return shape.back();
+}
+
+LogicalResult gatherND(NodeImporter &n) {
+  Value x = n.tensor(0), indices = n.tensor(1);
+  if (!x || !indices)
+    return failure();
+  ArrayRef<int64_t> shape = n.shape(x), table = n.shape(indices);
+  int64_t shared = n.attribute("batch_dims", int64_t{0});
+  if (shared < 0 || shared >= static_cast<int64_t>(table.size()) ||
+      shared > static_cast<int64_t>(shape.size()) ||
+      table.take_front(shared) != shape.take_front(shared))
+    return n.error("has other first axes in its indices than in its data");
+  auto length = tupleLength(n, x, indices, shared);
+  if (failed(length))
+    return failure();
+  ArrayRef<int64_t> sizes = shape.slice(shared, *length);
+  ArrayRef<int64_t> rest = shape.drop_front(shared + *length);
+  SmallVector<int64_t> merged(shape.take_front(shared));
+  merged.push_back(product(sizes));
+  llvm::append_range(merged, rest);
+  SmallVector<int64_t> result(table.drop_back());
+  llvm::append_range(result, rest);
+  Value places = placesOf(n, indices, sizes);
+  Value flat = n.reshape(x, merged);
+  n.setOutput(0, Value(n.make<GatherOp>(n.type(x).clone(result), flat, places,
+                                        shared, shared)));
+  return success();
+}
+
+/// Puts or adds `updates` at `places` of axis `axis`.
+Value scatter(NodeImporter &n, Value x, Value places, Value updates,
+              int64_t axis, int64_t shared, bool adds) {
+  if (!adds)
+    return n.make<ScatterOp>(x.getType(), x, places, updates, axis, shared);
+  Value sum = n.make<ScatterAddOp>(x.getType(), places, updates, axis, shared);
+  return n.make<AddOp>(x, sum);
+}
+
+LogicalResult scatterND(NodeImporter &n) {
+  Value x = n.tensor(0), indices = n.tensor(1), updates = n.tensor(2);
+  if (!x || !indices || !updates)
+    return failure();
+  bool adds = n.attribute("reduction", "none") == "add";
+  auto length = tupleLength(n, x, indices, 0);
+  if (failed(length))
+    return failure();
+  SmallVector<int64_t> shape(n.shape(x));
+  ArrayRef<int64_t> sizes = ArrayRef(shape).take_front(*length);
+  ArrayRef<int64_t> rest = ArrayRef(shape).drop_front(*length);
+  SmallVector<int64_t> merged = {product(sizes)};
+  llvm::append_range(merged, rest);
+  SmallVector<int64_t> expected(n.shape(indices).drop_back());
+  llvm::append_range(expected, rest);
+  if (n.shape(updates) != ArrayRef<int64_t>(expected))
+    return n.error("has updates of another shape than its indices say");
+  Value places = placesOf(n, indices, sizes);
+  Value y = scatter(n, n.reshape(x, merged), places, updates, 0, 0, adds);
+  n.setOutput(0, n.reshape(y, shape));
+  return success();
+}
+
+/// The places that indices along `axis` name in a flat tensor of `shape`.
+Value flatPlaces(NodeImporter &n, Value indices, ArrayRef<int64_t> shape,
+                 int64_t axis) {
+  Expressions e{n};
+  Type index = n.getBuilder().getI64Type();
+  Value own = n.cast(indices, index);
+  Value isNegative = e.compare(Comparison::lt, own, 0);
+  own = e.select(isNegative, e.add(own, shape[axis]), own);
+  Value places;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    Value at =
+        static_cast<int64_t>(i) == axis ? own : e.iota(n.shape(indices), i);
+    places = places ? e.add(e.mul(places, shape[i]), at) : at;
+  }
+  Value isInside = e.both(e.compare(Comparison::ge, own, 0),
+                          e.compare(Comparison::lt, own, shape[axis]));
+  return n.folded(e.select(
+      isInside, places, e.number(places, static_cast<double>(product(shape)))));
+}
+
+LogicalResult scatterElements(NodeImporter &n) {
+  Value x = n.tensor(0), indices = n.tensor(1), updates = n.tensor(2);
+  if (!x || !indices || !updates)
+    return failure();
+  bool adds = n.attribute("reduction", "none") == "add";
+  SmallVector<int64_t> shape(n.shape(x));
+  int64_t rank = shape.size();
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{0}), rank);
+  if (failed(axis))
+    return failure();
+  if (failed(checkKnownIndices(n, 1, shape[*axis])))
+    return failure();
+  SmallVector<int64_t> table(n.shape(indices));
+  if (static_cast<int64_t>(table.size()) != rank ||
+      n.shape(updates) != ArrayRef<int64_t>(table))
+    return n.error("has indices and updates of another shape or rank");
+  bool isWhole = true;
+  for (int64_t i = 0; i < rank; ++i) {
+    if (i != *axis && table[i] > shape[i])
+      return n.error("has " + llvm::Twine(table[i]) + " indices along axis " +
+                     llvm::Twine(i) + ", which has size " +
+                     llvm::Twine(shape[i]));
+    isWhole &= i == *axis || table[i] == shape[i];
+  }
+  if (!isWhole) {
+    Value places =
+        n.reshape(flatPlaces(n, indices, shape, *axis), product(table));
+    Value y = scatter(n, n.reshape(x, product(shape)), places,
+                      n.reshape(updates, product(table)), 0, 0, adds);
+    n.setOutput(0, n.reshape(y, shape));
+    return success();
+  }
+  SmallVector<int64_t> permutation = toTheEnd(rank, *axis);
+  Value y =
+      scatter(n, n.transpose(x, permutation), n.transpose(indices, permutation),
+              n.transpose(updates, permutation), rank - 1, rank - 1, adds);
+  n.setOutput(0, n.transpose(y, inverseOf(permutation)));
+  return success();
+}
+
+/// The place of the extremum: the first or the last of those that attain it.
+/// NaN is larger and smaller than every number.
+Value extremumOf(Expressions &e, Value x, int64_t axis, bool isMax,
+                 bool isLast) {
+  NodeImporter &n = e.n;
+  SmallVector<int64_t> shape(n.shape(x));
+  Value best = n.reduce(isMax ? Reduction::max : Reduction::min, x, axis,
+                        /*keepAxes=*/false);
+  Value wins = e.compare(Comparison::eq, x, e.spread(best, shape, axis));
+  if (isa<FloatType>(n.type(x).getElementType()))
+    wins = e.either(wins, e.isNaN(x));
+  Value places = e.iota(shape, axis);
+  Value none = e.number(places, isLast ? -1 : static_cast<double>(shape[axis]));
+  return n.reduce(isLast ? Reduction::max : Reduction::min,
+                  e.select(wins, places, none), axis, /*keepAxes=*/false);
+}
+
+template <bool isMax> LogicalResult argExtremum(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  SmallVector<int64_t> shape(n.shape(x));
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{0}), shape.size());
+  if (failed(axis))
+    return failure();
+  bool isLast = n.attribute("select_last_index", int64_t{0}) != 0;
+  Expressions e{n};
+  Value place = extremumOf(e, x, *axis, isMax, isLast);
+  shape[*axis] = 1;
+  bool keep = n.attribute("keepdims", int64_t{1}) != 0;
+  n.setOutput(0, keep ? n.reshape(place, shape) : place);
+  return success();
+}
+
+/// 1 at the first largest element of a line, 0 elsewhere. Before opset 13 all
+/// axes from `axis` on were one line.
+LogicalResult hardmax(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  SmallVector<int64_t> original(n.shape(x));
+  bool flattens = n.opset() < 13;
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{flattens ? 1 : -1}),
+                              original.size());
+  if (failed(axis))
+    return failure();
+  int64_t line = *axis;
+  if (flattens) {
+    x = n.reshape(x, {product(ArrayRef(original).take_front(line)),
+                      product(ArrayRef(original).drop_front(line))});
+    line = 1;
+  }
+  Expressions e{n};
+  SmallVector<int64_t> shape(n.shape(x));
+  Value place = extremumOf(e, x, line, /*isMax=*/true, /*isLast=*/false);
+  Value isThere = e.compare(Comparison::eq, e.iota(shape, line),
+                            e.spread(place, shape, line));
+  Value y = e.select(isThere, e.number(x, 1), e.number(x, 0));
+  n.setOutput(0, n.reshape(y, original));
+  return success();
+}
+
+LogicalResult topK(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  int64_t rank = n.shape(x).size();
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{-1}), rank);
+  if (failed(axis))
+    return failure();
+  int64_t count = n.attribute("k", int64_t{0});
+  if (n.opset() >= 10)
+    count = *n.known(1).integer();
+  // What is returned is in order in any case.
+  n.ignoreAttribute("sorted");
+  if (count < 1 || count > n.shape(x)[*axis])
+    return n.error("takes " + llvm::Twine(count) + " elements of an axis of " +
+                   llvm::Twine(n.shape(x)[*axis]));
+  bool smallest = n.attribute("largest", int64_t{1}) == 0;
+  SmallVector<int64_t> permutation = toTheEnd(rank, *axis);
+  Value lines = n.transpose(x, permutation);
+  SmallVector<int64_t> shape(n.shape(lines));
+  shape.back() = count;
+  Value places =
+      n.make<TopKOp>(RankedTensorType::get(shape, n.getBuilder().getI64Type()),
+                     lines, smallest);
+  SmallVector<int64_t> back = inverseOf(permutation);
+  if (!n.getNode().outputs.front().empty())
+    n.setOutput(0, n.transpose(pick(n, lines, places), back));
+  n.setOutput(1, n.transpose(places, back));
+  return success();
+}
+
+LogicalResult oneHot(NodeImporter &n) {
+  Value indices = n.tensor(0);
+  if (!indices)
+    return failure();
+  auto depthNumber = n.known(1).number();
+  Constant values = n.known(2);
+  if (values.size() != 2)
+    return n.error("has " + llvm::Twine(values.size()) +
+                   " values; it must have the one off and the one on");
+  auto depth = static_cast<int64_t>(*depthNumber);
+  if (depth < 1 || depth > maxElements)
+    return n.error("has depth " + llvm::Twine(depth));
+  int64_t rank = n.shape(indices).size();
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{-1}), rank + 1);
+  if (failed(axis))
+    return failure();
+  Expressions e{n};
+  indices = n.cast(indices, n.getBuilder().getI64Type());
+  Value isNegative = e.compare(Comparison::lt, indices, 0);
+  indices =
+      e.select(isNegative, e.add(indices, static_cast<double>(depth)), indices);
+  SmallVector<int64_t> shape(n.shape(indices));
+  shape.insert(shape.begin() + *axis, depth);
+  Value isThere = e.compare(Comparison::eq, e.iota(shape, *axis),
+                            e.spread(indices, shape, *axis));
+  auto type = RankedTensorType::get(shape, values.getElementType());
+  auto filled = [&](int64_t index) -> Value {
+    Attribute value = values.getElements().getValues<Attribute>()[index];
+    return n.make<ConstantOp>(DenseElementsAttr::get(type, value));
+  };
+  n.setOutput(0, e.select(isThere, filled(1), filled(0)));
+  return success();
+}
+
+LogicalResult cumSum(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  auto axis = n.normalizeAxis(*n.known(1).integer(), n.shape(x).size());
+  if (failed(axis))
+    return failure();
+  n.setOutput(0,
+              Value(n.make<CumSumOp>(x.getType(), x, *axis,
+                                     n.attribute("exclusive", int64_t{0}) != 0,
+                                     n.attribute("reverse", int64_t{0}) != 0)));
+  return success();
+}
+
+} // namespace
+
+ArrayRef<ImportedOperator> pp::indexOperators() {
+  static const std::vector<Choice> reductions = {
+      {"reduction", {"none", "add"}}};
+  static const ImportedOperator entries[] = {
+      {.name = "ArgMax",
+       .handler = argExtremum<true>,
+       .types = numberTypes,
+       .isDifferentiable = false},
+      {.name = "ArgMin",
+       .handler = argExtremum<false>,
+       .types = numberTypes,
+       .isDifferentiable = false},
+      {.name = "CumSum",
+       .handler = cumSum,
+       .types = numberTypes,
+       .known = {{"axis", KnownInput::Scalar}}},
+      {.name = "GatherElements", .handler = gatherElements},
+      {.name = "GatherND", .handler = gatherND},
+      {.name = "Hardmax",
+       .handler = hardmax,
+       .types = floatTypes,
+       .isDifferentiable = false},
+      {.name = "OneHot",
+       .handler = oneHot,
+       .isDifferentiable = false,
+       .known = {{"depth", KnownInput::Scalar}, {"values"}}},
+      {.name = "Scatter", .handler = scatterElements},
+      {.name = "ScatterElements",
+       .handler = scatterElements,
+       .choices = reductions},
+      {.name = "ScatterND", .handler = scatterND, .choices = reductions},
+      {.name = "TopK",
+       .handler = topK,
+       .types = numberTypes,
+       .known = {{"K", KnownInput::Scalar}}},
+  };
+  return entries;
+}

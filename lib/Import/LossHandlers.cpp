@@ -1,0 +1,117 @@
+//===- LossHandlers.cpp - ONNX losses -------------------------------------===//
+
+#include "Expressions.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+namespace {
+
+/// Axis 1, the classes, put last, or the last one put on axis 1.
+Value moveClasses(NodeImporter &n, Value x, bool toTheEnd) {
+  SmallVector<int64_t> permutation =
+      llvm::to_vector(llvm::seq<int64_t>(0, n.shape(x).size()));
+  if (toTheEnd)
+    std::rotate(permutation.begin() + 1, permutation.begin() + 2,
+                permutation.end());
+  else
+    std::rotate(permutation.begin() + 1, permutation.end() - 1,
+                permutation.end());
+  return n.transpose(x, permutation);
+}
+
+/// The negative logarithms of the likelihoods of `labels`, of which `rows` has
+/// one per class on its last axis.
+LogicalResult negativeLogLikelihood(NodeImporter &n, Value rows, Value labels) {
+  Expressions e{n};
+  int64_t last = static_cast<int64_t>(n.shape(rows).size()) - 1;
+  int64_t classes = n.shape(rows)[last];
+  if (n.shape(labels) != n.shape(rows).drop_back())
+    return n.error("has labels of another shape than its scores have rows");
+  Value isCounted;
+  if (const onnx::Attribute *ignored = n.findAttribute("ignore_index")) {
+    isCounted =
+        e.compare(Comparison::ne, labels, static_cast<double>(ignored->i));
+    labels = e.select(isCounted, labels, e.number(labels, 0));
+  }
+  auto type = n.type(rows).clone(n.shape(labels));
+  Value weights;
+  if (n.hasInput(2)) {
+    Value table = n.tensor(2);
+    if (!table)
+      return failure();
+    if (n.shape(table) != ArrayRef<int64_t>(classes))
+      return n.error("needs one weight for each of its " +
+                     llvm::Twine(classes) + " classes");
+    weights = n.make<GatherOp>(type, table, labels, 0);
+  }
+  if (isCounted) {
+    if (!weights)
+      weights = n.splat(type, 1);
+    weights = e.select(isCounted, weights, e.number(weights, 0));
+  }
+  Value loss = e.neg(n.make<GatherOp>(type, rows, labels, last, last));
+  if (weights)
+    loss = e.mul(loss, weights);
+  std::string reduction = n.attribute("reduction", "mean");
+  SmallVector<int64_t> all =
+      llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  if (reduction == "sum")
+    loss = n.reduce(Reduction::sum, loss, all, /*keepAxes=*/false);
+  else if (reduction == "mean" && weights)
+    loss = e.div(n.reduce(Reduction::sum, loss, all, /*keepAxes=*/false),
+                 n.reduce(Reduction::sum, weights, all, /*keepAxes=*/false));
+  else if (reduction == "mean")
+    loss = n.mean(loss, all, /*keepAxes=*/false);
+  n.setOutput(0, loss);
+  return success();
+}
+
+/// Both inputs, if the first has classes on axis 1.
+LogicalResult readScores(NodeImporter &n, Value &scores, Value &labels) {
+  scores = n.tensor(0);
+  labels = n.tensor(1);
+  if (!scores || !labels)
+    return failure();
+  if (n.shape(scores).size() < 2)
+    return n.error("has an input of rank " +
+                   llvm::Twine(n.shape(scores).size()));
+  return success();
+}
+
+LogicalResult negativeLogLikelihoodLoss(NodeImporter &n) {
+  Value scores, labels;
+  if (failed(readScores(n, scores, labels)))
+    return failure();
+  return negativeLogLikelihood(n, moveClasses(n, scores, true), labels);
+}
+
+LogicalResult softmaxCrossEntropyLoss(NodeImporter &n) {
+  Value scores, labels;
+  if (failed(readScores(n, scores, labels)))
+    return failure();
+  Value rows = n.make<LogSoftmaxOp>(moveClasses(n, scores, true));
+  if (n.getNode().outputs.size() > 1 && !n.getNode().outputs[1].empty())
+    n.setOutput(1, moveClasses(n, rows, false));
+  return negativeLogLikelihood(n, rows, labels);
+}
+
+} // namespace
+
+ArrayRef<ImportedOperator> pp::lossOperators() {
+  static const Choice reduction = {"reduction", {"none", "sum", "mean"}};
+  static const ImportedOperator entries[] = {
+      {.name = "NegativeLogLikelihoodLoss",
+       .handler = negativeLogLikelihoodLoss,
+       .types = floatTypes,
+       .choices = {reduction}},
+      {.name = "SoftmaxCrossEntropyLoss",
+       .handler = softmaxCrossEntropyLoss,
+       .types = floatTypes,
+       .choices = {reduction}},
+  };
+  return entries;
+}
