@@ -45,17 +45,6 @@ Value acosOf(Expressions &e, Value x) {
   return e.mul(atanOf(e, e.sqrt(ratio)), 2);
 }
 
-/// (m + m / (m + 1)) / 2 with m = e^x - 1: exact near 0. Halves keep the
-/// largest numbers finite.
-Value sinhOf(Expressions &e, Value x) {
-  Value grown = e.unary<Expm1Op>(e.abs(x));
-  Value half = e.mul(grown, 0.5);
-  Value other = e.mul(e.sub(1, e.exp(e.neg(e.abs(x)))), 0.5);
-  Value magnitude = e.add(half, other);
-  Value isNegative = e.compare(Comparison::lt, x, 0);
-  return e.select(isNegative, e.neg(magnitude), magnitude);
-}
-
 Value coshOf(Expressions &e, Value x) {
   Value up = e.mul(e.exp(x), 0.5), down = e.mul(e.exp(e.neg(x)), 0.5);
   return e.add(up, down);
@@ -66,6 +55,15 @@ Value coshOf(Expressions &e, Value x) {
 Value signOf(Expressions &e, Value x) {
   Value isNegative = e.compare(Comparison::lt, x, 0);
   return e.select(isNegative, e.number(x, -1), e.number(x, 1));
+}
+
+/// (e^x - 1) / 2 + (1 - e^-x) / 2: exact near 0, and no number is too large
+/// before the result is.
+Value sinhOf(Expressions &e, Value x) {
+  Value sign = signOf(e, x), magnitude = e.mul(x, sign);
+  Value up = e.mul(e.unary<Expm1Op>(magnitude), 0.5);
+  Value down = e.mul(e.unary<Expm1Op>(e.neg(magnitude)), -0.5);
+  return e.mul(sign, e.add(up, down));
 }
 
 /// ln(1 + x + x^2 / (1 + sqrt(1 + x^2))); of large numbers ln(2 x).
