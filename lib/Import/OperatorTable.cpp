@@ -21,7 +21,8 @@ static const std::vector<const ImportedOperator *> &table() {
          {elementwiseOperators(), shapeOperators(), linearOperators(),
           normalizationOperators(), resizeOperators(), functionOperators(),
           activationOperators(), reductionOperators(), indexOperators(),
-          layoutOperators(), einsumOperators(), lossOperators()})
+          layoutOperators(), einsumOperators(), lossOperators(),
+          attentionOperators()})
       for (const ImportedOperator &entry : part)
         all.push_back(&entry);
     llvm::sort(all, [](const ImportedOperator *a, const ImportedOperator *b) {

@@ -441,6 +441,53 @@ def arranged():
         case("Einsum", [square], np.asarray(np.einsum(equation, square), F), equation=equation)
 
 
+def attentions():
+    q, k, v = numbers(2, 4, 3, 8), numbers(2, 2, 5, 8), numbers(2, 2, 5, 6)
+
+    def attend(q, k, v, bias, scale, cap=0):
+        scores = np.einsum("bhid,bhjd->bhij", q, k.repeat(q.shape[1] // k.shape[1], 1)) * scale
+        shown = scores.astype(F)
+        if cap:
+            scores = cap * np.tanh(scores / cap)
+        scores = scores + bias
+        with np.errstate(invalid="ignore"):
+            weights = np.nan_to_num(np.exp(scores - scores.max(-1, keepdims=True)))
+        weights /= np.maximum(weights.sum(-1, keepdims=True), 1e-30)
+        return np.einsum("bhij,bhjd->bhid", weights, v.repeat(q.shape[1] // v.shape[1], 1)).astype(F), shown
+
+    scale = 1 / math.sqrt(8)
+    causal = np.where(np.tri(3, 5, dtype=bool), 0, -np.inf)
+    options = {"version": 23, "tolerance": 1e-5}
+    case("Attention", [q, k, v], attend(q, k, v, 0, scale)[0], **options)
+    case("Attention", [q, k, v], attend(q, k, v, causal, 0.5)[0], is_causal=1, scale=0.5, **options)
+    bias = numbers(2, 1, 3, 5)
+    want, shown = attend(q, k, v, bias, scale, 0.75)
+    case("Attention", [q, k, v, bias], want, softcap=0.75, **options)
+    mask = bias > 0
+    mask[1, :, 2] = False
+    want, _ = attend(q, k, v, np.where(mask, 0, -np.inf), scale)
+    case("Attention", [q, k, v, mask], want, **options)
+
+    def flat(x):
+        return np.ascontiguousarray(x.transpose(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1))
+
+    past_k, past_v = numbers(2, 2, 1, 8), numbers(2, 2, 1, 6)
+    all_k, all_v = np.concatenate([past_k, k], 2), np.concatenate([past_v, v], 2)
+    want, shown = attend(q, all_k, all_v, np.where(np.tri(3, 6, 1, dtype=bool), 0, -np.inf), scale)
+    case("Attention", [flat(q), flat(k), flat(v), None, past_k, past_v], [flat(want), all_k, all_v, shown], is_causal=1, q_num_heads=4,
+         kv_num_heads=2, **options)  # fmt: skip
+    cosine, sine = numbers(7, 3), numbers(7, 3)
+    positions = np.array([[3, 0, 1], [6, 2, 2]])
+    c, s = cosine[positions][:, None], sine[positions][:, None]
+    for interleaved in (0, 1):
+        first, second = (q[..., 0:6:2], q[..., 1:6:2]) if interleaved else (q[..., :3], q[..., 3:6])
+        real, other = first * c - second * s, first * s + second * c
+        turned = np.stack([real, other], -1).reshape(2, 4, 3, 6) if interleaved else np.concatenate([real, other], -1)
+        want = np.concatenate([turned, q[..., 6:]], -1)
+        case("RotaryEmbedding", [q, cosine, sine, positions], want, interleaved=interleaved, rotary_embedding_dim=6, **options)
+    case("RotaryEmbedding", [flat(q), cosine, sine, positions], flat(want), interleaved=1, rotary_embedding_dim=6, num_heads=4, **options)
+
+
 def losses():
     scores, labels, weights = numbers(4, 3, 2), np.array([[0, 2], [1, 1], [2, 0], [2, 2]]), numbers(3, low=0.5, high=2)
     shifted = scores - np.log(np.exp(scores).sum(1, keepdims=True))
@@ -588,7 +635,7 @@ def imported():
 
 
 def test(context, checks, arguments):
-    for part in (elementwise, functions, constants, shapes, indexed, arranged, linear, normalizations, losses):
+    for part in (elementwise, functions, constants, shapes, indexed, arranged, linear, normalizations, attentions, losses):
         part()
     checks.equal(sorted(imported() - TESTED), [], "operators without a case")
     checks.equal(sorted(TESTED - imported()), [], "operators that are not imported")

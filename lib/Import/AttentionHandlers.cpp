@@ -1,0 +1,280 @@
+//===- AttentionHandlers.cpp - ONNX Attention and RotaryEmbedding ---------===//
+
+#include "Expressions.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Samples x heads x rows x columns, of a tensor that may have its heads in the
+/// columns: samples x rows x (heads * columns).
+FailureOr<Value> splitHeads(NodeImporter &n, Value x, int64_t heads) {
+  SmallVector<int64_t> shape(n.shape(x));
+  if (shape.size() == 4)
+    return x;
+  if (shape.size() != 3 || heads < 1 || shape[2] % heads != 0) {
+    (void)n.error("has an input of rank " + llvm::Twine(shape.size()) +
+                  " for " + llvm::Twine(heads) + " heads");
+    return failure();
+  }
+  Value split = n.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
+  return n.transpose(split, {0, 2, 1, 3});
+}
+
+/// The inverse.
+Value mergeHeads(NodeImporter &n, Value x) {
+  Value turned = n.transpose(x, {0, 2, 1, 3});
+  ArrayRef<int64_t> shape = n.shape(turned);
+  return n.reshape(turned, {shape[0], shape[1], shape[2] * shape[3]});
+}
+
+/// What came before, along the rows, where the node has it.
+LogicalResult appendPast(NodeImporter &n, size_t past, size_t present,
+                         Value &x) {
+  if (n.hasInput(past)) {
+    Value before = n.tensor(past);
+    if (!before)
+      return failure();
+    SmallVector<int64_t> shape(n.shape(x)), other(n.shape(before));
+    if (other.size() != 4 || other[0] != shape[0] || other[1] != shape[1] ||
+        other[3] != shape[3])
+      return n.error("has a cache of another shape than its keys or values");
+    shape[2] += other[2];
+    x = n.make<ConcatOp>(n.type(x).clone(shape), ValueRange{before, x},
+                         int64_t{2});
+  }
+  const auto &outputs = n.getNode().outputs;
+  if (present < outputs.size() && !outputs[present].empty())
+    n.setOutput(present, x);
+  return success();
+}
+
+/// Each head as often as queries share it.
+FailureOr<Value> repeatHeads(NodeImporter &n, Value x, int64_t heads) {
+  SmallVector<int64_t> shape(n.shape(x));
+  if (shape[1] < 1 || heads % shape[1] != 0) {
+    (void)n.error("has " + llvm::Twine(heads) + " heads of queries for " +
+                  llvm::Twine(shape[1]) + " of keys or values");
+    return failure();
+  }
+  if (shape[1] == heads)
+    return x;
+  Value wide =
+      n.make<BroadcastOp>(n.type(x).clone({shape[0], shape[1], heads / shape[1],
+                                           shape[2], shape[3]}),
+                          x, ArrayRef<int64_t>{0, 1, 3, 4});
+  return n.reshape(wide, {shape[0], heads, shape[2], shape[3]});
+}
+
+/// Brings the mask to the shape of the scores; nothing is seen of what it
+/// leaves out at the end of the last axis.
+FailureOr<Value> readMask(NodeImporter &n, ArrayRef<int64_t> scores) {
+  Value mask = n.tensor(3);
+  if (!mask)
+    return failure();
+  SmallVector<int64_t> shape(n.shape(mask));
+  bool isBool = n.type(mask).getElementType().isInteger(1);
+  bool fits = !shape.empty() && shape.size() <= scores.size();
+  for (size_t i = 0; fits && i < shape.size(); ++i) {
+    int64_t size = scores[scores.size() - shape.size() + i];
+    bool isLast = i + 1 == shape.size();
+    fits = shape[i] == size || shape[i] == 1 || (isLast && shape[i] < size);
+  }
+  if (!fits) {
+    (void)n.error("has a mask that does not broadcast to its scores");
+    return failure();
+  }
+  int64_t missing = scores.back() - shape.back();
+  if (missing > 0 && shape.back() > 1) {
+    SmallVector<int64_t> rest(shape);
+    rest.back() = missing;
+    shape.back() += missing;
+    Value filler = n.splat(n.type(mask).clone(rest), isBool ? 0 : -infinity);
+    mask = n.make<ConcatOp>(n.type(mask).clone(shape), ValueRange{mask, filler},
+                            static_cast<int64_t>(shape.size()) - 1);
+  }
+  return n.broadcastTo(mask, scores);
+}
+
+LogicalResult attention(NodeImporter &n) {
+  Value q = n.tensor(0), k = n.tensor(1), v = n.tensor(2);
+  if (!q || !k || !v)
+    return failure();
+  bool isFlat = n.shape(q).size() == 3;
+  int64_t heads = n.attribute("q_num_heads", int64_t{0});
+  int64_t shared = n.attribute("kv_num_heads", int64_t{0});
+  auto queries = splitHeads(n, q, heads), keys = splitHeads(n, k, shared),
+       values = splitHeads(n, v, shared);
+  if (failed(queries) || failed(keys) || failed(values))
+    return failure();
+  if (n.hasInput(6))
+    return n.error("input #6 (nonpad_kv_seqlen) is not supported",
+                   "give a mask");
+  q = *queries;
+  k = *keys;
+  v = *values;
+  int64_t past = n.hasInput(4) && n.tensor(4) ? n.shape(n.tensor(4))[2] : 0;
+  if (failed(appendPast(n, 4, 1, k)) || failed(appendPast(n, 5, 2, v)))
+    return failure();
+  heads = n.shape(q)[1];
+  keys = repeatHeads(n, k, heads);
+  values = repeatHeads(n, v, heads);
+  if (failed(keys) || failed(values))
+    return failure();
+  SmallVector<int64_t> qShape(n.shape(q)), kShape(n.shape(*keys)),
+      vShape(n.shape(*values));
+  if (qShape[0] != kShape[0] || qShape[3] != kShape[3] ||
+      kShape[0] != vShape[0] || kShape[2] != vShape[2])
+    return n.error("has queries, keys and values that do not fit each other");
+  Expressions e{n};
+  double scale =
+      n.attribute("scale", 1 / std::sqrt(static_cast<double>(qShape[3])));
+  SmallVector<int64_t> shape = {qShape[0], heads, qShape[2], kShape[2]};
+  SmallVector<int64_t> batch = {0, 1};
+  Value scores =
+      n.make<DotGeneralOp>(n.type(q).clone(shape), e.mul(q, scale), *keys,
+                           batch, batch, int64_t{3}, int64_t{3});
+  Value shown[4] = {scores};
+  if (double cap = n.attribute("softcap", 0.0); cap > 0)
+    scores = e.mul(e.unary<TanhOp>(e.mul(scores, 1 / cap)), cap);
+  shown[1] = scores;
+  bool isMasked = n.hasInput(3);
+  Value hidden = e.number(scores, -infinity);
+  if (n.attribute("is_causal", int64_t{0}) != 0) {
+    Value last = e.add(e.iota(shape, 2), static_cast<double>(past));
+    scores = e.select(e.compare(Comparison::le, e.iota(shape, 3), last), scores,
+                      hidden);
+  }
+  if (isMasked) {
+    auto mask = readMask(n, shape);
+    if (failed(mask))
+      return failure();
+    bool isBool = n.type(*mask).getElementType().isInteger(1);
+    if (!isBool && n.type(*mask) != n.type(scores))
+      return n.error("has a mask of another type than its scores");
+    scores = isBool ? e.select(*mask, scores, hidden) : e.add(scores, *mask);
+  }
+  shown[2] = scores;
+  // All arithmetic is of the inputs' precision, single at least.
+  n.ignoreAttribute("softmax_precision");
+  if (isMasked) {
+    // Where nothing is seen, nothing is the result.
+    Value largest = n.reduce(Reduction::max, scores, int64_t{3}, false);
+    Value isBlind = e.spread(e.compare(Comparison::eq, largest, -infinity),
+                             shape, int64_t{3});
+    Value zero = e.number(scores, 0);
+    Value weights = n.make<SoftmaxOp>(e.select(isBlind, zero, scores));
+    scores = e.select(isBlind, zero, weights);
+  } else {
+    scores = n.make<SoftmaxOp>(scores);
+  }
+  shown[3] = scores;
+  int64_t mode = n.attribute("qk_matmul_output_mode", int64_t{0});
+  if (mode < 0 || mode > 3)
+    return n.error("attribute qk_matmul_output_mode is " + llvm::Twine(mode));
+  const auto &outputs = n.getNode().outputs;
+  if (outputs.size() > 3 && !outputs[3].empty())
+    n.setOutput(3, shown[mode]);
+  SmallVector<int64_t> result = {qShape[0], heads, qShape[2], vShape[3]};
+  Value y = n.make<DotGeneralOp>(n.type(q).clone(result), scores, *values,
+                                 batch, batch, int64_t{3}, int64_t{2});
+  n.setOutput(0, isFlat ? mergeHeads(n, y) : y);
+  return success();
+}
+
+/// The angles of samples x rows x columns for all heads.
+FailureOr<Value> readAngles(NodeImporter &n, size_t input,
+                            ArrayRef<int64_t> shape) {
+  Value table = n.tensor(input);
+  if (!table)
+    return failure();
+  if (n.hasInput(3)) {
+    Value positions = n.tensor(3);
+    if (!positions)
+      return failure();
+    if (n.shape(table).size() != 2) {
+      (void)n.error("has positions for a table of rank " +
+                    llvm::Twine(n.shape(table).size()));
+      return failure();
+    }
+    SmallVector<int64_t> taken(n.shape(positions));
+    taken.push_back(n.shape(table)[1]);
+    table = n.make<GatherOp>(n.type(table).clone(taken), table, positions, 0);
+  }
+  SmallVector<int64_t> expected = {shape[0], shape[2], shape[3]};
+  if (n.shape(table) != ArrayRef<int64_t>(expected)) {
+    (void)n.error("has angles of another shape than half of what it turns");
+    return failure();
+  }
+  return Value(n.make<BroadcastOp>(n.type(table).clone(shape), table,
+                                   ArrayRef<int64_t>{0, 2, 3}));
+}
+
+LogicalResult rotaryEmbedding(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  bool isFlat = n.shape(x).size() == 3;
+  auto split = splitHeads(n, x, n.attribute("num_heads", int64_t{0}));
+  if (failed(split))
+    return failure();
+  x = *split;
+  SmallVector<int64_t> shape(n.shape(x));
+  int64_t turned = n.attribute("rotary_embedding_dim", int64_t{0});
+  if (turned == 0)
+    turned = shape[3];
+  if (turned < 2 || turned % 2 != 0 || turned > shape[3])
+    return n.error("turns " + llvm::Twine(turned) + " of " +
+                   llvm::Twine(shape[3]) + " columns");
+  SmallVector<int64_t> half(shape), pairs(shape);
+  half[3] = turned / 2;
+  pairs[3] = turned;
+  auto cosine = readAngles(n, 1, half), sine = readAngles(n, 2, half);
+  if (failed(cosine) || failed(sine))
+    return failure();
+  Expressions e{n};
+  Value part = turned == shape[3] ? x : n.slice(x, 3, 0, turned);
+  // Pairs lie side by side, or half of the columns apart.
+  bool interleaved = n.attribute("interleaved", int64_t{0}) != 0;
+  SmallVector<int64_t> wide(half);
+  wide.insert(wide.begin() + (interleaved ? 4 : 3), 2);
+  int64_t axis = interleaved ? 4 : 3;
+  part = n.reshape(part, wide);
+  Value first = n.reshape(n.slice(part, axis, 0, 1), half);
+  Value second = n.reshape(n.slice(part, axis, 1, 2), half);
+  Value real = e.sub(e.mul(first, *cosine), e.mul(second, *sine));
+  Value other = e.add(e.mul(first, *sine), e.mul(second, *cosine));
+  SmallVector<int64_t> single(wide);
+  single[axis] = 1;
+  Value y = n.make<ConcatOp>(
+      n.type(x).clone(wide),
+      ValueRange{n.reshape(real, single), n.reshape(other, single)}, axis);
+  y = n.reshape(y, pairs);
+  if (turned < shape[3])
+    y = n.make<ConcatOp>(
+        n.type(x), ValueRange{y, n.slice(x, 3, turned, shape[3])}, int64_t{3});
+  n.setOutput(0, isFlat ? mergeHeads(n, y) : y);
+  return success();
+}
+
+} // namespace
+
+ArrayRef<ImportedOperator> pp::attentionOperators() {
+  static const ImportedOperator entries[] = {
+      {.name = "Attention",
+       .handler = attention,
+       .types = floatTypes,
+       .note = "without `nonpad_kv_seqlen`"},
+      {.name = "RotaryEmbedding",
+       .handler = rotaryEmbedding,
+       .types = floatTypes},
+  };
+  return entries;
+}
