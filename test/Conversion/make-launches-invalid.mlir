@@ -38,7 +38,7 @@ module {
       // expected-error@+1 {{a reduction that no kernel of a GPU is made for}}
       linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], iterator_types = ["reduction"]} ins(%x : memref<4xf32>) outs(%y : memref<f32>) {
       ^bb0(%a: f32, %b: f32):
-        %0 = arith.mulf %a, %b : f32
+        %0 = arith.subf %a, %b : f32
         linalg.yield %0 : f32
       }
       return

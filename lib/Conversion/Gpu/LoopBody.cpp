@@ -212,7 +212,8 @@ Operation *LoopBody::getCombiner() {
   if (!combiner || combiner->getNumOperands() != 2 || !old.hasOneUse() ||
       !llvm::is_contained(combiner->getOperands(), old) ||
       !isa<arith::AddFOp, arith::AddIOp, arith::MaximumFOp, arith::MinimumFOp,
-           arith::MaxSIOp, arith::MinSIOp>(combiner))
+           arith::MaxSIOp, arith::MinSIOp, arith::MulFOp, arith::MulIOp>(
+          combiner))
     return nullptr;
   return combiner;
 }
@@ -223,6 +224,8 @@ Value LoopBody::emitIdentity(OpBuilder &builder) {
   TypedAttr value;
   if (isa<arith::AddFOp, arith::AddIOp>(combiner)) {
     value = builder.getZeroAttr(type);
+  } else if (isa<arith::MulFOp, arith::MulIOp>(combiner)) {
+    value = builder.getOneAttr(type);
   } else if (auto real = dyn_cast<FloatType>(type)) {
     value = builder.getFloatAttr(
         real, APFloat::getInf(real.getFloatSemantics(),
