@@ -34,8 +34,8 @@ inline constexpr llvm::StringLiteral originAttrName = "step.origin";
 inline constexpr llvm::StringLiteral stageHintAttrName = "step.stage_hint";
 /// On function arguments: the name under which the value is fed.
 inline constexpr llvm::StringLiteral feedAttrName = "step.feed";
-/// On function arguments: a #step.role. The loss weight is the reciprocal of the
-/// number of labels in a mini-batch that count.
+/// On function arguments: a #step.role. The loss weight is the reciprocal of
+/// the number of labels in a mini-batch that count.
 inline constexpr llvm::StringLiteral roleAttrName = "step.role";
 /// On function arguments: the smallest and the largest number that the caller
 /// may feed, and the one beside them that is left out of the loss.
