@@ -46,6 +46,10 @@ private:
   mlir::DenseElementsAttr elements;
 };
 
+/// The number without its fraction. Beyond the 64-bit integers it is the first
+/// or last of them, and NaN is 0.
+int64_t towardsZero(double value);
+
 /// What an operation of nn computes from constants; null where it is not one
 /// of those that shapes and masks are computed with, or too large.
 Constant evaluate(mlir::Value value);

@@ -63,6 +63,13 @@ SmallVector<double> Constant::numbers() const {
   return result;
 }
 
+int64_t pp::towardsZero(double value) {
+  llvm::APSInt result(64, /*isUnsigned=*/false);
+  bool isExact;
+  APFloat(value).convertToInteger(result, APFloat::rmTowardZero, &isExact);
+  return result.getSExtValue();
+}
+
 //===----------------------------------------------------------------------===//
 // Evaluation
 //===----------------------------------------------------------------------===//
@@ -187,15 +194,6 @@ Attribute compare(Comparison comparison, Operands x, Type type) {
       });
 }
 
-/// The nearest 64-bit integer towards zero; numbers outside of their range
-/// become its ends, and NaN becomes zero.
-APInt towardsZero(const APFloat &value, unsigned width) {
-  llvm::APSInt result(64, /*isUnsigned=*/false);
-  bool isExact;
-  value.convertToInteger(result, APFloat::rmTowardZero, &isExact);
-  return result.trunc(width);
-}
-
 Attribute convert(Operands x, RankedTensorType type) {
   Type to = type.getElementType();
   auto toFloat = dyn_cast<FloatType>(to);
@@ -207,8 +205,10 @@ Attribute convert(Operands x, RankedTensorType type) {
   if (areFloats(x))
     return constFoldUnaryOp<FloatAttr, APFloat, void, IntegerAttr>(
         x, type, [&](const APFloat &a) {
-          return to.isInteger(1) ? APInt(1, !a.isZero())
-                                 : towardsZero(a, to.getIntOrFloatBitWidth());
+          return to.isInteger(1)
+                     ? APInt(1, !a.isZero())
+                     : APInt(64, towardsZero(a.convertToDouble()), true)
+                           .trunc(to.getIntOrFloatBitWidth());
         });
   if (toFloat)
     return constFoldUnaryOp<IntegerAttr, APInt, void, FloatAttr>(

@@ -354,7 +354,7 @@ LogicalResult oneHot(NodeImporter &n) {
   if (values.size() != 2)
     return n.error("has " + llvm::Twine(values.size()) +
                    " values; it must have the one off and the one on");
-  auto depth = static_cast<int64_t>(*depthNumber);
+  auto depth = towardsZero(*depthNumber);
   if (depth < 1 || depth > maxElements)
     return n.error("has depth " + llvm::Twine(depth));
   int64_t rank = n.shape(indices).size();

@@ -38,12 +38,12 @@ LogicalResult tile(NodeImporter &n) {
   int64_t rank = n.shape(x).size();
   if (n.opset() < 6) {
     // How often, and along which axis.
-    auto axis = n.normalizeAxis(
-        static_cast<int64_t>(n.known(2).number().value_or(0)), rank);
+    auto axis =
+        n.normalizeAxis(towardsZero(n.known(2).number().value_or(0)), rank);
     if (failed(axis))
       return failure();
     repeats.assign(rank, 1);
-    repeats[*axis] = static_cast<int64_t>(n.known(1).number().value_or(0));
+    repeats[*axis] = towardsZero(n.known(1).number().value_or(0));
   } else {
     auto given = n.integers("repeats", 1);
     if (failed(given))

@@ -308,10 +308,9 @@ Value NodeImporter::constant(Constant value) {
 
 Value NodeImporter::splat(RankedTensorType type, double value) {
   Type element = type.getElementType();
-  Attribute number =
-      isa<FloatType>(element)
-          ? Attribute(builder.getFloatAttr(element, value))
-          : builder.getIntegerAttr(element, static_cast<int64_t>(value));
+  Attribute number = isa<FloatType>(element)
+                         ? Attribute(builder.getFloatAttr(element, value))
+                         : builder.getIntegerAttr(element, towardsZero(value));
   return make<ConstantOp>(DenseElementsAttr::get(type, number));
 }
 

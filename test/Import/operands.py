@@ -70,16 +70,25 @@ def survives(path, version, chosen):
     return done.returncode in (0, 1, 3) and explained
 
 
+def culprits(path, version, chosen):
+    """The nodes that the importer does not survive; all together where no half
+    of them is to blame."""
+    if survives(path, version, chosen):
+        return []
+    if len(chosen) == 1:
+        return chosen
+    middle = len(chosen) // 2
+    halves = [chosen[:middle], chosen[middle:]]
+    return [found for half in halves for found in culprits(path, version, half)] or [chosen]
+
+
 def check(folder, operators):
     """The number of nodes, and those that the importer does not survive."""
     every = [(operator, *case) for operator in operators for case in cases()]
     faults = []
     for version in OPSETS:
         path = folder / f"{operators[0]}-{version}.onnx"
-        if not survives(path, version, every):
-            faults += [f"{case} of opset {version}" for case in every if not survives(path, version, [case])] or [
-                f"{operators} of opset {version}, all nodes together"
-            ]
+        faults += [f"{found} of opset {version}" for found in culprits(path, version, every)]
     return len(OPSETS) * len(every), faults
 
 
