@@ -305,22 +305,22 @@ Attribute select(SelectOp op, Operands x) {
               });
 }
 
-template <typename Number>
-Attribute reduceAs(ReduceOp op, DenseElementsAttr x, Number initial,
-                   llvm::function_ref<Number(Number, Number)> combine) {
+Attribute reduceIntegers(
+    ReduceOp op, DenseElementsAttr x, const APInt &initial,
+    llvm::function_ref<APInt(const APInt &, const APInt &)> combine) {
   auto input = op.getInput().getType();
   SmallVector<int64_t> from = computeSuffixProduct(input.getShape());
   SmallVector<int64_t> to =
       computeSuffixProduct(op.getOutput().getType().getShape());
-  SmallVector<Number> results(op.getOutput().getType().getNumElements(),
-                              initial);
+  SmallVector<APInt> results(op.getOutput().getType().getNumElements(),
+                             initial);
   int64_t index = 0;
-  for (const Number &value : x.getValues<Number>()) {
+  for (const APInt &value : x.getValues<APInt>()) {
     SmallVector<int64_t> kept;
     for (auto [axis, at] : llvm::enumerate(delinearize(index++, from)))
       if (!llvm::is_contained(op.getAxes(), axis))
         kept.push_back(at);
-    Number &result = results[linearize(kept, to)];
+    APInt &result = results[linearize(kept, to)];
     result = combine(result, value);
   }
   return DenseElementsAttr::get(op.getOutput().getType(), results);
@@ -335,19 +335,21 @@ Attribute reduce(ReduceOp op, Attribute x) {
   unsigned width = elements.getElementType().getIntOrFloatBitWidth();
   switch (op.getReduction()) {
   case Reduction::sum:
-    return reduceAs<APInt>(op, elements, APInt::getZero(width),
-                           [](APInt a, APInt b) { return a + b; });
+    return reduceIntegers(op, elements, APInt::getZero(width),
+                          [](const APInt &a, const APInt &b) { return a + b; });
   case Reduction::product:
-    return reduceAs<APInt>(op, elements, APInt(width, 1),
-                           [](APInt a, APInt b) { return a * b; });
+    return reduceIntegers(op, elements, APInt(width, 1),
+                          [](const APInt &a, const APInt &b) { return a * b; });
   case Reduction::max:
-    return reduceAs<APInt>(
-        op, elements, APInt::getSignedMinValue(width),
-        [](APInt a, APInt b) { return llvm::APIntOps::smax(a, b); });
+    return reduceIntegers(op, elements, APInt::getSignedMinValue(width),
+                          [](const APInt &a, const APInt &b) {
+                            return llvm::APIntOps::smax(a, b);
+                          });
   case Reduction::min:
-    return reduceAs<APInt>(
-        op, elements, APInt::getSignedMaxValue(width),
-        [](APInt a, APInt b) { return llvm::APIntOps::smin(a, b); });
+    return reduceIntegers(op, elements, APInt::getSignedMaxValue(width),
+                          [](const APInt &a, const APInt &b) {
+                            return llvm::APIntOps::smin(a, b);
+                          });
   }
   llvm_unreachable("no other reduction");
 }
