@@ -207,7 +207,7 @@ private:
 
   LogicalResult lowerOptimizer(func::FuncOp optimizer) {
     Block &body = optimizer.getBody().front();
-    return emitBody(optimizer, "optimizer_block", body,
+    return emitBody(optimizer, optimizerBlockFunctionName, body,
                     body.getTerminator()->getOperands());
   }
 

@@ -34,6 +34,8 @@ enum Field {
   fieldKernels,
   fieldIsProbed,
   fieldIsFirst,
+  fieldPart,
+  fieldParts,
 };
 
 class StageLowering {
@@ -45,6 +47,8 @@ public:
         markKernels(markKernels) {}
 
   LogicalResult run() {
+    for (auto schedule : module.getOps<pipeline::ScheduleOp>())
+      threads = schedule.getThreads();
     for (auto memory : module.getOps<pipeline::MemoryOp>())
       memories[memory.getStage()] = memory;
     for (Operation &op : *code.getBody())
@@ -60,7 +64,7 @@ public:
     bool ok = true;
     module.walk(
         [&](pipeline::StageOp stage) { ok &= succeeded(lowerStage(stage)); });
-    if (ok && functions.count("optimizer_block"))
+    if (ok && functions.count(optimizerBlockFunctionName))
       return makeOptimizer();
     return success(ok);
   }
@@ -78,6 +82,11 @@ private:
           builder, code.getLoc(), "pp_probe_kernel",
           LLVM::LLVMFunctionType::get(voidType,
                                       {pointer, builder.getI64Type()}));
+    joinParts = functions.lookup(joinPartsFunctionName);
+    if (threads > 1 && !joinParts)
+      joinParts = LLVM::LLVMFuncOp::create(
+          builder, code.getLoc(), joinPartsFunctionName,
+          LLVM::LLVMFunctionType::get(voidType, {pointer}));
     if (markKernels)
       mark = LLVM::LLVMFuncOp::create(
           builder, code.getLoc(), markFunctionName,
@@ -108,11 +117,11 @@ private:
     builder.setInsertionPointToStart(entry);
     base = entry->getArgument(0);
     fields.clear();
+    numbers.clear();
     slots.clear();
     values.clear();
     firstSums.clear();
     begun.clear();
-    isFirst = Value();
     probes = 0;
     isProbed = stage.getPhase() != Phase::Prepare;
 
@@ -142,9 +151,10 @@ private:
         execute(*copy.getKernel(), {from, to},
                 LLVM::ZeroOp::create(builder, loc, pointer));
       else
-        LLVM::MemcpyOp::create(builder, loc, to, from,
-                               constant(getTensorBytes(value.getType())),
-                               /*isVolatile=*/false);
+        LLVM::MemcpyOp::create(
+            builder, loc, to, from,
+            inFirstPart(constant(getTensorBytes(value.getType())), constant(0)),
+            /*isVolatile=*/false);
     }
   }
 
@@ -194,11 +204,54 @@ private:
     if (function == functions.end())
       return op->emitOpError("has no function; run nn-lower-kernels first");
     if (auto sum = firstSums.find(op); sum == firstSums.end())
-      LLVM::CallOp::create(builder, loc, function->second, arguments);
+      call(function->second, arguments);
     else if (failed(callFirst(op, function->second, sum->second, arguments)))
       return failure();
+    join();
     callProbe(op);
     return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Several threads
+  //===--------------------------------------------------------------------===//
+
+  /// All threads of a stage run this function. `value` in the first of them,
+  /// `other` in the others.
+  Value inFirstPart(Value value, Value other) {
+    if (threads == 1)
+      return value;
+    Value isFirstPart = LLVM::ICmpOp::create(
+        builder, loc, LLVM::ICmpPredicate::eq, number(fieldPart), constant(0));
+    return LLVM::SelectOp::create(builder, loc, isFirstPart, value, other);
+  }
+
+  /// Calls the function of a kernel, or `instead` where that is not null: one
+  /// that pp-split-kernels has split in every thread, another one in the first.
+  void call(LLVM::LLVMFuncOp callee, ArrayRef<Value> arguments,
+            Value instead = {}) {
+    bool isSplit = callee.getNumArguments() != arguments.size();
+    SmallVector<Value> operands(arguments);
+    if (isSplit) {
+      bool isAlone = threads == 1;
+      operands.append({base, isAlone ? constant(0) : number(fieldPart),
+                       isAlone ? constant(1) : number(fieldParts)});
+    }
+    if (!instead && (isSplit || threads == 1)) {
+      LLVM::CallOp::create(builder, loc, callee, operands);
+      return;
+    }
+    Value function = instead ? instead : addressOf(callee);
+    if (!isSplit && threads > 1)
+      function = inFirstPart(function, addressOf(doNothing(callee)));
+    operands.insert(operands.begin(), function);
+    LLVM::CallOp::create(builder, loc, callee.getFunctionType(), operands);
+  }
+
+  /// What a thread has written so far, all threads see from here on.
+  void join() {
+    if (threads > 1)
+      LLVM::CallOp::create(builder, loc, joinParts, base);
   }
 
   //===--------------------------------------------------------------------===//
@@ -273,27 +326,20 @@ private:
   }
 
   Value loadIsFirst() {
-    if (isFirst)
-      return isFirst;
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(builder.getBlock());
-    Value field = LLVM::LoadOp::create(builder, loc, builder.getI64Type(),
-                                       element(base, fieldIsFirst));
-    return isFirst = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne,
-                                          field, constant(0));
+    return LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne,
+                                number(fieldIsFirst), constant(0));
   }
 
   using Gradient = std::pair<BufferAttr, ml_program::GlobalOp>;
 
   LogicalResult callFirst(Operation *op, LLVM::LLVMFuncOp callee,
-                          ArrayRef<Gradient> gradients, ValueRange arguments) {
+                          ArrayRef<Gradient> gradients,
+                          ArrayRef<Value> arguments) {
     if (isLeftOut(op)) {
-      Value function = LLVM::SelectOp::create(builder, loc, loadIsFirst(),
-                                              addressOf(doNothing(callee)),
-                                              addressOf(callee));
-      SmallVector<Value> operands{function};
-      llvm::append_range(operands, arguments);
-      LLVM::CallOp::create(builder, loc, callee.getFunctionType(), operands);
+      call(callee, arguments,
+           LLVM::SelectOp::create(builder, loc, loadIsFirst(),
+                                  addressOf(doNothing(callee)),
+                                  addressOf(callee)));
       return success();
     }
     Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI8Type(), 0);
@@ -305,10 +351,12 @@ private:
           builder, loc, loadIsFirst(),
           constant(static_cast<int64_t>(getTensorBytes(global.getType()))),
           constant(0));
-      LLVM::MemsetOp::create(builder, loc, address(buffer), zero, bytes,
+      LLVM::MemsetOp::create(builder, loc, address(buffer), zero,
+                             inFirstPart(bytes, constant(0)),
                              /*isVolatile=*/false);
     }
-    LLVM::CallOp::create(builder, loc, callee, arguments);
+    join();
+    call(callee, arguments);
     return success();
   }
 
@@ -366,6 +414,7 @@ private:
     if (!number || !scratchpad)
       return op->emitOpError("has no library kernel; run pp-plan-memory first");
     execute(number.getInt(), arguments, address(scratchpad));
+    join();
     callProbe(op);
     return success();
   }
@@ -402,6 +451,17 @@ private:
       builder.setInsertionPointToStart(builder.getBlock());
       value =
           LLVM::LoadOp::create(builder, loc, pointer, element(base, number));
+    }
+    return value;
+  }
+  /// A field that is a number.
+  Value number(Field which) {
+    Value &value = numbers[which];
+    if (!value) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(builder.getBlock());
+      value = LLVM::LoadOp::create(builder, loc, builder.getI64Type(),
+                                   element(base, which));
     }
     return value;
   }
@@ -458,7 +518,7 @@ private:
   /// go through the stack, because the block function may read an old value
   /// after it wrote a new one.
   LogicalResult makeOptimizer() {
-    LLVM::LLVMFuncOp block = functions["optimizer_block"];
+    LLVM::LLVMFuncOp block = functions[optimizerBlockFunctionName];
     block.setNoInline(false);
     block.setAlwaysInline(true);
     auto source = module.lookupSymbol<func::FuncOp>(nn::optimizerFunctionName);
@@ -549,18 +609,18 @@ private:
   int64_t probes = 0; // of the phase
   /// What is made of finite parameters in P is looked at where it is read.
   bool isProbed = true;
-  LLVM::LLVMFuncOp executeKernel, mark, probe;
+  LLVM::LLVMFuncOp executeKernel, mark, probe, joinParts;
+  int64_t threads = 1; // of each rank
   // Of the phase, where it is W and writes gradients:
   /// What an operation is the first one to add to.
   DenseMap<Operation *, SmallVector<Gradient, 1>> firstSums;
   /// Where the first W puts a value instead of in scratch memory.
   DenseMap<Value, BufferAttr> begun;
-  Value isFirst;
   DenseMap<Type, LLVM::LLVMFuncOp> nothing;
   llvm::StringMap<LLVM::LLVMFuncOp> functions;
   DenseMap<int64_t, pipeline::MemoryOp> memories;
   Value base;
-  DenseMap<int, Value> fields;
+  DenseMap<int, Value> fields, numbers;
   DenseMap<size_t, Value> slots;
   DenseMap<Value, BufferAttr> values;
 };

@@ -159,6 +159,12 @@ struct PipelineFlags {
                "share of the micro-batches (data parallelism)"),
       cl::location(options.replicas), cl::init(options.replicas),
       cl::cat(main)};
+  Bound<int64_t> threads{
+      "threads-per-stage",
+      cl::desc("Threads that compute each kernel of a stage together, on as "
+               "many cores. Not one bit depends on it"),
+      cl::location(options.schedule.threads),
+      cl::init(options.schedule.threads), cl::cat(main)};
   Bound<std::string> schedule{"schedule", cl::desc(scheduleText),
                               cl::location(options.schedule.schedule),
                               cl::init(options.schedule.schedule),
@@ -302,6 +308,8 @@ llvm::Error checkPipelineFlags() {
     return e;
   if (auto e = checkPositive("replicas", options.replicas))
     return e;
+  if (auto e = checkPositive("threads-per-stage", options.schedule.threads))
+    return e;
   if (flags.ranks.getNumOccurrences())
     if (auto e = checkPositive("ranks", options.schedule.ranks))
       return e;
@@ -417,6 +425,11 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
     return options;
   if (llvm::Error error = checkPipelineFlags())
     return std::move(error);
+  if (options.schedule.threads > 1 && options.target.isGpu())
+    return makeError(exitUsage, "--threads-per-stage=" +
+                                    llvm::Twine(options.schedule.threads) +
+                                    " and --target=" + options.target.str() +
+                                    ": a stage has one thread per GPU");
   options.partition.cuts.assign(pipelineFlags->cuts.begin(),
                                 pipelineFlags->cuts.end());
   if (!pipelineFlags->plan.empty())

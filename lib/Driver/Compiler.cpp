@@ -136,6 +136,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       schedule.plan = options.plan;
     schedule.microbatches = options.microbatches;
     schedule.replicas = options.replicas;
+    schedule.threads = options.schedule.threads;
     pm.addPass(pipeline::createSchedule(schedule));
     pm.addPass(pipeline::createInsertTransfers());
     pm.addPass(pipeline::createVerifySchedule());
@@ -150,6 +151,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       pm.addPass(createLowerToMock());
     else if (options.target.isGpu())
       buildDevicePipeline(pm);
+    else
+      pm.nest<ModuleOp>().addPass(createSplitKernels());
     buildKernelPipeline(pm.nest<ModuleOp>());
     pm.addPass(createLowerStages(options.lower));
     pm.addPass(pipeline::createVerifyMemory());

@@ -147,6 +147,8 @@ llvm::Error pp::printReport(mlir::ModuleOp module, llvm::raw_ostream &os) {
        << " micro-batches";
     if (plan->replicas > 1)
       os << " in " << plan->replicas << " replicas";
+    if (plan->threads > 1)
+      os << ", " << plan->threads << " threads in each rank";
     os << ", schedule " << plan->schedule << ", checkpoint "
        << nameOf(plan->checkpoint) << "\n";
     printStages(*plan, os);

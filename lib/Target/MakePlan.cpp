@@ -129,6 +129,7 @@ private:
       plan.modelHash = hash.getValue();
     plan.target = getTarget(module).str();
     plan.replicas = schedule.getReplicas();
+    plan.threads = schedule.getThreads();
     plan.microbatches = schedule.getMicrobatches() * plan.replicas;
     plan.batch = step::getBatchSize(step).value_or(1) * plan.microbatches;
     plan.schedule = schedule.getKind();

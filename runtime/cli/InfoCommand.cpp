@@ -36,6 +36,7 @@ static ordered_json describePlan(const Plan &plan) {
                     {"batch", plan.batch},
                     {"microbatches", plan.microbatches},
                     {"replicas", plan.replicas},
+                    {"threads", plan.threads},
                     {"schedule", plan.schedule},
                     {"ranks", plan.ranks.size()}};
   for (const char *key : {"feeds", "fetches", "stages"})
@@ -96,11 +97,13 @@ static void printTensors(const Plan &plan) {
 static void printPlan(const Plan &plan) {
   std::string replicas =
       plan.replicas > 1 ? fmt::format(" in {} replicas", plan.replicas) : "";
-  printOutput("{} ({}): batch {} in {} micro-batches, {} stages{} on {} ranks, "
-              "schedule {}\n",
+  std::string threads =
+      plan.threads > 1 ? fmt::format(" of {} threads", plan.threads) : "";
+  printOutput("{} ({}): batch {} in {} micro-batches, {} stages{} on {} "
+              "ranks{}, schedule {}\n",
               printable(plan.model), plan.mode, plan.batch, plan.microbatches,
               plan.stages.size() / plan.replicas, replicas, plan.ranks.size(),
-              plan.schedule);
+              threads, plan.schedule);
   auto printPort = [&](const PlanPort &port, const std::string &kind) {
     Shape shape = port.shape;
     if (port.batched)

@@ -215,6 +215,7 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
                                         KernelBuilder &builder) {
   Attention a = readAttention(descriptor);
   int64_t d = a.query.columns(), e = a.value.columns(), n = a.columns();
+  KernelBuilder::Range heads = builder.share(a.heads);
   Scratchpad places;
   size_t keys = places.add(n * d), values = places.add(n * e),
          queries = places.add(a.rowsOfBlock() * d),
@@ -225,7 +226,7 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
     float *k = at(scratchpad, keys), *v = at(scratchpad, values),
           *q = at(scratchpad, queries), *s = at(scratchpad, scores),
           *o = at(scratchpad, outputs);
-    for (int64_t head = 0; head < a.heads; ++head) {
+    for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head) {
       auto *logsumexp = static_cast<float *>(tensors[4]) + head * a.rows();
       a.key.read(tensors[1], head, 0, n, k);
       a.value.read(tensors[2], head, 0, n, v);
@@ -267,6 +268,7 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
       diffQuery(descriptor, q, "dqs", type),
       diffKey(descriptor, k, "dks", type),
       diffValue(descriptor, v, "dvs", type);
+  KernelBuilder::Range heads = builder.share(a.heads);
   Scratchpad places;
   size_t keys = places.add(n * d), values = places.add(n * e),
          diffKeys = places.add(n * d), diffValues = places.add(n * e),
@@ -282,7 +284,7 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
           *q = at(scratchpad, queries), *o = at(scratchpad, outputs),
           *dout = at(scratchpad, diffOutputs), *p = at(scratchpad, weights),
           *dp = at(scratchpad, diffWeights);
-    for (int64_t head = 0; head < a.heads; ++head) {
+    for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head) {
       auto *logsumexp =
           static_cast<const float *>(tensors[4]) + head * a.rows();
       a.key.read(tensors[1], head, 0, n, k);

@@ -14,8 +14,13 @@ using dnnl::convolution_backward_weights;
 using dnnl::convolution_forward;
 
 namespace {
+/// What the parts of a convolution share: samples, or output channels where
+/// there are too few; the gradient of the weights is a sum over samples.
+enum class Division { SamplesOrOutputs, Samples, Outputs };
+
 struct ConvShape {
-  KernelBuilder::MemoryDesc src, weights, dst; // of the tensors
+  KernelBuilder::MemoryDesc src, weights, dst; // of the tensors, or a part
+  uint64_t srcOffset = 0, weightsOffset = 0, dstOffset = 0, biasOffset = 0;
   // What the primitive works on: the layout of the tensor, or, for a plain one,
   // the layout that it likes best. Copies to and from the plain one cost less
   // than a convolution on that.
@@ -26,7 +31,7 @@ struct ConvShape {
   size_t packedBytes = 0;
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
 
-  explicit ConvShape(Descriptor &descriptor);
+  ConvShape(Descriptor &descriptor, KernelBuilder &builder, Division division);
   /// And what the tensors are inside, for it.
   void setAlgorithm(dnnl::algorithm which);
   /// Copies all tensors, into whatever layout the primitive likes; as f32, too,
@@ -35,6 +40,13 @@ struct ConvShape {
   convolution_forward::primitive_desc
   forward(KernelBuilder &builder, const KernelBuilder::MemoryDesc &bias = {},
           std::optional<KernelBuilder::Type> type = {}) const;
+
+private:
+  void takeSamples(KernelBuilder &builder, const std::string &layout);
+  void takeOutputs(KernelBuilder &builder, const std::string &layout,
+                   int64_t groups);
+  /// The layout of dst if it is not a part of a tensor.
+  KernelBuilder::MemoryDesc dstAlone;
 };
 } // namespace
 
@@ -83,7 +95,50 @@ static void writeBack(KernelBuilder &builder, const dnnl::memory &inside,
                        {{DNNL_ARG_FROM, inside}, {DNNL_ARG_TO, tensor}});
 }
 
-ConvShape::ConvShape(Descriptor &descriptor) {
+/// Leaves the samples of a part.
+void ConvShape::takeSamples(KernelBuilder &builder, const std::string &layout) {
+  KernelBuilder::Range samples = builder.share(src.dims()[0]);
+  auto take = [&](KernelBuilder::MemoryDesc &desc, uint64_t &offset) {
+    offset = KernelBuilder::offsetOfSamples(desc, samples);
+    KernelBuilder::Dims dims = desc.dims();
+    dims[0] = samples.count;
+    desc = KernelBuilder::inLayout(dims, layout, desc.data_type());
+  };
+  take(src, srcOffset);
+  take(dst, dstOffset);
+}
+
+/// Leaves the output channels of a part, in whole blocks.
+void ConvShape::takeOutputs(KernelBuilder &builder, const std::string &layout,
+                            int64_t groups) {
+  constexpr int64_t block = 16;
+  if (groups > 1 || outputChannels % block != 0)
+    throw DescriptorError("parts: there is not enough to share");
+  KernelBuilder::Range outputs = builder.share(outputChannels, block);
+  KernelBuilder::Slice part = KernelBuilder::slice(weights, 0, outputs);
+  weights = part.desc;
+  weightsOffset = part.offset;
+  biasOffset = outputs.begin * sizeof(float);
+  if (packedBytes != 0) {
+    weightsOffset = packedBytes / outputChannels * outputs.begin;
+    packedBytes = packedBytes / outputChannels * outputs.count;
+  }
+  KernelBuilder::Dims dims = dst.dims(), offsets(dims.size(), 0);
+  dims[1] = outputs.count;
+  offsets[1] = outputs.begin;
+  dstAlone = KernelBuilder::inLayout(dims, layout, dst.data_type());
+  dst = dst.submemory_desc(dims, offsets);
+  size_t size = dnnl::memory::data_type_size(dst.data_type());
+  dstOffset = dst.data.offset0 * size;
+  dst.data.offset0 = 0;
+  // Nothing is between the channels of a single sample.
+  if (dims[0] == 1 && layout != "channels_last")
+    dst = dstAlone;
+  outputChannels = outputs.count;
+}
+
+ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
+                     Division division) {
   auto srcDims = descriptor.getDims("src");
   if (srcDims.size() < 3 || srcDims.size() > 5)
     throw DescriptorError("src: expected one to three spatial dimensions");
@@ -116,6 +171,17 @@ ConvShape::ConvShape(Descriptor &descriptor) {
       algorithm = dnnl::algorithm::convolution_winograd;
   }
   packedBytes = readPackedBytes(descriptor);
+  dstAlone = dst;
+  if (!builder.isWhole()) {
+    bool hasSamples = srcDims[0] >= builder.countParts();
+    if (division == Division::Outputs ||
+        (division == Division::SamplesOrOutputs && !hasSamples)) {
+      takeOutputs(builder, layout, groups);
+    } else {
+      takeSamples(builder, layout);
+      dstAlone = dst;
+    }
+  }
   weightsInside = anyLayout(KernelBuilder::widened(weights));
   setAlgorithm(algorithm);
 }
@@ -124,7 +190,7 @@ void ConvShape::setAlgorithm(dnnl::algorithm which) {
   algorithm = which;
   bool isDirect = algorithm == dnnl::algorithm::convolution_direct;
   srcInside = isDirect ? insideOf(src) : anyLayout(src);
-  dstInside = isDirect ? insideOf(dst) : anyLayout(dst);
+  dstInside = isDirect ? insideOf(dstAlone) : anyLayout(dst);
 }
 
 void ConvShape::setCopied(bool widen) {
@@ -178,9 +244,9 @@ template <typename Desc>
 static dnnl::memory addWeights(const ConvShape &shape, const Desc &desc,
                                KernelBuilder &builder) {
   if (shape.packedBytes == 0)
-    return builder.addTensor(shape.weights);
+    return builder.addTensor(shape.weights, shape.weightsOffset);
   demandPacked(desc.weights_desc(), shape.packedBytes);
-  return builder.addTensor(desc.weights_desc());
+  return builder.addTensor(desc.weights_desc(), shape.weightsOffset);
 }
 
 /// With a type, that of all tensors: a hint for a backward primitive whose
@@ -217,15 +283,15 @@ static auto describeForward(ConvShape &shape, bool hasBias,
 
 void pp::runtime::buildConvForward(Descriptor &descriptor,
                                    KernelBuilder &builder) {
-  ConvShape shape(descriptor);
+  ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   bool hasBias = descriptor.getInteger("bias", 0, 1);
   auto desc = describeForward(shape, hasBias, builder);
-  auto src = builder.addTensor(shape.src);
+  auto src = builder.addTensor(shape.src, shape.srcOffset);
   auto weights = addWeights(shape, desc, builder);
   dnnl::memory bias;
   if (hasBias)
-    bias = builder.addTensor(desc.bias_desc());
-  auto dst = builder.addResult(shape.dst);
+    bias = builder.addTensor(desc.bias_desc(), shape.biasOffset);
+  auto dst = builder.addResult(shape.dst, shape.dstOffset);
   auto srcInside = readAs(builder, src, desc.src_desc());
   auto weightsInside = readAs(builder, weights, desc.weights_desc());
   auto dstInside = writeAs(builder, dst, desc.dst_desc());
@@ -255,11 +321,11 @@ static auto describeBackwardData(ConvShape &shape, KernelBuilder &builder) {
 
 void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
                                         KernelBuilder &builder) {
-  ConvShape shape(descriptor);
+  ConvShape shape(descriptor, builder, Division::Samples);
   auto desc = describeBackwardData(shape, builder);
-  auto diffDst = builder.addTensor(shape.dst);
+  auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto weights = addWeights(shape, desc, builder);
-  auto diffSrc = builder.addResult(shape.src);
+  auto diffSrc = builder.addResult(shape.src, shape.srcOffset);
   auto diffDstInside = readAs(builder, diffDst, desc.diff_dst_desc());
   auto weightsInside = readAs(builder, weights, desc.weights_desc());
   auto diffSrcInside = writeAs(builder, diffSrc, desc.diff_src_desc());
@@ -272,7 +338,7 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
 
 void pp::runtime::buildPackConvForward(Descriptor &descriptor,
                                        KernelBuilder &builder) {
-  ConvShape shape(descriptor);
+  ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   bool hasBias = descriptor.getInteger("bias", 0, 1);
   auto desc = describeForward(shape, hasBias, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
@@ -280,14 +346,14 @@ void pp::runtime::buildPackConvForward(Descriptor &descriptor,
 
 void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
                                             KernelBuilder &builder) {
-  ConvShape shape(descriptor);
+  ConvShape shape(descriptor, builder, Division::Samples);
   auto desc = describeBackwardData(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
 }
 
 uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
                                                KernelBuilder &builder) {
-  ConvShape shape(descriptor);
+  ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   bool hasBias = descriptor.getInteger("bias", 0, 1);
   auto desc = describeForward(shape, hasBias, builder);
   return measurePacked(shape.weights, desc.weights_desc());
@@ -295,14 +361,14 @@ uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
 
 uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
                                                     KernelBuilder &builder) {
-  ConvShape shape(descriptor);
+  ConvShape shape(descriptor, builder, Division::Samples);
   auto desc = describeBackwardData(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }
 
 void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                                            KernelBuilder &builder) {
-  ConvShape shape(descriptor);
+  ConvShape shape(descriptor, builder, Division::Outputs);
   auto desc = describe(shape, [&] {
     return convolution_backward_weights::primitive_desc(
         {shape.algorithm, shape.srcInside, shape.weightsInside, shape.dstInside,
@@ -310,9 +376,9 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
         builder.getAttributes(), builder.getEngine(),
         shape.forward(builder, {}, hintType(shape)));
   });
-  auto src = builder.addTensor(shape.src);
-  auto diffDst = builder.addTensor(shape.dst);
-  auto diffWeights = builder.addResult(shape.weights);
+  auto src = builder.addTensor(shape.src, shape.srcOffset);
+  auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
+  auto diffWeights = builder.addResult(shape.weights, shape.weightsOffset);
   auto srcInside = readAs(builder, src, desc.src_desc());
   auto diffDstInside = readAs(builder, diffDst, desc.diff_dst_desc());
   auto weightsInside = writeAs(builder, diffWeights, desc.diff_weights_desc());

@@ -7,11 +7,45 @@ using namespace pp::runtime;
 
 static uint64_t alignUp(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-KernelBuilder::KernelBuilder()
-    : engine(dnnl::engine::kind::cpu, 0), stream(engine) {
+KernelBuilder::KernelBuilder(Part part)
+    : part(part), engine(dnnl::engine::kind::cpu, 0), stream(engine) {
   // Debian's oneDNN keeps the library's own scratchpad per thread and crashes
   // when a primitive runs in another thread than the one that made it.
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+}
+
+/// Of a description without blocks, as dense() and strided() make it.
+static KernelBuilder::Dims stridesOf(const KernelBuilder::MemoryDesc &desc) {
+  const auto &strides = desc.data.format_desc.blocking.strides;
+  return KernelBuilder::Dims(strides, strides + desc.data.ndims);
+}
+
+KernelBuilder::Range KernelBuilder::share(int64_t extent, int64_t grain) {
+  isShared = true;
+  int64_t grains = (extent + grain - 1) / grain;
+  auto bound = [&](int64_t index) {
+    return std::min(extent, grains * index / part.count * grain);
+  };
+  if (grains < part.count)
+    throw DescriptorError("parts: there is not enough to share");
+  int64_t begin = bound(part.index);
+  return {begin, bound(part.index + 1) - begin};
+}
+
+KernelBuilder::Slice KernelBuilder::slice(const MemoryDesc &strided,
+                                          int64_t axis, Range range) {
+  Dims dims = strided.dims(), strides = stridesOf(strided);
+  // One that is broadcast is whole in every part.
+  if (dims[axis] == 1)
+    return {strided, 0};
+  dims[axis] = range.count;
+  uint64_t size = dnnl::memory::data_type_size(strided.data_type());
+  return {MemoryDesc(dims, strided.data_type(), strides),
+          range.begin * strides[axis] * size};
+}
+
+uint64_t KernelBuilder::offsetOfSamples(const MemoryDesc &whole, Range range) {
+  return whole.get_size() / whole.dims()[0] * range.begin;
 }
 
 int64_t KernelBuilder::elementCount(const Dims &dims) {
@@ -86,28 +120,24 @@ std::vector<KernelBuilder::Type> KernelBuilder::types(Descriptor &descriptor,
   return types;
 }
 
-/// Of a description without blocks, as dense() and strided() make it.
-static KernelBuilder::Dims stridesOf(const KernelBuilder::MemoryDesc &desc) {
-  const auto &strides = desc.data.format_desc.blocking.strides;
-  return KernelBuilder::Dims(strides, strides + desc.data.ndims);
-}
-
 KernelBuilder::MemoryDesc KernelBuilder::widened(const MemoryDesc &desc) {
   if (desc.data_type() != Type::f16)
     return desc;
   return MemoryDesc(desc.dims(), Type::f32, stridesOf(desc));
 }
 
-dnnl::memory KernelBuilder::addTensor(const MemoryDesc &desc) {
-  return add(desc, /*isResult=*/false);
+dnnl::memory KernelBuilder::addTensor(const MemoryDesc &desc, uint64_t offset) {
+  return add(desc, /*isResult=*/false, offset);
 }
 
-dnnl::memory KernelBuilder::addResult(const MemoryDesc &desc) {
-  return add(desc, /*isResult=*/true);
+dnnl::memory KernelBuilder::addResult(const MemoryDesc &desc, uint64_t offset) {
+  return add(desc, /*isResult=*/true, offset);
 }
 
-dnnl::memory KernelBuilder::add(const MemoryDesc &desc, bool isResult) {
+dnnl::memory KernelBuilder::add(const MemoryDesc &desc, bool isResult,
+                                uint64_t offset) {
   tensors.push_back(dnnl::memory(desc, engine, DNNL_MEMORY_NONE));
+  offsets.push_back(offset);
   if (desc.data_type() != Type::f16)
     return tensors.back();
   Dims dims = desc.dims(), strides = stridesOf(desc);
@@ -153,7 +183,23 @@ void KernelBuilder::addPrimitive(const dnnl::primitive &primitive,
   steps.push_back(std::move(step));
 }
 
+std::vector<uint64_t> KernelBuilder::getTensorBytes() const {
+  std::vector<uint64_t> bytes;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    bytes.push_back(offsets[i] + tensors[i].get_desc().get_size());
+  return bytes;
+}
+
+std::vector<KernelBuilder::Type> KernelBuilder::getTensorTypes() const {
+  std::vector<Type> types;
+  for (const dnnl::memory &tensor : tensors)
+    types.push_back(tensor.get_desc().data_type());
+  return types;
+}
+
 void KernelBuilder::finish() {
+  if (!isWhole() && !isShared)
+    throw DescriptorError("parts: such a kernel has none");
   for (const dnnl::memory &memory : scratchpads)
     temporaries.push_back({memory, scratchpadBytes});
   scratchpadBytes += sharedBytes;
@@ -162,16 +208,19 @@ void KernelBuilder::finish() {
 void KernelBuilder::execute(void *const *pointers, void *scratchpad) {
   if (function)
     return function(pointers, scratchpad);
+  auto placeOf = [&](size_t i) {
+    return static_cast<char *>(pointers[i]) + offsets[i];
+  };
   for (size_t i = 0; i < tensors.size(); ++i)
-    tensors[i].set_data_handle(pointers[i]);
+    tensors[i].set_data_handle(placeOf(i));
   for (Temporary &temporary : temporaries)
     temporary.memory.set_data_handle(static_cast<char *>(scratchpad) +
                                      temporary.offset);
   // What lies between the elements of a result keeps its value.
   for (const Conversion &c : conversions)
     if (!c.isResult || !c.isDense)
-      std::copy_n(static_cast<const _Float16 *>(pointers[c.tensor]), c.elements,
-                  static_cast<float *>(c.wide.get_data_handle()));
+      std::copy_n(reinterpret_cast<const _Float16 *>(placeOf(c.tensor)),
+                  c.elements, static_cast<float *>(c.wide.get_data_handle()));
   for (Step &step : steps)
     dnnl::error::wrap_c_api(
         dnnl_primitive_execute(step.primitive.get(), stream.get(),
@@ -182,6 +231,6 @@ void KernelBuilder::execute(void *const *pointers, void *scratchpad) {
       std::transform(static_cast<const float *>(c.wide.get_data_handle()),
                      static_cast<const float *>(c.wide.get_data_handle()) +
                          c.elements,
-                     static_cast<_Float16 *>(pointers[c.tensor]),
+                     reinterpret_cast<_Float16 *>(placeOf(c.tensor)),
                      [](float value) { return static_cast<_Float16>(value); });
 }

@@ -14,6 +14,7 @@
 #define PP_RUNTIME_CPU_KERNELBUILDER_H
 
 #include "cpu/Descriptor.h"
+#include "kernel/Part.h"
 
 #include <dnnl.hpp>
 
@@ -30,7 +31,28 @@ public:
   using Dims = dnnl::memory::dims;
   using Argument = std::pair<int, dnnl::memory>;
 
-  KernelBuilder();
+  /// For this part of a kernel.
+  explicit KernelBuilder(Part part = {});
+
+  /// This part's share of an axis, or of anything that is counted.
+  struct Range {
+    int64_t begin, count;
+  };
+  /// The shares of the parts of `extent` things; shares begin at multiples of
+  /// `grain`. Throws DescriptorError if one would be empty.
+  Range share(int64_t extent, int64_t grain = 1);
+  bool isWhole() const { return part.count == 1; }
+  unsigned countParts() const { return part.count; }
+  /// A tensor of which the part has `range` of an axis: its description, and
+  /// how many bytes before it there are.
+  struct Slice {
+    MemoryDesc desc;
+    uint64_t offset = 0;
+  };
+  static Slice slice(const MemoryDesc &strided, int64_t axis, Range range);
+  /// The same for samples of a tensor that is dense in any layout; `whole` has
+  /// as many as there are.
+  static uint64_t offsetOfSamples(const MemoryDesc &whole, Range range);
 
   dnnl::engine &getEngine() { return engine; }
   /// Attributes for every primitive: scratchpad memory comes from the caller.
@@ -57,10 +79,11 @@ public:
   static MemoryDesc widened(const MemoryDesc &desc);
 
   /// The caller's next tensor (in order of the calls), which is read. The
-  /// result has the description widened(desc).
-  dnnl::memory addTensor(const MemoryDesc &desc);
+  /// result has the description widened(desc). `offset` is that of a part, in
+  /// bytes.
+  dnnl::memory addTensor(const MemoryDesc &desc, uint64_t offset = 0);
   /// The same for a tensor that is written.
-  dnnl::memory addResult(const MemoryDesc &desc);
+  dnnl::memory addResult(const MemoryDesc &desc, uint64_t offset = 0);
   /// Memory inside the scratchpad, live for the whole kernel.
   dnnl::memory addTemporary(const MemoryDesc &desc);
   /// Appends a primitive. Adds its scratchpad; scratchpads of primitives share
@@ -74,12 +97,17 @@ public:
   /// scratchpad of at least `bytes`.
   void setFunction(unsigned tensorCount, Function work, uint64_t bytes = 0);
 
-  /// Places temporaries and scratchpads; call once after the last add.
+  /// Places temporaries and scratchpads; call once after the last add. Throws
+  /// DescriptorError where this is a part of a kernel that cannot be divided.
   void finish();
   uint64_t getScratchpadBytes() const { return scratchpadBytes; }
   unsigned getTensorCount() const {
     return function ? functionTensors : tensors.size();
   }
+
+  /// Of each tensor, from its start to the end of this part.
+  std::vector<uint64_t> getTensorBytes() const;
+  std::vector<Type> getTensorTypes() const;
 
   /// Points all memories at the caller's data and runs. Throws dnnl::error.
   void execute(void *const *pointers, void *scratchpad);
@@ -103,12 +131,15 @@ private:
     int64_t elements;
     bool isResult, isDense;
   };
-  dnnl::memory add(const MemoryDesc &desc, bool isResult);
+  dnnl::memory add(const MemoryDesc &desc, bool isResult, uint64_t offset);
 
+  Part part;
+  bool isShared = false; // whether share() was asked
   dnnl::engine engine;
   dnnl::stream stream;
   dnnl::primitive_attr attributes;
   std::vector<dnnl::memory> tensors;
+  std::vector<uint64_t> offsets; // by tensor
   std::vector<Temporary> temporaries;
   std::vector<dnnl::memory> scratchpads;
   std::vector<Step> steps;

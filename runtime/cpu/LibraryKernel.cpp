@@ -3,8 +3,11 @@
 #include "cpu/KernelBuilder.h"
 #include "pprt/pprt.h"
 
+#include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <new>
+#include <random>
 
 using namespace pp::runtime;
 
@@ -14,7 +17,10 @@ extern "C" void omp_set_num_threads(int);
 
 struct LibraryKernel::Implementation {
   std::string descriptor;
-  KernelBuilder builder;
+  /// Of each part, and where its scratchpad begins.
+  std::vector<KernelBuilder> parts;
+  std::vector<uint64_t> scratchpads;
+  uint64_t scratchpadBytes = 0;
 };
 
 namespace {
@@ -56,6 +62,8 @@ static constexpr struct {
     {"conv_backward_data", measurePackedConvBackwardData},
 };
 
+static constexpr int64_t mostParts = 1024;
+
 static thread_local std::string pendingError;
 
 LibraryKernel::LibraryKernel(std::unique_ptr<Implementation> implementation)
@@ -72,9 +80,18 @@ LibraryKernel::create(std::string_view text, std::string &error) noexcept {
         continue;
       auto implementation = std::make_unique<Implementation>();
       implementation->descriptor = std::string(text);
-      kind.build(descriptor, implementation->builder);
+      unsigned parts = descriptor.has("parts")
+                           ? descriptor.getInteger("parts", 2, mostParts)
+                           : 1;
+      for (unsigned index = 0; index < parts; ++index) {
+        KernelBuilder &builder =
+            implementation->parts.emplace_back(Part{index, parts});
+        kind.build(descriptor, builder);
+        builder.finish();
+        implementation->scratchpads.push_back(implementation->scratchpadBytes);
+        implementation->scratchpadBytes += builder.getScratchpadBytes();
+      }
       descriptor.checkAllUsed();
-      implementation->builder.finish();
       return std::unique_ptr<LibraryKernel>(
           new LibraryKernel(std::move(implementation)));
     }
@@ -97,16 +114,20 @@ LibraryKernel::create(std::string_view text, std::string &error) noexcept {
 }
 
 uint64_t LibraryKernel::scratchpadBytes() const {
-  return implementation->builder.getScratchpadBytes();
+  return implementation->scratchpadBytes;
 }
 
 unsigned LibraryKernel::tensorCount() const {
-  return implementation->builder.getTensorCount();
+  return implementation->parts.front().getTensorCount();
 }
 
 bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
   try {
-    implementation->builder.execute(tensors, scratchpad);
+    Part own = currentPart();
+    std::vector<KernelBuilder> &parts = implementation->parts;
+    for (size_t i = own.index; i < parts.size(); i += own.count)
+      parts[i].execute(tensors, static_cast<char *>(scratchpad) +
+                                    implementation->scratchpads[i]);
     return true;
   } catch (const std::exception &e) {
     try {
@@ -115,6 +136,80 @@ bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
     } catch (const std::bad_alloc &) {
       keepKernelError("out of memory");
     }
+    return false;
+  }
+}
+
+/// Memory that starts at a multiple of 64.
+static std::shared_ptr<char> allocate(uint64_t bytes) {
+  constexpr uint64_t line = 64;
+  auto *memory = static_cast<char *>(
+      std::aligned_alloc(line, (bytes + line) / line * line));
+  if (!memory)
+    throw std::bad_alloc();
+  return {memory, [](char *pointer) { std::free(pointer); }};
+}
+
+/// Numbers between -1 and 1, the same ones each time.
+static void fillWithNumbers(char *memory, uint64_t bytes,
+                            KernelBuilder::Type type) {
+  std::minstd_rand random;
+  auto next = [&] {
+    return static_cast<float>(random()) * 2 /
+               static_cast<float>(std::minstd_rand::max()) -
+           1;
+  };
+  for (uint64_t at = 0, size = dnnl::memory::data_type_size(type);
+       at + size <= bytes; at += size) {
+    float number = next();
+    if (type == KernelBuilder::Type::f16) {
+      auto half = static_cast<_Float16>(number);
+      std::memcpy(memory + at, &half, size);
+    } else {
+      // A bf16 is the upper half of an f32.
+      auto *bits = reinterpret_cast<const char *>(&number);
+      std::memcpy(memory + at, bits + sizeof(number) - size, size);
+    }
+  }
+}
+
+bool pp::runtime::isDivisible(const std::string &descriptor,
+                              unsigned parts) noexcept {
+  try {
+    std::string error;
+    auto whole = LibraryKernel::create(descriptor, error);
+    auto divided = LibraryKernel::create(
+        descriptor + " parts=" + std::to_string(parts), error);
+    if (!whole || !divided)
+      return false;
+    const KernelBuilder &builder = whole->implementation->parts.front();
+    std::vector<uint64_t> bytes = builder.getTensorBytes();
+    std::vector<KernelBuilder::Type> types = builder.getTensorTypes();
+    auto run = [&](LibraryKernel &kernel) {
+      std::vector<std::shared_ptr<char>> tensors;
+      std::vector<void *> pointers;
+      for (size_t i = 0; i < bytes.size(); ++i) {
+        tensors.push_back(allocate(bytes[i]));
+        fillWithNumbers(tensors[i].get(), bytes[i], types[i]);
+        pointers.push_back(tensors[i].get());
+      }
+      auto scratchpad = allocate(kernel.scratchpadBytes());
+      if (!kernel.execute(pointers.data(), scratchpad.get()))
+        tensors.clear();
+      return tensors;
+    };
+    // A function of our own on heads, which have nothing to do with each other.
+    if (bytes.empty())
+      return true;
+    auto expected = run(*whole), found = run(*divided);
+    takeKernelError();
+    if (expected.empty() || found.empty())
+      return false;
+    for (size_t i = 0; i < bytes.size(); ++i)
+      if (std::memcmp(expected[i].get(), found[i].get(), bytes[i]) != 0)
+        return false;
+    return true;
+  } catch (const std::exception &) {
     return false;
   }
 }

@@ -37,16 +37,26 @@ public:
   /// Number of pointers that `execute` reads from `tensors`.
   unsigned tensorCount() const;
 
-  /// Runs the kernel. `tensors` are in the order of the table; `scratchpad` has
+  /// Runs the kernel, or of a kernel with parts those that are the calling
+  /// thread's (see currentPart); a kernel without is the first thread's.
+  /// `tensors` are in the order of the table; `scratchpad` has
   /// `scratchpadBytes()` bytes and starts at a multiple of 64 (null where the
   /// size is 0). Returns false where oneDNN refused; see takeKernelError().
   bool execute(void *const *tensors, void *scratchpad) noexcept override;
 
 private:
+  friend bool isDivisible(const std::string &descriptor,
+                          unsigned parts) noexcept;
   struct Implementation;
   explicit LibraryKernel(std::unique_ptr<Implementation> implementation);
   std::unique_ptr<Implementation> implementation;
 };
+
+/// Whether the kernel can be divided into so many parts, which run at once: the
+/// key `parts` (docs/plan-format.md). It is tried out: whether each bit of the
+/// results is the same as without the key, for random operands. Takes twice
+/// the time and the memory of the kernel.
+bool isDivisible(const std::string &descriptor, unsigned parts) noexcept;
 
 /// The bytes that factor b of a `matmul`, or the weights of a `conv_forward` or
 /// `conv_backward_data`, take in the layout that the library chooses for this

@@ -120,8 +120,55 @@ static dnnl::matmul::primitive_desc describePacked(const Product &product,
   return describeProduct(product, any, builder);
 }
 
+namespace {
+/// Where the tensors of a part of a product begin.
+struct Offsets {
+  uint64_t a = 0, b = 0, c = 0;
+};
+} // namespace
+
+/// Leaves of `product` what `builder`'s part computes: some of its matrices, or
+/// else rows, or columns of a single one.
+static Offsets takePart(Product &product, KernelBuilder &builder) {
+  if (builder.isWhole())
+    return {};
+  if (product.epilogue.hasBias)
+    throw DescriptorError("parts: not with an epilogue");
+  KernelBuilder::Dims dims = product.c.dims();
+  int64_t parts = builder.countParts(), rows = dims.size() - 2;
+  // Whole tiles of registers, and many of them.
+  constexpr int64_t tile = 16, fewest = 2 * tile;
+  auto take = [&](int64_t axis, int64_t grain) {
+    KernelBuilder::Range range = builder.share(dims[axis], grain);
+    Offsets offsets;
+    auto cut = [&](KernelBuilder::MemoryDesc &desc, uint64_t &offset) {
+      KernelBuilder::Slice slice = KernelBuilder::slice(desc, axis, range);
+      desc = slice.desc;
+      offset = slice.offset;
+    };
+    cut(product.c, offsets.c);
+    if (axis != rows + 1)
+      cut(product.a, offsets.a);
+    if (axis != rows)
+      cut(product.b, offsets.b);
+    return offsets;
+  };
+  for (int64_t axis = 0; axis < rows; ++axis)
+    if (dims[axis] % parts == 0)
+      return take(axis, 1);
+  if (dims[rows] >= fewest * parts)
+    return take(rows, tile);
+  for (int64_t axis = 0; axis < rows; ++axis)
+    if (dims[axis] > parts)
+      return take(axis, 1);
+  if (dims[rows + 1] >= fewest * parts && product.packedBytes == 0)
+    return take(rows + 1, tile);
+  throw DescriptorError("parts: there is not enough to share");
+}
+
 void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
   Product product = readProduct(descriptor);
+  Offsets offsets = takePart(product, builder);
   if (product.epilogue.hasBias)
     return buildWithEpilogue(product.epilogue, product.a, product.b, product.c,
                              builder);
@@ -132,9 +179,10 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
                                     builder);
   if (isPacked)
     demandPacked(desc.weights_desc(), product.packedBytes);
-  auto a = builder.addTensor(product.a);
-  auto b = builder.addTensor(isPacked ? desc.weights_desc() : product.b);
-  auto c = builder.addResult(product.c);
+  auto a = builder.addTensor(product.a, offsets.a);
+  auto b =
+      builder.addTensor(isPacked ? desc.weights_desc() : product.b, offsets.b);
+  auto c = builder.addResult(product.c, offsets.c);
   builder.addPrimitive(
       dnnl::matmul(desc), desc.scratchpad_desc(),
       {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});

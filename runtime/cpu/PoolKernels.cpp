@@ -8,16 +8,18 @@ using dnnl::pooling_v2_forward;
 namespace {
 struct PoolShape {
   dnnl::algorithm algorithm;
-  KernelBuilder::MemoryDesc src, dst;
+  KernelBuilder::MemoryDesc src, dst; // of the samples of this part
+  uint64_t srcOffset = 0, dstOffset = 0;
   KernelBuilder::Dims kernel, strides, dilations, padLow, padHigh;
 
-  PoolShape(Descriptor &descriptor, bool average);
+  PoolShape(Descriptor &descriptor, bool average, KernelBuilder &builder);
   pooling_v2_forward::primitive_desc forward(KernelBuilder &builder) const;
   pooling_v2_backward::primitive_desc backward(KernelBuilder &builder) const;
 };
 } // namespace
 
-PoolShape::PoolShape(Descriptor &descriptor, bool average) {
+PoolShape::PoolShape(Descriptor &descriptor, bool average,
+                     KernelBuilder &builder) {
   auto srcDims = descriptor.getDims("src");
   if (srcDims.size() < 3 || srcDims.size() > 5)
     throw DescriptorError("src: expected one to three spatial dimensions");
@@ -34,6 +36,14 @@ PoolShape::PoolShape(Descriptor &descriptor, bool average) {
   std::string layout = KernelBuilder::layout(descriptor);
   src = KernelBuilder::inLayout(srcDims, layout);
   dst = KernelBuilder::inLayout(dstDims, layout);
+  if (!builder.isWhole()) {
+    KernelBuilder::Range samples = builder.share(srcDims[0]);
+    srcOffset = KernelBuilder::offsetOfSamples(src, samples);
+    dstOffset = KernelBuilder::offsetOfSamples(dst, samples);
+    srcDims[0] = dstDims[0] = samples.count;
+    src = KernelBuilder::inLayout(srcDims, layout);
+    dst = KernelBuilder::inLayout(dstDims, layout);
+  }
   algorithm = dnnl::algorithm::pooling_max;
   if (average)
     algorithm = descriptor.getInteger("include_pad", 0, 1)
@@ -59,9 +69,9 @@ PoolShape::backward(KernelBuilder &builder) const {
 
 void pp::runtime::buildMaxPoolForward(Descriptor &descriptor,
                                       KernelBuilder &builder) {
-  PoolShape shape(descriptor, /*average=*/false);
-  auto src = builder.addTensor(shape.src);
-  auto dst = builder.addTensor(shape.dst);
+  PoolShape shape(descriptor, /*average=*/false, builder);
+  auto src = builder.addTensor(shape.src, shape.srcOffset);
+  auto dst = builder.addTensor(shape.dst, shape.dstOffset);
   // Inference needs no record of the maxima.
   pooling_v2_forward::primitive_desc desc(
       {dnnl::prop_kind::forward_inference, shape.algorithm, shape.src,
@@ -74,10 +84,10 @@ void pp::runtime::buildMaxPoolForward(Descriptor &descriptor,
 
 void pp::runtime::buildMaxPoolBackward(Descriptor &descriptor,
                                        KernelBuilder &builder) {
-  PoolShape shape(descriptor, /*average=*/false);
-  auto src = builder.addTensor(shape.src);
-  auto diffDst = builder.addTensor(shape.dst);
-  auto diffSrc = builder.addTensor(shape.src);
+  PoolShape shape(descriptor, /*average=*/false, builder);
+  auto src = builder.addTensor(shape.src, shape.srcOffset);
+  auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
+  auto diffSrc = builder.addTensor(shape.src, shape.srcOffset);
   auto forward = shape.forward(builder);
   auto backward = shape.backward(builder);
   auto dst = builder.addTemporary(shape.dst);
@@ -94,9 +104,9 @@ void pp::runtime::buildMaxPoolBackward(Descriptor &descriptor,
 
 void pp::runtime::buildAvgPoolForward(Descriptor &descriptor,
                                       KernelBuilder &builder) {
-  PoolShape shape(descriptor, /*average=*/true);
-  auto src = builder.addTensor(shape.src);
-  auto dst = builder.addTensor(shape.dst);
+  PoolShape shape(descriptor, /*average=*/true, builder);
+  auto src = builder.addTensor(shape.src, shape.srcOffset);
+  auto dst = builder.addTensor(shape.dst, shape.dstOffset);
   auto desc = shape.forward(builder);
   builder.addPrimitive(pooling_v2_forward(desc), desc.scratchpad_desc(),
                        {{DNNL_ARG_SRC, src}, {DNNL_ARG_DST, dst}});
@@ -104,9 +114,9 @@ void pp::runtime::buildAvgPoolForward(Descriptor &descriptor,
 
 void pp::runtime::buildAvgPoolBackward(Descriptor &descriptor,
                                        KernelBuilder &builder) {
-  PoolShape shape(descriptor, /*average=*/true);
-  auto diffDst = builder.addTensor(shape.dst);
-  auto diffSrc = builder.addTensor(shape.src);
+  PoolShape shape(descriptor, /*average=*/true, builder);
+  auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
+  auto diffSrc = builder.addTensor(shape.src, shape.srcOffset);
   auto desc = shape.backward(builder);
   builder.addPrimitive(
       pooling_v2_backward(desc), desc.scratchpad_desc(),

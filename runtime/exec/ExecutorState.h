@@ -82,6 +82,8 @@ private:
   /// Adds up this stage's part of the replicas' gradients and statistics.
   void enqueueSums(StageState &stage);
   void enqueueUpdate(StageState &stage, const Step &step);
+  /// The optimizer's step, in all threads of the rank.
+  void optimize(StageState &stage, const float *scalars);
 
   State &state;
   unsigned index;
@@ -89,6 +91,7 @@ private:
   RankStreams streams;
   clockid_t computeClock{}; // valid with hasClock
   std::atomic<bool> hasClock{false};
+  std::unique_ptr<Team> team;     // null: one thread
   std::vector<StageState> stages; // by stage of the plan; empty if elsewhere
   std::deque<PhaseCall> calls;
   std::vector<CompiledAction> actions;

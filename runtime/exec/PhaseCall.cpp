@@ -76,8 +76,12 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
 static thread_local PhaseCall *probedCall = nullptr;
 
 void pp_probe_kernel(const pp_phase_arguments *arguments, int64_t kernel) {
-  if (arguments->is_probed && probedCall)
+  if (!arguments->is_probed)
+    return;
+  if (probedCall)
     probedCall->look(static_cast<uint64_t>(kernel));
+  // The next kernel may write where this one did.
+  pp_join_parts(arguments);
 }
 
 void PhaseCall::probe(bool isProbed) {
@@ -111,7 +115,16 @@ void PhaseCall::look(uint64_t number) {
 
 void PhaseCall::run() {
   probedCall = arguments.is_probed ? this : nullptr;
-  function(&arguments);
+  if (Team *team = stage->team)
+    team->run([this, team](unsigned part) {
+      pp_phase_arguments own = arguments;
+      own.part = part;
+      own.parts = team->getSize();
+      own.team = team;
+      function(&own);
+    });
+  else
+    function(&arguments);
   std::string error = takeKernelError();
   if (!error.empty())
     failInternal("{}: {}", what, error);

@@ -12,6 +12,7 @@
 #include "exec/KernelTimer.h"
 #include "exec/NonFinite.h"
 #include "exec/Step.h"
+#include "exec/Team.h"
 #include "program/Program.h"
 
 #include <memory>
@@ -28,6 +29,7 @@ struct StageState {
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::vector<void *> kernelPointers;
   pp_phase_arguments arguments{}; // without residuals, inputs and outputs
+  Team *team = nullptr;           // that of the rank; null: its thread is alone
 
   /// Where the device sets some of the optimizer's scalars or has memory of its
   /// own: their place there.

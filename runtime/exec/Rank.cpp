@@ -70,6 +70,8 @@ void Executor::Rank::createStage(unsigned s) {
   arguments.scratch = stage.memory->at(areas.scratch);
   arguments.prepared = stage.memory->at(areas.prepared);
   arguments.kernels = stage.kernelPointers.data();
+  arguments.parts = 1;
+  stage.team = team.get();
   size_t count = plan.optimizer.scalars.size();
   if (count && (plan.findLossScale() || !device.isHostMemory())) {
     stage.staging.push_back(
@@ -93,6 +95,8 @@ void Executor::Rank::compile() {
              device.createStream()};
   computeClock = streams.compute->computeClock();
   hasClock.store(true, std::memory_order_release);
+  if (plan.threads > 1)
+    team = std::make_unique<Team>(plan.threads, fmt::format("rank {}", index));
   for (unsigned s : plan.ranks[index].stages)
     createStage(s);
   if (plan.findLossScale())
@@ -418,6 +422,29 @@ void Executor::Rank::enqueueSums(StageState &stage) {
   });
 }
 
+void Executor::Rank::optimize(StageState &stage, const float *scalars) {
+  const PlanAreas &areas = stage.plan->areas;
+  int64_t count = areas.parameters.bytes / sizeof(float);
+  auto run = [&](int64_t begin, int64_t end) {
+    if (begin < end)
+      state.program.getFunctions().optimizer(
+          end - begin,
+          reinterpret_cast<float *>(stage.arguments.parameters) + begin,
+          reinterpret_cast<const float *>(stage.arguments.gradients) + begin,
+          reinterpret_cast<float *>(stage.memory->at(areas.optimizer)) + begin,
+          count, scalars);
+  };
+  if (!team)
+    return run(0, count);
+  // The function works on blocks, of which this is a multiple.
+  constexpr int64_t grain = 1024;
+  int64_t grains = (count + grain - 1) / grain, size = team->getSize();
+  team->run([&](unsigned part) {
+    int64_t begin = grains * part / size, end = grains * (part + 1) / size;
+    run(begin * grain, std::min(end * grain, count));
+  });
+}
+
 void Executor::Rank::enqueueUpdate(StageState &stage, const Step &step) {
   const PlanAreas &areas = stage.plan->areas;
   const float *scalars = step.scalars.data();
@@ -437,12 +464,8 @@ void Executor::Rank::enqueueUpdate(StageState &stage, const Step &step) {
                          stage.memory->at(areas.optimizer),
                          const_cast<float *>(scalars)};
       stage.kernels[*stage.plan->optimizerKernel]->execute(tensors, nullptr);
-    } else if (int64_t count = areas.parameters.bytes / sizeof(float)) {
-      state.program.getFunctions().optimizer(
-          count, reinterpret_cast<float *>(stage.arguments.parameters),
-          reinterpret_cast<const float *>(stage.arguments.gradients),
-          reinterpret_cast<float *>(stage.memory->at(areas.optimizer)), count,
-          scalars);
+    } else if (areas.parameters.bytes) {
+      optimize(stage, scalars);
     }
     if (stage.functions.update) {
       pp_phase_arguments arguments = stage.arguments;

@@ -255,6 +255,8 @@ struct Plan {
   /// k * replicas + q.
   unsigned batch, microbatches;
   unsigned replicas = 1;
+  /// That compute the stages of a rank together.
+  unsigned threads = 1;
   std::vector<std::string> weights;
   std::vector<uint64_t> weightsBytes;
   std::vector<PlanPort> feeds, fetches;

@@ -10,6 +10,7 @@
 using namespace pp::runtime;
 
 static constexpr uint64_t maxCount = 1 << 20;
+static constexpr uint64_t maxThreads = 1 << 10;
 
 static DataType readType(const JsonReader &json, bool isChannel = false) {
   std::string name = json.string();
@@ -728,6 +729,11 @@ Plan pp::runtime::fromJson(std::string_view text) {
       json.at("replicas")
           .fail("{} replicas cannot share {} micro-batches", plan.replicas,
                 plan.microbatches);
+  }
+  if (json.has("threads")) {
+    plan.threads = json.at("threads").integer(maxThreads);
+    if (!plan.threads)
+      json.at("threads").fail("must be 1 or more");
   }
   plan.target = json.has("target") ? json.at("target").string() : "cpu";
   plan.schedule = json.has("schedule") ? json.at("schedule").string() : "";

@@ -266,6 +266,8 @@ std::string pp::runtime::toJson(const Plan &plan) {
   json["microbatches"] = plan.microbatches;
   if (plan.replicas > 1)
     json["replicas"] = plan.replicas;
+  if (plan.threads > 1)
+    json["threads"] = plan.threads;
   json["schedule"] = plan.schedule;
   json["checkpoint"] = nameOf(plan.checkpoint);
   json["weights"] = plan.weights;

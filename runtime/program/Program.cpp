@@ -61,7 +61,7 @@ uint64_t Program::bytesToStart() const {
       continue;
     bytes += headroomPerRank;
     // The mock device has a thread for each stream.
-    bytes += (device.isHostMemory() ? 1 : 4) * threadStackBytes();
+    bytes += (device.isHostMemory() ? plan.threads : 4) * threadStackBytes();
     for (unsigned s : plan.ranks[r].stages)
       bytes += plan.stages[s].kernels.size() * perKernel;
   }

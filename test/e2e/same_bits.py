@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same bits for every number of stages, schedule and checkpoint mode.
+"""The same bits for every number of stages, schedule, checkpoint mode and threads.
 
 Trains 3 steps and compares every tensor of the snapshots (parameters, optimizer
 states, running statistics) and the losses with those of one stage, for an equal
@@ -26,6 +26,9 @@ LOOPED = (
     (6, "interleaved"), (4, "auto"), (6, "auto"),
 )
 CHECKPOINTS = ("never", "except_last", "always")
+
+# With several threads in each rank, every model: (stages, schedule, checkpoint, threads).
+THREADED = ((1, "gpipe", "never", 2), (1, "gpipe", "always", 3), (2, "1f1b", "never", 2))
 
 # Model: (samples of a batch, optimizer). Batch norm needs two samples in each
 # micro-batch: the last layers of resnet18 have one pixel.
@@ -71,10 +74,10 @@ def write_data(context, model, batch):
     return path
 
 
-def run_case(context, model, batch, optimizer, data, microbatches, stages, schedule, checkpoint):
+def run_case(context, model, batch, optimizer, data, microbatches, stages, schedule, checkpoint, threads=1):
     binary = context.training(
         model, optimizer=optimizer, stages=stages, batch=batch, microbatches=microbatches,
-        schedule=schedule, checkpoint=checkpoint, **({"ranks": 2} if (stages, schedule) in LOOPED else {}),
+        schedule=schedule, checkpoint=checkpoint, threads_per_stage=threads, **({"ranks": 2} if (stages, schedule) in LOOPED else {}),
     )
     ranks = binary.plan()["ranks"]
     expected = 2 if (stages, schedule) in LOOPED else stages
@@ -115,9 +118,9 @@ def test(context, checks, arguments):
             continue
         data = write_data(context, model, batch)
         for microbatches in (4,) if arguments.quick else MICROBATCHES:
-            configurations = [BASE, *SUBSET[microbatches]]
+            configurations = [BASE, *SUBSET[microbatches], *THREADED]
             if arguments.full:
-                configurations = list(itertools.product(STAGES, SCHEDULES, CHECKPOINTS))
+                configurations = [*itertools.product(STAGES, SCHEDULES, CHECKPOINTS), *THREADED]
                 for looped in LOOPED if microbatches >= 4 else ():
                     configurations += [(*looped, checkpoint) for checkpoint in CHECKPOINTS]
             for configuration in configurations:

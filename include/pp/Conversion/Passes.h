@@ -20,6 +20,12 @@ inline constexpr llvm::StringLiteral deviceModuleName = "device";
 /// The function that a phase calls around each kernel, if asked to.
 inline constexpr llvm::StringLiteral markFunctionName = "pp_mark_kernel";
 
+/// The function in which the threads of a stage wait for each other.
+inline constexpr llvm::StringLiteral joinPartsFunctionName = "pp_join_parts";
+/// The function of @code with the optimizer's step on a block of parameters.
+inline constexpr llvm::StringLiteral optimizerBlockFunctionName =
+    "optimizer_block";
+
 /// The upstream passes that turn the functions of nn-lower-kernels into the
 /// LLVM dialect; `pm` runs on the code module.
 void buildKernelPipeline(mlir::OpPassManager &pm);

@@ -44,6 +44,31 @@ def ConvertDevice : Pass<"pp-convert-device", "::mlir::gpu::GPUModuleOp"> {
     "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
 }
 
+def SplitKernels : Pass<"pp-split-kernels", "::mlir::ModuleOp"> {
+  let summary = "Let several threads run a generated kernel together";
+  let description = [{
+    Runs on `@code`. The function of a kernel that is worth it gets three
+    arguments: that of `pp_join_parts`, the number of the thread, and how many
+    there are. Of each loop nest, the threads share the iterations of a loop that
+    has nothing to do with each other, so every number is computed as by one
+    thread; a nest without such a loop is run by the first thread. Between two
+    nests the threads wait for each other.
+
+    ```
+    linalg.generic ...              affine.for %i = %begin to %end {
+      ["parallel", "reduction"]  =>   affine.for %j = 0 to 768 { ... } }
+    linalg.generic ...              call @pp_join_parts(%team)
+      ["reduction"]                 scf.if %is_first { linalg.generic ... }
+    ```
+
+    A kernel is split whatever the number of threads: one body of code computes
+    the same bits for each.
+  }];
+  let dependentDialects = [
+    "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::scf::SCFDialect"];
+}
+
 def WidenBooleans : Pass<"pp-widen-booleans"> {
   let summary = "Read and write booleans as bytes";
   let description = [{

@@ -8,7 +8,9 @@ and
 |*
 |* Threading: a phase function keeps no state of its own. The runtime calls the
 |* phase functions of one stage from one thread, those of different stages
-|* concurrently.
+|* concurrently. Where the plan gives a stage several threads, all of them call
+|* the same function at once, each with its own arguments, for its part of every
+|* kernel.
 |*
 \*===----------------------------------------------------------------------===*/
 #ifndef PPRT_PPRT_H
@@ -22,7 +24,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct below or the plan's meaning changes. */
-#define PP_ABI_VERSION 6
+#define PP_ABI_VERSION 7
 
 /* All arenas, and all tensors inside them, start at multiples of this. */
 #define PP_ALIGNMENT 64
@@ -44,6 +46,9 @@ typedef struct pp_phase_arguments {
   uint64_t is_probed;   /* whether pp_probe_kernel looks at kernels   */
   uint64_t is_first;    /* W of a stage that `writes_gradients`: it is
                            the first one in this step                 */
+  uint64_t part, parts; /* the thread's part of each kernel: one of
+                           `parts`; 0 of 1 where it is alone          */
+  void *team;           /* for pp_join_parts; null: it is alone       */
 } pp_phase_arguments;
 
 /* Runs one phase of one stage, for one micro-batch or for a step. */
@@ -118,6 +123,11 @@ extern const pp_binary pp_binary_table;
  * descriptor documents; `scratchpad` has the number of bytes that the plan
  * states for it. Defined by the runtime, called by phase functions. */
 void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad);
+
+/* Waits for all threads that run the phase together. A phase function of a
+ * stage with several threads calls it where one part reads what another wrote,
+ * and a generated kernel between its loops. */
+void pp_join_parts(const pp_phase_arguments *arguments);
 
 /* In training programs for the processor, a phase function calls it after each
  * kernel with the kernel's number in the phase's `probes`. Does nothing unless

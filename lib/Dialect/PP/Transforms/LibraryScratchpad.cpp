@@ -84,3 +84,20 @@ pp::pipeline::getScratchpadBytes(Operation *op, const std::string &descriptor) {
     return op->emitOpError() << "cannot be run by the library: " << error;
   return known[descriptor] = kernel->scratchpadBytes();
 }
+
+std::string pp::pipeline::divideKernel(const std::string &descriptor,
+                                       int64_t parts) {
+  if (parts == 1)
+    return descriptor;
+  static std::mutex mutex;
+  static llvm::StringMap<bool> known;
+  std::lock_guard<std::mutex> lock(mutex);
+  std::string divided = descriptor + " parts=" + std::to_string(parts);
+  auto [entry, isNew] = known.try_emplace(divided);
+  if (isNew) {
+    runtime::setKernelThreads(1);
+    entry->second =
+        runtime::isDivisible(descriptor, static_cast<unsigned>(parts));
+  }
+  return entry->second ? divided : descriptor;
+}

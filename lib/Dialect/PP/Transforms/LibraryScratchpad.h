@@ -14,6 +14,11 @@ namespace pp::pipeline {
 mlir::FailureOr<int64_t> getScratchpadBytes(mlir::Operation *op,
                                             const std::string &descriptor);
 
+/// The kernel in so many parts, if the library computes the same bits with
+/// them, else the kernel itself, which one thread runs then. Answers are kept
+/// like those above.
+std::string divideKernel(const std::string &descriptor, int64_t parts);
+
 } // namespace pp::pipeline
 
 #endif // PP_LIB_DIALECT_PP_TRANSFORMS_LIBRARYSCRATCHPAD_H

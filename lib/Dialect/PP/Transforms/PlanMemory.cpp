@@ -311,7 +311,10 @@ private:
       auto launch = op.getAttrOfType<StringAttr>(launchAttrName);
       if (!launch && kernel.getKernelClass() != KernelClass::Library)
         continue;
-      auto descriptor = launch ? launch.str() : kernel.getLibraryDescriptor();
+      std::string descriptor = launch
+                                   ? launch.str()
+                                   : divideKernel(kernel.getLibraryDescriptor(),
+                                                  scheduleOp.getThreads());
       FailureOr<int64_t> bytes = scratchpadOf(&op, descriptor);
       if (failed(bytes))
         return failure();

@@ -20,6 +20,9 @@ using namespace pp::pipeline;
 
 namespace {
 
+/// That the runtime takes.
+constexpr int64_t mostThreads = 1024;
+
 struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
   using ScheduleBase::ScheduleBase;
 
@@ -38,6 +41,9 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return module.emitError("has no stages; run pp-outline-stages first");
     if (!module.getOps<ScheduleOp>().empty())
       return module.emitError("has a schedule already");
+    if (threads < 1 || threads > mostThreads)
+      return module.emitError() << "threads is " << threads.getValue()
+                                << ", must be from 1 to " << mostThreads;
     bool training = isTraining(step);
     auto checkpoint =
         module->getAttrOfType<CheckpointModeAttr>(checkpointAttrName);
@@ -60,7 +66,7 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     OpBuilder builder(module.getBodyRegion());
     builder.setInsertionPointAfter(step);
     ScheduleOp::create(builder, step.getLoc(), name, result->microbatches,
-                       replicas, mode, *ranks);
+                       replicas, threads, mode, *ranks);
     return success();
   }
 

@@ -183,7 +183,8 @@ def PP_ScheduleOp : PP_Op<"schedule", [
 
     With `replicas`, that many copies of the whole pipeline run side by side (data
     parallelism). The lists and `microbatches` are those of one copy; micro-batch k of
-    copy q is micro-batch k * replicas + q of the step.
+    copy q is micro-batch k * replicas + q of the step. With `threads`, that many
+    of a rank compute each kernel together.
 
     ```mlir
     pp.schedule "1f1b" microbatches(2) checkpoint(never) ranks([
@@ -192,10 +193,11 @@ def PP_ScheduleOp : PP_Op<"schedule", [
   }];
   let arguments = (ins StrAttr:$kind, PP_PositiveCount:$microbatches,
                        DefaultValuedAttr<PP_PositiveCount, "1">:$replicas,
+                       DefaultValuedAttr<PP_PositiveCount, "1">:$threads,
                        PP_CheckpointMode:$checkpoint, PP_RanksAttr:$ranks);
   let assemblyFormat = [{
     $kind `microbatches` `(` $microbatches `)` (`replicas` `(` $replicas^ `)`)?
-    `checkpoint` `(` custom<CheckpointName>($checkpoint) `)`
+    (`threads` `(` $threads^ `)`)? `checkpoint` `(` custom<CheckpointName>($checkpoint) `)`
     `ranks` `(` custom<Ranks>($ranks) `)` attr-dict
   }];
   let hasVerifier = 1;

@@ -144,6 +144,7 @@ def Schedule : PPPass<"pp-schedule"> {
     pp-plan with the actions of every rank, instead. With `replicas`, the lists are
     those of one of that many copies, each of which has its share of the
     micro-batches; a stage adds up the gradients of its copies after its last W.
+    `threads` does not change the order of anything.
   }];
   let options = [
     Option<"plan", "plan", "::pp::pipeline::GivenPlan",
@@ -159,7 +160,9 @@ def Schedule : PPPass<"pp-schedule"> {
     Option<"microbatches", "microbatches", "int64_t", "1",
            "Micro-batches of a step, over all replicas">,
     Option<"replicas", "replicas", "int64_t", "1",
-           "Copies of the pipeline, which run side by side">
+           "Copies of the pipeline, which run side by side">,
+    Option<"threads", "threads", "int64_t", "1",
+           "Threads of a rank, which compute each kernel together">
   ];
 }
 

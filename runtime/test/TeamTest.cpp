@@ -1,0 +1,204 @@
+//===- TeamTest.cpp - Threads that compute kernels together ---------------===//
+#include "exec/Team.h"
+#include "cpu/LibraryKernel.h"
+#include "kernel/Part.h"
+#include "pprt/pprt.h"
+#include "support/Error.h"
+#include "support/Thread.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+using namespace pp::runtime;
+
+namespace {
+
+TEST(Team, RunsEveryPartOnce) {
+  for (unsigned size : {1u, 2u, 3u, 8u}) {
+    Team team(size, "test");
+    std::vector<int> runs(size);
+    for (int i = 0; i < 100; ++i)
+      team.run([&](unsigned part) {
+        EXPECT_EQ(currentPart().index, part);
+        EXPECT_EQ(currentPart().count, size);
+        ++runs[part];
+      });
+    EXPECT_EQ(runs, std::vector<int>(size, 100));
+    EXPECT_EQ(currentPart().count, 1u);
+  }
+}
+
+/// In each round a thread adds up what all wrote in the round before.
+TEST(Team, SeesWhatOthersWroteBeforeTheyMet) {
+  constexpr unsigned size = 4, rounds = 200;
+  Team team(size, "test");
+  std::array<std::array<uint64_t, size>, 2> values{};
+  values[0].fill(1);
+  team.run([&](unsigned part) {
+    pp_phase_arguments arguments{};
+    arguments.team = &team;
+    for (unsigned round = 0; round < rounds; ++round) {
+      const auto &from = values[round % 2];
+      uint64_t sum = std::accumulate(from.begin(), from.end(), uint64_t{0});
+      values[(round + 1) % 2][part] = sum % 1000003;
+      pp_join_parts(&arguments);
+    }
+  });
+  uint64_t expected = 1;
+  for (unsigned round = 0; round < rounds; ++round)
+    expected = expected * size % 1000003;
+  for (uint64_t value : values[rounds % 2])
+    EXPECT_EQ(value, expected);
+}
+
+TEST(Team, HandsOverTheErrorOfAnyThread) {
+  Team team(3, "test");
+  for (unsigned failing = 0; failing < 3; ++failing) {
+    team.run([&](unsigned part) {
+      if (part == failing)
+        keepKernelError("thread " + std::to_string(part));
+    });
+    EXPECT_EQ(takeKernelError(), "thread " + std::to_string(failing));
+  }
+  team.run([](unsigned) {});
+  EXPECT_EQ(takeKernelError(), "");
+}
+
+TEST(Team, EndsWhereAThreadDoesNotStart) {
+  failThreadStart(2);
+  try {
+    Team team(4, "rank 7");
+    FAIL();
+  } catch (const Error &e) {
+    EXPECT_EQ(e.getKind(), ErrorKind::IO);
+    EXPECT_NE(std::string(e.what()).find("rank 7, thread 2"), std::string::npos)
+        << e.what();
+  }
+  failThreadStart(0);
+}
+
+struct Divided {
+  const char *descriptor;
+  std::vector<size_t> floats; // of each tensor
+};
+
+class DividedTest : public ::testing::TestWithParam<Divided> {};
+
+/// The tensors after a run in `threads` threads, which start from the same
+/// numbers.
+std::vector<std::vector<float>> runIn(unsigned threads,
+                                      const std::string &descriptor,
+                                      const std::vector<size_t> &floats) {
+  setKernelThreads(1);
+  std::string error;
+  auto kernel = LibraryKernel::create(descriptor, error);
+  EXPECT_TRUE(kernel) << error;
+  std::minstd_rand random;
+  std::vector<std::vector<float>> tensors;
+  std::vector<void *> pointers;
+  for (size_t count : floats) {
+    tensors.emplace_back(count);
+    for (float &value : tensors.back())
+      value = static_cast<float>(random()) /
+                  static_cast<float>(std::minstd_rand::max()) -
+              0.5f;
+    pointers.push_back(tensors.back().data());
+  }
+  if (!kernel)
+    return tensors;
+  constexpr size_t line = 64;
+  std::vector<char> scratchpad(kernel->scratchpadBytes() + line);
+  auto start = reinterpret_cast<uintptr_t>(scratchpad.data());
+  void *aligned = scratchpad.data() + (line - start % line);
+  Team team(threads, "test");
+  team.run([&](unsigned) {
+    pp_execute_kernel(kernel.get(), pointers.data(), aligned);
+  });
+  EXPECT_EQ(takeKernelError(), "");
+  return tensors;
+}
+
+TEST_P(DividedTest, HasTheBitsOfTheWhole) {
+  const auto &[descriptor, floats] = GetParam();
+  auto expected = runIn(1, descriptor, floats);
+  // A kernel without parts is run once.
+  EXPECT_EQ(runIn(3, descriptor, floats), expected);
+  for (unsigned parts : {2u, 3u}) {
+    ASSERT_TRUE(isDivisible(descriptor, parts)) << parts;
+    std::string divided = descriptor + (" parts=" + std::to_string(parts));
+    for (unsigned threads : {1u, 2u, 4u})
+      EXPECT_EQ(runIn(threads, divided, floats), expected)
+          << parts << " parts in " << threads << " threads";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, DividedTest,
+    ::testing::Values(
+        Divided{"matmul a=200x64 b=64x48 c=200x48", {12800, 3072, 9600}},
+        // The gradient of weights, which is added to.
+        Divided{"matmul a=96x128 as=1x96 b=128x160 c=96x160 accumulate=1",
+                {12288, 20480, 15360}},
+        // Few rows, many columns.
+        Divided{"matmul a=1x64 b=64x256 c=1x256", {64, 16384, 256}},
+        // Matrices of several heads, one factor shared.
+        Divided{"matmul a=6x20x8 b=1x8x20 c=6x20x20", {960, 160, 2400}},
+        Divided{"conv_forward src=6x16x9x9 weights=32x16x3x3 dst=6x32x9x9 "
+                "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=1",
+                {7776, 4608, 32, 15552}},
+        // A single sample: output channels.
+        Divided{"conv_forward src=1x16x9x9 weights=64x16x3x3 dst=1x64x9x9 "
+                "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=1",
+                {1296, 9216, 64, 5184}},
+        Divided{"conv_forward src=1x16x9x9 weights=64x16x3x3 dst=1x64x9x9 "
+                "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=0 layout=channels_last",
+                {1296, 9216, 5184}},
+        Divided{"conv_backward_data src=6x16x9x9 weights=32x16x3x3 "
+                "dst=6x32x9x9 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1",
+                {15552, 4608, 7776}},
+        Divided{"conv_backward_weights src=4x16x9x9 weights=64x16x3x3 "
+                "dst=4x64x9x9 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1",
+                {5184, 20736, 9216}},
+        Divided{"conv_backward_weights src=4x16x9x9 weights=64x16x3x3 "
+                "dst=4x64x9x9 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1 layout=channels_last",
+                {5184, 20736, 9216}},
+        Divided{"max_pool_forward src=6x16x8x8 dst=6x16x4x4 kernel=2x2 "
+                "strides=2x2 dilations=1x1 pad_lo=0x0 pad_hi=0x0",
+                {6144, 1536}},
+        Divided{"max_pool_backward src=6x16x8x8 dst=6x16x4x4 kernel=2x2 "
+                "strides=2x2 dilations=1x1 pad_lo=0x0 pad_hi=0x0",
+                {6144, 1536, 6144}},
+        Divided{"avg_pool_backward src=6x16x8x8 dst=6x16x4x4 kernel=2x2 "
+                "strides=2x2 dilations=1x1 pad_lo=0x0 pad_hi=0x0 "
+                "include_pad=0",
+                {1536, 6144}},
+        Divided{"reorder src=4x16x5x5 from=plain to=blocked16", {1600, 1600}},
+        Divided{"attention_forward q=2x3x12x8 k=2x3x12x8 v=2x3x12x8 scale=0.5 "
+                "causal=1 qs=288x96x8x1 ks=288x96x8x1 vs=288x96x8x1 "
+                "os=288x96x8x1",
+                {576, 576, 576, 576, 72}}));
+
+TEST(Divided, SaysWhatHasNoParts) {
+  // Its statistics are sums over samples.
+  EXPECT_FALSE(isDivisible("batch_norm_forward src=4x8x4x4 epsilon=1e-5", 2));
+  // Too little.
+  EXPECT_FALSE(isDivisible("matmul a=8x8 b=8x8 c=8x8", 2));
+  EXPECT_FALSE(isDivisible("nonsense", 2));
+  std::string error;
+  EXPECT_FALSE(LibraryKernel::create(
+      "batch_norm_forward src=4x8x4x4 epsilon=1e-5 parts=2", error));
+  EXPECT_NE(error.find("parts: such a kernel has none"), std::string::npos)
+      << error;
+}
+
+} // namespace
