@@ -2,6 +2,7 @@
 #include "cpu/KernelBuilder.h"
 #include "cpu/PackedWeights.h"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string_view>
@@ -14,8 +15,9 @@ using dnnl::convolution_backward_weights;
 using dnnl::convolution_forward;
 
 namespace {
-/// What the parts of a convolution share: samples, or output channels where
-/// there are too few; the gradient of the weights is a sum over samples.
+/// What the parts of a convolution share: samples, or where there are too few
+/// rows of an image with channels last, which lie together, else output
+/// channels; the gradient of the weights is a sum over samples.
 enum class Division { SamplesOrOutputs, Samples, Outputs };
 
 struct ConvShape {
@@ -43,6 +45,7 @@ struct ConvShape {
 
 private:
   void takeSamples(KernelBuilder &builder, const std::string &layout);
+  void takeRows(KernelBuilder &builder, const std::string &layout);
   void takeOutputs(KernelBuilder &builder, const std::string &layout,
                    int64_t groups);
   /// The layout of dst if it is not a part of a tensor.
@@ -106,6 +109,35 @@ void ConvShape::takeSamples(KernelBuilder &builder, const std::string &layout) {
   };
   take(src, srcOffset);
   take(dst, dstOffset);
+}
+
+/// Leaves the rows of a part of one image. Only the first and the last part
+/// have the padding; the others read rows of their neighbours instead.
+void ConvShape::takeRows(KernelBuilder &builder, const std::string &layout) {
+  constexpr size_t height = 2;
+  KernelBuilder::Dims from = src.dims(), to = dst.dims();
+  KernelBuilder::Range rows = builder.share(to[height]);
+  auto offsetOf = [](const KernelBuilder::MemoryDesc &desc, int64_t row) {
+    return desc.get_size() / desc.dims()[height] * row;
+  };
+  int64_t window =
+      (weights.dims()[weights.dims().size() - (from.size() - height)] - 1) *
+          (dilations[0] + 1) +
+      1;
+  int64_t begin = rows.begin * strides[0] - padLow[0];
+  int64_t end = (rows.begin + rows.count - 1) * strides[0] - padLow[0] + window;
+  int64_t first = std::max<int64_t>(begin, 0);
+  int64_t last = std::min(end, from[height]);
+  if (first >= last)
+    throw DescriptorError("parts: one would have nothing but padding");
+  padLow[0] = first - begin;
+  padHigh[0] = end - last;
+  srcOffset = offsetOf(src, first);
+  dstOffset = offsetOf(dst, rows.begin);
+  from[height] = last - first;
+  to[height] = rows.count;
+  src = KernelBuilder::inLayout(from, layout, src.data_type());
+  dst = dstAlone = KernelBuilder::inLayout(to, layout, dst.data_type());
 }
 
 /// Leaves the output channels of a part, in whole blocks.
@@ -174,8 +206,11 @@ ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
   dstAlone = dst;
   if (!builder.isWhole()) {
     bool hasSamples = srcDims[0] >= builder.countParts();
-    if (division == Division::Outputs ||
-        (division == Division::SamplesOrOutputs && !hasSamples)) {
+    bool isDivided = division == Division::Outputs || !hasSamples;
+    if (isDivided && division != Division::Outputs && srcDims[0] == 1 &&
+        layout == "channels_last") {
+      takeRows(builder, layout);
+    } else if (isDivided && division != Division::Samples) {
       takeOutputs(builder, layout, groups);
     } else {
       takeSamples(builder, layout);

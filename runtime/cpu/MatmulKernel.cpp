@@ -137,7 +137,7 @@ static Offsets takePart(Product &product, KernelBuilder &builder) {
   KernelBuilder::Dims dims = product.c.dims();
   int64_t parts = builder.countParts(), rows = dims.size() - 2;
   // Whole tiles of registers, and many of them.
-  constexpr int64_t tile = 16, fewest = 2 * tile;
+  constexpr int64_t tile = 16, fewest = 2 * tile, panel = 64;
   auto take = [&](int64_t axis, int64_t grain) {
     KernelBuilder::Range range = builder.share(dims[axis], grain);
     Offsets offsets;
@@ -151,6 +151,12 @@ static Offsets takePart(Product &product, KernelBuilder &builder) {
       cut(product.a, offsets.a);
     if (axis != rows)
       cut(product.b, offsets.b);
+    // Whole panels of columns lie one after the other.
+    if (product.packedBytes != 0 && axis == rows + 1) {
+      uint64_t column = product.packedBytes / dims[axis];
+      offsets.b = column * range.begin;
+      product.packedBytes = column * range.count;
+    }
     return offsets;
   };
   for (int64_t axis = 0; axis < rows; ++axis)
@@ -161,8 +167,8 @@ static Offsets takePart(Product &product, KernelBuilder &builder) {
   for (int64_t axis = 0; axis < rows; ++axis)
     if (dims[axis] > parts)
       return take(axis, 1);
-  if (dims[rows + 1] >= fewest * parts && product.packedBytes == 0)
-    return take(rows + 1, tile);
+  if (dims[rows + 1] >= fewest * parts)
+    return take(rows + 1, product.packedBytes == 0 ? tile : panel);
   throw DescriptorError("parts: there is not enough to share");
 }
 

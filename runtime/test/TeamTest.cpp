@@ -160,6 +160,16 @@ INSTANTIATE_TEST_SUITE_P(
                 "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
                 "bias=0 layout=channels_last",
                 {1296, 9216, 5184}},
+        // A single sample with channels last: rows, with more and less padding.
+        Divided{"conv_forward src=1x16x9x9 weights=24x16x3x3 dst=1x24x5x9 "
+                "strides=2x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=0 layout=channels_last",
+                {1296, 3456, 1080}},
+        // The same of each channel alone, with a dilation.
+        Divided{"conv_forward src=1x16x12x9 weights=16x1x3x3 dst=1x16x12x9 "
+                "strides=1x1 dilations=2x1 pad_lo=2x1 pad_hi=2x1 groups=16 "
+                "bias=0 layout=channels_last",
+                {1728, 144, 1728}},
         Divided{"conv_backward_data src=6x16x9x9 weights=32x16x3x3 "
                 "dst=6x32x9x9 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
                 "groups=1",
