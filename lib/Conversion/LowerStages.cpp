@@ -70,6 +70,9 @@ public:
   }
 
 private:
+  /// Which threads have written since all of them met.
+  enum class Writers { None, First, All };
+
   void declareRuntime() {
     builder.setInsertionPointToEnd(code.getBody());
     executeKernel = LLVM::LLVMFuncOp::create(
@@ -118,6 +121,9 @@ private:
     base = entry->getArgument(0);
     fields.clear();
     numbers.clear();
+    writers = Writers::None;
+    stageNumber = stage.getStage();
+    comparisons.clear();
     slots.clear();
     values.clear();
     firstSums.clear();
@@ -144,6 +150,8 @@ private:
 
   /// Values that must be in more than one place are copied at the end.
   void copyOutputs(pipeline::StageOp stage) {
+    if (!stage.getCopiesAttr().empty())
+      joinBefore(Writers::First);
     for (auto copy : stage.getCopiesAttr().getAsRange<pipeline::CopyAttr>()) {
       Value value = stage.getReturn().getValues()[copy.getResult()];
       Value from = address(values[value]), to = address(copy.getTo());
@@ -170,14 +178,18 @@ private:
     }
     if (kernel.getKernelClass() == KernelClass::View)
       return success();
-    if (markKernels)
-      op->setAttr(pipeline::markAttrName, builder.getI64IntegerAttr(marks));
-    markRun(op, marks++);
-    SmallVector<Value> arguments, stateArguments;
     auto states = op->getAttrOfType<ArrayAttr>(pipeline::stateBuffersAttrName);
     if (kernel.getUpdatedStates().size() != (states ? states.size() : 0))
       return op->emitOpError("has no place for the states that it changes; run "
                              "pp-plan-memory first");
+    FailureOr<bool> isDivided = isRunByAll(op);
+    if (failed(isDivided))
+      return failure();
+    joinBefore(*isDivided ? Writers::All : Writers::First);
+    if (markKernels)
+      op->setAttr(pipeline::markAttrName, builder.getI64IntegerAttr(marks));
+    markRun(op, marks++);
+    SmallVector<Value> arguments, stateArguments;
     if (states)
       for (auto state : states.getAsRange<BufferAttr>())
         stateArguments.push_back(address(state));
@@ -186,7 +198,7 @@ private:
     for (Value result : op->getResults()) {
       Value place = address(values[result]);
       if (auto gradient = begun.find(result); gradient != begun.end())
-        place = LLVM::SelectOp::create(builder, loc, loadIsFirst(),
+        place = LLVM::SelectOp::create(builder, loc, isNotZero(fieldIsFirst),
                                        address(gradient->second), place);
       arguments.push_back(place);
     }
@@ -197,17 +209,11 @@ private:
                      stateArguments.begin(), stateArguments.end());
     if (isLibrary || op->hasAttr(pipeline::launchAttrName))
       return callLibrary(op, arguments);
-    auto callee =
-        op->getAttrOfType<FlatSymbolRefAttr>(pipeline::calleeAttrName);
-    auto function =
-        callee ? functions.find(callee.getValue()) : functions.end();
-    if (function == functions.end())
-      return op->emitOpError("has no function; run nn-lower-kernels first");
+    LLVM::LLVMFuncOp callee = calleeOf(op);
     if (auto sum = firstSums.find(op); sum == firstSums.end())
-      call(function->second, arguments);
-    else if (failed(callFirst(op, function->second, sum->second, arguments)))
+      call(callee, arguments, *isDivided);
+    else if (failed(callFirst(op, callee, sum->second, arguments, *isDivided)))
       return failure();
-    join();
     callProbe(op);
     return success();
   }
@@ -221,36 +227,67 @@ private:
   Value inFirstPart(Value value, Value other) {
     if (threads == 1)
       return value;
-    Value isFirstPart = LLVM::ICmpOp::create(
-        builder, loc, LLVM::ICmpPredicate::eq, number(fieldPart), constant(0));
-    return LLVM::SelectOp::create(builder, loc, isFirstPart, value, other);
+    return LLVM::SelectOp::create(builder, loc, isNotZero(fieldPart), other,
+                                  value);
+  }
+
+  /// Null if there is none.
+  LLVM::LLVMFuncOp calleeOf(Operation *op) {
+    auto callee =
+        op->getAttrOfType<FlatSymbolRefAttr>(pipeline::calleeAttrName);
+    return callee ? functions.lookup(callee.getValue()) : LLVM::LLVMFuncOp();
+  }
+
+  /// Whether each thread has its part of a kernel: pp-split-kernels has added
+  /// arguments to its function, or the library's descriptor says so.
+  FailureOr<bool> isRunByAll(Operation *op) {
+    auto kernel = cast<KernelOpInterface>(op);
+    if (kernel.getKernelClass() == KernelClass::Library ||
+        op->hasAttr(pipeline::launchAttrName)) {
+      auto number = op->getAttrOfType<IntegerAttr>(pipeline::libraryAttrName);
+      ArrayAttr kernels = memories[stageNumber].getKernels();
+      if (!number || number.getInt() >= static_cast<int64_t>(kernels.size()))
+        return op->emitOpError(
+            "has no library kernel; run pp-plan-memory first");
+      auto entry = cast<pipeline::KernelAttr>(kernels[number.getInt()]);
+      return entry.getDescriptor().getValue().contains(" parts=");
+    }
+    LLVM::LLVMFuncOp callee = calleeOf(op);
+    if (!callee)
+      return op->emitOpError("has no function; run nn-lower-kernels first");
+    return callee.getNumArguments() != op->getNumOperands() +
+                                           op->getNumResults() +
+                                           kernel.getUpdatedStates().size();
   }
 
   /// Calls the function of a kernel, or `instead` where that is not null: one
-  /// that pp-split-kernels has split in every thread, another one in the first.
-  void call(LLVM::LLVMFuncOp callee, ArrayRef<Value> arguments,
+  /// that is divided in every thread, another one in the first.
+  void call(LLVM::LLVMFuncOp callee, ArrayRef<Value> arguments, bool isDivided,
             Value instead = {}) {
-    bool isSplit = callee.getNumArguments() != arguments.size();
     SmallVector<Value> operands(arguments);
-    if (isSplit) {
+    if (isDivided) {
       bool isAlone = threads == 1;
       operands.append({base, isAlone ? constant(0) : number(fieldPart),
                        isAlone ? constant(1) : number(fieldParts)});
     }
-    if (!instead && (isSplit || threads == 1)) {
+    if (!instead && (isDivided || threads == 1)) {
       LLVM::CallOp::create(builder, loc, callee, operands);
       return;
     }
     Value function = instead ? instead : addressOf(callee);
-    if (!isSplit && threads > 1)
+    if (!isDivided && threads > 1)
       function = inFirstPart(function, addressOf(doNothing(callee)));
     operands.insert(operands.begin(), function);
     LLVM::CallOp::create(builder, loc, callee.getFunctionType(), operands);
   }
 
-  /// What a thread has written so far, all threads see from here on.
-  void join() {
-    if (threads > 1)
+  /// Before `next` write: what other threads have written, all see from here
+  /// on. What the first thread writes twice in a row, it sees without that.
+  void joinBefore(Writers next) {
+    bool isSeen = writers == Writers::None ||
+                  (writers == Writers::First && next == Writers::First);
+    writers = next;
+    if (threads > 1 && !isSeen)
       LLVM::CallOp::create(builder, loc, joinParts, base);
   }
 
@@ -325,19 +362,14 @@ private:
     return made && begun.contains(made);
   }
 
-  Value loadIsFirst() {
-    return LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne,
-                                number(fieldIsFirst), constant(0));
-  }
-
   using Gradient = std::pair<BufferAttr, ml_program::GlobalOp>;
 
   LogicalResult callFirst(Operation *op, LLVM::LLVMFuncOp callee,
                           ArrayRef<Gradient> gradients,
-                          ArrayRef<Value> arguments) {
+                          ArrayRef<Value> arguments, bool isDivided) {
     if (isLeftOut(op)) {
-      call(callee, arguments,
-           LLVM::SelectOp::create(builder, loc, loadIsFirst(),
+      call(callee, arguments, isDivided,
+           LLVM::SelectOp::create(builder, loc, isNotZero(fieldIsFirst),
                                   addressOf(doNothing(callee)),
                                   addressOf(callee)));
       return success();
@@ -348,15 +380,17 @@ private:
         return op->emitOpError("adds to the gradient of a symbol that is not "
                                "there");
       Value bytes = LLVM::SelectOp::create(
-          builder, loc, loadIsFirst(),
+          builder, loc, isNotZero(fieldIsFirst),
           constant(static_cast<int64_t>(getTensorBytes(global.getType()))),
           constant(0));
       LLVM::MemsetOp::create(builder, loc, address(buffer), zero,
                              inFirstPart(bytes, constant(0)),
                              /*isVolatile=*/false);
     }
-    join();
-    call(callee, arguments);
+    // The first thread has cleared them.
+    writers = Writers::First;
+    joinBefore(isDivided ? Writers::All : Writers::First);
+    call(callee, arguments, isDivided);
     return success();
   }
 
@@ -397,7 +431,7 @@ private:
   void markRun(Operation *op, int64_t number) {
     if (!mark || !isLeftOut(op))
       return callMark(number);
-    Value marked = LLVM::SelectOp::create(builder, loc, loadIsFirst(),
+    Value marked = LLVM::SelectOp::create(builder, loc, isNotZero(fieldIsFirst),
                                           constant(-1), constant(number));
     LLVM::CallOp::create(builder, loc, mark, marked);
   }
@@ -411,10 +445,9 @@ private:
     auto number = op->getAttrOfType<IntegerAttr>(pipeline::libraryAttrName);
     auto scratchpad =
         op->getAttrOfType<BufferAttr>(pipeline::scratchpadAttrName);
-    if (!number || !scratchpad)
+    if (!scratchpad)
       return op->emitOpError("has no library kernel; run pp-plan-memory first");
     execute(number.getInt(), arguments, address(scratchpad));
-    join();
     callProbe(op);
     return success();
   }
@@ -462,6 +495,18 @@ private:
       builder.setInsertionPointToStart(builder.getBlock());
       value = LLVM::LoadOp::create(builder, loc, builder.getI64Type(),
                                    element(base, which));
+    }
+    return value;
+  }
+  /// Whether a field is a number other than 0.
+  Value isNotZero(Field which) {
+    Value &value = comparisons[which];
+    if (!value) {
+      Value loaded = number(which);
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointAfterValue(loaded);
+      value = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne,
+                                   loaded, constant(0));
     }
     return value;
   }
@@ -611,6 +656,8 @@ private:
   bool isProbed = true;
   LLVM::LLVMFuncOp executeKernel, mark, probe, joinParts;
   int64_t threads = 1; // of each rank
+  uint64_t stageNumber = 0;
+  Writers writers = Writers::None;
   // Of the phase, where it is W and writes gradients:
   /// What an operation is the first one to add to.
   DenseMap<Operation *, SmallVector<Gradient, 1>> firstSums;
@@ -620,7 +667,7 @@ private:
   llvm::StringMap<LLVM::LLVMFuncOp> functions;
   DenseMap<int64_t, pipeline::MemoryOp> memories;
   Value base;
-  DenseMap<int, Value> fields, numbers;
+  DenseMap<int, Value> fields, numbers, comparisons;
   DenseMap<size_t, Value> slots;
   DenseMap<Value, BufferAttr> values;
 };

@@ -332,9 +332,9 @@ llvm::Error checkPipelineFlags() {
     return llvm::Error::success();
   // cl::list has an operator& of its own.
   for (const cl::Option *other : std::initializer_list<const cl::Option *>{
-           &flags.stages, &flags.microbatches, &flags.replicas, &flags.ranks,
-           &flags.schedule, &flags.memory, &flags.checkpoint, &flags.objective,
-           std::addressof(flags.cuts), &flags.ignoreHints})
+           &flags.stages, &flags.microbatches, &flags.replicas, &flags.threads,
+           &flags.ranks, &flags.schedule, &flags.memory, &flags.checkpoint,
+           &flags.objective, std::addressof(flags.cuts), &flags.ignoreHints})
     if (other->getNumOccurrences())
       return makeError(exitUsage, "--" + other->ArgStr +
                                       " cannot be given together with --plan, "
@@ -368,11 +368,13 @@ void pp::registerModelFlags() {
   *modelFlags;
 }
 
-void pp::registerCompileFlags(bool microbatches) {
+void pp::registerCompileFlags(bool counts) {
   registerModelFlags();
   *pipelineFlags;
-  if (!microbatches)
+  if (!counts) {
     pipelineFlags->microbatches.removeArgument();
+    pipelineFlags->threads.removeArgument();
+  }
   hasPipelineFlags = true;
 }
 

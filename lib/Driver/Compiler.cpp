@@ -25,6 +25,7 @@ void pp::applyPlan(CompileOptions &options, const pipeline::GivenPlan &plan) {
   options.batch = plan->batch;
   options.microbatches = plan->microbatches();
   options.replicas = plan->replicas;
+  options.schedule.threads = plan->threads;
   options.partition.stages = plan->schedule.stages;
   options.schedule.schedule = plan->scheduleName;
   options.checkpoint.mode = plan->checkpoint;
@@ -109,6 +110,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pipeline::AnnotateCostsOptions cost = options.cost;
     if (training && options.target.isCpu())
       cost.microbatches = options.microbatches / options.replicas;
+    cost.threads = options.schedule.threads;
     pm.addPass(pipeline::createAnnotateCosts(cost));
     return;
   }

@@ -40,7 +40,8 @@ struct Coverage {
   }
 };
 
-Coverage countMeasured(ModuleOp program, const pipeline::CostFile &costs) {
+Coverage countMeasured(ModuleOp program, const pipeline::CostFile &costs,
+                       int64_t threads) {
   Coverage coverage;
   program.walk([&](KernelOpInterface kernel) {
     auto cost =
@@ -49,7 +50,8 @@ Coverage countMeasured(ModuleOp program, const pipeline::CostFile &costs) {
     if (!cost || cost.getSeconds().getValueAsDouble() == 0)
       return;
     ++coverage.kernels;
-    coverage.measured += costs.kernels.contains(kernel.getCostKey());
+    coverage.measured += costs.kernels.contains(
+        pipeline::CostFile::keyIn(threads, kernel.getCostKey()));
   });
   return coverage;
 }
@@ -98,7 +100,8 @@ public:
       if (!file)
         return file.takeError();
       costs = std::move(*file);
-      coverages.push_back(countMeasured(program, *costs));
+      coverages.push_back(
+          countMeasured(program, *costs, options.schedule.threads));
     }
     if (space.training) {
       space.parameterCopies = parameterCopies(program);
@@ -106,9 +109,11 @@ public:
       // as fast as memory goes.
       space.updateSecondsPerByte =
           (2 * space.parameterCopies - 1) /
-          (pipeline::AnnotateCostsOptions().bandwidth * 1e9);
-      if (costs && costs->updateSecondsPerByte)
-        space.updateSecondsPerByte = *costs->updateSecondsPerByte;
+          (pipeline::AnnotateCostsOptions().bandwidth * 1e9) /
+          static_cast<double>(options.schedule.threads);
+      if (costs)
+        if (auto known = costs->updateSecondsPerByte[options.schedule.threads])
+          space.updateSecondsPerByte = *known;
     }
     space.graphs.push_back(
         {static_cast<int>(microbatches), std::move(built->graph)});

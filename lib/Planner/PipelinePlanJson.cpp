@@ -21,6 +21,9 @@ public:
         static_cast<int>(root.integer("microbatches", 1, 1 << 20).value_or(0));
     plan.replicas =
         static_cast<int>(root.integer("replicas", 1, 1 << 20).value_or(1));
+    if (root.member("threads", /*required=*/false))
+      plan.threads =
+          static_cast<int>(root.integer("threads", 1, 1 << 10).value_or(1));
     readCheckpoint(root);
     root.array("stages", true, [&](const Json &stage, const std::string &path) {
       readStage(stage, path);
@@ -183,6 +186,8 @@ std::string PipelinePlan::toJson() const {
   json["batch"] = batch;
   json["microbatches"] = microbatches();
   json["replicas"] = replicas;
+  if (threads > 1)
+    json["threads"] = threads;
   json["checkpoint"] = std::string(nameOf(checkpoint));
   Json ranks = Json::array();
   for (const std::vector<Action> &rank : schedule.ranks) {

@@ -6,6 +6,7 @@
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Dialect/PP/Transforms/CostFile.h"
 #include "pp/Interfaces/KernelOpInterface.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -169,7 +170,7 @@ private:
                           << ", which is too large");
       plan.marks.resize(std::max<size_t>(plan.marks.size(), mark.getInt() + 1));
       runtime::PlanMark &entry = plan.marks[mark.getInt()];
-      entry.key = op.getCostKey();
+      entry.key = CostFile::keyIn(plan.threads, op.getCostKey());
       entry.operations = operationsOf(op);
       SmallVector<StringRef> names;
       nodeNames(op, names);

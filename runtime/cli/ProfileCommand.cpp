@@ -43,8 +43,11 @@ int pp::runtime::runProfile(const pp_binary &binary,
     json["device"] = device->describe();
     if (!device->isHostMemory() && !json.contains("gap_seconds"))
       json["gap_seconds"] = profile.gap;
+    unsigned threads = plan.threads;
     if (profile.update > 0 && profile.parameterBytes > 0)
-      json["update_seconds_per_byte"] = profile.update / profile.parameterBytes;
+      (threads > 1 ? json["threads"][std::to_string(threads)]
+                   : json)["update_seconds_per_byte"] =
+          profile.update / profile.parameterBytes;
     if (profile.latency && !json.contains("transfer_latency_seconds"))
       json["transfer_latency_seconds"] = *profile.latency;
     printOutput("{}: {:.3f} ms per step\n",

@@ -78,6 +78,7 @@ static thread_local PhaseCall *probedCall = nullptr;
 void pp_probe_kernel(const pp_phase_arguments *arguments, int64_t kernel) {
   if (!arguments->is_probed)
     return;
+  pp_join_parts(arguments);
   if (probedCall)
     probedCall->look(static_cast<uint64_t>(kernel));
   // The next kernel may write where this one did.

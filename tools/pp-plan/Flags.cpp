@@ -16,7 +16,8 @@ pp::readCluster(const Flags &flags, const CompileOptions &options) {
     if (flags.cores < 1 || flags.cores > 4096)
       return makeError(exitUsage, "--cores=" + llvm::Twine(flags.cores) +
                                       ": must be from 1 to 4096");
-    planner::Cluster cluster = planner::Cluster::cpuCores(flags.cores);
+    planner::Cluster cluster = planner::Cluster::cpuCores(
+        flags.cores / static_cast<unsigned>(options.schedule.threads));
     if (!options.hasCostFile())
       return cluster;
     auto costs =
@@ -36,6 +37,41 @@ pp::readCluster(const Flags &flags, const CompileOptions &options) {
     return makeError(exitInvalid,
                      "'" + flags.cluster + "': " + cluster.error());
   return *cluster;
+}
+
+llvm::Expected<std::vector<int64_t>>
+pp::readThreads(const Flags &flags, const CompileOptions &options) {
+  if (flags.threads.empty()) {
+    std::vector<int64_t> threads{1};
+    if (!options.hasCostFile() || !flags.cluster.empty())
+      return threads;
+    auto costs =
+        pipeline::CostFile::read(options.cost.costFile, options.target.str());
+    if (!costs)
+      return makeError(exitInvalid, llvm::toString(costs.takeError()));
+    for (auto &[count, seconds] : costs->updateSecondsPerByte)
+      if (count > 1 && flags.cores % count == 0)
+        threads.push_back(count);
+    return threads;
+  }
+  std::vector<int64_t> threads(flags.threads.begin(), flags.threads.end());
+  llvm::sort(threads);
+  threads.erase(llvm::unique(threads), threads.end());
+  if (!flags.cluster.empty() && threads != std::vector<int64_t>{1})
+    return makeError(exitUsage,
+                     "--threads-per-stage cannot be used with --cluster: a "
+                     "device of a cluster is what one stage runs on");
+  if (options.target.isGpu() && threads != std::vector<int64_t>{1})
+    return makeError(
+        exitUsage, "--threads-per-stage and --target=" + options.target.str() +
+                       ": a stage has one thread per GPU");
+  for (int64_t count : threads)
+    if (count < 1 || flags.cores % count != 0)
+      return makeError(exitUsage, "--threads-per-stage=" + llvm::Twine(count) +
+                                      ": must divide the " +
+                                      llvm::Twine(flags.cores) +
+                                      " cores of --cores");
+  return threads;
 }
 
 llvm::Error pp::restrict(planner::PlanSpace &space, const Flags &flags) {

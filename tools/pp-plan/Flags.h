@@ -33,6 +33,12 @@ struct Flags {
       llvm::cl::desc(
           "Numbers of micro-batches to try (default: powers of two)"),
       llvm::cl::CommaSeparated, llvm::cl::cat(category)};
+  llvm::cl::list<int64_t> threads{
+      "threads-per-stage",
+      llvm::cl::desc("Numbers of threads that compute each kernel of a stage "
+                     "together, to try (default: 1, and those that the cost "
+                     "file has times of)"),
+      llvm::cl::CommaSeparated, llvm::cl::cat(category)};
   llvm::cl::opt<int> minRanks{"min-ranks",
                               llvm::cl::desc("Least ranks of a pipeline"),
                               llvm::cl::init(1), llvm::cl::cat(category)};
@@ -141,10 +147,15 @@ struct Flags {
       llvm::cl::init(0), llvm::cl::cat(category)};
 };
 
-/// The devices to plan for: those of --cluster, or --cores, whose messages take
-/// as long as the cost file of `options` says if there is one.
+/// The devices to plan for: those of --cluster, or --cores, each of which is as
+/// many cores as the threads of `options`, whose messages take as long as its
+/// cost file says if there is one.
 llvm::Expected<planner::Cluster> readCluster(const Flags &flags,
                                              const CompileOptions &options);
+
+/// The numbers of threads per stage to plan for, which divide the cores.
+llvm::Expected<std::vector<int64_t>> readThreads(const Flags &flags,
+                                                 const CompileOptions &options);
 
 /// Restricts the search to what the flags say.
 llvm::Error restrict(planner::PlanSpace &space, const Flags &flags);

@@ -11,7 +11,9 @@
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/PlanSpace.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Path.h"
+#include <deque>
 
 using namespace pp;
 
@@ -26,6 +28,76 @@ llvm::Error saveProblem(const Flags &flags, const planner::PlanSpace &space) {
                << space.graphs.front().graph.kernels.size() << " kernels, "
                << space.graphs.front().microbatches << " micro-batches\n";
   return llvm::Error::success();
+}
+
+/// The plans of one number of threads per stage; they point into it.
+struct Search {
+  planner::Cluster cluster;
+  planner::PlanSpace space;
+  planner::PlanSearchResult result;
+};
+
+/// Searches with the threads of `options`. `space` is filled only, where a
+/// problem is to be saved.
+llvm::Error search(Search &search, const Flags &flags,
+                   const CompileOptions &options, ModelImport &import,
+                   mlir::MLIRContext &context) {
+  auto cluster = readCluster(flags, options);
+  if (!cluster)
+    return cluster.takeError();
+  search.cluster = std::move(*cluster);
+  std::vector<int64_t> microbatches(flags.microbatches.begin(),
+                                    flags.microbatches.end());
+  auto space = buildPlanSpace(&context, import, options, microbatches,
+                              !flags.annotate.empty(), llvm::errs());
+  if (!space)
+    return space.takeError();
+  search.space = std::move(*space);
+  search.space.cluster = &search.cluster;
+  if (auto error = restrict(search.space, flags))
+    return error;
+  if (!flags.saveProblem.empty())
+    return llvm::Error::success();
+  auto deadline = readDeadline(flags);
+  if (!deadline)
+    return deadline.takeError();
+  search.space.deadline = *deadline;
+  search.space.report =
+      makeProgressReport(planner::Objective::Time, llvm::errs());
+  auto result = planner::searchPlans(search.space);
+  if (!result)
+    return makeError(exitInvalid, result.error());
+  search.result = std::move(*result);
+  for (planner::PlanCandidate &candidate : search.result.candidates) {
+    candidate.plan.model = llvm::sys::path::stem(flags.input).str();
+    candidate.plan.threads = static_cast<int>(options.schedule.threads);
+  }
+  return llvm::Error::success();
+}
+
+/// All plans in one order: those that fit first, the fastest first.
+planner::PlanSearchResult merge(std::deque<Search> &searches) {
+  planner::PlanSearchResult all = std::move(searches.front().result);
+  for (size_t i = 1; i < searches.size(); ++i) {
+    planner::PlanSearchResult &more = searches[i].result;
+    std::move(more.candidates.begin(), more.candidates.end(),
+              std::back_inserter(all.candidates));
+    all.lowerBound = std::min(all.lowerBound, more.lowerBound);
+    all.pruned += more.pruned;
+    all.unsearched += more.unsearched;
+    all.outOfTime |= more.outOfTime;
+    all.skipped += more.skipped;
+    all.duplicates += more.duplicates;
+    llvm::append_range(all.failures, more.failures);
+  }
+  auto rank = [](const planner::PlanCandidate &candidate) {
+    return std::pair(candidate.overflow.has_value(),
+                     candidate.plan.predicted.step);
+  };
+  llvm::stable_sort(all.candidates, [&](const auto &a, const auto &b) {
+    return rank(a) < rank(b);
+  });
+  return all;
 }
 
 } // namespace
@@ -58,12 +130,14 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
   auto options = getCompileOptions();
   if (!options)
     return options.takeError();
-  auto cluster = readCluster(flags, *options);
-  if (!cluster)
-    return cluster.takeError();
-  std::vector<int64_t> microbatches(flags.microbatches.begin(),
-                                    flags.microbatches.end());
-  for (int64_t count : microbatches)
+  auto threads = readThreads(flags, *options);
+  if (!threads)
+    return threads.takeError();
+  if (!flags.saveProblem.empty() && threads->size() != 1)
+    return makeError(exitUsage,
+                     "--save-problem needs one number of threads, such as "
+                     "--threads-per-stage=1");
+  for (int64_t count : flags.microbatches)
     if (count < 1 || count > (1 << 20))
       return makeError(exitUsage, "--microbatches=" + llvm::Twine(count) +
                                       ": must be from 1 to 1048576");
@@ -71,28 +145,21 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
                                   options->hasTraining);
   if (!import)
     return import.takeError();
-  auto space = buildPlanSpace(&context, *import, *options, microbatches,
-                              !flags.annotate.empty(), llvm::errs());
-  if (!space)
-    return space.takeError();
-  space->cluster = &*cluster;
-  if (auto error = restrict(*space, flags))
-    return error;
+  std::deque<Search> searches;
+  for (int64_t count : *threads) {
+    options->schedule.threads = count;
+    if (auto error =
+            search(searches.emplace_back(), flags, *options, *import, context))
+      return error;
+  }
+  const planner::PlanSpace &space = searches.front().space;
   if (!flags.saveProblem.empty())
-    return saveProblem(flags, *space);
-  auto deadline = readDeadline(flags);
-  if (!deadline)
-    return deadline.takeError();
-  space->deadline = *deadline;
-  space->report = makeProgressReport(planner::Objective::Time, llvm::errs());
-  auto result = planner::searchPlans(*space);
-  if (!result)
-    return makeError(exitInvalid, result.error());
-  for (planner::PlanCandidate &candidate : result->candidates)
-    candidate.plan.model = llvm::sys::path::stem(flags.input).str();
-  if (auto error = chooseByMemory(*result, *import, *options, context))
+    return saveProblem(flags, space);
+  planner::PlanSearchResult result = merge(searches);
+  if (auto error = chooseByMemory(result, *import, *options, context))
     return error;
-  planner::PlanCandidate &best = result->candidates.front();
+  planner::PlanCandidate &best = result.candidates.front();
+  options->schedule.threads = best.plan.threads;
   auto evaluation = planner::evaluatePlan(best.draft);
   if (!evaluation)
     return makeError(exitInternal, evaluation.error());
@@ -101,10 +168,12 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
     best.plan.predicted.period = *period;
 
   llvm::outs() << best.plan.model << ", "
-               << (space->training ? "training" : "inference") << ", batch "
-               << space->batch << ", " << cluster->devices.size()
+               << (space.training ? "training" : "inference") << ", batch "
+               << space.batch << ", "
+               << searches.front().cluster.devices.size() *
+                      static_cast<size_t>(threads->front())
                << " devices\n";
-  printCandidates(*result, flags.top, llvm::outs());
+  printCandidates(result, flags.top, llvm::outs());
   printPlan(best, *evaluation, llvm::outs());
   if (flags.explain)
     printCuts(best, planner::explainCuts(best), llvm::outs());

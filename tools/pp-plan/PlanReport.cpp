@@ -39,13 +39,54 @@ void printProcesses(const PlanDraft &draft, llvm::raw_ostream &os) {
   os << "\n";
 }
 
+/// What kind of parallelism a plan is.
+std::string kindOf(const PipelinePlan &plan) {
+  bool isPipeline = plan.schedule.ranks.size() > 1;
+  std::string kind = isPipeline ? "a pipeline" : "one stage";
+  if (plan.replicas > 1)
+    kind = isPipeline ? "replicas of a pipeline" : "replicas";
+  if (plan.threads > 1)
+    kind += " of several threads";
+  return kind;
+}
+
+/// Whether one device, replicas or a pipeline is best, and by how much.
+void printKinds(const PlanSearchResult &result, llvm::raw_ostream &os) {
+  const PlanCandidate &best = result.candidates.front();
+  std::vector<std::string> seen;
+  for (const PlanCandidate &candidate : result.candidates) {
+    std::string kind = kindOf(candidate.plan);
+    if (candidate.overflow || llvm::is_contained(seen, kind))
+      continue;
+    double step = candidate.plan.predicted.step;
+    os << (seen.empty() ? "fastest is " : ", then ") << kind << ": "
+       << formatTime(step);
+    if (!seen.empty())
+      os << " (+" << percent(step / best.plan.predicted.step - 1) << ")";
+    seen.push_back(kind);
+  }
+  if (!seen.empty())
+    os << "\n";
+}
+
 } // namespace
 
 void pp::printCandidates(const PlanSearchResult &result, size_t top,
                          llvm::raw_ostream &os) {
-  Table table({"", "micro-batches", "replicas", "ranks", "stages", "schedule",
-               "recompute", "step", "samples/s", "bubble", "peak memory",
-               "bound", ""});
+  // Most plans have one thread in each rank.
+  bool showsThreads =
+      llvm::any_of(result.candidates, [](const PlanCandidate &candidate) {
+        return candidate.plan.threads > 1;
+      });
+  auto withThreads = [&](std::vector<std::string> row, std::string threads) {
+    if (showsThreads)
+      row.insert(row.begin() + 4, std::move(threads));
+    return row;
+  };
+  Table table(withThreads({"", "micro-batches", "replicas", "ranks", "stages",
+                           "schedule", "recompute", "step", "samples/s",
+                           "bubble", "peak memory", "bound", ""},
+                          "threads"));
   size_t number = 0;
   for (const PlanCandidate &candidate : result.candidates) {
     if (++number > top)
@@ -54,7 +95,7 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
     int64_t peak = 0;
     for (int64_t bytes : plan.predicted.peakBytes)
       peak = std::max(peak, bytes);
-    table.add(
+    table.add(withThreads(
         {std::to_string(number), std::to_string(plan.microbatches()),
          std::to_string(plan.replicas),
          std::to_string(plan.schedule.ranks.size()),
@@ -63,7 +104,8 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
          llvm::formatv("{0:F1}", plan.predicted.throughput),
          percent(plan.predicted.bubble), formatBytes(peak),
          formatTime(plan.predicted.lowerBound),
-         candidate.overflow ? "does not fit: " + *candidate.overflow : ""});
+         candidate.overflow ? "does not fit: " + *candidate.overflow : ""},
+        std::to_string(plan.threads)));
   }
   table.print(os);
   os << result.candidates.size() + result.duplicates << " plans simulated, "
@@ -83,6 +125,7 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
     os << "; the best is "
        << percent(best.plan.predicted.step / result.lowerBound - 1) << " above";
   os << "\n";
+  printKinds(result, os);
 }
 
 void pp::printPlan(const PlanCandidate &candidate,

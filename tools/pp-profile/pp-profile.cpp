@@ -50,6 +50,11 @@ struct Flags {
       cl::desc("Micro-batches of a step; of several numbers, one after the "
                "other is measured, for a pp-plan that compares them"),
       cl::CommaSeparated, cl::cat(category)};
+  cl::list<int64_t> threads{
+      "threads-per-stage",
+      cl::desc("Threads that compute each kernel together; of several numbers, "
+               "one after the other is measured"),
+      cl::CommaSeparated, cl::cat(category)};
   cl::opt<unsigned> repetitions{
       "repetitions", cl::desc("Steps to run; the middle half counts"),
       cl::init(50), cl::cat(category)};
@@ -98,14 +103,19 @@ llvm::Error checkFlags(const Flags &flags) {
     return makeError(exitInputOutput, "cannot write '" + path +
                                           "': there is no folder '" + folder +
                                           "'");
-  if (flags.microbatches.size() > 1 && !flags.emitProgram.empty())
+  if ((flags.microbatches.size() > 1 || flags.threads.size() > 1) &&
+      !flags.emitProgram.empty())
     return makeError(exitUsage,
                      "--emit-program writes a program for one number "
-                     "of --microbatches");
+                     "of --microbatches and of --threads-per-stage");
   for (int64_t count : flags.microbatches)
     if (count < 1 || count > (1 << 20))
       return makeError(exitUsage, "--microbatches=" + llvm::Twine(count) +
                                       ": must be from 1 to 1048576");
+  for (int64_t count : flags.threads)
+    if (count < 1 || count > (1 << 10))
+      return makeError(exitUsage, "--threads-per-stage=" + llvm::Twine(count) +
+                                      ": must be from 1 to 1024");
   return llvm::Error::success();
 }
 
@@ -168,13 +178,24 @@ llvm::Expected<llvm::json::Object> measure(const CompileOptions &options,
   return std::move(*json->getAsObject());
 }
 
-/// Adds the kernels that only `more` has. What both have was measured twice.
+/// Adds what only `more` has. What both have was measured twice.
 void mergeCosts(llvm::json::Object &costs, llvm::json::Object more) {
-  llvm::json::Object *kernels = costs.getObject("kernels");
-  for (auto &[key, seconds] : *more.getObject("kernels"))
-    kernels->try_emplace(key, std::move(seconds));
-  for (auto &[key, value] : more)
-    costs.try_emplace(key, std::move(value));
+  for (auto &[key, value] : more) {
+    llvm::json::Object *known = costs.getObject(key),
+                       *added = value.getAsObject();
+    if (known && added)
+      mergeCosts(*known, std::move(*added));
+    else
+      costs.try_emplace(key, std::move(value));
+  }
+}
+
+/// As many stages as cores, at most 2: the most that can be hoped for in every
+/// model; more than cores would take turns, and stages on one GPU do.
+int64_t stagesToMeasure(const CompileOptions &options) {
+  int64_t cores = std::thread::hardware_concurrency();
+  bool hasRoom = cores >= 2 * options.schedule.threads;
+  return options.target.isCpu() && hasRoom ? 2 : 1;
 }
 
 llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
@@ -187,14 +208,11 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
     return makeError(exitUsage, "--microbatches cannot be given together with "
                                 "--plan, which decides about it");
   options->lower.markKernels = true;
-  if (options->partition.stages == 0 && !options->plan) {
-    // The most that can be hoped for in every model; more than cores would
-    // take turns, and stages on one GPU do.
-    bool isCpu = options->target.isCpu();
-    options->partition.stages =
-        isCpu && std::thread::hardware_concurrency() > 1 ? 2 : 1;
-    options->partition.ignoreHints = true;
-  }
+  if (options->plan && !flags.threads.empty())
+    return makeError(exitUsage, "--threads-per-stage cannot be given together "
+                                "with --plan, which decides about it");
+  bool choosesStages = options->partition.stages == 0 && !options->plan;
+  options->partition.ignoreHints |= choosesStages;
   auto import = ModelImport::read(&context, flags.input, options->import,
                                   options->hasTraining);
   if (!import)
@@ -203,23 +221,42 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
                                     flags.microbatches.end());
   if (counts.empty())
     counts.push_back(options->microbatches);
-  options->microbatches = counts.front();
+  llvm::SmallVector<int64_t> threads(flags.threads.begin(),
+                                     flags.threads.end());
+  if (threads.empty())
+    threads.push_back(options->schedule.threads);
+  if (options->target.isGpu() && threads != llvm::ArrayRef<int64_t>{1})
+    return makeError(
+        exitUsage, "--threads-per-stage and --target=" + options->target.str() +
+                       ": a stage has one thread per GPU");
+  auto choose = [&](int64_t microbatches, int64_t team) {
+    options->microbatches = microbatches;
+    options->schedule.threads = team;
+    if (choosesStages)
+      options->partition.stages = stagesToMeasure(*options);
+  };
+  choose(counts.front(), threads.front());
   if (!flags.emitProgram.empty())
     return makeProgram(*options, *import, flags.emitProgram, flags, context);
   nameCudaPlugin(flags.linkFile);
   std::optional<llvm::json::Object> costs;
-  for (int64_t count : counts) {
-    options->microbatches = count;
-    if (counts.size() > 1)
-      llvm::outs() << count << " micro-batches\n";
-    auto measured = measure(*options, *import, flags, context);
-    if (!measured)
-      return measured.takeError();
-    if (costs)
-      mergeCosts(*costs, std::move(*measured));
-    else
-      costs = std::move(*measured);
-  }
+  for (int64_t team : threads)
+    for (int64_t count : counts) {
+      choose(count, team);
+      if (counts.size() > 1 || threads.size() > 1) {
+        llvm::outs() << count << " micro-batches";
+        if (threads.size() > 1)
+          llvm::outs() << ", " << team << " threads";
+        llvm::outs() << "\n";
+      }
+      auto measured = measure(*options, *import, flags, context);
+      if (!measured)
+        return measured.takeError();
+      if (costs)
+        mergeCosts(*costs, std::move(*measured));
+      else
+        costs = std::move(*measured);
+    }
   if (auto error =
           llvm::writeToOutput(flags.output, [&](llvm::raw_ostream &os) {
             os << llvm::formatv("{0:1}\n",
@@ -235,7 +272,7 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
-  registerCompileFlags(/*microbatches=*/false);
+  registerCompileFlags(/*counts=*/false);
   Flags flags;
   ToolContext tool(argc, argv, flags.category,
                    "pp-profile: measures the kernels of a model\n");

@@ -19,9 +19,9 @@ class OptionCategory;
 namespace pp {
 
 /// Registers the flags. Call once, before the command line is parsed. Without
-/// `microbatches`, the flag of that name is left to a tool that takes several
-/// numbers.
-void registerCompileFlags(bool microbatches = true);
+/// `counts`, --microbatches and --threads-per-stage are left to a tool that
+/// takes several numbers of each.
+void registerCompileFlags(bool counts = true);
 
 /// Those that say what is computed, without those that say how it is
 /// pipelined: for a tool that decides about that.

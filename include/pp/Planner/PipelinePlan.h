@@ -63,6 +63,8 @@ struct PipelinePlan {
   Schedule schedule;
   /// Replicas of every stage: data parallelism around the pipeline.
   int replicas = 1;
+  /// That compute each kernel of a rank together.
+  int threads = 1;
   /// In the order of the graph.
   std::vector<PlacedKernel> kernels;
   std::vector<PlanStage> stages;

@@ -129,9 +129,9 @@ void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad);
  * and a generated kernel between its loops. */
 void pp_join_parts(const pp_phase_arguments *arguments);
 
-/* In training programs for the processor, a phase function calls it after each
- * kernel with the kernel's number in the phase's `probes`. Does nothing unless
- * the arguments say so. */
+/* In training programs for the processor, all threads of a phase call it after
+ * each kernel with the kernel's number in the phase's `probes`. Does nothing
+ * unless the arguments say so. */
 void pp_probe_kernel(const pp_phase_arguments *arguments, int64_t kernel);
 
 /* In programs that are made for measuring, a phase function calls it before

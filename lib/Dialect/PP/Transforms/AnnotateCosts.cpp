@@ -38,8 +38,10 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
                written = cost.getBytesWritten();
       double arithmetic = static_cast<double>(flops) / (gflops * 1e9);
       double memory = static_cast<double>(read + written) / (bandwidth * 1e9);
-      double seconds = launch + std::max(arithmetic, memory);
-      auto known = measured.find(cast<KernelOpInterface>(op).getCostKey());
+      double seconds =
+          launch + std::max(arithmetic, memory) / static_cast<double>(threads);
+      auto known = measured.find(
+          CostFile::keyIn(threads, cast<KernelOpInterface>(op).getCostKey()));
       if (known != measured.end())
         seconds = known->second;
       if (microbatches > 0 && onlyAddsToGradients(&op))
@@ -67,6 +69,9 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
       return getOperation().emitError()
              << "microbatches is " << microbatches.getValue()
              << ", must be 0 or more";
+    if (threads < 1)
+      return getOperation().emitError()
+             << "threads is " << threads.getValue() << ", must be 1 or more";
     if (!(gflops > 0) || !(bandwidth > 0) || !(launch >= 0))
       return getOperation().emitError(
           "gflops and bandwidth must be positive, launch not negative");

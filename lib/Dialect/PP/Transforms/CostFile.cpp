@@ -11,6 +11,7 @@ using namespace pp;
 using namespace pp::pipeline;
 
 static constexpr llvm::StringLiteral updateField = "update_seconds_per_byte";
+static constexpr llvm::StringLiteral threadsField = "threads";
 static constexpr llvm::StringLiteral latencyField = "transfer_latency_seconds";
 
 llvm::Expected<CostFile> CostFile::read(llvm::StringRef path,
@@ -57,12 +58,39 @@ llvm::Expected<CostFile> CostFile::read(llvm::StringRef path,
                   "'] must be a number of seconds from 0 on");
     file.kernels[name.str()] = *time;
   }
-  for (auto [name, field] : {std::pair(updateField, &file.updateSecondsPerByte),
-                             std::pair(latencyField, &file.transferLatency)})
-    if (const llvm::json::Value *value = root->get(name)) {
-      *field = seconds(*value);
-      if (!*field)
-        return fail(name + " must be a number of seconds from 0 on");
-    }
+  auto read = [&](const llvm::json::Object &object, llvm::StringRef name,
+                  std::optional<double> &field) {
+    const llvm::json::Value *value = object.get(name);
+    if (value)
+      field = seconds(*value);
+    return !value || field;
+  };
+  constexpr const char *expected = " must be a number of seconds from 0 on";
+  if (!read(*root, latencyField, file.transferLatency))
+    return fail(latencyField + expected);
+  if (!read(*root, updateField, file.updateSecondsPerByte[1]))
+    return fail(updateField + expected);
+  const llvm::json::Value *several = root->get(threadsField);
+  if (!several)
+    return file;
+  if (!several->getAsObject())
+    return fail(threadsField + " must be an object");
+  for (auto &[name, value] : *several->getAsObject()) {
+    std::string where = (threadsField + "['" + name.str() + "']").str();
+    int64_t threads = 0;
+    if (llvm::StringRef(name.str()).getAsInteger(10, threads) || threads < 2)
+      return fail(where + ": expected a number of threads from 2 on");
+    const llvm::json::Object *object = value.getAsObject();
+    if (!object)
+      return fail(where + " must be an object");
+    if (!read(*object, updateField, file.updateSecondsPerByte[threads]))
+      return fail(where + "." + updateField + expected);
+  }
   return file;
+}
+
+std::string CostFile::keyIn(int64_t threads, const std::string &kernel) {
+  if (threads == 1)
+    return kernel;
+  return kernel + " threads=" + std::to_string(threads);
 }

@@ -5,17 +5,21 @@
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
+#include <map>
 #include <optional>
+#include <string>
 
 namespace pp::pipeline {
 
 /// What pp-profile measures, in seconds (docs/cost-format.md).
 struct CostFile {
-  /// By cost key (KernelOpInterface).
+  /// By key: that of the kernel (KernelOpInterface) where it runs in `threads`.
   llvm::StringMap<double> kernels;
+  static std::string keyIn(int64_t threads, const std::string &kernel);
   /// What a rank does between two steps, per byte of its parameters: the
-  /// optimizer, and gradients set to zero.
-  std::optional<double> updateSecondsPerByte;
+  /// optimizer, and gradients set to zero. By the threads of a rank that were
+  /// measured; nothing where only the rest was.
+  std::map<int64_t, std::optional<double>> updateSecondsPerByte;
   /// From the end of a send to the receiver that waited for it.
   std::optional<double> transferLatency;
 

@@ -49,7 +49,8 @@ def AnnotateCosts : PPPass<"pp-annotate-costs"> {
 
     With `microbatches`, a kernel that only adds to gradients counts for all
     micro-batches but the first, which writes them (`pp-plan-memory`): its time is
-    the average.
+    the average. With `threads`, the times are those of kernels that so many
+    threads compute together; an estimate is that of one, divided.
   }];
   let options = [
     Option<"costFile", "cost-file", "std::string", "\"\"",
@@ -62,7 +63,9 @@ def AnnotateCosts : PPPass<"pp-annotate-costs"> {
            "Fixed time of a kernel, in seconds">,
     Option<"microbatches", "microbatches", "int64_t", "0",
            "Micro-batches of a step, where the first one writes gradients; 0: "
-           "all add to them">
+           "all add to them">,
+    Option<"threads", "threads", "int64_t", "1",
+           "Threads of a rank, which compute each kernel together">
   ];
 }
 
