@@ -108,6 +108,7 @@ def contenders(arguments, name, batch):
     halves = ["--stages=2", f"--microbatches={min(batch, 2)}"]
     result = {
         ("pp-mlir", 1): lambda: Ours(arguments, model, batch, "1", ["--stages=1"]),
+        ("pp-mlir, 2 threads", 2): lambda: Ours(arguments, model, batch, "t", ["--stages=1", "--threads-per-stage=2"]),
         ("pp-mlir, 2 stages", 2): lambda: Ours(arguments, model, batch, "2", halves),
     }
     if batch > 1:

@@ -111,6 +111,7 @@ def contenders(arguments, model):
     ours = {
         "1 core": ["--stages=1", "--microbatches=1"],
         "2 stages": ["--stages=2", f"--microbatches={microbatches}", "--schedule=zb-h1"],
+        "2 threads": ["--stages=1", "--microbatches=1", "--threads-per-stage=2"],
         "2 replicas": ["--stages=1", "--replicas=2", "--microbatches=2"],
     }
     result = {

@@ -120,7 +120,7 @@ static void print(const BenchOptions &options, const Plan &plan,
               times.getMaximum(), times.quantile(0.9), times.quantile(0.99),
               rate, times.size());
   if (kernels)
-    printOutput("{}", kernels->toText(options.kernels, plan.target == "cpu"));
+    printOutput("{}", kernels->toText(options.kernels));
   summary.print();
 }
 
@@ -165,7 +165,7 @@ static int bench(const pp_program &functions, const BenchOptions &options,
                      times.size() * plan.batch);
   std::optional<KernelTable> kernels;
   if (options.kernels)
-    kernels.emplace(plan, executor, times.size());
+    kernels.emplace(plan, executor, times.size(), plan.target == "cpu");
   if (group.isFirst())
     print(options, plan, times, summary, kernels ? &*kernels : nullptr);
   writeOutputs(options, summary);

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace pp::runtime {
 
@@ -14,12 +16,13 @@ namespace pp::runtime {
 /// same on tensors of the same shape are one row.
 class KernelTable {
 public:
-  KernelTable(const Plan &plan, const Executor &executor, uint64_t steps);
+  /// On the processor, products and convolutions are compared with a product
+  /// whose factors lie in the cache, which is measured now.
+  KernelTable(const Plan &plan, const Executor &executor, uint64_t steps,
+              bool isCpu);
 
-  /// The first `rows` rows, those that took longest first, as text. On the
-  /// processor, products and convolutions are compared with a product whose
-  /// factors lie in the cache, which is measured now.
-  std::string toText(size_t rows, bool isCpu) const;
+  /// The first `rows` rows, those that took longest first, as text.
+  std::string toText(size_t rows) const;
   nlohmann::ordered_json toJson(size_t rows) const;
 
 private:
@@ -28,8 +31,12 @@ private:
     unsigned nodes = 0;           // kernels of the plan
     double runs = 0, seconds = 0; // per step
   };
+  /// Of such a product in all threads of a rank; nothing for other operations.
+  std::optional<double> shareOfPeak(const Row &row) const;
+
   std::vector<Row> rows;
   double total = 0;
+  double peaks[2] = {}; // operations per second in f32 and bf16; 0: unknown
 };
 
 } // namespace pp::runtime

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""What micro-batches cost, and what two stages bring.
+
+The same batch in 1, 2, 4 and 8 micro-batches on one stage, and in 8 in two
+stages on two cores. All take turns in each round; the figure is the median over
+rounds of the median step. Batch norm is frozen: its statistics are those of a
+micro-batch.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import quiet
+import vs_pytorch
+from vs_pytorch import MODELS, ROOT, Ours, processor
+
+BATCH = 8
+COUNTS = (1, 2, 4, 8)
+
+
+def measure(arguments, model):
+    subprocess.run([sys.executable, ROOT / "benchmarks" / "models.py", model], check=True, stdout=subprocess.DEVNULL)
+    _, _, steps = MODELS[model]
+    vs_pytorch.MODELS = {**MODELS, model: (BATCH, BATCH, steps)}
+    programs = {
+        f"{count} micro-batches": Ours(arguments, model, f"tax-{count}", ["--stages=1", f"--microbatches={count}", "--batch-norm=frozen"])
+        for count in COUNTS
+    }
+    for schedule in ("1f1b", "zb-h1", "auto"):
+        programs[f"2 stages, {schedule}"] = Ours(arguments, model, f"tax-{schedule}", [
+            "--stages=2", f"--microbatches={BATCH}", f"--schedule={schedule}", "--batch-norm=frozen"])
+    times = {name: [] for name in programs}
+    disturbed = rounds = 0
+    while rounds < arguments.rounds:
+        watch = quiet.Watch([])
+        turns = {name: program.turn(2, steps) for name, program in programs.items()}
+        if watch.share() > 0.05 and disturbed < 2 * arguments.rounds:
+            disturbed += 1
+            continue
+        for name, seconds in turns.items():
+            times[name].append(seconds)
+        rounds += 1
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default=ROOT / "build" / "release")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--precision", default="f32", choices=("f32", "bf16"))
+    parser.add_argument("--flag", action="append", default=[], help="for pp-compile; may be repeated")
+    parser.add_argument("models", nargs="*", default=["gpt", "resnet18"], help=f"of {', '.join(MODELS)}")
+    arguments = parser.parse_args()
+    print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores of {processor()}, load {os.getloadavg()[0]:.1f}")
+    for model in arguments.models:
+        medians = measure(arguments, model)
+        print(f"\n{model}, {arguments.precision}, {BATCH} samples: median step of {arguments.rounds} rounds")
+        one, eight = medians["1 micro-batches"], medians[f"{BATCH} micro-batches"]
+        for name, seconds in medians.items():
+            note = f"{eight / seconds:.2f} x one stage" if "stages" in name else f"{seconds / one - 1:+.1%}"
+            print(f"  {name:<20} {1e3 * seconds:9.2f} ms  {note}")
+
+
+if __name__ == "__main__":
+    main()
