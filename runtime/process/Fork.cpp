@@ -48,7 +48,8 @@ class Parent {
 public:
   Parent(std::vector<Child> children, const std::atomic<unsigned> &met)
       : children(std::move(children)), count(this->children.size()), met(met) {}
-  /// Waits for all; returns the exit code of the first that failed, or 0.
+  /// Waits for all; returns the exit code of the first that failed, or 0. One
+  /// that was ended by a signal counts as the first.
   int wait();
 
 private:
@@ -70,7 +71,8 @@ private:
   const std::atomic<unsigned> &met;
   int result = 0;
   bool hasFailed = false, isTerminated = false, isKilled = false;
-  int lastSignal = 0;                                    // that the command got
+  bool isSignalled = false; // the children were, by hurry() or handleSignal()
+  int lastSignal = 0;       // that the command got
   Clock::time_point nextStep = Clock::time_point::max(); // of hurry()
 };
 } // namespace
@@ -91,12 +93,16 @@ void Parent::handleEnd(const Child &child, int status) {
   int code = WIFEXITED(status) ? WEXITSTATUS(status)
                                : static_cast<int>(ErrorKind::Internal);
   // Whoever was made to end says nothing new.
+  bool wasSignalled = isSignalled || isKilled;
   int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   if (signal && signal == lastSignal)
     code = 128 + signal;
-  else if (signal && !isTerminated && !isKilled)
+  else if (signal && !wasSignalled) {
     printMessage("error: process {} (pid {}) was ended by signal {}\n",
                  child.process, child.pid, signal);
+    // Others may have failed of it and be seen first.
+    result = code;
+  }
   if (code == 0 || hasFailed)
     return;
   result = code;
@@ -141,11 +147,12 @@ void Parent::hurry() {
       printMessage("note: process {} (pid {}) does not end and is killed\n",
                    child.process, child.pid);
   send(isKilled ? SIGKILL : SIGTERM);
-  isTerminated = true;
+  isTerminated = isSignalled = true;
 }
 
 void Parent::handleSignal(int signal) {
   send(signal);
+  isSignalled = true;
   wakeStopped();
   // The first asks for an orderly end, which may take the time of a step and a
   // snapshot. Who asks again wants the end.
