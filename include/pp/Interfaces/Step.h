@@ -35,7 +35,10 @@ inline constexpr llvm::StringLiteral stageHintAttrName = "step.stage_hint";
 /// On function arguments: the name under which the value is fed.
 inline constexpr llvm::StringLiteral feedAttrName = "step.feed";
 /// On function arguments: a #step.role. The loss weight is the reciprocal of
-/// the number of labels in a mini-batch that count.
+/// the number of labels in a mini-batch that count. The random counter is four
+/// i32 for each micro-batch: the two halves of the seed, the lower one first,
+/// the number of the step, and that of the micro-batch's first sample in the
+/// step.
 inline constexpr llvm::StringLiteral roleAttrName = "step.role";
 /// On function arguments: the smallest and the largest number that the caller
 /// may feed, and the one beside them that is left out of the loss.

@@ -6,7 +6,9 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Utils/StructuredOpsUtils.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace pp;
@@ -102,6 +104,8 @@ public:
       merger.cut(axis + 1);
       return success();
     }
+    if (auto uniform = dyn_cast<UniformOp>(op))
+      return collectUniform(uniform, axes);
     if (auto constant = dyn_cast<ConstantOp>(op))
       return success(constant.getValue().isSplat());
     if (!op->hasTrait<OpTrait::Elementwise>())
@@ -135,6 +139,11 @@ public:
       inputs.push_back(merged(memories.lookup(leaf.value), leaf.axes));
       maps.push_back(mapFor(leaf.axes));
     }
+    for (Value counter : counters)
+      for (int64_t word = 0; word < 4; ++word) {
+        inputs.push_back(wordOf(memories.lookup(counter), word));
+        maps.push_back(mapFor({}));
+      }
     Value output = merged(destination, kept);
     maps.push_back(mapFor(kept));
     boundLoops(inputs, maps);
@@ -161,6 +170,30 @@ public:
   }
 
 private:
+  /// The axes beside that of the samples may be merged, the operation counts
+  /// their elements row-major.
+  LogicalResult collectUniform(UniformOp uniform, const Axes &axes) {
+    if (!memories.count(uniform.getCounter()))
+      return failure();
+    counters.insert(uniform.getCounter());
+    merger.addOperand(axes);
+    if (std::optional<ArrayRef<int64_t>> samples = uniform.getSamples()) {
+      int64_t axis = axes[samples->front()];
+      merger.cut(axis);
+      merger.cut(axis + 1);
+    }
+    return success();
+  }
+
+  Value wordOf(Value counter, int64_t word) {
+    SmallVector<OpFoldResult> offset = {builder.getIndexAttr(word)},
+                              one = {builder.getIndexAttr(1)};
+    auto type = memref::SubViewOp::inferRankReducedResultType(
+        {}, cast<MemRefType>(counter.getType()), offset, one, one);
+    return memref::SubViewOp::create(builder, loc, type, counter, offset, one,
+                                     one);
+  }
+
   /// Loops that no operand walks along, as in the sum of a broadcast, get their
   /// number of iterations from an operand that nothing reads. The output's map
   /// stays last.
@@ -229,6 +262,8 @@ private:
       result = scalar(body, broadcast.getInput(), inner, false);
     } else if (auto iota = dyn_cast<IotaOp>(op)) {
       result = count(body, iota, axes[iota.getAxis()]);
+    } else if (auto uniform = dyn_cast<UniformOp>(op)) {
+      result = draw(body, uniform, axes);
     } else if (auto constant = dyn_cast<ConstantOp>(op)) {
       auto dense = cast<DenseElementsAttr>(constant.getValue());
       result = arith::ConstantOp::create(
@@ -255,6 +290,72 @@ private:
       return arith::SIToFPOp::create(body, loc, element, integer);
     }
     return arith::IndexCastOp::create(body, loc, element, index);
+  }
+
+  Value draw(OpBuilder &body, UniformOp uniform, const Axes &axes) {
+    ImplicitLocOpBuilder b(loc, body);
+    Type word = b.getI32Type();
+    auto number = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(
+          b, b.getIntegerAttr(word, static_cast<int32_t>(value)));
+    };
+    auto multiply = [&](Value x, int64_t factor) -> Value {
+      return factor == 1 ? x : arith::MulIOp::create(b, x, number(factor));
+    };
+    auto add = [&](Value x, Value y) -> Value {
+      return x ? arith::AddIOp::create(b, x, y) : y;
+    };
+    ArrayRef<int64_t> sizes = uniform.getOutput().getType().getShape();
+    constexpr int64_t none[] = {-1, 1, 1};
+    ArrayRef<int64_t> samples = uniform.getSamples().value_or(none);
+    int64_t stride = 1, last = -1;
+    Value element, sample;
+    for (int64_t axis = axes.size() - 1; axis >= 0; --axis) {
+      bool isOfSamples = axis == samples[0];
+      // The index of merged axes counts all their elements.
+      if (groupOf[axes[axis]] != last) {
+        last = groupOf[axes[axis]];
+        Value index = arith::IndexCastOp::create(
+            b, word, linalg::IndexOp::create(b, last));
+        if (isOfSamples) {
+          auto [outer, inner] = std::pair(samples[1], samples[2]);
+          int64_t count = sizes[axis] / (outer * inner);
+          Value rest =
+              inner == 1
+                  ? Value()
+                  : Value(arith::RemUIOp::create(b, index, number(inner)));
+          Value row =
+              inner == 1
+                  ? index
+                  : Value(arith::DivUIOp::create(b, index, number(inner)));
+          sample = outer == 1
+                       ? row
+                       : Value(arith::RemUIOp::create(b, row, number(count)));
+          if (rest)
+            element = add(element, multiply(rest, stride));
+          if (outer != 1)
+            element = add(
+                element, multiply(arith::DivUIOp::create(b, row, number(count)),
+                                  stride * inner));
+        } else {
+          element = add(element, multiply(index, stride));
+        }
+      }
+      stride *= isOfSamples ? samples[1] * samples[2] : sizes[axis];
+    }
+    if (!element)
+      element = number(0);
+    const auto *found = llvm::find(counters, uniform.getCounter());
+    auto words = leafArguments.slice(
+        leaves.size() + 4 * std::distance(counters.begin(), found), 4);
+    auto withSeed = [&](Value half, int64_t seed) -> Value {
+      return seed == 0 ? half : arith::XOrIOp::create(b, half, number(seed));
+    };
+    return emitUniform(b, loc, element, uniform.getSampleElements(),
+                       {sample ? add(words[3], sample) : number(0), words[2],
+                        number(uniform.getStream())},
+                       {withSeed(words[0], uniform.getSeed() & UINT32_MAX),
+                        withSeed(words[1], uniform.getSeed() >> 32)});
   }
 
   /// Sums may be reordered: that is what lets them run in vector lanes. The
@@ -290,6 +391,8 @@ private:
   ArrayRef<int64_t> shape;
   AxisMerger merger;
   SmallVector<Leaf> leaves;
+  /// Of random numbers; their words follow the leaves.
+  llvm::SetVector<Value, SmallVector<Value, 1>> counters;
   SmallVector<ReassociationIndices> groups;
   SmallVector<int64_t> groupOf;
   SmallVector<std::pair<std::pair<Value, Axes>, Value>> scalars;

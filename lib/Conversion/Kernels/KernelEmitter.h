@@ -32,6 +32,13 @@ mlir::Value emitLog(mlir::OpBuilder &builder, mlir::Location loc,
 mlir::Value emitPower(mlir::OpBuilder &builder, mlir::Location loc,
                       mlir::Value base, mlir::Value exponent);
 
+/// What `nn.uniform` draws: `counter` and `key` are the words of Philox4x32-10
+/// but the first, which comes of `element` of a sample with `elements` of them.
+mlir::Value emitUniform(mlir::OpBuilder &builder, mlir::Location loc,
+                        mlir::Value element, int64_t elements,
+                        std::array<mlir::Value, 3> counter,
+                        std::array<mlir::Value, 2> key);
+
 /// The memref of a dense tensor.
 mlir::MemRefType getMemRefType(mlir::Type tensor);
 

@@ -47,6 +47,12 @@ LogicalResult IotaOp::demandBatch(BatchPosition position,
   return success(position.axis != static_cast<int64_t>(getAxis()));
 }
 
+LogicalResult UniformOp::demandBatch(BatchPosition position,
+                                     PositionsOut &operands) {
+  operands.assign(1, BatchPosition());
+  return success();
+}
+
 LogicalResult AccumulateOp::propagateBatch(Positions operands,
                                            PositionsOut &results,
                                            EmitError emitError) {

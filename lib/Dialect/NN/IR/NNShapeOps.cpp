@@ -69,6 +69,42 @@ LogicalResult IotaOp::verify() {
   return verifyAxis(*this, getAxis(), getOutput().getType().getRank());
 }
 
+LogicalResult UniformOp::verify() {
+  auto output = getOutput().getType();
+  if (getCounter().getType().getShape() != ArrayRef<int64_t>(4))
+    return emitOpError() << "'counter' must have 4 elements, got "
+                         << getCounter().getType();
+  if (int64_t stream = getStream(); stream < 0 || stream > UINT32_MAX)
+    return emitOpError() << "'stream' " << stream << " is outside [0, 2^32)";
+  if (std::optional<ArrayRef<int64_t>> samples = getSamples()) {
+    if (samples->size() != 3 || (*samples)[1] < 1 || (*samples)[2] < 1)
+      return emitOpError("'samples' must be an axis and two positive factors");
+    if (failed(verifyAxis(*this, (*samples)[0], output.getRank())))
+      return failure();
+    int64_t size = output.getDimSize((*samples)[0]);
+    if (size % ((*samples)[1] * (*samples)[2]) != 0)
+      return emitOpError() << "axis " << (*samples)[0] << " of size " << size
+                           << " is not made of " << (*samples)[1]
+                           << " x samples x " << (*samples)[2];
+  }
+  if (getSampleElements() > UINT32_MAX)
+    return emitOpError() << "draws " << getSampleElements()
+                         << " numbers for a sample, at most 2^32 - 1 are "
+                            "possible";
+  return success();
+}
+
+int64_t UniformOp::getSampleElements() {
+  auto type = getOutput().getType();
+  std::optional<ArrayRef<int64_t>> samples = getSamples();
+  if (!samples)
+    return type.getNumElements();
+  int64_t elements = (*samples)[1] * (*samples)[2];
+  for (auto [axis, size] : llvm::enumerate(type.getShape()))
+    elements *= static_cast<int64_t>(axis) == (*samples)[0] ? 1 : size;
+  return elements;
+}
+
 LogicalResult ReshapeOp::verify() {
   auto input = getInput().getType(), output = getOutput().getType();
   if (failed(verifySameElementType(*this, input, output)))

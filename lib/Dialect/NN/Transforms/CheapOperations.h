@@ -12,7 +12,17 @@ namespace pp::nn {
 inline bool isCheap(mlir::Operation *op) {
   if (auto constant = mlir::dyn_cast<ConstantOp>(op))
     return constant.getValue().isSplat();
-  return mlir::isa<BroadcastOp, IotaOp>(op);
+  // A mask of drawn numbers takes as little as the numbers.
+  if (auto compare = mlir::dyn_cast<CompareOp>(op))
+    return llvm::any_of(op->getOperands(),
+                        [](mlir::Value operand) {
+                          return operand.getDefiningOp<UniformOp>() != nullptr;
+                        }) &&
+           llvm::all_of(op->getOperands(), [](mlir::Value operand) {
+             mlir::Operation *producer = operand.getDefiningOp();
+             return producer && isCheap(producer);
+           });
+  return mlir::isa<BroadcastOp, IotaOp, UniformOp>(op);
 }
 
 } // namespace pp::nn

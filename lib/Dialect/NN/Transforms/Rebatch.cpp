@@ -37,6 +37,7 @@ public:
         ok &= succeeded(propagate(&op));
     }
     markResults(/*isFollowed=*/ok);
+    placeSamples(/*isFollowed=*/ok);
     if (oldBatch == newBatch)
       return success();
     if (!ok)
@@ -81,6 +82,19 @@ private:
       if (isFollowed ? positionOf(value) == BatchPosition{0, 1, 1} : hasRows)
         function.setResultAttr(index, step::batchedAttrName,
                                UnitAttr::get(function.getContext()));
+    }
+  }
+
+  /// Tells what is drawn at random where its samples are. Where samples were
+  /// not followed through all operations, numbers that would belong to no
+  /// sample may be of several: then they are the first one's of a micro-batch.
+  void placeSamples(bool isFollowed) {
+    for (auto uniform : function.getBody().front().getOps<UniformOp>()) {
+      auto type = uniform.getOutput().getType();
+      if (auto [axis, outer, inner] = positionOf(uniform); positionOf(uniform))
+        uniform.setSamples(ArrayRef<int64_t>{axis, outer, inner});
+      else if (!isFollowed && type.getRank() > 0)
+        uniform.setSamples(ArrayRef<int64_t>{0, 1, type.getDimSize(0)});
     }
   }
 

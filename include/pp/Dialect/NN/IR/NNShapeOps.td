@@ -28,6 +28,46 @@ def NN_IotaOp : NN_MoveOp<"iota", ["demandBatch"], [NotDifferentiable]> {
   let assemblyFormat = "$axis attr-dict `:` type($output)";
 }
 
+def NN_UniformOp : NN_MoveOp<"uniform", ["demandBatch"], [NotDifferentiable]> {
+  let summary = "numbers drawn at random from [0, 1)";
+  let description = [{
+    Multiples of 2^-24, drawn with Philox4x32-10 (Salmon et al., Parallel random
+    numbers: as easy as 1, 2, 3, SC 2011). A number is a function of the seed, the step, the
+    sample, the stream and the element within the sample alone, so it can be drawn again
+    anywhere, and no kernel needs to keep it.
+
+    `counter` holds the lower and the upper half of the seed, the number of the
+    step, and the number of the first sample of `output` in the step. `samples`
+    says where `output` has its samples: axis `samples[0]` is made of
+    `samples[1]` x samples x `samples[2]`, row-major. Without it the numbers
+    belong to no sample, and every micro-batch of the step has the same.
+
+    Of the n elements of a sample, in row-major order, element e is word
+    floor(e / q) of the block with the counter (e mod q, sample, step, `stream`),
+    where q = ceil(n / 4), and the key (lower, upper half of the seed xor
+    `seed`); samples are counted from 0, and where there are none, that word is 0.
+    A word w stands for floor(w / 2^8) * 2^-24.
+    ```mlir
+    %0 = nn.uniform %c stream 3 samples [0, 1, 1] : tensor<4xi32> -> tensor<8x64xf32>
+    ```
+  }];
+  let arguments = (ins NN_TensorOf<[I32]>:$counter, I64Attr:$stream,
+                       DefaultValuedAttr<I64Attr, "0">:$seed,
+                       OptionalAttr<DenseI64ArrayAttr>:$samples);
+  let results = (outs NN_TensorOf<[F32]>:$output);
+  let assemblyFormat = [{
+    $counter `stream` $stream (`seed` $seed^)? (`samples` $samples^)? attr-dict
+    `:` type($counter) `->` type($output)
+  }];
+  let extraClassDeclaration = kernelClass # [{
+    /// Ten rounds of two products, for four numbers.
+    uint64_t getFlops() { return 20 * getOutput().getType().getNumElements(); }
+    uint64_t getBytesRead() { return 16; }
+    /// Elements of a sample; of all where there are none.
+    int64_t getSampleElements();
+  }];
+}
+
 def NN_ReshapeOp : NN_ViewOp<"reshape", [
     NN_Differentiable, NN_Batch<["propagateBatch", "demandBatch"]>, KernelOpInterface]> {
   let summary = "the same elements, in row-major order, under another shape";
