@@ -76,9 +76,10 @@ private:
 
   void submit(uint64_t index) {
     Step &step = steps[index % 2];
-    data.fill(step, order,
-              number % std::max<uint64_t>(order.size() / batch, 1) * batch);
+    uint64_t first =
+        number % std::max<uint64_t>(order.size() / batch, 1) * batch;
     step.number = ++number;
+    data.fill(step, order, first);
     step.scalars = scalars.evaluate(number);
     executor.submit(step);
   }

@@ -234,7 +234,7 @@ static std::string describeInputs(const pp_binary &binary) {
                           nameOf(port.type), toString(shape));
     };
     for (const PlanPort &feed : plan.feeds)
-      if (!feed.isLossWeight())
+      if (!feed.isFedByRuntime())
         port(feed.role.c_str(), feed);
     for (const PlanPort &fetch : plan.fetches)
       port("output", fetch);

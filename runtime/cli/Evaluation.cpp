@@ -47,8 +47,8 @@ InferenceResult pp::runtime::runInference(const Plan &plan, const DataSet &data,
     if (index >= 2)
       collect(index - 2);
     Step &step = pool[index % 2];
-    data.fill(step, order, index * plan.batch);
     step.number = index + 1;
+    data.fill(step, order, index * plan.batch);
     executor.submit(step);
   }
   for (uint64_t index = total >= 2 ? total - 2 : 0; index < total; ++index)

@@ -42,7 +42,7 @@ static ordered_json describePlan(const Plan &plan) {
   for (const char *key : {"feeds", "fetches", "stages"})
     json[key] = ordered_json::array();
   for (const PlanPort &port : plan.feeds)
-    if (!port.isLossWeight())
+    if (!port.isFedByRuntime())
       json["feeds"].push_back(describePort(port, plan.batch));
   for (const PlanPort &port : plan.fetches)
     json["fetches"].push_back(describePort(port, plan.batch));
@@ -112,7 +112,7 @@ static void printPlan(const Plan &plan) {
                 nameOf(port.type), toString(shape));
   };
   for (const PlanPort &port : plan.feeds)
-    if (!port.isLossWeight())
+    if (!port.isFedByRuntime())
       printPort(port, port.role);
   for (const PlanPort &port : plan.fetches)
     printPort(port, "output");

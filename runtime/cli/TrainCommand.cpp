@@ -285,8 +285,9 @@ void Training::submit(uint64_t index) {
     orderEpoch = epoch;
   }
   Step &step = steps[index % 2];
-  data.fill(step, order, ahead % stepsPerEpoch * plan.batch);
   step.number = index + 1;
+  step.seed = position.seed;
+  data.fill(step, order, ahead % stepsPerEpoch * plan.batch);
   step.scalars = scalars.evaluate(index + 1);
   executor->submit(step);
 }

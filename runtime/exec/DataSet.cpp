@@ -83,7 +83,7 @@ DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
   bool haveSamples = false;
   std::string sampleSource;
   for (const PlanPort &port : plan.feeds) {
-    if (port.isLossWeight()) {
+    if (port.isFedByRuntime()) {
       feeds.emplace_back();
       continue;
     }
@@ -141,6 +141,10 @@ void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
       fillLossWeight(target, step.samples);
       continue;
     }
+    if (plan.feeds[i].isRandomCounter()) {
+      fillRandomCounter(target, step);
+      continue;
+    }
     if (!plan.feeds[i].batched) {
       if (!feeds[i].data.empty())
         std::memcpy(target.at(0), source, feeds[i].data.size());
@@ -171,6 +175,16 @@ void DataSet::fillLossWeight(PortBuffer &target,
   std::memcpy(target.at(0), &weight, sizeof(weight));
 }
 
+void DataSet::fillRandomCounter(PortBuffer &target, const Step &step) const {
+  for (unsigned k = 0; k < plan.microbatches; ++k) {
+    uint32_t words[] = {static_cast<uint32_t>(step.seed),
+                        static_cast<uint32_t>(step.seed >> 32),
+                        static_cast<uint32_t>(step.number),
+                        k * plan.microbatchSize()};
+    std::memcpy(target.at(k), words, sizeof(words));
+  }
+}
+
 /// Of a feed of whole numbers: any class or token, where the program says which
 /// it takes; else 1, which is what masks have where they let through.
 static int64_t syntheticInteger(const PlanPort &port, uint64_t bits) {
@@ -189,7 +203,7 @@ std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
   std::map<std::string, Array> arrays;
   for (size_t f = 0; f < plan.feeds.size(); ++f) {
     const PlanPort &port = plan.feeds[f];
-    if (port.isLossWeight())
+    if (port.isFedByRuntime())
       continue;
     Array array{port.type, port.shape, {}};
     if (port.batched)

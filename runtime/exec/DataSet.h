@@ -11,8 +11,8 @@
 
 namespace pp::runtime {
 
-/// One array per feed of a plan but the loss weight, checked and converted (i32
-/// to i64, f64 to f32). Immutable afterwards.
+/// One array per feed of a plan but those of the runtime, checked and converted
+/// (i32 to i64, f64 to f32). Immutable afterwards.
 class DataSet {
 public:
   /// `arrays` by name of the feed. Throws Error(InvalidInput) naming the array,
@@ -25,9 +25,9 @@ public:
   /// Samples along axis 0 of the batched feeds.
   uint64_t getSamples() const { return samples; }
 
-  /// Fills the feeds and the sample numbers of `step` with samples
-  /// `order[first]`, ...; behind the end of `order` the last sample is
-  /// repeated.
+  /// Fills the feeds and the sample numbers of `step`, whose number and seed
+  /// are set, with samples `order[first]`, ...; behind the end of `order` the
+  /// last sample is repeated.
   void fill(Step &step, const std::vector<uint64_t> &order,
             uint64_t first) const;
 
@@ -38,6 +38,8 @@ private:
   /// `rows` are the samples of the mini-batch.
   void fillLossWeight(PortBuffer &target,
                       const std::vector<uint64_t> &rows) const;
+
+  void fillRandomCounter(PortBuffer &target, const Step &step) const;
 
   const Plan &plan;
   std::vector<Array> feeds;

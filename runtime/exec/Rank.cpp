@@ -31,7 +31,8 @@ stagePorts(StageState &stage, Device &device, const Plan &plan,
   for (size_t p = 0; p < ports.size(); ++p) {
     if (!used[p])
       continue;
-    unsigned count = ports[p].batched ? plan.microbatchesOfReplica() : 1;
+    unsigned count =
+        ports[p].isOfMicrobatch() ? plan.microbatchesOfReplica() : 1;
     uint64_t stride = alignUp(ports[p].bytes);
     stage.staging.push_back(device.allocate(
         std::max<uint64_t>(count * stride, 64),
@@ -39,7 +40,8 @@ stagePorts(StageState &stage, Device &device, const Plan &plan,
     places[p].resize(plan.microbatches);
     for (unsigned k = 0; k < plan.microbatchesOfReplica(); ++k)
       places[p][k * plan.replicas + stage.plan->replica] =
-          stage.staging.back().get() + (ports[p].batched ? k * stride : 0);
+          stage.staging.back().get() +
+          (ports[p].isOfMicrobatch() ? k * stride : 0);
   }
   return places;
 }

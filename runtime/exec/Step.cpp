@@ -11,15 +11,15 @@ using namespace pp::runtime;
 void PortBuffer::Free::operator()(char *pointer) const { std::free(pointer); }
 
 PortBuffer::PortBuffer(const PlanPort &port, unsigned microbatches)
-    : stride(alignUp(port.bytes)), batched(port.batched) {
-  if (batched) {
+    : stride(alignUp(port.bytes)), isOfMicrobatch(port.isOfMicrobatch()) {
+  if (port.batched) {
     samplesPerMicrobatch = port.shape[0];
     sampleBytes = port.bytes / samplesPerMicrobatch;
   } else {
     sampleBytes = port.bytes;
   }
   uint64_t bytes =
-      std::max<uint64_t>(stride * (batched ? microbatches : 1), 64);
+      std::max<uint64_t>(stride * (isOfMicrobatch ? microbatches : 1), 64);
   base.reset(static_cast<char *>(std::aligned_alloc(64, bytes)));
   if (!base)
     throw Error(ErrorKind::IO, fmt::format("'{}': cannot allocate {} bytes",

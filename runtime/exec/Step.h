@@ -12,13 +12,13 @@ namespace pp::runtime {
 
 /// Values of one feed or fetch for a whole mini-batch. Micro-batch m lies at
 /// `data() + m * stride()`, and every micro-batch starts at a multiple of 64;
-/// where the port is not batched, all micro-batches share one value.
+/// where they have none of their own, all share one value.
 class PortBuffer {
 public:
   PortBuffer(const PlanPort &port, unsigned microbatches);
 
   char *at(unsigned microbatch) const {
-    return base.get() + stride * (batched ? microbatch : 0);
+    return base.get() + stride * (isOfMicrobatch ? microbatch : 0);
   }
   /// Copies `samples` rows of `bytesPerSample()` bytes in, from row `first` of
   /// the mini-batch on (batched ports).
@@ -36,7 +36,7 @@ private:
 
   std::unique_ptr<char, Free> base;
   uint64_t stride = 0, sampleBytes = 0, samplesPerMicrobatch = 1;
-  bool batched;
+  bool isOfMicrobatch;
 };
 
 /// What one step reads and gives. Filled by the caller, then owned by the
@@ -46,7 +46,9 @@ struct Step {
 
   std::vector<PortBuffer> feeds, fetches;
   std::vector<float> scalars; // of the optimizer; training only
-  uint64_t number = 0;        // for traces
+  /// From 1 on, over a whole training, and the seed: what random numbers are
+  /// drawn from. The number is for traces, too.
+  uint64_t number = 0, seed = 0;
   /// By row of the mini-batch: which sample of the data set it is. For
   /// messages; empty if the feeds are from elsewhere.
   std::vector<uint64_t> samples;

@@ -34,7 +34,8 @@ using pp::Phase;
 /// `batched`, else the whole tensor.
 struct PlanPort {
   std::string name;
-  std::string role; // feeds only: input, target or loss_weight
+  /// Feeds only: input, target, loss_weight or random_counter.
+  std::string role;
   DataType type;
   Shape shape;
   bool batched;
@@ -48,6 +49,13 @@ struct PlanPort {
   /// that the loss does not leave out.
   static constexpr const char *lossWeight = "loss_weight";
   bool isLossWeight() const { return role == lossWeight; }
+  /// And what random numbers of a micro-batch are drawn from.
+  static constexpr const char *randomCounter = "random_counter";
+  bool isRandomCounter() const { return role == randomCounter; }
+  bool isFedByRuntime() const { return isLossWeight() || isRandomCounter(); }
+
+  /// Whether each micro-batch has a value of its own.
+  bool isOfMicrobatch() const { return batched || isRandomCounter(); }
 };
 
 /// One value handed to the optimizer function.

@@ -56,6 +56,9 @@ static void readIndexRange(const JsonReader &entry, PlanPort &port) {
   if (port.isLossWeight() &&
       (port.type != DataType::F32 || !port.shape.empty() || port.batched))
     entry.at("role").fail("a loss weight is one number of f32");
+  if (port.isRandomCounter() &&
+      (port.type != DataType::I32 || port.shape != Shape{4} || port.batched))
+    entry.at("role").fail("a random counter is four numbers of i32");
   if (entry.has("range")) {
     JsonReader range = entry.at("range");
     if (range.size() != 2 || range.at(size_t(0)).signedInteger() >
@@ -84,7 +87,7 @@ static std::vector<PlanPort> readPorts(const JsonReader &json, const Plan &plan,
     if (isFeed) {
       port.role = entry.at("role").string();
       if (port.role != "input" && port.role != "target" &&
-          port.role != PlanPort::lossWeight)
+          !port.isFedByRuntime())
         entry.at("role").fail("unknown role '{}'", port.role);
     }
     port.type = readType(entry.at("dtype"));
