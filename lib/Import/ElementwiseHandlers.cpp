@@ -261,23 +261,6 @@ static LogicalResult castLike(NodeImporter &n) {
   return success();
 }
 
-static LogicalResult dropout(NodeImporter &n) {
-  // Without training_mode (or before opset 12, outside of training) it is the
-  // identity; with ratio 0 too.
-  n.ignoreAttribute("seed");
-  n.ignoreAttribute("is_test");
-  double ratio = n.attribute("ratio", 0.5);
-  if (n.hasInput(1))
-    ratio = n.known(1).number().value_or(ratio);
-  bool isActive = n.hasInput(2) && n.known(2).integer().value_or(1) != 0;
-  if (n.isTraining() && isActive && ratio != 0)
-    return n.error("dropout with ratio " + llvm::Twine(std::to_string(ratio)) +
-                       " is not supported in training",
-                   "export with dropout 0");
-  n.setOutput(0, n.input(0));
-  return success();
-}
-
 ArrayRef<ImportedOperator> pp::elementwiseOperators() {
   static const ImportedOperator entries[] = {
       {.name = "Abs", .handler = unary<AbsOp>, .types = numberTypes},
@@ -289,9 +272,6 @@ ArrayRef<ImportedOperator> pp::elementwiseOperators() {
       {.name = "Clip", .handler = clip, .types = numberTypes},
       {.name = "Cos", .handler = unary<CosOp>},
       {.name = "Div", .handler = divide, .types = numberTypes},
-      {.name = "Dropout",
-       .handler = dropout,
-       .note = "in training only with ratio 0 or without `training_mode`"},
       {.name = "Equal",
        .handler = compare<Comparison::eq>,
        .types = numberTypes,

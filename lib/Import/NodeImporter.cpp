@@ -388,6 +388,34 @@ Value NodeImporter::reduce(Reduction reduction, Value value,
   return keepAxes ? reshape(result, kept) : result;
 }
 
+Value NodeImporter::uniform(ArrayRef<int64_t> shape, int64_t seed) {
+  if (!randomCounter) {
+    auto function = cast<func::FuncOp>(builder.getBlock()->getParentOp());
+    auto role = step::Role::RandomCounter;
+    StringRef name = stringifyRole(role);
+    if (llvm::any_of(model.graph.inputs, [&](const onnx::ValueInfo &input) {
+          return input.name == name;
+        })) {
+      (void)error("input '" + name +
+                  "' has the name that random numbers give an input of their "
+                  "own; rename that of the model");
+      return nullptr;
+    }
+    unsigned index = function.getNumArguments();
+    auto attributes = builder.getDictionaryAttr(
+        {builder.getNamedAttr(step::feedAttrName, builder.getStringAttr(name)),
+         builder.getNamedAttr(
+             step::roleAttrName,
+             step::RoleAttr::get(builder.getContext(), role))});
+    auto words = RankedTensorType::get({4}, builder.getI32Type());
+    (void)function.insertArgument(index, words, attributes,
+                                  NameLoc::get(builder.getStringAttr(name)));
+    randomCounter = function.getArgument(index);
+  }
+  return make<UniformOp>(RankedTensorType::get(shape, builder.getF32Type()),
+                         randomCounter, streams++, seed, DenseI64ArrayAttr());
+}
+
 Value NodeImporter::mean(Value value, ArrayRef<int64_t> axes, bool keepAxes) {
   int64_t count = 1;
   for (int64_t axis : axes)

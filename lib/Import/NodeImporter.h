@@ -135,6 +135,9 @@ public:
   mlir::Value cast(mlir::Value value, mlir::Type elementType);
   mlir::Value reduce(nn::Reduction reduction, mlir::Value value,
                      llvm::ArrayRef<int64_t> axes, bool keepAxes);
+  /// Numbers in [0, 1), drawn anew in each step; each call makes a stream of
+  /// its own. `seed` changes them beside the seed of the program.
+  mlir::Value uniform(llvm::ArrayRef<int64_t> shape, int64_t seed);
   /// Mean over `axes`, which stay with size one if `keepAxes`.
   mlir::Value mean(mlir::Value value, llvm::ArrayRef<int64_t> axes,
                    bool keepAxes);
@@ -237,6 +240,8 @@ private:
   llvm::StringMap<const onnx::ValueInfo *> declarations;
   mlir::Location location = builder.getUnknownLoc();
   mlir::Operation *lastParameter = nullptr;
+  mlir::Value randomCounter;
+  int64_t streams = 0;
   llvm::SmallVector<int32_t> stageHints;
 };
 

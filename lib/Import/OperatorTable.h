@@ -78,6 +78,7 @@ llvm::ArrayRef<ImportedOperator> layoutOperators();
 llvm::ArrayRef<ImportedOperator> einsumOperators();
 llvm::ArrayRef<ImportedOperator> lossOperators();
 llvm::ArrayRef<ImportedOperator> attentionOperators();
+llvm::ArrayRef<ImportedOperator> randomOperators();
 
 /// The entry of an operator of ai.onnx; null if it is not imported.
 const ImportedOperator *findImportedOperator(llvm::StringRef name);
