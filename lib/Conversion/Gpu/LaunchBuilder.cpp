@@ -48,6 +48,8 @@ static Value wholeMemory(Value memory) {
   while (true) {
     if (auto collapse = memory.getDefiningOp<memref::CollapseShapeOp>())
       memory = collapse.getSrc();
+    else if (auto expand = memory.getDefiningOp<memref::ExpandShapeOp>())
+      memory = expand.getSrc();
     else if (auto cast = memory.getDefiningOp<memref::ReinterpretCastOp>())
       memory = cast.getSource();
     else

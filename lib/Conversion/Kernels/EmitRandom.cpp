@@ -18,10 +18,10 @@ static Value number(ImplicitLocOpBuilder &b, uint32_t value) {
       b, b.getIntegerAttr(b.getI32Type(), static_cast<int32_t>(value)));
 }
 
-/// The block with this counter.
-static std::array<Value, 4> emitPhilox(ImplicitLocOpBuilder &b,
-                                       std::array<Value, 4> counter,
-                                       std::array<Value, 2> key) {
+std::array<Value, 4> pp::emitPhilox(OpBuilder &builder, Location loc,
+                                    std::array<Value, 4> counter,
+                                    std::array<Value, 2> key) {
+  ImplicitLocOpBuilder b(loc, builder);
   Value factor0 = number(b, 0xD2511F53), factor1 = number(b, 0xCD9E8D57);
   constexpr int rounds = 10;
   for (int round = 0; round < rounds; ++round) {
@@ -37,6 +37,15 @@ static std::array<Value, 4> emitPhilox(ImplicitLocOpBuilder &b,
            arith::AddIOp::create(b, key[1], number(b, 0xBB67AE85))};
   }
   return counter;
+}
+
+Value pp::emitUnit(OpBuilder &builder, Location loc, Value word) {
+  ImplicitLocOpBuilder b(loc, builder);
+  Value high = arith::ShRUIOp::create(b, word, number(b, 8));
+  Type real = b.getF32Type();
+  Value scale = arith::ConstantOp::create(b, b.getFloatAttr(real, 0x1p-24));
+  return arith::MulFOp::create(b, arith::SIToFPOp::create(b, real, high),
+                               scale);
 }
 
 Value pp::emitUniform(OpBuilder &builder, Location loc, Value element,
@@ -59,13 +68,10 @@ Value pp::emitUniform(OpBuilder &builder, Location loc, Value element,
   for (auto [word, condition] : llvm::enumerate(from))
     start = select(condition, number(b, (word + 1) * blocks), start);
   Value block = arith::SubIOp::create(b, element, start);
-  auto words = emitPhilox(b, {block, counter[0], counter[1], counter[2]}, key);
+  auto words =
+      emitPhilox(b, loc, {block, counter[0], counter[1], counter[2]}, key);
   Value word = words[0];
   for (auto [index, condition] : llvm::enumerate(from))
     word = select(condition, words[index + 1], word);
-  Value high = arith::ShRUIOp::create(b, word, number(b, 8));
-  Type real = b.getF32Type();
-  Value scale = arith::ConstantOp::create(b, b.getFloatAttr(real, 0x1p-24));
-  return arith::MulFOp::create(b, arith::SIToFPOp::create(b, real, high),
-                               scale);
+  return emitUnit(b, loc, word);
 }

@@ -32,8 +32,16 @@ mlir::Value emitLog(mlir::OpBuilder &builder, mlir::Location loc,
 mlir::Value emitPower(mlir::OpBuilder &builder, mlir::Location loc,
                       mlir::Value base, mlir::Value exponent);
 
-/// What `nn.uniform` draws: `counter` and `key` are the words of Philox4x32-10
-/// but the first, which comes of `element` of a sample with `elements` of them.
+/// The block of Philox4x32-10 with this counter.
+std::array<mlir::Value, 4> emitPhilox(mlir::OpBuilder &builder,
+                                      mlir::Location loc,
+                                      std::array<mlir::Value, 4> counter,
+                                      std::array<mlir::Value, 2> key);
+/// The number in [0, 1) that a word stands for.
+mlir::Value emitUnit(mlir::OpBuilder &builder, mlir::Location loc,
+                     mlir::Value word);
+/// What `nn.uniform` draws for `element` of a sample with `elements` of them;
+/// `counter` lacks the first word.
 mlir::Value emitUniform(mlir::OpBuilder &builder, mlir::Location loc,
                         mlir::Value element, int64_t elements,
                         std::array<mlir::Value, 3> counter,
