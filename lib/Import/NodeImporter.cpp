@@ -76,6 +76,11 @@ void NodeImporter::warning(const llvm::Twine &message) {
   diagnostics.back().severity = onnx::Severity::Warning;
 }
 
+void NodeImporter::warnOnce(llvm::StringRef message) {
+  if (given.insert(message).second)
+    warning(message);
+}
+
 LogicalResult NodeImporter::importNode(const onnx::Node &next) {
   node = &next;
   std::string name = next.name;

@@ -20,6 +20,7 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include <functional>
 
 namespace pp {
@@ -109,6 +110,8 @@ public:
   llvm::LogicalResult error(const llvm::Twine &message,
                             llvm::StringRef help = "");
   void warning(const llvm::Twine &message);
+  /// A warning that is given for the first node only.
+  void warnOnce(llvm::StringRef message);
 
   //===--------------------------------------------------------------------===//
   // Building
@@ -242,6 +245,7 @@ private:
   mlir::Operation *lastParameter = nullptr;
   mlir::Value randomCounter;
   int64_t streams = 0;
+  llvm::StringSet<> given;
   llvm::SmallVector<int32_t> stageHints;
 };
 

@@ -19,15 +19,24 @@ static int64_t seedOf(NodeImporter &n) {
              : seed->i;
 }
 
-/// Whether numbers are drawn. Before opset 12 nothing but the program's purpose
-/// says so, and `is_test` before opset 7.
-static bool isActive(NodeImporter &n) {
+/// Whether a Dropout drops. Before opset 12 nothing but the program's purpose
+/// says so, and `is_test` before opset 7. From then on one without
+/// training_mode is inactive by the specification, but both exporters of
+/// PyTorch write the dropout of scaled_dot_product_attention so, and only where
+/// it is active.
+static bool isActive(NodeImporter &n, double ratio) {
   bool isTest = n.attribute("is_test", int64_t{0}) != 0;
-  if (!n.isTraining())
+  if (!n.isTraining() || ratio == 0)
     return false;
   if (n.opset() < 12)
     return !isTest;
-  return n.hasInput(2) && n.known(2).integer().value_or(1) != 0;
+  if (n.hasInput(2))
+    return n.known(2).integer().value_or(1) != 0;
+  if (n.hasInput(1))
+    n.warnOnce("drops in training, though it has no training_mode: PyTorch "
+               "writes the dropout of attention so. What shall not drop has "
+               "ratio 0, or training_mode false");
+  return n.hasInput(1);
 }
 
 static LogicalResult dropout(NodeImporter &n) {
@@ -43,7 +52,7 @@ static LogicalResult dropout(NodeImporter &n) {
     return failure();
   auto type = n.type(x);
   Value mask;
-  if (isActive(n) && ratio != 0) {
+  if (isActive(n, ratio)) {
     Value drawn = n.uniform(type.getShape(), seed);
     if (!drawn)
       return failure();
@@ -169,7 +178,8 @@ ArrayRef<ImportedOperator> pp::randomOperators() {
        .handler = dropout,
        .types = floatTypes,
        .known = {{"ratio", KnownInput::Scalar}},
-       .note = "drops nothing in inference programs"},
+       .note = "drops in training programs alone, there also with `ratio` but "
+               "without `training_mode`"},
       {.name = "RandomNormal",
        .handler = randomNormal,
        .types = floatTypes,

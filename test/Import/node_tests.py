@@ -30,7 +30,7 @@ LIST = HERE / "Inputs" / "node_tests.txt"
 # The elements that a program takes as input.
 ELEMENTS = {"float32", "float64", "int64", "int32", "int8", "bool"}
 # Made of numbers that are drawn anew, or not told.
-RANDOM = re.compile(r"training_dropout|bernoulli|random_(uniform|normal)|multinomial")
+RANDOM = re.compile(r"training_dropout(?!_zero_ratio)|bernoulli|random_(uniform|normal)|multinomial")
 
 
 def run(command, timeout=300):

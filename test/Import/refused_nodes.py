@@ -53,6 +53,16 @@ CASES = {
         "input #2 (training_mode) has elements of type FLOAT, which Dropout of opset 18 does not take",
     ),
     "Dropout, integer ratio": (one("Dropout", ["x", "r"], ints("r", 1, dims=[])), "input #1 (ratio) has elements of type INT64"),
+    "Dropout, negative ratio": (
+        one("Dropout", ["x", "r"], floats("r", -0.5, dims=[])), "ratio is -0.500000, which is outside of [0, 1]",
+    ),
+    "RandomNormalLike of FLOAT16": (
+        one("RandomNormalLike", ["x"], attributes=[integer("dtype", 10)]), "draws numbers of a type that is not supported",
+    ),
+    "RandomUniform, negative size": (one("RandomUniform", [], attributes=[integers("shape", 2, -1)]), "attribute shape has a negative size"),
+    "RandomUniform, too large": (
+        one("RandomUniform", [], attributes=[integers("shape", 1 << 30, 1 << 30)]), "draws more than 1099511627776 numbers",
+    ),
     "Range, mixed types": (
         one("Range", ["a", "b", "c"], floats("a", 0.0, dims=[]), ints("b", 4, dims=[]), floats("c", 1.0, dims=[])),
         "input #1 (limit) has elements of type INT64 and input #0 of type FLOAT; both must have the same",

@@ -165,6 +165,12 @@ def elementwise():
     case("CastLike", [wholes, x], wholes.astype(F))
     case("Dropout", [x], x)
     case("Dropout", [x, Known(0.4, dtype=F), Known(False, dtype=B)], x)
+    # What is the same however it is drawn.
+    case("Bernoulli", [np.array([[0, 1, 1, 0]], F)], np.array([[0, 1, 1, 0]], F))
+    case("RandomNormal", [], np.full((2, 3), 1.5, F), shape=[2, 3], mean=1.5, scale=0.0)
+    case("RandomNormalLike", [x], np.full_like(x, 1.5), mean=1.5, scale=0.0)
+    case("RandomUniform", [], np.full((2, 3), 1.5, F), shape=[2, 3], low=1.5, high=1.5)
+    case("RandomUniformLike", [x], np.full_like(x, 1.5), low=1.5, high=1.5)
 
 
 def constants():

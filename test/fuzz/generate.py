@@ -33,7 +33,7 @@ SCALARS = {"zero": 0, "index": 1, "last": -1, "limit": 9, "diagonal": 1}
 
 UNARY = (
     "Abs Ceil Cos Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log Neg Reciprocal Relu Sigmoid Sign Sin "
-    "Sqrt Tanh Dropout Shape Softmax LogSoftmax Flatten Transpose Cast Trilu Clip"
+    "Sqrt Tanh Dropout Bernoulli RandomNormalLike RandomUniformLike Shape Softmax LogSoftmax Flatten Transpose Cast Trilu Clip"
 ).split()
 BINARY = "Add Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mul Pow Sub Sum CastLike Mod".split()
 LOGICAL = "And Or".split()
@@ -96,6 +96,7 @@ def attributes(rng, operator):
         "Transpose": [integers("perm", *rng.choice([[1, 0], [0, 2, 1], [0, 2, 3, 1]]))],
         "LeakyRelu": [number("alpha", rng.choice([0.1, 0, -1]))],
         "Clip": [number("min", -1), number("max", 1)],
+        "RandomNormalLike": [number("mean", 1), number("seed", 3), integer("dtype", rng.choice([1, 6, 11]))],
         "Dropout": [number("ratio", rng.choice([0, 0.5, 1]))],
         "Gelu": [text("approximate", rng.choice(["tanh", "none", "erf"]))],
         "Gemm": [integer("transB", 1), integer("transA", 0), number("alpha", 0.5), number("beta", 2)],
