@@ -314,4 +314,29 @@ TEST(DataSetTest, ChecksAndConverts) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(row) % 64, 0u);
 }
 
+/// A step and its micro-batches are told from each other.
+TEST(DataSetTest, CountsForRandomNumbers) {
+  auto json = toy::trainingPlan({});
+  json["feeds"].push_back({{"name", "random_counter"},
+                           {"role", "random_counter"},
+                           {"dtype", "i32"},
+                           {"shape", {4}},
+                           {"batched", false}});
+  Plan plan = Plan::parse(json.dump());
+  DataSet data(plan, toy::data(16));
+  EXPECT_EQ(data.getSamples(), 16u);
+  EXPECT_EQ(syntheticData(plan, 16).count("random_counter"), 0u);
+  Step step(plan);
+  step.number = 7;
+  step.seed = (uint64_t(5) << 32) + 3;
+  data.fill(step, {0, 1, 2, 3, 4, 5, 6, 7}, 0);
+  for (unsigned k = 0; k < plan.microbatches; ++k) {
+    const auto *words = reinterpret_cast<uint32_t *>(step.feeds[2].at(k));
+    EXPECT_EQ(words[0], 3u);
+    EXPECT_EQ(words[1], 5u);
+    EXPECT_EQ(words[2], 7u);
+    EXPECT_EQ(words[3], k * toy::microbatchSize);
+  }
+}
+
 } // namespace

@@ -63,6 +63,8 @@ INSTANTIATE_TEST_SUITE_P(
         FAULT("feeds[1].name: 'x'", p["feeds"][1]["name"] = "x"),
         FAULT("feeds[0].role", p["feeds"][0]["role"] = "label"),
         FAULT("feeds[0].shape[1]", p["feeds"][0]["shape"] = {2, -4}),
+        FAULT("feeds[0].role: a random counter",
+              p["feeds"][0]["role"] = "random_counter"),
         FAULT("too large", p["feeds"][0]["shape"] = {2, 1ull << 47, 16}),
         FAULT("fetches[0]: 0 phase outputs",
               p["fetches"] = {{{"name", "y"},

@@ -69,7 +69,8 @@ class Network:
                 add("Dropout", [operand], f"d{i}", number("ratio", RATIOS[i]))
             else:
                 seed = [integer("seed", OWN_SEED)] if i == 1 else []
-                add("Dropout", [operand, f"ratio{i}", "active"], f"d{i}", *seed)
+                # As PyTorch writes the dropout of attention.
+                add("Dropout", [operand, f"ratio{i}", "active"][: 2 if i == 3 else 3], f"d{i}", *seed)
 
         swapped = integers("perm", 1, 0, 2)
         add("MatMul", ["x", "first"], "h")
@@ -193,9 +194,19 @@ def drawing(context, checks, quick):
         # The sum belongs to samples, so what is drawn does.
         nodes.append(node("Mul", [f"x{i}", "zero"], [f"z{i}"]))
         nodes.append(node("Add", [f"z{i}", f"u{i}"], [f"y{i}"]))
+    # Of samples that are a factor of an axis, broadcast along another one.
+    inputs["v"], inputs["w"] = rng.standard_normal((6, 5)).astype(F), rng.standard_normal((6, 5, 3)).astype(F)
+    constants |= {"flat": np.array([30]), "rows": np.array([30, 3]), "cube": np.array([6, 5, 3])}
+    swapped = integers("perm", 1, 0)
+    nodes += [
+        node("Reshape", ["v", "flat"], ["vf"]), node("RandomUniformLike", ["vf"], ["vu"]),
+        node("Reshape", ["w", "rows"], ["wr"]), node("Transpose", ["wr"], ["wt"], attributes=[swapped]),
+        node("Mul", ["wt", "zero"], ["wz"]), node("Add", ["wz", "vu"], ["ws"]),
+        node("Transpose", ["ws"], ["wb"], attributes=[swapped]), node("Reshape", ["wb", "cube"], ["spread"]),
+    ]  # fmt: skip
     nodes.append(node("RandomUniform", [], ["all"], attributes=[integers("shape", 5, 3), number("low", -1), number("high", 3)]))
     constants["zero"] = np.array(0, F)
-    outputs = [f"y{i}" for i in range(len(shapes))] + ["all"]
+    outputs = [f"y{i}" for i in range(len(shapes))] + ["all", "spread"]
     file = save(context, nodes, inputs, outputs, constants, 17)
     data = context.path(".npz")
     np.savez(data, **{name: np.concatenate([array, array]) for name, array in inputs.items()})
@@ -206,7 +217,11 @@ def drawing(context, checks, quick):
                 want = philox.uniform(int(np.prod(shape[1:])), np.arange(6), step, i).reshape(shape)
                 got = found[f"y{i}"][6 * (step - 1) : 6 * step]
                 checks.check(np.array_equal(got, want), f"{shape} in step {step}, {options}: other numbers than NumPy's")
-        want = philox.uniform(15, [0], 2, len(shapes)).reshape(5, 3) * F(4) - F(1)
+        for step in (1, 2):
+            want = philox.uniform(5, np.arange(6), step, len(shapes))[:, :, None]
+            got = found["spread"][6 * (step - 1) : 6 * step]
+            checks.check(np.array_equal(got, np.broadcast_to(want, got.shape)), f"broadcast in step {step}, {options}: other numbers")
+        want = philox.uniform(15, [0], 2, len(shapes) + 1).reshape(5, 3) * F(4) - F(1)
         checks.check(np.array_equal(found["all"], want), f"without samples, {options}: {found['all']}")
 
 

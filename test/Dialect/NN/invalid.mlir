@@ -401,6 +401,54 @@ func.func @iota_axis() {
 
 // -----
 
+func.func @uniform_counter(%c: tensor<3xi32>) {
+  // expected-error@+1 {{'nn.uniform' op 'counter' must have 4 elements, got 'tensor<3xi32>'}}
+  %0 = nn.uniform %c stream 0 : tensor<3xi32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @uniform_stream(%c: tensor<4xi32>) {
+  // expected-error@+1 {{'nn.uniform' op 'stream' -1 is outside [0, 2^32)}}
+  %0 = nn.uniform %c stream -1 : tensor<4xi32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @uniform_samples(%c: tensor<4xi32>) {
+  // expected-error@+1 {{'nn.uniform' op 'samples' must be an axis and two positive factors}}
+  %0 = nn.uniform %c stream 0 samples [0, 1] : tensor<4xi32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @uniform_axis(%c: tensor<4xi32>) {
+  // expected-error@+1 {{'nn.uniform' op 'axis' 1 is outside [0, 1)}}
+  %0 = nn.uniform %c stream 0 samples [1, 1, 1] : tensor<4xi32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @uniform_factors(%c: tensor<4xi32>) {
+  // expected-error@+1 {{'nn.uniform' op axis 0 of size 8 is not made of 3 x samples x 1}}
+  %0 = nn.uniform %c stream 0 samples [0, 3, 1] : tensor<4xi32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @uniform_elements(%c: tensor<4xi32>) {
+  // expected-error@+1 {{'nn.uniform' op draws 4294967296 numbers for a sample, at most 2^32 - 1 are possible}}
+  %0 = nn.uniform %c stream 0 samples [0, 1, 1] : tensor<4xi32> -> tensor<2x65536x65536xf32>
+  return
+}
+
+// -----
+
 func.func @reshape_elements(%x: tensor<4xf32>) {
   // expected-error@+1 {{'nn.reshape' op turns 4 elements into 5}}
   %0 = nn.reshape %x : tensor<4xf32> -> tensor<5xf32>
