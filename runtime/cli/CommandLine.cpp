@@ -183,7 +183,8 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       ->type_name("NAME=VALUE");
   command
       ->add_option("--seed", options.seed,
-                   "Seed of the order of samples (default 0)")
+                   "Seed of the order of samples and of random numbers "
+                   "(default 0)")
       ->check(natural);
   command->add_flag("--no-shuffle", options.noShuffle,
                     "Keep the samples in the order of the file");
