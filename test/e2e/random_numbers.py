@@ -225,6 +225,24 @@ def drawing(context, checks, quick):
         checks.check(np.array_equal(found["all"], want), f"without samples, {options}: {found['all']}")
 
 
+def layouts(context, checks):
+    """In any layout of images, an element has the same number."""
+    rng = np.random.default_rng(3)
+    shape = (4, 64, 6, 6)
+    identity = np.eye(64, dtype=F).reshape(64, 64, 1, 1)
+    nodes = [
+        node("Conv", ["x", "identity"], ["c"]), node("RandomUniformLike", ["c"], ["u"]), node("Mul", ["c", "zero"], ["z"]),
+        node("Add", ["z", "u"], ["s"]), node("Conv", ["s", "identity"], ["y"]),
+    ]  # fmt: skip
+    file = save(context, nodes, {"x": rng.standard_normal(shape).astype(F)}, ["y"], {"identity": identity, "zero": np.array(0, F)}, 17)
+    data = context.path(".npz")
+    np.savez(data, x=rng.standard_normal(shape).astype(F))
+    want = philox.uniform(64 * 36, np.arange(4), 1, 0).reshape(shape)
+    for layout in ("plain", "blocked", "channels_last"):
+        found = context.compile(file, batch=4, layouts=layout).infer(data, context.path(".npz"))["y"]
+        checks.check(np.array_equal(found, want), f"layout {layout}: other numbers")
+
+
 def distributions(context, checks):
     x = np.full((8, 10000), 0.3, F)
     attributes = [number("mean", 2), number("scale", 3), number("seed", 5)]
@@ -253,6 +271,7 @@ def test(context, checks, arguments):
     generator(checks)
     training(context, checks, arguments.quick)
     drawing(context, checks, arguments.quick)
+    layouts(context, checks)
     distributions(context, checks)
 
 

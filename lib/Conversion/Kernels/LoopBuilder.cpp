@@ -117,22 +117,41 @@ std::optional<int64_t> LoopBuilder::sampleAxisOf(const Draw &draw) const {
   return made[(*samples)[1] == 1 ? 0 : 1];
 }
 
+SmallVector<int64_t> LoopBuilder::stepsOf(const Draw &draw) const {
+  std::optional<int64_t> samples = sampleAxisOf(draw);
+  SmallVector<int64_t> steps;
+  for (auto [axis, step] :
+       llvm::zip(draw.axes, UniformOp(draw.op).getSteps())) {
+    SmallVector<int64_t> made;
+    for (int64_t part : llvm::reverse(parts[axis])) {
+      made.push_back(step);
+      step *= part == samples ? 1 : sizes[part];
+    }
+    llvm::append_range(steps, llvm::reverse(made));
+  }
+  return steps;
+}
+
 std::optional<int64_t> LoopBuilder::findDividedLoop() const {
   std::optional<int64_t> common;
   for (const Draw &draw : draws) {
+    UniformOp uniform = draw.op;
     std::optional<int64_t> samples = sampleAxisOf(draw);
     if (draw.axes.size() != shape.size() ||
-        samples.has_value() != UniformOp(draw.op).getSamples().has_value())
+        samples.has_value() != uniform.getSamples().has_value())
       return std::nullopt;
-    // Blocks begin a quarter of a sample apart: the first loop of a sample.
-    std::optional<int64_t> first;
-    for (size_t loop = 0; loop < groups.size() && !first; ++loop)
-      if (!samples || static_cast<int64_t>(loop) != groupOf[*samples])
-        first = loop;
-    if (!first || extentOf(*first) % words != 0 ||
-        common.value_or(*first) != *first)
+    // Words of a block are a quarter of a sample apart.
+    std::optional<int64_t> found;
+    SmallVector<int64_t> steps = stepsOf(draw);
+    for (size_t loop = 0; loop < groups.size(); ++loop)
+      if (extentOf(loop) % words == 0 &&
+          (!samples || static_cast<int64_t>(loop) != groupOf[*samples]) &&
+          steps[groups[loop].back()] * extentOf(loop) ==
+              uniform.getSampleElements())
+        found = loop;
+    if (!found || common.value_or(*found) != *found)
       return std::nullopt;
-    common = first;
+    common = found;
   }
   return common;
 }
@@ -182,13 +201,19 @@ LogicalResult LoopBuilder::collect(Value value, const Axes &axes) {
       return failure();
     counters.insert(uniform.getCounter());
     draws.push_back({uniform, axes});
-    merger->addOperand(walked(axes));
-    // Beside the samples, it counts elements row-major.
-    if (std::optional<ArrayRef<int64_t>> samples = uniform.getSamples()) {
-      int64_t axis = sampleAxisOf(draws.back())
-                         .value_or(parts[axes[samples->front()]].front());
-      merger->cut(axis);
-      merger->cut(axis + 1);
+    Axes loops = walked(axes);
+    merger->addOperand(loops);
+    std::optional<int64_t> samples;
+    if (std::optional<ArrayRef<int64_t>> position = uniform.getSamples())
+      samples = sampleAxisOf(draws.back())
+                    .value_or(parts[axes[position->front()]].front());
+    SmallVector<int64_t> steps = stepsOf(draws.back());
+    for (size_t i = 0; i < loops.size(); ++i) {
+      bool isOfSamples = loops[i] == samples;
+      if (isOfSamples)
+        merger->cut(loops[i] + 1);
+      if (isOfSamples || (i > 0 && steps[i - 1] != steps[i] * sizes[loops[i]]))
+        merger->cut(loops[i]);
     }
     return success();
   }
@@ -431,9 +456,9 @@ Value LoopBuilder::draw(OpBuilder &body, const Draw &draw) {
         b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
   };
   Value element, sample;
-  auto addElements = [&](Value index, int64_t stride) {
-    if (stride != 1)
-      index = arith::MulIOp::create(b, index, number(stride));
+  auto addElements = [&](Value index, int64_t step) {
+    if (step != 1)
+      index = arith::MulIOp::create(b, index, number(step));
     element = element ? arith::AddIOp::create(b, element, index) : index;
   };
   std::optional<int64_t> samples = sampleAxisOf(draw);
@@ -443,33 +468,29 @@ Value LoopBuilder::draw(OpBuilder &body, const Draw &draw) {
   std::optional<int64_t> mixed;
   if (uniform.getSamples() && !samples)
     mixed = parts[axes[position[0]]].front();
-  int64_t stride = 1, last = -1;
-  for (int64_t axis : llvm::reverse(walked(axes))) {
-    int64_t loop = groupOf[axis];
+  Axes all = walked(axes);
+  SmallVector<int64_t> steps = stepsOf(draw);
+  int64_t last = -1;
+  for (int64_t i = all.size() - 1; i >= 0; --i) {
+    int64_t axis = all[i], step = steps[i], loop = groupOf[axis];
     // The index of merged axes counts all their elements.
-    bool isNew = loop != last;
+    if (loop == last)
+      continue;
     last = loop;
-    Value index =
-        isNew ? Value(arith::IndexCastOp::create(
-                    b, b.getI32Type(), linalg::IndexOp::create(b, loop)))
-              : Value();
+    Value index = arith::IndexCastOp::create(b, b.getI32Type(),
+                                             linalg::IndexOp::create(b, loop));
     if (axis == samples) {
       sample = index;
-      continue;
-    }
-    if (axis == mixed) {
+    } else if (axis == mixed) {
       int64_t outer = position[1], inner = position[2];
       Value size = number(inner), all = number(sizes[axis] / outer);
-      addElements(arith::RemUIOp::create(b, index, size), stride);
-      addElements(arith::DivUIOp::create(b, index, all), stride * inner);
+      addElements(arith::RemUIOp::create(b, index, size), step);
+      addElements(arith::DivUIOp::create(b, index, all), step * inner);
       sample = arith::DivUIOp::create(b, arith::RemUIOp::create(b, index, all),
                                       size);
-      stride *= outer * inner;
-      continue;
+    } else {
+      addElements(index, step);
     }
-    if (isNew)
-      addElements(index, stride);
-    stride *= sizes[axis];
   }
   if (!element)
     element = number(0);

@@ -88,6 +88,8 @@ private:
   Axes walked(llvm::ArrayRef<int64_t> axes) const;
   /// The walked axis of nothing but samples; none if there is none.
   std::optional<int64_t> sampleAxisOf(const Draw &draw) const;
+  /// By how much the number of an element grows along each walked axis.
+  llvm::SmallVector<int64_t> stepsOf(const Draw &draw) const;
   /// The loop that can be divided by four for all draws.
   std::optional<int64_t> findDividedLoop() const;
   int64_t extentOf(int64_t loop) const;

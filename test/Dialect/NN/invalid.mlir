@@ -441,6 +441,22 @@ func.func @uniform_factors(%c: tensor<4xi32>) {
 
 // -----
 
+func.func @uniform_layout_without_samples(%c: tensor<4xi32>) {
+  // expected-error@+1 {{'nn.uniform' op needs its samples on axis 0 in a layout}}
+  %0 = nn.uniform %c stream 0 layout channels_last : tensor<4xi32> -> tensor<2x4x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @uniform_layout_of_another_shape(%c: tensor<4xi32>) {
+  // expected-error@+1 {{'nn.uniform' op is no tensor in the layout blocked16: 'tensor<2x4x4x8xf32>'}}
+  %0 = nn.uniform %c stream 0 samples [0, 1, 1] layout blocked16 : tensor<4xi32> -> tensor<2x4x4x8xf32>
+  return
+}
+
+// -----
+
 func.func @uniform_elements(%c: tensor<4xi32>) {
   // expected-error@+1 {{'nn.uniform' op draws 4294967296 numbers for a sample, at most 2^32 - 1 are possible}}
   %0 = nn.uniform %c stream 0 samples [0, 1, 1] : tensor<4xi32> -> tensor<2x65536x65536xf32>

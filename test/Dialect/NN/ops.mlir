@@ -123,6 +123,8 @@ func.func @moves(%x: tensor<4x8xf32>, %bias: tensor<8xf32>, %i: tensor<2x3xi64>)
   %u = nn.uniform %counter stream 0 : tensor<4xi32> -> tensor<5xf32>
   // CHECK: nn.uniform %[[COUNTER]] stream 1 seed 7 samples [0, 3, 4] : tensor<4xi32> -> tensor<24x8xf32>
   %v = nn.uniform %counter stream 1 seed 7 samples [0, 3, 4] : tensor<4xi32> -> tensor<24x8xf32>
+  // CHECK: nn.uniform %[[COUNTER]] stream 2 samples [0, 1, 1] layout {{ ?}}blocked16 : tensor<4xi32> -> tensor<2x3x5x16xf32>
+  %w = nn.uniform %counter stream 2 samples [0, 1, 1] layout blocked16 : tensor<4xi32> -> tensor<2x3x5x16xf32>
   // CHECK: %[[V1:[^ :,]+]] = nn.reshape %[[X]] : tensor<4x8xf32> -> tensor<2x16xf32>
   %1 = nn.reshape %x : tensor<4x8xf32> -> tensor<2x16xf32>
   // CHECK: %[[V2:[^ :,]+]] = nn.transpose %[[X]] [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>

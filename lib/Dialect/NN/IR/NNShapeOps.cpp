@@ -1,5 +1,6 @@
 //===- NNShapeOps.cpp - Verifiers and folders of shape operations ---------===//
 
+#include "pp/Dialect/NN/IR/Layout.h"
 #include "pp/Dialect/NN/IR/NN.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -87,6 +88,13 @@ LogicalResult UniformOp::verify() {
                            << " is not made of " << (*samples)[1]
                            << " x samples x " << (*samples)[2];
   }
+  if (getLayout() != Layout::plain) {
+    if (!getSamples() || *getSamples() != ArrayRef<int64_t>{0, 1, 1})
+      return emitOpError("needs its samples on axis 0 in a layout");
+    if (!toLogicalShape(output.getShape(), getLayout()))
+      return emitOpError() << "is no tensor in the layout "
+                           << stringifyLayout(getLayout()) << ": " << output;
+  }
   if (getSampleElements() > UINT32_MAX)
     return emitOpError() << "draws " << getSampleElements()
                          << " numbers for a sample, at most 2^32 - 1 are "
@@ -103,6 +111,26 @@ int64_t UniformOp::getSampleElements() {
   for (auto [axis, size] : llvm::enumerate(type.getShape()))
     elements *= static_cast<int64_t>(axis) == (*samples)[0] ? 1 : size;
   return elements;
+}
+
+SmallVector<int64_t> UniformOp::getSteps() {
+  ArrayRef<int64_t> shape = getOutput().getType().getShape();
+  SmallVector<int64_t> logical = *toLogicalShape(shape, getLayout()),
+                       steps(logical.size());
+  constexpr int64_t none[] = {-1, 1, 1};
+  ArrayRef<int64_t> samples = getSamples().value_or(none);
+  int64_t step = 1;
+  for (int64_t axis = logical.size() - 1; axis >= 0; --axis) {
+    steps[axis] = step;
+    step *= axis == samples[0] ? samples[1] * samples[2] : logical[axis];
+  }
+  if (getLayout() == Layout::channels_last) {
+    std::rotate(steps.begin() + 1, steps.begin() + 2, steps.end());
+  } else if (int64_t block = getBlockOf(getLayout())) {
+    steps.push_back(steps[1]);
+    steps[1] *= block;
+  }
+  return steps;
 }
 
 LogicalResult ReshapeOp::verify() {

@@ -1,5 +1,6 @@
 //===- AssignLayouts.cpp - Lay channels where kernels want them -----------===//
 
+#include "CheapOperations.h"
 #include "LayoutRules.h"
 #include "MainFunction.h"
 #include "StepMarks.h"
@@ -250,9 +251,9 @@ private:
 /// Gives each reader a copy of its own of what is part of its code anyway, so
 /// that readers in different layouts need no reorder.
 void copyForReaders(func::FuncOp function) {
-  for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
-    auto constant = dyn_cast<ConstantOp>(op);
-    if (!isa<BroadcastOp>(op) && !(constant && constant.getValue().isSplat()))
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(function.getBody().front()))) {
+    if (!isCheap(&op) || isa<IotaOp>(op))
       continue;
     OpBuilder builder(&op);
     SmallVector<OpOperand *> uses =

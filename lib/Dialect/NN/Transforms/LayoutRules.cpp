@@ -67,6 +67,13 @@ public:
             return;
           all(0);
         })
+        .Case([&](UniformOp uniform) {
+          if (!uniform.getSamples() ||
+              *uniform.getSamples() != ArrayRef<int64_t>{0, 1, 1})
+            return;
+          rule.isPossible = true;
+          followResult(0, 0);
+        })
         .Case([&](ConstantOp constant) {
           if (constant.getValue().isSplat())
             all(0);
@@ -302,6 +309,7 @@ SmallVector<Value> pp::nn::setLayout(Operation *op, Layout layout,
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](PadOp pad) { setter.set(pad); })
       .Case([&](SliceOp slice) { setter.set(slice); })
+      .Case([&](UniformOp uniform) { uniform.setLayout(layout); })
       .Case([&](ConcatOp concat) {
         concat.setAxis(toPhysicalAxis(
             concat.getAxis(), concat.getOutput().getType().getRank(), layout));

@@ -46,17 +46,20 @@ def NN_UniformOp : NN_MoveOp<"uniform", ["demandBatch"], [NotDifferentiable]> {
     floor(e / q) of the block with the counter (e mod q, sample, step, `stream`),
     where q = ceil(n / 4), and the key (lower, upper half of the seed xor
     `seed`); samples are counted from 0, and where there are none, that word is 0.
-    A word w stands for floor(w / 2^8) * 2^-24.
+    A word w stands for floor(w / 2^8) * 2^-24. With `layout`, the order is that of
+    the plain tensor.
     ```mlir
     %0 = nn.uniform %c stream 3 samples [0, 1, 1] : tensor<4xi32> -> tensor<8x64xf32>
     ```
   }];
   let arguments = (ins NN_TensorOf<[I32]>:$counter, I64Attr:$stream,
                        DefaultValuedAttr<I64Attr, "0">:$seed,
-                       OptionalAttr<DenseI64ArrayAttr>:$samples);
+                       OptionalAttr<DenseI64ArrayAttr>:$samples,
+                       DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout);
   let results = (outs NN_TensorOf<[F32]>:$output);
   let assemblyFormat = [{
-    $counter `stream` $stream (`seed` $seed^)? (`samples` $samples^)? attr-dict
+    $counter `stream` $stream (`seed` $seed^)? (`samples` $samples^)?
+    (`layout` $layout^)? attr-dict
     `:` type($counter) `->` type($output)
   }];
   let extraClassDeclaration = kernelClass # [{
@@ -65,6 +68,9 @@ def NN_UniformOp : NN_MoveOp<"uniform", ["demandBatch"], [NotDifferentiable]> {
     uint64_t getBytesRead() { return 16; }
     /// Elements of a sample; of all where there are none.
     int64_t getSampleElements();
+    /// By how much the number of an element within its sample grows along each
+    /// axis; along one of samples, along what is inside of them.
+    ::llvm::SmallVector<int64_t> getSteps();
   }];
 }
 
