@@ -35,7 +35,7 @@ struct Nest {
   Operation *op;
   /// Which loop threads share, of how many iterations; none: one thread runs
   /// the nest.
-  std::optional<unsigned> loop;
+  std::optional<unsigned> loop = std::nullopt;
   int64_t extent = 0;
   /// Of all loops.
   int64_t iterations = 1;
