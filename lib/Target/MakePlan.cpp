@@ -32,14 +32,19 @@ runtime::DataType dataTypeOf(Type element) {
     return runtime::DataType::F16;
   if (element.isF64())
     return runtime::DataType::F64;
-  if (element.isInteger(64))
-    return runtime::DataType::I64;
-  if (element.isInteger(32))
-    return runtime::DataType::I32;
-  if (element.isInteger(1))
+  bool isUnsigned = element.isUnsignedInteger();
+  switch (element.getIntOrFloatBitWidth()) {
+  case 64:
+    return isUnsigned ? runtime::DataType::U64 : runtime::DataType::I64;
+  case 32:
+    return isUnsigned ? runtime::DataType::U32 : runtime::DataType::I32;
+  case 16:
+    return isUnsigned ? runtime::DataType::U16 : runtime::DataType::I16;
+  case 8:
+    return isUnsigned ? runtime::DataType::U8 : runtime::DataType::I8;
+  default:
     return runtime::DataType::I1;
-  return element.isUnsignedInteger(8) ? runtime::DataType::U8
-                                      : runtime::DataType::I8;
+  }
 }
 
 /// Little-endian bytes, i1 as a byte.
@@ -427,6 +432,11 @@ private:
         tensor.reason = reason.str();
       if (failed(makeSource(tensor.source, global.getValueAttr())))
         return failure();
+      if (auto external =
+              dyn_cast_or_null<nn::ExternalAttr>(global.getValueAttr());
+          external && external.getType() != type)
+        tensor.source.stored =
+            dataTypeOf(getElementTypeOrSelf(external.getType()));
     }
     return success();
   }

@@ -1,6 +1,7 @@
 //===- DataSet.cpp --------------------------------------------------------===//
 #include "exec/DataSet.h"
 #include "exec/Shuffle.h"
+#include "plan/ShortFloat.h"
 #include "support/ContentHash.h"
 #include "support/Error.h"
 
@@ -18,6 +19,19 @@ template <typename From, typename To> static void convert(Array &array) {
     std::memcpy(&result[i * sizeof(To)], &to, sizeof(To));
   }
   array.data = std::move(result);
+}
+
+/// Rounds numbers of f32.
+static void shorten(Array &array, DataType type) {
+  size_t count = array.data.size() / sizeof(float);
+  for (size_t i = 0; i < count; ++i) {
+    float value;
+    std::memcpy(&value, &array.data[i * sizeof(value)], sizeof(value));
+    uint16_t bits = toShortFloat(type, value);
+    std::memcpy(&array.data[i * sizeof(bits)], &bits, sizeof(bits));
+  }
+  array.data.resize(count * sizeof(uint16_t));
+  array.type = type;
 }
 
 static std::string describe(const PlanPort &port) {
@@ -97,10 +111,13 @@ DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
     if (array.type == DataType::I32 && port.type == DataType::I64) {
       convert<int32_t, int64_t>(array);
       array.type = DataType::I64;
-    } else if (array.type == DataType::F64 && port.type == DataType::F32) {
+    } else if (array.type == DataType::F64 &&
+               (port.type == DataType::F32 || isShortFloat(port.type))) {
       convert<double, float>(array);
       array.type = DataType::F32;
     }
+    if (array.type == DataType::F32 && isShortFloat(port.type))
+      shorten(array, port.type);
     bool fits =
         array.type == port.type && array.shape.size() == port.shape.size();
     for (size_t i = port.batched; fits && i < port.shape.size(); ++i)
@@ -235,9 +252,20 @@ std::map<std::string, Array> pp::runtime::syntheticData(const Plan &plan,
       case DataType::I1:
         put(static_cast<int8_t>(syntheticInteger(port, bits >> 8)));
         break;
+      case DataType::I16:
+      case DataType::U16:
+        put(static_cast<int16_t>(syntheticInteger(port, bits >> 8)));
+        break;
+      case DataType::U32:
+        put(static_cast<int32_t>(syntheticInteger(port, bits >> 8)));
+        break;
+      case DataType::U64:
+        put(syntheticInteger(port, bits >> 8));
+        break;
       case DataType::BF16:
       case DataType::F16:
-        break; // zeros
+        put(toShortFloat(port.type, value));
+        break;
       }
     }
     arrays.emplace(port.name, std::move(array));

@@ -19,9 +19,21 @@ struct TypeName {
   DataType type;
 };
 constexpr TypeName typeNames[] = {
-    {"<f4", DataType::F32}, {"<f8", DataType::F64}, {"<i8", DataType::I64},
-    {"<i4", DataType::I32}, {"|i1", DataType::I8},  {"|u1", DataType::U8},
-    {"|b1", DataType::I1}};
+    {"<f4", DataType::F32},
+    {"<f8", DataType::F64},
+    {"<i8", DataType::I64},
+    {"<i4", DataType::I32},
+    {"|i1", DataType::I8},
+    {"|u1", DataType::U8},
+    {"|b1", DataType::I1},
+    {"<i2", DataType::I16},
+    {"<u2", DataType::U16},
+    {"<u4", DataType::U32},
+    {"<u8", DataType::U64},
+    {"<f2", DataType::F16},
+    // Two bytes without a meaning: how NumPy writes what ml_dtypes adds to it.
+    {"<V2", DataType::BF16},
+    {"|V2", DataType::BF16}};
 
 /// Reads the Python literal `{'descr': '<f4', 'fortran_order': False, 'shape':
 /// (8, 3), }`, and nothing else of Python.
@@ -195,7 +207,7 @@ Array pp::runtime::readNpy(const std::string &path) {
 std::string pp::runtime::formatNpyHeader(DataType type, const Shape &shape) {
   const char *name = "";
   for (const TypeName &entry : typeNames)
-    if (entry.type == type)
+    if (entry.type == type && !*name)
       name = entry.name;
   std::string dims;
   for (int64_t dim : shape)

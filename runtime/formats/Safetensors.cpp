@@ -14,9 +14,11 @@ struct TypeName {
   DataType type;
 };
 constexpr TypeName typeNames[] = {
-    {"F32", DataType::F32}, {"F64", DataType::F64}, {"I64", DataType::I64},
-    {"I32", DataType::I32}, {"I8", DataType::I8},   {"U8", DataType::U8},
-    {"BOOL", DataType::I1}};
+    {"F32", DataType::F32},  {"F64", DataType::F64}, {"I64", DataType::I64},
+    {"I32", DataType::I32},  {"I8", DataType::I8},   {"U8", DataType::U8},
+    {"BOOL", DataType::I1},  {"I16", DataType::I16}, {"U16", DataType::U16},
+    {"U32", DataType::U32},  {"U64", DataType::U64}, {"F16", DataType::F16},
+    {"BF16", DataType::BF16}};
 } // namespace
 
 SafetensorsFile::SafetensorsFile(const std::string &path)

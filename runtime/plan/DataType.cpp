@@ -19,7 +19,9 @@ static constexpr Entry entries[] = {
     {DataType::I64, "i64", 8}, {DataType::I32, "i32", 4},
     {DataType::I8, "i8", 1},   {DataType::U8, "u8", 1},
     {DataType::I1, "i1", 1},   {DataType::BF16, "bf16", 2},
-    {DataType::F16, "f16", 2},
+    {DataType::F16, "f16", 2}, {DataType::I16, "i16", 2},
+    {DataType::U16, "u16", 2}, {DataType::U32, "u32", 4},
+    {DataType::U64, "u64", 8},
 };
 
 uint64_t pp::runtime::sizeOf(DataType type) {

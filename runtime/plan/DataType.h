@@ -11,8 +11,21 @@
 namespace pp::runtime {
 
 /// Element types of the plan format; `I1` takes one byte.
-/// `BF16` and `F16` are for channels only.
-enum class DataType : uint8_t { F32, F64, I64, I32, I8, U8, I1, BF16, F16 };
+enum class DataType : uint8_t {
+  F32,
+  F64,
+  I64,
+  I32,
+  I8,
+  U8,
+  I1,
+  BF16,
+  F16,
+  I16,
+  U16,
+  U32,
+  U64
+};
 
 using Shape = std::vector<int64_t>;
 

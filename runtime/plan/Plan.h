@@ -150,6 +150,9 @@ struct PlanSource {
   unsigned file = 0;
   uint64_t offset = 0;       // in the file
   bool isTransposed = false; // the file has the columns of the matrix as rows
+  /// What the file has where it is not what the tensor has: numbers of 16 bits
+  /// that are widened.
+  std::optional<DataType> stored;
   /// Of the bytes in the file, as it was compiled; see ContentHash.
   std::optional<uint64_t> hash;
   double splat = 0;

@@ -1,6 +1,7 @@
 //===- PlanFromJson.cpp - JSON to Plan ------------------------------------===//
 #include "plan/PlanJson.h"
 #include "plan/ReplicatePlan.h"
+#include "plan/ShortFloat.h"
 #include "support/JsonReader.h"
 
 #include <algorithm>
@@ -12,12 +13,9 @@ using namespace pp::runtime;
 static constexpr uint64_t maxCount = 1 << 20;
 static constexpr uint64_t maxThreads = 1 << 10;
 
-static DataType readType(const JsonReader &json, bool isChannel = false) {
+static DataType readType(const JsonReader &json) {
   std::string name = json.string();
-  auto type = parseDataType(name);
-  if ((type == DataType::BF16 || type == DataType::F16) && !isChannel)
-    json.fail("{} is for channels only", name);
-  if (type)
+  if (auto type = parseDataType(name))
     return *type;
   json.fail("unknown dtype '{}'", name);
 }
@@ -270,8 +268,15 @@ static uint64_t readHash(const JsonReader &json) {
 }
 
 static PlanSource readSource(const JsonReader &json, const Plan &plan,
-                             uint64_t bytes) {
+                             DataType type, uint64_t bytes) {
   PlanSource source;
+  if (json.has("dtype")) {
+    source.stored = readType(json.at("dtype"));
+    if (type != DataType::F32 || !isShortFloat(*source.stored))
+      json.at("dtype").fail("{} is not widened to {}", nameOf(*source.stored),
+                            nameOf(type));
+    bytes /= 2;
+  }
   if (json.has("file")) {
     source.kind = PlanSource::Kind::File;
     source.file = json.at("file").index(plan.weights.size(), "weights");
@@ -335,7 +340,8 @@ static std::vector<PlanTensor> readTensors(const JsonReader &json,
     }
     tensor.isMutable = areParameters ||
                        (entry.has("mutable") && entry.at("mutable").boolean());
-    tensor.source = readSource(entry.at("source"), plan, tensor.bytes);
+    tensor.source =
+        readSource(entry.at("source"), plan, tensor.type, tensor.bytes);
     if (tensor.source.isTransposed && tensor.shape.size() != 2)
       entry.at("shape").fail("only a matrix is transposed");
     if (entry.has("reason"))
@@ -576,7 +582,7 @@ static PlanChannel readChannel(const JsonReader &json, const Plan &plan,
     json.at("to").fail("channel leads from stage {} to itself", channel.to);
   channel.fromPhase = readPhase(json.at("from_phase"));
   channel.toPhase = readPhase(json.at("to_phase"));
-  channel.type = readType(json.at("dtype"), /*isChannel=*/true);
+  channel.type = readType(json.at("dtype"));
   channel.shape = readShape(json.at("shape"));
   channel.bytes = json.at("bytes").integer();
   if (channel.bytes != byteSize(channel.type, channel.shape))

@@ -105,7 +105,8 @@ static std::string toHex(const std::string &bytes) {
   return text;
 }
 
-static Json writeSource(const PlanSource &source, uint64_t bytes) {
+static Json writeSource(const PlanSource &source, uint64_t tensorBytes) {
+  uint64_t bytes = source.stored ? tensorBytes / 2 : tensorBytes;
   Json json;
   switch (source.kind) {
   case PlanSource::Kind::File:
@@ -114,6 +115,8 @@ static Json writeSource(const PlanSource &source, uint64_t bytes) {
     json["bytes"] = bytes;
     if (source.isTransposed)
       json["transposed"] = true;
+    if (source.stored)
+      json["dtype"] = nameOf(*source.stored);
     if (source.hash)
       json["hash"] = fmt::format("{:016x}", *source.hash);
     break;

@@ -1,5 +1,6 @@
 //===- WeightFiles.cpp ----------------------------------------------------===//
 #include "program/WeightFiles.h"
+#include "plan/ShortFloat.h"
 #include "support/ContentHash.h"
 #include "support/Error.h"
 
@@ -49,10 +50,10 @@ static void splat(char *target, uint64_t bytes, double value) {
 }
 
 /// Blocks keep both sides in cache.
-static void copyTransposed(const PlanTensor &tensor, const char *source,
-                           char *target) {
+static void copyTransposed(const PlanTensor &tensor, DataType type,
+                           const char *source, char *target) {
   uint64_t rows = tensor.shape[0], columns = tensor.shape[1];
-  uint64_t size = sizeOf(tensor.type);
+  uint64_t size = sizeOf(type);
   constexpr uint64_t block = 16;
   for (uint64_t i = 0; i < rows; i += block)
     for (uint64_t j = 0; j < columns; j += block)
@@ -63,24 +64,40 @@ static void copyTransposed(const PlanTensor &tensor, const char *source,
                       source + (column * rows + row) * size, size);
 }
 
+/// From the second half of `target` on, where the short numbers are.
+static void widen(DataType type, char *target, uint64_t count) {
+  const char *source = target + count * sizeof(uint16_t);
+  for (uint64_t i = 0; i < count; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, source + i * sizeof(bits), sizeof(bits));
+    float value = fromShortFloat(type, bits);
+    std::memcpy(target + i * sizeof(value), &value, sizeof(value));
+  }
+}
+
 void WeightFiles::fill(const PlanTensor &tensor, char *target) {
   switch (tensor.source.kind) {
   case PlanSource::Kind::File: {
     if (!tensor.bytes)
       return;
     const char *data = get(tensor.source.file).data() + tensor.source.offset;
+    DataType type = tensor.source.stored.value_or(tensor.type);
+    uint64_t count = tensor.bytes / sizeOf(tensor.type);
+    uint64_t bytes = count * sizeOf(type);
     if (verify && tensor.source.hash)
-      if (uint64_t hash = hashContent(data, tensor.bytes);
-          hash != *tensor.source.hash)
+      if (uint64_t hash = hashContent(data, bytes); hash != *tensor.source.hash)
         failInput("weights: '{}': tensor '{}' has the hash {}, but had {} when "
                   "the model was compiled: compile the model again, or pass "
                   "--no-verify-weights to take the file as it is",
                   pathOf(tensor.source.file), tensor.name, toHex(hash),
                   toHex(*tensor.source.hash));
+    char *place = target + (tensor.bytes - bytes);
     if (tensor.source.isTransposed)
-      copyTransposed(tensor, data, target);
+      copyTransposed(tensor, type, data, place);
     else
-      std::memcpy(target, data, tensor.bytes);
+      std::memcpy(place, data, bytes);
+    if (tensor.source.stored)
+      widen(type, target, count);
     return;
   }
   case PlanSource::Kind::Bytes:
@@ -97,14 +114,24 @@ void WeightFiles::fill(const PlanTensor &tensor, char *target) {
       return splat<int64_t>(target, tensor.bytes, tensor.source.splat);
     case DataType::I32:
       return splat<int32_t>(target, tensor.bytes, tensor.source.splat);
+    case DataType::I16:
+      return splat<int16_t>(target, tensor.bytes, tensor.source.splat);
     case DataType::I8:
       return splat<int8_t>(target, tensor.bytes, tensor.source.splat);
+    case DataType::U64:
+      return splat<uint64_t>(target, tensor.bytes, tensor.source.splat);
+    case DataType::U32:
+      return splat<uint32_t>(target, tensor.bytes, tensor.source.splat);
+    case DataType::U16:
+      return splat<uint16_t>(target, tensor.bytes, tensor.source.splat);
     case DataType::U8:
     case DataType::I1:
       return splat<uint8_t>(target, tensor.bytes, tensor.source.splat);
     case DataType::BF16:
     case DataType::F16:
-      break; // in channels only
+      return splat<uint16_t>(
+          target, tensor.bytes,
+          toShortFloat(tensor.type, static_cast<float>(tensor.source.splat)));
     }
   }
 }

@@ -38,7 +38,9 @@ TEST(NpyTest, ReadsWhatItWrites) {
   TemporaryDirectory directory;
   for (DataType type :
        {DataType::F32, DataType::F64, DataType::I64, DataType::I32,
-        DataType::I8, DataType::U8, DataType::I1})
+        DataType::I16, DataType::I8, DataType::U64, DataType::U32,
+        DataType::U16, DataType::U8, DataType::I1, DataType::BF16,
+        DataType::F16})
     for (const Shape &shape : {Shape{}, Shape{5}, Shape{2, 3}, Shape{0, 4}}) {
       std::string data(*elementCount(shape) * sizeOf(type), 'a');
       std::string header = formatNpyHeader(type, shape);
@@ -227,7 +229,7 @@ TEST(SafetensorsTest, MalformedFiles) {
       {std::string(8, '\xff'), "header of"},
       {safetensors("{", ""), "parse error"},
       {safetensors("[]", ""), "expected an object"},
-      {safetensors(one("F16", "[1]", "[0,2]"), "ab"), "F16"},
+      {safetensors(one("F8_E4M3", "[1]", "[0,2]"), "ab"), "F8_E4M3"},
       {safetensors(one("F32", "[2]", "[0,4]"), "abcd"), "4 bytes for"},
       {safetensors(one("F32", "[1]", "[0,8]"), "abcd"), "outside"},
       {safetensors(one("F32", "[1]", "[8,4]"), "abcd"), "outside"},

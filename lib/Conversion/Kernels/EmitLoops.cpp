@@ -12,14 +12,22 @@ using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
 
+Type pp::getScalarType(Type element) {
+  return element.isUnsignedInteger()
+             ? IntegerType::get(element.getContext(),
+                                element.getIntOrFloatBitWidth())
+             : element;
+}
+
 MemRefType pp::getMemRefType(Type tensor) {
   auto type = cast<RankedTensorType>(tensor);
-  return MemRefType::get(type.getShape(), type.getElementType());
+  return MemRefType::get(type.getShape(), getScalarType(type.getElementType()));
 }
 
 /// What a reduction starts from.
 static TypedAttr initialValue(OpBuilder &builder, Reduction reduction,
-                              Type element) {
+                              Type tensor) {
+  Type element = getScalarType(tensor);
   if (reduction == Reduction::sum)
     return builder.getZeroAttr(element);
   if (reduction == Reduction::product)
@@ -29,6 +37,9 @@ static TypedAttr initialValue(OpBuilder &builder, Reduction reduction,
     return builder.getFloatAttr(
         type, APFloat::getInf(type.getFloatSemantics(), /*Negative=*/isMax));
   unsigned width = element.getIntOrFloatBitWidth();
+  if (tensor.isUnsignedInteger())
+    return builder.getIntegerAttr(element, isMax ? APInt::getMinValue(width)
+                                                 : APInt::getMaxValue(width));
   return builder.getIntegerAttr(element, isMax
                                              ? APInt::getSignedMinValue(width)
                                              : APInt::getSignedMaxValue(width));

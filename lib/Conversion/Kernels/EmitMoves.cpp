@@ -183,7 +183,7 @@ LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
   // One update after the other, in row-major order of the indices: the sums
   // have the same bits in every run.
   Value output = memoryOf(op.getOutput()), updates = memoryOf(op.getUpdates());
-  Type element = op.getOutput().getType().getElementType();
+  Type element = getScalarType(op.getOutput().getType().getElementType());
   Value zero =
       arith::ConstantOp::create(builder, loc, builder.getZeroAttr(element));
   linalg::FillOp::create(builder, loc, zero, output);

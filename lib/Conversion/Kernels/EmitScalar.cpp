@@ -16,6 +16,8 @@ namespace {
 struct Scalars {
   OpBuilder &b;
   Location loc;
+  /// Of the operands, in the operation; what computes has no such types.
+  bool isUnsigned;
 
   Value constant(Type type, double value) {
     return arith::ConstantOp::create(b, loc, b.getFloatAttr(type, value));
@@ -69,21 +71,28 @@ struct Scalars {
           arith::CmpFPredicate::OGT, arith::CmpFPredicate::OGE};
       return compare(predicates[static_cast<int>(comparison)], x, y);
     }
-    constexpr arith::CmpIPredicate predicates[] = {
-        arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,
-        arith::CmpIPredicate::slt, arith::CmpIPredicate::sle,
-        arith::CmpIPredicate::sgt, arith::CmpIPredicate::sge};
+    constexpr arith::CmpIPredicate predicates[][6] = {
+        {arith::CmpIPredicate::eq, arith::CmpIPredicate::ne,
+         arith::CmpIPredicate::slt, arith::CmpIPredicate::sle,
+         arith::CmpIPredicate::sgt, arith::CmpIPredicate::sge},
+        {arith::CmpIPredicate::eq, arith::CmpIPredicate::ne,
+         arith::CmpIPredicate::ult, arith::CmpIPredicate::ule,
+         arith::CmpIPredicate::ugt, arith::CmpIPredicate::uge}};
     return arith::CmpIOp::create(
-        b, loc, predicates[static_cast<int>(comparison)], x, y);
+        b, loc, predicates[isUnsigned][static_cast<int>(comparison)], x, y);
   }
 
-  Value cast(Value x, Type to) {
-    Type from = x.getType();
+  /// `target` with its sign.
+  Value cast(Value x, Type target) {
+    Type from = x.getType(), to = getScalarType(target);
     if (from == to)
       return x;
     unsigned width = from.getIntOrFloatBitWidth();
     unsigned newWidth = to.getIntOrFloatBitWidth();
     bool fromFloat = isa<FloatType>(from), toFloat = isa<FloatType>(to);
+    // Between the two kinds of 16 bits.
+    if (fromFloat && toFloat && width == newWidth)
+      return cast(arith::ExtFOp::create(b, loc, b.getF32Type(), x), to);
     if (fromFloat && toFloat)
       return width < newWidth ? Value(arith::ExtFOp::create(b, loc, to, x))
                               : Value(arith::TruncFOp::create(b, loc, to, x));
@@ -93,20 +102,47 @@ struct Scalars {
                        : Value(arith::CmpIOp::create(
                              b, loc, arith::CmpIPredicate::ne, x, zero));
     }
-    if (fromFloat)
-      return arith::FPToSIOp::create(b, loc, to, x);
+    if (fromFloat && target.isUnsignedInteger() && newWidth == 64)
+      return toUnsigned(x, to);
+    if (fromFloat) {
+      // Of numbers that have too many bits for `to` the last ones remain.
+      bool fits =
+          newWidth == 64 || (newWidth == 32 && !target.isUnsignedInteger());
+      Type wide = fits ? to : Type(b.getIntegerType(newWidth == 32 ? 64 : 32));
+      Value integer = arith::FPToSIOp::create(b, loc, wide, x);
+      return fits ? integer : arith::TruncIOp::create(b, loc, to, integer);
+    }
+    bool hasNoSign = width == 1 || isUnsigned;
     if (toFloat)
-      return width == 1 ? Value(arith::UIToFPOp::create(b, loc, to, x))
-                        : Value(arith::SIToFPOp::create(b, loc, to, x));
+      return hasNoSign ? Value(arith::UIToFPOp::create(b, loc, to, x))
+                       : Value(arith::SIToFPOp::create(b, loc, to, x));
     if (width > newWidth)
       return arith::TruncIOp::create(b, loc, to, x);
-    return width == 1 ? Value(arith::ExtUIOp::create(b, loc, to, x))
-                      : Value(arith::ExtSIOp::create(b, loc, to, x));
+    return hasNoSign ? Value(arith::ExtUIOp::create(b, loc, to, x))
+                     : Value(arith::ExtSIOp::create(b, loc, to, x));
+  }
+
+  /// Negative numbers wrap around.
+  Value toUnsigned(Value x, Type to) {
+    Value zero = constant(x.getType(), 0);
+    return select(compare(arith::CmpFPredicate::OLT, x, zero),
+                  arith::FPToSIOp::create(b, loc, to, x),
+                  arith::FPToUIOp::create(b, loc, to, x));
   }
 
   /// The processor traps at x / 0, here 0 as in numpy, and at the lowest number
   /// divided by -1, which stays what it is.
   Value divideIntegers(Value x, Value y) {
+    if (isUnsigned) {
+      Type type = x.getType();
+      Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
+      Value one = arith::ConstantOp::create(b, loc, b.getOneAttr(type));
+      Value isZero =
+          arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, y, zero);
+      Value quotient =
+          arith::DivUIOp::create(b, loc, x, select(isZero, one, y));
+      return select(isZero, zero, quotient);
+    }
     auto constant = [&](int64_t value) -> Value {
       return arith::ConstantOp::create(b, loc,
                                        b.getIntegerAttr(x.getType(), value));
@@ -132,7 +168,10 @@ struct Scalars {
 } // namespace
 
 Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
-  Scalars s{b, loc};
+  bool isUnsigned =
+      op->getNumOperands() > 0 &&
+      getElementTypeOrSelf(op->getOperand(0).getType()).isUnsignedInteger();
+  Scalars s{b, loc, isUnsigned};
   Type type = x.empty() ? Type() : x[0].getType();
   bool isFloat = type && isa<FloatType>(type);
   return llvm::TypeSwitch<Operation *, Value>(op)
@@ -143,6 +182,8 @@ Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
         return arith::SubIOp::create(b, loc, zero, x[0]);
       })
       .Case([&](AbsOp) -> Value {
+        if (isUnsigned)
+          return x[0];
         return isFloat ? Value(math::AbsFOp::create(b, loc, x[0]))
                        : Value(math::AbsIOp::create(b, loc, x[0]));
       })
@@ -185,8 +226,10 @@ Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
       .Case([&](ReluOp) { return s.relu(x[0]); })
       .Case([&](GeluOp gelu) { return s.gelu(x[0], gelu.getApproximate()); })
       .Case([&](NotOp) -> Value {
-        Value one = arith::ConstantOp::create(b, loc, b.getBoolAttr(true));
-        return arith::XOrIOp::create(b, loc, x[0], one);
+        auto ones = APInt::getAllOnes(type.getIntOrFloatBitWidth());
+        return arith::XOrIOp::create(
+            b, loc, x[0],
+            arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, ones)));
       })
       .Case([&](AddOp) { return s.binary<arith::AddFOp, arith::AddIOp>(x); })
       .Case([&](SubOp) { return s.binary<arith::SubFOp, arith::SubIOp>(x); })
@@ -194,10 +237,14 @@ Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
       .Case([&](DivOp) {
         return isFloat ? s.div(x[0], x[1]) : s.divideIntegers(x[0], x[1]);
       })
-      .Case([&](MaximumOp) {
+      .Case([&](MaximumOp) -> Value {
+        if (isUnsigned)
+          return arith::MaxUIOp::create(b, loc, x[0], x[1]);
         return s.binary<arith::MaximumFOp, arith::MaxSIOp>(x);
       })
-      .Case([&](MinimumOp) {
+      .Case([&](MinimumOp) -> Value {
+        if (isUnsigned)
+          return arith::MinUIOp::create(b, loc, x[0], x[1]);
         return s.binary<arith::MinimumFOp, arith::MinSIOp>(x);
       })
       .Case([&](RemOp) -> Value {
@@ -213,6 +260,9 @@ Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
       })
       .Case([&](OrOp) -> Value {
         return arith::OrIOp::create(b, loc, x[0], x[1]);
+      })
+      .Case([&](XorOp) -> Value {
+        return arith::XOrIOp::create(b, loc, x[0], x[1]);
       })
       .Case([&](CompareOp compare) {
         return s.compareNumbers(compare.getComparison(), x[0], x[1]);

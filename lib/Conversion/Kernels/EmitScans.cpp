@@ -63,8 +63,8 @@ void forEachLine(
 /// The order of the elements of a line.
 class Order {
 public:
-  Order(OpBuilder &b, Location loc, bool smallest)
-      : b(b), loc(loc), smallest(smallest) {}
+  Order(OpBuilder &b, Location loc, bool smallest, bool isUnsigned)
+      : b(b), loc(loc), smallest(smallest), isUnsigned(isUnsigned) {}
 
   Value number(int64_t value) {
     return arith::ConstantIndexOp::create(b, loc, value);
@@ -85,7 +85,10 @@ public:
   /// Whether x is better than y. NaN is larger than every number.
   Value isBetter(Value x, Value y) {
     if (!isa<FloatType>(x.getType()))
-      return smallest ? isLess(x, y) : isLess(y, x);
+      return arith::CmpIOp::create(b, loc,
+                                   isUnsigned ? arith::CmpIPredicate::ult
+                                              : arith::CmpIPredicate::slt,
+                                   smallest ? x : y, smallest ? y : x);
     auto compare = [&](arith::CmpFPredicate predicate, Value a, Value c) {
       return arith::CmpFOp::create(b, loc, predicate, a, c).getResult();
     };
@@ -100,14 +103,17 @@ public:
 private:
   OpBuilder &b;
   Location loc;
-  bool smallest;
+  bool smallest, isUnsigned;
 };
 
 /// The place of the best of the elements of a line that are worse than the one
 /// at `last`; of all if that is -1.
-Value findNext(OpBuilder &builder, Location loc, bool smallest, Value input,
+Value findNext(OpBuilder &builder, Location loc, TopKOp op, Value input,
                Value row, int64_t size, Value last) {
-  Order outer(builder, loc, smallest);
+  bool smallest = op.getSmallest();
+  bool isUnsigned =
+      op.getInput().getType().getElementType().isUnsignedInteger();
+  Order outer(builder, loc, smallest, isUnsigned);
   Value zero = outer.number(0), none = outer.number(-1);
   Value isFirst = outer.isLess(last, zero);
   Value lastPlace = outer.select(isFirst, zero, last);
@@ -117,7 +123,7 @@ Value findNext(OpBuilder &builder, Location loc, bool smallest, Value input,
                                  outer.number(1), ValueRange{none, lastValue});
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
-  Order order(builder, loc, smallest);
+  Order order(builder, loc, smallest, isUnsigned);
   Value place = loop.getInductionVar();
   Value best = loop.getRegionIterArg(0), bestValue = loop.getRegionIterArg(1);
   Value value =
@@ -145,7 +151,7 @@ LogicalResult KernelEmitter::emitCumSum(CumSumOp op) {
   Value output = reshaped(builder, loc, memoryOf(op.getOutput()), sizes);
   int64_t length = sizes[1];
   bool reverse = op.getReverse(), exclusive = op.getExclusive();
-  Type element = type.getElementType();
+  Type element = getScalarType(type.getElementType());
   auto add = [&](OpBuilder &b, Value x, Value y) -> Value {
     if (isa<FloatType>(element))
       return arith::AddFOp::create(b, loc, x, y);
@@ -199,7 +205,7 @@ LogicalResult KernelEmitter::emitTopK(TopKOp op) {
           return arith::IndexCastOp::create(b, loc, b.getI64Type(), place);
         };
         auto next = [&](Value last) {
-          return findNext(b, loc, op.getSmallest(), input, row, size, last);
+          return findNext(b, loc, op, input, row, size, last);
         };
         auto loop = scf::ForOp::create(b, loc, number(0), number(count - 1),
                                        number(1), number(-1));

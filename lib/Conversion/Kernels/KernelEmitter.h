@@ -47,6 +47,10 @@ mlir::Value emitUniform(mlir::OpBuilder &builder, mlir::Location loc,
                         std::array<mlir::Value, 3> counter,
                         std::array<mlir::Value, 2> key);
 
+/// What computes with elements of a type: integers with and without a sign are
+/// the same bits.
+mlir::Type getScalarType(mlir::Type element);
+
 /// The memref of a dense tensor.
 mlir::MemRefType getMemRefType(mlir::Type tensor);
 

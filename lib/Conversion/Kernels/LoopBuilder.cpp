@@ -401,8 +401,11 @@ Value LoopBuilder::scalar(OpBuilder &body, Value value, const Axes &axes) {
     result = draw(body, {uniform, axes});
   } else if (auto constant = dyn_cast<ConstantOp>(op)) {
     auto dense = cast<DenseElementsAttr>(constant.getValue());
-    result = arith::ConstantOp::create(
-        body, loc, cast<TypedAttr>(dense.getSplatValue<Attribute>()));
+    auto element = cast<TypedAttr>(dense.getSplatValue<Attribute>());
+    if (element.getType().isUnsignedInteger())
+      element = body.getIntegerAttr(getScalarType(element.getType()),
+                                    cast<IntegerAttr>(element).getValue());
+    result = arith::ConstantOp::create(body, loc, element);
   } else {
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
@@ -438,7 +441,7 @@ Value LoopBuilder::count(OpBuilder &body, IotaOp iota, int64_t axis) {
           next);
     index = next;
   }
-  Type element = iota.getOutput().getType().getElementType();
+  Type element = getScalarType(iota.getOutput().getType().getElementType());
   if (isa<FloatType>(element)) {
     Value integer = arith::IndexCastOp::create(b, b.getI64Type(), index);
     return arith::SIToFPOp::create(b, element, integer);
@@ -521,6 +524,7 @@ Value LoopBuilder::draw(OpBuilder &body, const Draw &draw) {
 Value LoopBuilder::combine(OpBuilder &body, Reduction reduction, Value x,
                            Value sum) {
   bool isFloat = isa<FloatType>(x.getType());
+  bool isUnsigned = getElementTypeOrSelf(root.getType()).isUnsignedInteger();
   switch (reduction) {
   case Reduction::sum:
     if (!isFloat)
@@ -528,10 +532,14 @@ Value LoopBuilder::combine(OpBuilder &body, Reduction reduction, Value x,
     return arith::AddFOp::create(body, loc, sum, x,
                                  arith::FastMathFlags::reassoc);
   case Reduction::max:
+    if (isUnsigned)
+      return arith::MaxUIOp::create(body, loc, sum, x);
     if (!isFloat)
       return arith::MaxSIOp::create(body, loc, sum, x);
     return arith::MaximumFOp::create(body, loc, sum, x);
   case Reduction::min:
+    if (isUnsigned)
+      return arith::MinUIOp::create(body, loc, sum, x);
     if (!isFloat)
       return arith::MinSIOp::create(body, loc, sum, x);
     return arith::MinimumFOp::create(body, loc, sum, x);

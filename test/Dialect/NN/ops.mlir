@@ -73,6 +73,8 @@ func.func @binary(%x: tensor<4xf32>, %y: tensor<4xf32>, %b: tensor<4xi1>) {
   %p = nn.and %b, %b : tensor<4xi1>
   // CHECK: %[[Q:[^ :,]+]] = nn.or %[[B]], %[[B]] : tensor<4xi1>
   %q = nn.or %b, %b : tensor<4xi1>
+  // CHECK: %[[R:[^ :,]+]] = nn.xor %[[B]], %[[B]] : tensor<4xi1>
+  %r = nn.xor %b, %b : tensor<4xi1>
   return
 }
 

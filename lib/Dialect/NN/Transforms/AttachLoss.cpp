@@ -39,7 +39,8 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
       return failure();
     Value prediction = terminator.getOperand(*index);
     auto type = cast<RankedTensorType>(prediction.getType());
-    if (!type.getElementType().isF32())
+    Type element = type.getElementType();
+    if (!element.isF32() && !element.isF16() && !element.isBF16())
       return function.emitError() << "output to attach a loss to has type "
                                   << type << ", expected f32 elements";
     if (type.getNumElements() == 0)
@@ -47,6 +48,10 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
              << "cannot attach a loss to an output without elements: " << type;
     OpBuilder builder(terminator);
     Location loc = NameLoc::get(builder.getStringAttr("loss"));
+    // The loss has the precision of f32 whatever the model has.
+    if (!element.isF32())
+      prediction = CastOp::create(builder, loc,
+                                  type.clone(builder.getF32Type()), prediction);
     FailureOr<Value> value =
         loss == Loss::CrossEntropy
             ? crossEntropy(builder, loc, function, prediction)

@@ -47,7 +47,8 @@ def NN_ExternalAttr : AttrDef<NN_Dialect, "External", [TypedAttrInterface]> {
   let description = [{
     Says where the value of a parameter lies: `file` as it was given to the
     importer, `offset` and the number of bytes in it. The bytes are little-endian
-    and row-major, or, with `transposed`, those of the transposed matrix. Of the
+    and row-major, or, with `transposed`, those of the transposed matrix. Where
+    the parameter is of f32, they may be of bf16 or f16, and are widened. Of the
     compiler's passes only nn-fuse-attention reads them, of masks.
 
     ```mlir

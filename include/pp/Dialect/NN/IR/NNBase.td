@@ -17,12 +17,16 @@ class NN_TensorOf<list<Type> types>
                    "statically shaped " # RankedTensorOf<types>.summary>;
 // Sixteen bits are for storage: operations that move values or take their
 // products accept them, arithmetic on elements does not.
-def NN_Tensor : NN_TensorOf<[F32, F64, BF16, F16, I64, I32, I8, UI8, I1]>;
+// The same holds for integers of less than 32 bits and for ui32; of the others,
+// ui64 alone is without a sign.
+def NN_Tensor : NN_TensorOf<[F32, F64, BF16, F16, I64, I32, I16, I8, UI64, UI32,
+                             UI16, UI8, I1]>;
 def NN_FactorTensor : NN_TensorOf<[F32, F64, BF16, F16]>;
 def NN_FloatTensor : NN_TensorOf<[F32, F64]>;
-def NN_NumberTensor : NN_TensorOf<[F32, F64, I64, I32]>;
+def NN_NumberTensor : NN_TensorOf<[F32, F64, I64, I32, UI64]>;
 def NN_IndexTensor : NN_TensorOf<[I64, I32]>;
 def NN_BoolTensor : NN_TensorOf<[I1]>;
+def NN_BitsTensor : NN_TensorOf<[I1, I64, I32, UI64]>;
 
 // Which methods of an interface an op defines itself; the others keep their
 // defaults.

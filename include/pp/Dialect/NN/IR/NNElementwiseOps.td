@@ -98,8 +98,8 @@ def NN_SoftplusOp : NN_UnaryFunctionOp<"softplus", NN_FloatTensor, [{
   }]> {
   let summary = "ln(1 + e^x)";
 }
-def NN_NotOp : NN_UnaryOp<"not", NN_BoolTensor, [NotDifferentiable]> {
-  let summary = "logical negation";
+def NN_NotOp : NN_UnaryOp<"not", NN_BitsTensor, [NotDifferentiable]> {
+  let summary = "negates every bit";
 }
 def NN_GeluOp : NN_UnaryOp<"gelu", NN_FloatTensor, [NN_Differentiable]> {
   let summary = "Gaussian error linear unit";
@@ -152,13 +152,17 @@ def NN_MinimumOp : NN_BinaryOp<"minimum", NN_NumberTensor, [
   let summary = "the smaller of two";
   let description = "At a tie each operand gets half of the cotangent.";
 }
-def NN_AndOp : NN_BinaryOp<"and", NN_BoolTensor, [
+def NN_AndOp : NN_BinaryOp<"and", NN_BitsTensor, [
     Commutative, NotDifferentiable]> {
-  let summary = "logical conjunction";
+  let summary = "the bits that both have";
 }
-def NN_OrOp : NN_BinaryOp<"or", NN_BoolTensor, [
+def NN_OrOp : NN_BinaryOp<"or", NN_BitsTensor, [
     Commutative, NotDifferentiable]> {
-  let summary = "logical disjunction";
+  let summary = "the bits that one of both has";
+}
+def NN_XorOp : NN_BinaryOp<"xor", NN_BitsTensor, [
+    Commutative, NotDifferentiable]> {
+  let summary = "the bits that only one of both has";
 }
 
 def NN_CompareOp : NN_ElementwiseOp<"compare", [
@@ -195,7 +199,8 @@ def NN_CastOp : NN_ElementwiseOp<"cast", [
     NN_Differentiable, SameOperandsAndResultShape]> {
   let summary = "converts the element type";
   let description = [{
-    Floating point to integer rounds towards zero; to i1 it is x != 0.
+    Floating point to integer rounds towards zero; to i1 it is x != 0. An integer
+    that has too many bits keeps the last ones.
   }];
   let arguments = (ins NN_Tensor:$input);
   let results = (outs NN_Tensor:$output);
