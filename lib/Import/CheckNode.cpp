@@ -22,15 +22,25 @@ onnx::DataType NodeImporter::dataType(Type elementType) {
     return onnx::DataType::Float;
   if (elementType.isF64())
     return onnx::DataType::Double;
-  if (elementType.isInteger(64))
-    return onnx::DataType::Int64;
-  if (elementType.isInteger(32))
-    return onnx::DataType::Int32;
-  if (elementType.isInteger(8))
-    return onnx::DataType::Int8;
-  if (elementType.isInteger(1))
+  if (elementType.isF16())
+    return onnx::DataType::Float16;
+  if (elementType.isBF16())
+    return onnx::DataType::BFloat16;
+  bool isUnsigned = elementType.isUnsignedInteger();
+  switch (elementType.getIntOrFloatBitWidth()) {
+  case 64:
+    return isUnsigned ? onnx::DataType::UInt64 : onnx::DataType::Int64;
+  case 32:
+    return isUnsigned ? onnx::DataType::UInt32 : onnx::DataType::Int32;
+  case 16:
+    return isUnsigned ? onnx::DataType::UInt16 : onnx::DataType::Int16;
+  case 8:
+    return isUnsigned ? onnx::DataType::UInt8 : onnx::DataType::Int8;
+  case 1:
     return onnx::DataType::Bool;
-  return onnx::DataType::Undefined;
+  default:
+    return onnx::DataType::Undefined;
+  }
 }
 
 /// The definition of operand `index`: the last one if that is variadic.
@@ -79,8 +89,7 @@ NodeImporter::checkOperands(const onnx::OperatorDefinition &definition,
           countFault(definition.outputs, node->outputs, "output");
       !fault.empty())
     return error(fault);
-  // The first operand of each type variable, and its type.
-  llvm::SmallDenseMap<int, std::pair<size_t, onnx::DataType>> bound;
+  typeVariables.clear();
   for (size_t index = 0; index < node->inputs.size(); ++index) {
     const OperandDefinition &operand = *operandAt(definition.inputs, index);
     std::string what =
@@ -128,7 +137,7 @@ NodeImporter::checkOperands(const onnx::OperatorDefinition &definition,
     if (operand.typeVariable < 0)
       continue;
     auto [first, isNew] =
-        bound.try_emplace(operand.typeVariable, index, actual);
+        typeVariables.try_emplace(operand.typeVariable, index, actual);
     if (!isNew && first->second.second != actual)
       result =
           error(what + " has elements of type " + onnx::dataTypeName(actual) +
@@ -204,7 +213,8 @@ NodeImporter::checkEntry(const ImportedOperator &entry,
     if (!hasInput(index) || input(index).isSequence)
       continue;
     onnx::DataType actual = dataType(elementType(input(index)));
-    bool isTaken = entry.types >> static_cast<unsigned>(actual) & 1;
+    bool isTaken =
+        withShortTypes(entry.types) >> static_cast<unsigned>(actual) & 1;
     // Constants are computed with whatever they are.
     if (!isTaken && !isKnown && isRestricted(definition, index))
       result = error("input #" + llvm::Twine(index) + " (" +

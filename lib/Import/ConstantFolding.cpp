@@ -24,9 +24,15 @@ using llvm::APInt;
 // Constants
 //===----------------------------------------------------------------------===//
 
-static int64_t toInteger(const APInt &value) {
-  return value.getBitWidth() == 1 ? static_cast<int64_t>(value.getZExtValue())
-                                  : value.getSExtValue();
+/// Unsigned numbers of 64 bits wrap around.
+static int64_t toInteger(const APInt &value, Type type) {
+  return type.isInteger(1) || type.isUnsignedInteger()
+             ? static_cast<int64_t>(value.getZExtValue())
+             : value.getSExtValue();
+}
+
+static double toNumber(const APInt &value, Type type) {
+  return value.roundToDouble(!type.isInteger(1) && !type.isUnsignedInteger());
 }
 
 Constant Constant::list(Builder &builder, ArrayRef<int64_t> integers) {
@@ -38,22 +44,23 @@ Constant Constant::list(Builder &builder, ArrayRef<int64_t> integers) {
 FailureOr<int64_t> Constant::integer(int64_t index) const {
   if (!elements || isFloat() || index < 0 || index >= size())
     return failure();
-  return toInteger(elements.getValues<APInt>()[index]);
+  return toInteger(elements.getValues<APInt>()[index], getElementType());
 }
 
 FailureOr<double> Constant::number(int64_t index) const {
   if (!elements || index < 0 || index >= size())
     return failure();
   if (!isFloat())
-    return static_cast<double>(*integer(index));
+    return toNumber(elements.getValues<APInt>()[index], getElementType());
   return elements.getValues<APFloat>()[index].convertToDouble();
 }
 
 FailureOr<SmallVector<int64_t>> Constant::integers() const {
   if (!elements || isFloat() || size() > maxConstantElements)
     return failure();
-  return SmallVector<int64_t>(
-      llvm::map_range(elements.getValues<APInt>(), toInteger));
+  return llvm::map_to_vector(
+      elements.getValues<APInt>(),
+      [&](const APInt &value) { return toInteger(value, getElementType()); });
 }
 
 SmallVector<double> Constant::numbers() const {
@@ -157,6 +164,10 @@ Attribute binary(Operands x, Floats floats, Integers integers) {
   return constFoldBinaryOpConditional<IntegerAttr, APInt, void>(x, integers);
 }
 
+bool areUnsigned(Operands x) {
+  return cast<DenseElementsAttr>(x[0]).getElementType().isUnsignedInteger();
+}
+
 template <typename Integers> Attribute logic(Operands x, Integers integers) {
   return constFoldBinaryOp<IntegerAttr, APInt, void>(x, integers);
 }
@@ -190,12 +201,25 @@ Attribute compare(Comparison comparison, Operands x, Type type) {
         });
   return constFoldBinaryOp<IntegerAttr, APInt, void>(
       x, type, [&](const APInt &a, const APInt &b) {
-        return APInt(1, holds(comparison, a.slt(b), a == b, a.sgt(b)));
+        return APInt(1, areUnsigned(x)
+                            ? holds(comparison, a.ult(b), a == b, a.ugt(b))
+                            : holds(comparison, a.slt(b), a == b, a.sgt(b)));
       });
+}
+
+/// Beyond the integers with a sign; nothing for other numbers and types.
+std::optional<APInt> toUnsigned64(const APFloat &value, Type to) {
+  if (!to.isUnsignedInteger(64) || value.isNegative() || !value.isFinite())
+    return std::nullopt;
+  llvm::APSInt result(64, /*isUnsigned=*/true);
+  bool isExact;
+  value.convertToInteger(result, APFloat::rmTowardZero, &isExact);
+  return result;
 }
 
 Attribute convert(Operands x, RankedTensorType type) {
   Type to = type.getElementType();
+  Type from = cast<DenseElementsAttr>(x[0]).getElementType();
   auto toFloat = dyn_cast<FloatType>(to);
   if (areFloats(x) && toFloat)
     return constFoldUnaryOp<FloatAttr, APFloat, void>(
@@ -207,21 +231,26 @@ Attribute convert(Operands x, RankedTensorType type) {
         x, type, [&](const APFloat &a) {
           return to.isInteger(1)
                      ? APInt(1, !a.isZero())
-                     : APInt(64, towardsZero(a.convertToDouble()), true)
-                           .trunc(to.getIntOrFloatBitWidth());
+                     : toUnsigned64(a, to).value_or(
+                           APInt(64, towardsZero(a.convertToDouble()), true)
+                               .trunc(to.getIntOrFloatBitWidth()));
         });
   if (toFloat)
     return constFoldUnaryOp<IntegerAttr, APInt, void, FloatAttr>(
         x, type, [&](const APInt &a) {
-          return rounded(static_cast<double>(toInteger(a)),
-                         toFloat.getFloatSemantics());
+          APFloat result(toFloat.getFloatSemantics());
+          result.convertFromAPInt(
+              a, !from.isInteger(1) && !from.isUnsignedInteger(),
+              APFloat::rmNearestTiesToEven);
+          return result;
         });
   return constFoldUnaryOp<IntegerAttr, APInt, void>(
       x, type, [&](const APInt &a) {
-        return to.isInteger(1) ? APInt(1, !a.isZero())
-                               : APInt(to.getIntOrFloatBitWidth(), toInteger(a),
-                                       /*isSigned=*/true,
-                                       /*implicitTrunc=*/true);
+        return to.isInteger(1)
+                   ? APInt(1, !a.isZero())
+                   : APInt(to.getIntOrFloatBitWidth(), toInteger(a, from),
+                           /*isSigned=*/true,
+                           /*implicitTrunc=*/true);
       });
 }
 
@@ -333,6 +362,7 @@ Attribute reduce(ReduceOp op, Attribute x) {
   if (isa<FloatType>(elements.getElementType()))
     return {};
   unsigned width = elements.getElementType().getIntOrFloatBitWidth();
+  bool isUnsigned = elements.getElementType().isUnsignedInteger();
   switch (op.getReduction()) {
   case Reduction::sum:
     return reduceIntegers(op, elements, APInt::getZero(width),
@@ -341,14 +371,20 @@ Attribute reduce(ReduceOp op, Attribute x) {
     return reduceIntegers(op, elements, APInt(width, 1),
                           [](const APInt &a, const APInt &b) { return a * b; });
   case Reduction::max:
-    return reduceIntegers(op, elements, APInt::getSignedMinValue(width),
-                          [](const APInt &a, const APInt &b) {
-                            return llvm::APIntOps::smax(a, b);
+    return reduceIntegers(op, elements,
+                          isUnsigned ? APInt::getMinValue(width)
+                                     : APInt::getSignedMinValue(width),
+                          [&](const APInt &a, const APInt &b) {
+                            return isUnsigned ? llvm::APIntOps::umax(a, b)
+                                              : llvm::APIntOps::smax(a, b);
                           });
   case Reduction::min:
-    return reduceIntegers(op, elements, APInt::getSignedMaxValue(width),
-                          [](const APInt &a, const APInt &b) {
-                            return llvm::APIntOps::smin(a, b);
+    return reduceIntegers(op, elements,
+                          isUnsigned ? APInt::getMaxValue(width)
+                                     : APInt::getSignedMaxValue(width),
+                          [&](const APInt &a, const APInt &b) {
+                            return isUnsigned ? llvm::APIntOps::umin(a, b)
+                                              : llvm::APIntOps::smin(a, b);
                           });
   }
   llvm_unreachable("no other reduction");
@@ -414,10 +450,10 @@ Attribute evaluate(Operation *operation, Operands x) {
               (void)a.mod(b);
               return a;
             },
-            [](const APInt &a, const APInt &b) -> std::optional<APInt> {
+            [&](const APInt &a, const APInt &b) -> std::optional<APInt> {
               if (b.isZero())
                 return std::nullopt;
-              return a.srem(b);
+              return areUnsigned(x) ? a.urem(b) : a.srem(b);
             });
       })
       .Case([&](RoundOp) { return unary(x, std::nearbyint); })
@@ -450,10 +486,10 @@ Attribute evaluate(Operation *operation, Operands x) {
       .Case([&](DivOp) {
         return binary(
             x, [](const APFloat &a, const APFloat &b) { return a / b; },
-            [](const APInt &a, const APInt &b) -> std::optional<APInt> {
+            [&](const APInt &a, const APInt &b) -> std::optional<APInt> {
               if (b.isZero())
                 return std::nullopt;
-              return a.sdiv(b);
+              return areUnsigned(x) ? a.udiv(b) : a.sdiv(b);
             });
       })
       .Case([&](MaximumOp) {
@@ -462,8 +498,10 @@ Attribute evaluate(Operation *operation, Operands x) {
             [](const APFloat &a, const APFloat &b) {
               return llvm::maximum(a, b);
             },
-            [](const APInt &a, const APInt &b) {
-              return std::optional<APInt>(llvm::APIntOps::smax(a, b));
+            [&](const APInt &a, const APInt &b) {
+              return std::optional<APInt>(areUnsigned(x)
+                                              ? llvm::APIntOps::umax(a, b)
+                                              : llvm::APIntOps::smax(a, b));
             });
       })
       .Case([&](MinimumOp) {
@@ -472,8 +510,10 @@ Attribute evaluate(Operation *operation, Operands x) {
             [](const APFloat &a, const APFloat &b) {
               return llvm::minimum(a, b);
             },
-            [](const APInt &a, const APInt &b) {
-              return std::optional<APInt>(llvm::APIntOps::smin(a, b));
+            [&](const APInt &a, const APInt &b) {
+              return std::optional<APInt>(areUnsigned(x)
+                                              ? llvm::APIntOps::umin(a, b)
+                                              : llvm::APIntOps::smin(a, b));
             });
       })
       .Case([&](PowOp) -> Attribute {
@@ -491,6 +531,9 @@ Attribute evaluate(Operation *operation, Operands x) {
       .Case([&](OrOp) {
         return logic(x, [](const APInt &a, const APInt &b) { return a | b; });
       })
+      .Case([&](XorOp) {
+        return logic(x, [](const APInt &a, const APInt &b) { return a ^ b; });
+      })
       .Case([&](NotOp) {
         return constFoldUnaryOp<IntegerAttr, APInt, void>(
             x, [](const APInt &a) { return ~a; });
@@ -503,7 +546,7 @@ Attribute evaluate(Operation *operation, Operands x) {
       .Case([&](AbsOp) {
         return unary(
             x, [](const APFloat &a) { return abs(a); },
-            [](const APInt &a) { return a.abs(); });
+            [&](const APInt &a) { return areUnsigned(x) ? a : a.abs(); });
       })
       .Case([&](FloorOp) { return unary(x, std::floor); })
       .Case([&](CeilOp) { return unary(x, std::ceil); })

@@ -26,8 +26,22 @@ Type NodeImporter::elementType(onnx::DataType dataType) {
     return builder.getI64Type();
   case onnx::DataType::Int32:
     return builder.getI32Type();
+  case onnx::DataType::Float16:
+    return builder.getF16Type();
+  case onnx::DataType::BFloat16:
+    return builder.getBF16Type();
+  case onnx::DataType::Int16:
+    return builder.getI16Type();
   case onnx::DataType::Int8:
     return builder.getI8Type();
+  case onnx::DataType::UInt64:
+    return builder.getIntegerType(64, /*isSigned=*/false);
+  case onnx::DataType::UInt32:
+    return builder.getIntegerType(32, /*isSigned=*/false);
+  case onnx::DataType::UInt16:
+    return builder.getIntegerType(16, /*isSigned=*/false);
+  case onnx::DataType::UInt8:
+    return builder.getIntegerType(8, /*isSigned=*/false);
   case onnx::DataType::Bool:
     return builder.getI1Type();
   default:
@@ -98,12 +112,15 @@ LogicalResult NodeImporter::importNode(const onnx::Node &next) {
   Operation *last = block->empty() ? nullptr : &block->back();
   LogicalResult result = failure();
   understood.clear();
+  types = entry ? entry->types : allTypes;
   if (!poisoned && !entry)
     result = error("operator is not supported");
   else if (!poisoned && succeeded(checkDefinition(*entry)))
     result = entry->handler(*this);
-  if (succeeded(result))
+  if (succeeded(result)) {
+    shortenOutputs();
     foldOutputs(last);
+  }
   if (failed(result) || failed(checkUnderstood()) ||
       failed(checkOperations(last)) || failed(checkSizes()) ||
       failed(checkDeclared())) {
@@ -133,6 +150,29 @@ void NodeImporter::foldOutputs(Operation *last) {
     block->back().erase();
 }
 
+void NodeImporter::shortenOutputs() {
+  auto definition = onnx::findOperator(node->opType, opset());
+  for (auto [index, name] : llvm::enumerate(node->outputs)) {
+    size_t last = definition->outputs.size() - 1;
+    int8_t variable = definition->outputs[std::min(index, last)].typeVariable;
+    auto bound = typeVariables.find(variable);
+    if (name.empty() || bound == typeVariables.end())
+      continue;
+    onnx::DataType wanted = bound->second.second;
+    Entry &entry = entries[name];
+    if (entry.value && elementType(getComputedType(wanted)) ==
+                           type(entry.value).getElementType())
+      entry.value = cast(entry.value, elementType(wanted));
+  }
+}
+
+Value NodeImporter::widened(Value value) {
+  onnx::DataType actual = dataType(type(value).getElementType());
+  if (types >> static_cast<int>(actual) & 1)
+    return value;
+  return cast(value, elementType(getComputedType(actual)));
+}
+
 Value NodeImporter::tensor(size_t index) {
   if (!hasInput(index)) {
     (void)error("input #" + llvm::Twine(index) + " is missing");
@@ -144,8 +184,8 @@ Value NodeImporter::tensor(size_t index) {
     return nullptr;
   }
   if (entry.constant && !entry.value)
-    return constant(entry.constant);
-  return entry.value;
+    return widened(constant(entry.constant));
+  return entry.value ? widened(entry.value) : Value();
 }
 
 FailureOr<SmallVector<int64_t>>
@@ -261,8 +301,17 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
   // Globals stand before the function, in the order of their first reader.
   builder.setInsertionPoint(builder.getBlock()->getParentOp());
   TrainingChoice::Decision choice = training.decide(tensor);
+  // Steps are too small for short numbers: an optimizer works on wider copies.
+  RankedTensorType kept = type;
+  if (choice.isTrained)
+    kept = type.clone(elementType(getComputedType(tensor.type)));
+  if (auto dense = dyn_cast<DenseElementsAttr>(initial); dense && kept != type)
+    initial =
+        dense.mapValues(kept.getElementType(), [](const llvm::APFloat &number) {
+          return llvm::APFloat(number.convertToFloat()).bitcastToAPInt();
+        });
   auto global =
-      ml_program::GlobalOp::create(builder, loc, tensor.name, type,
+      ml_program::GlobalOp::create(builder, loc, tensor.name, kept,
                                    /*is_mutable=*/choice.isTrained, initial,
                                    builder.getStringAttr("private"));
   if (choice.isTrained)
@@ -277,9 +326,11 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
     builder.setInsertionPointAfter(lastParameter);
   else
     builder.setInsertionPointToStart(entry);
-  auto op = ParameterOp::create(builder, loc, type, tensor.name);
+  auto op = ParameterOp::create(builder, loc, kept, tensor.name);
   lastParameter = op;
   value = op;
+  if (kept != type)
+    value = CastOp::create(builder, loc, type, value);
   return value;
 }
 
@@ -311,11 +362,18 @@ Value NodeImporter::constant(Constant value) {
   return make<ConstantOp>(value.getElements());
 }
 
+IntegerAttr NodeImporter::integerAttribute(Type element, int64_t value) {
+  return IntegerAttr::get(element,
+                          llvm::APInt(element.getIntOrFloatBitWidth(), value,
+                                      /*isSigned=*/true,
+                                      /*implicitTrunc=*/true));
+}
+
 Value NodeImporter::splat(RankedTensorType type, double value) {
   Type element = type.getElementType();
   Attribute number = isa<FloatType>(element)
                          ? Attribute(builder.getFloatAttr(element, value))
-                         : builder.getIntegerAttr(element, towardsZero(value));
+                         : integerAttribute(element, towardsZero(value));
   return make<ConstantOp>(DenseElementsAttr::get(type, number));
 }
 

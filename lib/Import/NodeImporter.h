@@ -67,7 +67,8 @@ public:
     return index < node->inputs.size() && !node->inputs[index].empty();
   }
   Entry &input(size_t index) { return entries[node->inputs[index]]; }
-  /// The input as a tensor value; null, with an error, if it is none.
+  /// The input as a tensor value, of the type that the operator's entry takes;
+  /// null, with an error, if it is none.
   mlir::Value tensor(size_t index);
   /// The input as known at import; null if it is computed. Inputs that the
   /// operator's entry names are known where they are there.
@@ -129,6 +130,8 @@ public:
 
   mlir::Value constant(Constant value);
   mlir::Value splat(mlir::RankedTensorType type, double value);
+  /// The last bits of `value`.
+  static mlir::IntegerAttr integerAttribute(mlir::Type element, int64_t value);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> permutation);
   /// numpy broadcasting to `shape`.
@@ -216,6 +219,10 @@ private:
   /// Replaces outputs that are computed from constants alone, by the operations
   /// after `last`, by what they are.
   void foldOutputs(mlir::Operation *last);
+  /// Brings outputs to the short types of their inputs.
+  void shortenOutputs();
+  /// As a type that the node's operator takes, which may be wider.
+  mlir::Value widened(mlir::Value value);
   /// Fails if the handler left an attribute aside that matters.
   llvm::LogicalResult checkUnderstood();
   /// Fails where the file states other types or shapes of the outputs.
@@ -240,6 +247,11 @@ private:
   llvm::StringMap<mlir::Value> parameterValues;
   const onnx::Node *node = nullptr;
   llvm::SmallPtrSet<const onnx::Attribute *, 8> understood;
+  /// The first input of each type variable of the node's operator, and its
+  /// type.
+  llvm::SmallDenseMap<int, std::pair<size_t, onnx::DataType>> typeVariables;
+  /// The types that the node's handler takes.
+  uint64_t types = allTypes;
   llvm::StringMap<const onnx::ValueInfo *> declarations;
   mlir::Location location = builder.getUnknownLoc();
   mlir::Operation *lastParameter = nullptr;

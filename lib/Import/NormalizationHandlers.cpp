@@ -349,7 +349,9 @@ ArrayRef<ImportedOperator> pp::normalizationOperators() {
        .types = floatTypes,
        .note = "`training_mode` is chosen by --batch-norm"},
       {.name = "LayerNormalization", .handler = layerNorm, .types = floatTypes},
-      {.name = "LogSoftmax", .handler = softmax<LogSoftmaxOp>},
+      {.name = "LogSoftmax",
+       .handler = softmax<LogSoftmaxOp>,
+       .types = floatTypes},
       {.name = "LpNormalization", .handler = lpNorm, .types = floatTypes},
       {.name = "LRN", .handler = localResponseNorm, .types = floatTypes},
       {.name = "MeanVarianceNormalization",
@@ -360,7 +362,7 @@ ArrayRef<ImportedOperator> pp::normalizationOperators() {
        .handler = instanceNorm,
        .types = floatTypes},
       {.name = "RMSNormalization", .handler = rmsNorm, .types = floatTypes},
-      {.name = "Softmax", .handler = softmax<SoftmaxOp>},
+      {.name = "Softmax", .handler = softmax<SoftmaxOp>, .types = floatTypes},
   };
   return entries;
 }

@@ -208,8 +208,10 @@ private:
     for (const std::string &fault : nodes.getTrainingChoice().findFaults())
       report(fault);
     for (const onnx::Tensor &tensor : model.graph.initializers) {
-      bool isFloat = tensor.type == onnx::DataType::Float ||
-                     tensor.type == onnx::DataType::Double;
+      bool isFloat = llvm::is_contained(
+          {onnx::DataType::Float, onnx::DataType::Double,
+           onnx::DataType::Float16, onnx::DataType::BFloat16},
+          tensor.type);
       if ((isFloat && !tensor.dims.empty() && !isComputedNumber(tensor)) ||
           tensor.elements > maxConstantElements) {
         if (!nodes.elementType(tensor.type)) {

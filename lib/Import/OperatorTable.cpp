@@ -58,6 +58,33 @@ bool pp::isRestricted(const OperatorDefinition &definition, size_t input) {
                   : input == 0;
 }
 
+DataType pp::getComputedType(DataType type) {
+  switch (type) {
+  case DataType::Float16:
+  case DataType::BFloat16:
+    return DataType::Float;
+  case DataType::Int8:
+  case DataType::Int16:
+  case DataType::UInt8:
+  case DataType::UInt16:
+    return DataType::Int32;
+  case DataType::UInt32:
+    return DataType::Int64;
+  default:
+    return type;
+  }
+}
+
+uint64_t pp::withShortTypes(uint64_t types) {
+  uint64_t result = types;
+  for (int type = 0; shortTypes >> type; ++type) {
+    DataType computed = getComputedType(static_cast<DataType>(type));
+    if (shortTypes >> type & 1 && types >> static_cast<int>(computed) & 1)
+      result |= uint64_t{1} << type;
+  }
+  return result;
+}
+
 //===----------------------------------------------------------------------===//
 // The page
 //===----------------------------------------------------------------------===//
@@ -66,8 +93,11 @@ bool pp::isRestricted(const OperatorDefinition &definition, size_t input) {
 static std::string describeTypes(uint64_t types) {
   llvm::SmallVector<llvm::StringRef> names;
   // Floating point first.
-  for (DataType type : {DataType::Float, DataType::Double, DataType::Int64,
-                        DataType::Int32, DataType::Int8, DataType::Bool})
+  for (DataType type :
+       {DataType::Float, DataType::Double, DataType::Float16,
+        DataType::BFloat16, DataType::Int64, DataType::Int32, DataType::Int16,
+        DataType::Int8, DataType::UInt64, DataType::UInt32, DataType::UInt16,
+        DataType::UInt8, DataType::Bool})
     if (types >> static_cast<int>(type) & 1)
       names.push_back(onnx::dataTypeName(type));
   return llvm::join(names, ", ");
@@ -76,12 +106,12 @@ static std::string describeTypes(uint64_t types) {
 /// The types of the definition's data that are taken; 0 where it has none.
 static uint64_t takenTypes(const ImportedOperator &entry,
                            const OperatorDefinition &definition) {
-  uint64_t types = 0;
+  uint64_t types = 0, taken = withShortTypes(entry.types);
   for (size_t index = 0; index < definition.inputs.size(); ++index)
     if (isRestricted(definition, index))
-      types |= definition.inputs[index].types & entry.types;
+      types |= definition.inputs[index].types & taken;
   if (definition.inputs.empty() && !definition.outputs.empty())
-    types = definition.outputs.front().types & entry.types;
+    types = definition.outputs.front().types & taken;
   return types;
 }
 

@@ -28,10 +28,26 @@ enum TypeSet : uint64_t {
                1 << static_cast<int>(onnx::DataType::Int64),
   floatTypes = 1 << static_cast<int>(onnx::DataType::Float) |
                1 << static_cast<int>(onnx::DataType::Double),
-  numberTypes = indexTypes | floatTypes,
-  allTypes =
-      numberTypes | boolType | 1 << static_cast<int>(onnx::DataType::Int8),
+  integerTypes = indexTypes | 1 << static_cast<int>(onnx::DataType::UInt64),
+  numberTypes = integerTypes | floatTypes,
+  /// For storage: see getComputedType.
+  shortTypes = 1 << static_cast<int>(onnx::DataType::Float16) |
+               1 << static_cast<int>(onnx::DataType::BFloat16) |
+               1 << static_cast<int>(onnx::DataType::Int8) |
+               1 << static_cast<int>(onnx::DataType::Int16) |
+               1 << static_cast<int>(onnx::DataType::UInt8) |
+               1 << static_cast<int>(onnx::DataType::UInt16) |
+               1 << static_cast<int>(onnx::DataType::UInt32),
+  allTypes = numberTypes | boolType | shortTypes,
 };
+
+/// What arithmetic on a type is done in: the type itself, or a wider one whose
+/// results, rounded or without the bits that the type does not have, are those
+/// of the type.
+onnx::DataType getComputedType(onnx::DataType type);
+
+/// The types of `types` and those that are computed in them.
+uint64_t withShortTypes(uint64_t types);
 
 /// An input that must be known at import.
 struct KnownInput {
@@ -52,6 +68,8 @@ struct ImportedOperator {
   Handler handler;
   /// The elements of the inputs that have the type of the first output; where
   /// there is none, of the first input. Constants are folded whatever they are.
+  /// A handler gets operands of a type that is not among them as what they are
+  /// computed in, if that is, and its outputs are brought back.
   uint64_t types = allTypes;
   /// Whether a gradient passes from the output to an input.
   bool isDifferentiable = true;

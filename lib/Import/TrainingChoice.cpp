@@ -2,6 +2,7 @@
 
 #include "TrainingChoice.h"
 
+#include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
@@ -61,19 +62,37 @@ TrainingChoice::Decision TrainingChoice::decide(const onnx::Tensor &tensor) {
   return found->second;
 }
 
+static const llvm::fltSemantics &semanticsOf(onnx::DataType type) {
+  return type == onnx::DataType::Float16    ? llvm::APFloat::IEEEhalf()
+         : type == onnx::DataType::BFloat16 ? llvm::APFloat::BFloat()
+                                            : llvm::APFloat::IEEEsingle();
+}
+
+/// Element `i` of floating-point numbers of 32 or 16 bits.
+static float numberAt(llvm::ArrayRef<uint8_t> bytes, onnx::DataType type,
+                      uint64_t i) {
+  using namespace llvm::support::endian;
+  if (type == onnx::DataType::Float)
+    return llvm::bit_cast<float>(read32le(bytes.data() + 4 * i));
+  llvm::APInt bits(16, read16le(bytes.data() + 2 * i));
+  return llvm::APFloat(semanticsOf(type), bits).convertToFloat();
+}
+
 /// What the values of a tensor say: "" if it may be a parameter. Only the
 /// beginning is looked at; a causal mask has its first hidden number in its
 /// first row.
-static std::string maskIn(llvm::ArrayRef<uint8_t> bytes, uint64_t elements,
-                          size_t rank) {
+static std::string maskIn(llvm::ArrayRef<uint8_t> bytes,
+                          const onnx::Tensor &tensor) {
+  uint64_t elements = tensor.elements;
   constexpr uint64_t most = 4096;
+  float lowest =
+      -llvm::APFloat::getLargest(semanticsOf(tensor.type)).convertToFloat();
   uint64_t count = std::min(elements, most), zeros = 0, ones = 0, hidden = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    auto value = llvm::bit_cast<float>(
-        llvm::support::endian::read32le(bytes.data() + 4 * i));
+    float value = numberAt(bytes, tensor.type, i);
     if (std::isinf(value))
       return "holds an infinity";
-    if (value == std::numeric_limits<float>::lowest())
+    if (value == lowest)
       return "holds the lowest number";
     zeros += value == 0;
     ones += value == 1;
@@ -82,7 +101,7 @@ static std::string maskIn(llvm::ArrayRef<uint8_t> bytes, uint64_t elements,
   if (hidden > 0 && hidden + zeros == count)
     return "holds nothing but zeros and numbers that hide scores";
   // One row of each is what fresh weights and biases of norms are.
-  if (rank > 1 && zeros > 0 && ones > 0 && zeros + ones == count)
+  if (tensor.dims.size() > 1 && zeros > 0 && ones > 0 && zeros + ones == count)
     return "holds nothing but zeros and ones";
   return "";
 }
@@ -118,7 +137,9 @@ TrainingChoice::decideAnew(const onnx::Tensor &tensor) const {
   for (const auto &[text, pattern] : freeze)
     if (pattern.match(tensor.name))
       return {false, "--freeze=" + text};
-  if (tensor.type != onnx::DataType::Float)
+  if (!llvm::is_contained({onnx::DataType::Float, onnx::DataType::Float16,
+                           onnx::DataType::BFloat16},
+                          tensor.type))
     return {false, "its type is " + onnx::dataTypeName(tensor.type).str()};
   if (!trainOnly.empty()) {
     for (const auto &[text, pattern] : trainOnly)
@@ -142,9 +163,7 @@ TrainingChoice::decideAnew(const onnx::Tensor &tensor) const {
   auto bytes = model.bytes(tensor);
   if (!bytes) {
     llvm::consumeError(bytes.takeError());
-  } else if (std::string mask =
-                 maskIn(*bytes, tensor.elements, tensor.dims.size());
-             !mask.empty()) {
+  } else if (std::string mask = maskIn(*bytes, tensor); !mask.empty()) {
     return {false, "it " + mask, true};
   }
   if (isNameOfTable(tensor.name))

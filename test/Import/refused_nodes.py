@@ -43,7 +43,7 @@ CASES = {
     ),
     "Unsqueeze, axis twice": (one("Unsqueeze", ["x", "a"], ints("a", 0, -4)), "names axis 0 twice"),
     # Operands that the operator takes and operations of nn do not.
-    "Abs of INT8": (one("Abs", ["x"], dtype=INT8), "input #0 (X) has elements of type INT8, which are not supported here"),
+    "Relu of INT8": (one("Relu", ["x"], dtype=INT8), "input #0 (X) has elements of type INT8, which are not supported here"),
     "Relu of INT32": (one("Relu", ["x"], dtype=INT32), "input #0 (X) has elements of type INT32, which are not supported here"),
     "Pad of BOOL": (one("Pad", ["x", "p"], ints("p", 0, 1, 0, 1), dtype=BOOL), "input #0 (data) has elements of type BOOL"),
     "MatMul of INT64": (one("MatMul", ["x", "w"], ints("w", *range(12), dims=[12, 1]), dtype=INT64), "elements of type INT64"),
