@@ -22,7 +22,7 @@ static const std::vector<const ImportedOperator *> &table() {
           normalizationOperators(), resizeOperators(), functionOperators(),
           activationOperators(), reductionOperators(), indexOperators(),
           layoutOperators(), einsumOperators(), lossOperators(),
-          attentionOperators(), randomOperators()})
+          attentionOperators(), randomOperators(), recurrentOperators()})
       for (const ImportedOperator &entry : part)
         all.push_back(&entry);
     llvm::sort(all, [](const ImportedOperator *a, const ImportedOperator *b) {

@@ -97,6 +97,7 @@ llvm::ArrayRef<ImportedOperator> einsumOperators();
 llvm::ArrayRef<ImportedOperator> lossOperators();
 llvm::ArrayRef<ImportedOperator> attentionOperators();
 llvm::ArrayRef<ImportedOperator> randomOperators();
+llvm::ArrayRef<ImportedOperator> recurrentOperators();
 
 /// The entry of an operator of ai.onnx; null if it is not imported.
 const ImportedOperator *findImportedOperator(llvm::StringRef name);
