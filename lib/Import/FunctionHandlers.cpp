@@ -118,15 +118,6 @@ LogicalResult isInf(NodeImporter &n) {
   return success();
 }
 
-LogicalResult exclusiveOr(NodeImporter &n) {
-  Value x = n.tensor(0), y = n.tensor(1);
-  if (!x || !y || failed(n.broadcastTogether(x, y)))
-    return failure();
-  Expressions e{n};
-  n.setOutput(0, e.both(e.either(x, y), e.unary<NotOp>(e.both(x, y))));
-  return success();
-}
-
 /// Integers follow the sign of the divisor, with `fmod` that of the dividend.
 LogicalResult modulo(NodeImporter &n) {
   Value x = n.tensor(0), y = n.tensor(1);
@@ -184,10 +175,6 @@ ArrayRef<ImportedOperator> pp::functionOperators() {
        .isDifferentiable = false},
       {.name = "Sinh", .handler = function<sinhOf>, .types = floatTypes},
       {.name = "Tan", .handler = function<tanOf>, .types = floatTypes},
-      {.name = "Xor",
-       .handler = exclusiveOr,
-       .types = boolType,
-       .isDifferentiable = false},
   };
   return entries;
 }

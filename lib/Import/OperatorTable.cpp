@@ -22,7 +22,8 @@ static const std::vector<const ImportedOperator *> &table() {
           normalizationOperators(), resizeOperators(), functionOperators(),
           activationOperators(), reductionOperators(), indexOperators(),
           layoutOperators(), einsumOperators(), lossOperators(),
-          attentionOperators(), randomOperators(), recurrentOperators()})
+          attentionOperators(), randomOperators(), recurrentOperators(),
+          bitOperators()})
       for (const ImportedOperator &entry : part)
         all.push_back(&entry);
     llvm::sort(all, [](const ImportedOperator *a, const ImportedOperator *b) {

@@ -98,6 +98,7 @@ llvm::ArrayRef<ImportedOperator> lossOperators();
 llvm::ArrayRef<ImportedOperator> attentionOperators();
 llvm::ArrayRef<ImportedOperator> randomOperators();
 llvm::ArrayRef<ImportedOperator> recurrentOperators();
+llvm::ArrayRef<ImportedOperator> bitOperators();
 
 /// The entry of an operator of ai.onnx; null if it is not imported.
 const ImportedOperator *findImportedOperator(llvm::StringRef name);
