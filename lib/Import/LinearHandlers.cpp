@@ -1,6 +1,6 @@
 //===- LinearHandlers.cpp - ONNX products, convolutions and pooling -------===//
 
-#include "NodeImporter.h"
+#include "Products.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InterleavedRange.h"
@@ -74,26 +74,26 @@ static LogicalResult gemm(NodeImporter &n) {
   return success();
 }
 
-static LogicalResult matMul(NodeImporter &n) {
-  Value a = n.tensor(0), b = n.tensor(1);
-  if (!a || !b)
-    return failure();
+Value pp::importMatMul(NodeImporter &n, Value a, Value b) {
   int64_t aRank = n.shape(a).size(), bRank = n.shape(b).size();
-  if (aRank < 1 || bRank < 1)
-    return n.error("multiplies a scalar");
+  if (aRank < 1 || bRank < 1) {
+    (void)n.error("multiplies a scalar");
+    return nullptr;
+  }
   int64_t aK = aRank - 1, bK = bRank == 1 ? 0 : bRank - 2;
-  if (n.shape(a)[aK] != n.shape(b)[bK])
-    return n.error("shapes " + text(n.shape(a)) + " and " + text(n.shape(b)) +
-                   " do not contract");
+  if (n.shape(a)[aK] != n.shape(b)[bK]) {
+    (void)n.error("shapes " + text(n.shape(a)) + " and " + text(n.shape(b)) +
+                  " do not contract");
+    return nullptr;
+  }
   if (bRank <= 2) {
     // A weight: the axes of A before the last are all rows.
     SmallVector<int64_t> shape(n.shape(a).drop_back());
     if (bRank == 2)
       shape.push_back(n.shape(b)[1]);
     ArrayRef<int64_t> none;
-    n.setOutput(0, Value(n.make<DotGeneralOp>(n.type(a).clone(shape), a, b,
-                                              none, none, aK, bK)));
-    return success();
+    return n.make<DotGeneralOp>(n.type(a).clone(shape), a, b, none, none, aK,
+                                bK);
   }
   // Batch axes broadcast like numpy's.
   SmallVector<int64_t> aBatch(n.shape(a).drop_back(aRank == 1 ? 1 : 2));
@@ -102,9 +102,11 @@ static LogicalResult matMul(NodeImporter &n) {
   aBatch.insert(aBatch.begin(), rank - aBatch.size(), 1);
   bBatch.insert(bBatch.begin(), rank - bBatch.size(), 1);
   for (auto [x, y] : llvm::zip(aBatch, bBatch)) {
-    if (x != y && x != 1 && y != 1)
-      return n.error("batch axes of " + text(n.shape(a)) + " and " +
-                     text(n.shape(b)) + " do not broadcast");
+    if (x != y && x != 1 && y != 1) {
+      (void)n.error("batch axes of " + text(n.shape(a)) + " and " +
+                    text(n.shape(b)) + " do not broadcast");
+      return nullptr;
+    }
     batch.push_back(std::max(x, y));
   }
   SmallVector<int64_t> aShape(batch), bShape(batch), axes, shape(batch);
@@ -120,9 +122,15 @@ static LogicalResult matMul(NodeImporter &n) {
   for (size_t axis = 0; axis < rank; ++axis)
     axes.push_back(axis);
   int64_t aContract = aShape.size() - 1, bContract = rank;
-  n.setOutput(0, Value(n.make<DotGeneralOp>(n.type(a).clone(shape), a, b, axes,
-                                            axes, aContract, bContract)));
-  return success();
+  return n.make<DotGeneralOp>(n.type(a).clone(shape), a, b, axes, axes,
+                              aContract, bContract);
+}
+
+static LogicalResult matMul(NodeImporter &n) {
+  Value a = n.tensor(0), b = n.tensor(1);
+  Value y = a && b ? importMatMul(n, a, b) : Value();
+  n.setOutput(0, y);
+  return success(static_cast<bool>(y));
 }
 
 //===----------------------------------------------------------------------===//
@@ -218,36 +226,45 @@ slide(NodeImporter &n, const Window &window, ArrayRef<int64_t> input) {
   return output;
 }
 
-static LogicalResult conv(NodeImporter &n) {
-  Value x = n.tensor(0), w = n.tensor(1);
-  if (!x || !w)
-    return failure();
+Value pp::importConv(NodeImporter &n, Value x, Value w) {
   ArrayRef<int64_t> input = n.shape(x), weight = n.shape(w);
-  if (input.size() < 3 || weight.size() != input.size())
-    return n.error("has an input of shape " + text(input) +
-                   " and a weight of shape " + text(weight));
+  if (input.size() < 3 || weight.size() != input.size()) {
+    (void)n.error("has an input of shape " + text(input) +
+                  " and a weight of shape " + text(weight));
+    return nullptr;
+  }
   int64_t groups = n.attribute("group", int64_t{1});
-  if (groups < 1 || input[1] != weight[1] * groups || weight[0] % groups)
-    return n.error("has " + llvm::Twine(input[1]) +
-                   " input channels, which a weight of shape " + text(weight) +
-                   " in " + llvm::Twine(groups) + " groups does not take");
+  if (groups < 1 || input[1] != weight[1] * groups || weight[0] % groups) {
+    (void)n.error("has " + llvm::Twine(input[1]) +
+                  " input channels, which a weight of shape " + text(weight) +
+                  " in " + llvm::Twine(groups) + " groups does not take");
+    return nullptr;
+  }
   SmallVector<int64_t> given =
       n.attribute("kernel_shape", weight.drop_front(2));
-  if (ArrayRef<int64_t>(given) != weight.drop_front(2))
-    return n.error("attribute kernel_shape is " + text(given) +
-                   ", but the weight has " + text(weight.drop_front(2)));
+  if (ArrayRef<int64_t>(given) != weight.drop_front(2)) {
+    (void)n.error("attribute kernel_shape is " + text(given) +
+                  ", but the weight has " + text(weight.drop_front(2)));
+    return nullptr;
+  }
   auto window = readWindow(n, input.drop_front(2), given);
   if (failed(window))
-    return failure();
+    return nullptr;
   auto spatial = slide(n, *window, input.drop_front(2));
   if (failed(spatial))
-    return failure();
+    return nullptr;
   SmallVector<int64_t> shape = {input[0], weight[0]};
   llvm::append_range(shape, *spatial);
   Value y =
       n.make<ConvOp>(n.type(x).clone(shape), x, w, window->strides,
                      window->dilations, window->low, window->high, groups);
-  if (failed(addBias(n, y)))
+  return y;
+}
+
+static LogicalResult conv(NodeImporter &n) {
+  Value x = n.tensor(0), w = n.tensor(1);
+  Value y = x && w ? importConv(n, x, w) : Value();
+  if (!y || failed(addBias(n, y)))
     return failure();
   n.setOutput(0, y);
   return success();

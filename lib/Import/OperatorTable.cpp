@@ -23,7 +23,7 @@ static const std::vector<const ImportedOperator *> &table() {
           activationOperators(), reductionOperators(), indexOperators(),
           layoutOperators(), einsumOperators(), lossOperators(),
           attentionOperators(), randomOperators(), recurrentOperators(),
-          bitOperators()})
+          bitOperators(), quantizationOperators()})
       for (const ImportedOperator &entry : part)
         all.push_back(&entry);
     llvm::sort(all, [](const ImportedOperator *a, const ImportedOperator *b) {

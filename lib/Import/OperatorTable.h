@@ -99,6 +99,7 @@ llvm::ArrayRef<ImportedOperator> attentionOperators();
 llvm::ArrayRef<ImportedOperator> randomOperators();
 llvm::ArrayRef<ImportedOperator> recurrentOperators();
 llvm::ArrayRef<ImportedOperator> bitOperators();
+llvm::ArrayRef<ImportedOperator> quantizationOperators();
 
 /// The entry of an operator of ai.onnx; null if it is not imported.
 const ImportedOperator *findImportedOperator(llvm::StringRef name);

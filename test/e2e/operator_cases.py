@@ -22,7 +22,10 @@ sys.path.insert(0, str(ROOT / "test" / "models" / "bad"))
 from make import graph, integer, integers, message, model, node, opset, tensor, text, untyped, value  # noqa: E402
 
 F, I, B = np.float32, np.int64, np.bool_
-TYPES = {"float32": 1, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float64": 11}
+TYPES = {
+    "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11,
+    "uint32": 12, "uint64": 13,
+}  # fmt: skip
 
 Case = collections.namedtuple("Case", "nodes inputs constants expected tolerance")
 CASES = collections.defaultdict(list)  # by opset
@@ -604,6 +607,116 @@ def normalizations():
     case("BatchNormalization", [x, scale, shift, mean, variance], want, epsilon=1e-2, tolerance=1e-5)
 
 
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def recurrences():
+    length, batch, width, hidden = 3, 2, 4, 5
+    x = numbers(length, batch, width)
+
+    def operands(gates, directions=1):
+        return (
+            numbers(directions, gates * hidden, width, low=-0.5, high=0.5),
+            numbers(directions, gates * hidden, hidden, low=-0.5, high=0.5),
+            numbers(directions, 2 * gates * hidden, low=-0.5, high=0.5),
+        )
+
+    def states(step, w, r, b, d, order, start):
+        """The outputs of the steps, by place, and the last state."""
+        state, ys = start, {}
+        for place in order:
+            gates = b.shape[1] // 2
+            state = step(x[place] @ w[d].T, r[d], b[d, :gates], b[d, gates:], state)
+            ys[place] = state[0]
+        return np.stack([ys[place] for place in range(length)]), state
+
+    def rnn(wx, r, wb, rb, state):
+        return (np.tanh(wx + wb + state[0] @ r.T + rb),)
+
+    def gru(resets_product):
+        def step(wx, r, wb, rb, state):
+            (h,) = state
+            xs, rs, bs = np.split(wx + wb, 3, 1), np.split(r, 3), np.split(rb, 3)
+            update, reset = sigmoid(xs[0] + h @ rs[0].T + bs[0]), sigmoid(xs[1] + h @ rs[1].T + bs[1])
+            inner = reset * (h @ rs[2].T + bs[2]) if resets_product else (reset * h) @ rs[2].T + bs[2]
+            return ((1 - update) * np.tanh(xs[2] + inner) + update * h,)
+
+        return step
+
+    def lstm(wx, r, wb, rb, state):
+        h, c = state
+        i, o, f, g = np.split(wx + wb + h @ r.T + rb, 4, 1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        return sigmoid(o) * np.tanh(c), c
+
+    zero = np.zeros((batch, hidden), F)
+    for op, gates, step, more in (("RNN", 1, rnn, {}), ("GRU", 3, gru(False), {}), ("GRU", 3, gru(True), {"linear_before_reset": 1})):
+        w, r, b = operands(gates)
+        ys, (h,) = states(step, w, r, b, 0, range(length), (zero,))
+        case(op, [x, w, r, b], [ys[:, None], h[None]], hidden_size=hidden, tolerance=1e-5, **more)
+    w, r, b = operands(4, 2)
+    h0, c0 = numbers(2, batch, hidden), numbers(2, batch, hidden)
+    ahead, (h, c) = states(lstm, w, r, b, 0, range(length), (h0[0], c0[0]))
+    back, (hb, cb) = states(lstm, w, r, b, 1, range(length)[::-1], (h0[1], c0[1]))
+    want = [np.stack([ahead, back], 1), np.stack([h, hb]), np.stack([c, cb])]
+    case("LSTM", [x, w, r, b, None, h0, c0], want, hidden_size=hidden, direction="bidirectional", tolerance=1e-5)
+
+
+def bits():
+    for dtype in (np.uint8, np.int16, np.uint32, np.uint64, np.int64):
+        x, y = (numbers(2, 3, low=0, high=120).astype(dtype) for _ in range(2))
+        case("BitwiseAnd", [x, y], x & y)
+        case("BitwiseOr", [x, y], x | y)
+        case("BitwiseXor", [x, y], x ^ y)
+        case("BitwiseNot", [x], ~x)
+        case("Sub", [x, y], x - y)
+        case("Mul", [x, x], x * x)
+    for dtype in (np.uint8, np.uint64):
+        x, count = np.array([1, 5, 255], dtype), np.array([3, 0, 7], dtype)
+        case("BitShift", [x, count], x << count, direction="LEFT")
+        case("BitShift", [x, count], x >> count, direction="RIGHT")
+    high = np.array([2**63 + 5, 7], np.uint64)
+    case("Div", [high, np.array([3, 2], np.uint64)], np.array([(2**63 + 5) // 3, 3], np.uint64))
+    case("Greater", [high, high[::-1].copy()], np.array([True, False]))
+    case("Cast", [high], high.astype(F), to=1)
+    half = numbers(2, 3, dtype=np.float16)
+    case("Add", [half, half[:1]], half + half[:1])
+    case("Cast", [half], half.astype(np.float64), to=11)
+
+
+def quantized():
+    x, scale, zero = numbers(3, 4, low=-9, high=9), F(0.05), np.uint8(120)
+    q = np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8)
+    case("QuantizeLinear", [x, np.array(scale), np.array(zero)], q)
+    case("DequantizeLinear", [q, np.array(scale), np.array(zero)], (q.astype(F) - zero) * scale)
+    scales = np.array([0.1, 0.2, 0.3], F)
+    s = np.clip(np.rint(x / scales[:, None]), -128, 127).astype(np.int8)
+    case("QuantizeLinear", [x, scales, np.zeros(3, np.int8)], s, axis=0)
+    case("DequantizeLinear", [s, scales, np.zeros(3, np.int8)], s.astype(F) * scales[:, None], axis=0)
+    blocks = numbers(3, 2, low=0.1)
+    case("DequantizeLinear", [s, blocks], s.astype(F) * np.repeat(blocks, 2, 1), version=21, axis=1, block_size=2)
+    low, high = min(x.min(), 0), max(x.max(), 0)
+    step = (high - low) / F(255)
+    start = np.clip(np.rint(-low / step), 0, 255).astype(np.uint8)
+    want = np.clip(np.rint(x / step) + start, 0, 255).astype(np.uint8)
+    case("DynamicQuantizeLinear", [x], [want, step, start])
+    a, b = (numbers(*shape, low=0, high=255).astype(np.uint8) for shape in ((3, 300), (300, 2)))
+    product = (a.astype(np.int32) - 12) @ (b.astype(np.int32) - 200)
+    zeros = [np.array(12, np.uint8), np.array(200, np.uint8)]
+    case("MatMulInteger", [a, b, *zeros], product)
+    one = np.array(F(0.01))
+    to, at = np.array(F(2.5)), np.array(100, np.uint8)
+    want = np.clip(np.rint(product * F(0.01) * F(0.01) / to) + at, 0, 255).astype(np.uint8)
+    case("QLinearMatMul", [a, one, zeros[0], b, one, zeros[1], to, at], want)
+    image = numbers(1, 2, 4, 4, low=0, high=255).astype(np.uint8)
+    weight = numbers(3, 2, 1, 1, low=0, high=255).astype(np.uint8)
+    sums = np.einsum("bchw,kc->bkhw", image.astype(np.int32) - 12, weight.astype(np.int32)[:, :, 0, 0] - 200)
+    case("ConvInteger", [image, weight, *zeros], sums.astype(np.int32))
+    want = np.clip(np.rint(sums * F(0.01) * F(0.01) / to) + at, 0, 255).astype(np.uint8)
+    case("QLinearConv", [image, one, zeros[0], weight, one, zeros[1], to, at], want)
+
+
 def run(context, checks, version, cases):
     """Compiles and runs the cases of an opset."""
     # A graph has inputs.
@@ -641,7 +754,7 @@ def imported():
 
 
 def test(context, checks, arguments):
-    for part in (elementwise, functions, constants, shapes, indexed, arranged, linear, normalizations, attentions, losses):
+    for part in (elementwise, functions, constants, shapes, indexed, arranged, linear, normalizations, attentions, losses, recurrences, bits, quantized):
         part()
     checks.equal(sorted(imported() - TESTED), [], "operators without a case")
     checks.equal(sorted(TESTED - imported()), [], "operators that are not imported")

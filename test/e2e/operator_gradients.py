@@ -94,7 +94,7 @@ def chosen():
 
 
 def test(context, checks, arguments):
-    for part in (cases.functions, cases.indexed, cases.arranged, cases.attentions, cases.losses):
+    for part in (cases.functions, cases.indexed, cases.arranged, cases.attentions, cases.losses, cases.recurrences):
         part()
     for operator, version, case in chosen():
         compare(context, checks, operator, version, case)
