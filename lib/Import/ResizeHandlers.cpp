@@ -1,7 +1,8 @@
 //===- ResizeHandlers.cpp - ONNX Resize and Upsample ----------------------===//
 //
 // Nearest-neighbour resizing takes, along each axis, a list of positions that
-// is known at import: a gather.
+// is known at import: a gather. Linear and cubic resizing is, along each axis,
+// a product with a matrix that is known at import.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +21,11 @@ namespace {
 struct Axis {
   int64_t from = 0, to = 0;
   float scale = 1;
+  /// What tf_crop_and_resize takes of it.
+  float start = 0, end = 1;
+
+  /// The new size before it was rounded.
+  float length() const { return scale * static_cast<float>(from); }
 };
 
 using Coordinate = float (*)(const Axis &, float);
@@ -48,6 +54,13 @@ static Coordinate findCoordinate(StringRef mode) {
          return axis.to > 1 ? x * (axis.from - 1) / (axis.to - 1) : 0.0f;
        }},
       {"asymmetric", [](const Axis &axis, float x) { return x / axis.scale; }},
+      {"tf_crop_and_resize",
+       [](const Axis &axis, float x) {
+         float last = axis.from - 1, part = axis.end - axis.start;
+         float at =
+             axis.to > 1 ? x * part * last / (axis.to - 1) : part * last / 2;
+         return axis.start * last + at;
+       }},
       {"tf_half_pixel_for_nn",
        [](const Axis &axis, float x) { return (x + 0.5f) / axis.scale; }},
   };
@@ -175,14 +188,159 @@ static Value repeat(NodeImporter &n, Value x, ArrayRef<int64_t> factors) {
   return n.reshape(n.make<BroadcastOp>(n.type(x).clone(wide), x, kept), shape);
 }
 
+namespace {
+/// Linear and cubic interpolation of numbers at whole places.
+struct Filter {
+  bool isCubic, antialias, excludesOutside;
+  double a;
+
+  /// Half of the places around a number that it is made of, at scale 1.
+  double reach() const { return isCubic ? 2 : 1; }
+  double weight(double distance) const {
+    double x = std::abs(distance);
+    if (!isCubic)
+      return std::max(0.0, 1 - x);
+    if (x < 1)
+      return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+  }
+};
+} // namespace
+
+/// The row of the matrix for a place of the old axis.
+static SmallVector<double> rowAt(const Filter &filter, const Axis &axis,
+                                 double at) {
+  // Where numbers are left out, the filter is wider.
+  double shrink = filter.antialias ? std::min<double>(axis.scale, 1) : 1;
+  double floor = std::floor(at);
+  auto half = static_cast<int64_t>(std::ceil(filter.reach() / shrink));
+  SmallVector<double> row(axis.from, 0);
+  double sum = 0;
+  for (int64_t i = 1 - half; i <= half; ++i) {
+    double weight =
+        filter.weight((static_cast<double>(i) - (at - floor)) * shrink);
+    int64_t place = static_cast<int64_t>(floor) + i;
+    if (filter.excludesOutside && (place < 0 || place >= axis.from))
+      continue;
+    row[std::clamp<int64_t>(place, 0, axis.from - 1)] += weight;
+    sum += weight;
+  }
+  if (filter.antialias || filter.excludesOutside)
+    for (double &weight : row)
+      weight /= sum;
+  return row;
+}
+
+/// The product of the matrix of an axis with that axis of `x`; `x` itself where
+/// that is the identity.
+static Value interpolate(NodeImporter &n, Value x, int64_t index,
+                         const Axis &axis, const Filter &filter,
+                         Coordinate coordinate) {
+  auto element = cast<FloatType>(n.type(x).getElementType());
+  SmallVector<Attribute> matrix;
+  bool isIdentity = axis.from == axis.to;
+  for (int64_t i = 0; i < axis.to; ++i) {
+    SmallVector<double> row =
+        rowAt(filter, axis, coordinate(axis, static_cast<float>(i)));
+    for (auto [place, weight] : llvm::enumerate(row)) {
+      isIdentity &= weight == (static_cast<int64_t>(place) == i);
+      matrix.push_back(FloatAttr::get(element, weight));
+    }
+  }
+  if (isIdentity)
+    return x;
+  Value weights = n.constant(Constant(DenseElementsAttr::get(
+      RankedTensorType::get({axis.to, axis.from}, element), matrix)));
+  SmallVector<int64_t> shape(n.shape(x));
+  shape.erase(shape.begin() + index);
+  shape.push_back(axis.to);
+  ArrayRef<int64_t> none;
+  int64_t columns = 1, rank = shape.size();
+  Value y = n.make<DotGeneralOp>(n.type(x).clone(shape), x, weights, none, none,
+                                 index, columns);
+  // The axis goes back from the end to its place.
+  SmallVector<int64_t> permutation;
+  for (int64_t i = 0; i < rank; ++i)
+    permutation.push_back(i < index ? i : i == index ? rank - 1 : i - 1);
+  return n.transpose(y, permutation);
+}
+
+/// Places that are outside of the old axis get a number of their own.
+static Value extrapolate(NodeImporter &n, Value x, int64_t index,
+                         const Axis &axis, Coordinate coordinate,
+                         double value) {
+  SmallVector<bool> outside;
+  for (int64_t i = 0; i < axis.to; ++i) {
+    float at = coordinate(axis, static_cast<float>(i));
+    outside.push_back(at < 0 || at > static_cast<float>(axis.from - 1));
+  }
+  if (!llvm::is_contained(outside, true))
+    return x;
+  auto type = RankedTensorType::get(axis.to, n.getBuilder().getI1Type());
+  Value mask = n.constant(Constant(DenseElementsAttr::get(type, outside)));
+  mask = n.make<BroadcastOp>(type.clone(n.shape(x)), mask,
+                             ArrayRef<int64_t>(index));
+  return n.make<SelectOp>(mask, n.splat(n.type(x), value), x);
+}
+
+/// Reads what tf_crop_and_resize takes of each axis.
+static LogicalResult readCrop(NodeImporter &n, MutableArrayRef<Axis> axes) {
+  int64_t rank = axes.size();
+  SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  SmallVector<int64_t> given = n.attribute("axes", all);
+  Constant crop = n.known(1);
+  if (!crop || crop.size() != 2 * static_cast<int64_t>(given.size()))
+    return n.error("crops without two numbers in roi for each axis");
+  for (auto [i, axis] : llvm::enumerate(given)) {
+    Axis &each = axes[axis < 0 ? axis + rank : axis];
+    each.start = static_cast<float>(*crop.number(i));
+    each.end = static_cast<float>(*crop.number(i + given.size()));
+  }
+  return success();
+}
+
+static LogicalResult resizeByProducts(NodeImporter &n, Value x,
+                                      ArrayRef<Axis> axes,
+                                      StringRef coordinateMode,
+                                      const Filter &filter) {
+  constexpr int64_t mostWeights = 1 << 24;
+  Type element = n.type(x).getElementType();
+  if (!isa<FloatType>(element))
+    return n.error("interpolates numbers that are not floating-point, which is "
+                   "not supported");
+  if (!element.isF64())
+    x = n.cast(x, n.getBuilder().getF32Type());
+  Coordinate coordinate = findCoordinate(coordinateMode);
+  if (coordinateMode == "align_corners")
+    coordinate = [](const Axis &axis, float x) {
+      return axis.length() == 1 ? 0.0f
+                                : x * (axis.from - 1) / (axis.length() - 1);
+    };
+  double outside = n.attribute("extrapolation_value", 0.0);
+  for (auto [index, axis] : llvm::enumerate(axes)) {
+    if (axis.to > mostWeights / axis.from)
+      return n.error("resizes axis " + llvm::Twine(index) + " from " +
+                     llvm::Twine(axis.from) + " to " + llvm::Twine(axis.to) +
+                     ", which is too large");
+    x = interpolate(n, x, index, axis, filter, coordinate);
+    if (coordinateMode == "tf_crop_and_resize")
+      x = extrapolate(n, x, index, axis, coordinate, outside);
+  }
+  n.setOutput(0, n.cast(x, element));
+  return success();
+}
+
 static LogicalResult resize(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
     return failure();
-  // These speak of the other modes.
-  for (StringRef name :
-       {"antialias", "cubic_coeff_a", "exclude_outside", "extrapolation_value"})
-    n.ignoreAttribute(name);
+  std::string mode = n.attribute("mode", "nearest");
+  Filter filter;
+  filter.isCubic = mode == "cubic";
+  filter.antialias = n.attribute("antialias", int64_t{0}) != 0;
+  filter.excludesOutside = n.attribute("exclude_outside", int64_t{0}) != 0;
+  filter.a = n.attribute("cubic_coeff_a", -0.75);
+  double outside = n.attribute("extrapolation_value", 0.0);
   // Before opset 11 there was one way.
   bool isOld = n.opset() < 11;
   std::string coordinateMode = n.attribute("coordinate_transformation_mode",
@@ -194,6 +352,11 @@ static LogicalResult resize(NodeImporter &n) {
   auto axes = readAxes(n, n.shape(x));
   if (failed(axes))
     return failure();
+  bool crops = coordinateMode == "tf_crop_and_resize";
+  if (crops && failed(readCrop(n, *axes)))
+    return failure();
+  if (mode != "nearest")
+    return resizeByProducts(n, x, *axes, coordinateMode, filter);
   SmallVector<int64_t> factors(axes->size(), 1);
   for (auto [index, axis] : llvm::enumerate(*axes)) {
     SmallVector<int64_t> positions;
@@ -202,7 +365,10 @@ static LogicalResult resize(NodeImporter &n) {
       positions.push_back(
           std::clamp<int64_t>(static_cast<int64_t>(at), 0, axis.from - 1));
     }
-    if (auto factor = repetitions(positions, axis.from))
+    if (crops)
+      x = extrapolate(n, n.take(x, index, positions), index, axis, coordinate,
+                      outside);
+    else if (auto factor = repetitions(positions, axis.from))
       factors[index] = *factor;
     else
       x = n.take(x, index, positions);
@@ -212,8 +378,9 @@ static LogicalResult resize(NodeImporter &n) {
 }
 
 ArrayRef<ImportedOperator> pp::resizeOperators() {
-  static const std::vector<KnownInput> known = {{"scales"}, {"sizes"}};
-  static const Choice mode = {"mode", {"nearest"}};
+  static const std::vector<KnownInput> known = {{"roi"}, {"scales"}, {"sizes"}};
+  static const Choice mode = {"mode", {"nearest", "linear", "cubic"}};
+  static const Choice oldMode = {"mode", {"nearest", "linear", "bilinear"}};
   static const ImportedOperator entries[] = {
       {.name = "Resize",
        .handler = resize,
@@ -221,7 +388,8 @@ ArrayRef<ImportedOperator> pp::resizeOperators() {
        .choices = {mode,
                    {"coordinate_transformation_mode",
                     {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
-                     "align_corners", "asymmetric", "tf_half_pixel_for_nn"}},
+                     "align_corners", "asymmetric", "tf_crop_and_resize",
+                     "tf_half_pixel_for_nn"}},
                    {"nearest_mode",
                     {"round_prefer_floor", "round_prefer_ceil", "floor",
                      "ceil"}},
@@ -230,7 +398,7 @@ ArrayRef<ImportedOperator> pp::resizeOperators() {
       {.name = "Upsample",
        .handler = resize,
        .known = known,
-       .choices = {mode}},
+       .choices = {oldMode}},
   };
   return entries;
 }

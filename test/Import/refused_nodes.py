@@ -103,7 +103,7 @@ CASES = {
     "Mod of floats": (one("Mod", ["a", "b"], floats("a", 4.0, dims=[]), floats("b", 3.0, dims=[])), "without fmod=1"),
     # Words and outputs.
     "Pad, mode": (one("Pad", ["x", "p"], ints("p", 0, 1, 0, 1), attributes=[text("mode", "circular")]), "attribute mode is 'circular', which is not supported"),
-    "Resize, mode": (one("Resize", ["x", "", "", "s"], ints("s", 2, 24), attributes=[text("mode", "cubic")]), "attribute mode is 'cubic'"),
+    "Resize, mode": (one("Resize", ["x", "", "", "s"], ints("s", 2, 24), attributes=[text("mode", "area")]), "attribute mode is 'area'"),
     "MaxPool, indices": (
         one("MaxPool", ["x"], outputs=("y", "i"), attributes=[integers("kernel_shape", 2)], dims=(1, 2, 4)),
         "output #1 (Indices) is not supported",

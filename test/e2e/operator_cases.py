@@ -685,6 +685,27 @@ def bits():
     case("Cast", [half], half.astype(np.float64), to=11)
 
 
+def interpolated():
+    x = numbers(1, 2, 3, 4)
+
+    def resized(mode, length, axis, y):
+        at = (np.arange(length) + 0.5) * y.shape[axis] / length - 0.5
+        rows = np.zeros((length, y.shape[axis]))
+        for i, place in enumerate(at):
+            for tap in range(math.floor(place) - 1, math.floor(place) + 3):
+                d = abs(place - tap)
+                if mode == "linear":
+                    weight = max(0, 1 - d)
+                else:
+                    weight = 1.25 * d**3 - 2.25 * d**2 + 1 if d < 1 else -0.75 * (d**3 - 5 * d**2 + 8 * d - 4) if d < 2 else 0
+                rows[i, min(max(tap, 0), y.shape[axis] - 1)] += weight
+        return np.moveaxis(np.tensordot(rows, y, (1, axis)), 0, axis)
+
+    for mode in ("linear", "cubic"):
+        want = resized(mode, 7, 3, resized(mode, 5, 2, x))
+        case("Resize", [x, None, None, Known([1, 2, 5, 7])], want.astype(F), mode=mode, tolerance=1e-5)
+
+
 def quantized():
     x, scale, zero = numbers(3, 4, low=-9, high=9), F(0.05), np.uint8(120)
     q = np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8)
@@ -754,7 +775,7 @@ def imported():
 
 
 def test(context, checks, arguments):
-    for part in (elementwise, functions, constants, shapes, indexed, arranged, linear, normalizations, attentions, losses, recurrences, bits, quantized):
+    for part in (elementwise, functions, constants, shapes, indexed, arranged, linear, normalizations, attentions, losses, recurrences, bits, interpolated, quantized):
         part()
     checks.equal(sorted(imported() - TESTED), [], "operators without a case")
     checks.equal(sorted(TESTED - imported()), [], "operators that are not imported")

@@ -94,7 +94,7 @@ def chosen():
 
 
 def test(context, checks, arguments):
-    for part in (cases.functions, cases.indexed, cases.arranged, cases.attentions, cases.losses, cases.recurrences):
+    for part in (cases.functions, cases.indexed, cases.arranged, cases.attentions, cases.losses, cases.recurrences, cases.interpolated):
         part()
     for operator, version, case in chosen():
         compare(context, checks, operator, version, case)
