@@ -109,6 +109,12 @@ static FailureOr<RankedTensorType> drawnType(NodeImporter &n) {
   return RankedTensorType::get(shape, element);
 }
 
+/// What numbers of a type are computed in.
+static RankedTensorType computedType(NodeImporter &n, RankedTensorType type) {
+  bool isShort = type.getElementTypeBitWidth() < 32;
+  return isShort ? type.clone(n.getBuilder().getF32Type()) : type;
+}
+
 static LogicalResult randomUniform(NodeImporter &n) {
   int64_t seed = seedOf(n);
   double low = n.attribute("low", 0.0), high = n.attribute("high", 1.0);
@@ -118,12 +124,13 @@ static LogicalResult randomUniform(NodeImporter &n) {
   Value drawn = n.uniform(type->getShape(), seed);
   if (!drawn)
     return failure();
-  Value x = n.cast(drawn, type->getElementType());
+  RankedTensorType computed = computedType(n, *type);
+  Value x = n.cast(drawn, computed.getElementType());
   if (high - low != 1)
-    x = n.make<MulOp>(x, n.splat(*type, high - low));
+    x = n.make<MulOp>(x, n.splat(computed, high - low));
   if (low != 0)
-    x = n.make<AddOp>(x, n.splat(*type, low));
-  n.setOutput(0, x);
+    x = n.make<AddOp>(x, n.splat(computed, low));
+  n.setOutput(0, n.cast(x, type->getElementType()));
   return success();
 }
 
@@ -142,13 +149,14 @@ static LogicalResult randomNormal(NodeImporter &n) {
   Value logarithm = n.make<LogOp>(n.make<SubOp>(splat(1), u));
   Value radius = n.make<SqrtOp>(n.make<MulOp>(logarithm, splat(-2)));
   Value angle = n.make<MulOp>(v, splat(2 * std::numbers::pi));
+  RankedTensorType computed = computedType(n, *type);
   Value x = n.cast(n.make<MulOp>(radius, n.make<CosOp>(angle)),
-                   type->getElementType());
+                   computed.getElementType());
   if (scale != 1)
-    x = n.make<MulOp>(x, n.splat(*type, scale));
+    x = n.make<MulOp>(x, n.splat(computed, scale));
   if (mean != 0)
-    x = n.make<AddOp>(x, n.splat(*type, mean));
-  n.setOutput(0, x);
+    x = n.make<AddOp>(x, n.splat(computed, mean));
+  n.setOutput(0, n.cast(x, type->getElementType()));
   return success();
 }
 
@@ -157,7 +165,7 @@ static LogicalResult bernoulli(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
     return failure();
-  Type element = resultType(n, n.type(x).getElementType());
+  Type element = resultType(n, NodeImporter::elementType(n.input(0)));
   if (!element)
     return n.error("draws numbers of a type that is not supported");
   Value drawn = n.uniform(n.shape(x), seed);
