@@ -56,8 +56,8 @@ CASES = {
     "Dropout, negative ratio": (
         one("Dropout", ["x", "r"], floats("r", -0.5, dims=[])), "ratio is -0.500000, which is outside of [0, 1]",
     ),
-    "RandomNormalLike of FLOAT16": (
-        one("RandomNormalLike", ["x"], attributes=[integer("dtype", 10)]), "draws numbers of a type that is not supported",
+    "RandomNormalLike of INT32": (
+        one("RandomNormalLike", ["x"], attributes=[integer("dtype", 6)]), "draws numbers of a type that is not supported",
     ),
     "RandomUniform, negative size": (one("RandomUniform", [], attributes=[integers("shape", 2, -1)]), "attribute shape has a negative size"),
     "RandomUniform, too large": (
