@@ -129,24 +129,12 @@ def measure(arguments, name, batch):
             print(f"{name}: {key[0]}: failed: {error}", file=sys.stderr)
     pids = [contender.process.pid for contender in running.values() if contender.process]
     steps = max(2, MODELS[name] // batch)
-    times = {key: [] for key in running}
-    disturbed = rounds = 0
-    while rounds < arguments.rounds:
-        watch = quiet.Watch(pids)
-        turns = {key: contender.turn(steps) for key, contender in running.items()}
-        if watch.share() > 0.05 and disturbed < 2 * arguments.rounds:
-            disturbed += 1
-            continue
-        for key, seconds in turns.items():
-            times[key].append(seconds)
-        rounds += 1
+    rounds = quiet.rounds(arguments.rounds, lambda: {key: contender.turn(steps) for key, contender in running.items()}, name, pids)
     for contender in running.values():
         if contender.process:
             contender.process.kill()
             contender.process.wait()
-    if disturbed:
-        print(f"{name}: {disturbed} rounds were repeated, since others used the processor", file=sys.stderr)
-    return times
+    return {key: [turns[key] for turns in rounds] for key in running}
 
 
 def main():

@@ -47,17 +47,8 @@ def measure(arguments, model):
         name: Candidate(arguments, model, "kernels-" + name.replace(" ", "-"), ["--stages=1", "--mark-kernels", *own])
         for name, own in flags.items()
     }
-    rounds = {name: [] for name in programs}
-    disturbed = 0
-    while len(rounds["chosen"]) < arguments.rounds:
-        watch = quiet.Watch([])
-        turns = {name: program.rows(MODELS[model][2]) for name, program in programs.items()}
-        if watch.share() > 0.05 and disturbed < 2 * arguments.rounds:
-            disturbed += 1
-            continue
-        for name, rows in turns.items():
-            rounds[name].append(rows)
-    return rounds
+    rounds = quiet.rounds(arguments.rounds, lambda: {name: program.rows(MODELS[model][2]) for name, program in programs.items()}, model)
+    return {name: [rows[name] for rows in rounds] for name in programs}
 
 
 def shares(rounds):

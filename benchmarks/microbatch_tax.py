@@ -15,7 +15,6 @@ import sys
 import time
 
 import quiet
-import vs_pytorch
 from vs_pytorch import MODELS, ROOT, Ours, processor
 
 BATCH = 8
@@ -25,26 +24,16 @@ COUNTS = (1, 2, 4, 8)
 def measure(arguments, model):
     subprocess.run([sys.executable, ROOT / "benchmarks" / "models.py", model], check=True, stdout=subprocess.DEVNULL)
     _, _, steps = MODELS[model]
-    vs_pytorch.MODELS = {**MODELS, model: (BATCH, BATCH, steps)}
     programs = {
-        f"{count} micro-batches": Ours(arguments, model, f"tax-{count}", ["--stages=1", f"--microbatches={count}", "--batch-norm=frozen"])
+        f"{count} micro-batches": Ours(
+            arguments, model, f"tax-{count}", ["--stages=1", f"--microbatches={count}", "--batch-norm=frozen"], BATCH)
         for count in COUNTS
     }
     for schedule in ("1f1b", "zb-h1", "auto"):
         programs[f"2 stages, {schedule}"] = Ours(arguments, model, f"tax-{schedule}", [
-            "--stages=2", f"--microbatches={BATCH}", f"--schedule={schedule}", "--batch-norm=frozen"])
-    times = {name: [] for name in programs}
-    disturbed = rounds = 0
-    while rounds < arguments.rounds:
-        watch = quiet.Watch([])
-        turns = {name: program.turn(2, steps) for name, program in programs.items()}
-        if watch.share() > 0.05 and disturbed < 2 * arguments.rounds:
-            disturbed += 1
-            continue
-        for name, seconds in turns.items():
-            times[name].append(seconds)
-        rounds += 1
-    return {name: statistics.median(values) for name, values in times.items()}
+            "--stages=2", f"--microbatches={BATCH}", f"--schedule={schedule}", "--batch-norm=frozen"], BATCH)
+    rounds = quiet.rounds(arguments.rounds, lambda: {name: program.turn(2, steps) for name, program in programs.items()}, model)
+    return {name: statistics.median(turns[name] for turns in rounds) for name in programs}
 
 
 def main():

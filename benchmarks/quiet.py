@@ -52,6 +52,28 @@ class Watch:
         return max(0.0, self.seconds_of_others() - self.others - 2 / TICK) / elapsed
 
 
+def rounds(count, turn, what, pids=(), share=0.05):
+    """The results of `count` calls of turn(). One during which others than the
+    processes `pids` used more than `share` of a processor is repeated, in all
+    at most 2 * count times; says for `what` how many were, and how many of the
+    results are of disturbed rounds all the same."""
+    results = []
+    repeated = disturbed = 0
+    while len(results) < count:
+        watch = Watch(pids)
+        result = turn()
+        if watch.share() > share:
+            if repeated < 2 * count:
+                repeated += 1
+                continue
+            disturbed += 1
+        results.append(result)
+    if repeated:
+        print(f"{what}: {repeated} rounds were repeated, since others used the processor; {disturbed} of the {count} that count "
+              "were disturbed too", file=sys.stderr)
+    return results
+
+
 class Disturbed(Exception):
     pass
 

@@ -81,8 +81,8 @@ class Ours:
 
     processes = ()
 
-    def __init__(self, arguments, model, name, flags):
-        batch = MODELS[model][0]
+    def __init__(self, arguments, model, name, flags, batch=None):
+        batch = batch or MODELS[model][0]
         self.path = OUTPUT / f"{model}-{arguments.precision}-{name}"
         loss = "mse" if model == "unet" else "cross_entropy"
         command = [
@@ -138,32 +138,20 @@ def measure(arguments, model):
     """Contender -> the medians of its turns."""
     subprocess.run([sys.executable, ROOT / "benchmarks" / "models.py", model], check=True, stdout=subprocess.DEVNULL)
     _, _, steps = MODELS[model]
-    running, times = {}, {}
+    running = {}
     for name, start in contenders(arguments, model).items():
         try:
             running[name] = start()
             # The first turn compiles and touches memory.
             running[name].turn(2, 1)
-            times[name] = []
         except RuntimeError as error:
             print(f"{model}: {name}: failed: {error}", file=sys.stderr)
             running.pop(name, None)
     pids = [process.pid for contender in running.values() for process in contender.processes]
-    rounds = disturbed = 0
-    while rounds < arguments.rounds:
-        watch = quiet.Watch(pids)
-        turns = {name: contender.turn(1, steps) for name, contender in running.items()}
-        if watch.share() > 0.05 and disturbed < 2 * arguments.rounds:
-            disturbed += 1
-            continue
-        for name, seconds in turns.items():
-            times[name].append(seconds)
-        rounds += 1
-    if disturbed:
-        print(f"{model}: {disturbed} rounds were repeated, since others used the processor", file=sys.stderr)
+    rounds = quiet.rounds(arguments.rounds, lambda: {name: contender.turn(1, steps) for name, contender in running.items()}, model, pids)
     for contender in running.values():
         contender.close()
-    return times
+    return {name: [turns[name] for turns in rounds] for name in running}
 
 
 def report(arguments, model, times):
