@@ -141,14 +141,10 @@ LogicalResult pad(NodeImporter &n) {
     auto given = n.integers("axes", 3);
     if (failed(given))
       return failure();
-    for (int64_t axis : *given) {
-      auto normal = n.normalizeAxis(axis, rank);
-      if (failed(normal))
-        return failure();
-      if (llvm::is_contained(axes, *normal))
-        return n.error("names axis " + llvm::Twine(*normal) + " twice");
-      axes.push_back(*normal);
-    }
+    auto normal = n.normalizeAxes(*given, rank);
+    if (failed(normal))
+      return failure();
+    axes = *normal;
   } else {
     axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   }
@@ -191,38 +187,48 @@ LogicalResult pad(NodeImporter &n) {
   return success();
 }
 
-/// The sizes of an image; fails with an error if it is none.
-FailureOr<SmallVector<int64_t>> imageShape(NodeImporter &n, Value x,
-                                           int64_t block) {
-  SmallVector<int64_t> shape(n.shape(x));
+/// Images, and the size of the blocks that move between space and channels.
+struct BlockedImages {
+  Value x;
+  int64_t samples, channels, height, width, block;
+  bool isDepthFirst;
+};
+
+/// Fails with an error.
+FailureOr<BlockedImages> readBlockedImages(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  ArrayRef<int64_t> shape = n.shape(x);
   if (shape.size() != 4) {
     (void)n.error("has an input of rank " + llvm::Twine(shape.size()) +
                   "; it must be 4");
     return failure();
   }
+  int64_t block = n.attribute("blocksize", int64_t{0});
   if (block < 1 || block > (1 << 15)) {
     (void)n.error("has blocks of size " + llvm::Twine(block));
     return failure();
   }
-  return shape;
+  return BlockedImages{x,
+                       shape[0],
+                       shape[1],
+                       shape[2],
+                       shape[3],
+                       block,
+                       n.attribute("mode", "DCR") == "DCR"};
 }
 
 LogicalResult depthToSpace(NodeImporter &n) {
-  Value x = n.tensor(0);
-  if (!x)
+  auto images = readBlockedImages(n);
+  if (failed(images))
     return failure();
-  int64_t b = n.attribute("blocksize", int64_t{0});
-  auto shape = imageShape(n, x, b);
-  if (failed(shape))
-    return failure();
-  auto [samples, channels, height, width] =
-      std::tuple((*shape)[0], (*shape)[1], (*shape)[2], (*shape)[3]);
+  auto [x, samples, channels, height, width, b, isDepthFirst] = *images;
   if (channels % (b * b) != 0)
     return n.error("has " + llvm::Twine(channels) +
                    " channels, which blocks of " + llvm::Twine(b) +
                    " do not take");
   int64_t left = channels / (b * b);
-  bool isDepthFirst = n.attribute("mode", "DCR") == "DCR";
   x = isDepthFirst
           ? n.transpose(n.reshape(x, {samples, b, b, left, height, width}),
                         {0, 3, 4, 1, 5, 2})
@@ -233,20 +239,14 @@ LogicalResult depthToSpace(NodeImporter &n) {
 }
 
 LogicalResult spaceToDepth(NodeImporter &n) {
-  Value x = n.tensor(0);
-  if (!x)
+  auto images = readBlockedImages(n);
+  if (failed(images))
     return failure();
-  int64_t b = n.attribute("blocksize", int64_t{0});
-  auto shape = imageShape(n, x, b);
-  if (failed(shape))
-    return failure();
-  auto [samples, channels, height, width] =
-      std::tuple((*shape)[0], (*shape)[1], (*shape)[2], (*shape)[3]);
+  auto [x, samples, channels, height, width, b, isDepthFirst] = *images;
   if (height % b != 0 || width % b != 0)
     return n.error("has an image of " + llvm::Twine(height) + " x " +
                    llvm::Twine(width) + ", which blocks of " + llvm::Twine(b) +
                    " do not divide");
-  bool isDepthFirst = n.attribute("mode", "DCR") == "DCR";
   x = n.reshape(x, {samples, channels, height / b, b, width / b, b});
   x = isDepthFirst ? n.transpose(x, {0, 3, 5, 1, 2, 4})
                    : n.transpose(x, {0, 1, 3, 5, 2, 4});

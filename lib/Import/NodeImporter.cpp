@@ -261,6 +261,23 @@ FailureOr<int64_t> NodeImporter::normalizeAxis(int64_t axis, int64_t rank) {
   return counted;
 }
 
+FailureOr<SmallVector<int64_t>>
+NodeImporter::normalizeAxes(ArrayRef<int64_t> axes, int64_t rank) {
+  SmallVector<int64_t> result;
+  llvm::SmallDenseSet<int64_t> named;
+  for (int64_t given : axes) {
+    auto axis = normalizeAxis(given, rank);
+    if (failed(axis))
+      return failure();
+    if (!named.insert(*axis).second) {
+      (void)error("names axis " + llvm::Twine(*axis) + " twice");
+      return failure();
+    }
+    result.push_back(*axis);
+  }
+  return result;
+}
+
 //===----------------------------------------------------------------------===//
 // Parameters
 //===----------------------------------------------------------------------===//

@@ -172,6 +172,9 @@ public:
   }
   /// `axis` counted from the front; fails with an error if outside.
   mlir::FailureOr<int64_t> normalizeAxis(int64_t axis, int64_t rank);
+  /// The same for a list of axes, none of which may be there twice.
+  mlir::FailureOr<llvm::SmallVector<int64_t>>
+  normalizeAxes(llvm::ArrayRef<int64_t> axes, int64_t rank);
 
   /// The MLIR element type of an ONNX type; null if there is none.
   mlir::Type elementType(onnx::DataType dataType);

@@ -24,16 +24,10 @@ FailureOr<Axes> readAxes(NodeImporter &n, Value x) {
   auto given = n.integers("axes", 1);
   if (failed(given))
     return failure();
-  for (int64_t axis : *given) {
-    auto normal = n.normalizeAxis(axis, rank);
-    if (failed(normal))
-      return failure();
-    if (llvm::is_contained(axes.list, *normal)) {
-      (void)n.error("names axis " + llvm::Twine(*normal) + " twice");
-      return failure();
-    }
-    axes.list.push_back(*normal);
-  }
+  auto list = n.normalizeAxes(*given, rank);
+  if (failed(list))
+    return failure();
+  axes.list = *list;
   if (axes.list.empty() && !noneIsNone)
     axes.list = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   return axes;

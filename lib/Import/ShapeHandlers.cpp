@@ -3,7 +3,6 @@
 #include "NodeImporter.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallSet.h"
 #include <cmath>
 
 using namespace mlir;
@@ -226,15 +225,12 @@ static LogicalResult unsqueeze(NodeImporter &n) {
   if (!x || failed(axes))
     return failure();
   int64_t rank = n.shape(x).size() + axes->size();
+  auto normal = n.normalizeAxes(*axes, rank);
+  if (failed(normal))
+    return failure();
   SmallVector<bool> inserted(rank, false);
-  for (int64_t given : *axes) {
-    auto axis = n.normalizeAxis(given, rank);
-    if (failed(axis))
-      return failure();
-    if (inserted[*axis])
-      return n.error("names axis " + llvm::Twine(*axis) + " twice");
-    inserted[*axis] = true;
-  }
+  for (int64_t axis : *normal)
+    inserted[axis] = true;
   SmallVector<int64_t> shape;
   auto next = n.shape(x).begin();
   for (int64_t axis = 0; axis < rank; ++axis)
@@ -454,30 +450,26 @@ static LogicalResult slice(NodeImporter &n) {
       steps->size() != starts->size())
     return n.error("has starts, ends, axes and steps of different length");
   SmallVector<int64_t> low(from.size(), 0), high(from), stride(from.size(), 1);
-  llvm::SmallSet<int64_t, 8> named;
+  auto normal = n.normalizeAxes(*axes, from.size());
+  if (failed(normal))
+    return failure();
   SmallVector<std::pair<int64_t, SmallVector<int64_t>>> backward;
-  for (auto [given, start, end, step] :
-       llvm::zip(*axes, *starts, *ends, *steps)) {
-    auto axis = n.normalizeAxis(given, from.size());
-    if (failed(axis))
-      return failure();
+  for (auto [axis, start, end, step] :
+       llvm::zip(*normal, *starts, *ends, *steps)) {
     if (step == 0)
       return n.error("has steps of 0");
-    int64_t size = from[*axis];
+    int64_t size = from[axis];
     auto clamp = [&](int64_t at) {
       return std::clamp<int64_t>(
           at < 0 ? std::max<int64_t>(at, -size) + size : at, 0, size);
     };
-    if (named.contains(*axis))
-      return n.error("names axis " + llvm::Twine(*axis) + " twice");
-    named.insert(*axis);
     if (step < 0) {
-      backward.push_back({*axis, backwardPositions(start, end, step, size)});
+      backward.push_back({axis, backwardPositions(start, end, step, size)});
       continue;
     }
-    low[*axis] = clamp(start);
-    high[*axis] = std::max(clamp(end), low[*axis]);
-    stride[*axis] = step;
+    low[axis] = clamp(start);
+    high[axis] = std::max(clamp(end), low[axis]);
+    stride[axis] = step;
   }
   SmallVector<int64_t> shape;
   for (size_t axis = 0; axis < from.size(); ++axis) {
