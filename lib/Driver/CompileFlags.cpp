@@ -5,6 +5,7 @@
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/ImportFlags.h"
 #include "pp/Planner/Schedule/Generators.h"
+#include "pprt/pprt.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -213,13 +214,6 @@ llvm::Error checkOneOf(llvm::StringRef flag, llvm::StringRef value,
                                   llvm::join(known, ", "));
 }
 
-llvm::Error checkPositive(llvm::StringRef flag, int64_t value) {
-  if (value >= 1 && value <= (1 << 20))
-    return llvm::Error::success();
-  return makeError(exitUsage, "--" + flag + "=" + llvm::Twine(value) +
-                                  ": must be from 1 to 1048576");
-}
-
 llvm::Error checkReal(llvm::StringRef flag, double value, double most,
                       const llvm::Twine &range) {
   if (value >= 0 && value <= most)
@@ -302,16 +296,14 @@ llvm::Error checkPipelineFlags() {
   const PipelineFlags &flags = *pipelineFlags;
   const CompileOptions &options = flags.options;
   if (flags.stages.getNumOccurrences())
-    if (auto e = checkPositive("stages", options.partition.stages))
+    if (auto e = checkCount("stages", options.partition.stages))
       return e;
-  if (auto e = checkPositive("microbatches", options.microbatches))
+  if (auto e = checkCount("microbatches", options.microbatches))
     return e;
-  if (auto e = checkPositive("replicas", options.replicas))
-    return e;
-  if (auto e = checkPositive("threads-per-stage", options.schedule.threads))
+  if (auto e = checkCount("replicas", options.replicas))
     return e;
   if (flags.ranks.getNumOccurrences())
-    if (auto e = checkPositive("ranks", options.schedule.ranks))
+    if (auto e = checkCount("ranks", options.schedule.ranks))
       return e;
   llvm::SmallVector<llvm::StringRef> schedules;
   for (std::string_view name : planner::trainingScheduleNames())
@@ -362,6 +354,25 @@ llvm::Error readPlan(CompileOptions &options, const std::string &path) {
 }
 
 } // namespace
+
+llvm::Error pp::checkCount(llvm::StringRef flag, int64_t value) {
+  if (value >= 1 && value <= (1 << 20))
+    return llvm::Error::success();
+  return makeError(exitUsage, "--" + flag + "=" + llvm::Twine(value) +
+                                  ": must be from 1 to 1048576");
+}
+
+llvm::Error pp::checkThreads(int64_t threads, const Target &target) {
+  if (threads < 1 || threads > PP_MOST_THREADS)
+    return makeError(exitUsage, "--threads-per-stage=" + llvm::Twine(threads) +
+                                    ": must be from 1 to " +
+                                    llvm::Twine(PP_MOST_THREADS));
+  if (threads > 1 && target.isGpu())
+    return makeError(exitUsage, "--threads-per-stage=" + llvm::Twine(threads) +
+                                    " and --target=" + target.str() +
+                                    ": a stage has one thread per GPU");
+  return llvm::Error::success();
+}
 
 void pp::registerModelFlags() {
   registerImportFlags();
@@ -427,11 +438,9 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
     return options;
   if (llvm::Error error = checkPipelineFlags())
     return std::move(error);
-  if (options.schedule.threads > 1 && options.target.isGpu())
-    return makeError(exitUsage, "--threads-per-stage=" +
-                                    llvm::Twine(options.schedule.threads) +
-                                    " and --target=" + options.target.str() +
-                                    ": a stage has one thread per GPU");
+  if (llvm::Error error =
+          checkThreads(options.schedule.threads, options.target))
+    return std::move(error);
   options.partition.cuts.assign(pipelineFlags->cuts.begin(),
                                 pipelineFlags->cuts.end());
   if (!pipelineFlags->plan.empty())

@@ -1,6 +1,7 @@
 //===- PipelinePlanJson.cpp - Plans as JSON -------------------------------===//
 #include "ObjectReader.h"
 #include "pp/Planner/PipelinePlan.h"
+#include "pprt/pprt.h"
 
 using namespace pp::planner;
 
@@ -22,8 +23,8 @@ public:
     plan.replicas =
         static_cast<int>(root.integer("replicas", 1, 1 << 20).value_or(1));
     if (root.member("threads", /*required=*/false))
-      plan.threads =
-          static_cast<int>(root.integer("threads", 1, 1 << 10).value_or(1));
+      plan.threads = static_cast<int>(
+          root.integer("threads", 1, PP_MOST_THREADS).value_or(1));
     readCheckpoint(root);
     root.array("stages", true, [&](const Json &stage, const std::string &path) {
       readStage(stage, path);

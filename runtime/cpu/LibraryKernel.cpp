@@ -62,8 +62,6 @@ static constexpr struct {
     {"conv_backward_data", measurePackedConvBackwardData},
 };
 
-static constexpr int64_t mostParts = 1024;
-
 static thread_local std::string pendingError;
 
 LibraryKernel::LibraryKernel(std::unique_ptr<Implementation> implementation)
@@ -81,7 +79,7 @@ LibraryKernel::create(std::string_view text, std::string &error) noexcept {
       auto implementation = std::make_unique<Implementation>();
       implementation->descriptor = std::string(text);
       unsigned parts = descriptor.has("parts")
-                           ? descriptor.getInteger("parts", 2, mostParts)
+                           ? descriptor.getInteger("parts", 2, PP_MOST_THREADS)
                            : 1;
       for (unsigned index = 0; index < parts; ++index) {
         KernelBuilder &builder =

@@ -2,6 +2,7 @@
 #include "plan/PlanJson.h"
 #include "plan/ReplicatePlan.h"
 #include "plan/ShortFloat.h"
+#include "pprt/pprt.h"
 #include "support/JsonReader.h"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 using namespace pp::runtime;
 
 static constexpr uint64_t maxCount = 1 << 20;
-static constexpr uint64_t maxThreads = 1 << 10;
 
 static DataType readType(const JsonReader &json) {
   std::string name = json.string();
@@ -740,7 +740,7 @@ Plan pp::runtime::fromJson(std::string_view text) {
                 plan.microbatches);
   }
   if (json.has("threads")) {
-    plan.threads = json.at("threads").integer(maxThreads);
+    plan.threads = json.at("threads").integer(PP_MOST_THREADS);
     if (!plan.threads)
       json.at("threads").fail("must be 1 or more");
   }

@@ -437,6 +437,19 @@ TEST(PlanTest, Replicas) {
       << faultOf(alone);
 }
 
+TEST(PlanTest, ThreadsAreCounted) {
+  ordered_json plan = toy::trainingPlan({});
+  for (int threads : {1, 1024}) {
+    plan["threads"] = threads;
+    EXPECT_EQ(faultOf(plan), "no error");
+  }
+  for (int threads : {0, -1, 1025}) {
+    plan["threads"] = threads;
+    EXPECT_NE(faultOf(plan).find("threads: "), std::string::npos)
+        << faultOf(plan);
+  }
+}
+
 TEST(PlanTest, NoByteFlipCrashes) {
   std::string text = validPlan().dump();
   for (size_t i = 0; i < text.size(); i += 7) {

@@ -61,16 +61,15 @@ pp::readThreads(const Flags &flags, const CompileOptions &options) {
     return makeError(exitUsage,
                      "--threads-per-stage cannot be used with --cluster: a "
                      "device of a cluster is what one stage runs on");
-  if (options.target.isGpu() && threads != std::vector<int64_t>{1})
-    return makeError(
-        exitUsage, "--threads-per-stage and --target=" + options.target.str() +
-                       ": a stage has one thread per GPU");
-  for (int64_t count : threads)
-    if (count < 1 || flags.cores % count != 0)
+  for (int64_t count : threads) {
+    if (llvm::Error error = checkThreads(count, options.target))
+      return error;
+    if (flags.cores % count != 0)
       return makeError(exitUsage, "--threads-per-stage=" + llvm::Twine(count) +
                                       ": must divide the " +
                                       llvm::Twine(flags.cores) +
                                       " cores of --cores");
+  }
   return threads;
 }
 

@@ -138,9 +138,8 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
                      "--save-problem needs one number of threads, such as "
                      "--threads-per-stage=1");
   for (int64_t count : flags.microbatches)
-    if (count < 1 || count > (1 << 20))
-      return makeError(exitUsage, "--microbatches=" + llvm::Twine(count) +
-                                      ": must be from 1 to 1048576");
+    if (llvm::Error error = checkCount("microbatches", count))
+      return error;
   auto import = ModelImport::read(&context, flags.input, options->import,
                                   options->hasTraining);
   if (!import)

@@ -109,13 +109,8 @@ llvm::Error checkFlags(const Flags &flags) {
                      "--emit-program writes a program for one number "
                      "of --microbatches and of --threads-per-stage");
   for (int64_t count : flags.microbatches)
-    if (count < 1 || count > (1 << 20))
-      return makeError(exitUsage, "--microbatches=" + llvm::Twine(count) +
-                                      ": must be from 1 to 1048576");
-  for (int64_t count : flags.threads)
-    if (count < 1 || count > (1 << 10))
-      return makeError(exitUsage, "--threads-per-stage=" + llvm::Twine(count) +
-                                      ": must be from 1 to 1024");
+    if (llvm::Error error = checkCount("microbatches", count))
+      return error;
   return llvm::Error::success();
 }
 
@@ -225,10 +220,9 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
                                      flags.threads.end());
   if (threads.empty())
     threads.push_back(options->schedule.threads);
-  if (options->target.isGpu() && threads != llvm::ArrayRef<int64_t>{1})
-    return makeError(
-        exitUsage, "--threads-per-stage and --target=" + options->target.str() +
-                       ": a stage has one thread per GPU");
+  for (int64_t count : threads)
+    if (llvm::Error error = checkThreads(count, options->target))
+      return error;
   auto choose = [&](int64_t microbatches, int64_t team) {
     options->microbatches = microbatches;
     options->schedule.threads = team;

@@ -30,6 +30,13 @@ void registerModelFlags();
 /// The categories of what was registered, for --help.
 llvm::SmallVector<llvm::cl::OptionCategory *> getCompileCategories();
 
+/// Whether a flag's number of stages, micro-batches or the like can be, which
+/// is from 1 to 2^20.
+llvm::Error checkCount(llvm::StringRef flag, int64_t value);
+
+/// Whether that many threads can compute a stage together on `target`.
+llvm::Error checkThreads(int64_t threads, const Target &target);
+
 /// Reads what pp-plan wrote.
 llvm::Expected<planner::PipelinePlan> readPlanFile(llvm::StringRef path);
 

@@ -29,6 +29,9 @@ extern "C" {
 /* All arenas, and all tensors inside them, start at multiples of this. */
 #define PP_ALIGNMENT 64
 
+/* The most threads that may compute a stage together, and parts of a kernel. */
+#define PP_MOST_THREADS 1024
+
 /* The memory one run of a phase works on. Offsets inside each area are
  * constants of the generated code; `inputs` and `outputs` follow the order of
  * the phase's lists in the plan. */

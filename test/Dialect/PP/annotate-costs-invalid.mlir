@@ -3,6 +3,8 @@
 // RUN: not pp-opt %t/step.mlir --pp-annotate-costs="gflops=0" 2>&1 | FileCheck %s
 // RUN: not pp-opt %t/step.mlir --pp-annotate-costs="launch=-1" 2>&1 | FileCheck %s
 // RUN: not pp-opt %t/step.mlir --pp-annotate-costs="microbatches=-1" 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: not pp-opt %t/step.mlir --pp-annotate-costs="threads=0" 2>&1 | FileCheck %s --check-prefix=THREADS
+// THREADS: error: threads is 0, must be from 1 to 1024
 // COUNT: error: microbatches is -1, must be 0 or more
 
 // The errors of cost-file are in partition-invalid.mlir.

@@ -13,6 +13,11 @@
 // RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/text.json" 2>&1 | FileCheck %s --check-prefix=TEXT
 // RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/version.json" 2>&1 | FileCheck %s --check-prefix=VERSION
 // RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/negative.json" 2>&1 | FileCheck %s --check-prefix=SECONDS
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/list.json" 2>&1 | FileCheck %s --check-prefix=LIST
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/one.json" 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/many.json" 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/number.json" 2>&1 | FileCheck %s --check-prefix=OBJECT
+// RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/update.json" 2>&1 | FileCheck %s --check-prefix=UPDATE
 // RUN: not pp-opt %t/chain.mlir --pp-annotate-costs="cost-file=%t/twice.json" 2>&1 | FileCheck %s --check-prefix=TWICE
 
 // COSTS: 'nn.kernel' op has no cost; run pp-annotate-costs first
@@ -30,6 +35,10 @@
 // TEXT: error: cost file '{{.*}}text.json': {{.*}}Invalid JSON
 // VERSION: error: cost file '{{.*}}version.json': expected {"version": 1, "kernels": {...}}
 // SECONDS: error: cost file '{{.*}}negative.json': kernels['matmul'] must be a number of seconds from 0 on
+// LIST: error: cost file '{{.*}}list.json': threads must be an object
+// COUNT: error: cost file '{{.*}}.json': threads['{{1|1025}}']: expected a number of threads from 2 to 1024
+// OBJECT: error: cost file '{{.*}}number.json': threads['2'] must be an object
+// UPDATE: error: cost file '{{.*}}update.json': threads['2'].update_seconds_per_byte must be a number of seconds from 0 on
 // TWICE: error: cost file '{{.*}}twice.json': $.kernels.matmul: stated twice
 
 //--- text.json
@@ -38,6 +47,16 @@ not JSON
 {"version": 2, "kernels": {}}
 //--- negative.json
 {"version": 1, "kernels": {"matmul": -1}}
+//--- list.json
+{"version": 1, "kernels": {}, "threads": [2]}
+//--- one.json
+{"version": 1, "kernels": {}, "threads": {"1": {}}}
+//--- many.json
+{"version": 1, "kernels": {}, "threads": {"1025": {}}}
+//--- number.json
+{"version": 1, "kernels": {}, "threads": {"2": 1e-9}}
+//--- update.json
+{"version": 1, "kernels": {}, "threads": {"2": {"update_seconds_per_byte": -1}}}
 //--- twice.json
 {"version": 1, "kernels": {"matmul": 1, "matmul": 2}}
 //--- empty.mlir

@@ -18,7 +18,10 @@
 // RUN: not pp-opt %t/two.mlir --pp-schedule="schedule=auto ranks=1 microbatches=2 memory=64" 2>&1 | FileCheck %s --check-prefix=ADD
 // RUN: not pp-opt %t/training.mlir --pp-schedule="microbatches=4 replicas=3" 2>&1 | FileCheck %s --check-prefix=REPLICAS
 // RUN: not pp-opt %t/training.mlir --pp-schedule="microbatches=4 replicas=0" 2>&1 | FileCheck %s --check-prefix=NOREPLICA
+// RUN: not pp-opt %t/forward.mlir --pp-schedule="schedule=inference threads=0" 2>&1 | FileCheck %s --check-prefix=THREADS
+// RUN: not pp-opt %t/forward.mlir --pp-schedule="schedule=inference threads=1025" 2>&1 | FileCheck %s --check-prefix=THREADS
 
+// THREADS: error: threads is {{0|1025}}, must be from 1 to 1024
 // REPLICAS: error: replicas is 3, must be 1 or more and divide the 4 micro-batches
 // NOREPLICA: error: replicas is 0, must be 1 or more and divide the 4 micro-batches
 // AUTO: error: schedule 'auto' is for training, but this step is for inference

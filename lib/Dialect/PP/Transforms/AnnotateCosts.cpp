@@ -4,6 +4,7 @@
 #include "pp/Dialect/PP/Transforms/CostFile.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Interfaces/CostOpInterface.h"
+#include "pprt/pprt.h"
 
 namespace pp::pipeline {
 #define GEN_PASS_DEF_ANNOTATECOSTS
@@ -69,9 +70,10 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
       return getOperation().emitError()
              << "microbatches is " << microbatches.getValue()
              << ", must be 0 or more";
-    if (threads < 1)
+    if (threads < 1 || threads > PP_MOST_THREADS)
       return getOperation().emitError()
-             << "threads is " << threads.getValue() << ", must be 1 or more";
+             << "threads is " << threads.getValue() << ", must be from 1 to "
+             << PP_MOST_THREADS;
     if (!(gflops > 0) || !(bandwidth > 0) || !(launch >= 0))
       return getOperation().emitError(
           "gflops and bandwidth must be positive, launch not negative");

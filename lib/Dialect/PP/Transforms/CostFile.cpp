@@ -4,6 +4,7 @@
 
 #include "pp/Planner/JsonDepth.h"
 #include "pp/Planner/RepeatedKeys.h"
+#include "pprt/pprt.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -78,8 +79,10 @@ llvm::Expected<CostFile> CostFile::read(llvm::StringRef path,
   for (auto &[name, value] : *several->getAsObject()) {
     std::string where = (threadsField + "['" + name.str() + "']").str();
     int64_t threads = 0;
-    if (llvm::StringRef(name.str()).getAsInteger(10, threads) || threads < 2)
-      return fail(where + ": expected a number of threads from 2 on");
+    if (llvm::StringRef(name.str()).getAsInteger(10, threads) || threads < 2 ||
+        threads > PP_MOST_THREADS)
+      return fail(where + ": expected a number of threads from 2 to " +
+                  llvm::Twine(PP_MOST_THREADS));
     const llvm::json::Object *object = value.getAsObject();
     if (!object)
       return fail(where + " must be an object");

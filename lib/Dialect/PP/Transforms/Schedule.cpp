@@ -8,6 +8,7 @@
 #include "pp/Planner/Schedule/Preparation.h"
 #include "pp/Planner/Schedule/Recompute.h"
 #include "pp/Planner/Schedule/Replicas.h"
+#include "pprt/pprt.h"
 
 namespace pp::pipeline {
 #define GEN_PASS_DEF_SCHEDULE
@@ -19,9 +20,6 @@ using namespace pp;
 using namespace pp::pipeline;
 
 namespace {
-
-/// That the runtime takes.
-constexpr int64_t mostThreads = 1024;
 
 struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
   using ScheduleBase::ScheduleBase;
@@ -41,9 +39,9 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return module.emitError("has no stages; run pp-outline-stages first");
     if (!module.getOps<ScheduleOp>().empty())
       return module.emitError("has a schedule already");
-    if (threads < 1 || threads > mostThreads)
+    if (threads < 1 || threads > PP_MOST_THREADS)
       return module.emitError() << "threads is " << threads.getValue()
-                                << ", must be from 1 to " << mostThreads;
+                                << ", must be from 1 to " << PP_MOST_THREADS;
     bool training = isTraining(step);
     auto checkpoint =
         module->getAttrOfType<CheckpointModeAttr>(checkpointAttrName);
