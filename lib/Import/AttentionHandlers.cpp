@@ -46,9 +46,7 @@ LogicalResult appendPast(NodeImporter &n, size_t past, size_t present,
     if (other.size() != 4 || other[0] != shape[0] || other[1] != shape[1] ||
         other[3] != shape[3])
       return n.error("has a cache of another shape than its keys or values");
-    shape[2] += other[2];
-    x = n.make<ConcatOp>(n.type(x).clone(shape), ValueRange{before, x},
-                         int64_t{2});
+    x = n.make<ConcatOp>(ValueRange{before, x}, int64_t{2});
   }
   const auto &outputs = n.getNode().outputs;
   if (present < outputs.size() && !outputs[present].empty())
@@ -95,9 +93,8 @@ FailureOr<Value> readMask(NodeImporter &n, ArrayRef<int64_t> scores) {
   if (missing > 0 && shape.back() > 1) {
     SmallVector<int64_t> rest(shape);
     rest.back() = missing;
-    shape.back() += missing;
     Value filler = n.splat(n.type(mask).clone(rest), isBool ? 0 : -infinity);
-    mask = n.make<ConcatOp>(n.type(mask).clone(shape), ValueRange{mask, filler},
+    mask = n.make<ConcatOp>(ValueRange{mask, filler},
                             static_cast<int64_t>(shape.size()) - 1);
   }
   return n.broadcastTo(mask, scores);
@@ -204,9 +201,7 @@ FailureOr<Value> readAngles(NodeImporter &n, size_t input,
                     llvm::Twine(n.shape(table).size()));
       return failure();
     }
-    SmallVector<int64_t> taken(n.shape(positions));
-    taken.push_back(n.shape(table)[1]);
-    table = n.make<GatherOp>(n.type(table).clone(taken), table, positions, 0);
+    table = n.make<GatherOp>(table, positions, 0);
   }
   SmallVector<int64_t> expected = {shape[0], shape[2], shape[3]};
   if (n.shape(table) != ArrayRef<int64_t>(expected)) {
@@ -254,12 +249,11 @@ LogicalResult rotaryEmbedding(NodeImporter &n) {
   SmallVector<int64_t> single(wide);
   single[axis] = 1;
   Value y = n.make<ConcatOp>(
-      n.type(x).clone(wide),
       ValueRange{n.reshape(real, single), n.reshape(other, single)}, axis);
   y = n.reshape(y, pairs);
   if (turned < shape[3])
-    y = n.make<ConcatOp>(
-        n.type(x), ValueRange{y, n.slice(x, 3, turned, shape[3])}, int64_t{3});
+    y = n.make<ConcatOp>(ValueRange{y, n.slice(x, 3, turned, shape[3])},
+                         int64_t{3});
   n.setOutput(0, isFlat ? mergeHeads(n, y) : y);
   return success();
 }

@@ -44,7 +44,7 @@ static LogicalResult bitShift(NodeImporter &n) {
     count = e.select(e.compare(Comparison::lt, count, 0), e.number(count, bits),
                      count);
   Value places = n.cast(e.min(count, bits), n.getBuilder().getI64Type());
-  Value factor = n.make<GatherOp>(n.type(x), table, places, int64_t{0});
+  Value factor = n.make<GatherOp>(table, places, int64_t{0});
   if (n.attribute("direction", "") == "LEFT") {
     n.setOutput(0, e.mul(x, factor));
     return success();

@@ -59,8 +59,7 @@ LogicalResult checkKnownIndices(NodeImporter &n, size_t input, int64_t size) {
 /// the same.
 Value pick(NodeImporter &n, Value x, Value indices) {
   int64_t last = static_cast<int64_t>(n.shape(x).size()) - 1;
-  return n.make<GatherOp>(n.type(x).clone(n.shape(indices)), x, indices, last,
-                          last);
+  return n.make<GatherOp>(x, indices, last, last);
 }
 
 LogicalResult gatherElements(NodeImporter &n) {
@@ -151,12 +150,9 @@ LogicalResult gatherND(NodeImporter &n) {
   SmallVector<int64_t> merged(shape.take_front(shared));
   merged.push_back(product(sizes));
   llvm::append_range(merged, rest);
-  SmallVector<int64_t> result(table.drop_back());
-  llvm::append_range(result, rest);
   Value places = placesOf(n, indices, sizes);
   Value flat = n.reshape(x, merged);
-  n.setOutput(0, Value(n.make<GatherOp>(n.type(x).clone(result), flat, places,
-                                        shared, shared)));
+  n.setOutput(0, Value(n.make<GatherOp>(flat, places, shared, shared)));
   return success();
 }
 
@@ -164,7 +160,7 @@ LogicalResult gatherND(NodeImporter &n) {
 Value scatter(NodeImporter &n, Value x, Value places, Value updates,
               int64_t axis, int64_t shared, bool adds) {
   if (!adds)
-    return n.make<ScatterOp>(x.getType(), x, places, updates, axis, shared);
+    return n.make<ScatterOp>(x, places, updates, axis, shared);
   Value sum = n.make<ScatterAddOp>(x.getType(), places, updates, axis, shared);
   return n.make<AddOp>(x, sum);
 }
@@ -386,10 +382,9 @@ LogicalResult cumSum(NodeImporter &n) {
   auto axis = n.normalizeAxis(*n.known(1).integer(), n.shape(x).size());
   if (failed(axis))
     return failure();
-  n.setOutput(0,
-              Value(n.make<CumSumOp>(x.getType(), x, *axis,
-                                     n.attribute("exclusive", int64_t{0}) != 0,
-                                     n.attribute("reverse", int64_t{0}) != 0)));
+  n.setOutput(0, Value(n.make<CumSumOp>(
+                     x, *axis, n.attribute("exclusive", int64_t{0}) != 0,
+                     n.attribute("reverse", int64_t{0}) != 0)));
   return success();
 }
 

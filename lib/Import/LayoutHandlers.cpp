@@ -99,9 +99,7 @@ Value padAxis(NodeImporter &n, Value x, int64_t axis, int64_t low, int64_t high,
   addPart(low);
   parts.push_back(x);
   addPart(high);
-  SmallVector<int64_t> shape(n.shape(x));
-  shape[axis] += low + high;
-  return n.make<ConcatOp>(n.type(x).clone(shape), parts, axis);
+  return n.make<ConcatOp>(parts, axis);
 }
 
 /// Surrounds `x` by `value`, or by its own elements, as `mode` says.
@@ -120,13 +118,10 @@ Value padded(NodeImporter &n, Value x, StringRef mode, ArrayRef<int64_t> low,
     }
     return x;
   }
-  for (size_t axis = 0; axis < shape.size(); ++axis)
-    shape[axis] += low[axis] + high[axis];
-  if (n.shape(x) == ArrayRef<int64_t>(shape))
+  SmallVector<int64_t> none(shape.size(), 0);
+  if (low == ArrayRef(none) && high == ArrayRef(none))
     return x;
-  SmallVector<int64_t> interior(shape.size(), 0);
-  return n.make<PadOp>(n.type(x).clone(shape), x, low, high, interior,
-                       llvm::APFloat(value));
+  return n.make<PadOp>(x, low, high, none, llvm::APFloat(value));
 }
 
 LogicalResult pad(NodeImporter &n) {

@@ -46,14 +46,14 @@ LogicalResult negativeLogLikelihood(NodeImporter &n, Value rows, Value labels) {
     if (n.shape(table) != ArrayRef<int64_t>(classes))
       return n.error("needs one weight for each of its " +
                      llvm::Twine(classes) + " classes");
-    weights = n.make<GatherOp>(type, table, labels, 0);
+    weights = n.make<GatherOp>(table, labels, 0);
   }
   if (isCounted) {
     if (!weights)
       weights = n.splat(type, 1);
     weights = e.select(isCounted, weights, e.number(weights, 0));
   }
-  Value loss = e.neg(n.make<GatherOp>(type, rows, labels, last, last));
+  Value loss = e.neg(n.make<GatherOp>(rows, labels, last, last));
   if (weights)
     loss = e.mul(loss, weights);
   std::string reduction = n.attribute("reduction", "mean");

@@ -403,10 +403,7 @@ Value NodeImporter::reshape(Value value, ArrayRef<int64_t> newShape) {
 Value NodeImporter::transpose(Value value, ArrayRef<int64_t> permutation) {
   if (llvm::is_sorted(permutation))
     return value;
-  SmallVector<int64_t> newShape;
-  for (int64_t axis : permutation)
-    newShape.push_back(shape(value)[axis]);
-  return make<TransposeOp>(type(value).clone(newShape), value, permutation);
+  return make<TransposeOp>(value, permutation);
 }
 
 Value NodeImporter::broadcastTo(Value value, ArrayRef<int64_t> target) {
@@ -455,16 +452,11 @@ Value NodeImporter::cast(Value value, Type newType) {
 
 Value NodeImporter::reduce(Reduction reduction, Value value,
                            ArrayRef<int64_t> axes, bool keepAxes) {
-  SmallVector<int64_t> sorted(axes), left, kept;
+  SmallVector<int64_t> sorted(axes), kept(shape(value));
   llvm::sort(sorted);
-  for (auto [axis, size] : llvm::enumerate(shape(value))) {
-    bool reduced = llvm::is_contained(sorted, axis);
-    if (!reduced)
-      left.push_back(size);
-    kept.push_back(reduced ? 1 : size);
-  }
-  Value result =
-      make<ReduceOp>(type(value).clone(left), reduction, value, sorted);
+  for (int64_t axis : sorted)
+    kept[axis] = 1;
+  Value result = make<ReduceOp>(reduction, value, sorted);
   return keepAxes ? reshape(result, kept) : result;
 }
 
@@ -513,20 +505,16 @@ Value NodeImporter::mean(Value value, ArrayRef<int64_t> axes, bool keepAxes) {
 Value NodeImporter::slice(Value value, int64_t axis, int64_t start,
                           int64_t limit) {
   SmallVector<int64_t> starts(shape(value).size(), 0), limits(shape(value));
-  SmallVector<int64_t> strides(shape(value).size(), 1), newShape(limits);
+  SmallVector<int64_t> strides(shape(value).size(), 1);
   starts[axis] = start;
   limits[axis] = limit;
-  newShape[axis] = limit - start;
-  return make<SliceOp>(type(value).clone(newShape), value, starts, limits,
-                       strides);
+  return make<SliceOp>(value, starts, limits, strides);
 }
 
 Value NodeImporter::take(Value value, int64_t axis,
                          ArrayRef<int64_t> positions) {
-  SmallVector<int64_t> newShape(shape(value));
-  newShape[axis] = positions.size();
   Value indices = constant(Constant::list(builder, positions));
-  return make<GatherOp>(type(value).clone(newShape), value, indices, axis);
+  return make<GatherOp>(value, indices, axis);
 }
 
 Value NodeImporter::folded(Value value) {

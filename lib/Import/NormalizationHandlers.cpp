@@ -75,10 +75,8 @@ static LogicalResult layerNorm(NodeImporter &n) {
   } else {
     shift = n.splat(n.type(scale), 0);
   }
-  auto statistics = n.type(x).clone(rows);
-  auto norm =
-      n.make<LayerNormOp>(x.getType(), statistics, statistics, x, scale, shift,
-                          llvm::APFloat(n.attribute("epsilon", 1e-5)));
+  auto norm = n.make<LayerNormOp>(x, scale, shift,
+                                  llvm::APFloat(n.attribute("epsilon", 1e-5)));
   n.setOutput(0, n.reshape(norm.getOutput(), original));
   SmallVector<int64_t> kept(rows);
   kept.resize(rank, 1);
@@ -94,15 +92,13 @@ static Value normalized(NodeImporter &n, Value x, int64_t axes,
                         double epsilon) {
   SmallVector<int64_t> original(n.shape(x));
   SmallVector<int64_t> shape(ArrayRef(original).drop_back(axes));
-  auto statistics = n.type(x).clone(shape);
   int64_t columns = 1;
   for (int64_t size : ArrayRef(original).take_back(axes))
     columns *= size;
   shape.push_back(columns);
   x = n.reshape(x, shape);
   auto row = n.type(x).clone(columns);
-  auto norm = n.make<LayerNormOp>(x.getType(), statistics, statistics, x,
-                                  n.splat(row, 1), n.splat(row, 0),
+  auto norm = n.make<LayerNormOp>(x, n.splat(row, 1), n.splat(row, 0),
                                   llvm::APFloat(epsilon));
   return n.reshape(norm.getOutput(), original);
 }
@@ -254,12 +250,9 @@ static LogicalResult localResponseNorm(NodeImporter &n) {
   SmallVector<int64_t> low(shape.size(), 0), high(low), interior(low);
   low[1] = (size - 1) / 2;
   high[1] = size / 2;
-  SmallVector<int64_t> wide(shape);
-  wide[1] += size - 1;
   Value square = e.mul(x, x);
   if (size > 1)
-    square = n.make<PadOp>(n.type(x).clone(wide), square, low, high, interior,
-                           llvm::APFloat(0.0));
+    square = n.make<PadOp>(square, low, high, interior, llvm::APFloat(0.0));
   Value sum = n.slice(square, 1, 0, shape[1]);
   for (int64_t shift = 1; shift < size; ++shift)
     sum = e.add(sum, n.slice(square, 1, shift, shift + shape[1]));
@@ -320,9 +313,7 @@ static LogicalResult batchNorm(NodeImporter &n) {
   bool onMicrobatch =
       n.isTraining() && n.getOptions().batchNorm == BatchNormMode::Micro;
   if (onMicrobatch) {
-    auto norm =
-        n.make<BatchNormOp>(x.getType(), scale.getType(), scale.getType(), x,
-                            scale, shift, llvm::APFloat(epsilon));
+    auto norm = n.make<BatchNormOp>(x, scale, shift, llvm::APFloat(epsilon));
     n.setOutput(0, norm.getOutput());
     return trackStatistics(n, norm, mean, variance);
   }

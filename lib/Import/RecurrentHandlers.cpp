@@ -145,11 +145,9 @@ protected:
                            StringRef name);
 
   Value join(ArrayRef<Value> values, int64_t axis) {
-    SmallVector<int64_t> shape(n.shape(values.front()));
-    shape[axis] *= static_cast<int64_t>(values.size());
     if (values.size() == 1)
       return values.front();
-    return n.make<ConcatOp>(n.type(values.front()).clone(shape), values, axis);
+    return n.make<ConcatOp>(values, axis);
   }
 
   NodeImporter &n;

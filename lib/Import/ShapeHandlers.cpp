@@ -262,13 +262,11 @@ static LogicalResult concat(NodeImporter &n) {
         n.type(value).getElementType() != n.type(values[0]).getElementType())
       return n.error("joins tensors that differ on another axis than " +
                      llvm::Twine(*axis));
-    shape[*axis] += actual[*axis];
   }
   if (values.size() == 1)
     n.setOutput(0, values[0]);
   else
-    n.setOutput(0, Value(n.make<ConcatOp>(n.type(values[0]).clone(shape),
-                                          values, *axis)));
+    n.setOutput(0, Value(n.make<ConcatOp>(values, *axis)));
   return success();
 }
 
@@ -482,7 +480,7 @@ static LogicalResult slice(NodeImporter &n) {
   if (isEmpty && !n.known(0))
     return n.error("takes nothing of its input");
   if (ArrayRef<int64_t>(shape) != from)
-    x = n.make<SliceOp>(n.type(x).clone(shape), x, low, high, stride);
+    x = n.make<SliceOp>(x, low, high, stride);
   for (const auto &[axis, positions] : backward) {
     if (static_cast<int64_t>(positions.size()) > maxConstantElements)
       return n.error("walks backwards over more than " +
@@ -531,11 +529,7 @@ static LogicalResult gather(NodeImporter &n) {
   }
   if (!indices)
     return failure();
-  SmallVector<int64_t> shape(from.take_front(*axis));
-  llvm::append_range(shape, n.shape(indices));
-  shape.append(from.begin() + *axis + 1, from.end());
-  n.setOutput(
-      0, Value(n.make<GatherOp>(n.type(x).clone(shape), x, indices, *axis)));
+  n.setOutput(0, Value(n.make<GatherOp>(x, indices, *axis)));
   return success();
 }
 

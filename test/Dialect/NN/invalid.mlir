@@ -201,7 +201,7 @@ func.func @whole_window(%x: tensor<2x3x8x8xf32>) {
 // -----
 
 func.func @backward_type(%x: tensor<2x3x8x8xf32>, %g: tensor<2x3x4x4xf32>) {
-  // expected-error@+1 {{'nn.max_pool_backward' op needs the input and the result to have one type}}
+  // expected-error@+1 {{'nn.max_pool_backward' op failed to verify that all of {input, output} have same type}}
   %0 = nn.max_pool_backward %x, %g kernel [2, 2] strides [2, 2] dilations [1, 1] pad [0, 0] x [0, 0] : (tensor<2x3x8x8xf32>, tensor<2x3x4x4xf32>) -> tensor<2x3x9x9xf32>
   return
 }
@@ -278,7 +278,8 @@ func.func @layer_norm_shift(%x: tensor<2x8xf32>, %s: tensor<4xf32>, %b: tensor<8
 // -----
 
 func.func @layer_norm_mean(%x: tensor<2x8xf32>, %b: tensor<8xf32>) {
-  // expected-error@+1 {{'nn.layer_norm' op needs a mean of shape [2], got [8]}}
+  // expected-error@+2 {{'nn.layer_norm' op inferred type(s) 'tensor<2x8xf32>', 'tensor<2xf32>', 'tensor<2xf32>' are incompatible with return type(s) of operation 'tensor<2x8xf32>', 'tensor<8xf32>', 'tensor<2xf32>'}}
+  // expected-error@+1 {{'nn.layer_norm' op failed to infer returned types}}
   %0:3 = nn.layer_norm %x, %b, %b epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<8xf32>, tensor<2xf32>)
   return
 }
@@ -286,7 +287,8 @@ func.func @layer_norm_mean(%x: tensor<2x8xf32>, %b: tensor<8xf32>) {
 // -----
 
 func.func @layer_norm_rstd(%x: tensor<2x8xf32>, %b: tensor<8xf32>) {
-  // expected-error@+1 {{'nn.layer_norm' op needs a rstd of shape [2], got [8]}}
+  // expected-error@+2 {{'nn.layer_norm' op inferred type(s) 'tensor<2x8xf32>', 'tensor<2xf32>', 'tensor<2xf32>' are incompatible with return type(s) of operation 'tensor<2x8xf32>', 'tensor<2xf32>', 'tensor<8xf32>'}}
+  // expected-error@+1 {{'nn.layer_norm' op failed to infer returned types}}
   %0:3 = nn.layer_norm %x, %b, %b epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<2xf32>, tensor<8xf32>)
   return
 }
@@ -294,7 +296,7 @@ func.func @layer_norm_rstd(%x: tensor<2x8xf32>, %b: tensor<8xf32>) {
 // -----
 
 func.func @layer_norm_gradient(%x: tensor<2x8xf32>, %s: tensor<8xf32>, %m: tensor<2xf32>) {
-  // expected-error@+1 {{'nn.layer_norm_backward' op needs a gradient of shape [2, 8], got [8]}}
+  // expected-error@+1 {{'nn.layer_norm_backward' op failed to verify that all of {outputGradient, input, output} have same type}}
   %0 = nn.layer_norm_backward %s, %x, %s, %m, %m : (tensor<8xf32>, tensor<2x8xf32>, tensor<8xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x8xf32>
   return
 }
@@ -302,7 +304,7 @@ func.func @layer_norm_gradient(%x: tensor<2x8xf32>, %s: tensor<8xf32>, %m: tenso
 // -----
 
 func.func @layer_norm_backward_result(%x: tensor<2x8xf32>, %s: tensor<8xf32>, %m: tensor<2xf32>) {
-  // expected-error@+1 {{'nn.layer_norm_backward' op needs a result of shape [2, 8], got [8, 2]}}
+  // expected-error@+1 {{'nn.layer_norm_backward' op failed to verify that all of {outputGradient, input, output} have same type}}
   %0 = nn.layer_norm_backward %x, %x, %s, %m, %m : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<8xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<8x2xf32>
   return
 }
@@ -318,7 +320,7 @@ func.func @batch_norm_rank(%x: tensor<8xf32>) {
 // -----
 
 func.func @batch_norm_variance(%x: tensor<2x8xf32>, %s: tensor<8xf32>) {
-  // expected-error@+1 {{'nn.batch_norm' op needs a variance of shape [8], got [2]}}
+  // expected-error@+1 {{'nn.batch_norm' op failed to verify that all of {scale, shift, mean, variance} have same type}}
   %0:3 = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<8xf32>, tensor<2xf32>)
   return
 }
@@ -334,7 +336,7 @@ func.func @batch_norm_backward_rank(%x: tensor<8xf32>) {
 // -----
 
 func.func @scale_gradient(%x: tensor<2x8xf32>, %s: tensor<8xf32>) {
-  // expected-error@+1 {{'nn.batch_norm_backward' op needs a scale gradient of shape [8], got [2]}}
+  // expected-error@+1 {{'nn.batch_norm_backward' op failed to verify that all of {mean, variance, scale, scaleGradient, shiftGradient} have same type}}
   %0:3 = nn.batch_norm_backward %x, %x, %s, %s, %s epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<2xf32>, tensor<8xf32>)
   return
 }
@@ -342,7 +344,7 @@ func.func @scale_gradient(%x: tensor<2x8xf32>, %s: tensor<8xf32>) {
 // -----
 
 func.func @shift_gradient(%x: tensor<2x8xf32>, %s: tensor<8xf32>) {
-  // expected-error@+1 {{'nn.batch_norm_backward' op needs a shift gradient of shape [8], got [2]}}
+  // expected-error@+1 {{'nn.batch_norm_backward' op failed to verify that all of {mean, variance, scale, scaleGradient, shiftGradient} have same type}}
   %0:3 = nn.batch_norm_backward %x, %x, %s, %s, %s epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<8xf32>, tensor<2xf32>)
   return
 }
@@ -350,7 +352,8 @@ func.func @shift_gradient(%x: tensor<2x8xf32>, %s: tensor<8xf32>) {
 // -----
 
 func.func @loss_elements(%x: tensor<4x10xf32>, %l: tensor<4xi64>) {
-  // expected-error@+1 {{'nn.softmax_cross_entropy' op failed to verify that all of {logits, loss, logNormalizer} have same element type}}
+  // expected-error@+2 {{'nn.softmax_cross_entropy' op inferred type(s) 'tensor<f32>', 'tensor<4xf32>' are incompatible with return type(s) of operation 'tensor<f64>', 'tensor<4xf32>'}}
+  // expected-error@+1 {{'nn.softmax_cross_entropy' op failed to infer returned types}}
   %0:2 = nn.softmax_cross_entropy %x, %l : (tensor<4x10xf32>, tensor<4xi64>) -> (tensor<f64>, tensor<4xf32>)
   return
 }
@@ -366,7 +369,8 @@ func.func @labels(%x: tensor<4x10xf32>, %l: tensor<5xi64>) {
 // -----
 
 func.func @loss(%x: tensor<4x10xf32>, %l: tensor<4xi64>) {
-  // expected-error@+1 {{'nn.softmax_cross_entropy' op needs a loss of shape [], got [1]}}
+  // expected-error@+2 {{'nn.softmax_cross_entropy' op inferred type(s) 'tensor<f32>', 'tensor<4xf32>' are incompatible with return type(s) of operation 'tensor<1xf32>', 'tensor<4xf32>'}}
+  // expected-error@+1 {{'nn.softmax_cross_entropy' op failed to infer returned types}}
   %0:2 = nn.softmax_cross_entropy %x, %l : (tensor<4x10xf32>, tensor<4xi64>) -> (tensor<1xf32>, tensor<4xf32>)
   return
 }
@@ -374,7 +378,8 @@ func.func @loss(%x: tensor<4x10xf32>, %l: tensor<4xi64>) {
 // -----
 
 func.func @normalizer(%x: tensor<4x10xf32>, %l: tensor<4xi64>) {
-  // expected-error@+1 {{'nn.softmax_cross_entropy' op needs a normalizer of shape [4], got [10]}}
+  // expected-error@+2 {{'nn.softmax_cross_entropy' op inferred type(s) 'tensor<f32>', 'tensor<4xf32>' are incompatible with return type(s) of operation 'tensor<f32>', 'tensor<10xf32>'}}
+  // expected-error@+1 {{'nn.softmax_cross_entropy' op failed to infer returned types}}
   %0:2 = nn.softmax_cross_entropy %x, %l : (tensor<4x10xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<10xf32>)
   return
 }
@@ -482,7 +487,8 @@ func.func @reshape_type(%x: tensor<4xf32>) {
 // -----
 
 func.func @permutation_size(%x: tensor<4x8xf32>) {
-  // expected-error@+1 {{'nn.transpose' op 'permutation' has 1 entries for a tensor of rank 2}}
+  // expected-error@+2 {{'nn.transpose' op 'permutation' has 1 entries for a tensor of rank 2}}
+  // expected-error@+1 {{'nn.transpose' op failed to infer returned types}}
   %0 = nn.transpose %x [0] : tensor<4x8xf32> -> tensor<4x8xf32>
   return
 }
@@ -490,7 +496,8 @@ func.func @permutation_size(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @permutation(%x: tensor<4x8xf32>) {
-  // expected-error@+1 {{'nn.transpose' op 'permutation' must name each axis once}}
+  // expected-error@+2 {{'nn.transpose' op 'permutation' must name each axis once}}
+  // expected-error@+1 {{'nn.transpose' op failed to infer returned types}}
   %0 = nn.transpose %x [1, 1] : tensor<4x8xf32> -> tensor<8x8xf32>
   return
 }
@@ -498,7 +505,8 @@ func.func @permutation(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @transpose_shape(%x: tensor<4x8xf32>) {
-  // expected-error@+1 {{'nn.transpose' op computes a tensor of shape [8, 4], but its type says [4, 8]}}
+  // expected-error@+2 {{'nn.transpose' op inferred type(s) 'tensor<8x4xf32>' are incompatible with return type(s) of operation 'tensor<4x8xf32>'}}
+  // expected-error@+1 {{'nn.transpose' op failed to infer returned types}}
   %0 = nn.transpose %x [1, 0] : tensor<4x8xf32> -> tensor<4x8xf32>
   return
 }
@@ -522,7 +530,8 @@ func.func @broadcast_size(%x: tensor<4xf32>) {
 // -----
 
 func.func @slice_limit(%x: tensor<4xf32>) {
-  // expected-error@+1 {{'nn.slice' op takes [1, 5) with stride 1 of axis 0, which has size 4}}
+  // expected-error@+2 {{'nn.slice' op takes [1, 5) with stride 1 of axis 0, which has size 4}}
+  // expected-error@+1 {{'nn.slice' op failed to infer returned types}}
   %0 = nn.slice %x starts [1] limits [5] strides [1] : tensor<4xf32> -> tensor<4xf32>
   return
 }
@@ -530,7 +539,8 @@ func.func @slice_limit(%x: tensor<4xf32>) {
 // -----
 
 func.func @slice_stride(%x: tensor<4xf32>) {
-  // expected-error@+1 {{'nn.slice' op takes [0, 4) with stride 0 of axis 0, which has size 4}}
+  // expected-error@+2 {{'nn.slice' op takes [0, 4) with stride 0 of axis 0, which has size 4}}
+  // expected-error@+1 {{'nn.slice' op failed to infer returned types}}
   %0 = nn.slice %x starts [0] limits [4] strides [0] : tensor<4xf32> -> tensor<4xf32>
   return
 }
@@ -538,7 +548,8 @@ func.func @slice_stride(%x: tensor<4xf32>) {
 // -----
 
 func.func @slice_starts(%x: tensor<4xf32>) {
-  // expected-error@+1 {{'nn.slice' op 'starts' has 2 entries for a tensor of rank 1}}
+  // expected-error@+2 {{'nn.slice' op 'starts' has 2 entries for a tensor of rank 1}}
+  // expected-error@+1 {{'nn.slice' op failed to infer returned types}}
   %0 = nn.slice %x starts [0, 0] limits [4] strides [1] : tensor<4xf32> -> tensor<4xf32>
   return
 }
@@ -546,7 +557,8 @@ func.func @slice_starts(%x: tensor<4xf32>) {
 // -----
 
 func.func @slice_shape(%x: tensor<4xf32>) {
-  // expected-error@+1 {{'nn.slice' op computes a tensor of shape [2], but its type says [3]}}
+  // expected-error@+2 {{'nn.slice' op inferred type(s) 'tensor<2xf32>' are incompatible with return type(s) of operation 'tensor<3xf32>'}}
+  // expected-error@+1 {{'nn.slice' op failed to infer returned types}}
   %0 = nn.slice %x starts [0] limits [4] strides [2] : tensor<4xf32> -> tensor<3xf32>
   return
 }
@@ -554,7 +566,8 @@ func.func @slice_shape(%x: tensor<4xf32>) {
 // -----
 
 func.func @pad_negative(%x: tensor<4xf32>) {
-  // expected-error@+1 {{'nn.pad' op pads axis 0 by a negative amount}}
+  // expected-error@+2 {{'nn.pad' op pads axis 0 by a negative amount}}
+  // expected-error@+1 {{'nn.pad' op failed to infer returned types}}
   %0 = nn.pad %x low [0] high [-1] interior [0] : tensor<4xf32> -> tensor<3xf32>
   return
 }
@@ -562,7 +575,8 @@ func.func @pad_negative(%x: tensor<4xf32>) {
 // -----
 
 func.func @pad_shape(%x: tensor<4xf32>) {
-  // expected-error@+1 {{'nn.pad' op computes a tensor of shape [8], but its type says [9]}}
+  // expected-error@+2 {{'nn.pad' op inferred type(s) 'tensor<8xf32>' are incompatible with return type(s) of operation 'tensor<9xf32>'}}
+  // expected-error@+1 {{'nn.pad' op failed to infer returned types}}
   %0 = nn.pad %x low [1] high [0] interior [1] : tensor<4xf32> -> tensor<9xf32>
   return
 }
@@ -570,7 +584,8 @@ func.func @pad_shape(%x: tensor<4xf32>) {
 // -----
 
 func.func @concat_nothing() {
-  // expected-error@+1 {{'nn.concat' op joins no tensors}}
+  // expected-error@+2 {{'nn.concat' op joins no tensors}}
+  // expected-error@+1 {{'nn.concat' op failed to infer returned types}}
   %0 = nn.concat axis 0 : () -> tensor<0xf32>
   return
 }
@@ -578,7 +593,8 @@ func.func @concat_nothing() {
 // -----
 
 func.func @concat_axis(%x: tensor<4x8xf32>) {
-  // expected-error@+1 {{'nn.concat' op 'axis' 2 is outside [0, 2)}}
+  // expected-error@+2 {{'nn.concat' op 'axis' 2 is outside [0, 2)}}
+  // expected-error@+1 {{'nn.concat' op failed to infer returned types}}
   %0 = nn.concat %x, %x axis 2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
   return
 }
@@ -586,7 +602,8 @@ func.func @concat_axis(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @concat_operand(%x: tensor<4x8xf32>, %y: tensor<4x9xf32>) {
-  // expected-error@+1 {{'nn.concat' op operand #1 has shape [4, 9], which differs from the result's on another axis than 0}}
+  // expected-error@+2 {{'nn.concat' op operand #1 has shape [4, 9], which differs from the first's, [4, 8], on another axis than 0}}
+  // expected-error@+1 {{'nn.concat' op failed to infer returned types}}
   %0 = nn.concat %x, %y axis 0 : (tensor<4x8xf32>, tensor<4x9xf32>) -> tensor<8x8xf32>
   return
 }
@@ -594,7 +611,8 @@ func.func @concat_operand(%x: tensor<4x8xf32>, %y: tensor<4x9xf32>) {
 // -----
 
 func.func @concat_shape(%x: tensor<4x8xf32>) {
-  // expected-error@+1 {{'nn.concat' op computes a tensor of shape [8, 8], but its type says [9, 8]}}
+  // expected-error@+2 {{'nn.concat' op inferred type(s) 'tensor<8x8xf32>' are incompatible with return type(s) of operation 'tensor<9x8xf32>'}}
+  // expected-error@+1 {{'nn.concat' op failed to infer returned types}}
   %0 = nn.concat %x, %x axis 0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<9x8xf32>
   return
 }
@@ -602,7 +620,8 @@ func.func @concat_shape(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @gather_axis(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
-  // expected-error@+1 {{'nn.gather' op 'axis' -1 is outside [0, 2)}}
+  // expected-error@+2 {{'nn.gather' op 'axis' -1 is outside [0, 2)}}
+  // expected-error@+1 {{'nn.gather' op failed to infer returned types}}
   %0 = nn.gather %x[%i] axis -1 : (tensor<4x8xf32>, tensor<2xi64>) -> tensor<4x2xf32>
   return
 }
@@ -610,7 +629,8 @@ func.func @gather_axis(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
 // -----
 
 func.func @gather_shape(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
-  // expected-error@+1 {{'nn.gather' op computes a tensor of shape [2, 8], but its type says [4, 2]}}
+  // expected-error@+2 {{'nn.gather' op inferred type(s) 'tensor<2x8xf32>' are incompatible with return type(s) of operation 'tensor<4x2xf32>'}}
+  // expected-error@+1 {{'nn.gather' op failed to infer returned types}}
   %0 = nn.gather %x[%i] axis 0 : (tensor<4x8xf32>, tensor<2xi64>) -> tensor<4x2xf32>
   return
 }
@@ -618,7 +638,8 @@ func.func @gather_shape(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
 // -----
 
 func.func @gather_shared(%x: tensor<4x8xf32>, %i: tensor<4x2xi64>) {
-  // expected-error@+1 {{'nn.gather' op 'shared' 2 is outside [0, 1]}}
+  // expected-error@+2 {{'nn.gather' op 'shared' 2 is outside [0, 1]}}
+  // expected-error@+1 {{'nn.gather' op failed to infer returned types}}
   %0 = nn.gather %x[%i] axis 1 shared 2 : (tensor<4x8xf32>, tensor<4x2xi64>) -> tensor<4xf32>
   return
 }
@@ -626,7 +647,8 @@ func.func @gather_shared(%x: tensor<4x8xf32>, %i: tensor<4x2xi64>) {
 // -----
 
 func.func @gather_other_axes(%x: tensor<4x8xf32>, %i: tensor<3x2xi64>) {
-  // expected-error@+1 {{'nn.gather' op has indices of shape [3, 2], which do not share 1 axes with [4, 8]}}
+  // expected-error@+2 {{'nn.gather' op has indices of shape [3, 2], which do not share 1 axes with [4, 8]}}
+  // expected-error@+1 {{'nn.gather' op failed to infer returned types}}
   %0 = nn.gather %x[%i] axis 1 shared 1 : (tensor<4x8xf32>, tensor<3x2xi64>) -> tensor<4x2xf32>
   return
 }
@@ -634,7 +656,7 @@ func.func @gather_other_axes(%x: tensor<4x8xf32>, %i: tensor<3x2xi64>) {
 // -----
 
 func.func @scatter_result(%x: tensor<4x8xf32>, %i: tensor<2xi64>, %u: tensor<2x8xf32>) {
-  // expected-error@+1 {{'nn.scatter' op computes a tensor of shape [4, 8], but its type says [5, 8]}}
+  // expected-error@+1 {{'nn.scatter' op failed to verify that all of {input, output} have same type}}
   %0 = nn.scatter %u into %x at [%i] axis 0 : (tensor<4x8xf32>, tensor<2xi64>, tensor<2x8xf32>) -> tensor<5x8xf32>
   return
 }
@@ -682,7 +704,8 @@ func.func @scatter_shape(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
 // -----
 
 func.func @reduce_axes(%x: tensor<4x8xf32>) {
-  // expected-error@+1 {{'nn.reduce' op 'axes' must increase and lie in [0, 2), got 1 after 1}}
+  // expected-error@+2 {{'nn.reduce' op 'axes' must increase and lie in [0, 2), got 1 after 1}}
+  // expected-error@+1 {{'nn.reduce' op failed to infer returned types}}
   %0 = nn.reduce sum %x [1, 1] : tensor<4x8xf32> -> tensor<4xf32>
   return
 }
@@ -690,7 +713,8 @@ func.func @reduce_axes(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @reduce_shape(%x: tensor<4x8xf32>) {
-  // expected-error@+1 {{'nn.reduce' op computes a tensor of shape [4], but its type says [8]}}
+  // expected-error@+2 {{'nn.reduce' op inferred type(s) 'tensor<4xf32>' are incompatible with return type(s) of operation 'tensor<8xf32>'}}
+  // expected-error@+1 {{'nn.reduce' op failed to infer returned types}}
   %0 = nn.reduce sum %x [1] : tensor<4x8xf32> -> tensor<8xf32>
   return
 }

@@ -56,23 +56,13 @@ struct Emitter {
   mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> permutation) {
     if (llvm::is_sorted(permutation))
       return x;
-    auto type = llvm::cast<mlir::RankedTensorType>(x.getType());
-    llvm::SmallVector<int64_t> shape;
-    for (int64_t axis : permutation)
-      shape.push_back(type.getDimSize(axis));
-    return TransposeOp::create(builder, loc, type.clone(shape), x, permutation);
+    return TransposeOp::create(builder, loc, x, permutation);
   }
   /// Sum over `axes`, which disappear.
   mlir::Value sum(mlir::Value x, llvm::ArrayRef<int64_t> axes) {
     if (axes.empty())
       return x;
-    auto type = llvm::cast<mlir::RankedTensorType>(x.getType());
-    llvm::SmallVector<int64_t> shape;
-    for (int64_t axis = 0; axis < type.getRank(); ++axis)
-      if (!llvm::is_contained(axes, axis))
-        shape.push_back(type.getDimSize(axis));
-    return ReduceOp::create(builder, loc, type.clone(shape), Reduction::sum, x,
-                            axes);
+    return ReduceOp::create(builder, loc, Reduction::sum, x, axes);
   }
   /// Repeats `x` along `axes` of `type`, the inverse of a reduction.
   mlir::Value broadcastOver(mlir::Value x, mlir::RankedTensorType type,

@@ -300,8 +300,6 @@ LogicalResult AvgPoolBackwardOp::verify() {
   return verifyWindow(*this, getOutput(), getOutputGradient());
 }
 LogicalResult MaxPoolBackwardOp::verify() {
-  if (getInput().getType() != getOutput().getType())
-    return emitOpError("needs the input and the result to have one type");
   return verifyWindow(*this, getOutput(), getOutputGradient());
 }
 
@@ -328,15 +326,9 @@ static LogicalResult verifyShapeOf(Operation *op, StringRef what, Value value,
 }
 
 LogicalResult LayerNormOp::verify() {
-  if (failed(verifyHasRows(*this)))
-    return failure();
-  ArrayRef<int64_t> input = shapeOf(getInput());
-  return success(
-      succeeded(verifyShapeOf(*this, "scale", getScale(), input.back())) &&
-      succeeded(verifyShapeOf(*this, "shift", getShift(), input.back())) &&
-      succeeded(verifyShapeOf(*this, "result", getOutput(), input)) &&
-      succeeded(verifyShapeOf(*this, "mean", getMean(), input.drop_back())) &&
-      succeeded(verifyShapeOf(*this, "rstd", getRstd(), input.drop_back())));
+  int64_t width = shapeOf(getInput()).back();
+  return success(succeeded(verifyShapeOf(*this, "scale", getScale(), width)) &&
+                 succeeded(verifyShapeOf(*this, "shift", getShift(), width)));
 }
 
 LogicalResult LayerNormBackwardOp::verify() {
@@ -344,9 +336,7 @@ LogicalResult LayerNormBackwardOp::verify() {
     return failure();
   ArrayRef<int64_t> input = shapeOf(getInput());
   return success(
-      succeeded(verifyShapeOf(*this, "gradient", getOutputGradient(), input)) &&
       succeeded(verifyShapeOf(*this, "scale", getScale(), input.back())) &&
-      succeeded(verifyShapeOf(*this, "result", getOutput(), input)) &&
       succeeded(verifyShapeOf(*this, "mean", getMean(), input.drop_back())) &&
       succeeded(verifyShapeOf(*this, "rstd", getRstd(), input.drop_back())));
 }
@@ -360,80 +350,34 @@ template <typename NormOp> static FailureOr<int64_t> readChannels(NormOp op) {
   return (*logical)[1];
 }
 
-/// Images have one type, which may be bf16 where all that has a number for each
-/// channel is f32.
-static LogicalResult verifyNormTypes(Operation *op, ArrayRef<Value> images,
-                                     ArrayRef<Value> channels) {
-  Type image = getElementTypeOrSelf(images.front().getType());
-  Type channel = getElementTypeOrSelf(channels.front().getType());
-  auto isOf = [](Type element) {
-    return [=](Value value) {
-      return getElementTypeOrSelf(value.getType()) == element;
-    };
-  };
-  if (llvm::all_of(images, isOf(image)) &&
-      llvm::all_of(channels, isOf(channel)) &&
-      (image == channel || (image.isBF16() && channel.isF32())))
-    return success();
-  return op->emitOpError() << "needs one type for all its tensors, or bf16 for "
-                              "images and f32 for channels";
+/// Checks a batch norm, forward or backward; images may be bf16 where all that
+/// has a number for each channel is f32.
+template <typename NormOp> static LogicalResult verifyBatchNorm(NormOp op) {
+  FailureOr<int64_t> channels = readChannels(op);
+  if (failed(channels))
+    return failure();
+  Type image = op.getInput().getType().getElementType();
+  Type channel = op.getScale().getType().getElementType();
+  if (image != channel && !(image.isBF16() && channel.isF32()))
+    return op.emitOpError() << "needs one type for all its tensors, or bf16 "
+                               "for images and f32 for channels";
+  return verifyShapeOf(op, "scale", op.getScale(), *channels);
 }
 
-LogicalResult BatchNormOp::verify() {
-  FailureOr<int64_t> count = readChannels(*this);
-  if (failed(count) || failed(verifyNormTypes(
-                           *this, {getInput(), getOutput()},
-                           {getScale(), getShift(), getMean(), getVariance()})))
-    return failure();
-  int64_t channels = *count;
-  ArrayRef<int64_t> input = shapeOf(getInput());
-  return success(
-      succeeded(verifyShapeOf(*this, "scale", getScale(), channels)) &&
-      succeeded(verifyShapeOf(*this, "shift", getShift(), channels)) &&
-      succeeded(verifyShapeOf(*this, "result", getOutput(), input)) &&
-      succeeded(verifyShapeOf(*this, "mean", getMean(), channels)) &&
-      succeeded(verifyShapeOf(*this, "variance", getVariance(), channels)));
-}
-
-LogicalResult BatchNormBackwardOp::verify() {
-  FailureOr<int64_t> count = readChannels(*this);
-  if (failed(count) ||
-      failed(verifyNormTypes(
-          *this, {getInput(), getOutputGradient(), getInputGradient()},
-          {getMean(), getVariance(), getScale(), getScaleGradient(),
-           getShiftGradient()})))
-    return failure();
-  int64_t channels = *count;
-  ArrayRef<int64_t> input = shapeOf(getInput());
-  return success(
-      succeeded(verifyShapeOf(*this, "gradient", getOutputGradient(), input)) &&
-      succeeded(verifyShapeOf(*this, "scale", getScale(), channels)) &&
-      succeeded(verifyShapeOf(*this, "mean", getMean(), channels)) &&
-      succeeded(verifyShapeOf(*this, "variance", getVariance(), channels)) &&
-      succeeded(verifyShapeOf(*this, "result", getInputGradient(), input)) &&
-      succeeded(verifyShapeOf(*this, "scale gradient", getScaleGradient(),
-                              channels)) &&
-      succeeded(verifyShapeOf(*this, "shift gradient", getShiftGradient(),
-                              channels)));
-}
+LogicalResult BatchNormOp::verify() { return verifyBatchNorm(*this); }
+LogicalResult BatchNormBackwardOp::verify() { return verifyBatchNorm(*this); }
 
 LogicalResult SoftmaxCrossEntropyOp::verify() {
-  if (failed(verifyHasRows(*this)))
-    return failure();
-  ArrayRef<int64_t> rows = shapeOf(getLogits()).drop_back();
-  return success(
-      succeeded(verifyShapeOf(*this, "label tensor", getLabels(), rows)) &&
-      succeeded(verifyShapeOf(*this, "loss", getLoss(), {})) &&
-      succeeded(verifyShapeOf(*this, "normalizer", getLogNormalizer(), rows)));
+  return verifyShapeOf(*this, "label tensor", getLabels(),
+                       shapeOf(getLogits()).drop_back());
 }
 
 LogicalResult SoftmaxCrossEntropyBackwardOp::verify() {
   if (failed(verifyHasRows(*this)))
     return failure();
-  ArrayRef<int64_t> logits = shapeOf(getLogits()), rows = logits.drop_back();
+  ArrayRef<int64_t> rows = shapeOf(getLogits()).drop_back();
   return success(
       succeeded(verifyShapeOf(*this, "label tensor", getLabels(), rows)) &&
       succeeded(verifyShapeOf(*this, "normalizer", getLogNormalizer(), rows)) &&
-      succeeded(verifyShapeOf(*this, "loss gradient", getLossGradient(), {})) &&
-      succeeded(verifyShapeOf(*this, "result", getOutput(), logits)));
+      succeeded(verifyShapeOf(*this, "loss gradient", getLossGradient(), {})));
 }

@@ -171,9 +171,8 @@ LogicalResult SliceOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
     high.push_back(input.getDimSize(axis) - end);
     interior.push_back(stride - 1);
   }
-  result.assign(
-      {Value(PadOp::create(builder, getLoc(), input, cotangents[0], low, high,
-                           interior, llvm::APFloat(0.0)))});
+  result.assign({Value(PadOp::create(builder, getLoc(), cotangents[0], low,
+                                     high, interior, llvm::APFloat(0.0)))});
   return success();
 }
 
@@ -185,9 +184,8 @@ LogicalResult PadOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
     limits.push_back(output.getDimSize(axis) - getHigh()[axis]);
     strides.push_back(getInterior()[axis] + 1);
   }
-  result.assign(
-      {Value(SliceOp::create(builder, getLoc(), getInput().getType(),
-                             cotangents[0], starts, limits, strides))});
+  result.assign({Value(SliceOp::create(builder, getLoc(), cotangents[0], starts,
+                                       limits, strides))});
   return success();
 }
 
@@ -199,15 +197,14 @@ LogicalResult ConcatOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
   result.clear();
   int64_t offset = 0;
   for (auto [index, input] : llvm::enumerate(getInputs())) {
-    auto type = cast<RankedTensorType>(input.getType());
     starts[getAxis()] = offset;
-    offset += type.getDimSize(getAxis());
+    offset += cast<RankedTensorType>(input.getType()).getDimSize(getAxis());
     limits[getAxis()] = offset;
     if (!needed[index])
       result.push_back(Value());
     else
-      result.push_back(SliceOp::create(builder, getLoc(), type, cotangents[0],
-                                       starts, limits, strides));
+      result.push_back(SliceOp::create(builder, getLoc(), cotangents[0], starts,
+                                       limits, strides));
   }
   return success();
 }
@@ -226,9 +223,8 @@ LogicalResult ScatterAddOp::buildVJP(OpBuilder &builder,
                                      ArrayRef<bool> needed,
                                      Cotangents &result) {
   result.assign(2, Value());
-  result[1] =
-      GatherOp::create(builder, getLoc(), getUpdates().getType(), cotangents[0],
-                       getIndices(), getAxis(), getShared());
+  result[1] = GatherOp::create(builder, getLoc(), cotangents[0], getIndices(),
+                               getAxis(), getShared());
   return success();
 }
 
@@ -243,8 +239,8 @@ LogicalResult ScatterOp::buildVJP(OpBuilder &builder,
         ScatterOp::create(builder, getLoc(), g.getType(), g, getIndices(),
                           e.splat(getUpdates(), 0), getAxis(), getShared());
   if (needed[2])
-    result[2] = GatherOp::create(builder, getLoc(), getUpdates().getType(), g,
-                                 getIndices(), getAxis(), getShared());
+    result[2] = GatherOp::create(builder, getLoc(), g, getIndices(), getAxis(),
+                                 getShared());
   return success();
 }
 
@@ -266,8 +262,8 @@ static Value factorCotangent(Emitter e, ReduceOp op, Value g) {
   Value zeros = CastOp::create(e.builder, e.loc, type, isZero);
   Value count = e.broadcastOver(e.sum(zeros, axes), type, axes);
   Value factors = e.select(isZero, ones, x);
-  Value product = ReduceOp::create(e.builder, e.loc, op.getOutput().getType(),
-                                   Reduction::product, factors, axes);
+  Value product =
+      ReduceOp::create(e.builder, e.loc, Reduction::product, factors, axes);
   Value others = e.div(e.broadcastOver(product, type, axes), factors);
   // Zeros besides the factor itself.
   Value elsewhere =
@@ -523,9 +519,8 @@ LogicalResult LayerNormOp::buildVJP(OpBuilder &builder,
     rows.push_back(axis);
   result.assign(3, Value());
   if (needed[0])
-    result[0] =
-        LayerNormBackwardOp::create(builder, getLoc(), type, g, getInput(),
-                                    getScale(), getMean(), getRstd());
+    result[0] = LayerNormBackwardOp::create(builder, getLoc(), g, getInput(),
+                                            getScale(), getMean(), getRstd());
   if (needed[1]) {
     Value mean = e.broadcastOver(getMean(), type, row);
     Value rstd = e.broadcastOver(getRstd(), type, row);
@@ -543,8 +538,7 @@ LogicalResult BatchNormOp::buildVJP(OpBuilder &builder,
   if (cotangents[1] || cotangents[2])
     return emitOpError("has no derivative of its mean and variance results");
   auto backward = BatchNormBackwardOp::create(
-      builder, getLoc(), getInput().getType(), getScale().getType(),
-      getShift().getType(), getInput(), cotangents[0], getMean(), getVariance(),
+      builder, getLoc(), getInput(), cotangents[0], getMean(), getVariance(),
       getScale(), getEpsilonAttr(), getLayoutAttr());
   result.assign(backward->result_begin(), backward->result_end());
   return success();
@@ -558,7 +552,7 @@ LogicalResult SoftmaxCrossEntropyOp::buildVJP(OpBuilder &builder,
     return emitOpError("has no derivative of its normalizer result");
   result.assign(2, Value());
   result[0] = SoftmaxCrossEntropyBackwardOp::create(
-      builder, getLoc(), getLogits().getType(), getLogits(), getLabels(),
-      getLogNormalizer(), cotangents[0], getIgnoreIndexAttr());
+      builder, getLoc(), getLogits(), getLabels(), getLogNormalizer(),
+      cotangents[0], getIgnoreIndexAttr());
   return success();
 }

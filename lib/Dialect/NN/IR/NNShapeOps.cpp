@@ -1,5 +1,6 @@
 //===- NNShapeOps.cpp - Verifiers and folders of shape operations ---------===//
 
+#include "ShapeChecks.h"
 #include "pp/Dialect/NN/IR/Layout.h"
 #include "pp/Dialect/NN/IR/NN.h"
 
@@ -7,34 +8,64 @@
 
 using namespace mlir;
 using namespace pp::nn;
+using llvm::Twine;
 
-/// Checks an attribute with one entry per axis.
-static LogicalResult verifyPerAxis(Operation *op, StringRef name,
-                                   ArrayRef<int64_t> values, int64_t rank) {
-  if (static_cast<int64_t>(values.size()) != rank)
-    return op->emitOpError() << "'" << name << "' has " << values.size()
-                             << " entries for a tensor of rank " << rank;
-  return success();
+std::string pp::nn::joinSizes(ArrayRef<int64_t> shape) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::interleaveComma(shape, os);
+  return text;
 }
 
-/// Checks that `axes` are increasing and inside a tensor of rank `rank`.
-static LogicalResult verifyAxes(Operation *op, ArrayRef<int64_t> axes,
+LogicalResult pp::nn::checkPerAxis(Fail fail, StringRef name,
+                                   ArrayRef<int64_t> values, int64_t rank) {
+  if (static_cast<int64_t>(values.size()) == rank)
+    return success();
+  return fail("'" + name + "' has " + Twine(values.size()) +
+              " entries for a tensor of rank " + Twine(rank));
+}
+
+LogicalResult pp::nn::checkAxes(Fail fail, ArrayRef<int64_t> axes,
                                 int64_t rank) {
   int64_t last = -1;
   for (int64_t axis : axes) {
     if (axis <= last || axis >= rank)
-      return op->emitOpError() << "'axes' must increase and lie in [0, " << rank
-                               << "), got " << axis << " after " << last;
+      return fail("'axes' must increase and lie in [0, " + Twine(rank) +
+                  "), got " + Twine(axis) + " after " + Twine(last));
     last = axis;
   }
   return success();
 }
 
-static LogicalResult verifyAxis(Operation *op, int64_t axis, int64_t rank) {
-  if (axis < 0 || axis >= rank)
-    return op->emitOpError()
-           << "'axis' " << axis << " is outside [0, " << rank << ")";
-  return success();
+LogicalResult pp::nn::checkAxis(Fail fail, int64_t axis, int64_t rank) {
+  if (axis >= 0 && axis < rank)
+    return success();
+  return fail("'axis' " + Twine(axis) + " is outside [0, " + Twine(rank) + ")");
+}
+
+SmallVector<int64_t> pp::nn::gatherShape(ArrayRef<int64_t> input,
+                                         ArrayRef<int64_t> indices,
+                                         int64_t axis, int64_t shared) {
+  SmallVector<int64_t> shape(input.take_front(axis));
+  llvm::append_range(shape, indices.drop_front(shared));
+  shape.append(input.begin() + axis + 1, input.end());
+  return shape;
+}
+
+LogicalResult pp::nn::checkShared(Fail fail, ArrayRef<int64_t> input,
+                                  ArrayRef<int64_t> indices, int64_t axis,
+                                  int64_t shared) {
+  if (failed(checkAxis(fail, axis, static_cast<int64_t>(input.size()))))
+    return failure();
+  int64_t most = std::min(axis, static_cast<int64_t>(indices.size()));
+  if (shared < 0 || shared > most)
+    return fail("'shared' " + Twine(shared) + " is outside [0, " + Twine(most) +
+                "]");
+  if (input.take_front(shared) == indices.take_front(shared))
+    return success();
+  return fail("has indices of shape [" + joinSizes(indices) +
+              "], which do not share " + Twine(shared) + " axes with [" +
+              joinSizes(input) + "]");
 }
 
 static LogicalResult verifySameElementType(Operation *op,
@@ -47,27 +78,9 @@ static LogicalResult verifySameElementType(Operation *op,
   return success();
 }
 
-static LogicalResult verifyShape(Operation *op, ArrayRef<int64_t> expected,
-                                 RankedTensorType type) {
-  if (expected != type.getShape())
-    return op->emitOpError()
-           << "computes a tensor of shape [" << expected
-           << "], but its type says [" << type.getShape() << "]";
-  return success();
-}
-
-LogicalResult CompareOp::inferReturnTypes(MLIRContext *context,
-                                          std::optional<Location>,
-                                          ValueRange operands, DictionaryAttr,
-                                          OpaqueProperties, RegionRange,
-                                          SmallVectorImpl<Type> &results) {
-  results.push_back(cast<ShapedType>(operands.front().getType())
-                        .clone(IntegerType::get(context, 1)));
-  return success();
-}
-
 LogicalResult IotaOp::verify() {
-  return verifyAxis(*this, getAxis(), getOutput().getType().getRank());
+  return checkAxis(failingAt(*this), getAxis(),
+                   getOutput().getType().getRank());
 }
 
 LogicalResult UniformOp::verify() {
@@ -80,7 +93,7 @@ LogicalResult UniformOp::verify() {
   if (std::optional<ArrayRef<int64_t>> samples = getSamples()) {
     if (samples->size() != 3 || (*samples)[1] < 1 || (*samples)[2] < 1)
       return emitOpError("'samples' must be an axis and two positive factors");
-    if (failed(verifyAxis(*this, (*samples)[0], output.getRank())))
+    if (failed(checkAxis(failingAt(*this), (*samples)[0], output.getRank())))
       return failure();
     int64_t size = output.getDimSize((*samples)[0]);
     if (size % ((*samples)[1] * (*samples)[2]) != 0)
@@ -155,22 +168,6 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
-LogicalResult TransposeOp::verify() {
-  auto input = getInput().getType(), output = getOutput().getType();
-  if (failed(verifyPerAxis(*this, "permutation", getPermutation(),
-                           input.getRank())) ||
-      failed(verifySameElementType(*this, input, output)))
-    return failure();
-  SmallVector<int64_t> sorted(getPermutation()), shape;
-  llvm::sort(sorted);
-  for (auto [axis, value] : llvm::enumerate(sorted))
-    if (static_cast<int64_t>(axis) != value)
-      return emitOpError("'permutation' must name each axis once");
-  for (int64_t axis : getPermutation())
-    shape.push_back(input.getDimSize(axis));
-  return verifyShape(*this, shape, output);
-}
-
 OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   if (llvm::is_sorted(getPermutation()))
     return getInput();
@@ -182,8 +179,9 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
 
 LogicalResult BroadcastOp::verify() {
   auto input = getInput().getType(), output = getOutput().getType();
-  if (failed(verifyPerAxis(*this, "axes", getAxes(), input.getRank())) ||
-      failed(verifyAxes(*this, getAxes(), output.getRank())) ||
+  if (failed(
+          checkPerAxis(failingAt(*this), "axes", getAxes(), input.getRank())) ||
+      failed(checkAxes(failingAt(*this), getAxes(), output.getRank())) ||
       failed(verifySameElementType(*this, input, output)))
     return failure();
   for (auto [from, to] : llvm::enumerate(getAxes()))
@@ -203,122 +201,12 @@ OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
-LogicalResult SliceOp::verify() {
-  auto input = getInput().getType(), output = getOutput().getType();
-  int64_t rank = input.getRank();
-  if (failed(verifyPerAxis(*this, "starts", getStarts(), rank)) ||
-      failed(verifyPerAxis(*this, "limits", getLimits(), rank)) ||
-      failed(verifyPerAxis(*this, "strides", getStrides(), rank)) ||
-      failed(verifySameElementType(*this, input, output)))
-    return failure();
-  SmallVector<int64_t> shape;
-  for (int64_t axis = 0; axis < rank; ++axis) {
-    int64_t start = getStarts()[axis], limit = getLimits()[axis];
-    int64_t stride = getStrides()[axis];
-    if (start < 0 || limit < start || limit > input.getDimSize(axis) ||
-        stride < 1)
-      return emitOpError() << "takes [" << start << ", " << limit
-                           << ") with stride " << stride << " of axis " << axis
-                           << ", which has size " << input.getDimSize(axis);
-    shape.push_back((limit - start + stride - 1) / stride);
-  }
-  return verifyShape(*this, shape, output);
-}
-
-LogicalResult PadOp::verify() {
-  auto input = getInput().getType(), output = getOutput().getType();
-  int64_t rank = input.getRank();
-  if (failed(verifyPerAxis(*this, "low", getLow(), rank)) ||
-      failed(verifyPerAxis(*this, "high", getHigh(), rank)) ||
-      failed(verifyPerAxis(*this, "interior", getInterior(), rank)) ||
-      failed(verifySameElementType(*this, input, output)))
-    return failure();
-  SmallVector<int64_t> shape;
-  for (int64_t axis = 0; axis < rank; ++axis) {
-    int64_t low = getLow()[axis], high = getHigh()[axis];
-    int64_t interior = getInterior()[axis], size = input.getDimSize(axis);
-    if (low < 0 || high < 0 || interior < 0)
-      return emitOpError() << "pads axis " << axis << " by a negative amount";
-    shape.push_back(low + high + size +
-                    interior * std::max<int64_t>(0, size - 1));
-  }
-  return verifyShape(*this, shape, output);
-}
-
-LogicalResult ConcatOp::verify() {
-  auto output = getOutput().getType();
-  int64_t axis = getAxis();
-  if (getInputs().empty())
-    return emitOpError("joins no tensors");
-  if (failed(verifyAxis(*this, axis, output.getRank())))
-    return failure();
-  SmallVector<int64_t> shape(output.getShape());
-  shape[axis] = 0;
-  for (auto [index, value] : llvm::enumerate(getInputs())) {
-    auto input = cast<RankedTensorType>(value.getType());
-    if (failed(verifySameElementType(*this, input, output)))
-      return failure();
-    SmallVector<int64_t> expected(shape);
-    if (input.getRank() == output.getRank()) {
-      expected[axis] = input.getDimSize(axis);
-      shape[axis] += input.getDimSize(axis);
-    }
-    if (input.getShape() != ArrayRef<int64_t>(expected))
-      return emitOpError() << "operand #" << index << " has shape ["
-                           << input.getShape()
-                           << "], which differs from the result's on another "
-                              "axis than "
-                           << axis;
-  }
-  return verifyShape(*this, shape, output);
-}
-
-/// The shape of a gather: `axis` of `input` replaced by the axes of `indices`
-/// behind the first `shared` ones.
-static SmallVector<int64_t> gatherShape(ArrayRef<int64_t> input,
-                                        ArrayRef<int64_t> indices, int64_t axis,
-                                        int64_t shared) {
-  SmallVector<int64_t> shape(input.take_front(axis));
-  llvm::append_range(shape, indices.drop_front(shared));
-  shape.append(input.begin() + axis + 1, input.end());
-  return shape;
-}
-
-/// Checks that the first `shared` axes, all before `axis`, are those of the
-/// indices too.
-static LogicalResult verifyShared(Operation *op, RankedTensorType input,
-                                  RankedTensorType indices, int64_t axis,
-                                  int64_t shared) {
-  if (failed(verifyAxis(op, axis, input.getRank())))
-    return failure();
-  if (shared < 0 || shared > axis || shared > indices.getRank())
-    return op->emitOpError() << "'shared' " << shared << " is outside [0, "
-                             << std::min(axis, indices.getRank()) << "]";
-  if (input.getShape().take_front(shared) !=
-      indices.getShape().take_front(shared))
-    return op->emitOpError() << "has indices of shape [" << indices.getShape()
-                             << "], which do not share " << shared
-                             << " axes with [" << input.getShape() << "]";
-  return success();
-}
-
-LogicalResult GatherOp::verify() {
-  auto input = getInput().getType(), output = getOutput().getType();
-  auto indices = getIndices().getType();
-  if (failed(verifyShared(*this, input, indices, getAxis(), getShared())) ||
-      failed(verifySameElementType(*this, input, output)))
-    return failure();
-  return verifyShape(
-      *this,
-      gatherShape(input.getShape(), indices.getShape(), getAxis(), getShared()),
-      output);
-}
-
 /// Checks the updates of a scatter to `output`.
 template <typename Op> static LogicalResult verifyUpdates(Op op) {
   auto updates = op.getUpdates().getType(), output = op.getOutput().getType();
   auto indices = op.getIndices().getType();
-  if (failed(verifyShared(op, output, indices, op.getAxis(), op.getShared())) ||
+  if (failed(checkShared(failingAt(op), output.getShape(), indices.getShape(),
+                         op.getAxis(), op.getShared())) ||
       failed(verifySameElementType(op, updates, output)))
     return failure();
   SmallVector<int64_t> expected = gatherShape(
@@ -331,16 +219,10 @@ template <typename Op> static LogicalResult verifyUpdates(Op op) {
 
 LogicalResult ScatterAddOp::verify() { return verifyUpdates(*this); }
 
-LogicalResult ScatterOp::verify() {
-  auto input = getInput().getType(), output = getOutput().getType();
-  if (failed(verifySameElementType(*this, input, output)) ||
-      failed(verifyShape(*this, input.getShape(), output)))
-    return failure();
-  return verifyUpdates(*this);
-}
+LogicalResult ScatterOp::verify() { return verifyUpdates(*this); }
 
 LogicalResult CumSumOp::verify() {
-  return verifyAxis(*this, getAxis(), getInput().getType().getRank());
+  return checkAxis(failingAt(*this), getAxis(), getInput().getType().getRank());
 }
 
 LogicalResult TopKOp::verify() {
@@ -351,22 +233,13 @@ LogicalResult TopKOp::verify() {
   SmallVector<int64_t> shape(input.getShape());
   if (output.getRank() == input.getRank())
     shape[last] = std::min(shape[last], output.getDimSize(last));
-  return verifyShape(*this, shape, output);
+  if (ArrayRef<int64_t>(shape) == output.getShape())
+    return success();
+  return emitOpError() << "computes a tensor of shape [" << shape
+                       << "], but its type says [" << output.getShape() << "]";
 }
 
 uint64_t TopKOp::getFlops() {
   return static_cast<uint64_t>(getInput().getType().getNumElements()) *
          static_cast<uint64_t>(getOutput().getType().getShape().back());
-}
-
-LogicalResult ReduceOp::verify() {
-  auto input = getInput().getType(), output = getOutput().getType();
-  if (failed(verifyAxes(*this, getAxes(), input.getRank())) ||
-      failed(verifySameElementType(*this, input, output)))
-    return failure();
-  SmallVector<int64_t> shape;
-  for (int64_t axis = 0; axis < input.getRank(); ++axis)
-    if (!llvm::is_contained(getAxes(), axis))
-      shape.push_back(input.getDimSize(axis));
-  return verifyShape(*this, shape, output);
 }

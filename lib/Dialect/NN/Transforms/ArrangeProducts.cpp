@@ -93,11 +93,7 @@ private:
   Value transposed(Value value, ArrayRef<int64_t> permutation) {
     if (permutation.empty())
       return value;
-    auto type = cast<RankedTensorType>(value.getType());
-    Axes shape = llvm::map_to_vector(
-        permutation, [&](int64_t axis) { return type.getDimSize(axis); });
-    return TransposeOp::create(builder, value.getLoc(), type.clone(shape),
-                               value, permutation);
+    return TransposeOp::create(builder, value.getLoc(), value, permutation);
   }
 
   /// Replaces the product, if the library has a kernel for it then.

@@ -225,11 +225,9 @@ private:
         inverse[axis] = index;
       permutation = inverse;
     }
-    SmallVector<int64_t> moved = llvm::map_to_vector(
-        permutation, [&](int64_t axis) { return type.getDimSize(axis); });
-    value = add(TransposeOp::create(builder, value.getLoc(), type.clone(moved),
-                                    value, permutation));
-    if (ArrayRef<int64_t>(moved) != shape)
+    value =
+        add(TransposeOp::create(builder, value.getLoc(), value, permutation));
+    if (cast<RankedTensorType>(value.getType()).getShape() != shape)
       value = add(
           ReshapeOp::create(builder, value.getLoc(), type.clone(shape), value));
     return value;

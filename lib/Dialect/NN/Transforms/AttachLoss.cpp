@@ -137,15 +137,13 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
       return function.emitError()
              << "class axis " << axis << " is outside [1, " << rank << ")";
     if (axis != rank - 1) {
-      SmallVector<int64_t> permutation, shape;
+      SmallVector<int64_t> permutation;
       for (int64_t i = 0; i < rank; ++i)
         if (i != axis)
           permutation.push_back(i);
       permutation.push_back(axis);
-      for (int64_t i : permutation)
-        shape.push_back(type.getDimSize(i));
-      type = type.clone(shape);
-      logits = TransposeOp::create(builder, loc, type, logits, permutation);
+      logits = TransposeOp::create(builder, loc, logits, permutation);
+      type = cast<RankedTensorType>(logits.getType());
     }
     auto rows = RankedTensorType::get(type.getShape().drop_back(),
                                       builder.getI64Type());
@@ -167,8 +165,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     auto scalar = RankedTensorType::get({}, type.getElementType());
     Value weight = addInput(builder, function, step::Role::LossWeight, scalar);
     auto entropy = SoftmaxCrossEntropyOp::create(
-        builder, loc, scalar, rows.clone(type.getElementType()), logits, labels,
-        builder.getI64IntegerAttr(ignoreIndex));
+        builder, loc, logits, labels, builder.getI64IntegerAttr(ignoreIndex));
     return Value(MulOp::create(builder, loc, entropy.getLoss(), weight));
   }
 
@@ -179,9 +176,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     Value difference = SubOp::create(builder, loc, prediction, target);
     Value square = MulOp::create(builder, loc, difference, difference);
     auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
-    Value sum = ReduceOp::create(
-        builder, loc, RankedTensorType::get({}, type.getElementType()),
-        Reduction::sum, square, axes);
+    Value sum = ReduceOp::create(builder, loc, Reduction::sum, square, axes);
     return divide(builder, loc, sum, type.getNumElements() * microbatches);
   }
 };

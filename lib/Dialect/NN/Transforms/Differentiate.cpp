@@ -209,7 +209,7 @@ private:
     SmallVector<Value> inputs;
     for (PadOp part : parts)
       inputs.push_back(part.getInput());
-    return ConcatOp::create(builder, loc, sum.getType(), inputs, *axis);
+    return ConcatOp::create(builder, loc, inputs, *axis);
   }
 
   /// The summands of `sum` if all are padded, with the sums in between; else

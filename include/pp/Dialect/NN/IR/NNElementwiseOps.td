@@ -166,8 +166,7 @@ def NN_XorOp : NN_BinaryOp<"xor", NN_BitsTensor, [
 }
 
 def NN_CompareOp : NN_ElementwiseOp<"compare", [
-    NotDifferentiable, DeclareOpInterfaceMethods<InferTypeOpInterface>,
-    SameTypeOperands, SameOperandsAndResultShape]> {
+    NotDifferentiable, InferTypeOpAdaptor, SameTypeOperands, SameOperandsAndResultShape]> {
   let summary = "compares two tensors element by element";
   let description = [{
     ```mlir

@@ -13,8 +13,7 @@ class NN_LossOp<string mnemonic, list<Trait> traits>
 }
 
 def NN_SoftmaxCrossEntropyOp : NN_LossOp<"softmax_cross_entropy", [
-    NN_Differentiable,
-    AllElementTypesMatch<["logits", "loss", "logNormalizer"]>]> {
+    NN_Differentiable, InferTypeOpAdaptor]> {
   let summary = "sum of the cross entropies of rows of logits";
   let description = [{
     Sum over rows r of -log_softmax(logits[r])[labels[r]], a scalar. `logits` has
@@ -32,8 +31,8 @@ def NN_SoftmaxCrossEntropyOp : NN_LossOp<"softmax_cross_entropy", [
 
 def NN_SoftmaxCrossEntropyBackwardOp
     : NN_LossOp<"softmax_cross_entropy_backward", [
-        AllElementTypesMatch<["logits", "logNormalizer", "lossGradient",
-                              "output"]>]> {
+        AllTypesMatch<["logits", "output"]>,
+        AllElementTypesMatch<["logits", "logNormalizer", "lossGradient"]>]> {
   let summary = "the cotangent of the logits";
   let description = [{
     (softmax(logits) - onehot(labels)) * lossGradient; `lossGradient` is a scalar.

@@ -30,7 +30,7 @@ def NN_LogSoftmaxOp : NN_RowOp<"log_softmax", [
 }
 
 def NN_LayerNormOp : NN_RowOp<"layer_norm", [
-    NN_Differentiable, SameOperandsAndResultElementType]> {
+    NN_Differentiable, InferTypeOpAdaptor, SameOperandsAndResultElementType]> {
   let summary = "normalises the last axis";
   let description = [{
     (x - mean) * rstd * scale + shift over the last axis, with the population
@@ -48,6 +48,7 @@ def NN_LayerNormOp : NN_RowOp<"layer_norm", [
 }
 
 def NN_LayerNormBackwardOp : NN_RowOp<"layer_norm_backward", [
+    AllTypesMatch<["outputGradient", "input", "output"]>,
     SameOperandsAndResultElementType]> {
   let summary = "the cotangent of the input of nn.layer_norm";
   let description = [{
@@ -64,7 +65,9 @@ def NN_LayerNormBackwardOp : NN_RowOp<"layer_norm_backward", [
   }];
 }
 
-def NN_BatchNormOp : NN_LibraryOp<"batch_norm", [NN_Differentiable]> {
+def NN_BatchNormOp : NN_LibraryOp<"batch_norm", [
+    NN_Differentiable, AllTypesMatch<["input", "output"]>,
+    AllTypesMatch<["scale", "shift", "mean", "variance"]>]> {
   let summary = "normalises each channel over the micro-batch";
   let description = [{
     `input` is N x C x spatial (or N x C). Returns the normalised tensor and the
@@ -85,7 +88,10 @@ def NN_BatchNormOp : NN_LibraryOp<"batch_norm", [NN_Differentiable]> {
   }];
 }
 
-def NN_BatchNormBackwardOp : NN_LibraryOp<"batch_norm_backward", []> {
+def NN_BatchNormBackwardOp : NN_LibraryOp<"batch_norm_backward", [
+    AllTypesMatch<["input", "outputGradient", "inputGradient"]>,
+    AllTypesMatch<["mean", "variance", "scale", "scaleGradient",
+                   "shiftGradient"]>]> {
   let summary = "the cotangents of input, scale and shift of nn.batch_norm";
   let arguments = (ins NN_FactorTensor:$input, NN_FactorTensor:$outputGradient,
                        NN_FloatTensor:$mean, NN_FloatTensor:$variance,

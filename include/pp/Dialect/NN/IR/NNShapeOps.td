@@ -15,6 +15,13 @@ class NN_MoveOp<string mnemonic, list<string> batchMethods = [],
   let hasVerifier = 1;
 }
 
+/// Operands and attributes say all of the result's type, and are checked where
+/// it is inferred.
+class NN_InferredMoveOp<string mnemonic, list<string> batchMethods = []>
+    : NN_MoveOp<mnemonic, batchMethods, [NN_Differentiable, InferTypeOpAdaptor]> {
+  let hasVerifier = 0;
+}
+
 def NN_IotaOp : NN_MoveOp<"iota", ["demandBatch"], [NotDifferentiable]> {
   let summary = "counts along an axis";
   let description = [{
@@ -84,7 +91,7 @@ def NN_ReshapeOp : NN_ViewOp<"reshape", [
   let hasFolder = 1;
 }
 
-def NN_TransposeOp : NN_MoveOp<"transpose", ["propagateBatch", "demandBatch"]> {
+def NN_TransposeOp : NN_InferredMoveOp<"transpose", ["propagateBatch", "demandBatch"]> {
   let summary = "permutes the axes";
   let description = [{
     Axis i of the result is axis `permutation[i]` of the operand.
@@ -139,7 +146,7 @@ def NN_BroadcastOp : NN_MoveOp<"broadcast", ["propagateBatch", "demandBatch"]> {
   let hasFolder = 1;
 }
 
-def NN_SliceOp : NN_MoveOp<"slice", ["propagateBatch", "rebatch"]> {
+def NN_SliceOp : NN_InferredMoveOp<"slice", ["propagateBatch", "rebatch"]> {
   let summary = "a strided part of a tensor";
   let description = [{
     Takes elements starts[i], starts[i] + strides[i], ... below limits[i].
@@ -153,7 +160,7 @@ def NN_SliceOp : NN_MoveOp<"slice", ["propagateBatch", "rebatch"]> {
   }];
 }
 
-def NN_PadOp : NN_MoveOp<"pad", ["propagateBatch"]> {
+def NN_PadOp : NN_InferredMoveOp<"pad", ["propagateBatch"]> {
   let summary = "puts a constant around and between the elements";
   let description = [{
     `low[i]` elements before, `high[i]` after and `interior[i]` between
@@ -169,7 +176,7 @@ def NN_PadOp : NN_MoveOp<"pad", ["propagateBatch"]> {
   }];
 }
 
-def NN_ConcatOp : NN_MoveOp<"concat", ["propagateBatch"]> {
+def NN_ConcatOp : NN_InferredMoveOp<"concat", ["propagateBatch"]> {
   let summary = "joins tensors along an axis";
   let arguments = (ins Variadic<NN_Tensor>:$inputs, I64Attr:$axis);
   let results = (outs NN_Tensor:$output);
@@ -178,7 +185,7 @@ def NN_ConcatOp : NN_MoveOp<"concat", ["propagateBatch"]> {
   }];
 }
 
-def NN_GatherOp : NN_MoveOp<"gather", ["propagateBatch"]> {
+def NN_GatherOp : NN_InferredMoveOp<"gather", ["propagateBatch"]> {
   let summary = "picks slices of a tensor by index";
   let description = [{
     result[a..., i..., b...] = input[a..., indices[i...], b...], where `a` are
@@ -219,7 +226,9 @@ def NN_ScatterAddOp : NN_MoveOp<"scatter_add", ["propagateBatch"]> {
   }];
 }
 
-def NN_ScatterOp : NN_MoveOp<"scatter", ["propagateBatch"]> {
+def NN_ScatterOp : NN_MoveOp<"scatter", ["propagateBatch"], [
+    NN_Differentiable, AllTypesMatch<["input", "output"]>,
+    AllElementTypesMatch<["updates", "output"]>]> {
   let summary = "puts slices at indices of a tensor";
   let description = [{
     `input` with the slice at each index replaced by that of `updates`, which has
@@ -285,7 +294,8 @@ def NN_TopKOp : NN_GeneratedOp<"top_k", [
 }
 
 def NN_ReduceOp : NN_GeneratedOp<"reduce", [
-    NN_Differentiable, NN_Batch<["propagateBatch"]>, KernelOpInterface, NN_Cost<["getFlops"]>]> {
+    NN_Differentiable, NN_Batch<["propagateBatch"]>, KernelOpInterface,
+    NN_Cost<["getFlops"]>, InferTypeOpAdaptor]> {
   let summary = "combines the elements along axes";
   let description = [{
     The reduced axes disappear from the result. The cotangent of a maximum or a
@@ -300,7 +310,6 @@ def NN_ReduceOp : NN_GeneratedOp<"reduce", [
   let assemblyFormat = [{
     $reduction $input $axes attr-dict `:` type($input) `->` type($output)
   }];
-  let hasVerifier = 1;
 }
 
 #endif // PP_DIALECT_NN_IR_NNSHAPEOPS_TD

@@ -32,7 +32,8 @@ def NN_MaxPoolOp : NN_WindowOp<"max_pool"> {
   let assemblyFormat = "$input " # windowFormat # typeFormat;
 }
 
-def NN_MaxPoolBackwardOp : NN_WindowOp<"max_pool_backward", []> {
+def NN_MaxPoolBackwardOp : NN_WindowOp<"max_pool_backward", [
+    AllTypesMatch<["input", "output"]>]> {
   let summary = "the cotangent of the input of nn.max_pool";
   let arguments = !con((ins NN_FloatTensor:$input,
                             NN_FloatTensor:$outputGradient), window, layout);
