@@ -234,7 +234,8 @@ Value pp::importConv(NodeImporter &n, Value x, Value w) {
     return nullptr;
   }
   int64_t groups = n.attribute("group", int64_t{1});
-  if (groups < 1 || input[1] != weight[1] * groups || weight[0] % groups) {
+  if (groups < 1 || groups > input[1] || input[1] != weight[1] * groups ||
+      weight[0] % groups) {
     (void)n.error("has " + llvm::Twine(input[1]) +
                   " input channels, which a weight of shape " + text(weight) +
                   " in " + llvm::Twine(groups) + " groups does not take");
@@ -279,7 +280,8 @@ static LogicalResult convTranspose(NodeImporter &n) {
     return n.error("has an input of shape " + text(input) +
                    " and a weight of shape " + text(weight));
   int64_t groups = n.attribute("group", int64_t{1});
-  if (groups < 1 || input[1] != weight[0] || weight[0] % groups)
+  if (groups < 1 || groups > input[1] || input[1] != weight[0] ||
+      weight[0] % groups)
     return n.error("has " + llvm::Twine(input[1]) +
                    " input channels, which a weight of shape " + text(weight) +
                    " in " + llvm::Twine(groups) + " groups does not take");

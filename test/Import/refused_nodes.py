@@ -134,6 +134,10 @@ CASES = {
     "SpaceToDepth, blocks": (
         one("SpaceToDepth", ["x"], attributes=[integer("blocksize", 2)], dims=(1, 1, 3, 4)), "has an image of 3 x 4, which blocks of 2",
     ),
+    "Conv, groups whose channels overflow": (
+        one("Conv", ["x", "w"], tensor("w", [4, 4, 1, 1], floats=[1.0] * 16), attributes=[integer("group", 2**62)], dims=(1, 4, 4, 4)),
+        "4611686018427387904 groups does not take",
+    ),
     "GroupNormalization, groups": (
         one("GroupNormalization", ["x", "s", "s"], floats("s", 1.0, 1.0, 1.0), attributes=[integer("num_groups", 2)], dims=(1, 3, 4),
             version=21), "has 2 groups for 3 channels",

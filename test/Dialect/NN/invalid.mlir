@@ -137,7 +137,7 @@ func.func @dot_elements(%x: tensor<4x8xf32>, %y: tensor<8x5xf64>) {
 //===----------------------------------------------------------------------===//
 
 func.func @stride(%x: tensor<2x3x8x8xf32>, %w: tensor<6x3x3x3xf32>) {
-  // expected-error@+1 {{'nn.conv' op needs a positive stride, dilation and kernel and padding that is not negative on spatial axis 1}}
+  // expected-error@+1 {{'nn.conv' op needs a positive stride, dilation and kernel and padding that is not negative, all below 2^31, on spatial axis 1}}
   %0 = nn.conv %x, %w strides [1, 0] dilations [1, 1] pad [0, 0] x [0, 0] groups 1 : (tensor<2x3x8x8xf32>, tensor<6x3x3x3xf32>) -> tensor<2x6x6x6xf32>
   return
 }

@@ -178,10 +178,12 @@ static LogicalResult verifySpatial(Operation *op, int64_t axis, int64_t input,
                                    int64_t kernel, int64_t stride,
                                    int64_t dilation, int64_t low, int64_t high,
                                    int64_t output) {
-  if (stride < 1 || dilation < 1 || low < 0 || high < 0 || kernel < 1)
+  constexpr int64_t limit = int64_t{1} << 31;
+  if (stride < 1 || dilation < 1 || low < 0 || high < 0 || kernel < 1 ||
+      std::max({stride, dilation, low, high, kernel}) >= limit)
     return op->emitOpError() << "needs a positive stride, dilation and kernel "
                                 "and padding that is "
-                                "not negative on spatial axis "
+                                "not negative, all below 2^31, on spatial axis "
                              << axis;
   int64_t reach = (kernel - 1) * dilation + 1;
   int64_t positions = (input + low + high - reach) / stride + 1;
@@ -250,8 +252,8 @@ static LogicalResult verifyConvolution(ConvolutionOp op, Value input,
   if (w.size() < 3 || out.size() != in.size())
     return op.emitOpError() << "needs tensors of rank 3, 4 or 5, got "
                             << in.size() << " and " << out.size();
-  if (groups < 1 || in[1] != w[1] * groups || out[1] != w[0] ||
-      w[0] % groups != 0)
+  if (groups < 1 || groups > in[1] || in[1] != w[1] * groups ||
+      out[1] != w[0] || w[0] % groups != 0)
     return op.emitOpError()
            << "has " << in[1] << " input and " << out[1]
            << " output channels, which a weight of shape [" << w << "] in "
