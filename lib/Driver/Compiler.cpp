@@ -57,6 +57,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     pm.addPass(createCSEPass());
     pm.addPass(nn::createRebatch(
         {options.batch / options.microbatches, options.microbatches}));
+    if (options.target.isCpu())
+      pm.addPass(nn::createExpandDoubles());
     if (fusesAttention(options))
       pm.addPass(nn::createFuseAttention({options.target.isGpu()}));
     pm.addPass(nn::createInferIndexRanges());

@@ -29,6 +29,25 @@ def Rebatch : NNPass<"nn-rebatch"> {
   ];
 }
 
+def ExpandDoubles : NNPass<"nn-expand-doubles"> {
+  let summary = "Express convolutions, pools and batch norms of f64 by others";
+  let description = [{
+    No library has kernels for them, so they become operations for which code is
+    generated: a convolution is a product of its weight with columns of what each
+    window sees, a transposed one that of its mirrored weight with columns of the
+    operand spread apart, a pool a chain over the elements of its kernel. Of
+    equal elements the first is the maximum, as in `nn.max_pool`.
+    ```mlir
+    %y = nn.conv %x, %w ... : (tensor<1x2x8x8xf64>, tensor<4x2x1x1xf64>) -> tensor<1x4x8x8xf64>
+    // becomes
+    %0 = nn.reshape %x : tensor<1x2x8x8xf64> -> tensor<1x1x2x64xf64>
+    %1 = nn.reshape %w : tensor<4x2x1x1xf64> -> tensor<1x4x2xf64>
+    %2 = nn.dot_general %1, %0 ... : -> tensor<1x4x1x64xf64>
+    ```
+    Runs before the derivative is taken, which needs no other pass then.
+  }];
+}
+
 def FuseAttention : NNPass<"nn-fuse-attention"> {
   let summary = "Make one operation of products around a softmax";
   let description = [{

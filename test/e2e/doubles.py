@@ -1,0 +1,100 @@
+"""Models of f64 infer with the precision of f64.
+
+    doubles.py BUILD
+
+The outputs of a model with every convolution, pool and norm are those of NumPy.
+"""
+
+import itertools
+import pathlib
+import sys
+
+import numpy as np
+
+import common
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
+from make import graph, integer, integers, model, node, opset, tensor, untyped, value  # noqa: E402
+
+DOUBLE = 11
+BATCH = 4
+EPSILON = 1e-5
+
+
+def parameters():
+    rng = np.random.default_rng(1)
+    shapes = {
+        "conv": (6, 2, 3, 2), "bias": (6,), "scale": (6,), "shift": (6,), "turned": (6, 2, 3, 3), "linear": (64, 3),
+    }  # fmt: skip
+    return {name: rng.uniform(-1, 1, shape) for name, shape in shapes.items()}
+
+
+def write(path, weights):
+    window = {"kernel_shape": (3, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (1, 0, 2, 1), "group": 2}
+    statistics = {"mean": np.zeros(6), "variance": np.ones(6)}
+    constants = [tensor(name, list(array.shape), raw=array.tobytes(), dtype=DOUBLE) for name, array in (weights | statistics).items()]
+
+    def attributes(given):
+        return [integer(name, v) if isinstance(v, int) else integers(name, *v) for name, v in given.items()]
+
+    nodes = [
+        node("Conv", ["x", "conv", "bias"], ["c"], attributes=attributes(window)),
+        node("BatchNormalization", ["c", "scale", "shift", "mean", "variance"], ["n"]),
+        node("ConvTranspose", ["n", "turned"], ["t"], attributes=attributes({"strides": (2, 1), "pads": (1, 0, 0, 1), "group": 2})),
+        node("MaxPool", ["t"], ["m"], attributes=attributes({"kernel_shape": (3, 2), "strides": (2, 2), "pads": (1, 1, 1, 0)})),
+        node("AveragePool", ["m"], ["a"], attributes=attributes({"kernel_shape": (2, 2), "pads": (1, 1, 0, 0)})),
+        node("Flatten", ["a"], ["f"]),
+        node("MatMul", ["f", "linear"], ["y"]),
+    ]
+    body = graph(nodes, inputs=[value("x", [BATCH, 4, 6, 8], DOUBLE)], outputs=[untyped("y")], initializers=constants)
+    path.write_bytes(model(body, opsets=[opset(17)]))
+
+
+def windows(x, kernel, strides, dilations, low, high, fill):
+    """What each element of the kernel sees: kernel x N x C x positions."""
+    x = np.pad(x, ((0, 0), (0, 0), (low[0], high[0]), (low[1], high[1])), constant_values=fill)
+    counts = [(x.shape[2 + i] - (kernel[i] - 1) * dilations[i] - 1) // strides[i] + 1 for i in range(2)]
+    return np.stack([
+        x[:, :, i * dilations[0] :: strides[0], j * dilations[1] :: strides[1]][:, :, : counts[0], : counts[1]]
+        for i, j in itertools.product(range(kernel[0]), range(kernel[1]))
+    ])  # fmt: skip
+
+
+def reference(x, w):
+    seen = windows(x, (3, 2), (2, 1), (1, 2), (1, 0), (2, 1), 0)
+    k, n, _, height, width = seen.shape
+    seen = seen.reshape(k, n, 2, 2, height, width)
+    kernel = w["conv"].reshape(2, 3, 2, k)
+    c = np.einsum("kngihw,goik->ngohw", seen, kernel).reshape(n, 6, height, width) + w["bias"][:, None, None]
+    normal = c / np.sqrt(1 + EPSILON) * w["scale"][:, None, None] + w["shift"][:, None, None]
+    full = np.zeros((n, 4, (height - 1) * 2 + 3, width - 1 + 3))
+    for g, i, j in itertools.product(range(2), range(3), range(3)):
+        part = np.einsum("nihw,io->nohw", normal[:, 3 * g : 3 * g + 3], w["turned"][3 * g : 3 * g + 3, :, i, j])
+        full[:, 2 * g : 2 * g + 2, i : i + 2 * height : 2, j : j + width] += part
+    turned = full[:, :, 1:, : full.shape[3] - 1]
+    pooled = windows(turned, (3, 2), (2, 2), (1, 1), (1, 1), (1, 0), -np.inf).max(0)
+    sums = windows(pooled, (2, 2), (1, 1), (1, 1), (1, 1), (0, 0), 0).sum(0)
+    inside = windows(np.ones_like(pooled), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0), 0).sum(0)
+    return (sums / inside).reshape(n, -1) @ w["linear"]
+
+
+def test(context, checks, arguments):
+    weights = parameters()
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, (BATCH, 4, 6, 8))
+    path = context.path(".onnx")
+    write(path, weights)
+    archive = context.path(".npz")
+    np.savez(archive, x=x)
+    got = context.compile(path).infer(archive, context.path(".npz"))["y"]
+    checks.equal(got.dtype, np.float64, "the type of the output")
+    worst = np.abs(got - reference(x, weights)).max()
+    checks.check(worst < 1e-12, f"inference differs from NumPy by {worst}")
+
+    for options in {"stages": 2}, {"threads_per_stage": 2}:
+        other = context.compile(path, **options).infer(archive, context.path(".npz"))["y"]
+        checks.check(np.array_equal(other, got), f"the output with {options} has other bits")
+
+
+if __name__ == "__main__":
+    common.main(test, __doc__.splitlines()[0])
