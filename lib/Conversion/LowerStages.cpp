@@ -1,5 +1,6 @@
 //===- LowerStages.cpp - A function for each phase of each stage ----------===//
 
+#include "LowerOptimizer.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/PP/IR/PP.h"
@@ -65,7 +66,8 @@ public:
     module.walk(
         [&](pipeline::StageOp stage) { ok &= succeeded(lowerStage(stage)); });
     if (ok && functions.count(optimizerBlockFunctionName))
-      return makeOptimizer();
+      return lowerOptimizer(module, code,
+                            functions[optimizerBlockFunctionName]);
     return success(ok);
   }
 
@@ -553,94 +555,6 @@ private:
           element(field(fieldOutputs), buffer.getOffset()));
     }
     llvm_unreachable("unknown area");
-  }
-
-  //===--------------------------------------------------------------------===//
-  // Optimizer
-  //===--------------------------------------------------------------------===//
-
-  /// pp_optimizer_function: the block function over a whole arena. New values
-  /// go through the stack, because the block function may read an old value
-  /// after it wrote a new one.
-  LogicalResult makeOptimizer() {
-    LLVM::LLVMFuncOp block = functions[optimizerBlockFunctionName];
-    block.setNoInline(false);
-    block.setAlwaysInline(true);
-    auto source = module.lookupSymbol<func::FuncOp>(nn::optimizerFunctionName);
-    auto description = source ? source->getAttrOfType<step::OptimizerAttr>(
-                                    step::optimizerAttrName)
-                              : step::OptimizerAttr();
-    if (!description)
-      return module.emitError("has code of an optimizer, but no optimizer; run "
-                              "nn-attach-optimizer first");
-    unsigned states = description.getStates().size();
-    unsigned scalars = description.getScalars().size();
-
-    loc = source.getLoc();
-    builder.setInsertionPointToEnd(code.getBody());
-    Type i64 = builder.getI64Type(), f32 = builder.getF32Type();
-    auto function = LLVM::LLVMFuncOp::create(
-        builder, loc, "optimizer",
-        LLVM::LLVMFunctionType::get(
-            voidType, {i64, pointer, pointer, pointer, i64, pointer}));
-    Block *entry = function.addEntryBlock(builder);
-    Block *header = function.addBlock(), *body = function.addBlock();
-    Block *exit = function.addBlock();
-    header->addArgument(i64, loc);
-    Value count = entry->getArgument(0), parameters = entry->getArgument(1);
-    Value gradients = entry->getArgument(2), state = entry->getArgument(3);
-    Value stride = entry->getArgument(4), values = entry->getArgument(5);
-
-    builder.setInsertionPointToStart(entry);
-    SmallVector<Value> temporaries;
-    for (unsigned i = 0; i <= states; ++i)
-      temporaries.push_back(LLVM::AllocaOp::create(
-          builder, loc, pointer, f32, constant(nn::optimizerBlock), 64));
-    // Scalars are read through aligned, disjoint pointers like all operands.
-    SmallVector<Value> scalarCells;
-    auto at = [&](Value array, Value index) -> Value {
-      return LLVM::GEPOp::create(builder, loc, pointer, f32, array,
-                                 ArrayRef<LLVM::GEPArg>{index});
-    };
-    for (unsigned i = 0; i < scalars; ++i) {
-      Value cell =
-          LLVM::AllocaOp::create(builder, loc, pointer, f32, constant(1), 64);
-      Value value =
-          LLVM::LoadOp::create(builder, loc, f32, at(values, constant(i)));
-      LLVM::StoreOp::create(builder, loc, value, cell);
-      scalarCells.push_back(cell);
-    }
-    LLVM::BrOp::create(builder, loc, constant(0), header);
-
-    builder.setInsertionPointToStart(header);
-    Value position = header->getArgument(0);
-    Value more = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::slt,
-                                      position, count);
-    LLVM::CondBrOp::create(builder, loc, more, body, exit);
-
-    builder.setInsertionPointToStart(body);
-    SmallVector<Value> targets = {at(parameters, position)};
-    SmallVector<Value> arguments = {targets[0], at(gradients, position)};
-    for (unsigned i = 0; i < states; ++i) {
-      Value offset = LLVM::AddOp::create(
-          builder, loc, position,
-          LLVM::MulOp::create(builder, loc, stride, constant(i)));
-      targets.push_back(at(state, offset));
-      arguments.push_back(targets.back());
-    }
-    llvm::append_range(arguments, scalarCells);
-    llvm::append_range(arguments, temporaries);
-    LLVM::CallOp::create(builder, loc, block, arguments);
-    for (auto [target, temporary] : llvm::zip(targets, temporaries))
-      LLVM::MemcpyOp::create(builder, loc, target, temporary,
-                             constant(nn::optimizerBlock * sizeof(float)),
-                             /*isVolatile=*/false);
-    Value next = LLVM::AddOp::create(builder, loc, position,
-                                     constant(nn::optimizerBlock));
-    LLVM::BrOp::create(builder, loc, next, header);
-    builder.setInsertionPointToStart(exit);
-    LLVM::ReturnOp::create(builder, loc, ValueRange());
-    return success();
   }
 
   ModuleOp module;
