@@ -141,3 +141,38 @@ func.func @dead(%x: tensor<4xf32>) {
   nn.accumulate gradient @w, %0 : tensor<4xf32>
   return
 }
+
+// Indices that count through all samples are split into those of one.
+// CHECK-LABEL: func.func @gather_from_samples(
+// CHECK-SAME: %[[X:.+]]: tensor<12x5xf32>)
+func.func @gather_from_samples(%x: tensor<12x5xf32>) -> tensor<1x3x2x5xf32> {
+  // CHECK-DAG: %[[I:.+]] = nn.constant dense<[3, 1]> : tensor<2xi64>
+  // CHECK-DAG: %[[S:.+]] = nn.reshape %[[X]] : tensor<12x5xf32> -> tensor<3x4x5xf32>
+  // CHECK: %[[G:.+]] = nn.gather %[[S]][%[[I]]] axis 1 : (tensor<3x4x5xf32>, tensor<2xi64>) -> tensor<3x2x5xf32>
+  // CHECK: nn.reshape %[[G]] : tensor<3x2x5xf32> -> tensor<1x3x2x5xf32>
+  %i = nn.constant dense<[[[3, 1], [7, 5], [11, 9]]]> : tensor<1x3x2xi64>
+  %0 = nn.gather %x[%i] axis 0 : (tensor<12x5xf32>, tensor<1x3x2xi64>) -> tensor<1x3x2x5xf32>
+  return %0 : tensor<1x3x2x5xf32>
+}
+
+// CHECK-LABEL: func.func @gather_all(
+// CHECK-SAME: %[[X:.+]]: tensor<2x6xf32>)
+func.func @gather_all(%x: tensor<2x6xf32>) -> tensor<2x3x2xf32> {
+  // CHECK-NEXT: %[[Y:.+]] = nn.reshape %[[X]] : tensor<2x6xf32> -> tensor<2x3x2xf32>
+  // CHECK-NEXT: return %[[Y]]
+  %i = nn.constant dense<[[0, 1], [2, 3], [4, 5]]> : tensor<3x2xi64>
+  %0 = nn.gather %x[%i] axis 1 : (tensor<2x6xf32>, tensor<3x2xi64>) -> tensor<2x3x2xf32>
+  return %0 : tensor<2x3x2xf32>
+}
+
+// An index that reaches into the next sample stays, and so does one from the end.
+// CHECK-LABEL: func.func @gather_across(
+func.func @gather_across(%x: tensor<8xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {
+  // CHECK: nn.gather {{.*}} : (tensor<8xf32>, tensor<2x2xi64>) -> tensor<2x2xf32>
+  // CHECK: nn.gather {{.*}} : (tensor<8xf32>, tensor<2x2xi64>) -> tensor<2x2xf32>
+  %i = nn.constant dense<[[3, 4], [7, 0]]> : tensor<2x2xi64>
+  %0 = nn.gather %x[%i] axis 0 : (tensor<8xf32>, tensor<2x2xi64>) -> tensor<2x2xf32>
+  %j = nn.constant dense<[[-8, 1], [-4, 5]]> : tensor<2x2xi64>
+  %1 = nn.gather %x[%j] axis 0 : (tensor<8xf32>, tensor<2x2xi64>) -> tensor<2x2xf32>
+  return %0, %1 : tensor<2x2xf32>, tensor<2x2xf32>
+}

@@ -62,3 +62,26 @@ module {
     return %y, %k, %n : tensor<3x2xf32>, tensor<2x9xf32>, tensor<2x3xf32>
   }
 }
+
+// -----
+
+// A library and a view read what is cheap from memory, which must be filled as
+// early: they get copies of their own.
+// CHECK: %[[ZERO:.+]] = nn.constant {{.*}}#step.phase<prepare>
+// CHECK: %[[ALL:.+]] = nn.broadcast %[[ZERO]] [] {{.*}}#step.phase<prepare>
+// CHECK: %[[VIEW:.+]] = nn.reshape %[[ALL]] {{.*}}#step.phase<prepare>
+// CHECK: nn.dot_general %[[VIEW]], {{.*}}#step.phase<prepare>
+// CHECK: nn.mul %arg0, %{{.+}} {step.phase = #step.phase<forward>}
+module {
+  ml_program.global private mutable @w(dense<0.5> : tensor<8x8xf32>) : tensor<8x8xf32>
+  func.func @main(%x: tensor<16xf32> {step.feed = "x"}) -> (tensor<16xf32>, tensor<2x8xf32>) {
+    %w = nn.parameter @w : tensor<8x8xf32>
+    %zero = nn.constant dense<0.0> : tensor<f32>
+    %all = nn.broadcast %zero [] {step.phase = #step.phase<forward>, step.origin = 1 : i64} : tensor<f32> -> tensor<16xf32>
+    %view = nn.reshape %all : tensor<16xf32> -> tensor<2x8xf32>
+    %state = nn.dot_general %view, %w batch [] x [] contract [1] x [0] {step.phase = #step.phase<forward>, step.origin = 2 : i64} : (tensor<2x8xf32>, tensor<8x8xf32>) -> tensor<2x8xf32>
+    %y = nn.mul %x, %all {step.phase = #step.phase<forward>} : tensor<16xf32>
+    %z = nn.exp %state {step.phase = #step.phase<forward>} : tensor<2x8xf32>
+    return %y, %z : tensor<16xf32>, tensor<2x8xf32>
+  }
+}

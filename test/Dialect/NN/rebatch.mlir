@@ -149,3 +149,39 @@ func.func @main(%x: tensor<8x4x3xf32> {step.batched}, %i: tensor<8x5xi64> {step.
   %6 = nn.top_k %x : tensor<8x4x3xf32> -> tensor<8x4x1xi64>
   return %1 : tensor<8x4x3xf32>
 }
+
+// -----
+
+// What is the same for all samples is made for another number of them, also
+// through operations that look things up, and from tables of equal rows. Others
+// that read it as it is keep it.
+// CHECK-LABEL: func.func @main(
+ml_program.global private @types(dense<0.0> : tensor<2x3xf32>) : tensor<2x3xf32>
+func.func @main(%x: tensor<8x2x3xf32> {step.batched}) -> (tensor<8x2x3xf32>, tensor<8x2xi64>) {
+  %types = nn.parameter @types : tensor<2x3xf32>
+  %ids = nn.constant dense<[[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]> : tensor<8x2xi64>
+  // CHECK: %[[IDS:.+]] = nn.constant dense<{{\[\[}}0, 1], [0, 1]]> : tensor<2x2xi64>
+  // CHECK: %[[ALL:.+]] = nn.constant dense<{{.*}}> : tensor<8x2xi64>
+  // CHECK: %[[ROWS:.+]] = nn.gather %{{.+}}[%[[IDS]]] axis 0 : (tensor<2x3xf32>, tensor<2x2xi64>) -> tensor<2x2x3xf32>
+  %rows = nn.gather %types[%ids] axis 0 : (tensor<2x3xf32>, tensor<8x2xi64>) -> tensor<8x2x3xf32>
+  // CHECK: nn.softmax %[[ROWS]] : tensor<2x2x3xf32>
+  %weights = nn.softmax %rows : tensor<8x2x3xf32>
+  // CHECK: nn.add {{.*}} : tensor<2x2x3xf32>
+  %sum = nn.add %x, %weights : tensor<8x2x3xf32>
+  // CHECK: return {{.*}}, %[[ALL]] : tensor<2x2x3xf32>, tensor<8x2xi64>
+  return %sum, %ids : tensor<8x2x3xf32>, tensor<8x2xi64>
+}
+
+// -----
+
+// A product along the samples of one factor alone.
+// CHECK-LABEL: func.func @main(
+ml_program.global private @w(dense<0.0> : tensor<4x3xf32>) : tensor<4x3xf32>
+func.func @main(%x: tensor<8x2x3xf32> {step.batched}) -> tensor<8x2x4xf32> {
+  %w = nn.parameter @w : tensor<4x3xf32>
+  // CHECK: %[[W:.+]] = nn.broadcast %{{.+}} [1, 2] : tensor<4x3xf32> -> tensor<2x4x3xf32>
+  %all = nn.broadcast %w [1, 2] : tensor<4x3xf32> -> tensor<8x4x3xf32>
+  // CHECK: nn.dot_general %{{.+}}, %[[W]] batch [0] x [0] contract [2] x [2] : (tensor<2x2x3xf32>, tensor<2x4x3xf32>) -> tensor<2x2x4xf32>
+  %y = nn.dot_general %x, %all batch [0] x [0] contract [2] x [2] : (tensor<8x2x3xf32>, tensor<8x4x3xf32>) -> tensor<8x2x4xf32>
+  return %y : tensor<8x2x4xf32>
+}

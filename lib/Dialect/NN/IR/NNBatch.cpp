@@ -27,9 +27,37 @@ static BatchPosition onAxis(BatchPosition position, int64_t axis) {
 // Leaves
 //===----------------------------------------------------------------------===//
 
+/// Calls `visit(first, other)` for the elements of each sample but the first,
+/// in the order of `type`, with the place of the same element of the first
+/// sample, until it returns false.
+static bool
+walkSamples(RankedTensorType type, BatchPosition position,
+            function_ref<bool(int64_t first, int64_t other)> visit) {
+  int64_t size = type.getDimSize(position.axis);
+  int64_t batch = size / (position.outer * position.inner);
+  int64_t within = position.inner;
+  for (int64_t axis = position.axis + 1; axis < type.getRank(); ++axis)
+    within *= type.getDimSize(axis);
+  for (int64_t index = 0, end = type.getNumElements(); index < end; ++index) {
+    int64_t sample = index / within % batch;
+    if (sample && !visit(index - sample * within, index))
+      return false;
+  }
+  return true;
+}
+
 LogicalResult ConstantOp::demandBatch(BatchPosition position,
                                       PositionsOut &operands) {
-  return success(getValue().isSplat());
+  if (getValue().isSplat())
+    return success();
+  auto dense = dyn_cast<DenseElementsAttr>(getValue());
+  if (!dense)
+    return failure();
+  auto values = dense.getValues<Attribute>();
+  return success(walkSamples(cast<RankedTensorType>(dense.getType()), position,
+                             [&](int64_t first, int64_t other) {
+                               return values[first] == values[other];
+                             }));
 }
 
 void ConstantOp::rebatch(Positions operands, Positions results,
@@ -37,9 +65,27 @@ void ConstantOp::rebatch(Positions operands, Positions results,
   if (!results[0])
     return;
   auto dense = cast<DenseElementsAttr>(getValue());
-  auto type = rebatchType(cast<RankedTensorType>(dense.getType()), results[0],
-                          oldBatch, newBatch);
-  setValueAttr(DenseElementsAttr::get(type, dense.getSplatValue<Attribute>()));
+  auto oldType = cast<RankedTensorType>(dense.getType());
+  auto type = rebatchType(oldType, results[0], oldBatch, newBatch);
+  if (dense.isSplat()) {
+    setValueAttr(
+        DenseElementsAttr::get(type, dense.getSplatValue<Attribute>()));
+    return;
+  }
+  // All samples are equal, so those of the first are repeated.
+  auto [axis, outer, inner] = results[0];
+  int64_t within = inner;
+  for (int64_t size : oldType.getShape().drop_front(axis + 1))
+    within *= size;
+  auto values = dense.getValues<Attribute>();
+  SmallVector<Attribute> elements;
+  elements.reserve(type.getNumElements());
+  for (int64_t block = 0, end = oldType.getNumElements() / (within * oldBatch);
+       block < end; ++block)
+    for (int64_t sample = 0; sample < newBatch; ++sample)
+      for (int64_t index = 0; index < within; ++index)
+        elements.push_back(values[block * oldBatch * within + index]);
+  setValueAttr(DenseElementsAttr::get(type, elements));
 }
 
 LogicalResult IotaOp::demandBatch(BatchPosition position,

@@ -251,7 +251,7 @@ private:
 void copyForReaders(func::FuncOp function) {
   for (Operation &op :
        llvm::make_early_inc_range(llvm::reverse(function.getBody().front()))) {
-    if (!isCheap(&op) || isa<IotaOp>(op))
+    if (!isCheap(&op) || isa<IotaOp>(op) || op.use_empty())
       continue;
     OpBuilder builder(&op);
     SmallVector<OpOperand *> uses =

@@ -122,6 +122,33 @@ private:
     op->removeAttr(step::originAttrName);
     op->removeAttr(step::stageHintAttrName);
     step::setPhase(op, Phase::Prepare);
+    prepareOperands(op);
+  }
+
+  static bool readsCheap(Operation *op) {
+    return isCheap(op) ||
+           (isPlaceless(op) && llvm::any_of(op->getOperands(), [](Value value) {
+              return readsCheap(value.getDefiningOp());
+            }));
+  }
+
+  /// Gives `op` its own copies of what is cheap: where a library or a view
+  /// reads them, they get a place after all, which must be filled as early.
+  static void prepareOperands(Operation *op) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      auto value = cast<OpResult>(operand.get());
+      Operation *producer = value.getOwner();
+      if (!isPlaceless(producer) || !readsCheap(producer))
+        continue;
+      Operation *copy = OpBuilder(producer).clone(*producer);
+      copy->removeAttr(step::originAttrName);
+      copy->removeAttr(step::stageHintAttrName);
+      step::setPhase(copy, Phase::Prepare);
+      operand.set(copy->getResult(value.getResultNumber()));
+      prepareOperands(copy);
+      if (producer->use_empty())
+        producer->erase();
+    }
   }
 
   //===--------------------------------------------------------------------===//

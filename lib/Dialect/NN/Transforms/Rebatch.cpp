@@ -5,6 +5,8 @@
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 namespace pp::nn {
 #define GEN_PASS_DEF_REBATCH
 #include "pp/Dialect/NN/Transforms/Passes.h.inc"
@@ -36,6 +38,7 @@ public:
       for (Operation &op : function.getBody().front().without_terminator())
         ok &= succeeded(propagate(&op));
     }
+    eraseDead();
     markResults(/*isFollowed=*/ok);
     placeSamples(/*isFollowed=*/ok);
     if (oldBatch == newBatch)
@@ -70,6 +73,14 @@ private:
     return success();
   }
 
+  /// Erases what was copied for all of its readers, and what no reader took.
+  void eraseDead() {
+    for (Operation &op :
+         llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
+      if (duplicates.contains(&op) && op.use_empty())
+        op.erase();
+  }
+
   /// Says which results have the samples on axis 0, and nothing else there.
   /// Where the samples were not followed through all operations, a result with
   /// as many rows as there are samples counts: a program that is fed several
@@ -98,26 +109,100 @@ private:
     }
   }
 
-  /// Makes `value`, which is the same for all samples, hold the samples at
-  /// `position`.
-  LogicalResult demand(Value value, BatchPosition position) {
+  /// Makes `operand`, which is the same for all samples, hold the samples at
+  /// `position`. What makes it is copied where others read it as it is.
+  LogicalResult demand(OpOperand &operand, BatchPosition position) {
+    Value value = operand.get();
     if (positionOf(value) == position)
       return success();
-    if (positionOf(value))
-      return failure();
+    for (auto [known, copy] : copies.lookup(value))
+      if (known == position && positionOf(copy) == position) {
+        operand.set(copy);
+        return success();
+      }
     Operation *op = value.getDefiningOp();
-    auto batched = dyn_cast_or_null<BatchAxisOpInterface>(op);
     auto type = cast<RankedTensorType>(value.getType());
-    SmallVector<BatchPosition> operands;
-    if (!batched || op->getNumResults() != 1 ||
+    if (positionOf(value) || !isa_and_nonnull<BatchAxisOpInterface>(op) ||
+        op->getNumResults() != 1 ||
         type.getDimSize(position.axis) !=
             position.outer * oldBatch * position.inner ||
-        failed(batched.demandBatch(position, operands)))
+        llvm::is_contained(refused.lookup(value), position))
       return failure();
-    for (auto [operand, wanted] : llvm::zip(op->getOperands(), operands))
-      if (wanted && failed(demand(operand, wanted)))
+    bool isShared = !value.hasOneUse();
+    Operation *made = isShared ? OpBuilder(op).clone(*op) : op;
+    if (failed(demandOfOperands(made, position))) {
+      if (isShared)
+        made->erase();
+      refused[value].push_back(position);
+      return failure();
+    }
+    positions[made->getResult(0)] = position;
+    demanded.push_back(made->getResult(0));
+    if (isShared) {
+      duplicates.insert(op);
+      duplicates.insert(made);
+      copies[value].push_back({position, made->getResult(0)});
+      operand.set(made->getResult(0));
+    }
+    return success();
+  }
+
+  /// Makes the operands of `op` such that its result holds the samples at
+  /// `position`: as the operation says, or those from which its rule leads
+  /// there.
+  LogicalResult demandOfOperands(Operation *op, BatchPosition position) {
+    auto batched = cast<BatchAxisOpInterface>(op);
+    SmallVector<BatchPosition> wanted;
+    if (succeeded(batched.demandBatch(position, wanted)))
+      return demandAll(op, wanted);
+    // The places of each operand where as many samples can be.
+    SmallVector<SmallVector<BatchPosition>> places;
+    for (Value operand : op->getOperands()) {
+      auto type = cast<RankedTensorType>(operand.getType());
+      SmallVector<BatchPosition> &own = places.emplace_back(1);
+      for (int64_t axis = 0; axis < type.getRank(); ++axis)
+        if (type.getDimSize(axis) == position.outer * oldBatch * position.inner)
+          own.push_back({axis, position.outer, position.inner});
+    }
+    wanted.assign(places.size(), BatchPosition());
+    return demandPlaces(batched, position, places, wanted, 0);
+  }
+
+  /// Tries all `places` for the operands from `index` on.
+  LogicalResult demandPlaces(BatchAxisOpInterface op, BatchPosition position,
+                             ArrayRef<SmallVector<BatchPosition>> places,
+                             MutableArrayRef<BatchPosition> wanted,
+                             size_t index) {
+    if (index < places.size()) {
+      for (BatchPosition place : places[index]) {
+        wanted[index] = place;
+        if (succeeded(demandPlaces(op, position, places, wanted, index + 1)))
+          return success();
+      }
+      return failure();
+    }
+    auto emitNothing = [&] {
+      InFlightDiagnostic diagnostic = op->emitError();
+      diagnostic.abandon();
+      return diagnostic;
+    };
+    SmallVector<BatchPosition> results;
+    bool leadsThere =
+        succeeded(op.propagateBatch(wanted, results, emitNothing)) &&
+        results.size() == 1 && results[0] == position;
+    return success(leadsThere && succeeded(demandAll(op, wanted)));
+  }
+
+  /// Makes all operands of `op` that have a `wanted` position, or none.
+  LogicalResult demandAll(Operation *op, ArrayRef<BatchPosition> wanted) {
+    size_t before = demanded.size();
+    for (auto [operand, position] : llvm::zip(op->getOpOperands(), wanted))
+      if (position && failed(demand(operand, position))) {
+        for (Value value : ArrayRef(demanded).drop_front(before))
+          positions.erase(value);
+        demanded.truncate(before);
         return failure();
-    positions[value] = position;
+      }
     return success();
   }
 
@@ -131,14 +216,15 @@ private:
       for (Value operand : op->getOperands())
         if (!common)
           common = positionOf(operand);
-      for (auto [index, operand] : llvm::enumerate(op->getOperands()))
-        if (common && !positionOf(operand) && failed(demand(operand, common)))
+      for (auto [index, operand] : llvm::enumerate(op->getOpOperands()))
+        if (common && !positionOf(operand.get()) &&
+            failed(demand(operand, common)))
           return op->emitOpError()
                  << "combines samples with operand #" << index
                  << ", which is the same for all " << oldBatch
                  << " samples but cannot be made for another number";
     }
-    demandOfIndexed(op);
+    demandOfShared(op);
     SmallVector<BatchPosition> operands, results;
     for (Value operand : op->getOperands())
       operands.push_back(positionOf(operand));
@@ -151,24 +237,29 @@ private:
     return success();
   }
 
-  /// Gathers and scatters that have the samples on an axis that their operands
-  /// share need them in all of these, where that can be had; a scatter needs
-  /// them in what it changes and in the updates.
-  void demandOfIndexed(Operation *op) {
+  /// Gathers, scatters and products that have the samples on an axis that their
+  /// operands share need them in all of these, where that can be had; a scatter
+  /// needs them in what it changes and in the updates.
+  void demandOfShared(Operation *op) {
     if (auto gather = dyn_cast<GatherOp>(op))
-      demandTogether({gather.getInput(), gather.getIndices()},
+      demandTogether({&gather.getInputMutable(), &gather.getIndicesMutable()},
                      gather.getShared());
     if (auto add = dyn_cast<ScatterAddOp>(op))
-      demandTogether({add.getIndices(), add.getUpdates()}, add.getShared());
+      demandTogether({&add.getIndicesMutable(), &add.getUpdatesMutable()},
+                     add.getShared());
+    if (auto dot = dyn_cast<DotGeneralOp>(op))
+      demandOfProduct(dot);
     auto scatter = dyn_cast<ScatterOp>(op);
     if (!scatter)
       return;
     int64_t axis = scatter.getAxis(), shared = scatter.getShared();
-    Value input = scatter.getInput(), updates = scatter.getUpdates();
-    demandTogether({input, scatter.getIndices(), updates}, shared);
+    OpOperand &input = scatter.getInputMutable();
+    OpOperand &updates = scatter.getUpdatesMutable();
+    demandTogether({&input, &scatter.getIndicesMutable(), &updates}, shared);
     // Behind the indexed axis, updates have more axes.
     int64_t added = scatter.getIndices().getType().getRank() - shared - 1;
-    BatchPosition position = positionOf(input), other = positionOf(updates);
+    BatchPosition position = positionOf(input.get()),
+                  other = positionOf(updates.get());
     if (position && !other) {
       position.axis += position.axis > axis ? added : 0;
       (void)demand(updates, position);
@@ -179,14 +270,34 @@ private:
     }
   }
 
-  void demandTogether(ArrayRef<Value> values, int64_t shared) {
+  void demandTogether(ArrayRef<OpOperand *> operands, int64_t shared) {
     BatchPosition common;
-    for (Value value : values)
-      if (!common && positionOf(value) && positionOf(value).axis < shared)
-        common = positionOf(value);
-    for (Value value : values)
-      if (common && !positionOf(value))
-        (void)demand(value, common);
+    for (OpOperand *operand : operands)
+      if (BatchPosition own = positionOf(operand->get());
+          !common && own && own.axis < shared)
+        common = own;
+    for (OpOperand *operand : operands)
+      if (common && !positionOf(operand->get()))
+        (void)demand(*operand, common);
+  }
+
+  /// Products that run along samples need them in both factors.
+  void demandOfProduct(DotGeneralOp dot) {
+    OpOperand *with = &dot.getLhsMutable(), *without = &dot.getRhsMutable();
+    ArrayRef<int64_t> from = dot.getLhsBatch(), to = dot.getRhsBatch();
+    if (!positionOf(with->get())) {
+      std::swap(with, without);
+      std::swap(from, to);
+    }
+    BatchPosition position = positionOf(with->get());
+    if (!position || positionOf(without->get()))
+      return;
+    for (auto [own, other] : llvm::zip(from, to))
+      if (own == position.axis) {
+        position.axis = other;
+        (void)demand(*without, position);
+        return;
+      }
   }
 
   void rewrite() {
@@ -198,8 +309,6 @@ private:
         operands.push_back(positionOf(operand));
       for (Value result : op.getResults())
         results.push_back(positionOf(result));
-      // A constant that several operations read may be needed in both forms;
-      // demand() changed the one that all of them read.
       cast<BatchAxisOpInterface>(op).rebatch(operands, results, oldBatch,
                                              newBatch);
       for (Value result : op.getResults())
@@ -221,6 +330,14 @@ private:
   int64_t oldBatch = 0;
   int64_t newBatch;
   DenseMap<Value, BatchPosition> positions;
+  /// Values that demand() gave samples, in order.
+  SmallVector<Value> demanded;
+  /// The copies of a value that hold samples.
+  DenseMap<Value, SmallVector<std::pair<BatchPosition, Value>>> copies;
+  /// What was copied, and the copies.
+  SmallPtrSet<Operation *, 16> duplicates;
+  /// Where the samples of a value cannot be.
+  DenseMap<Value, SmallVector<BatchPosition>> refused;
 };
 
 struct Rebatch : nn::impl::RebatchBase<Rebatch> {
@@ -239,9 +356,6 @@ struct Rebatch : nn::impl::RebatchBase<Rebatch> {
       return signalPassFailure();
     }
     int64_t oldBatch = step::getBatchSize(function).value_or(0);
-    // Each user gets its own constants, so that one can change without the
-    // others.
-    uniqueConstants(function);
     if ((batch != 0 || oldBatch != 0) &&
         failed(Rebatcher(function, batch).run()))
       return signalPassFailure();
@@ -251,27 +365,6 @@ struct Rebatch : nn::impl::RebatchBase<Rebatch> {
       if (oldBatch)
         commit.setElements(commit.getElements() / oldBatch * newBatch);
     });
-  }
-
-  /// Clones splat constants (and what broadcasts them) for each use.
-  static void uniqueConstants(func::FuncOp function) {
-    SmallVector<Operation *> leaves;
-    function.walk([&](Operation *op) {
-      if (isa<ConstantOp, BroadcastOp>(op))
-        leaves.push_back(op);
-    });
-    for (Operation *op : llvm::reverse(leaves)) {
-      SmallVector<OpOperand *> uses;
-      for (OpOperand &use : op->getUses())
-        uses.push_back(&use);
-      auto constant = dyn_cast<ConstantOp>(op);
-      if (uses.size() < 2 || (constant && !constant.getValue().isSplat()))
-        continue;
-      for (OpOperand *use : ArrayRef(uses).drop_front()) {
-        OpBuilder builder(op);
-        use->set(builder.clone(*op)->getResult(0));
-      }
-    }
   }
 };
 

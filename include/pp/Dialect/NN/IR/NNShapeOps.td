@@ -204,6 +204,7 @@ def NN_GatherOp : NN_InferredMoveOp<"gather", ["propagateBatch"]> {
                        I64Attr:$axis,
                        DefaultValuedAttr<I64Attr, "0">:$shared);
   let results = (outs NN_Tensor:$output);
+  let hasCanonicalizer = 1;
   let assemblyFormat = [{
     $input `[` $indices `]` `axis` $axis (`shared` $shared^)? attr-dict
     `:` functional-type(operands, $output)
