@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 
 import lit.formats
@@ -45,6 +46,11 @@ if os.path.exists(exporter):
     config.available_features.add("exporter")
     config.environment["PP_PYTHON"] = config.environment["PYTHON"] = exporter
     config.substitutions.append(("%exporter", exporter))
+    # With the packages from which test/onnx/zoo has its architectures.
+    find = "import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))"
+    packages = ["torch", "torchvision", "timm", "transformers", "onnxscript", "onnxruntime"]
+    if subprocess.run([exporter, "-c", find, *packages], check=False).returncode == 0:
+        config.available_features.add("architectures")
 config.substitutions.append(("%scripts", os.path.join(os.path.dirname(config.test_source_root), "scripts")))
 config.substitutions.append(("%benchmarks", os.path.join(os.path.dirname(config.test_source_root), "benchmarks")))
 

@@ -204,6 +204,17 @@ def read_safetensors(path):
     return tensors
 
 
+def write_safetensors(path, tensors):
+    """Arrays of single precision by name."""
+    header, data = {}, b""
+    for name, array in tensors.items():
+        end = len(data) + array.nbytes
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [len(data), end]}
+        data += array.astype("<f4").tobytes()
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
 def tensor_bytes(path):
     """What has to be equal when two runs have the same bits."""
     return {k: (v.shape, v.tobytes()) for k, v in read_safetensors(path).items() if k is not None}

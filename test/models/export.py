@@ -24,48 +24,10 @@ import onnx
 import torch
 
 import definitions
+from exporters import EXPORTERS
 
 HERE = pathlib.Path(__file__).resolve().parent
-OPSET = 17
 STEPS = 5
-
-
-def export_torchscript(definition, path, dynamic):
-    """Training mode and no constant folding: parameters keep their names."""
-    names = list(definition.inputs)
-    axes = {n: {0: "batch"} for n in [*names, definition.output_name]}
-    torch.onnx.export(
-        copy.deepcopy(definition.module).train(),
-        tuple(definition.inputs.values()),
-        str(path),
-        dynamo=False,
-        opset_version=OPSET,
-        training=torch.onnx.TrainingMode.TRAINING,
-        do_constant_folding=False,
-        input_names=names,
-        output_names=[definition.output_name],
-        dynamic_axes=axes if dynamic else None,
-    )
-
-
-def export_dynamo(definition, path, dynamic, external_data=False):
-    """No optimisation: it merges equal initializers and drops their names."""
-    names = list(definition.inputs)
-    shapes = None
-    if dynamic:
-        shapes = tuple({0: torch.export.Dim("batch")} for _ in names)
-    torch.onnx.export(
-        copy.deepcopy(definition.module).train(),
-        tuple(definition.inputs.values()),
-        str(path),
-        dynamo=True,
-        optimize=False,
-        verbose=False,
-        external_data=external_data,
-        input_names=names,
-        output_names=[definition.output_name],
-        dynamic_shapes=shapes,
-    )
 
 
 def strip_traces(path):
@@ -289,10 +251,9 @@ def write_model(name):
     folder.mkdir(exist_ok=True)
     files = []
     for dynamic in (False, True) if definition.dynamic_batch else (False,):
-        for exporter in ("torchscript", "dynamo"):
+        for exporter in EXPORTERS:
             path = folder / f"{name}.{exporter}{'.dynamic' if dynamic else ''}.onnx"
-            export = globals()[f"export_{exporter}"]
-            export(definition, path, dynamic)
+            EXPORTERS[exporter](definition.module, definition.inputs, path, definition.output_name, dynamic=dynamic)
             strip_traces(path)
             restore_buffers(definition, path)
             files.append(path)

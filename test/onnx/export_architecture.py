@@ -1,0 +1,145 @@
+"""Exports one architecture and says what other programs compute with it.
+
+    export_architecture.py NAME FOLDER
+
+Writes data.npz (inputs and a target), reference.npz (PyTorch's loss and gradients),
+and for both exporters EXPORTER.infer.onnx with EXPORTER.infer.npz (the outputs of
+ONNX Runtime) and EXPORTER.train.onnx. What cannot be written gets a file
+EXPORTER.PHASE.error. What is there is not written again.
+"""
+
+import argparse
+import contextlib
+import copy
+import io
+import json
+import logging
+import pathlib
+import sys
+import warnings
+
+import numpy as np
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "models"))
+from exporters import EXPORTERS  # noqa: E402
+
+MICROBATCHES = 2
+
+
+class Model(torch.nn.Module):
+    """An entry's module with tensors as arguments and one as its result."""
+
+    def __init__(self, entry):
+        super().__init__()
+        self.entry = entry
+        self.model = entry.build()
+
+    def forward(self, *values):
+        return self.entry.call(self.model, values)
+
+
+def make_model(entry):
+    torch.manual_seed(0)
+    model = Model(entry)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # Many start as zeros or ones, whose gradients vanish or which hide each other.
+            if parameter.is_floating_point():
+                parameter.add_(0.02 * torch.randn_like(parameter))
+    return model
+
+
+def differentiate(model, inputs, target):
+    """The loss and its gradients, summed over micro-batches as a pipeline sees them."""
+    model = copy.deepcopy(model).train()
+    loss = 0.0
+    for wanted, *values in zip(*(value.chunk(MICROBATCHES) for value in (target, *inputs))):
+        part = torch.nn.functional.mse_loss(model(*values), wanted) / MICROBATCHES
+        part.backward()
+        loss += part.item()
+    return loss, {name: p.grad.numpy() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def write_reference(model, inputs, folder):
+    with torch.no_grad():
+        output = copy.deepcopy(model).train()(*inputs.values())
+    target = torch.randn(output.shape, generator=torch.Generator().manual_seed(0))
+    np.savez(folder / "data.npz", target=target.numpy(), **{name: value.numpy() for name, value in inputs.items()})
+    loss, single = differentiate(model, inputs.values(), target)
+    wide = [value.double() if value.is_floating_point() else value for value in inputs.values()]
+    try:
+        loss, gradients = differentiate(model.double(), wide, target.double())
+    except RuntimeError:
+        # Tensors of 32 bits are made within.
+        gradients = single
+    arrays = {f"float32/{name}": array for name, array in single.items()}
+    arrays |= {f"grad/{name}": array for name, array in gradients.items()}
+    np.savez(folder / "reference.npz", loss=loss, **arrays)
+    # Of tensors that have several names, PyTorch tells one.
+    first, names = {}, {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names[name] = first.setdefault(id(parameter), name)
+    (folder / "names.json").write_text(json.dumps(names))
+    model.float()
+
+
+def run_onnxruntime(path, inputs):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = {value.name for value in session.get_inputs()}
+    outputs = session.run(None, {name: value.numpy() for name, value in inputs.items() if name in names})
+    return dict(zip((value.name for value in session.get_outputs()), outputs))
+
+
+def write_part(model, inputs, folder, exporter, phase):
+    """One file of one exporter, or why there is none."""
+    stem = folder / f"{exporter}.{phase}"
+    if stem.with_suffix(f".{phase}.onnx").exists() or stem.with_suffix(f".{phase}.error").exists():
+        return
+    partial = stem.with_suffix(f".{phase}.partial")
+    step = "exporter"
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            EXPORTERS[exporter](model, inputs, partial, "output", training=phase == "train")
+        if phase == "infer":
+            step = "ONNX Runtime"
+            np.savez(stem.with_suffix(f".{phase}.npz"), **run_onnxruntime(partial, inputs))
+        partial.rename(stem.with_suffix(f".{phase}.onnx"))
+    except Exception as error:  # noqa: BLE001: whatever it is, it is told.
+        lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        # The last line of the cause, where exporters wrap it.
+        cause = error.__cause__
+        text = str(cause).strip().splitlines()[0] if cause and str(cause).strip() else lines[0]
+        stem.with_suffix(f".{phase}.error").write_text(f"{step}: {text[:200]}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("name")
+    parser.add_argument("folder", type=pathlib.Path)
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+
+    from zoo import ALL
+
+    entry = ALL[arguments.name]
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    model = make_model(entry)
+    inputs = {name: torch.from_numpy(array) for name, array in entry.inputs.items()}
+    if not (arguments.folder / "names.json").exists():
+        write_reference(model, inputs, arguments.folder)
+    for exporter in EXPORTERS:
+        for phase in ("infer", "train"):
+            write_part(model, inputs, arguments.folder, exporter, phase)
+
+
+if __name__ == "__main__":
+    main()
