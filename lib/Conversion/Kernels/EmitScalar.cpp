@@ -271,5 +271,9 @@ Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
       .Case([&](CastOp cast) {
         return s.cast(x[0], cast.getOutput().getType().getElementType());
       })
+      .Case([&](BitcastOp bits) -> Value {
+        Type to = getScalarType(bits.getOutput().getType().getElementType());
+        return to == type ? x[0] : arith::BitcastOp::create(b, loc, to, x[0]);
+      })
       .Default([](Operation *) { return Value(); });
 }

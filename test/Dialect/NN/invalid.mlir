@@ -1109,3 +1109,11 @@ func.func @batch_norm_types(%x: tensor<2x8xf16>, %s: tensor<8xf32>) {
   %0:3 = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<2x8xf16>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf16>, tensor<8xf32>, tensor<8xf32>)
   return
 }
+
+// -----
+
+func.func @bitcast_widths(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'nn.bitcast' op reads 'f32' as 'i64', which has another number of bits}}
+  %0 = nn.bitcast %x : tensor<4xf32> -> tensor<4xi64>
+  return
+}

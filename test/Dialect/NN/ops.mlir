@@ -319,3 +319,10 @@ func.func @functions(%x: tensor<4xf32>, %i: tensor<4xi32>) {
   %4 = nn.rem %i, %i : tensor<4xi32>
   return
 }
+
+// CHECK-LABEL: func.func @bits(
+func.func @bits(%x: tensor<4xf32>) {
+  // CHECK: nn.bitcast %{{.*}} : tensor<4xf32> -> tensor<4xi32>
+  %0 = nn.bitcast %x : tensor<4xf32> -> tensor<4xi32>
+  return
+}

@@ -28,6 +28,15 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
                                                        : OpFoldResult();
 }
 
+LogicalResult BitcastOp::verify() {
+  Type from = getInput().getType().getElementType();
+  Type to = getOutput().getType().getElementType();
+  if (from.getIntOrFloatBitWidth() == to.getIntOrFloatBitWidth())
+    return success();
+  return emitOpError() << "reads " << from << " as " << to
+                       << ", which has another number of bits";
+}
+
 /// Checks that `symbol` is a global of type `type` (any type when null);
 /// `isMutable` asks for a mutable one.
 static LogicalResult verifyGlobal(Operation *op, SymbolTableCollection &symbols,

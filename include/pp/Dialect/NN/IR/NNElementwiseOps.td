@@ -207,4 +207,19 @@ def NN_CastOp : NN_ElementwiseOp<"cast", [
   let hasFolder = 1;
 }
 
+def NN_BitcastOp : NN_ElementwiseOp<"bitcast", [
+    NotDifferentiable, SameOperandsAndResultShape]> {
+  let summary = "reads the bits of an element as one of another type";
+  let description = [{
+    Both types have as many bits.
+    ```mlir
+    %0 = nn.bitcast %x : tensor<4xf32> -> tensor<4xi32>
+    ```
+  }];
+  let arguments = (ins NN_Tensor:$input);
+  let results = (outs NN_Tensor:$output);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($output)";
+  let hasVerifier = 1;
+}
+
 #endif // PP_DIALECT_NN_IR_NNELEMENTWISEOPS_TD
