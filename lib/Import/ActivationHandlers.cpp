@@ -86,6 +86,19 @@ LogicalResult prelu(NodeImporter &n) {
   return success();
 }
 
+/// a sigmoid(alpha a) b.
+LogicalResult swiGlu(NodeImporter &n) {
+  Value a = n.tensor(0), b = n.tensor(1);
+  if (!a || !b)
+    return failure();
+  if (a.getType() != b.getType())
+    return n.error("has inputs of different shapes");
+  Expressions e{n};
+  Value gate = e.unary<LogisticOp>(e.mul(a, n.attribute("alpha", 1.0)));
+  n.setOutput(0, e.mul(e.mul(a, gate), b));
+  return success();
+}
+
 } // namespace
 
 ArrayRef<ImportedOperator> pp::activationOperators() {
@@ -99,6 +112,7 @@ ArrayRef<ImportedOperator> pp::activationOperators() {
       {.name = "Softsign",
        .handler = activation<softsign>,
        .types = floatTypes},
+      {.name = "SwiGLU", .handler = swiGlu, .types = floatTypes},
       {.name = "Swish", .handler = activation<swish>, .types = floatTypes},
       {.name = "ThresholdedRelu",
        .handler = activation<thresholdedRelu>,

@@ -100,6 +100,47 @@ FailureOr<Value> readMask(NodeImporter &n, ArrayRef<int64_t> scores) {
   return n.broadcastTo(mask, scores);
 }
 
+/// Which keys the place of a query lets it see: those up to its own where that
+/// is causal, those in a window around it, and none of the padding. Null where
+/// all are seen.
+FailureOr<Value> readVisible(NodeImporter &n, ArrayRef<int64_t> scores,
+                             int64_t past) {
+  Expressions e{n};
+  int64_t left = n.attribute("left_window_size", int64_t{-1});
+  int64_t right = n.attribute("right_window_size", int64_t{-1});
+  if (left < -1 || right < -1 || left > maxElements || right > maxElements) {
+    (void)n.error("has a window of " + llvm::Twine(left) + " and " +
+                  llvm::Twine(right) + " keys");
+    return failure();
+  }
+  if (n.attribute("is_causal", int64_t{0}) != 0)
+    right = right < 0 ? 0 : std::min<int64_t>(right, 0);
+  Value key = e.iota(scores, 3), query = e.iota(scores, 2), visible;
+  auto require = [&](Comparison comparison, Value bound) {
+    Value holds = e.compare(comparison, key, bound);
+    visible = visible ? e.both(visible, holds) : holds;
+  };
+  Value place = e.add(query, static_cast<double>(past));
+  if (n.hasInput(6)) {
+    Value lengths = n.tensor(6);
+    if (!lengths)
+      return failure();
+    if (n.shape(lengths) != scores.take_front(1)) {
+      (void)n.error("has lengths that are not one for each sample");
+      return failure();
+    }
+    Value length = n.make<BroadcastOp>(n.type(lengths).clone(scores), lengths,
+                                       ArrayRef<int64_t>{0});
+    require(Comparison::lt, length);
+    place = e.add(e.add(query, length), -static_cast<double>(scores[2]));
+  }
+  if (right >= 0)
+    require(Comparison::le, e.add(place, static_cast<double>(right)));
+  if (left >= 0)
+    require(Comparison::ge, e.add(place, -static_cast<double>(left)));
+  return visible;
+}
+
 LogicalResult attention(NodeImporter &n) {
   Value q = n.tensor(0), k = n.tensor(1), v = n.tensor(2);
   if (!q || !k || !v)
@@ -111,9 +152,8 @@ LogicalResult attention(NodeImporter &n) {
        values = splitHeads(n, v, shared);
   if (failed(queries) || failed(keys) || failed(values))
     return failure();
-  if (n.hasInput(6))
-    return n.error("input #6 (nonpad_kv_seqlen) is not supported",
-                   "give a mask");
+  if (n.hasInput(6) && n.hasInput(4))
+    return n.error("has both nonpad_kv_seqlen and a cache");
   q = *queries;
   k = *keys;
   v = *values;
@@ -142,14 +182,14 @@ LogicalResult attention(NodeImporter &n) {
   if (double cap = n.attribute("softcap", 0.0); cap > 0)
     scores = e.mul(e.unary<TanhOp>(e.mul(scores, 1 / cap)), cap);
   shown[1] = scores;
-  bool isMasked = n.hasInput(3);
   Value hidden = e.number(scores, -infinity);
-  if (n.attribute("is_causal", int64_t{0}) != 0) {
-    Value last = e.add(e.iota(shape, 2), static_cast<double>(past));
-    scores = e.select(e.compare(Comparison::le, e.iota(shape, 3), last), scores,
-                      hidden);
-  }
-  if (isMasked) {
+  auto visible = readVisible(n, shape, past);
+  if (failed(visible))
+    return failure();
+  if (*visible)
+    scores = e.select(*visible, scores, hidden);
+  bool isMasked = n.hasInput(3) || *visible;
+  if (n.hasInput(3)) {
     auto mask = readMask(n, shape);
     if (failed(mask))
       return failure();
@@ -262,10 +302,7 @@ LogicalResult rotaryEmbedding(NodeImporter &n) {
 
 ArrayRef<ImportedOperator> pp::attentionOperators() {
   static const ImportedOperator entries[] = {
-      {.name = "Attention",
-       .handler = attention,
-       .types = floatTypes,
-       .note = "without `nonpad_kv_seqlen`"},
+      {.name = "Attention", .handler = attention, .types = floatTypes},
       {.name = "RotaryEmbedding",
        .handler = rotaryEmbedding,
        .types = floatTypes},

@@ -1,6 +1,7 @@
 //===- BitHandlers.cpp - ONNX operators on the bits of integers -----------===//
 
 #include "Expressions.h"
+#include "NarrowType.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -62,8 +63,35 @@ static LogicalResult bitShift(NodeImporter &n) {
   return success();
 }
 
+/// The same bits as elements of another type. Integers and truth values of as
+/// many bits are converted into each other.
+static LogicalResult bitCast(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  Builder &b = n.getBuilder();
+  Type from = n.type(x).getElementType(), to = n.storedType(n.castTarget());
+  if (!to || isNarrow(n.castTarget()))
+    return n.error("its target type is not supported");
+  auto bytes = [](Type type) { return (type.getIntOrFloatBitWidth() + 7) / 8; };
+  if (bytes(from) != bytes(to))
+    return n.error("reads elements of " + llvm::Twine(bytes(from)) +
+                   " bytes as some of " + llvm::Twine(bytes(to)));
+  Type bits = b.getIntegerType(8 * bytes(from));
+  auto read = [&](Value value, Type type) {
+    return n.make<BitcastOp>(n.type(value).clone(type), value);
+  };
+  if (isa<FloatType>(from))
+    x = read(x, bits);
+  if (isa<FloatType>(to))
+    x = read(n.cast(x, bits), to);
+  n.setOutput(0, n.cast(x, to));
+  return success();
+}
+
 ArrayRef<ImportedOperator> pp::bitOperators() {
   static const ImportedOperator entries[] = {
+      {.name = "BitCast", .handler = bitCast, .isDifferentiable = false},
       {.name = "BitShift",
        .handler = bitShift,
        .types = integerTypes,

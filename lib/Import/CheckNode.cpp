@@ -121,11 +121,16 @@ NodeImporter::checkOperands(const onnx::OperatorDefinition &definition,
         result = error(what + " is a sequence; the operator takes a tensor");
       continue;
     }
+    if (entry.isAbsent) {
+      if (!operand.takesOptionals())
+        result = error(what + " is optional and not there");
+      continue;
+    }
     if (!entry.constant && !entry.value) {
       result = error(what + " has no value");
       continue;
     }
-    onnx::DataType actual = dataType(elementType(entry));
+    onnx::DataType actual = dataType(entry);
     if (actual == onnx::DataType::Undefined)
       continue;
     if (!operand.takes(actual)) {
@@ -210,13 +215,15 @@ NodeImporter::checkEntry(const ImportedOperator &entry,
   for (const std::string &name : node->inputs)
     isKnown &= name.empty() || entries[name].constant;
   for (size_t index = 0; index < node->inputs.size(); ++index) {
-    if (!hasInput(index) || input(index).isSequence)
+    if (!hasInput(index) || input(index).isSequence || input(index).isAbsent)
       continue;
-    onnx::DataType actual = dataType(elementType(input(index)));
+    onnx::DataType actual = dataType(input(index));
     bool isTaken =
         withShortTypes(entry.types) >> static_cast<unsigned>(actual) & 1;
-    // Constants are computed with whatever they are.
-    if (!isTaken && !isKnown && isRestricted(definition, index))
+    // Constants are computed with whatever they are, but for those that are
+    // kept as something else.
+    bool isAsItIs = isKnown && input(index).narrow == onnx::DataType::Undefined;
+    if (!isTaken && !isAsItIs && isRestricted(definition, index))
       result = error("input #" + llvm::Twine(index) + " (" +
                      operandAt(definition.inputs, index)->name +
                      ") has elements of type " + onnx::dataTypeName(actual) +
@@ -305,9 +312,16 @@ LogicalResult NodeImporter::checkOperations(Operation *last) {
                                   });
   Block *block = builder.getInsertionBlock();
   Block::iterator next = last ? std::next(last->getIterator()) : block->begin();
-  for (Operation &op : llvm::make_range(next, block->end()))
+  auto isEmpty = [](Type type) {
+    return llvm::is_contained(cast<RankedTensorType>(type).getShape(), 0);
+  };
+  for (Operation &op : llvm::make_range(next, block->end())) {
     if (failed(op.getName().verifyInvariants(&op)))
       return error("is not supported for these inputs: " + message);
+    if (llvm::any_of(op.getOperandTypes(), isEmpty))
+      return error("computes with a tensor that has no elements, which is not "
+                   "supported here");
+  }
   return success();
 }
 
@@ -332,10 +346,11 @@ LogicalResult NodeImporter::checkDeclared() {
         llvm::any_of(model.graph.outputs, [&](const onnx::ValueInfo &output) {
           return output.name == name;
         });
-    if (!stated || entry.isSequence || (!entry.constant && !entry.value) ||
+    if (!stated || entry.isSequence || entry.isAbsent ||
+        (!entry.constant && !entry.value) ||
         stated->kind != onnx::ValueKind::Tensor)
       continue;
-    onnx::DataType actual = dataType(elementType(entry));
+    onnx::DataType actual = dataType(entry);
     if (stated->type != onnx::DataType::Undefined &&
         actual != onnx::DataType::Undefined && stated->type != actual)
       result = error("output " + onnx::quoted(name) + " has elements of type " +

@@ -459,6 +459,10 @@ Attribute evaluate(Operation *operation, Operands x) {
       .Case([&](RoundOp) { return unary(x, std::nearbyint); })
       .Case([&](SelectOp op) { return select(op, x); })
       .Case([&](CastOp op) { return convert(x, op.getOutput().getType()); })
+      .Case([&](BitcastOp op) -> Attribute {
+        return cast<DenseElementsAttr>(x[0]).bitcast(
+            op.getOutput().getType().getElementType());
+      })
       .Case([&](CompareOp op) {
         return compare(op.getComparison(), x, op.getOutput().getType());
       })
@@ -547,6 +551,9 @@ Attribute evaluate(Operation *operation, Operands x) {
         return unary(
             x, [](const APFloat &a) { return abs(a); },
             [&](const APInt &a) { return areUnsigned(x) ? a : a.abs(); });
+      })
+      .Case([&](ReluOp) {
+        return unary(x, [](double a) { return a <= 0 ? 0 : a; });
       })
       .Case([&](FloorOp) { return unary(x, std::floor); })
       .Case([&](CeilOp) { return unary(x, std::ceil); })

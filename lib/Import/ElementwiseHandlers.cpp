@@ -1,6 +1,6 @@
 //===- ElementwiseHandlers.cpp - ONNX operators element by element --------===//
 
-#include "NodeImporter.h"
+#include "NarrowType.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -240,24 +240,49 @@ static LogicalResult where(NodeImporter &n) {
   return success();
 }
 
-static LogicalResult castTo(NodeImporter &n) {
+/// Input 0 as numbers of type `to`. How narrow ones are rounded matters to no
+/// other type.
+static LogicalResult convert(NodeImporter &n, onnx::DataType to) {
   Value x = n.tensor(0);
   if (!x)
     return failure();
-  n.ignoreFloat8Attributes();
-  Type element = n.castTarget();
+  Narrowing narrowing;
+  narrowing.saturate = n.attribute("saturate", int64_t{1}) != 0;
+  narrowing.roundMode = n.attribute("round_mode", "up");
+  Type element = n.storedType(to);
   if (!element)
     return n.error("its target type is not supported");
-  n.setOutput(0, n.cast(x, element));
+  x = fromNarrow(n, x, n.input(0).narrow);
+  Entry result = n.entryOf(isNarrow(to) ? toNarrow(n, x, to, narrowing)
+                                        : n.cast(x, element));
+  if (isNarrow(to))
+    result.narrow = to;
+  n.setOutput(0, result);
   return success();
 }
 
+static LogicalResult castTo(NodeImporter &n) {
+  return convert(n, n.castTarget());
+}
+
+/// Of the second input nothing but the type matters.
 static LogicalResult castLike(NodeImporter &n) {
-  Value x = n.tensor(0), like = n.tensor(1);
-  if (!x || !like)
+  return convert(n, NodeImporter::dataType(n.input(1)));
+}
+
+/// Of all inputs, in their common shape.
+static LogicalResult mean(NodeImporter &n) {
+  Value sum = n.tensor(0);
+  for (size_t index = 1; sum && index < n.numInputs(); ++index) {
+    Value next = n.tensor(index);
+    if (!next || failed(n.broadcastTogether(sum, next)))
+      return failure();
+    sum = n.make<AddOp>(sum, next);
+  }
+  if (!sum)
     return failure();
-  n.ignoreFloat8Attributes();
-  n.setOutput(0, n.cast(x, n.type(like).getElementType()));
+  double share = 1 / static_cast<double>(n.numInputs());
+  n.setOutput(0, Value(n.make<MulOp>(sum, n.splat(n.type(sum), share))));
   return success();
 }
 
@@ -266,8 +291,8 @@ ArrayRef<ImportedOperator> pp::elementwiseOperators() {
       {.name = "Abs", .handler = unary<AbsOp>, .types = numberTypes},
       {.name = "Add", .handler = binary<AddOp>, .types = numberTypes},
       {.name = "And", .handler = binary<AndOp>, .isDifferentiable = false},
-      {.name = "Cast", .handler = castTo},
-      {.name = "CastLike", .handler = castLike},
+      {.name = "Cast", .handler = castTo, .types = movedTypes},
+      {.name = "CastLike", .handler = castLike, .types = movedTypes},
       {.name = "Ceil",
        .handler = unary<CeilOp>,
        .types = floatTypes,
@@ -299,7 +324,7 @@ ArrayRef<ImportedOperator> pp::elementwiseOperators() {
        .isDifferentiable = false},
       {.name = "HardSigmoid", .handler = hardSigmoid, .types = floatTypes},
       {.name = "HardSwish", .handler = hardSwish, .types = floatTypes},
-      {.name = "Identity", .handler = identity},
+      {.name = "Identity", .handler = identity, .types = movedTypes},
       {.name = "LeakyRelu", .handler = leakyRelu, .types = floatTypes},
       {.name = "Less",
        .handler = compare<Comparison::lt>,
@@ -311,6 +336,7 @@ ArrayRef<ImportedOperator> pp::elementwiseOperators() {
        .isDifferentiable = false},
       {.name = "Log", .handler = unary<LogOp>, .types = floatTypes},
       {.name = "Max", .handler = variadic<MaximumOp>, .types = numberTypes},
+      {.name = "Mean", .handler = mean, .types = floatTypes},
       {.name = "Min", .handler = variadic<MinimumOp>, .types = numberTypes},
       {.name = "Mul", .handler = binary<MulOp>, .types = numberTypes},
       {.name = "Neg", .handler = unary<NegOp>, .types = numberTypes},

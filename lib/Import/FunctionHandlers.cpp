@@ -118,16 +118,12 @@ LogicalResult isInf(NodeImporter &n) {
   return success();
 }
 
-/// Integers follow the sign of the divisor, with `fmod` that of the dividend.
+/// With the sign of the divisor, with `fmod` that of the dividend.
 LogicalResult modulo(NodeImporter &n) {
   Value x = n.tensor(0), y = n.tensor(1);
   if (!x || !y || failed(n.broadcastTogether(x, y)))
     return failure();
   bool truncates = n.attribute("fmod", int64_t{0}) != 0;
-  bool isFloat = isa<FloatType>(n.type(x).getElementType());
-  if (isFloat && !truncates)
-    return n.error("takes the remainder of floating-point numbers without "
-                   "fmod=1, which ONNX does not define");
   if (auto divisors = n.known(1).integers();
       n.known(0) && succeeded(divisors) && llvm::is_contained(*divisors, 0))
     return n.error("divides whole numbers by zero");
@@ -165,10 +161,7 @@ ArrayRef<ImportedOperator> pp::functionOperators() {
        .handler = isNaN,
        .types = floatTypes,
        .isDifferentiable = false},
-      {.name = "Mod",
-       .handler = modulo,
-       .types = numberTypes,
-       .note = "floating-point numbers only with `fmod` = 1"},
+      {.name = "Mod", .handler = modulo, .types = numberTypes},
       {.name = "Round",
        .handler = function<roundOf>,
        .types = floatTypes,

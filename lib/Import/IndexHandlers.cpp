@@ -388,6 +388,112 @@ LogicalResult cumSum(NodeImporter &n) {
   return success();
 }
 
+/// `x` moved by `distance` along an axis, away from `fill`.
+Value shifted(NodeImporter &n, Value x, int64_t axis, int64_t distance,
+              bool isBackward, double fill) {
+  int64_t size = n.shape(x)[axis];
+  SmallVector<int64_t> shape(n.shape(x));
+  shape[axis] = distance;
+  Value filler = n.splat(n.type(x).clone(shape), fill);
+  if (isBackward)
+    return n.join({n.slice(x, axis, distance, size), filler}, axis, false);
+  return n.join({filler, n.slice(x, axis, 0, size - distance)}, axis, false);
+}
+
+/// Products of twice as many neighbours each time.
+LogicalResult cumProd(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  auto axis = n.normalizeAxis(*n.known(1).integer(), n.shape(x).size());
+  if (failed(axis))
+    return failure();
+  bool isBackward = n.attribute("reverse", int64_t{0}) != 0;
+  int64_t size = n.shape(x)[*axis];
+  if (n.attribute("exclusive", int64_t{0}) != 0 && size > 0)
+    x = shifted(n, x, *axis, 1, isBackward, 1);
+  for (int64_t distance = 1; distance < size; distance *= 2)
+    x = n.make<MulOp>(x, shifted(n, x, *axis, distance, isBackward, 1));
+  n.setOutput(0, x);
+  return success();
+}
+
+/// The axes `first` and `second` in front, the others in their order.
+SmallVector<int64_t> toTheFront(int64_t rank, int64_t first, int64_t second) {
+  SmallVector<int64_t> permutation = {first, second};
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != first && i != second)
+      permutation.push_back(i);
+  return permutation;
+}
+
+LogicalResult reverseSequence(NodeImporter &n) {
+  Value x = n.tensor(0), lengths = n.tensor(1);
+  if (!x || !lengths)
+    return failure();
+  int64_t rank = n.shape(x).size();
+  auto batch = n.normalizeAxis(n.attribute("batch_axis", int64_t{1}), rank);
+  auto time = n.normalizeAxis(n.attribute("time_axis", int64_t{0}), rank);
+  if (failed(batch) || failed(time))
+    return failure();
+  if (*batch == *time)
+    return n.error("has one axis for both batch and time");
+  SmallVector<int64_t> table = {n.shape(x)[*batch], n.shape(x)[*time]};
+  if (n.shape(lengths) != ArrayRef<int64_t>(table[0]))
+    return n.error("has lengths that are not one for each sample");
+  SmallVector<int64_t> permutation = toTheFront(rank, *batch, *time);
+  Value turned = n.transpose(x, permutation);
+  Expressions e{n};
+  Value at = e.iota(table, 1), length = e.spread(lengths, table, int64_t{1});
+  Value mirrored = e.sub(e.add(length, -1), at);
+  Value places =
+      n.folded(e.select(e.compare(Comparison::lt, at, length), mirrored, at));
+  Value y = n.make<GatherOp>(turned.getType(), turned, places, int64_t{1},
+                             int64_t{1});
+  n.setOutput(0, n.transpose(y, inverseOf(permutation)));
+  return success();
+}
+
+/// Writes the update into each sample of a cache, from its own place on.
+LogicalResult tensorScatter(NodeImporter &n) {
+  Value cache = n.tensor(0), update = n.tensor(1);
+  if (!cache || !update)
+    return failure();
+  int64_t rank = n.shape(cache).size();
+  auto axis = n.normalizeAxis(n.attribute("axis", int64_t{-2}), rank);
+  if (failed(axis))
+    return failure();
+  if (*axis == 0)
+    return n.error("writes along the axis of samples");
+  SmallVector<int64_t> fitting(n.shape(cache)), own(n.shape(update));
+  int64_t size = fitting[*axis];
+  if (own.size() == fitting.size())
+    fitting[*axis] = own[*axis];
+  if (own != fitting || own[*axis] > size)
+    return n.error("has an update that does not fit its cache");
+  Expressions e{n};
+  SmallVector<int64_t> table = {own[0], own[*axis]};
+  Value places = e.iota(table, 1);
+  if (n.hasInput(2)) {
+    Value starts = n.tensor(2);
+    if (!starts)
+      return failure();
+    if (n.shape(starts) != ArrayRef<int64_t>(table[0]))
+      return n.error("has places that are not one for each sample");
+    places = e.add(places, e.spread(starts, table, int64_t{1}));
+  }
+  if (n.attribute("mode", "linear") == "circular")
+    places =
+        e.binary<RemOp>(places, e.number(places, static_cast<double>(size)));
+  SmallVector<int64_t> permutation = toTheFront(rank, 0, *axis);
+  Value turned = n.transpose(cache, permutation);
+  Value y = n.make<ScatterOp>(turned.getType(), turned, n.folded(places),
+                              n.transpose(update, permutation), int64_t{1},
+                              int64_t{1});
+  n.setOutput(0, n.transpose(y, inverseOf(permutation)));
+  return success();
+}
+
 } // namespace
 
 ArrayRef<ImportedOperator> pp::indexOperators() {
@@ -402,6 +508,10 @@ ArrayRef<ImportedOperator> pp::indexOperators() {
        .handler = argExtremum<false>,
        .types = numberTypes,
        .isDifferentiable = false},
+      {.name = "CumProd",
+       .handler = cumProd,
+       .types = numberTypes,
+       .known = {{"axis", KnownInput::Scalar}}},
       {.name = "CumSum",
        .handler = cumSum,
        .types = numberTypes,
@@ -416,11 +526,15 @@ ArrayRef<ImportedOperator> pp::indexOperators() {
        .handler = oneHot,
        .isDifferentiable = false,
        .known = {{"depth", KnownInput::Scalar}, {"values"}}},
+      {.name = "ReverseSequence", .handler = reverseSequence},
       {.name = "Scatter", .handler = scatterElements},
       {.name = "ScatterElements",
        .handler = scatterElements,
        .choices = reductions},
       {.name = "ScatterND", .handler = scatterND, .choices = reductions},
+      {.name = "TensorScatter",
+       .handler = tensorScatter,
+       .choices = {{"mode", {"linear", "circular"}}}},
       {.name = "TopK",
        .handler = topK,
        .types = numberTypes,

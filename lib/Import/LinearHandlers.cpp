@@ -271,6 +271,46 @@ static LogicalResult conv(NodeImporter &n) {
   return success();
 }
 
+/// Sets the padding of a transposed convolution whose node states the size of
+/// the output: what the window reaches beyond it, or less, is cut off.
+static LogicalResult fitToOutput(NodeImporter &n, ArrayRef<int64_t> input,
+                                 Window &window,
+                                 SmallVectorImpl<int64_t> &extra) {
+  std::string automatic = n.attribute("auto_pad", "NOTSET");
+  bool isSame = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
+  const onnx::Attribute *stated = n.findAttribute("output_shape");
+  if (!stated && !isSame)
+    return success();
+  size_t spatial = input.size();
+  SmallVector<int64_t> sizes;
+  if (stated)
+    // Samples and channels may be stated too.
+    sizes = stated->ints.size() < spatial
+                ? SmallVector<int64_t>()
+                : llvm::to_vector(ArrayRef(stated->ints).take_back(spatial));
+  else
+    for (size_t axis = 0; axis < spatial; ++axis)
+      sizes.push_back(input[axis] * window.strides[axis]);
+  if (sizes.size() != spatial)
+    return n.error("attribute output_shape does not fit its " +
+                   llvm::Twine(spatial) + " spatial axes");
+  for (size_t axis = 0; axis < spatial; ++axis) {
+    if (sizes[axis] < 1 || sizes[axis] > maxElements || extra[axis] < 0 ||
+        extra[axis] > maxElements)
+      return n.error("has an output of size " + llvm::Twine(sizes[axis]) +
+                     " on spatial axis " + llvm::Twine(axis));
+    int64_t total = (input[axis] - 1) * window.strides[axis] +
+                    window.reach(axis) + extra[axis] - sizes[axis];
+    if (total < 0)
+      extra[axis] -= total;
+    total = std::max<int64_t>(total, 0);
+    int64_t small = total / 2, large = total - small;
+    window.low[axis] = automatic == "SAME_UPPER" ? small : large;
+    window.high[axis] = automatic == "SAME_UPPER" ? large : small;
+  }
+  return success();
+}
+
 static LogicalResult convTranspose(NodeImporter &n) {
   Value x = n.tensor(0), w = n.tensor(1);
   if (!x || !w)
@@ -285,9 +325,6 @@ static LogicalResult convTranspose(NodeImporter &n) {
     return n.error("has " + llvm::Twine(input[1]) +
                    " input channels, which a weight of shape " + text(weight) +
                    " in " + llvm::Twine(groups) + " groups does not take");
-  if (n.findAttribute("output_shape"))
-    return n.error("attribute output_shape is not supported",
-                   "give explicit pads");
   SmallVector<int64_t> given =
       n.attribute("kernel_shape", weight.drop_front(2));
   if (ArrayRef<int64_t>(given) != weight.drop_front(2))
@@ -300,6 +337,8 @@ static LogicalResult convTranspose(NodeImporter &n) {
   SmallVector<int64_t> extra = n.attribute("output_padding", zeros);
   if (extra.size() != zeros.size())
     return n.error("attribute output_padding has the wrong length");
+  if (failed(fitToOutput(n, input.drop_front(2), *window, extra)))
+    return failure();
   SmallVector<int64_t> shape = {input[0], weight[1] * groups};
   for (size_t axis = 0; axis < zeros.size(); ++axis) {
     int64_t size = (input[axis + 2] - 1) * window->strides[axis] +
@@ -320,7 +359,78 @@ static LogicalResult convTranspose(NodeImporter &n) {
   return success();
 }
 
-template <bool isMax> static LogicalResult pool(NodeImporter &n) {
+namespace {
+enum class Pool { Max, Average, Norm };
+} // namespace
+
+/// |x|^p.
+static Value powerOf(NodeImporter &n, Value x, double p) {
+  Value magnitude = n.make<AbsOp>(x);
+  return p == 1   ? magnitude
+         : p == 2 ? Value(n.make<MulOp>(x, x))
+                  : Value(n.make<PowOp>(magnitude, n.splat(n.type(x), p)));
+}
+
+/// The p-th root of sums of |x|^p. Of zeros the derivative is 0, as in PyTorch.
+static Value rootOf(NodeImporter &n, Value sum, double p) {
+  if (p == 1)
+    return sum;
+  Value zero = n.splat(n.type(sum), 0), one = n.splat(n.type(sum), 1);
+  Value isZero = n.make<CompareOp>(Comparison::eq, sum, zero);
+  Value safe = n.make<SelectOp>(isZero, one, sum);
+  Value root = p == 2 ? Value(n.make<SqrtOp>(safe))
+                      : Value(n.make<PowOp>(safe, n.splat(n.type(sum), 1 / p)));
+  return n.make<SelectOp>(isZero, zero, root);
+}
+
+/// The exponent of a norm; fails with an error where it is none.
+static FailureOr<double> readExponent(NodeImporter &n) {
+  const onnx::Attribute *given = n.findAttribute("p");
+  double p = 2;
+  // A float in the first opset.
+  if (given)
+    p = given->kind == onnx::Attribute::Kind::Float
+            ? static_cast<double>(given->f)
+            : static_cast<double>(given->i);
+  if (p > 0)
+    return p;
+  return n.error("takes a norm with the exponent " +
+                 llvm::Twine(std::to_string(p)));
+}
+
+/// Means over whole windows as means over what of them is inside of the input
+/// and of the padding, which ends after `high` elements; null with an error.
+static Value withoutOverhang(NodeImporter &n, Value y, ArrayRef<int64_t> input,
+                             const Window &window, ArrayRef<int64_t> high) {
+  ArrayRef<int64_t> sizes = n.shape(y).drop_front(2);
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    if (sizes[axis] > maxConstantElements) {
+      (void)n.error("has partial windows along an axis of more than " +
+                    llvm::Twine(maxConstantElements) + " elements");
+      return nullptr;
+    }
+    SmallVector<Attribute> factors;
+    auto element = cast<FloatType>(n.type(y).getElementType());
+    for (int64_t place = 0; place < sizes[axis]; ++place) {
+      int64_t inside = 0;
+      for (int64_t tap = 0; tap < window.kernel[axis]; ++tap)
+        inside += place * window.strides[axis] + tap * window.dilations[axis] <
+                  window.low[axis] + input[axis] + high[axis];
+      factors.push_back(
+          FloatAttr::get(element, static_cast<double>(window.kernel[axis]) /
+                                      static_cast<double>(inside)));
+    }
+    Value line = n.constant(Constant(DenseElementsAttr::get(
+        RankedTensorType::get(sizes[axis], element), factors)));
+    Value own =
+        n.make<BroadcastOp>(n.type(y), line, static_cast<int64_t>(axis) + 2);
+    y = n.make<MulOp>(y, own);
+  }
+  return y;
+}
+
+template <Pool kind> static LogicalResult pool(NodeImporter &n) {
+  constexpr bool isMax = kind == Pool::Max;
   Value x = n.tensor(0);
   if (!x)
     return failure();
@@ -337,6 +447,7 @@ template <bool isMax> static LogicalResult pool(NodeImporter &n) {
     if (std::max(window->low[axis], window->high[axis]) >= window->reach(axis))
       return n.error("pads spatial axis " + llvm::Twine(axis) +
                      " by a whole window");
+  SmallVector<int64_t> high(window->high);
   if (n.attribute("ceil_mode", int64_t{0}) != 0) {
     // The last, partial window counts where it begins inside.
     for (size_t axis = 0; axis < window->kernel.size(); ++axis) {
@@ -344,11 +455,8 @@ template <bool isMax> static LogicalResult pool(NodeImporter &n) {
       int64_t room = padded - window->reach(axis);
       int64_t stride = window->strides[axis];
       int64_t last = (room + stride - 1) / stride * stride;
-      if (room % stride != 0 && last < input[axis + 2] + window->low[axis]) {
-        if (!isMax)
-          return n.error("ceil_mode with a partial window is not supported");
+      if (room % stride != 0 && last < input[axis + 2] + window->low[axis])
         window->high[axis] += last - room;
-      }
     }
   }
   auto spatial = slide(n, *window, input.drop_front(2));
@@ -357,15 +465,58 @@ template <bool isMax> static LogicalResult pool(NodeImporter &n) {
   SmallVector<int64_t> shape = {input[0], input[1]};
   llvm::append_range(shape, *spatial);
   auto type = n.type(x).clone(shape);
-  if (isMax)
-    n.setOutput(0, Value(n.make<MaxPoolOp>(type, x, window->kernel,
-                                           window->strides, window->dilations,
-                                           window->low, window->high)));
-  else
-    n.setOutput(0, Value(n.make<AvgPoolOp>(
-                       type, x, window->kernel, window->strides,
-                       window->dilations, window->low, window->high,
-                       n.attribute("count_include_pad", int64_t{0}) != 0)));
+  if (isMax) {
+    // Integers of 8 bits, which floating-point numbers hold.
+    Type own = type.getElementType(), real = own;
+    if (!isa<FloatType>(own))
+      real = n.getBuilder().getF32Type();
+    Value y = n.make<MaxPoolOp>(type.clone(real), n.cast(x, real),
+                                window->kernel, window->strides,
+                                window->dilations, window->low, window->high);
+    n.setOutput(0, n.cast(y, own));
+  }
+  if (kind == Pool::Average) {
+    bool includePad = n.attribute("count_include_pad", int64_t{0}) != 0;
+    Value y = n.make<AvgPoolOp>(type, x, window->kernel, window->strides,
+                                window->dilations, window->low, window->high,
+                                includePad);
+    // What a partial window has outside of the padding is no padding.
+    if (includePad && high != window->high)
+      y = withoutOverhang(n, y, input.drop_front(2), *window, high);
+    if (!y)
+      return failure();
+    n.setOutput(0, y);
+  }
+  if (kind != Pool::Norm)
+    return success();
+  auto p = readExponent(n);
+  if (failed(p))
+    return failure();
+  double count = 1;
+  for (int64_t size : window->kernel)
+    count *= static_cast<double>(size);
+  Value average = n.make<AvgPoolOp>(
+      type, powerOf(n, x, *p), window->kernel, window->strides,
+      window->dilations, window->low, window->high, /*countIncludePad=*/true);
+  Value sum = n.make<MulOp>(average, n.splat(type, count));
+  n.setOutput(0, rootOf(n, sum, *p));
+  return success();
+}
+
+static LogicalResult globalNormPool(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  if (n.shape(x).size() < 3)
+    return n.error("has an input of rank " + llvm::Twine(n.shape(x).size()));
+  auto p = readExponent(n);
+  if (failed(p))
+    return failure();
+  SmallVector<int64_t> axes;
+  for (size_t axis = 2; axis < n.shape(x).size(); ++axis)
+    axes.push_back(axis);
+  Value sum = n.reduce(Reduction::sum, powerOf(n, x, *p), axes, true);
+  n.setOutput(0, rootOf(n, sum, *p));
   return success();
 }
 
@@ -388,10 +539,10 @@ ArrayRef<ImportedOperator> pp::linearOperators() {
       "auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}};
   static const ImportedOperator entries[] = {
       {.name = "AveragePool",
-       .handler = pool<false>,
+       .handler = pool<Pool::Average>,
        .types = floatTypes,
        .choices = {padding},
-       .note = "one to three spatial axes; no partial window by `ceil_mode`"},
+       .note = "one to three spatial axes"},
       {.name = "Conv",
        .handler = conv,
        .types = floatTypes,
@@ -400,19 +551,25 @@ ArrayRef<ImportedOperator> pp::linearOperators() {
       {.name = "ConvTranspose",
        .handler = convTranspose,
        .types = floatTypes,
-       .choices = {{"auto_pad", {"NOTSET"}}},
-       .note = "one to three spatial axes; no `output_shape`"},
+       .choices = {padding},
+       .note = "one to three spatial axes"},
       {.name = "Gemm", .handler = gemm, .types = floatTypes},
       {.name = "GlobalAveragePool",
        .handler = globalPool<false>,
        .types = floatTypes},
+      {.name = "GlobalLpPool", .handler = globalNormPool, .types = floatTypes},
       {.name = "GlobalMaxPool",
        .handler = globalPool<true>,
        .types = floatTypes},
+      {.name = "LpPool",
+       .handler = pool<Pool::Norm>,
+       .types = floatTypes,
+       .choices = {padding},
+       .note = "one to three spatial axes"},
       {.name = "MatMul", .handler = matMul, .types = floatTypes},
       {.name = "MaxPool",
-       .handler = pool<true>,
-       .types = floatTypes,
+       .handler = pool<Pool::Max>,
+       .types = floatTypes | 1 << static_cast<int>(onnx::DataType::Int32),
        .choices = {padding},
        .outputs = 1,
        .note = "one to three spatial axes"},

@@ -1,6 +1,7 @@
 //===- NodeImporter.cpp - Shared by the handlers of ONNX operators --------===//
 
 #include "NodeImporter.h"
+#include "NarrowType.h"
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "pp/Dialect/NN/IR/NN.h"
@@ -50,7 +51,7 @@ Type NodeImporter::elementType(onnx::DataType dataType) {
 }
 
 llvm::Expected<Constant> NodeImporter::readTensor(const onnx::Tensor &tensor) {
-  Type element = elementType(tensor.type);
+  Type element = storedType(tensor.type);
   if (!element)
     return llvm::createStringError("elements of type %s are not supported",
                                    onnx::dataTypeName(tensor.type).data());
@@ -63,9 +64,55 @@ llvm::Expected<Constant> NodeImporter::readTensor(const onnx::Tensor &tensor) {
         llvm::map_range(*bytes, [](uint8_t byte) { return byte != 0; }));
     return Constant(DenseElementsAttr::get(type, values));
   }
+  std::vector<uint8_t> unpacked;
+  if (isNarrow(tensor.type)) {
+    unpacked = unpackNarrow(tensor.type, tensor.elements, *bytes);
+    bytes = ArrayRef(unpacked);
+  }
   ArrayRef<char> raw(reinterpret_cast<const char *>(bytes->data()),
                      bytes->size());
   return Constant(DenseElementsAttr::getFromRawBuffer(type, raw));
+}
+
+llvm::Expected<Entry> NodeImporter::readEntry(const onnx::Tensor &tensor) {
+  auto constant = readTensor(tensor);
+  if (!constant)
+    return constant.takeError();
+  Entry entry;
+  entry.constant = *constant;
+  if (isNarrow(tensor.type))
+    entry.narrow = tensor.type;
+  return entry;
+}
+
+/// PyTorch's exporter calls what it has computed itself val_0, val_1 and so on.
+/// A single number among them is no parameter: the scale of attention.
+static bool isComputedNumber(const onnx::Tensor &tensor) {
+  StringRef name = tensor.name;
+  return tensor.elements == 1 && tensor.dims.size() <= 1 &&
+         name.consume_front("val_") && !name.empty() &&
+         llvm::all_of(name, llvm::isDigit);
+}
+
+llvm::Error NodeImporter::declareInitializer(const onnx::Tensor &tensor) {
+  bool isFloat =
+      llvm::is_contained({onnx::DataType::Float, onnx::DataType::Double,
+                          onnx::DataType::Float16, onnx::DataType::BFloat16},
+                         tensor.type);
+  bool isWeight = isFloat && !tensor.dims.empty() && !isComputedNumber(tensor);
+  if ((isWeight && tensor.elements > 0) ||
+      tensor.elements > maxConstantElements) {
+    if (!elementType(tensor.type))
+      return llvm::createStringError("elements of type %s are not supported",
+                                     onnx::dataTypeName(tensor.type).data());
+    parameters[tensor.name] = &tensor;
+    return llvm::Error::success();
+  }
+  auto entry = readEntry(tensor);
+  if (!entry)
+    return entry.takeError();
+  entries[tensor.name] = *entry;
+  return llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -112,6 +159,8 @@ LogicalResult NodeImporter::importNode(const onnx::Node &next) {
   Operation *last = block->empty() ? nullptr : &block->back();
   LogicalResult result = failure();
   understood.clear();
+  for (const std::string &output : next.outputs)
+    entries[output] = Entry();
   types = entry ? entry->types : allTypes;
   if (!poisoned && !entry)
     result = error("operator is not supported");
@@ -119,7 +168,9 @@ LogicalResult NodeImporter::importNode(const onnx::Node &next) {
     result = entry->handler(*this);
   if (succeeded(result)) {
     shortenOutputs();
+    emptyOutputs();
     foldOutputs(last);
+    eraseUnused(last);
   }
   if (failed(result) || failed(checkUnderstood()) ||
       failed(checkOperations(last)) || failed(checkSizes()) ||
@@ -129,6 +180,36 @@ LogicalResult NodeImporter::importNode(const onnx::Node &next) {
     return failure();
   }
   return success();
+}
+
+void NodeImporter::emptyOutputs() {
+  for (const std::string &output : node->outputs) {
+    Entry &entry = entries[output];
+    if (!entry.value || !llvm::is_contained(shape(entry.value), 0))
+      continue;
+    entry.constant = Constant(
+        DenseElementsAttr::get(type(entry.value), ArrayRef<Attribute>()));
+    entry.value = nullptr;
+  }
+}
+
+Value NodeImporter::valueOf(const Entry &entry) {
+  if (entry.isSequence || entry.isAbsent)
+    return nullptr;
+  return entry.constant && !entry.value ? constant(entry.constant)
+                                        : entry.value;
+}
+
+Entry NodeImporter::entryOf(Value value) {
+  Entry entry;
+  entry.value = folded(value);
+  if (auto known = entry.value.getDefiningOp<ConstantOp>();
+      known && known->use_empty()) {
+    entry.constant = Constant(cast<DenseElementsAttr>(known.getValue()));
+    entry.value = nullptr;
+    known->erase();
+  }
+  return entry;
 }
 
 void NodeImporter::foldOutputs(Operation *last) {
@@ -145,9 +226,120 @@ void NodeImporter::foldOutputs(Operation *last) {
     }
   for (Entry *entry : outputs)
     entry->value = nullptr;
+}
+
+/// The values that an entry stands for.
+static void collectValues(const Entry &entry, SmallPtrSetImpl<Value> &values) {
+  if (entry.value)
+    values.insert(entry.value);
+  for (const Entry &element : entry.sequence)
+    collectValues(element, values);
+}
+
+void NodeImporter::eraseUnused(Operation *last) {
+  SmallPtrSet<Value, 8> kept;
+  for (const std::string &output : node->outputs)
+    collectValues(entries[output], kept);
   Block *block = builder.getInsertionBlock();
-  while (!block->empty() && &block->back() != last && block->back().use_empty())
-    block->back().erase();
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(block->getOperations()))) {
+    if (&op == last)
+      return;
+    bool isKept = llvm::any_of(
+        op.getResults(), [&](Value result) { return kept.contains(result); });
+    // Parameters and what widens them are made once for all readers.
+    bool isShared =
+        isa<ParameterOp>(op) ||
+        (isa<CastOp>(op) && op.getOperand(0).getDefiningOp<ParameterOp>());
+    if (!isKept && !isShared && op.use_empty() && isMemoryEffectFree(&op))
+      op.erase();
+  }
+}
+
+FailureOr<std::vector<Entry>>
+NodeImporter::importGraph(const onnx::Graph &graph, ArrayRef<Entry> inputs) {
+  constexpr int64_t most = 1 << 17;
+  unrolled += static_cast<int64_t>(graph.nodes.size()) + 1;
+  if (unrolled > most)
+    return error("loops unroll to more than " + llvm::Twine(most) + " nodes");
+  if (graph.inputs.size() != inputs.size())
+    return error("has a subgraph with " + llvm::Twine(graph.inputs.size()) +
+                 " inputs; it takes " + llvm::Twine(inputs.size()));
+  // What the handler of the node around it still needs.
+  const onnx::Node *outerNode = node;
+  auto outerUnderstood = understood;
+  auto outerVariables = typeVariables;
+  uint64_t outerTypes = types;
+  Location outerLocation = location;
+  // Names inside hide those outside.
+  std::vector<std::pair<StringRef, Entry>> hidden;
+  std::vector<std::pair<StringRef, const onnx::Tensor *>> hiddenParameters;
+  auto hide = [&](StringRef name) {
+    hidden.emplace_back(name, std::move(entries[name]));
+    entries[name] = Entry();
+    if (auto found = parameters.find(name); found != parameters.end()) {
+      hiddenParameters.emplace_back(name, found->second);
+      parameters.erase(found);
+    }
+  };
+  for (const onnx::ValueInfo &input : graph.inputs)
+    hide(input.name);
+  for (const onnx::Tensor &tensor : graph.initializers)
+    hide(tensor.name);
+  for (const onnx::Node &inner : graph.nodes)
+    for (const std::string &output : inner.outputs)
+      if (!output.empty())
+        hide(output);
+
+  for (auto [input, entry] : llvm::zip(graph.inputs, inputs))
+    entries[input.name] = entry;
+  LogicalResult result = success();
+  for (const onnx::Tensor &tensor : graph.initializers)
+    if (llvm::Error fault = declareSubgraphInitializer(tensor))
+      result = error("initializer '" + tensor.name +
+                     "': " + llvm::toString(std::move(fault)));
+  for (const onnx::Node &inner : graph.nodes)
+    if (succeeded(result))
+      result = importNode(inner);
+  node = outerNode;
+  understood = std::move(outerUnderstood);
+  typeVariables = std::move(outerVariables);
+  types = outerTypes;
+  location = outerLocation;
+
+  std::vector<Entry> outputs;
+  for (const onnx::ValueInfo &output : graph.outputs) {
+    if (auto pending = parameters.find(output.name);
+        pending != parameters.end())
+      entries[output.name].value = parameter(*pending->second);
+    outputs.push_back(entries[output.name]);
+  }
+  for (const onnx::Tensor &tensor : graph.initializers)
+    parameters.erase(tensor.name);
+  for (auto &[name, entry] : llvm::reverse(hidden))
+    entries[name] = std::move(entry);
+  for (auto [name, tensor] : hiddenParameters)
+    parameters[name] = tensor;
+  if (failed(result))
+    return failure();
+  return outputs;
+}
+
+llvm::Error
+NodeImporter::declareSubgraphInitializer(const onnx::Tensor &tensor) {
+  // Iterations share a parameter; graphs that give one name to two do not.
+  const onnx::Tensor *&owner = subgraphInitializers[tensor.name];
+  bool isTaken =
+      (owner && owner != &tensor) ||
+      llvm::any_of(model.graph.initializers, [&](const onnx::Tensor &outer) {
+        return outer.name == tensor.name;
+      });
+  if (auto fault = declareInitializer(tensor))
+    return fault;
+  if (isTaken && parameters.contains(tensor.name))
+    return llvm::createStringError("another initializer has this name");
+  owner = &tensor;
+  return llvm::Error::success();
 }
 
 void NodeImporter::shortenOutputs() {
@@ -160,6 +352,11 @@ void NodeImporter::shortenOutputs() {
       continue;
     onnx::DataType wanted = bound->second.second;
     Entry &entry = entries[name];
+    if (isNarrow(wanted)) {
+      if (!entry.isSequence)
+        entry.narrow = wanted;
+      continue;
+    }
     if (entry.value && elementType(getComputedType(wanted)) ==
                            type(entry.value).getElementType())
       entry.value = cast(entry.value, elementType(wanted));
@@ -202,20 +399,19 @@ NodeImporter::integers(llvm::StringRef name, int index,
   return list;
 }
 
-Type NodeImporter::castTarget() {
+onnx::DataType NodeImporter::castTarget() {
   const onnx::Attribute *to = findAttribute("to");
   if (!to)
-    return nullptr;
+    return onnx::DataType::Undefined;
   // Before opset 6 the type was a word.
   if (to->kind == onnx::Attribute::Kind::String) {
     for (int32_t value = 1; onnx::isDataType(value); ++value)
       if (onnx::dataTypeName(static_cast<onnx::DataType>(value)) == to->s)
-        return elementType(static_cast<onnx::DataType>(value));
-    return nullptr;
+        return static_cast<onnx::DataType>(value);
+    return onnx::DataType::Undefined;
   }
-  return onnx::isDataType(to->i)
-             ? elementType(static_cast<onnx::DataType>(to->i))
-             : nullptr;
+  return onnx::isDataType(to->i) ? static_cast<onnx::DataType>(to->i)
+                                 : onnx::DataType::Undefined;
 }
 
 int64_t NodeImporter::attribute(llvm::StringRef name, int64_t fallback) {
@@ -450,13 +646,50 @@ Value NodeImporter::cast(Value value, Type newType) {
   return make<CastOp>(type(value).clone(newType), value);
 }
 
+/// What no numbers at all reduce to.
+static Attribute neutralElement(Reduction reduction, Type element) {
+  double infinity = std::numeric_limits<double>::infinity();
+  auto number = dyn_cast<FloatType>(element);
+  unsigned width = element.getIntOrFloatBitWidth();
+  bool isUnsigned = element.isUnsignedInteger();
+  Builder b(element.getContext());
+  auto make = [&](double real, const llvm::APInt &whole) -> Attribute {
+    return number ? Attribute(b.getFloatAttr(number, real))
+                  : IntegerAttr::get(element, whole);
+  };
+  switch (reduction) {
+  case Reduction::sum:
+    return make(0, llvm::APInt::getZero(width));
+  case Reduction::product:
+    return make(1, llvm::APInt(width, 1));
+  case Reduction::max:
+    return make(-infinity, isUnsigned ? llvm::APInt::getMinValue(width)
+                                      : llvm::APInt::getSignedMinValue(width));
+  case Reduction::min:
+    return make(infinity, isUnsigned ? llvm::APInt::getMaxValue(width)
+                                     : llvm::APInt::getSignedMaxValue(width));
+  }
+  llvm_unreachable("no other reduction");
+}
+
 Value NodeImporter::reduce(Reduction reduction, Value value,
                            ArrayRef<int64_t> axes, bool keepAxes) {
   SmallVector<int64_t> sorted(axes), kept(shape(value));
   llvm::sort(sorted);
   for (int64_t axis : sorted)
     kept[axis] = 1;
-  Value result = make<ReduceOp>(reduction, value, sorted);
+  Value result;
+  if (llvm::is_contained(shape(value), 0)) {
+    SmallVector<int64_t> left;
+    for (auto [axis, size] : llvm::enumerate(shape(value)))
+      if (!llvm::is_contained(sorted, axis))
+        left.push_back(size);
+    auto none = type(value).clone(left);
+    result = make<ConstantOp>(DenseElementsAttr::get(
+        none, neutralElement(reduction, none.getElementType())));
+  } else {
+    result = make<ReduceOp>(reduction, value, sorted);
+  }
   return keepAxes ? reshape(result, kept) : result;
 }
 
@@ -515,6 +748,37 @@ Value NodeImporter::take(Value value, int64_t axis,
                          ArrayRef<int64_t> positions) {
   Value indices = constant(Constant::list(builder, positions));
   return make<GatherOp>(value, indices, axis);
+}
+
+Value NodeImporter::join(ArrayRef<Value> values, int64_t axis, bool isNew) {
+  SmallVector<Value> parts;
+  SmallVector<int64_t> joined;
+  for (Value value : values) {
+    SmallVector<int64_t> own(shape(value));
+    if (isNew)
+      own.insert(own.begin() + axis, 1);
+    if (joined.empty()) {
+      joined = own;
+      joined[axis] = 0;
+    }
+    SmallVector<int64_t> expected(joined);
+    if (expected.size() == own.size())
+      expected[axis] = own[axis];
+    if (expected != own ||
+        type(value).getElementType() != type(values.front()).getElementType()) {
+      (void)error("joins tensors of different types or shapes");
+      return nullptr;
+    }
+    joined[axis] += own[axis];
+    if (own[axis] > 0)
+      parts.push_back(reshape(value, own));
+  }
+  if (parts.empty())
+    return constant(Constant(DenseElementsAttr::get(
+        type(values.front()).clone(joined), ArrayRef<Attribute>())));
+  return parts.size() == 1
+             ? parts.front()
+             : make<ConcatOp>(type(parts.front()).clone(joined), parts, axis);
 }
 
 Value NodeImporter::folded(Value value) {

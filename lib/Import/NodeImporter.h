@@ -34,6 +34,10 @@ struct Entry {
   /// Set for sequences.
   std::vector<Entry> sequence;
   bool isSequence = false;
+  /// An optional value that is not there.
+  bool isAbsent = false;
+  /// The type of the elements where no tensor of nn has it: see NarrowType.h.
+  onnx::DataType narrow = onnx::DataType::Undefined;
   /// A node that failed produced it: its readers are not reported again.
   bool poisoned = false;
 };
@@ -91,13 +95,8 @@ public:
   }
   /// Says that the result does not depend on this attribute.
   void ignoreAttribute(llvm::StringRef name) { (void)findAttribute(name); }
-  /// The type that a Cast names; null if it is not supported.
-  mlir::Type castTarget();
-  /// How casts to eight-bit floats, which are refused, round.
-  void ignoreFloat8Attributes() {
-    ignoreAttribute("saturate");
-    ignoreAttribute("round_mode");
-  }
+  /// The type that a Cast names; Undefined if it is none.
+  onnx::DataType castTarget();
   int64_t attribute(llvm::StringRef name, int64_t fallback);
   double attribute(llvm::StringRef name, double fallback);
   std::string attribute(llvm::StringRef name, const char *fallback);
@@ -107,6 +106,19 @@ public:
   void setOutput(size_t index, mlir::Value value);
   void setOutput(size_t index, Constant constant);
   void setOutput(size_t index, Entry entry);
+  bool wantsOutput(size_t index) const {
+    return index < node->outputs.size() && !node->outputs[index].empty();
+  }
+  /// An entry as a tensor value of its own type; null if it is none.
+  mlir::Value valueOf(const Entry &entry);
+  /// The computed output as what it is known as, if it is.
+  Entry entryOf(mlir::Value value);
+
+  /// Imports the nodes of a subgraph, whose inputs stand for `inputs`, and
+  /// returns what its outputs stand for. Names of the graphs around it may be
+  /// read.
+  mlir::FailureOr<std::vector<Entry>> importGraph(const onnx::Graph &graph,
+                                                  llvm::ArrayRef<Entry> inputs);
 
   llvm::LogicalResult error(const llvm::Twine &message,
                             llvm::StringRef help = "");
@@ -152,6 +164,10 @@ public:
   /// `value` at these positions of an axis.
   mlir::Value take(mlir::Value value, int64_t axis,
                    llvm::ArrayRef<int64_t> positions);
+  /// Joins tensors along `axis`, which each of them gets where it `isNew`;
+  /// null, with an error, if they do not fit each other.
+  mlir::Value join(llvm::ArrayRef<mlir::Value> values, int64_t axis,
+                   bool isNew);
   /// The constant that `value` is computed as, if it is one; what computed it
   /// and nothing else is removed. Else `value`.
   mlir::Value folded(mlir::Value value);
@@ -170,6 +186,13 @@ public:
     return entry.constant ? entry.constant.getElementType()
                           : type(entry.value).getElementType();
   }
+  /// The ONNX type of a tensor's elements.
+  static onnx::DataType dataType(mlir::Type elementType);
+  static onnx::DataType dataType(const Entry &entry) {
+    return entry.narrow == onnx::DataType::Undefined
+               ? dataType(elementType(entry))
+               : entry.narrow;
+  }
   /// `axis` counted from the front; fails with an error if outside.
   mlir::FailureOr<int64_t> normalizeAxis(int64_t axis, int64_t rank);
   /// The same for a list of axes, none of which may be there twice.
@@ -178,6 +201,8 @@ public:
 
   /// The MLIR element type of an ONNX type; null if there is none.
   mlir::Type elementType(onnx::DataType dataType);
+  /// The same, or of a narrow type what its elements are kept in.
+  mlir::Type storedType(onnx::DataType dataType);
 
   //===--------------------------------------------------------------------===//
   // Used by the importer itself
@@ -185,6 +210,11 @@ public:
 
   /// Reads a small tensor of the file.
   llvm::Expected<Constant> readTensor(const onnx::Tensor &tensor);
+  /// The same, with the type of its elements.
+  llvm::Expected<Entry> readEntry(const onnx::Tensor &tensor);
+  /// What an initializer stands for: a constant, or a parameter that waits for
+  /// its first reader.
+  llvm::Error declareInitializer(const onnx::Tensor &tensor);
   llvm::LogicalResult importNode(const onnx::Node &node);
   llvm::StringMap<Entry> &getEntries() { return entries; }
   /// Makes the global behind a float initializer, once, and names its value.
@@ -222,6 +252,12 @@ private:
   /// Replaces outputs that are computed from constants alone, by the operations
   /// after `last`, by what they are.
   void foldOutputs(mlir::Operation *last);
+  /// A tensor without elements is known.
+  void emptyOutputs();
+  /// Erases the operations after `last` whose results nobody has.
+  void eraseUnused(mlir::Operation *last);
+  /// An initializer of a subgraph, which may be imported several times.
+  llvm::Error declareSubgraphInitializer(const onnx::Tensor &tensor);
   /// Brings outputs to the short types of their inputs.
   void shortenOutputs();
   /// As a type that the node's operator takes, which may be wider.
@@ -235,8 +271,6 @@ private:
   llvm::LogicalResult checkOperations(mlir::Operation *last);
   /// No output may be too large.
   llvm::LogicalResult checkSizes();
-  /// The ONNX type of a tensor's elements.
-  static onnx::DataType dataType(mlir::Type elementType);
   /// What the file states of a value; null if nothing.
   const onnx::ValueInfo *declared(llvm::StringRef name);
   void attachStageHint(mlir::Operation *op);
@@ -261,6 +295,9 @@ private:
   mlir::Value randomCounter;
   int64_t streams = 0;
   llvm::StringSet<> given;
+  llvm::StringMap<const onnx::Tensor *> subgraphInitializers;
+  /// Nodes of subgraphs so far: loops are unrolled.
+  int64_t unrolled = 0;
   llvm::SmallVector<int32_t> stageHints;
 };
 

@@ -1,7 +1,7 @@
 //===- OnnxImporter.cpp - From an ONNX file to the nn dialect -------------===//
 
 #include "pp/Import/OnnxImporter.h"
-#include "NodeImporter.h"
+#include "NarrowType.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
@@ -95,7 +95,7 @@ private:
     SmallVector<Type> types;
     bool ok = true;
     for (const onnx::ValueInfo &input : model.graph.inputs) {
-      Type element = nodes.elementType(input.type);
+      Type element = nodes.storedType(input.type);
       if (input.kind != onnx::ValueKind::Tensor || !element) {
         report("input '" + input.name + "' is not a tensor of a supported type")
             .category = onnx::Category::Unsupported;
@@ -157,7 +157,10 @@ private:
                                     builder.getFunctionType(types, {}));
     Block *entry = function.addEntryBlock();
     for (auto [index, input] : llvm::enumerate(model.graph.inputs)) {
-      nodes.getEntries()[input.name].value = entry->getArgument(index);
+      Entry &known = nodes.getEntries()[input.name];
+      known.value = entry->getArgument(index);
+      if (isNarrow(input.type))
+        known.narrow = input.type;
       entry->getArgument(index).setLoc(
           NameLoc::get(builder.getStringAttr(input.name)));
       function.setArgAttr(index, step::feedAttrName,
@@ -194,46 +197,18 @@ private:
     return unknown.empty();
   }
 
-  /// PyTorch's exporter calls what it has computed itself val_0, val_1 and so
-  /// on. A single number among them is no parameter: the scale of attention.
-  static bool isComputedNumber(const onnx::Tensor &tensor) {
-    StringRef name = tensor.name;
-    return tensor.elements == 1 && tensor.dims.size() <= 1 &&
-           name.consume_front("val_") && !name.empty() &&
-           llvm::all_of(name, llvm::isDigit);
-  }
-
   /// Float initializers are parameters, scalars and integers are constants.
   void declareInitializers() {
     for (const std::string &fault : nodes.getTrainingChoice().findFaults())
       report(fault);
-    for (const onnx::Tensor &tensor : model.graph.initializers) {
-      bool isFloat = llvm::is_contained(
-          {onnx::DataType::Float, onnx::DataType::Double,
-           onnx::DataType::Float16, onnx::DataType::BFloat16},
-          tensor.type);
-      if ((isFloat && !tensor.dims.empty() && !isComputedNumber(tensor)) ||
-          tensor.elements > maxConstantElements) {
-        if (!nodes.elementType(tensor.type)) {
-          report("initializer '" + tensor.name + "' has elements of type " +
-                 onnx::dataTypeName(tensor.type) + ", which are not supported")
-              .category = onnx::Category::Unsupported;
-          continue;
-        }
-        nodes.parameters[tensor.name] = &tensor;
-        continue;
-      }
-      auto constant = nodes.readTensor(tensor);
-      if (!constant) {
+    for (const onnx::Tensor &tensor : model.graph.initializers)
+      if (auto error = nodes.declareInitializer(tensor)) {
         // A tensor that nobody can read matters only to its readers.
         nodes.getEntries()[tensor.name].poisoned = true;
         report("initializer '" + tensor.name +
-               "': " + llvm::toString(constant.takeError()))
+               "': " + llvm::toString(std::move(error)))
             .category = onnx::Category::Unsupported;
-        continue;
       }
-      nodes.getEntries()[tensor.name].constant = *constant;
-    }
   }
 
   void collectStageHints() {

@@ -18,12 +18,18 @@ static const std::vector<const ImportedOperator *> &table() {
   static const std::vector<const ImportedOperator *> entries = [] {
     std::vector<const ImportedOperator *> all;
     for (llvm::ArrayRef<ImportedOperator> part :
-         {elementwiseOperators(), shapeOperators(), linearOperators(),
-          normalizationOperators(), resizeOperators(), functionOperators(),
-          activationOperators(), reductionOperators(), indexOperators(),
-          layoutOperators(), einsumOperators(), lossOperators(),
-          attentionOperators(), randomOperators(), recurrentOperators(),
-          bitOperators(), quantizationOperators()})
+         {elementwiseOperators(),  shapeOperators(),
+          linearOperators(),       normalizationOperators(),
+          resizeOperators(),       functionOperators(),
+          activationOperators(),   reductionOperators(),
+          indexOperators(),        layoutOperators(),
+          einsumOperators(),       lossOperators(),
+          attentionOperators(),    randomOperators(),
+          recurrentOperators(),    bitOperators(),
+          quantizationOperators(), sequenceOperators(),
+          controlFlowOperators(),  signalOperators(),
+          gridOperators(),         stateOperators(),
+          selectionOperators(),    patchOperators()})
       for (const ImportedOperator &entry : part)
         all.push_back(&entry);
     llvm::sort(all, [](const ImportedOperator *a, const ImportedOperator *b) {
@@ -94,11 +100,18 @@ uint64_t pp::withShortTypes(uint64_t types) {
 static std::string describeTypes(uint64_t types) {
   llvm::SmallVector<llvm::StringRef> names;
   // Floating point first.
-  for (DataType type :
-       {DataType::Float, DataType::Double, DataType::Float16,
-        DataType::BFloat16, DataType::Int64, DataType::Int32, DataType::Int16,
-        DataType::Int8, DataType::UInt64, DataType::UInt32, DataType::UInt16,
-        DataType::UInt8, DataType::Bool})
+  for (DataType type : {DataType::Float,          DataType::Double,
+                        DataType::Float16,        DataType::BFloat16,
+                        DataType::Int64,          DataType::Int32,
+                        DataType::Int16,          DataType::Int8,
+                        DataType::UInt64,         DataType::UInt32,
+                        DataType::UInt16,         DataType::UInt8,
+                        DataType::Bool,           DataType::Float8E4M3FN,
+                        DataType::Float8E4M3FNUZ, DataType::Float8E5M2,
+                        DataType::Float8E5M2FNUZ, DataType::Float8E8M0,
+                        DataType::Float4E2M1,     DataType::Int4,
+                        DataType::UInt4,          DataType::Int2,
+                        DataType::UInt2})
     if (types >> static_cast<int>(type) & 1)
       names.push_back(onnx::dataTypeName(type));
   return llvm::join(names, ", ");

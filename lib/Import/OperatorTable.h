@@ -39,6 +39,11 @@ enum TypeSet : uint64_t {
                1 << static_cast<int>(onnx::DataType::UInt16) |
                1 << static_cast<int>(onnx::DataType::UInt32),
   allTypes = numberTypes | boolType | shortTypes,
+  /// For storage alone: see NarrowType.h.
+  narrowTypes =
+      ((uint64_t{1} << 27) - 1) &
+      ~((uint64_t{1} << static_cast<int>(onnx::DataType::Float8E4M3FN)) - 1),
+  movedTypes = allTypes | narrowTypes,
 };
 
 /// What arithmetic on a type is done in: the type itself, or a wider one whose
@@ -100,6 +105,13 @@ llvm::ArrayRef<ImportedOperator> randomOperators();
 llvm::ArrayRef<ImportedOperator> recurrentOperators();
 llvm::ArrayRef<ImportedOperator> bitOperators();
 llvm::ArrayRef<ImportedOperator> quantizationOperators();
+llvm::ArrayRef<ImportedOperator> sequenceOperators();
+llvm::ArrayRef<ImportedOperator> controlFlowOperators();
+llvm::ArrayRef<ImportedOperator> signalOperators();
+llvm::ArrayRef<ImportedOperator> gridOperators();
+llvm::ArrayRef<ImportedOperator> stateOperators();
+llvm::ArrayRef<ImportedOperator> selectionOperators();
+llvm::ArrayRef<ImportedOperator> patchOperators();
 
 /// The entry of an operator of ai.onnx; null if it is not imported.
 const ImportedOperator *findImportedOperator(llvm::StringRef name);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Expressions.h"
+#include "NarrowType.h"
 #include "Products.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -52,44 +53,49 @@ Value alignTo(NodeImporter &n, Value parameter, ArrayRef<int64_t> shape,
                              ArrayRef<int64_t>(axis));
 }
 
-/// Smallest and largest number of an integer type.
-std::pair<double, double> rangeOf(Type type) {
-  unsigned width = type.getIntOrFloatBitWidth();
-  if (type.isUnsignedInteger())
-    return {0, std::ldexp(1, width) - 1};
-  return {-std::ldexp(1, width - 1), std::ldexp(1, width - 1) - 1};
-}
-
-/// round(x / scale) + zero, where it is in the range of `type`. A scale and a
-/// zero have the shape of x; there may be no zero.
-Value quantized(Expressions &e, Value x, Value scale, Value zero, Type type) {
+/// round(x / scale) + zero, where it is in the range of the integers `type`; x
+/// / scale + zero of floating-point numbers. A scale and a zero have the shape
+/// of x; there may be no zero.
+Value quantized(Expressions &e, Value x, Value scale, Value zero,
+                onnx::DataType type, bool saturate = true) {
   NodeImporter &n = e.n;
-  Value q = e.unary<RoundOp>(e.div(x, scale));
+  Value q = e.div(x, scale);
+  if (!isNarrowFloat(type))
+    q = e.unary<RoundOp>(q);
   if (zero)
     q = e.add(q, n.cast(zero, n.type(q).getElementType()));
+  if (isNarrowFloat(type))
+    return toNarrow(n, q, type, {.saturate = saturate});
   auto [low, high] = rangeOf(type);
-  return n.cast(e.max(e.min(q, high), low), type);
+  return n.cast(e.max(e.min(q, high), low), n.storedType(type));
 }
 
-/// The element type of an input that is there.
-Type typeOfInput(NodeImporter &n, size_t index) {
-  return NodeImporter::elementType(n.input(index));
+/// Whether numbers are quantized to this type.
+bool isQuantized(onnx::DataType type) {
+  switch (type) {
+  case onnx::DataType::Int8:
+  case onnx::DataType::UInt8:
+  case onnx::DataType::Int16:
+  case onnx::DataType::UInt16:
+    return true;
+  default:
+    return isNarrow(type) && type != onnx::DataType::Float8E8M0;
+  }
 }
 
 LogicalResult quantizeLinear(NodeImporter &n) {
   Value x = n.tensor(0), scale = n.tensor(1);
   if (!x || !scale)
     return failure();
-  n.ignoreAttribute("saturate");
-  Type type = n.getBuilder().getIntegerType(8, /*isSigned=*/false);
+  bool saturate = n.attribute("saturate", int64_t{1}) != 0;
+  auto type = onnx::DataType::UInt8;
   int64_t given = n.attribute("output_dtype", int64_t{0});
   if (n.hasInput(2))
-    type = typeOfInput(n, 2);
+    type = NodeImporter::dataType(n.input(2));
   else if (given != 0)
-    type = onnx::isDataType(given)
-               ? n.elementType(static_cast<onnx::DataType>(given))
-               : Type();
-  if (!type || !isa<IntegerType>(type) || type.getIntOrFloatBitWidth() > 16)
+    type = onnx::isDataType(given) ? static_cast<onnx::DataType>(given)
+                                   : onnx::DataType::Undefined;
+  if (!isQuantized(type))
     return n.error("quantizes to a type that is not supported");
   int64_t axis = n.attribute("axis", int64_t{1});
   int64_t block = n.attribute("block_size", int64_t{0});
@@ -100,14 +106,19 @@ LogicalResult quantizeLinear(NodeImporter &n) {
   scale = alignTo(n, scale, shape, axis, block);
   Value zero;
   if (n.hasInput(2)) {
-    zero = alignTo(n, n.tensor(2), shape, axis, block);
+    zero = fromNarrow(n, n.tensor(2), n.input(2).narrow);
+    zero = alignTo(n, zero, shape, axis, block);
     if (!zero)
       return failure();
   }
   if (!scale)
     return failure();
   Expressions e{n};
-  n.setOutput(0, quantized(e, n.cast(x, real), scale, zero, type));
+  Entry result;
+  result.value = quantized(e, n.cast(x, real), scale, zero, type, saturate);
+  if (isNarrow(type))
+    result.narrow = type;
+  n.setOutput(0, result);
   return success();
 }
 
@@ -122,13 +133,23 @@ LogicalResult dequantizeLinear(NodeImporter &n) {
   if (!scale)
     return failure();
   Expressions e{n};
+  // The differences have more bits than the numbers.
+  auto numbers = [&](Value value, size_t index) {
+    Value number = fromNarrow(n, value, n.input(index).narrow);
+    return isa<FloatType>(n.type(number).getElementType()) ||
+                   n.type(number).getElementType().getIntOrFloatBitWidth() > 8
+               ? number
+               : n.cast(number, n.getBuilder().getI32Type());
+  };
+  x = numbers(x, 0);
   if (n.hasInput(2)) {
-    Value zero = alignTo(n, n.tensor(2), shape, axis, block);
+    Value zero = alignTo(n, numbers(n.tensor(2), 2), shape, axis, block);
     if (!zero)
       return failure();
     x = e.sub(x, zero);
   }
   Value y = e.mul(n.cast(x, n.type(scale).getElementType()), scale);
+  y = n.cast(y, NodeImporter::elementType(n.input(1)));
   if (int64_t given = n.attribute("output_dtype", int64_t{0})) {
     Type type = onnx::isDataType(given)
                     ? n.elementType(static_cast<onnx::DataType>(given))
@@ -229,8 +250,8 @@ LogicalResult requantize(NodeImporter &n, Value sum, size_t lhsScale,
   Value zeros = alignTo(n, n.tensor(zero), shape, lhsAxis, 0);
   if (!left || !right || !to || !zeros)
     return failure();
-  Type type = typeOfInput(n, zero);
-  if (!isa<IntegerType>(type) || type.getIntOrFloatBitWidth() > 16)
+  onnx::DataType type = NodeImporter::dataType(n.input(zero));
+  if (!isQuantized(type))
     return n.error("quantizes to a type that is not supported");
   real = e.mul(real, e.mul(left, right));
   n.setOutput(0, quantized(e, real, to, zeros, type));
@@ -278,12 +299,12 @@ LogicalResult dynamicQuantizeLinear(NodeImporter &n) {
   Value scale = e.div(e.sub(high, low), e.number(low, most));
   Value zero = e.unary<RoundOp>(e.div(e.neg(low), scale));
   zero = e.max(e.min(zero, most), 0);
-  Type type = n.getBuilder().getIntegerType(8, /*isSigned=*/false);
+  auto type = onnx::DataType::UInt8;
   ArrayRef<int64_t> shape = n.shape(x);
   n.setOutput(0, quantized(e, x, n.broadcastTo(scale, shape),
                            n.broadcastTo(zero, shape), type));
   n.setOutput(1, scale);
-  n.setOutput(2, n.cast(zero, type));
+  n.setOutput(2, n.cast(zero, n.storedType(type)));
   return success();
 }
 
@@ -300,7 +321,7 @@ ArrayRef<ImportedOperator> pp::quantizationOperators() {
        .choices = {padding}},
       {.name = "DequantizeLinear",
        .handler = dequantizeLinear,
-       .types = numberTypes},
+       .types = numberTypes | narrowTypes},
       {.name = "DynamicQuantizeLinear",
        .handler = dynamicQuantizeLinear,
        .types = floatTypes,
@@ -320,9 +341,8 @@ ArrayRef<ImportedOperator> pp::quantizationOperators() {
        .isDifferentiable = false},
       {.name = "QuantizeLinear",
        .handler = quantizeLinear,
-       .types = numberTypes,
-       .isDifferentiable = false,
-       .note = "to integers of 8 or 16 bits"},
+       .types = numberTypes | narrowTypes,
+       .isDifferentiable = false},
   };
   return entries;
 }

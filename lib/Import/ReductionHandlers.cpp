@@ -56,7 +56,13 @@ LogicalResult reduce(NodeImporter &n) {
 
 template <Reduction reduction>
 Value plain(Expressions &e, Value x, const Axes &axes) {
-  return reduced(e, reduction, x, axes);
+  Type element = e.n.type(x).getElementType();
+  if (!element.isInteger(1))
+    return reduced(e, reduction, x, axes);
+  // Truth values are 0 and 1, also where there are none.
+  Value y =
+      reduced(e, reduction, e.n.cast(x, e.n.getBuilder().getI32Type()), axes);
+  return e.n.cast(e.max(e.min(y, 1), 0), element);
 }
 Value meanOf(Expressions &e, Value x, const Axes &axes) {
   return axes.list.empty() ? x : e.n.mean(x, axes.list, axes.keep);
@@ -116,7 +122,7 @@ ArrayRef<ImportedOperator> pp::reductionOperators() {
        .known = axes},
       {.name = "ReduceMax",
        .handler = reduce<plain<Reduction::max>>,
-       .types = numberTypes,
+       .types = numberTypes | boolType,
        .known = axes},
       {.name = "ReduceMean",
        .handler = reduce<meanOf>,
@@ -124,7 +130,7 @@ ArrayRef<ImportedOperator> pp::reductionOperators() {
        .known = axes},
       {.name = "ReduceMin",
        .handler = reduce<plain<Reduction::min>>,
-       .types = numberTypes,
+       .types = numberTypes | boolType,
        .known = axes},
       {.name = "ReduceProd",
        .handler = reduce<plain<Reduction::product>>,

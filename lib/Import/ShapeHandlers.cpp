@@ -1,6 +1,7 @@
 //===- ShapeHandlers.cpp - ONNX operators that move elements --------------===//
 
 #include "NodeImporter.h"
+#include "Pieces.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
@@ -17,7 +18,7 @@ static LogicalResult constantNode(NodeImporter &n) {
   };
   if (auto *value = n.findAttribute("value");
       value && !value->tensors.empty()) {
-    auto tensor = n.readTensor(value->tensors.front());
+    auto tensor = n.readEntry(value->tensors.front());
     if (!tensor)
       return n.error(llvm::toString(tensor.takeError()));
     n.setOutput(0, *tensor);
@@ -138,7 +139,7 @@ static LogicalResult reshape(NodeImporter &n) {
       if (unknown >= 0)
         return n.error("has -1 for two axes of the new shape");
       unknown = axis;
-    } else if (size < (n.known(0) ? 0 : 1)) {
+    } else if (size < 0) {
       return n.error("has size " + llvm::Twine(size) + " in the new shape");
     } else if (llvm::MulOverflow(known, size, known)) {
       return n.error("the new shape has too many elements");
@@ -263,25 +264,17 @@ static LogicalResult concat(NodeImporter &n) {
       return n.error("joins tensors that differ on another axis than " +
                      llvm::Twine(*axis));
   }
+  // Nothing of an empty tensor is in the result.
+  Value first = values[0];
+  llvm::erase_if(values,
+                 [&](Value value) { return n.shape(value)[*axis] == 0; });
+  if (values.empty())
+    values.push_back(first);
   if (values.size() == 1)
     n.setOutput(0, values[0]);
   else
     n.setOutput(0, Value(n.make<ConcatOp>(values, *axis)));
   return success();
-}
-
-/// What pieces of these sizes are together.
-static FailureOr<int64_t> sumOfPieces(NodeImporter &n,
-                                      ArrayRef<int64_t> sizes) {
-  int64_t sum = 0;
-  for (int64_t size : sizes) {
-    if (size < 1 || size > maxElements) {
-      (void)n.error("has a piece of size " + llvm::Twine(size));
-      return failure();
-    }
-    sum += size;
-  }
-  return sum;
 }
 
 /// The sizes of the pieces of a Split.
@@ -335,82 +328,6 @@ static LogicalResult split(NodeImporter &n) {
     n.setOutput(index, n.slice(x, *axis, start, start + size));
     start += size;
   }
-  return success();
-}
-
-/// The most pieces of a tensor: each becomes an operation.
-static constexpr int64_t maxPieces = 1 << 16;
-
-static LogicalResult splitToSequence(NodeImporter &n) {
-  Value x = n.tensor(0);
-  if (!x)
-    return failure();
-  auto axis =
-      n.normalizeAxis(n.attribute("axis", int64_t{0}), n.shape(x).size());
-  if (failed(axis))
-    return failure();
-  int64_t total = n.shape(x)[*axis];
-  bool keepAxis = n.attribute("keepdims", int64_t{1}) != 0 || n.hasInput(1);
-  SmallVector<int64_t> sizes;
-  if (n.hasInput(1)) {
-    auto given = n.integers("split", 1);
-    if (failed(given))
-      return failure();
-    if (n.known(1).getShape().empty()) {
-      int64_t each = given->front();
-      if (each < 1)
-        return n.error("has pieces of size " + llvm::Twine(each));
-      if (total / each >= maxPieces)
-        return n.error("splits " + llvm::Twine(total) + " into pieces of " +
-                       llvm::Twine(each) + "; at most " +
-                       llvm::Twine(maxPieces) + " pieces are supported");
-      for (int64_t left = total; left > 0; left -= each)
-        sizes.push_back(std::min(left, each));
-    } else {
-      sizes = *given;
-      auto sum = sumOfPieces(n, sizes);
-      if (failed(sum))
-        return failure();
-      if (*sum != total)
-        return n.error("splits " + llvm::Twine(total) + " into pieces of " +
-                       llvm::Twine(*sum));
-    }
-  } else {
-    if (total > maxPieces)
-      return n.error("splits " + llvm::Twine(total) +
-                     " into single pieces; "
-                     "at most " +
-                     llvm::Twine(maxPieces) + " are supported");
-    sizes.assign(total, 1);
-  }
-  Entry result;
-  result.isSequence = true;
-  int64_t start = 0;
-  for (int64_t size : sizes) {
-    Entry piece;
-    piece.value = n.slice(x, *axis, start, start + size);
-    if (!keepAxis) {
-      SmallVector<int64_t> shape(n.shape(piece.value));
-      shape.erase(shape.begin() + *axis);
-      piece.value = n.reshape(piece.value, shape);
-    }
-    result.sequence.push_back(piece);
-    start += size;
-  }
-  n.setOutput(0, std::move(result));
-  return success();
-}
-
-static LogicalResult sequenceAt(NodeImporter &n) {
-  const Entry &entry = n.input(0);
-  if (!entry.isSequence)
-    return n.error("takes an element of what is no sequence");
-  int64_t length = entry.sequence.size(), position = *n.known(1).integer();
-  int64_t index = position < 0 ? position + length : position;
-  if (index < 0 || index >= length)
-    return n.error("takes element " + llvm::Twine(position) +
-                   " of a sequence of " + llvm::Twine(length));
-  n.setOutput(0, Entry(entry.sequence[index]));
   return success();
 }
 
@@ -474,11 +391,6 @@ static LogicalResult slice(NodeImporter &n) {
     int64_t taken = high[axis] - low[axis];
     shape.push_back(taken == 0 ? 0 : (taken - 1) / stride[axis] + 1);
   }
-  bool isEmpty = llvm::is_contained(shape, 0);
-  for (const auto &[axis, positions] : backward)
-    isEmpty |= positions.empty();
-  if (isEmpty && !n.known(0))
-    return n.error("takes nothing of its input");
   if (ArrayRef<int64_t>(shape) != from)
     x = n.make<SliceOp>(x, low, high, stride);
   for (const auto &[axis, positions] : backward) {
@@ -543,7 +455,7 @@ static LogicalResult expand(NodeImporter &n) {
   shape.insert(shape.begin(), rank - shape.size(), 1);
   from.insert(from.begin(), rank - from.size(), 1);
   for (size_t axis = 0; axis < rank; ++axis) {
-    if (shape[axis] < (n.known(0) ? 0 : 1) ||
+    if (shape[axis] < 0 ||
         (shape[axis] != from[axis] && shape[axis] != 1 && from[axis] != 1))
       return n.error("cannot expand axis " + llvm::Twine(axis) + " from " +
                      llvm::Twine(from[axis]) + " to " +
@@ -583,7 +495,7 @@ static LogicalResult trilu(NodeImporter &n) {
 ArrayRef<ImportedOperator> pp::shapeOperators() {
   static const KnownInput axes = {"axes"};
   static const ImportedOperator entries[] = {
-      {.name = "Concat", .handler = concat},
+      {.name = "Concat", .handler = concat, .types = movedTypes},
       {.name = "Constant",
        .handler = constantNode,
        .isDifferentiable = false,
@@ -592,9 +504,12 @@ ArrayRef<ImportedOperator> pp::shapeOperators() {
        .handler = constantOfShape,
        .isDifferentiable = false,
        .known = {{"input"}}},
-      {.name = "Expand", .handler = expand, .known = {{"shape"}}},
-      {.name = "Flatten", .handler = flatten},
-      {.name = "Gather", .handler = gather},
+      {.name = "Expand",
+       .handler = expand,
+       .types = movedTypes,
+       .known = {{"shape"}}},
+      {.name = "Flatten", .handler = flatten, .types = movedTypes},
+      {.name = "Gather", .handler = gather, .types = movedTypes},
       {.name = "Range",
        .handler = range,
        .isDifferentiable = false,
@@ -602,25 +517,29 @@ ArrayRef<ImportedOperator> pp::shapeOperators() {
                  {"limit", KnownInput::Scalar},
                  {"delta", KnownInput::Scalar}},
        .note = "up to 65536 elements"},
-      {.name = "Reshape", .handler = reshape, .known = {{"shape"}}},
-      {.name = "SequenceAt",
-       .handler = sequenceAt,
-       .known = {{"position", KnownInput::Scalar}},
-       .note = "of a sequence from SplitToSequence"},
+      {.name = "Reshape",
+       .handler = reshape,
+       .types = movedTypes,
+       .known = {{"shape"}}},
       {.name = "Shape", .handler = shapeOf, .isDifferentiable = false},
       {.name = "Slice",
        .handler = slice,
-       .known = {{"starts"}, {"ends"}, axes, {"steps"}},
-       .note = "nothing empty"},
-      {.name = "Split", .handler = split, .known = {{"split"}}},
-      {.name = "SplitToSequence",
-       .handler = splitToSequence,
-       .known = {{"split"}},
-       .note = "up to 65536 pieces"},
-      {.name = "Squeeze", .handler = squeeze, .known = {axes}},
-      {.name = "Transpose", .handler = transpose},
+       .types = movedTypes,
+       .known = {{"starts"}, {"ends"}, axes, {"steps"}}},
+      {.name = "Split",
+       .handler = split,
+       .types = movedTypes,
+       .known = {{"split"}}},
+      {.name = "Squeeze",
+       .handler = squeeze,
+       .types = movedTypes,
+       .known = {axes}},
+      {.name = "Transpose", .handler = transpose, .types = movedTypes},
       {.name = "Trilu", .handler = trilu, .known = {{"k", KnownInput::Scalar}}},
-      {.name = "Unsqueeze", .handler = unsqueeze, .known = {axes}},
+      {.name = "Unsqueeze",
+       .handler = unsqueeze,
+       .types = movedTypes,
+       .known = {axes}},
   };
   return entries;
 }

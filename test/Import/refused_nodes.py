@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
-from make import FLOAT, INT64, graph, integer, integers, model, node, opset, tensor, text, untyped, value  # noqa: E402
+from make import FLOAT, INT64, graph, integer, integers, message, model, node, opset, tensor, text, untyped, value  # noqa: E402
 
 INT8, INT32, BOOL = 3, 6, 9
 
@@ -31,6 +31,25 @@ def one(operator, inputs, *initializers, outputs=("y",), attributes=(), version=
     )  # fmt: skip
     return model(body, opsets=[opset(version)])
 
+
+def body(name, nodes, inputs, outputs, initializers=()):
+    """An attribute that is a graph."""
+    content = graph(nodes, inputs=[untyped(each) for each in inputs], outputs=[untyped(each) for each in outputs], initializers=initializers)
+    return message((1, name), (6, content), (20, 5))
+
+
+def counting(goes_on, *nodes):
+    """The body of a loop over x, whose condition is the value `goes_on`."""
+    return body("body", [node("Identity", ["s"], ["t"]), *nodes], ["i", "c", "s"], [goes_on, "t"])
+
+
+def truth(name, *values, dims=None):
+    return tensor(name, [len(values)] if dims is None else dims, raw=bytes(values), dtype=BOOL)
+
+
+FOREVER, ONCE = ints("m", 1 << 40, dims=[]), ints("m", 1, dims=[])
+YES = truth("go", 1, dims=[])
+ODD = [node("Equal", ["i", "n"], ["more"]), node("ReduceMax", ["n"], ["least"])]
 
 CASES = {
     # An axis that is named twice, once counted from the end.
@@ -100,7 +119,6 @@ CASES = {
     "ConstantOfShape, negative": (one("ConstantOfShape", ["s"], ints("s", -1)), "makes a tensor with an axis of size -1"),
     "Div by zero": (one("Div", ["a", "b"], ints("a", 4), ints("b", 0)), "divides whole numbers by zero"),
     "Mod by zero": (one("Mod", ["a", "b"], ints("a", 4), ints("b", 0)), "divides whole numbers by zero"),
-    "Mod of floats": (one("Mod", ["a", "b"], floats("a", 4.0, dims=[]), floats("b", 3.0, dims=[])), "without fmod=1"),
     # Words and outputs.
     "Pad, mode": (one("Pad", ["x", "p"], ints("p", 0, 1, 0, 1), attributes=[text("mode", "circular")]), "attribute mode is 'circular', which is not supported"),
     "Resize, mode": (one("Resize", ["x", "", "", "s"], ints("s", 2, 24), attributes=[text("mode", "area")]), "attribute mode is 'area'"),
@@ -153,6 +171,74 @@ CASES = {
     "Einsum, sizes": (one("Einsum", ["x"], attributes=[text("equation", "ii->i")]), "gives axes of sizes 2 and 12 the same name"),
     "Einsum, letters": (one("Einsum", ["x"], attributes=[text("equation", "i?->i")]), "attribute equation has '?' in 'i?'"),
     "NegativeLogLikelihoodLoss, labels": (one("NegativeLogLikelihoodLoss", ["x", "m"], ints("m", 0, 1, 0)), "has labels of another shape"),
+    # Subgraphs, sequences and what must be known.
+    "Loop without end": (
+        one("Loop", ["m", "go", "x"], FOREVER, YES, attributes=[counting("c")]), "loops unroll to more than 131072 nodes",
+    ),
+    "Loop, condition of the data": (
+        one("Loop", ["m", "go", "x"], ONCE, YES, attributes=[counting("more", ODD[0])]), "goes on for as long as the data says",
+    ),
+    "Loop, no end": (one("Loop", ["", "", "x"], attributes=[counting("c")]), "has neither a number of iterations nor a condition"),
+    "Loop, computed number": (one("Loop", ["n", "", "x"], attributes=[counting("c")]), "input 'n' (M) depends on the data"),
+    "Loop, inputs of the body": (
+        one("Loop", ["m", "go"], ONCE, YES, attributes=[counting("c")]), "has a subgraph with 3 inputs; it takes 2",
+    ),
+    "Loop, outputs": (one("Loop", ["m", "go", "x", "x"], ONCE, YES, attributes=[counting("c")]), "has a body with 2 outputs"),
+    "Scan, inputs": (
+        one("Scan", ["x"], attributes=[body("body", [], ["p"], ["p"]), integer("num_scan_inputs", 2)]), "attribute num_scan_inputs is 2",
+    ),
+    "Scan, lengths": (
+        one("Scan", ["x", "n", "w"], floats("w", 1.0, 2.0, 3.0),
+            attributes=[body("body", [node("Add", ["p", "q"], ["t"])], ["s", "p", "q"], ["s", "t"]), integer("num_scan_inputs", 2)]),
+        "scans axes of sizes 2 and 3",
+    ),
+    "Scan, axes": (
+        one("Scan", ["x"], attributes=[body("body", [node("Neg", ["p"], ["t"])], ["p"], ["t"]), integer("num_scan_inputs", 1),
+                                       integers("scan_input_axes", 0, 1)]), "attribute scan_input_axes has 2 numbers for 1 values",
+    ),
+    "If, shapes of the data's branches": (
+        one("If", ["x"], dims=(1,), dtype=BOOL, attributes=[
+            body("then_branch", [node("Identity", ["n"], ["a"])], [], ["a"]), body("else_branch", [node("ReduceMax", ["n"], ["b"])], [], ["b"]),
+        ]), "has branches with results of different types or shapes",
+    ),
+    "If, no output": (
+        one("If", ["go"], YES, attributes=[
+            body("then_branch", [], [], []), body("else_branch", [node("ReduceMax", ["n"], ["b"])], [], ["b"]),
+        ]), "has a branch with fewer outputs than the node",
+    ),
+    "NonZero, computed": (one("NonZero", ["x"]), "input 'x' (X) depends on the data"),
+    "Compress, computed": (one("Compress", ["x", "x"], dtype=BOOL), "input 'x' (condition) depends on the data"),
+    "Compress outside": (one("Compress", ["x", "c"], truth("c", 0, 0, 1), attributes=[integer("axis", 0)]), "chooses element 2 of an axis of size 2"),
+    "NonMaxSuppression, scores": (
+        one("NonMaxSuppression", ["b", "s"], floats("b", *[0.0] * 8, dims=[1, 2, 4]), floats("s", 1.0, dims=[1, 1, 1])),
+        "has scores that do not fit its boxes",
+    ),
+    "HannWindow, size": (one("HannWindow", ["s"], ints("s", -1, dims=[])), "has a size that is not between 0 and 65536"),
+    "DFT, parts": (one("DFT", ["x"], dims=(1, 4, 3)), "neither of real nor of complex numbers"),
+    "DFT, too long": (
+        one("DFT", ["x", "l"], ints("l", 1 << 20, dims=[]), dims=(1, 4, 1)), "is a product with a matrix of 1048576 x 1048576 elements",
+    ),
+    "STFT, frames": (
+        one("STFT", ["x", "s", "", "f"], ints("s", 2, dims=[]), ints("f", 9, dims=[]), dims=(1, 8, 1)), "has frames of 9 elements, one each 2, of 8",
+    ),
+    "GridSample, grid": (one("GridSample", ["x", "x"], dims=(1, 1, 4, 4), version=20), "has a grid that does not fit its image"),
+    "AffineGrid, size": (one("AffineGrid", ["x", "s"], ints("s", 1, 1, 4, 4), version=20), "has maps that do not fit the size of the image"),
+    "Col2Im, blocks": (one("Col2Im", ["x", "i", "b"], ints("i", 4, 4), ints("b", 2, 2), dims=(1, 4, 8)), "has columns that are not the 9 blocks"),
+    "CenterCropPad, sizes": (one("CenterCropPad", ["x", "s"], ints("s", 4)), "has 1 sizes for 2 axes"),
+    "LpPool, exponent": (
+        one("LpPool", ["x"], attributes=[integers("kernel_shape", 2), integer("p", 0)], dims=(1, 1, 4)), "takes a norm with the exponent 0",
+    ),
+    "CumProd, axis": (one("CumProd", ["x", "a"], ints("a", 2, dims=[]), version=26), "axis 2 is outside of a tensor of rank 2"),
+    "BitCast, width": (one("BitCast", ["x"], attributes=[integer("to", 7)], version=26), "reads elements of 4 bytes as some of 8"),
+    "ReverseSequence, lengths": (one("ReverseSequence", ["x", "l"], ints("l", 1, 2, 3)), "has lengths that are not one for each sample"),
+    "TensorScatter, update": (one("TensorScatter", ["x", "n"], version=24, dims=(2, 3, 4), dtype=INT64), "has an update that does not fit its cache"),
+    "LinearAttention, heads": (
+        one("LinearAttention", ["x", "x", "x"], outputs=("y", "z"), dims=(1, 2, 12), attributes=[integer("q_num_heads", 3), integer("kv_num_heads", 2)], version=27),
+        "has 3 heads of queries for 2 of keys and values",
+    ),
+    "CausalConvWithState, weight": (one("CausalConvWithState", ["x", "x"], outputs=("y", "z"), dims=(1, 2, 3), version=27), "is not one row for each channel"),
+    "OptionalGetElement of nothing": (one("OptionalGetElement", [""]), "is missing; the operator requires it"),
+    "Cast to a string": (one("Cast", ["x"], attributes=[integer("to", 8)]), "its target type is not supported"),
     "Gather outside": (one("Gather", ["x", "i"], ints("i", 2), attributes=[integer("axis", 0)]), "index 2 is outside of axis 0"),
 }  # fmt: skip
 

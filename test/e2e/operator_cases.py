@@ -16,6 +16,7 @@ import sys
 import numpy as np
 
 import common
+import graph_cases
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "test" / "models" / "bad"))
@@ -777,6 +778,8 @@ def imported():
 def test(context, checks, arguments):
     for part in (elementwise, functions, constants, shapes, indexed, arranged, linear, normalizations, attentions, losses, recurrences, bits, interpolated, quantized):
         part()
+    for part in graph_cases.PARTS:
+        part(sys.modules[__name__])
     checks.equal(sorted(imported() - TESTED), [], "operators without a case")
     checks.equal(sorted(TESTED - imported()), [], "operators that are not imported")
     for version, cases in sorted(CASES.items()):

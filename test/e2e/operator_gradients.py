@@ -96,6 +96,8 @@ def chosen():
 def test(context, checks, arguments):
     for part in (cases.functions, cases.indexed, cases.arranged, cases.attentions, cases.losses, cases.recurrences, cases.interpolated):
         part()
+    for part in cases.graph_cases.PARTS:
+        part(cases)
     for operator, version, case in chosen():
         compare(context, checks, operator, version, case)
 

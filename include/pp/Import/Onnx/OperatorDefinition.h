@@ -30,6 +30,7 @@ struct OperandDefinition {
     return types >> static_cast<unsigned>(type) & 1;
   }
   bool takesSequences() const { return types >> 31 & 0x7fffffff; }
+  bool takesOptionals() const { return types >> 62 & 1; }
 };
 
 struct AttributeDefinition {
