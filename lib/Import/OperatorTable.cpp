@@ -163,16 +163,18 @@ void pp::printOperators(llvm::raw_ostream &os) {
   os << "| operator | opsets | types | derivative | restrictions |\n"
         "|---|---|---|---|---|\n";
   for (const ImportedOperator *entry : table()) {
-    // Of the newest opset that has the operator.
-    int64_t last = onnx::newestOpset;
+    // Of the newest opset that has the operator; the one after the newest that
+    // is read may have it first.
+    int64_t first = *onnx::firstOpsetWith(entry->name);
+    int64_t last = std::max(onnx::newestOpset, first);
     auto definition = onnx::findOperator(entry->name, last);
     while (definition->isDeprecated) {
       last = definition->since - 1;
       definition = onnx::findOperator(entry->name, last);
     }
-    os << "| " << entry->name << " | " << *onnx::firstOpsetWith(entry->name)
-       << "-" << last << " | " << describeTypes(takenTypes(*entry, *definition))
-       << " | " << (entry->isDifferentiable ? "yes" : "no") << " | "
+    os << "| " << entry->name << " | " << first << "-" << last << " | "
+       << describeTypes(takenTypes(*entry, *definition)) << " | "
+       << (entry->isDifferentiable ? "yes" : "no") << " | "
        << describeRestrictions(*entry, *definition) << " |\n";
   }
 }
