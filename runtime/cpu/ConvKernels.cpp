@@ -39,6 +39,14 @@ struct ConvShape {
   /// Copies all tensors, into whatever layout the primitive likes; as f32, too,
   /// if `widen`.
   void setCopied(bool widen);
+  /// Copies all tensors that are not so as plain ones of f32.
+  void setPlain();
+  /// Whether the library's own code for it is right. oneDNN 2.6 is not, or
+  /// writes outside of its tensors, for some windows that few models have:
+  /// found among random ones with kernels of 16 to 32 or padding of more than
+  /// half of the window, and in gradients of weights from factors of 16 bits
+  /// (`isWeightGradient`) where a row of the output has up to three elements.
+  bool isReliable(bool isWeightGradient) const;
   convolution_forward::primitive_desc
   forward(KernelBuilder &builder, const KernelBuilder::MemoryDesc &bias = {},
           std::optional<KernelBuilder::Type> type = {}) const;
@@ -239,12 +247,55 @@ void ConvShape::setCopied(bool widen) {
   dstInside = anyLayout(dst, type);
 }
 
+void ConvShape::setPlain() {
+  auto plain = [](const KernelBuilder::MemoryDesc &desc) {
+    return KernelBuilder::dense(desc.dims(), KernelBuilder::Type::f32);
+  };
+  algorithm = dnnl::algorithm::convolution_direct;
+  srcInside = plain(src);
+  weightsInside = plain(weights);
+  dstInside = plain(dst);
+}
+
+bool ConvShape::isReliable(bool isWeightGradient) const {
+  constexpr int64_t largestKernel = 13, shortestRow = 4;
+  KernelBuilder::Dims kernel = weights.dims();
+  kernel.erase(kernel.begin(), kernel.end() - strides.size());
+  for (size_t axis = 0; axis < kernel.size(); ++axis) {
+    int64_t reach = (kernel[axis] - 1) * (dilations[axis] + 1) + 1;
+    if (kernel[axis] > largestKernel ||
+        std::max(padLow[axis], padHigh[axis]) > reach / 2)
+      return false;
+  }
+  return !isWeightGradient || src.data_type() == KernelBuilder::Type::f32 ||
+         dst.dims().back() >= shortestRow;
+}
+
+/// Goes on to code of the library that is no generated convolution: a product
+/// with columns of what the windows see, or plain loops.
+template <typename Desc> static void demandPlainCode(Desc &desc) {
+  auto isPlain = [&] {
+    std::string_view name = desc.impl_info_str();
+    return name.starts_with("ref") || name.find("gemm") != name.npos;
+  };
+  while (!isPlain())
+    if (!desc.next_impl())
+      throw dnnl::error(dnnl_unimplemented, "no plain convolution");
+}
+
 /// What `make` makes of the shape. Where the library has no generated code for
 /// it, which is a hundred times faster than its other code, the next of these
 /// is tried: the direct algorithm, copies in another layout, copies in f32.
 template <typename Make>
-static auto describe(ConvShape &shape, const Make &make) {
+static auto describe(ConvShape &shape, const Make &make,
+                     bool isWeightGradient = false) {
   using Desc = decltype(make());
+  if (!shape.isReliable(isWeightGradient)) {
+    shape.setPlain();
+    Desc desc = make();
+    demandPlainCode(desc);
+    return desc;
+  }
   using Attempt = std::function<void()>;
   const ConvShape given = shape;
   std::vector<Attempt> attempts{[] {}};
@@ -404,13 +455,17 @@ uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
 void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                                            KernelBuilder &builder) {
   ConvShape shape(descriptor, builder, Division::Outputs);
-  auto desc = describe(shape, [&] {
-    return convolution_backward_weights::primitive_desc(
-        {shape.algorithm, shape.srcInside, shape.weightsInside, shape.dstInside,
-         shape.strides, shape.dilations, shape.padLow, shape.padHigh},
-        builder.getAttributes(), builder.getEngine(),
-        shape.forward(builder, {}, hintType(shape)));
-  });
+  auto desc = describe(
+      shape,
+      [&] {
+        return convolution_backward_weights::primitive_desc(
+            {shape.algorithm, shape.srcInside, shape.weightsInside,
+             shape.dstInside, shape.strides, shape.dilations, shape.padLow,
+             shape.padHigh},
+            builder.getAttributes(), builder.getEngine(),
+            shape.forward(builder, {}, hintType(shape)));
+      },
+      /*isWeightGradient=*/true);
   auto src = builder.addTensor(shape.src, shape.srcOffset);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto diffWeights = builder.addResult(shape.weights, shape.weightsOffset);

@@ -469,8 +469,14 @@ struct ConvCase {
   }
 };
 
-TEST(MixedTest, ConvolutionsOfShortFactors) {
-  ConvCase p{{2, 6, 7, 5}, {8, 3, 3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 0}, 2};
+static void PrintTo(const ConvCase &p, std::ostream *os) {
+  *os << p.text("conv");
+}
+
+class ShortConvTest : public testing::TestWithParam<ConvCase> {};
+
+TEST_P(ShortConvTest, MatchesLoops) {
+  const ConvCase &p = GetParam();
   Values src = roundedValues(count(p.src), 1);
   Values weights = roundedValues(count(p.weights), 2);
   Values diff = roundedValues(count(p.dst()), 3);
@@ -499,6 +505,53 @@ TEST(MixedTest, ConvolutionsOfShortFactors) {
       {&shortSrc, &shortDiff, &result});
   expectNear(result, diffWeights);
 }
+
+/// Windows that few models have, of random shapes: the library's own code for
+/// some of these is wrong.
+static std::vector<ConvCase> unusualConvolutions() {
+  std::vector<ConvCase> cases{
+      {{1, 16, 16, 16}, {16, 16, 16, 16}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1},
+      {{2, 64, 18, 17}, {48, 32, 17, 17}, {2, 1}, {1, 1}, {16, 0}, {16, 0}, 2},
+      {{2, 20, 16, 16}, {48, 20, 32, 5}, {1, 1}, {1, 1}, {15, 0}, {15, 0}, 1},
+      {{1, 64, 7, 7}, {32, 64, 7, 7}, {8, 8}, {1, 1}, {0, 2}, {0, 0}, 1},
+      {{8, 128, 1, 1}, {128, 64, 2, 2}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2},
+      {{4, 8, 17, 40}, {32, 8, 9, 20}, {1, 20}, {1, 1}, {0, 19}, {0, 0}, 1},
+  };
+  std::mt19937 random(1);
+  auto upTo = [&](int64_t most) {
+    return static_cast<int64_t>(random() % (most + 1));
+  };
+  while (cases.size() < 60) {
+    int64_t groups = 1 + upTo(1);
+    ConvCase p{{1 + upTo(2), groups * (1 + upTo(19))},
+               {groups * (8 + upTo(8))},
+               {},
+               {},
+               {},
+               {},
+               groups};
+    p.weights.push_back(p.src[1] / groups);
+    for (int axis = 0; axis < 2; ++axis) {
+      int64_t kernel = 1 + upTo(19), low = upTo(kernel - 1);
+      int64_t high = upTo(kernel - 1);
+      p.src.push_back(std::max<int64_t>(1, kernel - low - high) + upTo(6));
+      p.weights.push_back(kernel);
+      p.strides.push_back(1 + upTo(kernel));
+      p.dilations.push_back(1);
+      p.low.push_back(low);
+      p.high.push_back(high);
+    }
+    cases.push_back(p);
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Groups, ShortConvTest,
+    testing::Values(ConvCase{
+        {2, 6, 7, 5}, {8, 3, 3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 0}, 2}));
+INSTANTIATE_TEST_SUITE_P(Unusual, ShortConvTest,
+                         testing::ValuesIn(unusualConvolutions()));
 
 class ConvTest : public testing::TestWithParam<ConvCase> {};
 
@@ -544,6 +597,8 @@ TEST_P(ConvTest, BackwardWeights) {
   expectNear(diffWeights, expected);
 }
 
+INSTANTIATE_TEST_SUITE_P(Unusual, ConvTest,
+                         testing::ValuesIn(unusualConvolutions()));
 INSTANTIATE_TEST_SUITE_P(
     Shapes, ConvTest,
     testing::Values(
