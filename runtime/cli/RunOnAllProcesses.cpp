@@ -87,6 +87,12 @@ static Forked start(const RunOptions &options,
   return result;
 }
 
+/// How long a process may give no sign of life, which its work cannot delay.
+static double silenceSeconds(const RunOptions &options) {
+  double seconds = options.watchdog.value_or(30);
+  return seconds == 0 ? 0 : std::max(seconds, 2.0);
+}
+
 int pp::runtime::runOnAllProcesses(
     const pp_binary &binary, const RunOptions &options,
     const std::vector<const pp_program *> &programs, const std::string &agreed,
@@ -103,7 +109,8 @@ int pp::runtime::runOnAllProcesses(
                        hashText(fmt::format("{} device {} transport {}", agreed,
                                             device, options.transport))}},
                      options.joinTimeout, options.transport,
-                     !transport || transport->sharesMemory);
+                     !transport || transport->sharesMemory,
+                     silenceSeconds(options));
   ProcessGroup::HandlerHandle handle = group.onFailure(endSoon);
   try {
     int code = work(group);

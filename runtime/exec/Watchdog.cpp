@@ -87,9 +87,13 @@ void Executor::State::watch() {
   double longest = 0; // pause between two actions
   bool hasTold = false;
   auto heard = group.lastHeartbeat();
+  auto lookedAt = Clock::now();
   std::unique_lock<std::mutex> lock(mutex);
   while (!changed.wait_for(lock, period,
                            [&] { return stopping || ranksRunning == 0; })) {
+    // The whole job may have been stopped, as by a terminal, and goes on.
+    bool wasStopped = secondsSince(lookedAt) > period.count() + 1;
+    lookedAt = Clock::now();
     uint64_t current = completed();
     bool isComputing = computing.look(computed());
     bool isComputingElsewhere = group.lastHeartbeat() != heard;
@@ -105,7 +109,7 @@ void Executor::State::watch() {
       since = computedAt = Clock::now();
       continue;
     }
-    if (isComputing || isComputingElsewhere)
+    if (isComputing || isComputingElsewhere || wasStopped)
       computedAt = Clock::now();
     double seconds = secondsSince(since);
     double limit =

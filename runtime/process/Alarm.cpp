@@ -11,16 +11,20 @@ using namespace pp::runtime;
 
 namespace {
 /// Before the text of an alarm; `process` has failed. Without a text: goodbye,
-/// or a heartbeat.
+/// a heartbeat or a sign of life.
 struct AlarmHeader {
   uint32_t process, kind, bytes;
 };
 constexpr uint32_t heartbeatKind = UINT32_MAX; // no ErrorKind
+constexpr uint32_t lifeKind = UINT32_MAX - 1;
 constexpr uint32_t maxText = 1 << 16;
+constexpr std::chrono::milliseconds lifePeriod(500);
 } // namespace
 
-ProcessGroup::Alarm::Alarm(ProcessGroup &group, std::vector<Socket> sockets)
-    : group(group), sockets(std::move(sockets)) {
+ProcessGroup::Alarm::Alarm(ProcessGroup &group, std::vector<Socket> sockets,
+                           double silenceSeconds)
+    : group(group), sockets(std::move(sockets)),
+      silenceSeconds(silenceSeconds) {
   if (pipe2(wake, O_CLOEXEC))
     failIO("pipe");
   try {
@@ -76,7 +80,9 @@ void ProcessGroup::Alarm::spread(unsigned process, ErrorKind kind,
                 text.empty() ? " " : text);
 }
 
-void ProcessGroup::Alarm::beat() noexcept {
+void ProcessGroup::Alarm::beat() noexcept { tellAll(heartbeatKind); }
+
+void ProcessGroup::Alarm::tellAll(uint32_t kind) noexcept {
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (isRaised || isLeaving || failure)
@@ -89,7 +95,7 @@ void ProcessGroup::Alarm::beat() noexcept {
     // A process that is stopped does not read, and alarms must not wait for it.
     pollfd entry{socket.get(), POLLOUT, 0};
     if (socket && poll(&entry, 1, 0) > 0 && entry.revents == POLLOUT)
-      sendAlarm(socket, group.process(), heartbeatKind, "");
+      sendAlarm(socket, group.process(), kind, "");
   }
 }
 
@@ -139,6 +145,8 @@ bool ProcessGroup::Alarm::hear(unsigned peer) {
       heartbeat = std::chrono::steady_clock::now();
       return true;
     }
+    if (header.kind == lifeKind)
+      return true;
     if (header.bytes == 0)
       return false;
     text.resize(std::min(header.bytes, maxText));
@@ -151,11 +159,30 @@ bool ProcessGroup::Alarm::hear(unsigned peer) {
   }
   if (process >= group.size())
     process = peer;
+  report(process, kind, text, isTold);
+  return false;
+}
+
+void ProcessGroup::Alarm::report(unsigned process, ErrorKind kind,
+                                 const std::string &text, bool isTold) {
   if (group.isFirst())
     spread(process, kind, text);
   handle(std::make_exception_ptr(RemoteFailure(
       kind, fmt::format("{}: {}", group.describe(process), text), isTold)));
-  return false;
+}
+
+void ProcessGroup::Alarm::missSilent(std::vector<TimePoint> &heard,
+                                     TimePoint now) {
+  for (unsigned peer = 0; peer < heard.size(); ++peer)
+    if (std::chrono::duration<double>(now - heard[peer]).count() >
+        silenceSeconds) {
+      heard[peer] = TimePoint::max();
+      report(peer, ErrorKind::Internal,
+             fmt::format("gave no sign of life for {:g} s (--watchdog): it is "
+                         "stopped, or cannot be reached any more",
+                         silenceSeconds),
+             /*isTold=*/false);
+    }
 }
 
 void ProcessGroup::Alarm::listen() {
@@ -166,13 +193,36 @@ void ProcessGroup::Alarm::listen() {
       entries.push_back({sockets[peer].get(), POLLIN, 0});
       owners.push_back(peer);
     }
+  TimePoint lookedAt = std::chrono::steady_clock::now();
+  // By process; the latest time for those that nothing is expected from.
+  std::vector<TimePoint> heard(sockets.size(), TimePoint::max());
+  for (size_t i = 1; i < entries.size(); ++i)
+    heard[owners[i]] = lookedAt;
+  TimePoint nextSign = lookedAt;
   while (true) {
-    if (poll(entries.data(), entries.size(), -1) < 0)
+    int milliseconds = static_cast<int>(lifePeriod.count());
+    if (poll(entries.data(), entries.size(), milliseconds) < 0)
       continue;
     if (entries[0].revents)
       return;
-    for (size_t i = 1; i < entries.size(); ++i)
-      if (entries[i].revents && !hear(owners[i]))
+    TimePoint now = std::chrono::steady_clock::now();
+    // While this process was stopped, as all may have been, it heard nobody.
+    bool wasStopped = now - lookedAt > 4 * lifePeriod;
+    lookedAt = now;
+    for (size_t i = 1; i < entries.size(); ++i) {
+      TimePoint &last = heard[owners[i]];
+      if (last != TimePoint::max() && (entries[i].revents || wasStopped))
+        last = now;
+      if (entries[i].revents && !hear(owners[i])) {
         entries[i].fd = -1; // poll leaves it out
+        last = TimePoint::max();
+      }
+    }
+    if (now >= nextSign) {
+      tellAll(lifeKind);
+      nextSign = now + lifePeriod;
+    }
+    if (silenceSeconds > 0)
+      missSilent(heard, now);
   }
 }

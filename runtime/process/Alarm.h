@@ -15,9 +15,12 @@ namespace pp::runtime {
 
 /// A thread that listens to the alarm connections: process 0 has one to each
 /// other process and passes on what it hears, the others have one to process 0.
+/// It also gives signs of life, whatever the other threads do, and misses those
+/// of the others: only a process that is stopped or unreachable gives none.
 struct ProcessGroup::Alarm {
   /// `sockets` by process; may lack some.
-  Alarm(ProcessGroup &group, std::vector<Socket> sockets);
+  Alarm(ProcessGroup &group, std::vector<Socket> sockets,
+        double silenceSeconds);
   ~Alarm();
 
   /// Tells the others; the first failure counts.
@@ -43,11 +46,19 @@ struct ProcessGroup::Alarm {
 
 private:
   void listen();
+  /// To all that this process has a connection to. Never waits.
+  void tellAll(uint32_t kind) noexcept;
+  /// Takes a peer for failed that has been silent for too long.
+  void missSilent(std::vector<TimePoint> &heard, TimePoint now);
+  /// Makes the failure of `process` known here and, by process 0, everywhere.
+  void report(unsigned process, ErrorKind kind, const std::string &text,
+              bool isTold);
   /// Handles what came from `peer`; returns whether to listen on.
   bool hear(unsigned peer);
   void spread(unsigned process, ErrorKind kind, const std::string &text);
   void handle(const std::exception_ptr &exception);
 
+  double silenceSeconds; // 0: peers may be silent
   std::thread thread;
   int wake[2] = {-1, -1}; // a pipe that ends the thread
 };

@@ -41,9 +41,10 @@ static bool isUnix(const std::string &address) {
 ProcessGroup::ProcessGroup(const Launch &launch,
                            const std::vector<Agreement> &agreements,
                            double joinSeconds, std::string transport,
-                           bool sharesMemory)
+                           bool sharesMemory, double silenceSeconds)
     : launch(launch), joinSeconds(joinSeconds), transport(std::move(transport)),
-      memoryIsShared(sharesMemory), credentials{launch.secret, ""} {
+      memoryIsShared(sharesMemory), silenceSeconds(silenceSeconds),
+      credentials{launch.secret, ""} {
   if (launch.processes == 1)
     return;
   // A Unix socket is for processes of one user.
@@ -342,7 +343,7 @@ void ProcessGroup::connectAll(Deadline deadline) {
     peers[other].bulk = acceptFrom(other, bulkPurpose, deadline);
   for (unsigned other = 1; isFirst() && other < size(); ++other)
     alarms[other] = acceptFrom(other, alarmPurpose, deadline);
-  alarm = std::make_unique<Alarm>(*this, std::move(alarms));
+  alarm = std::make_unique<Alarm>(*this, std::move(alarms), silenceSeconds);
 }
 
 /// The exchange that took least time says most (Cristian's algorithm, 1989).

@@ -63,10 +63,10 @@ public:
   /// Meets the other processes. Throws Error in all of them where one does not
   /// come within `joinSeconds`, ends, or does not agree; the message of process
   /// 0 names all that is wrong. Who does not know `launch.secret` is not let
-  /// in.
+  /// in. Who gives no sign of life for `silenceSeconds` has failed; 0: nobody.
   ProcessGroup(const Launch &launch, const std::vector<Agreement> &agreements,
                double joinSeconds, std::string transport = "auto",
-               bool sharesMemory = true);
+               bool sharesMemory = true, double silenceSeconds = 0);
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup &) = delete;
   ProcessGroup &operator=(const ProcessGroup &) = delete;
@@ -175,6 +175,7 @@ private:
   double joinSeconds = 0;
   std::string transport = "auto";
   bool memoryIsShared = true;
+  double silenceSeconds = 0;
   std::vector<Peer> peers;
   std::vector<int64_t> clockOffsets{0};
   Credentials credentials;

@@ -18,9 +18,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -162,6 +164,54 @@ TEST(ProcessGroupErrors, WhoDoesNotComeIsNamed) {
   }
   one.join();
   EXPECT_NE(late.find("2, 3 did not come"), std::string::npos) << late;
+}
+
+/// Between steps, and before the first, no watchdog of an executor looks.
+TEST(ProcessGroupErrors, WhoIsStoppedIsMissed) {
+  for (unsigned stopped : {0U, 1U}) {
+    std::string job = uniqueJob();
+    constexpr double silence = 1;
+    auto meet = [&](unsigned process) {
+      return std::make_unique<ProcessGroup>(member(job, process, 2),
+                                            std::vector<Agreement>(), 20,
+                                            "auto", true, silence);
+    };
+    pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      auto group = meet(stopped);
+      raise(SIGSTOP);
+      _exit(0);
+    }
+    auto group = meet(1 - stopped);
+    try {
+      group->barrier();
+      ADD_FAILURE();
+    } catch (const RemoteFailure &error) {
+      EXPECT_NE(std::string(error.what())
+                    .find(fmt::format("pid {}): gave no sign of life for 1 s",
+                                      child)),
+                std::string::npos)
+          << error.what();
+      EXPECT_FALSE(error.isTold());
+    }
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+}
+
+TEST(ProcessGroup, WhoIsLongAboutItsWorkIsNotMissed) {
+  std::string job = uniqueJob();
+  auto work = [&](unsigned process) {
+    ProcessGroup group(member(job, process, 2), {}, 20, "auto", true, 1);
+    if (process == 1)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    EXPECT_NO_THROW(group.barrier());
+    group.finish();
+  };
+  std::thread other([&] { work(1); });
+  work(0);
+  other.join();
 }
 
 TEST(ProcessGroupErrors, WithoutAFirstProcess) {

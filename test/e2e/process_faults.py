@@ -94,6 +94,23 @@ def check_stopped(checks, binary, data):
     checks.check(seconds < SOON, f"SIGTERM while one is stopped: {seconds:.1f} s")
 
 
+def check_paused(checks, binary, data):
+    """All are stopped for longer than the watchdog allows, as by a terminal, and go on."""
+    command = Command(binary, data, 2, "--watchdog", 1)
+    command.wait_for_steps()
+    processes = [command.process.pid, *children(command.process)]
+    for pid in processes:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(4)
+    for pid in processes:
+        os.kill(pid, signal.SIGCONT)
+    time.sleep(1.5)
+    checks.equal(command.process.poll(), None, "a paused job goes on")
+    command.process.send_signal(signal.SIGTERM)
+    code, error, _ = command.end(40)
+    checks.equal(code, 0, f"a paused job: {error}")
+
+
 def check_early_death(checks, binary, data):
     """Killed at some time during the first 80 ms."""
     for i in range(8):
@@ -210,6 +227,7 @@ def test(context, checks, arguments):
     other = context.path(".npz")
     np.savez(other, **{**arrays, "target": (arrays["target"] + 1) % 10})
     check_stopped(checks, binary, data)
+    check_paused(checks, binary, data)
     check_early_death(checks, binary, data)
     check_too_many(checks, binary, data)
     check_by_hand(checks, binary, data)
