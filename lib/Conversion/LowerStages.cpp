@@ -82,7 +82,7 @@ private:
         LLVM::LLVMFunctionType::get(voidType, {pointer, pointer, pointer}));
     // An inference program has no update that could be held back.
     bool isTraining = module.lookupSymbol(nn::optimizerFunctionName);
-    if (isTraining && !pipeline::getTarget(module).isGpu())
+    if (isTraining)
       probe = LLVM::LLVMFuncOp::create(
           builder, code.getLoc(), "pp_probe_kernel",
           LLVM::LLVMFunctionType::get(voidType,
@@ -415,8 +415,8 @@ private:
     return function;
   }
 
-  /// Lets the runtime look at what a kernel has written. Kernels on a GPU have
-  /// not run yet when this is called.
+  /// Lets the runtime look at what a kernel writes. Those of a GPU have not run
+  /// yet when this is called, and are waited for where the runtime looks.
   void callProbe(Operation *op) {
     if (!probe || !isProbed)
       return;

@@ -511,10 +511,7 @@ private:
       for (auto [result, buffer] :
            llvm::zip(op.getResults(), buffers.getAsRange<BufferAttr>())) {
         auto type = cast<RankedTensorType>(result.getType());
-        if (type.getElementType().isF32())
-          probe.outputs.push_back(
-              {buffer.getArea(), static_cast<uint64_t>(buffer.getOffset()),
-               static_cast<uint64_t>(type.getNumElements())});
+        addProbe(probe, type, buffer);
       }
       if (failed(probeGradients(probe, &op)))
         return failure();
@@ -535,12 +532,19 @@ private:
       auto global =
           symbolTable.lookup<ml_program::GlobalOp>(state.symbol.getValue());
       auto type = cast<RankedTensorType>(global.getType());
-      if (state.kind == StateKind::Gradient && type.getElementType().isF32())
-        probe.outputs.push_back({buffer.getArea(),
-                                 static_cast<uint64_t>(buffer.getOffset()),
-                                 static_cast<uint64_t>(type.getNumElements())});
+      if (state.kind == StateKind::Gradient)
+        addProbe(probe, type, buffer);
     }
     return success();
+  }
+
+  void addProbe(runtime::PlanProbe &probe, RankedTensorType type,
+                BufferAttr buffer) {
+    if (isa<FloatType>(type.getElementType()))
+      probe.outputs.push_back({dataTypeOf(type.getElementType()),
+                               buffer.getArea(),
+                               static_cast<uint64_t>(buffer.getOffset()),
+                               static_cast<uint64_t>(type.getNumElements())});
   }
 
   LogicalResult makeEnds(runtime::PlanPhase &phase, StageOp stage) {

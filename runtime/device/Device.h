@@ -66,6 +66,10 @@ public:
   /// one throws it from Event::synchronize.
   virtual void execute(std::function<void()> work) = 0;
 
+  /// In the `work` of execute(): copies what its kernels so far have written to
+  /// host memory, and waits for that. Not while a graph is captured.
+  virtual void read(void *to, const void *from, uint64_t bytes);
+
   virtual void record(Event &event) = 0;
   virtual void wait(Event &event) = 0;
 

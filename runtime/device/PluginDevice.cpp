@@ -71,7 +71,8 @@ class PluginStream : public Stream {
 public:
   pp_device_stream *getHandle() const { return handle; }
 
-  PluginStream(const pp_device_table &table, pp_device *device) : table(table) {
+  PluginStream(const pp_device_table &table, pp_device *device)
+      : table(table), device(device) {
     call(table.stream_create, device, &handle);
   }
   ~PluginStream() override { table.stream_destroy(handle); }
@@ -91,6 +92,13 @@ public:
       ~Leave() { stream.table.stream_leave(stream.handle); }
     } leave{*this};
     work();
+  }
+  // The work runs in the calling thread, and only enqueues kernels.
+  void read(void *to, const void *from, uint64_t bytes) override {
+    PluginEvent done(table, device);
+    copy(to, from, bytes);
+    record(done);
+    done.synchronize();
   }
   void record(Event &event) override {
     call(table.stream_record, handle, handleOf(event));
@@ -127,6 +135,7 @@ private:
   }
 
   const pp_device_table &table;
+  pp_device *device;
   pp_device_stream *handle = nullptr;
   /// What the counters will be when the stream has run everything so far.
   std::map<std::atomic<uint64_t> *, uint64_t> counts;

@@ -1,6 +1,8 @@
 //===- NonFinite.cpp ------------------------------------------------------===//
 #include "exec/NonFinite.h"
+#include "plan/ShortFloat.h"
 
+#include <cmath>
 #include <cstring>
 #include <tuple>
 #include <utility>
@@ -17,15 +19,28 @@ bool NonFinite::isBefore(const NonFinite &other) const {
   return key(*this) < key(other);
 }
 
-std::optional<uint64_t> pp::runtime::findNonFinite(const float *values,
-                                                   uint64_t count) {
-  constexpr uint32_t exponent = 0x7f800000; // all ones: infinity or NaN
+template <typename Bits, typename Value>
+static std::optional<FoundElement> findFirst(const char *data, uint64_t count,
+                                             Value value) {
   for (uint64_t i = 0; i < count; ++i) {
-    uint32_t bits;
-    std::memcpy(&bits, values + i, sizeof(bits));
-    if ((bits & exponent) == exponent)
-      return i;
+    Bits bits;
+    std::memcpy(&bits, data + i * sizeof(bits), sizeof(bits));
+    if (double number = value(bits); !std::isfinite(number))
+      return FoundElement{i, number};
   }
+  return std::nullopt;
+}
+
+std::optional<FoundElement>
+pp::runtime::findNonFinite(DataType type, const char *data, uint64_t count) {
+  if (type == DataType::F32)
+    return findFirst<float>(data, count, [](float value) { return value; });
+  if (type == DataType::F64)
+    return findFirst<double>(data, count, [](double value) { return value; });
+  if (isShortFloat(type))
+    return findFirst<uint16_t>(data, count, [type](uint16_t bits) {
+      return fromShortFloat(type, bits);
+    });
   return std::nullopt;
 }
 

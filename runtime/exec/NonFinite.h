@@ -16,7 +16,7 @@ struct NonFinite {
   Phase phase = Phase::Forward;
   unsigned kernel = 0; // in the phase's probes
   std::string node;    // of the ONNX model
-  float value = 0;
+  double value = 0;
 
   /// Whether the data reaches this kernel before that of `other`: backward
   /// passes come after all forward passes of a micro-batch, and from the last
@@ -24,8 +24,16 @@ struct NonFinite {
   bool isBefore(const NonFinite &other) const;
 };
 
-/// Which of `count` floats is the first that is not finite.
-std::optional<uint64_t> findNonFinite(const float *values, uint64_t count);
+/// One of a tensor's elements.
+struct FoundElement {
+  uint64_t index;
+  double value;
+};
+
+/// The first of `count` elements that is not finite; none of a type that has no
+/// such numbers.
+std::optional<FoundElement> findNonFinite(DataType type, const char *data,
+                                          uint64_t count);
 
 /// The one of two that comes first, if there is one.
 void keepFirst(std::optional<NonFinite> &first, std::optional<NonFinite> other);

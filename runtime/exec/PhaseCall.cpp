@@ -99,18 +99,24 @@ void PhaseCall::look(uint64_t number) {
                          arguments.gradients,  arguments.statistics,
                          arguments.residuals,  arguments.scratch,
                          arguments.prepared};
+  std::vector<char> values;
   for (const PlanProbe::Floats &floats : probes[number].outputs) {
-    if (floats.area == Area::Input)
+    if (nonFinite || floats.area == Area::Input)
       continue;
     const char *at =
         floats.area == Area::Output
             ? outputs[floats.offset]
             : areas[static_cast<unsigned>(floats.area)] + floats.offset;
-    const auto *values = reinterpret_cast<const float *>(at);
-    if (auto i = pp::runtime::findNonFinite(values, floats.count))
-      nonFinite = NonFinite{
-          stageNumber,         microbatch, phase, static_cast<unsigned>(number),
-          probes[number].node, values[*i]};
+    values.resize(floats.count * sizeOf(floats.type));
+    stream->read(values.data(), at, values.size());
+    if (auto found = pp::runtime::findNonFinite(floats.type, values.data(),
+                                                floats.count))
+      nonFinite = NonFinite{stageNumber,
+                            microbatch,
+                            phase,
+                            static_cast<unsigned>(number),
+                            probes[number].node,
+                            found->value};
   }
 }
 
@@ -135,6 +141,9 @@ void PhaseCall::enqueue(Stream &stream, Step &step, uint64_t number,
                         bool useGraphs, KernelTimer *timer) {
   if (!function)
     return;
+  this->stream = &stream;
+  // A graph has no place where its kernels could be looked at.
+  useGraphs &= !arguments.is_probed;
   bool isStaged = !stage->feeds.empty() || !stage->fetches.empty();
   for (const Port &feed : feeds) {
     char *source = step.feeds[feed.reference.index].at(microbatch);
@@ -159,7 +168,7 @@ void PhaseCall::enqueue(Stream &stream, Step &step, uint64_t number,
     stream.execute([this] { run(); });
     graph = stream.endCapture();
   }
-  if (graph)
+  if (graph && !arguments.is_probed)
     stream.launch(*graph);
   else if (timer)
     stream.execute([this, timer, mayHold = runs > 0] {

@@ -82,10 +82,12 @@ private:
     uint64_t bytes;
   };
   void run();
-  /// Looks at what kernel `number` has just written.
+  /// Looks at what kernel `number` has just written, or has been given to
+  /// write.
   void look(uint64_t number);
 
   StageState *stage;
+  Stream *stream = nullptr; // of the last run
   pp_phase_function function = nullptr;
   pp_phase_arguments arguments{};
   std::vector<char *> inputs, outputs;

@@ -30,6 +30,11 @@ enum class DataType : uint8_t {
 using Shape = std::vector<int64_t>;
 
 uint64_t sizeOf(DataType type);
+/// Whether it has infinities.
+constexpr bool isFloatingPoint(DataType type) {
+  return type == DataType::F32 || type == DataType::F64 ||
+         type == DataType::BF16 || type == DataType::F16;
+}
 /// Name in the plan format: f32, i64, ...
 std::string_view nameOf(DataType type);
 std::optional<DataType> parseDataType(std::string_view name);

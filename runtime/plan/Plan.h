@@ -185,6 +185,7 @@ struct PlanReference {
 /// What a kernel writes, for the search for numbers that are not finite.
 struct PlanProbe {
   struct Floats {
+    DataType type; // of floating point
     Area area;
     uint64_t offset; // in bytes; of Input and Output the number
     uint64_t count;

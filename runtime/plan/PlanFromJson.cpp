@@ -441,18 +441,22 @@ static PlanProbe readProbe(const JsonReader &json, const PlanAreas &areas,
   JsonReader outputs = json.at("outputs");
   for (size_t i = 0, e = outputs.size(); i < e; ++i) {
     JsonReader entry = outputs.at(i);
-    if (entry.size() != 3)
-      entry.fail("expected an area, an offset and a number of floats");
-    std::string name = entry.at(size_t(0)).string();
+    if (entry.size() != 4)
+      entry.fail("expected a type, an area, an offset and a number");
+    std::string typeName = entry.at(size_t(0)).string();
+    std::optional<DataType> type = parseDataType(typeName);
+    if (!type || !isFloatingPoint(*type))
+      entry.fail("'{}' is no type of floating point", typeName);
+    std::string name = entry.at(size_t(1)).string();
     std::optional<Area> area = pp::parseArea(name);
     if (!area)
       entry.fail("unknown area '{}'", name);
-    PlanProbe::Floats floats{*area, entry.at(size_t(1)).integer(),
-                             entry.at(size_t(2)).integer()};
-    uint64_t bytes = floats.count * sizeof(float);
-    if (bytes > bytesBehind(floats, areas, phase, plan) ||
-        floats.offset % sizeof(float) * (floats.area < Area::Input))
-      entry.fail("{} floats at {} lie outside of '{}'", floats.count,
+    PlanProbe::Floats floats{*type, *area, entry.at(size_t(2)).integer(),
+                             entry.at(size_t(3)).integer()};
+    uint64_t size = sizeOf(*type);
+    if (floats.count > bytesBehind(floats, areas, phase, plan) / size ||
+        floats.offset % size * (floats.area < Area::Input))
+      entry.fail("{} of {} at {} lie outside of '{}'", floats.count, typeName,
                  floats.offset, name);
     probe.outputs.push_back(floats);
   }

@@ -177,7 +177,8 @@ static Json writeReferences(const std::vector<PlanReference> &references) {
 static Json writeProbe(const PlanProbe &probe) {
   Json json, outputs = Json::array();
   for (const PlanProbe::Floats &floats : probe.outputs)
-    outputs.push_back({nameOf(floats.area), floats.offset, floats.count});
+    outputs.push_back({nameOf(floats.type), nameOf(floats.area), floats.offset,
+                       floats.count});
   json["node"] = probe.node;
   json["outputs"] = std::move(outputs);
   return json;

@@ -118,6 +118,23 @@ TEST_F(PluginDeviceTest, GraphsKeepKernelsAndRunThemAgain) {
   EXPECT_EQ(takeKernelError(), "");
 }
 
+TEST_F(PluginDeviceTest, WorkReadsWhatItsKernelsWrite) {
+  toy::Binary binary(toy::Options{});
+  auto program = device->load(binary.training);
+  std::string error;
+  auto kernel = program->createKernel({"add bytes=2", 0}, error);
+  ASSERT_TRUE(kernel);
+  char from[2] = {1, 2}, to[2] = {10, 20}, seen[2] = {};
+  void *tensors[] = {from, to};
+  stream->execute([&] {
+    pp_execute_kernel(kernel.get(), tensors, nullptr);
+    stream->read(seen, to, 2);
+    EXPECT_EQ(seen[0], 11);
+    EXPECT_EQ(seen[1], 22);
+  });
+  EXPECT_EQ(takeKernelError(), "");
+}
+
 TEST_F(PluginDeviceTest, AKernelThatFailsLeavesItsText) {
   toy::Binary binary(toy::Options{});
   auto program = device->load(binary.training);

@@ -3,6 +3,7 @@
     non_finite.py BUILD
 """
 
+import re
 import subprocess
 
 import numpy as np
@@ -12,9 +13,9 @@ import common
 DIGITS = common.MODELS / "digits" / "digits-train.npz"
 
 
-def train(context, binary, data, *arguments):
+def train(context, binary, data, *arguments, device="cpu"):
     """Exit code, steps that were made and the messages of a training."""
-    command = [binary.path, "train", "--data", data, *arguments]
+    command = [binary.path, "train", "--data", data, "--device", device, *arguments]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300)
     return done.returncode, done.stdout.count('"step"'), done.stderr
 
@@ -61,9 +62,32 @@ def check(context, checks, stages, **options):
         checks.equal(text.count("error: step 4:"), 1, f"{where}: one message: {text}")
 
 
+FIRST = re.compile(r"appears first in stage '(\w+)', (\w+) pass of micro-batch (\d+), at node '(.*?)', which")
+
+
+def check_first_kernel(context, checks, **options):
+    """The node that is named does not depend on where the stages run."""
+    clean = context.path(".npz")
+    np.savez(clean, **dict(np.load(DIGITS)))
+    found = {}
+    for stages, target in ((1, "cpu"), (2, "cpu"), (1, "mock"), (2, "mock")):
+        binary = context.training("lenet", batch=32, stages=stages, microbatches=2, target=target, **options)
+        for processes in (1, 2) if stages > 1 else (1,):
+            where = f"{options} {stages} stages, {target}, {processes} processes"
+            code, _, text = train(context, binary, clean, "--no-shuffle", "--lr", 1e30, "--steps", 30, "--processes",
+                                  processes, device=target)
+            match = FIRST.search(text)
+            checks.check(code == 1 and match is not None, f"{where}: names the first kernel: {text}")
+            if match:
+                found[where] = match[2], match[4]
+    checks.check(len(set(found.values())) == 1, f"the first kernel: {found}")
+
+
 def test(context, checks, arguments):
     check(context, checks, 1)
     check(context, checks, 2, microbatches=4)
+    check_first_kernel(context, checks)
+    check_first_kernel(context, checks, precision="bf16")
     if not arguments.quick:
         check(context, checks, 2, microbatches=4, replicas=2)
         check(context, checks, 2, microbatches=4, schedule="zb-h1", optimizer="adamw")

@@ -189,6 +189,16 @@ TEST_F(CudaPluginTest, CopiesToTheHostArriveWithALaterEvent) {
   EXPECT_EQ(target, std::vector<char>(64, 0));
 }
 
+TEST_F(CudaPluginTest, WorkReadsWhatTheStreamHasDone) {
+  DeviceMemory memory = device->allocate(64, "test");
+  std::vector<char> source(64, 'x'), target(64, 0);
+  stream->copy(memory.get(), source.data(), 64);
+  stream->execute([&] {
+    stream->read(target.data(), memory.get(), 64);
+    EXPECT_EQ(target, source);
+  });
+}
+
 TEST_F(CudaPluginTest, AnEventBringsHomeOnlyWhatCameBeforeIt) {
   DeviceMemory memory = device->allocate(64, "a");
   std::vector<char> first(64, 1), second(64, 1);
