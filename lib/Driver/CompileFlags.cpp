@@ -58,6 +58,9 @@ struct ModelFlags {
                "plain layout (of the processor; results have other last bits)"),
       cl::location(options.layouts.layouts), cl::init(options.layouts.layouts),
       cl::cat(machine)};
+  Bound<NormKernels> norms{
+      "norms", cl::desc("What runs batch norms on the processor"),
+      cl::location(options.norms), cl::init(options.norms), cl::cat(machine)};
   Bound<nn::PackWeightsMode> packWeights{
       "pack-weights",
       cl::desc("Whether products read weights in the library's own layout, of "

@@ -93,6 +93,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
         convolutions.uses = weightUses;
       pm.addPass(nn::createChooseConvolutions(convolutions));
       pm.addPass(nn::createAssignLayouts(options.layouts));
+      if (options.norms == NormKernels::Generated)
+        pm.addPass(nn::createExpandNorms());
     }
     pm.addPass(nn::createHoistPreparation());
     if (options.target.isCpu()) {

@@ -2,7 +2,7 @@
 """Compares outputs, losses, gradients and trained weights with PyTorch.
 
 For each test model: the loss and every gradient of the first step, and every
-parameter and buffer after 5 steps, against reference.npz. test/models/README.md
+parameter and buffer after some steps, against reference.npz. test/models/README.md
 says what is in there. Tolerances are relative errors in the Frobenius norm,
 tensor by tensor.
 """
@@ -17,8 +17,8 @@ from common import MODELS, relative_error
 TOLERANCE = 1e-4
 
 # Of weights after several steps: the last layers of resnet18 normalise over 8
-# elements. PyTorch in float32 differs from PyTorch in float64 by 3e-3 there.
-WEIGHT_TOLERANCE = {"resnet18": 1e-2}
+# elements. PyTorch in float32 differs from PyTorch in float64 by 4e-5 there.
+WEIGHT_TOLERANCE = {"resnet18": 3e-4}
 
 # Running statistics are means over many elements: there PyTorch in float32
 # differs from PyTorch in float64 by 8e-5 at most, also in resnet18.
@@ -49,9 +49,9 @@ class Reference:
         folder = MODELS / model
         # Batch norm sees micro-batches, so their number matters.
         special = folder / f"reference.m{microbatches}.npz"
-        self.steps = 1 if special.exists() else 5
         self.path = special if special.exists() else folder / "reference.npz"
         self.arrays = dict(np.load(self.path))
+        self.steps = int(self.arrays.pop("steps", 1 if special.exists() else 5))
         names = json.loads((folder / "names.json").read_text())
         self.renamed = names.get(common.model_file(model, exporter).name, {})
 
@@ -125,7 +125,7 @@ def run_case(context, checks, model, exporter, microbatches, stages, optimizer, 
         WEIGHT_TOLERANCE.get(model, TOLERANCE) if reference.steps > 1 else TOLERANCE, masks
     )
 
-    if f"{optimizer}_output" in reference.arrays and reference.steps == 5 and microbatches == 1:
+    if f"{optimizer}_output" in reference.arrays and reference.steps > 1 and microbatches == 1:
         # Inference on the trained weights, which also uses running statistics.
         outputs = binary.infer(data, context.path(".npz"), "--load", snapshot)
         (output,) = outputs.values()

@@ -86,7 +86,7 @@ def check_model(context, checks, model, stage_counts, modes):
     data = context.data("gpt" if model == "gpt_tanh" else model, 2 * batch)
     compile_for = compiler(context, model, options)
     # The same library kernels as on the mock device: batch norm of a few values makes much of other last bits.
-    processor = compile_for(stages=1, layouts="plain", convolutions="direct")
+    processor = compile_for(stages=1, layouts="plain", convolutions="direct", norms="library")
     losses, weights, _ = train(context, processor, data, "cpu")
     base = None
     for stages in stage_counts:

@@ -100,7 +100,8 @@ def check_model(context, checks, model, quick):
     expected = read(compile(2, 1, target="mock"), context, data)
     for flags in ((), ("--no-graphs",), ("--processes", 2)):
         check_same(checks, f"{model}: target mock {flags}", read(mock, context, data, *flags), expected)
-    check_close(context, checks, f"{model}: target mock", mock, alone, data)
+    # With the kernels that the device has.
+    check_close(context, checks, f"{model}: target mock", mock, compile(1, 1, norms="library"), data)
     check_inference(context, checks, model, alone, compile(2, 2))
     check_resume(context, checks, model, base, data, two)
 

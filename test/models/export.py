@@ -28,6 +28,9 @@ from exporters import EXPORTERS
 
 HERE = pathlib.Path(__file__).resolve().parent
 STEPS = 5
+# After three steps, an activation of resnet18 is within rounding of the kink of
+# its ReLU: whoever rounds to the other side is 1e-2 off after two more.
+FEWER_STEPS = {"resnet18": 3}
 
 
 def strip_traces(path):
@@ -140,11 +143,12 @@ def save_arrays(path, arrays):
 
 
 def write_references(definition, folder):
+    steps = FEWER_STEPS.get(folder.name, STEPS)
     batch = {**definition.inputs, "target": definition.target}
-    trained, first = train(definition, sgd, STEPS)
-    arrays = {**batch, **first, **state("sgd", trained)}
+    trained, first = train(definition, sgd, steps)
+    arrays = {"steps": np.int64(steps), **batch, **first, **state("sgd", trained)}
     arrays["sgd_output"] = infer(definition, trained)
-    trained, _ = train(definition, adamw, STEPS)
+    trained, _ = train(definition, adamw, steps)
     arrays.update(state("adamw", trained))
     arrays["adamw_output"] = infer(definition, trained)
     save_arrays(folder / "reference.npz", arrays)

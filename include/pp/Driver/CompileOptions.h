@@ -19,6 +19,15 @@
 
 namespace pp {
 
+/// What runs batch norms on the processor.
+enum class NormKernels { Generated, Library };
+template <> struct EnumNames<NormKernels> {
+  static constexpr NamedValue<NormKernels> values[] = {
+      {NormKernels::Generated, "generated",
+       "fused with what follows, shared by threads, precise"},
+      {NormKernels::Library, "library", ""}};
+};
+
 /// When attention becomes one kernel.
 enum class AttentionFusion {
   /// For GPUs, where products are of 16 bits and the GPU's library has it.
@@ -65,6 +74,7 @@ struct CompileOptions {
   nn::Precision precision = nn::Precision::F32;
   nn::ChooseConvolutionsOptions convolutions;
   nn::AssignLayoutsOptions layouts;
+  NormKernels norms = NormKernels::Generated;
   nn::PackWeightsOptions packWeights;
   // Cost
   pipeline::AnnotateCostsOptions cost;

@@ -94,6 +94,9 @@ LogicalResult KernelEmitter::emitOperation(Operation *op) {
       .Case([&](LayerNormOp norm) { return emitLayerNorm(norm); })
       .Case(
           [&](LayerNormBackwardOp norm) { return emitLayerNormBackward(norm); })
+      .Case(
+          [&](ChannelMomentsOp moments) { return emitChannelMoments(moments); })
+      .Case([&](ChannelSumsOp sums) { return emitChannelSums(sums); })
       .Case([&](SoftmaxCrossEntropyOp loss) { return emitCrossEntropy(loss); })
       .Case([&](SoftmaxCrossEntropyBackwardOp loss) {
         return emitCrossEntropyBackward(loss);

@@ -107,6 +107,8 @@ private:
   llvm::LogicalResult emitSoftmax(mlir::Operation *op, bool logarithm);
   llvm::LogicalResult emitLayerNorm(nn::LayerNormOp op);
   llvm::LogicalResult emitLayerNormBackward(nn::LayerNormBackwardOp op);
+  llvm::LogicalResult emitChannelMoments(nn::ChannelMomentsOp op);
+  llvm::LogicalResult emitChannelSums(nn::ChannelSumsOp op);
   llvm::LogicalResult emitCrossEntropy(nn::SoftmaxCrossEntropyOp op);
   llvm::LogicalResult
   emitCrossEntropyBackward(nn::SoftmaxCrossEntropyBackwardOp op);

@@ -335,6 +335,38 @@ func.func @batch_norm_backward_rank(%x: tensor<8xf32>) {
 
 // -----
 
+func.func @channel_moments_rank(%x: tensor<8xf32>) {
+  // expected-error@+1 {{'nn.channel_moments' op needs a tensor of rank 2 or more in the layout plain}}
+  %0:2 = nn.channel_moments %x : (tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @channel_moments_channels(%x: tensor<2x3x8xf32>) {
+  // expected-error@+1 {{'nn.channel_moments' op needs a mean of shape [3], got [8]}}
+  %0:2 = nn.channel_moments %x : (tensor<2x3x8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @channel_sums_channels(%x: tensor<2x3x8xf32>, %m: tensor<3xf32>) {
+  // expected-error@+1 {{'nn.channel_sums' op needs a mean of shape [8], got [3]}}
+  %0:2 = nn.channel_sums %x, %x, %m layout channels_last : (tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>)
+  return
+}
+
+// -----
+
+func.func @channel_sums_types(%x: tensor<2x3x8xf32>, %g: tensor<2x3x8xbf16>, %m: tensor<3xf32>) {
+  // expected-error@+1 {{'nn.channel_sums' op failed to verify that all of {gradient, input} have same type}}
+  %0:2 = nn.channel_sums %g, %x, %m : (tensor<2x3x8xbf16>, tensor<2x3x8xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>)
+  return
+}
+
+// -----
+
 func.func @scale_gradient(%x: tensor<2x8xf32>, %s: tensor<8xf32>) {
   // expected-error@+1 {{'nn.batch_norm_backward' op failed to verify that all of {mean, variance, scale, scaleGradient, shiftGradient} have same type}}
   %0:3 = nn.batch_norm_backward %x, %x, %s, %s, %s epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<2xf32>, tensor<8xf32>)

@@ -211,6 +211,10 @@ func.func @normalizations(%x: tensor<2x4x8xf32>, %s: tensor<8xf32>, %i: tensor<2
   %n, %e, %v = nn.batch_norm %i, %c, %c epsilon 1.000000e-05 : (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
   // CHECK: %[[P:[^ :,]+]], %[[Q:[^ :,]+]], %[[T:[^ :,]+]] = nn.batch_norm_backward %[[I]], %[[N]], %[[E]], %[[V]], %[[C]] epsilon 1.000000e-05 : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
   %p, %q, %t = nn.batch_norm_backward %i, %n, %e, %v, %c epsilon 1.000000e-05 : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
+  // CHECK: %[[CM:[^ :,]+]], %[[CV:[^ :,]+]] = nn.channel_moments %[[I]] layout channels_last : (tensor<2x3x4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %cm, %cv = nn.channel_moments %i layout channels_last : (tensor<2x3x4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  // CHECK: %{{[^ :,]+}}, %{{[^ :,]+}} = nn.channel_sums %[[N]], %[[I]], %[[E]] : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>)
+  %cs, %cw = nn.channel_sums %n, %i, %e : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>)
   return
 }
 

@@ -369,6 +369,17 @@ template <typename NormOp> static LogicalResult verifyBatchNorm(NormOp op) {
 LogicalResult BatchNormOp::verify() { return verifyBatchNorm(*this); }
 LogicalResult BatchNormBackwardOp::verify() { return verifyBatchNorm(*this); }
 
+LogicalResult ChannelMomentsOp::verify() {
+  FailureOr<int64_t> channels = readChannels(*this);
+  return failed(channels) ? failure()
+                          : verifyShapeOf(*this, "mean", getMean(), *channels);
+}
+LogicalResult ChannelSumsOp::verify() {
+  FailureOr<int64_t> channels = readChannels(*this);
+  return failed(channels) ? failure()
+                          : verifyShapeOf(*this, "mean", getMean(), *channels);
+}
+
 LogicalResult SoftmaxCrossEntropyOp::verify() {
   return verifyShapeOf(*this, "label tensor", getLabels(),
                        shapeOf(getLogits()).drop_back());

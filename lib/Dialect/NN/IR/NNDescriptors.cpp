@@ -458,6 +458,12 @@ uint64_t LayerNormOp::getFlops() {
 uint64_t LayerNormBackwardOp::getFlops() {
   return 11 * getInput().getType().getNumElements();
 }
+uint64_t ChannelMomentsOp::getFlops() {
+  return 4 * getInput().getType().getNumElements();
+}
+uint64_t ChannelSumsOp::getFlops() {
+  return 4 * getInput().getType().getNumElements();
+}
 uint64_t SoftmaxCrossEntropyOp::getFlops() {
   return 5 * getLogits().getType().getNumElements();
 }

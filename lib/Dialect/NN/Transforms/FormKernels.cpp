@@ -253,24 +253,42 @@ private:
                   rows->getAttr(step::stageHintAttrName));
   }
 
-  /// The latest group that produces an operand of `op` and may take it in.
+  /// The latest group that produces an operand of `op` and may take it in, with
+  /// what the others do that may move down to it.
   Group *findGroup(Operation *op, Phase phase, int64_t home) {
-    Group *best = nullptr;
+    llvm::SmallSetVector<Group *, 4> candidates;
     for (Value operand : op->getOperands()) {
       Operation *producer = operand.getDefiningOp();
       Group *group = producer ? groupOf.lookup(producer) : nullptr;
-      if (!group || !group->open || group->phase != phase ||
-          group->home != home || group->operations.size() >= maxGroupSize ||
-          !agrees(group->hint, op->getAttr(step::stageHintAttrName)) ||
-          group->shape != iterationShape(op))
-        continue;
-      if (best &&
-          order[best->operations.back()] >= order[group->operations.back()])
-        continue;
-      if (!isReadBefore(group, op))
-        best = group;
+      if (group && group->open && group->phase == phase &&
+          group->home == home && group->operations.size() < maxGroupSize &&
+          agrees(group->hint, op->getAttr(step::stageHintAttrName)) &&
+          group->shape == iterationShape(op) && !isReadBefore(group, op))
+        candidates.insert(group);
     }
+    Group *best = nullptr;
+    for (Group *group : candidates)
+      if (!best ||
+          order[best->operations.back()] < order[group->operations.back()])
+        best = group;
+    for (Group *group : candidates)
+      if (group != best && agrees(best->hint, group->hint) &&
+          best->operations.size() + group->operations.size() < maxGroupSize)
+        merge(group, best);
     return best;
+  }
+
+  /// Leaves `from` empty.
+  void merge(Group *from, Group *to) {
+    for (Operation *op : from->operations)
+      groupOf[op] = to;
+    to->operations.append(from->operations);
+    llvm::sort(to->operations,
+               [&](Operation *a, Operation *b) { return order[a] < order[b]; });
+    if (!to->hint)
+      to->hint = from->hint;
+    from->operations.clear();
+    from->open = false;
   }
 
   /// True if something outside of `group` and before `op` reads one of its
@@ -298,6 +316,7 @@ private:
   /// for every forward operation the kernel it belongs to. A view belongs to
   /// the kernel that produces what it views, else to the first that reads it.
   void numberForwardKernels() {
+    removeEmptyGroups();
     SmallVector<Group *> forward;
     for (auto &group : groups)
       forward.push_back(group.get());
@@ -366,7 +385,13 @@ private:
   // Building
   //===--------------------------------------------------------------------===//
 
+  void removeEmptyGroups() {
+    llvm::erase_if(groups,
+                   [](const auto &group) { return group->operations.empty(); });
+  }
+
   void build() {
+    removeEmptyGroups();
     llvm::sort(groups, [&](const auto &a, const auto &b) {
       return order[a->operations.back()] < order[b->operations.back()];
     });

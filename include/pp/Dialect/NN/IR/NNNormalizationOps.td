@@ -107,4 +107,49 @@ def NN_BatchNormBackwardOp : NN_LibraryOp<"batch_norm_backward", [
   }];
 }
 
+/// What a batch norm needs of each channel, from an image that lies in `layout`.
+/// Short numbers are widened as they are read.
+class NN_ChannelOp<string mnemonic, list<Trait> traits = []>
+    : NN_GeneratedOp<mnemonic, traits # [KernelOpInterface,
+                                         NN_Cost<["getFlops"]>]> {
+  let hasVerifier = 1;
+}
+
+def NN_ChannelMomentsOp : NN_ChannelOp<"channel_moments", [
+    AllTypesMatch<["mean", "variance"]>]> {
+  let summary = "mean and population variance of each channel";
+  let description = [{
+    `input` is N x C x spatial, in `layout` (see `nn.reorder`). Mean and squared
+    deviations of a sample's channel come first, from two passes over what a
+    cache holds; those of the samples are then combined in their order (Chan,
+    Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
+    sample variances", 1979, equation 2.1), so that memory is read once and no
+    long sum loses its last terms.
+  }];
+  let arguments = (ins NN_FactorTensor:$input,
+                       DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout);
+  let results = (outs NN_FloatTensor:$mean, NN_FloatTensor:$variance);
+  let assemblyFormat = [{
+    $input (`layout` $layout^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def NN_ChannelSumsOp : NN_ChannelOp<"channel_sums", [
+    AllTypesMatch<["gradient", "input"]>,
+    AllTypesMatch<["mean", "sum", "weighted"]>]> {
+  let summary = "what the derivative of a batch norm needs of each channel";
+  let description = [{
+    The sums over each channel of `gradient` and of gradient * (input - mean),
+    one sample after the other.
+  }];
+  let arguments = (ins NN_FactorTensor:$gradient, NN_FactorTensor:$input,
+                       NN_FloatTensor:$mean,
+                       DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout);
+  let results = (outs NN_FloatTensor:$sum, NN_FloatTensor:$weighted);
+  let assemblyFormat = [{
+    $gradient `,` $input `,` $mean (`layout` $layout^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
 #endif // PP_DIALECT_NN_IR_NNNORMALIZATIONOPS_TD

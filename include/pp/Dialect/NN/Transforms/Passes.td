@@ -29,6 +29,23 @@ def Rebatch : NNPass<"nn-rebatch"> {
   ];
 }
 
+def ExpandNorms : NNPass<"nn-expand-norms"> {
+  let summary = "Express batch norms by sums over channels and elementwise code";
+  let description = [{
+    What is done to each element is then in one kernel with what follows: an
+    addition of a residual, an activation, a cast. Threads share all of it.
+    ```mlir
+    %y, %mean, %variance = nn.batch_norm %x, %scale, %shift epsilon 1.0e-5
+    %z = nn.relu %y
+    // becomes
+    %mean, %variance = nn.channel_moments %x
+    %factor = nn.div %scale, (nn.sqrt (nn.add %variance, 1.0e-5))
+    %z = nn.relu (nn.add (nn.mul (nn.sub %x, %mean), %factor), %shift)
+    ```
+    Runs when layouts are known, since all of it works in the input's layout.
+  }];
+}
+
 def ExpandDoubles : NNPass<"nn-expand-doubles"> {
   let summary = "Express convolutions, pools and batch norms of f64 by others";
   let description = [{

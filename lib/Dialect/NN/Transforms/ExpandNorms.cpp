@@ -1,0 +1,142 @@
+//===- ExpandNorms.cpp - Batch norms by sums and elementwise code ---------===//
+
+#include "MainFunction.h"
+#include "pp/Dialect/NN/IR/Layout.h"
+#include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/Transforms/Passes.h"
+#include "pp/Interfaces/Step.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <type_traits>
+
+namespace pp::nn {
+#define GEN_PASS_DEF_EXPANDNORMS
+#include "pp/Dialect/NN/Transforms/Passes.h.inc"
+} // namespace pp::nn
+
+using namespace mlir;
+using namespace pp;
+using namespace pp::nn;
+
+namespace {
+
+/// Builds what a batch norm, forward or backward, stands for, in front of it.
+template <typename NormOp> class Expansion {
+public:
+  explicit Expansion(NormOp norm)
+      : norm(norm), builder(norm),
+        image(cast<RankedTensorType>(norm.getInput().getType())),
+        channels(cast<RankedTensorType>(norm.getScale().getType())) {}
+
+  /// In its phase, with its hint about the stage.
+  template <typename Op, typename... Args> Op make(Args &&...args) {
+    auto op = Op::create(builder, norm.getLoc(), std::forward<Args>(args)...);
+    op->setDiscardableAttrs(norm->getDiscardableAttrDictionary());
+    // What belongs to the norm, its derivative and its parameters, goes to the
+    // stage of the first of its kernels: values do not flow backwards.
+    if (!std::is_same_v<Op, ChannelMomentsOp> &&
+        std::is_same_v<NormOp, BatchNormOp>)
+      op->removeAttr(step::originAttrName);
+    return op;
+  }
+  template <typename Op> Value of(Value x, Value y) { return make<Op>(x, y); }
+
+  /// A number for each channel.
+  Value splat(double value) {
+    return make<ConstantOp>(DenseElementsAttr::get(
+        channels, builder.getFloatAttr(channels.getElementType(), value)));
+  }
+  /// The numbers of channels at all elements.
+  Value spread(Value numbers) {
+    int64_t block = getBlockOf(norm.getLayout()), last = image.getRank() - 1;
+    auto type = image.clone(channels.getElementType());
+    if (norm.getLayout() == Layout::channels_last)
+      return make<BroadcastOp>(type, numbers, last);
+    if (!block)
+      return make<BroadcastOp>(type, numbers, int64_t{1});
+    Value blocks = make<ReshapeOp>(
+        channels.clone({channels.getNumElements() / block, block}), numbers);
+    return make<BroadcastOp>(type, blocks, ArrayRef<int64_t>{1, last});
+  }
+  /// An image as it is computed with, and as it is kept.
+  Value widened(Value value) {
+    auto type = image.clone(channels.getElementType());
+    return value.getType() == type ? value : Value(make<CastOp>(type, value));
+  }
+  Value kept(Value value) {
+    return value.getType() == image ? value : Value(make<CastOp>(image, value));
+  }
+  Value deviation(Value variance) {
+    Value epsilon = splat(norm.getEpsilon().convertToDouble());
+    return make<SqrtOp>(of<AddOp>(variance, epsilon));
+  }
+  /// Elements of a channel.
+  double count() const {
+    return static_cast<double>(image.getNumElements()) /
+           static_cast<double>(channels.getNumElements());
+  }
+
+private:
+  NormOp norm;
+  OpBuilder builder;
+  RankedTensorType image, channels;
+};
+
+} // namespace
+
+static void expand(BatchNormOp op) {
+  Expansion e(op);
+  auto moments = e.make<ChannelMomentsOp>(op.getMean().getType(),
+                                          op.getVariance().getType(),
+                                          op.getInput(), op.getLayout());
+  Value factor = e.of<DivOp>(op.getScale(), e.deviation(moments.getVariance()));
+  Value x = e.of<SubOp>(e.widened(op.getInput()), e.spread(moments.getMean()));
+  x = e.of<AddOp>(e.of<MulOp>(x, e.spread(factor)), e.spread(op.getShift()));
+  op->replaceAllUsesWith(
+      ValueRange{e.kept(x), moments.getMean(), moments.getVariance()});
+  op.erase();
+}
+
+/// With the deviation d, n = (x - mean) / d and averages over a channel:
+/// scale / d * (g - average(g) - n * average(g * n)).
+static void expand(BatchNormBackwardOp op) {
+  Expansion e(op);
+  Type numbers = op.getScale().getType();
+  auto sums =
+      e.make<ChannelSumsOp>(numbers, numbers, op.getOutputGradient(),
+                            op.getInput(), op.getMean(), op.getLayout());
+  Value inverse = e.of<DivOp>(e.splat(1), e.deviation(op.getVariance()));
+  Value share = e.splat(1 / e.count());
+  Value scaleGradient = e.of<MulOp>(sums.getWeighted(), inverse);
+  Value average = e.of<MulOp>(sums.getSum(), share);
+  Value slope = e.of<MulOp>(e.of<MulOp>(scaleGradient, inverse), share);
+  Value factor = e.of<MulOp>(op.getScale(), inverse);
+  Value x = e.of<SubOp>(e.widened(op.getInput()), e.spread(op.getMean()));
+  Value g = e.of<SubOp>(e.widened(op.getOutputGradient()), e.spread(average));
+  g = e.of<SubOp>(g, e.of<MulOp>(x, e.spread(slope)));
+  g = e.of<MulOp>(g, e.spread(factor));
+  op->replaceAllUsesWith(ValueRange{e.kept(g), scaleGradient, sums.getSum()});
+  op.erase();
+}
+
+namespace {
+
+struct ExpandNorms : pp::nn::impl::ExpandNormsBase<ExpandNorms> {
+  using ExpandNormsBase::ExpandNormsBase;
+
+  void runOnOperation() override {
+    auto function = findMain(getOperation());
+    if (failed(function))
+      return signalPassFailure();
+    for (Operation &op :
+         llvm::make_early_inc_range(function->getBody().front())) {
+      if (auto norm = dyn_cast<BatchNormOp>(op))
+        expand(norm);
+      else if (auto norm = dyn_cast<BatchNormBackwardOp>(op))
+        expand(norm);
+    }
+  }
+};
+
+} // namespace
