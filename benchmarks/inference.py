@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times inference of known models against ONNX Runtime and PyTorch.
+"""Times inference of known models against ONNX Runtime, OpenVINO and PyTorch.
 
 Contenders take turns, and rounds in which others used the processor are
 repeated, as in vs_pytorch.py. What is compared is the time from one result to
@@ -36,6 +36,17 @@ if kind == "onnxruntime":
     random = np.random.default_rng(0)
     x = random.standard_normal(given.shape).astype("f4") if "float" in given.type else random.integers(0, 100, given.shape)
     step = lambda: session.run(None, {given.name: x})
+elif kind == "openvino":
+    import numpy as np, openvino
+    # In f32, as all others.
+    options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = openvino.Core().compile_model(path, "CPU", options)
+    given = compiled.input(0)
+    random = np.random.default_rng(0)
+    shape = list(given.shape)
+    x = random.standard_normal(shape).astype("f4") if given.element_type.is_real() else random.integers(0, 100, shape)
+    request = compiled.create_infer_request()
+    step = lambda: request.infer({0: x}, share_inputs=True)
 else:
     import torch
     torch.set_num_threads(threads)
@@ -46,6 +57,8 @@ else:
     net = sample.module.eval()
     if kind == "channels_last":
         net, x = net.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
+    if kind == "torch.compile":
+        net = torch.compile(net)
     def step():
         with torch.inference_mode():
             net(x)
@@ -62,7 +75,7 @@ for line in sys.stdin:
 
 class Peer:
     def __init__(self, kind, model, name, batch, threads):
-        where = model if kind == "onnxruntime" else ROOT / "benchmarks"
+        where = model if kind in ("onnxruntime", "openvino") else ROOT / "benchmarks"
         self.process = subprocess.Popen(
             [sys.executable, "-c", WORKER, kind, where, name, str(batch), str(threads)], text=True,
             env={**os.environ, "OMP_NUM_THREADS": str(threads)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -113,7 +126,7 @@ def contenders(arguments, name, batch):
     }
     if batch > 1:
         result["pp-mlir, 2 replicas", 2] = lambda: Ours(arguments, model, batch, "r", ["--replicas=2", "--microbatches=2"])
-    kinds = ["onnxruntime", "eager"] + (["channels_last"] if name in ("resnet50", "mobilenetv2") else [])
+    kinds = ["onnxruntime", "openvino", "eager", "torch.compile"] + (["channels_last"] if name in ("resnet50", "mobilenetv2") else [])
     for threads in (1, 2):
         for kind in kinds:
             result[kind, threads] = lambda kind=kind, threads=threads: Peer(kind, model, name, batch, threads)
