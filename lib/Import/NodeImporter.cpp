@@ -498,7 +498,6 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
   if (value)
     return value;
   auto type = RankedTensorType::get(tensor.dims, elementType(tensor.type));
-  auto module = builder.getBlock()->getParentOp()->getParentOfType<ModuleOp>();
   OpBuilder::InsertionGuard guard(builder);
   Location loc = NameLoc::get(builder.getStringAttr(tensor.name));
 
@@ -512,7 +511,8 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
   else
     initial = DenseElementsAttr::getFromRawBuffer(type, rowMajor(tensor));
   // Globals stand before the function, in the order of their first reader.
-  builder.setInsertionPoint(builder.getBlock()->getParentOp());
+  auto function = cast<func::FuncOp>(builder.getBlock()->getParentOp());
+  builder.setInsertionPoint(function);
   TrainingChoice::Decision choice = training.decide(tensor);
   // Steps are too small for short numbers: an optimizer works on wider copies.
   RankedTensorType kept = type;
@@ -527,18 +527,17 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
       ml_program::GlobalOp::create(builder, loc, tensor.name, kept,
                                    /*is_mutable=*/choice.isTrained, initial,
                                    builder.getStringAttr("private"));
+  globals[tensor.name] = global;
   if (choice.isTrained)
     global->setAttr(trainedAttrName, builder.getUnitAttr());
   if (options.training)
     global->setAttr(trainingReasonAttrName,
                     builder.getStringAttr(choice.reason));
-  Block *entry =
-      &module.lookupSymbol<func::FuncOp>(mainFunctionName).getBody().front();
   // All parameters are named at the top of the function.
   if (lastParameter)
     builder.setInsertionPointAfter(lastParameter);
   else
-    builder.setInsertionPointToStart(entry);
+    builder.setInsertionPointToStart(&function.getBody().front());
   auto op = ParameterOp::create(builder, loc, kept, tensor.name);
   lastParameter = op;
   value = op;
@@ -556,8 +555,7 @@ void NodeImporter::attachStageHint(Operation *op) {
 }
 
 void NodeImporter::untrain(llvm::StringRef symbol, bool isMutable) {
-  auto module = builder.getBlock()->getParentOp()->getParentOfType<ModuleOp>();
-  if (auto global = module.lookupSymbol<ml_program::GlobalOp>(symbol)) {
+  if (ml_program::GlobalOp global = globals.lookup(symbol)) {
     global->removeAttr(trainedAttrName);
     global.setIsMutable(isMutable);
     if (options.training)

@@ -17,6 +17,7 @@
 #include "pp/Import/Onnx/OperatorDefinition.h"
 #include "pp/Import/OnnxImporter.h"
 
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringMap.h"
@@ -282,6 +283,8 @@ private:
   TrainingChoice training;
   llvm::StringMap<Entry> entries;
   llvm::StringMap<mlir::Value> parameterValues;
+  /// Behind parameters, by name: a module looks for a symbol among all of them.
+  llvm::StringMap<mlir::ml_program::GlobalOp> globals;
   const onnx::Node *node = nullptr;
   llvm::SmallPtrSet<const onnx::Attribute *, 8> understood;
   /// The first input of each type variable of the node's operator, and its
