@@ -185,3 +185,26 @@ func.func @main(%x: tensor<8x2x3xf32> {step.batched}) -> tensor<8x2x4xf32> {
   %y = nn.dot_general %x, %all batch [0] x [0] contract [2] x [2] : (tensor<8x2x3xf32>, tensor<8x4x3xf32>) -> tensor<8x2x4xf32>
   return %y : tensor<8x2x4xf32>
 }
+
+// -----
+
+// Indices that are the same for all samples add to other axes; a concatenation
+// and a normalization of what all samples share are made for any number of them.
+// CHECK-LABEL: func.func @main(
+ml_program.global private @rows(dense<0.0> : tensor<4x3xf32>) : tensor<4x3xf32>
+ml_program.global private @scale(dense<1.0> : tensor<6xf32>) : tensor<6xf32>
+func.func @main(%x: tensor<8x4x6xf32> {step.batched}) -> (tensor<8x5x6xf32>, tensor<8x4x6xf32>) {
+  %i = nn.constant dense<[0, 2, 2, 4]> : tensor<4xi64>
+  // CHECK: nn.scatter_add {{.*}} axis 1 : (tensor<4xi64>, tensor<2x4x6xf32>) -> tensor<2x5x6xf32>
+  %0 = nn.scatter_add %x at [%i] axis 1 : (tensor<4xi64>, tensor<8x4x6xf32>) -> tensor<8x5x6xf32>
+  %rows = nn.parameter @rows : tensor<4x3xf32>
+  %scale = nn.parameter @scale : tensor<6xf32>
+  %1 = nn.broadcast %rows [1, 2] : tensor<4x3xf32> -> tensor<8x4x3xf32>
+  // CHECK: nn.concat {{.*}} axis 2 : (tensor<2x4x3xf32>, tensor<2x4x3xf32>) -> tensor<2x4x6xf32>
+  %2 = nn.concat %1, %1 axis 2 : (tensor<8x4x3xf32>, tensor<8x4x3xf32>) -> tensor<8x4x6xf32>
+  // CHECK: nn.layer_norm {{.*}} -> (tensor<2x4x6xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  %3, %mean, %rstd = nn.layer_norm %2, %scale, %scale epsilon 1.0e-5 : (tensor<8x4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<8x4x6xf32>, tensor<8x4xf32>, tensor<8x4xf32>)
+  // CHECK: nn.mul {{.*}} : tensor<2x4x6xf32>
+  %4 = nn.mul %x, %3 : tensor<8x4x6xf32>
+  return %0, %4 : tensor<8x5x6xf32>, tensor<8x4x6xf32>
+}

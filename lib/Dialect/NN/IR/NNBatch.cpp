@@ -196,6 +196,11 @@ LogicalResult BroadcastOp::propagateBatch(Positions operands,
   return success();
 }
 
+LogicalResult ConcatOp::demandBatch(BatchPosition position,
+                                    PositionsOut &operands) {
+  operands.assign(getInputs().size(), position);
+  return success(position.axis != static_cast<int64_t>(getAxis()));
+}
 LogicalResult BroadcastOp::demandBatch(BatchPosition position,
                                        PositionsOut &operands) {
   operands.assign(1, BatchPosition());
@@ -284,11 +289,23 @@ LogicalResult ScatterAddOp::propagateBatch(Positions operands,
                                            PositionsOut &results,
                                            EmitError emitError) {
   results.assign(1, BatchPosition());
-  if (!operands[0] && !operands[1])
+  BatchPosition indices = operands[0], updates = operands[1];
+  if (!indices && !updates)
     return success();
-  if (operands[0] != operands[1] || !isShared(operands[0], getShared()))
+  // The same indices for all samples, which are on another axis.
+  int64_t axis = getAxis();
+  int64_t indexRank = getIndices().getType().getRank() - getShared();
+  if (!indices && updates.axis < axis) {
+    results[0] = updates;
+    return success();
+  }
+  if (!indices && updates.axis >= axis + indexRank) {
+    results[0] = onAxis(updates, updates.axis - indexRank + 1);
+    return success();
+  }
+  if (indices != updates || !isShared(indices, getShared()))
     return emitError() << "adds up samples";
-  results[0] = operands[0];
+  results[0] = indices;
   return success();
 }
 

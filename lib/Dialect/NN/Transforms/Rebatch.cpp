@@ -123,37 +123,66 @@ private:
     Operation *op = value.getDefiningOp();
     auto type = cast<RankedTensorType>(value.getType());
     if (positionOf(value) || !isa_and_nonnull<BatchAxisOpInterface>(op) ||
-        op->getNumResults() != 1 ||
         type.getDimSize(position.axis) !=
             position.outer * oldBatch * position.inner ||
         llvm::is_contained(refused.lookup(value), position))
       return failure();
-    bool isShared = !value.hasOneUse();
+    unsigned index = cast<OpResult>(value).getResultNumber();
+    bool isShared = !value.hasOneUse() || !op->hasOneUse();
     Operation *made = isShared ? OpBuilder(op).clone(*op) : op;
-    if (failed(demandOfOperands(made, position))) {
+    if (failed(demandOfOperands(made, index, position))) {
       if (isShared)
         made->erase();
       refused[value].push_back(position);
       return failure();
     }
-    positions[made->getResult(0)] = position;
-    demanded.push_back(made->getResult(0));
+    positions[made->getResult(index)] = position;
+    demanded.push_back(made->getResult(index));
+    placeOtherResults(made, index);
     if (isShared) {
       duplicates.insert(op);
       duplicates.insert(made);
-      copies[value].push_back({position, made->getResult(0)});
-      operand.set(made->getResult(0));
+      copies[value].push_back({position, made->getResult(index)});
+      operand.set(made->getResult(index));
     }
     return success();
   }
 
-  /// Makes the operands of `op` such that its result holds the samples at
-  /// `position`: as the operation says, or those from which its rule leads
+  /// Where the samples of the other results are, after the operands of `op` and
+  /// result `index` got theirs.
+  void placeOtherResults(Operation *op, unsigned index) {
+    if (op->getNumResults() == 1)
+      return;
+    SmallVector<BatchPosition> operands, results;
+    for (Value operand : op->getOperands())
+      operands.push_back(positionOf(operand));
+    (void)propagateQuietly(cast<BatchAxisOpInterface>(op), operands, results);
+    for (auto [result, position] : llvm::zip(op->getResults(), results))
+      if (position && result.getResultNumber() != index) {
+        positions[result] = position;
+        demanded.push_back(result);
+      }
+  }
+
+  static LogicalResult
+  propagateQuietly(BatchAxisOpInterface op, ArrayRef<BatchPosition> operands,
+                   SmallVectorImpl<BatchPosition> &results) {
+    return op.propagateBatch(operands, results, [&] {
+      InFlightDiagnostic diagnostic = op->emitError();
+      diagnostic.abandon();
+      return diagnostic;
+    });
+  }
+
+  /// Makes the operands of `op` such that its result `index` holds the samples
+  /// at `position`: as the operation says, or those from which its rule leads
   /// there.
-  LogicalResult demandOfOperands(Operation *op, BatchPosition position) {
+  LogicalResult demandOfOperands(Operation *op, unsigned index,
+                                 BatchPosition position) {
     auto batched = cast<BatchAxisOpInterface>(op);
     SmallVector<BatchPosition> wanted;
-    if (succeeded(batched.demandBatch(position, wanted)))
+    if (op->getNumResults() == 1 &&
+        succeeded(batched.demandBatch(position, wanted)))
       return demandAll(op, wanted);
     // The places of each operand where as many samples can be.
     SmallVector<SmallVector<BatchPosition>> places;
@@ -165,31 +194,27 @@ private:
           own.push_back({axis, position.outer, position.inner});
     }
     wanted.assign(places.size(), BatchPosition());
-    return demandPlaces(batched, position, places, wanted, 0);
+    return demandPlaces(batched, index, position, places, wanted, 0);
   }
 
-  /// Tries all `places` for the operands from `index` on.
-  LogicalResult demandPlaces(BatchAxisOpInterface op, BatchPosition position,
+  /// Tries all `places` for the operands from `next` on.
+  LogicalResult demandPlaces(BatchAxisOpInterface op, unsigned index,
+                             BatchPosition position,
                              ArrayRef<SmallVector<BatchPosition>> places,
                              MutableArrayRef<BatchPosition> wanted,
-                             size_t index) {
-    if (index < places.size()) {
-      for (BatchPosition place : places[index]) {
-        wanted[index] = place;
-        if (succeeded(demandPlaces(op, position, places, wanted, index + 1)))
+                             size_t next) {
+    if (next < places.size()) {
+      for (BatchPosition place : places[next]) {
+        wanted[next] = place;
+        if (succeeded(
+                demandPlaces(op, index, position, places, wanted, next + 1)))
           return success();
       }
       return failure();
     }
-    auto emitNothing = [&] {
-      InFlightDiagnostic diagnostic = op->emitError();
-      diagnostic.abandon();
-      return diagnostic;
-    };
     SmallVector<BatchPosition> results;
-    bool leadsThere =
-        succeeded(op.propagateBatch(wanted, results, emitNothing)) &&
-        results.size() == 1 && results[0] == position;
+    bool leadsThere = succeeded(propagateQuietly(op, wanted, results)) &&
+                      index < results.size() && results[index] == position;
     return success(leadsThere && succeeded(demandAll(op, wanted)));
   }
 

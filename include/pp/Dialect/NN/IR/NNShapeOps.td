@@ -176,7 +176,7 @@ def NN_PadOp : NN_InferredMoveOp<"pad", ["propagateBatch"]> {
   }];
 }
 
-def NN_ConcatOp : NN_InferredMoveOp<"concat", ["propagateBatch"]> {
+def NN_ConcatOp : NN_InferredMoveOp<"concat", ["propagateBatch", "demandBatch"]> {
   let summary = "joins tensors along an axis";
   let arguments = (ins Variadic<NN_Tensor>:$inputs, I64Attr:$axis);
   let results = (outs NN_Tensor:$output);
