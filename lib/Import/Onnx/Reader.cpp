@@ -1,6 +1,7 @@
 //===- Reader.cpp - Read and check an ONNX file ---------------------------===//
 #include "pp/Import/Onnx/Reader.h"
 #include "Convert.h"
+#include "FunctionBodies.h"
 #include "Functions.h"
 #include "GraphChecks.h"
 #include "Skeleton.h"
@@ -89,6 +90,7 @@ pp::onnx::readModel(StringRef path, const ReaderOptions &options) {
     functions.push_back(converter.function(function));
   model->graph = converter.graph(proto.graph(), model->opsets);
   skeleton->reset();
+  addFunctionBodies(functions, model->graph, converter, sink);
   if (sink.hasErrors())
     return sink.takeError();
 
