@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Expressions.h"
+#include "Taps.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -16,12 +16,6 @@ using namespace pp::nn;
 namespace {
 
 enum class Padding { Zeros, Border, Reflection };
-
-/// An element near a sample along one axis: its place, as a whole
-/// floating-point number inside the image, and how much it counts.
-struct Tap {
-  Value place, weight;
-};
 
 /// Reflects coordinates at both ends until they are between them.
 Value reflected(Expressions &e, Value x, double low, double high) {
@@ -48,18 +42,11 @@ struct Sampler {
 
   /// Places of pixels, which may be outside.
   Tap tap(Value place, Value weight, int64_t size) {
-    auto last = static_cast<double>(size - 1);
     if (padding == Padding::Reflection)
       // Between the ends of the image the middles of pixels are whole numbers.
       place = e.unary<RoundOp>(reflected(e, place, low(), high(size)));
-    if (padding == Padding::Zeros) {
-      Value isInside = e.both(e.compare(Comparison::ge, place, 0),
-                              e.compare(Comparison::le, place, last));
-      weight = e.select(isInside, weight, e.number(weight, 0));
-    }
-    // NaN has no place: it is the first one.
-    place = e.select(e.isNaN(place), e.number(place, 0), place);
-    return {e.min(e.max(place, 0), last), weight};
+    return padding == Padding::Zeros ? tapOrZero(e, place, weight, size)
+                                     : Tap{placeInside(e, place, size), weight};
   }
 
   /// The elements near coordinates from -1 to 1 along an axis of `size`.
@@ -107,38 +94,6 @@ struct Sampler {
     return e.add(e.mul(inner, d), -4 * a);
   }
 };
-
-/// Sums the elements of `image`, samples x places x channels, that each choice
-/// of one tap of each axis names.
-Value sumOfTaps(Expressions &e, Value image, ArrayRef<SmallVector<Tap>> axes,
-                ArrayRef<int64_t> sizes) {
-  NodeImporter &n = e.n;
-  Type index = n.getBuilder().getI64Type();
-  Value sum;
-  SmallVector<size_t> choice(axes.size(), 0);
-  while (true) {
-    Value place, weight;
-    for (auto [axis, taps] : llvm::enumerate(axes)) {
-      const Tap &tap = taps[choice[axis]];
-      Value own = n.cast(tap.place, index);
-      place = place ? e.add(e.mul(place, static_cast<double>(sizes[axis])), own)
-                    : own;
-      weight = weight ? e.mul(weight, tap.weight) : tap.weight;
-    }
-    SmallVector<int64_t> shape(n.shape(place));
-    shape.push_back(n.shape(image)[2]);
-    Value part = n.make<GatherOp>(n.type(image).clone(shape), image, place,
-                                  int64_t{1}, int64_t{1});
-    part = e.mul(part, n.make<BroadcastOp>(n.type(part), weight,
-                                           ArrayRef<int64_t>{0, 1}));
-    sum = sum ? e.add(sum, part) : part;
-    size_t axis = 0;
-    while (axis < axes.size() && ++choice[axis] == axes[axis].size())
-      choice[axis++] = 0;
-    if (axis == axes.size())
-      return sum;
-  }
-}
 
 int64_t product(ArrayRef<int64_t> sizes) {
   int64_t result = 1;

@@ -156,11 +156,20 @@ LogicalResult gatherND(NodeImporter &n) {
   return success();
 }
 
-/// Puts or adds `updates` at `places` of axis `axis`.
+/// Puts `updates` at `places` of axis `axis`, or combines them with what is
+/// there, as the node's attribute says.
 Value scatter(NodeImporter &n, Value x, Value places, Value updates,
-              int64_t axis, int64_t shared, bool adds) {
-  if (!adds)
-    return n.make<ScatterOp>(x, places, updates, axis, shared);
+              int64_t axis, int64_t shared) {
+  std::string how = n.attribute("reduction", "none");
+  if (how == "none")
+    return n.make<ScatterOp>(x, places, updates, axis, shared, ReductionAttr());
+  if (how != "add")
+    return n.make<ScatterOp>(x, places, updates, axis, shared,
+                             ReductionAttr::get(n.getBuilder().getContext(),
+                                                how == "max" ? Reduction::max
+                                                : how == "min"
+                                                    ? Reduction::min
+                                                    : Reduction::product));
   Value sum = n.make<ScatterAddOp>(x.getType(), places, updates, axis, shared);
   return n.make<AddOp>(x, sum);
 }
@@ -169,7 +178,6 @@ LogicalResult scatterND(NodeImporter &n) {
   Value x = n.tensor(0), indices = n.tensor(1), updates = n.tensor(2);
   if (!x || !indices || !updates)
     return failure();
-  bool adds = n.attribute("reduction", "none") == "add";
   auto length = tupleLength(n, x, indices, 0);
   if (failed(length))
     return failure();
@@ -183,7 +191,7 @@ LogicalResult scatterND(NodeImporter &n) {
   if (n.shape(updates) != ArrayRef<int64_t>(expected))
     return n.error("has updates of another shape than its indices say");
   Value places = placesOf(n, indices, sizes);
-  Value y = scatter(n, n.reshape(x, merged), places, updates, 0, 0, adds);
+  Value y = scatter(n, n.reshape(x, merged), places, updates, 0, 0);
   n.setOutput(0, n.reshape(y, shape));
   return success();
 }
@@ -212,7 +220,6 @@ LogicalResult scatterElements(NodeImporter &n) {
   Value x = n.tensor(0), indices = n.tensor(1), updates = n.tensor(2);
   if (!x || !indices || !updates)
     return failure();
-  bool adds = n.attribute("reduction", "none") == "add";
   SmallVector<int64_t> shape(n.shape(x));
   int64_t rank = shape.size();
   auto axis = n.normalizeAxis(n.attribute("axis", int64_t{0}), rank);
@@ -236,14 +243,14 @@ LogicalResult scatterElements(NodeImporter &n) {
     Value places =
         n.reshape(flatPlaces(n, indices, shape, *axis), product(table));
     Value y = scatter(n, n.reshape(x, product(shape)), places,
-                      n.reshape(updates, product(table)), 0, 0, adds);
+                      n.reshape(updates, product(table)), 0, 0);
     n.setOutput(0, n.reshape(y, shape));
     return success();
   }
   SmallVector<int64_t> permutation = toTheEnd(rank, *axis);
   Value y =
       scatter(n, n.transpose(x, permutation), n.transpose(indices, permutation),
-              n.transpose(updates, permutation), rank - 1, rank - 1, adds);
+              n.transpose(updates, permutation), rank - 1, rank - 1);
   n.setOutput(0, n.transpose(y, inverseOf(permutation)));
   return success();
 }
@@ -489,7 +496,7 @@ LogicalResult tensorScatter(NodeImporter &n) {
   Value turned = n.transpose(cache, permutation);
   Value y = n.make<ScatterOp>(turned.getType(), turned, n.folded(places),
                               n.transpose(update, permutation), int64_t{1},
-                              int64_t{1});
+                              int64_t{1}, ReductionAttr());
   n.setOutput(0, n.transpose(y, inverseOf(permutation)));
   return success();
 }
@@ -498,7 +505,7 @@ LogicalResult tensorScatter(NodeImporter &n) {
 
 ArrayRef<ImportedOperator> pp::indexOperators() {
   static const std::vector<Choice> reductions = {
-      {"reduction", {"none", "add"}}};
+      {"reduction", {"none", "add", "mul", "max", "min"}}};
   static const ImportedOperator entries[] = {
       {.name = "ArgMax",
        .handler = argExtremum<true>,

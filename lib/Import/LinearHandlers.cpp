@@ -1,6 +1,7 @@
-//===- LinearHandlers.cpp - ONNX products, convolutions and pooling -------===//
+//===- LinearHandlers.cpp - ONNX products and convolutions -------===//
 
 #include "Products.h"
+#include "Window.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InterleavedRange.h"
@@ -23,6 +24,15 @@ static LogicalResult addBias(NodeImporter &n, Value &value) {
   if (!bias)
     return failure();
   int64_t channels = n.shape(value)[1];
+  // PyTorch's exporter writes zeros of shape [channels, 2] for a convolution of
+  // three axes without a bias.
+  Constant known = n.known(2);
+  if (known && n.shape(bias).size() > 1 && known.getElements().isSplat() &&
+      *known.number(0) == 0) {
+    n.warnOnce("a bias of zeros has another shape than one number per channel; "
+               "it is left out");
+    return success();
+  }
   if (n.shape(bias) != ArrayRef<int64_t>(channels))
     return n.error("has a bias of shape " + text(n.shape(bias)) + " for " +
                    llvm::Twine(channels) + " channels");
@@ -134,97 +144,8 @@ static LogicalResult matMul(NodeImporter &n) {
 }
 
 //===----------------------------------------------------------------------===//
-// Convolutions and pooling
+// Convolutions
 //===----------------------------------------------------------------------===//
-
-namespace {
-/// Strides, dilations and padding per spatial axis.
-struct Window {
-  SmallVector<int64_t> kernel, strides, dilations, low, high;
-
-  int64_t reach(size_t axis) const {
-    return (kernel[axis] - 1) * dilations[axis] + 1;
-  }
-};
-} // namespace
-
-/// Reads the attributes that convolutions and pooling share. `input` has the
-/// spatial sizes.
-static FailureOr<Window> readWindow(NodeImporter &n, ArrayRef<int64_t> input,
-                                    ArrayRef<int64_t> kernel) {
-  size_t spatial = input.size();
-  Window window;
-  SmallVector<int64_t> ones(spatial, 1), zeros(2 * spatial, 0);
-  window.kernel.assign(kernel.begin(), kernel.end());
-  window.strides = n.attribute("strides", ones);
-  window.dilations = n.attribute("dilations", ones);
-  SmallVector<int64_t> pads = n.attribute("pads", zeros);
-  if (spatial < 1 || spatial > 3) {
-    (void)n.error("has " + llvm::Twine(spatial) +
-                  " spatial axes; one to three are supported");
-    return failure();
-  }
-  if (window.kernel.size() != spatial || window.strides.size() != spatial ||
-      window.dilations.size() != spatial || pads.size() != 2 * spatial) {
-    (void)n.error("has attributes that do not fit its " + llvm::Twine(spatial) +
-                  " spatial axes");
-    return failure();
-  }
-  constexpr int64_t limit = int64_t{1} << 31;
-  for (size_t axis = 0; axis < spatial; ++axis)
-    for (int64_t value :
-         {window.kernel[axis], window.strides[axis], window.dilations[axis]})
-      if (value < 1 || value >= limit) {
-        (void)n.error("has a kernel, stride or dilation of " +
-                      llvm::Twine(value) + " on spatial axis " +
-                      llvm::Twine(axis));
-        return failure();
-      }
-  for (int64_t pad : pads)
-    if (pad < 0 || pad >= limit) {
-      (void)n.error("has a padding of " + llvm::Twine(pad));
-      return failure();
-    }
-  window.low.assign(pads.begin(), pads.begin() + spatial);
-  window.high.assign(pads.begin() + spatial, pads.end());
-  std::string automatic = n.attribute("auto_pad", "NOTSET");
-  if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
-    for (size_t axis = 0; axis < spatial; ++axis) {
-      int64_t positions =
-          (input[axis] + window.strides[axis] - 1) / window.strides[axis];
-      int64_t total =
-          std::max<int64_t>(0, (positions - 1) * window.strides[axis] +
-                                   window.reach(axis) - input[axis]);
-      int64_t small = total / 2, large = total - small;
-      window.low[axis] = automatic == "SAME_UPPER" ? small : large;
-      window.high[axis] = automatic == "SAME_UPPER" ? large : small;
-    }
-  } else if (automatic == "VALID") {
-    window.low.assign(spatial, 0);
-    window.high.assign(spatial, 0);
-  }
-  return window;
-}
-
-/// The spatial sizes that a window slides to; an error if it does not fit.
-static FailureOr<SmallVector<int64_t>>
-slide(NodeImporter &n, const Window &window, ArrayRef<int64_t> input) {
-  SmallVector<int64_t> output;
-  for (size_t axis = 0; axis < input.size(); ++axis) {
-    int64_t room =
-        input[axis] + window.low[axis] + window.high[axis] - window.reach(axis);
-    if (room < 0) {
-      (void)n.error(
-          "its window of " + llvm::Twine(window.reach(axis)) +
-          " does not fit into " +
-          llvm::Twine(input[axis] + window.low[axis] + window.high[axis]) +
-          " on spatial axis " + llvm::Twine(axis));
-      return failure();
-    }
-    output.push_back(room / window.strides[axis] + 1);
-  }
-  return output;
-}
 
 Value pp::importConv(NodeImporter &n, Value x, Value w) {
   ArrayRef<int64_t> input = n.shape(x), weight = n.shape(w);
@@ -359,190 +280,10 @@ static LogicalResult convTranspose(NodeImporter &n) {
   return success();
 }
 
-namespace {
-enum class Pool { Max, Average, Norm };
-} // namespace
-
-/// |x|^p.
-static Value powerOf(NodeImporter &n, Value x, double p) {
-  Value magnitude = n.make<AbsOp>(x);
-  return p == 1   ? magnitude
-         : p == 2 ? Value(n.make<MulOp>(x, x))
-                  : Value(n.make<PowOp>(magnitude, n.splat(n.type(x), p)));
-}
-
-/// The p-th root of sums of |x|^p. Of zeros the derivative is 0, as in PyTorch.
-static Value rootOf(NodeImporter &n, Value sum, double p) {
-  if (p == 1)
-    return sum;
-  Value zero = n.splat(n.type(sum), 0), one = n.splat(n.type(sum), 1);
-  Value isZero = n.make<CompareOp>(Comparison::eq, sum, zero);
-  Value safe = n.make<SelectOp>(isZero, one, sum);
-  Value root = p == 2 ? Value(n.make<SqrtOp>(safe))
-                      : Value(n.make<PowOp>(safe, n.splat(n.type(sum), 1 / p)));
-  return n.make<SelectOp>(isZero, zero, root);
-}
-
-/// The exponent of a norm; fails with an error where it is none.
-static FailureOr<double> readExponent(NodeImporter &n) {
-  const onnx::Attribute *given = n.findAttribute("p");
-  double p = 2;
-  // A float in the first opset.
-  if (given)
-    p = given->kind == onnx::Attribute::Kind::Float
-            ? static_cast<double>(given->f)
-            : static_cast<double>(given->i);
-  if (p > 0)
-    return p;
-  return n.error("takes a norm with the exponent " +
-                 llvm::Twine(std::to_string(p)));
-}
-
-/// Means over whole windows as means over what of them is inside of the input
-/// and of the padding, which ends after `high` elements; null with an error.
-static Value withoutOverhang(NodeImporter &n, Value y, ArrayRef<int64_t> input,
-                             const Window &window, ArrayRef<int64_t> high) {
-  ArrayRef<int64_t> sizes = n.shape(y).drop_front(2);
-  for (size_t axis = 0; axis < sizes.size(); ++axis) {
-    if (sizes[axis] > maxConstantElements) {
-      (void)n.error("has partial windows along an axis of more than " +
-                    llvm::Twine(maxConstantElements) + " elements");
-      return nullptr;
-    }
-    SmallVector<Attribute> factors;
-    auto element = cast<FloatType>(n.type(y).getElementType());
-    for (int64_t place = 0; place < sizes[axis]; ++place) {
-      int64_t inside = 0;
-      for (int64_t tap = 0; tap < window.kernel[axis]; ++tap)
-        inside += place * window.strides[axis] + tap * window.dilations[axis] <
-                  window.low[axis] + input[axis] + high[axis];
-      factors.push_back(
-          FloatAttr::get(element, static_cast<double>(window.kernel[axis]) /
-                                      static_cast<double>(inside)));
-    }
-    Value line = n.constant(Constant(DenseElementsAttr::get(
-        RankedTensorType::get(sizes[axis], element), factors)));
-    Value own =
-        n.make<BroadcastOp>(n.type(y), line, static_cast<int64_t>(axis) + 2);
-    y = n.make<MulOp>(y, own);
-  }
-  return y;
-}
-
-template <Pool kind> static LogicalResult pool(NodeImporter &n) {
-  constexpr bool isMax = kind == Pool::Max;
-  Value x = n.tensor(0);
-  if (!x)
-    return failure();
-  ArrayRef<int64_t> input = n.shape(x);
-  if (input.size() < 3)
-    return n.error("has an input of rank " + llvm::Twine(input.size()));
-  // The order of those indices.
-  n.ignoreAttribute("storage_order");
-  auto window = readWindow(n, input.drop_front(2),
-                           n.attribute("kernel_shape", ArrayRef<int64_t>()));
-  if (failed(window))
-    return failure();
-  for (size_t axis = 0; axis < window->kernel.size(); ++axis)
-    if (std::max(window->low[axis], window->high[axis]) >= window->reach(axis))
-      return n.error("pads spatial axis " + llvm::Twine(axis) +
-                     " by a whole window");
-  SmallVector<int64_t> high(window->high);
-  if (n.attribute("ceil_mode", int64_t{0}) != 0) {
-    // The last, partial window counts where it begins inside.
-    for (size_t axis = 0; axis < window->kernel.size(); ++axis) {
-      int64_t padded = input[axis + 2] + window->low[axis] + window->high[axis];
-      int64_t room = padded - window->reach(axis);
-      int64_t stride = window->strides[axis];
-      int64_t last = (room + stride - 1) / stride * stride;
-      if (room % stride != 0 && last < input[axis + 2] + window->low[axis])
-        window->high[axis] += last - room;
-    }
-  }
-  auto spatial = slide(n, *window, input.drop_front(2));
-  if (failed(spatial))
-    return failure();
-  SmallVector<int64_t> shape = {input[0], input[1]};
-  llvm::append_range(shape, *spatial);
-  auto type = n.type(x).clone(shape);
-  if (isMax) {
-    // Integers of 8 bits, which floating-point numbers hold.
-    Type own = type.getElementType(), real = own;
-    if (!isa<FloatType>(own))
-      real = n.getBuilder().getF32Type();
-    Value y = n.make<MaxPoolOp>(type.clone(real), n.cast(x, real),
-                                window->kernel, window->strides,
-                                window->dilations, window->low, window->high);
-    n.setOutput(0, n.cast(y, own));
-  }
-  if (kind == Pool::Average) {
-    bool includePad = n.attribute("count_include_pad", int64_t{0}) != 0;
-    Value y = n.make<AvgPoolOp>(type, x, window->kernel, window->strides,
-                                window->dilations, window->low, window->high,
-                                includePad);
-    // What a partial window has outside of the padding is no padding.
-    if (includePad && high != window->high)
-      y = withoutOverhang(n, y, input.drop_front(2), *window, high);
-    if (!y)
-      return failure();
-    n.setOutput(0, y);
-  }
-  if (kind != Pool::Norm)
-    return success();
-  auto p = readExponent(n);
-  if (failed(p))
-    return failure();
-  double count = 1;
-  for (int64_t size : window->kernel)
-    count *= static_cast<double>(size);
-  Value average = n.make<AvgPoolOp>(
-      type, powerOf(n, x, *p), window->kernel, window->strides,
-      window->dilations, window->low, window->high, /*countIncludePad=*/true);
-  Value sum = n.make<MulOp>(average, n.splat(type, count));
-  n.setOutput(0, rootOf(n, sum, *p));
-  return success();
-}
-
-static LogicalResult globalNormPool(NodeImporter &n) {
-  Value x = n.tensor(0);
-  if (!x)
-    return failure();
-  if (n.shape(x).size() < 3)
-    return n.error("has an input of rank " + llvm::Twine(n.shape(x).size()));
-  auto p = readExponent(n);
-  if (failed(p))
-    return failure();
-  SmallVector<int64_t> axes;
-  for (size_t axis = 2; axis < n.shape(x).size(); ++axis)
-    axes.push_back(axis);
-  Value sum = n.reduce(Reduction::sum, powerOf(n, x, *p), axes, true);
-  n.setOutput(0, rootOf(n, sum, *p));
-  return success();
-}
-
-template <bool isMax> static LogicalResult globalPool(NodeImporter &n) {
-  Value x = n.tensor(0);
-  if (!x)
-    return failure();
-  if (n.shape(x).size() < 3)
-    return n.error("has an input of rank " + llvm::Twine(n.shape(x).size()));
-  SmallVector<int64_t> axes;
-  for (size_t axis = 2; axis < n.shape(x).size(); ++axis)
-    axes.push_back(axis);
-  n.setOutput(0, isMax ? n.reduce(Reduction::max, x, axes, true)
-                       : n.mean(x, axes, true));
-  return success();
-}
-
 ArrayRef<ImportedOperator> pp::linearOperators() {
   static const Choice padding = {
       "auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}};
   static const ImportedOperator entries[] = {
-      {.name = "AveragePool",
-       .handler = pool<Pool::Average>,
-       .types = floatTypes,
-       .choices = {padding},
-       .note = "one to three spatial axes"},
       {.name = "Conv",
        .handler = conv,
        .types = floatTypes,
@@ -554,25 +295,7 @@ ArrayRef<ImportedOperator> pp::linearOperators() {
        .choices = {padding},
        .note = "one to three spatial axes"},
       {.name = "Gemm", .handler = gemm, .types = floatTypes},
-      {.name = "GlobalAveragePool",
-       .handler = globalPool<false>,
-       .types = floatTypes},
-      {.name = "GlobalLpPool", .handler = globalNormPool, .types = floatTypes},
-      {.name = "GlobalMaxPool",
-       .handler = globalPool<true>,
-       .types = floatTypes},
-      {.name = "LpPool",
-       .handler = pool<Pool::Norm>,
-       .types = floatTypes,
-       .choices = {padding},
-       .note = "one to three spatial axes"},
       {.name = "MatMul", .handler = matMul, .types = floatTypes},
-      {.name = "MaxPool",
-       .handler = pool<Pool::Max>,
-       .types = floatTypes | 1 << static_cast<int>(onnx::DataType::Int32),
-       .choices = {padding},
-       .outputs = 1,
-       .note = "one to three spatial axes"},
   };
   return entries;
 }

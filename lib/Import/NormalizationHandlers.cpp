@@ -315,6 +315,10 @@ static LogicalResult batchNorm(NodeImporter &n) {
   if (onMicrobatch) {
     auto norm = n.make<BatchNormOp>(x, scale, shift, llvm::APFloat(epsilon));
     n.setOutput(0, norm.getOutput());
+    // Layers without running statistics write those of the input there.
+    bool isComputed = !symbolOf(mean) && !symbolOf(variance);
+    if (isComputed && n.attribute("training_mode", int64_t{0}) != 0)
+      return success();
     return trackStatistics(n, norm, mean, variance);
   }
   for (Value value : {mean, variance})

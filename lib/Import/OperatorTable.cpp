@@ -29,7 +29,9 @@ static const std::vector<const ImportedOperator *> &table() {
           quantizationOperators(), sequenceOperators(),
           controlFlowOperators(),  signalOperators(),
           gridOperators(),         stateOperators(),
-          selectionOperators(),    patchOperators()})
+          selectionOperators(),    patchOperators(),
+          poolOperators(),         regionOperators(),
+          determinantOperators()})
       for (const ImportedOperator &entry : part)
         all.push_back(&entry);
     llvm::sort(all, [](const ImportedOperator *a, const ImportedOperator *b) {

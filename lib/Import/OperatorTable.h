@@ -112,6 +112,9 @@ llvm::ArrayRef<ImportedOperator> gridOperators();
 llvm::ArrayRef<ImportedOperator> stateOperators();
 llvm::ArrayRef<ImportedOperator> selectionOperators();
 llvm::ArrayRef<ImportedOperator> patchOperators();
+llvm::ArrayRef<ImportedOperator> poolOperators();
+llvm::ArrayRef<ImportedOperator> regionOperators();
+llvm::ArrayRef<ImportedOperator> determinantOperators();
 
 /// The entry of an operator of ai.onnx; null if it is not imported.
 const ImportedOperator *findImportedOperator(llvm::StringRef name);

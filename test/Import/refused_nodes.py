@@ -23,13 +23,22 @@ def floats(name, *values, dims=None):
     return tensor(name, [len(values)] if dims is None else dims, floats=list(values))
 
 
-def one(operator, inputs, *initializers, outputs=("y",), attributes=(), version=18, dims=(2, 12), dtype=FLOAT):
+def one(operator, inputs, *initializers, outputs=("y",), attributes=(), version=18, dims=(2, 12), dtype=FLOAT, more=()):
     """A model with one node; `x` is an input of the graph, and `n` one of integers."""
     body = graph(
         [node(operator, inputs, list(outputs), name="here", attributes=attributes)],
-        inputs=[value("x", list(dims), dtype), value("n", [2], INT64)], outputs=[untyped("y")], initializers=initializers,
+        inputs=[value("x", list(dims), dtype), value("n", [2], INT64), *more], outputs=[untyped("y")], initializers=initializers,
     )  # fmt: skip
     return model(body, opsets=[opset(version)])
+
+
+def microsoft(operator, inputs, attributes=()):
+    """A model with one node of com.microsoft."""
+    content = graph(
+        [node(operator, inputs, ["y"], name="here", domain="com.microsoft", attributes=attributes)],
+        inputs=[value("x", [2, 8])], outputs=[untyped("y")],
+    )  # fmt: skip
+    return model(content, opsets=[opset(17), opset(1, "com.microsoft")])
 
 
 def body(name, nodes, inputs, outputs, initializers=()):
@@ -52,6 +61,10 @@ YES = truth("go", 1, dims=[])
 ODD = [node("Equal", ["i", "n"], ["more"]), node("ReduceMax", ["n"], ["least"])]
 
 CASES = {
+    # Operators that are functions of others.
+    "QuickGelu, attribute": (microsoft("QuickGelu", ["x"], [integer("beta", 1)]), "attribute 'beta' is not supported"),
+    "FastGelu, inputs": (microsoft("FastGelu", ["x", "x", "x"]), "operator 'com.microsoft.FastGelu' is not supported with these inputs"),
+    "MatMulNBits": (microsoft("MatMulNBits", ["x", "x", "x"]), "operator com.microsoft.MatMulNBits (opset 1) is not supported"),
     # An axis that is named twice, once counted from the end.
     "ReduceSum, axis twice": (one("ReduceSum", ["x", "a"], ints("a", 1, -1)), "names axis 1 twice"),
     "ReduceMax, axis twice": (one("ReduceMax", ["x"], attributes=[integers("axes", 0, -2)], version=17), "names axis 0 twice"),
@@ -122,10 +135,34 @@ CASES = {
     # Words and outputs.
     "Pad, mode": (one("Pad", ["x", "p"], ints("p", 0, 1, 0, 1), attributes=[text("mode", "circular")]), "attribute mode is 'circular', which is not supported"),
     "Resize, mode": (one("Resize", ["x", "", "", "s"], ints("s", 2, 24), attributes=[text("mode", "area")]), "attribute mode is 'area'"),
-    "MaxPool, indices": (
-        one("MaxPool", ["x"], outputs=("y", "i"), attributes=[integers("kernel_shape", 2)], dims=(1, 2, 4)),
-        "output #1 (Indices) is not supported",
+    "MaxPool, large window": (
+        one("MaxPool", ["x"], outputs=("y", "i"), attributes=[integers("kernel_shape", 1025)], dims=(1, 2, 1030)),
+        "tells the places of maxima in windows of more than 1024 elements",
     ),
+    "MaxUnpool, places": (
+        one("MaxUnpool", ["x", "n"], attributes=[integers("kernel_shape", 2)], dims=(1, 2, 4)), "has places of another shape than its input",
+    ),
+    "MaxUnpool, output": (
+        one("MaxUnpool", ["x", "i", "s"], ints("i", 0, 1, dims=[1, 2, 1]), ints("s", 1, 2, 1), attributes=[integers("kernel_shape", 2)], dims=(1, 2, 1)),
+        "has an output_shape that is smaller than what it makes",
+    ),
+    "RoiAlign, samples": (
+        one("RoiAlign", ["x", "r", "i"], floats("r", 0.0, 0.0, 1.0, 1.0, dims=[1, 4]), ints("i", 0, 0), dims=(1, 2, 4, 4)),
+        "has an image, regions and indices of samples that do not fit each other",
+    ),
+    "RoiAlign, adaptive": (
+        one("RoiAlign", ["x", "r", "i"], ints("i", 0), attributes=[], dims=(1, 1, 4, 4), more=[value("r", [1, 4], FLOAT)]),
+        "takes as many samples as its regions are large, and they depend on the data",
+    ),
+    "DeformConv, offsets": (
+        one("DeformConv", ["x", "w", "x"], floats("w", 0.0, 1.0, 2.0, 3.0, dims=[1, 1, 2, 2]), version=19, dims=(1, 1, 4, 4)),
+        "has offsets of another shape than its output says",
+    ),
+    "DeformConv, groups": (
+        one("DeformConv", ["x", "w", "x"], floats("w", 0.0, 1.0, 2.0, 3.0, dims=[1, 1, 2, 2]), version=19, dims=(1, 3, 4, 4)),
+        "has 3 input channels, which its weight does not take in 1 groups, or its offsets in 1",
+    ),
+    "Det, not square": (one("Det", ["x"]), "has no square matrices of up to 64 rows"),
     "Pad, nothing left": (one("Pad", ["x", "p"], ints("p", -1, 0, -1, 0)), "takes away all elements of axis 0"),
     "Slice, no step": (
         one("Slice", ["x", "s", "e", "a", "t"], ints("s", 0), ints("e", 1), ints("a", 0), ints("t", 0)), "has steps of 0",
@@ -144,8 +181,8 @@ CASES = {
     "GatherND, tuples": (one("GatherND", ["x", "i"], ints("i", 0, 0, 0)), "has tuples of 3 indices into a tensor of rank 2"),
     "ScatterND, updates": (one("ScatterND", ["x", "i", "x"], ints("i", 0, 0)), "has updates of another shape"),
     "ScatterND, reduction": (
-        one("ScatterND", ["x", "i", "x"], ints("i", 0, 1, dims=[2, 1]), attributes=[text("reduction", "mul")]),
-        "attribute reduction is 'mul', which is not supported",
+        one("ScatterND", ["x", "i", "x"], ints("i", 0, 1, dims=[2, 1]), attributes=[text("reduction", "mean")]),
+        "attribute reduction is 'mean', which is not supported",
     ),
     "ScatterElements, shape": (one("ScatterElements", ["x", "n", "x"]), "has indices and updates of another shape or rank"),
     "DepthToSpace, rank": (one("DepthToSpace", ["x"], attributes=[integer("blocksize", 2)]), "has an input of rank 2; it must be 4"),

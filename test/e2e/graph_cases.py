@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 
+import region_cases
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
 from make import graph, integer, message, node, untyped  # noqa: E402
 
@@ -204,4 +206,4 @@ def stateful(cases):
     case("TensorScatter", [cache, update, np.array([1, 2])], written, version=24)
 
 
-PARTS = (sequences, control_flow, selections, signals, sampled, stateful)
+PARTS = (sequences, control_flow, selections, signals, sampled, stateful, *region_cases.PARTS)

@@ -2,6 +2,7 @@
 
 #include "KernelEmitter.h"
 #include "KernelMemory.h"
+#include "LoopBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -209,12 +210,18 @@ LogicalResult KernelEmitter::emitScatterAdd(ScatterAddOp op) {
 LogicalResult KernelEmitter::emitScatter(ScatterOp op) {
   Value output = memoryOf(op.getOutput()), updates = memoryOf(op.getUpdates());
   copyElements(builder, loc, memoryOf(op.getInput()), output);
-  forEachUpdate(builder, loc, op, memoryOf(op.getIndices()),
-                [&](OpBuilder &body, ArrayRef<Value> from, ArrayRef<Value> to) {
-                  Value update =
-                      memref::LoadOp::create(body, loc, updates, from);
-                  memref::StoreOp::create(body, loc, update, output, to);
-                });
+  bool isUnsigned =
+      op.getOutput().getType().getElementType().isUnsignedInteger();
+  forEachUpdate(
+      builder, loc, op, memoryOf(op.getIndices()),
+      [&](OpBuilder &body, ArrayRef<Value> from, ArrayRef<Value> to) {
+        Value update = memref::LoadOp::create(body, loc, updates, from);
+        if (auto how = op.getCombine()) {
+          Value old = memref::LoadOp::create(body, loc, output, to);
+          update = combineElements(body, loc, *how, isUnsigned, old, update);
+        }
+        memref::StoreOp::create(body, loc, update, output, to);
+      });
   return success();
 }
 

@@ -285,7 +285,10 @@ LogicalResult LoopBuilder::emit(Value destination, ArrayRef<int64_t> reduced,
           scalars.clear();
           Value result = scalar(body, root, all);
           if (result && reduction)
-            result = combine(body, *reduction, result, operands.back());
+            result = combineElements(
+                body, loc, *reduction,
+                getElementTypeOrSelf(root.getType()).isUnsignedInteger(),
+                operands.back(), result);
           ok &= static_cast<bool>(result);
           results.push_back(result ? result : operands.back());
         }
@@ -519,12 +522,9 @@ Value LoopBuilder::draw(OpBuilder &body, const Draw &draw) {
   return emitUnit(b, loc, blocks[uniform][part]);
 }
 
-/// Sums may be reordered: that is what lets them run in vector lanes. The
-/// order is fixed when the kernel is compiled.
-Value LoopBuilder::combine(OpBuilder &body, Reduction reduction, Value x,
-                           Value sum) {
+Value pp::combineElements(OpBuilder &body, Location loc, Reduction reduction,
+                          bool isUnsigned, Value sum, Value x) {
   bool isFloat = isa<FloatType>(x.getType());
-  bool isUnsigned = getElementTypeOrSelf(root.getType()).isUnsignedInteger();
   switch (reduction) {
   case Reduction::sum:
     if (!isFloat)

@@ -30,6 +30,12 @@ private:
   llvm::SmallVector<bool> separate;
 };
 
+/// `sum` combined with `x`. Sums may be reordered: that is what lets them run
+/// in vector lanes. The order is fixed when the kernel is compiled.
+mlir::Value combineElements(mlir::OpBuilder &body, mlir::Location loc,
+                            nn::Reduction reduction, bool isUnsigned,
+                            mlir::Value sum, mlir::Value x);
+
 /// A linalg operation that computes an elementwise expression, or its
 /// reduction, from what lies in memory.
 ///
@@ -107,8 +113,6 @@ private:
                      const Axes &axes);
   mlir::Value count(mlir::OpBuilder &body, nn::IotaOp iota, int64_t axis);
   mlir::Value draw(mlir::OpBuilder &body, const Draw &draw);
-  mlir::Value combine(mlir::OpBuilder &body, nn::Reduction reduction,
-                      mlir::Value x, mlir::Value sum);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;

@@ -703,6 +703,14 @@ func.func @scatter_updates(%x: tensor<4x8xf32>, %i: tensor<2xi64>, %u: tensor<3x
 
 // -----
 
+func.func @scatter_truth(%x: tensor<4x8xi1>, %i: tensor<2xi64>, %u: tensor<2x8xi1>) {
+  // expected-error@+1 {{'nn.scatter' op combines truth values, which are no numbers}}
+  %0 = nn.scatter %u into %x at [%i] axis 0 combine max : (tensor<4x8xi1>, tensor<2xi64>, tensor<2x8xi1>) -> tensor<4x8xi1>
+  return
+}
+
+// -----
+
 func.func @cumsum_axis(%x: tensor<4x8xf32>) {
   // expected-error@+1 {{'nn.cumsum' op 'axis' 2 is outside [0, 2)}}
   %0 = nn.cumsum %x axis 2 : tensor<4x8xf32>

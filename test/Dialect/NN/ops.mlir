@@ -296,6 +296,8 @@ func.func @indexed(%x: tensor<4x8x3xf32>, %i: tensor<4x2xi64>, %j: tensor<4xi64>
   %2 = nn.scatter_add %0 at [%i] axis 1 shared 1 : (tensor<4x2xi64>, tensor<4x2x3xf32>) -> tensor<4x8x3xf32>
   // CHECK: nn.scatter %[[G]] into %{{.*}} at[%{{.*}}] axis 1 shared 1 : (tensor<4x8x3xf32>, tensor<4x2xi64>, tensor<4x2x3xf32>) -> tensor<4x8x3xf32>
   %3 = nn.scatter %0 into %x at [%i] axis 1 shared 1 : (tensor<4x8x3xf32>, tensor<4x2xi64>, tensor<4x2x3xf32>) -> tensor<4x8x3xf32>
+  // CHECK: nn.scatter %[[G]] into %{{.*}} at[%{{.*}}] axis 1 shared 1 combine max : (tensor<4x8x3xf32>, tensor<4x2xi64>, tensor<4x2x3xf32>) -> tensor<4x8x3xf32>
+  %combined = nn.scatter %0 into %x at [%i] axis 1 shared 1 combine max : (tensor<4x8x3xf32>, tensor<4x2xi64>, tensor<4x2x3xf32>) -> tensor<4x8x3xf32>
   // CHECK: nn.cumsum %{{.*}} axis 1 : tensor<4x8x3xf32>
   %4 = nn.cumsum %x axis 1 : tensor<4x8x3xf32>
   // CHECK: nn.cumsum %{{.*}} axis 0 exclusive reverse : tensor<4x2xi64>

@@ -109,6 +109,18 @@ const Case cases[] = {
     {"nn.scatter %a into %b at [%c] axis 1 : (tensor<2x5x3xf64>, "
      "tensor<4xi64>, tensor<2x4x3xf64>) -> tensor<2x5x3xf64>",
      {{"2x4x3xf64"}, {"2x5x3xf64"}, {"4xi64", 0, 4}}},
+    {"nn.scatter %a into %b at [%c] axis 0 combine sum : (tensor<3x2xf64>, "
+     "tensor<4xi64>, tensor<4x2xf64>) -> tensor<3x2xf64>",
+     {{"4x2xf64"}, {"3x2xf64"}, {"4xi64", 0, 3}}},
+    {"nn.scatter %a into %b at [%c] axis 0 combine max : (tensor<3x2xf64>, "
+     "tensor<4xi64>, tensor<4x2xf64>) -> tensor<3x2xf64>",
+     {{"4x2xf64"}, {"3x2xf64"}, {"4xi64", 0, 3}}},
+    {"nn.scatter %a into %b at [%c] axis 1 shared 1 combine min : "
+     "(tensor<2x3xf64>, tensor<2x4xi64>, tensor<2x4xf64>) -> tensor<2x3xf64>",
+     {{"2x4xf64"}, {"2x3xf64"}, {"2x4xi64", 0, 3}}},
+    {"nn.scatter %a into %b at [%c] axis 0 combine product : "
+     "(tensor<3x2xf64>, tensor<4xi64>, tensor<4x2xf64>) -> tensor<3x2xf64>",
+     {{"4x2xf64"}, {"3x2xf64"}, {"4xi64", 0, 3}}},
     {"nn.cumsum %a axis 1 : tensor<2x4x3xf64>", {{"2x4x3xf64"}}},
     {"nn.cumsum %a axis 0 exclusive reverse : tensor<4x2xf64>", {{"4x2xf64"}}},
     {"nn.reduce product %a [0, 2] : tensor<2x3x2xf64> -> tensor<3xf64>",

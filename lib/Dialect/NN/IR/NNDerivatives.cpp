@@ -228,16 +228,83 @@ LogicalResult ScatterAddOp::buildVJP(OpBuilder &builder,
   return success();
 }
 
+namespace {
+
+/// Derivatives of a scatter that combines; operands of `op` have its indices.
+struct CombineDerivative {
+  Emitter e;
+  ScatterOp op;
+
+  Value gather(Value x) {
+    return GatherOp::create(e.builder, e.loc, x, op.getIndices(), op.getAxis(),
+                            op.getShared());
+  }
+  Value scatter(Value input, Value updates, Reduction how) {
+    return ScatterOp::create(e.builder, e.loc, input.getType(), input,
+                             op.getIndices(), updates, op.getAxis(),
+                             op.getShared(),
+                             ReductionAttr::get(e.builder.getContext(), how));
+  }
+  /// 1 where the condition holds, else 0.
+  Value ones(Value condition) {
+    auto type = cast<RankedTensorType>(condition.getType());
+    return CastOp::create(e.builder, e.loc,
+                          type.clone(op.getOutput().getType().getElementType()),
+                          condition);
+  }
+  Value isZero(Value x) { return e.compare(Comparison::eq, x, e.splat(x, 0)); }
+
+  /// Of a maximum or minimum: those that attain it share the cotangent.
+  std::pair<Value, Value> ofExtremum(Value g) {
+    Value y = op.getOutput();
+    Value inputWins = e.compare(Comparison::eq, op.getInput(), y);
+    Value updateWins = e.compare(Comparison::eq, op.getUpdates(), gather(y));
+    Value count = scatter(ones(inputWins), ones(updateWins), Reduction::sum);
+    // Only NaN is attained by none, and not even by itself.
+    Value share = e.div(g, e.select(isZero(count), e.splat(count, 1), count));
+    Value own = e.select(inputWins, share, e.splat(share, 0));
+    Value gathered = gather(share);
+    return {own, e.select(updateWins, gathered, e.splat(gathered, 0))};
+  }
+
+  /// Of a product: each factor gets the product of the others.
+  std::pair<Value, Value> ofProduct(Value g) {
+    Value x = op.getInput(), u = op.getUpdates();
+    Value own = e.mul(g, scatter(e.splat(x, 1), u, Reduction::product));
+    // Without zeros, and how many there are.
+    Value xIsZero = isZero(x), uIsZero = isZero(u);
+    Value factors = e.select(uIsZero, e.splat(u, 1), u);
+    Value product = scatter(e.select(xIsZero, e.splat(x, 1), x), factors,
+                            Reduction::product);
+    Value zeros = scatter(ones(xIsZero), ones(uIsZero), Reduction::sum);
+    Value elsewhere = e.sub(gather(zeros), ones(uIsZero));
+    Value others = e.mul(gather(g), e.div(gather(product), factors));
+    return {own, e.select(isZero(elsewhere), others, e.splat(others, 0))};
+  }
+};
+
+} // namespace
+
 LogicalResult ScatterOp::buildVJP(OpBuilder &builder,
                                   ArrayRef<Value> cotangents,
                                   ArrayRef<bool> needed, Cotangents &result) {
   Emitter e{builder, getLoc()};
   Value g = cotangents[0];
   result.assign(3, Value());
+  if (auto how = getCombine()) {
+    CombineDerivative derivative{e, *this};
+    auto [ofInput, ofUpdates] =
+        *how == Reduction::sum       ? std::pair(g, derivative.gather(g))
+        : *how == Reduction::product ? derivative.ofProduct(g)
+                                     : derivative.ofExtremum(g);
+    result[0] = ofInput;
+    result[2] = ofUpdates;
+    return success();
+  }
   if (needed[0])
-    result[0] =
-        ScatterOp::create(builder, getLoc(), g.getType(), g, getIndices(),
-                          e.splat(getUpdates(), 0), getAxis(), getShared());
+    result[0] = ScatterOp::create(builder, getLoc(), g.getType(), g,
+                                  getIndices(), e.splat(getUpdates(), 0),
+                                  getAxis(), getShared(), ReductionAttr());
   if (needed[2])
     result[2] = GatherOp::create(builder, getLoc(), g, getIndices(), getAxis(),
                                  getShared());

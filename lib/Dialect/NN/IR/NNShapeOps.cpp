@@ -219,7 +219,12 @@ template <typename Op> static LogicalResult verifyUpdates(Op op) {
 
 LogicalResult ScatterAddOp::verify() { return verifyUpdates(*this); }
 
-LogicalResult ScatterOp::verify() { return verifyUpdates(*this); }
+LogicalResult ScatterOp::verify() {
+  Type element = getOutput().getType().getElementType();
+  if (getCombine() && element.isInteger(1))
+    return emitOpError() << "combines truth values, which are no numbers";
+  return verifyUpdates(*this);
+}
 
 LogicalResult CumSumOp::verify() {
   return checkAxis(failingAt(*this), getAxis(), getInput().getType().getRank());

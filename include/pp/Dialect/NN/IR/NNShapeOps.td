@@ -236,18 +236,23 @@ def NN_ScatterOp : NN_MoveOp<"scatter", ["propagateBatch"], [
     the shape of a gather with these indices; of equal indices the last one in
     row-major order counts. Indices outside of the axis are clamped into it.
     The derivative is that of different indices.
+
+    With `combine`, nothing is replaced: the updates are combined with what is
+    there, one after the other in row-major order of the indices. The cotangent
+    of a maximum or a minimum is shared equally by the elements that attain it.
     ```mlir
-    %0 = nn.scatter %u into %x at [%i] axis 0
+    %0 = nn.scatter %u into %x at [%i] axis 0 combine max
         : (tensor<16x4xf32>, tensor<3xi64>, tensor<3x4xf32>) -> tensor<16x4xf32>
     ```
   }];
   let arguments = (ins NN_Tensor:$input, NN_IndexTensor:$indices,
                        NN_Tensor:$updates, I64Attr:$axis,
-                       DefaultValuedAttr<I64Attr, "0">:$shared);
+                       DefaultValuedAttr<I64Attr, "0">:$shared,
+                       OptionalAttr<NN_Reduction>:$combine);
   let results = (outs NN_Tensor:$output);
   let assemblyFormat = [{
     $updates `into` $input `at` `[` $indices `]` `axis` $axis
-    (`shared` $shared^)? attr-dict `:` functional-type(operands, $output)
+    (`shared` $shared^)? (`combine` $combine^)? attr-dict `:` functional-type(operands, $output)
   }];
 }
 
