@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Time and memory of pp-compile: two real models, and growth with the model.
+"""Time and memory of pp-compile: two real models, growth with the model, and import.
 
 Times are processor times, which other work on the machine disturbs little. That
 of each pass comes from --mlir-timing (it is listed by name, summed over the
 training and the inference program); what no pass takes is reading the model,
 LLVM's code generation and linking. Growth is measured on a chain of n
-nodes; a pass is flagged if its time grows faster than n log n.
+nodes; a pass is flagged if its time grows faster than n log n. Import alone is
+measured of a model with 2 GiB of external weights, and of one with 100,000 nodes.
 """
 
 import argparse
 import collections
 import math
+import multiprocessing
 import os
 import pathlib
 import re
@@ -61,6 +63,81 @@ def write_chain(nodes):
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     return path
+
+
+def save_model(path, nodes, shape, output, weights):
+    import onnx
+    from onnx import TensorProto, helper
+
+    graph = helper.make_graph(
+        nodes, path.stem, [helper.make_tensor_value_info("input", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)], weights,
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def write_large(layers=32, width=4096):
+    """Products with `layers` weights of 64 MiB in a file of their own, which has holes."""
+    from onnx import TensorProto, helper
+
+    path = OUTPUT / "large.onnx"
+    weights, nodes, size = [], [], 4 * width * width
+    for i in range(layers):
+        weight = TensorProto(name=f"w{i}", data_type=TensorProto.FLOAT, dims=[width, width], data_location=TensorProto.EXTERNAL)
+        for key, value in (("location", "large.bin"), ("offset", i * size), ("length", size)):
+            weight.external_data.add(key=key, value=str(value))
+        weights.append(weight)
+        nodes.append(helper.make_node("MatMul", [f"v{i}" if i else "input", f"w{i}"], [f"m{i}"], f"product{i}"))
+        nodes.append(helper.make_node("Relu", [f"m{i}"], [f"v{i + 1}"], f"relu{i}"))
+    with open(path.with_suffix(".bin"), "wb") as file:
+        file.truncate(layers * size)
+    return save_model(path, nodes, [8, width], f"v{layers}", weights)
+
+
+def write_long(count=100_000):
+    """As exporters write them: half of the nodes compute shapes."""
+    import numpy as np
+    from onnx import helper, numpy_helper
+
+    nodes, value = [], "input"
+    constants = {"half": np.array(0.5, np.float32), "first": np.array(0), "front": np.array([0]), "rest": np.array([-1])}
+    weights = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+
+    def add(operator, inputs, **attributes):
+        name = f"n{len(nodes)}"
+        nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
+        return name
+
+    while len(nodes) < count:
+        prefix = f"block{len(nodes)}"
+        weights.append(numpy_helper.from_array(np.zeros((16, 16), np.float32), f"{prefix}.weight"))
+        weights.append(numpy_helper.from_array(np.zeros(16, np.float32), f"{prefix}.bias"))
+        sum_ = add("Add", [add("MatMul", [value, f"{prefix}.weight"]), f"{prefix}.bias"])
+        rows = add("Unsqueeze", [add("Gather", [add("Shape", [sum_]), "first"]), "front"])
+        same = add("Reshape", [sum_, add("Concat", [rows, "rest"], axis=0)])
+        value = add("Add", [value, add("Mul", [add("Sigmoid", [same]), "half"])])
+    return save_model(OUTPUT / "long.onnx", nodes, [8, 16], value, weights)
+
+
+def measure_import(arguments):
+    print("\nimport alone")
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    for name, write in {"large": write_large, "long": write_long}.items():
+        # In a process of its own: what is started from here would count the memory of this one.
+        writer = multiprocessing.Process(target=write)
+        writer.start()
+        writer.join()
+        path = OUTPUT / f"{name}.onnx"
+        command = [arguments.compiler, path, "--compile-to=import", "-o", os.devnull]
+        start = time.perf_counter()
+        process = subprocess.Popen(command)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        files = sum(p.stat().st_size for p in (path, path.with_suffix(".bin")) if p.exists())
+        print(f"  {path.name:<12} {files / 2**20:6.0f} MiB: {seconds:.2f} s ({usage.ru_utime + usage.ru_stime:.2f} s of processor time), "
+              f"peak memory {usage.ru_maxrss / 1024:.0f} MiB" + (f", failed with {process.returncode}" if process.returncode else ""))
 
 
 Result = collections.namedtuple("Result", "seconds user mebibytes passes kernels")
@@ -152,7 +229,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=ROOT / "build" / "release")
     parser.add_argument("--limit", type=float, default=600, help="seconds for one compilation")
-    parser.add_argument("--only", choices=[*MODELS, "chains"])
+    parser.add_argument("--only", choices=[*MODELS, "chains", "import"])
     arguments = parser.parse_args()
     arguments.compiler = pathlib.Path(arguments.build) / "bin" / "pp-compile"
     print(f"{time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.1f}")
@@ -168,6 +245,8 @@ def main():
             report(f"{name} ({weights / 2**20:.0f} MiB of weights, {' '.join(options)})", result)
     if arguments.only in (None, "chains"):
         growth(arguments)
+    if arguments.only in (None, "import"):
+        measure_import(arguments)
 
 
 if __name__ == "__main__":
