@@ -132,12 +132,36 @@ FailureOr<int64_t> tupleLength(NodeImporter &n, Value x, Value indices,
   return shape.back();
 }
 
+/// Tuples that begin with the number of their row, 0, 1, ... of `rows`, without
+/// that number; null if they are others. Each takes from its own sample then.
+Value withoutOwnRow(NodeImporter &n, Value indices, int64_t rows) {
+  auto joined = indices.getDefiningOp<ConcatOp>();
+  if (!joined || n.shape(indices).size() != 2 || joined.getAxis() != 1 ||
+      n.shape(indices)[0] != rows)
+    return nullptr;
+  auto numbers = evaluate(joined.getInputs().front()).integers();
+  if (failed(numbers) || static_cast<int64_t>(numbers->size()) != rows)
+    return nullptr;
+  for (auto [row, number] : llvm::enumerate(*numbers))
+    if (number != static_cast<int64_t>(row))
+      return nullptr;
+  return n.join(llvm::to_vector(joined.getInputs().drop_front()), 1,
+                /*isNew=*/false);
+}
+
 LogicalResult gatherND(NodeImporter &n) {
   Value x = n.tensor(0), indices = n.tensor(1);
   if (!x || !indices)
     return failure();
-  ArrayRef<int64_t> shape = n.shape(x), table = n.shape(indices);
   int64_t shared = n.attribute("batch_dims", int64_t{0});
+  ArrayRef<int64_t> shape = n.shape(x);
+  if (Value rest = shared == 0 && shape.size() > 1
+                       ? withoutOwnRow(n, indices, shape[0])
+                       : Value()) {
+    indices = rest;
+    shared = 1;
+  }
+  ArrayRef<int64_t> table = n.shape(indices);
   if (shared < 0 || shared >= static_cast<int64_t>(table.size()) ||
       shared > static_cast<int64_t>(shape.size()) ||
       table.take_front(shared) != shape.take_front(shared))
@@ -182,6 +206,12 @@ LogicalResult scatterND(NodeImporter &n) {
   if (failed(length))
     return failure();
   SmallVector<int64_t> shape(n.shape(x));
+  if (n.type(updates).getNumElements() == 0 &&
+      n.type(indices).getNumElements() == 0) {
+    n.ignoreAttribute("reduction");
+    n.setOutput(0, x);
+    return success();
+  }
   ArrayRef<int64_t> sizes = ArrayRef(shape).take_front(*length);
   ArrayRef<int64_t> rest = ArrayRef(shape).drop_front(*length);
   SmallVector<int64_t> merged = {product(sizes)};

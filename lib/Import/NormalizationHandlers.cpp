@@ -312,14 +312,13 @@ static LogicalResult batchNorm(NodeImporter &n) {
     n.ignoreAttribute(name);
   bool onMicrobatch =
       n.isTraining() && n.getOptions().batchNorm == BatchNormMode::Micro;
-  if (onMicrobatch) {
+  // Layers without running statistics write those of the input there.
+  bool isComputed = !symbolOf(mean) && !symbolOf(variance);
+  bool asComputed = isComputed && n.attribute("training_mode", int64_t{0}) == 0;
+  if (onMicrobatch && !asComputed) {
     auto norm = n.make<BatchNormOp>(x, scale, shift, llvm::APFloat(epsilon));
     n.setOutput(0, norm.getOutput());
-    // Layers without running statistics write those of the input there.
-    bool isComputed = !symbolOf(mean) && !symbolOf(variance);
-    if (isComputed && n.attribute("training_mode", int64_t{0}) != 0)
-      return success();
-    return trackStatistics(n, norm, mean, variance);
+    return isComputed ? success() : trackStatistics(n, norm, mean, variance);
   }
   for (Value value : {mean, variance})
     if (FlatSymbolRefAttr symbol = symbolOf(value))

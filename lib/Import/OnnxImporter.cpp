@@ -93,6 +93,7 @@ private:
 
   LogicalResult declareInputs(Location loc) {
     SmallVector<Type> types;
+    SmallVector<const onnx::ValueInfo *> fed;
     bool ok = true;
     for (const onnx::ValueInfo &input : model.graph.inputs) {
       Type element = nodes.storedType(input.type);
@@ -132,9 +133,10 @@ private:
             ok = false;
           }
         }
-        if (size < 1) {
+        if (size < 0) {
           report("axis " + llvm::Twine(axis) + " of input '" + input.name +
-                 "' has size " + llvm::Twine(size) + "; it must be positive");
+                 "' has size " + llvm::Twine(size) +
+                 "; it must not be negative");
           ok = false;
         }
         shape.push_back(size);
@@ -144,19 +146,28 @@ private:
                llvm::Twine(maxElements) + " elements");
         ok = false;
       }
-      types.push_back(RankedTensorType::get(shape, element));
+      auto type = RankedTensorType::get(shape, element);
+      if (ok && llvm::is_contained(shape, 0)) {
+        declareEmptyInput(input, type);
+        continue;
+      }
+      types.push_back(type);
+      fed.push_back(&input);
     }
     ok &= checkDims();
     if (!ok)
       return failure();
     if (types.empty()) {
-      report("the graph has no inputs");
+      report(model.graph.inputs.empty()
+                 ? "the graph has no inputs"
+                 : "the graph has no input with elements");
       return failure();
     }
     function = func::FuncOp::create(builder, loc, mainFunctionName,
                                     builder.getFunctionType(types, {}));
     Block *entry = function.addEntryBlock();
-    for (auto [index, input] : llvm::enumerate(model.graph.inputs)) {
+    for (auto [index, given] : llvm::enumerate(fed)) {
+      const onnx::ValueInfo &input = *given;
       Entry &known = nodes.getEntries()[input.name];
       known.value = entry->getArgument(index);
       if (isNarrow(input.type))
@@ -175,6 +186,18 @@ private:
     }
     builder.setInsertionPointToEnd(entry);
     return success();
+  }
+
+  /// Of a tensor without elements everything is known.
+  void declareEmptyInput(const onnx::ValueInfo &input, RankedTensorType type) {
+    Entry &known = nodes.getEntries()[input.name];
+    known.constant =
+        Constant(DenseElementsAttr::get(type, ArrayRef<Attribute>()));
+    if (isNarrow(input.type))
+      known.narrow = input.type;
+    report("input '" + input.name +
+           "' has no elements; the program does not read it")
+        .severity = onnx::Severity::Warning;
   }
 
   /// A size for a symbol that no input has is a slip of the pen.

@@ -386,6 +386,7 @@ def indexed():
     want = x.copy()
     np.add.at(want, ([0, 0], [1, 1]), updates[:2, 0])
     case("ScatterND", [x, np.array([[0, 1], [0, 1]]), updates[:2, 0].copy()], want, reduction="add", tolerance=1e-5)
+    case("ScatterND", [x, Known(np.zeros((0, 1))), Known(np.zeros((0, 4, 5)), dtype=F)], x)
     case("ScatterND", [Known([1, 2, 3]), np.array([[2], [0]]), np.array([7, 9])], np.array([9, 2, 7]))
     ties = np.array([[2, 7, 7, 1], [5, 5, 0, 0]], F)
     for op, function in (("ArgMax", np.argmax), ("ArgMin", np.argmin)):

@@ -145,6 +145,15 @@ def outputs(context, checks):
     same(checks, "Identity", got, x)
 
 
+def without_elements(context, checks):
+    """Inputs without elements are known, outputs without elements are written."""
+    x, nothing = np.array([[1, 2], [3, 4]], F), np.zeros((2, 0), F)
+    nodes = [node("Concat", ["x", "p"], ["y"], attributes=[integer("axis", 1)]), node("Slice", ["x", "one", "one"], ["z"])]
+    got = compute(context, nodes, {"x": x, "p": nothing}, outputs=["y", "z"], initializers=[("one", np.array([1]))])
+    same(checks, "joined with nothing", got["y"], x)
+    same(checks, "nothing of a tensor", got["z"], x[1:1])
+
+
 def sums_of_broadcasts(context, checks):
     x = np.array([[1], [2], [4]], F)
     nodes = [node("Expand", ["x", "s"], ["e"]), node("ReduceSum", ["e", "a"], ["y"], attributes=[integer("keepdims", 0)])]
@@ -169,24 +178,27 @@ def microbatches(context, checks):
         node("OneHot", ["i", "depth", "values"], ["hot"]), node("Slice", ["x", "last", "first", "axes", "last"], ["turned"]),
         node("Pad", ["x", "pads"], ["mirrored"], attributes=[text("mode", "reflect")]), node("Mod", ["i", "modulus"], ["rest"]),
         node("GatherND", ["x", "pair"], ["entries"], attributes=[integer("batch_dims", 1)]),
+        node("Concat", ["rows", "place"], ["own"], attributes=[integer("axis", 1)]), node("GatherND", ["x", "own"], ["ended"]),
         node("Selu", ["x"], ["selu"]), node("ReduceLogSumExp", ["x", "axes"], ["mass"]), node("Asinh", ["x"], ["asinh"]),
     ]  # fmt: skip
     number = {"k": 2, "repeats": (1, 2, 1), "axes": (1,), "last": (-1,), "first": (-9,), "pads": (0, 1, 2, 0, 2, 0)}
     constants = [("s", np.array([1, -2, 3, 0.5], F)), ("shape", np.array(x.shape)), ("values", np.array([0, 1], F))]
     constants += [(name, np.atleast_1d(np.array(value))) for name, value in number.items()]
-    constants += [("one", np.array(1)), ("depth", np.array(6)), ("modulus", np.array([3]))]
-    inputs = {"x": x, "i": i, "pair": rng.integers(0, 4, (4, 3, 2))}
-    names = "norm picked put sums best places running largest product tiled inner hot turned mirrored rest entries selu mass asinh".split()
+    constants += [("rows", np.arange(4)[:, None]), ("one", np.array(1)), ("depth", np.array(6)), ("modulus", np.array([3]))]
+    place = np.array([[3], [-1], [0], [2]])
+    inputs = {"x": x, "i": i, "pair": rng.integers(0, 4, (4, 3, 2)), "place": place}
+    names = "norm picked put sums best places running largest product tiled inner hot turned mirrored rest entries ended selu mass asinh".split()
     whole, parts = (
         compute(context, nodes, inputs, outputs=names, initializers=constants, options=[f"--microbatches={count}"]) for count in (1, 2)
     )
     for name in names:
         same(checks, f"{name} of micro-batches", parts[name], whole[name])
     same(checks, "GatherElements", parts["picked"], np.take_along_axis(x, i, 2))
+    same(checks, "GatherND of own rows", parts["ended"], x[range(4), place[:, 0]])
 
 
 def test(context, checks, arguments):
-    for part in (powers, logarithms, resizes, indices, integers_of_any_value, legacy, outputs, sums_of_broadcasts, microbatches):
+    for part in (powers, logarithms, resizes, indices, integers_of_any_value, legacy, outputs, without_elements, sums_of_broadcasts, microbatches):
         part(context, checks)
 
 
