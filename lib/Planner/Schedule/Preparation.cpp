@@ -3,6 +3,25 @@
 
 using namespace pp::planner;
 
+/// Where one slot has all versions, each is prepared as soon as it is made:
+/// what reads it next may be of any lag.
+static void prepareUpdated(const Schedule &schedule, std::vector<Action> &rank,
+                           const std::vector<bool> &prepares) {
+  std::vector<Action> actions;
+  for (size_t i = 0; i < rank.size(); ++i) {
+    actions.push_back(rank[i]);
+    const Action &action = rank[i];
+    if (action.kind != ActionKind::Update || !prepares[action.stage] ||
+        schedule.versions[action.stage] != 1)
+      continue;
+    Action prepare{ActionKind::Prepare, action.stage};
+    prepare.lag = action.lag;
+    prepare.version = action.version;
+    actions.push_back(prepare);
+  }
+  rank = std::move(actions);
+}
+
 void pp::planner::insertPreparation(Schedule &schedule,
                                     const std::vector<bool> &prepares) {
   std::vector<bool> missing = prepares;
@@ -15,8 +34,13 @@ void pp::planner::insertPreparation(Schedule &schedule,
     for (const Action &action : rank)
       if (missing[action.stage]) {
         actions.push_back({ActionKind::Prepare, action.stage});
+        // Without a flush, what the first action needs.
+        actions.back().lag = action.lag;
+        actions.back().version = action.version;
         missing[action.stage] = false;
       }
     rank.insert(rank.begin(), actions.begin(), actions.end());
+    if (schedule.isRolling())
+      prepareUpdated(schedule, rank, prepares);
   }
 }

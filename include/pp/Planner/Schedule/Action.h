@@ -16,6 +16,9 @@ struct Action {
   int microbatch = -1; // -1: what is done once per step.
   int channel = -1;    // Send and Receive only.
   int group = -1;      // ReduceGradients and AllReduce only.
+  // Only in a schedule without a flush; see Rolling.h.
+  int lag = 0;     // Steps before the one that was handed in.
+  int version = 0; // Of the weights, less the number of the action's step.
 
   bool operator==(const Action &) const = default;
 

@@ -66,7 +66,11 @@ struct Schedule {
   std::vector<RankGroup> groups;
   /// Per stage. Empty: every stage is a part of its own.
   std::vector<Replica> replicas;
+  /// Without a flush: the weight versions that each stage keeps; see Rolling.h.
+  /// Empty: a step ends before the next one begins.
+  std::vector<int> versions;
 
+  bool isRolling() const { return !versions.empty(); }
   bool hasTransfers() const;
   bool isTraining() const;
   /// False for a channel between two stages of one rank: nothing is sent.

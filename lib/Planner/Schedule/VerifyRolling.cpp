@@ -1,0 +1,136 @@
+//===- VerifyRolling.cpp - Prove a schedule without a flush ---------------===//
+#include "pp/Planner/Schedule/Rolling.h"
+#include "pp/Planner/Schedule/Verify.h"
+#include <algorithm>
+
+using namespace pp::planner;
+
+/// Enough for a steady state and both ends; what follows repeats it.
+static int stepsToProve(const Schedule &schedule) {
+  int versions = 1;
+  for (int kept : schedule.versions)
+    versions = std::max(versions, kept);
+  return 2 * largestLag(schedule) + 2 * versions + 2;
+}
+
+static std::vector<std::string> checkShape(const Schedule &schedule) {
+  std::vector<std::string> errors;
+  if (schedule.versions.size() != static_cast<size_t>(schedule.stages) ||
+      schedule.ranks.size() != static_cast<size_t>(schedule.stages))
+    return {"without a flush, each stage has a rank of its own and a number of "
+            "weight versions"};
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    if (schedule.versions[stage] < 1 || schedule.versions[stage] > 1 << 10)
+      errors.push_back("stage " + std::to_string(stage) + " keeps " +
+                       std::to_string(schedule.versions[stage]) +
+                       " weight versions");
+  for (const std::vector<Action> &list : schedule.ranks)
+    for (const Action &action : list)
+      if (action.lag < 0 || action.lag > 1 << 10 ||
+          std::abs(action.version) > 1 << 10)
+        errors.push_back(
+            toString(action, schedule.channels) + " is " +
+            std::to_string(action.lag) + " steps late and has version " +
+            std::to_string(action.version) + ", which is out of range");
+  return errors;
+}
+
+/// Runs a stage's list with `slots` weight slots; what goes wrong first.
+static std::optional<std::string>
+findLostVersion(const Schedule &schedule, const std::vector<Action> &list,
+                int slots, int steps) {
+  bool prepares = std::any_of(list.begin(), list.end(), [](const Action &a) {
+    return a.kind == ActionKind::Prepare;
+  });
+  std::vector<int> holds(slots, 0), prepared(slots, -1);
+  int lag = largestLag(schedule);
+  for (int handedIn = 0; handedIn < steps + lag; ++handedIn)
+    for (const Action &action : list) {
+      int step = handedIn - action.lag;
+      if (step < 0 || step >= steps || action.isTransfer())
+        continue;
+      int number = step + action.version, version = std::max(number, 0);
+      int slot = ((number % slots) + slots) % slots;
+      auto explain = [&](const std::string &what) {
+        return toString(action, schedule.channels) + " of step " +
+               std::to_string(step) + " uses version " +
+               std::to_string(version) + " of the weights in slot " +
+               std::to_string(slot) + " of " + std::to_string(slots) + ", " +
+               what;
+      };
+      if (action.kind == ActionKind::Update) {
+        // It is made from the one before, which may lie in the same place.
+        int before = (((number - 1) % slots) + slots) % slots;
+        if (holds[before] != version - 1)
+          return explain("but version " + std::to_string(version - 1) +
+                         ", which it is made from, is lost");
+        holds[slot] = version;
+        prepared[slot] = -1;
+        continue;
+      }
+      if (holds[slot] != version)
+        return explain("which holds version " + std::to_string(holds[slot]));
+      if (action.kind == ActionKind::Prepare)
+        prepared[slot] = version;
+      else if (prepares && prepared[slot] != version)
+        return explain("for which nothing was prepared");
+    }
+  return std::nullopt;
+}
+
+static std::vector<std::string> checkSlots(const Schedule &schedule,
+                                           int steps) {
+  std::vector<std::string> errors;
+  for (const std::vector<Action> &list : schedule.ranks) {
+    if (list.empty())
+      continue;
+    int stage = list.front().stage, kept = schedule.versions[stage];
+    if (auto lost = findLostVersion(schedule, list, kept, steps))
+      errors.push_back(*lost);
+    else if (kept > 1 && !findLostVersion(schedule, list, kept - 1, steps))
+      errors.push_back("stage " + std::to_string(stage) + " keeps " +
+                       std::to_string(kept) + " weight versions, but needs " +
+                       std::to_string(kept - 1));
+  }
+  return errors;
+}
+
+std::vector<std::string> pp::planner::verifyRolling(const Schedule &schedule,
+                                                    WeightRule rule) {
+  std::vector<std::string> errors = checkShape(schedule);
+  if (!errors.empty())
+    return errors;
+  int steps = stepsToProve(schedule);
+  errors = verifySchedule(unroll(schedule, steps));
+  if (errors.empty())
+    errors = verifyVersions(unrollVersions(schedule, rule, steps));
+  if (errors.empty())
+    errors = checkSlots(schedule, steps);
+  return errors;
+}
+
+std::vector<std::string>
+pp::planner::verifyRollingSlots(const Schedule &schedule,
+                                const SlotAssignment &slots) {
+  int steps = stepsToProve(schedule);
+  Schedule run = unroll(schedule, steps);
+  SlotAssignment all = slots;
+  auto repeat = [&](std::vector<int> &table) {
+    size_t period = table.size();
+    table.resize(run.microbatches);
+    for (size_t i = period; period && i < table.size(); ++i)
+      table[i] = table[i - period];
+  };
+  for (StageSlots &stage : all.stages) {
+    repeat(stage.forward);
+    repeat(stage.backward);
+  }
+  for (ChannelSlots &channel : all.channels) {
+    repeat(channel.send);
+    repeat(channel.receive);
+  }
+  std::vector<std::string> errors = verifySlots(run, all);
+  if (errors.empty())
+    errors = verifySchedule(run, {SendRule::Kind::Slots, {}, &all});
+  return errors;
+}
