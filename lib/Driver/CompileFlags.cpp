@@ -5,6 +5,7 @@
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/ImportFlags.h"
 #include "pp/Planner/Schedule/Generators.h"
+#include "pp/Planner/Schedule/Rolling.h"
 #include "pprt/pprt.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
@@ -137,6 +138,8 @@ std::string scheduleHelp() {
   std::string names;
   for (std::string_view name : planner::trainingScheduleNames())
     names += std::string(name) + ", ";
+  for (std::string_view name : planner::rollingScheduleNames())
+    names += std::string(name) + " (with --allow-stale), ";
   return names + "or auto (searched for the predicted times)";
 }
 
@@ -173,6 +176,12 @@ struct PipelineFlags {
                               cl::location(options.schedule.schedule),
                               cl::init(options.schedule.schedule),
                               cl::cat(main)};
+  Bound<bool> allowStale{
+      "allow-stale",
+      cl::desc(
+          "Allow schedules without a flush, whose passes read weights that "
+          "are some updates old: another training than the model's"),
+      cl::location(options.schedule.allowStale), cl::cat(main)};
   Bound<int64_t> ranks{
       "ranks",
       cl::desc("Threads that share the stages in training (default: half as "
@@ -311,9 +320,19 @@ llvm::Error checkPipelineFlags() {
   llvm::SmallVector<llvm::StringRef> schedules;
   for (std::string_view name : planner::trainingScheduleNames())
     schedules.push_back(name);
+  for (std::string_view name : planner::rollingScheduleNames())
+    schedules.push_back(name);
   schedules.push_back("auto");
   if (auto e = checkOneOf("schedule", options.schedule.schedule, schedules))
     return e;
+  if (planner::weightRuleOf(options.schedule.schedule) &&
+      !options.schedule.allowStale)
+    return makeError(
+        exitUsage,
+        "--schedule=" + options.schedule.schedule +
+            ": without a flush, passes read weights that are some updates old, "
+            "which is another training than the model's; --allow-stale allows "
+            "it (docs/schedules/asynchronous.md)");
   if (flags.memory.getNumOccurrences()) {
     if (options.schedule.memory < 1)
       return makeError(exitUsage,
@@ -428,7 +447,11 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   if (options.optimizer.lossScale.empty() ||
       flags.lossScale.getNumOccurrences() == 0)
     options.optimizer.lossScale =
-        options.precision == nn::Precision::F16 ? "dynamic" : "1";
+        options.precision == nn::Precision::F16 ? "dynamic"
+        : planner::weightRuleOf(options.schedule.schedule)
+            // No step can be skipped: its gradients are never together.
+            ? "none"
+            : "1";
   if (auto e = checkOptimizer(options.optimizer))
     return std::move(e);
   if (auto e = checkPackWeights(options))

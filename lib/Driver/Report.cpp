@@ -3,6 +3,7 @@
 #include "pp/Driver/Report.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Planner/Schedule/Replicas.h"
+#include "pp/Planner/Schedule/Rolling.h"
 #include "pp/Planner/Simulator.h"
 #include "pp/Report/Format.h"
 #include "pp/Target/MakePlan.h"
@@ -18,6 +19,9 @@ static planner::Schedule scheduleOf(const runtime::Plan &plan) {
   planner::Schedule schedule;
   schedule.microbatches = static_cast<int>(plan.microbatchesOfReplica());
   schedule.stages = static_cast<int>(plan.stages.size());
+  if (!plan.flushes)
+    for (const runtime::PlanStage &stage : plan.stages)
+      schedule.versions.push_back(static_cast<int>(stage.versions));
   if (plan.replicas > 1 && plan.isTraining()) {
     schedule.groups = planner::gradientGroups(schedule.stages);
     for (auto [stage, group] : llvm::zip(plan.stages, schedule.groups))
@@ -35,6 +39,8 @@ static planner::Schedule scheduleOf(const runtime::Plan &plan) {
     std::vector<planner::Action> &actions = schedule.ranks.emplace_back();
     for (const runtime::PlanAction &action : rank.actions) {
       planner::Action own{action.kind, static_cast<int>(action.stage)};
+      own.lag = static_cast<int>(action.lag);
+      own.version = action.version;
       if (!own.isPerStep())
         own.microbatch = static_cast<int>(action.microbatch);
       if (own.isTransfer())
@@ -97,6 +103,9 @@ static void printStages(const runtime::Plan &plan, llvm::raw_ostream &os) {
        << formatBytes(areas.channels.bytes);
     if (areas.prepared.bytes)
       os << ", prepared " << formatBytes(areas.prepared.bytes);
+    if (areas.versions.bytes)
+      os << ", " << stage.versions - 1 << " more weight versions "
+         << formatBytes(areas.versions.bytes);
     if (areas.exchange.bytes)
       os << ", exchange " << formatBytes(areas.exchange.bytes);
     os << "\n";
@@ -107,13 +116,41 @@ static void printStages(const runtime::Plan &plan, llvm::raw_ostream &os) {
        << formatBytes(channel.bytes) << "\n";
 }
 
+/// Of a run without a flush, in the middle of it.
+static llvm::Error printSteadyState(const planner::Schedule &schedule,
+                                    planner::SimulationInput input,
+                                    llvm::raw_ostream &os) {
+  planner::Cluster cluster = planner::Cluster::cpuCores(schedule.ranks.size());
+  int steps = 2 * planner::largestLag(schedule) + 8;
+  double seconds[2], busy[2];
+  for (int i = 0; i < 2; ++i) {
+    planner::Schedule run = planner::unroll(schedule, (i + 1) * steps);
+    input.transfers = planner::transferTimes(run, cluster);
+    auto simulation = planner::simulate(run, input);
+    if (!simulation)
+      return makeError(exitInternal,
+                       "the plan cannot be simulated: " + simulation.error());
+    seconds[i] = simulation->makespan;
+    busy[i] = simulation->makespan * simulation->utilization();
+  }
+  double step = (seconds[1] - seconds[0]) / steps;
+  os << llvm::format("predicted step %.3f ms, bubble %.1f %% (no flush: in the "
+                     "middle of a training)\n",
+                     step * 1e3,
+                     100 * (1 - (busy[1] - busy[0]) / (step * steps)));
+  return llvm::Error::success();
+}
+
 static llvm::Error printTimeline(const runtime::Plan &plan,
                                  llvm::raw_ostream &os) {
-  auto all = planner::replicatePipeline(scheduleOf(plan),
-                                        static_cast<int>(plan.replicas));
-  if (!all)
-    return makeError(exitInternal, all.error());
-  planner::Schedule schedule = *all;
+  planner::Schedule schedule = scheduleOf(plan);
+  if (!schedule.isRolling()) {
+    auto all =
+        planner::replicatePipeline(schedule, static_cast<int>(plan.replicas));
+    if (!all)
+      return makeError(exitInternal, all.error());
+    schedule = *all;
+  }
   planner::SimulationInput input;
   for (const runtime::PlanStage &stage : plan.stages) {
     planner::StageTimes times;
@@ -123,6 +160,8 @@ static llvm::Error printTimeline(const runtime::Plan &plan,
     times.prepare = stage.prepareSeconds;
     input.stages.insert(input.stages.end(), plan.replicas, times);
   }
+  if (schedule.isRolling())
+    return printSteadyState(schedule, std::move(input), os);
   planner::Cluster cluster = planner::Cluster::cpuCores(schedule.ranks.size());
   input.transfers = planner::transferTimes(schedule, cluster);
   input.collectives = planner::collectiveTimes(schedule, cluster);

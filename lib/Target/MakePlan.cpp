@@ -140,6 +140,7 @@ private:
     plan.batch = step::getBatchSize(step).value_or(1) * plan.microbatches;
     plan.schedule = schedule.getKind();
     plan.checkpoint = schedule.getCheckpoint();
+    plan.flushes = !schedule.getVersions();
   }
 
   void setHash() {
@@ -384,6 +385,8 @@ private:
         secondsOf(number, {Phase::BackwardInput, Phase::BackwardWeight});
     stage.prepareSeconds = secondsOf(number, Phase::Prepare);
     stage.writesGradients = memory.getWritesGradients();
+    if (auto versions = schedule.getVersions())
+      stage.versions = static_cast<unsigned>((*versions)[number]);
     stage.prepares = llvm::any_of(stages[number], [](StageOp op) {
       return op.getPhase() == Phase::Prepare;
     });
@@ -597,7 +600,8 @@ private:
             {action.getKind(), stage,
              channel ? channelNumbers.at(channel.getAttr()) : 0,
              static_cast<unsigned>(std::max(action.getMicrobatch(), 0)),
-             static_cast<unsigned>(action.getSlot().value_or(0))});
+             static_cast<unsigned>(action.getSlot().value_or(0)),
+             static_cast<unsigned>(action.getLag()), action.getVersion()});
       }
     }
   }

@@ -24,7 +24,7 @@ namespace {
 class StepTimes {
 public:
   StepTimes(Executor &executor, const Plan &plan, const DataSet &data,
-            Step (&steps)[2])
+            std::vector<Step> &steps)
       : executor(executor), scalars(plan.optimizer), batch(plan.batch),
         data(data), order(data.getSamples()), steps(steps) {
     std::iota(order.begin(), order.end(), 0);
@@ -37,18 +37,18 @@ public:
     Clock::time_point start = Clock::now(), last = start;
     uint64_t submitted = 0;
     bool isOver = count == 0;
-    if (!isOver)
-      submit(submitted++);
-    for (uint64_t done = 0; done < submitted; ++done) {
-      bool hasNext = duration > 0 ? !isOver : submitted < count;
-      if (hasNext)
+    auto hasNext = [&] { return duration > 0 ? !isOver : submitted < count; };
+    for (uint64_t done = 0; done < submitted || hasNext(); ++done) {
+      while (hasNext() && submitted < done + steps.size())
         submit(submitted++);
+      if (!hasNext())
+        executor.flush();
       Clock::time_point now = Clock::now();
       bool wantsToStop =
           duration > 0 &&
           std::chrono::duration<double>(now - start).count() >= duration;
       // Of several processes, the first whose time is over ends all.
-      isOver |= executor.wait(steps[done % 2], wantsToStop);
+      isOver |= executor.wait(steps[done % steps.size()], wantsToStop);
       now = Clock::now();
       times.push_back(std::chrono::duration<double>(now - last).count());
       last = now;
@@ -75,7 +75,7 @@ private:
   using Clock = std::chrono::steady_clock;
 
   void submit(uint64_t index) {
-    Step &step = steps[index % 2];
+    Step &step = steps[index % steps.size()];
     uint64_t first =
         number % std::max<uint64_t>(order.size() / batch, 1) * batch;
     step.number = ++number;
@@ -89,7 +89,7 @@ private:
   uint64_t batch;
   const DataSet &data;
   std::vector<uint64_t> order; // of the samples; batches take turns
-  Step (&steps)[2];
+  std::vector<Step> &steps;
   uint64_t number = 0; // of the last step that was submitted
   std::vector<double> times;
   double seconds = 0;
@@ -154,10 +154,12 @@ static int bench(const pp_program &functions, const BenchOptions &options,
               synthetic ? "synthetic data" : options.data, options.inputs);
   program.allocate(options.weights, !options.noVerifyWeights);
   compareWeights(program, options.weights);
-  Step steps[2] = {Step(plan), Step(plan)};
   Executor::Options forExecutor = executorOptions(options, plan);
   forExecutor.timeKernels = options.kernels != 0;
+  std::vector<Step> steps; // outlive the executor, whose ranks use them
   Executor executor(program, forExecutor);
+  for (unsigned i = 0; i < executor.stepsToEnd() + 2; ++i)
+    steps.emplace_back(plan);
   StepTimes times(executor, plan, data, steps);
   times.run(options.warmup, /*duration=*/0);
   executor.resetStatistics();

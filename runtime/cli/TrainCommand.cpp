@@ -92,6 +92,7 @@ private:
   void choosePolicy();
   [[noreturn]] void stopAt(uint64_t index);
   uint64_t lastStep() const;
+  Step &stepOf(uint64_t index) { return steps[index % steps.size()]; }
   void submit(uint64_t index);
   void finishStep(uint64_t index, Progress &progress);
   void evaluateNow(Progress &progress);
@@ -183,8 +184,8 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
   Executor::Options settings = executorOptions(options, plan);
   settings.skipsNonFinite = options.onNan != "continue";
   executor.emplace(program, settings);
-  steps.emplace_back(plan);
-  steps.emplace_back(plan);
+  for (unsigned i = 0; i < executor->stepsToEnd() + 2; ++i)
+    steps.emplace_back(plan);
 }
 
 void Training::applySettings() {
@@ -225,8 +226,8 @@ void Training::choosePolicy() {
 /// Ends the training at a step that was not made. What is saved is what was
 /// saved before it.
 void Training::stopAt(uint64_t index) {
-  Step &step = steps[index % 2];
-  Step &next = steps[(index + 1) % 2];
+  Step &step = stepOf(index);
+  Step &next = stepOf(index + 1);
   if (submitted > index + 1)
     executor->wait(next);
   float loss = step.loss();
@@ -284,7 +285,7 @@ void Training::submit(uint64_t index) {
     }
     orderEpoch = epoch;
   }
-  Step &step = steps[index % 2];
+  Step &step = stepOf(index);
   step.number = index + 1;
   step.seed = position.seed;
   data.fill(step, order, ahead % stepsPerEpoch * plan.batch);
@@ -293,7 +294,7 @@ void Training::submit(uint64_t index) {
 }
 
 void Training::finishStep(uint64_t index, Progress &progress) {
-  Step &step = steps[index % 2];
+  Step &step = stepOf(index);
   isStopping |= executor->wait(step, wantsToStop());
   if (stopsAtNonFinite && step.lossScale.skippedInARow > 0)
     stopAt(index);
@@ -363,10 +364,13 @@ int Training::run() {
       stop =
           std::min(stop, (index / options.saveEvery + 1) * options.saveEvery);
     while (index < submitted || (index < stop && !isStopping)) {
-      while (submitted < stop && submitted < index + 2 && !isStopping)
+      while (submitted < stop && submitted < index + steps.size() &&
+             !isStopping)
         submit(submitted++);
       if (index == submitted)
         break;
+      if (submitted == stop || isStopping)
+        executor->flush();
       finishStep(index++, progress);
     }
     seconds +=

@@ -56,6 +56,11 @@ void Executor::State::start() {
   for (unsigned r = 0; r < plan.ranks.size(); ++r)
     if (program.getPlacement().hasRank(r))
       ranks.emplace_back(*this, r);
+  lag = plan.largestLag();
+  for (unsigned i = 0; i < lag; ++i)
+    pauses.push_back(Step::pause());
+  if (lag)
+    pauses.back().isIdleAfter = true;
   ranksRunning = ranks.size();
   threads.reserve(ranks.size());
   requireAddressSpace(program.bytesToStart(),
@@ -111,11 +116,44 @@ Executor::~Executor() {
     state->watchdog.join();
 }
 
+void Executor::State::push(Step &step) {
+  std::lock_guard<std::mutex> lock(mutex);
+  step.ranksLeft = ranks.size();
+  steps.push_back(&step);
+  changed.notify_all();
+}
+
 void Executor::submit(Step &step) {
-  std::lock_guard<std::mutex> lock(state->mutex);
-  step.ranksLeft = state->ranks.size();
-  state->steps.push_back(&step);
-  state->changed.notify_all();
+  state->isFlushed = false;
+  state->push(step);
+}
+
+unsigned Executor::stepsToEnd() const { return state->lag; }
+
+void Executor::flush() {
+  if (state->isFlushed)
+    return;
+  state->isFlushed = true;
+  for (Step &pause : state->pauses)
+    state->push(pause);
+}
+
+void Executor::State::leave(uint64_t number) {
+  auto find = [&](uint64_t n) {
+    return n < firstStep ? nullptr : steps[n - firstStep];
+  };
+  // A step ends `lag` times later, a pause at once.
+  if (Step *step = find(number); step && (lag == 0 || step->isPause))
+    --step->ranksLeft;
+  if (Step *step = number < lag ? nullptr : find(number - lag);
+      step && lag > 0 && !step->isPause)
+    --step->ranksLeft;
+  // Ranks finish steps in order, so the oldest ones are over first.
+  while (!steps.empty() && steps.front()->ranksLeft == 0) {
+    steps.pop_front();
+    ++firstStep;
+    changed.notify_all();
+  }
 }
 
 bool Executor::State::shareResults(Step &step, bool wantsToStop) {

@@ -76,6 +76,13 @@ public:
 
   /// Queues a step; `step` has to live until it was waited for.
   void submit(Step &step);
+  /// Without a flush, a step ends while later ones run: that many must follow
+  /// it (0 with a flush), or a flush().
+  unsigned stepsToEnd() const;
+  /// Lets all steps that were submitted end without a later one. The next one
+  /// finds an idle pipeline, and in all stages the newest weights. Nothing
+  /// where nothing is in flight.
+  void flush();
   /// Waits until `step` (and all before it) has run. Throws the first error of
   /// any rank; no step can run after that. Returns whether any process has
   /// passed `wantsToStop`. Of several processes, the first has the losses and
@@ -83,6 +90,7 @@ public:
   bool wait(Step &step, bool wantsToStop = false);
   void run(Step &step) {
     submit(step);
+    flush();
     wait(step);
   }
 

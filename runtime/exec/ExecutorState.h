@@ -58,7 +58,8 @@ private:
   /// A step whose work is on the streams.
   struct EnqueuedStep {
     Step *step = nullptr;
-    std::vector<int64_t> times;             // action i: [i] to [i + 1]
+    std::vector<int64_t> times;    // action i: [i] to [i + 1]
+    std::vector<uint64_t> numbers; // by action: of the step it was for, or 0
     std::vector<std::vector<float>> losses; // by stage of the rank
     LossScaleState lossScale;               // of rank 0
     std::vector<float> overflows;           // of all ranks
@@ -71,9 +72,18 @@ private:
   /// Runs steps until the executor stops or a rank fails.
   void takeSteps();
   void enqueueStep(EnqueuedStep &enqueued, Step &step);
-  void enqueueAction(const CompiledAction &compiled, EnqueuedStep &enqueued);
+  /// `compiled` of the list of this time, for `step`, the one with this number
+  /// from 0 as the rank counts.
+  void enqueueAction(const CompiledAction &compiled, Step &step,
+                     uint64_t sequence, EnqueuedStep &enqueued);
+  /// After how many steps a list finds the same slots again.
+  unsigned findPeriod() const;
+  /// The list for a step whose number is `round` modulo the period.
+  std::vector<CompiledAction> compileRound(unsigned round, unsigned period);
+  /// Brings the newest weights into all slots; nothing is in flight.
+  void settleWeights();
   /// Whether parameters have changed since the stage's last P.
-  bool needsPreparation(unsigned stage);
+  bool needsPreparation(const PlanAction &action, uint64_t sequence);
   /// Waits for an enqueued step and records what it did.
   void finishStep(EnqueuedStep &enqueued);
   /// Looks for gradients that are not finite, and lets all ranks gather what
@@ -81,9 +91,12 @@ private:
   void enqueueFlagExchange();
   /// Adds up this stage's part of the replicas' gradients and statistics.
   void enqueueSums(StageState &stage);
-  void enqueueUpdate(StageState &stage, const Step &step);
-  /// The optimizer's step, in all threads of the rank.
-  void optimize(StageState &stage, const float *scalars);
+  void enqueueUpdate(const PlanAction &action, const Step &step,
+                     uint64_t sequence);
+  /// The optimizer's step, in all threads of the rank, from the weights in one
+  /// slot to those in another, which may be the same.
+  void optimize(StageState &stage, const float *scalars, unsigned from,
+                unsigned to);
 
   State &state;
   unsigned index;
@@ -94,7 +107,10 @@ private:
   std::unique_ptr<Team> team;     // null: one thread
   std::vector<StageState> stages; // by stage of the plan; empty if elsewhere
   std::deque<PhaseCall> calls;
-  std::vector<CompiledAction> actions;
+  /// By number of the step modulo the period; all as long as the plan's list.
+  std::vector<std::vector<CompiledAction>> rounds;
+  /// The last steps that were handed in: step i in [i % size].
+  std::vector<Step *> recent;
   std::vector<unsigned> reductions; // channels that it sends through
   /// With a loss scale: for each rank, whether one of its gradients is not
   /// finite (1) or all are (0).
@@ -124,8 +140,11 @@ struct Executor::State {
   std::mutex mutex;
   std::condition_variable changed;
   ProcessGroup::HandlerHandle failureHandle;
+  unsigned lag = 0;        // Plan::largestLag()
+  std::deque<Step> pauses; // as many as the lag
+  bool isFlushed = true;   // the caller's
   // Under `mutex`:
-  std::deque<Step *> steps; // submitted, not completed
+  std::deque<Step *> steps; // submitted, not completed; pauses among them
   uint64_t firstStep = 0;   // sequence number of steps.front()
   unsigned ranksReady = 0;
   unsigned ranksRunning = 0; // threads that may still touch a step
@@ -138,6 +157,11 @@ struct Executor::State {
   /// Throws where little memory is left: the library does not check whether it
   /// gets some for code. Any rank, all of them at a time.
   void requireHeadroom(const std::string &what) const;
+  /// Queues a step or a pause.
+  void push(Step &step);
+  /// A rank has done what it does when it is handed the `number`-th step or
+  /// pause (from 0, over all). Under the mutex.
+  void leave(uint64_t number);
   /// Records the error if it is the first and wakes everyone. Any thread.
   void fail(std::exception_ptr exception) noexcept;
   void watch();

@@ -6,13 +6,16 @@
 using namespace pp::runtime;
 
 PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
-                     const PlanAction &action, Phase phase, std::string what)
+                     const PlanAction &action, Phase phase,
+                     const CallPlace &place, std::string what)
     : stage(&stages[action.stage]), arguments(stage->arguments), phase(phase),
       stageNumber(action.stage), microbatch(action.microbatch),
       what(std::move(what)) {
   bool discard = action.kind == ActionKind::Recompute;
   const PlanAreas &areas = stage->plan->areas;
   const StageMemory &memory = *stage->memory;
+  arguments.parameters = memory.at(areas.parametersOf(place.weightSlot));
+  arguments.prepared = memory.at(areas.preparedOf(place.weightSlot));
   if (phase == Phase::Prepare) {
     function = stage->functions.prepare;
     return;
@@ -35,9 +38,9 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
       continue;
     }
     const PlanChannel &channel = plan.channels[reference.index];
+    unsigned slot = channel.receiveSlot[channel.numberOf(place.microbatch)];
     inputs.push_back(
-        memory.at(channel.receiveOffset +
-                  channel.receiveSlot[microbatch] * alignUp(channel.bytes)));
+        memory.at(channel.receiveOffset + slot * alignUp(channel.bytes)));
   }
   for (size_t i = 0; i < lists.outputs.size(); ++i) {
     PlanReference reference = lists.outputs[i];
@@ -55,16 +58,17 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
     } else {
       const PlanChannel &channel = plan.channels[reference.index];
       uint64_t stride = alignUp(channel.bytes);
+      unsigned number = channel.numberOf(place.microbatch);
       outputs.push_back(channel.isResident()
                             ? stages[channel.to].memory->at(
                                   channel.receiveOffset +
-                                  channel.receiveSlot[microbatch] * stride)
+                                  channel.receiveSlot[number] * stride)
                             : memory.at(channel.sendOffset +
-                                        channel.sendSlot[microbatch] * stride));
+                                        channel.sendSlot[number] * stride));
     }
   }
-  arguments.residuals =
-      memory.at(areas.residuals.offset + action.slot * areas.residualSlotBytes);
+  arguments.residuals = memory.at(areas.residuals.offset +
+                                  place.residualSlot * areas.residualSlotBytes);
   if (discard && areas.statistics.bytes)
     arguments.statistics =
         memory.at(areas.discard.offset + *lists.discardStatistics);

@@ -43,8 +43,22 @@ struct StageState {
   /// By feed and micro-batch: the step (from 1) that was copied in last.
   std::vector<std::vector<uint64_t>> fed;
 
+  /// The slot of the newest weights.
+  unsigned newest = 0;
+  /// By weight slot, without a flush: whether P has run since they changed.
+  std::vector<bool> isPrepared;
+
   /// Program::countUploads() when P ran last; 0 before.
   uint64_t preparedOf = 0;
+};
+
+/// What a phase uses that changes from step to step where there is no flush.
+struct CallPlace {
+  /// Of the residuals and channels: the micro-batch, counted over all steps
+  /// where there is no flush, and from there modulo the slots.
+  uint64_t microbatch = 0;
+  unsigned residualSlot = 0;
+  unsigned weightSlot = 0;
 };
 
 class PhaseCall {
@@ -52,7 +66,8 @@ public:
   /// `stages` by stage of the plan. `what` names the phase in the error of a
   /// kernel that fails.
   PhaseCall(const Plan &plan, std::vector<StageState> &stages,
-            const PlanAction &action, Phase phase, std::string what);
+            const PlanAction &action, Phase phase, const CallPlace &place,
+            std::string what);
   PhaseCall(const PhaseCall &) = delete;
   PhaseCall &operator=(const PhaseCall &) = delete;
 

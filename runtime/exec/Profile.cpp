@@ -28,7 +28,9 @@ public:
   }
 
   Profile run() {
-    Step ring[2] = {Step(plan), Step(plan)};
+    std::vector<Step> ring;
+    for (unsigned i = 0; i < executor->stepsToEnd() + 2; ++i)
+      ring.emplace_back(plan);
     DataSet data(plan, syntheticData(plan, plan.batch));
     std::vector<uint64_t> order(plan.batch);
     std::iota(order.begin(), order.end(), 0);
@@ -53,23 +55,27 @@ private:
     return *middle;
   }
 
-  /// Two steps are in flight, as in a real run. Returns the distances between
-  /// their ends.
-  std::vector<double> runSteps(Step *ring, unsigned count) {
+  /// As many steps are in flight as in a real run. Returns the distances
+  /// between their ends.
+  std::vector<double> runSteps(std::vector<Step> &ring, unsigned count) {
     OptimizerScalars scalars(plan.optimizer);
     auto submit = [&](unsigned index) {
-      Step &step = ring[index % 2];
+      Step &step = ring[index % ring.size()];
       step.number = ++submitted;
       step.scalars = scalars.evaluate(submitted);
       executor->submit(step);
     };
     std::vector<double> seconds;
-    submit(0);
+    unsigned next = 0;
+    if (count)
+      submit(next++);
     Clock::time_point last = Clock::now();
     for (unsigned index = 0; index < count; ++index) {
-      if (index + 1 < count)
-        submit(index + 1);
-      executor->wait(ring[index % 2]);
+      while (next < count && next < index + ring.size())
+        submit(next++);
+      if (next == count)
+        executor->flush();
+      executor->wait(ring[index % ring.size()]);
       Clock::time_point now = Clock::now();
       seconds.push_back(std::chrono::duration<double>(now - last).count());
       last = now;

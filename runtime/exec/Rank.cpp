@@ -5,7 +5,9 @@
 #include "support/FlushDenormals.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
+#include <numeric>
 
 using namespace pp::runtime;
 
@@ -90,21 +92,42 @@ void Executor::Rank::createStage(unsigned s) {
                    std::vector<uint64_t>(plan.microbatches, 0));
 }
 
-void Executor::Rank::compile() {
+unsigned Executor::Rank::findPeriod() const {
   const Plan &plan = state.program.getPlan();
-  Device &device = state.program.getDevice();
-  streams = {device.createStream(), device.createStream(),
-             device.createStream()};
-  computeClock = streams.compute->computeClock();
-  hasClock.store(true, std::memory_order_release);
-  if (plan.threads > 1)
-    team = std::make_unique<Team>(plan.threads, fmt::format("rank {}", index));
-  for (unsigned s : plan.ranks[index].stages)
-    createStage(s);
-  if (plan.findLossScale())
-    overflows = device.allocate(alignUp(plan.ranks.size() * sizeof(float)),
-                                "flags of the ranks");
+  if (plan.flushes)
+    return 1;
+  uint64_t period = 1;
+  // Of a table by micro-batches, counted over all steps.
+  auto addTable = [&](uint64_t length) {
+    period = std::lcm(period,
+                      length / std::gcd<uint64_t>(length, plan.microbatches));
+  };
+  for (unsigned s : plan.ranks[index].stages) {
+    period = std::lcm(period, plan.stages[s].versions);
+    addTable(std::max<uint64_t>(plan.stages[s].areas.residualSlots, 1));
+    for (const PlanChannel &channel : plan.channels)
+      if (channel.from == s || channel.to == s)
+        addTable(channel.receiveSlot.size());
+  }
+  return static_cast<unsigned>(period);
+}
 
+/// What an action of the list of step `round`, modulo the period, uses.
+static CallPlace placeOf(const Plan &plan, const PlanAction &action,
+                         unsigned round, unsigned period) {
+  if (plan.flushes)
+    return {action.microbatch, action.slot, 0};
+  const PlanStage &stage = plan.stages[action.stage];
+  int64_t step = (round + period - action.lag % period) % period;
+  uint64_t microbatch = step * plan.microbatches + action.microbatch;
+  uint64_t slots = std::max<uint64_t>(stage.areas.residualSlots, 1);
+  return {microbatch, static_cast<unsigned>(microbatch % slots),
+          stage.slotOf(step + action.version)};
+}
+
+std::vector<Executor::Rank::CompiledAction>
+Executor::Rank::compileRound(unsigned round, unsigned period) {
+  const Plan &plan = state.program.getPlan();
   std::vector<std::vector<bool>> recomputed(
       plan.stages.size(), std::vector<bool>(plan.microbatches));
   for (const PlanAction &action : plan.ranks[index].actions)
@@ -114,15 +137,19 @@ void Executor::Rank::compile() {
   // A channel is released once, by the first action that qualifies.
   std::vector<std::vector<bool>> released(plan.channels.size(),
                                           std::vector<bool>(plan.microbatches));
+  std::vector<CompiledAction> actions;
   for (const PlanAction &action : plan.ranks[index].actions) {
     CompiledAction compiled{action, toString(plan, action), {}, {}, {}};
+    CallPlace place = placeOf(plan, action, round, period);
     auto addCall = [&](Phase phase) {
-      calls.emplace_back(plan, stages, action, phase,
+      calls.emplace_back(plan, stages, action, phase, place,
                          fmt::format("stage '{}', action {}",
                                      plan.stages[action.stage].name,
                                      compiled.name));
       compiled.calls.push_back(&calls.back());
-      if (phase == Phase::BackwardWeight && !hasWeightPhase[action.stage] &&
+      bool isFirst =
+          plan.flushes ? !hasWeightPhase[action.stage] : action.microbatch == 0;
+      if (phase == Phase::BackwardWeight && isFirst &&
           plan.stages[action.stage].writesGradients)
         calls.back().markFirst();
       hasWeightPhase[action.stage] =
@@ -164,7 +191,7 @@ void Executor::Rank::compile() {
     case ActionKind::SumGradients:
       break;
     }
-    if (action.kind == ActionKind::Send &&
+    if (round == 0 && action.kind == ActionKind::Send &&
         plan.channels[action.channel].isReduction())
       reductions.push_back(action.channel);
     if (!isTransfer(action.kind) && action.kind != ActionKind::Prepare)
@@ -178,9 +205,32 @@ void Executor::Rank::compile() {
         }
     actions.push_back(std::move(compiled));
   }
+  return actions;
+}
+
+void Executor::Rank::compile() {
+  const Plan &plan = state.program.getPlan();
+  Device &device = state.program.getDevice();
+  streams = {device.createStream(), device.createStream(),
+             device.createStream()};
+  computeClock = streams.compute->computeClock();
+  hasClock.store(true, std::memory_order_release);
+  if (plan.threads > 1)
+    team = std::make_unique<Team>(plan.threads, fmt::format("rank {}", index));
+  for (unsigned s : plan.ranks[index].stages)
+    createStage(s);
+  if (plan.findLossScale())
+    overflows = device.allocate(alignUp(plan.ranks.size() * sizeof(float)),
+                                "flags of the ranks");
+
+  unsigned period = findPeriod();
+  for (unsigned round = 0; round < period; ++round)
+    rounds.push_back(compileRound(round, period));
+  recent.assign(state.lag + 1, nullptr);
   for (EnqueuedStep &step : enqueued) {
     step.done = device.createEvent();
-    step.times.assign(actions.size() + 1, 0);
+    step.times.assign(rounds.front().size() + 1, 0);
+    step.numbers.assign(rounds.front().size(), 0);
     if (overflows)
       step.overflows.resize(plan.ranks.size());
     if (state.options.timeKernels)
@@ -238,13 +288,7 @@ void Executor::Rank::takeSteps() {
     lock.lock();
     if (state.error)
       return;
-    ++finished;
-    if (--oldest.step->ranksLeft == 0) {
-      // Ranks finish steps in order, so this is the oldest one.
-      state.steps.pop_front();
-      ++state.firstStep;
-      state.changed.notify_all();
-    }
+    state.leave(finished++);
   }
 }
 
@@ -260,16 +304,19 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
   Stream &compute = *streams.compute;
   DeviceRange range(device, fmt::format("step {}", step.number));
   into.step = &step;
-  stepsEnqueued.fetch_add(1, std::memory_order_relaxed);
+  uint64_t sequence = stepsEnqueued.fetch_add(1, std::memory_order_relaxed);
+  recent[sequence % recent.size()] = &step;
+  const std::vector<CompiledAction> &actions = rounds[sequence % rounds.size()];
   for (unsigned channel : reductions)
     state.transport->prepareSend(channel, 0, streams);
-  bool isFirstStep = stepsEnqueued.load(std::memory_order_relaxed) == 1;
+  bool isFirstStep = sequence == 0;
   for (unsigned s : plan.ranks[index].stages) {
     const StageMemory &memory = *stages[s].memory;
     const PlanAreas &areas = plan.stages[s].areas;
     // Also where W writes gradients: some parameters may have none.
+    // Without a flush, an earlier step may be adding up its own.
     if (areas.gradients.bytes &&
-        (isFirstStep || !plan.stages[s].writesGradients))
+        (isFirstStep || (plan.flushes && !plan.stages[s].writesGradients)))
       compute.clear(memory.at(areas.gradients), areas.gradients.bytes);
     for (const PlanArea *area : {&areas.statistics, &areas.loss})
       if (area->bytes)
@@ -286,10 +333,20 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
       hasAgreed = true;
     }
     DeviceRange actionRange(device, actions[i].name);
-    enqueueAction(actions[i], into);
+    // No step so far back, or a pause: before the first step, or after the
+    // last.
+    uint64_t lag = actions[i].action.lag;
+    Step *own =
+        lag <= sequence ? recent[(sequence - lag) % recent.size()] : nullptr;
+    bool isRun = own && !own->isPause;
+    into.numbers[i] = isRun ? own->number : 0;
+    if (isRun)
+      enqueueAction(actions[i], *own, sequence - lag, into);
     compute.timestamp(into.times[i + 1]);
     compute.count(*completed);
   }
+  if (step.isIdleAfter)
+    settleWeights();
   if (!step.losses.empty()) {
     size_t local = 0;
     for (unsigned s : plan.ranks[index].stages) {
@@ -326,14 +383,16 @@ void Executor::Rank::finishStep(EnqueuedStep &oldest) {
     step.lossScale = oldest.lossScale;
     step.overflows = oldest.overflows;
   }
-  for (size_t i = 0; i < actions.size(); ++i) {
+  for (size_t i = 0; i < oldest.numbers.size(); ++i) {
+    if (!oldest.numbers[i])
+      continue;
     int64_t begin = oldest.times[i], end = oldest.times[i + 1];
-    const PlanAction &action = actions[i].action;
+    const PlanAction &action = plan.ranks[index].actions[i];
     if (action.kind != ActionKind::Send && action.kind != ActionKind::Receive) {
       statistics[action.stage].busySeconds += (end - begin) * 1e-9;
       ++statistics[action.stage].actions;
     }
-    trace.add({unsigned(i), step.number, begin, end});
+    trace.add({unsigned(i), oldest.numbers[i], begin, end});
   }
   if (!oldest.timer)
     return;
@@ -349,23 +408,37 @@ void Executor::Rank::finishStep(EnqueuedStep &oldest) {
   oldest.timer->clear();
 }
 
-void Executor::Rank::enqueueAction(const CompiledAction &compiled,
-                                   EnqueuedStep &into) {
+void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
+                                   uint64_t sequence, EnqueuedStep &into) {
+  const Plan &plan = state.program.getPlan();
   const PlanAction &action = compiled.action;
-  Step &step = *into.step;
+  auto numberIn = [&](unsigned channel) {
+    return plan.flushes ? action.microbatch
+                        : plan.channels[channel].numberOf(
+                              sequence * plan.microbatches + action.microbatch);
+  };
   if (action.kind == ActionKind::Send)
-    return state.transport->send(action.channel, action.microbatch, streams);
+    return state.transport->send(action.channel, numberIn(action.channel),
+                                 streams);
   if (action.kind == ActionKind::Receive)
-    return state.transport->receive(action.channel, action.microbatch, streams);
-  if (action.kind == ActionKind::Prepare && !needsPreparation(action.stage) &&
-      !state.options.preparesInEachStep)
+    return state.transport->receive(action.channel, numberIn(action.channel),
+                                    streams);
+  if (action.kind == ActionKind::Prepare &&
+      !needsPreparation(action, sequence) && !state.options.preparesInEachStep)
     return;
   if (action.kind == ActionKind::Update)
-    enqueueUpdate(stages[action.stage], step);
+    enqueueUpdate(action, step, sequence);
+  bool startsSums = !plan.flushes && action.kind == ActionKind::Backward &&
+                    action.microbatch == 0;
+  if (const PlanStage &stage = plan.stages[action.stage];
+      startsSums && !stage.writesGradients && stage.areas.gradients.bytes)
+    streams.compute->clear(
+        stages[action.stage].memory->at(stage.areas.gradients),
+        stage.areas.gradients.bytes);
   if (action.kind == ActionKind::SumGradients)
     enqueueSums(stages[action.stage]);
   for (unsigned channel : compiled.sends)
-    state.transport->prepareSend(channel, action.microbatch, streams);
+    state.transport->prepareSend(channel, numberIn(channel), streams);
   bool useGraphs = state.options.graphs && !into.timer &&
                    state.program.getDevice().hasGraphs();
   for (PhaseCall *call : compiled.calls)
@@ -373,15 +446,26 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled,
                   stepsEnqueued.load(std::memory_order_relaxed), useGraphs,
                   into.timer ? &*into.timer : nullptr);
   for (unsigned channel : compiled.releases)
-    state.transport->release(channel, action.microbatch, streams);
+    state.transport->release(channel, numberIn(channel), streams);
 }
 
-bool Executor::Rank::needsPreparation(unsigned stage) {
+bool Executor::Rank::needsPreparation(const PlanAction &action,
+                                      uint64_t sequence) {
+  const Plan &plan = state.program.getPlan();
+  StageState &stage = stages[action.stage];
   uint64_t uploads = state.program.countUploads();
-  bool isStale = stages[stage].preparedOf != uploads;
-  stages[stage].preparedOf = uploads;
+  bool isStale = stage.preparedOf != uploads;
+  stage.preparedOf = uploads;
+  if (isStale)
+    stage.isPrepared.assign(stage.plan->versions, false);
   // The optimizer changes parameters in every step.
-  return isStale || state.program.getPlan().isTraining();
+  if (plan.flushes)
+    return isStale || plan.isTraining();
+  unsigned slot =
+      stage.plan->slotOf(static_cast<int64_t>(sequence) + action.version);
+  bool isNeeded = !stage.isPrepared[slot];
+  stage.isPrepared[slot] = true;
+  return isNeeded;
 }
 
 void Executor::Rank::enqueueFlagExchange() {
@@ -424,14 +508,30 @@ void Executor::Rank::enqueueSums(StageState &stage) {
   });
 }
 
-void Executor::Rank::optimize(StageState &stage, const float *scalars) {
+void Executor::Rank::settleWeights() {
+  streams.compute->execute([this] {
+    for (unsigned s : state.program.getPlan().ranks[index].stages)
+      stages[s].memory->fillVersions(stages[s].newest);
+  });
+  for (unsigned s : state.program.getPlan().ranks[index].stages)
+    stages[s].isPrepared.assign(stages[s].plan->versions, false);
+}
+
+void Executor::Rank::optimize(StageState &stage, const float *scalars,
+                              unsigned from, unsigned to) {
   const PlanAreas &areas = stage.plan->areas;
   int64_t count = areas.parameters.bytes / sizeof(float);
+  auto weights = [&](unsigned slot) {
+    return reinterpret_cast<float *>(
+        stage.memory->at(areas.parametersOf(slot)));
+  };
   auto run = [&](int64_t begin, int64_t end) {
+    if (begin < end && from != to)
+      std::memcpy(weights(to) + begin, weights(from) + begin,
+                  (end - begin) * sizeof(float));
     if (begin < end)
       state.program.getFunctions().optimizer(
-          end - begin,
-          reinterpret_cast<float *>(stage.arguments.parameters) + begin,
+          end - begin, weights(to) + begin,
           reinterpret_cast<const float *>(stage.arguments.gradients) + begin,
           reinterpret_cast<float *>(stage.memory->at(areas.optimizer)) + begin,
           count, scalars);
@@ -447,15 +547,23 @@ void Executor::Rank::optimize(StageState &stage, const float *scalars) {
   });
 }
 
-void Executor::Rank::enqueueUpdate(StageState &stage, const Step &step) {
+void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
+                                   uint64_t sequence) {
+  StageState &stage = stages[action.stage];
   const PlanAreas &areas = stage.plan->areas;
+  int64_t version = static_cast<int64_t>(sequence) + action.version;
+  unsigned from = stage.plan->slotOf(version - 1);
+  unsigned to = stage.plan->slotOf(version);
+  stage.newest = to;
+  if (!stage.isPrepared.empty())
+    stage.isPrepared[to] = false;
   const float *scalars = step.scalars.data();
   if (stage.scalars) {
     streams.compute->copy(stage.scalars, scalars,
                           step.scalars.size() * sizeof(float));
     scalars = reinterpret_cast<const float *>(stage.scalars);
   }
-  streams.compute->execute([this, &stage, &areas, scalars] {
+  streams.compute->execute([this, &stage, &areas, scalars, from, to] {
     if (stage.plan->lossScaleKernel) {
       void *tensors[] = {overflows.get(), stage.memory->at(areas.lossScale),
                          stage.scalars};
@@ -467,7 +575,7 @@ void Executor::Rank::enqueueUpdate(StageState &stage, const Step &step) {
                          const_cast<float *>(scalars)};
       stage.kernels[*stage.plan->optimizerKernel]->execute(tensors, nullptr);
     } else if (areas.parameters.bytes) {
-      optimize(stage, scalars);
+      optimize(stage, scalars, from, to);
     }
     if (stage.functions.update) {
       pp_phase_arguments arguments = stage.arguments;
@@ -492,12 +600,13 @@ std::optional<NonFinite> Executor::Rank::findNonFinite() const {
 
 std::string Executor::Rank::describe() const {
   uint64_t done = completed->load(std::memory_order_relaxed);
+  const Plan &plan = state.program.getPlan();
+  const auto &actions = plan.ranks[index].actions;
   if (actions.empty() ||
       done >= stepsEnqueued.load(std::memory_order_relaxed) * actions.size())
     return fmt::format("rank {}: idle", index);
   size_t position = done % actions.size();
-  const Plan &plan = state.program.getPlan();
-  const PlanAction &action = actions[position].action;
+  const PlanAction &action = actions[position];
   std::string what = "runs";
   if (action.kind == ActionKind::Send)
     what = fmt::format(

@@ -43,6 +43,8 @@ private:
 /// executor from submit() until wait() returns.
 struct Step {
   explicit Step(const Plan &plan);
+  /// One without data, in which the actions of earlier steps end.
+  static Step pause() { return Step(); }
 
   std::vector<PortBuffer> feeds, fetches;
   std::vector<float> scalars; // of the optimizer; training only
@@ -65,6 +67,13 @@ struct Step {
   float loss() const;
 
   unsigned ranksLeft = 0; // the executor's
+
+  bool isPause = false;
+  /// The last pause of a row: what was in flight has ended.
+  bool isIdleAfter = false;
+
+private:
+  Step() : isPause(true) {}
 };
 
 } // namespace pp::runtime

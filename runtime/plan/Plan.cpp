@@ -20,6 +20,14 @@ const PlanScalar *Plan::findLossScale() const {
   return nullptr;
 }
 
+unsigned Plan::largestLag() const {
+  unsigned lag = 0;
+  for (const PlanRank &rank : ranks)
+    for (const PlanAction &action : rank.actions)
+      lag = std::max(lag, action.lag);
+  return lag;
+}
+
 bool Plan::scalesLoss() const {
   const PlanScalar *scale = findLossScale();
   bool isDynamic =

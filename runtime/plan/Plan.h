@@ -88,7 +88,7 @@ struct PlanChannel {
   uint64_t bytes;
   uint64_t sendOffset, receiveOffset;
   unsigned sendSlots, receiveSlots;
-  std::vector<unsigned> sendSlot, receiveSlot; // by micro-batch
+  std::vector<unsigned> sendSlot, receiveSlot; // by numberOf()
   ActionKind release;
   /// The channel of the opposite direction that this one replies to. Both use
   /// one place: the send slot of that channel is the receive slot of this one.
@@ -99,6 +99,11 @@ struct PlanChannel {
   /// Both stages are on one rank: the value is made in its receive slot, and
   /// nothing is sent.
   bool isResident() const { return sendSlots == 0; }
+  /// The entry of a micro-batch in the tables of slots. Without a flush,
+  /// micro-batches are counted over all steps.
+  unsigned numberOf(uint64_t microbatch) const {
+    return static_cast<unsigned>(microbatch % receiveSlot.size());
+  }
   /// Between replicas of a stage, once per step, as micro-batch 0. Its send
   /// slot is a part of an area that is cleared at the beginning of a step.
   bool isReduction() const {
@@ -113,7 +118,8 @@ struct PlanArea {
 
 struct PlanAreas {
   PlanArea parameters, buffers, gradients, optimizer, prepared, statistics,
-      residuals, scratch, channels, discard, loss, lossScale, exchange;
+      residuals, scratch, channels, discard, loss, lossScale, exchange,
+      versions;
   uint64_t residualSlots = 0, residualSlotBytes = 0;
 
   /// Its name in the plan, and where it is here.
@@ -124,10 +130,20 @@ struct PlanAreas {
     bool isOptional = false;
   };
   /// All of them, in the order in which they lie.
-  static const std::array<Named, 13> all;
+  static const std::array<Named, 14> all;
+  /// Where the parameters of weight slot `slot` lie, and what was prepared of
+  /// them: slot 0 in the areas of these names, the others in `versions`.
+  uint64_t parametersOf(unsigned slot) const {
+    return slot ? versions.offset + (slot - 1) * versionBytes()
+                : parameters.offset;
+  }
+  uint64_t preparedOf(unsigned slot) const {
+    return slot ? parametersOf(slot) + parameters.bytes : prepared.offset;
+  }
+  uint64_t versionBytes() const { return parameters.bytes + prepared.bytes; }
 };
 
-inline constexpr std::array<PlanAreas::Named, 13> PlanAreas::all = {{
+inline constexpr std::array<PlanAreas::Named, 14> PlanAreas::all = {{
     {"parameters", &PlanAreas::parameters},
     {"gradients", &PlanAreas::gradients},
     {"optimizer", &PlanAreas::optimizer},
@@ -141,6 +157,7 @@ inline constexpr std::array<PlanAreas::Named, 13> PlanAreas::all = {{
     {"loss", &PlanAreas::loss},
     {"loss_scale", &PlanAreas::lossScale, /*isOptional=*/true},
     {"exchange", &PlanAreas::exchange, /*isOptional=*/true},
+    {"versions", &PlanAreas::versions, /*isOptional=*/true},
 }};
 
 /// Where the first value of a parameter or buffer comes from.
@@ -235,6 +252,15 @@ struct PlanStage {
   bool prepares = false;
   /// Whether the first W of a step writes gradients, which nobody clears then.
   bool writesGradients = false;
+  /// Weight versions that the stage keeps; version v lies in slot v modulo
+  /// their number. More than 1 only without a flush.
+  unsigned versions = 1;
+
+  /// The slot of a version; numbers below 0 are first weights, as 0 is.
+  unsigned slotOf(int64_t version) const {
+    int64_t slot = version % static_cast<int64_t>(versions);
+    return static_cast<unsigned>(slot < 0 ? slot + versions : slot);
+  }
 };
 
 struct PlanAction {
@@ -243,6 +269,11 @@ struct PlanAction {
   unsigned channel = 0; // Send, Receive
   unsigned microbatch = 0;
   unsigned slot = 0; // residual slot: F R I W B
+  // Without a flush; the residual slot is then that of the micro-batch's number
+  // over all steps, modulo the slots there are.
+  unsigned lag = 0; // steps before the one that was handed in
+  /// Of the weights that it uses (of U: makes), less the number of its step.
+  int version = 0;
 };
 
 /// A kernel whose runs a program announces (pp_mark_kernel).
@@ -267,6 +298,10 @@ struct Plan {
   /// k * replicas + q.
   unsigned batch, microbatches;
   unsigned replicas = 1;
+  /// Whether all actions of a step run before those of the next. If not, a
+  /// rank's list runs once for each step that is handed in, and each action of
+  /// it is for an earlier step, by its lag.
+  bool flushes = true;
   /// That compute the stages of a rank together.
   unsigned threads = 1;
   std::vector<std::string> weights;
@@ -288,6 +323,8 @@ struct Plan {
   bool scalesLoss() const;
   unsigned microbatchSize() const { return batch / microbatches; }
   unsigned microbatchesOfReplica() const { return microbatches / replicas; }
+  /// How many steps must follow one before all of it has run.
+  unsigned largestLag() const;
 
   /// fromJson, and then the plan of all replicas.
   static Plan parse(std::string_view text);
@@ -306,6 +343,11 @@ bool releases(ActionKind action, ActionKind release, bool recomputed);
 /// sections, the order of actions, and that all ranks complete. Part of
 /// Plan::parse.
 void checkActions(const Plan &plan);
+
+/// The same for a plan without a flush: plays enough steps for a warm-up, a
+/// steady state and an end, and looks into every slot: of residuals, channels
+/// and weight versions. Part of checkActions.
+void checkRollingActions(const Plan &plan);
 
 } // namespace pp::runtime
 

@@ -25,6 +25,8 @@ public:
 
   void run() {
     checkReferences();
+    if (!plan.flushes)
+      return checkRollingActions(plan);
     if (plan.findLossScale())
       checkUpdatesAreLast();
     for (unsigned r = 0; r < plan.ranks.size(); ++r)

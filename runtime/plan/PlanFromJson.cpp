@@ -12,6 +12,8 @@
 using namespace pp::runtime;
 
 static constexpr uint64_t maxCount = 1 << 20;
+/// Of steps without a flush, and of weight versions.
+static constexpr uint64_t maxLag = 1 << 10;
 
 static DataType readType(const JsonReader &json) {
   std::string name = json.string();
@@ -521,6 +523,17 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
   stage.forwardSeconds = seconds("forward_seconds");
   stage.backwardSeconds = seconds("backward_seconds");
   stage.prepareSeconds = seconds("prepare_seconds");
+  if (json.has("versions"))
+    stage.versions = json.at("versions").integer(maxLag);
+  if (!stage.versions || (plan.flushes && stage.versions != 1))
+    json.at("versions")
+        .fail("{} weight versions, but the plan {}", stage.versions,
+              plan.flushes ? "has a flush" : "needs one");
+  if (uint64_t expected = (stage.versions - 1) * stage.areas.versionBytes();
+      stage.areas.versions.bytes != expected)
+    json.at("areas").fail("'versions' has {} bytes, but {} weight versions "
+                          "take {} beside the first",
+                          stage.areas.versions.bytes, stage.versions, expected);
   stage.writesGradients =
       json.has("writes_gradients") && json.at("writes_gradients").boolean();
   stage.memoryBytes = json.at("memory_bytes").aligned();
@@ -563,7 +576,9 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
 static std::vector<unsigned> readSlots(const JsonReader &json, const Plan &plan,
                                        unsigned slots) {
   std::vector<unsigned> result;
-  if (json.size() != plan.microbatchesOfReplica())
+  bool isRight = plan.flushes ? json.size() == plan.microbatchesOfReplica()
+                              : json.size() > 0 && json.size() <= maxCount;
+  if (!isRight)
     json.fail("{} entries for {} micro-batches", json.size(),
               plan.microbatchesOfReplica());
   for (size_t i = 0; i < json.size(); ++i) {
@@ -604,6 +619,11 @@ static PlanChannel readChannel(const JsonReader &json, const Plan &plan,
     sendSlot.fail("{} entries, but there are no send slots", sendSlot.size());
   channel.receiveSlot =
       readSlots(json.at("receive_slot"), plan, channel.receiveSlots);
+  if (!plan.flushes && !channel.isResident() &&
+      channel.sendSlot.size() != channel.receiveSlot.size())
+    json.at("receive_slot")
+        .fail("{} entries, but 'send_slot' has {}", channel.receiveSlot.size(),
+              channel.sendSlot.size());
   channel.release = readActionKind(json.at("release"));
   if (channel.release >= ActionKind::Send)
     json.at("release").fail("a channel is released by F, R, B, I or W");
@@ -633,12 +653,26 @@ static void checkSlotBounds(const JsonReader &channels, const Plan &plan) {
   }
 }
 
+/// What stands behind the micro-batch without a flush.
+static void readLag(const JsonReader &json, size_t at, bool isTransfer,
+                    PlanAction &action) {
+  action.lag = json.at(at).integer(maxLag);
+  if (isTransfer)
+    return;
+  int64_t version = json.at(at + 1).signedInteger();
+  if (version < -int64_t(maxLag) || version > int64_t(maxLag))
+    json.at(at + 1).fail("version {} is out of range", version);
+  action.version = static_cast<int>(version);
+}
+
 static PlanAction readAction(const JsonReader &json, const Plan &plan) {
   PlanAction action;
   ActionKind kind = readActionKind(json.at(size_t(0)));
   action.kind = kind;
   bool isTransfer = pp::isTransfer(kind);
   size_t expected = isTransfer ? 3 : isPerStep(kind) ? 2 : 4;
+  if (!plan.flushes)
+    expected = isTransfer || isPerStep(kind) ? 4 : 5;
   if (json.size() != expected)
     json.fail("'{}' has {} elements, expected {}", nameOf(kind), json.size(),
               expected);
@@ -652,7 +686,9 @@ static PlanAction readAction(const JsonReader &json, const Plan &plan) {
   if (!isPerStep(kind))
     action.microbatch =
         json.at(2).index(plan.microbatchesOfReplica(), "microbatches");
-  if (expected == 4) {
+  if (!plan.flushes) {
+    readLag(json, isPerStep(kind) ? 2 : 3, isTransfer, action);
+  } else if (expected == 4) {
     uint64_t slots = plan.stages[action.stage].areas.residualSlots;
     // A stage that keeps nothing for its backward pass has no slots.
     uint64_t slot = json.at(3).integer(maxCount);
@@ -743,6 +779,11 @@ Plan pp::runtime::fromJson(std::string_view text) {
           .fail("{} replicas cannot share {} micro-batches", plan.replicas,
                 plan.microbatches);
   }
+  if (json.has("flush"))
+    plan.flushes = json.at("flush").boolean();
+  if (!plan.flushes && (plan.replicas > 1 || !plan.isTraining()))
+    json.at("flush").fail("only a training program without replicas can do "
+                          "without a flush");
   if (json.has("threads")) {
     plan.threads = json.at("threads").integer(PP_MOST_THREADS);
     if (!plan.threads)

@@ -225,6 +225,8 @@ static Json writeStage(const PlanStage &stage) {
         std::pair("loss_scale_kernel", stage.lossScaleKernel)})
     if (number)
       json[key] = *number;
+  if (stage.versions > 1)
+    json["versions"] = stage.versions;
   Json &phases = json["phases"] = Json::object();
   if (stage.prepares)
     phases[std::string(letterOf(Phase::Prepare))] = Json::object();
@@ -233,6 +235,16 @@ static Json writeStage(const PlanStage &stage) {
       phases[std::string(letterOf(static_cast<Phase>(p)))] =
           writePhase(stage.phases[p]);
   return json;
+}
+
+/// Without a flush: lag and version take the place of the slot.
+static Json writeRollingAction(const PlanAction &action) {
+  if (isTransfer(action.kind))
+    return {nameOf(action.kind), action.channel, action.microbatch, action.lag};
+  if (isPerStep(action.kind))
+    return {nameOf(action.kind), action.stage, action.lag, action.version};
+  return {nameOf(action.kind), action.stage, action.microbatch, action.lag,
+          action.version};
 }
 
 static Json writeAction(const PlanAction &action) {
@@ -270,6 +282,8 @@ std::string pp::runtime::toJson(const Plan &plan) {
   json["microbatches"] = plan.microbatches;
   if (plan.replicas > 1)
     json["replicas"] = plan.replicas;
+  if (!plan.flushes)
+    json["flush"] = false;
   if (plan.threads > 1)
     json["threads"] = plan.threads;
   json["schedule"] = plan.schedule;
@@ -293,7 +307,8 @@ std::string pp::runtime::toJson(const Plan &plan) {
   for (const PlanRank &rank : plan.ranks) {
     Json actions = Json::array();
     for (const PlanAction &action : rank.actions)
-      actions.push_back(writeAction(action));
+      actions.push_back(plan.flushes ? writeAction(action)
+                                     : writeRollingAction(action));
     ranks.push_back({{"stages", rank.stages}, {"actions", std::move(actions)}});
   }
   for (const PlanMark &mark : plan.marks)

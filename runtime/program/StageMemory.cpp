@@ -3,6 +3,7 @@
 #include "support/Error.h"
 
 #include <cstdlib>
+#include <cstring>
 
 using namespace pp::runtime;
 
@@ -33,6 +34,19 @@ StageMemory::StageMemory(const PlanStage &stage, Device &device, bool isHere,
                 fmt::format("stage '{}': cannot allocate {} bytes of host "
                             "memory for its image",
                             stage.name, bytes));
+}
+
+void StageMemory::fillVersions(unsigned from) const {
+  const PlanAreas &areas = plan->areas;
+  for (unsigned slot = 0; here && slot < plan->versions; ++slot)
+    if (slot != from)
+      std::memcpy(at(areas.parametersOf(slot)), at(areas.parametersOf(from)),
+                  areas.parameters.bytes);
+}
+
+void StageMemory::upload() const {
+  copyImage(/*toDevice=*/true);
+  fillVersions(/*from=*/0);
 }
 
 void StageMemory::copyImage(bool toDevice) const {

@@ -50,7 +50,10 @@ public:
 
   /// Device to image, and back. No step may run.
   void download() const { copyImage(/*toDevice=*/false); }
-  void upload() const { copyImage(/*toDevice=*/true); }
+  void upload() const;
+  /// Copies the weights in one slot to all others. Only where no step uses
+  /// them, and the device has host memory if there are several.
+  void fillVersions(unsigned from) const;
 
 private:
   void copyImage(bool toDevice) const;

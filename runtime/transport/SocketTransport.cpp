@@ -229,12 +229,13 @@ void SocketTransport::read(Connection &connection) {
 
 void SocketTransport::take(Connection &connection, const Message &message) {
   bool isValue = message.kind == Message::valueKind;
-  bool fits = (isValue || message.kind == Message::creditKind) &&
-              message.channel < channels.size() &&
-              message.microbatch < plan.microbatches &&
-              channels[message.channel].slots &&
-              channels[message.channel].peer == connection.peer &&
-              (channels[message.channel].sendSlots == nullptr) == isValue;
+  bool fits =
+      (isValue || message.kind == Message::creditKind) &&
+      message.channel < channels.size() &&
+      message.microbatch < channels[message.channel].plan->receiveSlot.size() &&
+      channels[message.channel].slots &&
+      channels[message.channel].peer == connection.peer &&
+      (channels[message.channel].sendSlots == nullptr) == isValue;
   uint64_t expected =
       fits && isValue ? channels[message.channel].plan->bytes : 0;
   if (!fits || message.bytes != expected)

@@ -45,7 +45,7 @@ pp::ActionText ActionAttr::getText() {
 
 ActionAttr ActionAttr::withSlot(int64_t slot) {
   return get(getContext(), getKind(), getStage(), getIsForward(),
-             getMicrobatch(), getChannel(), slot);
+             getMicrobatch(), getChannel(), slot, getLag(), getVersion());
 }
 
 ActionAttr ActionAttr::parseBare(AsmParser &parser) {
@@ -70,9 +70,15 @@ ActionAttr ActionAttr::parseBare(AsmParser &parser) {
   if (succeeded(parser.parseOptionalLSquare()))
     if (parser.parseInteger(slot.emplace()) || parser.parseRSquare())
       return {};
-  return parser.getChecked<ActionAttr>(loc, parser.getContext(), action->kind,
-                                       action->stage, action->isForward,
-                                       action->microbatch, channel, slot);
+  int lag = 0, version = 0;
+  if (succeeded(parser.parseOptionalKeyword("lag")) && parser.parseInteger(lag))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("version")) &&
+      parser.parseInteger(version))
+    return {};
+  return parser.getChecked<ActionAttr>(
+      loc, parser.getContext(), action->kind, action->stage, action->isForward,
+      action->microbatch, channel, slot, lag, version);
 }
 
 void ActionAttr::printBare(AsmPrinter &printer) {
@@ -83,6 +89,10 @@ void ActionAttr::printBare(AsmPrinter &printer) {
   }
   if (std::optional<int64_t> slot = getSlot())
     printer << "[" << *slot << "]";
+  if (getLag())
+    printer << " lag " << getLag();
+  if (getVersion())
+    printer << " version " << getVersion();
 }
 
 Attribute ActionAttr::parse(AsmParser &parser, Type) {
@@ -96,7 +106,8 @@ void ActionAttr::print(AsmPrinter &printer) const {
 LogicalResult ActionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  ActionKind kind, int stage, bool isForward,
                                  int microbatch, FlatSymbolRefAttr channel,
-                                 std::optional<int64_t> slot) {
+                                 std::optional<int64_t> slot, int lag,
+                                 int version) {
   std::string text = toString(ActionText{kind, stage, isForward, microbatch});
   auto refuse = [&](const char *why) {
     return emitError() << "'" << text << "' " << why;
@@ -112,6 +123,11 @@ LogicalResult ActionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return refuse("must name a channel if, and only if, it is a transfer");
   if (slot && (*slot < 0 || pp::isPerStep(kind) || isTransfer(kind)))
     return refuse("cannot have this residual slot");
+  if (lag < 0 || lag > largestActionNumber ||
+      std::abs(version) > largestActionNumber)
+    return refuse("cannot have this lag or version");
+  if (version && isTransfer(kind))
+    return refuse("uses no weights, so it has no version");
   return success();
 }
 

@@ -457,6 +457,9 @@ LogicalResult ScheduleOp::verify() {
                          << largestActionNumber;
   for (auto rank : getRanks().getAsRange<ArrayAttr>())
     for (auto action : rank.getAsRange<ActionAttr>()) {
+      if (!getVersions() && (action.getLag() || action.getVersion()))
+        return emitOpError() << "has the action '" << toString(action.getText())
+                             << "' with a lag or a version, but no versions";
       if (action.getMicrobatch() >= static_cast<int64_t>(getMicrobatches()))
         return emitOpError()
                << "has the action '" << toString(action.getText())

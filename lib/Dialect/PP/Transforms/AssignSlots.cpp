@@ -2,6 +2,8 @@
 
 #include "AssignSlots.h"
 
+#include "pp/Planner/Schedule/Rolling.h"
+
 using namespace mlir;
 using namespace pp;
 using namespace pp::pipeline;
@@ -22,7 +24,10 @@ static std::optional<int64_t> slotOf(ActionAttr action,
 planner::SlotAssignment
 pp::pipeline::assignSlots(ScheduleOp op, const ChannelTable &channels) {
   Builder builder(op.getContext());
-  planner::SlotAssignment slots = planner::assignSlots(toPlanner(op, channels));
+  planner::Schedule schedule = toPlanner(op, channels);
+  planner::SlotAssignment slots = schedule.isRolling()
+                                      ? planner::assignRollingSlots(schedule)
+                                      : planner::assignSlots(schedule);
   size_t number = 0;
   for (ChannelOp channel : channels.all()) {
     const planner::ChannelSlots &own = slots.channels[number++];
@@ -34,6 +39,9 @@ pp::pipeline::assignSlots(ScheduleOp op, const ChannelTable &channels) {
     channel.setReceiveSlotsAttr(
         builder.getDenseI64ArrayAttr(list(own.receive)));
   }
+  // Without a flush, the slot follows from the number of the micro-batch.
+  if (schedule.isRolling())
+    return slots;
   SmallVector<Attribute> ranks;
   for (auto rank : op.getRanks().getAsRange<ArrayAttr>()) {
     SmallVector<Attribute> actions;

@@ -3,6 +3,7 @@
 #include "ScheduleIO.h"
 #include "StepGraph.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
+#include "pp/Planner/Schedule/Rolling.h"
 #include "pp/Planner/Schedule/Transfers.h"
 
 namespace pp::pipeline {
@@ -125,8 +126,11 @@ struct InsertTransfers : pipeline::impl::InsertTransfersBase<InsertTransfers> {
       return signalPassFailure();
     }
     ChannelBuilder builder(module, step, op);
-    auto result = planner::insertTransfers(toPlanner(op, ChannelTable(module)),
-                                           builder.channels());
+    planner::Schedule planned = toPlanner(op, ChannelTable(module));
+    auto result =
+        planned.isRolling()
+            ? planner::insertRollingTransfers(planned, builder.channels())
+            : planner::insertTransfers(planned, builder.channels());
     if (!result) {
       op.emitOpError() << "cannot get its transfers: " << result.error();
       return signalPassFailure();

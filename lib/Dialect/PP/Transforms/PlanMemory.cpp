@@ -3,7 +3,8 @@
 //   one allocation of a stage
 //   | parameters | gradients | optimizer | buffers | prepared | statistics |
 //   | residuals: slot 0, slot 1, ... | scratch | channels: slots | discard |
-//   | loss | exchange, between replicas |
+//   | loss | exchange, between replicas | versions: parameters and prepared of
+//   slot 1, of slot 2, ... |
 //
 // Values of a stage's phase go to
 //   residuals  if a later phase of the stage reads them (a fixed offset in the
@@ -22,6 +23,7 @@
 #include "StepGraph.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Interfaces/CostOpInterface.h"
+#include "pp/Planner/Schedule/Rolling.h"
 #include "pprt/pprt.h"
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
@@ -81,6 +83,8 @@ public:
 
   LogicalResult run() {
     slots = assignSlots(scheduleOp, channels);
+    if (failed(verifyRollingSlots()))
+      return failure();
     for (int64_t number = 0; number < countStages(step); ++number)
       stages.emplace_back(number, module.getContext());
     step.walk([&](StageOp op) { stages[op.getStage()].phases.push_back(op); });
@@ -103,6 +107,18 @@ private:
   //===--------------------------------------------------------------------===//
   // One stage
   //===--------------------------------------------------------------------===//
+
+  /// Of a run without a flush, whose lists do not name slots.
+  LogicalResult verifyRollingSlots() {
+    planner::Schedule schedule = toPlanner(scheduleOp, channels);
+    if (!schedule.isRolling())
+      return success();
+    std::vector<std::string> faults =
+        planner::verifyRollingSlots(schedule, slots);
+    for (const std::string &fault : faults)
+      scheduleOp.emitOpError() << "has wrong slots: " << fault;
+    return success(faults.empty());
+  }
 
   LogicalResult planStage(StagePlan &stage) {
     for (StageOp phase : stage.phases)
@@ -443,6 +459,10 @@ private:
     if (training && scheduleOp.getReplicas() > 1)
       area(MemoryArea::Exchange,
            exchangeBytes(gradients) + exchangeBytes(stage.statistics.bytes));
+    if (auto versions = scheduleOp.getVersions())
+      area(MemoryArea::Versions,
+           ((*versions)[stage.number] - 1) *
+               (stage.parameters.bytes + stage.prepared.bytes));
 
     auto places = [&](auto &offsets) {
       SmallVector<Attribute> entries;

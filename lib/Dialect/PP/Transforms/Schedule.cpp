@@ -8,6 +8,7 @@
 #include "pp/Planner/Schedule/Preparation.h"
 #include "pp/Planner/Schedule/Recompute.h"
 #include "pp/Planner/Schedule/Replicas.h"
+#include "pp/Planner/Schedule/Rolling.h"
 #include "pprt/pprt.h"
 
 namespace pp::pipeline {
@@ -63,8 +64,12 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return failure();
     OpBuilder builder(module.getBodyRegion());
     builder.setInsertionPointAfter(step);
+    DenseI64ArrayAttr versions;
+    if (result->isRolling())
+      versions = builder.getDenseI64ArrayAttr(SmallVector<int64_t>(
+          result->versions.begin(), result->versions.end()));
     ScheduleOp::create(builder, step.getLoc(), name, result->microbatches,
-                       replicas, threads, mode, *ranks);
+                       replicas, threads, mode, versions, *ranks);
     return success();
   }
 
@@ -106,11 +111,54 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return module.emitError() << "memory is a limit for the schedule 'auto', "
                                    "but the schedule is '"
                                 << schedule << "'";
+    if (planner::weightRuleOf(schedule.getValue()))
+      return makeRolling(module, step, shape, checkpoint);
     bool isV =
         planner::placementOf(schedule.getValue()) == planner::Placement::V;
     if (ranks == 0 && isV)
       shape.ranks = static_cast<int>((stages + 1) / 2);
     auto made = planner::makeSchedule(schedule, shape);
+    if (!made)
+      return module.emitError() << made.error();
+    return *made;
+  }
+
+  /// One without a flush.
+  FailureOr<planner::Schedule> makeRolling(ModuleOp module, func::FuncOp step,
+                                           planner::PipelineShape shape,
+                                           planner::CheckpointMode checkpoint) {
+    auto refuse = [&](const Twine &why) {
+      return module.emitError() << "schedule '" << schedule
+                                << "' runs without a flush, and " << why;
+    };
+    if (!allowStale)
+      return refuse("so trains with weights that are some updates old: another "
+                    "training than that of the model. --allow-stale allows it");
+    if (replicas != 1)
+      return refuse("has no replicas yet; use --replicas=1");
+    if (checkpoint != planner::CheckpointMode::Never)
+      return refuse("recomputes nothing yet; use --checkpoint=never");
+    if (getTarget(module).isGpu())
+      return refuse("runs on the processor only; use --target=cpu");
+    WalkResult result = step.walk([&](KernelOpInterface op) {
+      for (const StateReference &state : op.getUpdatedStates())
+        if (state.kind == StateKind::Statistics)
+          return WalkResult(op->emitOpError()
+                            << "adds to the statistics '"
+                            << state.symbol.getValue() << "', but schedule '"
+                            << schedule
+                            << "' runs without a flush, in which no step knows "
+                               "all of its micro-batches' statistics; use a "
+                               "schedule with a flush, or freeze it");
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return failure();
+    for (unsigned index = 0; index < step.getNumArguments(); ++index)
+      if (step::getRole(step, index) == step::Role::LossScale)
+        return refuse("skips no step, since that takes all gradients at one "
+                      "time; use --loss-scale=none");
+    auto made = planner::makeRollingSchedule(schedule.getValue(), shape);
     if (!made)
       return module.emitError() << made.error();
     return *made;

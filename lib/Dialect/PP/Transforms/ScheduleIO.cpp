@@ -121,6 +121,8 @@ planner::Schedule pp::pipeline::toPlanner(ScheduleOp op,
         home = number;
       planner::Action &own = actions.emplace_back(planner::Action{
           action.getKind(), action.getStage(), action.getMicrobatch()});
+      own.lag = action.getLag();
+      own.version = action.getVersion();
       if (FlatSymbolRefAttr channel = action.getChannel())
         own.channel = channels.numberOf(channel);
       if (own.isCollective())
@@ -129,6 +131,8 @@ planner::Schedule pp::pipeline::toPlanner(ScheduleOp op,
   }
   for (int &rank : schedule.rankOfStage)
     rank = std::max(rank, 0);
+  if (auto versions = op.getVersions())
+    schedule.versions.assign(versions->begin(), versions->end());
   func::FuncOp step = op.getReplicas() > 1
                           ? findStep(op->getParentOfType<ModuleOp>())
                           : nullptr;
@@ -154,7 +158,8 @@ FailureOr<ArrayAttr> pp::pipeline::toRanks(Location loc,
       }
       auto attribute = ActionAttr::getChecked(
           [&]() { return emitError(loc); }, context, action.kind, action.stage,
-          isForward, action.microbatch, channel, std::optional<int64_t>());
+          isForward, action.microbatch, channel, std::optional<int64_t>(),
+          action.lag, action.version);
       if (!attribute)
         return failure();
       actions.push_back(attribute);

@@ -186,8 +186,9 @@ struct VerifyMemory : pipeline::impl::VerifyMemoryBase<VerifyMemory> {
           return schedule.emitOpError()
                  << "has the action '" << toString(action.getText())
                  << "', but only " << memories.size() << " stages";
-        bool needsSlot =
-            action.getMicrobatch() >= 0 && !isTransfer(action.getKind());
+        bool needsSlot = !schedule.getVersions() &&
+                         action.getMicrobatch() >= 0 &&
+                         !isTransfer(action.getKind());
         auto slots =
             std::max<int64_t>(1, memories[action.getStage()].getSlots());
         if (needsSlot && (!action.getSlot() || *action.getSlot() >= slots))

@@ -4,6 +4,7 @@
 #include "StepGraph.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Planner/Schedule/Replicas.h"
+#include "pp/Planner/Schedule/Rolling.h"
 #include "pp/Planner/Schedule/Verify.h"
 
 namespace pp::pipeline {
@@ -91,7 +92,16 @@ LogicalResult pp::pipeline::verifySchedule(ScheduleOp op, func::FuncOp step) {
            << countStages(step);
   if (failed(verifyPreparations(op, schedule, findPreparingStages(step))))
     return failure();
-  std::vector<std::string> faults = planner::verifySchedule(schedule);
+  std::vector<std::string> faults;
+  if (schedule.isRolling()) {
+    auto rule = planner::weightRuleOf(op.getKind());
+    if (!rule)
+      return op.emitOpError() << "has weight versions, but the schedule '"
+                              << op.getKind() << "' has no rule for them";
+    faults = planner::verifyRolling(schedule, *rule);
+  } else {
+    faults = planner::verifySchedule(schedule);
+  }
   // A fault of one copy is one of all, and its text is shorter.
   if (faults.empty() && op.getReplicas() > 1) {
     auto all = planner::replicatePipeline(schedule,

@@ -66,8 +66,12 @@ def PP_ActionAttr : AttrDef<PP_Dialect, "Action"> {
     backward. `0REDUCE_GRAD` adds up the gradients of all replicas of stage 0.
     `[1]` is the residual slot, once pp-plan-memory has assigned it.
 
+    In a schedule without a flush, `lag 1` is for the step before the one that was
+    handed in, and `version -1` uses the weights of step t after t - 1 updates.
+
     ```mlir
     #pp.action<0F2>
+    #pp.action<0B2 lag 1 version -1>
     #pp.action<0B2[1]>
     #pp.action<0SEND_F2 @c1>
     ```
@@ -78,7 +82,9 @@ def PP_ActionAttr : AttrDef<PP_Dialect, "Action"> {
                         // -1 for what is done once per step.
                         "int":$microbatch,
                         OptionalParameter<"::mlir::FlatSymbolRefAttr">:$channel,
-                        OptionalParameter<"std::optional<int64_t>">:$slot);
+                        OptionalParameter<"std::optional<int64_t>">:$slot,
+                        DefaultValuedParameter<"int", "0">:$lag,
+                        DefaultValuedParameter<"int", "0">:$version);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

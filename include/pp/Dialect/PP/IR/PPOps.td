@@ -186,6 +186,10 @@ def PP_ScheduleOp : PP_Op<"schedule", [
     copy q is micro-batch k * replicas + q of the step. With `threads`, that many
     of a rank compute each kernel together.
 
+    With `versions`, there is no flush: a list runs once for each step that is
+    handed in, and each action of it is for the step `lag` before. Stage s keeps
+    that many versions of its weights.
+
     ```mlir
     pp.schedule "1f1b" microbatches(2) checkpoint(never) ranks([
       [0F0, 0F1, 0B0, 0B1, 0U]])
@@ -194,10 +198,12 @@ def PP_ScheduleOp : PP_Op<"schedule", [
   let arguments = (ins StrAttr:$kind, PP_PositiveCount:$microbatches,
                        DefaultValuedAttr<PP_PositiveCount, "1">:$replicas,
                        DefaultValuedAttr<PP_PositiveCount, "1">:$threads,
-                       PP_CheckpointMode:$checkpoint, PP_RanksAttr:$ranks);
+                       PP_CheckpointMode:$checkpoint,
+                       OptionalAttr<DenseI64ArrayAttr>:$versions,
+                       PP_RanksAttr:$ranks);
   let assemblyFormat = [{
     $kind `microbatches` `(` $microbatches `)` (`replicas` `(` $replicas^ `)`)?
-    (`threads` `(` $threads^ `)`)? `checkpoint` `(` custom<CheckpointName>($checkpoint) `)`
+    (`threads` `(` $threads^ `)`)? (`versions` `(` $versions^ `)`)? `checkpoint` `(` custom<CheckpointName>($checkpoint) `)`
     `ranks` `(` custom<Ranks>($ranks) `)` attr-dict
   }];
   let hasVerifier = 1;

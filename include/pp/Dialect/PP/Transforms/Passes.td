@@ -147,7 +147,9 @@ def Schedule : PPPass<"pp-schedule"> {
     pp-plan with the actions of every rank, instead. With `replicas`, the lists are
     those of one of that many copies, each of which has its share of the
     micro-batches; a stage adds up the gradients of its copies after its last W.
-    `threads` does not change the order of anything.
+    `threads` does not change the order of anything. `pipedream`, `pipedream-2bw` and
+    `pipemare` have no flush: passes read weights that are some updates old, which
+    needs `allow-stale`.
   }];
   let options = [
     Option<"plan", "plan", "::pp::pipeline::GivenPlan",
@@ -165,7 +167,9 @@ def Schedule : PPPass<"pp-schedule"> {
     Option<"replicas", "replicas", "int64_t", "1",
            "Copies of the pipeline, which run side by side">,
     Option<"threads", "threads", "int64_t", "1",
-           "Threads of a rank, which compute each kernel together">
+           "Threads of a rank, which compute each kernel together">,
+    Option<"allowStale", "allow-stale", "bool", "false",
+           "Whether passes may read weights that are some updates old">
   ];
 }
 

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Trains without a flush and compares with the definition of each scheme.
+
+test/reference/stale_training.py executes the definition in PyTorch, in one
+process: which weight version every forward and backward pass reads, and what
+every update adds. After 50 updates, every parameter agrees within the tolerance
+of against_pytorch.py. The bits depend on neither threads, processes nor
+transports, and a training that is stopped and resumed equals the definition in
+which the pipeline was idle there. Memory is as planned.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+
+import common
+from against_pytorch import NOISE, TOLERANCE
+from common import MODELS, relative_error
+
+REFERENCE = pathlib.Path(__file__).resolve().parent.parent / "reference" / "stale_training.py"
+UPDATES = 50
+
+# Of the compiler, and of PyTorch.
+OPTIMIZERS = {
+    "sgd": ({"optimizer": "sgd", "learning-rate": 0.02}, {"kind": "sgd", "lr": 0.02}),
+    "momentum": (
+        {"optimizer": "sgd", "learning-rate": 0.005, "momentum": 0.9, "weight-decay": 1e-4},
+        {"kind": "sgd", "lr": 0.005, "momentum": 0.9, "weight_decay": 1e-4},
+    ),
+    "adamw": (
+        {"optimizer": "adamw", "learning-rate": 1e-3, "weight-decay": 0.01},
+        {"kind": "adamw", "lr": 1e-3, "weight_decay": 0.01},
+    ),
+}
+
+# (model, samples of an update, stages)
+SHAPES = [("mlp", 8, 2), ("mlp", 8, 4), ("lenet", 8, 2), ("lenet", 8, 4), ("gpt", 4, 2), ("gpt", 4, 4)]
+
+
+def versions_of(scheme, stages):
+    """What each stage keeps: the formulas of the papers."""
+    if scheme == "pipedream":
+        return [stages - s for s in range(stages)]
+    return [2 if scheme == "pipedream-2bw" else 1] * stages
+
+
+class Case:
+    def __init__(self, context, model, batch, stages, scheme, optimizer, microbatches):
+        self.name = f"{model} S={stages} {scheme} M={microbatches} {optimizer}"
+        self.context, self.model, self.scheme = context, model, scheme
+        self.batch, self.stages, self.microbatches = batch, stages, microbatches
+        flags, self.settings = OPTIMIZERS[optimizer]
+        self.masks = optimizer == "adamw"
+        self.binary = context.compile(
+            common.model_file(model), stages=stages, batch=batch, microbatches=microbatches, schedule=scheme,
+            loss="cross_entropy", checkpoint="never", **{"allow-stale": None}, **flags,
+        )
+        self.data = context.data(MODELS / model / "reference.npz", samples=4 * batch)
+
+    def expected(self, idle=()):
+        plan = self.binary.plan()
+        job = {
+            "model": self.model,
+            "scheme": self.scheme,
+            "stages": [[p["name"] for p in stage["parameters"]] for stage in plan["stages"]],
+            "microbatches": self.microbatches,
+            "updates": UPDATES,
+            "idle": list(idle),
+            "optimizer": self.settings,
+            "data": str(self.data),
+            "batch": self.batch,
+        }
+        path, out = self.context.path(".json"), self.context.path(".npz")
+        path.write_text(json.dumps(job))
+        done = subprocess.run(
+            [os.environ["PP_PYTHON"], REFERENCE, path, out], capture_output=True, text=True, timeout=300, check=False
+        )
+        if done.returncode:
+            raise common.Failure(f"{self.name}: the reference failed:\n{done.stderr[-2000:]}")
+        return dict(np.load(out))
+
+    def train(self, *arguments, steps=UPDATES):
+        path = self.context.path(".safetensors")
+        lines = self.binary.train(self.data, "--no-shuffle", "--steps", steps, "--save", path, *arguments)
+        return path, lines
+
+    def compare(self, checks, path, expected, what=""):
+        tensors = common.read_safetensors(path)
+        worst = (0.0, "")
+        for name, wanted in expected.items():
+            if name.startswith("first/"):
+                continue
+            value = tensors[name]
+            if self.masks:
+                keep = np.abs(expected[f"first/{name}"]) > NOISE
+                value, wanted = value[keep], wanted[keep]
+            error = relative_error(value, wanted)
+            checks.check(error <= TOLERANCE, f"{self.name}{what}: {name}: relative error {error:.3g}")
+            worst = max(worst, (error, name))
+        return worst
+
+    def start(self):
+        """The weights before the first update, to see that training changes them."""
+        return {p["name"] for stage in self.binary.plan()["stages"] for p in stage["parameters"]}
+
+
+def run_case(context, checks, *arguments):
+    case = Case(context, *arguments)
+    plan = case.binary.plan()
+    checks.equal(
+        [stage.get("versions", 1) for stage in plan["stages"]], versions_of(case.scheme, case.stages),
+        f"{case.name}: versions",
+    )
+    expected = case.expected()
+    path, _ = case.train()
+    worst = case.compare(checks, path, expected)
+    bits = common.tensor_bytes(path)
+    checks.check(
+        common.tensor_bytes(case.train("--processes", case.stages)[0]) == bits,
+        f"{case.name}: other bits in {case.stages} processes",
+    )
+    # Stopped after 20 updates, where the pipeline is idle, and resumed.
+    first, _ = case.train(steps=20)
+    resumed, _ = case.train("--resume", first)
+    case.compare(checks, resumed, case.expected(idle=[20]), ", resumed")
+    saved, _ = case.train("--save-every", 20)
+    idle = case.expected(idle=[20, 40])
+    case.compare(checks, saved, idle, ", saved on the way")
+    different = relative_error(*(np.concatenate([a[n].ravel() for n in sorted(a) if "/" not in n]) for a in (expected, idle)))
+    print(f"{case.name:<44} worst {worst[0]:.1e} {worst[1]:<28} idle at 20 and 40: {different:.1e} away", flush=True)
+
+
+def cases(quick):
+    if quick:
+        return [("mlp", 8, 2, "pipedream", "momentum", 1), ("mlp", 8, 4, "pipedream-2bw", "sgd", 4)]
+    result = []
+    for model, batch, stages in SHAPES:
+        optimizers = OPTIMIZERS if model == "mlp" else ["momentum"]
+        for optimizer in optimizers:
+            result.append((model, batch, stages, "pipedream", optimizer, 1))
+            if batch >= stages:
+                result.append((model, batch, stages, "pipedream-2bw", optimizer, 4))
+    return result
+
+
+def test(context, checks, arguments):
+    def guarded(case):
+        try:
+            run_case(context, checks, *case)
+        except common.Failure as failure:
+            checks.check(False, f"{case}: {failure}")
+
+    wanted = [c for c in cases(arguments.quick) if not arguments.only or all(o in c for o in arguments.only)]
+    context.map(guarded, wanted)
+
+
+def add_options(parser):
+    parser.add_argument("--only", action="append", help="only this model, scheme or optimizer; may be repeated")
+
+
+if __name__ == "__main__":
+    common.main(test, __doc__.splitlines()[0], add_options)
