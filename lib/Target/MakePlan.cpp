@@ -8,6 +8,7 @@
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Dialect/PP/Transforms/CostFile.h"
 #include "pp/Interfaces/KernelOpInterface.h"
+#include "pp/Planner/Schedule/Rolling.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
@@ -387,6 +388,11 @@ private:
     stage.writesGradients = memory.getWritesGradients();
     if (auto versions = schedule.getVersions())
       stage.versions = static_cast<unsigned>((*versions)[number]);
+    if (planner::weightRuleOf(schedule.getKind()) ==
+        planner::WeightRule::Latest)
+      stage.delay = planner::pipeMareForwardDelay(
+          static_cast<int>(number), static_cast<int>(memories.size()),
+          static_cast<int>(schedule.getMicrobatches()));
     stage.prepares = llvm::any_of(stages[number], [](StageOp op) {
       return op.getPhase() == Phase::Prepare;
     });

@@ -196,6 +196,14 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       ->add_option("--save-every", options.saveEvery,
                    "Also write it every N steps")
       ->check(natural);
+  command->add_option("--flushed-steps", options.flushedSteps,
+                      "Of a program without a flush: let each of the first N "
+                      "steps of the training end before the next");
+  command->add_option(
+      "--annealed-steps", options.annealedSteps,
+      "Of a program whose weights are delayed (pipemare): begin "
+      "with the learning rate divided by a stage's delay in "
+      "updates, and reach the full one after N steps");
   command->add_option("--resume", options.resume, "Go on from a snapshot")
       ->type_name("FILE.safetensors");
   command->add_flag("--allow-other-model", options.allowOtherModel,

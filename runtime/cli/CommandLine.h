@@ -37,6 +37,9 @@ struct TrainOptions : RunOptions {
   std::string save, resume, evalData, dumpGradients;
   std::string onNan; // stop, skip, continue, or empty: the plan's default
   uint64_t saveEvery = 0, evalEvery = 1;
+  /// Without a flush: steps at the start that have one, and over how many the
+  /// learning rates of delayed stages grow to the full one.
+  uint64_t flushedSteps = 0, annealedSteps = 0;
 };
 
 struct InferOptions : RunOptions {

@@ -181,7 +181,20 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
   choosePolicy();
   if (!options.evalData.empty())
     evaluator.emplace(binary, options, plan, *device, group);
+  if (options.flushedSteps && plan.flushes)
+    failUsage("--flushed-steps: each step of this program has a flush: its "
+              "schedule is '{}'",
+              plan.schedule);
+  bool isDelayed =
+      std::any_of(plan.stages.begin(), plan.stages.end(),
+                  [](const PlanStage &stage) { return stage.delay > 0; });
+  if (options.annealedSteps && !isDelayed)
+    failUsage(
+        "--annealed-steps: no gradient of this program is late beside its "
+        "weights: its schedule is '{}', not pipemare",
+        plan.schedule);
   Executor::Options settings = executorOptions(options, plan);
+  settings.annealedSteps = options.annealedSteps;
   settings.skipsNonFinite = options.onNan != "continue";
   executor.emplace(program, settings);
   for (unsigned i = 0; i < executor->stepsToEnd() + 2; ++i)
@@ -291,6 +304,8 @@ void Training::submit(uint64_t index) {
   data.fill(step, order, ahead % stepsPerEpoch * plan.batch);
   step.scalars = scalars.evaluate(index + 1);
   executor->submit(step);
+  if (index < options.flushedSteps)
+    executor->flush();
 }
 
 void Training::finishStep(uint64_t index, Progress &progress) {
@@ -425,13 +440,14 @@ int pp::runtime::runTrain(const pp_binary &binary,
     return value ? fmt::format("{}", *value) : "none";
   };
   std::string agreed = fmt::format(
-      "train epochs {} steps {} seed {} lr {} on-nan {} set {} shuffle {} save "
-      "{} {} "
+      "train epochs {} steps {} seed {} lr {} on-nan {} set {} shuffle {} "
+      "flushed {} annealed {} save {} {} "
       "resume {} eval {} {} gradients {} trace {} report {}",
       orNone(options.epochs), orNone(options.steps), orNone(options.seed),
       orNone(options.learningRate), options.onNan, fmt::join(options.set, ","),
-      !options.noShuffle, !options.save.empty(), options.saveEvery,
-      !options.resume.empty(), !options.evalData.empty(), options.evalEvery,
+      !options.noShuffle, options.flushedSteps, options.annealedSteps,
+      !options.save.empty(), options.saveEvery, !options.resume.empty(),
+      !options.evalData.empty(), options.evalEvery,
       !options.dumpGradients.empty(), !options.trace.empty(),
       !options.report.empty());
   std::vector<const pp_program *> programs{binary.training};

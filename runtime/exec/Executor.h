@@ -52,6 +52,10 @@ public:
     /// Whether a step whose loss or gradients are not finite is skipped; has a
     /// meaning where the plan can look for them.
     bool skipsNonFinite = true;
+    /// PipeMare's T1: the update of step k (from 0) has the learning rate
+    /// divided by delay^(1 - min(k / annealedSteps, 1)), where a stage has a
+    /// delay above 1. 0: the full one from the start.
+    uint64_t annealedSteps = 0;
     /// A hang: while a step runs, no action of this process was completed, and
     /// no rank of any process computed, for that long. 0: never. Processor time
     /// tells who computes; that a GPU does is not seen.

@@ -91,6 +91,8 @@ private:
   void enqueueFlagExchange();
   /// Adds up this stage's part of the replicas' gradients and statistics.
   void enqueueSums(StageState &stage);
+  /// Makes the stage's learning rate that of its delay.
+  void anneal(StageState &stage, uint64_t update) const;
   void enqueueUpdate(const PlanAction &action, const Step &step,
                      uint64_t sequence);
   /// The optimizer's step, in all threads of the rank, from the weights in one

@@ -43,6 +43,8 @@ struct StageState {
   /// By feed and micro-batch: the step (from 1) that was copied in last.
   std::vector<std::vector<uint64_t>> fed;
 
+  /// Those of the update, where they are not the step's.
+  std::vector<float> ownScalars;
   /// The slot of the newest weights.
   unsigned newest = 0;
   /// By weight slot, without a flush: whether P has run since they changed.

@@ -5,6 +5,7 @@
 #include "support/FlushDenormals.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <numeric>
@@ -547,6 +548,16 @@ void Executor::Rank::optimize(StageState &stage, const float *scalars,
   });
 }
 
+void Executor::Rank::anneal(StageState &stage, uint64_t update) const {
+  const auto &all = state.program.getPlan().optimizer.scalars;
+  double done =
+      std::min(double(update) / double(state.options.annealedSteps), 1.0);
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].name == "lr" && all[i].kind == PlanScalar::Kind::Value)
+      stage.ownScalars[i] = static_cast<float>(
+          stage.ownScalars[i] / std::pow(stage.plan->delay, 1 - done));
+}
+
 void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
                                    uint64_t sequence) {
   StageState &stage = stages[action.stage];
@@ -558,6 +569,11 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
   if (!stage.isPrepared.empty())
     stage.isPrepared[to] = false;
   const float *scalars = step.scalars.data();
+  if (stage.plan->delay > 1 && state.options.annealedSteps) {
+    stage.ownScalars = step.scalars;
+    anneal(stage, step.number - 1);
+    scalars = stage.ownScalars.data();
+  }
   if (stage.scalars) {
     streams.compute->copy(stage.scalars, scalars,
                           step.scalars.size() * sizeof(float));

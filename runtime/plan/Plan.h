@@ -255,6 +255,9 @@ struct PlanStage {
   /// Weight versions that the stage keeps; version v lies in slot v modulo
   /// their number. More than 1 only without a flush.
   unsigned versions = 1;
+  /// Where passes read the newest weights, whatever they are (PipeMare): how
+  /// many updates old those of F are when the update comes. 0: elsewhere.
+  double delay = 0;
 
   /// The slot of a version; numbers below 0 are first weights, as 0 is.
   unsigned slotOf(int64_t version) const {

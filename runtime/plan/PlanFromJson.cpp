@@ -523,6 +523,12 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
   stage.forwardSeconds = seconds("forward_seconds");
   stage.backwardSeconds = seconds("backward_seconds");
   stage.prepareSeconds = seconds("prepare_seconds");
+  if (json.has("delay")) {
+    stage.delay = json.at("delay").number();
+    if (!(stage.delay > 0) || stage.delay > double(maxLag) || plan.flushes)
+      json.at("delay").fail("{} is no delay of a plan without a flush",
+                            stage.delay);
+  }
   if (json.has("versions"))
     stage.versions = json.at("versions").integer(maxLag);
   if (!stage.versions || (plan.flushes && stage.versions != 1))

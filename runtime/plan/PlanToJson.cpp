@@ -227,6 +227,8 @@ static Json writeStage(const PlanStage &stage) {
       json[key] = *number;
   if (stage.versions > 1)
     json["versions"] = stage.versions;
+  if (stage.delay > 0)
+    json["delay"] = stage.delay;
   Json &phases = json["phases"] = Json::object();
   if (stage.prepares)
     phases[std::string(letterOf(Phase::Prepare))] = Json::object();

@@ -38,6 +38,10 @@ Program::Program(const pp_program &program, Device &device, ProcessGroup &group)
   if (!device.runs(plan.target))
     failUsage("--device {}: the model was compiled for {}", device.getName(),
               plan.target);
+  if (!plan.flushes && !device.isHostMemory())
+    failUsage("--device {}: schedule '{}' has no flush, which runs on the "
+              "processor only",
+              device.getName(), plan.schedule);
   code = device.load(functions);
 }
 

@@ -3,10 +3,12 @@
 #include "TestFiles.h"
 #include "ToyProgram.h"
 #include "exec/OptimizerScalars.h"
+#include "plan/PlanJson.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <random>
 
 using namespace pp::runtime;
 using nlohmann::ordered_json;
@@ -435,6 +437,115 @@ TEST(PlanTest, Replicas) {
   list.insert(list.end() - 1, ordered_json::array({"REDUCE_GRAD", 0}));
   EXPECT_NE(faultOf(alone).find("there are no replicas"), std::string::npos)
       << faultOf(alone);
+}
+
+/// The toy in two stages without a flush, with two versions of all weights: an
+/// update per four micro-batches, which read the last but one (PipeDream-2BW).
+static ordered_json rollingPlan() {
+  toy::Options options;
+  options.cuts = {0, 2};
+  options.oneForwardOneBackward = true;
+  ordered_json plan = toy::trainingPlan(options);
+  plan["flush"] = false;
+  for (ordered_json &stage : plan["stages"]) {
+    uint64_t end = stage["memory_bytes"];
+    uint64_t bytes = stage["areas"]["parameters"]["bytes"];
+    stage["versions"] = 2;
+    stage["areas"]["versions"] = {{"offset", end}, {"bytes", bytes}};
+    stage["memory_bytes"] = end + bytes;
+  }
+  for (ordered_json &channel : plan["channels"]) {
+    channel["send_slot"] = ordered_json::array();
+    channel["receive_slot"] = ordered_json::array();
+    for (uint64_t slot = 0; slot < channel["receive_slots"]; ++slot) {
+      channel["send_slot"].push_back(0);
+      channel["receive_slot"].push_back(slot);
+    }
+  }
+  ordered_json lists[2] = {ordered_json::array(), ordered_json::array()};
+  auto transfer = [&](int rank, const char *kind, int k, int lag) {
+    for (size_t c = 0; c < plan["channels"].size(); ++c)
+      if (plan["channels"][c][kind[0] == 'S' ? "from" : "to"] == rank)
+        lists[rank].push_back({kind, c, k, lag});
+  };
+  for (int k = 0; k < toy::microbatches; ++k) {
+    lists[0].push_back({"F", 0, k, 0, -1});
+    transfer(0, "SEND", k, 0);
+    int done = (k + toy::microbatches - 1) % toy::microbatches, lag = k == 0;
+    transfer(0, "RECV", done, lag);
+    lists[0].push_back({"B", 0, done, lag, -1});
+    if (lag)
+      lists[0].push_back({"U", 0, lag, 1});
+    transfer(1, "RECV", k, 0);
+    lists[1].push_back({"F", 1, k, 0, -1});
+    lists[1].push_back({"B", 1, k, 0, -1});
+    transfer(1, "SEND", k, 0);
+  }
+  lists[1].push_back({"U", 1, 0, 1});
+  for (int rank = 0; rank < 2; ++rank)
+    plan["ranks"][rank]["actions"] = lists[rank];
+  return plan;
+}
+
+TEST(PlanTest, WithoutAFlush) {
+  ordered_json valid = rollingPlan();
+  EXPECT_EQ(faultOf(valid), "");
+  Plan plan = Plan::parse(valid.dump());
+  EXPECT_FALSE(plan.flushes);
+  EXPECT_EQ(plan.largestLag(), 1u);
+  EXPECT_EQ(plan.stages[0].slotOf(-1), 1u);
+  EXPECT_EQ(toJson(Plan::parse(toJson(plan))), toJson(plan));
+  auto expect = [&](const char *message, auto change) {
+    ordered_json changed = valid;
+    change(changed);
+    EXPECT_NE(faultOf(changed).find(message), std::string::npos)
+        << faultOf(changed);
+  };
+  auto setVersions = [](ordered_json &stage, uint64_t versions) {
+    uint64_t bytes = stage["areas"]["parameters"]["bytes"];
+    stage["versions"] = versions;
+    stage["areas"]["versions"]["bytes"] = (versions - 1) * bytes;
+  };
+  expect("reads version 0 of the weights in slot 0, which holds version 1",
+         [&](auto &p) { setVersions(p["stages"][0], 1); });
+  expect("'versions' has 128 bytes, but 3 weight versions take 256 beside",
+         [](auto &p) { p["stages"][0]["versions"] = 3; });
+  expect("stages[0].versions: 2 weight versions, but the plan has a flush",
+         [](auto &p) { p.erase("flush"); });
+  expect("flush: only a training program without replicas",
+         [](auto &p) { p["replicas"] = 2; });
+  expect("F has a lag of 1, must be 0",
+         [](auto &p) { p["ranks"][0]["actions"][0][3] = 1; });
+  expect("is for micro-batch 1 of all, but 0 have run",
+         [](auto &p) { p["ranks"][0]["actions"].erase(0); });
+  expect("'R' does not go without a flush", [](auto &p) {
+    p["ranks"][0]["actions"].push_back({"R", 0, 0, 0, -1});
+  });
+}
+
+TEST(PlanTest, NoDamageWithoutAFlushIsTaken) {
+  ordered_json valid = rollingPlan();
+  std::mt19937 random(3);
+  for (int i = 0; i < 1000; ++i) {
+    ordered_json changed = valid;
+    auto &list = changed["ranks"][random() % 2]["actions"];
+    size_t at = random() % list.size();
+    ordered_json before = list[at];
+    switch (random() % 3) {
+    case 0:
+      list.erase(at);
+      break;
+    case 1:
+      list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), list[at]);
+      break;
+    case 2: {
+      ordered_json &number = list[at][1 + random() % (list[at].size() - 1)];
+      number = number.get<int>() + (random() % 2 ? 1 : -1);
+      break;
+    }
+    }
+    EXPECT_NE(faultOf(changed), "") << before << " is now " << list.dump();
+  }
 }
 
 TEST(PlanTest, ThreadsAreCounted) {

@@ -21,7 +21,7 @@ SocketTransport::SocketTransport(const Plan &plan, const Placement &placement,
                                  Device &device, ProcessGroup &group,
                                  const std::set<unsigned> &others,
                                  FailureHandler onFailure)
-    : plan(plan), group(group), onFailure(std::move(onFailure)),
+    : group(group), onFailure(std::move(onFailure)),
       isAsynchronous(!device.isHostMemory()),
       spins(spinsFor(plan.ranks.size())), counters(plan) {
   for (const PlanChannel &channel : plan.channels) {

@@ -107,7 +107,6 @@ private:
   void runAfter(Event &event, std::function<void()> work);
   void sendCredit(unsigned channel, unsigned microbatch);
 
-  const Plan &plan;
   ProcessGroup &group;
   FailureHandler onFailure;
   bool isAsynchronous;

@@ -6,7 +6,7 @@ no pipeline, each pass on the weight version that the paper says.
 
 The job says `model`, `scheme`, `stages` (of each, the names of its parameters as
 in PyTorch), `microbatches` (per update), `updates`, `idle` (numbers of updates
-after which nothing was in flight), `optimizer` with its settings, `data` (an
+after which nothing was in flight), `optimizer` with its settings, `annealed` (0: no; see below), `data` (an
 archive with the inputs and `target`) and `batch`. OUT has the parameters after
 the last update and, as `first/NAME`, the gradient of the first one.
 
@@ -21,6 +21,9 @@ counted since the pipeline was last idle, with version 0 then) reads in stage s
 
 and an update has the sum of the gradients of its m micro-batches, each of which
 is the derivative of its part of the mini-batch's mean.
+
+With `annealed` of K (PipeMare's T1), update k of a stage has the learning rate
+divided by tau^(1 - min(k / K, 1)), where tau = max((2 w + 1) / m, 1).
 """
 
 import json
@@ -59,6 +62,7 @@ class Stage:
         self.parameters = named
         # A stage may have no parameters.
         self.optimizer = make_optimizer(settings, list(named.values())) if named else None
+        self.rate = settings["lr"]
         self.become_idle()
 
     def snapshot(self):
@@ -72,6 +76,10 @@ class Stage:
         parameters then, like that of a program."""
         for name, value in self.versions[version].items():
             self.parameters[name].data.copy_(value)
+
+    def anneal(self, delay, share):
+        for group in self.optimizer.param_groups if self.optimizer else []:
+            group["lr"] = self.rate / max(delay, 1) ** (1 - min(share, 1))
 
     def update(self, version, gradients):
         self.load(version - 1)
@@ -112,8 +120,10 @@ def train(job):
             for name, gradient in zip(parameters, torch.autograd.grad(loss, list(parameters.values()))):
                 sums[name] += gradient
         first = first or {n: g.clone() for n, g in sums.items()}
-        for stage in stages:
+        for s, stage in enumerate(stages):
             version = update - start + 1
+            if job["annealed"]:
+                stage.anneal((2 * (len(stages) - 1 - s) + 1) / m, update / job["annealed"])
             stage.update(version, sums)
             for old in [v for v in stage.versions if v < version - len(stages)]:
                 del stage.versions[old]

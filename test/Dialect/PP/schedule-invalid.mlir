@@ -19,6 +19,16 @@
 // RUN: not pp-opt %t/training.mlir --pp-schedule="microbatches=4 replicas=3" 2>&1 | FileCheck %s --check-prefix=REPLICAS
 // RUN: not pp-opt %t/training.mlir --pp-schedule="microbatches=4 replicas=0" 2>&1 | FileCheck %s --check-prefix=NOREPLICA
 // RUN: not pp-opt %t/forward.mlir --pp-schedule="schedule=inference threads=0" 2>&1 | FileCheck %s --check-prefix=THREADS
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipedream" 2>&1 | FileCheck %s --check-prefix=STALE
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipedream allow-stale microbatches=2" 2>&1 | FileCheck %s --check-prefix=ONE
+// RUN: not pp-opt %t/two.mlir --pp-schedule="schedule=pipedream-2bw allow-stale" 2>&1 | FileCheck %s --check-prefix=FEW
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipemare allow-stale microbatches=2 replicas=2" 2>&1 | FileCheck %s --check-prefix=COPIES
+// RUN: not pp-opt %t/training.mlir --pp-place-checkpoints=mode=always --pp-schedule="schedule=pipemare allow-stale" 2>&1 | FileCheck %s --check-prefix=AGAIN
+// STALE: error: schedule 'pipedream' runs without a flush, and so trains with weights that are some updates old: another training than that of the model. --allow-stale allows it
+// ONE: error: pipedream updates the weights after each micro-batch, so a step has one, but there are 2; pipedream-2bw has an update per several
+// FEW: error: pipedream-2bw keeps two weight versions, which are enough only for at least as many micro-batches per update as stages, but there are 1 micro-batches and 2 stages
+// COPIES: error: schedule 'pipemare' runs without a flush, and has no replicas yet; use --replicas=1
+// AGAIN: error: schedule 'pipemare' runs without a flush, and recomputes nothing yet; use --checkpoint=never
 // RUN: not pp-opt %t/forward.mlir --pp-schedule="schedule=inference threads=1025" 2>&1 | FileCheck %s --check-prefix=THREADS
 
 // THREADS: error: threads is {{0|1025}}, must be from 1 to 1024

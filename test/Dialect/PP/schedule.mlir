@@ -5,6 +5,9 @@
 // RUN: pp-opt %s --pp-schedule="schedule=looped-bfs ranks=1 microbatches=2" --pp-insert-transfers --pp-verify-schedule --pp-plan-memory | FileCheck %s --check-prefix=ONE
 // RUN: pp-opt %s --pp-schedule="schedule=zb-v microbatches=1" | FileCheck %s --check-prefix=ZBV
 // RUN: pp-opt %s --pp-place-checkpoints=mode=always --pp-schedule="schedule=gpipe microbatches=4 replicas=2" --pp-insert-transfers --pp-verify-schedule | FileCheck %s --check-prefix=REPLICAS
+// RUN: pp-opt %s --pp-schedule="schedule=pipedream allow-stale" --pp-insert-transfers --pp-verify-schedule --pp-plan-memory --pp-verify-memory | FileCheck %s --check-prefix=STASH
+// RUN: pp-opt %s --pp-schedule="schedule=pipedream-2bw microbatches=3 allow-stale" --pp-insert-transfers --pp-verify-schedule | FileCheck %s --check-prefix=BUFFERED
+// RUN: pp-opt %s --pp-schedule="schedule=pipemare microbatches=2 allow-stale" --pp-insert-transfers --pp-verify-schedule | FileCheck %s --check-prefix=LATEST
 
 // GPIPE: pp.schedule "gpipe" microbatches(2) checkpoint(never) ranks([
 // GPIPE-NEXT: [0F0, 0F1, 0B0, 0B1, 0U],
@@ -37,6 +40,23 @@
 // The lists of one replica; gradients are added up after the last W.
 // REPLICAS: pp.schedule "gpipe" microbatches(2) replicas(2) checkpoint(always)
 // REPLICAS: 1R1, 1B1, 1SEND_B1 @c1, 1REDUCE_GRAD, 1U]])
+
+// A list runs once per step that is handed in; stage 0 keeps the weights of a
+// micro-batch until its backward pass, one step later.
+// STASH: pp.channel @c0 next {{.*}} send({{[0-9]+}}, [0]) receive({{[0-9]+}}, [0])
+// STASH: pp.memory 0
+// STASH-SAME: <versions, {{[0-9]+}}, 0>
+// STASH: pp.schedule "pipedream" microbatches(1) versions([2, 1]) checkpoint(never) ranks([
+// STASH-NEXT: [0F0 version -1, 0SEND_F0 @c0, 0RECV_B0 @c1 lag 1, 0B0 lag 1 version -1, 0U lag 1 version 1],
+// STASH-NEXT: [1RECV_F0 @c0, 1SEND_B0 @c1 lag 1, 1F0, 1B0, 1U version 1]])
+
+// All passes of a step read what was updated last but one.
+// BUFFERED: pp.schedule "pipedream-2bw" microbatches(3) versions([2, 2])
+// BUFFERED-NEXT: [0F0 version -1, 0SEND_F0 @c0, 0RECV_B2 @c1 lag 1, 0B2 lag 1 version -1, 0U lag 1 version 1, 0F1 version -1,
+
+// The newest: F of micro-batch 0 has not yet seen the update that B sees.
+// LATEST: pp.schedule "pipemare" microbatches(2) versions([1, 1])
+// LATEST-NEXT: [0F0 version -1, 0SEND_F0 @c0, 0RECV_B1 @c1 lag 1, 0B1 lag 1, 0U lag 1 version 1, 0F1, 0SEND_F1 @c0, 0RECV_B0 @c1, 0B0],
 module {
   func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {

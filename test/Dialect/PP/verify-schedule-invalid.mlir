@@ -276,3 +276,84 @@ module {
   // expected-error@+1 {{0B1 comes after 0REDUCE_GRAD}}
   pp.schedule "1f1b" microbatches(2) replicas(2) checkpoint(never) ranks([[0F0, 0F1, 0B0, 0REDUCE_GRAD, 0B1, 0U]])
 }
+
+// -----
+
+// Stage 0 overwrites weights that a backward pass reads.
+module {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+    %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %1 = pp.stage 1 forward (%a = %0) sources([channel @c0]) targets([[loss]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %2 = pp.stage 1 backward_input (%a = %1) sources([residual]) targets([[channel @c1]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 0 backward_input (%a = %2) sources([channel @c1]) targets([]) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %1 : tensor<4xf32>
+  }
+  pp.channel @c0 next from(0) forward to(1) forward until forward value("v") : tensor<4xf32>
+  pp.channel @c1 gradient from(1) backward_input to(0) backward_input until backward_input value("v") : tensor<4xf32>
+  // expected-error@+1 {{0B0 of step 1 uses version 0 of the weights in slot 0 of 1, which holds version 1}}
+  pp.schedule "pipedream" microbatches(1) versions([1, 1]) checkpoint(never) ranks([
+    [0F0 version -1, 0SEND_F0 @c0, 0RECV_B0 @c1 lag 1, 0B0 lag 1 version -1, 0U lag 1 version 1],
+    [1RECV_F0 @c0, 1SEND_B0 @c1 lag 1, 1F0, 1B0, 1U version 1]])
+}
+
+// -----
+
+// It keeps weights that nobody reads.
+module {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+    %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %1 = pp.stage 1 forward (%a = %0) sources([channel @c0]) targets([[loss]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %2 = pp.stage 1 backward_input (%a = %1) sources([residual]) targets([[channel @c1]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 0 backward_input (%a = %2) sources([channel @c1]) targets([]) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %1 : tensor<4xf32>
+  }
+  pp.channel @c0 next from(0) forward to(1) forward until forward value("v") : tensor<4xf32>
+  pp.channel @c1 gradient from(1) backward_input to(0) backward_input until backward_input value("v") : tensor<4xf32>
+  // expected-error@+1 {{stage 0 keeps 3 weight versions, but needs 2}}
+  pp.schedule "pipedream" microbatches(1) versions([3, 1]) checkpoint(never) ranks([
+    [0F0 version -1, 0SEND_F0 @c0, 0RECV_B0 @c1 lag 1, 0B0 lag 1 version -1, 0U lag 1 version 1],
+    [1RECV_F0 @c0, 1SEND_B0 @c1 lag 1, 1F0, 1B0, 1U version 1]])
+}
+
+// -----
+
+// No rule says which weights a pass reads.
+module {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+    %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %1 = pp.stage 1 forward (%a = %0) sources([channel @c0]) targets([[loss]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %2 = pp.stage 1 backward_input (%a = %1) sources([residual]) targets([[channel @c1]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 0 backward_input (%a = %2) sources([channel @c1]) targets([]) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %1 : tensor<4xf32>
+  }
+  pp.channel @c0 next from(0) forward to(1) forward until forward value("v") : tensor<4xf32>
+  pp.channel @c1 gradient from(1) backward_input to(0) backward_input until backward_input value("v") : tensor<4xf32>
+  // expected-error@+1 {{has weight versions, but the schedule '1f1b' has no rule for them}}
+  pp.schedule "1f1b" microbatches(1) versions([2, 1]) checkpoint(never) ranks([
+    [0F0 version -1, 0SEND_F0 @c0, 0RECV_B0 @c1 lag 1, 0B0 lag 1 version -1, 0U lag 1 version 1],
+    [1RECV_F0 @c0, 1SEND_B0 @c1 lag 1, 1F0, 1B0, 1U version 1]])
+}
