@@ -57,10 +57,6 @@ void Executor::State::start() {
     if (program.getPlacement().hasRank(r))
       ranks.emplace_back(*this, r);
   lag = plan.largestLag();
-  for (unsigned i = 0; i < lag; ++i)
-    pauses.push_back(Step::pause());
-  if (lag)
-    pauses.back().isIdleAfter = true;
   ranksRunning = ranks.size();
   threads.reserve(ranks.size());
   requireAddressSpace(program.bytesToStart(),
@@ -117,7 +113,6 @@ Executor::~Executor() {
 }
 
 void Executor::State::push(Step &step) {
-  std::lock_guard<std::mutex> lock(mutex);
   step.ranksLeft = ranks.size();
   steps.push_back(&step);
   changed.notify_all();
@@ -125,6 +120,7 @@ void Executor::State::push(Step &step) {
 
 void Executor::submit(Step &step) {
   state->isFlushed = false;
+  std::lock_guard<std::mutex> lock(state->mutex);
   state->push(step);
 }
 
@@ -134,8 +130,12 @@ void Executor::flush() {
   if (state->isFlushed)
     return;
   state->isFlushed = true;
-  for (Step &pause : state->pauses)
+  std::lock_guard<std::mutex> lock(state->mutex);
+  for (unsigned i = 0; i < state->lag; ++i) {
+    Step &pause = state->pauses.emplace_back(Step::pause());
+    pause.isIdleAfter = i + 1 == state->lag;
     state->push(pause);
+  }
 }
 
 void Executor::State::leave(uint64_t number) {
@@ -150,6 +150,8 @@ void Executor::State::leave(uint64_t number) {
     --step->ranksLeft;
   // Ranks finish steps in order, so the oldest ones are over first.
   while (!steps.empty() && steps.front()->ranksLeft == 0) {
+    if (steps.front()->isPause)
+      pauses.pop_front();
     steps.pop_front();
     ++firstStep;
     changed.notify_all();

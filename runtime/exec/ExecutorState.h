@@ -111,7 +111,8 @@ private:
   std::deque<PhaseCall> calls;
   /// By number of the step modulo the period; all as long as the plan's list.
   std::vector<std::vector<CompiledAction>> rounds;
-  /// The last steps that were handed in: step i in [i % size].
+  /// The last steps that were handed in: step i in [i % size]; null: a pause,
+  /// or nothing yet.
   std::vector<Step *> recent;
   std::vector<unsigned> reductions; // channels that it sends through
   /// With a loss scale: for each rank, whether one of its gradients is not
@@ -142,11 +143,11 @@ struct Executor::State {
   std::mutex mutex;
   std::condition_variable changed;
   ProcessGroup::HandlerHandle failureHandle;
-  unsigned lag = 0;        // Plan::largestLag()
-  std::deque<Step> pauses; // as many as the lag
-  bool isFlushed = true;   // the caller's
+  unsigned lag = 0;      // Plan::largestLag()
+  bool isFlushed = true; // the caller's
   // Under `mutex`:
   std::deque<Step *> steps; // submitted, not completed; pauses among them
+  std::deque<Step> pauses;  // those in `steps`, in their order
   uint64_t firstStep = 0;   // sequence number of steps.front()
   unsigned ranksReady = 0;
   unsigned ranksRunning = 0; // threads that may still touch a step
@@ -159,7 +160,7 @@ struct Executor::State {
   /// Throws where little memory is left: the library does not check whether it
   /// gets some for code. Any rank, all of them at a time.
   void requireHeadroom(const std::string &what) const;
-  /// Queues a step or a pause.
+  /// Queues a step or a pause. Under the mutex.
   void push(Step &step);
   /// A rank has done what it does when it is handed the `number`-th step or
   /// pause (from 0, over all). Under the mutex.

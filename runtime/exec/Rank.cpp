@@ -306,7 +306,7 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
   DeviceRange range(device, fmt::format("step {}", step.number));
   into.step = &step;
   uint64_t sequence = stepsEnqueued.fetch_add(1, std::memory_order_relaxed);
-  recent[sequence % recent.size()] = &step;
+  recent[sequence % recent.size()] = step.isPause ? nullptr : &step;
   const std::vector<CompiledAction> &actions = rounds[sequence % rounds.size()];
   for (unsigned channel : reductions)
     state.transport->prepareSend(channel, 0, streams);
@@ -339,9 +339,8 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
     uint64_t lag = actions[i].action.lag;
     Step *own =
         lag <= sequence ? recent[(sequence - lag) % recent.size()] : nullptr;
-    bool isRun = own && !own->isPause;
-    into.numbers[i] = isRun ? own->number : 0;
-    if (isRun)
+    into.numbers[i] = own ? own->number : 0;
+    if (own)
       enqueueAction(actions[i], *own, sequence - lag, into);
     compute.timestamp(into.times[i + 1]);
     compute.count(*completed);

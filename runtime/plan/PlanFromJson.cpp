@@ -535,15 +535,15 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
     json.at("versions")
         .fail("{} weight versions, but the plan {}", stage.versions,
               plan.flushes ? "has a flush" : "needs one");
+  stage.writesGradients =
+      json.has("writes_gradients") && json.at("writes_gradients").boolean();
+  stage.memoryBytes = json.at("memory_bytes").aligned();
+  stage.areas = readAreas(json.at("areas"), plan, stage.memoryBytes);
   if (uint64_t expected = (stage.versions - 1) * stage.areas.versionBytes();
       stage.areas.versions.bytes != expected)
     json.at("areas").fail("'versions' has {} bytes, but {} weight versions "
                           "take {} beside the first",
                           stage.areas.versions.bytes, stage.versions, expected);
-  stage.writesGradients =
-      json.has("writes_gradients") && json.at("writes_gradients").boolean();
-  stage.memoryBytes = json.at("memory_bytes").aligned();
-  stage.areas = readAreas(json.at("areas"), plan, stage.memoryBytes);
   stage.parameters =
       readTensors(json.at("parameters"), plan, stage.areas.parameters, true);
   stage.buffers =

@@ -87,9 +87,27 @@ private:
         failInput("ranks[{}].stages: {} stages, but without a flush each rank "
                   "has one",
                   r, plan.ranks[r].stages.size());
-      for (size_t i = 0; i < plan.ranks[r].actions.size(); ++i)
-        checkKind(plan.ranks[r].actions[i], path(r, i));
+      std::optional<int> version;
+      for (size_t i = 0; i < plan.ranks[r].actions.size(); ++i) {
+        const PlanAction &action = plan.ranks[r].actions[i];
+        checkKind(action, path(r, i));
+        checkOneVersion(action, version, path(r, i));
+      }
     }
+  }
+
+  /// Unless passes read the newest weights, whatever they are, those of a step
+  /// read the same.
+  void checkOneVersion(const PlanAction &action, std::optional<int> &version,
+                       const std::string &path) {
+    if (plan.stages[action.stage].delay > 0 || isTransfer(action.kind) ||
+        action.kind == ActionKind::Update)
+      return;
+    if (version.value_or(action.version) != action.version)
+      failInput("{}: uses version {}, but others of its step use {}, and the "
+                "stage has no 'delay'",
+                path, action.version, *version);
+    version = action.version;
   }
 
   void checkKind(const PlanAction &action, const std::string &path) {
@@ -249,6 +267,8 @@ private:
     unsigned slot = receiveSlot(c, microbatch);
     if (channels[c].receive[slot] != microbatch)
       return false;
+    if (channels[c].isReceived[slot])
+      failInput("{}: was received already", where);
     channels[c].isReceived[slot] = true;
     return true;
   }
