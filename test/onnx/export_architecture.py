@@ -1,11 +1,15 @@
 """Exports one architecture and says what other programs compute with it.
 
-    export_architecture.py NAME FOLDER
+    export_architecture.py NAME FOLDER [--sensitivity]
 
 Writes data.npz (inputs and a target), reference.npz (PyTorch's loss and gradients),
 and for both exporters EXPORTER.infer.onnx with EXPORTER.infer.npz (the outputs of
 ONNX Runtime) and EXPORTER.train.onnx. What cannot be written gets a file
 EXPORTER.PHASE.error. What is there is not written again.
+
+--sensitivity writes sensitivity.npz instead: how far single precision may be from
+double, by parameter. Gradients are computed in double precision with an error of
+single precision put into the result of every operator, forward and backward.
 """
 
 import argparse
@@ -21,12 +25,44 @@ import warnings
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "models"))
 from exporters import EXPORTERS  # noqa: E402
 
 MICROBATCHES = 2
+# Half of the distance of 1 to the next number.
+ROUNDING = 2.0**-24
+DRAWS = 8
+# Sums of about a thousand terms in 16 lanes are rounded 64 times, which adds up to 8 errors; and their terms may be larger than the result.
+ERRORS_OF_SUM = 8
+SUMS = ("convolution", "mm", "bmm", "addmm", "baddbmm", "mean", "sum", "var", "batch_norm", "layer_norm", "group_norm", "attention", "pool")
+
+
+class Rounding(TorchDispatchMode):
+    """Puts an error of single precision into what operators compute in double precision."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def perturb(self, value, is_sum):
+        if not isinstance(value, torch.Tensor) or value.dtype != torch.float64 or value.numel() == 0:
+            return value
+        size = value.abs()
+        if is_sum:
+            size = size + ERRORS_OF_SUM * value.square().mean().sqrt()
+        return value + ROUNDING * size * (2 * torch.rand(value.shape, generator=self.generator, dtype=torch.float64) - 1)
+
+    def __torch_dispatch__(self, operator, types, arguments=(), options=None):
+        result = operator(*arguments, **(options or {}))
+        if any(returned.alias_info for returned in operator._schema.returns):
+            return result
+        is_sum = any(word in str(operator) for word in SUMS)
+        if isinstance(result, (tuple, list)):
+            return type(result)(self.perturb(each, is_sum) for each in result)
+        return self.perturb(result, is_sum)
 
 
 class Model(torch.nn.Module):
@@ -87,6 +123,21 @@ def write_reference(model, inputs, folder):
     model.float()
 
 
+def write_sensitivity(model, inputs, folder):
+    """By parameter: the differences that DRAWS draws of errors make."""
+    with np.load(folder / "data.npz") as arrays:
+        target = torch.from_numpy(arrays["target"]).double()
+    wide = [value.double() if value.is_floating_point() else value for value in inputs.values()]
+    _, exact = differentiate(model.double(), wide, target)
+    found = {name: [] for name in exact}
+    for seed in range(DRAWS):
+        with Rounding(seed):
+            _, moved = differentiate(model, wide, target)
+        for name, gradient in moved.items():
+            found[name].append(np.linalg.norm((gradient - exact[name]).ravel()))
+    np.savez(folder / "sensitivity.npz", **{name: np.array(differences) for name, differences in found.items()})
+
+
 def run_onnxruntime(path, inputs):
     import onnxruntime
 
@@ -125,6 +176,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name")
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--sensitivity", action="store_true")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
@@ -136,6 +188,9 @@ def main():
     arguments.folder.mkdir(parents=True, exist_ok=True)
     model = make_model(entry)
     inputs = {name: torch.from_numpy(array) for name, array in entry.inputs.items()}
+    if arguments.sensitivity:
+        write_sensitivity(model, inputs, arguments.folder)
+        return
     if not (arguments.folder / "names.json").exists():
         write_reference(model, inputs, arguments.folder)
     for exporter in EXPORTERS:

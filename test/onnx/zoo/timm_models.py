@@ -12,13 +12,18 @@ def create(name, **options):
 
 
 def create_class(path, **options):
-    """A class of timm: its models fix what the class leaves open."""
+    """A class of timm: its models fix what the class leaves open. `@NAME` is what the class's module knows by this name."""
     import timm
 
     module, _, name = path.partition(".")
     module = getattr(timm.models, module)
-    options = {key: getattr(module, value[1:]) if str(value).startswith("@") else value for key, value in options.items()}
-    return getattr(module, name)(num_classes=10, **options)
+
+    def resolve(value):
+        if isinstance(value, tuple):
+            return tuple(resolve(each) for each in value)
+        return getattr(module, value[1:]) if str(value).startswith("@") else value
+
+    return getattr(module, name)(num_classes=10, **{key: resolve(value) for key, value in options.items()})
 
 
 def entry(name, model, size=64, **options):
@@ -30,6 +35,7 @@ def class_entry(name, path, size=64, **options):
 
 
 SHALLOW = {"layers": (1, 1, 1, 1)}
+MIXER = {"img_size": 32, "patch_size": 8, "embed_dim": 32, "num_blocks": 2}
 VIT = {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 2}
 ENTRIES = [
     # Convolutions.
@@ -63,7 +69,7 @@ ENTRIES = [
     entry("repvgg", "repvgg_a0"),
     entry("repvit", "repvit_m0_9"),
     entry("regnet_z", "regnetz_b16"),
-    entry("rexnet", "rexnetr_100"),
+    entry("rexnet", "rexnetr_100", drop_rate=0.0),
     entry("nf_regnet", "nf_regnet_b0"),
     entry("nf_resnet", "nf_resnet26"),
     entry("hgnet", "hgnet_tiny"),
@@ -76,7 +82,7 @@ ENTRIES = [
     entry("fasternet", "fasternet_t0"),
     entry("mambaout", "mambaout_femto"),
     entry("edgenext", "edgenext_xx_small"),
-    class_entry("focalnet", "focalnet.FocalNet", depths=(1, 1, 1, 1), embed_dim=16),
+    class_entry("focalnet", "focalnet.FocalNet", depths=(1, 1, 1, 1), embed_dim=16, drop_path_rate=0.0),
     # Attention.
     entry("vit", "vit_tiny_patch16_224", 32, **VIT),
     entry("vit_registers", "vit_medium_patch16_reg4_gap_256", 32, **VIT),
@@ -103,22 +109,25 @@ ENTRIES = [
     entry("mobilevitv2", "mobilevitv2_050"),
     entry("efficientvit", "efficientvit_b0"),
     entry("fastvit", "fastvit_t8"),
-    entry("gcvit", "gcvit_xxtiny", 64, img_size=64, window_ratio=(8, 4, 2, 2)),
+    entry("gcvit", "gcvit_xxtiny", 64, img_size=64),
     entry("davit", "davit_tiny", 64, depths=(1, 1, 1, 1), embed_dims=(16, 32, 48, 64), num_heads=(2, 2, 2, 2), window_size=4),
     entry("hiera", "hiera_tiny_224", 64, img_size=64, embed_dim=16, stages=(1, 1, 1, 1)),
     entry("tnt", "tnt_s_patch16_224", 32, img_size=32, embed_dim=32, inner_dim=16, depth=2, num_heads_inner=2, num_heads_outer=2),
     class_entry("volo", "volo.VOLO", 64, img_size=64, layers=(1, 1, 1, 1), embed_dims=(24, 48, 48, 48), num_heads=(2, 4, 4, 4)),
     entry("visformer", "visformer_tiny", 64, img_size=64),
     entry("tiny_vit", "tiny_vit_5m_224", 224),
-    entry("nest", "nest_tiny", 64, img_size=64),
-    entry("nextvit", "nextvit_small", 64),
+    entry("nest", "nest_tiny", 64, img_size=64, drop_path_rate=0.0),
+    entry("nextvit", "nextvit_small", 64, drop_path_rate=0.0),
     entry("shvit", "shvit_s1", 64),
     class_entry("poolformer", "metaformer.MetaFormer", depths=(1, 1, 1, 1), dims=(16, 32, 48, 64), token_mixers="@Pooling"),
     class_entry("convformer", "metaformer.MetaFormer", depths=(1, 1, 1, 1), dims=(16, 32, 48, 64), token_mixers="@SepConv"),
-    class_entry("attention_former", "metaformer.MetaFormer", depths=(1, 1), dims=(32, 64), token_mixers="@Attention"),
+    class_entry(
+        "attention_former", "metaformer.MetaFormer", depths=(1, 1), dims=(32, 64), token_mixers=("@SepConv", "@Attention"),
+        norm_layers=("@LayerNorm2dNoBias", "@LayerNormNoBias"),
+    ),
     # Neither.
-    class_entry("mixer", "mlp_mixer.MlpMixer", 32, img_size=32, patch_size=8, embed_dim=32, num_blocks=2),
-    class_entry("resmlp", "mlp_mixer.MlpMixer", 32, img_size=32, patch_size=8, embed_dim=32, num_blocks=2, block_layer="@ResBlock"),
-    class_entry("gmlp", "mlp_mixer.MlpMixer", 32, img_size=32, patch_size=8, embed_dim=32, num_blocks=2, block_layer="@SpatialGatingBlock"),
+    class_entry("mixer", "mlp_mixer.MlpMixer", 32, **MIXER),
+    class_entry("resmlp", "mlp_mixer.MlpMixer", 32, **MIXER, mlp_ratio=4, block_layer="@ResBlock", norm_layer="@Affine"),
+    class_entry("gmlp", "mlp_mixer.MlpMixer", 32, **MIXER, mlp_ratio=6, block_layer="@SpatialGatingBlock", mlp_layer="@GatedMlp"),
     entry("sequencer", "sequencer2d_s", 56, img_size=56),
 ]

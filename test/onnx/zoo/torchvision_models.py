@@ -183,7 +183,7 @@ def mvit():
         MSBlockConfig(2, 16, 32, [3, 3, 3], [3, 3, 3], [1, 1, 1], [1, 2, 2]),
         MSBlockConfig(4, 32, 32, [3, 3, 3], [3, 3, 3], [1, 2, 2], [1, 1, 1]),
     ]
-    return MViT((32, 32), 4, setting, residual_pool=False, residual_with_cls_embed=True, rel_pos_embed=False, proj_after_attn=False, num_classes=5)
+    return MViT((32, 32), 4, setting, residual_pool=False, residual_with_cls_embed=True, rel_pos_embed=False, proj_after_attn=False, dropout=0.0, num_classes=5)
 
 
 def swin3d():
