@@ -39,6 +39,7 @@ public:
     for (const PlanStage &stage : plan.stages) {
       versions = std::max(versions, stage.versions);
       stages.emplace_back(stage);
+      isRecomputed.emplace_back(plan.microbatches);
     }
     steps = 2 * lag + 2 * versions + 4;
     for (const PlanChannel &channel : plan.channels)
@@ -122,6 +123,13 @@ private:
       if (!stage.prepares)
         failInput("{}: stage {} has no phase P", path, action.stage);
       break;
+    case ActionKind::Recompute:
+      if (stage.phases[0].discards.size() != stage.phases[0].outputs.size())
+        failInput("stages[{}].phases.F: key 'discards' is missing, but {} "
+                  "recomputes",
+                  action.stage, path);
+      isRecomputed[action.stage][action.microbatch] = true;
+      break;
     case ActionKind::Backward:
     case ActionKind::Send:
     case ActionKind::Receive:
@@ -198,12 +206,14 @@ private:
   void pass(const PlanAction &action, int64_t step, int64_t microbatch) {
     StageSlots &own = stages[action.stage];
     const PlanStage &stage = plan.stages[action.stage];
-    bool isForward = action.kind == ActionKind::Forward;
-    int64_t &count = isForward ? own.forwards : own.backwards;
-    if (count != microbatch)
+    bool isAgain = action.kind == ActionKind::Recompute;
+    bool isForward = action.kind == ActionKind::Forward || isAgain;
+    bool recomputes = isRecomputed[action.stage][action.microbatch];
+    int64_t &count = isForward && !isAgain ? own.forwards : own.backwards;
+    if (count != microbatch || (isAgain && own.forwards <= microbatch))
       failInput("{}: is for micro-batch {} of all, but {} have run", where,
                 microbatch, count);
-    ++count;
+    count += !isAgain;
     readVersion(action, step);
     if (stage.prepares && preparedSlot(action, step) !=
                               std::max<int64_t>(step + action.version, 0))
@@ -213,19 +223,20 @@ private:
     if (residual != (isForward ? nothing : microbatch))
       failInput("{}: residual slot {} holds {}", where, slot,
                 describe(residual));
-    residual = isForward ? microbatch : nothing;
+    // What is computed again was not kept.
+    residual = isForward && (isAgain || !recomputes) ? microbatch : nothing;
     for (size_t p = isForward ? 0 : 1; p < (isForward ? 1 : microbatchPhases);
          ++p) {
       for (PlanReference reference : stage.phases[p].inputs)
         if (reference.kind == PlanReference::Kind::Channel)
           read(reference.index, microbatch);
       for (PlanReference reference : stage.phases[p].outputs)
-        if (reference.kind == PlanReference::Kind::Channel)
+        if (reference.kind == PlanReference::Kind::Channel && !isAgain)
           make(reference.index, microbatch);
     }
     for (unsigned c = 0; c < plan.channels.size(); ++c)
       if (plan.channels[c].to == action.stage &&
-          releases(action.kind, plan.channels[c].release, false))
+          releases(action.kind, plan.channels[c].release, recomputes))
         release(c, microbatch);
   }
 
@@ -318,8 +329,9 @@ private:
   int64_t steps = 0;
   std::vector<StageSlots> stages;
   std::vector<ChannelSlots> channels;
-  std::vector<size_t> next; // by rank
-  std::string where;        // of the action that is played
+  std::vector<std::vector<bool>> isRecomputed; // by stage and micro-batch
+  std::vector<size_t> next;                    // by rank
+  std::string where;                           // of the action that is played
 };
 
 } // namespace

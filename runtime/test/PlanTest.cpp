@@ -518,8 +518,8 @@ TEST(PlanTest, WithoutAFlush) {
   expect("is for micro-batch 1 of all, but 0 have run", [](auto &p) {
     p["ranks"][1]["actions"][2][2] = 1;
   });
-  expect("'R' does not go without a flush", [](auto &p) {
-    p["ranks"][0]["actions"].push_back({"R", 0, 0, 0, -1});
+  expect("'I' does not go without a flush", [](auto &p) {
+    p["ranks"][0]["actions"].push_back({"I", 0, 0, 0, -1});
   });
 }
 

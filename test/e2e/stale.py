@@ -52,8 +52,9 @@ def versions_of(scheme, stages):
 
 
 class Case:
-    def __init__(self, context, model, batch, stages, scheme, optimizer, microbatches):
+    def __init__(self, context, model, batch, stages, scheme, optimizer, microbatches, checkpoint="never"):
         self.name = f"{model} S={stages} {scheme} M={microbatches} {optimizer}"
+        self.name += " recomputed" if checkpoint != "never" else ""
         self.context, self.model, self.scheme = context, model, scheme
         self.batch, self.stages, self.microbatches = batch, stages, microbatches
         flags, self.settings = OPTIMIZERS[optimizer]
@@ -61,7 +62,7 @@ class Case:
         self.optimizer = optimizer
         self.binary = context.compile(
             common.model_file(model), stages=stages, batch=batch, microbatches=microbatches, schedule=scheme,
-            loss="cross_entropy", checkpoint="never", **{"allow-stale": None}, **flags,
+            loss="cross_entropy", checkpoint=checkpoint, **{"allow-stale": None}, **flags,
         )
         self.data = context.data(MODELS / model / "reference.npz", samples=4 * batch)
 
@@ -178,6 +179,8 @@ def cases(quick):
         for optimizer in optimizers:
             result.append((model, batch, stages, "pipedream", optimizer, 1))
             result.append((model, batch, stages, "pipedream-2bw", optimizer, 4))
+        if stages == 4:
+            result.append((model, batch, stages, "pipedream-2bw", "momentum", 4, "always"))
         result.append((model, batch, stages, "pipemare", "momentum", 1 if stages == 4 else 4))
     return result
 

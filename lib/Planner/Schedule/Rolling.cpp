@@ -172,7 +172,8 @@ AsynchronousSchedule pp::planner::unrollVersions(const Schedule &schedule,
       if (action.kind == ActionKind::Update)
         own.push_back({action.kind, action.stage,
                        first + schedule.microbatches - 1, version});
-      else if (!action.isPerStep() && !action.isTransfer())
+      else if (action.kind == ActionKind::Forward ||
+               action.kind == ActionKind::Backward)
         own.push_back(
             {action.kind, action.stage, first + action.microbatch, version});
     });

@@ -95,6 +95,23 @@ static std::vector<std::string> checkSlots(const Schedule &schedule,
   return errors;
 }
 
+/// What is computed again is computed of the same weights.
+static std::vector<std::string> checkRecomputes(const Schedule &schedule) {
+  std::vector<std::string> errors;
+  for (const std::vector<Action> &list : schedule.ranks)
+    for (const Action &again : list)
+      for (const Action &first : list)
+        if (again.kind == ActionKind::Recompute &&
+            first.kind == ActionKind::Forward &&
+            first.microbatch == again.microbatch &&
+            first.version != again.version)
+          errors.push_back(toString(again, schedule.channels) +
+                           " reads version " + std::to_string(again.version) +
+                           " of its step, but its forward pass read version " +
+                           std::to_string(first.version));
+  return errors;
+}
+
 std::vector<std::string> pp::planner::verifyRolling(const Schedule &schedule,
                                                     WeightRule rule) {
   std::vector<std::string> errors = checkShape(schedule);
@@ -104,6 +121,8 @@ std::vector<std::string> pp::planner::verifyRolling(const Schedule &schedule,
   errors = verifySchedule(unroll(schedule, steps));
   if (errors.empty())
     errors = verifyVersions(unrollVersions(schedule, rule, steps));
+  if (errors.empty())
+    errors = checkRecomputes(schedule);
   if (errors.empty())
     errors = checkSlots(schedule, steps);
   return errors;

@@ -28,7 +28,7 @@
 // ONE: error: pipedream updates the weights after each micro-batch, so a step has one, but there are 2; pipedream-2bw has an update per several
 // FEW: error: pipedream-2bw keeps two weight versions, which are enough only for at least as many micro-batches per update as stages, but there are 1 micro-batches and 2 stages
 // COPIES: error: schedule 'pipemare' runs without a flush, and has no replicas yet; use --replicas=1
-// AGAIN: error: schedule 'pipemare' runs without a flush, and recomputes nothing yet; use --checkpoint=never
+// AGAIN: error: schedule 'pipemare' runs without a flush, and does not keep the weights of a forward pass, so cannot compute it again; use --checkpoint=never
 // RUN: not pp-opt %t/forward.mlir --pp-schedule="schedule=inference threads=1025" 2>&1 | FileCheck %s --check-prefix=THREADS
 
 // THREADS: error: threads is {{0|1025}}, must be from 1 to 1024

@@ -1,6 +1,7 @@
 //===- RollingTest.cpp - Schedules without a flush, as one list -----------===//
 #include "pp/Planner/Schedule/Rolling.h"
 #include "pp/Planner/Schedule/Preparation.h"
+#include "pp/Planner/Schedule/Recompute.h"
 #include "gtest/gtest.h"
 #include <random>
 
@@ -30,9 +31,12 @@ std::string nameOf(const Shape &shape) {
          " m=" + std::to_string(shape.microbatches);
 }
 
-Schedule make(const Shape &shape, bool prepares = false) {
+Schedule make(const Shape &shape, bool prepares = false,
+              bool recomputes = false) {
   Schedule schedule =
       *makeRollingSchedule(shape.name, {shape.stages, shape.microbatches});
+  if (recomputes && shape.name != "pipemare")
+    insertRecompute(schedule, CheckpointMode::Always);
   insertPreparation(schedule, std::vector<bool>(shape.stages, prepares));
   auto sent =
       insertRollingTransfers(schedule, neighborChannels(shape.stages, true));
@@ -73,8 +77,8 @@ TEST(Rolling, unrollsToTheWholeRun) {
 
 TEST(Rolling, isProven) {
   for (const Shape &shape : shapes())
-    for (bool prepares : {false, true}) {
-      Schedule schedule = make(shape, prepares);
+    for (int variant = 0; variant < 4; ++variant) {
+      Schedule schedule = make(shape, variant % 2, variant / 2);
       EXPECT_EQ(join(verifyRolling(schedule, *weightRuleOf(shape.name))), "")
           << nameOf(shape);
       SlotAssignment slots = assignRollingSlots(schedule);
@@ -140,7 +144,7 @@ TEST(Rolling, refusesDamage) {
   int refused = 0;
   while (refused < 3000) {
     const Shape &shape = all[below(all.size())];
-    Schedule right = make(shape, below(2) == 0), wrong = right;
+    Schedule right = make(shape, below(2) == 0, below(2) == 0), wrong = right;
     auto &list = wrong.ranks[below(wrong.ranks.size())];
     size_t at = below(list.size());
     Action &action = list[at];
@@ -152,11 +156,16 @@ TEST(Rolling, refusesDamage) {
       action.version += change;
       break;
     case 1:
+      // To run R early takes memory only.
+      if (action.kind == ActionKind::Recompute)
+        continue;
       action.lag += change;
       break;
     case 2:
-      // That a stage has its P is for pp-verify-schedule to know.
-      if (action.kind == ActionKind::Prepare)
+      // That a stage has its P is for pp-verify-schedule to know, and a
+      // micro-batch need not have an R.
+      if (action.kind == ActionKind::Prepare ||
+          action.kind == ActionKind::Recompute)
         continue;
       list.erase(list.begin() + static_cast<std::ptrdiff_t>(at));
       break;

@@ -136,8 +136,14 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
                     "training than that of the model. --allow-stale allows it");
     if (replicas != 1)
       return refuse("has no replicas yet; use --replicas=1");
-    if (checkpoint != planner::CheckpointMode::Never)
-      return refuse("recomputes nothing yet; use --checkpoint=never");
+    if (checkpoint == planner::CheckpointMode::ExceptLast)
+      return refuse("has no last micro-batch that is followed by its backward "
+                    "pass at once; use --checkpoint=always or never");
+    if (checkpoint != planner::CheckpointMode::Never &&
+        planner::weightRuleOf(schedule.getValue()) ==
+            planner::WeightRule::Latest)
+      return refuse("does not keep the weights of a forward pass, so cannot "
+                    "compute it again; use --checkpoint=never");
     if (getTarget(module).isGpu())
       return refuse("runs on the processor only; use --target=cpu");
     WalkResult result = step.walk([&](KernelOpInterface op) {
