@@ -500,7 +500,8 @@ TEST(PlanTest, WithoutAFlush) {
     ordered_json changed = valid;
     change(changed);
     EXPECT_NE(faultOf(changed).find(message), std::string::npos)
-        << message << "\n" << faultOf(changed);
+        << message << "\n"
+        << faultOf(changed);
   };
   auto setVersions = [](ordered_json &stage, uint64_t versions) {
     uint64_t bytes = stage["areas"]["parameters"]["bytes"];
@@ -515,9 +516,8 @@ TEST(PlanTest, WithoutAFlush) {
          [](auto &p) { p["replicas"] = 2; });
   expect("F has a lag of 1, must be 0",
          [](auto &p) { p["ranks"][0]["actions"][0][3] = 1; });
-  expect("is for micro-batch 1 of all, but 0 have run", [](auto &p) {
-    p["ranks"][1]["actions"][2][2] = 1;
-  });
+  expect("is for micro-batch 1 of all, but 0 have run",
+         [](auto &p) { p["ranks"][1]["actions"][2][2] = 1; });
   expect("'I' does not go without a flush", [](auto &p) {
     p["ranks"][0]["actions"].push_back({"I", 0, 0, 0, -1});
   });
@@ -544,7 +544,8 @@ TEST(PlanTest, NoDamageWithoutAFlushIsTaken) {
       break;
     }
     }
-    EXPECT_NE(faultOf(changed), "no error") << before << " is now " << list.dump();
+    EXPECT_NE(faultOf(changed), "no error")
+        << before << " is now " << list.dump();
   }
 }
 
