@@ -3,20 +3,26 @@
 #include "pp/Planner/Schedule/Transfers.h"
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 using namespace pp::planner;
 
+static constexpr std::pair<std::string_view, WeightRule> ruleByName[] = {
+    {"pipedream", WeightRule::Stashing},
+    {"pipedream-2bw", WeightRule::DoubleBuffered},
+    {"pipemare", WeightRule::Latest}};
+
 std::vector<std::string_view> pp::planner::rollingScheduleNames() {
-  return {"pipedream", "pipedream-2bw", "pipemare"};
+  std::vector<std::string_view> names;
+  for (auto [name, rule] : ruleByName)
+    names.push_back(name);
+  return names;
 }
 
 std::optional<WeightRule> pp::planner::weightRuleOf(std::string_view name) {
-  if (name == "pipedream")
-    return WeightRule::Stashing;
-  if (name == "pipedream-2bw")
-    return WeightRule::DoubleBuffered;
-  if (name == "pipemare")
-    return WeightRule::Latest;
+  for (auto [known, rule] : ruleByName)
+    if (known == name)
+      return rule;
   return std::nullopt;
 }
 
