@@ -96,7 +96,8 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       ->type_name("FILE.json");
   command
       .add_option("--watchdog", options.watchdog,
-                  "Give up when no action completes for that long; 0: never")
+                  "Give up when no action completes, or another process gives "
+                  "no sign of life, for that long; 0: never")
       ->type_name("SECONDS")
       ->check(realNumber(0, mostSeconds, "from 0 to 1e9"));
   command
