@@ -1,10 +1,10 @@
 //===- PlanSpace.cpp - A model as a planning problem ----------------------===//
 
 #include "pp/Driver/PlanSpace.h"
-#include "pp/Dialect/PP/Transforms/CostFile.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Dialect/PP/Transforms/PlannerGraph.h"
 #include "pp/Driver/Errors.h"
+#include "pp/Interfaces/CostFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "pp/Dialect/PP/IR/PP.h"
@@ -40,7 +40,7 @@ struct Coverage {
   }
 };
 
-Coverage countMeasured(ModuleOp program, const pipeline::CostFile &costs,
+Coverage countMeasured(ModuleOp program, const CostFile &costs,
                        int64_t threads) {
   Coverage coverage;
   program.walk([&](KernelOpInterface kernel) {
@@ -50,8 +50,8 @@ Coverage countMeasured(ModuleOp program, const pipeline::CostFile &costs,
     if (!cost || cost.getSeconds().getValueAsDouble() == 0)
       return;
     ++coverage.kernels;
-    coverage.measured += costs.kernels.contains(
-        pipeline::CostFile::keyIn(threads, kernel.getCostKey()));
+    coverage.measured +=
+        costs.kernels.contains(CostFile::keyIn(threads, kernel.getCostKey()));
   });
   return coverage;
 }
@@ -93,10 +93,9 @@ public:
       return makeError(exitInvalid,
                        "no graph can be made of '" + import.getPath() + "'");
     space.batch = compilation.getBatch();
-    std::optional<pipeline::CostFile> costs;
+    std::optional<CostFile> costs;
     if (options.hasCostFile()) {
-      auto file =
-          pipeline::CostFile::read(options.cost.costFile, options.target.str());
+      auto file = CostFile::read(options.cost.costFile, options.target.str());
       if (!file)
         return file.takeError();
       costs = std::move(*file);

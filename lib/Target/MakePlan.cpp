@@ -6,7 +6,7 @@
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/PP/IR/PP.h"
-#include "pp/Dialect/PP/Transforms/CostFile.h"
+#include "pp/Interfaces/CostFile.h"
 #include "pp/Interfaces/KernelOpInterface.h"
 #include "pp/Planner/Schedule/Rolling.h"
 

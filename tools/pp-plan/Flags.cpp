@@ -1,9 +1,9 @@
 //===- Flags.cpp - The command line of pp-plan ----------------------------===//
 
 #include "Flags.h"
-#include "pp/Dialect/PP/Transforms/CostFile.h"
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
+#include "pp/Interfaces/CostFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -20,8 +20,7 @@ pp::readCluster(const Flags &flags, const CompileOptions &options) {
         flags.cores / static_cast<unsigned>(options.schedule.threads));
     if (!options.hasCostFile())
       return cluster;
-    auto costs =
-        pipeline::CostFile::read(options.cost.costFile, options.target.str());
+    auto costs = CostFile::read(options.cost.costFile, options.target.str());
     if (!costs)
       return makeError(exitInvalid, llvm::toString(costs.takeError()));
     if (costs->transferLatency)
@@ -45,8 +44,7 @@ pp::readThreads(const Flags &flags, const CompileOptions &options) {
     std::vector<int64_t> threads{1};
     if (!options.hasCostFile() || !flags.cluster.empty())
       return threads;
-    auto costs =
-        pipeline::CostFile::read(options.cost.costFile, options.target.str());
+    auto costs = CostFile::read(options.cost.costFile, options.target.str());
     if (!costs)
       return makeError(exitInvalid, llvm::toString(costs.takeError()));
     for (auto &[count, seconds] : costs->updateSecondsPerByte)

@@ -1,8 +1,8 @@
 //===- AnnotateCosts.cpp - Predict the time of every kernel ---------------===//
 
 #include "StepGraph.h"
-#include "pp/Dialect/PP/Transforms/CostFile.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
+#include "pp/Interfaces/CostFile.h"
 #include "pp/Interfaces/CostOpInterface.h"
 #include "pprt/pprt.h"
 
@@ -90,7 +90,7 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
     return success();
   }
 
-  llvm::StringMap<double> measured;
+  std::map<std::string, double, std::less<>> measured;
 };
 
 } // namespace

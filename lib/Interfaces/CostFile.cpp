@@ -1,6 +1,6 @@
 //===- CostFile.cpp - Measured times --------------------------------------===//
 
-#include "pp/Dialect/PP/Transforms/CostFile.h"
+#include "pp/Interfaces/CostFile.h"
 
 #include "pp/Planner/JsonDepth.h"
 #include "pp/Planner/RepeatedKeys.h"
@@ -9,7 +9,6 @@
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace pp;
-using namespace pp::pipeline;
 
 static constexpr llvm::StringLiteral updateField = "update_seconds_per_byte";
 static constexpr llvm::StringLiteral threadsField = "threads";

@@ -1,20 +1,20 @@
 //===- CostFile.h - Measured times ------------------------------*- C++ -*-===//
 
-#ifndef PP_DIALECT_PP_TRANSFORMS_COSTFILE_H
-#define PP_DIALECT_PP_TRANSFORMS_COSTFILE_H
+#ifndef PP_INTERFACES_COSTFILE_H
+#define PP_INTERFACES_COSTFILE_H
 
-#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <map>
 #include <optional>
 #include <string>
 
-namespace pp::pipeline {
+namespace pp {
 
 /// What pp-profile measures, in seconds (docs/cost-format.md).
 struct CostFile {
   /// By key: that of the kernel (KernelOpInterface) where it runs in `threads`.
-  llvm::StringMap<double> kernels;
+  std::map<std::string, double, std::less<>> kernels;
   static std::string keyIn(int64_t threads, const std::string &kernel);
   /// What a rank does between two steps, per byte of its parameters: the
   /// optimizer, and gradients set to zero. By the threads of a rank that were
@@ -29,6 +29,6 @@ struct CostFile {
                                        llvm::StringRef target);
 };
 
-} // namespace pp::pipeline
+} // namespace pp
 
-#endif // PP_DIALECT_PP_TRANSFORMS_COSTFILE_H
+#endif // PP_INTERFACES_COSTFILE_H
