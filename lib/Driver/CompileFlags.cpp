@@ -35,6 +35,13 @@ struct ModelFlags {
   Bound<std::string> costFile{
       "cost-file", cl::desc("Measured kernel times (JSON)"),
       cl::location(options.cost.costFile), cl::cat(machine)};
+  Bound<std::string> tuningFile{
+      "tuning-file",
+      cl::desc(
+          "Measured times (JSON of pp-profile --tune) by which kernels and "
+          "layouts are chosen; results have other last bits"),
+      cl::value_desc("file"), cl::location(options.tuningFile),
+      cl::cat(machine)};
   Bound<std::string> cpu{"cpu", cl::desc("Processor to compile for"),
                          cl::location(options.cpu), cl::init(options.cpu),
                          cl::cat(machine)};
@@ -456,6 +463,13 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
     return std::move(e);
   if (auto e = checkPackWeights(options))
     return std::move(e);
+  if (!options.tuningFile.empty() && options.target.isGpu())
+    return makeError(exitUsage,
+                     "--tuning-file and --target=" + options.target.str() +
+                         ": it is for the processor's kernels");
+  // What kernels were chosen by is also what they cost.
+  if (options.cost.costFile.empty())
+    options.cost.costFile = options.tuningFile;
   if (auto e = checkPrecision(options))
     return std::move(e);
   if (auto e = checkFuseAttention(options))

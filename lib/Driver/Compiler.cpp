@@ -89,10 +89,13 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     // plain.
     if (options.target.isCpu()) {
       nn::ChooseConvolutionsOptions convolutions = options.convolutions;
+      nn::AssignLayoutsOptions layouts = options.layouts;
       if (options.packWeights.mode != nn::PackWeightsMode::Never)
-        convolutions.uses = weightUses;
+        convolutions.uses = layouts.uses = weightUses;
+      convolutions.tuningFile = layouts.tuningFile = options.tuningFile;
+      layouts.bandwidth = options.cost.bandwidth;
       pm.addPass(nn::createChooseConvolutions(convolutions));
-      pm.addPass(nn::createAssignLayouts(options.layouts));
+      pm.addPass(nn::createAssignLayouts(layouts));
       if (options.norms == NormKernels::Generated)
         pm.addPass(nn::createExpandNorms());
     }
@@ -100,6 +103,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     if (options.target.isCpu()) {
       nn::PackWeightsOptions pack = options.packWeights;
       pack.uses = weightUses;
+      pack.tuningFile = options.tuningFile;
       pm.addPass(nn::createPackWeights(pack));
     }
     // oneDNN has epilogues too, but the processor keeps its arithmetic. Adding

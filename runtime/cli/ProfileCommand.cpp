@@ -50,9 +50,9 @@ int pp::runtime::runProfile(const pp_binary &binary,
           profile.update / profile.parameterBytes;
     if (profile.latency && !json.contains("transfer_latency_seconds"))
       json["transfer_latency_seconds"] = *profile.latency;
-    printOutput("{}: {:.3f} ms per step\n",
-                plan.isTraining() ? "training" : "inference",
-                1e3 * profile.step);
+    const char *kind = plan.isTraining() ? "training" : "inference";
+    json["step_seconds"][kind] = profile.step;
+    printOutput("{}: {:.3f} ms per step\n", kind, 1e3 * profile.step);
   }
   json["kernels"] = nlohmann::ordered_json::object();
   for (const auto &[key, sum] : sums)

@@ -11,10 +11,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Measurement.h"
+#include "Tuning.h"
+
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/ToolContext.h"
-#include "pp/Target/ObjectEmitter.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -24,7 +26,6 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
 #include <cstdlib>
 #include <optional>
 #include <thread>
@@ -56,11 +57,26 @@ struct Flags {
                "one after the other is measured"),
       cl::CommaSeparated, cl::cat(category)};
   cl::opt<unsigned> repetitions{
-      "repetitions", cl::desc("Steps to run; the middle half counts"),
-      cl::init(50), cl::cat(category)};
+      "repetitions",
+      cl::desc("Steps to run; the middle half counts (default: 50; with --tune "
+               "8 of each program)"),
+      cl::cat(category)};
+  cl::opt<bool> tune{
+      "tune",
+      cl::desc("Measure what passes choose among (layouts, packed weights, "
+               "algorithms of convolutions) and write a --tuning-file; what it "
+               "has already of this processor is not measured again"),
+      cl::cat(category)};
   cl::opt<std::string> linkFile{
       "link-file", cl::desc("Arguments that link with the runtime"),
       cl::init(PP_LINK_FILE), cl::Hidden, cl::cat(category)};
+
+  MeasureOptions measureOptions() const {
+    return {.repetitions = repetitions.getNumOccurrences() ? repetitions
+                           : tune                          ? 8U
+                                                           : 50U,
+            .linkFile = linkFile};
+  }
 };
 
 /// The plugin of the runtime that programs are linked with, unless the user
@@ -70,25 +86,6 @@ void nameCudaPlugin(llvm::StringRef linkFile) {
   llvm::sys::path::append(plugin, "libpp_cuda.so");
   if (llvm::sys::fs::exists(plugin))
     setenv("PP_CUDA_PLUGIN", plugin.c_str(), /*overwrite=*/0);
-}
-
-/// Lets the program write the cost file `output`. It says on stderr what goes
-/// wrong.
-llvm::Error run(llvm::StringRef program, llvm::StringRef output,
-                const Flags &flags) {
-  std::string repetitions =
-      std::to_string(std::max(4U, flags.repetitions.getValue()));
-  std::string message;
-  llvm::outs().flush();
-  int code = llvm::sys::ExecuteAndWait(
-      program, {program, "profile", "-o", output, "--repetitions", repetitions},
-      /*Env=*/std::nullopt, /*Redirects=*/{},
-      /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
-  if (code == 0)
-    return llvm::Error::success();
-  return makeError(code > 0 ? static_cast<ExitCode>(code) : exitUnsupported,
-                   llvm::Twine("the model cannot be measured") +
-                       (message.empty() ? message : ": " + message));
 }
 
 /// Faults that would show only after the work is done.
@@ -108,81 +105,16 @@ llvm::Error checkFlags(const Flags &flags) {
     return makeError(exitUsage,
                      "--emit-program writes a program for one number "
                      "of --microbatches and of --threads-per-stage");
+  if (flags.tune && (flags.microbatches.size() > 1 || !flags.threads.empty() ||
+                     !flags.emitProgram.empty()))
+    return makeError(exitUsage,
+                     "--tune takes one number of --microbatches, no "
+                     "--threads-per-stage (a choice must not depend on it) and "
+                     "no --emit-program");
   for (int64_t count : flags.microbatches)
     if (llvm::Error error = checkCount("microbatches", count))
       return error;
   return llvm::Error::success();
-}
-
-/// A program that marks its kernels, as `path`.
-llvm::Error makeProgram(const CompileOptions &options, ModelImport &import,
-                        llvm::StringRef path, const Flags &flags,
-                        mlir::MLIRContext &context) {
-  Compilation compilation(&context, options);
-  if (auto error = compilation.readOnnx(import))
-    return error;
-  if (auto error = compilation.run(CompilePhase::Graph, CompilePhase::Lower,
-                                   [](mlir::PassManager &) {}))
-    return error;
-  auto object = compilation.emit();
-  if (!object)
-    return object.takeError();
-  std::vector<std::string> devices;
-  if (options.target.isMock())
-    devices.push_back("mock");
-  if (auto error = linkBinary(*object, path, flags.linkFile, devices))
-    return makeError(exitInputOutput, llvm::toString(std::move(error)));
-  return llvm::Error::success();
-}
-
-/// A temporary file that goes away with the object.
-struct TemporaryFile {
-  llvm::SmallString<128> path;
-  llvm::FileRemover remove;
-
-  llvm::Error create() {
-    if (std::error_code code =
-            llvm::sys::fs::createTemporaryFile("pp-profile", "", path))
-      return makeError(exitInputOutput,
-                       "cannot make a temporary file: " + code.message());
-    remove.setFile(path);
-    return llvm::Error::success();
-  }
-};
-
-/// Measures with the options' number of micro-batches.
-llvm::Expected<llvm::json::Object> measure(const CompileOptions &options,
-                                           ModelImport &import,
-                                           const Flags &flags,
-                                           mlir::MLIRContext &context) {
-  TemporaryFile program, costs;
-  for (TemporaryFile *file : {&program, &costs})
-    if (auto error = file->create())
-      return std::move(error);
-  if (auto error = makeProgram(options, import, program.path, flags, context))
-    return std::move(error);
-  if (auto error = run(program.path, costs.path, flags))
-    return std::move(error);
-  auto buffer = llvm::MemoryBuffer::getFile(costs.path);
-  if (!buffer)
-    return makeError(exitInputOutput, "cannot read '" + costs.path +
-                                          "': " + buffer.getError().message());
-  auto json = llvm::json::parse((*buffer)->getBuffer());
-  if (!json)
-    return json.takeError();
-  return std::move(*json->getAsObject());
-}
-
-/// Adds what only `more` has. What both have was measured twice.
-void mergeCosts(llvm::json::Object &costs, llvm::json::Object more) {
-  for (auto &[key, value] : more) {
-    llvm::json::Object *known = costs.getObject(key),
-                       *added = value.getAsObject();
-    if (known && added)
-      mergeCosts(*known, std::move(*added));
-    else
-      costs.try_emplace(key, std::move(value));
-  }
 }
 
 /// As many stages as cores, at most 2: the most that can be hoped for in every
@@ -191,6 +123,17 @@ int64_t stagesToMeasure(const CompileOptions &options) {
   int64_t cores = std::thread::hardware_concurrency();
   bool hasRoom = cores >= 2 * options.schedule.threads;
   return options.target.isCpu() && hasRoom ? 2 : 1;
+}
+
+llvm::Error write(llvm::json::Object costs, llvm::StringRef path) {
+  auto error = llvm::writeToOutput(path, [&](llvm::raw_ostream &os) {
+    os << llvm::formatv("{0:1}\n", llvm::json::Value(std::move(costs)));
+    return llvm::Error::success();
+  });
+  if (error)
+    return makeError(exitInputOutput, "cannot write '" + path + "': " +
+                                          llvm::toString(std::move(error)));
+  return llvm::Error::success();
 }
 
 llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
@@ -206,6 +149,9 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
   if (options->plan && !flags.threads.empty())
     return makeError(exitUsage, "--threads-per-stage cannot be given together "
                                 "with --plan, which decides about it");
+  if (flags.tune && options->target.isGpu())
+    return makeError(exitUsage, "--tune and --target=" + options->target.str() +
+                                    ": it is for the processor's kernels");
   bool choosesStages = options->partition.stages == 0 && !options->plan;
   options->partition.ignoreHints |= choosesStages;
   auto import = ModelImport::read(&context, flags.input, options->import,
@@ -231,8 +177,14 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
   };
   choose(counts.front(), threads.front());
   if (!flags.emitProgram.empty())
-    return makeProgram(*options, *import, flags.emitProgram, flags, context);
+    return makeProgram(*options, *import, flags.emitProgram, flags.linkFile,
+                       context);
   nameCudaPlugin(flags.linkFile);
+  if (flags.tune) {
+    auto costs =
+        tune(*options, *import, flags.output, flags.measureOptions(), context);
+    return costs ? write(std::move(*costs), flags.output) : costs.takeError();
+  }
   std::optional<llvm::json::Object> costs;
   for (int64_t team : threads)
     for (int64_t count : counts) {
@@ -243,7 +195,8 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
           llvm::outs() << ", " << team << " threads";
         llvm::outs() << "\n";
       }
-      auto measured = measure(*options, *import, flags, context);
+      auto measured =
+          measure(*options, *import, flags.measureOptions(), context);
       if (!measured)
         return measured.takeError();
       if (costs)
@@ -251,15 +204,7 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
       else
         costs = std::move(*measured);
     }
-  if (auto error =
-          llvm::writeToOutput(flags.output, [&](llvm::raw_ostream &os) {
-            os << llvm::formatv("{0:1}\n",
-                                llvm::json::Value(std::move(*costs)));
-            return llvm::Error::success();
-          }))
-    return makeError(exitInputOutput, "cannot write '" + flags.output + "': " +
-                                          llvm::toString(std::move(error)));
-  return llvm::Error::success();
+  return write(std::move(*costs), flags.output);
 }
 
 } // namespace

@@ -78,6 +78,8 @@ struct CompileOptions {
   nn::PackWeightsOptions packWeights;
   // Cost
   pipeline::AnnotateCostsOptions cost;
+  /// Of measured times, for the passes that choose among kernels.
+  std::string tuningFile;
   // Partition; 0 stages: as the model's hints say
   pipeline::PartitionOptions partition;
   pipeline::PlaceCheckpointsOptions checkpoint;

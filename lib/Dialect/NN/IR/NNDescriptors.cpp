@@ -11,6 +11,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -273,6 +274,14 @@ static std::string layout(Layout layout) {
                                  : (" layout=" + stringifyLayout(layout)).str();
 }
 
+namespace {
+/// How an operation works, which need not be how it says it does.
+struct Manner {
+  Layout layout;
+  ConvolutionAlgorithm algorithm = ConvolutionAlgorithm::direct;
+};
+} // namespace
+
 /// The logical shape of an operand or result of `op`.
 template <typename WindowOp>
 static SmallVector<int64_t> logicalShapeOf(WindowOp op, Value value) {
@@ -283,7 +292,7 @@ static SmallVector<int64_t> logicalShapeOf(WindowOp op, Value value) {
 
 template <typename ConvolutionOp>
 static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
-                               Value weight, Value output) {
+                               Value weight, Value output, Manner manner) {
   if (!hasFactorType(op))
     return "";
   std::string text =
@@ -297,22 +306,33 @@ static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
   if (kind == "conv_forward")
     text += " bias=0";
   return text + types({input.getType(), weight.getType(), output.getType()}) +
-         layout(op.getLayout()) +
-         (op.getAlgorithm() == ConvolutionAlgorithm::winograd
+         layout(manner.layout) +
+         (manner.algorithm == ConvolutionAlgorithm::winograd
               ? " algorithm=winograd"
               : "") +
          compute(op).str();
+}
+
+static std::string describe(ConvOp op, Manner manner) {
+  return convolution(op, "conv_forward", op.getInput(), op.getWeight(),
+                     op.getOutput(), manner);
+}
+static std::string describe(ConvBackwardInputOp op, Manner manner) {
+  return convolution(op, "conv_backward_data", op.getOutput(), op.getWeight(),
+                     op.getOutputGradient(), manner);
+}
+static std::string describe(ConvBackwardWeightOp op, Manner manner) {
+  return convolution(op, "conv_backward_weights", op.getInput(), op.getOutput(),
+                     op.getOutputGradient(), manner);
 }
 
 std::string pp::nn::getUnpackedDescriptor(Operation *op) {
   if (auto product = dyn_cast<DotGeneralOp>(op))
     return product.describe(product.getOutput().getType(), "");
   if (auto conv = dyn_cast<ConvOp>(op))
-    return convolution(conv, "conv_forward", conv.getInput(), conv.getWeight(),
-                       conv.getOutput());
+    return describe(conv, {conv.getLayout(), conv.getAlgorithm()});
   auto conv = cast<ConvBackwardInputOp>(op);
-  return convolution(conv, "conv_backward_data", conv.getOutput(),
-                     conv.getWeight(), conv.getOutputGradient());
+  return describe(conv, {conv.getLayout(), conv.getAlgorithm()});
 }
 
 std::string ConvOp::getLibraryDescriptor() { return withPacked(*this); }
@@ -320,8 +340,7 @@ std::string ConvBackwardInputOp::getLibraryDescriptor() {
   return withPacked(*this);
 }
 std::string ConvBackwardWeightOp::getLibraryDescriptor() {
-  return convolution(*this, "conv_backward_weights", getInput(), getOutput(),
-                     getOutputGradient());
+  return describe(*this, {getLayout(), getAlgorithm()});
 }
 
 /// 2 x the elements of the convolution's result x the weights that reach each.
@@ -362,14 +381,14 @@ std::string ReorderOp::getLibraryDescriptor() {
 
 template <typename WindowOp>
 static std::string window(WindowOp op, const Twine &kind, Value input,
-                          Value output) {
+                          Value output, Layout worksIn) {
   if (!hasLibraryType(op))
     return "";
   return (kind + " src=" + dims(logicalShapeOf(op, input)) + " dst=" +
           dims(logicalShapeOf(op, output)) + " kernel=" + dims(op.getKernel()) +
           " strides=" + dims(op.getStrides()) + " dilations=" +
           dims(op.getDilations()) + " pad_lo=" + dims(op.getPadLow()) +
-          " pad_hi=" + dims(op.getPadHigh()) + layout(op.getLayout()))
+          " pad_hi=" + dims(op.getPadHigh()) + layout(worksIn))
       .str();
 }
 
@@ -380,22 +399,50 @@ static uint64_t windowFlops(ArrayRef<int64_t> kernel, Value output) {
   return perElement * cast<RankedTensorType>(output.getType()).getNumElements();
 }
 
+template <typename PoolOp>
+static std::string withPadding(PoolOp op, const std::string &text) {
+  return text.empty()
+             ? text
+             : text + " include_pad=" + (op.getIncludePad() ? "1" : "0");
+}
+
+static std::string describe(MaxPoolOp op, Layout layout) {
+  return window(op, "max_pool_forward", op.getInput(), op.getOutput(), layout);
+}
+static std::string describe(MaxPoolBackwardOp op, Layout layout) {
+  return window(op, "max_pool_backward", op.getInput(), op.getOutputGradient(),
+                layout);
+}
+static std::string describe(AvgPoolOp op, Layout layout) {
+  return withPadding(op, window(op, "avg_pool_forward", op.getInput(),
+                                op.getOutput(), layout));
+}
+static std::string describe(AvgPoolBackwardOp op, Layout layout) {
+  return withPadding(op, window(op, "avg_pool_backward", op.getOutput(),
+                                op.getOutputGradient(), layout));
+}
+
 std::string MaxPoolOp::getLibraryDescriptor() {
-  return window(*this, "max_pool_forward", getInput(), getOutput());
+  return describe(*this, getLayout());
 }
 std::string MaxPoolBackwardOp::getLibraryDescriptor() {
-  return window(*this, "max_pool_backward", getInput(), getOutputGradient());
+  return describe(*this, getLayout());
 }
 std::string AvgPoolOp::getLibraryDescriptor() {
-  std::string text = window(*this, "avg_pool_forward", getInput(), getOutput());
-  return text.empty() ? text
-                      : text + " include_pad=" + (getIncludePad() ? "1" : "0");
+  return describe(*this, getLayout());
 }
 std::string AvgPoolBackwardOp::getLibraryDescriptor() {
-  std::string text =
-      window(*this, "avg_pool_backward", getOutput(), getOutputGradient());
-  return text.empty() ? text
-                      : text + " include_pad=" + (getIncludePad() ? "1" : "0");
+  return describe(*this, getLayout());
+}
+
+std::string pp::nn::getDescriptorIn(Operation *op, Layout layout,
+                                    ConvolutionAlgorithm algorithm) {
+  return llvm::TypeSwitch<Operation *, std::string>(op)
+      .Case<ConvOp, ConvBackwardInputOp, ConvBackwardWeightOp>(
+          [&](auto conv) { return describe(conv, {layout, algorithm}); })
+      .Case<MaxPoolOp, MaxPoolBackwardOp, AvgPoolOp, AvgPoolBackwardOp>(
+          [&](auto pool) { return describe(pool, layout); })
+      .Default([](Operation *) { return std::string(); });
 }
 
 uint64_t MaxPoolOp::getFlops() { return windowFlops(getKernel(), getOutput()); }

@@ -1,6 +1,7 @@
 //===- AssignLayouts.cpp - Lay channels where kernels want them -----------===//
 
 #include "CheapOperations.h"
+#include "KernelTimes.h"
 #include "LayoutRules.h"
 #include "MainFunction.h"
 #include "StepMarks.h"
@@ -8,6 +9,7 @@
 #include "pp/Planner/LayoutAssignment.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/TargetParser/Host.h"
 
 #include <limits>
@@ -23,12 +25,56 @@ using namespace pp::nn;
 
 namespace {
 
+/// What operations and copies cost: bytes, or seconds where times are known.
+class LayoutCosts {
+public:
+  LayoutCosts() = default;
+  /// `layouts` are those that are compared; `rate` is in bytes per second.
+  LayoutCosts(KernelTimes times, ArrayRef<Layout> layouts, double rate,
+              int64_t uses)
+      : times(std::move(times)), layouts(layouts), uses(uses) {
+    if (!this->times.isEmpty())
+      perByte = 1 / rate;
+  }
+
+  double ofBytes(double bytes) const { return perByte * bytes; }
+
+  /// Of an operation that works plainly, and in `layout`.
+  planner::LayoutProblem::Operation of(Operation *op, const LayoutRule &rule,
+                                       Layout layout) const {
+    // Only what was measured in each form can be compared over all of them.
+    auto plain = timeIn(op, Layout::plain), other = timeIn(op, layout);
+    bool isMeasured = plain && llvm::all_of(layouts, [&](Layout candidate) {
+                        return timeIn(op, candidate).has_value();
+                      });
+    if (isMeasured)
+      return {*plain, *other};
+    return {ofBytes(rule.plainBytes), ofBytes(rule.otherBytes)};
+  }
+
+private:
+  std::optional<double> timeIn(Operation *op, Layout layout) const {
+    if (times.isEmpty())
+      return std::nullopt;
+    auto algorithm = ConvolutionAlgorithm::direct;
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<ConvOp, ConvBackwardInputOp, ConvBackwardWeightOp>(
+            [&](auto conv) { algorithm = conv.getAlgorithm(); });
+    return times.findFastest(getDescriptorIn(op, layout, algorithm), uses);
+  }
+
+  KernelTimes times;
+  SmallVector<Layout> layouts;
+  int64_t uses = 0;
+  double perByte = 1;
+};
+
 /// The choice between the plain layout and one other, for a whole function.
 class LayoutAssigner {
 public:
-  LayoutAssigner(func::FuncOp function, Layout layout)
-      : block(function.getBody().front()), layout(layout), marks(function),
-        builder(function.getContext()) {
+  LayoutAssigner(func::FuncOp function, Layout layout, const LayoutCosts &costs)
+      : block(function.getBody().front()), layout(layout), costs(costs),
+        marks(function), builder(function.getContext()) {
     // What is fed, fetched and everything that knows no layouts is plain.
     problem.operations.push_back({0, infinity});
     for (Operation &op : block) {
@@ -36,7 +82,7 @@ public:
       if (!rule.isPossible)
         continue;
       number[&op] = problem.operations.size();
-      problem.operations.push_back({rule.plainBytes, rule.otherBytes});
+      problem.operations.push_back(costs.of(&op, rule, layout));
       rules[&op] = std::move(rule);
     }
     for (BlockArgument argument : block.getArguments())
@@ -114,10 +160,10 @@ private:
   }
 
   /// A read and a write; none where both layouts are the same in memory.
-  static double costOf(RankedTensorType type) {
+  double costOf(RankedTensorType type) const {
     return isSameInMemory(type.getShape())
                ? 0
-               : 2 * static_cast<double>(getTensorBytes(type));
+               : costs.ofBytes(2 * static_cast<double>(getTensorBytes(type)));
   }
 
   static bool isSameInMemory(ArrayRef<int64_t> logical) {
@@ -235,6 +281,7 @@ private:
 
   Block &block;
   Layout layout;
+  const LayoutCosts &costs;
   StepMarks marks;
   OpBuilder builder;
   planner::LayoutProblem problem;
@@ -288,13 +335,20 @@ struct AssignLayouts : pp::nn::impl::AssignLayoutsBase<AssignLayouts> {
       function->emitError("block-size is 8 or 16, or 0 for the processor's");
       return signalPassFailure();
     }
+    if (!(bandwidth > 0) || uses < 0) {
+      function->emitError("bandwidth must be positive, uses not negative");
+      return signalPassFailure();
+    }
     if (tiles < -1 || tiles > 1) {
       function->emitError("tiles is 0 or 1, or -1 for the processor's");
       return signalPassFailure();
     }
+    auto times = KernelTimes::read(getOperation(), tuningFile);
+    if (failed(times))
+      return signalPassFailure();
     copyForReaders(*function);
     LayoutChoice choice = layouts;
-    if (choice == LayoutChoice::Auto &&
+    if (choice == LayoutChoice::Auto && times->isEmpty() &&
         llvm::any_of(function->getBody().front(), isShortConvolution))
       choice = hasTiles() ? LayoutChoice::ChannelsLast : LayoutChoice::Blocked;
     SmallVector<Layout> candidates;
@@ -302,9 +356,10 @@ struct AssignLayouts : pp::nn::impl::AssignLayoutsBase<AssignLayouts> {
       candidates.push_back(getBlockedLayout(blockSize));
     if (choice != LayoutChoice::Blocked)
       candidates.push_back(Layout::channels_last);
+    LayoutCosts costs(std::move(*times), candidates, bandwidth * 1e9, uses);
     std::optional<LayoutAssigner> best;
     for (Layout layout : candidates) {
-      LayoutAssigner assigner(*function, layout);
+      LayoutAssigner assigner(*function, layout, costs);
       if (!best || assigner.getCost() < best->getCost())
         best.emplace(std::move(assigner));
     }

@@ -1,5 +1,6 @@
 //===- ChooseConvolutions.cpp - Which algorithm computes a convolution ----===//
 
+#include "KernelTimes.h"
 #include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
@@ -43,6 +44,10 @@ struct ChooseConvolutions
     }
     if (convolutions == ConvolutionChoice::Direct)
       return;
+    auto measured = KernelTimes::read(getOperation(), tuningFile);
+    if (failed(measured))
+      return signalPassFailure();
+    times = std::move(*measured);
     for (Operation &op : function->getBody().front()) {
       if (auto conv = dyn_cast<ConvOp>(op))
         choose(conv, conv.getWeight(), conv.getOutput(), 0.95);
@@ -70,6 +75,15 @@ private:
         !llvm::all_of(op->getOperandTypes(), isF32) ||
         !isF32(op.getOutput().getType()) || w[0] % 16 != 0 || w[1] % 16 != 0)
       return;
+    if (convolutions == ConvolutionChoice::Winograd)
+      return op.setAlgorithm(ConvolutionAlgorithm::winograd);
+    auto direct = fastest(op, ConvolutionAlgorithm::direct);
+    auto winograd = fastest(op, ConvolutionAlgorithm::winograd);
+    if (direct && winograd) {
+      if (*winograd < *direct)
+        op.setAlgorithm(ConvolutionAlgorithm::winograd);
+      return;
+    }
     Work work{double(out[0]), double(out[2]), double(out[3]), double(w[1]),
               double(w[0])};
     double transforms = std::is_same_v<ConvolutionOp, ConvBackwardWeightOp> ? 1
@@ -77,6 +91,20 @@ private:
                                     : 1 / double(uses);
     if (winogradTime(work, transforms) < 0.9 * directTime(work) / share)
       op.setAlgorithm(ConvolutionAlgorithm::winograd);
+  }
+
+  /// Over all layouts, which are not assigned yet.
+  std::optional<double> fastest(Operation *op,
+                                ConvolutionAlgorithm algorithm) const {
+    std::optional<double> least;
+    if (times.isEmpty())
+      return least;
+    for (Layout layout : {Layout::plain, Layout::channels_last,
+                          Layout::blocked8, Layout::blocked16})
+      if (auto time =
+              times.findFastest(getDescriptorIn(op, layout, algorithm), uses))
+        least = std::min(least.value_or(*time), *time);
+    return least;
   }
 
   double directTime(const Work &work) const {
@@ -97,6 +125,8 @@ private:
     return products / (gflops * 1e9) + ofTiles / (tileBytes * 1e9) +
            ofWeights / (weightBytes * 1e9);
   }
+
+  KernelTimes times;
 };
 
 } // namespace

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CheapOperations.h"
+#include "KernelTimes.h"
 #include "MainFunction.h"
 #include "cpu/LibraryKernel.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
@@ -30,9 +31,10 @@ constexpr uint64_t leastBytes = 32 << 10;
 
 class Packer {
 public:
-  Packer(func::FuncOp function, PackWeightsMode mode, int64_t uses)
+  Packer(func::FuncOp function, PackWeightsMode mode, int64_t uses,
+         const KernelTimes &times)
       : block(function.getBody().front()), builder(function.getContext()),
-        mode(mode), uses(uses) {}
+        mode(mode), uses(uses), times(times) {}
 
   void run() {
     for (Operation &op : llvm::make_early_inc_range(block))
@@ -105,12 +107,8 @@ private:
     auto product = dyn_cast<DotGeneralOp>(reader);
     if (type.getElementType().isF16() || (product && !product.isOneProduct()))
       return;
-    bool isWorthIt = mode == PackWeightsMode::Always ||
-                     (getTensorBytes(type) > leastBytes && uses != 1);
-    if (!isWorthIt)
-      return;
     std::string descriptor = getUnpackedDescriptor(reader);
-    if (descriptor.empty())
+    if (descriptor.empty() || !isWorthIt(type, descriptor))
       return;
     Value &packed = known[{factor.get(), builder.getStringAttr(descriptor)}];
     if (!packed) {
@@ -132,10 +130,20 @@ private:
     factor.set(packed);
   }
 
+  bool isWorthIt(Type weight, const std::string &descriptor) const {
+    if (mode == PackWeightsMode::Always)
+      return true;
+    auto plain = times.findPlain(descriptor);
+    auto packed = times.findPacked(descriptor, uses);
+    return plain && packed ? *packed < *plain
+                           : getTensorBytes(weight) > leastBytes && uses != 1;
+  }
+
   Block &block;
   OpBuilder builder;
   PackWeightsMode mode;
   int64_t uses;
+  const KernelTimes &times;
   DenseMap<std::pair<Value, StringAttr>, Value> known;
 };
 
@@ -151,8 +159,12 @@ struct PackWeights : nn::impl::PackWeightsBase<PackWeights> {
           << "uses is " << uses.getValue() << ", must be 0 or more";
       return signalPassFailure();
     }
-    if (mode.getValue() != PackWeightsMode::Never)
-      Packer(*function, mode, uses).run();
+    if (mode.getValue() == PackWeightsMode::Never)
+      return;
+    auto times = KernelTimes::read(getOperation(), tuningFile);
+    if (failed(times))
+      return signalPassFailure();
+    Packer(*function, mode, uses, *times).run();
   }
 };
 

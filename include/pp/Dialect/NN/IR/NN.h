@@ -36,6 +36,12 @@ mlir::OpOperand *getPackableFactor(mlir::Operation *op);
 /// The descriptor of an operation with such an operand as if nothing were
 /// packed; empty if the library does not have it.
 std::string getUnpackedDescriptor(mlir::Operation *op);
+/// The descriptor of a convolution or of pooling as if it worked in `layout`
+/// and, for a convolution, by `algorithm`, with nothing packed. `op` works in
+/// the plain layout. Empty for other operations, and where the library does not
+/// have it.
+std::string getDescriptorIn(mlir::Operation *op, Layout layout,
+                            ConvolutionAlgorithm algorithm);
 } // namespace pp::nn
 
 #define GET_OP_CLASSES

@@ -19,7 +19,7 @@ enum class Precision { F32, TF32, BF16, F16 };
 enum class LayoutChoice { Auto, Plain, ChannelsLast, Blocked };
 
 /// Which algorithms convolutions may take.
-enum class ConvolutionChoice { Auto, Direct };
+enum class ConvolutionChoice { Auto, Direct, Winograd };
 
 /// Which weights are packed for the products that read them.
 enum class PackWeightsMode { Auto, Always, Never };
@@ -43,7 +43,9 @@ template <> struct EnumNames<nn::Optimizer> {
 template <> struct EnumNames<nn::ConvolutionChoice> {
   static constexpr NamedValue<nn::ConvolutionChoice> values[] = {
       {nn::ConvolutionChoice::Auto, "auto", "what is faster"},
-      {nn::ConvolutionChoice::Direct, "direct", "never Winograd's"}};
+      {nn::ConvolutionChoice::Direct, "direct", "never Winograd's"},
+      {nn::ConvolutionChoice::Winograd, "winograd",
+       "Winograd's wherever there is one"}};
 };
 
 template <> struct EnumNames<nn::LayoutChoice> {

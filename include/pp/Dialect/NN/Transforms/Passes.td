@@ -251,7 +251,10 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
            "Rate of transforming weights, in 10^9 bytes per second">,
     Option<"uses", "uses", "int64_t", "1",
            "How often a convolution runs while its weight stays the same, if it is "
-           "packed; 0: without limit">
+           "packed; 0: without limit">,
+    Option<"tuningFile", "tuning-file", "std::string", "\"\"",
+           "Measured times (docs/cost-format.md), which decide where both algorithms "
+           "are known">
   ];
 }
 
@@ -284,6 +287,10 @@ def AssignLayouts : NNPass<"nn-assign-layouts"> {
     4 to 15 % faster, unless the processor multiplies tiles (AMX): the library does
     that for channels last alone.
 
+    With a tuning file, costs are seconds: of a convolution or pooling that was measured
+    in all layouts, its times; of everything else, bytes over `bandwidth`. Then `auto` asks for
+    all layouts, in bf16 too.
+
     What is fed, fetched or kept in parameters stays plain. It runs before kernels are
     formed, so layouts are the same for any number of stages.
   }];
@@ -294,7 +301,14 @@ def AssignLayouts : NNPass<"nn-assign-layouts"> {
            "Channels of a block, 8 or 16; 0 takes what the processor of the compiler has">,
     Option<"tiles", "tiles", "int64_t", "-1",
            "Whether the processor multiplies tiles of bf16, 0 or 1; -1 takes what that of "
-           "the compiler does">
+           "the compiler does">,
+    Option<"bandwidth", "bandwidth", "double", "15.0",
+           "Memory rate of a core, in 1e9 bytes per second">,
+    Option<"uses", "uses", "int64_t", "1",
+           "How often a convolution runs while its weight stays the same, if it is "
+           "packed; 0: without limit">,
+    Option<"tuningFile", "tuning-file", "std::string", "\"\"",
+           "Measured times (docs/cost-format.md)">
   ];
 }
 
@@ -323,7 +337,7 @@ def PackWeights : NNPass<"nn-pack-weights"> {
     own, which count in the memory of a stage.
 
     With `auto`, weights of more than 32 KiB, what a first-level cache holds, are
-    packed if they are read more than once in between. Never a parameter with
+    packed if they are read more than once in between, or, where a tuning file has both times, if that is faster. Never a parameter with
     several readers in the forward pass, such as the table of an embedding that is
     the last layer too: another stage may borrow it. Never what the library would
     not bring into another layout, and factors of f16, which it does not have.
@@ -333,7 +347,9 @@ def PackWeights : NNPass<"nn-pack-weights"> {
            "::pp::nn::PackWeightsMode::Auto", "Which weights are packed">,
     Option<"uses", "uses", "int64_t", "0",
            "How often a product runs while its weight stays the same; 0: without "
-           "limit">
+           "limit">,
+    Option<"tuningFile", "tuning-file", "std::string", "\"\"",
+           "Measured times (docs/cost-format.md)">
   ];
 }
 

@@ -1,0 +1,222 @@
+//===- Tuning.cpp - Times of all kernels that passes choose among ---------===//
+
+#include "Tuning.h"
+
+#include "pp/Driver/Errors.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace pp;
+
+static constexpr llvm::StringLiteral kernelsField = "kernels";
+static constexpr llvm::StringLiteral deviceField = "device";
+static constexpr llvm::StringLiteral stepField = "step_seconds";
+
+namespace {
+
+struct Candidate {
+  std::string name;
+  CompileOptions options;
+};
+
+class Tuner {
+public:
+  Tuner(const CompileOptions &options, ModelImport &import,
+        const MeasureOptions &settings, mlir::MLIRContext &context)
+      : options(options), import(import), settings(settings), context(context) {
+  }
+
+  llvm::Expected<llvm::json::Object> run(llvm::StringRef path) {
+    llvm::outs() << "as the rules choose\n";
+    auto chosen = measure(options, import, settings, context);
+    if (!chosen)
+      return chosen.takeError();
+    auto keys = listKernels(options, import, context);
+    if (!keys)
+      return keys.takeError();
+    costs = std::move(*chosen);
+    llvm::json::Object known = readKnown(path);
+    for (const Candidate &candidate : listCandidates(*keys))
+      if (auto error = add(candidate, known))
+        return std::move(error);
+    // What other models have in the file stays there.
+    for (auto &[key, seconds] : known)
+      kernels().try_emplace(key, seconds);
+    if (auto error = confirm(*keys))
+      return std::move(error);
+    return std::move(costs);
+  }
+
+private:
+  llvm::json::Object &kernels() { return *costs.getObject(kernelsField); }
+
+  /// The times of a file of this processor; none if there is no such file, or
+  /// of another one.
+  llvm::json::Object readKnown(llvm::StringRef path) {
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    if (!buffer)
+      return {};
+    auto json = llvm::json::parse((*buffer)->getBuffer());
+    llvm::json::Object *root = json ? json->getAsObject() : nullptr;
+    if (!json)
+      llvm::consumeError(json.takeError());
+    llvm::json::Object *times = root ? root->getObject(kernelsField) : nullptr;
+    auto device = root ? root->getString(deviceField) : std::nullopt;
+    if (!times || !device || device != costs.getString(deviceField)) {
+      llvm::outs() << "'" << path
+                   << "' has no times of this processor and is replaced\n";
+      return {};
+    }
+    return std::move(*times);
+  }
+
+  /// What the options leave to the rules, decided otherwise. Not each
+  /// combination: of two choices that do not touch the same kernels, both are
+  /// measured at once.
+  std::vector<Candidate> listCandidates(llvm::ArrayRef<std::string> keys) {
+    bool hasConvolutions = llvm::any_of(keys, [](llvm::StringRef key) {
+      return key.starts_with("conv_") || key.starts_with("pack_conv_");
+    });
+    auto choose = [](auto &field, auto open, auto value) {
+      if (field == open)
+        field = value;
+    };
+    std::vector<Candidate> candidates;
+    auto add = [&](llvm::StringRef name, nn::LayoutChoice layout,
+                   nn::ConvolutionChoice algorithm, nn::PackWeightsMode mode) {
+      CompileOptions own = options;
+      choose(own.layouts.layouts, nn::LayoutChoice::Auto, layout);
+      choose(own.convolutions.convolutions, nn::ConvolutionChoice::Auto,
+             algorithm);
+      choose(own.packWeights.mode, nn::PackWeightsMode::Auto, mode);
+      candidates.push_back({name.str(), own});
+    };
+    using Layouts = nn::LayoutChoice;
+    using Algorithm = nn::ConvolutionChoice;
+    using Mode = nn::PackWeightsMode;
+    add(hasConvolutions ? "plain, nothing packed" : "nothing packed",
+        Layouts::Plain, Algorithm::Direct, Mode::Never);
+    if (!hasConvolutions) {
+      add("packed", Layouts::Plain, Algorithm::Direct, Mode::Always);
+      return candidates;
+    }
+    add("channels last, packed", Layouts::ChannelsLast, Algorithm::Direct,
+        Mode::Always);
+    add("blocks of channels, packed", Layouts::Blocked, Algorithm::Direct,
+        Mode::Always);
+    if (options.precision == nn::Precision::F32)
+      add("blocks of channels, packed, Winograd's algorithm", Layouts::Blocked,
+          Algorithm::Winograd, Mode::Always);
+    return candidates;
+  }
+
+  /// Measures the candidate unless all of its kernels are known. Of a kernel
+  /// that was measured several times, the shortest time counts: what disturbs
+  /// only adds to it.
+  llvm::Error add(const Candidate &candidate, const llvm::json::Object &known) {
+    auto keys = listKernels(candidate.options, import, context);
+    if (!keys)
+      return keys.takeError();
+    bool isKnown = llvm::all_of(*keys, [&](const std::string &key) {
+      return known.get(key) || kernels().get(key);
+    });
+    llvm::outs() << candidate.name << (isKnown ? ": known\n" : "\n");
+    if (isKnown)
+      return llvm::Error::success();
+    auto more = measure(candidate.options, import, settings, context);
+    if (!more)
+      return more.takeError();
+    keepShortest(*more->getObject(kernelsField));
+    return llvm::Error::success();
+  }
+
+  void keepShortest(const llvm::json::Object &more) {
+    for (auto &[key, value] : more) {
+      auto known = kernels().getNumber(key);
+      if (!known || *value.getAsNumber() < *known)
+        kernels()[key] = value;
+    }
+  }
+
+  /// Compares the program that the times choose with that of the rules, whose
+  /// kernels are `rules`.
+  llvm::Error confirm(llvm::ArrayRef<std::string> rules) {
+    llvm::SmallString<128> path;
+    if (std::error_code code =
+            llvm::sys::fs::createTemporaryFile("pp-tune", "json", path))
+      return makeError(exitInputOutput,
+                       "cannot make a temporary file: " + code.message());
+    llvm::FileRemover remove(path);
+    if (auto error = llvm::writeToOutput(path, [&](llvm::raw_ostream &os) {
+          os << llvm::json::Value(llvm::json::Object(costs));
+          return llvm::Error::success();
+        }))
+      return error;
+    CompileOptions own = options;
+    own.tuningFile = path.str();
+    auto keys = listKernels(own, import, context);
+    if (!keys)
+      return keys.takeError();
+    if (llvm::ArrayRef(*keys) == rules) {
+      llvm::outs() << "the measured times choose as the rules do\n";
+      return llvm::Error::success();
+    }
+    llvm::outs() << "as the times choose, and as the rules choose again\n";
+    double before = stepOf(costs), after = 0;
+    const CompileOptions *rounds[] = {&own, &options, &own};
+    for (const CompileOptions *each : rounds) {
+      auto measured = measure(*each, import, settings, context);
+      if (!measured)
+        return measured.takeError();
+      keepShortest(*measured->getObject(kernelsField));
+      double step = stepOf(*measured);
+      if (each == &options)
+        before = std::min(before, step);
+      else
+        after = after > 0 ? std::min(after, step) : step;
+      if (each == &own)
+        costs[stepField] = std::move(*measured->get(stepField));
+    }
+    llvm::outs() << llvm::formatv(
+        "tuned: {0:f3} ms per step, untuned: {1:f3}\n", 1e3 * after,
+        1e3 * before);
+    if (after < before)
+      return llvm::Error::success();
+    llvm::outs() << "the file has only what the rules choose\n";
+    llvm::json::Object kept;
+    for (const std::string &key : rules)
+      if (auto *time = kernels().get(key))
+        kept[key] = *time;
+    costs[kernelsField] = std::move(kept);
+    return llvm::Error::success();
+  }
+
+  /// Of the training program, if there is one.
+  static double stepOf(const llvm::json::Object &measured) {
+    const llvm::json::Object *steps = measured.getObject(stepField);
+    if (auto training = steps->getNumber("training"))
+      return *training;
+    return *steps->getNumber("inference");
+  }
+
+  const CompileOptions &options;
+  ModelImport &import;
+  const MeasureOptions &settings;
+  mlir::MLIRContext &context;
+  /// The cost file in the making.
+  llvm::json::Object costs;
+};
+
+} // namespace
+
+llvm::Expected<llvm::json::Object> pp::tune(const CompileOptions &options,
+                                            ModelImport &import,
+                                            llvm::StringRef path,
+                                            const MeasureOptions &settings,
+                                            mlir::MLIRContext &context) {
+  return Tuner(options, import, settings, context).run(path);
+}
