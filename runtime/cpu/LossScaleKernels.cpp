@@ -9,7 +9,8 @@
 using namespace pp::runtime;
 
 /// Ones everywhere in the exponent: infinity or NaN.
-static bool hasNonFinite(const float *values, int64_t count) {
+[[gnu::always_inline]] static inline bool findNonFinite(const float *values,
+                                                        int64_t count) {
   constexpr uint32_t exponent = 0x7f800000;
   constexpr int64_t block = 4096;
   for (int64_t begin = 0; begin < count; begin += block) {
@@ -24,6 +25,29 @@ static bool hasNonFinite(const float *values, int64_t count) {
       return true;
   }
   return false;
+}
+
+#if defined(__x86_64__)
+// In the processor's vectors: for the runtime, which is compiled for any
+// processor, they would be those of 2003.
+[[gnu::target("avx512f")]] static bool findNonFinite512(const float *values,
+                                                        int64_t count) {
+  return findNonFinite(values, count);
+}
+[[gnu::target("avx2")]] static bool findNonFinite256(const float *values,
+                                                     int64_t count) {
+  return findNonFinite(values, count);
+}
+#endif
+
+static bool hasNonFinite(const float *values, int64_t count) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f"))
+    return findNonFinite512(values, count);
+  if (__builtin_cpu_supports("avx2"))
+    return findNonFinite256(values, count);
+#endif
+  return findNonFinite(values, count);
 }
 
 void pp::runtime::buildCheckFinite(Descriptor &descriptor,

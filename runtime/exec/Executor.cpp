@@ -3,6 +3,7 @@
 #include "exec/ExecutorState.h"
 #include "support/AddressSpace.h"
 #include "support/Error.h"
+#include "support/Spin.h"
 #include "support/Thread.h"
 #include "transport/RoutedTransport.h"
 
@@ -23,7 +24,8 @@ void Executor::State::fail(std::exception_ptr exception) noexcept {
     transport->abort();
   if (flagExchange)
     flagExchange->abort();
-  changed.notify_all();
+  submitted.notify_all();
+  completed.notify_all();
   try {
     std::rethrow_exception(first);
   } catch (const RemoteFailure &) {
@@ -57,6 +59,8 @@ void Executor::State::start() {
     if (program.getPlacement().hasRank(r))
       ranks.emplace_back(*this, r);
   lag = plan.largestLag();
+  // A step of a small model takes longer than a thread waits for another.
+  spins = 4 * spinsFor(static_cast<unsigned>(ranks.size()) * plan.threads + 1);
   ranksRunning = ranks.size();
   threads.reserve(ranks.size());
   requireAddressSpace(program.bytesToStart(),
@@ -66,7 +70,7 @@ void Executor::State::start() {
         fmt::format("rank {} of {}", rank.getIndex(), plan.ranks.size()),
         [&rank] { rank.main(); }));
   std::unique_lock<std::mutex> lock(mutex);
-  changed.wait(lock, [&] { return error || ranksReady == ranks.size(); });
+  completed.wait(lock, [&] { return error || ranksReady == ranks.size(); });
   if (error)
     std::rethrow_exception(error);
   lock.unlock();
@@ -105,7 +109,8 @@ Executor::~Executor() {
     if (state->flagExchange)
       state->flagExchange->abort();
   }
-  state->changed.notify_all();
+  state->submitted.notify_all();
+  state->ended.notify_all();
   for (std::thread &thread : state->threads)
     thread.join();
   if (state->watchdog.joinable())
@@ -114,8 +119,9 @@ Executor::~Executor() {
 
 void Executor::State::push(Step &step) {
   step.ranksLeft = ranks.size();
+  step.sequence = firstStep + steps.size();
   steps.push_back(&step);
-  changed.notify_all();
+  submitted.notify_all();
 }
 
 void Executor::submit(Step &step) {
@@ -138,7 +144,7 @@ void Executor::flush() {
   }
 }
 
-void Executor::State::leave(uint64_t number) {
+bool Executor::State::leave(uint64_t number) {
   auto find = [&](uint64_t n) {
     return n < firstStep ? nullptr : steps[n - firstStep];
   };
@@ -149,13 +155,14 @@ void Executor::State::leave(uint64_t number) {
       step && lag > 0 && !step->isPause)
     --step->ranksLeft;
   // Ranks finish steps in order, so the oldest ones are over first.
+  uint64_t before = firstStep;
   while (!steps.empty() && steps.front()->ranksLeft == 0) {
     if (steps.front()->isPause)
       pauses.pop_front();
     steps.pop_front();
-    ++firstStep;
-    changed.notify_all();
+    stepsOver.store(++firstStep, std::memory_order_release);
   }
+  return firstStep != before;
 }
 
 bool Executor::State::shareResults(Step &step, bool wantsToStop) {
@@ -191,11 +198,18 @@ bool Executor::State::shareResults(Step &step, bool wantsToStop) {
 }
 
 bool Executor::wait(Step &step, bool wantsToStop) {
+  // To sleep and to be woken takes as long as a step of a small model. Errors
+  // are seen below.
+  for (unsigned i = 0;
+       i < state->spins &&
+       state->stepsOver.load(std::memory_order_acquire) <= step.sequence;
+       ++i)
+    spinPause();
   {
     std::unique_lock<std::mutex> lock(state->mutex);
     // After an error the other ranks may be in the middle of a phase: the step
     // is the caller's again only when all have left.
-    state->changed.wait(lock, [&] {
+    state->completed.wait(lock, [&] {
       return step.ranksLeft == 0 || (state->error && state->ranksRunning == 0);
     });
     if (step.ranksLeft != 0)

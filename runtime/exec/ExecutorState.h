@@ -141,9 +141,15 @@ struct Executor::State {
   std::thread watchdog;
 
   std::mutex mutex;
-  std::condition_variable changed;
+  // Each wakes only those that wait for it: a wake-up costs microseconds.
+  std::condition_variable submitted; // ranks wait for steps
+  std::condition_variable completed; // the caller waits for ranks
+  std::condition_variable ended;     // the watchdog waits for the end
   ProcessGroup::HandlerHandle failureHandle;
-  unsigned lag = 0;      // Plan::largestLag()
+  unsigned lag = 0;   // Plan::largestLag()
+  unsigned spins = 0; // how often the caller looks before it sleeps
+  /// How many steps and pauses are over.
+  std::atomic<uint64_t> stepsOver{0};
   bool isFlushed = true; // the caller's
   // Under `mutex`:
   std::deque<Step *> steps; // submitted, not completed; pauses among them
@@ -163,8 +169,9 @@ struct Executor::State {
   /// Queues a step or a pause. Under the mutex.
   void push(Step &step);
   /// A rank has done what it does when it is handed the `number`-th step or
-  /// pause (from 0, over all). Under the mutex.
-  void leave(uint64_t number);
+  /// pause (from 0, over all). Returns whether any is over with that, of which
+  /// waiters have to hear. Under the mutex.
+  bool leave(uint64_t number);
   /// Records the error if it is the first and wakes everyone. Any thread.
   void fail(std::exception_ptr exception) noexcept;
   void watch();

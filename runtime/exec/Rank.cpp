@@ -256,21 +256,22 @@ void Executor::Rank::main() {
   streams = {};
   std::lock_guard<std::mutex> lock(state.mutex);
   --state.ranksRunning;
-  state.changed.notify_all();
+  state.completed.notify_all();
+  state.ended.notify_all();
 }
 
 void Executor::Rank::takeSteps() {
   uint64_t finished = 0;
   std::unique_lock<std::mutex> lock(state.mutex);
   ++state.ranksReady;
-  state.changed.notify_all();
+  state.completed.notify_all();
   while (true) {
     uint64_t next = stepsEnqueued.load(std::memory_order_relaxed);
     auto isNextHere = [&] {
       return next < state.firstStep + state.steps.size();
     };
     if (next == finished)
-      state.changed.wait(
+      state.submitted.wait(
           lock, [&] { return state.stopping || state.error || isNextHere(); });
     if (state.stopping || state.error)
       return;
@@ -289,7 +290,13 @@ void Executor::Rank::takeSteps() {
     lock.lock();
     if (state.error)
       return;
-    state.leave(finished++);
+    bool isOver = state.leave(finished++);
+    if (!isOver)
+      continue;
+    // Whoever wakes up wants the mutex.
+    lock.unlock();
+    state.completed.notify_all();
+    lock.lock();
   }
 }
 

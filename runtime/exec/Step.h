@@ -66,7 +66,9 @@ struct Step {
   /// Sum of `losses` in the order of the micro-batches.
   float loss() const;
 
-  unsigned ranksLeft = 0; // the executor's
+  // The executor's.
+  unsigned ranksLeft = 0;
+  uint64_t sequence = 0; // from 0, over all steps and pauses
 
   bool isPause = false;
   /// The last pause of a row: what was in flight has ended.

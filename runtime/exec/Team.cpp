@@ -4,17 +4,12 @@
 #include "kernel/Part.h"
 #include "pprt/pprt.h"
 #include "support/FlushDenormals.h"
+#include "support/Spin.h"
 #include "support/Thread.h"
 
 #include <fmt/format.h>
 
 using namespace pp::runtime;
-
-static void relax() {
-#if defined(__SSE2__)
-  _mm_pause();
-#endif
-}
 
 /// Waits until `value` is not `old` any more. Threads of a team meet after
 /// every kernel, so the wait is short; where a processor is missing, it must
@@ -24,7 +19,7 @@ static void awaitChange(const std::atomic<uint32_t> &value, uint32_t old) {
   for (unsigned looks = 0; looks < mostLooks; ++looks) {
     if (value.load(std::memory_order_acquire) != old)
       return;
-    relax();
+    spinPause();
   }
   value.wait(old, std::memory_order_acquire);
 }

@@ -89,8 +89,8 @@ void Executor::State::watch() {
   auto heard = group.lastHeartbeat();
   auto lookedAt = Clock::now();
   std::unique_lock<std::mutex> lock(mutex);
-  while (!changed.wait_for(lock, period,
-                           [&] { return stopping || ranksRunning == 0; })) {
+  while (!ended.wait_for(lock, period,
+                         [&] { return stopping || ranksRunning == 0; })) {
     // The whole job may have been stopped, as by a terminal, and goes on.
     bool wasStopped = secondsSince(lookedAt) > period.count() + 1;
     lookedAt = Clock::now();

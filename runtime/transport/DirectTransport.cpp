@@ -1,5 +1,6 @@
 //===- DirectTransport.cpp ------------------------------------------------===//
 #include "transport/DirectTransport.h"
+#include "support/Spin.h"
 
 using namespace pp::runtime;
 

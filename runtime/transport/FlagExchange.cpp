@@ -1,6 +1,7 @@
 //===- FlagExchange.cpp ---------------------------------------------------===//
 #include "transport/FlagExchange.h"
 #include "support/Error.h"
+#include "support/Spin.h"
 #include "transport/SlotFlag.h"
 
 #include <algorithm>

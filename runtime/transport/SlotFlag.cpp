@@ -1,22 +1,16 @@
 //===- SlotFlag.cpp -------------------------------------------------------===//
 #include "transport/SlotFlag.h"
+#include "support/Spin.h"
 #include "transport/Transport.h"
 
 #include <climits>
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <thread>
 #include <unistd.h>
 
 using namespace pp::runtime;
 
 static constexpr uint32_t abortedState = UINT32_MAX;
-
-static void spinPause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 /// Not std::atomic::wait, which does not wake other processes.
 static void futex(std::atomic<uint32_t> &word, int operation, uint32_t value) {
@@ -72,8 +66,4 @@ void SlotFlag::change(uint32_t from, uint32_t to) {
 void SlotFlag::abort() noexcept {
   state.store(abortedState);
   wake();
-}
-
-unsigned pp::runtime::spinsFor(unsigned threads) {
-  return std::thread::hardware_concurrency() >= threads ? 2000 : 20;
 }

@@ -35,10 +35,6 @@ private:
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-/// How often to look before sleeping, where `threads` of this process wait for
-/// each other: spinning pays only where each has a core of its own.
-unsigned spinsFor(unsigned threads);
-
 } // namespace pp::runtime
 
 #endif // PP_RUNTIME_TRANSPORT_SLOTFLAG_H

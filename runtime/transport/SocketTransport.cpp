@@ -1,6 +1,7 @@
 //===- SocketTransport.cpp ------------------------------------------------===//
 #include "transport/SocketTransport.h"
 #include "support/Error.h"
+#include "support/Spin.h"
 #include "support/Thread.h"
 
 #include <cstdlib>
