@@ -58,7 +58,11 @@ private:
   /// A step whose work is on the streams.
   struct EnqueuedStep {
     Step *step = nullptr;
-    std::vector<int64_t> times;    // action i: [i] to [i + 1]
+    std::vector<int64_t> times; // action i: [i] to [i + 1]
+    // With a loss scale: the action before which ranks agree whether the step
+    // counts, and when they have.
+    size_t agreesBefore = SIZE_MAX;
+    int64_t agreed = 0;
     std::vector<uint64_t> numbers; // by action: of the step it was for, or 0
     std::vector<std::vector<float>> losses; // by stage of the rank
     LossScaleState lossScale;               // of rank 0

@@ -339,6 +339,8 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
         actions[i].action.kind == ActionKind::Update) {
       enqueueFlagExchange();
       hasAgreed = true;
+      into.agreesBefore = i;
+      compute.timestamp(into.agreed);
     }
     DeviceRange actionRange(device, actions[i].name);
     // No step so far back, or a pause: before the first step, or after the
@@ -393,7 +395,9 @@ void Executor::Rank::finishStep(EnqueuedStep &oldest) {
   for (size_t i = 0; i < oldest.numbers.size(); ++i) {
     if (!oldest.numbers[i])
       continue;
-    int64_t begin = oldest.times[i], end = oldest.times[i + 1];
+    // What it waited for the others is no work of the action.
+    int64_t begin = i == oldest.agreesBefore ? oldest.agreed : oldest.times[i],
+            end = oldest.times[i + 1];
     const PlanAction &action = plan.ranks[index].actions[i];
     if (action.kind != ActionKind::Send && action.kind != ActionKind::Receive) {
       statistics[action.stage].busySeconds += (end - begin) * 1e-9;

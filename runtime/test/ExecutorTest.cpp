@@ -301,6 +301,37 @@ TEST_P(LossScaleTest, AnErrorWakesRanksThatWaitForTheOthers) {
   }
 }
 
+TEST_P(LossScaleTest, WaitingForTheOthersIsNoPartOfAnUpdate) {
+  TestedDevice device{GetParam()};
+  toy::Binary binary(toy::Options{{0, 1, 2}, true, false, 0, 256});
+  Program program(binary.training, device);
+  program.allocate("");
+  Executor::Options options;
+  options.trace = true;
+  Executor executor(program, options);
+  Step step(program.getPlan());
+  step.scalars = OptimizerScalars(program.getPlan().optimizer).evaluate(1);
+  step.number = 1;
+  executor.run(step);
+  double lastGradient = 0;
+  std::vector<double> updates;
+  auto json = nlohmann::json::parse(executor.trace());
+  for (const auto &event : json["traceEvents"]) {
+    if (event["ph"] != "X")
+      continue;
+    std::string name = event["name"];
+    double begin = event["ts"], end = begin + event["dur"].get<double>();
+    if (name.find('B') == 1)
+      lastGradient = std::max(lastGradient, end);
+    if (name.ends_with("U"))
+      updates.push_back(begin);
+  }
+  ASSERT_EQ(updates.size(), 3u);
+  // Microseconds with three digits.
+  for (double begin : updates)
+    EXPECT_GE(begin, lastGradient - 0.002);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, LossScaleTest,
                          testing::ValuesIn(setupsWithLossScale()),
                          [](const auto &info) { return info.param.name; });
