@@ -119,10 +119,9 @@ class Planned(Ours):
         costs, plan = f"{stem}-costs.json", f"{stem}-plan.json"
         counts = f"--microbatches={','.join(str(count) for count in sorted({1, 2, microbatches}))}"
         tool(arguments, "pp-profile", model, batch, counts, "--threads-per-stage=1,2", "--repetitions=8", "-o", costs)
-        tool(arguments, "pp-plan", model, batch, counts, "--cores=2", f"--cost-file={costs}", "-o", plan)
+        tool(arguments, "pp-plan", model, batch, counts, "--cores=2", "--replicate", f"--cost-file={costs}", "-o", plan)
         super().__init__(arguments, model, "planned", [f"--plan={plan}"])
-        predicted = json.loads(pathlib.Path(plan).read_text())
-        self.predicted = predicted["predicted"]["period_seconds"]
+        self.predicted = json.loads(pathlib.Path(plan).read_text())["predicted"]["period_seconds"]
 
 
 def contenders(arguments, model):
@@ -156,7 +155,7 @@ def contenders(arguments, model):
 
 
 def measure(arguments, model):
-    """Contender -> the medians of its turns."""
+    """Contender -> the medians of its turns, and what pp-plan predicted."""
     subprocess.run([sys.executable, ROOT / "benchmarks" / "models.py", model], check=True, stdout=subprocess.DEVNULL)
     _, _, steps = MODELS[model]
     running = {}
@@ -172,10 +171,11 @@ def measure(arguments, model):
     rounds = quiet.rounds(arguments.rounds, lambda: {name: contender.turn(1, steps) for name, contender in running.items()}, model, pids)
     for contender in running.values():
         contender.close()
-    return {name: [turns[name] for turns in rounds] for name in running}
+    predicted = next((contender.predicted for contender in running.values() if isinstance(contender, Planned)), None)
+    return {name: [turns[name] for turns in rounds] for name in running}, predicted
 
 
-def report(arguments, model, times):
+def report(arguments, model, times, predicted):
     batch = MODELS[model][0]
     medians = {name: statistics.median(values) for name, values in times.items()}
 
@@ -195,7 +195,13 @@ def report(arguments, model, times):
         if own and other:
             ratios[label] = other / own
             print(f"  {label}: {other / own:.2f} x PyTorch ({ours} against {theirs})")
-    return {"model": model, "precision": arguments.precision, "batch": batch, "seconds": times, "ratios": ratios}
+    planned = medians.get("pp-mlir, plan of pp-plan")
+    if planned:
+        ours = min(value for name, value in medians.items() if name.startswith("pp-mlir"))
+        print(f"  the plan: predicted {1e3 * predicted:.2f} ms ({100 * (predicted / planned - 1):+.1f} %), "
+              f"{100 * (planned / ours - 1):.1f} % above the fastest of ours")
+    return {"model": model, "precision": arguments.precision, "batch": batch, "seconds": times, "ratios": ratios,
+            "predicted": predicted}
 
 
 def processor():
@@ -221,7 +227,7 @@ def main():
           f"load {os.getloadavg()[0]:.1f}")
     results = []
     for model in arguments.models or MODELS:
-        results.append(report(arguments, model, measure(arguments, model)))
+        results.append(report(arguments, model, *measure(arguments, model)))
         if arguments.json:
             arguments.json.write_text(json.dumps(results, indent=1))
 
