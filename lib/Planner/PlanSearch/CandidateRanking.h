@@ -6,11 +6,11 @@
 
 namespace pp::planner {
 
-/// Those that fit first, the fastest first, else as they were. Of candidates
-/// with the same stages, devices, orders and recomputation one remains: the
-/// first with a schedule by name, else the first. Returns how many were left
-/// out. O(n log n), and as many comparisons as there are pairs with one step
-/// time.
+/// Those that fit first, the fastest first. Of those that are as fast, the one
+/// with the fewest stages, then with a schedule by name, then with the least
+/// memory, else as they were. Of candidates with the same stages, devices,
+/// orders and recomputation the first remains. Returns how many were left out.
+/// O(n log n), and as many comparisons as there are pairs with one step time.
 size_t rankCandidates(std::vector<PlanCandidate> &candidates);
 
 } // namespace pp::planner

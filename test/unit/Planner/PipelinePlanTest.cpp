@@ -222,7 +222,7 @@ TEST(PlanSearch, isNotWorseThanAnySinglePlan) {
     double step = best->candidates.front().plan.predicted.step;
     EXPECT_GE(step, best->lowerBound * (1 - 1e-9));
     for (const PlanCandidate &candidate : best->candidates) {
-      EXPECT_GE(candidate.plan.predicted.step, step);
+      EXPECT_GE(candidate.plan.predicted.step, step * (1 - 1e-9));
       EXPECT_GE(candidate.plan.predicted.step,
                 candidate.plan.predicted.lowerBound * (1 - 1e-9));
       // What the plan states is what its draft costs.
