@@ -181,9 +181,10 @@ private:
     return 0;
   }
 
-  static constexpr unsigned warmup = 5;
   const Plan &plan;
   unsigned steps;
+  /// Steps before those that count.
+  unsigned warmup = std::clamp(steps / 4, 1U, 5U);
   std::unique_ptr<Executor> executor;
   uint64_t submitted = 0;
 };

@@ -15,6 +15,9 @@ using namespace pp;
 static constexpr llvm::StringLiteral kernelsField = "kernels";
 static constexpr llvm::StringLiteral deviceField = "device";
 static constexpr llvm::StringLiteral stepField = "step_seconds";
+static constexpr unsigned fewestSteps = 4;
+/// Of a step, in seconds.
+static constexpr double longStep = 0.5;
 
 namespace {
 
@@ -26,12 +29,15 @@ struct Candidate {
 class Tuner {
 public:
   Tuner(const CompileOptions &options, ModelImport &import,
-        const MeasureOptions &settings, mlir::MLIRContext &context)
-      : options(options), import(import), settings(settings), context(context) {
-  }
+        const MeasureOptions &settings, bool isFixed,
+        mlir::MLIRContext &context)
+      : options(options), import(import), settings(settings), isFixed(isFixed),
+        context(context) {}
 
   llvm::Expected<llvm::json::Object> run(llvm::StringRef path) {
     llvm::outs() << "as the rules choose\n";
+    if (!isFixed)
+      settings.repetitions = fewestSteps;
     auto chosen = measure(options, import, settings, context);
     if (!chosen)
       return chosen.takeError();
@@ -39,6 +45,9 @@ public:
     if (!keys)
       return keys.takeError();
     costs = std::move(*chosen);
+    if (!isFixed)
+      settings.repetitions = static_cast<unsigned>(std::clamp(
+          2 / std::max(stepOf(costs), 1e-6), double(fewestSteps), 50.0));
     llvm::json::Object known = readKnown(path);
     for (const Candidate &candidate : listCandidates(*keys))
       if (auto error = add(candidate, known))
@@ -166,9 +175,13 @@ private:
       return llvm::Error::success();
     }
     llvm::outs() << "as the times choose, and as the rules choose again\n";
+    // The rules' program has run once already: both have two turns, or one
+    // where a step is long.
+    std::vector<const CompileOptions *> turns = {&own, &options};
+    if (stepOf(costs) < longStep)
+      turns.push_back(&own);
     double before = stepOf(costs), after = 0;
-    const CompileOptions *rounds[] = {&own, &options, &own};
-    for (const CompileOptions *each : rounds) {
+    for (const CompileOptions *each : turns) {
       auto measured = measure(*each, import, settings, context);
       if (!measured)
         return measured.takeError();
@@ -205,7 +218,8 @@ private:
 
   const CompileOptions &options;
   ModelImport &import;
-  const MeasureOptions &settings;
+  MeasureOptions settings;
+  bool isFixed;
   mlir::MLIRContext &context;
   /// The cost file in the making.
   llvm::json::Object costs;
@@ -213,10 +227,9 @@ private:
 
 } // namespace
 
-llvm::Expected<llvm::json::Object> pp::tune(const CompileOptions &options,
-                                            ModelImport &import,
-                                            llvm::StringRef path,
-                                            const MeasureOptions &settings,
-                                            mlir::MLIRContext &context) {
-  return Tuner(options, import, settings, context).run(path);
+llvm::Expected<llvm::json::Object>
+pp::tune(const CompileOptions &options, ModelImport &import,
+         llvm::StringRef path, const MeasureOptions &settings, bool isFixed,
+         mlir::MLIRContext &context) {
+  return Tuner(options, import, settings, isFixed, context).run(path);
 }

@@ -1,7 +1,7 @@
 //===- Tuning.h - Times of all kernels that passes choose among -*- C++ -*-===//
 //
-// Each candidate is a whole program: a kernel is measured in its step, beside
-// another core that works, with the caches as its predecessors leave them.
+// Each candidate is a whole program: a kernel is measured in its step, with the
+// caches as its predecessors leave them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,11 +16,14 @@ namespace pp {
 /// is chosen by their times. Is it slower than the one that the rules choose,
 /// the result has only the kernels of the latter, and so changes nothing.
 ///
+/// Unless the number of repetitions `isFixed`, each program runs for about two
+/// seconds, but four steps at least.
+///
 /// Kernels that the file `path`, if it is there, has of this processor are not
 /// measured again, as far as a program has no others.
 llvm::Expected<llvm::json::Object>
 tune(const CompileOptions &options, ModelImport &import, llvm::StringRef path,
-     const MeasureOptions &settings, mlir::MLIRContext &context);
+     const MeasureOptions &settings, bool isFixed, mlir::MLIRContext &context);
 
 } // namespace pp
 
