@@ -152,6 +152,8 @@ static int bench(const pp_program &functions, const BenchOptions &options,
                /*allowOthers=*/true);
   compareData(group, plan, data, "--data",
               synthetic ? "synthetic data" : options.data, options.inputs);
+  if (options.pin)
+    program.pin();
   program.allocate(options.weights, !options.noVerifyWeights);
   compareWeights(program, options.weights);
   Executor::Options forExecutor = executorOptions(options, plan);

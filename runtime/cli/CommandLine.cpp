@@ -105,6 +105,9 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
                   deviceNames() +
                       "; by default what the model was compiled for")
       ->type_name("NAME");
+  command.add_flag("--pin", options.pin,
+                   "A core of its own for each thread that computes, with its "
+                   "memory near it");
   command.add_flag("--no-graphs", options.noGraphs,
                    "Launch kernels one by one where the device has graphs");
   command

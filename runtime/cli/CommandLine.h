@@ -21,6 +21,7 @@ struct RunOptions {
   std::optional<double> watchdog;  // --watchdog, seconds
   std::string device;              // --device; empty: as compiled
   bool noGraphs = false;           // --no-graphs
+  bool pin = false;                // --pin
   unsigned processes = 1;          // --processes
   std::string launcher = "auto";   // --launcher
   double joinTimeout = 60;         // --join-timeout, seconds

@@ -21,6 +21,8 @@ static int infer(const pp_binary &binary, const InferOptions &options,
   // An archive made for training holds targets too.
   DataSet data(plan, readArrays(options), /*allowOthers=*/true);
   compareData(group, plan, data, "--data", options.data, options.inputs);
+  if (options.pin)
+    program.pin();
   program.allocate(options.weights, !options.noVerifyWeights);
   compareWeights(program, options.weights);
   if (!options.load.empty()) {

@@ -55,6 +55,8 @@ public:
     compareData(group, program.getPlan(), *data, "--eval-data",
                 options.evalData, {});
     compareArray(group, name, target, "--eval-data", options.evalData);
+    if (options.pin)
+      program.pin();
     program.allocate(options.weights, !options.noVerifyWeights);
     Executor::Options executorSettings =
         executorOptions(options, program.getPlan());
@@ -154,6 +156,8 @@ Training::Training(const pp_binary &binary, const TrainOptions &options,
               data.getSamples(), plan.batch);
   compareData(group, plan, data, "--data", options.data, options.inputs);
   // Also before a resume: constants are not in a snapshot.
+  if (options.pin)
+    program.pin();
   program.allocate(options.weights, !options.noVerifyWeights);
   compareWeights(program, options.weights);
   if (!options.resume.empty()) {

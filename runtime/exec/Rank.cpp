@@ -217,7 +217,8 @@ void Executor::Rank::compile() {
   computeClock = streams.compute->computeClock();
   hasClock.store(true, std::memory_order_release);
   if (plan.threads > 1)
-    team = std::make_unique<Team>(plan.threads, fmt::format("rank {}", index));
+    team = std::make_unique<Team>(plan.threads, fmt::format("rank {}", index),
+                                  state.program.coresOf(index));
   for (unsigned s : plan.ranks[index].stages)
     createStage(s);
   if (plan.findLossScale())
@@ -244,6 +245,8 @@ void Executor::Rank::compile() {
 void Executor::Rank::main() {
   flushDenormals();
   try {
+    const Cores &cores = state.program.coresOf(index);
+    bindThread(cores.empty() ? Cores() : Cores{cores.front()});
     compile();
     takeSteps();
   } catch (const Transport::Aborted &) {

@@ -3,6 +3,7 @@
 #include "cpu/LibraryKernel.h"
 #include "kernel/Part.h"
 #include "pprt/pprt.h"
+#include "support/Error.h"
 #include "support/FlushDenormals.h"
 #include "support/Spin.h"
 #include "support/Thread.h"
@@ -24,11 +25,16 @@ static void awaitChange(const std::atomic<uint32_t> &value, uint32_t old) {
   value.wait(old, std::memory_order_acquire);
 }
 
-Team::Team(unsigned size, const std::string &name) : size(size) {
+Team::Team(unsigned size, const std::string &name, const Cores &cores)
+    : size(size) {
+  auto coreOf = [&](unsigned index) {
+    return cores.empty() ? Cores() : Cores{cores[index]};
+  };
   try {
     for (unsigned index = 1; index < size; ++index)
-      threads.push_back(startThread(fmt::format("{}, thread {}", name, index),
-                                    [this, index] { main(index); }));
+      threads.push_back(startThread(
+          fmt::format("{}, thread {}", name, index),
+          [this, index, own = coreOf(index)] { main(index, own); }));
   } catch (...) {
     // They wait for their first work only, and none for those that are missing.
     isStopping = true;
@@ -48,8 +54,13 @@ Team::~Team() {
     thread.join();
 }
 
-void Team::main(unsigned index) {
+void Team::main(unsigned index, const Cores &own) {
   flushDenormals();
+  try {
+    bindThread(own);
+  } catch (const Error &) {
+    // The rank's own thread is bound the same way, and says why it cannot be.
+  }
   setKernelThreads(1);
   uint32_t seen = 0;
   while (true) {

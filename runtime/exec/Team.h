@@ -10,6 +10,8 @@
 #ifndef PP_RUNTIME_EXEC_TEAM_H
 #define PP_RUNTIME_EXEC_TEAM_H
 
+#include "support/Cores.h"
+
 #include <atomic>
 #include <functional>
 #include <mutex>
@@ -24,8 +26,9 @@ namespace pp::runtime {
 class Team {
 public:
   /// Starts size - 1 threads; throws Error(IO) where the system has no room for
-  /// one. `name` is what they are for.
-  Team(unsigned size, const std::string &name);
+  /// one. `name` is what they are for. Thread i is bound to `cores[i]`, unless
+  /// there are none.
+  Team(unsigned size, const std::string &name, const Cores &cores = {});
   /// Not while `run` runs.
   ~Team();
   Team(const Team &) = delete;
@@ -42,7 +45,7 @@ public:
   void join();
 
 private:
-  void main(unsigned index);
+  void main(unsigned index, const Cores &own);
   void work(unsigned index);
 
   const unsigned size;

@@ -4,8 +4,10 @@
 #include "support/Error.h"
 #include "support/Thread.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <unistd.h>
 
 using namespace pp::runtime;
 
@@ -43,6 +45,13 @@ Program::Program(const pp_program &program, Device &device, ProcessGroup &group)
               "processor only",
               device.getName(), plan.schedule);
   code = device.load(functions);
+  cores.resize(plan.ranks.size());
+}
+
+void Program::pin() {
+  cores = assignCores(plan, placement, group.getLaunch(),
+                      nearestFirst(usableCores()),
+                      static_cast<size_t>(sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 /// Whether another process may write into the memory of a stage.
@@ -72,6 +81,13 @@ uint64_t Program::bytesToStart() const {
   return bytes;
 }
 
+unsigned Program::rankOf(unsigned stage) const {
+  for (unsigned r = 0; r < plan.ranks.size(); ++r)
+    if (std::ranges::count(plan.ranks[r].stages, stage))
+      return r;
+  failInternal("stages[{}] is on no rank", stage);
+}
+
 void Program::allocate(const std::string &weightsDirectory,
                        bool verifyWeights) {
   memories.clear();
@@ -91,6 +107,8 @@ void Program::allocate(const std::string &weightsDirectory,
                           receivesFromPeer(s));
     if (!placement.hasStage(s))
       continue;
+    // Pages lie where they are touched first; all others are by the rank.
+    ScopedBinding binding(cores[rankOf(s)]);
     files.load(memories.back());
     if (const PlanScalar *scale = plan.findLossScale())
       memories.back().lossScale()->scale = static_cast<float>(scale->value);

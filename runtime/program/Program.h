@@ -5,6 +5,7 @@
 #include "pprt/pprt.h"
 #include "process/Placement.h"
 #include "process/ProcessGroup.h"
+#include "program/RankCores.h"
 #include "program/StageMemory.h"
 #include "program/WeightFiles.h"
 
@@ -35,6 +36,12 @@ public:
     return {functions.plan, functions.plan_size};
   }
 
+  /// Gives each thread of a rank a core of its own, before allocate and an
+  /// executor. Throws Error(Usage) where there are too few.
+  void pin();
+  /// Of a rank; empty: any.
+  const Cores &coresOf(unsigned rank) const { return cores[rank]; }
+
   /// Allocates this process's stages and fills parameters and buffers from
   /// their sources; see WeightFiles for the arguments.
   void allocate(const std::string &weightsDirectory, bool verifyWeights = true);
@@ -63,6 +70,7 @@ public:
 
 private:
   bool receivesFromPeer(unsigned stage) const;
+  unsigned rankOf(unsigned stage) const;
 
   const pp_program functions;
   Device &device;
@@ -71,6 +79,7 @@ private:
   Placement placement;
   std::unique_ptr<DeviceProgram> code;
   std::deque<StageMemory> memories;
+  std::vector<Cores> cores; // by rank
   mutable uint64_t uploads = 0;
 };
 
