@@ -24,7 +24,9 @@ LogicalResult pp::lowerOptimizer(ModuleOp module, ModuleOp code,
 
   Location loc = source.getLoc();
   auto builder = OpBuilder::atBlockEnd(code.getBody());
-  Type i64 = builder.getI64Type(), f32 = builder.getF32Type();
+  Type i64 = builder.getI64Type(), element = step::getOptimizedType(source);
+  int64_t blockSize =
+      nn::optimizerBlockBytes * 8 / element.getIntOrFloatBitWidth();
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
   Type voidType = LLVM::LLVMVoidType::get(builder.getContext());
   auto constant = [&](int64_t value) -> Value {
@@ -45,19 +47,19 @@ LogicalResult pp::lowerOptimizer(ModuleOp module, ModuleOp code,
   builder.setInsertionPointToStart(entry);
   SmallVector<Value> temporaries;
   for (unsigned i = 0; i <= states; ++i)
-    temporaries.push_back(LLVM::AllocaOp::create(
-        builder, loc, pointer, f32, constant(nn::optimizerBlock), 64));
+    temporaries.push_back(LLVM::AllocaOp::create(builder, loc, pointer, element,
+                                                 constant(blockSize), 64));
   // Scalars are read through aligned, disjoint pointers like all operands.
   SmallVector<Value> scalarCells;
   auto at = [&](Value array, Value index) -> Value {
-    return LLVM::GEPOp::create(builder, loc, pointer, f32, array,
+    return LLVM::GEPOp::create(builder, loc, pointer, element, array,
                                ArrayRef<LLVM::GEPArg>{index});
   };
   for (unsigned i = 0; i < scalars; ++i) {
     Value cell =
-        LLVM::AllocaOp::create(builder, loc, pointer, f32, constant(1), 64);
+        LLVM::AllocaOp::create(builder, loc, pointer, element, constant(1), 64);
     Value value =
-        LLVM::LoadOp::create(builder, loc, f32, at(values, constant(i)));
+        LLVM::LoadOp::create(builder, loc, element, at(values, constant(i)));
     LLVM::StoreOp::create(builder, loc, value, cell);
     scalarCells.push_back(cell);
   }
@@ -84,10 +86,9 @@ LogicalResult pp::lowerOptimizer(ModuleOp module, ModuleOp code,
   LLVM::CallOp::create(builder, loc, block, arguments);
   for (auto [target, temporary] : llvm::zip(targets, temporaries))
     LLVM::MemcpyOp::create(builder, loc, target, temporary,
-                           constant(nn::optimizerBlock * sizeof(float)),
+                           constant(nn::optimizerBlockBytes),
                            /*isVolatile=*/false);
-  Value next =
-      LLVM::AddOp::create(builder, loc, position, constant(nn::optimizerBlock));
+  Value next = LLVM::AddOp::create(builder, loc, position, constant(blockSize));
   LLVM::BrOp::create(builder, loc, next, header);
   builder.setInsertionPointToStart(exit);
   LLVM::ReturnOp::create(builder, loc, ValueRange());

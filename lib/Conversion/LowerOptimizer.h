@@ -9,8 +9,9 @@
 namespace pp {
 
 /// Makes pp_optimizer_function in `code`: `block`, which updates
-/// nn::optimizerBlock parameters, over a whole arena. New values go through the
-/// stack, because `block` may read an old value after it wrote a new one.
+/// nn::optimizerBlockBytes of parameters, over a whole arena. New values go
+/// through the stack, because `block` may read an old value after it wrote a
+/// new one.
 llvm::LogicalResult lowerOptimizer(mlir::ModuleOp module, mlir::ModuleOp code,
                                    mlir::LLVM::LLVMFuncOp block);
 

@@ -13,13 +13,26 @@
 using namespace pp;
 
 /// Masks hide with numbers of at most this.
-static constexpr float hidingNumber = -1e4f;
+static constexpr double hidingNumber = -1e4;
+
+/// What is trained in f32.
+static bool isWidened(onnx::DataType type) {
+  return type == onnx::DataType::Float || type == onnx::DataType::Float16 ||
+         type == onnx::DataType::BFloat16;
+}
 
 TrainingChoice::TrainingChoice(const onnx::Model &model,
                                const ImportOptions &options)
     : model(model), options(options), signature(model.graph) {
   freeze = parse(options.freeze, "--freeze");
   trainOnly = parse(options.trainOnly, "--train-only");
+  uint64_t doubles = 0, others = 0;
+  for (const onnx::Tensor &tensor : model.graph.initializers)
+    if (tensor.type == onnx::DataType::Double)
+      doubles += tensor.elements;
+    else if (isWidened(tensor.type))
+      others += tensor.elements;
+  isDouble = doubles > others;
   // PyTorch's state may have names that the model has no use for.
   bool hasNames =
       llvm::any_of(model.graph.initializers, [&](const onnx::Tensor &tensor) {
@@ -63,17 +76,20 @@ TrainingChoice::Decision TrainingChoice::decide(const onnx::Tensor &tensor) {
 }
 
 static const llvm::fltSemantics &semanticsOf(onnx::DataType type) {
-  return type == onnx::DataType::Float16    ? llvm::APFloat::IEEEhalf()
+  return type == onnx::DataType::Double     ? llvm::APFloat::IEEEdouble()
+         : type == onnx::DataType::Float16  ? llvm::APFloat::IEEEhalf()
          : type == onnx::DataType::BFloat16 ? llvm::APFloat::BFloat()
                                             : llvm::APFloat::IEEEsingle();
 }
 
-/// Element `i` of floating-point numbers of 32 or 16 bits.
-static float numberAt(llvm::ArrayRef<uint8_t> bytes, onnx::DataType type,
-                      uint64_t i) {
+/// Element `i` of floating-point numbers.
+static double numberAt(llvm::ArrayRef<uint8_t> bytes, onnx::DataType type,
+                       uint64_t i) {
   using namespace llvm::support::endian;
   if (type == onnx::DataType::Float)
     return llvm::bit_cast<float>(read32le(bytes.data() + 4 * i));
+  if (type == onnx::DataType::Double)
+    return llvm::bit_cast<double>(read64le(bytes.data() + 8 * i));
   llvm::APInt bits(16, read16le(bytes.data() + 2 * i));
   return llvm::APFloat(semanticsOf(type), bits).convertToFloat();
 }
@@ -85,11 +101,11 @@ static std::string maskIn(llvm::ArrayRef<uint8_t> bytes,
                           const onnx::Tensor &tensor) {
   uint64_t elements = tensor.elements;
   constexpr uint64_t most = 4096;
-  float lowest =
-      -llvm::APFloat::getLargest(semanticsOf(tensor.type)).convertToFloat();
+  double lowest =
+      -llvm::APFloat::getLargest(semanticsOf(tensor.type)).convertToDouble();
   uint64_t count = std::min(elements, most), zeros = 0, ones = 0, hidden = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    float value = numberAt(bytes, tensor.type, i);
+    double value = numberAt(bytes, tensor.type, i);
     if (std::isinf(value))
       return "holds an infinity";
     if (value == lowest)
@@ -137,10 +153,14 @@ TrainingChoice::decideAnew(const onnx::Tensor &tensor) const {
   for (const auto &[text, pattern] : freeze)
     if (pattern.match(tensor.name))
       return {false, "--freeze=" + text};
-  if (!llvm::is_contained({onnx::DataType::Float, onnx::DataType::Float16,
-                           onnx::DataType::BFloat16},
-                          tensor.type))
-    return {false, "its type is " + onnx::dataTypeName(tensor.type).str()};
+  bool isTrainable =
+      isDouble ? tensor.type == onnx::DataType::Double : isWidened(tensor.type);
+  // What a parameter is for sure is an error later, where types differ.
+  bool isOther =
+      isDouble ? isWidened(tensor.type) : tensor.type == onnx::DataType::Double;
+  std::string ofType = "its type is " + onnx::dataTypeName(tensor.type).str();
+  if (!isTrainable && !isOther)
+    return {false, ofType};
   if (!trainOnly.empty()) {
     for (const auto &[text, pattern] : trainOnly)
       if (pattern.match(tensor.name))
@@ -160,6 +180,8 @@ TrainingChoice::decideAnew(const onnx::Tensor &tensor) const {
     case onnx::TorchKind::Constant:
       return {false, "a constant of the module, says the exporter"};
     }
+  if (isOther)
+    return {false, ofType + ", most of the model is of another"};
   auto bytes = model.bytes(tensor);
   if (!bytes) {
     llvm::consumeError(bytes.takeError());

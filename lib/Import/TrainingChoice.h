@@ -52,6 +52,8 @@ private:
 
   const onnx::Model &model;
   const ImportOptions &options;
+  /// f64 if most numbers of the model's floating-point initializers are.
+  bool isDouble = false;
   onnx::TorchSignature signature;
   Patterns freeze, trainOnly;
   std::vector<std::string> faults;

@@ -116,6 +116,15 @@ std::optional<int64_t> pp::step::getBatchSize(func::FuncOp function) {
 // The optimizer
 //===----------------------------------------------------------------------===//
 
+FloatType pp::step::getOptimizedType(func::FuncOp optimizer) {
+  ArrayRef<Type> inputs = optimizer.getArgumentTypes();
+  FloatType type =
+      inputs.empty()
+          ? FloatType()
+          : dyn_cast<FloatType>(getElementTypeOrSelf(inputs.front()));
+  return type ? type : FloatType(Float32Type::get(optimizer.getContext()));
+}
+
 LogicalResult ScalarAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  StringAttr name, ScalarKind kind,
                                  Attribute value) {

@@ -272,6 +272,7 @@ private:
       return optimizer.emitError()
              << "has no '" << step::optimizerAttrName << "'";
     plan.optimizer.kind = description.getKind().str();
+    plan.optimizer.type = dataTypeOf(step::getOptimizedType(optimizer));
     for (auto state : description.getStates().getAsRange<StringAttr>())
       plan.optimizer.states.push_back(state.str());
     for (auto scalar : description.getScalars().getAsRange<step::ScalarAttr>())

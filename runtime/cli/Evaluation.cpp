@@ -69,7 +69,14 @@ template <typename T> static T valueAt(const Array &array, uint64_t index) {
 Metric pp::runtime::evaluate(const Array &output, const Array &target,
                              std::optional<int64_t> ignoreIndex) {
   bool isInteger = target.type == DataType::I64 || target.type == DataType::I32;
-  if (output.type == DataType::F32 && isInteger && output.shape.size() >= 2 &&
+  auto isWide = [](const Array &array) {
+    return array.type == DataType::F32 || array.type == DataType::F64;
+  };
+  auto numberAt = [](const Array &array, uint64_t index) {
+    return array.type == DataType::F32 ? valueAt<float>(array, index)
+                                       : valueAt<double>(array, index);
+  };
+  if (isWide(output) && isInteger && output.shape.size() >= 2 &&
       output.shape.back() > 0 &&
       std::equal(target.shape.begin(), target.shape.end(), output.shape.begin(),
                  output.shape.end() - 1)) {
@@ -83,23 +90,19 @@ Metric pp::runtime::evaluate(const Array &output, const Array &target,
         continue;
       uint64_t best = 0;
       for (uint64_t c = 1; c < classes; ++c)
-        if (valueAt<float>(output, row * classes + c) >
-            valueAt<float>(output, row * classes + best))
+        if (numberAt(output, row * classes + c) >
+            numberAt(output, row * classes + best))
           best = c;
       correct += best == uint64_t(expected);
       ++counted;
     }
     return {"accuracy", counted ? double(correct) / counted : 0.0};
   }
-  bool isFloat = target.type == DataType::F32 || target.type == DataType::F64;
-  if (output.type == DataType::F32 && isFloat && output.shape == target.shape) {
+  if (isWide(output) && isWide(target) && output.shape == target.shape) {
     uint64_t count = *elementCount(output.shape);
     double sum = 0;
     for (uint64_t i = 0; i < count; ++i) {
-      double expected = target.type == DataType::F32
-                            ? valueAt<float>(target, i)
-                            : valueAt<double>(target, i);
-      double difference = valueAt<float>(output, i) - expected;
+      double difference = numberAt(output, i) - numberAt(target, i);
       sum += difference * difference;
     }
     return {"mse", count ? sum / count : 0.0};

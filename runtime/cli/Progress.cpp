@@ -25,7 +25,7 @@ void Progress::finish() {
   lineOpen = false;
 }
 
-void Progress::step(uint64_t step, uint64_t epoch, float loss,
+void Progress::step(uint64_t step, uint64_t epoch, double loss,
                     std::optional<uint64_t> bits,
                     std::optional<LossScaleState> lossScale) {
   auto now = std::chrono::steady_clock::now();

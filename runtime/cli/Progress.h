@@ -20,7 +20,7 @@ public:
 
   /// Reports that `step` (counted from 1) is done. `bits` adds the hash of the
   /// losses, which is printed in both forms; `lossScale` that after the step.
-  void step(uint64_t step, uint64_t epoch, float loss,
+  void step(uint64_t step, uint64_t epoch, double loss,
             std::optional<uint64_t> bits,
             std::optional<LossScaleState> lossScale);
   /// Ends the bar's line, so that other output can follow.

@@ -247,7 +247,7 @@ void Training::stopAt(uint64_t index) {
   Step &next = stepOf(index + 1);
   if (submitted > index + 1)
     executor->wait(next);
-  float loss = step.loss();
+  double loss = step.loss();
   std::string why = describeNonFinite(plan, program, *executor, step);
   failInput("step {}: {}; {}. The step was not made{}. --on-nan skip leaves "
             "such steps out, --on-nan continue goes on with them",
@@ -319,7 +319,7 @@ void Training::finishStep(uint64_t index, Progress &progress) {
     stopAt(index);
   std::optional<uint64_t> bits;
   if (options.logBits)
-    bits = hashBytes(step.losses.data(), step.losses.size() * sizeof(float));
+    bits = hashBytes(step.losses.data(), step.losses.bytes());
   if (plan.findLossScale())
     lossScale = step.lossScale;
   bool isSkipped = lossScale && lossScale->skippedInARow > 0;

@@ -175,6 +175,9 @@ void buildAttentionBackward(Descriptor &descriptor, KernelBuilder &builder);
 void buildReorder(Descriptor &descriptor, KernelBuilder &builder);
 void buildCheckFinite(Descriptor &descriptor, KernelBuilder &builder);
 void buildLossScale(Descriptor &descriptor, KernelBuilder &builder);
+/// The key `type` of what works on parameters and losses: f64, or f32, which it
+/// is without the key.
+bool isDouble(Descriptor &descriptor);
 void buildAdd(Descriptor &descriptor, KernelBuilder &builder);
 
 } // namespace pp::runtime

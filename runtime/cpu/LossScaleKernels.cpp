@@ -8,17 +8,23 @@
 
 using namespace pp::runtime;
 
+bool pp::runtime::isDouble(Descriptor &descriptor) {
+  return descriptor.has("type") &&
+         descriptor.getWords("type", 1, {"f32", "f64"}).front() == "f64";
+}
+
 /// Ones everywhere in the exponent: infinity or NaN.
-[[gnu::always_inline]] static inline bool findNonFinite(const float *values,
+template <typename Bits, Bits exponent>
+[[gnu::always_inline]] static inline bool findNonFinite(const void *values,
                                                         int64_t count) {
-  constexpr uint32_t exponent = 0x7f800000;
   constexpr int64_t block = 4096;
+  auto *bytes = static_cast<const char *>(values);
   for (int64_t begin = 0; begin < count; begin += block) {
-    uint32_t found = 0;
+    Bits found = 0;
     for (int64_t i = begin, end = std::min(begin + block, count); i < end;
          ++i) {
-      uint32_t bits;
-      std::memcpy(&bits, values + i, sizeof(bits));
+      Bits bits;
+      std::memcpy(&bits, bytes + i * sizeof(bits), sizeof(bits));
       found |= (bits & exponent) == exponent;
     }
     if (found)
@@ -30,37 +36,43 @@ using namespace pp::runtime;
 #if defined(__x86_64__)
 // In the processor's vectors: for the runtime, which is compiled for any
 // processor, they would be those of 2003.
-[[gnu::target("avx512f")]] static bool findNonFinite512(const float *values,
+template <typename Bits, Bits exponent>
+[[gnu::target("avx512f")]] static bool findNonFinite512(const void *values,
                                                         int64_t count) {
-  return findNonFinite(values, count);
+  return findNonFinite<Bits, exponent>(values, count);
 }
-[[gnu::target("avx2")]] static bool findNonFinite256(const float *values,
+template <typename Bits, Bits exponent>
+[[gnu::target("avx2")]] static bool findNonFinite256(const void *values,
                                                      int64_t count) {
-  return findNonFinite(values, count);
+  return findNonFinite<Bits, exponent>(values, count);
 }
 #endif
 
-static bool hasNonFinite(const float *values, int64_t count) {
+template <typename Bits, Bits exponent>
+static bool hasNonFinite(const void *values, int64_t count) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f"))
-    return findNonFinite512(values, count);
+    return findNonFinite512<Bits, exponent>(values, count);
   if (__builtin_cpu_supports("avx2"))
-    return findNonFinite256(values, count);
+    return findNonFinite256<Bits, exponent>(values, count);
 #endif
-  return findNonFinite(values, count);
+  return findNonFinite<Bits, exponent>(values, count);
 }
 
 void pp::runtime::buildCheckFinite(Descriptor &descriptor,
                                    KernelBuilder &builder) {
   int64_t count = descriptor.getInteger("count", 1, INT32_MAX);
-  builder.setFunction(2, [count](void *const *tensors, void *) {
-    if (hasNonFinite(static_cast<const float *>(tensors[0]), count))
+  auto *find = isDouble(descriptor) ? hasNonFinite<uint64_t, 0x7ff0000000000000>
+                                    : hasNonFinite<uint32_t, 0x7f800000>;
+  builder.setFunction(2, [count, find](void *const *tensors, void *) {
+    if (find(tensors[0], count))
       *static_cast<float *>(tensors[1]) = 1;
   });
 }
 
-void pp::runtime::buildLossScale(Descriptor &descriptor,
-                                 KernelBuilder &builder) {
+/// `Scalar`: of the optimizer's scalars; everything else is of f32.
+template <typename Scalar>
+static void buildLossScaleOf(Descriptor &descriptor, KernelBuilder &builder) {
   int64_t ranks = descriptor.getInteger("ranks", 1, 1 << 20);
   int64_t scale = descriptor.getInteger("scale", 0, 1 << 10);
   int64_t skipped = descriptor.getInteger("skipped", 0, 1 << 10);
@@ -70,7 +82,7 @@ void pp::runtime::buildLossScale(Descriptor &descriptor,
   builder.setFunction(3, [=](void *const *tensors, void *) {
     auto *flags = static_cast<const float *>(tensors[0]);
     auto *state = static_cast<float *>(tensors[1]);
-    auto *scalars = static_cast<float *>(tensors[2]);
+    auto *scalars = static_cast<Scalar *>(tensors[2]);
     float skips = *std::max_element(flags, flags + ranks);
     // A training that stops at such a step makes no other one.
     if (scalars[skipped] != 0 && state[3] > 0)
@@ -93,4 +105,12 @@ void pp::runtime::buildLossScale(Descriptor &descriptor,
     if (state[0] <= FLT_MAX / 2)
       state[0] *= 2;
   });
+}
+
+void pp::runtime::buildLossScale(Descriptor &descriptor,
+                                 KernelBuilder &builder) {
+  if (isDouble(descriptor))
+    buildLossScaleOf<double>(descriptor, builder);
+  else
+    buildLossScaleOf<float>(descriptor, builder);
 }

@@ -1,6 +1,7 @@
 //===- DataSet.cpp --------------------------------------------------------===//
 #include "exec/DataSet.h"
 #include "exec/Shuffle.h"
+#include "plan/NumberArray.h"
 #include "plan/ShortFloat.h"
 #include "support/ContentHash.h"
 #include "support/Error.h"
@@ -115,6 +116,9 @@ DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
                (port.type == DataType::F32 || isShortFloat(port.type))) {
       convert<double, float>(array);
       array.type = DataType::F32;
+    } else if (array.type == DataType::F32 && port.type == DataType::F64) {
+      convert<float, double>(array);
+      array.type = DataType::F64;
     }
     if (array.type == DataType::F32 && isShortFloat(port.type))
       shorten(array, port.type);
@@ -155,7 +159,7 @@ void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
     PortBuffer &target = step.feeds[i];
     const char *source = feeds[i].data.data();
     if (plan.feeds[i].isLossWeight()) {
-      fillLossWeight(target, step.samples);
+      fillLossWeight(target, plan.feeds[i].type, step.samples);
       continue;
     }
     if (plan.feeds[i].isRandomCounter()) {
@@ -173,7 +177,7 @@ void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
   }
 }
 
-void DataSet::fillLossWeight(PortBuffer &target,
+void DataSet::fillLossWeight(PortBuffer &target, DataType type,
                              const std::vector<uint64_t> &rows) const {
   uint64_t labels = 0;
   for (size_t i = 0; i < feeds.size(); ++i) {
@@ -187,9 +191,9 @@ void DataSet::fillLossWeight(PortBuffer &target,
                             sample * inSample + k) != *port.ignoreIndex;
   }
   // Where nothing counts, the loss and its gradients are 0.
-  auto weight = static_cast<float>(
-      1.0 / static_cast<double>(std::max<uint64_t>(labels, 1)));
-  std::memcpy(target.at(0), &weight, sizeof(weight));
+  NumberArray weight(type, 1);
+  weight.set(0, 1.0 / static_cast<double>(std::max<uint64_t>(labels, 1)));
+  std::memcpy(target.at(0), weight.data(), weight.bytes());
 }
 
 void DataSet::fillRandomCounter(PortBuffer &target, const Step &step) const {

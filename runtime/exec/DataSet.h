@@ -36,7 +36,7 @@ public:
 
 private:
   /// `rows` are the samples of the mini-batch.
-  void fillLossWeight(PortBuffer &target,
+  void fillLossWeight(PortBuffer &target, DataType type,
                       const std::vector<uint64_t> &rows) const;
 
   void fillRandomCounter(PortBuffer &target, const Step &step) const;

@@ -181,13 +181,12 @@ bool Executor::State::shareResults(Step &step, bool wantsToStop) {
       group.send(0, data, bytes);
   };
   for (unsigned q = 0; q < plan.replicas && !step.losses.empty(); ++q) {
-    std::vector<float> losses;
-    for (size_t m = q; m < step.losses.size(); m += plan.replicas)
-      losses.push_back(step.losses[m]);
-    share(placement.processOfLoss(q), losses.data(),
-          losses.size() * sizeof(float));
+    NumberArray losses(plan.optimizer.type, plan.microbatchesOfReplica());
     for (size_t k = 0; k < losses.size(); ++k)
-      step.losses[k * plan.replicas + q] = losses[k];
+      losses.set(k, step.losses.get(k * plan.replicas + q));
+    share(placement.processOfLoss(q), losses.data(), losses.bytes());
+    for (size_t k = 0; k < losses.size(); ++k)
+      step.losses.set(k * plan.replicas + q, losses.get(k));
   }
   for (size_t f = 0; f < plan.fetches.size(); ++f)
     for (unsigned m = 0; m < (plan.fetches[f].batched ? plan.microbatches : 1);

@@ -63,10 +63,10 @@ private:
     // counts, and when they have.
     size_t agreesBefore = SIZE_MAX;
     int64_t agreed = 0;
-    std::vector<uint64_t> numbers; // by action: of the step it was for, or 0
-    std::vector<std::vector<float>> losses; // by stage of the rank
-    LossScaleState lossScale;               // of rank 0
-    std::vector<float> overflows;           // of all ranks
+    std::vector<uint64_t> numbers;   // by action: of the step it was for, or 0
+    std::vector<NumberArray> losses; // by stage of the rank
+    LossScaleState lossScale;        // of rank 0
+    std::vector<float> overflows;    // of all ranks
     std::unique_ptr<Event> done;
     std::optional<KernelTimer> timer;
   };
@@ -101,7 +101,7 @@ private:
                      uint64_t sequence);
   /// The optimizer's step, in all threads of the rank, from the weights in one
   /// slot to those in another, which may be the same.
-  void optimize(StageState &stage, const float *scalars, unsigned from,
+  void optimize(StageState &stage, const char *scalars, unsigned from,
                 unsigned to);
 
   State &state;

@@ -41,26 +41,27 @@ double OptimizerScalars::baseOf(const PlanScalar &scalar) const {
   return scalar.value;
 }
 
-std::vector<float> OptimizerScalars::evaluate(uint64_t step) const {
-  std::vector<float> values;
-  for (const PlanScalar &scalar : scalars)
-    switch (scalar.kind) {
-    case PlanScalar::Kind::Value:
-    case PlanScalar::Kind::LossScale:
-      values.push_back(static_cast<float>(scalar.value));
-      break;
-    case PlanScalar::Kind::OneMinusPowerOf:
-      values.push_back(static_cast<float>(
-          1.0 - std::pow(baseOf(scalar), static_cast<double>(step))));
-      break;
-    case PlanScalar::Kind::IsFirstStep:
-      values.push_back(step == 1 ? 1.0f : 0.0f);
-      break;
-    case PlanScalar::Kind::IsSkipped:
-      // The kernel `loss_scale` reads it before it sets it.
-      values.push_back(isStopping ? 1.0f : 0.0f);
-      break;
-    }
+double OptimizerScalars::valueOf(const PlanScalar &scalar,
+                                 uint64_t step) const {
+  switch (scalar.kind) {
+  case PlanScalar::Kind::Value:
+  case PlanScalar::Kind::LossScale:
+    return scalar.value;
+  case PlanScalar::Kind::OneMinusPowerOf:
+    return 1.0 - std::pow(baseOf(scalar), static_cast<double>(step));
+  case PlanScalar::Kind::IsFirstStep:
+    return step == 1 ? 1 : 0;
+  case PlanScalar::Kind::IsSkipped:
+    // The kernel `loss_scale` reads it before it sets it.
+    return isStopping ? 1 : 0;
+  }
+  return 0;
+}
+
+NumberArray OptimizerScalars::evaluate(uint64_t step) const {
+  NumberArray values(type, scalars.size());
+  for (size_t i = 0; i < scalars.size(); ++i)
+    values.set(i, valueOf(scalars[i], step));
   return values;
 }
 

@@ -2,6 +2,7 @@
 #ifndef PP_RUNTIME_EXEC_OPTIMIZERSCALARS_H
 #define PP_RUNTIME_EXEC_OPTIMIZERSCALARS_H
 
+#include "plan/NumberArray.h"
 #include "plan/Plan.h"
 
 #include <optional>
@@ -15,7 +16,7 @@ namespace pp::runtime {
 class OptimizerScalars {
 public:
   explicit OptimizerScalars(const PlanOptimizer &optimizer)
-      : scalars(optimizer.scalars) {}
+      : type(optimizer.type), scalars(optimizer.scalars) {}
 
   /// Changes a value (of a `one_minus_power_of` scalar: its base). Throws
   /// Error(Usage) for an unknown name or one that cannot be set.
@@ -28,13 +29,15 @@ public:
   void setStopping(bool stops) { isStopping = stops; }
 
   /// The values for step `step`, counted from 1.
-  std::vector<float> evaluate(uint64_t step) const;
+  NumberArray evaluate(uint64_t step) const;
 
   /// (name, value) of everything that can be set.
   std::vector<std::pair<std::string, double>> settings() const;
 
 private:
+  double valueOf(const PlanScalar &scalar, uint64_t step) const;
   double baseOf(const PlanScalar &scalar) const;
+  DataType type;
   std::vector<PlanScalar> scalars;
   bool isStopping = false;
 };

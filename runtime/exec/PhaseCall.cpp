@@ -53,8 +53,9 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
                             ? nullptr
                             : stage->fetches[reference.index][microbatch]);
     } else if (reference.kind == PlanReference::Kind::Loss) {
-      outputs.push_back(memory.at(areas.loss.offset +
-                                  microbatch / plan.replicas * sizeof(float)));
+      outputs.push_back(
+          memory.at(areas.loss.offset +
+                    microbatch / plan.replicas * sizeOf(plan.optimizer.type)));
     } else {
       const PlanChannel &channel = plan.channels[reference.index];
       uint64_t stride = alignUp(channel.bytes);

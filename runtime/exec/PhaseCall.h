@@ -44,7 +44,7 @@ struct StageState {
   std::vector<std::vector<uint64_t>> fed;
 
   /// Those of the update, where they are not the step's.
-  std::vector<float> ownScalars;
+  NumberArray ownScalars;
   /// The slot of the newest weights.
   unsigned newest = 0;
   /// By weight slot, without a flush: whether P has run since they changed.

@@ -79,8 +79,8 @@ void Executor::Rank::createStage(unsigned s) {
   stage.team = team.get();
   size_t count = plan.optimizer.scalars.size();
   if (count && (plan.findLossScale() || !device.isHostMemory())) {
-    stage.staging.push_back(
-        device.allocate(alignUp(count * sizeof(float)), "optimizer scalars"));
+    stage.staging.push_back(device.allocate(
+        alignUp(count * sizeOf(plan.optimizer.type)), "optimizer scalars"));
     stage.scalars = stage.staging.back().get();
   }
   if (device.isHostMemory())
@@ -238,7 +238,9 @@ void Executor::Rank::compile() {
     if (state.options.timeKernels)
       step.timer.emplace(*streams.compute);
     for (unsigned s : plan.ranks[index].stages)
-      step.losses.emplace_back(plan.stages[s].areas.loss.bytes / sizeof(float));
+      step.losses.emplace_back(plan.optimizer.type,
+                               plan.stages[s].areas.loss.bytes /
+                                   sizeOf(plan.optimizer.type));
   }
 }
 
@@ -384,12 +386,12 @@ void Executor::Rank::finishStep(EnqueuedStep &oldest) {
   Step &step = *oldest.step;
   const Plan &plan = state.program.getPlan();
   for (size_t i = 0; i < oldest.losses.size(); ++i) {
-    const std::vector<float> &losses = oldest.losses[i];
+    const NumberArray &losses = oldest.losses[i];
     unsigned replica = plan.stages[plan.ranks[index].stages[i]].replica;
     if (losses.empty() || step.losses.empty())
       continue;
     for (unsigned k = 0; k < plan.microbatchesOfReplica(); ++k)
-      step.losses[k * plan.replicas + replica] = losses[k];
+      step.losses.set(k * plan.replicas + replica, losses.get(k));
   }
   if (overflows && isFirstHere) {
     step.lossScale = oldest.lossScale;
@@ -531,33 +533,32 @@ void Executor::Rank::settleWeights() {
     stages[s].isPrepared.assign(stages[s].plan->versions, false);
 }
 
-void Executor::Rank::optimize(StageState &stage, const float *scalars,
+void Executor::Rank::optimize(StageState &stage, const char *scalars,
                               unsigned from, unsigned to) {
   const PlanAreas &areas = stage.plan->areas;
-  int64_t count = areas.parameters.bytes / sizeof(float);
+  auto size =
+      static_cast<int64_t>(sizeOf(state.program.getPlan().optimizer.type));
+  auto bytes = static_cast<int64_t>(areas.parameters.bytes);
   auto weights = [&](unsigned slot) {
-    return reinterpret_cast<float *>(
-        stage.memory->at(areas.parametersOf(slot)));
+    return stage.memory->at(areas.parametersOf(slot));
   };
   auto run = [&](int64_t begin, int64_t end) {
     if (begin < end && from != to)
-      std::memcpy(weights(to) + begin, weights(from) + begin,
-                  (end - begin) * sizeof(float));
+      std::memcpy(weights(to) + begin, weights(from) + begin, end - begin);
     if (begin < end)
       state.program.getFunctions().optimizer(
-          end - begin, weights(to) + begin,
-          reinterpret_cast<const float *>(stage.arguments.gradients) + begin,
-          reinterpret_cast<float *>(stage.memory->at(areas.optimizer)) + begin,
-          count, scalars);
+          (end - begin) / size, weights(to) + begin,
+          stage.arguments.gradients + begin,
+          stage.memory->at(areas.optimizer) + begin, bytes / size, scalars);
   };
   if (!team)
-    return run(0, count);
+    return run(0, bytes);
   // The function works on blocks, of which this is a multiple.
-  constexpr int64_t grain = 1024;
-  int64_t grains = (count + grain - 1) / grain, size = team->getSize();
+  constexpr int64_t grain = 4096;
+  int64_t grains = (bytes + grain - 1) / grain, parts = team->getSize();
   team->run([&](unsigned part) {
-    int64_t begin = grains * part / size, end = grains * (part + 1) / size;
-    run(begin * grain, std::min(end * grain, count));
+    int64_t begin = grains * part / parts, end = grains * (part + 1) / parts;
+    run(begin * grain, std::min(end * grain, bytes));
   });
 }
 
@@ -567,8 +568,8 @@ void Executor::Rank::anneal(StageState &stage, uint64_t update) const {
       std::min(double(update) / double(state.options.annealedSteps), 1.0);
   for (size_t i = 0; i < all.size(); ++i)
     if (all[i].name == "lr" && all[i].kind == PlanScalar::Kind::Value)
-      stage.ownScalars[i] = static_cast<float>(
-          stage.ownScalars[i] / std::pow(stage.plan->delay, 1 - done));
+      stage.ownScalars.set(i, stage.ownScalars.get(i) /
+                                  std::pow(stage.plan->delay, 1 - done));
 }
 
 void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
@@ -581,16 +582,15 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
   stage.newest = to;
   if (!stage.isPrepared.empty())
     stage.isPrepared[to] = false;
-  const float *scalars = step.scalars.data();
+  const char *scalars = step.scalars.data();
   if (stage.plan->delay > 1 && state.options.annealedSteps) {
     stage.ownScalars = step.scalars;
     anneal(stage, step.number - 1);
     scalars = stage.ownScalars.data();
   }
   if (stage.scalars) {
-    streams.compute->copy(stage.scalars, scalars,
-                          step.scalars.size() * sizeof(float));
-    scalars = reinterpret_cast<const float *>(stage.scalars);
+    streams.compute->copy(stage.scalars, scalars, step.scalars.bytes());
+    scalars = stage.scalars;
   }
   streams.compute->execute([this, &stage, &areas, scalars, from, to] {
     if (stage.plan->lossScaleKernel) {
@@ -601,7 +601,7 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
     if (stage.plan->optimizerKernel) {
       void *tensors[] = {stage.arguments.parameters, stage.arguments.gradients,
                          stage.memory->at(areas.optimizer),
-                         const_cast<float *>(scalars)};
+                         const_cast<char *>(scalars)};
       stage.kernels[*stage.plan->optimizerKernel]->execute(tensors, nullptr);
     } else if (areas.parameters.bytes) {
       optimize(stage, scalars, from, to);

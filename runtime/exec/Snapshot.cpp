@@ -67,10 +67,7 @@ static void forEachTensor(const Program &program, const Visitor &visit) {
             isHere ? memory.parameter(tensor) : nullptr, process);
       for (size_t i = 0; i < plan.optimizer.states.size(); ++i)
         visit(tensor.name + "#" + plan.optimizer.states[i], tensor, Role::State,
-              isHere
-                  ? reinterpret_cast<char *>(memory.optimizerState(tensor, i))
-                  : nullptr,
-              process);
+              isHere ? memory.optimizerState(tensor, i) : nullptr, process);
     }
     for (const PlanTensor &tensor : plan.stages[s].buffers)
       visit(tensor.name, tensor, Role::Buffer,
@@ -438,23 +435,37 @@ unsigned pp::runtime::loadWeights(const std::string &path,
   return others;
 }
 
+template <typename T>
+static std::vector<char> unscale(const char *gradient, const PlanTensor &tensor,
+                                 float scale) {
+  std::vector<char> result(gradient, gradient + tensor.bytes);
+  for (uint64_t at = 0; at < tensor.bytes; at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, &result[at], sizeof(T));
+    value /= static_cast<T>(scale);
+    std::memcpy(&result[at], &value, sizeof(T));
+  }
+  return result;
+}
+
 void pp::runtime::saveGradients(const std::string &path,
                                 const Program &program) {
   Gathered tensors(program.getGroup());
-  std::deque<std::vector<float>> unscaled;
+  std::deque<std::vector<char>> unscaled;
   program.download();
   for (unsigned s = 0; s < program.getPlan().stages.size(); ++s) {
     const StageMemory &memory = program.getMemories()[s];
     for (const PlanTensor &tensor : program.getPlan().stages[s].parameters) {
-      const float *gradient =
+      const char *gradient =
           memory.isHere() ? memory.gradient(tensor) : nullptr;
       if (gradient && program.getPlan().findLossScale()) {
-        unscaled.emplace_back(gradient, gradient + *elementCount(tensor.shape));
-        for (float &value : unscaled.back())
-          value /= memory.lossScale()->usedScale;
+        auto *work =
+            tensor.type == DataType::F64 ? unscale<double> : unscale<float>;
+        unscaled.push_back(
+            work(gradient, tensor, memory.lossScale()->usedScale));
         gradient = unscaled.back().data();
       }
-      tensors.add(tensor.name, tensor, reinterpret_cast<const char *>(gradient),
+      tensors.add(tensor.name, tensor, gradient,
                   program.getPlacement().processOfStage(s));
     }
   }

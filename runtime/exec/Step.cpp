@@ -58,12 +58,13 @@ Step::Step(const Plan &plan) {
   for (const PlanPort &port : plan.fetches)
     fetches.emplace_back(port, plan.microbatches);
   if (plan.isTraining())
-    losses.resize(plan.microbatches);
+    losses = NumberArray(plan.optimizer.type, plan.microbatches);
 }
 
-float Step::loss() const {
-  float sum = 0;
-  for (float loss : losses)
-    sum += loss;
-  return sum;
+double Step::loss() const {
+  // Rounded after each addition to what the losses are of.
+  NumberArray sum(losses.getType(), 1);
+  for (size_t i = 0; i < losses.size(); ++i)
+    sum.set(0, sum.get(0) + losses.get(i));
+  return sum.get(0);
 }

@@ -2,6 +2,7 @@
 #ifndef PP_RUNTIME_EXEC_STEP_H
 #define PP_RUNTIME_EXEC_STEP_H
 
+#include "plan/NumberArray.h"
 #include "plan/Plan.h"
 #include "program/LossScale.h"
 
@@ -47,7 +48,7 @@ struct Step {
   static Step pause() { return Step(); }
 
   std::vector<PortBuffer> feeds, fetches;
-  std::vector<float> scalars; // of the optimizer; training only
+  NumberArray scalars; // of the optimizer; training only
   /// From 1 on, over a whole training, and the seed: what random numbers are
   /// drawn from. The number is for traces, too.
   uint64_t number = 0, seed = 0;
@@ -56,7 +57,7 @@ struct Step {
   std::vector<uint64_t> samples;
 
   // Results.
-  std::vector<float> losses; // by micro-batch; training only
+  NumberArray losses; // by micro-batch; training only
 
   LossScaleState lossScale; // after the step, where the plan has one
   /// By rank, where the plan has a loss scale: not 0 if it found a loss or a
@@ -64,7 +65,7 @@ struct Step {
   std::vector<float> overflows;
 
   /// Sum of `losses` in the order of the micro-batches.
-  float loss() const;
+  double loss() const;
 
   // The executor's.
   unsigned ranksLeft = 0;

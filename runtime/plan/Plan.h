@@ -72,6 +72,8 @@ struct PlanScalar {
 bool isLossScale(double value);
 
 struct PlanOptimizer {
+  /// Of parameters, gradients, states, scalars and the loss: f32 or f64.
+  DataType type = DataType::F32;
   std::string kind;
   std::vector<std::string> states;
   std::vector<PlanScalar> scalars;

@@ -54,8 +54,9 @@ static ActionKind readActionKind(const JsonReader &json) {
 
 static void readIndexRange(const JsonReader &entry, PlanPort &port) {
   if (port.isLossWeight() &&
-      (port.type != DataType::F32 || !port.shape.empty() || port.batched))
-    entry.at("role").fail("a loss weight is one number of f32");
+      ((port.type != DataType::F32 && port.type != DataType::F64) ||
+       !port.shape.empty() || port.batched))
+    entry.at("role").fail("a loss weight is one number of f32 or f64");
   if (port.isRandomCounter() &&
       (port.type != DataType::I32 || port.shape != Shape{4} || port.batched))
     entry.at("role").fail("a random counter is four numbers of i32");
@@ -111,6 +112,11 @@ static std::vector<PlanPort> readPorts(const JsonReader &json, const Plan &plan,
 static PlanOptimizer readOptimizer(const JsonReader &json) {
   PlanOptimizer optimizer;
   optimizer.kind = json.at("kind").string();
+  if (json.has("dtype")) {
+    optimizer.type = readType(json.at("dtype"));
+    if (optimizer.type != DataType::F32 && optimizer.type != DataType::F64)
+      json.at("dtype").fail("an optimizer is of f32 or f64");
+  }
   JsonReader states = json.at("states");
   for (size_t i = 0, e = states.size(); i < e; ++i) {
     std::string name = states.at(i).string();
@@ -232,8 +238,8 @@ static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
                 areas.optimizer.bytes, expected, plan.optimizer.states.size(),
                 areas.parameters.bytes);
   }
-  if (areas.loss.bytes &&
-      areas.loss.bytes < uint64_t(4) * plan.microbatchesOfReplica())
+  if (areas.loss.bytes && areas.loss.bytes < sizeOf(plan.optimizer.type) *
+                                                 plan.microbatchesOfReplica())
     json.at("loss").fail("{} bytes are too few for {} micro-batches",
                          areas.loss.bytes, plan.microbatchesOfReplica());
   return areas;
@@ -324,8 +330,11 @@ static std::vector<PlanTensor> readTensors(const JsonReader &json,
     if (tensor.name.empty() || !names.insert(tensor.name).second)
       entry.at("name").fail("'{}' is empty or used twice", tensor.name);
     tensor.type = readType(entry.at("dtype"));
-    if (areParameters && plan.isTraining() && tensor.type != DataType::F32)
-      entry.at("dtype").fail("parameters that are trained have to be f32");
+    if (areParameters && plan.isTraining() &&
+        tensor.type != plan.optimizer.type)
+      entry.at("dtype").fail("parameters that are trained have to be {}, as "
+                             "the optimizer is",
+                             nameOf(plan.optimizer.type));
     tensor.shape = readShape(entry.at("shape"));
     tensor.bytes = byteSize(tensor.type, tensor.shape);
     tensor.offset = entry.at("offset").aligned();
@@ -398,6 +407,7 @@ static uint64_t outputBytes(const Plan &plan, PlanReference reference) {
   case PlanReference::Kind::Feed:
     return plan.feeds[reference.index].bytes;
   case PlanReference::Kind::Loss:
+    return sizeOf(plan.optimizer.type);
   case PlanReference::Kind::LossScale:
     return sizeof(float);
   }

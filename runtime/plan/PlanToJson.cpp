@@ -60,6 +60,8 @@ static Json writeOptimizer(const PlanOptimizer &optimizer) {
   for (const PlanScalar &scalar : optimizer.scalars)
     scalars.push_back(writeScalar(scalar));
   json["kind"] = optimizer.kind;
+  if (optimizer.type != DataType::F32)
+    json["dtype"] = nameOf(optimizer.type);
   json["states"] = optimizer.states;
   json["scalars"] = std::move(scalars);
   return json;

@@ -167,9 +167,10 @@ private:
     channel.from = numberOf(stage, from);
     channel.to = numberOf(stage, to);
     channel.fromPhase = channel.toPhase = Phase::BackwardWeight;
-    channel.type = DataType::F32;
+    channel.type = one.optimizer.type;
     channel.bytes = parts.bytes(part);
-    channel.shape = {static_cast<int64_t>(channel.bytes / sizeof(float))};
+    channel.shape = {
+        static_cast<int64_t>(channel.bytes / sizeOf(channel.type))};
     channel.sendOffset = parts.offset(part);
     channel.receiveOffset = place;
     channel.sendSlots = channel.receiveSlots = 1;
@@ -189,8 +190,11 @@ private:
                                        : parts.place(from, copy));
     sum.target = parts.offset(copy);
     sum.kernel = static_cast<unsigned>(result.kernels.size());
+    DataType type = one.optimizer.type;
     result.kernels.push_back(
-        {fmt::format("add count={}", parts.bytes(copy) / sizeof(float)), 0});
+        {fmt::format("add count={}{}", parts.bytes(copy) / sizeOf(type),
+                     type == DataType::F64 ? " type=f64" : ""),
+         0});
     result.sums.push_back(std::move(sum));
   }
 

@@ -83,16 +83,14 @@ char *StageMemory::buffer(const PlanTensor &tensor) const {
   return inImage(plan->areas.buffers, tensor.offset);
 }
 
-float *StageMemory::gradient(const PlanTensor &parameter) const {
-  return reinterpret_cast<float *>(
-      inImage(plan->areas.gradients, parameter.offset));
+char *StageMemory::gradient(const PlanTensor &parameter) const {
+  return inImage(plan->areas.gradients, parameter.offset);
 }
 
-float *StageMemory::optimizerState(const PlanTensor &parameter,
-                                   unsigned state) const {
-  return reinterpret_cast<float *>(
-      inImage(plan->areas.optimizer,
-              state * plan->areas.parameters.bytes + parameter.offset));
+char *StageMemory::optimizerState(const PlanTensor &parameter,
+                                  unsigned state) const {
+  return inImage(plan->areas.optimizer,
+                 state * plan->areas.parameters.bytes + parameter.offset);
 }
 
 LossScaleState *StageMemory::lossScale() const {

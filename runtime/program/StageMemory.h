@@ -41,9 +41,9 @@ public:
   // Addresses in the image.
   char *parameter(const PlanTensor &tensor) const;
   char *buffer(const PlanTensor &tensor) const;
-  float *gradient(const PlanTensor &parameter) const;
+  char *gradient(const PlanTensor &parameter) const;
   /// Optimizer state `state` of a parameter.
-  float *optimizerState(const PlanTensor &parameter, unsigned state) const;
+  char *optimizerState(const PlanTensor &parameter, unsigned state) const;
 
   /// Only where the plan has a loss scale.
   LossScaleState *lossScale() const;

@@ -22,7 +22,7 @@ using namespace pp::runtime;
 namespace {
 
 struct RunResult {
-  std::vector<float> losses; // of all micro-batches of all steps
+  std::vector<double> losses; // of all micro-batches of all steps
   std::vector<char> parameters, states, gradients, running;
   std::vector<ChannelTraffic> traffic;
   std::vector<LossScaleState> afterSteps, inStages; // with a loss scale
@@ -54,7 +54,7 @@ RunResult train(const toy::Options &options, unsigned steps,
   RunResult result;
   auto finish = [&](unsigned i) {
     executor.wait(pool[i % 2]);
-    auto &losses = pool[i % 2].losses;
+    auto losses = pool[i % 2].losses.values();
     result.losses.insert(result.losses.end(), losses.begin(), losses.end());
     if (plan.findLossScale())
       result.afterSteps.push_back(pool[i % 2].lossScale);
@@ -354,7 +354,7 @@ TEST(ToyTest, LossAndGradientsMatchADirectComputation) {
       weights, reinterpret_cast<float *>(arrays["x"].data.data()),
       reinterpret_cast<float *>(arrays["target"].data.data()));
   float loss = 0;
-  for (float value : actual.losses)
+  for (double value : actual.losses)
     loss += value;
   EXPECT_NEAR(loss, expected.loss, 1e-5);
   for (int layer = 0; layer < 3; ++layer) {

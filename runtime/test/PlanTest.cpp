@@ -80,6 +80,10 @@ INSTANTIATE_TEST_SUITE_P(
               p["optimizer"]["scalars"][1]["name"] = "lr"),
         FAULT("optimizer.scalars[3].one_minus_power_of: no scalar",
               p["optimizer"]["scalars"][3]["one_minus_power_of"] = "beta"),
+        FAULT("optimizer.dtype: an optimizer is of f32 or f64",
+              p["optimizer"]["dtype"] = "bf16"),
+        FAULT("parameters that are trained have to be f64",
+              p["optimizer"]["dtype"] = "f64"),
         FAULT("optimizer.states[1]",
               p["optimizer"]["states"] = {"momentum", "momentum"}),
         FAULT("expected 128: 2 states",
@@ -579,12 +583,21 @@ TEST(OptimizerScalarsTest, FollowTheirBase) {
   Plan parsed = Plan::parse(plan.dump());
   OptimizerScalars scalars(parsed.optimizer);
   scalars.set("momentum", 0.5);
-  EXPECT_EQ(scalars.evaluate(1), (std::vector<float>{0.05f, 0.5f, 1.0f, 0.5f}));
-  EXPECT_EQ(scalars.evaluate(3),
-            (std::vector<float>{0.05f, 0.5f, 0.0f, 0.875f}));
+  EXPECT_EQ(scalars.evaluate(1).values(),
+            (std::vector<double>{0.05f, 0.5, 1, 0.5}));
+  EXPECT_EQ(scalars.evaluate(3).values(),
+            (std::vector<double>{0.05f, 0.5, 0, 0.875}));
   EXPECT_NE(errorOf([&] { scalars.set("first_step", 1); }).find("lr, momentum"),
             std::string::npos);
   EXPECT_NE(errorOf([&] { scalars.set("nope", 1); }), "no error");
+}
+
+TEST(OptimizerScalarsTest, HaveTheTypeOfTheParameters) {
+  PlanOptimizer optimizer;
+  optimizer.scalars = {{"lr", PlanScalar::Kind::Value, 0.1, ""}};
+  EXPECT_EQ(OptimizerScalars(optimizer).evaluate(1).get(0), 0.1f);
+  optimizer.type = DataType::F64;
+  EXPECT_EQ(OptimizerScalars(optimizer).evaluate(1).get(0), 0.1);
 }
 
 TEST(OptimizerScalarsTest, TheLossScaleIsPositive) {

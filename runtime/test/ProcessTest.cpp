@@ -305,7 +305,7 @@ TEST(ProcessGroupErrors, ContentsThatDiffer) {
 /// What training gives: snapshots of parameters, states, buffers; gradients;
 /// the losses that process 0 has.
 struct Result {
-  std::vector<float> losses;
+  std::vector<double> losses;
   std::string snapshot, gradients;
   std::vector<ChannelTraffic> traffic;
   uint64_t actions = 0;
@@ -410,7 +410,7 @@ Result train(const toy::Options &options, const DeviceSetup &setup,
     EXPECT_EQ(executor.wait(pool[(i - 1) % 2],
                             /*wantsToStop=*/i == 2 && group.process() == 1),
               i == 2 && group.size() > 1);
-    auto &losses = pool[(i - 1) % 2].losses;
+    auto losses = pool[(i - 1) % 2].losses.values();
     result.losses.insert(result.losses.end(), losses.begin(), losses.end());
   }
   saveSnapshot(folder + "/snapshot", program, {});

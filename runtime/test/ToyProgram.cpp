@@ -204,10 +204,15 @@ static void commit(const pp_phase_arguments *a) {
 }
 
 /// SGD with momentum; scalars: lr, momentum, first_step, correction.
-static void optimizer(int64_t count, float *parameters, const float *gradients,
-                      float *states, int64_t stride, const float *scalars) {
+static void optimizer(int64_t count, void *parameterMemory,
+                      const void *gradientMemory, void *stateMemory,
+                      int64_t stride, const void *scalarMemory) {
   if (stride != count)
     throw std::runtime_error("unexpected stride");
+  auto *parameters = static_cast<float *>(parameterMemory);
+  auto *states = static_cast<float *>(stateMemory);
+  auto *gradients = static_cast<const float *>(gradientMemory);
+  auto *scalars = static_cast<const float *>(scalarMemory);
   for (int64_t i = 0; i < count; ++i) {
     states[i] = scalars[2] == 1.0f ? gradients[i]
                                    : scalars[1] * states[i] + gradients[i];
@@ -216,9 +221,11 @@ static void optimizer(int64_t count, float *parameters, const float *gradients,
 }
 
 /// The same; the scalars loss_scale and skipped come after the others.
-static void scaledOptimizer(int64_t count, float *parameters,
-                            const float *gradients, float *states,
-                            int64_t stride, const float *scalars) {
+static void scaledOptimizer(int64_t count, void *parameters,
+                            const void *gradientMemory, void *states,
+                            int64_t stride, const void *scalarMemory) {
+  auto *gradients = static_cast<const float *>(gradientMemory);
+  auto *scalars = static_cast<const float *>(scalarMemory);
   if (scalars[5] != 0)
     return;
   std::vector<float> divided(gradients, gradients + count);

@@ -1,8 +1,9 @@
-"""Models of f64 infer with the precision of f64.
+"""Models of f64 infer and train with the precision of f64.
 
     doubles.py BUILD
 
-The outputs of a model with every convolution, pool and norm are those of NumPy.
+The outputs of a model with every convolution, pool and norm are those of NumPy, and so are
+the losses, the gradients, the parameters and the optimizer's state of a training.
 """
 
 import itertools
@@ -78,7 +79,95 @@ def reference(x, w):
     return (sums / inside).reshape(n, -1) @ w["linear"]
 
 
+CLASSES, SAMPLES, STEPS = 5, 8, 4
+LEARNING_RATE, DECAY, BETAS, EPSILON_OF_ADAM = 1e-2, 0.1, (0.9, 0.999), 1e-8
+
+
+def write_classifier(path, weights):
+    nodes = [
+        node("Gemm", ["x", "first.weight", "first.bias"], ["a"]),
+        node("Tanh", ["a"], ["h"]),
+        node("Gemm", ["h", "last.weight", "last.bias"], ["y"]),
+    ]
+    constants = [tensor(name, list(array.shape), raw=array.tobytes(), dtype=DOUBLE) for name, array in weights.items()]
+    body = graph(nodes, inputs=[value("x", [SAMPLES, 6], DOUBLE)], outputs=[untyped("y")], initializers=constants)
+    path.write_bytes(model(body, opsets=[opset(17)]))
+
+
+def differentiate(w, x, labels):
+    """The mean cross entropy and its gradients."""
+    h = np.tanh(x @ w["first.weight"] + w["first.bias"])
+    logits = h @ w["last.weight"] + w["last.bias"]
+    scores = np.exp(logits - logits.max(1, keepdims=True))
+    shares = scores / scores.sum(1, keepdims=True)
+    loss = -np.log(shares[np.arange(len(x)), labels]).mean()
+    d = (shares - np.eye(CLASSES)[labels]) / len(x)
+    back = d @ w["last.weight"].T * (1 - h * h)
+    return loss, {"first.weight": x.T @ back, "first.bias": back.sum(0), "last.weight": h.T @ d, "last.bias": d.sum(0)}
+
+
+def train(weights, x, labels):
+    """AdamW, as torch.optim has it: the losses, the first gradients, and parameters with their states."""
+    w = {name: array.copy() for name, array in weights.items()}
+    means, squares = ({name: np.zeros_like(array) for name, array in w.items()} for _ in range(2))
+    losses, first = [], None
+    for step in range(1, STEPS + 1):
+        loss, gradients = differentiate(w, x, labels)
+        losses.append(loss)
+        first = first or gradients
+        for name, g in gradients.items():
+            means[name] = BETAS[0] * means[name] + (1 - BETAS[0]) * g
+            squares[name] = BETAS[1] * squares[name] + (1 - BETAS[1]) * g * g
+            root = np.sqrt(squares[name]) / np.sqrt(1 - BETAS[1] ** step) + EPSILON_OF_ADAM
+            w[name] = w[name] * (1 - LEARNING_RATE * DECAY) - LEARNING_RATE / (1 - BETAS[0] ** step) * means[name] / root
+    states = {f"{name}#exp_avg": array for name, array in means.items()} | {f"{name}#exp_avg_sq": array for name, array in squares.items()}
+    return losses, first, w | states
+
+
+def test_training(context, checks):
+    rng = np.random.default_rng(3)
+    shapes = {"first.weight": (6, 16), "first.bias": (16,), "last.weight": (16, CLASSES), "last.bias": (CLASSES,)}
+    weights = {name: rng.uniform(-1, 1, shape) for name, shape in shapes.items()}
+    x, labels = rng.uniform(-1, 1, (SAMPLES, 6)), rng.integers(0, CLASSES, SAMPLES)
+    path, data = context.path(".onnx"), context.path(".npz")
+    write_classifier(path, weights)
+    np.savez(data, x=x, target=labels)
+    losses, first, expected = train(weights, x, labels)
+
+    settings = {"loss": "cross_entropy", "optimizer": "adamw", "learning_rate": LEARNING_RATE, "weight_decay": DECAY, "microbatches": 4}
+    bits = {}
+    for name, options in {
+        "one stage": {"stages": 1},
+        "two stages": {"stages": 2},
+        "threads": {"stages": 1, "threads_per_stage": 2},
+        "replicas": {"stages": 2, "replicas": 2},
+        "loss scale": {"stages": 1, "loss_scale": "dynamic"},
+        "no search": {"stages": 1, "loss_scale": "none"},
+    }.items():
+        binary = context.compile(path, **settings, **options)
+        gradients, snapshot = context.path(".safetensors"), context.path(".safetensors")
+        binary.train(data, "--no-shuffle", "--steps", 1, "--dump-gradients", gradients)
+        lines = binary.train(data, "--no-shuffle", "--steps", STEPS, "--save", snapshot)
+        found = [line["loss"] for line in lines if "loss" in line][:STEPS]
+        checks.check(np.allclose(found, losses, rtol=1e-13, atol=0), f"{name}: losses {found}, expected {losses}")
+        for path_of, wanted in (gradients, first), (snapshot, expected):
+            tensors = {n: t for n, t in common.read_safetensors(path_of).items() if n is not None}
+            checks.equal(set(tensors), set(wanted), f"{name}: names")
+            for tensor_name, array in wanted.items():
+                checks.equal(tensors[tensor_name].dtype, np.float64, f"{name}: the type of {tensor_name}")
+                error = common.relative_error(tensors[tensor_name], array)
+                checks.check(error < 1e-13, f"{name}: {tensor_name} is off by {error:.1e}")
+        bits[name] = common.tensor_bytes(snapshot)
+        resumed = context.path(".safetensors")
+        binary.train(data, "--no-shuffle", "--steps", STEPS // 2, "--save", resumed)
+        binary.train(data, "--no-shuffle", "--steps", STEPS, "--resume", resumed, "--save", resumed)
+        checks.check(common.tensor_bytes(resumed) == bits[name], f"{name}: another training after a resume")
+    for name in set(bits) - {"replicas", "loss scale"}:
+        checks.check(bits[name] == bits["one stage"], f"{name}: other bits than one stage")
+
+
 def test(context, checks, arguments):
+    test_training(context, checks)
     weights = parameters()
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, (BATCH, 4, 6, 8))

@@ -62,6 +62,9 @@ Role getRole(mlir::func::FuncOp function, unsigned argument);
 /// nothing if it has none.
 std::optional<int64_t> getBatchSize(mlir::func::FuncOp function);
 
+/// The type of the parameters that a function with `optimizerAttrName` updates.
+mlir::FloatType getOptimizedType(mlir::func::FuncOp optimizer);
+
 /// What may stand under a name, for the tables of dialects.
 struct KnownAttribute {
   llvm::StringRef name;

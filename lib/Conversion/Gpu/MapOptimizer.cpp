@@ -10,9 +10,10 @@ using namespace pp;
 
 LogicalResult LaunchBuilder::runOptimizer(unsigned states, unsigned scalars) {
   // The type is for addressing only: the number of elements is an argument.
-  auto arena = MemRefType::get({int64_t(1) << 40}, builder.getF32Type());
-  auto values =
-      MemRefType::get({std::max<int64_t>(scalars, 1)}, builder.getF32Type());
+  Type element =
+      cast<MemRefType>(function.getArgumentTypes().front()).getElementType();
+  auto arena = MemRefType::get({int64_t(1) << 40}, element);
+  auto values = MemRefType::get({std::max<int64_t>(scalars, 1)}, element);
   SmallVector<Type> types = {arena, arena, arena, values, builder.getI64Type()};
   begin(types, /*grid=*/0, optimizerThreads);
   // Parameters and states are changed in place.

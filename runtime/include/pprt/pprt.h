@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct below or the plan's meaning changes. */
-#define PP_ABI_VERSION 7
+#define PP_ABI_VERSION 8
 
 /* All arenas, and all tensors inside them, start at multiples of this. */
 #define PP_ALIGNMENT 64
@@ -57,14 +57,15 @@ typedef struct pp_phase_arguments {
 /* Runs one phase of one stage, for one micro-batch or for a step. */
 typedef void (*pp_phase_function)(const pp_phase_arguments *);
 
-/* One optimizer step over `count` consecutive float parameters. `states` is
- * `states_per_parameter` arrays of `count` floats, one after the other with a
- * distance of `state_stride` floats. `scalars` holds the plan's
- * `optimizer.scalars`, evaluated for the step. */
-typedef void (*pp_optimizer_function)(int64_t count, float *parameters,
-                                      const float *gradients, float *states,
+/* One optimizer step over `count` consecutive parameters. `states` is
+ * `states_per_parameter` arrays of `count` numbers, one after the other with a
+ * distance of `state_stride` numbers. `scalars` holds the plan's
+ * `optimizer.scalars`, evaluated for the step. All are of the plan's
+ * `optimizer.dtype`: floats, or doubles. */
+typedef void (*pp_optimizer_function)(int64_t count, void *parameters,
+                                      const void *gradients, void *states,
                                       int64_t state_stride,
-                                      const float *scalars);
+                                      const void *scalars);
 
 typedef struct pp_stage_functions {
   pp_phase_function forward;         /* F                                  */

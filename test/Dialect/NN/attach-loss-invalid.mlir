@@ -36,9 +36,26 @@ func.func @main(%x: tensor<2x4xf32>) {
 
 // -----
 
-// expected-error@+1 {{output to attach a loss to has type 'tensor<2x4xi64>', expected f32 elements}}
+// expected-error@+1 {{output to attach a loss to has type 'tensor<2x4xi64>', expected 'f32' elements, as of the parameters}}
 func.func @main(%x: tensor<2x4xi64>) -> tensor<2x4xi64> {
   return %x : tensor<2x4xi64>
+}
+
+// -----
+
+// Nothing of f64 is trained here.
+// expected-error@+1 {{output to attach a loss to has type 'tensor<2x4xf64>', expected 'f32' elements, as of the parameters}}
+func.func @main(%x: tensor<2x4xf64>) -> tensor<2x4xf64> {
+  return %x : tensor<2x4xf64>
+}
+
+// -----
+
+ml_program.global private mutable @a(dense<0.0> : tensor<4xf32>) : tensor<4xf32> {nn.trained}
+// expected-error@+1 {{'b' of f64 and 'a' of f32 are both trained, but the parameters that are trained have to be of one type; convert the model, or leave out those of one type with --freeze}}
+ml_program.global private mutable @b(dense<0.0> : tensor<4xf64>) : tensor<4xf64> {nn.trained}
+func.func @main(%x: tensor<2x4xf64>) -> tensor<2x4xf64> {
+  return %x : tensor<2x4xf64>
 }
 
 // -----

@@ -40,18 +40,22 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     Value prediction = terminator.getOperand(*index);
     auto type = cast<RankedTensorType>(prediction.getType());
     Type element = type.getElementType();
-    if (!element.isF32() && !element.isF16() && !element.isBF16())
-      return function.emitError() << "output to attach a loss to has type "
-                                  << type << ", expected f32 elements";
+    FailureOr<FloatType> trained = findTrainedType(getOperation());
+    if (failed(trained))
+      return failure();
+    if (!isa<FloatType>(element) || (element.isF64() && trained->isF32()))
+      return function.emitError()
+             << "output to attach a loss to has type " << type << ", expected "
+             << *trained << " elements, as of the parameters";
     if (type.getNumElements() == 0)
       return function.emitError()
              << "cannot attach a loss to an output without elements: " << type;
     OpBuilder builder(terminator);
     Location loc = NameLoc::get(builder.getStringAttr("loss"));
-    // The loss has the precision of f32 whatever the model has.
-    if (!element.isF32())
-      prediction = CastOp::create(builder, loc,
-                                  type.clone(builder.getF32Type()), prediction);
+    // The loss has the precision of the optimizer whatever activations have.
+    if (element != *trained)
+      prediction =
+          CastOp::create(builder, loc, type.clone(*trained), prediction);
     FailureOr<Value> value =
         loss == Loss::CrossEntropy
             ? crossEntropy(builder, loc, function, prediction)
@@ -121,7 +125,8 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     Value factor = ConstantOp::create(
         builder, loc,
         DenseElementsAttr::get(
-            type, builder.getF32FloatAttr(1.0 / static_cast<double>(weight))));
+            type, builder.getFloatAttr(type.getElementType(),
+                                       1.0 / static_cast<double>(weight))));
     return MulOp::create(builder, loc, sum, factor);
   }
 

@@ -1,5 +1,6 @@
 //===- AttachOptimizer.cpp - Add the function that updates parameters -----===//
 
+#include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
@@ -24,10 +25,11 @@ namespace {
 /// Builds the body of the optimizer function out of short calls.
 class OptimizerBuilder {
 public:
-  OptimizerBuilder(ModuleOp module, StringRef kind,
+  OptimizerBuilder(ModuleOp module, FloatType type, StringRef kind,
                    ArrayRef<StringRef> stateNames, ArrayAttr scalars)
       : builder(module.getBodyRegion()), loc(module.getLoc()),
-        block(RankedTensorType::get({optimizerBlock}, builder.getF32Type())) {
+        block(RankedTensorType::get({optimizerBlockBytes * 8 / type.getWidth()},
+                                    type)) {
     builder.setInsertionPointToEnd(module.getBody());
     SmallVector<Type> inputs(2 + stateNames.size(), block);
     inputs.append(scalars.size(), block.clone(ArrayRef<int64_t>()));
@@ -59,7 +61,8 @@ public:
   Value constant(double value) {
     return ConstantOp::create(
         builder, loc,
-        DenseElementsAttr::get(block, builder.getF32FloatAttr(value)));
+        DenseElementsAttr::get(
+            block, builder.getFloatAttr(block.getElementType(), value)));
   }
   Value add(Value x, Value y) { return AddOp::create(builder, loc, x, y); }
   Value sub(Value x, Value y) { return SubOp::create(builder, loc, x, y); }
@@ -120,11 +123,14 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
                          << "'; known: none, dynamic, positive numbers";
       return signalPassFailure();
     }
+    FailureOr<FloatType> type = findTrainedType(module);
+    if (failed(type))
+      return signalPassFailure();
     switch (optimizer) {
     case Optimizer::SGD:
-      return attachSgd(module);
+      return attachSgd(module, *type);
     case Optimizer::AdamW:
-      return attachAdamW(module);
+      return attachAdamW(module, *type);
     }
   }
 
@@ -152,9 +158,9 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
     return builder.getArrayAttr(scalars);
   }
 
-  void attachSgd(ModuleOp module) {
+  void attachSgd(ModuleOp module, FloatType type) {
     OptimizerBuilder b(
-        module, pp::getName(Optimizer::SGD), {"momentum"},
+        module, type, pp::getName(Optimizer::SGD), {"momentum"},
         withLossScale(
             {scalar("lr", ScalarKind::Value, learningRate),
              scalar("momentum", ScalarKind::Value, momentum),
@@ -167,9 +173,9 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
     b.finish({b.sub(b.parameter(), b.mul(lr, velocity)), velocity});
   }
 
-  void attachAdamW(ModuleOp module) {
+  void attachAdamW(ModuleOp module, FloatType type) {
     OptimizerBuilder b(
-        module, pp::getName(Optimizer::AdamW), {"exp_avg", "exp_avg_sq"},
+        module, type, pp::getName(Optimizer::AdamW), {"exp_avg", "exp_avg_sq"},
         withLossScale(
             {scalar("lr", ScalarKind::Value, learningRate),
              scalar("weight_decay", ScalarKind::Value, weightDecay),

@@ -128,21 +128,22 @@ private:
 
   void seed(Value loss) {
     auto type = cast<RankedTensorType>(loss.getType());
+    Attribute origin = loss.getDefiningOp()->getAttr(step::originAttrName);
     if (scalesLoss) {
-      cotangents[loss] = addScale(type);
+      cotangents[loss] = addScale(type, origin);
       return;
     }
-    Operation *definition = loss.getDefiningOp();
     auto one = ConstantOp::create(
         builder, loss.getLoc(),
         DenseElementsAttr::get(type,
                                builder.getFloatAttr(type.getElementType(), 1)));
-    one->setAttr(step::originAttrName,
-                 definition->getAttr(step::originAttrName));
+    one->setAttr(step::originAttrName, origin);
     cotangents[loss] = one;
   }
 
-  Value addScale(RankedTensorType type) {
+  /// The scale is of f32 whatever the loss is of.
+  Value addScale(RankedTensorType loss, Attribute origin) {
+    RankedTensorType type = loss.clone(builder.getF32Type());
     unsigned index = function.getNumArguments();
     auto role =
         step::RoleAttr::get(builder.getContext(), step::Role::LossScale);
@@ -152,7 +153,12 @@ private:
              builder.getStringAttr(stringifyRole(role.getValue()))),
          builder.getNamedAttr(step::roleAttrName, role)});
     (void)function.insertArgument(index, type, attributes, function.getLoc());
-    return function.getArgument(index);
+    Value scale = function.getArgument(index);
+    if (type == loss)
+      return scale;
+    auto wide = CastOp::create(builder, function.getLoc(), loss, scale);
+    wide->setAttr(step::originAttrName, origin);
+    return wide;
   }
 
   LogicalResult differentiate(Operation *op) {

@@ -24,7 +24,7 @@ ArrayAttr KernelTable::toAttribute() {
 /// The kernel that decides whether a step is skipped, with the numbers of the
 /// optimizer's scalars that it reads and sets.
 static std::string describeLossScale(step::OptimizerAttr optimizer,
-                                     ScheduleOp schedule) {
+                                     ScheduleOp schedule, bool isDouble) {
   std::string text =
       "loss_scale ranks=" +
       std::to_string(schedule.getRanks().size() * schedule.getReplicas());
@@ -38,6 +38,8 @@ static std::string describeLossScale(step::OptimizerAttr optimizer,
     else if (scalar.getName() == "growth_interval")
       text += " interval=" + number;
   }
+  if (isDouble)
+    text += " type=f64";
   return text;
 }
 
@@ -54,12 +56,15 @@ StepKernels pp::pipeline::addStepKernels(KernelTable &table,
         table.add(launch.getValue() + " count=" + llvm::Twine(work.parameters));
   if (!work.hasLossScale)
     return kernels;
+  auto checkFinite = [&](int64_t count) {
+    return table.add("check_finite count=" + llvm::Twine(count) +
+                     (work.isDouble ? " type=f64" : ""));
+  };
   if (work.computesLoss)
-    kernels.finiteLoss = table.add("check_finite count=" +
-                                   llvm::Twine(schedule.getMicrobatches()));
+    kernels.finiteLoss = checkFinite(schedule.getMicrobatches());
   if (work.parameters)
-    kernels.finite =
-        table.add("check_finite count=" + llvm::Twine(work.parameters));
-  kernels.lossScale = table.add(describeLossScale(optimizer, schedule));
+    kernels.finite = checkFinite(work.parameters);
+  kernels.lossScale =
+      table.add(describeLossScale(optimizer, schedule, work.isDouble));
   return kernels;
 }

@@ -36,6 +36,8 @@ struct StepWork {
   bool computesLoss = false;
   /// The optimizer holds a step back whose gradients are not finite.
   bool hasLossScale = false;
+  /// Parameters, gradients and the loss are of f64, not f32.
+  bool isDouble = false;
 };
 
 /// Adds the kernels of a step to the table: the optimizer's, where it is a

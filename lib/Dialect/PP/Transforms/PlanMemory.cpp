@@ -90,8 +90,10 @@ public:
     step.walk([&](StageOp op) { stages[op.getStage()].phases.push_back(op); });
     for (auto function : module.getOps<func::FuncOp>())
       if (auto attribute = function->getAttrOfType<step::OptimizerAttr>(
-              step::optimizerAttrName))
+              step::optimizerAttrName)) {
         optimizer = attribute;
+        trainedBytes = step::getOptimizedType(function).getWidth() / 8;
+      }
     for (unsigned index = 0; index < step.getNumArguments(); ++index)
       hasLossScale |= step::getRole(step, index) == step::Role::LossScale;
     if (hasLossScale && !optimizer)
@@ -156,10 +158,13 @@ private:
         int64_t bytes = getTensorBytes(global.getType());
         if (state.kind == StateKind::Statistics) {
           if (scheduleOp.getReplicas() > 1 &&
-              !cast<ShapedType>(global.getType()).getElementType().isF32())
+              bytes != cast<ShapedType>(global.getType()).getNumElements() *
+                           trainedBytes)
             return op.emitOpError()
-                   << "updates '" << name.getValue()
-                   << "', but replicas add up statistics of f32 only";
+                   << "updates '" << name.getValue() << "' of "
+                   << global.getType()
+                   << ", but replicas add up statistics of the type of the "
+                      "parameters only";
           if (!stage.statisticsOffsets.count(name))
             stage.statisticsOffsets[name] = stage.statistics.take(bytes);
           continue;
@@ -432,7 +437,7 @@ private:
     int64_t gradients = training ? stage.parameters.bytes : 0;
     int64_t states = optimizer ? optimizer.getStates().size() : 0;
     int64_t loss = stage.computesLoss
-                       ? aligned(scheduleOp.getMicrobatches() * sizeof(float))
+                       ? aligned(scheduleOp.getMicrobatches() * trainedBytes)
                        : 0;
     int64_t total = 0;
     SmallVector<Attribute> areas;
@@ -471,8 +476,8 @@ private:
                                          FlatSymbolRefAttr::get(name), offset));
       return builder.getArrayAttr(entries);
     };
-    StepWork work{stage.parameters.bytes / static_cast<int64_t>(sizeof(float)),
-                  stage.computesLoss, hasLossScale};
+    StepWork work{stage.parameters.bytes / trainedBytes, stage.computesLoss,
+                  hasLossScale, trainedBytes == sizeof(double)};
     StepKernels kernels =
         addStepKernels(stage.kernels, work, optimizer, scheduleOp);
     OpBuilder at(scheduleOp);
@@ -520,6 +525,7 @@ private:
   planner::SlotAssignment slots;
   SmallVector<StagePlan, 0> stages;
   step::OptimizerAttr optimizer;
+  int64_t trainedBytes = sizeof(float); // of a parameter, and of the loss
   bool hasLossScale = false;
   DenseSet<std::pair<int64_t, StringAttr>> trainedHere;
   llvm::MapVector<Attribute, StringAttr> constantNames;

@@ -53,8 +53,9 @@ namespace pp::nn {
 inline constexpr llvm::StringLiteral mainFunctionName = "main";
 /// Name of the function that nn-attach-optimizer adds.
 inline constexpr llvm::StringLiteral optimizerFunctionName = "optimizer";
-/// Parameters in one call of the optimizer function.
-inline constexpr int64_t optimizerBlock = 16;
+/// Bytes of parameters in one call of the optimizer function: arenas are
+/// multiples of it.
+inline constexpr int64_t optimizerBlockBytes = 64;
 
 /// Marks the globals that are trained.
 inline constexpr llvm::StringLiteral trainedAttrName = "nn.trained";
