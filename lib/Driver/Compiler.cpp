@@ -2,6 +2,7 @@
 
 #include "pp/Driver/Compiler.h"
 #include "ModelHash.h"
+#include "plan/BucketAxes.h"
 #include "plan/PlanJson.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
@@ -13,6 +14,7 @@
 #include "pp/Target/ObjectEmitter.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/Path.h"
@@ -193,6 +195,19 @@ llvm::Error Compilation::readOnnx(llvm::StringRef path) {
   return import ? readOnnx(*import) : import.takeError();
 }
 
+/// Kernels of GPUs that run once in a step are those of f32.
+static llvm::Error checkTrainedTypes(ModuleOp program, const Target &target) {
+  for (auto global : program.getOps<ml_program::GlobalOp>())
+    if (target.isGpu() && global->hasAttr(nn::trainedAttrName) &&
+        getElementTypeOrSelf(global.getType()).isF64())
+      return makeError(exitInvalid,
+                       "'" + global.getSymName() +
+                           "' is a parameter of f64, and " + target.str() +
+                           " trains f32 alone; train it on the processor, or "
+                           "convert the model");
+  return llvm::Error::success();
+}
+
 llvm::Error Compilation::readOnnx(ModelImport &import) {
   llvm::StringRef path = import.getPath();
   model = llvm::sys::path::stem(path).str();
@@ -213,6 +228,8 @@ llvm::Error Compilation::readOnnx(ModelImport &import) {
     if (!program)
       return program.takeError();
     (*program)->setName(training ? "training" : "inference");
+    if (llvm::Error error = checkTrainedTypes(**program, options.target))
+      return error;
     if (training)
       (*program)->getOperation()->setAttr(
           pipeline::modelHashAttrName,
@@ -297,19 +314,27 @@ Compilation::run(CompilePhase first, CompilePhase last,
   return llvm::Error::success();
 }
 
-llvm::Expected<std::string> Compilation::emit() {
-  ProgramSource sources[2];
+std::optional<runtime::PlanBucket> Compilation::getBucket() const {
+  const ImportOptions::Buckets &buckets = options.import.buckets;
+  if (buckets.dim.empty())
+    return std::nullopt;
+  return runtime::PlanBucket{buckets.dim,
+                             options.import.dims.lookup(buckets.dim)};
+}
+
+llvm::Expected<ProgramPair> Compilation::makePrograms() {
+  ProgramPair pair;
   for (bool training : {true, false}) {
     ModuleOp program = getProgram(training);
     if (!program)
       continue;
-    auto plan = makePlan(program, model);
+    auto plan = makePlan(program, model, getBucket());
     if (failed(plan))
       return makeError(exitInvalid, "compilation of '" + model + "' failed");
     if (auto fault = runtime::findFault(*plan))
       return makeError(exitInternal, "the plan of '" + model +
                                          "' is not one that runs: " + *fault);
-    ProgramSource &source = sources[training ? 0 : 1];
+    ProgramSource &source = training ? pair.training : pair.inference;
     source.module = program;
     source.plan = runtime::toJson(*plan);
     Target target = pipeline::getTarget(program);
@@ -321,9 +346,28 @@ llvm::Expected<std::string> Compilation::emit() {
     deviceReport += code->report;
     source.device = std::move(*code);
   }
-  if (!sources[1].module)
+  if (!pair.inference.module)
     return makeError(exitInvalid, "there is no inference program to emit");
-  ObjectOptions object;
-  object.cpu = options.cpu;
-  return emitObject(sources[0], sources[1], object);
+  return pair;
+}
+
+llvm::Expected<std::string> pp::emit(llvm::ArrayRef<Compilation *> buckets) {
+  std::vector<ProgramPair> pairs;
+  std::vector<std::string> plans[2]; // for training, for inference
+  for (Compilation *bucket : buckets) {
+    auto pair = bucket->makePrograms();
+    if (!pair)
+      return pair.takeError();
+    for (auto [source, list] : {std::pair(&pair->training, &plans[0]),
+                                std::pair(&pair->inference, &plans[1])})
+      if (source->module)
+        list->push_back(source->plan);
+    pairs.push_back(std::move(*pair));
+  }
+  if (buckets.size() > 1)
+    for (const std::vector<std::string> &list : plans)
+      if (!list.empty())
+        if (auto fault = runtime::BucketAxes::findFault(list))
+          return makeError(exitInvalid, "--dim: " + *fault);
+  return emitObject(pairs, {buckets.front()->getOptions().cpu});
 }

@@ -24,7 +24,10 @@ struct Flags {
       "batch-norm", cl::desc("Batch normalisation in training"),
       cl::init(BatchNormMode::Micro), cl::cat(category)};
   cl::list<std::string> dims{
-      "dim", cl::desc("Size of a symbolic dimension of the ONNX model"),
+      "dim",
+      cl::desc("Size of a symbolic dimension of the ONNX model; several sizes "
+               "of one dimension, joined by commas, give a program that takes "
+               "the smallest that fits its data"),
       cl::value_desc("name=size"), cl::cat(category)};
   cl::opt<int64_t> batch{"batch",
                          cl::desc("Samples of one step: the mini-batch"),
@@ -91,6 +94,35 @@ cl::OptionCategory &pp::getImportCategory() { return flags->category; }
 
 bool pp::isBatchGiven() { return flags->batch.getNumOccurrences() > 0; }
 
+/// One flag --dim.
+static llvm::Error readDim(llvm::StringRef text, ImportOptions &options) {
+  auto [name, list] = text.split('=');
+  llvm::SmallVector<llvm::StringRef> words;
+  list.split(words, ',');
+  std::vector<int64_t> sizes;
+  for (llvm::StringRef word : words) {
+    int64_t size;
+    if (name.empty() || word.getAsInteger(10, size) || size < 1)
+      return makeError(exitUsage,
+                       "--dim=" + text +
+                           ": expected NAME=SIZE with a size of 1 or more, or "
+                           "NAME=SIZE,SIZE,... with several");
+    sizes.push_back(size);
+  }
+  llvm::sort(sizes);
+  sizes.erase(llvm::unique(sizes), sizes.end());
+  // Tools that make one program make that of the largest.
+  options.dims[name] = sizes.back();
+  if (sizes.size() == 1)
+    return llvm::Error::success();
+  if (!options.buckets.dim.empty())
+    return makeError(exitUsage, "--dim=" + text + ": '" + options.buckets.dim +
+                                    "' has several sizes already; one "
+                                    "dimension can have them");
+  options.buckets = {name.str(), std::move(sizes)};
+  return llvm::Error::success();
+}
+
 llvm::Expected<ImportOptions> pp::getImportOptions() {
   ImportOptions options;
   options.training = flags->training;
@@ -106,14 +138,8 @@ llvm::Expected<ImportOptions> pp::getImportOptions() {
     if (llvm::Error error =
             readNames(flags->parameterNames, options.parameterNames))
       return std::move(error);
-  for (const std::string &dim : flags->dims) {
-    auto [name, size] = llvm::StringRef(dim).split('=');
-    int64_t value;
-    if (name.empty() || size.getAsInteger(10, value) || value < 1)
-      return makeError(exitUsage, "--dim=" + dim +
-                                      ": expected NAME=SIZE with "
-                                      "a size of 1 or more");
-    options.dims[name] = value;
-  }
+  for (const std::string &dim : flags->dims)
+    if (llvm::Error error = readDim(dim, options))
+      return std::move(error);
   return options;
 }

@@ -89,9 +89,11 @@ std::optional<double> splatOf(DenseElementsAttr dense) {
 
 class PlanMaker {
 public:
-  PlanMaker(ModuleOp module, StringRef model)
+  PlanMaker(ModuleOp module, StringRef model,
+            const std::optional<runtime::PlanBucket> &bucket)
       : module(module), symbolTable(module) {
     plan.model = model;
+    plan.bucket = bucket;
   }
 
   FailureOr<runtime::Plan> run() {
@@ -630,6 +632,8 @@ private:
 
 } // namespace
 
-FailureOr<runtime::Plan> pp::makePlan(ModuleOp module, StringRef model) {
-  return PlanMaker(module, model).run();
+FailureOr<runtime::Plan>
+pp::makePlan(ModuleOp module, StringRef model,
+             const std::optional<runtime::PlanBucket> &bucket) {
+  return PlanMaker(module, model, bucket).run();
 }

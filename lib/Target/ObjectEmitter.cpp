@@ -37,25 +37,23 @@ namespace {
 
 class ObjectBuilder {
 public:
-  llvm::Expected<std::string> run(const ProgramSource &training,
-                                  const ProgramSource &inference,
+  llvm::Expected<std::string> run(llvm::ArrayRef<ProgramPair> buckets,
                                   const ObjectOptions &options) {
     if (llvm::Error error = makeModule(options))
       return std::move(error);
-
-    llvm::Constant *none = llvm::ConstantPointerNull::get(pointer);
-    llvm::Constant *programs[2] = {none, none};
-    const ProgramSource *sources[2] = {&training, &inference};
-    llvm::StringRef names[2] = {"training", "inference"};
-    for (int i = 0; i < 2; ++i) {
-      if (!sources[i]->module)
-        continue;
-      auto program = addProgram(*sources[i], names[i]);
-      if (!program)
-        return program.takeError();
-      programs[i] = *program;
+    llvm::SmallVector<llvm::Constant *> pairs;
+    Pair last{};
+    for (auto [number, bucket] : llvm::enumerate(buckets)) {
+      std::string suffix =
+          buckets.size() > 1 ? "_" + std::to_string(number) : "";
+      auto pair = addPair(bucket, suffix);
+      if (!pair)
+        return pair.takeError();
+      last = *pair;
+      pairs.push_back(llvm::ConstantStruct::getAnon(
+          context, {last.training, last.inference}));
     }
-    addTable(programs);
+    addTable(last, pairs);
     return emit();
   }
 
@@ -98,6 +96,27 @@ private:
     if (!machine || !machine->getMCSubtargetInfo()->isCPUStringValid(cpu))
       return llvm::createStringError("unknown processor '%s'", cpu.c_str());
     return llvm::Error::success();
+  }
+
+  struct Pair {
+    llvm::Constant *training, *inference;
+  };
+
+  llvm::Expected<Pair> addPair(const ProgramPair &sources,
+                               llvm::StringRef suffix) {
+    llvm::Constant *none = llvm::ConstantPointerNull::get(pointer);
+    Pair pair{none, none};
+    for (auto [source, name, program] :
+         {std::tuple(&sources.training, "training", &pair.training),
+          std::tuple(&sources.inference, "inference", &pair.inference)}) {
+      if (!source->module)
+        continue;
+      auto added = addProgram(*source, (name + suffix).str());
+      if (!added)
+        return added.takeError();
+      *program = *added;
+    }
+    return pair;
   }
 
   /// Adds a program's code and plan; returns its pp_program.
@@ -266,11 +285,18 @@ private:
     return thread;
   }
 
-  void addTable(llvm::Constant *const (&programs)[2]) {
+  void addTable(Pair programs, llvm::ArrayRef<llvm::Constant *> pairs) {
     auto *i32 = llvm::Type::getInt32Ty(context);
+    uint64_t count = pairs.size() > 1 ? pairs.size() : 0;
+    llvm::Constant *buckets = llvm::ConstantPointerNull::get(pointer);
+    if (count)
+      buckets = constant(
+          llvm::ConstantArray::get(
+              llvm::ArrayType::get(pairs.front()->getType(), count), pairs),
+          "buckets");
     llvm::Constant *fields[] = {llvm::ConstantInt::get(i32, PP_ABI_VERSION),
-                                llvm::ConstantInt::get(i32, 0), programs[0],
-                                programs[1]};
+                                llvm::ConstantInt::get(i32, count),
+                                programs.training, programs.inference, buckets};
     llvm::Constant *table = llvm::ConstantStruct::getAnon(context, fields);
     new llvm::GlobalVariable(*module, table->getType(), /*isConstant=*/true,
                              llvm::GlobalValue::ExternalLinkage, table,
@@ -325,16 +351,16 @@ private:
 
 } // namespace
 
-llvm::Expected<std::string> pp::emitObject(const ProgramSource &training,
-                                           const ProgramSource &inference,
+llvm::Expected<std::string> pp::emitObject(llvm::ArrayRef<ProgramPair> buckets,
                                            const ObjectOptions &options) {
-  for (const ProgramSource *source : {&training, &inference})
-    if (source->module) {
-      mlir::ModuleOp module = source->module;
-      mlir::registerBuiltinDialectTranslation(*module.getContext());
-      mlir::registerLLVMDialectTranslation(*module.getContext());
-    }
-  return ObjectBuilder().run(training, inference, options);
+  for (const ProgramPair &pair : buckets)
+    for (const ProgramSource *source : {&pair.training, &pair.inference})
+      if (source->module) {
+        mlir::ModuleOp module = source->module;
+        mlir::registerBuiltinDialectTranslation(*module.getContext());
+        mlir::registerLLVMDialectTranslation(*module.getContext());
+      }
+  return ObjectBuilder().run(buckets, options);
 }
 
 llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,

@@ -161,9 +161,18 @@ static CLI::App *addProfile(CLI::App &app, ProfileOptions &options) {
   return command;
 }
 
+static void addPads(CLI::App &command, std::vector<std::string> &pads) {
+  command
+      .add_option("--pad", pads,
+                  "Of a program for several sizes of a dimension: what to pad "
+                  "an input with, by default 0; may be repeated")
+      ->type_name("NAME=VALUE");
+}
+
 static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
   CLI::App *command = app.add_subcommand("train", "Train the model");
   addRunOptions(*command, options);
+  addPads(*command, options.pads);
   command
       ->add_option("--epochs", options.epochs,
                    "Train up to this epoch in total (default 1)")
@@ -290,6 +299,11 @@ static int dispatch(int argc, const char *const *argv,
   inferCommand
       ->add_option("--load", infer.load, "Take weights from this file instead")
       ->type_name("FILE.safetensors");
+
+  addPads(*inferCommand, infer.pads);
+  inferCommand->add_flag("--no-verify-padding", infer.noVerifyPadding,
+                         "Do not compare with a program of another size "
+                         "whether padding changes the results");
 
   CLI::App *benchCommand =
       app.add_subcommand("bench", "Measure on synthetic data");

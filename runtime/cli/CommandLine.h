@@ -36,6 +36,7 @@ struct TrainOptions : RunOptions {
   bool noShuffle = false, logBits = false;
   bool allowOtherModel = false, allowNotFinite = false; // of --resume
   std::string save, resume, evalData, dumpGradients;
+  std::vector<std::string> pads; // --pad NAME=VALUE
   std::string onNan; // stop, skip, continue, or empty: the plan's default
   uint64_t saveEvery = 0, evalEvery = 1;
   /// Without a flush: steps at the start that have one, and over how many the
@@ -45,6 +46,8 @@ struct TrainOptions : RunOptions {
 
 struct InferOptions : RunOptions {
   std::string output, load;
+  std::vector<std::string> pads; // --pad NAME=VALUE
+  bool noVerifyPadding = false;
 };
 
 struct BenchOptions : RunOptions {

@@ -1,5 +1,7 @@
 //===- InferCommand.cpp - `infer` -----------------------------------------===//
+#include "cli/Buckets.h"
 #include "cli/Evaluation.h"
+#include "cli/PaddingCheck.h"
 #include "cli/RunOnAllProcesses.h"
 #include "cli/SameContents.h"
 #include "cli/Session.h"
@@ -12,14 +14,21 @@
 
 using namespace pp::runtime;
 
-static int infer(const pp_binary &binary, const InferOptions &options,
+static int infer(const Buckets &buckets, const Buckets::Fit &fit,
+                 Buckets::Arrays arrays, const InferOptions &options,
                  ProcessGroup &group) {
-  std::shared_ptr<Device> device = openDevice(options.device, *binary.inference,
-                                              group.getLaunch().localProcess);
-  Program program(*binary.inference, *device, group);
+  // What a process cannot read, the others are to hear of.
+  if (buckets.size() == 0)
+    arrays = readArrays(options);
+  if (fit.isPadded && !options.noVerifyPadding)
+    checkPadding(buckets, fit, arrays, options, group);
+  std::shared_ptr<Device> device =
+      openDevice(options.device, *fit.program, group.getLaunch().localProcess);
+  Program program(*fit.program, *device, group);
   const Plan &plan = program.getPlan();
   // An archive made for training holds targets too.
-  DataSet data(plan, readArrays(options), /*allowOthers=*/true);
+  DataSet data(plan, buckets.pad(std::move(arrays), fit.number),
+               /*allowOthers=*/true);
   compareData(group, plan, data, "--data", options.data, options.inputs);
   if (options.pin)
     program.pin();
@@ -35,7 +44,8 @@ static int infer(const pp_binary &binary, const InferOptions &options,
   Executor executor(program, executorOptions(options, plan));
   InferenceResult result = runInference(plan, data, executor);
   if (!options.output.empty() && group.isFirst())
-    writeNpz(options.output, result.fetches);
+    writeNpz(options.output,
+             buckets.cutFetches(std::move(result.fetches), fit.length));
   RunSummary summary(program, executor, result.seconds, result.steps,
                      data.getSamples());
   if (group.isFirst())
@@ -54,7 +64,13 @@ int pp::runtime::runInfer(const pp_binary &binary,
   std::string agreed =
       fmt::format("infer trace {} report {} load {}", !options.trace.empty(),
                   !options.report.empty(), !options.load.empty());
+  Buckets buckets(binary, /*isTraining=*/false, options.pads);
+  Buckets::Arrays arrays;
+  if (buckets.size() > 0)
+    arrays = readArrays(options);
+  Buckets::Fit fit = buckets.choose(arrays);
   return runOnAllProcesses(
-      binary, options, {binary.inference}, agreed,
-      [&](ProcessGroup &group) { return infer(binary, options, group); });
+      binary, options, {fit.program}, agreed, [&](ProcessGroup &group) {
+        return infer(buckets, fit, std::move(arrays), options, group);
+      });
 }

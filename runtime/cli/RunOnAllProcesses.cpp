@@ -19,7 +19,11 @@ using namespace pp::runtime;
 /// Everything in the binary that has to be the same.
 static uint64_t hashProgram(const pp_binary &binary) {
   uint64_t hash = emptyHash;
-  for (const pp_program *program : {binary.training, binary.inference}) {
+  std::vector<const pp_program *> programs{binary.training, binary.inference};
+  for (uint64_t i = 0; i < binary.bucket_count; ++i)
+    programs.insert(programs.end(),
+                    {binary.buckets[i].training, binary.buckets[i].inference});
+  for (const pp_program *program : programs) {
     if (!program)
       continue;
     hash = hashText({program->plan, program->plan_size}, hash);

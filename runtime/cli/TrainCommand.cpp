@@ -1,4 +1,5 @@
 //===- TrainCommand.cpp - `train` -----------------------------------------===//
+#include "cli/Buckets.h"
 #include "cli/Evaluation.h"
 #include "cli/NonFiniteReport.h"
 #include "cli/Progress.h"
@@ -32,8 +33,9 @@ class Evaluator {
 public:
   Evaluator(const pp_binary &binary, const TrainOptions &options,
             const Plan &trainingPlan, Device &device, ProcessGroup &group)
-      : program(*binary.inference, device, group) {
-    auto arrays = readNpz(options.evalData);
+      : buckets(binary, /*isTraining=*/false, {}),
+        arrays(readNpz(options.evalData)), fit(buckets.choose(arrays)),
+        program(*fit.program, device, group) {
     std::string name;
     const PlanPort *port = nullptr;
     for (const PlanPort &feed : trainingPlan.feeds)
@@ -51,7 +53,8 @@ public:
     target = it->second;
     checkIndices(*port, target);
     ignoreIndex = port->ignoreIndex;
-    data.emplace(program.getPlan(), std::move(arrays), /*allowOthers=*/true);
+    data.emplace(program.getPlan(), buckets.pad(std::move(arrays), fit.number),
+                 /*allowOthers=*/true);
     compareData(group, program.getPlan(), *data, "--eval-data",
                 options.evalData, {});
     compareArray(group, name, target, "--eval-data", options.evalData);
@@ -70,10 +73,14 @@ public:
     auto result = runInference(program.getPlan(), *data, *executor);
     if (!program.getGroup().isFirst())
       return std::nullopt;
-    return evaluate(result.fetches.begin()->second, target, ignoreIndex);
+    auto outputs = buckets.cutFetches(std::move(result.fetches), fit.length);
+    return evaluate(outputs.begin()->second, target, ignoreIndex);
   }
 
 private:
+  Buckets buckets;
+  Buckets::Arrays arrays; // moved from once it was read
+  Buckets::Fit fit;
   Program program;
   Array target;
   std::optional<int64_t> ignoreIndex;
@@ -84,8 +91,9 @@ private:
 /// One training run.
 class Training {
 public:
-  Training(const pp_binary &binary, const TrainOptions &options,
-           ProcessGroup &group);
+  Training(const pp_binary &binary, const Buckets &buckets,
+           const Buckets::Fit &fit, Buckets::Arrays arrays,
+           const TrainOptions &options, ProcessGroup &group);
   int run();
 
 private:
@@ -138,14 +146,17 @@ static double parseNumber(const std::string &text, const std::string &flag) {
   return value;
 }
 
-Training::Training(const pp_binary &binary, const TrainOptions &options,
-                   ProcessGroup &group)
+Training::Training(const pp_binary &binary, const Buckets &buckets,
+                   const Buckets::Fit &fit, Buckets::Arrays arrays,
+                   const TrainOptions &options, ProcessGroup &group)
     : options(options), group(group),
-      device(openDevice(options.device, *binary.training,
+      device(openDevice(options.device, *fit.program,
                         group.getLaunch().localProcess)),
-      program(*binary.training, *device, group), plan(program.getPlan()),
-      data(plan, readArrays(options)), scalars(plan.optimizer),
-      stepsPerEpoch(data.getSamples() / plan.batch),
+      program(*fit.program, *device, group), plan(program.getPlan()),
+      data(plan, buckets.size() == 0
+                     ? readArrays(options)
+                     : buckets.pad(std::move(arrays), fit.number)),
+      scalars(plan.optimizer), stepsPerEpoch(data.getSamples() / plan.batch),
       hasLossScale(plan.scalesLoss()) {
   if (!options.save.empty() && group.isFirst()) {
     saveLock.emplace(options.save);
@@ -454,11 +465,17 @@ int pp::runtime::runTrain(const pp_binary &binary,
       !options.evalData.empty(), options.evalEvery,
       !options.dumpGradients.empty(), !options.trace.empty(),
       !options.report.empty());
-  std::vector<const pp_program *> programs{binary.training};
+  Buckets buckets(binary, /*isTraining=*/true, options.pads);
+  Buckets::Arrays arrays;
+  if (buckets.size() > 0)
+    arrays = readArrays(options);
+  Buckets::Fit fit = buckets.choose(arrays);
+  std::vector<const pp_program *> programs{fit.program};
   if (!options.evalData.empty())
     programs.push_back(binary.inference);
-  return runOnAllProcesses(binary, options, programs, agreed,
-                           [&](ProcessGroup &group) {
-                             return Training(binary, options, group).run();
-                           });
+  return runOnAllProcesses(
+      binary, options, programs, agreed, [&](ProcessGroup &group) {
+        return Training(binary, buckets, fit, std::move(arrays), options, group)
+            .run();
+      });
 }

@@ -294,8 +294,16 @@ struct PlanRank {
   std::vector<PlanAction> actions;
 };
 
+/// Which of several sizes of a dimension a program is for.
+struct PlanBucket {
+  std::string dim;
+  int64_t size = 1;
+};
+
 struct Plan {
   std::string model, mode, hash, schedule;
+  /// Of a binary with programs for several sizes.
+  std::optional<PlanBucket> bucket;
   CheckpointMode checkpoint = CheckpointMode::Never;
   std::string modelHash; // may be empty
   std::string target;    // "cpu" or "cuda:sm_90"

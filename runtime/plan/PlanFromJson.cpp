@@ -805,6 +805,14 @@ Plan pp::runtime::fromJson(std::string_view text) {
     if (!plan.threads)
       json.at("threads").fail("must be 1 or more");
   }
+  if (json.has("bucket")) {
+    JsonReader bucket = json.at("bucket");
+    plan.bucket = {bucket.at("dim").string(), 1};
+    uint64_t size = bucket.at("size").integer();
+    if (size < 1 || size > (uint64_t(1) << 48))
+      bucket.at("size").fail("{} is no size", size);
+    plan.bucket->size = static_cast<int64_t>(size);
+  }
   plan.target = json.has("target") ? json.at("target").string() : "cpu";
   plan.schedule = json.has("schedule") ? json.at("schedule").string() : "";
   if (json.has("checkpoint")) {

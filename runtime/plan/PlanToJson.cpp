@@ -281,6 +281,8 @@ std::string pp::runtime::toJson(const Plan &plan) {
     json["hash"] = plan.hash;
   if (!plan.modelHash.empty())
     json["model_hash"] = plan.modelHash;
+  if (plan.bucket)
+    json["bucket"] = {{"dim", plan.bucket->dim}, {"size", plan.bucket->size}};
   json["target"] = plan.target;
   json["batch"] = plan.batch;
   json["microbatches"] = plan.microbatches;

@@ -651,7 +651,7 @@ Binary::Binary(const std::vector<int> &cuts, const ordered_json &trainingJson,
                 nullptr,
                 nullptr,
                 0},
-      table{PP_ABI_VERSION, 0, &training, &inference} {}
+      table{PP_ABI_VERSION, 0, &training, &inference, nullptr} {}
 
 std::map<std::string, Array> data(uint64_t samples) {
   auto make = [&](float phase) {

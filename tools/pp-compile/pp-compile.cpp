@@ -80,13 +80,8 @@ llvm::Error printModule(mlir::ModuleOp module, llvm::StringRef path) {
   return llvm::Error::success();
 }
 
-llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
-  if (auto error = checkFlags(flags))
-    return error;
-  auto options = getCompileOptions();
-  if (!options)
-    return options.takeError();
-  Compilation compilation(&context, *options);
+/// Reads the input and runs the phases up to the last one that is asked for.
+llvm::Error lower(const Flags &flags, Compilation &compilation) {
   bool fromOnnx = llvm::StringRef(flags.input).ends_with(".onnx");
   if (auto error = fromOnnx ? compilation.readOnnx(flags.input)
                             : compilation.readMlir(flags.input))
@@ -100,14 +95,58 @@ llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
     (void)mlir::applyPassManagerCLOptions(pm);
     mlir::applyDefaultTimingPassManagerCLOptions(pm);
   };
-  if (auto error =
-          compilation.run(static_cast<CompilePhase>(first), last, configure))
+  return compilation.run(static_cast<CompilePhase>(first), last, configure);
+}
+
+/// One compilation, or one for each of several sizes of a dimension.
+llvm::Expected<std::vector<std::unique_ptr<Compilation>>>
+makeCompilations(const Flags &flags, const CompileOptions &options,
+                 mlir::MLIRContext &context) {
+  const ImportOptions::Buckets &buckets = options.import.buckets;
+  std::vector<std::unique_ptr<Compilation>> result;
+  if (buckets.dim.empty()) {
+    result.push_back(std::make_unique<Compilation>(&context, options));
+    return result;
+  }
+  bool isWhole = llvm::StringRef(flags.input).ends_with(".onnx") &&
+                 flags.compileTo == CompilePhase::Binary;
+  if (!isWhole || flags.dryRun)
+    return makeError(exitUsage, "--dim=" + buckets.dim +
+                                    " with several sizes makes a program of a "
+                                    ".onnx file; IR and --dry-run are of one "
+                                    "size");
+  if (options.plan)
+    return makeError(exitUsage, "--plan is for one size of '" + buckets.dim +
+                                    "'; give --dim one");
+  for (int64_t size : buckets.sizes) {
+    CompileOptions own = options;
+    own.import.dims[buckets.dim] = size;
+    result.push_back(std::make_unique<Compilation>(&context, std::move(own)));
+  }
+  return result;
+}
+
+llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
+  if (auto error = checkFlags(flags))
     return error;
+  auto options = getCompileOptions();
+  if (!options)
+    return options.takeError();
+  auto compilations = makeCompilations(flags, *options, context);
+  if (!compilations)
+    return compilations.takeError();
+  llvm::SmallVector<Compilation *> buckets;
+  for (auto &each : *compilations) {
+    if (auto error = lower(flags, *each))
+      return error;
+    buckets.push_back(each.get());
+  }
+  Compilation &compilation = *buckets.back();
   if (flags.dryRun)
     return printReport(compilation.getModule(), llvm::outs());
   if (flags.compileTo != CompilePhase::Binary)
     return printModule(compilation.getModule(), flags.output);
-  auto object = compilation.emit();
+  auto object = emit(buckets);
   if (!object)
     return object.takeError();
   if (flags.kernelReport) {

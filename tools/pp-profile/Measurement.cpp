@@ -40,7 +40,7 @@ llvm::Error pp::makeProgram(const CompileOptions &options, ModelImport &import,
   if (auto error = compilation.run(CompilePhase::Graph, CompilePhase::Lower,
                                    [](mlir::PassManager &) {}))
     return error;
-  auto object = compilation.emit();
+  auto object = emit(&compilation);
   if (!object)
     return object.takeError();
   std::vector<std::string> devices;

@@ -7,6 +7,8 @@
 #ifndef PP_DRIVER_COMPILER_H
 #define PP_DRIVER_COMPILER_H
 
+#include "plan/Plan.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
@@ -14,6 +16,7 @@
 #include "pp/Driver/CompilePhase.h"
 #include "pp/Driver/ModelImport.h"
 #include "pp/Planner/PipelinePlan.h"
+#include "pp/Target/ObjectEmitter.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace pp {
@@ -44,8 +47,8 @@ public:
   llvm::Error run(CompilePhase first, CompilePhase last,
                   llvm::function_ref<void(mlir::PassManager &)> configure);
 
-  /// Object code for what was lowered.
-  llvm::Expected<std::string> emit();
+  /// What was lowered, with its plans. Points into this object.
+  llvm::Expected<ProgramPair> makePrograms();
 
   mlir::ModuleOp getModule() { return *module; }
   mlir::ModuleOp getProgram(bool training);
@@ -56,10 +59,14 @@ public:
   /// That of the options, or of the module that was read.
   const Target &getTarget() const { return options.target; }
 
+  const CompileOptions &getOptions() const { return options; }
+
   /// Samples of a step; known once a model is read.
   int64_t getBatch() const { return options.batch; }
 
 private:
+  /// Which of several sizes of a dimension it is for.
+  std::optional<runtime::PlanBucket> getBucket() const;
   llvm::Error agreeOnTarget(mlir::ModuleOp program, llvm::StringRef path);
 
   mlir::MLIRContext *context;
@@ -68,6 +75,11 @@ private:
   std::string model;
   std::string deviceReport;
 };
+
+/// Object code for what was lowered: of one compilation, or of one for each of
+/// several sizes of a dimension, smallest first. These must differ in that size
+/// alone.
+llvm::Expected<std::string> emit(llvm::ArrayRef<Compilation *> buckets);
 
 } // namespace pp
 

@@ -39,6 +39,12 @@ struct ImportOptions {
   /// Sizes of symbolic dimensions. A symbol on axis 0 of an input that is not
   /// named here gets `batch`.
   llvm::StringMap<int64_t> dims;
+  /// A symbolic dimension that a program is compiled for several sizes of,
+  /// smallest first. `dims` has the size that is imported.
+  struct Buckets {
+    std::string dim; // empty: there are none
+    std::vector<int64_t> sizes;
+  } buckets;
   int64_t batch = 1;
   /// Whether a symbol on axis 0 is an error, because nobody has said `batch`: a
   /// training with one sample is nothing that one gets by omission.

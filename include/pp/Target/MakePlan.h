@@ -10,9 +10,11 @@ namespace pp {
 
 /// The plan of a module that pp-plan-memory has planned, of one replica.
 /// `model` is the name to show. Fails with an error on the module if something
-/// that the plan needs is missing.
-mlir::FailureOr<runtime::Plan> makePlan(mlir::ModuleOp module,
-                                        llvm::StringRef model);
+/// that the plan needs is missing. `bucket` says which of several sizes of a
+/// dimension it is for.
+mlir::FailureOr<runtime::Plan>
+makePlan(mlir::ModuleOp module, llvm::StringRef model,
+         const std::optional<runtime::PlanBucket> &bucket = std::nullopt);
 
 } // namespace pp
 

@@ -23,11 +23,15 @@ struct ProgramSource {
   std::optional<DeviceCode> device;
 };
 
-/// Makes object code for up to two programs and the table that the runtime
-/// reads (pprt.h). `training` may have a null module. The same input gives the
-/// same bytes.
-llvm::Expected<std::string> emitObject(const ProgramSource &training,
-                                       const ProgramSource &inference,
+/// The programs for one size of everything. `training` may have a null module.
+struct ProgramPair {
+  ProgramSource training, inference;
+};
+
+/// Makes object code for programs and the table that the runtime reads
+/// (pprt.h). Of several sizes of a dimension, one pair for each, smallest
+/// first. The same input gives the same bytes.
+llvm::Expected<std::string> emitObject(llvm::ArrayRef<ProgramPair> buckets,
                                        const ObjectOptions &options);
 
 /// Links an object with the runtime into an executable at `path`, which appears

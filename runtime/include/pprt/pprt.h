@@ -113,11 +113,19 @@ typedef struct pp_program {
   uint64_t mock_kernel_count;
 } pp_program;
 
-typedef struct pp_binary {
-  uint32_t abi_version; /* PP_ABI_VERSION of the compiler */
-  uint32_t reserved;
+/* The programs for one of several sizes of a dimension. */
+typedef struct pp_bucket {
   const pp_program *training;  /* null when compiled without a loss */
   const pp_program *inference; /* never null */
+} pp_bucket;
+
+typedef struct pp_binary {
+  uint32_t abi_version;  /* PP_ABI_VERSION of the compiler */
+  uint32_t bucket_count; /* 0: there is one size of everything */
+  /* With buckets, those of the last one. */
+  const pp_program *training;  /* null when compiled without a loss */
+  const pp_program *inference; /* never null */
+  const pp_bucket *buckets;    /* smallest first                    */
 } pp_binary;
 
 /* Defined by the object file that pp-compile emits. */
