@@ -1,6 +1,6 @@
 //===- AttentionHandlers.cpp - ONNX Attention and RotaryEmbedding ---------===//
 
-#include "Expressions.h"
+#include "AttentionParts.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
@@ -12,28 +12,6 @@ using namespace pp::nn;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-/// Samples x heads x rows x columns, of a tensor that may have its heads in the
-/// columns: samples x rows x (heads * columns).
-FailureOr<Value> splitHeads(NodeImporter &n, Value x, int64_t heads) {
-  SmallVector<int64_t> shape(n.shape(x));
-  if (shape.size() == 4)
-    return x;
-  if (shape.size() != 3 || heads < 1 || shape[2] % heads != 0) {
-    (void)n.error("has an input of rank " + llvm::Twine(shape.size()) +
-                  " for " + llvm::Twine(heads) + " heads");
-    return failure();
-  }
-  Value split = n.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
-  return n.transpose(split, {0, 2, 1, 3});
-}
-
-/// The inverse.
-Value mergeHeads(NodeImporter &n, Value x) {
-  Value turned = n.transpose(x, {0, 2, 1, 3});
-  ArrayRef<int64_t> shape = n.shape(turned);
-  return n.reshape(turned, {shape[0], shape[1], shape[2] * shape[3]});
-}
 
 /// What came before, along the rows, where the node has it.
 LogicalResult appendPast(NodeImporter &n, size_t past, size_t present,
@@ -52,23 +30,6 @@ LogicalResult appendPast(NodeImporter &n, size_t past, size_t present,
   if (present < outputs.size() && !outputs[present].empty())
     n.setOutput(present, x);
   return success();
-}
-
-/// Each head as often as queries share it.
-FailureOr<Value> repeatHeads(NodeImporter &n, Value x, int64_t heads) {
-  SmallVector<int64_t> shape(n.shape(x));
-  if (shape[1] < 1 || heads % shape[1] != 0) {
-    (void)n.error("has " + llvm::Twine(heads) + " heads of queries for " +
-                  llvm::Twine(shape[1]) + " of keys or values");
-    return failure();
-  }
-  if (shape[1] == heads)
-    return x;
-  Value wide =
-      n.make<BroadcastOp>(n.type(x).clone({shape[0], shape[1], heads / shape[1],
-                                           shape[2], shape[3]}),
-                          x, ArrayRef<int64_t>{0, 1, 3, 4});
-  return n.reshape(wide, {shape[0], heads, shape[2], shape[3]});
 }
 
 /// Brings the mask to the shape of the scores; nothing is seen of what it
@@ -165,22 +126,15 @@ LogicalResult attention(NodeImporter &n) {
   values = repeatHeads(n, v, heads);
   if (failed(keys) || failed(values))
     return failure();
-  SmallVector<int64_t> qShape(n.shape(q)), kShape(n.shape(*keys)),
-      vShape(n.shape(*values));
-  if (qShape[0] != kShape[0] || qShape[3] != kShape[3] ||
-      kShape[0] != vShape[0] || kShape[2] != vShape[2])
-    return n.error("has queries, keys and values that do not fit each other");
   Expressions e{n};
-  double scale =
-      n.attribute("scale", 1 / std::sqrt(static_cast<double>(qShape[3])));
-  SmallVector<int64_t> shape = {qShape[0], heads, qShape[2], kShape[2]};
-  SmallVector<int64_t> batch = {0, 1};
-  Value scores =
-      n.make<DotGeneralOp>(n.type(q).clone(shape), e.mul(q, scale), *keys,
-                           batch, batch, int64_t{3}, int64_t{3});
-  Value shown[4] = {scores};
-  if (double cap = n.attribute("softcap", 0.0); cap > 0)
-    scores = e.mul(e.unary<TanhOp>(e.mul(scores, 1 / cap)), cap);
+  double columns = static_cast<double>(n.shape(q)[3]);
+  auto scored = scoreKeys(n, q, *keys, *values,
+                          n.attribute("scale", 1 / std::sqrt(columns)));
+  if (failed(scored))
+    return failure();
+  Value shown[4] = {*scored};
+  Value scores = capScores(n, *scored, n.attribute("softcap", 0.0));
+  SmallVector<int64_t> shape(n.shape(scores));
   shown[1] = scores;
   Value hidden = e.number(scores, -infinity);
   auto visible = readVisible(n, shape, past);
@@ -201,17 +155,7 @@ LogicalResult attention(NodeImporter &n) {
   shown[2] = scores;
   // All arithmetic is of the inputs' precision, single at least.
   n.ignoreAttribute("softmax_precision");
-  if (isMasked) {
-    // Where nothing is seen, nothing is the result.
-    Value largest = n.reduce(Reduction::max, scores, int64_t{3}, false);
-    Value isBlind = e.spread(e.compare(Comparison::eq, largest, -infinity),
-                             shape, int64_t{3});
-    Value zero = e.number(scores, 0);
-    Value weights = n.make<SoftmaxOp>(e.select(isBlind, zero, scores));
-    scores = e.select(isBlind, zero, weights);
-  } else {
-    scores = n.make<SoftmaxOp>(scores);
-  }
+  scores = isMasked ? weighMasked(n, scores) : n.make<SoftmaxOp>(scores);
   shown[3] = scores;
   int64_t mode = n.attribute("qk_matmul_output_mode", int64_t{0});
   if (mode < 0 || mode > 3)
@@ -219,9 +163,7 @@ LogicalResult attention(NodeImporter &n) {
   const auto &outputs = n.getNode().outputs;
   if (outputs.size() > 3 && !outputs[3].empty())
     n.setOutput(3, shown[mode]);
-  SmallVector<int64_t> result = {qShape[0], heads, qShape[2], vShape[3]};
-  Value y = n.make<DotGeneralOp>(n.type(q).clone(result), scores, *values,
-                                 batch, batch, int64_t{3}, int64_t{2});
+  Value y = sumValues(n, scores, *values);
   n.setOutput(0, isFlat ? mergeHeads(n, y) : y);
   return success();
 }
@@ -268,32 +210,13 @@ LogicalResult rotaryEmbedding(NodeImporter &n) {
   if (turned < 2 || turned % 2 != 0 || turned > shape[3])
     return n.error("turns " + llvm::Twine(turned) + " of " +
                    llvm::Twine(shape[3]) + " columns");
-  SmallVector<int64_t> half(shape), pairs(shape);
+  SmallVector<int64_t> half(shape);
   half[3] = turned / 2;
-  pairs[3] = turned;
   auto cosine = readAngles(n, 1, half), sine = readAngles(n, 2, half);
   if (failed(cosine) || failed(sine))
     return failure();
-  Expressions e{n};
-  Value part = turned == shape[3] ? x : n.slice(x, 3, 0, turned);
-  // Pairs lie side by side, or half of the columns apart.
-  bool interleaved = n.attribute("interleaved", int64_t{0}) != 0;
-  SmallVector<int64_t> wide(half);
-  wide.insert(wide.begin() + (interleaved ? 4 : 3), 2);
-  int64_t axis = interleaved ? 4 : 3;
-  part = n.reshape(part, wide);
-  Value first = n.reshape(n.slice(part, axis, 0, 1), half);
-  Value second = n.reshape(n.slice(part, axis, 1, 2), half);
-  Value real = e.sub(e.mul(first, *cosine), e.mul(second, *sine));
-  Value other = e.add(e.mul(first, *sine), e.mul(second, *cosine));
-  SmallVector<int64_t> single(wide);
-  single[axis] = 1;
-  Value y = n.make<ConcatOp>(
-      ValueRange{n.reshape(real, single), n.reshape(other, single)}, axis);
-  y = n.reshape(y, pairs);
-  if (turned < shape[3])
-    y = n.make<ConcatOp>(ValueRange{y, n.slice(x, 3, turned, shape[3])},
-                         int64_t{3});
+  Value y = rotatePairs(n, x, *cosine, *sine,
+                        n.attribute("interleaved", int64_t{0}) != 0);
   n.setOutput(0, isFlat ? mergeHeads(n, y) : y);
   return success();
 }

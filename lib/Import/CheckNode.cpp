@@ -247,9 +247,9 @@ NodeImporter::checkEntry(const ImportedOperator &entry,
 }
 
 LogicalResult NodeImporter::checkDefinition(const ImportedOperator &entry) {
-  auto definition = onnx::findOperator(node->opType, opset());
+  auto definition = onnx::findOperator(onnx::operatorKey(*node), opset());
   if (!definition) {
-    if (auto first = onnx::firstOpsetWith(node->opType))
+    if (auto first = onnx::firstOpsetWith(onnx::operatorKey(*node)))
       return error("opset " + llvm::Twine(opset()) +
                    " has no such operator; it came with opset " +
                    llvm::Twine(*first));
@@ -269,7 +269,7 @@ LogicalResult NodeImporter::checkDefinition(const ImportedOperator &entry) {
 }
 
 LogicalResult NodeImporter::checkUnderstood() {
-  auto definition = onnx::findOperator(node->opType, opset());
+  auto definition = onnx::findOperator(onnx::operatorKey(*node), opset());
   LogicalResult result = success();
   for (const onnx::Attribute &attribute : node->attributes) {
     // A hint of the first opsets to reuse memory.

@@ -152,9 +152,7 @@ LogicalResult NodeImporter::importNode(const onnx::Node &next) {
   bool poisoned = false;
   for (const std::string &inputName : next.inputs)
     poisoned |= !inputName.empty() && entries[inputName].poisoned;
-  bool isStandard = next.domain.empty() || next.domain == "ai.onnx";
-  const ImportedOperator *entry =
-      isStandard ? findImportedOperator(next.opType) : nullptr;
+  const ImportedOperator *entry = findImportedOperator(onnx::operatorKey(next));
   Block *block = builder.getInsertionBlock();
   Operation *last = block->empty() ? nullptr : &block->back();
   LogicalResult result = failure();
@@ -343,7 +341,7 @@ NodeImporter::declareSubgraphInitializer(const onnx::Tensor &tensor) {
 }
 
 void NodeImporter::shortenOutputs() {
-  auto definition = onnx::findOperator(node->opType, opset());
+  auto definition = onnx::findOperator(onnx::operatorKey(*node), opset());
   for (auto [index, name] : llvm::enumerate(node->outputs)) {
     size_t last = definition->outputs.size() - 1;
     int8_t variable = definition->outputs[std::min(index, last)].typeVariable;

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/IR/Verifier.h"
 #include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Import/Onnx/OperatorDefinition.h"
 #include "pp/Import/Onnx/Reader.h"
 #include "pp/Import/Onnx/TorchExport.h"
 #include "pp/Interfaces/Step.h"
@@ -71,8 +72,7 @@ private:
     };
     llvm::MapVector<std::pair<StringRef, StringRef>, Use> unsupported;
     for (const onnx::Node &node : model.graph.nodes) {
-      bool standard = node.domain.empty() || node.domain == "ai.onnx";
-      if (standard && findImportedOperator(node.opType))
+      if (findImportedOperator(onnx::operatorKey(node)))
         continue;
       Use &use = unsupported[{node.domain, node.opType}];
       if (use.count++ == 0)

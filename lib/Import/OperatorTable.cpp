@@ -31,7 +31,7 @@ static const std::vector<const ImportedOperator *> &table() {
           gridOperators(),         stateOperators(),
           selectionOperators(),    patchOperators(),
           poolOperators(),         regionOperators(),
-          determinantOperators()})
+          determinantOperators(),  microsoftOperators()})
       for (const ImportedOperator &entry : part)
         all.push_back(&entry);
     llvm::sort(all, [](const ImportedOperator *a, const ImportedOperator *b) {
@@ -168,7 +168,8 @@ void pp::printOperators(llvm::raw_ostream &os) {
     // Of the newest opset that has the operator; the one after the newest that
     // is read may have it first.
     int64_t first = *onnx::firstOpsetWith(entry->name);
-    int64_t last = std::max(onnx::newestOpset, first);
+    bool isForeign = entry->name.contains('.');
+    int64_t last = isForeign ? first : std::max(onnx::newestOpset, first);
     auto definition = onnx::findOperator(entry->name, last);
     while (definition->isDeprecated) {
       last = definition->since - 1;

@@ -115,8 +115,10 @@ llvm::ArrayRef<ImportedOperator> patchOperators();
 llvm::ArrayRef<ImportedOperator> poolOperators();
 llvm::ArrayRef<ImportedOperator> regionOperators();
 llvm::ArrayRef<ImportedOperator> determinantOperators();
+llvm::ArrayRef<ImportedOperator> microsoftOperators();
 
-/// The entry of an operator of ai.onnx; null if it is not imported.
+/// The entry of an operator; null if it is not imported. The name of one that
+/// is not of ai.onnx has its domain in front, as onnx::operatorKey makes it.
 const ImportedOperator *findImportedOperator(llvm::StringRef name);
 
 /// Whether `types` restricts an operand.

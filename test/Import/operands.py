@@ -8,6 +8,7 @@ Each file must be imported or refused with a message; nothing may crash or hang.
 import concurrent.futures
 import itertools
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -16,19 +17,36 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
 from make import INT64, graph, integer, integers, model, node, opset, tensor, text, untyped, value  # noqa: E402
 
-BOOL, DOUBLE = 9, 11
+BOOL, DOUBLE, INT32, UINT8 = 9, 11, 6, 2
 MOST_INPUTS = 5
 
 INPUTS = [
     value("matrix", [2, 3]), value("image", [1, 2, 4, 4]), value("numbers", [2], INT64),
     value("bools", [2], BOOL), value("wide", [2, 3], DOUBLE), value("scalar", []),
+    value("rows", [1, 2, 4]), value("cache", [1, 1, 3, 4]), value("lengths", [1], INT32), value("bytes", [1, 1, 2], UINT8),
 ]  # fmt: skip
 INITIALIZERS = [
     tensor("none", [0], floats=[]), tensor("list", [2], ints=[-7, 9], dtype=INT64),
     tensor("weight", [2, 2, 1, 1], floats=[1.0, 2.0, 3.0, 4.0]), tensor("zero", [], ints=[0], dtype=INT64),
-    tensor("nothing", [0], ints=[], dtype=INT64),
+    tensor("nothing", [0], ints=[], dtype=INT64), tensor("total", [], raw=b"\2\0\0\0", dtype=INT32), tensor("pair", [2, 4], floats=[0.5] * 8),
 ]  # fmt: skip
 OPERANDS = ["", "matrix", "image", "numbers", "bools", "wide", "scalar", "none", "list", "weight", "zero", "nothing"]
+# Of other domains, by operator: what they must have, in right and in strange sizes; and operands that fit in some places.
+FOREIGN = {
+    "Attention": [[integer("num_heads", heads)] for heads in (1, 2, 0, -3, 2**62)]
+    + [[integer("num_heads", 1), integers("qkv_hidden_sizes", *sizes)] for sizes in ((1, 1, 1), (2**62, 2**62, 3), (0,))],
+    "GroupQueryAttention": [
+        [integer("num_heads", heads), integer("kv_num_heads", shared), integer("do_rotary", 1), integer("local_window_size", 2**62)]
+        for heads, shared in ((1, 1), (2, 1), (1, 2), (0, 1), (2**62, 2**62), (-1, -1))
+    ],
+    "MatMulNBits": [
+        [integer("N", n), integer("K", k), integer("block_size", block), integer("bits", bits)]
+        for n, k, block, bits in ((1, 4, 4, 4), (2**40, 2**40, 2**40, 4), (0, 0, 0, 0), (2, 3, 16, 8), (2**62, 3, 16, 2), (-1, 4, 4, 4), (1, 4, 4, 3))
+    ],
+    "MultiHeadAttention": [[integer("num_heads", heads), integer("unidirectional", 1)] for heads in (1, 2, 0, -3, 2**62)],
+}  # fmt: skip
+FOREIGN_OPERANDS = [*OPERANDS, "rows", "cache", "lengths", "bytes", "total", "pair"]
+MOST_FOREIGN_INPUTS = 9
 ATTRIBUTES = [
     [], [integer("axis", -9)], [], [text("axis", "zero")], [integers("axes", 5, 5)], [], [integer("to", 999)],
     [integers("kernel_shape")], [], [integers("pads", -1)], [integer("no_such_attribute", 1)],
@@ -39,32 +57,41 @@ GROUPS = 8  # of operators, each in one file
 
 def operators():
     table = subprocess.run(["pp-opt", "--show-onnx-operators"], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"^\| ([A-Z]\w+) \|", table, re.M)
+    return re.findall(r"^\| ((?:[a-z.]+\.)?[A-Z]\w+) \|", table, re.M)
 
 
-def cases():
+def cases(operator):
     """Lists of operands and of attributes: every operand in every place, the
     others taking turns."""
+    domain, _, name = operator.rpartition(".")
+    attributes = FOREIGN[name] if domain else ATTRIBUTES
+    every, most = (FOREIGN_OPERANDS, MOST_FOREIGN_INPUTS) if domain else (OPERANDS, MOST_INPUTS)
     turn = itertools.count()
-    for count in range(MOST_INPUTS + 1):
+    for count in range(most + 1):
         for place in range(max(count, 1)):
-            for operand in OPERANDS if count else [""]:
-                operands = [OPERANDS[(next(turn) * 5 + 1) % len(OPERANDS)] for _ in range(count)]
+            for operand in every if count else [""]:
+                operands = [every[(next(turn) * 5 + 1) % len(every)] for _ in range(count)]
                 if count:
                     operands[place] = operand
-                yield operands, ATTRIBUTES[next(turn) % len(ATTRIBUTES)]
+                yield operands, attributes[next(turn) % len(attributes)]
+    if domain:
+        random.seed(0)
+        # Operands of types that fit are rare among all of them.
+        for _ in range(1000):
+            fitting = random.choices(["", "rows", "cache", "lengths", "bytes", "total", "pair", "scalar"], k=random.randint(1, most))
+            yield fitting, random.choice(attributes)
 
 
 def survives(path, version, chosen):
     """Whether a file with a node for each (operator, operands, attributes) is
     imported or refused: the importer goes on after a node with errors."""
     nodes = [
-        node(operator, operands, [f"y{i}"], name=f"n{i}", attributes=attributes)
+        node(operator.rpartition(".")[2], operands, [f"y{i}"], name=f"n{i}", domain=operator.rpartition(".")[0], attributes=attributes)
         for i, (operator, operands, attributes) in enumerate(chosen)
     ]
     outputs = [untyped(f"y{i}") for i in range(len(nodes))]
     content = graph(nodes, inputs=INPUTS, outputs=outputs, initializers=INITIALIZERS)
-    path.write_bytes(model(content, opsets=[opset(version)]))
+    path.write_bytes(model(content, opsets=[opset(version), opset(1, "com.microsoft")]))
     done = subprocess.run(["pp-opt", str(path)], capture_output=True, timeout=300)
     explained = done.returncode == 0 or b": error: " in done.stderr
     return done.returncode in (0, 1, 3) and explained
@@ -84,7 +111,7 @@ def culprits(path, version, chosen):
 
 def check(folder, operators):
     """The number of nodes, and those that the importer does not survive."""
-    every = [(operator, *case) for operator in operators for case in cases()]
+    every = [(operator, *case) for operator in operators for case in cases(operator)]
     faults = []
     for version in OPSETS:
         path = folder / f"{operators[0]}-{version}.onnx"

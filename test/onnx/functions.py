@@ -1,8 +1,9 @@
-"""Compares operators of com.microsoft, which are imported as functions, with ONNX Runtime.
+"""Compares operators of com.microsoft with ONNX Runtime.
 
     functions.py BUILD
 
-All bodies of lib/Import/Onnx/FunctionBodies.txt have a node, in one model.
+All bodies of lib/Import/Onnx/FunctionBodies.txt have a node, and so have the handlers of
+lib/Import/MicrosoftHandlers.cpp, with their inputs in many combinations.
 """
 
 import pathlib
@@ -29,6 +30,9 @@ class Model:
 
     def input(self, name, *shape):
         self.inputs[name] = self.generator.standard_normal(shape).astype(np.float32)
+
+    def integers(self, name, values):
+        self.inputs[name] = np.array(values, np.int32)
 
     def weight(self, name, *shape, value=None):
         array = self.generator.standard_normal(shape).astype(np.float32) if value is None else value
@@ -82,6 +86,110 @@ def build():
     m.node("MultiHeadAttention", ["x", "skip", "x"], num_heads=2)
     m.node("MultiHeadAttention", ["x", "skip", "skip", "triple"], num_heads=4, scale=0.3)
     m.node("Attention", ["x", "weights", "triple"], num_heads=2, unidirectional=1)
+    add_attention(m)
+    add_grouped(m)
+    add_packed_weights(m)
+    return m
+
+
+def add_attention(m):
+    """MultiHeadAttention and Attention with masks, caches and packed inputs."""
+    m.input("past_keys", 2, 2, 3, 4)
+    m.input("past_values", 2, 2, 3, 4)
+    m.input("bias_of_scores", 2, 2, 5, 5)
+    m.weight("shared_bias", 1, 2, 5, 8)
+    m.integers("mask", [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    m.integers("wide_mask", [[1, 1, 0, 1, 1, 1, 1, 0], [1] * 8])
+    m.integers("square_mask", np.tril(np.ones((2, 5, 5))))
+    m.integers("lengths", [3, 5])
+    m.node("MultiHeadAttention", ["x", "skip", "x", "", "mask"], num_heads=2)
+    m.node("MultiHeadAttention", ["x", "skip", "x", "triple", "mask", "bias_of_scores"], num_heads=2, mask_filter_value=-3.0)
+    m.node("MultiHeadAttention", ["x", "skip", "x", "", "square_mask"], num_heads=2)
+    m.node("MultiHeadAttention", ["x", "skip", "x", "", "lengths"], num_heads=2)
+    m.node("MultiHeadAttention", ["x", "skip", "x", "triple", "", "", "past_keys", "past_values"], 3, num_heads=2, unidirectional=1)
+    m.node("MultiHeadAttention", ["x", "skip", "x", "", "wide_mask", "shared_bias", "past_keys", "past_values"], 3, num_heads=2)
+    m.node("Attention", ["x", "weights", "triple", "mask"], num_heads=2)
+    m.node("Attention", ["x", "weights", "triple", "mask", "", "bias_of_scores"], num_heads=2, scale=0.4)
+    m.weight("uneven", 8, 20)
+    m.weight("uneven_bias", 20)
+    m.node("Attention", ["x", "uneven", "uneven_bias"], num_heads=2, qkv_hidden_sizes=[8, 8, 4])
+
+
+def add_angles(m):
+    angles = np.arange(16)[:, None] * 0.3 ** np.arange(8)
+    m.weight("wide_cosines", value=np.cos(angles).astype(np.float32))
+    m.weight("wide_sines", value=np.sin(angles).astype(np.float32))
+
+
+def add_grouped(m):
+    """GroupQueryAttention: first rows, which are padded on the right, and rows behind a cache."""
+    m.input("q", 2, 5, 64)
+    m.input("k", 2, 5, 32)
+    m.input("v", 2, 5, 32)
+    m.input("all_three", 2, 5, 128)
+    m.input("one", 2, 1, 64)
+    m.input("one_k", 2, 1, 32)
+    m.input("one_v", 2, 1, 32)
+    m.input("cache_k", 2, 2, 6, 16)
+    m.input("cache_v", 2, 2, 6, 16)
+    m.weight("total_5", value=np.array(5, np.int32))
+    m.weight("total_7", value=np.array(7, np.int32))
+    m.integers("full", [4, 4])
+    m.integers("behind", [6, 3])
+    add_angles(m)
+    m.weight("sinks", 4)
+    heads = {"num_heads": 4, "kv_num_heads": 2}
+    angles = ["wide_cosines", "wide_sines"]
+    m.node("GroupQueryAttention", ["q", "k", "v", "", "", "full", "total_5"], 3, **heads)
+    m.node("GroupQueryAttention", ["all_three", "", "", "", "", "full", "total_5", *angles], 3, do_rotary=1, **heads)
+    m.node("GroupQueryAttention", ["q", "k", "v", "", "", "full", "total_5", *angles], 3, do_rotary=1, rotary_interleaved=1, softcap=2.0, scale=0.5, **heads)
+    m.node("GroupQueryAttention", ["q", "k", "v", "", "", "full", "total_5"], 3, local_window_size=2, **heads)
+    m.node("GroupQueryAttention", ["q", "k", "v", "", "", "full", "total_5"], 3, smooth_softmax=1, **heads)
+    m.node("GroupQueryAttention", ["q", "k", "v", "", "", "full", "total_5", "", "", "", "", "sinks"], 3, **heads)
+    m.node("GroupQueryAttention", ["one", "one_k", "one_v", "cache_k", "cache_v", "behind", "total_7", *angles], 3, do_rotary=1, **heads)
+    m.node("GroupQueryAttention", ["one", "one_k", "one_v", "cache_k", "cache_v", "behind", "total_7"], 3, local_window_size=3, **heads)
+
+
+def add_packed_weights(m):
+    """MatMulNBits of all numbers of bits: blocks that are not full, zero points of bytes and of floats."""
+    for bits, columns, block in (4, 40, 32), (8, 32, 16), (2, 32, 16):
+        blocks = -(-columns // block)
+        width = blocks * block * bits // 8 // blocks
+        sizes = {"K": columns, "N": 6, "bits": bits, "block_size": block}
+        name = f"{bits}"
+        m.input(f"a{name}", 2, 3, columns)
+        m.weight(f"b{name}", value=m.generator.integers(0, 256, (6, blocks, width), dtype=np.uint8))
+        m.weight(f"scales{name}", value=m.generator.uniform(0.1, 1, (6, blocks)).astype(np.float32))
+        m.weight(f"zeros{name}", value=m.generator.integers(0, 256, (6, -(-blocks * bits // 8)), dtype=np.uint8))
+        m.node("MatMulNBits", [f"a{name}", f"b{name}", f"scales{name}"], **sizes)
+        m.node("MatMulNBits", [f"a{name}", f"b{name}", f"scales{name}", f"zeros{name}"], **sizes)
+    m.weight("bias_of_columns", 6)
+    m.node("MatMulNBits", ["a4", "b4", "scales4", "zeros4", "", "bias_of_columns"], K=40, N=6, bits=4, block_size=32)
+
+
+def build_whole():
+    """With samples on another axis than the first."""
+    m = Model()
+    m.input("x", 2, 5, 8)
+    m.weight("weights", 8, 24)
+    m.weight("triple", 24)
+    m.input("past", 2, 2, 2, 3, 4)
+    m.node("Attention", ["x", "weights", "triple", "", "past"], 2, num_heads=2, unidirectional=1)
+    return m
+
+
+def build_single():
+    """Of one sample, ONNX Runtime takes several rows behind a cache."""
+    m = Model()
+    for name, *shape in (("q", 5, 64), ("k", 5, 32), ("v", 5, 32), ("cache_k", 2, 6, 16), ("cache_v", 2, 6, 16)):
+        m.input(name, 1, *shape)
+    m.integers("behind", [10])
+    m.weight("total_11", value=np.array(11, np.int32))
+    add_angles(m)
+    m.node(
+        "GroupQueryAttention", ["q", "k", "v", "cache_k", "cache_v", "behind", "total_11", "wide_cosines", "wide_sines"], 3,
+        do_rotary=1, num_heads=4, kv_num_heads=2,
+    )  # fmt: skip
     return m
 
 
@@ -94,14 +202,41 @@ def written():
 
 def test(context, checks, options):
     m = build()
-    # ONNX Runtime wants the bias of Attention.
-    checks.equal(sorted(written() - m.used), [(MICROSOFT, "Attention", "xx")], "bodies without a node")
+    checks.equal(sorted(written() - m.used), [], "bodies without a node")
+    compare(context, checks, m, (1, 2))
+    compare(context, checks, build_whole(), (1,))
+    compare(context, checks, build_single(), (1,))
+    compare_packed(context, checks)
+
+
+def compare_packed(context, checks):
+    """ONNX Runtime packs queries, keys and values on GPUs only: what is packed is what is not."""
+    m = Model()
+    for name in "qkv":
+        m.input(name, 2, 5, 8)
+        m.nodes.append(helper.make_node("Reshape", [name, "apart"], [f"{name}_apart"]))
+    m.weight("apart", value=np.array([0, 0, 2, 1, 4], np.int64))
+    m.nodes.append(helper.make_node("Concat", ["q_apart", "k_apart", "v_apart"], ["all"], axis=3))
+    m.nodes.append(helper.make_node("Concat", ["k_apart", "v_apart"], ["pairs"], axis=3))
+    m.node("MultiHeadAttention", ["q", "k", "v"], ["separate"], num_heads=2)
+    m.node("MultiHeadAttention", ["all"], ["packed"], num_heads=2)
+    m.node("MultiHeadAttention", ["q", "pairs"], ["half_packed"], num_heads=2)
+    path, archive = context.path(".onnx"), context.path(".npz")
+    onnx.save(m.proto(), path)
+    np.savez(archive, **m.inputs)
+    found = context.compile(path, microbatches=2).infer(archive, context.path(".npz"))
+    for name in ("packed", "half_packed"):
+        error = common.relative_error(found[name], found["separate"])
+        checks.check(error < 1e-6, f"{name}: relative error {error:.1e}")
+
+
+def compare(context, checks, m, counts):
     path, archive = context.path(".onnx"), context.path(".npz")
     onnx.save(m.proto(), path)
     np.savez(archive, **m.inputs)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     wanted = dict(zip(m.outputs, session.run(m.outputs, m.inputs)))
-    for microbatches in (1, 2):
+    for microbatches in counts:
         found = context.compile(path, microbatches=microbatches).infer(archive, context.path(".npz"))
         for name, value in wanted.items():
             error = common.relative_error(found[name], value)

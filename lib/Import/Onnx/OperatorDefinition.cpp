@@ -53,6 +53,11 @@ OperatorDefinition::attribute(llvm::StringRef attributeName) const {
   return found == attributes.end() ? nullptr : found;
 }
 
+std::string pp::onnx::operatorKey(const Node &node) {
+  bool isStandard = node.domain.empty() || node.domain == "ai.onnx";
+  return isStandard ? node.opType : node.domain + "." + node.opType;
+}
+
 std::optional<OperatorDefinition> pp::onnx::findOperator(llvm::StringRef name,
                                                          int64_t version) {
   std::string terminated = name.str();

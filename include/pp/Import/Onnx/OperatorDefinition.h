@@ -1,7 +1,8 @@
 //===- OperatorDefinition.h - What ONNX says of its operators -------------===//
 //
-// Every version of every operator of ai.onnx, generated from the `onnx`
-// package by scripts/generate-operators.
+// Every version of every operator of ai.onnx, and what is imported of other
+// domains, generated from the packages `onnx` and `onnxruntime` by
+// scripts/generate-operators.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_IMPORT_ONNX_OPERATORDEFINITION_H
@@ -59,8 +60,13 @@ struct OperatorDefinition {
   const AttributeDefinition *attribute(llvm::StringRef attributeName) const;
 };
 
-/// The definition that operator `name` of ai.onnx has in opset `version`;
-/// nothing if that opset has no such operator.
+/// What an operator is called here: its name, behind its domain and a dot where
+/// that is not ai.onnx.
+std::string operatorKey(const Node &node);
+
+/// The definition that operator `name` has in opset `version` of its domain;
+/// nothing if that opset has no such operator. Of other domains than ai.onnx
+/// there are those that are imported.
 std::optional<OperatorDefinition> findOperator(llvm::StringRef name,
                                                int64_t version);
 
