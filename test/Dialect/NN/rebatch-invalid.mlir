@@ -89,15 +89,19 @@ func.func @main(%x: tensor<8x4xf32> {step.batched}) -> tensor<8x4xf32> {
 // -----
 
 // All errors are reported at once.
+ml_program.global private @p(dense<0.0> : tensor<4x8xf32>) : tensor<4x8xf32>
 func.func @main(%x: tensor<8x4xf32> {step.batched}) {
+  %p = nn.parameter @p : tensor<4x8xf32>
   // expected-error@+1 {{'nn.reduce' op cannot be re-batched: reduces the axis that holds the samples}}
   %0 = nn.reduce sum %x [0] : tensor<8x4xf32> -> tensor<4xf32>
   // expected-error@+1 {{'nn.slice' op cannot be re-batched: takes a part of the axis that holds the samples}}
   %1 = nn.slice %x starts [1, 0] limits [8, 4] strides [1, 1] : tensor<8x4xf32> -> tensor<7x4xf32>
   // expected-error@+1 {{'nn.pad' op cannot be re-batched: pads the axis that holds the samples}}
   %2 = nn.pad %x low [1, 0] high [0, 0] interior [0, 0] : tensor<8x4xf32> -> tensor<9x4xf32>
-  // expected-error@+1 {{'nn.concat' op cannot be re-batched: joins tensors along the axis that holds the samples}}
-  %3 = nn.concat %x, %x axis 0 : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+  %square = nn.dot_general %x, %p batch [] x [] contract [1] x [0] : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %turned = nn.transpose %square [1, 0] : tensor<8x8xf32> -> tensor<8x8xf32>
+  // expected-error@+1 {{'nn.concat' op cannot be re-batched: joins samples with what is the same for all of them, or lies elsewhere}}
+  %3 = nn.concat %square, %turned axis 0 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
   // expected-error@+1 {{'nn.reshape' op cannot be re-batched: splits the 8 samples of its operand over several axes}}
   %4 = nn.reshape %x : tensor<8x4xf32> -> tensor<2x16xf32>
   %5 = nn.transpose %x [1, 0] : tensor<8x4xf32> -> tensor<4x8xf32>

@@ -208,3 +208,20 @@ func.func @main(%x: tensor<8x4x6xf32> {step.batched}) -> (tensor<8x5x6xf32>, ten
   %4 = nn.mul %x, %3 : tensor<8x4x6xf32>
   return %0, %4 : tensor<8x5x6xf32>, tensor<8x4x6xf32>
 }
+
+// -----
+
+// What is joined along the samples are blocks of all of them, and so are its parts.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: -> (tensor<2x4xf32> {step.batched}, tensor<6x4xf32>)
+func.func @main(%x: tensor<8x4xf32> {step.batched}) -> (tensor<8x4xf32>, tensor<24x4xf32>) {
+  %0 = nn.relu %x : tensor<8x4xf32>
+  // CHECK: nn.concat {{.*}} axis 0 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+  %1 = nn.concat %x, %0 axis 0 : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+  %2 = nn.neg %1 : tensor<16x4xf32>
+  // CHECK: nn.slice {{.*}} starts [2, 0] limits [4, 4] strides [1, 1] : tensor<4x4xf32> -> tensor<2x4xf32>
+  %3 = nn.slice %2 starts [8, 0] limits [16, 4] strides [1, 1] : tensor<16x4xf32> -> tensor<8x4xf32>
+  // CHECK: nn.concat {{.*}} axis 0 : (tensor<4x4xf32>, tensor<2x4xf32>) -> tensor<6x4xf32>
+  %4 = nn.concat %2, %3 axis 0 : (tensor<16x4xf32>, tensor<8x4xf32>) -> tensor<24x4xf32>
+  return %3, %4 : tensor<8x4xf32>, tensor<24x4xf32>
+}

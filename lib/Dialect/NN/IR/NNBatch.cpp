@@ -215,10 +215,14 @@ LogicalResult SliceOp::propagateBatch(Positions operands, PositionsOut &results,
   results.assign(1, operands[0]);
   if (!operands[0])
     return success();
-  int64_t axis = operands[0].axis;
-  if (getStarts()[axis] != 0 || getStrides()[axis] != 1 ||
-      getLimits()[axis] != getInput().getType().getDimSize(axis))
+  // Whole blocks of all samples, such as the halves of what was joined.
+  auto [axis, outer, inner] = operands[0];
+  int64_t block = getInput().getType().getDimSize(axis) / outer;
+  int64_t start = getStarts()[axis], limit = getLimits()[axis];
+  if (getStrides()[axis] != 1 || start % block != 0 || limit % block != 0 ||
+      start == limit)
     return emitError() << "takes a part of the axis that holds the samples";
+  results[0].outer = (limit - start) / block;
   return success();
 }
 
@@ -226,9 +230,11 @@ void SliceOp::rebatch(Positions operands, Positions results, int64_t oldBatch,
                       int64_t newBatch) {
   if (!operands[0])
     return;
-  auto [axis, outer, inner] = operands[0];
-  SmallVector<int64_t> limits(getLimits());
-  limits[axis] = outer * newBatch * inner;
+  int64_t axis = operands[0].axis;
+  SmallVector<int64_t> starts(getStarts()), limits(getLimits());
+  starts[axis] = starts[axis] / oldBatch * newBatch;
+  limits[axis] = limits[axis] / oldBatch * newBatch;
+  setStarts(starts);
   setLimits(limits);
 }
 
@@ -246,12 +252,24 @@ LogicalResult PadOp::propagateBatch(Positions operands, PositionsOut &results,
 LogicalResult ConcatOp::propagateBatch(Positions operands,
                                        PositionsOut &results,
                                        EmitError emitError) {
-  if (failed(::pp::detail::propagateBatchElementwise(*this, operands, results,
-                                                     emitError)))
-    return failure();
-  if (results[0] && results[0].axis == static_cast<int64_t>(getAxis()))
-    return emitError() << "joins tensors along the axis that holds the samples";
-  return success();
+  auto isJoined = [&](BatchPosition position) {
+    return position && position.axis == static_cast<int64_t>(getAxis());
+  };
+  if (llvm::any_of(operands, isJoined)) {
+    // All operands' blocks of samples follow each other.
+    results.assign(1, operands[0]);
+    results[0].outer = 0;
+    for (BatchPosition other : operands) {
+      if (!isJoined(other) || other.inner != operands[0].inner)
+        return emitError() << "joins samples with what is the same for all of "
+                              "them, or lies "
+                              "elsewhere";
+      results[0].outer += other.outer;
+    }
+    return success();
+  }
+  return ::pp::detail::propagateBatchElementwise(*this, operands, results,
+                                                 emitError);
 }
 
 /// Whether the samples are on one of the first `shared` axes.
