@@ -31,7 +31,8 @@ static const std::vector<const ImportedOperator *> &table() {
           gridOperators(),         stateOperators(),
           selectionOperators(),    patchOperators(),
           poolOperators(),         regionOperators(),
-          determinantOperators(),  microsoftOperators()})
+          determinantOperators(),  microsoftOperators(),
+          previewOperators(),      textOperators()})
       for (const ImportedOperator &entry : part)
         all.push_back(&entry);
     llvm::sort(all, [](const ImportedOperator *a, const ImportedOperator *b) {

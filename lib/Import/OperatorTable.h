@@ -116,6 +116,8 @@ llvm::ArrayRef<ImportedOperator> poolOperators();
 llvm::ArrayRef<ImportedOperator> regionOperators();
 llvm::ArrayRef<ImportedOperator> determinantOperators();
 llvm::ArrayRef<ImportedOperator> microsoftOperators();
+llvm::ArrayRef<ImportedOperator> previewOperators();
+llvm::ArrayRef<ImportedOperator> textOperators();
 
 /// The entry of an operator; null if it is not imported. The name of one that
 /// is not of ai.onnx has its domain in front, as onnx::operatorKey makes it.

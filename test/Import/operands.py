@@ -15,9 +15,15 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
-from make import INT64, graph, integer, integers, model, node, opset, tensor, text, untyped, value  # noqa: E402
+from make import INT64, graph, integer, integers, message, model, node, opset, tensor, text, untyped, value  # noqa: E402
 
 BOOL, DOUBLE, INT32, UINT8 = 9, 11, 6, 2
+
+
+def decimal(name, number):
+    return message((1, name), (2, number), (20, 1))
+
+
 MOST_INPUTS = 5
 
 INPUTS = [
@@ -45,8 +51,11 @@ FOREIGN = {
     ],
     "MultiHeadAttention": [[integer("num_heads", heads), integer("unidirectional", 1)] for heads in (1, 2, 0, -3, 2**62)],
 }  # fmt: skip
+# With what the optimizers need.
+OTHERS = [[], [text("mode", "nesterov"), decimal("alpha", 0.5), decimal("beta", 0.5), decimal("norm_coefficient", 0.1)], [integer("softmax_precision", 99)]]
 FOREIGN_OPERANDS = [*OPERANDS, "rows", "cache", "lengths", "bytes", "total", "pair"]
 MOST_FOREIGN_INPUTS = 9
+DOMAINS = ["com.microsoft", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"]
 ATTRIBUTES = [
     [], [integer("axis", -9)], [], [text("axis", "zero")], [integers("axes", 5, 5)], [], [integer("to", 999)],
     [integers("kernel_shape")], [], [integers("pads", -1)], [integer("no_such_attribute", 1)],
@@ -64,7 +73,7 @@ def cases(operator):
     """Lists of operands and of attributes: every operand in every place, the
     others taking turns."""
     domain, _, name = operator.rpartition(".")
-    attributes = FOREIGN[name] if domain else ATTRIBUTES
+    attributes = FOREIGN.get(name, OTHERS) if domain else ATTRIBUTES
     every, most = (FOREIGN_OPERANDS, MOST_FOREIGN_INPUTS) if domain else (OPERANDS, MOST_INPUTS)
     turn = itertools.count()
     for count in range(most + 1):
@@ -91,7 +100,7 @@ def survives(path, version, chosen):
     ]
     outputs = [untyped(f"y{i}") for i in range(len(nodes))]
     content = graph(nodes, inputs=INPUTS, outputs=outputs, initializers=INITIALIZERS)
-    path.write_bytes(model(content, opsets=[opset(version), opset(1, "com.microsoft")]))
+    path.write_bytes(model(content, opsets=[opset(version), *(opset(1, domain) for domain in DOMAINS)]))
     done = subprocess.run(["pp-opt", str(path)], capture_output=True, timeout=300)
     explained = done.returncode == 0 or b": error: " in done.stderr
     return done.returncode in (0, 1, 3) and explained

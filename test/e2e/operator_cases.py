@@ -665,6 +665,20 @@ def recurrences():
     case("LSTM", [x, w, r, b, None, h0, c0], want, hidden_size=hidden, direction="bidirectional", tolerance=1e-5)
 
 
+def phrases():
+    """TfIdfVectorizer: the phrases 2, 3, (5 6), (7 8) and (6 7) are columns 0, 2, 3, 4 and 6."""
+    words = np.array([[5, 6, 7, 8, 3], [6, 5, 7, 6, 8]], np.int32)
+    pool = {"pool_int64s": [2, 3, 5, 6, 7, 8, 6, 7], "ngram_counts": [0, 2], "ngram_indexes": [0, 2, 3, 4, 6], "version": 9}
+    together = np.array([[0, 0, 0, 1, 1, 0, 1], [0] * 7], F)
+    case("TfIdfVectorizer", [words], together, mode="TF", min_gram_length=2, max_gram_length=2, max_skip_count=0, **pool)
+    # Up to one word between: 6 . 7 and 5 . 6 and 7 . 8 of the second list.
+    apart = together + np.array([[0] * 7, [0, 0, 0, 1, 1, 0, 1]], F)
+    apart[0, 2] = 1
+    case("TfIdfVectorizer", [words], apart, mode="TF", min_gram_length=1, max_gram_length=2, max_skip_count=1, **pool)
+    weights = np.array([0, 0, 3, 4, 5, 0, 6], F)
+    case("TfIdfVectorizer", [words[0]], weights * (apart[0] > 0), mode="IDF", min_gram_length=1, max_gram_length=2, max_skip_count=1, weights=[2.0, 3.0, 4.0, 5.0, 6.0], **pool)
+
+
 def bits():
     for dtype in (np.uint8, np.int16, np.uint32, np.uint64, np.int64):
         x, y = (numbers(2, 3, low=0, high=120).astype(dtype) for _ in range(2))
@@ -777,7 +791,7 @@ def imported():
 
 
 def test(context, checks, arguments):
-    for part in (elementwise, functions, constants, shapes, indexed, arranged, linear, normalizations, attentions, losses, recurrences, bits, interpolated, quantized):
+    for part in (elementwise, functions, constants, shapes, indexed, arranged, linear, normalizations, attentions, losses, recurrences, phrases, bits, interpolated, quantized):
         part()
     for part in graph_cases.PARTS:
         part(sys.modules[__name__])
