@@ -10,8 +10,22 @@ namespace {
 
 constexpr int64_t maxRows = 64;
 
-/// Gaussian elimination with the largest number of a column as its pivot,
-/// unrolled: the product of the pivots, and of -1 for each exchange of rows.
+/// The matrices of `x` with row `place` of each in front, where the first row
+/// was; what was there takes its place.
+Value bringToFront(NodeImporter &n, Value x, Value place) {
+  int64_t rows = n.shape(x)[1];
+  Value row = n.make<GatherOp>(x, place, int64_t{1}, int64_t{1});
+  Value others = n.make<ScatterOp>(x, place, n.slice(x, 1, 0, 1), int64_t{1},
+                                   int64_t{1}, ReductionAttr());
+  return n.make<ConcatOp>(ValueRange{row, n.slice(others, 1, 1, rows)},
+                          int64_t{1});
+}
+
+/// Gaussian elimination with the largest number of all that is left as its
+/// pivot, unrolled: the product of the pivots, and of -1 for each exchange of
+/// rows or columns. A pivot is 0 only if all that is left is, so the derivative
+/// is right for singular matrices, too: with one row left it is that of the
+/// last pivot, with more it is 0.
 LogicalResult determinant(NodeImporter &n) {
   Value x = n.tensor(0);
   if (!x)
@@ -26,29 +40,35 @@ LogicalResult determinant(NodeImporter &n) {
   for (int64_t size : batch)
     count *= size;
   Expressions e{n};
+  Type i64 = n.getBuilder().getI64Type();
   Value rest = n.reshape(x, {count, rows, rows}), result;
   for (; rows > 1; --rows) {
-    Value column = n.reshape(n.slice(rest, 2, 0, 1), {count, rows});
     Value place = n.make<TopKOp>(
         RankedTensorType::get({count, 1}, n.getBuilder().getI64Type()),
-        e.abs(column), /*smallest=*/false);
-    Value row = n.make<GatherOp>(rest, place, int64_t{1}, int64_t{1});
-    Value pivot = n.reshape(n.slice(row, 2, 0, 1), count);
-    // The first row takes the place of the pivot's.
-    Value others = n.make<ScatterOp>(rest, place, n.slice(rest, 1, 0, 1),
-                                     int64_t{1}, int64_t{1}, ReductionAttr());
-    others = n.slice(others, 1, 1, rows);
-    Value stays = e.compare(Comparison::eq, n.reshape(place, count), 0);
-    Value sign = e.select(stays, e.number(pivot, 1), e.number(pivot, -1));
+        e.abs(n.reshape(rest, {count, rows * rows})), /*smallest=*/false);
+    auto width = static_cast<double>(rows);
+    Value row = e.div(place, e.number(place, width));
+    Value column = e.sub(place, e.mul(row, width));
+    // Transposed, which does not change the determinant.
+    rest = n.transpose(bringToFront(n, rest, row), {0, 2, 1});
+    rest = bringToFront(n, rest, column);
+    Value pivot = n.reshape(n.slice(n.slice(rest, 1, 0, 1), 2, 0, 1), count);
+    auto stays = [&](Value which) {
+      return e.compare(Comparison::eq, n.reshape(which, count), 0);
+    };
+    Value isEven = n.make<CompareOp>(Comparison::eq, n.cast(stays(row), i64),
+                                     n.cast(stays(column), i64));
+    Value sign = e.select(isEven, e.number(pivot, 1), e.number(pivot, -1));
     Value factor = e.mul(pivot, sign);
     result = result ? e.mul(result, factor) : factor;
     // Under a pivot of zero there are zeros.
     Value isZero = e.compare(Comparison::eq, pivot, 0);
     Value divisor = e.select(isZero, e.number(pivot, 1), pivot);
     SmallVector<int64_t> smaller = {count, rows - 1, rows - 1};
+    Value first = n.slice(rest, 1, 0, 1), others = n.slice(rest, 1, 1, rows);
     Value ratio = n.reshape(n.slice(others, 2, 0, 1), {count, rows - 1});
     ratio = e.div(ratio, e.spread(divisor, n.shape(ratio), int64_t{1}));
-    Value taken = n.reshape(n.slice(row, 2, 1, rows), {count, rows - 1});
+    Value taken = n.reshape(n.slice(first, 2, 1, rows), {count, rows - 1});
     rest = e.sub(n.slice(others, 2, 1, rows),
                  e.mul(e.spread(ratio, smaller, int64_t{2}),
                        e.spread(taken, smaller, int64_t{1})));

@@ -127,6 +127,10 @@ def regions(cases):
 
 def determinants(cases):
     x = cases.numbers(2, 3, 4, 4)
+    # Of rank 2, with a column of zeros: no determinant, but a gradient.
+    singular = np.random.default_rng(3).uniform(-1, 1, (2, 3, 3)).astype(F)
+    singular[:, :, 0] = 0
+    cases.case("Det", [singular], np.zeros(2, F))
     cases.case("Det", [x], np.linalg.det(x.astype(np.float64)).astype(F), tolerance=1e-4)
     turned = np.array([[0, 2, 1], [3, 0.5, 4], [6, 1, 7]], F)
     cases.case("Det", [turned], np.linalg.det(turned.astype(np.float64)).astype(F), tolerance=1e-5)
