@@ -1,6 +1,6 @@
 """Exports one architecture and says what other programs compute with it.
 
-    export_architecture.py NAME FOLDER [--sensitivity]
+    export_architecture.py NAME FOLDER [--sensitivity | --double EXPORTER]
 
 Writes data.npz (inputs and a target), reference.npz (PyTorch's loss and gradients),
 and for both exporters EXPORTER.infer.onnx with EXPORTER.infer.npz (the outputs of
@@ -10,6 +10,8 @@ EXPORTER.PHASE.error. What is there is not written again.
 --sensitivity writes sensitivity.npz instead: how far single precision may be from
 double, by parameter. Gradients are computed in double precision with an error of
 single precision put into the result of every operator, forward and backward.
+
+--double writes EXPORTER.double.onnx instead: the model to train in double precision.
 """
 
 import argparse
@@ -138,6 +140,14 @@ def write_sensitivity(model, inputs, folder):
     np.savez(folder / "sensitivity.npz", **{name: np.array(differences) for name, differences in found.items()})
 
 
+def write_double(model, inputs, folder, exporter):
+    wide = {name: value.double() if value.is_floating_point() else value for name, value in inputs.items()}
+    path = folder / f"{exporter}.double.partial"
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        EXPORTERS[exporter](model.double(), wide, path, "output")
+    path.rename(folder / f"{exporter}.double.onnx")
+
+
 def run_onnxruntime(path, inputs):
     import onnxruntime
 
@@ -179,6 +189,7 @@ def main():
     parser.add_argument("name")
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--sensitivity", action="store_true")
+    parser.add_argument("--double", metavar="EXPORTER")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
@@ -192,6 +203,9 @@ def main():
     inputs = {name: torch.from_numpy(array) for name, array in entry.inputs.items()}
     if arguments.sensitivity:
         write_sensitivity(model, inputs, arguments.folder)
+        return
+    if arguments.double:
+        write_double(model, inputs, arguments.folder, arguments.double)
         return
     if not (arguments.folder / "names.json").exists():
         write_reference(model, inputs, arguments.folder)
