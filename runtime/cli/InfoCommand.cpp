@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 #include <cstdio>
 
 using namespace pp::runtime;
@@ -104,6 +106,9 @@ static void printPlan(const Plan &plan) {
               printable(plan.model), plan.mode, plan.batch, plan.microbatches,
               plan.stages.size() / plan.replicas, replicas, plan.ranks.size(),
               threads, plan.schedule);
+  if (plan.bucket)
+    printOutput("  of several sizes of '{}', this one is for up to {}\n",
+                printable(plan.bucket->dim), plan.bucket->size);
   auto printPort = [&](const PlanPort &port, const std::string &kind) {
     Shape shape = port.shape;
     if (port.batched)
@@ -139,10 +144,21 @@ int pp::runtime::runInfo(const pp_binary &binary, const InfoOptions &options) {
   if (options.mode == "train" && !binary.training)
     failUsage("--mode train: the model was compiled without a loss");
   ordered_json all = ordered_json::array();
-  for (const pp_program *program : {binary.training, binary.inference}) {
+  std::vector<std::pair<const pp_program *, bool>> programs; // is for training
+  for (uint64_t i = 0; i < binary.bucket_count; ++i) {
+    programs.emplace_back(binary.buckets[i].training, true);
+    programs.emplace_back(binary.buckets[i].inference, false);
+  }
+  if (programs.empty())
+    programs = {{binary.training, true}, {binary.inference, false}};
+  // Of several sizes, the plan of the largest.
+  if (options.plan)
+    std::reverse(programs.begin(), programs.end());
+  if (options.plan && options.mode.empty() && binary.training)
+    programs = {{binary.training, true}};
+  for (auto [program, isTraining] : programs) {
     if (!program)
       continue;
-    bool isTraining = program == binary.training;
     if (!options.mode.empty() && (options.mode == "train") != isTraining)
       continue;
     // --plan prints one document: the training program's unless --mode says so.

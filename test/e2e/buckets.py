@@ -134,6 +134,10 @@ def test(context, checks, arguments):
         error = common.relative_error(y, infer(trained, **inputs))
         checks.check(error < 1e-5, f"{stages} stages: inference with trained weights is off by {error:.1e}")
 
+    text = common.run([binary.path, "info"])
+    for size in (4, 8, 16):
+        checks.check(f"several sizes of 'seq', this one is for up to {size}" in text, f"info does not tell of {size}")
+    checks.equal([binary.plan(mode)["bucket"]["size"] for mode in ("train", "infer")], [16, 16], "the plans that info prints")
     long, _ = sample(rng, 17)
     np.savez(archive, **long)
     refuse(context, checks, "has 17 of 'seq'; the model was compiled for 4, 8, 16", binary.path, "infer", "--data", archive)
