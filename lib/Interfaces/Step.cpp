@@ -42,6 +42,7 @@ static const KnownAttribute operationAttributes[] = {
     {originAttrName, isCount, countText},
     {stageHintAttrName, isCount, countText},
     {optimizerAttrName, isA<OptimizerAttr>, "a #step.optimizer"},
+    {wholeBatchesAttrName, isA<StringAttr>, "a string"},
 };
 
 static const KnownAttribute argumentAttributes[] = {

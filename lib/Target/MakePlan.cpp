@@ -144,6 +144,9 @@ private:
     plan.schedule = schedule.getKind();
     plan.checkpoint = schedule.getCheckpoint();
     plan.flushes = !schedule.getVersions();
+    if (auto why = step->getAttrOfType<StringAttr>(step::wholeBatchesAttrName);
+        why && isTraining())
+      plan.wholeBatches = why.getValue();
   }
 
   void setHash() {

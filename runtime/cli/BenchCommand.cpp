@@ -80,6 +80,8 @@ private:
         number % std::max<uint64_t>(order.size() / batch, 1) * batch;
     step.number = ++number;
     data.fill(step, order, first);
+    // Whole batches are measured, whatever the data have.
+    step.rows = batch;
     step.scalars = scalars.evaluate(number);
     executor.submit(step);
   }

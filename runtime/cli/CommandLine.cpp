@@ -201,6 +201,9 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       ->check(natural);
   command->add_flag("--no-shuffle", options.noShuffle,
                     "Keep the samples in the order of the file");
+  command->add_flag("--drop-last", options.dropLast,
+                    "Leave out the samples behind an epoch's last whole batch, "
+                    "instead of a smaller batch of them");
   command
       ->add_option("--save", options.save,
                    "Write a snapshot at the end and when interrupted")

@@ -33,7 +33,7 @@ struct TrainOptions : RunOptions {
   std::optional<uint64_t> epochs, steps, seed;
   std::vector<std::string> set; // NAME=VALUE; --lr X is lr=X
   std::optional<double> learningRate;
-  bool noShuffle = false, logBits = false;
+  bool noShuffle = false, dropLast = false, logBits = false;
   bool allowOtherModel = false, allowNotFinite = false; // of --resume
   std::string save, resume, evalData, dumpGradients;
   std::vector<std::string> pads; // --pad NAME=VALUE

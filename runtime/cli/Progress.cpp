@@ -12,9 +12,8 @@
 
 using namespace pp::runtime;
 
-Progress::Progress(uint64_t firstStep, uint64_t totalSteps, uint64_t batch)
-    : first(firstStep), total(totalSteps), batch(batch),
-      isTerminal(::isatty(STDERR_FILENO)),
+Progress::Progress(uint64_t firstStep, uint64_t totalSteps)
+    : first(firstStep), total(totalSteps), isTerminal(::isatty(STDERR_FILENO)),
       start(std::chrono::steady_clock::now()) {}
 
 Progress::~Progress() { finish(); }
@@ -25,13 +24,14 @@ void Progress::finish() {
   lineOpen = false;
 }
 
-void Progress::step(uint64_t step, uint64_t epoch, double loss,
+void Progress::step(uint64_t step, uint64_t epoch, uint64_t rows, double loss,
                     std::optional<uint64_t> bits,
                     std::optional<LossScaleState> lossScale) {
   auto now = std::chrono::steady_clock::now();
   double seconds = std::chrono::duration<double>(now - start).count();
   uint64_t done = step - first;
-  double rate = seconds > 0 ? done * batch / seconds : 0;
+  samples += rows;
+  double rate = seconds > 0 ? samples / seconds : 0;
   if (!isTerminal) {
     nlohmann::ordered_json json;
     json["step"] = step;

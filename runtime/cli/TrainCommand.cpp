@@ -99,6 +99,7 @@ public:
 private:
   void applySettings();
   void startLossScale();
+  void choosePartOfEpoch();
   void choosePolicy();
   [[noreturn]] void stopAt(uint64_t index);
   uint64_t lastStep() const;
@@ -117,7 +118,8 @@ private:
   DataSet data;
   OptimizerScalars scalars;
   TrainingPosition position;
-  uint64_t stepsPerEpoch;
+  uint64_t stepsPerEpoch = 0;
+  uint64_t samplesDone = 0; // in this run
   bool hasLossScale;
   std::optional<LossScaleState> lossScale; // after the last step
   std::optional<Evaluator> evaluator;
@@ -156,15 +158,12 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
       data(plan, buckets.size() == 0
                      ? readArrays(options)
                      : buckets.pad(std::move(arrays), fit.number)),
-      scalars(plan.optimizer), stepsPerEpoch(data.getSamples() / plan.batch),
+      scalars(plan.optimizer),
       hasLossScale(plan.scalesLoss()) {
   if (!options.save.empty() && group.isFirst()) {
     saveLock.emplace(options.save);
     removeAbandonedFiles(options.save);
   }
-  if (stepsPerEpoch == 0)
-    failInput("data: {} samples are fewer than a batch of {}",
-              data.getSamples(), plan.batch);
   compareData(group, plan, data, "--data", options.data, options.inputs);
   // Also before a resume: constants are not in a snapshot.
   if (options.pin)
@@ -184,11 +183,17 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
                 position.seed);
     if (options.noShuffle && position.shuffle)
       failUsage("--no-shuffle: the run of --resume shuffled");
+    if (options.dropLast && !position.dropsLast)
+      failUsage(
+          "--drop-last: the run of --resume has trained the last, smaller "
+          "batches of its epochs");
   } else {
     position.seed = options.seed.value_or(0);
     position.shuffle = !options.noShuffle;
     position.samples = data.getSamples();
+    position.dropsLast = options.dropLast || !plan.wholeBatches.empty();
   }
+  choosePartOfEpoch();
   group.compare("the step to resume from", position.step);
   applySettings();
   if (plan.findLossScale())
@@ -229,6 +234,24 @@ void Training::applySettings() {
                 parseNumber(setting.substr(equals + 1), "--set " + setting));
   }
   position.scalars = scalars.settings();
+}
+
+/// How many steps an epoch has.
+void Training::choosePartOfEpoch() {
+  uint64_t samples = data.getSamples(), left = samples % plan.batch;
+  stepsPerEpoch = stepsOfEpoch(samples, plan.batch, position.dropsLast);
+  if (left && !position.dropsLast && !plan.wholeBatches.empty())
+    failInput("--resume '{}': the run has trained smaller batches, but this "
+              "program takes whole batches of {} only: {}",
+              options.resume, plan.batch, plan.wholeBatches);
+  bool mayTrain = plan.wholeBatches.empty();
+  if (stepsPerEpoch == 0)
+    failInput("data: {} samples are fewer than a batch of {}{}", samples,
+              plan.batch,
+              mayTrain ? ""
+                       : fmt::format(", and this program takes whole batches "
+                                     "only: {}",
+                                     plan.wholeBatches));
 }
 
 /// What happens at a step whose loss or gradients are not finite.
@@ -339,8 +362,9 @@ void Training::finishStep(uint64_t index, Progress &progress) {
                  "finite\n",
                  index + 1);
   if (group.isFirst())
-    progress.step(index + 1, position.epoch + 1, step.loss(), bits,
+    progress.step(index + 1, position.epoch + 1, step.rows, step.loss(), bits,
                   hasLossScale ? lossScale : std::nullopt);
+  samplesDone += step.rows;
   ++position.step;
   if (++position.stepInEpoch == stepsPerEpoch) {
     position.stepInEpoch = 0;
@@ -375,9 +399,15 @@ void Training::save(Progress &progress) {
 }
 
 int Training::run() {
+  uint64_t left = data.getSamples() % plan.batch;
+  if (left && !plan.wholeBatches.empty() && group.isFirst())
+    printMessage("note: {} of {} samples, behind the last whole batch of {}, "
+                 "are left out of each epoch (others in each, if it "
+                 "shuffles): {}\n",
+                 left, data.getSamples(), plan.batch, plan.wholeBatches);
   uint64_t first = position.step, last = lastStep();
   InterruptFlag interrupt;
-  Progress progress(first, last, plan.batch);
+  Progress progress(first, last);
   double seconds = 0;
   uint64_t index = first, savedAt = UINT64_MAX;
   submitted = first;
@@ -433,8 +463,7 @@ int Training::run() {
     evaluateNow(progress);
   if (!options.dumpGradients.empty())
     saveGradients(options.dumpGradients, program);
-  RunSummary summary(program, *executor, seconds, index - first,
-                     (index - first) * plan.batch,
+  RunSummary summary(program, *executor, seconds, index - first, samplesDone,
                      hasLossScale ? lossScale : std::nullopt);
   summary.print();
   writeOutputs(options, summary);
@@ -456,13 +485,14 @@ int pp::runtime::runTrain(const pp_binary &binary,
   };
   std::string agreed = fmt::format(
       "train epochs {} steps {} seed {} lr {} on-nan {} set {} shuffle {} "
+      "drop {} "
       "flushed {} annealed {} save {} {} "
       "resume {} eval {} {} gradients {} trace {} report {}",
       orNone(options.epochs), orNone(options.steps), orNone(options.seed),
       orNone(options.learningRate), options.onNan, fmt::join(options.set, ","),
-      !options.noShuffle, options.flushedSteps, options.annealedSteps,
-      !options.save.empty(), options.saveEvery, !options.resume.empty(),
-      !options.evalData.empty(), options.evalEvery,
+      !options.noShuffle, options.dropLast, options.flushedSteps,
+      options.annealedSteps, !options.save.empty(), options.saveEvery,
+      !options.resume.empty(), !options.evalData.empty(), options.evalEvery,
       !options.dumpGradients.empty(), !options.trace.empty(),
       !options.report.empty());
   Buckets buckets(binary, /*isTraining=*/true, options.pads);

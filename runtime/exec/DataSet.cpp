@@ -151,6 +151,7 @@ DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
 
 void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
                    uint64_t first) const {
+  step.rows = std::min<uint64_t>(plan.batch, order.size() - first);
   step.samples.resize(plan.batch);
   for (uint64_t row = 0; row < plan.batch; ++row)
     step.samples[row] =
@@ -159,7 +160,15 @@ void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
     PortBuffer &target = step.feeds[i];
     const char *source = feeds[i].data.data();
     if (plan.feeds[i].isLossWeight()) {
-      fillLossWeight(target, plan.feeds[i].type, step.samples);
+      fillLossWeight(target, plan.feeds[i].type, step);
+      continue;
+    }
+    if (plan.feeds[i].isSampleMask()) {
+      NumberArray isSample(plan.feeds[i].type, 1);
+      for (uint64_t row = 0; row < plan.batch; ++row) {
+        isSample.set(0, row < step.rows ? 1 : 0);
+        target.write(row, 1, isSample.data());
+      }
       continue;
     }
     if (plan.feeds[i].isRandomCounter()) {
@@ -174,21 +183,42 @@ void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
     uint64_t bytes = target.bytesPerSample();
     for (uint64_t row = 0; row < plan.batch; ++row)
       target.write(row, 1, source + step.samples[row] * bytes);
+    if (plan.feeds[i].ignoreIndex)
+      ignoreRows(target, plan.feeds[i], step.rows, plan.batch - step.rows);
   }
 }
 
+void DataSet::ignoreRows(PortBuffer &target, const PlanPort &port,
+                         uint64_t first, uint64_t count) const {
+  std::vector<char> row(target.bytesPerSample());
+  uint64_t size = sizeOf(port.type);
+  for (uint64_t at = 0; at < row.size(); at += size) {
+    if (port.type == DataType::I32) {
+      auto ignored = static_cast<int32_t>(*port.ignoreIndex);
+      std::memcpy(&row[at], &ignored, sizeof(ignored));
+    } else {
+      std::memcpy(&row[at], &*port.ignoreIndex, sizeof(int64_t));
+    }
+  }
+  for (uint64_t i = 0; i < count; ++i)
+    target.write(first + i, 1, row.data());
+}
+
 void DataSet::fillLossWeight(PortBuffer &target, DataType type,
-                             const std::vector<uint64_t> &rows) const {
+                             const Step &step) const {
   uint64_t labels = 0;
   for (size_t i = 0; i < feeds.size(); ++i) {
     const PlanPort &port = plan.feeds[i];
-    if (!port.ignoreIndex)
+    if (port.role != "target")
       continue;
     uint64_t inSample = *elementCount(port.shape) / port.shape[0];
-    for (uint64_t sample : rows)
+    if (!port.ignoreIndex)
+      labels += step.rows * inSample;
+    for (uint64_t row = 0; port.ignoreIndex && row < step.rows; ++row)
       for (uint64_t k = 0; k < inSample; ++k)
-        labels += integerAt(feeds[i].data.data(), port.type,
-                            sample * inSample + k) != *port.ignoreIndex;
+        labels +=
+            integerAt(feeds[i].data.data(), port.type,
+                      step.samples[row] * inSample + k) != *port.ignoreIndex;
   }
   // Where nothing counts, the loss and its gradients are 0.
   NumberArray weight(type, 1);

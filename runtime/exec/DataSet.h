@@ -26,8 +26,8 @@ public:
   uint64_t getSamples() const { return samples; }
 
   /// Fills the feeds and the sample numbers of `step`, whose number and seed
-  /// are set, with samples `order[first]`, ...; behind the end of `order` the
-  /// last sample is repeated.
+  /// are set, with samples `order[first]`, ... Behind the end of `order` the
+  /// last sample is repeated, without a part in the loss.
   void fill(Step &step, const std::vector<uint64_t> &order,
             uint64_t first) const;
 
@@ -35,9 +35,11 @@ public:
   std::vector<uint64_t> hashFeeds() const;
 
 private:
-  /// `rows` are the samples of the mini-batch.
   void fillLossWeight(PortBuffer &target, DataType type,
-                      const std::vector<uint64_t> &rows) const;
+                      const Step &step) const;
+  /// Writes into `count` rows of a target what the loss leaves out.
+  void ignoreRows(PortBuffer &target, const PlanPort &port, uint64_t first,
+                  uint64_t count) const;
 
   void fillRandomCounter(PortBuffer &target, const Step &step) const;
 

@@ -86,6 +86,9 @@ private:
   std::vector<CompiledAction> compileRound(unsigned round, unsigned period);
   /// Brings the newest weights into all slots; nothing is in flight.
   void settleWeights();
+  /// Whether the W of `action` is the first of its step in a stage whose first
+  /// W writes gradients. Asked once for each W, in their order.
+  bool isFirstWrite(const PlanAction &action);
   /// Whether parameters have changed since the stage's last P.
   bool needsPreparation(const PlanAction &action, uint64_t sequence);
   /// Waits for an enqueued step and records what it did.

@@ -125,30 +125,32 @@ void PhaseCall::look(uint64_t number) {
   }
 }
 
-void PhaseCall::run() {
+void PhaseCall::run(bool isFirst) {
   probedCall = arguments.is_probed ? this : nullptr;
+  pp_phase_arguments all = arguments;
+  all.is_first = isFirst;
   if (Team *team = stage->team)
-    team->run([this, team](unsigned part) {
-      pp_phase_arguments own = arguments;
+    team->run([this, team, &all](unsigned part) {
+      pp_phase_arguments own = all;
       own.part = part;
       own.parts = team->getSize();
       own.team = team;
       function(&own);
     });
   else
-    function(&arguments);
+    function(&all);
   std::string error = takeKernelError();
   if (!error.empty())
     failInternal("{}: {}", what, error);
 }
 
 void PhaseCall::enqueue(Stream &stream, Step &step, uint64_t number,
-                        bool useGraphs, KernelTimer *timer) {
+                        bool useGraphs, KernelTimer *timer, bool isFirst) {
   if (!function)
     return;
   this->stream = &stream;
   // A graph has no place where its kernels could be looked at.
-  useGraphs &= !arguments.is_probed;
+  useGraphs &= !arguments.is_probed && isFirst == (arguments.is_first != 0);
   bool isStaged = !stage->feeds.empty() || !stage->fetches.empty();
   for (const Port &feed : feeds) {
     char *source = step.feeds[feed.reference.index].at(microbatch);
@@ -168,20 +170,20 @@ void PhaseCall::enqueue(Stream &stream, Step &step, uint64_t number,
           step.fetches[fetch.reference.index].at(microbatch);
 
   // The first run loads code and makes plans; a capture must not see that.
-  if (useGraphs && runs == 1) {
+  if (useGraphs && runs > 0 && !graph) {
     stream.beginCapture();
-    stream.execute([this] { run(); });
+    stream.execute([this, isFirst] { run(isFirst); });
     graph = stream.endCapture();
   }
-  if (graph && !arguments.is_probed)
+  if (graph && useGraphs)
     stream.launch(*graph);
   else if (timer)
-    stream.execute([this, timer, mayHold = runs > 0] {
+    stream.execute([this, timer, isFirst, mayHold = runs > 0] {
       KernelTimer::Scope scope(*timer, mayHold);
-      run();
+      run(isFirst);
     });
   else
-    stream.execute([this] { run(); });
+    stream.execute([this, isFirst] { run(isFirst); });
   ++runs;
 
   if (isStaged)

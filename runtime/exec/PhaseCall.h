@@ -43,6 +43,8 @@ struct StageState {
   /// By feed and micro-batch: the step (from 1) that was copied in last.
   std::vector<std::vector<uint64_t>> fed;
 
+  /// Whether a W of the step that is enqueued has written gradients.
+  bool hasWritten = false;
   /// Those of the update, where they are not the step's.
   NumberArray ownScalars;
   /// The slot of the newest weights.
@@ -77,12 +79,14 @@ public:
   /// after it. `number` is that of the step, from 1, as the rank counts. With
   /// `useGraphs`, the second run captures a graph and later runs launch it.
   /// `timer` may be null; otherwise it takes the times of kernels, and no graph
-  /// is used.
+  /// is used. `isFirst`: it is the first W of its step, in a stage that writes
+  /// gradients.
   void enqueue(Stream &stream, Step &step, uint64_t number, bool useGraphs,
-               KernelTimer *timer);
+               KernelTimer *timer, bool isFirst);
 
-  /// The runs are the first W of their steps, in a stage that writes gradients.
+  /// That is so in steps of a whole mini-batch; graphs are made of these runs.
   void markFirst() { arguments.is_first = 1; }
+  bool isWeightPhase() const { return phase == Phase::BackwardWeight; }
 
   /// Whether the following runs look at what each kernel writes. Not while one
   /// runs.
@@ -98,7 +102,7 @@ private:
     size_t position;
     uint64_t bytes;
   };
-  void run();
+  void run(bool isFirst);
   /// Looks at what kernel `number` has just written, or has been given to
   /// write.
   void look(uint64_t number);

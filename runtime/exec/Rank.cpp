@@ -326,11 +326,14 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
   for (unsigned s : plan.ranks[index].stages) {
     const StageMemory &memory = *stages[s].memory;
     const PlanAreas &areas = plan.stages[s].areas;
-    // Also where W writes gradients: some parameters may have none.
-    // Without a flush, an earlier step may be adding up its own.
-    if (areas.gradients.bytes &&
-        (isFirstStep || (plan.flushes && !plan.stages[s].writesGradients)))
+    // Also where W writes gradients: some parameters may have none, and a
+    // replica may have no micro-batch. Without a flush, an earlier step may be
+    // adding up its own.
+    bool hasWrite = plan.stages[s].writesGradients &&
+                    plan.stages[s].replica < plan.microbatchesWith(step.rows);
+    if (areas.gradients.bytes && (isFirstStep || (plan.flushes && !hasWrite)))
       compute.clear(memory.at(areas.gradients), areas.gradients.bytes);
+    stages[s].hasWritten = false;
     for (const PlanArea *area : {&areas.statistics, &areas.loss})
       if (area->bytes)
         compute.clear(memory.at(*area), area->bytes);
@@ -353,6 +356,9 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
     uint64_t lag = actions[i].action.lag;
     Step *own =
         lag <= sequence ? recent[(sequence - lag) % recent.size()] : nullptr;
+    // All ranks leave out the same micro-batches.
+    if (own && actions[i].action.microbatch >= plan.microbatchesWith(own->rows))
+      own = nullptr;
     into.numbers[i] = own ? own->number : 0;
     if (own)
       enqueueAction(actions[i], *own, sequence - lag, into);
@@ -460,9 +466,21 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
   for (PhaseCall *call : compiled.calls)
     call->enqueue(*streams.compute, step,
                   stepsEnqueued.load(std::memory_order_relaxed), useGraphs,
-                  into.timer ? &*into.timer : nullptr);
+                  into.timer ? &*into.timer : nullptr,
+                  call->isWeightPhase() && isFirstWrite(action));
   for (unsigned channel : compiled.releases)
     state.transport->release(channel, numberIn(channel), streams);
+}
+
+bool Executor::Rank::isFirstWrite(const PlanAction &action) {
+  StageState &stage = stages[action.stage];
+  if (!stage.plan->writesGradients)
+    return false;
+  if (!state.program.getPlan().flushes)
+    return action.microbatch == 0;
+  bool isFirst = !stage.hasWritten;
+  stage.hasWritten = true;
+  return isFirst;
 }
 
 bool Executor::Rank::needsPreparation(const PlanAction &action,

@@ -164,6 +164,11 @@ static const LossScaleState *findLossScale(const Program &program) {
   return nullptr;
 }
 
+uint64_t pp::runtime::stepsOfEpoch(uint64_t samples, uint64_t batch,
+                                   bool dropsLast) {
+  return samples / batch + (!dropsLast && samples % batch != 0);
+}
+
 void pp::runtime::saveSnapshot(const std::string &path, const Program &program,
                                const TrainingPosition &position) {
   Gathered tensors(program.getGroup());
@@ -184,6 +189,7 @@ void pp::runtime::saveSnapshot(const std::string &path, const Program &program,
       {"seed", std::to_string(position.seed)},
       {"shuffle", position.shuffle ? "1" : "0"},
       {"samples", std::to_string(position.samples)},
+      {"drop_last", position.dropsLast ? "1" : "0"},
       {"batch", std::to_string(program.getPlan().batch)}};
   // Hexadecimal, so that a resumed run has the same bits.
   for (const auto &[name, value] : position.scalars)
@@ -279,12 +285,16 @@ TrainingPosition MetadataReader::position(unsigned batch) const {
   position.seed = integer("seed");
   position.shuffle = integer("shuffle") != 0;
   position.samples = integer("samples");
+  // Older snapshots are of trainings that did so.
+  position.dropsLast = !has("drop_last") || integer("drop_last") != 0;
   if (integer("batch") != batch)
     failInput("'{}': the snapshot's batch is {}, the program's {}",
               file.getPath(), integer("batch"), batch);
   // Centuries, and far from what overflows.
   static constexpr uint64_t mostSteps = uint64_t(1) << 48;
-  uint64_t stepsPerEpoch = position.samples / batch, steps = 0;
+  uint64_t stepsPerEpoch =
+      stepsOfEpoch(position.samples, batch, position.dropsLast);
+  uint64_t steps = 0;
   if (position.step > mostSteps || position.stepInEpoch >= stepsPerEpoch ||
       __builtin_mul_overflow(position.epoch, stepsPerEpoch, &steps) ||
       __builtin_add_overflow(steps, position.stepInEpoch, &steps) ||

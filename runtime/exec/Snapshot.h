@@ -25,8 +25,14 @@ struct TrainingPosition {
   uint64_t seed = 0;
   bool shuffle = true;
   uint64_t samples = 0; // of the training data
+  /// Whether an epoch ends with its last whole batch, and not with a smaller
+  /// one of the samples behind it.
+  bool dropsLast = false;
   std::vector<std::pair<std::string, double>> scalars;
 };
+
+/// Steps of an epoch.
+uint64_t stepsOfEpoch(uint64_t samples, uint64_t batch, bool dropsLast);
 
 /// Writes the state of a training program in which no step runs. Throws
 /// Error(Internal) when copies of a tensor in several stages differ.

@@ -52,7 +52,7 @@ void PortBuffer::read(uint64_t first, uint64_t samples, char *target) const {
   });
 }
 
-Step::Step(const Plan &plan) {
+Step::Step(const Plan &plan) : rows(plan.batch) {
   for (const PlanPort &port : plan.feeds)
     feeds.emplace_back(port, plan.microbatches);
   for (const PlanPort &port : plan.fetches)

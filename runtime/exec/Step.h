@@ -52,6 +52,9 @@ struct Step {
   /// From 1 on, over a whole training, and the seed: what random numbers are
   /// drawn from. The number is for traces, too.
   uint64_t number = 0, seed = 0;
+  /// How many rows of the mini-batch, from the first one on, are samples.
+  /// Micro-batches without any are left out.
+  uint64_t rows = 0;
   /// By row of the mini-batch: which sample of the data set it is. For
   /// messages; empty if the feeds are from elsewhere.
   std::vector<uint64_t> samples;

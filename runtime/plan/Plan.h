@@ -34,7 +34,7 @@ using pp::Phase;
 /// `batched`, else the whole tensor.
 struct PlanPort {
   std::string name;
-  /// Feeds only: input, target, loss_weight or random_counter.
+  /// Feeds only: input, target, loss_weight, sample_mask or random_counter.
   std::string role;
   DataType type;
   Shape shape;
@@ -49,10 +49,15 @@ struct PlanPort {
   /// that the loss does not leave out.
   static constexpr const char *lossWeight = "loss_weight";
   bool isLossWeight() const { return role == lossWeight; }
+  /// 1 for each row of a micro-batch that is a sample, else 0.
+  static constexpr const char *sampleMask = "sample_mask";
+  bool isSampleMask() const { return role == sampleMask; }
   /// And what random numbers of a micro-batch are drawn from.
   static constexpr const char *randomCounter = "random_counter";
   bool isRandomCounter() const { return role == randomCounter; }
-  bool isFedByRuntime() const { return isLossWeight() || isRandomCounter(); }
+  bool isFedByRuntime() const {
+    return isLossWeight() || isSampleMask() || isRandomCounter();
+  }
 
   /// Whether each micro-batch has a value of its own.
   bool isOfMicrobatch() const { return batched || isRandomCounter(); }
@@ -311,6 +316,8 @@ struct Plan {
   /// k * replicas + q.
   unsigned batch, microbatches;
   unsigned replicas = 1;
+  /// Why a training step must have `batch` samples; empty: it may have fewer.
+  std::string wholeBatches;
   /// Whether all actions of a step run before those of the next. If not, a
   /// rank's list runs once for each step that is handed in, and each action of
   /// it is for an earlier step, by its lag.
@@ -335,6 +342,12 @@ struct Plan {
   /// number than 1.
   bool scalesLoss() const;
   unsigned microbatchSize() const { return batch / microbatches; }
+  /// How many micro-batches have some of that many samples. The others, and
+  /// all of their actions, are left out of a step.
+  unsigned microbatchesWith(uint64_t samples) const {
+    return static_cast<unsigned>((samples + microbatchSize() - 1) /
+                                 microbatchSize());
+  }
   unsigned microbatchesOfReplica() const { return microbatches / replicas; }
   /// How many steps must follow one before all of it has run.
   unsigned largestLag() const;

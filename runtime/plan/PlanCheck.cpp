@@ -37,7 +37,10 @@ public:
       checkChannel(c);
     for (unsigned r = 0; r < plan.ranks.size(); ++r)
       checkResiduals(r);
-    checkCompletion();
+    findReleases();
+    checkCompletion(
+        {plan.microbatchesOfReplica(), plan.microbatchesOfReplica()});
+    checkSmallerSteps();
   }
 
 private:
@@ -366,17 +369,8 @@ private:
     }
   }
 
-  /// Plays two steps with the slot rules: every rank has to reach the end. Two,
-  /// since a send of the second may wait for a release of the first.
-  void checkCompletion() {
-    std::vector<size_t> next(plan.ranks.size(), 0);
-    // Per channel and slot: the micro-batch held, or -1.
-    std::vector<std::vector<int>> held;
-    held.reserve(plan.channels.size());
-    for (const PlanChannel &channel : plan.channels)
-      held.emplace_back(channel.receiveSlots, -1);
-    std::vector<std::vector<std::pair<unsigned, unsigned>>> releasedBy(
-        plan.ranks.size()); // (position, channel), sorted
+  void findReleases() {
+    releasedBy.resize(plan.ranks.size());
     for (unsigned c = 0; c < plan.channels.size(); ++c)
       for (unsigned m = 0;
            m < plan.microbatchesOfReplica() && !plan.channels[c].isResident();
@@ -385,14 +379,52 @@ private:
                                                              c);
     for (auto &list : releasedBy)
       std::sort(list.begin(), list.end());
+  }
+
+  /// Steps of fewer samples, between whole ones. What an action waits for is an
+  /// action before it on its rank, one of its own micro-batch, or the release
+  /// of a slot by the micro-batch that is in it. So what is left when a
+  /// micro-batch has left with all of its actions waits for nothing that is
+  /// not there, and a list that completes does so without some of them: the
+  /// play of few numbers of them in long lists is enough.
+  void checkSmallerSteps() {
+    constexpr size_t mostActions = size_t(1) << 22;
+    size_t actions = 0;
+    for (const PlanRank &rank : plan.ranks)
+      actions += rank.actions.size();
+    unsigned all = plan.microbatchesOfReplica();
+    std::set<unsigned> counts{0, 1, all / 2, all - 1};
+    for (unsigned count = 0; count < all && all * actions < mostActions;
+         ++count)
+      counts.insert(count);
+    for (unsigned count : counts)
+      checkCompletion({all, count, all});
+  }
+
+  /// Plays steps that have so many micro-batches with the slot rules: every
+  /// rank has to reach the end. More than one, since a send of the second may
+  /// wait for a release of the first.
+  void checkCompletion(const std::vector<unsigned> &steps) {
+    std::vector<size_t> next(plan.ranks.size(), 0);
+    // Per channel and slot: the micro-batch held, or -1.
+    std::vector<std::vector<int>> held;
+    held.reserve(plan.channels.size());
+    for (const PlanChannel &channel : plan.channels)
+      held.emplace_back(channel.receiveSlots, -1);
     bool progress = true;
     while (progress) {
       progress = false;
       for (size_t r = 0; r < plan.ranks.size(); ++r) {
         const auto &actions = plan.ranks[r].actions;
-        for (; next[r] < 2 * actions.size(); ++next[r], progress = true) {
+        for (; next[r] < steps.size() * actions.size();
+             ++next[r], progress = true) {
           size_t position = next[r] % actions.size();
           const PlanAction &action = actions[position];
+          // What is once in a step counts as of micro-batch 0.
+          if (action.microbatch >=
+              std::max(steps[next[r] / actions.size()],
+                       isPerStep(action.kind) ? 1u : 0u))
+            continue;
           if (action.kind == ActionKind::Send ||
               action.kind == ActionKind::Receive) {
             int &slot =
@@ -418,20 +450,27 @@ private:
     std::string waiting;
     for (size_t r = 0; r < plan.ranks.size(); ++r) {
       const auto &actions = plan.ranks[r].actions;
-      if (next[r] < 2 * actions.size())
+      if (next[r] < steps.size() * actions.size())
         waiting += fmt::format(
             "{}rank {} waits at {} ({})", waiting.empty() ? "" : ", ", r,
             path(r, next[r] % actions.size()),
             toString(plan, actions[next[r] % actions.size()]));
     }
+    bool isWhole = steps[1] == plan.microbatchesOfReplica();
     if (!waiting.empty())
-      failInput("ranks: the actions cannot complete: {}", waiting);
+      failInput(
+          "ranks: the actions cannot complete{}: {}",
+          isWhole ? ""
+                  : fmt::format(" where a step has {} micro-batches", steps[1]),
+          waiting);
   }
 
   const Plan &plan;
   std::vector<std::vector<Cell>> cells;          // [stage][micro-batch]
   std::vector<std::vector<int>> sends, receives; // [channel][micro-batch]
   std::vector<unsigned> rankOf;                  // by stage
+  /// By rank: (position, channel), sorted.
+  std::vector<std::vector<std::pair<unsigned, unsigned>>> releasedBy;
 };
 
 } // namespace

@@ -57,6 +57,11 @@ static void readIndexRange(const JsonReader &entry, PlanPort &port) {
       ((port.type != DataType::F32 && port.type != DataType::F64) ||
        !port.shape.empty() || port.batched))
     entry.at("role").fail("a loss weight is one number of f32 or f64");
+  if (port.isSampleMask() &&
+      ((port.type != DataType::F32 && port.type != DataType::F64) ||
+       port.shape.size() != 1 || !port.batched))
+    entry.at("role").fail("a sample mask has one number of f32 or f64 for each "
+                          "sample of a micro-batch");
   if (port.isRandomCounter() &&
       (port.type != DataType::I32 || port.shape != Shape{4} || port.batched))
     entry.at("role").fail("a random counter is four numbers of i32");
@@ -795,6 +800,8 @@ Plan pp::runtime::fromJson(std::string_view text) {
           .fail("{} replicas cannot share {} micro-batches", plan.replicas,
                 plan.microbatches);
   }
+  if (json.has("whole_batches"))
+    plan.wholeBatches = json.at("whole_batches").string();
   if (json.has("flush"))
     plan.flushes = json.at("flush").boolean();
   if (!plan.flushes && (plan.replicas > 1 || !plan.isTraining()))

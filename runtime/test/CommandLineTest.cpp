@@ -71,6 +71,9 @@ TEST_F(CommandLineTest, TrainingLearnsAndReports) {
       run({"train", "--data", file("data.npz"), "--epochs", "30", "--log-bits",
            "--trace", file("t.json"), "--report", file("r.json")});
   ASSERT_EQ(output.code, 0) << output.error;
+  EXPECT_NE(output.error.find("left out of each epoch"), std::string::npos);
+  EXPECT_NE(output.error.find("the toy's loss counts every row"),
+            std::string::npos);
   auto steps = lines(output.out);
   ASSERT_EQ(steps.size(), 60u);
   EXPECT_EQ(steps[59]["step"], 60);

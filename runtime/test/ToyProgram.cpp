@@ -546,6 +546,8 @@ static ordered_json makePlan(const Options &options, bool train) {
                     {"hash", "00"},
                     {"batch", batch},
                     {"microbatches", microbatches},
+                    // Its loss counts every row.
+                    {"whole_batches", "the toy's loss counts every row"},
                     {"schedule", "gpipe"},
                     {"checkpoint", "never"},
                     {"weights", ordered_json::array()},

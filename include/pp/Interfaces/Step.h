@@ -35,7 +35,9 @@ inline constexpr llvm::StringLiteral stageHintAttrName = "step.stage_hint";
 /// On function arguments: the name under which the value is fed.
 inline constexpr llvm::StringLiteral feedAttrName = "step.feed";
 /// On function arguments: a #step.role. The loss weight is the reciprocal of
-/// the number of labels in a mini-batch that count. The random counter is four
+/// the number of labels in a mini-batch that count. The sample mask is 1 for
+/// each sample of a micro-batch, and 0 in the rows behind the last one. The
+/// random counter is four
 /// i32 for each micro-batch: the two halves of the seed, the lower one first,
 /// the number of the step, and that of the micro-batch's first sample in the
 /// step.
@@ -48,6 +50,11 @@ inline constexpr llvm::StringLiteral ignoreIndexAttrName = "step.ignore_index";
 inline constexpr llvm::StringLiteral fetchAttrName = "step.fetch";
 /// On function arguments and results: axis 0 has the samples.
 inline constexpr llvm::StringLiteral batchedAttrName = "step.batched";
+/// On the function of a step: why it must be given a whole mini-batch. Without
+/// it, what is in a row changes nothing of the others, and the loss leaves out
+/// rows behind the last sample.
+inline constexpr llvm::StringLiteral wholeBatchesAttrName =
+    "step.whole_batches";
 /// On the function that updates parameters: what it takes.
 inline constexpr llvm::StringLiteral optimizerAttrName = "step.optimizer";
 

@@ -25,10 +25,11 @@ def Step_Dialect : Dialect {
     | `step.origin` | operations of a step | number of the forward operation it is (derived from) |
     | `step.stage_hint` | operations and kernels | the stage that the model's author asked for |
     | `step.feed` | function arguments | name of what is fed |
-    | `step.role` | function arguments | `#step.role<input>` or `<target>`, which the caller feeds, `<loss_weight>`, `<loss_scale>` or `<random_counter>`, which the runtime keeps |
+    | `step.role` | function arguments | `#step.role<input>` or `<target>`, which the caller feeds, `<loss_weight>`, `<sample_mask>`, `<loss_scale>` or `<random_counter>`, which the runtime keeps |
     | `step.range`, `step.ignore_index` | function arguments | the numbers that may be fed |
     | `step.fetch` | function results | name of what is fetched, or "loss" |
     | `step.batched` | function arguments and results | axis 0 has the samples |
+    | `step.whole_batches` | the function of a step | why it cannot be given fewer samples than a mini-batch has |
     | `step.optimizer` | the optimizer's function | what the runtime hands it |
   }];
   let useDefaultAttributePrinterParser = 1;

@@ -20,7 +20,8 @@ def Step_RoleEnum : I32EnumAttr<"Role", "what a function argument is for", [
     I32EnumAttrCase<"Target", 1, "target">,
     I32EnumAttrCase<"LossWeight", 2, "loss_weight">,
     I32EnumAttrCase<"LossScale", 3, "loss_scale">,
-    I32EnumAttrCase<"RandomCounter", 4, "random_counter">]> {
+    I32EnumAttrCase<"RandomCounter", 4, "random_counter">,
+    I32EnumAttrCase<"SampleMask", 5, "sample_mask">]> {
   let cppNamespace = "::pp::step";
   let genSpecializedAttr = 0;
 }

@@ -3,6 +3,7 @@
 // RUN: pp-opt %t/image.mlir --nn-attach-loss="ignore-index=-1" | FileCheck %t/image.mlir
 // RUN: pp-opt %t/image.mlir --nn-attach-loss="class-axis=3" | FileCheck %t/image.mlir --check-prefix=LAST
 // RUN: pp-opt %t/mse.mlir --nn-attach-loss="loss=mse output=b microbatches=2" | FileCheck %t/mse.mlir
+// RUN: pp-opt %t/masked.mlir --nn-attach-loss="loss=mse microbatches=2" | FileCheck %t/masked.mlir
 
 // The sum is divided by the number of labels of all micro-batches that count,
 // which only the data tell.
@@ -40,4 +41,20 @@ func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x5xf32>) -> (tensor<2x3xf32> {s
   // CHECK-NEXT: %[[C:.+]] = nn.constant dense<5.000000e-02>
   // CHECK-NEXT: nn.mul %[[M]], %[[C]]
   return %a, %b : tensor<2x3xf32>, tensor<2x5xf32>
+}
+
+// Where the rows are samples, those behind the last one of a smaller batch count
+// nothing, and the data tell by what the sum is divided.
+//--- masked.mlir
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:[^:]+]]: tensor<2x5xf32>, %[[T:[^:]+]]: tensor<2x5xf32> {{{[^}]*}}}, %[[M:[^:]+]]: tensor<2xf32> {step.batched, step.feed = "sample_mask", step.role = #step.role<sample_mask>}, %[[W:[^:]+]]: tensor<f32> {step.feed = "loss_weight", step.role = #step.role<loss_weight>})
+// CHECK-NOT: step.whole_batches
+func.func @main(%x: tensor<2x5xf32>) -> (tensor<2x5xf32> {step.batched}) {
+  // CHECK:      %[[D:.+]] = nn.sub %[[X]], %[[T]]
+  // CHECK-NEXT: %[[R:.+]] = nn.broadcast %[[M]] [0]
+  // CHECK-NEXT: %[[C:.+]] = nn.mul %[[D]], %[[R]]
+  // CHECK-NEXT: %[[Q:.+]] = nn.mul %[[C]], %[[D]]
+  // CHECK-NEXT: %[[S:.+]] = nn.reduce sum %[[Q]] [0, 1]
+  // CHECK-NEXT: nn.mul %[[S]], %[[W]]
+  return %x : tensor<2x5xf32>
 }

@@ -38,6 +38,13 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     if (failed(index))
       return failure();
     Value prediction = terminator.getOperand(*index);
+    if (!function.getResultAttr(*index, step::batchedAttrName) &&
+        !function->hasAttr(step::wholeBatchesAttrName))
+      function->setAttr(
+          step::wholeBatchesAttrName,
+          StringAttr::get(&getContext(),
+                          "the loss is of an output whose axis 0 is not "
+                          "that of the samples"));
     auto type = cast<RankedTensorType>(prediction.getType());
     Type element = type.getElementType();
     FailureOr<FloatType> trained = findTrainedType(getOperation());
@@ -179,10 +186,23 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     auto type = cast<RankedTensorType>(prediction.getType());
     Value target = addInput(builder, function, step::Role::Target, type);
     Value difference = SubOp::create(builder, loc, prediction, target);
-    Value square = MulOp::create(builder, loc, difference, difference);
     auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+    if (function->hasAttr(step::wholeBatchesAttrName)) {
+      Value square = MulOp::create(builder, loc, difference, difference);
+      Value sum = ReduceOp::create(builder, loc, Reduction::sum, square, axes);
+      return divide(builder, loc, sum, type.getNumElements() * microbatches);
+    }
+    // Rows without a sample count nothing.
+    Type element = type.getElementType();
+    Value mask = addInput(builder, function, step::Role::SampleMask,
+                          RankedTensorType::get({type.getDimSize(0)}, element));
+    Value rows = BroadcastOp::create(builder, loc, type, mask, int64_t{0});
+    Value counted = MulOp::create(builder, loc, difference, rows);
+    Value square = MulOp::create(builder, loc, counted, difference);
     Value sum = ReduceOp::create(builder, loc, Reduction::sum, square, axes);
-    return divide(builder, loc, sum, type.getNumElements() * microbatches);
+    Value weight = addInput(builder, function, step::Role::LossWeight,
+                            RankedTensorType::get({}, element));
+    return Value(MulOp::create(builder, loc, sum, weight));
   }
 };
 

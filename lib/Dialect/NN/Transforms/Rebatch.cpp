@@ -30,21 +30,26 @@ public:
     if (newBatch == 0)
       newBatch = oldBatch;
     bool ok = true;
+    Operation *mixing = nullptr; // the first one, where samples may be mixed
     {
       // Where the size stays, samples may be mixed.
       std::optional<ScopedDiagnosticHandler> quiet;
       if (oldBatch == newBatch)
         quiet.emplace(function.getContext(), [](Diagnostic &) {});
       for (Operation &op : function.getBody().front().without_terminator())
-        ok &= succeeded(propagate(&op));
+        if (failed(propagate(&op))) {
+          mixing = mixing ? mixing : &op;
+          ok = false;
+        }
     }
     eraseDead();
     markResults(/*isFollowed=*/ok);
     placeSamples(/*isFollowed=*/ok);
+    if (!ok && oldBatch != newBatch)
+      return failure();
+    requireWholeBatches(mixing);
     if (oldBatch == newBatch)
       return success();
-    if (!ok)
-      return failure();
     rewrite();
     return success();
   }
@@ -94,6 +99,25 @@ private:
         function.setResultAttr(index, step::batchedAttrName,
                                UnitAttr::get(function.getContext()));
     }
+  }
+
+  /// Says so where a sample's result depends on the other rows, which then must
+  /// all be samples.
+  void requireWholeBatches(Operation *mixing) {
+    StringRef what = "mixes samples";
+    for (auto norm : function.getBody().front().getOps<BatchNormOp>())
+      if (!mixing) {
+        mixing = norm;
+        what = "normalises over the samples of a micro-batch";
+      }
+    if (!mixing)
+      return;
+    auto named = mixing->getLoc()->findInstanceOf<NameLoc>();
+    StringRef name =
+        named ? named.getName().getValue() : mixing->getName().getStringRef();
+    function->setAttr(
+        step::wholeBatchesAttrName,
+        StringAttr::get(function.getContext(), "'" + name + "' " + what));
   }
 
   /// Tells what is drawn at random where its samples are. Where samples were
