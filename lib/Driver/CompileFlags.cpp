@@ -147,7 +147,8 @@ std::string scheduleHelp() {
     names += std::string(name) + ", ";
   for (std::string_view name : planner::rollingScheduleNames())
     names += std::string(name) + " (with --allow-stale), ";
-  return names + "or auto (searched for the predicted times)";
+  return names + "auto (searched for the predicted times), or FILE.csv (of "
+                 "torch.distributed.pipelining)";
 }
 
 struct PipelineFlags {
@@ -330,8 +331,9 @@ llvm::Error checkPipelineFlags() {
   for (std::string_view name : planner::rollingScheduleNames())
     schedules.push_back(name);
   schedules.push_back("auto");
-  if (auto e = checkOneOf("schedule", options.schedule.schedule, schedules))
-    return e;
+  if (!planner::isScheduleFile(options.schedule.schedule))
+    if (auto e = checkOneOf("schedule", options.schedule.schedule, schedules))
+      return e;
   if (planner::weightRuleOf(options.schedule.schedule) &&
       !options.schedule.allowStale)
     return makeError(
@@ -360,6 +362,47 @@ llvm::Error checkPipelineFlags() {
       return makeError(exitUsage, "--" + other->ArgStr +
                                       " cannot be given together with --plan, "
                                       "which decides about it");
+  return llvm::Error::success();
+}
+
+/// What a file for --schedule says beside the order of the actions.
+llvm::Error readScheduleFile(CompileOptions &options) {
+  const PipelineFlags &flags = *pipelineFlags;
+  llvm::StringRef path = options.schedule.schedule;
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return makeError(exitInputOutput, "cannot read '" + path +
+                                          "': " + buffer.getError().message());
+  auto read = planner::importComputation((*buffer)->getBuffer().str());
+  if (!read)
+    return makeError(exitInvalid, "'" + path + "': " + read.error());
+  const planner::Schedule &order = read->schedule;
+  if (!order.isTraining() || !options.hasTraining)
+    return makeError(exitUsage,
+                     "'" + path +
+                         (options.hasTraining
+                              ? "' has no backward passes; remove --loss, and "
+                                "--schedule, which is for training"
+                              : "' is a schedule for training; add --loss"));
+  auto settle = [&](const cl::Option &flag, int64_t &value,
+                    int64_t number) -> llvm::Error {
+    if (flag.getNumOccurrences() && value != number)
+      return makeError(exitUsage, "--" + flag.ArgStr + "=" +
+                                      llvm::Twine(value) + ": '" + path +
+                                      "' is for " + llvm::Twine(number));
+    value = number;
+    return llvm::Error::success();
+  };
+  if (auto e = settle(flags.stages, options.partition.stages, order.stages))
+    return e;
+  if (auto e = settle(flags.ranks, options.schedule.ranks,
+                      static_cast<int64_t>(order.ranks.size())))
+    return e;
+  if (auto e = settle(flags.microbatches, options.microbatches,
+                      order.microbatches * options.replicas))
+    return e;
+  for (const std::string &note : read->notes)
+    llvm::errs() << "note: '" << path << "': " << note << "\n";
   return llvm::Error::success();
 }
 
@@ -481,6 +524,10 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   if (llvm::Error error =
           checkThreads(options.schedule.threads, options.target))
     return std::move(error);
+  if (planner::isScheduleFile(options.schedule.schedule) &&
+      pipelineFlags->plan.empty())
+    if (llvm::Error error = readScheduleFile(options))
+      return std::move(error);
   options.partition.cuts.assign(pipelineFlags->cuts.begin(),
                                 pipelineFlags->cuts.end());
   if (!pipelineFlags->plan.empty())

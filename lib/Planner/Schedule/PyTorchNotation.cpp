@@ -1,8 +1,11 @@
 //===- PyTorchNotation.cpp - Schedules of torch.distributed.pipelining ----===//
 #include "ScheduleFields.h"
+#include "pp/Planner/Schedule/Verify.h"
 #include <algorithm>
+#include <optional>
 #include <set>
 
+using namespace pp;
 using namespace pp::planner;
 
 namespace {
@@ -15,16 +18,51 @@ public:
                                std::vector<Channel> channels,
                                std::vector<RankGroup> groups) {
     keepReductions = !groups.empty();
-    std::vector<std::vector<ScheduleField>> rows;
+    if (std::string error = readRows(text); !error.empty())
+      return Failure{error};
+    return finish(std::move(channels), std::move(groups));
+  }
+
+  /// With the channels that PyTorch has.
+  Result<ImportedSchedule> run(std::string_view text) {
+    if (std::string error = readRows(text); !error.empty())
+      return Failure{error};
+    int last = -1;
+    bool training = false;
+    for (const std::vector<ScheduleField> &row : rows)
+      for (const ScheduleField &field : row) {
+        // What is none is for parseFields to refuse.
+        std::optional<ActionText> action = parseActionText(field.text);
+        if (!action || action->stage > largestActionNumber)
+          continue;
+        last = std::max(last, action->stage);
+        training |= action->kind == ActionKind::Backward ||
+                    action->kind == ActionKind::BackwardInput;
+      }
+    if (last < 0)
+      return Failure{"there are no actions"};
+    std::vector<Channel> channels;
+    if (last < mostStages)
+      channels = neighborChannels(last + 1, training);
+    return finish(std::move(channels), {});
+  }
+
+private:
+  std::string readRows(std::string_view text) {
     for (const std::vector<ScheduleField> &row : splitFields(text)) {
       std::vector<ScheduleField> &plain = rows.emplace_back();
       for (const ScheduleField &field : row)
         if (!readField(field, plain))
-          return Failure{"line " + std::to_string(rows.size()) + ", field " +
-                         std::to_string(field.number) + ": '" +
-                         field.text.substr(0, 40) +
-                         "': expected (action;action)OVERLAP_F_B"};
+          return "line " + std::to_string(rows.size()) + ", field " +
+                 std::to_string(field.number) + ": '" +
+                 field.text.substr(0, 40) +
+                 "': expected (action;action)OVERLAP_F_B";
     }
+    return "";
+  }
+
+  Result<ImportedSchedule> finish(std::vector<Channel> channels,
+                                  std::vector<RankGroup> groups) {
     Result<Schedule> schedule =
         parseFields(rows, std::move(channels), std::move(groups));
     if (!schedule)
@@ -35,7 +73,6 @@ public:
     return std::move(result);
   }
 
-private:
   /// Appends what parseFields reads as none, one or, after an overlap, two
   /// fields.
   bool readField(const ScheduleField &source,
@@ -119,7 +156,10 @@ private:
     note(schedule.stages, "updates are added at the end");
   }
 
+  static constexpr int mostStages = 1 << 12;
+
   ImportedSchedule result;
+  std::vector<std::vector<ScheduleField>> rows;
   size_t skipped = 0, joined = 0;
   bool keepReductions = false;
 };
@@ -131,6 +171,33 @@ pp::planner::importPyTorchSchedule(std::string_view text,
                                    std::vector<Channel> channels,
                                    std::vector<RankGroup> groups) {
   return Importer().run(text, std::move(channels), std::move(groups));
+}
+
+Result<ImportedSchedule> pp::planner::importComputation(std::string_view text) {
+  Result<ImportedSchedule> result = Importer().run(text);
+  if (!result)
+    return result;
+  Schedule &schedule = result->schedule;
+  std::vector<std::string> faults =
+      verifySchedule(schedule, {SendRule::Kind::Unbounded});
+  if (!faults.empty()) {
+    constexpr size_t mostNamed = 5;
+    std::string text;
+    for (size_t i = 0; i < std::min(faults.size(), mostNamed); ++i)
+      text += (i ? "\n  " : "") + faults[i];
+    if (faults.size() > mostNamed)
+      text += "\n  and " + std::to_string(faults.size() - mostNamed) + " more";
+    return Failure{text};
+  }
+  size_t removed = 0;
+  for (std::vector<Action> &rank : schedule.ranks)
+    removed += std::erase_if(
+        rank, [](const Action &action) { return action.isTransfer(); });
+  schedule.channels.clear();
+  if (removed)
+    result->notes.push_back(std::to_string(removed) +
+                            " sends and receives are placed anew");
+  return result;
 }
 
 Result<std::string>

@@ -33,6 +33,12 @@ enum class Placement {
   V
 };
 
+/// Whether what stands for a schedule's name is a file of PyTorch's; see
+/// importComputation.
+inline bool isScheduleFile(std::string_view name) {
+  return name.ends_with(".csv");
+}
+
 /// The rank of each stage. Fails if the shape does not fit the placement.
 Result<std::vector<int>> placeStages(PipelineShape shape, Placement placement);
 

@@ -144,6 +144,14 @@ Result<ImportedSchedule>
 importPyTorchSchedule(std::string_view text, std::vector<Channel> channels = {},
                       std::vector<RankGroup> groups = {});
 
+/// Reads such a file and takes the order of its computations. Sends and
+/// receives are those of a plain pipeline, as PyTorch has them; the file is
+/// proven with them, by verifySchedule where sends are buffered, which is what
+/// PyTorch assumes, and then they are removed (and noted): insertTransfers
+/// places the channels that the stages of a model have. Fails with all faults
+/// of the first kind.
+Result<ImportedSchedule> importComputation(std::string_view text);
+
 /// The reverse: what PyTorch can read, so without P and U. Fails if the
 /// schedule has a recompute, a collective other than `REDUCE_GRAD`, or a send
 /// that needs the number of its channel.

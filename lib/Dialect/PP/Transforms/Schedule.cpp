@@ -11,6 +11,9 @@
 #include "pp/Planner/Schedule/Rolling.h"
 #include "pprt/pprt.h"
 
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
 namespace pp::pipeline {
 #define GEN_PASS_DEF_SCHEDULE
 #include "pp/Dialect/PP/Transforms/Passes.h.inc"
@@ -97,6 +100,8 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return module.emitError() << "replicas is " << replicas.getValue()
                                 << ", must be 1 or more and divide the "
                                 << microbatches.getValue() << " micro-batches";
+    if (planner::isScheduleFile(schedule.getValue()))
+      return readFile(module, training, name);
     planner::PipelineShape shape{static_cast<int>(stages),
                                  static_cast<int>(microbatches / replicas),
                                  static_cast<int>(ranks)};
@@ -121,6 +126,40 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     if (!made)
       return module.emitError() << made.error();
     return *made;
+  }
+
+  /// The order of a file of PyTorch's.
+  FailureOr<planner::Schedule> readFile(ModuleOp module, bool training,
+                                        std::string &name) {
+    auto refuse = [&](const Twine &why) {
+      return module.emitError() << "schedule '" << schedule << "': " << why;
+    };
+    auto buffer = llvm::MemoryBuffer::getFile(schedule, /*IsText=*/true);
+    if (!buffer)
+      return refuse("cannot be read: " + buffer.getError().message());
+    auto read = planner::importComputation((*buffer)->getBuffer().str());
+    if (!read)
+      return refuse(read.error());
+    const planner::Schedule &order = read->schedule;
+    if (order.isTraining() != training)
+      return refuse(training ? "has no backward passes, but this step is for "
+                               "training"
+                             : "is for training, but this step is not");
+    int64_t stages = countStages(findStep(module));
+    if (order.stages != stages)
+      return refuse("has " + Twine(order.stages) +
+                    " stages, but the step has " + Twine(stages));
+    if (order.microbatches * replicas != microbatches)
+      return refuse("has " + Twine(order.microbatches) +
+                    " micro-batches for each of " + Twine(replicas) +
+                    " replicas, but the step has " + Twine(microbatches));
+    auto rankCount = static_cast<int64_t>(order.ranks.size());
+    if (ranks != 0 && ranks != rankCount)
+      return refuse("has " + Twine(rankCount) + " ranks, not " + Twine(ranks));
+    if (memory != 0)
+      return refuse("'memory' is a limit for the schedule 'auto'");
+    name = llvm::sys::path::filename(schedule).str();
+    return order;
   }
 
   /// One without a flush.

@@ -149,14 +149,15 @@ def Schedule : PPPass<"pp-schedule"> {
     micro-batches; a stage adds up the gradients of its copies after its last W.
     `threads` does not change the order of anything. `pipedream`, `pipedream-2bw` and
     `pipemare` have no flush: passes read weights that are some updates old, which
-    needs `allow-stale`.
+    needs `allow-stale`. A name that ends in `.csv` is a file of
+    torch.distributed.pipelining: the order of its computations is taken.
   }];
   let options = [
     Option<"plan", "plan", "::pp::pipeline::GivenPlan",
            "::pp::pipeline::GivenPlan()",
            "File of pp-plan with the actions of each rank">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",
-           "Name of a schedule (docs/schedules), inference or auto">,
+           "Name of a schedule (docs/schedules), inference, auto or FILE.csv">,
     Option<"ranks", "ranks", "int64_t", "0",
            "Number of ranks; 0: two stages per rank where a schedule goes there "
            "and back, else one">,
