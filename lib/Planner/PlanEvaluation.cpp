@@ -1,5 +1,6 @@
 //===- PlanEvaluation.cpp - What a plan costs -----------------------------===//
 #include "pp/Planner/PlanEvaluation.h"
+#include "PlanMemory.h"
 #include "pp/Planner/Schedule/Preparation.h"
 #include "pp/Planner/Schedule/Slots.h"
 #include "pp/Planner/Schedule/Transfers.h"
@@ -125,42 +126,6 @@ pp::planner::releaseTimes(const PlanDraft &draft,
   return times;
 }
 
-/// Adds the memory of each stage and rank, and what does not fit.
-static void countMemory(const PlanDraft &draft, PlanEvaluation &evaluation) {
-  const Schedule &schedule = evaluation.schedule;
-  const SlotAssignment &slots = *evaluation.slots;
-  for (size_t c = 0; c < schedule.channels.size(); ++c) {
-    const Channel &channel = schedule.channels[c];
-    evaluation.stages[channel.from].channelBytes +=
-        slots.channels[c].sendCount * channel.bytes;
-    evaluation.stages[channel.to].channelBytes +=
-        slots.channels[c].receiveCount * channel.bytes;
-  }
-  evaluation.peakBytes.assign(schedule.ranks.size(), 0);
-  for (size_t stage = 0; stage < evaluation.stages.size(); ++stage) {
-    StageLoad &load = evaluation.stages[stage];
-    load.slots = slots.stages[stage].count;
-    load.memoryBytes =
-        static_cast<int64_t>(draft.parameterCopies *
-                             static_cast<double>(load.parameterBytes)) +
-        load.preparedBytes + load.slots * load.savedBytes + load.channelBytes +
-        load.workspaceBytes;
-    evaluation.peakBytes[schedule.rankOfStage[stage]] += load.memoryBytes;
-  }
-  for (size_t stage = 0; stage < evaluation.stages.size(); ++stage)
-    for (size_t index : draft.devices[stage]) {
-      const Device &device = draft.cluster->devices[index];
-      int rank = schedule.rankOfStage[stage];
-      if (evaluation.overflow ||
-          evaluation.peakBytes[rank] <= device.memoryBytes)
-        continue;
-      evaluation.overflow = "rank " + std::to_string(rank) + " needs " +
-                            std::to_string(evaluation.peakBytes[rank]) +
-                            " bytes, '" + device.name + "' has " +
-                            std::to_string(device.memoryBytes);
-    }
-}
-
 Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
   PlanEvaluation evaluation;
   bool training = draft.schedule.isTraining();
@@ -191,7 +156,9 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
   evaluation.simulation = *simulation;
   evaluation.lowerBound =
       makespanLowerBound(evaluation.schedule, evaluation.input);
-  countMemory(draft, evaluation);
+  evaluation.peakBytes = countMemory(draft, evaluation.schedule,
+                                     *evaluation.slots, evaluation.stages);
+  evaluation.overflow = findOverflow(draft, evaluation.peakBytes);
   return evaluation;
 }
 

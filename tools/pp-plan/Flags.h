@@ -62,6 +62,12 @@ struct Flags {
       llvm::cl::desc("Try data parallelism around the pipeline too: sums of "
                      "gradients are then rounded in another order"),
       llvm::cl::init(false), llvm::cl::cat(category)};
+  llvm::cl::opt<bool> allowStale{
+      "allow-stale",
+      llvm::cl::desc("Show what schedules without a flush would take too: "
+                     "passes read weights that are some updates old, which is "
+                     "another training than the model's"),
+      llvm::cl::cat(category)};
   llvm::cl::opt<double> timeLimit{
       "time-limit",
       llvm::cl::desc("Seconds after which the search of a model's plan or of a "
@@ -70,6 +76,11 @@ struct Flags {
       llvm::cl::init(60), llvm::cl::cat(category)};
   llvm::cl::opt<unsigned> top{"top", llvm::cl::desc("Rows of the table"),
                               llvm::cl::init(10), llvm::cl::cat(category)};
+  llvm::cl::opt<std::string> evaluate{
+      "evaluate",
+      llvm::cl::desc("Instead of a search: what this plan (JSON) takes, as "
+                     "pp-plan wrote it or you changed it"),
+      llvm::cl::value_desc("plan.json"), llvm::cl::cat(category)};
   llvm::cl::opt<bool> explain{
       "explain", llvm::cl::desc("Print what was tried next to each cut"),
       llvm::cl::cat(category)};

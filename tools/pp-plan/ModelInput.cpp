@@ -1,6 +1,7 @@
 //===- ModelInput.cpp - The best plan for a model -------------------------===//
 
 #include "ModelInput.h"
+#include "EvaluateInput.h"
 #include "MemoryChoice.h"
 #include "OutputFile.h"
 #include "PlanOutputs.h"
@@ -119,7 +120,7 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
     if (auto error = refuse(
             {&flags.minRanks, &flags.stagesPerRank,
              std::addressof(flags.schedules), std::addressof(flags.checkpoints),
-             &flags.replicate, &flags.top, &flags.explain,
+             &flags.replicate, &flags.allowStale, &flags.top, &flags.explain,
              std::addressof(flags.slow), &flags.output, &flags.annotate,
              &flags.csv, &flags.html, &flags.trace},
             "--save-problem"))
@@ -127,9 +128,29 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
   if (!flags.saveProblem.empty() && flags.microbatches.size() != 1)
     return makeError(exitUsage, "--save-problem needs one number of "
                                 "micro-batches, such as --microbatches=4");
+  if (!flags.evaluate.empty())
+    if (auto error = refuse(
+            {std::addressof(flags.microbatches), std::addressof(flags.threads),
+             &flags.minRanks, &flags.maxRanks, &flags.stagesPerRank,
+             std::addressof(flags.schedules), std::addressof(flags.checkpoints),
+             &flags.replicate, &flags.allowStale, &flags.timeLimit, &flags.top,
+             &flags.saveProblem},
+            "--evaluate"))
+      return error;
   auto options = getCompileOptions();
   if (!options)
     return options.takeError();
+  if (!flags.evaluate.empty()) {
+    auto import = ModelImport::read(&context, flags.input, options->import,
+                                    options->hasTraining);
+    if (!import)
+      return import.takeError();
+    return evaluateGivenPlan(flags, *options, *import, context);
+  }
+  if (flags.allowStale && (!options->hasTraining || options->target.isGpu()))
+    return makeError(exitUsage,
+                     "--allow-stale: only a training on processors goes "
+                     "without a flush");
   auto threads = readThreads(flags, *options);
   if (!threads)
     return threads.takeError();
@@ -174,6 +195,9 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
                << " devices\n";
   printCandidates(result, flags.top, llvm::outs());
   printPlan(best, *evaluation, llvm::outs());
+  if (flags.allowStale)
+    printStalePlans(planner::findStalePlans(space), best, space.batch,
+                    llvm::outs());
   if (flags.explain)
     printCuts(best, planner::explainCuts(best), llvm::outs());
   if (auto error = printSlowRanks(flags.slow, *evaluation, llvm::outs()))

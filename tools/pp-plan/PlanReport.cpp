@@ -128,20 +128,57 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
   printKinds(result, os);
 }
 
-void pp::printPlan(const PlanCandidate &candidate,
-                   const PlanEvaluation &evaluation, llvm::raw_ostream &os) {
+void pp::printStalePlans(const std::vector<StalePlan> &plans,
+                         const PlanCandidate &best, int64_t batch,
+                         llvm::raw_ostream &os) {
+  os << "\nwithout a flush, each of them another training:\n";
+  Table table({"", "micro-batches", "ranks", "schedule", "step", "samples/s",
+               "utilisation", "weight versions", "updates missed",
+               "peak memory", ""});
+  auto range = [](auto first, auto last) {
+    return first == last ? llvm::formatv("{0}", first).str()
+                         : llvm::formatv("{0} ... {1}", first, last).str();
+  };
+  auto peakOf = [](const std::vector<int64_t> &bytes) {
+    return formatBytes(*llvm::max_element(bytes));
+  };
+  size_t number = 0;
+  for (const StalePlan &plan : plans) {
+    const Schedule &schedule = plan.draft.schedule;
+    table.add({std::to_string(++number), std::to_string(schedule.microbatches),
+               std::to_string(schedule.ranks.size()), plan.scheduleName,
+               formatTime(plan.step),
+               llvm::formatv("{0:F1}", static_cast<double>(batch) / plan.step),
+               percent(plan.utilization),
+               range(schedule.versions.front(), schedule.versions.back()),
+               range(plan.delays.front(), plan.delays.back()),
+               peakOf(plan.peakBytes),
+               plan.overflow ? "does not fit: " + *plan.overflow : ""});
+  }
+  const PlanPrediction &flushed = best.plan.predicted;
+  double step = flushed.period > 0 ? flushed.period : flushed.step;
+  table.add({"", std::to_string(best.plan.microbatches()),
+             std::to_string(best.plan.schedule.ranks.size()),
+             best.plan.scheduleName, formatTime(step),
+             llvm::formatv("{0:F1}", static_cast<double>(batch) / step),
+             percent(1 - flushed.bubble), "1", "0", peakOf(flushed.peakBytes),
+             "with a flush"});
+  table.print(os);
+  if (plans.empty())
+    os << "there is none for these numbers of ranks and micro-batches\n";
+  for (const StalePlan &plan : plans) {
+    const Schedule &schedule = plan.draft.schedule;
+    os << plan.scheduleName << ": pp-compile --schedule=" << plan.scheduleName
+       << " --allow-stale --stages=" << schedule.stages
+       << " --microbatches=" << schedule.microbatches << " --batch=" << batch
+       << "\n";
+  }
+}
+
+static void printStages(const PlanCandidate &candidate,
+                        const PlanEvaluation &evaluation,
+                        llvm::raw_ostream &os) {
   const PipelinePlan &plan = candidate.plan;
-  os << "\nplan 1: " << plan.microbatches() << " micro-batches, schedule "
-     << plan.scheduleName << ", partition "
-     << (candidate.partitionExact
-             ? "optimal for its objective"
-             : "at most " + percent(candidate.partitionGap) + " above optimal");
-  if (candidate.assumesAlikeLinks)
-    os << " if all links were alike";
-  if (candidate.movedKernels)
-    os << ", then " << candidate.movedKernels
-       << " kernels moved for a shorter step";
-  os << "\n";
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const PlanStage &stage = plan.stages[s];
     const StageLoad &load = evaluation.stages[s];
@@ -170,6 +207,47 @@ void pp::printPlan(const PlanCandidate &candidate,
     os << formatTime(plan.predicted.period)
        << " per step when steps follow each other\n";
   os << renderTimeline(evaluation.simulation, 100);
+}
+
+void pp::printPlan(const PlanCandidate &candidate,
+                   const PlanEvaluation &evaluation, llvm::raw_ostream &os) {
+  const PipelinePlan &plan = candidate.plan;
+  os << "\nplan 1: " << plan.microbatches() << " micro-batches, schedule "
+     << plan.scheduleName << ", partition "
+     << (candidate.partitionExact
+             ? "optimal for its objective"
+             : "at most " + percent(candidate.partitionGap) + " above optimal");
+  if (candidate.assumesAlikeLinks)
+    os << " if all links were alike";
+  if (candidate.movedKernels)
+    os << ", then " << candidate.movedKernels
+       << " kernels moved for a shorter step";
+  os << "\n";
+  os << "step " << formatTime(plan.predicted.step) << ", bubble "
+     << percent(plan.predicted.bubble) << ", utilisation "
+     << percent(1 - plan.predicted.bubble) << "\n";
+  printStages(candidate, evaluation, os);
+}
+
+void pp::printEvaluation(const PlanCandidate &candidate,
+                         const PlanEvaluation &evaluation,
+                         llvm::raw_ostream &os) {
+  const PipelinePlan &plan = candidate.plan;
+  const PlanPrediction &predicted = plan.predicted;
+  os << plan.model << ": " << plan.microbatches() << " micro-batches, "
+     << plan.replicas << " replicas, " << plan.schedule.ranks.size()
+     << " ranks, " << plan.schedule.stages << " stages, schedule "
+     << plan.scheduleName << ", recompute " << nameOf(plan.checkpoint)
+     << ": proven\nstep " << formatTime(predicted.step) << ", "
+     << llvm::formatv("{0:F1}", predicted.throughput) << " samples/s, bubble "
+     << percent(predicted.bubble) << ", utilisation "
+     << percent(1 - predicted.bubble) << "; no order of these stages takes "
+     << "less than " << formatTime(predicted.lowerBound)
+     << "\nmemory as compiled, by rank:";
+  for (int64_t bytes : predicted.peakBytes)
+    os << " " << formatBytes(bytes);
+  os << "\n";
+  printStages(candidate, evaluation, os);
 }
 
 void pp::printCuts(const PlanCandidate &candidate,

@@ -3,24 +3,30 @@
 #include "ScheduleInput.h"
 #include "NamedSchedule.h"
 #include "OutputFile.h"
+#include "RollingTimeline.h"
 #include "ScheduleFile.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Planner/ChromeTrace.h"
+#include "pp/Planner/Schedule/Rolling.h"
 
 using namespace pp;
 
 namespace {
+
+llvm::Error saveTrace(const Flags &flags, const SimulatedSchedule &simulated) {
+  if (flags.trace.empty())
+    return llvm::Error::success();
+  return writeFile(flags.trace, [&](llvm::raw_ostream &os) {
+    os << planner::toChromeTrace(simulated.schedule, simulated.simulation);
+  });
+}
 
 llvm::Error showSchedule(const Flags &flags,
                          llvm::Expected<SimulatedSchedule> simulated) {
   if (!simulated)
     return simulated.takeError();
   printSchedule(*simulated, llvm::outs());
-  if (flags.trace.empty())
-    return llvm::Error::success();
-  return writeFile(flags.trace, [&](llvm::raw_ostream &os) {
-    os << planner::toChromeTrace(simulated->schedule, simulated->simulation);
-  });
+  return saveTrace(flags, *simulated);
 }
 
 } // namespace
@@ -62,11 +68,16 @@ llvm::Error pp::showTimeline(const Flags &flags) {
       (flags.stages < 1 || flags.stages > most))
     return makeError(exitUsage, "--stages=" + llvm::Twine(flags.stages) +
                                     ": must be from 1 to 4096");
-  return showSchedule(
-      flags, makeNamedSchedule(
-                 flags.timeline,
-                 {flags.stages, static_cast<int>(microbatches), flags.ranks},
-                 *times, {flags.minimize, flags.kept}, llvm::outs()));
+  planner::PipelineShape shape{flags.stages, static_cast<int>(microbatches),
+                               flags.ranks};
+  if (planner::weightRuleOf(flags.timeline.getValue())) {
+    auto drawn =
+        showRollingTimeline(flags.timeline, shape, *times, llvm::outs());
+    return drawn ? saveTrace(flags, *drawn) : drawn.takeError();
+  }
+  return showSchedule(flags, makeNamedSchedule(flags.timeline, shape, *times,
+                                               {flags.minimize, flags.kept},
+                                               llvm::outs()));
 }
 
 llvm::Error pp::showScheduleFile(const Flags &flags) {

@@ -72,7 +72,9 @@ void pp::printSchedule(const SimulatedSchedule &simulated,
              : "needs " + std::to_string(simulated.capacity) +
                    " buffers per channel")
      << "\nmakespan " << formatTime(simulation.makespan) << ", bubble "
-     << llvm::formatv("{0:F2} %", 100 * (1 - simulation.utilization()))
+     << llvm::formatv("{0:F2} %, utilisation {1:F2} %",
+                      100 * (1 - simulation.utilization()),
+                      100 * simulation.utilization())
      << "; span " << formatTime(simulation.span) << ", bubble "
      << formatTime(simulation.bubble()) << ", "
      << llvm::formatv("{0:F2} %", share(simulation.bubble(), simulation.span))

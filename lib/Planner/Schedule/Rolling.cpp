@@ -9,6 +9,7 @@ using namespace pp::planner;
 
 static constexpr std::pair<std::string_view, WeightRule> ruleByName[] = {
     {"pipedream", WeightRule::Stashing},
+    {"pipedream-vertical-sync", WeightRule::VerticalSync},
     {"pipedream-2bw", WeightRule::DoubleBuffered},
     {"pipemare", WeightRule::Latest}};
 
@@ -29,34 +30,39 @@ std::optional<WeightRule> pp::planner::weightRuleOf(std::string_view name) {
 static int floorDivide(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 /// Of a step's micro-batch k in F, less the step: what was updated last.
-static int forwardVersion(WeightRule rule, int ahead, int microbatches, int k) {
+static int forwardVersion(WeightRule rule, int stages, int ahead,
+                          int microbatches, int k) {
   if (rule == WeightRule::DoubleBuffered)
     return -1;
+  if (rule == WeightRule::VerticalSync)
+    return 1 - stages;
   return floorDivide(k - ahead, microbatches);
 }
 
-static int backwardVersion(WeightRule rule, int ahead) {
+static int backwardVersion(WeightRule rule, int stages, int ahead) {
   switch (rule) {
   case WeightRule::DoubleBuffered:
     return -1;
   case WeightRule::Latest:
     return 0;
   case WeightRule::Stashing:
-  case WeightRule::VerticalSync:
     return -ahead;
+  case WeightRule::VerticalSync:
+    return 1 - stages;
   }
   return 0;
 }
 
-static int keptBy(WeightRule rule, int ahead) {
+static int keptBy(WeightRule rule, int stages, int ahead) {
   switch (rule) {
   case WeightRule::DoubleBuffered:
     return 2;
   case WeightRule::Latest:
     return 1;
   case WeightRule::Stashing:
-  case WeightRule::VerticalSync:
     return ahead + 1;
+  case WeightRule::VerticalSync:
+    return stages;
   }
   return 1;
 }
@@ -67,7 +73,7 @@ Result<Schedule> pp::planner::makeRollingSchedule(std::string_view name,
   if (!rule)
     return Failure{"'" + std::string(name) +
                    "' is no schedule without a flush; known are pipedream, "
-                   "pipedream-2bw and pipemare"};
+                   "pipedream-vertical-sync, pipedream-2bw and pipemare"};
   int p = shape.stages, m = shape.microbatches;
   if (p < 1 || p > 1 << 10 || m < 1)
     return Failure{std::to_string(p) + " stages and " + std::to_string(m) +
@@ -77,8 +83,10 @@ Result<Schedule> pp::planner::makeRollingSchedule(std::string_view name,
                    " needs a rank for each stage, but there are " +
                    std::to_string(shape.rankCount()) + " ranks and " +
                    std::to_string(p) + " stages"};
-  if (*rule == WeightRule::Stashing && m != 1)
-    return Failure{"pipedream updates the weights after each micro-batch, so a "
+  if ((*rule == WeightRule::Stashing || *rule == WeightRule::VerticalSync) &&
+      m != 1)
+    return Failure{std::string(name) +
+                   " updates the weights after each micro-batch, so a "
                    "step has one, but there are " +
                    std::to_string(m) +
                    "; pipedream-2bw has an update per several"};
@@ -94,7 +102,7 @@ Result<Schedule> pp::planner::makeRollingSchedule(std::string_view name,
   for (int stage = 0; stage < p; ++stage) {
     int ahead = p - 1 - stage;
     schedule.rankOfStage.push_back(stage);
-    schedule.versions.push_back(keptBy(*rule, ahead));
+    schedule.versions.push_back(keptBy(*rule, p, ahead));
     std::vector<Action> &list = schedule.ranks.emplace_back();
     auto add = [&](ActionKind kind, int k, int lag, int version) {
       Action action{kind, stage, k};
@@ -103,14 +111,29 @@ Result<Schedule> pp::planner::makeRollingSchedule(std::string_view name,
       list.push_back(action);
     };
     for (int k = 0; k < m; ++k) {
-      add(ActionKind::Forward, k, 0, forwardVersion(*rule, ahead, m, k));
+      add(ActionKind::Forward, k, 0, forwardVersion(*rule, p, ahead, m, k));
       int lag = -floorDivide(k - ahead, m), done = k - ahead + lag * m;
-      add(ActionKind::Backward, done, lag, backwardVersion(*rule, ahead));
+      add(ActionKind::Backward, done, lag, backwardVersion(*rule, p, ahead));
       if (done == m - 1)
         add(ActionKind::Update, -1, lag, 1);
     }
   }
   return schedule;
+}
+
+double pp::planner::gradientDelay(const Schedule &schedule, WeightRule rule,
+                                  int stage) {
+  switch (rule) {
+  case WeightRule::DoubleBuffered:
+    return 1;
+  case WeightRule::Latest:
+    return pipeMareForwardDelay(stage, schedule.stages, schedule.microbatches);
+  case WeightRule::Stashing:
+    return schedule.stages - 1 - stage;
+  case WeightRule::VerticalSync:
+    return schedule.stages - 1;
+  }
+  return 0;
 }
 
 int pp::planner::largestLag(const Schedule &schedule) {

@@ -88,3 +88,20 @@ func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
   }
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// All faults at once.
+// expected-error@+5 {{has 2 stages, but stage 0 has no phase forward}}
+// expected-error@+4 {{has 2 stages, but stage 0 has no phase backward_input}}
+// expected-error@+3 {{has 2 stages, but stage 0 has no phase backward_weight}}
+// expected-error@+2 {{has 2 stages, but stage 1 has no phase forward}}
+// expected-error@+1 {{has 2 stages, but stage 1 has no phase backward_weight}}
+func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
+  // expected-error@+1 {{is outside of all stages; run pp-outline-stages first}}
+  %0 = nn.exp %x : tensor<4xf32>
+  %1 = pp.stage 1 backward_input (%a = %0) : (tensor<4xf32>) -> tensor<4xf32> {
+    pp.return %a : tensor<4xf32>
+  }
+  return %1 : tensor<4xf32>
+}

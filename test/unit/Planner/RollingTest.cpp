@@ -18,6 +18,7 @@ std::vector<Shape> shapes() {
   std::vector<Shape> result;
   for (int stages = 1; stages <= 9; ++stages) {
     result.push_back({"pipedream", stages, 1});
+    result.push_back({"pipedream-vertical-sync", stages, 1});
     for (int m : {stages, stages + 1, 2 * stages})
       result.push_back({"pipedream-2bw", stages, m});
     for (int m : {1, 2, 3, stages, stages + 2})
@@ -54,6 +55,9 @@ std::string join(const std::vector<std::string> &faults) {
 AsynchronousSchedule reference(const Shape &shape, int steps) {
   if (shape.name == "pipedream")
     return *pipeDreamSchedule(std::vector<int>(shape.stages, 1), steps);
+  if (shape.name == "pipedream-vertical-sync")
+    return *pipeDreamSchedule(std::vector<int>(shape.stages, 1), steps,
+                              /*verticalSync=*/true);
   if (shape.name == "pipedream-2bw")
     return *doubleBufferedSchedule(shape.stages, shape.microbatches, steps);
   return *pipeMareSchedule(shape.stages, shape.microbatches, steps, 0);
@@ -92,9 +96,10 @@ TEST(Rolling, keepsAsMuchAsThePapersSay) {
     SlotAssignment slots = assignRollingSlots(schedule);
     for (int stage = 0; stage < shape.stages; ++stage) {
       int ahead = shape.stages - 1 - stage;
-      int versions = shape.name == "pipedream"       ? ahead + 1
-                     : shape.name == "pipedream-2bw" ? 2
-                                                     : 1;
+      int versions = shape.name == "pipedream"                 ? ahead + 1
+                     : shape.name == "pipedream-2bw"           ? 2
+                     : shape.name == "pipedream-vertical-sync" ? shape.stages
+                                                               : 1;
       EXPECT_EQ(schedule.versions[stage], versions) << nameOf(shape);
       EXPECT_EQ(slots.stages[stage].count, ahead + 1) << nameOf(shape);
     }
@@ -119,7 +124,7 @@ TEST(Rolling, refusesShapes) {
             "4 stages");
   EXPECT_EQ(error("1f1b", {4, 4}),
             "'1f1b' is no schedule without a flush; known are pipedream, "
-            "pipedream-2bw and pipemare");
+            "pipedream-vertical-sync, pipedream-2bw and pipemare");
 }
 
 TEST(Rolling, refusesAnotherNumberOfVersions) {

@@ -27,7 +27,7 @@
 
 namespace pp::planner {
 
-/// "pipedream", "pipedream-2bw", "pipemare".
+/// "pipedream", "pipedream-vertical-sync", "pipedream-2bw", "pipemare".
 std::vector<std::string_view> rollingScheduleNames();
 
 /// Which weights the passes of the schedule of this name read; nothing for one
@@ -37,6 +37,8 @@ std::optional<WeightRule> weightRuleOf(std::string_view name);
 /// 1F1B without a flush, one stage per rank, with `shape.microbatches` of them
 /// per update. Stage s of p runs w = p - 1 - s micro-batches ahead and keeps
 ///   pipedream      w + 1 versions; an update per micro-batch
+///   pipedream-vertical-sync  p; the same, and all stages read the version that
+///                            stage 0 read
 ///   pipedream-2bw  2; at least p micro-batches per update
 ///   pipemare       1
 /// The reasons are those of pipeDreamSchedule, doubleBufferedSchedule and
@@ -44,6 +46,11 @@ std::optional<WeightRule> weightRuleOf(std::string_view name);
 /// fit.
 Result<Schedule> makeRollingSchedule(std::string_view name,
                                      PipelineShape shape);
+
+/// How many updates are made between the weights of a forward pass of `stage`
+/// and the update that gets its gradient: 0 with a flush. Of PipeMare it is the
+/// mean over micro-batches, by its formula.
+double gradientDelay(const Schedule &schedule, WeightRule rule, int stage);
 
 /// The largest lag of an action.
 int largestLag(const Schedule &schedule);

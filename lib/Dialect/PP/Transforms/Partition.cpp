@@ -5,6 +5,9 @@
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Dialect/PP/Transforms/PlannerGraph.h"
 #include "pp/Planner/Partition/GraphPartitioner.h"
+#include "pp/Planner/PlacementFaults.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 namespace pp::pipeline {
 #define GEN_PASS_DEF_PARTITION
@@ -103,31 +106,13 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
              << "' has " << read->kernels.size()
              << ": it was made for another model or other options";
     stages = read->schedule.stages;
-    if (auto fault = checkPlacement(planned.graph, stageOf, stages))
-      return step.emitError()
-             << "cannot follow the plan '" << read.name << "': " << *fault;
+    if (auto faults = planner::findPlacementFaults(planned.graph, stageOf,
+                                                   static_cast<int>(stages));
+        !faults.empty())
+      return step.emitError() << "cannot follow the plan '" << read.name
+                              << "': " << llvm::join(faults, "\n  ");
     assign(step, planned, stageOf);
     return success();
-  }
-
-  /// Values only go to later stages, and every stage has a kernel.
-  static std::optional<std::string>
-  checkPlacement(const planner::Graph &graph, const std::vector<int> &stageOf,
-                 int64_t stages) {
-    std::vector<bool> used(stages);
-    for (int stage : stageOf)
-      used[stage] = true;
-    for (int64_t stage = 0; stage < stages; ++stage)
-      if (!used[stage])
-        return "stage " + std::to_string(stage) + " has no kernels";
-    for (const planner::Value &value : graph.values)
-      for (size_t consumer : value.consumers)
-        if (stageOf[consumer] < stageOf[value.producer])
-          return "'" + graph.kernels[consumer].name + "' in stage " +
-                 std::to_string(stageOf[consumer]) + " reads from '" +
-                 graph.kernels[value.producer].name + "' in stage " +
-                 std::to_string(stageOf[value.producer]);
-    return std::nullopt;
   }
 
   LogicalResult findCuts(func::FuncOp step, const PlannerGraph &planned,

@@ -23,9 +23,10 @@ struct VerifyStages : pipeline::impl::VerifyStagesBase<VerifyStages> {
     func::FuncOp function = findStep(getOperation());
     if (!function || failed(verifyPhases(function)))
       return signalPassFailure();
-    auto flow = function.walk(
-        [](StageOp stage) { return WalkResult(verifyFlow(stage)); });
-    if (flow.wasInterrupted())
+    // All faults at once: who moves cuts by hand sees what else is wrong.
+    bool ok = true;
+    function.walk([&](StageOp stage) { ok &= succeeded(verifyFlow(stage)); });
+    if (!ok)
       signalPassFailure();
   }
 
@@ -33,24 +34,32 @@ struct VerifyStages : pipeline::impl::VerifyStagesBase<VerifyStages> {
   /// a schedule runs, once.
   static LogicalResult verifyPhases(func::FuncOp function) {
     std::map<std::pair<int64_t, Phase>, StageOp> phases;
+    bool ok = true;
     for (Operation &op : function.getBody().front().without_terminator()) {
       auto stage = dyn_cast<StageOp>(op);
       if (!stage) {
-        if (!isa<StashOp, PopOp>(op) && !isView(&op))
-          return op.emitOpError("is outside of all stages; run "
-                                "pp-outline-stages first");
+        if (!isa<StashOp, PopOp>(op) && !isView(&op)) {
+          op.emitOpError("is outside of all stages; run pp-outline-stages "
+                         "first");
+          ok = false;
+        }
         continue;
       }
       for (Operation &inner : stage.getBody().front().without_terminator())
-        if (!isa<KernelOpInterface>(inner))
-          return inner.emitOpError("is not known as part of a stage");
+        if (!isa<KernelOpInterface>(inner)) {
+          inner.emitOpError("is not known as part of a stage");
+          ok = false;
+        }
       if (!phases.try_emplace({stage.getStage(), stage.getPhase()}, stage)
-               .second)
-        return stage.emitOpError()
-               << "is the second of stage " << stage.getStage() << " in "
-               << nameOf(stage.getPhase());
+               .second) {
+        stage.emitOpError() << "is the second of stage " << stage.getStage()
+                            << " in " << nameOf(stage.getPhase());
+        ok = false;
+      }
     }
     int64_t stages = countStages(function);
+    if (stages == 0 && !ok)
+      return failure();
     if (stages == 0)
       return function.emitError("has no stages; run pp-outline-stages first");
     SmallVector<Phase> needed = {Phase::Forward};
@@ -58,17 +67,19 @@ struct VerifyStages : pipeline::impl::VerifyStagesBase<VerifyStages> {
       needed.append({Phase::BackwardInput, Phase::BackwardWeight});
     for (int64_t stage = 0; stage < stages; ++stage)
       for (Phase phase : needed)
-        if (!phases.contains({stage, phase}))
-          return function.emitError()
-                 << "has " << stages << " stages, but stage " << stage
-                 << " has no phase " << nameOf(phase);
-    return success();
+        if (!phases.contains({stage, phase})) {
+          function.emitError() << "has " << stages << " stages, but stage "
+                               << stage << " has no phase " << nameOf(phase);
+          ok = false;
+        }
+    return success(ok);
   }
 
   /// Activations go to later stages and gradients to earlier ones; what skips
   /// stages goes through a portal.
   static LogicalResult verifyFlow(StageOp stage) {
     auto to = static_cast<int64_t>(stage.getStage());
+    bool ok = true;
     for (auto [number, operand] : llvm::enumerate(stage.getInputs())) {
       auto producer = operand.getDefiningOp<StageOp>();
       if (!producer)
@@ -77,16 +88,19 @@ struct VerifyStages : pipeline::impl::VerifyStagesBase<VerifyStages> {
       bool isPrepared = producer.getPhase() == Phase::Prepare;
       if (from == to ? !runsBefore(producer.getPhase(), stage.getPhase())
                      : isPrepared || (producer.getPhase() == Phase::Forward) !=
-                                         (from < to))
-        return stage.emitOpError()
-               << "reads operand " << number << " from stage " << from << " in "
-               << nameOf(producer.getPhase()) << ", where no value comes from";
-      if (std::abs(from - to) > 1)
-        return stage.emitOpError()
-               << "reads operand " << number << " from stage " << from
-               << ", which is no neighbour; run pp-insert-portals";
+                                         (from < to)) {
+        stage.emitOpError()
+            << "reads operand " << number << " from stage " << from << " in "
+            << nameOf(producer.getPhase()) << ", where no value comes from";
+        ok = false;
+      } else if (std::abs(from - to) > 1) {
+        stage.emitOpError()
+            << "reads operand " << number << " from stage " << from
+            << ", which is no neighbour; run pp-insert-portals";
+        ok = false;
+      }
     }
-    return success();
+    return success(ok);
   }
 };
 
