@@ -48,6 +48,8 @@ def versions_of(scheme, stages):
     """What each stage keeps: the formulas of the papers."""
     if scheme == "pipedream":
         return [stages - s for s in range(stages)]
+    if scheme == "pipedream-vertical-sync":
+        return [stages] * stages
     return [2 if scheme == "pipedream-2bw" else 1] * stages
 
 
@@ -171,7 +173,7 @@ def cases(quick):
     if quick:
         return [
             ("mlp", 8, 2, "pipedream", "momentum", 1), ("mlp", 8, 4, "pipedream-2bw", "sgd", 4),
-            ("mlp", 8, 4, "pipemare", "momentum", 1),
+            ("mlp", 8, 4, "pipemare", "momentum", 1), ("mlp", 8, 4, "pipedream-vertical-sync", "sgd", 1),
         ]
     result = []
     for model, batch, stages in SHAPES:
@@ -179,6 +181,8 @@ def cases(quick):
         for optimizer in optimizers:
             result.append((model, batch, stages, "pipedream", optimizer, 1))
             result.append((model, batch, stages, "pipedream-2bw", optimizer, 4))
+        if stages == 4:
+            result.append((model, batch, stages, "pipedream-vertical-sync", "momentum", 1))
         if stages == 4:
             result.append((model, batch, stages, "pipedream-2bw", "momentum", 4, "always"))
         result.append((model, batch, stages, "pipemare", "momentum", 1 if stages == 4 else 4))

@@ -16,11 +16,14 @@ counted since the pipeline was last idle, with version 0 then) reads in stage s
 
     scheme          forward pass                 backward pass
     pipedream       max(g - w, 0)                the same           (m = 1)
+    pipedream-vertical-sync  max(g - p + 1, 0)   the same           (m = 1)
     pipedream-2bw   max(floor(g / m) - 1, 0)     the same
     pipemare        max(floor((g - w) / m), 0)   floor(g / m)
 
 and an update has the sum of the gradients of its m micro-batches, each of which
-is the derivative of its part of the mini-batch's mean.
+is the derivative of its part of the mini-batch's mean. The last mini-batch of an
+epoch may be smaller: then the last of its micro-batches are, or are not there but
+are counted.
 
 With `annealed` of K (PipeMare's T1), update k of a stage has the learning rate
 divided by tau^(1 - min(k / K, 1)), where tau = max((2 w + 1) / m, 1).
@@ -37,16 +40,18 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models"
 import definitions  # noqa: E402
 
 
-def forward_version(scheme, ahead, m, g):
+def forward_version(scheme, stages, ahead, m, g):
     if scheme == "pipedream":
         return max(g - ahead, 0)
+    if scheme == "pipedream-vertical-sync":
+        return max(g - stages + 1, 0)
     if scheme == "pipedream-2bw":
         return max(g // m - 1, 0)
     return max((g - ahead) // m, 0)
 
 
-def backward_version(scheme, ahead, m, g):
-    return g // m if scheme == "pipemare" else forward_version(scheme, ahead, m, g)
+def backward_version(scheme, stages, ahead, m, g):
+    return g // m if scheme == "pipemare" else forward_version(scheme, stages, ahead, m, g)
 
 
 def make_optimizer(settings, parameters):
@@ -99,8 +104,7 @@ def train(job):
     target = torch.from_numpy(data.pop("target"))
     inputs = [torch.from_numpy(data[name]) for name in definition.inputs]
     m, size = job["microbatches"], job["batch"] // job["microbatches"]
-    weight = target[: job["batch"]].numel()
-    steps_per_epoch = len(target) // job["batch"]
+    batches = [slice(begin, begin + job["batch"]) for begin in range(0, len(target), job["batch"])]
     idle_at, first, start = set(job["idle"]), None, 0
     for update in range(job["updates"]):
         if update in idle_at:
@@ -108,15 +112,18 @@ def train(job):
             for stage in stages:
                 stage.versions = {0: stage.versions[max(stage.versions)]}
         sums = {n: torch.zeros_like(p) for n, p in parameters.items()}
+        batch = batches[update % len(batches)]
+        weight = target[batch].numel()
         for k in range(m):
             g = (update - start) * m + k
-            begin = update % steps_per_epoch * job["batch"] + k * size
-            part = slice(begin, begin + size)
+            part = slice(batch.start + k * size, min(batch.start + (k + 1) * size, len(target)))
+            if part.start >= len(target):
+                break
             for s, stage in enumerate(stages):
-                stage.load(forward_version(job["scheme"], len(stages) - 1 - s, m, g))
+                stage.load(forward_version(job["scheme"], len(stages), len(stages) - 1 - s, m, g))
             loss = definition.loss_sum(module(*(x[part] for x in inputs)), target[part]) / weight
             for s, stage in enumerate(stages):
-                stage.load(backward_version(job["scheme"], len(stages) - 1 - s, m, g))
+                stage.load(backward_version(job["scheme"], len(stages), len(stages) - 1 - s, m, g))
             for name, gradient in zip(parameters, torch.autograd.grad(loss, list(parameters.values()))):
                 sums[name] += gradient
         first = first or {n: g.clone() for n, g in sums.items()}
