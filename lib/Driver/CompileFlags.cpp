@@ -180,6 +180,13 @@ struct PipelineFlags {
                "many cores. Not one bit depends on it"),
       cl::location(options.schedule.threads),
       cl::init(options.schedule.threads), cl::cat(main)};
+  Bound<int64_t> lanes{
+      "gradient-lanes",
+      cl::desc("Sums that gradients are added in before these are added up, a "
+               "power of two: the number of replicas, up to this one, then "
+               "changes no bit. One replica keeps them all"),
+      cl::location(options.schedule.lanes), cl::init(options.schedule.lanes),
+      cl::cat(main)};
   Bound<std::string> schedule{"schedule", cl::desc(scheduleText),
                               cl::location(options.schedule.schedule),
                               cl::init(options.schedule.schedule),
@@ -321,6 +328,8 @@ llvm::Error checkPipelineFlags() {
   if (auto e = checkCount("microbatches", options.microbatches))
     return e;
   if (auto e = checkCount("replicas", options.replicas))
+    return e;
+  if (auto e = checkCount("gradient-lanes", options.schedule.lanes))
     return e;
   if (flags.ranks.getNumOccurrences())
     if (auto e = checkCount("ranks", options.schedule.ranks))

@@ -106,6 +106,9 @@ static void printStages(const runtime::Plan &plan, llvm::raw_ostream &os) {
     if (areas.versions.bytes)
       os << ", " << stage.versions - 1 << " more weight versions "
          << formatBytes(areas.versions.bytes);
+    if (areas.lanes.bytes)
+      os << ", " << plan.lanesOfReplica() - 1 << " more sums of gradients "
+         << formatBytes(areas.lanes.bytes);
     if (areas.exchange.bytes)
       os << ", exchange " << formatBytes(areas.exchange.bytes);
     os << "\n";

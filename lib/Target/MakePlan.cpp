@@ -139,6 +139,8 @@ private:
     plan.target = getTarget(module).str();
     plan.replicas = schedule.getReplicas();
     plan.threads = schedule.getThreads();
+    if (schedule.getLanes() > 1)
+      plan.gradientLanes = schedule.getLanes();
     plan.microbatches = schedule.getMicrobatches() * plan.replicas;
     plan.batch = step::getBatchSize(step).value_or(1) * plan.microbatches;
     plan.schedule = schedule.getKind();

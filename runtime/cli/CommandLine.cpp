@@ -281,6 +281,7 @@ static int dispatch(int argc, const char *const *argv,
   BenchOptions bench;
   InfoOptions info;
   ProfileOptions profile;
+  VerifyOptions verify;
   CLI::App app("A model compiled by pp-compile");
   app.require_subcommand(1);
   app.footer(describeInputs(binary));
@@ -333,6 +334,15 @@ static int dispatch(int argc, const char *const *argv,
 
   CLI::App *profileCommand = addProfile(app, profile);
 
+  CLI::App *verifyCommand = app.add_subcommand(
+      "verify", "Whether the tensors of two snapshots have the same bits");
+  verifyCommand->add_option("first", verify.first, "A snapshot")
+      ->type_name("A.safetensors")
+      ->required();
+  verifyCommand->add_option("second", verify.second, "Another one")
+      ->type_name("B.safetensors")
+      ->required();
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &e) {
@@ -348,6 +358,8 @@ static int dispatch(int argc, const char *const *argv,
     return runInfer(binary, infer);
   if (profileCommand->parsed())
     return runProfile(binary, profile);
+  if (verifyCommand->parsed())
+    return runVerify(verify);
   (void)benchCommand;
   return runBench(binary, bench);
 }

@@ -63,6 +63,10 @@ struct ProfileOptions {
   uint64_t repetitions = 50; // steps
 };
 
+struct VerifyOptions {
+  std::string first, second;
+};
+
 struct InfoOptions {
   bool plan = false, json = false;
   std::string mode;
@@ -74,6 +78,7 @@ int runTrain(const pp_binary &binary, const TrainOptions &options);
 int runInfer(const pp_binary &binary, const InferOptions &options);
 int runBench(const pp_binary &binary, const BenchOptions &options);
 int runProfile(const pp_binary &binary, const ProfileOptions &options);
+int runVerify(const VerifyOptions &options);
 
 /// Everything that `main` does; errors go to stderr and become the exit code.
 int runCommandLine(int argc, const char *const *argv, const pp_binary &binary);

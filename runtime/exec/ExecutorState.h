@@ -96,6 +96,8 @@ private:
   /// Looks for gradients that are not finite, and lets all ranks gather what
   /// each has found.
   void enqueueFlagExchange();
+  /// Adds up the lanes of the stage's gradients and statistics, once in a step.
+  void foldLanes(StageState &stage);
   /// Adds up this stage's part of the replicas' gradients and statistics.
   void enqueueSums(StageState &stage);
   /// Makes the stage's learning rate that of its delay.

@@ -16,6 +16,8 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
   const StageMemory &memory = *stage->memory;
   arguments.parameters = memory.at(areas.parametersOf(place.weightSlot));
   arguments.prepared = memory.at(areas.preparedOf(place.weightSlot));
+  arguments.gradients = memory.at(areas.gradientsOf(plan.laneOf(microbatch)));
+  arguments.statistics = memory.at(areas.statisticsOf(plan.laneOf(microbatch)));
   if (phase == Phase::Prepare) {
     function = stage->functions.prepare;
     return;

@@ -43,8 +43,10 @@ struct StageState {
   /// By feed and micro-batch: the step (from 1) that was copied in last.
   std::vector<std::vector<uint64_t>> fed;
 
-  /// Whether a W of the step that is enqueued has written gradients.
-  bool hasWritten = false;
+  /// Of the step that is enqueued: whether a W has written the gradients of
+  /// each lane, and whether the lanes were added up.
+  std::vector<bool> hasWritten;
+  bool isFolded = false;
   /// Those of the update, where they are not the step's.
   NumberArray ownScalars;
   /// The slot of the newest weights.

@@ -329,14 +329,21 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
     // Also where W writes gradients: some parameters may have none, and a
     // replica may have no micro-batch. Without a flush, an earlier step may be
     // adding up its own.
-    bool hasWrite = plan.stages[s].writesGradients &&
-                    plan.stages[s].replica < plan.microbatchesWith(step.rows);
-    if (areas.gradients.bytes && (isFirstStep || (plan.flushes && !hasWrite)))
-      compute.clear(memory.at(areas.gradients), areas.gradients.bytes);
-    stages[s].hasWritten = false;
-    for (const PlanArea *area : {&areas.statistics, &areas.loss})
-      if (area->bytes)
-        compute.clear(memory.at(*area), area->bytes);
+    for (unsigned lane = 0; lane < plan.lanesOfReplica(); ++lane) {
+      unsigned first = lane * plan.replicas + plan.stages[s].replica;
+      bool hasWrite = plan.stages[s].writesGradients &&
+                      first < plan.microbatchesWith(step.rows);
+      if (areas.gradients.bytes && (isFirstStep || (plan.flushes && !hasWrite)))
+        compute.clear(memory.at(areas.gradientsOf(lane)),
+                      areas.gradients.bytes);
+      if (areas.statistics.bytes)
+        compute.clear(memory.at(areas.statisticsOf(lane)),
+                      areas.statistics.bytes);
+    }
+    stages[s].hasWritten.assign(plan.lanesOfReplica(), false);
+    stages[s].isFolded = false;
+    if (areas.loss.bytes)
+      compute.clear(memory.at(areas.loss), areas.loss.bytes);
   }
   if (overflows)
     compute.clear(overflows.get(), plan.ranks.size() * sizeof(float));
@@ -345,6 +352,9 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
   for (size_t i = 0; i < actions.size(); ++i) {
     if (overflows && !hasAgreed &&
         actions[i].action.kind == ActionKind::Update) {
+      // Nothing but updates follows.
+      for (unsigned s : plan.ranks[index].stages)
+        foldLanes(stages[s]);
       enqueueFlagExchange();
       hasAgreed = true;
       into.agreesBefore = i;
@@ -439,6 +449,10 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
                         : plan.channels[channel].numberOf(
                               sequence * plan.microbatches + action.microbatch);
   };
+  if (action.kind == ActionKind::Update ||
+      (action.kind == ActionKind::Send &&
+       plan.channels[action.channel].isReduction()))
+    foldLanes(stages[action.stage]);
   if (action.kind == ActionKind::Send)
     return state.transport->send(action.channel, numberIn(action.channel),
                                  streams);
@@ -478,8 +492,9 @@ bool Executor::Rank::isFirstWrite(const PlanAction &action) {
     return false;
   if (!state.program.getPlan().flushes)
     return action.microbatch == 0;
-  bool isFirst = !stage.hasWritten;
-  stage.hasWritten = true;
+  unsigned lane = state.program.getPlan().laneOf(action.microbatch);
+  bool isFirst = !stage.hasWritten[lane];
+  stage.hasWritten[lane] = true;
   return isFirst;
 }
 
@@ -522,9 +537,49 @@ void Executor::Rank::enqueueFlagExchange() {
   state.flagExchange->allGather(index, flags, streams);
 }
 
+void Executor::Rank::foldLanes(StageState &stage) {
+  const Plan &plan = state.program.getPlan();
+  if (stage.isFolded || plan.lanesOfReplica() == 1)
+    return;
+  stage.isFolded = true;
+  streams.compute->execute([&stage, lanes = plan.lanesOfReplica()] {
+    const PlanAreas &areas = stage.plan->areas;
+    auto add = [&](uint64_t to, uint64_t from, uint64_t bytes) {
+      auto *sums = reinterpret_cast<float *>(stage.memory->at(to));
+      const auto *others =
+          reinterpret_cast<const float *>(stage.memory->at(from));
+      for (uint64_t i = 0; i < bytes / sizeof(float); ++i)
+        sums[i] += others[i];
+    };
+    for (unsigned half = lanes / 2; half > 0; half /= 2)
+      for (unsigned lane = 0; lane < half; ++lane) {
+        add(areas.gradientsOf(lane), areas.gradientsOf(lane + half),
+            areas.gradients.bytes);
+        add(areas.statisticsOf(lane), areas.statisticsOf(lane + half),
+            areas.statistics.bytes);
+      }
+  });
+}
+
+/// Adds the parts of replicas as lanes are added.
+static void addInPairs(const StageState &stage, const PlanSum &sum) {
+  for (size_t half = sum.parts.size() / 2; half > 0; half /= 2)
+    for (size_t i = 0; i < half; ++i) {
+      void *tensors[] = {
+          stage.memory->at(sum.parts[i]), stage.memory->at(sum.parts[i + half]),
+          stage.memory->at(half == 1 ? sum.target : sum.parts[i])};
+      stage.kernels[sum.kernel]->execute(tensors, nullptr);
+    }
+}
+
 void Executor::Rank::enqueueSums(StageState &stage) {
-  streams.compute->execute([&stage] {
+  bool inPairs = state.program.getPlan().gradientLanes != 0;
+  streams.compute->execute([&stage, inPairs] {
     for (const PlanSum &sum : stage.plan->sums) {
+      if (inPairs) {
+        addInPairs(stage, sum);
+        continue;
+      }
       // Partial sums go where the first part of another replica lies, which
       // then has been read.
       uint64_t place = sum.parts[sum.parts[0] == sum.target ? 1 : 0];

@@ -126,7 +126,7 @@ struct PlanArea {
 struct PlanAreas {
   PlanArea parameters, buffers, gradients, optimizer, prepared, statistics,
       residuals, scratch, channels, discard, loss, lossScale, exchange,
-      versions;
+      versions, lanes;
   uint64_t residualSlots = 0, residualSlotBytes = 0;
 
   /// Its name in the plan, and where it is here.
@@ -137,7 +137,7 @@ struct PlanAreas {
     bool isOptional = false;
   };
   /// All of them, in the order in which they lie.
-  static const std::array<Named, 14> all;
+  static const std::array<Named, 15> all;
   /// Where the parameters of weight slot `slot` lie, and what was prepared of
   /// them: slot 0 in the areas of these names, the others in `versions`.
   uint64_t parametersOf(unsigned slot) const {
@@ -148,9 +148,18 @@ struct PlanAreas {
     return slot ? parametersOf(slot) + parameters.bytes : prepared.offset;
   }
   uint64_t versionBytes() const { return parameters.bytes + prepared.bytes; }
+  /// Where the gradients of lane `lane` of the replica are added, and its
+  /// statistics: lane 0 in the areas of these names, the others in `lanes`.
+  uint64_t gradientsOf(unsigned lane) const {
+    return lane ? lanes.offset + (lane - 1) * laneBytes() : gradients.offset;
+  }
+  uint64_t statisticsOf(unsigned lane) const {
+    return lane ? gradientsOf(lane) + gradients.bytes : statistics.offset;
+  }
+  uint64_t laneBytes() const { return gradients.bytes + statistics.bytes; }
 };
 
-inline constexpr std::array<PlanAreas::Named, 14> PlanAreas::all = {{
+inline constexpr std::array<PlanAreas::Named, 15> PlanAreas::all = {{
     {"parameters", &PlanAreas::parameters},
     {"gradients", &PlanAreas::gradients},
     {"optimizer", &PlanAreas::optimizer},
@@ -165,6 +174,7 @@ inline constexpr std::array<PlanAreas::Named, 14> PlanAreas::all = {{
     {"loss_scale", &PlanAreas::lossScale, /*isOptional=*/true},
     {"exchange", &PlanAreas::exchange, /*isOptional=*/true},
     {"versions", &PlanAreas::versions, /*isOptional=*/true},
+    {"lanes", &PlanAreas::lanes, /*isOptional=*/true},
 }};
 
 /// Where the first value of a parameter or buffer comes from.
@@ -316,6 +326,12 @@ struct Plan {
   /// k * replicas + q.
   unsigned batch, microbatches;
   unsigned replicas = 1;
+  /// Sums that a step's gradients and statistics are added in, over all
+  /// replicas, which divide them: micro-batch k adds to sum k modulo their
+  /// number, a power of two, and the sums are added in pairs, the first half to
+  /// the second, until one is left. 0: a replica adds in one sum, and replicas
+  /// are added in their order.
+  unsigned gradientLanes = 0;
   /// Why a training step must have `batch` samples; empty: it may have fewer.
   std::string wholeBatches;
   /// Whether all actions of a step run before those of the next. If not, a
@@ -347,6 +363,13 @@ struct Plan {
   unsigned microbatchesWith(uint64_t samples) const {
     return static_cast<unsigned>((samples + microbatchSize() - 1) /
                                  microbatchSize());
+  }
+  unsigned lanesOfReplica() const {
+    return gradientLanes ? gradientLanes / replicas : 1;
+  }
+  /// Of the replica that runs the micro-batch.
+  unsigned laneOf(unsigned microbatch) const {
+    return microbatch / replicas % lanesOfReplica();
   }
   unsigned microbatchesOfReplica() const { return microbatches / replicas; }
   /// How many steps must follow one before all of it has run.

@@ -421,9 +421,8 @@ private:
           size_t position = next[r] % actions.size();
           const PlanAction &action = actions[position];
           // What is once in a step counts as of micro-batch 0.
-          if (action.microbatch >=
-              std::max(steps[next[r] / actions.size()],
-                       isPerStep(action.kind) ? 1u : 0u))
+          if (action.microbatch >= std::max(steps[next[r] / actions.size()],
+                                            isPerStep(action.kind) ? 1u : 0u))
             continue;
           if (action.kind == ActionKind::Send ||
               action.kind == ActionKind::Receive) {

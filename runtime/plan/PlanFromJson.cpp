@@ -6,6 +6,7 @@
 #include "support/JsonReader.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <set>
 
@@ -559,6 +560,12 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
     json.at("areas").fail("'versions' has {} bytes, but {} weight versions "
                           "take {} beside the first",
                           stage.areas.versions.bytes, stage.versions, expected);
+  if (uint64_t expected = (plan.lanesOfReplica() - 1) * stage.areas.laneBytes();
+      stage.areas.lanes.bytes != expected)
+    json.at("areas").fail("'lanes' has {} bytes, but {} lanes take {} beside "
+                          "the first",
+                          stage.areas.lanes.bytes, plan.lanesOfReplica(),
+                          expected);
   stage.parameters =
       readTensors(json.at("parameters"), plan, stage.areas.parameters, true);
   stage.buffers =
@@ -800,13 +807,23 @@ Plan pp::runtime::fromJson(std::string_view text) {
           .fail("{} replicas cannot share {} micro-batches", plan.replicas,
                 plan.microbatches);
   }
+  if (json.has("gradient_lanes")) {
+    plan.gradientLanes = json.at("gradient_lanes").integer(maxCount);
+    if (!std::has_single_bit(plan.gradientLanes) ||
+        plan.gradientLanes % plan.replicas || !plan.isTraining())
+      json.at("gradient_lanes")
+          .fail("{} lanes: must be a power of two that the {} replicas of a "
+                "training divide",
+                plan.gradientLanes, plan.replicas);
+  }
   if (json.has("whole_batches"))
     plan.wholeBatches = json.at("whole_batches").string();
   if (json.has("flush"))
     plan.flushes = json.at("flush").boolean();
-  if (!plan.flushes && (plan.replicas > 1 || !plan.isTraining()))
-    json.at("flush").fail("only a training program without replicas can do "
-                          "without a flush");
+  if (!plan.flushes &&
+      (plan.replicas > 1 || plan.gradientLanes || !plan.isTraining()))
+    json.at("flush").fail("only a training program without replicas and lanes "
+                          "can do without a flush");
   if (json.has("threads")) {
     plan.threads = json.at("threads").integer(PP_MOST_THREADS);
     if (!plan.threads)

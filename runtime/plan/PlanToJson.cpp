@@ -288,6 +288,8 @@ std::string pp::runtime::toJson(const Plan &plan) {
   json["microbatches"] = plan.microbatches;
   if (plan.replicas > 1)
     json["replicas"] = plan.replicas;
+  if (plan.gradientLanes)
+    json["gradient_lanes"] = plan.gradientLanes;
   if (!plan.wholeBatches.empty())
     json["whole_batches"] = plan.wholeBatches;
   if (!plan.flushes)

@@ -469,6 +469,12 @@ private:
            ((*versions)[stage.number] - 1) *
                (stage.parameters.bytes + stage.prepared.bytes));
 
+    if (auto lanes = static_cast<int64_t>(scheduleOp.getLanes());
+        training && lanes > static_cast<int64_t>(scheduleOp.getReplicas()))
+      area(MemoryArea::Lanes,
+           (lanes / static_cast<int64_t>(scheduleOp.getReplicas()) - 1) *
+               (gradients + stage.statistics.bytes));
+
     auto places = [&](auto &offsets) {
       SmallVector<Attribute> entries;
       for (auto &[name, offset] : offsets)

@@ -57,6 +57,8 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
              : generate(module, step, training, mode, name);
     if (failed(result))
       return failure();
+    if (failed(checkLanes(module, *result)))
+      return failure();
     if (training)
       planner::insertRecompute(*result, mode);
     planner::insertPreparation(*result, findPreparingStages(step));
@@ -72,7 +74,30 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       versions = builder.getDenseI64ArrayAttr(SmallVector<int64_t>(
           result->versions.begin(), result->versions.end()));
     ScheduleOp::create(builder, step.getLoc(), name, result->microbatches,
-                       replicas, threads, mode, versions, *ranks);
+                       replicas, threads, training ? lanes : 1, mode, versions,
+                       *ranks);
+    return success();
+  }
+
+  LogicalResult checkLanes(ModuleOp module, const planner::Schedule &result) {
+    if (lanes == 1)
+      return success();
+    auto refuse = [&](const Twine &why) {
+      return module.emitError()
+             << "lanes is " << lanes.getValue() << ", " << why;
+    };
+    if (lanes < 1 || lanes > 1024 || !llvm::isPowerOf2_64(lanes))
+      return refuse("must be a power of two, up to 1024");
+    if (lanes % replicas != 0)
+      return refuse("but " + Twine(replicas) +
+                    " replicas cannot share them evenly");
+    if (result.isRolling())
+      return refuse("but schedule '" + schedule +
+                    "' has no flush, and no replicas that could change the "
+                    "order of its sums");
+    if (getTarget(module).isGpu())
+      return refuse("but sums of GPUs are added without them; use "
+                    "--target=cpu");
     return success();
   }
 

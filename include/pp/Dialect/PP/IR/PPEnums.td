@@ -41,6 +41,7 @@ def PP_MemoryAreaEnum : PP_IREnum<"MemoryArea", "a part of a stage's memory", [
   I32EnumAttrCase<"Loss", 10, "loss">,
   I32EnumAttrCase<"LossScale", 11, "loss_scale">,
   I32EnumAttrCase<"Exchange", 12, "exchange">,
-  I32EnumAttrCase<"Versions", 13, "versions">]>;
+  I32EnumAttrCase<"Versions", 13, "versions">,
+  I32EnumAttrCase<"Lanes", 14, "lanes">]>;
 
 #endif // PP_DIALECT_PP_IR_PPENUMS_TD

@@ -186,6 +186,10 @@ def PP_ScheduleOp : PP_Op<"schedule", [
     copy q is micro-batch k * replicas + q of the step. With `threads`, that many
     of a rank compute each kernel together.
 
+    With `lanes`, gradients and statistics are added in that many sums over all
+    copies, micro-batch k of the step in sum k modulo their number, and these in
+    pairs: then the number of copies, which divides them, changes no bit.
+
     With `versions`, there is no flush: a list runs once for each step that is
     handed in, and each action of it is for the step `lag` before. Stage s keeps
     that many versions of its weights.
@@ -198,12 +202,13 @@ def PP_ScheduleOp : PP_Op<"schedule", [
   let arguments = (ins StrAttr:$kind, PP_PositiveCount:$microbatches,
                        DefaultValuedAttr<PP_PositiveCount, "1">:$replicas,
                        DefaultValuedAttr<PP_PositiveCount, "1">:$threads,
+                       DefaultValuedAttr<PP_PositiveCount, "1">:$lanes,
                        PP_CheckpointMode:$checkpoint,
                        OptionalAttr<DenseI64ArrayAttr>:$versions,
                        PP_RanksAttr:$ranks);
   let assemblyFormat = [{
     $kind `microbatches` `(` $microbatches `)` (`replicas` `(` $replicas^ `)`)?
-    (`threads` `(` $threads^ `)`)? (`versions` `(` $versions^ `)`)? `checkpoint` `(` custom<CheckpointName>($checkpoint) `)`
+    (`threads` `(` $threads^ `)`)? (`lanes` `(` $lanes^ `)`)? (`versions` `(` $versions^ `)`)? `checkpoint` `(` custom<CheckpointName>($checkpoint) `)`
     `ranks` `(` custom<Ranks>($ranks) `)` attr-dict
   }];
   let hasVerifier = 1;

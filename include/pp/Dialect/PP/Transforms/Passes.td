@@ -169,6 +169,9 @@ def Schedule : PPPass<"pp-schedule"> {
            "Copies of the pipeline, which run side by side">,
     Option<"threads", "threads", "int64_t", "1",
            "Threads of a rank, which compute each kernel together">,
+    Option<"lanes", "lanes", "int64_t", "1",
+           "Sums that gradients are added in before they are added up, over all "
+           "replicas, a power of two; 1: one for each replica">,
     Option<"allowStale", "allow-stale", "bool", "false",
            "Whether passes may read weights that are some updates old">
   ];
