@@ -158,8 +158,7 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
       data(plan, buckets.size() == 0
                      ? readArrays(options)
                      : buckets.pad(std::move(arrays), fit.number)),
-      scalars(plan.optimizer),
-      hasLossScale(plan.scalesLoss()) {
+      scalars(plan.optimizer), hasLossScale(plan.scalesLoss()) {
   if (!options.save.empty() && group.isFirst()) {
     saveLock.emplace(options.save);
     removeAbandonedFiles(options.save);
