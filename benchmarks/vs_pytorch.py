@@ -119,7 +119,7 @@ class Planned(Ours):
         costs, plan = f"{stem}-costs.json", f"{stem}-plan.json"
         counts = f"--microbatches={','.join(str(count) for count in sorted({1, 2, microbatches}))}"
         tool(arguments, "pp-profile", model, batch, counts, "--threads-per-stage=1,2", "--repetitions=8", "-o", costs)
-        tool(arguments, "pp-plan", model, batch, counts, "--cores=2", "--replicate", f"--cost-file={costs}", "-o", plan)
+        tool(arguments, "pp-plan", model, batch, counts, "--cores=2", f"--cost-file={costs}", "-o", plan)
         super().__init__(arguments, model, "planned", [f"--plan={plan}"])
         self.predicted = json.loads(pathlib.Path(plan).read_text())["predicted"]["period_seconds"]
 

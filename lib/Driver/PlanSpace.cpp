@@ -104,6 +104,10 @@ public:
     }
     if (space.training) {
       space.parameterCopies = parameterCopies(program);
+      for (auto function : program.getOps<func::FuncOp>())
+        if (auto why =
+                function->getAttrOfType<StringAttr>(step::wholeBatchesAttrName))
+          space.mixing = why.str();
       // Reads parameters, gradients and states, writes all but the gradients,
       // as fast as memory goes.
       space.updateSecondsPerByte =

@@ -150,7 +150,7 @@ def check_plan(context, checks):
     plan = context.path(".json")
     common.run([
         context.build / "bin" / "pp-plan", common.model_file("lenet"), "--loss=cross_entropy", "--batch=16",
-        "--microbatches=4", "--replicate", "--max-ranks=1", "--schedules=gpipe", "-o", plan,
+        "--microbatches=4", "--max-ranks=1", "--schedules=gpipe", "-o", plan,
     ])
     replicas = json.loads(plan.read_text())["replicas"]
     checks.check(replicas > 1, "pp-plan chose no replicas")

@@ -131,7 +131,7 @@ class Inputs:
         self.mutate = lambda rng, _: mutate.mutate(rng, sources)
 
     def prepare_plan(self):
-        for flags in (["--cores=2"], ["--cores=2", "--schedules=zb-h1,interleaved"], ["--cores=4", "--replicate"]):
+        for flags in (["--cores=2"], ["--cores=2", "--schedules=zb-h1,interleaved"], ["--cores=4"]):
             plan = self.path("seed.json")
             must([self.bin / "pp-plan", LENET, "--loss=cross_entropy", "--batch=32", "--microbatches=4", *flags, "-o", plan])
             self.add(plan)

@@ -59,9 +59,10 @@ struct Flags {
       llvm::cl::CommaSeparated, llvm::cl::cat(category)};
   llvm::cl::opt<bool> replicate{
       "replicate",
-      llvm::cl::desc("Try data parallelism around the pipeline too: sums of "
-                     "gradients are then rounded in another order"),
-      llvm::cl::init(false), llvm::cl::cat(category)};
+      llvm::cl::desc("Try data parallelism around the pipeline too, unless "
+                     "=false: sums of gradients are then rounded in another "
+                     "order (pp-compile --gradient-lanes: in one order)"),
+      llvm::cl::init(true), llvm::cl::cat(category)};
   llvm::cl::opt<bool> allowStale{
       "allow-stale",
       llvm::cl::desc("Show what schedules without a flush would take too: "

@@ -193,7 +193,7 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
                << searches.front().cluster.devices.size() *
                       static_cast<size_t>(threads->front())
                << " devices\n";
-  printCandidates(result, flags.top, llvm::outs());
+  printCandidates(result, space.mixing, flags.top, llvm::outs());
   printPlan(best, *evaluation, llvm::outs());
   if (flags.allowStale)
     printStalePlans(planner::findStalePlans(space), best, space.batch,

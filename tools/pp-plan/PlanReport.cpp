@@ -69,10 +69,25 @@ void printKinds(const PlanSearchResult &result, llvm::raw_ostream &os) {
     os << "\n";
 }
 
+/// What another plan for the same model would train otherwise.
+void printChanges(const PipelinePlan &plan, llvm::StringRef mixing,
+                  llvm::raw_ostream &os) {
+  if (!mixing.empty() && plan.microbatches() > 1)
+    os << "note: " << mixing << ": with " << plan.microbatches()
+       << " micro-batches this is another training than with one. "
+          "--microbatches says how many to try; --batch-norm=frozen reads the "
+          "running statistics instead\n";
+  if (plan.replicas > 1)
+    os << "note: " << plan.replicas
+       << " replicas round sums of gradients in another order than one; "
+          "--replicate=false leaves them out, pp-compile "
+          "--gradient-lanes adds in one order, whatever their number is\n";
+}
+
 } // namespace
 
-void pp::printCandidates(const PlanSearchResult &result, size_t top,
-                         llvm::raw_ostream &os) {
+void pp::printCandidates(const PlanSearchResult &result, llvm::StringRef mixing,
+                         size_t top, llvm::raw_ostream &os) {
   // Most plans have one thread in each rank.
   bool showsThreads =
       llvm::any_of(result.candidates, [](const PlanCandidate &candidate) {
@@ -110,7 +125,7 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
   table.print(os);
   os << result.candidates.size() + result.duplicates << " plans simulated, "
      << result.pruned
-     << " left out because they cannot be better than the best";
+     << " left out because they cannot be better than the best of their kind";
   if (result.unsearched > 0)
     os << ", " << result.unsearched << " orders not searched";
   os << "\n";
@@ -126,6 +141,7 @@ void pp::printCandidates(const PlanSearchResult &result, size_t top,
        << percent(best.plan.predicted.step / result.lowerBound - 1) << " above";
   os << "\n";
   printKinds(result, os);
+  printChanges(best.plan, mixing, os);
 }
 
 void pp::printStalePlans(const std::vector<StalePlan> &plans,

@@ -5,14 +5,15 @@
 
 #include "pp/Planner/PlanSearch.h"
 #include "pp/Planner/StalePlans.h"
+#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace pp {
 
-/// The best `top` candidates as a table, and how far the best is from the lower
-/// bound.
-void printCandidates(const planner::PlanSearchResult &result, size_t top,
-                     llvm::raw_ostream &os);
+/// The best `top` candidates as a table, how far the best is from the lower
+/// bound, and what the best changes of the training. `mixing` as in PlanSpace.
+void printCandidates(const planner::PlanSearchResult &result,
+                     llvm::StringRef mixing, size_t top, llvm::raw_ostream &os);
 
 /// Plans without a flush as a table, beside the best one with a flush, and how
 /// the first is compiled.

@@ -49,6 +49,10 @@ struct MicrobatchGraph {
 struct PlanSpace {
   bool training = true;
   int64_t batch = 1; // Samples of a step.
+  /// What reads several samples of a micro-batch, as in "'bn1' normalises over
+  /// them": then another number of micro-batches is another training. Empty:
+  /// nothing does.
+  std::string mixing;
   std::vector<MicrobatchGraph> graphs;
   const Cluster *cluster = nullptr;
   /// Ranks of a pipeline, that is devices times 1 / replicas. 0: all devices.

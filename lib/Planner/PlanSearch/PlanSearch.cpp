@@ -4,6 +4,7 @@
 #include "CutImprovement.h"
 #include "ShapeCuts.h"
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <tuple>
 
@@ -126,7 +127,7 @@ private:
     if (schedules.empty())
       return;
     size_t plans = schedules.size() * space.checkpoints.size();
-    if ((fastest > 0 && shape.bound >= fastest) ||
+    if (cannotHelp(shape, shape.bound) ||
         (!result.candidates.empty() && shapes.isTooLarge(shape))) {
       result.pruned += plans;
       return;
@@ -227,9 +228,9 @@ private:
       }
     }
     if (!candidate->overflow)
-      fastest = fastest == 0
-                    ? candidate->plan.predicted.step
-                    : std::min(fastest, candidate->plan.predicted.step);
+      for (double *best : {&fastest, &fastestOfKind[kindOf(shape)]})
+        *best = *best == 0 ? candidate->plan.predicted.step
+                           : std::min(*best, candidate->plan.predicted.step);
     result.candidates.push_back(std::move(*candidate));
     return overflows;
   }
@@ -242,7 +243,7 @@ private:
     if (!outlined)
       return std::nullopt;
     draft.schedule = std::move(*outlined);
-    if (fastest > 0 && space.training && stepLowerBound(draft) >= fastest) {
+    if (space.training && cannotHelp(shape, stepLowerBound(draft))) {
       ++result.pruned;
       return std::nullopt;
     }
@@ -311,12 +312,25 @@ private:
   /// times stages.
   static constexpr size_t flushedShapes = 4, flushedSize = 8'000;
 
+  /// One device, replicas, a pipeline, replicas of it. Users are told the best
+  /// of each.
+  static size_t kindOf(const PlanShape &shape) {
+    return 2 * (shape.ranks > 1) + (shape.replicas > 1);
+  }
+  /// Whether a plan that takes `bound` or more is not the best of its kind.
+  bool cannotHelp(const PlanShape &shape, double bound) const {
+    double best = fastestOfKind[kindOf(shape)];
+    return best > 0 && bound >= best;
+  }
+
   const PlanSpace &space;
   PlanShapes shapes;
   ShapeCuts cuts;
   PlanSearchResult result;
   std::vector<OrderSearch> orders;
-  double fastest = 0; // Step of the best plan that fits; 0: none is known.
+  /// Steps of the best plans that fit; 0: none is known.
+  double fastest = 0;
+  std::array<double, 4> fastestOfKind = {};
   std::vector<int> lastSlots;
   /// What was found for the cut at hand: recomputation does not change it.
   std::optional<Result<AutomaticSchedule>> searchedSchedule;
