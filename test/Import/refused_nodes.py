@@ -64,7 +64,8 @@ CASES = {
     # Operators that are functions of others.
     "QuickGelu, attribute": (microsoft("QuickGelu", ["x"], [integer("beta", 1)]), "attribute 'beta' is not supported"),
     "FastGelu, inputs": (microsoft("FastGelu", ["x", "x", "x"]), "operator 'com.microsoft.FastGelu' is not supported with these inputs"),
-    "MatMulNBits": (microsoft("MatMulNBits", ["x", "x", "x"]), "operator com.microsoft.MatMulNBits (opset 1) is not supported"),
+    "BeamSearch": (microsoft("BeamSearch", ["x", "x", "x"]), "operator com.microsoft.BeamSearch (opset 1) is not supported"),
+    "MatMulNBits, attributes": (microsoft("MatMulNBits", ["x", "x", "x"]), "attribute 'K' is missing; the operator requires it"),
     # An axis that is named twice, once counted from the end.
     "ReduceSum, axis twice": (one("ReduceSum", ["x", "a"], ints("a", 1, -1)), "names axis 1 twice"),
     "ReduceMax, axis twice": (one("ReduceMax", ["x"], attributes=[integers("axes", 0, -2)], version=17), "names axis 0 twice"),
