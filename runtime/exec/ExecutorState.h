@@ -98,8 +98,12 @@ private:
   void enqueueFlagExchange();
   /// Adds up the lanes of the stage's gradients and statistics, once in a step.
   void foldLanes(StageState &stage);
-  /// Adds up this stage's part of the replicas' gradients and statistics.
-  void enqueueSums(StageState &stage);
+  /// Adds up this stage's part of the replicas' gradients and statistics, or
+  /// the parts of its ties: `group` as of PlanSum.
+  void enqueueSums(unsigned stage, unsigned group);
+  /// Makes the compute stream wait until the stage's sums over replicas have
+  /// left, before what is sent is changed.
+  void waitForReplicas(unsigned stage);
   /// Makes the stage's learning rate that of its delay.
   void anneal(StageState &stage, uint64_t update) const;
   void enqueueUpdate(const PlanAction &action, const Step &step,

@@ -200,7 +200,9 @@ Executor::Rank::compileRound(unsigned round, unsigned period) {
         if (plan.channels[c].to == action.stage &&
             !plan.channels[c].isResident() && !released[c][action.microbatch] &&
             releases(action.kind, plan.channels[c].release,
-                     recomputed[action.stage][action.microbatch])) {
+                     recomputed[action.stage][action.microbatch]) &&
+            (action.kind != ActionKind::SumGradients ||
+             plan.channels[c].addedIn == action.slot)) {
           released[c][action.microbatch] = true;
           compiled.releases.push_back(c);
         }
@@ -450,9 +452,14 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
                               sequence * plan.microbatches + action.microbatch);
   };
   if (action.kind == ActionKind::Update ||
+      action.kind == ActionKind::SumGradients ||
       (action.kind == ActionKind::Send &&
        plan.channels[action.channel].isReduction()))
     foldLanes(stages[action.stage]);
+  // When the others have a stage's part of a tie, the sum may come back.
+  if (action.kind == ActionKind::Send &&
+      plan.channels[action.channel].addedIn == PlanSum::ofTies)
+    waitForReplicas(action.stage);
   if (action.kind == ActionKind::Send)
     return state.transport->send(action.channel, numberIn(action.channel),
                                  streams);
@@ -472,7 +479,7 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
         stages[action.stage].memory->at(stage.areas.gradients),
         stage.areas.gradients.bytes);
   if (action.kind == ActionKind::SumGradients)
-    enqueueSums(stages[action.stage]);
+    enqueueSums(action.stage, action.slot);
   for (unsigned channel : compiled.sends)
     state.transport->prepareSend(channel, numberIn(channel), streams);
   bool useGraphs = state.options.graphs && !into.timer &&
@@ -572,10 +579,38 @@ static void addInPairs(const StageState &stage, const PlanSum &sum) {
     }
 }
 
-void Executor::Rank::enqueueSums(StageState &stage) {
-  bool inPairs = state.program.getPlan().gradientLanes != 0;
-  streams.compute->execute([&stage, inPairs] {
+void Executor::Rank::waitForReplicas(unsigned stage) {
+  const Plan &plan = state.program.getPlan();
+  for (unsigned channel : reductions)
+    if (plan.channels[channel].from == stage &&
+        plan.channels[channel].addedIn == PlanSum::ofReplicas)
+      state.transport->prepareSend(channel, 0, streams);
+}
+
+void Executor::Rank::enqueueSums(unsigned number, unsigned group) {
+  StageState &stage = stages[number];
+  if (group == PlanSum::ofTies)
+    waitForReplicas(number);
+  // Parts of a tie are added as they are without lanes.
+  bool inPairs = group == PlanSum::ofReplicas &&
+                 state.program.getPlan().gradientLanes != 0;
+  auto forNeighbors = [&](auto work) {
+    for (const PlanSum &sum : stage.plan->sums)
+      for (const PlanSum::Neighbor &neighbor : sum.neighbors)
+        if (sum.group == group)
+          work(sum, neighbor,
+               stages[neighbor.stage].memory->at(neighbor.offset));
+  };
+  forNeighbors([&](const PlanSum &sum, const PlanSum::Neighbor &neighbor,
+                   char *part) {
+    foldLanes(stages[neighbor.stage]);
+    waitForReplicas(neighbor.stage);
+    streams.compute->copy(stage.memory->at(neighbor.place), part, sum.bytes);
+  });
+  streams.compute->execute([&stage, inPairs, group] {
     for (const PlanSum &sum : stage.plan->sums) {
+      if (sum.group != group)
+        continue;
       if (inPairs) {
         addInPairs(stage, sum);
         continue;
@@ -593,8 +628,13 @@ void Executor::Rank::enqueueSums(StageState &stage) {
         before = after;
       }
     }
-    throwKernelError(stage, "the sums of its replicas");
+    throwKernelError(stage, "the sums of its gradients");
   });
+  forNeighbors(
+      [&](const PlanSum &sum, const PlanSum::Neighbor &neighbor, char *part) {
+        if (neighbor.getsSum)
+          streams.compute->copy(part, stage.memory->at(sum.target), sum.bytes);
+      });
 }
 
 void Executor::Rank::settleWeights() {

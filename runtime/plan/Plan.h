@@ -102,6 +102,8 @@ struct PlanChannel {
   /// The value of this channel is made from the value of that one, so it comes
   /// after that value has been received.
   std::optional<unsigned> repliesTo = std::nullopt;
+  /// Released by SumGradients: PlanSum::group.
+  unsigned addedIn = 0;
 
   /// Both stages are on one rank: the value is made in its receive slot, and
   /// nothing is sent.
@@ -111,7 +113,8 @@ struct PlanChannel {
   unsigned numberOf(uint64_t microbatch) const {
     return static_cast<unsigned>(microbatch % receiveSlot.size());
   }
-  /// Between replicas of a stage, once per step, as micro-batch 0. Its send
+  /// Between replicas of a stage, or stages with the same parameter, once per
+  /// step, as micro-batch 0. Its send
   /// slot is a part of an area that is cleared at the beginning of a step.
   bool isReduction() const {
     return release == ActionKind::SumGradients || release == ActionKind::Update;
@@ -238,11 +241,41 @@ struct PlanPhase {
   std::vector<PlanProbe> probes; // by number of pp_probe_kernel
 };
 
-/// What a stage adds up of its replicas. Offsets in the stage's memory.
+/// What a stage adds up, of its replicas or of the parts of a tied gradient.
+/// Offsets are in the stage's memory.
 struct PlanSum {
-  std::vector<uint64_t> parts; // by replica
-  uint64_t target;             // one of `parts`; the others may be overwritten
-  unsigned kernel;             // `add`
+  std::vector<uint64_t> parts; // by replica, or in their order
+  uint64_t target = 0;         // one of `parts`; the others may be overwritten
+  unsigned kernel = 0;         // `add`
+  /// Of which SumGradients it is a part; see PlanAction::slot.
+  static constexpr unsigned ofReplicas = 0, ofTies = 1;
+  unsigned group = ofReplicas;
+  /// The gradients of other stages of the same rank, which have no channel:
+  /// their parts are copied to their places before, and get the sum after.
+  struct Neighbor {
+    unsigned stage;
+    uint64_t offset; // in the memory of `stage`
+    uint64_t place;
+    bool getsSum;
+  };
+  std::vector<Neighbor> neighbors;
+  uint64_t bytes = 0; // of each part
+};
+
+/// A parameter that is used in several places of the model. Each stage with one
+/// of them has the parameter and adds up a part of its gradient; once per step,
+/// the stage of the first part adds all of them in their order, and gives the
+/// sum to the others.
+struct PlanTie {
+  struct Part {
+    unsigned stage = 0;
+    uint64_t offset = 0; // of the part's sum, in the stage's memory
+    /// In the memory of the first part's stage, where that is another one.
+    std::optional<uint64_t> place = std::nullopt;
+  };
+  std::string name; // of the parameter
+  uint64_t bytes = 0;
+  std::vector<Part> parts;
 };
 
 struct PlanStage {
@@ -288,7 +321,7 @@ struct PlanAction {
   unsigned stage = 0;   // for SEND and RECV the local stage
   unsigned channel = 0; // Send, Receive
   unsigned microbatch = 0;
-  unsigned slot = 0; // residual slot: F R I W B
+  unsigned slot = 0; // residual slot: F R I W B; SUM_GRAD: PlanSum::group
   // Without a flush; the residual slot is then that of the micro-batch's number
   // over all steps, modulo the slots there are.
   unsigned lag = 0; // steps before the one that was handed in
@@ -347,6 +380,7 @@ struct Plan {
   std::vector<PlanChannel> channels;
   std::vector<PlanStage> stages;
   std::vector<PlanRank> ranks;
+  std::vector<PlanTie> ties;
   /// Of a program that marks its kernels, by their numbers.
   std::vector<PlanMark> marks;
 
@@ -375,7 +409,7 @@ struct Plan {
   /// How many steps must follow one before all of it has run.
   unsigned largestLag() const;
 
-  /// fromJson, and then the plan of all replicas.
+  /// fromJson, and then the plan of all replicas and ties.
   static Plan parse(std::string_view text);
 };
 

@@ -2,12 +2,14 @@
 #include "plan/PlanJson.h"
 #include "plan/ReplicatePlan.h"
 #include "plan/ShortFloat.h"
+#include "plan/TiePlan.h"
 #include "pprt/pprt.h"
 #include "support/JsonReader.h"
 
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <map>
 #include <set>
 
 using namespace pp::runtime;
@@ -234,9 +236,9 @@ static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
     if (all[i - 1].first.offset + all[i - 1].first.bytes > all[i].first.offset)
       json.fail("'{}' and '{}' overlap", all[i - 1].second, all[i].second);
   if (plan.isTraining()) {
-    if (areas.gradients.bytes != areas.parameters.bytes)
+    if (areas.gradients.bytes < areas.parameters.bytes)
       json.at("gradients")
-          .fail("bytes {} differ from those of parameters, {}",
+          .fail("bytes {} are less than those of parameters, {}",
                 areas.gradients.bytes, areas.parameters.bytes);
     uint64_t expected = plan.optimizer.states.size() * areas.parameters.bytes;
     if (areas.optimizer.bytes != expected)
@@ -777,6 +779,80 @@ static void checkCopies(const JsonReader &stages, const Plan &plan) {
     }
 }
 
+static PlanTie readTie(const JsonReader &json, const Plan &plan) {
+  PlanTie tie;
+  tie.name = json.at("name").string();
+  tie.bytes = json.at("bytes").integer();
+  if (!tie.bytes || tie.bytes % sizeOf(plan.optimizer.type))
+    json.at("bytes").fail("{} are not those of a parameter", tie.bytes);
+  // Where one lies within an area.
+  auto readPlace = [&](const JsonReader &place, const PlanArea &area) {
+    uint64_t offset = place.aligned();
+    if (tie.bytes > area.bytes || offset < area.offset ||
+        offset - area.offset > area.bytes - tie.bytes)
+      place.fail("{} bytes at {} are not in the area from {} to {}", tie.bytes,
+                 offset, area.offset, area.offset + area.bytes);
+    return offset;
+  };
+  JsonReader parts = json.at("parts");
+  for (size_t i = 0, e = parts.size(); i < e; ++i) {
+    JsonReader entry = parts.at(i);
+    PlanTie::Part &part = tie.parts.emplace_back();
+    part.stage = entry.at("stage").integer(plan.stages.size() - 1);
+    part.offset =
+        readPlace(entry.at("offset"), plan.stages[part.stage].areas.gradients);
+    unsigned home = tie.parts.front().stage;
+    if (entry.has("place") != (part.stage != home))
+      entry.fail("a part has a 'place' where it is of another stage than the "
+                 "first one");
+    if (entry.has("place"))
+      part.place =
+          readPlace(entry.at("place"), plan.stages[home].areas.exchange);
+  }
+  if (tie.parts.size() < 2)
+    parts.fail("{} parts are no tie", tie.parts.size());
+  return tie;
+}
+
+/// The parts are added up when the gradients are complete, so nobody else has
+/// their bytes. That each copy of the parameter gets the sum: it has its place
+/// in the gradients where the first part of its stage has its own.
+static void checkTies(const JsonReader &json, const Plan &plan) {
+  std::map<unsigned, std::map<uint64_t, uint64_t>> taken; // end by begin
+  auto take = [&](unsigned stage, uint64_t offset, uint64_t bytes) {
+    auto &ranges = taken[stage];
+    auto next = ranges.lower_bound(offset);
+    bool isFree = next == ranges.end() || next->first >= offset + bytes;
+    if (next != ranges.begin())
+      isFree &= std::prev(next)->second <= offset;
+    if (!isFree)
+      json.fail("two parts have the bytes at {} of stage {}", offset, stage);
+    ranges.emplace(offset, offset + bytes);
+  };
+  for (const PlanTie &tie : plan.ties) {
+    std::set<unsigned> seen;
+    for (const PlanTie::Part &part : tie.parts) {
+      take(part.stage, part.offset, tie.bytes);
+      if (part.place)
+        take(tie.parts.front().stage, *part.place, tie.bytes);
+      const PlanStage &stage = plan.stages[part.stage];
+      uint64_t place = part.offset - stage.areas.gradients.offset;
+      bool isFirst = seen.insert(part.stage).second;
+      bool isOfParameter =
+          std::any_of(stage.parameters.begin(), stage.parameters.end(),
+                      [&](const PlanTensor &tensor) {
+                        return tensor.name == tie.name &&
+                               tensor.bytes == tie.bytes &&
+                               tensor.offset == place;
+                      });
+      if (isFirst != isOfParameter)
+        json.fail("the {} part of '{}' in stage {} is {} that of the parameter",
+                  isFirst ? "first" : "second", tie.name, part.stage,
+                  isFirst ? "not where the update reads" : "where it reads");
+    }
+  }
+}
+
 Plan pp::runtime::fromJson(std::string_view text) {
   nlohmann::json value = parseJson(text, "plan");
   JsonReader json(value, "");
@@ -882,6 +958,14 @@ Plan pp::runtime::fromJson(std::string_view text) {
   checkSlotBounds(channels, plan);
   checkCopies(stages, plan);
   readRanks(json.at("ranks"), plan);
+  if (json.has("ties")) {
+    JsonReader ties = json.at("ties");
+    if (!plan.isTraining() || !plan.flushes)
+      ties.fail("only a training with a flush adds up gradients of ties");
+    for (size_t i = 0, e = ties.size(); i < e; ++i)
+      plan.ties.push_back(readTie(ties.at(i), plan));
+    checkTies(ties, plan);
+  }
   if (json.has("marks")) {
     JsonReader marks = json.at("marks");
     for (size_t i = 0, e = marks.size(); i < e; ++i) {
@@ -900,5 +984,8 @@ Plan pp::runtime::fromJson(std::string_view text) {
 
 Plan Plan::parse(std::string_view text) {
   Plan plan = fromJson(text);
-  return plan.replicas > 1 ? replicate(plan) : plan;
+  if (plan.replicas > 1)
+    plan = replicate(plan);
+  addTies(plan);
+  return plan;
 }

@@ -272,6 +272,17 @@ static Json writeAction(const PlanAction &action) {
   return {nameOf(action.kind), action.stage, action.microbatch, action.slot};
 }
 
+static Json writeTie(const PlanTie &tie) {
+  Json json{{"name", tie.name}, {"bytes", tie.bytes}};
+  for (const PlanTie::Part &part : tie.parts) {
+    Json &entry = json["parts"].emplace_back(
+        Json{{"stage", part.stage}, {"offset", part.offset}});
+    if (part.place)
+      entry["place"] = *part.place;
+  }
+  return json;
+}
+
 std::string pp::runtime::toJson(const Plan &plan) {
   Json json;
   json["version"] = 1;
@@ -321,6 +332,8 @@ std::string pp::runtime::toJson(const Plan &plan) {
                                      : writeRollingAction(action));
     ranks.push_back({{"stages", rank.stages}, {"actions", std::move(actions)}});
   }
+  for (const PlanTie &tie : plan.ties)
+    json["ties"].push_back(writeTie(tie));
   for (const PlanMark &mark : plan.marks)
     json["marks"].push_back({{"key", mark.key},
                              {"node", mark.node},

@@ -63,6 +63,13 @@ public:
     for (const PlanRank &rank : one.ranks)
       for (unsigned copy = 0; copy < count; ++copy)
         addRank(rank, copy);
+    all.ties.clear();
+    for (const PlanTie &tie : one.ties)
+      for (unsigned copy = 0; copy < count; ++copy) {
+        PlanTie &own = all.ties.emplace_back(tie);
+        for (PlanTie::Part &part : own.parts)
+          part.stage = numberOf(part.stage, copy);
+      }
     return std::move(all);
   }
 
@@ -189,6 +196,7 @@ private:
       sum.parts.push_back(from == copy ? parts.offset(copy)
                                        : parts.place(from, copy));
     sum.target = parts.offset(copy);
+    sum.bytes = parts.bytes(copy);
     sum.kernel = static_cast<unsigned>(result.kernels.size());
     DataType type = one.optimizer.type;
     result.kernels.push_back(

@@ -443,6 +443,94 @@ TEST(PlanTest, Replicas) {
       << faultOf(alone);
 }
 
+/// The toy in two stages, whose first weights are one parameter.
+static ordered_json tiedPlan(unsigned replicas = 1) {
+  toy::Options options{{0, 2}};
+  options.replicas = replicas;
+  ordered_json plan = toy::trainingPlan(options);
+  ordered_json &home = plan["stages"][0], &other = plan["stages"][1];
+  other["parameters"][0]["name"] = home["parameters"][0]["name"];
+  uint64_t bytes = home["parameters"][1]["offset"];
+  uint64_t end = home["memory_bytes"];
+  ordered_json &areas = home["areas"];
+  uint64_t before =
+      replicas > 1 ? areas["exchange"]["bytes"].get<uint64_t>() : 0;
+  areas["exchange"] = {{"offset", end}, {"bytes", before + bytes}};
+  home["memory_bytes"] = end + before + bytes;
+  plan["ties"] = {{{"name", "w0"},
+                   {"bytes", bytes},
+                   {"parts",
+                    {{{"stage", 0}, {"offset", areas["gradients"]["offset"]}},
+                     {{"stage", 1},
+                      {"offset", other["areas"]["gradients"]["offset"]},
+                      {"place", end + before}}}}}};
+  return plan;
+}
+
+/// What follows the last W of a rank.
+static std::string endOf(const Plan &plan, unsigned rank) {
+  std::string actions;
+  for (const PlanAction &action : plan.ranks[rank].actions)
+    if (isPerStep(action.kind) || (isTransfer(action.kind) &&
+                                   plan.channels[action.channel].isReduction()))
+      actions += toString(plan, action) + " ";
+  return actions;
+}
+
+TEST(PlanTest, Ties) {
+  const ordered_json valid = tiedPlan();
+  Plan plan = Plan::parse(valid.dump());
+  EXPECT_EQ(endOf(plan, 0), "0RECV_GRAD 0SUM_GRAD 0SEND_GRAD 0U ");
+  EXPECT_EQ(endOf(plan, 1), "1SEND_GRAD 1RECV_GRAD 1U ");
+  const PlanSum &sum = plan.stages[0].sums.front();
+  EXPECT_EQ(sum.parts.size(), 2u);
+  EXPECT_EQ(sum.target, sum.parts[0]);
+  EXPECT_EQ(plan.channels.back().repliesTo, plan.channels.size() - 2);
+
+  // Replicas add up first, then the stages of each.
+  plan = Plan::parse(tiedPlan(2).dump());
+  EXPECT_EQ(plan.ties.size(), 2u);
+  std::string end = endOf(plan, 0);
+  std::string tied = "0RECV_GRAD 0SUM_GRAD 0SEND_GRAD 0U ";
+  ASSERT_GE(end.size(), tied.size());
+  EXPECT_EQ(end.substr(end.size() - tied.size()), tied);
+  EXPECT_EQ(std::count(end.begin(), end.end(), 'M'), 2);
+
+  auto expect = [&](const char *message, auto change) {
+    ordered_json changed = valid;
+    change(changed);
+    EXPECT_NE(faultOf(changed).find(message), std::string::npos)
+        << faultOf(changed);
+  };
+  auto part = [](auto &p, int i) -> ordered_json & {
+    return p["ties"][0]["parts"][i];
+  };
+  expect("are no tie", [&](auto &p) { p["ties"][0]["parts"].erase(1); });
+  expect("a part has a 'place' where it is of another stage",
+         [&](auto &p) { part(p, 1).erase("place"); });
+  expect("a part has a 'place' where it is of another stage",
+         [&](auto &p) { part(p, 0)["place"] = part(p, 1)["place"]; });
+  expect("are not in the area", [&](auto &p) {
+    part(p, 1)["place"] = part(p, 1)["place"].template get<uint64_t>() + 64;
+  });
+  expect("are not in the area", [&](auto &p) { part(p, 0)["offset"] = 0; });
+  expect("is not a multiple of 64", [&](auto &p) {
+    part(p, 0)["offset"] = part(p, 0)["offset"].template get<uint64_t>() + 4;
+  });
+  expect("are not those of a parameter",
+         [&](auto &p) { p["ties"][0]["bytes"] = 0; });
+  expect("not where the update reads", [&](auto &p) {
+    part(p, 0)["offset"] = part(p, 0)["offset"].template get<uint64_t>() +
+                           p["ties"][0]["bytes"].template get<uint64_t>();
+  });
+  expect("not where the update reads",
+         [&](auto &p) { p["ties"][0]["name"] = "w1"; });
+  expect("two parts have the bytes", [&](auto &p) {
+    ordered_json tie = p["ties"][0];
+    p["ties"].push_back(tie);
+  });
+}
+
 /// The toy in two stages without a flush, with two versions of all weights: an
 /// update per four micro-batches, which read the last but one (PipeDream-2BW).
 static ordered_json rollingPlan() {
