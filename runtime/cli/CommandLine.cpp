@@ -149,7 +149,7 @@ static CLI::App *addProfile(CLI::App &app, ProfileOptions &options) {
       ->add_option("--repetitions", options.repetitions,
                    "Steps to run; the middle half counts")
       ->check(natural)
-      ->check(CLI::Range(4, 1 << 20));
+      ->check(CLI::Range(3, 1 << 20));
   command
       ->add_option("--weights", options.weights,
                    "Directory to look up the weight files in, by file name")

@@ -17,7 +17,7 @@ using namespace pp;
 /// wrong.
 static llvm::Error run(llvm::StringRef program, llvm::StringRef output,
                        const MeasureOptions &settings) {
-  std::string repetitions = std::to_string(std::max(4U, settings.repetitions));
+  std::string repetitions = std::to_string(std::max(3U, settings.repetitions));
   std::string message;
   llvm::outs().flush();
   int code = llvm::sys::ExecuteAndWait(

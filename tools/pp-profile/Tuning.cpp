@@ -15,7 +15,7 @@ using namespace pp;
 static constexpr llvm::StringLiteral kernelsField = "kernels";
 static constexpr llvm::StringLiteral deviceField = "device";
 static constexpr llvm::StringLiteral stepField = "step_seconds";
-static constexpr unsigned fewestSteps = 4;
+static constexpr unsigned fewestSteps = 3;
 /// Of a step, in seconds.
 static constexpr double longStep = 0.5;
 

@@ -17,7 +17,7 @@ namespace pp {
 /// the result has only the kernels of the latter, and so changes nothing.
 ///
 /// Unless the number of repetitions `isFixed`, each program runs for about two
-/// seconds, but four steps at least.
+/// seconds, but three steps at least.
 ///
 /// Kernels that the file `path`, if it is there, has of this processor are not
 /// measured again, as far as a program has no others.
