@@ -307,7 +307,7 @@ private:
   ///
   /// Otherwise the gradient is cleared before the addition.
   void findFirstSums(Block &body) {
-    DenseSet<Attribute> known;
+    DenseSet<std::pair<Attribute, int64_t>> known;
     for (Operation &op : body.without_terminator()) {
       auto kernel = dyn_cast<KernelOpInterface>(op);
       if (!kernel)
@@ -320,7 +320,7 @@ private:
       for (auto [state, buffer] :
            llvm::zip(states, buffers.getAsRange<BufferAttr>()))
         if (state.kind == StateKind::Gradient &&
-            known.insert(state.symbol).second)
+            known.insert({state.symbol, state.part}).second)
           firstSums[&op].push_back(
               {buffer, module.lookupSymbol<ml_program::GlobalOp>(
                            state.symbol.getAttr())});

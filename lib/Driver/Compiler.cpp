@@ -10,6 +10,7 @@
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Driver/Errors.h"
+#include "pp/Planner/Schedule/Rolling.h"
 #include "pp/Target/MakePlan.h"
 #include "pp/Target/ObjectEmitter.h"
 
@@ -72,8 +73,10 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     nn::AttachLossOptions loss = options.loss;
     loss.microbatches = options.microbatches;
     pm.addPass(nn::createAttachLoss(loss));
-    pm.addPass(
-        nn::createDifferentiate({options.optimizer.lossScale != "none"}));
+    // Without a flush, each micro-batch has a gradient and weights of its own.
+    bool hasFlush = !planner::weightRuleOf(options.schedule.schedule);
+    pm.addPass(nn::createDifferentiate(
+        {options.optimizer.lossScale != "none", /*parts=*/hasFlush}));
     pm.addPass(nn::createAttachOptimizer(options.optimizer));
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());

@@ -6,9 +6,12 @@
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Dialect/PP/Transforms/Ties.h"
 #include "pp/Interfaces/CostFile.h"
 #include "pp/Interfaces/KernelOpInterface.h"
 #include "pp/Planner/Schedule/Rolling.h"
+
+#include "pprt/pprt.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
@@ -123,7 +126,7 @@ public:
       if (failed(makeStage(number, memory)))
         return failure();
     makeRanks();
-    if (failed(makeMarks()))
+    if (failed(makeTies()) || failed(makeMarks()))
       return failure();
     setHash();
     return std::move(plan);
@@ -170,6 +173,48 @@ private:
         names.push_back(inner->getName().stripDialect());
     });
     return llvm::join(names, "+");
+  }
+
+  /// Where each part of the gradient of a tied parameter lies.
+  LogicalResult makeTies() {
+    auto ties = findTiedParameters(module, step);
+    if (failed(ties))
+      return failure();
+    // Places for parts of other stages are at the end of the area.
+    std::map<int64_t, int64_t> remote;
+    for (const TiedParameter &tie : *ties)
+      for (size_t part = 0; part < tie.stages.size(); ++part)
+        if (tie.isRemote(part))
+          remote[tie.home()] += llvm::alignTo(tie.bytes, PP_ALIGNMENT);
+    std::map<std::pair<StringRef, int64_t>, int64_t> offsets;
+    step.walk([&](Operation *op) {
+      auto kernel = dyn_cast<KernelOpInterface>(op);
+      auto buffers = op->getAttrOfType<ArrayAttr>(stateBuffersAttrName);
+      if (kernel && buffers)
+        for (auto [state, buffer] : llvm::zip(kernel.getUpdatedStates(),
+                                              buffers.getAsRange<BufferAttr>()))
+          if (state.kind == StateKind::Gradient)
+            offsets[{state.symbol.getValue(), state.part}] = buffer.getOffset();
+    });
+    for (const TiedParameter &tie : *ties) {
+      runtime::PlanTie &entry = plan.ties.emplace_back();
+      entry.name = tie.symbol.getValue();
+      entry.bytes = tie.bytes;
+      for (auto [part, stage] : llvm::enumerate(tie.stages)) {
+        MemoryOp memory = memories[stage];
+        runtime::PlanTie::Part &own = entry.parts.emplace_back();
+        own.stage = stage;
+        own.offset = memory.getArea(MemoryArea::Gradients).getOffset() +
+                     offsets.at({tie.symbol.getValue(), part});
+        if (!tie.isRemote(part))
+          continue;
+        AreaRangeAttr area = memories[tie.home()].getArea(MemoryArea::Exchange);
+        int64_t &left = remote[tie.home()];
+        own.place = area.getOffset() + area.getBytes() - left;
+        left -= llvm::alignTo(tie.bytes, PP_ALIGNMENT);
+      }
+    }
+    return success();
   }
 
   /// Each kernel that is marked, by its number.

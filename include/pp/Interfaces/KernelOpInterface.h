@@ -31,6 +31,9 @@ enum class StateKind {
 struct StateReference {
   mlir::FlatSymbolRefAttr symbol;
   StateKind kind;
+  /// Of a gradient that is added up in several parts, one for each reader of a
+  /// tied parameter: its number. The parts are added once per step.
+  int64_t part = 0;
 };
 
 } // namespace pp

@@ -27,8 +27,10 @@ bool isFloat(Value value) {
 /// Reverse-mode differentiation of one function.
 class Differentiator {
 public:
-  Differentiator(ModuleOp module, func::FuncOp function, bool scalesLoss)
+  Differentiator(ModuleOp module, func::FuncOp function, bool scalesLoss,
+                 bool hasParts)
       : symbols(module), function(function), scalesLoss(scalesLoss),
+        hasParts(hasParts),
         builder(function.getBody().front().getTerminator()) {}
 
   LogicalResult run() {
@@ -54,6 +56,8 @@ public:
     SmallVector<Operation *> forward;
     for (Operation &op : body.without_terminator())
       forward.push_back(&op);
+    if (hasParts)
+      findGradientParts();
     seed(loss);
     for (Operation *op : llvm::reverse(forward))
       if (failed(differentiate(op)))
@@ -185,6 +189,12 @@ private:
       if (!need || !cotangent)
         continue;
       Value &sum = cotangents[operand];
+      if (auto parts = gradientParts.find(operand);
+          parts != gradientParts.end()) {
+        parts->second.push_back(cotangent);
+        sum = cotangent;
+        continue;
+      }
       sum = sum ? add(op->getLoc(), sum, cotangent) : cotangent;
     }
     // The sum belongs to the operation that adds its part: gradients of a value
@@ -282,21 +292,46 @@ private:
         op->erase();
   }
 
+  /// Finds the tied parameters whose readers get a part of the gradient each.
+  void findGradientParts() {
+    constexpr unsigned most = 4;
+    function.walk([&](ParameterOp parameter) {
+      Value value = parameter.getOutput();
+      unsigned readers = std::distance(value.use_begin(), value.use_end());
+      bool isSliced = llvm::any_of(
+          value.getUsers(), [](Operation *user) { return isa<SliceOp>(user); });
+      if (readers > 1 && readers <= most && !isSliced)
+        gradientParts[value] = {};
+    });
+  }
+
   void accumulateGradients() {
     function.walk([&](ParameterOp parameter) {
-      Value gradient = cotangents.lookup(parameter.getOutput());
-      if (!gradient)
+      Value value = parameter.getOutput();
+      auto parts = gradientParts.find(value);
+      if (parts == gradientParts.end()) {
+        accumulate(parameter, cotangents.lookup(value), /*part=*/0);
         return;
-      // Right behind the gradient, so that it need not be kept any longer.
-      Operation *definition = gradient.getDefiningOp();
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointAfter(definition);
-      auto accumulate =
-          AccumulateOp::create(builder, parameter.getLoc(), State::gradient,
-                               parameter.getSymbol(), gradient);
-      accumulate->setAttr(step::originAttrName,
-                          definition->getAttr(step::originAttrName));
+      }
+      // That of the last reader came first.
+      for (auto [part, gradient] :
+           llvm::enumerate(llvm::reverse(parts->second)))
+        accumulate(parameter, gradient, static_cast<int64_t>(part));
     });
+  }
+
+  void accumulate(ParameterOp parameter, Value gradient, int64_t part) {
+    if (!gradient)
+      return;
+    // Right behind the gradient, so that it need not be kept any longer.
+    Operation *definition = gradient.getDefiningOp();
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfter(definition);
+    auto accumulate =
+        AccumulateOp::create(builder, parameter.getLoc(), State::gradient,
+                             parameter.getSymbol(), gradient, part);
+    accumulate->setAttr(step::originAttrName,
+                        definition->getAttr(step::originAttrName));
   }
 
   /// B is what the cotangents of activations need; the rest is W.
@@ -329,11 +364,13 @@ private:
 
   SymbolTable symbols;
   func::FuncOp function;
-  bool scalesLoss;
+  bool scalesLoss, hasParts;
   OpBuilder builder;
   DenseSet<Value> varies;
   DenseSet<Value> activations;
   llvm::MapVector<Value, Value> cotangents;
+  /// Of tied parameters: the cotangent of each reader, the last one first.
+  llvm::MapVector<Value, SmallVector<Value>> gradientParts;
   /// Sums that became concatenations, and their parts, each behind its readers.
   llvm::SetVector<Operation *> joined;
 };
@@ -344,7 +381,8 @@ struct Differentiate : nn::impl::DifferentiateBase<Differentiate> {
   void runOnOperation() override {
     FailureOr<func::FuncOp> function = findMain(getOperation());
     if (failed(function) ||
-        failed(Differentiator(getOperation(), *function, lossScale).run()))
+        failed(
+            Differentiator(getOperation(), *function, lossScale, parts).run()))
       signalPassFailure();
   }
 };

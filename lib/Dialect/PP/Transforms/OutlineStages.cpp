@@ -4,6 +4,7 @@
 #include "pp/Dialect/PP/Transforms/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
+#include <set>
 
 namespace pp::pipeline {
 #define GEN_PASS_DEF_OUTLINESTAGES
@@ -78,23 +79,25 @@ private:
     return success(ok);
   }
 
-  /// A trained parameter lives on the stage that adds up its gradient; other
-  /// stages receive its value with the activations.
+  /// A trained parameter lives on the stages that add up a part of its
+  /// gradient; other stages receive its value with the activations.
   void findOwners() {
     for (auto &[key, part] : parts)
       for (Operation *op : part.operations)
         for (StateReference state :
              cast<KernelOpInterface>(op).getUpdatedStates())
           if (state.kind == StateKind::Gradient)
-            owners[state.symbol.getValue()] = part.stage;
+            owners[state.symbol.getValue()].insert(part.stage);
   }
 
-  std::optional<int64_t> ownerOf(Operation *view) {
+  /// The first stage that has the parameter which `view` reads; none where
+  /// `reader` has it too, or nobody trains it.
+  std::optional<int64_t> lenderOf(Operation *view, int64_t reader) {
     FlatSymbolRefAttr symbol = cast<KernelOpInterface>(view).getParameter();
-    auto owner = symbol ? owners.find(symbol.getValue()) : owners.end();
-    if (owner == owners.end())
+    auto found = symbol ? owners.find(symbol.getValue()) : owners.end();
+    if (found == owners.end() || found->second.count(reader))
       return std::nullopt;
-    return owner->second;
+    return *found->second.begin();
   }
 
   /// A stage prepares what its phases read, if it has the parameters.
@@ -126,7 +129,7 @@ private:
 
   /// False if the stage borrows one of the parameters behind the operation.
   bool has(Operation *op, int64_t stage) {
-    if (auto owner = ownerOf(op); owner && *owner != stage)
+    if (lenderOf(op, stage))
       return false;
     return llvm::all_of(op->getOperands(), [&](Value operand) {
       return has(operand.getDefiningOp(), stage);
@@ -139,8 +142,7 @@ private:
     SmallVector<Operation *> lent;
     if (part.phase == Phase::Forward)
       for (Operation *op : outlined)
-        if (isView(op) && ownerOf(op) == part.stage &&
-            isReadElsewhere(op, part.stage))
+        if (isView(op) && isLentBy(op, part.stage))
           lent.push_back(op);
     // A schedule runs B on every stage, also where nothing is left to do.
     bool isOptional = part.phase == Phase::Update ||
@@ -219,8 +221,7 @@ private:
       return;
     }
     if (op && (isView(op) || replicated.contains(op))) {
-      auto owner = ownerOf(op);
-      if (owner && *owner != part.stage) {
+      if (lenderOf(op, part.stage)) {
         inputs.insert(value);
         return;
       }
@@ -267,7 +268,7 @@ private:
       return nullptr;
     }
     Operation *view = value.getDefiningOp();
-    if (auto owner = isView(view) ? ownerOf(view) : std::nullopt;
+    if (auto owner = isView(view) ? lenderOf(view, part.stage) : std::nullopt;
         owner && std::abs(part.stage - *owner) > 1)
       return lend(builder, value, place, *owner, part.stage);
     return place;
@@ -309,14 +310,15 @@ private:
     });
   }
 
-  bool isReadElsewhere(Operation *view, int64_t stage) {
+  /// Whether a stage without the parameter reads that of `stage`.
+  bool isLentBy(Operation *view, int64_t stage) {
     auto reads = [&](auto &self, Value value) -> bool {
       return llvm::any_of(value.getUsers(), [&](Operation *user) {
         if (isView(user) || replicated.contains(user))
           return llvm::any_of(user->getResults(),
                               [&](Value result) { return self(self, result); });
         auto userStage = getStage(user);
-        return userStage && *userStage != stage;
+        return userStage && lenderOf(view, *userStage) == stage;
       });
     };
     return reads(reads, view->getResult(0));
@@ -351,7 +353,7 @@ private:
   llvm::DenseSet<Operation *> replicated;
   std::map<Key, Part> parts;
   SmallVector<Operation *> outlined;
-  llvm::StringMap<int64_t> owners;
+  llvm::StringMap<std::set<int64_t>> owners;
   DenseMap<Value, Value> places;
   /// By the stage that has the copy.
   DenseSet<std::pair<Operation *, int64_t>> prepared;

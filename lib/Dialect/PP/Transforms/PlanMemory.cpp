@@ -3,8 +3,8 @@
 //   one allocation of a stage
 //   | parameters | gradients | optimizer | buffers | prepared | statistics |
 //   | residuals: slot 0, slot 1, ... | scratch | channels: slots | discard |
-//   | loss | exchange, between replicas | versions: parameters and prepared of
-//   slot 1, of slot 2, ... |
+//   | loss | exchange, between replicas and of tied gradients | versions:
+//   parameters and prepared of slot 1, of slot 2, ... |
 //
 // Values of a stage's phase go to
 //   residuals  if a later phase of the stage reads them (a fixed offset in the
@@ -22,6 +22,7 @@
 #include "LibraryScratchpad.h"
 #include "StepGraph.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
+#include "pp/Dialect/PP/Transforms/Ties.h"
 #include "pp/Interfaces/CostOpInterface.h"
 #include "pp/Planner/Schedule/Rolling.h"
 #include "pprt/pprt.h"
@@ -29,6 +30,7 @@
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
+#include <map>
 
 namespace pp::pipeline {
 #define GEN_PASS_DEF_PLANMEMORY
@@ -69,6 +71,12 @@ struct StagePlan {
   bool computesLoss = false;
   llvm::MapVector<StringAttr, int64_t> parameterOffsets, bufferOffsets,
       statisticsOffsets;
+  /// Behind the gradients that lie as the parameters do: further parts of tied
+  /// ones, by name and number.
+  Layout parts;
+  std::map<std::pair<StringRef, int64_t>, int64_t> partOffsets;
+  /// Of parts of other stages, which are added up here.
+  int64_t remoteParts = 0;
   /// In the areas prepared and residuals.
   DenseMap<Value, BufferAttr> kept;
   KernelTable kernels;
@@ -99,6 +107,8 @@ public:
     if (hasLossScale && !optimizer)
       return step.emitError("is fed a loss scale, but has no optimizer; run "
                             "nn-attach-optimizer first");
+    if (failed(placeParts()))
+      return failure();
     for (StagePlan &stage : stages)
       if (failed(planStage(stage)))
         return failure();
@@ -120,6 +130,21 @@ private:
     for (const std::string &fault : faults)
       scheduleOp.emitOpError() << "has wrong slots: " << fault;
     return success(faults.empty());
+  }
+
+  LogicalResult placeParts() {
+    auto ties = findTiedParameters(module, step);
+    if (failed(ties))
+      return failure();
+    for (const TiedParameter &tie : *ties)
+      for (auto [part, number] : llvm::enumerate(tie.stages)) {
+        if (tie.isRemote(part))
+          stages[tie.home()].remoteParts += aligned(tie.bytes);
+        if (tie.firstOfStage(part) != part)
+          stages[number].partOffsets[{tie.symbol.getValue(), part}] =
+              stages[number].parts.take(tie.bytes);
+      }
+    return success();
   }
 
   LogicalResult planStage(StagePlan &stage) {
@@ -386,10 +411,14 @@ private:
       case StateKind::Value:
         states.push_back(placeOf(stage, name));
         break;
-      case StateKind::Gradient:
-        states.push_back(
-            buffer(Area::Gradients, stage.parameterOffsets.lookup(name)));
+      case StateKind::Gradient: {
+        auto part = stage.partOffsets.find({name.getValue(), state.part});
+        states.push_back(buffer(Area::Gradients,
+                                part == stage.partOffsets.end()
+                                    ? stage.parameterOffsets.lookup(name)
+                                    : stage.parameters.bytes + part->second));
         break;
+      }
       case StateKind::Statistics:
         states.push_back(
             buffer(Area::Statistics, stage.statisticsOffsets.lookup(name)));
@@ -434,7 +463,8 @@ private:
     bool recomputes = scheduleOp.getCheckpoint() != CheckpointMode::Never;
     bool training = isTraining(step);
     int64_t slotCount = slots.stages[stage.number].count;
-    int64_t gradients = training ? stage.parameters.bytes : 0;
+    int64_t parameters = training ? stage.parameters.bytes : 0;
+    int64_t gradients = parameters + stage.parts.bytes;
     int64_t states = optimizer ? optimizer.getStates().size() : 0;
     int64_t loss = stage.computesLoss
                        ? aligned(scheduleOp.getMicrobatches() * trainedBytes)
@@ -448,7 +478,7 @@ private:
     };
     area(MemoryArea::Parameters, stage.parameters.bytes);
     area(MemoryArea::Gradients, gradients);
-    area(MemoryArea::Optimizer, states * gradients);
+    area(MemoryArea::Optimizer, states * parameters);
     area(MemoryArea::Buffers, stage.buffers.bytes);
     if (stage.prepared.bytes)
       area(MemoryArea::Prepared, stage.prepared.bytes);
@@ -461,9 +491,10 @@ private:
     area(MemoryArea::Loss, loss);
     if (hasLossScale)
       area(MemoryArea::LossScale, PP_ALIGNMENT);
-    if (training && scheduleOp.getReplicas() > 1)
-      area(MemoryArea::Exchange,
-           exchangeBytes(gradients) + exchangeBytes(stage.statistics.bytes));
+    if (training && (scheduleOp.getReplicas() > 1 || stage.remoteParts))
+      area(MemoryArea::Exchange, exchangeBytes(gradients) +
+                                     exchangeBytes(stage.statistics.bytes) +
+                                     stage.remoteParts);
     if (auto versions = scheduleOp.getVersions())
       area(MemoryArea::Versions,
            ((*versions)[stage.number] - 1) *

@@ -28,6 +28,11 @@ public:
   GraphBuilder(func::FuncOp step, PlannerGraphOptions options)
       : step(step), options(options) {
     result.replicated = findReplicatedKernels(step);
+    for (Operation &op : step.getBody().front().without_terminator())
+      if (auto kernel = dyn_cast<KernelOpInterface>(op))
+        for (const StateReference &state : kernel.getUpdatedStates())
+          if (state.part > 0)
+            tied.insert(state.symbol.getValue());
   }
 
   FailureOr<PlannerGraph> run() {
@@ -130,8 +135,11 @@ private:
     if (result.replicated.contains(kernel))
       for (Value behind : kernel->getOperands())
         bytes += parameterBytes(behind);
-    if (!kernel.getParameter() ||
-        !counted.insert(kernel.getParameter().getValue()).second)
+    if (!kernel.getParameter())
+      return bytes;
+    // Each stage with a reader of a tied parameter has it.
+    StringRef name = kernel.getParameter().getValue();
+    if (!counted.insert(name).second && !tied.contains(name))
       return bytes;
     return getTensorBytes(root.getType());
   }
@@ -248,7 +256,7 @@ private:
   func::FuncOp step;
   PlannerGraphOptions options;
   PlannerGraph result;
-  llvm::StringSet<> counted;
+  llvm::StringSet<> counted, tied;
   int classes = 0;
 };
 

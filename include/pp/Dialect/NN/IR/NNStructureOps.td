@@ -68,21 +68,30 @@ def NN_AccumulateOp : NN_Op<"accumulate", [
     In an `nn.kernel`, it adds what the kernel computes when it is complete, so
     the sum is the same; but the micro-batch's part has no place in memory.
 
+    The gradient of a tied parameter has a part for each of its readers. A stage
+    that adds to one of them has the parameter; the sums of all parts, in the
+    order of their numbers, are added up before the update.
+
     ```mlir
     nn.accumulate gradient @fc.weight, %dw : tensor<10x84xf32>
+    nn.accumulate gradient @wte part 1, %dw : tensor<8192x768xf32>
     ```
   }];
   let arguments = (ins NN_State:$state, FlatSymbolRefAttr:$symbol,
-                       NN_FloatTensor:$value);
+                       NN_FloatTensor:$value,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>,
+                                         "0">:$part);
   let assemblyFormat =
-    "$state $symbol `,` $value attr-dict `:` type($value)";
+    "$state $symbol (`part` $part^)? `,` $value attr-dict `:` type($value)";
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }
     std::string getCostKey();
     ::llvm::SmallVector<::pp::StateReference> getUpdatedStates() {
       bool isGradient = getState() == ::pp::nn::State::gradient;
-      return {{getSymbolAttr(), isGradient ? ::pp::StateKind::Gradient
-                                           : ::pp::StateKind::Statistics}};
+      return {{getSymbolAttr(),
+               isGradient ? ::pp::StateKind::Gradient
+                          : ::pp::StateKind::Statistics,
+               static_cast<int64_t>(getPart())}};
     }
     uint64_t getFlops() { return getValue().getType().getNumElements(); }
     uint64_t getBytesWritten() {

@@ -176,10 +176,17 @@ def Differentiate : NNPass<"nn-differentiate"> {
 
     With `loss-scale`, the function gets an argument of the role `loss_scale`,
     and all gradients are those of the loss times this number.
+
+    With `parts`, the gradient of a parameter with two to four readers has a
+    part for each, so that a stage with one of them need not send its own to
+    another stage before the step ends. Where readers take slices, or there are
+    more of them, their cotangents are added up at once.
   }];
   let options = [
     Option<"lossScale", "loss-scale", "bool", "false",
-           "Multiply the gradient of the loss by an argument">
+           "Multiply the gradient of the loss by an argument">,
+    Option<"parts", "parts", "bool", "false",
+           "Add up gradients of tied parameters by reader">
   ];
 }
 
