@@ -25,10 +25,20 @@ struct Flags {
       cl::init(BatchNormMode::Micro), cl::cat(category)};
   cl::list<std::string> dims{
       "dim",
-      cl::desc("Size of a symbolic dimension of the ONNX model; several sizes "
+      cl::desc("Size of a symbolic dimension of the ONNX model, or, of those "
+               "without a name, of the axis with this number; several sizes "
                "of one dimension, joined by commas, give a program that takes "
                "the smallest that fits its data"),
       cl::value_desc("name=size"), cl::cat(category)};
+  cl::list<std::string> shapes{
+      "shape", cl::desc("Sizes of all axes of an input, such as x=1x3x224x224"),
+      cl::value_desc("input=sizes"), cl::cat(category)};
+  cl::list<std::string> batchAxes{
+      "batch-axis",
+      cl::desc("Axis of an input or output that has the samples, or none "
+               "(default: 0; none where another size is there than that of "
+               "the samples). The program has it first"),
+      cl::value_desc("name=axis"), cl::cat(category)};
   cl::opt<int64_t> batch{"batch",
                          cl::desc("Samples of one step: the mini-batch"),
                          cl::init(0), cl::cat(category)};
@@ -123,6 +133,42 @@ static llvm::Error readDim(llvm::StringRef text, ImportOptions &options) {
   return llvm::Error::success();
 }
 
+/// One flag --shape.
+static llvm::Error readShape(llvm::StringRef text, ImportOptions &options) {
+  auto [name, list] = text.rsplit('=');
+  llvm::SmallVector<llvm::StringRef> words;
+  list.split(words, 'x');
+  std::vector<int64_t> sizes;
+  for (llvm::StringRef word : words) {
+    int64_t size;
+    if (name.empty() || word.getAsInteger(10, size) || size < 1)
+      return makeError(exitUsage, "--shape=" + text +
+                                      ": expected INPUT=SIZExSIZE, with a size "
+                                      "of 1 or more for each axis");
+    sizes.push_back(size);
+  }
+  if (!options.shapes.try_emplace(name, std::move(sizes)).second)
+    return makeError(exitUsage,
+                     "--shape=" + text + ": '" + name + "' has one already");
+  return llvm::Error::success();
+}
+
+/// One flag --batch-axis.
+static llvm::Error readBatchAxis(llvm::StringRef text, ImportOptions &options) {
+  auto [name, word] = text.rsplit('=');
+  int64_t axis = ImportOptions::noBatchAxis;
+  if (name.empty() ||
+      (word != "none" && (word.getAsInteger(10, axis) || axis < 0)))
+    return makeError(exitUsage,
+                     "--batch-axis=" + text +
+                         ": expected NAME=AXIS with an axis of 0 or more, or "
+                         "NAME=none");
+  if (!options.batchAxes.try_emplace(name, axis).second)
+    return makeError(exitUsage, "--batch-axis=" + text + ": '" + name +
+                                    "' has one already");
+  return llvm::Error::success();
+}
+
 llvm::Expected<ImportOptions> pp::getImportOptions() {
   ImportOptions options;
   options.training = flags->training;
@@ -140,6 +186,12 @@ llvm::Expected<ImportOptions> pp::getImportOptions() {
       return std::move(error);
   for (const std::string &dim : flags->dims)
     if (llvm::Error error = readDim(dim, options))
+      return std::move(error);
+  for (const std::string &shape : flags->shapes)
+    if (llvm::Error error = readShape(shape, options))
+      return std::move(error);
+  for (const std::string &axis : flags->batchAxes)
+    if (llvm::Error error = readBatchAxis(axis, options))
       return std::move(error);
   return options;
 }

@@ -1,6 +1,7 @@
 //===- OnnxImporter.cpp - From an ONNX file to the nn dialect -------------===//
 
 #include "pp/Import/OnnxImporter.h"
+#include "InputShapes.h"
 #include "NarrowType.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -12,6 +13,7 @@
 #include "pp/Import/Onnx/TorchExport.h"
 #include "pp/Interfaces/Step.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -95,52 +97,35 @@ private:
     SmallVector<Type> types;
     SmallVector<const onnx::ValueInfo *> fed;
     bool ok = true;
+    InputShapes shapes(model.graph, options);
+    SmallVector<SmallVector<int64_t>> fedShapes;
     for (const onnx::ValueInfo &input : model.graph.inputs) {
       Type element = nodes.storedType(input.type);
       if (input.kind != onnx::ValueKind::Tensor || !element) {
-        report("input '" + input.name + "' is not a tensor of a supported type")
+        report(input.kind != onnx::ValueKind::Tensor
+                   ? "input '" + input.name + "' is not a tensor"
+                   : "input '" + input.name + "' has elements of type " +
+                         onnx::dataTypeName(input.type) +
+                         ", which is not supported")
             .category = onnx::Category::Unsupported;
         ok = false;
         continue;
       }
-      if (!input.hasRank) {
-        report("input '" + input.name + "' has no shape");
+      std::vector<InputShapes::Fault> faults;
+      SmallVector<int64_t> shape = shapes.resolve(input, faults);
+      for (const InputShapes::Fault &fault : faults)
+        report(fault.message, fault.help);
+      if (!faults.empty()) {
         ok = false;
         continue;
       }
-      SmallVector<int64_t> shape;
-      for (auto [axis, dim] : llvm::enumerate(input.dims)) {
-        int64_t size = dim.size;
-        if (dim.kind != onnx::Dimension::Kind::Static) {
-          auto bound = options.dims.find(dim.symbol);
-          if (bound != options.dims.end())
-            size = bound->second;
-          else if (axis == 0 && !options.isBatchMissing)
-            size = options.batch;
-          else if (axis == 0) {
-            report("axis 0 of input '" + input.name +
-                       "', the samples of a step, has no size" +
-                       (dim.symbol.empty() ? "" : " ('" + dim.symbol + "')"),
-                   "give one with --batch=SAMPLES");
-            ok = false;
-            continue;
-          } else {
-            report("axis " + llvm::Twine(axis) + " of input '" + input.name +
-                       "' has no size" +
-                       (dim.symbol.empty() ? "" : " ('" + dim.symbol + "')"),
-                   "give one with --dim " +
-                       (dim.symbol.empty() ? "NAME" : dim.symbol) + "=SIZE");
-            ok = false;
-          }
-        }
+      for (auto [axis, size] : llvm::enumerate(shape))
         if (size < 0) {
           report("axis " + llvm::Twine(axis) + " of input '" + input.name +
                  "' has size " + llvm::Twine(size) +
                  "; it must not be negative");
           ok = false;
         }
-        shape.push_back(size);
-      }
       if (ok && isTooLarge(shape)) {
         report("input '" + input.name + "' has more than " +
                llvm::Twine(maxElements) + " elements");
@@ -151,10 +136,17 @@ private:
         declareEmptyInput(input, type);
         continue;
       }
-      types.push_back(type);
+      fedShapes.push_back(shape);
+      // The program has the samples first.
+      if (int64_t axis = shapes.batchAxis(input.name); axis > 0)
+        std::rotate(shape.begin(), shape.begin() + axis,
+                    shape.begin() + axis + 1);
+      types.push_back(RankedTensorType::get(shape, element));
       fed.push_back(&input);
     }
-    ok &= checkDims();
+    for (const InputShapes::Fault &fault : shapes.getFlagFaults())
+      report(fault.message, fault.help);
+    ok &= shapes.getFlagFaults().empty();
     if (!ok)
       return failure();
     if (types.empty()) {
@@ -166,25 +158,34 @@ private:
     function = func::FuncOp::create(builder, loc, mainFunctionName,
                                     builder.getFunctionType(types, {}));
     Block *entry = function.addEntryBlock();
+    builder.setInsertionPointToEnd(entry);
+    SmallVector<bool> batched = shapes.findBatched(fed, fedShapes);
     for (auto [index, given] : llvm::enumerate(fed)) {
       const onnx::ValueInfo &input = *given;
+      Location name = NameLoc::get(builder.getStringAttr(input.name));
+      BlockArgument argument = entry->getArgument(index);
+      argument.setLoc(name);
       Entry &known = nodes.getEntries()[input.name];
-      known.value = entry->getArgument(index);
+      known.value = argument;
+      if (int64_t axis = shapes.batchAxis(input.name); axis > 0) {
+        // Back to where the model has them.
+        auto order =
+            llvm::to_vector(llvm::seq<int64_t>(0, fedShapes[index].size()));
+        std::rotate(order.begin(), order.begin() + 1, order.begin() + axis + 1);
+        known.value = TransposeOp::create(builder, name, argument, order);
+      }
       if (isNarrow(input.type))
         known.narrow = input.type;
-      entry->getArgument(index).setLoc(
-          NameLoc::get(builder.getStringAttr(input.name)));
       function.setArgAttr(index, step::feedAttrName,
                           builder.getStringAttr(input.name));
       function.setArgAttr(
           index, step::roleAttrName,
           step::RoleAttr::get(builder.getContext(), step::Role::Input));
       // What --batch is the size of.
-      if (cast<RankedTensorType>(types[index]).getRank() > 0)
+      if (batched[index])
         function.setArgAttr(index, step::batchedAttrName,
                             builder.getUnitAttr());
     }
-    builder.setInsertionPointToEnd(entry);
     return success();
   }
 
@@ -198,26 +199,6 @@ private:
     report("input '" + input.name +
            "' has no elements; the program does not read it")
         .severity = onnx::Severity::Warning;
-  }
-
-  /// A size for a symbol that no input has is a slip of the pen.
-  bool checkDims() {
-    llvm::StringSet<> known;
-    SmallVector<StringRef> names;
-    for (const onnx::ValueInfo &input : model.graph.inputs)
-      for (const onnx::Dimension &dim : input.dims)
-        if (!dim.symbol.empty() && known.insert(dim.symbol).second)
-          names.push_back(dim.symbol);
-    SmallVector<StringRef> unknown;
-    for (StringRef name : options.dims.keys())
-      if (!known.contains(name))
-        unknown.push_back(name);
-    llvm::sort(unknown);
-    for (StringRef name : unknown)
-      report("--dim=" + name + ": no input has such a dimension",
-             names.empty() ? "all sizes of the model are fixed"
-                           : "its dimensions are " + llvm::join(names, ", "));
-    return unknown.empty();
   }
 
   /// Float initializers are parameters, scalars and integers are constants.
@@ -261,10 +242,32 @@ private:
                           value);
   }
 
+  /// An output as the program gives it, where the user says which axis has the
+  /// samples.
+  FailureOr<Value> samplesFirst(Value value, StringRef name) {
+    int64_t axis = options.batchAxes.lookup(name);
+    if (axis <= 0)
+      return value;
+    int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+    if (axis >= rank) {
+      report("--batch-axis=" + name + ": it has " + llvm::Twine(rank) + " axes",
+             "axes are counted from 0");
+      return failure();
+    }
+    auto order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    std::rotate(order.begin(), order.begin() + axis, order.begin() + axis + 1);
+    return Value(TransposeOp::create(
+        builder, NameLoc::get(builder.getStringAttr(name)), value, order));
+  }
+
   LogicalResult finish() {
     SmallVector<Value> results;
     SmallVector<DictionaryAttr> attributes;
+    llvm::StringSet<> seen;
     for (const onnx::ValueInfo &output : model.graph.outputs) {
+      // Who returns a value twice gets it once, by its name.
+      if (!seen.insert(output.name).second)
+        continue;
       Entry &entry = nodes.getEntries()[output.name];
       if (entry.constant && !entry.value)
         entry.value = ConstantOp::create(
@@ -276,9 +279,22 @@ private:
         report("output '" + output.name + "' is not a tensor");
         return failure();
       }
-      results.push_back(computed(entry.value, output.name, results));
+      if (cast<RankedTensorType>(entry.value.getType()).getNumElements() == 0) {
+        report("output '" + output.name +
+               "' has no elements; the program does not give it")
+            .severity = onnx::Severity::Warning;
+        continue;
+      }
+      FailureOr<Value> value = samplesFirst(entry.value, output.name);
+      if (failed(value))
+        return failure();
+      results.push_back(computed(*value, output.name, results));
       attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
           step::fetchAttrName, builder.getStringAttr(output.name))));
+    }
+    if (results.empty()) {
+      report("the graph has no output with elements");
+      return failure();
     }
     for (const std::string &guess : nodes.getTrainingChoice().describeGuesses())
       report(guess).severity = onnx::Severity::Warning;

@@ -36,9 +36,16 @@ struct ImportOptions {
   /// batch normalisation follows `batchNorm`, dropout is active.
   bool training = false;
   BatchNormMode batchNorm = BatchNormMode::Micro;
-  /// Sizes of symbolic dimensions. A symbol on axis 0 of an input that is not
-  /// named here gets `batch`.
+  /// Sizes of symbolic dimensions; those that have no name have the number of
+  /// their axis instead, where that is not 0. A symbol on axis 0 of an input
+  /// that is not named here gets `batch`.
   llvm::StringMap<int64_t> dims;
+  /// The sizes of all axes of inputs, by name.
+  llvm::StringMap<std::vector<int64_t>> shapes;
+  /// By name, the axis of an input or output that has the samples, where it is
+  /// not 0, or `noBatchAxis`. The program has that axis first.
+  llvm::StringMap<int64_t> batchAxes;
+  static constexpr int64_t noBatchAxis = -1;
   /// A symbolic dimension that a program is compiled for several sizes of,
   /// smallest first. `dims` has the size that is imported.
   struct Buckets {

@@ -118,7 +118,9 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
         builder.getNamedAttr(step::feedAttrName, builder.getStringAttr(name)));
     attributes.push_back(builder.getNamedAttr(
         step::roleAttrName, step::RoleAttr::get(builder.getContext(), role)));
-    if (type.getRank() > 0)
+    // What belongs to an output without samples is one for all of them.
+    std::optional<int64_t> batch = step::getBatchSize(function);
+    if (type.getRank() > 0 && (!batch || *batch == type.getDimSize(0)))
       attributes.push_back(
           builder.getNamedAttr(step::batchedAttrName, builder.getUnitAttr()));
     (void)function.insertArgument(

@@ -1,0 +1,98 @@
+"""Models whose inputs do not all have the samples on axis 0.
+
+    batch_axes.py BUILD
+
+A recurrent model takes steps first, then samples, beside a table that is the same
+for all samples. As it stands it is one micro-batch. With --batch-axis it runs in several, on two stages,
+and has the same outputs and gradients.
+"""
+
+import pathlib
+import sys
+
+import numpy as np
+
+import common
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
+from make import graph, integer, integers, model, node, opset, tensor, untyped, value  # noqa: E402
+
+F = np.float32
+STEPS, SAMPLES, WIDTH, HIDDEN, CLASSES = 5, 4, 3, 6, 7
+
+
+def recurrent(path):
+    rng = np.random.default_rng(0)
+    weights = {"w": (1, 3 * HIDDEN, WIDTH), "r": (1, 3 * HIDDEN, HIDDEN), "b": (1, 6 * HIDDEN)}
+    initializers = [
+        tensor(name, list(shape), floats=[float(x) for x in rng.uniform(-0.5, 0.5, np.prod(shape))]) for name, shape in weights.items()
+    ]
+    nodes = [
+        node("GRU", ["x", "w", "r", "b", "", "state"], ["all"], attributes=[integer("hidden_size", HIDDEN)]),
+        node("Squeeze", ["all"], ["states"], attributes=[integers("axes", 1)]),
+        node("MatMul", ["states", "table"], ["out"]),
+    ]
+    inputs = [value("x", [STEPS, SAMPLES, WIDTH]), value("state", [1, SAMPLES, HIDDEN]), value("table", [HIDDEN, CLASSES])]
+    path.write_bytes(model(graph(nodes, inputs=inputs, outputs=[untyped("out")], initializers=initializers), opsets=[opset(12)]))
+    return path
+
+
+def data_of(samples):
+    rng = np.random.default_rng(1)
+
+    def draw(*shape):
+        return rng.standard_normal(shape).astype(F)
+
+    arrays = {"x": draw(STEPS, samples, WIDTH), "state": draw(1, samples, HIDDEN), "target": draw(STEPS, samples, CLASSES)}
+    return arrays, {"table": draw(HIDDEN, CLASSES)}
+
+
+def write(context, arrays, shared, samples_first):
+    path = context.path(".npz")
+    np.savez(path, **shared, **{name: array.swapaxes(0, 1) if samples_first else array for name, array in arrays.items()})
+    return path
+
+
+def gradients(context, binary, data):
+    path = context.path(".safetensors")
+    (line,) = binary.train(data, "--no-shuffle", "--steps", 1, "--dump-gradients", path)
+    return line["loss"], {name: array for name, array in common.read_safetensors(path).items() if name is not None}
+
+
+def test(context, checks, arguments):
+    path = recurrent(context.path(".onnx"))
+    arrays, shared = data_of(SAMPLES)
+    plain = write(context, arrays, shared, False)
+    moved = write(context, arrays, shared, True)
+    axes = ["--batch-axis=x=1", "--batch-axis=state=1", "--batch-axis=out=1"]
+
+    def compile_(flags, **options):
+        binary = context.path()
+        common.run([context.compiler, path, "-o", binary, *flags, *context.arguments(options)])
+        return common.Binary(binary)
+
+    wanted = compile_([]).infer(plain, context.path(".npz"))["out"]
+    first = compile_(axes)
+    found = first.infer(moved, context.path(".npz"))["out"]
+    checks.check(np.allclose(found.swapaxes(0, 1), wanted, atol=1e-6), "outputs with the samples first")
+    # More samples than the program's.
+    more, _ = data_of(3 * SAMPLES)
+    found = first.infer(write(context, more, shared, True), context.path(".npz"))["out"]
+    parts = [{name: array[:, at : at + SAMPLES] for name, array in more.items()} for at in range(0, 3 * SAMPLES, SAMPLES)]
+    wanted = [first.infer(write(context, part, shared, True), context.path(".npz"))["out"] for part in parts]
+    checks.check(np.array_equal(found, np.concatenate(wanted)), "outputs of several mini-batches")
+
+    training = {"loss": "mse", "optimizer": "sgd"}
+    loss, wanted = gradients(context, compile_([], microbatches=1, **training), plain)
+    for options in ({"microbatches": 1}, {"microbatches": 4, "stages": 2}):
+        binary = compile_(axes, batch=SAMPLES, **options, **training)
+        other, found = gradients(context, binary, moved)
+        checks.check(abs(other - loss) <= 1e-6 * abs(loss), f"{options}: loss {other} instead of {loss}")
+        checks.equal(sorted(found), sorted(wanted), f"{options}: parameters")
+        for name, array in wanted.items():
+            error = common.relative_error(found[name], array)
+            checks.check(error <= 1e-5, f"{options}: gradient of {name}: relative error {error:.1e}")
+
+
+if __name__ == "__main__":
+    common.main(test, __doc__.splitlines()[0])
