@@ -78,6 +78,50 @@ template <Comparison comparison> static LogicalResult compare(NodeImporter &n) {
   return success();
 }
 
+/// Of truth values, too.
+static LogicalResult equal(NodeImporter &n) {
+  Value lhs, rhs;
+  if (failed(readPair(n, lhs, rhs)))
+    return failure();
+  Builder &b = n.getBuilder();
+  if (n.type(lhs).getElementType().isInteger(1)) {
+    lhs = n.cast(lhs, b.getI32Type());
+    rhs = n.cast(rhs, b.getI32Type());
+  }
+  n.setOutput(0, Value(n.make<CompareOp>(Comparison::eq, lhs, rhs)));
+  return success();
+}
+
+static LogicalResult relu(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  n.setOutput(0, isa<FloatType>(n.type(x).getElementType())
+                     ? Value(n.make<ReluOp>(x))
+                     : Value(n.make<MaximumOp>(x, n.splat(n.type(x), 0))));
+  return success();
+}
+
+static LogicalResult sign(NodeImporter &n) {
+  Value x = n.tensor(0);
+  if (!x)
+    return failure();
+  if (isa<FloatType>(n.type(x).getElementType())) {
+    n.setOutput(0, Value(n.make<SignOp>(x)));
+    return success();
+  }
+  auto number = [&](double value) { return n.splat(n.type(x), value); };
+  Value zero = number(0);
+  Value y = n.make<SelectOp>(n.make<CompareOp>(Comparison::gt, x, zero),
+                             number(1), zero);
+  // Numbers without a sign have none below.
+  if (!n.type(x).getElementType().isUnsignedInteger())
+    y = n.make<SelectOp>(n.make<CompareOp>(Comparison::lt, x, zero), number(-1),
+                         y);
+  n.setOutput(0, y);
+  return success();
+}
+
 static LogicalResult divide(NodeImporter &n) {
   if (auto divisors = n.known(1).integers();
       n.known(0) && succeeded(divisors) && llvm::is_contained(*divisors, 0))
@@ -301,8 +345,8 @@ ArrayRef<ImportedOperator> pp::elementwiseOperators() {
       {.name = "Cos", .handler = unary<CosOp>, .types = floatTypes},
       {.name = "Div", .handler = divide, .types = numberTypes},
       {.name = "Equal",
-       .handler = compare<Comparison::eq>,
-       .types = numberTypes,
+       .handler = equal,
+       .types = numberTypes | boolType,
        .isDifferentiable = false},
       {.name = "Erf", .handler = unary<ErfOp>, .types = floatTypes},
       {.name = "Exp", .handler = unary<ExpOp>, .types = floatTypes},
@@ -344,11 +388,11 @@ ArrayRef<ImportedOperator> pp::elementwiseOperators() {
       {.name = "Or", .handler = binary<OrOp>, .isDifferentiable = false},
       {.name = "Pow", .handler = pow, .types = numberTypes},
       {.name = "Reciprocal", .handler = reciprocal, .types = floatTypes},
-      {.name = "Relu", .handler = unary<ReluOp>, .types = floatTypes},
+      {.name = "Relu", .handler = relu, .types = numberTypes},
       {.name = "Sigmoid", .handler = unary<LogisticOp>, .types = floatTypes},
       {.name = "Sign",
-       .handler = unary<SignOp>,
-       .types = floatTypes,
+       .handler = sign,
+       .types = numberTypes,
        .isDifferentiable = false},
       {.name = "Sin", .handler = unary<SinOp>, .types = floatTypes},
       {.name = "Softplus", .handler = unary<SoftplusOp>, .types = floatTypes},

@@ -178,7 +178,11 @@ LogicalResult pad(NodeImporter &n) {
         return n.error("pads axis " + llvm::Twine(axis) + " with more than " +
                        llvm::Twine(maxConstantElements) +
                        " of its own elements");
-  n.setOutput(0, padded(n, x, mode, low, high, value));
+  // Truth values as numbers: what pads them is one.
+  Type element = n.type(x).getElementType();
+  if (element.isInteger(1))
+    x = n.cast(x, n.getBuilder().getI32Type());
+  n.setOutput(0, n.cast(padded(n, x, mode, low, high, value), element));
   return success();
 }
 
@@ -295,7 +299,7 @@ ArrayRef<ImportedOperator> pp::layoutOperators() {
       {.name = "EyeLike", .handler = eyeLike, .isDifferentiable = false},
       {.name = "Pad",
        .handler = pad,
-       .types = numberTypes,
+       .types = numberTypes | boolType,
        .known = {{"pads"}, {"constant_value", KnownInput::Scalar}, {"axes"}},
        .choices = {{"mode", {"constant", "reflect", "edge", "wrap"}}}},
       {.name = "Size", .handler = sizeOf, .isDifferentiable = false},

@@ -136,9 +136,49 @@ Value pp::importMatMul(NodeImporter &n, Value a, Value b) {
                               aContract, bContract);
 }
 
+/// A product of whole numbers, in which nothing is rounded: products of all
+/// pairs, added up.
+static Value wholeProduct(NodeImporter &n, Value a, Value b) {
+  SmallVector<int64_t> left(n.shape(a)), right(n.shape(b));
+  if (left.empty() || right.empty() ||
+      left.back() != right[right.size() == 1 ? 0 : right.size() - 2]) {
+    (void)n.error("shapes " + text(left) + " and " + text(right) +
+                  " do not contract");
+    return nullptr;
+  }
+  // Rows x terms x columns, behind the batch axes.
+  bool isRow = left.size() == 1, isColumn = right.size() == 1;
+  if (isRow)
+    left.insert(left.begin(), 1);
+  if (isColumn)
+    right.push_back(1);
+  left.push_back(1);
+  right.insert(right.end() - 2, 1);
+  a = n.reshape(a, left);
+  b = n.reshape(b, right);
+  if (failed(n.broadcastTogether(a, b)))
+    return nullptr;
+  SmallVector<int64_t> shape(n.shape(a));
+  if (isTooLarge(shape)) {
+    (void)n.error("has more than " + llvm::Twine(maxElements) + " products");
+    return nullptr;
+  }
+  int64_t terms = shape.size() - 2;
+  Value y = n.reduce(Reduction::sum, n.make<MulOp>(a, b), {terms},
+                     /*keepAxes=*/false);
+  SmallVector<int64_t> result(n.shape(y));
+  if (isColumn)
+    result.pop_back();
+  if (isRow)
+    result.erase(result.end() - (isColumn ? 1 : 2));
+  return n.reshape(y, result);
+}
+
 static LogicalResult matMul(NodeImporter &n) {
   Value a = n.tensor(0), b = n.tensor(1);
-  Value y = a && b ? importMatMul(n, a, b) : Value();
+  bool isWhole = a && isa<IntegerType>(n.type(a).getElementType());
+  Value y = a && b ? (isWhole ? wholeProduct(n, a, b) : importMatMul(n, a, b))
+                   : Value();
   n.setOutput(0, y);
   return success(static_cast<bool>(y));
 }
@@ -295,7 +335,7 @@ ArrayRef<ImportedOperator> pp::linearOperators() {
        .choices = {padding},
        .note = "one to three spatial axes"},
       {.name = "Gemm", .handler = gemm, .types = floatTypes},
-      {.name = "MatMul", .handler = matMul, .types = floatTypes},
+      {.name = "MatMul", .handler = matMul, .types = numberTypes},
   };
   return entries;
 }

@@ -158,6 +158,10 @@ def elementwise():
         case(op, [x, z], function(x, z))
         case(op, [wholes, Known(others)], function(wholes, others))
         case(op, [Known(wholes), Known(others)], function(wholes, others))
+    case("Equal", [mask, other], mask == other)
+    case("Sign", [wholes], np.sign(wholes))
+    case("Sign", [np.array([0, 7, 200], np.uint8)], np.array([0, 1, 1], np.uint8))
+    case("Relu", [wholes.astype(np.int32)], np.maximum(wholes, 0).astype(np.int32))
     case("And", [mask, other], mask & other)
     case("Or", [mask, other], mask | other)
     case("Not", [mask], ~mask)
@@ -428,6 +432,9 @@ def arranged():
     for mode in ("reflect", "edge", "wrap"):
         case("Pad", [x, Known([0, 2, 1, 1, 0, 3])], np.pad(x, ((0, 1), (2, 0), (1, 3)), mode=mode), mode=mode)
     case("Pad", [x, Known([0, -1, 0, 0, 2, -2])], np.pad(x[:, 1:, :-2], ((0, 0), (0, 2), (0, 0))))
+    known = np.array([[True, False]])
+    case("Pad", [known, Known([0, 1, 1, 0])], np.pad(known, ((0, 1), (1, 0))))
+    case("Pad", [known, Known([0, 1, 0, 1]), Known(True, dtype=B)], np.pad(known, ((0, 0), (1, 1)), constant_values=True))
     whole = np.array([[1, 2], [3, 4]])
     case("Pad", [whole, Known([1, 0, 0, 2]), Known(-7)], np.pad(whole, ((1, 0), (0, 2)), constant_values=-7))
     case("Slice", [x, Known([-1, 3]), Known([-9, 0]), Known([1, 2]), Known([-1, -2])], x[:, ::-1, 3:0:-2])
@@ -531,6 +538,9 @@ def linear():
     case("MatMul", [a, b], a @ b)
     vector = numbers(4)
     case("MatMul", [vector, b], vector @ b)
+    for left, right in (((2, 3), (3, 4)), ((3,), (3,)), ((3,), (2, 3, 4)), ((2, 1, 4, 3), (5, 3, 2)), ((2, 4, 3), (3,))):
+        wholes = [numbers(*shape, low=-(2**40), high=2**40).astype(I) for shape in (left, right)]
+        case("MatMul", wholes, np.asarray(wholes[0] @ wholes[1]))
     stack, other = numbers(2, 1, 3, 4), numbers(5, 4, 2)
     case("MatMul", [stack, other], stack @ other, tolerance=1e-5)
     case("Gemm", [a, b, c], a @ b + c, tolerance=1e-5)
@@ -754,6 +764,12 @@ def quantized():
     case("QLinearConv", [image, one, zeros[0], weight, one, zeros[1], to, at], want)
 
 
+PARTS = (
+    elementwise, functions, constants, shapes, indexed, arranged, linear, normalizations, attentions, losses, recurrences, phrases, bits, interpolated,
+    quantized,
+)  # fmt: skip
+
+
 def run(context, checks, version, cases):
     """Compiles and runs the cases of an opset."""
     # A graph has inputs.
@@ -791,7 +807,7 @@ def imported():
 
 
 def test(context, checks, arguments):
-    for part in (elementwise, functions, constants, shapes, indexed, arranged, linear, normalizations, attentions, losses, recurrences, phrases, bits, interpolated, quantized):
+    for part in PARTS:
         part()
     for part in graph_cases.PARTS:
         part(sys.modules[__name__])
