@@ -193,6 +193,68 @@ def build_single():
     return m
 
 
+def build_quantized():
+    """Operators on numbers of 8 and 16 bits."""
+    m = Model()
+
+    def whole(name, *shape, dtype=np.uint8, value=None):
+        limits = np.iinfo(dtype)
+        array = m.generator.integers(limits.min, limits.max + 1, shape).astype(dtype) if value is None else np.array(value, dtype)
+        m.weight(name, value=array)
+        return name
+
+    def real(name, value):
+        m.weight(name, value=np.array(value, np.float32))
+        return name
+
+    def number(name, *shape):
+        m.inputs[name] = m.generator.integers(0, 256, shape).astype(np.uint8)
+
+    number("a", 2, 5, 8)
+    number("b", 2, 5, 8)
+    number("image", 2, 3, 6, 6)
+    number("rows", 6, 8)
+    m.input("x", 2, 5, 8)
+    fine, coarse, zero, middle = real("fine", 0.01), real("coarse", 0.05), whole("zero", value=3), whole("middle", value=128)
+    left, right, to = ["a", fine, zero], ["b", coarse, middle], [coarse, middle]
+    m.node("QLinearAdd", [*left, *right, *to])
+    m.node("QLinearMul", [*left, *right, *to])
+    m.node("QLinearSigmoid", [*right, fine, zero])
+    m.node("QLinearLeakyRelu", [*right, *to], alpha=0.3)
+    m.node("QLinearSoftmax", [*right, fine, zero], axis=1, opset=17)
+    m.node("QLinearSoftmax", [*right, fine, zero], axis=1, opset=11)
+    m.node("QLinearGlobalAveragePool", ["image", fine, zero, fine, zero])
+    m.node("QLinearGlobalAveragePool", ["image", fine, zero, fine, zero], channels_last=1)
+    m.node("QLinearAveragePool", ["image", fine, zero, fine, zero], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2])
+    weights, turned = whole("w", 8, 4, dtype=np.int8), whole("v", 4, 8, dtype=np.int8)
+    scales, zeros = real("scales", [0.01, 0.02, 0.03, 0.04]), whole("zeros", value=[0] * 4, dtype=np.int8)
+    bias, large = whole("bias", value=[500, -900, 0, 70], dtype=np.int32), real("large", 0.2)
+    m.node("QGemm", ["rows", fine, zero, weights, scales, zeros, bias, large, middle])
+    m.node("QGemm", ["rows", fine, zero, weights, scales, zeros, "", large, middle])
+    m.node("QGemm", ["rows", fine, zero, turned, scales, zeros, bias, large, middle], transB=1, alpha=0.5)
+    long = whole("long", value=40000, dtype=np.uint16)
+    m.node("QuantizeLinear", ["x", real("tiny", 0.0001), long], ["short"])
+    m.node("DequantizeLinear", ["short", "tiny", long])
+    m.node("DequantizeLinear", ["a", fine])
+    return m
+
+
+def compare_quantized(context, checks, m):
+    """Numbers that lie in the middle between two others may be rounded to either."""
+    path, archive = context.path(".onnx"), context.path(".npz")
+    onnx.save(m.proto(), path)
+    np.savez(archive, **m.inputs)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    wanted = dict(zip(m.outputs, session.run(m.outputs, m.inputs)))
+    found = context.compile(path).infer(archive, context.path(".npz"))
+    for name, value in wanted.items():
+        if value.dtype.kind == "f":
+            checks.check(np.allclose(found[name], value, rtol=1e-5, atol=1e-4), f"{name}: {found[name]} instead of {value}")
+            continue
+        difference = np.abs(found[name].astype(np.int64) - value)
+        checks.check(found[name].dtype == value.dtype and difference.max() <= 1 and difference.mean() < 0.02, f"{name}: differences {difference}")
+
+
 def written():
     """Operators and inputs of the bodies."""
     text = (ROOT / "lib" / "Import" / "Onnx" / "FunctionBodies.txt").read_text()
@@ -202,7 +264,9 @@ def written():
 
 def test(context, checks, options):
     m = build()
-    checks.equal(sorted(written() - m.used), [], "bodies without a node")
+    quantized = build_quantized()
+    checks.equal(sorted(written() - m.used - quantized.used), [], "bodies without a node")
+    compare_quantized(context, checks, quantized)
     compare(context, checks, m, (1, 2))
     compare(context, checks, build_whole(), (1,))
     compare(context, checks, build_single(), (1,))
