@@ -1,4 +1,4 @@
-"""Runs the node tests of the `onnx` package.
+"""Runs the node tests of the `onnx` package, and its tests of whole models.
 
     node_tests.py BUILD [--update] [--all]
 
@@ -8,12 +8,14 @@ so do wrong numbers. --update writes the file. Inputs that must be known at
 compile time become initializers, by the operator's entry or because what is
 computed from them is refused otherwise. Tests that are accepted are compiled together,
 those of an opset in one model, with inputs and outputs flattened. Without --all
-the tests whose operators are not imported are left out: nothing is to be seen.
+the tests whose operators are not imported are left out, where nothing is to be seen,
+and the nine networks of the kind `real`, which take minutes.
 """
 
 import argparse
 import collections
 import concurrent.futures
+import math
 import pathlib
 import re
 import subprocess
@@ -25,12 +27,18 @@ import ml_dtypes
 import numpy as np
 import onnx
 from onnx import numpy_helper
+from onnx.backend.test import loader
 from onnx.backend.test.case.node import collect_testcases
+from onnx.backend.test.case.test_case import TestCase
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIST = HERE / "Inputs" / "node_tests.txt"
 # The elements that a program takes as input.
 ELEMENTS = {"float32", "float64", "float16", "bfloat16", "bool"} | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+# Tests of whole models; their names have the kind in front.
+KINDS = ("simple", "pytorch-operator", "pytorch-converted")
+# Networks whose weights are one number each.
+LARGE = "real"
 NARROW = {"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn"} | {
     f"{sign}int{bits}" for sign in ("", "u") for bits in (4, 2)
 }
@@ -46,11 +54,16 @@ def known_inputs(build):
     """The names of the inputs that must be known, by operator; None is all of them."""
     table = run([build / "bin" / "pp-opt", "--show-onnx-operators"]).stdout
     result = {}
-    for row in re.findall(r"^\| ([A-Z]\w+) \|.*\| (.*) \|$", table, re.M):
+    for row in re.findall(r"^\| ((?:[a-z.]+\.)?[A-Z]\w+) \|.*\| (.*) \|$", table, re.M):
         operator, restrictions = row
         names = re.search(r"((?:`\w+`,? ?)+) known", restrictions)
         result[operator] = None if "all inputs known" in restrictions else set(re.findall(r"`(\w+)`", names[1])) if names else set()
     return result
+
+
+def name_of(node):
+    """With the domain in front, where it is not that of ONNX itself."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
 
 
 def as_array(value):
@@ -81,6 +94,8 @@ class Test:
         self.model.CopyFrom(case.model)
         graph = self.model.graph
         self.version = next((entry.version for entry in self.model.opset_import if entry.domain == ""), onnx.defs.onnx_opset_version())
+        # Tests with the same versions fit into one model.
+        self.versions = tuple(sorted({entry.domain: entry.version for entry in case.model.opset_import if entry.domain}.items()))
         inputs, outputs = case.data_sets[0]
         self.inputs = {value.name: as_array(array) for value, array in zip(graph.input, inputs)}
         self.outputs = {value.name: as_array(array) for value, array in zip(graph.output, outputs)}
@@ -117,10 +132,7 @@ class Test:
 
     def find_obstacle(self, known):
         """Why no program can be asked; None if one can."""
-        domains = sorted({f"{node.domain}.{node.op_type}" for node in self.model.graph.node if node.domain not in ("", "ai.onnx")})
-        if domains:
-            return f"operator {domains[0]}"
-        unknown = sorted({node.op_type for node in self.model.graph.node} - set(known))
+        unknown = sorted({name_of(node) for node in self.model.graph.node} - set(known))
         if unknown:
             return f"operator {', '.join(unknown)}"
         if self.model.functions:
@@ -138,10 +150,49 @@ class Test:
         return None
 
 
-def find_tests(known):
+def read_value(path, kind):
+    """A tensor, a sequence or an optional, of the type of the graph's value."""
+    which = kind.WhichOneof("value")
+    proto = {"sequence_type": onnx.SequenceProto, "optional_type": onnx.OptionalProto}.get(which, onnx.TensorProto)()
+    proto.ParseFromString(path.read_bytes())
+    if which == "tensor_type":
+        return numpy_helper.to_array(proto)
+    return numpy_helper.to_list(proto) if which == "sequence_type" else numpy_helper.to_optional(proto)
+
+
+def ramp(value):
+    """What the package feeds to networks that come without data: numbers from 0 to 1."""
+    shape = [dimension.dim_value for dimension in value.type.tensor_type.shape.dim]
+    size = math.prod(shape)
+    return (np.arange(size).reshape(shape) / size).astype(np.float32)
+
+
+def load_models(kind):
+    """The tests of a kind, with the first of their data sets."""
+    for found in loader.load_model_tests(kind=kind):
+        folder = pathlib.Path(found.model_dir or "")
+        path = folder / "model.onnx" if found.model_dir else pathlib.Path(loader.DATA_DIR) / "light" / pathlib.Path(found.url).name
+        model = onnx.load(path)
+        constant = {tensor.name for tensor in model.graph.initializer}
+        kept = [value for value in model.graph.input if value.name not in constant]
+        del model.graph.input[:]
+        model.graph.input.extend(kept)
+        outputs = list(model.graph.output)
+        if found.model_dir:
+            data = folder / "test_data_set_0"
+            inputs = [read_value(data / f"input_{index}.pb", value.type) for index, value in enumerate(kept)]
+            files = [data / f"output_{index}.pb" for index in range(len(outputs))]
+        else:
+            inputs = [ramp(value) for value in kept]
+            files = [path.with_name(f"{path.stem}_output_{index}.pb") for index in range(len(outputs))]
+        wanted = [read_value(file, value.type) for file, value in zip(files, outputs)]
+        yield TestCase(name=f"{kind}:{found.name}", model_name=kind, url=None, model_dir=None, model=model, data_sets=[(inputs, wanted)], kind=kind, rtol=0, atol=0)
+
+
+def find_tests(known, kinds):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cases = collect_testcases(None)
+        cases = [*collect_testcases(None), *(case for kind in kinds for case in load_models(kind))]
     return [Test(case, known) for case in sorted(cases, key=lambda case: case.name)]
 
 
@@ -235,7 +286,8 @@ def merged(tests):
         inputs.append(onnx.helper.make_tensor_value_info("unused", 1, [1, 1]))
     graph = onnx.helper.make_graph(nodes, "tests", inputs, outputs, initializers)
     # Before opset 5, Reshape had no second input.
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", max(5, tests[0].version))])
+    versions = [("", max(5, tests[0].version)), *tests[0].versions]
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(*pair) for pair in versions])
     model.ir_version = 8
     return model, data
 
@@ -262,7 +314,7 @@ def agree(got, want, name):
 
 
 def execute(build, folder, tests):
-    """Answers for tests of one opset that are imported."""
+    """Answers for tests of the same opsets that are imported."""
     model, data = merged(tests)
     path = pathlib.Path(tempfile.mkdtemp(dir=folder))
     onnx.save(model, path / "m.onnx")
@@ -288,7 +340,7 @@ def execute(build, folder, tests):
 
 def classify(build, folder, test):
     model, _ = merged([test])
-    path = folder / f"{test.name}.onnx"
+    path = folder / f"{test.name.replace(':', '-')}.onnx"
     onnx.save(model, path)
     done = run([build / "bin" / "pp-opt", path])
     if done.returncode == 0:
@@ -311,7 +363,7 @@ def main():
     options = parser.parse_args()
     build = options.build.resolve()
     known = known_inputs(build)
-    tests = find_tests(known)
+    tests = find_tests(known, [*KINDS, LARGE] if options.all or options.update else KINDS)
     answers = {test.name: f"refused: {obstacle}" for test in tests if (obstacle := test.find_obstacle(known))}
     if not options.all and not options.update:
         answers = {name: answer for name, answer in answers.items() if not answer.startswith("refused: operator")}
@@ -323,7 +375,8 @@ def main():
         by_opset = collections.defaultdict(list)
         for test, answer in zip(tests, classes):
             if not answer:
-                by_opset[test.version].append(test)
+                # What is large is compiled alone.
+                by_opset[test.version, test.versions, test.name if test.name.startswith(LARGE) else None].append(test)
         for found in pool.map(lambda group: execute(build, folder, group), by_opset.values()):
             answers |= found
     if options.update:
