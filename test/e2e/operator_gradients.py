@@ -2,32 +2,43 @@
 
     operator_gradients.py BUILD
 
-Of the cases of operator_cases.py: the first operand becomes a parameter, one
-step with learning rate 1 shows its gradient, and inference says what the loss
-is nearby, in some directions.
+Of the cases of operator_cases.py and foreign_cases.py: operands of floats become parameters, one step with
+learning rate 1 shows their gradients, and inference says what the loss is nearby, in some directions. Every
+operator that docs/operators.md gives a derivative is among them.
 """
 
 import math
 import pathlib
+import re
 import sys
 
 import numpy as np
 
 import common
+import foreign_cases
 import operator_cases as cases
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
-from make import graph, model, node, opset, untyped, value  # noqa: E402
+from make import graph, integer, model, node, opset, untyped, value  # noqa: E402
 
 F = np.float32
-# Where they are not differentiable, or have no derivative at all.
-SKIPPED = {"Bernoulli", "EyeLike", "Hardmax", "OneHot", "RandomNormalLike", "RandomUniformLike", "Round"}
+# random_numbers.py compares it, with the masks that are drawn.
+ELSEWHERE = {"Dropout"}
+# Operators in cases that have another's name.
+WITHIN = {"Optional": ["OptionalGetElement"]}
+# By operator, operands that are constants of the operator: places in an image, and running statistics.
+CONSTANT = {"RoiAlign": {"x1"}, "BatchNormalization": {"x3", "x4"}}
+OPTIONS = {"BatchNormalization": {"batch_norm": "frozen"}}
 STEP = 2e-3
 PER_OPERATOR = 2
 
 
+def parameter(name):
+    return f"{name}_weight"
+
+
 def build(context, case, version, varied, trains, **options):
-    """The program of a case, whose operand `varied` is a parameter if it trains,
+    """The program of a case, whose operands `varied` are parameters if it trains,
     and its data."""
     nodes, infos, data = [], [], {}
     constants = [(name, array) for name, array in case.constants.items()] + [("flat", np.array([1, -1]))]
@@ -37,9 +48,9 @@ def build(context, case, version, varied, trains, **options):
         data["one"] = np.ones((1, 1), F)
     for name, array in case.inputs.items():
         flat = name + "_flat"
-        if trains and name == varied:
-            constants.append(("weight", array.reshape(1, -1)))
-            nodes.append(node("Mul", ["one", "weight"], [flat]))
+        if trains and name in varied:
+            constants.append((parameter(name), array.reshape(1, -1)))
+            nodes.append(node("Mul", ["one", parameter(name)], [flat]))
         else:
             infos.append(value(flat, [1, array.size], cases.code_of(array)))
             data[flat] = array.reshape(1, -1)
@@ -48,58 +59,100 @@ def build(context, case, version, varied, trains, **options):
     nodes += [*case.nodes(""), node("Reshape", ["y0", "flat"], ["out"])]
     initializers = [cases.constant_of(name, array) for name, array in constants]
     path = context.path(".onnx")
-    path.write_bytes(model(graph(nodes, inputs=infos, outputs=[untyped("out")], initializers=initializers), opsets=[opset(version)]))
+    opsets = [opset(version), *(opset(1, domain) for domain in foreign_cases.DOMAINS)]
+    path.write_bytes(model(graph(nodes, inputs=infos, outputs=[untyped("out")], initializers=initializers), opsets=opsets))
     return context.compile(path, **options), data
 
 
+def floats(operator, case):
+    """The operands that may vary, by name."""
+    return {name: array for name, array in case.inputs.items() if array.dtype == F and name not in CONSTANT.get(operator, ())}
+
+
 def compare(context, checks, operator, version, case):
-    varied = next(name for name, array in case.inputs.items() if array.dtype == F)
-    x = case.inputs[varied]
+    varied = floats(operator, case)
     rng = np.random.default_rng(1)
     target = rng.uniform(-1, 1, (1, case.expected[0].size)).astype(F)
-    binary, data = build(context, case, version, varied, True, loss="mse", optimizer="sgd", learning_rate=1, train_only="weight")
+    options = OPTIONS.get(operator, {})
+    binary, data = build(context, case, version, varied, True, loss="mse", optimizer="sgd", learning_rate=1, train_only="*_weight", **options)
     archive, snapshot = context.path(".npz"), context.path(".safetensors")
     np.savez(archive, **data, target=target)
     binary.train(archive, "--steps", 1, "--save", snapshot)
-    gradient = x - common.read_safetensors(snapshot)["weight"].reshape(x.shape)
+    trained = common.read_safetensors(snapshot)
     binary, data = build(context, case, version, varied, False)
 
-    def loss(at):
-        np.savez(archive, **(data | {varied + "_flat": at.reshape(1, -1)}))
+    def loss(name, at):
+        np.savez(archive, **(data | {name + "_flat": at.reshape(1, -1)}))
         got = binary.infer(archive, context.path(".npz"))["out"].astype(np.float64)
         return np.square(got - target).mean()
 
-    for _ in range(2):
+    for name, x in varied.items():
+        gradient = x - trained[parameter(name)].reshape(x.shape)
         direction = rng.choice([-1, 1], size=x.shape).astype(F)
-        difference = (loss(x + F(STEP) * direction) - loss(x - F(STEP) * direction)) / (2 * STEP)
+        difference = (loss(name, x + F(STEP) * direction) - loss(name, x - F(STEP) * direction)) / (2 * STEP)
         product = float((gradient * direction).sum())
         near = math.isclose(product, difference, rel_tol=2e-2, abs_tol=3e-3 * max(1, np.abs(gradient).max()))
-        checks.check(near, f"{operator} of opset {version}: the gradient says {product}, the difference {difference}")
+        checks.check(near, f"{operator} of opset {version}, operand {name}: the gradient says {product}, the difference {difference}")
+
+
+def more_cases():
+    """Activations between their kinks, and casts there and back."""
+    x = cases.numbers(2, 3)
+    for op in ("Celu", "Elu", "Mish", "Selu", "Shrink", "Softplus", "Softsign", "ThresholdedRelu"):
+        cases.case(op, [x], x, version=22)
+
+    def there_and_back(prefix):
+        wide = prefix + "wide"
+        return [
+            node("Cast", [prefix + "x0"], [wide], attributes=[integer("to", 11)]),
+            node("Cast", [wide], [prefix + "y0"], attributes=[integer("to", 1)]),
+        ]
+
+    cases.add("Cast", there_and_back, {"x0": x}, {}, [x])
 
 
 def chosen():
     """Cases of numbers that lie apart from each other and are not at an end."""
-    seen = {}
+    seen, wanted = {}, differentiable() - ELSEWHERE
     for version, listed in sorted(cases.CASES.items()):
         for operator, case in listed:
-            floats = [array for array in case.inputs.values() if array.dtype == F]
-            if version < 7 or not floats or operator in SKIPPED or np.asarray(case.expected[0]).dtype != F:
+            varied = list(floats(operator, case).values())
+            if version < 7 or not varied or operator not in wanted or np.asarray(case.expected[0]).dtype != F:
                 continue
-            x = np.sort(floats[0].ravel())
+            x = np.sort(varied[0].ravel())
             if not np.all(np.isfinite(x)) or np.abs(x).max() > 60 or np.any(np.diff(x) == 0) or np.any(np.abs(x) == 1):
                 continue
             seen[operator] = seen.get(operator, 0) + 1
             if seen[operator] <= PER_OPERATOR:
                 yield operator, version, case
+    # The version of ONNX's own operators, in graphs.
+    yield from ((operator, 22, case) for operator, case in foreign_cases.all_cases(cases) if operator in wanted)
+
+
+def differentiable():
+    """The operators that the committed page gives a derivative."""
+    page = (cases.ROOT / "docs" / "operators.md").read_text()
+    return set(re.findall(r"^\| ((?:[a-z.]+\.)?[A-Z]\w+) \|[^|]*\|[^|]*\| yes \|", page, re.M))
 
 
 def test(context, checks, arguments):
-    for part in (cases.functions, cases.indexed, cases.arranged, cases.attentions, cases.losses, cases.recurrences, cases.interpolated):
+    more_cases()
+    for part in cases.PARTS:
         part()
     for part in cases.graph_cases.PARTS:
         part(cases)
-    for operator, version, case in chosen():
-        compare(context, checks, operator, version, case)
+    every = list(chosen())
+    compared = {operator for operator, _, _ in every}
+    compared |= {within for operator in compared for within in WITHIN.get(operator, ())}
+    checks.equal(sorted(differentiable() - compared - ELSEWHERE), [], "operators with a derivative that is not compared")
+
+    def guarded(one):
+        try:
+            compare(context, checks, *one)
+        except common.Failure as failure:
+            checks.check(False, f"{one[0]} of opset {one[1]}: {failure}")
+
+    context.map(guarded, every)
 
 
 if __name__ == "__main__":

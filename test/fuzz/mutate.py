@@ -4,7 +4,7 @@
     mutate.py FOLDER --count N [--seed S] [--smallest-only]
 
 The same count and seed give the same files. They come from the models of
-test/models and from generated ones (generate.py); what is changed are bytes,
+test/models, from generated ones (generate.py) and from nodes that are right (valid.py); what is changed are bytes,
 fields of the wire format, or names, shapes, attributes and operands.
 """
 
@@ -15,6 +15,7 @@ import random
 import struct
 
 import generate
+import valid
 import wire
 
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "models"
@@ -279,10 +280,14 @@ class Sources:
         self.groups = [[p.read_bytes() for p in paths if p.stat().st_size < limit] for limit in limits]
         self.groups.append([p.read_bytes() for p in sorted((MODELS / "bad").glob("*.onnx")) if p.stat().st_size])
         self.names = generate.operators()
+        self.cases = valid.find_cases()
 
     def pick(self, rng):
-        if rng.random() < 0.75:
+        kind = rng.random()
+        if kind < 0.4:
             return generate.generate(rng, self.names)
+        if kind < 0.8:
+            return valid.to_model(rng, *rng.choice(self.cases)[1:])
         weights = [4, 2, 1][: len(self.groups) - 1] + [1]
         return rng.choice(rng.choices(self.groups, weights)[0])
 
