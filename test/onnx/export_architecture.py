@@ -79,6 +79,19 @@ class Model(torch.nn.Module):
         return self.entry.call(self.model, values)
 
 
+@contextlib.contextmanager
+def doubles():
+    """What code calls single precision is double precision: tensors that it makes, and casts."""
+    single, to_float = torch.get_default_dtype(), torch.Tensor.float
+    torch.set_default_dtype(torch.float64)
+    torch.Tensor.float = torch.Tensor.double
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(single)
+        torch.Tensor.float = to_float
+
+
 def make_model(entry):
     torch.manual_seed(0)
     model = Model(entry)
@@ -109,8 +122,8 @@ def write_reference(model, inputs, folder):
     loss, single = differentiate(model, inputs.values(), target)
     gradients = single
     wide = [value.double() if value.is_floating_point() else value for value in inputs.values()]
-    # Where tensors of 32 bits are made within, there is an error; where there are masks for 32 bits, NaN.
-    with contextlib.suppress(RuntimeError):
+    # Where tensors of 32 bits are made within all the same, there is an error; where there are masks for 32 bits, NaN.
+    with contextlib.suppress(RuntimeError), doubles():
         wide_loss, wide_gradients = differentiate(model.double(), wide, target.double())
         if math.isfinite(wide_loss):
             loss, gradients = wide_loss, wide_gradients
@@ -130,10 +143,11 @@ def write_sensitivity(model, inputs, folder):
     with np.load(folder / "data.npz") as arrays:
         target = torch.from_numpy(arrays["target"]).double()
     wide = [value.double() if value.is_floating_point() else value for value in inputs.values()]
-    _, exact = differentiate(model.double(), wide, target)
+    with doubles():
+        _, exact = differentiate(model.double(), wide, target)
     found = {name: [] for name in exact}
     for seed in range(DRAWS):
-        with Rounding(seed):
+        with doubles(), Rounding(seed):
             _, moved = differentiate(model, wide, target)
         for name, gradient in moved.items():
             found[name].append(np.linalg.norm((gradient - exact[name]).ravel()))

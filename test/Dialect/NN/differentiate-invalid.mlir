@@ -27,6 +27,17 @@ func.func @main(%x: tensor<f32>) -> tensor<f32> {
 
 // -----
 
+// Steps stop the way of a cotangent: their derivative is 0.
+ml_program.global private mutable @w(dense<0.0> : tensor<f32>) : tensor<f32> {nn.trained}
+// expected-error@+1 {{cannot be differentiated: no gradient reaches a trained parameter}}
+func.func @main() -> tensor<f32> {
+  %w = nn.parameter @w : tensor<f32>
+  %0 = nn.floor %w : tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// -----
+
 // Integers and comparisons stop the way of a cotangent.
 ml_program.global private mutable @w(dense<0.0> : tensor<f32>) : tensor<f32> {nn.trained}
 // expected-error@+1 {{cannot be differentiated: no trained parameter reaches the loss}}

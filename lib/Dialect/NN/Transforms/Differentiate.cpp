@@ -64,6 +64,11 @@ public:
         return failure();
     eraseJoined();
     accumulateGradients();
+    if (!hasGradients(body))
+      return function.emitError(
+          "cannot be differentiated: no gradient reaches a trained parameter; "
+          "between it and the loss are only operations such as rounding, whose "
+          "derivative is 0");
     assignPhases(forward.empty() ? nullptr : forward.back());
     return success();
   }
@@ -302,6 +307,12 @@ private:
           value.getUsers(), [](Operation *user) { return isa<SliceOp>(user); });
       if (readers > 1 && readers <= most && !isSliced)
         gradientParts[value] = {};
+    });
+  }
+
+  static bool hasGradients(Block &body) {
+    return llvm::any_of(body.getOps<AccumulateOp>(), [](AccumulateOp op) {
+      return op.getState() == State::gradient;
     });
   }
 
