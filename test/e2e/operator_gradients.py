@@ -26,8 +26,8 @@ F = np.float32
 ELSEWHERE = {"Dropout"}
 # Operators in cases that have another's name.
 WITHIN = {"Optional": ["OptionalGetElement"]}
-# By operator, operands that are constants of the operator: places in an image, and running statistics.
-CONSTANT = {"RoiAlign": {"x1"}, "BatchNormalization": {"x3", "x4"}}
+# By operator, operands that are constants of the operator: places in an image, running statistics, and what only says a type.
+CONSTANT = {"RoiAlign": {"x1"}, "BatchNormalization": {"x3", "x4"}, "CastLike": {"x1"}}
 OPTIONS = {"BatchNormalization": {"batch_norm": "frozen"}}
 STEP = 2e-3
 PER_OPERATOR = 2
@@ -96,7 +96,7 @@ def compare(context, checks, operator, version, case):
 
 
 def more_cases():
-    """Activations between their kinks, and casts there and back."""
+    """Activations between their kinks, and casts."""
     x = cases.numbers(2, 3)
     for op in ("Celu", "Elu", "Mish", "Selu", "Shrink", "Softplus", "Softsign", "ThresholdedRelu"):
         cases.case(op, [x], x, version=22)
@@ -108,6 +108,7 @@ def more_cases():
             node("Cast", [wide], [prefix + "y0"], attributes=[integer("to", 1)]),
         ]
 
+    cases.case("CastLike", [x, cases.numbers(1)], x)
     cases.add("Cast", there_and_back, {"x0": x}, {}, [x])
 
 

@@ -225,7 +225,8 @@ def build_quantized():
     m.node("QLinearSoftmax", [*right, fine, zero], axis=1, opset=11)
     m.node("QLinearGlobalAveragePool", ["image", fine, zero, fine, zero])
     m.node("QLinearGlobalAveragePool", ["image", fine, zero, fine, zero], channels_last=1)
-    m.node("QLinearAveragePool", ["image", fine, zero, fine, zero], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2])
+    # Another scale, so that few means lie in the middle between two numbers.
+    m.node("QLinearAveragePool", ["image", fine, zero, real("other", 0.0123), zero], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2])
     weights, turned = whole("w", 8, 4, dtype=np.int8), whole("v", 4, 8, dtype=np.int8)
     scales, zeros = real("scales", [0.01, 0.02, 0.03, 0.04]), whole("zeros", value=[0] * 4, dtype=np.int8)
     bias, large = whole("bias", value=[500, -900, 0, 70], dtype=np.int32), real("large", 0.2)
