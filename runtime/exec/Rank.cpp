@@ -544,27 +544,36 @@ void Executor::Rank::enqueueFlagExchange() {
   state.flagExchange->allGather(index, flags, streams);
 }
 
+/// Adds the second half of the lanes to the first until one is left.
+template <typename T>
+static void foldLanesAs(const StageState &stage, unsigned lanes) {
+  const PlanAreas &areas = stage.plan->areas;
+  auto add = [&](uint64_t to, uint64_t from, uint64_t bytes) {
+    auto *sums = reinterpret_cast<T *>(stage.memory->at(to));
+    const auto *others = reinterpret_cast<const T *>(stage.memory->at(from));
+    for (uint64_t i = 0; i < bytes / sizeof(T); ++i)
+      sums[i] += others[i];
+  };
+  for (unsigned half = lanes / 2; half > 0; half /= 2)
+    for (unsigned lane = 0; lane < half; ++lane) {
+      add(areas.gradientsOf(lane), areas.gradientsOf(lane + half),
+          areas.gradients.bytes);
+      add(areas.statisticsOf(lane), areas.statisticsOf(lane + half),
+          areas.statistics.bytes);
+    }
+}
+
 void Executor::Rank::foldLanes(StageState &stage) {
   const Plan &plan = state.program.getPlan();
   if (stage.isFolded || plan.lanesOfReplica() == 1)
     return;
   stage.isFolded = true;
-  streams.compute->execute([&stage, lanes = plan.lanesOfReplica()] {
-    const PlanAreas &areas = stage.plan->areas;
-    auto add = [&](uint64_t to, uint64_t from, uint64_t bytes) {
-      auto *sums = reinterpret_cast<float *>(stage.memory->at(to));
-      const auto *others =
-          reinterpret_cast<const float *>(stage.memory->at(from));
-      for (uint64_t i = 0; i < bytes / sizeof(float); ++i)
-        sums[i] += others[i];
-    };
-    for (unsigned half = lanes / 2; half > 0; half /= 2)
-      for (unsigned lane = 0; lane < half; ++lane) {
-        add(areas.gradientsOf(lane), areas.gradientsOf(lane + half),
-            areas.gradients.bytes);
-        add(areas.statisticsOf(lane), areas.statisticsOf(lane + half),
-            areas.statistics.bytes);
-      }
+  bool isDouble = plan.optimizer.type == DataType::F64;
+  streams.compute->execute([&stage, isDouble, lanes = plan.lanesOfReplica()] {
+    if (isDouble)
+      foldLanesAs<double>(stage, lanes);
+    else
+      foldLanesAs<float>(stage, lanes);
   });
 }
 

@@ -143,6 +143,8 @@ def test_training(context, checks):
         "replicas": {"stages": 2, "replicas": 2},
         "loss scale": {"stages": 1, "loss_scale": "dynamic"},
         "no search": {"stages": 1, "loss_scale": "none"},
+        "lanes": {"stages": 1, "gradient_lanes": 4},
+        "lanes of replicas": {"stages": 2, "replicas": 2, "gradient_lanes": 4},
     }.items():
         binary = context.compile(path, **settings, **options)
         gradients, snapshot = context.path(".safetensors"), context.path(".safetensors")
@@ -162,8 +164,9 @@ def test_training(context, checks):
         binary.train(data, "--no-shuffle", "--steps", STEPS // 2, "--save", resumed)
         binary.train(data, "--no-shuffle", "--steps", STEPS, "--resume", resumed, "--save", resumed)
         checks.check(common.tensor_bytes(resumed) == bits[name], f"{name}: another training after a resume")
-    for name in set(bits) - {"replicas", "loss scale"}:
+    for name in set(bits) - {"replicas", "loss scale", "lanes", "lanes of replicas"}:
         checks.check(bits[name] == bits["one stage"], f"{name}: other bits than one stage")
+    checks.check(bits["lanes of replicas"] == bits["lanes"], "replicas change bits in spite of lanes")
 
 
 def test(context, checks, arguments):

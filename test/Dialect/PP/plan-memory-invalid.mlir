@@ -76,7 +76,7 @@ module {
   ml_program.global private mutable @m(dense<0.0> : tensor<4xf64>) : tensor<4xf64>
   func.func @main(%x: tensor<4xf64> {step.feed = "x"}) -> (tensor<4xf64> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[loss]]) : (tensor<4xf64>) -> tensor<4xf64> {
-      // expected-error@+1 {{updates 'm' of 'tensor<4xf64>', but replicas add up statistics of the type of the parameters only}}
+      // expected-error@+1 {{updates 'm' of 'tensor<4xf64>', but replicas and lanes add up statistics of the type of the parameters only}}
       nn.accumulate statistics @m, %a : tensor<4xf64>
       pp.return %a : tensor<4xf64>
     }

@@ -182,14 +182,14 @@ private:
         auto global = symbols.lookup<ml_program::GlobalOp>(name);
         int64_t bytes = getTensorBytes(global.getType());
         if (state.kind == StateKind::Statistics) {
-          if (scheduleOp.getReplicas() > 1 &&
+          if ((scheduleOp.getReplicas() > 1 || scheduleOp.getLanes() > 1) &&
               bytes != cast<ShapedType>(global.getType()).getNumElements() *
                            trainedBytes)
-            return op.emitOpError()
-                   << "updates '" << name.getValue() << "' of "
-                   << global.getType()
-                   << ", but replicas add up statistics of the type of the "
-                      "parameters only";
+            return op.emitOpError() << "updates '" << name.getValue() << "' of "
+                                    << global.getType()
+                                    << ", but replicas and lanes add up "
+                                       "statistics of the type of "
+                                       "the parameters only";
           if (!stage.statisticsOffsets.count(name))
             stage.statisticsOffsets[name] = stage.statistics.take(bytes);
           continue;
@@ -505,6 +505,10 @@ private:
       area(MemoryArea::Lanes,
            (lanes / static_cast<int64_t>(scheduleOp.getReplicas()) - 1) *
                (gradients + stage.statistics.bytes));
+
+    if (scheduleOp.getCorrection())
+      area(MemoryArea::Corrected,
+           2 * stage.parameters.bytes + stage.prepared.bytes);
 
     auto places = [&](auto &offsets) {
       SmallVector<Attribute> entries;
