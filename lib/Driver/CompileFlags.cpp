@@ -187,6 +187,14 @@ struct PipelineFlags {
                "changes no bit. One replica keeps them all"),
       cl::location(options.schedule.lanes), cl::init(options.schedule.lanes),
       cl::cat(main)};
+  Bound<double> correction{
+      "correct-discrepancy",
+      cl::desc("pipemare: correct the weights of backward passes by the mean "
+               "of their latest changes; how much of the mean is left after as "
+               "many updates as a gradient is late, between 0 and 1, such as "
+               "0.135 (default: 0, which does not)"),
+      cl::location(options.schedule.correction),
+      cl::init(options.schedule.correction), cl::cat(main)};
   Bound<std::string> schedule{"schedule", cl::desc(scheduleText),
                               cl::location(options.schedule.schedule),
                               cl::init(options.schedule.schedule),

@@ -106,6 +106,8 @@ static void printStages(const runtime::Plan &plan, llvm::raw_ostream &os) {
     if (areas.versions.bytes)
       os << ", " << stage.versions - 1 << " more weight versions "
          << formatBytes(areas.versions.bytes);
+    if (areas.corrected.bytes)
+      os << ", corrected weights " << formatBytes(areas.corrected.bytes);
     if (areas.lanes.bytes)
       os << ", " << plan.lanesOfReplica() - 1 << " more sums of gradients "
          << formatBytes(areas.lanes.bytes);

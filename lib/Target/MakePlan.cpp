@@ -423,6 +423,18 @@ private:
     });
   }
 
+  /// Where passes read the newest weights, whatever they are; else 0.
+  double delayOf(int64_t number) {
+    if (planner::weightRuleOf(schedule.getKind()) !=
+        planner::WeightRule::Latest)
+      return 0;
+    planner::Schedule outline;
+    outline.stages = static_cast<int>(memories.size());
+    outline.microbatches = static_cast<int>(schedule.getMicrobatches());
+    return planner::gradientDelay(outline, planner::WeightRule::Latest,
+                                  static_cast<int>(number));
+  }
+
   LogicalResult makeStage(int64_t number, MemoryOp memory) {
     runtime::PlanStage &stage = plan.stages.emplace_back();
     stage.name = "stage" + std::to_string(number);
@@ -441,11 +453,9 @@ private:
     stage.writesGradients = memory.getWritesGradients();
     if (auto versions = schedule.getVersions())
       stage.versions = static_cast<unsigned>((*versions)[number]);
-    if (planner::weightRuleOf(schedule.getKind()) ==
-        planner::WeightRule::Latest)
-      stage.delay = planner::pipeMareForwardDelay(
-          static_cast<int>(number), static_cast<int>(memories.size()),
-          static_cast<int>(schedule.getMicrobatches()));
+    stage.delay = delayOf(number);
+    if (auto correction = schedule.getCorrection(); stage.delay > 0)
+      stage.correction = correction ? correction->convertToDouble() : 0;
     stage.prepares = llvm::any_of(stages[number], [](StageOp op) {
       return op.getPhase() == Phase::Prepare;
     });

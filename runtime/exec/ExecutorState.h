@@ -54,6 +54,8 @@ private:
     std::vector<PhaseCall *> calls;
     std::vector<unsigned> sends;    // channels whose send slot it fills
     std::vector<unsigned> releases; // channels
+    /// Of a backward pass with corrected weights: their P; null: there is none.
+    PhaseCall *preparation = nullptr;
   };
   /// A step whose work is on the streams.
   struct EnqueuedStep {
@@ -104,6 +106,9 @@ private:
   /// Makes the compute stream wait until the stage's sums over replicas have
   /// left, before what is sent is changed.
   void waitForReplicas(unsigned stage);
+  /// After the optimizer has made new weights of those in the place of the
+  /// corrected ones: the mean of their changes, and corrected weights.
+  void correct(StageState &stage, int64_t begin, int64_t end) const;
   /// Makes the stage's learning rate that of its delay.
   void anneal(StageState &stage, uint64_t update) const;
   void enqueueUpdate(const PlanAction &action, const Step &step,

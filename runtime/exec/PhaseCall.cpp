@@ -16,6 +16,10 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
   const StageMemory &memory = *stage->memory;
   arguments.parameters = memory.at(areas.parametersOf(place.weightSlot));
   arguments.prepared = memory.at(areas.preparedOf(place.weightSlot));
+  if (place.isCorrected) {
+    arguments.parameters = memory.at(areas.correctedParameters());
+    arguments.prepared = memory.at(areas.correctedPrepared());
+  }
   arguments.gradients = memory.at(areas.gradientsOf(plan.laneOf(microbatch)));
   arguments.statistics = memory.at(areas.statisticsOf(plan.laneOf(microbatch)));
   if (phase == Phase::Prepare) {

@@ -56,6 +56,8 @@ struct StageState {
 
   /// Program::countUploads() when P ran last; 0 before.
   uint64_t preparedOf = 0;
+  /// The same for the corrected weights; 0: they changed since.
+  uint64_t correctedOf = 0;
 };
 
 /// What a phase uses that changes from step to step where there is no flush.
@@ -65,6 +67,8 @@ struct CallPlace {
   uint64_t microbatch = 0;
   unsigned residualSlot = 0;
   unsigned weightSlot = 0;
+  /// The corrected weights instead.
+  bool isCorrected = false;
 };
 
 class PhaseCall {

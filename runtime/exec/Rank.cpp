@@ -140,8 +140,17 @@ Executor::Rank::compileRound(unsigned round, unsigned period) {
                                           std::vector<bool>(plan.microbatches));
   std::vector<CompiledAction> actions;
   for (const PlanAction &action : plan.ranks[index].actions) {
-    CompiledAction compiled{action, toString(plan, action), {}, {}, {}};
+    CompiledAction compiled{action, toString(plan, action), {}, {}, {}, {}};
     CallPlace place = placeOf(plan, action, round, period);
+    const PlanStage &own = plan.stages[action.stage];
+    place.isCorrected =
+        own.correction > 0 && action.kind == ActionKind::Backward;
+    if (place.isCorrected && own.prepares) {
+      calls.emplace_back(
+          plan, stages, action, Phase::Prepare, place,
+          fmt::format("stage '{}', P of corrected weights", own.name));
+      compiled.preparation = &calls.back();
+    }
     auto addCall = [&](Phase phase) {
       calls.emplace_back(plan, stages, action, phase, place,
                          fmt::format("stage '{}', action {}",
@@ -484,6 +493,13 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
     state.transport->prepareSend(channel, numberIn(channel), streams);
   bool useGraphs = state.options.graphs && !into.timer &&
                    state.program.getDevice().hasGraphs();
+  if (uint64_t uploads = state.program.countUploads();
+      compiled.preparation && stages[action.stage].correctedOf != uploads) {
+    stages[action.stage].correctedOf = uploads;
+    compiled.preparation->enqueue(
+        *streams.compute, step, stepsEnqueued.load(std::memory_order_relaxed),
+        /*useGraphs=*/false, /*timer=*/nullptr, /*isFirst=*/false);
+  }
   for (PhaseCall *call : compiled.calls)
     call->enqueue(*streams.compute, step,
                   stepsEnqueued.load(std::memory_order_relaxed), useGraphs,
@@ -651,8 +667,10 @@ void Executor::Rank::settleWeights() {
     for (unsigned s : state.program.getPlan().ranks[index].stages)
       stages[s].memory->fillVersions(stages[s].newest);
   });
-  for (unsigned s : state.program.getPlan().ranks[index].stages)
+  for (unsigned s : state.program.getPlan().ranks[index].stages) {
     stages[s].isPrepared.assign(stages[s].plan->versions, false);
+    stages[s].correctedOf = 0;
+  }
 }
 
 void Executor::Rank::optimize(StageState &stage, const char *scalars,
@@ -667,11 +685,16 @@ void Executor::Rank::optimize(StageState &stage, const char *scalars,
   auto run = [&](int64_t begin, int64_t end) {
     if (begin < end && from != to)
       std::memcpy(weights(to) + begin, weights(from) + begin, end - begin);
+    if (begin < end && stage.plan->correction > 0)
+      std::memcpy(stage.memory->at(areas.correctedParameters()) + begin,
+                  weights(from) + begin, end - begin);
     if (begin < end)
       state.program.getFunctions().optimizer(
           (end - begin) / size, weights(to) + begin,
           stage.arguments.gradients + begin,
           stage.memory->at(areas.optimizer) + begin, bytes / size, scalars);
+    if (begin < end && stage.plan->correction > 0)
+      correct(stage, begin, end);
   };
   if (!team)
     return run(0, bytes);
@@ -682,6 +705,39 @@ void Executor::Rank::optimize(StageState &stage, const char *scalars,
     int64_t begin = grains * part / parts, end = grains * (part + 1) / parts;
     run(begin * grain, std::min(end * grain, bytes));
   });
+}
+
+/// Updates the mean of the weights' changes, and makes corrected weights of it
+/// where those before the update lie.
+template <typename T>
+static void correctAs(const T *weights, T *changes, T *corrected, int64_t count,
+                      double keep, double distance) {
+  for (int64_t i = 0; i < count; ++i) {
+    T change = weights[i] - corrected[i];
+    changes[i] = T(keep) * changes[i] + (1 - T(keep)) * change;
+    corrected[i] = weights[i] - T(distance) * changes[i];
+  }
+}
+
+void Executor::Rank::correct(StageState &stage, int64_t begin,
+                             int64_t end) const {
+  const PlanAreas &areas = stage.plan->areas;
+  double distance = stage.plan->delay;
+  double keep = std::pow(stage.plan->correction, 1 / distance);
+  auto correctRange = [&](auto one) {
+    using T = decltype(one);
+    auto at = [&](uint64_t offset) {
+      return reinterpret_cast<T *>(stage.memory->at(offset) + begin);
+    };
+    correctAs<T>(at(areas.parametersOf(stage.newest)), at(areas.changes()),
+                 at(areas.correctedParameters()),
+                 (end - begin) / static_cast<int64_t>(sizeof(T)), keep,
+                 distance);
+  };
+  if (state.program.getPlan().optimizer.type == DataType::F64)
+    correctRange(double());
+  else
+    correctRange(float());
 }
 
 void Executor::Rank::anneal(StageState &stage, uint64_t update) const {
@@ -702,6 +758,7 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
   unsigned from = stage.plan->slotOf(version - 1);
   unsigned to = stage.plan->slotOf(version);
   stage.newest = to;
+  stage.correctedOf = 0;
   if (!stage.isPrepared.empty())
     stage.isPrepared[to] = false;
   const char *scalars = step.scalars.data();

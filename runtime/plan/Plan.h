@@ -129,7 +129,7 @@ struct PlanArea {
 struct PlanAreas {
   PlanArea parameters, buffers, gradients, optimizer, prepared, statistics,
       residuals, scratch, channels, discard, loss, lossScale, exchange,
-      versions, lanes;
+      versions, lanes, corrected;
   uint64_t residualSlots = 0, residualSlotBytes = 0;
 
   /// Its name in the plan, and where it is here.
@@ -140,7 +140,7 @@ struct PlanAreas {
     bool isOptional = false;
   };
   /// All of them, in the order in which they lie.
-  static const std::array<Named, 15> all;
+  static const std::array<Named, 16> all;
   /// Where the parameters of weight slot `slot` lie, and what was prepared of
   /// them: slot 0 in the areas of these names, the others in `versions`.
   uint64_t parametersOf(unsigned slot) const {
@@ -159,10 +159,20 @@ struct PlanAreas {
   uint64_t statisticsOf(unsigned lane) const {
     return lane ? gradientsOf(lane) + gradients.bytes : statistics.offset;
   }
+  /// Of corrected weights: the mean of their changes, they themselves, and what
+  /// is prepared of them.
+  uint64_t changes() const { return corrected.offset; }
+  uint64_t correctedParameters() const { return changes() + parameters.bytes; }
+  uint64_t correctedPrepared() const {
+    return correctedParameters() + parameters.bytes;
+  }
+  uint64_t correctedBytes() const {
+    return 2 * parameters.bytes + prepared.bytes;
+  }
   uint64_t laneBytes() const { return gradients.bytes + statistics.bytes; }
 };
 
-inline constexpr std::array<PlanAreas::Named, 15> PlanAreas::all = {{
+inline constexpr std::array<PlanAreas::Named, 16> PlanAreas::all = {{
     {"parameters", &PlanAreas::parameters},
     {"gradients", &PlanAreas::gradients},
     {"optimizer", &PlanAreas::optimizer},
@@ -178,6 +188,7 @@ inline constexpr std::array<PlanAreas::Named, 15> PlanAreas::all = {{
     {"exchange", &PlanAreas::exchange, /*isOptional=*/true},
     {"versions", &PlanAreas::versions, /*isOptional=*/true},
     {"lanes", &PlanAreas::lanes, /*isOptional=*/true},
+    {"corrected", &PlanAreas::corrected, /*isOptional=*/true},
 }};
 
 /// Where the first value of a parameter or buffer comes from.
@@ -306,8 +317,13 @@ struct PlanStage {
   /// their number. More than 1 only without a flush.
   unsigned versions = 1;
   /// Where passes read the newest weights, whatever they are (PipeMare): how
-  /// many updates old those of F are when the update comes. 0: elsewhere.
+  /// many updates old those of F are when the update comes, on average. 0:
+  /// elsewhere, and in the last stage.
   double delay = 0;
+  /// With a delay: backward passes read weights that are corrected by the mean
+  /// of their latest changes, times the delay, and this is how much of the mean
+  /// is left after that many updates (PipeMare's T2). 0: they read the newest.
+  double correction = 0;
 
   /// The slot of a version; numbers below 0 are first weights, as 0 is.
   unsigned slotOf(int64_t version) const {

@@ -547,6 +547,13 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
       json.at("delay").fail("{} is no delay of a plan without a flush",
                             stage.delay);
   }
+  if (json.has("correction")) {
+    stage.correction = json.at("correction").number();
+    if (!(stage.correction > 0) || stage.correction >= 1 || !(stage.delay > 0))
+      json.at("correction")
+          .fail("{} is not a number between 0 and 1, or there is no 'delay'",
+                stage.correction);
+  }
   if (json.has("versions"))
     stage.versions = json.at("versions").integer(maxLag);
   if (!stage.versions || (plan.flushes && stage.versions != 1))
@@ -562,6 +569,10 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
     json.at("areas").fail("'versions' has {} bytes, but {} weight versions "
                           "take {} beside the first",
                           stage.areas.versions.bytes, stage.versions, expected);
+  if (uint64_t expected = stage.correction ? stage.areas.correctedBytes() : 0;
+      stage.areas.corrected.bytes != expected)
+    json.at("areas").fail("'corrected' has {} bytes, but must have {}",
+                          stage.areas.corrected.bytes, expected);
   if (uint64_t expected = (plan.lanesOfReplica() - 1) * stage.areas.laneBytes();
       stage.areas.lanes.bytes != expected)
     json.at("areas").fail("'lanes' has {} bytes, but {} lanes take {} beside "

@@ -231,6 +231,8 @@ static Json writeStage(const PlanStage &stage) {
     json["versions"] = stage.versions;
   if (stage.delay > 0)
     json["delay"] = stage.delay;
+  if (stage.correction > 0)
+    json["correction"] = stage.correction;
   Json &phases = json["phases"] = Json::object();
   if (stage.prepares)
     phases[std::string(letterOf(Phase::Prepare))] = Json::object();

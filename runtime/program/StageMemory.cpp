@@ -42,6 +42,11 @@ void StageMemory::fillVersions(unsigned from) const {
     if (slot != from)
       std::memcpy(at(areas.parametersOf(slot)), at(areas.parametersOf(from)),
                   areas.parameters.bytes);
+  if (!here || !areas.corrected.bytes)
+    return;
+  std::memset(at(areas.changes()), 0, areas.parameters.bytes);
+  std::memcpy(at(areas.correctedParameters()), at(areas.parametersOf(from)),
+              areas.parameters.bytes);
 }
 
 void StageMemory::upload() const {

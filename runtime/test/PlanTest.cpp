@@ -604,6 +604,16 @@ TEST(PlanTest, WithoutAFlush) {
          [&](auto &p) { setVersions(p["stages"][0], 1); });
   expect("'versions' has 128 bytes, but 3 weight versions take 256 beside",
          [](auto &p) { p["stages"][0]["versions"] = 3; });
+  expect("0.5 is not a number between 0 and 1, or there is no 'delay'",
+         [](auto &p) { p["stages"][0]["correction"] = 0.5; });
+  expect("1 is not a number between 0 and 1", [](auto &p) {
+    p["stages"][0]["delay"] = 1.5;
+    p["stages"][0]["correction"] = 1;
+  });
+  expect("'corrected' has 0 bytes, but must have 256", [](auto &p) {
+    p["stages"][0]["delay"] = 1.5;
+    p["stages"][0]["correction"] = 0.5;
+  });
   expect("flush: only a training program without replicas",
          [](auto &p) { p["replicas"] = 2; });
   expect("F has a lag of 1, must be 0",

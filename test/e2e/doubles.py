@@ -169,8 +169,61 @@ def test_training(context, checks):
     checks.check(bits["lanes of replicas"] == bits["lanes"], "replicas change bits in spite of lanes")
 
 
+def train_late(weights, x, target, rate, parts, correction):
+    """Gradient descent on |x a b c - target|^2 with a and b on the first of two stages and c on the second, without a flush
+    and with one weight version: PipeMare with its correction of the weights in backward passes (T2)."""
+    w = dict(weights)
+    before, delay = dict(weights), 1 / parts
+    changes = {name: np.zeros_like(weights[name]) for name in ("a", "b")}
+    keep = correction ** (1 / delay)
+    for _ in range(STEPS):
+        sums = {name: np.zeros_like(array) for name, array in w.items()}
+        for k, (part, wanted) in enumerate(zip(np.split(x, parts), np.split(target, parts))):
+            # The first stage is one micro-batch ahead of the updates.
+            early = before if k == 0 else w
+            h = part @ early["a"]
+            g = h @ early["b"]
+            d = 2 * (g @ w["c"] - wanted) / target.size
+            back = d @ w["c"].T
+            sums["c"] += g.T @ d
+            sums["b"] += h.T @ back
+            sums["a"] += part.T @ (back @ (w["b"] - delay * changes["b"]).T)
+        before = dict(w)
+        w = {name: array - rate * sums[name] for name, array in w.items()}
+        for name, old in changes.items():
+            changes[name] = keep * old + (1 - keep) * (w[name] - before[name])
+    return w
+
+
+def test_late_training(context, checks):
+    rng = np.random.default_rng(4)
+    weights = {name: rng.uniform(-1, 1, shape) for name, shape in {"a": (6, 5), "b": (5, 4), "c": (4, 3)}.items()}
+    x, target = rng.uniform(-1, 1, (SAMPLES, 6)), rng.uniform(-1, 1, (SAMPLES, 3))
+    path, data = context.path(".onnx"), context.path(".npz")
+    nodes = [node("MatMul", [source, name], [result], name=name) for source, name, result in (("x", "a", "h"), ("h", "b", "g"), ("g", "c", "y"))]
+    constants = [tensor(name, list(array.shape), raw=array.tobytes(), dtype=DOUBLE) for name, array in weights.items()]
+    body = graph(nodes, inputs=[value("x", [SAMPLES, 6], DOUBLE)], outputs=[untyped("y")], initializers=constants)
+    path.write_bytes(model(body, opsets=[opset(17)]))
+    np.savez(data, x=x, target=target)
+    rate, correction = 0.3, 0.135
+    plain = train_late(weights, x, target, rate, 2, 1)
+    expected = train_late(weights, x, target, rate, 2, correction)
+    checks.check(common.relative_error(expected["a"], plain["a"]) > 1e-6, "the correction changes nothing")
+    binary = context.compile(
+        path, loss="mse", optimizer="sgd", learning_rate=rate, microbatches=2, stages=2, cuts="c", schedule="pipemare",
+        allow_stale=None, correct_discrepancy=correction,
+    )
+    snapshot = context.path(".safetensors")
+    binary.train(data, "--no-shuffle", "--steps", STEPS, "--epochs", STEPS, "--save", snapshot)
+    found = common.read_safetensors(snapshot)
+    for name, wanted in expected.items():
+        error = common.relative_error(found[name], wanted)
+        checks.check(found[name].dtype == np.float64 and error < 1e-13, f"corrected: {name} is off by {error:.1e}")
+
+
 def test(context, checks, arguments):
     test_training(context, checks)
+    test_late_training(context, checks)
     weights = parameters()
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, (BATCH, 4, 6, 8))

@@ -26,7 +26,13 @@ epoch may be smaller: then the last of its micro-batches are, or are not there b
 are counted.
 
 With `annealed` of K (PipeMare's T1), update k of a stage has the learning rate
-divided by tau^(1 - min(k / K, 1)), where tau = max((2 w + 1) / m, 1).
+divided by tau^(1 - min(k / K, 1)), where tau = max(w / m, 1): so many updates are
+made on average between a forward pass and the update that gets its gradient.
+
+With `correction` of D (PipeMare's T2), the backward pass reads w - tau d, where w
+are the newest weights, tau = w / m, and d is a mean of their latest changes: 0
+when the pipeline was idle, and d <- g d + (1 - g) (change of w) at each update,
+with g = D^(1 / tau). Where tau is 0, there is nothing to correct.
 """
 
 import json
@@ -75,6 +81,17 @@ class Stage:
 
     def become_idle(self):
         self.versions = {0: self.snapshot()}
+        self.changes = {n: torch.zeros_like(p) for n, p in self.parameters.items()}
+
+    def load_corrected(self, version, delay):
+        for name, value in self.versions[version].items():
+            self.parameters[name].data.copy_(value - delay * self.changes[name])
+
+    def follow(self, version, delay, decay):
+        keep = decay ** (1 / delay)
+        for name, value in self.versions[version].items():
+            change = value - self.versions[version - 1][name]
+            self.changes[name] = keep * self.changes[name] + (1 - keep) * change
 
     def load(self, version):
         """In place and behind autograd's back: a backward pass reads what is in the
@@ -110,7 +127,8 @@ def train(job):
         if update in idle_at:
             start = update
             for stage in stages:
-                stage.versions = {0: stage.versions[max(stage.versions)]}
+                stage.load(max(stage.versions))
+                stage.become_idle()
         sums = {n: torch.zeros_like(p) for n, p in parameters.items()}
         batch = batches[update % len(batches)]
         weight = target[batch].numel()
@@ -123,15 +141,21 @@ def train(job):
                 stage.load(forward_version(job["scheme"], len(stages), len(stages) - 1 - s, m, g))
             loss = definition.loss_sum(module(*(x[part] for x in inputs)), target[part]) / weight
             for s, stage in enumerate(stages):
-                stage.load(backward_version(job["scheme"], len(stages), len(stages) - 1 - s, m, g))
+                version = backward_version(job["scheme"], len(stages), len(stages) - 1 - s, m, g)
+                if job["correction"] and s + 1 < len(stages):
+                    stage.load_corrected(version, (len(stages) - 1 - s) / m)
+                else:
+                    stage.load(version)
             for name, gradient in zip(parameters, torch.autograd.grad(loss, list(parameters.values()))):
                 sums[name] += gradient
         first = first or {n: g.clone() for n, g in sums.items()}
         for s, stage in enumerate(stages):
             version = update - start + 1
             if job["annealed"]:
-                stage.anneal((2 * (len(stages) - 1 - s) + 1) / m, update / job["annealed"])
+                stage.anneal((len(stages) - 1 - s) / m, update / job["annealed"])
             stage.update(version, sums)
+            if job["correction"] and s + 1 < len(stages):
+                stage.follow(version, (len(stages) - 1 - s) / m, job["correction"])
             for old in [v for v in stage.versions if v < version - len(stages)]:
                 del stage.versions[old]
     for stage in stages:

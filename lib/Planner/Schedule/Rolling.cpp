@@ -127,7 +127,8 @@ double pp::planner::gradientDelay(const Schedule &schedule, WeightRule rule,
   case WeightRule::DoubleBuffered:
     return 1;
   case WeightRule::Latest:
-    return pipeMareForwardDelay(stage, schedule.stages, schedule.microbatches);
+    return static_cast<double>(schedule.stages - 1 - stage) /
+           schedule.microbatches;
   case WeightRule::Stashing:
     return schedule.stages - 1 - stage;
   case WeightRule::VerticalSync:

@@ -24,6 +24,10 @@
 // RUN: not pp-opt %t/two.mlir --pp-schedule="schedule=pipedream-2bw allow-stale" 2>&1 | FileCheck %s --check-prefix=FEW
 // RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipemare allow-stale microbatches=2 replicas=2" 2>&1 | FileCheck %s --check-prefix=COPIES
 // RUN: not pp-opt %t/training.mlir --pp-place-checkpoints=mode=always --pp-schedule="schedule=pipemare allow-stale" 2>&1 | FileCheck %s --check-prefix=AGAIN
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipedream allow-stale correction=0.5" 2>&1 | FileCheck %s --check-prefix=CORRECT
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipemare allow-stale correction=1" 2>&1 | FileCheck %s --check-prefix=CORRECT
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipemare allow-stale correction=-0.5" 2>&1 | FileCheck %s --check-prefix=CORRECT
+// CORRECT: error: correction is {{.*}}, must be between 0 and 1, and is for the schedule 'pipemare', but the schedule is 'pipe{{.*}}'
 // STALE: error: schedule 'pipedream' runs without a flush, and so trains with weights that are some updates old: another training than that of the model. --allow-stale allows it
 // ONE: error: pipedream updates the weights after each micro-batch, so a step has one, but there are 2; pipedream-2bw has an update per several
 // FEW: error: pipedream-2bw keeps two weight versions, which are enough only for at least as many micro-batches per update as stages, but there are 1 micro-batches and 2 stages

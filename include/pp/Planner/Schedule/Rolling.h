@@ -49,7 +49,8 @@ Result<Schedule> makeRollingSchedule(std::string_view name,
 
 /// How many updates are made between the weights of a forward pass of `stage`
 /// and the update that gets its gradient: 0 with a flush. Of PipeMare it is the
-/// mean over micro-batches, by its formula.
+/// mean over micro-batches; pipeMareForwardDelay is that of a pipeline where
+/// forward and backward passes run at the same time, about twice as long.
 double gradientDelay(const Schedule &schedule, WeightRule rule, int stage);
 
 /// The largest lag of an action.

@@ -506,7 +506,10 @@ private:
            (lanes / static_cast<int64_t>(scheduleOp.getReplicas()) - 1) *
                (gradients + stage.statistics.bytes));
 
-    if (scheduleOp.getCorrection())
+    bool isLate = planner::gradientDelay(toPlanner(scheduleOp, channels),
+                                         planner::WeightRule::Latest,
+                                         static_cast<int>(stage.number)) > 0;
+    if (scheduleOp.getCorrection() && isLate)
       area(MemoryArea::Corrected,
            2 * stage.parameters.bytes + stage.prepared.bytes);
 

@@ -59,6 +59,14 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return failure();
     if (failed(checkLanes(module, *result)))
       return failure();
+    if (correction != 0 &&
+        (!(correction > 0 && correction < 1) ||
+         planner::weightRuleOf(name) != planner::WeightRule::Latest))
+      return module.emitError()
+             << "correction is " << correction.getValue()
+             << ", must be between 0 and 1, and is for the schedule "
+                "'pipemare', but the schedule is '"
+             << name << "'";
     if (training)
       planner::insertRecompute(*result, mode);
     planner::insertPreparation(*result, findPreparingStages(step));
@@ -74,7 +82,11 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       versions = builder.getDenseI64ArrayAttr(SmallVector<int64_t>(
           result->versions.begin(), result->versions.end()));
     ScheduleOp::create(builder, step.getLoc(), name, result->microbatches,
-                       replicas, threads, training ? lanes : 1, mode, versions,
+                       replicas, threads, training ? lanes.getValue() : 1, mode,
+                       versions,
+                       training && correction != 0
+                           ? builder.getF64FloatAttr(correction.getValue())
+                           : FloatAttr(),
                        *ranks);
     return success();
   }
@@ -86,13 +98,13 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return module.emitError()
              << "lanes is " << lanes.getValue() << ", " << why;
     };
-    if (lanes < 1 || lanes > 1024 || !llvm::isPowerOf2_64(lanes))
+    if (lanes < 1 || lanes > 1024 || !llvm::isPowerOf2_64(lanes.getValue()))
       return refuse("must be a power of two, up to 1024");
     if (lanes % replicas != 0)
       return refuse("but " + Twine(replicas) +
                     " replicas cannot share them evenly");
     if (result.isRolling())
-      return refuse("but schedule '" + schedule +
+      return refuse("but schedule '" + Twine(schedule.getValue()) +
                     "' has no flush, and no replicas that could change the "
                     "order of its sums");
     if (getTarget(module).isGpu())

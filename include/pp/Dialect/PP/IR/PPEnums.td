@@ -42,6 +42,7 @@ def PP_MemoryAreaEnum : PP_IREnum<"MemoryArea", "a part of a stage's memory", [
   I32EnumAttrCase<"LossScale", 11, "loss_scale">,
   I32EnumAttrCase<"Exchange", 12, "exchange">,
   I32EnumAttrCase<"Versions", 13, "versions">,
-  I32EnumAttrCase<"Lanes", 14, "lanes">]>;
+  I32EnumAttrCase<"Lanes", 14, "lanes">,
+  I32EnumAttrCase<"Corrected", 15, "corrected">]>;
 
 #endif // PP_DIALECT_PP_IR_PPENUMS_TD

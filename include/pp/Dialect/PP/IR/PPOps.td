@@ -192,7 +192,9 @@ def PP_ScheduleOp : PP_Op<"schedule", [
 
     With `versions`, there is no flush: a list runs once for each step that is
     handed in, and each action of it is for the step `lag` before. Stage s keeps
-    that many versions of its weights.
+    that many versions of its weights. With `correction`, backward passes read
+    weights that are corrected by the mean of their latest changes; it is what
+    is left of the mean after as many updates as a gradient is late.
 
     ```mlir
     pp.schedule "1f1b" microbatches(2) checkpoint(never) ranks([
@@ -205,10 +207,12 @@ def PP_ScheduleOp : PP_Op<"schedule", [
                        DefaultValuedAttr<PP_PositiveCount, "1">:$lanes,
                        PP_CheckpointMode:$checkpoint,
                        OptionalAttr<DenseI64ArrayAttr>:$versions,
+                       OptionalAttr<F64Attr>:$correction,
                        PP_RanksAttr:$ranks);
   let assemblyFormat = [{
     $kind `microbatches` `(` $microbatches `)` (`replicas` `(` $replicas^ `)`)?
-    (`threads` `(` $threads^ `)`)? (`lanes` `(` $lanes^ `)`)? (`versions` `(` $versions^ `)`)? `checkpoint` `(` custom<CheckpointName>($checkpoint) `)`
+    (`threads` `(` $threads^ `)`)? (`lanes` `(` $lanes^ `)`)? (`versions` `(` $versions^ `)`)?
+    (`correction` `(` $correction^ `)`)? `checkpoint` `(` custom<CheckpointName>($checkpoint) `)`
     `ranks` `(` custom<Ranks>($ranks) `)` attr-dict
   }];
   let hasVerifier = 1;

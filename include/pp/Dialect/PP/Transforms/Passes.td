@@ -172,6 +172,10 @@ def Schedule : PPPass<"pp-schedule"> {
     Option<"lanes", "lanes", "int64_t", "1",
            "Sums that gradients are added in before they are added up, over all "
            "replicas, a power of two; 1: one for each replica">,
+    Option<"correction", "correction", "double", "0",
+           "pipemare: between 0 and 1, corrects the weights of backward passes "
+           "by the mean of their latest changes, of which this much is left "
+           "after as many updates as a gradient is late; 0: does not">,
     Option<"allowStale", "allow-stale", "bool", "false",
            "Whether passes may read weights that are some updates old">
   ];
