@@ -92,9 +92,9 @@ pp::planner::insertGradientReductions(const Schedule &pipeline) {
   return result;
 }
 
-Result<Schedule>
-pp::planner::roundRobinSchedule(const std::vector<int> &replicas,
-                                int microbatches) {
+/// The parts with their replicas, whose lists are empty.
+static Result<Schedule> dealMicrobatches(const std::vector<int> &replicas,
+                                         int microbatches) {
   int parts = static_cast<int>(replicas.size());
   if (parts == 0)
     return Failure{"a schedule needs at least one part"};
@@ -116,28 +116,96 @@ pp::planner::roundRobinSchedule(const std::vector<int> &replicas,
                    " micro-batches are too many"};
   Schedule result;
   result.microbatches = microbatches;
-  int64_t rest = std::accumulate(replicas.begin(), replicas.end(), int64_t(0));
-  for (int part = 0; part < parts; ++part) {
-    int count = replicas[part];
-    for (int number = 0; number < count; ++number) {
-      int stage = result.stages++;
-      result.rankOfStage.push_back(stage);
-      result.replicas.push_back({part, number, count});
-      std::vector<Action> &list = result.ranks.emplace_back();
-      int own = (microbatches - number + count - 1) / count;
-      int ahead = static_cast<int>(std::min<int64_t>((rest - 1) / count, own));
-      for (int k = 0; k < own + ahead; ++k) {
-        if (k < own)
-          list.push_back({ActionKind::Forward, stage, k * count + number});
-        if (k >= ahead)
-          list.push_back(
-              {ActionKind::Backward, stage, (k - ahead) * count + number});
-      }
-      list.push_back({ActionKind::Update, stage});
+  for (int part = 0; part < parts; ++part)
+    for (int number = 0; number < replicas[part]; ++number) {
+      result.rankOfStage.push_back(result.stages++);
+      result.replicas.push_back({part, number, replicas[part]});
+      result.ranks.emplace_back();
     }
-    rest -= count;
+  return result;
+}
+
+/// Those of one replica, in order.
+static std::vector<int> microbatchesOf(const Schedule &schedule, int stage) {
+  std::vector<int> own;
+  Replica replica = schedule.replicaOf(stage);
+  for (int k = replica.number; k < schedule.microbatches; k += replica.count)
+    own.push_back(k);
+  return own;
+}
+
+Result<Schedule>
+pp::planner::roundRobinSchedule(const std::vector<int> &replicas,
+                                int microbatches) {
+  Result<Schedule> result = dealMicrobatches(replicas, microbatches);
+  if (!result)
+    return result;
+  int64_t rest = std::accumulate(replicas.begin(), replicas.end(), int64_t(0));
+  for (int stage = 0; stage < result->stages; ++stage) {
+    Replica replica = result->replicaOf(stage);
+    std::vector<int> own = microbatchesOf(*result, stage);
+    auto ahead = static_cast<size_t>(std::min<int64_t>(
+        (rest - 1) / replica.count, static_cast<int64_t>(own.size())));
+    std::vector<Action> &list = result->ranks[stage];
+    for (size_t k = 0; k < own.size() + ahead; ++k) {
+      if (k < own.size())
+        list.push_back({ActionKind::Forward, stage, own[k]});
+      if (k >= ahead)
+        list.push_back({ActionKind::Backward, stage, own[k - ahead]});
+    }
+    list.push_back({ActionKind::Update, stage});
+    if (replica.number + 1 == replica.count)
+      rest -= replica.count;
   }
   return result;
+}
+
+Result<Schedule> pp::planner::dealtSchedule(std::string_view name,
+                                            const std::vector<int> &replicas,
+                                            int microbatches) {
+  if (name == "1f1b")
+    return roundRobinSchedule(replicas, microbatches);
+  bool trains = name == "gpipe";
+  if (!trains && name != "inference")
+    return Failure{"schedule '" + std::string(name) +
+                   "' needs the same number of replicas of all stages; with "
+                   "others there are 1f1b and gpipe"};
+  Result<Schedule> result = dealMicrobatches(replicas, microbatches);
+  for (int stage = 0; result && stage < result->stages; ++stage) {
+    std::vector<Action> &list = result->ranks[stage];
+    for (int k : microbatchesOf(*result, stage))
+      list.push_back({ActionKind::Forward, stage, k});
+    if (!trains)
+      continue;
+    for (int k : microbatchesOf(*result, stage))
+      list.push_back({ActionKind::Backward, stage, k});
+    list.push_back({ActionKind::Update, stage});
+  }
+  return result;
+}
+
+void pp::planner::insertDealtReductions(Schedule &schedule) {
+  std::vector<int> groupOf(schedule.stages, -1);
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    Replica replica = schedule.replicaOf(stage);
+    if (replica.count == 1)
+      continue;
+    if (replica.number == 0)
+      schedule.groups.push_back(
+          {"gradients of stage " + std::to_string(replica.part),
+           RankGroup::Kind::Gradients,
+           {},
+           0});
+    groupOf[stage] = static_cast<int>(schedule.groups.size()) - 1;
+    schedule.groups.back().stages.push_back(stage);
+  }
+  for (std::vector<Action> &list : schedule.ranks)
+    for (size_t i = 0; i < list.size(); ++i)
+      if (list[i].kind == ActionKind::Update && groupOf[list[i].stage] >= 0) {
+        Action reduce{ActionKind::ReduceGradients, list[i].stage};
+        reduce.group = groupOf[list[i].stage];
+        list.insert(list.begin() + static_cast<std::ptrdiff_t>(i++), reduce);
+      }
 }
 
 std::vector<Channel>
@@ -164,5 +232,16 @@ pp::planner::replicateChannels(const Schedule &schedule,
               "." + std::to_string(a.number) + "." + std::to_string(b.number);
         result.push_back(std::move(copy));
       }
+  return result;
+}
+
+std::vector<int>
+pp::planner::findCopiedChannels(const Schedule &schedule,
+                                const std::vector<Channel> &channels) {
+  std::vector<int> result;
+  for (size_t c = 0; c < channels.size(); ++c)
+    result.insert(result.end(),
+                  replicateChannels(schedule, {channels[c]}).size(),
+                  static_cast<int>(c));
   return result;
 }

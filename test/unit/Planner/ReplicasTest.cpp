@@ -130,6 +130,53 @@ TEST(Replicas, roundRobinIsRightForAllShapes) {
   }
 }
 
+TEST(Replicas, dealtSchedulesAreRightForAllShapes) {
+  std::mt19937 random(4);
+  for (int test = 0; test < 200; ++test) {
+    std::vector<int> replicas(1 + random() % 4);
+    int most = 1;
+    for (int &count : replicas)
+      most = std::max(most, count = 1 + static_cast<int>(random() % 4));
+    int microbatches = most + static_cast<int>(random() % 9);
+    for (std::string_view name : {"1f1b", "gpipe", "inference"}) {
+      bool trains = name != "inference";
+      Schedule schedule = *dealtSchedule(name, replicas, microbatches);
+      if (trains)
+        insertDealtReductions(schedule);
+      std::vector<Channel> listed =
+          neighborChannels(static_cast<int>(replicas.size()), trains);
+      schedule =
+          *insertTransfers(schedule, replicateChannels(schedule, listed));
+      ASSERT_EQ(first(verifySchedule(schedule)), "") << name;
+      std::vector<int> copied = findCopiedChannels(schedule, listed);
+      ASSERT_EQ(copied.size(), schedule.channels.size());
+      for (size_t c = 0; c < copied.size(); ++c) {
+        EXPECT_EQ(schedule.replicaOf(schedule.channels[c].from).part,
+                  listed[copied[c]].from);
+        EXPECT_EQ(schedule.replicaOf(schedule.channels[c].to).part,
+                  listed[copied[c]].to);
+      }
+      if (!trains)
+        continue;
+      EXPECT_EQ(first(verifyGradients(schedule,
+                                      {std::vector<int64_t>(microbatches, 1)})),
+                "");
+      // A replica that forgets to add up.
+      for (std::vector<Action> &rank : schedule.ranks)
+        if (std::erase_if(rank, [](const Action &action) {
+              return action.isCollective();
+            })) {
+          EXPECT_NE(first(verifySchedule(schedule)), "") << name;
+          break;
+        }
+    }
+  }
+  EXPECT_EQ(dealtSchedule("zb-h1", {2, 1}, 4).error(),
+            "schedule 'zb-h1' needs the same number of replicas of all stages; "
+            "with others there are 1f1b and gpipe");
+  EXPECT_FALSE(bool(dealtSchedule("gpipe", {5, 1}, 4)));
+}
+
 TEST(Replicas, aroundAPipeline) {
   for (std::string_view name : scheduleNames()) {
     if (name == "inference")

@@ -17,6 +17,9 @@
 
 #include "pp/Planner/Schedule/Schedule.h"
 
+#include <string_view>
+#include <vector>
+
 namespace pp::planner {
 
 /// `replicas` copies of a schedule: micro-batch k of copy q is k * replicas +
@@ -47,10 +50,26 @@ Result<Schedule> insertGradientReductions(const Schedule &pipeline);
 Result<Schedule> roundRobinSchedule(const std::vector<int> &replicas,
                                     int microbatches);
 
+/// Such a schedule by name: "1f1b" is roundRobinSchedule; in "gpipe" and in
+/// "inference", which has no backward passes, replicas run their micro-batches
+/// in order. Fails for other names.
+Result<Schedule> dealtSchedule(std::string_view name,
+                               const std::vector<int> &replicas,
+                               int microbatches);
+
+/// Gives a training schedule of replicas a group for each part that has
+/// several, and a REDUCE_GRAD in each of these replicas before its update.
+void insertDealtReductions(Schedule &schedule);
+
 /// The channels between the stages of `schedule` for `channels` between its
 /// parts, each with all pairs of replicas that have a micro-batch in common.
 std::vector<Channel> replicateChannels(const Schedule &schedule,
                                        const std::vector<Channel> &channels);
+
+/// For each of the channels that replicateChannels makes, the number of that
+/// which it is a copy of.
+std::vector<int> findCopiedChannels(const Schedule &schedule,
+                                    const std::vector<Channel> &channels);
 
 } // namespace pp::planner
 
