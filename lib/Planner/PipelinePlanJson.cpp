@@ -25,6 +25,14 @@ public:
     if (root.member("threads", /*required=*/false))
       plan.threads = static_cast<int>(
           root.integer("threads", 1, PP_MOST_THREADS).value_or(1));
+    root.array("stage_replicas", false,
+               [&](const Json &count, const std::string &path) {
+                 if (count.is_number_unsigned() && count.get<uint64_t>() >= 1 &&
+                     count.get<uint64_t>() <= (1 << 20))
+                   stageReplicas.push_back(count.get<int>());
+                 else
+                   fail(path + ": expected a number of replicas");
+               });
     readCheckpoint(root);
     root.array("stages", true, [&](const Json &stage, const std::string &path) {
       readStage(stage, path);
@@ -143,6 +151,8 @@ private:
   /// What the fields say of each other.
   void checkPlan(int microbatches) {
     size_t stages = plan.stages.size();
+    if (!stageReplicas.empty())
+      return checkReplicas(microbatches);
     if (plan.schedule.stages != static_cast<int>(stages))
       return fail("$.schedule.ranks: " + std::to_string(plan.schedule.stages) +
                   " stages, but $.stages has " + std::to_string(stages));
@@ -168,8 +178,49 @@ private:
     }
   }
 
+  /// With replicas of stages, each of which has a rank.
+  void checkReplicas(int microbatches) {
+    Schedule &schedule = plan.schedule;
+    if (stageReplicas.size() != plan.stages.size() || plan.replicas != 1)
+      return fail("$.stage_replicas: " + std::to_string(stageReplicas.size()) +
+                  " numbers for " + std::to_string(plan.stages.size()) +
+                  " stages, or $.replicas is not 1");
+    if (schedule.hasTransfers())
+      return fail("$.schedule.ranks: sends and receives are the compiler's; "
+                  "list computations only");
+    for (size_t stage = 0; stage < stageReplicas.size(); ++stage) {
+      if (stageReplicas[stage] > microbatches)
+        return fail("$.stage_replicas[" + std::to_string(stage) +
+                    "]: " + std::to_string(stageReplicas[stage]) +
+                    " replicas cannot share " + std::to_string(microbatches) +
+                    " micro-batches");
+      if (plan.stages[stage].devices.size() !=
+          static_cast<size_t>(stageReplicas[stage]))
+        return fail(
+            "$.stages[" + std::to_string(stage) +
+            "].devices: " + std::to_string(plan.stages[stage].devices.size()) +
+            " for " + std::to_string(stageReplicas[stage]) + " replicas");
+      if (stageRanks[stage] != static_cast<int>(schedule.replicas.size()))
+        return fail("$.stages[" + std::to_string(stage) +
+                    "].rank: " + std::to_string(stageRanks[stage]) +
+                    ", but its first replica is on rank " +
+                    std::to_string(schedule.replicas.size()));
+      for (int number = 0; number < stageReplicas[stage]; ++number)
+        schedule.replicas.push_back(
+            {static_cast<int>(stage), number, stageReplicas[stage]});
+    }
+    bool isPlain =
+        schedule.stages == static_cast<int>(schedule.replicas.size());
+    for (int stage = 0; isPlain && stage < schedule.stages; ++stage)
+      isPlain = schedule.rankOfStage[stage] == stage;
+    if (!isPlain || schedule.microbatches != microbatches)
+      return fail("$.schedule.ranks: with replicas of stages, replica i of all "
+                  "is stage i there and alone on rank i, and together they "
+                  "have all micro-batches");
+  }
+
   PipelinePlan plan;
-  std::vector<int> stageRanks;
+  std::vector<int> stageRanks, stageReplicas;
   std::string error;
 };
 
@@ -177,6 +228,21 @@ private:
 
 Result<PipelinePlan> PipelinePlan::fromJson(std::string_view text) {
   return PlanReader().read(text);
+}
+
+std::vector<int> PipelinePlan::stageReplicas() const {
+  std::vector<int> counts;
+  for (const Replica &replica : schedule.replicas)
+    if (replica.number == 0)
+      counts.push_back(replica.count);
+  return counts;
+}
+
+std::string PipelinePlan::describeReplicas() const {
+  std::string text;
+  for (int count : stageReplicas())
+    text += (text.empty() ? "" : ",") + std::to_string(count);
+  return text.empty() ? std::to_string(replicas) : text;
 }
 
 std::string PipelinePlan::toJson() const {
@@ -187,6 +253,8 @@ std::string PipelinePlan::toJson() const {
   json["batch"] = batch;
   json["microbatches"] = microbatches();
   json["replicas"] = replicas;
+  if (std::vector<int> numbers = stageReplicas(); !numbers.empty())
+    json["stage_replicas"] = numbers;
   if (threads > 1)
     json["threads"] = threads;
   json["checkpoint"] = std::string(nameOf(checkpoint));
@@ -200,9 +268,12 @@ std::string PipelinePlan::toJson() const {
   }
   json["schedule"] = {{"name", scheduleName}, {"ranks", ranks}};
   json["stages"] = Json::array();
+  int firstRank = 0;
   for (size_t s = 0; s < stages.size(); ++s) {
     const PlanStage &stage = stages[s];
-    json["stages"].push_back({{"rank", schedule.rankOfStage[s]},
+    int rank = schedule.replicas.empty() ? schedule.rankOfStage[s] : firstRank;
+    firstRank += static_cast<int>(stage.devices.size());
+    json["stages"].push_back({{"rank", rank},
                               {"devices", stage.devices},
                               {"forward_seconds", stage.forward},
                               {"backward_input_seconds", stage.backwardInput},

@@ -59,9 +59,12 @@ struct PipelinePlan {
   CheckpointMode checkpoint = CheckpointMode::Never;
   /// A name of makeSchedule, or how a search found it. Informative.
   std::string scheduleName;
-  /// Computations only, of one replica, without R and without channels.
+  /// Computations only, of one replica, without R and without channels. Where
+  /// stages have unequal numbers of replicas, of all of them: then its parts
+  /// are the stages of the plan.
   Schedule schedule;
-  /// Replicas of every stage: data parallelism around the pipeline.
+  /// Replicas of every stage: data parallelism around the pipeline. 1 where the
+  /// schedule has replicas.
   int replicas = 1;
   /// That compute each kernel of a rank together.
   int threads = 1;
@@ -72,6 +75,10 @@ struct PipelinePlan {
 
   /// Micro-batches of a step, over all replicas.
   int microbatches() const { return schedule.microbatches * replicas; }
+  /// By stage, where they are not equal; else empty.
+  std::vector<int> stageReplicas() const;
+  /// "2", or "3,1".
+  std::string describeReplicas() const;
 
   /// Errors name the JSON path. The schedule is parsed, not verified.
   static Result<PipelinePlan> fromJson(std::string_view text);
