@@ -41,6 +41,8 @@ static ordered_json describePlan(const Plan &plan) {
                     {"threads", plan.threads},
                     {"schedule", plan.schedule},
                     {"ranks", plan.ranks.size()}};
+  if (!plan.stageReplicas.empty())
+    json["stage_replicas"] = plan.stageReplicas;
   for (const char *key : {"feeds", "fetches", "stages"})
     json[key] = ordered_json::array();
   for (const PlanPort &port : plan.feeds)
@@ -99,13 +101,16 @@ static void printTensors(const Plan &plan) {
 static void printPlan(const Plan &plan) {
   std::string replicas =
       plan.replicas > 1 ? fmt::format(" in {} replicas", plan.replicas) : "";
+  if (!plan.stageReplicas.empty())
+    replicas =
+        fmt::format(" in {} replicas", fmt::join(plan.stageReplicas, ", "));
   std::string threads =
       plan.threads > 1 ? fmt::format(" of {} threads", plan.threads) : "";
   printOutput("{} ({}): batch {} in {} micro-batches, {} stages{} on {} "
               "ranks{}, schedule {}\n",
               printable(plan.model), plan.mode, plan.batch, plan.microbatches,
-              plan.stages.size() / plan.replicas, replicas, plan.ranks.size(),
-              threads, plan.schedule);
+              plan.stages.back().code + 1, replicas, plan.ranks.size(), threads,
+              plan.schedule);
   if (plan.bucket)
     printOutput("  of several sizes of '{}', this one is for up to {}\n",
                 printable(plan.bucket->dim), plan.bucket->size);

@@ -180,19 +180,21 @@ bool Executor::State::shareResults(Step &step, bool wantsToStop) {
     else if (group.process() == owner)
       group.send(0, data, bytes);
   };
-  for (unsigned q = 0; q < plan.replicas && !step.losses.empty(); ++q) {
-    NumberArray losses(plan.optimizer.type, plan.microbatchesOfReplica());
+  unsigned replicas = plan.replicasOfLoss();
+  for (unsigned q = 0; q < replicas && !step.losses.empty(); ++q) {
+    NumberArray losses(plan.optimizer.type,
+                       (plan.microbatches + replicas - 1 - q) / replicas);
     for (size_t k = 0; k < losses.size(); ++k)
-      losses.set(k, step.losses.get(k * plan.replicas + q));
+      losses.set(k, step.losses.get(k * replicas + q));
     share(placement.processOfLoss(q), losses.data(), losses.bytes());
     for (size_t k = 0; k < losses.size(); ++k)
-      step.losses.set(k * plan.replicas + q, losses.get(k));
+      step.losses.set(k * replicas + q, losses.get(k));
   }
   for (size_t f = 0; f < plan.fetches.size(); ++f)
     for (unsigned m = 0; m < (plan.fetches[f].batched ? plan.microbatches : 1);
          ++m)
-      share(placement.processOfFetch(f, m % plan.replicas),
-            step.fetches[f].at(m), plan.fetches[f].bytes);
+      share(placement.processOfFetch(f, m), step.fetches[f].at(m),
+            plan.fetches[f].bytes);
   return group.any(wantsToStop);
 }
 

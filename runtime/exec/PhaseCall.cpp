@@ -20,8 +20,10 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
     arguments.parameters = memory.at(areas.correctedParameters());
     arguments.prepared = memory.at(areas.correctedPrepared());
   }
-  arguments.gradients = memory.at(areas.gradientsOf(plan.laneOf(microbatch)));
-  arguments.statistics = memory.at(areas.statisticsOf(plan.laneOf(microbatch)));
+  arguments.gradients =
+      memory.at(areas.gradientsOf(plan.laneOf(stage->plan->code, microbatch)));
+  arguments.statistics =
+      memory.at(areas.statisticsOf(plan.laneOf(stage->plan->code, microbatch)));
   if (phase == Phase::Prepare) {
     function = stage->functions.prepare;
     return;
@@ -43,7 +45,8 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
       inputs.push_back(memory.at(areas.lossScale));
       continue;
     }
-    const PlanChannel &channel = plan.channels[reference.index];
+    const PlanChannel &channel =
+        plan.channels[plan.channelOf(reference, microbatch)];
     unsigned slot = channel.receiveSlot[channel.numberOf(place.microbatch)];
     inputs.push_back(
         memory.at(channel.receiveOffset + slot * alignUp(channel.bytes)));
@@ -60,10 +63,11 @@ PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
                             : stage->fetches[reference.index][microbatch]);
     } else if (reference.kind == PlanReference::Kind::Loss) {
       outputs.push_back(
-          memory.at(areas.loss.offset +
-                    microbatch / plan.replicas * sizeOf(plan.optimizer.type)));
+          memory.at(areas.loss.offset + microbatch / stage->plan->replicas *
+                                            sizeOf(plan.optimizer.type)));
     } else {
-      const PlanChannel &channel = plan.channels[reference.index];
+      const PlanChannel &channel =
+          plan.channels[plan.channelOf(reference, microbatch)];
       uint64_t stride = alignUp(channel.bytes);
       unsigned number = channel.numberOf(place.microbatch);
       outputs.push_back(channel.isResident()

@@ -35,16 +35,17 @@ stagePorts(StageState &stage, Device &device, const Plan &plan,
     if (!used[p])
       continue;
     unsigned count =
-        ports[p].isOfMicrobatch() ? plan.microbatchesOfReplica() : 1;
+        ports[p].isOfMicrobatch() ? plan.microbatchesOf(stage.plan->code) : 1;
     uint64_t stride = alignUp(ports[p].bytes);
     stage.staging.push_back(device.allocate(
         std::max<uint64_t>(count * stride, 64),
         fmt::format("stage '{}': '{}'", stage.plan->name, ports[p].name)));
     places[p].resize(plan.microbatches);
-    for (unsigned k = 0; k < plan.microbatchesOfReplica(); ++k)
-      places[p][k * plan.replicas + stage.plan->replica] =
-          stage.staging.back().get() +
-          (ports[p].isOfMicrobatch() ? k * stride : 0);
+    for (unsigned m = 0; m < plan.microbatches; ++m)
+      if (stage.plan->runs(m))
+        places[p][m] =
+            stage.staging.back().get() +
+            (ports[p].isOfMicrobatch() ? m / stage.plan->replicas * stride : 0);
   }
   return places;
 }
@@ -171,9 +172,10 @@ Executor::Rank::compileRound(unsigned round, unsigned period) {
       if (action.kind == ActionKind::Recompute)
         return;
       for (PlanReference reference : lists.outputs)
-        if (reference.kind == PlanReference::Kind::Channel &&
-            !plan.channels[reference.index].isResident())
-          compiled.sends.push_back(reference.index);
+        if (reference.kind == PlanReference::Kind::Channel)
+          if (unsigned channel = plan.channelOf(reference, action.microbatch);
+              !plan.channels[channel].isResident())
+            compiled.sends.push_back(channel);
     };
     switch (action.kind) {
     case ActionKind::Forward:
@@ -207,7 +209,9 @@ Executor::Rank::compileRound(unsigned round, unsigned period) {
     if (!isTransfer(action.kind) && action.kind != ActionKind::Prepare)
       for (unsigned c = 0; c < plan.channels.size(); ++c)
         if (plan.channels[c].to == action.stage &&
-            !plan.channels[c].isResident() && !released[c][action.microbatch] &&
+            !plan.channels[c].isResident() &&
+            plan.carries(plan.channels[c], action.microbatch) &&
+            !released[c][action.microbatch] &&
             releases(action.kind, plan.channels[c].release,
                      recomputed[action.stage][action.microbatch]) &&
             (action.kind != ActionKind::SumGradients ||
@@ -340,8 +344,9 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
     // Also where W writes gradients: some parameters may have none, and a
     // replica may have no micro-batch. Without a flush, an earlier step may be
     // adding up its own.
-    for (unsigned lane = 0; lane < plan.lanesOfReplica(); ++lane) {
-      unsigned first = lane * plan.replicas + plan.stages[s].replica;
+    unsigned lanes = plan.lanesOf(plan.stages[s].code);
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      unsigned first = lane * plan.stages[s].replicas + plan.stages[s].replica;
       bool hasWrite = plan.stages[s].writesGradients &&
                       first < plan.microbatchesWith(step.rows);
       if (areas.gradients.bytes && (isFirstStep || (plan.flushes && !hasWrite)))
@@ -351,7 +356,7 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
         compute.clear(memory.at(areas.statisticsOf(lane)),
                       areas.statistics.bytes);
     }
-    stages[s].hasWritten.assign(plan.lanesOfReplica(), false);
+    stages[s].hasWritten.assign(lanes, false);
     stages[s].isFolded = false;
     if (areas.loss.bytes)
       compute.clear(memory.at(areas.loss), areas.loss.bytes);
@@ -414,11 +419,12 @@ void Executor::Rank::finishStep(EnqueuedStep &oldest) {
   const Plan &plan = state.program.getPlan();
   for (size_t i = 0; i < oldest.losses.size(); ++i) {
     const NumberArray &losses = oldest.losses[i];
-    unsigned replica = plan.stages[plan.ranks[index].stages[i]].replica;
+    const PlanStage &stage = plan.stages[plan.ranks[index].stages[i]];
     if (losses.empty() || step.losses.empty())
       continue;
-    for (unsigned k = 0; k < plan.microbatchesOfReplica(); ++k)
-      step.losses.set(k * plan.replicas + replica, losses.get(k));
+    for (unsigned m = 0; m < plan.microbatches; ++m)
+      if (stage.runs(m))
+        step.losses.set(m, losses.get(m / stage.replicas));
   }
   if (overflows && isFirstHere) {
     step.lossScale = oldest.lossScale;
@@ -515,7 +521,8 @@ bool Executor::Rank::isFirstWrite(const PlanAction &action) {
     return false;
   if (!state.program.getPlan().flushes)
     return action.microbatch == 0;
-  unsigned lane = state.program.getPlan().laneOf(action.microbatch);
+  unsigned lane =
+      state.program.getPlan().laneOf(stage.plan->code, action.microbatch);
   bool isFirst = !stage.hasWritten[lane];
   stage.hasWritten[lane] = true;
   return isFirst;
@@ -581,11 +588,12 @@ static void foldLanesAs(const StageState &stage, unsigned lanes) {
 
 void Executor::Rank::foldLanes(StageState &stage) {
   const Plan &plan = state.program.getPlan();
-  if (stage.isFolded || plan.lanesOfReplica() == 1)
+  unsigned lanes = plan.lanesOf(stage.plan->code);
+  if (stage.isFolded || lanes == 1)
     return;
   stage.isFolded = true;
   bool isDouble = plan.optimizer.type == DataType::F64;
-  streams.compute->execute([&stage, isDouble, lanes = plan.lanesOfReplica()] {
+  streams.compute->execute([&stage, isDouble, lanes] {
     if (isDouble)
       foldLanesAs<double>(stage, lanes);
     else

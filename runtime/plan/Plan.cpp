@@ -20,6 +20,13 @@ const PlanScalar *Plan::findLossScale() const {
   return nullptr;
 }
 
+unsigned Plan::replicasOfLoss() const {
+  for (const PlanStage &stage : stages)
+    if (stage.areas.loss.bytes)
+      return replicasOf(stage.code);
+  return 1;
+}
+
 unsigned Plan::largestLag() const {
   unsigned lag = 0;
   for (const PlanRank &rank : ranks)

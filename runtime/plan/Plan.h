@@ -227,7 +227,7 @@ struct PlanKernel {
 struct PlanReference {
   enum class Kind { Feed, Channel, Fetch, Loss, LossScale };
   Kind kind;
-  unsigned index; // of the feed, channel or fetch
+  unsigned index; // of the feed, fetch or, as it is listed, channel
 };
 
 /// What a kernel writes, for the search for numbers that are not finite.
@@ -292,7 +292,8 @@ struct PlanTie {
 struct PlanStage {
   std::string name;
   unsigned code = 0; // the program's stage that it runs
-  unsigned replica = 0;
+  /// Which of how many copies it is, where the plan is that of all copies.
+  unsigned replica = 0, replicas = 1;
   std::vector<std::string> nodes;
   double forwardSeconds, backwardSeconds;
   double prepareSeconds = 0; // once per step
@@ -325,6 +326,10 @@ struct PlanStage {
   /// is left after that many updates (PipeMare's T2). 0: they read the newest.
   double correction = 0;
 
+  /// Whether it has this micro-batch, and not another copy.
+  bool runs(uint64_t microbatch) const {
+    return microbatch % replicas == replica;
+  }
   /// The slot of a version; numbers below 0 are first weights, as 0 is.
   unsigned slotOf(int64_t version) const {
     int64_t slot = version % static_cast<int64_t>(versions);
@@ -374,7 +379,12 @@ struct Plan {
   /// Of a step, over all replicas. Replica q of a stage runs the micro-batches
   /// k * replicas + q.
   unsigned batch, microbatches;
+  /// Of every stage: the plan lists what one copy of the pipeline does.
   unsigned replicas = 1;
+  /// By stage, where they are not equal; `replicas` is 1 then. The plan lists a
+  /// rank for each copy of each stage, which is its only one, and gives all
+  /// micro-batches their numbers in the step.
+  std::vector<unsigned> stageReplicas;
   /// Sums that a step's gradients and statistics are added in, over all
   /// replicas, which divide them: micro-batch k adds to sum k modulo their
   /// number, a power of two, and the sums are added in pairs, the first half to
@@ -394,6 +404,9 @@ struct Plan {
   std::vector<PlanPort> feeds, fetches;
   PlanOptimizer optimizer;
   std::vector<PlanChannel> channels;
+  /// In the plan of all copies, by channel as it is listed: the channels
+  /// between copies. Micro-batch k goes through that of k modulo their number.
+  std::vector<std::vector<unsigned>> channelCopies;
   std::vector<PlanStage> stages;
   std::vector<PlanRank> ranks;
   std::vector<PlanTie> ties;
@@ -414,14 +427,38 @@ struct Plan {
     return static_cast<unsigned>((samples + microbatchSize() - 1) /
                                  microbatchSize());
   }
-  unsigned lanesOfReplica() const {
-    return gradientLanes ? gradientLanes / replicas : 1;
+  /// Copies of a stage as it is listed, which is the program's stage.
+  unsigned replicasOf(unsigned code) const {
+    return stageReplicas.empty() ? replicas : stageReplicas[code];
   }
-  /// Of the replica that runs the micro-batch.
-  unsigned laneOf(unsigned microbatch) const {
-    return microbatch / replicas % lanesOfReplica();
+  /// What each copy of a listed stage has of the gradients' sums.
+  unsigned lanesOf(unsigned code) const {
+    return gradientLanes ? gradientLanes / replicasOf(code) : 1;
   }
-  unsigned microbatchesOfReplica() const { return microbatches / replicas; }
+  /// In the copy that runs the micro-batch.
+  unsigned laneOf(unsigned code, unsigned microbatch) const {
+    return microbatch / replicasOf(code) % lanesOf(code);
+  }
+  /// The most that a copy of a listed stage runs in a step.
+  unsigned microbatchesOf(unsigned code) const {
+    return (microbatches + replicasOf(code) - 1) / replicasOf(code);
+  }
+  /// As a list of actions numbers them.
+  unsigned microbatchesListed() const { return microbatches / replicas; }
+  /// Through which channel the value of a micro-batch goes that a phase names.
+  unsigned channelOf(PlanReference reference, unsigned microbatch) const {
+    if (channelCopies.empty())
+      return reference.index;
+    const std::vector<unsigned> &copies = channelCopies[reference.index];
+    return copies[microbatch % copies.size()];
+  }
+  /// Whether a value of the micro-batch goes through the channel.
+  bool carries(const PlanChannel &channel, unsigned microbatch) const {
+    return channel.isReduction() || (stages[channel.from].runs(microbatch) &&
+                                     stages[channel.to].runs(microbatch));
+  }
+  /// Of the stage that computes the loss.
+  unsigned replicasOfLoss() const;
   /// How many steps must follow one before all of it has run.
   unsigned largestLag() const;
 
@@ -438,9 +475,9 @@ std::string toString(const Plan &plan, const PlanAction &action);
 /// (if not, a release by R means the F).
 bool releases(ActionKind action, ActionKind release, bool recomputed);
 
-/// The checks that need the whole plan, of one replica: references between
-/// sections, the order of actions, and that all ranks complete. Part of
-/// Plan::parse.
+/// The checks that need the whole plan, of one replica, or of all copies where
+/// stages have unequal numbers of them: references between sections, the order
+/// of actions, and that all ranks complete. Part of Plan::parse.
 void checkActions(const Plan &plan);
 
 /// The same for a plan without a flush: plays enough steps for a warm-up, a

@@ -17,10 +17,10 @@ struct Cell {
 class Checker {
 public:
   explicit Checker(const Plan &plan)
-      : plan(plan), cells(plan.stages.size(),
-                          std::vector<Cell>(plan.microbatchesOfReplica())),
+      : plan(plan),
+        cells(plan.stages.size(), std::vector<Cell>(plan.microbatchesListed())),
         sends(plan.channels.size(),
-              std::vector<int>(plan.microbatchesOfReplica(), -1)),
+              std::vector<int>(plan.microbatchesListed(), -1)),
         receives(sends), rankOf(plan.stages.size(), 0) {}
 
   void run() {
@@ -38,12 +38,15 @@ public:
     for (unsigned r = 0; r < plan.ranks.size(); ++r)
       checkResiduals(r);
     findReleases();
-    checkCompletion(
-        {plan.microbatchesOfReplica(), plan.microbatchesOfReplica()});
+    checkCompletion({plan.microbatchesListed(), plan.microbatchesListed()});
     checkSmallerSteps();
   }
 
 private:
+  bool hasReplicas(unsigned stage) const {
+    return plan.replicasOf(plan.stages[stage].code) > 1;
+  }
+
   std::string path(unsigned rank, int position) const {
     return fmt::format("ranks[{}].actions[{}]", rank, position);
   }
@@ -51,10 +54,15 @@ private:
   /// Every channel is written by one phase and read; the loss comes from one
   /// stage.
   void checkReferences() {
-    std::vector<unsigned> written(plan.channels.size()),
-        read(plan.channels.size()), fetched(plan.fetches.size());
+    // Of all copies the first is as good as the others.
+    size_t channels = plan.channelCopies.empty() ? plan.channels.size()
+                                                 : plan.channelCopies.size();
+    std::vector<unsigned> written(channels), read(channels),
+        fetched(plan.fetches.size());
     unsigned losses = 0;
-    for (const PlanStage &stage : plan.stages)
+    for (const PlanStage &stage : plan.stages) {
+      if (stage.replica != 0)
+        continue;
       for (const PlanPhase &phase : stage.phases) {
         for (PlanReference reference : phase.inputs)
           if (reference.kind == PlanReference::Kind::Channel)
@@ -68,7 +76,8 @@ private:
             ++losses;
         }
       }
-    for (size_t i = 0; i < plan.channels.size(); ++i) {
+    }
+    for (size_t i = 0; i < channels; ++i) {
       if (written[i] != 1)
         failInput("channels[{}]: {} phase outputs write it, expected 1", i,
                   written[i]);
@@ -108,6 +117,23 @@ private:
     cell = position;
   }
 
+  /// A copy of a stage runs, sends and receives its own micro-batches.
+  void checkOwner(const PlanAction &action, const std::string &where) const {
+    bool isOwn = true;
+    if (isTransfer(action.kind)) {
+      const PlanChannel &channel = plan.channels[action.channel];
+      bool isSend = action.kind == ActionKind::Send;
+      isOwn = (isSend ? channel.from : channel.to) == action.stage;
+    } else if (!isPerStep(action.kind)) {
+      isOwn = plan.stages[action.stage].runs(action.microbatch);
+    }
+    if (!isOwn)
+      failInput("{}: micro-batch {} is that of another replica than {} of "
+                "stage {}",
+                where, action.microbatch, plan.stages[action.stage].replica,
+                plan.stages[action.stage].code);
+  }
+
   void collect(unsigned r) {
     const PlanRank &rank = plan.ranks[r];
     std::vector<int> updated(plan.stages.size(), -1), reduced = updated,
@@ -125,6 +151,7 @@ private:
       if (plan.stages[action.stage].prepares && prepared[action.stage] < 0 &&
           !isTransfer(action.kind) && action.kind != ActionKind::Prepare)
         failInput("{}: before the P of stage {}", path(r, i), action.stage);
+      checkOwner(action, path(r, i));
       Cell &cell = cells[action.stage][action.microbatch];
       switch (action.kind) {
       case ActionKind::Forward:
@@ -160,14 +187,14 @@ private:
         set(receives[action.channel][action.microbatch], r, i);
         break;
       case ActionKind::Update:
-        if (plan.replicas > 1 && reduced[action.stage] < 0)
+        if (hasReplicas(action.stage) && reduced[action.stage] < 0)
           failInput("{}: there are replicas, but no REDUCE_GRAD of stage {} "
                     "comes before",
                     path(r, i), action.stage);
         updated[action.stage] = i;
         break;
       case ActionKind::ReduceGradients:
-        if (plan.replicas == 1)
+        if (!hasReplicas(action.stage))
           failInput("{}: there are no replicas", path(r, i));
         reduced[action.stage] = i;
         break;
@@ -192,7 +219,9 @@ private:
 
   void checkStage(unsigned s) {
     unsigned r = rankOf[s];
-    for (unsigned m = 0; m < plan.microbatchesOfReplica(); ++m) {
+    for (unsigned m = 0; m < plan.microbatchesListed(); ++m) {
+      if (!plan.stages[s].runs(m))
+        continue;
       const Cell &cell = cells[s][m];
       if (cell.forward < 0)
         failInput("ranks[{}].actions: no F of stage {} for micro-batch {}", r,
@@ -234,7 +263,9 @@ private:
     unsigned from = rankOf[channel.from], to = rankOf[channel.to];
     if (channel.isResident())
       return checkResident(c);
-    for (unsigned m = 0; m < plan.microbatchesOfReplica(); ++m) {
+    for (unsigned m = 0; m < plan.microbatchesListed(); ++m) {
+      if (!plan.carries(channel, m))
+        continue;
       if (sends[c][m] < 0 || receives[c][m] < 0)
         failInput("channels[{}]: no {} for micro-batch {}", c,
                   sends[c][m] < 0 ? "SEND" : "RECV", m);
@@ -260,8 +291,8 @@ private:
       failInput("channels[{}].send_slots: 0, but the channel leads from rank "
                 "{} to rank {}",
                 c, rank, rankOf[channel.to]);
-    std::vector<int> released(plan.microbatchesOfReplica());
-    for (unsigned m = 0; m < plan.microbatchesOfReplica(); ++m) {
+    std::vector<int> released(plan.microbatchesListed());
+    for (unsigned m = 0; m < plan.microbatchesListed(); ++m) {
       if (sends[c][m] >= 0 || receives[c][m] >= 0)
         failInput("channels[{}]: {} for micro-batch {}, but there are no send "
                   "slots",
@@ -273,8 +304,8 @@ private:
                   nameOf(channel.release));
       checkReads(c, m, released[m], rank);
     }
-    for (unsigned a = 0; a < plan.microbatchesOfReplica(); ++a)
-      for (unsigned b = a + 1; b < plan.microbatchesOfReplica(); ++b)
+    for (unsigned a = 0; a < plan.microbatchesListed(); ++a)
+      for (unsigned b = a + 1; b < plan.microbatchesListed(); ++b)
         if (channel.receiveSlot[a] == channel.receiveSlot[b] &&
             receives[c][a] <= released[b] && receives[c][b] <= released[a])
           failInput("channels[{}].receive_slot: micro-batches {} and {} use "
@@ -292,7 +323,7 @@ private:
           stage.phases[p].inputs.begin(), stage.phases[p].inputs.end(),
           [&](PlanReference reference) {
             return reference.kind == PlanReference::Kind::Channel &&
-                   reference.index == c;
+                   plan.channelOf(reference, m) == c;
           });
       if (!reads)
         continue;
@@ -315,9 +346,10 @@ private:
                   const std::vector<unsigned> &slots, unsigned rank,
                   const char *key) {
     const PlanChannel &channel = plan.channels[c];
-    for (unsigned a = 0; a < plan.microbatchesOfReplica(); ++a)
-      for (unsigned b = a + 1; b < plan.microbatchesOfReplica(); ++b) {
-        if (slots[a] != slots[b])
+    for (unsigned a = 0; a < plan.microbatchesListed(); ++a)
+      for (unsigned b = a + 1; b < plan.microbatchesListed(); ++b) {
+        if (slots[a] != slots[b] || !plan.carries(channel, a) ||
+            !plan.carries(channel, b))
           continue;
         int madeA = positionOf(cells[channel.from][a], channel.fromPhase);
         int madeB = positionOf(cells[channel.from][b], channel.fromPhase);
@@ -332,9 +364,10 @@ private:
   /// order.
   void checkReceiveOrder(unsigned c) {
     const PlanChannel &channel = plan.channels[c];
-    for (unsigned a = 0; a < plan.microbatchesOfReplica(); ++a)
-      for (unsigned b = a + 1; b < plan.microbatchesOfReplica(); ++b)
+    for (unsigned a = 0; a < plan.microbatchesListed(); ++a)
+      for (unsigned b = a + 1; b < plan.microbatchesListed(); ++b)
         if (channel.receiveSlot[a] == channel.receiveSlot[b] &&
+            plan.carries(channel, a) && plan.carries(channel, b) &&
             (sends[c][a] < sends[c][b]) != (receives[c][a] < receives[c][b]))
           failInput(
               "channels[{}].receive_slot: micro-batches {} and {} of slot "
@@ -373,10 +406,10 @@ private:
     releasedBy.resize(plan.ranks.size());
     for (unsigned c = 0; c < plan.channels.size(); ++c)
       for (unsigned m = 0;
-           m < plan.microbatchesOfReplica() && !plan.channels[c].isResident();
-           ++m)
-        releasedBy[rankOf[plan.channels[c].to]].emplace_back(releaseOf(c, m),
-                                                             c);
+           m < plan.microbatchesListed() && !plan.channels[c].isResident(); ++m)
+        if (plan.carries(plan.channels[c], m))
+          releasedBy[rankOf[plan.channels[c].to]].emplace_back(releaseOf(c, m),
+                                                               c);
     for (auto &list : releasedBy)
       std::sort(list.begin(), list.end());
   }
@@ -392,7 +425,7 @@ private:
     size_t actions = 0;
     for (const PlanRank &rank : plan.ranks)
       actions += rank.actions.size();
-    unsigned all = plan.microbatchesOfReplica();
+    unsigned all = plan.microbatchesListed();
     std::set<unsigned> counts{0, 1, all / 2, all - 1};
     for (unsigned count = 0; count < all && all * actions < mostActions;
          ++count)
@@ -455,7 +488,7 @@ private:
             path(r, next[r] % actions.size()),
             toString(plan, actions[next[r] % actions.size()]));
     }
-    bool isWhole = steps[1] == plan.microbatchesOfReplica();
+    bool isWhole = steps[1] == plan.microbatchesListed();
     if (!waiting.empty())
       failInput(
           "ranks: the actions cannot complete{}: {}",

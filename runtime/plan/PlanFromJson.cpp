@@ -208,7 +208,7 @@ static PlanArea readArea(const JsonReader &areas, const char *name,
 }
 
 static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
-                           uint64_t memoryBytes) {
+                           unsigned number, uint64_t memoryBytes) {
   PlanAreas areas;
   std::vector<std::pair<PlanArea, const char *>> all;
   for (const PlanAreas::Named &named : PlanAreas::all) {
@@ -247,9 +247,9 @@ static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
                 areas.parameters.bytes);
   }
   if (areas.loss.bytes && areas.loss.bytes < sizeOf(plan.optimizer.type) *
-                                                 plan.microbatchesOfReplica())
+                                                 plan.microbatchesOf(number))
     json.at("loss").fail("{} bytes are too few for {} micro-batches",
-                         areas.loss.bytes, plan.microbatchesOfReplica());
+                         areas.loss.bytes, plan.microbatchesOf(number));
   return areas;
 }
 
@@ -529,7 +529,8 @@ static PlanPhase readPhaseLists(const JsonReader &json, const Plan &plan,
   return result;
 }
 
-static PlanStage readStage(const JsonReader &json, const Plan &plan) {
+static PlanStage readStage(const JsonReader &json, const Plan &plan,
+                           unsigned number) {
   PlanStage stage;
   stage.name = json.at("name").string();
   if (json.has("nodes"))
@@ -563,7 +564,7 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
   stage.writesGradients =
       json.has("writes_gradients") && json.at("writes_gradients").boolean();
   stage.memoryBytes = json.at("memory_bytes").aligned();
-  stage.areas = readAreas(json.at("areas"), plan, stage.memoryBytes);
+  stage.areas = readAreas(json.at("areas"), plan, number, stage.memoryBytes);
   if (uint64_t expected = (stage.versions - 1) * stage.areas.versionBytes();
       stage.areas.versions.bytes != expected)
     json.at("areas").fail("'versions' has {} bytes, but {} weight versions "
@@ -573,11 +574,11 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
       stage.areas.corrected.bytes != expected)
     json.at("areas").fail("'corrected' has {} bytes, but must have {}",
                           stage.areas.corrected.bytes, expected);
-  if (uint64_t expected = (plan.lanesOfReplica() - 1) * stage.areas.laneBytes();
+  if (uint64_t expected = (plan.lanesOf(number) - 1) * stage.areas.laneBytes();
       stage.areas.lanes.bytes != expected)
     json.at("areas").fail("'lanes' has {} bytes, but {} lanes take {} beside "
                           "the first",
-                          stage.areas.lanes.bytes, plan.lanesOfReplica(),
+                          stage.areas.lanes.bytes, plan.lanesOf(number),
                           expected);
   stage.parameters =
       readTensors(json.at("parameters"), plan, stage.areas.parameters, true);
@@ -617,11 +618,11 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan) {
 static std::vector<unsigned> readSlots(const JsonReader &json, const Plan &plan,
                                        unsigned slots) {
   std::vector<unsigned> result;
-  bool isRight = plan.flushes ? json.size() == plan.microbatchesOfReplica()
+  bool isRight = plan.flushes ? json.size() == plan.microbatchesListed()
                               : json.size() > 0 && json.size() <= maxCount;
   if (!isRight)
     json.fail("{} entries for {} micro-batches", json.size(),
-              plan.microbatchesOfReplica());
+              plan.microbatchesListed());
   for (size_t i = 0; i < json.size(); ++i) {
     uint64_t slot = json.at(i).integer();
     if (slot >= slots)
@@ -726,7 +727,7 @@ static PlanAction readAction(const JsonReader &json, const Plan &plan) {
   }
   if (!isPerStep(kind))
     action.microbatch =
-        json.at(2).index(plan.microbatchesOfReplica(), "microbatches");
+        json.at(2).index(plan.microbatchesListed(), "microbatches");
   if (!plan.flushes) {
     readLag(json, isPerStep(kind) ? 2 : 3, isTransfer, action);
   } else if (expected == 4) {
@@ -743,7 +744,25 @@ static PlanAction readAction(const JsonReader &json, const Plan &plan) {
   return action;
 }
 
+/// Where stages have unequal numbers of replicas: each has so many ranks, of
+/// which it is the only stage.
+static void checkRanksOfReplicas(const JsonReader &json, const Plan &plan) {
+  std::vector<unsigned> ranks(plan.stages.size(), 0);
+  for (size_t r = 0; r < plan.ranks.size(); ++r) {
+    if (plan.ranks[r].stages.size() != 1)
+      json.at(r).at("stages").fail("{} stages, but with replicas of stages a "
+                                   "rank has one",
+                                   plan.ranks[r].stages.size());
+    ++ranks[plan.ranks[r].stages.front()];
+  }
+  for (size_t s = 0; s < ranks.size(); ++s)
+    if (ranks[s] != plan.stageReplicas[s])
+      json.fail("{} of them have stage {}, which has {} replicas", ranks[s], s,
+                plan.stageReplicas[s]);
+}
+
 static void readRanks(const JsonReader &json, Plan &plan) {
+  bool areShared = !plan.stageReplicas.empty();
   std::vector<int> owner(plan.stages.size(), -1);
   for (size_t r = 0, e = json.size(); r < e; ++r) {
     JsonReader entry = json.at(r);
@@ -751,7 +770,7 @@ static void readRanks(const JsonReader &json, Plan &plan) {
     JsonReader stages = entry.at("stages");
     for (size_t i = 0; i < stages.size(); ++i) {
       unsigned stage = stages.at(i).index(plan.stages.size(), "stages");
-      if (owner[stage] >= 0)
+      if (owner[stage] >= 0 && !areShared)
         stages.at(i).fail("stage {} belongs to rank {} already", stage,
                           owner[stage]);
       owner[stage] = r;
@@ -770,6 +789,8 @@ static void readRanks(const JsonReader &json, Plan &plan) {
   for (size_t i = 0; i < owner.size(); ++i)
     if (owner[i] < 0)
       json.fail("stage {} is on no rank", i);
+  if (areShared)
+    checkRanksOfReplicas(json, plan);
 }
 
 /// Copies of a parameter in several stages have to agree.
@@ -864,6 +885,26 @@ static void checkTies(const JsonReader &json, const Plan &plan) {
   }
 }
 
+static void readStageReplicas(const JsonReader &json, size_t stages,
+                              Plan &plan) {
+  if (json.size() != stages || plan.replicas != 1)
+    json.fail("{} numbers for {} stages, or there is 'replicas' too",
+              json.size(), stages);
+  uint64_t total = 0;
+  for (size_t i = 0; i < stages; ++i) {
+    unsigned count = json.at(i).integer(maxCount);
+    if (!count || count > plan.microbatches)
+      json.at(i).fail("{} replicas cannot share {} micro-batches", count,
+                      plan.microbatches);
+    // They are checked one by one, each with all micro-batches.
+    total += uint64_t(count) * plan.microbatches;
+    if (total > (uint64_t(1) << 24))
+      json.at(i).fail("{} replicas with {} micro-batches are too many", count,
+                      plan.microbatches);
+    plan.stageReplicas.push_back(count);
+  }
+}
+
 Plan pp::runtime::fromJson(std::string_view text) {
   nlohmann::json value = parseJson(text, "plan");
   JsonReader json(value, "");
@@ -894,21 +935,26 @@ Plan pp::runtime::fromJson(std::string_view text) {
           .fail("{} replicas cannot share {} micro-batches", plan.replicas,
                 plan.microbatches);
   }
+  if (json.has("stage_replicas"))
+    readStageReplicas(json.at("stage_replicas"), json.at("stages").size(),
+                      plan);
   if (json.has("gradient_lanes")) {
     plan.gradientLanes = json.at("gradient_lanes").integer(maxCount);
-    if (!std::has_single_bit(plan.gradientLanes) ||
-        plan.gradientLanes % plan.replicas || !plan.isTraining())
-      json.at("gradient_lanes")
-          .fail("{} lanes: must be a power of two that the {} replicas of a "
-                "training divide",
-                plan.gradientLanes, plan.replicas);
+    unsigned most = std::max<unsigned>(1, plan.stageReplicas.size());
+    for (unsigned stage = 0; stage < most; ++stage)
+      if (!std::has_single_bit(plan.gradientLanes) ||
+          plan.gradientLanes % plan.replicasOf(stage) || !plan.isTraining())
+        json.at("gradient_lanes")
+            .fail("{} lanes: must be a power of two that the {} replicas of a "
+                  "training divide",
+                  plan.gradientLanes, plan.replicasOf(stage));
   }
   if (json.has("whole_batches"))
     plan.wholeBatches = json.at("whole_batches").string();
   if (json.has("flush"))
     plan.flushes = json.at("flush").boolean();
-  if (!plan.flushes &&
-      (plan.replicas > 1 || plan.gradientLanes || !plan.isTraining()))
+  if (!plan.flushes && (plan.replicas > 1 || !plan.stageReplicas.empty() ||
+                        plan.gradientLanes || !plan.isTraining()))
     json.at("flush").fail("only a training program without replicas and lanes "
                           "can do without a flush");
   if (json.has("threads")) {
@@ -952,7 +998,7 @@ Plan pp::runtime::fromJson(std::string_view text) {
   for (size_t i = 0, e = channels.size(); i < e; ++i)
     plan.channels.push_back(readChannel(channels.at(i), plan, stages.size()));
   for (size_t i = 0, e = stages.size(); i < e; ++i)
-    plan.stages.push_back(readStage(stages.at(i), plan));
+    plan.stages.push_back(readStage(stages.at(i), plan, i));
   // Phases refer to channels, feeds and areas, so they come last.
   for (size_t i = 0, e = stages.size(); i < e; ++i) {
     JsonReader phases = stages.at(i).at("phases");
@@ -971,8 +1017,9 @@ Plan pp::runtime::fromJson(std::string_view text) {
   readRanks(json.at("ranks"), plan);
   if (json.has("ties")) {
     JsonReader ties = json.at("ties");
-    if (!plan.isTraining() || !plan.flushes)
-      ties.fail("only a training with a flush adds up gradients of ties");
+    if (!plan.isTraining() || !plan.flushes || !plan.stageReplicas.empty())
+      ties.fail("only a training with a flush, whose stages have as many "
+                "replicas, adds up gradients of ties");
     for (size_t i = 0, e = ties.size(); i < e; ++i)
       plan.ties.push_back(readTie(ties.at(i), plan));
     checkTies(ties, plan);
@@ -989,13 +1036,15 @@ Plan pp::runtime::fromJson(std::string_view text) {
   }
   for (size_t i = 0; i < plan.stages.size(); ++i)
     plan.stages[i].code = i;
-  checkActions(plan);
+  // Copies of unequal numbers differ in what they do.
+  checkActions(plan.stageReplicas.empty() ? plan
+                                          : replicate(plan, /*addsUp=*/false));
   return plan;
 }
 
 Plan Plan::parse(std::string_view text) {
   Plan plan = fromJson(text);
-  if (plan.replicas > 1)
+  if (plan.replicas > 1 || !plan.stageReplicas.empty())
     plan = replicate(plan);
   addTies(plan);
   return plan;

@@ -301,6 +301,8 @@ std::string pp::runtime::toJson(const Plan &plan) {
   json["microbatches"] = plan.microbatches;
   if (plan.replicas > 1)
     json["replicas"] = plan.replicas;
+  if (!plan.stageReplicas.empty())
+    json["stage_replicas"] = plan.stageReplicas;
   if (plan.gradientLanes)
     json["gradient_lanes"] = plan.gradientLanes;
   if (!plan.wholeBatches.empty())

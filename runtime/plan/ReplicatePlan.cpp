@@ -3,6 +3,9 @@
 #include "support/Error.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
 
 using namespace pp::runtime;
 
@@ -40,32 +43,38 @@ private:
 
 class Replicator {
 public:
-  explicit Replicator(const Plan &plan) : one(plan), count(plan.replicas) {}
+  Replicator(const Plan &plan, bool addsUp) : one(plan), addsUp(addsUp) {
+    for (unsigned stage = 0; stage < one.stages.size(); ++stage) {
+      firstOf.push_back(total);
+      total += one.replicasOf(stage);
+    }
+  }
 
   Plan run() {
-    for (size_t i = 0; i < one.fetches.size(); ++i)
-      if (!one.fetches[i].batched)
-        failInput("fetches[{}]: '{}' is not batched, but {} replicas make it",
-                  i, one.fetches[i].name, count);
     all = one;
     all.stages.clear();
     all.channels.clear();
     all.ranks.clear();
     for (const PlanChannel &channel : one.channels)
-      for (unsigned copy = 0; copy < count; ++copy)
-        addChannel(channel, copy);
+      addChannels(channel);
     for (unsigned stage = 0; stage < one.stages.size(); ++stage)
-      for (unsigned copy = 0; copy < count; ++copy)
+      for (unsigned copy = 0; copy < one.replicasOf(stage); ++copy)
         addStage(stage, copy);
-    if (one.isTraining())
+    if (one.isTraining() && addsUp)
       for (unsigned stage = 0; stage < one.stages.size(); ++stage)
         addReductions(stage);
-    for (const PlanRank &rank : one.ranks)
-      for (unsigned copy = 0; copy < count; ++copy)
+    std::vector<unsigned> copies(one.stages.size(), 0);
+    for (const PlanRank &rank : one.ranks) {
+      if (!one.stageReplicas.empty()) {
+        addRank(rank, copies[rank.stages.front()]++);
+        continue;
+      }
+      for (unsigned copy = 0; copy < one.replicas; ++copy)
         addRank(rank, copy);
+    }
     all.ties.clear();
     for (const PlanTie &tie : one.ties)
-      for (unsigned copy = 0; copy < count; ++copy) {
+      for (unsigned copy = 0; copy < one.replicas; ++copy) {
         PlanTie &own = all.ties.emplace_back(tie);
         for (PlanTie::Part &part : own.parts)
           part.stage = numberOf(part.stage, copy);
@@ -74,18 +83,74 @@ public:
   }
 
 private:
-  unsigned numberOf(unsigned ofOne, unsigned copy) const {
-    return ofOne * count + copy;
+  unsigned numberOf(unsigned stage, unsigned copy) const {
+    return firstOf[stage] + copy;
+  }
+  /// In the step, of a micro-batch as the list of a copy numbers it.
+  unsigned microbatchOf(unsigned listed, unsigned copy) const {
+    return one.stageReplicas.empty() ? listed * one.replicas + copy : listed;
   }
 
-  void addChannel(const PlanChannel &channel, unsigned copy) {
+  /// A slot belongs to one pair of copies: they take it in their own order.
+  void checkPairs(const PlanChannel &channel) const {
+    auto number = &channel - one.channels.data();
+    auto check = [&](const char *key, const std::vector<unsigned> &slots,
+                     unsigned here, unsigned there) {
+      // (copy at this end, slot): a micro-batch of the copy at the other.
+      std::map<std::pair<unsigned, unsigned>, unsigned> owners;
+      for (unsigned k = 0; k < slots.size(); ++k) {
+        auto [it, isNew] = owners.emplace(std::pair(k % here, slots[k]), k);
+        if (!isNew && it->second % there != k % there)
+          failInput("channels[{}].{}: micro-batches {} and {} use slot {}, but "
+                    "other replicas are at the other end",
+                    number, key, it->second, k, slots[k]);
+      }
+    };
+    unsigned senders = one.replicasOf(channel.from),
+             receivers = one.replicasOf(channel.to);
+    check("send_slot", channel.sendSlot, senders, receivers);
+    check("receive_slot", channel.receiveSlot, receivers, senders);
+  }
+
+  /// One for each pair of copies that have a micro-batch in common.
+  void addChannels(const PlanChannel &channel) {
+    unsigned senders = one.replicasOf(channel.from),
+             receivers = one.replicasOf(channel.to);
+    if (!one.stageReplicas.empty())
+      checkPairs(channel);
+    // (sender, receiver, micro-batch)
+    std::vector<std::array<unsigned, 3>> users;
+    auto period = std::min<uint64_t>(
+        std::lcm<uint64_t, uint64_t>(senders, receivers), one.microbatches);
+    for (unsigned k = 0; k < period; ++k)
+      users.push_back({k % senders, k % receivers, k});
+    std::sort(users.begin(), users.end());
+    // Of all copies of equal numbers, the tables are as large as the plan's.
+    constexpr uint64_t mostEntries = uint64_t(1) << 24;
+    if (!one.stageReplicas.empty() &&
+        (entries += period * one.microbatches) > mostEntries)
+      failInput("stage_replicas: {} and {} replicas of neighbours and {} "
+                "micro-batches are too many",
+                senders, receivers, one.microbatches);
+    std::vector<unsigned> &copies = all.channelCopies.emplace_back(period);
+    for (size_t i = 0; i < users.size(); ++i) {
+      auto [from, to, microbatch] = users[i];
+      if (i == 0 || users[i - 1][0] != from || users[i - 1][1] != to)
+        addChannel(channel, from, to);
+      copies[microbatch] = static_cast<unsigned>(all.channels.size()) - 1;
+    }
+  }
+
+  void addChannel(const PlanChannel &channel, unsigned from, unsigned to) {
     PlanChannel &result = all.channels.emplace_back(channel);
-    result.from = numberOf(channel.from, copy);
-    result.to = numberOf(channel.to, copy);
+    result.from = numberOf(channel.from, from);
+    result.to = numberOf(channel.to, to);
+    if (!one.stageReplicas.empty())
+      return;
     auto spread = [&](const std::vector<unsigned> &slots) {
       std::vector<unsigned> result(slots.empty() ? 0 : one.microbatches);
       for (unsigned k = 0; k < slots.size(); ++k)
-        result[numberOf(k, copy)] = slots[k];
+        result[microbatchOf(k, from)] = slots[k];
       return result;
     };
     result.sendSlot = spread(channel.sendSlot);
@@ -94,19 +159,24 @@ private:
 
   void addStage(unsigned stage, unsigned copy) {
     PlanStage &result = all.stages.emplace_back(one.stages[stage]);
-    result.name += fmt::format(".{}", copy);
     result.code = stage;
     result.replica = copy;
-    for (PlanPhase &phase : result.phases)
-      for (auto *list : {&phase.inputs, &phase.outputs})
-        for (PlanReference &reference : *list)
-          if (reference.kind == PlanReference::Kind::Channel)
-            reference.index = numberOf(reference.index, copy);
+    result.replicas = one.replicasOf(stage);
+    if (result.replicas > 1)
+      result.name += fmt::format(".{}", copy);
+    for (size_t p = 0; p < result.phases.size(); ++p)
+      for (PlanReference output : result.phases[p].outputs)
+        if (output.kind == PlanReference::Kind::Fetch &&
+            !one.fetches[output.index].batched && result.replicas > 1)
+          failInput("fetches[{}]: '{}' is not batched, but {} replicas make it",
+                    output.index, one.fetches[output.index].name,
+                    result.replicas);
   }
 
   /// Calls `visit(from, to)` for all pairs, in the one order that all replicas
   /// keep.
-  template <typename Visit> void forEachPair(Visit visit) const {
+  template <typename Visit>
+  static void forEachPair(unsigned count, Visit visit) {
     for (unsigned distance = 1; distance < count; ++distance)
       for (unsigned from = 0; from < count; ++from)
         visit(from, (from + distance) % count);
@@ -114,7 +184,11 @@ private:
 
   /// The channels and sums by which the copies of a stage add up.
   void addReductions(unsigned stage) {
+    std::vector<Exchange> &exchanges = exchangesOf.emplace_back();
     const PlanAreas &areas = one.stages[stage].areas;
+    unsigned count = one.replicasOf(stage);
+    if (count == 1)
+      return;
     std::vector<Parts> parts;
     uint64_t needed = 0;
     for (auto [name, area] : {std::pair("gradients", &areas.gradients),
@@ -127,7 +201,6 @@ private:
       failInput("stages[{}].areas.exchange: has {} bytes, but {} replicas need "
                 "{}",
                 stage, areas.exchange.bytes, count, needed);
-    std::vector<Exchange> &exchanges = exchangesOf.emplace_back();
     for (const Parts &part : parts) {
       exchanges.push_back(addExchange(stage, part));
       for (unsigned copy = 0; copy < count; ++copy)
@@ -142,16 +215,17 @@ private:
   };
 
   Exchange addExchange(unsigned stage, const Parts &parts) {
+    unsigned count = one.replicasOf(stage);
     Exchange exchange;
     exchange.contributions = exchange.results =
         Matrix(count, std::vector<int>(count, -1));
-    forEachPair([&](unsigned from, unsigned to) {
+    forEachPair(count, [&](unsigned from, unsigned to) {
       if (parts.bytes(to))
         exchange.contributions[from][to] =
             addTransfer(stage, parts, from, to, to, parts.place(from, to),
                         ActionKind::SumGradients);
     });
-    forEachPair([&](unsigned from, unsigned to) {
+    forEachPair(count, [&](unsigned from, unsigned to) {
       if (!parts.bytes(from))
         return;
       int channel = addTransfer(stage, parts, from, to, from,
@@ -192,7 +266,7 @@ private:
       return;
     PlanStage &result = all.stages[numberOf(stage, copy)];
     PlanSum sum;
-    for (unsigned from = 0; from < count; ++from)
+    for (unsigned from = 0; from < one.replicasOf(stage); ++from)
       sum.parts.push_back(from == copy ? parts.offset(copy)
                                        : parts.place(from, copy));
     sum.target = parts.offset(copy);
@@ -211,27 +285,29 @@ private:
     for (unsigned stage : rank.stages)
       result.stages.push_back(numberOf(stage, copy));
     for (PlanAction action : rank.actions) {
-      if (action.kind == ActionKind::ReduceGradients) {
+      if (addsUp && action.kind == ActionKind::ReduceGradients) {
         addReduction(result, action.stage, copy);
         continue;
       }
       action.stage = numberOf(action.stage, copy);
-      if (action.kind == ActionKind::Send || action.kind == ActionKind::Receive)
-        action.channel = numberOf(action.channel, copy);
       if (!isPerStep(action.kind))
-        action.microbatch = numberOf(action.microbatch, copy);
+        action.microbatch = microbatchOf(action.microbatch, copy);
+      if (action.kind == ActionKind::Send || action.kind == ActionKind::Receive)
+        action.channel = all.channelOf(
+            {PlanReference::Kind::Channel, action.channel}, action.microbatch);
       result.actions.push_back(action);
     }
     all.ranks.push_back(std::move(result));
   }
 
   void addReduction(PlanRank &rank, unsigned stage, unsigned copy) {
+    unsigned count = one.replicasOf(stage);
     auto add = [&](ActionKind kind, int channel = 0) {
       rank.actions.push_back(
           {kind, numberOf(stage, copy), static_cast<unsigned>(channel), 0, 0});
     };
     auto addTransfers = [&](const Matrix &channels) {
-      forEachPair([&](unsigned from, unsigned to) {
+      forEachPair(count, [&](unsigned from, unsigned to) {
         if (channels[from][to] < 0)
           return;
         if (from == copy)
@@ -250,11 +326,16 @@ private:
 
   const Plan &one;
   Plan all;
-  unsigned count;
+  bool addsUp;
+  std::vector<unsigned> firstOf; // by stage of `one`
+  unsigned total = 0;
+  uint64_t entries = 0; // of the slot tables of all channels
   // By stage of `one`, one for each area:
   std::vector<std::vector<Exchange>> exchangesOf;
 };
 
 } // namespace
 
-Plan pp::runtime::replicate(const Plan &plan) { return Replicator(plan).run(); }
+Plan pp::runtime::replicate(const Plan &plan, bool addsUp) {
+  return Replicator(plan, addsUp).run();
+}

@@ -10,7 +10,9 @@
 //                                  part     0  0  1  1
 //                                  copy     0  1  0  1
 //
-// Copy q runs the micro-batches k * R + q of the step.
+// Copy q runs the micro-batches k * R + q of the step. Where stages have
+// unequal numbers of copies, each copy has a channel to all copies with which
+// it may have a micro-batch in common.
 //
 // Adding up: the area is cut into R parts, and copy j adds up part j.
 //
@@ -37,8 +39,8 @@ namespace pp::runtime {
 
 /// The plan of all copies of a checked plan that lists one. Throws
 /// Error(InvalidInput) where the area `exchange` of a stage is too small or a
-/// fetch is not batched.
-Plan replicate(const Plan &plan);
+/// fetch is not batched. Without `addsUp`, REDUCE_GRAD stays one action.
+Plan replicate(const Plan &plan, bool addsUp = true);
 
 } // namespace pp::runtime
 

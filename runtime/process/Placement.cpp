@@ -6,8 +6,7 @@ using namespace pp::runtime;
 
 Placement::Placement(const Plan &plan, unsigned process, unsigned processes)
     : process(process), ofRank(plan.ranks.size()), ofStage(plan.stages.size()),
-      ofLoss(plan.replicas),
-      ofFetch(plan.fetches.size(), std::vector<unsigned>(plan.replicas)) {
+      ofLoss(plan.replicasOfLoss()), ofFetch(plan.fetches.size()) {
   if (processes > plan.ranks.size())
     failUsage("{} processes for the {} ranks of the {} program: start at most "
               "one for each rank, or compile with more stages",
@@ -19,12 +18,15 @@ Placement::Placement(const Plan &plan, unsigned process, unsigned processes)
       ofStage[stage] = ofRank[rank];
   }
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    unsigned replica = plan.stages[stage].replica;
+    unsigned replica = plan.stages[stage].replica,
+             replicas = plan.stages[stage].replicas;
     if (plan.stages[stage].areas.loss.bytes)
       ofLoss[replica] = ofStage[stage];
     for (const PlanPhase &phase : plan.stages[stage].phases)
       for (PlanReference output : phase.outputs)
-        if (output.kind == PlanReference::Kind::Fetch)
+        if (output.kind == PlanReference::Kind::Fetch) {
+          ofFetch[output.index].resize(replicas);
           ofFetch[output.index][replica] = ofStage[stage];
+        }
   }
 }

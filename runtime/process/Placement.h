@@ -34,9 +34,9 @@ public:
   }
   /// The process that computes the losses of a replica.
   unsigned processOfLoss(unsigned replica) const { return ofLoss[replica]; }
-  /// The process that computes a fetch in a replica.
-  unsigned processOfFetch(unsigned fetch, unsigned replica) const {
-    return ofFetch[fetch][replica];
+  /// The process that computes a fetch of a micro-batch.
+  unsigned processOfFetch(unsigned fetch, unsigned microbatch) const {
+    return ofFetch[fetch][microbatch % ofFetch[fetch].size()];
   }
 
 private:

@@ -15,7 +15,7 @@ Program::Program(const pp_program &program, Device &device, ProcessGroup &group)
     : functions(program), device(device), group(group),
       plan(Plan::parse(getPlanText())),
       placement(plan, group.process(), group.size()) {
-  size_t codes = plan.stages.size() / plan.replicas;
+  size_t codes = plan.stages.back().code + 1;
   if (functions.stage_count != codes)
     failInternal("stages: the plan has {}, the binary {}", codes,
                  functions.stage_count);

@@ -531,6 +531,138 @@ TEST(PlanTest, Ties) {
   });
 }
 
+/// The toy in two stages, the first of which has two replicas.
+static ordered_json planOfStageReplicas() {
+  toy::Options options;
+  options.cuts = {0, 2};
+  ordered_json plan = toy::trainingPlan(options);
+  plan["stage_replicas"] = {2, 1};
+  // A place for the part of the other replica: 64 bytes of gradients, and of
+  // statistics.
+  ordered_json &stage = plan["stages"][0];
+  uint64_t end = stage["memory_bytes"];
+  stage["areas"]["exchange"] = {{"offset", end}, {"bytes", 128}};
+  stage["memory_bytes"] = end + 128;
+  // A slot for each micro-batch, behind all other areas.
+  for (ordered_json &owner : plan["stages"])
+    owner["areas"]["channels"] = {{"offset", owner["memory_bytes"]},
+                                  {"bytes", 0}};
+  for (ordered_json &channel : plan["channels"])
+    for (std::string key : {"send", "receive"}) {
+      ordered_json &owner =
+          plan["stages"][channel[key == "send" ? "from" : "to"].get<int>()];
+      uint64_t offset = owner["memory_bytes"];
+      uint64_t bytes = toy::microbatches *
+                       ((channel["bytes"].get<uint64_t>() + 63) / 64 * 64);
+      channel[key + "_slots"] = toy::microbatches;
+      channel[key + "_slot"] = {0, 1, 2, 3};
+      channel[key + "_offset"] = offset;
+      ordered_json &all = owner["areas"]["channels"]["bytes"];
+      all = all.get<uint64_t>() + bytes;
+      owner["memory_bytes"] = offset + bytes;
+    }
+  ordered_json lists[2] = {ordered_json::array(), ordered_json::array()};
+  for (const ordered_json &action : plan["ranks"][0]["actions"]) {
+    bool isUpdate = action[0] == "U";
+    for (int copy = 0; copy < 2; ++copy) {
+      if (isUpdate)
+        lists[copy].push_back({"REDUCE_GRAD", 0});
+      if (isUpdate || action[0] == "P" || action[2].get<int>() % 2 == copy)
+        lists[copy].push_back(action);
+    }
+  }
+  plan["ranks"] = {{{"stages", {0}}, {"actions", lists[0]}},
+                   {{"stages", {0}}, {"actions", lists[1]}},
+                   plan["ranks"][1]};
+  return plan;
+}
+
+TEST(PlanTest, StageReplicas) {
+  ordered_json valid = planOfStageReplicas();
+  ASSERT_EQ(faultOf(valid), "no error");
+  Plan plan = Plan::parse(valid.dump());
+  ASSERT_EQ(plan.stages.size(), 3u);
+  EXPECT_EQ(plan.stages[1].name, "stage0.1");
+  EXPECT_EQ(plan.stages[1].replica, 1u);
+  EXPECT_EQ(plan.stages[2].name, "stage1");
+  EXPECT_TRUE(plan.stages[1].runs(3));
+  EXPECT_FALSE(plan.stages[1].runs(2));
+  EXPECT_EQ(plan.replicasOfLoss(), 1u);
+  // Each value that crosses, from or to each of the two; and the sums.
+  size_t reductions = 0;
+  for (const PlanChannel &channel : plan.channels)
+    reductions += channel.isReduction();
+  EXPECT_EQ(plan.channels.size() - reductions, 2 * valid["channels"].size());
+  EXPECT_EQ(plan.channelCopies.size(), valid["channels"].size());
+  for (const std::vector<unsigned> &copies : plan.channelCopies)
+    EXPECT_EQ(copies.size(), 2u);
+  EXPECT_EQ(toJson(fromJson(valid.dump())),
+            toJson(fromJson(toJson(fromJson(valid.dump())))));
+  auto expect = [&](const char *message, auto change) {
+    ordered_json changed = valid;
+    change(changed);
+    EXPECT_NE(faultOf(changed).find(message), std::string::npos)
+        << message << "\n"
+        << faultOf(changed);
+  };
+  expect("stage_replicas: 1 numbers for 2 stages",
+         [](auto &p) { p["stage_replicas"] = {2}; });
+  expect("stage_replicas[0]: 5 replicas cannot share 4 micro-batches",
+         [](auto &p) { p["stage_replicas"][0] = 5; });
+  expect("ranks: 2 of them have stage 0, which has 3 replicas",
+         [](auto &p) { p["stage_replicas"][0] = 3; });
+  expect("micro-batch 1 is that of another replica than 0 of stage 0",
+         [](auto &p) { p["ranks"][0]["actions"][0][2] = 1; });
+  expect("there are replicas, but no REDUCE_GRAD of stage 0 comes before",
+         [](auto &p) {
+           auto &list = p["ranks"][1]["actions"];
+           list.erase(list.size() - 2);
+         });
+  expect("there are no replicas", [](auto &p) {
+    auto &list = p["ranks"][2]["actions"];
+    list.insert(list.end() - 1, ordered_json::array({"REDUCE_GRAD", 1}));
+  });
+  expect("use slot 0, but other replicas are at the other end", [](auto &p) {
+    for (ordered_json &channel : p["channels"])
+      if (channel["to"] == 1)
+        channel["receive_slot"][1] = 0;
+  });
+  expect("stages[0].areas.exchange: has 64 bytes, but 2 replicas need 128",
+         [](auto &p) { p["stages"][0]["areas"]["exchange"]["bytes"] = 64; });
+  expect("flush: only a training program without replicas",
+         [](auto &p) { p["flush"] = false; });
+}
+
+TEST(PlanTest, NoDamageOfStageReplicasIsTaken) {
+  ordered_json valid = planOfStageReplicas();
+  std::mt19937 random(5);
+  for (int i = 0; i < 1000; ++i) {
+    ordered_json changed = valid;
+    auto &list = changed["ranks"][random() % 3]["actions"];
+    size_t at = random() % list.size();
+    ordered_json before = list[at];
+    switch (random() % 3) {
+    case 0:
+      list.erase(at);
+      break;
+    case 1:
+      list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), list[at]);
+      break;
+    case 2: {
+      ordered_json &number = list[at][1 + random() % (list[at].size() - 1)];
+      number = number.get<int>() + (random() % 2 ? 1 : -1);
+      break;
+    }
+    }
+    // A residual slot may be another one that is free.
+    bool isSlot = list.size() == valid["ranks"][0]["actions"].size() &&
+                  before.size() == 4;
+    if (!isSlot)
+      EXPECT_NE(faultOf(changed), "no error")
+          << before << " is now " << list.dump();
+  }
+}
+
 /// The toy in two stages without a flush, with two versions of all weights: an
 /// update per four micro-batches, which read the last but one (PipeDream-2BW).
 static ordered_json rollingPlan() {
