@@ -168,12 +168,12 @@ struct PipelineFlags {
                               cl::desc("Micro-batches of a step"),
                               cl::location(options.microbatches),
                               cl::init(options.microbatches), cl::cat(main)};
-  Bound<int64_t> replicas{
+  cl::list<int64_t> replicas{
       "replicas",
       cl::desc("Copies of the pipeline that run side by side, each on its "
-               "share of the micro-batches (data parallelism)"),
-      cl::location(options.replicas), cl::init(options.replicas),
-      cl::cat(main)};
+               "share of the micro-batches (data parallelism); or of each "
+               "stage, as in 3,1"),
+      cl::value_desc("n,..."), cl::CommaSeparated, cl::cat(main)};
   Bound<int64_t> threads{
       "threads-per-stage",
       cl::desc("Threads that compute each kernel of a stage together, on as "
@@ -335,8 +335,9 @@ llvm::Error checkPipelineFlags() {
       return e;
   if (auto e = checkCount("microbatches", options.microbatches))
     return e;
-  if (auto e = checkCount("replicas", options.replicas))
-    return e;
+  for (int64_t count : flags.replicas)
+    if (auto e = checkCount("replicas", count))
+      return e;
   if (auto e = checkCount("gradient-lanes", options.schedule.lanes))
     return e;
   if (flags.ranks.getNumOccurrences())
@@ -372,13 +373,44 @@ llvm::Error checkPipelineFlags() {
     return llvm::Error::success();
   // cl::list has an operator& of its own.
   for (const cl::Option *other : std::initializer_list<const cl::Option *>{
-           &flags.stages, &flags.microbatches, &flags.replicas, &flags.threads,
-           &flags.ranks, &flags.schedule, &flags.memory, &flags.checkpoint,
-           &flags.objective, std::addressof(flags.cuts), &flags.ignoreHints})
+           &flags.stages, &flags.microbatches, std::addressof(flags.replicas),
+           &flags.threads, &flags.ranks, &flags.schedule, &flags.memory,
+           &flags.checkpoint, &flags.objective, std::addressof(flags.cuts),
+           &flags.ignoreHints})
     if (other->getNumOccurrences())
       return makeError(exitUsage, "--" + other->ArgStr +
                                       " cannot be given together with --plan, "
                                       "which decides about it");
+  return llvm::Error::success();
+}
+
+/// One number for all stages, or one for each.
+llvm::Error readReplicas(CompileOptions &options) {
+  const PipelineFlags &flags = *pipelineFlags;
+  const auto &counts = flags.replicas;
+  if (counts.empty())
+    return llvm::Error::success();
+  options.replicas = counts.front();
+  if (counts.size() == 1)
+    return llvm::Error::success();
+  int64_t &stages = options.partition.stages;
+  auto size = static_cast<int64_t>(counts.size());
+  if (flags.stages.getNumOccurrences() && stages != size)
+    return makeError(exitUsage, "--replicas has " + llvm::Twine(size) +
+                                    " numbers, but there are " +
+                                    llvm::Twine(stages) +
+                                    " stages: give one for all, or for each");
+  stages = size;
+  if (llvm::all_equal(counts))
+    return llvm::Error::success();
+  options.replicas = 1;
+  options.stageReplicas.assign(counts.begin(), counts.end());
+  for (int64_t count : counts)
+    if (count > options.microbatches)
+      return makeError(exitUsage, "--replicas: " + llvm::Twine(count) +
+                                      " copies of a stage cannot share " +
+                                      llvm::Twine(options.microbatches) +
+                                      " micro-batches; change --microbatches");
   return llvm::Error::success();
 }
 
@@ -540,6 +572,8 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
     return std::move(error);
   if (llvm::Error error =
           checkThreads(options.schedule.threads, options.target))
+    return std::move(error);
+  if (llvm::Error error = readReplicas(options))
     return std::move(error);
   if (planner::isScheduleFile(options.schedule.schedule) &&
       pipelineFlags->plan.empty())

@@ -28,8 +28,10 @@ void pp::applyPlan(CompileOptions &options, const pipeline::GivenPlan &plan) {
   options.batch = plan->batch;
   options.microbatches = plan->microbatches();
   options.replicas = plan->replicas;
+  std::vector<int> counts = plan->stageReplicas();
+  options.stageReplicas.assign(counts.begin(), counts.end());
   options.schedule.threads = plan->threads;
-  options.partition.stages = plan->schedule.stages;
+  options.partition.stages = plan->schedule.parts();
   options.schedule.schedule = plan->scheduleName;
   options.checkpoint.mode = plan->checkpoint;
 }
@@ -151,6 +153,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       schedule.plan = options.plan;
     schedule.microbatches = options.microbatches;
     schedule.replicas = options.replicas;
+    schedule.stageReplicas = options.stageReplicas;
     schedule.threads = options.schedule.threads;
     pm.addPass(pipeline::createSchedule(schedule));
     pm.addPass(pipeline::createInsertTransfers());

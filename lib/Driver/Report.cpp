@@ -1,6 +1,7 @@
 //===- Report.cpp - The plan in words -------------------------------------===//
 
 #include "pp/Driver/Report.h"
+#include "plan/ReplicatePlan.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Schedule/Rolling.h"
@@ -14,10 +15,10 @@
 
 using namespace pp;
 
-/// Of one copy.
+/// The actions of a copy that is listed, or of all copies of all stages.
 static planner::Schedule scheduleOf(const runtime::Plan &plan) {
   planner::Schedule schedule;
-  schedule.microbatches = static_cast<int>(plan.microbatchesOfReplica());
+  schedule.microbatches = static_cast<int>(plan.microbatchesListed());
   schedule.stages = static_cast<int>(plan.stages.size());
   if (!plan.flushes)
     for (const runtime::PlanStage &stage : plan.stages)
@@ -84,8 +85,11 @@ static void printTensors(const runtime::Plan &plan, llvm::raw_ostream &os) {
 static void printStages(const runtime::Plan &plan, llvm::raw_ostream &os) {
   for (auto [number, stage] : llvm::enumerate(plan.stages)) {
     const runtime::PlanAreas &areas = stage.areas;
-    os << "stage " << number << ": " << printable(stage.nodes.front())
-       << " ... " << printable(stage.nodes.back()) << "\n"
+    os << "stage " << number;
+    if (!plan.stageReplicas.empty())
+      os << " in " << plan.replicasOf(number) << " replicas";
+    os << ": " << printable(stage.nodes.front()) << " ... "
+       << printable(stage.nodes.back()) << "\n"
        << llvm::format("  forward %.3f ms, backward %.3f ms",
                        stage.forwardSeconds * 1e3, stage.backwardSeconds * 1e3)
        << " per micro-batch";
@@ -109,7 +113,7 @@ static void printStages(const runtime::Plan &plan, llvm::raw_ostream &os) {
     if (areas.corrected.bytes)
       os << ", corrected weights " << formatBytes(areas.corrected.bytes);
     if (areas.lanes.bytes)
-      os << ", " << plan.lanesOfReplica() - 1 << " more sums of gradients "
+      os << ", " << plan.lanesOf(number) - 1 << " more sums of gradients "
          << formatBytes(areas.lanes.bytes);
     if (areas.exchange.bytes)
       os << ", exchange " << formatBytes(areas.exchange.bytes);
@@ -146,10 +150,40 @@ static llvm::Error printSteadyState(const planner::Schedule &schedule,
   return llvm::Error::success();
 }
 
+/// With replicas of stages: what each of them does.
+static planner::Schedule scheduleOfReplicas(const runtime::Plan &plan) {
+  runtime::Plan all = runtime::replicate(plan, /*addsUp=*/false);
+  planner::Schedule schedule = scheduleOf(all);
+  std::vector<int> groupOf(plan.stages.size(), -1);
+  for (auto [number, stage] : llvm::enumerate(all.stages)) {
+    schedule.replicas.push_back({static_cast<int>(stage.code),
+                                 static_cast<int>(stage.replica),
+                                 static_cast<int>(stage.replicas)});
+    if (stage.replicas == 1 || !plan.isTraining())
+      continue;
+    if (stage.replica == 0) {
+      groupOf[stage.code] = static_cast<int>(schedule.groups.size());
+      schedule.groups.push_back(
+          {"gradients of " + plan.stages[stage.code].name,
+           planner::RankGroup::Kind::Gradients,
+           {},
+           static_cast<int64_t>(stage.areas.gradients.bytes)});
+    }
+    schedule.groups.back().stages.push_back(static_cast<int>(number));
+  }
+  for (std::vector<planner::Action> &rank : schedule.ranks)
+    for (planner::Action &action : rank)
+      if (action.isCollective())
+        action.group = groupOf[all.stages[action.stage].code];
+  return schedule;
+}
+
 static llvm::Error printTimeline(const runtime::Plan &plan,
                                  llvm::raw_ostream &os) {
-  planner::Schedule schedule = scheduleOf(plan);
-  if (!schedule.isRolling()) {
+  bool hasStageReplicas = !plan.stageReplicas.empty();
+  planner::Schedule schedule =
+      hasStageReplicas ? scheduleOfReplicas(plan) : scheduleOf(plan);
+  if (!schedule.isRolling() && !hasStageReplicas) {
     auto all =
         planner::replicatePipeline(schedule, static_cast<int>(plan.replicas));
     if (!all)
@@ -157,13 +191,13 @@ static llvm::Error printTimeline(const runtime::Plan &plan,
     schedule = *all;
   }
   planner::SimulationInput input;
-  for (const runtime::PlanStage &stage : plan.stages) {
+  for (auto [number, stage] : llvm::enumerate(plan.stages)) {
     planner::StageTimes times;
     times.forward = stage.forwardSeconds;
     times.recompute = times.forward;
     times.backwardInput = stage.backwardSeconds;
     times.prepare = stage.prepareSeconds;
-    input.stages.insert(input.stages.end(), plan.replicas, times);
+    input.stages.insert(input.stages.end(), plan.replicasOf(number), times);
   }
   if (schedule.isRolling())
     return printSteadyState(schedule, std::move(input), os);
@@ -191,6 +225,8 @@ llvm::Error pp::printReport(mlir::ModuleOp module, llvm::raw_ostream &os) {
        << " micro-batches";
     if (plan->replicas > 1)
       os << " in " << plan->replicas << " replicas";
+    if (!plan->stageReplicas.empty())
+      os << " in replicas by stage";
     if (plan->threads > 1)
       os << ", " << plan->threads << " threads in each rank";
     os << ", schedule " << plan->schedule << ", checkpoint "

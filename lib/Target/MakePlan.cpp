@@ -112,6 +112,10 @@ public:
       memories[memory.getStage()] = memory;
     if (!step || !schedule || memories.empty())
       return module.emitError("has no memory plan; run pp-plan-memory first");
+    if (auto numbers = schedule.getStageReplicas();
+        numbers && numbers->size() != memories.size())
+      return schedule.emitOpError(
+          "has not a number of replicas for each stage");
     step.walk(
         [&](StageOp stage) { stages[stage.getStage()].push_back(stage); });
     makeHead();
@@ -141,6 +145,8 @@ private:
       plan.modelHash = hash.getValue();
     plan.target = getTarget(module).str();
     plan.replicas = schedule.getReplicas();
+    if (auto numbers = schedule.getStageReplicas())
+      plan.stageReplicas.assign(numbers->begin(), numbers->end());
     plan.threads = schedule.getThreads();
     if (schedule.getLanes() > 1)
       plan.gradientLanes = schedule.getLanes();
@@ -298,6 +304,19 @@ private:
     return success();
   }
 
+  /// Of the stage that makes the output.
+  int64_t replicasOfOutput(unsigned index) {
+    int64_t replicas = schedule.getReplicas();
+    for (auto &[number, phases] : stages)
+      for (StageOp stage : phases)
+        for (unsigned result = 0; result < stage.getNumResults(); ++result)
+          for (Attribute target : stage.getTargetsOf(result))
+            if (auto end = cast<EndAttr>(target);
+                end.getKind() == EndKind::Fetch && end.getNumber() == index)
+              replicas = schedule.getReplicasOf(number);
+    return replicas;
+  }
+
   LogicalResult makeFetches() {
     for (unsigned index = 0; !isTraining() && index < step.getNumResults();
          ++index) {
@@ -307,10 +326,11 @@ private:
           makePort(name, step.getFunctionType().getResult(index));
       port.batched =
           step.getResultAttr(index, step::batchedAttrName) != nullptr;
-      if (!port.batched && plan.replicas > 1)
+      int64_t replicas = replicasOfOutput(index);
+      if (!port.batched && replicas > 1)
         return module.emitError()
                << "output " << name << " has no axis for the samples, so "
-               << plan.replicas
+               << replicas
                << " replicas cannot make it together; use --replicas=1";
       plan.fetches.push_back(std::move(port));
     }

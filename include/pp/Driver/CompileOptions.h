@@ -56,6 +56,8 @@ struct CompileOptions {
   int64_t microbatches = 1;
   /// Copies of the pipeline.
   int64_t replicas = 1;
+  /// Of each stage, where they are not equal; `replicas` is 1 then.
+  llvm::SmallVector<int64_t> stageReplicas;
   /// Whether there is a training program, with `loss` and `optimizer`.
   bool hasTraining = false;
   /// It decides about batch, micro-batches, replicas, stages, schedule and

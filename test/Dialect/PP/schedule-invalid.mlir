@@ -27,6 +27,16 @@
 // RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipedream allow-stale correction=0.5" 2>&1 | FileCheck %s --check-prefix=CORRECT
 // RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipemare allow-stale correction=1" 2>&1 | FileCheck %s --check-prefix=CORRECT
 // RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipemare allow-stale correction=-0.5" 2>&1 | FileCheck %s --check-prefix=CORRECT
+// RUN: not pp-opt %t/two.mlir --pp-schedule="microbatches=4 stage-replicas=2" 2>&1 | FileCheck %s --check-prefix=DEALTONE
+// DEALTONE: error: stage-replicas: 1 numbers for 2 stages; there must be one for each
+// RUN: not pp-opt %t/two.mlir --pp-schedule="microbatches=2 stage-replicas=3,1" 2>&1 | FileCheck %s --check-prefix=DEALTFEW
+// DEALTFEW: error: stage-replicas: 3 replicas of a stage cannot share 2 micro-batches
+// RUN: not pp-opt %t/two.mlir --pp-schedule="schedule=zb-h1 microbatches=4 stage-replicas=2,1" 2>&1 | FileCheck %s --check-prefix=DEALTZERO
+// DEALTZERO: error: schedule 'zb-h1' needs the same number of replicas of all stages; with others there are 1f1b and gpipe
+// RUN: not pp-opt %t/two.mlir --pp-schedule="microbatches=4 replicas=2 stage-replicas=2,1" 2>&1 | FileCheck %s --check-prefix=DEALTBOTH
+// DEALTBOTH: error: stage-replicas: there are replicas of the pipeline too
+// RUN: not pp-opt %t/two.mlir --pp-place-checkpoints=mode=except_last --pp-schedule="microbatches=4 stage-replicas=2,1" 2>&1 | FileCheck %s --check-prefix=DEALTLAST
+// DEALTLAST: error: stage-replicas: only one replica of a stage has the last micro-batch; use --checkpoint=always or never
 // CORRECT: error: correction is {{.*}}, must be between 0 and 1, and is for the schedule 'pipemare', but the schedule is 'pipe{{.*}}'
 // STALE: error: schedule 'pipedream' runs without a flush, and so trains with weights that are some updates old: another training than that of the model. --allow-stale allows it
 // ONE: error: pipedream updates the weights after each micro-batch, so a step has one, but there are 2; pipedream-2bw has an update per several

@@ -450,11 +450,59 @@ LogicalResult ChannelOp::verify() {
   return success();
 }
 
+int64_t ScheduleOp::getReplicasOf(int64_t stage) {
+  auto numbers = getStageReplicas();
+  return numbers ? (*numbers)[stage] : static_cast<int64_t>(getReplicas());
+}
+
+int64_t ScheduleOp::getMicrobatchesOf(int64_t stage) {
+  auto microbatches = static_cast<int64_t>(getMicrobatches());
+  return getStageReplicas()
+             ? llvm::divideCeil(microbatches, getReplicasOf(stage))
+             : microbatches;
+}
+
+/// With copies of stages: each has a rank of its own.
+static LogicalResult verifyStageReplicas(ScheduleOp op) {
+  auto numbers = op.getStageReplicas();
+  if (!numbers)
+    return success();
+  auto microbatches = static_cast<int64_t>(op.getMicrobatches());
+  if (op.getReplicas() != 1 || op.getVersions())
+    return op.emitOpError("has replicas of stages, so neither replicas of the "
+                          "pipeline nor versions");
+  for (int64_t number : *numbers)
+    if (number < 1 || number > microbatches)
+      return op.emitOpError() << "has " << number << " replicas of a stage for "
+                              << microbatches << " micro-batches";
+  SmallVector<int64_t> ranks(numbers->size(), 0);
+  for (auto rank : op.getRanks().getAsRange<ArrayAttr>()) {
+    std::optional<int64_t> stage;
+    for (auto action : rank.getAsRange<ActionAttr>()) {
+      if (stage.value_or(action.getStage()) != action.getStage())
+        return op.emitOpError() << "has a rank with the stages " << *stage
+                                << " and " << action.getStage()
+                                << ", but with replicas of stages it has one";
+      stage = action.getStage();
+    }
+    if (!stage || *stage >= static_cast<int64_t>(ranks.size()))
+      return op.emitOpError("has a rank without a stage, or with one whose "
+                            "number of replicas is not known");
+    ++ranks[*stage];
+  }
+  if (ArrayRef(ranks) != *numbers)
+    return op.emitOpError("has other numbers of ranks with a stage than "
+                          "replicas of it");
+  return success();
+}
+
 LogicalResult ScheduleOp::verify() {
   if (getMicrobatches() > largestActionNumber ||
       getReplicas() > largestActionNumber)
     return emitOpError() << "has more micro-batches or replicas than "
                          << largestActionNumber;
+  if (failed(verifyStageReplicas(*this)))
+    return failure();
   for (auto rank : getRanks().getAsRange<ArrayAttr>())
     for (auto action : rank.getAsRange<ActionAttr>()) {
       if (!getVersions() && (action.getLag() || action.getVersion()))
@@ -464,7 +512,8 @@ LogicalResult ScheduleOp::verify() {
         return emitOpError()
                << "has the action '" << toString(action.getText())
                << "', but only " << getMicrobatches() << " micro-batches";
-      if (action.getKind() == ActionKind::ReduceGradients && getReplicas() == 1)
+      if (action.getKind() == ActionKind::ReduceGradients &&
+          getReplicasOf(action.getStage()) == 1)
         return emitOpError() << "has the action '" << toString(action.getText())
                              << "', but no replicas";
     }

@@ -2,7 +2,10 @@
 
 #include "AssignSlots.h"
 
+#include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Schedule/Rolling.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace pp;
@@ -21,6 +24,57 @@ static std::optional<int64_t> slotOf(ActionAttr action,
   return (isForward ? own.forward : own.backward)[action.getMicrobatch()];
 }
 
+/// The slots of replicas as those of their stages and listed channels.
+static planner::SlotAssignment
+joinReplicas(const planner::Schedule &schedule,
+             const std::vector<planner::Channel> &listed,
+             const planner::SlotAssignment &slots) {
+  planner::SlotAssignment result;
+  result.stages.resize(schedule.parts());
+  result.channels.resize(listed.size());
+  auto microbatches = static_cast<size_t>(schedule.microbatches);
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const planner::StageSlots &own = slots.stages[stage];
+    planner::StageSlots &all = result.stages[schedule.replicaOf(stage).part];
+    all.count = std::max(all.count, own.count);
+    all.forward.resize(microbatches);
+    all.backward.resize(microbatches);
+    for (size_t k = 0; k < microbatches; ++k)
+      if (schedule.runs(stage, static_cast<int>(k))) {
+        all.forward[k] = own.forward[k];
+        all.backward[k] = own.backward[k];
+      }
+  }
+  std::vector<int> origin = planner::findCopiedChannels(schedule, listed);
+  // Of one copy of a channel.
+  std::vector<int> most(listed.size(), 0), mostSent = most;
+  for (size_t c = 0; c < origin.size(); ++c) {
+    int &receive = most[origin[c]], &send = mostSent[origin[c]];
+    receive = std::max(receive, slots.channels[c].receiveCount);
+    send = std::max(send, slots.channels[c].sendCount);
+  }
+  for (size_t c = 0; c < origin.size(); ++c) {
+    const planner::ChannelSlots &own = slots.channels[c];
+    planner::ChannelSlots &all = result.channels[origin[c]];
+    planner::Replica from = schedule.replicaOf(schedule.channels[c].from),
+                     to = schedule.replicaOf(schedule.channels[c].to);
+    // A copy meets every so many-th one of the other end.
+    int distance = std::gcd(from.count, to.count);
+    int sender = from.number / distance, receiver = to.number / distance;
+    all.release = own.release;
+    all.sendCount = mostSent[origin[c]] * (to.count / distance);
+    all.receiveCount = most[origin[c]] * (from.count / distance);
+    all.send.resize(microbatches);
+    all.receive.resize(microbatches);
+    for (size_t k = 0; k < microbatches; ++k)
+      if (schedule.carries(schedule.channels[c], static_cast<int>(k))) {
+        all.send[k] = receiver * mostSent[origin[c]] + own.send[k];
+        all.receive[k] = sender * most[origin[c]] + own.receive[k];
+      }
+  }
+  return result;
+}
+
 planner::SlotAssignment
 pp::pipeline::assignSlots(ScheduleOp op, const ChannelTable &channels) {
   Builder builder(op.getContext());
@@ -28,6 +82,8 @@ pp::pipeline::assignSlots(ScheduleOp op, const ChannelTable &channels) {
   planner::SlotAssignment slots = schedule.isRolling()
                                       ? planner::assignRollingSlots(schedule)
                                       : planner::assignSlots(schedule);
+  if (!schedule.replicas.empty())
+    slots = joinReplicas(schedule, channels.toPlanner(), slots);
   size_t number = 0;
   for (ChannelOp channel : channels.all()) {
     const planner::ChannelSlots &own = slots.channels[number++];

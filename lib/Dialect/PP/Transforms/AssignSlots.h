@@ -10,7 +10,9 @@ namespace pp::pipeline {
 
 /// Gives the actions of a verified schedule their residual slots, and the
 /// channels their send and receive slots and release. Entry i of the result's
-/// channels is channel i of the table.
+/// channels is channel i of the table, and entry s of its stages stage s. With
+/// replicas of stages, these are enough for each of them: a channel has slots
+/// of its own for each replica at its other end.
 planner::SlotAssignment assignSlots(ScheduleOp op,
                                     const ChannelTable &channels);
 

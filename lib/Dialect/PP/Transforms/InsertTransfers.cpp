@@ -3,6 +3,7 @@
 #include "ScheduleIO.h"
 #include "StepGraph.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
+#include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Schedule/Rolling.h"
 #include "pp/Planner/Schedule/Transfers.h"
 
@@ -125,12 +126,18 @@ struct InsertTransfers : pipeline::impl::InsertTransfersBase<InsertTransfers> {
       op.emitOpError("has transfers already");
       return signalPassFailure();
     }
+    if (failed(checkStageReplicas(op, step)))
+      return signalPassFailure();
     ChannelBuilder builder(module, step, op);
     planner::Schedule planned = toPlanner(op, ChannelTable(module));
     auto result =
         planned.isRolling()
             ? planner::insertRollingTransfers(planned, builder.channels())
-            : planner::insertTransfers(planned, builder.channels());
+        : planned.replicas.empty()
+            ? planner::insertTransfers(planned, builder.channels())
+            : planner::insertTransfers(
+                  planned,
+                  planner::replicateChannels(planned, builder.channels()));
     if (!result) {
       op.emitOpError() << "cannot get its transfers: " << result.error();
       return signalPassFailure();

@@ -105,7 +105,7 @@ struct Partition : pipeline::impl::PartitionBase<Partition> {
              << "has " << count << " kernels, but the plan '" << read.name
              << "' has " << read->kernels.size()
              << ": it was made for another model or other options";
-    stages = read->schedule.stages;
+    stages = read->schedule.parts();
     if (auto faults = planner::findPlacementFaults(planned.graph, stageOf,
                                                    static_cast<int>(stages));
         !faults.empty())

@@ -182,7 +182,8 @@ private:
         auto global = symbols.lookup<ml_program::GlobalOp>(name);
         int64_t bytes = getTensorBytes(global.getType());
         if (state.kind == StateKind::Statistics) {
-          if ((scheduleOp.getReplicas() > 1 || scheduleOp.getLanes() > 1) &&
+          if ((scheduleOp.getReplicasOf(stage.number) > 1 ||
+               scheduleOp.getLanes() > 1) &&
               bytes != cast<ShapedType>(global.getType()).getNumElements() *
                            trainedBytes)
             return op.emitOpError() << "updates '" << name.getValue() << "' of "
@@ -454,8 +455,7 @@ private:
 
   /// Of values that all replicas add up, each adds up a part, and has places
   /// for this part of the others.
-  int64_t exchangeBytes(int64_t bytes) {
-    auto replicas = static_cast<int64_t>(scheduleOp.getReplicas());
+  static int64_t exchangeBytes(int64_t bytes, int64_t replicas) {
     return (replicas - 1) * aligned(llvm::divideCeil(bytes, replicas));
   }
 
@@ -466,9 +466,10 @@ private:
     int64_t parameters = training ? stage.parameters.bytes : 0;
     int64_t gradients = parameters + stage.parts.bytes;
     int64_t states = optimizer ? optimizer.getStates().size() : 0;
-    int64_t loss = stage.computesLoss
-                       ? aligned(scheduleOp.getMicrobatches() * trainedBytes)
-                       : 0;
+    int64_t loss =
+        stage.computesLoss
+            ? aligned(scheduleOp.getMicrobatchesOf(stage.number) * trainedBytes)
+            : 0;
     int64_t total = 0;
     SmallVector<Attribute> areas;
     auto area = [&](MemoryArea area, int64_t bytes) {
@@ -491,20 +492,21 @@ private:
     area(MemoryArea::Loss, loss);
     if (hasLossScale)
       area(MemoryArea::LossScale, PP_ALIGNMENT);
-    if (training && (scheduleOp.getReplicas() > 1 || stage.remoteParts))
-      area(MemoryArea::Exchange, exchangeBytes(gradients) +
-                                     exchangeBytes(stage.statistics.bytes) +
-                                     stage.remoteParts);
+    int64_t replicas = scheduleOp.getReplicasOf(stage.number);
+    if (training && (replicas > 1 || stage.remoteParts))
+      area(MemoryArea::Exchange,
+           exchangeBytes(gradients, replicas) +
+               exchangeBytes(stage.statistics.bytes, replicas) +
+               stage.remoteParts);
     if (auto versions = scheduleOp.getVersions())
       area(MemoryArea::Versions,
            ((*versions)[stage.number] - 1) *
                (stage.parameters.bytes + stage.prepared.bytes));
 
     if (auto lanes = static_cast<int64_t>(scheduleOp.getLanes());
-        training && lanes > static_cast<int64_t>(scheduleOp.getReplicas()))
+        training && lanes > replicas)
       area(MemoryArea::Lanes,
-           (lanes / static_cast<int64_t>(scheduleOp.getReplicas()) - 1) *
-               (gradients + stage.statistics.bytes));
+           (lanes / replicas - 1) * (gradients + stage.statistics.bytes));
 
     bool isLate = planner::gradientDelay(toPlanner(scheduleOp, channels),
                                          planner::WeightRule::Latest,

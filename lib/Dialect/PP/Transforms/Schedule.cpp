@@ -69,26 +69,40 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
              << name << "'";
     if (training)
       planner::insertRecompute(*result, mode);
-    planner::insertPreparation(*result, findPreparingStages(step));
+    std::vector<bool> prepares = findPreparingStages(step), ofReplicas;
+    for (int stage = 0; stage < result->stages; ++stage)
+      ofReplicas.push_back(prepares[result->replicaOf(stage).part]);
+    planner::insertPreparation(*result, ofReplicas);
     if (training && replicas > 1)
       result = *planner::insertGradientReductions(*result);
+    if (training && !stageReplicas.empty())
+      planner::insertDealtReductions(*result);
     auto ranks = toRanks(step.getLoc(), *result, ChannelTable(module));
     if (failed(ranks))
       return failure();
     OpBuilder builder(module.getBodyRegion());
     builder.setInsertionPointAfter(step);
-    DenseI64ArrayAttr versions;
+    DenseI64ArrayAttr versions, numbers;
+    if (!stageReplicas.empty())
+      numbers = builder.getDenseI64ArrayAttr(replicasOfStages());
     if (result->isRolling())
       versions = builder.getDenseI64ArrayAttr(SmallVector<int64_t>(
           result->versions.begin(), result->versions.end()));
     ScheduleOp::create(builder, step.getLoc(), name, result->microbatches,
-                       replicas, threads, training ? lanes.getValue() : 1, mode,
-                       versions,
+                       replicas, numbers, threads,
+                       training ? lanes.getValue() : 1, mode, versions,
                        training && correction != 0
                            ? builder.getF64FloatAttr(correction.getValue())
                            : FloatAttr(),
                        *ranks);
     return success();
+  }
+
+  /// Where they are equal, one number for all.
+  SmallVector<int64_t> replicasOfStages() const {
+    if (stageReplicas.empty())
+      return {replicas.getValue()};
+    return SmallVector<int64_t>(stageReplicas.begin(), stageReplicas.end());
   }
 
   LogicalResult checkLanes(ModuleOp module, const planner::Schedule &result) {
@@ -100,9 +114,10 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     };
     if (lanes < 1 || lanes > 1024 || !llvm::isPowerOf2_64(lanes.getValue()))
       return refuse("must be a power of two, up to 1024");
-    if (lanes % replicas != 0)
-      return refuse("but " + Twine(replicas) +
-                    " replicas cannot share them evenly");
+    for (int64_t count : replicasOfStages())
+      if (count > 0 && lanes.getValue() % count != 0)
+        return refuse("but " + Twine(count) +
+                      " replicas cannot share them evenly");
     if (result.isRolling())
       return refuse("but schedule '" + Twine(schedule.getValue()) +
                     "' has no flush, and no replicas that could change the "
@@ -137,6 +152,8 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return module.emitError() << "replicas is " << replicas.getValue()
                                 << ", must be 1 or more and divide the "
                                 << microbatches.getValue() << " micro-batches";
+    if (!stageReplicas.empty())
+      return deal(module, stages);
     if (planner::isScheduleFile(schedule.getValue()))
       return readFile(module, training, name);
     planner::PipelineShape shape{static_cast<int>(stages),
@@ -160,6 +177,50 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     if (ranks == 0 && isV)
       shape.ranks = static_cast<int>((stages + 1) / 2);
     auto made = planner::makeSchedule(schedule, shape);
+    if (!made)
+      return module.emitError() << made.error();
+    return *made;
+  }
+
+  /// What replicas of stages in unequal numbers do not go with.
+  LogicalResult checkStageReplicas(ModuleOp module) {
+    auto refuse = [&](const Twine &why) {
+      return module.emitError() << "stage-replicas: " << why;
+    };
+    if (replicas != 1)
+      return refuse("there are replicas of the pipeline too");
+    // Else some copies of a channel are released by R and some by F.
+    auto checkpoint =
+        module->getAttrOfType<CheckpointModeAttr>(checkpointAttrName);
+    if (checkpoint && checkpoint.getValue() == CheckpointMode::ExceptLast)
+      return refuse("only one replica of a stage has the last micro-batch; use "
+                    "--checkpoint=always or never");
+    if (getTarget(module).isGpu())
+      return refuse("they run on the processor only; use --target=cpu");
+    return success();
+  }
+
+  /// With replicas of stages in unequal numbers.
+  FailureOr<planner::Schedule> deal(ModuleOp module, int64_t stages) {
+    auto refuse = [&](const Twine &why) {
+      return module.emitError() << "stage-replicas: " << why;
+    };
+    if (static_cast<int64_t>(stageReplicas.size()) != stages)
+      return refuse(Twine(stageReplicas.size()) + " numbers for " +
+                    Twine(stages) + " stages; there must be one for each");
+    if (memory != 0 || ranks != 0)
+      return refuse("'memory' and 'ranks' go with schedules of one replica");
+    if (failed(checkStageReplicas(module)))
+      return failure();
+    std::vector<int> counts;
+    for (int64_t count : stageReplicas) {
+      if (count < 1 || count > microbatches)
+        return refuse(Twine(count) + " replicas of a stage cannot share " +
+                      Twine(microbatches) + " micro-batches");
+      counts.push_back(static_cast<int>(count));
+    }
+    auto made = planner::dealtSchedule(schedule.getValue(), counts,
+                                       static_cast<int>(microbatches));
     if (!made)
       return module.emitError() << made.error();
     return *made;
@@ -254,12 +315,17 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
                                 << (read->training ? "training" : "inference")
                                 << ", but this step is for "
                                 << (training ? "training" : "inference");
-    if (read->schedule.stages != stages)
+    if (read->schedule.parts() != stages)
       return module.emitError()
-             << "the plan '" << read.name << "' has " << read->schedule.stages
+             << "the plan '" << read.name << "' has " << read->schedule.parts()
              << " stages, but the step has " << stages;
     name = read->scheduleName;
     replicas = read->replicas;
+    std::vector<int> counts = read->stageReplicas();
+    SmallVector<int64_t> numbers(counts.begin(), counts.end());
+    stageReplicas = numbers;
+    if (!counts.empty() && failed(checkStageReplicas(module)))
+      return failure();
     return read->schedule;
   }
 };

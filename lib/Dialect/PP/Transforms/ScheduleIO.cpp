@@ -8,6 +8,9 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <map>
+#include <tuple>
+
 using namespace mlir;
 using namespace pp;
 using namespace pp::pipeline;
@@ -100,8 +103,100 @@ ScheduleOp pp::pipeline::findSchedule(ModuleOp module) {
   return found;
 }
 
+LogicalResult pp::pipeline::checkStageReplicas(ScheduleOp op,
+                                               func::FuncOp step) {
+  auto numbers = op.getStageReplicas();
+  if (!numbers)
+    return success();
+  auto count = static_cast<int64_t>(numbers->size());
+  if (count != countStages(step))
+    return op.emitOpError()
+           << "has numbers of replicas for " << count
+           << " stages, but the step has " << countStages(step);
+  for (auto channel : op->getParentOfType<ModuleOp>().getOps<ChannelOp>())
+    if (static_cast<int64_t>(std::max(channel.getFrom(), channel.getTo())) >=
+        count)
+      return channel.emitOpError()
+             << "'" << channel.getSymName() << "' names a stage that is not "
+             << "there";
+  return success();
+}
+
+planner::Schedule pp::pipeline::toReplicas(ScheduleOp op) {
+  planner::Schedule schedule;
+  schedule.microbatches = static_cast<int>(op.getMicrobatches());
+  for (auto [part, count] :
+       llvm::enumerate(op.getStageReplicas().value_or(ArrayRef<int64_t>())))
+    for (int number = 0; number < count; ++number) {
+      schedule.rankOfStage.push_back(schedule.stages++);
+      schedule.replicas.push_back(
+          {static_cast<int>(part), number, static_cast<int>(count)});
+    }
+  return schedule;
+}
+
+/// With replicas of stages, each of which has a list.
+static planner::Schedule replicasToPlanner(ScheduleOp op,
+                                           const ChannelTable &channels) {
+  planner::Schedule schedule = toReplicas(op);
+  std::vector<planner::Channel> listed = channels.toPlanner();
+  schedule.channels = planner::replicateChannels(schedule, listed);
+  // By the listed channel, the sender's replica and the receiver's.
+  std::map<std::tuple<int, int, int>, int> copies;
+  std::vector<int> origin = planner::findCopiedChannels(schedule, listed);
+  for (auto [number, channel] : llvm::enumerate(schedule.channels))
+    copies[{origin[number], schedule.replicaOf(channel.from).number,
+            schedule.replicaOf(channel.to).number}] = static_cast<int>(number);
+  std::vector<int> firstOf, seen;
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    if (schedule.replicaOf(stage).number == 0)
+      firstOf.push_back(stage);
+  seen.assign(firstOf.size(), 0);
+  auto ranks = op.getRanks().getAsRange<ArrayAttr>();
+  for (auto [number, rank] : llvm::enumerate(ranks)) {
+    std::vector<planner::Action> &actions = schedule.ranks.emplace_back();
+    if (rank.empty())
+      continue;
+    int part = cast<ActionAttr>(rank[0]).getStage();
+    int stage = firstOf[part] + seen[part]++;
+    schedule.rankOfStage[stage] = static_cast<int>(number);
+    for (auto action : rank.getAsRange<ActionAttr>()) {
+      planner::Action &own = actions.emplace_back(
+          planner::Action{action.getKind(), stage, action.getMicrobatch()});
+      if (FlatSymbolRefAttr channel = action.getChannel()) {
+        int index = channels.numberOf(channel);
+        auto replicaAt = [&](int end) {
+          return own.microbatch % schedule.replicaOf(firstOf[end]).count;
+        };
+        own.channel = copies.at({index, replicaAt(listed[index].from),
+                                 replicaAt(listed[index].to)});
+      }
+    }
+  }
+  // The groups of the actions that are there.
+  std::vector<int> groupOf(firstOf.size(), -1);
+  for (std::vector<planner::Action> &actions : schedule.ranks)
+    for (planner::Action &action : actions) {
+      if (!action.isCollective())
+        continue;
+      planner::Replica replica = schedule.replicaOf(action.stage);
+      int &group = groupOf[replica.part];
+      if (group < 0) {
+        group = static_cast<int>(schedule.groups.size());
+        planner::RankGroup &own = schedule.groups.emplace_back();
+        own.name = "gradients of stage " + std::to_string(replica.part);
+        for (int number = 0; number < replica.count; ++number)
+          own.stages.push_back(firstOf[replica.part] + number);
+      }
+      action.group = group;
+    }
+  return schedule;
+}
+
 planner::Schedule pp::pipeline::toPlanner(ScheduleOp op,
                                           const ChannelTable &channels) {
+  if (op.getStageReplicas())
+    return replicasToPlanner(op, channels);
   planner::Schedule schedule;
   schedule.microbatches = static_cast<int>(op.getMicrobatches());
   schedule.channels = channels.toPlanner();
@@ -145,6 +240,11 @@ FailureOr<ArrayAttr> pp::pipeline::toRanks(Location loc,
                                            const planner::Schedule &schedule,
                                            const ChannelTable &channels) {
   MLIRContext *context = loc.getContext();
+  // Replicas of stages are told apart by their lists, and the channels between
+  // them by their micro-batches.
+  std::vector<int> listed;
+  if (!schedule.replicas.empty())
+    listed = planner::findCopiedChannels(schedule, channels.toPlanner());
   SmallVector<Attribute> ranks;
   for (const auto &rank : schedule.ranks) {
     SmallVector<Attribute> actions;
@@ -152,14 +252,15 @@ FailureOr<ArrayAttr> pp::pipeline::toRanks(Location loc,
       FlatSymbolRefAttr channel;
       bool isForward = true;
       if (action.isTransfer()) {
-        channel = channels.nameOf(action.channel);
+        channel = channels.nameOf(listed.empty() ? action.channel
+                                                 : listed[action.channel]);
         isForward =
             schedule.channels[action.channel].fromPhase == Phase::Forward;
       }
       auto attribute = ActionAttr::getChecked(
-          [&]() { return emitError(loc); }, context, action.kind, action.stage,
-          isForward, action.microbatch, channel, std::optional<int64_t>(),
-          action.lag, action.version);
+          [&]() { return emitError(loc); }, context, action.kind,
+          schedule.replicaOf(action.stage).part, isForward, action.microbatch,
+          channel, std::optional<int64_t>(), action.lag, action.version);
       if (!attribute)
         return failure();
       actions.push_back(attribute);

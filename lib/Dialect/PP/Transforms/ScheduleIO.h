@@ -55,8 +55,18 @@ private:
 /// The only schedule of the module; null with an error if there is none.
 ScheduleOp findSchedule(mlir::ModuleOp module);
 
-/// The schedule for the planner, with the groups of its replicas.
+/// The schedule for the planner, with the groups of its replicas. With replicas
+/// of stages, its stages are these, and its channels lead from each to each.
 planner::Schedule toPlanner(ScheduleOp op, const ChannelTable &channels);
+
+/// Whether there is a number of replicas for each stage of the step, and for
+/// those that channels name, if there are replicas of stages. Else emits an
+/// error.
+mlir::LogicalResult checkStageReplicas(ScheduleOp op, mlir::func::FuncOp step);
+
+/// The replicas of stages, without actions and channels; no stages if `op` has
+/// none.
+planner::Schedule toReplicas(ScheduleOp op);
 
 /// The action lists as an attribute. Fails with an error at `loc` for actions
 /// that only the planner knows.

@@ -71,7 +71,7 @@ static LogicalResult verifyPreparations(ScheduleOp op,
   for (const auto &rank : schedule.ranks)
     for (const planner::Action &action : rank)
       if (action.kind == ActionKind::Prepare)
-        found[action.stage] = true;
+        found[schedule.replicaOf(action.stage).part] = true;
   for (size_t stage = 0; stage < prepares.size(); ++stage)
     if (found[stage] != prepares[stage])
       return op.emitOpError()
@@ -83,12 +83,13 @@ static LogicalResult verifyPreparations(ScheduleOp op,
 
 LogicalResult pp::pipeline::verifySchedule(ScheduleOp op, func::FuncOp step) {
   auto module = op->getParentOfType<ModuleOp>();
-  if (failed(verifyChannels(module, step)))
+  if (failed(verifyChannels(module, step)) ||
+      failed(checkStageReplicas(op, step)))
     return failure();
   planner::Schedule schedule = toPlanner(op, ChannelTable(module));
-  if (schedule.stages != countStages(step))
+  if (schedule.parts() != countStages(step))
     return op.emitOpError()
-           << "schedules " << schedule.stages << " stages, but the step has "
+           << "schedules " << schedule.parts() << " stages, but the step has "
            << countStages(step);
   if (failed(verifyPreparations(op, schedule, findPreparingStages(step))))
     return failure();

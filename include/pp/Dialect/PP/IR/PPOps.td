@@ -186,6 +186,10 @@ def PP_ScheduleOp : PP_Op<"schedule", [
     copy q is micro-batch k * replicas + q of the step. With `threads`, that many
     of a rank compute each kernel together.
 
+    With `stage_replicas`, stage s has that many copies instead. There is a list
+    for each copy of each stage, and micro-batches have their numbers in the
+    step: copy q of n has those that are q modulo n.
+
     With `lanes`, gradients and statistics are added in that many sums over all
     copies, micro-batch k of the step in sum k modulo their number, and these in
     pairs: then the number of copies, which divides them, changes no bit.
@@ -203,6 +207,7 @@ def PP_ScheduleOp : PP_Op<"schedule", [
   }];
   let arguments = (ins StrAttr:$kind, PP_PositiveCount:$microbatches,
                        DefaultValuedAttr<PP_PositiveCount, "1">:$replicas,
+                       OptionalAttr<DenseI64ArrayAttr>:$stageReplicas,
                        DefaultValuedAttr<PP_PositiveCount, "1">:$threads,
                        DefaultValuedAttr<PP_PositiveCount, "1">:$lanes,
                        PP_CheckpointMode:$checkpoint,
@@ -211,9 +216,16 @@ def PP_ScheduleOp : PP_Op<"schedule", [
                        PP_RanksAttr:$ranks);
   let assemblyFormat = [{
     $kind `microbatches` `(` $microbatches `)` (`replicas` `(` $replicas^ `)`)?
+    (`stage_replicas` `(` $stageReplicas^ `)`)?
     (`threads` `(` $threads^ `)`)? (`lanes` `(` $lanes^ `)`)? (`versions` `(` $versions^ `)`)?
     (`correction` `(` $correction^ `)`)? `checkpoint` `(` custom<CheckpointName>($checkpoint) `)`
     `ranks` `(` custom<Ranks>($ranks) `)` attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Copies of a stage.
+    int64_t getReplicasOf(int64_t stage);
+    /// The most micro-batches of a step that a copy of a stage has.
+    int64_t getMicrobatchesOf(int64_t stage);
   }];
   let hasVerifier = 1;
 }

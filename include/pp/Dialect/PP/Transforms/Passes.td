@@ -147,6 +147,8 @@ def Schedule : PPPass<"pp-schedule"> {
     pp-plan with the actions of every rank, instead. With `replicas`, the lists are
     those of one of that many copies, each of which has its share of the
     micro-batches; a stage adds up the gradients of its copies after its last W.
+    With `stage-replicas`, stages have copies in unequal numbers, between which
+    micro-batches are dealt out, and each copy has a list.
     `threads` does not change the order of anything. `pipedream`, `pipedream-2bw` and
     `pipemare` have no flush: passes read weights that are some updates old, which
     needs `allow-stale`. A name that ends in `.csv` is a file of
@@ -167,6 +169,8 @@ def Schedule : PPPass<"pp-schedule"> {
            "Micro-batches of a step, over all replicas">,
     Option<"replicas", "replicas", "int64_t", "1",
            "Copies of the pipeline, which run side by side">,
+    ListOption<"stageReplicas", "stage-replicas", "int64_t",
+               "Copies of each stage, instead: inference, 1f1b and gpipe">,
     Option<"threads", "threads", "int64_t", "1",
            "Threads of a rank, which compute each kernel together">,
     Option<"lanes", "lanes", "int64_t", "1",
