@@ -30,6 +30,9 @@ pp::countPlanMemory(MLIRContext *context, ModelImport &import,
     return makeError(exitInvalid, "the memory of the plan cannot be counted");
   std::vector<int64_t> bytes(plan.schedule.ranks.size(), 0);
   for (auto memory : program.getOps<pipeline::MemoryOp>())
-    bytes[plan.schedule.rankOfStage[memory.getStage()]] += memory.getTotal();
+    for (int stage = 0; stage < plan.schedule.stages; ++stage)
+      if (plan.schedule.replicaOf(stage).part ==
+          static_cast<int>(memory.getStage()))
+        bytes[plan.schedule.rankOfStage[stage]] += memory.getTotal();
   return bytes;
 }

@@ -25,7 +25,8 @@ public:
   }
 
   std::vector<CutAlternative> run() {
-    for (int stage = 1; stage < draft.schedule.stages; ++stage) {
+    for (int stage = 1; stage < static_cast<int>(draft.devices.size());
+         ++stage) {
       explain(stage, stage - 1, stage);
       explain(stage, stage, stage - 1);
     }
@@ -45,7 +46,8 @@ private:
       for (size_t kernel : next)
         draft.stageOf[kernel] = to;
       moved.insert(moved.end(), next.begin(), next.end());
-      if (draft.schedule.isTraining() && stepLowerBound(draft) >= limit)
+      if (draft.schedule.isTraining() && draft.schedule.replicas.empty() &&
+          stepLowerBound(draft) >= limit)
         continue;
       auto evaluation = evaluatePlan(draft);
       if (!evaluation)

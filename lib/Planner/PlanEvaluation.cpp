@@ -2,6 +2,7 @@
 #include "pp/Planner/PlanEvaluation.h"
 #include "PlanMemory.h"
 #include "pp/Planner/Schedule/Preparation.h"
+#include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Schedule/Slots.h"
 #include "pp/Planner/Schedule/Transfers.h"
 #include <algorithm>
@@ -45,7 +46,7 @@ KernelTimes pp::planner::timesOn(const Kernel &kernel, const Device &device) {
 }
 
 std::vector<StageLoad> pp::planner::stageLoads(const PlanDraft &draft) {
-  std::vector<StageLoad> loads(draft.schedule.stages);
+  std::vector<StageLoad> loads(draft.devices.size());
   // Replicas are most often alike.
   std::vector<std::vector<const Device *>> distinct(loads.size());
   for (size_t stage = 0; stage < loads.size(); ++stage)
@@ -97,7 +98,8 @@ std::vector<StageLoad> pp::planner::stageLoads(const PlanDraft &draft) {
 static double slowestTransfer(const PlanDraft &draft, const Channel &channel,
                               int from, int to, int64_t bytes) {
   double slowest = 0;
-  const auto &senders = draft.devices[from], &receivers = draft.devices[to];
+  std::vector<size_t> senders = draft.devicesOf(from),
+                      receivers = draft.devicesOf(to);
   if (draft.schedule.crossesRanks(channel))
     for (size_t replica = 0; replica < senders.size(); ++replica)
       slowest = std::max(
@@ -131,18 +133,25 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
   bool training = draft.schedule.isTraining();
   evaluation.stages = stageLoads(draft);
   Schedule computations = draft.schedule;
+  // By stage of the schedule.
+  std::vector<StageLoad> each;
   std::vector<bool> prepares;
-  for (const StageLoad &load : evaluation.stages)
-    prepares.push_back(load.preparedBytes > 0);
+  for (int stage = 0; stage < computations.stages; ++stage) {
+    each.push_back(evaluation.stages[draft.partOf(stage)]);
+    prepares.push_back(each.back().preparedBytes > 0);
+  }
   insertPreparation(computations, prepares);
   if (training)
     insertRecompute(computations, draft.checkpoint);
-  auto schedule = insertTransfers(
-      computations, crossingChannels(*draft.graph, draft.stageOf, training));
+  std::vector<Channel> channels =
+      crossingChannels(*draft.graph, draft.stageOf, training);
+  if (!computations.replicas.empty())
+    channels = replicateChannels(computations, channels);
+  auto schedule = insertTransfers(computations, channels);
   if (!schedule)
     return Failure{schedule.error()};
   evaluation.schedule = *schedule;
-  for (const StageLoad &load : evaluation.stages)
+  for (const StageLoad &load : each)
     evaluation.input.stages.push_back(load.times);
   evaluation.input.transfers =
       channelTimes(draft, evaluation.schedule.channels);
@@ -156,8 +165,13 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
   evaluation.simulation = *simulation;
   evaluation.lowerBound =
       makespanLowerBound(evaluation.schedule, evaluation.input);
-  evaluation.peakBytes = countMemory(draft, evaluation.schedule,
-                                     *evaluation.slots, evaluation.stages);
+  evaluation.peakBytes =
+      countMemory(draft, evaluation.schedule, *evaluation.slots, each);
+  for (int stage = 0; stage < computations.stages; ++stage) {
+    StageLoad &largest = evaluation.stages[draft.partOf(stage)];
+    if (each[stage].memoryBytes > largest.memoryBytes)
+      largest = each[stage];
+  }
   evaluation.overflow = findOverflow(draft, evaluation.peakBytes);
   return evaluation;
 }
@@ -184,7 +198,8 @@ PipelinePlan pp::planner::makePlan(const PlanDraft &draft,
   plan.scheduleName = std::move(scheduleName);
   plan.schedule = draft.schedule;
   plan.schedule.channels.clear();
-  plan.replicas = static_cast<int>(draft.devices.front().size());
+  if (draft.schedule.replicas.empty())
+    plan.replicas = static_cast<int>(draft.devices.front().size());
   for (size_t k = 0; k < draft.stageOf.size(); ++k)
     plan.kernels.push_back({draft.graph->kernels[k].name, draft.stageOf[k]});
   for (size_t s = 0; s < evaluation.stages.size(); ++s) {

@@ -33,8 +33,8 @@ std::vector<int64_t> pp::planner::countMemory(const PlanDraft &draft,
 std::optional<std::string>
 pp::planner::findOverflow(const PlanDraft &draft,
                           const std::vector<int64_t> &peakBytes) {
-  for (size_t stage = 0; stage < draft.devices.size(); ++stage)
-    for (size_t index : draft.devices[stage]) {
+  for (int stage = 0; stage < draft.schedule.stages; ++stage)
+    for (size_t index : draft.devicesOf(stage)) {
       const Device &device = draft.cluster->devices[index];
       int rank = draft.schedule.rankOfStage[stage];
       if (peakBytes[rank] > device.memoryBytes)

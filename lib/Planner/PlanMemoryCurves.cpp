@@ -12,8 +12,8 @@ pp::planner::memoryCurves(const PlanEvaluation &evaluation) {
     channel.bytes = 0;
   std::vector<int64_t> fixed(schedule.ranks.size(), 0);
   ResidualBytes residuals;
-  for (size_t stage = 0; stage < evaluation.stages.size(); ++stage) {
-    const StageLoad &load = evaluation.stages[stage];
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const StageLoad &load = evaluation.stages[schedule.replicaOf(stage).part];
     residuals.whole.push_back(load.savedBytes);
     fixed[schedule.rankOfStage[stage]] +=
         load.memoryBytes - load.slots * load.savedBytes;

@@ -40,7 +40,7 @@ public:
        << "text-align:right;border-bottom:1px solid #ddd}"
        << "svg{border:1px solid #ddd;display:block}text{font:10px sans-serif}"
        << ".scroll{overflow:auto;max-height:640px}</style></head><body>\n"
-       << "<h1>" << escape(plan.model) << ": " << plan.schedule.stages
+       << "<h1>" << escape(plan.model) << ": " << plan.schedule.parts()
        << " stages on " << plan.schedule.ranks.size() << " ranks, "
        << escape(plan.scheduleName) << "</h1>\n<p>" << plan.microbatches()
        << " micro-batches, step " << formatTime(plan.predicted.step) << ", "
@@ -105,8 +105,9 @@ private:
             "<rect x=\"{0:F2}\" y=\"{1:F1}\" width=\"{2:F2}\" height=\"22\" "
             "fill=\"{3}\" fill-opacity=\"{4}\" stroke=\"{5}\"><title>{6}: "
             "{7} to {8}</title></rect>\n",
-            x(timed.start), top, width, stageColour(action.stage), opacity,
-            action.kind == ActionKind::Recompute ? "#000" : "#fff",
+            x(timed.start), top, width,
+            stageColour(evaluation.schedule.replicaOf(action.stage).part),
+            opacity, action.kind == ActionKind::Recompute ? "#000" : "#fff",
             toString(action, evaluation.schedule.channels),
             formatTime(timed.start), formatTime(timed.end));
         if (width > 14 && action.microbatch >= 0)

@@ -60,7 +60,7 @@ private:
                   " kernels, but the model has " + llvm::Twine(kernels.size()) +
                   ": it was made for another model or other options");
     if (auto faults = findPlacementFaults(*draft.graph, draft.stageOf,
-                                          plan.schedule.stages);
+                                          plan.schedule.parts());
         !faults.empty())
       return fail(llvm::join(faults, "\n  "));
     return llvm::Error::success();
@@ -114,6 +114,8 @@ llvm::Error pp::evaluateGivenPlan(const Flags &flags, CompileOptions options,
                                     llvm::Twine(plan->batch));
   options.batch = plan->batch;
   options.replicas = plan->replicas;
+  std::vector<int> counts = plan->stageReplicas();
+  options.stageReplicas.assign(counts.begin(), counts.end());
   options.schedule.threads = plan->threads;
   auto cluster = readCluster(flags, options);
   if (!cluster)

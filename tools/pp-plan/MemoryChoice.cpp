@@ -10,9 +10,10 @@ namespace {
 /// The first device that a rank's bytes do not fit into, as a sentence.
 std::optional<std::string> findOverflow(const planner::PlanCandidate &candidate,
                                         const std::vector<int64_t> &bytes) {
-  for (size_t stage = 0; stage < candidate.draft.devices.size(); ++stage) {
-    int rank = candidate.draft.schedule.rankOfStage[stage];
-    for (size_t index : candidate.draft.devices[stage]) {
+  const planner::Schedule &schedule = candidate.draft.schedule;
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    int rank = schedule.rankOfStage[stage];
+    for (size_t index : candidate.draft.devicesOf(stage)) {
       const planner::Device &device = candidate.draft.cluster->devices[index];
       if (bytes[rank] > device.memoryBytes)
         return "rank " + std::to_string(rank) + " needs " +

@@ -25,7 +25,7 @@ void printProcesses(const PlanDraft &draft, llvm::raw_ostream &os) {
   for (size_t rank = 0; rank < draft.schedule.ranks.size(); ++rank)
     for (size_t stage = 0; stage < rankOfStage.size(); ++stage)
       if (rankOfStage[stage] == static_cast<int>(rank)) {
-        llvm::append_range(order, draft.devices[stage]);
+        llvm::append_range(order, draft.devicesOf(static_cast<int>(stage)));
         break;
       }
   bool isOrdered = true;
@@ -45,6 +45,8 @@ std::string kindOf(const PipelinePlan &plan) {
   std::string kind = isPipeline ? "a pipeline" : "one stage";
   if (plan.replicas > 1)
     kind = isPipeline ? "replicas of a pipeline" : "replicas";
+  if (!plan.schedule.replicas.empty())
+    kind = "a pipeline with replicas of stages";
   if (plan.threads > 1)
     kind += " of several threads";
   return kind;
@@ -77,8 +79,8 @@ void printChanges(const PipelinePlan &plan, llvm::StringRef mixing,
        << " micro-batches this is another training than with one. "
           "--microbatches says how many to try; --batch-norm=frozen reads the "
           "running statistics instead\n";
-  if (plan.replicas > 1)
-    os << "note: " << plan.replicas
+  if (plan.replicas > 1 || !plan.schedule.replicas.empty())
+    os << "note: " << plan.describeReplicas()
        << " replicas round sums of gradients in another order than one; "
           "--replicate=false leaves them out, pp-compile "
           "--gradient-lanes adds in one order, whatever their number is\n";
@@ -112,9 +114,8 @@ void pp::printCandidates(const PlanSearchResult &result, llvm::StringRef mixing,
       peak = std::max(peak, bytes);
     table.add(withThreads(
         {std::to_string(number), std::to_string(plan.microbatches()),
-         std::to_string(plan.replicas),
-         std::to_string(plan.schedule.ranks.size()),
-         std::to_string(plan.schedule.stages), plan.scheduleName,
+         plan.describeReplicas(), std::to_string(plan.schedule.ranks.size()),
+         std::to_string(plan.schedule.parts()), plan.scheduleName,
          std::string(nameOf(plan.checkpoint)), formatTime(plan.predicted.step),
          llvm::formatv("{0:F1}", plan.predicted.throughput),
          percent(plan.predicted.bubble), formatBytes(peak),
@@ -251,8 +252,8 @@ void pp::printEvaluation(const PlanCandidate &candidate,
   const PipelinePlan &plan = candidate.plan;
   const PlanPrediction &predicted = plan.predicted;
   os << plan.model << ": " << plan.microbatches() << " micro-batches, "
-     << plan.replicas << " replicas, " << plan.schedule.ranks.size()
-     << " ranks, " << plan.schedule.stages << " stages, schedule "
+     << plan.describeReplicas() << " replicas, " << plan.schedule.ranks.size()
+     << " ranks, " << plan.schedule.parts() << " stages, schedule "
      << plan.scheduleName << ", recompute " << nameOf(plan.checkpoint)
      << ": proven\nstep " << formatTime(predicted.step) << ", "
      << llvm::formatv("{0:F1}", predicted.throughput) << " samples/s, bubble "

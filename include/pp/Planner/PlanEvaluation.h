@@ -18,13 +18,24 @@ struct PlanDraft {
   /// Per stage, one device per replica. Replica r of the pipeline consists of
   /// entry r of each stage.
   std::vector<std::vector<size_t>> devices;
-  /// Computations of one replica, without R, and without channels.
+  /// Computations of one replica, without R, and without channels; or, where
+  /// stages have unequal numbers of replicas, of all: then its parts are the
+  /// stages here.
   Schedule schedule;
   CheckpointMode checkpoint = CheckpointMode::Never;
   /// Parameters, gradients and optimizer states together, in parameters.
   double parameterCopies = 1;
   /// Of the optimizer's step, per byte of parameters.
   double updateSecondsPerByte = 0;
+
+  /// Of a stage of the schedule.
+  int partOf(int stage) const { return schedule.replicaOf(stage).part; }
+  std::vector<size_t> devicesOf(int stage) const {
+    if (schedule.replicas.empty())
+      return devices[stage];
+    const Replica &replica = schedule.replicas[stage];
+    return {devices[replica.part][replica.number]};
+  }
 };
 
 struct StageLoad {

@@ -3,6 +3,7 @@
 #include "CandidateRanking.h"
 #include "CutImprovement.h"
 #include "ShapeCuts.h"
+#include "pp/Planner/Schedule/Replicas.h"
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -56,6 +57,7 @@ public:
     result.lowerBound = shapes.lowerBound();
     searchShapes();
     searchOrders();
+    searchStageReplicas();
     if (result.candidates.empty())
       return Failure{result.failures.empty()
                          ? "no schedule fits any shape of the search"
@@ -173,6 +175,68 @@ private:
       else
         ++result.unsearched;
     }
+  }
+
+  /// Stages with replicas of unequal numbers on all devices, as the partition
+  /// finds them for each number of stages.
+  void searchStageReplicas() {
+    constexpr int mostStages = 8;
+    int devices = static_cast<int>(space.cluster->devices.size());
+    bool isWanted = space.schedules.empty() ||
+                    std::find(space.schedules.begin(), space.schedules.end(),
+                              "1f1b") != space.schedules.end();
+    if (!space.replicate || !space.training || !isWanted ||
+        space.maxRanks > 0 || space.minRanks > devices ||
+        !areAlike(*space.cluster, space.cluster->devices.size()))
+      return;
+    for (size_t graph = 0; graph < space.graphs.size(); ++graph)
+      for (int stages = 2; stages < std::min(devices, mostStages); ++stages) {
+        if (isOutOfTime())
+          return;
+        if (auto cut = cuts.findReplicated(graph, stages))
+          tryStageReplicas(graph, *cut);
+      }
+  }
+
+  void tryStageReplicas(size_t graph, const Cut &cut) {
+    std::vector<int> counts;
+    for (const std::vector<size_t> &list : cut.devices)
+      counts.push_back(static_cast<int>(list.size()));
+    auto schedule =
+        dealtSchedule("1f1b", counts, space.graphs[graph].microbatches);
+    bool areEqual =
+        std::equal(counts.begin() + 1, counts.end(), counts.begin());
+    if (areEqual || !schedule)
+      return;
+    for (CheckpointMode mode :
+         {CheckpointMode::Never, CheckpointMode::Always}) {
+      if (std::find(space.checkpoints.begin(), space.checkpoints.end(), mode) ==
+          space.checkpoints.end())
+        continue;
+      PlanShape shape;
+      shape.graph = graph;
+      PlanDraft draft = draftOf(shape, cut, mode);
+      draft.schedule = *schedule;
+      auto evaluation = evaluatePlan(draft);
+      if (!evaluation) {
+        result.failures.push_back("1f1b: " + evaluation.error());
+        return;
+      }
+      add(std::move(draft), *evaluation, graph, cut, "1f1b");
+      if (!evaluation->overflow)
+        return;
+    }
+  }
+
+  void add(PlanDraft draft, const PlanEvaluation &evaluation, size_t graph,
+           const Cut &cut, std::string name) {
+    PlanCandidate &candidate = result.candidates.emplace_back();
+    candidate.plan = makePlan(draft, evaluation, space.batch, std::move(name));
+    candidate.graph = graph;
+    candidate.draft = std::move(draft);
+    candidate.overflow = evaluation.overflow;
+    candidate.partitionGap = cut.gap;
+    candidate.partitionExact = cut.exact;
   }
 
   /// With the least recomputation that fits into the memory: more only adds

@@ -1,6 +1,7 @@
 //===- ShapeCuts.cpp - The partitions of shapes ---------------------------===//
 #include "ShapeCuts.h"
 #include <limits>
+#include <numeric>
 
 using namespace pp::planner;
 
@@ -83,6 +84,37 @@ Result<Cut> ShapeCuts::find(const PlanShape &shape, Placement placement,
                          ? static_cast<size_t>(replica) * shape.ranks + rank
                          : static_cast<size_t>(rank) * shape.replicas +
                                replica);
+  }
+  return cut;
+}
+
+Result<Cut> ShapeCuts::findReplicated(size_t graph, int stages) {
+  PartitionProblem problem;
+  problem.graph = &space.graphs[graph].graph;
+  problem.cluster = space.cluster;
+  problem.maxStages = static_cast<size_t>(stages);
+  problem.exactStageCount = true;
+  problem.replicate = true;
+  problem.useAllDevices = true;
+  problem.microbatches = space.graphs[graph].microbatches;
+  problem.memory.parameterCopies = space.parameterCopies;
+  // A second: there are other plans.
+  problem.limits.steps = 20'000'000;
+  problem.limits.deadline = space.deadline;
+  problem.limits.report = space.report;
+  Result<PartitionSolution> solution = partitionGraph(problem);
+  if (!solution)
+    return Failure{solution.error()};
+  Cut cut;
+  cut.stageOf = solution->stageOf;
+  cut.gap = solution->gap();
+  cut.exact = solution->exact;
+  // The order of the runtime's ranks.
+  size_t next = 0;
+  for (const PlannedStage &stage : solution->stages) {
+    std::vector<size_t> &list = cut.devices.emplace_back(stage.devices.size());
+    std::iota(list.begin(), list.end(), next);
+    next += list.size();
   }
   return cut;
 }

@@ -39,6 +39,10 @@ public:
   Result<Cut> find(const PlanShape &shape, Placement placement,
                    Objective objective, const std::vector<int> &slots = {});
 
+  /// So many stages with as many replicas as suits each, over all devices: the
+  /// longest share of a stage is shortest. Fails as partitionGraph.
+  Result<Cut> findReplicated(size_t graph, int stages);
+
 private:
   /// Graph, stages, link (infinite: of the whole cluster), objective,
   /// micro-batches, bytes of a device, slots; what does not count is 0.
