@@ -98,6 +98,8 @@ private:
   /// Looks for gradients that are not finite, and lets all ranks gather what
   /// each has found.
   void enqueueFlagExchange();
+  /// Without a flush, before the first backward pass of a step.
+  void clearSums(const StageState &stage);
   /// Adds up the lanes of the stage's gradients and statistics, once in a step.
   void foldLanes(StageState &stage);
   /// Adds up this stage's part of the replicas' gradients and statistics, or

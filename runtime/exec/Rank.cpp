@@ -352,7 +352,7 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
       if (areas.gradients.bytes && (isFirstStep || (plan.flushes && !hasWrite)))
         compute.clear(memory.at(areas.gradientsOf(lane)),
                       areas.gradients.bytes);
-      if (areas.statistics.bytes)
+      if (areas.statistics.bytes && (isFirstStep || plan.flushes))
         compute.clear(memory.at(areas.statisticsOf(lane)),
                       areas.statistics.bytes);
     }
@@ -488,11 +488,8 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
     enqueueUpdate(action, step, sequence);
   bool startsSums = !plan.flushes && action.kind == ActionKind::Backward &&
                     action.microbatch == 0;
-  if (const PlanStage &stage = plan.stages[action.stage];
-      startsSums && !stage.writesGradients && stage.areas.gradients.bytes)
-    streams.compute->clear(
-        stages[action.stage].memory->at(stage.areas.gradients),
-        stage.areas.gradients.bytes);
+  if (startsSums)
+    clearSums(stages[action.stage]);
   if (action.kind == ActionKind::SumGradients)
     enqueueSums(action.stage, action.slot);
   for (unsigned channel : compiled.sends)
@@ -513,6 +510,16 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
                   call->isWeightPhase() && isFirstWrite(action));
   for (unsigned channel : compiled.releases)
     state.transport->release(channel, numberIn(channel), streams);
+}
+
+void Executor::Rank::clearSums(const StageState &stage) {
+  const PlanAreas &areas = stage.plan->areas;
+  if (!stage.plan->writesGradients && areas.gradients.bytes)
+    streams.compute->clear(stage.memory->at(areas.gradients),
+                           areas.gradients.bytes);
+  if (areas.statistics.bytes)
+    streams.compute->clear(stage.memory->at(areas.statistics),
+                           areas.statistics.bytes);
 }
 
 bool Executor::Rank::isFirstWrite(const PlanAction &action) {

@@ -83,11 +83,6 @@ private:
     if (plan.findLossScale())
       failInput("flush: false, but a loss scale skips steps, which takes the "
                 "gradients of all stages at one time");
-    for (unsigned s = 0; s < plan.stages.size(); ++s)
-      if (plan.stages[s].areas.statistics.bytes)
-        failInput("stages[{}].areas.statistics: without a flush, there are "
-                  "none",
-                  s);
     for (unsigned c = 0; c < plan.channels.size(); ++c)
       if (plan.channels[c].isResident())
         failInput("channels[{}].send_slots: 0, but without a flush each stage "

@@ -42,6 +42,8 @@ OPTIMIZERS = {
 
 # (model, samples of an update, stages)
 SHAPES = [("mlp", 8, 2), ("mlp", 8, 4), ("lenet", 8, 2), ("lenet", 8, 4), ("gpt", 4, 2), ("gpt", 4, 4)]
+# A batch norm's running statistics are compared, too.
+NORMED = [("resnet18", 8, 4, "pipedream", "sgd", 1), ("resnet18", 8, 2, "pipemare", "sgd", 1)]
 
 
 def versions_of(scheme, stages):
@@ -195,7 +197,7 @@ def cases(quick):
         result.append((model, batch, stages, "pipemare", "momentum", 1 if stages == 4 else 4))
         if stages == 4:
             result.append((model, batch, stages, "pipemare", "momentum", 2, "never", 0.135))
-    return result
+    return result + NORMED
 
 
 def test(context, checks, arguments):

@@ -8,7 +8,8 @@ The job says `model`, `scheme`, `stages` (of each, the names of its parameters a
 in PyTorch), `microbatches` (per update), `updates`, `idle` (numbers of updates
 after which nothing was in flight), `optimizer` with its settings, `annealed` (0: no; see below), `data` (an
 archive with the inputs and `target`) and `batch`. OUT has the parameters after
-the last update and, as `first/NAME`, the gradient of the first one.
+the last update, the running statistics of batch norms and, as `first/NAME`, the
+gradient of the first update.
 
 Version v of a stage are its weights after v updates. With p stages, w = p - 1 - s
 micro-batches ahead of stage s and m micro-batches per update, micro-batch g (both
@@ -168,6 +169,8 @@ def main():
     torch.set_num_threads(1)
     module, first = train(job)
     arrays = {n: p.detach().numpy() for n, p in module.named_parameters()}
+    # Of batch norms; as we have them where an update has one micro-batch.
+    arrays |= {n: b.numpy() for n, b in module.named_buffers() if ".running_" in f".{n}"}
     arrays.update({f"first/{n}": g.numpy() for n, g in first.items()})
     np.savez(sys.argv[2], **arrays)
 
