@@ -76,9 +76,11 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     loss.microbatches = options.microbatches;
     pm.addPass(nn::createAttachLoss(loss));
     // Without a flush, each micro-batch has a gradient and weights of its own.
-    bool hasFlush = !planner::weightRuleOf(options.schedule.schedule);
+    // Of stages with other numbers of replicas, no two replicas are a pair.
+    bool hasParts = !planner::weightRuleOf(options.schedule.schedule) &&
+                    options.stageReplicas.empty();
     pm.addPass(nn::createDifferentiate(
-        {options.optimizer.lossScale != "none", /*parts=*/hasFlush}));
+        {options.optimizer.lossScale != "none", hasParts}));
     pm.addPass(nn::createAttachOptimizer(options.optimizer));
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
