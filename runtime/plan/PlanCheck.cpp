@@ -190,7 +190,7 @@ private:
         if (hasReplicas(action.stage) && reduced[action.stage] < 0)
           failInput("{}: there are replicas, but no REDUCE_GRAD of stage {} "
                     "comes before",
-                    path(r, i), action.stage);
+                    path(r, i), plan.stages[action.stage].code);
         updated[action.stage] = i;
         break;
       case ActionKind::ReduceGradients:
