@@ -466,6 +466,7 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
                         : plan.channels[channel].numberOf(
                               sequence * plan.microbatches + action.microbatch);
   };
+  // A replica that owns all of a small area sends nothing before it adds.
   if (action.kind == ActionKind::Update ||
       action.kind == ActionKind::SumGradients ||
       (action.kind == ActionKind::Send &&
