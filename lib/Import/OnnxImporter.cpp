@@ -279,7 +279,9 @@ private:
         report("output '" + output.name + "' is not a tensor");
         return failure();
       }
-      if (cast<RankedTensorType>(entry.value.getType()).getNumElements() == 0) {
+      // Of samples without elements there is nothing to write.
+      auto type = cast<RankedTensorType>(entry.value.getType());
+      if (type.getNumElements() == 0 && type.getDimSize(0) != 0) {
         report("output '" + output.name +
                "' has no elements; the program does not give it")
             .severity = onnx::Severity::Warning;

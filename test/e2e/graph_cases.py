@@ -146,7 +146,9 @@ def signals(cases):
 def sampled(cases):
     Known, case = cases.Known, cases.case
     x = cases.numbers(1, 2, 3, 4)
-    grid = cases.numbers(1, 2, 3, 2, low=-0.9, high=0.9)
+    # Well inside of a pixel, counted from the middle of the first: between two, there is no derivative.
+    cells = np.floor(cases.numbers(1, 2, 3, 2, low=0, high=2)) + [0.3, 0.6]
+    grid = ((2 * cells + 1) / [4, 3] - 1).astype(F)
 
     def pixel(row, column):
         return x[0, :, row, column] if 0 <= row < 3 and 0 <= column < 4 else np.zeros(2, F)

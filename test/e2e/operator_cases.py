@@ -564,7 +564,7 @@ def linear():
         spread[:, :, 2 * at + k] += np.einsum("nc,co->no", line[:, :, at], kernel[:, :, k])
     case("ConvTranspose", [line, kernel], spread.astype(F), strides=[2], output_padding=[1], tolerance=1e-5)
     # Numbers that lie apart: where two are largest, there is no derivative.
-    apart = (np.random.default_rng(7).permutation(x.size).astype(F) / 60 - 2).reshape(x.shape)
+    apart = (np.random.default_rng(7).permutation(x.size).astype(F) / 60 - F(2.007)).reshape(x.shape)
     taken = windows(np.pad(apart, ((0, 0), (0, 0), (1, 0), (0, 1)), constant_values=-np.inf), (2, 3), (2, 1))
     case("MaxPool", [apart], taken.max((-2, -1)).astype(F), kernel_shape=[2, 3], strides=[2, 1], pads=[1, 0, 0, 1])
     taken = windows(np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 1)), constant_values=np.nan), (2, 3), (2, 1))
