@@ -473,6 +473,8 @@ private:
     stage.writesGradients = memory.getWritesGradients();
     if (auto versions = schedule.getVersions())
       stage.versions = static_cast<unsigned>((*versions)[number]);
+    stage.readsNewest = planner::weightRuleOf(schedule.getKind()) ==
+                        planner::WeightRule::Latest;
     stage.delay = delayOf(number);
     if (auto correction = schedule.getCorrection(); stage.delay > 0)
       stage.correction = correction ? correction->convertToDouble() : 0;

@@ -317,9 +317,10 @@ struct PlanStage {
   /// Weight versions that the stage keeps; version v lies in slot v modulo
   /// their number. More than 1 only without a flush.
   unsigned versions = 1;
-  /// Where passes read the newest weights, whatever they are (PipeMare): how
-  /// many updates old those of F are when the update comes, on average. 0:
-  /// elsewhere, and in the last stage.
+  /// Whether passes read the newest weights, whatever they are (PipeMare), and
+  /// how many updates old those of F are then when the update comes, on average:
+  /// 0 in the last stage.
+  bool readsNewest = false;
   double delay = 0;
   /// With a delay: backward passes read weights that are corrected by the mean
   /// of their latest changes, times the delay, and this is how much of the mean

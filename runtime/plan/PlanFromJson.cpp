@@ -543,8 +543,9 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan,
   stage.backwardSeconds = seconds("backward_seconds");
   stage.prepareSeconds = seconds("prepare_seconds");
   if (json.has("delay")) {
+    stage.readsNewest = true;
     stage.delay = json.at("delay").number();
-    if (!(stage.delay > 0) || stage.delay > double(maxLag) || plan.flushes)
+    if (!(stage.delay >= 0) || stage.delay > double(maxLag) || plan.flushes)
       json.at("delay").fail("{} is no delay of a plan without a flush",
                             stage.delay);
   }

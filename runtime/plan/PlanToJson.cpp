@@ -229,7 +229,7 @@ static Json writeStage(const PlanStage &stage) {
       json[key] = *number;
   if (stage.versions > 1)
     json["versions"] = stage.versions;
-  if (stage.delay > 0)
+  if (stage.readsNewest)
     json["delay"] = stage.delay;
   if (stage.correction > 0)
     json["correction"] = stage.correction;

@@ -106,7 +106,7 @@ private:
   /// read the same.
   void checkOneVersion(const PlanAction &action, std::optional<int> &version,
                        const std::string &path) {
-    if (plan.stages[action.stage].delay > 0 || isTransfer(action.kind) ||
+    if (plan.stages[action.stage].readsNewest || isTransfer(action.kind) ||
         action.kind == ActionKind::Update)
       return;
     if (version.value_or(action.version) != action.version)
