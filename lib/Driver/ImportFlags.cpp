@@ -104,21 +104,29 @@ cl::OptionCategory &pp::getImportCategory() { return flags->category; }
 
 bool pp::isBatchGiven() { return flags->batch.getNumOccurrences() > 0; }
 
-/// One flag --dim.
-static llvm::Error readDim(llvm::StringRef text, ImportOptions &options) {
-  auto [name, list] = text.split('=');
+/// Numbers of 1 or more between `separator`; empty where one is none.
+static std::vector<int64_t> readSizes(llvm::StringRef list, char separator) {
   llvm::SmallVector<llvm::StringRef> words;
-  list.split(words, ',');
+  list.split(words, separator);
   std::vector<int64_t> sizes;
   for (llvm::StringRef word : words) {
     int64_t size;
-    if (name.empty() || word.getAsInteger(10, size) || size < 1)
-      return makeError(exitUsage,
-                       "--dim=" + text +
-                           ": expected NAME=SIZE with a size of 1 or more, or "
-                           "NAME=SIZE,SIZE,... with several");
+    if (word.getAsInteger(10, size) || size < 1)
+      return {};
     sizes.push_back(size);
   }
+  return sizes;
+}
+
+/// One flag --dim.
+static llvm::Error readDim(llvm::StringRef text, ImportOptions &options) {
+  auto [name, list] = text.split('=');
+  std::vector<int64_t> sizes = readSizes(list, ',');
+  if (name.empty() || sizes.empty())
+    return makeError(exitUsage,
+                     "--dim=" + text +
+                         ": expected NAME=SIZE with a size of 1 or more, or "
+                         "NAME=SIZE,SIZE,... with several");
   llvm::sort(sizes);
   sizes.erase(llvm::unique(sizes), sizes.end());
   // Tools that make one program make that of the largest.
@@ -136,17 +144,11 @@ static llvm::Error readDim(llvm::StringRef text, ImportOptions &options) {
 /// One flag --shape.
 static llvm::Error readShape(llvm::StringRef text, ImportOptions &options) {
   auto [name, list] = text.rsplit('=');
-  llvm::SmallVector<llvm::StringRef> words;
-  list.split(words, 'x');
-  std::vector<int64_t> sizes;
-  for (llvm::StringRef word : words) {
-    int64_t size;
-    if (name.empty() || word.getAsInteger(10, size) || size < 1)
-      return makeError(exitUsage, "--shape=" + text +
-                                      ": expected INPUT=SIZExSIZE, with a size "
-                                      "of 1 or more for each axis");
-    sizes.push_back(size);
-  }
+  std::vector<int64_t> sizes = readSizes(list, 'x');
+  if (name.empty() || sizes.empty())
+    return makeError(exitUsage, "--shape=" + text +
+                                    ": expected INPUT=SIZExSIZE, with a size "
+                                    "of 1 or more for each axis");
   if (!options.shapes.try_emplace(name, std::move(sizes)).second)
     return makeError(exitUsage,
                      "--shape=" + text + ": '" + name + "' has one already");

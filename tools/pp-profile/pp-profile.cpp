@@ -59,7 +59,7 @@ struct Flags {
   cl::opt<unsigned> repetitions{
       "repetitions",
       cl::desc("Steps to run; the middle half counts (default: 50, or with "
-               "--tune what takes two seconds, but 4 at least)"),
+               "--tune what takes two seconds, but 3 at least)"),
       cl::cat(category)};
   cl::opt<bool> tune{
       "tune",
