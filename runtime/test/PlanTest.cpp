@@ -633,27 +633,34 @@ TEST(PlanTest, StageReplicas) {
          [](auto &p) { p["flush"] = false; });
 }
 
+/// Leaves an action of a list out, doubles it, or changes one of its numbers by
+/// 1; returns what it was.
+static ordered_json damage(ordered_json &list, std::mt19937 &random) {
+  size_t at = random() % list.size();
+  ordered_json before = list[at];
+  switch (random() % 3) {
+  case 0:
+    list.erase(at);
+    break;
+  case 1:
+    list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), list[at]);
+    break;
+  case 2: {
+    ordered_json &number = list[at][1 + random() % (list[at].size() - 1)];
+    number = number.get<int>() + (random() % 2 ? 1 : -1);
+    break;
+  }
+  }
+  return before;
+}
+
 TEST(PlanTest, NoDamageOfStageReplicasIsTaken) {
   ordered_json valid = planOfStageReplicas();
   std::mt19937 random(5);
   for (int i = 0; i < 1000; ++i) {
     ordered_json changed = valid;
     auto &list = changed["ranks"][random() % 3]["actions"];
-    size_t at = random() % list.size();
-    ordered_json before = list[at];
-    switch (random() % 3) {
-    case 0:
-      list.erase(at);
-      break;
-    case 1:
-      list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), list[at]);
-      break;
-    case 2: {
-      ordered_json &number = list[at][1 + random() % (list[at].size() - 1)];
-      number = number.get<int>() + (random() % 2 ? 1 : -1);
-      break;
-    }
-    }
+    ordered_json before = damage(list, random);
     // A residual slot may be another one that is free.
     bool isSlot = list.size() == valid["ranks"][0]["actions"].size() &&
                   before.size() == 4;
@@ -763,21 +770,7 @@ TEST(PlanTest, NoDamageWithoutAFlushIsTaken) {
   for (int i = 0; i < 1000; ++i) {
     ordered_json changed = valid;
     auto &list = changed["ranks"][random() % 2]["actions"];
-    size_t at = random() % list.size();
-    ordered_json before = list[at];
-    switch (random() % 3) {
-    case 0:
-      list.erase(at);
-      break;
-    case 1:
-      list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), list[at]);
-      break;
-    case 2: {
-      ordered_json &number = list[at][1 + random() % (list[at].size() - 1)];
-      number = number.get<int>() + (random() % 2 ? 1 : -1);
-      break;
-    }
-    }
+    ordered_json before = damage(list, random);
     EXPECT_NE(faultOf(changed), "no error")
         << before << " is now " << list.dump();
   }
