@@ -1,6 +1,7 @@
 //===- ObjectEmitter.cpp - From the code module to an object file ---------===//
 
 #include "pp/Target/ObjectEmitter.h"
+#include "ExpandBFloat16.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pprt/pprt.h"
@@ -98,6 +99,13 @@ private:
     return llvm::Error::success();
   }
 
+  /// Whether the processor converts to bf16.
+  bool hasBFloat16() const {
+    const llvm::MCSubtargetInfo &target = *machine->getMCSubtargetInfo();
+    return target.checkFeatures("+avx512bf16") ||
+           target.checkFeatures("+avxneconvert");
+  }
+
   struct Pair {
     llvm::Constant *training, *inference;
   };
@@ -142,6 +150,9 @@ private:
         mockFacts.push_back({function.getName().str(), facts});
     translated->setDataLayout(module->getDataLayout());
     translated->setTargetTriple(module->getTargetTriple());
+    if (!hasBFloat16())
+      if (llvm::Error error = expandBFloat16(*translated))
+        return error;
     // Both programs live in one module under names of their own.
     for (llvm::Function &function : *translated)
       if (!function.isDeclaration()) {
