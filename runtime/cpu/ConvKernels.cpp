@@ -331,7 +331,7 @@ static dnnl::memory addWeights(const ConvShape &shape, const Desc &desc,
                                KernelBuilder &builder) {
   if (shape.packedBytes == 0)
     return builder.addTensor(shape.weights, shape.weightsOffset);
-  demandPacked(desc.weights_desc(), shape.packedBytes);
+  demandPacked(desc.weights_desc().get_size(), shape.packedBytes);
   return builder.addTensor(desc.weights_desc(), shape.weightsOffset);
 }
 

@@ -5,8 +5,6 @@
 
 using namespace pp::runtime;
 
-static uint64_t alignUp(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 KernelBuilder::KernelBuilder(Part part)
     : part(part), engine(dnnl::engine::kind::cpu, 0), stream(engine) {
   // Debian's oneDNN keeps the library's own scratchpad per thread and crashes
@@ -14,8 +12,7 @@ KernelBuilder::KernelBuilder(Part part)
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
 }
 
-/// Of a description without blocks, as dense() and strided() make it.
-static KernelBuilder::Dims stridesOf(const KernelBuilder::MemoryDesc &desc) {
+KernelBuilder::Dims KernelBuilder::stridesOf(const MemoryDesc &desc) {
   const auto &strides = desc.data.format_desc.blocking.strides;
   return KernelBuilder::Dims(strides, strides + desc.data.ndims);
 }
@@ -118,6 +115,12 @@ std::vector<KernelBuilder::Type> KernelBuilder::types(Descriptor &descriptor,
                : words[i] == "f16" ? Type::f16
                                    : Type::f32;
   return types;
+}
+
+DataType KernelBuilder::dataType(Type type) {
+  return type == Type::bf16  ? DataType::BF16
+         : type == Type::f16 ? DataType::F16
+                             : DataType::F32;
 }
 
 KernelBuilder::MemoryDesc KernelBuilder::widened(const MemoryDesc &desc) {

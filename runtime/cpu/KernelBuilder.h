@@ -15,6 +15,7 @@
 
 #include "cpu/Descriptor.h"
 #include "kernel/Part.h"
+#include "plan/DataType.h"
 
 #include <dnnl.hpp>
 
@@ -74,6 +75,10 @@ public:
   /// tensors; without the key all are f32.
   static std::vector<Type> types(Descriptor &descriptor, size_t count);
   static int64_t elementCount(const Dims &dims);
+  /// Of a description without blocks, as dense() and strided() make it.
+  static Dims stridesOf(const MemoryDesc &desc);
+  /// The name that plans have for f32, bf16 and f16.
+  static DataType dataType(Type type);
 
   /// `desc`, in f32 where it is in f16: what a primitive works on.
   static MemoryDesc widened(const MemoryDesc &desc);

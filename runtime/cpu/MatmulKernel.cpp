@@ -2,6 +2,11 @@
 #include "cpu/KernelBuilder.h"
 #include "cpu/MatmulEpilogue.h"
 #include "cpu/PackedWeights.h"
+#include "cpu/TiledProduct.h"
+#include "plan/ShortFloat.h"
+
+#include <algorithm>
+#include <cmath>
 
 using namespace pp::runtime;
 
@@ -70,6 +75,21 @@ struct Product {
 };
 } // namespace
 
+/// Throws DescriptorError where the dimensions are not those of a product; the
+/// library checks them too, in words of its own.
+static void checkShapes(const Product &product) {
+  KernelBuilder::Dims a = product.a.dims(), b = product.b.dims(),
+                      c = product.c.dims();
+  size_t rows = c.size() - 2;
+  bool isProduct = a[rows] == c[rows] && b[rows + 1] == c[rows + 1] &&
+                   a[rows + 1] == b[rows];
+  for (size_t axis = 0; axis < rows; ++axis)
+    isProduct &= (a[axis] == c[axis] || a[axis] == 1) &&
+                 (b[axis] == c[axis] || b[axis] == 1);
+  if (!isProduct)
+    throw DescriptorError("c: is not the shape of the product of a and b");
+}
+
 static Product readProduct(Descriptor &descriptor) {
   Product product;
   auto a = descriptor.getDims("a");
@@ -87,6 +107,7 @@ static Product readProduct(Descriptor &descriptor) {
                     descriptor.getInteger("accumulate", 0, 1) == 1;
   if (product.isAdded && types[2] != KernelBuilder::Type::f32)
     throw DescriptorError("accumulate: the result must be f32");
+  checkShapes(product);
   product.packedBytes = readPackedBytes(descriptor);
   if (product.packedBytes == 0)
     return product;
@@ -172,9 +193,132 @@ static Offsets takePart(Product &product, KernelBuilder &builder) {
   throw DescriptorError("parts: there is not enough to share");
 }
 
+/// A product without epilogue in tiles of our own.
+static TiledProduct makeTiled(const Product &product) {
+  size_t rows = product.c.dims().size() - 2;
+  auto matrix = [&](const KernelBuilder::MemoryDesc &desc) {
+    KernelBuilder::Dims dims = desc.dims();
+    KernelBuilder::Dims strides = KernelBuilder::stridesOf(desc);
+    TiledProduct::Matrix result{KernelBuilder::dataType(desc.data_type()),
+                                strides[rows],
+                                strides[rows + 1],
+                                {strides.begin(), strides.begin() + rows}};
+    for (size_t axis = 0; axis < rows; ++axis)
+      if (dims[axis] == 1)
+        result.batchStrides[axis] = 0;
+    return result;
+  };
+  KernelBuilder::Dims a = product.a.dims(), c = product.c.dims();
+  TiledProduct tiled({c.begin(), c.begin() + rows}, c[rows], a[rows + 1],
+                     c[rows + 1], matrix(product.a), matrix(product.b),
+                     matrix(product.c), product.isAdded);
+  if (product.packedBytes != 0)
+    tiled.setPacked();
+  return tiled;
+}
+
+/// The bytes of b in panels; 0 where there is no such layout.
+static uint64_t measurePanels(const Product &product) {
+  KernelBuilder::Dims dims = product.b.dims();
+  size_t bytes = product.b.get_size();
+  bool isPossible = dims.size() == 2 &&
+                    dims[1] % TiledProduct::panelColumns == 0 &&
+                    bytes <= INT32_MAX;
+  return isPossible ? KernelBuilder::elementCount(dims) *
+                          dnnl::memory::data_type_size(product.b.data_type())
+                    : 0;
+}
+
+namespace {
+/// Dense numbers of any of the types that a product has.
+struct Numbers {
+  DataType type;
+  char *data;
+
+  float get(int64_t at) const {
+    if (isShortFloat(type))
+      return fromShortFloat(type, reinterpret_cast<uint16_t *>(data)[at]);
+    return reinterpret_cast<float *>(data)[at];
+  }
+  void set(int64_t at, float value) const {
+    if (isShortFloat(type))
+      reinterpret_cast<uint16_t *>(data)[at] = toShortFloat(type, value);
+    else
+      reinterpret_cast<float *>(data)[at] = value;
+  }
+};
+} // namespace
+
+static float activate(MatmulEpilogue::Activation activation, float x) {
+  constexpr float root = 0.797884560802865f; // of 2 / pi
+  switch (activation) {
+  case MatmulEpilogue::None:
+    return x;
+  case MatmulEpilogue::Relu:
+    return std::max(x, 0.0f);
+  case MatmulEpilogue::Gelu:
+    return 0.5f * x * (1 + std::tanh(root * (x + 0.044715f * x * x * x)));
+  }
+  return x;
+}
+
+/// As buildWithEpilogue, with tiles of our own.
+static void buildTiledWithEpilogue(Product product, KernelBuilder &builder) {
+  MatmulEpilogue epilogue = product.epilogue;
+  DataType type = KernelBuilder::dataType(product.c.data_type());
+  KernelBuilder::Dims dims = product.c.dims();
+  product.c = KernelBuilder::dense(dims);
+  TiledProduct tiled = makeTiled(product);
+  uint64_t sums = alignUp(product.c.get_size());
+  builder.setFunction(
+      epilogue.hasAuxiliary ? 5 : 4,
+      [=](void *const *tensors, void *scratchpad) {
+        auto *sum = static_cast<float *>(scratchpad);
+        tiled.run(tensors[0], tensors[1], sum,
+                  static_cast<char *>(scratchpad) + sums);
+        auto numbers = [&](int tensor) {
+          return Numbers{type, static_cast<char *>(tensors[tensor])};
+        };
+        Numbers bias = numbers(2);
+        Numbers before = numbers(3);
+        Numbers c = numbers(epilogue.hasAuxiliary ? 4 : 3);
+        for (int64_t i = 0; i < dims[0] * dims[1]; ++i) {
+          float value = sum[i] + bias.get(i % dims[1]);
+          if (epilogue.hasAuxiliary) {
+            before.set(i, value);
+            value = before.get(i);
+          }
+          c.set(i, activate(epilogue.activation, value));
+        }
+      },
+      sums + tiled.getScratchpadBytes());
+}
+
+static void buildTiled(const Product &product, const Offsets &offsets,
+                       KernelBuilder &builder) {
+  TiledProduct tiled = makeTiled(product);
+  uint64_t bytes = tiled.getScratchpadBytes();
+  builder.setFunction(
+      3,
+      [tiled = std::move(tiled), offsets](void *const *tensors,
+                                          void *scratchpad) {
+        auto at = [&](int tensor, uint64_t offset) {
+          return static_cast<char *>(tensors[tensor]) + offset;
+        };
+        tiled.run(at(0, offsets.a), at(1, offsets.b), at(2, offsets.c),
+                  scratchpad);
+      },
+      bytes);
+}
+
 void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
   Product product = readProduct(descriptor);
+  if (TiledProduct::isPreferred() && product.packedBytes != 0)
+    demandPacked(measurePanels(product), product.packedBytes);
   Offsets offsets = takePart(product, builder);
+  if (TiledProduct::isPreferred())
+    return product.epilogue.hasBias ? buildTiledWithEpilogue(product, builder)
+                                    : buildTiled(product, offsets, builder);
   if (product.epilogue.hasBias)
     return buildWithEpilogue(product.epilogue, product.a, product.b, product.c,
                              builder);
@@ -184,7 +328,7 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
                   : describeProduct(product, KernelBuilder::widened(product.b),
                                     builder);
   if (isPacked)
-    demandPacked(desc.weights_desc(), product.packedBytes);
+    demandPacked(desc.weights_desc().get_size(), product.packedBytes);
   auto a = builder.addTensor(product.a, offsets.a);
   auto b =
       builder.addTensor(isPacked ? desc.weights_desc() : product.b, offsets.b);
@@ -197,13 +341,29 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
 void pp::runtime::buildPackMatmul(Descriptor &descriptor,
                                   KernelBuilder &builder) {
   Product product = readProduct(descriptor);
-  buildPack(product.b, describePacked(product, builder).weights_desc(),
-            product.packedBytes, builder);
+  if (!TiledProduct::isPreferred())
+    return buildPack(product.b, describePacked(product, builder).weights_desc(),
+                     product.packedBytes, builder);
+  if (product.packedBytes == 0)
+    throw DescriptorError("key 'packed' is missing");
+  demandPacked(measurePanels(product), product.packedBytes);
+  KernelBuilder::Dims strides = KernelBuilder::stridesOf(product.b);
+  builder.setFunction(
+      2,
+      [b = TiledProduct::Matrix{KernelBuilder::dataType(product.b.data_type()),
+                                strides[0],
+                                strides[1],
+                                {}},
+       dims = product.b.dims()](void *const *tensors, void *) {
+        TiledProduct::packColumns(b, dims[0], dims[1], tensors[0], tensors[1]);
+      });
 }
 
 uint64_t pp::runtime::measurePackedMatmul(Descriptor &descriptor,
                                           KernelBuilder &builder) {
   Product product = readProduct(descriptor);
+  if (TiledProduct::isPreferred())
+    return measurePanels(product);
   return measurePacked(product.b,
                        describePacked(product, builder).weights_desc());
 }

@@ -22,8 +22,8 @@ uint64_t pp::runtime::measurePacked(const MemoryDesc &plain,
   return isPossible ? packed.get_size() : 0;
 }
 
-void pp::runtime::demandPacked(const MemoryDesc &packed, size_t bytes) {
-  if (size_t own = packed.get_size(); own != bytes)
+void pp::runtime::demandPacked(uint64_t own, size_t bytes) {
+  if (own != bytes)
     throw DescriptorError(
         "packed=" + std::to_string(bytes) + ": the library's layout takes " +
         std::to_string(own) + " bytes on this processor; compile for it");
@@ -33,7 +33,7 @@ void pp::runtime::buildPack(const MemoryDesc &plain, const MemoryDesc &packed,
                             size_t bytes, KernelBuilder &builder) {
   if (bytes == 0)
     throw DescriptorError("key 'packed' is missing");
-  demandPacked(packed, bytes);
+  demandPacked(packed.get_size(), bytes);
   auto from = builder.addTensor(plain), to = builder.addResult(packed);
   dnnl::reorder::primitive_desc desc(builder.getEngine(), plain,
                                      builder.getEngine(), packed,

@@ -15,9 +15,9 @@ size_t readPackedBytes(Descriptor &descriptor);
 uint64_t measurePacked(const KernelBuilder::MemoryDesc &plain,
                        const KernelBuilder::MemoryDesc &packed);
 
-/// Checks that the library's layout has the size that it had for the compiler.
-/// Throws DescriptorError.
-void demandPacked(const KernelBuilder::MemoryDesc &packed, size_t bytes);
+/// Checks that the layout takes as many bytes, `own`, as it took for the
+/// compiler. Throws DescriptorError.
+void demandPacked(uint64_t own, size_t bytes);
 
 /// A kernel that brings weights into the library's layout.
 void buildPack(const KernelBuilder::MemoryDesc &plain,

@@ -1,0 +1,375 @@
+//===- TiledProduct.cpp ---------------------------------------------------===//
+#include "cpu/TiledProduct.h"
+#include "plan/ShortFloat.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+using namespace pp::runtime;
+
+#define PP_AVX2 __attribute__((target("avx2,fma,f16c")))
+#define PP_AVX2_INLINE PP_AVX2 __attribute__((always_inline)) static inline
+
+static constexpr int64_t tileRows = 6, tileColumns = TiledProduct::panelColumns;
+static constexpr int64_t rowChunk = 1024, rowBlock = 96, termBlock = 256;
+
+static int64_t roundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+bool TiledProduct::isPreferred() {
+  static const bool is =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("f16c") && !__builtin_cpu_supports("avx512f");
+  return is;
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers of the three types
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Single {
+  using Element = float;
+  static float load(const float *from) { return *from; }
+  PP_AVX2_INLINE __m128 load4(const float *from) { return _mm_loadu_ps(from); }
+  static void store(float *to, float value) { *to = value; }
+};
+
+struct Brain {
+  using Element = uint16_t;
+  static float load(const uint16_t *from) { return fromBF16(*from); }
+  PP_AVX2_INLINE __m128 load4(const uint16_t *from) {
+    __m128i bits = _mm_loadl_epi64(reinterpret_cast<const __m128i *>(from));
+    return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), bits));
+  }
+  static void store(uint16_t *to, float value) { *to = toBF16(value); }
+};
+
+struct Half {
+  using Element = uint16_t;
+  PP_AVX2_INLINE float load(const uint16_t *from) { return _cvtsh_ss(*from); }
+  PP_AVX2_INLINE __m128 load4(const uint16_t *from) {
+    return _mm_cvtph_ps(
+        _mm_loadl_epi64(reinterpret_cast<const __m128i *>(from)));
+  }
+  PP_AVX2_INLINE void store(uint16_t *to, float value) {
+    *to = _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);
+  }
+};
+} // namespace
+
+/// Calls `work` with what reads and writes a type.
+template <typename Work> static void withType(DataType type, const Work &work) {
+  if (type == DataType::BF16)
+    return work(Brain());
+  if (type == DataType::F16)
+    return work(Half());
+  work(Single());
+}
+
+//===----------------------------------------------------------------------===//
+// Panels
+//===----------------------------------------------------------------------===//
+
+/// Four rows of four numbers, of which `to` gets the columns, `pitch` apart.
+PP_AVX2_INLINE void storeTransposed(__m128 r0, __m128 r1, __m128 r2, __m128 r3,
+                                    float *to, int64_t pitch) {
+  _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+  _mm_storeu_ps(to, r0);
+  _mm_storeu_ps(to + pitch, r1);
+  _mm_storeu_ps(to + 2 * pitch, r2);
+  _mm_storeu_ps(to + 3 * pitch, r3);
+}
+
+/// Brings `lanes` x `terms` numbers into a panel, term by term, `width` lanes
+/// to a term; lanes that there are not are 0.
+template <typename Reader, int64_t width>
+PP_AVX2 static void packPanel(const typename Reader::Element *from,
+                              int64_t laneStride, int64_t termStride,
+                              int64_t lanes, int64_t terms, float *to) {
+  int64_t term = 0;
+  if (lanes == width && laneStride == 1) {
+    for (; term < terms; ++term, from += termStride, to += width) {
+      int64_t lane = 0;
+      for (; lane + 4 <= width; lane += 4)
+        _mm_storeu_ps(to + lane, Reader::load4(from + lane));
+      for (; lane < width; ++lane)
+        to[lane] = Reader::load(from + lane);
+    }
+    return;
+  }
+  if (lanes == width && termStride == 1)
+    for (; term + 4 <= terms; term += 4, from += 4, to += 4 * width) {
+      auto row = [&](int64_t lane) PP_AVX2 {
+        return Reader::load4(from + lane * laneStride);
+      };
+      int64_t lane = 0;
+      for (; lane + 4 <= width; lane += 4)
+        storeTransposed(row(lane), row(lane + 1), row(lane + 2), row(lane + 3),
+                        to + lane, width);
+      // Two more of six.
+      if (lane < width) {
+        __m128 first = row(lane), second = row(lane + 1);
+        __m128 low = _mm_unpacklo_ps(first, second);
+        __m128 high = _mm_unpackhi_ps(first, second);
+        _mm_storel_pi(reinterpret_cast<__m64 *>(to + lane), low);
+        _mm_storeh_pi(reinterpret_cast<__m64 *>(to + width + lane), low);
+        _mm_storel_pi(reinterpret_cast<__m64 *>(to + 2 * width + lane), high);
+        _mm_storeh_pi(reinterpret_cast<__m64 *>(to + 3 * width + lane), high);
+      }
+    }
+  for (; term < terms; ++term, from += termStride, to += width)
+    for (int64_t lane = 0; lane < width; ++lane)
+      to[lane] = lane < lanes ? Reader::load(from + lane * laneStride) : 0;
+}
+
+/// Panels of `width` lanes, one after the other.
+template <int64_t width>
+static void packPanels(DataType type, const char *from, int64_t laneStride,
+                       int64_t termStride, int64_t panelStride, int64_t lanes,
+                       int64_t terms, float *to) {
+  withType(type, [&]<typename Reader>(Reader) {
+    auto *source = reinterpret_cast<const typename Reader::Element *>(from);
+    for (int64_t lane = 0; lane < lanes; lane += width)
+      packPanel<Reader, width>(source + lane / width * panelStride, laneStride,
+                               termStride, std::min(width, lanes - lane), terms,
+                               to + lane * terms);
+  });
+}
+
+void TiledProduct::packColumns(const Matrix &b, int64_t k, int64_t n,
+                               const void *from, void *to) {
+  auto copy = [&]<typename Element>(Element *target) {
+    auto *source = static_cast<const Element *>(from);
+    for (int64_t panel = 0; panel < n; panel += panelColumns)
+      for (int64_t row = 0; row < k; ++row)
+        for (int64_t column = 0; column < panelColumns; ++column)
+          *target++ =
+              source[row * b.rowStride + (panel + column) * b.columnStride];
+  };
+  if (b.type != DataType::F32)
+    return copy(static_cast<uint16_t *>(to));
+  packPanels<panelColumns>(
+      b.type, static_cast<const char *>(from), b.columnStride, b.rowStride,
+      panelColumns * b.columnStride, n, k, static_cast<float *>(to));
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+/// c = or += the product of a panel of a and one of b.
+template <bool isAdded>
+PP_AVX2 static void multiplyPanels(const float *a, const float *b,
+                                   int64_t terms, float *c, int64_t rowStride) {
+  __m256 sums[tileRows][2];
+#pragma unroll
+  for (int64_t row = 0; row < tileRows; ++row)
+    sums[row][0] = sums[row][1] = _mm256_setzero_ps();
+  for (int64_t row = 0; row < tileRows; ++row)
+    _mm_prefetch(reinterpret_cast<const char *>(c + row * rowStride),
+                 _MM_HINT_T0);
+#pragma unroll 4
+  for (int64_t term = 0; term < terms; ++term) {
+    __m256 low = _mm256_loadu_ps(b), high = _mm256_loadu_ps(b + 8);
+#pragma unroll
+    for (int64_t row = 0; row < tileRows; ++row) {
+      __m256 factor = _mm256_broadcast_ss(a + row);
+      sums[row][0] = _mm256_fmadd_ps(factor, low, sums[row][0]);
+      sums[row][1] = _mm256_fmadd_ps(factor, high, sums[row][1]);
+    }
+    a += tileRows;
+    b += tileColumns;
+  }
+#pragma unroll
+  for (int64_t row = 0; row < tileRows; ++row, c += rowStride) {
+    __m256 low = sums[row][0], high = sums[row][1];
+    if (isAdded) {
+      low = _mm256_add_ps(_mm256_loadu_ps(c), low);
+      high = _mm256_add_ps(_mm256_loadu_ps(c + 8), high);
+    }
+    _mm256_storeu_ps(c, low);
+    _mm256_storeu_ps(c + 8, high);
+  }
+}
+
+/// As multiplyPanels, of a tile that reaches over the end of c.
+static void multiplyAtEdge(const float *a, const float *b, int64_t terms,
+                           float *c, int64_t rowStride, int64_t rows,
+                           int64_t columns, bool isAdded) {
+  alignas(32) float tile[tileRows * tileColumns];
+  multiplyPanels<false>(a, b, terms, tile, tileColumns);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column) {
+      float &to = c[row * rowStride + column];
+      float value = tile[row * tileColumns + column];
+      to = isAdded ? to + value : value;
+    }
+}
+
+/// A block of rows of a, packed, times a block of columns of b in panels that
+/// are `panelStride` numbers apart.
+static void multiplyBlock(const float *a, const float *b, int64_t panelStride,
+                          int64_t rows, int64_t columns, int64_t terms,
+                          float *c, int64_t rowStride, bool isAdded) {
+  for (int64_t column = 0; column < columns; column += tileColumns) {
+    const float *panel = b + column / tileColumns * panelStride;
+    int64_t width = std::min(tileColumns, columns - column);
+    for (int64_t row = 0; row < rows; row += tileRows) {
+      const float *own = a + row * terms;
+      float *to = c + row * rowStride + column;
+      int64_t height = std::min(tileRows, rows - row);
+      if (width < tileColumns || height < tileRows)
+        multiplyAtEdge(own, panel, terms, to, rowStride, height, width,
+                       isAdded);
+      else if (isAdded)
+        multiplyPanels<true>(own, panel, terms, to, rowStride);
+      else
+        multiplyPanels<false>(own, panel, terms, to, rowStride);
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The product
+//===----------------------------------------------------------------------===//
+
+TiledProduct::TiledProduct(std::vector<int64_t> batch, int64_t m, int64_t k,
+                           int64_t n, Matrix a, Matrix b, Matrix c,
+                           bool isAdded)
+    : batch(std::move(batch)), m(m), k(k), n(n), a(std::move(a)),
+      b(std::move(b)), c(std::move(c)), isAdded(isAdded) {}
+
+int64_t TiledProduct::columnsAtOnce() const {
+  // What is not written into c itself is kept between blocks of terms.
+  return std::min(roundUp(n, tileColumns), int64_t(isDirect() ? 1024 : 512));
+}
+
+namespace {
+/// What lies in the scratchpad, in numbers of f32.
+struct Places {
+  uint64_t a, b, c;
+};
+} // namespace
+
+static Places measurePlaces(int64_t m, int64_t k, int64_t columns,
+                            bool isDirect, bool isBRead) {
+  int64_t terms = std::min(k, termBlock);
+  return {uint64_t(terms * roundUp(std::min(m, rowBlock), tileRows)),
+          isBRead ? 0 : uint64_t(terms * columns),
+          isDirect ? 0 : uint64_t(std::min(m, rowChunk) * columns)};
+}
+
+uint64_t TiledProduct::getScratchpadBytes() const {
+  Places places = measurePlaces(m, k, columnsAtOnce(), isDirect(),
+                                isPacked && b.type == DataType::F32);
+  uint64_t bytes = 0;
+  for (uint64_t numbers : {places.a, places.b, places.c})
+    bytes += alignUp(numbers * sizeof(float));
+  return bytes;
+}
+
+/// Writes what was computed in f32 into a matrix of any type.
+template <typename Writer>
+PP_AVX2 static void writeMatrix(const float *from, int64_t rows,
+                                int64_t columns, int64_t pitch,
+                                typename Writer::Element *to, int64_t rowStride,
+                                int64_t columnStride, bool isAdded) {
+  for (int64_t row = 0; row < rows; ++row, from += pitch, to += rowStride) {
+    if (columnStride == 1 && !isAdded) { // vectorised
+      for (int64_t column = 0; column < columns; ++column)
+        Writer::store(to + column, from[column]);
+      continue;
+    }
+    for (int64_t column = 0; column < columns; ++column) {
+      auto *place = to + column * columnStride;
+      float value = from[column];
+      Writer::store(place, isAdded ? Writer::load(place) + value : value);
+    }
+  }
+}
+
+void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
+                          char *scratchpad) const {
+  int64_t columnBlock = columnsAtOnce();
+  bool isBRead = isPacked && b.type == DataType::F32;
+  Places places = measurePlaces(m, k, columnBlock, isDirect(), isBRead);
+  auto *packedA = reinterpret_cast<float *>(scratchpad);
+  scratchpad += alignUp(places.a * sizeof(float));
+  auto *packedB = reinterpret_cast<float *>(scratchpad);
+  scratchpad += alignUp(places.b * sizeof(float));
+  auto *sums = reinterpret_cast<float *>(scratchpad);
+  int64_t bColumn = isPacked ? 1 : b.columnStride;
+  int64_t bRow = isPacked ? panelColumns : b.rowStride;
+  int64_t bPanel = isPacked ? k * panelColumns : panelColumns * b.columnStride;
+
+  for (int64_t rowStart = 0; rowStart < m; rowStart += rowChunk) {
+    int64_t chunk = std::min(rowChunk, m - rowStart);
+    for (int64_t column = 0; column < n; column += columnBlock) {
+      int64_t columns = std::min(columnBlock, n - column);
+      char *cBlock =
+          cData +
+          (rowStart * c.rowStride + column * c.columnStride) * sizeOf(c.type);
+      float *target = isDirect() ? reinterpret_cast<float *>(cBlock) : sums;
+      int64_t pitch = isDirect() ? c.rowStride : columnBlock;
+      for (int64_t term = 0; term < k; term += termBlock) {
+        int64_t terms = std::min(termBlock, k - term);
+        const char *bBlock =
+            bData +
+            (column / panelColumns * bPanel + term * bRow) * sizeOf(b.type);
+        const float *panels = packedB;
+        int64_t panelStride = terms * panelColumns;
+        if (isBRead) {
+          panels = reinterpret_cast<const float *>(bBlock);
+          panelStride = bPanel;
+        } else {
+          packPanels<tileColumns>(b.type, bBlock, bColumn, bRow, bPanel,
+                                  columns, terms, packedB);
+        }
+        bool isLater = term > 0 || (isAdded && isDirect());
+        for (int64_t row = 0; row < chunk; row += rowBlock) {
+          int64_t rows = std::min(rowBlock, chunk - row);
+          const char *aBlock =
+              aData + ((rowStart + row) * a.rowStride + term * a.columnStride) *
+                          sizeOf(a.type);
+          packPanels<tileRows>(a.type, aBlock, a.rowStride, a.columnStride,
+                               tileRows * a.rowStride, rows, terms, packedA);
+          multiplyBlock(packedA, panels, panelStride, rows, columns, terms,
+                        target + row * pitch, pitch, isLater);
+        }
+      }
+      if (!isDirect())
+        withType(c.type, [&]<typename Writer>(Writer) {
+          writeMatrix<Writer>(
+              sums, chunk, columns, pitch,
+              reinterpret_cast<typename Writer::Element *>(cBlock), c.rowStride,
+              c.columnStride, isAdded);
+        });
+    }
+  }
+}
+
+void TiledProduct::run(const void *aData, const void *bData, void *cData,
+                       void *scratchpad) const {
+  int64_t count = 1;
+  for (int64_t extent : batch)
+    count *= extent;
+  for (int64_t index = 0; index < count; ++index) {
+    int64_t offsets[3] = {0, 0, 0};
+    int64_t rest = index;
+    for (size_t axis = batch.size(); axis-- > 0; rest /= batch[axis]) {
+      int64_t at = rest % batch[axis];
+      offsets[0] += at * a.batchStrides[axis];
+      offsets[1] += at * b.batchStrides[axis];
+      offsets[2] += at * c.batchStrides[axis];
+    }
+    runOne(static_cast<const char *>(aData) + offsets[0] * sizeOf(a.type),
+           static_cast<const char *>(bData) + offsets[1] * sizeOf(b.type),
+           static_cast<char *>(cData) + offsets[2] * sizeOf(c.type),
+           static_cast<char *>(scratchpad));
+  }
+}

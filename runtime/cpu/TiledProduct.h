@@ -1,0 +1,82 @@
+//===- TiledProduct.h - Matrix products in tiles of registers -------------===//
+//
+// For processors with AVX2 but without AVX-512, where oneDNN 2.6 has no
+// products of bf16, no layout of its own for weights, and sums whose order
+// depends on how many rows and columns a call has, so that threads that share
+// a product would change its bits.
+//
+// The loops are those of Goto and van de Geijn, "Anatomy of High-Performance
+// Matrix Multiplication" (TOMS 34, 2008), with tiles of 6 x 16 numbers in
+// twelve registers:
+//
+//   for 1024 rows of c                        the part of c stays in L2 or L3
+//    for up to 1024 columns of c
+//     for 256 columns of a (rows of b)        b packed in panels of 16 columns
+//      for 96 rows of a                       a packed in panels of 6 rows (L2)
+//       for each panel of b (L1), of a: a tile of c
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_CPU_TILEDPRODUCT_H
+#define PP_RUNTIME_CPU_TILEDPRODUCT_H
+
+#include "plan/DataType.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace pp::runtime {
+
+/// c = a b, or c += a b, for matrices m x k, k x n and m x n, and for batches
+/// of them. A number of c is the sum over blocks of 256 terms, added one after
+/// the other, of chains of fused multiply-adds in f32 that begin at 0: its bits
+/// depend on nothing but its row of a and its column of b.
+class TiledProduct {
+public:
+  struct Matrix {
+    /// F32, BF16 or F16.
+    DataType type = DataType::F32;
+    /// In elements.
+    int64_t rowStride = 0, columnStride = 0;
+    /// One for each axis of the batch; 0 where a factor is broadcast.
+    std::vector<int64_t> batchStrides;
+  };
+
+  /// The columns of a panel of b.
+  static constexpr int64_t panelColumns = 16;
+
+  /// Whether this processor is one of those.
+  static bool isPreferred();
+
+  /// `batch` are the dimensions of the batch. With `isAdded`, c is f32.
+  TiledProduct(std::vector<int64_t> batch, int64_t m, int64_t k, int64_t n,
+               Matrix a, Matrix b, Matrix c, bool isAdded);
+
+  /// Lets `run` read a b that packColumns() wrote; only for a single b.
+  void setPacked() { isPacked = true; }
+
+  /// What `run` needs; a multiple of 64.
+  uint64_t getScratchpadBytes() const;
+  void run(const void *a, const void *b, void *c, void *scratchpad) const;
+
+  /// Brings a single b into panels, one after the other, of rows of 16 columns
+  /// of the same type; n is a multiple of 16.
+  static void packColumns(const Matrix &b, int64_t k, int64_t n,
+                          const void *from, void *to);
+
+private:
+  void runOne(const char *a, const char *b, char *c, char *scratchpad) const;
+  int64_t columnsAtOnce() const;
+  /// Whether tiles are written into c itself.
+  bool isDirect() const {
+    return c.type == DataType::F32 && c.columnStride == 1;
+  }
+
+  std::vector<int64_t> batch;
+  int64_t m, k, n;
+  Matrix a, b, c;
+  bool isAdded, isPacked = false;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_TILEDPRODUCT_H
