@@ -16,11 +16,11 @@ using namespace pp::runtime;
 static double measureProduct(bool isShort) {
   constexpr size_t size = 256;
   std::string text = "matmul a=256x256 b=256x256 c=256x256", error;
+  setKernelThreads(1);
   auto kernel = LibraryKernel::create(
       isShort ? text + " types=bf16xbf16xf32" : text, error);
   if (!kernel)
     return 0;
-  setKernelThreads(1);
   std::vector<float> a(size * size), b(size * size), c(size * size);
   std::vector<char> scratchpad(kernel->scratchpadBytes() + 64);
   void *aligned = scratchpad.data();

@@ -14,9 +14,12 @@ using namespace pp::runtime;
 // clang finds no omp.h without its own OpenMP package, and oneDNN links GNU's
 // libgomp, which is what this has to reach.
 extern "C" void omp_set_num_threads(int);
+extern "C" int omp_get_max_threads();
 
 struct LibraryKernel::Implementation {
   std::string descriptor;
+  /// OpenMP's of the thread that made it.
+  int threads = omp_get_max_threads();
   /// Of each part, and where its scratchpad begins.
   std::vector<KernelBuilder> parts;
   std::vector<uint64_t> scratchpads;
@@ -121,6 +124,10 @@ unsigned LibraryKernel::tensorCount() const {
 
 bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
   try {
+    // The calls of some primitives divide their sums by the number of threads
+    // that they have when they run.
+    if (omp_get_max_threads() != implementation->threads)
+      setKernelThreads(implementation->threads);
     Part own = currentPart();
     std::vector<KernelBuilder> &parts = implementation->parts;
     for (size_t i = own.index; i < parts.size(); i += own.count)
