@@ -40,8 +40,12 @@ struct Coverage {
   }
 };
 
+CostFile::Others othersOf(const CompileOptions &options) {
+  return options.cost.alone ? CostFile::Others::Idle : CostFile::Others::Busy;
+}
+
 Coverage countMeasured(ModuleOp program, const CostFile &costs,
-                       int64_t threads) {
+                       const CompileOptions &options) {
   Coverage coverage;
   program.walk([&](KernelOpInterface kernel) {
     auto cost =
@@ -50,8 +54,10 @@ Coverage countMeasured(ModuleOp program, const CostFile &costs,
     if (!cost || cost.getSeconds().getValueAsDouble() == 0)
       return;
     ++coverage.kernels;
-    coverage.measured +=
-        costs.kernels.contains(CostFile::keyIn(threads, kernel.getCostKey()));
+    coverage.measured += costs
+                             .findKernel(options.schedule.threads,
+                                         kernel.getCostKey(), othersOf(options))
+                             .has_value();
   });
   return coverage;
 }
@@ -99,8 +105,7 @@ public:
       if (!file)
         return file.takeError();
       costs = std::move(*file);
-      coverages.push_back(
-          countMeasured(program, *costs, options.schedule.threads));
+      coverages.push_back(countMeasured(program, *costs, options));
     }
     if (space.training) {
       space.parameterCopies = parameterCopies(program);
@@ -115,7 +120,8 @@ public:
           (pipeline::AnnotateCostsOptions().bandwidth * 1e9) /
           static_cast<double>(options.schedule.threads);
       if (costs)
-        if (auto known = costs->updateSecondsPerByte[options.schedule.threads])
+        if (auto known =
+                costs->findUpdate(options.schedule.threads, othersOf(options)))
           space.updateSecondsPerByte = *known;
     }
     space.graphs.push_back(

@@ -11,6 +11,8 @@
 using namespace pp;
 
 static constexpr llvm::StringLiteral updateField = "update_seconds_per_byte";
+static constexpr llvm::StringLiteral aloneField =
+    "update_alone_seconds_per_byte";
 static constexpr llvm::StringLiteral threadsField = "threads";
 static constexpr llvm::StringLiteral latencyField = "transfer_latency_seconds";
 
@@ -68,8 +70,19 @@ llvm::Expected<CostFile> CostFile::read(llvm::StringRef path,
   constexpr const char *expected = " must be a number of seconds from 0 on";
   if (!read(*root, latencyField, file.transferLatency))
     return fail(latencyField + expected);
-  if (!read(*root, updateField, file.updateSecondsPerByte[1]))
-    return fail(updateField + expected);
+  auto readUpdates = [&](const llvm::json::Object &object, int64_t threads,
+                         const std::string &where) -> llvm::Error {
+    std::optional<double> alone;
+    if (!read(object, updateField, file.updateSecondsPerByte[threads]))
+      return fail(where + updateField + expected);
+    if (!read(object, aloneField, alone))
+      return fail(where + aloneField + expected);
+    if (alone)
+      file.updateAlone[threads] = *alone;
+    return llvm::Error::success();
+  };
+  if (auto error = readUpdates(*root, 1, ""))
+    return std::move(error);
   const llvm::json::Value *several = root->get(threadsField);
   if (!several)
     return file;
@@ -85,8 +98,8 @@ llvm::Expected<CostFile> CostFile::read(llvm::StringRef path,
     const llvm::json::Object *object = value.getAsObject();
     if (!object)
       return fail(where + " must be an object");
-    if (!read(*object, updateField, file.updateSecondsPerByte[threads]))
-      return fail(where + "." + updateField + expected);
+    if (auto error = readUpdates(*object, threads, where + "."))
+      return std::move(error);
   }
   return file;
 }
@@ -95,4 +108,25 @@ std::string CostFile::keyIn(int64_t threads, const std::string &kernel) {
   if (threads == 1)
     return kernel;
   return kernel + " threads=" + std::to_string(threads);
+}
+
+std::optional<double> CostFile::findKernel(int64_t threads,
+                                           const std::string &kernel,
+                                           Others others) const {
+  std::string key = keyIn(threads, kernel);
+  auto known = kernels.end();
+  if (others == Others::Idle)
+    known = kernels.find(key + " alone");
+  if (known == kernels.end())
+    known = kernels.find(key);
+  return known == kernels.end() ? std::nullopt : std::optional(known->second);
+}
+
+std::optional<double> CostFile::findUpdate(int64_t threads,
+                                           Others others) const {
+  if (auto alone = updateAlone.find(threads);
+      others == Others::Idle && alone != updateAlone.end())
+    return alone->second;
+  auto known = updateSecondsPerByte.find(threads);
+  return known == updateSecondsPerByte.end() ? std::nullopt : known->second;
 }

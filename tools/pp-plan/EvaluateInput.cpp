@@ -117,6 +117,7 @@ llvm::Error pp::evaluateGivenPlan(const Flags &flags, CompileOptions options,
   std::vector<int> counts = plan->stageReplicas();
   options.stageReplicas.assign(counts.begin(), counts.end());
   options.schedule.threads = plan->threads;
+  options.cost.alone = plan->schedule.ranks.size() == 1 && plan->replicas == 1;
   auto cluster = readCluster(flags, options);
   if (!cluster)
     return cluster.takeError();

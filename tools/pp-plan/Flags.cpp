@@ -42,6 +42,10 @@ llvm::Expected<std::vector<int64_t>>
 pp::readThreads(const Flags &flags, const CompileOptions &options) {
   if (flags.threads.empty()) {
     std::vector<int64_t> threads{1};
+    // What is measured afterwards need not be known before.
+    if (flags.measure > 0 && !options.hasCostFile())
+      for (int64_t count = 2; flags.cores % count == 0; count *= 2)
+        threads.push_back(count);
     if (!options.hasCostFile() || !flags.cluster.empty())
       return threads;
     auto costs = CostFile::read(options.cost.costFile, options.target.str());

@@ -37,7 +37,8 @@ struct Flags {
       "threads-per-stage",
       llvm::cl::desc("Numbers of threads that compute each kernel of a stage "
                      "together, to try (default: 1, and those that the cost "
-                     "file has times of)"),
+                     "file has times of; with --measure and without such a "
+                     "file, powers of two)"),
       llvm::cl::CommaSeparated, llvm::cl::cat(category)};
   llvm::cl::opt<int> minRanks{"min-ranks",
                               llvm::cl::desc("Least ranks of a pipeline"),
@@ -77,6 +78,16 @@ struct Flags {
       llvm::cl::init(60), llvm::cl::cat(category)};
   llvm::cl::opt<unsigned> top{"top", llvm::cl::desc("Rows of the table"),
                               llvm::cl::init(10), llvm::cl::cat(category)};
+  llvm::cl::opt<unsigned> measure{
+      "measure",
+      llvm::cl::desc("Compile and run the so many best plans of each kind (one "
+                     "stage, replicas, pipeline; one or several threads) on "
+                     "this machine, and take the fastest (default: 0, as "
+                     "predicted)"),
+      llvm::cl::init(0), llvm::cl::cat(category)};
+  llvm::cl::opt<std::string> linkFile{
+      "link-file", llvm::cl::desc("Arguments that link with the runtime"),
+      llvm::cl::init(PP_LINK_FILE), llvm::cl::Hidden, llvm::cl::cat(category)};
   llvm::cl::opt<std::string> evaluate{
       "evaluate",
       llvm::cl::desc("Instead of a search: what this plan (JSON) takes, as "

@@ -26,6 +26,17 @@ std::optional<std::string> findOverflow(const planner::PlanCandidate &candidate,
 
 } // namespace
 
+llvm::Error pp::checkMemory(planner::PlanCandidate &candidate,
+                            ModelImport &model, const CompileOptions &options,
+                            mlir::MLIRContext &context) {
+  auto bytes = countPlanMemory(&context, model, options, candidate.plan);
+  if (!bytes)
+    return bytes.takeError();
+  candidate.overflow = findOverflow(candidate, *bytes);
+  candidate.plan.predicted.peakBytes = std::move(*bytes);
+  return llvm::Error::success();
+}
+
 llvm::Error pp::chooseByMemory(planner::PlanSearchResult &result,
                                ModelImport &model,
                                const CompileOptions &options,
@@ -36,11 +47,8 @@ llvm::Error pp::chooseByMemory(planner::PlanSearchResult &result,
     planner::PlanCandidate &candidate = candidates[i];
     if (candidate.overflow)
       return llvm::Error::success();
-    auto bytes = countPlanMemory(&context, model, options, candidate.plan);
-    if (!bytes)
-      return bytes.takeError();
-    candidate.overflow = findOverflow(candidate, *bytes);
-    candidate.plan.predicted.peakBytes = *bytes;
+    if (auto error = checkMemory(candidate, model, options, context))
+      return error;
     if (candidate.overflow)
       continue;
     std::rotate(candidates.begin(), candidates.begin() + i,

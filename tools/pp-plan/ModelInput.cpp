@@ -2,6 +2,7 @@
 
 #include "ModelInput.h"
 #include "EvaluateInput.h"
+#include "MeasuredChoice.h"
 #include "MemoryChoice.h"
 #include "OutputFile.h"
 #include "PlanOutputs.h"
@@ -12,9 +13,11 @@
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/PlanSpace.h"
+#include "pp/Interfaces/CostFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Path.h"
 #include <deque>
+#include <thread>
 
 using namespace pp;
 
@@ -31,18 +34,40 @@ llvm::Error saveProblem(const Flags &flags, const planner::PlanSpace &space) {
   return llvm::Error::success();
 }
 
+/// On how many devices a search looks for plans. A stage that has the machine
+/// for itself is faster than one beside others, so times of the two are
+/// different, if the cost file has both.
+enum class Devices { Any, One, Several };
+
+std::vector<Devices> listDevices(const Flags &flags,
+                                 const CompileOptions &options,
+                                 const CostFile &costs) {
+  int64_t threads = options.schedule.threads;
+  if (!costs.knowsAlone(threads))
+    return {Devices::Any};
+  std::vector<Devices> result;
+  if (flags.minRanks <= 1)
+    result.push_back(Devices::One);
+  if (flags.cores / threads > 1 && (flags.maxRanks != 1 || flags.replicate))
+    result.push_back(Devices::Several);
+  return result.empty() ? std::vector<Devices>{Devices::Any} : result;
+}
+
 /// The plans of one number of threads per stage; they point into it.
 struct Search {
   planner::Cluster cluster;
   planner::PlanSpace space;
   planner::PlanSearchResult result;
+  /// Why there is no plan, where the result has none.
+  std::string failure;
 };
 
 /// Searches with the threads of `options`. `space` is filled only, where a
 /// problem is to be saved.
-llvm::Error search(Search &search, const Flags &flags,
-                   const CompileOptions &options, ModelImport &import,
+llvm::Error search(Search &search, const Flags &flags, CompileOptions options,
+                   Devices devices, ModelImport &import,
                    mlir::MLIRContext &context) {
+  options.cost.alone = devices == Devices::One;
   auto cluster = readCluster(flags, options);
   if (!cluster)
     return cluster.takeError();
@@ -57,6 +82,12 @@ llvm::Error search(Search &search, const Flags &flags,
   search.space.cluster = &search.cluster;
   if (auto error = restrict(search.space, flags))
     return error;
+  if (devices == Devices::One) {
+    search.space.maxRanks = 1;
+    search.space.replicate = false;
+  }
+  if (devices == Devices::Several)
+    search.space.minDevices = 2;
   if (!flags.saveProblem.empty())
     return llvm::Error::success();
   auto deadline = readDeadline(flags);
@@ -66,8 +97,10 @@ llvm::Error search(Search &search, const Flags &flags,
   search.space.report =
       makeProgressReport(planner::Objective::Time, llvm::errs());
   auto result = planner::searchPlans(search.space);
-  if (!result)
-    return makeError(exitInvalid, result.error());
+  if (!result) {
+    search.failure = result.error();
+    return llvm::Error::success();
+  }
   search.result = std::move(*result);
   for (planner::PlanCandidate &candidate : search.result.candidates) {
     candidate.plan.model = llvm::sys::path::stem(flags.input).str();
@@ -76,14 +109,19 @@ llvm::Error search(Search &search, const Flags &flags,
   return llvm::Error::success();
 }
 
-/// All plans in one order: those that fit first, the fastest first.
-planner::PlanSearchResult merge(std::deque<Search> &searches) {
-  planner::PlanSearchResult all = std::move(searches.front().result);
-  for (size_t i = 1; i < searches.size(); ++i) {
-    planner::PlanSearchResult &more = searches[i].result;
+/// All plans in one order: those that fit first, the fastest first. Fails as
+/// the first search did where none has a plan.
+llvm::Expected<planner::PlanSearchResult> merge(std::deque<Search> &searches) {
+  planner::PlanSearchResult all;
+  for (Search &search : searches) {
+    planner::PlanSearchResult &more = search.result;
+    if (more.candidates.empty())
+      continue;
+    all.lowerBound = all.candidates.empty()
+                         ? more.lowerBound
+                         : std::min(all.lowerBound, more.lowerBound);
     std::move(more.candidates.begin(), more.candidates.end(),
               std::back_inserter(all.candidates));
-    all.lowerBound = std::min(all.lowerBound, more.lowerBound);
     all.pruned += more.pruned;
     all.unsearched += more.unsearched;
     all.outOfTime |= more.outOfTime;
@@ -91,6 +129,8 @@ planner::PlanSearchResult merge(std::deque<Search> &searches) {
     all.duplicates += more.duplicates;
     llvm::append_range(all.failures, more.failures);
   }
+  if (all.candidates.empty())
+    return makeError(exitInvalid, searches.front().failure);
   auto rank = [](const planner::PlanCandidate &candidate) {
     return std::pair(candidate.overflow.has_value(),
                      candidate.plan.predicted.step);
@@ -99,6 +139,25 @@ planner::PlanSearchResult merge(std::deque<Search> &searches) {
     return rank(a) < rank(b);
   });
   return all;
+}
+
+/// Whether the plans can run here.
+llvm::Error checkMeasuring(const Flags &flags, const CompileOptions &options) {
+  if (flags.measure == 0)
+    return llvm::Error::success();
+  if (!options.target.isCpu())
+    return makeError(exitUsage,
+                     "--measure and --target=" + options.target.str() +
+                         ": it is for processors");
+  if (!flags.cluster.empty())
+    return makeError(exitUsage, "--measure and --cluster: plans are measured "
+                                "on this machine; --cores says how much of it");
+  unsigned cores = std::thread::hardware_concurrency();
+  if (flags.cores > cores)
+    return makeError(exitUsage,
+                     "--measure and --cores=" + llvm::Twine(flags.cores) +
+                         ": this machine has " + llvm::Twine(cores));
+  return llvm::Error::success();
 }
 
 } // namespace
@@ -121,8 +180,8 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
             {&flags.minRanks, &flags.stagesPerRank,
              std::addressof(flags.schedules), std::addressof(flags.checkpoints),
              &flags.replicate, &flags.allowStale, &flags.top, &flags.explain,
-             std::addressof(flags.slow), &flags.output, &flags.annotate,
-             &flags.csv, &flags.html, &flags.trace},
+             &flags.measure, std::addressof(flags.slow), &flags.output,
+             &flags.annotate, &flags.csv, &flags.html, &flags.trace},
             "--save-problem"))
       return error;
   if (!flags.saveProblem.empty() && flags.microbatches.size() != 1)
@@ -134,7 +193,7 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
              &flags.minRanks, &flags.maxRanks, &flags.stagesPerRank,
              std::addressof(flags.schedules), std::addressof(flags.checkpoints),
              &flags.replicate, &flags.allowStale, &flags.timeLimit, &flags.top,
-             &flags.saveProblem},
+             &flags.measure, &flags.saveProblem},
             "--evaluate"))
       return error;
   auto options = getCompileOptions();
@@ -151,6 +210,8 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
     return makeError(exitUsage,
                      "--allow-stale: only a training on processors goes "
                      "without a flush");
+  if (auto error = checkMeasuring(flags, *options))
+    return error;
   auto threads = readThreads(flags, *options);
   if (!threads)
     return threads.takeError();
@@ -165,19 +226,42 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
                                   options->hasTraining);
   if (!import)
     return import.takeError();
+  CostFile costs;
+  if (options->hasCostFile()) {
+    auto file = CostFile::read(options->cost.costFile, options->target.str());
+    if (!file)
+      return makeError(exitInvalid, llvm::toString(file.takeError()));
+    costs = std::move(*file);
+  }
   std::deque<Search> searches;
   for (int64_t count : *threads) {
     options->schedule.threads = count;
-    if (auto error =
-            search(searches.emplace_back(), flags, *options, *import, context))
-      return error;
+    for (Devices devices : listDevices(flags, *options, costs))
+      if (auto error = search(searches.emplace_back(), flags, *options, devices,
+                              *import, context))
+        return error;
   }
   const planner::PlanSpace &space = searches.front().space;
   if (!flags.saveProblem.empty())
     return saveProblem(flags, space);
-  planner::PlanSearchResult result = merge(searches);
+  auto merged = merge(searches);
+  if (!merged)
+    return merged.takeError();
+  planner::PlanSearchResult result = std::move(*merged);
   if (auto error = chooseByMemory(result, *import, *options, context))
     return error;
+  llvm::outs() << result.candidates.front().plan.model << ", "
+               << (space.training ? "training" : "inference") << ", batch "
+               << space.batch << ", "
+               << searches.front().cluster.devices.size() *
+                      static_cast<size_t>(threads->front())
+               << " devices\n";
+  printCandidates(result, space.mixing, flags.top, llvm::outs());
+  if (flags.measure > 0)
+    if (auto error =
+            chooseByMeasuring(result, flags.measure, flags.linkFile, *import,
+                              *options, context, llvm::outs()))
+      return error;
   planner::PlanCandidate &best = result.candidates.front();
   options->schedule.threads = best.plan.threads;
   auto evaluation = planner::evaluatePlan(best.draft);
@@ -186,14 +270,6 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
   if (auto period =
           planner::stepPeriod(evaluation->schedule, evaluation->input))
     best.plan.predicted.period = *period;
-
-  llvm::outs() << best.plan.model << ", "
-               << (space.training ? "training" : "inference") << ", batch "
-               << space.batch << ", "
-               << searches.front().cluster.devices.size() *
-                      static_cast<size_t>(threads->front())
-               << " devices\n";
-  printCandidates(result, space.mixing, flags.top, llvm::outs());
   printPlan(best, *evaluation, llvm::outs());
   if (flags.allowStale)
     printStalePlans(planner::findStalePlans(space), best, space.batch,

@@ -39,25 +39,12 @@ void printProcesses(const PlanDraft &draft, llvm::raw_ostream &os) {
   os << "\n";
 }
 
-/// What kind of parallelism a plan is.
-std::string kindOf(const PipelinePlan &plan) {
-  bool isPipeline = plan.schedule.ranks.size() > 1;
-  std::string kind = isPipeline ? "a pipeline" : "one stage";
-  if (plan.replicas > 1)
-    kind = isPipeline ? "replicas of a pipeline" : "replicas";
-  if (!plan.schedule.replicas.empty())
-    kind = "a pipeline with replicas of stages";
-  if (plan.threads > 1)
-    kind += " of several threads";
-  return kind;
-}
-
 /// Whether one device, replicas or a pipeline is best, and by how much.
 void printKinds(const PlanSearchResult &result, llvm::raw_ostream &os) {
   const PlanCandidate &best = result.candidates.front();
   std::vector<std::string> seen;
   for (const PlanCandidate &candidate : result.candidates) {
-    std::string kind = kindOf(candidate.plan);
+    std::string kind = describeKind(candidate.plan);
     if (candidate.overflow || llvm::is_contained(seen, kind))
       continue;
     double step = candidate.plan.predicted.step;
@@ -87,6 +74,18 @@ void printChanges(const PipelinePlan &plan, llvm::StringRef mixing,
 }
 
 } // namespace
+
+std::string pp::describeKind(const PipelinePlan &plan) {
+  bool isPipeline = plan.schedule.ranks.size() > 1;
+  std::string kind = isPipeline ? "a pipeline" : "one stage";
+  if (plan.replicas > 1)
+    kind = isPipeline ? "replicas of a pipeline" : "replicas";
+  if (!plan.schedule.replicas.empty())
+    kind = "a pipeline with replicas of stages";
+  if (plan.threads > 1)
+    kind += " of several threads";
+  return kind;
+}
 
 void pp::printCandidates(const PlanSearchResult &result, llvm::StringRef mixing,
                          size_t top, llvm::raw_ostream &os) {

@@ -10,6 +10,9 @@
 
 namespace pp {
 
+/// What kind of parallelism a plan is: `a pipeline of several threads`.
+std::string describeKind(const planner::PipelinePlan &plan);
+
 /// The best `top` candidates as a table, how far the best is from the lower
 /// bound, and what the best changes of the training. `mixing` as in PlanSpace.
 void printCandidates(const planner::PlanSearchResult &result,

@@ -14,22 +14,32 @@ namespace pp {
 struct MeasureOptions {
   /// Steps of which the middle half counts.
   unsigned repetitions;
+  /// The same program runs so many times more at the same time, to keep other
+  /// cores busy.
+  unsigned copies = 0;
   /// Arguments that link with the runtime.
   std::string linkFile;
 };
 
-/// A program that marks its kernels, as `path`.
-llvm::Error makeProgram(const CompileOptions &options, ModelImport &import,
-                        llvm::StringRef path, llvm::StringRef linkFile,
-                        mlir::MLIRContext &context);
-
-/// Makes such a program and runs it: a cost file (docs/cost-format.md).
+/// Makes a program that marks its kernels and runs it: a cost file
+/// (docs/cost-format.md). `peakBytes` gets the most memory that it had.
 llvm::Expected<llvm::json::Object> measure(const CompileOptions &options,
                                            ModelImport &import,
                                            const MeasureOptions &settings,
-                                           mlir::MLIRContext &context);
+                                           mlir::MLIRContext &context,
+                                           uint64_t *peakBytes = nullptr);
 
-/// The keys of all kernels that such a program has, sorted.
+/// `wanted` copies of a program, or as many as fit, together with it, into half
+/// of the memory. `bytes` are those of one.
+unsigned countCopies(unsigned wanted, uint64_t bytes);
+
+/// What the training step of a cost file took, or else the inference.
+double stepOf(const llvm::json::Object &costs);
+
+/// Says of all times of a cost file that the other cores were idle.
+void markAlone(llvm::json::Object &costs);
+
+/// The keys of all kernels that the program has, sorted.
 llvm::Expected<std::vector<std::string>>
 listKernels(const CompileOptions &options, ModelImport &import,
             mlir::MLIRContext &context);

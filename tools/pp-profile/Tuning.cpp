@@ -208,14 +208,6 @@ private:
     return llvm::Error::success();
   }
 
-  /// Of the training program, if there is one.
-  static double stepOf(const llvm::json::Object &measured) {
-    const llvm::json::Object *steps = measured.getObject(stepField);
-    if (auto training = steps->getNumber("training"))
-      return *training;
-    return *steps->getNumber("inference");
-  }
-
   const CompileOptions &options;
   ModelImport &import;
   MeasureOptions settings;

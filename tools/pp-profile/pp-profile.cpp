@@ -2,8 +2,9 @@
 //
 // Writes a cost file for `pp-compile --cost-file` and `pp-plan --cost-file`:
 // the time of every kernel, of the library or generated, on this machine. The
-// model runs as a pipeline while its kernels are timed, so each finds the
-// caches as its predecessors leave them, and all cores busy.
+// model runs while its kernels are timed, so each finds the caches as its
+// predecessors leave them: once with the machine for itself, and once while
+// copies of it keep all other cores busy, as the stages of a pipeline do.
 //
 // What measures is a program of its own (`profile` of runtime/cli), made like
 // any other but with marked kernels. So a machine without this compiler can
@@ -16,6 +17,7 @@
 
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
+#include "pp/Driver/ProgramRun.h"
 #include "pp/Driver/ToolContext.h"
 
 #include "llvm/Support/CommandLine.h"
@@ -58,8 +60,8 @@ struct Flags {
       cl::CommaSeparated, cl::cat(category)};
   cl::opt<unsigned> repetitions{
       "repetitions",
-      cl::desc("Steps to run; the middle half counts (default: 50, or with "
-               "--tune what takes two seconds, but 3 at least)"),
+      cl::desc("Steps to run; the middle half counts (default: what takes five "
+               "seconds, from 8 to 50, or with --tune two, from 3 to 50)"),
       cl::cat(category)};
   cl::opt<bool> tune{
       "tune",
@@ -115,13 +117,80 @@ llvm::Error checkFlags(const Flags &flags) {
   return llvm::Error::success();
 }
 
-/// As many stages as cores, at most 2: the most that can be hoped for in every
-/// model; more than cores would take turns, and stages on one GPU do.
-int64_t stagesToMeasure(const CompileOptions &options) {
-  int64_t cores = std::thread::hardware_concurrency();
-  bool hasRoom = cores >= 2 * options.schedule.threads;
-  return options.target.isCpu() && hasRoom ? 2 : 1;
-}
+/// Measures one number of micro-batches and of threads, as often as
+/// `repetitions` says, or as there is time for.
+class Profiler {
+public:
+  Profiler(const CompileOptions &options, ModelImport &import,
+           const Flags &flags, mlir::MLIRContext &context)
+      : options(options), import(import), context(context),
+        settings(flags.measureOptions()),
+        isFixed(flags.repetitions.getNumOccurrences() > 0) {}
+
+  /// The pipeline that the options describe.
+  llvm::Expected<llvm::json::Object> measureGiven() {
+    if (!isFixed)
+      settings.repetitions = fewest;
+    auto costs = measure(options, import, settings, context, &peakBytes);
+    if (!costs || isFixed)
+      return costs;
+    double step = std::max(stepOf(*costs), 1e-6);
+    settings.repetitions = static_cast<unsigned>(
+        std::clamp(5 / step, double(fewest), double(most)));
+    return settings.repetitions == fewest
+               ? std::move(costs)
+               : measure(options, import, settings, context);
+  }
+
+  /// One stage, alone and while the other cores do the same, then a transfer
+  /// between two. On a GPU, one stage: what several would do on it is to take
+  /// turns.
+  llvm::Expected<llvm::json::Object> measureStage() {
+    options.partition.stages = 1;
+    auto alone = measureGiven();
+    int64_t others =
+        std::thread::hardware_concurrency() / options.schedule.threads - 1;
+    if (!alone || !options.target.isCpu() || others < 1)
+      return alone;
+    settings.copies = countCopies(static_cast<unsigned>(others), peakBytes);
+    auto costs =
+        settings.copies > 0
+            ? measure(options, import, settings, context)
+            : llvm::Expected<llvm::json::Object>(llvm::json::Object(*alone));
+    if (!costs)
+      return costs;
+    settings.copies = 0;
+    markAlone(*alone);
+    mergeCosts(*costs, std::move(*alone));
+    return addLatency(std::move(*costs));
+  }
+
+private:
+  /// A model that cannot be cut has no transfers.
+  llvm::Expected<llvm::json::Object> addLatency(llvm::json::Object costs) {
+    options.partition.stages = 2;
+    settings.repetitions = std::min(settings.repetitions, fewest);
+    mlir::ScopedDiagnosticHandler quiet(
+        &context, [](mlir::Diagnostic &) { return mlir::success(); });
+    auto two = measure(options, import, settings, context);
+    if (!two) {
+      llvm::consumeError(two.takeError());
+      return std::move(costs);
+    }
+    constexpr llvm::StringLiteral field = "transfer_latency_seconds";
+    if (auto latency = two->getNumber(field))
+      costs[field] = *latency;
+    return std::move(costs);
+  }
+
+  static constexpr unsigned fewest = 8, most = 50;
+  CompileOptions options;
+  ModelImport &import;
+  mlir::MLIRContext &context;
+  MeasureOptions settings;
+  bool isFixed;
+  uint64_t peakBytes = 0;
+};
 
 llvm::Error write(llvm::json::Object costs, llvm::StringRef path) {
   auto error = llvm::writeToOutput(path, [&](llvm::raw_ostream &os) {
@@ -171,7 +240,7 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
     options->microbatches = microbatches;
     options->schedule.threads = team;
     if (choosesStages)
-      options->partition.stages = stagesToMeasure(*options);
+      options->partition.stages = 1;
   };
   choose(counts.front(), threads.front());
   if (!flags.emitProgram.empty())
@@ -179,10 +248,6 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
                        context);
   nameCudaPlugin(flags.linkFile);
   if (flags.tune) {
-    // Each kernel in its step on one core: what another stage does elsewhere
-    // would be another order of the same choices.
-    if (choosesStages)
-      options->partition.stages = 1;
     auto costs = tune(*options, *import, flags.output, flags.measureOptions(),
                       flags.repetitions.getNumOccurrences() > 0, context);
     return costs ? write(std::move(*costs), flags.output) : costs.takeError();
@@ -197,8 +262,9 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
           llvm::outs() << ", " << team << " threads";
         llvm::outs() << "\n";
       }
+      Profiler profiler(*options, *import, flags, context);
       auto measured =
-          measure(*options, *import, flags.measureOptions(), context);
+          choosesStages ? profiler.measureStage() : profiler.measureGiven();
       if (!measured)
         return measured.takeError();
       if (costs)

@@ -13,13 +13,33 @@ namespace pp {
 
 /// What pp-profile measures, in seconds (docs/cost-format.md).
 struct CostFile {
-  /// By key: that of the kernel (KernelOpInterface) where it runs in `threads`.
+  /// Who else computes on the machine: cores share caches, the way to memory
+  /// and what the processor may take of power.
+  enum class Others {
+    Busy, ///< All other cores do the same, as in a pipeline or replicas.
+    Idle  ///< None: one stage on one device.
+  };
+
+  /// By key: that of the kernel (KernelOpInterface), with the number of threads
+  /// and ` alone` behind it.
   std::map<std::string, double, std::less<>> kernels;
   static std::string keyIn(int64_t threads, const std::string &kernel);
+  /// The time of a kernel that `threads` compute together; with idle others
+  /// that with busy ones, where only that is known.
+  std::optional<double> findKernel(int64_t threads, const std::string &kernel,
+                                   Others others) const;
+  /// Whether it has times with idle others.
+  bool knowsAlone(int64_t threads) const {
+    return updateAlone.count(threads) != 0;
+  }
+
   /// What a rank does between two steps, per byte of its parameters: the
   /// optimizer, and gradients set to zero. By the threads of a rank that were
   /// measured; nothing where only the rest was.
   std::map<int64_t, std::optional<double>> updateSecondsPerByte;
+  /// The same with idle others, by the threads that were measured so.
+  std::map<int64_t, double> updateAlone;
+  std::optional<double> findUpdate(int64_t threads, Others others) const;
   /// From the end of a send to the receiver that waited for it.
   std::optional<double> transferLatency;
 

@@ -57,6 +57,8 @@ struct PlanSpace {
   const Cluster *cluster = nullptr;
   /// Ranks of a pipeline, that is devices times 1 / replicas. 0: all devices.
   int minRanks = 1, maxRanks = 0;
+  /// Plans on fewer devices are left out: the times are not theirs.
+  int minDevices = 1;
   /// Stages of a rank in schedules that allow several.
   int maxStagesPerRank = 2;
   /// Names of makeSchedule and "auto" (searchSchedule); one that does not fit a

@@ -129,6 +129,8 @@ std::vector<PlanShape> PlanShapes::list() const {
     for (int replicas : replicaCounts(space.graphs[graph].microbatches))
       for (int ranks : rankCounts(static_cast<int>(devices) / replicas))
         for (int chunks = 1; chunks <= space.maxStagesPerRank; ++chunks) {
+          if (ranks * replicas < space.minDevices)
+            continue;
           PlanShape shape;
           shape.graph = graph;
           shape.replicas = replicas;

@@ -2,6 +2,7 @@
 """Scales the times of a cost file, or compares the times in two IR files.
 
     scale_costs.py COSTS.json SCALED.json FACTOR
+    scale_costs.py --alone COSTS.json SCALED.json FACTOR    those with idle cores only
     scale_costs.py --compare IR.mlir SCALED.mlir FACTOR
 """
 
@@ -11,9 +12,13 @@ import sys
 
 factor = float(sys.argv[-1])
 if sys.argv[1] != "--compare":
-    costs = json.load(open(sys.argv[1]))
-    costs["kernels"] = {key: factor * seconds for key, seconds in costs["kernels"].items()}
-    json.dump(costs, open(sys.argv[2], "w"))
+    source, target = sys.argv[-3:-1]
+    costs = json.load(open(source))
+    end = " alone" if sys.argv[1] == "--alone" else ""
+    costs["kernels"] = {
+        key: factor * seconds if key.endswith(end) else seconds for key, seconds in costs["kernels"].items()
+    }
+    json.dump(costs, open(target, "w"))
     sys.exit()
 
 

@@ -41,10 +41,10 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
       double memory = static_cast<double>(read + written) / (bandwidth * 1e9);
       double seconds =
           launch + std::max(arithmetic, memory) / static_cast<double>(threads);
-      auto known = measured.find(
-          CostFile::keyIn(threads, cast<KernelOpInterface>(op).getCostKey()));
-      if (known != measured.end())
-        seconds = known->second;
+      if (auto known = measured.findKernel(
+              threads, cast<KernelOpInterface>(op).getCostKey(),
+              alone ? CostFile::Others::Idle : CostFile::Others::Busy))
+        seconds = *known;
       if (microbatches > 0 && onlyAddsToGradients(&op))
         seconds *= static_cast<double>(microbatches - 1) /
                    static_cast<double>(microbatches);
@@ -86,11 +86,11 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
     auto file = CostFile::read(costFile, getTarget(getOperation()).str());
     if (!file)
       return getOperation().emitError() << llvm::toString(file.takeError());
-    measured = std::move(file->kernels);
+    measured = std::move(*file);
     return success();
   }
 
-  std::map<std::string, double, std::less<>> measured;
+  CostFile measured;
 };
 
 } // namespace

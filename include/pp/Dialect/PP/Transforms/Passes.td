@@ -50,7 +50,9 @@ def AnnotateCosts : PPPass<"pp-annotate-costs"> {
     With `microbatches`, a kernel that only adds to gradients counts for all
     micro-batches but the first, which writes them (`pp-plan-memory`): its time is
     the average. With `threads`, the times are those of kernels that so many
-    threads compute together; an estimate is that of one, divided.
+    threads compute together; an estimate is that of one, divided. With `alone`,
+    they are those of one stage that has the machine for itself, where the file
+    has them.
   }];
   let options = [
     Option<"costFile", "cost-file", "std::string", "\"\"",
@@ -65,7 +67,9 @@ def AnnotateCosts : PPPass<"pp-annotate-costs"> {
            "Micro-batches of a step, where the first one writes gradients; 0: "
            "all add to them">,
     Option<"threads", "threads", "int64_t", "1",
-           "Threads of a rank, which compute each kernel together">
+           "Threads of a rank, which compute each kernel together">,
+    Option<"alone", "alone", "bool", "false",
+           "Measured times of one stage while the other cores are idle">
   ];
 }
 
