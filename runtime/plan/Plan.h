@@ -318,8 +318,8 @@ struct PlanStage {
   /// their number. More than 1 only without a flush.
   unsigned versions = 1;
   /// Whether passes read the newest weights, whatever they are (PipeMare), and
-  /// how many updates old those of F are then when the update comes, on average:
-  /// 0 in the last stage.
+  /// how many updates old those of F are then when the update comes, on
+  /// average: 0 in the last stage.
   bool readsNewest = false;
   double delay = 0;
   /// With a delay: backward passes read weights that are corrected by the mean
