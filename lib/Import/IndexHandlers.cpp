@@ -132,21 +132,116 @@ FailureOr<int64_t> tupleLength(NodeImporter &n, Value x, Value indices,
   return shape.back();
 }
 
-/// Tuples that begin with the number of their row, 0, 1, ... of `rows`, without
-/// that number; null if they are others. Each takes from its own sample then.
-Value withoutOwnRow(NodeImporter &n, Value indices, int64_t rows) {
+/// The parts of tuples along the last axis of `indices`, each of size one.
+SmallVector<Value> partsOf(NodeImporter &n, Value indices) {
+  int64_t last = static_cast<int64_t>(n.shape(indices).size()) - 1;
   auto joined = indices.getDefiningOp<ConcatOp>();
-  if (!joined || n.shape(indices).size() != 2 || joined.getAxis() != 1 ||
-      n.shape(indices)[0] != rows)
-    return nullptr;
-  auto numbers = evaluate(joined.getInputs().front()).integers();
-  if (failed(numbers) || static_cast<int64_t>(numbers->size()) != rows)
-    return nullptr;
-  for (auto [row, number] : llvm::enumerate(*numbers))
-    if (number != static_cast<int64_t>(row))
-      return nullptr;
-  return n.join(llvm::to_vector(joined.getInputs().drop_front()), 1,
-                /*isNew=*/false);
+  SmallVector<Value> sources = {indices}, parts;
+  if (joined && static_cast<int64_t>(joined.getAxis()) == last)
+    sources.assign(joined.getInputs().begin(), joined.getInputs().end());
+  for (Value source : sources) {
+    int64_t count = n.shape(source)[last];
+    for (int64_t at = 0; at < count; ++at)
+      parts.push_back(n.slice(source, last, at, at + 1));
+  }
+  return parts;
+}
+
+/// The axis behind the first `shared` along which `part` counts 0, 1, ... up to
+/// `size`; -1 if it is known to do so along none.
+int64_t countedAxis(NodeImporter &n, Value part, int64_t size, int64_t shared) {
+  ArrayRef<int64_t> shape = n.shape(part);
+  auto numbers = evaluate(part).integers();
+  if (failed(numbers))
+    return -1;
+  int64_t last = static_cast<int64_t>(shape.size()) - 1;
+  for (int64_t axis = shared; axis < last; ++axis) {
+    int64_t within = product(shape.drop_front(axis + 1));
+    bool counts = shape[axis] == size;
+    for (auto [index, number] : llvm::enumerate(*numbers))
+      counts &= number == static_cast<int64_t>(index) / within % size;
+    if (counts)
+      return axis;
+  }
+  return -1;
+}
+
+/// Tuples of indices into the axes of a tensor behind the first `shared`. Where
+/// a part of them counts along an axis, each row there picks from its own:
+/// PyTorch writes `x[arange(batch), places]` so. These axes come first, in
+/// both.
+struct Tuples {
+  /// The axes of the tensor: shared ones, indexed ones, the others.
+  SmallVector<int64_t> dataAxes;
+  /// The axes of the indices but the last: shared ones, the others.
+  SmallVector<int64_t> indexAxes;
+  int64_t shared;
+  /// The sizes of the indexed axes, and places in them when they are merged,
+  /// with the axes of the indices in their order.
+  SmallVector<int64_t> sizes;
+  Value places;
+
+  /// The tensor with its axes in their order and the indexed ones merged.
+  Value merge(NodeImporter &n, Value data) const {
+    data = n.transpose(data, dataAxes);
+    ArrayRef<int64_t> shape = n.shape(data);
+    SmallVector<int64_t> merged(shape.take_front(shared));
+    merged.push_back(product(sizes));
+    llvm::append_range(merged, shape.drop_front(shared + sizes.size()));
+    return n.reshape(data, merged);
+  }
+  /// The axes of what is picked, or put, from those in the node's order.
+  SmallVector<int64_t> pickedAxes(int64_t rank) const {
+    SmallVector<int64_t> axes(indexAxes);
+    for (int64_t axis = axes.size(); axis < rank; ++axis)
+      axes.push_back(axis);
+    return axes;
+  }
+};
+
+/// Reads tuples of `length` into `data`.
+Tuples readTuples(NodeImporter &n, Value data, Value indices, int64_t shared,
+                  int64_t length) {
+  Tuples tuples;
+  SmallVector<Value> rest;
+  for (int64_t axis = 0; axis < shared; ++axis) {
+    tuples.dataAxes.push_back(axis);
+    tuples.indexAxes.push_back(axis);
+  }
+  SmallVector<int64_t> indexed;
+  for (auto [at, part] : llvm::enumerate(partsOf(n, indices))) {
+    int64_t axis = shared + static_cast<int64_t>(at);
+    int64_t along = countedAxis(n, part, n.shape(data)[axis], shared);
+    if (along >= 0 && !llvm::is_contained(tuples.indexAxes, along)) {
+      tuples.dataAxes.push_back(axis);
+      tuples.indexAxes.push_back(along);
+      continue;
+    }
+    indexed.push_back(axis);
+    rest.push_back(part);
+    tuples.sizes.push_back(n.shape(data)[axis]);
+  }
+  tuples.shared = tuples.dataAxes.size();
+  llvm::append_range(tuples.dataAxes, indexed);
+  int64_t rank = n.shape(data).size();
+  for (int64_t axis = shared + length; axis < rank; ++axis)
+    tuples.dataAxes.push_back(axis);
+  int64_t last = static_cast<int64_t>(n.shape(indices).size()) - 1;
+  for (int64_t axis = 0; axis < last; ++axis)
+    if (!llvm::is_contained(tuples.indexAxes, axis))
+      tuples.indexAxes.push_back(axis);
+
+  Value places;
+  if (rest.empty()) {
+    // All places are the first one of an axis of its own.
+    SmallVector<int64_t> shape(n.shape(indices).drop_back());
+    places = n.splat(n.type(indices).clone(shape), 0);
+  } else {
+    places = placesOf(n, n.folded(n.join(rest, last, /*isNew=*/false)),
+                      tuples.sizes);
+  }
+  tuples.places = n.folded(n.transpose(places, tuples.indexAxes));
+  return tuples;
 }
 
 LogicalResult gatherND(NodeImporter &n) {
@@ -154,14 +249,7 @@ LogicalResult gatherND(NodeImporter &n) {
   if (!x || !indices)
     return failure();
   int64_t shared = n.attribute("batch_dims", int64_t{0});
-  ArrayRef<int64_t> shape = n.shape(x);
-  if (Value rest = shared == 0 && shape.size() > 1
-                       ? withoutOwnRow(n, indices, shape[0])
-                       : Value()) {
-    indices = rest;
-    shared = 1;
-  }
-  ArrayRef<int64_t> table = n.shape(indices);
+  ArrayRef<int64_t> shape = n.shape(x), table = n.shape(indices);
   if (shared < 0 || shared >= static_cast<int64_t>(table.size()) ||
       shared > static_cast<int64_t>(shape.size()) ||
       table.take_front(shared) != shape.take_front(shared))
@@ -169,14 +257,11 @@ LogicalResult gatherND(NodeImporter &n) {
   auto length = tupleLength(n, x, indices, shared);
   if (failed(length))
     return failure();
-  ArrayRef<int64_t> sizes = shape.slice(shared, *length);
-  ArrayRef<int64_t> rest = shape.drop_front(shared + *length);
-  SmallVector<int64_t> merged(shape.take_front(shared));
-  merged.push_back(product(sizes));
-  llvm::append_range(merged, rest);
-  Value places = placesOf(n, indices, sizes);
-  Value flat = n.reshape(x, merged);
-  n.setOutput(0, Value(n.make<GatherOp>(flat, places, shared, shared)));
+  Tuples tuples = readTuples(n, x, indices, shared, *length);
+  Value picked = n.make<GatherOp>(tuples.merge(n, x), tuples.places,
+                                  tuples.shared, tuples.shared);
+  n.setOutput(0, n.transpose(picked, inverseOf(tuples.pickedAxes(
+                                         n.shape(picked).size()))));
   return success();
 }
 
@@ -212,38 +297,39 @@ LogicalResult scatterND(NodeImporter &n) {
     n.setOutput(0, x);
     return success();
   }
-  ArrayRef<int64_t> sizes = ArrayRef(shape).take_front(*length);
-  ArrayRef<int64_t> rest = ArrayRef(shape).drop_front(*length);
-  SmallVector<int64_t> merged = {product(sizes)};
-  llvm::append_range(merged, rest);
   SmallVector<int64_t> expected(n.shape(indices).drop_back());
-  llvm::append_range(expected, rest);
+  llvm::append_range(expected, ArrayRef(shape).drop_front(*length));
   if (n.shape(updates) != ArrayRef<int64_t>(expected))
     return n.error("has updates of another shape than its indices say");
-  Value places = placesOf(n, indices, sizes);
-  Value y = scatter(n, n.reshape(x, merged), places, updates, 0, 0);
-  n.setOutput(0, n.reshape(y, shape));
+  Tuples tuples = readTuples(n, x, indices, 0, *length);
+  Value put = n.transpose(updates, tuples.pickedAxes(expected.size()));
+  Value y = scatter(n, tuples.merge(n, x), tuples.places, put, tuples.shared,
+                    tuples.shared);
+  SmallVector<int64_t> split;
+  for (int64_t axis : tuples.dataAxes)
+    split.push_back(shape[axis]);
+  n.setOutput(0, n.transpose(n.reshape(y, split), inverseOf(tuples.dataAxes)));
   return success();
 }
 
-/// The places that indices along `axis` name in a flat tensor of `shape`.
-Value flatPlaces(NodeImporter &n, Value indices, ArrayRef<int64_t> shape,
-                 int64_t axis) {
+/// The places that indices along axis `axis` name in the axes from `first` on,
+/// when these are merged; the sizes of all axes are `shape`.
+Value mergedPlaces(NodeImporter &n, Value indices, ArrayRef<int64_t> shape,
+                   int64_t first, int64_t axis) {
   Expressions e{n};
   Type index = n.getBuilder().getI64Type();
   Value own = n.cast(indices, index);
   Value isNegative = e.compare(Comparison::lt, own, 0);
   own = e.select(isNegative, e.add(own, shape[axis]), own);
   Value places;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    Value at =
-        static_cast<int64_t>(i) == axis ? own : e.iota(n.shape(indices), i);
+  for (int64_t i = first; i < static_cast<int64_t>(shape.size()); ++i) {
+    Value at = i == axis ? own : e.iota(n.shape(indices), i);
     places = places ? e.add(e.mul(places, shape[i]), at) : at;
   }
   Value isInside = e.both(e.compare(Comparison::ge, own, 0),
                           e.compare(Comparison::lt, own, shape[axis]));
-  return n.folded(e.select(
-      isInside, places, e.number(places, static_cast<double>(product(shape)))));
+  auto end = static_cast<double>(product(shape.drop_front(first)));
+  return n.folded(e.select(isInside, places, e.number(places, end)));
 }
 
 LogicalResult scatterElements(NodeImporter &n) {
@@ -261,27 +347,36 @@ LogicalResult scatterElements(NodeImporter &n) {
   if (static_cast<int64_t>(table.size()) != rank ||
       n.shape(updates) != ArrayRef<int64_t>(table))
     return n.error("has indices and updates of another shape or rank");
-  bool isWhole = true;
+  // Axes with an index for each row first, then those without and the node's,
+  // which are merged.
+  SmallVector<int64_t> permutation, merged;
   for (int64_t i = 0; i < rank; ++i) {
     if (i != *axis && table[i] > shape[i])
       return n.error("has " + llvm::Twine(table[i]) + " indices along axis " +
                      llvm::Twine(i) + ", which has size " +
                      llvm::Twine(shape[i]));
-    isWhole &= i == *axis || table[i] == shape[i];
+    (i == *axis || table[i] != shape[i] ? merged : permutation).push_back(i);
   }
-  if (!isWhole) {
-    Value places =
-        n.reshape(flatPlaces(n, indices, shape, *axis), product(table));
-    Value y = scatter(n, n.reshape(x, product(shape)), places,
-                      n.reshape(updates, product(table)), 0, 0);
-    n.setOutput(0, n.reshape(y, shape));
-    return success();
+  int64_t shared = permutation.size();
+  int64_t own = shared + (llvm::find(merged, *axis) - merged.begin());
+  llvm::append_range(permutation, merged);
+  x = n.transpose(x, permutation);
+  indices = n.transpose(indices, permutation);
+  updates = n.transpose(updates, permutation);
+  SmallVector<int64_t> turned(n.shape(x));
+  if (merged.size() > 1) {
+    indices = mergedPlaces(n, indices, turned, shared, own);
+    auto merge = [&](Value value) {
+      SmallVector<int64_t> flat(n.shape(value).take_front(shared));
+      flat.push_back(product(n.shape(value).drop_front(shared)));
+      return n.reshape(value, flat);
+    };
+    x = merge(x);
+    indices = merge(indices);
+    updates = merge(updates);
   }
-  SmallVector<int64_t> permutation = toTheEnd(rank, *axis);
-  Value y =
-      scatter(n, n.transpose(x, permutation), n.transpose(indices, permutation),
-              n.transpose(updates, permutation), rank - 1, rank - 1);
-  n.setOutput(0, n.transpose(y, inverseOf(permutation)));
+  Value y = scatter(n, x, indices, updates, shared, shared);
+  n.setOutput(0, n.transpose(n.reshape(y, turned), inverseOf(permutation)));
   return success();
 }
 

@@ -15,6 +15,7 @@ and the nine networks of the kind `real`, which take minutes.
 import argparse
 import collections
 import concurrent.futures
+import fnmatch
 import math
 import pathlib
 import re
@@ -360,10 +361,12 @@ def main():
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", action="append", metavar="PATTERN", help="names such as 'test_gather*'; may be repeated")
     options = parser.parse_args()
     build = options.build.resolve()
     known = known_inputs(build)
     tests = find_tests(known, [*KINDS, LARGE] if options.all or options.update else KINDS)
+    tests = [test for test in tests if any(fnmatch.fnmatch(test.name, pattern) for pattern in options.only or ["*"])]
     answers = {test.name: f"refused: {obstacle}" for test in tests if (obstacle := test.find_obstacle(known))}
     if not options.all and not options.update:
         answers = {name: answer for name, answer in answers.items() if not answer.startswith("refused: operator")}

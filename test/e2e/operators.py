@@ -197,8 +197,57 @@ def microbatches(context, checks):
     same(checks, "GatherND of own rows", parts["ended"], x[range(4), place[:, 0]])
 
 
+def own_samples(context, checks):
+    """What picks from, or puts into, each sample by the number of the sample does so in parts of a mini-batch."""
+    rng = np.random.default_rng(4)
+    x, v = rng.uniform(-2, 2, (4, 5, 3)).astype(F), rng.uniform(-2, 2, (4, 2, 3)).astype(F)
+    i, j = rng.integers(0, 5, (4, 2)), rng.integers(-3, 3, (4, 2))
+    few, k = v[:, :, :2].copy(), rng.integers(-5, 5, (4, 2, 2))
+    rows = np.broadcast_to(np.arange(4)[:, None], (4, 2))
+    added = [text("reduction", "add")]
+    nodes = [
+        # x[arange(4)[:, None], i]: tuples, and places in the flattened tensor.
+        node("Unsqueeze", ["i", "behind"], ["i1"]), node("Unsqueeze", ["j", "behind"], ["j1"]),
+        node("Concat", ["rows", "i1"], ["tuples"], attributes=[integer("axis", 2)]), node("GatherND", ["x", "tuples"], ["tupled"]),
+        node("Concat", ["rows", "i1", "j1"], ["triples"], attributes=[integer("axis", 2)]), node("GatherND", ["x", "triples"], ["tripled"]),
+        node("Mul", ["flat_rows", "five"], ["starts"]), node("Add", ["starts", "i"], ["places"]),
+        node("Reshape", ["x", "flat"], ["flattened"]), node("Gather", ["flattened", "places"], ["from_flat"]),
+        # The same of another axis: x[arange(4)[:, None], :, j].
+        node("Transpose", ["x"], ["turned"], attributes=[integers("perm", 0, 2, 1)]),
+        node("Concat", ["rows", "j1"], ["others"], attributes=[integer("axis", 2)]), node("GatherND", ["turned", "others"], ["columns"]),
+        node("Reshape", ["turned", "flat_turned"], ["flat_columns"]), node("Mul", ["flat_rows", "three"], ["column_starts"]),
+        node("Abs", ["j"], ["sizes"]), node("Min", ["sizes", "two"], ["small"]), node("Add", ["small", "column_starts"], ["column_places"]),
+        node("Gather", ["flat_columns", "column_places"], ["from_columns"]),
+        node("ScatterND", ["x", "tuples", "v"], ["put"]), node("ScatterND", ["x", "tuples", "v"], ["sums"], attributes=added),
+        # x[arange(4)] is x.
+        node("GatherND", ["x", "numbers"], ["same"]),
+        # Indices for a part of the columns alone.
+        node("ScatterElements", ["x", "k", "few"], ["some"], attributes=[integer("axis", 1), *added]),
+    ]  # fmt: skip
+    number = {"behind": [-1], "five": 5, "three": 3, "two": 2, "flat": [20, 3], "flat_turned": [12, 5], "numbers": np.arange(4)[:, None]}
+    constants = [(name, np.array(value)) for name, value in number.items()]
+    constants += [("rows", rows[:, :, None].copy()), ("flat_rows", rows.copy())]
+    inputs = {"x": x, "v": v, "i": i, "j": j, "few": few, "k": k}
+    put, sums, some = x.copy(), x.copy(), x.copy()
+    for b in range(4):
+        for t in range(2):
+            put[b, i[b, t]] = v[b, t]
+            sums[b, i[b, t]] += v[b, t]
+            for c in range(2):
+                some[b, k[b, t, c], c] += few[b, t, c]
+    turned = x.transpose(0, 2, 1)
+    want = {
+        "tupled": x[rows, i], "tripled": x[rows, i, j], "from_flat": x[rows, i], "columns": turned[rows, j], "put": put, "sums": sums, "same": x,
+        "some": some, "from_columns": turned[rows, np.minimum(abs(j), 2)],
+    }  # fmt: skip
+    for count in (1, 2, 4):
+        got = compute(context, nodes, inputs, outputs=list(want), initializers=constants, options=[f"--microbatches={count}"])
+        for name in want:
+            same(checks, f"{name} of own samples in {count} micro-batches", got[name], want[name])
+
+
 def test(context, checks, arguments):
-    for part in (powers, logarithms, resizes, indices, integers_of_any_value, legacy, outputs, without_elements, sums_of_broadcasts, microbatches):
+    for part in (powers, logarithms, resizes, indices, integers_of_any_value, legacy, outputs, without_elements, sums_of_broadcasts, microbatches, own_samples):
         part(context, checks)
 
 

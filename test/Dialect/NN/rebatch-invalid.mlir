@@ -230,3 +230,27 @@ func.func @main(%x: tensor<8x5x3x4xf32> {step.batched}) {
   %0:2 = nn.attention %x [0, 1, 2, 3], %c [0, 1, 2, 3], %x [0, 1, 2, 3] scale 1.0 output [0, 1, 2, 3] : (tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>) -> (tensor<8x5x3x4xf32>, tensor<8x5x3xf32>)
   return
 }
+
+// -----
+
+// Numbers of samples are good for picking from them alone.
+func.func @main(%x: tensor<8x4xf32> {step.batched}, %i: tensor<8xi64> {step.batched}) -> (tensor<8xi64>, tensor<8xi64>) {
+  %rows = nn.iota 0 : tensor<8xi64>
+  // expected-error@+1 {{cannot be re-batched: gives the numbers of samples as a result}}
+  %0 = nn.add %rows, %i : tensor<8xi64>
+  // expected-error@+1 {{'nn.mul' op cannot be re-batched: computes with the numbers of samples}}
+  %1 = nn.mul %rows, %i : tensor<8xi64>
+  return %0, %1 : tensor<8xi64>, tensor<8xi64>
+}
+
+// -----
+
+// Indices that count other steps than the samples are apart mix samples.
+func.func @main(%x: tensor<8x4xf32> {step.batched}, %i: tensor<8xi64> {step.batched}) -> tensor<8xf32> {
+  %flat = nn.reshape %x : tensor<8x4xf32> -> tensor<32xf32>
+  %starts = nn.constant dense<[0, 3, 6, 9, 12, 15, 18, 21]> : tensor<8xi64>
+  %places = nn.add %starts, %i : tensor<8xi64>
+  // expected-error@+1 {{'nn.gather' op cannot be re-batched: computes with the numbers of samples}}
+  %0 = nn.gather %flat[%places] axis 0 : (tensor<32xf32>, tensor<8xi64>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

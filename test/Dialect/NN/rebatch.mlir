@@ -225,3 +225,30 @@ func.func @main(%x: tensor<8x4xf32> {step.batched}) -> (tensor<8x4xf32>, tensor<
   %4 = nn.concat %2, %3 axis 0 : (tensor<16x4xf32>, tensor<8x4xf32>) -> tensor<24x4xf32>
   return %3, %4 : tensor<8x4xf32>, tensor<24x4xf32>
 }
+
+// -----
+
+// Each sample picks from its own rows of a flattened tensor: the indices count
+// the samples, from constants or nn.iota, and what is outside of a sample is
+// outside of the axis.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<8x3x4xf32> {step.batched}, %i: tensor<8xi64> {step.batched}, %j: tensor<8x2xi64> {step.batched}) -> (tensor<8x4xf32>, tensor<8x2x4xf32>) {
+  %flat = nn.reshape %x : tensor<8x3x4xf32> -> tensor<24x4xf32>
+  %starts = nn.constant dense<[0, 3, 6, 9, 12, 15, 18, 21]> : tensor<8xi64>
+  %places = nn.add %starts, %i : tensor<8xi64>
+  // CHECK: nn.compare lt {{.*}}
+  // CHECK: %[[OUTSIDE:.+]] = nn.constant dense<3> : tensor<2x1x1xi64>
+  // CHECK: %[[OWN:.+]] = nn.select %{{.+}}, %[[OUTSIDE]], %{{.+}} : tensor<2x1x1xi1>, tensor<2x1x1xi64>
+  // CHECK: nn.gather {{.*}}[%[[OWN]]] axis 2 shared 1 : (tensor<2x1x3x4xf32>, tensor<2x1x1xi64>) -> tensor<2x1x1x1x4xf32>
+  // CHECK: nn.reshape {{.*}} -> tensor<2x4xf32>
+  %0 = nn.gather %flat[%places] axis 0 : (tensor<24x4xf32>, tensor<8xi64>) -> tensor<8x4xf32>
+  %rows = nn.iota 0 : tensor<8xi64>
+  %three = nn.constant dense<3> : tensor<8xi64>
+  %scaled = nn.mul %rows, %three : tensor<8xi64>
+  %spread = nn.broadcast %scaled [0] : tensor<8xi64> -> tensor<8x2xi64>
+  %pairs = nn.add %spread, %j : tensor<8x2xi64>
+  // CHECK: nn.gather {{.*}} axis 2 shared 1 : (tensor<2x1x3x4xf32>, tensor<2x1x1x2xi64>) -> tensor<2x1x1x1x2x4xf32>
+  // CHECK: nn.reshape {{.*}} -> tensor<2x2x4xf32>
+  %1 = nn.gather %flat[%pairs] axis 0 : (tensor<24x4xf32>, tensor<8x2xi64>) -> tensor<8x2x4xf32>
+  return %0, %1 : tensor<8x4xf32>, tensor<8x2x4xf32>
+}

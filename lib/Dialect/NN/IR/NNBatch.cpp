@@ -90,7 +90,9 @@ void ConstantOp::rebatch(Positions operands, Positions results,
 
 LogicalResult IotaOp::demandBatch(BatchPosition position,
                                   PositionsOut &operands) {
-  return success(position.axis != static_cast<int64_t>(getAxis()));
+  // Along the samples it counts them, and what each of them has.
+  return success(position.axis != static_cast<int64_t>(getAxis()) ||
+                 position.outer == 1);
 }
 
 LogicalResult UniformOp::demandBatch(BatchPosition position,

@@ -1,6 +1,7 @@
 //===- Rebatch.cpp - Change the batch size --------------------------------===//
 
 #include "MainFunction.h"
+#include "SampleCounts.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
@@ -36,11 +37,13 @@ public:
       std::optional<ScopedDiagnosticHandler> quiet;
       if (oldBatch == newBatch)
         quiet.emplace(function.getContext(), [](Diagnostic &) {});
-      for (Operation &op : function.getBody().front().without_terminator())
+      for (Operation &op : llvm::make_early_inc_range(
+               function.getBody().front().without_terminator()))
         if (failed(propagate(&op))) {
           mixing = mixing ? mixing : &op;
           ok = false;
         }
+      ok &= succeeded(checkResults());
     }
     eraseDead();
     markResults(/*isFollowed=*/ok);
@@ -75,6 +78,16 @@ private:
     }
     if (oldBatch == 0)
       return function.emitError("has no input with a batch axis");
+    return success();
+  }
+
+  /// A result that counts samples would have other numbers in a micro-batch.
+  LogicalResult checkResults() {
+    for (Value value :
+         function.getBody().front().getTerminator()->getOperands())
+      if (counts.lookup(value) != 0)
+        return emitError(value.getLoc(), "cannot be re-batched: gives the ")
+               << "numbers of samples as a result";
     return success();
   }
 
@@ -145,16 +158,21 @@ private:
         return success();
       }
     Operation *op = value.getDefiningOp();
-    auto type = cast<RankedTensorType>(value.getType());
+    if (auto constant = dyn_cast_or_null<ConstantOp>(op);
+        constant && fits(value, position) &&
+        succeeded(demandCounted(constant, operand, position)))
+      return success();
     if (positionOf(value) || !isa_and_nonnull<BatchAxisOpInterface>(op) ||
-        type.getDimSize(position.axis) !=
-            position.outer * oldBatch * position.inner ||
+        !fits(value, position) ||
         llvm::is_contained(refused.lookup(value), position))
       return failure();
     unsigned index = cast<OpResult>(value).getResultNumber();
     bool isShared = !value.hasOneUse() || !op->hasOneUse();
     Operation *made = isShared ? OpBuilder(op).clone(*op) : op;
-    if (failed(demandOfOperands(made, index, position))) {
+    size_t before = demanded.size();
+    if (failed(demandOfOperands(made, index, position)) ||
+        failed(countSamples(made, position))) {
+      forget(before);
       if (isShared)
         made->erase();
       refused[value].push_back(position);
@@ -170,6 +188,51 @@ private:
       operand.set(made->getResult(index));
     }
     return success();
+  }
+
+  /// Whether the value has as many samples as `position` says.
+  bool fits(Value value, BatchPosition position) const {
+    auto type = cast<RankedTensorType>(value.getType());
+    return type.getDimSize(position.axis) ==
+           position.outer * oldBatch * position.inner;
+  }
+
+  /// The same for a constant that counts the samples.
+  LogicalResult demandCounted(ConstantOp constant, OpOperand &operand,
+                              BatchPosition position) {
+    Value counted = countWithIota(constant, position, oldBatch);
+    if (!counted)
+      return failure();
+    operand.set(counted);
+    duplicates.insert(constant);
+    return demand(operand, position);
+  }
+
+  /// Finds the counts of the results of `op`, which hold the samples at
+  /// `position`, from those of its operands.
+  LogicalResult countSamples(Operation *op, BatchPosition position) {
+    SmallVector<int64_t> own;
+    for (Value operand : op->getOperands())
+      own.push_back(counts.lookup(operand));
+    FailureOr<int64_t> count = countOfResults(op, own);
+    if (failed(count))
+      return failure();
+    auto iota = dyn_cast<IotaOp>(op);
+    if (iota && static_cast<int64_t>(iota.getAxis()) == position.axis)
+      count = position.inner;
+    if (*count != 0)
+      for (Value result : op->getResults())
+        counts[result] = *count;
+    return success();
+  }
+
+  /// Takes back what was demanded after the first `before` values.
+  void forget(size_t before) {
+    for (Value value : ArrayRef(demanded).drop_front(before)) {
+      positions.erase(value);
+      counts.erase(value);
+    }
+    demanded.truncate(before);
   }
 
   /// Where the samples of the other results are, after the operands of `op` and
@@ -247,9 +310,7 @@ private:
     size_t before = demanded.size();
     for (auto [operand, position] : llvm::zip(op->getOpOperands(), wanted))
       if (position && failed(demand(operand, position))) {
-        for (Value value : ArrayRef(demanded).drop_front(before))
-          positions.erase(value);
-        demanded.truncate(before);
+        forget(before);
         return failure();
       }
     return success();
@@ -274,6 +335,11 @@ private:
                  << " samples but cannot be made for another number";
     }
     demandOfShared(op);
+    if (auto gather = dyn_cast<GatherOp>(op); gather && splitSamples(gather))
+      return success();
+    if (failed(countSamples(op, BatchPosition())))
+      return op->emitOpError(
+          "cannot be re-batched: computes with the numbers of samples");
     SmallVector<BatchPosition> operands, results;
     for (Value operand : op->getOperands())
       operands.push_back(positionOf(operand));
@@ -284,6 +350,23 @@ private:
       if (position)
         positions[value] = position;
     return success();
+  }
+
+  /// Lets each sample pick from itself where the indices of `gather` count the
+  /// samples on its axis, and erases it. False if it is another one.
+  bool splitSamples(GatherOp gather) {
+    BatchPosition input = positionOf(gather.getInput());
+    BatchPosition indices = positionOf(gather.getIndices());
+    if (gather.getShared() != 0 || !input || !indices || input.outer != 1 ||
+        input.axis != static_cast<int64_t>(gather.getAxis()) ||
+        counts.lookup(gather.getIndices()) != input.inner)
+      return false;
+    OwnSampleGather own = pickFromOwnSample(gather, input, indices, oldBatch);
+    for (auto [value, position] : own.values)
+      positions[value] = position;
+    gather.replaceAllUsesWith(own.result);
+    gather->erase();
+    return true;
   }
 
   /// Gathers, scatters and products that have the samples on an axis that their
@@ -379,6 +462,8 @@ private:
   int64_t oldBatch = 0;
   int64_t newBatch;
   DenseMap<Value, BatchPosition> positions;
+  /// Of whole numbers that grow from sample to sample: by how much.
+  DenseMap<Value, int64_t> counts;
   /// Values that demand() gave samples, in order.
   SmallVector<Value> demanded;
   /// The copies of a value that hold samples.
