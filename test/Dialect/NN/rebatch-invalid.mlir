@@ -119,7 +119,7 @@ func.func @main(%x: tensor<8x4xf32> {step.batched}) {
 func.func @main(%x: tensor<8x4xf32> {step.batched}, %i: tensor<8xi64> {step.batched}) {
   // expected-error@+1 {{'nn.gather' op cannot be re-batched: picks from samples by an index that differs from sample to sample}}
   %0 = nn.gather %x[%i] axis 1 : (tensor<8x4xf32>, tensor<8xi64>) -> tensor<8x8xf32>
-  %1 = nn.constant dense<0> : tensor<2xi64>
+  %1 = nn.constant dense<[0, 1]> : tensor<2xi64>
   // expected-error@+1 {{'nn.gather' op cannot be re-batched: picks along the axis that holds the samples}}
   %2 = nn.gather %x[%1] axis 0 : (tensor<8x4xf32>, tensor<2xi64>) -> tensor<2x4xf32>
   // expected-error@+1 {{'nn.scatter_add' op cannot be re-batched: adds up samples}}
@@ -253,4 +253,25 @@ func.func @main(%x: tensor<8x4xf32> {step.batched}, %i: tensor<8xi64> {step.batc
   // expected-error@+1 {{'nn.gather' op cannot be re-batched: computes with the numbers of samples}}
   %0 = nn.gather %flat[%places] axis 0 : (tensor<32xf32>, tensor<8xi64>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
+}
+
+// -----
+
+// Samples that are taken one by one must all be taken, each in the same way.
+func.func @main(%x: tensor<4x3xf32> {step.batched}) -> tensor<1x3xf32> {
+  %0 = nn.slice %x starts [0, 0] limits [1, 3] strides [1, 1] : tensor<4x3xf32> -> tensor<1x3xf32>
+  // expected-error@+1 {{cannot be re-batched: gives a part of one sample as a result}}
+  %1 = nn.slice %x starts [1, 0] limits [2, 3] strides [1, 1] : tensor<4x3xf32> -> tensor<1x3xf32>
+  %2 = nn.exp %1 : tensor<1x3xf32>
+  %3 = nn.slice %x starts [2, 0] limits [3, 3] strides [1, 1] : tensor<4x3xf32> -> tensor<1x3xf32>
+  %4 = nn.slice %x starts [3, 0] limits [4, 3] strides [1, 1] : tensor<4x3xf32> -> tensor<1x3xf32>
+  // One in another way.
+  // expected-error@+1 {{'nn.concat' op cannot be re-batched: combines a part of one sample with others}}
+  %5 = nn.concat %0, %2, %3, %4 axis 0 : (tensor<1x3xf32>, tensor<1x3xf32>, tensor<1x3xf32>, tensor<1x3xf32>) -> tensor<4x3xf32>
+  // In another order.
+  // expected-error@+1 {{'nn.concat' op cannot be re-batched: combines a part of one sample with others}}
+  %6 = nn.concat %0, %1, %4, %3 axis 0 : (tensor<1x3xf32>, tensor<1x3xf32>, tensor<1x3xf32>, tensor<1x3xf32>) -> tensor<4x3xf32>
+  // expected-error@+1 {{'nn.add' op cannot be re-batched: combines a part of one sample with others}}
+  %7 = nn.add %0, %1 : tensor<1x3xf32>
+  return %1 : tensor<1x3xf32>
 }

@@ -252,3 +252,30 @@ func.func @main(%x: tensor<8x3x4xf32> {step.batched}, %i: tensor<8xi64> {step.ba
   %1 = nn.gather %flat[%pairs] axis 0 : (tensor<24x4xf32>, tensor<8x2xi64>) -> tensor<8x2x4xf32>
   return %0, %1 : tensor<8x4xf32>, tensor<8x2x4xf32>
 }
+
+// -----
+
+// Samples that are taken one by one, all in the same way: the first ones stay.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: -> (tensor<2x3xf32> {step.batched})
+func.func @main(%x: tensor<4x3xf32> {step.batched}) -> tensor<4x3xf32> {
+  %two = nn.constant dense<2.0> : tensor<1x3xf32>
+  // CHECK: %[[FIRST:.+]] = nn.slice %{{.+}} starts [0, 0] limits [1, 3] strides [1, 1] : tensor<2x3xf32> -> tensor<1x3xf32>
+  %0 = nn.slice %x starts [0, 0] limits [1, 3] strides [1, 1] : tensor<4x3xf32> -> tensor<1x3xf32>
+  // CHECK: %[[A:.+]] = nn.mul %[[FIRST]], %{{.+}} : tensor<1x3xf32>
+  %1 = nn.mul %0, %two : tensor<1x3xf32>
+  // CHECK: %[[SECOND:.+]] = nn.slice %{{.+}} starts [1, 0] limits [2, 3] strides [1, 1] : tensor<2x3xf32> -> tensor<1x3xf32>
+  %2 = nn.slice %x starts [1, 0] limits [2, 3] strides [1, 1] : tensor<4x3xf32> -> tensor<1x3xf32>
+  // A constant of its own, but the same one.
+  %again = nn.constant dense<2.0> : tensor<1x3xf32>
+  // CHECK: %[[B:.+]] = nn.mul %[[SECOND]], %{{.+}} : tensor<1x3xf32>
+  %3 = nn.mul %2, %again : tensor<1x3xf32>
+  %4 = nn.slice %x starts [2, 0] limits [3, 3] strides [1, 1] : tensor<4x3xf32> -> tensor<1x3xf32>
+  %5 = nn.mul %4, %two : tensor<1x3xf32>
+  %6 = nn.slice %x starts [3, 0] limits [4, 3] strides [1, 1] : tensor<4x3xf32> -> tensor<1x3xf32>
+  // CHECK-NOT: nn.mul
+  %7 = nn.mul %6, %two : tensor<1x3xf32>
+  // CHECK: nn.concat %[[A]], %[[B]] axis 0
+  %8 = nn.concat %1, %3, %5, %7 axis 0 : (tensor<1x3xf32>, tensor<1x3xf32>, tensor<1x3xf32>, tensor<1x3xf32>) -> tensor<4x3xf32>
+  return %8 : tensor<4x3xf32>
+}

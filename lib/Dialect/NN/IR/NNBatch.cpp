@@ -230,7 +230,8 @@ LogicalResult SliceOp::propagateBatch(Positions operands, PositionsOut &results,
 
 void SliceOp::rebatch(Positions operands, Positions results, int64_t oldBatch,
                       int64_t newBatch) {
-  if (!operands[0])
+  // What is of one sample alone stays.
+  if (!results[0])
     return;
   int64_t axis = operands[0].axis;
   SmallVector<int64_t> starts(getStarts()), limits(getLimits());

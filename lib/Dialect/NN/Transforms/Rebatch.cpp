@@ -2,6 +2,7 @@
 
 #include "MainFunction.h"
 #include "SampleCounts.h"
+#include "SampleLoops.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
@@ -30,6 +31,7 @@ public:
       return failure();
     if (newBatch == 0)
       newBatch = oldBatch;
+    loops.emplace(oldBatch);
     bool ok = true;
     Operation *mixing = nullptr; // the first one, where samples may be mixed
     {
@@ -53,6 +55,7 @@ public:
     requireWholeBatches(mixing);
     if (oldBatch == newBatch)
       return success();
+    loops->shrink(function.getBody().front(), newBatch);
     rewrite();
     return success();
   }
@@ -88,6 +91,9 @@ private:
       if (counts.lookup(value) != 0)
         return emitError(value.getLoc(), "cannot be re-batched: gives the ")
                << "numbers of samples as a result";
+      else if (loops->isSingle(value))
+        return emitError(value.getLoc(), "cannot be re-batched: gives a ")
+               << "part of one sample as a result";
     return success();
   }
 
@@ -316,10 +322,31 @@ private:
     return success();
   }
 
+  /// An operation on a part of one sample.
+  LogicalResult propagateSingle(Operation *op) {
+    if (auto concat = dyn_cast<ConcatOp>(op); concat && newBatch <= oldBatch)
+      if (BatchPosition position = loops->join(concat)) {
+        positions[concat] = position;
+        return success();
+      }
+    bool isMixed = llvm::any_of(op->getOperands(), [&](Value operand) {
+      return positionOf(operand) || counts.lookup(operand) != 0;
+    });
+    if (isMixed || failed(loops->follow(op)))
+      return op->emitOpError("cannot be re-batched: combines a part of one "
+                             "sample with others");
+    return success();
+  }
+
   LogicalResult propagate(Operation *op) {
     auto batched = dyn_cast<BatchAxisOpInterface>(op);
     if (!batched)
       return op->emitOpError("is not known to the re-batching of models");
+    if (loops->hasSingle(op))
+      return propagateSingle(op);
+    if (op->getNumOperands() > 0 &&
+        loops->take(op, positionOf(op->getOperand(0))))
+      return success();
     // An elementwise operation needs the samples in all of its operands.
     if (op->hasTrait<OpTrait::Elementwise>() || isa<ConcatOp>(op)) {
       BatchPosition common;
@@ -464,6 +491,8 @@ private:
   DenseMap<Value, BatchPosition> positions;
   /// Of whole numbers that grow from sample to sample: by how much.
   DenseMap<Value, int64_t> counts;
+  /// What is of one sample alone.
+  std::optional<SampleLoops> loops;
   /// Values that demand() gave samples, in order.
   SmallVector<Value> demanded;
   /// The copies of a value that hold samples.
