@@ -106,7 +106,8 @@ public:
   }
 
 private:
-  /// The tensors that the call behind a node names, in its order.
+  /// The tensors that the call behind a node names, in its order, and as often
+  /// as it does.
   llvm::SmallVector<StringRef> calledWith(const Node &node) const {
     llvm::SmallVector<StringRef> tensors;
     StringRef text =
@@ -119,7 +120,7 @@ private:
       StringRef placeholder =
           text.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
       StringRef tensor = signature.tensorOf(placeholder);
-      if (!tensor.empty() && !llvm::is_contained(tensors, tensor))
+      if (!tensor.empty())
         tensors.push_back(tensor);
     }
   }
@@ -136,15 +137,24 @@ private:
     bool isKnown = !find(node.metadata, "pkg.torch.onnx.fx_node").empty();
     llvm::SmallVector<StringRef> wanted = calledWith(node);
     llvm::SmallVector<size_t> positions;
+    llvm::SmallVector<StringRef> found;
     for (auto [index, name] : llvm::enumerate(node.inputs)) {
       if (!initializers.contains(name) || llvm::is_contained(restored, name))
         continue;
       // What the call names is there as it was.
-      if (auto *found = llvm::find(wanted, name); found != wanted.end())
-        wanted.erase(found);
-      else if (foldedFrom.count(name) || (isKnown && signature.kindOf(name)))
+      if (auto *named = llvm::find(wanted, name); named != wanted.end()) {
+        wanted.erase(named);
+        found.push_back(name);
+      } else if (foldedFrom.count(name) || (isKnown && signature.kindOf(name)))
         positions.push_back(index);
     }
+    // Not all nodes of a call have all that it names; what is left is what the
+    // file does not have, each once.
+    llvm::SmallVector<StringRef> missing;
+    for (StringRef tensor : wanted)
+      if (!llvm::is_contained(found, tensor) &&
+          !llvm::is_contained(missing, tensor))
+        missing.push_back(tensor);
     for (size_t position : positions) {
       const std::string name = node.inputs[position];
       auto folded = foldedFrom.find(name);
@@ -152,7 +162,7 @@ private:
         unfold(node, position, folded->second, before);
         continue;
       }
-      StringRef tensor = tensorAt(node, position, positions, wanted);
+      StringRef tensor = tensorAt(node, position, positions, missing);
       if (tensor.empty()) {
         refuse(node, "'" + llvm::Twine(name) +
                          "' stands here for another tensor that had the same "

@@ -90,18 +90,38 @@ const llvm::MemoryBuffer *ConstantElements::bytesOf(ExternalAttr external) {
   return entry->second.get();
 }
 
-std::optional<double> ConstantElements::readParameterElement(ParameterOp op,
-                                                             Index index) {
+Attribute ConstantElements::fixedValueOf(ParameterOp op) {
   auto global = symbols.lookup<ml_program::GlobalOp>(op.getSymbol());
   if (!global || global.getIsMutable() || global->hasAttr(trainedAttrName) ||
       !global.getValue())
+    return nullptr;
+  return *global.getValue();
+}
+
+std::optional<ArrayRef<char>> ConstantElements::readBytes(ParameterOp op) {
+  Attribute value = fixedValueOf(op);
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(value))
+    return dense.getRawData();
+  auto external = dyn_cast_or_null<ExternalAttr>(value);
+  if (!external || external.getTransposed())
+    return std::nullopt;
+  const llvm::MemoryBuffer *bytes = bytesOf(external);
+  if (!bytes)
+    return std::nullopt;
+  return ArrayRef<char>(bytes->getBufferStart(), bytes->getBufferSize());
+}
+
+std::optional<double> ConstantElements::readParameterElement(ParameterOp op,
+                                                             Index index) {
+  Attribute value = fixedValueOf(op);
+  if (!value)
     return std::nullopt;
   RankedTensorType type = typeOf(op);
   readParameter = true;
   readFloatParameter |= isa<FloatType>(type.getElementType());
-  if (auto elements = dyn_cast<ElementsAttr>(*global.getValue()))
+  if (auto elements = dyn_cast<ElementsAttr>(value))
     return elementOf(elements, index);
-  auto external = dyn_cast<ExternalAttr>(*global.getValue());
+  auto external = dyn_cast<ExternalAttr>(value);
   if (external && external.getTransposed())
     return std::nullopt;
   const llvm::MemoryBuffer *bytes = external ? bytesOf(external) : nullptr;

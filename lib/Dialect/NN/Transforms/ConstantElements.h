@@ -27,6 +27,11 @@ public:
   /// arithmetic is that of double.
   std::optional<double> read(mlir::Value value, llvm::ArrayRef<int64_t> index);
 
+  /// The bytes of a parameter that is neither trained nor changed, row-major;
+  /// none where they are not stored so, cannot be read, or are very many. A
+  /// tensor whose elements are all the same may have one.
+  std::optional<llvm::ArrayRef<char>> readBytes(ParameterOp op);
+
   /// Whether an element that was read so far came from a parameter, and from
   /// one of floats.
   bool hasReadParameter() const { return readParameter; }
@@ -42,6 +47,9 @@ private:
                                      llvm::ArrayRef<int64_t> index);
   std::optional<double> readBinary(mlir::Operation *op,
                                    llvm::ArrayRef<int64_t> index);
+  /// What a parameter that is neither trained nor changed starts as; null for
+  /// another.
+  mlir::Attribute fixedValueOf(ParameterOp op);
   /// The bytes of a parameter in a file; null where it cannot be read.
   const llvm::MemoryBuffer *bytesOf(ExternalAttr external);
 

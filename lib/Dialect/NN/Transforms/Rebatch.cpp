@@ -1,5 +1,6 @@
 //===- Rebatch.cpp - Change the batch size --------------------------------===//
 
+#include "ConstantElements.h"
 #include "MainFunction.h"
 #include "SampleCounts.h"
 #include "SampleLoops.h"
@@ -24,7 +25,8 @@ namespace {
 class Rebatcher {
 public:
   Rebatcher(func::FuncOp function, int64_t newBatch)
-      : function(function), newBatch(newBatch) {}
+      : function(function), newBatch(newBatch),
+        elements(function->getParentOfType<ModuleOp>()) {}
 
   LogicalResult run() {
     if (failed(findBatch()))
@@ -164,10 +166,14 @@ private:
         return success();
       }
     Operation *op = value.getDefiningOp();
-    if (auto constant = dyn_cast_or_null<ConstantOp>(op);
-        constant && fits(value, position) &&
-        succeeded(demandCounted(constant, operand, position)))
+    if (Value made =
+            fits(value, position) ? makeOfEach(op, position) : Value()) {
+      operand.set(made);
+      if (failed(demand(operand, position)))
+        return failure();
+      copies[value].push_back({position, operand.get()});
       return success();
+    }
     if (positionOf(value) || !isa_and_nonnull<BatchAxisOpInterface>(op) ||
         !fits(value, position) ||
         llvm::is_contained(refused.lookup(value), position))
@@ -203,15 +209,19 @@ private:
            position.outer * oldBatch * position.inner;
   }
 
-  /// The same for a constant that counts the samples.
-  LogicalResult demandCounted(ConstantOp constant, OpOperand &operand,
-                              BatchPosition position) {
-    Value counted = countWithIota(constant, position, oldBatch);
-    if (!counted)
-      return failure();
-    operand.set(counted);
-    duplicates.insert(constant);
-    return demand(operand, position);
+  /// What a constant or a parameter is, if it was made for the samples at
+  /// `position`: as what counts them, or one sample that is repeated. Else
+  /// null.
+  Value makeOfEach(Operation *op, BatchPosition position) {
+    if (auto constant = dyn_cast_or_null<ConstantOp>(op)) {
+      Value counted = countWithIota(constant, position, oldBatch);
+      if (counted)
+        duplicates.insert(constant);
+      return counted;
+    }
+    auto parameter = dyn_cast_or_null<ParameterOp>(op);
+    return parameter ? repeatOne(parameter, elements, position, oldBatch)
+                     : Value();
   }
 
   /// Finds the counts of the results of `op`, which hold the samples at
@@ -488,6 +498,7 @@ private:
   func::FuncOp function;
   int64_t oldBatch = 0;
   int64_t newBatch;
+  ConstantElements elements;
   DenseMap<Value, BatchPosition> positions;
   /// Of whole numbers that grow from sample to sample: by how much.
   DenseMap<Value, int64_t> counts;

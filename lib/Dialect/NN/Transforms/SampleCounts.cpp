@@ -1,4 +1,4 @@
-//===- SampleCounts.cpp - Indices that count samples ----------------------===//
+//===- SampleCounts.cpp - Tensors made for a number of samples ------------===//
 
 #include "SampleCounts.h"
 
@@ -119,6 +119,47 @@ Value nn::countWithIota(ConstantOp constant, BatchPosition position,
   Value grown = MulOp::create(builder, loc, numbers,
                               makeSplat(builder, loc, type, *count));
   return AddOp::create(builder, loc, first, grown);
+}
+
+Value nn::repeatOne(ParameterOp parameter, ConstantElements &elements,
+                    BatchPosition position, int64_t batch) {
+  RankedTensorType type = parameter.getOutput().getType();
+  if (batch < 2 || type.getNumElements() == 0)
+    return nullptr;
+  auto bytes = elements.readBytes(parameter);
+  if (!bytes)
+    return nullptr;
+  SmallVector<int64_t> split(type.getShape());
+  split[position.axis] = position.inner;
+  int64_t at = position.axis + 1; // behind the outer parts
+  split.insert(split.begin() + position.axis, {position.outer, batch});
+  // Blocks of all samples, which the same bytes of each make.
+  size_t size = bytes->size() / type.getNumElements(); // 0: one for all
+  for (int64_t axis : ArrayRef(split).drop_front(at + 1))
+    size *= axis;
+  for (size_t block = 0; size && block < bytes->size(); block += size * batch)
+    for (int64_t sample = 1; sample < batch; ++sample)
+      if (bytes->slice(block, size) !=
+          bytes->slice(block + sample * size, size))
+        return nullptr;
+
+  OpBuilder builder(parameter->getContext());
+  builder.setInsertionPointAfter(parameter);
+  Location loc = parameter.getLoc();
+  SmallVector<int64_t> starts(split.size(), 0), strides(split.size(), 1);
+  SmallVector<int64_t> limits(split), single(split), axes;
+  limits[at] = 1;
+  single.erase(single.begin() + at);
+  for (int64_t axis = 0; axis < static_cast<int64_t>(split.size()); ++axis)
+    if (axis != at)
+      axes.push_back(axis);
+  Value parts =
+      ReshapeOp::create(builder, loc, type.clone(split), parameter.getOutput());
+  Value first = ReshapeOp::create(
+      builder, loc, type.clone(single),
+      SliceOp::create(builder, loc, parts, starts, limits, strides));
+  Value all = BroadcastOp::create(builder, loc, type.clone(split), first, axes);
+  return ReshapeOp::create(builder, loc, type, all);
 }
 
 /// A tensor of `shape` with its axis at `position` split, and the samples in

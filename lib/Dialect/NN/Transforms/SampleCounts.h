@@ -1,4 +1,4 @@
-//===- SampleCounts.h - Indices that count samples --------------*- C++ -*-===//
+//===- SampleCounts.h - Tensors made for a number of samples ----*- C++ -*-===//
 //
 // Models pick from each sample by the number of the sample: what PyTorch writes
 // as `logits[arange(batch), last]` is exported as a gather from the flattened
@@ -11,6 +11,7 @@
 #ifndef PP_LIB_DIALECT_NN_TRANSFORMS_SAMPLECOUNTS_H
 #define PP_LIB_DIALECT_NN_TRANSFORMS_SAMPLECOUNTS_H
 
+#include "ConstantElements.h"
 #include "pp/Dialect/NN/IR/NN.h"
 
 namespace pp::nn {
@@ -25,6 +26,12 @@ mlir::FailureOr<int64_t> countOfResults(mlir::Operation *op,
 /// before it.
 mlir::Value countWithIota(ConstantOp constant, BatchPosition position,
                           int64_t batch);
+
+/// A parameter that has the same for all `batch` samples at `position`, as one
+/// sample that is repeated; null if it is none. What exporters compute of the
+/// batch's size and constants, they write as such a tensor.
+mlir::Value repeatOne(ParameterOp parameter, ConstantElements &elements,
+                      BatchPosition position, int64_t batch);
 
 /// Where a gather along the axis of the samples picks by indices that count
 /// them: the same pick within each sample.
