@@ -1,6 +1,7 @@
 //===- RunOnAllProcesses.cpp ----------------------------------------------===//
 #include "cli/RunOnAllProcesses.h"
 #include "process/Fork.h"
+#include "process/MpiEndpoint.h"
 #include "process/Placement.h"
 #include "process/Secret.h"
 #include "support/Hash.h"
@@ -62,6 +63,32 @@ static void endSoon(const std::exception_ptr &exception) {
   }
 }
 
+/// Opens MPI where values, and what the processes tell each other, shall go
+/// through it. Between machines it is what processors have by default.
+static void openMpi(const RunOptions &options, const std::string &device,
+                    Launch &launch) {
+  bool isChosen = options.transport == "mpi";
+  bool isAutomatic = options.transport == "auto" && launch.startsMpi &&
+                     launch.localProcesses < launch.processes &&
+                     device == "cpu";
+  if (launch.processes == 1 || (!isChosen && !isAutomatic))
+    return;
+  if (launch.launcher != "mpirun" && launch.launcher != "srun")
+    failUsage("--transport mpi: mpirun or srun has to start the processes, not "
+              "{}",
+              launch.launcher);
+  const pp_mpi_table *table = nullptr;
+  try {
+    table = &MpiEndpoint::loadPlugin();
+  } catch (const Error &) {
+    if (isChosen)
+      throw;
+    return; // sockets
+  }
+  launch.mpi =
+      std::make_shared<MpiEndpoint>(*table, launch, options.joinTimeout);
+}
+
 /// As a launch, a secret and all, or the exit code of those that were started.
 static Forked start(const RunOptions &options,
                     const std::vector<const pp_program *> &programs) {
@@ -84,10 +111,24 @@ static Forked start(const RunOptions &options,
       throw;
     throw RemoteFailure(error.getKind(), error.what(), /*isTold=*/true);
   }
+  if (options.processes > 1 && options.transport == "mpi")
+    failUsage("--transport mpi: mpirun or srun has to start the processes, not "
+              "--processes");
   if (options.processes > 1)
     return forkProcesses(options.processes);
   if (launch.processes > 1)
     launch.secret = readSecret(options.secretFile, read("PP_SECRET"));
+  try {
+    std::string device = options.device;
+    if (device.empty() && !programs.empty())
+      device = Plan::parse({programs[0]->plan, programs[0]->plan_size}).target;
+    openMpi(options, device.substr(0, device.find(':')), launch);
+  } catch (const Error &error) {
+    // Machines may differ, the processes of one do not.
+    if (launch.localProcess == 0)
+      throw;
+    throw RemoteFailure(error.getKind(), error.what(), /*isTold=*/true);
+  }
   return result;
 }
 

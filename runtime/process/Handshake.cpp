@@ -1,5 +1,6 @@
 //===- Handshake.cpp - The side that connects -----------------------------===//
 #include "process/Handshake.h"
+#include "process/MpiEndpoint.h"
 
 #include <algorithm>
 #include <chrono>
@@ -65,11 +66,14 @@ Socket pp::runtime::connectToProcess(const std::string &address,
                                      const Credentials &credentials,
                                      uint32_t acceptor, uint32_t process,
                                      uint32_t purpose, Deadline deadline,
-                                     const Watch &watch) {
+                                     const Watch &watch, MpiEndpoint *mpi) {
   while (true) {
     try {
-      Socket socket = connectTo(
-          address, std::min(deadline, Clock::now() + std::chrono::seconds(1)));
+      Socket socket =
+          mpi ? mpi->connect(acceptor)
+              : connectTo(
+                    address,
+                    std::min(deadline, Clock::now() + std::chrono::seconds(1)));
       shakeHands(socket, address, credentials, acceptor, process, purpose,
                  deadline, watch);
       socket.tune();

@@ -24,6 +24,8 @@
 
 namespace pp::runtime {
 
+class MpiEndpoint;
+
 /// "PP-MLIR2": what is not a program of ours begins otherwise.
 constexpr uint64_t handshakeMagic = 0x32'52'49'4c'4d'2d'50'50;
 
@@ -59,13 +61,14 @@ struct Credentials {
 Proof proofOf(const Credentials &credentials, bool isOpener, uint32_t acceptor,
               const Opening &opening, const Challenge &challenge);
 
-/// Connects to a process and shakes hands with it; tries again until `deadline`
-/// while nobody listens or the other side goes away. Throws Error(Usage) where
+/// Connects to a process, through `mpi` if there is one, and shakes hands with
+/// it; tries again until `deadline` while nobody listens or the other side goes
+/// away. Throws Error(Usage) where
 /// the other side has another secret, Error(IO) at the deadline, ProcessGone.
 Socket connectToProcess(const std::string &address,
                         const Credentials &credentials, uint32_t acceptor,
                         uint32_t process, uint32_t purpose, Deadline deadline,
-                        const Watch &watch);
+                        const Watch &watch, MpiEndpoint *mpi = nullptr);
 
 /// A message with its length before it. Throw Error(IO) at the deadline, or
 /// where it is longer than `limit`.

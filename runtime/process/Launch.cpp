@@ -82,7 +82,7 @@ static std::string jobOf(const Launch &launch, const Environment &environment) {
   return fmt::format("{}-{}", launch.launcher, getppid());
 }
 
-/// Where process 0 listens.
+/// Where process 0 listens; empty: nothing says it.
 static std::string addressOf(const Launch &launch,
                              const Environment &environment) {
   if (const char *master = environment("PP_MASTER"))
@@ -102,10 +102,7 @@ static std::string addressOf(const Launch &launch,
       return fmt::format("{}:{}", firstHost(hosts),
                          20000 + hashText(launch.job) % 20000);
   }
-  failUsage("{}: the processes are on several machines: set PP_MASTER to "
-            "HOST:PORT, with the machine of process 0 and a port that is free "
-            "there",
-            launch.launcher);
+  return "";
 }
 
 Launch pp::runtime::detectLaunch(std::string_view launcher,
@@ -137,6 +134,9 @@ Launch pp::runtime::detectLaunch(std::string_view launcher,
                 launch.process, entry.processes, launch.processes);
     if (launch.processes == 1)
       return {};
+    launch.startsMpi = entry.launcher == std::string_view("mpirun") ||
+                       (entry.launcher == std::string_view("srun") &&
+                        (environment("PMIX_RANK") || environment("PMI_FD")));
     launch.job = jobOf(launch, environment);
     launch.address = addressOf(launch, environment);
     return launch;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "process/Alarm.h"
+#include "process/MpiEndpoint.h"
 #include "process/ProcessGroup.h"
 #include "support/Print.h"
 #include "support/SharedMemory.h"
@@ -47,8 +48,15 @@ ProcessGroup::ProcessGroup(const Launch &launch,
       credentials{launch.secret, ""} {
   if (launch.processes == 1)
     return;
-  // A Unix socket is for processes of one user.
-  if (launch.secret.empty() && !isUnix(launch.address))
+  if (launch.mpi)
+    this->launch.address = "MPI, process 0";
+  else if (launch.address.empty())
+    failUsage("{}: the processes are on several machines: set PP_MASTER to "
+              "HOST:PORT, with the machine of process 0 and a port that is "
+              "free there, or build the MPI plugin (scripts/build-mpi-plugin)",
+              launch.launcher);
+  // A Unix socket is for processes of one user, and so is a job of MPI.
+  else if (launch.secret.empty() && !isUnix(launch.address))
     failUsage("the processes meet at '{}', which others may reach: set "
               "PP_SECRET or --secret-file to the same secret for all; 'openssl "
               "rand -hex 32' makes one",
@@ -58,7 +66,8 @@ ProcessGroup::ProcessGroup(const Launch &launch,
   peers.resize(size());
   Deadline deadline = after(joinSeconds);
   if (isFirst()) {
-    reception = std::make_unique<Reception>(launch.address, credentials, 0);
+    reception = std::make_unique<Reception>(
+        launch.mpi ? launch.mpi->getAddress() : launch.address, credentials, 0);
     peers[0].host = hostName();
     peers[0].pid = getpid();
     peers[0].machine = SharedMemory::machine();
@@ -230,10 +239,11 @@ void ProcessGroup::meetFirst(const std::vector<Agreement> &agreements,
   ordered_json answer;
   while (true) {
     socket = connectToProcess(launch.address, credentials, 0, process(),
-                              meetPurpose, deadline, Watch());
+                              meetPurpose, deadline, Watch(), launch.mpi.get());
     // Only where process 0 is reached can the others come from.
     std::string host = socket.localHost();
-    std::string address = host.empty()
+    std::string address = launch.mpi ? launch.mpi->getAddress()
+                          : host.empty()
                               ? fmt::format("{}-{}", launch.address, process())
                               : fmt::format("{}:0", host);
     if (!reception || address != listensAt)
@@ -299,7 +309,7 @@ Socket ProcessGroup::connectWith(unsigned peer, unsigned purpose,
                                  Deadline deadline) {
   try {
     return connectToProcess(peers[peer].address, credentials, peer, process(),
-                            purpose, deadline, watchAll());
+                            purpose, deadline, watchAll(), launch.mpi.get());
   } catch (const ProcessGone &gone) {
     throwLost(gone.getProcess());
   }

@@ -1,6 +1,7 @@
 //===- ProcessGroup.cpp ---------------------------------------------------===//
 #include "process/ProcessGroup.h"
 #include "process/Alarm.h"
+#include "process/MpiEndpoint.h"
 
 #include <nlohmann/json.hpp>
 
@@ -238,4 +239,6 @@ void ProcessGroup::finish() {
     return;
   barrier();
   alarm->leave(/*isGood=*/true);
+  if (launch.mpi)
+    launch.mpi->finish();
 }

@@ -39,7 +39,7 @@ TEST(LoadPlugin, AFileThatIsMissingIsAnErrorThatSaysWhatToDo) {
 
 TEST(LoadPlugin, AnotherLibraryIsNoPlugin) {
   expectText(catchError([] { loadPlugin("libm.so.6"); }), ErrorKind::Usage,
-             "is not a device plugin");
+             "is not the CUDA plugin");
 }
 
 TEST(LoadPlugin, AnotherVersionIsAnErrorThatNamesBoth) {

@@ -5,12 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 #include "DeviceSetup.h"
+#include "FakeMpi.h"
 #include "TestFiles.h"
 #include "ToyProgram.h"
 #include "exec/DataSet.h"
 #include "exec/Executor.h"
 #include "exec/OptimizerScalars.h"
 #include "exec/Snapshot.h"
+#include "process/MpiEndpoint.h"
 #include "process/ProcessGroup.h"
 #include "transport/TransportRegistry.h"
 
@@ -48,19 +50,26 @@ Launch member(const std::string &job, unsigned process, unsigned processes,
   return launch;
 }
 
+/// As an address: a job of MPI.
+const std::string throughMpi = "MPI";
+
 /// Runs `work` in each of `count` processes; returns what they threw, by
 /// process; empty: nothing.
 std::vector<std::string>
 runProcesses(unsigned count, const std::function<void(ProcessGroup &)> &work,
-             const std::string &address = "", std::string transport = "auto") {
+             const std::string &address = "", std::string transport = "auto",
+             const FakeMpi &mpi = {}) {
   std::string job = uniqueJob();
   std::vector<std::string> errors(count);
   std::vector<std::thread> threads;
   for (unsigned process = 0; process < count; ++process)
     threads.emplace_back([&, process] {
       try {
-        ProcessGroup group(member(job, process, count, address), {}, 20,
-                           transport);
+        bool isMpi = transport == "mpi" || address == throughMpi;
+        Launch launch = member(job, process, count, isMpi ? "" : address);
+        if (isMpi)
+          launch.mpi = std::make_shared<MpiEndpoint>(fakeMpi(mpi), launch, 20);
+        ProcessGroup group(launch, {}, 20, transport);
         try {
           work(group);
           group.finish();
@@ -83,14 +92,15 @@ std::string tcpAddress() {
   return fmt::format("127.0.0.1:{}", Listener("127.0.0.1:0").getPort());
 }
 
-class ProcessGroupTest : public testing::TestWithParam<bool> {
+class ProcessGroupTest : public testing::TestWithParam<std::string> {
 protected:
-  std::string address = GetParam() ? tcpAddress() : "";
+  std::string address = GetParam() == "Tcp"   ? tcpAddress()
+                        : GetParam() == "Mpi" ? throughMpi
+                                              : "";
 };
-INSTANTIATE_TEST_SUITE_P(All, ProcessGroupTest, testing::Bool(),
-                         [](const auto &info) {
-                           return info.param ? "Tcp" : "Unix";
-                         });
+INSTANTIATE_TEST_SUITE_P(All, ProcessGroupTest,
+                         testing::Values("Unix", "Tcp", "Mpi"),
+                         [](const auto &info) { return info.param; });
 
 TEST_P(ProcessGroupTest, WhatAllDoTogether) {
   for (unsigned count : {2, 3, 5}) {
@@ -328,6 +338,7 @@ struct TransportSetup {
   bool (*suits)(Device &device);
   /// Whether its sends may wait for their receives.
   bool isRendezvous = false;
+  FakeMpi mpi = {};
 };
 
 void PrintTo(const TransportSetup &setup, std::ostream *out) {
@@ -346,6 +357,12 @@ const TransportSetup transportSetups[] = {
     {"nccl",
      [](Device &device) { return works([&] { device.createLinkName(); }); },
      /*isRendezvous=*/true},
+    {"mpi", [](Device &device) { return device.isHostMemory(); }},
+    // The least that an MPI may do.
+    {"mpi",
+     [](Device &device) { return device.isHostMemory(); },
+     /*isRendezvous=*/false,
+     {.threads = false, .eagerBytes = 64, .mostBytes = 80}},
     {"host-staged", [](Device &) { return true; }},
 };
 
@@ -436,7 +453,7 @@ Result train(const toy::Options &options, const DeviceSetup &setup,
 /// Expects of several processes the bits of one, and returns both results.
 std::pair<Result, Result> compareWithOneProcess(const toy::Options &options,
                                                 const DeviceSetup &setup,
-                                                std::string transport,
+                                                const TransportSetup &transport,
                                                 unsigned processes) {
   TemporaryDirectory directory;
   setenv("PP_FAKE_DRIVER_ORDERLY", "1", /*overwrite=*/1);
@@ -450,7 +467,7 @@ std::pair<Result, Result> compareWithOneProcess(const toy::Options &options,
         if (group.isFirst())
           actual = result;
       },
-      "", transport);
+      "", transport.name, transport.mpi);
   for (const std::string &error : errors)
     EXPECT_EQ(error, "");
   EXPECT_EQ(actual.losses, expected.losses);
@@ -473,7 +490,7 @@ TEST_P(SeveralProcesses, SameBitsAsOne) {
           toy::Options options{{0, 1, 2}, oneForwardOneBackward};
           train(options, setup, group, "");
         },
-        "", transport.name);
+        "", transport.name, transport.mpi);
     EXPECT_NE(errors[0].find(
                   fmt::format("--transport {}: cannot reach", transport.name)),
               std::string::npos)
@@ -482,7 +499,7 @@ TEST_P(SeveralProcesses, SameBitsAsOne) {
   }
   toy::Options options{{0, 1, 2}, oneForwardOneBackward, split, 1};
   auto [expected, actual] =
-      compareWithOneProcess(options, setup, transport.name, processes);
+      compareWithOneProcess(options, setup, transport, processes);
   ASSERT_EQ(actual.traffic.size(), expected.traffic.size());
   for (size_t c = 0; c < actual.traffic.size(); ++c) {
     EXPECT_EQ(actual.traffic[c].messages, expected.traffic[c].messages);
@@ -498,7 +515,7 @@ TEST_P(SeveralProcesses, ReplicasHaveTheBitsOfOneProcess) {
     return; // as above
   toy::Options options{{0, 2}, false, split, 1};
   options.replicas = isUneven ? 4 : 2;
-  compareWithOneProcess(options, setup, transport.name, processes);
+  compareWithOneProcess(options, setup, transport, processes);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SeveralProcesses,
@@ -562,7 +579,7 @@ TEST(SeveralProcessesErrors, AKernelThatFailsStopsAll) {
               executor.run(step);
               executor.run(step);
             },
-            "", transport.name);
+            "", transport.name, transport.mpi);
         toy::setFault(0, toy::NoFault);
         std::string culprit = errors[layer];
         EXPECT_NE(culprit, "");

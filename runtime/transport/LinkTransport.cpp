@@ -223,7 +223,9 @@ void LinkTransport::stop(bool isOrderly) noexcept {
 TransportKind LinkTransport::kind() {
   return {"nccl", "GPUs anywhere", /*sharesMemory=*/false,
           // The processor has no links.
-          [](const Device &device) { return !device.isHostMemory(); },
+          [](const Device &device, const ProcessGroup &) {
+            return !device.isHostMemory();
+          },
           [](const TransportContext &context,
              const std::set<unsigned> &served) -> std::unique_ptr<Transport> {
             return std::make_unique<LinkTransport>(

@@ -180,7 +180,8 @@ PeerTransport::PeerTransport(const Plan &plan, const Placement &placement,
 
 TransportKind PeerTransport::kind() {
   return {"peer", "straight into each other's memory, on one machine",
-          /*sharesMemory=*/true, [](const Device &) { return true; },
+          /*sharesMemory=*/true,
+          [](const Device &, const ProcessGroup &) { return true; },
           [](const TransportContext &context,
              const std::set<unsigned> &) -> std::unique_ptr<Transport> {
             return std::make_unique<PeerTransport>(

@@ -28,8 +28,8 @@ public:
     const std::string &chosen = group.getTransport();
     for (const TransportKind &kind : transportKinds()) {
       bool isLast = &kind == &transportKinds().back();
-      bool isWanted =
-          kind.name == chosen || (chosen == "auto" && kind.isAutomatic(device));
+      bool isWanted = kind.name == chosen ||
+                      (chosen == "auto" && kind.isAutomatic(device, group));
       if (group.size() == 1 || (!isWanted && !isLast))
         continue;
       Transport *transport = add(kind.create(context, served));

@@ -283,7 +283,7 @@ void SocketTransport::abort() noexcept {
 
 TransportKind SocketTransport::kind() {
   return {"host-staged", "sockets", /*sharesMemory=*/false,
-          [](const Device &) { return true; },
+          [](const Device &, const ProcessGroup &) { return true; },
           [](const TransportContext &context,
              const std::set<unsigned> &served) -> std::unique_ptr<Transport> {
             return std::make_unique<SocketTransport>(

@@ -1,6 +1,7 @@
 //===- TransportRegistry.cpp ----------------------------------------------===//
 #include "transport/TransportRegistry.h"
 #include "transport/LinkTransport.h"
+#include "transport/MpiTransport.h"
 #include "transport/PeerTransport.h"
 #include "transport/SocketTransport.h"
 
@@ -10,6 +11,7 @@ const std::vector<TransportKind> &pp::runtime::transportKinds() {
   static const std::vector<TransportKind> kinds = {
       PeerTransport::kind(),
       LinkTransport::kind(),
+      MpiTransport::kind(),
       SocketTransport::kind(),
   };
   return kinds;

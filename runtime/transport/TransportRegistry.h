@@ -42,7 +42,7 @@ struct TransportKind {
   /// Whether other processes open the memory of stages.
   bool sharesMemory;
   /// Whether it is tried where `--transport` names none.
-  bool (*isAutomatic)(const Device &device);
+  bool (*isAutomatic)(const Device &device, const ProcessGroup &group);
   /// All processes call it together. The result does not serve the processes
   /// in `served`: another transport does.
   std::unique_ptr<Transport> (*create)(const TransportContext &context,
