@@ -10,6 +10,7 @@
 #include "transport/TransportRegistry.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -38,20 +39,29 @@ static uint64_t hashProgram(const pp_binary &binary) {
   return hash;
 }
 
+/// Prints an error, unless this process has done so already: it ends.
+static void tell(const std::string &text) {
+  static std::atomic<bool> hasTold{false};
+  if (!hasTold.exchange(true))
+    printMessage("error: {}\n", text);
+}
+
 /// Ends this process some time after another has failed: a stream may wait for
-/// an event that nobody will reach any more, and then nothing else ends it.
-static void endSoon(const std::exception_ptr &exception) {
-  auto end = [exception] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+/// an event that nobody will reach any more, and then nothing else ends it. The
+/// first process tells of it before the others end.
+static void endSoon(const std::exception_ptr &exception, bool isFirst) {
+  auto end = [exception, isFirst] {
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(isFirst ? 1200 : 1500));
     int code = static_cast<int>(ErrorKind::Internal);
     try {
       std::rethrow_exception(exception);
     } catch (const RemoteFailure &error) {
       code = error.getExitCode();
       if (!error.isTold())
-        printMessage("error: {}\n", error.what());
+        tell(error.what());
     } catch (const std::exception &error) {
-      printMessage("error: {}\n", error.what());
+      tell(error.what());
     }
     std::fflush(nullptr);
     std::_Exit(code);
@@ -138,6 +148,40 @@ static double silenceSeconds(const RunOptions &options) {
   return seconds == 0 ? 0 : std::max(seconds, 2.0);
 }
 
+/// Whether the others are killed as soon as one process has failed.
+static bool isEager(const Launch &launch) {
+  return launch.launcher == "mpirun" || launch.launcher == "srun" ||
+         launch.launcher == "torchrun";
+}
+
+/// Meets the others. What is wrong is told before anybody has ended.
+static std::unique_ptr<ProcessGroup> meet(const pp_binary &binary,
+                                          const RunOptions &options,
+                                          const Launch &launch,
+                                          const std::string &agreed) {
+  const TransportKind *transport = findTransport(options.transport);
+  std::string device = options.device.substr(0, options.device.find(':'));
+  try {
+    return std::make_unique<ProcessGroup>(
+        launch,
+        std::vector<Agreement>{
+            {"program", hashProgram(binary)},
+            {"set of options",
+             hashText(fmt::format("{} device {} transport {}", agreed, device,
+                                  options.transport))}},
+        options.joinTimeout, options.transport,
+        !transport || transport->sharesMemory, silenceSeconds(options));
+  } catch (const RemoteFailure &error) {
+    if (error.isTold() && isEager(launch))
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    throw;
+  } catch (const Error &error) {
+    // Not after MPI has been left.
+    printMessage("error: {}\n", error.what());
+    throw RemoteFailure(error.getKind(), error.what(), /*isTold=*/true);
+  }
+}
+
 int pp::runtime::runOnAllProcesses(
     const pp_binary &binary, const RunOptions &options,
     const std::vector<const pp_program *> &programs, const std::string &agreed,
@@ -146,29 +190,31 @@ int pp::runtime::runOnAllProcesses(
   if (forked.exitCode)
     return *forked.exitCode;
   const Launch &launch = forked.launch;
-  const TransportKind *transport = findTransport(options.transport);
-  std::string device = options.device.substr(0, options.device.find(':'));
-  ProcessGroup group(launch,
-                     {{"program", hashProgram(binary)},
-                      {"set of options",
-                       hashText(fmt::format("{} device {} transport {}", agreed,
-                                            device, options.transport))}},
-                     options.joinTimeout, options.transport,
-                     !transport || transport->sharesMemory,
-                     silenceSeconds(options));
-  ProcessGroup::HandlerHandle handle = group.onFailure(endSoon);
+  std::unique_ptr<ProcessGroup> met = meet(binary, options, launch, agreed);
+  ProcessGroup &group = *met;
+  /// Tells the user, if nobody else does, before this process is gone for the
+  /// others, and then lets the first process do so.
+  auto end = [&](const Error &error, bool isTold) {
+    if (!isTold)
+      tell(error.what());
+    else if (isEager(launch))
+      group.awaitFirst(std::chrono::milliseconds(1500));
+    return RemoteFailure(error.getKind(), error.what(), /*isTold=*/true);
+  };
+  ProcessGroup::HandlerHandle handle =
+      group.onFailure([&](const std::exception_ptr &exception) {
+        endSoon(exception, group.isFirst());
+      });
   try {
     int code = work(group);
     group.finish();
     return code;
-  } catch (const RemoteFailure &) {
-    throw;
+  } catch (const RemoteFailure &error) {
+    throw end(error, error.isTold());
   } catch (const Error &error) {
     group.fail(error);
     // What fails in all processes is told once.
-    if (!group.isFirst())
-      throw RemoteFailure(error.getKind(), error.what(), /*isTold=*/true);
-    throw;
+    throw end(error, !group.isFirst());
   } catch (const std::exception &error) {
     group.fail(Error(ErrorKind::Internal, error.what()));
     throw;

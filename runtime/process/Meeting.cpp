@@ -353,6 +353,13 @@ void ProcessGroup::connectAll(Deadline deadline) {
     peers[other].bulk = acceptFrom(other, bulkPurpose, deadline);
   for (unsigned other = 1; isFirst() && other < size(); ++other)
     alarms[other] = acceptFrom(other, alarmPurpose, deadline);
+  std::map<unsigned, int64_t> here;
+  for (unsigned other = 0; launch.mpi && other < size(); ++other)
+    if (other != process() && isOnThisMachine(other) &&
+        peers[other].pid != peers[process()].pid)
+      here[other] = peers[other].pid;
+  if (launch.mpi)
+    launch.mpi->watch(here);
   alarm = std::make_unique<Alarm>(*this, std::move(alarms), silenceSeconds);
 }
 

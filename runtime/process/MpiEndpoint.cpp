@@ -105,7 +105,8 @@ void MpiEndpoint::join(const Launch &launch, double joinSeconds) {
     thread.detach();
     throw Error(ErrorKind::IO,
                 fmt::format("process {} of {}: the others did not join the MPI "
-                            "job within {:g} s (--join-timeout)",
+                            "job within {:g} s (--join-timeout): all need the "
+                            "same --transport, and the MPI plugin",
                             self, processes, joinSeconds));
   }
   lock.unlock();
@@ -125,6 +126,10 @@ MpiEndpoint::~MpiEndpoint() {
 void MpiEndpoint::wake() noexcept {
   uint64_t one = 1;
   (void)!write(wakeUp, &one, sizeof(one));
+}
+
+void MpiEndpoint::watch(const std::map<unsigned, int64_t> &pids) {
+  tunnel->watch(pids);
 }
 
 Socket MpiEndpoint::connect(unsigned peer) { return tunnel->connect(peer); }

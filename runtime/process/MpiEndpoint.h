@@ -113,6 +113,11 @@ public:
   /// there is none.
   Socket connect(unsigned process);
 
+  /// Ends the connections to a process of this machine when it dies, here and,
+  /// where that is this process's business, in others. MPI need not tell.
+  /// `pids` by process.
+  void watch(const std::map<unsigned, int64_t> &pids);
+
   /// All processes leave together: none has failed.
   void finish() { isFinished = true; }
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 using namespace pp::runtime;
 
@@ -12,16 +14,18 @@ using namespace pp::runtime;
 /// way: what a process does not take must not fill the memory of another.
 static constexpr size_t mostPayload = 256 << 10;
 static constexpr uint64_t window = 2 << 20;
+/// Between two looks at whether processes are alive.
+static constexpr std::chrono::milliseconds lookPeriod(10);
 
 /// Before each message.
 struct MpiTunnel::Header {
   static constexpr uint32_t openKind = 0x4e504f50, dataKind = 0x54414450,
                             takenKind = 0x4b415450, closeKind = 0x534c4350,
-                            goodbyeKind = 0x45594250;
+                            goodbyeKind = 0x45594250, deadKind = 0x44414550;
   uint32_t kind, number;
   uint32_t isReceivers; // whose number it is
   uint32_t reserved;
-  uint64_t value; // takenKind: bytes
+  uint64_t value; // takenKind: bytes; deadKind: a process
 };
 
 MpiTunnel::MpiTunnel(MpiEndpoint &endpoint) : endpoint(endpoint) {
@@ -99,6 +103,8 @@ void MpiTunnel::handle(const Key &key, const Header &header, const char *data,
     ++goodbyes;
     return;
   }
+  if (header.kind == Header::deadKind)
+    return drop(static_cast<unsigned>(header.value));
   auto it = streams.find(key);
   if (it == streams.end())
     return; // It has ended here, which the other side hears of.
@@ -172,7 +178,9 @@ bool MpiTunnel::step() {
   {
     std::lock_guard<std::mutex> lock(mutex);
     fresh.swap(toOpen);
+    alive.merge(toWatch);
   }
+  moved = findDead();
   for (auto &[peer, socket] : fresh) {
     Key key{peer, true, nextNumber++};
     streams[key].local = std::move(socket);
@@ -226,6 +234,42 @@ bool MpiTunnel::haveAllLeft() const { return goodbyes + 1 == endpoint.size(); }
 void MpiTunnel::drop(unsigned peer) {
   std::erase_if(streams,
                 [&](const auto &entry) { return entry.first.peer == peer; });
+}
+
+void MpiTunnel::watch(const std::map<unsigned, int64_t> &pids) {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (const auto &[process, pid] : pids)
+    // Without one (an old kernel), signs of life are missed.
+    if (int descriptor = static_cast<int>(
+            syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0));
+        descriptor >= 0)
+      toWatch.emplace(process, Socket(descriptor));
+}
+
+bool MpiTunnel::findDead() {
+  Deadline now = std::chrono::steady_clock::now();
+  if (now < nextLook)
+    return false;
+  nextLook = now + lookPeriod;
+  std::vector<unsigned> dead;
+  for (const auto &[process, descriptor] : alive) {
+    pollfd entry{descriptor.get(), POLLIN, 0};
+    if (::poll(&entry, 1, 0) > 0)
+      dead.push_back(process);
+  }
+  for (unsigned process : dead) {
+    alive.erase(process);
+    drop(process);
+    // Process 0 tells the others; of its own death, the first that is left on
+    // its machine does.
+    bool isFirstLeft =
+        alive.empty() || alive.begin()->first > endpoint.process();
+    for (unsigned other = 0; other < endpoint.size(); ++other)
+      if (other != endpoint.process() && other != process &&
+          !alive.contains(other) && (process == 0 ? isFirstLeft : other == 0))
+        post({other, true, 0}, Header::deadKind, process);
+  }
+  return !dead.empty();
 }
 
 std::vector<MpiOperation *> MpiTunnel::operations() {

@@ -30,6 +30,9 @@ public:
   /// Any thread.
   Socket connect(unsigned process);
 
+  /// Any thread; see MpiEndpoint.
+  void watch(const std::map<unsigned, int64_t> &pids);
+
   /// Starts to receive.
   void start();
   /// Moves what can be moved without waiting; returns whether anything did.
@@ -42,8 +45,6 @@ public:
   void sayGoodbye();
   /// Whether all others have said so.
   bool haveAllLeft() const;
-  /// Ends all connections to a process.
-  void drop(unsigned peer);
   /// The operations that still run.
   std::vector<MpiOperation *> operations();
 
@@ -74,6 +75,10 @@ private:
   void handle(const Key &key, const Header &header, const char *data,
               size_t bytes);
   void open(const Key &key);
+  /// Ends all connections to a process, which is no more.
+  void drop(unsigned peer);
+  /// Looks for processes that have died; returns whether one has.
+  bool findDead();
   /// Both return whether anything moved; `isOver`: the stream has ended.
   bool pushOut(const Key &key, Stream &stream, bool &isOver);
   bool takeIn(const Key &key, Stream &stream, bool &isOver);
@@ -87,9 +92,12 @@ private:
   std::map<Key, Stream> streams;
   uint32_t nextNumber = 0;
   unsigned goodbyes = 0;
+  Deadline nextLook;
+  std::map<unsigned, Socket> alive; // a descriptor for each of this machine
   std::mutex mutex;
   // Under `mutex`:
   std::vector<std::pair<unsigned, Socket>> toOpen;
+  std::map<unsigned, Socket> toWatch;
 };
 
 } // namespace pp::runtime

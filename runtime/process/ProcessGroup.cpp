@@ -225,6 +225,22 @@ void ProcessGroup::fail(const Error &error) noexcept {
     alarm->raise(error);
 }
 
+void ProcessGroup::awaitFirst(
+    std::chrono::milliseconds longest) const noexcept {
+  Deadline deadline = std::chrono::steady_clock::now() + longest;
+  try {
+    Watch watch;
+    if (alarm && !isFirst())
+      watch.add(0, alarm->sockets[0]);
+    while (alarm && !isFirst() && std::chrono::steady_clock::now() < deadline) {
+      watch.check();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  } catch (const std::exception &) {
+    return; // It has ended.
+  }
+}
+
 void ProcessGroup::sendHeartbeat() noexcept {
   if (alarm)
     alarm->beat();

@@ -132,6 +132,8 @@ public:
   std::exception_ptr lost(unsigned peer);
   /// Tells the others that this process fails.
   void fail(const Error &error) noexcept;
+  /// After a failure: waits until process 0 has ended, but not longer.
+  void awaitFirst(std::chrono::milliseconds longest) const noexcept;
 
   // Heartbeats, for whoever must tell a hang from long work. Any thread.
 
