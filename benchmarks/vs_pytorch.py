@@ -111,7 +111,7 @@ class Ours:
 
 
 class Planned(Ours):
-    """What pp-plan finds for two cores, with times that pp-profile measures here and now."""
+    """The fastest of what pp-plan proposes for two cores, with times that pp-profile measures here and now."""
 
     def __init__(self, arguments, model):
         batch, microbatches, _ = MODELS[model]
@@ -119,7 +119,7 @@ class Planned(Ours):
         costs, plan = f"{stem}-costs.json", f"{stem}-plan.json"
         counts = f"--microbatches={','.join(str(count) for count in sorted({1, 2, microbatches}))}"
         tool(arguments, "pp-profile", model, batch, counts, "--threads-per-stage=1,2", "--repetitions=8", "-o", costs)
-        tool(arguments, "pp-plan", model, batch, counts, "--cores=2", f"--cost-file={costs}", "-o", plan)
+        tool(arguments, "pp-plan", model, batch, counts, "--cores=2", f"--cost-file={costs}", "--measure=2", "-o", plan)
         super().__init__(arguments, model, "planned", [f"--plan={plan}"])
         self.predicted = json.loads(pathlib.Path(plan).read_text())["predicted"]["period_seconds"]
 
