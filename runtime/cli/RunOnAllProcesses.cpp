@@ -39,9 +39,11 @@ static uint64_t hashProgram(const pp_binary &binary) {
   return hash;
 }
 
+/// Whether this process has told the user why it ends.
+static std::atomic<bool> hasTold{false};
+
 /// Prints an error, unless this process has done so already: it ends.
 static void tell(const std::string &text) {
-  static std::atomic<bool> hasTold{false};
   if (!hasTold.exchange(true))
     printMessage("error: {}\n", text);
 }
@@ -186,6 +188,7 @@ int pp::runtime::runOnAllProcesses(
     const pp_binary &binary, const RunOptions &options,
     const std::vector<const pp_program *> &programs, const std::string &agreed,
     const std::function<int(ProcessGroup &)> &work) {
+  hasTold = false;
   Forked forked = start(options, programs);
   if (forked.exitCode)
     return *forked.exitCode;
