@@ -50,6 +50,8 @@ ProcessGroup::ProcessGroup(const Launch &launch,
     return;
   if (launch.mpi)
     this->launch.address = "MPI, process 0";
+  else if (launch.address.empty() && !isFirst())
+    throw RemoteFailure(ErrorKind::Usage, "no address", /*isTold=*/true);
   else if (launch.address.empty())
     failUsage("{}: the processes are on several machines: set PP_MASTER to "
               "HOST:PORT, with the machine of process 0 and a port that is "

@@ -302,7 +302,7 @@ uint32_t MpiEndpoint::reserveTags(unsigned peer, uint32_t count) {
       first = place.second + size;
     else if (place.first == peer)
       break;
-  if (facts.most_tag < count || first > facts.most_tag - count)
+  if (uint64_t(first) + count > uint64_t(facts.most_tag) + 1)
     failUsage("MPI has tags up to {}, and this program needs more",
               facts.most_tag);
   if (count)

@@ -3,7 +3,8 @@
 
 Training and inference have the same bits with every MPI that is installed.
 Then what goes wrong: a process is killed or stopped, has another program or no
-model, the plugin is missing or of another MPI.
+model, the plugin is missing or of another MPI. The same between two hosts,
+where that is possible, through MPI without being asked for.
 """
 
 import contextlib
@@ -13,10 +14,12 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import common
 from processes import CLEAN, SOON, check_same, train
+from two_hosts import TwoHosts, why_not
 
 # What a launcher needs here: tests may run as root, and have few cores.
 LAUNCHERS = {
@@ -34,16 +37,26 @@ class Mpi:
         self.launcher = LAUNCHERS[name]
 
     def prefix(self, plugin=None):
-        return ["env", *(f"{k}={v}" for k, v in {"PP_MPI_PLUGIN": plugin or self.plugin}.items()), *self.launcher]
+        return ["env", f"PP_MPI_PLUGIN={plugin or self.plugin}", *self.launcher]
+
+    def between(self, hosts):
+        """The prefix for processes on both of them."""
+        names = ",".join(hosts.names)
+        # They share a kernel, from which UCX concludes that they share memory.
+        prefix = [*hosts.enter, "env", f"PP_MPI_PLUGIN={self.plugin}", "UCX_TLS=tcp,self", *self.launcher]
+        if self.name == "mpich":
+            return [*prefix, "-launcher", "ssh", "-launcher-exec", hosts.agent, "-hosts", names]
+        return [*prefix, "--map-by", "node", "-x", "PP_MPI_PLUGIN", "-x", "UCX_TLS", "--mca", "plm_rsh_agent", hosts.agent,
+                "--host", ",".join(f"{name}:2" for name in hosts.names)]
 
 
 class Launched(common.Binary):
     """A compiled model whose processes mpirun starts."""
 
-    def __init__(self, binary, mpi, count, *flags):
+    def __init__(self, binary, prefix, count, *flags):
         super().__init__(binary.path)
-        self.command = [*mpi.prefix(), "-n", count, binary.path]
-        self.flags = [*flags, "--transport", "mpi"]
+        self.command = [*prefix, "-n", count, binary.path]
+        self.flags = flags
 
     def train(self, data, *arguments):
         out = common.run([*self.command, "train", "--data", data, *arguments, *self.flags])
@@ -57,16 +70,20 @@ class Launched(common.Binary):
 class Running:
     """mpirun with what it started."""
 
-    def __init__(self, mpi, parts, plugin=None):
+    def __init__(self, prefix, parts):
         """`parts`: of several programs, how many processes and their command lines."""
-        command = mpi.prefix(plugin)
+        command = [*prefix]
         for i, (count, part) in enumerate(parts):
             command += [":"] * (i > 0) + ["-n", count, *part]
         self.program = str(parts[0][1][0])
-        # A file, since a pipe would be full of what nobody reads.
-        self.launcher = subprocess.Popen([str(part) for part in command], env=CLEAN, stdout=subprocess.PIPE,
-                                         stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        # A pipe would be open as long as a daemon of mpirun lives.
+        self.log = tempfile.TemporaryFile()
+        self.launcher = subprocess.Popen([str(part) for part in command], env=CLEAN, stdout=self.log,
+                                         stderr=subprocess.STDOUT, start_new_session=True)
         self.started = {}
+
+    def text(self):
+        return os.pread(self.log.fileno(), 1 << 24, 0).decode(errors="replace")
 
     def find(self):
         """The processes of the program, by number: those that mpirun has started, or a daemon of its."""
@@ -90,31 +107,30 @@ class Running:
         return False
 
     def wait_for_steps(self):
-        lines = 0
-        text = ""
-        while lines < 3:
-            line = self.launcher.stdout.readline()
-            if not line:
-                raise common.Failure(f"the job has ended: {text}")
-            text += line
-            lines += line.startswith("{")
+        end = time.monotonic() + 60
+        while self.text().count("\n{") < 2:
+            if self.launcher.poll() is not None or time.monotonic() > end:
+                self.end(timeout=0)
+                raise common.Failure(f"the job has ended, or makes no steps: {self.text()}")
+            time.sleep(0.02)
         self.started = self.find()
 
     def end(self, timeout=40):
         """Exit code, text, seconds, and the processes that are left."""
         start = time.monotonic()
+        note = ""
         try:
-            text, _ = self.launcher.communicate(timeout=timeout)
+            self.launcher.wait(timeout=timeout)
         except subprocess.TimeoutExpired:
             os.killpg(self.launcher.pid, signal.SIGKILL)
-            text, _ = self.launcher.communicate()
-            text += "\ndid not end in time"
+            self.launcher.wait()
+            note = "\ndid not end in time"
         seconds = time.monotonic() - start
         time.sleep(0.2)
         left = [pid for pid in self.started.values() if is_running(pid)]
         for pid in left:
             os.kill(pid, signal.SIGKILL)
-        return self.launcher.returncode, text, seconds, left
+        return self.launcher.returncode, self.text() + note, seconds, left
 
 
 def is_running(pid):
@@ -133,7 +149,7 @@ def check_results(context, checks, mpis, models):
         for mpi in mpis:
             for count in (2, 4):
                 where = f"{model}, {count} processes, {mpi.name}"
-                launched = Launched(binary, mpi, count)
+                launched = Launched(binary, mpi.prefix(), count, "--transport", "mpi")
                 check_same(checks, where, train(context, launched, data, *weights), expected)
             value = {k: v.tobytes() for k, v in launched.infer(data, context.path(".npz"), *weights).items()}
             checks.check(value == output, f"{where}: outputs of inference differ")
@@ -146,7 +162,7 @@ def command_of(binary, data, *more, weights=common.MODELS / "lenet"):
 def check_killed(checks, mpi, binary, data):
     for victim in (0, 1):
         where = f"process {victim} killed, {mpi.name}"
-        job = Running(mpi, [(2, command_of(binary, data, "--epochs", 10**6))])
+        job = Running(mpi.prefix(), [(2, command_of(binary, data, "--epochs", 10**6))])
         job.wait_for_steps()
         os.kill(job.started[victim], signal.SIGKILL)
         code, text, seconds, left = job.end()
@@ -157,7 +173,7 @@ def check_killed(checks, mpi, binary, data):
 
 
 def check_stopped(checks, mpi, binary, data):
-    job = Running(mpi, [(2, command_of(binary, data, "--epochs", 10**6, "--watchdog", 2))])
+    job = Running(mpi.prefix(), [(2, command_of(binary, data, "--epochs", 10**6, "--watchdog", 2))])
     job.wait_for_steps()
     os.kill(job.started[1], signal.SIGSTOP)
     code, text, seconds, left = job.end()
@@ -169,7 +185,7 @@ def check_stopped(checks, mpi, binary, data):
 
 def check_refused(context, checks, mpi, other_mpi, binary, other, data):
     def expect(where, expected, pattern, parts, plugin=None):
-        code, text, seconds, _ = Running(mpi, parts, plugin).end()
+        code, text, seconds, _ = Running(mpi.prefix(plugin), parts).end()
         checks.check(code == expected and re.search(pattern, text) and text.count("error:") == 1,
                      f"{where}, {mpi.name}: exit code {code}, expected {expected}: {text}")
         checks.check(seconds < SOON, f"{where}, {mpi.name}: {seconds:.1f} s")
@@ -186,6 +202,39 @@ def check_refused(context, checks, mpi, other_mpi, binary, other, data):
     if other_mpi:
         expect("the plugin of another MPI", 2, r"the plugin was built with another MPI than the launcher's", [(2, good)],
                other_mpi.plugin)
+
+
+def check_two_hosts(context, checks, mpis, binary, data):
+    weights = ("--weights", common.MODELS / "lenet")
+    expected = train(context, binary, data, *weights)
+    endless = [binary.path, "train", "--data", data, *weights, "--epochs", 10**6]
+    for mpi in mpis:
+        with TwoHosts(context.path()) as hosts:
+            prefix = mpi.between(hosts)
+            check_same(checks, f"two hosts, {mpi.name}", train(context, Launched(binary, prefix, 4), data, *weights),
+                       expected)
+            code, text, _, _ = Running(prefix, [(4, [*endless, "--transport", "peer"])]).end()
+            checks.check(code == 2 and text.count("error:") == 1 and "on several machines: set PP_MASTER" in text,
+                         f"not through MPI, {mpi.name}: {code} {text}")
+            job = Running(prefix, [(4, endless)])
+            job.wait_for_steps()
+            checks.equal(len(job.started), 4, f"two hosts, {mpi.name}: processes")
+            os.kill(job.started[3], signal.SIGKILL)
+            code, text, seconds, left = job.end()
+            checks.check(code != 0 and re.search(r"process 3 \(.*ended without a word|signal 9|EXIT CODE: 9", text),
+                         f"killed on the other host, {mpi.name}: {code} {text}")
+            checks.check(seconds < SOON, f"killed on the other host, {mpi.name}: {seconds:.1f} s")
+            checks.equal(left, [], f"killed on the other host, {mpi.name}: left")
+            # mpirun itself may wait for its daemon for ever.
+            job = Running(prefix, [(4, [*endless, "--watchdog", 2])])
+            job.wait_for_steps()
+            hosts.cut()
+            end = time.monotonic() + SOON
+            while time.monotonic() < end and any(is_running(pid) for pid in job.started.values()):
+                time.sleep(0.1)
+            checks.equal([n for n, pid in job.started.items() if is_running(pid)], [], f"a cut wire, {mpi.name}: left")
+            code, text, _, _ = job.end(timeout=1)
+            checks.check("gave no sign of life for 2 s" in text, f"a cut wire, {mpi.name}: {text}")
 
 
 def check_by_hand(checks, binary, data):
@@ -212,6 +261,11 @@ def test(context, checks, arguments):
         check_stopped(checks, mpi, binary, data)
         check_refused(context, checks, mpi, next((m for m in mpis if m is not mpi), None), binary, other, data)
     check_by_hand(checks, binary, data)
+    reason = why_not()
+    if reason:
+        print(f"skipped: two hosts: {reason}")
+    else:
+        check_two_hosts(context, checks, mpis, binary, data)
 
 
 if __name__ == "__main__":

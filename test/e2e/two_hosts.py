@@ -1,0 +1,78 @@
+"""Two hosts on one machine: namespaces of networks and processes, joined by a
+pair of virtual Ethernet devices. For tests of what is between machines.
+
+The first host has the process numbers of this machine, so that what runs there
+can enter the second.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import common
+
+AGENT = """#!/bin/sh
+# What ssh would do: [options] HOST COMMAND...
+while [ "${{1#-}}" != "$1" ]; do shift; done
+host=$1
+shift
+exec nsenter -t "$(cat {folder}/$host)" -n -u -p -m sh -c "$*"
+"""
+
+
+class TwoHosts:
+    """`names` are addresses; `enter` is the prefix of a command on the first host."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        network = os.getpid() % 250
+        self.names = [f"10.77.{network}.{i}" for i in (1, 2)]
+        self.devices = [f"pp{os.getpid()}-{i}" for i in (1, 2)]
+        self.holders = []
+
+    def __enter__(self):
+        self.folder.mkdir()
+        for name, more in zip(self.names, ([], ["--pid", "--fork", "--mount-proc", "--kill-child"])):
+            # Its own /sys, which says what networks there are.
+            script = f"mount -t sysfs sysfs /sys && hostname {name.replace('.', '-')} && echo up && exec sleep 600"
+            holder = subprocess.Popen(["unshare", "--net", "--uts", "--mount", *more, "sh", "-c", script],
+                                      stdout=subprocess.PIPE, text=True)
+            self.holders.append(holder)
+            if holder.stdout.readline() != "up\n":
+                self.__exit__()
+                raise common.Failure("cannot make namespaces")
+            pid = holder.pid
+            if more:
+                pid = int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text())
+            (self.folder / name).write_text(str(pid))
+        self.enter = ["nsenter", "-t", self.holders[0].pid, "-n", "-u", "-m"]
+        common.run(["ip", "link", "add", self.devices[0], "type", "veth", "peer", "name", self.devices[1]])
+        for name, device in zip(self.names, self.devices):
+            pid = (self.folder / name).read_text()
+            common.run(["ip", "link", "set", device, "netns", pid])
+            common.run(["nsenter", "-t", pid, "-n", "sh", "-c",
+                        f"ip addr add {name}/24 dev {device} && ip link set {device} up && ip link set lo up"])
+        self.agent = self.folder / "agent"
+        self.agent.write_text(AGENT.format(folder=self.folder))
+        self.agent.chmod(0o755)
+        return self
+
+    def cut(self):
+        common.run([*self.enter, "ip", "link", "set", self.devices[0], "down"])
+
+    def __exit__(self, *_):
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+        # The devices go with the last process of the networks.
+
+
+def why_not():
+    """Why there can be no two hosts here; empty: there can."""
+    for tool in ("ip", "unshare", "nsenter"):
+        if not shutil.which(tool):
+            return f"{tool} is missing"
+    done = subprocess.run(["unshare", "--net", "--uts", "--mount", "--pid", "--fork", "mount", "-t", "sysfs", "sysfs",
+                           "/sys"], capture_output=True, text=True)
+    return done.stderr.strip() if done.returncode else ""
