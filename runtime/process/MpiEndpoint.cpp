@@ -6,6 +6,8 @@
 #include "support/Thread.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -23,6 +25,8 @@ static constexpr microseconds busyTime(5000);
 static constexpr microseconds patience(1'000'000);
 /// For the others to leave too.
 static constexpr microseconds leavePatience(20'000'000);
+/// For MPI_Finalize, when all leave.
+static constexpr microseconds closePatience(2'000'000);
 
 const pp_mpi_table &MpiEndpoint::loadPlugin(const std::string &path) {
   static constexpr PluginKind kind = {
@@ -94,8 +98,14 @@ void MpiEndpoint::join(const Launch &launch, double joinSeconds) {
       library = facts.library;
     }
     joining->changed.notify_all();
-    if (joining->fault.empty())
-      run();
+    if (!joining->fault.empty())
+      return;
+    std::shared_ptr<Leaving> kept = leaving;
+    run();
+    // The endpoint may be no more.
+    std::lock_guard<std::mutex> lock(kept->mutex);
+    kept->isOver = true;
+    kept->changed.notify_all();
   });
   std::unique_lock<std::mutex> lock(joining->mutex);
   if (!joining->changed.wait_for(lock,
@@ -119,7 +129,26 @@ void MpiEndpoint::join(const Launch &launch, double joinSeconds) {
 MpiEndpoint::~MpiEndpoint() {
   isStopping = true;
   wake();
-  thread.join();
+  std::unique_lock<std::mutex> lock(leaving->mutex);
+  leaving->changed.wait(lock,
+                        [&] { return leaving->isClosing || leaving->isOver; });
+  // MPICH 4.0 over UCX and TCP may wait for ever for the end of a connection,
+  // when all messages have come and everybody leaves.
+  bool isOver = leaving->changed.wait_for(lock, closePatience,
+                                          [&] { return leaving->isOver; });
+  lock.unlock();
+  if (isOver) {
+    thread.join();
+  } else {
+    thread.detach();
+    // What the libraries do at an orderly end must not meet the thread.
+    on_exit(
+        [](int status, void *) {
+          std::fflush(nullptr);
+          std::_Exit(status);
+        },
+        nullptr);
+  }
   close(wakeUp);
 }
 
@@ -392,6 +421,13 @@ void MpiEndpoint::leave() {
     std::this_thread::sleep_for(waitingPause);
   }
   // Whoever has failed must not wait for the others.
-  if (tunnel->haveAllLeft() && isOver() && !isFrozen)
-    table.close(job, &error);
+  if (!tunnel->haveAllLeft() || !isOver() || isFrozen)
+    return;
+  {
+    std::lock_guard<std::mutex> lock(leaving->mutex);
+    leaving->isClosing = true;
+  }
+  leaving->changed.notify_all();
+  pp_mpi_error fault{};
+  table.close(job, &fault);
 }

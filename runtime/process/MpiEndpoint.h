@@ -134,6 +134,12 @@ private:
   };
   /// What the thread that joins and the one that waits for it both know.
   struct Joining;
+  /// The same of leaving; outlives an endpoint whose MPI does not let go.
+  struct Leaving {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool isClosing = false, isOver = false;
+  };
 
   void join(const Launch &launch, double joinSeconds);
   void run();
@@ -170,6 +176,7 @@ private:
   std::map<std::pair<unsigned, uint32_t>, uint32_t> tags; // peer, first: count
 
   std::unique_ptr<MpiTunnel> tunnel;
+  std::shared_ptr<Leaving> leaving = std::make_shared<Leaving>();
 };
 
 } // namespace pp::runtime

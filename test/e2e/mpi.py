@@ -211,8 +211,10 @@ def check_two_hosts(context, checks, mpis, binary, data):
     for mpi in mpis:
         with TwoHosts(context.path()) as hosts:
             prefix = mpi.between(hosts)
-            check_same(checks, f"two hosts, {mpi.name}", train(context, Launched(binary, prefix, 4), data, *weights),
-                       expected)
+            # MPI_Finalize of MPICH 4.0 over TCP hangs now and then, of any program. Ours goes without it, which mpirun may mind.
+            forgiving = ["sh", "-c", '"$@" || true', "sh"] if mpi.name == "mpich" else []
+            launched = Launched(binary, [*forgiving, *prefix], 4)
+            check_same(checks, f"two hosts, {mpi.name}", train(context, launched, data, *weights), expected)
             code, text, _, _ = Running(prefix, [(4, [*endless, "--transport", "peer"])]).end()
             checks.check(code == 2 and text.count("error:") == 1 and "on several machines: set PP_MASTER" in text,
                          f"not through MPI, {mpi.name}: {code} {text}")
