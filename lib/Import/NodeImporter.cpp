@@ -491,6 +491,14 @@ static SmallVector<char> rowMajor(const onnx::Tensor &tensor) {
   return result;
 }
 
+/// Short floats as f32.
+static DenseElementsAttr inSinglePrecision(DenseElementsAttr dense) {
+  return dense.mapValues(
+      Float32Type::get(dense.getContext()), [](const llvm::APFloat &number) {
+        return llvm::APFloat(number.convertToFloat()).bitcastToAPInt();
+      });
+}
+
 Value NodeImporter::parameter(const onnx::Tensor &tensor) {
   Value &value = parameterValues[tensor.name];
   if (value)
@@ -517,10 +525,7 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
   if (choice.isTrained)
     kept = type.clone(elementType(getComputedType(tensor.type)));
   if (auto dense = dyn_cast<DenseElementsAttr>(initial); dense && kept != type)
-    initial =
-        dense.mapValues(kept.getElementType(), [](const llvm::APFloat &number) {
-          return llvm::APFloat(number.convertToFloat()).bitcastToAPInt();
-        });
+    initial = inSinglePrecision(dense);
   auto global =
       ml_program::GlobalOp::create(builder, loc, tensor.name, kept,
                                    /*is_mutable=*/choice.isTrained, initial,
@@ -561,6 +566,28 @@ void NodeImporter::untrain(llvm::StringRef symbol, bool isMutable) {
                       builder.getStringAttr("statistics of batch norm"));
     training.withdraw(symbol);
   }
+}
+
+void NodeImporter::widenParameter(llvm::StringRef symbol) {
+  ml_program::GlobalOp global = globals.lookup(symbol);
+  auto type = cast<RankedTensorType>(global.getType());
+  if (!type.getElementType().isF16() && !type.getElementType().isBF16())
+    return;
+  // Such a parameter is named as it is.
+  Value narrow = parameterValues.lookup(symbol);
+  auto op = cast<ParameterOp>(narrow.getDefiningOp());
+  global.setType(type.clone(builder.getF32Type()));
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(global.getValueAttr()))
+    global.setValueAttr(inSinglePrecision(dense));
+  op->getResult(0).setType(type.clone(builder.getF32Type()));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointAfter(op);
+  auto cast = CastOp::create(builder, op.getLoc(), type, op.getOutput());
+  narrow.replaceAllUsesExcept(cast, cast);
+  parameterValues[symbol] = cast;
+  for (auto &entry : entries)
+    if (entry.second.value == narrow)
+      entry.second.value = cast;
 }
 
 //===----------------------------------------------------------------------===//

@@ -235,6 +235,9 @@ public:
   std::string firstContradiction;
   /// Running statistics are never trained; `isMutable` says whether they move.
   void untrain(llvm::StringRef symbol, bool isMutable);
+  /// Keeps a parameter of short elements in those that it is computed in, as
+  /// what is trained is: running statistics move in small steps.
+  void widenParameter(llvm::StringRef symbol);
 
 private:
   /// Checks the node against the definition of its operator: operands,

@@ -263,8 +263,11 @@ static LogicalResult localResponseNorm(NodeImporter &n) {
   return success();
 }
 
-/// The name of the global behind a value; null if it is not a parameter.
+/// The name of the global behind a value; null if it is not a parameter, whose
+/// elements may be short ones.
 static FlatSymbolRefAttr symbolOf(Value value) {
+  while (auto cast = value.getDefiningOp<CastOp>())
+    value = cast.getInput();
   auto parameter = value.getDefiningOp<ParameterOp>();
   return parameter ? parameter.getSymbolAttr() : nullptr;
 }
@@ -276,8 +279,10 @@ static LogicalResult trackStatistics(NodeImporter &n, BatchNormOp norm,
   FlatSymbolRefAttr variance = symbolOf(runningVariance);
   if (!mean || !variance)
     return n.error("its running mean and variance must be initializers");
-  n.untrain(mean.getValue(), /*isMutable=*/true);
-  n.untrain(variance.getValue(), /*isMutable=*/true);
+  for (FlatSymbolRefAttr symbol : {mean, variance}) {
+    n.untrain(symbol.getValue(), /*isMutable=*/true);
+    n.widenParameter(symbol.getValue());
+  }
   Value m = norm.getMean();
   Value square = n.make<AddOp>(norm.getVariance(), n.make<MulOp>(m, m));
   n.make<AccumulateOp>(State::statistics, mean.getValue(), m);

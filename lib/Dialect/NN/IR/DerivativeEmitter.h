@@ -58,11 +58,24 @@ struct Emitter {
       return x;
     return TransposeOp::create(builder, loc, x, permutation);
   }
+  mlir::Value cast(mlir::Value x, mlir::Type elementType) {
+    auto type = llvm::cast<mlir::RankedTensorType>(x.getType());
+    if (type.getElementType() == elementType)
+      return x;
+    return CastOp::create(builder, loc, type.clone(elementType), x);
+  }
+  /// Elements of 16 bits, with which nothing is computed, in f32.
+  mlir::Value widened(mlir::Value x) {
+    mlir::Type type = mlir::getElementTypeOrSelf(x.getType());
+    return type.isBF16() || type.isF16() ? cast(x, builder.getF32Type()) : x;
+  }
   /// Sum over `axes`, which disappear.
   mlir::Value sum(mlir::Value x, llvm::ArrayRef<int64_t> axes) {
     if (axes.empty())
       return x;
-    return ReduceOp::create(builder, loc, Reduction::sum, x, axes);
+    return cast(
+        ReduceOp::create(builder, loc, Reduction::sum, widened(x), axes),
+        mlir::getElementTypeOrSelf(x.getType()));
   }
   /// Repeats `x` along `axes` of `type`, the inverse of a reduction.
   mlir::Value broadcastOver(mlir::Value x, mlir::RankedTensorType type,

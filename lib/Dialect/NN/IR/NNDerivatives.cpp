@@ -211,10 +211,13 @@ LogicalResult ConcatOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
 
 LogicalResult GatherOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
                                  ArrayRef<bool> needed, Cotangents &result) {
-  result.assign(2, Value());
-  result[0] =
-      ScatterAddOp::create(builder, getLoc(), getInput().getType(),
-                           getIndices(), cotangents[0], getAxis(), getShared());
+  Emitter e{builder, getLoc()};
+  Value g = e.widened(cotangents[0]);
+  RankedTensorType type = getInput().getType();
+  Value sum = ScatterAddOp::create(
+      builder, getLoc(), type.clone(getElementTypeOrSelf(g.getType())),
+      getIndices(), g, getAxis(), getShared());
+  result.assign({e.cast(sum, type.getElementType()), Value()});
   return success();
 }
 

@@ -233,7 +233,7 @@ private:
       return add(
           ReshapeOp::create(builder, value.getLoc(), type.clone(shape), value));
     Type element = type.getElementType();
-    if (element.isF32() || element.isBF16() || element.isF16())
+    if (element.isF32() || element.isBF16())
       return add(ReorderOp::create(builder, value.getLoc(), type.clone(shape),
                                    value, from, to));
     return transpose(value, from, to, shape, add);

@@ -221,7 +221,7 @@ private:
     std::optional<int64_t> axis =
         last ? findJoinedAxis(parts) : std::optional<int64_t>();
     if (!axis)
-      return AddOp::create(builder, loc, sum, cotangent);
+      return addWide(loc, sum, cotangent);
     llvm::stable_sort(parts, [&](PadOp a, PadOp b) {
       return a.getLow()[*axis] < b.getLow()[*axis];
     });
@@ -231,6 +231,18 @@ private:
     for (PadOp part : parts)
       inputs.push_back(part.getInput());
     return ConcatOp::create(builder, loc, inputs, *axis);
+  }
+
+  /// Elements of 16 bits are for storage: their sum is taken in f32.
+  Value addWide(Location loc, Value sum, Value cotangent) {
+    auto type = cast<RankedTensorType>(sum.getType());
+    if (!type.getElementType().isBF16() && !type.getElementType().isF16())
+      return AddOp::create(builder, loc, sum, cotangent);
+    RankedTensorType wide = type.clone(builder.getF32Type());
+    return CastOp::create(
+        builder, loc, type,
+        AddOp::create(builder, loc, CastOp::create(builder, loc, wide, sum),
+                      CastOp::create(builder, loc, wide, cotangent)));
   }
 
   /// The summands of `sum` if all are padded, with the sums in between; else
