@@ -117,6 +117,8 @@ llvm::Error checkFlags(const Flags &flags) {
   return llvm::Error::success();
 }
 
+constexpr llvm::StringLiteral latencyField = "transfer_latency_seconds";
+
 /// Measures one number of micro-batches and of threads, as often as
 /// `repetitions` says, or as there is time for.
 class Profiler {
@@ -142,10 +144,10 @@ public:
                : measure(options, import, settings, context);
   }
 
-  /// One stage, alone and while the other cores do the same, then a transfer
-  /// between two. On a GPU, one stage: what several would do on it is to take
-  /// turns.
-  llvm::Expected<llvm::json::Object> measureStage() {
+  /// One stage, alone and while the other cores do the same, then, if wanted, a
+  /// transfer between two. On a GPU, one stage: what several would do on it is
+  /// to take turns.
+  llvm::Expected<llvm::json::Object> measureStage(bool wantsLatency) {
     options.partition.stages = 1;
     auto alone = measureGiven();
     int64_t others =
@@ -162,7 +164,7 @@ public:
     settings.copies = 0;
     markAlone(*alone);
     mergeCosts(*costs, std::move(*alone));
-    return addLatency(std::move(*costs));
+    return wantsLatency ? addLatency(std::move(*costs)) : std::move(costs);
   }
 
 private:
@@ -177,9 +179,8 @@ private:
       llvm::consumeError(two.takeError());
       return std::move(costs);
     }
-    constexpr llvm::StringLiteral field = "transfer_latency_seconds";
-    if (auto latency = two->getNumber(field))
-      costs[field] = *latency;
+    if (auto latency = two->getNumber(latencyField))
+      costs[latencyField] = *latency;
     return std::move(costs);
   }
 
@@ -264,7 +265,9 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
       }
       Profiler profiler(*options, *import, flags, context);
       auto measured =
-          choosesStages ? profiler.measureStage() : profiler.measureGiven();
+          choosesStages
+              ? profiler.measureStage(!costs || !costs->get(latencyField))
+              : profiler.measureGiven();
       if (!measured)
         return measured.takeError();
       if (costs)
