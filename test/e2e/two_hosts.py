@@ -5,6 +5,7 @@ The first host has the process numbers of this machine, so that what runs there
 can enter the second.
 """
 
+import itertools
 import os
 import pathlib
 import shutil
@@ -24,11 +25,13 @@ exec nsenter -t "$(cat {folder}/$host)" -n -u -p -m sh -c "$*"
 class TwoHosts:
     """`names` are addresses; `enter` is the prefix of a command on the first host."""
 
+    numbers = itertools.count()
+
     def __init__(self, folder):
         self.folder = folder
-        network = os.getpid() % 250
-        self.names = [f"10.77.{network}.{i}" for i in (1, 2)]
-        self.devices = [f"pp{os.getpid()}-{i}" for i in (1, 2)]
+        self.names = ["10.77.77.1", "10.77.77.2"]
+        number = f"{os.getpid()}{next(self.numbers)}"
+        self.devices = [f"pp{number}-{i}" for i in (1, 2)]
         self.holders = []
 
     def __enter__(self):
