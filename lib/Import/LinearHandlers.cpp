@@ -16,8 +16,7 @@ static std::string text(ArrayRef<int64_t> shape) {
   return result;
 }
 
-/// Adds input #2, one number per channel, where the node has it.
-static LogicalResult addBias(NodeImporter &n, Value &value) {
+LogicalResult pp::addBias(NodeImporter &n, Value &value) {
   if (!n.hasInput(2))
     return success();
   Value bias = n.tensor(2);
@@ -41,47 +40,55 @@ static LogicalResult addBias(NodeImporter &n, Value &value) {
   return success();
 }
 
-static LogicalResult gemm(NodeImporter &n) {
+Value pp::importGemm(NodeImporter &n, bool broadcasts) {
+  auto refuse = [&](const llvm::Twine &why) {
+    (void)n.error(why);
+    return Value();
+  };
   Value a = n.tensor(0), b = n.tensor(1);
   if (!a || !b)
-    return failure();
+    return nullptr;
   if (n.shape(a).size() != 2 || n.shape(b).size() != 2)
-    return n.error("multiplies tensors of shapes " + text(n.shape(a)) +
-                   " and " + text(n.shape(b)) + "; both must be matrices");
+    return refuse("multiplies tensors of shapes " + text(n.shape(a)) + " and " +
+                  text(n.shape(b)) + "; both must be matrices");
   bool transA = n.attribute("transA", int64_t{0}) != 0;
   bool transB = n.attribute("transB", int64_t{0}) != 0;
   int64_t aK = transA ? 0 : 1, bK = transB ? 1 : 0;
   if (n.shape(a)[aK] != n.shape(b)[bK])
-    return n.error("contracts " + llvm::Twine(n.shape(a)[aK]) +
-                   " columns of A with " + llvm::Twine(n.shape(b)[bK]) +
-                   " rows of B");
+    return refuse("contracts " + llvm::Twine(n.shape(a)[aK]) +
+                  " columns of A with " + llvm::Twine(n.shape(b)[bK]) +
+                  " rows of B");
   SmallVector<int64_t> shape = {n.shape(a)[1 - aK], n.shape(b)[1 - bK]};
   ArrayRef<int64_t> none;
   Value y =
       n.make<DotGeneralOp>(n.type(a).clone(shape), a, b, none, none, aK, bK);
-  n.ignoreAttribute("broadcast");
   double alpha = n.attribute("alpha", 1.0), beta = n.attribute("beta", 1.0);
   if (alpha != 1.0)
     y = n.make<MulOp>(y, n.splat(n.type(y), alpha));
   if (n.hasInput(2) && beta != 0.0) {
     Value c = n.tensor(2);
     if (!c)
-      return failure();
+      return nullptr;
     if (beta != 1.0)
       c = n.make<MulOp>(c, n.splat(n.type(c), beta));
     Value result = y;
-    bool broadcasts = n.attribute("broadcast", int64_t{n.opset() >= 7}) != 0;
     if (!broadcasts && n.shape(c) != n.shape(y))
-      return n.error("input C has another shape than A * B; before opset 7 "
-                     "that needs the attribute broadcast=1");
+      return refuse("input C has another shape than A * B; before opset 7 "
+                    "that needs the attribute broadcast=1");
     if (failed(n.broadcastTogether(result, c)))
-      return failure();
+      return nullptr;
     if (result != y)
-      return n.error("input C has a larger shape than A * B");
+      return refuse("input C has a larger shape than A * B");
     y = n.make<AddOp>(y, c);
   }
+  return y;
+}
+
+static LogicalResult gemm(NodeImporter &n) {
+  bool broadcasts = n.attribute("broadcast", int64_t{n.opset() >= 7}) != 0;
+  Value y = importGemm(n, broadcasts);
   n.setOutput(0, y);
-  return success();
+  return success(static_cast<bool>(y));
 }
 
 Value pp::importMatMul(NodeImporter &n, Value a, Value b) {

@@ -32,7 +32,8 @@ static const std::vector<const ImportedOperator *> &table() {
           selectionOperators(),    patchOperators(),
           poolOperators(),         regionOperators(),
           determinantOperators(),  microsoftOperators(),
-          previewOperators(),      textOperators()})
+          fusedOperators(),        previewOperators(),
+          textOperators()})
       for (const ImportedOperator &entry : part)
         all.push_back(&entry);
     llvm::sort(all, [](const ImportedOperator *a, const ImportedOperator *b) {

@@ -116,6 +116,7 @@ llvm::ArrayRef<ImportedOperator> poolOperators();
 llvm::ArrayRef<ImportedOperator> regionOperators();
 llvm::ArrayRef<ImportedOperator> determinantOperators();
 llvm::ArrayRef<ImportedOperator> microsoftOperators();
+llvm::ArrayRef<ImportedOperator> fusedOperators();
 llvm::ArrayRef<ImportedOperator> previewOperators();
 llvm::ArrayRef<ImportedOperator> textOperators();
 

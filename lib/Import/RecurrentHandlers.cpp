@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Expressions.h"
+#include "Activations.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InterleavedRange.h"
@@ -22,63 +22,6 @@ namespace {
 constexpr int64_t maxSteps = 4096;
 
 using Activation = std::function<Value(Expressions &, Value)>;
-
-struct ActivationKind {
-  StringLiteral name;
-  /// Negative where it has none.
-  double alpha, beta;
-  Value (*make)(Expressions &, Value x, double alpha, double beta);
-};
-
-constexpr double none = -1;
-
-const ActivationKind activationKinds[] = {
-    {"Relu", none, none,
-     [](Expressions &e, Value x, double, double) {
-       return e.unary<ReluOp>(x);
-     }},
-    {"Tanh", none, none,
-     [](Expressions &e, Value x, double, double) {
-       return e.unary<TanhOp>(x);
-     }},
-    {"Sigmoid", none, none,
-     [](Expressions &e, Value x, double, double) {
-       return e.unary<LogisticOp>(x);
-     }},
-    {"Affine", 1, 0,
-     [](Expressions &e, Value x, double alpha, double beta) {
-       return e.add(e.mul(x, alpha), beta);
-     }},
-    {"LeakyRelu", 0.01, none,
-     [](Expressions &e, Value x, double alpha, double) {
-       return e.select(e.compare(Comparison::ge, x, 0), x, e.mul(x, alpha));
-     }},
-    {"ThresholdedRelu", 1, none,
-     [](Expressions &e, Value x, double alpha, double) {
-       return e.select(e.compare(Comparison::ge, x, alpha), x, e.number(x, 0));
-     }},
-    {"ScaledTanh", 1, 1,
-     [](Expressions &e, Value x, double alpha, double beta) {
-       return e.mul(e.unary<TanhOp>(e.mul(x, beta)), alpha);
-     }},
-    {"HardSigmoid", 0.2, 0.5,
-     [](Expressions &e, Value x, double alpha, double beta) {
-       return e.max(e.min(e.add(e.mul(x, alpha), beta), 1), 0);
-     }},
-    {"Elu", 1, none,
-     [](Expressions &e, Value x, double alpha, double) {
-       Value low = e.mul(e.unary<Expm1Op>(e.min(x, 0)), alpha);
-       return e.select(e.compare(Comparison::ge, x, 0), x, low);
-     }},
-    {"Softsign", none, none,
-     [](Expressions &e, Value x, double, double) {
-       return e.div(x, e.add(e.abs(x), 1));
-     }},
-    {"Softplus", none, none,
-     [](Expressions &e, Value x, double, double) {
-       return e.unary<SoftplusOp>(x);
-     }},
-};
 
 /// What the operators share: operands, sizes, activations.
 class Recurrence {
@@ -254,7 +197,7 @@ LogicalResult Recurrence::readActivations() {
                    llvm::Twine(count));
   // Those that have one take them in turn.
   auto next = [&](StringRef attribute, size_t &used, double fallback) {
-    if (fallback < 0)
+    if (fallback == noParameter)
       return fallback;
     const onnx::Attribute *given = n.findAttribute(attribute);
     size_t index = used++;
@@ -264,11 +207,8 @@ LogicalResult Recurrence::readActivations() {
   };
   size_t alphas = 0, betas = 0;
   for (StringRef name : names) {
-    const auto *kind =
-        llvm::find_if(activationKinds, [&](const ActivationKind &each) {
-          return each.name.equals_insensitive(name);
-        });
-    if (kind == std::end(activationKinds))
+    const ActivationKind *kind = findActivation(name);
+    if (!kind)
       return n.error("has an activation " + onnx::quoted(name) +
                      ", which the operator does not define");
     double alpha = next("activation_alpha", alphas, kind->alpha);

@@ -41,6 +41,8 @@ OPERANDS = ["", "matrix", "image", "numbers", "bools", "wide", "scalar", "none",
 FOREIGN = {
     "Attention": [[integer("num_heads", heads)] for heads in (1, 2, 0, -3, 2**62)]
     + [[integer("num_heads", 1), integers("qkv_hidden_sizes", *sizes)] for sizes in ((1, 1, 1), (2**62, 2**62, 3), (0,))],
+    "FusedConv": [[text("activation", "Relu")], [text("activation", "Clip"), message((1, "activation_params"), (7, [0.5]), (20, 6))], [text("activation", "")], [text("activation", "Wave")]],
+    "FusedGemm": [[text("activation", "Relu")], [text("activation", "LeakyRelu"), integer("transA", 1)], [text("activation", "Wave")]],
     "GroupQueryAttention": [
         [integer("num_heads", heads), integer("kv_num_heads", shared), integer("do_rotary", 1), integer("local_window_size", 2**62)]
         for heads, shared in ((1, 1), (2, 1), (1, 2), (0, 1), (2**62, 2**62), (-1, -1))

@@ -55,6 +55,8 @@ def all_cases(cases):
     grouped = [x, numbers(2, 3, 4), numbers(2, 3, 4)]
     angles = [numbers(9, 2), numbers(9, 2)]
     add(MICROSOFT, "GroupQueryAttention", [*grouped, *caches, lengths, total, *angles], (2, 3, 8), outputs=3, num_heads=2, kv_num_heads=1, do_rotary=1)
+    add(MICROSOFT, "FusedConv", [numbers(2, 3, 5), numbers(4, 3, 2), numbers(4), numbers(2, 4, 4)], (2, 4, 4), activation="Tanh")
+    add(MICROSOFT, "FusedGemm", [numbers(2, 5), numbers(5, 3), numbers(3)], (2, 3), activation="LeakyRelu", activation_alpha=0.25)
     bits = np.random.default_rng(5).integers(0, 256, (3, 2, 8)).astype(np.uint8)
     scales, rows = numbers(3, 2, low=0.1, high=1), numbers(2, 20, low=-0.3, high=0.3)
     add(MICROSOFT, "MatMulNBits", [rows, cases.Known(bits, dtype=np.uint8), scales], (2, 3), K=20, N=3, bits=4, block_size=16)

@@ -74,6 +74,7 @@ def build():
     m.node("FusedMatMul", ["x", "square"], alpha=0.5)
     m.node("FusedMatMul", ["x", "skip"], transB=1)
     m.node("FusedMatMul", ["square", "skip"], transA=1, transB=1)
+    add_fused(m)
     m.node("SimplifiedLayerNormalization", ["x", "scale"], domain="", epsilon=0.5)
     m.node("SkipSimplifiedLayerNormalization", ["x", "skip", "scale"], epsilon=0.25)
     m.node("SkipSimplifiedLayerNormalization", ["x", "skip", "scale", "bias"], ["simplified", "", "", "simplified_sum"])
@@ -90,6 +91,24 @@ def build():
     add_grouped(m)
     add_packed_weights(m)
     return m
+
+
+def add_fused(m):
+    """Operators with an activation behind them, of models that ONNX Runtime has optimized and saved."""
+    m.input("image", 2, 3, 6, 6)
+    m.input("added", 2, 4, 4, 4)
+    m.input("rows", 2, 8)
+    for name, *shape in (("filters", 4, 3, 3, 3), ("channels", 4), ("tall", 8, 4), ("flat", 4, 8), ("row", 4)):
+        m.weight(name, *shape)
+    m.node("FusedConv", ["image", "filters"], activation="Relu")
+    m.node("FusedConv", ["image", "filters", "channels"], activation="Tanh", pads=[1, 1, 1, 1], strides=[2, 2])
+    m.node("FusedConv", ["image", "filters", "channels", "added"], activation="Relu")
+    m.node("FusedConv", ["image", "filters", "channels"], activation="LeakyRelu", activation_params=[0.25])
+    m.node("FusedConv", ["image", "filters", "channels"], activation="Clip", activation_params=[-0.5, 0.75])
+    m.node("FusedConv", ["image", "filters", "channels"], activation="HardSigmoid", activation_params=[0.3, 0.4])
+    m.node("FusedGemm", ["rows", "tall", "row"], activation="Relu", alpha=0.5, beta=2.0)
+    m.node("FusedGemm", ["rows", "flat", "row"], activation="LeakyRelu", activation_alpha=0.25, transB=1)
+    m.node("FusedGemm", ["rows", "tall"], activation="Sigmoid")
 
 
 def add_attention(m):
@@ -174,6 +193,10 @@ def build_whole():
     m.weight("weights", 8, 24)
     m.weight("triple", 24)
     m.input("past", 2, 2, 2, 3, 4)
+    m.input("heads", 2, 3, 5, 8)
+    m.weight("more_heads", 8, 3, 5, 4)
+    m.node("FusedMatMul", ["heads", "more_heads"], transBatchA=1, transBatchB=1)
+    m.node("FusedMatMul", ["heads", "heads"], transBatchA=1, transA=1, transBatchB=1, alpha=0.5)
     m.node("Attention", ["x", "weights", "triple", "", "past"], 2, num_heads=2, unidirectional=1)
     return m
 
@@ -228,7 +251,8 @@ def build_quantized():
     m.node("QLinearGlobalAveragePool", ["image", fine, zero, fine, zero], channels_last=1)
     # Another scale, so that few means lie in the middle between two numbers.
     m.node("QLinearAveragePool", ["image", fine, zero, real("other", 0.0123), zero], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2])
-    weights, turned = whole("w", 8, 4, dtype=np.int8), whole("v", 4, 8, dtype=np.int8)
+    # Of 7 bits: on processors without VNNI ONNX Runtime adds two products in 16 bits, which larger ones leave.
+    weights, turned = (whole(name, dtype=np.int8, value=m.generator.integers(-64, 64, shape)) for name, shape in (("w", (8, 4)), ("v", (4, 8))))
     scales, zeros = real("scales", [0.01, 0.02, 0.03, 0.04]), whole("zeros", value=[0] * 4, dtype=np.int8)
     bias, large = whole("bias", value=[500, -900, 0, 70], dtype=np.int32), real("large", 0.2)
     m.node("QGemm", ["rows", fine, zero, weights, scales, zeros, bias, large, middle])
