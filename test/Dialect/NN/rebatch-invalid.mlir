@@ -78,7 +78,7 @@ func.func @main(%x: tensor<8x4xf32> {step.batched}) {
 
 // -----
 
-ml_program.global private mutable @w(dense<0.0> : tensor<8x4xf32>) : tensor<8x4xf32>
+ml_program.global private mutable @w(dense<0.0> : tensor<8x4xf32>) : tensor<8x4xf32> {nn.trained}
 func.func @main(%x: tensor<8x4xf32> {step.batched}) -> tensor<8x4xf32> {
   %w = nn.parameter @w : tensor<8x4xf32>
   // expected-error@+1 {{'nn.add' op combines samples with operand #1, which is the same for all 8 samples but cannot be made for another number}}
@@ -158,7 +158,7 @@ func.func @main(%x: tensor<8x8xf32> {step.batched}) {
 
 // -----
 
-ml_program.global private mutable @w(dense<0.0> : tensor<8x4x4xf32>) : tensor<8x4x4xf32>
+ml_program.global private mutable @w(dense<0.0> : tensor<8x4x4xf32>) : tensor<8x4x4xf32> {nn.trained}
 func.func @main(%x: tensor<8x4x4xf32> {step.batched}) {
   %w = nn.parameter @w : tensor<8x4x4xf32>
   // expected-error@+1 {{'nn.dot_general' op cannot be re-batched: runs along the samples of only one operand}}

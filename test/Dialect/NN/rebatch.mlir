@@ -279,3 +279,22 @@ func.func @main(%x: tensor<4x3xf32> {step.batched}) -> tensor<4x3xf32> {
   %8 = nn.concat %1, %3, %5, %7 axis 0 : (tensor<1x3xf32>, tensor<1x3xf32>, tensor<1x3xf32>, tensor<1x3xf32>) -> tensor<4x3xf32>
   return %8 : tensor<4x3xf32>
 }
+
+// -----
+
+// A tensor that an exporter computed for a number of samples, all of which have
+// the same, is one sample that is repeated.
+// CHECK-LABEL: func.func @main(
+ml_program.global private @rows(dense<[[1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [3.0, 4.0], [3.0, 4.0], [3.0, 4.0], [3.0, 4.0]]> : tensor<8x2xf32>) : tensor<8x2xf32>
+func.func @main(%y: tensor<4x2x2xf32> {step.batched}) -> tensor<8x2xf32> {
+  %rows = nn.parameter @rows : tensor<8x2xf32>
+  // CHECK: nn.reshape %{{.+}} : tensor<8x2xf32> -> tensor<2x4x1x2xf32>
+  // CHECK: nn.slice %{{.+}} starts [0, 0, 0, 0] limits [2, 1, 1, 2] strides [1, 1, 1, 1] : tensor<2x4x1x2xf32> -> tensor<2x1x1x2xf32>
+  // CHECK: %[[ONE:.+]] = nn.reshape %{{.+}} : tensor<2x1x1x2xf32> -> tensor<2x1x2xf32>
+  // CHECK: nn.broadcast %[[ONE]] [0, 2, 3] : tensor<2x1x2xf32> -> tensor<2x2x1x2xf32>
+  %turned = nn.transpose %y [1, 0, 2] : tensor<4x2x2xf32> -> tensor<2x4x2xf32>
+  %flat = nn.reshape %turned : tensor<2x4x2xf32> -> tensor<8x2xf32>
+  // CHECK: nn.add {{.*}} : tensor<4x2xf32>
+  %sum = nn.add %flat, %rows : tensor<8x2xf32>
+  return %sum : tensor<8x2xf32>
+}
