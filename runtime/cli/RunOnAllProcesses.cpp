@@ -39,20 +39,28 @@ static uint64_t hashProgram(const pp_binary &binary) {
   return hash;
 }
 
-/// Whether this process has told the user why it ends.
-static std::atomic<bool> hasTold{false};
+namespace {
+/// Prints the error that a job ends with, once.
+class Teller {
+public:
+  void tell(const std::string &text) {
+    if (!hasTold->exchange(true))
+      printMessage("error: {}\n", text);
+  }
 
-/// Prints an error, unless this process has done so already: it ends.
-static void tell(const std::string &text) {
-  if (!hasTold.exchange(true))
-    printMessage("error: {}\n", text);
-}
+private:
+  // Whoever ends the process may outlive what began the job.
+  std::shared_ptr<std::atomic<bool>> hasTold =
+      std::make_shared<std::atomic<bool>>(false);
+};
+} // namespace
 
 /// Ends this process some time after another has failed: a stream may wait for
 /// an event that nobody will reach any more, and then nothing else ends it. The
 /// first process tells of it before the others end.
-static void endSoon(const std::exception_ptr &exception, bool isFirst) {
-  auto end = [exception, isFirst] {
+static void endSoon(const std::exception_ptr &exception, bool isFirst,
+                    Teller teller) {
+  auto end = [exception, isFirst, teller]() mutable {
     std::this_thread::sleep_for(
         std::chrono::milliseconds(isFirst ? 1200 : 1500));
     int code = static_cast<int>(ErrorKind::Internal);
@@ -61,9 +69,9 @@ static void endSoon(const std::exception_ptr &exception, bool isFirst) {
     } catch (const RemoteFailure &error) {
       code = error.getExitCode();
       if (!error.isTold())
-        tell(error.what());
+        teller.tell(error.what());
     } catch (const std::exception &error) {
-      tell(error.what());
+      teller.tell(error.what());
     }
     std::fflush(nullptr);
     std::_Exit(code);
@@ -188,25 +196,25 @@ int pp::runtime::runOnAllProcesses(
     const pp_binary &binary, const RunOptions &options,
     const std::vector<const pp_program *> &programs, const std::string &agreed,
     const std::function<int(ProcessGroup &)> &work) {
-  hasTold = false;
   Forked forked = start(options, programs);
   if (forked.exitCode)
     return *forked.exitCode;
   const Launch &launch = forked.launch;
   std::unique_ptr<ProcessGroup> met = meet(binary, options, launch, agreed);
   ProcessGroup &group = *met;
+  Teller teller;
   /// Tells the user, if nobody else does, before this process is gone for the
   /// others, and then lets the first process do so.
   auto end = [&](const Error &error, bool isTold) {
     if (!isTold)
-      tell(error.what());
+      teller.tell(error.what());
     else if (isEager(launch))
       group.awaitFirst(std::chrono::milliseconds(1500));
     return RemoteFailure(error.getKind(), error.what(), /*isTold=*/true);
   };
   ProcessGroup::HandlerHandle handle =
       group.onFailure([&](const std::exception_ptr &exception) {
-        endSoon(exception, group.isFirst());
+        endSoon(exception, group.isFirst(), teller);
       });
   try {
     int code = work(group);

@@ -99,6 +99,10 @@ TEST(Launch, Slurm) {
   EXPECT_EQ(launch.localProcesses, 4U);
   EXPECT_EQ(launch.job, "srun-77.2");
   EXPECT_TRUE(launch.address.starts_with("node03:")) << launch.address;
+  // Only with --mpi do processes of MPI find each other.
+  EXPECT_FALSE(launch.startsMpi);
+  step["PMIX_RANK"] = "5";
+  EXPECT_TRUE(detect(step).startsMpi);
   // A batch script is a process alone.
   EXPECT_EQ(detect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).processes,
             1U);

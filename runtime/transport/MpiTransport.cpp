@@ -4,10 +4,14 @@
 
 using namespace pp::runtime;
 
+/// Asking MPI takes as long as some looks at a flag.
+static constexpr unsigned spinsPerTest = 20;
+
 MpiTransport::MpiTransport(const TransportContext &context,
                            const std::set<unsigned> &served)
     : endpoint(context.group.getLaunch().mpi.get()),
-      onFailure(context.onFailure), spins(spinsFor(context.plan.ranks.size())),
+      onFailure(context.onFailure),
+      spins(spinsFor(context.plan.ranks.size()) / spinsPerTest),
       counters(context.plan) {
   const Placement &placement = context.placement;
   for (const PlanChannel &channel : context.plan.channels)
