@@ -70,13 +70,14 @@ MpiEndpoint::MpiEndpoint(const pp_mpi_table &table, const Launch &launch,
 
 void MpiEndpoint::join(const Launch &launch, double joinSeconds) {
   auto joining = std::make_shared<Joining>();
-  thread = startThread("MPI", [this, joining, launch] {
+  thread = startThread("MPI", [this, joining, launch, functions = &table] {
+    // Whoever has given up is no more when it returns.
     pp_mpi_error error{};
     pp_mpi_job *newJob = nullptr;
     pp_mpi_facts newFacts{};
     bool works =
-        this->table.open(launch.job.c_str(), launch.process, launch.processes,
-                         &newJob, &newFacts, &error) == 0;
+        functions->open(launch.job.c_str(), launch.process, launch.processes,
+                        &newJob, &newFacts, &error) == 0;
     {
       std::lock_guard<std::mutex> lock(joining->mutex);
       if (joining->isGivenUp)
