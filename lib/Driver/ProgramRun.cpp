@@ -6,6 +6,7 @@
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
 using namespace pp;
@@ -16,6 +17,15 @@ llvm::Error TemporaryFile::create(llvm::StringRef tool) {
                      "cannot make a temporary file: " + code.message());
   remove.setFile(path);
   return llvm::Error::success();
+}
+
+std::string pp::defaultLinkFile() {
+  std::string tool = llvm::sys::fs::getMainExecutable(
+      nullptr, reinterpret_cast<void *>(&defaultLinkFile));
+  llvm::SmallString<128> path =
+      llvm::sys::path::parent_path(llvm::sys::path::parent_path(tool));
+  llvm::sys::path::append(path, "lib", "pprt.link");
+  return std::string(path);
 }
 
 llvm::Error pp::makeProgram(const CompileOptions &options, ModelImport &import,

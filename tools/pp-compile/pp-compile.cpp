@@ -5,6 +5,7 @@
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/InitAll.h"
+#include "pp/Driver/ProgramRun.h"
 #include "pp/Driver/Report.h"
 #include "pp/Driver/ToolContext.h"
 #include "pp/Target/KernelReport.h"
@@ -47,7 +48,7 @@ struct Flags {
       cl::value_desc("name"), cl::CommaSeparated, cl::cat(phases)};
   cl::opt<std::string> linkFile{
       "link-file", cl::desc("Arguments that link with the runtime"),
-      cl::init(PP_LINK_FILE), cl::Hidden, cl::cat(phases)};
+      cl::init(defaultLinkFile()), cl::Hidden, cl::cat(phases)};
 };
 
 /// Faults that would show only after the work is done.

@@ -5,6 +5,7 @@
 
 #include "ScheduleReport.h"
 #include "pp/Driver/Compiler.h"
+#include "pp/Driver/ProgramRun.h"
 #include "pp/Planner/PlanSearch.h"
 #include "pp/Planner/Schedule/Search.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -87,7 +88,8 @@ struct Flags {
       llvm::cl::init(0), llvm::cl::cat(category)};
   llvm::cl::opt<std::string> linkFile{
       "link-file", llvm::cl::desc("Arguments that link with the runtime"),
-      llvm::cl::init(PP_LINK_FILE), llvm::cl::Hidden, llvm::cl::cat(category)};
+      llvm::cl::init(defaultLinkFile()), llvm::cl::Hidden,
+      llvm::cl::cat(category)};
   llvm::cl::opt<std::string> evaluate{
       "evaluate",
       llvm::cl::desc("Instead of a search: what this plan (JSON) takes, as "

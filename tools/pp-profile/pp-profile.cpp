@@ -71,7 +71,7 @@ struct Flags {
       cl::cat(category)};
   cl::opt<std::string> linkFile{
       "link-file", cl::desc("Arguments that link with the runtime"),
-      cl::init(PP_LINK_FILE), cl::Hidden, cl::cat(category)};
+      cl::init(defaultLinkFile()), cl::Hidden, cl::cat(category)};
 
   MeasureOptions measureOptions() const {
     return {.repetitions = repetitions.getNumOccurrences() ? repetitions : 50U,

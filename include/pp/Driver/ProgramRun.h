@@ -19,6 +19,11 @@ struct TemporaryFile {
   llvm::Error create(llvm::StringRef tool);
 };
 
+/// The arguments that link with the runtime of this build: lib/pprt.link beside
+/// the folder of the tool that runs. Not a path of the build, which a cache of
+/// compilations would take from another one.
+std::string defaultLinkFile();
+
 /// Compiles a model into the program `path`. `linkFile` has the arguments that
 /// link with the runtime.
 llvm::Error makeProgram(const CompileOptions &options, ModelImport &import,
