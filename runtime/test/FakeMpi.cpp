@@ -51,10 +51,6 @@ struct World {
   pp_mpi_request next = 1;
 };
 
-FakeMpi nextOptions;
-std::mutex worldsMutex;
-std::map<std::string, std::weak_ptr<World>> worlds;
-
 } // namespace
 
 struct pp_mpi_job {
@@ -62,6 +58,24 @@ struct pp_mpi_job {
   uint32_t process;
   std::thread::id owner;
 };
+
+namespace {
+
+/// As long as the program: a thread may wait in openJob() for ever, and whoever
+/// fails leaves without closeJob().
+struct Fake {
+  std::mutex mutex;
+  FakeMpi nextOptions;
+  std::map<std::string, std::weak_ptr<World>> worlds;
+  std::deque<pp_mpi_job> jobs; // those that are closed have no world
+};
+
+Fake &fake() {
+  static Fake &fake = *new Fake;
+  return fake;
+}
+
+} // namespace
 
 static void checkThread(const pp_mpi_job *job) {
   if (job->world->options.threads || job->owner == std::this_thread::get_id())
@@ -79,12 +93,12 @@ static int32_t openJob(const char *name, uint32_t process, uint32_t processes,
                        pp_mpi_job **job, pp_mpi_facts *facts, pp_mpi_error *) {
   std::shared_ptr<World> world;
   {
-    std::lock_guard<std::mutex> lock(worldsMutex);
-    world = worlds[name].lock();
+    std::lock_guard<std::mutex> lock(fake().mutex);
+    world = fake().worlds[name].lock();
     if (!world) {
       world = std::make_shared<World>();
-      world->options = nextOptions;
-      worlds[name] = world;
+      world->options = fake().nextOptions;
+      fake().worlds[name] = world;
     }
   }
   const FakeMpi &options = world->options;
@@ -95,7 +109,11 @@ static int32_t openJob(const char *name, uint32_t process, uint32_t processes,
     world->changed.notify_all();
     world->changed.wait(lock, [&] { return world->joined == processes; });
   }
-  *job = new pp_mpi_job{world, process, std::this_thread::get_id()};
+  {
+    std::lock_guard<std::mutex> lock(fake().mutex);
+    *job =
+        &fake().jobs.emplace_back(world, process, std::this_thread::get_id());
+  }
   *facts = {
       process,           options.processes ? options.processes : processes,
       options.mostTag,   options.threads,
@@ -105,14 +123,11 @@ static int32_t openJob(const char *name, uint32_t process, uint32_t processes,
 
 static int32_t closeJob(pp_mpi_job *job, pp_mpi_error *) {
   checkThread(job);
-  {
-    std::unique_lock<std::mutex> lock(job->world->mutex);
-    ++job->world->left;
-    job->world->changed.notify_all();
-    job->world->changed.wait(
-        lock, [&] { return job->world->left == job->world->processes; });
-  }
-  delete job;
+  std::shared_ptr<World> world = std::move(job->world);
+  std::unique_lock<std::mutex> lock(world->mutex);
+  ++world->left;
+  world->changed.notify_all();
+  world->changed.wait(lock, [&] { return world->left == world->processes; });
   return 0;
 }
 
@@ -230,7 +245,7 @@ static int32_t cancel(pp_mpi_job *job, pp_mpi_request request, pp_mpi_error *) {
 const pp_mpi_table &pp::runtime::fakeMpi(const FakeMpi &options) {
   static const pp_mpi_table table = {
       PP_MPI_ABI_VERSION, 0, openJob, closeJob, send, receive, test, cancel};
-  std::lock_guard<std::mutex> lock(worldsMutex);
-  nextOptions = options;
+  std::lock_guard<std::mutex> lock(fake().mutex);
+  fake().nextOptions = options;
   return table;
 }
