@@ -1,6 +1,7 @@
 //===- ModelHash.cpp - Which model a program trains -----------------------===//
 
 #include "ModelHash.h"
+#include "pp/Dialect/NN/IR/MergedTensors.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Driver/Compiler.h"
 #include "support/ContentHash.h"
@@ -17,6 +18,7 @@ std::string pp::hashModel(ModuleOp imported, const CompileOptions &options) {
     op->removeAttr(step::stageHintAttrName);
     if (auto global = dyn_cast<ml_program::GlobalOp>(op))
       global.removeValueAttr(); // training changes it
+    op->removeAttr(nn::readersAttrName);
   });
   std::string text;
   llvm::raw_string_ostream os(text);

@@ -4,6 +4,7 @@
 #include "NarrowType.h"
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
+#include "pp/Dialect/NN/IR/MergedTensors.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Interfaces/Step.h"
 #include "llvm/ADT/STLExtras.h"
@@ -536,6 +537,12 @@ Value NodeImporter::parameter(const onnx::Tensor &tensor) {
   if (options.training)
     global->setAttr(trainingReasonAttrName,
                     builder.getStringAttr(choice.reason));
+  if (options.training && !tensor.readers.empty()) {
+    SmallVector<int64_t> readers;
+    for (auto [index, input] : tensor.readers)
+      llvm::append_values(readers, index, input);
+    global->setAttr(readersAttrName, builder.getDenseI64ArrayAttr(readers));
+  }
   // All parameters are named at the top of the function.
   if (lastParameter)
     builder.setInsertionPointAfter(lastParameter);

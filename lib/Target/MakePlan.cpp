@@ -4,6 +4,7 @@
 #include "WeightHashes.h"
 #include "plan/PlanJson.h"
 #include "pp/Conversion/Passes.h"
+#include "pp/Dialect/NN/IR/MergedTensors.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Dialect/PP/Transforms/Ties.h"
@@ -526,6 +527,11 @@ private:
         tensor.reason = reason.str();
       if (failed(makeSource(tensor.source, global.getValueAttr())))
         return failure();
+      auto readers =
+          global->getAttrOfType<DenseI64ArrayAttr>(nn::readersAttrName);
+      for (size_t i = 0; isTraining() && readers && i + 1 < readers.size();
+           i += 2)
+        tensor.source.readers.emplace_back(readers[i], readers[i + 1]);
       if (auto external =
               dyn_cast_or_null<nn::ExternalAttr>(global.getValueAttr());
           external && external.getType() != type)

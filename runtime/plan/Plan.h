@@ -205,6 +205,9 @@ struct PlanSource {
   std::optional<uint64_t> hash;
   double splat = 0;
   std::string bytes; // decoded
+  /// Of a tensor that shares its values in the model's file with another one,
+  /// which an exporter merged: (node, input) that read it. For the export.
+  std::vector<std::pair<uint64_t, uint64_t>> readers;
 };
 
 /// A parameter or buffer; `offset` is in its area.

@@ -322,6 +322,12 @@ static PlanSource readSource(const JsonReader &json, const Plan &plan,
   } else {
     json.fail("expected one of the keys 'file', 'splat', 'hex'");
   }
+  if (json.has("readers")) {
+    JsonReader readers = json.at("readers");
+    for (size_t i = 0, e = readers.size(); i < e; ++i)
+      source.readers.emplace_back(readers.at(i).at(size_t(0)).integer(),
+                                  readers.at(i).at(1).integer());
+  }
   return source;
 }
 

@@ -129,6 +129,8 @@ static Json writeSource(const PlanSource &source, uint64_t tensorBytes) {
     json["hex"] = toHex(source.bytes);
     break;
   }
+  if (!source.readers.empty())
+    json["readers"] = source.readers;
   return json;
 }
 

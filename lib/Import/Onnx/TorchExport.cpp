@@ -170,6 +170,9 @@ private:
         continue;
       }
       split(name, tensor);
+      for (Tensor &copy : model.graph.initializers)
+        if (copy.name == tensor)
+          copy.readers.emplace_back(node.index, position);
       node.inputs[position] = tensor.str();
     }
   }

@@ -72,6 +72,10 @@ struct Tensor {
   std::vector<std::string> strings;
   /// The bytes are those of the matrix transposed: column by column.
   bool isTransposed = false;
+  /// Of a tensor that the exporter merged with another one of the same values:
+  /// the inputs, (index of the node, input), where it stands instead of that
+  /// one.
+  std::vector<std::pair<int64_t, int64_t>> readers;
 };
 
 struct Graph;

@@ -1,5 +1,6 @@
 //===- NNDialect.cpp - The nn dialect and its attributes ------------------===//
 
+#include "pp/Dialect/NN/IR/MergedTensors.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Interfaces/Step.h"
 
@@ -29,6 +30,7 @@ void NNDialect::initialize() {
 static const step::KnownAttribute operationAttributes[] = {
     {trainedAttrName, step::isA<UnitAttr>, "a unit attribute"},
     {trainingReasonAttrName, step::isA<StringAttr>, "a string"},
+    {readersAttrName, step::isA<DenseI64ArrayAttr>, "pairs of numbers"},
     {tf32AttrName, step::isA<UnitAttr>, "a unit attribute"},
 };
 
