@@ -1,14 +1,19 @@
 //===- OptimizerScalars.cpp -----------------------------------------------===//
 #include "exec/OptimizerScalars.h"
+#include "exec/TrustRatio.h"
 #include "support/Error.h"
 
 #include <cmath>
+#include <string_view>
 
 using namespace pp::runtime;
 
+static constexpr std::string_view learningRateName = "lr";
+
 static bool isSettable(const PlanScalar &scalar) {
   return scalar.kind != PlanScalar::Kind::IsFirstStep &&
-         scalar.kind != PlanScalar::Kind::IsSkipped && scalar.baseOf.empty();
+         scalar.kind != PlanScalar::Kind::IsSkipped && scalar.baseOf.empty() &&
+         scalar.name != trustRatioName;
 }
 
 std::optional<double> OptimizerScalars::find(const std::string &name) const {
@@ -45,16 +50,27 @@ double OptimizerScalars::valueOf(const PlanScalar &scalar,
                                  uint64_t step) const {
   switch (scalar.kind) {
   case PlanScalar::Kind::Value:
+    return scalar.name == learningRateName && schedule
+               ? scalar.value * schedule->factor(step - 1)
+               : scalar.value;
   case PlanScalar::Kind::LossScale:
     return scalar.value;
   case PlanScalar::Kind::OneMinusPowerOf:
-    return 1.0 - std::pow(baseOf(scalar), static_cast<double>(step));
+    return 1.0 -
+           std::pow(baseOf(scalar), static_cast<double>(stepsBefore + step));
   case PlanScalar::Kind::IsFirstStep:
-    return step == 1 ? 1 : 0;
+    return stepsBefore + step == 1 ? 1 : 0;
   case PlanScalar::Kind::IsSkipped:
     // The kernel `loss_scale` reads it before it sets it.
     return isStopping ? 1 : 0;
   }
+  return 0;
+}
+
+double OptimizerScalars::learningRate(uint64_t step) const {
+  for (const PlanScalar &scalar : scalars)
+    if (scalar.name == learningRateName)
+      return valueOf(scalar, step);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 #ifndef PP_RUNTIME_EXEC_OPTIMIZERSCALARS_H
 #define PP_RUNTIME_EXEC_OPTIMIZERSCALARS_H
 
+#include "exec/LearningRate.h"
 #include "plan/NumberArray.h"
 #include "plan/Plan.h"
 
@@ -28,6 +29,15 @@ public:
   /// Whether a skipped step lets all later steps be skipped too.
   void setStopping(bool stops) { isStopping = stops; }
 
+  /// Lets `lr` be what is set times the schedule's factor.
+  void setSchedule(const LearningRateSchedule &learningRates) {
+    schedule = learningRates;
+  }
+  /// The optimizer's state is that of so many steps of an earlier training.
+  void setStepsBefore(uint64_t steps) { stepsBefore = steps; }
+  /// The learning rate of step `step`, counted from 1.
+  double learningRate(uint64_t step) const;
+
   /// The values for step `step`, counted from 1.
   NumberArray evaluate(uint64_t step) const;
 
@@ -40,6 +50,8 @@ private:
   DataType type;
   std::vector<PlanScalar> scalars;
   bool isStopping = false;
+  std::optional<LearningRateSchedule> schedule;
+  uint64_t stepsBefore = 0;
 };
 
 } // namespace pp::runtime
