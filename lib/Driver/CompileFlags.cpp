@@ -87,7 +87,22 @@ struct ModelFlags {
           "Let the program take the time of each kernel (bench --kernels)"),
       cl::location(options.lower.markKernels), cl::cat(machine)};
 
-  Bound<nn::Loss> loss{
+  /// `output:NAME` says which output, too.
+  struct LossParser : cl::parser<nn::Loss> {
+    using cl::parser<nn::Loss>::parser;
+    bool parse(cl::Option &option, llvm::StringRef flag, llvm::StringRef text,
+               nn::Loss &value) {
+      if (!text.consume_front((getName(nn::Loss::Output) + ":").str()))
+        return cl::parser<nn::Loss>::parse(option, flag, text, value);
+      if (text.empty())
+        return option.error("expected output:NAME");
+      value = nn::Loss::Output;
+      output = text;
+      return false;
+    }
+    std::string output;
+  };
+  cl::opt<nn::Loss, /*ExternalStorage=*/true, LossParser> loss{
       "loss",
       cl::desc("What is trained; without it, only inference is compiled"),
       cl::location(options.loss.loss), cl::cat(training)};
@@ -103,6 +118,14 @@ struct ModelFlags {
       cl::desc("Label that cross_entropy leaves out, as PyTorch's"),
       cl::location(options.loss.ignoreIndex),
       cl::init(options.loss.ignoreIndex), cl::cat(training)};
+  Bound<double> labelSmoothing{
+      "label-smoothing",
+      cl::desc("Cross entropies: what all classes share of a label"),
+      cl::location(options.loss.labelSmoothing), cl::cat(training)};
+  Bound<double> huberDelta{"huber-delta",
+                           cl::desc("From where on the loss huber is linear"),
+                           cl::location(options.loss.delta),
+                           cl::init(options.loss.delta), cl::cat(training)};
   Bound<std::string> lossScale{
       "loss-scale",
       cl::desc(
@@ -119,23 +142,38 @@ struct ModelFlags {
                              cl::location(options.optimizer.learningRate),
                              cl::init(options.optimizer.learningRate),
                              cl::cat(training)};
-  Bound<double> momentum{"momentum", cl::desc("Momentum of sgd"),
-                         cl::location(options.optimizer.momentum),
-                         cl::init(options.optimizer.momentum),
-                         cl::cat(training)};
+  Bound<double> momentum{
+      "momentum", cl::desc("Momentum of sgd, lars and rmsprop"),
+      cl::location(options.optimizer.momentum),
+      cl::init(options.optimizer.momentum), cl::cat(training)};
   Bound<double> weightDecay{"weight-decay", cl::desc("Weight decay"),
                             cl::location(options.optimizer.weightDecay),
                             cl::init(options.optimizer.weightDecay),
                             cl::cat(training)};
-  Bound<double> beta1{"beta1", cl::desc("adamw: decay of the mean"),
+  Bound<bool> nesterov{
+      "nesterov", cl::desc("sgd: look a step of momentum ahead"),
+      cl::location(options.optimizer.nesterov), cl::cat(training)};
+  Bound<bool> centered{"centered", cl::desc("rmsprop: subtract the mean"),
+                       cl::location(options.optimizer.centered),
+                       cl::cat(training)};
+  Bound<double> trustCoefficient{
+      "trust-coefficient",
+      cl::desc("lars: share of a parameter's norm that a step of rate 1 has"),
+      cl::location(options.optimizer.trustCoefficient),
+      cl::init(options.optimizer.trustCoefficient), cl::cat(training)};
+  Bound<double> beta1{"beta1",
+                      cl::desc("adam, adamw, lamb, lion: decay of the mean"),
                       cl::location(options.optimizer.beta1),
                       cl::init(options.optimizer.beta1), cl::cat(training)};
-  Bound<double> beta2{"beta2", cl::desc("adamw: decay of the square"),
-                      cl::location(options.optimizer.beta2),
-                      cl::init(options.optimizer.beta2), cl::cat(training)};
-  Bound<double> epsilon{"epsilon", cl::desc("adamw: added to the root"),
-                        cl::location(options.optimizer.epsilon),
-                        cl::init(options.optimizer.epsilon), cl::cat(training)};
+  Bound<double> beta2{
+      "beta2",
+      cl::desc("adam, adamw, lamb, rmsprop: decay of the square; lion: of the "
+               "mean (default: 0.999; lion, rmsprop: 0.99)"),
+      cl::location(options.optimizer.beta2), cl::cat(training)};
+  Bound<double> epsilon{
+      "epsilon",
+      cl::desc("Added to the root (default: 1e-8; adagrad: 1e-10, lamb: 1e-6)"),
+      cl::location(options.optimizer.epsilon), cl::cat(training)};
 };
 
 llvm::ManagedStatic<ModelFlags> modelFlags;
@@ -260,24 +298,69 @@ llvm::Error checkReal(llvm::StringRef flag, double value, double most,
 
 /// The ranges of PyTorch.
 llvm::Error checkOptimizer(const nn::AttachOptimizerOptions &options) {
-  for (auto [flag, value] : {std::pair("learning-rate", options.learningRate),
-                             std::pair("momentum", options.momentum),
-                             std::pair("weight-decay", options.weightDecay),
-                             std::pair("epsilon", options.epsilon)})
+  auto isGiven = [](const cl::Option &flag) {
+    return flag.getNumOccurrences() > 0;
+  };
+  const ModelFlags &flags = *modelFlags;
+  for (auto [flag, value] :
+       {std::pair("learning-rate", options.learningRate),
+        std::pair("momentum", options.momentum),
+        std::pair("weight-decay", options.weightDecay),
+        std::pair("trust-coefficient", options.trustCoefficient),
+        std::pair("epsilon", isGiven(flags.epsilon) ? options.epsilon : 0)})
     if (auto e = checkReal(flag, value, FLT_MAX,
                            "a number of at least 0 that a float holds"))
       return e;
   for (auto [flag, value] :
-       {std::pair("beta1", options.beta1), std::pair("beta2", options.beta2)})
+       {std::pair("beta1", options.beta1),
+        std::pair("beta2", isGiven(flags.beta2) ? options.beta2 : 0)})
     if (auto e = checkReal(flag, value, std::nextafter(1.0F, 0.0F),
                            "a number of at least 0 and less than 1"))
       return e;
+  if (options.nesterov &&
+      (options.optimizer != nn::Optimizer::SGD || !(options.momentum > 0)))
+    return makeError(exitUsage, "--nesterov: is for --optimizer=sgd with a "
+                                "--momentum above 0");
+  if (options.centered && options.optimizer != nn::Optimizer::RMSprop)
+    return makeError(exitUsage, "--centered: is for --optimizer=rmsprop");
+  if (isGiven(flags.trustCoefficient) &&
+      options.optimizer != nn::Optimizer::LARS)
+    return makeError(exitUsage, "--trust-coefficient: is for "
+                                "--optimizer=lars");
   llvm::StringRef scale = options.lossScale;
   if (scale == "none" || scale == "dynamic" || nn::isLossScale(scale))
     return llvm::Error::success();
   return makeError(exitUsage, "--loss-scale=" + scale +
                                   ": expected none, dynamic or a positive "
                                   "number");
+}
+
+/// Losses that take what they are given, and devices what they can.
+llvm::Error checkTraining(const CompileOptions &options) {
+  const ModelFlags &flags = *modelFlags;
+  if (auto e = checkReal("label-smoothing", options.loss.labelSmoothing, 1,
+                         "a number from 0 to 1"))
+    return e;
+  if (!(options.loss.delta > 0 && options.loss.delta <= FLT_MAX))
+    return makeError(exitUsage, "--huber-delta: must be a number above 0");
+  bool isCrossEntropy = options.loss.loss == nn::Loss::CrossEntropy ||
+                        options.loss.loss == nn::Loss::SoftCrossEntropy;
+  if (flags.labelSmoothing.getNumOccurrences() && !isCrossEntropy)
+    return makeError(exitUsage, "--label-smoothing: is for cross entropies, "
+                                "not for --loss=" +
+                                    getName(options.loss.loss));
+  if (flags.huberDelta.getNumOccurrences() &&
+      options.loss.loss != nn::Loss::Huber)
+    return makeError(exitUsage, "--huber-delta: is for --loss=huber");
+  if (options.target.isGpu() &&
+      (options.optimizer.optimizer == nn::Optimizer::LAMB ||
+       options.optimizer.optimizer == nn::Optimizer::LARS))
+    return makeError(exitUsage,
+                     "--optimizer=" + getName(options.optimizer.optimizer) +
+                         " and --target=" + options.target.str() +
+                         ": it takes norms of each parameter, which only "
+                         "programs for the processor do");
+  return llvm::Error::success();
 }
 
 llvm::Error checkPrecision(const CompileOptions &options) {
@@ -538,6 +621,9 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   options.import = *import;
   options.batch = isBatchGiven() ? import->batch : 0;
   options.hasTraining = flags.loss.getNumOccurrences() > 0;
+  if (const std::string &output = modelFlags->loss.getParser().output;
+      !output.empty())
+    options.loss.output = output;
   auto target = Target::parse(flags.target);
   if (!target)
     return makeError(exitUsage, "--target=" + flags.target + ": expected " +
@@ -552,6 +638,8 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
             ? "none"
             : "1";
   if (auto e = checkOptimizer(options.optimizer))
+    return std::move(e);
+  if (auto e = checkTraining(options))
     return std::move(e);
   if (auto e = checkPackWeights(options))
     return std::move(e);

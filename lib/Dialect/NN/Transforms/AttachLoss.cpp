@@ -16,6 +16,33 @@ using namespace pp::nn;
 
 namespace {
 
+/// Short calls for the arithmetic of losses.
+struct Expressions {
+  OpBuilder &builder;
+  Location loc;
+
+  Value add(Value x, Value y) { return AddOp::create(builder, loc, x, y); }
+  Value sub(Value x, Value y) { return SubOp::create(builder, loc, x, y); }
+  Value mul(Value x, Value y) { return MulOp::create(builder, loc, x, y); }
+  Value neg(Value x) { return NegOp::create(builder, loc, x); }
+  Value abs(Value x) { return AbsOp::create(builder, loc, x); }
+  /// A constant of the type of `like`.
+  Value splat(Value like, double value) {
+    auto type = cast<RankedTensorType>(like.getType());
+    return ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(
+            type, builder.getFloatAttr(type.getElementType(), value)));
+  }
+  Value sum(Value x, ArrayRef<int64_t> axes) {
+    return ReduceOp::create(builder, loc, Reduction::sum, x, axes);
+  }
+  Value sumAll(Value x) {
+    int64_t rank = cast<RankedTensorType>(x.getType()).getRank();
+    return sum(x, llvm::to_vector(llvm::seq<int64_t>(0, rank)));
+  }
+};
+
 struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
   using AttachLossBase::AttachLossBase;
 
@@ -63,10 +90,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     if (element != *trained)
       prediction =
           CastOp::create(builder, loc, type.clone(*trained), prediction);
-    FailureOr<Value> value =
-        loss == Loss::CrossEntropy
-            ? crossEntropy(builder, loc, function, prediction)
-            : meanSquaredError(builder, loc, function, prediction);
+    FailureOr<Value> value = attachTo(builder, loc, function, prediction);
     if (failed(value) || isNameTaken)
       return failure();
 
@@ -81,6 +105,27 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
   }
 
   bool isNameTaken = false;
+
+  FailureOr<Value> attachTo(OpBuilder &builder, Location loc,
+                            func::FuncOp function, Value prediction) {
+    switch (loss) {
+    case Loss::CrossEntropy:
+      return crossEntropy(builder, loc, function, prediction);
+    case Loss::MeanSquaredError:
+      return meanSquaredError(builder, loc, function, prediction);
+    case Loss::SoftCrossEntropy:
+    case Loss::KullbackLeibler:
+    case Loss::Cosine:
+      return rowLoss(builder, loc, function, prediction);
+    case Loss::BinaryCrossEntropy:
+    case Loss::MeanAbsoluteError:
+    case Loss::Huber:
+      return elementLoss(builder, loc, function, prediction);
+    case Loss::Output:
+      return ownLoss(builder, loc, function, prediction);
+    }
+    return failure();
+  }
 
   FailureOr<unsigned> findOutput(func::FuncOp function) {
     unsigned count = function.getNumResults();
@@ -180,7 +225,159 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     Value weight = addInput(builder, function, step::Role::LossWeight, scalar);
     auto entropy = SoftmaxCrossEntropyOp::create(
         builder, loc, logits, labels, builder.getI64IntegerAttr(ignoreIndex));
-    return Value(MulOp::create(builder, loc, entropy.getLoss(), weight));
+    if (labelSmoothing == 0)
+      return Value(MulOp::create(builder, loc, entropy.getLoss(), weight));
+    Expressions e{builder, loc};
+    // Of rows whose label counts: minus the logarithms of all classes.
+    auto labelType = cast<RankedTensorType>(labels.getType());
+    Value ignored = ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(labelType,
+                               builder.getI64IntegerAttr(ignoreIndex)));
+    Value counts =
+        CompareOp::create(builder, loc, labelType.clone(builder.getI1Type()),
+                          Comparison::ne, labels, ignored);
+    counts =
+        CastOp::create(builder, loc, rows.clone(type.getElementType()), counts);
+    Value logarithms = LogSoftmaxOp::create(builder, loc, logits);
+    Value ofRows = e.sum(logarithms, {type.getRank() - 1});
+    Value all = e.sumAll(e.mul(ofRows, counts));
+    Value smooth = e.mul(all, e.splat(all, -labelSmoothing / classes));
+    Value sharp = e.mul(entropy.getLoss(), e.splat(all, 1 - labelSmoothing));
+    return e.mul(e.add(sharp, smooth), weight);
+  }
+
+  /// The sum of `terms`, whose axis 0 is that of the samples, over those that
+  /// there are, times `factor`, and divided by the elements of the targets.
+  Value weigh(OpBuilder &builder, Location loc, func::FuncOp function,
+              Value terms, int64_t targets, double factor) {
+    Expressions e{builder, loc};
+    auto type = cast<RankedTensorType>(terms.getType());
+    Type element = type.getElementType();
+    if (function->hasAttr(step::wholeBatchesAttrName)) {
+      Value sum = e.sumAll(terms);
+      return e.mul(sum, e.splat(sum, factor / (static_cast<double>(targets) *
+                                               microbatches)));
+    }
+    Value mask = addInput(builder, function, step::Role::SampleMask,
+                          RankedTensorType::get({type.getDimSize(0)}, element));
+    Value rows = BroadcastOp::create(builder, loc, type, mask, int64_t{0});
+    Value sum = e.sumAll(e.mul(terms, rows));
+    Value weight = addInput(builder, function, step::Role::LossWeight,
+                            RankedTensorType::get({}, element));
+    return e.mul(e.mul(sum, e.splat(sum, factor)), weight);
+  }
+
+  /// Means over all elements.
+  FailureOr<Value> elementLoss(OpBuilder &builder, Location loc,
+                               func::FuncOp function, Value prediction) {
+    Expressions e{builder, loc};
+    auto type = cast<RankedTensorType>(prediction.getType());
+    Value target = addInput(builder, function, step::Role::Target, type);
+    Value terms;
+    if (loss == Loss::BinaryCrossEntropy) {
+      // max(x, 0) - x t + log(1 + exp(-|x|)) overflows nowhere.
+      Value x = prediction;
+      Value tail = Log1pOp::create(
+          builder, loc, ExpOp::create(builder, loc, e.neg(e.abs(x))));
+      terms =
+          e.add(e.sub(ReluOp::create(builder, loc, x), e.mul(x, target)), tail);
+    } else {
+      Value difference = e.sub(prediction, target);
+      Value distance = e.abs(difference);
+      terms = distance;
+      if (loss == Loss::Huber) {
+        Value square =
+            e.mul(e.mul(difference, difference), e.splat(difference, 0.5));
+        Value linear = e.mul(e.sub(distance, e.splat(distance, delta / 2)),
+                             e.splat(distance, delta));
+        Value isNear = CompareOp::create(
+            builder, loc, type.clone(builder.getI1Type()), Comparison::lt,
+            distance, e.splat(distance, delta));
+        terms = SelectOp::create(builder, loc, isNear, square, linear);
+      }
+    }
+    return weigh(builder, loc, function, terms, type.getNumElements(), 1);
+  }
+
+  /// Means over rows: along the axis of the classes for soft targets, else
+  /// along the last one. `kl` is divided by the samples.
+  FailureOr<Value> rowLoss(OpBuilder &builder, Location loc,
+                           func::FuncOp function, Value prediction) {
+    Expressions e{builder, loc};
+    auto type = cast<RankedTensorType>(prediction.getType());
+    int64_t rank = type.getRank();
+    if (rank < 2)
+      return function.emitError()
+             << "this loss needs an output of rank 2 or more, got " << type;
+    int64_t axis = rank - 1;
+    if (loss == Loss::SoftCrossEntropy)
+      axis = classAxis >= 0 ? classAxis.getValue() : (rank >= 4 ? 1 : rank - 1);
+    if (axis == 0 || axis >= rank)
+      return function.emitError()
+             << "class axis " << axis << " is outside [1, " << rank << ")";
+    Value target = addInput(builder, function, step::Role::Target, type);
+    SmallVector<int64_t> permutation;
+    for (int64_t i = 0; i < rank; ++i)
+      if (i != axis)
+        permutation.push_back(i);
+    permutation.push_back(axis);
+    auto classesLast = [&](Value value) -> Value {
+      if (axis == rank - 1)
+        return value;
+      return TransposeOp::create(builder, loc, value, permutation);
+    };
+    double classes = static_cast<double>(type.getDimSize(axis));
+    if (loss == Loss::SoftCrossEntropy) {
+      Value t = classesLast(target);
+      if (labelSmoothing != 0)
+        t = e.add(e.mul(t, e.splat(t, 1 - labelSmoothing)),
+                  e.splat(t, labelSmoothing / classes));
+      Value logarithms =
+          LogSoftmaxOp::create(builder, loc, classesLast(prediction));
+      return weigh(builder, loc, function, e.neg(e.mul(t, logarithms)),
+                   type.getNumElements(), classes);
+    }
+    if (loss == Loss::KullbackLeibler) {
+      // t (log t - x), and 0 where t is 0.
+      Value isZero =
+          CompareOp::create(builder, loc, type.clone(builder.getI1Type()),
+                            Comparison::le, target, e.splat(target, 0));
+      Value some =
+          SelectOp::create(builder, loc, isZero, e.splat(target, 1), target);
+      Value entropy = e.mul(target, LogOp::create(builder, loc, some));
+      Value terms = e.sub(entropy, e.mul(target, prediction));
+      return weigh(builder, loc, function, terms, type.getNumElements(),
+                   static_cast<double>(type.getNumElements()) /
+                       static_cast<double>(type.getDimSize(0)));
+    }
+    auto product = [&](Value x, Value y) { return e.sum(e.mul(x, y), {axis}); };
+    auto square = [&](Value x) {
+      Value sum = product(x, x);
+      return e.add(sum, e.splat(sum, 1e-12)); // as PyTorch
+    };
+    Value norms =
+        SqrtOp::create(builder, loc, e.mul(square(prediction), square(target)));
+    Value cosine =
+        DivOp::create(builder, loc, product(prediction, target), norms);
+    return weigh(builder, loc, function, e.sub(e.splat(cosine, 1), cosine),
+                 type.getNumElements(), classes);
+  }
+
+  /// What the model says that its loss is: its mean over micro-batches.
+  FailureOr<Value> ownLoss(OpBuilder &builder, Location loc,
+                           func::FuncOp function, Value prediction) {
+    Expressions e{builder, loc};
+    auto type = cast<RankedTensorType>(prediction.getType());
+    if (!function->hasAttr(step::wholeBatchesAttrName))
+      function->setAttr(step::wholeBatchesAttrName,
+                        builder.getStringAttr(
+                            "the model computes the loss, and does not know "
+                            "that a sample is missing"));
+    if (type.getRank() == 0)
+      return e.mul(prediction, e.splat(prediction, 1.0 / static_cast<double>(
+                                                             microbatches)));
+    return weigh(builder, loc, function, prediction, type.getNumElements(), 1);
   }
 
   FailureOr<Value> meanSquaredError(OpBuilder &builder, Location loc,

@@ -69,6 +69,14 @@ public:
   Value mul(Value x, Value y) { return MulOp::create(builder, loc, x, y); }
   Value div(Value x, Value y) { return DivOp::create(builder, loc, x, y); }
   Value sqrt(Value x) { return SqrtOp::create(builder, loc, x); }
+  Value sign(Value x) { return SignOp::create(builder, loc, x); }
+  Value less(Value x, Value y) {
+    return CompareOp::create(builder, loc, block.clone(builder.getI1Type()),
+                             Comparison::lt, x, y);
+  }
+  Value select(Value condition, Value whenTrue, Value whenFalse) {
+    return SelectOp::create(builder, loc, condition, whenTrue, whenFalse);
+  }
   /// New parameters and states; in a step that is skipped, the old ones.
   void finish(ArrayRef<Value> results) {
     SmallVector<Value> values(results);
@@ -126,11 +134,31 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
     FailureOr<FloatType> type = findTrainedType(module);
     if (failed(type))
       return signalPassFailure();
+    // PyTorch's, and those of the papers.
+    if (epsilon < 0)
+      epsilon = optimizer == Optimizer::Adagrad ? 1e-10
+                : optimizer == Optimizer::LAMB  ? 1e-6
+                                                : 1e-8;
+    if (beta2 < 0)
+      beta2 = optimizer == Optimizer::Lion || optimizer == Optimizer::RMSprop
+                  ? 0.99
+                  : 0.999;
     switch (optimizer) {
     case Optimizer::SGD:
       return attachSgd(module, *type);
+    case Optimizer::Adam:
     case Optimizer::AdamW:
-      return attachAdamW(module, *type);
+      return attachAdam(module, *type);
+    case Optimizer::RMSprop:
+      return attachRmsprop(module, *type);
+    case Optimizer::Adagrad:
+      return attachAdagrad(module, *type);
+    case Optimizer::Lion:
+      return attachLion(module, *type);
+    case Optimizer::LAMB:
+      return attachLamb(module, *type);
+    case Optimizer::LARS:
+      return attachLars(module, *type);
     }
   }
 
@@ -170,12 +198,128 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
     // PyTorch.
     Value gradient = b.add(b.gradient(), b.mul(decay, b.parameter()));
     Value velocity = b.add(b.mul(mu, b.state(0)), gradient);
+    Value step = nesterov ? b.add(gradient, b.mul(mu, velocity)) : velocity;
+    b.finish({b.sub(b.parameter(), b.mul(lr, step)), velocity});
+  }
+
+  /// g^2 in a mean of squares.
+  Value meanSquare(OptimizerBuilder &b, Value state, Value g) {
+    return b.add(b.mul(b.constant(beta2), state),
+                 b.mul(b.constant(1 - beta2), b.mul(g, g)));
+  }
+
+  void attachRmsprop(ModuleOp module, FloatType type) {
+    SmallVector<StringRef> states = {"square_avg"};
+    bool hasMomentum = momentum > 0;
+    if (hasMomentum)
+      states.push_back("momentum");
+    if (centered)
+      states.push_back("grad_avg");
+    SmallVector<Attribute> scalars = {
+        scalar("lr", ScalarKind::Value, learningRate),
+        scalar("weight_decay", ScalarKind::Value, weightDecay)};
+    if (hasMomentum)
+      scalars.push_back(scalar("momentum", ScalarKind::Value, momentum));
+    OptimizerBuilder b(module, type, pp::getName(Optimizer::RMSprop), states,
+                       withLossScale(scalars));
+    Value lr = b.scalar(0), decay = b.scalar(1);
+    Value g = b.add(b.gradient(), b.mul(decay, b.parameter()));
+    SmallVector<Value> next = {meanSquare(b, b.state(0), g)};
+    Value square = next[0], mean;
+    if (centered) {
+      Value old = b.state(hasMomentum ? 2 : 1);
+      mean = b.add(old, b.mul(b.constant(1 - beta2), b.sub(g, old)));
+      square = b.sub(square, b.mul(mean, mean));
+    }
+    Value step = b.div(g, b.add(b.sqrt(square), b.constant(epsilon)));
+    if (hasMomentum) {
+      step = b.add(b.mul(b.scalar(2), b.state(1)), step);
+      next.push_back(step);
+    }
+    if (centered)
+      next.push_back(mean);
+    next.insert(next.begin(), b.sub(b.parameter(), b.mul(lr, step)));
+    b.finish(next);
+  }
+
+  void attachAdagrad(ModuleOp module, FloatType type) {
+    OptimizerBuilder b(
+        module, type, pp::getName(Optimizer::Adagrad), {"sum"},
+        withLossScale(
+            {scalar("lr", ScalarKind::Value, learningRate),
+             scalar("weight_decay", ScalarKind::Value, weightDecay)}));
+    Value lr = b.scalar(0), decay = b.scalar(1);
+    Value g = b.add(b.gradient(), b.mul(decay, b.parameter()));
+    Value sum = b.add(b.state(0), b.mul(g, g));
+    Value step = b.div(g, b.add(b.sqrt(sum), b.constant(epsilon)));
+    b.finish({b.sub(b.parameter(), b.mul(lr, step)), sum});
+  }
+
+  void attachLion(ModuleOp module, FloatType type) {
+    OptimizerBuilder b(
+        module, type, pp::getName(Optimizer::Lion), {"exp_avg"},
+        withLossScale(
+            {scalar("lr", ScalarKind::Value, learningRate),
+             scalar("weight_decay", ScalarKind::Value, weightDecay)}));
+    Value lr = b.scalar(0), decay = b.scalar(1);
+    Value g = b.gradient();
+    auto mean = [&](double beta) {
+      return b.add(b.mul(b.constant(beta), b.state(0)),
+                   b.mul(b.constant(1 - beta), g));
+    };
+    Value decayed =
+        b.mul(b.parameter(), b.sub(b.constant(1), b.mul(lr, decay)));
+    b.finish({b.sub(decayed, b.mul(lr, b.sign(mean(beta1)))), mean(beta2)});
+  }
+
+  void attachLamb(ModuleOp module, FloatType type) {
+    OptimizerBuilder b(
+        module, type, pp::getName(Optimizer::LAMB), {"exp_avg", "exp_avg_sq"},
+        withLossScale(
+            {scalar("lr", ScalarKind::Value, learningRate),
+             scalar("weight_decay", ScalarKind::Value, weightDecay),
+             scalar("bias_correction1", ScalarKind::OneMinusPowerOf, beta1),
+             scalar("bias_correction2", ScalarKind::OneMinusPowerOf, beta2),
+             scalar("trust_ratio", ScalarKind::Value, 1)}));
+    Value lr = b.scalar(0), decay = b.scalar(1);
+    Value correction1 = b.scalar(2), correction2 = b.scalar(3);
+    Value ratio = b.scalar(4);
+    Value isMeasured = b.less(ratio, b.constant(0));
+    Value g = b.gradient();
+    Value mean = b.add(b.mul(b.constant(beta1), b.state(0)),
+                       b.mul(b.constant(1 - beta1), g));
+    // After it was measured, the states have this gradient.
+    mean = b.select(isMeasured, mean, b.state(0));
+    Value square =
+        b.select(isMeasured, meanSquare(b, b.state(1), g), b.state(1));
+    Value root = b.add(b.sqrt(b.div(square, correction2)), b.constant(epsilon));
+    Value step = b.add(b.div(b.div(mean, correction1), root),
+                       b.mul(decay, b.parameter()));
+    Value next = b.sub(b.parameter(), b.mul(b.mul(lr, ratio), step));
+    b.finish({b.select(isMeasured, step, next), mean, square});
+  }
+
+  void attachLars(ModuleOp module, FloatType type) {
+    OptimizerBuilder b(
+        module, type, pp::getName(Optimizer::LARS), {"momentum"},
+        withLossScale(
+            {scalar("lr", ScalarKind::Value, learningRate),
+             scalar("momentum", ScalarKind::Value, momentum),
+             scalar("weight_decay", ScalarKind::Value, weightDecay),
+             scalar("trust_coefficient", ScalarKind::Value, trustCoefficient),
+             scalar("trust_ratio", ScalarKind::Value, 1)}));
+    Value lr = b.scalar(0), mu = b.scalar(1), decay = b.scalar(2);
+    Value gradient =
+        b.mul(b.scalar(4), b.add(b.gradient(), b.mul(decay, b.parameter())));
+    Value velocity = b.add(b.mul(mu, b.state(0)), gradient);
     b.finish({b.sub(b.parameter(), b.mul(lr, velocity)), velocity});
   }
 
-  void attachAdamW(ModuleOp module, FloatType type) {
+  void attachAdam(ModuleOp module, FloatType type) {
+    bool isDecoupled = optimizer == Optimizer::AdamW;
     OptimizerBuilder b(
-        module, type, pp::getName(Optimizer::AdamW), {"exp_avg", "exp_avg_sq"},
+        module, type, pp::getName(optimizer.getValue()),
+        {"exp_avg", "exp_avg_sq"},
         withLossScale(
             {scalar("lr", ScalarKind::Value, learningRate),
              scalar("weight_decay", ScalarKind::Value, weightDecay),
@@ -184,12 +328,14 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
     Value lr = b.scalar(0), decay = b.scalar(1);
     Value correction1 = b.scalar(2), correction2 = b.scalar(3);
     Value g = b.gradient();
+    if (!isDecoupled)
+      g = b.add(g, b.mul(decay, b.parameter()));
     Value mean = b.add(b.mul(b.constant(beta1), b.state(0)),
                        b.mul(b.constant(1 - beta1), g));
-    Value square = b.add(b.mul(b.constant(beta2), b.state(1)),
-                         b.mul(b.constant(1 - beta2), b.mul(g, g)));
-    Value decayed =
-        b.mul(b.parameter(), b.sub(b.constant(1), b.mul(lr, decay)));
+    Value square = meanSquare(b, b.state(1), g);
+    Value decayed = b.parameter();
+    if (isDecoupled)
+      decayed = b.mul(decayed, b.sub(b.constant(1), b.mul(lr, decay)));
     Value root =
         b.add(b.div(b.sqrt(square), b.sqrt(correction2)), b.constant(epsilon));
     Value step = b.mul(b.div(lr, correction1), b.div(mean, root));

@@ -7,9 +7,19 @@
 
 namespace pp::nn {
 
-enum class Loss { CrossEntropy, MeanSquaredError };
+enum class Loss {
+  CrossEntropy,
+  MeanSquaredError,
+  SoftCrossEntropy,
+  BinaryCrossEntropy,
+  MeanAbsoluteError,
+  Huber,
+  KullbackLeibler,
+  Cosine,
+  Output
+};
 
-enum class Optimizer { SGD, AdamW };
+enum class Optimizer { SGD, AdamW, Adam, RMSprop, Adagrad, Lion, LAMB, LARS };
 
 /// Of the factors of products and convolutions; sums are of f32.
 enum class Precision { F32, TF32, BF16, F16 };
@@ -31,13 +41,35 @@ namespace pp {
 template <> struct EnumNames<nn::Loss> {
   static constexpr NamedValue<nn::Loss> values[] = {
       {nn::Loss::CrossEntropy, "cross_entropy", "targets are class numbers"},
-      {nn::Loss::MeanSquaredError, "mse", "targets have the output's shape"}};
+      {nn::Loss::MeanSquaredError, "mse", "targets have the output's shape"},
+      {nn::Loss::SoftCrossEntropy, "soft_cross_entropy",
+       "targets are probabilities of the classes"},
+      {nn::Loss::BinaryCrossEntropy, "bce_with_logits",
+       "targets are probabilities, of the output's shape"},
+      {nn::Loss::MeanAbsoluteError, "l1", "targets have the output's shape"},
+      {nn::Loss::Huber, "huber", "targets have the output's shape"},
+      {nn::Loss::KullbackLeibler, "kl",
+       "the output are logarithms of probabilities, targets probabilities; "
+       "divided by the samples, as PyTorch's batchmean"},
+      {nn::Loss::Cosine, "cosine",
+       "1 - the cosine of the angle between rows of output and targets"},
+      {nn::Loss::Output, "output",
+       "the model computes the loss: its mean is made small; output:NAME says "
+       "which output it is"}};
 };
 
 template <> struct EnumNames<nn::Optimizer> {
   static constexpr NamedValue<nn::Optimizer> values[] = {
       {nn::Optimizer::SGD, "sgd", "with momentum, as PyTorch's"},
-      {nn::Optimizer::AdamW, "adamw", "as PyTorch's"}};
+      {nn::Optimizer::AdamW, "adamw", "as PyTorch's"},
+      {nn::Optimizer::Adam, "adam", "as PyTorch's: decay is in the gradient"},
+      {nn::Optimizer::RMSprop, "rmsprop", "as PyTorch's"},
+      {nn::Optimizer::Adagrad, "adagrad", "as PyTorch's"},
+      {nn::Optimizer::Lion, "lion", "the sign of a mean of gradients"},
+      {nn::Optimizer::LAMB, "lamb",
+       "AdamW, scaled by the norms of each parameter and its step"},
+      {nn::Optimizer::LARS, "lars",
+       "sgd, scaled by the norms of each parameter and its gradient"}};
 };
 
 template <> struct EnumNames<nn::ConvolutionChoice> {

@@ -98,6 +98,11 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
     (and the gradients) of micro-batches add up to those of the mini-batch. For
     classes the weight is the number of labels other than `ignore-index`, which
     only the data tell: it comes in as the input `loss_weight`, its reciprocal.
+
+    `label-smoothing` s gives each class s / K of the K classes, and the label's
+    the rest (Szegedy et al., arXiv 1512.00567, section 7), as PyTorch's. `huber`
+    is d^2 / 2 where |d| < `delta`, and `delta` (|d| - `delta` / 2) elsewhere.
+    `output` takes an output of the model as the loss, or its mean.
   }];
   let options = [
     Option<"loss", "loss", "::pp::nn::Loss", "::pp::nn::Loss::CrossEntropy",
@@ -109,6 +114,10 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
            "last">,
     Option<"ignoreIndex", "ignore-index", "int64_t", "-100",
            "The label of what is not trained (cross_entropy)">,
+    Option<"labelSmoothing", "label-smoothing", "double", "0.0",
+           "What all classes share of a label (cross entropies)">,
+    Option<"delta", "delta", "double", "1.0",
+           "From where on huber is linear">,
     Option<"microbatches", "microbatches", "int64_t", "1",
            "Micro-batches of a mini-batch">
   ];
@@ -195,8 +204,22 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
   let description = [{
     Adds `@optimizer`, which maps a block of 16 parameters, their gradients and
     states to new parameters and states. It runs over a stage's whole parameter
-    arena. `sgd` follows torch.optim.SGD (momentum, no dampening), `adamw`
-    torch.optim.AdamW (Loshchilov and Hutter, arXiv 1711.05101).
+    arena.
+
+    | optimizer | follows |
+    |---|---|
+    | `sgd` | torch.optim.SGD (momentum, Nesterov's with `nesterov`, no dampening) |
+    | `adam`, `adamw` | torch.optim.Adam, AdamW (Loshchilov and Hutter, arXiv 1711.05101) |
+    | `rmsprop` | torch.optim.RMSprop; `beta2` is its alpha; momentum and `centered` where they are given |
+    | `adagrad` | torch.optim.Adagrad (Duchi et al., JMLR 2011), without lr_decay |
+    | `lion` | Chen et al., arXiv 2302.06675, algorithm 2 |
+    | `lamb` | You et al., arXiv 1904.00962, algorithm 2, with phi(x) = x |
+    | `lars` | You et al., arXiv 1708.03888, with the rate outside of the momentum, as LARC |
+
+    The last two scale each parameter's step by the scalar `trust_ratio`, which
+    the runtime computes of norms. `lamb` needs the norm of the step: where the
+    ratio is negative, the function gives the step instead of the parameter and
+    updates the states; else it takes them as they are.
 
     With `loss-scale`, gradients are divided by the scalar `loss_scale`, and
     nothing changes where the scalar `skipped` is not 0 (Micikevicius et al.,
@@ -206,11 +229,21 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
     Option<"optimizer", "optimizer", "::pp::nn::Optimizer",
            "::pp::nn::Optimizer::SGD", "How parameters follow gradients">,
     Option<"learningRate", "learning-rate", "double", "0.01", "Learning rate">,
-    Option<"momentum", "momentum", "double", "0.0", "Momentum of sgd">,
+    Option<"momentum", "momentum", "double", "0.0",
+           "Momentum of sgd, lars and rmsprop">,
+    Option<"nesterov", "nesterov", "bool", "false",
+           "sgd: look a step of momentum ahead">,
     Option<"weightDecay", "weight-decay", "double", "0.0", "Weight decay">,
-    Option<"beta1", "beta1", "double", "0.9", "adamw: decay of the mean">,
-    Option<"beta2", "beta2", "double", "0.999", "adamw: decay of the square">,
-    Option<"epsilon", "epsilon", "double", "1e-8", "adamw: added to the root">,
+    Option<"beta1", "beta1", "double", "0.9",
+           "adam, adamw, lamb, lion: decay of the mean">,
+    Option<"beta2", "beta2", "double", "-1.0",
+           "Decay of the square, of lion of the mean; -1: the optimizer's own">,
+    Option<"epsilon", "epsilon", "double", "-1.0",
+           "Added to the root; -1: the optimizer's own">,
+    Option<"centered", "centered", "bool", "false",
+           "rmsprop: subtract the mean">,
+    Option<"trustCoefficient", "trust-coefficient", "double", "0.001",
+           "lars: share of a parameter's norm that a step of rate 1 has">,
     Option<"lossScale", "loss-scale", "std::string", "\"none\"",
            "none, dynamic or a number: what the gradients were multiplied by">
   ];
