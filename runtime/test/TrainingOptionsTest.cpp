@@ -34,7 +34,7 @@ TEST(LearningRateTest, FactorsOfEachKind) {
   EXPECT_EQ(at({"exponential", {{"gamma", 0.5}}}, 3), 0.125);
   EXPECT_EQ(at({"polynomial", {{"power", 2}}}, 5), 0.25);
   EXPECT_EQ(at({"polynomial", {}}, 11), 0);
-  EXPECT_EQ(at({"one-cycle", {}}, 0), 0.04);
+  EXPECT_NEAR(at({"one-cycle", {}}, 0), 0.04, 1e-15);
   EXPECT_EQ(at({"one-cycle", {}}, 2), 1);
   EXPECT_NEAR(at({"one-cycle", {}}, 9), 4e-6, 1e-18);
   EXPECT_NEAR(at({"one-cycle", {}}, 100), 4e-6, 1e-18);
