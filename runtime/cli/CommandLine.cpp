@@ -161,12 +161,72 @@ static CLI::App *addProfile(CLI::App &app, ProfileOptions &options) {
   return command;
 }
 
+static constexpr const char *modelHelp =
+    "The ONNX file that the program was compiled from, by default where it was";
+
+static CLI::App *addExport(CLI::App &app, ExportOptions &options) {
+  CLI::App *command = app.add_subcommand(
+      "export", "Write the ONNX model with trained weights, for inference");
+  command->add_option("--load", options.load, "The weights, by name")
+      ->type_name("FILE.safetensors")
+      ->required();
+  command->add_option("-o,--output", options.output, "The new model")
+      ->type_name("FILE.onnx")
+      ->required();
+  command->add_option("--model", options.model, modelHelp)
+      ->type_name("FILE.onnx");
+  command
+      ->add_option("--weights", options.weights,
+                   "Directory to look up the model and its data in, by file "
+                   "name")
+      ->type_name("DIR");
+  command->add_flag("--no-verify-weights", options.noVerifyWeights,
+                    "Take a model whatever the values in it are");
+  return command;
+}
+
 static void addPads(CLI::App &command, std::vector<std::string> &pads) {
   command
       .add_option("--pad", pads,
                   "Of a program for several sizes of a dimension: what to pad "
                   "an input with, by default 0; may be repeated")
       ->type_name("NAME=VALUE");
+}
+
+static void addMetrics(CLI::App &command, std::vector<std::string> &metrics) {
+  command
+      .add_option("--metrics", metrics,
+                  "What is measured, with commas between: accuracy, topK, f1, "
+                  "cross_entropy, perplexity of class numbers, mse, mae of "
+                  "others (default: accuracy or mse)")
+      ->delimiter(',');
+}
+
+/// --lr-schedule and its numbers, whose ranges the schedule knows.
+static void addSchedule(CLI::App &command, TrainOptions &options) {
+  std::vector<std::string> kinds(LearningRateSchedule::kindNames.begin(),
+                                 LearningRateSchedule::kindNames.end());
+  command
+      .add_option("--lr-schedule", options.schedule.kind,
+                  "How the learning rate changes from step to step")
+      ->check(CLI::IsMember(kinds));
+  command
+      .add_option("--lr-file", options.scheduleFile,
+                  "The schedule as a JSON object, instead of flags")
+      ->type_name("FILE.json")
+      ->excludes("--lr-schedule");
+  for (const auto &parameter : LearningRateSchedule::parameters)
+    command
+        .add_option_function<double>(
+            parameter.flag,
+            [&options, name = parameter.name](const double &value) {
+              options.schedule.values[name] = value;
+            },
+            parameter.help)
+        ->check(realNumber(
+            parameter.least, parameter.most,
+            fmt::format("from {:g} to {:g}", parameter.least, parameter.most)))
+        ->excludes("--lr-file");
 }
 
 static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
@@ -182,6 +242,24 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       ->check(natural);
   command->add_option("--lr", options.learningRate, "Learning rate")
       ->check(realNumber(0, FLT_MAX, "of at least 0 that a float holds"));
+  addSchedule(*command, options);
+  command
+      ->add_option("--clip-gradient-norm", options.clipNorm,
+                   "Scale all gradients down where their norm is larger; 0: no")
+      ->check(realNumber(0, FLT_MAX, "of at least 0 that a float holds"));
+  command
+      ->add_option("--clip-gradient-value", options.clipValue,
+                   "Bring each number of a gradient into [-X, X], before that; "
+                   "0: no")
+      ->check(realNumber(0, FLT_MAX, "of at least 0 that a float holds"));
+  command->add_flag("--log-gradient-norm", options.logGradientNorm,
+                    "Print the norm of all gradients, before it is clipped");
+  command
+      ->add_option("--group", options.groups,
+                   "Values of the optimizer for the parameters that have these "
+                   "names (with * and ?); the first group that has one counts; "
+                   "may be repeated")
+      ->type_name("PATTERN,...:lr_factor=X,NAME=X,frozen");
   command
       ->add_option(
           "--on-nan", options.onNan,
@@ -212,6 +290,13 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       ->add_option("--save-every", options.saveEvery,
                    "Also write it every N steps")
       ->check(natural);
+  command
+      ->add_option("--export", options.exportTo,
+                   "Write the ONNX model with the trained weights at the end "
+                   "and when interrupted, for inference")
+      ->type_name("FILE.onnx");
+  command->add_option("--model", options.model, modelHelp)
+      ->type_name("FILE.onnx");
   command->add_option("--flushed-steps", options.flushedSteps,
                       "Of a program without a flush: let each of the first N "
                       "steps of the training end before the next");
@@ -222,6 +307,13 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       "updates, and reach the full one after N steps");
   command->add_option("--resume", options.resume, "Go on from a snapshot")
       ->type_name("FILE.safetensors");
+  command
+      ->add_option("--load", options.load,
+                   "Start a new training from the weights of any snapshot or "
+                   "safetensors file, and from the optimizer's state where it "
+                   "has it")
+      ->type_name("FILE.safetensors")
+      ->excludes("--resume");
   command->add_flag("--allow-other-model", options.allowOtherModel,
                     "Resume from another model with the same tensors");
   command->add_flag("--allow-not-finite", options.allowNotFinite,
@@ -230,6 +322,7 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       ->add_option("--eval-data", options.evalData,
                    "Evaluate on this data after each epoch")
       ->type_name("FILE.npz");
+  addMetrics(*command, options.metrics);
   command
       ->add_option("--eval-every", options.evalEvery,
                    "Evaluate every N epochs; 0: only at the end")
@@ -240,6 +333,31 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       ->add_option("--dump-gradients", options.dumpGradients,
                    "Write the gradients of the last step")
       ->type_name("FILE.safetensors");
+  return command;
+}
+
+static CLI::App *addEval(CLI::App &app, EvalOptions &options) {
+  CLI::App *command =
+      app.add_subcommand("eval", "Measure the model's outputs against targets");
+  addRunOptions(*command, options);
+  addPads(*command, options.pads);
+  command
+      ->add_option("--load", options.load,
+                   "Take weights from this file instead")
+      ->type_name("FILE.safetensors");
+  addMetrics(*command, options.metrics);
+  command
+      ->add_option("--target", options.target,
+                   "The array with the targets (default: the training "
+                   "program's, or target)")
+      ->type_name("NAME");
+  command
+      ->add_option("--prediction", options.prediction,
+                   "The output that is measured, where there are several")
+      ->type_name("NAME");
+  command->add_option("--ignore-index", options.ignoreIndex,
+                      "The class number that does not count (default: the "
+                      "training program's)");
   return command;
 }
 
@@ -278,10 +396,12 @@ static int dispatch(int argc, const char *const *argv,
     failInternal("the binary has no inference program");
   TrainOptions train;
   InferOptions infer;
+  EvalOptions evals;
   BenchOptions bench;
   InfoOptions info;
   ProfileOptions profile;
   VerifyOptions verify;
+  ExportOptions exports;
   CLI::App app("A model compiled by pp-compile");
   app.require_subcommand(1);
   app.footer(describeInputs(binary));
@@ -308,6 +428,8 @@ static int dispatch(int argc, const char *const *argv,
   inferCommand->add_flag("--no-verify-padding", infer.noVerifyPadding,
                          "Do not compare with a program of another size "
                          "whether padding changes the results");
+
+  CLI::App *evalCommand = addEval(app, evals);
 
   CLI::App *benchCommand =
       app.add_subcommand("bench", "Measure on synthetic data");
@@ -343,6 +465,8 @@ static int dispatch(int argc, const char *const *argv,
       ->type_name("B.safetensors")
       ->required();
 
+  CLI::App *exportCommand = addExport(app, exports);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &e) {
@@ -356,10 +480,14 @@ static int dispatch(int argc, const char *const *argv,
     return runTrain(binary, train);
   if (inferCommand->parsed())
     return runInfer(binary, infer);
+  if (evalCommand->parsed())
+    return runEval(binary, evals);
   if (profileCommand->parsed())
     return runProfile(binary, profile);
   if (verifyCommand->parsed())
     return runVerify(verify);
+  if (exportCommand->parsed())
+    return runExport(binary, exports);
   (void)benchCommand;
   return runBench(binary, bench);
 }

@@ -2,6 +2,7 @@
 #ifndef PP_RUNTIME_CLI_COMMANDLINE_H
 #define PP_RUNTIME_CLI_COMMANDLINE_H
 
+#include "exec/LearningRate.h"
 #include "pprt/pprt.h"
 
 #include <cstdint>
@@ -33,10 +34,18 @@ struct TrainOptions : RunOptions {
   std::optional<uint64_t> epochs, steps, seed;
   std::vector<std::string> set; // NAME=VALUE; --lr X is lr=X
   std::optional<double> learningRate;
+  LearningRateSchedule::Settings schedule; // --lr-schedule and what it takes
+  std::string scheduleFile;                // --lr-file
+  /// 0: off, also where a resumed training had it.
+  std::optional<double> clipNorm, clipValue;
+  bool logGradientNorm = false;
+  std::vector<std::string> groups; // --group
   bool noShuffle = false, dropLast = false, logBits = false;
   bool allowOtherModel = false, allowNotFinite = false; // of --resume
-  std::string save, resume, evalData, dumpGradients;
-  std::vector<std::string> pads; // --pad NAME=VALUE
+  std::string save, resume, load, evalData, dumpGradients;
+  std::vector<std::string> metrics; // of --eval-data
+  std::string exportTo, model;      // --export FILE.onnx, --model FILE.onnx
+  std::vector<std::string> pads;    // --pad NAME=VALUE
   std::string onNan; // stop, skip, continue, or empty: the plan's default
   uint64_t saveEvery = 0, evalEvery = 1;
   /// Without a flush: steps at the start that have one, and over how many the
@@ -48,6 +57,12 @@ struct InferOptions : RunOptions {
   std::string output, load;
   std::vector<std::string> pads; // --pad NAME=VALUE
   bool noVerifyPadding = false;
+};
+
+struct EvalOptions : RunOptions {
+  std::string load, target, prediction;
+  std::vector<std::string> metrics, pads;
+  std::optional<int64_t> ignoreIndex;
 };
 
 struct BenchOptions : RunOptions {
@@ -63,6 +78,12 @@ struct ProfileOptions {
   uint64_t repetitions = 50; // steps
 };
 
+struct ExportOptions {
+  std::string load, output;   // --load, -o
+  std::string model, weights; // --model, --weights
+  bool noVerifyWeights = false;
+};
+
 struct VerifyOptions {
   std::string first, second;
 };
@@ -76,9 +97,11 @@ struct InfoOptions {
 int runInfo(const pp_binary &binary, const InfoOptions &options);
 int runTrain(const pp_binary &binary, const TrainOptions &options);
 int runInfer(const pp_binary &binary, const InferOptions &options);
+int runEval(const pp_binary &binary, const EvalOptions &options);
 int runBench(const pp_binary &binary, const BenchOptions &options);
 int runProfile(const pp_binary &binary, const ProfileOptions &options);
 int runVerify(const VerifyOptions &options);
+int runExport(const pp_binary &binary, const ExportOptions &options);
 
 /// Everything that `main` does; errors go to stderr and become the exit code.
 int runCommandLine(int argc, const char *const *argv, const pp_binary &binary);

@@ -2,8 +2,12 @@
 #include "cli/Evaluation.h"
 #include "support/Error.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <numeric>
@@ -66,48 +70,198 @@ template <typename T> static T valueAt(const Array &array, uint64_t index) {
   return value;
 }
 
-Metric pp::runtime::evaluate(const Array &output, const Array &target,
-                             std::optional<int64_t> ignoreIndex) {
-  bool isInteger = target.type == DataType::I64 || target.type == DataType::I32;
-  auto isWide = [](const Array &array) {
-    return array.type == DataType::F32 || array.type == DataType::F64;
-  };
-  auto numberAt = [](const Array &array, uint64_t index) {
-    return array.type == DataType::F32 ? valueAt<float>(array, index)
-                                       : valueAt<double>(array, index);
-  };
-  if (isWide(output) && isInteger && output.shape.size() >= 2 &&
-      output.shape.back() > 0 &&
-      std::equal(target.shape.begin(), target.shape.end(), output.shape.begin(),
-                 output.shape.end() - 1)) {
-    uint64_t classes = output.shape.back();
-    uint64_t rows = *elementCount(target.shape), correct = 0, counted = 0;
-    for (uint64_t row = 0; row < rows; ++row) {
-      int64_t expected = target.type == DataType::I64
-                             ? valueAt<int64_t>(target, row)
-                             : valueAt<int32_t>(target, row);
-      if (expected == ignoreIndex)
-        continue;
-      uint64_t best = 0;
-      for (uint64_t c = 1; c < classes; ++c)
-        if (numberAt(output, row * classes + c) >
-            numberAt(output, row * classes + best))
-          best = c;
-      correct += best == uint64_t(expected);
-      ++counted;
-    }
-    return {"accuracy", counted ? double(correct) / counted : 0.0};
-  }
-  if (isWide(output) && isWide(target) && output.shape == target.shape) {
-    uint64_t count = *elementCount(output.shape);
-    double sum = 0;
-    for (uint64_t i = 0; i < count; ++i) {
-      double difference = numberAt(output, i) - numberAt(target, i);
-      sum += difference * difference;
-    }
-    return {"mse", count ? sum / count : 0.0};
-  }
+const std::vector<std::string> pp::runtime::metricNames = {
+    "accuracy", "top5", "f1", "cross_entropy", "perplexity", "mse", "mae"};
+
+static bool isWide(const Array &array) {
+  return array.type == DataType::F32 || array.type == DataType::F64;
+}
+
+static double numberAt(const Array &array, uint64_t index) {
+  return array.type == DataType::F32 ? valueAt<float>(array, index)
+                                     : valueAt<double>(array, index);
+}
+
+static bool isInteger(const Array &array) {
+  return array.type == DataType::I64 || array.type == DataType::I32;
+}
+
+static bool areClasses(const Array &output, const Array &target) {
+  return isWide(output) && isInteger(target) && output.shape.size() >= 2 &&
+         output.shape.back() > 0 &&
+         std::equal(target.shape.begin(), target.shape.end(),
+                    output.shape.begin(), output.shape.end() - 1);
+}
+
+static bool areNumbers(const Array &output, const Array &target) {
+  return isWide(output) && isWide(target) && output.shape == target.shape;
+}
+
+[[noreturn]] static void failToCompare(const Array &output,
+                                       const Array &target) {
   failInput("evaluation: cannot compare an output {} {} with a target {} {}",
             nameOf(output.type), toString(output.shape), nameOf(target.type),
             toString(target.shape));
+}
+
+namespace {
+/// Rows of logits beside the numbers of classes.
+class Classes {
+public:
+  Classes(const Array &output, const Array &target,
+          std::optional<int64_t> ignoreIndex)
+      : output(output), classes(output.shape.back()) {
+    for (uint64_t row = 0; row < *elementCount(target.shape); ++row) {
+      int64_t label = target.type == DataType::I64
+                          ? valueAt<int64_t>(target, row)
+                          : valueAt<int32_t>(target, row);
+      if (label == ignoreIndex)
+        continue;
+      if (label < 0 || uint64_t(label) >= classes)
+        failInput("evaluation: a target is {}, but there are {} classes", label,
+                  classes);
+      rows.push_back(row);
+      labels.push_back(static_cast<uint64_t>(label));
+    }
+  }
+
+  double top(uint64_t k) const {
+    uint64_t correct = 0;
+    for (size_t i = 0; i < rows.size(); ++i)
+      correct += rankOf(i) < k;
+    return mean(static_cast<double>(correct));
+  }
+  double crossEntropy() const {
+    double sum = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      double most = -HUGE_VAL, total = 0;
+      for (uint64_t c = 0; c < classes; ++c)
+        most = std::max(most, at(i, c));
+      for (uint64_t c = 0; c < classes; ++c)
+        total += std::exp(at(i, c) - most);
+      sum += most + std::log(total) - at(i, labels[i]);
+    }
+    return mean(sum);
+  }
+  double f1() const {
+    std::vector<uint64_t> right(classes), found(classes), wanted(classes);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      uint64_t best = 0;
+      for (uint64_t c = 1; c < classes; ++c)
+        if (at(i, c) > at(i, best))
+          best = c;
+      ++found[best];
+      ++wanted[labels[i]];
+      right[best] += best == labels[i];
+    }
+    double sum = 0;
+    uint64_t count = 0;
+    for (uint64_t c = 0; c < classes; ++c) {
+      if (found[c] + wanted[c] == 0)
+        continue;
+      sum += 2.0 * static_cast<double>(right[c]) /
+             static_cast<double>(found[c] + wanted[c]);
+      ++count;
+    }
+    return count ? sum / static_cast<double>(count) : 0;
+  }
+
+private:
+  double at(size_t i, uint64_t c) const {
+    return numberAt(output, rows[i] * classes + c);
+  }
+  /// How many classes come before the label; of equal ones the first counts.
+  uint64_t rankOf(size_t i) const {
+    uint64_t rank = 0;
+    double own = at(i, labels[i]);
+    for (uint64_t c = 0; c < classes; ++c)
+      rank += at(i, c) > own || (at(i, c) == own && c < labels[i]);
+    return rank;
+  }
+  double mean(double sum) const {
+    return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
+  }
+
+  const Array &output;
+  uint64_t classes;
+  std::vector<uint64_t> rows, labels;
+};
+} // namespace
+
+/// The K of topK; accuracy is top1.
+static std::optional<uint64_t> parseTop(const std::string &name) {
+  if (name == "accuracy")
+    return 1;
+  uint64_t k = 0;
+  const char *end = name.data() + name.size();
+  if (!name.starts_with("top"))
+    return std::nullopt;
+  auto [last, code] = std::from_chars(name.data() + 3, end, k);
+  return code == std::errc() && last == end && k > 0 ? std::optional(k)
+                                                     : std::nullopt;
+}
+
+/// The mean of a function of the differences.
+template <typename Work>
+static double meanDifference(const Array &output, const Array &target,
+                             Work work) {
+  uint64_t count = *elementCount(output.shape);
+  double sum = 0;
+  for (uint64_t i = 0; i < count; ++i)
+    sum += work(numberAt(output, i) - numberAt(target, i));
+  return count ? sum / static_cast<double>(count) : 0;
+}
+
+std::vector<Metric>
+pp::runtime::evaluate(const Array &output, const Array &target,
+                      std::optional<int64_t> ignoreIndex,
+                      const std::vector<std::string> &names) {
+  bool hasClasses = areClasses(output, target);
+  if (!hasClasses && !areNumbers(output, target))
+    failToCompare(output, target);
+  std::optional<Classes> classes;
+  if (hasClasses)
+    classes.emplace(output, target, ignoreIndex);
+  std::vector<Metric> metrics;
+  for (const std::string &name : names) {
+    std::optional<uint64_t> top = parseTop(name);
+    bool isNumeric = name == "mse" || name == "mae";
+    if (!top && !isNumeric && name != "f1" && name != "cross_entropy" &&
+        name != "perplexity")
+      failUsage("--metrics: there is no '{}'; there are {}", name,
+                fmt::join(metricNames, ", "));
+    if (isNumeric == hasClasses)
+      failUsage("--metrics: '{}' is not for targets {} {}", name,
+                nameOf(target.type), toString(target.shape));
+    double value = 0;
+    if (top)
+      value = classes->top(*top);
+    else if (name == "f1")
+      value = classes->f1();
+    else if (name == "cross_entropy")
+      value = classes->crossEntropy();
+    else if (name == "perplexity")
+      value = std::exp(classes->crossEntropy());
+    else if (name == "mse")
+      value = meanDifference(output, target, [](double d) { return d * d; });
+    else
+      value =
+          meanDifference(output, target, [](double d) { return std::abs(d); });
+    metrics.push_back({name, value});
+  }
+  return metrics;
+}
+
+Metric pp::runtime::evaluate(const Array &output, const Array &target,
+                             std::optional<int64_t> ignoreIndex) {
+  std::string name = areClasses(output, target) ? "accuracy" : "mse";
+  return evaluate(output, target, ignoreIndex, {name}).front();
+}
+
+std::string pp::runtime::describe(const std::vector<Metric> &metrics) {
+  std::string text;
+  for (const Metric &metric : metrics)
+    text += fmt::format("{}\"{}\":{:.6g}", text.empty() ? "" : ",", metric.name,
+                        metric.value);
+  return text;
 }

@@ -6,7 +6,9 @@
 #include "exec/Executor.h"
 
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace pp::runtime {
 
@@ -24,9 +26,16 @@ InferenceResult runInference(const Plan &plan, const DataSet &data,
 
 /// A quality measure of outputs against targets.
 struct Metric {
-  std::string name; // accuracy or mse
+  std::string name;
   double value;
 };
+
+/// The measures that there are; `top` followed by a number, as in top5, too.
+/// Of class numbers: accuracy; topK, whether it is among the K largest; f1, the
+/// mean over all classes that occur of 2 TP / (2 TP + FP + FN) (scikit-learn's
+/// macro average); cross_entropy, and perplexity, its exponential. Of targets
+/// of the output's shape: mse, mae.
+extern const std::vector<std::string> metricNames;
 
 /// i64 targets are class ids for logits whose last axis is the class ([N, C] or
 /// [N, S, C]; one class axis at 1 for [N, C, ...] is not guessed): accuracy.
@@ -35,6 +44,15 @@ struct Metric {
 /// not count.
 Metric evaluate(const Array &output, const Array &target,
                 std::optional<int64_t> ignoreIndex = std::nullopt);
+
+/// Those of these names; throws Error(Usage) for one that there is not, and for
+/// one that is not of such targets.
+std::vector<Metric> evaluate(const Array &output, const Array &target,
+                             std::optional<int64_t> ignoreIndex,
+                             const std::vector<std::string> &names);
+
+/// {"accuracy":0.93}, without braces.
+std::string describe(const std::vector<Metric> &metrics);
 
 } // namespace pp::runtime
 

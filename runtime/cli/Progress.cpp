@@ -24,9 +24,9 @@ void Progress::finish() {
   lineOpen = false;
 }
 
-void Progress::step(uint64_t step, uint64_t epoch, uint64_t rows, double loss,
-                    std::optional<uint64_t> bits,
-                    std::optional<LossScaleState> lossScale) {
+void Progress::step(const Line &line) {
+  const auto &[step, epoch, rows, loss, bits, lossScale, learningRate,
+               gradientNorm] = line;
   auto now = std::chrono::steady_clock::now();
   double seconds = std::chrono::duration<double>(now - start).count();
   uint64_t done = step - first;
@@ -39,6 +39,10 @@ void Progress::step(uint64_t step, uint64_t epoch, uint64_t rows, double loss,
     // JSON has neither NaN nor infinity; the dump writes null for them.
     json["loss"] = loss;
     json["samples_per_second"] = rate;
+    if (learningRate)
+      json["lr"] = *learningRate;
+    if (gradientNorm)
+      json["gradient_norm"] = *gradientNorm;
     if (bits)
       json["loss_bits"] = fmt::format("{:016x}", *bits);
     if (lossScale) {
@@ -56,9 +60,14 @@ void Progress::step(uint64_t step, uint64_t epoch, uint64_t rows, double loss,
   constexpr unsigned width = 24;
   unsigned filled = total ? width * step / total : 0;
   double left = done ? seconds / done * (total - step) : 0;
-  printMessage("\r\x1b[K[{:=<{}}{:<{}}] {}/{} epoch {} loss {:.5g} {:.1f} "
+  std::string more;
+  if (learningRate)
+    more += fmt::format("lr {:.3g} ", *learningRate);
+  if (gradientNorm)
+    more += fmt::format("norm {:.3g} ", *gradientNorm);
+  printMessage("\r\x1b[K[{:=<{}}{:<{}}] {}/{} epoch {} loss {:.5g} {}{:.1f} "
                "samples/s ETA {:.0f} s",
-               "", filled, "", width - filled, step, total, epoch, loss, rate,
-               left);
+               "", filled, "", width - filled, step, total, epoch, loss, more,
+               rate, left);
   lineOpen = true;
 }

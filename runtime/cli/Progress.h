@@ -18,12 +18,17 @@ public:
   Progress(uint64_t firstStep, uint64_t totalSteps);
   ~Progress();
 
-  /// Reports that `step` (counted from 1), of `rows` samples, is done. `bits`
-  /// adds the hash of the losses, which is printed in both forms; `lossScale`
-  /// that after the step.
-  void step(uint64_t step, uint64_t epoch, uint64_t rows, double loss,
-            std::optional<uint64_t> bits,
-            std::optional<LossScaleState> lossScale);
+  /// What is told of a step.
+  struct Line {
+    uint64_t step, epoch; // both counted from 1
+    uint64_t rows;        // samples
+    double loss;
+    std::optional<uint64_t> bits; // the hash of the losses, in both forms
+    std::optional<LossScaleState> lossScale; // after the step
+    std::optional<double> learningRate;
+    std::optional<double> gradientNorm;
+  };
+  void step(const Line &line);
   /// Ends the bar's line, so that other output can follow.
   void finish();
 

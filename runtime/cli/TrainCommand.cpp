@@ -1,6 +1,7 @@
 //===- TrainCommand.cpp - `train` -----------------------------------------===//
 #include "cli/Buckets.h"
 #include "cli/Evaluation.h"
+#include "cli/ExportReport.h"
 #include "cli/NonFiniteReport.h"
 #include "cli/Progress.h"
 #include "cli/RunOnAllProcesses.h"
@@ -14,7 +15,11 @@
 #include "support/Error.h"
 #include "support/FileLock.h"
 #include "support/Hash.h"
+#include "support/MappedFile.h"
 #include "support/Print.h"
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -35,7 +40,7 @@ public:
             const Plan &trainingPlan, Device &device, ProcessGroup &group)
       : buckets(binary, /*isTraining=*/false, {}),
         arrays(readNpz(options.evalData)), fit(buckets.choose(arrays)),
-        program(*fit.program, device, group) {
+        program(*fit.program, device, group), metrics(options.metrics) {
     std::string name;
     const PlanPort *port = nullptr;
     for (const PlanPort &feed : trainingPlan.feeds)
@@ -68,13 +73,16 @@ public:
   }
 
   /// Nothing in other processes than the first.
-  std::optional<Metric> run(const Program &training) {
+  std::vector<Metric> run(const Program &training) {
     program.copyWeightsFrom(training);
     auto result = runInference(program.getPlan(), *data, *executor);
     if (!program.getGroup().isFirst())
-      return std::nullopt;
+      return {};
     auto outputs = buckets.cutFetches(std::move(result.fetches), fit.length);
-    return evaluate(outputs.begin()->second, target, ignoreIndex);
+    const Array &output = outputs.begin()->second;
+    if (metrics.empty())
+      return {evaluate(output, target, ignoreIndex)};
+    return evaluate(output, target, ignoreIndex, metrics);
   }
 
 private:
@@ -82,6 +90,7 @@ private:
   Buckets::Arrays arrays; // moved from once it was read
   Buckets::Fit fit;
   Program program;
+  std::vector<std::string> metrics;
   Array target;
   std::optional<int64_t> ignoreIndex;
   std::optional<DataSet> data;
@@ -98,6 +107,10 @@ public:
 
 private:
   void applySettings();
+  void loadStart();
+  void chooseSchedule();
+  GradientClipping chooseClipping();
+  void chooseGroups();
   void startLossScale();
   void choosePartOfEpoch();
   void choosePolicy();
@@ -108,6 +121,7 @@ private:
   void finishStep(uint64_t index, Progress &progress);
   void evaluateNow(Progress &progress);
   void save(Progress &progress);
+  void exportModel(Progress &progress);
 
   const TrainOptions &options;
   ProcessGroup &group;
@@ -117,12 +131,15 @@ private:
   const Plan &plan;
   DataSet data;
   OptimizerScalars scalars;
+  ParameterGroups groups;
+  bool logsNorm = false;
   TrainingPosition position;
   uint64_t stepsPerEpoch = 0;
   uint64_t samplesDone = 0; // in this run
   bool hasLossScale;
   std::optional<LossScaleState> lossScale; // after the last step
   std::optional<Evaluator> evaluator;
+  std::optional<ModelExport> modelExport; // in the first process
   std::vector<Step> steps; // outlive the executor, whose ranks use them
   std::optional<Executor> executor;
   std::vector<uint64_t> order;
@@ -192,12 +209,22 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
     position.samples = data.getSamples();
     position.dropsLast = options.dropLast || !plan.wholeBatches.empty();
   }
+  if (!options.load.empty())
+    loadStart();
   choosePartOfEpoch();
   group.compare("the step to resume from", position.step);
   applySettings();
+  scalars.setStepsBefore(position.optimizerSteps);
+  chooseSchedule();
   if (plan.findLossScale())
     startLossScale();
   choosePolicy();
+  // What cannot be written at the end is better known before.
+  if (!options.exportTo.empty() && group.isFirst())
+    modelExport.emplace(
+        plan, ModelExport::trainedTensors(plan),
+        ModelExportPaths{options.exportTo, options.model, options.weights},
+        !options.noVerifyWeights);
   if (!options.evalData.empty())
     evaluator.emplace(binary, options, plan, *device, group);
   if (options.flushedSteps && plan.flushes)
@@ -214,6 +241,10 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
         plan.schedule);
   Executor::Options settings = executorOptions(options, plan);
   settings.annealedSteps = options.annealedSteps;
+  settings.clipping = chooseClipping();
+  logsNorm = settings.clipping.logsNorm;
+  chooseGroups();
+  settings.groups = groups;
   settings.skipsNonFinite = options.onNan != "continue";
   executor.emplace(program, settings);
   for (unsigned i = 0; i < executor->stepsToEnd() + 2; ++i)
@@ -233,6 +264,90 @@ void Training::applySettings() {
                 parseNumber(setting.substr(equals + 1), "--set " + setting));
   }
   position.scalars = scalars.settings();
+}
+
+/// Weights of another training, and its optimizer's state where it fits.
+void Training::loadStart() {
+  compareFiles(group, "the weights of --load", {options.load});
+  LoadedStart loaded =
+      loadWeightsForTraining(options.load, program, options.allowNotFinite);
+  position.optimizerSteps = loaded.optimizerSteps;
+  if (!group.isFirst())
+    return;
+  std::string state = "the optimizer has none";
+  if (!loaded.missing.empty())
+    state = fmt::format("of the optimizer, {}: it begins anew", loaded.missing);
+  else if (!plan.optimizer.states.empty())
+    state = fmt::format("and the optimizer's state after {} steps ({})",
+                        loaded.optimizerSteps,
+                        fmt::join(plan.optimizer.states, ", "));
+  printMessage("note: weights of '{}'; {}\n", options.load, state);
+  if (loaded.others)
+    printMessage("note: {} tensors of '{}' are not in the model\n",
+                 loaded.others, options.load);
+}
+
+/// That of the flags, of the file or, where there is none, of the training that
+/// is resumed.
+void Training::chooseSchedule() {
+  std::string text = position.schedule;
+  if (!options.scheduleFile.empty()) {
+    compareFiles(group, "the schedule of --lr-file", {options.scheduleFile});
+    text = MappedFile(options.scheduleFile).view();
+  }
+  LearningRateSchedule::Settings settings = options.schedule;
+  if (settings.empty() && text.empty())
+    return;
+  if (settings.empty())
+    settings = LearningRateSchedule::fromJson(
+        text,
+        options.scheduleFile.empty()
+            ? fmt::format("'{}': __metadata__.lr_schedule", options.resume)
+            : fmt::format("'{}'", options.scheduleFile));
+  LearningRateSchedule schedule(settings, lastStep());
+  scalars.setSchedule(schedule);
+  position.schedule = schedule.toJson();
+  if (group.isFirst())
+    printMessage("note: learning rate: {}\n", position.schedule);
+}
+
+/// As the flags say, or, where they say nothing, as the training that is
+/// resumed has done.
+GradientClipping Training::chooseClipping() {
+  position.clipNorm = options.clipNorm.value_or(position.clipNorm);
+  position.clipValue = options.clipValue.value_or(position.clipValue);
+  GradientClipping clipping;
+  if (position.clipNorm > 0)
+    clipping.norm = position.clipNorm;
+  if (position.clipValue > 0)
+    clipping.value = position.clipValue;
+  clipping.logsNorm = options.logGradientNorm;
+  if (!clipping.empty() && !plan.findLossScale())
+    failUsage("{}: {}",
+              clipping.norm    ? "--clip-gradient-norm"
+              : clipping.value ? "--clip-gradient-value"
+                               : "--log-gradient-norm",
+              plan.flushes ? "the model was compiled with --loss-scale=none, "
+                             "so its ranks do not meet before an update"
+                           : "the ranks of a program without a flush do not "
+                             "meet before an update");
+  return clipping;
+}
+
+void Training::chooseGroups() {
+  if (!options.groups.empty())
+    position.groups = options.groups;
+  groups = ParameterGroups(position.groups, plan);
+  bool hasKernel = std::any_of(
+      plan.stages.begin(), plan.stages.end(),
+      [](const PlanStage &stage) { return stage.optimizerKernel.has_value(); });
+  if (!groups.empty() && hasKernel)
+    failUsage("--group: this program's devices ({}) update all parameters of a "
+              "stage with one kernel, and alike",
+              plan.target);
+  for (size_t i = 0; i < groups.getGroups().size() && group.isFirst(); ++i)
+    printMessage("note: {} parameters in the group {}\n", groups.countOf(i),
+                 groups.getGroups()[i].text);
 }
 
 /// How many steps an epoch has.
@@ -340,6 +455,7 @@ void Training::submit(uint64_t index) {
   step.seed = position.seed;
   data.fill(step, order, ahead % stepsPerEpoch * plan.batch);
   step.scalars = scalars.evaluate(index + 1);
+  step.groupScalars = groups.evaluate(scalars, index + 1);
   executor->submit(step);
   if (index < options.flushedSteps)
     executor->flush();
@@ -355,14 +471,18 @@ void Training::finishStep(uint64_t index, Progress &progress) {
     bits = hashBytes(step.losses.data(), step.losses.bytes());
   if (plan.findLossScale())
     lossScale = step.lossScale;
+  std::optional<double> learningRate;
+  if (!position.schedule.empty())
+    learningRate = scalars.learningRate(index + 1);
   bool isSkipped = lossScale && lossScale->skippedInARow > 0;
   if (isSkipped && !hasLossScale && group.isFirst())
     printMessage("warning: step {} was skipped: its loss or a gradient is not "
                  "finite\n",
                  index + 1);
   if (group.isFirst())
-    progress.step(index + 1, position.epoch + 1, step.rows, step.loss(), bits,
-                  hasLossScale ? lossScale : std::nullopt);
+    progress.step({index + 1, position.epoch + 1, step.rows, step.loss(), bits,
+                   hasLossScale ? lossScale : std::nullopt, learningRate,
+                   logsNorm ? std::optional(step.gradientNorm) : std::nullopt});
   samplesDone += step.rows;
   ++position.step;
   if (++position.stepInEpoch == stepsPerEpoch) {
@@ -381,12 +501,12 @@ void Training::finishStep(uint64_t index, Progress &progress) {
 }
 
 void Training::evaluateNow(Progress &progress) {
-  std::optional<Metric> metric = evaluator->run(program);
-  if (!metric)
+  std::vector<Metric> metrics = evaluator->run(program);
+  if (metrics.empty())
     return;
   progress.finish();
-  printOutput("{{\"step\":{},\"epoch\":{},\"{}\":{:.6g}}}\n", position.step,
-              position.epoch, metric->name, metric->value);
+  printOutput("{{\"step\":{},\"epoch\":{},{}}}\n", position.step,
+              position.epoch, describe(metrics));
 }
 
 void Training::save(Progress &progress) {
@@ -395,6 +515,24 @@ void Training::save(Progress &progress) {
     return;
   progress.finish();
   printMessage("note: step {} saved in '{}'\n", position.step, options.save);
+}
+
+void Training::exportModel(Progress &progress) {
+  TensorGatherer tensors(program);
+  std::string names;
+  if (group.isFirst())
+    names = nlohmann::json(modelExport->order()).dump();
+  names = group.broadcast(names);
+  if (!group.isFirst()) {
+    tensors.serve(nlohmann::json::parse(names));
+  } else {
+    modelExport->write(
+        [&](const std::string &name) { return tensors.get(name); });
+    progress.finish();
+    reportExport(*modelExport, options.exportTo, modelExport->order().size());
+  }
+  // Nobody goes on, or ends, before the file is there.
+  group.barrier();
 }
 
 int Training::run() {
@@ -460,6 +598,8 @@ int Training::run() {
     save(progress);
   if (evaluator && !evaluated && !isStopping)
     evaluateNow(progress);
+  if (!options.exportTo.empty())
+    exportModel(progress);
   if (!options.dumpGradients.empty())
     saveGradients(options.dumpGradients, program);
   RunSummary summary(program, *executor, seconds, index - first, samplesDone,
@@ -477,21 +617,32 @@ int pp::runtime::runTrain(const pp_binary &binary,
     failUsage("train: --data FILE.npz or --input NAME=FILE.npy is required");
   if (options.saveEvery && options.save.empty())
     failUsage("--save-every needs --save FILE.safetensors");
+  if (!options.model.empty() && options.exportTo.empty())
+    failUsage("--model needs --export FILE.onnx");
+  if (!options.metrics.empty() && options.evalData.empty())
+    failUsage("--metrics needs --eval-data FILE.npz");
   if (options.evalEvery > 1 && options.evalData.empty())
     failUsage("--eval-every needs --eval-data FILE.npz");
   auto orNone = [](const auto &value) {
     return value ? fmt::format("{}", *value) : "none";
   };
   std::string agreed = fmt::format(
-      "train epochs {} steps {} seed {} lr {} on-nan {} set {} shuffle {} "
+      "train epochs {} steps {} seed {} lr {} schedule {} {} clip {} {} {} "
+      "groups {} on-nan {} set {} shuffle {} "
       "drop {} "
       "flushed {} annealed {} save {} {} "
-      "resume {} eval {} {} gradients {} trace {} report {}",
+      "resume {} load {} metrics {} eval {} {} export {} gradients {} trace {} "
+      "report {}",
       orNone(options.epochs), orNone(options.steps), orNone(options.seed),
-      orNone(options.learningRate), options.onNan, fmt::join(options.set, ","),
-      !options.noShuffle, options.dropLast, options.flushedSteps,
-      options.annealedSteps, !options.save.empty(), options.saveEvery,
-      !options.resume.empty(), !options.evalData.empty(), options.evalEvery,
+      orNone(options.learningRate), options.schedule.kind,
+      nlohmann::json(options.schedule.values).dump(), orNone(options.clipNorm),
+      orNone(options.clipValue), options.logGradientNorm,
+      fmt::join(options.groups, " "), options.onNan,
+      fmt::join(options.set, ","), !options.noShuffle, options.dropLast,
+      options.flushedSteps, options.annealedSteps, !options.save.empty(),
+      options.saveEvery, !options.resume.empty(), !options.load.empty(),
+      fmt::join(options.metrics, ","), !options.evalData.empty(),
+      options.evalEvery, !options.exportTo.empty(),
       !options.dumpGradients.empty(), !options.trace.empty(),
       !options.report.empty());
   Buckets buckets(binary, /*isTraining=*/true, options.pads);

@@ -24,6 +24,8 @@ void Executor::State::fail(std::exception_ptr exception) noexcept {
     transport->abort();
   if (flagExchange)
     flagExchange->abort();
+  if (valueExchange)
+    valueExchange->abort();
   submitted.notify_all();
   completed.notify_all();
   try {
@@ -53,6 +55,11 @@ void Executor::State::start() {
   transport = createTransport(program, onFailure);
   if (plan.findLossScale())
     flagExchange = createFlagExchange(program);
+  if (options.clipping.needsNorm()) {
+    gradientNorm.emplace(plan, options.groups.frozen());
+    valueExchange =
+        std::make_unique<ValueExchange>(program, gradientNorm->getOwners());
+  }
   transport->start();
   failureHandle = program.getGroup().onFailure(onFailure);
   for (unsigned r = 0; r < plan.ranks.size(); ++r)
@@ -108,6 +115,8 @@ Executor::~Executor() {
     state->transport->abort();
     if (state->flagExchange)
       state->flagExchange->abort();
+    if (state->valueExchange)
+      state->valueExchange->abort();
   }
   state->submitted.notify_all();
   state->ended.notify_all();

@@ -2,7 +2,9 @@
 #ifndef PP_RUNTIME_EXEC_EXECUTOR_H
 #define PP_RUNTIME_EXEC_EXECUTOR_H
 
+#include "exec/GradientNorm.h"
 #include "exec/NonFinite.h"
+#include "exec/ParameterGroups.h"
 #include "exec/Step.h"
 #include "exec/Trace.h"
 #include "program/Program.h"
@@ -52,6 +54,11 @@ public:
     /// Whether a step whose loss or gradients are not finite is skipped; has a
     /// meaning where the plan can look for them.
     bool skipsNonFinite = true;
+    /// Only where the plan looks for gradients that are not finite.
+    GradientClipping clipping;
+    /// Only where no kernel of a device updates the parameters. Steps have the
+    /// values of each group.
+    ParameterGroups groups;
     /// PipeMare's T1: the update of step k (from 0) has the learning rate
     /// divided by delay^(1 - min(k / annealedSteps, 1)), where a stage has a
     /// delay above 1. 0: the full one from the start.

@@ -9,6 +9,7 @@
 #include "exec/Executor.h"
 #include "exec/PhaseCall.h"
 #include "transport/FlagExchange.h"
+#include "transport/ValueExchange.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -69,12 +70,14 @@ private:
     std::vector<NumberArray> losses; // by stage of the rank
     LossScaleState lossScale;        // of rank 0
     std::vector<float> overflows;    // of all ranks
+    double gradientNorm = 0;
     std::unique_ptr<Event> done;
     std::optional<KernelTimer> timer;
   };
 
   void compile();
   void createStage(unsigned stage);
+  void createRanges(StageState &stage) const;
   /// Runs steps until the executor stops or a rank fails.
   void takeSteps();
   void enqueueStep(EnqueuedStep &enqueued, Step &step);
@@ -98,6 +101,15 @@ private:
   /// Looks for gradients that are not finite, and lets all ranks gather what
   /// each has found.
   void enqueueFlagExchange();
+  /// Clips the gradients of the rank's stages, and takes their norm over all
+  /// ranks. The thread waits for what is on the streams, and for the others.
+  void clipGradients(EnqueuedStep &into);
+  /// Where the device has memory of its own: brings gradients to the host and
+  /// waits, or back.
+  void copyGradients(bool toHost);
+  /// Calls `work` for each parameter of the rank's stages, in all its threads.
+  void forParameters(
+      const std::function<void(StageState &, const PlanTensor &)> &work);
   /// Without a flush, before the first backward pass of a step.
   void clearSums(const StageState &stage);
   /// Adds up the lanes of the stage's gradients and statistics, once in a step.
@@ -112,13 +124,29 @@ private:
   /// corrected ones: the mean of their changes, and corrected weights.
   void correct(StageState &stage, int64_t begin, int64_t end) const;
   /// Makes the stage's learning rate that of its delay.
-  void anneal(StageState &stage, uint64_t update) const;
+  void anneal(StageState &stage, uint64_t update, NumberArray &values) const;
+  /// Gives the values of groups what kernels have set for all parameters.
+  void shareScalars(const StageState &stage,
+                    std::vector<NumberArray> &groups) const;
   void enqueueUpdate(const PlanAction &action, const Step &step,
                      uint64_t sequence);
   /// The optimizer's step, in all threads of the rank, from the weights in one
-  /// slot to those in another, which may be the same.
-  void optimize(StageState &stage, const char *scalars, unsigned from,
+  /// slot to those in another, which may be the same. `groupScalars` by group
+  /// of parameters.
+  void optimize(StageState &stage, const char *scalars,
+                const std::vector<NumberArray> &groupScalars, unsigned from,
                 unsigned to);
+  void optimizeRange(StageState &stage, const UpdateRange &range,
+                     const NumberArray &scalars, unsigned from, unsigned to);
+  /// What a parameter's step is multiplied by; changes the states of lamb, and
+  /// `scalars`.
+  double trustRatio(const StageState &stage, char *weights,
+                    const UpdateRange &range, NumberArray &scalars) const;
+  void callOptimizer(const StageState &stage, char *weights, int64_t begin,
+                     int64_t end, const char *scalars) const;
+  /// Before an update, to where it makes new weights.
+  void copyWeights(const StageState &stage, int64_t begin, int64_t end,
+                   unsigned from, unsigned to) const;
 
   State &state;
   unsigned index;
@@ -138,6 +166,8 @@ private:
   /// With a loss scale: for each rank, whether one of its gradients is not
   /// finite (1) or all are (0).
   DeviceMemory overflows;
+  /// Where gradients are clipped and the device has memory of its own.
+  std::unique_ptr<Event> gradientsCopied;
   EnqueuedStep enqueued[2]; // step i in enqueued[i % 2]
   std::atomic<uint64_t> stepsEnqueued{0};
 };
@@ -156,7 +186,10 @@ struct Executor::State {
   Options options;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<FlagExchange> flagExchange; // null without a loss scale
-  std::deque<Rank> ranks;                     // of this process
+  /// Where the norm of gradients is wanted.
+  std::optional<GradientNormPlan> gradientNorm;
+  std::unique_ptr<ValueExchange> valueExchange;
+  std::deque<Rank> ranks; // of this process
   std::vector<std::thread> threads;
   std::thread watchdog;
 

@@ -16,10 +16,18 @@
 #include "program/Program.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace pp::runtime {
+
+/// A part of the area `parameters`, in bytes from its start.
+struct UpdateRange {
+  int64_t begin, end;
+  std::optional<size_t> group; // none: the optimizer's own values
+  bool isFrozen;
+};
 
 /// What a rank holds of one of its stages.
 struct StageState {
@@ -35,6 +43,11 @@ struct StageState {
   /// own: their place there.
   char *scalars = nullptr;
   std::vector<DeviceMemory> staging;
+  /// Where gradients are clipped on the host, and the device has memory of its
+  /// own.
+  DeviceMemory hostGradients;
+  /// Where parameters have groups: what the update of each takes.
+  std::vector<UpdateRange> ranges;
 
   // Only where the device has memory of its own:
   /// By feed and by fetch: a place for each micro-batch, or empty where the

@@ -84,8 +84,12 @@ void Executor::Rank::createStage(unsigned s) {
         alignUp(count * sizeOf(plan.optimizer.type)), "optimizer scalars"));
     stage.scalars = stage.staging.back().get();
   }
+  createRanges(stage);
   if (device.isHostMemory())
     return;
+  if (!state.options.clipping.empty())
+    stage.hostGradients = device.allocateHost(
+        std::max<uint64_t>(areas.gradients.bytes, 64), "gradients");
   stage.feeds =
       stagePorts(stage, device, plan, plan.feeds, PlanReference::Kind::Feed);
   stage.fetches =
@@ -236,6 +240,8 @@ void Executor::Rank::compile() {
                                   state.program.coresOf(index));
   for (unsigned s : plan.ranks[index].stages)
     createStage(s);
+  if (!state.options.clipping.empty() && !device.isHostMemory())
+    gradientsCopied = device.createEvent();
   if (plan.findLossScale())
     overflows = device.allocate(alignUp(plan.ranks.size() * sizeof(float)),
                                 "flags of the ranks");
@@ -372,6 +378,8 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
       for (unsigned s : plan.ranks[index].stages)
         foldLanes(stages[s]);
       enqueueFlagExchange();
+      if (!state.options.clipping.empty())
+        clipGradients(into);
       hasAgreed = true;
       into.agreesBefore = i;
       compute.timestamp(into.agreed);
@@ -429,6 +437,7 @@ void Executor::Rank::finishStep(EnqueuedStep &oldest) {
   if (overflows && isFirstHere) {
     step.lossScale = oldest.lossScale;
     step.overflows = oldest.overflows;
+    step.gradientNorm = oldest.gradientNorm;
   }
   for (size_t i = 0; i < oldest.numbers.size(); ++i) {
     if (!oldest.numbers[i])
@@ -689,40 +698,6 @@ void Executor::Rank::settleWeights() {
   }
 }
 
-void Executor::Rank::optimize(StageState &stage, const char *scalars,
-                              unsigned from, unsigned to) {
-  const PlanAreas &areas = stage.plan->areas;
-  auto size =
-      static_cast<int64_t>(sizeOf(state.program.getPlan().optimizer.type));
-  auto bytes = static_cast<int64_t>(areas.parameters.bytes);
-  auto weights = [&](unsigned slot) {
-    return stage.memory->at(areas.parametersOf(slot));
-  };
-  auto run = [&](int64_t begin, int64_t end) {
-    if (begin < end && from != to)
-      std::memcpy(weights(to) + begin, weights(from) + begin, end - begin);
-    if (begin < end && stage.plan->correction > 0)
-      std::memcpy(stage.memory->at(areas.correctedParameters()) + begin,
-                  weights(from) + begin, end - begin);
-    if (begin < end)
-      state.program.getFunctions().optimizer(
-          (end - begin) / size, weights(to) + begin,
-          stage.arguments.gradients + begin,
-          stage.memory->at(areas.optimizer) + begin, bytes / size, scalars);
-    if (begin < end && stage.plan->correction > 0)
-      correct(stage, begin, end);
-  };
-  if (!team)
-    return run(0, bytes);
-  // The function works on blocks, of which this is a multiple.
-  constexpr int64_t grain = 4096;
-  int64_t grains = (bytes + grain - 1) / grain, parts = team->getSize();
-  team->run([&](unsigned part) {
-    int64_t begin = grains * part / parts, end = grains * (part + 1) / parts;
-    run(begin * grain, std::min(end * grain, bytes));
-  });
-}
-
 /// Updates the mean of the weights' changes, and makes corrected weights of it
 /// where those before the update lie.
 template <typename T>
@@ -756,14 +731,14 @@ void Executor::Rank::correct(StageState &stage, int64_t begin,
     correctRange(float());
 }
 
-void Executor::Rank::anneal(StageState &stage, uint64_t update) const {
+void Executor::Rank::anneal(StageState &stage, uint64_t update,
+                            NumberArray &values) const {
   const auto &all = state.program.getPlan().optimizer.scalars;
   double done =
       std::min(double(update) / double(state.options.annealedSteps), 1.0);
   for (size_t i = 0; i < all.size(); ++i)
     if (all[i].name == "lr" && all[i].kind == PlanScalar::Kind::Value)
-      stage.ownScalars.set(i, stage.ownScalars.get(i) /
-                                  std::pow(stage.plan->delay, 1 - done));
+      values.set(i, values.get(i) / std::pow(stage.plan->delay, 1 - done));
 }
 
 void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
@@ -778,28 +753,33 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
   if (!stage.isPrepared.empty())
     stage.isPrepared[to] = false;
   const char *scalars = step.scalars.data();
+  std::vector<NumberArray> groups = step.groupScalars;
   if (stage.plan->delay > 1 && state.options.annealedSteps) {
     stage.ownScalars = step.scalars;
-    anneal(stage, step.number - 1);
+    anneal(stage, step.number - 1, stage.ownScalars);
+    for (NumberArray &values : groups)
+      anneal(stage, step.number - 1, values);
     scalars = stage.ownScalars.data();
   }
   if (stage.scalars) {
     streams.compute->copy(stage.scalars, scalars, step.scalars.bytes());
     scalars = stage.scalars;
   }
-  streams.compute->execute([this, &stage, &areas, scalars, from, to] {
+  streams.compute->execute([this, &stage, &areas, scalars, from, to,
+                            groups = std::move(groups)]() mutable {
     if (stage.plan->lossScaleKernel) {
       void *tensors[] = {overflows.get(), stage.memory->at(areas.lossScale),
                          stage.scalars};
       stage.kernels[*stage.plan->lossScaleKernel]->execute(tensors, nullptr);
     }
+    shareScalars(stage, groups);
     if (stage.plan->optimizerKernel) {
       void *tensors[] = {stage.arguments.parameters, stage.arguments.gradients,
                          stage.memory->at(areas.optimizer),
                          const_cast<char *>(scalars)};
       stage.kernels[*stage.plan->optimizerKernel]->execute(tensors, nullptr);
     } else if (areas.parameters.bytes) {
-      optimize(stage, scalars, from, to);
+      optimize(stage, scalars, groups, from, to);
     }
     if (stage.functions.update) {
       pp_phase_arguments arguments = stage.arguments;

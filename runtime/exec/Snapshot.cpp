@@ -1,5 +1,6 @@
 //===- Snapshot.cpp -------------------------------------------------------===//
 #include "exec/Snapshot.h"
+#include "plan/ShortFloat.h"
 #include "support/AtomicFile.h"
 #include "support/Error.h"
 #include "support/Hash.h"
@@ -194,6 +195,16 @@ void pp::runtime::saveSnapshot(const std::string &path, const Program &program,
   // Hexadecimal, so that a resumed run has the same bits.
   for (const auto &[name, value] : position.scalars)
     metadata["scalar." + name] = fmt::format("{:a}", value);
+  if (position.optimizerSteps > 0)
+    metadata["optimizer_steps"] = std::to_string(position.optimizerSteps);
+  if (!position.schedule.empty())
+    metadata["lr_schedule"] = position.schedule;
+  if (position.clipNorm > 0)
+    metadata["clip_gradient_norm"] = fmt::format("{:a}", position.clipNorm);
+  if (position.clipValue > 0)
+    metadata["clip_gradient_value"] = fmt::format("{:a}", position.clipValue);
+  for (size_t i = 0; i < position.groups.size(); ++i)
+    metadata[fmt::format("group.{}", i)] = position.groups[i];
   if (const LossScaleState *state = findLossScale(program)) {
     LossScaleState copy = *state;
     for (const StageMemory &memory : program.getMemories())
@@ -220,6 +231,24 @@ static void copyTensor(const PlanTensor &tensor, const TensorView &source,
                        char *target) {
   if (tensor.bytes && target)
     std::memcpy(target, source.data, tensor.bytes);
+}
+
+/// Whether a program that only infers has the tensor in 16 bits, and the file
+/// as it was trained.
+static bool isRounded(const PlanTensor &tensor, const TensorView &source) {
+  return isShortFloat(tensor.type) && source.type == DataType::F32 &&
+         source.shape == tensor.shape;
+}
+
+/// `target` may be null.
+static void roundTensor(const PlanTensor &tensor, const TensorView &source,
+                        char *target) {
+  for (uint64_t i = 0; target && i < tensor.bytes / sizeof(uint16_t); ++i) {
+    float value = 0;
+    std::memcpy(&value, source.data + i * sizeof(value), sizeof(value));
+    uint16_t bits = toShortFloat(tensor.type, value);
+    std::memcpy(target + i * sizeof(bits), &bits, sizeof(bits));
+  }
 }
 
 namespace {
@@ -306,6 +335,16 @@ TrainingPosition MetadataReader::position(unsigned batch) const {
   for (const auto &[key, value] : file.getMetadata())
     if (key.starts_with("scalar."))
       position.scalars.emplace_back(key.substr(7), real(key));
+  if (has("optimizer_steps"))
+    position.optimizerSteps = integer("optimizer_steps");
+  if (has("lr_schedule"))
+    position.schedule = text("lr_schedule");
+  if (has("clip_gradient_norm"))
+    position.clipNorm = real("clip_gradient_norm");
+  if (has("clip_gradient_value"))
+    position.clipValue = real("clip_gradient_value");
+  for (size_t i = 0; has(fmt::format("group.{}", i)); ++i)
+    position.groups.push_back(text(fmt::format("group.{}", i)));
   return position;
 }
 
@@ -429,11 +468,15 @@ unsigned pp::runtime::loadWeights(const std::string &path,
       return;
     const TensorView *source = file.find(name);
     if (source) {
-      checkType(file, name, tensor, *source);
+      if (!isRounded(tensor, *source))
+        checkType(file, name, tensor, *source);
       if (data && used.insert(name).second)
         file.verify(name);
       used.insert(name);
-      copyTensor(tensor, *source, data);
+      if (isRounded(tensor, *source))
+        roundTensor(tensor, *source, data);
+      else
+        copyTensor(tensor, *source, data);
     } else if (role == Role::Parameter || tensor.isMutable) {
       failInput("'{}': tensor '{}' is missing", path, name);
     }
@@ -443,6 +486,102 @@ unsigned pp::runtime::loadWeights(const std::string &path,
   for (const auto &[name, tensor] : file.getTensors())
     others += !used.count(name) && name.find('#') == std::string::npos;
   return others;
+}
+
+/// Why the states of the program's optimizer are not in the file as they would
+/// have to be; empty: they are.
+static std::string findMissingState(const SafetensorsFile &file,
+                                    const MetadataReader &metadata,
+                                    const Program &program) {
+  if (program.getPlan().optimizer.states.empty())
+    return "";
+  if (!metadata.has("format") || metadata.text("format") != "pp-mlir snapshot")
+    return "the file is no snapshot, which would say how many steps it is of";
+  std::string missing;
+  forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
+                             Role role, char *, unsigned) {
+    if (role != Role::State || !missing.empty())
+      return;
+    const TensorView *source = file.find(name);
+    if (!source)
+      missing = fmt::format("the file has no '{}'", name);
+    else if (source->type != tensor.type || source->shape != tensor.shape)
+      missing = fmt::format("its '{}' is {} {}", name, nameOf(source->type),
+                            toString(source->shape));
+  });
+  return missing;
+}
+
+LoadedStart pp::runtime::loadWeightsForTraining(const std::string &path,
+                                                const Program &program,
+                                                bool allowNotFinite) {
+  SafetensorsFile file(path);
+  MetadataReader metadata(file);
+  LoadedStart result;
+  result.missing = findMissingState(file, metadata, program);
+  bool takesState =
+      result.missing.empty() && !program.getPlan().optimizer.states.empty();
+  if (takesState) {
+    file.verifyMetadata();
+    result.optimizerSteps = metadata.integer("step");
+    if (metadata.has("optimizer_steps"))
+      result.optimizerSteps += metadata.integer("optimizer_steps");
+  }
+  // Everything is checked before anything is changed.
+  std::set<std::string> used, here;
+  forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
+                             Role role, char *data, unsigned) {
+    if (role == Role::State && !takesState)
+      return;
+    const TensorView *source = file.find(name);
+    if (!source && (role != Role::Buffer || tensor.isMutable))
+      failInput("'{}': tensor '{}' is missing", path, name);
+    if (!source)
+      return;
+    checkType(file, name, tensor, *source);
+    used.insert(name);
+    if (data && here.insert(name).second) {
+      file.verify(name);
+      if (!allowNotFinite)
+        requireFinite(file, name);
+    }
+  });
+  program.download();
+  forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
+                             Role role, char *data, unsigned) {
+    if (used.count(name))
+      copyTensor(tensor, *file.find(name), data);
+  });
+  program.upload();
+  for (const auto &[name, tensor] : file.getTensors())
+    result.others += !used.count(name) && name.find('#') == std::string::npos;
+  return result;
+}
+
+TensorGatherer::TensorGatherer(const Program &program)
+    : group(program.getGroup()) {
+  program.download();
+  forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
+                             Role role, char *data, unsigned process) {
+    if (role != Role::State)
+      entries.try_emplace(name, Entry{tensor.bytes, data, process});
+  });
+}
+
+std::string_view TensorGatherer::get(const std::string &name) {
+  const Entry &entry = entries.at(name);
+  if (entry.data)
+    return {entry.data, entry.bytes};
+  received.resize(entry.bytes);
+  group.receive(entry.process, received.data(), entry.bytes);
+  return received;
+}
+
+void TensorGatherer::serve(const std::vector<std::string> &names) {
+  for (const std::string &name : names)
+    if (const Entry &entry = entries.at(name);
+        entry.data && entry.process == group.process())
+      group.send(0, entry.data, entry.bytes);
 }
 
 template <typename T>

@@ -11,7 +11,9 @@
 #include "formats/Safetensors.h"
 #include "program/Program.h"
 
+#include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,13 @@ struct TrainingPosition {
   /// one of the samples behind it.
   bool dropsLast = false;
   std::vector<std::pair<std::string, double>> scalars;
+  /// LearningRateSchedule::toJson(), or empty.
+  std::string schedule;
+  /// Steps of earlier trainings that the optimizer's state knows of.
+  uint64_t optimizerSteps = 0;
+  /// 0: gradients are not clipped.
+  double clipNorm = 0, clipValue = 0;
+  std::vector<std::string> groups; // ParameterGroup::text
 };
 
 /// Steps of an epoch.
@@ -54,8 +63,47 @@ TrainingPosition loadSnapshot(const std::string &path, const Program &program,
 
 /// Loads parameters and buffers by name from any safetensors file; optimizer
 /// states and other tensors in it are ignored. Hashes in the file are checked.
-/// Returns the number of ignored tensors.
+/// A tensor of 16 bits is rounded from one of f32, as it was trained. Returns
+/// the number of ignored tensors.
 unsigned loadWeights(const std::string &path, const Program &program);
+
+/// What a new training has from a file.
+struct LoadedStart {
+  /// Why the optimizer's state was not taken; empty: it was.
+  std::string missing;
+  uint64_t optimizerSteps = 0; // that the state knows of
+  unsigned others = 0;         // tensors that the program does not have
+};
+
+/// Loads weights as loadWeights() does, and the optimizer's states if the file
+/// has all of them, in their shapes. Nothing else of a snapshot is taken, so it
+/// may be of another batch or loss. Throws Error(InvalidInput) for NaN and
+/// infinity, unless `allowNotFinite`; after an error, the program is unchanged.
+LoadedStart loadWeightsForTraining(const std::string &path,
+                                   const Program &program,
+                                   bool allowNotFinite = false);
+
+/// Parameters and buffers of a program in which no step runs, in the first
+/// process, whichever has them.
+class TensorGatherer {
+public:
+  /// All processes make one together, and then call `serve` with the names that
+  /// the first one asks `get` for, in its order.
+  explicit TensorGatherer(const Program &program);
+  /// The first process's: the values, until the next call.
+  std::string_view get(const std::string &name);
+  void serve(const std::vector<std::string> &names);
+
+private:
+  struct Entry {
+    uint64_t bytes;
+    const char *data; // null in another process
+    unsigned process;
+  };
+  ProcessGroup &group;
+  std::map<std::string, Entry> entries;
+  std::string received;
+};
 
 /// Writes the gradients of the last step by the names of the parameters.
 void saveGradients(const std::string &path, const Program &program);

@@ -48,7 +48,8 @@ struct Step {
   static Step pause() { return Step(); }
 
   std::vector<PortBuffer> feeds, fetches;
-  NumberArray scalars; // of the optimizer; training only
+  NumberArray scalars;                   // of the optimizer; training only
+  std::vector<NumberArray> groupScalars; // by group of parameters
   /// From 1 on, over a whole training, and the seed: what random numbers are
   /// drawn from. The number is for traces, too.
   uint64_t number = 0, seed = 0;
@@ -63,6 +64,9 @@ struct Step {
   NumberArray losses; // by micro-batch; training only
 
   LossScaleState lossScale; // after the step, where the plan has one
+  /// With clipping, or where it is logged: the norm of all gradients, before it
+  /// is clipped.
+  double gradientNorm = 0;
   /// By rank, where the plan has a loss scale: not 0 if it found a loss or a
   /// gradient that is not finite.
   std::vector<float> overflows;

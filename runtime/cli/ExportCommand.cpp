@@ -1,0 +1,80 @@
+//===- ExportCommand.cpp - `export` ---------------------------------------===//
+#include "cli/CommandLine.h"
+#include "cli/ExportReport.h"
+#include "formats/Safetensors.h"
+#include "support/Error.h"
+#include "support/Print.h"
+
+#include <fmt/ranges.h>
+
+#include <set>
+
+using namespace pp::runtime;
+
+/// The training program's plan, whose names are all that there are; of a model
+/// without a loss that for inference.
+static Plan readPlan(const pp_binary &binary) {
+  const pp_program *program =
+      binary.training ? binary.training : binary.inference;
+  return Plan::parse({program->plan, program->plan_size});
+}
+
+/// The tensors of the plan that the file has. Throws where it lacks one that is
+/// trained, or has one of another type or shape.
+static std::set<std::string> findTensors(const Plan &plan,
+                                         const SafetensorsFile &file) {
+  std::set<std::string> names, trained = ModelExport::trainedTensors(plan);
+  std::vector<std::string> faults;
+  for (const PlanStage &stage : plan.stages)
+    for (const auto *list : {&stage.parameters, &stage.buffers})
+      for (const PlanTensor &tensor : *list) {
+        const TensorView *source = file.find(tensor.name);
+        if (!source && trained.count(tensor.name))
+          faults.push_back(fmt::format("tensor '{}' is missing", tensor.name));
+        if (!source || !names.insert(tensor.name).second)
+          continue;
+        if (source->type != tensor.type || source->shape != tensor.shape)
+          faults.push_back(fmt::format(
+              "tensor '{}' is {} {}, but the program has {} {}", tensor.name,
+              nameOf(source->type), toString(source->shape),
+              nameOf(tensor.type), toString(tensor.shape)));
+        else
+          file.verify(tensor.name);
+      }
+  if (!faults.empty())
+    failInput("'{}': {}", file.getPath(), fmt::join(faults, "; "));
+  return names;
+}
+
+/// What is worth saying of a file that was written.
+void pp::runtime::reportExport(const ModelExport &model,
+                               const std::string &output, size_t tensors) {
+  printMessage("note: {} tensors in '{}', which is '{}' otherwise\n", tensors,
+               output, model.getModel());
+  if (unsigned rounded = model.countRounded())
+    printMessage("note: {} of them are rounded to 16 bits, as the model has "
+                 "them\n",
+                 rounded);
+}
+
+int pp::runtime::runExport(const pp_binary &binary,
+                           const ExportOptions &options) {
+  Plan plan = readPlan(binary);
+  SafetensorsFile file(options.load);
+  std::set<std::string> names = findTensors(plan, file);
+  ModelExport model(plan, names,
+                    {options.output, options.model, options.weights},
+                    !options.noVerifyWeights);
+  model.write([&](const std::string &name) {
+    const TensorView &tensor = *file.find(name);
+    return std::string_view(tensor.data, tensor.bytes());
+  });
+  reportExport(model, options.output, names.size());
+  unsigned others = 0;
+  for (const auto &[name, tensor] : file.getTensors())
+    others += !names.count(name) && name.find('#') == std::string::npos;
+  if (others)
+    printMessage("note: {} tensors of '{}' are not in the model\n", others,
+                 options.load);
+  return 0;
+}

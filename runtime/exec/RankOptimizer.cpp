@@ -1,0 +1,167 @@
+//===- RankOptimizer.cpp - The optimizer's step of a stage ----------------===//
+#include "exec/ExecutorState.h"
+#include "exec/TrustRatio.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+using namespace pp::runtime;
+
+void Executor::Rank::createRanges(StageState &stage) const {
+  const ParameterGroups &groups = state.options.groups;
+  if (groups.empty() &&
+      !findScalar(state.program.getPlan().optimizer, trustRatioName))
+    return;
+  for (const PlanTensor &parameter : stage.plan->parameters) {
+    std::optional<size_t> group = groups.groupOf(parameter.name);
+    auto begin = static_cast<int64_t>(parameter.offset);
+    auto end =
+        static_cast<int64_t>(alignUp(parameter.offset + parameter.bytes));
+    stage.ranges.push_back(
+        {begin, end, group, group && groups.getGroups()[*group].isFrozen});
+  }
+}
+
+void Executor::Rank::shareScalars(const StageState &stage,
+                                  std::vector<NumberArray> &groups) const {
+  const std::vector<PlanScalar> &scalars =
+      state.program.getPlan().optimizer.scalars;
+  if (!stage.scalars)
+    return;
+  for (NumberArray &own : groups)
+    for (size_t i = 0; i < scalars.size(); ++i)
+      if (scalars[i].kind == PlanScalar::Kind::LossScale ||
+          scalars[i].kind == PlanScalar::Kind::IsSkipped) {
+        uint64_t size = own.bytes() / own.size();
+        std::memcpy(own.data() + i * size, stage.scalars + i * size, size);
+      }
+}
+
+/// The optimizer's function over a part of a stage's parameters, which lie in
+/// `weights`.
+void Executor::Rank::callOptimizer(const StageState &stage, char *weights,
+                                   int64_t begin, int64_t end,
+                                   const char *scalars) const {
+  if (begin >= end)
+    return;
+  const PlanAreas &areas = stage.plan->areas;
+  auto size =
+      static_cast<int64_t>(sizeOf(state.program.getPlan().optimizer.type));
+  state.program.getFunctions().optimizer(
+      (end - begin) / size, weights, stage.arguments.gradients + begin,
+      stage.memory->at(areas.optimizer) + begin,
+      static_cast<int64_t>(areas.parameters.bytes) / size, scalars);
+}
+
+/// Of a parameter p and its gradient g (lars), or its step (lamb).
+double Executor::Rank::trustRatio(const StageState &stage, char *weights,
+                                  const UpdateRange &range,
+                                  NumberArray &scalars) const {
+  const PlanOptimizer &optimizer = state.program.getPlan().optimizer;
+  DataType type = optimizer.type;
+  auto bytes = static_cast<uint64_t>(range.end - range.begin);
+  auto normOfBytes = [&](const char *values) {
+    return std::sqrt(sumOfSquares(type, values, bytes / sizeOf(type)));
+  };
+  auto valueOf = [&](std::string_view name, double otherwise) {
+    std::optional<size_t> found = findScalar(optimizer, name);
+    return found ? scalars.get(*found) : otherwise;
+  };
+  double parameter = normOfBytes(weights + range.begin);
+  if (optimizer.kind == "lars") {
+    double gradient = normOfBytes(stage.arguments.gradients + range.begin) /
+                      valueOf("loss_scale", 1);
+    double decay = valueOf("weight_decay", 0);
+    if (!(parameter > 0) || !(gradient > 0))
+      return 1;
+    return valueOf("trust_coefficient", 1) * parameter /
+           (gradient + decay * parameter + 1e-8);
+  }
+  // Negative: the function gives the step instead of new parameters.
+  scalars.set(*findScalar(optimizer, trustRatioName), -1);
+  constexpr int64_t piece = 4096;
+  alignas(64) char step[piece];
+  double sum = 0;
+  for (int64_t at = range.begin; at < range.end; at += piece) {
+    int64_t end = std::min(at + piece, range.end);
+    std::memcpy(step, weights + at, end - at);
+    callOptimizer(stage, step, at, end, scalars.data());
+    sum += sumOfSquares(type, step,
+                        static_cast<uint64_t>(end - at) / sizeOf(type));
+  }
+  double norm = std::sqrt(sum);
+  return parameter > 0 && norm > 0 ? parameter / norm : 1;
+}
+
+void Executor::Rank::optimizeRange(StageState &stage, const UpdateRange &range,
+                                   const NumberArray &scalars, unsigned from,
+                                   unsigned to) {
+  const PlanAreas &areas = stage.plan->areas;
+  char *weights = stage.memory->at(areas.parametersOf(to));
+  copyWeights(stage, range.begin, range.end, from, to);
+  if (!range.isFrozen) {
+    NumberArray own = scalars;
+    std::optional<size_t> ratio =
+        findScalar(state.program.getPlan().optimizer, trustRatioName);
+    if (ratio)
+      own.set(*ratio, trustRatio(stage, weights, range, own));
+    callOptimizer(stage, weights + range.begin, range.begin, range.end,
+                  own.data());
+  }
+  if (stage.plan->correction > 0)
+    correct(stage, range.begin, range.end);
+}
+
+void Executor::Rank::copyWeights(const StageState &stage, int64_t begin,
+                                 int64_t end, unsigned from,
+                                 unsigned to) const {
+  const PlanAreas &areas = stage.plan->areas;
+  if (begin >= end)
+    return;
+  const char *old = stage.memory->at(areas.parametersOf(from)) + begin;
+  if (from != to)
+    std::memcpy(stage.memory->at(areas.parametersOf(to)) + begin, old,
+                end - begin);
+  if (stage.plan->correction > 0)
+    std::memcpy(stage.memory->at(areas.correctedParameters()) + begin, old,
+                end - begin);
+}
+
+void Executor::Rank::optimize(StageState &stage, const char *scalars,
+                              const std::vector<NumberArray> &groupScalars,
+                              unsigned from, unsigned to) {
+  const PlanAreas &areas = stage.plan->areas;
+  if (!stage.ranges.empty()) {
+    const PlanOptimizer &optimizer = state.program.getPlan().optimizer;
+    NumberArray own(optimizer.type, optimizer.scalars.size());
+    std::memcpy(own.data(), scalars, own.bytes());
+    auto runPart = [&](unsigned part, unsigned parts) {
+      for (size_t i = part; i < stage.ranges.size(); i += parts) {
+        const UpdateRange &range = stage.ranges[i];
+        optimizeRange(stage, range,
+                      range.group ? groupScalars[*range.group] : own, from, to);
+      }
+    };
+    if (!team)
+      return runPart(0, 1);
+    return team->run([&](unsigned part) { runPart(part, team->getSize()); });
+  }
+  auto bytes = static_cast<int64_t>(areas.parameters.bytes);
+  auto run = [&](int64_t begin, int64_t end) {
+    copyWeights(stage, begin, end, from, to);
+    callOptimizer(stage, stage.memory->at(areas.parametersOf(to)) + begin,
+                  begin, end, scalars);
+    if (begin < end && stage.plan->correction > 0)
+      correct(stage, begin, end);
+  };
+  if (!team)
+    return run(0, bytes);
+  // The function works on blocks, of which this is a multiple.
+  constexpr int64_t grain = 4096;
+  int64_t grains = (bytes + grain - 1) / grain, parts = team->getSize();
+  team->run([&](unsigned part) {
+    int64_t begin = grains * part / parts, end = grains * (part + 1) / parts;
+    run(begin * grain, std::min(end * grain, bytes));
+  });
+}
