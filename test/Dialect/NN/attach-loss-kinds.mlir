@@ -57,7 +57,7 @@ func.func @main(%x: tensor<2x10xf32> {step.feed = "x", step.batched}) -> (tensor
 // The mean over micro-batches, and over the elements of each.
 //--- own.mlir
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: step.whole_batches = "the model computes the loss
+// CHECK-SAME: step.whole_batches = "
 // CHECK: %[[C:.+]] = nn.constant dense<5.000000e-01> : tensor<f32>
 // CHECK: %[[L:.+]] = nn.mul %{{.+}}, %[[C]]
 // CHECK: return %[[L]]
@@ -68,7 +68,7 @@ func.func @main(%l: tensor<f32>, %e: tensor<2xf32>) -> (tensor<f32> {step.fetch 
 }
 
 //--- vector.mlir
-// CHECK: error: this loss needs an output of rank 2 or more, got tensor<4xf32>
+// CHECK: error: this loss needs an output of rank 2 or more, got 'tensor<4xf32>'
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }

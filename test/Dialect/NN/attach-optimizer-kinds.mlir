@@ -37,7 +37,8 @@ module {
 // CENTERED-LABEL: @optimizer(
 // CENTERED-SAME: states = ["square_avg", "momentum", "grad_avg"]
 // CENTERED-SAME: #step.scalar<"momentum", value = 5.000000e-01 : f64>
-// CENTERED: %[[MEAN2:.+]] = nn.mul %[[MEAN:.+]], %[[MEAN]]
+// CENTERED: %[[MEAN:.+]] = nn.add %arg4, %{{.+}}
+// CENTERED: %[[MEAN2:.+]] = nn.mul %[[MEAN]], %[[MEAN]]
 // CENTERED: %[[VARIANCE:.+]] = nn.sub %{{.+}}, %[[MEAN2]]
 // CENTERED: nn.sqrt %[[VARIANCE]]
 
