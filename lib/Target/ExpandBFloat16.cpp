@@ -16,6 +16,9 @@ class Expansion {
 public:
   Error run(Module &module);
 
+  /// f64 to f32, to be rounded again.
+  static Value *roundToOdd(IRBuilder<> &builder, Value *value);
+
 private:
   /// Rewrites an instruction that computes with bf16; leaves others alone.
   Error expand(Instruction &instruction);
@@ -40,7 +43,6 @@ private:
 
   static Value *extend(IRBuilder<> &builder, Value *value);
   static Value *truncate(IRBuilder<> &builder, Value *value);
-  static Value *roundToOdd(IRBuilder<> &builder, Value *value);
 };
 
 } // namespace
@@ -247,3 +249,27 @@ Error Expansion::run(Module &module) {
 }
 
 Error pp::expandBFloat16(Module &module) { return Expansion().run(module); }
+
+void pp::expandDoubleToBFloat16(Module &module) {
+  for (Function &function : module)
+    for (Instruction &instruction :
+         make_early_inc_range(instructions(function))) {
+      auto *cast = dyn_cast<CastInst>(&instruction);
+      if (!cast || !cast->getType()->getScalarType()->isBFloatTy())
+        continue;
+      IRBuilder<> builder(cast);
+      Value *value = cast->getOperand(0);
+      bool isFromInteger = isa<SIToFPInst, UIToFPInst>(cast);
+      // Exact in f64, but for the last bits of 64.
+      if (isFromInteger)
+        value = builder.CreateCast(
+            cast->getOpcode(), value,
+            cast->getType()->getWithNewType(builder.getDoubleTy()));
+      else if (!isa<FPTruncInst>(cast) ||
+               !value->getType()->getScalarType()->isDoubleTy())
+        continue;
+      cast->replaceAllUsesWith(builder.CreateFPTrunc(
+          Expansion::roundToOdd(builder, value), cast->getType()));
+      cast->eraseFromParent();
+    }
+}

@@ -25,6 +25,10 @@ namespace pp {
 /// the name of an operation that it does not know.
 llvm::Error expandBFloat16(llvm::Module &module);
 
+/// The same of conversions that processors with bf16 do not have: from f64 and
+/// from integers, by way of an f32 that is rounded to odd.
+void expandDoubleToBFloat16(llvm::Module &module);
+
 } // namespace pp
 
 #endif // PP_LIB_TARGET_EXPANDBFLOAT16_H

@@ -150,9 +150,10 @@ private:
         mockFacts.push_back({function.getName().str(), facts});
     translated->setDataLayout(module->getDataLayout());
     translated->setTargetTriple(module->getTargetTriple());
-    if (!hasBFloat16())
-      if (llvm::Error error = expandBFloat16(*translated))
-        return error;
+    if (hasBFloat16())
+      expandDoubleToBFloat16(*translated);
+    else if (llvm::Error error = expandBFloat16(*translated))
+      return error;
     // Both programs live in one module under names of their own.
     for (llvm::Function &function : *translated)
       if (!function.isDeclaration()) {
