@@ -28,6 +28,9 @@ static const char *category(ActionKind kind) {
   case ActionKind::ReduceGradients:
   case ActionKind::AllReduce:
   case ActionKind::SumGradients:
+  case ActionKind::Push:
+  case ActionKind::Pull:
+  case ActionKind::AddPushes:
     return "collective";
   }
   return "?";

@@ -1,6 +1,7 @@
 //===- StalePlans.cpp - Plans without a flush -----------------------------===//
 #include "pp/Planner/StalePlans.h"
 #include "PlanMemory.h"
+#include "plan/SharePlan.h"
 #include "pp/Planner/AsynchronousSimulator.h"
 #include "pp/Planner/Schedule/Preparation.h"
 #include "pp/Planner/Schedule/Rolling.h"
@@ -20,10 +21,33 @@ static std::vector<double> borderTimes(const PlanDraft &draft,
   return borders;
 }
 
+/// What a virtual worker of several adds to each of its stages.
+static void addSharing(StalePlan &plan) {
+  const Schedule &schedule = plan.draft.schedule;
+  Link link = plan.draft.cluster->slowestLink(
+      schedule.ranks.size() * static_cast<size_t>(plan.workers));
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    StageLoad &load = plan.stages[stage];
+    auto bytes = static_cast<int64_t>(
+        runtime::SharedLayout(
+            runtime::alignUp(static_cast<uint64_t>(load.parameterBytes)),
+            static_cast<unsigned>(plan.workers),
+            static_cast<unsigned>(*schedule.clockDistance))
+            .bytes());
+    load.memoryBytes += bytes;
+    plan.peakBytes[schedule.rankOfStage[stage]] += bytes;
+    // All parts but the own, there and back, once per wave.
+    int64_t sent = load.parameterBytes - load.parameterBytes / plan.workers;
+    if (plan.workers > 1)
+      load.times.update += 2 * link.transferTime(sent) / schedule.microbatches;
+  }
+}
+
 Result<StalePlan> pp::planner::evaluateStalePlan(const PlanDraft &draft,
-                                                 WeightRule rule) {
+                                                 WeightRule rule, int workers) {
   StalePlan plan;
   plan.draft = draft;
+  plan.workers = workers;
   plan.stages = stageLoads(draft);
   std::vector<Channel> channels =
       crossingChannels(*draft.graph, draft.stageOf, /*training=*/true);
@@ -37,6 +61,8 @@ Result<StalePlan> pp::planner::evaluateStalePlan(const PlanDraft &draft,
     return Failure{complete.error()};
   plan.peakBytes =
       countMemory(draft, *complete, assignRollingSlots(*complete), plan.stages);
+  if (draft.schedule.clockDistance)
+    addSharing(plan);
   plan.overflow = findOverflow(draft, plan.peakBytes);
 
   AsynchronousInput input;
@@ -89,7 +115,26 @@ static std::optional<PlanDraft> cut(const PlanSpace &space, const Graph &graph,
   return draft;
 }
 
-std::vector<StalePlan> pp::planner::findStalePlans(const PlanSpace &space) {
+/// Numbers of virtual workers that a schedule may have; 1: it has none.
+static std::vector<int> workersOf(const PlanSpace &space, std::string_view name,
+                                  int most, int microbatches) {
+  if (weightRuleOf(name) != WeightRule::Waves)
+    return {1};
+  const std::vector<Device> &devices = space.cluster->devices;
+  auto isLikeFirst = [&](const Device &device) {
+    return device.kind == devices[0].kind && device.speed == devices[0].speed &&
+           device.memoryBytes == devices[0].memoryBytes;
+  };
+  std::vector<int> workers;
+  if (std::all_of(devices.begin(), devices.end(), isLikeFirst))
+    for (int count = 2; count <= std::min(most, microbatches); ++count)
+      if (microbatches % count == 0)
+        workers.push_back(count);
+  return workers;
+}
+
+std::vector<StalePlan> pp::planner::findStalePlans(const PlanSpace &space,
+                                                   int clockDistance) {
   int most = static_cast<int>(space.cluster->devices.size());
   if (space.maxRanks > 0)
     most = std::min(most, space.maxRanks);
@@ -100,23 +145,32 @@ std::vector<StalePlan> pp::planner::findStalePlans(const PlanSpace &space) {
   std::vector<StalePlan> best;
   for (std::string_view name : rollingScheduleNames()) {
     std::optional<StalePlan> found;
+    auto consider = [&](size_t g, int workers, int ranks) {
+      const MicrobatchGraph &entry = space.graphs[g];
+      Result<Schedule> schedule = makeRollingSchedule(
+          name, {ranks, entry.microbatches / workers, 0, clockDistance});
+      if (!schedule || entry.graph.kernels.size() < size_t(ranks))
+        return;
+      std::optional<PlanDraft> draft = cut(space, entry.graph, ranks);
+      if (!draft)
+        return;
+      draft->schedule = *schedule;
+      Result<StalePlan> plan =
+          evaluateStalePlan(*draft, *weightRuleOf(name), workers);
+      if (!plan || (found && !isWorse(*found, *plan)))
+        return;
+      found = std::move(*plan);
+      found->scheduleName = name;
+      found->graph = g;
+    };
     for (size_t g = 0; g < space.graphs.size(); ++g)
-      for (int ranks = std::max(2, space.minRanks); ranks <= most; ++ranks) {
-        const MicrobatchGraph &entry = space.graphs[g];
-        Result<Schedule> schedule =
-            makeRollingSchedule(name, {ranks, entry.microbatches});
-        if (!schedule || entry.graph.kernels.size() < size_t(ranks))
-          continue;
-        std::optional<PlanDraft> draft = cut(space, entry.graph, ranks);
-        if (!draft)
-          continue;
-        draft->schedule = *schedule;
-        Result<StalePlan> plan = evaluateStalePlan(*draft, *weightRuleOf(name));
-        if (!plan || (found && !isWorse(*found, *plan)))
-          continue;
-        found = std::move(*plan);
-        found->scheduleName = name;
-        found->graph = g;
+      for (int workers :
+           workersOf(space, name, most, space.graphs[g].microbatches)) {
+        // Workers may have one stage each.
+        int least = workers > 1 ? 1 : 2;
+        for (int ranks = least; ranks * workers <= most; ++ranks)
+          if (ranks * workers >= std::max(2, space.minRanks))
+            consider(g, workers, ranks);
       }
     if (found)
       best.push_back(std::move(*found));

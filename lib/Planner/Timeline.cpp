@@ -26,6 +26,9 @@ static char symbol(const Action &action) {
   case ActionKind::ReduceGradients:
   case ActionKind::AllReduce:
   case ActionKind::SumGradients:
+  case ActionKind::Push:
+  case ActionKind::Pull:
+  case ActionKind::AddPushes:
     return '=';
   }
   return '?';

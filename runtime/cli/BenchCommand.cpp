@@ -25,8 +25,8 @@ class StepTimes {
 public:
   StepTimes(Executor &executor, const Plan &plan, const DataSet &data,
             std::vector<Step> &steps)
-      : executor(executor), scalars(plan.optimizer), batch(plan.batch),
-        data(data), order(data.getSamples()), steps(steps) {
+      : executor(executor), plan(plan), scalars(plan.optimizer),
+        batch(plan.batch), data(data), order(data.getSamples()), steps(steps) {
     std::iota(order.begin(), order.end(), 0);
   }
 
@@ -82,11 +82,12 @@ private:
     data.fill(step, order, first);
     // Whole batches are measured, whatever the data have.
     step.rows = batch;
-    step.scalars = scalars.evaluate(number);
+    scalars.setIn(step, plan, number);
     executor.submit(step);
   }
 
   Executor &executor;
+  const Plan &plan;
   OptimizerScalars scalars;
   uint64_t batch;
   const DataSet &data;

@@ -40,7 +40,9 @@ static ordered_json describePlan(const Plan &plan) {
                     {"replicas", plan.replicas},
                     {"threads", plan.threads},
                     {"schedule", plan.schedule},
-                    {"ranks", plan.ranks.size()}};
+                    {"ranks", plan.ranksWithStages()}};
+  if (plan.clockDistance)
+    json["clock_distance"] = *plan.clockDistance;
   if (!plan.stageReplicas.empty())
     json["stage_replicas"] = plan.stageReplicas;
   for (const char *key : {"feeds", "fetches", "stages"})
@@ -100,7 +102,10 @@ static void printTensors(const Plan &plan) {
 
 static void printPlan(const Plan &plan) {
   std::string replicas =
-      plan.replicas > 1 ? fmt::format(" in {} replicas", plan.replicas) : "";
+      plan.clockDistance  ? fmt::format(" in {} workers of clock distance {}",
+                                        plan.replicas, *plan.clockDistance)
+      : plan.replicas > 1 ? fmt::format(" in {} replicas", plan.replicas)
+                          : "";
   if (!plan.stageReplicas.empty())
     replicas =
         fmt::format(" in {} replicas", fmt::join(plan.stageReplicas, ", "));
@@ -109,8 +114,8 @@ static void printPlan(const Plan &plan) {
   printOutput("{} ({}): batch {} in {} micro-batches, {} stages{} on {} "
               "ranks{}, schedule {}\n",
               printable(plan.model), plan.mode, plan.batch, plan.microbatches,
-              plan.stages.back().code + 1, replicas, plan.ranks.size(), threads,
-              plan.schedule);
+              plan.stages.back().code + 1, replicas, plan.ranksWithStages(),
+              threads, plan.schedule);
   if (plan.bucket)
     printOutput("  of several sizes of '{}', this one is for up to {}\n",
                 printable(plan.bucket->dim), plan.bucket->size);

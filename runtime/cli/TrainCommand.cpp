@@ -231,6 +231,10 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
     failUsage("--flushed-steps: each step of this program has a flush: its "
               "schedule is '{}'",
               plan.schedule);
+  if (!options.dumpGradients.empty() && plan.clockDistance && plan.replicas > 1)
+    failUsage("--dump-gradients: each of the {} virtual workers of this "
+              "program has gradients of its own: its schedule is '{}'",
+              plan.replicas, plan.schedule);
   bool isDelayed =
       std::any_of(plan.stages.begin(), plan.stages.end(),
                   [](const PlanStage &stage) { return stage.delay > 0; });
@@ -345,6 +349,10 @@ void Training::chooseGroups() {
     failUsage("--group: this program's devices ({}) update all parameters of a "
               "stage with one kernel, and alike",
               plan.target);
+  if (!groups.empty() && plan.updatesPerStep() > 1)
+    failUsage("--group: virtual workers, which make {} updates in a step, have "
+              "the same values for all parameters",
+              plan.updatesPerStep());
   for (size_t i = 0; i < groups.getGroups().size() && group.isFirst(); ++i)
     printMessage("note: {} parameters in the group {}\n", groups.countOf(i),
                  groups.getGroups()[i].text);
@@ -454,7 +462,7 @@ void Training::submit(uint64_t index) {
   step.number = index + 1;
   step.seed = position.seed;
   data.fill(step, order, ahead % stepsPerEpoch * plan.batch);
-  step.scalars = scalars.evaluate(index + 1);
+  scalars.setIn(step, plan, index + 1);
   step.groupScalars = groups.evaluate(scalars, index + 1);
   executor->submit(step);
   if (index < options.flushedSteps)

@@ -66,6 +66,9 @@ void Executor::State::start() {
     if (program.getPlacement().hasRank(r))
       ranks.emplace_back(*this, r);
   lag = plan.largestLag();
+  // Virtual workers settle in a pause.
+  if (plan.clockDistance)
+    lag = std::max(lag, 1u);
   // A step of a small model takes longer than a thread waits for another.
   spins = 4 * spinsFor(static_cast<unsigned>(ranks.size()) * plan.threads + 1);
   ranksRunning = ranks.size();

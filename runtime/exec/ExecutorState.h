@@ -75,6 +75,14 @@ private:
     std::optional<KernelTimer> timer;
   };
 
+  /// An update: its weight slots, which may be the same, and of a virtual
+  /// worker its wave and whether it is the first of that.
+  struct Change {
+    unsigned from, to;
+    uint64_t wave;
+    bool isFirst;
+  };
+
   void compile();
   void createStage(unsigned stage);
   void createRanges(StageState &stage) const;
@@ -91,6 +99,17 @@ private:
   std::vector<CompiledAction> compileRound(unsigned round, unsigned period);
   /// Brings the newest weights into all slots; nothing is in flight.
   void settleWeights();
+  /// Virtual workers take what is not shared from worker 0; the same.
+  void settleWorkers();
+  /// Of a virtual worker: adds what an update has changed in a range of bytes,
+  /// from the weights in one slot to those in another, to the sum of its wave.
+  void addChange(const StageState &stage, const Change &change, int64_t begin,
+                 int64_t end) const;
+  /// And makes the newest weights those that are shared, with `wave` of all
+  /// workers and those before it, and its own waves since.
+  void enqueuePull(unsigned stage, uint64_t wave);
+  /// Of a shard: adds a wave of all workers, in their order.
+  void enqueuePushes(unsigned stage, uint64_t wave);
   /// Whether the W of `action` is the first of its step in a stage whose first
   /// W writes gradients. Asked once for each W, in their order.
   bool isFirstWrite(const PlanAction &action);
@@ -122,31 +141,40 @@ private:
   void waitForReplicas(unsigned stage);
   /// After the optimizer has made new weights of those in the place of the
   /// corrected ones: the mean of their changes, and corrected weights.
-  void correct(StageState &stage, int64_t begin, int64_t end) const;
+  void correct(const StageState &stage, int64_t begin, int64_t end) const;
   /// Makes the stage's learning rate that of its delay.
   void anneal(StageState &stage, uint64_t update, NumberArray &values) const;
+  /// Of a micro-batch that a smaller step leaves out: the version after it is
+  /// that before.
+  void skipUpdate(StageState &stage, const Change &change);
   /// Gives the values of groups what kernels have set for all parameters.
   void shareScalars(const StageState &stage,
                     std::vector<NumberArray> &groups) const;
   void enqueueUpdate(const PlanAction &action, const Step &step,
                      uint64_t sequence);
-  /// The optimizer's step, in all threads of the rank, from the weights in one
-  /// slot to those in another, which may be the same. `groupScalars` by group
+  /// The optimizer's step, in all threads of the rank. `groupScalars` by group
   /// of parameters.
   void optimize(StageState &stage, const char *scalars,
-                const std::vector<NumberArray> &groupScalars, unsigned from,
-                unsigned to);
+                const std::vector<NumberArray> &groupScalars,
+                const Change &change);
   void optimizeRange(StageState &stage, const UpdateRange &range,
-                     const NumberArray &scalars, unsigned from, unsigned to);
+                     const NumberArray &scalars, const Change &change);
   /// What a parameter's step is multiplied by; changes the states of lamb, and
   /// `scalars`.
   double trustRatio(const StageState &stage, char *weights,
                     const UpdateRange &range, NumberArray &scalars) const;
   void callOptimizer(const StageState &stage, char *weights, int64_t begin,
                      int64_t end, const char *scalars) const;
-  /// Before an update, to where it makes new weights.
-  void copyWeights(const StageState &stage, int64_t begin, int64_t end,
-                   unsigned from, unsigned to) const;
+  /// Before an update of a range of bytes: the weights to where it makes new
+  /// ones, and to whatever needs the old ones after it.
+  void beginChange(const StageState &stage, const Change &change, int64_t begin,
+                   int64_t end) const;
+  /// After it: what is kept of the difference.
+  void endChange(const StageState &stage, const Change &change, int64_t begin,
+                 int64_t end) const;
+  /// Of a virtual worker: the weights before an update that is made in place.
+  void keepWeights(const StageState &stage, const Change &change, int64_t begin,
+                   int64_t end) const;
 
   State &state;
   unsigned index;
@@ -199,7 +227,7 @@ struct Executor::State {
   std::condition_variable completed; // the caller waits for ranks
   std::condition_variable ended;     // the watchdog waits for the end
   ProcessGroup::HandlerHandle failureHandle;
-  unsigned lag = 0;   // Plan::largestLag()
+  unsigned lag = 0;   // Plan::largestLag(), or more
   unsigned spins = 0; // how often the caller looks before it sleeps
   /// How many steps and pauses are over.
   std::atomic<uint64_t> stepsOver{0};

@@ -46,8 +46,8 @@ double OptimizerScalars::baseOf(const PlanScalar &scalar) const {
   return scalar.value;
 }
 
-double OptimizerScalars::valueOf(const PlanScalar &scalar,
-                                 uint64_t step) const {
+double OptimizerScalars::valueOf(const PlanScalar &scalar, uint64_t step,
+                                 uint64_t update) const {
   switch (scalar.kind) {
   case PlanScalar::Kind::Value:
     return scalar.name == learningRateName && schedule
@@ -57,9 +57,9 @@ double OptimizerScalars::valueOf(const PlanScalar &scalar,
     return scalar.value;
   case PlanScalar::Kind::OneMinusPowerOf:
     return 1.0 -
-           std::pow(baseOf(scalar), static_cast<double>(stepsBefore + step));
+           std::pow(baseOf(scalar), static_cast<double>(stepsBefore + update));
   case PlanScalar::Kind::IsFirstStep:
-    return stepsBefore + step == 1 ? 1 : 0;
+    return stepsBefore + update == 1 ? 1 : 0;
   case PlanScalar::Kind::IsSkipped:
     // The kernel `loss_scale` reads it before it sets it.
     return isStopping ? 1 : 0;
@@ -70,15 +70,24 @@ double OptimizerScalars::valueOf(const PlanScalar &scalar,
 double OptimizerScalars::learningRate(uint64_t step) const {
   for (const PlanScalar &scalar : scalars)
     if (scalar.name == learningRateName)
-      return valueOf(scalar, step);
+      return valueOf(scalar, step, step);
   return 0;
 }
 
-NumberArray OptimizerScalars::evaluate(uint64_t step) const {
+NumberArray OptimizerScalars::evaluate(uint64_t step, uint64_t update) const {
   NumberArray values(type, scalars.size());
   for (size_t i = 0; i < scalars.size(); ++i)
-    values.set(i, valueOf(scalars[i], step));
+    values.set(i, valueOf(scalars[i], step, update));
   return values;
+}
+
+void OptimizerScalars::setIn(Step &step, const Plan &plan,
+                             uint64_t number) const {
+  uint64_t updates = plan.updatesPerStep(), first = (number - 1) * updates + 1;
+  step.scalars = evaluate(number, first);
+  step.laterScalars.clear();
+  for (uint64_t update = 1; update < updates; ++update)
+    step.laterScalars.push_back(evaluate(number, first + update));
 }
 
 std::vector<std::pair<std::string, double>> OptimizerScalars::settings() const {

@@ -3,6 +3,7 @@
 #define PP_RUNTIME_EXEC_OPTIMIZERSCALARS_H
 
 #include "exec/LearningRate.h"
+#include "exec/Step.h"
 #include "plan/NumberArray.h"
 #include "plan/Plan.h"
 
@@ -39,13 +40,20 @@ public:
   double learningRate(uint64_t step) const;
 
   /// The values for step `step`, counted from 1.
-  NumberArray evaluate(uint64_t step) const;
+  NumberArray evaluate(uint64_t step) const { return evaluate(step, step); }
+
+  /// Gives a step of `plan` the values of its updates; `number` is that of the
+  /// step, from 1.
+  void setIn(Step &step, const Plan &plan, uint64_t number) const;
 
   /// (name, value) of everything that can be set.
   std::vector<std::pair<std::string, double>> settings() const;
 
 private:
-  double valueOf(const PlanScalar &scalar, uint64_t step) const;
+  /// The learning rate follows the steps, everything else the updates.
+  NumberArray evaluate(uint64_t step, uint64_t update) const;
+  double valueOf(const PlanScalar &scalar, uint64_t step,
+                 uint64_t update) const;
   double baseOf(const PlanScalar &scalar) const;
   DataType type;
   std::vector<PlanScalar> scalars;

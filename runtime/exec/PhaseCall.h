@@ -64,6 +64,9 @@ struct StageState {
   NumberArray ownScalars;
   /// The slot of the newest weights.
   unsigned newest = 0;
+  /// Of a virtual worker: the last wave that has all of its updates, as the
+  /// rank counts steps.
+  uint64_t wave = 0;
   /// By weight slot, without a flush: whether P has run since they changed.
   std::vector<bool> isPrepared;
 

@@ -62,7 +62,7 @@ private:
     auto submit = [&](unsigned index) {
       Step &step = ring[index % ring.size()];
       step.number = ++submitted;
-      step.scalars = scalars.evaluate(submitted);
+      scalars.setIn(step, plan, submitted);
       executor->submit(step);
     };
     std::vector<double> seconds;

@@ -1,6 +1,7 @@
 //===- Rank.cpp - One rank of an executor ---------------------------------===//
 #include "cpu/LibraryKernel.h"
 #include "exec/ExecutorState.h"
+#include "plan/SharePlan.h"
 #include "support/Error.h"
 #include "support/FlushDenormals.h"
 
@@ -105,17 +106,27 @@ unsigned Executor::Rank::findPeriod() const {
   uint64_t period = 1;
   // Of a table by micro-batches, counted over all steps.
   auto addTable = [&](uint64_t length) {
-    period = std::lcm(period,
-                      length / std::gcd<uint64_t>(length, plan.microbatches));
+    period = std::lcm(
+        period, length / std::gcd<uint64_t>(length, plan.microbatchesListed()));
   };
   for (unsigned s : plan.ranks[index].stages) {
-    period = std::lcm(period, plan.stages[s].versions);
+    period = std::lcm(
+        period, plan.stages[s].versions /
+                    std::gcd(plan.stages[s].versions, plan.updatesPerStep()));
     addTable(std::max<uint64_t>(plan.stages[s].areas.residualSlots, 1));
     for (const PlanChannel &channel : plan.channels)
-      if (channel.from == s || channel.to == s)
+      // Slots of waves are found when they are used.
+      if ((channel.from == s || channel.to == s) && !channel.isOfWaves())
         addTable(channel.receiveSlot.size());
   }
   return static_cast<unsigned>(period);
+}
+
+/// The version that an action names, as the rank counts steps.
+static int64_t versionOf(const Plan &plan, const PlanAction &action,
+                         uint64_t sequence) {
+  return static_cast<int64_t>(sequence * plan.updatesPerStep()) +
+         action.version;
 }
 
 /// What an action of the list of step `round`, modulo the period, uses.
@@ -125,10 +136,10 @@ static CallPlace placeOf(const Plan &plan, const PlanAction &action,
     return {action.microbatch, action.slot, 0};
   const PlanStage &stage = plan.stages[action.stage];
   int64_t step = (round + period - action.lag % period) % period;
-  uint64_t microbatch = step * plan.microbatches + action.microbatch;
+  uint64_t microbatch = plan.numberIn(step, action.microbatch);
   uint64_t slots = std::max<uint64_t>(stage.areas.residualSlots, 1);
   return {microbatch, static_cast<unsigned>(microbatch % slots),
-          stage.slotOf(step + action.version)};
+          stage.slotOf(step * plan.updatesPerStep() + action.version)};
 }
 
 std::vector<Executor::Rank::CompiledAction>
@@ -162,8 +173,8 @@ Executor::Rank::compileRound(unsigned round, unsigned period) {
                                      plan.stages[action.stage].name,
                                      compiled.name));
       compiled.calls.push_back(&calls.back());
-      bool isFirst =
-          plan.flushes ? !hasWeightPhase[action.stage] : action.microbatch == 0;
+      bool isFirst = plan.flushes ? !hasWeightPhase[action.stage]
+                                  : plan.startsUpdate(action.microbatch);
       if (phase == Phase::BackwardWeight && isFirst &&
           plan.stages[action.stage].writesGradients)
         calls.back().markFirst();
@@ -205,7 +216,20 @@ Executor::Rank::compileRound(unsigned round, unsigned period) {
     case ActionKind::ReduceGradients:
     case ActionKind::AllReduce:
     case ActionKind::SumGradients:
+    case ActionKind::Push:
+    case ActionKind::Pull:
+    case ActionKind::AddPushes:
       break;
+    }
+    // What a wave's first update, or its sum, is written over.
+    bool isWritten = action.kind == ActionKind::AddPushes ||
+                     (action.kind == ActionKind::Update && action.version == 1);
+    for (unsigned c = 0; c < plan.channels.size() && isWritten; ++c) {
+      const PlanChannel &channel = plan.channels[c];
+      bool isPushed = channel.release == ActionKind::AddPushes;
+      if (channel.from == action.stage && channel.isOfWaves() &&
+          !channel.isOfIdle && isPushed == (action.kind == ActionKind::Update))
+        compiled.sends.push_back(c);
     }
     if (round == 0 && action.kind == ActionKind::Send &&
         plan.channels[action.channel].isReduction())
@@ -213,7 +237,7 @@ Executor::Rank::compileRound(unsigned round, unsigned period) {
     if (!isTransfer(action.kind) && action.kind != ActionKind::Prepare)
       for (unsigned c = 0; c < plan.channels.size(); ++c)
         if (plan.channels[c].to == action.stage &&
-            !plan.channels[c].isResident() &&
+            !plan.channels[c].isResident() && !plan.channels[c].isOfIdle &&
             plan.carries(plan.channels[c], action.microbatch) &&
             !released[c][action.microbatch] &&
             releases(action.kind, plan.channels[c].release,
@@ -235,7 +259,12 @@ void Executor::Rank::compile() {
              device.createStream()};
   computeClock = streams.compute->computeClock();
   hasClock.store(true, std::memory_order_release);
-  if (plan.threads > 1)
+  std::optional<unsigned> shardOf = plan.ranks[index].shardOf;
+  if (shardOf) {
+    stages[*shardOf].plan = &plan.stages[*shardOf];
+    stages[*shardOf].memory = &state.program.getMemories()[*shardOf];
+  }
+  if (plan.threads > 1 && !shardOf)
     team = std::make_unique<Team>(plan.threads, fmt::format("rank {}", index),
                                   state.program.coresOf(index));
   for (unsigned s : plan.ranks[index].stages)
@@ -446,7 +475,7 @@ void Executor::Rank::finishStep(EnqueuedStep &oldest) {
     int64_t begin = i == oldest.agreesBefore ? oldest.agreed : oldest.times[i],
             end = oldest.times[i + 1];
     const PlanAction &action = plan.ranks[index].actions[i];
-    if (action.kind != ActionKind::Send && action.kind != ActionKind::Receive) {
+    if (!isTransfer(action.kind) && !plan.ranks[index].shardOf) {
       statistics[action.stage].busySeconds += (end - begin) * 1e-9;
       ++statistics[action.stage].actions;
     }
@@ -471,9 +500,12 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
   const Plan &plan = state.program.getPlan();
   const PlanAction &action = compiled.action;
   auto numberIn = [&](unsigned channel) {
-    return plan.flushes ? action.microbatch
-                        : plan.channels[channel].numberOf(
-                              sequence * plan.microbatches + action.microbatch);
+    if (plan.flushes)
+      return action.microbatch;
+    const PlanChannel &own = plan.channels[channel];
+    return own.numberOf(own.isOfWaves()
+                            ? sequence
+                            : plan.numberIn(sequence, action.microbatch));
   };
   // A replica that owns all of a small area sends nothing before it adds.
   if (action.kind == ActionKind::Update ||
@@ -494,16 +526,20 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
   if (action.kind == ActionKind::Prepare &&
       !needsPreparation(action, sequence) && !state.options.preparesInEachStep)
     return;
+  for (unsigned channel : compiled.sends)
+    state.transport->prepareSend(channel, numberIn(channel), streams);
   if (action.kind == ActionKind::Update)
     enqueueUpdate(action, step, sequence);
+  if (action.kind == ActionKind::Pull)
+    enqueuePull(action.stage, sequence);
+  if (action.kind == ActionKind::AddPushes)
+    enqueuePushes(action.stage, sequence);
   bool startsSums = !plan.flushes && action.kind == ActionKind::Backward &&
-                    action.microbatch == 0;
+                    plan.startsUpdate(action.microbatch);
   if (startsSums)
     clearSums(stages[action.stage]);
   if (action.kind == ActionKind::SumGradients)
     enqueueSums(action.stage, action.slot);
-  for (unsigned channel : compiled.sends)
-    state.transport->prepareSend(channel, numberIn(channel), streams);
   bool useGraphs = state.options.graphs && !into.timer &&
                    state.program.getDevice().hasGraphs();
   if (uint64_t uploads = state.program.countUploads();
@@ -537,7 +573,7 @@ bool Executor::Rank::isFirstWrite(const PlanAction &action) {
   if (!stage.plan->writesGradients)
     return false;
   if (!state.program.getPlan().flushes)
-    return action.microbatch == 0;
+    return state.program.getPlan().startsUpdate(action.microbatch);
   unsigned lane =
       state.program.getPlan().laneOf(stage.plan->code, action.microbatch);
   bool isFirst = !stage.hasWritten[lane];
@@ -557,8 +593,7 @@ bool Executor::Rank::needsPreparation(const PlanAction &action,
   // The optimizer changes parameters in every step.
   if (plan.flushes)
     return isStale || plan.isTraining();
-  unsigned slot =
-      stage.plan->slotOf(static_cast<int64_t>(sequence) + action.version);
+  unsigned slot = stage.plan->slotOf(versionOf(plan, action, sequence));
   bool isNeeded = !stage.isPrepared[slot];
   stage.isPrepared[slot] = true;
   return isNeeded;
@@ -687,7 +722,28 @@ void Executor::Rank::enqueueSums(unsigned number, unsigned group) {
       });
 }
 
+void Executor::Rank::settleWorkers() {
+  const Plan &plan = state.program.getPlan();
+  const std::vector<unsigned> &own = plan.ranks[index].stages;
+  for (unsigned c = 0; c < plan.channels.size(); ++c) {
+    if (!plan.channels[c].isOfIdle)
+      continue;
+    if (std::ranges::count(own, plan.channels[c].from)) {
+      state.transport->send(c, 0, streams);
+      // The next update changes what is sent.
+      state.transport->prepareSend(c, 0, streams);
+    } else if (std::ranges::count(own, plan.channels[c].to)) {
+      state.transport->receive(c, 0, streams);
+      state.transport->release(c, 0, streams);
+    }
+  }
+}
+
 void Executor::Rank::settleWeights() {
+  if (state.program.getPlan().ranks[index].shardOf)
+    return;
+  if (state.program.getPlan().clockDistance)
+    settleWorkers();
   streams.compute->execute([this] {
     for (unsigned s : state.program.getPlan().ranks[index].stages)
       stages[s].memory->fillVersions(stages[s].newest);
@@ -710,7 +766,7 @@ static void correctAs(const T *weights, T *changes, T *corrected, int64_t count,
   }
 }
 
-void Executor::Rank::correct(StageState &stage, int64_t begin,
+void Executor::Rank::correct(const StageState &stage, int64_t begin,
                              int64_t end) const {
   const PlanAreas &areas = stage.plan->areas;
   double distance = stage.plan->delay;
@@ -745,14 +801,22 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
                                    uint64_t sequence) {
   StageState &stage = stages[action.stage];
   const PlanAreas &areas = stage.plan->areas;
-  int64_t version = static_cast<int64_t>(sequence) + action.version;
+  const Plan &plan = state.program.getPlan();
+  int64_t version = versionOf(plan, action, sequence);
   unsigned from = stage.plan->slotOf(version - 1);
   unsigned to = stage.plan->slotOf(version);
   stage.newest = to;
+  Change change{from, to, sequence, action.version == 1};
+  if (action.version == static_cast<int>(plan.updatesPerStep()))
+    stage.wave = sequence;
   stage.correctedOf = 0;
   if (!stage.isPrepared.empty())
     stage.isPrepared[to] = false;
-  const char *scalars = step.scalars.data();
+  if (plan.clockDistance && plan.microbatchOf(*stage.plan, action.version) >=
+                                plan.microbatchesWith(step.rows))
+    return skipUpdate(stage, change);
+  const char *scalars =
+      step.scalarsOf(plan.clockDistance ? action.version - 1 : 0).data();
   std::vector<NumberArray> groups = step.groupScalars;
   if (stage.plan->delay > 1 && state.options.annealedSteps) {
     stage.ownScalars = step.scalars;
@@ -765,7 +829,7 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
     streams.compute->copy(stage.scalars, scalars, step.scalars.bytes());
     scalars = stage.scalars;
   }
-  streams.compute->execute([this, &stage, &areas, scalars, from, to,
+  streams.compute->execute([this, &stage, &areas, scalars, change,
                             groups = std::move(groups)]() mutable {
     if (stage.plan->lossScaleKernel) {
       void *tensors[] = {overflows.get(), stage.memory->at(areas.lossScale),
@@ -779,7 +843,7 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
                          const_cast<char *>(scalars)};
       stage.kernels[*stage.plan->optimizerKernel]->execute(tensors, nullptr);
     } else if (areas.parameters.bytes) {
-      optimize(stage, scalars, groups, from, to);
+      optimize(stage, scalars, groups, change);
     }
     if (stage.functions.update) {
       pp_phase_arguments arguments = stage.arguments;

@@ -95,11 +95,10 @@ double Executor::Rank::trustRatio(const StageState &stage, char *weights,
 }
 
 void Executor::Rank::optimizeRange(StageState &stage, const UpdateRange &range,
-                                   const NumberArray &scalars, unsigned from,
-                                   unsigned to) {
-  const PlanAreas &areas = stage.plan->areas;
-  char *weights = stage.memory->at(areas.parametersOf(to));
-  copyWeights(stage, range.begin, range.end, from, to);
+                                   const NumberArray &scalars,
+                                   const Change &change) {
+  char *weights = stage.memory->at(stage.plan->areas.parametersOf(change.to));
+  beginChange(stage, change, range.begin, range.end);
   if (!range.isFrozen) {
     NumberArray own = scalars;
     std::optional<size_t> ratio =
@@ -109,28 +108,38 @@ void Executor::Rank::optimizeRange(StageState &stage, const UpdateRange &range,
     callOptimizer(stage, weights + range.begin, range.begin, range.end,
                   own.data());
   }
-  if (stage.plan->correction > 0)
-    correct(stage, range.begin, range.end);
+  endChange(stage, change, range.begin, range.end);
 }
 
-void Executor::Rank::copyWeights(const StageState &stage, int64_t begin,
-                                 int64_t end, unsigned from,
-                                 unsigned to) const {
+void Executor::Rank::beginChange(const StageState &stage, const Change &change,
+                                 int64_t begin, int64_t end) const {
   const PlanAreas &areas = stage.plan->areas;
   if (begin >= end)
     return;
-  const char *old = stage.memory->at(areas.parametersOf(from)) + begin;
-  if (from != to)
-    std::memcpy(stage.memory->at(areas.parametersOf(to)) + begin, old,
+  const char *old = stage.memory->at(areas.parametersOf(change.from)) + begin;
+  if (change.from != change.to)
+    std::memcpy(stage.memory->at(areas.parametersOf(change.to)) + begin, old,
                 end - begin);
+  else if (state.program.getPlan().clockDistance)
+    keepWeights(stage, change, begin, end);
   if (stage.plan->correction > 0)
     std::memcpy(stage.memory->at(areas.correctedParameters()) + begin, old,
                 end - begin);
 }
 
+void Executor::Rank::endChange(const StageState &stage, const Change &change,
+                               int64_t begin, int64_t end) const {
+  if (begin >= end)
+    return;
+  if (stage.plan->correction > 0)
+    correct(stage, begin, end);
+  if (state.program.getPlan().clockDistance)
+    addChange(stage, change, begin, end);
+}
+
 void Executor::Rank::optimize(StageState &stage, const char *scalars,
                               const std::vector<NumberArray> &groupScalars,
-                              unsigned from, unsigned to) {
+                              const Change &change) {
   const PlanAreas &areas = stage.plan->areas;
   if (!stage.ranges.empty()) {
     const PlanOptimizer &optimizer = state.program.getPlan().optimizer;
@@ -140,7 +149,7 @@ void Executor::Rank::optimize(StageState &stage, const char *scalars,
       for (size_t i = part; i < stage.ranges.size(); i += parts) {
         const UpdateRange &range = stage.ranges[i];
         optimizeRange(stage, range,
-                      range.group ? groupScalars[*range.group] : own, from, to);
+                      range.group ? groupScalars[*range.group] : own, change);
       }
     };
     if (!team)
@@ -149,11 +158,11 @@ void Executor::Rank::optimize(StageState &stage, const char *scalars,
   }
   auto bytes = static_cast<int64_t>(areas.parameters.bytes);
   auto run = [&](int64_t begin, int64_t end) {
-    copyWeights(stage, begin, end, from, to);
-    callOptimizer(stage, stage.memory->at(areas.parametersOf(to)) + begin,
+    beginChange(stage, change, begin, end);
+    callOptimizer(stage,
+                  stage.memory->at(areas.parametersOf(change.to)) + begin,
                   begin, end, scalars);
-    if (begin < end && stage.plan->correction > 0)
-      correct(stage, begin, end);
+    endChange(stage, change, begin, end);
   };
   if (!team)
     return run(0, bytes);

@@ -50,6 +50,8 @@ struct Step {
   std::vector<PortBuffer> feeds, fetches;
   NumberArray scalars;                   // of the optimizer; training only
   std::vector<NumberArray> groupScalars; // by group of parameters
+  /// Of the second update of the step, the third and so on; empty: the same.
+  std::vector<NumberArray> laterScalars;
   /// From 1 on, over a whole training, and the seed: what random numbers are
   /// drawn from. The number is for traces, too.
   uint64_t number = 0, seed = 0;
@@ -71,6 +73,10 @@ struct Step {
   /// gradient that is not finite.
   std::vector<float> overflows;
 
+  /// Of an update of the step, from 0.
+  const NumberArray &scalarsOf(unsigned update) const {
+    return update && !laterScalars.empty() ? laterScalars[update - 1] : scalars;
+  }
   /// Sum of `losses` in the order of the micro-batches.
   double loss() const;
 

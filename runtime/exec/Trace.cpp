@@ -26,7 +26,13 @@ pp::runtime::formatTrace(const Plan &plan,
                  "{{\"name\":{}}}}}",
                  nlohmann::json(plan.model).dump());
   constexpr const char *tracks[] = {"compute", "send", "receive"};
-  for (unsigned s = 0; s < plan.stages.size(); ++s)
+  // Behind the stages, their shards.
+  auto stages = static_cast<unsigned>(plan.stages.size());
+  auto nameOf = [&](unsigned s) {
+    return s < stages ? plan.stages[s].name
+                      : plan.stages[s - stages].name + " shard";
+  };
+  for (unsigned s = 0; s < (plan.clockDistance ? 2 * stages : stages); ++s)
     for (unsigned t = 0; t < 3; ++t)
       fmt::format_to(
           out,
@@ -35,8 +41,7 @@ pp::runtime::formatTrace(const Plan &plan,
           "\"thread_sort_index\",\"pid\":0,\"tid\":{0},\"args\":{{\"sort_"
           "index\":{0}}}}}",
           s * 3 + t,
-          nlohmann::json(fmt::format("{} {}", plan.stages[s].name, tracks[t]))
-              .dump());
+          nlohmann::json(fmt::format("{} {}", nameOf(s), tracks[t])).dump());
   int64_t origin = INT64_MAX;
   for (const RankTrace *rank : ranks)
     if (!rank->events.empty())
@@ -44,7 +49,8 @@ pp::runtime::formatTrace(const Plan &plan,
   for (size_t r = 0; r < ranks.size(); ++r)
     for (const TraceEvent &event : ranks[r]->events) {
       const PlanAction &action = plan.ranks[r].actions[event.action];
-      unsigned track = trackOf(action);
+      unsigned track =
+          trackOf(action) + (plan.ranks[r].shardOf ? 3 * stages : 0);
       double begin = (event.begin - origin) / 1e3;
       double duration = (event.end - event.begin) / 1e3;
       fmt::format_to(out,

@@ -73,16 +73,25 @@ enum class ActionKind : uint8_t {
   /// A replica adds up its part of the gradients. In the executor only.
   SumGradients,
   /// What depends on parameters alone is computed.
-  Prepare
+  Prepare,
+  /// A virtual worker sends the sum of a wave's updates to where it is shared.
+  /// The executor's plan has the transfers instead.
+  Push,
+  /// It takes the weights that all workers share, with a wave of all of them
+  /// more, and adds its own waves since.
+  Pull,
+  /// A shard adds the waves that workers pushed. In the executor only.
+  AddPushes
 };
 
 namespace detail {
-inline constexpr std::array<std::string_view, 12> actionNames = {
-    "F",    "R", "I",           "W",         "B",        "SEND",
-    "RECV", "U", "REDUCE_GRAD", "ALLREDUCE", "SUM_GRAD", "P"};
+inline constexpr std::array<std::string_view, 15> actionNames = {
+    "F",           "R",         "I",        "W", "B",    "SEND", "RECV",    "U",
+    "REDUCE_GRAD", "ALLREDUCE", "SUM_GRAD", "P", "PUSH", "PULL", "ADD_PUSH"};
 } // namespace detail
 
-/// As in PyTorch's schedules, with R, U, P, ALLREDUCE and SUM_GRAD in addition.
+/// As in PyTorch's schedules, with R, U, P, PUSH, PULL, ALLREDUCE, SUM_GRAD and
+/// ADD_PUSH in addition.
 constexpr std::string_view nameOf(ActionKind kind) {
   return detail::actionNames[static_cast<size_t>(kind)];
 }
@@ -120,10 +129,23 @@ constexpr bool isCollective(ActionKind kind) {
   return kind == ActionKind::ReduceGradients || kind == ActionKind::AllReduce;
 }
 
-/// Whether a stage does it once per step, for no micro-batch.
+/// Whether virtual workers share their waves by it.
+constexpr bool isOfWaves(ActionKind kind) {
+  return kind == ActionKind::Push || kind == ActionKind::Pull ||
+         kind == ActionKind::AddPushes;
+}
+
+/// Whether only the plan of the executor has it.
+constexpr bool isOfExecutor(ActionKind kind) {
+  return kind == ActionKind::SumGradients || kind == ActionKind::AddPushes;
+}
+
+/// Whether a stage does it for no micro-batch: once per step, or P and U of
+/// virtual workers for each version of their weights.
 constexpr bool isPerStep(ActionKind kind) {
   return kind == ActionKind::Update || kind == ActionKind::Prepare ||
-         kind == ActionKind::SumGradients || isCollective(kind);
+         kind == ActionKind::SumGradients || isOfWaves(kind) ||
+         isCollective(kind);
 }
 
 /// The largest stage or micro-batch that makes sense: tables have this many
@@ -131,8 +153,8 @@ constexpr bool isPerStep(ActionKind kind) {
 inline constexpr int largestActionNumber = 1 << 24;
 
 /// An action in the notation of PyTorch's schedules: `0F2`, `1B3`, `0SEND_F1`,
-/// `0SEND_F1#2`, `0P`, `0U`, `0REDUCE_GRAD`, `0ALLREDUCE#1`. SumGradients has
-/// none.
+/// `0SEND_F1#2`, `0P`, `0U`, `0PUSH`, `0PULL`, `0REDUCE_GRAD`, `0ALLREDUCE#1`.
+/// What only the executor has, has none.
 struct ActionText {
   ActionKind kind = ActionKind::Forward;
   int stage = 0;
@@ -184,7 +206,7 @@ inline std::optional<ActionText> parseActionText(std::string_view text) {
             detail::actionNames[k] &&
         (!kind || detail::actionNames[k].size() > nameOf(*kind).size()))
       kind = static_cast<ActionKind>(k);
-  if (!kind || *kind == ActionKind::SumGradients)
+  if (!kind || isOfExecutor(*kind))
     return std::nullopt;
   action.kind = *kind;
   takeWord(nameOf(*kind));

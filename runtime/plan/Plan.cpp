@@ -27,6 +27,30 @@ unsigned Plan::replicasOfLoss() const {
   return 1;
 }
 
+unsigned Plan::ranksWithStages() const {
+  return static_cast<unsigned>(
+      std::count_if(ranks.begin(), ranks.end(),
+                    [](const PlanRank &rank) { return !rank.shardOf; }));
+}
+
+std::vector<unsigned> Plan::workersOfRanks() const {
+  std::vector<unsigned> workers;
+  std::vector<bool> seen(stages.size());
+  unsigned worker = 0;
+  for (const PlanRank &rank : ranks) {
+    bool isNext = std::any_of(rank.stages.begin(), rank.stages.end(),
+                              [&](unsigned stage) { return seen[stage]; });
+    if (clockDistance && isNext) {
+      ++worker;
+      seen.assign(stages.size(), false);
+    }
+    for (unsigned stage : rank.stages)
+      seen[stage] = true;
+    workers.push_back(worker);
+  }
+  return workers;
+}
+
 unsigned Plan::largestLag() const {
   unsigned lag = 0;
   for (const PlanRank &rank : ranks)
@@ -51,6 +75,9 @@ std::string pp::runtime::toString(const Plan &plan, const PlanAction &action) {
     const PlanChannel &channel = plan.channels[action.channel];
     if (channel.isReduction())
       return fmt::format("{}{}_GRAD", action.stage, nameOf(action.kind));
+    if (channel.isOfWaves())
+      return fmt::format("{}{}_{}", action.stage, nameOf(action.kind),
+                         channel.release == ActionKind::Pull ? "PULL" : "PUSH");
     text.isForward = channel.fromPhase == Phase::Forward;
   }
   if (!isPerStep(action.kind))

@@ -104,6 +104,9 @@ struct PlanChannel {
   std::optional<unsigned> repliesTo = std::nullopt;
   /// Released by SumGradients: PlanSum::group.
   unsigned addedIn = 0;
+  /// Of optimizer state, where virtual workers have nothing in flight; see
+  /// SharePlan.h.
+  bool isOfIdle = false;
 
   /// Both stages are on one rank: the value is made in its receive slot, and
   /// nothing is sent.
@@ -119,6 +122,9 @@ struct PlanChannel {
   bool isReduction() const {
     return release == ActionKind::SumGradients || release == ActionKind::Update;
   }
+  /// Between a virtual worker and a shard, once per wave. Slots are those of
+  /// the wave, counted over all steps.
+  bool isOfWaves() const { return pp::isOfWaves(release); }
 };
 
 /// A byte range in the memory of a stage.
@@ -129,7 +135,7 @@ struct PlanArea {
 struct PlanAreas {
   PlanArea parameters, buffers, gradients, optimizer, prepared, statistics,
       residuals, scratch, channels, discard, loss, lossScale, exchange,
-      versions, lanes, corrected;
+      versions, lanes, corrected, shared;
   uint64_t residualSlots = 0, residualSlotBytes = 0;
 
   /// Its name in the plan, and where it is here.
@@ -140,7 +146,7 @@ struct PlanAreas {
     bool isOptional = false;
   };
   /// All of them, in the order in which they lie.
-  static const std::array<Named, 16> all;
+  static const std::array<Named, 17> all;
   /// Where the parameters of weight slot `slot` lie, and what was prepared of
   /// them: slot 0 in the areas of these names, the others in `versions`.
   uint64_t parametersOf(unsigned slot) const {
@@ -172,7 +178,7 @@ struct PlanAreas {
   uint64_t laneBytes() const { return gradients.bytes + statistics.bytes; }
 };
 
-inline constexpr std::array<PlanAreas::Named, 16> PlanAreas::all = {{
+inline constexpr std::array<PlanAreas::Named, 17> PlanAreas::all = {{
     {"parameters", &PlanAreas::parameters},
     {"gradients", &PlanAreas::gradients},
     {"optimizer", &PlanAreas::optimizer},
@@ -189,6 +195,7 @@ inline constexpr std::array<PlanAreas::Named, 16> PlanAreas::all = {{
     {"versions", &PlanAreas::versions, /*isOptional=*/true},
     {"lanes", &PlanAreas::lanes, /*isOptional=*/true},
     {"corrected", &PlanAreas::corrected, /*isOptional=*/true},
+    {"shared", &PlanAreas::shared, /*isOptional=*/true},
 }};
 
 /// Where the first value of a parameter or buffer comes from.
@@ -365,6 +372,9 @@ struct PlanMark {
 struct PlanRank {
   std::vector<unsigned> stages;
   std::vector<PlanAction> actions;
+  /// Of a rank that the executor adds, which has no stage: the one whose memory
+  /// has its shard of the weights that virtual workers share.
+  std::optional<unsigned> shardOf = std::nullopt;
 };
 
 /// Which of several sizes of a dimension a program is for.
@@ -401,6 +411,11 @@ struct Plan {
   /// rank's list runs once for each step that is handed in, and each action of
   /// it is for an earlier step, by its lag.
   bool flushes = true;
+  /// Without a flush: replicas are virtual workers, and this is how many waves
+  /// the weights that they share may be behind (WSP). A step is a wave of all
+  /// workers, and a stage has an update for each of its micro-batches. Nothing:
+  /// there are no workers.
+  std::optional<unsigned> clockDistance;
   /// That compute the stages of a rank together.
   unsigned threads = 1;
   std::vector<std::string> weights;
@@ -449,6 +464,30 @@ struct Plan {
   }
   /// As a list of actions numbers them.
   unsigned microbatchesListed() const { return microbatches / replicas; }
+  /// Versions that a stage makes of its weights in a step.
+  unsigned updatesPerStep() const {
+    return clockDistance ? microbatchesListed() : 1;
+  }
+  /// Without a flush: the number of a micro-batch of step `step` among those of
+  /// its replica, over all steps.
+  uint64_t numberIn(uint64_t step, unsigned microbatch) const {
+    return (step * microbatches + microbatch) / replicas;
+  }
+  /// Whether `microbatch` is the first whose gradients an update has.
+  bool startsUpdate(unsigned microbatch) const {
+    return clockDistance || microbatch == 0;
+  }
+  /// Of virtual workers: the micro-batch whose update makes a version, which is
+  /// relative to its step.
+  unsigned microbatchOf(const PlanStage &stage, int version) const {
+    return static_cast<unsigned>(version - 1) * replicas + stage.replica;
+  }
+  /// Of each rank of a listed plan of virtual workers that are not alike: its
+  /// worker. Their lists stand behind each other, and a rank with a stage that
+  /// the worker has already is the first of the next one. Else all 0.
+  std::vector<unsigned> workersOfRanks() const;
+  /// Ranks with stages. Those of shards come behind them.
+  unsigned ranksWithStages() const;
   /// Through which channel the value of a micro-batch goes that a phase names.
   unsigned channelOf(PlanReference reference, unsigned microbatch) const {
     if (channelCopies.empty())
@@ -458,15 +497,16 @@ struct Plan {
   }
   /// Whether a value of the micro-batch goes through the channel.
   bool carries(const PlanChannel &channel, unsigned microbatch) const {
-    return channel.isReduction() || (stages[channel.from].runs(microbatch) &&
-                                     stages[channel.to].runs(microbatch));
+    return channel.isReduction() || channel.isOfWaves() ||
+           (stages[channel.from].runs(microbatch) &&
+            stages[channel.to].runs(microbatch));
   }
   /// Of the stage that computes the loss.
   unsigned replicasOfLoss() const;
   /// How many steps must follow one before all of it has run.
   unsigned largestLag() const;
 
-  /// fromJson, and then the plan of all replicas and ties.
+  /// fromJson, and then the plan of all replicas, shards and ties.
   static Plan parse(std::string_view text);
 };
 

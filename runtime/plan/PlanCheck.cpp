@@ -55,8 +55,13 @@ private:
   /// stage.
   void checkReferences() {
     // Of all copies the first is as good as the others.
-    size_t channels = plan.channelCopies.empty() ? plan.channels.size()
-                                                 : plan.channelCopies.size();
+    size_t channels =
+        plan.channelCopies.empty()
+            ? std::count_if(plan.channels.begin(), plan.channels.end(),
+                            [](const PlanChannel &channel) {
+                              return !channel.isOfWaves();
+                            })
+            : plan.channelCopies.size();
     std::vector<unsigned> written(channels), read(channels),
         fetched(plan.fetches.size());
     unsigned losses = 0;
@@ -203,8 +208,13 @@ private:
           failInput("{}: stage {} has no phase P", path(r, i), action.stage);
         set(prepared[action.stage], r, i);
         break;
+      case ActionKind::Push:
+      case ActionKind::Pull:
+        failInput("{}: '{}' is for virtual workers, which have no flush",
+                  path(r, i), nameOf(action.kind));
       case ActionKind::AllReduce:
       case ActionKind::SumGradients:
+      case ActionKind::AddPushes:
         failInternal("{}: no plan has it", path(r, i));
       }
     }

@@ -1,6 +1,7 @@
 //===- PlanFromJson.cpp - JSON to Plan ------------------------------------===//
 #include "plan/PlanJson.h"
 #include "plan/ReplicatePlan.h"
+#include "plan/SharePlan.h"
 #include "plan/ShortFloat.h"
 #include "plan/TiePlan.h"
 #include "pprt/pprt.h"
@@ -49,8 +50,7 @@ static ActionKind readActionKind(const JsonReader &json) {
   std::string name = json.string();
   std::optional<ActionKind> kind = pp::parseActionKind(name);
   // The others are planned only, or the executor's own.
-  if (!kind || *kind == ActionKind::AllReduce ||
-      *kind == ActionKind::SumGradients)
+  if (!kind || *kind == ActionKind::AllReduce || pp::isOfExecutor(*kind))
     json.fail("unknown action '{}'", name);
   return *kind;
 }
@@ -581,6 +581,11 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan,
       stage.areas.corrected.bytes != expected)
     json.at("areas").fail("'corrected' has {} bytes, but must have {}",
                           stage.areas.corrected.bytes, expected);
+  if (uint64_t expected =
+          plan.clockDistance ? sharedLayout(plan, stage).bytes() : 0;
+      stage.areas.shared.bytes != expected)
+    json.at("areas").fail("'shared' has {} bytes, but must have {}",
+                          stage.areas.shared.bytes, expected);
   if (uint64_t expected = (plan.lanesOf(number) - 1) * stage.areas.laneBytes();
       stage.areas.lanes.bytes != expected)
     json.at("areas").fail("'lanes' has {} bytes, but {} lanes take {} beside "
@@ -768,8 +773,24 @@ static void checkRanksOfReplicas(const JsonReader &json, const Plan &plan) {
                 plan.stageReplicas[s]);
 }
 
+/// Virtual workers have the same lists, or each its own, with all stages.
+static void checkRanksOfWorkers(const JsonReader &json, const Plan &plan) {
+  std::vector<unsigned> workers = plan.workersOfRanks();
+  unsigned count = workers.empty() ? 0 : workers.back() + 1;
+  if (count > 1 && count != plan.replicas)
+    json.fail("those of {} virtual workers, but there are {}", count,
+              plan.replicas);
+  std::vector<size_t> stages(count, 0);
+  for (size_t r = 0; r < workers.size(); ++r)
+    stages[workers[r]] += plan.ranks[r].stages.size();
+  for (unsigned worker = 0; worker < count; ++worker)
+    if (stages[worker] != plan.stages.size())
+      json.fail("virtual worker {} has {} of {} stages", worker, stages[worker],
+                plan.stages.size());
+}
+
 static void readRanks(const JsonReader &json, Plan &plan) {
-  bool areShared = !plan.stageReplicas.empty();
+  bool areShared = !plan.stageReplicas.empty() || plan.clockDistance;
   std::vector<int> owner(plan.stages.size(), -1);
   for (size_t r = 0, e = json.size(); r < e; ++r) {
     JsonReader entry = json.at(r);
@@ -781,6 +802,9 @@ static void readRanks(const JsonReader &json, Plan &plan) {
         stages.at(i).fail("stage {} belongs to rank {} already", stage,
                           owner[stage]);
       owner[stage] = r;
+      if (plan.clockDistance &&
+          std::count(rank.stages.begin(), rank.stages.end(), stage))
+        stages.at(i).fail("stage {} is on this rank already", stage);
       rank.stages.push_back(stage);
     }
     JsonReader actions = entry.at("actions");
@@ -796,8 +820,10 @@ static void readRanks(const JsonReader &json, Plan &plan) {
   for (size_t i = 0; i < owner.size(); ++i)
     if (owner[i] < 0)
       json.fail("stage {} is on no rank", i);
-  if (areShared)
+  if (!plan.stageReplicas.empty())
     checkRanksOfReplicas(json, plan);
+  if (plan.clockDistance)
+    checkRanksOfWorkers(json, plan);
 }
 
 /// Copies of a parameter in several stages have to agree.
@@ -960,10 +986,25 @@ Plan pp::runtime::fromJson(std::string_view text) {
     plan.wholeBatches = json.at("whole_batches").string();
   if (json.has("flush"))
     plan.flushes = json.at("flush").boolean();
-  if (!plan.flushes && (plan.replicas > 1 || !plan.stageReplicas.empty() ||
-                        plan.gradientLanes || !plan.isTraining()))
-    json.at("flush").fail("only a training program without replicas and lanes "
-                          "can do without a flush");
+  if (json.has("clock_distance")) {
+    plan.clockDistance = json.at("clock_distance").integer(maxLag);
+    if (plan.flushes)
+      json.at("clock_distance")
+          .fail("{}, but virtual workers have no flush", *plan.clockDistance);
+    // Each shard meets each worker, and checks play all of them.
+    constexpr uint64_t mostMeetings = 1 << 20;
+    if (uint64_t(plan.replicas) * plan.replicas * json.at("stages").size() >
+        mostMeetings)
+      json.at("replicas")
+          .fail("{} virtual workers of {} stages are too many", plan.replicas,
+                json.at("stages").size());
+  }
+  if (!plan.flushes &&
+      ((plan.replicas > 1 && !plan.clockDistance) ||
+       !plan.stageReplicas.empty() || plan.gradientLanes || !plan.isTraining()))
+    json.at("flush").fail("only a training program without replicas, except "
+                          "for virtual workers, and without lanes can do "
+                          "without a flush");
   if (json.has("threads")) {
     plan.threads = json.at("threads").integer(PP_MOST_THREADS);
     if (!plan.threads)
@@ -1043,9 +1084,14 @@ Plan pp::runtime::fromJson(std::string_view text) {
   }
   for (size_t i = 0; i < plan.stages.size(); ++i)
     plan.stages[i].code = i;
-  // Copies of unequal numbers differ in what they do.
-  checkActions(plan.stageReplicas.empty() ? plan
-                                          : replicate(plan, /*addsUp=*/false));
+  // Copies of unequal numbers differ in what they do, and virtual workers meet.
+  if (plan.stageReplicas.empty() && !plan.clockDistance) {
+    checkActions(plan);
+    return plan;
+  }
+  Plan all = replicate(plan, /*addsUp=*/false);
+  addShards(all);
+  checkActions(all);
   return plan;
 }
 
@@ -1053,6 +1099,7 @@ Plan Plan::parse(std::string_view text) {
   Plan plan = fromJson(text);
   if (plan.replicas > 1 || !plan.stageReplicas.empty())
     plan = replicate(plan);
+  addShards(plan);
   addTies(plan);
   return plan;
 }

@@ -265,6 +265,9 @@ static Json writeAction(const PlanAction &action) {
   case ActionKind::ReduceGradients:
   case ActionKind::AllReduce:
   case ActionKind::SumGradients:
+  case ActionKind::Push:
+  case ActionKind::Pull:
+  case ActionKind::AddPushes:
     return {nameOf(action.kind), action.stage};
   case ActionKind::Forward:
   case ActionKind::Recompute:
@@ -311,6 +314,8 @@ std::string pp::runtime::toJson(const Plan &plan) {
     json["whole_batches"] = plan.wholeBatches;
   if (!plan.flushes)
     json["flush"] = false;
+  if (plan.clockDistance)
+    json["clock_distance"] = *plan.clockDistance;
   if (plan.threads > 1)
     json["threads"] = plan.threads;
   json["schedule"] = plan.schedule;

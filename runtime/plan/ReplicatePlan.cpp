@@ -60,11 +60,19 @@ public:
     for (unsigned stage = 0; stage < one.stages.size(); ++stage)
       for (unsigned copy = 0; copy < one.replicasOf(stage); ++copy)
         addStage(stage, copy);
-    if (one.isTraining() && addsUp)
+    // Virtual workers share their waves instead.
+    if (one.isTraining() && addsUp && one.flushes)
       for (unsigned stage = 0; stage < one.stages.size(); ++stage)
         addReductions(stage);
     std::vector<unsigned> copies(one.stages.size(), 0);
-    for (const PlanRank &rank : one.ranks) {
+    std::vector<unsigned> workers = one.workersOfRanks();
+    bool hasOwnLists = !workers.empty() && workers.back() > 0;
+    for (size_t r = 0; r < one.ranks.size(); ++r) {
+      const PlanRank &rank = one.ranks[r];
+      if (hasOwnLists) {
+        addRank(rank, workers[r]);
+        continue;
+      }
       if (!one.stageReplicas.empty()) {
         addRank(rank, copies[rank.stages.front()]++);
         continue;
@@ -145,7 +153,12 @@ private:
     PlanChannel &result = all.channels.emplace_back(channel);
     result.from = numberOf(channel.from, from);
     result.to = numberOf(channel.to, to);
-    if (!one.stageReplicas.empty())
+    // Virtual workers may differ in which stages are on one rank.
+    if (!one.flushes && areTogether(channel.from, channel.to, from)) {
+      result.sendSlots = 0;
+      result.sendSlot.clear();
+    }
+    if (!one.stageReplicas.empty() || !one.flushes)
       return;
     auto spread = [&](const std::vector<unsigned> &slots) {
       std::vector<unsigned> result(slots.empty() ? 0 : one.microbatches);
@@ -155,6 +168,20 @@ private:
     };
     result.sendSlot = spread(channel.sendSlot);
     result.receiveSlot = spread(channel.receiveSlot);
+  }
+
+  /// Whether two stages are on one rank, of a virtual worker.
+  bool areTogether(unsigned a, unsigned b, unsigned worker) const {
+    std::vector<unsigned> workers = one.workersOfRanks();
+    bool hasOwnLists = workers.back() > 0;
+    for (size_t r = 0; r < workers.size(); ++r) {
+      const std::vector<unsigned> &stages = one.ranks[r].stages;
+      if ((!hasOwnLists || workers[r] == worker) &&
+          std::count(stages.begin(), stages.end(), a) &&
+          std::count(stages.begin(), stages.end(), b))
+        return true;
+    }
+    return false;
   }
 
   void addStage(unsigned stage, unsigned copy) {

@@ -1,5 +1,6 @@
 //===- RollingCheck.cpp - Actions of a plan without a flush ---------------===//
 #include "plan/Plan.h"
+#include "plan/SharePlan.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -15,13 +16,25 @@ constexpr int64_t nothing = -1;
 struct StageSlots {
   explicit StageSlots(const PlanStage &stage)
       : weights(stage.versions, 0), prepared(stage.versions, nothing),
+        pulled(stage.versions, 0),
         residuals(std::max<uint64_t>(stage.areas.residualSlots, 1), nothing) {}
 
   std::vector<int64_t> weights, prepared; // versions
-  std::vector<int64_t> residuals;         // micro-batches
+  std::vector<int64_t> pulled; // waves of all workers in the weights, by slot
+  std::vector<int64_t> residuals; // micro-batches
   // Passes run in the order of the micro-batches, so that gradients are added
   // in it.
   int64_t forwards = 0, backwards = 0, updates = 0;
+
+  // Of a virtual worker:
+  /// The sum of a wave's updates, of which it has some.
+  struct WaveSum {
+    int64_t wave = nothing;
+    unsigned updates = 0;
+  };
+  std::vector<WaveSum> sums; // by slot
+  int64_t pulls = 0;         // that have run
+  int64_t shared = 0;        // waves of all workers in the stage's shard
 };
 
 struct ChannelSlots {
@@ -44,6 +57,10 @@ public:
       isRecomputed.emplace_back(plan.microbatches);
     }
     steps = 2 * lag + 2 * versions + 4;
+    if (plan.clockDistance)
+      steps = 2 * lag + 4;
+    for (unsigned s = 0; s < stages.size() && plan.clockDistance; ++s)
+      stages[s].sums.resize(sharedLayout(plan, plan.stages[s]).waveSlots());
     for (const PlanChannel &channel : plan.channels)
       channels.push_back({std::vector<int64_t>(channel.sendSlots, nothing),
                           std::vector<int64_t>(channel.receiveSlots, nothing),
@@ -67,10 +84,16 @@ private:
   int64_t microbatchesIn(int64_t step) const {
     return step % 3 == 1 ? few : plan.microbatches;
   }
-  /// Those of the steps before `step`.
-  int64_t passesBefore(int64_t step) const {
+  /// Those of a stage in the steps before `step`.
+  int64_t passesBefore(const PlanStage &stage, int64_t step) const {
     int64_t smaller = (step + 1) / 3;
-    return (step - smaller) * plan.microbatches + smaller * few;
+    int64_t own =
+        (int64_t(few) + stage.replicas - 1 - stage.replica) / stage.replicas;
+    return (step - smaller) * plan.microbatchesListed() + smaller * own;
+  }
+  /// The number of a version that an action names, from 0 over all steps.
+  int64_t versionOf(const PlanAction &action, int64_t step) const {
+    return step * plan.updatesPerStep() + action.version;
   }
   size_t end(unsigned r) const {
     return plan.ranks[r].actions.size() * (steps + lag);
@@ -83,13 +106,19 @@ private:
     if (plan.findLossScale())
       failInput("flush: false, but a loss scale skips steps, which takes the "
                 "gradients of all stages at one time");
+    std::vector<unsigned> rankOf(plan.stages.size(), 0);
+    for (unsigned r = 0; r < plan.ranksWithStages(); ++r)
+      for (unsigned stage : plan.ranks[r].stages)
+        rankOf[stage] = r;
     for (unsigned c = 0; c < plan.channels.size(); ++c)
-      if (plan.channels[c].isResident())
-        failInput("channels[{}].send_slots: 0, but without a flush each stage "
-                  "has a rank of its own",
-                  c);
-    for (unsigned r = 0; r < plan.ranks.size(); ++r) {
-      if (plan.ranks[r].stages.size() != 1)
+      if (plan.channels[c].isResident() &&
+          rankOf[plan.channels[c].from] != rankOf[plan.channels[c].to])
+        failInput("channels[{}].send_slots: 0, but the channel leads from "
+                  "rank {} to rank {}",
+                  c, rankOf[plan.channels[c].from],
+                  rankOf[plan.channels[c].to]);
+    for (unsigned r = 0; r < plan.ranksWithStages(); ++r) {
+      if (plan.ranks[r].stages.size() != 1 && !plan.clockDistance)
         failInput("ranks[{}].stages: {} stages, but without a flush each rank "
                   "has one",
                   r, plan.ranks[r].stages.size());
@@ -109,6 +138,16 @@ private:
     if (plan.stages[action.stage].readsNewest || isTransfer(action.kind) ||
         action.kind == ActionKind::Update)
       return;
+    if (plan.clockDistance) {
+      // What is in flight, a wave, is not in the weights.
+      int wanted = int(action.microbatch / plan.replicas) + 1 -
+                   int(plan.updatesPerStep());
+      if (!isPerStep(action.kind) && action.version != wanted)
+        failInput("{}: uses version {}, must use {}, that before the {} "
+                  "micro-batches in flight",
+                  path, action.version, wanted, plan.updatesPerStep());
+      return;
+    }
     if (version.value_or(action.version) != action.version)
       failInput("{}: uses version {}, but others of its step use {}, and the "
                 "stage has no 'delay'",
@@ -140,6 +179,10 @@ private:
     case ActionKind::Receive:
     case ActionKind::Update:
       break;
+    case ActionKind::Pull:
+      if (plan.clockDistance)
+        break;
+      [[fallthrough]];
     default:
       failInput("{}: '{}' does not go without a flush", path,
                 nameOf(action.kind));
@@ -155,7 +198,11 @@ private:
       return true;
     where = fmt::format("{} ({}, step {})", path(r, next[r] % actions.size()),
                         toString(plan, action), step);
-    int64_t microbatch = step * plan.microbatches + action.microbatch;
+    auto microbatch =
+        static_cast<int64_t>(plan.numberIn(step, action.microbatch));
+    // A wave has one number for all workers.
+    if (isTransfer(action.kind) && plan.channels[action.channel].isOfWaves())
+      microbatch = step;
     switch (action.kind) {
     case ActionKind::Send:
       return send(action.channel, microbatch);
@@ -163,7 +210,14 @@ private:
       return receive(action.channel, microbatch);
     case ActionKind::Prepare:
       readVersion(action, step);
-      preparedSlot(action, step) = std::max<int64_t>(step + action.version, 0);
+      preparedSlot(action, step) =
+          std::max<int64_t>(versionOf(action, step), 0);
+      return true;
+    case ActionKind::AddPushes:
+      addPushes(action, step);
+      return true;
+    case ActionKind::Pull:
+      pull(action, step);
       return true;
     case ActionKind::Update:
       update(action, step);
@@ -176,36 +230,118 @@ private:
 
   int64_t &preparedSlot(const PlanAction &action, int64_t step) {
     return stages[action.stage]
-        .prepared[plan.stages[action.stage].slotOf(step + action.version)];
+        .prepared[plan.stages[action.stage].slotOf(versionOf(action, step))];
   }
 
   void readVersion(const PlanAction &action, int64_t step) {
-    int64_t number = step + action.version;
+    int64_t number = versionOf(action, step);
     unsigned slot = plan.stages[action.stage].slotOf(number);
     int64_t holds = stages[action.stage].weights[slot];
     if (holds != std::max<int64_t>(number, 0))
       failInput("{}: reads version {} of the weights in slot {}, which holds "
                 "version {}",
                 where, std::max<int64_t>(number, 0), slot, holds);
+    requirePulled(action.stage, number);
+  }
+
+  /// Of virtual workers: version `number` has the waves that the distance says.
+  void requirePulled(unsigned number, int64_t version) {
+    if (!plan.clockDistance)
+      return;
+    int64_t has = stages[number].pulled[plan.stages[number].slotOf(version)];
+    int64_t wanted = std::max<int64_t>(
+        version / plan.updatesPerStep() - int64_t(*plan.clockDistance), 0);
+    if (version > 0 && has != wanted)
+      failInput("{}: uses version {} of the weights, which has {} waves of all "
+                "workers, must have {}",
+                where, version, has, wanted);
   }
 
   void update(const PlanAction &action, int64_t step) {
     StageSlots &own = stages[action.stage];
     const PlanStage &stage = plan.stages[action.stage];
-    int64_t version = step + action.version;
-    if (action.version != 1)
-      failInput("{}: makes version {} of the weights, must make {}", where,
-                version, step + 1);
-    if (own.updates != step || own.backwards != passesBefore(step + 1))
+    int64_t version = versionOf(action, step);
+    unsigned all = plan.updatesPerStep();
+    if (action.version < 1 || action.version > int(all))
+      failInput("{}: makes version {} of the weights, must make {}{}", where,
+                version, step * all + 1,
+                all > 1 ? fmt::format(" to {}", (step + 1) * all) : "");
+    // What a smaller step leaves out is counted.
+    int64_t passes = passesBefore(stage, step + 1);
+    if (plan.clockDistance)
+      passes =
+          std::min<int64_t>(passes, passesBefore(stage, step) + action.version);
+    if (own.updates != version - 1 || own.backwards != passes)
       failInput("{}: comes after {} updates and {} backward passes", where,
                 own.updates, own.backwards);
-    int64_t before = own.weights[stage.slotOf(step)];
-    if (before != step)
+    int64_t before = own.weights[stage.slotOf(version - 1)];
+    if (before != version - 1)
       failInput("{}: makes version {} of the weights of version {}", where,
                 version, before);
+    requirePulled(action.stage, version - 1);
     own.weights[stage.slotOf(version)] = version;
     own.prepared[stage.slotOf(version)] = nothing;
+    own.pulled[stage.slotOf(version)] = own.pulled[stage.slotOf(version - 1)];
     ++own.updates;
+    if (plan.clockDistance)
+      addToWave(own, step, action.version);
+  }
+
+  /// The slot of a wave's sum begins anew with the wave's first update.
+  void addToWave(StageSlots &own, int64_t wave, int version) {
+    StageSlots::WaveSum &sum = own.sums[wave % own.sums.size()];
+    if (version == 1)
+      sum = {wave, 0};
+    if (sum.wave != wave)
+      failInput("{}: adds to the sum of wave {}, must add to {}", where,
+                sum.wave, wave);
+    ++sum.updates;
+  }
+
+  void requireWave(const StageSlots &own, int64_t wave) {
+    const StageSlots::WaveSum &sum = own.sums[wave % own.sums.size()];
+    if (sum.wave != wave || sum.updates != plan.updatesPerStep())
+      failInput("{}: needs all {} updates of wave {}, but there are {} of "
+                "wave {}",
+                where, plan.updatesPerStep(), wave, sum.updates, sum.wave);
+  }
+
+  /// Of all channels of waves that end in a stage by `release`.
+  void takeWave(unsigned stage, ActionKind kind, int64_t wave) {
+    for (unsigned c = 0; c < plan.channels.size(); ++c)
+      if (plan.channels[c].to == stage && !plan.channels[c].isOfIdle &&
+          plan.channels[c].release == kind)
+        release(c, wave);
+  }
+
+  void addPushes(const PlanAction &action, int64_t wave) {
+    StageSlots &own = stages[action.stage];
+    if (action.version != int(plan.updatesPerStep()))
+      failInput("{}: the push of wave {} is of version {} of its step, must be "
+                "of the last, {}",
+                where, wave, action.version, plan.updatesPerStep());
+    if (own.shared != wave)
+      failInput("{}: adds wave {} to {} waves", where, wave, own.shared);
+    takeWave(action.stage, ActionKind::AddPushes, wave);
+    ++own.shared;
+  }
+
+  /// The newest weights become the shared ones and the own waves since.
+  void pull(const PlanAction &action, int64_t wave) {
+    StageSlots &own = stages[action.stage];
+    unsigned all = plan.updatesPerStep();
+    int64_t wanted = std::min(versionOf(action, wave), steps * all);
+    if (own.updates != wanted || own.updates % all)
+      failInput("{}: makes version {} of the weights, but the newest is {}",
+                where, wanted, own.updates);
+    if (own.pulls != wave)
+      failInput("{}: brings wave {} after {} others", where, wave, own.pulls);
+    for (int64_t since = wave + 1; since < own.updates / all; ++since)
+      requireWave(own, since);
+    takeWave(action.stage, ActionKind::Pull, wave);
+    unsigned slot = plan.stages[action.stage].slotOf(own.updates);
+    own.pulled[slot] = ++own.pulls;
+    own.prepared[slot] = nothing;
   }
 
   void pass(const PlanAction &action, int64_t step, int64_t microbatch) {
@@ -215,14 +351,15 @@ private:
     bool isForward = action.kind == ActionKind::Forward || isAgain;
     bool recomputes = isRecomputed[action.stage][action.microbatch];
     int64_t &count = isForward && !isAgain ? own.forwards : own.backwards;
-    int64_t place = passesBefore(step) + action.microbatch;
+    int64_t place =
+        passesBefore(stage, step) + action.microbatch / plan.replicas;
     if (count != place || (isAgain && own.forwards <= place))
       failInput("{}: is for micro-batch {} of all, but {} have run", where,
                 place, count);
     count += !isAgain;
     readVersion(action, step);
     if (stage.prepares && preparedSlot(action, step) !=
-                              std::max<int64_t>(step + action.version, 0))
+                              std::max<int64_t>(versionOf(action, step), 0))
       failInput("{}: nothing was prepared for its weights", where);
     size_t slot = microbatch % own.residuals.size();
     int64_t &residual = own.residuals[slot];
@@ -235,13 +372,14 @@ private:
          ++p) {
       for (PlanReference reference : stage.phases[p].inputs)
         if (reference.kind == PlanReference::Kind::Channel)
-          read(reference.index, microbatch);
+          read(plan.channelOf(reference, action.microbatch), microbatch);
       for (PlanReference reference : stage.phases[p].outputs)
         if (reference.kind == PlanReference::Kind::Channel && !isAgain)
-          make(reference.index, microbatch);
+          make(plan.channelOf(reference, action.microbatch), microbatch);
     }
     for (unsigned c = 0; c < plan.channels.size(); ++c)
       if (plan.channels[c].to == action.stage &&
+          !plan.channels[c].isOfWaves() &&
           releases(action.kind, plan.channels[c].release, recomputes))
         release(c, microbatch);
   }
@@ -253,6 +391,17 @@ private:
 
   void make(unsigned c, int64_t microbatch) {
     const PlanChannel &channel = plan.channels[c];
+    // What stays on its rank is received when it is made.
+    if (channel.isResident()) {
+      unsigned slot = receiveSlot(c, microbatch);
+      if (channels[c].receive[slot] != nothing)
+        failInput("{}: receive slot {} of channel {} still holds micro-batch "
+                  "{}",
+                  where, slot, c, channels[c].receive[slot]);
+      channels[c].receive[slot] = microbatch;
+      channels[c].isReceived[slot] = true;
+      return;
+    }
     unsigned slot = channel.sendSlot[channel.numberOf(microbatch)];
     int64_t &held = channels[c].send[slot];
     if (held != nothing)
@@ -263,9 +412,13 @@ private:
 
   bool send(unsigned c, int64_t microbatch) {
     const PlanChannel &channel = plan.channels[c];
+    if (channel.isResident())
+      failInput("{}: both stages are on one rank, so nothing is sent", where);
     int64_t &from =
         channels[c].send[channel.sendSlot[channel.numberOf(microbatch)]];
-    if (from != microbatch)
+    if (channel.isOfWaves())
+      requireToSend(channel, microbatch);
+    else if (from != microbatch)
       failInput("{}: the send slot holds {}", where, describe(from));
     int64_t &to = channels[c].receive[receiveSlot(c, microbatch)];
     if (to != nothing)
@@ -273,6 +426,20 @@ private:
     to = microbatch;
     from = nothing;
     return true;
+  }
+
+  /// A worker pushes whole waves; a shard gives what has this wave.
+  void requireToSend(const PlanChannel &channel, int64_t wave) {
+    const StageSlots &own = stages[channel.from];
+    int64_t last = own.updates / plan.updatesPerStep() - 1;
+    if (channel.release == ActionKind::AddPushes && wave != last)
+      failInput("{}: pushes wave {} when the last whole one is {}", where, wave,
+                last);
+    if (channel.release == ActionKind::AddPushes)
+      requireWave(own, wave);
+    else if (own.shared != wave + 1)
+      failInput("{}: the shard has {} waves, must have {}", where, own.shared,
+                wave + 1);
   }
 
   unsigned receiveSlot(unsigned c, int64_t microbatch) const {
@@ -320,13 +487,17 @@ private:
     if (!waiting.empty())
       failInput("ranks: the actions cannot complete: {}", waiting);
     for (unsigned s = 0; s < stages.size(); ++s) {
-      int64_t all = passesBefore(steps);
+      int64_t all = passesBefore(plan.stages[s], steps);
       if (stages[s].forwards != all || stages[s].backwards != all ||
-          stages[s].updates != steps)
+          stages[s].updates != steps * plan.updatesPerStep())
         failInput("stages[{}]: in {} steps of {} micro-batches, it runs {} F, "
                   "{} B and {} U",
                   s, steps, plan.microbatches, stages[s].forwards,
                   stages[s].backwards, stages[s].updates);
+      if (plan.clockDistance && plan.stages[s].areas.parameters.bytes &&
+          stages[s].pulls != steps)
+        failInput("stages[{}]: in {} steps, it pulls {} waves", s, steps,
+                  stages[s].pulls);
     }
   }
 

@@ -7,13 +7,16 @@ using namespace pp::runtime;
 Placement::Placement(const Plan &plan, unsigned process, unsigned processes)
     : process(process), ofRank(plan.ranks.size()), ofStage(plan.stages.size()),
       ofLoss(plan.replicasOfLoss()), ofFetch(plan.fetches.size()) {
-  if (processes > plan.ranks.size())
+  size_t ranks = plan.ranksWithStages();
+  if (processes > ranks)
     failUsage("{} processes for the {} ranks of the {} program: start at most "
               "one for each rank, or compile with more stages",
-              processes, plan.ranks.size(),
-              plan.isTraining() ? "training" : "inference");
+              processes, ranks, plan.isTraining() ? "training" : "inference");
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    ofRank[rank] = static_cast<unsigned>(rank * processes / plan.ranks.size());
+    // Ranks with stages are first.
+    std::optional<unsigned> shardOf = plan.ranks[rank].shardOf;
+    ofRank[rank] = shardOf ? ofStage[*shardOf]
+                           : static_cast<unsigned>(rank * processes / ranks);
     for (unsigned stage : plan.ranks[rank].stages)
       ofStage[stage] = ofRank[rank];
   }

@@ -9,7 +9,7 @@
 namespace pp::runtime {
 
 /// Each process runs a block of consecutive ranks; blocks differ by one rank at
-/// most.
+/// most. The rank of a shard is where the stage is whose memory it is in.
 class Placement {
 public:
   /// Throws Error(Usage) where there are more processes than ranks.

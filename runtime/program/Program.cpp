@@ -1,5 +1,6 @@
 //===- Program.cpp --------------------------------------------------------===//
 #include "program/Program.h"
+#include "plan/SharePlan.h"
 #include "support/AddressSpace.h"
 #include "support/Error.h"
 #include "support/Thread.h"
@@ -123,8 +124,20 @@ void Program::download() const {
 
 void Program::upload() const {
   ++uploads;
-  for (const StageMemory &memory : memories)
+  for (const StageMemory &memory : memories) {
     memory.upload();
+    if (plan.clockDistance && memory.isHere())
+      fillShard(memory);
+  }
+}
+
+void Program::fillShard(const StageMemory &memory) const {
+  const PlanStage &stage = memory.getPlan();
+  SharedLayout layout = sharedLayout(plan, stage);
+  if (uint64_t bytes = layout.bytesOf(stage.replica))
+    std::memcpy(memory.at(stage.areas.shared) + layout.shard(),
+                memory.at(stage.areas.parameters) + layout.begin(stage.replica),
+                bytes);
 }
 
 void Program::copyWeightsFrom(const Program &other) {

@@ -71,6 +71,8 @@ public:
 private:
   bool receivesFromPeer(unsigned stage) const;
   unsigned rankOf(unsigned stage) const;
+  /// Of a virtual worker: its part of the weights that all share.
+  void fillShard(const StageMemory &memory) const;
 
   const pp_program functions;
   Device &device;

@@ -2,6 +2,8 @@
 #include "program/RankCores.h"
 #include "support/Error.h"
 
+#include <map>
+
 using namespace pp::runtime;
 
 std::vector<Cores> pp::runtime::assignCores(const Plan &plan,
@@ -12,6 +14,8 @@ std::vector<Cores> pp::runtime::assignCores(const Plan &plan,
   size_t before = 0, own = 0, together = 0; // ranks of this machine
   for (unsigned r = 0; r < plan.ranks.size(); ++r) {
     unsigned process = placement.processOfRank(r);
+    if (plan.ranks[r].shardOf)
+      continue;
     if (process < first || process >= first + launch.localProcesses)
       continue;
     ++together;
@@ -26,11 +30,19 @@ std::vector<Cores> pp::runtime::assignCores(const Plan &plan,
               "process may use {}",
               isDivided ? own : together, plan.threads, needed, usable.size());
   std::vector<Cores> cores(plan.ranks.size());
+  std::map<unsigned, Cores> ofStage;
   for (unsigned r = 0; r < plan.ranks.size(); ++r)
     if (placement.hasRank(r)) {
+      // A shard mostly waits, and shares the cores of its stage.
+      if (std::optional<unsigned> stage = plan.ranks[r].shardOf) {
+        cores[r] = ofStage[*stage];
+        continue;
+      }
       cores[r].assign(usable.begin() + begin,
                       usable.begin() + begin + plan.threads);
       begin += plan.threads;
+      for (unsigned stage : plan.ranks[r].stages)
+        ofStage[stage] = cores[r];
     }
   return cores;
 }

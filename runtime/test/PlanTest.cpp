@@ -4,6 +4,7 @@
 #include "ToyProgram.h"
 #include "exec/OptimizerScalars.h"
 #include "plan/PlanJson.h"
+#include "plan/SharePlan.h"
 
 #include <gtest/gtest.h>
 
@@ -762,6 +763,10 @@ TEST(PlanTest, WithoutAFlush) {
   expect("'I' does not go without a flush", [](auto &p) {
     p["ranks"][0]["actions"].push_back({"I", 0, 0, 0, -1});
   });
+  for (const char *kind : {"PUSH", "PULL"})
+    expect("does not go without a flush", [&](auto &p) {
+      p["ranks"][0]["actions"].push_back({kind, 0, 0, -1});
+    });
 }
 
 TEST(PlanTest, NoDamageWithoutAFlushIsTaken) {
@@ -773,6 +778,132 @@ TEST(PlanTest, NoDamageWithoutAFlushIsTaken) {
     ordered_json before = damage(list, random);
     EXPECT_NE(faultOf(changed), "no error")
         << before << " is now " << list.dump();
+  }
+}
+
+TEST(PlanTest, VirtualWorkersShareWaves) {
+  for (int workers : {1, 2, 4})
+    for (int distance : {0, 1, 4})
+      for (const std::vector<int> &cuts :
+           {std::vector<int>{0}, {0, 2}, {0, 1, 2}}) {
+        ordered_json valid = toy::wavePlan(cuts, workers, distance);
+        EXPECT_EQ(faultOf(valid), "no error");
+        Plan plan = Plan::parse(valid.dump());
+        size_t stages = cuts.size() * workers;
+        EXPECT_EQ(plan.stages.size(), stages);
+        EXPECT_EQ(plan.ranksWithStages(), stages);
+        EXPECT_LE(plan.ranks.size(), 2 * stages);
+        Plan listed = fromJson(valid.dump());
+        EXPECT_EQ(toJson(fromJson(toJson(listed))), toJson(listed));
+      }
+}
+
+TEST(PlanTest, SharedWeightsLieInParts) {
+  // 3 workers and a distance of 2: sums of 2 waves, 3 places for each transfer.
+  SharedLayout layout(320, 3, 2);
+  EXPECT_EQ(layout.begin(1), 128u);
+  EXPECT_EQ(layout.bytesOf(2), 64u);
+  EXPECT_EQ(layout.update(1), 2 * 128u);
+  EXPECT_EQ(layout.pull(0), 2 * 320u);
+  EXPECT_EQ(layout.shard(), 5 * 320u);
+  EXPECT_EQ(layout.push(1), 5 * 320u + 128 + 3 * 128);
+  EXPECT_EQ(layout.bytes(), 5 * 320u + 128 * (1 + 3 * 3) + 3 * 128);
+  // Alone, with less than a place.
+  EXPECT_EQ(SharedLayout(0, 1, 0).bytes(), 0u);
+  EXPECT_EQ(SharedLayout(64, 4, 0).bytesOf(3), 0u);
+}
+
+TEST(PlanTest, WrongWavesAreNamed) {
+  ordered_json valid = toy::wavePlan({0, 2}, 2, 1);
+  auto expect = [&](const char *message, auto change) {
+    ordered_json changed = valid;
+    change(changed);
+    EXPECT_NE(faultOf(changed).find(message), std::string::npos)
+        << message << "\n"
+        << faultOf(changed);
+  };
+  auto find = [](ordered_json &plan, int rank,
+                 const std::string &kind) -> ordered_json & {
+    for (ordered_json &action : plan["ranks"][rank]["actions"])
+      if (action[0] == kind)
+        return action;
+    throw std::runtime_error(kind);
+  };
+  expect("uses version 2 of the weights, which has 0 waves of all workers, "
+         "must have 1",
+         [](auto &p) {
+           p["clock_distance"] = 0;
+           for (auto &stage : p["stages"]) {
+             uint64_t bytes = stage["areas"]["parameters"]["bytes"];
+             stage["areas"]["shared"]["bytes"] =
+                 SharedLayout(bytes, 2, 0).bytes();
+           }
+         });
+  expect("'shared' has ", [](auto &p) { p["clock_distance"] = 2; });
+  expect("clock_distance: 1, but virtual workers have no flush",
+         [](auto &p) { p["flush"] = true; });
+  expect("the push of wave 0 is of version 1 of its step, must be of the last",
+         [&](auto &p) { find(p, 0, "PUSH")[3] = 1; });
+  expect("makes version 3 of the weights, but the newest is 4",
+         [&](auto &p) { find(p, 0, "PULL")[3] = 3; });
+  expect("cannot complete", [&](auto &p) { find(p, 0, "PULL")[2] = 0; });
+  expect("uses version -2, must use -1, that before the 2 micro-batches in "
+         "flight",
+         [&](auto &p) { find(p, 0, "F")[4] = -2; });
+  expect("makes version 3 of the weights, must make 1 to 2",
+         [&](auto &p) { find(p, 1, "U")[3] = 3; });
+}
+
+TEST(PlanTest, VirtualWorkersMayDiffer) {
+  ordered_json valid = toy::wavePlan({0, 1, 2}, 2, 1, {{2, 1}, {1, 1, 1}});
+  EXPECT_EQ(faultOf(valid), "no error");
+  Plan plan = Plan::parse(valid.dump());
+  EXPECT_EQ(plan.ranksWithStages(), 5u);
+  EXPECT_EQ(plan.ranks.size(), 11u);
+  EXPECT_EQ(plan.ranks[0].stages, (std::vector<unsigned>{0, 2}));
+  EXPECT_EQ(plan.ranks[2].stages, (std::vector<unsigned>{1}));
+  // Of the channels between stages 0 and 1, those of worker 0 stay on its rank.
+  for (const PlanChannel &channel : plan.channels)
+    EXPECT_EQ(channel.isResident(),
+              channel.from + channel.to == 2 && channel.from != channel.to);
+  auto expect = [&](const char *message, auto change) {
+    ordered_json changed = valid;
+    change(changed);
+    EXPECT_NE(faultOf(changed).find(message), std::string::npos)
+        << message << "\n"
+        << faultOf(changed);
+  };
+  expect("ranks: virtual worker 1 has 2 of 3 stages",
+         [](auto &p) { p["ranks"].erase(4); });
+  expect("ranks: those of 2 virtual workers, but there are 1", [](auto &p) {
+    p["replicas"] = 1;
+    p["microbatches"] = 2;
+    p["batch"] = 4;
+    for (ordered_json &stage : p["stages"]) {
+      uint64_t bytes = stage["areas"]["parameters"]["bytes"];
+      stage["areas"]["shared"]["bytes"] = SharedLayout(bytes, 1, 1).bytes();
+    }
+  });
+  expect("both stages are on one rank, so nothing is sent", [](auto &p) {
+    ordered_json &list = p["ranks"][0]["actions"];
+    list.insert(list.begin() + 1, ordered_json::array({"SEND", 0, 0, 0}));
+  });
+}
+
+TEST(PlanTest, NoDamageOfWavesIsTaken) {
+  std::mt19937 random(11);
+  for (int distance : {0, 1, 3, -1}) {
+    ordered_json valid = distance < 0
+                             ? toy::wavePlan({0, 1, 2}, 2, 1, {{2, 1}, {1, 2}})
+                             : toy::wavePlan({0, 2}, 2, distance);
+    for (int i = 0; i < 500; ++i) {
+      ordered_json changed = valid;
+      auto &list =
+          changed["ranks"][random() % valid["ranks"].size()]["actions"];
+      ordered_json before = damage(list, random);
+      EXPECT_NE(faultOf(changed), "no error")
+          << before << " is now " << list.dump();
+    }
   }
 }
 

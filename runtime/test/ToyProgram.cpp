@@ -1,5 +1,6 @@
 //===- ToyProgram.cpp -----------------------------------------------------===//
 #include "ToyProgram.h"
+#include "plan/SharePlan.h"
 
 #include <algorithm>
 #include <atomic>
@@ -610,6 +611,122 @@ static ordered_json makePlan(const Options &options, bool train) {
 
 ordered_json trainingPlan(const Options &options) {
   return makePlan(options, true);
+}
+
+namespace {
+
+/// The list of a rank of a virtual worker: 1F1B, as the planner makes it.
+class WaveList {
+public:
+  WaveList(const ordered_json &plan, int first, int count, int ahead, int wave,
+           int distance)
+      : plan(plan), first(first), count(count), ahead(ahead), wave(wave),
+        distance(distance) {}
+
+  ordered_json run() {
+    for (int k = 0; k < wave; ++k) {
+      for (int s = first; s < first + count; ++s) {
+        transfer("RECV", "F", s, k, 0);
+        list.push_back({"F", s, k, 0, k - wave + 1});
+        transfer("SEND", "F", s, k, 0);
+      }
+      int lag = k < ahead, done = k - ahead + lag * wave;
+      for (int s = first + count - 1; s >= first; --s) {
+        transfer("RECV", "I", s, done, lag);
+        list.push_back({"B", s, done, lag, done - wave + 1});
+        transfer("SEND", "I", s, done, lag);
+      }
+      bool isReadAtOnce = ahead == wave - 1;
+      if (done == 0 && !isReadAtOnce)
+        add("PULL", lag + 1 + distance, (distance + 1) * wave);
+      add("U", lag, done + 1);
+      if (done < wave - 1)
+        continue;
+      add("PUSH", lag, wave);
+      if (isReadAtOnce)
+        add("PULL", lag + distance, (distance + 1) * wave);
+    }
+    return std::move(list);
+  }
+
+private:
+  void add(const char *kind, int lag, int version) {
+    for (int s = first; s < first + count; ++s)
+      list.push_back({kind, s, lag, version});
+  }
+  bool isHere(int stage) const {
+    return stage >= first && stage < first + count;
+  }
+  void transfer(const char *kind, const char *phase, int stage, int k,
+                int lag) {
+    const char *end = kind[0] == 'S' ? "from" : "to";
+    for (size_t c = 0; c < plan["channels"].size(); ++c) {
+      const ordered_json &channel = plan["channels"][c];
+      if (channel[end] == stage && channel["from_phase"] == phase &&
+          !(isHere(channel["from"]) && isHere(channel["to"])))
+        list.push_back({kind, c, k, lag});
+    }
+  }
+
+  const ordered_json &plan;
+  int first, count, ahead, wave, distance;
+  ordered_json list = ordered_json::array();
+};
+
+} // namespace
+
+ordered_json wavePlan(const std::vector<int> &cuts, int workers, int distance,
+                      const std::vector<std::vector<int>> &stagesOfRanks) {
+  Options options;
+  options.cuts = cuts;
+  options.oneForwardOneBackward = true;
+  options.replicas = workers;
+  ordered_json plan = trainingPlan(options);
+  int wave = microbatches / workers;
+  plan["flush"] = false;
+  plan["clock_distance"] = distance;
+  for (ordered_json &stage : plan["stages"]) {
+    ordered_json &areas = stage["areas"];
+    uint64_t end = stage["memory_bytes"];
+    uint64_t parameters = areas["parameters"]["bytes"];
+    if (areas.contains("exchange"))
+      areas["exchange"]["bytes"] = 0;
+    stage["versions"] = wave;
+    areas["versions"] = {{"offset", end}, {"bytes", (wave - 1) * parameters}};
+    end += (wave - 1) * parameters;
+    uint64_t shared =
+        pp::runtime::SharedLayout(parameters, workers, distance).bytes();
+    areas["shared"] = {{"offset", end}, {"bytes", shared}};
+    stage["memory_bytes"] = end + shared;
+  }
+  for (ordered_json &channel : plan["channels"]) {
+    uint64_t slots = channel["receive_slots"];
+    channel["send_slot"] = ordered_json::array();
+    channel["receive_slot"] = ordered_json::array();
+    for (uint64_t slot = 0; slot < slots; ++slot) {
+      channel["send_slot"].push_back(0);
+      channel["receive_slot"].push_back(slot);
+    }
+  }
+  std::vector<std::vector<int>> counts = stagesOfRanks;
+  if (counts.empty())
+    counts.emplace_back(cuts.size(), 1);
+  plan["ranks"] = ordered_json::array();
+  for (const std::vector<int> &worker : counts) {
+    auto ranks = int(worker.size());
+    for (int rank = 0, first = 0; rank < ranks; first += worker[rank++]) {
+      ordered_json stages = ordered_json::array();
+      for (int s = first; s < first + worker[rank]; ++s)
+        stages.push_back(s);
+      plan["ranks"].push_back(
+          {{"stages", stages},
+           {"actions",
+            WaveList(plan, first, worker[rank],
+                     std::min(wave, ranks - rank) - 1, wave, distance)
+                .run()}});
+    }
+  }
+  return plan;
 }
 
 void addPreparation(ordered_json &plan) {

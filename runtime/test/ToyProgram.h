@@ -41,6 +41,11 @@ struct Options {
 };
 
 nlohmann::ordered_json trainingPlan(const Options &options);
+/// Of virtual workers, which have all of their micro-batches in flight. Each
+/// rank has one stage, or for each worker how many each of its ranks has.
+nlohmann::ordered_json
+wavePlan(const std::vector<int> &cuts, int workers, int distance,
+         const std::vector<std::vector<int>> &stagesOfRanks = {});
 nlohmann::ordered_json inferencePlan(const std::vector<int> &cuts);
 /// Gives each stage a P and a prepared area as large as its parameters; the
 /// function of the phase is the test's.

@@ -14,6 +14,8 @@ struct StalePlan {
   /// Index into PlanSpace::graphs.
   size_t graph = 0;
   PlanDraft draft;
+  /// Virtual workers, each of which is such a pipeline; 1 where there are none.
+  int workers = 1;
   /// With the slots that its schedule needs; `slots` of the loads are those of
   /// residuals.
   std::vector<StageLoad> stages;
@@ -28,14 +30,20 @@ struct StalePlan {
 };
 
 /// Times a draft whose schedule has no flush, one stage per rank, and counts
-/// its memory. Fails if the schedule cannot run.
-Result<StalePlan> evaluateStalePlan(const PlanDraft &draft, WeightRule rule);
+/// its memory. Of virtual workers the draft is one, and the slowest link of as
+/// many devices as all have carries what they push and pull. Fails if the
+/// schedule cannot run.
+Result<StalePlan> evaluateStalePlan(const PlanDraft &draft, WeightRule rule,
+                                    int workers = 1);
 
 /// For each schedule without a flush the plan with the least time per update
 /// among all numbers of micro-batches and of ranks of the space, each with the
 /// cut whose slowest stage is shortest; the fastest first. Replicas and
-/// recomputation are not tried. What fits into no memory comes last.
-std::vector<StalePlan> findStalePlans(const PlanSpace &space);
+/// recomputation are not tried, and virtual workers, two or more with this
+/// clock distance, only where all devices are alike. What fits into no memory
+/// comes last.
+std::vector<StalePlan> findStalePlans(const PlanSpace &space,
+                                      int clockDistance = 0);
 
 } // namespace pp::planner
 

@@ -22,6 +22,22 @@ static void prepareUpdated(const Schedule &schedule, std::vector<Action> &rank,
   rank = std::move(actions);
 }
 
+/// Each version is read by one micro-batch, of which F comes first.
+static void prepareForward(std::vector<Action> &rank,
+                           const std::vector<bool> &prepares) {
+  std::vector<Action> actions;
+  for (const Action &action : rank) {
+    if (action.kind == ActionKind::Forward && prepares[action.stage]) {
+      Action prepare{ActionKind::Prepare, action.stage};
+      prepare.lag = action.lag;
+      prepare.version = action.version;
+      actions.push_back(prepare);
+    }
+    actions.push_back(action);
+  }
+  rank = std::move(actions);
+}
+
 void pp::planner::insertPreparation(Schedule &schedule,
                                     const std::vector<bool> &prepares) {
   std::vector<bool> missing = prepares;
@@ -30,6 +46,10 @@ void pp::planner::insertPreparation(Schedule &schedule,
       if (action.kind == ActionKind::Prepare)
         missing[action.stage] = false;
   for (std::vector<Action> &rank : schedule.ranks) {
+    if (schedule.clockDistance) {
+      prepareForward(rank, missing);
+      continue;
+    }
     std::vector<Action> actions;
     for (const Action &action : rank)
       if (missing[action.stage]) {

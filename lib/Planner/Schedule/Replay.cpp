@@ -87,6 +87,9 @@ double pp::planner::actionTime(const SimulationInput &input,
   case ActionKind::ReduceGradients:
   case ActionKind::AllReduce:
   case ActionKind::SumGradients:
+  case ActionKind::Push:
+  case ActionKind::Pull:
+  case ActionKind::AddPushes:
     return 0;
   }
   return 0;

@@ -1,6 +1,7 @@
 //===- Rolling.cpp - Schedules without a flush that a program can run -----===//
 #include "pp/Planner/Schedule/Rolling.h"
 #include "pp/Planner/Schedule/Transfers.h"
+#include "pp/Planner/Schedule/Waves.h"
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -11,7 +12,8 @@ static constexpr std::pair<std::string_view, WeightRule> ruleByName[] = {
     {"pipedream", WeightRule::Stashing},
     {"pipedream-vertical-sync", WeightRule::VerticalSync},
     {"pipedream-2bw", WeightRule::DoubleBuffered},
-    {"pipemare", WeightRule::Latest}};
+    {"pipemare", WeightRule::Latest},
+    {"wsp", WeightRule::Waves}};
 
 std::vector<std::string_view> pp::planner::rollingScheduleNames() {
   std::vector<std::string_view> names;
@@ -49,6 +51,8 @@ static int backwardVersion(WeightRule rule, int stages, int ahead) {
     return -ahead;
   case WeightRule::VerticalSync:
     return 1 - stages;
+  case WeightRule::Waves:
+    break; // makeWaveSchedule
   }
   return 0;
 }
@@ -63,6 +67,8 @@ static int keptBy(WeightRule rule, int stages, int ahead) {
     return ahead + 1;
   case WeightRule::VerticalSync:
     return stages;
+  case WeightRule::Waves:
+    break;
   }
   return 1;
 }
@@ -73,7 +79,7 @@ Result<Schedule> pp::planner::makeRollingSchedule(std::string_view name,
   if (!rule)
     return Failure{"'" + std::string(name) +
                    "' is no schedule without a flush; known are pipedream, "
-                   "pipedream-vertical-sync, pipedream-2bw and pipemare"};
+                   "pipedream-vertical-sync, pipedream-2bw, pipemare and wsp"};
   int p = shape.stages, m = shape.microbatches;
   if (p < 1 || p > 1 << 10 || m < 1)
     return Failure{std::to_string(p) + " stages and " + std::to_string(m) +
@@ -83,6 +89,8 @@ Result<Schedule> pp::planner::makeRollingSchedule(std::string_view name,
                    " needs a rank for each stage, but there are " +
                    std::to_string(shape.rankCount()) + " ranks and " +
                    std::to_string(p) + " stages"};
+  if (*rule == WeightRule::Waves)
+    return makeWaveSchedule(shape);
   if ((*rule == WeightRule::Stashing || *rule == WeightRule::VerticalSync) &&
       m != 1)
     return Failure{std::string(name) +
@@ -133,6 +141,8 @@ double pp::planner::gradientDelay(const Schedule &schedule, WeightRule rule,
     return schedule.stages - 1 - stage;
   case WeightRule::VerticalSync:
     return schedule.stages - 1;
+  case WeightRule::Waves:
+    return schedule.microbatches - 1;
   }
   return 0;
 }
@@ -160,6 +170,7 @@ static void forEachRun(const std::vector<Action> &list, int lag, int steps,
 Schedule pp::planner::unroll(const Schedule &schedule, int steps) {
   Schedule result = schedule;
   result.versions.clear();
+  result.clockDistance.reset();
   result.microbatches = schedule.microbatches * steps;
   int lag = largestLag(schedule);
   for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
@@ -190,18 +201,22 @@ AsynchronousSchedule pp::planner::unrollVersions(const Schedule &schedule,
   result.rule = rule;
   result.stages = schedule.stages;
   result.microbatches = schedule.microbatches * steps;
-  result.microbatchesPerUpdate = schedule.microbatches;
-  for (int rank : schedule.rankOfStage)
-    result.ranksOfStage.push_back({rank});
+  int updates = schedule.updatesPerStep();
+  result.microbatchesPerUpdate = schedule.microbatches / updates;
+  result.microbatchesInFlight = schedule.microbatches;
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    result.ranksOfStage.push_back({stage});
   int lag = largestLag(schedule);
-  for (const std::vector<Action> &list : schedule.ranks) {
+  // Ranks with several stages are as many with one: that they complete is for
+  // verifySchedule.
+  for (const std::vector<Action> &list : listsOfStages(schedule)) {
     std::vector<VersionedAction> &own = result.ranks.emplace_back();
     forEachRun(list, lag, steps, [&](const Action &action, int step) {
       int first = step * schedule.microbatches;
-      int version = std::max(step + action.version, 0);
+      int version = std::max(step * updates + action.version, 0);
       if (action.kind == ActionKind::Update)
         own.push_back({action.kind, action.stage,
-                       first + schedule.microbatches - 1, version});
+                       version * result.microbatchesPerUpdate - 1, version});
       else if (action.kind == ActionKind::Forward ||
                action.kind == ActionKind::Backward)
         own.push_back(
@@ -247,6 +262,7 @@ pp::planner::insertRollingTransfers(const Schedule &schedule,
       for (bool found = false; !found && next < compute.size(); ++next) {
         list.push_back(compute[next]);
         found = compute[next].kind == action.kind &&
+                compute[next].stage == action.stage &&
                 compute[next].lag == action.lag &&
                 compute[next].microbatch == action.microbatch;
       }
@@ -269,8 +285,13 @@ SlotAssignment pp::planner::assignRollingSlots(const Schedule &schedule) {
     stage.backward = stage.forward;
   }
   for (ChannelSlots &channel : slots.channels) {
-    if (!channel.sendCount || !channel.receiveCount)
+    if (!channel.receiveCount)
       continue;
+    if (!channel.sendCount) {
+      // The value is made in its receive slot.
+      count(channel.receive, channel.receiveCount, channel.receiveCount);
+      continue;
+    }
     int length = std::lcm(channel.sendCount, channel.receiveCount);
     count(channel.send, channel.sendCount, length);
     count(channel.receive, channel.receiveCount, length);

@@ -1,6 +1,7 @@
 //===- VerifyRolling.cpp - Prove a schedule without a flush ---------------===//
 #include "pp/Planner/Schedule/Rolling.h"
 #include "pp/Planner/Schedule/Verify.h"
+#include "pp/Planner/Schedule/Waves.h"
 #include <algorithm>
 
 using namespace pp::planner;
@@ -15,10 +16,17 @@ static int stepsToProve(const Schedule &schedule) {
 
 static std::vector<std::string> checkShape(const Schedule &schedule) {
   std::vector<std::string> errors;
+  // A rank of a virtual worker may have several.
+  bool hasRanks = schedule.clockDistance
+                      ? !schedule.ranks.empty()
+                      : schedule.ranks.size() == size_t(schedule.stages);
   if (schedule.versions.size() != static_cast<size_t>(schedule.stages) ||
-      schedule.ranks.size() != static_cast<size_t>(schedule.stages))
+      !hasRanks)
     return {"without a flush, each stage has a rank of its own and a number of "
             "weight versions"};
+  if (schedule.clockDistance && *schedule.clockDistance < 0)
+    return {"a clock distance of " + std::to_string(*schedule.clockDistance) +
+            " waves"};
   for (int stage = 0; stage < schedule.stages; ++stage)
     if (schedule.versions[stage] < 1 || schedule.versions[stage] > 1 << 10)
       errors.push_back("stage " + std::to_string(stage) + " keeps " +
@@ -43,14 +51,21 @@ findLostVersion(const Schedule &schedule, const std::vector<Action> &list,
     return a.kind == ActionKind::Prepare;
   });
   std::vector<int> holds(slots, 0), prepared(slots, -1);
-  int lag = largestLag(schedule);
+  int lag = largestLag(schedule), updates = schedule.updatesPerStep();
   for (int handedIn = 0; handedIn < steps + lag; ++handedIn)
     for (const Action &action : list) {
       int step = handedIn - action.lag;
-      if (step < 0 || step >= steps || action.isTransfer())
+      if (step < 0 || step >= steps || action.isTransfer() ||
+          action.kind == ActionKind::Push)
         continue;
-      int number = step + action.version, version = std::max(number, 0);
+      int number = step * updates + action.version,
+          version = std::max(number, 0);
       int slot = ((number % slots) + slots) % slots;
+      if (action.kind == ActionKind::Pull) {
+        // Changes the newest weights; verifyWaveSchedule says which these are.
+        number = version = std::min(number, steps * updates);
+        slot = number % slots;
+      }
       auto explain = [&](const std::string &what) {
         return toString(action, schedule.channels) + " of step " +
                std::to_string(step) + " uses version " +
@@ -70,7 +85,9 @@ findLostVersion(const Schedule &schedule, const std::vector<Action> &list,
       }
       if (holds[slot] != version)
         return explain("which holds version " + std::to_string(holds[slot]));
-      if (action.kind == ActionKind::Prepare)
+      if (action.kind == ActionKind::Pull)
+        prepared[slot] = -1;
+      else if (action.kind == ActionKind::Prepare)
         prepared[slot] = version;
       else if (prepares && prepared[slot] != version)
         return explain("for which nothing was prepared");
@@ -81,7 +98,7 @@ findLostVersion(const Schedule &schedule, const std::vector<Action> &list,
 static std::vector<std::string> checkSlots(const Schedule &schedule,
                                            int steps) {
   std::vector<std::string> errors;
-  for (const std::vector<Action> &list : schedule.ranks) {
+  for (const std::vector<Action> &list : listsOfStages(schedule)) {
     if (list.empty())
       continue;
     int stage = list.front().stage, kept = schedule.versions[stage];
@@ -102,7 +119,7 @@ static std::vector<std::string> checkRecomputes(const Schedule &schedule) {
     for (const Action &again : list)
       for (const Action &first : list)
         if (again.kind == ActionKind::Recompute &&
-            first.kind == ActionKind::Forward &&
+            first.kind == ActionKind::Forward && first.stage == again.stage &&
             first.microbatch == again.microbatch &&
             first.version != again.version)
           errors.push_back(toString(again, schedule.channels) +
@@ -125,6 +142,8 @@ std::vector<std::string> pp::planner::verifyRolling(const Schedule &schedule,
     errors = checkRecomputes(schedule);
   if (errors.empty())
     errors = checkSlots(schedule, steps);
+  if (errors.empty() && schedule.clockDistance)
+    errors = verifyWaveSchedule(schedule, steps);
   return errors;
 }
 
@@ -136,6 +155,8 @@ pp::planner::verifyRollingSlots(const Schedule &schedule,
   SlotAssignment all = slots;
   auto repeat = [&](std::vector<int> &table) {
     size_t period = table.size();
+    if (period == 0)
+      return;
     table.resize(run.microbatches);
     for (size_t i = period; period && i < table.size(); ++i)
       table[i] = table[i - period];

@@ -122,6 +122,8 @@ private:
       return action.stage == 0 && action.kind == ActionKind::Forward
                  ? newest
                  : *forwards[cell(0, action.microbatch)];
+    case WeightRule::Waves:
+      return std::max(action.microbatch - schedule.microbatchesInFlight + 1, 0);
     }
     return newest;
   }

@@ -2,7 +2,9 @@
 #include "pp/Planner/Schedule/Rolling.h"
 #include "pp/Planner/Schedule/Preparation.h"
 #include "pp/Planner/Schedule/Recompute.h"
+#include "pp/Planner/Schedule/Waves.h"
 #include "gtest/gtest.h"
+#include <numeric>
 #include <random>
 
 using namespace pp::planner;
@@ -11,7 +13,7 @@ namespace {
 
 struct Shape {
   std::string_view name;
-  int stages, microbatches;
+  int stages, microbatches, clockDistance = 0;
 };
 
 std::vector<Shape> shapes() {
@@ -21,21 +23,26 @@ std::vector<Shape> shapes() {
     result.push_back({"pipedream-vertical-sync", stages, 1});
     for (int m : {stages, stages + 1, 2 * stages})
       result.push_back({"pipedream-2bw", stages, m});
-    for (int m : {1, 2, 3, stages, stages + 2})
+    for (int m : {1, 2, 3, stages, stages + 2}) {
       result.push_back({"pipemare", stages, m});
+      for (int distance : {0, 1, 4})
+        result.push_back({"wsp", stages, m, distance});
+    }
   }
   return result;
 }
 
 std::string nameOf(const Shape &shape) {
   return std::string(shape.name) + " p=" + std::to_string(shape.stages) +
-         " m=" + std::to_string(shape.microbatches);
+         " m=" + std::to_string(shape.microbatches) +
+         " D=" + std::to_string(shape.clockDistance);
 }
 
 Schedule make(const Shape &shape, bool prepares = false,
               bool recomputes = false) {
   Schedule schedule =
-      *makeRollingSchedule(shape.name, {shape.stages, shape.microbatches});
+      *makeRollingSchedule(shape.name, {shape.stages, shape.microbatches,
+                                        /*ranks=*/0, shape.clockDistance});
   if (recomputes && shape.name != "pipemare")
     insertRecompute(schedule, CheckpointMode::Always);
   insertPreparation(schedule, std::vector<bool>(shape.stages, prepares));
@@ -70,6 +77,9 @@ AsynchronousSchedule reference(const Shape &shape, int steps) {
 TEST(Rolling, unrollsToTheWholeRun) {
   for (const Shape &shape : shapes())
     for (int steps : {1, 2, 7, 24}) {
+      // Of a virtual worker there is no generator of whole runs.
+      if (shape.name == "wsp")
+        continue;
       Schedule schedule = make(shape);
       AsynchronousSchedule expected = reference(shape, steps);
       EXPECT_EQ(
@@ -99,7 +109,10 @@ TEST(Rolling, keepsAsMuchAsThePapersSay) {
       int versions = shape.name == "pipedream"                 ? ahead + 1
                      : shape.name == "pipedream-2bw"           ? 2
                      : shape.name == "pipedream-vertical-sync" ? shape.stages
-                                                               : 1;
+                     : shape.name == "wsp" ? shape.microbatches
+                                           : 1;
+      if (shape.name == "wsp")
+        ahead = std::min(ahead, shape.microbatches - 1);
       EXPECT_EQ(schedule.versions[stage], versions) << nameOf(shape);
       EXPECT_EQ(slots.stages[stage].count, ahead + 1) << nameOf(shape);
     }
@@ -124,7 +137,76 @@ TEST(Rolling, refusesShapes) {
             "4 stages");
   EXPECT_EQ(error("1f1b", {4, 4}),
             "'1f1b' is no schedule without a flush; known are pipedream, "
-            "pipedream-vertical-sync, pipedream-2bw and pipemare");
+            "pipedream-vertical-sync, pipedream-2bw, pipemare and wsp");
+  EXPECT_EQ(error("wsp", {2, 4, 0, -1}),
+            "a clock distance of -1 waves of 4 micro-batches makes no "
+            "schedule: all waves that may be in flight have 1024 "
+            "micro-batches at most");
+  EXPECT_NE(error("wsp", {2, 512, 0, 2}), "");
+}
+
+// The definition, action by action.
+TEST(Rolling, sharesWaves) {
+  auto list = [](PipelineShape shape, size_t rank) {
+    std::string text;
+    auto made = makeRollingSchedule("wsp", shape);
+    for (const Action &action : made->ranks[rank])
+      text += toString(action, {}) + ":" + std::to_string(action.lag) + ":" +
+              std::to_string(action.version) + " ";
+    return text;
+  };
+  // The first stage reads what it has pulled at once.
+  EXPECT_EQ(list({2, 2, 0, 0}, 0),
+            "0F0:0:-1 0B1:1:0 0U:1:2 0PUSH:1:2 0PULL:1:2 0F1:0:0 0B0:0:-1 "
+            "0U:0:1 ");
+  EXPECT_EQ(list({2, 2, 0, 0}, 1),
+            "1F0:0:-1 1B0:0:-1 1PULL:1:2 1U:0:1 1F1:0:0 1B1:0:0 1U:0:2 "
+            "1PUSH:0:2 ");
+  EXPECT_EQ(list({1, 1, 0, 4}, 0), "0F0:0:0 0B0:0:0 0U:0:1 0PUSH:0:1 "
+                                   "0PULL:4:5 ");
+}
+
+// Whatever stages its ranks have, a worker keeps the same versions.
+TEST(Rolling, ranksOfWorkersMayHaveSeveralStages) {
+  for (const std::vector<int> &counts :
+       {std::vector<int>{3}, {2, 1}, {1, 2, 1}, {2, 2}, {4, 1, 1}})
+    for (int m : {1, 2, 4})
+      for (int distance : {0, 1, 3})
+        for (bool prepares : {false, true}) {
+          int stages = std::accumulate(counts.begin(), counts.end(), 0);
+          Schedule schedule =
+              *makeWaveSchedule({stages, m, 0, distance}, counts);
+          if (prepares)
+            insertRecompute(schedule, CheckpointMode::Always);
+          insertPreparation(schedule, std::vector<bool>(stages, prepares));
+          auto sent =
+              insertRollingTransfers(schedule, neighborChannels(stages, true));
+          ASSERT_TRUE(sent);
+          EXPECT_EQ(join(verifyRolling(*sent, WeightRule::Waves)), "");
+          EXPECT_EQ(join(verifyRollingSlots(*sent, assignRollingSlots(*sent))),
+                    "");
+        }
+  EXPECT_EQ(makeWaveSchedule({3, 2}, {2, 2}).error(),
+            "the ranks of a virtual worker have 4 stages, but there are 3");
+  EXPECT_EQ(makeWaveSchedule({3, 2}, {3, 0}).error(),
+            "a rank of a virtual worker cannot have 0 stages");
+}
+
+// A worker may run as far ahead as the clock distance says: a pull that comes
+// too early is no fault of the versions, but holds it up.
+TEST(Rolling, keepsTheClockDistance) {
+  for (int distance : {0, 1, 4}) {
+    Schedule right = make({"wsp", 3, 3, distance});
+    ASSERT_EQ(join(verifyRolling(right, WeightRule::Waves)), "");
+    for (int claimed : {-1, distance - 1, distance + 1}) {
+      Schedule wrong = right;
+      wrong.clockDistance = claimed;
+      EXPECT_NE(join(verifyRolling(wrong, WeightRule::Waves)), "") << claimed;
+    }
+    Schedule wrong = right;
+    wrong.clockDistance.reset();
+    EXPECT_NE(join(verifyRolling(wrong, WeightRule::Waves)), "");
+  }
 }
 
 TEST(Rolling, refusesAnotherNumberOfVersions) {

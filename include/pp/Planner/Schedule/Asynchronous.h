@@ -36,7 +36,10 @@ enum class WeightRule {
   /// The last but one, so that two versions are enough (PipeDream-2BW).
   DoubleBuffered,
   /// The newest, whatever it is (PipeMare).
-  Latest
+  Latest,
+  /// In all stages that with the updates of all micro-batches before the
+  /// latest `microbatchesInFlight` (WSP, of one virtual worker).
+  Waves
 };
 
 struct AsynchronousSchedule {
@@ -49,6 +52,8 @@ struct AsynchronousSchedule {
   /// their number. Their updates are the same: they add up their gradients.
   std::vector<std::vector<int>> ranksOfStage;
   std::vector<std::vector<VersionedAction>> ranks;
+  /// Only under Waves: the micro-batches of a wave.
+  int microbatchesInFlight = 1;
 };
 
 /// 1F1B without a flush and with replicas (1F1B-RR): Narayanan et al.,

@@ -19,6 +19,8 @@ struct PipelineShape {
   int microbatches = 1;
   /// 0: as many as stages. The stages of one rank are called its chunks.
   int ranks = 0;
+  /// Of "wsp".
+  int clockDistance = 0;
 
   int rankCount() const { return ranks == 0 ? stages : ranks; }
 };

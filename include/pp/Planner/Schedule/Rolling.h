@@ -12,7 +12,8 @@
 //
 // Versions of weights are relative to the action's own step, too: an action of
 // step t with version v uses version t + v, where version n are the weights
-// after n updates, and all versions up to 0 are the first weights. Version n
+// after n updates, and all versions up to 0 are the first weights. Where a step
+// has m updates (Waves.h), an action uses version t m + v instead. Version n
 // lies in slot n modulo the number that the stage keeps. So numbers are small,
 // and the proof for a few steps is one for all: two values share a slot if
 // their numbers differ by a multiple of its period, whatever the numbers are.
@@ -27,7 +28,7 @@
 
 namespace pp::planner {
 
-/// "pipedream", "pipedream-vertical-sync", "pipedream-2bw", "pipemare".
+/// "pipedream", "pipedream-vertical-sync", "pipedream-2bw", "pipemare", "wsp".
 std::vector<std::string_view> rollingScheduleNames();
 
 /// Which weights the passes of the schedule of this name read; nothing for one
@@ -41,6 +42,7 @@ std::optional<WeightRule> weightRuleOf(std::string_view name);
 ///                            stage 0 read
 ///   pipedream-2bw  2; at least p micro-batches per update
 ///   pipemare       1
+///   wsp            as makeWaveSchedule says
 /// The reasons are those of pipeDreamSchedule, doubleBufferedSchedule and
 /// pipeMareSchedule. Fails for an unknown name, and where the shape does not
 /// fit.

@@ -4,6 +4,7 @@
 
 #include "pp/Planner/Result.h"
 #include "pp/Planner/Schedule/Action.h"
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,8 +70,13 @@ struct Schedule {
   /// Without a flush: the weight versions that each stage keeps; see Rolling.h.
   /// Empty: a step ends before the next one begins.
   std::vector<int> versions;
+  /// Of virtual workers, of which this is one: how many waves the weights that
+  /// they share may be behind; see Waves.h. Nothing: there are none.
+  std::optional<int> clockDistance;
 
   bool isRolling() const { return !versions.empty(); }
+  /// Versions that a stage makes in a step.
+  int updatesPerStep() const { return clockDistance ? microbatches : 1; }
   bool hasTransfers() const;
   bool isTraining() const;
   /// False for a channel between two stages of one rank: nothing is sent.

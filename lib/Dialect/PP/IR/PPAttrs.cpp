@@ -112,11 +112,12 @@ LogicalResult ActionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   auto refuse = [&](const char *why) {
     return emitError() << "'" << text << "' " << why;
   };
-  if (kind == ActionKind::AllReduce || kind == ActionKind::SumGradients)
+  if (kind == ActionKind::AllReduce || pp::isOfExecutor(kind))
     return refuse("cannot be run: the runtime adds up only the gradients of "
                   "replicas");
   if (pp::isPerStep(kind) != (microbatch < 0))
-    return refuse("must name a micro-batch, except for P, U and REDUCE_GRAD");
+    return refuse("must name a micro-batch, except for P, U, PUSH, PULL and "
+                  "REDUCE_GRAD");
   if (stage < 0 || std::max(stage, microbatch) > largestActionNumber)
     return refuse("has a number that is too large");
   if (isTransfer(kind) != static_cast<bool>(channel))

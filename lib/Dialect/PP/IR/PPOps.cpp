@@ -503,11 +503,20 @@ LogicalResult ScheduleOp::verify() {
                          << largestActionNumber;
   if (failed(verifyStageReplicas(*this)))
     return failure();
+  if (std::optional<uint64_t> distance = getClockDistance();
+      distance && (!getVersions() || *distance > largestActionNumber))
+    return emitOpError() << "has the clock distance "
+                         << static_cast<int64_t>(*distance)
+                         << ", which must not be negative, and is for a "
+                            "schedule with versions";
   for (auto rank : getRanks().getAsRange<ArrayAttr>())
     for (auto action : rank.getAsRange<ActionAttr>()) {
       if (!getVersions() && (action.getLag() || action.getVersion()))
         return emitOpError() << "has the action '" << toString(action.getText())
                              << "' with a lag or a version, but no versions";
+      if (pp::isOfWaves(action.getKind()) && !getClockDistance())
+        return emitOpError() << "has the action '" << toString(action.getText())
+                             << "', but no clock distance";
       if (action.getMicrobatch() >= static_cast<int64_t>(getMicrobatches()))
         return emitOpError()
                << "has the action '" << toString(action.getText())

@@ -35,7 +35,10 @@ def PP_ActionKindEnum : PlanEnum<"ActionKind", "what a rank does next", [
   I32EnumAttrCase<"ReduceGradients", 8, "REDUCE_GRAD">,
   I32EnumAttrCase<"AllReduce", 9, "ALLREDUCE">,
   I32EnumAttrCase<"SumGradients", 10, "SUM_GRAD">,
-  I32EnumAttrCase<"Prepare", 11, "P">]>;
+  I32EnumAttrCase<"Prepare", 11, "P">,
+  I32EnumAttrCase<"Push", 12, "PUSH">,
+  I32EnumAttrCase<"Pull", 13, "PULL">,
+  I32EnumAttrCase<"AddPushes", 14, "ADD_PUSH">]>;
 def PP_ActionKind : EnumAttr<PP_Dialect, PP_ActionKindEnum, "action_kind"> {
   let cppNamespace = "::pp::pipeline";
   let assemblyFormat = "`<` $value `>`";

@@ -43,6 +43,7 @@ def PP_MemoryAreaEnum : PP_IREnum<"MemoryArea", "a part of a stage's memory", [
   I32EnumAttrCase<"Exchange", 12, "exchange">,
   I32EnumAttrCase<"Versions", 13, "versions">,
   I32EnumAttrCase<"Lanes", 14, "lanes">,
-  I32EnumAttrCase<"Corrected", 15, "corrected">]>;
+  I32EnumAttrCase<"Corrected", 15, "corrected">,
+  I32EnumAttrCase<"Shared", 16, "shared">]>;
 
 #endif // PP_DIALECT_PP_IR_PPENUMS_TD

@@ -200,6 +200,12 @@ def PP_ScheduleOp : PP_Op<"schedule", [
     weights that are corrected by the mean of their latest changes; it is what
     is left of the mean after as many updates as a gradient is late.
 
+    With `clock_distance`, the replicas are virtual workers: a step is a wave of
+    each, a stage has an update for each of its micro-batches, `PUSH` sends the
+    sum of its wave's updates to where all workers' are added up, and `PULL` of a
+    step takes the waves of all workers up to that step. Weights lack at most as
+    many waves of the others as the distance, and those in flight.
+
     ```mlir
     pp.schedule "1f1b" microbatches(2) checkpoint(never) ranks([
       [0F0, 0F1, 0B0, 0B1, 0U]])
@@ -213,12 +219,13 @@ def PP_ScheduleOp : PP_Op<"schedule", [
                        PP_CheckpointMode:$checkpoint,
                        OptionalAttr<DenseI64ArrayAttr>:$versions,
                        OptionalAttr<F64Attr>:$correction,
+                       OptionalAttr<I64Attr>:$clockDistance,
                        PP_RanksAttr:$ranks);
   let assemblyFormat = [{
     $kind `microbatches` `(` $microbatches `)` (`replicas` `(` $replicas^ `)`)?
     (`stage_replicas` `(` $stageReplicas^ `)`)?
     (`threads` `(` $threads^ `)`)? (`lanes` `(` $lanes^ `)`)? (`versions` `(` $versions^ `)`)?
-    (`correction` `(` $correction^ `)`)? `checkpoint` `(` custom<CheckpointName>($checkpoint) `)`
+    (`correction` `(` $correction^ `)`)? (`clock_distance` `(` $clockDistance^ `)`)? `checkpoint` `(` custom<CheckpointName>($checkpoint) `)`
     `ranks` `(` custom<Ranks>($ranks) `)` attr-dict
   }];
   let extraClassDeclaration = [{
