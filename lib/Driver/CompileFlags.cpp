@@ -233,6 +233,21 @@ struct PipelineFlags {
                "0.135 (default: 0, which does not)"),
       cl::location(options.schedule.correction),
       cl::init(options.schedule.correction), cl::cat(main)};
+  Bound<int64_t> clockDistance{
+      "clock-distance",
+      cl::desc("wsp: how many waves the weights that the virtual workers, the "
+               "replicas, share may be behind: a worker can be that far ahead "
+               "of another (default: 0)"),
+      cl::value_desc("waves"),
+      cl::location(options.schedule.clockDistance),
+      cl::init(options.schedule.clockDistance),
+      cl::cat(main)};
+  cl::list<std::string> workerStages{
+      "worker-stages",
+      cl::desc("wsp: of each virtual worker how many stages each of its ranks "
+               "has: 2+2,1+1+2 are two workers of 2 and of 3 ranks for 4 "
+               "stages (default: one stage per rank)"),
+      cl::value_desc("numbers"), cl::CommaSeparated, cl::cat(main)};
   Bound<std::string> schedule{"schedule", cl::desc(scheduleText),
                               cl::location(options.schedule.schedule),
                               cl::init(options.schedule.schedule),
@@ -443,6 +458,26 @@ llvm::Error checkPipelineFlags() {
             ": without a flush, passes read weights that are some updates old, "
             "which is another training than the model's; --allow-stale allows "
             "it (docs/schedules/asynchronous.md)");
+  bool hasWorkers = planner::weightRuleOf(options.schedule.schedule) ==
+                    planner::WeightRule::Waves;
+  if (flags.clockDistance.getNumOccurrences()) {
+    if (!hasWorkers)
+      return makeError(exitUsage,
+                       "--clock-distance is for --schedule=wsp only");
+    if (options.schedule.clockDistance < 0 ||
+        options.schedule.clockDistance > 1024)
+      return makeError(
+          exitUsage,
+          "--clock-distance=" + llvm::Twine(options.schedule.clockDistance) +
+              ": must be from 0 to 1024");
+  }
+  if (hasWorkers && !llvm::all_equal(flags.replicas))
+    return makeError(exitUsage,
+                     "--schedule=wsp: its replicas are virtual workers, whole "
+                     "pipelines with the same stages; give --replicas one "
+                     "number, and --worker-stages where their ranks differ");
+  if (!hasWorkers && flags.workerStages.getNumOccurrences())
+    return makeError(exitUsage, "--worker-stages is for --schedule=wsp only");
   if (flags.memory.getNumOccurrences()) {
     if (options.schedule.memory < 1)
       return makeError(exitUsage,
@@ -459,7 +494,8 @@ llvm::Error checkPipelineFlags() {
            &flags.stages, &flags.microbatches, std::addressof(flags.replicas),
            &flags.threads, &flags.ranks, &flags.schedule, &flags.memory,
            &flags.checkpoint, &flags.objective, std::addressof(flags.cuts),
-           &flags.ignoreHints})
+           &flags.ignoreHints, &flags.clockDistance,
+           std::addressof(flags.workerStages)})
     if (other->getNumOccurrences())
       return makeError(exitUsage, "--" + other->ArgStr +
                                       " cannot be given together with --plan, "
@@ -494,6 +530,41 @@ llvm::Error readReplicas(CompileOptions &options) {
                                       " copies of a stage cannot share " +
                                       llvm::Twine(options.microbatches) +
                                       " micro-batches; change --microbatches");
+  return llvm::Error::success();
+}
+
+/// Virtual workers that are not alike.
+llvm::Error readWorkers(CompileOptions &options) {
+  const PipelineFlags &flags = *pipelineFlags;
+  auto workers = static_cast<int64_t>(flags.workerStages.size());
+  int64_t &stages = options.partition.stages;
+  for (const std::string &worker : flags.workerStages) {
+    auto refuse = [&](const llvm::Twine &why) {
+      return makeError(exitUsage,
+                       "--worker-stages: '" + llvm::Twine(worker) + "' " + why);
+    };
+    int64_t all = 0;
+    for (llvm::StringRef part : llvm::split(worker, '+')) {
+      int64_t count = 0;
+      if (part.getAsInteger(10, count) || count < 1 || count > (1 << 20))
+        return refuse("is no list of numbers from 1 on, such as 2+1+1");
+      all += count;
+    }
+    bool isFirst = &worker == &flags.workerStages[0];
+    if (isFirst && !flags.stages.getNumOccurrences())
+      stages = all;
+    if (all != stages)
+      return refuse("has " + llvm::Twine(all) + " stages, but there are " +
+                    llvm::Twine(stages));
+    options.schedule.workerStages.push_back(worker);
+  }
+  if (workers && flags.replicas.getNumOccurrences() &&
+      options.replicas != workers)
+    return makeError(exitUsage, "--worker-stages has " + llvm::Twine(workers) +
+                                    " virtual workers, but --replicas says " +
+                                    llvm::Twine(options.replicas));
+  if (workers)
+    options.replicas = workers;
   return llvm::Error::success();
 }
 
@@ -662,6 +733,8 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
           checkThreads(options.schedule.threads, options.target))
     return std::move(error);
   if (llvm::Error error = readReplicas(options))
+    return std::move(error);
+  if (llvm::Error error = readWorkers(options))
     return std::move(error);
   if (planner::isScheduleFile(options.schedule.schedule) &&
       pipelineFlags->plan.empty())

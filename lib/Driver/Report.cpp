@@ -23,7 +23,9 @@ static planner::Schedule scheduleOf(const runtime::Plan &plan) {
   if (!plan.flushes)
     for (const runtime::PlanStage &stage : plan.stages)
       schedule.versions.push_back(static_cast<int>(stage.versions));
-  if (plan.replicas > 1 && plan.isTraining()) {
+  if (plan.clockDistance)
+    schedule.clockDistance = static_cast<int>(*plan.clockDistance);
+  if (plan.replicas > 1 && plan.isTraining() && plan.flushes) {
     schedule.groups = planner::gradientGroups(schedule.stages);
     for (auto [stage, group] : llvm::zip(plan.stages, schedule.groups))
       group.bytes = static_cast<int64_t>(stage.areas.gradients.bytes);
@@ -34,7 +36,11 @@ static planner::Schedule scheduleOf(const runtime::Plan &plan) {
          channel.fromPhase, channel.toPhase, /*lastReader=*/channel.toPhase,
          channel.name, static_cast<int64_t>(channel.bytes)});
   schedule.rankOfStage.resize(schedule.stages);
+  // Of virtual workers that are not alike, the first.
+  std::vector<unsigned> workers = plan.workersOfRanks();
   for (auto [number, rank] : llvm::enumerate(plan.ranks)) {
+    if (workers[number] > 0)
+      break;
     for (unsigned stage : rank.stages)
       schedule.rankOfStage[stage] = static_cast<int>(number);
     std::vector<planner::Action> &actions = schedule.ranks.emplace_back();
@@ -115,6 +121,8 @@ static void printStages(const runtime::Plan &plan, llvm::raw_ostream &os) {
     if (areas.lanes.bytes)
       os << ", " << plan.lanesOf(number) - 1 << " more sums of gradients "
          << formatBytes(areas.lanes.bytes);
+    if (areas.shared.bytes)
+      os << ", shared with workers " << formatBytes(areas.shared.bytes);
     if (areas.exchange.bytes)
       os << ", exchange " << formatBytes(areas.exchange.bytes);
     os << "\n";
@@ -197,7 +205,9 @@ static llvm::Error printTimeline(const runtime::Plan &plan,
     times.recompute = times.forward;
     times.backwardInput = stage.backwardSeconds;
     times.prepare = stage.prepareSeconds;
-    input.stages.insert(input.stages.end(), plan.replicasOf(number), times);
+    // Of virtual workers, one is shown.
+    input.stages.insert(input.stages.end(),
+                        plan.flushes ? plan.replicasOf(number) : 1, times);
   }
   if (schedule.isRolling())
     return printSteadyState(schedule, std::move(input), os);
@@ -224,7 +234,10 @@ llvm::Error pp::printReport(mlir::ModuleOp module, llvm::raw_ostream &os) {
        << " stages, batch " << plan->batch << " in " << plan->microbatches
        << " micro-batches";
     if (plan->replicas > 1)
-      os << " in " << plan->replicas << " replicas";
+      os << " in " << plan->replicas
+         << (plan->clockDistance ? " workers" : " replicas");
+    if (plan->clockDistance)
+      os << " of clock distance " << *plan->clockDistance;
     if (!plan->stageReplicas.empty())
       os << " in replicas by stage";
     if (plan->threads > 1)

@@ -156,6 +156,8 @@ private:
     plan.schedule = schedule.getKind();
     plan.checkpoint = schedule.getCheckpoint();
     plan.flushes = !schedule.getVersions();
+    if (std::optional<uint64_t> distance = schedule.getClockDistance())
+      plan.clockDistance = static_cast<unsigned>(*distance);
     if (auto why = step->getAttrOfType<StringAttr>(step::wholeBatchesAttrName);
         why && isTraining())
       plan.wholeBatches = why.getValue();

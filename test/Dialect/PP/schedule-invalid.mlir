@@ -27,6 +27,11 @@
 // RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipedream allow-stale correction=0.5" 2>&1 | FileCheck %s --check-prefix=CORRECT
 // RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipemare allow-stale correction=1" 2>&1 | FileCheck %s --check-prefix=CORRECT
 // RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipemare allow-stale correction=-0.5" 2>&1 | FileCheck %s --check-prefix=CORRECT
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipemare allow-stale clock-distance=1" 2>&1 | FileCheck %s --check-prefix=DISTANCE
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipemare allow-stale worker-stages=1" 2>&1 | FileCheck %s --check-prefix=WORKERS
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=wsp allow-stale clock-distance=1025" 2>&1 | FileCheck %s --check-prefix=FAR
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=wsp allow-stale worker-stages=1,1" 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=wsp allow-stale worker-stages=1+1" 2>&1 | FileCheck %s --check-prefix=TOTAL
 // RUN: not pp-opt %t/two.mlir --pp-schedule="microbatches=4 stage-replicas=2" 2>&1 | FileCheck %s --check-prefix=DEALTONE
 // DEALTONE: error: stage-replicas: 1 numbers for 2 stages; there must be one for each
 // RUN: not pp-opt %t/two.mlir --pp-schedule="microbatches=2 stage-replicas=3,1" 2>&1 | FileCheck %s --check-prefix=DEALTFEW
@@ -40,6 +45,11 @@
 // CORRECT: error: correction is {{.*}}, must be between 0 and 1, and is for the schedule 'pipemare', but the schedule is 'pipe{{.*}}'
 // STALE: error: schedule 'pipedream' runs without a flush, and so trains with weights that are some updates old: another training than that of the model. --allow-stale allows it
 // ONE: error: pipedream updates the weights after each micro-batch, so a step has one, but there are 2; pipedream-2bw has an update per several
+// DISTANCE: error: clock-distance is 1, which is for the schedule 'wsp', but the schedule is 'pipemare'
+// WORKERS: error: schedule 'pipemare' runs without a flush, and has no virtual workers, which 'worker-stages' is for; use the schedule 'wsp'
+// FAR: error: clock-distance is 1025, must be from 0 to 1024
+// COUNT: error: worker-stages has 2 virtual workers, but there are 1
+// TOTAL: error: worker-stages: '1+1': the ranks of a virtual worker have 2 stages, but there are 1
 // FEW: error: pipedream-2bw keeps two weight versions, which are enough only for at least as many micro-batches per update as stages, but there are 1 micro-batches and 2 stages
 // COPIES: error: schedule 'pipemare' runs without a flush, and has no replicas yet; use --replicas=1
 // AGAIN: error: schedule 'pipemare' runs without a flush, and does not keep the weights of a forward pass, so cannot compute it again; use --checkpoint=never

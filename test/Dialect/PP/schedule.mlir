@@ -8,6 +8,8 @@
 // RUN: pp-opt %s --pp-schedule="schedule=pipedream allow-stale" --pp-insert-transfers --pp-verify-schedule --pp-plan-memory --pp-verify-memory | FileCheck %s --check-prefix=STASH
 // RUN: pp-opt %s --pp-schedule="schedule=pipedream-2bw microbatches=3 allow-stale" --pp-insert-transfers --pp-verify-schedule | FileCheck %s --check-prefix=BUFFERED
 // RUN: pp-opt %s --pp-schedule="schedule=pipemare microbatches=2 allow-stale" --pp-insert-transfers --pp-verify-schedule | FileCheck %s --check-prefix=LATEST
+// RUN: pp-opt %s --pp-schedule="schedule=wsp microbatches=4 replicas=2 clock-distance=1 allow-stale" --pp-insert-transfers --pp-verify-schedule --pp-plan-memory --pp-verify-memory | FileCheck %s --check-prefix=WAVES
+// RUN: pp-opt %s --pp-schedule="schedule=wsp microbatches=4 replicas=2 worker-stages=2,1+1 allow-stale" --pp-insert-transfers --pp-verify-schedule --pp-plan-memory --pp-verify-memory | FileCheck %s --check-prefix=UNEQUAL
 
 // GPIPE: pp.schedule "gpipe" microbatches(2) checkpoint(never) ranks([
 // GPIPE-NEXT: [0F0, 0F1, 0B0, 0B1, 0U],
@@ -57,6 +59,18 @@
 // The newest: F of micro-batch 0 has not yet seen the update that B sees.
 // LATEST: pp.schedule "pipemare" microbatches(2) versions([1, 1])
 // LATEST-NEXT: [0F0 version -1, 0SEND_F0 @c0, 0RECV_B1 @c1 lag 1, 0B1 lag 1, 0U lag 1 version 1, 0F1, 0SEND_F1 @c0, 0RECV_B0 @c1, 0B0],
+
+// Weights lack what is in flight; a PULL comes before the first action that needs it.
+// WAVES: pp.schedule "wsp" microbatches(2) replicas(2) versions([2, 2]) clock_distance(1) checkpoint(never) ranks([
+// WAVES-NEXT: [0F0 version -1, 0SEND_F0 @c0, 0RECV_B1 @c1 lag 1, 0B1 lag 1, 0U lag 1 version 2, 0PUSH lag 1 version 2, 0PULL lag 2 version 4, 0F1, 0SEND_F1 @c0, 0RECV_B0 @c1, 0B0 version -1, 0U version 1],
+// WAVES-NEXT: 1PULL lag 2 version 4, 1U version 1,
+
+// Worker 0 has one rank, worker 1 two: nothing is sent in the one, and the channel has places for the other.
+// UNEQUAL: pp.channel @c0 next {{.*}} send({{[0-9]+}}, [0
+// UNEQUAL: pp.schedule "wsp" microbatches(2) replicas(2) versions([2, 2]) clock_distance(0)
+// UNEQUAL-NEXT: [0F0 version -1, 1F0 version -1, 1B0 version -1, 0B0 version -1, 0PULL lag 1 version 2, 1PULL lag 1 version 2, 0U version 1, 1U version 1,
+// UNEQUAL-NEXT: [0F0 version -1, 0SEND_F0 @c0,
+// UNEQUAL-NEXT: [1RECV_F0 @c0,
 module {
   func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
     %0 = pp.stage 0 forward (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {

@@ -357,3 +357,113 @@ module {
     [0F0 version -1, 0SEND_F0 @c0, 0RECV_B0 @c1 lag 1, 0B0 lag 1 version -1, 0U lag 1 version 1],
     [1RECV_F0 @c0, 1SEND_B0 @c1 lag 1, 1F0, 1B0, 1U version 1]])
 }
+
+// -----
+
+// The lists are those of a distance of 1.
+module {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+    %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %1 = pp.stage 1 forward (%a = %0) sources([channel @c0]) targets([[loss]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %2 = pp.stage 1 backward_input (%a = %1) sources([residual]) targets([[channel @c1]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 0 backward_input (%a = %2) sources([channel @c1]) targets([]) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %1 : tensor<4xf32>
+  }
+  pp.channel @c0 next from(0) forward to(1) forward until forward value("v") : tensor<4xf32>
+  pp.channel @c1 gradient from(1) backward_input to(0) backward_input until backward_input value("v") : tensor<4xf32>
+  // expected-error@+1 {{0F1 of step 1 uses version 2 of the weights with 0 waves of all workers, not 1}}
+  pp.schedule "wsp" microbatches(2) replicas(2) versions([2, 2]) clock_distance(0) checkpoint(never) ranks([
+    [0F0 version -1, 0SEND_F0 @c0, 0RECV_B1 @c1 lag 1, 0B1 lag 1, 0U lag 1 version 2, 0PUSH lag 1 version 2, 0PULL lag 2 version 4, 0F1, 0SEND_F1 @c0, 0RECV_B0 @c1, 0B0 version -1, 0U version 1],
+    [1RECV_F0 @c0, 1SEND_B1 @c1 lag 1, 1F0 version -1, 1B0 version -1, 1PULL lag 2 version 4, 1U version 1, 1RECV_F1 @c0, 1SEND_B0 @c1, 1F1, 1B1, 1U version 2, 1PUSH version 2]])
+}
+
+// -----
+
+// Rank 1 forgets a wave.
+module {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+    %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %1 = pp.stage 1 forward (%a = %0) sources([channel @c0]) targets([[loss]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %2 = pp.stage 1 backward_input (%a = %1) sources([residual]) targets([[channel @c1]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 0 backward_input (%a = %2) sources([channel @c1]) targets([]) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %1 : tensor<4xf32>
+  }
+  pp.channel @c0 next from(0) forward to(1) forward until forward value("v") : tensor<4xf32>
+  pp.channel @c1 gradient from(1) backward_input to(0) backward_input until backward_input value("v") : tensor<4xf32>
+  // expected-error@+1 {{stage 1 pushes 0 waves and pulls}}
+  pp.schedule "wsp" microbatches(2) replicas(2) versions([2, 2]) clock_distance(1) checkpoint(never) ranks([
+    [0F0 version -1, 0SEND_F0 @c0, 0RECV_B1 @c1 lag 1, 0B1 lag 1, 0U lag 1 version 2, 0PUSH lag 1 version 2, 0PULL lag 2 version 4, 0F1, 0SEND_F1 @c0, 0RECV_B0 @c1, 0B0 version -1, 0U version 1],
+    [1RECV_F0 @c0, 1SEND_B1 @c1 lag 1, 1F0 version -1, 1B0 version -1, 1PULL lag 2 version 4, 1U version 1, 1RECV_F1 @c0, 1SEND_B0 @c1, 1F1, 1B1, 1U version 2]])
+}
+
+// -----
+
+// Two of three workers have lists.
+module {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+    %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %1 = pp.stage 1 forward (%a = %0) sources([channel @c0]) targets([[loss]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %2 = pp.stage 1 backward_input (%a = %1) sources([residual]) targets([[channel @c1]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 0 backward_input (%a = %2) sources([channel @c1]) targets([]) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %1 : tensor<4xf32>
+  }
+  pp.channel @c0 next from(0) forward to(1) forward until forward value("v") : tensor<4xf32>
+  pp.channel @c1 gradient from(1) backward_input to(0) backward_input until backward_input value("v") : tensor<4xf32>
+  // expected-error@+1 {{has the lists of 2 virtual workers, but there are 3}}
+  pp.schedule "wsp" microbatches(2) replicas(3) versions([2, 2]) clock_distance(1) checkpoint(never) ranks([
+    [0F0 version -1, 0SEND_F0 @c0, 0RECV_B1 @c1 lag 1, 0B1 lag 1, 0U lag 1 version 2, 0PUSH lag 1 version 2, 0PULL lag 2 version 4, 0F1, 0SEND_F1 @c0, 0RECV_B0 @c1, 0B0 version -1, 0U version 1],
+    [1RECV_F0 @c0, 1SEND_B1 @c1 lag 1, 1F0 version -1, 1B0 version -1, 1PULL lag 2 version 4, 1U version 1, 1RECV_F1 @c0, 1SEND_B0 @c1, 1F1, 1B1, 1U version 2, 1PUSH version 2],
+    [0F0 version -1, 0SEND_F0 @c0, 0RECV_B1 @c1 lag 1, 0B1 lag 1, 0U lag 1 version 2, 0PUSH lag 1 version 2, 0PULL lag 2 version 4, 0F1, 0SEND_F1 @c0, 0RECV_B0 @c1, 0B0 version -1, 0U version 1],
+    [1RECV_F0 @c0, 1SEND_B1 @c1 lag 1, 1F0 version -1, 1B0 version -1, 1PULL lag 2 version 4, 1U version 1, 1RECV_F1 @c0, 1SEND_B0 @c1, 1F1, 1B1, 1U version 2, 1PUSH version 2]])
+}
+
+// -----
+
+// Workers, or a rule that has none.
+module {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) -> (tensor<4xf32> {step.fetch = "loss"}) {
+    %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[channel @c0]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %1 = pp.stage 1 forward (%a = %0) sources([channel @c0]) targets([[loss]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    %2 = pp.stage 1 backward_input (%a = %1) sources([residual]) targets([[channel @c1]]) : (tensor<4xf32>) -> tensor<4xf32> {
+      pp.return %a : tensor<4xf32>
+    }
+    pp.stage 0 backward_input (%a = %2) sources([channel @c1]) targets([]) : (tensor<4xf32>) -> () {
+      pp.return
+    }
+    return %1 : tensor<4xf32>
+  }
+  pp.channel @c0 next from(0) forward to(1) forward until forward value("v") : tensor<4xf32>
+  pp.channel @c1 gradient from(1) backward_input to(0) backward_input until backward_input value("v") : tensor<4xf32>
+  // expected-error@+1 {{is the schedule 'pipemare' with 2 replicas and no clock distance}}
+  pp.schedule "pipemare" microbatches(1) replicas(2) versions([1, 1]) checkpoint(never) ranks([
+    [0F0],
+    [1F0]])
+}

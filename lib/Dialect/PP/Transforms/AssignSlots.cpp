@@ -75,12 +75,40 @@ joinReplicas(const planner::Schedule &schedule,
   return result;
 }
 
+/// The slots of a stage and of a channel, as many as any worker needs.
+static planner::SlotAssignment
+joinWorkers(const std::vector<planner::Schedule> &workers) {
+  planner::SlotAssignment all = planner::assignRollingSlots(workers.front());
+  auto count = [](std::vector<int> &table, int slots, int length) {
+    table.resize(slots ? length : 0);
+    for (int i = 0; i < static_cast<int>(table.size()); ++i)
+      table[i] = i % slots;
+  };
+  for (const planner::Schedule &worker : ArrayRef(workers).drop_front()) {
+    planner::SlotAssignment own = planner::assignRollingSlots(worker);
+    for (auto [stage, other] : llvm::zip_equal(all.stages, own.stages)) {
+      stage.count = std::max(stage.count, other.count);
+      count(stage.forward, stage.count, stage.count);
+      stage.backward = stage.forward;
+    }
+    for (auto [channel, other] : llvm::zip_equal(all.channels, own.channels)) {
+      channel.sendCount = std::max(channel.sendCount, other.sendCount);
+      channel.receiveCount = std::max(channel.receiveCount, other.receiveCount);
+      int length = std::lcm(std::max(channel.sendCount, 1),
+                            std::max(channel.receiveCount, 1));
+      count(channel.send, channel.sendCount, length);
+      count(channel.receive, channel.receiveCount, length);
+    }
+  }
+  return all;
+}
+
 planner::SlotAssignment
 pp::pipeline::assignSlots(ScheduleOp op, const ChannelTable &channels) {
   Builder builder(op.getContext());
   planner::Schedule schedule = toPlanner(op, channels);
   planner::SlotAssignment slots = schedule.isRolling()
-                                      ? planner::assignRollingSlots(schedule)
+                                      ? joinWorkers(toWorkers(op, channels))
                                       : planner::assignSlots(schedule);
   if (!schedule.replicas.empty())
     slots = joinReplicas(schedule, channels.toPlanner(), slots);

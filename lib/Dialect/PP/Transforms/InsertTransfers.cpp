@@ -129,11 +129,11 @@ struct InsertTransfers : pipeline::impl::InsertTransfersBase<InsertTransfers> {
     if (failed(checkStageReplicas(op, step)))
       return signalPassFailure();
     ChannelBuilder builder(module, step, op);
+    if (op.getVersions())
+      return insertRolling(op, builder);
     planner::Schedule planned = toPlanner(op, ChannelTable(module));
     auto result =
-        planned.isRolling()
-            ? planner::insertRollingTransfers(planned, builder.channels())
-        : planned.replicas.empty()
+        planned.replicas.empty()
             ? planner::insertTransfers(planned, builder.channels())
             : planner::insertTransfers(
                   planned,
@@ -144,6 +144,26 @@ struct InsertTransfers : pipeline::impl::InsertTransfersBase<InsertTransfers> {
     }
     builder.run();
     auto ranks = toRanks(op.getLoc(), *result, ChannelTable(module));
+    if (failed(ranks))
+      return signalPassFailure();
+    op.setRanksAttr(*ranks);
+  }
+
+  /// Without a flush.
+  void insertRolling(ScheduleOp op, ChannelBuilder &builder) {
+    ModuleOp module = getOperation();
+    std::vector<planner::Schedule> workers =
+        toWorkers(op, ChannelTable(module));
+    for (planner::Schedule &worker : workers) {
+      auto result = planner::insertRollingTransfers(worker, builder.channels());
+      if (!result) {
+        op.emitOpError() << "cannot get its transfers: " << result.error();
+        return signalPassFailure();
+      }
+      worker = *result;
+    }
+    builder.run();
+    auto ranks = toRanks(op.getLoc(), workers, ChannelTable(module));
     if (failed(ranks))
       return signalPassFailure();
     op.setRanksAttr(*ranks);

@@ -4,7 +4,8 @@
 //   | parameters | gradients | optimizer | buffers | prepared | statistics |
 //   | residuals: slot 0, slot 1, ... | scratch | channels: slots | discard |
 //   | loss | exchange, between replicas and of tied gradients | versions:
-//   parameters and prepared of slot 1, of slot 2, ... |
+//   parameters and prepared of slot 1, of slot 2, ... | shared, between virtual
+//   workers |
 //
 // Values of a stage's phase go to
 //   residuals  if a later phase of the stage reads them (a fixed offset in the
@@ -21,6 +22,7 @@
 #include "KernelTable.h"
 #include "LibraryScratchpad.h"
 #include "StepGraph.h"
+#include "plan/SharePlan.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Dialect/PP/Transforms/Ties.h"
 #include "pp/Interfaces/CostOpInterface.h"
@@ -122,11 +124,20 @@ private:
 
   /// Of a run without a flush, whose lists do not name slots.
   LogicalResult verifyRollingSlots() {
-    planner::Schedule schedule = toPlanner(scheduleOp, channels);
-    if (!schedule.isRolling())
+    std::vector<std::string> faults;
+    if (!scheduleOp.getVersions())
       return success();
-    std::vector<std::string> faults =
-        planner::verifyRollingSlots(schedule, slots);
+    for (const planner::Schedule &worker : toWorkers(scheduleOp, channels)) {
+      planner::SlotAssignment own = slots;
+      for (auto [channel, places] :
+           llvm::zip_equal(worker.channels, own.channels))
+        if (!worker.crossesRanks(channel)) {
+          places.sendCount = 0;
+          places.send.clear();
+        }
+      if (faults.empty())
+        faults = planner::verifyRollingSlots(worker, own);
+    }
     for (const std::string &fault : faults)
       scheduleOp.emitOpError() << "has wrong slots: " << fault;
     return success(faults.empty());
@@ -182,7 +193,8 @@ private:
         auto global = symbols.lookup<ml_program::GlobalOp>(name);
         int64_t bytes = getTensorBytes(global.getType());
         if (state.kind == StateKind::Statistics) {
-          if ((scheduleOp.getReplicasOf(stage.number) > 1 ||
+          if (!scheduleOp.getVersions() &&
+              (scheduleOp.getReplicasOf(stage.number) > 1 ||
                scheduleOp.getLanes() > 1) &&
               bytes != cast<ShapedType>(global.getType()).getNumElements() *
                            trainedBytes)
@@ -493,7 +505,8 @@ private:
     if (hasLossScale)
       area(MemoryArea::LossScale, PP_ALIGNMENT);
     int64_t replicas = scheduleOp.getReplicasOf(stage.number);
-    if (training && (replicas > 1 || stage.remoteParts))
+    auto distance = scheduleOp.getClockDistance();
+    if (training && !distance && (replicas > 1 || stage.remoteParts))
       area(MemoryArea::Exchange,
            exchangeBytes(gradients, replicas) +
                exchangeBytes(stage.statistics.bytes, replicas) +
@@ -514,6 +527,13 @@ private:
     if (scheduleOp.getCorrection() && isLate)
       area(MemoryArea::Corrected,
            2 * stage.parameters.bytes + stage.prepared.bytes);
+    if (distance)
+      area(MemoryArea::Shared,
+           static_cast<int64_t>(
+               runtime::SharedLayout(stage.parameters.bytes,
+                                     static_cast<unsigned>(replicas),
+                                     static_cast<unsigned>(*distance))
+                   .bytes()));
 
     auto places = [&](auto &offsets) {
       SmallVector<Attribute> entries;

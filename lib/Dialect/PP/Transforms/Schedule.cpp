@@ -9,6 +9,7 @@
 #include "pp/Planner/Schedule/Recompute.h"
 #include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Schedule/Rolling.h"
+#include "pp/Planner/Schedule/Waves.h"
 #include "pprt/pprt.h"
 
 #include "llvm/Support/MemoryBuffer.h"
@@ -52,6 +53,7 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     CheckpointMode mode =
         checkpoint ? checkpoint.getValue() : CheckpointMode::Never;
     std::string name = schedule;
+    others.clear();
     FailureOr<planner::Schedule> result =
         plan ? takeFromPlan(module, training, stages, name)
              : generate(module, step, training, mode, name);
@@ -59,6 +61,11 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return failure();
     if (failed(checkLanes(module, *result)))
       return failure();
+    if (clockDistance != 0 && !result->clockDistance)
+      return module.emitError()
+             << "clock-distance is " << clockDistance.getValue()
+             << ", which is for the schedule 'wsp', but the schedule is '"
+             << name << "'";
     if (correction != 0 &&
         (!(correction > 0 && correction < 1) ||
          planner::weightRuleOf(name) != planner::WeightRule::Latest))
@@ -67,17 +74,22 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
              << ", must be between 0 and 1, and is for the schedule "
                 "'pipemare', but the schedule is '"
              << name << "'";
-    if (training)
-      planner::insertRecompute(*result, mode);
+    others.insert(others.begin(), *result);
     std::vector<bool> prepares = findPreparingStages(step), ofReplicas;
     for (int stage = 0; stage < result->stages; ++stage)
       ofReplicas.push_back(prepares[result->replicaOf(stage).part]);
-    planner::insertPreparation(*result, ofReplicas);
-    if (training && replicas > 1)
+    for (planner::Schedule &worker : others) {
+      if (training)
+        planner::insertRecompute(worker, mode);
+      planner::insertPreparation(worker, ofReplicas);
+    }
+    result = others.front();
+    if (training && replicas > 1 && !result->isRolling())
       result = *planner::insertGradientReductions(*result);
     if (training && !stageReplicas.empty())
       planner::insertDealtReductions(*result);
-    auto ranks = toRanks(step.getLoc(), *result, ChannelTable(module));
+    others.front() = *result;
+    auto ranks = toRanks(step.getLoc(), others, ChannelTable(module));
     if (failed(ranks))
       return failure();
     OpBuilder builder(module.getBodyRegion());
@@ -94,6 +106,9 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
                        training && correction != 0
                            ? builder.getF64FloatAttr(correction.getValue())
                            : FloatAttr(),
+                       result->clockDistance
+                           ? builder.getI64IntegerAttr(*result->clockDistance)
+                           : IntegerAttr(),
                        *ranks);
     return success();
   }
@@ -271,8 +286,14 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     if (!allowStale)
       return refuse("so trains with weights that are some updates old: another "
                     "training than that of the model. --allow-stale allows it");
-    if (replicas != 1)
-      return refuse("has no replicas yet; use --replicas=1");
+    bool hasWorkers = planner::weightRuleOf(schedule.getValue()) ==
+                      planner::WeightRule::Waves;
+    if (replicas != 1 && !hasWorkers)
+      return refuse("has no replicas yet; use --replicas=1, or the schedule "
+                    "'wsp', whose replicas are virtual workers");
+    if (!workerStages.empty() && !hasWorkers)
+      return refuse("has no virtual workers, which 'worker-stages' is for; use "
+                    "the schedule 'wsp'");
     if (checkpoint == planner::CheckpointMode::ExceptLast)
       return refuse("has no last micro-batch that is followed by its backward "
                     "pass at once; use --checkpoint=always or never");
@@ -302,11 +323,48 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       if (step::getRole(step, index) == step::Role::LossScale)
         return refuse("skips no step, since that takes all gradients at one "
                       "time; use --loss-scale=none");
+    if (clockDistance < 0 || clockDistance > 1024)
+      return module.emitError()
+             << "clock-distance is " << clockDistance.getValue()
+             << ", must be from 0 to 1024";
+    shape.clockDistance = static_cast<int>(clockDistance);
+    if (!workerStages.empty())
+      return makeWorkers(module, shape);
     auto made = planner::makeRollingSchedule(schedule.getValue(), shape);
     if (!made)
       return module.emitError() << made.error();
     return *made;
   }
+
+  /// Virtual workers with other ranks each. Returns the first one.
+  FailureOr<planner::Schedule> makeWorkers(ModuleOp module,
+                                           planner::PipelineShape shape) {
+    if (static_cast<int64_t>(workerStages.size()) != replicas)
+      return module.emitError()
+             << "worker-stages has " << workerStages.size()
+             << " virtual workers, but there are " << replicas.getValue();
+    for (const std::string &worker : workerStages) {
+      std::vector<int> counts;
+      for (StringRef part : llvm::split(worker, '+')) {
+        int count = 0;
+        if (part.getAsInteger(10, count))
+          return module.emitError() << "worker-stages: '" << worker
+                                    << "' is no list of numbers, such as 2+1+1";
+        counts.push_back(count);
+      }
+      auto made = planner::makeWaveSchedule(shape, counts);
+      if (!made)
+        return module.emitError()
+               << "worker-stages: '" << worker << "': " << made.error();
+      others.push_back(*made);
+    }
+    planner::Schedule first = others.front();
+    others.erase(others.begin());
+    return first;
+  }
+
+  /// Virtual workers behind the first one, where they are not all alike.
+  std::vector<planner::Schedule> others;
 
   FailureOr<planner::Schedule> takeFromPlan(ModuleOp module, bool training,
                                             int64_t stages, std::string &name) {

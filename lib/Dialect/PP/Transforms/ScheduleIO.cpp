@@ -193,10 +193,9 @@ static planner::Schedule replicasToPlanner(ScheduleOp op,
   return schedule;
 }
 
-planner::Schedule pp::pipeline::toPlanner(ScheduleOp op,
-                                          const ChannelTable &channels) {
-  if (op.getStageReplicas())
-    return replicasToPlanner(op, channels);
+static planner::Schedule listsToPlanner(ScheduleOp op,
+                                        const ChannelTable &channels,
+                                        ArrayRef<Attribute> lists) {
   planner::Schedule schedule;
   schedule.microbatches = static_cast<int>(op.getMicrobatches());
   schedule.channels = channels.toPlanner();
@@ -208,7 +207,8 @@ planner::Schedule pp::pipeline::toPlanner(ScheduleOp op,
   };
   for (const planner::Channel &channel : schedule.channels)
     place(std::max(channel.from, channel.to));
-  for (auto rank : op.getRanks().getAsRange<ArrayAttr>()) {
+  for (Attribute list : lists) {
+    auto rank = cast<ArrayAttr>(list);
     int number = static_cast<int>(schedule.ranks.size());
     std::vector<planner::Action> &actions = schedule.ranks.emplace_back();
     for (auto action : rank.getAsRange<ActionAttr>()) {
@@ -228,12 +228,51 @@ planner::Schedule pp::pipeline::toPlanner(ScheduleOp op,
     rank = std::max(rank, 0);
   if (auto versions = op.getVersions())
     schedule.versions.assign(versions->begin(), versions->end());
-  func::FuncOp step = op.getReplicas() > 1
+  if (std::optional<uint64_t> distance = op.getClockDistance())
+    schedule.clockDistance = static_cast<int>(*distance);
+  func::FuncOp step = op.getReplicas() > 1 && !op.getVersions()
                           ? findStep(op->getParentOfType<ModuleOp>())
                           : nullptr;
   if (step && isTraining(step))
     schedule.groups = planner::gradientGroups(schedule.stages);
   return schedule;
+}
+
+/// The lists of each virtual worker.
+static SmallVector<ArrayRef<Attribute>> listsOfWorkers(ScheduleOp op) {
+  ArrayRef<Attribute> all = op.getRanks().getValue();
+  SmallVector<ArrayRef<Attribute>> workers;
+  size_t begin = 0;
+  DenseSet<int64_t> seen;
+  for (size_t i = 0; i < all.size() && op.getClockDistance(); ++i) {
+    auto actions = cast<ArrayAttr>(all[i]).getAsRange<ActionAttr>();
+    if (llvm::any_of(actions, [&](ActionAttr action) {
+          return seen.contains(action.getStage());
+        })) {
+      workers.push_back(all.slice(begin, i - begin));
+      begin = i;
+      seen.clear();
+    }
+    for (ActionAttr action : actions)
+      seen.insert(action.getStage());
+  }
+  workers.push_back(all.drop_front(begin));
+  return workers;
+}
+
+std::vector<planner::Schedule>
+pp::pipeline::toWorkers(ScheduleOp op, const ChannelTable &channels) {
+  std::vector<planner::Schedule> workers;
+  for (ArrayRef<Attribute> lists : listsOfWorkers(op))
+    workers.push_back(listsToPlanner(op, channels, lists));
+  return workers;
+}
+
+planner::Schedule pp::pipeline::toPlanner(ScheduleOp op,
+                                          const ChannelTable &channels) {
+  if (op.getStageReplicas())
+    return replicasToPlanner(op, channels);
+  return listsToPlanner(op, channels, listsOfWorkers(op).front());
 }
 
 FailureOr<ArrayAttr> pp::pipeline::toRanks(Location loc,
@@ -268,6 +307,19 @@ FailureOr<ArrayAttr> pp::pipeline::toRanks(Location loc,
     ranks.push_back(ArrayAttr::get(context, actions));
   }
   return ArrayAttr::get(context, ranks);
+}
+
+FailureOr<ArrayAttr>
+pp::pipeline::toRanks(Location loc, ArrayRef<planner::Schedule> schedules,
+                      const ChannelTable &channels) {
+  SmallVector<Attribute> lists;
+  for (const planner::Schedule &schedule : schedules) {
+    auto own = toRanks(loc, schedule, channels);
+    if (failed(own))
+      return failure();
+    llvm::append_range(lists, own->getValue());
+  }
+  return ArrayAttr::get(loc.getContext(), lists);
 }
 
 bool pp::pipeline::isTraining(func::FuncOp step) {

@@ -59,6 +59,12 @@ ScheduleOp findSchedule(mlir::ModuleOp module);
 /// of stages, its stages are these, and its channels lead from each to each.
 planner::Schedule toPlanner(ScheduleOp op, const ChannelTable &channels);
 
+/// Of virtual workers with ranks of their own, the schedule of each: its lists
+/// stand behind each other, and a list with a stage that the worker has already
+/// is the first of the next one. Else that of all.
+std::vector<planner::Schedule> toWorkers(ScheduleOp op,
+                                         const ChannelTable &channels);
+
 /// Whether there is a number of replicas for each stage of the step, and for
 /// those that channels name, if there are replicas of stages. Else emits an
 /// error.
@@ -73,6 +79,11 @@ planner::Schedule toReplicas(ScheduleOp op);
 mlir::FailureOr<mlir::ArrayAttr> toRanks(mlir::Location loc,
                                          const planner::Schedule &schedule,
                                          const ChannelTable &channels);
+
+/// The same for the lists of several schedules, behind each other.
+mlir::FailureOr<mlir::ArrayAttr>
+toRanks(mlir::Location loc, llvm::ArrayRef<planner::Schedule> schedules,
+        const ChannelTable &channels);
 
 /// Proves that every value that crosses has its channel and that the schedule
 /// is right, in all replicas together. Emits an error for each fault.

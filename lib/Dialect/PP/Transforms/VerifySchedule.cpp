@@ -99,12 +99,32 @@ LogicalResult pp::pipeline::verifySchedule(ScheduleOp op, func::FuncOp step) {
     if (!rule)
       return op.emitOpError() << "has weight versions, but the schedule '"
                               << op.getKind() << "' has no rule for them";
-    faults = planner::verifyRolling(schedule, *rule);
+    bool hasWorkers = schedule.clockDistance.has_value();
+    if (hasWorkers != (*rule == planner::WeightRule::Waves) ||
+        (op.getReplicas() > 1 && !hasWorkers))
+      return op.emitOpError()
+             << "is the schedule '" << op.getKind() << "' with "
+             << op.getReplicas() << " replicas and "
+             << (hasWorkers ? "a" : "no")
+             << " clock distance, which goes with virtual workers, that is "
+                "with 'wsp' alone";
+    std::vector<planner::Schedule> workers =
+        toWorkers(op, ChannelTable(module));
+    if (workers.size() > 1 && workers.size() != op.getReplicas())
+      return op.emitOpError()
+             << "has the lists of " << workers.size()
+             << " virtual workers, but there are " << op.getReplicas();
+    for (const planner::Schedule &worker : workers)
+      if (faults.empty())
+        faults = worker.stages == schedule.stages
+                     ? planner::verifyRolling(worker, *rule)
+                     : std::vector<std::string>{
+                           "its virtual workers have different stages"};
   } else {
     faults = planner::verifySchedule(schedule);
   }
   // A fault of one copy is one of all, and its text is shorter.
-  if (faults.empty() && op.getReplicas() > 1) {
+  if (faults.empty() && op.getReplicas() > 1 && !schedule.isRolling()) {
     auto all = planner::replicatePipeline(schedule,
                                           static_cast<int>(op.getReplicas()));
     faults = all ? planner::verifySchedule(*all)

@@ -184,6 +184,12 @@ def Schedule : PPPass<"pp-schedule"> {
            "pipemare: between 0 and 1, corrects the weights of backward passes "
            "by the mean of their latest changes, of which this much is left "
            "after as many updates as a gradient is late; 0: does not">,
+    Option<"clockDistance", "clock-distance", "int64_t", "0",
+           "wsp: how many waves the weights that the virtual workers share may "
+           "be behind">,
+    ListOption<"workerStages", "worker-stages", "std::string",
+           "wsp: of each virtual worker how many stages each of its ranks has, "
+           "such as 2+1+1; none: each rank of all has one">,
     Option<"allowStale", "allow-stale", "bool", "false",
            "Whether passes may read weights that are some updates old">
   ];
