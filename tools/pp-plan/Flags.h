@@ -154,6 +154,13 @@ struct Flags {
       "transfer",
       llvm::cl::desc("Of a schedule.csv or --timeline: seconds of a message"),
       llvm::cl::init(0), llvm::cl::cat(category)};
+  llvm::cl::opt<int> clockDistance{
+      "clock-distance",
+      llvm::cl::desc("Of --timeline=wsp, and of wsp with --allow-stale: how "
+                     "many waves the weights that the virtual workers share "
+                     "may be behind (default: 0)"),
+      llvm::cl::value_desc("waves"), llvm::cl::init(0),
+      llvm::cl::cat(category)};
   llvm::cl::opt<planner::SearchObjective> minimize{
       "minimize",
       llvm::cl::desc("With --timeline=auto: what the search makes short"),

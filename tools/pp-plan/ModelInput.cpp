@@ -172,6 +172,14 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
                            &flags.minimize, &flags.kept},
                           "a model"))
     return error;
+  if (!flags.allowStale)
+    if (auto error = refuse({&flags.clockDistance}, "a model, without "
+                                                    "--allow-stale"))
+      return error;
+  if (flags.clockDistance < 0 || flags.clockDistance > 1024)
+    return makeError(exitUsage,
+                     "--clock-distance=" + llvm::Twine(flags.clockDistance) +
+                         ": must be from 0 to 1024");
   if (!flags.cluster.empty())
     if (auto error = refuse({&flags.cores}, "--cluster"))
       return error;
@@ -272,8 +280,8 @@ llvm::Error pp::planModel(const Flags &flags, mlir::MLIRContext &context) {
     best.plan.predicted.period = *period;
   printPlan(best, *evaluation, llvm::outs());
   if (flags.allowStale)
-    printStalePlans(planner::findStalePlans(space), best, space.batch,
-                    llvm::outs());
+    printStalePlans(planner::findStalePlans(space, flags.clockDistance), best,
+                    space.batch, llvm::outs());
   if (flags.explain)
     printCuts(best, planner::explainCuts(best), llvm::outs());
   if (auto error = printSlowRanks(flags.slow, *evaluation, llvm::outs()))

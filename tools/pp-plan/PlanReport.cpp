@@ -161,8 +161,13 @@ void pp::printStalePlans(const std::vector<StalePlan> &plans,
   size_t number = 0;
   for (const StalePlan &plan : plans) {
     const Schedule &schedule = plan.draft.schedule;
-    table.add({std::to_string(++number), std::to_string(schedule.microbatches),
-               std::to_string(schedule.ranks.size()), plan.scheduleName,
+    int workers = plan.workers;
+    std::string name = plan.scheduleName;
+    if (workers > 1)
+      name += llvm::formatv(", {0} workers", workers);
+    table.add({std::to_string(++number),
+               std::to_string(schedule.microbatches * workers),
+               std::to_string(schedule.ranks.size() * workers), name,
                formatTime(plan.step),
                llvm::formatv("{0:F1}", static_cast<double>(batch) / plan.step),
                percent(plan.utilization),
@@ -186,8 +191,12 @@ void pp::printStalePlans(const std::vector<StalePlan> &plans,
     const Schedule &schedule = plan.draft.schedule;
     os << plan.scheduleName << ": pp-compile --schedule=" << plan.scheduleName
        << " --allow-stale --stages=" << schedule.stages
-       << " --microbatches=" << schedule.microbatches << " --batch=" << batch
-       << "\n";
+       << " --microbatches=" << schedule.microbatches * plan.workers
+       << " --batch=" << batch;
+    if (plan.workers > 1)
+      os << " --replicas=" << plan.workers
+         << " --clock-distance=" << *schedule.clockDistance;
+    os << "\n";
   }
 }
 

@@ -4,6 +4,7 @@
 #include "pp/Driver/Errors.h"
 #include "pp/Planner/AsynchronousSimulator.h"
 #include "pp/Planner/Schedule/Rolling.h"
+#include "pp/Planner/Schedule/Waves.h"
 #include "pp/Report/Format.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -67,7 +68,9 @@ pp::showRollingTimeline(llvm::StringRef name, PipelineShape shape,
     busy += share / static_cast<double>(steady->utilization.size());
   os << schedule->stages << " stages, " << schedule->ranks.size() << " ranks, "
      << schedule->microbatches
-     << " micro-batches per update, no flush: proven; completes even if every "
+     << (schedule->clockDistance ? " micro-batches per wave of a virtual worker"
+                                 : " micro-batches per update")
+     << ", no flush: proven; completes even if every "
         "send waits for its receive\n"
      << formatTime(1 / steady->throughput)
      << " per micro-batch in the steady state, bubble " << percent(1 - busy)
@@ -77,6 +80,10 @@ pp::showRollingTimeline(llvm::StringRef name, PipelineShape shape,
   os << "; updates that a gradient misses, by stage:";
   for (int stage = 0; stage < schedule->stages; ++stage)
     os << llvm::formatv(" {0}", gradientDelay(*schedule, rule, stage));
+  if (schedule->clockDistance)
+    os << "\nclock distance " << *schedule->clockDistance << ": misses at most "
+       << waveRuleOf(*schedule).stalenessBound()
+       << " micro-batches of each other worker";
   os << "\nmicro-batches kept at once, by stage:";
   for (const StageSlots &stage : assignRollingSlots(*complete).stages)
     os << " " << stage.count;

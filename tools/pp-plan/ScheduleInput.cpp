@@ -38,7 +38,8 @@ llvm::Error pp::showTimeline(const Flags &flags) {
   if (auto error = refuseAllBut({&flags.timeline, &flags.ranks, &flags.stages,
                                  std::addressof(flags.microbatches),
                                  std::addressof(flags.times), &flags.transfer,
-                                 &flags.trace, &flags.minimize, &flags.kept},
+                                 &flags.trace, &flags.minimize, &flags.kept,
+                                 &flags.clockDistance},
                                 flags, "--timeline"))
     return error;
   if (flags.timeline != "auto")
@@ -46,6 +47,17 @@ llvm::Error pp::showTimeline(const Flags &flags) {
                             "--timeline=" + flags.timeline +
                                 ": only --timeline=auto is a search"))
       return error;
+  bool hasWorkers = planner::weightRuleOf(flags.timeline.getValue()) ==
+                    planner::WeightRule::Waves;
+  if (!hasWorkers)
+    if (auto error = refuse({&flags.clockDistance},
+                            "--timeline=" + flags.timeline +
+                                ": only wsp has virtual workers"))
+      return error;
+  if (flags.clockDistance < 0 || flags.clockDistance > 1024)
+    return makeError(exitUsage,
+                     "--clock-distance=" + llvm::Twine(flags.clockDistance) +
+                         ": must be from 0 to 1024");
   if (flags.kept.getNumOccurrences() && flags.kept < 1)
     return makeError(exitUsage, "--kept=" + llvm::Twine(flags.kept) +
                                     ": must be 1 or more");
@@ -69,7 +81,7 @@ llvm::Error pp::showTimeline(const Flags &flags) {
     return makeError(exitUsage, "--stages=" + llvm::Twine(flags.stages) +
                                     ": must be from 1 to 4096");
   planner::PipelineShape shape{flags.stages, static_cast<int>(microbatches),
-                               flags.ranks};
+                               flags.ranks, flags.clockDistance};
   if (planner::weightRuleOf(flags.timeline.getValue())) {
     auto drawn =
         showRollingTimeline(flags.timeline, shape, *times, llvm::outs());
