@@ -43,27 +43,38 @@ OPTIMIZERS = {
 # (model, samples of an update, stages)
 SHAPES = [("mlp", 8, 2), ("mlp", 8, 4), ("lenet", 8, 2), ("lenet", 8, 4), ("gpt", 4, 2), ("gpt", 4, 4)]
 # A batch norm's running statistics are compared, too.
-NORMED = [("resnet18", 8, 4, "pipedream", "sgd", 1), ("resnet18", 8, 2, "pipemare", "sgd", 1)]
+NORMED = [
+    ("resnet18", 8, 4, "pipedream", "sgd", 1), ("resnet18", 8, 2, "pipemare", "sgd", 1),
+    ("resnet18", 8, 2, "wsp", "sgd", 4, "never", 0, 2, 1),
+]
 
 
-def versions_of(scheme, stages):
+def versions_of(scheme, stages, in_flight):
     """What each stage keeps: the formulas of the papers."""
     if scheme == "pipedream":
         return [stages - s for s in range(stages)]
     if scheme == "pipedream-vertical-sync":
         return [stages] * stages
+    if scheme == "wsp":
+        return [in_flight] * stages
     return [2 if scheme == "pipedream-2bw" else 1] * stages
 
 
 class Case:
     def __init__(
-        self, context, model, batch, stages, scheme, optimizer, microbatches, checkpoint="never", correction=0
+        self, context, model, batch, stages, scheme, optimizer, microbatches, checkpoint="never", correction=0,
+        workers=1, distance=0, worker_stages="",
     ):
         self.name = f"{model} S={stages} {scheme} M={microbatches} {optimizer}"
         self.name += " recomputed" if checkpoint != "never" else ""
         self.name += " corrected" if correction else ""
-        self.correction = correction
+        self.name += f" W={worker_stages or workers} D={distance}" if scheme == "wsp" else ""
+        self.ranks = len(worker_stages.replace("+", ",").split(",")) if worker_stages else stages * workers
+        self.correction, self.workers, self.distance = correction, workers, distance
         more = {"correct-discrepancy": correction} if correction else {}
+        if scheme == "wsp":
+            more = {"replicas": workers, "clock-distance": distance}
+            more |= {"worker-stages": worker_stages} if worker_stages else {}
         self.context, self.model, self.scheme = context, model, scheme
         self.batch, self.stages, self.microbatches = batch, stages, microbatches
         flags, self.settings = OPTIMIZERS[optimizer]
@@ -87,6 +98,8 @@ class Case:
             "optimizer": self.settings,
             "annealed": annealed,
             "correction": self.correction,
+            "workers": self.workers,
+            "distance": self.distance,
             "data": str(self.data),
             "batch": self.batch,
         }
@@ -122,7 +135,10 @@ class Case:
     def check_memory(self, checks, report):
         """What was allocated is what was planned, and that is what the versions
         take beside the first."""
-        for stage, run in zip(self.binary.plan()["stages"], json.loads(report.read_text())["stages"]):
+        stages = [stage for stage in self.binary.plan()["stages"] for _ in range(self.workers)]
+        runs = json.loads(report.read_text())["stages"]
+        checks.equal(len(runs), len(stages), f"{self.name}: stages")
+        for stage, run in zip(stages, runs):
             checks.equal(run["memory_bytes"], stage["memory_bytes"], f"{self.name}: {stage['name']}: bytes")
             areas = {name: area["bytes"] for name, area in stage["areas"].items()}
             kept = stage.get("versions", 1) - 1
@@ -130,6 +146,16 @@ class Case:
                 areas.get("versions", 0), kept * (areas["parameters"] + areas.get("prepared", 0)),
                 f"{self.name}: {stage['name']}: versions",
             )
+            shared = self.shared_bytes(areas["parameters"]) if self.scheme == "wsp" else 0
+            checks.equal(areas.get("shared", 0), shared, f"{self.name}: {stage['name']}: shared")
+
+    def shared_bytes(self, parameters):
+        """A worker's sums of waves and what it pulls, its shard and what all push to
+        that, and two tokens for each worker."""
+        part = -(-parameters // (64 * self.workers)) * 64
+        of_worker = (max(self.distance, 1) + self.distance + 1) * parameters
+        of_shard = part * (1 + self.workers * (self.distance + 1))
+        return of_worker + of_shard + (128 * self.workers if self.workers > 1 else 0)
 
 
 def together(tensors):
@@ -140,7 +166,8 @@ def run_case(context, checks, *arguments):
     case = Case(context, *arguments)
     plan = case.binary.plan()
     checks.equal(
-        [stage.get("versions", 1) for stage in plan["stages"]], versions_of(case.scheme, case.stages),
+        [stage.get("versions", 1) for stage in plan["stages"]],
+        versions_of(case.scheme, case.stages, case.microbatches // case.workers),
         f"{case.name}: versions",
     )
     expected = case.expected()
@@ -159,7 +186,7 @@ def run_case(context, checks, *arguments):
 def check_runs(case, context, checks, path, synchronous):
     """Other ways to run the program that was trained into `path`."""
     bits = common.tensor_bytes(path)
-    for flags in [("--processes", case.stages), ("--processes", 2, "--transport", "host-staged")]:
+    for flags in [("--processes", case.ranks), ("--processes", 2, "--transport", "host-staged")]:
         checks.check(
             common.tensor_bytes(case.train(*flags)[0]) == bits, f"{case.name}: other bits with {flags}"
         )
@@ -183,6 +210,8 @@ def cases(quick):
             ("mlp", 8, 2, "pipedream", "momentum", 1), ("mlp", 8, 4, "pipedream-2bw", "sgd", 4),
             ("mlp", 8, 4, "pipemare", "momentum", 1), ("mlp", 8, 4, "pipedream-vertical-sync", "sgd", 1),
             ("mlp", 8, 4, "pipemare", "momentum", 2, "never", 0.135),
+            ("mlp", 8, 2, "wsp", "momentum", 4, "never", 0, 2, 0), ("mlp", 8, 2, "wsp", "momentum", 8, "never", 0, 4, 1),
+            ("mlp", 8, 4, "wsp", "momentum", 4, "never", 0, 2, 1, "2+2,1+2+1"),
         ]
     result = []
     for model, batch, stages in SHAPES:
@@ -197,6 +226,18 @@ def cases(quick):
         result.append((model, batch, stages, "pipemare", "momentum", 1 if stages == 4 else 4))
         if stages == 4:
             result.append((model, batch, stages, "pipemare", "momentum", 2, "never", 0.135))
+        for distance in (0, 1, 4):
+            result.append((model, batch, stages, "wsp", "momentum", 4, "never", 0, 2, distance))
+    for optimizer in ("sgd", "adamw"):
+        result.append(("mlp", 8, 2, "wsp", optimizer, 8, "never", 0, 4, 1))
+    # Workers with unequal cuts: of 2 and 3 ranks, and of 4 and 1.
+    for model in ("mlp", "lenet", "gpt"):
+        result.append((model, 8, 4, "wsp", "momentum", 4, "never", 0, 2, 1, "2+2,1+2+1"))
+    result.append(("mlp", 8, 4, "wsp", "momentum", 8, "always", 0, 2, 0, "1+1+1+1,4"))
+    # No pipeline, more in flight than stages, and a worker alone.
+    result.append(("mlp", 8, 1, "wsp", "momentum", 2, "never", 0, 2, 1))
+    result.append(("mlp", 8, 2, "wsp", "momentum", 8, "never", 0, 2, 1))
+    result.append(("mlp", 8, 2, "wsp", "momentum", 2, "always", 0, 1, 0))
     return result + NORMED
 
 

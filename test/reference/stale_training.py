@@ -22,7 +22,7 @@ counted since the pipeline was last idle, with version 0 then) reads in stage s
     pipemare        max(floor((g - w) / m), 0)   floor(g / m)
 
 and an update has the sum of the gradients of its m micro-batches, each of which
-is the derivative of its part of the mini-batch's mean. The last mini-batch of an
+is the derivative of its part of the mini-batch's mean (that of `wsp`: see train_waves). The last mini-batch of an
 epoch may be smaller: then the last of its micro-batches are, or are not there but
 are counted.
 
@@ -36,6 +36,7 @@ when the pipeline was idle, and d <- g d + (1 - g) (change of w) at each update,
 with g = D^(1 / tau). Where tau is 0, there is nothing to correct.
 """
 
+import copy
 import json
 import pathlib
 import sys
@@ -164,10 +165,115 @@ def train(job):
     return module, first
 
 
+class Worker:
+    """A virtual worker: a copy of the model with an optimizer of its own."""
+
+    def __init__(self, module, settings):
+        self.module = copy.deepcopy(module)
+        self.parameters = dict(self.module.named_parameters())
+        self.optimizer = make_optimizer(settings, list(self.parameters.values()))
+
+    def snapshot(self):
+        return {n: p.detach().clone() for n, p in self.parameters.items()}
+
+    def load(self, weights):
+        for name, value in weights.items():
+            self.parameters[name].data.copy_(value)
+
+    def become_idle(self, shared, first):
+        self.versions, self.waves = {0: dict(shared)}, []
+        if first is not self:
+            self.optimizer.load_state_dict(copy.deepcopy(first.optimizer.state_dict()))
+            self.module.load_state_dict(first.module.state_dict())
+
+    def update(self, version, gradients):
+        """Makes `version` with gradients of one micro-batch; none: it has no samples,
+        so this is the version before, but the update is counted."""
+        self.load(self.versions[version - 1])
+        for name, parameter in self.parameters.items():
+            parameter.grad = gradients[name] if gradients else None
+        if gradients:
+            self.optimizer.step()
+        else:
+            for state in self.optimizer.state.values():
+                if "step" in state:
+                    state["step"] += 1
+        self.versions[version] = self.snapshot()
+
+
+def train_waves(job):
+    """WSP (HetPipe). There are W = `workers` of them; micro-batch k of an update of all,
+    a wave, is that of worker k modulo W, which has m = microbatches / W of them. Its
+    micro-batch g, counted since it was last idle, reads version max(g - m + 1, 0) of
+    its own weights in all stages, forward and backward, and its update makes version
+    g + 1 of version g. The gradient is that of its part of the mean over the samples of
+    the waves of all workers.
+
+    A worker pushes the sum of the changes of wave c, version (c + 1) m less version c m
+    as it began, to the shared weights, which are then G(c + 1), where all have pushed:
+    the first ones with waves 0 to c of all workers. It pulls G(c - D) for c > D, with
+    D = `distance`: version c m becomes G(c - D) and its own waves c - D to c - 1.
+
+    Where the pipeline runs empty, all have the shared weights with all waves, and worker
+    0's state of the optimizer and running statistics.
+    """
+    definition = definitions.ALL[job["model"]].build()
+    module = definition.module.train()
+    count, distance = job["workers"], job["distance"]
+    workers = [Worker(module, job["optimizer"]) for _ in range(count)]
+    data = dict(np.load(job["data"]))
+    target = torch.from_numpy(data.pop("target"))
+    inputs = [torch.from_numpy(data[name]) for name in definition.inputs]
+    m, size = job["microbatches"] // count, job["batch"] // job["microbatches"]
+    batches = [slice(begin, begin + job["batch"]) for begin in range(0, len(target), job["batch"])]
+    idle_at, first, start = set(job["idle"]) | {0}, None, 0
+    shared = [workers[0].snapshot()]  # G(0), G(1), ...
+    for wave in range(job["updates"]):
+        if wave in idle_at:
+            start, shared = wave, [shared[-1]]
+            for worker in workers:
+                worker.become_idle(shared[0], workers[0])
+        c = wave - start
+        batch = batches[wave % len(batches)]
+        weight = target[batch].numel()
+        sums = {n: torch.zeros_like(p) for n, p in workers[0].parameters.items()}
+        for q, worker in enumerate(workers):
+            if c > distance:
+                pulled = dict(shared[c - distance])
+                for own in worker.waves[c - distance : c]:
+                    pulled = {n: v + own[n] for n, v in pulled.items()}
+                worker.versions[c * m] = pulled
+            changes = {n: torch.zeros_like(p) for n, p in worker.parameters.items()}
+            for k in range(m):
+                begin = batch.start + (k * count + q) * size
+                part = slice(begin, min(begin + size, len(target)))
+                gradients = None
+                if part.start < len(target):
+                    worker.load(worker.versions[max(c * m + k - m + 1, 0)])
+                    loss = definition.loss_sum(worker.module(*(x[part] for x in inputs)), target[part]) / weight
+                    gradients = dict(
+                        zip(worker.parameters, torch.autograd.grad(loss, list(worker.parameters.values())))
+                    )
+                    sums = {n: s + gradients[n].abs() for n, s in sums.items()}
+                version = c * m + k + 1
+                worker.update(version, gradients)
+                for name in changes:
+                    changes[name] += worker.versions[version][name] - worker.versions[version - 1][name]
+                worker.versions.pop(version - m - 1, None)
+            worker.waves.append(changes)
+        after = shared[-1]
+        for worker in workers:
+            after = {n: v + worker.waves[-1][n] for n, v in after.items()}
+        shared.append(after)
+        first = first or sums
+    workers[0].load(shared[-1])
+    return workers[0].module, first
+
+
 def main():
     job = json.loads(pathlib.Path(sys.argv[1]).read_text())
     torch.set_num_threads(1)
-    module, first = train(job)
+    module, first = (train_waves if job["scheme"] == "wsp" else train)(job)
     arrays = {n: p.detach().numpy() for n, p in module.named_parameters()}
     # Of batch norms; as we have them where an update has one micro-batch.
     arrays |= {n: b.numpy() for n, b in module.named_buffers() if ".running_" in f".{n}"}
