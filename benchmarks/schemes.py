@@ -10,11 +10,15 @@ utilisation  the example of the textbooks: 4 ranks, 1, 4 and 8 micro-batches,
 memory       of each stage of a GPT, planned and allocated
 accuracy     of LeNet on the digits of test/models/digits, by epoch
 rates        the same, by learning rate
+workers      WSP of two workers, each a process with a pipeline of two stages, with
+             a clock distance of 0, 1 and 4: steps per second, loss and accuracy,
+             where both run freely, where one is stopped again and again, and
+             where both are, by turns
 stability    the largest learning rate with which a quadratic whose weights are on
              the first of 4 stages converges, beside that of the delay
 
 Each epoch ends with an evaluation, for which the pipeline runs empty. Only the
-measured utilisation depends on what else the machine does.
+measured utilisation and the steps per second depend on what else the machine does.
 """
 
 import argparse
@@ -22,11 +26,15 @@ import json
 import math
 import os
 import pathlib
+import random
 import re
+import signal
 import statistics as numbers
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 import numpy as np
 
@@ -52,6 +60,9 @@ SCHEMES = {
         ["--annealed-steps", "200", "--flushed-steps", "90"],
     ),
 }
+
+
+WAVES = ["--schedule=wsp", "--allow-stale", "--microbatches=8", "--replicas=2"]
 
 
 def run(*command):
@@ -197,6 +208,8 @@ def memory(programs, out, _):
         "pipedream-2bw": ["--schedule=pipedream-2bw", "--allow-stale", "--microbatches=8"],
         "pipemare": ["--schedule=pipemare", "--allow-stale", "--microbatches=8"],
         "pipemare T2": ["--schedule=pipemare", "--allow-stale", "--microbatches=8", "--correct-discrepancy=0.135"],
+        "wsp, 2 workers, D = 0": WAVES,
+        "wsp, 2 workers, D = 4": [*WAVES, "--clock-distance=4"],
         "pipedream, 8 per update": ["--schedule=pipedream", "--allow-stale"],
         "pipedream, 1 per update": ["--schedule=pipedream", "--allow-stale", "--batch=1"],
     }.items():
@@ -207,6 +220,10 @@ def memory(programs, out, _):
         plan = json.loads(run(program, "info", "--plan", "--mode", "train"))
         planned = [s["memory_bytes"] for s in plan["stages"]]
         allocated = [s["memory_bytes"] for s in json.loads(report.read_text())["stages"]]
+        copies = plan.get("replicas", 1)
+        if any(allocated[k] != allocated[k // copies * copies] for k in range(len(allocated))):
+            raise SystemExit(f"{name}: the workers have allocated {allocated}")
+        allocated = allocated[::copies]
         if planned != allocated:
             raise SystemExit(f"{name}: planned {planned}, allocated {allocated}")
         versions = [s["areas"].get("versions", {}).get("bytes", 0) for s in plan["stages"]]
@@ -243,6 +260,87 @@ def rates(programs, out, options):
     chart.write(out / "rates.svg")
 
 
+class Slowed:
+    """Stops processes for as long as they ran, 20 ms on average, so that each works
+    about half of the time."""
+
+    def __init__(self, processes, seed=0):
+        seeds, self.is_over = random.Random(seed), threading.Event()
+        self.threads = [threading.Thread(target=self.slow, args=(p, seeds.random())) for p in processes]
+
+    def slow(self, process, seed):
+        lengths = random.Random(seed)
+        while process.poll() is None and not self.is_over.is_set():
+            time.sleep(lengths.expovariate(1 / 0.02))
+            self.signal(process, signal.SIGSTOP)
+            time.sleep(lengths.expovariate(1 / 0.02))
+            self.signal(process, signal.SIGCONT)
+
+    @staticmethod
+    def signal(process, number):
+        if process.poll() is None:
+            process.send_signal(number)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def train_workers(program, folder, flags, slowed):
+    """Steps per second, losses and accuracies of two processes, some of which are slowed."""
+    report, job = folder / "report.json", f"workers-{time.monotonic_ns()}"
+    command = [program, "train", "--data", DIGITS / "digits-train.npz", "--eval-data", DIGITS / "digits-test.npz", *flags]
+    processes = [
+        subprocess.Popen(
+            [*command, "--report", report] if number == 0 else command, text=True,
+            stdout=subprocess.PIPE if number == 0 else subprocess.DEVNULL,
+            env={**os.environ, "PP_PROCESS": str(number), "PP_PROCESSES": "2", "PP_JOB": job},
+        )
+        for number in range(2)
+    ]
+    with Slowed([processes[number] for number in slowed]):
+        text = processes[0].communicate()[0]
+        codes = [process.wait() for process in processes]
+    if any(codes):
+        raise SystemExit(f"{program}: exit codes {codes}")
+    lines = [json.loads(line) for line in text.splitlines()]
+    summary = json.loads(report.read_text())
+    return (
+        summary["steps"] / summary["seconds"],
+        [line["loss"] for line in lines if "loss" in line],
+        [line["accuracy"] for line in lines if "accuracy" in line],
+    )
+
+
+def workers(programs, out, options):
+    print(f"WSP, LeNet on digits, two workers of 2 stages with 2 micro-batches of 8 in flight, {options.epochs} epochs")
+    distances = (0, 1, 4)
+    chart = Chart("WSP: two workers of 2 stages", "clock distance", "steps/s", even=True)
+    own = [f for f in common_flags() if not f.startswith("--stages")]
+    losses = Chart("WSP: two workers of 2 stages", "epochs", "test accuracy")
+    for name, slowed in {"both run freely": [], "one is slowed": [1], "both are slowed": [0, 1]}.items():
+        rates = []
+        for distance in distances:
+            program = programs.model("lenet", [
+                *own, "--schedule=wsp", "--allow-stale", "--microbatches=4", "--worker-stages=1+1,1+1",
+                f"--clock-distance={distance}"])
+            flags = ["--epochs", str(options.epochs), "--seed", "0"]
+            found, loss, accuracies = train_workers(program, programs.folder, flags, slowed)
+            rates.append(found)
+            last = sum(loss[-10:]) / len(loss[-10:])
+            print(f"  {name:<16} D = {distance}: {found:7.1f} steps/s, loss {last:.4f}, accuracy {accuracies[-1]:.4f}", flush=True)
+            if not slowed:
+                losses.add(f"D = {distance}", range(1, options.epochs + 1), accuracies)
+        chart.add(name, distances, rates)
+    chart.write(out / "workers.svg")
+    losses.write(out / "workers-accuracy.svg")
+
+
 def stability(programs, out, _):
     """The loss is (c / 2) |W - T|^2 with a curvature c of 1: samples are rows of a multiple of the identity, and the other
     stages multiply by it."""
@@ -277,7 +375,7 @@ def stability(programs, out, _):
         print(f"  {name:<26} {low:.3f}   tau = {delay:g}: {limit:.3f}", flush=True)
 
 
-PARTS = [utilisation, memory, accuracy, rates, stability]
+PARTS = [utilisation, memory, accuracy, rates, workers, stability]
 
 
 def main():
