@@ -60,8 +60,11 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
   case CompilePhase::Graph: {
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
-    pm.addPass(nn::createRebatch(
-        {options.batch / options.microbatches, options.microbatches}));
+    // A virtual worker commits statistics after each micro-batch.
+    bool hasWorkers = planner::weightRuleOf(options.schedule.schedule) ==
+                      planner::WeightRule::Waves;
+    pm.addPass(nn::createRebatch({options.batch / options.microbatches,
+                                  hasWorkers ? 1 : options.microbatches}));
     if (options.target.isCpu())
       pm.addPass(nn::createExpandDoubles());
     if (fusesAttention(options))

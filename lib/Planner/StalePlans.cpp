@@ -29,8 +29,8 @@ static void addSharing(StalePlan &plan) {
   for (int stage = 0; stage < schedule.stages; ++stage) {
     StageLoad &load = plan.stages[stage];
     auto bytes = static_cast<int64_t>(
-        runtime::SharedLayout(
-            runtime::alignUp(static_cast<uint64_t>(load.parameterBytes)),
+        pp::runtime::SharedLayout(
+            pp::runtime::alignUp(static_cast<uint64_t>(load.parameterBytes)),
             static_cast<unsigned>(plan.workers),
             static_cast<unsigned>(*schedule.clockDistance))
             .bytes());

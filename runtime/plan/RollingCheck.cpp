@@ -246,7 +246,8 @@ private:
 
   /// Of virtual workers: version `number` has the waves that the distance says.
   void requirePulled(unsigned number, int64_t version) {
-    if (!plan.clockDistance)
+    // A stage without parameters shares nothing.
+    if (!plan.clockDistance || !plan.stages[number].areas.parameters.bytes)
       return;
     int64_t has = stages[number].pulled[plan.stages[number].slotOf(version)];
     int64_t wanted = std::max<int64_t>(
@@ -316,10 +317,6 @@ private:
 
   void addPushes(const PlanAction &action, int64_t wave) {
     StageSlots &own = stages[action.stage];
-    if (action.version != int(plan.updatesPerStep()))
-      failInput("{}: the push of wave {} is of version {} of its step, must be "
-                "of the last, {}",
-                where, wave, action.version, plan.updatesPerStep());
     if (own.shared != wave)
       failInput("{}: adds wave {} to {} waves", where, wave, own.shared);
     takeWave(action.stage, ActionKind::AddPushes, wave);

@@ -2,6 +2,7 @@
 #include "plan/SharePlan.h"
 
 #include "pprt/pprt.h"
+#include "support/Error.h"
 
 #include <fmt/format.h>
 
@@ -145,6 +146,17 @@ private:
     return rank;
   }
 
+  /// A push is of the whole wave of its step, a pull of what it completes.
+  void checkVersion(const PlanAction &action) const {
+    unsigned all = plan.updatesPerStep();
+    unsigned wanted =
+        action.kind == ActionKind::Push ? all : (*plan.clockDistance + 1) * all;
+    if (action.version != static_cast<int>(wanted))
+      failInput("ranks: {} of '{}' is of version {} of its step, must be of {}",
+                nameOf(action.kind), plan.stages[action.stage].name,
+                action.version, wanted);
+  }
+
   void expand(PlanRank &rank) const {
     std::vector<PlanAction> listed = std::move(rank.actions);
     rank.actions.clear();
@@ -154,6 +166,7 @@ private:
         rank.actions.push_back(action);
         continue;
       }
+      checkVersion(action);
       // The nearest shard first, so that not all workers meet at one.
       const auto &channels = (isPush ? pushes : pulls)[action.stage];
       unsigned first = plan.stages[action.stage].replica;

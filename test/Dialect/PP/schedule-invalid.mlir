@@ -30,7 +30,7 @@
 // RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipemare allow-stale clock-distance=1" 2>&1 | FileCheck %s --check-prefix=DISTANCE
 // RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=pipemare allow-stale worker-stages=1" 2>&1 | FileCheck %s --check-prefix=WORKERS
 // RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=wsp allow-stale clock-distance=1025" 2>&1 | FileCheck %s --check-prefix=FAR
-// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=wsp allow-stale worker-stages=1,1" 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=wsp allow-stale worker-stages=1,1" 2>&1 | FileCheck %s --check-prefix=TWO
 // RUN: not pp-opt %t/training.mlir --pp-schedule="schedule=wsp allow-stale worker-stages=1+1" 2>&1 | FileCheck %s --check-prefix=TOTAL
 // RUN: not pp-opt %t/two.mlir --pp-schedule="microbatches=4 stage-replicas=2" 2>&1 | FileCheck %s --check-prefix=DEALTONE
 // DEALTONE: error: stage-replicas: 1 numbers for 2 stages; there must be one for each
@@ -48,7 +48,7 @@
 // DISTANCE: error: clock-distance is 1, which is for the schedule 'wsp', but the schedule is 'pipemare'
 // WORKERS: error: schedule 'pipemare' runs without a flush, and has no virtual workers, which 'worker-stages' is for; use the schedule 'wsp'
 // FAR: error: clock-distance is 1025, must be from 0 to 1024
-// COUNT: error: worker-stages has 2 virtual workers, but there are 1
+// TWO: error: worker-stages has 2 virtual workers, but there are 1
 // TOTAL: error: worker-stages: '1+1': the ranks of a virtual worker have 2 stages, but there are 1
 // FEW: error: pipedream-2bw keeps two weight versions, which are enough only for at least as many micro-batches per update as stages, but there are 1 micro-batches and 2 stages
 // COPIES: error: schedule 'pipemare' runs without a flush, and has no replicas yet; use --replicas=1

@@ -379,7 +379,8 @@ module {
   }
   pp.channel @c0 next from(0) forward to(1) forward until forward value("v") : tensor<4xf32>
   pp.channel @c1 gradient from(1) backward_input to(0) backward_input until backward_input value("v") : tensor<4xf32>
-  // expected-error@+1 {{0F1 of step 1 uses version 2 of the weights with 0 waves of all workers, not 1}}
+  // expected-error@+2 {{0F1 of step 1 uses version 2 of the weights with 0 waves of all workers, not 1}}
+  // expected-error@+1 {{1U of step 1 uses version 2 of the weights with 0 waves of all workers, not 1}}
   pp.schedule "wsp" microbatches(2) replicas(2) versions([2, 2]) clock_distance(0) checkpoint(never) ranks([
     [0F0 version -1, 0SEND_F0 @c0, 0RECV_B1 @c1 lag 1, 0B1 lag 1, 0U lag 1 version 2, 0PUSH lag 1 version 2, 0PULL lag 2 version 4, 0F1, 0SEND_F1 @c0, 0RECV_B0 @c1, 0B0 version -1, 0U version 1],
     [1RECV_F0 @c0, 1SEND_B1 @c1 lag 1, 1F0 version -1, 1B0 version -1, 1PULL lag 2 version 4, 1U version 1, 1RECV_F1 @c0, 1SEND_B0 @c1, 1F1, 1B1, 1U version 2, 1PUSH version 2]])
