@@ -29,11 +29,11 @@ def entry(key, text):
     return message((1, key), (2, text))
 
 
-def called(nodes, call=None, rule=None):
+def called(nodes, call=None, rule=None, result="v"):
     """A node with what the exporter says of it."""
     metadata = []
     if call:
-        metadata.append((9, entry("pkg.torch.onnx.fx_node", f"%v : [num_users=1] = call_function[target=torch.ops.aten.{call}], kwargs = {{}})")))
+        metadata.append((9, entry("pkg.torch.onnx.fx_node", f"%{result} : [num_users=1] = call_function[target=torch.ops.aten.{call}], kwargs = {{}})")))
     if rule:
         metadata.append((9, entry("pkg.onnxscript.rewriter.rule_name", rule)))
     return nodes + message(*metadata)
@@ -85,6 +85,22 @@ FILES = {
     # Nothing says which of two tensors of equal value is which.
     "ambiguous": exported(
         [called(node("Mul", ["a.weight", "x"], ["h"]), "foo.default](args = (%x, %p_b_weight, %p_b_bias)"), node("Add", ["h", "a.bias"], ["y"])],
+        [vector("a.weight"), vector("a.bias")],
+    ),
+    # Two layer norms of x, with the same values, are one node.
+    "one_node": exported(
+        [
+            called(node("LayerNormalization", ["x", "a.weight", "a.bias"], ["layer_norm"], name="node_layer_norm"), "layer_norm.default](args = (%x, [4], %p_a_weight, %p_a_bias, 1e-05, False)", result="layer_norm"),
+            called(node("Add", ["layer_norm", "layer_norm"], ["y"]), "add.Tensor](args = (%layer_norm, %layer_norm_1)", result="add"),
+        ],
+        [vector("a.weight"), vector("a.bias"), tensor("l.weight", [3, 4], floats=[0.0] * 12)],
+    ),
+    # A parameter that nothing reads has no value, and here nothing is lost.
+    "unused": exported(
+        [
+            called(node("LayerNormalization", ["x", "a.weight", "a.bias"], ["layer_norm"]), "layer_norm.default](args = (%x, [4], %p_a_weight, %p_a_bias, 1e-05, False)", result="layer_norm"),
+            called(node("Relu", ["layer_norm"], ["y"]), "relu.default](args = (%layer_norm,)", result="relu"),
+        ],
         [vector("a.weight"), vector("a.bias")],
     ),
 }  # fmt: skip

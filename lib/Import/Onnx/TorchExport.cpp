@@ -39,6 +39,25 @@ static llvm::SmallVector<StringRef> namesInList(StringRef list) {
   }
 }
 
+/// The names behind a % in a call of a torch.fx graph.
+static llvm::SmallVector<StringRef> namesInCall(StringRef text) {
+  llvm::SmallVector<StringRef> names;
+  while (true) {
+    text = text.drop_front(std::min(text.find('%'), text.size()));
+    if (text.empty())
+      return names;
+    text = text.drop_front();
+    names.push_back(
+        text.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }));
+  }
+}
+
+/// A name of a torch.fx graph without the number that makes it unique.
+static StringRef withoutNumber(StringRef name) {
+  auto [stem, number] = name.rsplit('_');
+  return !number.empty() && llvm::all_of(number, llvm::isDigit) ? stem : name;
+}
+
 TorchSignature::TorchSignature(const Graph &graph) {
   StringRef text =
       find(graph.metadata, "pkg.torch.export.ExportedProgram.graph_signature");
@@ -58,6 +77,15 @@ TorchSignature::TorchSignature(const Graph &graph) {
     if (auto kind = parseKind(find(
             value.metadata, "pkg.torch.export.graph_signature.InputSpec.kind")))
       kinds.try_emplace(value.name, *kind);
+}
+
+std::vector<std::string> TorchSignature::parameters() const {
+  std::vector<std::string> names;
+  for (const auto &entry : kinds)
+    if (entry.second == TorchKind::Parameter)
+      names.push_back(entry.first().str());
+  llvm::sort(names);
+  return names;
 }
 
 std::optional<TorchKind> TorchSignature::kindOf(StringRef tensor) const {
@@ -98,6 +126,7 @@ public:
       nodes.push_back(std::move(node));
     }
     model.graph.nodes = std::move(nodes);
+    refuseMergedNodes();
     if (!errors.empty())
       errors.back().help =
           "export the model again with torch.onnx.export(..., dynamo=True, "
@@ -110,19 +139,65 @@ private:
   /// as it does.
   llvm::SmallVector<StringRef> calledWith(const Node &node) const {
     llvm::SmallVector<StringRef> tensors;
-    StringRef text =
-        find(node.metadata, "pkg.torch.onnx.fx_node").split("args = ").second;
-    while (true) {
-      text = text.drop_front(std::min(text.find('%'), text.size()));
-      if (text.empty())
-        return tensors;
-      text = text.drop_front();
-      StringRef placeholder =
-          text.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
+    for (StringRef placeholder : namesInCall(arguments(node))) {
       StringRef tensor = signature.tensorOf(placeholder);
       if (!tensor.empty())
         tensors.push_back(tensor);
     }
+    return tensors;
+  }
+
+  static StringRef arguments(const Node &node) {
+    return find(node.metadata, "pkg.torch.onnx.fx_node")
+        .split("args = ")
+        .second;
+  }
+
+  /// What the call behind a node gives to others; "" if the node does not say.
+  static StringRef resultOfCall(const Node &node) {
+    auto names = namesInCall(
+        find(node.metadata, "pkg.torch.onnx.fx_node").split(" :").first);
+    return names.empty() ? StringRef() : names.front();
+  }
+
+  /// Layers whose parameters are equal when they are new, of the same input,
+  /// are one node. The calls of its readers tell: one names %layer_norm_1,
+  /// which no node gives, and reads %layer_norm.
+  void refuseMergedNodes() {
+    llvm::StringSet<> present;
+    for (const Tensor &tensor : model.graph.initializers)
+      present.insert(tensor.name);
+    for (const auto &entry : foldedFrom)
+      present.insert(entry.second.begin(), entry.second.end());
+    std::vector<std::string> missing = signature.parameters();
+    llvm::erase_if(missing,
+                   [&](StringRef name) { return present.contains(name); });
+    if (missing.empty())
+      return;
+    llvm::StringMap<const Node *> producers; // by value
+    llvm::StringSet<> results;
+    for (const Node &node : model.graph.nodes) {
+      results.insert(resultOfCall(node));
+      for (const std::string &output : node.outputs)
+        producers[output] = &node;
+    }
+    std::vector<const Node *> merged;
+    for (const Node &node : model.graph.nodes)
+      for (StringRef argument : namesInCall(arguments(node))) {
+        if (results.contains(argument))
+          continue;
+        for (const std::string &input : node.inputs) {
+          const Node *producer = producers.lookup(input);
+          StringRef result = producer ? resultOfCall(*producer) : StringRef();
+          if (!result.empty() && !llvm::is_contained(merged, producer) &&
+              withoutNumber(result) == withoutNumber(argument))
+            merged.push_back(producer);
+        }
+      }
+    for (const Node *node : merged)
+      refuse(*node, "this node stands for several layers that had the same "
+                    "values, and of the parameters " +
+                        llvm::join(missing, ", ") + " nothing is left");
   }
 
   StringRef callee(const Node &node) const {

@@ -24,6 +24,8 @@ public:
 
   /// Nothing if the file does not say.
   std::optional<TorchKind> kindOf(llvm::StringRef tensor) const;
+  /// All that are parameters, in the order of their names.
+  std::vector<std::string> parameters() const;
   /// The tensor behind a placeholder of the exported program, such as
   /// "p_fc_weight"; "" if there is none.
   llvm::StringRef tensorOf(llvm::StringRef placeholder) const;
@@ -38,7 +40,8 @@ private:
 /// been, where that can be done exactly: initializers that stand for several
 /// tensors of equal value are split again, transposed weights of linear layers
 /// get their names and shapes back. Returns an error for each node into which
-/// parameters were folded in another way: training would give another model.
+/// parameters were folded in another way, and for each that stands for several:
+/// training would give another model.
 std::vector<Diagnostic> undoOptimization(Model &model);
 
 /// Returns a warning for each thing that an export in eval mode has lost for
