@@ -3,6 +3,7 @@
 #include "pp/Import/OnnxImporter.h"
 #include "InputShapes.h"
 #include "NarrowType.h"
+#include "WrittenDropout.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
@@ -312,6 +313,8 @@ private:
     function.setType(builder.getFunctionType(function.getArgumentTypes(),
                                              ValueRange(results).getTypes()));
     function.setAllResultAttrs(attributes);
+    if (!options.training)
+      removeWrittenDropout(function);
     return success();
   }
 

@@ -55,6 +55,11 @@ void pp::runtime::reportExport(const ModelExport &model,
     printMessage("note: {} of them are rounded to 16 bits, as the model has "
                  "them\n",
                  rounded);
+  if (unsigned random = model.countRandom())
+    printMessage("note: {} nodes draw random numbers, in inference too; where "
+                 "they are a dropout that the exporter has written out, export "
+                 "the module again after model.eval(), with these weights\n",
+                 random);
 }
 
 int pp::runtime::runExport(const pp_binary &binary,

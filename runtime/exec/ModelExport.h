@@ -52,6 +52,8 @@ public:
   const std::string &getModel() const { return model; }
   /// Tensors whose values the file has in 16 bits, and the program in more.
   unsigned countRounded() const;
+  /// Nodes that draw random numbers, which are left as they are.
+  unsigned countRandom() const { return file.getRandomNodes(); }
 
 private:
   struct Tensor {

@@ -407,6 +407,7 @@ void OnnxReader::readNode(const Field &field, unsigned parent,
                    /*isAdded=*/true);
   }
   file.inferenceNodes += file.edits.size() > edits;
+  file.randomNodes += type == "Bernoulli" || type.starts_with("Random");
 }
 
 void OnnxReader::readExternal(const Field &field, OnnxInitializer &initializer,

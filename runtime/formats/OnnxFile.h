@@ -58,12 +58,13 @@ private:
 /// A model that is to be written again for inference: batch norms use running
 /// statistics, and dropouts drop nothing.
 ///
-/// | operator, version | what changes |
-/// |---|---|
-/// | BatchNormalization 14 | `training_mode` becomes 0, the outputs behind the
-/// first go | | BatchNormalization 7  | the outputs behind the first go | |
-/// Dropout 12            | the input `training_mode` goes | | both, 1 to 6 |
-/// `is_test` becomes 1 |
+///   BatchNormalization 14   `training_mode` becomes 0, and the outputs behind
+///                           the first go
+///   BatchNormalization 7    the outputs behind the first go
+///   Dropout 12              the input `training_mode` goes
+///   both, 1 to 6            `is_test` becomes 1
+///
+/// Whatever else draws random numbers stays.
 class OnnxFile {
 public:
   /// Throws Error(InvalidInput) where the file is not a model or damaged, with
@@ -80,6 +81,8 @@ public:
   std::string_view getInput(uint64_t node, uint64_t input) const;
   /// How many nodes are set for inference.
   unsigned getInferenceNodes() const { return inferenceNodes; }
+  /// How many nodes draw random numbers, other than Dropout.
+  unsigned getRandomNodes() const { return randomNodes; }
 
   // What is changed. Initializers by number.
 
@@ -134,7 +137,7 @@ private:
   std::vector<OnnxInitializer> initializers;
   std::vector<NodeInputs> nodes; // of the outer graph
   std::vector<size_t> replaced;  // in the order of the calls
-  unsigned inferenceNodes = 0;
+  unsigned inferenceNodes = 0, randomNodes = 0;
 };
 
 } // namespace pp::runtime

@@ -147,6 +147,14 @@ TEST_F(OnnxFileTest, NodesAreSetForInference) {
   }
 }
 
+TEST_F(OnnxFileTest, RandomNumbersAreCounted) {
+  OnnxFile file(write(model(node("RandomUniformLike", {"x"}, {"y"}) +
+                                node("Bernoulli", {"y"}, {"z"}) +
+                                node("Dropout", {"z"}, {"o"}),
+                            17)));
+  EXPECT_EQ(file.getRandomNodes(), 2u);
+}
+
 TEST_F(OnnxFileTest, CopiesGetNamesOfTheirOwn) {
   std::string value = floats({1, 2});
   auto graph = [&](const std::string &name, const std::string &more) {
