@@ -58,9 +58,9 @@ static std::optional<double> probabilityOf(Value mask) {
 static bool isDropoutMask(DivOp division) {
   std::optional<double> kept = probabilityOf(division->getOperand(0));
   std::optional<double> divisor = splatOf(division->getOperand(1));
-  // Both are rounded, the one of them perhaps to 16 bits.
+  // Each is rounded, perhaps to the 8 bits of a bf16.
   return kept && divisor && *kept > 0 &&
-         std::abs(*kept - *divisor) <= *kept / 128;
+         std::abs(*kept - *divisor) <= *kept / 256;
 }
 
 void pp::removeWrittenDropout(func::FuncOp function) {
