@@ -98,7 +98,10 @@ void Executor::State::watch() {
     bool isComputing = computing.look(computed());
     bool isComputingElsewhere = group.lastHeartbeat() != heard;
     heard = group.lastHeartbeat();
-    if (isComputing || current != last ||
+    // Between two steps, the program saves its state or prints, which takes no
+    // processor time where a disk or a reader is slow.
+    bool isBetweenSteps = steps.empty() && !group.isWaiting();
+    if (isComputing || current != last || isBetweenSteps ||
         (group.isFirst() && isComputingElsewhere))
       group.sendHeartbeat();
     // Without a step in flight nobody can make progress, and nobody has to.

@@ -14,6 +14,13 @@ struct BulkHeader {
   static constexpr uint64_t expectedMagic = 0x31'4b'4c'55'42'2d'50'50;
   uint64_t magic, bytes;
 };
+
+/// Says that the process waits for others, for as long as it lives.
+struct Waiting {
+  explicit Waiting(std::atomic<bool> &flag) : flag(flag) { flag = true; }
+  ~Waiting() { flag = false; }
+  std::atomic<bool> &flag;
+};
 } // namespace
 
 ProcessGroup::ProcessGroup() = default;
@@ -137,6 +144,7 @@ void ProcessGroup::compareContents(const std::vector<Content> &contents) {
 }
 
 void ProcessGroup::send(unsigned to, const void *data, uint64_t bytes) {
+  Waiting whileSent(waiting);
   try {
     BulkHeader header{BulkHeader::expectedMagic, bytes};
     peers[to].bulk.send(&header, sizeof(header));
@@ -147,6 +155,7 @@ void ProcessGroup::send(unsigned to, const void *data, uint64_t bytes) {
 }
 
 void ProcessGroup::receive(unsigned from, void *data, uint64_t bytes) {
+  Waiting untilReceived(waiting);
   BulkHeader header{};
   try {
     peers[from].bulk.receive(&header, sizeof(header));

@@ -20,6 +20,7 @@
 #include "process/Launch.h"
 #include "process/Reception.h"
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <map>
@@ -143,6 +144,9 @@ public:
   void sendHeartbeat() noexcept;
   /// When the last heartbeat came; long ago if none has.
   std::chrono::steady_clock::time_point lastHeartbeat() const;
+  /// Whether the one thread is within one of the calls that all make together,
+  /// so that its process does nothing of its own.
+  bool isWaiting() const { return waiting.load(std::memory_order_relaxed); }
 
   /// All have reached the end; nobody's leaving is a failure after this.
   void finish();
@@ -189,6 +193,7 @@ private:
   std::set<std::pair<unsigned, unsigned>> accepted;
   std::vector<unsigned> connectionsMade; // by peer
   std::unique_ptr<Alarm> alarm;
+  std::atomic<bool> waiting = false;
 };
 
 /// One process alone.

@@ -629,6 +629,41 @@ TEST(SeveralProcesses, TheWatchdogBearsWithAnotherProcessThatComputes) {
   EXPECT_NE(report.find("no process computes"), std::string::npos) << report;
 }
 
+/// Runs a step in two processes, `between` in the first, and another step.
+/// Returns what the watchdog of the second reports, or "".
+std::string
+reportOfProcess1(const std::function<void(ProcessGroup &)> &between) {
+  std::string report;
+  runProcesses(2, [&](ProcessGroup &group) {
+    toy::Binary binary(toy::Options{{0, 1, 2}});
+    Program program(binary.training, getCpuDevice(), group);
+    program.allocate("");
+    Executor::Options options;
+    options.watchdogSeconds = 0.5;
+    if (!group.isFirst())
+      options.onHang = [&](const std::string &text) { report = text; };
+    Executor executor(program, options);
+    Step step(program.getPlan());
+    step.scalars = OptimizerScalars(program.getPlan().optimizer).evaluate(1);
+    executor.run(step);
+    if (group.isFirst())
+      between(group);
+    executor.run(step);
+  });
+  return report;
+}
+
+TEST(SeveralProcesses, TheWatchdogBearsWithAProcessThatIsBetweenTwoSteps) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(
+      reportOfProcess1([](ProcessGroup &) { std::this_thread::sleep_for(2s); }),
+      "");
+  // One that waits for others does nothing of its own.
+  std::string report =
+      reportOfProcess1([](ProcessGroup &group) { group.barrier(); });
+  EXPECT_NE(report.find("no process computes"), std::string::npos) << report;
+}
+
 TEST(SeveralProcessesErrors, MoreProcessesThanRanks) {
   auto errors = runProcesses(3, [&](ProcessGroup &group) {
     toy::Binary binary(toy::Options{{0, 2}});

@@ -6,6 +6,7 @@ meet from any shells; over TCP only those with the job's secret train; and what
 the processes read has to be the same.
 """
 
+import fcntl
 import os
 import pathlib
 import re
@@ -109,6 +110,18 @@ def check_paused(checks, binary, data):
     command.process.send_signal(signal.SIGTERM)
     code, error, _ = command.end(40)
     checks.equal(code, 0, f"a paused job: {error}")
+
+
+def check_unread_log(checks, binary, data):
+    """A job whose log nobody reads waits, as one that `less` shows, and goes on."""
+    command = Command(binary, data, 2, "--watchdog", 1)
+    fcntl.fcntl(command.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    command.wait_for_steps()
+    time.sleep(4)
+    checks.equal(command.process.poll(), None, "an unread job goes on")
+    command.process.send_signal(signal.SIGTERM)
+    code, error, _ = command.end(40)
+    checks.equal(code, 0, f"an unread job: {error}")
 
 
 def check_early_death(checks, binary, data):
@@ -228,6 +241,7 @@ def test(context, checks, arguments):
     np.savez(other, **{**arrays, "target": (arrays["target"] + 1) % 10})
     check_stopped(checks, binary, data)
     check_paused(checks, binary, data)
+    check_unread_log(checks, binary, data)
     check_early_death(checks, binary, data)
     check_too_many(checks, binary, data)
     check_by_hand(checks, binary, data)
