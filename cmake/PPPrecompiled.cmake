@@ -1,6 +1,7 @@
 # Precompiled headers of what uses no MLIR: the runtime, the planner and their tests. (PPMLIR.cmake has that of MLIR.)
 #
 #   pp_reuse_header(<target> <owner>)    owner: pp_std_pch, pp_test_pch or pp_pch
+#   pp_test_options(<target>)            for whatever uses pp_test_pch
 #
 # Without the time of the header's making in it, ccache can keep what uses it.
 add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
@@ -17,9 +18,14 @@ function(pp_add_header_owner name header)
 endfunction()
 
 pp_add_header_owner(pp_std_pch PrecompiledStd.h fmt::fmt nlohmann_json::nlohmann_json)
+# Tests are compiled more often than their own code runs.
+function(pp_test_options target)
+  target_compile_options(${target} PRIVATE -O0)
+endfunction()
 if(PP_BUILD_TESTS)
   find_package(GTest REQUIRED)
   pp_add_header_owner(pp_test_pch PrecompiledTest.h fmt::fmt nlohmann_json::nlohmann_json GTest::gtest)
+  pp_test_options(pp_test_pch)
 endif()
 
 function(pp_reuse_header target owner)
@@ -28,6 +34,9 @@ function(pp_reuse_header target owner)
   # fmt changes macros for all who link it.
   if(NOT owner STREQUAL "pp_pch")
     target_link_libraries(${target} PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+  endif()
+  if(owner STREQUAL "pp_test_pch")
+    pp_test_options(${target})
   endif()
   target_precompile_headers(${target} REUSE_FROM ${owner})
 endfunction()
