@@ -15,6 +15,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <new>
 
 using namespace pp::runtime;
@@ -73,6 +74,37 @@ static CLI::Validator realNumber(double least, double most,
 // What clocks can count, with room to add.
 static constexpr double mostSeconds = 1e9;
 
+/// Of commands that run in several processes.
+static void addProcessOptions(CLI::App &command, RunOptions &options) {
+  command
+      .add_option("--processes", options.processes,
+                  "Become N processes on this machine, which share the ranks")
+      ->type_name("N")
+      ->check(natural)
+      ->check(CLI::Range(1U, 4096U));
+  command
+      .add_option("--launcher", options.launcher,
+                  "Who started the processes that share the ranks: by default "
+                  "as the environment says")
+      ->check(
+          CLI::IsMember({"auto", "none", "mpirun", "srun", "torchrun", "env"}));
+  command
+      .add_option("--transport", options.transport,
+                  "Between processes: " + transportHelp() +
+                      ", or what works best")
+      ->check(CLI::IsMember(transportNames()));
+  command
+      .add_option("--secret-file", options.secretFile,
+                  "What only the processes of the job know, needed between "
+                  "machines; otherwise as PP_SECRET says")
+      ->type_name("FILE");
+  command
+      .add_option("--join-timeout", options.joinTimeout,
+                  "How long to wait for the other processes")
+      ->type_name("SECONDS")
+      ->check(realNumber(1e-3, mostSeconds, "from 0.001 to 1e9"));
+}
+
 static void addRunOptions(CLI::App &command, RunOptions &options) {
   command.add_option("--data", options.data, "NumPy archive with the inputs")
       ->type_name("FILE.npz");
@@ -110,34 +142,20 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
                    "memory near it");
   command.add_flag("--no-graphs", options.noGraphs,
                    "Launch kernels one by one where the device has graphs");
-  command
-      .add_option("--processes", options.processes,
-                  "Become N processes on this machine, which share the ranks")
-      ->type_name("N")
-      ->check(natural)
-      ->check(CLI::Range(1U, 4096U));
-  command
-      .add_option("--launcher", options.launcher,
-                  "Who started the processes that share the ranks: by default "
-                  "as the environment says")
-      ->check(
-          CLI::IsMember({"auto", "none", "mpirun", "srun", "torchrun", "env"}));
-  command
-      .add_option("--transport", options.transport,
-                  "Between processes: " + transportHelp() +
-                      ", or what works best")
-      ->check(CLI::IsMember(transportNames()));
-  command
-      .add_option("--secret-file", options.secretFile,
-                  "What only the processes of the job know, needed between "
-                  "machines; otherwise as PP_SECRET says")
-      ->type_name("FILE");
-  command
-      .add_option("--join-timeout", options.joinTimeout,
-                  "How long to wait for the other processes")
-      ->type_name("SECONDS")
-      ->check(realNumber(1e-3, mostSeconds, "from 0.001 to 1e9"));
+  addProcessOptions(command, options);
 }
+
+static void addLinks(CLI::App &command, LinksOptions &options) {
+  command
+      .add_option("-o,--output", options.output,
+                  "The cluster file, for pp-plan --cluster")
+      ->type_name("FILE.json")
+      ->required();
+  addProcessOptions(command, options);
+}
+static constexpr const char *linksHelp =
+    "Measure how fast values go between the processes of a job, and write a "
+    "cluster file";
 
 static CLI::App *addProfile(CLI::App &app, ProfileOptions &options) {
   CLI::App *command = app.add_subcommand(
@@ -402,6 +420,7 @@ static int dispatch(int argc, const char *const *argv,
   ProfileOptions profile;
   VerifyOptions verify;
   ExportOptions exports;
+  LinksOptions links;
   CLI::App app("A model compiled by pp-compile");
   app.require_subcommand(1);
   app.footer(describeInputs(binary));
@@ -467,6 +486,9 @@ static int dispatch(int argc, const char *const *argv,
 
   CLI::App *exportCommand = addExport(app, exports);
 
+  CLI::App *linksCommand = app.add_subcommand("links", linksHelp);
+  addLinks(*linksCommand, links);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &e) {
@@ -488,16 +510,33 @@ static int dispatch(int argc, const char *const *argv,
     return runVerify(verify);
   if (exportCommand->parsed())
     return runExport(binary, exports);
+  if (linksCommand->parsed())
+    return runLinks(links);
   (void)benchCommand;
   return runBench(binary, bench);
 }
 
-int pp::runtime::runCommandLine(int argc, const char *const *argv,
-                                const pp_binary &binary) {
+static int dispatchLinks(int argc, const char *const *argv) {
+  LinksOptions links;
+  CLI::App app(linksHelp, "pp-profile --links");
+  app.option_defaults()->always_capture_default(false);
+  addLinks(app, links);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success &e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError &e) {
+    failUsage("{} (--help lists the options)", e.what());
+  }
+  return runLinks(links);
+}
+
+/// Prints what `work` throws, and makes it the exit code.
+static int guarded(const std::function<int()> &work) {
   prepareStreams();
   prepareForLimit();
   try {
-    int code = dispatch(argc, argv, binary);
+    int code = work();
     requireOutput();
     return code;
   } catch (const RemoteFailure &e) {
@@ -514,4 +553,13 @@ int pp::runtime::runCommandLine(int argc, const char *const *argv,
     printMessage("error: {}\n", e.what());
     return static_cast<int>(ErrorKind::Internal);
   }
+}
+
+int pp::runtime::runCommandLine(int argc, const char *const *argv,
+                                const pp_binary &binary) {
+  return guarded([&] { return dispatch(argc, argv, binary); });
+}
+
+int pp::runtime::runLinksCommandLine(int argc, const char *const *argv) {
+  return guarded([&] { return dispatchLinks(argc, argv); });
 }

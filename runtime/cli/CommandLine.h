@@ -84,6 +84,10 @@ struct ExportOptions {
   bool noVerifyWeights = false;
 };
 
+struct LinksOptions : RunOptions {
+  std::string output; // -o
+};
+
 struct VerifyOptions {
   std::string first, second;
 };
@@ -102,9 +106,14 @@ int runBench(const pp_binary &binary, const BenchOptions &options);
 int runProfile(const pp_binary &binary, const ProfileOptions &options);
 int runVerify(const VerifyOptions &options);
 int runExport(const pp_binary &binary, const ExportOptions &options);
+int runLinks(const LinksOptions &options);
 
 /// Everything that `main` does; errors go to stderr and become the exit code.
 int runCommandLine(int argc, const char *const *argv, const pp_binary &binary);
+
+/// The same for `links` alone, which needs no model: what follows argv[0] are
+/// its options.
+int runLinksCommandLine(int argc, const char *const *argv);
 
 } // namespace pp::runtime
 

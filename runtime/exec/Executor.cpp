@@ -52,7 +52,9 @@ void Executor::State::start() {
   auto onFailure = [this](std::exception_ptr exception) {
     fail(std::move(exception));
   };
-  transport = createTransport(program, onFailure);
+  transport =
+      createTransport({plan, program.getPlacement(), program.getMemories(),
+                       program.getDevice(), program.getGroup(), onFailure});
   if (plan.findLossScale())
     flagExchange = createFlagExchange(program);
   if (options.clipping.needsNorm()) {

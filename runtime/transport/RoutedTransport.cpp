@@ -12,17 +12,10 @@ namespace {
 
 class RoutedTransport : public Transport {
 public:
-  RoutedTransport(const Program &program,
-                  std::function<void(std::exception_ptr)> onFailure) {
-    const Plan &plan = program.getPlan();
-    const Placement &placement = program.getPlacement();
-    ProcessGroup &group = program.getGroup();
-    const auto &memories = program.getMemories();
-    Device &device = program.getDevice();
+  explicit RoutedTransport(const TransportContext &context) {
+    const auto &[plan, placement, memories, device, group, onFailure] = context;
     Transport *local = add(
         std::make_unique<LocalTransport>(plan, placement, memories, device));
-    TransportContext context{plan,   placement, memories,
-                             device, group,     std::move(onFailure)};
     std::map<unsigned, Transport *> ofPeer;
     std::set<unsigned> served;
     const std::string &chosen = group.getTransport();
@@ -112,7 +105,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Transport> pp::runtime::createTransport(
-    const Program &program, std::function<void(std::exception_ptr)> onFailure) {
-  return std::make_unique<RoutedTransport>(program, std::move(onFailure));
+std::unique_ptr<Transport>
+pp::runtime::createTransport(const TransportContext &context) {
+  return std::make_unique<RoutedTransport>(context);
 }

@@ -2,19 +2,15 @@
 #ifndef PP_RUNTIME_TRANSPORT_ROUTEDTRANSPORT_H
 #define PP_RUNTIME_TRANSPORT_ROUTEDTRANSPORT_H
 
-#include "program/Program.h"
-#include "transport/Transport.h"
+#include "transport/TransportRegistry.h"
 
-#include <functional>
+#include <memory>
 
 namespace pp::runtime {
 
 /// The transports between this process's ranks and all others. Every process of
-/// the program's group makes it together. `onFailure` gets what goes wrong in
-/// threads of the transports.
-std::unique_ptr<Transport>
-createTransport(const Program &program,
-                std::function<void(std::exception_ptr)> onFailure);
+/// the group makes it together.
+std::unique_ptr<Transport> createTransport(const TransportContext &context);
 
 } // namespace pp::runtime
 

@@ -61,6 +61,17 @@ class TwoHosts:
         self.agent.chmod(0o755)
         return self
 
+    def enter_host(self, number):
+        """The prefix of a command on a host."""
+        pid = (self.folder / self.names[number]).read_text()
+        return self.enter if number == 0 else ["nsenter", "-t", pid, "-n", "-u", "-p", "-m"]
+
+    def limit(self, megabits):
+        """The wire's rate, either way."""
+        for number, device in enumerate(self.devices):
+            common.run([*self.enter_host(number), "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{megabits}mbit",
+                        "burst", "64kb", "latency", "50ms"])
+
     def cut(self):
         common.run([*self.enter, "ip", "link", "set", self.devices[0], "down"])
 

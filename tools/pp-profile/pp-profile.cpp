@@ -10,6 +10,9 @@
 // any other but with marked kernels. So a machine without this compiler can
 // measure too.
 //
+// With --links it measures the machines instead: the runtime's command `links`,
+// which each program has as well.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Measurement.h"
@@ -19,6 +22,8 @@
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/ProgramRun.h"
 #include "pp/Driver/ToolContext.h"
+
+#include "cli/CommandLine.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -68,6 +73,11 @@ struct Flags {
       cl::desc("Measure what passes choose among (layouts, packed weights, "
                "algorithms of convolutions) and write a --tuning-file; what it "
                "has already of this processor is not measured again"),
+      cl::cat(category)};
+  cl::opt<bool> links{
+      "links",
+      cl::desc("Measure no model, but how fast values go between the processes "
+               "of a job, and write a cluster file (--links --help)"),
       cl::cat(category)};
   cl::opt<std::string> linkFile{
       "link-file", cl::desc("Arguments that link with the runtime"),
@@ -280,7 +290,21 @@ llvm::Error profile(const Flags &flags, mlir::MLIRContext &context) {
 
 } // namespace
 
+/// `--links`: no model, and the options of the runtime's own command. Returns
+/// nothing where it is not among the arguments.
+static std::optional<int> measureLinks(int argc, char **argv) {
+  llvm::SmallVector<const char *> rest(argv, argv + argc);
+  auto *found = llvm::find(rest, llvm::StringRef("--links"));
+  if (found == rest.end())
+    return std::nullopt;
+  rest.erase(found);
+  return runtime::runLinksCommandLine(static_cast<int>(rest.size()),
+                                      rest.data());
+}
+
 int main(int argc, char **argv) {
+  if (std::optional<int> code = measureLinks(argc, argv))
+    return *code;
   llvm::InitLLVM init(argc, argv);
   registerCompileFlags(/*counts=*/false);
   Flags flags;

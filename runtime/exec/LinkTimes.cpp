@@ -1,0 +1,266 @@
+//===- LinkTimes.cpp ------------------------------------------------------===//
+//
+// A plan without actions: each process has two ranks, and channels lead to and
+// fro between the first ranks of every two processes, and between the two of
+// one. Messages of two sizes tell latency and bandwidth apart:
+//
+//   first   ──send──▶ ........ receive      half of the median round trip
+//   second  receive ... ──send──▶
+//
+//===----------------------------------------------------------------------===//
+#include "exec/LinkTimes.h"
+#include "support/Error.h"
+#include "support/Thread.h"
+#include "transport/RoutedTransport.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <mutex>
+
+using namespace pp::runtime;
+
+namespace {
+
+constexpr std::array<uint64_t, 2> messageBytes = {64, 4 << 20};
+
+/// The channels between two stages, by size of the messages.
+struct Road {
+  std::array<unsigned, messageBytes.size()> there, back;
+};
+
+/// Stages 2p and 2p + 1 are those of process p.
+class LinkPlan {
+public:
+  explicit LinkPlan(unsigned processes) {
+    plan.model = "links";
+    plan.mode = "infer";
+    plan.batch = plan.microbatches = 1;
+    for (unsigned s = 0; s < 2 * processes; ++s) {
+      PlanStage stage{};
+      stage.name = fmt::format("stage{}", s);
+      stage.code = s;
+      // One message leaves at a time.
+      stage.areas.channels.bytes = messageBytes.back();
+      plan.stages.push_back(std::move(stage));
+      plan.ranks.push_back({.stages = {s}, .actions = {}});
+    }
+    for (unsigned p = 0; p < processes; ++p) {
+      addRoad(2 * p, 2 * p + 1);
+      for (unsigned q = p + 1; q < processes; ++q)
+        addRoad(2 * p, 2 * q);
+    }
+    for (PlanStage &stage : plan.stages)
+      stage.memoryBytes = stage.areas.channels.bytes;
+  }
+
+  const Plan &get() const { return plan; }
+  const Road &between(unsigned from, unsigned to) const {
+    return roads.at({from, to});
+  }
+
+private:
+  void addRoad(unsigned from, unsigned to) {
+    Road &road = roads[{from, to}];
+    for (size_t i = 0; i < messageBytes.size(); ++i) {
+      road.there[i] = addChannel(from, to, messageBytes[i]);
+      road.back[i] = addChannel(to, from, messageBytes[i]);
+    }
+  }
+  unsigned addChannel(unsigned from, unsigned to, uint64_t bytes) {
+    PlanChannel channel{};
+    channel.name = fmt::format("{} to {}", from, to);
+    channel.kind = "next";
+    channel.from = from;
+    channel.to = to;
+    channel.fromPhase = channel.toPhase = Phase::Forward;
+    channel.type = DataType::U8;
+    channel.shape = {static_cast<int64_t>(bytes)};
+    channel.bytes = bytes;
+    PlanArea &area = plan.stages[to].areas.channels;
+    channel.receiveOffset = area.bytes;
+    area.bytes += bytes;
+    channel.sendSlots = channel.receiveSlots = 1;
+    channel.sendSlot = channel.receiveSlot = {0};
+    channel.release = ActionKind::Forward;
+    plan.channels.push_back(std::move(channel));
+    return static_cast<unsigned>(plan.channels.size() - 1);
+  }
+
+  Plan plan;
+  std::map<std::pair<unsigned, unsigned>, Road> roads; // by stages
+};
+
+/// What a thread that sends and receives needs.
+class Traveller {
+public:
+  Traveller(const Plan &plan, const std::deque<StageMemory> &memories,
+            Transport &transport, Device &device)
+      : plan(plan), memories(memories), transport(transport),
+        streams{device.createStream(), device.createStream(),
+                device.createStream()} {}
+
+  /// The first byte of a message says whether it is the last one.
+  void send(unsigned channel, bool isLast) {
+    const PlanChannel &of = plan.channels[channel];
+    transport.prepareSend(channel, 0, streams);
+    *memories[of.from].at(of.sendOffset) = isLast;
+    transport.send(channel, 0, streams);
+  }
+  bool receive(unsigned channel) {
+    const PlanChannel &of = plan.channels[channel];
+    transport.receive(channel, 0, streams);
+    bool isLast = *memories[of.to].at(of.receiveOffset) != 0;
+    transport.release(channel, 0, streams);
+    return isLast;
+  }
+
+  /// Seconds that one message takes.
+  double measure(unsigned there, unsigned back) {
+    using Clock = std::chrono::steady_clock;
+    constexpr unsigned warmUp = 3, least = 11, most = 1000;
+    constexpr double longest = 0.15; // seconds
+    std::vector<double> times;
+    Clock::time_point begin = Clock::now();
+    auto since = [](Clock::time_point time) {
+      return std::chrono::duration<double>(Clock::now() - time).count();
+    };
+    bool isLast = false;
+    for (unsigned i = 0; !isLast; ++i) {
+      isLast = times.size() + 1 >= most ||
+               (times.size() + 1 >= least && since(begin) >= longest);
+      Clock::time_point start = Clock::now();
+      send(there, isLast);
+      (void)receive(back);
+      if (i >= warmUp)
+        times.push_back(since(start) / 2);
+    }
+    std::ranges::nth_element(times, times.begin() + times.size() / 2);
+    return times[times.size() / 2];
+  }
+  void answer(unsigned there, unsigned back) {
+    bool isLast = false;
+    while (!isLast) {
+      isLast = receive(there);
+      send(back, isLast);
+    }
+  }
+
+private:
+  const Plan &plan;
+  const std::deque<StageMemory> &memories;
+  Transport &transport;
+  RankStreams streams;
+};
+
+class LinkMeasurement {
+public:
+  explicit LinkMeasurement(ProcessGroup &group)
+      : group(group), device(getCpuDevice()), links(group.size()),
+        placement(plan(), group.process(), group.size()) {
+    for (unsigned s = 0; s < plan().stages.size(); ++s)
+      memories.emplace_back(plan().stages[s], device, placement.hasStage(s),
+                            group.sharesMemory());
+    transport = createTransport({plan(), placement, memories, device, group,
+                                 [this](auto error) { fail(error); }});
+    transport->start();
+    handle = group.onFailure([this](auto error) { fail(error); });
+  }
+
+  std::vector<LinkTime> run() {
+    unsigned self = group.process();
+    std::vector<LinkTime> times;
+    try {
+      for (unsigned p = 0; p < group.size(); ++p)
+        for (unsigned q = p; q < group.size(); ++q) {
+          group.barrier();
+          if (p == self)
+            times.push_back(q == self ? measureWithin() : measureTo(q));
+          else if (q == self)
+            answer(travellerOf(), links.between(2 * p, 2 * q));
+        }
+      group.barrier();
+    } catch (const Transport::Aborted &) {
+      stop(/*isOrderly=*/false);
+      std::lock_guard<std::mutex> lock(mutex);
+      std::rethrow_exception(failure);
+    } catch (...) {
+      stop(/*isOrderly=*/false);
+      throw;
+    }
+    stop(/*isOrderly=*/true);
+    return times;
+  }
+
+private:
+  const Plan &plan() const { return links.get(); }
+  Traveller travellerOf() {
+    return Traveller(plan(), memories, *transport, device);
+  }
+  static void answer(Traveller traveller, const Road &road) {
+    for (size_t i = 0; i < messageBytes.size(); ++i)
+      traveller.answer(road.there[i], road.back[i]);
+  }
+  LinkTime measure(unsigned to, const Road &road) {
+    std::array<double, messageBytes.size()> seconds{};
+    Traveller traveller = travellerOf();
+    for (size_t i = 0; i < messageBytes.size(); ++i)
+      seconds[i] = traveller.measure(road.there[i], road.back[i]);
+    double more = std::max(seconds.back() - seconds.front(), 1e-9);
+    double bytes =
+        static_cast<double>(messageBytes.back() - messageBytes.front());
+    return {group.process(), to, seconds.front(), bytes / more};
+  }
+  LinkTime measureTo(unsigned other) {
+    return measure(other, links.between(2 * group.process(), 2 * other));
+  }
+  LinkTime measureWithin() {
+    unsigned first = 2 * group.process();
+    const Road &road = links.between(first, first + 1);
+    std::thread second = startThread("the other end of a link", [&] {
+      try {
+        answer(travellerOf(), road);
+      } catch (const Transport::Aborted &) {
+        return; // The first one says why.
+      }
+    });
+    try {
+      LinkTime result = measure(group.process(), road);
+      second.join();
+      return result;
+    } catch (...) {
+      transport->abort();
+      second.join();
+      throw;
+    }
+  }
+
+  /// Any thread.
+  void fail(const std::exception_ptr &error) {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!failure)
+      failure = error;
+    if (transport)
+      transport->abort();
+  }
+  void stop(bool isOrderly) {
+    handle.reset();
+    transport->stop(isOrderly);
+  }
+
+  ProcessGroup &group;
+  Device &device;
+  LinkPlan links;
+  Placement placement;
+  std::deque<StageMemory> memories; // by stage
+  std::mutex mutex;
+  std::exception_ptr failure; // under `mutex`
+  std::unique_ptr<Transport> transport;
+  ProcessGroup::HandlerHandle handle;
+};
+
+} // namespace
+
+std::vector<LinkTime> pp::runtime::measureLinks(ProcessGroup &group) {
+  return LinkMeasurement(group).run();
+}
