@@ -24,8 +24,10 @@ std::string pp::defaultLinkFile() {
       nullptr, reinterpret_cast<void *>(&defaultLinkFile));
   llvm::SmallString<128> path =
       llvm::sys::path::parent_path(llvm::sys::path::parent_path(tool));
+  llvm::SmallString<128> installed = path;
   llvm::sys::path::append(path, "lib", "pprt.link");
-  return std::string(path);
+  llvm::sys::path::append(installed, PP_INSTALLED_LINK_FILE);
+  return std::string(llvm::sys::fs::exists(installed) ? installed : path);
 }
 
 llvm::Error pp::makeProgram(const CompileOptions &options, ModelImport &import,

@@ -4,6 +4,7 @@
 #include "pp/Driver/CompileFlags.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/InitAll.h"
+#include "pp/Driver/Version.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"
@@ -19,6 +20,7 @@ mlir::DialectRegistry parseFlags(int argc, char **argv,
   llvm::SmallVector<const llvm::cl::OptionCategory *> categories = {&own};
   llvm::append_range(categories, getCompileCategories());
   llvm::cl::HideUnrelatedOptions(categories);
+  setVersionOf(overview.split(':').first);
   if (!llvm::cl::ParseCommandLineOptions(argc, argv, overview, &llvm::errs()))
     std::exit(exitUsage);
   mlir::DialectRegistry registry;

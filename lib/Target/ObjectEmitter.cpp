@@ -437,8 +437,12 @@ llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,
   }
   llvm::SmallVector<llvm::StringRef> lines;
   (*arguments)->getBuffer().split(lines, '\n', -1, /*KeepEmpty=*/false);
-  for (llvm::StringRef line : lines)
-    command.push_back(line.str());
+  for (llvm::StringRef line : lines) {
+    llvm::SmallString<128> beside(llvm::sys::path::parent_path(linkFile));
+    llvm::sys::path::append(beside, line);
+    command.push_back(llvm::sys::fs::exists(beside) ? beside.str().str()
+                                                    : line.str());
+  }
   llvm::SmallVector<llvm::StringRef> references(command.begin(), command.end());
   std::string message;
   int status = llvm::sys::ExecuteAndWait(*linker, references, std::nullopt, {},

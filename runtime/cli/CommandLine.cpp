@@ -10,6 +10,7 @@
 #include "transport/TransportRegistry.h"
 
 #include <CLI/CLI.hpp>
+#include <dnnl.h>
 
 #include <cfloat>
 #include <charconv>
@@ -405,6 +406,17 @@ static std::string describeInputs(const pp_binary &binary) {
   return text;
 }
 
+/// What the results depend on besides the model.
+static std::string describeVersion(const pp_binary &binary) {
+  const dnnl_version_t *library = dnnl_version();
+  Plan plan =
+      Plan::parse({binary.inference->plan, binary.inference->plan_size});
+  return fmt::format("{}, compiled by pp-mlir for {}\nprograms: ABI {}\n"
+                     "oneDNN:   {}.{}.{}",
+                     plan.model, plan.target, binary.abi_version,
+                     library->major, library->minor, library->patch);
+}
+
 static int dispatch(int argc, const char *const *argv,
                     const pp_binary &binary) {
   if (binary.abi_version != PP_ABI_VERSION)
@@ -423,6 +435,7 @@ static int dispatch(int argc, const char *const *argv,
   LinksOptions links;
   CLI::App app("A model compiled by pp-compile");
   app.require_subcommand(1);
+  app.set_version_flag("--version", [&] { return describeVersion(binary); });
   app.footer(describeInputs(binary));
   app.option_defaults()->always_capture_default(false);
 

@@ -12,6 +12,7 @@
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/ImportFlags.h"
 #include "pp/Driver/InitAll.h"
+#include "pp/Driver/Version.h"
 #include "pp/Import/Operators.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
@@ -47,6 +48,7 @@ int main(int argc, char **argv) {
   llvm::cl::opt<bool> showOperators(
       "show-onnx-operators",
       llvm::cl::desc("Print which ONNX operators are imported, as a table"));
+  pp::setVersionOf("pp-opt");
   auto [input, output] =
       registerAndParseCLIOptions(argc, argv, "pp-mlir pass driver\n", registry);
 

@@ -19,8 +19,8 @@ struct TemporaryFile {
   llvm::Error create(llvm::StringRef tool);
 };
 
-/// The arguments that link with the runtime of this build: lib/pprt.link beside
-/// the folder of the tool that runs. Not a path of the build, which a cache of
+/// The arguments that link with the runtime of this build: pprt.link, in lib
+/// beside the folder of the tool that runs, or where it is installed. Not a path of the build, which a cache of
 /// compilations would take from another one.
 std::string defaultLinkFile();
 
