@@ -76,6 +76,49 @@ class GPTSecond(nn.Module):
         return self.head(self.ln(x))
 
 
+class UNetFirst(nn.Module):
+    """The way down; what is skipped goes to the other half too."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.downs = nn.ModuleList([net.down1, net.down2, net.down3])
+
+    def forward(self, x):
+        skips = []
+        for down in self.downs:
+            skips.append(down(x))
+            x = nn.functional.max_pool2d(skips[-1], 2)
+        # What goes through gloo has to be.
+        return tuple(value.contiguous() for value in (x, *skips))
+
+
+class ContiguousGradient(torch.autograd.Function):
+    """What goes back through gloo has to be contiguous as well."""
+
+    @staticmethod
+    def forward(_, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(_, gradient):
+        return gradient.contiguous()
+
+
+class UNetSecond(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.bottom, self.head = net.bottom, net.head
+        self.ups = nn.ModuleList([net.up3, net.up2, net.up1])
+        self.merges = nn.ModuleList([net.merge3, net.merge2, net.merge1])
+
+    def forward(self, x, *skips):
+        x, *skips = (ContiguousGradient.apply(value) for value in (x, *skips))
+        x = self.bottom(x)
+        for up, merge, skip in zip(self.ups, self.merges, reversed(skips)):
+            x = merge(torch.cat([skip, up(x)], 1))
+        return self.head(x)
+
+
 class Halves:
     """How to cut a sequence of modules into two for torch.distributed.pipelining."""
 
@@ -135,7 +178,7 @@ def mlp():
 
 def unet():
     image = torch.rand(8, 1, 128, 128)
-    return Sample(unet_class(32)(), image, 1 - image, loss="mse")
+    return Sample(unet_class(32)(), image, 1 - image, (UNetFirst, UNetSecond), loss="mse")
 
 
 def gpt():

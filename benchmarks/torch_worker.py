@@ -96,6 +96,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch", type=int, default=0, help="samples, where not the model's own number")
     parser.add_argument("--rank", type=int, default=0)
+    parser.add_argument("--host", default="127.0.0.1", help="of rank 0")
     parser.add_argument("--port")
     arguments = parser.parse_args()
     import torch
@@ -109,7 +110,7 @@ def main():
 
         torch.set_num_threads(1)
         dist.init_process_group(
-            "gloo", init_method=f"tcp://127.0.0.1:{arguments.port}", rank=arguments.rank, world_size=2
+            "gloo", init_method=f"tcp://{arguments.host}:{arguments.port}", rank=arguments.rank, world_size=2
         )
     sample = models.build(arguments.model)
     if arguments.batch:

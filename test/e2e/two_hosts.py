@@ -33,6 +33,7 @@ class TwoHosts:
         number = f"{os.getpid()}{next(self.numbers)}"
         self.devices = [f"pp{number}-{i}" for i in (1, 2)]
         self.holders = []
+        self.is_limited = False
 
     def __enter__(self):
         self.folder.mkdir()
@@ -67,10 +68,17 @@ class TwoHosts:
         return self.enter if number == 0 else ["nsenter", "-t", pid, "-n", "-u", "-p", "-m"]
 
     def limit(self, megabits):
-        """The wire's rate, either way."""
+        """The wire's rate, either way; 0: as fast as it can."""
         for number, device in enumerate(self.devices):
-            common.run([*self.enter_host(number), "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{megabits}mbit",
-                        "burst", "64kb", "latency", "50ms"])
+            change = [*self.enter_host(number), "tc", "qdisc"]
+            if self.is_limited:
+                common.run([*change, "del", "dev", device, "root"])
+            if megabits:
+                # What passes at once takes a millisecond.
+                burst = max(64, megabits // 8)
+                common.run([*change, "add", "dev", device, "root", "tbf", "rate", f"{megabits}mbit", "burst", f"{burst}kb",
+                            "latency", "50ms"])
+        self.is_limited = bool(megabits)
 
     def cut(self):
         common.run([*self.enter, "ip", "link", "set", self.devices[0], "down"])
