@@ -2,6 +2,7 @@
 #
 #   pp_reuse_header(<target> <owner>)    owner: pp_std_pch, pp_test_pch or pp_pch
 #   pp_test_options(<target>)            for whatever uses pp_test_pch
+#   pp_optimize_instrumented(<target>)   for sources that tests run for long
 #   pp_optimize_tests(<files...>)        all the same, of those that compute for long
 #
 # Without the time of the header's making in it, ccache can keep what uses it.
@@ -23,7 +24,13 @@ pp_add_header_owner(pp_std_pch PrecompiledStd.h fmt::fmt nlohmann_json::nlohmann
 function(pp_test_options target)
   target_compile_options(${target} PRIVATE -O0)
 endfunction()
-# The headers were compiled without optimization; only macros differ.
+# A build for AddressSanitizer is compiled without optimization, and so are its headers; only macros differ.
+function(pp_optimize_instrumented target)
+  if(PP_SANITIZE STREQUAL "address")
+    target_compile_options(${target} PRIVATE -O1 "SHELL:-Xclang -fno-validate-pch")
+  endif()
+endfunction()
+# The same of the tests' headers.
 function(pp_optimize_tests)
   set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -O2 -Xclang -fno-validate-pch)
 endfunction()
