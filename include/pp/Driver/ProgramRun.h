@@ -20,8 +20,9 @@ struct TemporaryFile {
 };
 
 /// The arguments that link with the runtime of this build: pprt.link, in lib
-/// beside the folder of the tool that runs, or where it is installed. Not a path of the build, which a cache of
-/// compilations would take from another one.
+/// beside the folder of the tool that runs, or where it is installed. Not a
+/// path of the build, which a cache of compilations would take from another
+/// one.
 std::string defaultLinkFile();
 
 /// Compiles a model into the program `path`. `linkFile` has the arguments that
