@@ -84,7 +84,7 @@ def check_two_machines(context, checks, command):
             checks.equal([len(member["members"]) for member in root["members"]], [2, 2], f"{where}: {root}")
             check_sane(checks, where, root)
             bandwidth = root["link"]["bandwidth"]
-            checks.check(0.6 * RATE * MEGABIT < bandwidth < 1.1 * RATE * MEGABIT,
+            checks.check(0.4 * RATE * MEGABIT < bandwidth < 1.1 * RATE * MEGABIT,
                          f"{where}: {bandwidth / MEGABIT} megabits per second")
             for member in root["members"]:
                 checks.check(member["link"]["bandwidth"] > 4 * bandwidth, f"{where}: {member}")
