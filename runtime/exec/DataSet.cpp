@@ -12,14 +12,15 @@
 using namespace pp::runtime;
 
 template <typename From, typename To> static void convert(Array &array) {
-  std::vector<char> result(array.data.size() / sizeof(From) * sizeof(To));
-  for (size_t i = 0; i < array.data.size() / sizeof(From); ++i) {
+  const ArrayData &source = array.data;
+  std::vector<char> result(source.size() / sizeof(From) * sizeof(To));
+  for (size_t i = 0; i < source.size() / sizeof(From); ++i) {
     From from;
-    std::memcpy(&from, &array.data[i * sizeof(From)], sizeof(From));
+    std::memcpy(&from, &source[i * sizeof(From)], sizeof(From));
     To to = static_cast<To>(from);
     std::memcpy(&result[i * sizeof(To)], &to, sizeof(To));
   }
-  array.data = std::move(result);
+  array.data = ArrayData(std::move(result));
 }
 
 /// Rounds numbers of f32.

@@ -189,19 +189,13 @@ NpyHeader pp::runtime::parseNpyHeader(std::string_view prefix,
 }
 
 Array pp::runtime::readNpy(const std::string &path) {
-  MappedFile file(path);
-  NpyHeader header = parseNpyHeader(file.view(), "'" + path + "'");
-  if (file.size() != header.dataOffset + header.dataBytes)
+  auto file = std::make_shared<const MappedFile>(path);
+  NpyHeader header = parseNpyHeader(file->view(), "'" + path + "'");
+  if (file->size() != header.dataOffset + header.dataBytes)
     failInput("'{}': has {} bytes, but its header describes {}", path,
-              file.size(), header.dataOffset + header.dataBytes);
-  std::string_view data = file.view().substr(header.dataOffset);
-  try {
-    return {header.type, header.shape, {data.begin(), data.end()}};
-  } catch (const std::bad_alloc &) {
-    throw Error(ErrorKind::IO,
-                fmt::format("'{}': too little memory for its {} bytes", path,
-                            data.size()));
-  }
+              file->size(), header.dataOffset + header.dataBytes);
+  return {header.type, header.shape,
+          ArrayData(std::move(file), header.dataOffset)};
 }
 
 std::string pp::runtime::formatNpyHeader(DataType type, const Shape &shape) {

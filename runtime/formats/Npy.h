@@ -7,6 +7,7 @@
 #ifndef PP_RUNTIME_FORMATS_NPY_H
 #define PP_RUNTIME_FORMATS_NPY_H
 
+#include "formats/ArrayData.h"
 #include "plan/DataType.h"
 
 #include <map>
@@ -20,7 +21,7 @@ namespace pp::runtime {
 struct Array {
   DataType type;
   Shape shape;
-  std::vector<char> data;
+  ArrayData data;
 };
 
 /// What an .npy header says, and where the data starts.
@@ -37,6 +38,7 @@ constexpr uint64_t maxArrayBytes = uint64_t(64) << 30;
 /// that starts with `what`. `prefix` has to hold the whole header (at most 64
 /// KiB are accepted).
 NpyHeader parseNpyHeader(std::string_view prefix, const std::string &what);
+/// The data stay in the file, which must not change while the array lives.
 Array readNpy(const std::string &path);
 /// All arrays of an .npz, by name without ".npy".
 std::map<std::string, Array> readNpz(const std::string &path);

@@ -241,7 +241,7 @@ TEST_F(CommandLineTest, InferencePadsTheTailAndLoadsSnapshots) {
     EXPECT_NE(other.data, y.data);
     if (!trained.empty())
       EXPECT_EQ(other.data, trained);
-    trained = other.data;
+    trained.assign(other.data.begin(), other.data.end());
   }
 }
 

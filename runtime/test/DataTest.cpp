@@ -53,6 +53,27 @@ TEST(NpyTest, ReadsWhatItWrites) {
     }
 }
 
+TEST(NpyTest, DataStayInTheFileUntilTheyAreChanged) {
+  TemporaryDirectory directory;
+  writeText(directory.file("x.npy"),
+            formatNpyHeader(DataType::U8, {4}) + "abcd");
+  Array array = readNpy(directory.file("x.npy")), changed = array;
+  const Array &first = array, &second = changed;
+  EXPECT_EQ(first.data.data(), second.data.data());
+  changed.data[1] = 'x';
+  EXPECT_EQ(std::string(first.data.begin(), first.data.end()), "abcd");
+  EXPECT_EQ(std::string(second.data.begin(), second.data.end()), "axcd");
+  changed.data.resize(6);
+  EXPECT_EQ(second.data.size(), 6u);
+  // Also when its name is gone, or another file has it.
+  writeText(directory.file("y.npy"), "");
+  std::rename(directory.file("y.npy").c_str(), directory.file("x.npy").c_str());
+  EXPECT_EQ(std::string(first.data.begin(), first.data.end()), "abcd");
+  Array none = array;
+  none.data.resize(0);
+  EXPECT_TRUE(none.data.empty());
+}
+
 TEST(NpyTest, MalformedFiles) {
   const std::pair<std::string, const char *> cases[] = {
       {"", "not an .npy"},
