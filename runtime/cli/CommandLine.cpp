@@ -346,6 +346,27 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       ->add_option("--eval-every", options.evalEvery,
                    "Evaluate every N epochs; 0: only at the end")
       ->check(natural);
+  command
+      ->add_option("--eval-steps", options.evalSteps,
+                   "Evaluate every N steps instead")
+      ->check(natural)
+      ->excludes("--eval-every");
+  command
+      ->add_option("--keep-best", options.keepBest,
+                   "Write a snapshot after each evaluation that is better than "
+                   "all before")
+      ->type_name("FILE.safetensors");
+  command
+      ->add_option("--patience", options.patience,
+                   "End the training when that many evaluations, one after the "
+                   "other, were no better than the best")
+      ->check(natural);
+  command
+      ->add_option(
+          "--best-metric", options.bestOf,
+          "Which of several --metrics decides what is better (default: "
+          "the first)")
+      ->type_name("NAME");
   command->add_flag("--log-bits", options.logBits,
                     "Print a hash of the bits of each step's losses");
   command

@@ -48,6 +48,9 @@ struct TrainOptions : RunOptions {
   std::vector<std::string> pads;    // --pad NAME=VALUE
   std::string onNan; // stop, skip, continue, or empty: the plan's default
   uint64_t saveEvery = 0, evalEvery = 1;
+  uint64_t evalSteps = 0;       // between evaluations; 0: as evalEvery says
+  std::string keepBest, bestOf; // --keep-best, --best-metric
+  uint64_t patience = 0;        // evaluations; 0: without end
   /// Without a flush: steps at the start that have one, and over how many the
   /// learning rates of delayed stages grow to the full one.
   uint64_t flushedSteps = 0, annealedSteps = 0;

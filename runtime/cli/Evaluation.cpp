@@ -201,6 +201,10 @@ static std::optional<uint64_t> parseTop(const std::string &name) {
                                                      : std::nullopt;
 }
 
+bool pp::runtime::isHigherBetter(const std::string &name) {
+  return parseTop(name) || name == "f1";
+}
+
 /// The mean of a function of the differences.
 template <typename Work>
 static double meanDifference(const Array &output, const Array &target,

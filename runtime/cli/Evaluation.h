@@ -51,6 +51,9 @@ std::vector<Metric> evaluate(const Array &output, const Array &target,
                              std::optional<int64_t> ignoreIndex,
                              const std::vector<std::string> &names);
 
+/// Whether a larger value of the measure is better.
+bool isHigherBetter(const std::string &name);
+
 /// {"accuracy":0.93}, without braces.
 std::string describe(const std::vector<Metric> &metrics);
 

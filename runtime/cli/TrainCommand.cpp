@@ -119,13 +119,17 @@ private:
   Step &stepOf(uint64_t index) { return steps[index % steps.size()]; }
   void submit(uint64_t index);
   void finishStep(uint64_t index, Progress &progress);
+  bool isEvaluationDue() const;
+  uint64_t nextEvaluation(uint64_t index) const;
   void evaluateNow(Progress &progress);
-  void save(Progress &progress);
+  void judge(const std::vector<Metric> &metrics, Progress &progress);
+  void save(const std::string &path, Progress &progress);
   void exportModel(Progress &progress);
 
   const TrainOptions &options;
   ProcessGroup &group;
-  std::optional<FileLock> saveLock; // where this process writes --save
+  // Where this process writes --save and --keep-best.
+  std::optional<FileLock> saveLock, bestLock;
   std::shared_ptr<Device> device;
   Program program;
   const Plan &plan;
@@ -147,6 +151,7 @@ private:
   bool stopsAtNonFinite = false;
   uint64_t submitted = 0;  // steps, over the whole training
   bool isStopping = false; // a process was interrupted; the same in all
+  bool isOver = false;     // nothing has become better; the same in all
 };
 
 } // namespace
@@ -179,6 +184,10 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
   if (!options.save.empty() && group.isFirst()) {
     saveLock.emplace(options.save);
     removeAbandonedFiles(options.save);
+  }
+  if (!options.keepBest.empty() && group.isFirst()) {
+    bestLock.emplace(options.keepBest);
+    removeAbandonedFiles(options.keepBest);
   }
   compareData(group, plan, data, "--data", options.data, options.inputs);
   // Also before a resume: constants are not in a snapshot.
@@ -508,21 +517,81 @@ void Training::finishStep(uint64_t index, Progress &progress) {
                            : "");
 }
 
-void Training::evaluateNow(Progress &progress) {
-  std::vector<Metric> metrics = evaluator->run(program);
-  if (metrics.empty())
-    return;
-  progress.finish();
-  printOutput("{{\"step\":{},\"epoch\":{},{}}}\n", position.step,
-              position.epoch, describe(metrics));
+/// Whether the training stands where one evaluates.
+bool Training::isEvaluationDue() const {
+  if (!evaluator)
+    return false;
+  if (options.evalSteps)
+    return position.step % options.evalSteps == 0;
+  return options.evalEvery && position.stepInEpoch == 0 &&
+         position.epoch % options.evalEvery == 0;
 }
 
-void Training::save(Progress &progress) {
-  saveSnapshot(options.save, program, position);
+/// The first step after `index` that may be followed by an evaluation.
+uint64_t Training::nextEvaluation(uint64_t index) const {
+  if (!evaluator || (!options.evalSteps && !options.evalEvery))
+    return UINT64_MAX;
+  uint64_t step = options.evalSteps;
+  return step ? (index / step + 1) * step
+              : index + stepsPerEpoch - position.stepInEpoch;
+}
+
+void Training::evaluateNow(Progress &progress) {
+  std::vector<Metric> metrics = evaluator->run(program);
+  if (!metrics.empty()) {
+    progress.finish();
+    printOutput("{{\"step\":{},\"epoch\":{},{}}}\n", position.step,
+                position.epoch, describe(metrics));
+  }
+  if (!options.keepBest.empty() || options.patience)
+    judge(metrics, progress);
+}
+
+/// Whether an evaluation is the best so far, and what follows from that. Only
+/// the first process has `metrics`.
+void Training::judge(const std::vector<Metric> &metrics, Progress &progress) {
+  std::string text;
+  for (const Metric &metric : metrics)
+    if (text.empty() || metric.name == options.bestOf)
+      text = nlohmann::json{{"name", metric.name},
+                            {"value", fmt::format("{:a}", metric.value)}}
+                 .dump();
+  auto judged = nlohmann::json::parse(group.broadcast(text));
+  std::string name = judged["name"];
+  double value = std::strtod(std::string(judged["value"]).c_str(), nullptr);
+  BestEvaluation &best = position.best;
+  if (!best.metric.empty() && best.metric != name)
+    best = {}; // Of a training that had another one.
+  bool isBetter =
+      best.metric.empty() ||
+      (isHigherBetter(name) ? value > best.value : value < best.value);
+  // What is not a number is no better than anything.
+  if (isBetter && std::isfinite(value)) {
+    best = {name, value, position.step, 0};
+    if (!options.keepBest.empty())
+      save(options.keepBest, progress);
+    return;
+  }
+  ++best.others;
+  if (!options.patience || best.others < options.patience)
+    return;
+  isOver = true;
+  if (group.isFirst())
+    printMessage("note: stopped after step {}: the last {} evaluations were no "
+                 "better than {}\n",
+                 position.step, best.others,
+                 best.metric.empty()
+                     ? "none"
+                     : fmt::format("{} {} after step {}", best.metric,
+                                   best.value, best.step));
+}
+
+void Training::save(const std::string &path, Progress &progress) {
+  saveSnapshot(path, program, position);
   if (!group.isFirst())
     return;
   progress.finish();
-  printMessage("note: step {} saved in '{}'\n", position.step, options.save);
+  printMessage("note: step {} saved in '{}'\n", position.step, path);
 }
 
 void Training::exportModel(Progress &progress) {
@@ -562,9 +631,7 @@ int Training::run() {
     auto start = std::chrono::steady_clock::now();
     // Up to here the pipeline runs without a pause: evaluation and snapshots
     // need it idle.
-    uint64_t stop = last;
-    if (evaluator && options.evalEvery)
-      stop = std::min(stop, index + stepsPerEpoch - position.stepInEpoch);
+    uint64_t stop = std::min(last, nextEvaluation(index));
     if (options.saveEvery && !options.save.empty())
       stop =
           std::min(stop, (index / options.saveEvery + 1) * options.saveEvery);
@@ -584,16 +651,18 @@ int Training::run() {
     evaluated = false;
     if (isStopping)
       break;
-    if (options.saveEvery && !options.save.empty() &&
-        index % options.saveEvery == 0) {
-      save(progress);
-      savedAt = index;
-    }
-    if (evaluator && options.evalEvery && position.stepInEpoch == 0 &&
-        position.epoch % options.evalEvery == 0) {
+    // A snapshot says what the evaluation of its step was.
+    if (isEvaluationDue()) {
       evaluateNow(progress);
       evaluated = true;
     }
+    if (options.saveEvery && !options.save.empty() &&
+        index % options.saveEvery == 0) {
+      save(options.save, progress);
+      savedAt = index;
+    }
+    if (isOver)
+      break;
   }
   progress.finish();
   // That output is lost is an error at the end.
@@ -603,7 +672,7 @@ int Training::run() {
                                  : " to another process",
                  position.step);
   if (!options.save.empty() && savedAt != index)
-    save(progress);
+    save(options.save, progress);
   if (evaluator && !evaluated && !isStopping)
     evaluateNow(progress);
   if (!options.exportTo.empty())
@@ -631,6 +700,20 @@ int pp::runtime::runTrain(const pp_binary &binary,
     failUsage("--metrics needs --eval-data FILE.npz");
   if (options.evalEvery > 1 && options.evalData.empty())
     failUsage("--eval-every needs --eval-data FILE.npz");
+  bool judges = !options.keepBest.empty() || options.patience;
+  if ((judges || options.evalSteps) && options.evalData.empty())
+    failUsage("{} needs --eval-data FILE.npz",
+              options.evalSteps           ? "--eval-steps"
+              : !options.keepBest.empty() ? "--keep-best"
+                                          : "--patience");
+  if (!options.keepBest.empty() && options.keepBest == options.save)
+    failUsage("--keep-best and --save name one file, '{}'", options.save);
+  if (!options.bestOf.empty() && !judges)
+    failUsage("--best-metric is for --keep-best and --patience");
+  if (!options.bestOf.empty() &&
+      std::ranges::find(options.metrics, options.bestOf) ==
+          options.metrics.end())
+    failUsage("--best-metric {}: it is not among --metrics", options.bestOf);
   auto orNone = [](const auto &value) {
     return value ? fmt::format("{}", *value) : "none";
   };
@@ -639,7 +722,8 @@ int pp::runtime::runTrain(const pp_binary &binary,
       "groups {} on-nan {} set {} shuffle {} "
       "drop {} "
       "flushed {} annealed {} save {} {} "
-      "resume {} load {} metrics {} eval {} {} export {} gradients {} trace {} "
+      "resume {} load {} metrics {} eval {} {} {} best {} {} {} export {} "
+      "gradients {} trace {} "
       "report {}",
       orNone(options.epochs), orNone(options.steps), orNone(options.seed),
       orNone(options.learningRate), options.schedule.kind,
@@ -650,7 +734,8 @@ int pp::runtime::runTrain(const pp_binary &binary,
       options.flushedSteps, options.annealedSteps, !options.save.empty(),
       options.saveEvery, !options.resume.empty(), !options.load.empty(),
       fmt::join(options.metrics, ","), !options.evalData.empty(),
-      options.evalEvery, !options.exportTo.empty(),
+      options.evalEvery, options.evalSteps, !options.keepBest.empty(),
+      options.bestOf, options.patience, !options.exportTo.empty(),
       !options.dumpGradients.empty(), !options.trace.empty(),
       !options.report.empty());
   Buckets buckets(binary, /*isTraining=*/true, options.pads);

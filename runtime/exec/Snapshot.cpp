@@ -205,6 +205,12 @@ void pp::runtime::saveSnapshot(const std::string &path, const Program &program,
     metadata["clip_gradient_value"] = fmt::format("{:a}", position.clipValue);
   for (size_t i = 0; i < position.groups.size(); ++i)
     metadata[fmt::format("group.{}", i)] = position.groups[i];
+  if (const BestEvaluation &best = position.best; !best.metric.empty()) {
+    metadata["best.metric"] = best.metric;
+    metadata["best.value"] = fmt::format("{:a}", best.value);
+    metadata["best.step"] = std::to_string(best.step);
+    metadata["best.others"] = std::to_string(best.others);
+  }
   if (const LossScaleState *state = findLossScale(program)) {
     LossScaleState copy = *state;
     for (const StageMemory &memory : program.getMemories())
@@ -345,6 +351,9 @@ TrainingPosition MetadataReader::position(unsigned batch) const {
     position.clipValue = real("clip_gradient_value");
   for (size_t i = 0; has(fmt::format("group.{}", i)); ++i)
     position.groups.push_back(text(fmt::format("group.{}", i)));
+  if (has("best.metric"))
+    position.best = {text("best.metric"), real("best.value"),
+                     integer("best.step"), integer("best.others")};
   return position;
 }
 

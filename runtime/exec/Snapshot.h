@@ -19,6 +19,14 @@
 
 namespace pp::runtime {
 
+/// The best of a training's evaluations so far.
+struct BestEvaluation {
+  std::string metric; // empty: there was none
+  double value = 0;
+  uint64_t step = 0;   // that it followed
+  uint64_t others = 0; // that were no better, since
+};
+
 /// Where training stands: the steps done, and where the data feed goes on.
 struct TrainingPosition {
   uint64_t step = 0;        // optimizer steps done
@@ -38,6 +46,7 @@ struct TrainingPosition {
   /// 0: gradients are not clipped.
   double clipNorm = 0, clipValue = 0;
   std::vector<std::string> groups; // ParameterGroup::text
+  BestEvaluation best;
 };
 
 /// Steps of an epoch.
