@@ -46,7 +46,8 @@ class Mpi:
         prefix = [*hosts.enter, "env", f"PP_MPI_PLUGIN={self.plugin}", "UCX_TLS=tcp,self", *self.launcher]
         if self.name == "mpich":
             return [*prefix, "-launcher", "ssh", "-launcher-exec", hosts.agent, "-hosts", names]
-        return [*prefix, "--map-by", "node", "-x", "PP_MPI_PLUGIN", "-x", "UCX_TLS", "--mca", "plm_rsh_agent", hosts.agent,
+        # Each host would bind its first process to the core that the other has bound its own to.
+        return [*prefix, "--bind-to", "none", "--map-by", "node", "-x", "PP_MPI_PLUGIN", "-x", "UCX_TLS", "--mca", "plm_rsh_agent", hosts.agent,
                 "--host", ",".join(f"{name}:2" for name in hosts.names)]
 
 
