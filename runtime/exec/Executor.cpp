@@ -213,6 +213,9 @@ bool Executor::State::shareResults(Step &step, bool wantsToStop) {
 }
 
 bool Executor::wait(Step &step, bool wantsToStop) {
+  // Another executor of the process may be idle, and must not say that the
+  // process is between two steps.
+  ProcessGroup::Waiting waiting(state->program.getGroup());
   // To sleep and to be woken takes as long as a step of a small model. Errors
   // are seen below.
   for (unsigned i = 0;

@@ -14,13 +14,6 @@ struct BulkHeader {
   static constexpr uint64_t expectedMagic = 0x31'4b'4c'55'42'2d'50'50;
   uint64_t magic, bytes;
 };
-
-/// Says that the process waits for others, for as long as it lives.
-struct Waiting {
-  explicit Waiting(std::atomic<bool> &flag) : flag(flag) { flag = true; }
-  ~Waiting() { flag = false; }
-  std::atomic<bool> &flag;
-};
 } // namespace
 
 ProcessGroup::ProcessGroup() = default;
@@ -144,7 +137,7 @@ void ProcessGroup::compareContents(const std::vector<Content> &contents) {
 }
 
 void ProcessGroup::send(unsigned to, const void *data, uint64_t bytes) {
-  Waiting whileSent(waiting);
+  Waiting whileSent(*this);
   try {
     BulkHeader header{BulkHeader::expectedMagic, bytes};
     peers[to].bulk.send(&header, sizeof(header));
@@ -155,7 +148,7 @@ void ProcessGroup::send(unsigned to, const void *data, uint64_t bytes) {
 }
 
 void ProcessGroup::receive(unsigned from, void *data, uint64_t bytes) {
-  Waiting untilReceived(waiting);
+  Waiting untilReceived(*this);
   BulkHeader header{};
   try {
     peers[from].bulk.receive(&header, sizeof(header));

@@ -144,9 +144,19 @@ public:
   void sendHeartbeat() noexcept;
   /// When the last heartbeat came; long ago if none has.
   std::chrono::steady_clock::time_point lastHeartbeat() const;
-  /// Whether the one thread is within one of the calls that all make together,
-  /// so that its process does nothing of its own.
-  bool isWaiting() const { return waiting.load(std::memory_order_relaxed); }
+  /// As long as one lives, the thread that runs the program waits for ranks or
+  /// for other processes, and its process does nothing else. They nest.
+  class Waiting {
+  public:
+    explicit Waiting(ProcessGroup &group) : group(group) { ++group.waiting; }
+    ~Waiting() { --group.waiting; }
+    Waiting(const Waiting &) = delete;
+    Waiting &operator=(const Waiting &) = delete;
+
+  private:
+    ProcessGroup &group;
+  };
+  bool isWaiting() const { return waiting != 0; }
 
   /// All have reached the end; nobody's leaving is a failure after this.
   void finish();
@@ -193,7 +203,7 @@ private:
   std::set<std::pair<unsigned, unsigned>> accepted;
   std::vector<unsigned> connectionsMade; // by peer
   std::unique_ptr<Alarm> alarm;
-  std::atomic<bool> waiting = false;
+  std::atomic<unsigned> waiting = 0;
 };
 
 /// One process alone.
