@@ -23,7 +23,7 @@ import sys
 import tempfile
 
 import quiet
-from vs_pytorch import LEARNING_RATE, MODELS, MOMENTUM, OUTPUT, ROOT, free_port
+from vs_pytorch import LEARNING_RATE, MODELS, MOMENTUM, OUTPUT, ROOT, Torch, free_port
 
 # Before this folder, which has a processes.py too.
 sys.path.insert(0, str(ROOT / "test" / "e2e"))
@@ -73,8 +73,8 @@ class Programs:
         pass
 
 
-class Torch:
-    """Workers of PyTorch that wait for their turn."""
+class Workers(Torch):
+    """Those of PyTorch, one on each host."""
 
     def __init__(self, hosts, model):
         port = free_port()
@@ -85,20 +85,6 @@ class Torch:
             self.processes.append(subprocess.Popen([str(word) for word in line], text=True, stdin=subprocess.PIPE,
                                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         self.pids = [process.pid for process in self.processes]
-
-    def turn(self, warmup, steps):
-        for process in self.processes:
-            process.stdin.write(f"{warmup} {steps}\n")
-            process.stdin.flush()
-        lines = [process.stdout.readline() for process in self.processes]
-        if not all(lines):
-            raise RuntimeError("\n".join(process.stderr.read()[-600:] for process in self.processes))
-        return max(json.loads(line) for line in lines)
-
-    def close(self):
-        for process in self.processes:
-            process.kill()
-            process.wait()
 
 
 def measure_links(build, launcher, path):
@@ -130,7 +116,7 @@ def measure(arguments, folder, hosts, launcher, model):
         predicted = predict(arguments.build, model, costs, cluster, plan)
         contenders = {"MPI": Programs(hosts, binary, "mpi", launcher), "sockets": Programs(hosts, binary, "host-staged", launcher)}
         if not arguments.no_torch:
-            contenders["PyTorch, gloo"] = Torch(hosts, model)
+            contenders["PyTorch, gloo"] = Workers(hosts, model)
         try:
             pids = [pid for contender in contenders.values() for pid in contender.pids]
             # A daemon of mpirun is nobody's child, and so counts as somebody else.
