@@ -4,7 +4,7 @@
 
 using namespace pp::cuda;
 
-#if !__has_include(<cudnn_frontend.h>)
+#if defined(PP_WITHOUT_CUDNN_FRONTEND) || !__has_include(<cudnn_frontend.h>)
 
 struct AttentionGraph::Plan {};
 AttentionGraph::AttentionGraph(const AttentionMapping &,
