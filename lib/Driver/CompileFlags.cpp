@@ -109,6 +109,12 @@ struct ModelFlags {
   Bound<std::string> lossOutput{
       "loss-output", cl::desc("Model output the loss is computed from"),
       cl::location(options.loss.output), cl::cat(training)};
+  Bound<bool> averagesMeans{
+      "mean-of-microbatches",
+      cl::desc(
+          "--loss=output:NAME, where that is a mean over what counts: take "
+          "the mean over micro-batches of it"),
+      cl::location(options.averagesMeans), cl::cat(training)};
   Bound<int64_t> classAxis{"class-axis",
                            cl::desc("Axis of the classes in that output"),
                            cl::location(options.loss.classAxis),
@@ -364,6 +370,9 @@ llvm::Error checkTraining(const CompileOptions &options) {
     return makeError(exitUsage, "--label-smoothing: is for cross entropies, "
                                 "not for --loss=" +
                                     getName(options.loss.loss));
+  if (options.averagesMeans && options.loss.loss != nn::Loss::Output)
+    return makeError(exitUsage,
+                     "--mean-of-microbatches: is for --loss=output:NAME");
   if (flags.huberDelta.getNumOccurrences() &&
       options.loss.loss != nn::Loss::Huber)
     return makeError(exitUsage, "--huber-delta: is for --loss=huber");

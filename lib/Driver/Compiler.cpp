@@ -63,8 +63,14 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     // A virtual worker commits statistics after each micro-batch.
     bool hasWorkers = planner::weightRuleOf(options.schedule.schedule) ==
                       planner::WeightRule::Waves;
-    pm.addPass(nn::createRebatch({options.batch / options.microbatches,
-                                  hasWorkers ? 1 : options.microbatches}));
+    int64_t microbatches = options.microbatchesOf(training);
+    nn::RebatchOptions rebatch;
+    rebatch.batch = options.batch / microbatches;
+    rebatch.microbatches = hasWorkers ? 1 : microbatches;
+    rebatch.averagesMeans = options.averagesMeans;
+    if (training && options.loss.loss == nn::Loss::Output)
+      rebatch.loss = options.loss.output;
+    pm.addPass(nn::createRebatch(rebatch));
     if (options.target.isCpu())
       pm.addPass(nn::createExpandDoubles());
     if (fusesAttention(options))
@@ -156,7 +162,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       schedule.schedule = "inference";
     if (isPlanned(options, training))
       schedule.plan = options.plan;
-    schedule.microbatches = options.microbatches;
+    schedule.microbatches = options.microbatchesOf(training);
     schedule.replicas = options.replicas;
     schedule.stageReplicas = options.stageReplicas;
     schedule.threads = options.schedule.threads;
@@ -219,6 +225,21 @@ static llvm::Error checkTrainedTypes(ModuleOp program, const Target &target) {
   return llvm::Error::success();
 }
 
+/// Whether the model has a loss of its own that has no axis of samples.
+static bool hasLossOfBatch(ModuleOp program,
+                           const nn::AttachLossOptions &loss) {
+  auto function = program.lookupSymbol<func::FuncOp>(nn::mainFunctionName);
+  if (!function || loss.loss != nn::Loss::Output)
+    return false;
+  for (auto [index, type] : llvm::enumerate(function.getResultTypes())) {
+    auto name =
+        function.getResultAttrOfType<StringAttr>(index, step::fetchAttrName);
+    if (name && name.getValue() == loss.output)
+      return cast<RankedTensorType>(type).getNumElements() == 1;
+  }
+  return false;
+}
+
 llvm::Error Compilation::readOnnx(ModelImport &import) {
   llvm::StringRef path = import.getPath();
   model = llvm::sys::path::stem(path).str();
@@ -253,6 +274,15 @@ llvm::Error Compilation::readOnnx(ModelImport &import) {
   }
   if (options.batch == 0)
     options.batch = batchOf(getProgram(false));
+  options.hasWholeInference = options.hasTraining && options.microbatches > 1 &&
+                              hasLossOfBatch(getProgram(false), options.loss);
+  if (options.hasWholeInference && options.replicas > 1)
+    return makeError(exitUsage,
+                     "--replicas=" + llvm::Twine(options.replicas) +
+                         ": the output '" + options.loss.output +
+                         "', which is the loss, is one number for a "
+                         "mini-batch, which the replicas of an inference "
+                         "program would have to share; use --replicas=1");
   if (options.batch % options.microbatches != 0)
     return makeError(exitUsage, "a batch of " + llvm::Twine(options.batch) +
                                     " cannot be split into " +

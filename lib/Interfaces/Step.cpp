@@ -56,6 +56,7 @@ static const KnownAttribute argumentAttributes[] = {
 static const KnownAttribute resultAttributes[] = {
     {fetchAttrName, isA<StringAttr>, "a string"},
     {batchedAttrName, isA<UnitAttr>, "a unit attribute"},
+    {addedAttrName, isA<UnitAttr>, "a unit attribute"},
 };
 
 LogicalResult pp::step::verifyKnown(Operation *op,

@@ -9,15 +9,11 @@ NumPy.
 
 import json
 import subprocess
-import sys
 
 import numpy as np
 
 import common
 from common import MODELS
-
-sys.path.insert(0, str(MODELS / "bad"))
-from make import graph, integer, model as onnx_model, node, opset, tensor, untyped, value  # noqa: E402
 
 TRAIN, TEST = MODELS / "digits" / "digits-train.npz", MODELS / "digits" / "digits-test.npz"
 
@@ -83,41 +79,6 @@ def check_load(context, checks):
     return one, half
 
 
-def check_own_loss(context, checks):
-    """A loss that the model computes trains it as the compiler's does."""
-    generator = np.random.default_rng(1)
-    shapes = {"a": [16, 32], "a_bias": [32], "b": [32, 4], "b_bias": [4]}
-    layers = [
-        node("Gemm", ["x", "a", "a_bias"], ["h"]),
-        node("Tanh", ["h"], ["i"]),
-        node("Gemm", ["i", "b", "b_bias"], ["y"]),
-    ]
-    error = [
-        node("Sub", ["y", "t"], ["d"]),
-        node("Mul", ["d", "d"], ["e"]),
-        node("ReduceMean", ["e"], ["loss"], attributes=[integer("keepdims", 0)]),
-    ]
-    weights = [tensor(n, dims, floats=list(generator.normal(size=np.prod(dims)) / 4)) for n, dims in shapes.items()]
-    x, t = (generator.normal(size=(8, size)).astype(np.float32) for size in (16, 4))
-    results = []
-    for loss, nodes, inputs, outputs, arrays in (
-        ("mse", layers, [value("x", [8, 16])], ["y"], {"x": x, "target": t}),
-        ("output:loss", layers + error, [value("x", [8, 16]), value("t", [8, 4])], ["y", "loss"], {"x": x, "t": t}),
-    ):
-        path, data, saved = context.path(".onnx"), context.path(".npz"), context.path(".safetensors")
-        path.write_bytes(onnx_model(graph(nodes, inputs=inputs, outputs=[untyped(o) for o in outputs], initializers=weights), opsets=[opset(17)]))
-        np.savez(data, **arrays)
-        binary = context.compile(path, loss=loss, batch=8, microbatches=1, stages=len(outputs), optimizer="sgd", learning_rate=0.1)
-        losses = [line["loss"] for line in binary.train(data, "--steps", 5, "--epochs", 5, "--save", saved) if "loss" in line]
-        tensors = {n: v for n, v in common.read_safetensors(saved).items() if n in shapes}
-        results.append((losses, tensors))
-    (losses, tensors), (own_losses, own_tensors) = results
-    checks.check(len(losses) == 5 and np.allclose(own_losses, losses, rtol=1e-6), f"losses {own_losses}, not {losses}")
-    checks.equal(sorted(own_tensors), sorted(shapes), "parameters")
-    for name, expected in tensors.items():
-        checks.check(np.abs(own_tensors[name] - expected).max() < 1e-6, f"{name}: other weights than with --loss=mse")
-
-
 def check_eval(context, checks, binary, snapshot):
     arrays = np.load(TEST)
     target = arrays["target"]
@@ -161,7 +122,6 @@ def check_eval(context, checks, binary, snapshot):
 def test(context, checks, arguments):
     binary, snapshot = check_load(context, checks)
     check_eval(context, checks, binary, snapshot)
-    check_own_loss(context, checks)
 
 
 if __name__ == "__main__":

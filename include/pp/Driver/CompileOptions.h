@@ -54,6 +54,12 @@ struct CompileOptions {
   int64_t batch = 0;
   /// Of a step, over all replicas.
   int64_t microbatches = 1;
+  /// Whether the inference program has one micro-batch: an own loss of the
+  /// model is one number for the mini-batch.
+  bool hasWholeInference = false;
+  int64_t microbatchesOf(bool training) const {
+    return training || !hasWholeInference ? microbatches : 1;
+  }
   /// Copies of the pipeline.
   int64_t replicas = 1;
   /// Of each stage, where they are not equal; `replicas` is 1 then.
@@ -71,6 +77,8 @@ struct CompileOptions {
   AttentionFusion fuseAttention = AttentionFusion::Auto;
   // Differentiate
   nn::AttachLossOptions loss;
+  /// See nn-rebatch.
+  bool averagesMeans = false;
   nn::AttachOptimizerOptions optimizer;
   // Kernels
   nn::Precision precision = nn::Precision::F32;

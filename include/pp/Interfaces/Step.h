@@ -50,6 +50,9 @@ inline constexpr llvm::StringLiteral ignoreIndexAttrName = "step.ignore_index";
 inline constexpr llvm::StringLiteral fetchAttrName = "step.fetch";
 /// On function arguments and results: axis 0 has the samples.
 inline constexpr llvm::StringLiteral batchedAttrName = "step.batched";
+/// On function results: those of the micro-batches add up to that of the
+/// mini-batch.
+inline constexpr llvm::StringLiteral addedAttrName = "step.added";
 /// On the function of a step: why it must be given a whole mini-batch. Without
 /// it, what is in a row changes nothing of the others, and the loss leaves out
 /// rows behind the last sample.

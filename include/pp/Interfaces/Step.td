@@ -29,6 +29,7 @@ def Step_Dialect : Dialect {
     | `step.range`, `step.ignore_index` | function arguments | the numbers that may be fed |
     | `step.fetch` | function results | name of what is fetched, or "loss" |
     | `step.batched` | function arguments and results | axis 0 has the samples |
+    | `step.added` | function results | those of the micro-batches add up to that of the mini-batch |
     | `step.whole_batches` | the function of a step | why it cannot be given fewer samples than a mini-batch has |
     | `step.optimizer` | the optimizer's function | what the runtime hands it |
   }];

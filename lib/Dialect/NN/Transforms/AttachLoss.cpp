@@ -65,6 +65,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     if (failed(index))
       return failure();
     Value prediction = terminator.getOperand(*index);
+    isSum = function.getResultAttr(*index, step::addedAttrName) != nullptr;
     if (!function.getResultAttr(*index, step::batchedAttrName) &&
         !function->hasAttr(step::wholeBatchesAttrName))
       function->setAttr(
@@ -105,6 +106,8 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
   }
 
   bool isNameTaken = false;
+  /// What micro-batches have of the output adds up.
+  bool isSum = false;
 
   FailureOr<Value> attachTo(OpBuilder &builder, Location loc,
                             func::FuncOp function, Value prediction) {
@@ -364,7 +367,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
                  type.getNumElements(), classes);
   }
 
-  /// What the model says that its loss is: its mean over micro-batches.
+  /// What the model says that its loss is, or else its mean over micro-batches.
   FailureOr<Value> ownLoss(OpBuilder &builder, Location loc,
                            func::FuncOp function, Value prediction) {
     Expressions e{builder, loc};
@@ -374,6 +377,11 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
                         builder.getStringAttr(
                             "the model computes the loss, and does not know "
                             "that a sample is missing"));
+    if (isSum) {
+      Value sum = e.sumAll(prediction);
+      return e.mul(
+          sum, e.splat(sum, 1.0 / static_cast<double>(type.getNumElements())));
+    }
     if (type.getRank() == 0)
       return e.mul(prediction, e.splat(prediction, 1.0 / static_cast<double>(
                                                              microbatches)));

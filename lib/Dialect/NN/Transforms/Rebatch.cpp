@@ -4,6 +4,7 @@
 #include "MainFunction.h"
 #include "SampleCounts.h"
 #include "SampleLoops.h"
+#include "SampleSums.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
@@ -21,12 +22,16 @@ using namespace pp::nn;
 
 namespace {
 
-/// Follows the batch axis through one function and changes its size.
+/// Follows the batch axis through one function and changes its size. A step has
+/// `microbatches` of the new one; the output `loss`, if there is one of this
+/// name, may add up samples.
 class Rebatcher {
 public:
-  Rebatcher(func::FuncOp function, int64_t newBatch)
-      : function(function), newBatch(newBatch),
-        elements(function->getParentOfType<ModuleOp>()) {}
+  Rebatcher(func::FuncOp function, int64_t newBatch, int64_t microbatches,
+            StringRef loss, bool averagesMeans)
+      : function(function), newBatch(newBatch), microbatches(microbatches),
+        loss(loss), elements(function->getParentOfType<ModuleOp>()),
+        sums(averagesMeans) {}
 
   LogicalResult run() {
     if (failed(findBatch()))
@@ -59,6 +64,7 @@ public:
       return success();
     loops->shrink(function.getBody().front(), newBatch);
     rewrite();
+    sums.divide(1.0 / static_cast<double>(microbatches));
     return success();
   }
 
@@ -88,15 +94,24 @@ private:
 
   /// A result that counts samples would have other numbers in a micro-batch.
   LogicalResult checkResults() {
-    for (Value value :
-         function.getBody().front().getTerminator()->getOperands())
-      if (counts.lookup(value) != 0)
+    for (auto [index, value] : llvm::enumerate(
+             function.getBody().front().getTerminator()->getOperands()))
+      if (sums.isSum(value) && !isLoss(index))
+        return emitError(value.getLoc(), "cannot be re-batched: gives a ")
+               << "sum over all samples as a result";
+      else if (counts.lookup(value) != 0)
         return emitError(value.getLoc(), "cannot be re-batched: gives the ")
                << "numbers of samples as a result";
       else if (loops->isSingle(value))
         return emitError(value.getLoc(), "cannot be re-batched: gives a ")
                << "part of one sample as a result";
     return success();
+  }
+
+  bool isLoss(unsigned result) {
+    auto name =
+        function.getResultAttrOfType<StringAttr>(result, step::fetchAttrName);
+    return name && !loss.empty() && name.getValue() == loss;
   }
 
   /// Erases what was copied for all of its readers, and what no reader took.
@@ -118,6 +133,9 @@ private:
       bool hasRows = type.getRank() > 0 && type.getDimSize(0) == oldBatch;
       if (isFollowed ? positionOf(value) == BatchPosition{0, 1, 1} : hasRows)
         function.setResultAttr(index, step::batchedAttrName,
+                               UnitAttr::get(function.getContext()));
+      if (isFollowed && sums.isSum(value))
+        function.setResultAttr(index, step::addedAttrName,
                                UnitAttr::get(function.getContext()));
     }
   }
@@ -348,12 +366,28 @@ private:
     return success();
   }
 
+  /// An operation on a sum over all samples.
+  LogicalResult propagateSum(Operation *op) {
+    for (Value operand : op->getOperands())
+      if (positionOf(operand) || counts.lookup(operand) != 0)
+        return op->emitOpError("cannot be re-batched: combines samples with a "
+                               "sum over all of them");
+    return sums.follow(op);
+  }
+
   LogicalResult propagate(Operation *op) {
     auto batched = dyn_cast<BatchAxisOpInterface>(op);
     if (!batched)
       return op->emitOpError("is not known to the re-batching of models");
     if (loops->hasSingle(op))
       return propagateSingle(op);
+    if (sums.hasSum(op))
+      return propagateSum(op);
+    // What divides by the number of samples knows that of a mini-batch.
+    if (!loss.empty() && microbatches > 1 &&
+        newBatch * microbatches == oldBatch && op->getNumOperands() > 0 &&
+        sums.take(op, positionOf(op->getOperand(0))))
+      return success();
     if (op->getNumOperands() > 0 &&
         loops->take(op, positionOf(op->getOperand(0))))
       return success();
@@ -497,13 +531,16 @@ private:
 
   func::FuncOp function;
   int64_t oldBatch = 0;
-  int64_t newBatch;
+  int64_t newBatch, microbatches;
+  StringRef loss;
   ConstantElements elements;
   DenseMap<Value, BatchPosition> positions;
   /// Of whole numbers that grow from sample to sample: by how much.
   DenseMap<Value, int64_t> counts;
   /// What is of one sample alone.
   std::optional<SampleLoops> loops;
+  /// What is a part of a sum over the samples of a mini-batch.
+  SampleSums sums;
   /// Values that demand() gave samples, in order.
   SmallVector<Value> demanded;
   /// The copies of a value that hold samples.
@@ -531,7 +568,8 @@ struct Rebatch : nn::impl::RebatchBase<Rebatch> {
     }
     int64_t oldBatch = step::getBatchSize(function).value_or(0);
     if ((batch != 0 || oldBatch != 0) &&
-        failed(Rebatcher(function, batch).run()))
+        failed(Rebatcher(function, batch, microbatches, loss, averagesMeans)
+                   .run()))
       return signalPassFailure();
     int64_t newBatch = batch == 0 ? oldBatch : batch;
     function.walk([&](CommitStatisticsOp commit) {

@@ -20,12 +20,29 @@ def Rebatch : NNPass<"nn-rebatch"> {
     through each operation. An operation that mixes samples, or a
     constant that holds a value per sample, is an error that names it; all such
     errors are reported at once.
+
+    The output `loss` may be a sum over samples, and what is linear in it: a
+    mean over all, a mean plus a penalty. What micro-batches have of it adds up
+    to what the model's own batch has, so there must be as many samples in all:
+    ```mlir
+    // microbatches=4 loss=loss
+    %0 = nn.reduce sum %terms [0] : tensor<8xf32> -> tensor<f32>
+    %loss = nn.mul %0, %eighth : tensor<f32>
+    // becomes
+    %0 = nn.reduce sum %terms [0] : tensor<2xf32> -> tensor<f32>
+    %loss = nn.mul %0, %eighth : tensor<f32>
+    ```
   }];
   let options = [
     Option<"batch", "batch", "int64_t", "0",
            "Samples of a micro-batch; 0 keeps the model's">,
     Option<"microbatches", "microbatches", "int64_t", "1",
-           "Micro-batches of a step, for running statistics">
+           "Micro-batches of a step, for running statistics and sums">,
+    Option<"loss", "loss", "std::string", "",
+           "The output that is a loss, and may add up samples">,
+    Option<"averagesMeans", "mean-of-microbatches", "bool", "false",
+           "Where a loss is a sum divided by another one, take the mean over "
+           "micro-batches of it">
   ];
 }
 
