@@ -46,7 +46,8 @@ void pp::planner::insertPreparation(Schedule &schedule,
       if (action.kind == ActionKind::Prepare)
         missing[action.stage] = false;
   for (std::vector<Action> &rank : schedule.ranks) {
-    if (schedule.clockDistance) {
+    if (schedule.clockDistance ||
+        (schedule.isRolling() && !schedule.replicas.empty())) {
       prepareForward(rank, missing);
       continue;
     }

@@ -204,6 +204,8 @@ void pp::planner::insertDealtReductions(Schedule &schedule) {
       if (list[i].kind == ActionKind::Update && groupOf[list[i].stage] >= 0) {
         Action reduce{ActionKind::ReduceGradients, list[i].stage};
         reduce.group = groupOf[list[i].stage];
+        reduce.lag = list[i].lag;
+        reduce.version = list[i].version;
         list.insert(list.begin() + static_cast<std::ptrdiff_t>(i++), reduce);
       }
 }

@@ -1,4 +1,5 @@
 //===- VerifyRolling.cpp - Prove a schedule without a flush ---------------===//
+#include "Replay.h"
 #include "pp/Planner/Schedule/Rolling.h"
 #include "pp/Planner/Schedule/Verify.h"
 #include "pp/Planner/Schedule/Waves.h"
@@ -51,13 +52,14 @@ findLostVersion(const Schedule &schedule, const std::vector<Action> &list,
     return a.kind == ActionKind::Prepare;
   });
   std::vector<int> holds(slots, 0), prepared(slots, -1);
-  int lag = largestLag(schedule), updates = schedule.updatesPerStep();
+  int lag = largestLag(schedule);
   for (int handedIn = 0; handedIn < steps + lag; ++handedIn)
     for (const Action &action : list) {
       int step = handedIn - action.lag;
       if (step < 0 || step >= steps || action.isTransfer() ||
-          action.kind == ActionKind::Push)
+          action.isCollective() || action.kind == ActionKind::Push)
         continue;
+      int updates = schedule.updatesOf(action.stage);
       int number = step * updates + action.version,
           version = std::max(number, 0);
       int slot = ((number % slots) + slots) % slots;
@@ -129,6 +131,48 @@ static std::vector<std::string> checkRecomputes(const Schedule &schedule) {
   return errors;
 }
 
+/// Replicas of a part add up the gradients of each update right before it, and
+/// all of them get there, whatever waits for a transfer.
+static std::vector<std::string> checkReductions(const Schedule &schedule,
+                                                int steps) {
+  std::vector<std::string> errors;
+  for (const std::vector<Action> &rank : schedule.ranks) {
+    std::vector<Action> list;
+    std::copy_if(rank.begin(), rank.end(), std::back_inserter(list),
+                 [](const Action &action) { return !action.isTransfer(); });
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Action &action = list[i];
+      bool isUpdate = action.kind == ActionKind::Update;
+      bool areSeveral = schedule.replicaOf(action.stage).count > 1;
+      if (!action.isCollective() && !(isUpdate && areSeveral))
+        continue;
+      size_t other = isUpdate ? i - 1 : i + 1;
+      bool isPaired = other < list.size() && areSeveral &&
+                      list[other].kind == (isUpdate
+                                               ? ActionKind::ReduceGradients
+                                               : ActionKind::Update) &&
+                      list[other].lag == action.lag &&
+                      list[other].version == action.version;
+      if (!isPaired)
+        errors.push_back(toString(action, schedule.channels) +
+                         " that makes version " +
+                         std::to_string(action.version) +
+                         (isUpdate ? " does not follow the reduction of its "
+                                     "gradients"
+                                   : " is not followed by that update of a "
+                                     "replica"));
+    }
+  }
+  if (!errors.empty() || schedule.replicas.empty())
+    return errors;
+  Schedule run = unroll(schedule, steps, /*withReductions=*/true);
+  SendRule rendezvous;
+  Replay replay(run, rendezvous);
+  if (!replay.run())
+    errors.push_back("with its reductions, " + replay.explain());
+  return errors;
+}
+
 std::vector<std::string> pp::planner::verifyRolling(const Schedule &schedule,
                                                     WeightRule rule) {
   std::vector<std::string> errors = checkShape(schedule);
@@ -138,6 +182,8 @@ std::vector<std::string> pp::planner::verifyRolling(const Schedule &schedule,
   errors = verifySchedule(unroll(schedule, steps));
   if (errors.empty())
     errors = verifyVersions(unrollVersions(schedule, rule, steps));
+  if (errors.empty())
+    errors = checkReductions(schedule, steps);
   if (errors.empty())
     errors = checkRecomputes(schedule);
   if (errors.empty())

@@ -13,7 +13,8 @@
 // Versions of weights are relative to the action's own step, too: an action of
 // step t with version v uses version t + v, where version n are the weights
 // after n updates, and all versions up to 0 are the first weights. Where a step
-// has m updates (Waves.h), an action uses version t m + v instead. Version n
+// has m updates of a stage (Waves.h, and replicas), an action uses version
+// t m + v instead. Version n
 // lies in slot n modulo the number that the stage keeps. So numbers are small,
 // and the proof for a few steps is one for all: two values share a slot if
 // their numbers differ by a multiple of its period, whatever the numbers are.
@@ -49,6 +50,24 @@ std::optional<WeightRule> weightRuleOf(std::string_view name);
 Result<Schedule> makeRollingSchedule(std::string_view name,
                                      PipelineShape shape);
 
+/// "pipedream" where part s has `replicas[s]` ranks (1F1B-RR of Narayanan et
+/// al., "PipeDream", SOSP 2019): micro-batch k is that of replica k modulo their
+/// number, and the replicas of a part update together, with what each has of
+/// one micro-batch: REDUCE_GRAD and U after each B. A replica keeps
+/// pipeDreamVersions of the weights. A step has `microbatches`, which all
+/// numbers of replicas must divide.
+///
+///   replicas 2, 1, a step of 2 micro-batches
+///   rank 0 (stage 0)   0F0 version -1, 0B0 lag 1 version -1, 0U lag 1 version 1
+///   rank 1 (stage 0)   0F1 version -1, 0B1 lag 1 version -1, 0U lag 1 version 1
+///   rank 2 (stage 1)   1F0, 1B0, 1U version 1, 1F1 version 1, 1B1 version 1,
+///                      1U version 2
+///
+/// Fails where the numbers make no schedule, and for another name.
+Result<Schedule> makeRollingReplicas(std::string_view name,
+                                     const std::vector<int> &replicas,
+                                     int microbatches);
+
 /// How many updates are made between the weights of a forward pass of `stage`
 /// and the update that gets its gradient: 0 with a flush. Of PipeMare it is the
 /// mean over micro-batches; pipeMareForwardDelay is that of a pipeline where
@@ -63,25 +82,27 @@ Result<Schedule> insertRollingTransfers(const Schedule &schedule,
                                         std::vector<Channel> channels);
 
 /// The passes and transfers of a run of `steps` steps, as if it were one step
-/// of steps * microbatches; one update at the end.
-Schedule unroll(const Schedule &schedule, int steps);
+/// of steps * microbatches; one update at the end. With reductions, those of
+/// each update of replicas have a group of their own.
+Schedule unroll(const Schedule &schedule, int steps,
+                bool withReductions = false);
 
 /// The same run with the versions that it reads and writes.
 AsynchronousSchedule unrollVersions(const Schedule &schedule, WeightRule rule,
                                     int steps);
 
-/// Proves: the unrolled run is right (verifySchedule, under rendezvous), its
-/// versions are those of the rule (verifyVersions), each is in its slot when it
-/// is read, its preparation too, and no stage keeps more of them than that
-/// needs. Returns all faults of the first kind that has any. O(actions * (lag +
+/// Proves: the unrolled run is right (verifySchedule, under rendezvous), with
+/// its reductions it completes as well, its versions are those of the rule
+/// (verifyVersions), each is in its slot when it is read, its preparation too,
+/// and no stage keeps more of them than that needs. Returns all faults of the first kind that has any. O(actions * (lag +
 /// versions)).
 std::vector<std::string> verifyRolling(const Schedule &schedule,
                                        WeightRule rule);
 
 /// Slots of residuals and channels by the number of the micro-batch, counted
 /// over all steps, modulo the length of each table: lives follow each other, so
-/// the largest number of lives at once is enough. The tables of a channel have
-/// one length.
+/// the largest number of lives at once is enough. A replica takes its slots in
+/// turn for its own micro-batches. The tables of a channel have one length.
 SlotAssignment assignRollingSlots(const Schedule &schedule);
 
 /// Proves of a verified schedule that these slots keep every value

@@ -75,8 +75,15 @@ struct Schedule {
   std::optional<int> clockDistance;
 
   bool isRolling() const { return !versions.empty(); }
-  /// Versions that a stage makes in a step.
-  int updatesPerStep() const { return clockDistance ? microbatches : 1; }
+  /// Versions that a stage makes in a step. Without a flush, replicas of stages
+  /// make one for each micro-batch of each.
+  int updatesOf(int stage) const {
+    if (clockDistance)
+      return microbatches;
+    return isRolling() && !replicas.empty()
+               ? microbatches / replicas[stage].count
+               : 1;
+  }
   bool hasTransfers() const;
   bool isTraining() const;
   /// False for a channel between two stages of one rank: nothing is sent.
