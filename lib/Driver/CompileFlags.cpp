@@ -15,6 +15,7 @@
 
 #include <cfloat>
 #include <cmath>
+#include <numeric>
 
 using namespace pp;
 namespace cl = llvm::cl;
@@ -512,27 +513,19 @@ llvm::Error checkPipelineFlags() {
   return llvm::Error::success();
 }
 
-/// One number for all stages, or one for each.
-llvm::Error readReplicas(CompileOptions &options) {
-  const PipelineFlags &flags = *pipelineFlags;
-  const auto &counts = flags.replicas;
-  if (counts.empty())
-    return llvm::Error::success();
-  options.replicas = counts.front();
-  if (counts.size() == 1)
-    return llvm::Error::success();
-  int64_t &stages = options.partition.stages;
-  auto size = static_cast<int64_t>(counts.size());
-  if (flags.stages.getNumOccurrences() && stages != size)
-    return makeError(exitUsage, "--replicas has " + llvm::Twine(size) +
-                                    " numbers, but there are " +
-                                    llvm::Twine(stages) +
-                                    " stages: give one for all, or for each");
-  stages = size;
-  if (llvm::all_equal(counts))
-    return llvm::Error::success();
+/// A number of replicas for each stage.
+llvm::Error dealStages(CompileOptions &options,
+                       llvm::ArrayRef<int64_t> counts) {
   options.replicas = 1;
   options.stageReplicas.assign(counts.begin(), counts.end());
+  // Without a flush, the fewest that all can share equally.
+  if (planner::weightRuleOf(options.schedule.schedule) &&
+      !pipelineFlags->microbatches.getNumOccurrences()) {
+    int64_t least = 1;
+    for (int64_t count : counts)
+      least = std::lcm(least, std::clamp<int64_t>(count, 1, 1 << 10));
+    options.microbatches = std::min<int64_t>(least, 1 << 20);
+  }
   for (int64_t count : counts)
     if (count > options.microbatches)
       return makeError(exitUsage, "--replicas: " + llvm::Twine(count) +
@@ -540,6 +533,35 @@ llvm::Error readReplicas(CompileOptions &options) {
                                       llvm::Twine(options.microbatches) +
                                       " micro-batches; change --microbatches");
   return llvm::Error::success();
+}
+
+/// One number for all stages, or one for each.
+llvm::Error readReplicas(CompileOptions &options) {
+  const PipelineFlags &flags = *pipelineFlags;
+  const auto &counts = flags.replicas;
+  if (counts.empty())
+    return llvm::Error::success();
+  options.replicas = counts.front();
+  int64_t &stages = options.partition.stages;
+  // Without a flush, replicas are of stages; wsp's are other pipelines.
+  auto rule = planner::weightRuleOf(options.schedule.schedule);
+  bool areOfStages = rule && *rule != planner::WeightRule::Waves;
+  if (counts.size() == 1 && areOfStages && counts.front() > 1 && stages > 0)
+    return dealStages(options,
+                      llvm::SmallVector<int64_t>(stages, counts.front()));
+  if (counts.size() == 1)
+    return llvm::Error::success();
+  auto size = static_cast<int64_t>(counts.size());
+  if (flags.stages.getNumOccurrences() && stages != size)
+    return makeError(exitUsage, "--replicas has " + llvm::Twine(size) +
+                                    " numbers, but there are " +
+                                    llvm::Twine(stages) +
+                                    " stages: give one for all, or for each");
+  stages = size;
+  if (llvm::all_equal(counts) && (!areOfStages || counts.front() == 1))
+    return llvm::Error::success();
+  return dealStages(options,
+                    llvm::SmallVector<int64_t>(counts.begin(), counts.end()));
 }
 
 /// Virtual workers that are not alike.

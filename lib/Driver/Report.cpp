@@ -207,7 +207,8 @@ static llvm::Error printTimeline(const runtime::Plan &plan,
     times.prepare = stage.prepareSeconds;
     // Of virtual workers, one is shown.
     input.stages.insert(input.stages.end(),
-                        plan.flushes ? plan.replicasOf(number) : 1, times);
+                        plan.clockDistance ? 1 : plan.replicasOf(number),
+                        times);
   }
   if (schedule.isRolling())
     return printSteadyState(schedule, std::move(input), os);

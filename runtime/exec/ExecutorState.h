@@ -131,6 +131,8 @@ private:
       const std::function<void(StageState &, const PlanTensor &)> &work);
   /// Without a flush, before the first backward pass of a step.
   void clearSums(const StageState &stage);
+  /// Where a replica has no micro-batch of an update.
+  void clearGradients(unsigned stage);
   /// Adds up the lanes of the stage's gradients and statistics, once in a step.
   void foldLanes(StageState &stage);
   /// Adds up this stage's part of the replicas' gradients and statistics, or

@@ -86,6 +86,16 @@ void OptimizerScalars::setIn(Step &step, const Plan &plan,
   uint64_t updates = plan.updatesPerStep(), first = (number - 1) * updates + 1;
   step.scalars = evaluate(number, first);
   step.laterScalars.clear();
+  step.dealtScalars.clear();
+  if (plan.dealsUpdates()) {
+    for (const PlanStage &stage : plan.stages) {
+      uint64_t own = plan.updatesOf(stage);
+      std::vector<NumberArray> &values = step.dealtScalars[own];
+      for (uint64_t update = values.size(); update < own; ++update)
+        values.push_back(evaluate(number, (number - 1) * own + 1 + update));
+    }
+    return;
+  }
   for (uint64_t update = 1; update < updates; ++update)
     step.laterScalars.push_back(evaluate(number, first + update));
 }

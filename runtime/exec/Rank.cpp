@@ -110,10 +110,12 @@ unsigned Executor::Rank::findPeriod() const {
         period, length / std::gcd<uint64_t>(length, plan.microbatchesListed()));
   };
   for (unsigned s : plan.ranks[index].stages) {
-    period = std::lcm(
-        period, plan.stages[s].versions /
-                    std::gcd(plan.stages[s].versions, plan.updatesPerStep()));
-    addTable(std::max<uint64_t>(plan.stages[s].areas.residualSlots, 1));
+    const PlanStage &stage = plan.stages[s];
+    period = std::lcm(period, stage.versions / std::gcd(stage.versions,
+                                                        plan.updatesOf(stage)));
+    // A replica takes its slots in turn for its own micro-batches.
+    addTable(std::max<uint64_t>(stage.areas.residualSlots, 1) *
+             (plan.dealsUpdates() ? stage.replicas : 1));
     for (const PlanChannel &channel : plan.channels)
       // Slots of waves are found when they are used.
       if ((channel.from == s || channel.to == s) && !channel.isOfWaves())
@@ -125,8 +127,8 @@ unsigned Executor::Rank::findPeriod() const {
 /// The version that an action names, as the rank counts steps.
 static int64_t versionOf(const Plan &plan, const PlanAction &action,
                          uint64_t sequence) {
-  return static_cast<int64_t>(sequence * plan.updatesPerStep()) +
-         action.version;
+  unsigned updates = plan.updatesOf(plan.stages[action.stage]);
+  return static_cast<int64_t>(sequence * updates) + action.version;
 }
 
 /// What an action of the list of step `round`, modulo the period, uses.
@@ -138,8 +140,10 @@ static CallPlace placeOf(const Plan &plan, const PlanAction &action,
   int64_t step = (round + period - action.lag % period) % period;
   uint64_t microbatch = plan.numberIn(step, action.microbatch);
   uint64_t slots = std::max<uint64_t>(stage.areas.residualSlots, 1);
-  return {microbatch, static_cast<unsigned>(microbatch % slots),
-          stage.slotOf(step * plan.updatesPerStep() + action.version)};
+  return {microbatch,
+          static_cast<unsigned>(plan.passIn(stage, step, action.microbatch) %
+                                slots),
+          stage.slotOf(versionOf(plan, action, step))};
 }
 
 std::vector<Executor::Rank::CompiledAction>
@@ -234,17 +238,21 @@ Executor::Rank::compileRound(unsigned round, unsigned period) {
     if (round == 0 && action.kind == ActionKind::Send &&
         plan.channels[action.channel].isReduction())
       reductions.push_back(action.channel);
+    // A stage with several updates in a step has a reduction for each.
+    unsigned use = plan.dealsUpdates() && isPerStep(action.kind)
+                       ? std::max(action.version, 1) - 1
+                       : action.microbatch;
     if (!isTransfer(action.kind) && action.kind != ActionKind::Prepare)
       for (unsigned c = 0; c < plan.channels.size(); ++c)
         if (plan.channels[c].to == action.stage &&
             !plan.channels[c].isResident() && !plan.channels[c].isOfIdle &&
             plan.carries(plan.channels[c], action.microbatch) &&
-            !released[c][action.microbatch] &&
+            !released[c][use] &&
             releases(action.kind, plan.channels[c].release,
                      recomputed[action.stage][action.microbatch]) &&
             (action.kind != ActionKind::SumGradients ||
              plan.channels[c].addedIn == action.slot)) {
-          released[c][action.microbatch] = true;
+          released[c][use] = true;
           compiled.releases.push_back(c);
         }
     actions.push_back(std::move(compiled));
@@ -371,7 +379,8 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
   recent[sequence % recent.size()] = step.isPause ? nullptr : &step;
   const std::vector<CompiledAction> &actions = rounds[sequence % rounds.size()];
   for (unsigned channel : reductions)
-    state.transport->prepareSend(channel, 0, streams);
+    if (plan.flushes)
+      state.transport->prepareSend(channel, 0, streams);
   bool isFirstStep = sequence == 0;
   for (unsigned s : plan.ranks[index].stages) {
     const StageMemory &memory = *stages[s].memory;
@@ -420,8 +429,13 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
     Step *own =
         lag <= sequence ? recent[(sequence - lag) % recent.size()] : nullptr;
     // All ranks leave out the same micro-batches.
-    if (own && actions[i].action.microbatch >= plan.microbatchesWith(own->rows))
+    if (own &&
+        actions[i].action.microbatch >= plan.microbatchesWith(own->rows)) {
+      // What the other replicas add up with.
+      if (plan.dealsUpdates() && actions[i].action.kind == ActionKind::Backward)
+        clearGradients(actions[i].action.stage);
       own = nullptr;
+    }
     into.numbers[i] = own ? own->number : 0;
     if (own)
       enqueueAction(actions[i], *own, sequence - lag, into);
@@ -536,8 +550,10 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
     enqueuePushes(action.stage, sequence);
   bool startsSums = !plan.flushes && action.kind == ActionKind::Backward &&
                     plan.startsUpdate(action.microbatch);
-  if (startsSums)
+  if (startsSums) {
+    waitForReplicas(action.stage);
     clearSums(stages[action.stage]);
+  }
   if (action.kind == ActionKind::SumGradients)
     enqueueSums(action.stage, action.slot);
   bool useGraphs = state.options.graphs && !into.timer &&
@@ -556,6 +572,14 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
                   call->isWeightPhase() && isFirstWrite(action));
   for (unsigned channel : compiled.releases)
     state.transport->release(channel, numberIn(channel), streams);
+}
+
+void Executor::Rank::clearGradients(unsigned stage) {
+  waitForReplicas(stage);
+  const PlanAreas &areas = stages[stage].plan->areas;
+  for (const PlanArea *area : {&areas.gradients, &areas.statistics})
+    if (area->bytes)
+      streams.compute->clear(stages[stage].memory->at(*area), area->bytes);
 }
 
 void Executor::Rank::clearSums(const StageState &stage) {
@@ -807,16 +831,18 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
   unsigned to = stage.plan->slotOf(version);
   stage.newest = to;
   Change change{from, to, sequence, action.version == 1};
-  if (action.version == static_cast<int>(plan.updatesPerStep()))
+  unsigned updates = plan.updatesOf(*stage.plan);
+  if (action.version == static_cast<int>(updates))
     stage.wave = sequence;
   stage.correctedOf = 0;
   if (!stage.isPrepared.empty())
     stage.isPrepared[to] = false;
-  if (plan.clockDistance && plan.microbatchOf(*stage.plan, action.version) >=
-                                plan.microbatchesWith(step.rows))
+  bool hasSeveral = plan.clockDistance || plan.dealsUpdates();
+  if (hasSeveral && plan.microbatchOf(*stage.plan, action.version) >=
+                        plan.microbatchesWith(step.rows))
     return skipUpdate(stage, change);
   const char *scalars =
-      step.scalarsOf(plan.clockDistance ? action.version - 1 : 0).data();
+      step.scalarsOf(hasSeveral ? action.version - 1 : 0, updates).data();
   std::vector<NumberArray> groups = step.groupScalars;
   if (stage.plan->delay > 1 && state.options.annealedSteps) {
     stage.ownScalars = step.scalars;

@@ -139,6 +139,8 @@ void Executor::Rank::skipUpdate(StageState &stage, const Change &change) {
       std::memcpy(stage.memory->at(areas.parametersOf(change.to)),
                   stage.memory->at(areas.parametersOf(change.from)),
                   areas.parameters.bytes);
+    if (!state.program.getPlan().clockDistance)
+      return;
     SharedLayout layout = sharedLayout(state.program.getPlan(), *stage.plan);
     for (unsigned part = 0;
          change.isFirst && part < state.program.getPlan().replicas; ++part)

@@ -6,6 +6,7 @@
 #include "plan/Plan.h"
 #include "program/LossScale.h"
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -52,6 +53,8 @@ struct Step {
   std::vector<NumberArray> groupScalars; // by group of parameters
   /// Of the second update of the step, the third and so on; empty: the same.
   std::vector<NumberArray> laterScalars;
+  /// Of all updates, by their number in a step: where stages have unequal ones.
+  std::map<unsigned, std::vector<NumberArray>> dealtScalars;
   /// From 1 on, over a whole training, and the seed: what random numbers are
   /// drawn from. The number is for traces, too.
   uint64_t number = 0, seed = 0;
@@ -73,8 +76,10 @@ struct Step {
   /// gradient that is not finite.
   std::vector<float> overflows;
 
-  /// Of an update of the step, from 0.
-  const NumberArray &scalarsOf(unsigned update) const {
+  /// Of an update of the step, from 0, of a stage that has `updates` of them.
+  const NumberArray &scalarsOf(unsigned update, unsigned updates) const {
+    if (auto found = dealtScalars.find(updates); found != dealtScalars.end())
+      return found->second[update];
     return update && !laterScalars.empty() ? laterScalars[update - 1] : scalars;
   }
   /// Sum of `losses` in the order of the micro-batches.

@@ -13,6 +13,7 @@
 #include "plan/CheckpointMode.h"
 #include "plan/DataType.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -117,7 +118,7 @@ struct PlanChannel {
     return static_cast<unsigned>(microbatch % receiveSlot.size());
   }
   /// Between replicas of a stage, or stages with the same parameter, once per
-  /// step, as micro-batch 0. Its send
+  /// step, or update, as micro-batch 0. Its send
   /// slot is a part of an area that is cleared at the beginning of a step.
   bool isReduction() const {
     return release == ActionKind::SumGradients || release == ActionKind::Update;
@@ -464,23 +465,44 @@ struct Plan {
   }
   /// As a list of actions numbers them.
   unsigned microbatchesListed() const { return microbatches / replicas; }
-  /// Versions that a stage makes of its weights in a step.
+  /// Without a flush, replicas of stages share each update, which has one
+  /// micro-batch of each of them.
+  bool dealsUpdates() const { return !flushes && !stageReplicas.empty(); }
+  /// Versions that a stage of the plan of all copies makes of its weights in a
+  /// step.
+  unsigned updatesOf(const PlanStage &stage) const {
+    return dealsUpdates() ? microbatches / stage.replicas : updatesPerStep();
+  }
+  /// The most that any stage makes.
   unsigned updatesPerStep() const {
-    return clockDistance ? microbatchesListed() : 1;
+    if (clockDistance)
+      return microbatchesListed();
+    return dealsUpdates()
+               ? microbatches / *std::min_element(stageReplicas.begin(),
+                                                  stageReplicas.end())
+               : 1;
   }
   /// Without a flush: the number of a micro-batch of step `step` among those of
   /// its replica, over all steps.
   uint64_t numberIn(uint64_t step, unsigned microbatch) const {
     return (step * microbatches + microbatch) / replicas;
   }
+  /// The same, where `stage` is one of several replicas of a stage.
+  uint64_t passIn(const PlanStage &stage, uint64_t step,
+                  unsigned microbatch) const {
+    uint64_t number = numberIn(step, microbatch);
+    return dealsUpdates() ? number / stage.replicas : number;
+  }
   /// Whether `microbatch` is the first whose gradients an update has.
   bool startsUpdate(unsigned microbatch) const {
-    return clockDistance || microbatch == 0;
+    return clockDistance || dealsUpdates() || microbatch == 0;
   }
-  /// Of virtual workers: the micro-batch whose update makes a version, which is
-  /// relative to its step.
+  /// Where a stage has several updates in a step: the first micro-batch, of all
+  /// replicas, whose update makes a version, which is relative to its step.
   unsigned microbatchOf(const PlanStage &stage, int version) const {
-    return static_cast<unsigned>(version - 1) * replicas + stage.replica;
+    auto before = static_cast<unsigned>(version - 1);
+    return dealsUpdates() ? before * stage.replicas
+                          : before * replicas + stage.replica;
   }
   /// Of each rank of a listed plan of virtual workers that are not alike: its
   /// worker. Their lists stand behind each other, and a rank with a stage that

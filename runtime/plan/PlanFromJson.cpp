@@ -999,12 +999,18 @@ Plan pp::runtime::fromJson(std::string_view text) {
           .fail("{} virtual workers of {} stages are too many", plan.replicas,
                 json.at("stages").size());
   }
-  if (!plan.flushes &&
-      ((plan.replicas > 1 && !plan.clockDistance) ||
-       !plan.stageReplicas.empty() || plan.gradientLanes || !plan.isTraining()))
-    json.at("flush").fail("only a training program without replicas, except "
-                          "for virtual workers, and without lanes can do "
-                          "without a flush");
+  if (!plan.flushes && ((plan.replicas > 1 && !plan.clockDistance) ||
+                        plan.gradientLanes || !plan.isTraining()))
+    json.at("flush").fail("only a training program without copies of the "
+                          "pipeline, except for virtual workers, and without "
+                          "lanes can do without a flush");
+  for (size_t i = 0; !plan.flushes && i < plan.stageReplicas.size(); ++i)
+    if (plan.microbatches % plan.stageReplicas[i] || plan.clockDistance)
+      json.at("stage_replicas")
+          .at(i)
+          .fail("{} replicas of a stage cannot share {} micro-batches equally, "
+                "which they must without a flush, or there are virtual workers",
+                plan.stageReplicas[i], plan.microbatches);
   if (json.has("threads")) {
     plan.threads = json.at("threads").integer(PP_MOST_THREADS);
     if (!plan.threads)

@@ -61,7 +61,7 @@ public:
       for (unsigned copy = 0; copy < one.replicasOf(stage); ++copy)
         addStage(stage, copy);
     // Virtual workers share their waves instead.
-    if (one.isTraining() && addsUp && one.flushes)
+    if (one.isTraining() && addsUp && !one.clockDistance)
       for (unsigned stage = 0; stage < one.stages.size(); ++stage)
         addReductions(stage);
     std::vector<unsigned> copies(one.stages.size(), 0);
@@ -313,7 +313,7 @@ private:
       result.stages.push_back(numberOf(stage, copy));
     for (PlanAction action : rank.actions) {
       if (addsUp && action.kind == ActionKind::ReduceGradients) {
-        addReduction(result, action.stage, copy);
+        addReduction(result, action, copy);
         continue;
       }
       action.stage = numberOf(action.stage, copy);
@@ -327,11 +327,13 @@ private:
     all.ranks.push_back(std::move(result));
   }
 
-  void addReduction(PlanRank &rank, unsigned stage, unsigned copy) {
-    unsigned count = one.replicasOf(stage);
+  void addReduction(PlanRank &rank, const PlanAction &reduction,
+                    unsigned copy) {
+    unsigned stage = reduction.stage, count = one.replicasOf(stage);
     auto add = [&](ActionKind kind, int channel = 0) {
-      rank.actions.push_back(
-          {kind, numberOf(stage, copy), static_cast<unsigned>(channel), 0, 0});
+      rank.actions.push_back({kind, numberOf(stage, copy),
+                              static_cast<unsigned>(channel), 0, 0,
+                              reduction.lag, reduction.version});
     };
     auto addTransfers = [&](const Matrix &channels) {
       forEachPair(count, [&](unsigned from, unsigned to) {

@@ -25,6 +25,9 @@ struct StageSlots {
   // Passes run in the order of the micro-batches, so that gradients are added
   // in it.
   int64_t forwards = 0, backwards = 0, updates = 0;
+  /// Updates whose gradients it has added up, and for which all replicas stood
+  /// there to do so.
+  int64_t reductions = 0, met = 0;
 
   // Of a virtual worker:
   /// The sum of a wave's updates, of which it has some.
@@ -89,11 +92,17 @@ private:
     int64_t smaller = (step + 1) / 3;
     int64_t own =
         (int64_t(few) + stage.replicas - 1 - stage.replica) / stage.replicas;
-    return (step - smaller) * plan.microbatchesListed() + smaller * own;
+    int64_t whole =
+        (int64_t(plan.microbatches) + stage.replicas - 1 - stage.replica) /
+        stage.replicas;
+    return (step - smaller) * whole + smaller * own;
   }
   /// The number of a version that an action names, from 0 over all steps.
   int64_t versionOf(const PlanAction &action, int64_t step) const {
-    return step * plan.updatesPerStep() + action.version;
+    return step * updatesOf(action) + action.version;
+  }
+  int64_t updatesOf(const PlanAction &action) const {
+    return plan.updatesOf(plan.stages[action.stage]);
   }
   size_t end(unsigned r) const {
     return plan.ranks[r].actions.size() * (steps + lag);
@@ -136,8 +145,22 @@ private:
   void checkOneVersion(const PlanAction &action, std::optional<int> &version,
                        const std::string &path) {
     if (plan.stages[action.stage].readsNewest || isTransfer(action.kind) ||
-        action.kind == ActionKind::Update)
+        action.kind == ActionKind::Update ||
+        action.kind == ActionKind::ReduceGradients)
       return;
+    if (plan.dealsUpdates()) {
+      // Each micro-batch of a replica reads the version behind that of the one
+      // before.
+      if (isPerStep(action.kind))
+        return;
+      int behind = action.version -
+                   int(action.microbatch / plan.stages[action.stage].replicas);
+      if (version.value_or(behind) != behind)
+        failInput("{}: uses version {}, must use {}", path, action.version,
+                  action.version - behind + *version);
+      version = behind;
+      return;
+    }
     if (plan.clockDistance) {
       // What is in flight, a wave, is not in the weights.
       int wanted = int(action.microbatch / plan.replicas) + 1 -
@@ -179,6 +202,11 @@ private:
     case ActionKind::Receive:
     case ActionKind::Update:
       break;
+    case ActionKind::ReduceGradients:
+      if (stage.replicas > 1)
+        break;
+      failInput("{}: '{}', but the stage has no replicas", path,
+                nameOf(action.kind));
     case ActionKind::Pull:
       if (plan.clockDistance)
         break;
@@ -222,6 +250,8 @@ private:
     case ActionKind::Update:
       update(action, step);
       return true;
+    case ActionKind::ReduceGradients:
+      return reduce(action, step);
     default:
       pass(action, step, microbatch);
       return true;
@@ -258,23 +288,70 @@ private:
                 where, version, has, wanted);
   }
 
+  /// Backward passes before the one that makes a version, and it.
+  int64_t passesOf(const PlanAction &action, int64_t step) const {
+    const PlanStage &stage = plan.stages[action.stage];
+    // What a smaller step leaves out is counted.
+    int64_t passes = passesBefore(stage, step + 1);
+    if (plan.clockDistance || plan.dealsUpdates())
+      passes =
+          std::min<int64_t>(passes, passesBefore(stage, step) + action.version);
+    return passes;
+  }
+
+  /// All replicas are there when the first one goes on.
+  bool reduce(const PlanAction &action, int64_t step) {
+    StageSlots &own = stages[action.stage];
+    int64_t number = versionOf(action, step) - 1;
+    if (own.updates != number || own.reductions != number ||
+        own.backwards != passesOf(action, step))
+      failInput("{}: comes after {} reductions, {} updates and {} backward "
+                "passes",
+                where, own.reductions, own.updates, own.backwards);
+    if (own.met > number) {
+      ++own.reductions;
+      return true;
+    }
+    for (unsigned r = 0; r < plan.ranksWithStages(); ++r) {
+      unsigned other = plan.ranks[r].stages.front();
+      if (plan.stages[other].code != plan.stages[action.stage].code)
+        continue;
+      if (!standsAtReduction(r, number))
+        return false;
+    }
+    for (size_t s = 0; s < stages.size(); ++s)
+      if (plan.stages[s].code == plan.stages[action.stage].code)
+        stages[s].met = number + 1;
+    ++own.reductions;
+    return true;
+  }
+
+  /// Whether a rank's next action adds up the gradients of update `number`.
+  bool standsAtReduction(unsigned r, int64_t number) const {
+    const auto &actions = plan.ranks[r].actions;
+    if (next[r] >= end(r))
+      return false;
+    const PlanAction &action = actions[next[r] % actions.size()];
+    int64_t step = int64_t(next[r] / actions.size()) - action.lag;
+    return action.kind == ActionKind::ReduceGradients && step >= 0 &&
+           step < steps && versionOf(action, step) == number + 1;
+  }
+
   void update(const PlanAction &action, int64_t step) {
     StageSlots &own = stages[action.stage];
     const PlanStage &stage = plan.stages[action.stage];
     int64_t version = versionOf(action, step);
-    unsigned all = plan.updatesPerStep();
+    unsigned all = plan.updatesOf(stage);
     if (action.version < 1 || action.version > int(all))
       failInput("{}: makes version {} of the weights, must make {}{}", where,
                 version, step * all + 1,
                 all > 1 ? fmt::format(" to {}", (step + 1) * all) : "");
-    // What a smaller step leaves out is counted.
-    int64_t passes = passesBefore(stage, step + 1);
-    if (plan.clockDistance)
-      passes =
-          std::min<int64_t>(passes, passesBefore(stage, step) + action.version);
-    if (own.updates != version - 1 || own.backwards != passes)
+    if (own.updates != version - 1 || own.backwards != passesOf(action, step))
       failInput("{}: comes after {} updates and {} backward passes", where,
                 own.updates, own.backwards);
+    if (stage.replicas > 1 && plan.dealsUpdates() && own.reductions != version)
+      failInput("{}: comes before the gradients of all replicas are added up",
+                where);
     int64_t before = own.weights[stage.slotOf(version - 1)];
     if (before != version - 1)
       failInput("{}: makes version {} of the weights of version {}", where,
@@ -349,7 +426,7 @@ private:
     bool recomputes = isRecomputed[action.stage][action.microbatch];
     int64_t &count = isForward && !isAgain ? own.forwards : own.backwards;
     int64_t place =
-        passesBefore(stage, step) + action.microbatch / plan.replicas;
+        passesBefore(stage, step) + action.microbatch / stage.replicas;
     if (count != place || (isAgain && own.forwards <= place))
       failInput("{}: is for micro-batch {} of all, but {} have run", where,
                 place, count);
@@ -358,7 +435,8 @@ private:
     if (stage.prepares && preparedSlot(action, step) !=
                               std::max<int64_t>(versionOf(action, step), 0))
       failInput("{}: nothing was prepared for its weights", where);
-    size_t slot = microbatch % own.residuals.size();
+    size_t slot =
+        plan.passIn(stage, step, action.microbatch) % own.residuals.size();
     int64_t &residual = own.residuals[slot];
     if (residual != (isForward ? nothing : microbatch))
       failInput("{}: residual slot {} holds {}", where, slot,
@@ -377,6 +455,7 @@ private:
     for (unsigned c = 0; c < plan.channels.size(); ++c)
       if (plan.channels[c].to == action.stage &&
           !plan.channels[c].isOfWaves() &&
+          plan.carries(plan.channels[c], action.microbatch) &&
           releases(action.kind, plan.channels[c].release, recomputes))
         release(c, microbatch);
   }
@@ -486,7 +565,7 @@ private:
     for (unsigned s = 0; s < stages.size(); ++s) {
       int64_t all = passesBefore(plan.stages[s], steps);
       if (stages[s].forwards != all || stages[s].backwards != all ||
-          stages[s].updates != steps * plan.updatesPerStep())
+          stages[s].updates != steps * plan.updatesOf(plan.stages[s]))
         failInput("stages[{}]: in {} steps of {} micro-batches, it runs {} F, "
                   "{} B and {} U",
                   s, steps, plan.microbatches, stages[s].forwards,

@@ -630,8 +630,6 @@ TEST(PlanTest, StageReplicas) {
   });
   expect("stages[0].areas.exchange: has 64 bytes, but 2 replicas need 128",
          [](auto &p) { p["stages"][0]["areas"]["exchange"]["bytes"] = 64; });
-  expect("flush: only a training program without replicas",
-         [](auto &p) { p["flush"] = false; });
 }
 
 /// Leaves an action of a list out, doubles it, or changes one of its numbers by
@@ -754,7 +752,7 @@ TEST(PlanTest, WithoutAFlush) {
     p["stages"][0]["delay"] = 1.5;
     p["stages"][0]["correction"] = 0.5;
   });
-  expect("flush: only a training program without replicas",
+  expect("flush: only a training program without copies of the pipeline",
          [](auto &p) { p["replicas"] = 2; });
   expect("F has a lag of 1, must be 0",
          [](auto &p) { p["ranks"][0]["actions"][0][3] = 1; });
@@ -775,6 +773,108 @@ TEST(PlanTest, NoDamageWithoutAFlushIsTaken) {
   for (int i = 0; i < 1000; ++i) {
     ordered_json changed = valid;
     auto &list = changed["ranks"][random() % 2]["actions"];
+    ordered_json before = damage(list, random);
+    EXPECT_NE(faultOf(changed), "no error")
+        << before << " is now " << list.dump();
+  }
+}
+
+/// The toy in two stages, of which the first has two replicas that update after
+/// each micro-batch (PipeDream's 1F1B-RR).
+static ordered_json dealtPlan() {
+  ordered_json plan = planOfStageReplicas();
+  plan["flush"] = false;
+  plan["stages"][1]["areas"]["statistics"]["bytes"] = 0;
+  ordered_json &first = plan["stages"][0];
+  uint64_t end = first["memory_bytes"];
+  uint64_t bytes = first["areas"]["parameters"]["bytes"];
+  first["versions"] = 2;
+  first["areas"]["statistics"]["bytes"] = 0;
+  first["areas"]["versions"] = {{"offset", end}, {"bytes", bytes}};
+  first["memory_bytes"] = end + bytes;
+  auto transfer = [&](ordered_json &list, int stage, const char *kind, int k,
+                      int lag) {
+    for (size_t c = 0; c < plan["channels"].size(); ++c)
+      if (plan["channels"][c][kind[0] == 'S' ? "from" : "to"] == stage)
+        list.push_back({kind, c, k, lag});
+  };
+  for (int replica = 0; replica < 2; ++replica) {
+    ordered_json list = ordered_json::array();
+    for (int k = 0; k < 2; ++k) {
+      int done = 1 - k, lag = 1 - k;
+      list.push_back({"F", 0, 2 * k + replica, 0, k - 1});
+      transfer(list, 0, "SEND", 2 * k + replica, 0);
+      transfer(list, 0, "RECV", 2 * done + replica, lag);
+      list.push_back({"B", 0, 2 * done + replica, lag, done - 1});
+      list.push_back({"REDUCE_GRAD", 0, lag, done + 1});
+      list.push_back({"U", 0, lag, done + 1});
+    }
+    plan["ranks"][replica]["actions"] = list;
+  }
+  ordered_json list = ordered_json::array();
+  for (int k = 0; k < toy::microbatches; ++k) {
+    transfer(list, 1, "RECV", k, 0);
+    list.push_back({"F", 1, k, 0, k});
+    list.push_back({"B", 1, k, 0, k});
+    transfer(list, 1, "SEND", k, 0);
+    list.push_back({"U", 1, 0, k + 1});
+  }
+  plan["ranks"][2]["actions"] = list;
+  return plan;
+}
+
+TEST(PlanTest, StageReplicasWithoutAFlush) {
+  ordered_json valid = dealtPlan();
+  ASSERT_EQ(faultOf(valid), "no error");
+  Plan plan = Plan::parse(valid.dump());
+  EXPECT_TRUE(plan.dealsUpdates());
+  EXPECT_EQ(plan.updatesOf(plan.stages[0]), 2u);
+  EXPECT_EQ(plan.updatesOf(plan.stages[2]), 4u);
+  EXPECT_EQ(plan.updatesPerStep(), 4u);
+  EXPECT_EQ(plan.passIn(plan.stages[1], 3, 3), 7u);
+  EXPECT_EQ(plan.microbatchOf(plan.stages[1], 2), 2u);
+  // Each update has its sums.
+  size_t sums = 0;
+  for (const PlanAction &action : plan.ranks[0].actions)
+    sums += action.kind == ActionKind::SumGradients;
+  EXPECT_EQ(sums, 2u);
+  auto expect = [&](const char *message, auto change) {
+    ordered_json changed = valid;
+    change(changed);
+    EXPECT_NE(faultOf(changed).find(message), std::string::npos)
+        << message << "\n"
+        << faultOf(changed);
+  };
+  auto find = [](ordered_json &list, const char *kind) -> ordered_json & {
+    for (ordered_json &action : list)
+      if (action[0] == kind)
+        return action;
+    return list.front();
+  };
+  expect("comes before the gradients of all replicas are added up",
+         [&](auto &p) {
+           for (int r = 0; r < 2; ++r) {
+             auto &list = p["ranks"][r]["actions"];
+             list.erase(std::find(list.begin(), list.end(),
+                                  find(list, "REDUCE_GRAD")));
+           }
+         });
+  expect("'REDUCE_GRAD', but the stage has no replicas", [](auto &p) {
+    p["ranks"][2]["actions"].push_back({"REDUCE_GRAD", 1, 0, 1});
+  });
+  expect(
+      "comes after 1 reductions, 1 updates and 2 backward passes",
+      [&](auto &p) { find(p["ranks"][1]["actions"], "REDUCE_GRAD")[3] = 1; });
+  expect("stage_replicas[0]: 3 replicas of a stage cannot share 4",
+         [](auto &p) { p["stage_replicas"][0] = 3; });
+}
+
+TEST(PlanTest, NoDamageOfReplicasWithoutAFlushIsTaken) {
+  ordered_json valid = dealtPlan();
+  std::mt19937 random(3);
+  for (int i = 0; i < 1000; ++i) {
+    ordered_json changed = valid;
+    auto &list = changed["ranks"][random() % 3]["actions"];
     ordered_json before = damage(list, random);
     EXPECT_NE(faultOf(changed), "no error")
         << before << " is now " << list.dump();

@@ -46,10 +46,10 @@ SHAPES = [("mlp", 8, 2), ("mlp", 8, 4), ("lenet", 8, 2), ("lenet", 8, 4), ("gpt"
 NORMED = [("resnet18", 8, 4, "pipedream", "sgd", 1), ("resnet18", 8, 2, "pipemare", "sgd", 1)]
 
 
-def versions_of(scheme, stages, in_flight):
+def versions_of(scheme, stages, in_flight, replicas):
     """What each stage keeps: the formulas of the papers."""
     if scheme == "pipedream":
-        return [stages - s for s in range(stages)]
+        return [-(-sum(replicas[s:]) // replicas[s]) for s in range(stages)]
     if scheme == "pipedream-vertical-sync":
         return [stages] * stages
     if scheme == "wsp":
@@ -60,18 +60,25 @@ def versions_of(scheme, stages, in_flight):
 class Case:
     def __init__(
         self, context, model, batch, stages, scheme, optimizer, microbatches, checkpoint="never", correction=0,
-        workers=1, distance=0, worker_stages="",
+        workers=1, distance=0, worker_stages="", replicas="",
     ):
         self.name = f"{model} S={stages} {scheme} M={microbatches} {optimizer}"
         self.name += " recomputed" if checkpoint != "never" else ""
         self.name += " corrected" if correction else ""
         self.name += f" W={worker_stages or workers} D={distance}" if scheme == "wsp" else ""
-        self.ranks = len(worker_stages.replace("+", ",").split(",")) if worker_stages else stages * workers
+        self.name += f" n={replicas}" if replicas else ""
+        self.replicas = [int(count) for count in replicas.split(",")] if replicas else [workers] * stages
+        self.dealt = bool(replicas)
+        # A step has several updates; all stages get as many as elsewhere.
+        self.updates = -(-UPDATES // (microbatches // max(self.replicas))) if replicas else UPDATES
+        self.ranks = sum(self.replicas) if replicas else len(worker_stages.replace("+", ",").split(",")) if worker_stages else stages * workers
         self.correction, self.workers, self.distance = correction, workers, distance
         more = {"correct-discrepancy": correction} if correction else {}
         if scheme == "wsp":
             more = {"replicas": workers, "clock-distance": distance}
             more |= {"worker-stages": worker_stages} if worker_stages else {}
+        if replicas:
+            more = {"replicas": replicas}
         self.context, self.model, self.scheme = context, model, scheme
         self.batch, self.stages, self.microbatches = batch, stages, microbatches
         flags, self.settings = OPTIMIZERS[optimizer]
@@ -92,12 +99,13 @@ class Case:
             "scheme": self.scheme,
             "stages": [[p["name"] for p in stage["parameters"]] for stage in plan["stages"]],
             "microbatches": self.microbatches,
-            "updates": UPDATES,
+            "updates": self.updates,
             "idle": list(idle),
             "optimizer": self.settings,
             "annealed": annealed,
             "correction": self.correction,
             "workers": self.workers,
+            "replicas": self.replicas if self.dealt else [],
             "distance": self.distance,
             "data": str(data or self.data),
             "batch": self.batch,
@@ -111,9 +119,9 @@ class Case:
             raise common.Failure(f"{self.name}: the reference failed:\n{done.stderr[-2000:]}")
         return dict(np.load(out))
 
-    def train(self, *arguments, steps=UPDATES, data=None):
+    def train(self, *arguments, steps=None, data=None):
         path = self.context.path(".safetensors")
-        lines = self.binary.train(data or self.data, "--no-shuffle", "--steps", steps, "--save", path, *arguments)
+        lines = self.binary.train(data or self.data, "--no-shuffle", "--steps", steps or self.updates, "--save", path, *arguments)
         return path, lines
 
     def compare(self, checks, path, expected, what=""):
@@ -134,7 +142,7 @@ class Case:
     def check_memory(self, checks, report):
         """What was allocated is what was planned, and that is what the versions
         take beside the first."""
-        stages = [stage for stage in self.binary.plan()["stages"] for _ in range(self.workers)]
+        stages = [stage for s, stage in enumerate(self.binary.plan()["stages"]) for _ in range(self.replicas[s])]
         runs = json.loads(report.read_text())["stages"]
         checks.equal(len(runs), len(stages), f"{self.name}: stages")
         for stage, run in zip(stages, runs):
@@ -166,7 +174,7 @@ def run_case(context, checks, *arguments):
     plan = case.binary.plan()
     checks.equal(
         [stage.get("versions", 1) for stage in plan["stages"]],
-        versions_of(case.scheme, case.stages, case.microbatches // case.workers),
+        versions_of(case.scheme, case.stages, case.microbatches // case.workers, case.replicas),
         f"{case.name}: versions",
     )
     expected = case.expected()
@@ -174,7 +182,7 @@ def run_case(context, checks, *arguments):
     path, _ = case.train("--report", report)
     worst = case.compare(checks, path, expected)
     case.check_memory(checks, report)
-    synchronous = case.expected(idle=range(1, UPDATES))
+    synchronous = case.expected(idle=range(1, case.updates))
     away = relative_error(together(expected), together(synchronous))
     checks.check(away > 10 * worst[0], f"{case.name}: as close to the synchronous training")
     print(f"{case.name:<44} worst {worst[0]:.1e} {worst[1]:<28} synchronous: {away:.1e} away", flush=True)
@@ -196,9 +204,9 @@ def check_runs(case, context, checks, path, synchronous):
     saved, _ = case.train("--save-every", 20)
     idle = case.expected(idle=[20, 40])
     case.compare(checks, saved, idle, ", saved on the way")
-    flushed, _ = case.train("--flushed-steps", UPDATES)
+    flushed, _ = case.train("--flushed-steps", case.updates)
     case.compare(checks, flushed, synchronous, ", flushed")
-    ragged, _ = case.train("--epochs", UPDATES, data=case.ragged)
+    ragged, _ = case.train("--epochs", case.updates, data=case.ragged)
     case.compare(checks, ragged, case.expected(data=case.ragged), ", a smaller last batch")
     if case.workers > 1:
         try:
@@ -211,6 +219,11 @@ def check_runs(case, context, checks, path, synchronous):
         case.compare(checks, annealed, case.expected(idle=range(1, 11), annealed=30), ", annealed")
 
 
+def replicated(model, batch, counts, optimizer, microbatches, checkpoint="never"):
+    stages = counts.count(",") + 1
+    return (model, batch, stages, "pipedream", optimizer, microbatches, checkpoint, 0, 1, 0, "", counts)
+
+
 def cases(quick):
     if quick:
         return [
@@ -219,6 +232,7 @@ def cases(quick):
             ("mlp", 8, 4, "pipemare", "momentum", 2, "never", 0.135),
             ("mlp", 8, 2, "wsp", "momentum", 4, "never", 0, 2, 0), ("mlp", 8, 2, "wsp", "momentum", 8, "never", 0, 4, 1),
             ("mlp", 8, 4, "wsp", "momentum", 4, "never", 0, 2, 1, "2+2,1+2+1"),
+            replicated("mlp", 8, "2,1", "momentum", 2), replicated("mlp", 12, "1,3,2", "adamw", 6),
         ]
     result = []
     for model, batch, stages in SHAPES:
@@ -241,6 +255,14 @@ def cases(quick):
     for model in ("mlp", "lenet", "gpt"):
         result.append((model, 8, 4, "wsp", "momentum", 4, "never", 0, 2, 1, "2+2,1+2+1"))
     result.append(("mlp", 8, 4, "wsp", "momentum", 8, "always", 0, 2, 0, "1+1+1+1,4"))
+    # PipeDream's replicas of stages.
+    for model, batch in (("mlp", 12), ("lenet", 12), ("gpt", 6)):
+        for counts, microbatches in (("2,1", 2), ("1,2", 2), ("3,1", 3), ("2,3", 6), ("1,3,2", 6), ("1,2,1,1", 2)):
+            result.append(replicated(model, batch, counts, "momentum", microbatches))
+    for optimizer in ("sgd", "adamw"):
+        result.append(replicated("mlp", 12, "3,1", optimizer, 6))
+    result.append(replicated("mlp", 8, "2,1,1", "momentum", 4, "always"))
+    result.append(replicated("mlp", 8, "4", "sgd", 4))
     # No pipeline, more in flight than stages, and a worker alone.
     result.append(("mlp", 8, 1, "wsp", "momentum", 2, "never", 0, 2, 1))
     result.append(("mlp", 8, 2, "wsp", "momentum", 8, "never", 0, 2, 1))

@@ -22,7 +22,8 @@ counted since the pipeline was last idle, with version 0 then) reads in stage s
     pipemare        max(floor((g - w) / m), 0)   floor(g / m)
 
 and an update has the sum of the gradients of its m micro-batches, each of which
-is the derivative of its part of the mini-batch's mean (that of `wsp`: see train_waves). The last mini-batch of an
+is the derivative of its part of the mini-batch's mean (`wsp`: see train_waves; `replicas` of stages: see
+train_replicas). The last mini-batch of an
 epoch may be smaller: then the last of its micro-batches are, or are not there but
 are counted.
 
@@ -105,6 +106,12 @@ class Stage:
         for group in self.optimizer.param_groups if self.optimizer else []:
             group["lr"] = self.rate / max(delay, 1) ** (1 - min(share, 1))
 
+    def skip(self, version):
+        self.versions[version] = self.versions[version - 1]
+        for state in self.optimizer.state.values() if self.optimizer else []:
+            if "step" in state:
+                state["step"] += 1
+
     def update(self, version, gradients):
         self.load(version - 1)
         for name, parameter in self.parameters.items():
@@ -160,6 +167,66 @@ def train(job):
                 stage.follow(version, (len(stages) - 1 - s) / m, job["correction"])
             for old in [v for v in stage.versions if v < version - len(stages)]:
                 del stage.versions[old]
+    for stage in stages:
+        stage.load(max(stage.versions))
+    return module, first
+
+
+def train_replicas(job):
+    """PipeDream where stage s has `replicas[s]` ranks, n_s (1F1B-RR). Micro-batch g is
+    that of replica g modulo n_s, and the i-th of it with i = floor(g / n_s). With N
+    ranks, those of stage s are w = floor((n_s + n_(s+1) + ... - 1) / n_s) of their
+    micro-batches ahead, and micro-batch g reads version max(i - w, 0) there, forward and
+    backward. Update i of the stage has the sum of the gradients of micro-batches
+    i n_s to (i + 1) n_s - 1, each the derivative of its part of the mean over the step's
+    mini-batch. An update without samples is counted, and changes nothing.
+    """
+    definition = definitions.ALL[job["model"]].build()
+    module = definition.module.train()
+    parameters = dict(module.named_parameters())
+    stages = [Stage({n: parameters[n] for n in names}, job["optimizer"]) for names in job["stages"]]
+    counts = job["replicas"]
+    ahead = [(sum(counts[s:]) - 1) // counts[s] for s in range(len(counts))]
+    data = dict(np.load(job["data"]))
+    target = torch.from_numpy(data.pop("target"))
+    inputs = [torch.from_numpy(data[name]) for name in definition.inputs]
+    m, size = job["microbatches"], job["batch"] // job["microbatches"]
+    batches = [slice(begin, begin + job["batch"]) for begin in range(0, len(target), job["batch"])]
+    idle_at, first, start = set(job["idle"]), None, 0
+    for update in range(job["updates"]):
+        if update in idle_at:
+            start = update
+            for stage in stages:
+                stage.load(max(stage.versions))
+                stage.become_idle()
+        batch = batches[update % len(batches)]
+        weight = target[batch].numel()
+        sums = [None] * len(stages)
+        total = {n: torch.zeros_like(p) for n, p in parameters.items()}
+        for k in range(m):
+            g = (update - start) * m + k
+            part = slice(batch.start + k * size, min(batch.start + (k + 1) * size, len(target)))
+            if part.start < len(target):
+                for s, stage in enumerate(stages):
+                    stage.load(max(g // counts[s] - ahead[s], 0))
+                loss = definition.loss_sum(module(*(x[part] for x in inputs)), target[part]) / weight
+                gradients = dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values()))))
+                for s, stage in enumerate(stages):
+                    own = {n: gradients[n] for n in stage.parameters}
+                    sums[s] = {n: sums[s][n] + v for n, v in own.items()} if sums[s] is not None else own
+                total = {n: v + gradients[n].abs() for n, v in total.items()}
+            for s, stage in enumerate(stages):
+                if (g + 1) % counts[s]:
+                    continue
+                version = (g + 1) // counts[s]
+                if sums[s] is not None:
+                    stage.update(version, sums[s])
+                else:
+                    stage.skip(version)
+                sums[s] = None
+                for old in [v for v in stage.versions if v < version - ahead[s] - 1]:
+                    del stage.versions[old]
+        first = first or total
     for stage in stages:
         stage.load(max(stage.versions))
     return module, first
@@ -273,7 +340,8 @@ def train_waves(job):
 def main():
     job = json.loads(pathlib.Path(sys.argv[1]).read_text())
     torch.set_num_threads(1)
-    module, first = (train_waves if job["scheme"] == "wsp" else train)(job)
+    run = train_waves if job["scheme"] == "wsp" else train_replicas if job.get("replicas") else train
+    module, first = run(job)
     arrays = {n: p.detach().numpy() for n, p in module.named_parameters()}
     # Of batch norms; as we have them where an update has one micro-batch.
     arrays |= {n: b.numpy() for n, b in module.named_buffers() if ".running_" in f".{n}"}

@@ -1,6 +1,6 @@
 //===- Rolling.cpp - Schedules without a flush that a program can run -----===//
-#include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Schedule/Rolling.h"
+#include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Schedule/Transfers.h"
 #include "pp/Planner/Schedule/Waves.h"
 #include <algorithm>
@@ -130,10 +130,8 @@ Result<Schedule> pp::planner::makeRollingSchedule(std::string_view name,
   return schedule;
 }
 
-Result<Schedule>
-pp::planner::makeRollingReplicas(std::string_view name,
-                                 const std::vector<int> &replicas,
-                                 int microbatches) {
+Result<Schedule> pp::planner::makeRollingReplicas(
+    std::string_view name, const std::vector<int> &replicas, int microbatches) {
   if (name != "pipedream")
     return Failure{"'" + std::string(name) +
                    "' has no replicas of stages; without a flush, pipedream "
@@ -209,8 +207,8 @@ static void forEachRun(const std::vector<Action> &list, int lag, int steps,
     }
 }
 
-/// Gives each update of replicas of a part a group of its own; returns the first
-/// group of each part, or -1.
+/// Gives each update of replicas of a part a group of its own; returns the
+/// first group of each part, or -1.
 static std::vector<int> addUpdateGroups(const Schedule &schedule, int steps,
                                         Schedule &run) {
   std::vector<int> first(schedule.parts(), -1);
@@ -249,23 +247,23 @@ Schedule pp::planner::unroll(const Schedule &schedule, int steps,
     std::vector<Action> &list = result.ranks[rank];
     list.clear();
     std::vector<bool> updates(schedule.stages, false);
-    forEachRun(
-        schedule.ranks[rank], lag, steps, [&](const Action &action, int step) {
-          if (action.kind == ActionKind::Update)
-            updates[action.stage] = true;
-          Action own = action;
-          own.lag = own.version = 0;
-          if (action.isCollective() && withReductions) {
-            own.group = groups[schedule.replicaOf(action.stage).part] +
-                        step * schedule.updatesOf(action.stage) +
-                        action.version - 1;
-            list.push_back(own);
-          }
-          if (action.isPerStep())
-            return;
-          own.microbatch += step * schedule.microbatches;
-          list.push_back(own);
-        });
+    forEachRun(schedule.ranks[rank], lag, steps,
+               [&](const Action &action, int step) {
+                 if (action.kind == ActionKind::Update)
+                   updates[action.stage] = true;
+                 Action own = action;
+                 own.lag = own.version = 0;
+                 if (action.isCollective() && withReductions) {
+                   own.group = groups[schedule.replicaOf(action.stage).part] +
+                               step * schedule.updatesOf(action.stage) +
+                               action.version - 1;
+                   list.push_back(own);
+                 }
+                 if (action.isPerStep())
+                   return;
+                 own.microbatch += step * schedule.microbatches;
+                 list.push_back(own);
+               });
     for (int stage = 0; stage < schedule.stages; ++stage)
       if (updates[stage])
         list.push_back({ActionKind::Update, stage});
@@ -386,9 +384,8 @@ pp::planner::insertRollingTransfers(const Schedule &schedule,
   int lag = largestLag(schedule);
   // A step in whose time the warm-up is over and the end has not begun.
   int middle = lag + 1, steps = 2 * lag + 4;
-  Result<Schedule> sent =
-      insertTransfers(unroll(schedule, steps, /*withReductions=*/true),
-                      std::move(channels));
+  Result<Schedule> sent = insertTransfers(
+      unroll(schedule, steps, /*withReductions=*/true), std::move(channels));
   if (!sent)
     return sent;
   Schedule result = schedule;
@@ -420,9 +417,8 @@ SlotAssignment pp::planner::assignRollingSlots(const Schedule &schedule) {
     ChannelSlots &channel = slots.channels[c];
     if (!channel.receiveCount)
       continue;
-    int distance =
-        std::lcm(schedule.replicaOf(schedule.channels[c].from).count,
-                 schedule.replicaOf(schedule.channels[c].to).count);
+    int distance = std::lcm(schedule.replicaOf(schedule.channels[c].from).count,
+                            schedule.replicaOf(schedule.channels[c].to).count);
     if (!channel.sendCount) {
       // The value is made in its receive slot.
       count(channel.receive, channel.receiveCount, distance,

@@ -147,12 +147,12 @@ static std::vector<std::string> checkReductions(const Schedule &schedule,
       if (!action.isCollective() && !(isUpdate && areSeveral))
         continue;
       size_t other = isUpdate ? i - 1 : i + 1;
-      bool isPaired = other < list.size() && areSeveral &&
-                      list[other].kind == (isUpdate
-                                               ? ActionKind::ReduceGradients
-                                               : ActionKind::Update) &&
-                      list[other].lag == action.lag &&
-                      list[other].version == action.version;
+      bool isPaired =
+          other < list.size() && areSeveral &&
+          list[other].kind ==
+              (isUpdate ? ActionKind::ReduceGradients : ActionKind::Update) &&
+          list[other].lag == action.lag &&
+          list[other].version == action.version;
       if (!isPaired)
         errors.push_back(toString(action, schedule.channels) +
                          " that makes version " +

@@ -51,7 +51,7 @@
 // TWO: error: worker-stages has 2 virtual workers, but there are 1
 // TOTAL: error: worker-stages: '1+1': the ranks of a virtual worker have 2 stages, but there are 1
 // FEW: error: pipedream-2bw keeps two weight versions, which are enough only for at least as many micro-batches per update as stages, but there are 1 micro-batches and 2 stages
-// COPIES: error: schedule 'pipemare' runs without a flush, and has no replicas yet; use --replicas=1
+// COPIES: error: schedule 'pipemare' runs without a flush, and has no copies of the pipeline; 'pipedream' has replicas of stages
 // AGAIN: error: schedule 'pipemare' runs without a flush, and does not keep the weights of a forward pass, so cannot compute it again; use --checkpoint=never
 // RUN: not pp-opt %t/forward.mlir --pp-schedule="schedule=inference threads=1025" 2>&1 | FileCheck %s --check-prefix=THREADS
 

@@ -18,10 +18,20 @@ struct Shape {
 
 std::vector<Shape> shapes() {
   std::vector<Shape> result;
-  for (std::vector<int> replicas : std::vector<std::vector<int>>{
-           {1},          {2},       {2, 1},       {1, 2},    {3, 1},
-           {2, 2},       {2, 3},    {3, 2, 1},    {1, 3, 2}, {4, 1, 1, 2},
-           {1, 2, 1, 2}, {2, 4, 1}, {1, 1, 1, 1}, {6, 4}}) {
+  for (std::vector<int> replicas : std::vector<std::vector<int>>{{1},
+                                                                 {2},
+                                                                 {2, 1},
+                                                                 {1, 2},
+                                                                 {3, 1},
+                                                                 {2, 2},
+                                                                 {2, 3},
+                                                                 {3, 2, 1},
+                                                                 {1, 3, 2},
+                                                                 {4, 1, 1, 2},
+                                                                 {1, 2, 1, 2},
+                                                                 {2, 4, 1},
+                                                                 {1, 1, 1, 1},
+                                                                 {6, 4}}) {
     int step = 1;
     for (int count : replicas)
       step = std::lcm(step, count);
@@ -101,8 +111,8 @@ TEST(RollingReplicas, KeepAsMuchAsThePaperSays) {
     Schedule schedule = make(shape);
     SlotAssignment slots = assignRollingSlots(schedule);
     for (int stage = 0; stage < schedule.stages; ++stage) {
-      int kept = pipeDreamVersions(shape.replicas,
-                                   schedule.replicaOf(stage).part);
+      int kept =
+          pipeDreamVersions(shape.replicas, schedule.replicaOf(stage).part);
       EXPECT_EQ(schedule.versions[stage], kept) << nameOf(shape);
       EXPECT_EQ(slots.stages[stage].count, kept) << nameOf(shape);
     }

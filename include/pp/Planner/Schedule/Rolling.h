@@ -51,16 +51,17 @@ Result<Schedule> makeRollingSchedule(std::string_view name,
                                      PipelineShape shape);
 
 /// "pipedream" where part s has `replicas[s]` ranks (1F1B-RR of Narayanan et
-/// al., "PipeDream", SOSP 2019): micro-batch k is that of replica k modulo their
-/// number, and the replicas of a part update together, with what each has of
-/// one micro-batch: REDUCE_GRAD and U after each B. A replica keeps
+/// al., "PipeDream", SOSP 2019): micro-batch k is that of replica k modulo
+/// their number, and the replicas of a part update together, with what each has
+/// of one micro-batch: REDUCE_GRAD and U after each B. A replica keeps
 /// pipeDreamVersions of the weights. A step has `microbatches`, which all
 /// numbers of replicas must divide.
 ///
 ///   replicas 2, 1, a step of 2 micro-batches
-///   rank 0 (stage 0)   0F0 version -1, 0B0 lag 1 version -1, 0U lag 1 version 1
-///   rank 1 (stage 0)   0F1 version -1, 0B1 lag 1 version -1, 0U lag 1 version 1
-///   rank 2 (stage 1)   1F0, 1B0, 1U version 1, 1F1 version 1, 1B1 version 1,
+///   rank 0 (stage 0)   0F0 version -1, 0B0 lag 1 version -1, 0U lag 1 version
+///   1 rank 1 (stage 0)   0F1 version -1, 0B1 lag 1 version -1, 0U lag 1
+///   version 1 rank 2 (stage 1)   1F0, 1B0, 1U version 1, 1F1 version 1, 1B1
+///   version 1,
 ///                      1U version 2
 ///
 /// Fails where the numbers make no schedule, and for another name.
@@ -94,8 +95,8 @@ AsynchronousSchedule unrollVersions(const Schedule &schedule, WeightRule rule,
 /// Proves: the unrolled run is right (verifySchedule, under rendezvous), with
 /// its reductions it completes as well, its versions are those of the rule
 /// (verifyVersions), each is in its slot when it is read, its preparation too,
-/// and no stage keeps more of them than that needs. Returns all faults of the first kind that has any. O(actions * (lag +
-/// versions)).
+/// and no stage keeps more of them than that needs. Returns all faults of the
+/// first kind that has any. O(actions * (lag + versions)).
 std::vector<std::string> verifyRolling(const Schedule &schedule,
                                        WeightRule rule);
 

@@ -468,9 +468,14 @@ static LogicalResult verifyStageReplicas(ScheduleOp op) {
   if (!numbers)
     return success();
   auto microbatches = static_cast<int64_t>(op.getMicrobatches());
-  if (op.getReplicas() != 1 || op.getVersions())
+  if (op.getReplicas() != 1 || op.getClockDistance())
     return op.emitOpError("has replicas of stages, so neither replicas of the "
-                          "pipeline nor versions");
+                          "pipeline nor virtual workers");
+  if (auto versions = op.getVersions();
+      versions && versions->size() != numbers->size())
+    return op.emitOpError() << "has numbers of versions for "
+                            << versions->size() << " stages, but of replicas "
+                            << "for " << numbers->size();
   for (int64_t number : *numbers)
     if (number < 1 || number > microbatches)
       return op.emitOpError() << "has " << number << " replicas of a stage for "

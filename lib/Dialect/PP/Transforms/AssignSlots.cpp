@@ -75,6 +75,64 @@ joinReplicas(const planner::Schedule &schedule,
   return result;
 }
 
+/// The same without a flush: by number of a micro-batch over all steps, modulo
+/// the length of a table. As many as any copy needs.
+static planner::SlotAssignment
+joinRollingReplicas(const planner::Schedule &schedule,
+                    const std::vector<planner::Channel> &listed) {
+  planner::SlotAssignment slots = planner::assignRollingSlots(schedule), result;
+  result.stages.resize(schedule.parts());
+  result.channels.resize(listed.size());
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const planner::StageSlots &own = slots.stages[stage];
+    planner::StageSlots &all = result.stages[schedule.replicaOf(stage).part];
+    if (own.count >= all.count)
+      all = own;
+  }
+  std::vector<int> origin = planner::findCopiedChannels(schedule, listed);
+  std::vector<int> most(listed.size(), 0), mostSent = most;
+  for (size_t c = 0; c < origin.size(); ++c) {
+    int &receive = most[origin[c]], &send = mostSent[origin[c]];
+    receive = std::max(receive, slots.channels[c].receiveCount);
+    send = std::max(send, slots.channels[c].sendCount);
+  }
+  for (size_t c = 0; c < origin.size(); ++c) {
+    planner::ChannelSlots &all = result.channels[origin[c]];
+    int senders = schedule.replicaOf(schedule.channels[c].from).count,
+        receivers = schedule.replicaOf(schedule.channels[c].to).count;
+    int distance = std::gcd(senders, receivers);
+    int period = std::lcm(senders, receivers);
+    int sent = mostSent[origin[c]], received = most[origin[c]];
+    all.release = slots.channels[c].release;
+    all.sendCount = sent * (receivers / distance);
+    all.receiveCount = received * (senders / distance);
+    int length = std::lcm(std::max(sent, 1), std::max(received, 1)) * period;
+    all.send.resize(length);
+    all.receive.resize(length);
+    for (int k = 0; k < length; ++k) {
+      all.send[k] =
+          k % receivers / distance * sent + (sent ? k / period % sent : 0);
+      all.receive[k] = k % senders / distance * received +
+                       (received ? k / period % received : 0);
+    }
+  }
+  return result;
+}
+
+planner::SlotAssignment
+pp::pipeline::spreadSlots(const planner::Schedule &schedule,
+                          const std::vector<planner::Channel> &listed,
+                          const planner::SlotAssignment &slots) {
+  if (schedule.replicas.empty())
+    return slots;
+  planner::SlotAssignment result;
+  for (const planner::Replica &replica : schedule.replicas)
+    result.stages.push_back(slots.stages[replica.part]);
+  for (int channel : planner::findCopiedChannels(schedule, listed))
+    result.channels.push_back(slots.channels[channel]);
+  return result;
+}
+
 /// The slots of a stage and of a channel, as many as any worker needs.
 static planner::SlotAssignment
 joinWorkers(const std::vector<planner::Schedule> &workers) {
@@ -107,10 +165,12 @@ planner::SlotAssignment
 pp::pipeline::assignSlots(ScheduleOp op, const ChannelTable &channels) {
   Builder builder(op.getContext());
   planner::Schedule schedule = toPlanner(op, channels);
-  planner::SlotAssignment slots = schedule.isRolling()
-                                      ? joinWorkers(toWorkers(op, channels))
-                                      : planner::assignSlots(schedule);
-  if (!schedule.replicas.empty())
+  bool hasCopies = !schedule.replicas.empty();
+  planner::SlotAssignment slots =
+      !schedule.isRolling() ? planner::assignSlots(schedule)
+      : hasCopies ? joinRollingReplicas(schedule, channels.toPlanner())
+                  : joinWorkers(toWorkers(op, channels));
+  if (hasCopies && !schedule.isRolling())
     slots = joinReplicas(schedule, channels.toPlanner(), slots);
   size_t number = 0;
   for (ChannelOp channel : channels.all()) {

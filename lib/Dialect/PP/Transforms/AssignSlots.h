@@ -16,6 +16,12 @@ namespace pp::pipeline {
 planner::SlotAssignment assignSlots(ScheduleOp op,
                                     const ChannelTable &channels);
 
+/// Slots of stages and listed channels, as assignSlots returns them, for the
+/// stages and channels of `schedule`, which may be copies of these.
+planner::SlotAssignment spreadSlots(const planner::Schedule &schedule,
+                                    const std::vector<planner::Channel> &listed,
+                                    const planner::SlotAssignment &slots);
+
 } // namespace pp::pipeline
 
 #endif // PP_LIB_DIALECT_PP_TRANSFORMS_ASSIGNSLOTS_H

@@ -155,7 +155,10 @@ struct InsertTransfers : pipeline::impl::InsertTransfersBase<InsertTransfers> {
     std::vector<planner::Schedule> workers =
         toWorkers(op, ChannelTable(module));
     for (planner::Schedule &worker : workers) {
-      auto result = planner::insertRollingTransfers(worker, builder.channels());
+      auto result = planner::insertRollingTransfers(
+          worker, worker.replicas.empty()
+                      ? builder.channels()
+                      : planner::replicateChannels(worker, builder.channels()));
       if (!result) {
         op.emitOpError() << "cannot get its transfers: " << result.error();
         return signalPassFailure();

@@ -128,7 +128,8 @@ private:
     if (!scheduleOp.getVersions())
       return success();
     for (const planner::Schedule &worker : toWorkers(scheduleOp, channels)) {
-      planner::SlotAssignment own = slots;
+      planner::SlotAssignment own =
+          spreadSlots(worker, channels.toPlanner(), slots);
       for (auto [channel, places] :
            llvm::zip_equal(worker.channels, own.channels))
         if (!worker.crossesRanks(channel)) {

@@ -97,9 +97,13 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     DenseI64ArrayAttr versions, numbers;
     if (!stageReplicas.empty())
       numbers = builder.getDenseI64ArrayAttr(replicasOfStages());
-    if (result->isRolling())
-      versions = builder.getDenseI64ArrayAttr(SmallVector<int64_t>(
-          result->versions.begin(), result->versions.end()));
+    if (result->isRolling()) {
+      SmallVector<int64_t> kept;
+      for (int stage = 0; stage < result->stages; ++stage)
+        if (result->replicaOf(stage).number == 0)
+          kept.push_back(result->versions[stage]);
+      versions = builder.getDenseI64ArrayAttr(kept);
+    }
     ScheduleOp::create(builder, step.getLoc(), name, result->microbatches,
                        replicas, numbers, threads,
                        training ? lanes.getValue() : 1, mode, versions,
@@ -168,7 +172,7 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
                                 << ", must be 1 or more and divide the "
                                 << microbatches.getValue() << " micro-batches";
     if (!stageReplicas.empty())
-      return deal(module, stages);
+      return deal(module, step, stages, checkpoint);
     if (planner::isScheduleFile(schedule.getValue()))
       return readFile(module, training, name);
     planner::PipelineShape shape{static_cast<int>(stages),
@@ -216,7 +220,9 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
   }
 
   /// With replicas of stages in unequal numbers.
-  FailureOr<planner::Schedule> deal(ModuleOp module, int64_t stages) {
+  FailureOr<planner::Schedule> deal(ModuleOp module, func::FuncOp step,
+                                    int64_t stages,
+                                    planner::CheckpointMode checkpoint) {
     auto refuse = [&](const Twine &why) {
       return module.emitError() << "stage-replicas: " << why;
     };
@@ -234,8 +240,14 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
                       Twine(microbatches) + " micro-batches");
       counts.push_back(static_cast<int>(count));
     }
-    auto made = planner::dealtSchedule(schedule.getValue(), counts,
-                                       static_cast<int>(microbatches));
+    bool isRolling = planner::weightRuleOf(schedule.getValue()).has_value();
+    if (isRolling && failed(checkRolling(module, step, checkpoint)))
+      return failure();
+    auto made =
+        isRolling ? planner::makeRollingReplicas(schedule.getValue(), counts,
+                                                 static_cast<int>(microbatches))
+                  : planner::dealtSchedule(schedule.getValue(), counts,
+                                           static_cast<int>(microbatches));
     if (!made)
       return module.emitError() << made.error();
     return *made;
@@ -275,10 +287,9 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     return order;
   }
 
-  /// One without a flush.
-  FailureOr<planner::Schedule> makeRolling(ModuleOp module, func::FuncOp step,
-                                           planner::PipelineShape shape,
-                                           planner::CheckpointMode checkpoint) {
+  /// What does not go without a flush.
+  LogicalResult checkRolling(ModuleOp module, func::FuncOp step,
+                             planner::CheckpointMode checkpoint) {
     auto refuse = [&](const Twine &why) {
       return module.emitError() << "schedule '" << schedule
                                 << "' runs without a flush, and " << why;
@@ -289,8 +300,9 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     bool hasWorkers = planner::weightRuleOf(schedule.getValue()) ==
                       planner::WeightRule::Waves;
     if (replicas != 1 && !hasWorkers)
-      return refuse("has no replicas yet; use --replicas=1, or the schedule "
-                    "'wsp', whose replicas are virtual workers");
+      return refuse("has no copies of the pipeline; 'pipedream' has replicas "
+                    "of stages, a number for each, and those of 'wsp' are "
+                    "virtual workers");
     if (!workerStages.empty() && !hasWorkers)
       return refuse("has no virtual workers, which 'worker-stages' is for; use "
                     "the schedule 'wsp'");
@@ -304,17 +316,21 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
                     "compute it again; use --checkpoint=never");
     if (getTarget(module).isGpu())
       return refuse("runs on the processor only; use --target=cpu");
-    // Forward passes of later steps run before an update.
+    // Forward passes of later steps run before an update, and statistics are
+    // divided by the micro-batches of a step.
+    bool hasReplicas =
+        llvm::any_of(stageReplicas, [](int64_t count) { return count > 1; });
     WalkResult result = step.walk([&](KernelOpInterface op) {
       auto stage = op->getParentOfType<StageOp>();
       for (const StateReference &state : op.getUpdatedStates())
         if (state.kind == StateKind::Statistics && stage &&
-            stage.getPhase() < Phase::BackwardInput)
-          return WalkResult(op->emitOpError()
-                            << "adds to the statistics '"
-                            << state.symbol.getValue()
-                            << "' in a forward pass, but schedule '" << schedule
-                            << "' runs without a flush");
+            (hasReplicas || stage.getPhase() < Phase::BackwardInput))
+          return WalkResult(
+              op->emitOpError()
+              << "adds to the statistics '" << state.symbol.getValue()
+              << (hasReplicas ? "', which replicas of stages do not share"
+                              : "' in a forward pass")
+              << ", but schedule '" << schedule << "' runs without a flush");
       return WalkResult::advance();
     });
     if (result.wasInterrupted())
@@ -323,6 +339,15 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       if (step::getRole(step, index) == step::Role::LossScale)
         return refuse("skips no step, since that takes all gradients at one "
                       "time; use --loss-scale=none");
+    return success();
+  }
+
+  /// One without a flush.
+  FailureOr<planner::Schedule> makeRolling(ModuleOp module, func::FuncOp step,
+                                           planner::PipelineShape shape,
+                                           planner::CheckpointMode checkpoint) {
+    if (failed(checkRolling(module, step, checkpoint)))
+      return failure();
     if (clockDistance < 0 || clockDistance > 1024)
       return module.emitError()
              << "clock-distance is " << clockDistance.getValue()

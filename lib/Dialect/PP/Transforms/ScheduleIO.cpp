@@ -139,6 +139,9 @@ planner::Schedule pp::pipeline::toReplicas(ScheduleOp op) {
 static planner::Schedule replicasToPlanner(ScheduleOp op,
                                            const ChannelTable &channels) {
   planner::Schedule schedule = toReplicas(op);
+  if (auto versions = op.getVersions())
+    for (const planner::Replica &replica : schedule.replicas)
+      schedule.versions.push_back(static_cast<int>((*versions)[replica.part]));
   std::vector<planner::Channel> listed = channels.toPlanner();
   schedule.channels = planner::replicateChannels(schedule, listed);
   // By the listed channel, the sender's replica and the receiver's.
@@ -163,6 +166,8 @@ static planner::Schedule replicasToPlanner(ScheduleOp op,
     for (auto action : rank.getAsRange<ActionAttr>()) {
       planner::Action &own = actions.emplace_back(
           planner::Action{action.getKind(), stage, action.getMicrobatch()});
+      own.lag = action.getLag();
+      own.version = action.getVersion();
       if (FlatSymbolRefAttr channel = action.getChannel()) {
         int index = channels.numberOf(channel);
         auto replicaAt = [&](int end) {
@@ -263,6 +268,8 @@ static SmallVector<ArrayRef<Attribute>> listsOfWorkers(ScheduleOp op) {
 std::vector<planner::Schedule>
 pp::pipeline::toWorkers(ScheduleOp op, const ChannelTable &channels) {
   std::vector<planner::Schedule> workers;
+  if (op.getStageReplicas())
+    return {replicasToPlanner(op, channels)};
   for (ArrayRef<Attribute> lists : listsOfWorkers(op))
     workers.push_back(listsToPlanner(op, channels, lists));
   return workers;

@@ -108,6 +108,9 @@ LogicalResult pp::pipeline::verifySchedule(ScheduleOp op, func::FuncOp step) {
              << (hasWorkers ? "a" : "no")
              << " clock distance, which goes with virtual workers, that is "
                 "with 'wsp' alone";
+    if (op.getStageReplicas() && *rule != planner::WeightRule::Stashing)
+      return op.emitOpError() << "has replicas of stages, but the schedule '"
+                              << op.getKind() << "' has no rule for them";
     std::vector<planner::Schedule> workers =
         toWorkers(op, ChannelTable(module));
     if (workers.size() > 1 && workers.size() != op.getReplicas())

@@ -198,7 +198,9 @@ def PP_ScheduleOp : PP_Op<"schedule", [
     handed in, and each action of it is for the step `lag` before. Stage s keeps
     that many versions of its weights. With `correction`, backward passes read
     weights that are corrected by the mean of their latest changes; it is what
-    is left of the mean after as many updates as a gradient is late.
+    is left of the mean after as many updates as a gradient is late. With
+    `stage_replicas`, each copy has an update for each of its micro-batches,
+    which all copies of the stage share.
 
     With `clock_distance`, the replicas are virtual workers: a step is a wave of
     each, a stage has an update for each of its micro-batches, `PUSH` sends the
