@@ -532,54 +532,8 @@ TEST(PlanTest, Ties) {
   });
 }
 
-/// The toy in two stages, the first of which has two replicas.
-static ordered_json planOfStageReplicas() {
-  toy::Options options;
-  options.cuts = {0, 2};
-  ordered_json plan = toy::trainingPlan(options);
-  plan["stage_replicas"] = {2, 1};
-  // A place for the part of the other replica: 64 bytes of gradients, and of
-  // statistics.
-  ordered_json &stage = plan["stages"][0];
-  uint64_t end = stage["memory_bytes"];
-  stage["areas"]["exchange"] = {{"offset", end}, {"bytes", 128}};
-  stage["memory_bytes"] = end + 128;
-  // A slot for each micro-batch, behind all other areas.
-  for (ordered_json &owner : plan["stages"])
-    owner["areas"]["channels"] = {{"offset", owner["memory_bytes"]},
-                                  {"bytes", 0}};
-  for (ordered_json &channel : plan["channels"])
-    for (std::string key : {"send", "receive"}) {
-      ordered_json &owner =
-          plan["stages"][channel[key == "send" ? "from" : "to"].get<int>()];
-      uint64_t offset = owner["memory_bytes"];
-      uint64_t bytes = toy::microbatches *
-                       ((channel["bytes"].get<uint64_t>() + 63) / 64 * 64);
-      channel[key + "_slots"] = toy::microbatches;
-      channel[key + "_slot"] = {0, 1, 2, 3};
-      channel[key + "_offset"] = offset;
-      ordered_json &all = owner["areas"]["channels"]["bytes"];
-      all = all.get<uint64_t>() + bytes;
-      owner["memory_bytes"] = offset + bytes;
-    }
-  ordered_json lists[2] = {ordered_json::array(), ordered_json::array()};
-  for (const ordered_json &action : plan["ranks"][0]["actions"]) {
-    bool isUpdate = action[0] == "U";
-    for (int copy = 0; copy < 2; ++copy) {
-      if (isUpdate)
-        lists[copy].push_back({"REDUCE_GRAD", 0});
-      if (isUpdate || action[0] == "P" || action[2].get<int>() % 2 == copy)
-        lists[copy].push_back(action);
-    }
-  }
-  plan["ranks"] = {{{"stages", {0}}, {"actions", lists[0]}},
-                   {{"stages", {0}}, {"actions", lists[1]}},
-                   plan["ranks"][1]};
-  return plan;
-}
-
 TEST(PlanTest, StageReplicas) {
-  ordered_json valid = planOfStageReplicas();
+  ordered_json valid = toy::stageReplicasPlan();
   ASSERT_EQ(faultOf(valid), "no error");
   Plan plan = Plan::parse(valid.dump());
   ASSERT_EQ(plan.stages.size(), 3u);
@@ -654,7 +608,7 @@ static ordered_json damage(ordered_json &list, std::mt19937 &random) {
 }
 
 TEST(PlanTest, NoDamageOfStageReplicasIsTaken) {
-  ordered_json valid = planOfStageReplicas();
+  ordered_json valid = toy::stageReplicasPlan();
   std::mt19937 random(5);
   for (int i = 0; i < 1000; ++i) {
     ordered_json changed = valid;
@@ -779,52 +733,8 @@ TEST(PlanTest, NoDamageWithoutAFlushIsTaken) {
   }
 }
 
-/// The toy in two stages, of which the first has two replicas that update after
-/// each micro-batch (PipeDream's 1F1B-RR).
-static ordered_json dealtPlan() {
-  ordered_json plan = planOfStageReplicas();
-  plan["flush"] = false;
-  plan["stages"][1]["areas"]["statistics"]["bytes"] = 0;
-  ordered_json &first = plan["stages"][0];
-  uint64_t end = first["memory_bytes"];
-  uint64_t bytes = first["areas"]["parameters"]["bytes"];
-  first["versions"] = 2;
-  first["areas"]["statistics"]["bytes"] = 0;
-  first["areas"]["versions"] = {{"offset", end}, {"bytes", bytes}};
-  first["memory_bytes"] = end + bytes;
-  auto transfer = [&](ordered_json &list, int stage, const char *kind, int k,
-                      int lag) {
-    for (size_t c = 0; c < plan["channels"].size(); ++c)
-      if (plan["channels"][c][kind[0] == 'S' ? "from" : "to"] == stage)
-        list.push_back({kind, c, k, lag});
-  };
-  for (int replica = 0; replica < 2; ++replica) {
-    ordered_json list = ordered_json::array();
-    for (int k = 0; k < 2; ++k) {
-      int done = 1 - k, lag = 1 - k;
-      list.push_back({"F", 0, 2 * k + replica, 0, k - 1});
-      transfer(list, 0, "SEND", 2 * k + replica, 0);
-      transfer(list, 0, "RECV", 2 * done + replica, lag);
-      list.push_back({"B", 0, 2 * done + replica, lag, done - 1});
-      list.push_back({"REDUCE_GRAD", 0, lag, done + 1});
-      list.push_back({"U", 0, lag, done + 1});
-    }
-    plan["ranks"][replica]["actions"] = list;
-  }
-  ordered_json list = ordered_json::array();
-  for (int k = 0; k < toy::microbatches; ++k) {
-    transfer(list, 1, "RECV", k, 0);
-    list.push_back({"F", 1, k, 0, k});
-    list.push_back({"B", 1, k, 0, k});
-    transfer(list, 1, "SEND", k, 0);
-    list.push_back({"U", 1, 0, k + 1});
-  }
-  plan["ranks"][2]["actions"] = list;
-  return plan;
-}
-
 TEST(PlanTest, StageReplicasWithoutAFlush) {
-  ordered_json valid = dealtPlan();
+  ordered_json valid = toy::dealtPlan();
   ASSERT_EQ(faultOf(valid), "no error");
   Plan plan = Plan::parse(valid.dump());
   EXPECT_TRUE(plan.dealsUpdates());
@@ -870,7 +780,7 @@ TEST(PlanTest, StageReplicasWithoutAFlush) {
 }
 
 TEST(PlanTest, NoDamageOfReplicasWithoutAFlushIsTaken) {
-  ordered_json valid = dealtPlan();
+  ordered_json valid = toy::dealtPlan();
   std::mt19937 random(3);
   for (int i = 0; i < 1000; ++i) {
     ordered_json changed = valid;

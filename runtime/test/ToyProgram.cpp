@@ -743,6 +743,93 @@ void addPreparation(ordered_json &plan) {
                              ordered_json::array({"P", stage}));
 }
 
+ordered_json stageReplicasPlan() {
+  Options options;
+  options.cuts = {0, 2};
+  ordered_json plan = trainingPlan(options);
+  plan["stage_replicas"] = {2, 1};
+  // A place for the part of the other replica: 64 bytes of gradients, and of
+  // statistics.
+  ordered_json &stage = plan["stages"][0];
+  uint64_t end = stage["memory_bytes"];
+  stage["areas"]["exchange"] = {{"offset", end}, {"bytes", 128}};
+  stage["memory_bytes"] = end + 128;
+  // A slot for each micro-batch, behind all other areas.
+  for (ordered_json &owner : plan["stages"])
+    owner["areas"]["channels"] = {{"offset", owner["memory_bytes"]},
+                                  {"bytes", 0}};
+  for (ordered_json &channel : plan["channels"])
+    for (std::string key : {"send", "receive"}) {
+      ordered_json &owner =
+          plan["stages"][channel[key == "send" ? "from" : "to"].get<int>()];
+      uint64_t offset = owner["memory_bytes"];
+      uint64_t bytes =
+          microbatches * ((channel["bytes"].get<uint64_t>() + 63) / 64 * 64);
+      channel[key + "_slots"] = microbatches;
+      channel[key + "_slot"] = {0, 1, 2, 3};
+      channel[key + "_offset"] = offset;
+      ordered_json &all = owner["areas"]["channels"]["bytes"];
+      all = all.get<uint64_t>() + bytes;
+      owner["memory_bytes"] = offset + bytes;
+    }
+  ordered_json lists[2] = {ordered_json::array(), ordered_json::array()};
+  for (const ordered_json &action : plan["ranks"][0]["actions"]) {
+    bool isUpdate = action[0] == "U";
+    for (int copy = 0; copy < 2; ++copy) {
+      if (isUpdate)
+        lists[copy].push_back({"REDUCE_GRAD", 0});
+      if (isUpdate || action[0] == "P" || action[2].get<int>() % 2 == copy)
+        lists[copy].push_back(action);
+    }
+  }
+  plan["ranks"] = {{{"stages", {0}}, {"actions", lists[0]}},
+                   {{"stages", {0}}, {"actions", lists[1]}},
+                   plan["ranks"][1]};
+  return plan;
+}
+
+ordered_json dealtPlan() {
+  ordered_json plan = stageReplicasPlan();
+  plan["flush"] = false;
+  plan["stages"][1]["areas"]["statistics"]["bytes"] = 0;
+  ordered_json &first = plan["stages"][0];
+  uint64_t end = first["memory_bytes"];
+  uint64_t bytes = first["areas"]["parameters"]["bytes"];
+  first["versions"] = 2;
+  first["areas"]["statistics"]["bytes"] = 0;
+  first["areas"]["versions"] = {{"offset", end}, {"bytes", bytes}};
+  first["memory_bytes"] = end + bytes;
+  auto transfer = [&](ordered_json &list, int stage, const char *kind, int k,
+                      int lag) {
+    for (size_t c = 0; c < plan["channels"].size(); ++c)
+      if (plan["channels"][c][kind[0] == 'S' ? "from" : "to"] == stage)
+        list.push_back({kind, c, k, lag});
+  };
+  for (int replica = 0; replica < 2; ++replica) {
+    ordered_json list = ordered_json::array();
+    for (int k = 0; k < 2; ++k) {
+      int done = 1 - k, lag = 1 - k;
+      list.push_back({"F", 0, 2 * k + replica, 0, k - 1});
+      transfer(list, 0, "SEND", 2 * k + replica, 0);
+      transfer(list, 0, "RECV", 2 * done + replica, lag);
+      list.push_back({"B", 0, 2 * done + replica, lag, done - 1});
+      list.push_back({"REDUCE_GRAD", 0, lag, done + 1});
+      list.push_back({"U", 0, lag, done + 1});
+    }
+    plan["ranks"][replica]["actions"] = list;
+  }
+  ordered_json list = ordered_json::array();
+  for (int k = 0; k < microbatches; ++k) {
+    transfer(list, 1, "RECV", k, 0);
+    list.push_back({"F", 1, k, 0, k});
+    list.push_back({"B", 1, k, 0, k});
+    transfer(list, 1, "SEND", k, 0);
+    list.push_back({"U", 1, 0, k + 1});
+  }
+  plan["ranks"][2]["actions"] = list;
+  return plan;
+}
+
 ordered_json inferencePlan(const std::vector<int> &cuts) {
   Options options;
   options.cuts = cuts;

@@ -46,6 +46,12 @@ nlohmann::ordered_json trainingPlan(const Options &options);
 nlohmann::ordered_json
 wavePlan(const std::vector<int> &cuts, int workers, int distance,
          const std::vector<std::vector<int>> &stagesOfRanks = {});
+/// In stages of the layers 0, 1 and of the others, the first of which has two
+/// replicas.
+nlohmann::ordered_json stageReplicasPlan();
+/// The same without a flush: they update after each micro-batch (PipeDream's
+/// 1F1B-RR).
+nlohmann::ordered_json dealtPlan();
 nlohmann::ordered_json inferencePlan(const std::vector<int> &cuts);
 /// Gives each stage a P and a prepared area as large as its parameters; the
 /// function of the phase is the test's.

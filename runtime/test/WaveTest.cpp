@@ -60,7 +60,17 @@ Trained train(const nlohmann::ordered_json &trainingPlan,
   std::vector<Trained> workers(plan.replicas);
   for (const StageMemory &memory : program.getMemories()) {
     EXPECT_EQ(memory.getBytes(), memory.getPlan().memoryBytes);
-    Trained &own = workers[memory.getPlan().replica];
+    const PlanStage &stage = memory.getPlan();
+    if (plan.dealsUpdates() && stage.replica > 0) {
+      const StageMemory &first = (&memory)[-static_cast<int>(stage.replica)];
+      for (const PlanTensor &tensor : stage.parameters)
+        EXPECT_EQ(std::memcmp(memory.parameter(tensor), first.parameter(tensor),
+                              tensor.bytes),
+                  0)
+            << tensor.name;
+      continue;
+    }
+    Trained &own = workers[plan.dealsUpdates() ? 0 : stage.replica];
     for (const PlanTensor &tensor : memory.getPlan().parameters) {
       append(own.parameters, memory.parameter(tensor), tensor.bytes);
       append(own.states, memory.optimizerState(tensor, 0), tensor.bytes);
@@ -147,4 +157,18 @@ TEST(WaveTest, WithoutDistanceAndPipelineItIsSynchronous) {
     EXPECT_NEAR(actual.parameters[i], expected.parameters[i], 1e-5);
   for (size_t i = 0; i < expected.losses.size(); ++i)
     EXPECT_NEAR(actual.losses[i], expected.losses[i], 1e-4);
+}
+
+// PipeDream's replicas of a stage end with the same weights, each time the
+// same, and other ones than where they run empty after each step.
+TEST(DealtUpdatesTest, ReplicasStayTogether) {
+  Trained first = train(toy::dealtPlan(), {0, 2}, 7);
+  for (int i = 0; i < 3; ++i) {
+    Trained again = train(toy::dealtPlan(), {0, 2}, 7);
+    EXPECT_EQ(again.losses, first.losses);
+    EXPECT_EQ(again.parameters, first.parameters);
+    EXPECT_EQ(again.states, first.states);
+  }
+  Trained idle = train(toy::dealtPlan(), {0, 2}, 7, {0, 1, 2, 3, 4, 5});
+  EXPECT_NE(idle.parameters, first.parameters);
 }

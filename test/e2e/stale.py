@@ -184,7 +184,9 @@ def run_case(context, checks, *arguments):
     case.check_memory(checks, report)
     synchronous = case.expected(idle=range(1, case.updates))
     away = relative_error(together(expected), together(synchronous))
-    checks.check(away > 10 * worst[0], f"{case.name}: as close to the synchronous training")
+    # Replicas of a single stage miss no update.
+    is_stale = case.stages > 1 or not case.dealt
+    checks.check(not is_stale or away > 10 * worst[0], f"{case.name}: as close to the synchronous training")
     print(f"{case.name:<44} worst {worst[0]:.1e} {worst[1]:<28} synchronous: {away:.1e} away", flush=True)
     if case.optimizer == "momentum":
         check_runs(case, context, checks, path, synchronous)
