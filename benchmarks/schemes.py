@@ -8,6 +8,9 @@ Prints tables and writes OUT/*.svg. The parts:
 utilisation  the example of the textbooks: 4 ranks, 1, 4 and 8 micro-batches,
              simulated; and as many ranks as there are cores, measured
 memory       of each stage of a GPT, planned and allocated
+costs        of a step of 8 samples on 2 and 4 ranks, GPT and ResNet-18: its time,
+             predicted from measured kernels and measured, by turns, and the memory
+             of all ranks. On fewer cores than ranks, these take turns
 accuracy     of LeNet on the digits of test/models/digits, by epoch
 rates        the same, by learning rate
 workers      WSP of two workers, each a process with a pipeline of two stages, with
@@ -232,6 +235,65 @@ def memory(programs, out, _):
     chart.write(out / "memory.svg")
 
 
+def costs_of(ranks, model):
+    """Flags of the compiler by name of the scheme."""
+    one, eight = ["--microbatches=1"], ["--microbatches=8"]
+    stages = [f"--stages={ranks}"]
+    stale = [*stages, "--allow-stale"]
+    half = ranks // 2
+    result = {
+        "gpipe": [*stages, "--schedule=gpipe", *eight],
+        "1f1b": [*stages, "--schedule=1f1b", *eight],
+        "zb-h1": [*stages, "--schedule=zb-h1", *eight],
+        "1f1b, 2 replicas": [f"--stages={half}", "--replicas=2", "--schedule=1f1b", *eight],
+        "pipedream": [*stale, "--schedule=pipedream", *one],
+        "pipedream-vertical-sync": [*stale, "--schedule=pipedream-vertical-sync", *one],
+        "pipedream-2bw": [*stale, "--schedule=pipedream-2bw", *eight],
+        "pipemare": [*stale, "--schedule=pipemare", *eight],
+        "wsp, 2 workers, D = 1": [f"--stages={half}", "--allow-stale", "--schedule=wsp", "--replicas=2", "--clock-distance=1", *eight],
+    }
+    # Replicas of stages have no trained batch norms yet.
+    if model == "gpt":
+        counts = "3,1" if ranks == 4 else "2"
+        least = 6 if ranks == 4 else 8
+        result[f"pipedream, replicas {counts}"] = [
+            f"--stages={counts.count(',') + 1}", "--allow-stale", "--schedule=pipedream", f"--replicas={counts}",
+            f"--microbatches={least}", f"--batch={least}",
+        ]  # fmt: skip
+    return result
+
+
+def costs(programs, out, options):
+    print(f"a step of 8 samples (replicas 3,1: 6) on {os.cpu_count()} cores: ms predicted, ms measured (median of {options.rounds} rounds by turns), MB of all ranks")
+    common = ["--batch=8", "--optimizer=sgd", "--learning-rate=0.01"]
+    for model in ("gpt", "resnet18"):
+        path = ROOT / f"test/models/{model}/{model}.torchscript.onnx"
+        measured = programs.folder / f"{model}.costs.json"
+        run(programs.build / "bin" / "pp-profile", path, "--loss=cross_entropy", *common, "--microbatches=1,8", "-o", measured)
+        # Six samples are six micro-batches of one sample, as eight are.
+        for ranks in (2, 4):
+            made, times = {}, {}
+            for name, more in costs_of(ranks, model).items():
+                flags = [f for f in common if not any(f.split("=")[0] == m.split("=")[0] for m in more)] + more
+                flags += ["--loss=cross_entropy", f"--cost-file={measured}"]
+                text = run(programs.build / "bin" / "pp-compile", path, *flags, "--dry-run")
+                predicted = float(re.search(r"predicted step ([\d.]+) ms", text).group(1))
+                made[name] = (programs.make(path, flags), predicted)
+                times[name] = []
+            report = programs.folder / "report.json"
+            memory = {}
+            for _ in range(options.rounds):
+                for name, (program, _) in made.items():
+                    text = run(program, "bench", "--mode", "train", "--duration", "1", "--report", report)
+                    times[name].append(1e3 * float(re.search(r"median step ([\d.e-]+) s", text).group(1)))
+                    stages = json.loads(report.read_text())["stages"]
+                    if any(stage["planned_bytes"] != stage["memory_bytes"] for stage in stages):
+                        raise SystemExit(f"{name}: the plan has other bytes than the program")
+                    memory[name] = sum(stage["memory_bytes"] for stage in stages)
+            for name, (_, predicted) in made.items():
+                print(f"  {model:<8} {ranks} ranks  {name:<24} {predicted:8.2f} {numbers.median(times[name]):8.2f} {memory[name] / 1e6:8.2f}", flush=True)
+
+
 def accuracy(programs, out, options):
     print(f"accuracy on the test digits after epochs 1, 2, 4, 8, ..., median of {options.seeds} seeds (range at the end)")
     chart = Chart("LeNet on digits, 4 stages", "epochs", "test accuracy")
@@ -375,7 +437,7 @@ def stability(programs, out, _):
         print(f"  {name:<26} {low:.3f}   tau = {delay:g}: {limit:.3f}", flush=True)
 
 
-PARTS = [utilisation, memory, accuracy, rates, workers, stability]
+PARTS = [utilisation, memory, costs, accuracy, rates, workers, stability]
 
 
 def main():
@@ -384,6 +446,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=[part.__name__ for part in PARTS], action="append")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

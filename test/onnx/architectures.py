@@ -46,9 +46,10 @@ SMALL_PART = 1e-3
 ALLOWANCE = 4.0
 # As much further may it be than the furthest of the drawn rounding errors moves it.
 SPREAD = 2.0
-# Off by less, where the loss is right, may be rounding; then double precision has to be right, with this tolerance.
+# Off by less, where the loss is right, may be rounding; then double precision has to be right, with this tolerance: attributes
+# of a file, such as the epsilon of a norm, have single precision.
 INEXACT = 5e-2
-DOUBLE_TOLERANCE = 1e-8
+DOUBLE_TOLERANCE = 1e-6
 
 
 def gradient_error(value, expected, whole):
@@ -108,9 +109,11 @@ class Part:
             return f"pass {self.compare_gradients(names):.0e}"
         except Inexact as inexact:
             error = self.error_in_double(names)
-            if not error <= DOUBLE_TOLERANCE:
-                raise Inexact(inexact.error, f"{inexact}, in double precision {error:.1e}") from None
-            return f"pass {inexact.error:.0e}, in double precision {error:.0e}"
+            if error <= DOUBLE_TOLERANCE:
+                return f"pass {inexact.error:.0e}, in double precision {error:.0e}"
+            # A clamp, or a constant of the exporter, may change what double precision trains.
+            self.draw_errors()
+            return f"pass {self.compare_gradients(names):.0e}"
         except TrainsOther:
             # Files do not tell which parameters are frozen, those of the old exporter not even buffers from parameters.
             trained = {n.removeprefix("grad/") for n in self.read("reference.npz") if n.startswith("grad/")}
@@ -176,11 +179,13 @@ class Part:
         _, wanted, whole = self.read_reference()
         return max(gradient_error(found[name], expected, whole) for name, expected in wanted.items() if name in found or np.any(expected))
 
+    def draw_errors(self):
+        if not (self.folder / "sensitivity.npz").exists():
+            common.run([sys.executable, HERE / "export_architecture.py", self.name, self.folder, "--sensitivity"], timeout=1200)
+
     def spread(self, name):
         """How far rounding errors move a gradient."""
-        path = self.folder / "sensitivity.npz"
-        if not path.exists():
-            common.run([sys.executable, HERE / "export_architecture.py", self.name, self.folder, "--sensitivity"], timeout=1200)
+        self.draw_errors()
         return float(np.max(self.read("sensitivity.npz")[name]))
 
     def result(self):

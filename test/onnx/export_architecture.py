@@ -195,7 +195,7 @@ def write_part(model, inputs, folder, exporter, phase):
         text = str(cause).strip().splitlines()[0] if cause and str(cause).strip() else lines[0]
         # The list of what passes says nothing of where it was made.
         text = text.replace(f"{folder}/", "")
-        stem.with_suffix(f".{phase}.error").write_text(f"{step}: {text[:200]}")
+        stem.with_suffix(f".{phase}.error").write_text(f"{step}: {text[:200].partition(' Please ')[0]}")
 
 
 def main():
