@@ -46,10 +46,9 @@ SMALL_PART = 1e-3
 ALLOWANCE = 4.0
 # As much further may it be than the furthest of the drawn rounding errors moves it.
 SPREAD = 2.0
-# Off by less, where the loss is right, may be rounding; then double precision has to be right, with this tolerance: attributes
-# of a file, such as the epsilon of a norm, have single precision.
+# Off by less, where the loss is right, may be rounding; then double precision has to be right, with this tolerance.
 INEXACT = 5e-2
-DOUBLE_TOLERANCE = 1e-6
+DOUBLE_TOLERANCE = 1e-8
 
 
 def gradient_error(value, expected, whole):

@@ -100,6 +100,11 @@ def make_model(entry):
             # Many start as zeros or ones, whose gradients vanish or which hide each other.
             if parameter.is_floating_point():
                 parameter.add_(0.02 * torch.randn_like(parameter))
+    # As the attributes of a file have them, such as the epsilon of a norm: in single precision.
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, float):
+                setattr(module, name, float(np.float32(value)))
     return model
 
 
