@@ -24,6 +24,22 @@ static std::optional<int64_t> slotOf(ActionAttr action,
   return (isForward ? own.forward : own.backward)[action.getMicrobatch()];
 }
 
+namespace {
+/// The most slots that any copy of each listed channel has.
+struct MostSlots {
+  MostSlots(size_t listed, const std::vector<int> &origin,
+            const planner::SlotAssignment &slots)
+      : receive(listed, 0), send(listed, 0) {
+    for (size_t c = 0; c < origin.size(); ++c) {
+      const planner::ChannelSlots &own = slots.channels[c];
+      receive[origin[c]] = std::max(receive[origin[c]], own.receiveCount);
+      send[origin[c]] = std::max(send[origin[c]], own.sendCount);
+    }
+  }
+  std::vector<int> receive, send;
+};
+} // namespace
+
 /// The slots of replicas as those of their stages and listed channels.
 static planner::SlotAssignment
 joinReplicas(const planner::Schedule &schedule,
@@ -46,13 +62,7 @@ joinReplicas(const planner::Schedule &schedule,
       }
   }
   std::vector<int> origin = planner::findCopiedChannels(schedule, listed);
-  // Of one copy of a channel.
-  std::vector<int> most(listed.size(), 0), mostSent = most;
-  for (size_t c = 0; c < origin.size(); ++c) {
-    int &receive = most[origin[c]], &send = mostSent[origin[c]];
-    receive = std::max(receive, slots.channels[c].receiveCount);
-    send = std::max(send, slots.channels[c].sendCount);
-  }
+  MostSlots most(listed.size(), origin, slots);
   for (size_t c = 0; c < origin.size(); ++c) {
     const planner::ChannelSlots &own = slots.channels[c];
     planner::ChannelSlots &all = result.channels[origin[c]];
@@ -62,14 +72,14 @@ joinReplicas(const planner::Schedule &schedule,
     int distance = std::gcd(from.count, to.count);
     int sender = from.number / distance, receiver = to.number / distance;
     all.release = own.release;
-    all.sendCount = mostSent[origin[c]] * (to.count / distance);
-    all.receiveCount = most[origin[c]] * (from.count / distance);
+    all.sendCount = most.send[origin[c]] * (to.count / distance);
+    all.receiveCount = most.receive[origin[c]] * (from.count / distance);
     all.send.resize(microbatches);
     all.receive.resize(microbatches);
     for (size_t k = 0; k < microbatches; ++k)
       if (schedule.carries(schedule.channels[c], static_cast<int>(k))) {
-        all.send[k] = receiver * mostSent[origin[c]] + own.send[k];
-        all.receive[k] = sender * most[origin[c]] + own.receive[k];
+        all.send[k] = receiver * most.send[origin[c]] + own.send[k];
+        all.receive[k] = sender * most.receive[origin[c]] + own.receive[k];
       }
   }
   return result;
@@ -90,19 +100,14 @@ joinRollingReplicas(const planner::Schedule &schedule,
       all = own;
   }
   std::vector<int> origin = planner::findCopiedChannels(schedule, listed);
-  std::vector<int> most(listed.size(), 0), mostSent = most;
-  for (size_t c = 0; c < origin.size(); ++c) {
-    int &receive = most[origin[c]], &send = mostSent[origin[c]];
-    receive = std::max(receive, slots.channels[c].receiveCount);
-    send = std::max(send, slots.channels[c].sendCount);
-  }
+  MostSlots most(listed.size(), origin, slots);
   for (size_t c = 0; c < origin.size(); ++c) {
     planner::ChannelSlots &all = result.channels[origin[c]];
     int senders = schedule.replicaOf(schedule.channels[c].from).count,
         receivers = schedule.replicaOf(schedule.channels[c].to).count;
     int distance = std::gcd(senders, receivers);
     int period = std::lcm(senders, receivers);
-    int sent = mostSent[origin[c]], received = most[origin[c]];
+    int sent = most.send[origin[c]], received = most.receive[origin[c]];
     all.release = slots.channels[c].release;
     all.sendCount = sent * (receivers / distance);
     all.receiveCount = received * (senders / distance);
