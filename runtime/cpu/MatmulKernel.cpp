@@ -193,6 +193,11 @@ static Offsets takePart(Product &product, KernelBuilder &builder) {
   throw DescriptorError("parts: there is not enough to share");
 }
 
+static bool isTiled(const Product &product) {
+  return TiledProduct::isPreferred(
+      KernelBuilder::dataType(product.b.data_type()));
+}
+
 /// A product without epilogue in tiles of our own.
 static TiledProduct makeTiled(const Product &product) {
   size_t rows = product.c.dims().size() - 2;
@@ -221,9 +226,8 @@ static TiledProduct makeTiled(const Product &product) {
 static uint64_t measurePanels(const Product &product) {
   KernelBuilder::Dims dims = product.b.dims();
   size_t bytes = product.b.get_size();
-  bool isPossible = dims.size() == 2 &&
-                    dims[1] % TiledProduct::panelColumns == 0 &&
-                    bytes <= INT32_MAX;
+  bool isPossible =
+      dims.size() == 2 && dims[1] % panelColumns == 0 && bytes <= INT32_MAX;
   return isPossible ? KernelBuilder::elementCount(dims) *
                           dnnl::memory::data_type_size(product.b.data_type())
                     : 0;
@@ -313,10 +317,10 @@ static void buildTiled(const Product &product, const Offsets &offsets,
 
 void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
   Product product = readProduct(descriptor);
-  if (TiledProduct::isPreferred() && product.packedBytes != 0)
+  if (isTiled(product) && product.packedBytes != 0)
     demandPacked(measurePanels(product), product.packedBytes);
   Offsets offsets = takePart(product, builder);
-  if (TiledProduct::isPreferred())
+  if (isTiled(product))
     return product.epilogue.hasBias ? buildTiledWithEpilogue(product, builder)
                                     : buildTiled(product, offsets, builder);
   if (product.epilogue.hasBias)
@@ -341,7 +345,7 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
 void pp::runtime::buildPackMatmul(Descriptor &descriptor,
                                   KernelBuilder &builder) {
   Product product = readProduct(descriptor);
-  if (!TiledProduct::isPreferred())
+  if (!isTiled(product))
     return buildPack(product.b, describePacked(product, builder).weights_desc(),
                      product.packedBytes, builder);
   if (product.packedBytes == 0)
@@ -362,7 +366,7 @@ void pp::runtime::buildPackMatmul(Descriptor &descriptor,
 uint64_t pp::runtime::measurePackedMatmul(Descriptor &descriptor,
                                           KernelBuilder &builder) {
   Product product = readProduct(descriptor);
-  if (TiledProduct::isPreferred())
+  if (isTiled(product))
     return measurePanels(product);
   return measurePacked(product.b,
                        describePacked(product, builder).weights_desc());

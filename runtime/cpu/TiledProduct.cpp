@@ -2,6 +2,7 @@
 #include "cpu/TiledProduct.h"
 #include "plan/ShortFloat.h"
 
+#include <cpuid.h>
 #include <immintrin.h>
 
 #include <algorithm>
@@ -13,18 +14,48 @@ using namespace pp::runtime;
 #define PP_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define PP_AVX2_INLINE PP_AVX2 __attribute__((always_inline)) static inline
 
-static constexpr int64_t tileRows = 6, tileColumns = TiledProduct::panelColumns;
+/// Of a panel of a; a multiple of the rows of all tiles.
+static constexpr int64_t mostTileRows = 12;
 static constexpr int64_t rowChunk = 1024, rowBlock = 96, termBlock = 256;
 
 static int64_t roundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-bool TiledProduct::isPreferred() {
-  static const bool is =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c") && !__builtin_cpu_supports("avx512f");
-  return is;
+const ProductTiles &pp::runtime::productTiles() {
+  static const bool isWide = __builtin_cpu_supports("avx512f");
+  return isWide ? productTilesAvx512 : productTilesAvx2;
+}
+
+/// Whether there are tiles of AMX for bf16, and the system keeps them.
+static bool hasMatrixTiles() {
+  unsigned a, b, c, d;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1))
+    return false;
+  unsigned low, high;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low >> 17 & 3) == 3;
+}
+
+bool TiledProduct::isPreferred(DataType factors) {
+  static const bool isPossible = __builtin_cpu_supports("avx2") &&
+                                 __builtin_cpu_supports("fma") &&
+                                 __builtin_cpu_supports("f16c");
+  static const bool isWide = __builtin_cpu_supports("avx512f");
+  static const bool isIntel = __builtin_cpu_is("intel");
+  // Intel's instructions for bf16 do as many terms per cycle as those for f32.
+  static const bool isBrainFast =
+      isIntel ? hasMatrixTiles() : __builtin_cpu_supports("avx512bf16");
+  if (!isPossible || !isWide)
+    return isPossible;
+  switch (factors) {
+  case DataType::BF16:
+    return !isBrainFast;
+  case DataType::F16:
+    return true;
+  default:
+    return isIntel;
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -85,6 +116,31 @@ PP_AVX2_INLINE void storeTransposed(__m128 r0, __m128 r1, __m128 r2, __m128 r3,
   _mm_storeu_ps(to + 3 * pitch, r3);
 }
 
+/// Brings `panels` of lanes that are one after the other into panels, `terms`
+/// to each. Some panels at a time, so that a row is read in one go.
+template <typename Reader, int64_t width>
+PP_AVX2 static void packRows(const typename Reader::Element *from,
+                             int64_t termStride, int64_t panels, int64_t terms,
+                             float *to) {
+  constexpr int64_t atOnce = 8;
+  for (int64_t first = 0; first < panels; first += atOnce) {
+    int64_t count = std::min(atOnce, panels - first);
+    for (int64_t term = 0; term < terms; ++term) {
+      const auto *row = from + term * termStride + first * width;
+      float *place = to + (first * terms + term) * width;
+      for (int64_t panel = 0; panel < count;
+           ++panel, row += width, place += terms * width) {
+        int64_t lane = 0;
+#pragma unroll
+        for (; lane + 4 <= width; lane += 4)
+          _mm_storeu_ps(place + lane, Reader::load4(row + lane));
+        for (; lane < width; ++lane)
+          place[lane] = Reader::load(row + lane);
+      }
+    }
+  }
+}
+
 /// Brings `lanes` x `terms` numbers into a panel, term by term, `width` lanes
 /// to a term; lanes that there are not are 0.
 template <typename Reader, int64_t width>
@@ -92,16 +148,6 @@ PP_AVX2 static void packPanel(const typename Reader::Element *from,
                               int64_t laneStride, int64_t termStride,
                               int64_t lanes, int64_t terms, float *to) {
   int64_t term = 0;
-  if (lanes == width && laneStride == 1) {
-    for (; term < terms; ++term, from += termStride, to += width) {
-      int64_t lane = 0;
-      for (; lane + 4 <= width; lane += 4)
-        _mm_storeu_ps(to + lane, Reader::load4(from + lane));
-      for (; lane < width; ++lane)
-        to[lane] = Reader::load(from + lane);
-    }
-    return;
-  }
   if (lanes == width && termStride == 1)
     for (; term + 4 <= terms; term += 4, from += 4, to += 4 * width) {
       auto row = [&](int64_t lane) PP_AVX2 {
@@ -134,7 +180,18 @@ static void packPanels(DataType type, const char *from, int64_t laneStride,
                        int64_t terms, float *to) {
   withType(type, [&]<typename Reader>(Reader) {
     auto *source = reinterpret_cast<const typename Reader::Element *>(from);
-    for (int64_t lane = 0; lane < lanes; lane += width)
+    int64_t lane = 0;
+    if (laneStride == 1) {
+      int64_t full = lanes / width;
+      lane = full * width;
+      if (panelStride == width)
+        packRows<Reader, width>(source, termStride, full, terms, to);
+      else
+        for (int64_t panel = 0; panel < full; ++panel)
+          packRows<Reader, width>(source + panel * panelStride, termStride, 1,
+                                  terms, to + panel * terms * width);
+    }
+    for (; lane < lanes; lane += width)
       packPanel<Reader, width>(source + lane / width * panelStride, laneStride,
                                termStride, std::min(width, lanes - lane), terms,
                                to + lane * terms);
@@ -159,82 +216,6 @@ void TiledProduct::packColumns(const Matrix &b, int64_t k, int64_t n,
 }
 
 //===----------------------------------------------------------------------===//
-// Tiles
-//===----------------------------------------------------------------------===//
-
-/// c = or += the product of a panel of a and one of b.
-template <bool isAdded>
-PP_AVX2 static void multiplyPanels(const float *a, const float *b,
-                                   int64_t terms, float *c, int64_t rowStride) {
-  __m256 sums[tileRows][2];
-#pragma unroll
-  for (int64_t row = 0; row < tileRows; ++row)
-    sums[row][0] = sums[row][1] = _mm256_setzero_ps();
-  for (int64_t row = 0; row < tileRows; ++row)
-    _mm_prefetch(reinterpret_cast<const char *>(c + row * rowStride),
-                 _MM_HINT_T0);
-#pragma unroll 4
-  for (int64_t term = 0; term < terms; ++term) {
-    __m256 low = _mm256_loadu_ps(b), high = _mm256_loadu_ps(b + 8);
-#pragma unroll
-    for (int64_t row = 0; row < tileRows; ++row) {
-      __m256 factor = _mm256_broadcast_ss(a + row);
-      sums[row][0] = _mm256_fmadd_ps(factor, low, sums[row][0]);
-      sums[row][1] = _mm256_fmadd_ps(factor, high, sums[row][1]);
-    }
-    a += tileRows;
-    b += tileColumns;
-  }
-#pragma unroll
-  for (int64_t row = 0; row < tileRows; ++row, c += rowStride) {
-    __m256 low = sums[row][0], high = sums[row][1];
-    if (isAdded) {
-      low = _mm256_add_ps(_mm256_loadu_ps(c), low);
-      high = _mm256_add_ps(_mm256_loadu_ps(c + 8), high);
-    }
-    _mm256_storeu_ps(c, low);
-    _mm256_storeu_ps(c + 8, high);
-  }
-}
-
-/// As multiplyPanels, of a tile that reaches over the end of c.
-static void multiplyAtEdge(const float *a, const float *b, int64_t terms,
-                           float *c, int64_t rowStride, int64_t rows,
-                           int64_t columns, bool isAdded) {
-  alignas(32) float tile[tileRows * tileColumns];
-  multiplyPanels<false>(a, b, terms, tile, tileColumns);
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t column = 0; column < columns; ++column) {
-      float &to = c[row * rowStride + column];
-      float value = tile[row * tileColumns + column];
-      to = isAdded ? to + value : value;
-    }
-}
-
-/// A block of rows of a, packed, times a block of columns of b in panels that
-/// are `panelStride` numbers apart.
-static void multiplyBlock(const float *a, const float *b, int64_t panelStride,
-                          int64_t rows, int64_t columns, int64_t terms,
-                          float *c, int64_t rowStride, bool isAdded) {
-  for (int64_t column = 0; column < columns; column += tileColumns) {
-    const float *panel = b + column / tileColumns * panelStride;
-    int64_t width = std::min(tileColumns, columns - column);
-    for (int64_t row = 0; row < rows; row += tileRows) {
-      const float *own = a + row * terms;
-      float *to = c + row * rowStride + column;
-      int64_t height = std::min(tileRows, rows - row);
-      if (width < tileColumns || height < tileRows)
-        multiplyAtEdge(own, panel, terms, to, rowStride, height, width,
-                       isAdded);
-      else if (isAdded)
-        multiplyPanels<true>(own, panel, terms, to, rowStride);
-      else
-        multiplyPanels<false>(own, panel, terms, to, rowStride);
-    }
-  }
-}
-
-//===----------------------------------------------------------------------===//
 // The product
 //===----------------------------------------------------------------------===//
 
@@ -246,7 +227,7 @@ TiledProduct::TiledProduct(std::vector<int64_t> batch, int64_t m, int64_t k,
 
 int64_t TiledProduct::columnsAtOnce() const {
   // What is not written into c itself is kept between blocks of terms.
-  return std::min(roundUp(n, tileColumns), int64_t(isDirect() ? 1024 : 512));
+  return std::min(roundUp(n, panelColumns), int64_t(isDirect() ? 1024 : 512));
 }
 
 namespace {
@@ -259,14 +240,21 @@ struct Places {
 static Places measurePlaces(int64_t m, int64_t k, int64_t columns,
                             bool isDirect, bool isBRead) {
   int64_t terms = std::min(k, termBlock);
-  return {uint64_t(terms * roundUp(std::min(m, rowBlock), tileRows)),
+  return {uint64_t(terms * roundUp(std::min(m, rowBlock), mostTileRows)),
           isBRead ? 0 : uint64_t(terms * columns),
           isDirect ? 0 : uint64_t(std::min(m, rowChunk) * columns)};
 }
 
+bool TiledProduct::isReadInPlace() const {
+  // Else each row of panels would read strided memory again.
+  constexpr int64_t mostRows = 48;
+  bool areRows = b.columnStride == 1 && n % panelColumns == 0 && m <= mostRows;
+  return b.type == DataType::F32 && (isPacked || areRows);
+}
+
 uint64_t TiledProduct::getScratchpadBytes() const {
-  Places places = measurePlaces(m, k, columnsAtOnce(), isDirect(),
-                                isPacked && b.type == DataType::F32);
+  Places places =
+      measurePlaces(m, k, columnsAtOnce(), isDirect(), isReadInPlace());
   uint64_t bytes = 0;
   for (uint64_t numbers : {places.a, places.b, places.c})
     bytes += alignUp(numbers * sizeof(float));
@@ -296,7 +284,7 @@ PP_AVX2 static void writeMatrix(const float *from, int64_t rows,
 void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
                           char *scratchpad) const {
   int64_t columnBlock = columnsAtOnce();
-  bool isBRead = isPacked && b.type == DataType::F32;
+  bool isBRead = isReadInPlace();
   Places places = measurePlaces(m, k, columnBlock, isDirect(), isBRead);
   auto *packedA = reinterpret_cast<float *>(scratchpad);
   scratchpad += alignUp(places.a * sizeof(float));
@@ -322,13 +310,14 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
             bData +
             (column / panelColumns * bPanel + term * bRow) * sizeOf(b.type);
         const float *panels = packedB;
-        int64_t panelStride = terms * panelColumns;
+        int64_t panelStride = terms * panelColumns, termStride = panelColumns;
         if (isBRead) {
           panels = reinterpret_cast<const float *>(bBlock);
           panelStride = bPanel;
+          termStride = bRow;
         } else {
-          packPanels<tileColumns>(b.type, bBlock, bColumn, bRow, bPanel,
-                                  columns, terms, packedB);
+          packPanels<panelColumns>(b.type, bBlock, bColumn, bRow, bPanel,
+                                   columns, terms, packedB);
         }
         bool isLater = term > 0 || (isAdded && isDirect());
         for (int64_t row = 0; row < chunk; row += rowBlock) {
@@ -336,10 +325,12 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
           const char *aBlock =
               aData + ((rowStart + row) * a.rowStride + term * a.columnStride) *
                           sizeOf(a.type);
-          packPanels<tileRows>(a.type, aBlock, a.rowStride, a.columnStride,
-                               tileRows * a.rowStride, rows, terms, packedA);
-          multiplyBlock(packedA, panels, panelStride, rows, columns, terms,
-                        target + row * pitch, pitch, isLater);
+          auto *pack = tiles->rows == 6 ? packPanels<6> : packPanels<12>;
+          pack(a.type, aBlock, a.rowStride, a.columnStride,
+               tiles->rows * a.rowStride, rows, terms, packedA);
+          tiles->multiplyBlock(packedA, panels, panelStride, termStride, rows,
+                               columns, terms, target + row * pitch, pitch,
+                               isLater);
         }
       }
       if (!isDirect())

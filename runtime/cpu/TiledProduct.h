@@ -1,24 +1,25 @@
 //===- TiledProduct.h - Matrix products in tiles of registers -------------===//
 //
-// For processors with AVX2 but without AVX-512, where oneDNN 2.6 has no
-// products of bf16, no layout of its own for weights, and sums whose order
-// depends on how many rows and columns a call has, so that threads that share
-// a product would change its bits.
+// For processors on which oneDNN 2.6 is slower, or has no products of bf16, no
+// layout of its own for weights, and sums whose order depends on how many rows
+// and columns a call has, so that threads that share a product would change its
+// bits: see isPreferred.
 //
 // The loops are those of Goto and van de Geijn, "Anatomy of High-Performance
-// Matrix Multiplication" (TOMS 34, 2008), with tiles of 6 x 16 numbers in
-// twelve registers:
+// Matrix Multiplication" (TOMS 34, 2008), with tiles of registers
+// (ProductTiles.h), 6 x 16 or 12 x 32 numbers:
 //
 //   for 1024 rows of c                        the part of c stays in L2 or L3
 //    for up to 1024 columns of c
 //     for 256 columns of a (rows of b)        b packed in panels of 16 columns
-//      for 96 rows of a                       a packed in panels of 6 rows (L2)
-//       for each panel of b (L1), of a: a tile of c
+//      for 96 rows of a                       a packed in panels of rows (L2)
+//       for panels of b (L1), of a: a tile of c
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_TILEDPRODUCT_H
 #define PP_RUNTIME_CPU_TILEDPRODUCT_H
 
+#include "cpu/ProductTiles.h"
 #include "plan/DataType.h"
 
 #include <cstdint>
@@ -41,11 +42,11 @@ public:
     std::vector<int64_t> batchStrides;
   };
 
-  /// The columns of a panel of b.
-  static constexpr int64_t panelColumns = 16;
-
-  /// Whether this processor is one of those.
-  static bool isPreferred();
+  /// Whether this processor should multiply factors of this type so: all
+  /// without AVX-512; with it, f32 of Intel's (measured: Emerald Rapids, 1.1 to
+  /// 2.5 times as fast as oneDNN), bf16 where neither AMX nor AMD's
+  /// instructions make it faster than f32, and f16, which oneDNN widens first.
+  static bool isPreferred(DataType factors);
 
   /// `batch` are the dimensions of the batch. With `isAdded`, c is f32.
   TiledProduct(std::vector<int64_t> batch, int64_t m, int64_t k, int64_t n,
@@ -53,6 +54,9 @@ public:
 
   /// Lets `run` read a b that packColumns() wrote; only for a single b.
   void setPacked() { isPacked = true; }
+
+  /// Other tiles than those of this processor, which it must have.
+  void setTiles(const ProductTiles &other) { tiles = &other; }
 
   /// What `run` needs; a multiple of 64.
   uint64_t getScratchpadBytes() const;
@@ -66,6 +70,8 @@ public:
 private:
   void runOne(const char *a, const char *b, char *c, char *scratchpad) const;
   int64_t columnsAtOnce() const;
+  /// Whether tiles read b itself, not panels of it.
+  bool isReadInPlace() const;
   /// Whether tiles are written into c itself.
   bool isDirect() const {
     return c.type == DataType::F32 && c.columnStride == 1;
@@ -75,6 +81,7 @@ private:
   int64_t m, k, n;
   Matrix a, b, c;
   bool isAdded, isPacked = false;
+  const ProductTiles *tiles = &productTiles();
 };
 
 } // namespace pp::runtime

@@ -76,14 +76,27 @@ float expectedNumber(int64_t k, const std::function<float(int64_t)> &a,
   return isAdded && !isDirect ? before + sum : sum;
 }
 
-bool canRun() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c");
-}
+/// With the tiles of AVX-512, or of AVX2.
+class TiledProductTest : public testing::TestWithParam<bool> {
+protected:
+  void SetUp() override {
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+        !__builtin_cpu_supports("f16c") ||
+        (GetParam() && !__builtin_cpu_supports("avx512f")))
+      GTEST_SKIP() << "this processor has no such registers";
+  }
+  static const ProductTiles &tiles() {
+    return GetParam() ? productTilesAvx512 : productTilesAvx2;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Tiles, TiledProductTest, testing::Bool(),
+                         [](const auto &info) {
+                           return info.param ? "Avx512" : "Avx2";
+                         });
 
-void check(std::minstd_rand &random, DataType aType, DataType bType,
-           DataType cType, int64_t m, int64_t k, int64_t n, bool isAdded,
-           bool isPacked) {
+void check(const ProductTiles &tiles, std::minstd_rand &random, DataType aType,
+           DataType bType, DataType cType, int64_t m, int64_t k, int64_t n,
+           bool isAdded, bool isPacked) {
   auto pick = [&](int64_t rows, int64_t columns) {
     return layouts(rows, columns)[random() % 4];
   };
@@ -107,6 +120,7 @@ void check(std::minstd_rand &random, DataType aType, DataType bType,
   TiledProduct product({batch}, m, k, n,
                        {aType, a.rowStride, a.columnStride, {a.size}}, bMatrix,
                        {cType, c.rowStride, c.columnStride, {c.size}}, isAdded);
+  product.setTiles(tiles);
   Numbers packed(bType, k * n);
   if (isPacked) {
     product.setPacked();
@@ -144,9 +158,7 @@ void check(std::minstd_rand &random, DataType aType, DataType bType,
         << "at " << i;
 }
 
-TEST(TiledProduct, HasTheBitsThatItPromises) {
-  if (!canRun())
-    GTEST_SKIP() << "no AVX2 here";
+TEST_P(TiledProductTest, HasTheBitsThatItPromises) {
   std::minstd_rand random(7);
   constexpr DataType types[] = {DataType::F32, DataType::BF16, DataType::F16};
   for (int round = 0; round < 150; ++round) {
@@ -158,7 +170,7 @@ TEST(TiledProduct, HasTheBitsThatItPromises) {
     bool isPacked = random() % 3 == 0;
     if (isPacked)
       n = 16 * (1 + random() % 4);
-    check(random, factor, factor, result, m, k, n,
+    check(tiles(), random, factor, factor, result, m, k, n,
           result == DataType::F32 && random() % 2, isPacked);
     if (HasFatalFailure())
       return;
@@ -166,14 +178,12 @@ TEST(TiledProduct, HasTheBitsThatItPromises) {
 }
 
 /// Sizes at which the loops have more than one block each.
-TEST(TiledProduct, HasThemInSeveralBlocks) {
-  if (!canRun())
-    GTEST_SKIP() << "no AVX2 here";
+TEST_P(TiledProductTest, HasThemInSeveralBlocks) {
   std::minstd_rand random(11);
   for (DataType type : {DataType::F32, DataType::BF16})
     for (bool isPacked : {false, true}) {
-      check(random, type, type, type, 1030, 9, 32, false, isPacked);
-      check(random, type, type, type, 7, 260, 1040, false, isPacked);
+      check(tiles(), random, type, type, type, 1030, 9, 32, false, isPacked);
+      check(tiles(), random, type, type, type, 7, 260, 1040, false, isPacked);
     }
 }
 

@@ -1,0 +1,39 @@
+//===- ProductTiles.h - Tiles of products in registers --------------------===//
+#ifndef PP_RUNTIME_CPU_PRODUCTTILES_H
+#define PP_RUNTIME_CPU_PRODUCTTILES_H
+
+#include <cstdint>
+
+namespace pp::runtime {
+
+/// The columns of a panel of b.
+inline constexpr int64_t panelColumns = 16;
+
+/// c = a b, or c += a b where `isAdded`, for a block of rows of a and of
+/// columns of b. a is packed in panels of ProductTiles::rows rows, term by
+/// term, the last of them filled up; b is in panels of 16 columns,
+/// `panelStride` numbers apart, whose rows are `termStride` apart. Each number
+/// of c is one chain of fused multiply-adds that begins at 0 and, with
+/// `isAdded`, is added to what c has.
+using MultiplyBlock = void(const float *a, const float *b, int64_t panelStride,
+                           int64_t termStride, int64_t rows, int64_t columns,
+                           int64_t terms, float *c, int64_t rowStride,
+                           bool isAdded);
+
+/// What a processor's registers hold. All have the same bits.
+struct ProductTiles {
+  int64_t rows;
+  MultiplyBlock *multiplyBlock;
+};
+
+/// 6 x 16 numbers in twelve registers of AVX2.
+extern const ProductTiles productTilesAvx2;
+/// 12 x 32 numbers in 24 registers of AVX-512.
+extern const ProductTiles productTilesAvx512;
+
+/// Those of this processor, which has AVX2.
+const ProductTiles &productTiles();
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_PRODUCTTILES_H

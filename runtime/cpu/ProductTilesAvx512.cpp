@@ -1,0 +1,99 @@
+//===- ProductTilesAvx512.cpp ---------------------------------------------===//
+#include "cpu/ProductTiles.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+using namespace pp::runtime;
+
+#define PP_AVX512 __attribute__((target("avx512f")))
+
+static constexpr int64_t tileRows = 12;
+
+namespace {
+/// Columns of c that `last` leaves out, in the last panel, are not touched.
+using MultiplyTile = void(const float *a, const float *b, int64_t panelStride,
+                          int64_t termStride, int64_t terms, float *c,
+                          int64_t rowStride, __mmask16 last);
+} // namespace
+
+template <int rows, int panels, bool isAdded>
+PP_AVX512 static void multiplyTile(const float *a, const float *b,
+                                   int64_t panelStride, int64_t termStride,
+                                   int64_t terms, float *c, int64_t rowStride,
+                                   __mmask16 last) {
+  __m512 sums[rows][panels];
+#pragma unroll
+  for (int row = 0; row < rows; ++row)
+#pragma unroll
+    for (int panel = 0; panel < panels; ++panel) {
+      sums[row][panel] = _mm512_setzero_ps();
+      _mm_prefetch(reinterpret_cast<const char *>(c + row * rowStride +
+                                                  panel * panelColumns),
+                   _MM_HINT_T0);
+    }
+#pragma unroll 2
+  for (int64_t term = 0; term < terms; ++term) {
+    __m512 columns[panels];
+#pragma unroll
+    for (int panel = 0; panel < panels; ++panel)
+      columns[panel] = _mm512_loadu_ps(b + panel * panelStride);
+#pragma unroll
+    for (int row = 0; row < rows; ++row) {
+      __m512 factor = _mm512_set1_ps(a[row]);
+#pragma unroll
+      for (int panel = 0; panel < panels; ++panel)
+        sums[row][panel] =
+            _mm512_fmadd_ps(factor, columns[panel], sums[row][panel]);
+    }
+    a += tileRows;
+    b += termStride;
+  }
+#pragma unroll
+  for (int row = 0; row < rows; ++row, c += rowStride)
+#pragma unroll
+    for (int panel = 0; panel < panels; ++panel) {
+      float *to = c + panel * panelColumns;
+      __mmask16 mask = panel + 1 == panels ? last : __mmask16(0xffff);
+      __m512 sum = sums[row][panel];
+      if (isAdded)
+        sum = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, to), sum);
+      _mm512_mask_storeu_ps(to, mask, sum);
+    }
+}
+
+/// By rows - 1, for one panel and for two.
+template <bool isAdded, int... rows>
+static constexpr std::array<std::array<MultiplyTile *, 2>, tileRows>
+tilesOf(std::integer_sequence<int, rows...>) {
+  return {{{{multiplyTile<rows + 1, 1, isAdded>,
+             multiplyTile<rows + 1, 2, isAdded>}}...}};
+}
+
+static void multiplyBlock(const float *a, const float *b, int64_t panelStride,
+                          int64_t termStride, int64_t rows, int64_t columns,
+                          int64_t terms, float *c, int64_t rowStride,
+                          bool isAdded) {
+  static constexpr auto written =
+      tilesOf<false>(std::make_integer_sequence<int, tileRows>());
+  static constexpr auto added =
+      tilesOf<true>(std::make_integer_sequence<int, tileRows>());
+  for (int64_t column = 0; column < columns; column += 2 * panelColumns) {
+    const float *panel = b + column / panelColumns * panelStride;
+    int64_t width = std::min(2 * panelColumns, columns - column);
+    bool areTwo = width > panelColumns;
+    int64_t inLast = areTwo ? width - panelColumns : width;
+    auto last = static_cast<__mmask16>((1u << inLast) - 1);
+    for (int64_t row = 0; row < rows; row += tileRows) {
+      int64_t height = std::min(tileRows, rows - row);
+      auto *multiply = (isAdded ? added : written)[height - 1][areTwo];
+      multiply(a + row * terms, panel, panelStride, termStride, terms,
+               c + row * rowStride + column, rowStride, last);
+    }
+  }
+}
+
+const ProductTiles pp::runtime::productTilesAvx512 = {tileRows, multiplyBlock};
