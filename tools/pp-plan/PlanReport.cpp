@@ -144,6 +144,15 @@ void pp::printCandidates(const PlanSearchResult &result, llvm::StringRef mixing,
   printChanges(best.plan, mixing, os);
 }
 
+/// "3,1".
+static std::string stageReplicas(const PlanDraft &draft) {
+  return llvm::join(llvm::map_range(draft.devices,
+                                    [](const std::vector<size_t> &devices) {
+                                      return std::to_string(devices.size());
+                                    }),
+                    ",");
+}
+
 void pp::printStalePlans(const std::vector<StalePlan> &plans,
                          const PlanCandidate &best, int64_t batch,
                          llvm::raw_ostream &os) {
@@ -165,6 +174,8 @@ void pp::printStalePlans(const std::vector<StalePlan> &plans,
     std::string name = plan.scheduleName;
     if (workers > 1)
       name += llvm::formatv(", {0} workers", workers);
+    if (!schedule.replicas.empty())
+      name += ", replicas " + stageReplicas(plan.draft);
     table.add({std::to_string(++number),
                std::to_string(schedule.microbatches * workers),
                std::to_string(schedule.ranks.size() * workers), name,
@@ -190,12 +201,14 @@ void pp::printStalePlans(const std::vector<StalePlan> &plans,
   for (const StalePlan &plan : plans) {
     const Schedule &schedule = plan.draft.schedule;
     os << plan.scheduleName << ": pp-compile --schedule=" << plan.scheduleName
-       << " --allow-stale --stages=" << schedule.stages
+       << " --allow-stale --stages=" << schedule.parts()
        << " --microbatches=" << schedule.microbatches * plan.workers
        << " --batch=" << batch;
     if (plan.workers > 1)
       os << " --replicas=" << plan.workers
          << " --clock-distance=" << *schedule.clockDistance;
+    if (!schedule.replicas.empty())
+      os << " --replicas=" << stageReplicas(plan.draft);
     os << "\n";
   }
 }

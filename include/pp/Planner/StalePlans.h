@@ -16,12 +16,12 @@ struct StalePlan {
   PlanDraft draft;
   /// Virtual workers, each of which is such a pipeline; 1 where there are none.
   int workers = 1;
-  /// With the slots that its schedule needs; `slots` of the loads are those of
-  /// residuals.
+  /// Of the schedule, with the slots that it needs; `slots` of the loads are
+  /// those of residuals.
   std::vector<StageLoad> stages;
   /// Seconds per update in the steady state, and the busy share of all ranks.
   double step = 0, utilization = 0;
-  /// By stage: gradientDelay.
+  /// By stage of the schedule: gradientDelay.
   std::vector<double> delays;
   /// Bytes of each rank, weight versions among them.
   std::vector<int64_t> peakBytes;
@@ -30,18 +30,18 @@ struct StalePlan {
 };
 
 /// Times a draft whose schedule has no flush, one stage per rank, and counts
-/// its memory. Of virtual workers the draft is one, and the slowest link of as
-/// many devices as all have carries what they push and pull. Fails if the
-/// schedule cannot run.
+/// its memory; with replicas, its devices are those of the parts. Of virtual
+/// workers the draft is one, and the slowest link of as many devices as all
+/// have carries what they push and pull. Fails if the schedule cannot run.
 Result<StalePlan> evaluateStalePlan(const PlanDraft &draft, WeightRule rule,
                                     int workers = 1);
 
 /// For each schedule without a flush the plan with the least time per update
 /// among all numbers of micro-batches and of ranks of the space, each with the
-/// cut whose slowest stage is shortest; the fastest first. Replicas and
-/// recomputation are not tried, and virtual workers, two or more with this
-/// clock distance, only where all devices are alike. What fits into no memory
-/// comes last.
+/// cut whose slowest stage is shortest; the fastest first. Recomputation is not
+/// tried. Virtual workers, two or more with this clock distance, and another
+/// plan of pipedream with replicas of stages on all devices, only where all
+/// devices are alike. What fits into no memory comes last.
 std::vector<StalePlan> findStalePlans(const PlanSpace &space,
                                       int clockDistance = 0);
 

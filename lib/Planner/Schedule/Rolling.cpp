@@ -178,7 +178,7 @@ double pp::planner::gradientDelay(const Schedule &schedule, WeightRule rule,
     return static_cast<double>(schedule.stages - 1 - stage) /
            schedule.microbatches;
   case WeightRule::Stashing:
-    return schedule.stages - 1 - stage;
+    return schedule.versions[stage] - 1;
   case WeightRule::VerticalSync:
     return schedule.stages - 1;
   case WeightRule::Waves:
