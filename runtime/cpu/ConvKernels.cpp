@@ -1,6 +1,7 @@
 //===- ConvKernels.cpp - `conv_*` -----------------------------------------===//
 #include "cpu/KernelBuilder.h"
 #include "cpu/PackedWeights.h"
+#include "cpu/Processor.h"
 
 #include <algorithm>
 #include <functional>
@@ -47,6 +48,8 @@ struct ConvShape {
   /// half of the window, and in gradients of weights from factors of 16 bits
   /// (`isWeightGradient`) where a row of the output has up to three elements.
   bool isReliable(bool isWeightGradient) const;
+  /// Whether convolutions of f32 are faster than those of its types.
+  bool hasSlowTypes() const;
   convolution_forward::primitive_desc
   forward(KernelBuilder &builder, const KernelBuilder::MemoryDesc &bias = {},
           std::optional<KernelBuilder::Type> type = {}) const;
@@ -271,6 +274,11 @@ bool ConvShape::isReliable(bool isWeightGradient) const {
          dst.dims().back() >= shortestRow;
 }
 
+bool ConvShape::hasSlowTypes() const {
+  return !hasFastBFloat16() && (src.data_type() == KernelBuilder::Type::bf16 ||
+                                dst.data_type() == KernelBuilder::Type::bf16);
+}
+
 /// Goes on to code of the library that is no generated convolution: a product
 /// with columns of what the windows see, or plain loops.
 template <typename Desc> static void demandPlainCode(Desc &desc) {
@@ -299,6 +307,8 @@ static auto describe(ConvShape &shape, const Make &make,
   using Attempt = std::function<void()>;
   const ConvShape given = shape;
   std::vector<Attempt> attempts{[] {}};
+  if (shape.hasSlowTypes())
+    attempts.insert(attempts.begin(), [&] { shape.setCopied(/*widen=*/true); });
   if (shape.algorithm != dnnl::algorithm::convolution_direct)
     attempts.push_back(
         [&] { shape.setAlgorithm(dnnl::algorithm::convolution_direct); });

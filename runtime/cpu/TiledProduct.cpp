@@ -1,8 +1,8 @@
 //===- TiledProduct.cpp ---------------------------------------------------===//
 #include "cpu/TiledProduct.h"
+#include "cpu/Processor.h"
 #include "plan/ShortFloat.h"
 
-#include <cpuid.h>
 #include <immintrin.h>
 
 #include <algorithm>
@@ -23,38 +23,22 @@ static int64_t roundUp(int64_t value, int64_t multiple) {
 }
 
 const ProductTiles &pp::runtime::productTiles() {
-  static const bool isWide = __builtin_cpu_supports("avx512f");
-  return isWide ? productTilesAvx512 : productTilesAvx2;
-}
-
-/// Whether there are tiles of AMX for bf16, and the system keeps them.
-static bool hasMatrixTiles() {
-  unsigned a, b, c, d;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1))
-    return false;
-  unsigned low, high;
-  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return (low >> 17 & 3) == 3;
+  return hasAvx512() ? productTilesAvx512 : productTilesAvx2;
 }
 
 bool TiledProduct::isPreferred(DataType factors) {
   static const bool isPossible = __builtin_cpu_supports("avx2") &&
                                  __builtin_cpu_supports("fma") &&
                                  __builtin_cpu_supports("f16c");
-  static const bool isWide = __builtin_cpu_supports("avx512f");
-  static const bool isIntel = __builtin_cpu_is("intel");
-  // Intel's instructions for bf16 do as many terms per cycle as those for f32.
-  static const bool isBrainFast =
-      isIntel ? hasMatrixTiles() : __builtin_cpu_supports("avx512bf16");
-  if (!isPossible || !isWide)
+  if (!isPossible || !hasAvx512())
     return isPossible;
   switch (factors) {
   case DataType::BF16:
-    return !isBrainFast;
+    return !hasFastBFloat16();
   case DataType::F16:
     return true;
   default:
-    return isIntel;
+    return isFromIntel();
   }
 }
 

@@ -1,0 +1,32 @@
+//===- Processor.cpp ------------------------------------------------------===//
+#include "cpu/Processor.h"
+
+#include <cpuid.h>
+
+using namespace pp::runtime;
+
+/// Whether there are tiles of AMX for bf16, and the system keeps them.
+static bool hasMatrixTiles() {
+  unsigned a, b, c, d;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1))
+    return false;
+  unsigned low, high;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low >> 17 & 3) == 3;
+}
+
+bool pp::runtime::hasFastBFloat16() {
+  static const bool has =
+      isFromIntel() ? hasMatrixTiles() : __builtin_cpu_supports("avx512bf16");
+  return has;
+}
+
+bool pp::runtime::hasAvx512() {
+  static const bool has = __builtin_cpu_supports("avx512f");
+  return has;
+}
+
+bool pp::runtime::isFromIntel() {
+  static const bool is = __builtin_cpu_is("intel");
+  return is;
+}

@@ -1,0 +1,18 @@
+//===- Processor.h - What this processor is good at -------------*- C++ -*-===//
+#ifndef PP_RUNTIME_CPU_PROCESSOR_H
+#define PP_RUNTIME_CPU_PROCESSOR_H
+
+namespace pp::runtime {
+
+/// Whether the library's products and convolutions of bf16 are faster than
+/// those of f32: with AMX, and on AMD's processors with AVX512_BF16. Intel's
+/// AVX512_BF16 does as many terms per cycle as their f32; without either, bf16
+/// is emulated.
+bool hasFastBFloat16();
+
+bool hasAvx512();
+bool isFromIntel();
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_PROCESSOR_H
