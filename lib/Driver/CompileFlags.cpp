@@ -58,7 +58,7 @@ struct ModelFlags {
       cl::cat(machine)};
   Bound<nn::ConvolutionChoice> convolutions{
       "convolutions",
-      cl::desc("Algorithms of convolutions in f32 on the processor"),
+      cl::desc("Algorithms of convolutions that the processor computes in f32"),
       cl::location(options.convolutions.convolutions),
       cl::init(options.convolutions.convolutions), cl::cat(machine)};
   Bound<nn::LayoutChoice> layouts{

@@ -2,6 +2,7 @@
 
 #include "pp/Driver/Compiler.h"
 #include "ModelHash.h"
+#include "cpu/Processor.h"
 #include "plan/BucketAxes.h"
 #include "plan/PlanJson.h"
 #include "pp/Conversion/Passes.h"
@@ -110,6 +111,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       nn::AssignLayoutsOptions layouts = options.layouts;
       if (options.packWeights.mode != nn::PackWeightsMode::Never)
         convolutions.uses = layouts.uses = weightUses;
+      convolutions.widens = !runtime::hasFastBFloat16();
       convolutions.tuningFile = layouts.tuningFile = options.tuningFile;
       layouts.bandwidth = options.cost.bandwidth;
       pm.addPass(nn::createChooseConvolutions(convolutions));

@@ -39,7 +39,8 @@ struct ConvShape {
   void setAlgorithm(dnnl::algorithm which);
   /// Copies all tensors, into whatever layout the primitive likes; as f32, too,
   /// if `widen`.
-  void setCopied(bool widen);
+  void setCopied(bool widen,
+                 dnnl::algorithm which = dnnl::algorithm::convolution_direct);
   /// Copies all tensors that are not so as plain ones of f32.
   void setPlain();
   /// Whether the library's own code for it is right. oneDNN 2.6 is not, or
@@ -239,11 +240,11 @@ void ConvShape::setAlgorithm(dnnl::algorithm which) {
   dstInside = isDirect ? insideOf(dstAlone) : anyLayout(dst);
 }
 
-void ConvShape::setCopied(bool widen) {
+void ConvShape::setCopied(bool widen, dnnl::algorithm which) {
   std::optional<KernelBuilder::Type> type;
   if (widen)
     type = KernelBuilder::Type::f32;
-  algorithm = dnnl::algorithm::convolution_direct;
+  algorithm = which;
   srcInside = anyLayout(src, type);
   weightsInside =
       anyLayout(widen ? weights : KernelBuilder::widened(weights), type);
@@ -306,9 +307,13 @@ static auto describe(ConvShape &shape, const Make &make,
   }
   using Attempt = std::function<void()>;
   const ConvShape given = shape;
-  std::vector<Attempt> attempts{[] {}};
-  if (shape.hasSlowTypes())
-    attempts.insert(attempts.begin(), [&] { shape.setCopied(/*widen=*/true); });
+  std::vector<Attempt> attempts;
+  if (shape.hasSlowTypes()) {
+    attempts.push_back(
+        [&] { shape.setCopied(/*widen=*/true, given.algorithm); });
+    attempts.push_back([&] { shape.setCopied(/*widen=*/true); });
+  }
+  attempts.push_back([] {});
   if (shape.algorithm != dnnl::algorithm::convolution_direct)
     attempts.push_back(
         [&] { shape.setAlgorithm(dnnl::algorithm::convolution_direct); });

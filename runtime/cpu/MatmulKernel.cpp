@@ -141,6 +141,11 @@ static dnnl::matmul::primitive_desc describePacked(const Product &product,
   return describeProduct(product, any, builder);
 }
 
+static bool isTiled(const Product &product) {
+  return TiledProduct::isPreferred(
+      KernelBuilder::dataType(product.b.data_type()));
+}
+
 namespace {
 /// Where the tensors of a part of a product begin.
 struct Offsets {
@@ -183,19 +188,18 @@ static Offsets takePart(Product &product, KernelBuilder &builder) {
   for (int64_t axis = 0; axis < rows; ++axis)
     if (dims[axis] % parts == 0)
       return take(axis, 1);
-  if (dims[rows] >= fewest * parts)
+  bool areRows = dims[rows] >= fewest * parts;
+  bool areColumns = dims[rows + 1] >= fewest * parts;
+  // Each part packs all of the factor that is not cut.
+  bool areBetter = isTiled(product) && dims[rows + 1] > dims[rows];
+  if (areRows && !(areColumns && areBetter))
     return take(rows, tile);
   for (int64_t axis = 0; axis < rows; ++axis)
     if (dims[axis] > parts)
       return take(axis, 1);
-  if (dims[rows + 1] >= fewest * parts)
+  if (areColumns)
     return take(rows + 1, product.packedBytes == 0 ? tile : panel);
   throw DescriptorError("parts: there is not enough to share");
-}
-
-static bool isTiled(const Product &product) {
-  return TiledProduct::isPreferred(
-      KernelBuilder::dataType(product.b.data_type()));
 }
 
 /// A product without epilogue in tiles of our own.

@@ -2,6 +2,7 @@
 // RUN: pp-opt %s -split-input-file --nn-choose-convolutions=convolutions=direct | FileCheck %s --check-prefix=DIRECT
 // RUN: pp-opt %s -split-input-file --nn-choose-convolutions=uses=0 | FileCheck %s --check-prefix=PACKED
 // RUN: not pp-opt %s -split-input-file --nn-choose-convolutions=uses=-1 2>&1 | FileCheck %s --check-prefix=USES
+// RUN: pp-opt %s -split-input-file -nn-choose-convolutions=widens=true | FileCheck %s --check-prefix=WIDENED
 // USES: uses is -1, must be 0 or more
 
 // Many tiles: the transforms of the weights are worth it.
@@ -45,4 +46,21 @@ func.func @main(%x: tensor<2x256x14x14xf32>, %w: tensor<256x256x3x3xf32>) -> (te
   %1 = nn.conv_backward_input %0, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<2x256x14x14xf32>, tensor<256x256x3x3xf32>) -> tensor<2x256x14x14xf32>
   %2 = nn.conv_backward_weight %x, %0 strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<2x256x14x14xf32>, tensor<2x256x14x14xf32>) -> tensor<256x256x3x3xf32>
   return %0, %1, %2 : tensor<2x256x14x14xf32>, tensor<2x256x14x14xf32>, tensor<256x256x3x3xf32>
+}
+
+// -----
+
+// In bf16, where the processor computes it in f32.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: algorithm
+// WIDENED-LABEL: func.func @main
+// WIDENED-LABEL: func.func @main
+// WIDENED-LABEL: func.func @main
+// WIDENED-LABEL: func.func @main
+// WIDENED: nn.conv {{.*}} algorithm winograd
+// WIDENED: nn.conv_backward_weight {{.*}} algorithm winograd
+func.func @main(%y: tensor<8x64x56x56xbf16>, %s: tensor<64x64x3x3xbf16>) -> (tensor<8x64x56x56xbf16>, tensor<64x64x3x3xf32>) {
+  %0 = nn.conv %y, %s strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xbf16>, tensor<64x64x3x3xbf16>) -> tensor<8x64x56x56xbf16>
+  %1 = nn.conv_backward_weight %y, %0 strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xbf16>, tensor<8x64x56x56xbf16>) -> tensor<64x64x3x3xf32>
+  return %0, %1 : tensor<8x64x56x56xbf16>, tensor<64x64x3x3xf32>
 }

@@ -69,11 +69,18 @@ private:
     auto isF32 = [](Type type) {
       return cast<RankedTensorType>(type).getElementType().isF32();
     };
+    auto isComputedInF32 = [&](Type type) {
+      return isF32(type) ||
+             (widens && cast<RankedTensorType>(type).getElementType().isBF16());
+    };
+    // The library packs no weights in another type than they have.
+    bool isWidened = !isF32(weight.getType());
     ArrayRef<int64_t> w = shapeOf(weight), out = shapeOf(output);
     if (op.getGroups() != 1 || w.size() != 4 || w[2] != 3 || w[3] != 3 ||
         !isAll(op.getStrides(), 1) || !isAll(op.getDilations(), 1) ||
-        !llvm::all_of(op->getOperandTypes(), isF32) ||
-        !isF32(op.getOutput().getType()) || w[0] % 16 != 0 || w[1] % 16 != 0)
+        !llvm::all_of(op->getOperandTypes(), isComputedInF32) ||
+        !isComputedInF32(op.getOutput().getType()) || w[0] % 16 != 0 ||
+        w[1] % 16 != 0)
       return;
     if (convolutions == ConvolutionChoice::Winograd)
       return op.setAlgorithm(ConvolutionAlgorithm::winograd);
@@ -86,9 +93,10 @@ private:
     }
     Work work{double(out[0]), double(out[2]), double(out[3]), double(w[1]),
               double(w[0])};
-    double transforms = std::is_same_v<ConvolutionOp, ConvBackwardWeightOp> ? 1
-                        : uses == 0 ? 0
-                                    : 1 / double(uses);
+    bool isGradient = std::is_same_v<ConvolutionOp, ConvBackwardWeightOp>;
+    double transforms = isGradient || isWidened ? 1
+                        : uses == 0             ? 0
+                                                : 1 / double(uses);
     if (winogradTime(work, transforms) < 0.9 * directTime(work) / share)
       op.setAlgorithm(ConvolutionAlgorithm::winograd);
   }

@@ -294,8 +294,8 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     more bytes: 36 numbers for each 4x4 of the result, and 36 for each pair of
     channels. It is chosen where both together take less than 0.9 of
     the time of the direct algorithm, by the rates of the options. A weight that
-    `nn-pack-weights` will pack is transformed once for all its uses. Only in f32: of 16 bits,
-    the rounding of the transformed tensors would be seen.
+    `nn-pack-weights` will pack is transformed once for all its uses. Only in f32, and in bf16
+    where the processor computes it in f32 (`widens`): of 16 bits, the rounding of the transformed tensors would be seen.
   }];
   let options = [
     Option<"convolutions", "convolutions", "::pp::nn::ConvolutionChoice",
@@ -309,6 +309,8 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     Option<"uses", "uses", "int64_t", "1",
            "How often a convolution runs while its weight stays the same, if it is "
            "packed; 0: without limit">,
+    Option<"widens", "widens", "bool", "false",
+           "Whether the processor computes convolutions of bf16 in f32">,
     Option<"tuningFile", "tuning-file", "std::string", "\"\"",
            "Measured times (docs/cost-format.md), which decide where both algorithms "
            "are known">
