@@ -356,10 +356,11 @@ class Slowed:
 def train_workers(program, folder, flags, slowed):
     """Steps per second, losses and accuracies of two processes, some of which are slowed."""
     report, job = folder / "report.json", f"workers-{time.monotonic_ns()}"
-    command = [program, "train", "--data", DIGITS / "digits-train.npz", "--eval-data", DIGITS / "digits-test.npz", *flags]
+    command = [program, "train", "--data", DIGITS / "digits-train.npz", "--eval-data", DIGITS / "digits-test.npz", *flags,
+               "--report", report]
     processes = [
         subprocess.Popen(
-            [*command, "--report", report] if number == 0 else command, text=True,
+            command, text=True,
             stdout=subprocess.PIPE if number == 0 else subprocess.DEVNULL,
             env={**os.environ, "PP_PROCESS": str(number), "PP_PROCESSES": "2", "PP_JOB": job},
         )
