@@ -151,6 +151,19 @@ private:
     }
   }
 
+  /// The kernels that a program has which the times choose; `own` is told their
+  /// file, `path`.
+  llvm::Expected<std::vector<std::string>> choose(CompileOptions &own,
+                                                  llvm::StringRef path) {
+    if (auto error = llvm::writeToOutput(path, [&](llvm::raw_ostream &os) {
+          os << llvm::json::Value(llvm::json::Object(costs));
+          return llvm::Error::success();
+        }))
+      return std::move(error);
+    own.tuningFile = path.str();
+    return listKernels(own, import, context);
+  }
+
   /// Compares the program that the times choose with that of the rules, whose
   /// kernels are `rules`.
   llvm::Error confirm(llvm::ArrayRef<std::string> rules) {
@@ -160,14 +173,8 @@ private:
       return makeError(exitInputOutput,
                        "cannot make a temporary file: " + code.message());
     llvm::FileRemover remove(path);
-    if (auto error = llvm::writeToOutput(path, [&](llvm::raw_ostream &os) {
-          os << llvm::json::Value(llvm::json::Object(costs));
-          return llvm::Error::success();
-        }))
-      return error;
     CompileOptions own = options;
-    own.tuningFile = path.str();
-    auto keys = listKernels(own, import, context);
+    auto keys = choose(own, path);
     if (!keys)
       return keys.takeError();
     if (llvm::ArrayRef(*keys) == rules) {
@@ -181,11 +188,15 @@ private:
     if (stepOf(costs) < longStep)
       turns.push_back(&own);
     double before = stepOf(costs), after = 0;
+    llvm::json::Value stepOfRules = *costs.get(stepField);
     for (const CompileOptions *each : turns) {
       auto measured = measure(*each, import, settings, context);
       if (!measured)
         return measured.takeError();
-      keepShortest(*measured->getObject(kernelsField));
+      // Shorter times of what was known could choose another program than the
+      // one that is measured here.
+      for (auto &[key, value] : *measured->getObject(kernelsField))
+        kernels().try_emplace(key, value);
       double step = stepOf(*measured);
       if (each == &options)
         before = std::min(before, step);
@@ -197,7 +208,11 @@ private:
     llvm::outs() << llvm::formatv(
         "tuned: {0:f3} ms per step, untuned: {1:f3}\n", 1e3 * after,
         1e3 * before);
-    if (after < before)
+    // With the times of kernels that were not known, too.
+    auto final = choose(own, path);
+    if (!final)
+      return final.takeError();
+    if (after < before && *final == *keys)
       return llvm::Error::success();
     llvm::outs() << "the file has only what the rules choose\n";
     llvm::json::Object kept;
@@ -205,6 +220,7 @@ private:
       if (auto *time = kernels().get(key))
         kept[key] = *time;
     costs[kernelsField] = std::move(kept);
+    costs[stepField] = std::move(stepOfRules);
     return llvm::Error::success();
   }
 
