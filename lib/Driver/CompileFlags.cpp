@@ -129,6 +129,11 @@ struct ModelFlags {
       "label-smoothing",
       cl::desc("Cross entropies: what all classes share of a label"),
       cl::location(options.loss.labelSmoothing), cl::cat(training)};
+  cl::list<double> classWeights{
+      "class-weights",
+      cl::desc("cross_entropy: what each class counts; the mean is over what "
+               "the labels count, as PyTorch's"),
+      cl::value_desc("w,..."), cl::CommaSeparated, cl::cat(training)};
   Bound<double> huberDelta{"huber-delta",
                            cl::desc("From where on the loss huber is linear"),
                            cl::location(options.loss.delta),
@@ -371,6 +376,15 @@ llvm::Error checkTraining(const CompileOptions &options) {
     return makeError(exitUsage, "--label-smoothing: is for cross entropies, "
                                 "not for --loss=" +
                                     getName(options.loss.loss));
+  if (!options.loss.classWeights.empty() &&
+      options.loss.loss != nn::Loss::CrossEntropy)
+    return makeError(exitUsage, "--class-weights: is for cross_entropy, not "
+                                "for --loss=" +
+                                    getName(options.loss.loss));
+  for (double number : options.loss.classWeights)
+    if (!(number >= 0 && number <= FLT_MAX))
+      return makeError(exitUsage,
+                       "--class-weights: must be numbers that are 0 or more");
   if (options.averagesMeans && options.loss.loss != nn::Loss::Output)
     return makeError(exitUsage,
                      "--mean-of-microbatches: is for --loss=output:NAME");
@@ -723,6 +737,8 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   options.import = *import;
   options.batch = isBatchGiven() ? import->batch : 0;
   options.hasTraining = flags.loss.getNumOccurrences() > 0;
+  options.loss.classWeights.assign(flags.classWeights.begin(),
+                                   flags.classWeights.end());
   if (const std::string &output = modelFlags->loss.getParser().output;
       !output.empty())
     options.loss.output = output;

@@ -50,6 +50,7 @@ static const KnownAttribute argumentAttributes[] = {
     {roleAttrName, isA<RoleAttr>, "a #step.role"},
     {rangeAttrName, isRange, "an array of two numbers"},
     {ignoreIndexAttrName, isA<IntegerAttr>, "a number"},
+    {classWeightsAttrName, isA<DenseF64ArrayAttr>, "an array of numbers"},
     {batchedAttrName, isA<UnitAttr>, "a unit attribute"},
 };
 

@@ -302,6 +302,9 @@ private:
       if (auto ignored = step.getArgAttrOfType<IntegerAttr>(
               index, step::ignoreIndexAttrName))
         port.ignoreIndex = ignored.getInt();
+      if (auto weights = step.getArgAttrOfType<DenseF64ArrayAttr>(
+              index, step::classWeightsAttrName))
+        port.classWeights = weights.asArrayRef();
       plan.feeds.push_back(std::move(port));
     }
     return success();

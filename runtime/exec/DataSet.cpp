@@ -207,23 +207,26 @@ void DataSet::ignoreRows(PortBuffer &target, const PlanPort &port,
 
 void DataSet::fillLossWeight(PortBuffer &target, DataType type,
                              const Step &step) const {
-  uint64_t labels = 0;
+  // Whole numbers of labels are exact.
+  double labels = 0;
   for (size_t i = 0; i < feeds.size(); ++i) {
     const PlanPort &port = plan.feeds[i];
     if (port.role != "target")
       continue;
     uint64_t inSample = *elementCount(port.shape) / port.shape[0];
     if (!port.ignoreIndex)
-      labels += step.rows * inSample;
+      labels += static_cast<double>(step.rows * inSample);
     for (uint64_t row = 0; port.ignoreIndex && row < step.rows; ++row)
-      for (uint64_t k = 0; k < inSample; ++k)
-        labels +=
-            integerAt(feeds[i].data.data(), port.type,
-                      step.samples[row] * inSample + k) != *port.ignoreIndex;
+      for (uint64_t k = 0; k < inSample; ++k) {
+        int64_t label = integerAt(feeds[i].data.data(), port.type,
+                                  step.samples[row] * inSample + k);
+        if (label != *port.ignoreIndex)
+          labels += port.classWeights.empty() ? 1 : port.classWeights[label];
+      }
   }
   // Where nothing counts, the loss and its gradients are 0.
   NumberArray weight(type, 1);
-  weight.set(0, 1.0 / static_cast<double>(std::max<uint64_t>(labels, 1)));
+  weight.set(0, labels > 0 ? 1 / labels : 1);
   std::memcpy(target.at(0), weight.data(), weight.bytes());
 }
 

@@ -45,9 +45,11 @@ struct PlanPort {
   /// program takes, and one more, whose elements the loss leaves out.
   std::optional<std::pair<int64_t, int64_t>> range;
   std::optional<int64_t> ignoreIndex;
+  /// Of labels from 0 to the largest: what each counts in the loss. Empty: 1.
+  std::vector<double> classWeights;
 
   /// What the runtime feeds itself: 1 / the number of labels of a mini-batch
-  /// that the loss does not leave out.
+  /// that the loss does not leave out, or what these count together.
   static constexpr const char *lossWeight = "loss_weight";
   bool isLossWeight() const { return role == lossWeight; }
   /// 1 for each row of a micro-batch that is a sample, else 0.

@@ -78,6 +78,17 @@ static void readIndexRange(const JsonReader &entry, PlanPort &port) {
   }
   if (entry.has("ignore_index"))
     port.ignoreIndex = entry.at("ignore_index").signedInteger();
+  if (entry.has("class_weights")) {
+    JsonReader weights = entry.at("class_weights");
+    for (size_t i = 0; i < weights.size(); ++i) {
+      port.classWeights.push_back(weights.at(i).number());
+      if (port.classWeights.back() < 0)
+        weights.at(i).fail("expected 0 or more");
+    }
+    if (!port.range || port.range->first != 0 ||
+        port.range->second + 1 != static_cast<int64_t>(weights.size()))
+      weights.fail("expected a number for each label of the range, from 0");
+  }
   bool isIndex = port.type == DataType::I64 || port.type == DataType::I32;
   if ((port.range || port.ignoreIndex) && !isIndex)
     entry.at("dtype").fail("only whole numbers have a range");

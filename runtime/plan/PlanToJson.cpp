@@ -26,6 +26,8 @@ static Json writePort(const PlanPort &port, bool isFeed) {
     json["range"] = {port.range->first, port.range->second};
   if (port.ignoreIndex)
     json["ignore_index"] = *port.ignoreIndex;
+  if (!port.classWeights.empty())
+    json["class_weights"] = port.classWeights;
   return json;
 }
 

@@ -66,6 +66,8 @@ CASES = {
     ),
     # Losses.
     "label_smoothing": case({**PLAIN, "label_smoothing": 0.2}),
+    "class_weights": case({**PLAIN, "class_weights": "0.5,2,1,0,3.5"}),
+    "class_weights_smooth": case({**PLAIN, "class_weights": "0.5,2,1,0.25,3.5", "label_smoothing": 0.2}),
     "soft_cross_entropy": case({**PLAIN, "label_smoothing": 0.1}, loss="soft_cross_entropy"),
     "bce_with_logits": case(loss="bce_with_logits"),
     "l1": case(loss="l1"),
@@ -123,8 +125,11 @@ def run_with_pytorch(name, options):
     if target.is_floating_point():
         target = target.double()
     smoothing = compile.get("label_smoothing", 0)
+    counted = compile.get("class_weights")
+    if counted:
+        counted = torch.tensor([float(w) for w in counted.split(",")], dtype=torch.float64)
     losses = {
-        "cross_entropy": lambda y, t: F.cross_entropy(y, t, label_smoothing=smoothing),
+        "cross_entropy": lambda y, t: F.cross_entropy(y, t, weight=counted, label_smoothing=smoothing),
         "soft_cross_entropy": lambda y, t: F.cross_entropy(y, t, label_smoothing=smoothing),
         "bce_with_logits": F.binary_cross_entropy_with_logits,
         "l1": F.l1_loss,

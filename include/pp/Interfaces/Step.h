@@ -35,17 +35,19 @@ inline constexpr llvm::StringLiteral stageHintAttrName = "step.stage_hint";
 /// On function arguments: the name under which the value is fed.
 inline constexpr llvm::StringLiteral feedAttrName = "step.feed";
 /// On function arguments: a #step.role. The loss weight is the reciprocal of
-/// the number of labels in a mini-batch that count. The sample mask is 1 for
-/// each sample of a micro-batch, and 0 in the rows behind the last one. The
-/// random counter is four
-/// i32 for each micro-batch: the two halves of the seed, the lower one first,
-/// the number of the step, and that of the micro-batch's first sample in the
-/// step.
+/// the number of labels in a mini-batch that count, or what these count
+/// together. The sample mask is 1 for each sample of a micro-batch, and 0 in
+/// the rows behind the last one. The random counter is four i32 for each
+/// micro-batch: the two halves of the seed, the lower one first, the number of
+/// the step, and that of the micro-batch's first sample in the step.
 inline constexpr llvm::StringLiteral roleAttrName = "step.role";
 /// On function arguments: the smallest and the largest number that the caller
 /// may feed, and the one beside them that is left out of the loss.
 inline constexpr llvm::StringLiteral rangeAttrName = "step.range";
 inline constexpr llvm::StringLiteral ignoreIndexAttrName = "step.ignore_index";
+/// On function arguments, labels from 0: what each of them counts in the loss.
+inline constexpr llvm::StringLiteral classWeightsAttrName =
+    "step.class_weights";
 /// On function results: the name under which the value is fetched, or "loss".
 inline constexpr llvm::StringLiteral fetchAttrName = "step.fetch";
 /// On function arguments and results: axis 0 has the samples.

@@ -27,6 +27,7 @@ def Step_Dialect : Dialect {
     | `step.feed` | function arguments | name of what is fed |
     | `step.role` | function arguments | `#step.role<input>` or `<target>`, which the caller feeds, `<loss_weight>`, `<sample_mask>`, `<loss_scale>` or `<random_counter>`, which the runtime keeps |
     | `step.range`, `step.ignore_index` | function arguments | the numbers that may be fed |
+    | `step.class_weights` | function arguments | what each label counts in the loss |
     | `step.fetch` | function results | name of what is fetched, or "loss" |
     | `step.batched` | function arguments and results | axis 0 has the samples |
     | `step.added` | function results | those of the micro-batches add up to that of the mini-batch |

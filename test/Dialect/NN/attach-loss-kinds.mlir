@@ -1,5 +1,7 @@
 // RUN: split-file %s %t
 // RUN: pp-opt %t/logits.mlir --nn-attach-loss="label-smoothing=0.25" | FileCheck %t/logits.mlir --check-prefix=SMOOTH
+// RUN: pp-opt %t/logits.mlir --nn-attach-loss="class-weights=1,2,0.5,0,1,1,1,1,1,3" | FileCheck %t/logits.mlir --check-prefix=WEIGHED
+// RUN: not pp-opt %t/logits.mlir --nn-attach-loss="class-weights=1,2" 2>&1 | FileCheck %t/logits.mlir --check-prefix=FEW
 // RUN: pp-opt %t/logits.mlir --nn-attach-loss="loss=soft_cross_entropy" | FileCheck %t/logits.mlir --check-prefix=SOFT
 // RUN: pp-opt %t/logits.mlir --nn-attach-loss="loss=bce_with_logits" | FileCheck %t/logits.mlir --check-prefix=BCE
 // RUN: pp-opt %t/logits.mlir --nn-attach-loss="loss=l1" | FileCheck %t/logits.mlir --check-prefix=L1
@@ -19,6 +21,14 @@
 // SMOOTH: nn.mul %{{.+}}, %[[F]]
 // SMOOTH: nn.constant dense<-2.500000e-02>
 // SMOOTH: nn.constant dense<7.500000e-01>
+
+// The logarithms times what their classes count, where the label is.
+// WEIGHED: step.class_weights = array<f64: 1.000000e+00, 2.000000e+00, 5.000000e-01, 0.000000e+00
+// WEIGHED: %[[LOG:.+]] = nn.log_softmax
+// WEIGHED: %[[TERMS:.+]] = nn.mul %[[LOG]]
+// WEIGHED: %[[IS:.+]] = nn.compare eq
+// WEIGHED: nn.select %[[IS]], %[[TERMS]]
+// FEW: there are 2 class weights, but axis 1 of the output has 10 classes
 
 // A mean over rows: the weight of the targets, times the classes in one.
 // SOFT: step.feed = "target", step.role = #step.role<target>

@@ -217,20 +217,40 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
              << ": its loss is 0 whatever the model does. One number for each "
                 "sample is what 'mse' compares; for two classes let the model "
                 "return two numbers, or say with --class-axis where they are";
+    if (!classWeights.empty() &&
+        static_cast<int64_t>(classWeights.size()) != classes)
+      return function.emitError()
+             << "there are " << classWeights.size()
+             << " class weights, but axis " << axis << " of the output has "
+             << classes << " classes";
     std::array<int64_t, 2> range = {0, classes - 1};
-    Value labels = addInput(
-        builder, function, step::Role::Target, rows,
-        {builder.getNamedAttr(step::rangeAttrName,
-                              builder.getDenseI64ArrayAttr(range)),
-         builder.getNamedAttr(step::ignoreIndexAttrName,
-                              builder.getI64IntegerAttr(ignoreIndex))});
+    SmallVector<NamedAttribute> ofLabels{
+        builder.getNamedAttr(step::rangeAttrName,
+                             builder.getDenseI64ArrayAttr(range)),
+        builder.getNamedAttr(step::ignoreIndexAttrName,
+                             builder.getI64IntegerAttr(ignoreIndex))};
+    if (!classWeights.empty())
+      ofLabels.push_back(builder.getNamedAttr(
+          step::classWeightsAttrName,
+          builder.getDenseF64ArrayAttr(ArrayRef<double>(classWeights))));
+    Value labels =
+        addInput(builder, function, step::Role::Target, rows, ofLabels);
     auto scalar = RankedTensorType::get({}, type.getElementType());
     Value weight = addInput(builder, function, step::Role::LossWeight, scalar);
-    auto entropy = SoftmaxCrossEntropyOp::create(
-        builder, loc, logits, labels, builder.getI64IntegerAttr(ignoreIndex));
-    if (labelSmoothing == 0)
-      return Value(MulOp::create(builder, loc, entropy.getLoss(), weight));
     Expressions e{builder, loc};
+    Value logarithms, entropy;
+    if (classWeights.empty()) {
+      entropy =
+          SoftmaxCrossEntropyOp::create(builder, loc, logits, labels,
+                                        builder.getI64IntegerAttr(ignoreIndex))
+              .getLoss();
+    } else {
+      logarithms = weighClasses(builder, loc,
+                                LogSoftmaxOp::create(builder, loc, logits));
+      entropy = e.neg(e.sumAll(ofLabel(builder, loc, logarithms, labels)));
+    }
+    if (labelSmoothing == 0)
+      return e.mul(entropy, weight);
     // Of rows whose label counts: minus the logarithms of all classes.
     auto labelType = cast<RankedTensorType>(labels.getType());
     Value ignored = ConstantOp::create(
@@ -242,12 +262,51 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
                           Comparison::ne, labels, ignored);
     counts =
         CastOp::create(builder, loc, rows.clone(type.getElementType()), counts);
-    Value logarithms = LogSoftmaxOp::create(builder, loc, logits);
+    if (!logarithms)
+      logarithms = LogSoftmaxOp::create(builder, loc, logits);
     Value ofRows = e.sum(logarithms, {type.getRank() - 1});
     Value all = e.sumAll(e.mul(ofRows, counts));
     Value smooth = e.mul(all, e.splat(all, -labelSmoothing / classes));
-    Value sharp = e.mul(entropy.getLoss(), e.splat(all, 1 - labelSmoothing));
+    Value sharp = e.mul(entropy, e.splat(all, 1 - labelSmoothing));
     return e.mul(e.add(sharp, smooth), weight);
+  }
+
+  /// `values`, whose last axis has the classes, times what each class counts.
+  Value weighClasses(OpBuilder &builder, Location loc, Value values) {
+    auto type = cast<RankedTensorType>(values.getType());
+    SmallVector<Attribute> numbers;
+    for (double number : classWeights)
+      numbers.push_back(builder.getFloatAttr(type.getElementType(), number));
+    auto ofClasses =
+        RankedTensorType::get({type.getShape().back()}, type.getElementType());
+    Value weights = ConstantOp::create(
+        builder, loc, DenseElementsAttr::get(ofClasses, numbers));
+    return MulOp::create(
+        builder, loc, values,
+        BroadcastOp::create(builder, loc, type, weights, type.getRank() - 1));
+  }
+
+  /// `values` at the class of each label, 0 elsewhere: an ignored label is no
+  /// class. 0 times minus infinity would not be 0.
+  Value ofLabel(OpBuilder &builder, Location loc, Value values, Value labels) {
+    auto type = cast<RankedTensorType>(values.getType());
+    auto indices = type.clone(builder.getI64Type());
+    auto numbers =
+        llvm::to_vector(llvm::seq<int64_t>(0, type.getShape().back()));
+    Value classes =
+        ConstantOp::create(builder, loc,
+                           DenseIntElementsAttr::get(
+                               RankedTensorType::get({type.getShape().back()},
+                                                     builder.getI64Type()),
+                               numbers));
+    auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() - 1));
+    Value isLabel = CompareOp::create(
+        builder, loc, type.clone(builder.getI1Type()), Comparison::eq,
+        BroadcastOp::create(builder, loc, indices, labels, axes),
+        BroadcastOp::create(builder, loc, indices, classes,
+                            type.getRank() - 1));
+    Expressions e{builder, loc};
+    return SelectOp::create(builder, loc, isLabel, values, e.splat(values, 0));
   }
 
   /// The sum of `terms`, whose axis 0 is that of the samples, over those that

@@ -117,7 +117,9 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
     only the data tell: it comes in as the input `loss_weight`, its reciprocal.
 
     `label-smoothing` s gives each class s / K of the K classes, and the label's
-    the rest (Szegedy et al., arXiv 1512.00567, section 7), as PyTorch's. `huber`
+    the rest (Szegedy et al., arXiv 1512.00567, section 7), as PyTorch's. With
+    `class-weights`, a class's number multiplies its terms, and the weight of a
+    mini-batch is the sum of those of its labels. `huber`
     is d^2 / 2 where |d| < `delta`, and `delta` (|d| - `delta` / 2) elsewhere.
     `output` takes an output of the model as the loss, or its mean.
   }];
@@ -133,6 +135,8 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
            "The label of what is not trained (cross_entropy)">,
     Option<"labelSmoothing", "label-smoothing", "double", "0.0",
            "What all classes share of a label (cross entropies)">,
+    ListOption<"classWeights", "class-weights", "double",
+               "What each class counts (cross_entropy); none: 1">,
     Option<"delta", "delta", "double", "1.0",
            "From where on huber is linear">,
     Option<"microbatches", "microbatches", "int64_t", "1",
