@@ -163,7 +163,7 @@ static void packPanels(DataType type, const char *from, int64_t laneStride,
                        int64_t termStride, int64_t panelStride, int64_t lanes,
                        int64_t terms, float *to) {
   withType(type, [&]<typename Reader>(Reader) {
-    auto *source = reinterpret_cast<const typename Reader::Element *>(from);
+    auto *source = reinterpret_cast<const Reader::Element *>(from);
     int64_t lane = 0;
     if (laneStride == 1) {
       int64_t full = lanes / width;
@@ -319,10 +319,9 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
       }
       if (!isDirect())
         withType(c.type, [&]<typename Writer>(Writer) {
-          writeMatrix<Writer>(
-              sums, chunk, columns, pitch,
-              reinterpret_cast<typename Writer::Element *>(cBlock), c.rowStride,
-              c.columnStride, isAdded);
+          writeMatrix<Writer>(sums, chunk, columns, pitch,
+                              reinterpret_cast<Writer::Element *>(cBlock),
+                              c.rowStride, c.columnStride, isAdded);
         });
     }
   }
