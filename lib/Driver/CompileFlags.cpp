@@ -91,6 +91,7 @@ struct ModelFlags {
   /// `output:NAME` says which output, too.
   struct LossParser : cl::parser<nn::Loss> {
     using cl::parser<nn::Loss>::parser;
+    // NOLINTNEXTLINE(bugprone-derived-method-shadowing-base-method): cl::opt's
     bool parse(cl::Option &option, llvm::StringRef flag, llvm::StringRef text,
                nn::Loss &value) {
       if (!text.consume_front((getName(nn::Loss::Output) + ":").str()))

@@ -43,7 +43,7 @@ class Case:
         self.context, self.model, self.name = context, model, name
         self.options = CASES[name]
         self.data = context.path(".npz")
-        np.savez(self.data, **data(self.options["compile"]["loss"]))
+        np.savez(self.data, **data(self.options["compile"]))
 
     def train(self, stages, *flags, microbatches=4, **options):
         """Lines of the log, tensors and the snapshot."""

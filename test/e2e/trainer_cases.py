@@ -68,6 +68,8 @@ CASES = {
     "label_smoothing": case({**PLAIN, "label_smoothing": 0.2}),
     "class_weights": case({**PLAIN, "class_weights": "0.5,2,1,0,3.5"}),
     "class_weights_smooth": case({**PLAIN, "class_weights": "0.5,2,1,0.25,3.5", "label_smoothing": 0.2}),
+    # What is left out is a class.
+    "class_weights_ignored": case({**PLAIN, "class_weights": "0.5,2,1,1,3.5", "ignore_index": 1}),
     "soft_cross_entropy": case({**PLAIN, "label_smoothing": 0.1}, loss="soft_cross_entropy"),
     "bce_with_logits": case(loss="bce_with_logits"),
     "l1": case(loss="l1"),
@@ -93,11 +95,12 @@ def parameters():
     return result
 
 
-def data(loss):
+def data(compile):
+    loss, ignored = compile["loss"], compile.get("ignore_index", -100)
     rng = np.random.default_rng(12)
     x = rng.standard_normal((SAMPLES, SIZES[0]), np.float32)
     labels = rng.integers(0, SIZES[-1], SAMPLES)
-    labels[::7] = -100
+    labels[::7] = ignored
     soft = rng.random((SAMPLES, SIZES[-1]), np.float32)
     if loss == "cross_entropy":
         target = labels
@@ -120,7 +123,7 @@ def run_with_pytorch(name, options):
     compile, flags = options["compile"], options["train"]
     kind = compile["loss"]
     weights = {n: torch.tensor(p, dtype=torch.float64, requires_grad=True) for n, p in parameters().items()}
-    arrays = {n: torch.tensor(a) for n, a in data(kind).items()}
+    arrays = {n: torch.tensor(a) for n, a in data(compile).items()}
     x, target = arrays["x"].double(), arrays["target"]
     if target.is_floating_point():
         target = target.double()
@@ -129,7 +132,9 @@ def run_with_pytorch(name, options):
     if counted:
         counted = torch.tensor([float(w) for w in counted.split(",")], dtype=torch.float64)
     losses = {
-        "cross_entropy": lambda y, t: F.cross_entropy(y, t, weight=counted, label_smoothing=smoothing),
+        "cross_entropy": lambda y, t: F.cross_entropy(
+            y, t, weight=counted, label_smoothing=smoothing, ignore_index=compile.get("ignore_index", -100)
+        ),
         "soft_cross_entropy": lambda y, t: F.cross_entropy(y, t, label_smoothing=smoothing),
         "bce_with_logits": F.binary_cross_entropy_with_logits,
         "l1": F.l1_loss,

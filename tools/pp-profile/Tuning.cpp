@@ -2,6 +2,7 @@
 
 #include "Tuning.h"
 
+#include "cpu/Processor.h"
 #include "pp/Driver/Errors.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -117,7 +118,9 @@ private:
         Mode::Always);
     add("blocks of channels, packed", Layouts::Blocked, Algorithm::Direct,
         Mode::Always);
-    if (options.precision == nn::Precision::F32)
+    bool isWidened =
+        options.precision == nn::Precision::BF16 && !runtime::hasFastBFloat16();
+    if (options.precision == nn::Precision::F32 || isWidened)
       add("blocks of channels, packed, Winograd's algorithm", Layouts::Blocked,
           Algorithm::Winograd, Mode::Always);
     return candidates;

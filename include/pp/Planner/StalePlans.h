@@ -41,7 +41,8 @@ Result<StalePlan> evaluateStalePlan(const PlanDraft &draft, WeightRule rule,
 /// cut whose slowest stage is shortest; the fastest first. Recomputation is not
 /// tried. Virtual workers, two or more with this clock distance, and another
 /// plan of pipedream with replicas of stages on all devices, only where all
-/// devices are alike. What fits into no memory comes last.
+/// devices are alike, the latter only where no batch norm is trained. What fits
+/// into no memory comes last.
 std::vector<StalePlan> findStalePlans(const PlanSpace &space,
                                       int clockDistance = 0);
 

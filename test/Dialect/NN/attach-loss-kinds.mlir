@@ -1,6 +1,7 @@
 // RUN: split-file %s %t
 // RUN: pp-opt %t/logits.mlir --nn-attach-loss="label-smoothing=0.25" | FileCheck %t/logits.mlir --check-prefix=SMOOTH
 // RUN: pp-opt %t/logits.mlir --nn-attach-loss="class-weights=1,2,0.5,0,1,1,1,1,1,3" | FileCheck %t/logits.mlir --check-prefix=WEIGHED
+// RUN: pp-opt %t/logits.mlir --nn-attach-loss="class-weights=1,2,0.5,0,1,1,1,1,1,3 ignore-index=2" | FileCheck %t/logits.mlir --check-prefix=CLASS
 // RUN: not pp-opt %t/logits.mlir --nn-attach-loss="class-weights=1,2" 2>&1 | FileCheck %t/logits.mlir --check-prefix=FEW
 // RUN: pp-opt %t/logits.mlir --nn-attach-loss="loss=soft_cross_entropy" | FileCheck %t/logits.mlir --check-prefix=SOFT
 // RUN: pp-opt %t/logits.mlir --nn-attach-loss="loss=bce_with_logits" | FileCheck %t/logits.mlir --check-prefix=BCE
@@ -28,6 +29,8 @@
 // WEIGHED: %[[TERMS:.+]] = nn.mul %[[LOG]]
 // WEIGHED: %[[IS:.+]] = nn.compare eq
 // WEIGHED: nn.select %[[IS]], %[[TERMS]]
+// Of what is ignored no label is the class.
+// CLASS: nn.constant dense<[0, 1, -1, 3, 4, 5, 6, 7, 8, 9]>
 // FEW: there are 2 class weights, but axis 1 of the output has 10 classes
 
 // A mean over rows: the weight of the targets, times the classes in one.

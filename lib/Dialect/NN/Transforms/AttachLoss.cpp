@@ -111,7 +111,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
 
   FailureOr<Value> attachTo(OpBuilder &builder, Location loc,
                             func::FuncOp function, Value prediction) {
-    switch (loss) {
+    switch (loss.getValue()) {
     case Loss::CrossEntropy:
       return crossEntropy(builder, loc, function, prediction);
     case Loss::MeanSquaredError:
@@ -286,13 +286,16 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
         BroadcastOp::create(builder, loc, type, weights, type.getRank() - 1));
   }
 
-  /// `values` at the class of each label, 0 elsewhere: an ignored label is no
-  /// class. 0 times minus infinity would not be 0.
+  /// `values` at the class of each label that is not ignored, 0 elsewhere: 0
+  /// times minus infinity would not be 0.
   Value ofLabel(OpBuilder &builder, Location loc, Value values, Value labels) {
     auto type = cast<RankedTensorType>(values.getType());
     auto indices = type.clone(builder.getI64Type());
     auto numbers =
         llvm::to_vector(llvm::seq<int64_t>(0, type.getShape().back()));
+    // What is ignored may be a class; no label is -1 then.
+    if (ignoreIndex >= 0 && ignoreIndex < type.getShape().back())
+      numbers[ignoreIndex] = -1;
     Value classes =
         ConstantOp::create(builder, loc,
                            DenseIntElementsAttr::get(
