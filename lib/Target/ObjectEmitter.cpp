@@ -127,7 +127,7 @@ private:
     return pair;
   }
 
-  /// Adds a program's code and plan; returns its pp_program.
+  /// Adds a program's code and plan; returns its pp_pipeline.
   llvm::Expected<llvm::Constant *> addProgram(const ProgramSource &source,
                                               llvm::StringRef name) {
     if (llvm::Error error = addCode(source.module, name))

@@ -138,7 +138,7 @@ static uint64_t syntheticBatches(const Plan &plan) {
   return plan.isTraining() ? std::clamp<uint64_t>(bytes / ofBatch, 1, most) : 1;
 }
 
-static int bench(const pp_program &functions, const BenchOptions &options,
+static int bench(const pp_pipeline &functions, const BenchOptions &options,
                  ProcessGroup &group) {
   std::shared_ptr<Device> device =
       openDevice(options.device, functions, group.getLaunch().localProcess);
@@ -191,7 +191,7 @@ int pp::runtime::runBench(const pp_binary &binary,
       "kernels {} warmup {}",
       !options.trace.empty(), !options.report.empty(), train, options.steps,
       options.duration, options.kernels, options.warmup);
-  const pp_program *program = train ? binary.training : binary.inference;
+  const pp_pipeline *program = train ? binary.training : binary.inference;
   return runOnAllProcesses(
       binary, options, {program}, agreed,
       [&](ProcessGroup &group) { return bench(*program, options, group); });

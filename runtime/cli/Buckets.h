@@ -26,7 +26,7 @@ public:
 
   /// What is chosen for some data.
   struct Fit {
-    const pp_program *program;
+    const pp_pipeline *program;
     size_t number = 0;  // of the bucket
     int64_t length = 0; // what the data have of the dimension
     bool isPadded = false;
@@ -44,12 +44,12 @@ public:
 
   /// 0: there is one program.
   size_t size() const { return plans.size(); }
-  const pp_program *getProgram(size_t number) const { return programs[number]; }
+  const pp_pipeline *getProgram(size_t number) const { return programs[number]; }
   int64_t getLimit(size_t number) const { return plans[number].bucket->size; }
   const std::string &getDim() const { return plans.front().bucket->dim; }
 
 private:
-  std::vector<const pp_program *> programs;
+  std::vector<const pp_pipeline *> programs;
   std::vector<Plan> plans; // smallest first; empty where there is one program
   std::map<std::string, BucketAxes::Axes> feeds, fetches;
   std::map<std::string, double> values; // to pad with, by feed

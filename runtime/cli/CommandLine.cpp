@@ -404,7 +404,7 @@ static CLI::App *addEval(CLI::App &app, EvalOptions &options) {
 /// The model's inputs, for --help.
 static std::string describeInputs(const pp_binary &binary) {
   std::string text;
-  auto add = [&](const pp_program *program, const char *title) {
+  auto add = [&](const pp_pipeline *program, const char *title) {
     if (!program)
       return;
     Plan plan = Plan::parse({program->plan, program->plan_size});

@@ -14,7 +14,7 @@ using namespace pp::runtime;
 /// The training program's plan, whose names are all that there are; of a model
 /// without a loss that for inference.
 static Plan readPlan(const pp_binary &binary) {
-  const pp_program *program =
+  const pp_pipeline *program =
       binary.training ? binary.training : binary.inference;
   return Plan::parse({program->plan, program->plan_size});
 }

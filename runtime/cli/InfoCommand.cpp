@@ -154,7 +154,7 @@ int pp::runtime::runInfo(const pp_binary &binary, const InfoOptions &options) {
   if (options.mode == "train" && !binary.training)
     failUsage("--mode train: the model was compiled without a loss");
   ordered_json all = ordered_json::array();
-  std::vector<std::pair<const pp_program *, bool>> programs; // is for training
+  std::vector<std::pair<const pp_pipeline *, bool>> programs; // is for training
   for (uint64_t i = 0; i < binary.bucket_count; ++i) {
     programs.emplace_back(binary.buckets[i].training, true);
     programs.emplace_back(binary.buckets[i].inference, false);

@@ -48,7 +48,7 @@ static Buckets::Arrays inferFirst(const Buckets &buckets, size_t number,
                                   int64_t length, const Buckets::Arrays &arrays,
                                   const InferOptions &options,
                                   ProcessGroup &group) {
-  const pp_program &functions = *buckets.getProgram(number);
+  const pp_pipeline &functions = *buckets.getProgram(number);
   std::shared_ptr<Device> device =
       openDevice(options.device, functions, group.getLaunch().localProcess);
   Program program(functions, *device, group);

@@ -21,7 +21,7 @@ int pp::runtime::runProfile(const pp_binary &binary,
   KernelSums sums;
   nlohmann::ordered_json json;
   json["version"] = 1;
-  for (const pp_program *functions : {binary.training, binary.inference}) {
+  for (const pp_pipeline *functions : {binary.training, binary.inference}) {
     if (!functions)
       continue;
     std::shared_ptr<Device> device = openDevice(options.device, *functions);

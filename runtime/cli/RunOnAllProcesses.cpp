@@ -21,11 +21,11 @@ using namespace pp::runtime;
 /// Everything in the binary that has to be the same.
 static uint64_t hashProgram(const pp_binary &binary) {
   uint64_t hash = emptyHash;
-  std::vector<const pp_program *> programs{binary.training, binary.inference};
+  std::vector<const pp_pipeline *> programs{binary.training, binary.inference};
   for (uint64_t i = 0; i < binary.bucket_count; ++i)
     programs.insert(programs.end(),
                     {binary.buckets[i].training, binary.buckets[i].inference});
-  for (const pp_program *program : programs) {
+  for (const pp_pipeline *program : programs) {
     if (!program)
       continue;
     hash = hashText({program->plan, program->plan_size}, hash);
@@ -111,7 +111,7 @@ static void openMpi(const RunOptions &options, const std::string &device,
 
 /// As a launch, a secret and all, or the exit code of those that were started.
 static Forked start(const RunOptions &options,
-                    const std::vector<const pp_program *> &programs) {
+                    const std::vector<const pp_pipeline *> &programs) {
   auto read = [](const char *name) { return std::getenv(name); };
   Forked result;
   result.launch = detectLaunch(options.launcher, read);
@@ -121,7 +121,7 @@ static Forked start(const RunOptions &options,
               options.processes, launch.launcher, launch.processes);
   try {
     unsigned processes = std::max(options.processes, launch.processes);
-    for (const pp_program *program : programs)
+    for (const pp_pipeline *program : programs)
       if (processes > 1)
         Placement(Plan::parse({program->plan, program->plan_size}), 0,
                   processes);
@@ -194,7 +194,7 @@ static std::unique_ptr<ProcessGroup> meet(const pp_binary &binary,
 
 int pp::runtime::runOnAllProcesses(
     const pp_binary &binary, const RunOptions &options,
-    const std::vector<const pp_program *> &programs, const std::string &agreed,
+    const std::vector<const pp_pipeline *> &programs, const std::string &agreed,
     const std::function<int(ProcessGroup &)> &work) {
   Forked forked = start(options, programs);
   if (forked.exitCode)

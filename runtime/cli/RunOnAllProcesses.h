@@ -16,7 +16,7 @@ namespace pp::runtime {
 /// code; throws what `work` throws. Only the first process may print to
 /// standard output and write files.
 int runOnAllProcesses(const pp_binary &binary, const RunOptions &options,
-                      const std::vector<const pp_program *> &programs,
+                      const std::vector<const pp_pipeline *> &programs,
                       const std::string &agreed,
                       const std::function<int(ProcessGroup &)> &work);
 

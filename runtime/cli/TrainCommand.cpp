@@ -743,7 +743,7 @@ int pp::runtime::runTrain(const pp_binary &binary,
   if (buckets.size() > 0)
     arrays = readArrays(options);
   Buckets::Fit fit = buckets.choose(arrays);
-  std::vector<const pp_program *> programs{fit.program};
+  std::vector<const pp_pipeline *> programs{fit.program};
   if (!options.evalData.empty())
     programs.push_back(binary.inference);
   return runOnAllProcesses(

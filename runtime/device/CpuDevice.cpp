@@ -74,7 +74,7 @@ public:
   bool runs(const std::string &target) const override {
     return target == "cpu";
   }
-  std::unique_ptr<DeviceProgram> load(const pp_program &) override {
+  std::unique_ptr<DeviceProgram> load(const pp_pipeline &) override {
     return std::make_unique<CpuProgram>();
   }
 };

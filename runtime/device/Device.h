@@ -200,7 +200,7 @@ public:
   /// Loads the code of a program that the device runs. `program` has to outlive
   /// the result.
   /// Throws Error.
-  virtual std::unique_ptr<DeviceProgram> load(const pp_program &program) = 0;
+  virtual std::unique_ptr<DeviceProgram> load(const pp_pipeline &program) = 0;
 };
 
 /// A range of the calling thread as long as the object lives.

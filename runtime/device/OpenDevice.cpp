@@ -53,7 +53,7 @@ static std::string_view firstWord(std::string_view name) {
 }
 
 std::shared_ptr<Device> pp::runtime::openDevice(std::string_view name,
-                                                const pp_program &program,
+                                                const pp_pipeline &program,
                                                 unsigned localProcess) {
   std::string target;
   if (name.empty()) {

@@ -14,7 +14,7 @@ namespace pp::runtime {
 /// empty name stands for the device that the program was compiled for. Throws
 /// Error(Usage) for other names, and what opening throws.
 std::shared_ptr<Device> openDevice(std::string_view name,
-                                   const pp_program &program,
+                                   const pp_pipeline &program,
                                    unsigned localProcess = 0);
 
 } // namespace pp::runtime

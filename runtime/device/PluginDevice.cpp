@@ -172,7 +172,7 @@ private:
 class PluginProgram : public DeviceProgram {
 public:
   PluginProgram(const pp_device_table &table, pp_device *device,
-                const pp_program &program)
+                const pp_pipeline &program)
       : table(table) {
     call(table.program_load, device, program.device_code, &handle);
   }
@@ -342,7 +342,7 @@ public:
   bool runs(const std::string &target) const override {
     return table.device_runs(handle, target.c_str());
   }
-  std::unique_ptr<DeviceProgram> load(const pp_program &program) override {
+  std::unique_ptr<DeviceProgram> load(const pp_pipeline &program) override {
     return std::make_unique<PluginProgram>(table, handle, program);
   }
 

@@ -288,7 +288,7 @@ public:
   bool runs(const std::string &target) const override {
     return target == "cpu" || target == "mock";
   }
-  std::unique_ptr<DeviceProgram> load(const pp_program &program) override {
+  std::unique_ptr<DeviceProgram> load(const pp_pipeline &program) override {
     // A program for the processor has no mock kernels and does not ask for
     // any.
     return std::make_unique<MockProgram>(program);

@@ -90,7 +90,7 @@ constexpr int64_t maximumThreads = 1024;
 
 } // namespace
 
-MockProgram::MockProgram(const pp_program &program) {
+MockProgram::MockProgram(const pp_pipeline &program) {
   for (uint64_t i = 0; i < program.mock_kernel_count; ++i)
     kernels[program.mock_kernels[i].name] = &program.mock_kernels[i];
 }

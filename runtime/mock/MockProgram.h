@@ -14,7 +14,7 @@ namespace pp::runtime {
 /// block; library kernels are the processor's.
 class MockProgram : public CpuProgram {
 public:
-  explicit MockProgram(const pp_program &program);
+  explicit MockProgram(const pp_pipeline &program);
 
   std::unique_ptr<Kernel> createKernel(const PlanKernel &kernel,
                                        std::string &error) override;

@@ -12,7 +12,7 @@
 
 using namespace pp::runtime;
 
-Program::Program(const pp_program &program, Device &device, ProcessGroup &group)
+Program::Program(const pp_pipeline &program, Device &device, ProcessGroup &group)
     : functions(program), device(device), group(group),
       plan(Plan::parse(getPlanText())),
       placement(plan, group.process(), group.size()) {

@@ -14,20 +14,20 @@
 
 namespace pp::runtime {
 
-/// Checks a pp_program against its plan; holds the plan and, after allocate(),
+/// Checks a pp_pipeline against its plan; holds the plan and, after allocate(),
 /// the memory of all stages. Not movable: memories point at the plan.
 class Program {
 public:
   /// Throws Error for a plan that is invalid or does not fit the functions. The
   /// memory is that of `device`; this process runs the part of the ranks that
   /// falls to it in `group`. Both have to outlive the program.
-  explicit Program(const pp_program &program, Device &device = getCpuDevice(),
+  explicit Program(const pp_pipeline &program, Device &device = getCpuDevice(),
                    ProcessGroup &group = getLoneProcess());
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 
   const Plan &getPlan() const { return plan; }
-  const pp_program &getFunctions() const { return functions; }
+  const pp_pipeline &getFunctions() const { return functions; }
   Device &getDevice() const { return device; }
   DeviceProgram &getCode() const { return *code; }
   ProcessGroup &getGroup() const { return group; }
@@ -74,7 +74,7 @@ private:
   /// Of a virtual worker: its part of the weights that all share.
   void fillShard(const StageMemory &memory) const;
 
-  const pp_program functions;
+  const pp_pipeline functions;
   Device &device;
   ProcessGroup &group;
   Plan plan;

@@ -142,7 +142,7 @@ const pp_mock_kernel kernels[] = {
 };
 
 std::unique_ptr<DeviceProgram> makeProgram() {
-  pp_program program = {};
+  pp_pipeline program = {};
   program.mock_kernels = kernels;
   program.mock_kernel_count = std::size(kernels);
   return std::make_unique<MockProgram>(program);

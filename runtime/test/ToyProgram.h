@@ -69,7 +69,7 @@ struct Binary {
 
   std::string trainingText, inferenceText;
   std::vector<pp_stage_functions> trainingStages, inferenceStages;
-  pp_program training, inference;
+  pp_pipeline training, inference;
   pp_binary table;
 };
 

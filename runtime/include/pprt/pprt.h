@@ -101,7 +101,7 @@ typedef struct pp_mock_kernel {
 } pp_mock_kernel;
 
 /* One compiled pipeline: for training or for inference. */
-typedef struct pp_program {
+typedef struct pp_pipeline {
   const char *plan; /* JSON text, not null terminated */
   uint64_t plan_size;
   const pp_stage_functions *stages;
@@ -111,20 +111,20 @@ typedef struct pp_program {
   const pp_device_code *device_code;  /* null: for the processor          */
   const pp_mock_kernel *mock_kernels; /* for the target `mock`   */
   uint64_t mock_kernel_count;
-} pp_program;
+} pp_pipeline;
 
 /* The programs for one of several sizes of a dimension. */
 typedef struct pp_bucket {
-  const pp_program *training;  /* null when compiled without a loss */
-  const pp_program *inference; /* never null */
+  const pp_pipeline *training;  /* null when compiled without a loss */
+  const pp_pipeline *inference; /* never null */
 } pp_bucket;
 
 typedef struct pp_binary {
   uint32_t abi_version;  /* PP_ABI_VERSION of the compiler */
   uint32_t bucket_count; /* 0: there is one size of everything */
   /* With buckets, those of the last one. */
-  const pp_program *training;  /* null when compiled without a loss */
-  const pp_program *inference; /* never null */
+  const pp_pipeline *training;  /* null when compiled without a loss */
+  const pp_pipeline *inference; /* never null */
   const pp_bucket *buckets;    /* smallest first                    */
 } pp_binary;
 

@@ -56,7 +56,7 @@ protected:
   std::unique_ptr<DeviceProgram> load(const char *cubin, const char *ptx) {
     code = {cubin, cubin ? std::strlen(cubin) : 0, ptx,
             ptx ? std::strlen(ptx) : 0};
-    pp_program program{};
+    pp_pipeline program{};
     program.device_code = &code;
     return device->load(program);
   }
