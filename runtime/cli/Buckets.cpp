@@ -26,7 +26,8 @@ Buckets::Buckets(const pp_binary &binary, bool isTraining,
                  const std::vector<std::string> &pads) {
   for (uint64_t i = 0; i < binary.bucket_count; ++i) {
     const pp_bucket &bucket = binary.buckets[i];
-    const pp_pipeline *program = isTraining ? bucket.training : bucket.inference;
+    const pp_pipeline *program =
+        isTraining ? bucket.training : bucket.inference;
     programs.push_back(program);
     plans.push_back(Plan::parse({program->plan, program->plan_size}));
     if (!plans.back().bucket ||

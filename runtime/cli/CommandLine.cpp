@@ -1,6 +1,6 @@
 //===- CommandLine.cpp ----------------------------------------------------===//
 #include "cli/CommandLine.h"
-#include "device/DeviceRegistry.h"
+#include "cli/Flags.h"
 #include "plan/Plan.h"
 #include "process/ProcessGroup.h"
 #include "support/AddressSpace.h"
@@ -12,8 +12,6 @@
 #include <CLI/CLI.hpp>
 #include <dnnl.h>
 
-#include <cfloat>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -35,45 +33,6 @@ static std::string transportHelp() {
                         kind.help);
   return help;
 }
-
-static std::string deviceNames() {
-  std::string names;
-  for (const DeviceKind &kind : deviceKinds())
-    names += (names.empty() ? "" : ", ") + std::string(kind.usage);
-  return names;
-}
-
-/// CLI11 lets -1 wrap around to a large unsigned number, and more digits than
-/// 64 bits hold become the largest.
-static const CLI::Validator natural(
-    [](std::string &text) {
-      uint64_t value = 0;
-      const char *end = text.data() + text.size();
-      auto [next, code] = std::from_chars(text.data(), end, value);
-      if (code == std::errc::result_out_of_range)
-        return fmt::format("'{}' is too large", text);
-      return code == std::errc() && next == end
-                 ? std::string()
-                 : "'" + text + "' is not an integer of at least 0";
-    },
-    "UINT");
-
-/// Not NaN, nor infinite: CLI11's own ranges let NaN pass.
-static CLI::Validator realNumber(double least, double most,
-                                 const std::string &range) {
-  return CLI::Validator(
-      [=](std::string &text) {
-        char *end = nullptr;
-        double value = std::strtod(text.c_str(), &end);
-        bool isGood = !text.empty() && !*end && value >= least && value <= most;
-        return isGood ? std::string()
-                      : fmt::format("'{}' is not a number {}", text, range);
-      },
-      "FLOAT");
-}
-
-// What clocks can count, with room to add.
-static constexpr double mostSeconds = 1e9;
 
 /// Of commands that run in several processes.
 static void addProcessOptions(CLI::App &command, RunOptions &options) {
@@ -114,12 +73,6 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
                   "One input from a file of its own; may be repeated")
       ->type_name("NAME=FILE.npy");
   command
-      .add_option("--weights", options.weights,
-                  "Directory to look up the weight files in, by file name")
-      ->type_name("DIR");
-  command.add_flag("--no-verify-weights", options.noVerifyWeights,
-                   "Take weight files of the same size whatever they hold");
-  command
       .add_option("--trace", options.trace,
                   "Write a timeline (Chrome JSON; open in Perfetto)")
       ->type_name("FILE.json");
@@ -127,22 +80,7 @@ static void addRunOptions(CLI::App &command, RunOptions &options) {
       .add_option("--report", options.report,
                   "Write memory, utilisation and traffic as JSON")
       ->type_name("FILE.json");
-  command
-      .add_option("--watchdog", options.watchdog,
-                  "Give up when no action completes, or another process gives "
-                  "no sign of life, for that long; 0: never")
-      ->type_name("SECONDS")
-      ->check(realNumber(0, mostSeconds, "from 0 to 1e9"));
-  command
-      .add_option("--device", options.device,
-                  deviceNames() +
-                      "; by default what the model was compiled for")
-      ->type_name("NAME");
-  command.add_flag("--pin", options.pin,
-                   "A core of its own for each thread that computes, with its "
-                   "memory near it");
-  command.add_flag("--no-graphs", options.noGraphs,
-                   "Launch kernels one by one where the device has graphs");
+  addDeviceFlags(command, options);
   addProcessOptions(command, options);
 }
 
@@ -204,14 +142,6 @@ static CLI::App *addExport(CLI::App &app, ExportOptions &options) {
   return command;
 }
 
-static void addPads(CLI::App &command, std::vector<std::string> &pads) {
-  command
-      .add_option("--pad", pads,
-                  "Of a program for several sizes of a dimension: what to pad "
-                  "an input with, by default 0; may be repeated")
-      ->type_name("NAME=VALUE");
-}
-
 static void addMetrics(CLI::App &command, std::vector<std::string> &metrics) {
   command
       .add_option("--metrics", metrics,
@@ -219,33 +149,6 @@ static void addMetrics(CLI::App &command, std::vector<std::string> &metrics) {
                   "cross_entropy, perplexity of class numbers, mse, mae of "
                   "others (default: accuracy or mse)")
       ->delimiter(',');
-}
-
-/// --lr-schedule and its numbers, whose ranges the schedule knows.
-static void addSchedule(CLI::App &command, TrainOptions &options) {
-  std::vector<std::string> kinds(LearningRateSchedule::kindNames.begin(),
-                                 LearningRateSchedule::kindNames.end());
-  command
-      .add_option("--lr-schedule", options.schedule.kind,
-                  "How the learning rate changes from step to step")
-      ->check(CLI::IsMember(kinds));
-  command
-      .add_option("--lr-file", options.scheduleFile,
-                  "The schedule as a JSON object, instead of flags")
-      ->type_name("FILE.json")
-      ->excludes("--lr-schedule");
-  for (const auto &parameter : LearningRateSchedule::parameters)
-    command
-        .add_option_function<double>(
-            parameter.flag,
-            [&options, name = parameter.name](const double &value) {
-              options.schedule.values[name] = value;
-            },
-            parameter.help)
-        ->check(realNumber(
-            parameter.least, parameter.most,
-            fmt::format("from {:g} to {:g}", parameter.least, parameter.most)))
-        ->excludes("--lr-file");
 }
 
 static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
@@ -259,43 +162,7 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
   command
       ->add_option("--steps", options.steps, "Train up to this step in total")
       ->check(natural);
-  command->add_option("--lr", options.learningRate, "Learning rate")
-      ->check(realNumber(0, FLT_MAX, "of at least 0 that a float holds"));
-  addSchedule(*command, options);
-  command
-      ->add_option("--clip-gradient-norm", options.clipNorm,
-                   "Scale all gradients down where their norm is larger; 0: no")
-      ->check(realNumber(0, FLT_MAX, "of at least 0 that a float holds"));
-  command
-      ->add_option("--clip-gradient-value", options.clipValue,
-                   "Bring each number of a gradient into [-X, X], before that; "
-                   "0: no")
-      ->check(realNumber(0, FLT_MAX, "of at least 0 that a float holds"));
-  command->add_flag("--log-gradient-norm", options.logGradientNorm,
-                    "Print the norm of all gradients, before it is clipped");
-  command
-      ->add_option("--group", options.groups,
-                   "Values of the optimizer for the parameters that have these "
-                   "names (with * and ?); the first group that has one counts; "
-                   "may be repeated")
-      ->type_name("PATTERN,...:lr_factor=X,NAME=X,frozen");
-  command
-      ->add_option(
-          "--on-nan", options.onNan,
-          "What to do at a step whose loss or gradients are not "
-          "finite: stop before the update, skip the step, or continue "
-          "as if nothing were (default: stop; with a loss scale: skip)")
-      ->check(CLI::IsMember({"stop", "skip", "continue"}))
-      ->type_name("WHAT");
-  command
-      ->add_option("--set", options.set,
-                   "Set a value of the optimizer; may be repeated")
-      ->type_name("NAME=VALUE");
-  command
-      ->add_option("--seed", options.seed,
-                   "Seed of the order of samples and of random numbers "
-                   "(default 0)")
-      ->check(natural);
+  addTrainingFlags(*command, options);
   command->add_flag("--no-shuffle", options.noShuffle,
                     "Keep the samples in the order of the file");
   command->add_flag("--drop-last", options.dropLast,
@@ -319,11 +186,6 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
   command->add_option("--flushed-steps", options.flushedSteps,
                       "Of a program without a flush: let each of the first N "
                       "steps of the training end before the next");
-  command->add_option(
-      "--annealed-steps", options.annealedSteps,
-      "Of a program whose weights are delayed (pipemare): begin "
-      "with the learning rate divided by a stage's delay in "
-      "updates, and reach the full one after N steps");
   command->add_option("--resume", options.resume, "Go on from a snapshot")
       ->type_name("FILE.safetensors");
   command

@@ -111,6 +111,11 @@ int runVerify(const VerifyOptions &options);
 int runExport(const pp_binary &binary, const ExportOptions &options);
 int runLinks(const LinksOptions &options);
 
+/// Reads the flags that an opened program takes (pp_runtime.h), those of a
+/// training with `trains`. Throws Error(Usage).
+TrainOptions parseProgramFlags(const std::vector<std::string> &flags,
+                               bool trains);
+
 /// Everything that `main` does; errors go to stderr and become the exit code.
 int runCommandLine(int argc, const char *const *argv, const pp_binary &binary);
 

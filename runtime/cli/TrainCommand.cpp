@@ -2,20 +2,17 @@
 #include "cli/Buckets.h"
 #include "cli/Evaluation.h"
 #include "cli/ExportReport.h"
-#include "cli/NonFiniteReport.h"
 #include "cli/Progress.h"
 #include "cli/RunOnAllProcesses.h"
 #include "cli/SameContents.h"
 #include "cli/Session.h"
+#include "cli/Trainer.h"
 #include "device/OpenDevice.h"
-#include "exec/OptimizerScalars.h"
 #include "exec/Shuffle.h"
-#include "exec/Snapshot.h"
 #include "support/AtomicFile.h"
 #include "support/Error.h"
 #include "support/FileLock.h"
 #include "support/Hash.h"
-#include "support/MappedFile.h"
 #include "support/Print.h"
 
 #include <fmt/ranges.h>
@@ -106,19 +103,10 @@ public:
   int run();
 
 private:
-  void applySettings();
-  void loadStart();
-  void chooseSchedule();
-  GradientClipping chooseClipping();
-  void chooseGroups();
-  void startLossScale();
   void choosePartOfEpoch();
-  void choosePolicy();
-  [[noreturn]] void stopAt(uint64_t index);
   uint64_t lastStep() const;
-  Step &stepOf(uint64_t index) { return steps[index % steps.size()]; }
-  void submit(uint64_t index);
-  void finishStep(uint64_t index, Progress &progress);
+  void submit();
+  void finishStep(Progress &progress);
   bool isEvaluationDue() const;
   uint64_t nextEvaluation(uint64_t index) const;
   void evaluateNow(Progress &progress);
@@ -134,22 +122,14 @@ private:
   Program program;
   const Plan &plan;
   DataSet data;
-  OptimizerScalars scalars;
-  ParameterGroups groups;
-  bool logsNorm = false;
-  TrainingPosition position;
   uint64_t stepsPerEpoch = 0;
   uint64_t samplesDone = 0; // in this run
-  bool hasLossScale;
-  std::optional<LossScaleState> lossScale; // after the last step
   std::optional<Evaluator> evaluator;
   std::optional<ModelExport> modelExport; // in the first process
-  std::vector<Step> steps; // outlive the executor, whose ranks use them
-  std::optional<Executor> executor;
+  Trainer trainer;
+  TrainingPosition &position; // the trainer's
   std::vector<uint64_t> order;
   std::optional<uint64_t> orderEpoch; // that `order` is of
-  bool stopsAtNonFinite = false;
-  uint64_t submitted = 0;  // steps, over the whole training
   bool isStopping = false; // a process was interrupted; the same in all
   bool isOver = false;     // nothing has become better; the same in all
 };
@@ -159,15 +139,6 @@ private:
 /// Whether this process shall end training, with what it has.
 static bool wantsToStop() {
   return InterruptFlag::get() != 0 || outputFailure() != 0;
-}
-
-static double parseNumber(const std::string &text, const std::string &flag) {
-  char *end = nullptr;
-  double value = std::strtod(text.c_str(), &end);
-  // The optimizer computes with floats.
-  if (text.empty() || *end || !std::isfinite(static_cast<float>(value)))
-    failUsage("{}: '{}' is not a number that a float holds", flag, text);
-  return value;
 }
 
 Training::Training(const pp_binary &binary, const Buckets &buckets,
@@ -180,7 +151,7 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
       data(plan, buckets.size() == 0
                      ? readArrays(options)
                      : buckets.pad(std::move(arrays), fit.number)),
-      scalars(plan.optimizer), hasLossScale(plan.scalesLoss()) {
+      trainer(program, options), position(trainer.position) {
   if (!options.save.empty() && group.isFirst()) {
     saveLock.emplace(options.save);
     removeAbandonedFiles(options.save);
@@ -200,6 +171,10 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
     compareFiles(group, "the snapshot of --resume", {options.resume});
     position = loadSnapshot(options.resume, program,
                             {options.allowOtherModel, options.allowNotFinite});
+    if (position.samples == 0)
+      failInput("--resume '{}': a program gave the run its batches one by one; "
+                "--load takes its weights and the optimizer's state",
+                options.resume);
     if (position.samples != data.getSamples())
       failInput("--resume '{}': the run had {} samples, --data has {}",
                 options.resume, position.samples, data.getSamples());
@@ -219,15 +194,10 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
     position.dropsLast = options.dropLast || !plan.wholeBatches.empty();
   }
   if (!options.load.empty())
-    loadStart();
+    trainer.loadStart(options.load);
   choosePartOfEpoch();
   group.compare("the step to resume from", position.step);
-  applySettings();
-  scalars.setStepsBefore(position.optimizerSteps);
-  chooseSchedule();
-  if (plan.findLossScale())
-    startLossScale();
-  choosePolicy();
+  trainer.choose(lastStep());
   // What cannot be written at the end is better known before.
   if (!options.exportTo.empty() && group.isFirst())
     modelExport.emplace(
@@ -252,119 +222,7 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
         "--annealed-steps: no gradient of this program is late beside its "
         "weights: its schedule is '{}', not pipemare",
         plan.schedule);
-  Executor::Options settings = executorOptions(options, plan);
-  settings.annealedSteps = options.annealedSteps;
-  settings.clipping = chooseClipping();
-  logsNorm = settings.clipping.logsNorm;
-  chooseGroups();
-  settings.groups = groups;
-  settings.skipsNonFinite = options.onNan != "continue";
-  executor.emplace(program, settings);
-  for (unsigned i = 0; i < executor->stepsToEnd() + 2; ++i)
-    steps.emplace_back(plan);
-}
-
-void Training::applySettings() {
-  for (const auto &[name, value] : position.scalars)
-    scalars.set(name, value);
-  if (options.learningRate)
-    scalars.set("lr", *options.learningRate);
-  for (const std::string &setting : options.set) {
-    size_t equals = setting.find('=');
-    if (equals == std::string::npos)
-      failUsage("--set {}: expected NAME=VALUE", setting);
-    scalars.set(setting.substr(0, equals),
-                parseNumber(setting.substr(equals + 1), "--set " + setting));
-  }
-  position.scalars = scalars.settings();
-}
-
-/// Weights of another training, and its optimizer's state where it fits.
-void Training::loadStart() {
-  compareFiles(group, "the weights of --load", {options.load});
-  LoadedStart loaded =
-      loadWeightsForTraining(options.load, program, options.allowNotFinite);
-  position.optimizerSteps = loaded.optimizerSteps;
-  if (!group.isFirst())
-    return;
-  std::string state = "the optimizer has none";
-  if (!loaded.missing.empty())
-    state = fmt::format("of the optimizer, {}: it begins anew", loaded.missing);
-  else if (!plan.optimizer.states.empty())
-    state = fmt::format("and the optimizer's state after {} steps ({})",
-                        loaded.optimizerSteps,
-                        fmt::join(plan.optimizer.states, ", "));
-  printMessage("note: weights of '{}'; {}\n", options.load, state);
-  if (loaded.others)
-    printMessage("note: {} tensors of '{}' are not in the model\n",
-                 loaded.others, options.load);
-}
-
-/// That of the flags, of the file or, where there is none, of the training that
-/// is resumed.
-void Training::chooseSchedule() {
-  std::string text = position.schedule;
-  if (!options.scheduleFile.empty()) {
-    compareFiles(group, "the schedule of --lr-file", {options.scheduleFile});
-    text = MappedFile(options.scheduleFile).view();
-  }
-  LearningRateSchedule::Settings settings = options.schedule;
-  if (settings.empty() && text.empty())
-    return;
-  if (settings.empty())
-    settings = LearningRateSchedule::fromJson(
-        text,
-        options.scheduleFile.empty()
-            ? fmt::format("'{}': __metadata__.lr_schedule", options.resume)
-            : fmt::format("'{}'", options.scheduleFile));
-  LearningRateSchedule schedule(settings, lastStep());
-  scalars.setSchedule(schedule);
-  position.schedule = schedule.toJson();
-  if (group.isFirst())
-    printMessage("note: learning rate: {}\n", position.schedule);
-}
-
-/// As the flags say, or, where they say nothing, as the training that is
-/// resumed has done.
-GradientClipping Training::chooseClipping() {
-  position.clipNorm = options.clipNorm.value_or(position.clipNorm);
-  position.clipValue = options.clipValue.value_or(position.clipValue);
-  GradientClipping clipping;
-  if (position.clipNorm > 0)
-    clipping.norm = position.clipNorm;
-  if (position.clipValue > 0)
-    clipping.value = position.clipValue;
-  clipping.logsNorm = options.logGradientNorm;
-  if (!clipping.empty() && !plan.findLossScale())
-    failUsage("{}: {}",
-              clipping.norm    ? "--clip-gradient-norm"
-              : clipping.value ? "--clip-gradient-value"
-                               : "--log-gradient-norm",
-              plan.flushes ? "the model was compiled with --loss-scale=none, "
-                             "so its ranks do not meet before an update"
-                           : "the ranks of a program without a flush do not "
-                             "meet before an update");
-  return clipping;
-}
-
-void Training::chooseGroups() {
-  if (!options.groups.empty())
-    position.groups = options.groups;
-  groups = ParameterGroups(position.groups, plan);
-  bool hasKernel = std::any_of(
-      plan.stages.begin(), plan.stages.end(),
-      [](const PlanStage &stage) { return stage.optimizerKernel.has_value(); });
-  if (!groups.empty() && hasKernel)
-    failUsage("--group: this program's devices ({}) update all parameters of a "
-              "stage with one kernel, and alike",
-              plan.target);
-  if (!groups.empty() && plan.updatesPerStep() > 1)
-    failUsage("--group: virtual workers, which make {} updates in a step, have "
-              "the same values for all parameters",
-              plan.updatesPerStep());
-  for (size_t i = 0; i < groups.getGroups().size() && group.isFirst(); ++i)
-    printMessage("note: {} parameters in the group {}\n", groups.countOf(i),
-                 groups.getGroups()[i].text);
+  trainer.start(executorOptions(options, plan));
 }
 
 /// How many steps an epoch has.
@@ -385,62 +243,6 @@ void Training::choosePartOfEpoch() {
                                      plan.wholeBatches));
 }
 
-/// What happens at a step whose loss or gradients are not finite.
-void Training::choosePolicy() {
-  bool canLook = plan.findLossScale() != nullptr;
-  if (!canLook && !options.onNan.empty() && options.onNan != "continue")
-    failUsage("--on-nan {}: the model was compiled with --loss-scale=none, so "
-              "the program does not look for numbers that are not finite",
-              options.onNan);
-  stopsAtNonFinite = canLook && (options.onNan == "stop" ||
-                                 (options.onNan.empty() && !plan.scalesLoss()));
-  scalars.setStopping(stopsAtNonFinite);
-  if (!stopsAtNonFinite)
-    return;
-  // The snapshot may be of a training that went on.
-  program.download();
-  for (const StageMemory &memory : program.getMemories())
-    if (memory.isHere())
-      memory.lossScale()->skippedInARow = 0;
-  program.upload();
-}
-
-/// Ends the training at a step that was not made. What is saved is what was
-/// saved before it.
-void Training::stopAt(uint64_t index) {
-  Step &step = stepOf(index);
-  Step &next = stepOf(index + 1);
-  if (submitted > index + 1)
-    executor->wait(next);
-  double loss = step.loss();
-  std::string why = describeNonFinite(plan, program, *executor, step);
-  failInput("step {}: {}; {}. The step was not made{}. --on-nan skip leaves "
-            "such steps out, --on-nan continue goes on with them",
-            index + 1,
-            std::isfinite(loss) ? "a gradient is not finite"
-                                : fmt::format("the loss is {}", loss),
-            why,
-            options.save.empty()
-                ? ""
-                : ", and '" + options.save + "' is as it was before");
-}
-
-/// A resumed training keeps its scale unless the user says another.
-void Training::startLossScale() {
-  bool isSet = std::any_of(
-      options.set.begin(), options.set.end(), [&](const std::string &setting) {
-        return setting.rfind(plan.findLossScale()->name + "=", 0) == 0;
-      });
-  if (!isSet)
-    return;
-  program.download();
-  double scale = *scalars.find(plan.findLossScale()->name);
-  for (const StageMemory &memory : program.getMemories())
-    if (memory.isHere())
-      memory.lossScale()->scale = static_cast<float>(scale);
-  program.upload();
-}
-
 uint64_t Training::lastStep() const {
   uint64_t byEpochs = UINT64_MAX, bySteps = UINT64_MAX;
   if (options.steps)
@@ -454,8 +256,9 @@ uint64_t Training::lastStep() const {
   return std::max(std::min(byEpochs, bySteps), position.step);
 }
 
-/// Queues the step `index` (counted from 0 over the whole training).
-void Training::submit(uint64_t index) {
+/// Queues the next step.
+void Training::submit() {
+  uint64_t index = trainer.countSubmitted();
   uint64_t ahead = position.stepInEpoch + (index - position.step);
   uint64_t epoch = position.epoch + ahead / stepsPerEpoch;
   if (epoch != orderEpoch) {
@@ -467,54 +270,34 @@ void Training::submit(uint64_t index) {
     }
     orderEpoch = epoch;
   }
-  Step &step = stepOf(index);
-  step.number = index + 1;
-  step.seed = position.seed;
-  data.fill(step, order, ahead % stepsPerEpoch * plan.batch);
-  scalars.setIn(step, plan, index + 1);
-  step.groupScalars = groups.evaluate(scalars, index + 1);
-  executor->submit(step);
+  data.fill(trainer.next(), order, ahead % stepsPerEpoch * plan.batch);
+  trainer.submit();
   if (index < options.flushedSteps)
-    executor->flush();
+    trainer.getExecutor().flush();
 }
 
-void Training::finishStep(uint64_t index, Progress &progress) {
-  Step &step = stepOf(index);
-  isStopping |= executor->wait(step, wantsToStop());
-  if (stopsAtNonFinite && step.lossScale.skippedInARow > 0)
-    stopAt(index);
+void Training::finishStep(Progress &progress) {
+  Trainer::Outcome outcome = trainer.finish(wantsToStop());
+  const Step &step = *outcome.step;
+  isStopping |= outcome.wantsToStop;
   std::optional<uint64_t> bits;
   if (options.logBits)
     bits = hashBytes(step.losses.data(), step.losses.bytes());
-  if (plan.findLossScale())
-    lossScale = step.lossScale;
-  std::optional<double> learningRate;
-  if (!position.schedule.empty())
-    learningRate = scalars.learningRate(index + 1);
-  bool isSkipped = lossScale && lossScale->skippedInARow > 0;
-  if (isSkipped && !hasLossScale && group.isFirst())
+  bool hasLossScale = trainer.scalesLoss();
+  if (outcome.isSkipped && !hasLossScale && group.isFirst())
     printMessage("warning: step {} was skipped: its loss or a gradient is not "
                  "finite\n",
-                 index + 1);
+                 position.step);
   if (group.isFirst())
-    progress.step({index + 1, position.epoch + 1, step.rows, step.loss(), bits,
-                   hasLossScale ? lossScale : std::nullopt, learningRate,
-                   logsNorm ? std::optional(step.gradientNorm) : std::nullopt});
+    progress.step({position.step, position.epoch + 1, step.rows, step.loss(),
+                   bits, hasLossScale ? trainer.getLossScale() : std::nullopt,
+                   outcome.learningRate, outcome.gradientNorm});
   samplesDone += step.rows;
-  ++position.step;
   if (++position.stepInEpoch == stepsPerEpoch) {
     position.stepInEpoch = 0;
     ++position.epoch;
   }
-  double limit = scalars.find("skip_limit").value_or(HUGE_VAL);
-  if (lossScale && lossScale->skippedInARow >= limit)
-    failInput("the last {} steps were skipped, because a gradient was not "
-              "finite{}. The loss itself may be too large or NaN, or the "
-              "learning rate too high; --set skip_limit=N allows more",
-              lossScale->skippedInARow,
-              hasLossScale ? fmt::format("; the loss scale is down to {:g}",
-                                         lossScale->scale)
-                           : "");
+  trainer.limitSkips();
 }
 
 /// Whether the training stands where one evaluates.
@@ -623,8 +406,8 @@ int Training::run() {
   InterruptFlag interrupt;
   Progress progress(first, last);
   double seconds = 0;
-  uint64_t index = first, savedAt = UINT64_MAX;
-  submitted = first;
+  uint64_t savedAt = UINT64_MAX;
+  const uint64_t &index = position.step;
   bool evaluated = false;
   while (index < last) {
     isStopping |= group.any(wantsToStop());
@@ -635,15 +418,15 @@ int Training::run() {
     if (options.saveEvery && !options.save.empty())
       stop =
           std::min(stop, (index / options.saveEvery + 1) * options.saveEvery);
-    while (index < submitted || (index < stop && !isStopping)) {
-      while (submitted < stop && submitted < index + steps.size() &&
+    while (!trainer.isIdle() || (index < stop && !isStopping)) {
+      while (trainer.countSubmitted() < stop && !trainer.isFull() &&
              !isStopping)
-        submit(submitted++);
-      if (index == submitted)
+        submit();
+      if (trainer.isIdle())
         break;
-      if (submitted == stop || isStopping)
-        executor->flush();
-      finishStep(index++, progress);
+      if (trainer.countSubmitted() == stop || isStopping)
+        trainer.getExecutor().flush();
+      finishStep(progress);
     }
     seconds +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
@@ -679,8 +462,9 @@ int Training::run() {
     exportModel(progress);
   if (!options.dumpGradients.empty())
     saveGradients(options.dumpGradients, program);
-  RunSummary summary(program, *executor, seconds, index - first, samplesDone,
-                     hasLossScale ? lossScale : std::nullopt);
+  RunSummary summary(
+      program, trainer.getExecutor(), seconds, index - first, samplesDone,
+      trainer.scalesLoss() ? trainer.getLossScale() : std::nullopt);
   summary.print();
   writeOutputs(options, summary);
   return 0;

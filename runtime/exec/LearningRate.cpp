@@ -84,8 +84,8 @@ LearningRateSchedule::fromJson(std::string_view text, const std::string &what) {
   return settings;
 }
 
-LearningRateSchedule::LearningRateSchedule(const Settings &settings,
-                                           uint64_t trainingSteps) {
+LearningRateSchedule::LearningRateSchedule(
+    const Settings &settings, std::optional<uint64_t> trainingSteps) {
   if (!settings.kind.empty()) {
     auto found = std::find(kindNames.begin(), kindNames.end(), settings.kind);
     if (found == kindNames.end())
@@ -101,8 +101,8 @@ LearningRateSchedule::LearningRateSchedule(const Settings &settings,
       if (!takes)
         continue;
       std::optional<double> initial = parameter.initial;
-      if (std::string_view(parameter.name) == "steps")
-        initial = static_cast<double>(trainingSteps);
+      if (std::string_view(parameter.name) == "steps" && trainingSteps)
+        initial = static_cast<double>(*trainingSteps);
       if (std::string_view(parameter.name) == "gamma" && kind == Kind::Step)
         initial = 0.1;
       if (!initial)

@@ -66,10 +66,11 @@ public:
   /// Error(InvalidInput) with `what` and the path.
   static Settings fromJson(std::string_view text, const std::string &what);
 
-  /// Decays until `trainingSteps` are done, unless the settings say otherwise.
-  /// Throws Error(Usage) with the flag of what the schedule does not take,
-  /// lacks or cannot use.
-  LearningRateSchedule(const Settings &settings, uint64_t trainingSteps);
+  /// Decays until `trainingSteps` are done, unless the settings say otherwise,
+  /// which they have to where that is not known. Throws Error(Usage) with the
+  /// flag of what the schedule does not take, lacks or cannot use.
+  LearningRateSchedule(const Settings &settings,
+                       std::optional<uint64_t> trainingSteps);
 
   /// Of the step after `done` ones.
   double factor(uint64_t done) const;

@@ -328,7 +328,9 @@ TrainingPosition MetadataReader::position(unsigned batch) const {
   // Centuries, and far from what overflows.
   static constexpr uint64_t mostSteps = uint64_t(1) << 48;
   uint64_t stepsPerEpoch =
-      stepsOfEpoch(position.samples, batch, position.dropsLast);
+      position.samples == 0
+          ? UINT64_MAX
+          : stepsOfEpoch(position.samples, batch, position.dropsLast);
   uint64_t steps = 0;
   if (position.step > mostSteps || position.stepInEpoch >= stepsPerEpoch ||
       __builtin_mul_overflow(position.epoch, stepsPerEpoch, &steps) ||
@@ -606,6 +608,17 @@ static std::vector<char> unscale(const char *gradient, const PlanTensor &tensor,
   return result;
 }
 
+std::vector<char> pp::runtime::readGradient(const Program &program,
+                                            const StageMemory &memory,
+                                            const PlanTensor &parameter) {
+  const char *gradient = memory.gradient(parameter);
+  if (!program.getPlan().findLossScale())
+    return {gradient, gradient + parameter.bytes};
+  auto *work =
+      parameter.type == DataType::F64 ? unscale<double> : unscale<float>;
+  return work(gradient, parameter, memory.lossScale()->usedScale);
+}
+
 void pp::runtime::saveGradients(const std::string &path,
                                 const Program &program) {
   Gathered tensors(program.getGroup());
@@ -616,13 +629,9 @@ void pp::runtime::saveGradients(const std::string &path,
     for (const PlanTensor &tensor : program.getPlan().stages[s].parameters) {
       const char *gradient =
           memory.isHere() ? memory.gradient(tensor) : nullptr;
-      if (gradient && program.getPlan().findLossScale()) {
-        auto *work =
-            tensor.type == DataType::F64 ? unscale<double> : unscale<float>;
-        unscaled.push_back(
-            work(gradient, tensor, memory.lossScale()->usedScale));
-        gradient = unscaled.back().data();
-      }
+      if (gradient && program.getPlan().findLossScale())
+        gradient =
+            unscaled.emplace_back(readGradient(program, memory, tensor)).data();
       tensors.add(tensor.name, tensor, gradient,
                   program.getPlacement().processOfStage(s));
     }

@@ -34,7 +34,9 @@ struct TrainingPosition {
   uint64_t stepInEpoch = 0; // steps done of this epoch
   uint64_t seed = 0;
   bool shuffle = true;
-  uint64_t samples = 0; // of the training data
+  /// Of the training data. 0: a caller gives each step its own, and there is
+  /// one epoch without end.
+  uint64_t samples = 0;
   /// Whether an epoch ends with its last whole batch, and not with a smaller
   /// one of the samples behind it.
   bool dropsLast = false;
@@ -113,6 +115,12 @@ private:
   std::map<std::string, Entry> entries;
   std::string received;
 };
+
+/// A parameter's gradient of the last step, in a stage that is here and whose
+/// image is up to date.
+std::vector<char> readGradient(const Program &program,
+                               const StageMemory &memory,
+                               const PlanTensor &parameter);
 
 /// Writes the gradients of the last step by the names of the parameters.
 void saveGradients(const std::string &path, const Program &program);

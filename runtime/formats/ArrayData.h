@@ -7,22 +7,30 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace pp::runtime {
 
-/// Bytes of its own, or of a file, which then are in memory only as far as they
-/// have been read, and as long as there is room. Whoever asks for bytes to
-/// change them gets a copy of the whole file first. Copies share the file.
+/// Bytes of its own; or those of a file, which then are in memory only as far
+/// as they have been read, and as long as there is room; or those of somebody
+/// else, who keeps them. Whoever asks for bytes to change them gets a copy
+/// first. Copies share what is not their own.
 class ArrayData {
 public:
   ArrayData() = default;
   ArrayData(std::vector<char> bytes) : own(std::move(bytes)) {}
   ArrayData(std::shared_ptr<const MappedFile> file, uint64_t offset)
-      : file(std::move(file)), offset(offset) {}
+      : outside(file->view().substr(offset)), file(std::move(file)) {}
+  /// Bytes that outlive the object.
+  static ArrayData borrow(const void *bytes, uint64_t size) {
+    ArrayData result;
+    result.outside = {static_cast<const char *>(bytes), size};
+    return result;
+  }
 
-  const char *data() const { return file ? file->data() + offset : own.data(); }
-  uint64_t size() const { return file ? file->size() - offset : own.size(); }
+  const char *data() const { return isOwn() ? own.data() : outside.data(); }
+  uint64_t size() const { return isOwn() ? own.size() : outside.size(); }
   bool empty() const { return size() == 0; }
   const char *begin() const { return data(); }
   const char *end() const { return data() + size(); }
@@ -37,17 +45,19 @@ public:
   }
 
 private:
+  bool isOwn() const { return outside.data() == nullptr; }
   std::vector<char> &changed() {
-    if (file) {
-      own.assign(file->data() + offset, file->data() + file->size());
+    if (!isOwn()) {
+      own.assign(outside.begin(), outside.end());
+      outside = {};
       file.reset();
     }
     return own;
   }
 
   std::vector<char> own;
-  std::shared_ptr<const MappedFile> file; // null: `own` counts
-  uint64_t offset = 0;
+  std::string_view outside; // without an address: `own` counts
+  std::shared_ptr<const MappedFile> file;
 };
 
 } // namespace pp::runtime

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <mutex>
+#include <utility>
 
 using namespace pp::runtime;
 
@@ -39,7 +41,20 @@ void pp::runtime::writeOutput(std::string_view text) noexcept {
     keepFailure();
 }
 
+// A handler may cause messages of its own.
+static std::recursive_mutex handlerMutex;
+static std::function<void(std::string_view)> messageHandler;
+
+void pp::runtime::setMessageHandler(
+    std::function<void(std::string_view)> handler) {
+  std::lock_guard lock(handlerMutex);
+  messageHandler = std::move(handler);
+}
+
 void pp::runtime::writeMessage(std::string_view text) noexcept {
+  std::lock_guard lock(handlerMutex);
+  if (messageHandler)
+    return messageHandler(text);
   (void)std::fwrite(text.data(), 1, text.size(), stderr);
   (void)std::fflush(stderr);
 }

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -22,8 +23,10 @@ void prepareStreams();
 
 /// Writes to standard output at once. Any thread.
 void writeOutput(std::string_view text) noexcept;
-/// Writes to standard error, or not. Any thread.
+/// Writes to standard error, or not; or to the handler. Any thread.
 void writeMessage(std::string_view text) noexcept;
+/// Takes messages instead of standard error, one at a time; empty: back to it.
+void setMessageHandler(std::function<void(std::string_view)> handler);
 
 /// The errno of the first output that could not be written, or 0.
 int outputFailure() noexcept;

@@ -1,0 +1,31 @@
+//===- Flags.h - Flags of several commands, and of the library --*- C++ -*-===//
+#ifndef PP_RUNTIME_CLI_FLAGS_H
+#define PP_RUNTIME_CLI_FLAGS_H
+
+#include "cli/CommandLine.h"
+
+#include <CLI/CLI.hpp>
+
+namespace pp::runtime {
+
+/// An unsigned number, which CLI11 by itself lets -1 and too many digits be.
+extern const CLI::Validator natural;
+
+/// Not NaN, nor infinite: CLI11's own ranges let NaN pass.
+CLI::Validator realNumber(double least, double most, const std::string &range);
+
+// What clocks can count, with room to add.
+inline constexpr double mostSeconds = 1e9;
+
+/// Where and how a program runs, and its weights.
+void addDeviceFlags(CLI::App &command, RunOptions &options);
+
+/// --pad, of programs for several sizes of a dimension.
+void addPads(CLI::App &command, std::vector<std::string> &pads);
+
+/// What a step of a training is: values of the optimizer, and what is random.
+void addTrainingFlags(CLI::App &command, TrainOptions &options);
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CLI_FLAGS_H
