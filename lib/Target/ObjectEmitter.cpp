@@ -377,7 +377,12 @@ llvm::Expected<std::string> pp::emitObject(llvm::ArrayRef<ProgramPair> buckets,
 
 llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,
                            llvm::StringRef linkFile,
-                           llvm::ArrayRef<std::string> devices) {
+                           llvm::ArrayRef<std::string> devices,
+                           BinaryKind kind) {
+  llvm::SmallString<128> ofLibrary(llvm::sys::path::parent_path(linkFile));
+  llvm::sys::path::append(ofLibrary, "pp_runtime.link");
+  if (kind == BinaryKind::Library)
+    linkFile = ofLibrary;
   auto arguments = llvm::MemoryBuffer::getFile(linkFile);
   if (!arguments)
     return llvm::createStringError(
@@ -435,13 +440,22 @@ llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,
           llvm::StringRef("-Wl,--no-whole-archive")})
       command.push_back(argument.str());
   }
+  if (kind == BinaryKind::Library)
+    for (const char *argument : {"-shared", "-Wl,-z,defs"})
+      command.push_back(argument);
   llvm::SmallVector<llvm::StringRef> lines;
   (*arguments)->getBuffer().split(lines, '\n', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef line : lines) {
     llvm::SmallString<128> beside(llvm::sys::path::parent_path(linkFile));
     llvm::sys::path::append(beside, line);
-    command.push_back(llvm::sys::fs::exists(beside) ? beside.str().str()
-                                                    : line.str());
+    bool isBeside = llvm::sys::fs::exists(beside);
+    command.push_back(isBeside ? beside.str().str() : line.str());
+    // So that whatever opens the model finds the runtime.
+    llvm::SmallString<128> real;
+    if (kind == BinaryKind::Library && isBeside &&
+        !llvm::sys::fs::real_path(beside, real))
+      command.push_back(
+          ("-Wl,-rpath," + llvm::sys::path::parent_path(real)).str());
   }
   llvm::SmallVector<llvm::StringRef> references(command.begin(), command.end());
   std::string message;

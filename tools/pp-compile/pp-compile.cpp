@@ -34,6 +34,8 @@ struct Flags {
       "compile-from",
       cl::desc("The phase after which the input, a .mlir, was printed"),
       cl::init(CompilePhase::Import), cl::cat(phases)};
+  cl::opt<BinaryKind> emit{"emit", cl::desc("The binary"),
+                           cl::init(BinaryKind::Program), cl::cat(phases)};
   cl::opt<bool> dryRun{"dry-run",
                        cl::desc("Print the plan: stages, memory and timeline"),
                        cl::cat(phases)};
@@ -165,7 +167,12 @@ llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
                                    flags.linkDevices.end());
   if (compilation.getTarget().isMock() && !llvm::is_contained(devices, "mock"))
     devices.push_back("mock");
-  if (auto error = linkBinary(*object, flags.output, flags.linkFile, devices))
+  if (flags.emit == BinaryKind::Library && !devices.empty())
+    return makeError(exitUsage, "--emit=library: the device '" +
+                                    devices.front() +
+                                    "' is linked with programs only");
+  if (auto error = linkBinary(*object, flags.output, flags.linkFile, devices,
+                              flags.emit))
     return makeError(exitInputOutput, llvm::toString(std::move(error)));
   return llvm::Error::success();
 }

@@ -3,6 +3,7 @@
 #ifndef PP_TARGET_OBJECTEMITTER_H
 #define PP_TARGET_OBJECTEMITTER_H
 
+#include "pp/Support/NamedEnum.h"
 #include "pp/Target/DeviceEmitter.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -34,12 +35,24 @@ struct ProgramPair {
 llvm::Expected<std::string> emitObject(llvm::ArrayRef<ProgramPair> buckets,
                                        const ObjectOptions &options);
 
-/// Links an object with the runtime into an executable at `path`, which appears
-/// whole or not at all. `linkFile` lists the linker's arguments, one per line.
-/// Of each of `devices`, the library `libpprt_<device>.a` is next to that file.
+/// What becomes of an object.
+enum class BinaryKind { Program, Library };
+
+template <> struct EnumNames<BinaryKind> {
+  static constexpr NamedValue<BinaryKind> values[] = {
+      {BinaryKind::Program, "program", "a program, which needs nothing else"},
+      {BinaryKind::Library, "library",
+       "a shared object that pp_program_open of libpp_runtime opens"}};
+};
+
+/// Links an object with the runtime into a binary at `path`, which appears
+/// whole or not at all. `linkFile` lists the linker's arguments for a program,
+/// one per line; `pp_runtime.link` is next to it, for a library. Of each of
+/// `devices`, so is the library `libpprt_<device>.a`, for programs.
 llvm::Error linkBinary(llvm::StringRef object, llvm::StringRef path,
                        llvm::StringRef linkFile,
-                       llvm::ArrayRef<std::string> devices = {});
+                       llvm::ArrayRef<std::string> devices = {},
+                       BinaryKind kind = BinaryKind::Program);
 
 } // namespace pp
 
