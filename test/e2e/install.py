@@ -6,12 +6,77 @@ import re
 import subprocess
 
 import common
+import numpy as np
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.25)
-project(user LANGUAGES NONE)
+project(user LANGUAGES C CXX)
 find_package(pp-mlir 0.1 REQUIRED)
 pp_add_program(digits {model} FLAGS --loss=cross_entropy --stages=2 --microbatches=4)
+pp_add_model(digits-model {model} FLAGS --loss=cross_entropy --stages=2 --microbatches=4)
+add_executable(trainer trainer.cpp)
+target_compile_features(trainer PRIVATE cxx_std_17)
+target_link_libraries(trainer pp-mlir::runtime)
+add_executable(compiler compiler.c)
+target_link_libraries(compiler pp-mlir::compiler)
+"""
+
+# Trains on the bytes of two files.
+TRAINER = r"""
+#include <pp_runtime.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+template <typename T> std::vector<T> read(const char *path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  const T *values = reinterpret_cast<const T *>(bytes.data());
+  return {values, values + bytes.size() / sizeof(T)};
+}
+
+int main(int argc, char **argv) try {
+  std::vector<float> image = read<float>(argv[2]);
+  std::vector<int64_t> target = read<int64_t>(argv[3]);
+  int64_t samples = static_cast<int64_t>(target.size());
+  pp::Program program(argv[1], pp::Mode::Train, {std::string("--weights=") + argv[4], "--seed=3"});
+  program.train({{"image", image, {samples, 1, 8, 8}}, {"target", target, {samples}}}, 2);
+  program.save(argv[5]);
+  return 0;
+} catch (const pp::Error &error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return error.getKind();
+}
+"""
+
+# Plans, compiles, and meets an error.
+COMPILER = r"""
+#include <pp_compiler.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv) {
+  const char *flags[] = {"--loss=cross_entropy", "--batch=32", "--cores=2"}, *wrong[] = {"--stages=two"};
+  char *plan = NULL, *report = NULL, *ir = NULL;
+  pp_error *error = pp_plan(argv[1], flags, 3, &plan, &report);
+  if (!error)
+    error = pp_compile(argv[1], plan, flags, 2, argv[2]);
+  if (!error)
+    error = pp_import(argv[1], NULL, 0, &ir);
+  if (error) {
+    fprintf(stderr, "%s\n", pp_error_message(error));
+    return 1;
+  }
+  printf("%s%d\n", report, strstr(ir, "nn.conv") != NULL);
+  error = pp_compile(argv[1], NULL, wrong, 1, argv[2]);
+  if (!error || pp_error_get_kind(error) != PP_ERROR_USAGE || !strstr(pp_error_message(error), "two"))
+    return 1;
+  pp_error_free(error);
+  pp_text_free(plan);
+  pp_text_free(report);
+  pp_text_free(ir);
+  return 0;
+}
 """
 
 
@@ -45,11 +110,25 @@ def check_program(context, checks, folder, data):
 def check_package(context, checks, folder, data):
     source, build = context.path(), context.path()
     source.mkdir()
-    (source / "CMakeLists.txt").write_text(PROJECT.format(model=common.model_file("lenet")))
+    model = common.model_file("lenet")
+    (source / "CMakeLists.txt").write_text(PROJECT.format(model=model))
+    (source / "trainer.cpp").write_text(TRAINER)
+    (source / "compiler.c").write_text(COMPILER)
     common.run(["cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={folder}"])
     common.run(["cmake", "--build", build])
     lines = common.Binary(build / "digits.program").train(data, "--steps", 2, "--weights", common.MODELS / "lenet")
     checks.check(any("loss" in line for line in lines), f"a program that CMake made: {lines}")
+    # In another program the same training has the same bits.
+    with np.load(data) as arrays:
+        arrays["image"].tofile(build / "image")
+        arrays["target"].tofile(build / "target")
+    ours, theirs = context.path(".safetensors"), context.path(".safetensors")
+    weights = common.MODELS / "lenet"
+    common.run([build / "trainer", build / "digits-model.so", build / "image", build / "target", weights, ours])
+    common.Binary(build / "digits.program").train(data, "--epochs", 2, "--seed", 3, "--weights", weights, "--save", theirs)
+    checks.check(common.tensor_bytes(ours) == common.tensor_bytes(theirs), "the library trains otherwise than the program")
+    text = common.run([build / "compiler", model, build / "planned.so"])
+    checks.check("micro-batches" in text and text.endswith("1\n") and (build / "planned.so").exists(), f"libpp_compiler: {text}")
 
 
 def check_no_reference(context, checks, folder):
