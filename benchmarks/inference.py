@@ -125,7 +125,12 @@ def contenders(arguments, name, batch):
         ("pp-mlir, 2 stages", 2): lambda: Ours(arguments, model, batch, "2", halves),
     }
     if batch > 1:
+        single = f"--microbatches={batch}"
         result["pp-mlir, 2 replicas", 2] = lambda: Ours(arguments, model, batch, "r", ["--replicas=2", "--microbatches=2"])
+        # What one sample reads and writes may fit a cache where that of all does not.
+        result["pp-mlir, one by one", 1] = lambda: Ours(arguments, model, batch, "1s", ["--stages=1", single])
+        result["pp-mlir, one by one, 2 stages", 2] = lambda: Ours(arguments, model, batch, "2s", ["--stages=2", single])
+        result["pp-mlir, one by one, 2 replicas", 2] = lambda: Ours(arguments, model, batch, "rs", ["--replicas=2", single])
     kinds = ["onnxruntime", "openvino", "eager", "torch.compile"] + (["channels_last"] if name in ("resnet50", "mobilenetv2") else [])
     for threads in (1, 2):
         for kind in kinds:
