@@ -44,7 +44,9 @@ public:
 
   /// 0: there is one program.
   size_t size() const { return plans.size(); }
-  const pp_pipeline *getProgram(size_t number) const { return programs[number]; }
+  const pp_pipeline *getProgram(size_t number) const {
+    return programs[number];
+  }
   int64_t getLimit(size_t number) const { return plans[number].bucket->size; }
   const std::string &getDim() const { return plans.front().bucket->dim; }
 

@@ -107,10 +107,7 @@ static CLI::App *addProfile(CLI::App &app, ProfileOptions &options) {
                    "Steps to run; the middle half counts")
       ->check(natural)
       ->check(CLI::Range(3, 1 << 20));
-  command
-      ->add_option("--weights", options.weights,
-                   "Directory to look up the weight files in, by file name")
-      ->type_name("DIR");
+  addWeightFlags(*command, options.weights, options.noVerifyWeights);
   command
       ->add_option("--device", options.device,
                    "By default what the model was compiled for")

@@ -78,7 +78,8 @@ struct BenchOptions : RunOptions {
 
 struct ProfileOptions {
   std::string output, weights, device;
-  uint64_t repetitions = 50; // steps
+  bool noVerifyWeights = false; // --no-verify-weights
+  uint64_t repetitions = 50;    // steps
 };
 
 struct ExportOptions {

@@ -42,13 +42,18 @@ static std::string deviceNames() {
   return names;
 }
 
-void pp::runtime::addDeviceFlags(CLI::App &command, RunOptions &options) {
+void pp::runtime::addWeightFlags(CLI::App &command, std::string &weights,
+                                 bool &noVerifyWeights) {
   command
-      .add_option("--weights", options.weights,
+      .add_option("--weights", weights,
                   "Directory to look up the weight files in, by file name")
       ->type_name("DIR");
-  command.add_flag("--no-verify-weights", options.noVerifyWeights,
+  command.add_flag("--no-verify-weights", noVerifyWeights,
                    "Take weight files of the same size whatever they hold");
+}
+
+void pp::runtime::addDeviceFlags(CLI::App &command, RunOptions &options) {
+  addWeightFlags(command, options.weights, options.noVerifyWeights);
   command
       .add_option("--watchdog", options.watchdog,
                   "Give up when no action completes, or another process gives "

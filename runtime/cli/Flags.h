@@ -17,6 +17,10 @@ CLI::Validator realNumber(double least, double most, const std::string &range);
 // What clocks can count, with room to add.
 inline constexpr double mostSeconds = 1e9;
 
+/// --weights and --no-verify-weights.
+void addWeightFlags(CLI::App &command, std::string &weights,
+                    bool &noVerifyWeights);
+
 /// Where and how a program runs, and its weights.
 void addDeviceFlags(CLI::App &command, RunOptions &options);
 

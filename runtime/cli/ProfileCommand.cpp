@@ -30,7 +30,7 @@ int pp::runtime::runProfile(const pp_binary &binary,
     if (plan.marks.empty())
       failUsage("the program does not mark its kernels; make it with "
                 "pp-profile --emit-program");
-    program.allocate(options.weights);
+    program.allocate(options.weights, !options.noVerifyWeights);
     Profile profile = profileProgram(program, options.repetitions);
     for (size_t i = 0; i < plan.marks.size(); ++i) {
       if (!profile.kernels[i])
