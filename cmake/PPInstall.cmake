@@ -9,11 +9,28 @@
 #   include/pprt/             what generated code and the runtime share          pp-mlir-dev
 #   lib/cmake/pp-mlir/        find_package(pp-mlir)                              pp-mlir-dev
 #   share/doc/pp-mlir/        the pages of docs                                  pp-mlir-tools
+#   share/man/man1/           a page for each tool                               pp-mlir-tools
+#   share/bash-completion/    completions                                        pp-mlir-tools
 include(CMakePackageConfigHelpers)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/pp-mlir)
 install(TARGETS pp-plan pp-compile pp-profile pp-opt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
+
+# Made from what --help prints.
+set(pages)
+set(completions)
+set(tools pp-plan pp-compile pp-profile pp-opt)
+foreach(tool ${tools})
+  list(APPEND pages ${CMAKE_BINARY_DIR}/installed/man/${tool}.1)
+  list(APPEND completions ${CMAKE_BINARY_DIR}/installed/completions/${tool})
+  list(APPEND files $<TARGET_FILE:${tool}>)
+endforeach()
+add_custom_command(OUTPUT ${pages} ${completions} DEPENDS ${tools} scripts/document-options
+                   COMMAND scripts/document-options ${CMAKE_BINARY_DIR}/installed ${files} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} VERBATIM)
+add_custom_target(pp-manual ALL DEPENDS ${pages} ${completions})
+install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
+install(FILES ${completions} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
 install(DIRECTORY lib/Planner/clusters DESTINATION ${CMAKE_INSTALL_DATADIR}/pp-mlir COMPONENT tools)
 

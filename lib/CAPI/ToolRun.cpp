@@ -14,8 +14,6 @@
 
 using namespace pp::capi;
 
-extern char **environ;
-
 [[noreturn]] static void fail(int code, const std::string &what) {
   throw std::system_error(code, std::generic_category(), what);
 }

@@ -152,6 +152,7 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
   CLI::App *command = app.add_subcommand("train", "Train the model");
   addRunOptions(*command, options);
   addPads(*command, options.pads);
+  addNormalizationFlags(*command, options);
   command
       ->add_option("--epochs", options.epochs,
                    "Train up to this epoch in total (default 1)")
@@ -240,6 +241,7 @@ static CLI::App *addEval(CLI::App &app, EvalOptions &options) {
       app.add_subcommand("eval", "Measure the model's outputs against targets");
   addRunOptions(*command, options);
   addPads(*command, options.pads);
+  addNormalizationFlags(*command, options);
   command
       ->add_option("--load", options.load,
                    "Take weights from this file instead")
@@ -337,6 +339,7 @@ static int dispatch(int argc, const char *const *argv,
       ->type_name("FILE.safetensors");
 
   addPads(*inferCommand, infer.pads);
+  addNormalizationFlags(*inferCommand, infer);
   inferCommand->add_flag("--no-verify-padding", infer.noVerifyPadding,
                          "Do not compare with a program of another size "
                          "whether padding changes the results");

@@ -16,18 +16,20 @@ namespace pp::runtime {
 struct RunOptions {
   std::string data;                // --data
   std::vector<std::string> inputs; // --input NAME=FILE.npy
-  std::string weights;             // --weights
-  bool noVerifyWeights = false;    // --no-verify-weights
-  std::string trace, report;       // --trace, --report
-  std::optional<double> watchdog;  // --watchdog, seconds
-  std::string device;              // --device; empty: as compiled
-  bool noGraphs = false;           // --no-graphs
-  bool pin = false;                // --pin
-  unsigned processes = 1;          // --processes
-  std::string launcher = "auto";   // --launcher
-  double joinTimeout = 60;         // --join-timeout, seconds
-  std::string transport = "auto";  // --transport
-  std::string secretFile;          // --secret-file
+  /// --input-scale, --input-mean, --input-std: NAME=NUMBER,...
+  std::vector<std::string> inputScales, inputMeans, inputDeviations;
+  std::string weights;            // --weights
+  bool noVerifyWeights = false;   // --no-verify-weights
+  std::string trace, report;      // --trace, --report
+  std::optional<double> watchdog; // --watchdog, seconds
+  std::string device;             // --device; empty: as compiled
+  bool noGraphs = false;          // --no-graphs
+  bool pin = false;               // --pin
+  unsigned processes = 1;         // --processes
+  std::string launcher = "auto";  // --launcher
+  double joinTimeout = 60;        // --join-timeout, seconds
+  std::string transport = "auto"; // --transport
+  std::string secretFile;         // --secret-file
 };
 
 struct TrainOptions : RunOptions {

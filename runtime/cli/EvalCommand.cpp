@@ -76,7 +76,7 @@ static int eval(const pp_binary &binary, const Buckets &buckets,
   Program program(*fit.program, *device, group);
   const Plan &plan = program.getPlan();
   DataSet data(plan, buckets.pad(std::move(arrays), fit.number),
-               /*allowOthers=*/true);
+               /*allowOthers=*/true, normalizationsOf(options));
   compareData(group, plan, data, "--data", options.data, options.inputs);
   compareArray(group, "target", target.array, "--data", options.data);
   if (options.pin)
@@ -110,9 +110,10 @@ int pp::runtime::runEval(const pp_binary &binary, const EvalOptions &options) {
   if (options.data.empty() && options.inputs.empty())
     failUsage("eval: --data FILE.npz or --input NAME=FILE.npy is required");
   std::string agreed = fmt::format(
-      "eval trace {} report {} load {} metrics {} prediction {}",
+      "eval trace {} report {} load {} metrics {} prediction {} inputs {}",
       !options.trace.empty(), !options.report.empty(), !options.load.empty(),
-      fmt::join(options.metrics, ","), options.prediction);
+      fmt::join(options.metrics, ","), options.prediction,
+      normalizationsOf(options).describe());
   Buckets buckets(binary, /*isTraining=*/false, options.pads);
   Buckets::Arrays arrays;
   if (buckets.size() > 0)

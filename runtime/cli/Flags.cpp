@@ -72,6 +72,25 @@ void pp::runtime::addDeviceFlags(CLI::App &command, RunOptions &options) {
                    "Launch kernels one by one where the device has graphs");
 }
 
+void pp::runtime::addNormalizationFlags(CLI::App &command,
+                                        RunOptions &options) {
+  command
+      .add_option("--input-scale", options.inputScales,
+                  "An input is numbers times that, such as bytes times 1/255; "
+                  "may be repeated")
+      ->type_name("NAME=X");
+  command
+      .add_option("--input-mean", options.inputMeans,
+                  "Then less the mean, of all or of each channel (axis 1, or "
+                  "the last); may be repeated")
+      ->type_name("NAME=X,...");
+  command
+      .add_option("--input-std", options.inputDeviations,
+                  "Then divided by the standard deviation, likewise; may be "
+                  "repeated")
+      ->type_name("NAME=X,...");
+}
+
 void pp::runtime::addPads(CLI::App &command, std::vector<std::string> &pads) {
   command
       .add_option("--pad", pads,
@@ -159,6 +178,7 @@ pp::runtime::parseProgramFlags(const std::vector<std::string> &flags,
   app.option_defaults()->always_capture_default(false);
   addDeviceFlags(app, options);
   addPads(app, options.pads);
+  addNormalizationFlags(app, options);
   if (trains)
     addTrainingFlags(app, options);
   std::vector<std::string> reversed(flags.rbegin(), flags.rend());

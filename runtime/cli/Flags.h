@@ -24,6 +24,9 @@ void addWeightFlags(CLI::App &command, std::string &weights,
 /// Where and how a program runs, and its weights.
 void addDeviceFlags(CLI::App &command, RunOptions &options);
 
+/// What inputs are before a step has them.
+void addNormalizationFlags(CLI::App &command, RunOptions &options);
+
 /// --pad, of programs for several sizes of a dimension.
 void addPads(CLI::App &command, std::vector<std::string> &pads);
 

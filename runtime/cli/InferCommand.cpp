@@ -28,7 +28,7 @@ static int infer(const Buckets &buckets, const Buckets::Fit &fit,
   const Plan &plan = program.getPlan();
   // An archive made for training holds targets too.
   DataSet data(plan, buckets.pad(std::move(arrays), fit.number),
-               /*allowOthers=*/true);
+               /*allowOthers=*/true, normalizationsOf(options));
   compareData(group, plan, data, "--data", options.data, options.inputs);
   if (options.pin)
     program.pin();
@@ -62,8 +62,9 @@ int pp::runtime::runInfer(const pp_binary &binary,
   if (options.data.empty() && options.inputs.empty())
     failUsage("infer: --data FILE.npz or --input NAME=FILE.npy is required");
   std::string agreed =
-      fmt::format("infer trace {} report {} load {}", !options.trace.empty(),
-                  !options.report.empty(), !options.load.empty());
+      fmt::format("infer trace {} report {} load {} inputs {}",
+                  !options.trace.empty(), !options.report.empty(),
+                  !options.load.empty(), normalizationsOf(options).describe());
   Buckets buckets(binary, /*isTraining=*/false, options.pads);
   Buckets::Arrays arrays;
   if (buckets.size() > 0)

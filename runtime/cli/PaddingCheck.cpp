@@ -64,7 +64,8 @@ static Buckets::Arrays inferFirst(const Buckets &buckets, size_t number,
         isLong ? resizeAxis(it->second, 0, plan.batch, 0) : it->second;
   }
   first = buckets.pad(buckets.cutFeeds(std::move(first), length), number);
-  DataSet data(plan, std::move(first), /*allowOthers=*/true);
+  DataSet data(plan, std::move(first), /*allowOthers=*/true,
+               normalizationsOf(options));
   program.allocate(options.weights, !options.noVerifyWeights);
   if (!options.load.empty())
     (void)loadWeights(options.load, program);

@@ -28,6 +28,10 @@ pp::runtime::readArrays(const RunOptions &options) {
   return arrays;
 }
 
+Normalizations pp::runtime::normalizationsOf(const RunOptions &options) {
+  return {options.inputScales, options.inputMeans, options.inputDeviations};
+}
+
 Executor::Options pp::runtime::executorOptions(const RunOptions &options,
                                                const Plan &plan) {
   Executor::Options result;

@@ -14,6 +14,9 @@ namespace pp::runtime {
 /// Reads --data and --input; the latter win.
 std::map<std::string, Array> readArrays(const RunOptions &options);
 
+/// What --input-scale and its like say.
+Normalizations normalizationsOf(const RunOptions &options);
+
 /// Executor options: tracing, and a watchdog that prints and ends the process
 /// with code 70 (a rank may sit in a kernel that never returns).
 Executor::Options executorOptions(const RunOptions &options, const Plan &plan);

@@ -56,7 +56,7 @@ public:
     checkIndices(*port, target);
     ignoreIndex = port->ignoreIndex;
     data.emplace(program.getPlan(), buckets.pad(std::move(arrays), fit.number),
-                 /*allowOthers=*/true);
+                 /*allowOthers=*/true, normalizationsOf(options));
     compareData(group, program.getPlan(), *data, "--eval-data",
                 options.evalData, {});
     compareArray(group, name, target, "--eval-data", options.evalData);
@@ -148,9 +148,10 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
       device(openDevice(options.device, *fit.program,
                         group.getLaunch().localProcess)),
       program(*fit.program, *device, group), plan(program.getPlan()),
-      data(plan, buckets.size() == 0
-                     ? readArrays(options)
-                     : buckets.pad(std::move(arrays), fit.number)),
+      data(plan,
+           buckets.size() == 0 ? readArrays(options)
+                               : buckets.pad(std::move(arrays), fit.number),
+           /*allowOthers=*/false, normalizationsOf(options)),
       trainer(program, options), position(trainer.position) {
   if (!options.save.empty() && group.isFirst()) {
     saveLock.emplace(options.save);
@@ -508,7 +509,7 @@ int pp::runtime::runTrain(const pp_binary &binary,
       "flushed {} annealed {} save {} {} "
       "resume {} load {} metrics {} eval {} {} {} best {} {} {} export {} "
       "gradients {} trace {} "
-      "report {}",
+      "report {} inputs {}",
       orNone(options.epochs), orNone(options.steps), orNone(options.seed),
       orNone(options.learningRate), options.schedule.kind,
       nlohmann::json(options.schedule.values).dump(), orNone(options.clipNorm),
@@ -521,7 +522,7 @@ int pp::runtime::runTrain(const pp_binary &binary,
       options.evalEvery, options.evalSteps, !options.keepBest.empty(),
       options.bestOf, options.patience, !options.exportTo.empty(),
       !options.dumpGradients.empty(), !options.trace.empty(),
-      !options.report.empty());
+      !options.report.empty(), normalizationsOf(options).describe());
   Buckets buckets(binary, /*isTraining=*/true, options.pads);
   Buckets::Arrays arrays;
   if (buckets.size() > 0)

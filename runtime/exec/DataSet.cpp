@@ -94,15 +94,18 @@ void pp::runtime::checkIndices(const PlanPort &port, const Array &array) {
 }
 
 DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
-                 bool allowOthers)
+                 bool allowOthers, const Normalizations &normalizations)
     : plan(plan) {
+  normalizations.requireInputs(plan);
   bool haveSamples = false;
   std::string sampleSource;
   for (const PlanPort &port : plan.feeds) {
     if (port.isFedByRuntime()) {
       feeds.emplace_back();
+      normalized.emplace_back();
       continue;
     }
+    normalized.push_back(normalizations.find(port));
     auto it = arrays.find(port.name);
     if (it == arrays.end())
       failInput("data: no array '{}' ({}); give it in --data FILE.npz or with "
@@ -121,15 +124,23 @@ DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
       convert<float, double>(array);
       array.type = DataType::F64;
     }
-    if (array.type == DataType::F32 && isShortFloat(port.type))
+    bool isNormalized = normalized.back().has_value();
+    if (array.type == DataType::F32 && isShortFloat(port.type) && !isNormalized)
       shorten(array, port.type);
-    bool fits =
-        array.type == port.type && array.shape.size() == port.shape.size();
+    bool isOfType =
+        isNormalized ? array.type == DataType::F32 || array.type == DataType::U8
+                     : array.type == port.type;
+    bool fits = isOfType && array.shape.size() == port.shape.size();
     for (size_t i = port.batched; fits && i < port.shape.size(); ++i)
       fits = array.shape[i] == port.shape[i];
     if (!fits)
-      failInput("data: array '{}' is {} {}, expected {}", port.name,
-                nameOf(array.type), toString(array.shape), describe(port));
+      failInput("data: array '{}' is {} {}, expected {}{}", port.name,
+                nameOf(array.type), toString(array.shape), describe(port),
+                array.type == DataType::U8 && port.type == DataType::F32
+                    ? "; --input-scale " + port.name +
+                          "=0.00392157, with --input-mean and --input-std, "
+                          "makes numbers of bytes"
+                    : "");
     if (port.batched) {
       uint64_t count = array.shape[0];
       if (haveSamples && count != samples)
@@ -182,11 +193,32 @@ void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
       continue;
     }
     uint64_t bytes = target.bytesPerSample();
-    for (uint64_t row = 0; row < plan.batch; ++row)
-      target.write(row, 1, source + step.samples[row] * bytes);
+    for (uint64_t row = 0; row < plan.batch; ++row) {
+      if (normalized[i])
+        fillNormalized(target, i, row, step.samples[row]);
+      else
+        target.write(row, 1, source + step.samples[row] * bytes);
+    }
     if (plan.feeds[i].ignoreIndex)
       ignoreRows(target, plan.feeds[i], step.rows, plan.batch - step.rows);
   }
+}
+
+void DataSet::fillNormalized(PortBuffer &target, size_t feed, uint64_t row,
+                             uint64_t sample) const {
+  DataType type = plan.feeds[feed].type;
+  const Array &array = feeds[feed];
+  uint64_t count = target.bytesPerSample() / sizeOf(type);
+  std::vector<float> values(count);
+  normalized[feed]->apply(array.data.data() +
+                              sample * count * sizeOf(array.type),
+                          array.type, values.data(), count);
+  if (!isShortFloat(type))
+    return target.write(row, 1, reinterpret_cast<const char *>(values.data()));
+  std::vector<uint16_t> rounded(count);
+  for (uint64_t i = 0; i < count; ++i)
+    rounded[i] = toShortFloat(type, values[i]);
+  target.write(row, 1, reinterpret_cast<const char *>(rounded.data()));
 }
 
 void DataSet::ignoreRows(PortBuffer &target, const PlanPort &port,

@@ -2,6 +2,7 @@
 #ifndef PP_RUNTIME_EXEC_DATASET_H
 #define PP_RUNTIME_EXEC_DATASET_H
 
+#include "exec/Normalization.h"
 #include "exec/Step.h"
 #include "formats/Npy.h"
 
@@ -19,8 +20,11 @@ public:
   /// and, where a class or an index is outside of what the plan takes, the
   /// samples, positions and values of the first ones and how many there are;
   /// an array that no feed wants is an error unless `allowOthers`.
+  ///
+  /// Arrays of inputs that have a normalization may be bytes, too; they stay
+  /// what they are until a step has them.
   DataSet(const Plan &plan, std::map<std::string, Array> arrays,
-          bool allowOthers = false);
+          bool allowOthers = false, const Normalizations &normalizations = {});
 
   /// Samples along axis 0 of the batched feeds.
   uint64_t getSamples() const { return samples; }
@@ -41,10 +45,15 @@ private:
   void ignoreRows(PortBuffer &target, const PlanPort &port, uint64_t first,
                   uint64_t count) const;
 
+  /// One sample of a feed that has a normalization.
+  void fillNormalized(PortBuffer &target, size_t feed, uint64_t row,
+                      uint64_t sample) const;
+
   void fillRandomCounter(PortBuffer &target, const Step &step) const;
 
   const Plan &plan;
   std::vector<Array> feeds;
+  std::vector<std::optional<Normalization>> normalized; // by feed
   uint64_t samples = 0;
 };
 

@@ -46,6 +46,7 @@ LoadedProgram::Inference::Inference(LoadedProgram &owner,
 LoadedProgram::LoadedProgram(const std::string &path, bool trains,
                              const std::vector<std::string> &flags)
     : library(path), options(parseProgramFlags(flags, trains)),
+      normalizations(normalizationsOf(options)),
       inferenceBuckets(library.getBinary(), /*isTraining=*/false, options.pads),
       inferencePorts(describePorts(*library.getBinary().inference)),
       targetName("target") {
@@ -140,7 +141,7 @@ void LoadedProgram::submit(Tensors inputs) {
   if (trainingBuckets->size())
     arrays =
         trainingBuckets->pad(std::move(arrays), trainingBuckets->size() - 1);
-  DataSet data(plan, std::move(arrays));
+  DataSet data(plan, std::move(arrays), /*allowOthers=*/false, normalizations);
   if (data.getSamples() > plan.batch)
     failUsage("the inputs have {} samples, a step has {} at most",
               data.getSamples(), plan.batch);
@@ -220,7 +221,7 @@ void LoadedProgram::train(Tensors inputs, uint64_t epochs, bool shuffle,
   if (trainingBuckets->size())
     arrays =
         trainingBuckets->pad(std::move(arrays), trainingBuckets->size() - 1);
-  DataSet set(plan, std::move(arrays));
+  DataSet set(plan, std::move(arrays), /*allowOthers=*/false, normalizations);
   TrainingPosition &position = trainer.position;
   uint64_t steps =
       stepsOfEpoch(set.getSamples(), plan.batch, position.dropsLast);
@@ -303,7 +304,7 @@ std::map<std::string, Array> LoadedProgram::inferArrays(Tensors inputs,
         inferenceBuckets.pad(std::move(arrays), inferenceBuckets.size() - 1);
   Inference &inference = freshInference();
   const Plan &plan = inference.program.getPlan();
-  DataSet data(plan, std::move(arrays), allowOthers);
+  DataSet data(plan, std::move(arrays), allowOthers, normalizations);
   return inferenceBuckets.cutFetches(
       runInference(plan, data, *inference.executor).fetches, fit.length);
 }

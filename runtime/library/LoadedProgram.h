@@ -92,6 +92,7 @@ private:
   mutable std::recursive_mutex mutex;
   SharedObject library;
   TrainOptions options;
+  Normalizations normalizations;
   Buckets inferenceBuckets;
   std::optional<Buckets> trainingBuckets;
   Ports inferencePorts;

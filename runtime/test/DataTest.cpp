@@ -338,6 +338,48 @@ TEST(DataSetTest, ChecksAndConverts) {
 }
 
 /// A step and its micro-batches are told from each other.
+TEST(DataSetTest, NormalizesBytes) {
+  toy::Options options;
+  Plan plan = Plan::parse(toy::trainingPlan(options).dump());
+  auto arrays = toy::data(16);
+  std::vector<uint8_t> bytes(16 * toy::width);
+  std::iota(bytes.begin(), bytes.end(), 100);
+  arrays["x"] = makeArray(DataType::U8, {16, toy::width}, bytes);
+  std::vector<uint64_t> order(16);
+  std::iota(order.begin(), order.end(), 0);
+  auto rowOf = [&](const Normalizations &normalizations, uint64_t row) {
+    DataSet data(plan, arrays, /*allowOthers=*/false, normalizations);
+    Step step(plan);
+    data.fill(step, order, 8);
+    std::vector<float> values(toy::width);
+    step.feeds[0].read(row, 1, reinterpret_cast<char *>(values.data()));
+    return values;
+  };
+  // Rows 9 and 10 of the data are rows 1 and 2 of the second batch.
+  EXPECT_EQ(rowOf({{"x=0.5"}, {}, {}}, 1),
+            (std::vector<float>{68, 68.5, 69, 69.5}));
+  EXPECT_EQ(rowOf({{"x=0.5"}, {"x=1"}, {"x=0.25"}}, 1),
+            (std::vector<float>{268, 270, 272, 274}));
+  EXPECT_EQ(rowOf({{}, {"x=0,1,2,3"}, {"x=1,1,1,2"}}, 2),
+            (std::vector<float>{140, 140, 140, 70}));
+  auto message = [&](const Normalizations &normalizations) {
+    return errorOf([&] { DataSet(plan, arrays, false, normalizations); });
+  };
+  EXPECT_NE(message({}).find("--input-scale x="), std::string::npos);
+  EXPECT_NE(message({{"y=1"}, {}, {}}).find("no input 'y'"), std::string::npos);
+  EXPECT_NE(message({{"x=1"}, {"x=1,2,3"}, {}}).find("channels"),
+            std::string::npos);
+  EXPECT_NE(message({{}, {"x=1,2,3,4"}, {"x=1,2"}}).find("4 means"),
+            std::string::npos);
+  for (const char *wrong : {"x", "=1", "x=", "x=one", "x=1,", "x=inf", "x=1,2"})
+    EXPECT_NE(
+        errorOf([&] { Normalizations({wrong}, {}, {}); }).find("--input-scale"),
+        std::string::npos)
+        << wrong;
+  EXPECT_NE(errorOf([] { Normalizations({}, {}, {"x=0"}); }).find("not 0"),
+            std::string::npos);
+}
+
 TEST(DataSetTest, CountsForRandomNumbers) {
   auto json = toy::trainingPlan({});
   json["feeds"].push_back({{"name", "random_counter"},

@@ -85,6 +85,8 @@ def check_tools(checks, folder):
         text = common.run([folder / "bin" / tool, "--version"])
         checks.check(re.match(rf"{tool} \(pp-mlir\) \d+\.\d+\.\d+ \w+\n", text) and "LLVM:" in text and "oneDNN:" in text, text)
         common.run([folder / "bin" / tool, "--help"])
+        for page in f"man/man1/{tool}.1", f"bash-completion/completions/{tool}":
+            checks.check((folder / "share" / page).stat().st_size > 500, page)
 
 
 def check_program(context, checks, folder, data):

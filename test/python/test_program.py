@@ -135,6 +135,17 @@ def test_schedules_groups_and_clipping(compiled, digits):
         program.set_scalar("warmth", 1)
 
 
+def test_bytes_are_images(compiled, digits):
+    y = digits[1][:8]
+    stored = numpy.random.default_rng(0).integers(0, 256, (8, 1, 8, 8)).astype("u1")
+    scale, mean, std = numpy.float32(1 / 255), numpy.float32(0.5), numpy.float32(0.25)
+    numbers = (stored.astype("f4") * scale - mean) / std
+    program = pp.Program(compiled, input_scale={"image": float(scale)}, input_mean={"image": [0.5]}, input_std={"image": 0.25})
+    assert program.train_step(stored, y) == pp.Program(compiled).train_step(numbers, y)
+    with pytest.raises(pp.InputError, match="--input-scale"):
+        pp.Program(compiled).train_step(stored, y)
+
+
 def test_errors_are_exceptions(lenet, compiled, digits, tmp_path):
     x, y = digits
     program = pp.Program(compiled)

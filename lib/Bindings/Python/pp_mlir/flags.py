@@ -24,7 +24,8 @@ def flags_of(options):
             flags.append(flag if value else flag + "=false")
         elif isinstance(value, dict):
             for key, each in value.items():
-                text = "x".join(map(text_of, each)) if isinstance(each, (list, tuple)) else text_of(each)
+                between = "x" if name == "shape" else ","
+                text = between.join(map(text_of, each)) if isinstance(each, (list, tuple)) else text_of(each)
                 flags.append(f"{flag}={key}={text}")
         elif isinstance(value, (list, tuple)):
             flags.append(f"{flag}={','.join(map(text_of, value))}")
