@@ -183,6 +183,12 @@ struct ModelFlags {
       cl::desc("adam, adamw, lamb, rmsprop: decay of the square; lion: of the "
                "mean (default: 0.999; lion, rmsprop: 0.99)"),
       cl::location(options.optimizer.beta2), cl::cat(training)};
+  Bound<double> emaDecay{
+      "ema-decay",
+      cl::desc("Keep an average of each parameter's values, of which that much "
+               "is left after a step, such as 0.999 (default: none); the "
+               "program's --ema takes it"),
+      cl::location(options.optimizer.emaDecay), cl::cat(training)};
   Bound<double> epsilon{
       "epsilon",
       cl::desc("Added to the root (default: 1e-8; adagrad: 1e-10, lamb: 1e-6)"),
@@ -340,7 +346,8 @@ llvm::Error checkOptimizer(const nn::AttachOptimizerOptions &options) {
                            "a number of at least 0 that a float holds"))
       return e;
   for (auto [flag, value] :
-       {std::pair("beta1", options.beta1),
+       {std::pair("ema-decay", options.emaDecay),
+        std::pair("beta1", options.beta1),
         std::pair("beta2", isGiven(flags.beta2) ? options.beta2 : 0)})
     if (auto e = checkReal(flag, value, std::nextafter(1.0F, 0.0F),
                            "a number of at least 0 and less than 1"))

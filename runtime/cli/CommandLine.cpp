@@ -124,6 +124,7 @@ static CLI::App *addExport(CLI::App &app, ExportOptions &options) {
   command->add_option("--load", options.load, "The weights, by name")
       ->type_name("FILE.safetensors")
       ->required();
+  addAverages(*command, options.averages);
   command->add_option("-o,--output", options.output, "The new model")
       ->type_name("FILE.onnx")
       ->required();
@@ -229,6 +230,9 @@ static CLI::App *addTrain(CLI::App &app, TrainOptions &options) {
       ->type_name("NAME");
   command->add_flag("--log-bits", options.logBits,
                     "Print a hash of the bits of each step's losses");
+  command->add_flag("--ema", options.averages,
+                    "Evaluate and export the averages of parameters, which a "
+                    "program keeps that is compiled with --ema-decay");
   command
       ->add_option("--dump-gradients", options.dumpGradients,
                    "Write the gradients of the last step")
@@ -246,6 +250,7 @@ static CLI::App *addEval(CLI::App &app, EvalOptions &options) {
       ->add_option("--load", options.load,
                    "Take weights from this file instead")
       ->type_name("FILE.safetensors");
+  addAverages(*command, options.averages)->needs("--load");
   addMetrics(*command, options.metrics);
   command
       ->add_option("--target", options.target,
@@ -337,6 +342,7 @@ static int dispatch(int argc, const char *const *argv,
   inferCommand
       ->add_option("--load", infer.load, "Take weights from this file instead")
       ->type_name("FILE.safetensors");
+  addAverages(*inferCommand, infer.averages)->needs("--load");
 
   addPads(*inferCommand, infer.pads);
   addNormalizationFlags(*inferCommand, infer);

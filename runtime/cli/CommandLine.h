@@ -44,6 +44,7 @@ struct TrainOptions : RunOptions {
   std::vector<std::string> groups; // --group
   bool noShuffle = false, dropLast = false, logBits = false;
   bool allowOtherModel = false, allowNotFinite = false; // of --resume
+  bool averages = false; // --ema: of --eval-data and --export
   std::string save, resume, load, evalData, dumpGradients;
   std::vector<std::string> metrics; // of --eval-data
   std::string exportTo, model;      // --export FILE.onnx, --model FILE.onnx
@@ -60,12 +61,14 @@ struct TrainOptions : RunOptions {
 
 struct InferOptions : RunOptions {
   std::string output, load;
+  bool averages = false;         // --ema: of --load
   std::vector<std::string> pads; // --pad NAME=VALUE
   bool noVerifyPadding = false;
 };
 
 struct EvalOptions : RunOptions {
   std::string load, target, prediction;
+  bool averages = false; // --ema: of --load
   std::vector<std::string> metrics, pads;
   std::optional<int64_t> ignoreIndex;
 };
@@ -88,6 +91,7 @@ struct ExportOptions {
   std::string load, output;   // --load, -o
   std::string model, weights; // --model, --weights
   bool noVerifyWeights = false;
+  bool averages = false; // --ema: of --load
 };
 
 struct LinksOptions : RunOptions {

@@ -85,7 +85,7 @@ static int eval(const pp_binary &binary, const Buckets &buckets,
   compareWeights(program, options.weights);
   if (!options.load.empty()) {
     compareFiles(group, "the weights of --load", {options.load});
-    loadWeights(options.load, program);
+    loadWeights(options.load, program, options.averages);
   }
   Executor executor(program, executorOptions(options, plan));
   InferenceResult result = runInference(plan, data, executor);
@@ -110,9 +110,10 @@ int pp::runtime::runEval(const pp_binary &binary, const EvalOptions &options) {
   if (options.data.empty() && options.inputs.empty())
     failUsage("eval: --data FILE.npz or --input NAME=FILE.npy is required");
   std::string agreed = fmt::format(
-      "eval trace {} report {} load {} metrics {} prediction {} inputs {}",
+      "eval trace {} report {} load {} metrics {} prediction {} ema {} inputs "
+      "{}",
       !options.trace.empty(), !options.report.empty(), !options.load.empty(),
-      fmt::join(options.metrics, ","), options.prediction,
+      fmt::join(options.metrics, ","), options.prediction, options.averages,
       normalizationsOf(options).describe());
   Buckets buckets(binary, /*isTraining=*/false, options.pads);
   Buckets::Arrays arrays;

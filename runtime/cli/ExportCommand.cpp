@@ -1,7 +1,7 @@
 //===- ExportCommand.cpp - `export` ---------------------------------------===//
 #include "cli/CommandLine.h"
 #include "cli/ExportReport.h"
-#include "formats/Safetensors.h"
+#include "exec/Snapshot.h"
 #include "support/Error.h"
 #include "support/Print.h"
 
@@ -19,16 +19,24 @@ static Plan readPlan(const pp_binary &binary) {
   return Plan::parse({program->plan, program->plan_size});
 }
 
+/// The name of a tensor, or of its average, in the file.
+static std::string keyOf(const SafetensorsFile &file, const std::string &name,
+                         bool averages) {
+  bool hasAverage = averages && file.find(averageOf(name));
+  return hasAverage ? averageOf(name) : name;
+}
+
 /// The tensors of the plan that the file has. Throws where it lacks one that is
 /// trained, or has one of another type or shape.
-static std::set<std::string> findTensors(const Plan &plan,
-                                         const SafetensorsFile &file) {
+static std::set<std::string>
+findTensors(const Plan &plan, const SafetensorsFile &file, bool averages) {
   std::set<std::string> names, trained = ModelExport::trainedTensors(plan);
   std::vector<std::string> faults;
   for (const PlanStage &stage : plan.stages)
     for (const auto *list : {&stage.parameters, &stage.buffers})
       for (const PlanTensor &tensor : *list) {
-        const TensorView *source = file.find(tensor.name);
+        const std::string key = keyOf(file, tensor.name, averages);
+        const TensorView *source = file.find(key);
         if (!source && trained.count(tensor.name))
           faults.push_back(fmt::format("tensor '{}' is missing", tensor.name));
         if (!source || !names.insert(tensor.name).second)
@@ -39,7 +47,7 @@ static std::set<std::string> findTensors(const Plan &plan,
               nameOf(source->type), toString(source->shape),
               nameOf(tensor.type), toString(tensor.shape)));
         else
-          file.verify(tensor.name);
+          file.verify(key);
       }
   if (!faults.empty())
     failInput("'{}': {}", file.getPath(), fmt::join(faults, "; "));
@@ -66,12 +74,14 @@ int pp::runtime::runExport(const pp_binary &binary,
                            const ExportOptions &options) {
   Plan plan = readPlan(binary);
   SafetensorsFile file(options.load);
-  std::set<std::string> names = findTensors(plan, file);
+  if (options.averages)
+    requireAverages(file);
+  std::set<std::string> names = findTensors(plan, file, options.averages);
   ModelExport model(plan, names,
                     {options.output, options.model, options.weights},
                     !options.noVerifyWeights);
   model.write([&](const std::string &name) {
-    const TensorView &tensor = *file.find(name);
+    const TensorView &tensor = *file.find(keyOf(file, name, options.averages));
     return std::string_view(tensor.data, tensor.bytes());
   });
   reportExport(model, options.output, names.size());

@@ -91,6 +91,12 @@ void pp::runtime::addNormalizationFlags(CLI::App &command,
       ->type_name("NAME=X,...");
 }
 
+CLI::Option *pp::runtime::addAverages(CLI::App &command, bool &averages) {
+  return command.add_flag("--ema", averages,
+                          "Take the averages of parameters that a training "
+                          "with --ema-decay keeps");
+}
+
 void pp::runtime::addPads(CLI::App &command, std::vector<std::string> &pads) {
   command
       .add_option("--pad", pads,
@@ -179,6 +185,7 @@ pp::runtime::parseProgramFlags(const std::vector<std::string> &flags,
   addDeviceFlags(app, options);
   addPads(app, options.pads);
   addNormalizationFlags(app, options);
+  addAverages(app, options.averages);
   if (trains)
     addTrainingFlags(app, options);
   std::vector<std::string> reversed(flags.rbegin(), flags.rend());

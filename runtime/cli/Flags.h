@@ -30,6 +30,9 @@ void addNormalizationFlags(CLI::App &command, RunOptions &options);
 /// --pad, of programs for several sizes of a dimension.
 void addPads(CLI::App &command, std::vector<std::string> &pads);
 
+/// --ema: the averages of parameters in the file of --load.
+CLI::Option *addAverages(CLI::App &command, bool &averages);
+
 /// What a step of a training is: values of the optimizer, and what is random.
 void addTrainingFlags(CLI::App &command, TrainOptions &options);
 

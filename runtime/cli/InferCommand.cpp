@@ -36,7 +36,7 @@ static int infer(const Buckets &buckets, const Buckets::Fit &fit,
   compareWeights(program, options.weights);
   if (!options.load.empty()) {
     compareFiles(group, "the weights of --load", {options.load});
-    unsigned others = loadWeights(options.load, program);
+    unsigned others = loadWeights(options.load, program, options.averages);
     if (others && group.isFirst())
       printMessage("note: {} tensors of '{}' are not in the model\n", others,
                    options.load);
@@ -61,10 +61,10 @@ int pp::runtime::runInfer(const pp_binary &binary,
                           const InferOptions &options) {
   if (options.data.empty() && options.inputs.empty())
     failUsage("infer: --data FILE.npz or --input NAME=FILE.npy is required");
-  std::string agreed =
-      fmt::format("infer trace {} report {} load {} inputs {}",
-                  !options.trace.empty(), !options.report.empty(),
-                  !options.load.empty(), normalizationsOf(options).describe());
+  std::string agreed = fmt::format(
+      "infer trace {} report {} load {} ema {} inputs {}",
+      !options.trace.empty(), !options.report.empty(), !options.load.empty(),
+      options.averages, normalizationsOf(options).describe());
   Buckets buckets(binary, /*isTraining=*/false, options.pads);
   Buckets::Arrays arrays;
   if (buckets.size() > 0)

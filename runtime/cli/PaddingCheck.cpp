@@ -68,7 +68,7 @@ static Buckets::Arrays inferFirst(const Buckets &buckets, size_t number,
                normalizationsOf(options));
   program.allocate(options.weights, !options.noVerifyWeights);
   if (!options.load.empty())
-    (void)loadWeights(options.load, program);
+    (void)loadWeights(options.load, program, options.averages);
   Executor executor(program, executorOptions(options, plan));
   return buckets.cutFetches(runInference(plan, data, executor).fetches, length);
 }

@@ -37,7 +37,8 @@ public:
             const Plan &trainingPlan, Device &device, ProcessGroup &group)
       : buckets(binary, /*isTraining=*/false, {}),
         arrays(readNpz(options.evalData)), fit(buckets.choose(arrays)),
-        program(*fit.program, device, group), metrics(options.metrics) {
+        program(*fit.program, device, group), metrics(options.metrics),
+        averages(options.averages) {
     std::string name;
     const PlanPort *port = nullptr;
     for (const PlanPort &feed : trainingPlan.feeds)
@@ -71,7 +72,7 @@ public:
 
   /// Nothing in other processes than the first.
   std::vector<Metric> run(const Program &training) {
-    program.copyWeightsFrom(training);
+    program.copyWeightsFrom(training, averages);
     auto result = runInference(program.getPlan(), *data, *executor);
     if (!program.getGroup().isFirst())
       return {};
@@ -88,6 +89,7 @@ private:
   Buckets::Fit fit;
   Program program;
   std::vector<std::string> metrics;
+  bool averages;
   Array target;
   std::optional<int64_t> ignoreIndex;
   std::optional<DataSet> data;
@@ -218,6 +220,9 @@ Training::Training(const pp_binary &binary, const Buckets &buckets,
   bool isDelayed =
       std::any_of(plan.stages.begin(), plan.stages.end(),
                   [](const PlanStage &stage) { return stage.delay > 0; });
+  if (options.averages && !plan.optimizer.averageState())
+    failUsage("--ema: this program keeps no averages of its parameters; "
+              "pp-compile --ema-decay=0.999 makes one that does");
   if (options.annealedSteps && !isDelayed)
     failUsage(
         "--annealed-steps: no gradient of this program is late beside its "
@@ -379,7 +384,7 @@ void Training::save(const std::string &path, Progress &progress) {
 }
 
 void Training::exportModel(Progress &progress) {
-  TensorGatherer tensors(program);
+  TensorGatherer tensors(program, options.averages);
   std::string names;
   if (group.isFirst())
     names = nlohmann::json(modelExport->order()).dump();
@@ -509,7 +514,7 @@ int pp::runtime::runTrain(const pp_binary &binary,
       "flushed {} annealed {} save {} {} "
       "resume {} load {} metrics {} eval {} {} {} best {} {} {} export {} "
       "gradients {} trace {} "
-      "report {} inputs {}",
+      "report {} ema {} inputs {}",
       orNone(options.epochs), orNone(options.steps), orNone(options.seed),
       orNone(options.learningRate), options.schedule.kind,
       nlohmann::json(options.schedule.values).dump(), orNone(options.clipNorm),
@@ -522,7 +527,8 @@ int pp::runtime::runTrain(const pp_binary &binary,
       options.evalEvery, options.evalSteps, !options.keepBest.empty(),
       options.bestOf, options.patience, !options.exportTo.empty(),
       !options.dumpGradients.empty(), !options.trace.empty(),
-      !options.report.empty(), normalizationsOf(options).describe());
+      !options.report.empty(), options.averages,
+      normalizationsOf(options).describe());
   Buckets buckets(binary, /*isTraining=*/true, options.pads);
   Buckets::Arrays arrays;
   if (buckets.size() > 0)

@@ -467,9 +467,24 @@ TrainingPosition pp::runtime::loadSnapshot(const std::string &path,
   return position;
 }
 
+std::string pp::runtime::averageOf(const std::string &parameter) {
+  return parameter + "#" + averageStateName;
+}
+
+void pp::runtime::requireAverages(const SafetensorsFile &file) {
+  for (const auto &[name, tensor] : file.getTensors())
+    if (name.ends_with(averageOf("")))
+      return;
+  failInput("'{}': --ema: there are no averages of parameters, which a program "
+            "keeps that is compiled with --ema-decay",
+            file.getPath());
+}
+
 unsigned pp::runtime::loadWeights(const std::string &path,
-                                  const Program &program) {
+                                  const Program &program, bool averages) {
   SafetensorsFile file(path);
+  if (averages)
+    requireAverages(file);
   std::set<std::string> used;
   // What the file lacks keeps its value.
   program.download();
@@ -477,12 +492,14 @@ unsigned pp::runtime::loadWeights(const std::string &path,
                              Role role, char *data, unsigned) {
     if (role == Role::State)
       return;
-    const TensorView *source = file.find(name);
+    bool hasAverage = averages && file.find(averageOf(name));
+    std::string key = hasAverage ? averageOf(name) : name;
+    const TensorView *source = file.find(key);
     if (source) {
       if (!isRounded(tensor, *source))
-        checkType(file, name, tensor, *source);
+        checkType(file, key, tensor, *source);
       if (data && used.insert(name).second)
-        file.verify(name);
+        file.verify(key);
       used.insert(name);
       if (isRounded(tensor, *source))
         roundTensor(tensor, *source, data);
@@ -511,7 +528,8 @@ static std::string findMissingState(const SafetensorsFile &file,
   std::string missing;
   forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
                              Role role, char *, unsigned) {
-    if (role != Role::State || !missing.empty())
+    if (role != Role::State || !missing.empty() ||
+        name == averageOf(tensor.name))
       return;
     const TensorView *source = file.find(name);
     if (!source)
@@ -538,11 +556,19 @@ LoadedStart pp::runtime::loadWeightsForTraining(const std::string &path,
     if (metadata.has("optimizer_steps"))
       result.optimizerSteps += metadata.integer("optimizer_steps");
   }
+  // Averages that the file does not have, or not all, begin with its weights.
+  bool takesAverages = true;
+  forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
+                             Role role, char *, unsigned) {
+    if (role == Role::State && name == averageOf(tensor.name))
+      takesAverages &= file.find(name) != nullptr;
+  });
   // Everything is checked before anything is changed.
   std::set<std::string> used, here;
   forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
                              Role role, char *data, unsigned) {
-    if (role == Role::State && !takesState)
+    bool isAverage = name == averageOf(tensor.name);
+    if (role == Role::State && !(isAverage ? takesAverages : takesState))
       return;
     const TensorView *source = file.find(name);
     if (!source && (role != Role::Buffer || tensor.isMutable))
@@ -563,19 +589,22 @@ LoadedStart pp::runtime::loadWeightsForTraining(const std::string &path,
     if (used.count(name))
       copyTensor(tensor, *file.find(name), data);
   });
+  if (!takesAverages)
+    program.startAverages();
   program.upload();
   for (const auto &[name, tensor] : file.getTensors())
     result.others += !used.count(name) && name.find('#') == std::string::npos;
   return result;
 }
 
-TensorGatherer::TensorGatherer(const Program &program)
+TensorGatherer::TensorGatherer(const Program &program, bool averages)
     : group(program.getGroup()) {
   program.download();
   forEachTensor(program, [&](const std::string &name, const PlanTensor &tensor,
                              Role role, char *data, unsigned process) {
-    if (role != Role::State)
-      entries.try_emplace(name, Entry{tensor.bytes, data, process});
+    bool isAverage = role == Role::State && name == averageOf(tensor.name);
+    if (averages && role != Role::Buffer ? isAverage : role != Role::State)
+      entries.try_emplace(tensor.name, Entry{tensor.bytes, data, process});
   });
 }
 

@@ -75,8 +75,16 @@ TrainingPosition loadSnapshot(const std::string &path, const Program &program,
 /// Loads parameters and buffers by name from any safetensors file; optimizer
 /// states and other tensors in it are ignored. Hashes in the file are checked.
 /// A tensor of 16 bits is rounded from one of f32, as it was trained. Returns
-/// the number of ignored tensors.
-unsigned loadWeights(const std::string &path, const Program &program);
+/// the number of ignored tensors. `averages`: of parameters, those that the
+/// file has of them.
+unsigned loadWeights(const std::string &path, const Program &program,
+                     bool averages = false);
+
+/// Throws Error(InvalidInput) for a file that has no averages of parameters.
+void requireAverages(const SafetensorsFile &file);
+
+/// The name of a parameter's average in a snapshot.
+std::string averageOf(const std::string &parameter);
 
 /// What a new training has from a file.
 struct LoadedStart {
@@ -99,8 +107,9 @@ LoadedStart loadWeightsForTraining(const std::string &path,
 class TensorGatherer {
 public:
   /// All processes make one together, and then call `serve` with the names that
-  /// the first one asks `get` for, in its order.
-  explicit TensorGatherer(const Program &program);
+  /// the first one asks `get` for, in its order. `averages`: of parameters,
+  /// those that the optimizer keeps.
+  explicit TensorGatherer(const Program &program, bool averages = false);
   /// The first process's: the values, until the next call.
   std::string_view get(const std::string &name);
   void serve(const std::vector<std::string> &names);

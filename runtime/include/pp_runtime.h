@@ -60,7 +60,8 @@ typedef enum pp_error_kind {
                                  at the wrong time                         */
   PP_ERROR_UNSUPPORTED = 3,   /* right, but more than can be compiled      */
   PP_ERROR_IO = 4,            /* the operating system refused; no memory   */
-  PP_ERROR_INTERNAL = 70      /* a fault of ours, or a hang                */
+  PP_ERROR_INTERNAL = 70,     /* a fault of ours, or a hang                */
+  PP_ERROR_ANY = 0x7fffffff   /* all numbers are values of the type        */
 } pp_error_kind;
 
 pp_error_kind pp_error_get_kind(const pp_error *error);
@@ -86,7 +87,8 @@ typedef enum pp_data_type {
   PP_I16,
   PP_U16,
   PP_U32,
-  PP_U64
+  PP_U64,
+  PP_DATA_TYPE_ANY = 0x7fffffff
 } pp_data_type;
 
 /* Dense and row-major. */
@@ -102,7 +104,11 @@ typedef struct pp_tensor {
 
 typedef struct pp_program pp_program;
 
-typedef enum pp_mode { PP_INFER, PP_TRAIN } pp_mode;
+typedef enum pp_mode {
+  PP_INFER,
+  PP_TRAIN,
+  PP_MODE_ANY = 0x7fffffff
+} pp_mode;
 
 /* Opens a shared object of pp-compile, reads the weights and starts the
  * pipeline. With PP_TRAIN, it has to be compiled with a loss; pp_infer and
@@ -113,7 +119,9 @@ typedef enum pp_mode { PP_INFER, PP_TRAIN } pp_mode;
  * training, for schedules that decay), --clip-gradient-norm,
  * --clip-gradient-value, --log-gradient-norm, --group, --on-nan, --set,
  * --seed, --annealed-steps; and, with PP_INFER too, --weights,
- * --no-verify-weights, --device, --pin, --watchdog, --no-graphs, --pad. */
+ * --no-verify-weights, --device, --pin, --watchdog, --no-graphs, --pad,
+ * --input-scale, --input-mean, --input-std, and --ema (pp_infer, pp_eval_step
+ * and pp_export, or what pp_load_weights loads, are of averages). */
 pp_error *pp_program_open(const char *path, pp_mode mode,
                           const char *const *flags, size_t flag_count,
                           pp_program **program);

@@ -80,6 +80,10 @@ LoadedProgram::LoadedProgram(const std::string &path, bool trains,
   weights.emplace(*training);
   firstRows.resize(training->getPlan().batch);
   std::iota(firstRows.begin(), firstRows.end(), 0);
+  if (options.averages && !training->getPlan().optimizer.averageState())
+    failUsage("--ema: '{}' keeps no averages of its parameters; pp-compile "
+              "--ema-decay=0.999 makes a model that does",
+              path);
   trainer = std::make_unique<Trainer>(*training, options);
   trainer->position.seed = options.seed.value_or(0);
   trainer->position.dropsLast = !training->getPlan().wholeBatches.empty();
@@ -288,7 +292,7 @@ LoadedProgram::Inference &LoadedProgram::freshInference() {
   if (!inference)
     inference.emplace(*this, *library.getBinary().inference);
   if (training && isStale)
-    inference->program.copyWeightsFrom(*training);
+    inference->program.copyWeightsFrom(*training, options.averages);
   isStale = false;
   return *inference;
 }
@@ -416,7 +420,7 @@ void LoadedProgram::loadWeights(const std::string &path) {
   drain();
   isStale = true;
   if (!trainer) {
-    pp::runtime::loadWeights(path, inference->program);
+    pp::runtime::loadWeights(path, inference->program, options.averages);
     return;
   }
   trainer->loadStart(path);
@@ -430,7 +434,7 @@ void LoadedProgram::exportModel(const std::string &path,
   const Plan &plan = training->getPlan();
   ModelExport writer(plan, ModelExport::trainedTensors(plan),
                      {path, model, options.weights}, !options.noVerifyWeights);
-  TensorGatherer tensors(*training);
+  TensorGatherer tensors(*training, options.averages);
   writer.write([&](const std::string &name) { return tensors.get(name); });
   reportExport(writer, path, writer.order().size());
 }

@@ -79,12 +79,23 @@ struct PlanScalar {
 /// Whether gradients can be multiplied by it in f32.
 bool isLossScale(double value);
 
+/// The optimizer's state that is an average of a parameter's values.
+inline constexpr const char *averageStateName = "ema";
+
 struct PlanOptimizer {
   /// Of parameters, gradients, states, scalars and the loss: f32 or f64.
   DataType type = DataType::F32;
   std::string kind;
   std::vector<std::string> states;
   std::vector<PlanScalar> scalars;
+
+  /// The number of averageStateName among the states.
+  std::optional<unsigned> averageState() const {
+    for (unsigned i = 0; i < states.size(); ++i)
+      if (states[i] == averageStateName)
+        return i;
+    return std::nullopt;
+  }
 };
 
 /// A value that crosses stages. Offsets are from the start of the stage's

@@ -12,7 +12,8 @@
 
 using namespace pp::runtime;
 
-Program::Program(const pp_pipeline &program, Device &device, ProcessGroup &group)
+Program::Program(const pp_pipeline &program, Device &device,
+                 ProcessGroup &group)
     : functions(program), device(device), group(group),
       plan(Plan::parse(getPlanText())),
       placement(plan, group.process(), group.size()) {
@@ -114,7 +115,20 @@ void Program::allocate(const std::string &weightsDirectory,
     if (const PlanScalar *scale = plan.findLossScale())
       memories.back().lossScale()->scale = static_cast<float>(scale->value);
   }
+  startAverages();
   upload();
+}
+
+void Program::startAverages() const {
+  std::optional<unsigned> average = plan.optimizer.averageState();
+  if (!average)
+    return;
+  for (const StageMemory &memory : memories)
+    if (memory.isHere())
+      for (const PlanTensor &tensor : memory.getPlan().parameters)
+        if (tensor.bytes)
+          std::memcpy(memory.optimizerState(tensor, *average),
+                      memory.parameter(tensor), tensor.bytes);
 }
 
 void Program::download() const {
@@ -140,7 +154,7 @@ void Program::fillShard(const StageMemory &memory) const {
                 bytes);
 }
 
-void Program::copyWeightsFrom(const Program &other) {
+void Program::copyWeightsFrom(const Program &other, bool averages) {
   /// Where the other program has a tensor.
   struct Source {
     const PlanTensor *tensor;
@@ -153,11 +167,14 @@ void Program::copyWeightsFrom(const Program &other) {
     const StageMemory &memory = other.memories[s];
     const PlanStage &stage = other.plan.stages[s];
     unsigned process = other.placement.processOfStage(s);
-    for (const PlanTensor &tensor : stage.parameters)
-      sources.emplace(
-          tensor.name,
-          Source{&tensor, process,
-                 memory.isHere() ? memory.parameter(tensor) : nullptr});
+    for (const PlanTensor &tensor : stage.parameters) {
+      const char *data = nullptr;
+      if (memory.isHere())
+        data = averages ? memory.optimizerState(
+                              tensor, *other.plan.optimizer.averageState())
+                        : memory.parameter(tensor);
+      sources.emplace(tensor.name, Source{&tensor, process, data});
+    }
     for (const PlanTensor &tensor : stage.buffers)
       sources.emplace(
           tensor.name,

@@ -66,7 +66,12 @@ public:
   /// values. All processes call it together. No step of either program may run.
   /// Throws Error(Internal) where a parameter has no counterpart or another
   /// shape.
-  void copyWeightsFrom(const Program &other);
+  /// `averages`: of parameters, those that the optimizer of `other` keeps.
+  void copyWeightsFrom(const Program &other, bool averages = false);
+
+  /// Lets averages of parameters, if the optimizer keeps them, begin with what
+  /// these are now, in the images.
+  void startAverages() const;
 
 private:
   bool receivesFromPeer(unsigned stage) const;

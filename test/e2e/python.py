@@ -25,6 +25,14 @@ def find_torch():
     return site_packages(python) if done.returncode == 0 and same else None
 
 
+def sanitizer_environment(build):
+    """What lets an interpreter that is not instrumented load libraries that are."""
+    if "PP_SANITIZE:STRING=address" not in (build / "CMakeCache.txt").read_text():
+        return {}
+    runtime = common.run(["clang-22", "-print-file-name=libclang_rt.asan-x86_64.so"]).strip()
+    return {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0:allow_user_poisoning=0", "PP_SANITIZED": "1"}
+
+
 def test(context, checks, arguments):
     environment = context.path()
     wheels = context.path()
@@ -44,7 +52,8 @@ def test(context, checks, arguments):
     # Not from the folder of the sources, whose package would come first.
     report = context.path(".xml")
     done = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", ROOT / "test" / "python"],
-                          capture_output=True, text=True, cwd=context.scratch, timeout=1500)
+                          capture_output=True, text=True, cwd=context.scratch, timeout=1500,
+                          env={**os.environ, **sanitizer_environment(context.build)})
     checks.check(done.returncode == 0, "\n".join(done.stdout.splitlines()[-60:]) + done.stderr[-2000:])
     checks.check(bool(torch) or "skipped" in done.stdout, "without PyTorch its tests are skipped")
     print(done.stdout.splitlines()[-1] if done.stdout else "")

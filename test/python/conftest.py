@@ -8,6 +8,9 @@ import pytest
 
 import pp_mlir as pp
 
+# The tools have a sanitizer of their own.
+os.environ.pop("LD_PRELOAD", None)
+
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 
 

@@ -135,6 +135,23 @@ def test_schedules_groups_and_clipping(compiled, digits):
         program.set_scalar("warmth", 1)
 
 
+def test_averages_of_weights(lenet, digits, tmp_path):
+    options = dict(loss="cross_entropy", batch=8, ema_decay=0.9, optimizer=pp.AdamW(1e-2))
+    program = pp.compile(lenet, ema=True, **options)
+    expected = program.state_dict()
+    for i in range(4):
+        program.train_step(digits[0][:8], digits[1][:8])
+        for name, value in program.state_dict().items():
+            expected[name] = expected[name] + numpy.float32(0.1) * (value - expected[name])
+    averaged = program.infer(digits[0])
+    program.load_state_dict(expected)
+    plain = pp.compile(lenet, loss="cross_entropy", batch=8)
+    plain.load_state_dict(expected)
+    numpy.testing.assert_allclose(plain.infer(digits[0]), averaged, rtol=1e-4, atol=1e-5)
+    with pytest.raises(pp.UsageError, match="--ema-decay"):
+        pp.compile(lenet, loss="cross_entropy", ema=True)
+
+
 def test_bytes_are_images(compiled, digits):
     y = digits[1][:8]
     stored = numpy.random.default_rng(0).integers(0, 256, (8, 1, 8, 8)).astype("u1")
@@ -218,6 +235,7 @@ def test_threads(compiled, digits):
     assert not wrong
 
 
+@pytest.mark.skipif("PP_SANITIZED" in os.environ, reason="a sanitizer takes memory of its own")
 def test_nothing_is_copied(compiled):
     """A large array is read where it is: memory grows by the outputs alone."""
     import resource

@@ -20,7 +20,7 @@ PLANNING_OPTIONS = frozenset({
 })
 # Options of compile() that the program takes when it is opened.
 RUN_OPTIONS = frozenset({
-    "annealed_steps", "clip_gradient_norm", "clip_gradient_value", "device", "input_mean", "input_scale", "input_std", "log_gradient_norm", "on_nan", "pad", "pin", "seed", "watchdog",
+    "annealed_steps", "clip_gradient_norm", "clip_gradient_value", "device", "ema", "input_mean", "input_scale", "input_std", "log_gradient_norm", "on_nan", "pad", "pin", "seed", "watchdog",
     "weights"
 })
 
@@ -91,7 +91,7 @@ def compile(model, plan=None, *, example=None, optimizer=None, schedule=None, gr
     `schedule` is how the learning rate changes, such as CosineLR(steps=1000). `groups` are texts such as
     `"*.bias:weight_decay=0"`, the first that fits a parameter counts. `set` is {name: value} of the optimizer's values.
     `clip_gradient_norm`, `clip_gradient_value`, `log_gradient_norm`, `on_nan`, `seed`, `pin`, `device`, `watchdog`,
-    `weights`, `input_scale`, `input_mean` and `input_std` ({name: numbers}) are those of `program train`; all others are
+    `weights`, `ema`, `input_scale`, `input_mean` and `input_std` ({name: numbers}) are those of `program train`; all others are
     flags of pp-compile. `output` keeps the shared object.
     """
     if is_module(model) and plan is not None and not isinstance(plan, Plan) and example is None:

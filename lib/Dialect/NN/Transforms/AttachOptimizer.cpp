@@ -1,6 +1,7 @@
 //===- AttachOptimizer.cpp - Add the function that updates parameters -----===//
 
 #include "MainFunction.h"
+#include "plan/Plan.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
@@ -22,15 +23,23 @@ using step::ScalarKind;
 
 namespace {
 
+constexpr llvm::StringLiteral emaDecayName = "ema_decay";
+
 /// Builds the body of the optimizer function out of short calls.
 class OptimizerBuilder {
 public:
   OptimizerBuilder(ModuleOp module, FloatType type, StringRef kind,
-                   ArrayRef<StringRef> stateNames, ArrayAttr scalars)
+                   ArrayRef<StringRef> ownStates, ArrayAttr scalars)
       : builder(module.getBodyRegion()), loc(module.getLoc()),
         block(RankedTensorType::get({optimizerBlockBytes * 8 / type.getWidth()},
                                     type)) {
     builder.setInsertionPointToEnd(module.getBody());
+    SmallVector<StringRef> stateNames(ownStates);
+    for (auto [index, each] : llvm::enumerate(scalars.getAsRange<ScalarAttr>()))
+      if (each.getName() == emaDecayName)
+        emaDecay = index;
+    if (emaDecay)
+      stateNames.push_back(runtime::averageStateName);
     SmallVector<Type> inputs(2 + stateNames.size(), block);
     inputs.append(scalars.size(), block.clone(ArrayRef<int64_t>()));
     SmallVector<Type> results(1 + stateNames.size(), block);
@@ -78,8 +87,16 @@ public:
     return SelectOp::create(builder, loc, condition, whenTrue, whenFalse);
   }
   /// New parameters and states; in a step that is skipped, the old ones.
-  void finish(ArrayRef<Value> results) {
+  /// `isUnfinished`: where the first result is no parameter yet.
+  void finish(ArrayRef<Value> results, Value isUnfinished = {}) {
     SmallVector<Value> values(results);
+    if (emaDecay) {
+      Value old = state(values.size() - 1);
+      Value part = sub(constant(1), scalar(*emaDecay));
+      Value average = add(old, mul(part, sub(values.front(), old)));
+      values.push_back(isUnfinished ? select(isUnfinished, old, average)
+                                    : average);
+    }
     if (auto skipped = findScalar(ScalarKind::IsSkipped)) {
       auto type = block.clone(builder.getI1Type());
       Value isSkipped = CompareOp::create(builder, loc, type, Comparison::ne,
@@ -103,6 +120,7 @@ private:
   RankedTensorType block;
   func::FuncOp function;
   unsigned firstScalar;
+  std::optional<unsigned> emaDecay; // its scalar
 };
 
 } // namespace
@@ -168,9 +186,11 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
                            builder.getF64FloatAttr(value));
   }
 
-  /// The optimizer's own scalars, then those of the loss scale.
+  /// The optimizer's own scalars, then those of averages and of the loss scale.
   ArrayAttr withLossScale(SmallVector<Attribute> scalars) {
     Builder builder(&getContext());
+    if (emaDecay > 0)
+      scalars.push_back(scalar(emaDecayName, ScalarKind::Value, emaDecay));
     if (lossScale == "none")
       return builder.getArrayAttr(scalars);
     double initial = 65536;
@@ -296,7 +316,7 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
     Value step = b.add(b.div(b.div(mean, correction1), root),
                        b.mul(decay, b.parameter()));
     Value next = b.sub(b.parameter(), b.mul(b.mul(lr, ratio), step));
-    b.finish({b.select(isMeasured, step, next), mean, square});
+    b.finish({b.select(isMeasured, step, next), mean, square}, isMeasured);
   }
 
   void attachLars(ModuleOp module, FloatType type) {

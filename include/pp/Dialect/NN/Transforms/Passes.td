@@ -242,6 +242,11 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
     ratio is negative, the function gives the step instead of the parameter and
     updates the states; else it takes them as they are.
 
+    With `ema-decay` there is one more state, `ema`: ema + (1 - decay) (p - ema)
+    of the new parameter p, which the runtime begins with the first parameter
+    (Polyak and Juditsky, SIAM J. Control Optim. 30, 1992; exponential, as
+    torch.optim.swa_utils.get_ema_avg_fn).
+
     With `loss-scale`, gradients are divided by the scalar `loss_scale`, and
     nothing changes where the scalar `skipped` is not 0 (Micikevicius et al.,
     arXiv 1710.03740). A dynamic scale starts at 65536; see docs/runtime.md.
@@ -265,6 +270,9 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
            "rmsprop: subtract the mean">,
     Option<"trustCoefficient", "trust-coefficient", "double", "0.001",
            "lars: share of a parameter's norm that a step of rate 1 has">,
+    Option<"emaDecay", "ema-decay", "double", "0.0",
+           "Keep an average of each parameter's values, of which that much is "
+           "left after a step; 0: none">,
     Option<"lossScale", "loss-scale", "std::string", "\"none\"",
            "none, dynamic or a number: what the gradients were multiplied by">
   ];
