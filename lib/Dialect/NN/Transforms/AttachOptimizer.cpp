@@ -161,7 +161,7 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
       beta2 = optimizer == Optimizer::Lion || optimizer == Optimizer::RMSprop
                   ? 0.99
                   : 0.999;
-    switch (optimizer) {
+    switch (optimizer.getValue()) {
     case Optimizer::SGD:
       return attachSgd(module, *type);
     case Optimizer::Adam:
