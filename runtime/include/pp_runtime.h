@@ -104,11 +104,7 @@ typedef struct pp_tensor {
 
 typedef struct pp_program pp_program;
 
-typedef enum pp_mode {
-  PP_INFER,
-  PP_TRAIN,
-  PP_MODE_ANY = 0x7fffffff
-} pp_mode;
+typedef enum pp_mode { PP_INFER, PP_TRAIN, PP_MODE_ANY = 0x7fffffff } pp_mode;
 
 /* Opens a shared object of pp-compile, reads the weights and starts the
  * pipeline. With PP_TRAIN, it has to be compiled with a loss; pp_infer and
