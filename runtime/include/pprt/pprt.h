@@ -125,7 +125,7 @@ typedef struct pp_binary {
   /* With buckets, those of the last one. */
   const pp_pipeline *training;  /* null when compiled without a loss */
   const pp_pipeline *inference; /* never null */
-  const pp_bucket *buckets;    /* smallest first                    */
+  const pp_bucket *buckets;     /* smallest first                    */
 } pp_binary;
 
 /* Defined by the object file that pp-compile emits. */
