@@ -1,6 +1,7 @@
 """Programs: steps, inference, weights, files."""
 
 import os
+import signal
 import threading
 
 import numpy
@@ -79,6 +80,16 @@ def test_all_samples_and_progress(compiled, digits, tmp_path):
     rest.load(tmp_path / "part.safetensors")
     rest.train(x, y, epochs=5, progress=lambda result: seen.append(result.loss) or result.step < 24)
     assert seen[:24] == losses
+
+
+def test_an_interrupt_ends_a_training(compiled, digits):
+    program = pp.Program(compiled)
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        program.train(*digits, epochs=10**9)
+    timer.join()
+    assert program.train_step(digits[0][:8], digits[1][:8]) > 0
 
 
 def test_inference_and_metrics(compiled, digits):

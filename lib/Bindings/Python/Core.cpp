@@ -253,12 +253,13 @@ void bindProgram(nb::module_ &module) {
           [](Open &self, const Named &arrays, uint64_t epochs, bool shuffle,
              const std::optional<nb::callable> &progress) {
             auto tensors = refer(arrays);
-            Program::Progress report;
-            if (progress)
-              report = [&](const pp_step_result &result) {
-                nb::gil_scoped_acquire acquired;
-                return !nb::cast<bool>((*progress)(result));
-              };
+            // An interrupt (Ctrl-C) waits for the interpreter.
+            auto report = [&](const pp_step_result &result) {
+              nb::gil_scoped_acquire acquired;
+              if (PyErr_CheckSignals() != 0)
+                throw nb::python_error();
+              return !progress || !nb::cast<bool>((*progress)(result));
+            };
             unlocked(
                 [&] { self.get().train(tensors, epochs, shuffle, report); });
           },
