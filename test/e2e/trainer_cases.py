@@ -78,7 +78,7 @@ CASES = {
     "cosine_loss": case(loss="cosine"),
     # All of it.
     "together": case(
-        {"optimizer": "adamw", "learning_rate": 0.02, "weight_decay": 0.1, "label_smoothing": 0.1},
+        {"optimizer": "adamw", "learning_rate": 0.02, "weight_decay": 0.1, "label_smoothing": 0.1, "ema_decay": 0.9},
         ["--lr-schedule=cosine", "--warmup-steps=4", "--clip-gradient-norm=0.3", "--clip-gradient-value=0.2", "--group=*.bias:weight_decay=0"],
     ),
 }  # fmt: skip
