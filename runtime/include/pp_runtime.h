@@ -111,10 +111,9 @@ typedef enum pp_mode { PP_INFER, PP_TRAIN, PP_MODE_ANY = 0x7fffffff } pp_mode;
  * pp_eval_step then see the weights as they are trained.
  *
  * `flags` are flags of `program train`, such as "--lr=0.001": --lr,
- * --lr-schedule and its numbers, --lr-file, --steps (the length of the
- * training, for schedules that decay), --clip-gradient-norm,
- * --clip-gradient-value, --log-gradient-norm, --group, --on-nan, --set,
- * --seed, --annealed-steps; and, with PP_INFER too, --weights,
+ * --lr-schedule and its numbers (rates that decay need --lr-steps), --lr-file,
+ * --clip-gradient-norm, --clip-gradient-value, --log-gradient-norm, --group,
+ * --on-nan, --set, --seed, --annealed-steps; and, with PP_INFER too, --weights,
  * --no-verify-weights, --device, --pin, --watchdog, --no-graphs, --pad,
  * --input-scale, --input-mean, --input-std, and --ema (pp_infer, pp_eval_step
  * and pp_export, or what pp_load_weights loads, are of averages). */

@@ -70,6 +70,16 @@ def test_dropout_and_batch_norm_are_trained(batches):
     assert (program.infer(x) == program.infer(x)).all()
 
 
+def test_tensors_of_any_kind(batches):
+    module = Net()
+    program, other = (pp.compile(module, batches[0][0], loss="cross_entropy") for _ in range(2))
+    x, y = batches[0]
+    strided = x.t().contiguous().t().requires_grad_()
+    assert not strided.is_contiguous() and program.train_step(strided, y) == other.train_step(x, y)
+    with pytest.raises(pp.UsageError, match="on the device meta"):
+        program.train_step(x.to("meta"), y)
+
+
 def test_models_of_the_onnx_package(batches):
     onnx = pytest.importorskip("onnx")
     from onnx import TensorProto, helper

@@ -11,10 +11,15 @@ from .flags import flags_of
 StepResult = _core.StepResult
 
 
-def _array(value):
+def _array(name, value):
     """What the library reads without a copy, if it can: an array of NumPy, or anything with DLPack."""
+    device = str(getattr(value, "device", "cpu"))
+    if not device.startswith("cpu"):
+        raise UsageError(f"array '{name}' is on the device {device}; it has to be on the processor")
     if hasattr(value, "detach"):
         value = value.detach()  # a tensor of PyTorch, which has no DLPack while it wants a gradient
+    if hasattr(value, "contiguous"):
+        value = value.contiguous()
     if hasattr(value, "__dlpack__") and not isinstance(value, numpy.ndarray):
         return value
     return numpy.ascontiguousarray(value)
@@ -74,7 +79,7 @@ class Program:
         if len(arrays) > len(names):
             raise UsageError(f"there are {len(arrays)} arrays for the inputs {', '.join(names)}")
         pairs = list(zip(names, arrays)) + list(named.items())
-        return [(name, _array(value)) for name, value in pairs]
+        return [(name, _array(name, value)) for name, value in pairs]
 
     def _training(self, arrays, named):
         return self._named(arrays, named, self._open.inputs(True))
@@ -163,7 +168,7 @@ class Program:
         if missing := sorted(known - set(values)):
             raise UsageError(f"there are no values for {', '.join(missing)}")
         for name in sorted(known):
-            self._open.set_weight(name, _array(values[name]))
+            self._open.set_weight(name, _array(name, values[name]))
 
     def gradients(self):
         """{name: array} of the last step, before they are clipped."""
