@@ -93,7 +93,7 @@ LoadedProgram::LoadedProgram(const std::string &path, bool trains,
 
 /// From where its position is.
 void LoadedProgram::startTrainer() {
-  trainer->choose(options.steps);
+  trainer->choose(/*lastStep=*/std::nullopt);
   trainer->start(settingsOf(options, training->getPlan()));
 }
 
@@ -124,6 +124,18 @@ size_t LoadedProgram::mostInFlight() const {
 
 //===- Training -----------------------------------------------------------===//
 
+/// The inputs of a training, which borrows them.
+DataSet LoadedProgram::trainingData(Tensors inputs) const {
+  auto arrays = borrowArrays(inputs);
+  requireArrays(trainingPorts->inputs, arrays, /*allowOthers=*/false);
+  trainingBuckets->choose(arrays); // throws where none fits
+  if (trainingBuckets->size())
+    arrays =
+        trainingBuckets->pad(std::move(arrays), trainingBuckets->size() - 1);
+  return {training->getPlan(), std::move(arrays), /*allowOthers=*/false,
+          normalizations};
+}
+
 void LoadedProgram::submitRows(const DataSet &data,
                                const std::vector<uint64_t> &order,
                                uint64_t first) {
@@ -139,13 +151,7 @@ void LoadedProgram::submit(Tensors inputs) {
               "submitted",
               countInFlight());
   const Plan &plan = training->getPlan();
-  auto arrays = borrowArrays(inputs);
-  requireArrays(trainingPorts->inputs, arrays, /*allowOthers=*/false);
-  trainingBuckets->choose(arrays); // throws where none fits
-  if (trainingBuckets->size())
-    arrays =
-        trainingBuckets->pad(std::move(arrays), trainingBuckets->size() - 1);
-  DataSet data(plan, std::move(arrays), /*allowOthers=*/false, normalizations);
+  DataSet data = trainingData(inputs);
   if (data.getSamples() > plan.batch)
     failUsage("the inputs have {} samples, a step has {} at most",
               data.getSamples(), plan.batch);
@@ -219,13 +225,7 @@ void LoadedProgram::train(Tensors inputs, uint64_t epochs, bool shuffle,
   if (countInFlight())
     failUsage("{} steps are in flight; wait for them first", countInFlight());
   const Plan &plan = training->getPlan();
-  auto arrays = borrowArrays(inputs);
-  requireArrays(trainingPorts->inputs, arrays, /*allowOthers=*/false);
-  trainingBuckets->choose(arrays);
-  if (trainingBuckets->size())
-    arrays =
-        trainingBuckets->pad(std::move(arrays), trainingBuckets->size() - 1);
-  DataSet set(plan, std::move(arrays), /*allowOthers=*/false, normalizations);
+  DataSet set = trainingData(inputs);
   TrainingPosition &position = trainer.position;
   uint64_t steps =
       stepsOfEpoch(set.getSamples(), plan.batch, position.dropsLast);

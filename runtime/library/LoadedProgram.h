@@ -79,6 +79,7 @@ private:
   Trainer &requireTrainer() const;
   void startTrainer();
   void requireParametersBytes(const void *buffer, uint64_t bytes) const;
+  DataSet trainingData(Tensors inputs) const;
   void submitRows(const DataSet &data, const std::vector<uint64_t> &order,
                   uint64_t first);
   pp_step_result finishOne();
