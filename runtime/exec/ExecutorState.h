@@ -210,6 +210,8 @@ struct Executor::State {
     failureHandle.reset();
     if (transport)
       transport->stop(isOrderly);
+    if (!isOrderly)
+      program.leaveShared();
   }
 
   Program &program;

@@ -136,6 +136,11 @@ void Program::download() const {
     memory.download();
 }
 
+void Program::leaveShared() {
+  for (StageMemory &memory : memories)
+    memory.leaveShared();
+}
+
 void Program::upload() const {
   ++uploads;
   for (const StageMemory &memory : memories) {

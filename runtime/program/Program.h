@@ -53,6 +53,9 @@ public:
   /// By stage.
   const std::deque<StageMemory> &getMemories() const { return memories; }
 
+  /// See StageMemory.
+  void leaveShared();
+
   /// Brings the images of all stages up to date, or makes them count; see
   /// StageMemory. No step may run.
   void download() const;

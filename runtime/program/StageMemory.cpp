@@ -1,5 +1,6 @@
 //===- StageMemory.cpp ----------------------------------------------------===//
 #include "program/StageMemory.h"
+#include "device/KeptShares.h"
 #include "support/Error.h"
 
 #include <cstdlib>
@@ -34,6 +35,11 @@ StageMemory::StageMemory(const PlanStage &stage, Device &device, bool isHere,
                 fmt::format("stage '{}': cannot allocate {} bytes of host "
                             "memory for its image",
                             stage.name, bytes));
+}
+
+void StageMemory::leaveShared() {
+  if (!handle.empty())
+    keepUntilTheEnd(base);
 }
 
 void StageMemory::fillVersions(unsigned from) const {

@@ -31,6 +31,9 @@ public:
   bool isHere() const { return here; }
   /// Empty where the memory is not shared.
   const SharedHandle &getHandle() const { return handle; }
+  /// After a failure of the processes: other ones may still have the memory
+  /// open, so it is not freed before this process ends.
+  void leaveShared();
   /// Bytes that were allocated for the stage.
   uint64_t getBytes() const { return bytes; }
 

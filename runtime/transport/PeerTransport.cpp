@@ -1,5 +1,6 @@
 //===- PeerTransport.cpp --------------------------------------------------===//
 #include "transport/PeerTransport.h"
+#include "device/KeptShares.h"
 #include "support/Error.h"
 
 #include <new>
@@ -115,8 +116,13 @@ private:
 };
 
 void PeerTransport::stop(bool isOrderly) noexcept {
-  for (Channel &channel : channels)
+  for (Channel &channel : channels) {
+    bool isSender = channel.receiveBase != nullptr;
+    for (Slot &slot : channel.slots)
+      if (!isOrderly)
+        keepUntilTheEnd(std::move(isSender ? slot.arrived : slot.freed));
     channel.slots.clear();
+  }
   peerMemories.clear();
   if (!isOrderly)
     return;
