@@ -3,11 +3,25 @@
 
     count-tests.py FILE.xml [NAME-TO-IGNORE...]
 
-Prints `PASSED FAILED SKIPPED`, and the names of failed tests on stderr.
+Prints `PASSED FAILED SKIPPED`; on stderr the names of failed tests, each below
+the end of what it said.
 """
 
 import sys
 import xml.etree.ElementTree as ElementTree
+
+
+LINES_OF_A_FAILURE = 120
+
+
+def output(case):
+    """What a failed test printed: ctest and lit have it in different places."""
+    texts = [case.findtext("system-out"), case.findtext("failure"), case.findtext("error")]
+    lines = "\n".join(text for text in texts if text).strip().splitlines()
+    if len(lines) > LINES_OF_A_FAILURE:
+        half = LINES_OF_A_FAILURE // 2
+        lines = lines[:half] + ["[...]"] + lines[-half:]
+    return lines
 
 
 def main():
@@ -20,6 +34,8 @@ def main():
         if case.find("failure") is not None or case.find("error") is not None \
                 or case.get("status") == "fail":
             failed += 1
+            for line in output(case):
+                print(f"    {line[:400]}", file=sys.stderr)
             print(f"  failed: {name}", file=sys.stderr)
         elif case.find("skipped") is not None or case.get("status") in ("disabled", "notrun"):
             skipped += 1
