@@ -126,11 +126,16 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       pack.tuningFile = options.tuningFile;
       pm.addPass(nn::createPackWeights(pack));
     }
-    // oneDNN has epilogues too, but the processor keeps its arithmetic. Adding
-    // in place costs more there than it saves: a product writes its tiles all
-    // over gradients that no cache holds, an addition streams through them.
+    // Generated code adds the bias of a product for nothing on the processor,
+    // with an activation that the library has not. Behind a convolution, whose
+    // backward phase reads what lies between, only inference has no such
+    // reader. Adding in place costs more there than it saves: a product writes
+    // its tiles all over gradients that no cache holds, an addition streams
+    // through them.
     pm.addPass(nn::createFormKernels(
-        {/*epilogues=*/options.target.isGpu(), /*accumulate=*/false}));
+        {/*epilogues=*/options.target.isGpu(),
+         /*convolutionEpilogues=*/options.target.isCpu() && !training,
+         /*accumulate=*/false}));
     pm.addPass(pipeline::createVerifyStep());
     return;
   }

@@ -374,40 +374,154 @@ static std::optional<KernelBuilder::Type> hintType(const ConvShape &shape) {
   return KernelBuilder::Type::bf16;
 }
 
-static auto describeForward(ConvShape &shape, bool hasBias,
-                            KernelBuilder &builder) {
+static auto describeForward(ConvShape &shape, KernelBuilder &builder) {
+  return describe(shape, [&] { return shape.forward(builder); });
+}
+
+namespace {
+/// What follows the sums of a forward convolution.
+struct ConvEpilogue {
+  enum Activation { None, Relu, Clip };
+  bool hasBias = false;
+  Activation activation = None;
+  float low = 0, high = 0; // of Clip
+
+  explicit ConvEpilogue(Descriptor &descriptor) {
+    hasBias = descriptor.getInteger("bias", 0, 1);
+    if (!descriptor.has("activation"))
+      return;
+    bool isRelu =
+        descriptor.getWords("activation", 1, {"relu", "clip"})[0] == "relu";
+    activation = isRelu ? Relu : Clip;
+    if (isRelu)
+      return;
+    low = descriptor.getFloat("low");
+    high = descriptor.getFloat("high");
+    if (low > high)
+      throw DescriptorError("low: is more than high");
+  }
+  bool isEmpty() const { return !hasBias && activation == None; }
+  dnnl::primitive_attr attributes() const {
+    // A copy of the builder's would be the same object.
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    dnnl::post_ops operations;
+    if (activation == Relu)
+      operations.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+    else if (activation == Clip)
+      operations.append_eltwise(1, dnnl::algorithm::eltwise_clip, low, high);
+    attributes.set_post_ops(operations);
+    return attributes;
+  }
+  /// As generated code does it; what is not a number stays so.
+  void apply(float *numbers, uint64_t count) const {
+    if (activation == Relu)
+      for (uint64_t i = 0; i < count; ++i)
+        numbers[i] = numbers[i] <= 0 ? 0 : numbers[i];
+    else if (activation == Clip)
+      for (uint64_t i = 0; i < count; ++i)
+        numbers[i] = numbers[i] <= low    ? low
+                     : numbers[i] >= high ? high
+                                          : numbers[i];
+  }
+};
+
+/// A forward convolution and what follows it. All have the layouts that the
+/// convolution alone would have, as which weights are packed.
+struct ConvForward {
+  using Desc = convolution_forward::primitive_desc;
+  Desc plain; ///< with the bias
+  /// And with the activation; empty where the library does not have that.
+  std::optional<Desc> fused;
+  bool isAsFast = true; ///< whether what is used is the code of the convolution
+
+  ConvForward(ConvShape &shape, const ConvEpilogue &epilogue,
+              KernelBuilder &builder);
+};
+} // namespace
+
+ConvForward::ConvForward(ConvShape &shape, const ConvEpilogue &epilogue,
+                         KernelBuilder &builder)
+    : plain(describeForward(shape, builder)) {
+  if (epilogue.isEmpty())
+    return;
+  if (epilogue.activation != ConvEpilogue::None &&
+      shape.dst.data_type() != KernelBuilder::Type::f32)
+    throw DescriptorError("activation: only of f32");
+  const std::string code = plain.impl_info_str();
   KernelBuilder::MemoryDesc bias;
-  if (hasBias)
+  if (epilogue.hasBias)
     bias = KernelBuilder::dense({shape.outputChannels});
-  return describe(shape, [&] { return shape.forward(builder, bias); });
+  auto make = [&](const dnnl::primitive_attr &attributes) -> Desc {
+    return {{dnnl::prop_kind::forward_training, shape.algorithm,
+             plain.src_desc(), plain.weights_desc(), bias, plain.dst_desc(),
+             shape.strides, shape.dilations, shape.padLow, shape.padHigh},
+            attributes,
+            builder.getEngine()};
+  };
+  if (epilogue.hasBias) {
+    plain = make(builder.getAttributes());
+    if (!shape.isReliable(/*isWeightGradient=*/false))
+      demandPlainCode(plain);
+  }
+  isAsFast = plain.impl_info_str() == code;
+  if (epilogue.activation == ConvEpilogue::None)
+    return;
+  isAsFast = false;
+  if (!shape.isReliable(/*isWeightGradient=*/false))
+    return;
+  try {
+    Desc desc = make(epilogue.attributes());
+    if (desc.impl_info_str() != code)
+      return;
+    fused = desc;
+    isAsFast = true;
+  } catch (const dnnl::error &error) {
+    if (error.status != dnnl_unimplemented)
+      throw;
+  }
 }
 
 void pp::runtime::buildConvForward(Descriptor &descriptor,
                                    KernelBuilder &builder) {
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
-  bool hasBias = descriptor.getInteger("bias", 0, 1);
-  auto desc = describeForward(shape, hasBias, builder);
+  ConvEpilogue epilogue(descriptor);
+  ConvForward forward(shape, epilogue, builder);
+  const ConvForward::Desc &desc = forward.plain;
   auto src = builder.addTensor(shape.src, shape.srcOffset);
   auto weights = addWeights(shape, desc, builder);
   dnnl::memory bias;
-  if (hasBias)
+  if (epilogue.hasBias)
     bias = builder.addTensor(desc.bias_desc(), shape.biasOffset);
   auto dst = builder.addResult(shape.dst, shape.dstOffset);
   auto srcInside = readAs(builder, src, desc.src_desc());
   auto weightsInside = readAs(builder, weights, desc.weights_desc());
   auto dstInside = writeAs(builder, dst, desc.dst_desc());
-  if (hasBias)
-    builder.addPrimitive(convolution_forward(desc), desc.scratchpad_desc(),
-                         {{DNNL_ARG_SRC, srcInside},
-                          {DNNL_ARG_WEIGHTS, weightsInside},
-                          {DNNL_ARG_BIAS, bias},
-                          {DNNL_ARG_DST, dstInside}});
-  else
-    builder.addPrimitive(convolution_forward(desc), desc.scratchpad_desc(),
-                         {{DNNL_ARG_SRC, srcInside},
-                          {DNNL_ARG_WEIGHTS, weightsInside},
-                          {DNNL_ARG_DST, dstInside}});
+  std::vector<KernelBuilder::Argument> arguments{
+      {DNNL_ARG_SRC, srcInside},
+      {DNNL_ARG_WEIGHTS, weightsInside},
+      {DNNL_ARG_DST, dstInside}};
+  if (epilogue.hasBias)
+    arguments.push_back({DNNL_ARG_BIAS, bias});
+  if (forward.fused && KernelBuilder::canGuard()) {
+    builder.addPrimitive(convolution_forward(*forward.fused),
+                         forward.fused->scratchpad_desc(), arguments);
+    builder.guardNext(2);
+  }
+  builder.addPrimitive(convolution_forward(desc), desc.scratchpad_desc(),
+                       arguments);
+  if (epilogue.activation != ConvEpilogue::None)
+    // Dense in any layout; a part has memory of its own.
+    builder.addWork([epilogue, dstInside] {
+      epilogue.apply(static_cast<float *>(dstInside.get_data_handle()),
+                     dstInside.get_desc().get_size() / sizeof(float));
+    });
   writeBack(builder, dstInside, dst);
+}
+
+bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
+  ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
+  return ConvForward(shape, ConvEpilogue(descriptor), builder).isAsFast;
 }
 
 static auto describeBackwardData(ConvShape &shape, KernelBuilder &builder) {
@@ -440,8 +554,9 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
 void pp::runtime::buildPackConvForward(Descriptor &descriptor,
                                        KernelBuilder &builder) {
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
-  bool hasBias = descriptor.getInteger("bias", 0, 1);
-  auto desc = describeForward(shape, hasBias, builder);
+  if (!ConvEpilogue(descriptor).isEmpty())
+    throw DescriptorError("bias: weights are packed for none");
+  auto desc = describeForward(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
 }
 
@@ -455,8 +570,7 @@ void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
 uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
                                                KernelBuilder &builder) {
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
-  bool hasBias = descriptor.getInteger("bias", 0, 1);
-  auto desc = describeForward(shape, hasBias, builder);
+  auto desc = describeForward(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }
 

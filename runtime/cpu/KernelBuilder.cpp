@@ -1,9 +1,31 @@
 //===- KernelBuilder.cpp --------------------------------------------------===//
 #include "cpu/KernelBuilder.h"
+#include "cpu/LibraryKernel.h"
 
 #include <algorithm>
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 using namespace pp::runtime;
+
+// Vector instructions for maxima and minima give their second operand where one
+// is not a number, so that nothing of it is left. But they, and all that makes
+// one, set a flag that stays until it is cleared.
+#if defined(__x86_64__)
+static constexpr bool canSeeInvalidNumbers = true;
+static void forgetInvalidNumbers() {
+  _mm_setcsr(_mm_getcsr() & ~_MM_EXCEPT_INVALID);
+}
+static bool hasMetInvalidNumbers() {
+  return (_mm_getcsr() & _MM_EXCEPT_INVALID) != 0;
+}
+#else
+static constexpr bool canSeeInvalidNumbers = false;
+static void forgetInvalidNumbers() {}
+static bool hasMetInvalidNumbers() { return true; }
+#endif
 
 KernelBuilder::KernelBuilder(Part part)
     : part(part), engine(dnnl::engine::kind::cpu, 0), stream(engine) {
@@ -169,8 +191,8 @@ dnnl::memory KernelBuilder::addTemporary(const MemoryDesc &desc) {
 
 void KernelBuilder::addPrimitive(const dnnl::primitive &primitive,
                                  const MemoryDesc &scratchpad,
-                                 std::initializer_list<Argument> arguments) {
-  Step step{primitive, {}, {}};
+                                 const std::vector<Argument> &arguments) {
+  Step step{primitive, {}, {}, {}};
   auto add = [&](int index, const dnnl::memory &memory) {
     step.arguments.push_back({index, memory.get()});
     step.owners.push_back(memory);
@@ -184,6 +206,39 @@ void KernelBuilder::addPrimitive(const dnnl::primitive &primitive,
     sharedBytes = std::max<uint64_t>(sharedBytes, alignUp(bytes));
   }
   steps.push_back(std::move(step));
+}
+
+void KernelBuilder::addWork(Work work) {
+  steps.push_back({{}, {}, {}, std::move(work)});
+}
+
+bool KernelBuilder::canGuard() {
+  // Another thread has flags of its own.
+  return canSeeInvalidNumbers && getKernelThreads() == 1;
+}
+
+void KernelBuilder::guardNext(unsigned count) { steps.back().guarded = count; }
+
+int64_t KernelBuilder::placeOf(const MemoryDesc &desc, const Dims &index) {
+  const auto &blocking = desc.data.format_desc.blocking;
+  int64_t place = 0;
+  for (int axis = 0; axis < desc.data.ndims; ++axis) {
+    // The layouts of inLayout() have one block at most.
+    bool isBlocked =
+        blocking.inner_nblks == 1 && blocking.inner_idxs[0] == axis;
+    int64_t block = isBlocked ? blocking.inner_blks[0] : 1;
+    place += index[axis] / block * blocking.strides[axis] + index[axis] % block;
+  }
+  return place;
+}
+
+void KernelBuilder::run(const Step &step) {
+  if (step.work)
+    return step.work();
+  dnnl::error::wrap_c_api(
+      dnnl_primitive_execute(step.primitive.get(), stream.get(),
+                             step.arguments.size(), step.arguments.data()),
+      "the library refused to run the kernel");
 }
 
 std::vector<uint64_t> KernelBuilder::getTensorBytes() const {
@@ -224,11 +279,13 @@ void KernelBuilder::execute(void *const *pointers, void *scratchpad) {
     if (!c.isResult || !c.isDense)
       std::copy_n(reinterpret_cast<const _Float16 *>(placeOf(c.tensor)),
                   c.elements, static_cast<float *>(c.wide.get_data_handle()));
-  for (Step &step : steps)
-    dnnl::error::wrap_c_api(
-        dnnl_primitive_execute(step.primitive.get(), stream.get(),
-                               step.arguments.size(), step.arguments.data()),
-        "the library refused to run the kernel");
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].guarded != 0)
+      forgetInvalidNumbers();
+    run(steps[i]);
+    if (steps[i].guarded != 0 && !hasMetInvalidNumbers())
+      i += steps[i].guarded;
+  }
   for (const Conversion &c : conversions)
     if (c.isResult)
       std::transform(static_cast<const float *>(c.wide.get_data_handle()),

@@ -95,7 +95,19 @@ public:
   /// their bytes, since primitives run one after the other.
   void addPrimitive(const dnnl::primitive &primitive,
                     const MemoryDesc &scratchpad,
-                    std::initializer_list<Argument> arguments);
+                    const std::vector<Argument> &arguments);
+
+  /// Appends work of our own on memories of this builder.
+  using Work = std::function<void()>;
+  void addWork(Work work);
+  /// Whether the processor tells what guardNext() asks.
+  static bool canGuard();
+  /// Lets the next `count` additions run only where the last primitive has met,
+  /// or made, what is not a number. The library's maxima and minima hide it.
+  /// Only with canGuard().
+  void guardNext(unsigned count);
+  /// Where an element of a tensor lies, in elements.
+  static int64_t placeOf(const MemoryDesc &desc, const Dims &index);
 
   using Function = std::function<void(void *const *tensors, void *scratchpad)>;
   /// Makes the kernel this function instead, on `tensorCount` tensors and a
@@ -126,6 +138,8 @@ private:
     dnnl::primitive primitive;
     std::vector<dnnl_exec_arg_t> arguments;
     std::vector<dnnl::memory> owners; // keeps the handles of `arguments` alive
+    Work work;                        // instead of a primitive
+    unsigned guarded = 0;             // so many steps behind it; see guardNext
   };
 
   /// A tensor in f16 and its form in f32; `elements` from the first to the last
@@ -137,6 +151,7 @@ private:
     bool isResult, isDense;
   };
   dnnl::memory add(const MemoryDesc &desc, bool isResult, uint64_t offset);
+  void run(const Step &step);
 
   Part part;
   bool isShared = false; // whether share() was asked
@@ -167,6 +182,8 @@ uint64_t measurePackedConvForward(Descriptor &descriptor,
 uint64_t measurePackedConvBackwardData(Descriptor &descriptor,
                                        KernelBuilder &builder);
 void buildConvForward(Descriptor &descriptor, KernelBuilder &builder);
+/// See isFused.
+bool isConvFused(Descriptor &descriptor, KernelBuilder &builder);
 void buildConvBackwardData(Descriptor &descriptor, KernelBuilder &builder);
 void buildConvBackwardWeights(Descriptor &descriptor, KernelBuilder &builder);
 void buildMaxPoolForward(Descriptor &descriptor, KernelBuilder &builder);

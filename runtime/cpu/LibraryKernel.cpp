@@ -232,7 +232,19 @@ uint64_t pp::runtime::getPackedBytes(std::string_view product) noexcept {
   return 0;
 }
 
+bool pp::runtime::isFused(std::string_view convolution) noexcept {
+  try {
+    Descriptor descriptor(convolution);
+    KernelBuilder builder;
+    return descriptor.getKind() == "conv_forward" &&
+           isConvFused(descriptor, builder);
+  } catch (const std::exception &) {
+    return false;
+  }
+}
+
 void pp::runtime::setKernelThreads(int count) { omp_set_num_threads(count); }
+int pp::runtime::getKernelThreads() { return omp_get_max_threads(); }
 
 std::string pp::runtime::takeKernelError() {
   return std::exchange(pendingError, std::string());

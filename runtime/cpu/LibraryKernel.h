@@ -63,8 +63,14 @@ bool isDivisible(const std::string &descriptor, unsigned parts) noexcept;
 /// kernel; 0 where it chooses none but strides, or the descriptor is wrong.
 uint64_t getPackedBytes(std::string_view product) noexcept;
 
+/// Whether the library adds the bias of a `conv_forward`, and applies its key
+/// `activation`, before it writes the result, with the code that it has for the
+/// convolution alone. Otherwise such a kernel passes over the result again.
+bool isFused(std::string_view convolution) noexcept;
+
 /// Sets how many OpenMP threads the kernels of the calling thread use.
 void setKernelThreads(int count);
+int getKernelThreads();
 
 /// The text of the first kernel that failed in the calling thread since the
 /// last call, or an empty string. Generated code has no way to report a failing

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <string>
 
 using namespace pp::runtime;
@@ -124,6 +126,115 @@ void checkConvolution(const Image &src, const Image &dst,
   run("conv_backward_weights" + text, {&x, &g, &dw});
   run("conv_backward_weights" + moved, {&xMoved, &gMoved, &dwMoved});
   expectNear(dwMoved, dw, 1e-3f);
+}
+
+/// A convolution takes in its activation with the bits that both have apart,
+/// and what is not a number stays so.
+void checkActivation(const std::string &convolution, const Image &src,
+                     const Image &dst, const std::string &activation,
+                     const std::function<float(float)> &apply, bool isPacked) {
+  SCOPED_TRACE(convolution + activation);
+  std::string packed, pack = "pack_" + convolution + " bias=0";
+  Values w = randomValues(dst.c * src.c * 9, 4), bias = randomValues(dst.c, 5);
+  if (isPacked) {
+    uint64_t bytes = getPackedBytes(convolution + " bias=0");
+    if (bytes == 0)
+      return; // not on this processor
+    packed = " packed=" + std::to_string(bytes);
+    Values plain = w;
+    w.assign(bytes / sizeof(float), 0);
+    run(pack + packed, {&plain, &w});
+  }
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (float odd : {0.0F, nan, infinity, -infinity}) {
+    Values x = randomValues(src.count(), 2);
+    if (odd != 0)
+      x[src.count() / 2] = odd;
+    Values sums(dst.count()), y(dst.count());
+    run(convolution + " bias=1" + packed, {&x, &w, &bias, &sums});
+    run(convolution + " bias=1" + activation + packed, {&x, &w, &bias, &y});
+    size_t nans = 0;
+    for (size_t i = 0; i < y.size(); ++i) {
+      float expected = apply(sums[i]);
+      nans += std::isnan(expected);
+      ASSERT_EQ(std::isnan(y[i]), std::isnan(expected)) << i;
+      if (!std::isnan(expected))
+        ASSERT_EQ(y[i], expected) << i;
+    }
+    if (!std::isinf(odd)) // an infinity need not meet another one
+      EXPECT_EQ(nans > 0, std::isnan(odd));
+    EXPECT_LT(nans, y.size());
+  }
+}
+
+TEST(LayoutKernel, AConvolutionTakesInItsActivation) {
+  Image src{2, 32, 12, 12}, dst{2, 16, 12, 12};
+  auto relu = [](float x) { return x <= 0 ? 0 : x; };
+  auto clip = [](float x) { return x <= -0.5F ? -0.5F : x >= 2 ? 2 : x; };
+  for (const std::string layout :
+       {"plain", "channels_last", "blocked8", "blocked16"})
+    for (bool isPacked : {false, true})
+      for (const std::string algorithm : {"", " algorithm=winograd"}) {
+        std::string text = "conv_forward src=" + src.text() +
+                           " weights=16x32x3x3 dst=" + dst.text() +
+                           " strides=1x1 dilations=1x1 pad_lo=1x1 "
+                           "pad_hi=1x1 groups=1 layout=" +
+                           layout + algorithm;
+        checkActivation(text, src, dst, " activation=relu", relu, isPacked);
+        checkActivation(text, src, dst, " activation=clip low=-0.5 high=2",
+                        clip, isPacked);
+      }
+}
+
+TEST(LayoutKernel, NoMaximumHidesWhatIsNoNumber) {
+  Image src{2, 32, 9, 9}, dst{2, 32, 5, 5};
+  std::string text = "max_pool_forward src=" + src.text() +
+                     " dst=" + dst.text() +
+                     " kernel=3x3 strides=2x2 dilations=1x1 pad_lo=1x1 "
+                     "pad_hi=1x1 layout=";
+  constexpr int64_t channel = 17, row = 3, column = 4;
+  for (const std::string layout :
+       {"plain", "channels_last", "blocked8", "blocked16"}) {
+    Values x = randomValues(src.count(), 2), y(dst.count());
+    Values clean = y, xMoved = src.moved(x, layout);
+    run(text + layout, {&xMoved, &clean});
+    x[((src.c + channel) * src.h + row) * src.w + column] =
+        std::numeric_limits<float>::quiet_NaN();
+    xMoved = src.moved(x, layout);
+    run(text + layout, {&xMoved, &y});
+    Values found = dst.plain(y, layout), expected = dst.plain(clean, layout);
+    for (int64_t i = 0; i < int64_t(found.size()); ++i) {
+      int64_t atColumn = i % dst.w, atRow = i / dst.w % dst.h;
+      bool isInWindow = i / (dst.w * dst.h) == dst.c + channel &&
+                        std::abs(2 * atRow - row) <= 1 &&
+                        std::abs(2 * atColumn - column) <= 1;
+      if (isInWindow)
+        EXPECT_TRUE(std::isnan(found[i])) << layout << i;
+      else
+        EXPECT_EQ(found[i], expected[i]) << layout << i;
+    }
+  }
+}
+
+TEST(LayoutKernel, RefusesActivationsThatItHasNot) {
+  std::string convolution =
+      "conv_forward src=1x16x4x4 weights=16x16x1x1 dst=1x16x4x4 strides=1x1 "
+      "dilations=1x1 pad_lo=0x0 pad_hi=0x0 groups=1 bias=1";
+  auto errorOf = [&](const std::string &keys) {
+    std::string error;
+    EXPECT_FALSE(LibraryKernel::create(convolution + keys, error)) << keys;
+    EXPECT_FALSE(isFused(convolution + keys));
+    return error;
+  };
+  EXPECT_NE(errorOf(" activation=tanh").find("unknown word 'tanh'"),
+            std::string::npos);
+  EXPECT_NE(errorOf(" activation=clip low=0").find("high"), std::string::npos);
+  EXPECT_NE(errorOf(" activation=clip low=2 high=1").find("more than high"),
+            std::string::npos);
+  EXPECT_NE(
+      errorOf(" activation=relu types=bf16xbf16xbf16").find("only of f32"),
+      std::string::npos);
 }
 
 TEST(LayoutKernel, ConvolvesAsThePlainOne) {

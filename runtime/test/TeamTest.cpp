@@ -160,6 +160,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
                 "bias=0 layout=channels_last",
                 {1296, 9216, 5184}},
+        Divided{"conv_forward src=1x16x9x9 weights=64x16x3x3 dst=1x64x9x9 "
+                "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=1 layout=blocked16 activation=relu",
+                {1296, 9216, 64, 5184}},
+        Divided{"conv_forward src=6x16x9x9 weights=32x16x3x3 dst=6x32x9x9 "
+                "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=1 activation=clip low=-0.25 high=0.5",
+                {7776, 4608, 32, 15552}},
         // A single sample with channels last: rows, with more and less padding.
         Divided{"conv_forward src=1x16x9x9 weights=24x16x3x3 dst=1x24x5x9 "
                 "strides=2x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "pp/Dialect/NN/IR/Layout.h"
+#include "pp/Dialect/NN/IR/NNEpilogues.h"
 
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -292,7 +293,8 @@ static SmallVector<int64_t> logicalShapeOf(WindowOp op, Value value) {
 
 template <typename ConvolutionOp>
 static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
-                               Value weight, Value output, Manner manner) {
+                               Value weight, Value output, Manner manner,
+                               bool hasBias = false) {
   if (!hasFactorType(op))
     return "";
   std::string text =
@@ -304,7 +306,7 @@ static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
        " groups=" + std::to_string(op.getGroups()))
           .str();
   if (kind == "conv_forward")
-    text += " bias=0";
+    text += hasBias ? " bias=1" : " bias=0";
   return text + types({input.getType(), weight.getType(), output.getType()}) +
          layout(manner.layout) +
          (manner.algorithm == ConvolutionAlgorithm::winograd
@@ -313,9 +315,9 @@ static std::string convolution(ConvolutionOp op, StringRef kind, Value input,
          compute(op).str();
 }
 
-static std::string describe(ConvOp op, Manner manner) {
+static std::string describe(ConvOp op, Manner manner, bool hasBias = false) {
   return convolution(op, "conv_forward", op.getInput(), op.getWeight(),
-                     op.getOutput(), manner);
+                     op.getOutput(), manner, hasBias);
 }
 static std::string describe(ConvBackwardInputOp op, Manner manner) {
   return convolution(op, "conv_backward_data", op.getOutput(), op.getWeight(),
@@ -336,6 +338,13 @@ std::string pp::nn::getUnpackedDescriptor(Operation *op) {
 }
 
 std::string ConvOp::getLibraryDescriptor() { return withPacked(*this); }
+std::string pp::nn::describeWithEpilogue(ConvOp conv,
+                                         const Epilogue &epilogue) {
+  std::string text = ::describe(conv, {conv.getLayout(), conv.getAlgorithm()},
+                                bool(epilogue.bias));
+  return text + (epilogue.name.empty() ? "" : " " + epilogue.name) +
+         packed(conv.getWeight().getType());
+}
 std::string ConvBackwardInputOp::getLibraryDescriptor() {
   return withPacked(*this);
 }

@@ -3,6 +3,8 @@
 #include "pp/Dialect/NN/IR/NNEpilogues.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace pp;
@@ -91,6 +93,95 @@ pp::nn::findEpilogue(DotGeneralOp product,
   if (widened && llvm::any_of(epilogue.result.getUsers(), [&](Operation *next) {
         return next->hasTrait<OpTrait::Elementwise>() && mayJoin(next);
       }))
+    return std::nullopt;
+  return epilogue;
+}
+
+//===----------------------------------------------------------------------===//
+// Convolutions
+//===----------------------------------------------------------------------===//
+
+/// The axes of the result that say the channel.
+static SmallVector<int64_t> channelAxes(ConvOp conv) {
+  int64_t rank = typeOf(conv.getOutput()).getRank();
+  bool isBlocked = rank > static_cast<int64_t>(conv.getStrides().size()) + 2;
+  if (isBlocked)
+    return {1, rank - 1};
+  return {conv.getLayout() == Layout::channels_last ? rank - 1 : 1};
+}
+
+/// Adds the bias to `epilogue`; returns the sum, or `value` where none follows.
+static Value addBias(Epilogue &epilogue, ConvOp conv, Value value,
+                     llvm::function_ref<bool(Operation *)> mayJoin) {
+  auto sum = dyn_cast_or_null<AddOp>(onlyReader(value, mayJoin));
+  if (!sum)
+    return value;
+  Value other = sum.getLhs() == value ? sum.getRhs() : sum.getLhs();
+  auto broadcast = other.getDefiningOp<BroadcastOp>();
+  if (!broadcast || broadcast.getAxes() != ArrayRef(channelAxes(conv)))
+    return value;
+  epilogue.broadcast = broadcast;
+  epilogue.bias = broadcast.getInput();
+  epilogue.operations.push_back(sum);
+  return sum.getOutput();
+}
+
+/// The bound that a maximum or minimum of `value` has.
+static std::optional<float> findBound(Operation *op, Value value) {
+  Value other = op->getOperand(op->getOperand(0) == value ? 1 : 0);
+  auto constant = other.getDefiningOp<ConstantOp>();
+  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue())
+                        : SplatElementsAttr();
+  if (!splat)
+    return std::nullopt;
+  auto bound = splat.getSplatValue<APFloat>();
+  return bound.isFinite() ? std::optional(bound.convertToFloat())
+                          : std::nullopt;
+}
+
+/// Adds a ReLU, or a maximum and a minimum in any order.
+static void addBounds(Epilogue &epilogue, Value value,
+                      llvm::function_ref<bool(Operation *)> mayJoin) {
+  Operation *first = onlyReader(value, mayJoin);
+  if (auto relu = dyn_cast_or_null<ReluOp>(first)) {
+    epilogue.operations.push_back(relu);
+    epilogue.name = "activation=relu";
+    epilogue.result = relu.getOutput();
+    return;
+  }
+  if (!isa_and_nonnull<MaximumOp, MinimumOp>(first))
+    return;
+  Value between = first->getResult(0);
+  Operation *second = onlyReader(between, mayJoin);
+  if (!isa_and_nonnull<MaximumOp, MinimumOp>(second) ||
+      first->getName() == second->getName())
+    return;
+  auto low = findBound(first, value), high = findBound(second, between);
+  if (isa<MinimumOp>(first))
+    std::swap(low, high);
+  if (!low || !high || *low > *high)
+    return;
+  epilogue.operations.append({first, second});
+  llvm::raw_string_ostream(epilogue.name)
+      << llvm::format("activation=clip low=%.9g high=%.9g", *low, *high);
+  epilogue.result = second->getResult(0);
+}
+
+std::optional<Epilogue>
+pp::nn::findEpilogue(ConvOp conv,
+                     llvm::function_ref<bool(Operation *)> mayJoin) {
+  for (Value value : {conv.getInput(), conv.getWeight(), conv.getOutput()})
+    if (!typeOf(value).getElementType().isF32())
+      return std::nullopt;
+  Epilogue epilogue;
+  epilogue.result = addBias(epilogue, conv, conv.getOutput(), mayJoin);
+  addBounds(epilogue, epilogue.result, mayJoin);
+  bool isBiasAlone = epilogue.name.empty();
+  if (epilogue.operations.empty() ||
+      (isBiasAlone &&
+       llvm::any_of(epilogue.result.getUsers(), [&](Operation *next) {
+         return next->hasTrait<OpTrait::Elementwise>() && mayJoin(next);
+       })))
     return std::nullopt;
   return epilogue;
 }

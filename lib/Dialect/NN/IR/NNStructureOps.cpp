@@ -144,18 +144,27 @@ LogicalResult KernelOp::verifyRegions() {
 
 std::optional<Epilogue> KernelOp::getEpilogue() {
   Block &body = getBody().front();
-  auto product = dyn_cast<DotGeneralOp>(body.front());
-  if (!product)
-    return std::nullopt;
+  Operation *first = &body.front();
   YieldOp yield = getYield();
-  auto epilogue = findEpilogue(
-      product, [&](Operation *op) { return op != yield.getOperation(); });
-  // The operations are these, the product, the broadcast and the yield.
-  if (!epilogue ||
-      body.getOperations().size() != epilogue->operations.size() + 3)
+  auto mayJoin = [&](Operation *op) { return op != yield.getOperation(); };
+  std::optional<Epilogue> epilogue;
+  if (auto product = dyn_cast<DotGeneralOp>(first))
+    epilogue = findEpilogue(product, mayJoin);
+  else if (auto conv = dyn_cast<ConvOp>(first))
+    epilogue = findEpilogue(conv, mayJoin);
+  if (!epilogue)
+    return std::nullopt;
+  // The operations are these, the first, the broadcast and the yield, besides
+  // constants.
+  size_t operations = epilogue->operations.size() + 2 +
+                      (epilogue->broadcast ? 1 : 0) +
+                      llvm::range_size(body.getOps<ConstantOp>());
+  if (body.getOperations().size() != operations)
     return std::nullopt;
   // The library takes the tensors in this order.
-  SmallVector<Value> inputs{product.getLhs(), product.getRhs(), epilogue->bias};
+  SmallVector<Value> inputs(first->getOperands());
+  if (epilogue->bias)
+    inputs.push_back(epilogue->bias);
   SmallVector<Value> outputs;
   if (epilogue->sum)
     outputs.push_back(epilogue->sum);
@@ -213,9 +222,12 @@ std::string KernelOp::getLibraryDescriptor() {
   Operation *op = getLibraryOp();
   if (!op)
     return "";
-  if (auto epilogue = getEpilogue())
+  if (auto epilogue = getEpilogue()) {
+    if (auto conv = dyn_cast<ConvOp>(op))
+      return describeWithEpilogue(conv, *epilogue);
     return cast<DotGeneralOp>(op).describe(epilogue->result.getType(),
                                            epilogue->name);
+  }
   std::string text = cast<KernelOpInterface>(op).getLibraryDescriptor();
   return getAccumulation() ? text + " accumulate=1" : text;
 }

@@ -2,6 +2,7 @@
 
 #include "CheapOperations.h"
 #include "MainFunction.h"
+#include "cpu/LibraryKernel.h"
 #include "pp/Dialect/NN/IR/NNEpilogues.h"
 #include "pp/Dialect/NN/IR/RowOperations.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
@@ -42,8 +43,8 @@ struct Group {
 
 class KernelFormer {
 public:
-  KernelFormer(func::FuncOp function, bool epilogues, bool addsInPlace)
-      : function(function), epilogues(epilogues), addsInPlace(addsInPlace) {}
+  KernelFormer(func::FuncOp function, const FormKernelsOptions &options)
+      : function(function), options(options) {}
 
   LogicalResult run() {
     for (Operation &op : function.getBody().front()) {
@@ -155,7 +156,7 @@ private:
               !groupOf.count(cast))
             place(cast, group);
       place(op, group);
-      if (epilogues && phase == Phase::Forward)
+      if (phase == Phase::Forward)
         placeEpilogue(op, group);
       return;
     }
@@ -167,26 +168,48 @@ private:
       group->open = false;
   }
 
-  /// Adds the bias and the activation that a library takes in with a product.
-  /// What follows in other phases or stages stays outside.
+  /// The epilogue behind `op` that its library takes in.
+  std::optional<Epilogue>
+  findTaken(Operation *op, llvm::function_ref<bool(Operation *)> mayJoin) {
+    if (auto product = dyn_cast<DotGeneralOp>(op))
+      return options.epilogues ? findEpilogue(product, mayJoin) : std::nullopt;
+    auto conv = dyn_cast<ConvOp>(op);
+    if (!conv || !options.convolutionEpilogues)
+      return std::nullopt;
+    auto epilogue = findEpilogue(conv, mayJoin);
+    if (!epilogue)
+      return std::nullopt;
+    runtime::setKernelThreads(1);
+    return runtime::isFused(describeWithEpilogue(conv, *epilogue))
+               ? epilogue
+               : std::nullopt;
+  }
+
+  /// Adds the bias and the activation that a library takes in with a product
+  /// or a convolution. What follows in other phases or stages stays outside.
   void placeEpilogue(Operation *op, Group *group) {
-    auto product = dyn_cast<DotGeneralOp>(op);
-    if (!product)
-      return;
     Attribute hint = group->hint;
-    auto epilogue = findEpilogue(product, [&](Operation *next) {
+    auto epilogue = findTaken(op, [&](Operation *next) {
       return step::getPhase(next) == group->phase &&
              agrees(hint, next->getAttr(step::stageHintAttrName));
     });
-    if (!epilogue || materialized.contains(epilogue->broadcast))
+    if (!epilogue)
       return;
     // The library wants three tensors that are the kernel's inputs.
-    if (product.getLhs() == product.getRhs() ||
-        llvm::is_contained(product->getOperands(), epilogue->bias))
+    Value bias = epilogue->bias;
+    if (op->getOperand(0) == op->getOperand(1) ||
+        llvm::is_contained(op->getOperands(), bias) ||
+        (bias && materialized.contains(epilogue->broadcast)))
       return;
-    Operation *producer = epilogue->bias.getDefiningOp();
+    Operation *producer = bias ? bias.getDefiningOp() : nullptr;
     if (producer && isCheap(producer) && !materialized.contains(producer))
       return;
+    // And no others.
+    for (Operation *next : epilogue->operations)
+      for (Value operand : next->getOperands())
+        if (auto constant = operand.getDefiningOp<ConstantOp>();
+            constant && materialized.contains(constant))
+          return;
     for (Operation *next : epilogue->operations)
       place(next, group);
   }
@@ -196,7 +219,7 @@ private:
   Group *findSummand(AccumulateOp sum, int64_t home) {
     Operation *maker = sum.getValue().getDefiningOp();
     Group *group = maker ? groupOf.lookup(maker) : nullptr;
-    if (!addsInPlace || sum.getState() != State::gradient || !group ||
+    if (!options.accumulate || sum.getState() != State::gradient || !group ||
         !sum.getValue().hasOneUse() || group->home != home ||
         group->phase != step::getPhase(sum) ||
         !agrees(group->hint, sum->getAttr(step::stageHintAttrName)) ||
@@ -517,7 +540,7 @@ private:
   }
 
   func::FuncOp function;
-  bool epilogues, addsInPlace;
+  FormKernelsOptions options;
   SmallVector<Operation *> operations;
   DenseMap<Operation *, int64_t> order;
   DenseSet<Operation *> materialized;
@@ -535,7 +558,9 @@ struct FormKernels : nn::impl::FormKernelsBase<FormKernels> {
   void runOnOperation() override {
     FailureOr<func::FuncOp> function = findMain(getOperation());
     if (failed(function) ||
-        failed(KernelFormer(*function, epilogues, accumulate).run()))
+        failed(KernelFormer(*function,
+                            {epilogues, convolutionEpilogues, accumulate})
+                   .run()))
       signalPassFailure();
   }
 };

@@ -1,7 +1,8 @@
 //===- NNEpilogues.h - What a library does after a product ------*- C++ -*-===//
 //
 // The libraries of GPUs add a bias to a matrix product and apply an activation
-// before they write it. An epilogue is the chain of operations that says so.
+// before they write it; that of the processor does the same with a convolution.
+// An epilogue is the chain of operations that says so.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,13 +14,15 @@
 namespace pp::nn {
 
 struct Epilogue {
-  /// The word of the descriptor's key `epilogue`: bias, bias_relu, bias_gelu or
-  /// bias_gelu_aux.
-  llvm::StringRef name;
-  /// After the product, in program order, without the broadcast.
+  /// Of a product, the word of the descriptor's key `epilogue`: bias,
+  /// bias_relu, bias_gelu or bias_gelu_aux. Of a convolution, the keys of its
+  /// activation: empty, "activation=relu" or "activation=clip low=0 high=6".
+  std::string name;
+  /// After the product, in program order, without the broadcast and constants.
   llvm::SmallVector<mlir::Operation *> operations;
-  BroadcastOp broadcast;
-  /// One value for each column of the product, of the type of the result.
+  BroadcastOp broadcast; ///< null without a bias, which only a product demands
+  /// One value for each column of the product, or channel of the convolution,
+  /// of the type of the result.
   mlir::Value bias;
   /// What something besides the activation reads of it: `aux`; else null.
   mlir::Value sum;
@@ -35,6 +38,15 @@ struct Epilogue {
 std::optional<Epilogue>
 findEpilogue(DotGeneralOp product,
              llvm::function_ref<bool(mlir::Operation *)> mayJoin);
+
+/// The same behind a convolution of f32: a bias for each channel, and a ReLU or
+/// a maximum and a minimum with constants. None where an elementwise operation
+/// reads a sum with the bias alone: that adds the bias for nothing.
+std::optional<Epilogue>
+findEpilogue(ConvOp conv, llvm::function_ref<bool(mlir::Operation *)> mayJoin);
+
+/// The descriptor of a convolution with its epilogue.
+std::string describeWithEpilogue(ConvOp conv, const Epilogue &epilogue);
 
 } // namespace pp::nn
 

@@ -146,9 +146,9 @@ def NN_KernelOp : NN_Op<"kernel", [
   let summary = "operations that are executed as one launch";
   let description = [{
     A kernel is what the partitioner places and what code is generated for: a
-    single library operation, a matrix product with its epilogue (a bias and an
-    activation) or with the gradient that it is added to, or generated operations
-    fused into one function, which may add to gradients.
+    single library operation, a matrix product or a convolution with its epilogue
+    (a bias and an activation), a product with the gradient that it is added to, or
+    generated operations fused into one function, which may add to gradients.
     Kernels are formed before the graph is partitioned and are never split, so
     the arithmetic is the same for any number of stages.
 
@@ -181,8 +181,8 @@ def NN_KernelOp : NN_Op<"kernel", [
     std::string getFingerprint();
     /// The library operation of a library kernel, else null.
     ::mlir::Operation *getLibraryOp();
-    /// What a library does after the product that the kernel is; none where
-    /// the kernel is that product alone, or is generated.
+    /// What a library does after the product or the convolution that the kernel
+    /// is; none where the kernel is that alone, or is generated.
     std::optional<Epilogue> getEpilogue();
     /// The gradient that a library adds the product to that the kernel is; null
     /// where it only computes the product.

@@ -439,6 +439,11 @@ def FormKernels : NNPass<"nn-form-kernels"> {
     tanh form), where the library of a GPU can. What backward phases read
     stays a result: the operand of a GELU becomes a second one.
 
+    With `convolution-epilogues`, a convolution of the forward phase takes in the
+    bias that is added to it and a ReLU, or a maximum and a minimum with constants,
+    behind that, where the library of this processor has them in the code of that
+    convolution. What is not a number stays so.
+
     With `accumulate`, what is added to a gradient, and read by nothing else, is
     added where it is made: by the library, for a matrix product, and by the
     generated code of an elementwise operation or of a sum that fits on the stack,
@@ -448,6 +453,8 @@ def FormKernels : NNPass<"nn-form-kernels"> {
   let options = [
     Option<"epilogues", "epilogues", "bool", "false",
            "Let products take in their bias and activation">,
+    Option<"convolutionEpilogues", "convolution-epilogues", "bool", "false",
+           "Let convolutions take in their bias and activation">,
     Option<"accumulate", "accumulate", "bool", "false",
            "Let kernels add to gradients in place">
   ];
