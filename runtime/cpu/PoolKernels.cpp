@@ -1,6 +1,9 @@
 //===- PoolKernels.cpp - `max_pool_*` and `avg_pool_*` --------------------===//
 #include "cpu/KernelBuilder.h"
 
+#include <cmath>
+#include <utility>
+
 using namespace pp::runtime;
 using dnnl::pooling_v2_backward;
 using dnnl::pooling_v2_forward;
@@ -67,6 +70,42 @@ PoolShape::backward(KernelBuilder &builder) const {
           forward(builder)};
 }
 
+/// Calls `visit` with each index into `sizes`.
+template <typename Visit>
+static void forEach(const KernelBuilder::Dims &sizes, const Visit &visit) {
+  KernelBuilder::Dims index(sizes.size(), 0);
+  for (size_t axis = 0; axis < sizes.size();) {
+    visit(std::as_const(index));
+    for (axis = 0; axis < sizes.size() && ++index[axis] == sizes[axis]; ++axis)
+      index[axis] = 0;
+  }
+}
+
+/// Gives each window in which something is not a number that as its maximum,
+/// which the library skips.
+static void spreadInvalidNumbers(const PoolShape &shape, const float *src,
+                                 float *dst) {
+  KernelBuilder::Dims from = shape.src.dims();
+  forEach(shape.dst.dims(), [&](const KernelBuilder::Dims &to) {
+    KernelBuilder::Dims at = to;
+    forEach(shape.kernel, [&](const KernelBuilder::Dims &tap) {
+      bool isInside = true;
+      for (size_t axis = 0; axis < tap.size(); ++axis) {
+        int64_t place = to[axis + 2] * shape.strides[axis] +
+                        tap[axis] * (shape.dilations[axis] + 1) -
+                        shape.padLow[axis];
+        isInside &= place >= 0 && place < from[axis + 2];
+        at[axis + 2] = place;
+      }
+      if (!isInside)
+        return;
+      float value = src[KernelBuilder::placeOf(shape.src, at)];
+      if (std::isnan(value))
+        dst[KernelBuilder::placeOf(shape.dst, to)] = value;
+    });
+  });
+}
+
 void pp::runtime::buildMaxPoolForward(Descriptor &descriptor,
                                       KernelBuilder &builder) {
   PoolShape shape(descriptor, /*average=*/false, builder);
@@ -80,6 +119,12 @@ void pp::runtime::buildMaxPoolForward(Descriptor &descriptor,
       builder.getAttributes(), builder.getEngine());
   builder.addPrimitive(pooling_v2_forward(desc), desc.scratchpad_desc(),
                        {{DNNL_ARG_SRC, src}, {DNNL_ARG_DST, dst}});
+  if (KernelBuilder::canGuard())
+    builder.guardNext(1);
+  builder.addWork([shape, src, dst] {
+    spreadInvalidNumbers(shape, static_cast<float *>(src.get_data_handle()),
+                         static_cast<float *>(dst.get_data_handle()));
+  });
 }
 
 void pp::runtime::buildMaxPoolBackward(Descriptor &descriptor,

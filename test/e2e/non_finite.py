@@ -83,7 +83,25 @@ def check_first_kernel(context, checks, **options):
     checks.check(len(set(found.values())) == 1, f"the first kernel: {found}")
 
 
+def check_inference(context, checks, **options):
+    """What is not a number reaches the outputs of its sample, and no others: neither a ReLU nor a pool hides it."""
+    good = {"image": np.load(DIGITS)["image"][:64]}
+    bad = {"image": good["image"].copy()}
+    bad["image"][10].flat[20] = np.nan
+    binary = context.training("lenet", batch=32, microbatches=4, **options)
+    clean, poisoned = context.path(".npz"), context.path(".npz")
+    np.savez(clean, **good)
+    np.savez(poisoned, **bad)
+    (expected,) = binary.infer(clean, context.path(".npz")).values()
+    (found,) = binary.infer(poisoned, context.path(".npz")).values()
+    others = np.arange(64) != 10
+    checks.check(np.isnan(found[10]).all(), f"{options}: infer gives no numbers: {found[10]}")
+    checks.equal(found[others].tobytes(), expected[others].tobytes(), f"{options}: infer leaves the other samples")
+
+
 def test(context, checks, arguments):
+    check_inference(context, checks)
+    check_inference(context, checks, stages=2, threads_per_stage=2)
     check(context, checks, 1)
     check(context, checks, 2, microbatches=4)
     check_first_kernel(context, checks)

@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <random>
 
@@ -145,6 +147,33 @@ TEST(DeviceKernels, PoolsAgreeWithOneDnn) {
     ++compared;
   }
   EXPECT_GT(compared, 600);
+}
+
+/// Both give a window with what is not a number that as its maximum, and leave
+/// the others.
+TEST(DeviceKernels, NoMaximumHidesWhatIsNoNumber) {
+  std::mt19937 random(5);
+  int compared = 0;
+  for (int i = 0; i < 100; ++i) {
+    RandomPool pool(random);
+    std::string text = "max_pool_forward" + pool.keys;
+    Values src = randomValues(pool.srcSize, random);
+    src[random() % src.size()] = std::numeric_limits<float>::quiet_NaN();
+    Values dst(pool.dstSize), expected = dst;
+    Descriptor descriptor(text);
+    auto shape = convert(pp::cuda::readPool(descriptor, /*isAverage=*/false));
+    hostkernels::launch(hostkernels::max_pool_forward, (pool.dstSize + 31) / 32,
+                        32, shape, src.data(), dst.data());
+    if (!runOnProcessor(text, {&src, &expected}))
+      continue;
+    for (size_t j = 0; j < dst.size(); ++j) {
+      ASSERT_EQ(std::isnan(dst[j]), std::isnan(expected[j])) << text << j;
+      if (!std::isnan(dst[j]))
+        ASSERT_EQ(dst[j], expected[j]) << text << j;
+      compared += std::isnan(dst[j]);
+    }
+  }
+  EXPECT_GT(compared, 30);
 }
 
 TEST(DeviceKernels, BatchNormalisationAgreesWithOneDnn) {
