@@ -10,8 +10,12 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <sys/mman.h>
 
 using namespace pp::runtime;
+
+/// Of the x86-64 and the other 64-bit architectures with pages of 4 KiB.
+static constexpr uint64_t hugePage = uint64_t(2) << 20;
 
 namespace {
 
@@ -150,13 +154,27 @@ DeviceMemory pp::runtime::openSharedHostMemory(const SharedHandle &handle) {
   return own(SharedMemory(handle));
 }
 
+/// Lets the system take pages of 2 MiB for all that fills such ones: fewer
+/// misses of address translation, and the processor fetches ahead beyond 4 KiB.
+static void wantHugePages(char *memory, uint64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  // Without, the memory works as well.
+  (void)madvise(memory, bytes / hugePage * hugePage, MADV_HUGEPAGE);
+#endif
+}
+
 DeviceMemory pp::runtime::allocateHostMemory(uint64_t bytes,
                                              const std::string &what) {
-  DeviceMemory memory(static_cast<char *>(std::aligned_alloc(64, bytes)),
-                      [](char *pointer) { std::free(pointer); });
+  void *pointer = nullptr;
+  if (posix_memalign(&pointer, bytes < hugePage ? 64 : hugePage, bytes) != 0)
+    pointer = nullptr;
+  DeviceMemory memory(static_cast<char *>(pointer),
+                      [](char *memory) { std::free(memory); });
   if (!memory)
     throw Error(ErrorKind::IO,
                 fmt::format("{}: cannot allocate {} bytes", what, bytes));
+  if (bytes >= hugePage)
+    wantHugePages(memory.get(), bytes);
   // Also touches every page, so that a step never pays for page faults.
   std::memset(memory.get(), 0, bytes);
   return memory;
