@@ -1,6 +1,7 @@
 //===- CompileFlags.cpp - Command-line flags of a compilation -------------===//
 
 #include "pp/Driver/CompileFlags.h"
+#include "pp/Dialect/NN/Transforms/AddedLoss.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/ImportFlags.h"
@@ -111,6 +112,13 @@ struct ModelFlags {
   Bound<std::string> lossOutput{
       "loss-output", cl::desc("Model output the loss is computed from"),
       cl::location(options.loss.output), cl::cat(training)};
+  cl::list<std::string> addedLosses{
+      "add-loss",
+      cl::desc("A loss of another output, times a weight, that is added; "
+               "several may be given. Its targets are those named, else "
+               "target.OUTPUT"),
+      cl::value_desc("[WEIGHT*]LOSS:OUTPUT[=TARGET]"), cl::CommaSeparated,
+      cl::cat(training)};
   Bound<bool> averagesMeans{
       "mean-of-microbatches",
       cl::desc(
@@ -378,14 +386,29 @@ llvm::Error checkTraining(const CompileOptions &options) {
     return e;
   if (!(options.loss.delta > 0 && options.loss.delta <= FLT_MAX))
     return makeError(exitUsage, "--huber-delta: must be a number above 0");
-  bool isCrossEntropy = options.loss.loss == nn::Loss::CrossEntropy ||
-                        options.loss.loss == nn::Loss::SoftCrossEntropy;
+  llvm::SmallVector<nn::Loss> losses{options.loss.loss};
+  std::string wrong;
+  for (const std::string &text : options.loss.addedLosses) {
+    if (auto added = nn::parseAddedLoss(text))
+      losses.push_back(added->loss);
+    else
+      wrong += (wrong.empty() ? "'" : ", '") + text + "'";
+  }
+  if (!wrong.empty())
+    return makeError(exitUsage, "--add-loss: cannot read " + wrong +
+                                    ": expected " + nn::addedLossText +
+                                    ", with a positive weight and a loss "
+                                    "that has targets");
+  if (losses.size() > 1 && !options.hasTraining)
+    return makeError(exitUsage, "--add-loss: adds to a --loss; give that");
+  auto has = [&](nn::Loss loss) { return llvm::is_contained(losses, loss); };
+  bool isCrossEntropy =
+      has(nn::Loss::CrossEntropy) || has(nn::Loss::SoftCrossEntropy);
   if (flags.labelSmoothing.getNumOccurrences() && !isCrossEntropy)
     return makeError(exitUsage, "--label-smoothing: is for cross entropies, "
                                 "not for --loss=" +
                                     getName(options.loss.loss));
-  if (!options.loss.classWeights.empty() &&
-      options.loss.loss != nn::Loss::CrossEntropy)
+  if (!options.loss.classWeights.empty() && !has(nn::Loss::CrossEntropy))
     return makeError(exitUsage, "--class-weights: is for cross_entropy, not "
                                 "for --loss=" +
                                     getName(options.loss.loss));
@@ -396,8 +419,7 @@ llvm::Error checkTraining(const CompileOptions &options) {
   if (options.averagesMeans && options.loss.loss != nn::Loss::Output)
     return makeError(exitUsage,
                      "--mean-of-microbatches: is for --loss=output:NAME");
-  if (flags.huberDelta.getNumOccurrences() &&
-      options.loss.loss != nn::Loss::Huber)
+  if (flags.huberDelta.getNumOccurrences() && !has(nn::Loss::Huber))
     return makeError(exitUsage, "--huber-delta: is for --loss=huber");
   if (options.target.isGpu() &&
       (options.optimizer.optimizer == nn::Optimizer::LAMB ||
@@ -747,6 +769,8 @@ llvm::Expected<CompileOptions> pp::getCompileOptions() {
   options.hasTraining = flags.loss.getNumOccurrences() > 0;
   options.loss.classWeights.assign(flags.classWeights.begin(),
                                    flags.classWeights.end());
+  options.loss.addedLosses.assign(flags.addedLosses.begin(),
+                                  flags.addedLosses.end());
   if (const std::string &output = modelFlags->loss.getParser().output;
       !output.empty())
     options.loss.output = output;

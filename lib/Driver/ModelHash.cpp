@@ -29,6 +29,8 @@ std::string pp::hashModel(ModuleOp imported, const CompileOptions &options) {
   hash.addText(text);
   hash.addText(getName(options.loss.loss));
   hash.addText(options.loss.output);
+  for (const std::string &added : options.loss.addedLosses)
+    hash.addText(added);
   hash.addText(std::to_string(options.loss.classAxis));
   hash.addText(getName(options.optimizer.optimizer));
   return runtime::toHex(hash.get());

@@ -51,6 +51,8 @@ static const KnownAttribute argumentAttributes[] = {
     {rangeAttrName, isRange, "an array of two numbers"},
     {ignoreIndexAttrName, isA<IntegerAttr>, "a number"},
     {classWeightsAttrName, isA<DenseF64ArrayAttr>, "an array of numbers"},
+    {countedAttrName, isA<StringAttr>, "a string"},
+    {comparedAttrName, isA<StringAttr>, "a string"},
     {batchedAttrName, isA<UnitAttr>, "a unit attribute"},
 };
 

@@ -305,6 +305,12 @@ private:
       if (auto weights = step.getArgAttrOfType<DenseF64ArrayAttr>(
               index, step::classWeightsAttrName))
         port.classWeights = weights.asArrayRef();
+      if (auto counted =
+              step.getArgAttrOfType<StringAttr>(index, step::countedAttrName))
+        port.counted = counted.str();
+      if (auto compared =
+              step.getArgAttrOfType<StringAttr>(index, step::comparedAttrName))
+        port.compared = compared.str();
       plan.feeds.push_back(std::move(port));
     }
     return success();

@@ -18,6 +18,7 @@ namespace {
 struct Target {
   Array array;
   std::optional<int64_t> ignoreIndex;
+  std::string compared; // the output; empty: not known, or the only one
 };
 } // namespace
 
@@ -30,19 +31,20 @@ static Target takeTarget(const pp_binary &binary, const EvalOptions &options,
   if (binary.training) {
     Plan plan =
         Plan::parse({binary.training->plan, binary.training->plan_size});
-    for (const PlanPort &feed : plan.feeds)
-      if (feed.role == "target" && options.target.empty()) {
-        name = feed.name;
-        port = feed;
-      }
+    const PlanPort *target = plan.findTarget();
+    if (target && options.target.empty()) {
+      name = target->name;
+      port = *target;
+    }
   }
   auto found = arrays.find(name);
   if (found == arrays.end())
     failInput("eval: no array '{}' with the targets; --target NAME says which "
               "it is",
               name);
-  Target target{found->second, options.ignoreIndex};
+  Target target{found->second, options.ignoreIndex, ""};
   if (port) {
+    target.compared = port->compared;
     checkIndices(*port, target.array);
     if (!target.ignoreIndex)
       target.ignoreIndex = port->ignoreIndex;
@@ -91,7 +93,9 @@ static int eval(const pp_binary &binary, const Buckets &buckets,
   InferenceResult result = runInference(plan, data, executor);
   if (group.isFirst()) {
     auto outputs = buckets.cutFetches(std::move(result.fetches), fit.length);
-    const Array &prediction = choosePrediction(outputs, options.prediction);
+    const Array &prediction = choosePrediction(
+        outputs,
+        options.prediction.empty() ? target.compared : options.prediction);
     std::vector<Metric> metrics =
         options.metrics.empty() ? std::vector{evaluate(prediction, target.array,
                                                        target.ignoreIndex)}

@@ -39,18 +39,14 @@ public:
         arrays(readNpz(options.evalData)), fit(buckets.choose(arrays)),
         program(*fit.program, device, group), metrics(options.metrics),
         averages(options.averages) {
-    std::string name;
-    const PlanPort *port = nullptr;
-    for (const PlanPort &feed : trainingPlan.feeds)
-      if (feed.role == "target") {
-        port = &feed;
-        name = feed.name;
-      }
+    const PlanPort *port = trainingPlan.findTarget();
+    std::string name = port ? port->name : "";
     auto it = arrays.find(name);
     if (name.empty() || it == arrays.end())
       failInput("--eval-data '{}': no array '{}' with the targets",
                 options.evalData, name);
-    if (program.getPlan().fetches.size() != 1)
+    output = port->compared;
+    if (output.empty() && program.getPlan().fetches.size() != 1)
       failUsage("--eval-data: the model has {} outputs, evaluation needs one",
                 program.getPlan().fetches.size());
     target = it->second;
@@ -77,10 +73,11 @@ public:
     if (!program.getGroup().isFirst())
       return {};
     auto outputs = buckets.cutFetches(std::move(result.fetches), fit.length);
-    const Array &output = outputs.begin()->second;
+    const Array &prediction =
+        output.empty() ? outputs.begin()->second : outputs.at(output);
     if (metrics.empty())
-      return {evaluate(output, target, ignoreIndex)};
-    return evaluate(output, target, ignoreIndex, metrics);
+      return {evaluate(prediction, target, ignoreIndex)};
+    return evaluate(prediction, target, ignoreIndex, metrics);
   }
 
 private:
@@ -91,6 +88,7 @@ private:
   std::vector<std::string> metrics;
   bool averages;
   Array target;
+  std::string output; // what is measured; empty: the only one
   std::optional<int64_t> ignoreIndex;
   std::optional<DataSet> data;
   std::optional<Executor> executor;

@@ -172,7 +172,7 @@ void DataSet::fill(Step &step, const std::vector<uint64_t> &order,
     PortBuffer &target = step.feeds[i];
     const char *source = feeds[i].data.data();
     if (plan.feeds[i].isLossWeight()) {
-      fillLossWeight(target, plan.feeds[i].type, step);
+      fillLossWeight(target, plan.feeds[i], step);
       continue;
     }
     if (plan.feeds[i].isSampleMask()) {
@@ -237,13 +237,15 @@ void DataSet::ignoreRows(PortBuffer &target, const PlanPort &port,
     target.write(first + i, 1, row.data());
 }
 
-void DataSet::fillLossWeight(PortBuffer &target, DataType type,
+void DataSet::fillLossWeight(PortBuffer &target, const PlanPort &weightPort,
                              const Step &step) const {
   // Whole numbers of labels are exact.
   double labels = 0;
   for (size_t i = 0; i < feeds.size(); ++i) {
     const PlanPort &port = plan.feeds[i];
-    if (port.role != "target")
+    bool isCounted =
+        weightPort.counted.empty() || weightPort.counted == port.name;
+    if (port.role != "target" || !isCounted)
       continue;
     uint64_t inSample = *elementCount(port.shape) / port.shape[0];
     if (!port.ignoreIndex)
@@ -257,7 +259,7 @@ void DataSet::fillLossWeight(PortBuffer &target, DataType type,
       }
   }
   // Where nothing counts, the loss and its gradients are 0.
-  NumberArray weight(type, 1);
+  NumberArray weight(weightPort.type, 1);
   weight.set(0, labels > 0 ? 1 / labels : 1);
   std::memcpy(target.at(0), weight.data(), weight.bytes());
 }

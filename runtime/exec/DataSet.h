@@ -39,7 +39,7 @@ public:
   std::vector<uint64_t> hashFeeds() const;
 
 private:
-  void fillLossWeight(PortBuffer &target, DataType type,
+  void fillLossWeight(PortBuffer &target, const PlanPort &weightPort,
                       const Step &step) const;
   /// Writes into `count` rows of a target what the loss leaves out.
   void ignoreRows(PortBuffer &target, const PlanPort &port, uint64_t first,

@@ -55,11 +55,11 @@ LoadedProgram::LoadedProgram(const std::string &path, bool trains,
     trainingPorts = describePorts(*binary.training);
     Plan plan =
         Plan::parse({binary.training->plan, binary.training->plan_size});
-    for (const PlanPort &feed : plan.feeds)
-      if (feed.role == "target") {
-        targetName = feed.name;
-        ignoreIndex = feed.ignoreIndex;
-      }
+    if (const PlanPort *target = plan.findTarget()) {
+      targetName = target->name;
+      ignoreIndex = target->ignoreIndex;
+      comparedName = target->compared;
+    }
   } else if (trains) {
     failUsage("'{}': the model was compiled without a loss; pp-compile --loss "
               "says what is trained",
@@ -332,7 +332,7 @@ void LoadedProgram::infer(Tensors inputs, Tensors outputs) {
 std::vector<double>
 LoadedProgram::evaluate(Tensors inputs,
                         const std::vector<std::string> &metrics) {
-  if (inferencePorts.outputs.size() != 1)
+  if (comparedName.empty() && inferencePorts.outputs.size() != 1)
     failUsage("the model has {} outputs, evaluation needs one",
               inferencePorts.outputs.size());
   auto given = borrowArrays(inputs);
@@ -341,9 +341,11 @@ LoadedProgram::evaluate(Tensors inputs,
     failUsage("the inputs lack the targets, '{}'", targetName);
   Buckets::Fit fit{};
   auto results = inferArrays(inputs, fit, /*allowOthers=*/true);
+  const Array &prediction =
+      comparedName.empty() ? results.begin()->second : results.at(comparedName);
   std::vector<double> values;
-  for (const Metric &metric : pp::runtime::evaluate(
-           results.begin()->second, target->second, ignoreIndex, metrics))
+  for (const Metric &metric :
+       pp::runtime::evaluate(prediction, target->second, ignoreIndex, metrics))
     values.push_back(metric.value);
   return values;
 }

@@ -99,6 +99,7 @@ private:
   Ports inferencePorts;
   std::optional<Ports> trainingPorts;
   std::string targetName;
+  std::string comparedName; // the output; empty: the only one
   std::optional<int64_t> ignoreIndex;
   std::shared_ptr<Device> device;
   std::optional<Program> training;

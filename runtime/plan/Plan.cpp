@@ -59,6 +59,13 @@ unsigned Plan::largestLag() const {
   return lag;
 }
 
+const PlanPort *Plan::findTarget() const {
+  auto found = std::find_if(feeds.begin(), feeds.end(), [](const auto &feed) {
+    return feed.role == "target";
+  });
+  return found == feeds.end() ? nullptr : &*found;
+}
+
 bool Plan::scalesLoss() const {
   const PlanScalar *scale = findLossScale();
   bool isDynamic =

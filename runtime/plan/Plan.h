@@ -47,6 +47,11 @@ struct PlanPort {
   std::optional<int64_t> ignoreIndex;
   /// Of labels from 0 to the largest: what each counts in the loss. Empty: 1.
   std::vector<double> classWeights;
+  /// Of a loss weight: the target whose labels it counts; empty: the only one.
+  std::string counted;
+  /// Of targets: the output of the model that they are compared with; empty:
+  /// the only one.
+  std::string compared;
 
   /// What the runtime feeds itself: 1 / the number of labels of a mini-batch
   /// that the loss does not leave out, or what these count together.
@@ -453,6 +458,9 @@ struct Plan {
   /// Whether there is more to it than looking: a scale that may be another
   /// number than 1.
   bool scalesLoss() const;
+  /// The targets of the first loss, which evaluation measures; null without
+  /// any.
+  const PlanPort *findTarget() const;
   unsigned microbatchSize() const { return batch / microbatches; }
   /// How many micro-batches have some of that many samples. The others, and
   /// all of their actions, are left out of a step.

@@ -89,6 +89,16 @@ static void readIndexRange(const JsonReader &entry, PlanPort &port) {
         port.range->second + 1 != static_cast<int64_t>(weights.size()))
       weights.fail("expected a number for each label of the range, from 0");
   }
+  if (entry.has("counted")) {
+    port.counted = entry.at("counted").string();
+    if (!port.isLossWeight())
+      entry.at("counted").fail("only a loss weight counts labels");
+  }
+  if (entry.has("compared")) {
+    port.compared = entry.at("compared").string();
+    if (port.role != "target")
+      entry.at("compared").fail("only targets are compared");
+  }
   bool isIndex = port.type == DataType::I64 || port.type == DataType::I32;
   if ((port.range || port.ignoreIndex) && !isIndex)
     entry.at("dtype").fail("only whole numbers have a range");
@@ -125,6 +135,13 @@ static std::vector<PlanPort> readPorts(const JsonReader &json, const Plan &plan,
       readIndexRange(entry, port);
     ports.push_back(std::move(port));
   }
+  for (size_t i = 0; i < ports.size(); ++i)
+    if (const std::string &counted = ports[i].counted;
+        !counted.empty() &&
+        std::none_of(ports.begin(), ports.end(), [&](const PlanPort &port) {
+          return port.role == "target" && port.name == counted;
+        }))
+      json.at(i).at("counted").fail("there are no targets '{}'", counted);
   return ports;
 }
 

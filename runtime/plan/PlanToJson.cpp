@@ -28,6 +28,10 @@ static Json writePort(const PlanPort &port, bool isFeed) {
     json["ignore_index"] = *port.ignoreIndex;
   if (!port.classWeights.empty())
     json["class_weights"] = port.classWeights;
+  if (!port.counted.empty())
+    json["counted"] = port.counted;
+  if (!port.compared.empty())
+    json["compared"] = port.compared;
   return json;
 }
 

@@ -48,6 +48,12 @@ inline constexpr llvm::StringLiteral ignoreIndexAttrName = "step.ignore_index";
 /// On function arguments, labels from 0: what each of them counts in the loss.
 inline constexpr llvm::StringLiteral classWeightsAttrName =
     "step.class_weights";
+/// On a loss weight, where there are several targets: the name of those whose
+/// labels it counts.
+inline constexpr llvm::StringLiteral countedAttrName = "step.counted";
+/// On targets, where the model has several outputs: the one they are compared
+/// with.
+inline constexpr llvm::StringLiteral comparedAttrName = "step.compared";
 /// On function results: the name under which the value is fetched, or "loss".
 inline constexpr llvm::StringLiteral fetchAttrName = "step.fetch";
 /// On function arguments and results: axis 0 has the samples.

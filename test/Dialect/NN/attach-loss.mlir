@@ -33,7 +33,7 @@ func.func @main(%x: tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32> {
 // One of two outputs, the mean over all its elements: 1 / (2 x 5 x 2).
 //--- mse.mlir
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[B:[^:]+]]: tensor<2x5xf32>, %[[T:[^:]+]]: tensor<2x5xf32> {step.batched, step.feed = "target", step.role = #step.role<target>}) -> (tensor<f32> {step.fetch = "loss"})
+// CHECK-SAME: %[[B:[^:]+]]: tensor<2x5xf32>, %[[T:[^:]+]]: tensor<2x5xf32> {step.batched, step.compared = "b", step.feed = "target", step.role = #step.role<target>}) -> (tensor<f32> {step.fetch = "loss"})
 func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x5xf32>) -> (tensor<2x3xf32> {step.fetch = "a"}, tensor<2x5xf32> {step.fetch = "b"}) {
   // CHECK-NEXT: %[[D:.+]] = nn.sub %[[B]], %[[T]]
   // CHECK-NEXT: %[[S:.+]] = nn.mul %[[D]], %[[D]]

@@ -2,6 +2,7 @@
 
 #include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/Transforms/AddedLoss.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
 
@@ -59,59 +60,108 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     if (microbatches < 1)
       return function.emitError() << "needs 1 or more micro-batches, got "
                                   << microbatches.getValue();
-    auto terminator =
-        cast<func::ReturnOp>(function.getBody().front().getTerminator());
-    FailureOr<unsigned> index = findOutput(function);
-    if (failed(index))
+    if (failed(collectTerms(function)))
       return failure();
-    Value prediction = terminator.getOperand(*index);
-    isSum = function.getResultAttr(*index, step::addedAttrName) != nullptr;
-    if (!function.getResultAttr(*index, step::batchedAttrName) &&
-        !function->hasAttr(step::wholeBatchesAttrName))
-      function->setAttr(
-          step::wholeBatchesAttrName,
-          StringAttr::get(&getContext(),
-                          "the loss is of an output whose axis 0 is not "
-                          "that of the samples"));
-    auto type = cast<RankedTensorType>(prediction.getType());
-    Type element = type.getElementType();
     FailureOr<FloatType> trained = findTrainedType(getOperation());
     if (failed(trained))
       return failure();
-    if (!isa<FloatType>(element) || (element.isF64() && trained->isF32()))
-      return function.emitError()
-             << "output to attach a loss to has type " << type << ", expected "
-             << *trained << " elements, as of the parameters";
-    if (type.getNumElements() == 0)
-      return function.emitError()
-             << "cannot attach a loss to an output without elements: " << type;
+    for (const Term &each : terms)
+      if (failed(checkOutput(function, each, *trained)))
+        return failure();
+    auto terminator =
+        cast<func::ReturnOp>(function.getBody().front().getTerminator());
     OpBuilder builder(terminator);
     Location loc = NameLoc::get(builder.getStringAttr("loss"));
-    // The loss has the precision of the optimizer whatever activations have.
-    if (element != *trained)
-      prediction =
-          CastOp::create(builder, loc, type.clone(*trained), prediction);
-    FailureOr<Value> value = attachTo(builder, loc, function, prediction);
-    if (failed(value) || isNameTaken)
-      return failure();
+    Expressions e{builder, loc};
+    Value total;
+    for (const Term &each : terms) {
+      term = &each;
+      Value prediction = terminator.getOperand(each.index);
+      auto type = cast<RankedTensorType>(prediction.getType());
+      // The loss has the precision of the optimizer whatever activations have.
+      if (type.getElementType() != *trained)
+        prediction =
+            CastOp::create(builder, loc, type.clone(*trained), prediction);
+      FailureOr<Value> value = attachTo(builder, loc, function, prediction);
+      if (failed(value) || hasFailed)
+        return failure();
+      if (each.weight != 1)
+        value = e.mul(*value, e.splat(*value, each.weight));
+      total = total ? e.add(total, *value) : *value;
+    }
 
-    terminator->setOperands(*value);
+    terminator->setOperands(total);
     function.setType(FunctionType::get(&getContext(),
                                        function.getBody().getArgumentTypes(),
-                                       {value->getType()}));
+                                       {total.getType()}));
     function.setAllResultAttrs(
         ArrayRef<DictionaryAttr>(builder.getDictionaryAttr(builder.getNamedAttr(
             step::fetchAttrName, builder.getStringAttr("loss")))));
     return success();
   }
 
-  bool isNameTaken = false;
-  /// What micro-batches have of the output adds up.
-  bool isSum = false;
+  /// One of the losses that are added up.
+  struct Term {
+    Loss loss;
+    double weight;
+    std::string target; ///< the name of its input
+    unsigned index;     ///< of the output
+    /// What micro-batches have of the output adds up.
+    bool isSum;
+  };
+  SmallVector<Term> terms;
+  const Term *term = nullptr; // the one that is attached
+  bool hasFailed = false;     // with a message
+
+  LogicalResult collectTerms(func::FuncOp function) {
+    auto add = [&](Loss kind, double weight, StringRef target,
+                   StringRef name) -> LogicalResult {
+      FailureOr<unsigned> index = findOutput(function, name);
+      if (failed(index))
+        return failure();
+      bool isSum =
+          function.getResultAttr(*index, step::addedAttrName) != nullptr;
+      terms.push_back({kind, weight, target.str(), *index, isSum});
+      return success();
+    };
+    if (failed(add(loss, 1, stringifyRole(step::Role::Target), output)))
+      return failure();
+    for (const std::string &text : addedLosses) {
+      std::optional<AddedLoss> added = parseAddedLoss(text);
+      if (!added)
+        return function.emitError() << "cannot read the added loss '" << text
+                                    << "': expected " << addedLossText;
+      if (failed(add(added->loss, added->weight, added->target, added->output)))
+        return failure();
+    }
+    return success();
+  }
+
+  /// All before the first is attached: they share what they say of the batch.
+  LogicalResult checkOutput(func::FuncOp function, const Term &each,
+                            FloatType trained) {
+    if (!function.getResultAttr(each.index, step::batchedAttrName) &&
+        !function->hasAttr(step::wholeBatchesAttrName))
+      function->setAttr(
+          step::wholeBatchesAttrName,
+          StringAttr::get(&getContext(),
+                          "the loss is of an output whose axis 0 is not "
+                          "that of the samples"));
+    auto type = cast<RankedTensorType>(function.getResultTypes()[each.index]);
+    Type element = type.getElementType();
+    if (!isa<FloatType>(element) || (element.isF64() && trained.isF32()))
+      return function.emitError()
+             << "output to attach a loss to has type " << type << ", expected "
+             << trained << " elements, as of the parameters";
+    if (type.getNumElements() == 0)
+      return function.emitError()
+             << "cannot attach a loss to an output without elements: " << type;
+    return success();
+  }
 
   FailureOr<Value> attachTo(OpBuilder &builder, Location loc,
                             func::FuncOp function, Value prediction) {
-    switch (loss.getValue()) {
+    switch (term->loss) {
     case Loss::CrossEntropy:
       return crossEntropy(builder, loc, function, prediction);
     case Loss::MeanSquaredError:
@@ -130,7 +180,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     return failure();
   }
 
-  FailureOr<unsigned> findOutput(func::FuncOp function) {
+  FailureOr<unsigned> findOutput(func::FuncOp function, StringRef output) {
     unsigned count = function.getNumResults();
     if (count == 0)
       return function.emitError("has no output to attach a loss to");
@@ -148,19 +198,11 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
                                 << "'; outputs: " << llvm::join(names, ", ");
   }
 
+  /// The input of that name, which the model has not, or another loss has
+  /// added.
   Value addInput(OpBuilder &builder, func::FuncOp function, step::Role role,
-                 RankedTensorType type, ArrayRef<NamedAttribute> others = {}) {
-    StringRef name = stringifyRole(role);
-    unsigned index = function.getNumArguments();
-    for (unsigned other = 0; other < index; ++other)
-      if (auto taken =
-              function.getArgAttrOfType<StringAttr>(other, step::feedAttrName);
-          taken && taken.getValue() == name) {
-        function.emitError() << "has an input '" << name
-                             << "', which is what the loss calls an input of "
-                                "its own; rename that of the model";
-        isNameTaken = true;
-      }
+                 RankedTensorType type, StringRef name,
+                 ArrayRef<NamedAttribute> others = {}) {
     SmallVector<NamedAttribute> attributes(others);
     attributes.push_back(
         builder.getNamedAttr(step::feedAttrName, builder.getStringAttr(name)));
@@ -171,9 +213,64 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     if (type.getRank() > 0 && (!batch || *batch == type.getDimSize(0)))
       attributes.push_back(
           builder.getNamedAttr(step::batchedAttrName, builder.getUnitAttr()));
+    unsigned index = function.getNumArguments();
+    for (unsigned other = 0; other < index; ++other) {
+      auto taken =
+          function.getArgAttrOfType<StringAttr>(other, step::feedAttrName);
+      if (!taken || taken.getValue() != name)
+        continue;
+      Value argument = function.getArgument(other);
+      if (!inputs.contains(argument)) {
+        function.emitError() << "has an input '" << name
+                             << "', which is what the loss calls an input of "
+                                "its own; rename that of the model";
+        hasFailed = true;
+      } else if (argument.getType() != type) {
+        function.emitError()
+            << "the targets '" << name << "' are " << argument.getType()
+            << " to one loss and " << type << " to another";
+        hasFailed = true;
+      }
+      return argument;
+    }
     (void)function.insertArgument(
         index, type, builder.getDictionaryAttr(attributes), function.getLoc());
-    return function.getArgument(index);
+    Value argument = function.getArgument(index);
+    inputs.insert(argument);
+    return argument;
+  }
+  DenseSet<Value> inputs; // that were added
+
+  Value addTarget(OpBuilder &builder, func::FuncOp function,
+                  RankedTensorType type, ArrayRef<NamedAttribute> others = {}) {
+    SmallVector<NamedAttribute> attributes(others);
+    if (function.getNumResults() > 1)
+      if (auto name = function.getResultAttrOfType<StringAttr>(
+              term->index, step::fetchAttrName))
+        attributes.push_back(
+            builder.getNamedAttr(step::comparedAttrName, name));
+    return addInput(builder, function, step::Role::Target, type, term->target,
+                    attributes);
+  }
+
+  /// The reciprocal of what counts of the targets.
+  Value addWeight(OpBuilder &builder, func::FuncOp function, Type element) {
+    StringRef role = stringifyRole(step::Role::LossWeight);
+    auto scalar = RankedTensorType::get({}, element);
+    if (terms.size() == 1)
+      return addInput(builder, function, step::Role::LossWeight, scalar, role);
+    std::string name = role.str();
+    if (term->target != terms.front().target)
+      name += "." + term->target;
+    return addInput(builder, function, step::Role::LossWeight, scalar, name,
+                    builder.getNamedAttr(step::countedAttrName,
+                                         builder.getStringAttr(term->target)));
+  }
+
+  Value addMask(OpBuilder &builder, func::FuncOp function,
+                RankedTensorType type) {
+    return addInput(builder, function, step::Role::SampleMask, type,
+                    stringifyRole(step::Role::SampleMask));
   }
 
   /// sum * 1 / weight; `weight` counts the elements of the whole mini-batch.
@@ -233,10 +330,8 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
       ofLabels.push_back(builder.getNamedAttr(
           step::classWeightsAttrName,
           builder.getDenseF64ArrayAttr(ArrayRef<double>(classWeights))));
-    Value labels =
-        addInput(builder, function, step::Role::Target, rows, ofLabels);
-    auto scalar = RankedTensorType::get({}, type.getElementType());
-    Value weight = addInput(builder, function, step::Role::LossWeight, scalar);
+    Value labels = addTarget(builder, function, rows, ofLabels);
+    Value weight = addWeight(builder, function, type.getElementType());
     Expressions e{builder, loc};
     Value logarithms, entropy;
     if (classWeights.empty()) {
@@ -324,12 +419,11 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
       return e.mul(sum, e.splat(sum, factor / (static_cast<double>(targets) *
                                                microbatches)));
     }
-    Value mask = addInput(builder, function, step::Role::SampleMask,
-                          RankedTensorType::get({type.getDimSize(0)}, element));
+    Value mask = addMask(builder, function,
+                         RankedTensorType::get({type.getDimSize(0)}, element));
     Value rows = BroadcastOp::create(builder, loc, type, mask, int64_t{0});
     Value sum = e.sumAll(e.mul(terms, rows));
-    Value weight = addInput(builder, function, step::Role::LossWeight,
-                            RankedTensorType::get({}, element));
+    Value weight = addWeight(builder, function, element);
     return e.mul(e.mul(sum, e.splat(sum, factor)), weight);
   }
 
@@ -338,9 +432,9 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
                                func::FuncOp function, Value prediction) {
     Expressions e{builder, loc};
     auto type = cast<RankedTensorType>(prediction.getType());
-    Value target = addInput(builder, function, step::Role::Target, type);
+    Value target = addTarget(builder, function, type);
     Value terms;
-    if (loss == Loss::BinaryCrossEntropy) {
+    if (term->loss == Loss::BinaryCrossEntropy) {
       // max(x, 0) - x t + log(1 + exp(-|x|)) overflows nowhere.
       Value x = prediction;
       Value tail = Log1pOp::create(
@@ -351,7 +445,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
       Value difference = e.sub(prediction, target);
       Value distance = e.abs(difference);
       terms = distance;
-      if (loss == Loss::Huber) {
+      if (term->loss == Loss::Huber) {
         Value square =
             e.mul(e.mul(difference, difference), e.splat(difference, 0.5));
         Value linear = e.mul(e.sub(distance, e.splat(distance, delta / 2)),
@@ -376,12 +470,12 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
       return function.emitError()
              << "this loss needs an output of rank 2 or more, got " << type;
     int64_t axis = rank - 1;
-    if (loss == Loss::SoftCrossEntropy)
+    if (term->loss == Loss::SoftCrossEntropy)
       axis = classAxis >= 0 ? classAxis.getValue() : (rank >= 4 ? 1 : rank - 1);
     if (axis == 0 || axis >= rank)
       return function.emitError()
              << "class axis " << axis << " is outside [1, " << rank << ")";
-    Value target = addInput(builder, function, step::Role::Target, type);
+    Value target = addTarget(builder, function, type);
     SmallVector<int64_t> permutation;
     for (int64_t i = 0; i < rank; ++i)
       if (i != axis)
@@ -393,7 +487,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
       return TransposeOp::create(builder, loc, value, permutation);
     };
     double classes = static_cast<double>(type.getDimSize(axis));
-    if (loss == Loss::SoftCrossEntropy) {
+    if (term->loss == Loss::SoftCrossEntropy) {
       Value t = classesLast(target);
       if (labelSmoothing != 0)
         t = e.add(e.mul(t, e.splat(t, 1 - labelSmoothing)),
@@ -403,7 +497,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
       return weigh(builder, loc, function, e.neg(e.mul(t, logarithms)),
                    type.getNumElements(), classes);
     }
-    if (loss == Loss::KullbackLeibler) {
+    if (term->loss == Loss::KullbackLeibler) {
       // t (log t - x), and 0 where t is 0.
       Value isZero =
           CompareOp::create(builder, loc, type.clone(builder.getI1Type()),
@@ -439,7 +533,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
                         builder.getStringAttr(
                             "the model computes the loss, and does not know "
                             "that a sample is missing"));
-    if (isSum) {
+    if (term->isSum) {
       Value sum = e.sumAll(prediction);
       return e.mul(
           sum, e.splat(sum, 1.0 / static_cast<double>(type.getNumElements())));
@@ -453,7 +547,7 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
   FailureOr<Value> meanSquaredError(OpBuilder &builder, Location loc,
                                     func::FuncOp function, Value prediction) {
     auto type = cast<RankedTensorType>(prediction.getType());
-    Value target = addInput(builder, function, step::Role::Target, type);
+    Value target = addTarget(builder, function, type);
     Value difference = SubOp::create(builder, loc, prediction, target);
     auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
     if (function->hasAttr(step::wholeBatchesAttrName)) {
@@ -463,14 +557,13 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     }
     // Rows without a sample count nothing.
     Type element = type.getElementType();
-    Value mask = addInput(builder, function, step::Role::SampleMask,
-                          RankedTensorType::get({type.getDimSize(0)}, element));
+    Value mask = addMask(builder, function,
+                         RankedTensorType::get({type.getDimSize(0)}, element));
     Value rows = BroadcastOp::create(builder, loc, type, mask, int64_t{0});
     Value counted = MulOp::create(builder, loc, difference, rows);
     Value square = MulOp::create(builder, loc, counted, difference);
     Value sum = ReduceOp::create(builder, loc, Reduction::sum, square, axes);
-    Value weight = addInput(builder, function, step::Role::LossWeight,
-                            RankedTensorType::get({}, element));
+    Value weight = addWeight(builder, function, element);
     return Value(MulOp::create(builder, loc, sum, weight));
   }
 };

@@ -122,6 +122,10 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
     mini-batch is the sum of those of its labels. `huber`
     is d^2 / 2 where |d| < `delta`, and `delta` (|d| - `delta` / 2) elsewhere.
     `output` takes an output of the model as the loss, or its mean.
+
+    `added-losses` of other outputs are added, each times its weight, as
+    `0.3*cross_entropy:auxiliary=target`. Each has targets of its own, or those of
+    another one by the same name, and is a mean over its own targets.
   }];
   let options = [
     Option<"loss", "loss", "::pp::nn::Loss", "::pp::nn::Loss::CrossEntropy",
@@ -139,6 +143,8 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
                "What each class counts (cross_entropy); none: 1">,
     Option<"delta", "delta", "double", "1.0",
            "From where on huber is linear">,
+    ListOption<"addedLosses", "added-losses", "std::string",
+               "Losses of other outputs: [WEIGHT*]LOSS:OUTPUT[=TARGET]">,
     Option<"microbatches", "microbatches", "int64_t", "1",
            "Micro-batches of a mini-batch">
   ];
