@@ -55,6 +55,40 @@ def test_a_module_trains_as_in_pytorch(batches):
         torch.testing.assert_close(torch.from_numpy(program.infer(x)), trained(x), rtol=1e-4, atol=1e-5)
 
 
+class TwoHeads(Net):
+
+    def __init__(self):
+        super().__init__()
+        self.size = torch.nn.Linear(32, 3)
+
+    def forward(self, x):
+        h = torch.nn.functional.gelu(self.norm(self.first(x)))
+        return self.size(h), self.last(h)
+
+
+def test_losses_of_several_outputs(batches, tmp_path):
+    torch.manual_seed(1)
+    module = TwoHeads()
+    path = tmp_path / "heads.onnx"
+    torch.onnx.export(module, (batches[0][0],), path, input_names=["x"], output_names=["size", "logits"], dynamo=True, optimize=False)
+    program = pp.compile(path, loss="cross_entropy", loss_output="logits", add_loss=["0.3*huber:size"], stages=2, microbatches=2,
+                         optimizer=pp.SGD(0.05))
+    optimizer = torch.optim.SGD(module.parameters(), 0.05)
+    for x, y in batches:
+        sizes = x[:, :3] * 2
+        a, logits = module(x)
+        loss = torch.nn.functional.cross_entropy(logits, y) + 0.3 * torch.nn.functional.huber_loss(a, sizes)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        assert program.train_step(**{"x": x, "target": y, "target.size": sizes}) == pytest.approx(loss.item(), rel=1e-5)
+    # What is measured is the output of the first loss.
+    x, y = batches[0]
+    with torch.no_grad():
+        accuracy = (module(x)[1].argmax(1) == y).float().mean().item()
+    assert program.evaluate(x=x, target=y, metrics=["accuracy"])["accuracy"] == pytest.approx(accuracy)
+
+
 def test_dropout_and_batch_norm_are_trained(batches):
     module = torch.nn.Sequential(torch.nn.Linear(12, 32), torch.nn.BatchNorm1d(32), torch.nn.Dropout(0.5), torch.nn.Linear(32, 5)).eval()
     program = pp.compile(module, example=batches[0][0], loss="cross_entropy", optimizer=pp.SGD(0.1))

@@ -151,7 +151,8 @@ class Program:
     __call__ = infer
 
     def evaluate(self, *arrays, metrics, **named):
-        """{metric: value} of the model's only output against targets: accuracy, top5, f1, cross_entropy, perplexity, mse, mae."""
+        """{metric: value} of the model's only output, or that of the first loss, against its targets: accuracy, top5, f1,
+        cross_entropy, perplexity, mse, mae."""
         metrics = [metrics] if isinstance(metrics, str) else list(metrics)
         ports = self._open.inputs(True) if self.trains else [*self._open.inputs(False), ("target",)]
         return dict(zip(metrics, self._open.evaluate(self._named(arrays, named, ports), metrics)))
