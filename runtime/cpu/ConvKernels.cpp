@@ -52,7 +52,7 @@ struct ConvShape {
   /// Whether convolutions of f32 are faster than those of its types.
   bool hasSlowTypes() const;
   convolution_forward::primitive_desc
-  forward(KernelBuilder &builder, const KernelBuilder::MemoryDesc &bias = {},
+  forward(KernelBuilder &builder,
           std::optional<KernelBuilder::Type> type = {}) const;
 
 private:
@@ -354,14 +354,13 @@ static dnnl::memory addWeights(const ConvShape &shape, const Desc &desc,
 /// result is longer than its factors.
 convolution_forward::primitive_desc
 ConvShape::forward(KernelBuilder &builder,
-                   const KernelBuilder::MemoryDesc &bias,
                    std::optional<KernelBuilder::Type> type) const {
   auto inside = [&](const KernelBuilder::MemoryDesc &desc) {
     return type ? anyLayout(desc, type) : desc;
   };
   return {{dnnl::prop_kind::forward_training, algorithm, inside(srcInside),
-           inside(weightsInside), bias, inside(dstInside), strides, dilations,
-           padLow, padHigh},
+           inside(weightsInside), inside(dstInside), strides, dilations, padLow,
+           padHigh},
           builder.getAttributes(),
           builder.getEngine()};
 }
@@ -530,7 +529,7 @@ static auto describeBackwardData(ConvShape &shape, KernelBuilder &builder) {
         {shape.algorithm, shape.srcInside, shape.weightsInside, shape.dstInside,
          shape.strides, shape.dilations, shape.padLow, shape.padHigh},
         builder.getAttributes(), builder.getEngine(),
-        shape.forward(builder, {}, hintType(shape)));
+        shape.forward(builder, hintType(shape)));
   });
 }
 
@@ -592,7 +591,7 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
              shape.dstInside, shape.strides, shape.dilations, shape.padLow,
              shape.padHigh},
             builder.getAttributes(), builder.getEngine(),
-            shape.forward(builder, {}, hintType(shape)));
+            shape.forward(builder, hintType(shape)));
       },
       /*isWeightGradient=*/true);
   auto src = builder.addTensor(shape.src, shape.srcOffset);
