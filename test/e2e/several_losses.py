@@ -90,14 +90,14 @@ def train_in_numpy(parameters, data):
             terms = {"logits": cross_entropy(outputs["logits"], target), "auxiliary": cross_entropy(outputs["auxiliary"], target),
                      "boxes": huber(outputs["boxes"], boxes)}
             losses.append(sum(WEIGHTS[name] * loss for name, (loss, _) in terms.items()))
-            gradients, ofTrunk = {}, 0
+            gradients, of_trunk = {}, 0
             for name, (_, gradient) in terms.items():
                 gradient = WEIGHTS[name] * gradient
                 gradients[name + ".weight"], gradients[name + ".bias"] = gradient.T @ inputs[name], gradient.sum(0)
                 if name != "auxiliary":
-                    ofTrunk = ofTrunk + gradient @ p[name + ".weight"]
-            ofTrunk = ofTrunk * (1 - t * t)
-            gradients["trunk.weight"], gradients["trunk.bias"] = ofTrunk.T @ x, ofTrunk.sum(0)
+                    of_trunk = of_trunk + gradient @ p[name + ".weight"]
+            of_trunk = of_trunk * (1 - t * t)
+            gradients["trunk.weight"], gradients["trunk.bias"] = of_trunk.T @ x, of_trunk.sum(0)
             for name in p:
                 p[name] -= RATE * gradients[name]
     return losses, p
