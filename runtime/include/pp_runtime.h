@@ -205,9 +205,9 @@ pp_error *pp_infer(pp_program *program, const pp_tensor *inputs,
                    size_t output_count);
 
 /* Measures the model's only output, or that of the first loss, against its
- * targets: `metrics` are names such as accuracy, top5, f1, cross_entropy, perplexity, mse, mae; their mean over the
- * samples goes to `values`. The targets are the input that the training
- * program has for them, or `target`. */
+ * targets: `metrics` are names such as accuracy, top5, f1, cross_entropy,
+ * perplexity, mse, mae; their mean over the samples goes to `values`. The
+ * targets are the input that the training program has for them, or `target`. */
 pp_error *pp_eval_step(pp_program *program, const pp_tensor *inputs,
                        size_t count, const char *const *metrics,
                        size_t metric_count, double *values);
