@@ -11,8 +11,6 @@ using namespace pp::nn;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// What came before, along the rows, where the node has it.
 LogicalResult appendPast(NodeImporter &n, size_t past, size_t present,
                          Value &x) {
@@ -54,7 +52,7 @@ FailureOr<Value> readMask(NodeImporter &n, ArrayRef<int64_t> scores) {
   if (missing > 0 && shape.back() > 1) {
     SmallVector<int64_t> rest(shape);
     rest.back() = missing;
-    Value filler = n.splat(n.type(mask).clone(rest), isBool ? 0 : -infinity);
+    Value filler = n.splat(n.type(mask).clone(rest), isBool ? 0 : hiddenScore);
     mask = n.make<ConcatOp>(ValueRange{mask, filler},
                             static_cast<int64_t>(shape.size()) - 1);
   }
@@ -136,7 +134,7 @@ LogicalResult attention(NodeImporter &n) {
   Value scores = capScores(n, *scored, n.attribute("softcap", 0.0));
   SmallVector<int64_t> shape(n.shape(scores));
   shown[1] = scores;
-  Value hidden = e.number(scores, -infinity);
+  Value hidden = e.number(scores, hiddenScore);
   auto visible = readVisible(n, shape, past);
   if (failed(visible))
     return failure();

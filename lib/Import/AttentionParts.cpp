@@ -2,8 +2,6 @@
 
 #include "AttentionParts.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
@@ -66,11 +64,10 @@ Value pp::capScores(NodeImporter &n, Value x, double cap) {
 
 Value pp::weighMasked(NodeImporter &n, Value scores) {
   Expressions e{n};
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   SmallVector<int64_t> shape(n.shape(scores));
   Value largest = n.reduce(Reduction::max, scores, int64_t{3}, false);
-  Value isBlind = e.spread(e.compare(Comparison::eq, largest, -infinity), shape,
-                           int64_t{3});
+  Value isBlind = e.spread(e.compare(Comparison::eq, largest, hiddenScore),
+                           shape, int64_t{3});
   Value zero = e.number(scores, 0);
   Value weights = n.make<SoftmaxOp>(e.select(isBlind, zero, scores));
   return e.select(isBlind, zero, weights);

@@ -9,8 +9,12 @@
 #define PP_LIB_IMPORT_ATTENTIONPARTS_H
 
 #include "Expressions.h"
+#include <limits>
 
 namespace pp {
+
+/// Less than every score: what is hidden.
+inline constexpr double hiddenScore = -std::numeric_limits<double>::infinity();
 
 /// Of a tensor that may have its heads in the columns: samples x rows x (heads
 /// * columns). Fails with an error where it has another shape.

@@ -429,7 +429,7 @@ Attribute iota(IotaOp op) {
 }
 
 /// What one operation makes of constants; null if nothing is known.
-Attribute evaluate(Operation *operation, Operands x) {
+Attribute evaluateOperation(Operation *operation, Operands x) {
   return llvm::TypeSwitch<Operation *, Attribute>(operation)
       .Case([&](ConstantOp op) { return op.getValue(); })
       .Case([&](ReshapeOp op) {
@@ -578,5 +578,5 @@ Constant pp::evaluate(Value value) {
     operands.push_back(known.getElements());
   }
   return Constant(
-      dyn_cast_or_null<DenseElementsAttr>(::evaluate(op, operands)));
+      dyn_cast_or_null<DenseElementsAttr>(evaluateOperation(op, operands)));
 }

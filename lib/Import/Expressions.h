@@ -12,6 +12,10 @@
 
 namespace pp {
 
+/// Steps of a recurrence that are unrolled: longer ones make programs that
+/// nobody waits for.
+inline constexpr int64_t maxUnrolledSteps = 4096;
+
 struct Expressions {
   NodeImporter &n;
 

@@ -7,6 +7,7 @@
 
 #include "Taps.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -95,13 +96,6 @@ struct Sampler {
   }
 };
 
-int64_t product(ArrayRef<int64_t> sizes) {
-  int64_t result = 1;
-  for (int64_t size : sizes)
-    result *= size;
-  return result;
-}
-
 LogicalResult gridSample(NodeImporter &n) {
   Value x = n.tensor(0), grid = n.tensor(1);
   if (!x || !grid)
@@ -127,7 +121,7 @@ LogicalResult gridSample(NodeImporter &n) {
   grid = n.cast(grid, n.type(x).getElementType());
   ArrayRef<int64_t> sizes = ArrayRef(shape).drop_front(2);
   SmallVector<int64_t> output(places.begin() + 1, places.end() - 1);
-  int64_t count = product(output), last = static_cast<int64_t>(rank) - 1;
+  int64_t count = computeProduct(output), last = static_cast<int64_t>(rank) - 1;
   SmallVector<SmallVector<Tap>> axes;
   for (size_t axis = 0; axis < spatial; ++axis) {
     // The last number of a place is that of the first axis.
@@ -139,8 +133,8 @@ LogicalResult gridSample(NodeImporter &n) {
       return failure();
     axes.push_back(*taps);
   }
-  Value image = n.transpose(n.reshape(x, {shape[0], shape[1], product(sizes)}),
-                            {0, 2, 1});
+  Value image = n.transpose(
+      n.reshape(x, {shape[0], shape[1], computeProduct(sizes)}), {0, 2, 1});
   Value y = n.transpose(sumOfTaps(e, image, axes, sizes), {0, 2, 1});
   SmallVector<int64_t> result = {shape[0], shape[1]};
   llvm::append_range(result, output);
@@ -179,7 +173,7 @@ LogicalResult affineGrid(NodeImporter &n) {
     columns.push_back(x);
   }
   columns.push_back(e.number(columns.front(), 1));
-  int64_t count = product(sizes);
+  int64_t count = computeProduct(sizes);
   Value base = n.reshape(n.join(columns, spatial, true), {count, spatial + 1});
   ArrayRef<int64_t> none;
   Value grid = n.make<DotGeneralOp>(

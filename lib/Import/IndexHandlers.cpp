@@ -8,6 +8,7 @@
 
 #include "Expressions.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -15,13 +16,6 @@ using namespace pp;
 using namespace pp::nn;
 
 namespace {
-
-int64_t product(ArrayRef<int64_t> sizes) {
-  int64_t result = 1;
-  for (int64_t size : sizes)
-    result *= size;
-  return result;
-}
 
 /// Puts axis `axis` last.
 SmallVector<int64_t> toTheEnd(int64_t rank, int64_t axis) {
@@ -113,7 +107,7 @@ Value placesOf(NodeImporter &n, Value indices, ArrayRef<int64_t> sizes) {
     places = places ? e.add(e.mul(places, size), index) : index;
     isInside = isInside ? e.both(isInside, fits) : fits;
   }
-  Value outside = e.number(places, static_cast<double>(product(sizes)));
+  Value outside = e.number(places, static_cast<double>(computeProduct(sizes)));
   return n.folded(e.select(isInside, places, outside));
 }
 
@@ -156,7 +150,7 @@ int64_t countedAxis(NodeImporter &n, Value part, int64_t size, int64_t shared) {
     return -1;
   int64_t last = static_cast<int64_t>(shape.size()) - 1;
   for (int64_t axis = shared; axis < last; ++axis) {
-    int64_t within = product(shape.drop_front(axis + 1));
+    int64_t within = computeProduct(shape.drop_front(axis + 1));
     bool counts = shape[axis] == size;
     for (auto [index, number] : llvm::enumerate(*numbers))
       counts &= number == static_cast<int64_t>(index) / within % size;
@@ -186,7 +180,7 @@ struct Tuples {
     data = n.transpose(data, dataAxes);
     ArrayRef<int64_t> shape = n.shape(data);
     SmallVector<int64_t> merged(shape.take_front(shared));
-    merged.push_back(product(sizes));
+    merged.push_back(computeProduct(sizes));
     llvm::append_range(merged, shape.drop_front(shared + sizes.size()));
     return n.reshape(data, merged);
   }
@@ -328,7 +322,7 @@ Value mergedPlaces(NodeImporter &n, Value indices, ArrayRef<int64_t> shape,
   }
   Value isInside = e.both(e.compare(Comparison::ge, own, 0),
                           e.compare(Comparison::lt, own, shape[axis]));
-  auto end = static_cast<double>(product(shape.drop_front(first)));
+  auto end = static_cast<double>(computeProduct(shape.drop_front(first)));
   return n.folded(e.select(isInside, places, e.number(places, end)));
 }
 
@@ -368,7 +362,7 @@ LogicalResult scatterElements(NodeImporter &n) {
     indices = mergedPlaces(n, indices, turned, shared, own);
     auto merge = [&](Value value) {
       SmallVector<int64_t> flat(n.shape(value).take_front(shared));
-      flat.push_back(product(n.shape(value).drop_front(shared)));
+      flat.push_back(computeProduct(n.shape(value).drop_front(shared)));
       return n.reshape(value, flat);
     };
     x = merge(x);
@@ -428,8 +422,8 @@ LogicalResult hardmax(NodeImporter &n) {
     return failure();
   int64_t line = *axis;
   if (flattens) {
-    x = n.reshape(x, {product(ArrayRef(original).take_front(line)),
-                      product(ArrayRef(original).drop_front(line))});
+    x = n.reshape(x, {computeProduct(ArrayRef(original).take_front(line)),
+                      computeProduct(ArrayRef(original).drop_front(line))});
     line = 1;
   }
   Expressions e{n};

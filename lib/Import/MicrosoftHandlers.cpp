@@ -18,8 +18,6 @@ using namespace pp::nn;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// What is added to scores: 0 where the mask of input `index` lets through, and
 /// `hidden` elsewhere. The mask is samples x keys, samples x queries x keys, or
 /// how many keys each sample has.
@@ -75,7 +73,7 @@ Value hideLater(NodeImporter &n, Value scores, int64_t past) {
   ArrayRef<int64_t> shape = n.shape(scores);
   Value place = e.add(e.iota(shape, 2), static_cast<double>(past));
   Value seen = e.compare(Comparison::le, e.iota(shape, 3), place);
-  return e.select(seen, scores, e.number(scores, -infinity));
+  return e.select(seen, scores, e.number(scores, hiddenScore));
 }
 
 /// What came before, of input `index`, and these rows.
@@ -549,7 +547,7 @@ private:
       isSeen =
           e.both(isSeen, e.compare(Comparison::gt, key, e.add(own, -before)));
     }
-    scores = e.select(isSeen, scores, e.number(scores, -infinity));
+    scores = e.select(isSeen, scores, e.number(scores, hiddenScore));
     auto weights = weigh(scores);
     if (failed(weights))
       return failure();

@@ -18,9 +18,6 @@ using namespace pp::nn;
 
 namespace {
 
-/// Longer sequences make programs that nobody waits for.
-constexpr int64_t maxSteps = 4096;
-
 using Activation = std::function<Value(Expressions &, Value)>;
 
 /// What the operators share: operands, sizes, activations.
@@ -151,9 +148,9 @@ LogicalResult Recurrence::readShapes() {
   batch = n.shape(x)[isBatchFirst ? 0 : 1];
   if (n.attribute("hidden_size", hidden) != hidden)
     return n.error("attribute hidden_size is not the last axis of R");
-  if (length * directions > maxSteps)
+  if (length * directions > maxUnrolledSteps)
     return n.error("unrolls " + llvm::Twine(length * directions) +
-                       " steps; at most " + llvm::Twine(maxSteps) +
+                       " steps; at most " + llvm::Twine(maxUnrolledSteps) +
                        " are supported",
                    "export the model for shorter sequences");
   SmallVector<int64_t> state = {directions, batch, hidden};

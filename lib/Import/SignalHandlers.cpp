@@ -108,7 +108,7 @@ struct Complex {
 };
 
 /// The parts of a tensor that has them along its last axis.
-FailureOr<Complex> partsOf(NodeImporter &n, Value x) {
+FailureOr<Complex> complexPartsOf(NodeImporter &n, Value x) {
   SmallVector<int64_t> shape(n.shape(x));
   auto last = static_cast<int64_t>(shape.size()) - 1;
   if (last < 1 || (shape[last] != 1 && shape[last] != 2)) {
@@ -248,7 +248,7 @@ LogicalResult dft(NodeImporter &n) {
     length = 2 * (length - 1);
   if (n.hasInput(1))
     length = *n.known(1).integer();
-  auto parts = partsOf(n, x);
+  auto parts = complexPartsOf(n, x);
   if (failed(parts))
     return failure();
   SmallVector<int64_t> permutation, back;
@@ -293,7 +293,7 @@ LogicalResult stft(NodeImporter &n) {
   if (window && n.shape(window) != ArrayRef<int64_t>(length))
     return n.error("has a window of another length than its frames");
   bool isOneSided = n.attribute("onesided", int64_t{1}) != 0;
-  auto parts = partsOf(n, signal);
+  auto parts = complexPartsOf(n, signal);
   if (failed(parts))
     return failure();
   int64_t frames = (samples - length) / step + 1;

@@ -16,9 +16,6 @@ using namespace pp::nn;
 
 namespace {
 
-/// The most steps that are unrolled.
-constexpr int64_t maxSteps = 4096;
-
 LogicalResult linearAttention(NodeImporter &n) {
   Value q = n.tensor(0), k = n.tensor(1), v = n.tensor(2);
   if (!q || !k || !v)
@@ -38,9 +35,9 @@ LogicalResult linearAttention(NodeImporter &n) {
     return n.error("has queries, keys and values that do not fit each other");
   int64_t batch = qShape[0], steps = qShape[1];
   int64_t keySize = qShape[2] / heads, valueSize = vShape[2] / shared;
-  if (steps > maxSteps)
+  if (steps > maxUnrolledSteps)
     return n.error("has " + llvm::Twine(steps) + " steps; up to " +
-                   llvm::Twine(maxSteps) + " are unrolled");
+                   llvm::Twine(maxUnrolledSteps) + " are unrolled");
   std::string rule = n.attribute("update_rule", "gated_delta");
   bool isGated = rule == "gated" || rule == "gated_delta";
   bool isDelta = rule == "delta" || rule == "gated_delta";
@@ -136,7 +133,7 @@ LogicalResult causalConv(NodeImporter &n) {
       weight[1] != 1)
     return n.error("has a weight that is not one row for each channel");
   int64_t taps = weight[2];
-  if (taps < 1 || taps > maxSteps)
+  if (taps < 1 || taps > maxUnrolledSteps)
     return n.error("has a kernel of " + llvm::Twine(taps) + " elements");
   SmallVector<int64_t> before = {shape[0], shape[1], taps - 1};
   Value past;

@@ -9,14 +9,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "pp/Planner/LayoutAssignment.h"
+#include "Infinity.h"
 #include "MaximumFlow.h"
-
-#include <limits>
 
 using namespace pp::planner;
 
 LayoutAssignment pp::planner::assignLayouts(const LayoutProblem &problem) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   size_t count = problem.operations.size();
   size_t source = count + 2 * problem.values.size(), sink = source + 1;
   MaximumFlow network(sink + 1);

@@ -1,11 +1,10 @@
 //===- MaximumFlow.cpp - Maximum flows and least cuts ---------------------===//
 #include "MaximumFlow.h"
+#include "Infinity.h"
 
 #include <algorithm>
 
 using namespace pp::planner;
-
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 MaximumFlow::MaximumFlow(size_t nodes)
     : arcsOf(nodes), level(nodes, -1), next(nodes, 0) {}

@@ -8,10 +8,8 @@ using namespace pp::planner;
 
 namespace {
 
-using Json = nlohmann::json;
-
 /// Walks through a text and keeps the path to where it is.
-class Walker : public nlohmann::json_sax<Json> {
+class Walker : public nlohmann::json_sax<nlohmann::json> {
 public:
   std::vector<std::string> repeated;
 
@@ -88,7 +86,7 @@ std::optional<std::string>
 pp::planner::findRepeatedKeys(std::string_view text) {
   constexpr size_t mostNamed = 10;
   Walker walker;
-  Json::sax_parse(text.begin(), text.end(), &walker);
+  nlohmann::json::sax_parse(text.begin(), text.end(), &walker);
   size_t count = walker.repeated.size();
   if (!walker.isJson || count == 0)
     return std::nullopt;

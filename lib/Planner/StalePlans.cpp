@@ -136,7 +136,7 @@ static std::optional<PlanDraft> cut(const PlanSpace &space, const Graph &graph,
 }
 
 /// Replicas of stages, and virtual workers, need devices that are alike.
-static bool areAlike(const std::vector<Device> &devices) {
+static bool areInterchangeable(const std::vector<Device> &devices) {
   return std::all_of(devices.begin(), devices.end(), [&](const Device &device) {
     return device.kind == devices[0].kind && device.speed == devices[0].speed &&
            device.memoryBytes == devices[0].memoryBytes;
@@ -149,7 +149,7 @@ static std::vector<int> workersOf(const PlanSpace &space, std::string_view name,
   if (weightRuleOf(name) != WeightRule::Waves)
     return {1};
   std::vector<int> workers;
-  if (areAlike(space.cluster->devices))
+  if (areInterchangeable(space.cluster->devices))
     for (int count = 2; count <= std::min(most, microbatches); ++count)
       if (microbatches % count == 0)
         workers.push_back(count);
@@ -226,7 +226,8 @@ std::vector<StalePlan> pp::planner::findStalePlans(const PlanSpace &space,
   // As the search for plans with a flush does.
   constexpr int mostReplicated = 8;
   bool canReplicate = space.replicate && space.maxRanks == 0 &&
-                      space.mixing.empty() && areAlike(space.cluster->devices);
+                      space.mixing.empty() &&
+                      areInterchangeable(space.cluster->devices);
   std::vector<StalePlan> best;
   for (std::string_view name : rollingScheduleNames()) {
     BestPlan plan(space, name), replicated(space, name);

@@ -1,5 +1,6 @@
 //===- Evaluation.cpp -----------------------------------------------------===//
 #include "cli/Evaluation.h"
+#include "cli/ArrayElements.h"
 #include "support/Error.h"
 
 #include <fmt/ranges.h>
@@ -64,22 +65,11 @@ InferenceResult pp::runtime::runInference(const Plan &plan, const DataSet &data,
   return result;
 }
 
-template <typename T> static T valueAt(const Array &array, uint64_t index) {
-  T value;
-  std::memcpy(&value, &array.data[index * sizeof(T)], sizeof(T));
-  return value;
-}
-
 const std::vector<std::string> pp::runtime::metricNames = {
     "accuracy", "top5", "f1", "cross_entropy", "perplexity", "mse", "mae"};
 
 static bool isWide(const Array &array) {
   return array.type == DataType::F32 || array.type == DataType::F64;
-}
-
-static double numberAt(const Array &array, uint64_t index) {
-  return array.type == DataType::F32 ? valueAt<float>(array, index)
-                                     : valueAt<double>(array, index);
 }
 
 static bool isInteger(const Array &array) {

@@ -1,34 +1,20 @@
 //===- PaddingCheck.cpp ---------------------------------------------------===//
 #include "cli/PaddingCheck.h"
+#include "cli/ArrayElements.h"
 #include "cli/Evaluation.h"
 #include "cli/Session.h"
 #include "device/OpenDevice.h"
 #include "exec/Padding.h"
 #include "exec/Snapshot.h"
-#include "plan/ShortFloat.h"
 #include "support/Error.h"
 
 #include <cmath>
-#include <cstring>
 
 using namespace pp::runtime;
 
 /// Sums of two sizes are added up in another order; what padding changes is
 /// far more.
 static constexpr double tolerance = 1e-2;
-
-static double numberAt(const Array &array, uint64_t i) {
-  const char *at = array.data.data() + i * sizeOf(array.type);
-  auto read = [&](auto number) {
-    std::memcpy(&number, at, sizeof(number));
-    return number;
-  };
-  if (array.type == DataType::F32)
-    return read(float());
-  if (array.type == DataType::F64)
-    return read(double());
-  return fromShortFloat(array.type, read(uint16_t()));
-}
 
 /// ||a - b|| / ||b||, of numbers that are finite in either.
 static double distance(const Array &a, const Array &b) {

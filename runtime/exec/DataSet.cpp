@@ -36,7 +36,7 @@ static void shorten(Array &array, DataType type) {
   array.type = type;
 }
 
-static std::string describe(const PlanPort &port) {
+static std::string textOf(const PlanPort &port) {
   std::string shape = "[";
   for (size_t i = 0; i < port.shape.size(); ++i)
     shape += (i ? ", " : "") + (i == 0 && port.batched
@@ -110,7 +110,7 @@ DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
     if (it == arrays.end())
       failInput("data: no array '{}' ({}); give it in --data FILE.npz or with "
                 "--input {}=FILE.npy",
-                port.name, describe(port), port.name);
+                port.name, textOf(port), port.name);
     Array array = std::move(it->second);
     arrays.erase(it);
     if (array.type == DataType::I32 && port.type == DataType::I64) {
@@ -135,7 +135,7 @@ DataSet::DataSet(const Plan &plan, std::map<std::string, Array> arrays,
       fits = array.shape[i] == port.shape[i];
     if (!fits)
       failInput("data: array '{}' is {} {}, expected {}{}", port.name,
-                nameOf(array.type), toString(array.shape), describe(port),
+                nameOf(array.type), toString(array.shape), textOf(port),
                 array.type == DataType::U8 && port.type == DataType::F32
                     ? "; --input-scale " + port.name +
                           "=0.00392157, with --input-mean and --input-std, "

@@ -12,7 +12,7 @@
 using namespace pp::runtime;
 
 template <typename T>
-static float numberAt(const char *source, uint64_t index) {
+static float elementAt(const char *source, uint64_t index) {
   T value;
   std::memcpy(&value, source + index * sizeof(T), sizeof(T));
   return static_cast<float>(value);
@@ -28,8 +28,8 @@ void Normalization::apply(const char *source, DataType type, float *target,
     uint64_t channel = at / inner % channels;
     float offset = of(mean, channel, 0), divisor = of(deviation, channel, 1);
     for (uint64_t i = at; i < std::min(at + inner, count); ++i) {
-      float value = type == DataType::U8 ? numberAt<uint8_t>(source, i)
-                                         : numberAt<float>(source, i);
+      float value = type == DataType::U8 ? elementAt<uint8_t>(source, i)
+                                         : elementAt<float>(source, i);
       target[i] = (value * scale - offset) / divisor;
     }
   }

@@ -14,11 +14,11 @@ using namespace pp::runtime;
 
 namespace {
 
-struct TypeName {
+struct NpyType {
   const char *name;
   DataType type;
 };
-constexpr TypeName typeNames[] = {
+constexpr NpyType npyTypes[] = {
     {"<f4", DataType::F32},
     {"<f8", DataType::F64},
     {"<i8", DataType::I64},
@@ -113,7 +113,7 @@ private:
     if (position < text.size() && text[position] == '[')
       fail("structured dtypes are not supported");
     std::string name = parseString();
-    for (const TypeName &entry : typeNames)
+    for (const NpyType &entry : npyTypes)
       if (name == entry.name)
         return entry.type;
     if (name.find('O') != std::string::npos)
@@ -200,7 +200,7 @@ Array pp::runtime::readNpy(const std::string &path) {
 
 std::string pp::runtime::formatNpyHeader(DataType type, const Shape &shape) {
   const char *name = "";
-  for (const TypeName &entry : typeNames)
+  for (const NpyType &entry : npyTypes)
     if (entry.type == type && !*name)
       name = entry.name;
   std::string dims;

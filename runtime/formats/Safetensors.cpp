@@ -9,11 +9,11 @@
 using namespace pp::runtime;
 
 namespace {
-struct TypeName {
+struct SafetensorsType {
   const char *name;
   DataType type;
 };
-constexpr TypeName typeNames[] = {
+constexpr SafetensorsType safetensorsTypes[] = {
     {"F32", DataType::F32},  {"F64", DataType::F64}, {"I64", DataType::I64},
     {"I32", DataType::I32},  {"I8", DataType::I8},   {"U8", DataType::U8},
     {"BOOL", DataType::I1},  {"I16", DataType::I16}, {"U16", DataType::U16},
@@ -49,10 +49,12 @@ SafetensorsFile::SafetensorsFile(const std::string &path)
     JsonReader json(entry, what + ": tensor '" + name + "'");
     TensorView tensor{};
     std::string typeName = json.at("dtype").string();
-    auto it = std::find_if(
-        std::begin(typeNames), std::end(typeNames),
-        [&](const TypeName &candidate) { return candidate.name == typeName; });
-    if (it == std::end(typeNames))
+    auto it =
+        std::find_if(std::begin(safetensorsTypes), std::end(safetensorsTypes),
+                     [&](const SafetensorsType &candidate) {
+                       return candidate.name == typeName;
+                     });
+    if (it == std::end(safetensorsTypes))
       json.at("dtype").fail("'{}' is not supported", typeName);
     tensor.type = it->type;
     JsonReader shape = json.at("shape"), offsets = json.at("data_offsets");
@@ -150,7 +152,7 @@ formatHeader(const std::map<std::string, TensorView> &tensors,
   uint64_t offset = 0;
   for (const auto &[name, tensor] : tensors) {
     const char *typeName = "";
-    for (const TypeName &entry : typeNames)
+    for (const SafetensorsType &entry : safetensorsTypes)
       if (entry.type == tensor.type)
         typeName = entry.name;
     header[name] = {{"dtype", typeName},

@@ -89,7 +89,7 @@ pp::runtime::borrowArrays(std::span<const pp_tensor> tensors) {
   return arrays;
 }
 
-static std::string describe(const PortDescription &port) {
+static std::string textOf(const PortDescription &port) {
   std::string text;
   for (size_t i = 0; i < port.shape.size(); ++i)
     text += (i ? ", " : "") + (i == 0 && port.isBatched
@@ -104,7 +104,7 @@ void pp::runtime::requireArrays(const std::vector<PortDescription> &ports,
   std::vector<std::string> missing, unknown;
   for (const PortDescription &port : ports)
     if (!arrays.count(port.name))
-      missing.push_back(describe(port));
+      missing.push_back(textOf(port));
   for (const auto &[name, array] : arrays)
     if (!allowOthers && std::none_of(ports.begin(), ports.end(),
                                      [&](const PortDescription &port) {

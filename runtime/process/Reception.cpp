@@ -9,7 +9,7 @@
 using namespace pp::runtime;
 using Clock = std::chrono::steady_clock;
 
-static constexpr auto patience = std::chrono::seconds(5);
+static constexpr auto greetingPatience = std::chrono::seconds(5);
 static constexpr size_t maxCandidates = 256;
 /// Accepted before what came earlier is looked at again: a flood of connections
 /// must not keep a process waiting that connected long ago.
@@ -41,7 +41,7 @@ void Reception::acceptSome() {
     Candidate &candidate = candidates.emplace_back();
     candidate.from = socket.peerHost();
     candidate.socket = std::move(socket);
-    candidate.deadline = Clock::now() + patience;
+    candidate.deadline = Clock::now() + greetingPatience;
   }
 }
 

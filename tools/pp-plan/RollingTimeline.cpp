@@ -32,7 +32,7 @@ simulateSteadyState(const Schedule &schedule, WeightRule rule,
   return *simulated;
 }
 
-std::string percent(double share) {
+std::string preciselyPercent(double share) {
   return llvm::formatv("{0:F2} %", 100 * share);
 }
 
@@ -73,8 +73,9 @@ pp::showRollingTimeline(llvm::StringRef name, PipelineShape shape,
      << ", no flush: proven; completes even if every "
         "send waits for its receive\n"
      << formatTime(1 / steady->throughput)
-     << " per micro-batch in the steady state, bubble " << percent(1 - busy)
-     << ", utilisation " << percent(busy) << "\nweight versions, by stage:";
+     << " per micro-batch in the steady state, bubble "
+     << preciselyPercent(1 - busy) << ", utilisation " << preciselyPercent(busy)
+     << "\nweight versions, by stage:";
   for (int versions : schedule->versions)
     os << " " << versions;
   os << "; updates that a gradient misses, by stage:";

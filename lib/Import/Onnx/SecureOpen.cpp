@@ -2,7 +2,6 @@
 #include "SecureOpen.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/Twine.h"
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -11,41 +10,37 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-using llvm::Twine;
-
 static constexpr int fileFlags =
     O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY;
-
-static llvm::Error fail(const Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 llvm::Expected<std::string>
 pp::onnx::normalizeLocation(llvm::StringRef location) {
   if (location.empty())
-    return fail("the location is empty");
+    return llvm::createStringError("the location is empty");
   if (location.contains('\0'))
-    return fail("the location holds a null character");
+    return llvm::createStringError("the location holds a null character");
   if (location.starts_with("/"))
-    return fail("the location is an absolute path");
+    return llvm::createStringError("the location is an absolute path");
   llvm::SmallVector<llvm::StringRef> components, kept;
   location.split(components, '/');
   for (llvm::StringRef component : components) {
     if (component == "..")
-      return fail("the location may lie outside the model's folder: it has a "
-                  "'..' component");
+      return llvm::createStringError(
+          "the location may lie outside the model's folder: it has a "
+          "'..' component");
     if (!component.empty() && component != ".")
       kept.push_back(component);
   }
   if (kept.empty())
-    return fail("the location names a folder");
+    return llvm::createStringError("the location names a folder");
   return llvm::join(kept, "/");
 }
 
 static llvm::Error openFailure() {
   if (errno == ELOOP)
-    return fail("it is, or lies behind, a symbolic link");
-  return fail(std::error_code(errno, std::generic_category()).message());
+    return llvm::createStringError("it is, or lies behind, a symbolic link");
+  return llvm::createStringError(
+      std::error_code(errno, std::generic_category()).message());
 }
 
 /// Component by component: each is opened without following links, so its

@@ -12,12 +12,7 @@
 
 using namespace pp::onnx;
 using llvm::createStringError;
-using llvm::inconvertibleErrorCode;
 using llvm::Twine;
-
-static llvm::Error fail(const Twine &message) {
-  return createStringError(inconvertibleErrorCode(), message);
-}
 
 static std::string errnoText() {
   return std::error_code(errno, std::generic_category()).message();
@@ -40,7 +35,7 @@ llvm::Error WeightFiles::mapDescriptor(int descriptor, File &file) {
   void *data =
       ::mmap(nullptr, file.size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (data == MAP_FAILED)
-    return fail("cannot map '" + file.path + "': " + errnoText());
+    return createStringError("cannot map '" + file.path + "': " + errnoText());
   file.data = static_cast<const uint8_t *>(data);
   return llvm::Error::success();
 }
@@ -50,20 +45,20 @@ WeightFiles::open(llvm::StringRef modelPath) {
   std::unique_ptr<WeightFiles> result(new WeightFiles());
   result->folder = llvm::sys::path::parent_path(modelPath).str();
   if (modelPath.contains('\0'))
-    return fail("the path holds a null character");
+    return createStringError("the path holds a null character");
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   int descriptor = ::open(modelPath.str().c_str(),
                           O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
   if (descriptor < 0)
-    return fail("cannot open the file: " + errnoText());
+    return createStringError("cannot open the file: " + errnoText());
   struct stat status;
   File file;
   file.path = modelPath.str();
   llvm::Error error = llvm::Error::success();
   if (::fstat(descriptor, &status) != 0) {
-    error = fail("cannot read the file: " + errnoText());
+    error = createStringError("cannot read the file: " + errnoText());
   } else if (!S_ISREG(status.st_mode)) {
-    error = fail("not a regular file");
+    error = createStringError("not a regular file");
   } else {
     file.size = status.st_size;
     file.device = status.st_dev;
@@ -77,7 +72,7 @@ WeightFiles::open(llvm::StringRef modelPath) {
   const char *folder = result->folder.empty() ? "." : result->folder.c_str();
   result->folderDescriptor = ::open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (result->folderDescriptor < 0)
-    return fail("cannot open the model's folder: " + errnoText());
+    return createStringError("cannot open the model's folder: " + errnoText());
   return result;
 }
 
@@ -101,12 +96,13 @@ llvm::Expected<unsigned> WeightFiles::addExternal(llvm::StringRef location,
   int result = ::fstat(*descriptor, &status);
   ::close(*descriptor);
   if (result != 0)
-    return forget(fail(errnoText()));
+    return forget(createStringError(errnoText()));
   if (!S_ISREG(status.st_mode))
-    return forget(fail("it is not a regular file"));
+    return forget(createStringError("it is not a regular file"));
   if (status.st_nlink != 1 && !allowHardlinks)
-    return forget(fail("it has " + Twine(status.st_nlink) +
-                       " hard links, so it may be another file in disguise"));
+    return forget(createStringError(
+        "it has " + Twine(status.st_nlink) +
+        " hard links, so it may be another file in disguise"));
   File file;
   llvm::SmallString<128> path(folder);
   llvm::sys::path::append(path, *normal);
@@ -130,10 +126,12 @@ llvm::Expected<llvm::ArrayRef<uint8_t>> WeightFiles::map(unsigned index) {
     struct stat status;
     llvm::Error error = llvm::Error::success();
     if (::fstat(*descriptor, &status) != 0)
-      error = fail("cannot read '" + file.path + "': " + errnoText());
+      error =
+          createStringError("cannot read '" + file.path + "': " + errnoText());
     else if (status.st_dev != file.device || status.st_ino != file.inode ||
              static_cast<uint64_t>(status.st_size) != file.size)
-      error = fail("'" + file.path + "' changed while the model was read");
+      error = createStringError("'" + file.path +
+                                "' changed while the model was read");
     else
       error = mapDescriptor(*descriptor, file);
     ::close(*descriptor);

@@ -1,14 +1,12 @@
 //===- CommunicationBound.cpp - What transfers cost every partition -------===//
 #include "CommunicationBound.h"
+#include "../Infinity.h"
 #include "../MaximumFlow.h"
 #include <algorithm>
 #include <iterator>
-#include <limits>
 
 using namespace pp::planner;
 using namespace pp::planner::partition;
-
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 namespace {
 

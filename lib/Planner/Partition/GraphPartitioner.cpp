@@ -1,5 +1,6 @@
 //===- GraphPartitioner.cpp - Cut a graph of kernels into stages ----------===//
 #include "pp/Planner/Partition/GraphPartitioner.h"
+#include "../Infinity.h"
 #include "CommunicationBound.h"
 #include "Evaluate.h"
 #include "Heuristic.h"
@@ -210,7 +211,6 @@ private:
   /// The value of the cut of a chain that balances times alone; infinite if it
   /// is no answer to the problem. A bound above the optimum spares rounds.
   double balancedChain(const GroupGraph &graph) {
-    constexpr double infinity = std::numeric_limits<double>::infinity();
     size_t parts = std::min(model.maxStages, graph.groups.size());
     if (model.modes.size() != 1 || problem.replicate || model.hasChoices ||
         model.needsMemory ||

@@ -1,5 +1,6 @@
 //===- GroupGraph.cpp - Kernels that move together ------------------------===//
 #include "GroupGraph.h"
+#include "../Infinity.h"
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -8,8 +9,6 @@
 
 using namespace pp::planner;
 using namespace pp::planner::partition;
-
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 static void sortUnique(auto &list) {
   std::sort(list.begin(), list.end());

@@ -1,12 +1,10 @@
 //===- GrowingStage.cpp - A stage that takes one group after the other ----===//
 #include "GrowingStage.h"
+#include "../Infinity.h"
 #include <algorithm>
-#include <limits>
 
 using namespace pp::planner;
 using namespace pp::planner::partition;
-
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 GrowingStage::GrowingStage(const CostModel &model,
                            const VariantChooser &chooser,

@@ -1,5 +1,6 @@
 //===- HierarchicalPartitioner.cpp - Pipelines inside pipelines -----------===//
 #include "pp/Planner/Partition/HierarchicalPartitioner.h"
+#include "../Infinity.h"
 #include "Heuristic.h"
 #include <algorithm>
 #include <cmath>
@@ -10,7 +11,6 @@ using namespace pp::planner::partition;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr size_t mostIdeals = 400;
 
 /// Nested sets of groups, between which stages lie.
@@ -43,10 +43,10 @@ struct StageForm {
   }
 };
 
-class Search {
+class HierarchySearch {
 public:
-  Search(const PartitionProblem &problem, const std::vector<Level> &levels,
-         const Borders &borders)
+  HierarchySearch(const PartitionProblem &problem,
+                  const std::vector<Level> &levels, const Borders &borders)
       : problem(problem), levels(levels), borders(borders), form{problem.form} {
   }
 
@@ -240,10 +240,10 @@ std::optional<std::string> checkHierarchy(const PartitionProblem &problem) {
 }
 
 std::vector<HierarchicalStage>
-describe(const std::vector<Search::Stage> &stages, const GroupGraph &graph,
-         const Lattice &lattice) {
+describe(const std::vector<HierarchySearch::Stage> &stages,
+         const GroupGraph &graph, const Lattice &lattice) {
   std::vector<HierarchicalStage> result;
-  for (const Search::Stage &stage : stages) {
+  for (const HierarchySearch::Stage &stage : stages) {
     HierarchicalStage entry;
     for (uint32_t group : lattice.difference(stage.end, stage.begin))
       entry.kernels.insert(entry.kernels.end(),
@@ -285,7 +285,7 @@ pp::planner::partitionHierarchically(const PartitionProblem &problem) {
   solution.value = infinity;
   for (const Lattice &lattice : lattices) {
     Borders borders = measure(graph, lattice, model);
-    Search search(problem, levels, borders);
+    HierarchySearch search(problem, levels, borders);
     double value = search.run();
     if (value >= solution.value)
       continue;

@@ -1,12 +1,12 @@
 //===- IdealSearch.cpp - The best path through a lattice of ideals --------===//
 #include "IdealSearch.h"
+#include "../Infinity.h"
 #include <algorithm>
 #include <cmath>
 
 using namespace pp::planner;
 using namespace pp::planner::partition;
 
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Sums are rounded; a bound must not exclude what equals it.
 static constexpr double tolerance = 1 + 1e-9;
 

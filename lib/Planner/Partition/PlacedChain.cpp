@@ -1,15 +1,13 @@
 //===- PlacedChain.cpp - A chain of stages on devices that are placed -----===//
 #include "PlacedChain.h"
+#include "../Infinity.h"
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 using namespace pp::planner;
 using namespace pp::planner::partition;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 class PlacedChain {
 public:

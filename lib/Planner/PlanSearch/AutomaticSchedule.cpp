@@ -6,7 +6,7 @@
 using namespace pp::planner;
 
 /// What is simulated, in actions: a second or two.
-static constexpr int64_t mostActions = 4'000'000;
+static constexpr int64_t mostSimulatedActions = 4'000'000;
 
 Result<AutomaticSchedule>
 pp::planner::searchAutomatically(const PlanDraft &draft,
@@ -39,8 +39,8 @@ pp::planner::searchAutomatically(const PlanDraft &draft,
     problem.capacity.push_back(
         std::max<int64_t>(0, memory[rank] - fixed[rank]));
   int64_t actions = int64_t(3) * pipeline.stages * pipeline.microbatches;
-  problem.simulations =
-      static_cast<int>(std::clamp<int64_t>(mostActions / actions, 100, 20000));
+  problem.simulations = static_cast<int>(
+      std::clamp<int64_t>(mostSimulatedActions / actions, 100, 20000));
   auto found = searchSchedule(problem);
   if (!found)
     return Failure{found.error()};

@@ -5,7 +5,7 @@
 using namespace pp::planner;
 
 /// What is simulated, in actions: a second or two.
-static constexpr int64_t mostActions = 1'500'000;
+static constexpr int64_t mostMovedActions = 1'500'000;
 
 static void improve(const PlanSpace &space, PlanCandidate &candidate,
                     int64_t &budget) {
@@ -40,7 +40,7 @@ static void improve(const PlanSpace &space, PlanCandidate &candidate,
 void pp::planner::improveCuts(const PlanSpace &space,
                               std::vector<PlanCandidate> &candidates) {
   std::set<std::string> schedules;
-  int64_t budget = mostActions;
+  int64_t budget = mostMovedActions;
   for (size_t i = 0; i < candidates.size(); ++i)
     if (schedules.insert(candidates[i].plan.scheduleName).second ||
         i < space.refined)

@@ -10,8 +10,8 @@
 
 using namespace pp::planner;
 
-static void addRank(int rank, int ranks, int microbatches,
-                    std::vector<Action> &actions) {
+static void addDualPipeRank(int rank, int ranks, int microbatches,
+                            std::vector<Action> &actions) {
   VRank v(rank, ranks, actions);
   std::deque<int> pending; // Chunks whose weights are due.
   auto input = [&](int chunk) {
@@ -74,6 +74,6 @@ Result<Schedule> pp::planner::dualPipeVSchedule(PipelineShape shape) {
                    std::to_string(shape.stages) + " stages"};
   return buildPipeline(
       shape, Placement::V, [&](int rank, std::vector<Action> &actions) {
-        addRank(rank, shape.rankCount(), shape.microbatches, actions);
+        addDualPipeRank(rank, shape.rankCount(), shape.microbatches, actions);
       });
 }

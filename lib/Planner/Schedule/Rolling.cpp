@@ -1,5 +1,6 @@
 //===- Rolling.cpp - Schedules without a flush that a program can run -----===//
 #include "pp/Planner/Schedule/Rolling.h"
+#include "FloorDivide.h"
 #include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Schedule/Transfers.h"
 #include "pp/Planner/Schedule/Waves.h"
@@ -29,8 +30,6 @@ std::optional<WeightRule> pp::planner::weightRuleOf(std::string_view name) {
       return rule;
   return std::nullopt;
 }
-
-static int floorDivide(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 /// Of a step's micro-batch k in F, less the step: what was updated last.
 static int forwardVersion(WeightRule rule, int stages, int ahead,

@@ -15,7 +15,7 @@ static int stepsToProve(const Schedule &schedule) {
   return 2 * largestLag(schedule) + 2 * versions + 2;
 }
 
-static std::vector<std::string> checkShape(const Schedule &schedule) {
+static std::vector<std::string> checkRollingShape(const Schedule &schedule) {
   std::vector<std::string> errors;
   // A rank of a virtual worker may have several.
   bool hasRanks = schedule.clockDistance
@@ -175,7 +175,7 @@ static std::vector<std::string> checkReductions(const Schedule &schedule,
 
 std::vector<std::string> pp::planner::verifyRolling(const Schedule &schedule,
                                                     WeightRule rule) {
-  std::vector<std::string> errors = checkShape(schedule);
+  std::vector<std::string> errors = checkRollingShape(schedule);
   if (!errors.empty())
     return errors;
   int steps = stepsToProve(schedule);

@@ -1,4 +1,5 @@
 //===- WaveSchedule.cpp - Virtual workers that a program can run ----------===//
+#include "FloorDivide.h"
 #include "pp/Planner/Schedule/Waves.h"
 #include <algorithm>
 
@@ -6,8 +7,6 @@ using namespace pp::planner;
 
 /// What a list may name.
 static constexpr int mostVersions = 1 << 10;
-
-static int floorDivide(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 namespace {
 

@@ -9,8 +9,8 @@
 
 using namespace pp::planner;
 
-static void addRank(int rank, int ranks, int microbatches,
-                    std::vector<Action> &actions) {
+static void addZeroBubbleRank(int rank, int ranks, int microbatches,
+                              std::vector<Action> &actions) {
   VRank v(rank, ranks, actions);
   auto backward = [&](int chunk) {
     v.input(chunk);
@@ -53,7 +53,7 @@ Result<Schedule> pp::planner::zeroBubbleVSchedule(PipelineShape shape) {
   large.microbatches = std::max(shape.microbatches, shape.stages - 1);
   Result<Schedule> result = buildPipeline(
       large, Placement::V, [&](int rank, std::vector<Action> &actions) {
-        addRank(rank, shape.rankCount(), large.microbatches, actions);
+        addZeroBubbleRank(rank, shape.rankCount(), large.microbatches, actions);
       });
   if (!result)
     return result;

@@ -1,15 +1,12 @@
 //===- NNAttention.cpp - Verifiers and shapes of attention ----------------===//
 
 #include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/IR/TensorTypes.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace pp::nn;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// The sizes of the batch, the heads, the rows and the columns of a tensor.
 static SmallVector<int64_t> sizesOf(Value value, ArrayRef<int64_t> axes) {

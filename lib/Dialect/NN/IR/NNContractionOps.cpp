@@ -1,16 +1,13 @@
 //===- NNContractionOps.cpp - Verifiers of products, windows, norms -------===//
 
 #include "pp/Dialect/NN/IR/Layout.h"
+#include "pp/Dialect/NN/IR/TensorTypes.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace pp::nn;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 /// The result has the type of the factors, or f32 for sixteen bits.
 static LogicalResult verifyFactors(Operation *op) {

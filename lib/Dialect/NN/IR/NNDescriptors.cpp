@@ -7,6 +7,7 @@
 
 #include "pp/Dialect/NN/IR/Layout.h"
 #include "pp/Dialect/NN/IR/NNEpilogues.h"
+#include "pp/Dialect/NN/IR/TensorTypes.h"
 
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -24,10 +25,6 @@ static std::string dims(ArrayRef<int64_t> sizes) {
   return llvm::join(
       llvm::map_range(sizes, [](int64_t size) { return std::to_string(size); }),
       "x");
-}
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
 }
 
 /// Whether a product has factors of a type that the library has kernels for.

@@ -1,6 +1,7 @@
 //===- NNEpilogues.cpp ----------------------------------------------------===//
 
 #include "pp/Dialect/NN/IR/NNEpilogues.h"
+#include "pp/Dialect/NN/IR/TensorTypes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
@@ -9,10 +10,6 @@
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// The only reader of `value`, if it may join; null where it is read twice.
 static Operation *onlyReader(Value value,

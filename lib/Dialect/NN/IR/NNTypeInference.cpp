@@ -2,6 +2,7 @@
 
 #include "ShapeChecks.h"
 #include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/IR/TensorTypes.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -10,10 +11,6 @@ using namespace pp::nn;
 using llvm::Twine;
 
 using Types = SmallVectorImpl<Type>;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 LogicalResult CompareOp::inferReturnTypes(MLIRContext *context,
                                           std::optional<Location>,

@@ -3,6 +3,7 @@
 #include "KernelTimes.h"
 #include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/IR/TensorTypes.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
 
@@ -16,10 +17,6 @@ namespace pp::nn {
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 namespace {
 

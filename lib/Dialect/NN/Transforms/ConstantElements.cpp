@@ -2,6 +2,7 @@
 
 #include "ConstantElements.h"
 #include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/IR/TensorTypes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Endian.h"
@@ -14,10 +15,6 @@ using Index = ArrayRef<int64_t>;
 
 /// Larger parameters are no masks.
 static constexpr uint64_t maxParameterBytes = 64 << 20;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// Operations behind one element. Values that are read twice are computed
 /// twice.

@@ -2,6 +2,7 @@
 
 #include "MainFunction.h"
 #include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Dialect/NN/IR/TensorTypes.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
 
@@ -20,10 +21,6 @@ using namespace mlir;
 using namespace pp::nn;
 
 using Shape = SmallVector<int64_t>;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 static int64_t product(ArrayRef<int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1},
@@ -227,9 +224,8 @@ Value countInside(Expansion &e, const Window &window, ArrayRef<int64_t> input,
   auto type = cast<RankedTensorType>(like.getType());
   Value table = e.make<ConstantOp>(
       DenseElementsAttr::get(type.clone(positions), ArrayRef<double>(counts)));
-  return e.make<BroadcastOp>(type, table,
-                             llvm::to_vector(llvm::seq<int64_t>(
-                                 2, static_cast<int64_t>(type.getRank()))));
+  return e.make<BroadcastOp>(
+      type, table, llvm::to_vector(llvm::seq<int64_t>(2, type.getRank())));
 }
 
 Value expand(Expansion &e, AvgPoolOp op) {

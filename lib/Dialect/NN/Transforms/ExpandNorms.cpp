@@ -22,9 +22,9 @@ using namespace pp::nn;
 namespace {
 
 /// Builds what a batch norm, forward or backward, stands for, in front of it.
-template <typename NormOp> class Expansion {
+template <typename NormOp> class NormExpansion {
 public:
-  explicit Expansion(NormOp norm)
+  explicit NormExpansion(NormOp norm)
       : norm(norm), builder(norm),
         image(cast<RankedTensorType>(norm.getInput().getType())),
         channels(cast<RankedTensorType>(norm.getScale().getType())) {}
@@ -85,8 +85,8 @@ private:
 
 } // namespace
 
-static void expand(BatchNormOp op) {
-  Expansion e(op);
+static void expandNorm(BatchNormOp op) {
+  NormExpansion e(op);
   auto moments = e.make<ChannelMomentsOp>(op.getMean().getType(),
                                           op.getVariance().getType(),
                                           op.getInput(), op.getLayout());
@@ -100,8 +100,8 @@ static void expand(BatchNormOp op) {
 
 /// With the deviation d, n = (x - mean) / d and averages over a channel:
 /// scale / d * (g - average(g) - n * average(g * n)).
-static void expand(BatchNormBackwardOp op) {
-  Expansion e(op);
+static void expandNorm(BatchNormBackwardOp op) {
+  NormExpansion e(op);
   Type numbers = op.getScale().getType();
   auto sums =
       e.make<ChannelSumsOp>(numbers, numbers, op.getOutputGradient(),
@@ -132,9 +132,9 @@ struct ExpandNorms : pp::nn::impl::ExpandNormsBase<ExpandNorms> {
     for (Operation &op :
          llvm::make_early_inc_range(function->getBody().front())) {
       if (auto norm = dyn_cast<BatchNormOp>(op))
-        expand(norm);
+        expandNorm(norm);
       else if (auto norm = dyn_cast<BatchNormBackwardOp>(op))
-        expand(norm);
+        expandNorm(norm);
     }
   }
 };

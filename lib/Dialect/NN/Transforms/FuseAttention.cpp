@@ -12,6 +12,7 @@
 
 #include "ConstantElements.h"
 #include "MainFunction.h"
+#include "pp/Dialect/NN/IR/TensorTypes.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
 
@@ -51,10 +52,6 @@ struct Match {
   /// What it is made of, in reverse program order, without views.
   SmallVector<Operation *> operations;
 };
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 bool isMatrixOfHeads(Value value) {
   return typeOf(value).getRank() == 4 && typeOf(value).getElementType().isF32();

@@ -9,16 +9,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayoutRules.h"
+#include "pp/Dialect/NN/IR/TensorTypes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace pp;
 using namespace pp::nn;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 static double bytesOf(Value value) {
   return static_cast<double>(getTensorBytes(value.getType()));
