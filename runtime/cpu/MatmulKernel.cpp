@@ -2,6 +2,7 @@
 #include "cpu/KernelBuilder.h"
 #include "cpu/MatmulEpilogue.h"
 #include "cpu/PackedWeights.h"
+#include "cpu/Processor.h"
 #include "cpu/TiledProduct.h"
 #include "plan/ShortFloat.h"
 
@@ -131,6 +132,35 @@ describeProduct(const Product &product, const KernelBuilder::MemoryDesc &b,
       {KernelBuilder::widened(product.a), b, KernelBuilder::widened(product.c)},
       attributes,
       builder.getEngine()};
+}
+
+/// Whether a factor is transposed, as in the gradient of weights.
+static bool isTransposed(const KernelBuilder::MemoryDesc &desc) {
+  KernelBuilder::Dims strides = KernelBuilder::stridesOf(desc);
+  return strides.size() == 2 && strides[0] == 1 && strides[1] != 1;
+}
+
+/// Makes the library take its GEMM for a product with a transposed factor a: a
+/// matrix of a batch of one, whose stride the library's other code does not
+/// know. That code wants a dense factor, which a part of the product has not:
+/// so parts would not have the bits of the whole, and threads could not share
+/// it. It is no faster (measured on Zen 4 in f32 and bf16, oneDNN 2.6.3); of
+/// Intel's processors, only those with AMX do not use tiles of our own.
+static void avoidDenseCode(Product &product) {
+  if (!isTransposed(product.a) || product.packedBytes != 0 || isFromIntel())
+    return;
+  auto asBatch = [](KernelBuilder::MemoryDesc &desc, int64_t stride) {
+    KernelBuilder::Dims dims = desc.dims(),
+                        strides = KernelBuilder::stridesOf(desc);
+    dims.insert(dims.begin(), 1);
+    strides.insert(strides.begin(), stride);
+    desc = KernelBuilder::MemoryDesc(dims, desc.data_type(), strides);
+  };
+  KernelBuilder::Dims a = product.a.dims(), b = product.b.dims(),
+                      c = product.c.dims();
+  asBatch(product.a, a[0]);
+  asBatch(product.b, b[0] * b[1]);
+  asBatch(product.c, c[0] * c[1]);
 }
 
 /// The product with the layout of b that the library chooses.
@@ -330,6 +360,7 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
   if (product.epilogue.hasBias)
     return buildWithEpilogue(product.epilogue, product.a, product.b, product.c,
                              builder);
+  avoidDenseCode(product);
   bool isPacked = product.packedBytes != 0;
   auto desc = isPacked
                   ? describePacked(product, builder)

@@ -143,6 +143,11 @@ INSTANTIATE_TEST_SUITE_P(
         // The gradient of weights, which is added to.
         Divided{"matmul a=96x128 as=1x96 b=128x160 c=96x160 accumulate=1",
                 {12288, 20480, 15360}},
+        // A larger one, for which oneDNN has code that wants dense factors.
+        Divided{"matmul a=768x512 as=1x768 b=512x768 c=768x768",
+                {393216, 393216, 589824}},
+        Divided{"matmul a=768x512 as=1x768 b=512x768 c=768x768 accumulate=1",
+                {393216, 393216, 589824}},
         // Few rows, many columns.
         Divided{"matmul a=1x64 b=64x256 c=1x256", {64, 16384, 256}},
         // Matrices of several heads, one factor shared.
