@@ -2,6 +2,7 @@
 #include "cpu/KernelBuilder.h"
 #include "cpu/PackedWeights.h"
 #include "cpu/Processor.h"
+#include "cpu/TiledProduct.h"
 
 #include <algorithm>
 #include <functional>
@@ -18,8 +19,9 @@ using dnnl::convolution_forward;
 namespace {
 /// What the parts of a convolution share: samples, or where there are too few
 /// rows of an image with channels last, which lie together, else output
-/// channels; the gradient of the weights is a sum over samples.
-enum class Division { SamplesOrOutputs, Samples, Outputs };
+/// channels; the gradient of the weights is a sum over samples. `None` leaves
+/// it to another.
+enum class Division { None, SamplesOrOutputs, Samples, Outputs };
 
 struct ConvShape {
   KernelBuilder::MemoryDesc src, weights, dst; // of the tensors, or a part
@@ -49,6 +51,9 @@ struct ConvShape {
   /// half of the window, and in gradients of weights from factors of 16 bits
   /// (`isWeightGradient`) where a row of the output has up to three elements.
   bool isReliable(bool isWeightGradient) const;
+  /// Whether it is a product of matrices with a row for each pixel, of one
+  /// type.
+  bool isPointwise() const;
   /// Whether convolutions of f32 are faster than those of its types.
   bool hasSlowTypes() const;
   convolution_forward::primitive_desc
@@ -216,7 +221,7 @@ ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
   }
   packedBytes = readPackedBytes(descriptor);
   dstAlone = dst;
-  if (!builder.isWhole()) {
+  if (!builder.isWhole() && division != Division::None) {
     bool hasSamples = srcDims[0] >= builder.countParts();
     bool isDivided = division == Division::Outputs || !hasSamples;
     if (isDivided && division != Division::Outputs && srcDims[0] == 1 &&
@@ -273,6 +278,25 @@ bool ConvShape::isReliable(bool isWeightGradient) const {
   }
   return !isWeightGradient || src.data_type() == KernelBuilder::Type::f32 ||
          dst.dims().back() >= shortestRow;
+}
+
+bool ConvShape::isPointwise() const {
+  auto isAll = [](const KernelBuilder::Dims &sizes, int64_t size) {
+    return std::all_of(sizes.begin(), sizes.end(),
+                       [&](int64_t each) { return each == size; });
+  };
+  auto isChannelsLast = [](const KernelBuilder::MemoryDesc &desc) {
+    return desc.data_type() != KernelBuilder::Type::f16 &&
+           desc == KernelBuilder::inLayout(desc.dims(), "channels_last",
+                                           desc.data_type());
+  };
+  KernelBuilder::Dims kernel = weights.dims();
+  bool isInGroups = kernel.size() != src.dims().size();
+  if (isInGroups || src.data_type() != dst.data_type())
+    return false;
+  kernel.erase(kernel.begin(), kernel.begin() + 2);
+  return isAll(kernel, 1) && isAll(strides, 1) && isAll(padLow, 0) &&
+         isAll(padHigh, 0) && isChannelsLast(src) && isChannelsLast(dst);
 }
 
 bool ConvShape::hasSlowTypes() const {
@@ -582,6 +606,22 @@ uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
 
 void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                                            KernelBuilder &builder) {
+  // As a product it takes the same time in one thread, or less, and is shared
+  // by threads where there are few channels (measured on Zen 4).
+  if (ConvShape whole(descriptor, builder, Division::None);
+      whole.isPointwise() && !TiledProduct::isPreferred(KernelBuilder::dataType(
+                                 whole.src.data_type()))) {
+    auto rows = [](const KernelBuilder::MemoryDesc &desc) {
+      int64_t channels = desc.dims()[1];
+      int64_t pixels = KernelBuilder::elementCount(desc.dims()) / channels;
+      return KernelBuilder::dense({pixels, channels}, desc.data_type());
+    };
+    KernelBuilder::Dims dims = whole.weights.dims();
+    return buildTransposedProduct(
+        rows(whole.src), rows(whole.dst),
+        KernelBuilder::dense({dims[0], dims[1]}, whole.weights.data_type()),
+        builder);
+  }
   ConvShape shape(descriptor, builder, Division::Outputs);
   auto desc = describe(
       shape,

@@ -172,6 +172,12 @@ private:
 
 // One function per kind; each reads its keys and fills the builder.
 void buildMatmul(Descriptor &descriptor, KernelBuilder &builder);
+/// c = a^T b, with the tensors in the order b, a, c: dense matrices of a row
+/// for each term.
+void buildTransposedProduct(const KernelBuilder::MemoryDesc &b,
+                            const KernelBuilder::MemoryDesc &a,
+                            const KernelBuilder::MemoryDesc &c,
+                            KernelBuilder &builder);
 void buildPackMatmul(Descriptor &descriptor, KernelBuilder &builder);
 void buildPackConvForward(Descriptor &descriptor, KernelBuilder &builder);
 void buildPackConvBackwardData(Descriptor &descriptor, KernelBuilder &builder);

@@ -188,8 +188,6 @@ struct Offsets {
 static Offsets takePart(Product &product, KernelBuilder &builder) {
   if (builder.isWhole())
     return {};
-  if (product.epilogue.hasBias)
-    throw DescriptorError("parts: not with an epilogue");
   KernelBuilder::Dims dims = product.c.dims();
   int64_t parts = builder.countParts(), rows = dims.size() - 2;
   // Whole tiles of registers, and many of them.
@@ -332,34 +330,34 @@ static void buildTiledWithEpilogue(Product product, KernelBuilder &builder) {
       sums + tiled.getScratchpadBytes());
 }
 
+namespace {
+/// Which of the caller's tensors the factors are; the product is the last one.
+enum class Order { AThenB, BThenA };
+} // namespace
+
 static void buildTiled(const Product &product, const Offsets &offsets,
-                       KernelBuilder &builder) {
+                       Order order, KernelBuilder &builder) {
   TiledProduct tiled = makeTiled(product);
   uint64_t bytes = tiled.getScratchpadBytes();
+  int a = order == Order::AThenB ? 0 : 1;
   builder.setFunction(
       3,
-      [tiled = std::move(tiled), offsets](void *const *tensors,
-                                          void *scratchpad) {
+      [tiled = std::move(tiled), offsets, a](void *const *tensors,
+                                             void *scratchpad) {
         auto at = [&](int tensor, uint64_t offset) {
           return static_cast<char *>(tensors[tensor]) + offset;
         };
-        tiled.run(at(0, offsets.a), at(1, offsets.b), at(2, offsets.c),
+        tiled.run(at(a, offsets.a), at(1 - a, offsets.b), at(2, offsets.c),
                   scratchpad);
       },
       bytes);
 }
 
-void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
-  Product product = readProduct(descriptor);
-  if (isTiled(product) && product.packedBytes != 0)
-    demandPacked(measurePanels(product), product.packedBytes);
+/// A product without epilogue, or the part of it that is `builder`'s.
+static void buildProduct(Product product, Order order, KernelBuilder &builder) {
   Offsets offsets = takePart(product, builder);
   if (isTiled(product))
-    return product.epilogue.hasBias ? buildTiledWithEpilogue(product, builder)
-                                    : buildTiled(product, offsets, builder);
-  if (product.epilogue.hasBias)
-    return buildWithEpilogue(product.epilogue, product.a, product.b, product.c,
-                             builder);
+    return buildTiled(product, offsets, order, builder);
   avoidDenseCode(product);
   bool isPacked = product.packedBytes != 0;
   auto desc = isPacked
@@ -368,13 +366,46 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
                                     builder);
   if (isPacked)
     demandPacked(desc.weights_desc().get_size(), product.packedBytes);
-  auto a = builder.addTensor(product.a, offsets.a);
-  auto b =
-      builder.addTensor(isPacked ? desc.weights_desc() : product.b, offsets.b);
+  dnnl::memory a, b;
+  auto addB = [&] {
+    b = builder.addTensor(isPacked ? desc.weights_desc() : product.b,
+                          offsets.b);
+  };
+  if (order == Order::BThenA)
+    addB();
+  a = builder.addTensor(product.a, offsets.a);
+  if (order == Order::AThenB)
+    addB();
   auto c = builder.addResult(product.c, offsets.c);
   builder.addPrimitive(
       dnnl::matmul(desc), desc.scratchpad_desc(),
       {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
+}
+
+void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
+  Product product = readProduct(descriptor);
+  if (isTiled(product) && product.packedBytes != 0)
+    demandPacked(measurePanels(product), product.packedBytes);
+  if (!product.epilogue.hasBias)
+    return buildProduct(product, Order::AThenB, builder);
+  if (!builder.isWhole())
+    throw DescriptorError("parts: not with an epilogue");
+  if (isTiled(product))
+    return buildTiledWithEpilogue(product, builder);
+  buildWithEpilogue(product.epilogue, product.a, product.b, product.c, builder);
+}
+
+void pp::runtime::buildTransposedProduct(const KernelBuilder::MemoryDesc &b,
+                                         const KernelBuilder::MemoryDesc &a,
+                                         const KernelBuilder::MemoryDesc &c,
+                                         KernelBuilder &builder) {
+  Product product;
+  KernelBuilder::Dims dims = a.dims();
+  product.a = KernelBuilder::MemoryDesc({dims[1], dims[0]}, a.data_type(),
+                                        KernelBuilder::Dims{1, dims[1]});
+  product.b = b;
+  product.c = c;
+  buildProduct(product, Order::BThenA, builder);
 }
 
 void pp::runtime::buildPackMatmul(Descriptor &descriptor,

@@ -102,14 +102,19 @@ TEST(LayoutKernel, ReordersToAndFro) {
 
 /// All three directions; `src` may have channels that fit into no block.
 void checkConvolution(const Image &src, const Image &dst,
-                      const std::string &layout, const std::string &algorithm) {
+                      const std::string &layout, const std::string &algorithm,
+                      int kernel = 3) {
+  auto twice = [](int size) {
+    return std::to_string(size) + "x" + std::to_string(size);
+  };
   std::string text =
       " src=" + src.text() + " weights=" + std::to_string(dst.c) + "x" +
-      std::to_string(src.c) + "x3x3 dst=" + dst.text() +
-      " strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1";
+      std::to_string(src.c) + "x" + twice(kernel) + " dst=" + dst.text() +
+      " strides=1x1 dilations=1x1 pad_lo=" + twice(kernel / 2) +
+      " pad_hi=" + twice(kernel / 2) + " groups=1";
   std::string moved = text + " layout=" + layout + algorithm;
   Values x = randomValues(src.count(), 2), g = randomValues(dst.count(), 3);
-  Values w = randomValues(dst.c * src.c * 9, 4);
+  Values w = randomValues(dst.c * src.c * kernel * kernel, 4);
   Values xMoved = src.moved(x, layout), gMoved = dst.moved(g, layout);
 
   Values y(dst.count()), yMoved(dst.count());
@@ -245,6 +250,14 @@ TEST(LayoutKernel, ConvolvesAsThePlainOne) {
 TEST(LayoutKernel, LeavesTensorsPlainThatDoNotFit) {
   for (const std::string &layout : layouts)
     checkConvolution({2, 3, 12, 12}, {2, 16, 12, 12}, layout, "");
+}
+
+/// With channels last, the gradient of the weights is a product.
+TEST(LayoutKernel, ConvolvesPixelsAlone) {
+  for (const std::string &layout : layouts)
+    checkConvolution({2, 32, 9, 7}, {2, 48, 9, 7}, layout, "", /*kernel=*/1);
+  checkConvolution({3, 5, 9, 7}, {3, 11, 9, 7}, "channels_last", "",
+                   /*kernel=*/1);
 }
 
 TEST(LayoutKernel, ConvolvesWithWinogradInAnyLayout) {
