@@ -16,6 +16,9 @@ using dnnl::convolution_backward_data;
 using dnnl::convolution_backward_weights;
 using dnnl::convolution_forward;
 
+/// Output channels are divided in multiples of these.
+static constexpr int64_t outputBlock = 16;
+
 namespace {
 /// What the parts of a convolution share: samples, or where there are too few
 /// rows of an image with channels last, which lie together, else output
@@ -31,7 +34,8 @@ struct ConvShape {
   // than a convolution on that.
   KernelBuilder::MemoryDesc srcInside, weightsInside, dstInside;
   KernelBuilder::Dims strides, dilations, padLow, padHigh;
-  int64_t outputChannels;
+  int64_t outputChannels, groups;
+  std::string layout; ///< of src and dst
   /// The bytes of the weights in the library's layout; 0: they are plain.
   size_t packedBytes = 0;
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
@@ -56,15 +60,20 @@ struct ConvShape {
   bool isPointwise() const;
   /// Whether convolutions of f32 are faster than those of its types.
   bool hasSlowTypes() const;
+  /// How many output channels to make the gradient of the weights of at a time:
+  /// what the library writes is still in a cache when it is copied from its
+  /// layout.
+  int64_t countOutputsAtATime() const;
+  /// Leaves some of the output channels; offsets are from what there was.
+  void takeOutputs(KernelBuilder::Range outputs);
   convolution_forward::primitive_desc
   forward(KernelBuilder &builder,
           std::optional<KernelBuilder::Type> type = {}) const;
 
 private:
-  void takeSamples(KernelBuilder &builder, const std::string &layout);
-  void takeRows(KernelBuilder &builder, const std::string &layout);
-  void takeOutputs(KernelBuilder &builder, const std::string &layout,
-                   int64_t groups);
+  void takeSamples(KernelBuilder &builder);
+  void takeRows(KernelBuilder &builder);
+  void takeOutputs(KernelBuilder &builder);
   /// The layout of dst if it is not a part of a tensor.
   KernelBuilder::MemoryDesc dstAlone;
 };
@@ -85,12 +94,15 @@ insideOf(const KernelBuilder::MemoryDesc &desc) {
   return isPlain ? anyLayout(KernelBuilder::widened(desc)) : desc;
 }
 
-/// A tensor in the layout that a primitive wants, copied if it must be.
+/// A tensor in the layout that a primitive wants, copied if it must be: to
+/// `inside`, or to memory of its own.
 static dnnl::memory readAs(KernelBuilder &builder, const dnnl::memory &tensor,
-                           const KernelBuilder::MemoryDesc &wanted) {
+                           const KernelBuilder::MemoryDesc &wanted,
+                           dnnl::memory inside = {}) {
   if (tensor.get_desc() == wanted)
     return tensor;
-  dnnl::memory inside = builder.addTemporary(wanted);
+  if (!inside)
+    inside = builder.addTemporary(wanted);
   dnnl::reorder::primitive_desc desc(builder.getEngine(), tensor.get_desc(),
                                      builder.getEngine(), wanted,
                                      builder.getAttributes());
@@ -99,10 +111,14 @@ static dnnl::memory readAs(KernelBuilder &builder, const dnnl::memory &tensor,
   return inside;
 }
 
-/// Memory that a primitive writes, of which writeBack makes the tensor.
+/// Memory that a primitive writes, of which writeBack makes the tensor:
+/// `inside`, or memory of its own.
 static dnnl::memory writeAs(KernelBuilder &builder, const dnnl::memory &tensor,
-                            const KernelBuilder::MemoryDesc &wanted) {
-  return tensor.get_desc() == wanted ? tensor : builder.addTemporary(wanted);
+                            const KernelBuilder::MemoryDesc &wanted,
+                            dnnl::memory inside = {}) {
+  if (tensor.get_desc() == wanted)
+    return tensor;
+  return inside ? inside : builder.addTemporary(wanted);
 }
 static void writeBack(KernelBuilder &builder, const dnnl::memory &inside,
                       const dnnl::memory &tensor) {
@@ -116,7 +132,7 @@ static void writeBack(KernelBuilder &builder, const dnnl::memory &inside,
 }
 
 /// Leaves the samples of a part.
-void ConvShape::takeSamples(KernelBuilder &builder, const std::string &layout) {
+void ConvShape::takeSamples(KernelBuilder &builder) {
   KernelBuilder::Range samples = builder.share(src.dims()[0]);
   auto take = [&](KernelBuilder::MemoryDesc &desc, uint64_t &offset) {
     offset = KernelBuilder::offsetOfSamples(desc, samples);
@@ -130,7 +146,7 @@ void ConvShape::takeSamples(KernelBuilder &builder, const std::string &layout) {
 
 /// Leaves the rows of a part of one image. Only the first and the last part
 /// have the padding; the others read rows of their neighbours instead.
-void ConvShape::takeRows(KernelBuilder &builder, const std::string &layout) {
+void ConvShape::takeRows(KernelBuilder &builder) {
   constexpr size_t height = 2;
   KernelBuilder::Dims from = src.dims(), to = dst.dims();
   KernelBuilder::Range rows = builder.share(to[height]);
@@ -157,13 +173,14 @@ void ConvShape::takeRows(KernelBuilder &builder, const std::string &layout) {
   dst = dstAlone = KernelBuilder::inLayout(to, layout, dst.data_type());
 }
 
-/// Leaves the output channels of a part, in whole blocks.
-void ConvShape::takeOutputs(KernelBuilder &builder, const std::string &layout,
-                            int64_t groups) {
-  constexpr int64_t block = 16;
-  if (groups > 1 || outputChannels % block != 0)
+/// Leaves the output channels of a part.
+void ConvShape::takeOutputs(KernelBuilder &builder) {
+  if (groups > 1 || outputChannels % outputBlock != 0)
     throw DescriptorError("parts: there is not enough to share");
-  KernelBuilder::Range outputs = builder.share(outputChannels, block);
+  takeOutputs(builder.share(outputChannels, outputBlock));
+}
+
+void ConvShape::takeOutputs(KernelBuilder::Range outputs) {
   KernelBuilder::Slice part = KernelBuilder::slice(weights, 0, outputs);
   weights = part.desc;
   weightsOffset = part.offset;
@@ -184,6 +201,26 @@ void ConvShape::takeOutputs(KernelBuilder &builder, const std::string &layout,
   if (dims[0] == 1 && layout != "channels_last")
     dst = dstAlone;
   outputChannels = outputs.count;
+  weightsInside = anyLayout(KernelBuilder::widened(weights));
+  setAlgorithm(algorithm);
+}
+
+int64_t ConvShape::countOutputsAtATime() const {
+  constexpr size_t mostBytes = 1 << 20; // of half a second-level cache
+  size_t bytes = weights.get_size();
+  auto isShort = [](const KernelBuilder::MemoryDesc &desc) {
+    return desc.data_type() == KernelBuilder::Type::f16;
+  };
+  if (groups > 1 || bytes <= mostBytes || isShort(src) || isShort(weights) ||
+      isShort(dst) || !isReliable(/*isWeightGradient=*/true))
+    return outputChannels;
+  int64_t best = outputChannels;
+  for (int64_t count = outputBlock; count < outputChannels;
+       count += outputBlock)
+    if (outputChannels % count == 0 &&
+        bytes / outputChannels * count <= mostBytes)
+      best = count;
+  return best;
 }
 
 ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
@@ -198,7 +235,7 @@ ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
   dilations = descriptor.getDims("dilations", spatial, 1);
   padLow = descriptor.getDims("pad_lo", spatial, 0);
   padHigh = descriptor.getDims("pad_hi", spatial, 0);
-  int64_t groups = descriptor.getInteger("groups", 1, 1 << 30);
+  groups = descriptor.getInteger("groups", 1, 1 << 30);
   outputChannels = weightDims[0];
   if (outputChannels % groups != 0 || weightDims[1] * groups != srcDims[1])
     throw DescriptorError("groups: does not divide the channels");
@@ -210,7 +247,7 @@ ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
     weightDims.insert(weightDims.begin(), groups);
   }
   auto types = KernelBuilder::types(descriptor, 3);
-  std::string layout = KernelBuilder::layout(descriptor);
+  layout = KernelBuilder::layout(descriptor);
   src = KernelBuilder::inLayout(srcDims, layout, types[0]);
   weights = KernelBuilder::dense(weightDims, types[1]);
   dst = KernelBuilder::inLayout(dstDims, layout, types[2]);
@@ -226,11 +263,11 @@ ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
     bool isDivided = division == Division::Outputs || !hasSamples;
     if (isDivided && division != Division::Outputs && srcDims[0] == 1 &&
         layout == "channels_last") {
-      takeRows(builder, layout);
+      takeRows(builder);
     } else if (isDivided && division != Division::Samples) {
-      takeOutputs(builder, layout, groups);
+      takeOutputs(builder);
     } else {
-      takeSamples(builder, layout);
+      takeSamples(builder);
       dstAlone = dst;
     }
   }
@@ -623,27 +660,47 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
         builder);
   }
   ConvShape shape(descriptor, builder, Division::Outputs);
+  const int64_t outputs = shape.outputChannels;
+  const int64_t atATime = shape.countOutputsAtATime();
+  auto leave = [&](int64_t begin) {
+    ConvShape some = shape;
+    if (atATime != outputs)
+      some.takeOutputs({begin, atATime});
+    else
+      some.weightsOffset = some.dstOffset = 0;
+    return some;
+  };
+  ConvShape first = leave(0);
   auto desc = describe(
-      shape,
+      first,
       [&] {
         return convolution_backward_weights::primitive_desc(
-            {shape.algorithm, shape.srcInside, shape.weightsInside,
-             shape.dstInside, shape.strides, shape.dilations, shape.padLow,
-             shape.padHigh},
+            {first.algorithm, first.srcInside, first.weightsInside,
+             first.dstInside, first.strides, first.dilations, first.padLow,
+             first.padHigh},
             builder.getAttributes(), builder.getEngine(),
-            shape.forward(builder, hintType(shape)));
+            first.forward(builder, hintType(first)));
       },
       /*isWeightGradient=*/true);
   auto src = builder.addTensor(shape.src, shape.srcOffset);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto diffWeights = builder.addResult(shape.weights, shape.weightsOffset);
   auto srcInside = readAs(builder, src, desc.src_desc());
-  auto diffDstInside = readAs(builder, diffDst, desc.diff_dst_desc());
-  auto weightsInside = writeAs(builder, diffWeights, desc.diff_weights_desc());
-  builder.addPrimitive(convolution_backward_weights(desc),
-                       desc.scratchpad_desc(),
-                       {{DNNL_ARG_SRC, srcInside},
-                        {DNNL_ARG_DIFF_DST, diffDstInside},
-                        {DNNL_ARG_DIFF_WEIGHTS, weightsInside}});
-  writeBack(builder, weightsInside, diffWeights);
+  dnnl::memory diffDstInside, weightsInside;
+  for (int64_t begin = 0; begin < outputs; begin += atATime) {
+    ConvShape some = leave(begin);
+    auto dst = builder.addView(diffDst, KernelBuilder::widened(some.dst),
+                               some.dstOffset);
+    auto weights = builder.addView(
+        diffWeights, KernelBuilder::widened(some.weights), some.weightsOffset);
+    diffDstInside = readAs(builder, dst, desc.diff_dst_desc(), diffDstInside);
+    weightsInside =
+        writeAs(builder, weights, desc.diff_weights_desc(), weightsInside);
+    builder.addPrimitive(convolution_backward_weights(desc),
+                         desc.scratchpad_desc(),
+                         {{DNNL_ARG_SRC, srcInside},
+                          {DNNL_ARG_DIFF_DST, diffDstInside},
+                          {DNNL_ARG_DIFF_WEIGHTS, weightsInside}});
+    writeBack(builder, weightsInside, weights);
+  }
 }

@@ -182,6 +182,13 @@ void KernelBuilder::setFunction(unsigned tensorCount, Function work,
   function = std::move(work);
 }
 
+dnnl::memory KernelBuilder::addView(const dnnl::memory &memory,
+                                    const MemoryDesc &desc, uint64_t offset) {
+  views.push_back(
+      {dnnl::memory(desc, engine, DNNL_MEMORY_NONE), memory, offset});
+  return views.back().memory;
+}
+
 dnnl::memory KernelBuilder::addTemporary(const MemoryDesc &desc) {
   dnnl::memory memory(desc, engine, DNNL_MEMORY_NONE);
   temporaries.push_back({memory, scratchpadBytes});
@@ -274,6 +281,9 @@ void KernelBuilder::execute(void *const *pointers, void *scratchpad) {
   for (Temporary &temporary : temporaries)
     temporary.memory.set_data_handle(static_cast<char *>(scratchpad) +
                                      temporary.offset);
+  for (View &view : views)
+    view.memory.set_data_handle(
+        static_cast<char *>(view.whole.get_data_handle()) + view.offset);
   // What lies between the elements of a result keeps its value.
   for (const Conversion &c : conversions)
     if (!c.isResult || !c.isDense)

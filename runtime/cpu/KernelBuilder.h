@@ -89,6 +89,9 @@ public:
   dnnl::memory addTensor(const MemoryDesc &desc, uint64_t offset = 0);
   /// The same for a tensor that is written.
   dnnl::memory addResult(const MemoryDesc &desc, uint64_t offset = 0);
+  /// A part of `memory`, which this builder has added, from `offset` bytes on.
+  dnnl::memory addView(const dnnl::memory &memory, const MemoryDesc &desc,
+                       uint64_t offset);
   /// Memory inside the scratchpad, live for the whole kernel.
   dnnl::memory addTemporary(const MemoryDesc &desc);
   /// Appends a primitive. Adds its scratchpad; scratchpads of primitives share
@@ -134,6 +137,10 @@ private:
     dnnl::memory memory;
     uint64_t offset;
   };
+  struct View {
+    dnnl::memory memory, whole;
+    uint64_t offset;
+  };
   struct Step {
     dnnl::primitive primitive;
     std::vector<dnnl_exec_arg_t> arguments;
@@ -161,6 +168,7 @@ private:
   std::vector<dnnl::memory> tensors;
   std::vector<uint64_t> offsets; // by tensor
   std::vector<Temporary> temporaries;
+  std::vector<View> views;
   std::vector<dnnl::memory> scratchpads;
   std::vector<Step> steps;
   std::vector<Conversion> conversions;
