@@ -146,10 +146,6 @@ void Trainer::chooseGroups() {
     failUsage("--group: this program's devices ({}) update all parameters of a "
               "stage with one kernel, and alike",
               plan.target);
-  if (!groups.empty() && plan.updatesPerStep() > 1)
-    failUsage("--group: virtual workers, which make {} updates in a step, have "
-              "the same values for all parameters",
-              plan.updatesPerStep());
   for (size_t i = 0; i < groups.getGroups().size() && group.isFirst(); ++i)
     printMessage("note: {} parameters in the group {}\n", groups.countOf(i),
                  groups.getGroups()[i].text);
@@ -228,8 +224,7 @@ Step &Trainer::next() {
 void Trainer::submit() {
   Step &step = stepOf(submitted);
   uint64_t number = ++submitted;
-  scalars.setIn(step, plan, number);
-  step.groupScalars = groups.evaluate(scalars, number);
+  groups.setIn(step, plan, number, scalars);
   executor->submit(step);
 }
 

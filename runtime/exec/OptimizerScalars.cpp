@@ -83,21 +83,9 @@ NumberArray OptimizerScalars::evaluate(uint64_t step, uint64_t update) const {
 
 void OptimizerScalars::setIn(Step &step, const Plan &plan,
                              uint64_t number) const {
-  uint64_t updates = plan.updatesPerStep(), first = (number - 1) * updates + 1;
-  step.scalars = evaluate(number, first);
-  step.laterScalars.clear();
-  step.dealtScalars.clear();
-  if (plan.dealsUpdates()) {
-    for (const PlanStage &stage : plan.stages) {
-      uint64_t own = plan.updatesOf(stage);
-      std::vector<NumberArray> &values = step.dealtScalars[own];
-      for (uint64_t update = values.size(); update < own; ++update)
-        values.push_back(evaluate(number, (number - 1) * own + 1 + update));
-    }
-    return;
-  }
-  for (uint64_t update = 1; update < updates; ++update)
-    step.laterScalars.push_back(evaluate(number, first + update));
+  step.setScalars(plan, number, [&](uint64_t step, uint64_t update) {
+    return evaluate(step, update);
+  });
 }
 
 std::vector<std::pair<std::string, double>> OptimizerScalars::settings() const {

@@ -41,6 +41,8 @@ public:
 
   /// The values for step `step`, counted from 1.
   NumberArray evaluate(uint64_t step) const { return evaluate(step, step); }
+  /// The learning rate follows the steps, everything else the updates.
+  NumberArray evaluate(uint64_t step, uint64_t update) const;
 
   /// Gives a step of `plan` the values of its updates; `number` is that of the
   /// step, from 1.
@@ -50,8 +52,6 @@ public:
   std::vector<std::pair<std::string, double>> settings() const;
 
 private:
-  /// The learning rate follows the steps, everything else the updates.
-  NumberArray evaluate(uint64_t step, uint64_t update) const;
   double valueOf(const PlanScalar &scalar, uint64_t step,
                  uint64_t update) const;
   double baseOf(const PlanScalar &scalar) const;

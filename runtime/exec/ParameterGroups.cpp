@@ -127,17 +127,20 @@ size_t ParameterGroups::countOf(size_t group) const {
   return count;
 }
 
-std::vector<NumberArray>
-ParameterGroups::evaluate(const OptimizerScalars &scalars,
-                          uint64_t step) const {
-  std::vector<NumberArray> result;
+void ParameterGroups::setIn(Step &step, const Plan &plan, uint64_t number,
+                            const OptimizerScalars &scalars) const {
+  std::vector<OptimizerScalars> ofGroups;
   for (const ParameterGroup &group : groups) {
-    OptimizerScalars own = scalars;
+    OptimizerScalars &own = ofGroups.emplace_back(scalars);
     for (const auto &[name, value] : group.values)
       own.set(name, value);
     if (std::optional<double> rate = own.find("lr"))
       own.set("lr", *rate * group.learningRateFactor);
-    result.push_back(own.evaluate(step));
   }
-  return result;
+  step.setScalars(plan, number, [&](uint64_t step, uint64_t update) {
+    UpdateScalars values = scalars.evaluate(step, update);
+    for (const OptimizerScalars &own : ofGroups)
+      values.groups.push_back(own.evaluate(step, update));
+    return values;
+  });
 }

@@ -41,9 +41,10 @@ public:
   /// How many parameters are in a group.
   size_t countOf(size_t group) const;
 
-  /// The optimizer's values for each group, from its own.
-  std::vector<NumberArray> evaluate(const OptimizerScalars &scalars,
-                                    uint64_t step) const;
+  /// Gives a step of `plan` the values of its updates, those of the groups from
+  /// the optimizer's own; `number` is that of the step, from 1.
+  void setIn(Step &step, const Plan &plan, uint64_t number,
+             const OptimizerScalars &scalars) const;
 
 private:
   std::vector<ParameterGroup> groups;

@@ -841,18 +841,19 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
   if (hasSeveral && plan.microbatchOf(*stage.plan, action.version) >=
                         plan.microbatchesWith(step.rows))
     return skipUpdate(stage, change);
-  const char *scalars =
-      step.scalarsOf(hasSeveral ? action.version - 1 : 0, updates).data();
-  std::vector<NumberArray> groups = step.groupScalars;
+  const UpdateScalars &values =
+      step.scalarsOf(hasSeveral ? action.version - 1 : 0, updates);
+  const char *scalars = values.own.data();
+  std::vector<NumberArray> groups = values.groups;
   if (stage.plan->delay > 1 && state.options.annealedSteps) {
-    stage.ownScalars = step.scalars;
+    stage.ownScalars = values.own;
     anneal(stage, step.number - 1, stage.ownScalars);
-    for (NumberArray &values : groups)
-      anneal(stage, step.number - 1, values);
+    for (NumberArray &own : groups)
+      anneal(stage, step.number - 1, own);
     scalars = stage.ownScalars.data();
   }
   if (stage.scalars) {
-    streams.compute->copy(stage.scalars, scalars, step.scalars.bytes());
+    streams.compute->copy(stage.scalars, scalars, values.own.bytes());
     scalars = stage.scalars;
   }
   streams.compute->execute([this, &stage, &areas, scalars, change,

@@ -52,6 +52,26 @@ void PortBuffer::read(uint64_t first, uint64_t samples, char *target) const {
   });
 }
 
+void Step::setScalars(
+    const Plan &plan, uint64_t number,
+    const std::function<UpdateScalars(uint64_t, uint64_t)> &evaluate) {
+  uint64_t updates = plan.updatesPerStep(), first = (number - 1) * updates + 1;
+  scalars = evaluate(number, first);
+  laterScalars.clear();
+  dealtScalars.clear();
+  if (plan.dealsUpdates()) {
+    for (const PlanStage &stage : plan.stages) {
+      uint64_t own = plan.updatesOf(stage);
+      std::vector<UpdateScalars> &values = dealtScalars[own];
+      for (uint64_t update = values.size(); update < own; ++update)
+        values.push_back(evaluate(number, (number - 1) * own + 1 + update));
+    }
+    return;
+  }
+  for (uint64_t update = 1; update < updates; ++update)
+    laterScalars.push_back(evaluate(number, first + update));
+}
+
 Step::Step(const Plan &plan) : rows(plan.batch) {
   for (const PlanPort &port : plan.feeds)
     feeds.emplace_back(port, plan.microbatches);

@@ -6,8 +6,10 @@
 #include "plan/Plan.h"
 #include "program/LossScale.h"
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace pp::runtime {
@@ -41,6 +43,16 @@ private:
   bool isOfMicrobatch;
 };
 
+/// The optimizer's values in one update.
+struct UpdateScalars {
+  NumberArray own;
+  std::vector<NumberArray> groups; // by group of parameters
+
+  UpdateScalars() = default;
+  UpdateScalars(NumberArray own, std::vector<NumberArray> groups = {})
+      : own(std::move(own)), groups(std::move(groups)) {}
+};
+
 /// What one step reads and gives. Filled by the caller, then owned by the
 /// executor from submit() until wait() returns.
 struct Step {
@@ -49,12 +61,17 @@ struct Step {
   static Step pause() { return Step(); }
 
   std::vector<PortBuffer> feeds, fetches;
-  NumberArray scalars;                   // of the optimizer; training only
-  std::vector<NumberArray> groupScalars; // by group of parameters
+  UpdateScalars scalars; // training only
   /// Of the second update of the step, the third and so on; empty: the same.
-  std::vector<NumberArray> laterScalars;
+  std::vector<UpdateScalars> laterScalars;
   /// Of all updates, by their number in a step: where stages have unequal ones.
-  std::map<unsigned, std::vector<NumberArray>> dealtScalars;
+  std::map<unsigned, std::vector<UpdateScalars>> dealtScalars;
+  /// Sets all of these for step `number`, from 1; `evaluate` gives those of an
+  /// update, which is counted from 1 over the whole training.
+  void
+  setScalars(const Plan &plan, uint64_t number,
+             const std::function<UpdateScalars(uint64_t step, uint64_t update)>
+                 &evaluate);
   /// From 1 on, over a whole training, and the seed: what random numbers are
   /// drawn from. The number is for traces, too.
   uint64_t number = 0, seed = 0;
@@ -77,7 +94,7 @@ struct Step {
   std::vector<float> overflows;
 
   /// Of an update of the step, from 0, of a stage that has `updates` of them.
-  const NumberArray &scalarsOf(unsigned update, unsigned updates) const {
+  const UpdateScalars &scalarsOf(unsigned update, unsigned updates) const {
     if (auto found = dealtScalars.find(updates); found != dealtScalars.end())
       return found->second[update];
     return update && !laterScalars.empty() ? laterScalars[update - 1] : scalars;

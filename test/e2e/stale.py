@@ -39,6 +39,9 @@ OPTIMIZERS = {
         {"kind": "adamw", "lr": 1e-3, "weight_decay": 0.01},
     ),
 }
+# A group of parameters, for the program and for PyTorch.
+OPTIMIZERS["grouped"] = (OPTIMIZERS["adamw"][0], {**OPTIMIZERS["adamw"][1], "groups": [["*.bias", {"lr": 5e-4, "weight_decay": 0}]]})
+GROUP = "*.bias:lr_factor=0.5,weight_decay=0"
 
 # (model, samples of an update, stages)
 SHAPES = [("mlp", 8, 2), ("mlp", 8, 4), ("lenet", 8, 2), ("lenet", 8, 4), ("gpt", 4, 2), ("gpt", 4, 4)]
@@ -82,7 +85,7 @@ class Case:
         self.context, self.model, self.scheme = context, model, scheme
         self.batch, self.stages, self.microbatches = batch, stages, microbatches
         flags, self.settings = OPTIMIZERS[optimizer]
-        self.masks = optimizer == "adamw"
+        self.masks = self.settings["kind"] == "adamw"
         self.optimizer = optimizer
         self.binary = context.compile(
             common.model_file(model), stages=stages, batch=batch, microbatches=microbatches, schedule=scheme,
@@ -121,6 +124,8 @@ class Case:
 
     def train(self, *arguments, steps=None, data=None):
         path = self.context.path(".safetensors")
+        if self.optimizer == "grouped":
+            arguments += ("--group", GROUP)
         lines = self.binary.train(data or self.data, "--no-shuffle", "--steps", steps or self.updates, "--save", path, *arguments)
         return path, lines
 
@@ -235,6 +240,7 @@ def cases(quick):
             ("mlp", 8, 2, "wsp", "momentum", 4, "never", 0, 2, 0), ("mlp", 8, 2, "wsp", "momentum", 8, "never", 0, 4, 1),
             ("mlp", 8, 4, "wsp", "momentum", 4, "never", 0, 2, 1, "2+2,1+2+1"),
             replicated("mlp", 8, "2,1", "momentum", 2), replicated("mlp", 12, "1,3,2", "adamw", 6),
+            ("mlp", 8, 2, "wsp", "grouped", 4, "never", 0, 2, 1), replicated("mlp", 8, "2,1", "grouped", 4),
         ]
     result = []
     for model, batch, stages in SHAPES:
@@ -265,6 +271,10 @@ def cases(quick):
         result.append(replicated("mlp", 12, "3,1", optimizer, 6))
     result.append(replicated("mlp", 8, "2,1,1", "momentum", 4, "always"))
     result.append(replicated("mlp", 8, "4", "sgd", 4))
+    result.append(("mlp", 8, 2, "wsp", "grouped", 4, "never", 0, 2, 1))
+    result.append(replicated("mlp", 8, "2,1", "grouped", 4))
+    for counts, microbatches in (("2,1", 2), ("1,2", 2), ("1,3,1", 3)):
+        result.append(replicated("resnet18", 8 * microbatches, counts, "sgd", microbatches))
     # No pipeline, more in flight than stages, and a worker alone.
     result.append(("mlp", 8, 1, "wsp", "momentum", 2, "never", 0, 2, 1))
     result.append(("mlp", 8, 2, "wsp", "momentum", 8, "never", 0, 2, 1))

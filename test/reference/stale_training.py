@@ -38,6 +38,7 @@ with g = D^(1 / tau). Where tau is 0, there is nothing to correct.
 """
 
 import copy
+import fnmatch
 import json
 import pathlib
 import sys
@@ -63,10 +64,17 @@ def backward_version(scheme, stages, ahead, m, g):
     return g // m if scheme == "pipemare" else forward_version(scheme, stages, ahead, m, g)
 
 
-def make_optimizer(settings, parameters):
+def make_optimizer(settings, named):
+    """`groups` of the settings is a list of patterns of names, each with what is other
+    for these; the first pattern counts."""
     settings = dict(settings)
-    kind = settings.pop("kind")
-    return {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[kind](parameters, **settings)
+    kind, groups = settings.pop("kind"), settings.pop("groups", [])
+    parts = [{"params": [], **changes} for _, changes in [*groups, ("*", {})]]
+    for name, parameter in named.items():
+        number = next((i for i, (pattern, _) in enumerate(groups) if fnmatch.fnmatch(name, pattern)), -1)
+        parts[number]["params"].append(parameter)
+    parts = [part for part in parts if part["params"]]
+    return {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[kind](parts, **settings)
 
 
 class Stage:
@@ -75,7 +83,7 @@ class Stage:
     def __init__(self, named, settings):
         self.parameters = named
         # A stage may have no parameters.
-        self.optimizer = make_optimizer(settings, list(named.values())) if named else None
+        self.optimizer = make_optimizer(settings, named) if named else None
         self.rate = settings["lr"]
         self.become_idle()
 
@@ -172,6 +180,41 @@ def train(job):
     return module, first
 
 
+class DeferredStatistics:
+    """The running statistics of batch norms, which an update moves by the mean over its
+    micro-batches; a module alone moves them by each. The statistics of a norm are of the
+    stage that has its weight."""
+
+    def __init__(self, module):
+        self.norms = {n: m for n, m in module.named_modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)}
+        self.momenta = {n: norm.momentum for n, norm in self.norms.items()}
+        self.running = {n: (norm.running_mean.clone(), norm.running_var.clone()) for n, norm in self.norms.items()}
+        self.sums, self.elements = {}, {}
+        for name, norm in self.norms.items():
+            norm.momentum = 1.0  # gives the statistics of the last micro-batch
+            norm.register_forward_hook(lambda norm, inputs, output, name=name: self.add(name, norm, inputs[0]))
+
+    def add(self, name, norm, x):
+        n = x.numel() // x.shape[1]
+        self.elements[name] = n
+        mean, count = norm.running_mean.clone(), self.sums.get(name, (0, 0, 0))
+        square = norm.running_var * (n - 1) / n + mean * mean
+        self.sums[name] = (count[0] + mean, count[1] + square, count[2] + 1)
+
+    def update(self, names):
+        for name in [n for n in self.sums if f"{n}.weight" in names]:
+            means, squares, count = self.sums.pop(name)
+            mean, size = means / count, count * self.elements[name]
+            variance = (squares / count - mean * mean) * size / (size - 1)
+            old = self.running[name]
+            self.running[name] = tuple(o + self.momenta[name] * (v - o) for o, v in zip(old, (mean, variance)))
+
+    def store(self):
+        for name, norm in self.norms.items():
+            norm.running_mean.copy_(self.running[name][0])
+            norm.running_var.copy_(self.running[name][1])
+
+
 def train_replicas(job):
     """PipeDream where stage s has `replicas[s]` ranks, n_s (1F1B-RR). Micro-batch g is
     that of replica g modulo n_s, and the i-th of it with i = floor(g / n_s). With N
@@ -185,7 +228,7 @@ def train_replicas(job):
     module = definition.module.train()
     parameters = dict(module.named_parameters())
     stages = [Stage({n: parameters[n] for n in names}, job["optimizer"]) for names in job["stages"]]
-    counts = job["replicas"]
+    counts, statistics = job["replicas"], DeferredStatistics(module)
     ahead = [(sum(counts[s:]) - 1) // counts[s] for s in range(len(counts))]
     data = dict(np.load(job["data"]))
     target = torch.from_numpy(data.pop("target"))
@@ -219,6 +262,7 @@ def train_replicas(job):
                 if (g + 1) % counts[s]:
                     continue
                 version = (g + 1) // counts[s]
+                statistics.update(stage.parameters)
                 if sums[s] is not None:
                     stage.update(version, sums[s])
                 else:
@@ -229,6 +273,7 @@ def train_replicas(job):
         first = first or total
     for stage in stages:
         stage.load(max(stage.versions))
+    statistics.store()
     return module, first
 
 
@@ -238,7 +283,7 @@ class Worker:
     def __init__(self, module, settings):
         self.module = copy.deepcopy(module)
         self.parameters = dict(self.module.named_parameters())
-        self.optimizer = make_optimizer(settings, list(self.parameters.values()))
+        self.optimizer = make_optimizer(settings, self.parameters)
 
     def snapshot(self):
         return {n: p.detach().clone() for n, p in self.parameters.items()}
