@@ -30,6 +30,11 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
       }], "::llvm::SmallVector<::pp::StateReference>", "getUpdatedStates",
       (ins), "", "return {};">,
     InterfaceMethod<[{
+        Says of how many micro-batches an update has the statistics, to an
+        operation that makes their mean.
+      }], "void", "setMicrobatchesOfUpdate", (ins "int64_t":$microbatches), "",
+      "(void)microbatches;">,
+    InterfaceMethod<[{
         The symbol of the parameter that the operation is a view of; null for
         all others.
       }], "::mlir::FlatSymbolRefAttr", "getParameter", (ins), "",

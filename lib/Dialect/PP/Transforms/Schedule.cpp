@@ -61,6 +61,8 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return failure();
     if (failed(checkLanes(module, *result)))
       return failure();
+    if (result->isRolling() && !stageReplicas.empty())
+      shareStatistics(step);
     if (clockDistance != 0 && !result->clockDistance)
       return module.emitError()
              << "clock-distance is " << clockDistance.getValue()
@@ -115,6 +117,14 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
                            : IntegerAttr(),
                        *ranks);
     return success();
+  }
+
+  /// Each update of a stage has a micro-batch of each of its replicas.
+  void shareStatistics(func::FuncOp step) const {
+    for (auto stage : step.getOps<StageOp>())
+      stage->walk([&](KernelOpInterface op) {
+        op.setMicrobatchesOfUpdate(stageReplicas[stage.getStage()]);
+      });
   }
 
   /// Where they are equal, one number for all.
@@ -316,21 +326,17 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
                     "compute it again; use --checkpoint=never");
     if (getTarget(module).isGpu())
       return refuse("runs on the processor only; use --target=cpu");
-    // Forward passes of later steps run before an update, and statistics are
-    // divided by the micro-batches of a step.
-    bool hasReplicas =
-        llvm::any_of(stageReplicas, [](int64_t count) { return count > 1; });
+    // Forward passes of later steps run before an update.
     WalkResult result = step.walk([&](KernelOpInterface op) {
       auto stage = op->getParentOfType<StageOp>();
       for (const StateReference &state : op.getUpdatedStates())
         if (state.kind == StateKind::Statistics && stage &&
-            (hasReplicas || stage.getPhase() < Phase::BackwardInput))
+            stage.getPhase() < Phase::BackwardInput)
           return WalkResult(
               op->emitOpError()
               << "adds to the statistics '" << state.symbol.getValue()
-              << (hasReplicas ? "', which replicas of stages do not share"
-                              : "' in a forward pass")
-              << ", but schedule '" << schedule << "' runs without a flush");
+              << "' in a forward pass, but schedule '" << schedule
+              << "' runs without a flush");
       return WalkResult::advance();
     });
     if (result.wasInterrupted())

@@ -135,6 +135,7 @@ def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
               {getMeanAttr(), ::pp::StateKind::Statistics},
               {getVarianceAttr(), ::pp::StateKind::Statistics}};
     }
+    void setMicrobatchesOfUpdate(int64_t count) { setMicrobatches(count); }
   }];
 }
 
