@@ -46,7 +46,9 @@ GROUP = "*.bias:lr_factor=0.5,weight_decay=0"
 # (model, samples of an update, stages)
 SHAPES = [("mlp", 8, 2), ("mlp", 8, 4), ("lenet", 8, 2), ("lenet", 8, 4), ("gpt", 4, 2), ("gpt", 4, 4)]
 # A batch norm's running statistics are compared, too.
-NORMED = [("resnet18", 8, 4, "pipedream", "sgd", 1), ("resnet18", 8, 2, "pipemare", "sgd", 1)]
+NORMED = [
+    ("normed", 8, 4, "pipedream", "sgd", 1), ("normed", 8, 2, "pipemare", "sgd", 1), ("normed", 16, 2, "wsp", "sgd", 4, "never", 0, 2, 1),
+]
 
 
 def versions_of(scheme, stages, in_flight, replicas):
@@ -241,6 +243,7 @@ def cases(quick):
             ("mlp", 8, 4, "wsp", "momentum", 4, "never", 0, 2, 1, "2+2,1+2+1"),
             replicated("mlp", 8, "2,1", "momentum", 2), replicated("mlp", 12, "1,3,2", "adamw", 6),
             ("mlp", 8, 2, "wsp", "grouped", 4, "never", 0, 2, 1), replicated("mlp", 8, "2,1", "grouped", 4),
+            replicated("normed", 8, "2,1", "sgd", 2),
         ]
     result = []
     for model, batch, stages in SHAPES:
@@ -273,8 +276,8 @@ def cases(quick):
     result.append(replicated("mlp", 8, "4", "sgd", 4))
     result.append(("mlp", 8, 2, "wsp", "grouped", 4, "never", 0, 2, 1))
     result.append(replicated("mlp", 8, "2,1", "grouped", 4))
-    for counts, microbatches in (("2,1", 2), ("1,2", 2), ("1,3,1", 3)):
-        result.append(replicated("resnet18", 8 * microbatches, counts, "sgd", microbatches))
+    for counts, microbatches in (("2,1", 2), ("1,2", 2), ("1,3,1", 3), ("2,2,1", 4)):
+        result.append(replicated("normed", 4 * microbatches, counts, "sgd", microbatches))
     # No pipeline, more in flight than stages, and a worker alone.
     result.append(("mlp", 8, 1, "wsp", "momentum", 2, "never", 0, 2, 1))
     result.append(("mlp", 8, 2, "wsp", "momentum", 8, "never", 0, 2, 1))

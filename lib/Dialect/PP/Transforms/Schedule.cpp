@@ -332,11 +332,11 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       for (const StateReference &state : op.getUpdatedStates())
         if (state.kind == StateKind::Statistics && stage &&
             stage.getPhase() < Phase::BackwardInput)
-          return WalkResult(
-              op->emitOpError()
-              << "adds to the statistics '" << state.symbol.getValue()
-              << "' in a forward pass, but schedule '" << schedule
-              << "' runs without a flush");
+          return WalkResult(op->emitOpError()
+                            << "adds to the statistics '"
+                            << state.symbol.getValue()
+                            << "' in a forward pass, but schedule '" << schedule
+                            << "' runs without a flush");
       return WalkResult::advance();
     });
     if (result.wasInterrupted())
