@@ -17,10 +17,18 @@ using namespace pp::runtime;
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-// Between two looks at MPI, which does not wake anybody: while somebody waits,
-// while messages come, and when nothing happens.
-static constexpr microseconds waitingPause(20), busyPause(50), idlePause(500);
-static constexpr microseconds busyTime(5000);
+// Between two looks at MPI, which does not wake anybody. Each takes some
+// microseconds from whoever computes on this core, and a message that leaves
+// may have to wait for its place for as long as the other process computes.
+namespace {
+struct Pauses {
+  microseconds soon, later; // after the last event, and when it is long ago
+};
+} // namespace
+static constexpr Pauses whileAwaited{microseconds(20), microseconds(50)},
+    whileSending{microseconds(50), microseconds(250)},
+    whileIdle{microseconds(50), microseconds(500)};
+static constexpr microseconds longAgo(5000);
 /// For what has still to leave at the end, and for operations to end.
 static constexpr microseconds patience(1'000'000);
 /// For the others to leave too.
@@ -389,9 +397,11 @@ void MpiEndpoint::run() {
       lastActive = now;
       continue;
     }
-    microseconds pause = waiting || sending            ? waitingPause
-                         : now - lastActive < busyTime ? busyPause
-                                                       : idlePause;
+    const Pauses &pauses = waiting   ? whileAwaited
+                           : sending ? whileSending
+                                     : whileIdle;
+    microseconds pause =
+        now - lastActive < longAgo ? pauses.soon : pauses.later;
     entries.assign(1, {wakeUp, POLLIN, 0});
     tunnel->ask(entries);
     timespec time{0, std::chrono::nanoseconds(pause).count()};
@@ -399,6 +409,7 @@ void MpiEndpoint::run() {
         entries[0].revents) {
       uint64_t count = 0;
       (void)!read(wakeUp, &count, sizeof(count));
+      lastActive = Clock::now();
     }
   }
   leave();
@@ -419,7 +430,7 @@ void MpiEndpoint::leave() {
   };
   while (!isOver() && Clock::now() < deadline && !isFrozen) {
     work();
-    std::this_thread::sleep_for(waitingPause);
+    std::this_thread::sleep_for(whileAwaited.soon);
   }
   // Whoever has failed must not wait for the others.
   if (!tunnel->haveAllLeft() || !isOver() || isFrozen)
