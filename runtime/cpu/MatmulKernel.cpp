@@ -177,11 +177,45 @@ static bool isTiled(const Product &product) {
 }
 
 namespace {
-/// Where the tensors of a part of a product begin.
+/// Where the tensors of a part of a product begin; b packed or not.
 struct Offsets {
   uint64_t a = 0, b = 0, c = 0;
+  uint64_t plainB = 0; // where it is not packed
 };
 } // namespace
+
+/// Columns of packed weights lie in panels of this, one after the other.
+static constexpr int64_t packedPanel = 64;
+
+/// Leaves of `product` the rows of c, or the columns, that are `builder`'s.
+static Offsets takeAxis(Product &product, KernelBuilder &builder, int64_t axis,
+                        int64_t grain) {
+  KernelBuilder::Dims dims = product.c.dims();
+  int64_t rows = dims.size() - 2;
+  KernelBuilder::Range range = builder.share(dims[axis], grain);
+  Offsets offsets;
+  auto cut = [&](KernelBuilder::MemoryDesc &desc, uint64_t &offset) {
+    KernelBuilder::Slice slice = KernelBuilder::slice(desc, axis, range);
+    desc = slice.desc;
+    offset = slice.offset;
+  };
+  cut(product.c, offsets.c);
+  if (axis != rows + 1)
+    cut(product.a, offsets.a);
+  if (axis != rows)
+    cut(product.b, offsets.b);
+  offsets.plainB = offsets.b;
+  if (product.packedBytes != 0 && axis == rows + 1) {
+    uint64_t column = product.packedBytes / dims[axis];
+    offsets.b = column * range.begin;
+    product.packedBytes = column * range.count;
+  }
+  return offsets;
+}
+
+static Offsets takeColumns(Product &product, KernelBuilder &builder) {
+  return takeAxis(product, builder, product.c.dims().size() - 1, packedPanel);
+}
 
 /// Leaves of `product` what `builder`'s part computes: some of its matrices, or
 /// else rows, or columns of a single one.
@@ -191,27 +225,9 @@ static Offsets takePart(Product &product, KernelBuilder &builder) {
   KernelBuilder::Dims dims = product.c.dims();
   int64_t parts = builder.countParts(), rows = dims.size() - 2;
   // Whole tiles of registers, and many of them.
-  constexpr int64_t tile = 16, fewest = 2 * tile, panel = 64;
+  constexpr int64_t tile = 16, fewest = 2 * tile;
   auto take = [&](int64_t axis, int64_t grain) {
-    KernelBuilder::Range range = builder.share(dims[axis], grain);
-    Offsets offsets;
-    auto cut = [&](KernelBuilder::MemoryDesc &desc, uint64_t &offset) {
-      KernelBuilder::Slice slice = KernelBuilder::slice(desc, axis, range);
-      desc = slice.desc;
-      offset = slice.offset;
-    };
-    cut(product.c, offsets.c);
-    if (axis != rows + 1)
-      cut(product.a, offsets.a);
-    if (axis != rows)
-      cut(product.b, offsets.b);
-    // Whole panels of columns lie one after the other.
-    if (product.packedBytes != 0 && axis == rows + 1) {
-      uint64_t column = product.packedBytes / dims[axis];
-      offsets.b = column * range.begin;
-      product.packedBytes = column * range.count;
-    }
-    return offsets;
+    return takeAxis(product, builder, axis, grain);
   };
   for (int64_t axis = 0; axis < rows; ++axis)
     if (dims[axis] % parts == 0)
@@ -226,7 +242,7 @@ static Offsets takePart(Product &product, KernelBuilder &builder) {
     if (dims[axis] > parts)
       return take(axis, 1);
   if (areColumns)
-    return take(rows + 1, product.packedBytes == 0 ? tile : panel);
+    return take(rows + 1, product.packedBytes == 0 ? tile : packedPanel);
   throw DescriptorError("parts: there is not enough to share");
 }
 
@@ -411,9 +427,12 @@ void pp::runtime::buildTransposedProduct(const KernelBuilder::MemoryDesc &b,
 void pp::runtime::buildPackMatmul(Descriptor &descriptor,
                                   KernelBuilder &builder) {
   Product product = readProduct(descriptor);
+  Offsets offsets;
+  if (!builder.isWhole() && product.packedBytes != 0)
+    offsets = takeColumns(product, builder);
   if (!isTiled(product))
     return buildPack(product.b, describePacked(product, builder).weights_desc(),
-                     product.packedBytes, builder);
+                     product.packedBytes, builder, offsets.plainB, offsets.b);
   if (product.packedBytes == 0)
     throw DescriptorError("key 'packed' is missing");
   demandPacked(measurePanels(product), product.packedBytes);
@@ -424,8 +443,11 @@ void pp::runtime::buildPackMatmul(Descriptor &descriptor,
                                 strides[0],
                                 strides[1],
                                 {}},
-       dims = product.b.dims()](void *const *tensors, void *) {
-        TiledProduct::packColumns(b, dims[0], dims[1], tensors[0], tensors[1]);
+       dims = product.b.dims(), offsets](void *const *tensors, void *) {
+        TiledProduct::packColumns(b, dims[0], dims[1],
+                                  static_cast<const char *>(tensors[0]) +
+                                      offsets.plainB,
+                                  static_cast<char *>(tensors[1]) + offsets.b);
       });
 }
 

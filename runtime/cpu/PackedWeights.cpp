@@ -30,11 +30,13 @@ void pp::runtime::demandPacked(uint64_t own, size_t bytes) {
 }
 
 void pp::runtime::buildPack(const MemoryDesc &plain, const MemoryDesc &packed,
-                            size_t bytes, KernelBuilder &builder) {
+                            size_t bytes, KernelBuilder &builder,
+                            uint64_t plainOffset, uint64_t packedOffset) {
   if (bytes == 0)
     throw DescriptorError("key 'packed' is missing");
   demandPacked(packed.get_size(), bytes);
-  auto from = builder.addTensor(plain), to = builder.addResult(packed);
+  auto from = builder.addTensor(plain, plainOffset);
+  auto to = builder.addResult(packed, packedOffset);
   dnnl::reorder::primitive_desc desc(builder.getEngine(), plain,
                                      builder.getEngine(), packed,
                                      builder.getAttributes());

@@ -19,10 +19,12 @@ uint64_t measurePacked(const KernelBuilder::MemoryDesc &plain,
 /// compiler. Throws DescriptorError.
 void demandPacked(uint64_t own, size_t bytes);
 
-/// A kernel that brings weights into the library's layout.
+/// A kernel that brings weights into the library's layout; of a part, they
+/// begin at these offsets.
 void buildPack(const KernelBuilder::MemoryDesc &plain,
                const KernelBuilder::MemoryDesc &packed, size_t bytes,
-               KernelBuilder &builder);
+               KernelBuilder &builder, uint64_t plainOffset = 0,
+               uint64_t packedOffset = 0);
 
 } // namespace pp::runtime
 
