@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What schedules cost, bring and change: the claims of their papers.
 
-    benchmarks/schemes.py build/release OUT [--only PART] [--epochs N] [--seeds N]
+    benchmarks/schemes.py build/release OUT [--only PART] [--epochs N] [--seeds N] [--rate R]
 
 Prints tables and writes OUT/*.svg. The parts:
 
@@ -298,7 +298,7 @@ def accuracy(programs, out, options):
     print(f"accuracy on the test digits after epochs 1, 2, 4, 8, ..., median of {options.seeds} seeds (range at the end)")
     chart = Chart("LeNet on digits, 4 stages", "epochs", "test accuracy")
     for name, (compiled, flags) in SCHEMES.items():
-        program = programs.model("lenet", common_flags() + compiled)
+        program = programs.model("lenet", common_flags(options.rate) + compiled)
         runs = [train_digits(program, "--epochs", str(options.epochs), "--seed", str(s), *flags)[1] for s in range(options.seeds)]
         medians = [numbers.median(r[e] for r in runs) for e in range(options.epochs)]
         last = sorted(r[-1] for r in runs)
@@ -428,6 +428,7 @@ def stability(programs, out, _):
         ("pipedream-2bw", 1, ["--schedule=pipedream-2bw", "--allow-stale", "--microbatches=4"]),
         ("pipemare, 2 micro-batches", 1.5, ["--schedule=pipemare", "--allow-stale", "--microbatches=2"]),
         ("pipemare", 3, ["--schedule=pipemare", "--allow-stale"]),
+        ("pipemare T2", 3, ["--schedule=pipemare", "--allow-stale", "--correct-discrepancy=0.135"]),
         ("pipedream", 3, ["--schedule=pipedream", "--allow-stale"]),
     ]:
         limit = 2 * math.sin(math.pi / (4 * delay + 2))
@@ -448,6 +449,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rate", type=float, default=0.05, help="the learning rate of `accuracy`")
     parser.add_argument("--only", choices=[part.__name__ for part in PARTS], action="append")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
