@@ -19,7 +19,7 @@ LogicalResult pp::lowerOptimizer(ModuleOp module, ModuleOp code,
   if (!description)
     return module.emitError("has code of an optimizer, but no optimizer; run "
                             "nn-attach-optimizer first");
-  unsigned states = description.getStates().size();
+  unsigned states = description.countWholeStates();
   unsigned scalars = description.getScalars().size();
 
   Location loc = source.getLoc();

@@ -164,9 +164,10 @@ struct ModelFlags {
                              cl::init(options.optimizer.learningRate),
                              cl::cat(training)};
   Bound<double> momentum{
-      "momentum", cl::desc("Momentum of sgd, lars and rmsprop"),
-      cl::location(options.optimizer.momentum),
-      cl::init(options.optimizer.momentum), cl::cat(training)};
+      "momentum",
+      cl::desc("Momentum of sgd, lars, rmsprop and muon (default: 0; muon: "
+               "0.95)"),
+      cl::location(options.optimizer.momentum), cl::cat(training)};
   Bound<double> weightDecay{"weight-decay", cl::desc("Weight decay"),
                             cl::location(options.optimizer.weightDecay),
                             cl::init(options.optimizer.weightDecay),
@@ -346,7 +347,7 @@ llvm::Error checkOptimizer(const nn::AttachOptimizerOptions &options) {
   const ModelFlags &flags = *modelFlags;
   for (auto [flag, value] :
        {std::pair("learning-rate", options.learningRate),
-        std::pair("momentum", options.momentum),
+        std::pair("momentum", isGiven(flags.momentum) ? options.momentum : 0),
         std::pair("weight-decay", options.weightDecay),
         std::pair("trust-coefficient", options.trustCoefficient),
         std::pair("epsilon", isGiven(flags.epsilon) ? options.epsilon : 0)})
@@ -423,11 +424,13 @@ llvm::Error checkTraining(const CompileOptions &options) {
     return makeError(exitUsage, "--huber-delta: is for --loss=huber");
   if (options.target.isGpu() &&
       (options.optimizer.optimizer == nn::Optimizer::LAMB ||
-       options.optimizer.optimizer == nn::Optimizer::LARS))
+       options.optimizer.optimizer == nn::Optimizer::LARS ||
+       options.optimizer.optimizer == nn::Optimizer::Adafactor ||
+       options.optimizer.optimizer == nn::Optimizer::Muon))
     return makeError(exitUsage,
                      "--optimizer=" + getName(options.optimizer.optimizer) +
                          " and --target=" + options.target.str() +
-                         ": it takes norms of each parameter, which only "
+                         ": it takes each parameter as a whole, which only "
                          "programs for the processor do");
   return llvm::Error::success();
 }

@@ -21,7 +21,7 @@ double parameterCopies(ModuleOp program) {
   for (auto function : program.getOps<func::FuncOp>())
     if (auto optimizer = function->getAttrOfType<step::OptimizerAttr>(
             step::optimizerAttrName))
-      copies += optimizer.getStates().size();
+      copies += optimizer.countWholeStates();
   return copies;
 }
 

@@ -1,6 +1,7 @@
 //===- Step.cpp - The step dialect ----------------------------------------===//
 
 #include "pp/Interfaces/Step.h"
+#include "plan/OptimizerStates.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -135,7 +136,9 @@ LogicalResult ScalarAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  Attribute value) {
   bool isNumber = isa_and_nonnull<FloatAttr>(value);
   bool isName = isa_and_nonnull<StringAttr>(value);
-  bool needsNumber = kind == ScalarKind::Value || kind == ScalarKind::LossScale;
+  bool needsNumber = kind == ScalarKind::Value ||
+                     kind == ScalarKind::LossScale ||
+                     kind == ScalarKind::PowerOfStep;
   bool isPower = kind == ScalarKind::OneMinusPowerOf;
   if (needsNumber ? isNumber : isPower ? isNumber || isName : !value)
     return success();
@@ -162,4 +165,21 @@ std::optional<unsigned> OptimizerAttr::findScalar(ScalarKind kind) {
     if (scalar.getKind() == kind)
       return index;
   return std::nullopt;
+}
+
+bool OptimizerAttr::hasScalar(StringRef name) {
+  return llvm::any_of(
+      getScalars().getAsRange<ScalarAttr>(),
+      [&](ScalarAttr scalar) { return scalar.getName() == name; });
+}
+
+std::vector<std::string> OptimizerAttr::getStateNames() {
+  std::vector<std::string> names;
+  for (auto state : getStates().getAsRange<StringAttr>())
+    names.push_back(state.str());
+  return names;
+}
+
+unsigned OptimizerAttr::countWholeStates() {
+  return runtime::countWhole(getStateNames());
 }

@@ -382,6 +382,8 @@ private:
       return Kind::Value;
     case step::ScalarKind::OneMinusPowerOf:
       return Kind::OneMinusPowerOf;
+    case step::ScalarKind::PowerOfStep:
+      return Kind::PowerOfStep;
     case step::ScalarKind::IsFirstStep:
       return Kind::IsFirstStep;
     case step::ScalarKind::LossScale:

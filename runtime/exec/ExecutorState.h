@@ -159,14 +159,34 @@ private:
   void optimize(StageState &stage, const char *scalars,
                 const std::vector<NumberArray> &groupScalars,
                 const Change &change);
+  /// In thread `part`.
   void optimizeRange(StageState &stage, const UpdateRange &range,
-                     const NumberArray &scalars, const Change &change);
+                     const NumberArray &scalars, const Change &change,
+                     unsigned part);
   /// What a parameter's step is multiplied by; changes the states of lamb, and
   /// `scalars`.
   double trustRatio(const StageState &stage, char *weights,
                     const UpdateRange &range, NumberArray &scalars) const;
-  void callOptimizer(const StageState &stage, char *weights, int64_t begin,
-                     int64_t end, const char *scalars) const;
+  void callOptimizer(const StageState &stage, char *weights,
+                     const char *gradients, int64_t begin, int64_t end,
+                     const char *scalars) const;
+  /// The step of a parameter along a direction that is not made of each
+  /// gradient alone, by adafactor or muon. False: it has none.
+  bool followDirection(const StageState &stage, char *weights,
+                       const UpdateRange &range, NumberArray &scalars,
+                       unsigned part) const;
+  template <typename T>
+  void followFactored(const StageState &stage, char *weights,
+                      const UpdateRange &range, NumberArray &scalars) const;
+  template <typename T>
+  void followOrthogonal(const StageState &stage, char *weights,
+                        const UpdateRange &range, NumberArray &scalars,
+                        unsigned part) const;
+  /// Writes bytes of the direction from `at` to `end`.
+  using Direction = std::function<void(int64_t at, int64_t end, char *into)>;
+  void followPieces(const StageState &stage, char *weights,
+                    const UpdateRange &range, NumberArray &scalars,
+                    double length, const Direction &direction) const;
   /// Before an update of a range of bytes: the weights to where it makes new
   /// ones, and to whatever needs the old ones after it.
   void beginChange(const StageState &stage, const Change &change, int64_t begin,

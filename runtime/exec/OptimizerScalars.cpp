@@ -1,6 +1,6 @@
 //===- OptimizerScalars.cpp -----------------------------------------------===//
 #include "exec/OptimizerScalars.h"
-#include "exec/TrustRatio.h"
+#include "plan/ParameterScalars.h"
 #include "support/Error.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@ static constexpr std::string_view learningRateName = "lr";
 static bool isSettable(const PlanScalar &scalar) {
   return scalar.kind != PlanScalar::Kind::IsFirstStep &&
          scalar.kind != PlanScalar::Kind::IsSkipped && scalar.baseOf.empty() &&
-         scalar.name != trustRatioName;
+         scalar.name != trustRatioName && scalar.name != directionName;
 }
 
 std::optional<double> OptimizerScalars::find(const std::string &name) const {
@@ -58,6 +58,8 @@ double OptimizerScalars::valueOf(const PlanScalar &scalar, uint64_t step,
   case PlanScalar::Kind::OneMinusPowerOf:
     return 1.0 -
            std::pow(baseOf(scalar), static_cast<double>(stepsBefore + update));
+  case PlanScalar::Kind::PowerOfStep:
+    return std::pow(static_cast<double>(stepsBefore + update), scalar.value);
   case PlanScalar::Kind::IsFirstStep:
     return stepsBefore + update == 1 ? 1 : 0;
   case PlanScalar::Kind::IsSkipped:

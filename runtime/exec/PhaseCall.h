@@ -9,6 +9,7 @@
 #ifndef PP_RUNTIME_EXEC_PHASECALL_H
 #define PP_RUNTIME_EXEC_PHASECALL_H
 
+#include "cpu/Orthogonalizer.h"
 #include "exec/KernelTimer.h"
 #include "exec/NonFinite.h"
 #include "exec/Step.h"
@@ -25,8 +26,10 @@ namespace pp::runtime {
 /// A part of the area `parameters`, in bytes from its start.
 struct UpdateRange {
   int64_t begin, end;
+  const PlanTensor *parameter; // that lies there
   std::optional<size_t> group; // none: the optimizer's own values
   bool isFrozen;
+  std::shared_ptr<const Orthogonalizer> orthogonalizer = nullptr; // of muon
 };
 
 /// What a rank holds of one of its stages.
@@ -48,6 +51,7 @@ struct StageState {
   DeviceMemory hostGradients;
   /// Where parameters have groups: what the update of each takes.
   std::vector<UpdateRange> ranges;
+  uint64_t orthogonalBytes = 0; // of scratch memory, by thread
 
   // Only where the device has memory of its own:
   /// By feed and by fetch: a place for each micro-batch, or empty where the

@@ -1,6 +1,6 @@
 //===- RankOptimizer.cpp - The optimizer's step of a stage ----------------===//
 #include "exec/ExecutorState.h"
-#include "exec/TrustRatio.h"
+#include "plan/ParameterScalars.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,17 +10,34 @@ using namespace pp::runtime;
 
 void Executor::Rank::createRanges(StageState &stage) const {
   const ParameterGroups &groups = state.options.groups;
-  if (groups.empty() &&
-      !findScalar(state.program.getPlan().optimizer, trustRatioName))
+  const PlanOptimizer &optimizer = state.program.getPlan().optimizer;
+  if (groups.empty() && !findScalar(optimizer, trustRatioName) &&
+      !findScalar(optimizer, directionName))
     return;
+  bool orthogonalizes = findScalar(optimizer, orthogonalizeName).has_value();
   for (const PlanTensor &parameter : stage.plan->parameters) {
     std::optional<size_t> group = groups.groupOf(parameter.name);
     auto begin = static_cast<int64_t>(parameter.offset);
     auto end =
         static_cast<int64_t>(alignUp(parameter.offset + parameter.bytes));
-    stage.ranges.push_back(
-        {begin, end, group, group && groups.getGroups()[*group].isFrozen});
+    UpdateRange &range = stage.ranges.emplace_back(
+        UpdateRange{begin, end, &parameter, group,
+                    group && groups.getGroups()[*group].isFrozen});
+    const Shape &shape = parameter.shape;
+    if (!orthogonalizes || shape.size() != 2 || parameter.bytes == 0)
+      continue;
+    range.orthogonalizer =
+        std::make_shared<const Orthogonalizer>(shape[0], shape[1]);
+    stage.orthogonalBytes =
+        std::max(stage.orthogonalBytes, range.orthogonalizer->scratchBytes());
   }
+  uint64_t needed =
+      stage.orthogonalBytes * (team ? team->getSize() : uint64_t(1));
+  if (needed > stage.plan->areas.scratch.bytes)
+    failInput("stage '{}': muon needs {} bytes of scratch memory with this "
+              "processor's kernels, but the program was compiled for {}; "
+              "compile it again on this machine",
+              stage.plan->name, needed, stage.plan->areas.scratch.bytes);
 }
 
 void Executor::Rank::shareScalars(const StageState &stage,
@@ -38,18 +55,18 @@ void Executor::Rank::shareScalars(const StageState &stage,
       }
 }
 
-/// The optimizer's function over a part of a stage's parameters, which lie in
-/// `weights`.
+/// The optimizer's function over a part of a stage's parameters, from
+/// `weights` and `gradients` on.
 void Executor::Rank::callOptimizer(const StageState &stage, char *weights,
-                                   int64_t begin, int64_t end,
-                                   const char *scalars) const {
+                                   const char *gradients, int64_t begin,
+                                   int64_t end, const char *scalars) const {
   if (begin >= end)
     return;
   const PlanAreas &areas = stage.plan->areas;
   auto size =
       static_cast<int64_t>(sizeOf(state.program.getPlan().optimizer.type));
   state.program.getFunctions().optimizer(
-      (end - begin) / size, weights, stage.arguments.gradients + begin,
+      (end - begin) / size, weights, gradients,
       stage.memory->at(areas.optimizer) + begin,
       static_cast<int64_t>(areas.parameters.bytes) / size, scalars);
 }
@@ -86,7 +103,8 @@ double Executor::Rank::trustRatio(const StageState &stage, char *weights,
   for (int64_t at = range.begin; at < range.end; at += piece) {
     int64_t end = std::min(at + piece, range.end);
     std::memcpy(step, weights + at, end - at);
-    callOptimizer(stage, step, at, end, scalars.data());
+    callOptimizer(stage, step, stage.arguments.gradients + at, at, end,
+                  scalars.data());
     sum += sumOfSquares(type, step,
                         static_cast<uint64_t>(end - at) / sizeOf(type));
   }
@@ -96,7 +114,7 @@ double Executor::Rank::trustRatio(const StageState &stage, char *weights,
 
 void Executor::Rank::optimizeRange(StageState &stage, const UpdateRange &range,
                                    const NumberArray &scalars,
-                                   const Change &change) {
+                                   const Change &change, unsigned part) {
   char *weights = stage.memory->at(stage.plan->areas.parametersOf(change.to));
   beginChange(stage, change, range.begin, range.end);
   if (!range.isFrozen) {
@@ -105,8 +123,10 @@ void Executor::Rank::optimizeRange(StageState &stage, const UpdateRange &range,
         findScalar(state.program.getPlan().optimizer, trustRatioName);
     if (ratio)
       own.set(*ratio, trustRatio(stage, weights, range, own));
-    callOptimizer(stage, weights + range.begin, range.begin, range.end,
-                  own.data());
+    if (!followDirection(stage, weights, range, own, part))
+      callOptimizer(stage, weights + range.begin,
+                    stage.arguments.gradients + range.begin, range.begin,
+                    range.end, own.data());
   }
   endChange(stage, change, range.begin, range.end);
 }
@@ -149,7 +169,8 @@ void Executor::Rank::optimize(StageState &stage, const char *scalars,
       for (size_t i = part; i < stage.ranges.size(); i += parts) {
         const UpdateRange &range = stage.ranges[i];
         optimizeRange(stage, range,
-                      range.group ? groupScalars[*range.group] : own, change);
+                      range.group ? groupScalars[*range.group] : own, change,
+                      part);
       }
     };
     if (!team)
@@ -161,7 +182,7 @@ void Executor::Rank::optimize(StageState &stage, const char *scalars,
     beginChange(stage, change, begin, end);
     callOptimizer(stage,
                   stage.memory->at(areas.parametersOf(change.to)) + begin,
-                  begin, end, scalars);
+                  stage.arguments.gradients + begin, begin, end, scalars);
     endChange(stage, change, begin, end);
   };
   if (!team)

@@ -1,5 +1,6 @@
 //===- Snapshot.cpp -------------------------------------------------------===//
 #include "exec/Snapshot.h"
+#include "plan/OptimizerStates.h"
 #include "plan/ShortFloat.h"
 #include "support/AtomicFile.h"
 #include "support/Error.h"
@@ -66,9 +67,19 @@ static void forEachTensor(const Program &program, const Visitor &visit) {
     for (const PlanTensor &tensor : plan.stages[s].parameters) {
       visit(tensor.name, tensor, Role::Parameter,
             isHere ? memory.parameter(tensor) : nullptr, process);
-      for (size_t i = 0; i < plan.optimizer.states.size(); ++i)
-        visit(tensor.name + "#" + plan.optimizer.states[i], tensor, Role::State,
-              isHere ? memory.optimizerState(tensor, i) : nullptr, process);
+      for (size_t i = 0; i < plan.optimizer.states.size(); ++i) {
+        const std::string &state = plan.optimizer.states[i];
+        std::optional<Shape> shape = shapeOf(state, tensor.shape);
+        if (!shape)
+          continue;
+        PlanTensor values = tensor;
+        values.shape = *shape;
+        values.bytes = bytesOf(state, tensor.type, tensor.shape);
+        visit(tensor.name + "#" + state, values, Role::State,
+              isHere ? memory.optimizerState(plan.optimizer, tensor, i)
+                     : nullptr,
+              process);
+      }
     }
     for (const PlanTensor &tensor : plan.stages[s].buffers)
       visit(tensor.name, tensor, Role::Buffer,

@@ -16,6 +16,18 @@ inline Part &currentPart() {
   return part;
 }
 
+/// While one lives, the calling thread runs kernels whole, as of a team of one.
+class WholeKernels {
+public:
+  WholeKernels() : before(currentPart()) { currentPart() = {}; }
+  ~WholeKernels() { currentPart() = before; }
+  WholeKernels(const WholeKernels &) = delete;
+  WholeKernels &operator=(const WholeKernels &) = delete;
+
+private:
+  Part before;
+};
+
 } // namespace pp::runtime
 
 #endif // PP_RUNTIME_KERNEL_PART_H

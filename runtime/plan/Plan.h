@@ -74,10 +74,19 @@ struct PlanPort {
 /// One value handed to the optimizer function.
 struct PlanScalar {
   /// The device sets the last two in each step.
-  enum class Kind { Value, OneMinusPowerOf, IsFirstStep, LossScale, IsSkipped };
+  enum class Kind {
+    Value,
+    OneMinusPowerOf,
+    PowerOfStep,
+    IsFirstStep,
+    LossScale,
+    IsSkipped
+  };
   std::string name;
   Kind kind;
-  double value = 0;   // Value, LossScale: the first, OneMinusPowerOf: the base
+  /// Value, LossScale: the first, OneMinusPowerOf: the base, PowerOfStep: the
+  /// exponent.
+  double value = 0;
   std::string baseOf; // OneMinusPowerOf: the scalar that is the base, or empty
 };
 
@@ -86,6 +95,11 @@ bool isLossScale(double value);
 
 /// The optimizer's state that is an average of a parameter's values.
 inline constexpr const char *averageStateName = "ema";
+/// Those of Adafactor that are no tensor of a parameter's shape: means of
+/// squares of rows and columns of its matrices, and of what has none.
+inline constexpr const char *factoredRowsName = "row_var";
+inline constexpr const char *factoredColumnsName = "col_var";
+inline constexpr const char *unfactoredName = "variance";
 
 struct PlanOptimizer {
   /// Of parameters, gradients, states, scalars and the loss: f32 or f64.

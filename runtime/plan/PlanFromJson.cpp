@@ -1,4 +1,5 @@
 //===- PlanFromJson.cpp - JSON to Plan ------------------------------------===//
+#include "plan/OptimizerStates.h"
 #include "plan/PlanJson.h"
 #include "plan/ReplicatePlan.h"
 #include "plan/SharePlan.h"
@@ -179,6 +180,9 @@ static PlanOptimizer readOptimizer(const JsonReader &json) {
         scalar.baseOf = base.string();
       else
         scalar.value = base.number();
+    } else if (entry.has("power_of_step")) {
+      scalar.kind = PlanScalar::Kind::PowerOfStep;
+      scalar.value = entry.at("power_of_step").number();
     } else if (entry.has("is_first_step")) {
       scalar.kind = PlanScalar::Kind::IsFirstStep;
       if (!entry.at("is_first_step").boolean())
@@ -194,7 +198,8 @@ static PlanOptimizer readOptimizer(const JsonReader &json) {
         entry.at("is_skipped").fail("expected true");
     } else {
       entry.fail("expected one of the keys 'value', 'one_minus_power_of', "
-                 "'is_first_step', 'initial_scale', 'is_skipped'");
+                 "'power_of_step', 'is_first_step', 'initial_scale', "
+                 "'is_skipped'");
     }
     optimizer.scalars.push_back(std::move(scalar));
   }
@@ -268,17 +273,30 @@ static PlanAreas readAreas(const JsonReader &json, const Plan &plan,
       json.at("gradients")
           .fail("bytes {} are less than those of parameters, {}",
                 areas.gradients.bytes, areas.parameters.bytes);
-    uint64_t expected = plan.optimizer.states.size() * areas.parameters.bytes;
-    if (areas.optimizer.bytes != expected)
-      json.fail("'optimizer' has {} bytes, expected {}: {} states of {}",
-                areas.optimizer.bytes, expected, plan.optimizer.states.size(),
-                areas.parameters.bytes);
   }
   if (areas.loss.bytes && areas.loss.bytes < sizeOf(plan.optimizer.type) *
                                                  plan.microbatchesOf(number))
     json.at("loss").fail("{} bytes are too few for {} micro-batches",
                          areas.loss.bytes, plan.microbatchesOf(number));
   return areas;
+}
+
+/// Whether the area `optimizer` holds the states of the stage's parameters.
+static void checkStates(const JsonReader &areas, const Plan &plan,
+                        const PlanStage &stage) {
+  if (!plan.isTraining())
+    return;
+  std::vector<Shape> shapes;
+  for (const PlanTensor &parameter : stage.parameters)
+    shapes.push_back(parameter.shape);
+  const PlanOptimizer &optimizer = plan.optimizer;
+  uint64_t parameters = stage.areas.parameters.bytes;
+  uint64_t expected =
+      stateBytes(optimizer.states, optimizer.type, shapes, parameters);
+  if (stage.areas.optimizer.bytes != expected)
+    areas.fail("'optimizer' has {} bytes, expected {}: {} states of {}",
+               stage.areas.optimizer.bytes, expected, optimizer.states.size(),
+               parameters);
 }
 
 static std::string decodeHex(const JsonReader &json) {
@@ -622,6 +640,7 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan,
                           expected);
   stage.parameters =
       readTensors(json.at("parameters"), plan, stage.areas.parameters, true);
+  checkStates(json.at("areas"), plan, stage);
   stage.buffers =
       readTensors(json.at("buffers"), plan, stage.areas.buffers, false);
   for (const PlanTensor &parameter : stage.parameters)

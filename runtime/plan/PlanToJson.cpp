@@ -48,6 +48,9 @@ static Json writeScalar(const PlanScalar &scalar) {
     else
       json["one_minus_power_of"] = scalar.baseOf;
     break;
+  case PlanScalar::Kind::PowerOfStep:
+    json["power_of_step"] = scalar.value;
+    break;
   case PlanScalar::Kind::IsFirstStep:
     json["is_first_step"] = true;
     break;

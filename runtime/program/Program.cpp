@@ -127,7 +127,7 @@ void Program::startAverages() const {
     if (memory.isHere())
       for (const PlanTensor &tensor : memory.getPlan().parameters)
         if (tensor.bytes)
-          std::memcpy(memory.optimizerState(tensor, *average),
+          std::memcpy(memory.optimizerState(plan.optimizer, tensor, *average),
                       memory.parameter(tensor), tensor.bytes);
 }
 
@@ -175,9 +175,10 @@ void Program::copyWeightsFrom(const Program &other, bool averages) {
     for (const PlanTensor &tensor : stage.parameters) {
       const char *data = nullptr;
       if (memory.isHere())
-        data = averages ? memory.optimizerState(
-                              tensor, *other.plan.optimizer.averageState())
-                        : memory.parameter(tensor);
+        data = averages
+                   ? memory.optimizerState(other.plan.optimizer, tensor,
+                                           *other.plan.optimizer.averageState())
+                   : memory.parameter(tensor);
       sources.emplace(tensor.name, Source{&tensor, process, data});
     }
     for (const PlanTensor &tensor : stage.buffers)

@@ -1,6 +1,7 @@
 //===- StageMemory.cpp ----------------------------------------------------===//
 #include "program/StageMemory.h"
 #include "device/KeptShares.h"
+#include "plan/OptimizerStates.h"
 #include "support/Error.h"
 
 #include <cstdlib>
@@ -98,10 +99,11 @@ char *StageMemory::gradient(const PlanTensor &parameter) const {
   return inImage(plan->areas.gradients, parameter.offset);
 }
 
-char *StageMemory::optimizerState(const PlanTensor &parameter,
+char *StageMemory::optimizerState(const PlanOptimizer &optimizer,
+                                  const PlanTensor &parameter,
                                   unsigned state) const {
   return inImage(plan->areas.optimizer,
-                 state * plan->areas.parameters.bytes + parameter.offset);
+                 stateOffset(optimizer, *plan, parameter, state));
 }
 
 LossScaleState *StageMemory::lossScale() const {

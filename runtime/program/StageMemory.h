@@ -46,7 +46,8 @@ public:
   char *buffer(const PlanTensor &tensor) const;
   char *gradient(const PlanTensor &parameter) const;
   /// Optimizer state `state` of a parameter.
-  char *optimizerState(const PlanTensor &parameter, unsigned state) const;
+  char *optimizerState(const PlanOptimizer &optimizer,
+                       const PlanTensor &parameter, unsigned state) const;
 
   /// Only where the plan has a loss scale.
   LossScaleState *lossScale() const;

@@ -81,7 +81,8 @@ RunResult train(const toy::Options &options, unsigned steps,
     for (const PlanTensor &tensor : memory.getPlan().parameters) {
       append(own.parameters, memory.parameter(tensor), tensor.bytes);
       append(own.gradients, memory.gradient(tensor), tensor.bytes);
-      append(own.states, memory.optimizerState(tensor, 0), tensor.bytes);
+      append(own.states, memory.optimizerState(plan.optimizer, tensor, 0),
+             tensor.bytes);
     }
     for (const PlanTensor &tensor : memory.getPlan().buffers)
       append(own.running, memory.buffer(tensor), tensor.bytes);

@@ -73,7 +73,8 @@ Trained train(const nlohmann::ordered_json &trainingPlan,
     Trained &own = workers[plan.dealsUpdates() ? 0 : stage.replica];
     for (const PlanTensor &tensor : memory.getPlan().parameters) {
       append(own.parameters, memory.parameter(tensor), tensor.bytes);
-      append(own.states, memory.optimizerState(tensor, 0), tensor.bytes);
+      append(own.states, memory.optimizerState(plan.optimizer, tensor, 0),
+             tensor.bytes);
     }
     for (const PlanTensor &tensor : memory.getPlan().buffers)
       append(own.running, memory.buffer(tensor), tensor.bytes);

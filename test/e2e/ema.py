@@ -39,7 +39,7 @@ def expected_averages(context, binary, data, *arguments):
 
 
 def check_formula(context, checks, data):
-    options = {"adamw": {}, "sgd": {}, "lamb": {}, "lars": {"momentum": 0.9}, "lion": {}, "rmsprop": {}, "adagrad": {}}
+    options = {"adamw": {}, "sgd": {}, "lamb": {}, "lars": {"momentum": 0.9}, "lion": {}, "rmsprop": {}, "adagrad": {}, "adafactor": {}, "muon": {}}
     for optimizer, more in options.items():
         binary = context.compile(common.model_file("lenet"), loss="cross_entropy", microbatches=4, optimizer=optimizer, ema_decay=DECAY,
                                  learning_rate=0.01, **more)

@@ -22,7 +22,7 @@ from make import graph, integer, model, node, opset, tensor, untyped, value  # n
 # Relative, in the Frobenius norm over all parameters; single precision against double.
 TOLERANCE = 1e-5
 RATE_TOLERANCE = 1e-12
-QUICK = ("together", "lamb", "lars", "groups")
+QUICK = ("together", "lamb", "adafactor", "muon_groups", "groups")
 
 
 def write_model(path):
@@ -113,7 +113,7 @@ ALL_CUTS = [
 
 def check_replicas(context, checks, model):
     """With gradient lanes, one, two and four replicas have the same bits."""
-    for name in ("together", "lamb"):
+    for name in ("together", "lamb", "muon"):
         one = Case(context, model, name)
         flags = ["--steps", STEPS, *one.options["train"]]
         expected = one.bits(one.train(1, *flags, gradient_lanes=4))
@@ -178,7 +178,7 @@ def test(context, checks, arguments):
         write_model(path)
     names = QUICK if arguments.quick else CASES
     for name in names:
-        Case(context, path, name).run(checks, ALL_CUTS if name in ("together", "lamb") and not arguments.quick else CUTS[-1:])
+        Case(context, path, name).run(checks, ALL_CUTS if name in ("together", "lamb", "adafactor", "muon") and not arguments.quick else CUTS[-1:])
     if not arguments.quick:
         check_replicas(context, checks, path)
     check_errors(context, checks, path)

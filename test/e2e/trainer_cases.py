@@ -43,6 +43,12 @@ CASES = {
     "lion": case({"optimizer": "lion", "learning_rate": 0.01, "weight_decay": 0.1}),
     "lamb": case({"optimizer": "lamb", "learning_rate": 0.02, "weight_decay": 0.1}),
     "lars": case({"optimizer": "lars", "learning_rate": 1, "momentum": 0.9, "weight_decay": 0.1, "trust_coefficient": 0.05}),
+    "adafactor": case({"optimizer": "adafactor", "learning_rate": 0.05, "weight_decay": 0.1}),
+    "adafactor_fast": case({"optimizer": "adafactor", "learning_rate": 0.3}),
+    "muon": case({"optimizer": "muon", "learning_rate": 0.02, "weight_decay": 0.1}),
+    "muon_groups": case(
+        {"optimizer": "muon", "learning_rate": 0.02, "momentum": 0.9}, ["--group=layer3.*:orthogonalize=0", "--group=*:match_rms=1"]
+    ),
     # Schedules.
     "constant": scheduled("--lr-schedule=constant", "--warmup-steps=5", "--warmup-start=0.25"),
     "linear": scheduled("--lr-schedule=linear", "--lr-end=0.1", "--lr-steps=15"),
@@ -170,6 +176,8 @@ def run_with_pytorch(name, options):
         "adagrad": lambda: optim.Adagrad(groups, lr=rate, weight_decay=decay),
         "lion": lambda: Written(lion, groups, rate, decay),
         "lamb": lambda: Written(lamb, groups, rate, decay),
+        "adafactor": lambda: optim.Adafactor(groups, lr=rate, weight_decay=decay, eps=(np.finfo(np.float32).eps, 1e-3)),
+        "muon": lambda: Muon(weights, lambda n: name != "muon_groups" or not n.startswith("layer3."), rate, decay, momentum or 0.95, name == "muon_groups"),
         "lars": lambda: Written(lars, groups, rate, decay, momentum, compile["trust_coefficient"] if "trust_coefficient" in compile else 0),
     }
     optimizer = makers[compile.get("optimizer", "sgd")]()
@@ -222,6 +230,34 @@ def run_with_pytorch(name, options):
         if schedule:
             schedule.step()
     return {**result, "parameters": np.concatenate([p.detach().numpy().ravel() for p in weights.values()])}
+
+
+class Muon:
+    """PyTorch's Muon for matrices, whose products are of doubles here, and AdamW for others."""
+
+    def __init__(self, weights, takes, lr, decay, momentum, is_matched):
+        from torch import optim
+
+        matrices = [p for n, p in weights.items() if p.ndim == 2 and takes(n)]
+        others = [p for n, p in weights.items() if p.ndim != 2 or not takes(n)]
+        adjust = "match_rms_adamw" if is_matched else "original"
+        self.optimizers = [
+            optim.Muon(matrices, lr=lr, weight_decay=decay, momentum=momentum, adjust_lr_fn=adjust), optim.AdamW(others, lr=lr, weight_decay=decay),
+        ]
+        self.param_groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
+
+    def zero_grad(self):
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+
+    def step(self):
+        from unittest import mock
+
+        import torch
+
+        with mock.patch.object(torch, "bfloat16", torch.float64):
+            for optimizer in self.optimizers:
+                optimizer.step()
 
 
 class Written:

@@ -87,7 +87,9 @@ def Step_OptimizerAttr : AttrDef<Step_Dialect, "Optimizer"> {
   let mnemonic = "optimizer";
   let summary = "what the optimizer's function takes";
   let description = [{
-    Parameter, gradient, one value for each of `states`, then `scalars`.
+    Parameter, gradient, one value for each of `states` that has the parameter's
+    shape, then `scalars`. Other states (`row_var`, `col_var`, `variance`) are the
+    runtime's alone; docs/plan-format.md has their shapes.
   }];
   let parameters = (ins "::mlir::StringAttr":$kind, "::mlir::ArrayAttr":$states,
                         "::mlir::ArrayAttr":$scalars);
@@ -98,6 +100,10 @@ def Step_OptimizerAttr : AttrDef<Step_Dialect, "Optimizer"> {
   let extraClassDeclaration = [{
     /// The number of the scalar of this kind.
     std::optional<unsigned> findScalar(ScalarKind kind);
+    bool hasScalar(::llvm::StringRef name);
+    std::vector<std::string> getStateNames();
+    /// How many states have the shape of their parameters.
+    unsigned countWholeStates();
   }];
 }
 

@@ -10,7 +10,8 @@ def Step_ScalarKindEnum : I32EnumAttr<"ScalarKind", "what a scalar is", [
     I32EnumAttrCase<"OneMinusPowerOf", 1, "one_minus_power_of">,
     I32EnumAttrCase<"IsFirstStep", 2, "is_first_step">,
     I32EnumAttrCase<"LossScale", 3, "initial_scale">,
-    I32EnumAttrCase<"IsSkipped", 4, "is_skipped">]> {
+    I32EnumAttrCase<"IsSkipped", 4, "is_skipped">,
+    I32EnumAttrCase<"PowerOfStep", 5, "power_of_step">]> {
   let cppNamespace = "::pp::step";
   let genSpecializedAttr = 0;
 }

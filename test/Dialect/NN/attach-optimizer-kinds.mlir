@@ -6,6 +6,8 @@
 // RUN: pp-opt %s --nn-attach-optimizer="optimizer=lion" | FileCheck %s --check-prefix=LION
 // RUN: pp-opt %s --nn-attach-optimizer="optimizer=lamb" | FileCheck %s --check-prefix=LAMB
 // RUN: pp-opt %s --nn-attach-optimizer="optimizer=lars momentum=0.9 trust-coefficient=0.5" | FileCheck %s --check-prefix=LARS
+// RUN: pp-opt %s --nn-attach-optimizer="optimizer=adafactor ema-decay=0.5" | FileCheck %s --check-prefix=ADAFACTOR
+// RUN: pp-opt %s --nn-attach-optimizer="optimizer=muon" | FileCheck %s --check-prefix=MUON
 module {
 }
 
@@ -67,3 +69,22 @@ module {
 // LARS-LABEL: @optimizer(
 // LARS-SAME: states = ["momentum"]
 // LARS-SAME: #step.scalar<"trust_coefficient", value = 5.000000e-01 : f64>, #step.scalar<"trust_ratio", value = 1.000000e+00 : f64>
+
+// The function takes the one state that has the parameter's shape.
+// ADAFACTOR-LABEL: @optimizer(
+// ADAFACTOR-SAME: states = ["row_var", "col_var", "variance", "ema"]
+// ADAFACTOR-SAME: #step.scalar<"direction", value = -1.000000e+00 : f64>, #step.scalar<"beta2_decay", power_of_step = -8.000000e-01 : f64>
+// ADAFACTOR: %[[STEP:.+]] = nn.mul %{{.+}}, %arg1
+// ADAFACTOR: %[[P:.+]] = nn.sub %{{.+}}, %[[STEP]]
+// ADAFACTOR: %[[EMA:.+]] = nn.add %arg2
+// ADAFACTOR: return %[[P]], %[[EMA]]
+
+// Along a direction, the states stay: the runtime has changed them.
+// MUON-LABEL: @optimizer(
+// MUON-SAME: #step.scalar<"momentum", value = {{0.9[0-9]+|9.500000e-01}} : f64>
+// MUON: %[[OWN:.+]] = nn.compare lt
+// MUON: %[[STEP:.+]] = nn.select %[[OWN]]
+// MUON: %[[P:.+]] = nn.sub %{{.+}}, %[[STEP]]
+// MUON: %[[MEAN:.+]] = nn.select %[[OWN]], %{{.+}}, %arg2
+// MUON: %[[SQUARE:.+]] = nn.select %[[OWN]], %{{.+}}, %arg3
+// MUON: return %[[P]], %[[MEAN]], %[[SQUARE]]

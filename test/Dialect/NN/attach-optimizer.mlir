@@ -36,8 +36,8 @@ module {
 // ADAMW: nn.constant dense<7.500000e-01> : tensor<16xf32>
 // ADAMW: nn.constant dense<2.500000e-01> : tensor<16xf32>
 // p' = p * (1 - lr * decay) - lr / c1 * mean' / (sqrt(square') / sqrt(c2) + epsilon)
-// ADAMW: nn.constant dense<1.000000e+00> : tensor<16xf32>
 // ADAMW: nn.constant dense<5.000000e-01> : tensor<16xf32>
+// ADAMW: nn.constant dense<1.000000e+00> : tensor<16xf32>
 // ADAMW: return
 
 // ADAMW-ROOT-COUNT-2: nn.sqrt

@@ -15,7 +15,7 @@ Keyword arguments that are not listed are flags of the tools, with underscores:
 
 from . import _core
 from .errors import Error, InputError, InternalError, OperatingSystemError, UnsupportedError, UsageError
-from .optimizers import LARS, LAMB, SGD, Adagrad, Adam, AdamW, Lion, Optimizer, RMSprop
+from .optimizers import LARS, LAMB, SGD, Adafactor, Adagrad, Adam, AdamW, Lion, Muon, Optimizer, RMSprop
 from .planning import Plan, compile, import_model, plan
 from .program import Program, StepResult
 from .schedules import (ConstantLR, CosineLR, ExponentialLR, LearningRateSchedule, LinearLR, OneCycleLR, PolynomialLR,
@@ -30,7 +30,7 @@ def set_message_handler(handler):
 
 
 __all__ = [
-    "Adagrad", "Adam", "AdamW", "ConstantLR", "CosineLR", "Error", "ExponentialLR", "InputError", "InternalError", "LAMB", "LARS",
+    "Adafactor", "Adagrad", "Adam", "AdamW", "ConstantLR", "CosineLR", "Error", "ExponentialLR", "InputError", "InternalError", "LAMB", "LARS",
     "LearningRateSchedule", "LinearLR", "Lion", "OneCycleLR", "Optimizer", "Plan", "PolynomialLR", "Program", "RMSprop", "SGD", "StepLR",
     "StepResult", "OperatingSystemError", "UnsupportedError", "UsageError", "compile", "import_model", "plan", "set_message_handler"
 ]

@@ -85,3 +85,18 @@ class LARS(Optimizer):
     momentum: float = 0.0
     weight_decay: float = 0.0
     trust_coefficient: float = 1e-3
+
+
+@dataclasses.dataclass
+class Adafactor(Optimizer):
+    """Means of squares for rows and columns of matrices instead of all numbers."""
+    lr: float = 1e-2
+    weight_decay: float = 0.0
+
+
+@dataclasses.dataclass
+class Muon(Optimizer):
+    """Orthogonal steps for matrices, AdamW for all other parameters."""
+    lr: float = 1e-3
+    weight_decay: float = 0.1
+    momentum: float = 0.95

@@ -1,7 +1,8 @@
 //===- AttachOptimizer.cpp - Add the function that updates parameters -----===//
 
 #include "MainFunction.h"
-#include "plan/Plan.h"
+#include "plan/OptimizerStates.h"
+#include "plan/ParameterScalars.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
@@ -34,15 +35,21 @@ public:
         block(RankedTensorType::get({optimizerBlockBytes * 8 / type.getWidth()},
                                     type)) {
     builder.setInsertionPointToEnd(module.getBody());
+    // The others are the runtime's alone.
+    auto whole = llvm::count_if(ownStates, [](StringRef name) {
+      return runtime::formOf(name.str()) == runtime::StateForm::Whole;
+    });
     SmallVector<StringRef> stateNames(ownStates);
     for (auto [index, each] : llvm::enumerate(scalars.getAsRange<ScalarAttr>()))
       if (each.getName() == emaDecayName)
         emaDecay = index;
-    if (emaDecay)
+    if (emaDecay) {
       stateNames.push_back(runtime::averageStateName);
-    SmallVector<Type> inputs(2 + stateNames.size(), block);
+      ++whole;
+    }
+    SmallVector<Type> inputs(2 + whole, block);
     inputs.append(scalars.size(), block.clone(ArrayRef<int64_t>()));
-    SmallVector<Type> results(1 + stateNames.size(), block);
+    SmallVector<Type> results(1 + whole, block);
     function = func::FuncOp::create(builder, loc, optimizerFunctionName,
                                     builder.getFunctionType(inputs, results));
     function.setPrivate();
@@ -52,7 +59,7 @@ public:
                            builder.getStrArrayAttr(stateNames), scalars));
     Block *entry = function.addEntryBlock();
     builder.setInsertionPointToStart(entry);
-    firstScalar = 2 + stateNames.size();
+    firstScalar = 2 + whole;
   }
 
   Value parameter() { return function.getArgument(0); }
@@ -61,6 +68,8 @@ public:
     auto scale = findScalar(ScalarKind::LossScale);
     return scale ? div(gradient, scalar(*scale)) : gradient;
   }
+  /// What the runtime has made of the gradients of the parameter.
+  Value direction() { return function.getArgument(1); }
   Value state(unsigned index) { return function.getArgument(2 + index); }
   Value scalar(unsigned index) {
     return BroadcastOp::create(builder, loc, block,
@@ -157,6 +166,8 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
       epsilon = optimizer == Optimizer::Adagrad ? 1e-10
                 : optimizer == Optimizer::LAMB  ? 1e-6
                                                 : 1e-8;
+    if (momentum < 0)
+      momentum = optimizer == Optimizer::Muon ? 0.95 : 0;
     if (beta2 < 0)
       beta2 = optimizer == Optimizer::Lion || optimizer == Optimizer::RMSprop
                   ? 0.99
@@ -177,6 +188,10 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
       return attachLamb(module, *type);
     case Optimizer::LARS:
       return attachLars(module, *type);
+    case Optimizer::Adafactor:
+      return attachAdafactor(module, *type);
+    case Optimizer::Muon:
+      return attachMuon(module, *type);
     }
   }
 
@@ -335,6 +350,66 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
     b.finish({b.sub(b.parameter(), b.mul(lr, velocity)), velocity});
   }
 
+  /// PyTorch's numbers.
+  void attachAdafactor(ModuleOp module, FloatType type) {
+    constexpr double smallestScale = 1e-3, clippingThreshold = 1;
+    constexpr double beta2Decay = -0.8, rateDecay = -0.5;
+    double unit = type.isF64() ? std::numeric_limits<double>::epsilon()
+                               : std::numeric_limits<float>::epsilon();
+    OptimizerBuilder b(
+        module, type, pp::getName(Optimizer::Adafactor),
+        {runtime::factoredRowsName, runtime::factoredColumnsName,
+         runtime::unfactoredName},
+        withLossScale(
+            {scalar("lr", ScalarKind::Value, learningRate),
+             scalar("weight_decay", ScalarKind::Value, weightDecay),
+             scalar(runtime::directionName, ScalarKind::Value, -1),
+             scalar("beta2_decay", ScalarKind::PowerOfStep, beta2Decay),
+             scalar("rate_decay", ScalarKind::PowerOfStep, rateDecay),
+             scalar("clipping_threshold", ScalarKind::Value, clippingThreshold),
+             scalar("eps1", ScalarKind::Value, unit),
+             scalar("eps2", ScalarKind::Value, smallestScale)}));
+    Value lr = b.scalar(0), decay = b.scalar(1), length = b.scalar(2);
+    Value decayed =
+        b.mul(b.parameter(), b.sub(b.constant(1), b.mul(lr, decay)));
+    b.finish({b.sub(decayed, b.mul(length, b.direction()))});
+  }
+
+  void attachMuon(ModuleOp module, FloatType type) {
+    OptimizerBuilder b(
+        module, type, pp::getName(Optimizer::Muon), {"exp_avg", "exp_avg_sq"},
+        withLossScale(
+            {scalar("lr", ScalarKind::Value, learningRate),
+             scalar("weight_decay", ScalarKind::Value, weightDecay),
+             scalar("bias_correction1", ScalarKind::OneMinusPowerOf, beta1),
+             scalar("bias_correction2", ScalarKind::OneMinusPowerOf, beta2),
+             scalar(runtime::directionName, ScalarKind::Value, -1),
+             scalar("momentum", ScalarKind::Value, momentum),
+             scalar(runtime::orthogonalizeName, ScalarKind::Value, 1),
+             scalar("match_rms", ScalarKind::Value, 0)}));
+    Value lr = b.scalar(0), decay = b.scalar(1), length = b.scalar(4);
+    Value isAdam = b.less(length, b.constant(0));
+    auto [own, mean, square] = adamStep(b, b.gradient());
+    Value step = b.select(isAdam, own, b.mul(length, b.direction()));
+    Value decayed =
+        b.mul(b.parameter(), b.sub(b.constant(1), b.mul(lr, decay)));
+    b.finish({b.sub(decayed, step), b.select(isAdam, mean, b.state(0)),
+              b.select(isAdam, square, b.state(1))});
+  }
+
+  /// The step of Adam, and its new states; scalars 0, 2 and 3 are the rate and
+  /// the corrections of the means.
+  std::tuple<Value, Value, Value> adamStep(OptimizerBuilder &b, Value g) {
+    Value lr = b.scalar(0);
+    Value correction1 = b.scalar(2), correction2 = b.scalar(3);
+    Value mean = b.add(b.mul(b.constant(beta1), b.state(0)),
+                       b.mul(b.constant(1 - beta1), g));
+    Value square = meanSquare(b, b.state(1), g);
+    Value root =
+        b.add(b.div(b.sqrt(square), b.sqrt(correction2)), b.constant(epsilon));
+    return {b.mul(b.div(lr, correction1), b.div(mean, root)), mean, square};
+  }
+
   void attachAdam(ModuleOp module, FloatType type) {
     bool isDecoupled = optimizer == Optimizer::AdamW;
     OptimizerBuilder b(
@@ -346,19 +421,13 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
              scalar("bias_correction1", ScalarKind::OneMinusPowerOf, beta1),
              scalar("bias_correction2", ScalarKind::OneMinusPowerOf, beta2)}));
     Value lr = b.scalar(0), decay = b.scalar(1);
-    Value correction1 = b.scalar(2), correction2 = b.scalar(3);
     Value g = b.gradient();
     if (!isDecoupled)
       g = b.add(g, b.mul(decay, b.parameter()));
-    Value mean = b.add(b.mul(b.constant(beta1), b.state(0)),
-                       b.mul(b.constant(1 - beta1), g));
-    Value square = meanSquare(b, b.state(1), g);
+    auto [step, mean, square] = adamStep(b, g);
     Value decayed = b.parameter();
     if (isDecoupled)
       decayed = b.mul(decayed, b.sub(b.constant(1), b.mul(lr, decay)));
-    Value root =
-        b.add(b.div(b.sqrt(square), b.sqrt(correction2)), b.constant(epsilon));
-    Value step = b.mul(b.div(lr, correction1), b.div(mean, root));
     b.finish({b.sub(decayed, step), mean, square});
   }
 };

@@ -22,6 +22,9 @@
 #include "KernelTable.h"
 #include "LibraryScratchpad.h"
 #include "StepGraph.h"
+#include "cpu/Orthogonalizer.h"
+#include "plan/OptimizerStates.h"
+#include "plan/ParameterScalars.h"
 #include "plan/SharePlan.h"
 #include "pp/Dialect/PP/Transforms/Passes.h"
 #include "pp/Dialect/PP/Transforms/Ties.h"
@@ -33,6 +36,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
+#include <set>
 
 namespace pp::pipeline {
 #define GEN_PASS_DEF_PLANMEMORY
@@ -472,17 +476,55 @@ private:
     return (replicas - 1) * aligned(llvm::divideCeil(bytes, replicas));
   }
 
+  /// The shapes of what the stage trains, in the order of its parameters.
+  std::vector<runtime::Shape> trainedShapes(const StagePlan &stage) {
+    std::vector<runtime::Shape> shapes;
+    for (auto [name, offset] : stage.parameterOffsets) {
+      auto global = symbols.lookup<ml_program::GlobalOp>(name);
+      ArrayRef<int64_t> shape =
+          cast<RankedTensorType>(global.getType()).getShape();
+      shapes.emplace_back(shape.begin(), shape.end());
+    }
+    return shapes;
+  }
+
+  int64_t stateBytes(const StagePlan &stage, int64_t parameters) {
+    if (!optimizer)
+      return 0;
+    runtime::DataType type = trainedBytes == sizeof(double)
+                                 ? runtime::DataType::F64
+                                 : runtime::DataType::F32;
+    return static_cast<int64_t>(runtime::stateBytes(
+        optimizer.getStateNames(), type, trainedShapes(stage), parameters));
+  }
+
+  /// What each thread takes for the step of the largest matrix, if matrices are
+  /// orthogonalized.
+  int64_t directionBytes(const StagePlan &stage) {
+    if (!optimizer || !optimizer.hasScalar(runtime::orthogonalizeName))
+      return 0;
+    std::vector<runtime::Shape> shapes = trainedShapes(stage);
+    std::set<runtime::Shape> distinct(shapes.begin(), shapes.end());
+    runtime::setKernelThreads(1);
+    uint64_t most = 0;
+    for (const runtime::Shape &shape : distinct)
+      if (shape.size() == 2 && shape[0] * shape[1] != 0)
+        most = std::max(
+            most, runtime::Orthogonalizer(shape[0], shape[1]).scratchBytes());
+    return static_cast<int64_t>(most * scheduleOp.getThreads());
+  }
+
   void writeMemory(StagePlan &stage) {
     bool recomputes = scheduleOp.getCheckpoint() != CheckpointMode::Never;
     bool training = isTraining(step);
     int64_t slotCount = slots.stages[stage.number].count;
     int64_t parameters = training ? stage.parameters.bytes : 0;
     int64_t gradients = parameters + stage.parts.bytes;
-    int64_t states = optimizer ? optimizer.getStates().size() : 0;
     int64_t loss =
         stage.computesLoss
             ? aligned(scheduleOp.getMicrobatchesOf(stage.number) * trainedBytes)
             : 0;
+    stage.scratch = std::max(stage.scratch, directionBytes(stage));
     int64_t total = 0;
     SmallVector<Attribute> areas;
     auto area = [&](MemoryArea area, int64_t bytes) {
@@ -492,7 +534,7 @@ private:
     };
     area(MemoryArea::Parameters, stage.parameters.bytes);
     area(MemoryArea::Gradients, gradients);
-    area(MemoryArea::Optimizer, states * parameters);
+    area(MemoryArea::Optimizer, stateBytes(stage, parameters));
     area(MemoryArea::Buffers, stage.buffers.bytes);
     if (stage.prepared.bytes)
       area(MemoryArea::Prepared, stage.prepared.bytes);

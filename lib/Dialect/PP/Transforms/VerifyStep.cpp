@@ -96,7 +96,7 @@ struct VerifyStep : pipeline::impl::VerifyStepBase<VerifyStep> {
   /// new parameter and states come back.
   static LogicalResult verifyOptimizer(func::FuncOp function,
                                        step::OptimizerAttr optimizer) {
-    unsigned states = optimizer.getStates().size();
+    unsigned states = optimizer.countWholeStates();
     unsigned scalars = optimizer.getScalars().size();
     if (function.getNumArguments() == 2 + states + scalars &&
         function.getNumResults() == 1 + states)

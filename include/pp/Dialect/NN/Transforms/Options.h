@@ -19,7 +19,18 @@ enum class Loss {
   Output
 };
 
-enum class Optimizer { SGD, AdamW, Adam, RMSprop, Adagrad, Lion, LAMB, LARS };
+enum class Optimizer {
+  SGD,
+  AdamW,
+  Adam,
+  RMSprop,
+  Adagrad,
+  Lion,
+  LAMB,
+  LARS,
+  Adafactor,
+  Muon
+};
 
 /// Of the factors of products and convolutions; sums are of f32.
 enum class Precision { F32, TF32, BF16, F16 };
@@ -69,7 +80,11 @@ template <> struct EnumNames<nn::Optimizer> {
       {nn::Optimizer::LAMB, "lamb",
        "AdamW, scaled by the norms of each parameter and its step"},
       {nn::Optimizer::LARS, "lars",
-       "sgd, scaled by the norms of each parameter and its gradient"}};
+       "sgd, scaled by the norms of each parameter and its gradient"},
+      {nn::Optimizer::Adafactor, "adafactor",
+       "as PyTorch's: means of squares by row and column"},
+      {nn::Optimizer::Muon, "muon",
+       "as PyTorch's for matrices, and adamw for all others"}};
 };
 
 template <> struct EnumNames<nn::ConvolutionChoice> {

@@ -242,8 +242,14 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
     | `lion` | Chen et al., arXiv 2302.06675, algorithm 2 |
     | `lamb` | You et al., arXiv 1904.00962, algorithm 2, with phi(x) = x |
     | `lars` | You et al., arXiv 1708.03888, with the rate outside of the momentum, as LARC |
+    | `adafactor` | torch.optim.Adafactor (Shazeer and Stern, arXiv 1804.04235) |
+    | `muon` | torch.optim.Muon (Jordan et al., 2024) for matrices, `adamw` for all others |
 
-    The last two scale each parameter's step by the scalar `trust_ratio`, which
+    The last two step along a direction that takes a parameter as a whole. The
+    runtime makes it, hands it to the function instead of the gradient, and says how
+    far to go with the scalar `direction`.
+
+    `lamb` and `lars` scale each parameter's step by the scalar `trust_ratio`, which
     the runtime computes of norms. `lamb` needs the norm of the step: where the
     ratio is negative, the function gives the step instead of the parameter and
     updates the states; else it takes them as they are.
@@ -261,8 +267,8 @@ def AttachOptimizer : NNPass<"nn-attach-optimizer"> {
     Option<"optimizer", "optimizer", "::pp::nn::Optimizer",
            "::pp::nn::Optimizer::SGD", "How parameters follow gradients">,
     Option<"learningRate", "learning-rate", "double", "0.01", "Learning rate">,
-    Option<"momentum", "momentum", "double", "0.0",
-           "Momentum of sgd, lars and rmsprop">,
+    Option<"momentum", "momentum", "double", "-1.0",
+           "Momentum of sgd, lars, rmsprop and muon; -1: the optimizer's own">,
     Option<"nesterov", "nesterov", "bool", "false",
            "sgd: look a step of momentum ahead">,
     Option<"weightDecay", "weight-decay", "double", "0.0", "Weight decay">,

@@ -1,6 +1,6 @@
-//===- TrustRatio.h - A scalar for each parameter ---------------*- C++ -*-===//
-#ifndef PP_RUNTIME_EXEC_TRUSTRATIO_H
-#define PP_RUNTIME_EXEC_TRUSTRATIO_H
+//===- ParameterScalars.h - Scalars for each parameter ----------*- C++ -*-===//
+#ifndef PP_RUNTIME_PLAN_PARAMETERSCALARS_H
+#define PP_RUNTIME_PLAN_PARAMETERSCALARS_H
 
 #include "plan/Plan.h"
 
@@ -14,6 +14,14 @@ namespace pp::runtime {
 /// states.
 inline constexpr std::string_view trustRatioName = "trust_ratio";
 
+/// What adafactor and muon multiply the direction of a parameter's step by,
+/// which the runtime sets, and hands their function instead of the gradient.
+/// Negative: the function gets the gradient.
+inline constexpr std::string_view directionName = "direction";
+/// Muon's: what has a matrix stepped along an orthogonal one, and by AdamW's
+/// mean of squares, where it is 0.
+inline constexpr std::string_view orthogonalizeName = "orthogonalize";
+
 /// The number of an optimizer's scalar.
 inline std::optional<size_t> findScalar(const PlanOptimizer &optimizer,
                                         std::string_view name) {
@@ -25,4 +33,4 @@ inline std::optional<size_t> findScalar(const PlanOptimizer &optimizer,
 
 } // namespace pp::runtime
 
-#endif // PP_RUNTIME_EXEC_TRUSTRATIO_H
+#endif // PP_RUNTIME_PLAN_PARAMETERSCALARS_H
