@@ -17,18 +17,19 @@ using namespace pp::runtime;
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-// Between two looks at MPI, which does not wake anybody. Each takes some
-// microseconds from whoever computes on this core, and a message that leaves
-// may have to wait for its place for as long as the other process computes.
+// Between two looks at MPI, which does not wake anybody: a share of the time
+// since the last event, within these. Each look takes 10 to 20 us from whoever
+// computes on this core, and a message that leaves may have to wait for its
+// place for as long as the other process computes.
 namespace {
 struct Pauses {
-  microseconds soon, later; // after the last event, and when it is long ago
+  int share; // one part of so many
+  microseconds least, most;
 };
 } // namespace
-static constexpr Pauses whileAwaited{microseconds(20), microseconds(50)},
-    whileSending{microseconds(50), microseconds(250)},
-    whileIdle{microseconds(50), microseconds(500)};
-static constexpr microseconds longAgo(5000);
+static constexpr Pauses whileAwaited{8, microseconds(20), microseconds(300)},
+    whileSending{4, microseconds(50), microseconds(500)},
+    whileIdle{4, microseconds(50), microseconds(2000)};
 /// For what has still to leave at the end, and for operations to end.
 static constexpr microseconds patience(1'000'000);
 /// For the others to leave too.
@@ -400,8 +401,9 @@ void MpiEndpoint::run() {
     const Pauses &pauses = waiting   ? whileAwaited
                            : sending ? whileSending
                                      : whileIdle;
+    auto since = std::chrono::duration_cast<microseconds>(now - lastActive);
     microseconds pause =
-        now - lastActive < longAgo ? pauses.soon : pauses.later;
+        std::clamp(since / pauses.share, pauses.least, pauses.most);
     entries.assign(1, {wakeUp, POLLIN, 0});
     tunnel->ask(entries);
     timespec time{0, std::chrono::nanoseconds(pause).count()};
@@ -430,7 +432,7 @@ void MpiEndpoint::leave() {
   };
   while (!isOver() && Clock::now() < deadline && !isFrozen) {
     work();
-    std::this_thread::sleep_for(whileAwaited.soon);
+    std::this_thread::sleep_for(whileAwaited.least);
   }
   // Whoever has failed must not wait for the others.
   if (!tunnel->haveAllLeft() || !isOver() || isFrozen)
