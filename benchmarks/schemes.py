@@ -428,7 +428,6 @@ def stability(programs, out, _):
         ("pipedream-2bw", 1, ["--schedule=pipedream-2bw", "--allow-stale", "--microbatches=4"]),
         ("pipemare, 2 micro-batches", 1.5, ["--schedule=pipemare", "--allow-stale", "--microbatches=2"]),
         ("pipemare", 3, ["--schedule=pipemare", "--allow-stale"]),
-        ("pipemare T2", 3, ["--schedule=pipemare", "--allow-stale", "--correct-discrepancy=0.135"]),
         ("pipedream", 3, ["--schedule=pipedream", "--allow-stale"]),
     ]:
         limit = 2 * math.sin(math.pi / (4 * delay + 2))

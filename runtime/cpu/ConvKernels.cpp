@@ -115,7 +115,7 @@ static dnnl::memory readAs(KernelBuilder &builder, const dnnl::memory &tensor,
 /// `inside`, or memory of its own.
 static dnnl::memory writeAs(KernelBuilder &builder, const dnnl::memory &tensor,
                             const KernelBuilder::MemoryDesc &wanted,
-                            dnnl::memory inside = {}) {
+                            const dnnl::memory &inside = {}) {
   if (tensor.get_desc() == wanted)
     return tensor;
   return inside ? inside : builder.addTemporary(wanted);
