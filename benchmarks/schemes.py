@@ -17,6 +17,8 @@ workers      WSP of two workers, each a process with a pipeline of two stages, w
              a clock distance of 0, 1 and 4: steps per second, loss and accuracy,
              where both run freely, where one is stopped again and again, and
              where both are, by turns
+statistics   of batch norms: accuracy where running statistics move once in a step,
+             and where each micro-batch moves them
 stability    the largest learning rate with which a quadratic whose weights are on
              the first of 4 stages converges, beside that of the delay
 
@@ -404,6 +406,21 @@ def workers(programs, out, options):
     losses.write(out / "workers-accuracy.svg")
 
 
+def statistics(programs, out, options):
+    print("accuracy on the test digits after epochs 1, 2, 4, 8, ...: running statistics that move once in a step of 8 micro-batches, and with each")
+    chart = Chart("Batch norms on digits, 8 micro-batches of 4", "epochs", "test accuracy")
+    for mode in ("micro", "each"):
+        program = programs.model(
+            "normed", ["--stages=2", f"--batch={BATCH}", "--microbatches=8", f"--batch-norm={mode}", f"--learning-rate={options.rate}"]
+        )
+        runs = [train_digits(program, "--epochs", str(options.epochs), "--seed", str(s))[1] for s in range(options.seeds)]
+        medians = [numbers.median(r[e] for r in runs) for e in range(options.epochs)]
+        shown = " ".join(f"{medians[e]:.4f}" for e in range(options.epochs) if e in (0, 1, 3, 7) or e == options.epochs - 1)
+        print(f"  {mode:<6} {shown}", flush=True)
+        chart.add(f"--batch-norm={mode}", range(1, options.epochs + 1), medians)
+    chart.write(out / "statistics.svg")
+
+
 def stability(programs, out, _):
     """The loss is (c / 2) |W - T|^2 with a curvature c of 1: samples are rows of a multiple of the identity, and the other
     stages multiply by it."""
@@ -438,7 +455,7 @@ def stability(programs, out, _):
         print(f"  {name:<26} {low:.3f}   tau = {delay:g}: {limit:.3f}", flush=True)
 
 
-PARTS = [utilisation, memory, costs, accuracy, rates, workers, stability]
+PARTS = [utilisation, memory, costs, accuracy, rates, workers, statistics, stability]
 
 
 def main():

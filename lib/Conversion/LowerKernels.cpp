@@ -162,7 +162,8 @@ private:
     std::string key;
     llvm::raw_string_ostream(key)
         << "commit " << type << " " << op.getMomentumAttr() << " "
-        << op.getMicrobatches() << " " << op.getElements();
+        << op.getMicrobatches() << " " << op.getElements() << " "
+        << op.getEach();
     bool isNew;
     std::string name = nameFor("commit", key, isNew);
     setCallee(op, name);
@@ -192,6 +193,15 @@ private:
           auto sub = [&](Value l, Value r) -> Value {
             return arith::SubFOp::create(b, loc, l, r);
           };
+          if (op.getEach()) {
+            Value kept = constant(std::pow(1 - momentum, count));
+            auto next = [&](Value old, Value sum) -> Value {
+              return arith::AddFOp::create(b, loc, mul(old, kept), sum);
+            };
+            linalg::YieldOp::create(
+                b, loc, ValueRange{next(x[2], x[0]), next(x[3], x[1])});
+            return;
+          }
           Value mean = mul(x[0], constant(1 / count));
           Value variance = sub(mul(x[1], constant(1 / count)), mul(mean, mean));
           auto move = [&](Value old, Value next) -> Value {

@@ -736,16 +736,7 @@ Value NodeImporter::uniform(ArrayRef<int64_t> shape, int64_t seed) {
                   "own; rename that of the model");
       return nullptr;
     }
-    unsigned index = function.getNumArguments();
-    auto attributes = builder.getDictionaryAttr(
-        {builder.getNamedAttr(step::feedAttrName, builder.getStringAttr(name)),
-         builder.getNamedAttr(
-             step::roleAttrName,
-             step::RoleAttr::get(builder.getContext(), role))});
-    auto words = RankedTensorType::get({4}, builder.getI32Type());
-    (void)function.insertArgument(index, words, attributes,
-                                  NameLoc::get(builder.getStringAttr(name)));
-    randomCounter = function.getArgument(index);
+    randomCounter = step::addRandomCounter(function);
   }
   return make<UniformOp>(RankedTensorType::get(shape, builder.getF32Type()),
                          randomCounter, streams++, seed, DenseI64ArrayAttr());

@@ -283,16 +283,18 @@ static LogicalResult trackStatistics(NodeImporter &n, BatchNormOp norm,
     n.untrain(symbol.getValue(), /*isMutable=*/true);
     n.widenParameter(symbol.getValue());
   }
-  Value m = norm.getMean();
-  Value square = n.make<AddOp>(norm.getVariance(), n.make<MulOp>(m, m));
+  bool isEach = n.getOptions().batchNorm == BatchNormMode::Each;
+  Value m = norm.getMean(), spread = norm.getVariance();
+  if (!isEach)
+    spread = n.make<AddOp>(spread, n.make<MulOp>(m, m));
   n.make<AccumulateOp>(State::statistics, mean.getValue(), m);
-  n.make<AccumulateOp>(State::statistics, variance.getValue(), square);
+  n.make<AccumulateOp>(State::statistics, variance.getValue(), spread);
   // ONNX counts what stays, PyTorch what comes.
   double momentum = 1.0 - n.attribute("momentum", 0.9);
   int64_t elements =
       n.type(norm.getInput()).getNumElements() / n.type(m).getNumElements();
   n.make<CommitStatisticsOp>(mean.getValue(), variance.getValue(),
-                             llvm::APFloat(momentum), 1, elements);
+                             llvm::APFloat(momentum), 1, elements, isEach);
   return success();
 }
 
@@ -316,7 +318,7 @@ static LogicalResult batchNorm(NodeImporter &n) {
   for (StringRef name : {"momentum", "training_mode", "is_test"})
     n.ignoreAttribute(name);
   bool onMicrobatch =
-      n.isTraining() && n.getOptions().batchNorm == BatchNormMode::Micro;
+      n.isTraining() && n.getOptions().batchNorm != BatchNormMode::Frozen;
   // Layers without running statistics write those of the input there.
   bool isComputed = !symbolOf(mean) && !symbolOf(variance);
   bool asComputed = isComputed && n.attribute("training_mode", int64_t{0}) == 0;

@@ -109,6 +109,21 @@ Role pp::step::getRole(func::FuncOp function, unsigned argument) {
   return role ? role.getValue() : Role::Input;
 }
 
+BlockArgument pp::step::addRandomCounter(func::FuncOp function) {
+  Builder builder(function.getContext());
+  StringAttr name = builder.getStringAttr(stringifyRole(Role::RandomCounter));
+  auto role = RoleAttr::get(builder.getContext(), Role::RandomCounter);
+  auto attributes =
+      builder.getDictionaryAttr({builder.getNamedAttr(feedAttrName, name),
+                                 builder.getNamedAttr(roleAttrName, role)});
+  unsigned index = function.getNumArguments();
+  // Fails only where types cannot be changed.
+  (void)function.insertArgument(
+      index, RankedTensorType::get({4}, builder.getI32Type()), attributes,
+      NameLoc::get(name));
+  return function.getArgument(index);
+}
+
 std::optional<int64_t> pp::step::getBatchSize(func::FuncOp function) {
   for (auto [index, type] : llvm::enumerate(function.getArgumentTypes()))
     if (auto tensor = dyn_cast<RankedTensorType>(type);

@@ -20,6 +20,9 @@ enum class BatchNormMode {
   /// Statistics of each micro-batch; running statistics are committed once per
   /// step (deferred batch normalisation).
   Micro,
+  /// The same, but each micro-batch moves the running statistics, as in
+  /// PyTorch.
+  Each,
   /// The running statistics, which do not change.
   Frozen,
 };
@@ -28,6 +31,9 @@ template <> struct EnumNames<BatchNormMode> {
   static constexpr NamedValue<BatchNormMode> values[] = {
       {BatchNormMode::Micro, "micro",
        "statistics of each micro-batch; running statistics move once per step"},
+      {BatchNormMode::Each, "each",
+       "statistics of each micro-batch, which moves the running ones, as in "
+       "PyTorch"},
       {BatchNormMode::Frozen, "frozen", "the running statistics, unchanged"}};
 };
 

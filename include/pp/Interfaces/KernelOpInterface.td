@@ -31,9 +31,11 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
       (ins), "", "return {};">,
     InterfaceMethod<[{
         Says of how many micro-batches an update has the statistics, to an
-        operation that makes their mean.
-      }], "void", "setMicrobatchesOfUpdate", (ins "int64_t":$microbatches), "",
-      "(void)microbatches;">,
+        operation that makes their mean. Fails, with an error on the operation,
+        where it was made for others.
+      }], "::llvm::LogicalResult", "setMicrobatchesOfUpdate",
+      (ins "int64_t":$microbatches), "",
+      "(void)microbatches; return ::llvm::success();">,
     InterfaceMethod<[{
         The symbol of the parameter that the operation is a view of; null for
         all others.

@@ -76,6 +76,10 @@ void setPhase(mlir::Operation *op, Phase phase);
 /// What an argument is for; an input where nothing is stated.
 Role getRole(mlir::func::FuncOp function, unsigned argument);
 
+/// Gives the function a last argument of the role `random_counter`, and of that
+/// name; docs/runtime.md says what its four words are.
+mlir::BlockArgument addRandomCounter(mlir::func::FuncOp function);
+
 /// Samples in one run of the function: axis 0 of its first batched argument;
 /// nothing if it has none.
 std::optional<int64_t> getBatchSize(mlir::func::FuncOp function);

@@ -100,6 +100,29 @@ func.func @main(%x: tensor<8x3x4x4xf32> {step.batched}) -> tensor<8x3x4x4xf32> {
 
 // -----
 
+// Where each micro-batch moves them, its summands get the weights that they have after the last one.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[C:[^:]+]]: tensor<4xi32> {step.feed = "random_counter", step.role = #step.role<random_counter>})
+ml_program.global private mutable @m(dense<0.0> : tensor<3xf32>) : tensor<3xf32>
+ml_program.global private mutable @v(dense<1.0> : tensor<3xf32>) : tensor<3xf32>
+func.func @main(%x: tensor<8x3x4x4xf32> {step.batched}) -> tensor<8x3x4x4xf32> {
+  %s = nn.constant dense<1.0> : tensor<3xf32>
+  %y, %mean, %variance = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<8x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<8x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
+  // CHECK: nn.slice %[[C]] starts [3] limits [4]
+  // CHECK: %[[POWER:.+]] = nn.exp
+  // CHECK: %[[WEIGHT:.+]] = nn.broadcast %[[POWER]]
+  // CHECK: %[[WEIGHTED:.+]] = nn.mul %{{.+}}, %[[WEIGHT]]
+  // CHECK: %[[MEAN:.+]] = nn.mul %{{.+}}, %[[WEIGHTED]]
+  // CHECK: nn.accumulate statistics @m, %[[MEAN]]
+  nn.accumulate statistics @m, %mean : tensor<3xf32>
+  nn.accumulate statistics @v, %variance : tensor<3xf32>
+  // CHECK: nn.commit_statistics @m, @v momentum {{.*}} microbatches 4 elements 32 each
+  nn.commit_statistics @m, @v momentum 0.1 microbatches 1 elements 128 each
+  return %y : tensor<8x3x4x4xf32>
+}
+
+// -----
+
 // A sum over samples is a loss, which micro-batches add up.
 // CHECK-LABEL: func.func @main(
 func.func @main(%x: tensor<8x10xf32> {step.batched}, %t: tensor<8xi64> {step.batched}) -> tensor<f32> {

@@ -89,6 +89,17 @@ YieldOp KernelOp::getYield() {
 }
 
 /// What is added to a gradient where it is made exists nowhere else.
+LogicalResult CommitStatisticsOp::setMicrobatchesOfUpdate(int64_t count) {
+  if (getEach() && count != static_cast<int64_t>(getMicrobatches()))
+    return emitOpError()
+           << "has statistics that each of " << getMicrobatches()
+           << " micro-batches moves, but an update has " << count
+           << "; use --batch-norm=micro with replicas of stages that have no "
+              "flush";
+  setMicrobatches(count);
+  return success();
+}
+
 static LogicalResult verifyAccumulation(AccumulateOp op) {
   if (op.getState() != State::gradient)
     return op.emitOpError("adds to statistics, which no kernel does");

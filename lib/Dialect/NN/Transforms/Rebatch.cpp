@@ -2,6 +2,7 @@
 
 #include "ConstantElements.h"
 #include "MainFunction.h"
+#include "RunningStatistics.h"
 #include "SampleCounts.h"
 #include "SampleLoops.h"
 #include "SampleSums.h"
@@ -577,6 +578,8 @@ struct Rebatch : nn::impl::RebatchBase<Rebatch> {
       if (oldBatch)
         commit.setElements(commit.getElements() / oldBatch * newBatch);
     });
+    if (failed(weighStatistics(function, microbatches, newBatch)))
+      signalPassFailure();
   }
 };
 

@@ -61,8 +61,9 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
       return failure();
     if (failed(checkLanes(module, *result)))
       return failure();
-    if (result->isRolling() && !stageReplicas.empty())
-      shareStatistics(step);
+    if (result->isRolling() && !stageReplicas.empty() &&
+        failed(shareStatistics(step)))
+      return failure();
     if (clockDistance != 0 && !result->clockDistance)
       return module.emitError()
              << "clock-distance is " << clockDistance.getValue()
@@ -120,11 +121,16 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
   }
 
   /// Each update of a stage has a micro-batch of each of its replicas.
-  void shareStatistics(func::FuncOp step) const {
-    for (auto stage : step.getOps<StageOp>())
-      stage->walk([&](KernelOpInterface op) {
-        op.setMicrobatchesOfUpdate(stageReplicas[stage.getStage()]);
+  LogicalResult shareStatistics(func::FuncOp step) const {
+    for (auto stage : step.getOps<StageOp>()) {
+      WalkResult result = stage->walk([&](KernelOpInterface op) {
+        return WalkResult(
+            op.setMicrobatchesOfUpdate(stageReplicas[stage.getStage()]));
       });
+      if (result.wasInterrupted())
+        return failure();
+    }
+    return success();
   }
 
   /// Where they are equal, one number for all.

@@ -118,14 +118,22 @@ def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
         running_var  += momentum * (v * Mn / (Mn - 1) - running_var)
 
     `microbatches` and `elements` are M and n. It runs in the update phase.
+
+    With `each`, each micro-batch moves the running statistics in turn, as in
+    PyTorch. The statistics are sums of means and of unbiased variances with the
+    weights that they have after the last micro-batch, which `nn-rebatch` gives
+    them:
+
+        running += sum - (1 - (1 - momentum)^M) running
   }];
   let arguments = (ins FlatSymbolRefAttr:$mean, FlatSymbolRefAttr:$variance,
                        F64Attr:$momentum,
                        ConfinedAttr<I64Attr, [IntPositive]>:$microbatches,
-                       ConfinedAttr<I64Attr, [IntPositive]>:$elements);
+                       ConfinedAttr<I64Attr, [IntPositive]>:$elements,
+                       UnitAttr:$each);
   let assemblyFormat = [{
     $mean `,` $variance `momentum` $momentum `microbatches` $microbatches
-    `elements` $elements attr-dict
+    `elements` $elements (`each` $each^)? attr-dict
   }];
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }
@@ -135,7 +143,7 @@ def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
               {getMeanAttr(), ::pp::StateKind::Statistics},
               {getVarianceAttr(), ::pp::StateKind::Statistics}};
     }
-    void setMicrobatchesOfUpdate(int64_t count) { setMicrobatches(count); }
+    ::llvm::LogicalResult setMicrobatchesOfUpdate(int64_t count);
   }];
 }
 

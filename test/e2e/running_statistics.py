@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""--batch-norm=each: every micro-batch moves the running statistics, as in PyTorch.
+
+With a learning rate of 0, a step of four micro-batches moves them as four steps
+of one do, which are PyTorch's (`reference.npz`), and --batch-norm=micro moves
+them otherwise. Bits depend on neither stages, schedules, recomputation, threads,
+processes nor, with gradient lanes, replicas.
+"""
+
+import numpy as np
+
+import common
+from common import MODELS, OPTIMIZERS, relative_error
+
+MODEL = "normed"
+TOLERANCE = 1e-6
+
+
+def train(context, data, steps, *flags, **options):
+    binary = context.compile(common.model_file(MODEL), loss="cross_entropy", **options)
+    path = context.path(".safetensors")
+    binary.train(data, "--no-shuffle", "--epochs", steps, "--steps", steps, "--save", path, *flags)
+    return path
+
+
+def statistics(path):
+    return {name: value for name, value in common.read_safetensors(path).items() if name and "running_" in name}
+
+
+def test(context, checks, arguments):
+    data = context.data(MODEL)
+    still = {"learning_rate": 0, "batch_norm": "each"}
+    # The batches of both trainings are the same samples in the same order.
+    whole = statistics(train(context, data, 8, batch=16, microbatches=4, **still))
+    single = statistics(train(context, data, 32, batch=4, microbatches=1, **still))
+    deferred = statistics(train(context, data, 8, batch=16, microbatches=4, learning_rate=0))
+    checks.equal(len(whole), 6, f"{MODEL}: running statistics")
+    for name, value in whole.items():
+        error = relative_error(value, single[name])
+        checks.check(error <= TOLERANCE, f"{name}: {error:.2g} from those of single micro-batches")
+        away = relative_error(deferred[name], single[name])
+        checks.check(away > 100 * TOLERANCE, f"{name}: --batch-norm=micro is only {away:.2g} away")
+
+    with np.load(MODELS / MODEL / "reference.npz") as reference:
+        options = {key.replace("-", "_"): value for key, value in OPTIMIZERS["sgd"].items()}
+        trained = statistics(train(context, data, 5, batch=32, microbatches=1, batch_norm="each", **options))
+        for name, value in trained.items():
+            error = relative_error(value, reference[f"sgd/{name}"])
+            checks.check(error <= 1e-5, f"{name}: {error:.2g} from PyTorch's")
+
+    base = {"batch": 16, "microbatches": 4, "batch_norm": "each", "learning_rate": 0.05, "gradient_lanes": 4}
+    bits = common.tensor_bytes(train(context, data, 6, **base))
+    for options, flags in [
+        ({"stages": 2, "schedule": "1f1b"}, ()), ({"stages": 3, "schedule": "zb-h1"}, ("--processes", 3)),
+        ({"stages": 2, "schedule": "gpipe", "checkpoint": "always"}, ()), ({"threads_per_stage": 2}, ()),
+        ({"replicas": 2}, ()), ({"replicas": 4, "stages": 2}, ()), ({"stages": 2, "replicas": "2,1"}, ()),
+    ]:  # fmt: skip
+        other = common.tensor_bytes(train(context, data, 6, *flags, **base, **options))
+        checks.check(other == bits, f"{options} {flags}: other bits")
+
+    stale = {"loss": "cross_entropy", "batch_norm": "each", "stages": 2, "schedule": "pipedream", "allow_stale": None, "batch": 16}
+    common.Binary(context.compile(common.model_file(MODEL), **stale).path).plan()
+    try:
+        context.compile(common.model_file(MODEL), **stale, replicas="1,2")
+        checks.check(False, "an update of some micro-batches took statistics of all")
+    except common.Failure as failure:
+        checks.check("use --batch-norm=micro" in str(failure), str(failure))
+
+
+if __name__ == "__main__":
+    common.main(test, __doc__.splitlines()[0])
