@@ -49,20 +49,17 @@ Orthogonalizer::Orthogonalizer(int64_t rows, int64_t columns)
 }
 
 // | X | its product | A | A A | scratchpad |
-float *Orthogonalizer::matrix(char *scratch, unsigned number) const {
+uint64_t Orthogonalizer::offsetOf(unsigned number) const {
   uint64_t side = std::min(rows, columns);
   uint64_t whole = alignUp(rows * columns * sizeof(float));
   uint64_t small = alignUp(side * side * sizeof(float));
-  uint64_t offset =
-      std::min(number, 2U) * whole + (number > 2 ? (number - 2) * small : 0);
-  return reinterpret_cast<float *>(scratch + offset);
+  return std::min(number, 2U) * whole + (number > 2 ? (number - 2) * small : 0);
 }
 
 uint64_t Orthogonalizer::scratchBytes() const {
   uint64_t pad = std::max({gram->scratchpadBytes(), square->scratchpadBytes(),
                            product->scratchpadBytes()});
-  char *none = nullptr;
-  return reinterpret_cast<char *>(matrix(none, 4)) - none + pad;
+  return offsetOf(4) + pad;
 }
 
 void Orthogonalizer::run(char *scratch) const {
@@ -71,9 +68,12 @@ void Orthogonalizer::run(char *scratch) const {
   constexpr int iterations = 5;
   constexpr float a = 3.4445F, b = -4.7750F, c = 2.0315F;
   constexpr double smallest = 1e-7;
-  float *x = matrix(scratch, 0), *next = matrix(scratch, 1);
-  float *grams = matrix(scratch, 2), *squares = matrix(scratch, 3);
-  void *pad = matrix(scratch, 4);
+  auto matrix = [&](unsigned number) {
+    return reinterpret_cast<float *>(scratch + offsetOf(number));
+  };
+  float *x = matrix(0), *next = matrix(1);
+  float *grams = matrix(2), *squares = matrix(3);
+  void *pad = scratch + offsetOf(4);
   int64_t side = std::min(rows, columns), count = rows * columns;
   double sum = 0;
   for (int64_t i = 0; i < count; ++i)

@@ -32,7 +32,8 @@ public:
   void run(char *scratch) const;
 
 private:
-  float *matrix(char *scratch, unsigned number) const;
+  /// Where a matrix lies in the scratch memory.
+  uint64_t offsetOf(unsigned number) const;
 
   int64_t rows, columns;
   std::unique_ptr<LibraryKernel> gram, square, product;
