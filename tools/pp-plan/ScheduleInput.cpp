@@ -42,13 +42,15 @@ llvm::Error pp::showTimeline(const Flags &flags) {
                                  &flags.clockDistance},
                                 flags, "--timeline"))
     return error;
-  if (flags.timeline != "auto")
+  // Its short name.
+  const std::string name =
+      flags.timeline == "2bw" ? "pipedream-2bw" : flags.timeline.getValue();
+  if (name != "auto")
     if (auto error = refuse({&flags.minimize, &flags.kept},
                             "--timeline=" + flags.timeline +
                                 ": only --timeline=auto is a search"))
       return error;
-  bool hasWorkers = planner::weightRuleOf(flags.timeline.getValue()) ==
-                    planner::WeightRule::Waves;
+  bool hasWorkers = planner::weightRuleOf(name) == planner::WeightRule::Waves;
   if (!hasWorkers)
     if (auto error = refuse({&flags.clockDistance},
                             "--timeline=" + flags.timeline +
@@ -82,12 +84,11 @@ llvm::Error pp::showTimeline(const Flags &flags) {
                                     ": must be from 1 to 4096");
   planner::PipelineShape shape{flags.stages, static_cast<int>(microbatches),
                                flags.ranks, flags.clockDistance};
-  if (planner::weightRuleOf(flags.timeline.getValue())) {
-    auto drawn =
-        showRollingTimeline(flags.timeline, shape, *times, llvm::outs());
+  if (planner::weightRuleOf(name)) {
+    auto drawn = showRollingTimeline(name, shape, *times, llvm::outs());
     return drawn ? saveTrace(flags, *drawn) : drawn.takeError();
   }
-  return showSchedule(flags, makeNamedSchedule(flags.timeline, shape, *times,
+  return showSchedule(flags, makeNamedSchedule(name, shape, *times,
                                                {flags.minimize, flags.kept},
                                                llvm::outs()));
 }
