@@ -552,6 +552,27 @@ TEST_P(ExecutorTest, DenormalNumbersAreZero) {
   }
 }
 
+TEST_P(ExecutorTest, OrthogonalStepsWithoutMemoryAreAnError) {
+  auto json = toy::trainingPlan({});
+  json["optimizer"]["scalars"].push_back(
+      {{"name", "orthogonalize"}, {"value", 1}});
+  json["optimizer"]["scalars"].push_back(
+      {{"name", "direction"}, {"value", -1}});
+  toy::Binary binary({0}, json, toy::inferencePlan({0}));
+  Program program(binary.training, device);
+  program.allocate("");
+  try {
+    Executor executor(program, {});
+    FAIL();
+  } catch (const Error &e) {
+    EXPECT_EQ(e.getKind(), ErrorKind::InvalidInput);
+    EXPECT_NE(std::string(e.what()).find("muon needs"), std::string::npos)
+        << e.what();
+    EXPECT_NE(std::string(e.what()).find("compile it again"), std::string::npos)
+        << e.what();
+  }
+}
+
 TEST_P(ExecutorTest, AKernelWithAnotherScratchpadIsAnError) {
   for (const char *descriptor : {"matmul a=2x3 b=3x4 c=2x4", "nonsense"}) {
     // To a GPU's library the scratchpad is a limit.

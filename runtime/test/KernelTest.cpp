@@ -562,6 +562,11 @@ INSTANTIATE_TEST_SUITE_P(
     Tiles, ShortConvTest,
     testing::Values(ConvCase{
         {2, 32, 14, 11}, {16, 32, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}));
+// The gradient of these weights is made some output channels at a time.
+INSTANTIATE_TEST_SUITE_P(
+    LargeWeights, ShortConvTest,
+    testing::Values(ConvCase{
+        {1, 160, 4, 4}, {192, 160, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}));
 INSTANTIATE_TEST_SUITE_P(Unusual, ShortConvTest,
                          testing::ValuesIn(unusualConvolutions()));
 
@@ -623,6 +628,14 @@ INSTANTIATE_TEST_SUITE_P(
         ConvCase{{2, 8, 7, 7}, {8, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 8},
         ConvCase{
             {2, 8, 5, 5}, {32, 8, 1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 1},
+        // Its weights' gradient is made some output channels at a time.
+        ConvCase{{2, 160, 3, 2},
+                 {192, 160, 3, 3},
+                 {1, 1},
+                 {1, 1},
+                 {1, 1},
+                 {1, 1},
+                 1},
         ConvCase{
             {1, 3, 15, 15}, {8, 3, 7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}, 1},
         ConvCase{{2, 3, 17}, {5, 3, 4}, {3}, {2}, {2}, {1}, 1},

@@ -247,6 +247,12 @@ TEST(LayoutKernel, ConvolvesAsThePlainOne) {
     checkConvolution({2, 32, 12, 12}, {2, 16, 12, 12}, layout, "");
 }
 
+/// The gradient of the weights is made some output channels at a time.
+TEST(LayoutKernel, ConvolvesWithLargeWeights) {
+  for (const std::string &layout : layouts)
+    checkConvolution({2, 160, 4, 4}, {2, 192, 4, 4}, layout, "");
+}
+
 TEST(LayoutKernel, LeavesTensorsPlainThatDoNotFit) {
   for (const std::string &layout : layouts)
     checkConvolution({2, 3, 12, 12}, {2, 16, 12, 12}, layout, "");

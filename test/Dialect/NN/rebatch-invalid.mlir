@@ -1,5 +1,6 @@
 // RUN: split-file %s %t
 // RUN: pp-opt %t/main.mlir --split-input-file --verify-diagnostics --nn-rebatch="batch=2"
+// RUN: pp-opt %t/statistics.mlir --verify-diagnostics --nn-rebatch="batch=2 microbatches=4"
 // RUN: pp-opt %t/options.mlir --verify-diagnostics --nn-rebatch="batch=-1"
 // RUN: pp-opt %t/options0.mlir --verify-diagnostics --nn-rebatch="batch=1 microbatches=0"
 
@@ -274,4 +275,18 @@ func.func @main(%x: tensor<4x3xf32> {step.batched}) -> tensor<1x3xf32> {
   // expected-error@+1 {{'nn.add' op cannot be re-batched: combines a part of one sample with others}}
   %7 = nn.add %0, %1 : tensor<1x3xf32>
   return %1 : tensor<1x3xf32>
+}
+
+//--- statistics.mlir
+// Each of several micro-batches moves running statistics by its number.
+ml_program.global private mutable @m(dense<0.0> : tensor<3xf32>) : tensor<3xf32>
+ml_program.global private mutable @v(dense<1.0> : tensor<3xf32>) : tensor<3xf32>
+// expected-error@+1 {{input 'random_counter' has the name of an input that running statistics take; rename that of the model}}
+func.func @main(%x: tensor<8x3x4x4xf32> {step.batched, step.feed = "random_counter"}) -> tensor<8x3x4x4xf32> {
+  %s = nn.constant dense<1.0> : tensor<3xf32>
+  %y, %mean, %variance = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<8x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<8x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
+  nn.accumulate statistics @m, %mean : tensor<3xf32>
+  nn.accumulate statistics @v, %variance : tensor<3xf32>
+  nn.commit_statistics @m, @v momentum 0.1 microbatches 1 elements 128 each
+  return %y : tensor<8x3x4x4xf32>
 }

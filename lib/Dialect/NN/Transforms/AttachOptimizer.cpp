@@ -221,6 +221,17 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
     return builder.getArrayAttr(scalars);
   }
 
+  /// Rate, decay and the corrections of both means, then others.
+  SmallVector<Attribute> adamScalars(ArrayRef<Attribute> others) {
+    SmallVector<Attribute> scalars = {
+        scalar("lr", ScalarKind::Value, learningRate),
+        scalar("weight_decay", ScalarKind::Value, weightDecay),
+        scalar("bias_correction1", ScalarKind::OneMinusPowerOf, beta1),
+        scalar("bias_correction2", ScalarKind::OneMinusPowerOf, beta2)};
+    llvm::append_range(scalars, others);
+    return scalars;
+  }
+
   void attachSgd(ModuleOp module, FloatType type) {
     OptimizerBuilder b(
         module, type, pp::getName(Optimizer::SGD), {"momentum"},
@@ -308,14 +319,10 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
   }
 
   void attachLamb(ModuleOp module, FloatType type) {
-    OptimizerBuilder b(
-        module, type, pp::getName(Optimizer::LAMB), {"exp_avg", "exp_avg_sq"},
-        withLossScale(
-            {scalar("lr", ScalarKind::Value, learningRate),
-             scalar("weight_decay", ScalarKind::Value, weightDecay),
-             scalar("bias_correction1", ScalarKind::OneMinusPowerOf, beta1),
-             scalar("bias_correction2", ScalarKind::OneMinusPowerOf, beta2),
-             scalar("trust_ratio", ScalarKind::Value, 1)}));
+    OptimizerBuilder b(module, type, pp::getName(Optimizer::LAMB),
+                       {"exp_avg", "exp_avg_sq"},
+                       withLossScale(adamScalars(
+                           {scalar("trust_ratio", ScalarKind::Value, 1)})));
     Value lr = b.scalar(0), decay = b.scalar(1);
     Value correction1 = b.scalar(2), correction2 = b.scalar(3);
     Value ratio = b.scalar(4);
@@ -378,15 +385,11 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
   void attachMuon(ModuleOp module, FloatType type) {
     OptimizerBuilder b(
         module, type, pp::getName(Optimizer::Muon), {"exp_avg", "exp_avg_sq"},
-        withLossScale(
-            {scalar("lr", ScalarKind::Value, learningRate),
-             scalar("weight_decay", ScalarKind::Value, weightDecay),
-             scalar("bias_correction1", ScalarKind::OneMinusPowerOf, beta1),
-             scalar("bias_correction2", ScalarKind::OneMinusPowerOf, beta2),
-             scalar(runtime::directionName, ScalarKind::Value, -1),
+        withLossScale(adamScalars(
+            {scalar(runtime::directionName, ScalarKind::Value, -1),
              scalar("momentum", ScalarKind::Value, momentum),
              scalar(runtime::orthogonalizeName, ScalarKind::Value, 1),
-             scalar("match_rms", ScalarKind::Value, 0)}));
+             scalar("match_rms", ScalarKind::Value, 0)})));
     Value lr = b.scalar(0), decay = b.scalar(1), length = b.scalar(4);
     Value isAdam = b.less(length, b.constant(0));
     auto [own, mean, square] = adamStep(b, b.gradient());
@@ -412,14 +415,9 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
 
   void attachAdam(ModuleOp module, FloatType type) {
     bool isDecoupled = optimizer == Optimizer::AdamW;
-    OptimizerBuilder b(
-        module, type, pp::getName(optimizer.getValue()),
-        {"exp_avg", "exp_avg_sq"},
-        withLossScale(
-            {scalar("lr", ScalarKind::Value, learningRate),
-             scalar("weight_decay", ScalarKind::Value, weightDecay),
-             scalar("bias_correction1", ScalarKind::OneMinusPowerOf, beta1),
-             scalar("bias_correction2", ScalarKind::OneMinusPowerOf, beta2)}));
+    OptimizerBuilder b(module, type, pp::getName(optimizer.getValue()),
+                       {"exp_avg", "exp_avg_sq"},
+                       withLossScale(adamScalars({})));
     Value lr = b.scalar(0), decay = b.scalar(1);
     Value g = b.gradient();
     if (!isDecoupled)
