@@ -428,8 +428,11 @@ void pp::runtime::buildPackMatmul(Descriptor &descriptor,
                                   KernelBuilder &builder) {
   Product product = readProduct(descriptor);
   Offsets offsets;
-  if (!builder.isWhole() && product.packedBytes != 0)
+  if (!builder.isWhole() && product.packedBytes != 0) {
     offsets = takeColumns(product, builder);
+    // The library has another layout for results with gaps.
+    product.c = KernelBuilder::dense(product.c.dims(), product.c.data_type());
+  }
   if (!isTiled(product))
     return buildPack(product.b, describePacked(product, builder).weights_desc(),
                      product.packedBytes, builder, offsets.plainB, offsets.b);

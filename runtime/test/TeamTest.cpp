@@ -221,6 +221,26 @@ INSTANTIATE_TEST_SUITE_P(
                 "os=288x96x8x1",
                 {576, 576, 576, 576, 72}}));
 
+TEST(Divided, SharesThePackingOfWeights) {
+  for (std::string keys : {"matmul a=8x64 b=64x384 c=8x384",
+                           "matmul a=8x64 b=64x384 c=8x384 bs=1x64"}) {
+    uint64_t bytes = getPackedBytes(keys);
+    if (bytes == 0)
+      continue; // not on this processor
+    std::string pack = "pack_" + keys + " packed=" + std::to_string(bytes);
+    std::vector<size_t> floats{64 * 384, bytes / sizeof(float)};
+    auto expected = runIn(1, pack, floats);
+    for (unsigned parts : {2u, 3u}) {
+      ASSERT_TRUE(isDivisible(pack, parts)) << keys << parts;
+      EXPECT_EQ(runIn(parts, pack + " parts=" + std::to_string(parts), floats),
+                expected)
+          << keys << parts;
+    }
+    // There are six panels.
+    EXPECT_FALSE(isDivisible(pack, 7));
+  }
+}
+
 TEST(Divided, SaysWhatHasNoParts) {
   // Its statistics are sums over samples.
   EXPECT_FALSE(isDivisible("batch_norm_forward src=4x8x4x4 epsilon=1e-5", 2));
