@@ -14,6 +14,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace pp {
 #define GEN_PASS_DEF_LOWERKERNELS
@@ -154,7 +155,55 @@ private:
     func::ReturnOp::create(builder, op.getLoc());
   }
 
-  /// mean, variance, mean_sum, square_sum, per channel; see the op.
+  /// What running statistics and sums are multiplied with.
+  struct CommitFactors {
+    Value kept;     // (1 - momentum)^M, where it is `each`
+    Value share;    // 1 / M, or 1 / N
+    Value unbiased; // elements / (elements - 1)
+  };
+
+  /// At the builder. `samples` is where their number is; null: it is that of
+  /// whole micro-batches.
+  CommitFactors emitFactors(CommitStatisticsOp op, Type element,
+                            Value samples) {
+    ImplicitLocOpBuilder b(op.getLoc(), builder);
+    auto number = [&](double value) -> Value {
+      return arith::ConstantOp::create(b, b.getFloatAttr(element, value));
+    };
+    double kept = 1 - op.getMomentum().convertToDouble();
+    double ofMicrobatch = static_cast<double>(op.getElements());
+    if (!samples) {
+      double count = static_cast<double>(op.getMicrobatches());
+      double elements = count * ofMicrobatch;
+      return {number(std::pow(kept, count)), number(1 / count),
+              number(elements > 1 ? elements / (elements - 1) : 1)};
+    }
+    auto whole = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
+    };
+    auto real = [&](Value count) -> Value {
+      return arith::SIToFPOp::create(b, element, count);
+    };
+    auto batch = static_cast<int64_t>(*op.getSamples());
+    Value n = memref::LoadOp::create(b, samples, ValueRange());
+    Value power;
+    if (op.getEach()) {
+      Value last = arith::DivSIOp::create(
+          b, arith::SubIOp::create(b, n, whole(1)), whole(batch));
+      Value count = arith::AddFOp::create(b, real(last), number(1));
+      power =
+          kept > 0 ? emitPower(b, b.getLoc(), number(kept), count) : number(0);
+    }
+    Value elements = arith::MulFOp::create(
+        b, real(n), number(ofMicrobatch / static_cast<double>(batch)));
+    Value less = arith::MaximumFOp::create(
+        b, arith::SubFOp::create(b, elements, number(1)), number(1));
+    return {power, arith::DivFOp::create(b, number(1), real(n)),
+            arith::DivFOp::create(b, elements, less)};
+  }
+
+  /// mean, variance, mean_sum, square_sum, per channel, and how many samples
+  /// there are where that may change; see the op.
   void lowerCommit(CommitStatisticsOp op) {
     auto global = module.lookupSymbol<ml_program::GlobalOp>(op.getMean());
     auto tensor = cast<RankedTensorType>(global.getType());
@@ -163,18 +212,20 @@ private:
     llvm::raw_string_ostream(key)
         << "commit " << type << " " << op.getMomentumAttr() << " "
         << op.getMicrobatches() << " " << op.getElements() << " "
-        << op.getEach();
+        << op.getSamples().value_or(0) << " " << op.getEach();
     bool isNew;
     std::string name = nameFor("commit", key, isNew);
     setCallee(op, name);
     if (!isNew)
       return;
-    func::FuncOp function =
-        makeFunction(name, op.getLoc(), {type, type, type, type});
-    double count = static_cast<double>(op.getMicrobatches());
-    double elements = count * static_cast<double>(op.getElements());
-    double unbiased = elements > 1 ? elements / (elements - 1) : 1.0;
+    SmallVector<Type> types(4, type);
+    if (op.getSamples())
+      types.push_back(MemRefType::get({}, builder.getI32Type()));
+    func::FuncOp function = makeFunction(name, op.getLoc(), types);
     double momentum = op.getMomentum().convertToDouble();
+    CommitFactors factors =
+        emitFactors(op, tensor.getElementType(),
+                    op.getSamples() ? Value(function.getArgument(4)) : Value());
     SmallVector<AffineMap> maps(4, builder.getMultiDimIdentityMap(1));
     linalg::GenericOp::create(
         builder, op.getLoc(), TypeRange(),
@@ -194,16 +245,15 @@ private:
             return arith::SubFOp::create(b, loc, l, r);
           };
           if (op.getEach()) {
-            Value kept = constant(std::pow(1 - momentum, count));
             auto next = [&](Value old, Value sum) -> Value {
-              return arith::AddFOp::create(b, loc, mul(old, kept), sum);
+              return arith::AddFOp::create(b, loc, mul(old, factors.kept), sum);
             };
             linalg::YieldOp::create(
                 b, loc, ValueRange{next(x[2], x[0]), next(x[3], x[1])});
             return;
           }
-          Value mean = mul(x[0], constant(1 / count));
-          Value variance = sub(mul(x[1], constant(1 / count)), mul(mean, mean));
+          Value mean = mul(x[0], factors.share);
+          Value variance = sub(mul(x[1], factors.share), mul(mean, mean));
           auto move = [&](Value old, Value next) -> Value {
             return arith::AddFOp::create(
                 b, loc, old, mul(constant(momentum), sub(next, old)));
@@ -211,7 +261,7 @@ private:
           linalg::YieldOp::create(
               b, loc,
               ValueRange{move(x[2], mean),
-                         move(x[3], mul(variance, constant(unbiased)))});
+                         move(x[3], mul(variance, factors.unbiased))});
         });
     func::ReturnOp::create(builder, op.getLoc());
   }

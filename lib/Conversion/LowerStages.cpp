@@ -37,6 +37,8 @@ enum Field {
   fieldIsFirst,
   fieldPart,
   fieldParts,
+  fieldTeam,
+  fieldSamples,
 };
 
 class StageLowering {
@@ -204,6 +206,8 @@ private:
                                        address(gradient->second), place);
       arguments.push_back(place);
     }
+    if (readsSamples(op))
+      arguments.push_back(field(fieldSamples));
     // A library takes what it adds to in place of a result, code that is
     // generated before the operands.
     bool isLibrary = kernel.getKernelClass() == KernelClass::Library;
@@ -233,6 +237,12 @@ private:
                                   value);
   }
 
+  /// Whether it takes how many samples there are.
+  static bool readsSamples(Operation *op) {
+    auto commit = dyn_cast<nn::CommitStatisticsOp>(op);
+    return commit && commit.getSamples();
+  }
+
   /// Null if there is none.
   LLVM::LLVMFuncOp calleeOf(Operation *op) {
     auto callee =
@@ -257,9 +267,9 @@ private:
     LLVM::LLVMFuncOp callee = calleeOf(op);
     if (!callee)
       return op->emitOpError("has no function; run nn-lower-kernels first");
-    return callee.getNumArguments() != op->getNumOperands() +
-                                           op->getNumResults() +
-                                           kernel.getUpdatedStates().size();
+    return callee.getNumArguments() !=
+           op->getNumOperands() + op->getNumResults() +
+               kernel.getUpdatedStates().size() + (readsSamples(op) ? 1 : 0);
   }
 
   /// Calls the function of a kernel, or `instead` where that is not null: one

@@ -69,6 +69,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     rebatch.batch = options.batch / microbatches;
     rebatch.microbatches = hasWorkers ? 1 : microbatches;
     rebatch.averagesMeans = options.averagesMeans;
+    rebatch.countsSamples = training && options.target.isCpu() &&
+                            options.norms == NormKernels::Generated;
     if (training && options.loss.loss == nn::Loss::Output)
       rebatch.loss = options.loss.output;
     pm.addPass(nn::createRebatch(rebatch));

@@ -110,9 +110,10 @@ public:
     if (space.training) {
       space.parameterCopies = parameterCopies(program);
       for (auto function : program.getOps<func::FuncOp>())
-        if (auto why =
-                function->getAttrOfType<StringAttr>(step::wholeBatchesAttrName))
-          space.mixing = why.str();
+        for (StringRef name :
+             {step::wholeBatchesAttrName, step::mixesSamplesAttrName})
+          if (auto why = function->getAttrOfType<StringAttr>(name))
+            space.mixing = why.str();
       // Reads parameters, gradients and states, writes all but the gradients,
       // as fast as memory goes.
       space.updateSecondsPerByte =

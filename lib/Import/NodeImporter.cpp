@@ -726,8 +726,7 @@ Value NodeImporter::reduce(Reduction reduction, Value value,
 Value NodeImporter::uniform(ArrayRef<int64_t> shape, int64_t seed) {
   if (!randomCounter) {
     auto function = cast<func::FuncOp>(builder.getBlock()->getParentOp());
-    auto role = step::Role::RandomCounter;
-    StringRef name = stringifyRole(role);
+    StringRef name = stringifyRole(step::Role::RandomCounter);
     if (llvm::any_of(model.graph.inputs, [&](const onnx::ValueInfo &input) {
           return input.name == name;
         })) {
@@ -736,7 +735,10 @@ Value NodeImporter::uniform(ArrayRef<int64_t> shape, int64_t seed) {
                   "own; rename that of the model");
       return nullptr;
     }
-    randomCounter = step::addRandomCounter(function);
+    auto counter = step::getRandomCounter(function);
+    if (failed(counter))
+      return nullptr;
+    randomCounter = *counter;
   }
   return make<UniformOp>(RankedTensorType::get(shape, builder.getF32Type()),
                          randomCounter, streams++, seed, DenseI64ArrayAttr());

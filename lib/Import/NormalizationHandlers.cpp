@@ -294,7 +294,8 @@ static LogicalResult trackStatistics(NodeImporter &n, BatchNormOp norm,
   int64_t elements =
       n.type(norm.getInput()).getNumElements() / n.type(m).getNumElements();
   n.make<CommitStatisticsOp>(mean.getValue(), variance.getValue(),
-                             llvm::APFloat(momentum), 1, elements, isEach);
+                             llvm::APFloat(momentum), 1, elements,
+                             /*samples=*/IntegerAttr(), isEach);
   return success();
 }
 
@@ -323,7 +324,8 @@ static LogicalResult batchNorm(NodeImporter &n) {
   bool isComputed = !symbolOf(mean) && !symbolOf(variance);
   bool asComputed = isComputed && n.attribute("training_mode", int64_t{0}) == 0;
   if (onMicrobatch && !asComputed) {
-    auto norm = n.make<BatchNormOp>(x, scale, shift, llvm::APFloat(epsilon));
+    auto norm = n.make<BatchNormOp>(x, scale, shift, /*rows=*/Value(),
+                                    llvm::APFloat(epsilon));
     n.setOutput(0, norm.getOutput());
     return isComputed ? success() : trackStatistics(n, norm, mean, variance);
   }

@@ -43,6 +43,7 @@ static const KnownAttribute operationAttributes[] = {
     {originAttrName, isCount, countText},
     {stageHintAttrName, isCount, countText},
     {optimizerAttrName, isA<OptimizerAttr>, "a #step.optimizer"},
+    {mixesSamplesAttrName, isA<StringAttr>, "a string"},
     {wholeBatchesAttrName, isA<StringAttr>, "a string"},
 };
 
@@ -109,9 +110,19 @@ Role pp::step::getRole(func::FuncOp function, unsigned argument) {
   return role ? role.getValue() : Role::Input;
 }
 
-BlockArgument pp::step::addRandomCounter(func::FuncOp function) {
+FailureOr<BlockArgument> pp::step::getRandomCounter(func::FuncOp function) {
   Builder builder(function.getContext());
   StringAttr name = builder.getStringAttr(stringifyRole(Role::RandomCounter));
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (getRole(function, index) == Role::RandomCounter)
+      return argument;
+    if (function.getArgAttr(index, feedAttrName) == name)
+      return function.emitError()
+             << "input '" << name.getValue()
+             << "' has the name of an input that random numbers and statistics "
+                "take; rename that of the model";
+  }
   auto role = RoleAttr::get(builder.getContext(), Role::RandomCounter);
   auto attributes =
       builder.getDictionaryAttr({builder.getNamedAttr(feedAttrName, name),
@@ -119,8 +130,8 @@ BlockArgument pp::step::addRandomCounter(func::FuncOp function) {
   unsigned index = function.getNumArguments();
   // Fails only where types cannot be changed.
   (void)function.insertArgument(
-      index, RankedTensorType::get({4}, builder.getI32Type()), attributes,
-      NameLoc::get(name));
+      index, RankedTensorType::get({counterWords}, builder.getI32Type()),
+      attributes, NameLoc::get(name));
   return function.getArgument(index);
 }
 

@@ -269,7 +269,8 @@ void DataSet::fillRandomCounter(PortBuffer &target, const Step &step) const {
     uint32_t words[] = {static_cast<uint32_t>(step.seed),
                         static_cast<uint32_t>(step.seed >> 32),
                         static_cast<uint32_t>(step.number),
-                        k * plan.microbatchSize()};
+                        k * plan.microbatchSize(),
+                        static_cast<uint32_t>(step.rows)};
     std::memcpy(target.at(k), words, sizeof(words));
   }
 }

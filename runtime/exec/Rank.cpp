@@ -856,7 +856,9 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
     streams.compute->copy(stage.scalars, scalars, values.own.bytes());
     scalars = stage.scalars;
   }
-  streams.compute->execute([this, &stage, &areas, scalars, change,
+  auto samples = static_cast<int32_t>(
+      plan.samplesOfUpdate(*stage.plan, action.version, step.rows));
+  streams.compute->execute([this, &stage, &areas, scalars, change, samples,
                             groups = std::move(groups)]() mutable {
     if (stage.plan->lossScaleKernel) {
       void *tensors[] = {overflows.get(), stage.memory->at(areas.lossScale),
@@ -875,6 +877,8 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
     if (stage.functions.update) {
       pp_phase_arguments arguments = stage.arguments;
       arguments.residuals = stage.memory->at(areas.residuals);
+      alignas(64) int32_t aligned = samples;
+      arguments.samples = &aligned;
       stage.functions.update(&arguments);
     }
     throwKernelError(stage, "update");

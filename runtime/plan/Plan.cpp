@@ -27,6 +27,16 @@ unsigned Plan::replicasOfLoss() const {
   return 1;
 }
 
+uint64_t Plan::samplesOfUpdate(const PlanStage &stage, int version,
+                               uint64_t samples) const {
+  if (!clockDistance && !dealsUpdates())
+    return samples;
+  uint64_t first = uint64_t(microbatchOf(stage, version)) * microbatchSize();
+  uint64_t most =
+      uint64_t(dealsUpdates() ? stage.replicas : 1) * microbatchSize();
+  return samples > first ? std::min(samples - first, most) : 0;
+}
+
 unsigned Plan::ranksWithStages() const {
   return static_cast<unsigned>(
       std::count_if(ranks.begin(), ranks.end(),

@@ -539,6 +539,9 @@ struct Plan {
     return dealsUpdates() ? before * stage.replicas
                           : before * replicas + stage.replica;
   }
+  /// How many samples the update to a version has, of a step with `samples`.
+  uint64_t samplesOfUpdate(const PlanStage &stage, int version,
+                           uint64_t samples) const;
   /// Of each rank of a listed plan of virtual workers that are not alike: its
   /// worker. Their lists stand behind each other, and a rank with a stage that
   /// the worker has already is the first of the next one. Else all 0.

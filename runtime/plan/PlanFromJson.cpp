@@ -67,8 +67,8 @@ static void readIndexRange(const JsonReader &entry, PlanPort &port) {
     entry.at("role").fail("a sample mask has one number of f32 or f64 for each "
                           "sample of a micro-batch");
   if (port.isRandomCounter() &&
-      (port.type != DataType::I32 || port.shape != Shape{4} || port.batched))
-    entry.at("role").fail("a random counter is four numbers of i32");
+      (port.type != DataType::I32 || port.shape != Shape{5} || port.batched))
+    entry.at("role").fail("a random counter is five numbers of i32");
   if (entry.has("range")) {
     JsonReader range = entry.at("range");
     if (range.size() != 2 || range.at(size_t(0)).signedInteger() >

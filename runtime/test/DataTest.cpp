@@ -385,7 +385,7 @@ TEST(DataSetTest, CountsForRandomNumbers) {
   json["feeds"].push_back({{"name", "random_counter"},
                            {"role", "random_counter"},
                            {"dtype", "i32"},
-                           {"shape", {4}},
+                           {"shape", {5}},
                            {"batched", false}});
   Plan plan = Plan::parse(json.dump());
   DataSet data(plan, toy::data(16));
@@ -401,7 +401,10 @@ TEST(DataSetTest, CountsForRandomNumbers) {
     EXPECT_EQ(words[1], 5u);
     EXPECT_EQ(words[2], 7u);
     EXPECT_EQ(words[3], k * toy::microbatchSize);
+    EXPECT_EQ(words[4], 8u);
   }
+  data.fill(step, {0, 1, 2}, 0);
+  EXPECT_EQ(reinterpret_cast<uint32_t *>(step.feeds[2].at(0))[4], 3u);
 }
 
 } // namespace

@@ -756,6 +756,11 @@ TEST(PlanTest, StageReplicasWithoutAFlush) {
   EXPECT_EQ(plan.updatesPerStep(), 4u);
   EXPECT_EQ(plan.passIn(plan.stages[1], 3, 3), 7u);
   EXPECT_EQ(plan.microbatchOf(plan.stages[1], 2), 2u);
+  // Of a smaller batch, the last updates have fewer samples, or none.
+  unsigned size = plan.microbatchSize();
+  EXPECT_EQ(plan.samplesOfUpdate(plan.stages[1], 1, 3 * size), 2 * size);
+  EXPECT_EQ(plan.samplesOfUpdate(plan.stages[1], 2, 3 * size - 1), size - 1);
+  EXPECT_EQ(plan.samplesOfUpdate(plan.stages[1], 2, 2 * size), 0u);
   // Each update has its sums.
   size_t sums = 0;
   for (const PlanAction &action : plan.ranks[0].actions)
@@ -826,6 +831,17 @@ TEST(PlanTest, SharedWeightsLieInParts) {
   // Alone, with less than a place.
   EXPECT_EQ(SharedLayout(0, 1, 0).bytes(), 0u);
   EXPECT_EQ(SharedLayout(64, 4, 0).bytesOf(3), 0u);
+}
+
+TEST(PlanTest, WavesOfASmallerBatch) {
+  Plan plan = Plan::parse(toy::wavePlan({0}, 2, 1).dump());
+  unsigned size = plan.microbatchSize();
+  // Update 2 of worker 1 is that of micro-batch 3.
+  const PlanStage &stage = plan.stages[1];
+  ASSERT_EQ(stage.replica, 1u);
+  EXPECT_EQ(plan.samplesOfUpdate(stage, 2, plan.batch), size);
+  EXPECT_EQ(plan.samplesOfUpdate(stage, 2, 3 * size + 1), 1u);
+  EXPECT_EQ(plan.samplesOfUpdate(stage, 2, 3 * size), 0u);
 }
 
 TEST(PlanTest, WrongWavesAreNamed) {

@@ -1,7 +1,7 @@
 // RUN: pp-opt %s --nn-lower-kernels | FileCheck %s
 
 module {
-  func.func @main(%x: tensor<8x6xf32> {step.feed = "x"}, %y: tensor<2x3xf32> {step.feed = "y"}, %c: tensor<4xi32> {step.feed = "random_counter"})
+  func.func @main(%x: tensor<8x6xf32> {step.feed = "x"}, %y: tensor<2x3xf32> {step.feed = "y"}, %c: tensor<5xi32> {step.feed = "random_counter"})
       -> (tensor<8x6xf32>, tensor<2x3xf32>, tensor<f32>) {
     // An axis of 2 samples with 4 rows each is walked along as two, and each iteration computes a number in each row's quarter.
     // CHECK-LABEL: func.func @kernel_0(
@@ -15,8 +15,8 @@ module {
     // CHECK-COUNT-20: arith.mului_extended
     // CHECK-NOT: arith.mului_extended
     // CHECK: linalg.yield {{.*}} : f32, f32, f32, f32
-    %0 = nn.kernel(%a = %x, %k = %c) : (tensor<8x6xf32>, tensor<4xi32>) -> tensor<8x6xf32> {
-      %u = nn.uniform %k stream 0 samples [0, 1, 4] : tensor<4xi32> -> tensor<8x6xf32>
+    %0 = nn.kernel(%a = %x, %k = %c) : (tensor<8x6xf32>, tensor<5xi32>) -> tensor<8x6xf32> {
+      %u = nn.uniform %k stream 0 samples [0, 1, 4] : tensor<5xi32> -> tensor<8x6xf32>
       %s = nn.add %a, %u : tensor<8x6xf32>
       nn.yield %s : tensor<8x6xf32>
     }
@@ -25,8 +25,8 @@ module {
     // CHECK: linalg.generic
     // CHECK: arith.select
     // CHECK: linalg.yield {{.*}} : f32
-    %1 = nn.kernel(%a = %y, %k = %c) : (tensor<2x3xf32>, tensor<4xi32>) -> tensor<2x3xf32> {
-      %u = nn.uniform %k stream 1 seed 4294967301 samples [0, 1, 1] : tensor<4xi32> -> tensor<2x3xf32>
+    %1 = nn.kernel(%a = %y, %k = %c) : (tensor<2x3xf32>, tensor<5xi32>) -> tensor<2x3xf32> {
+      %u = nn.uniform %k stream 1 seed 4294967301 samples [0, 1, 1] : tensor<5xi32> -> tensor<2x3xf32>
       %s = nn.add %a, %u : tensor<2x3xf32>
       nn.yield %s : tensor<2x3xf32>
     }
@@ -34,8 +34,8 @@ module {
     // CHECK-LABEL: func.func @kernel_2(
     // CHECK: linalg.generic {{.*}}iterator_types = ["reduction", "reduction"
     // CHECK: arith.addf {{.*}} fastmath<reassoc>
-    %2 = nn.kernel(%a = %x, %k = %c) : (tensor<8x6xf32>, tensor<4xi32>) -> tensor<f32> {
-      %u = nn.uniform %k stream 0 samples [0, 1, 4] : tensor<4xi32> -> tensor<8x6xf32>
+    %2 = nn.kernel(%a = %x, %k = %c) : (tensor<8x6xf32>, tensor<5xi32>) -> tensor<f32> {
+      %u = nn.uniform %k stream 0 samples [0, 1, 4] : tensor<5xi32> -> tensor<8x6xf32>
       %s = nn.add %a, %u : tensor<8x6xf32>
       %r = nn.reduce sum %s [0, 1] : tensor<8x6xf32> -> tensor<f32>
       nn.yield %r : tensor<f32>

@@ -61,9 +61,13 @@ inline constexpr llvm::StringLiteral batchedAttrName = "step.batched";
 /// On function results: those of the micro-batches add up to that of the
 /// mini-batch.
 inline constexpr llvm::StringLiteral addedAttrName = "step.added";
+/// On the function of a step: which operation makes a sample's result depend on
+/// the others of its micro-batch.
+inline constexpr llvm::StringLiteral mixesSamplesAttrName =
+    "step.mixes_samples";
 /// On the function of a step: why it must be given a whole mini-batch. Without
-/// it, what is in a row changes nothing of the others, and the loss leaves out
-/// rows behind the last sample.
+/// it, what is in a row behind the last sample changes nothing of the others,
+/// and the loss leaves it out.
 inline constexpr llvm::StringLiteral wholeBatchesAttrName =
     "step.whole_batches";
 /// On the function that updates parameters: what it takes.
@@ -76,9 +80,16 @@ void setPhase(mlir::Operation *op, Phase phase);
 /// What an argument is for; an input where nothing is stated.
 Role getRole(mlir::func::FuncOp function, unsigned argument);
 
-/// Gives the function a last argument of the role `random_counter`, and of that
-/// name; docs/runtime.md says what its four words are.
-mlir::BlockArgument addRandomCounter(mlir::func::FuncOp function);
+/// The words of an argument of the role `random_counter`; docs/runtime.md says
+/// what the first four are for.
+enum class CounterWord { SeedLow, SeedHigh, Step, FirstSample, Samples };
+inline constexpr int64_t counterWords = 5;
+
+/// The function's argument of the role `random_counter`; a last one of that
+/// name is made where there is none. Fails with an error, where another
+/// argument has the name.
+llvm::FailureOr<mlir::BlockArgument>
+getRandomCounter(mlir::func::FuncOp function);
 
 /// Samples in one run of the function: axis 0 of its first batched argument;
 /// nothing if it has none.

@@ -105,12 +105,21 @@ public:
                                                     number);
   }
 
+  /// Lets the loops stop behind the first samples, as many as `memory` says.
+  void limitSamples(Value memory) {
+    Value number = memref::LoadOp::create(builder, loc, memory, ValueRange());
+    end = arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
+                                     number);
+  }
+  /// How many samples a loop has.
+  Value samples() { return end ? end : index(geometry.samples); }
+
   /// Carries `initial` through the samples.
   SmallVector<Value>
   forSamples(ValueRange initial,
              function_ref<SmallVector<Value>(Value sample, ValueRange)> body) {
-    auto loop = scf::ForOp::create(builder, loc, index(0),
-                                   index(geometry.samples), index(1), initial);
+    auto loop = scf::ForOp::create(builder, loc, index(0), samples(), index(1),
+                                   initial);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
     Value sample = loop.getInductionVar();
@@ -258,6 +267,7 @@ private:
   const Geometry &geometry;
   Type element;
   int64_t lanes = 1;
+  Value end;     // of the samples; null: all
   Value channel; // the first of the loop
   Value offset;  // of its elements in a sample
   Value base;    // of its elements in the loop's sample
@@ -287,6 +297,15 @@ LogicalResult KernelEmitter::emitChannelMoments(ChannelMomentsOp op) {
   auto mul = [&](Value x, Value y) -> Value {
     return arith::MulFOp::create(builder, loc, x, y);
   };
+  auto shareOfElement = [&]() -> Value {
+    auto places = static_cast<double>(geometry.places);
+    if (!op.getRows())
+      return loops.splat(1 / (static_cast<double>(geometry.samples) * places));
+    return arith::DivFOp::create(builder, loc, loops.splat(1 / places),
+                                 loops.fromIndex(loops.samples()));
+  };
+  if (op.getRows())
+    loops.limitSamples(memoryOf(op.getRows()));
   loops.forEach([&] {
     Value zero = loops.splat(0), one = loops.splat(1);
     Value places = loops.splat(static_cast<double>(geometry.places));
@@ -309,12 +328,10 @@ LogicalResult KernelEmitter::emitChannelMoments(ChannelMomentsOp op) {
           return SmallVector<Value>{add(before[0], mul(delta, share)),
                                     add(add(before[1], squares), between)};
         });
-    double elements = static_cast<double>(geometry.samples) *
-                      static_cast<double>(geometry.places);
     if (Value mean = memoryOf(op.getMean()))
       loops.storeNumbers(all[0], mean);
     if (Value variance = memoryOf(op.getVariance()))
-      loops.storeNumbers(mul(all[1], loops.splat(1 / elements)), variance);
+      loops.storeNumbers(mul(all[1], shareOfElement()), variance);
   });
   return success();
 }
@@ -325,6 +342,8 @@ LogicalResult KernelEmitter::emitChannelSums(ChannelSumsOp op) {
   SmallVector<Value> images = {loops.flat(sourceOf(op.getGradient())),
                                loops.flat(sourceOf(op.getInput()))};
   Value means = sourceOf(op.getMean());
+  if (op.getRows())
+    loops.limitSamples(memoryOf(op.getRows()));
   loops.forEach([&] {
     Value zero = loops.splat(0), mean = loops.loadNumbers(means);
     SmallVector<Value> all =

@@ -52,7 +52,8 @@ LogicalResult KernelEmitter::emit(ValueRange results) {
   for (Value result : ordered) {
     Operation *op = getWriter(result);
     bool isLoop = op->hasTrait<OpTrait::Elementwise>() ||
-                  isa<ReduceOp, BroadcastOp, IotaOp, UniformOp, ConstantOp>(op);
+                  isa<ReduceOp, BroadcastOp, IotaOp, PresentRowsOp, UniformOp,
+                      ConstantOp>(op);
     // Other operations write all their results at once.
     if (failed(isLoop                      ? emitLoop(result)
                : written.insert(op).second ? emitOperation(op)

@@ -196,6 +196,10 @@ LogicalResult LoopBuilder::collect(Value value, const Axes &axes) {
     merger->cut(made.back() + 1);
     return success();
   }
+  if (auto rows = dyn_cast<PresentRowsOp>(op)) {
+    counters.insert(rows.getCounter());
+    return success(memories.count(rows.getCounter()));
+  }
   if (auto uniform = dyn_cast<UniformOp>(op)) {
     if (!memories.count(uniform.getCounter()))
       return failure();
@@ -266,7 +270,7 @@ LogicalResult LoopBuilder::emit(Value destination, ArrayRef<int64_t> reduced,
   }
   firstWord = inputs.size();
   for (Value counter : counters)
-    for (int64_t word = 0; word < words; ++word)
+    for (int64_t word = 0; word < step::counterWords; ++word)
       add(inputs, wordOf(memories.lookup(counter), word), mapFor({}));
   add(outputs, loopMemory(destination, kept), mapFor(kept));
   boundLoops(inputs, maps, outputs.size());
@@ -400,6 +404,8 @@ Value LoopBuilder::scalar(OpBuilder &body, Value value, const Axes &axes) {
     result = scalar(body, broadcast.getInput(), inner);
   } else if (auto iota = dyn_cast<IotaOp>(op)) {
     result = count(body, iota, axes[iota.getAxis()]);
+  } else if (auto rows = dyn_cast<PresentRowsOp>(op)) {
+    result = presentRows(body, rows);
   } else if (auto uniform = dyn_cast<UniformOp>(op)) {
     result = draw(body, {uniform, axes});
   } else if (auto constant = dyn_cast<ConstantOp>(op)) {
@@ -452,6 +458,28 @@ Value LoopBuilder::count(OpBuilder &body, IotaOp iota, int64_t axis) {
   return arith::IndexCastOp::create(b, element, index);
 }
 
+ValueRange LoopBuilder::wordsOf(Value counter) const {
+  size_t place = std::distance(counters.begin(), llvm::find(counters, counter));
+  return arguments.slice(firstWord + step::counterWords * place,
+                         step::counterWords);
+}
+
+Value LoopBuilder::presentRows(OpBuilder &body, PresentRowsOp op) {
+  ImplicitLocOpBuilder b(loc, body);
+  auto number = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(
+        b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+  };
+  ValueRange counter = wordsOf(op.getCounter());
+  auto word = [&](step::CounterWord which) -> Value {
+    return counter[static_cast<size_t>(which)];
+  };
+  Value left = arith::SubIOp::create(b, word(step::CounterWord::Samples),
+                                     word(step::CounterWord::FirstSample));
+  Value present = arith::MinSIOp::create(b, left, number(op.getSamples()));
+  return arith::MulIOp::create(b, present, number(op.getRows()));
+}
+
 Value LoopBuilder::draw(OpBuilder &body, const Draw &draw) {
   ImplicitLocOpBuilder b(loc, body);
   auto [uniform, axes] = draw;
@@ -500,9 +528,7 @@ Value LoopBuilder::draw(OpBuilder &body, const Draw &draw) {
   }
   if (!element)
     element = number(0);
-  size_t place = std::distance(counters.begin(),
-                               llvm::find(counters, uniform.getCounter()));
-  ValueRange counter = arguments.slice(firstWord + words * place, words);
+  ValueRange counter = wordsOf(uniform.getCounter());
   auto withSeed = [&](Value half, int64_t seed) -> Value {
     return seed == 0 ? half : arith::XOrIOp::create(b, half, number(seed));
   };

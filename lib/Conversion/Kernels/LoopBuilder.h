@@ -4,6 +4,7 @@
 #define PP_LIB_CONVERSION_KERNELS_LOOPBUILDER_H
 
 #include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Interfaces/Step.h"
 
 #include "mlir/Dialect/Utils/ReshapeOpsUtils.h"
 #include "mlir/IR/AffineMap.h"
@@ -101,6 +102,9 @@ private:
   int64_t extentOf(int64_t loop) const;
 
   mlir::Value wordOf(mlir::Value counter, int64_t word);
+  /// In the body.
+  mlir::ValueRange wordsOf(mlir::Value counter) const;
+  mlir::Value presentRows(mlir::OpBuilder &body, nn::PresentRowsOp op);
   /// The memory of a value that follows `axes`, with an axis for each loop.
   mlir::Value loopMemory(mlir::Value memory, llvm::ArrayRef<int64_t> axes);
   /// A quarter of it.

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct below or the plan's meaning changes. */
-#define PP_ABI_VERSION 8
+#define PP_ABI_VERSION 9
 
 /* All arenas, and all tensors inside them, start at multiples of this. */
 #define PP_ALIGNMENT 64
@@ -36,22 +36,24 @@ extern "C" {
  * constants of the generated code; `inputs` and `outputs` follow the order of
  * the phase's lists in the plan. */
 typedef struct pp_phase_arguments {
-  char *parameters;     /* trained parameters of the stage            */
-  char *buffers;        /* untrained state and constants              */
-  char *gradients;      /* same layout as `parameters`; phases add    */
-  char *statistics;     /* per-mini-batch sums of running statistics  */
-  char *residuals;      /* the slot that keeps F's values for B and W */
-  char *scratch;        /* dead when the phase returns                */
-  char *prepared;       /* what P has made, until the next P          */
-  char *const *inputs;  /* feeds and received values                  */
-  char *const *outputs; /* values to send, to fetch, and the loss     */
-  void *const *kernels; /* library kernels, in the plan's order       */
-  uint64_t is_probed;   /* whether pp_probe_kernel looks at kernels   */
-  uint64_t is_first;    /* W of a stage that `writes_gradients`: it is
-                           the first one in this step                 */
-  uint64_t part, parts; /* the thread's part of each kernel: one of
-                           `parts`; 0 of 1 where it is alone          */
-  void *team;           /* for pp_join_parts; null: it is alone       */
+  char *parameters;       /* trained parameters of the stage            */
+  char *buffers;          /* untrained state and constants              */
+  char *gradients;        /* same layout as `parameters`; phases add    */
+  char *statistics;       /* per-mini-batch sums of running statistics  */
+  char *residuals;        /* the slot that keeps F's values for B and W */
+  char *scratch;          /* dead when the phase returns                */
+  char *prepared;         /* what P has made, until the next P          */
+  char *const *inputs;    /* feeds and received values                  */
+  char *const *outputs;   /* values to send, to fetch, and the loss     */
+  void *const *kernels;   /* library kernels, in the plan's order       */
+  uint64_t is_probed;     /* whether pp_probe_kernel looks at kernels   */
+  uint64_t is_first;      /* W of a stage that `writes_gradients`: it is
+                             the first one in this step                 */
+  uint64_t part, parts;   /* the thread's part of each kernel: one of
+                             `parts`; 0 of 1 where it is alone          */
+  void *team;             /* for pp_join_parts; null: it is alone       */
+  const int32_t *samples; /* U: how many the sums of running statistics
+                             are of; aligned to 64 bytes              */
 } pp_phase_arguments;
 
 /* Runs one phase of one stage, for one micro-batch or for a step. */

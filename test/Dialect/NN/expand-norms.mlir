@@ -66,3 +66,35 @@ func.func @main(%x: tensor<2x3x5xf32>, %s: tensor<3xf32>) -> tensor<2x3x5xf32> {
   %y, %m, %v = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<2x3x5xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x5xf32>, tensor<3xf32>, tensor<3xf32>)
   return %y : tensor<2x3x5xf32>
 }
+
+// -----
+
+// Rows that do not count are in no sum, and have no gradient.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:.*]]: tensor<4x3xf32>, %[[G:.*]]: tensor<4x3xf32>, %[[S:.*]]: tensor<3xf32>, %[[C:.*]]: tensor<5xi32>)
+// CHECK: %[[ROWS:.+]] = nn.present_rows %[[C]]
+// CHECK: nn.channel_moments %[[X]] rows %[[ROWS]]
+// CHECK: nn.channel_sums %[[G]], %[[X]], %{{.+}} rows %[[ROWS]]
+// CHECK: %[[EACH:.+]] = nn.broadcast %[[ROWS]] [] {{.*}} -> tensor<3xi32>
+// CHECK: %[[COUNT:.+]] = nn.cast %[[EACH]]
+// CHECK: nn.div %{{.+}}, %[[COUNT]]
+// CHECK: %[[NUMBER:.+]] = nn.iota 0 : tensor<4x3xi32>
+// CHECK: %[[ALL:.+]] = nn.broadcast %[[ROWS]] [] {{.*}} -> tensor<4x3xi32>
+// CHECK: %[[IS:.+]] = nn.compare lt %[[NUMBER]], %[[ALL]]
+// CHECK: nn.select %[[IS]],
+//
+// All of it is code of the kernels that read it.
+// KERNELS-LABEL: func.func @main(
+// KERNELS-NOT: -> tensor<i32>
+// KERNELS: nn.channel_moments
+// KERNELS: nn.kernel{{.*}} -> tensor<4x3xf32> {
+// KERNELS: nn.present_rows
+// KERNELS: nn.compare
+// KERNELS: nn.select
+// KERNELS-NEXT: nn.yield
+func.func @main(%x: tensor<4x3xf32>, %g: tensor<4x3xf32>, %s: tensor<3xf32>, %c: tensor<5xi32>) -> (tensor<4x3xf32>, tensor<4x3xf32>) {
+  %r = nn.present_rows %c samples 4 rows 1 : tensor<5xi32> -> tensor<i32>
+  %y, %m, %v = nn.batch_norm %x, %s, %s rows %r epsilon 1.0e-5 : (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<i32>) -> (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>)
+  %d, %a, %b = nn.batch_norm_backward %x, %g, %m, %v, %s rows %r epsilon 1.0e-5 : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<i32>) -> (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>)
+  return %y, %d : tensor<4x3xf32>, tensor<4x3xf32>
+}

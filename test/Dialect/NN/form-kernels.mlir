@@ -157,18 +157,18 @@ func.func @main(%x: tensor<4x8xbf16>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tens
 
 // What is drawn at random, and its mask, are drawn again in each phase that reads them.
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[X:[^:]+]]: tensor<4x8xf32>, %[[C:[^:]+]]: tensor<4xi32>)
-func.func @main(%x: tensor<4x8xf32>, %c: tensor<4xi32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+// CHECK-SAME: %[[X:[^:]+]]: tensor<4x8xf32>, %[[C:[^:]+]]: tensor<5xi32>)
+func.func @main(%x: tensor<4x8xf32>, %c: tensor<5xi32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   %half = nn.constant dense<0.5> : tensor<4x8xf32>
   %zero = nn.constant dense<0.0> : tensor<4x8xf32>
-  // CHECK-NEXT: %[[Y:.+]] = nn.kernel(%[[A0:.+]] = %[[C]], %{{.+}} = %[[X]]) {{.*}}forward{{.*}} : (tensor<4xi32>, tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK-NEXT: %[[Y:.+]] = nn.kernel(%[[A0:.+]] = %[[C]], %{{.+}} = %[[X]]) {{.*}}forward{{.*}} : (tensor<5xi32>, tensor<4x8xf32>) -> tensor<4x8xf32> {
   // CHECK: nn.uniform %[[A0]] stream 0
   // CHECK: nn.compare
   // CHECK: nn.yield
-  %u = nn.uniform %c stream 0 samples [0, 1, 1] {step.phase = #step.phase<forward>, step.origin = 0 : i64} : tensor<4xi32> -> tensor<4x8xf32>
+  %u = nn.uniform %c stream 0 samples [0, 1, 1] {step.phase = #step.phase<forward>, step.origin = 0 : i64} : tensor<5xi32> -> tensor<4x8xf32>
   %mask = nn.compare ge %u, %half {step.phase = #step.phase<forward>, step.origin = 1 : i64} : tensor<4x8xf32> -> tensor<4x8xi1>
   %0 = nn.select %mask, %x, %zero {step.phase = #step.phase<forward>, step.origin = 2 : i64} : tensor<4x8xi1>, tensor<4x8xf32>
-  // CHECK: nn.kernel({{.*}} = %[[C]], {{.*}} = %[[Y]]) {{.*}}backward_input{{.*}} : (tensor<4xi32>, tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK: nn.kernel({{.*}} = %[[C]], {{.*}} = %[[Y]]) {{.*}}backward_input{{.*}} : (tensor<5xi32>, tensor<4x8xf32>) -> tensor<4x8xf32> {
   // CHECK: nn.uniform
   // CHECK: nn.compare
   %1 = nn.select %mask, %0, %zero {step.phase = #step.phase<backward_input>, step.origin = 2 : i64} : tensor<4x8xi1>, tensor<4x8xf32>

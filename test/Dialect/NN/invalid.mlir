@@ -439,64 +439,64 @@ func.func @iota_axis() {
 // -----
 
 func.func @uniform_counter(%c: tensor<3xi32>) {
-  // expected-error@+1 {{'nn.uniform' op 'counter' must have 4 elements, got 'tensor<3xi32>'}}
+  // expected-error@+1 {{'nn.uniform' op 'counter' must have 5 elements, got 'tensor<3xi32>'}}
   %0 = nn.uniform %c stream 0 : tensor<3xi32> -> tensor<4xf32>
   return
 }
 
 // -----
 
-func.func @uniform_stream(%c: tensor<4xi32>) {
+func.func @uniform_stream(%c: tensor<5xi32>) {
   // expected-error@+1 {{'nn.uniform' op 'stream' -1 is outside [0, 2^32)}}
-  %0 = nn.uniform %c stream -1 : tensor<4xi32> -> tensor<4xf32>
+  %0 = nn.uniform %c stream -1 : tensor<5xi32> -> tensor<4xf32>
   return
 }
 
 // -----
 
-func.func @uniform_samples(%c: tensor<4xi32>) {
+func.func @uniform_samples(%c: tensor<5xi32>) {
   // expected-error@+1 {{'nn.uniform' op 'samples' must be an axis and two positive factors}}
-  %0 = nn.uniform %c stream 0 samples [0, 1] : tensor<4xi32> -> tensor<4xf32>
+  %0 = nn.uniform %c stream 0 samples [0, 1] : tensor<5xi32> -> tensor<4xf32>
   return
 }
 
 // -----
 
-func.func @uniform_axis(%c: tensor<4xi32>) {
+func.func @uniform_axis(%c: tensor<5xi32>) {
   // expected-error@+1 {{'nn.uniform' op 'axis' 1 is outside [0, 1)}}
-  %0 = nn.uniform %c stream 0 samples [1, 1, 1] : tensor<4xi32> -> tensor<4xf32>
+  %0 = nn.uniform %c stream 0 samples [1, 1, 1] : tensor<5xi32> -> tensor<4xf32>
   return
 }
 
 // -----
 
-func.func @uniform_factors(%c: tensor<4xi32>) {
+func.func @uniform_factors(%c: tensor<5xi32>) {
   // expected-error@+1 {{'nn.uniform' op axis 0 of size 8 is not made of 3 x samples x 1}}
-  %0 = nn.uniform %c stream 0 samples [0, 3, 1] : tensor<4xi32> -> tensor<8xf32>
+  %0 = nn.uniform %c stream 0 samples [0, 3, 1] : tensor<5xi32> -> tensor<8xf32>
   return
 }
 
 // -----
 
-func.func @uniform_layout_without_samples(%c: tensor<4xi32>) {
+func.func @uniform_layout_without_samples(%c: tensor<5xi32>) {
   // expected-error@+1 {{'nn.uniform' op needs its samples on axis 0 in a layout}}
-  %0 = nn.uniform %c stream 0 layout channels_last : tensor<4xi32> -> tensor<2x4x4x8xf32>
+  %0 = nn.uniform %c stream 0 layout channels_last : tensor<5xi32> -> tensor<2x4x4x8xf32>
   return
 }
 
 // -----
 
-func.func @uniform_layout_of_another_shape(%c: tensor<4xi32>) {
+func.func @uniform_layout_of_another_shape(%c: tensor<5xi32>) {
   // expected-error@+1 {{'nn.uniform' op is no tensor in the layout blocked16: 'tensor<2x4x4x8xf32>'}}
-  %0 = nn.uniform %c stream 0 samples [0, 1, 1] layout blocked16 : tensor<4xi32> -> tensor<2x4x4x8xf32>
+  %0 = nn.uniform %c stream 0 samples [0, 1, 1] layout blocked16 : tensor<5xi32> -> tensor<2x4x4x8xf32>
   return
 }
 
 // -----
 
-func.func @uniform_elements(%c: tensor<4xi32>) {
+func.func @uniform_elements(%c: tensor<5xi32>) {
   // expected-error@+1 {{'nn.uniform' op draws 4294967296 numbers for a sample, at most 2^32 - 1 are possible}}
-  %0 = nn.uniform %c stream 0 samples [0, 1, 1] : tensor<4xi32> -> tensor<2x65536x65536xf32>
+  %0 = nn.uniform %c stream 0 samples [0, 1, 1] : tensor<5xi32> -> tensor<2x65536x65536xf32>
   return
 }
 
@@ -1155,5 +1155,45 @@ func.func @batch_norm_types(%x: tensor<2x8xf16>, %s: tensor<8xf32>) {
 func.func @bitcast_widths(%x: tensor<4xf32>) {
   // expected-error@+1 {{'nn.bitcast' op reads 'f32' as 'i64', which has another number of bits}}
   %0 = nn.bitcast %x : tensor<4xf32> -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @present_rows_counter(%c: tensor<4xi32>) {
+  // expected-error@+1 {{'nn.present_rows' op 'counter' must have 5 elements, got 'tensor<4xi32>'}}
+  %0 = nn.present_rows %c samples 2 rows 1 : tensor<4xi32> -> tensor<i32>
+  return
+}
+
+// -----
+
+func.func @present_rows_samples(%c: tensor<5xi32>) {
+  // expected-error@+1 {{'nn.present_rows' op needs positive numbers of samples and rows}}
+  %0 = nn.present_rows %c samples 0 rows 1 : tensor<5xi32> -> tensor<i32>
+  return
+}
+
+// -----
+
+func.func @present_rows_result(%c: tensor<5xi32>) {
+  // expected-error@+1 {{'nn.present_rows' op gives one number, not 'tensor<1xi32>'}}
+  %0 = nn.present_rows %c samples 2 rows 1 : tensor<5xi32> -> tensor<1xi32>
+  return
+}
+
+// -----
+
+func.func @batch_norm_rows(%x: tensor<2x8xf32>, %s: tensor<8xf32>, %r: tensor<2xi32>) {
+  // expected-error@+1 {{'nn.batch_norm' op needs a number of rows of shape [], got [2]}}
+  %0:3 = nn.batch_norm %x, %s, %s rows %r epsilon 1.0e-5 : (tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<2xi32>) -> (tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @channel_moments_rows(%x: tensor<2x8xf32>, %r: tensor<2xi32>) {
+  // expected-error@+1 {{'nn.channel_moments' op needs a number of rows of shape [], got [2]}}
+  %0:2 = nn.channel_moments %x rows %r : (tensor<2x8xf32>, tensor<2xi32>) -> (tensor<8xf32>, tensor<8xf32>)
   return
 }

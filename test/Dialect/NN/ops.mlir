@@ -120,13 +120,13 @@ func.func @moves(%x: tensor<4x8xf32>, %bias: tensor<8xf32>, %i: tensor<2x3xi64>)
   // CHECK: %[[V0:[^ :,]+]] = nn.iota 1 : tensor<2x4xi64>
   %0 = nn.iota 1 : tensor<2x4xi64>
   // CHECK: %[[COUNTER:[^ :,]+]] = nn.constant
-  %counter = nn.constant dense<0> : tensor<4xi32>
-  // CHECK: nn.uniform %[[COUNTER]] stream 0 : tensor<4xi32> -> tensor<5xf32>
-  %u = nn.uniform %counter stream 0 : tensor<4xi32> -> tensor<5xf32>
-  // CHECK: nn.uniform %[[COUNTER]] stream 1 seed 7 samples [0, 3, 4] : tensor<4xi32> -> tensor<24x8xf32>
-  %v = nn.uniform %counter stream 1 seed 7 samples [0, 3, 4] : tensor<4xi32> -> tensor<24x8xf32>
-  // CHECK: nn.uniform %[[COUNTER]] stream 2 samples [0, 1, 1] layout {{ ?}}blocked16 : tensor<4xi32> -> tensor<2x3x5x16xf32>
-  %w = nn.uniform %counter stream 2 samples [0, 1, 1] layout blocked16 : tensor<4xi32> -> tensor<2x3x5x16xf32>
+  %counter = nn.constant dense<0> : tensor<5xi32>
+  // CHECK: nn.uniform %[[COUNTER]] stream 0 : tensor<5xi32> -> tensor<4xf32>
+  %u = nn.uniform %counter stream 0 : tensor<5xi32> -> tensor<4xf32>
+  // CHECK: nn.uniform %[[COUNTER]] stream 1 seed 7 samples [0, 3, 4] : tensor<5xi32> -> tensor<24x8xf32>
+  %v = nn.uniform %counter stream 1 seed 7 samples [0, 3, 4] : tensor<5xi32> -> tensor<24x8xf32>
+  // CHECK: nn.uniform %[[COUNTER]] stream 2 samples [0, 1, 1] layout {{ ?}}blocked16 : tensor<5xi32> -> tensor<2x3x5x16xf32>
+  %w = nn.uniform %counter stream 2 samples [0, 1, 1] layout blocked16 : tensor<5xi32> -> tensor<2x3x5x16xf32>
   // CHECK: %[[V1:[^ :,]+]] = nn.reshape %[[X]] : tensor<4x8xf32> -> tensor<2x16xf32>
   %1 = nn.reshape %x : tensor<4x8xf32> -> tensor<2x16xf32>
   // CHECK: %[[V2:[^ :,]+]] = nn.transpose %[[X]] [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
@@ -330,5 +330,21 @@ func.func @functions(%x: tensor<4xf32>, %i: tensor<4xi32>) {
 func.func @bits(%x: tensor<4xf32>) {
   // CHECK: nn.bitcast %{{.*}} : tensor<4xf32> -> tensor<4xi32>
   %0 = nn.bitcast %x : tensor<4xf32> -> tensor<4xi32>
+  return
+}
+
+// CHECK-LABEL: func.func @rows(
+// CHECK-SAME: %[[COUNTER:[^:]+]]: tensor<5xi32>
+func.func @rows(%counter: tensor<5xi32>, %x: tensor<2x4x4x3xf32>, %i: tensor<2x3x4x4xf32>, %c: tensor<3xf32>) {
+  // CHECK: %[[ROWS:.+]] = nn.present_rows %[[COUNTER]] samples 2 rows 1 : tensor<5xi32> -> tensor<i32>
+  %rows = nn.present_rows %counter samples 2 rows 1 : tensor<5xi32> -> tensor<i32>
+  // CHECK: nn.batch_norm %{{.+}} rows %[[ROWS]] epsilon 1.000000e-05 layout channels_last : (tensor<2x4x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<i32>) -> (tensor<2x4x4x3xf32>, tensor<3xf32>, tensor<3xf32>)
+  %n:3 = nn.batch_norm %x, %c, %c rows %rows epsilon 1.000000e-05 layout channels_last : (tensor<2x4x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<i32>) -> (tensor<2x4x4x3xf32>, tensor<3xf32>, tensor<3xf32>)
+  // CHECK: nn.batch_norm_backward %{{.+}} rows %[[ROWS]] epsilon
+  %b:3 = nn.batch_norm_backward %i, %i, %c, %c, %c rows %rows epsilon 1.000000e-05 : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<i32>) -> (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
+  // CHECK: nn.channel_moments %{{.+}} rows %[[ROWS]] :
+  %m, %v = nn.channel_moments %i rows %rows : (tensor<2x3x4x4xf32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xf32>)
+  // CHECK: nn.channel_sums %{{.+}} rows %[[ROWS]] :
+  %s, %w = nn.channel_sums %i, %i, %c rows %rows : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xf32>)
   return
 }

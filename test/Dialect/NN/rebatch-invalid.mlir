@@ -281,7 +281,7 @@ func.func @main(%x: tensor<4x3xf32> {step.batched}) -> tensor<1x3xf32> {
 // Each of several micro-batches moves running statistics by its number.
 ml_program.global private mutable @m(dense<0.0> : tensor<3xf32>) : tensor<3xf32>
 ml_program.global private mutable @v(dense<1.0> : tensor<3xf32>) : tensor<3xf32>
-// expected-error@+1 {{input 'random_counter' has the name of an input that running statistics take; rename that of the model}}
+// expected-error@+1 {{input 'random_counter' has the name of an input that random numbers and statistics take; rename that of the model}}
 func.func @main(%x: tensor<8x3x4x4xf32> {step.batched, step.feed = "random_counter"}) -> tensor<8x3x4x4xf32> {
   %s = nn.constant dense<1.0> : tensor<3xf32>
   %y, %mean, %variance = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<8x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<8x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)

@@ -102,17 +102,18 @@ func.func @main(%x: tensor<8x3x4x4xf32> {step.batched}) -> tensor<8x3x4x4xf32> {
 
 // Where each micro-batch moves them, its summands get the weights that they have after the last one.
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[C:[^:]+]]: tensor<4xi32> {step.feed = "random_counter", step.role = #step.role<random_counter>})
+// CHECK-SAME: %[[C:[^:]+]]: tensor<5xi32> {step.feed = "random_counter", step.role = #step.role<random_counter>})
 ml_program.global private mutable @m(dense<0.0> : tensor<3xf32>) : tensor<3xf32>
 ml_program.global private mutable @v(dense<1.0> : tensor<3xf32>) : tensor<3xf32>
 func.func @main(%x: tensor<8x3x4x4xf32> {step.batched}) -> tensor<8x3x4x4xf32> {
   %s = nn.constant dense<1.0> : tensor<3xf32>
   %y, %mean, %variance = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : (tensor<8x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<8x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
-  // CHECK: nn.slice %[[C]] starts [3] limits [4]
+  // CHECK: %[[LEFT:.+]] = nn.present_rows %[[C]] samples 8 rows 1
+  // CHECK: nn.add %[[LEFT]],
   // CHECK: %[[POWER:.+]] = nn.exp
-  // CHECK: %[[WEIGHT:.+]] = nn.broadcast %[[POWER]]
-  // CHECK: %[[WEIGHTED:.+]] = nn.mul %{{.+}}, %[[WEIGHT]]
-  // CHECK: %[[MEAN:.+]] = nn.mul %{{.+}}, %[[WEIGHTED]]
+  // CHECK: %[[WEIGHT:.+]] = nn.mul %{{.+}}, %[[POWER]]
+  // CHECK: %[[WEIGHTS:.+]] = nn.broadcast %[[WEIGHT]]
+  // CHECK: %[[MEAN:.+]] = nn.mul %{{.+}}, %[[WEIGHTS]]
   // CHECK: nn.accumulate statistics @m, %[[MEAN]]
   nn.accumulate statistics @m, %mean : tensor<3xf32>
   nn.accumulate statistics @v, %variance : tensor<3xf32>

@@ -95,6 +95,11 @@ LogicalResult IotaOp::demandBatch(BatchPosition position,
                  position.outer == 1);
 }
 
+LogicalResult PresentRowsOp::demandBatch(BatchPosition position,
+                                         PositionsOut &operands) {
+  return failure(); // the same for all samples
+}
+
 LogicalResult UniformOp::demandBatch(BatchPosition position,
                                      PositionsOut &operands) {
   operands.assign(1, BatchPosition());

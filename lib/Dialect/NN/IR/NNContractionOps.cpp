@@ -349,6 +349,12 @@ template <typename NormOp> static FailureOr<int64_t> readChannels(NormOp op) {
   return (*logical)[1];
 }
 
+/// How many rows count is one number.
+template <typename Op> static LogicalResult verifyRows(Op op) {
+  return op.getRows() ? verifyShapeOf(op, "number of rows", op.getRows(), {})
+                      : success();
+}
+
 /// Checks a batch norm, forward or backward; images may be bf16 where all that
 /// has a number for each channel is f32.
 template <typename NormOp> static LogicalResult verifyBatchNorm(NormOp op) {
@@ -360,7 +366,9 @@ template <typename NormOp> static LogicalResult verifyBatchNorm(NormOp op) {
   if (image != channel && !(image.isBF16() && channel.isF32()))
     return op.emitOpError() << "needs one type for all its tensors, or bf16 "
                                "for images and f32 for channels";
-  return verifyShapeOf(op, "scale", op.getScale(), *channels);
+  return success(
+      succeeded(verifyShapeOf(op, "scale", op.getScale(), *channels)) &&
+      succeeded(verifyRows(op)));
 }
 
 LogicalResult BatchNormOp::verify() { return verifyBatchNorm(*this); }
@@ -368,13 +376,17 @@ LogicalResult BatchNormBackwardOp::verify() { return verifyBatchNorm(*this); }
 
 LogicalResult ChannelMomentsOp::verify() {
   FailureOr<int64_t> channels = readChannels(*this);
-  return failed(channels) ? failure()
-                          : verifyShapeOf(*this, "mean", getMean(), *channels);
+  return success(
+      succeeded(channels) &&
+      succeeded(verifyShapeOf(*this, "mean", getMean(), *channels)) &&
+      succeeded(verifyRows(*this)));
 }
 LogicalResult ChannelSumsOp::verify() {
   FailureOr<int64_t> channels = readChannels(*this);
-  return failed(channels) ? failure()
-                          : verifyShapeOf(*this, "mean", getMean(), *channels);
+  return success(
+      succeeded(channels) &&
+      succeeded(verifyShapeOf(*this, "mean", getMean(), *channels)) &&
+      succeeded(verifyRows(*this)));
 }
 
 LogicalResult SoftmaxCrossEntropyOp::verify() {

@@ -609,8 +609,9 @@ LogicalResult BatchNormOp::buildVJP(OpBuilder &builder,
     return emitOpError("has no derivative of its mean and variance results");
   auto backward = BatchNormBackwardOp::create(
       builder, getLoc(), getInput(), cotangents[0], getMean(), getVariance(),
-      getScale(), getEpsilonAttr(), getLayoutAttr());
+      getScale(), getRows(), getEpsilonAttr(), getLayoutAttr());
   result.assign(backward->result_begin(), backward->result_end());
+  result.resize(getNumOperands());
   return success();
 }
 

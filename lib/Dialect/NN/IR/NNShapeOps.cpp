@@ -3,6 +3,7 @@
 #include "ShapeChecks.h"
 #include "pp/Dialect/NN/IR/Layout.h"
 #include "pp/Dialect/NN/IR/NN.h"
+#include "pp/Interfaces/Step.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -83,11 +84,26 @@ LogicalResult IotaOp::verify() {
                    getOutput().getType().getRank());
 }
 
+template <typename Op> static LogicalResult verifyCounter(Op op) {
+  RankedTensorType type = op.getCounter().getType();
+  if (type.getShape() != ArrayRef<int64_t>(pp::step::counterWords))
+    return op.emitOpError() << "'counter' must have " << pp::step::counterWords
+                            << " elements, got " << type;
+  return success();
+}
+
+LogicalResult PresentRowsOp::verify() {
+  if (getSamples() < 1 || getRows() < 1)
+    return emitOpError("needs positive numbers of samples and rows");
+  if (getOutput().getType().getRank() != 0)
+    return emitOpError() << "gives one number, not " << getOutput().getType();
+  return verifyCounter(*this);
+}
+
 LogicalResult UniformOp::verify() {
   auto output = getOutput().getType();
-  if (getCounter().getType().getShape() != ArrayRef<int64_t>(4))
-    return emitOpError() << "'counter' must have 4 elements, got "
-                         << getCounter().getType();
+  if (failed(verifyCounter(*this)))
+    return failure();
   if (int64_t stream = getStream(); stream < 0 || stream > UINT32_MAX)
     return emitOpError() << "'stream' " << stream << " is outside [0, 2^32)";
   if (std::optional<ArrayRef<int64_t>> samples = getSamples()) {

@@ -12,17 +12,20 @@ namespace pp::nn {
 inline bool isCheap(mlir::Operation *op) {
   if (auto constant = mlir::dyn_cast<ConstantOp>(op))
     return constant.getValue().isSplat();
-  // A mask of drawn numbers takes as little as the numbers.
+  // A mask of drawn numbers takes as little as the numbers, that of rows with
+  // samples less.
+  auto isOfMask = [](mlir::Value operand) {
+    auto broadcast = operand.getDefiningOp<BroadcastOp>();
+    return operand.getDefiningOp<UniformOp>() ||
+           (broadcast && broadcast.getInput().getDefiningOp<PresentRowsOp>());
+  };
   if (auto compare = mlir::dyn_cast<CompareOp>(op))
-    return llvm::any_of(op->getOperands(),
-                        [](mlir::Value operand) {
-                          return operand.getDefiningOp<UniformOp>() != nullptr;
-                        }) &&
+    return llvm::any_of(op->getOperands(), isOfMask) &&
            llvm::all_of(op->getOperands(), [](mlir::Value operand) {
              mlir::Operation *producer = operand.getDefiningOp();
              return producer && isCheap(producer);
            });
-  return mlir::isa<BroadcastOp, IotaOp, UniformOp>(op);
+  return mlir::isa<BroadcastOp, IotaOp, PresentRowsOp, UniformOp>(op);
 }
 
 } // namespace pp::nn

@@ -249,9 +249,30 @@ SmallVector<Value> expand(Expansion &e, BatchNormOp op) {
   for (int64_t axis = 2; axis < op.getInput().getType().getRank(); ++axis)
     others.push_back(axis);
   auto mean = [&](Value value) {
-    Value sum = e.make<ReduceOp>(Reduction::sum, value, others);
-    int64_t count = product(shapeOf(value)) / product(shapeOf(sum));
-    return e.make<DivOp>(sum, e.splat(sum, static_cast<double>(count)));
+    auto type = cast<RankedTensorType>(value.getType());
+    int64_t count =
+        type.getNumElements() / op.getMean().getType().getDimSize(0);
+    if (!op.getRows()) {
+      Value sum = e.make<ReduceOp>(Reduction::sum, value, others);
+      return e.make<DivOp>(sum, e.splat(sum, static_cast<double>(count)));
+    }
+    auto spreadRows = [&](ArrayRef<int64_t> shape) {
+      auto numbers =
+          cast<RankedTensorType>(op.getRows().getType()).clone(shape);
+      return e.make<BroadcastOp>(numbers, op.getRows(), ArrayRef<int64_t>());
+    };
+    Value rows = spreadRows(type.getShape());
+    Value isPresent = e.make<CompareOp>(
+        type.clone(IntegerType::get(type.getContext(), 1)), Comparison::lt,
+        e.make<IotaOp>(rows.getType(), 0), rows);
+    Value sum = e.make<ReduceOp>(
+        Reduction::sum, e.make<SelectOp>(isPresent, value, e.splat(value, 0)),
+        others);
+    double ofRow =
+        static_cast<double>(count) / static_cast<double>(type.getDimSize(0));
+    Value elements = e.make<CastOp>(sum.getType(), spreadRows(shapeOf(sum)));
+    return e.make<DivOp>(sum,
+                         e.make<MulOp>(elements, e.splat(elements, ofRow)));
   };
   Value centre = mean(x);
   Value centred = e.make<SubOp>(x, e.spread(centre, x));

@@ -71,10 +71,32 @@ public:
     Value epsilon = splat(norm.getEpsilon().convertToDouble());
     return make<SqrtOp>(of<AddOp>(variance, epsilon));
   }
-  /// Elements of a channel.
-  double count() const {
-    return static_cast<double>(image.getNumElements()) /
-           static_cast<double>(channels.getNumElements());
+  /// 1 / elements of a channel.
+  Value share() {
+    double count = static_cast<double>(image.getNumElements()) /
+                   static_cast<double>(channels.getNumElements());
+    if (!norm.getRows())
+      return splat(1 / count);
+    auto numbers = channels.clone(builder.getI32Type());
+    Value rows =
+        make<CastOp>(channels, make<BroadcastOp>(numbers, norm.getRows(),
+                                                 ArrayRef<int64_t>()));
+    double ofRow = count / static_cast<double>(image.getDimSize(0));
+    return of<DivOp>(splat(1 / ofRow), rows);
+  }
+  /// Zero in rows that do not count.
+  Value present(Value value) {
+    if (!norm.getRows())
+      return value;
+    auto type = cast<RankedTensorType>(value.getType());
+    auto numbers = type.clone(builder.getI32Type());
+    Value isPresent = make<CompareOp>(
+        type.clone(builder.getI1Type()), Comparison::lt,
+        make<IotaOp>(numbers, 0),
+        make<BroadcastOp>(numbers, norm.getRows(), ArrayRef<int64_t>()));
+    Value zero = make<ConstantOp>(DenseElementsAttr::get(
+        type, builder.getFloatAttr(type.getElementType(), 0)));
+    return make<SelectOp>(isPresent, value, zero);
   }
 
 private:
@@ -87,9 +109,9 @@ private:
 
 static void expandNorm(BatchNormOp op) {
   NormExpansion e(op);
-  auto moments = e.make<ChannelMomentsOp>(op.getMean().getType(),
-                                          op.getVariance().getType(),
-                                          op.getInput(), op.getLayout());
+  auto moments = e.make<ChannelMomentsOp>(
+      op.getMean().getType(), op.getVariance().getType(), op.getInput(),
+      op.getRows(), op.getLayout());
   Value factor = e.of<DivOp>(op.getScale(), e.deviation(moments.getVariance()));
   Value x = e.of<SubOp>(e.widened(op.getInput()), e.spread(moments.getMean()));
   x = e.of<AddOp>(e.of<MulOp>(x, e.spread(factor)), e.spread(op.getShift()));
@@ -99,15 +121,16 @@ static void expandNorm(BatchNormOp op) {
 }
 
 /// With the deviation d, n = (x - mean) / d and averages over a channel:
-/// scale / d * (g - average(g) - n * average(g * n)).
+/// scale / d * (g - average(g) - n * average(g * n)), and 0 in rows that do not
+/// count.
 static void expandNorm(BatchNormBackwardOp op) {
   NormExpansion e(op);
   Type numbers = op.getScale().getType();
-  auto sums =
-      e.make<ChannelSumsOp>(numbers, numbers, op.getOutputGradient(),
-                            op.getInput(), op.getMean(), op.getLayout());
+  auto sums = e.make<ChannelSumsOp>(numbers, numbers, op.getOutputGradient(),
+                                    op.getInput(), op.getMean(), op.getRows(),
+                                    op.getLayout());
   Value inverse = e.of<DivOp>(e.splat(1), e.deviation(op.getVariance()));
-  Value share = e.splat(1 / e.count());
+  Value share = e.share();
   Value scaleGradient = e.of<MulOp>(sums.getWeighted(), inverse);
   Value average = e.of<MulOp>(sums.getSum(), share);
   Value slope = e.of<MulOp>(e.of<MulOp>(scaleGradient, inverse), share);
@@ -115,7 +138,7 @@ static void expandNorm(BatchNormBackwardOp op) {
   Value x = e.of<SubOp>(e.widened(op.getInput()), e.spread(op.getMean()));
   Value g = e.of<SubOp>(e.widened(op.getOutputGradient()), e.spread(average));
   g = e.of<SubOp>(g, e.of<MulOp>(x, e.spread(slope)));
-  g = e.of<MulOp>(g, e.spread(factor));
+  g = e.present(e.of<MulOp>(g, e.spread(factor)));
   op->replaceAllUsesWith(ValueRange{e.kept(g), scaleGradient, sums.getSum()});
   op.erase();
 }

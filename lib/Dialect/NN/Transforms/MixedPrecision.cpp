@@ -72,7 +72,12 @@ private:
     auto isFloat = [](Type type) {
       return cast<RankedTensorType>(type).getElementType().isF32();
     };
-    return llvm::all_of(op->getOperandTypes(), isFloat) &&
+    auto isNumber = [](Type type) { // of rows
+      return !isa<FloatType>(cast<RankedTensorType>(type).getElementType());
+    };
+    return llvm::all_of(
+               op->getOperandTypes(),
+               [&](Type type) { return isFloat(type) || isNumber(type); }) &&
            !cast<KernelOpInterface>(op).getLibraryDescriptor().empty();
   }
 

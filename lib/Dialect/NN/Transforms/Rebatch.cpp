@@ -29,10 +29,10 @@ namespace {
 class Rebatcher {
 public:
   Rebatcher(func::FuncOp function, int64_t newBatch, int64_t microbatches,
-            StringRef loss, bool averagesMeans)
+            StringRef loss, bool averagesMeans, bool countsSamples)
       : function(function), newBatch(newBatch), microbatches(microbatches),
-        loss(loss), elements(function->getParentOfType<ModuleOp>()),
-        sums(averagesMeans) {}
+        countsSamples(countsSamples), loss(loss),
+        elements(function->getParentOfType<ModuleOp>()), sums(averagesMeans) {}
 
   LogicalResult run() {
     if (failed(findBatch()))
@@ -60,13 +60,13 @@ public:
     placeSamples(/*isFollowed=*/ok);
     if (!ok && oldBatch != newBatch)
       return failure();
-    requireWholeBatches(mixing);
-    if (oldBatch == newBatch)
-      return success();
-    loops->shrink(function.getBody().front(), newBatch);
-    rewrite();
-    sums.divide(1.0 / static_cast<double>(microbatches));
-    return success();
+    countsSamples &= requireWholeBatches(mixing);
+    if (oldBatch != newBatch) {
+      loops->shrink(function.getBody().front(), newBatch);
+      rewrite();
+      sums.divide(1.0 / static_cast<double>(microbatches));
+    }
+    return success(!countsSamples || succeeded(countRows()));
   }
 
 private:
@@ -142,22 +142,49 @@ private:
   }
 
   /// Says so where a sample's result depends on the other rows, which then must
-  /// all be samples.
-  void requireWholeBatches(Operation *mixing) {
+  /// all be samples, unless norms leave the others out: then true.
+  bool requireWholeBatches(Operation *mixing) {
+    bool hasNorms = false, canCount = countsSamples && !mixing;
     StringRef what = "mixes samples";
-    for (auto norm : function.getBody().front().getOps<BatchNormOp>())
+    for (auto norm : function.getBody().front().getOps<BatchNormOp>()) {
+      auto [axis, outer, inner] = positionOf(norm.getInput());
+      canCount &= axis == 0 && outer == 1 && inner > 0;
+      hasNorms = true;
       if (!mixing) {
         mixing = norm;
         what = "normalises over the samples of a micro-batch";
       }
+    }
     if (!mixing)
-      return;
+      return false;
     auto named = mixing->getLoc()->findInstanceOf<NameLoc>();
     StringRef name =
         named ? named.getName().getValue() : mixing->getName().getStringRef();
-    function->setAttr(
-        step::wholeBatchesAttrName,
-        StringAttr::get(function.getContext(), "'" + name + "' " + what));
+    auto reason =
+        StringAttr::get(function.getContext(), "'" + name + "' " + what);
+    function->setAttr(step::mixesSamplesAttrName, reason);
+    if (!canCount)
+      function->setAttr(step::wholeBatchesAttrName, reason);
+    return canCount && hasNorms;
+  }
+
+  /// Lets norms leave out the rows without a sample, and running statistics
+  /// count the others.
+  LogicalResult countRows() {
+    auto counter = step::getRandomCounter(function);
+    if (failed(counter))
+      return failure();
+    auto number =
+        RankedTensorType::get({}, IntegerType::get(function.getContext(), 32));
+    for (auto norm : function.getBody().front().getOps<BatchNormOp>()) {
+      OpBuilder builder(norm);
+      norm.getRowsMutable().assign(
+          PresentRowsOp::create(builder, norm.getLoc(), number, *counter,
+                                newBatch, positionOf(norm.getInput()).inner));
+    }
+    for (auto commit : function.getBody().front().getOps<CommitStatisticsOp>())
+      commit.setSamples(newBatch);
+    return success();
   }
 
   /// Tells what is drawn at random where its samples are. Where samples were
@@ -533,6 +560,7 @@ private:
   func::FuncOp function;
   int64_t oldBatch = 0;
   int64_t newBatch, microbatches;
+  bool countsSamples;
   StringRef loss;
   ConstantElements elements;
   DenseMap<Value, BatchPosition> positions;
@@ -569,7 +597,8 @@ struct Rebatch : nn::impl::RebatchBase<Rebatch> {
     }
     int64_t oldBatch = step::getBatchSize(function).value_or(0);
     if ((batch != 0 || oldBatch != 0) &&
-        failed(Rebatcher(function, batch, microbatches, loss, averagesMeans)
+        failed(Rebatcher(function, batch, microbatches, loss, averagesMeans,
+                         countsSamples)
                    .run()))
       return signalPassFailure();
     int64_t newBatch = batch == 0 ? oldBatch : batch;

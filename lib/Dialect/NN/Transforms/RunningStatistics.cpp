@@ -1,4 +1,4 @@
-//===- RunningStatistics.cpp - Statistics that each micro-batch moves -----===//
+//===- RunningStatistics.cpp - What micro-batches count in statistics -----===//
 
 #include "RunningStatistics.h"
 #include "pp/Dialect/NN/IR/NN.h"
@@ -21,11 +21,21 @@ public:
   LogicalResult run() {
     SmallVector<CommitStatisticsOp> commits;
     function.walk([&](CommitStatisticsOp commit) {
-      if (commit.getEach())
+      if (commit.getEach() || commit.getSamples())
         commits.push_back(commit);
     });
-    if (!commits.empty() && microbatches > 1 && failed(findCounter()))
-      return failure();
+    bool readsCounter = microbatches > 1 ||
+                        llvm::any_of(commits, [](CommitStatisticsOp commit) {
+                          return commit.getSamples().has_value();
+                        });
+    if (commits.empty())
+      return success();
+    if (readsCounter) {
+      auto found = step::getRandomCounter(function);
+      if (failed(found))
+        return failure();
+      counter = *found;
+    }
     for (CommitStatisticsOp commit : commits)
       for (auto sum : llvm::to_vector(function.getOps<AccumulateOp>()))
         if (sum.getState() == State::statistics)
@@ -38,76 +48,75 @@ private:
     bool isVariance = sum.getSymbol() == commit.getVariance();
     if (!isVariance && sum.getSymbol() != commit.getMean())
       return;
-    auto elements = static_cast<double>(commit.getElements());
-    double factor = isVariance && elements > 1 ? elements / (elements - 1) : 1;
-    double momentum = commit.getMomentum().convertToDouble();
-    OpBuilder builder(sum);
-    Location loc = sum.getLoc();
+    builder.setInsertionPoint(sum);
+    loc = sum.getLoc();
     RankedTensorType type = sum.getValue().getType();
-    auto number = [&](RankedTensorType type, double value) -> Value {
-      return ConstantOp::create(
-          builder, loc,
-          DenseElementsAttr::get(
-              type, builder.getFloatAttr(type.getElementType(), value)));
-    };
-    Value weight = number(type, momentum * factor);
-    if (microbatches > 1) {
-      auto scalar = type.clone(ArrayRef<int64_t>());
-      Value sample =
-          CastOp::create(builder, loc, scalar, firstSample(builder, loc));
-      // Of all that come after: M - 1 - sample / batch.
-      Value later = AddOp::create(
-          builder, loc,
-          MulOp::create(builder, loc, sample,
-                        number(scalar, -1.0 / static_cast<double>(batch))),
-          number(scalar, static_cast<double>(microbatches - 1)));
-      // Nothing is left with a momentum of 1.
-      double kept = std::log(std::max(1 - momentum, 1e-30));
-      Value power = ExpOp::create(
-          builder, loc,
-          MulOp::create(builder, loc, later, number(scalar, kept)));
-      weight = MulOp::create(
-          builder, loc, weight,
-          BroadcastOp::create(builder, loc, type, power, ArrayRef<int64_t>()));
-    }
+    scalar = type.clone(ArrayRef<int64_t>());
+    Value weight = commit.getEach() ? weightOfEach(commit, isVariance)
+                                    : cast(present(batch));
+    weight =
+        BroadcastOp::create(builder, loc, type, weight, ArrayRef<int64_t>());
     sum->setOperand(
         0, MulOp::create(builder, loc, sum.getValue(), weight).getOutput());
   }
 
-  /// The number of the micro-batch's first sample in the step.
-  Value firstSample(OpBuilder &builder, Location loc) {
-    constexpr int64_t word = 3;
-    Value part =
-        SliceOp::create(builder, loc, counter, ArrayRef<int64_t>(word),
-                        ArrayRef<int64_t>(word + 1), ArrayRef<int64_t>(1));
-    return ReshapeOp::create(
-        builder, loc, RankedTensorType::get({}, builder.getI32Type()), part);
+  Value weightOfEach(CommitStatisticsOp commit, bool isVariance) {
+    double momentum = commit.getMomentum().convertToDouble();
+    auto elements = static_cast<double>(commit.getElements());
+    Value weight = number(momentum);
+    if (isVariance && commit.getSamples()) {
+      // Of one element, the variance is 0.
+      Value n = mul(cast(present(batch)),
+                    number(elements / static_cast<double>(batch)));
+      Value less = MaximumOp::create(
+          builder, loc, AddOp::create(builder, loc, n, number(-1)), number(1));
+      weight = mul(weight, DivOp::create(builder, loc, n, less));
+    } else if (isVariance && elements > 1) {
+      weight = number(momentum * (elements / (elements - 1)));
+    }
+    if (microbatches == 1)
+      return weight;
+    // Micro-batches that come after this one: of l samples from its first one
+    // on, floor((l - 1) / batch).
+    Value left = present(microbatches * batch);
+    Value later = DivOp::create(
+        builder, loc, AddOp::create(builder, loc, left, numberLike(left, -1)),
+        numberLike(left, batch));
+    // Nothing is left with a momentum of 1.
+    double kept = std::log(std::max(1 - momentum, 1e-30));
+    return mul(weight,
+               ExpOp::create(builder, loc, mul(cast(later), number(kept))));
   }
 
-  LogicalResult findCounter() {
-    auto role = step::Role::RandomCounter;
-    StringRef name = stringifyRole(role);
-    for (BlockArgument argument : function.getArguments()) {
-      unsigned index = argument.getArgNumber();
-      if (step::getRole(function, index) == role) {
-        counter = argument;
-        return success();
-      }
-      auto feed =
-          function.getArgAttrOfType<StringAttr>(index, step::feedAttrName);
-      if (feed && feed.getValue() == name)
-        return function.emitError()
-               << "input '" << name
-               << "' has the name of an input that running statistics take; "
-                  "rename that of the model";
-    }
-    counter = step::addRandomCounter(function);
-    return success();
+  /// Samples from the micro-batch's first one on, but at most `most`.
+  Value present(int64_t most) {
+    return PresentRowsOp::create(
+        builder, loc, RankedTensorType::get({}, builder.getI32Type()), counter,
+        most, /*rows=*/1);
+  }
+  Value cast(Value count) {
+    return CastOp::create(builder, loc, scalar, count);
+  }
+  Value mul(Value x, Value y) { return MulOp::create(builder, loc, x, y); }
+  Value number(double value) {
+    return ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(
+            scalar, builder.getFloatAttr(scalar.getElementType(), value)));
+  }
+  Value numberLike(Value count, int64_t value) {
+    return ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(mlir::cast<RankedTensorType>(count.getType()),
+                               builder.getI32IntegerAttr(value)));
   }
 
   func::FuncOp function;
   int64_t microbatches, batch;
   Value counter;
+  OpBuilder builder{function.getContext()};
+  Location loc = function.getLoc();
+  RankedTensorType scalar;
 };
 
 } // namespace

@@ -75,15 +75,18 @@ def NN_BatchNormOp : NN_LibraryOp<"batch_norm", [
     1502.03167). It mixes the samples of a micro-batch: its result depends on the
     size of the micro-batch. With a `layout` (see `nn.reorder`), input and result
     lie in it. Both may be bf16, while the numbers of channels are f32, as are
-    sums.
+    sums. With `rows`, the statistics are those of so many of the first along axis
+    0 (`nn.present_rows`).
   }];
   let arguments = (ins NN_FactorTensor:$input, NN_FloatTensor:$scale,
-                       NN_FloatTensor:$shift, F64Attr:$epsilon,
+                       NN_FloatTensor:$shift,
+                       Optional<NN_TensorOf<[I32]>>:$rows, F64Attr:$epsilon,
                        DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout);
   let results = (outs NN_FactorTensor:$output, NN_FloatTensor:$mean,
                       NN_FloatTensor:$variance);
   let assemblyFormat = [{
-    $input `,` $scale `,` $shift `epsilon` $epsilon (`layout` $layout^)?
+    $input `,` $scale `,` $shift (`rows` $rows^)? `epsilon` $epsilon
+    (`layout` $layout^)?
     attr-dict `:` functional-type(operands, results)
   }];
 }
@@ -93,16 +96,20 @@ def NN_BatchNormBackwardOp : NN_LibraryOp<"batch_norm_backward", [
     AllTypesMatch<["mean", "variance", "scale", "scaleGradient",
                    "shiftGradient"]>]> {
   let summary = "the cotangents of input, scale and shift of nn.batch_norm";
+  let description = [{
+    With `rows`, those of the other rows are 0.
+  }];
   let arguments = (ins NN_FactorTensor:$input, NN_FactorTensor:$outputGradient,
                        NN_FloatTensor:$mean, NN_FloatTensor:$variance,
-                       NN_FloatTensor:$scale, F64Attr:$epsilon,
+                       NN_FloatTensor:$scale,
+                       Optional<NN_TensorOf<[I32]>>:$rows, F64Attr:$epsilon,
                        DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout);
   let results = (outs NN_FactorTensor:$inputGradient,
                       NN_FloatTensor:$scaleGradient,
                       NN_FloatTensor:$shiftGradient);
   let assemblyFormat = [{
     $input `,` $outputGradient `,` $mean `,` $variance `,` $scale
-    `epsilon` $epsilon (`layout` $layout^)? attr-dict
+    (`rows` $rows^)? `epsilon` $epsilon (`layout` $layout^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -124,13 +131,16 @@ def NN_ChannelMomentsOp : NN_ChannelOp<"channel_moments", [
     cache holds; those of the samples are then combined in their order (Chan,
     Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
     sample variances", 1979, equation 2.1), so that memory is read once and no
-    long sum loses its last terms.
+    long sum loses its last terms. With `rows`, those of the first so many along
+    axis 0.
   }];
   let arguments = (ins NN_FactorTensor:$input,
+                       Optional<NN_TensorOf<[I32]>>:$rows,
                        DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout);
   let results = (outs NN_FloatTensor:$mean, NN_FloatTensor:$variance);
   let assemblyFormat = [{
-    $input (`layout` $layout^)? attr-dict `:` functional-type(operands, results)
+    $input (`rows` $rows^)? (`layout` $layout^)? attr-dict
+    `:` functional-type(operands, results)
   }];
 }
 
@@ -140,14 +150,15 @@ def NN_ChannelSumsOp : NN_ChannelOp<"channel_sums", [
   let summary = "what the derivative of a batch norm needs of each channel";
   let description = [{
     The sums over each channel of `gradient` and of gradient * (input - mean),
-    one sample after the other.
+    one sample after the other. With `rows`, over the first so many along axis 0.
   }];
   let arguments = (ins NN_FactorTensor:$gradient, NN_FactorTensor:$input,
                        NN_FloatTensor:$mean,
+                       Optional<NN_TensorOf<[I32]>>:$rows,
                        DefaultValuedAttr<NN_Layout, "Layout::plain">:$layout);
   let results = (outs NN_FloatTensor:$sum, NN_FloatTensor:$weighted);
   let assemblyFormat = [{
-    $gradient `,` $input `,` $mean (`layout` $layout^)? attr-dict
+    $gradient `,` $input `,` $mean (`rows` $rows^)? (`layout` $layout^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }

@@ -35,6 +35,29 @@ def NN_IotaOp : NN_MoveOp<"iota", ["demandBatch"], [NotDifferentiable]> {
   let assemblyFormat = "$axis attr-dict `:` type($output)";
 }
 
+def NN_PresentRowsOp : NN_MoveOp<"present_rows", ["demandBatch"],
+                                 [NotDifferentiable]> {
+  let summary = "how many rows of a micro-batch belong to samples";
+  let description = [{
+    The last micro-batch of a smaller mini-batch is not full: its rows behind the
+    samples that there are hold copies. `counter` is that of `nn.uniform`. With
+    n samples in the step, of which the micro-batch's first one is number f, and
+    `samples` and `rows` of each of them in a full micro-batch:
+
+        rows * min(n - f, samples)
+    ```mlir
+    %0 = nn.present_rows %c samples 8 rows 1 : tensor<5xi32> -> tensor<i32>
+    ```
+  }];
+  let arguments = (ins NN_TensorOf<[I32]>:$counter, I64Attr:$samples,
+                       I64Attr:$rows);
+  let results = (outs NN_TensorOf<[I32]>:$output);
+  let assemblyFormat = [{
+    $counter `samples` $samples `rows` $rows attr-dict
+    `:` type($counter) `->` type($output)
+  }];
+}
+
 def NN_UniformOp : NN_MoveOp<"uniform", ["demandBatch"], [NotDifferentiable]> {
   let summary = "numbers drawn at random from [0, 1)";
   let description = [{
@@ -44,7 +67,8 @@ def NN_UniformOp : NN_MoveOp<"uniform", ["demandBatch"], [NotDifferentiable]> {
     anywhere, and no kernel needs to keep it.
 
     `counter` holds the lower and the upper half of the seed, the number of the
-    step, and the number of the first sample of `output` in the step. `samples`
+    step, the number of the first sample of `output` in the step, and how many
+    samples the step has. `samples`
     says where `output` has its samples: axis `samples[0]` is made of
     `samples[1]` x samples x `samples[2]`, row-major. Without it the numbers
     belong to no sample, and every micro-batch of the step has the same.
@@ -56,7 +80,7 @@ def NN_UniformOp : NN_MoveOp<"uniform", ["demandBatch"], [NotDifferentiable]> {
     A word w stands for floor(w / 2^8) * 2^-24. With `layout`, the order is that of
     the plain tensor.
     ```mlir
-    %0 = nn.uniform %c stream 3 samples [0, 1, 1] : tensor<4xi32> -> tensor<8x64xf32>
+    %0 = nn.uniform %c stream 3 samples [0, 1, 1] : tensor<5xi32> -> tensor<8x64xf32>
     ```
   }];
   let arguments = (ins NN_TensorOf<[I32]>:$counter, I64Attr:$stream,

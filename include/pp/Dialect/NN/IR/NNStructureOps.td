@@ -125,15 +125,22 @@ def NN_CommitStatisticsOp : NN_Op<"commit_statistics", [
     them:
 
         running += sum - (1 - (1 - momentum)^M) running
+
+    With `samples`, those of a full micro-batch, a mini-batch may have fewer. How
+    many it has, N, the runtime says when the operation runs. A micro-batch
+    counts by its samples then: the sums have these as weights and are divided by
+    N instead of M, and the unbiased variance is that of N n / `samples`
+    elements. M of `each` is ceil(N / `samples`).
   }];
   let arguments = (ins FlatSymbolRefAttr:$mean, FlatSymbolRefAttr:$variance,
                        F64Attr:$momentum,
                        ConfinedAttr<I64Attr, [IntPositive]>:$microbatches,
                        ConfinedAttr<I64Attr, [IntPositive]>:$elements,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$samples,
                        UnitAttr:$each);
   let assemblyFormat = [{
     $mean `,` $variance `momentum` $momentum `microbatches` $microbatches
-    `elements` $elements (`each` $each^)? attr-dict
+    `elements` $elements (`samples` $samples^)? (`each` $each^)? attr-dict
   }];
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass() { return ::pp::KernelClass::Generated; }

@@ -32,6 +32,11 @@ def Rebatch : NNPass<"nn-rebatch"> {
     %0 = nn.reduce sum %terms [0] : tensor<2xf32> -> tensor<f32>
     %loss = nn.mul %0, %eighth : tensor<f32>
     ```
+
+    A batch norm makes the result of a sample depend on the rows of all others.
+    With `count-samples`, it is told how many rows have samples
+    (`nn.present_rows`), so that a mini-batch may have fewer; else the function
+    says that it needs whole ones.
   }];
   let options = [
     Option<"batch", "batch", "int64_t", "0",
@@ -42,7 +47,9 @@ def Rebatch : NNPass<"nn-rebatch"> {
            "The output that is a loss, and may add up samples">,
     Option<"averagesMeans", "mean-of-microbatches", "bool", "false",
            "Where a loss is a sum divided by another one, take the mean over "
-           "micro-batches of it">
+           "micro-batches of it">,
+    Option<"countsSamples", "count-samples", "bool", "false",
+           "Let batch norms leave out rows without a sample">
   ];
 }
 
