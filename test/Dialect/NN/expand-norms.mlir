@@ -75,9 +75,9 @@ func.func @main(%x: tensor<2x3x5xf32>, %s: tensor<3xf32>) -> tensor<2x3x5xf32> {
 // CHECK: %[[ROWS:.+]] = nn.present_rows %[[C]]
 // CHECK: nn.channel_moments %[[X]] rows %[[ROWS]]
 // CHECK: nn.channel_sums %[[G]], %[[X]], %{{.+}} rows %[[ROWS]]
-// CHECK: %[[EACH:.+]] = nn.broadcast %[[ROWS]] [] {{.*}} -> tensor<3xi32>
-// CHECK: %[[COUNT:.+]] = nn.cast %[[EACH]]
-// CHECK: nn.div %{{.+}}, %[[COUNT]]
+// CHECK: %[[COUNT:.+]] = nn.cast %[[ROWS]] : tensor<i32> -> tensor<f32>
+// CHECK: %[[SHARE:.+]] = nn.div %{{.+}}, %[[COUNT]] : tensor<f32>
+// CHECK: nn.broadcast %[[SHARE]] [] : tensor<f32> -> tensor<3xf32>
 // CHECK: %[[NUMBER:.+]] = nn.iota 0 : tensor<4x3xi32>
 // CHECK: %[[ALL:.+]] = nn.broadcast %[[ROWS]] [] {{.*}} -> tensor<4x3xi32>
 // CHECK: %[[IS:.+]] = nn.compare lt %[[NUMBER]], %[[ALL]]

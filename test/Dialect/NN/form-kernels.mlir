@@ -174,3 +174,26 @@ func.func @main(%x: tensor<4x8xf32>, %c: tensor<5xi32>) -> (tensor<4x8xf32>, ten
   %1 = nn.select %mask, %0, %zero {step.phase = #step.phase<backward_input>, step.origin = 2 : i64} : tensor<4x8xi1>, tensor<4x8xf32>
   return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// A number that is made of the counter alone belongs to each reader: nothing ties these together.
+// CHECK-LABEL: func.func @main(
+// CHECK-NOT: -> tensor<f32>
+// CHECK: nn.kernel({{.*}}) {{.*}} -> tensor<3xf32> {
+// CHECK: nn.present_rows
+// CHECK: nn.exp %{{.+}} : tensor<f32>
+// CHECK: nn.kernel({{.*}}) {{.*}} -> tensor<5xf32> {
+// CHECK: nn.present_rows
+// CHECK: nn.exp %{{.+}} : tensor<f32>
+// CHECK-NOT: nn.kernel
+func.func @main(%x: tensor<3xf32>, %y: tensor<5xf32>, %c: tensor<5xi32>) -> (tensor<3xf32>, tensor<5xf32>) {
+  %r = nn.present_rows %c samples 4 rows 1 : tensor<5xi32> -> tensor<i32>
+  %f = nn.cast %r : tensor<i32> -> tensor<f32>
+  %e = nn.exp %f : tensor<f32>
+  %b = nn.broadcast %e [] : tensor<f32> -> tensor<3xf32>
+  %0 = nn.mul %x, %b : tensor<3xf32>
+  %d = nn.broadcast %e [] : tensor<f32> -> tensor<5xf32>
+  %1 = nn.mul %y, %d : tensor<5xf32>
+  return %0, %1 : tensor<3xf32>, tensor<5xf32>
+}

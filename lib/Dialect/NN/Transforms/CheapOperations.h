@@ -8,8 +8,15 @@
 namespace pp::nn {
 
 /// Whether each generated kernel that reads the operation has a copy of it: it
-/// costs less than its result in memory.
+/// costs less than its result in memory. What all stages compute of the counter
+/// of a step ties no stages together, then.
 inline bool isCheap(mlir::Operation *op) {
+  auto isMadeOfCheap = [](mlir::Operation *op) {
+    return llvm::all_of(op->getOperands(), [](mlir::Value operand) {
+      mlir::Operation *producer = operand.getDefiningOp();
+      return producer && isCheap(producer);
+    });
+  };
   if (auto constant = mlir::dyn_cast<ConstantOp>(op))
     return constant.getValue().isSplat();
   // A mask of drawn numbers takes as little as the numbers, that of rows with
@@ -19,12 +26,13 @@ inline bool isCheap(mlir::Operation *op) {
     return operand.getDefiningOp<UniformOp>() ||
            (broadcast && broadcast.getInput().getDefiningOp<PresentRowsOp>());
   };
-  if (auto compare = mlir::dyn_cast<CompareOp>(op))
-    return llvm::any_of(op->getOperands(), isOfMask) &&
-           llvm::all_of(op->getOperands(), [](mlir::Value operand) {
-             mlir::Operation *producer = operand.getDefiningOp();
-             return producer && isCheap(producer);
-           });
+  if (mlir::isa<CompareOp>(op) && llvm::any_of(op->getOperands(), isOfMask))
+    return isMadeOfCheap(op);
+  // A number made of such numbers.
+  if (op->hasTrait<mlir::OpTrait::Elementwise>() && op->getNumOperands() > 0 &&
+      mlir::cast<mlir::RankedTensorType>(op->getResult(0).getType())
+              .getRank() == 0)
+    return isMadeOfCheap(op);
   return mlir::isa<BroadcastOp, IotaOp, PresentRowsOp, UniformOp>(op);
 }
 

@@ -256,23 +256,21 @@ SmallVector<Value> expand(Expansion &e, BatchNormOp op) {
       Value sum = e.make<ReduceOp>(Reduction::sum, value, others);
       return e.make<DivOp>(sum, e.splat(sum, static_cast<double>(count)));
     }
-    auto spreadRows = [&](ArrayRef<int64_t> shape) {
-      auto numbers =
-          cast<RankedTensorType>(op.getRows().getType()).clone(shape);
-      return e.make<BroadcastOp>(numbers, op.getRows(), ArrayRef<int64_t>());
-    };
-    Value rows = spreadRows(type.getShape());
+    auto numbers = type.clone(
+        cast<RankedTensorType>(op.getRows().getType()).getElementType());
     Value isPresent = e.make<CompareOp>(
         type.clone(IntegerType::get(type.getContext(), 1)), Comparison::lt,
-        e.make<IotaOp>(rows.getType(), 0), rows);
+        e.make<IotaOp>(numbers, 0),
+        e.make<BroadcastOp>(numbers, op.getRows(), ArrayRef<int64_t>()));
     Value sum = e.make<ReduceOp>(
         Reduction::sum, e.make<SelectOp>(isPresent, value, e.splat(value, 0)),
         others);
     double ofRow =
         static_cast<double>(count) / static_cast<double>(type.getDimSize(0));
-    Value elements = e.make<CastOp>(sum.getType(), spreadRows(shapeOf(sum)));
-    return e.make<DivOp>(sum,
-                         e.make<MulOp>(elements, e.splat(elements, ofRow)));
+    Value rows = e.make<CastOp>(type.clone(ArrayRef<int64_t>()), op.getRows());
+    Value elements = e.make<MulOp>(rows, e.splat(rows, ofRow));
+    return e.make<DivOp>(
+        sum, e.make<BroadcastOp>(sum.getType(), elements, ArrayRef<int64_t>()));
   };
   Value centre = mean(x);
   Value centred = e.make<SubOp>(x, e.spread(centre, x));

@@ -77,12 +77,13 @@ public:
                    static_cast<double>(channels.getNumElements());
     if (!norm.getRows())
       return splat(1 / count);
-    auto numbers = channels.clone(builder.getI32Type());
-    Value rows =
-        make<CastOp>(channels, make<BroadcastOp>(numbers, norm.getRows(),
-                                                 ArrayRef<int64_t>()));
+    auto scalar = channels.clone(ArrayRef<int64_t>());
     double ofRow = count / static_cast<double>(image.getDimSize(0));
-    return of<DivOp>(splat(1 / ofRow), rows);
+    Value one = make<ConstantOp>(DenseElementsAttr::get(
+        scalar, builder.getFloatAttr(scalar.getElementType(), 1 / ofRow)));
+    Value rows = make<CastOp>(scalar, norm.getRows());
+    return make<BroadcastOp>(channels, of<DivOp>(one, rows),
+                             ArrayRef<int64_t>());
   }
   /// Zero in rows that do not count.
   Value present(Value value) {
