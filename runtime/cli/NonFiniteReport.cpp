@@ -89,6 +89,17 @@ static Findings fromText(const std::string &text) {
   return findings;
 }
 
+std::string pp::runtime::describeNonFiniteData(const Plan &plan,
+                                               const Program &program,
+                                               const Step &step) {
+  std::string first;
+  Findings own{findInFeeds(plan, step), "", {}};
+  for (const std::string &text : program.getGroup().gather(toText(own)))
+    if (first.empty())
+      first = fromText(text).inFeeds;
+  return first;
+}
+
 std::string pp::runtime::describeNonFinite(const Plan &plan,
                                            const Program &program,
                                            Executor &executor, Step &step) {

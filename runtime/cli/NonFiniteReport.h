@@ -15,6 +15,11 @@ namespace pp::runtime {
 std::string describeNonFinite(const Plan &plan, const Program &program,
                               Executor &executor, Step &step);
 
+/// Says which sample of the step's data holds an infinity or NaN; empty if none
+/// does. All processes of a program call it together.
+std::string describeNonFiniteData(const Plan &plan, const Program &program,
+                                  const Step &step);
+
 } // namespace pp::runtime
 
 #endif // PP_RUNTIME_CLI_NONFINITEREPORT_H

@@ -154,16 +154,23 @@ void Trainer::chooseGroups() {
 /// What happens at a step whose loss or gradients are not finite.
 void Trainer::choosePolicy() {
   bool canLook = plan.findLossScale() != nullptr;
-  if (!canLook && !options.onNan.empty() && options.onNan != "continue")
-    failUsage("--on-nan {}: the model was compiled with --loss-scale=none, so "
-              "the program does not look for numbers that are not finite",
-              options.onNan);
+  if (!canLook && options.onNan == "skip")
+    failUsage("--on-nan skip: the program does not look for numbers that are "
+              "not finite before an update, {}",
+              whyNotLooking());
+  stopsAtLoss = !canLook && options.onNan != "continue";
   stopsAtNonFinite = canLook && (options.onNan == "stop" ||
                                  (options.onNan.empty() && !plan.scalesLoss()));
   scalars.setStopping(stopsAtNonFinite);
   // The snapshot may be of a training that went on.
   if (stopsAtNonFinite)
     forgetSkips();
+}
+
+/// Of a program that does not look for what is not finite.
+const char *Trainer::whyNotLooking() const {
+  return plan.flushes ? "since it was compiled with --loss-scale=none"
+                      : "since without a flush its ranks do not meet there";
 }
 
 /// Lets later steps be made although earlier ones were not.
@@ -196,6 +203,22 @@ void Trainer::stopAt(uint64_t index) {
             options.save.empty()
                 ? ""
                 : ", and '" + options.save + "' is as it was before");
+}
+
+/// Ends the training at a step that was made, and maybe one behind it.
+void Trainer::stopBehind(uint64_t index) {
+  Step &step = stepOf(index);
+  if (submitted > index + 1)
+    executor->wait(stepOf(index + 1));
+  position.step = submitted;
+  std::string inData = describeNonFiniteData(plan, program, step);
+  failInput("step {}: the loss is {}{}. The step was made, {}{}. --on-nan "
+            "continue goes on with it",
+            index + 1, step.loss(), inData.empty() ? "" : "; " + inData,
+            whyNotLooking(),
+            options.save.empty()
+                ? ""
+                : "; '" + options.save + "' is as it was before");
 }
 
 /// A resumed training keeps its scale unless the user says another.
@@ -236,6 +259,8 @@ Trainer::Outcome Trainer::finish(bool wantsToStop) {
   outcome.wantsToStop = executor->wait(step, wantsToStop);
   if (stopsAtNonFinite && step.lossScale.skippedInARow > 0)
     stopAt(index);
+  if (stopsAtLoss && !std::isfinite(step.loss()))
+    stopBehind(index);
   if (plan.findLossScale())
     lossScale = step.lossScale;
   outcome.isSkipped = lossScale && lossScale->skippedInARow > 0;

@@ -70,8 +70,9 @@ public:
     std::optional<double> gradientNorm; // where it is logged
   };
   /// Waits for the oldest step in flight. Throws Error(InvalidInput) where
-  /// training stops at what is not finite, with where it came from: neither
-  /// that step nor those behind it are made, and none is in flight.
+  /// training stops at what is not finite, with where it came from: none is in
+  /// flight, and neither that step nor those behind it are made, unless the
+  /// program does not look for it before an update.
   Outcome finish(bool wantsToStop = false);
   /// Throws Error(InvalidInput) after too many skipped steps in a row.
   void limitSkips() const;
@@ -89,8 +90,10 @@ private:
   void chooseGroups();
   void startLossScale();
   void choosePolicy();
+  const char *whyNotLooking() const;
   void forgetSkips();
   [[noreturn]] void stopAt(uint64_t index);
+  [[noreturn]] void stopBehind(uint64_t index);
   Step &stepOf(uint64_t index) { return steps[index % steps.size()]; }
 
   Program &program;
@@ -102,7 +105,8 @@ private:
   GradientClipping clipping;
   bool hasLossScale;
   std::optional<LossScaleState> lossScale;
-  bool stopsAtNonFinite = false;
+  /// Before the update, or when its loss is known.
+  bool stopsAtNonFinite = false, stopsAtLoss = false;
   uint64_t submitted = 0;
   std::deque<Step> steps; // outlive the executor, whose ranks use them
   std::optional<Executor> executor;

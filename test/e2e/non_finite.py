@@ -99,6 +99,29 @@ def check_inference(context, checks, **options):
     checks.equal(found[others].tobytes(), expected[others].tobytes(), f"{options}: infer leaves the other samples")
 
 
+def check_without_search(context, checks, why, **options):
+    """A program whose ranks do not look before an update ends when it knows the loss."""
+    binary = context.training("lenet", batch=32, **options)
+    data = dict(np.load(DIGITS))
+    data["image"][100].flat[3] = np.nan  # in step 4
+    poisoned, saved = context.path(".npz"), context.path(".safetensors")
+    np.savez(poisoned, **data)
+    flags = ["--no-shuffle", "--steps", 10]
+    for processes in [()] if "stages" not in options else [(), ("--processes", 2)]:
+        where = f"{options} {processes}"
+        saving = ["--save", saved, "--save-every", 3]
+        code, steps, text = train(context, binary, poisoned, *flags, *saving, *processes)
+        checks.equal((code, steps), (1, 3), f"{where}: stops behind the step: {text}")
+        for part in ["error: step 4: the loss is ", "array 'image' has nan in sample 100,", "The step was made, ", why]:
+            checks.check(part in text, f"{where}: says '{part}': {text}")
+        snapshot = common.read_safetensors(saved)
+        checks.check(all(np.isfinite(array).all() for name, array in snapshot.items() if name), f"{where}: keeps the last good state")
+    code, steps, _ = train(context, binary, poisoned, *flags, "--on-nan", "continue")
+    checks.equal((code, steps), (0, 10), f"{options}: --on-nan continue")
+    code, _, text = train(context, binary, DIGITS, "--steps", 1, "--on-nan", "skip")
+    checks.check(code == 2 and "--on-nan skip" in text and why in text, f"{options}: --on-nan skip: {text}")
+
+
 def test(context, checks, arguments):
     check_inference(context, checks)
     check_inference(context, checks, stages=2, threads_per_stage=2)
@@ -109,10 +132,12 @@ def test(context, checks, arguments):
     if not arguments.quick:
         check(context, checks, 2, microbatches=4, replicas=2)
         check(context, checks, 2, microbatches=4, schedule="zb-h1", optimizer="adamw")
-    # Without the search there is nothing to react to.
-    binary = context.training("lenet", batch=32, loss_scale="none")
-    code, _, text = train(context, binary, DIGITS, "--steps", 1, "--on-nan", "stop")
-    checks.check(code == 2 and "--loss-scale=none" in text, f"without the search: {text}")
+    check_without_search(context, checks, "with --loss-scale=none", loss_scale="none")
+    stale = {"stages": 2, "allow_stale": None}
+    check_without_search(context, checks, "without a flush", schedule="pipemare", **stale)
+    if not arguments.quick:
+        check_without_search(context, checks, "without a flush", schedule="pipedream", replicas="2,1", **stale)
+        check_without_search(context, checks, "without a flush", schedule="wsp", replicas=2, microbatches=4, **stale)
 
 
 if __name__ == "__main__":
