@@ -147,6 +147,20 @@ struct ModelFlags {
                            cl::desc("From where on the loss huber is linear"),
                            cl::location(options.loss.delta),
                            cl::init(options.loss.delta), cl::cat(training)};
+  Bound<int64_t> ctcBlank{"ctc-blank",
+                          cl::desc("ctc: the class between labels"),
+                          cl::location(options.loss.ctcBlank),
+                          cl::init(options.loss.ctcBlank), cl::cat(training)};
+  Bound<int64_t> ctcTargetLength{
+      "ctc-target-length",
+      cl::desc("ctc: the most labels of a sample, which is the size of the "
+               "targets (default: half as many as frames)"),
+      cl::location(options.loss.ctcTargetLength), cl::cat(training)};
+  Bound<bool> ctcFrames{
+      "ctc-frames",
+      cl::desc("ctc: let the program take an input 'frames', the number of "
+               "each sample's frames"),
+      cl::location(options.loss.ctcFrames), cl::cat(training)};
   Bound<std::string> lossScale{
       "loss-scale",
       cl::desc(
@@ -422,6 +436,16 @@ llvm::Error checkTraining(const CompileOptions &options) {
                      "--mean-of-microbatches: is for --loss=output:NAME");
   if (flags.huberDelta.getNumOccurrences() && !has(nn::Loss::Huber))
     return makeError(exitUsage, "--huber-delta: is for --loss=huber");
+  for (const cl::Option *flag :
+       {static_cast<const cl::Option *>(&flags.ctcBlank),
+        static_cast<const cl::Option *>(&flags.ctcTargetLength),
+        static_cast<const cl::Option *>(&flags.ctcFrames)})
+    if (flag->getNumOccurrences() && !has(nn::Loss::ConnectionistTemporal))
+      return makeError(exitUsage,
+                       "--" + flag->ArgStr.str() + ": is for --loss=ctc");
+  if (options.loss.ctcTargetLength < 0)
+    return makeError(exitUsage,
+                     "--ctc-target-length: must be a positive number");
   if (options.target.isGpu() &&
       (options.optimizer.optimizer == nn::Optimizer::LAMB ||
        options.optimizer.optimizer == nn::Optimizer::LARS ||

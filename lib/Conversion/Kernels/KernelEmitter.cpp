@@ -98,6 +98,8 @@ LogicalResult KernelEmitter::emitOperation(Operation *op) {
       .Case(
           [&](ChannelMomentsOp moments) { return emitChannelMoments(moments); })
       .Case([&](ChannelSumsOp sums) { return emitChannelSums(sums); })
+      .Case([&](CtcLossOp loss) { return emitCtcLoss(loss); })
+      .Case([&](CtcLossBackwardOp loss) { return emitCtcLossBackward(loss); })
       .Case([&](SoftmaxCrossEntropyOp loss) { return emitCrossEntropy(loss); })
       .Case([&](SoftmaxCrossEntropyBackwardOp loss) {
         return emitCrossEntropyBackward(loss);

@@ -109,6 +109,8 @@ private:
   llvm::LogicalResult emitLayerNormBackward(nn::LayerNormBackwardOp op);
   llvm::LogicalResult emitChannelMoments(nn::ChannelMomentsOp op);
   llvm::LogicalResult emitChannelSums(nn::ChannelSumsOp op);
+  llvm::LogicalResult emitCtcLoss(nn::CtcLossOp op);
+  llvm::LogicalResult emitCtcLossBackward(nn::CtcLossBackwardOp op);
   llvm::LogicalResult emitCrossEntropy(nn::SoftmaxCrossEntropyOp op);
   llvm::LogicalResult
   emitCrossEntropyBackward(nn::SoftmaxCrossEntropyBackwardOp op);

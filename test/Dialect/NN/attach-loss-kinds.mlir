@@ -9,6 +9,10 @@
 // RUN: pp-opt %t/logits.mlir --nn-attach-loss="loss=huber delta=0.5" | FileCheck %t/logits.mlir --check-prefix=HUBER
 // RUN: pp-opt %t/logits.mlir --nn-attach-loss="loss=kl" | FileCheck %t/logits.mlir --check-prefix=KL
 // RUN: pp-opt %t/logits.mlir --nn-attach-loss="loss=cosine" | FileCheck %t/logits.mlir --check-prefix=COSINE
+// RUN: pp-opt %t/frames.mlir --nn-attach-loss="loss=ctc ctc-blank=3" | FileCheck %t/frames.mlir
+// RUN: pp-opt %t/frames.mlir --nn-attach-loss="loss=ctc ctc-target-length=2 ctc-frames" | FileCheck %t/frames.mlir --check-prefix=FRAMES
+// RUN: not pp-opt %t/frames.mlir --nn-attach-loss="loss=ctc ctc-blank=4" 2>&1 | FileCheck %t/frames.mlir --check-prefix=BLANK
+// RUN: not pp-opt %t/vector.mlir --nn-attach-loss="loss=ctc" 2>&1 | FileCheck %t/vector.mlir --check-prefix=CTC
 // RUN: pp-opt %t/own.mlir --nn-attach-loss="loss=output output=loss microbatches=2" | FileCheck %t/own.mlir
 // RUN: pp-opt %t/own.mlir --nn-attach-loss="loss=output output=each microbatches=2" | FileCheck %t/own.mlir --check-prefix=EACH
 // RUN: not pp-opt %t/vector.mlir --nn-attach-loss="loss=kl" 2>&1 | FileCheck %t/vector.mlir
@@ -80,7 +84,25 @@ func.func @main(%l: tensor<f32>, %e: tensor<2xf32>) -> (tensor<f32> {step.fetch 
   return %l, %e : tensor<f32>, tensor<2xf32>
 }
 
+// The loss of a sample is divided by its labels, whatever number they are filled up to.
+//--- frames.mlir
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[T:[^:]+]]: tensor<2x3xi64> {step.batched, step.feed = "target", step.range = array<i64: -2147483648, 3>, step.role = #step.role<target>}
+// CHECK: %[[P:.+]] = nn.log_softmax
+// CHECK: %[[L:.+]], %{{.+}} = nn.ctc_loss %[[P]], %[[T]] blank 3 : (tensor<2x5x4xf32>, tensor<2x3xi64>) -> (tensor<2xf32>, tensor<2x5x7xf32>)
+// CHECK: nn.compare ge %[[T]],
+// CHECK: %[[N:.+]] = nn.maximum
+// CHECK: nn.div %[[L]], %[[N]]
+// CHECK: nn.constant dense<3.000000e+00>
+// FRAMES: %[[F:[^:]+]]: tensor<2xi64> {step.batched, step.feed = "frames", step.range = array<i64: 0, 5>, step.role = #step.role<input>}
+// FRAMES: nn.ctc_loss %{{.+}} frames %[[F]] blank 0 : (tensor<2x5x4xf32>, tensor<2x2xi64>, tensor<2xi64>) -> (tensor<2xf32>, tensor<2x5x5xf32>)
+// BLANK: error: the output has 4 classes, so the blank one is none of 0 to 3: 4
+func.func @main(%x: tensor<2x5x4xf32> {step.feed = "x", step.batched}) -> (tensor<2x5x4xf32> {step.fetch = "y", step.batched}) {
+  return %x : tensor<2x5x4xf32>
+}
+
 //--- vector.mlir
+// CTC: error: ctc needs an output of samples x frames x classes, got 'tensor<4xf32>'; --batch-axis says where an output has its samples
 // CHECK: error: this loss needs an output of rank 2 or more, got 'tensor<4xf32>'
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>

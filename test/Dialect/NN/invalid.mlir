@@ -1197,3 +1197,27 @@ func.func @channel_moments_rows(%x: tensor<2x8xf32>, %r: tensor<2xi32>) {
   %0:2 = nn.channel_moments %x rows %r : (tensor<2x8xf32>, tensor<2xi32>) -> (tensor<8xf32>, tensor<8xf32>)
   return
 }
+
+// -----
+
+func.func @ctc_loss_labels(%p: tensor<2x5x4xf32>, %l: tensor<3x3xi64>) {
+  // expected-error@+1 {{'nn.ctc_loss' op needs samples x frames x classes and samples x labels, got [2, 5, 4] and [3, 3]}}
+  %0:2 = nn.ctc_loss %p, %l blank 0 : (tensor<2x5x4xf32>, tensor<3x3xi64>) -> (tensor<2xf32>, tensor<2x5x7xf32>)
+  return
+}
+
+// -----
+
+func.func @ctc_loss_blank(%p: tensor<2x5x4xf32>, %l: tensor<2x3xi64>) {
+  // expected-error@+1 {{'nn.ctc_loss' op has 4 classes, and 4 as the blank one}}
+  %0:2 = nn.ctc_loss %p, %l blank 4 : (tensor<2x5x4xf32>, tensor<2x3xi64>) -> (tensor<2xf32>, tensor<2x5x7xf32>)
+  return
+}
+
+// -----
+
+func.func @ctc_loss_alphas(%p: tensor<2x5x4xf32>, %l: tensor<2x3xi64>) {
+  // expected-error@+1 {{'nn.ctc_loss' op needs a tensor of alphas of shape [2, 5, 7], got [2, 5, 3]}}
+  %0:2 = nn.ctc_loss %p, %l blank 0 : (tensor<2x5x4xf32>, tensor<2x3xi64>) -> (tensor<2xf32>, tensor<2x5x3xf32>)
+  return
+}

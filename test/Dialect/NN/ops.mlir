@@ -348,3 +348,12 @@ func.func @rows(%counter: tensor<5xi32>, %x: tensor<2x4x4x3xf32>, %i: tensor<2x3
   %s, %w = nn.channel_sums %i, %i, %c rows %rows : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xf32>)
   return
 }
+
+// CHECK-LABEL: func.func @sequences(
+func.func @sequences(%p: tensor<2x5x4xf32>, %l: tensor<2x3xi64>, %f: tensor<2xi64>) {
+  // CHECK: %[[L:.+]], %[[A:.+]] = nn.ctc_loss %{{.+}}, %{{.+}} frames %{{.+}} blank 0 : (tensor<2x5x4xf32>, tensor<2x3xi64>, tensor<2xi64>) -> (tensor<2xf32>, tensor<2x5x7xf32>)
+  %loss, %alphas = nn.ctc_loss %p, %l frames %f blank 0 : (tensor<2x5x4xf32>, tensor<2x3xi64>, tensor<2xi64>) -> (tensor<2xf32>, tensor<2x5x7xf32>)
+  // CHECK: nn.ctc_loss_backward %{{.+}}, %{{.+}}, %[[L]], %[[A]], %[[L]] blank 3 :
+  %g = nn.ctc_loss_backward %p, %l, %loss, %alphas, %loss blank 3 : (tensor<2x5x4xf32>, tensor<2x3xi64>, tensor<2xf32>, tensor<2x5x7xf32>, tensor<2xf32>) -> tensor<2x5x4xf32>
+  return
+}

@@ -198,6 +198,14 @@ const Case cases[] = {
      "(tensor<f64>, tensor<4xf64>)",
      {{"4x3xf64"}, {"4xi64", 0, 3}},
      2},
+    {"nn.ctc_loss %a, %b blank 1 : (tensor<3x5x4xf64>, tensor<3x2xi64>) -> "
+     "(tensor<3xf64>, tensor<3x5x5xf64>)",
+     {{"3x5x4xf64"}, {"3x2xi64", -1, 4}},
+     2},
+    {"nn.ctc_loss %a, %b frames %c blank 0 : (tensor<3x6x4xf64>, "
+     "tensor<3x2xi64>, tensor<3xi64>) -> (tensor<3xf64>, tensor<3x6x5xf64>)",
+     {{"3x6x4xf64"}, {"3x2xi64", 1, 4}, {"3xi64", 3, 7}},
+     2},
     {"nn.softmax_cross_entropy %a, %b {ignoreIndex = 1 : i64} : "
      "(tensor<4x3xf64>, tensor<4xi64>) -> (tensor<f64>, tensor<4xf64>)",
      {{"4x3xf64"}, {"4xi64", 0, 3}},

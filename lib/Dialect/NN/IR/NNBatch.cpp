@@ -628,6 +628,30 @@ LogicalResult SoftmaxCrossEntropyOp::propagateBatch(Positions operands,
   return propagateRows(*this, operands[0], emitError);
 }
 
+/// Losses of samples on axis 0: all operands have them there, or none.
+static LogicalResult propagateSequences(BatchAxisOpInterface op,
+                                        ArrayRef<BatchPosition> operands,
+                                        SmallVectorImpl<BatchPosition> &results,
+                                        EmitError emitError) {
+  results.assign(op->getNumResults(), operands[0]);
+  bool isInFront = !operands[0] || operands[0] == BatchPosition{0, 1, 1};
+  if (!isInFront || !llvm::all_equal(operands))
+    return emitError() << "needs the samples on axis 0 of all operands";
+  return success();
+}
+
+LogicalResult CtcLossOp::propagateBatch(Positions operands,
+                                        PositionsOut &results,
+                                        EmitError emitError) {
+  return propagateSequences(*this, operands, results, emitError);
+}
+
+LogicalResult CtcLossBackwardOp::propagateBatch(Positions operands,
+                                                PositionsOut &results,
+                                                EmitError emitError) {
+  return propagateSequences(*this, operands, results, emitError);
+}
+
 LogicalResult SoftmaxCrossEntropyBackwardOp::propagateBatch(
     Positions operands, PositionsOut &results, EmitError emitError) {
   results.assign(1, operands[0]);

@@ -389,6 +389,30 @@ LogicalResult ChannelSumsOp::verify() {
       succeeded(verifyRows(*this)));
 }
 
+/// Checks a loss of sequences, forward or backward.
+template <typename Op> static LogicalResult verifySequences(Op op) {
+  ArrayRef<int64_t> all = shapeOf(op.getLogProbabilities());
+  ArrayRef<int64_t> labels = shapeOf(op.getLabels());
+  if (all.size() != 3 || labels.size() != 2 || labels[0] != all[0] ||
+      labels[1] == 0)
+    return op.emitOpError() << "needs samples x frames x classes and samples x "
+                               "labels, got ["
+                            << all << "] and [" << labels << "]";
+  if (int64_t blank = op.getBlank(); blank < 0 || blank >= all[2])
+    return op.emitOpError() << "has " << all[2] << " classes, and " << blank
+                            << " as the blank one";
+  return success(
+      succeeded(
+          verifyShapeOf(op, "tensor of losses", op.getLosses(), all[0])) &&
+      succeeded(verifyShapeOf(op, "tensor of alphas", op.getAlphas(),
+                              {all[0], all[1], 2 * labels[1] + 1})) &&
+      (!op.getFrames() || succeeded(verifyShapeOf(op, "number of frames",
+                                                  op.getFrames(), all[0]))));
+}
+
+LogicalResult CtcLossOp::verify() { return verifySequences(*this); }
+LogicalResult CtcLossBackwardOp::verify() { return verifySequences(*this); }
+
 LogicalResult SoftmaxCrossEntropyOp::verify() {
   return verifyShapeOf(*this, "label tensor", getLabels(),
                        shapeOf(getLogits()).drop_back());

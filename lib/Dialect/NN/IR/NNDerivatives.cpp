@@ -615,6 +615,18 @@ LogicalResult BatchNormOp::buildVJP(OpBuilder &builder,
   return success();
 }
 
+LogicalResult CtcLossOp::buildVJP(OpBuilder &builder,
+                                  ArrayRef<Value> cotangents,
+                                  ArrayRef<bool> needed, Cotangents &result) {
+  if (cotangents[1])
+    return emitOpError("has no derivative of its forward variables");
+  result.assign(getNumOperands(), Value());
+  result[0] = CtcLossBackwardOp::create(
+      builder, getLoc(), getLogProbabilities(), getLabels(), getLosses(),
+      getAlphas(), cotangents[0], getFrames(), getBlankAttr());
+  return success();
+}
+
 LogicalResult SoftmaxCrossEntropyOp::buildVJP(OpBuilder &builder,
                                               ArrayRef<Value> cotangents,
                                               ArrayRef<bool> needed,

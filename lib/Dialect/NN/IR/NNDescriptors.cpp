@@ -523,3 +523,9 @@ uint64_t SoftmaxCrossEntropyOp::getFlops() {
 uint64_t SoftmaxCrossEntropyBackwardOp::getFlops() {
   return 4 * getLogits().getType().getNumElements();
 }
+uint64_t CtcLossOp::getFlops() {
+  return 11 * getAlphas().getType().getNumElements();
+}
+uint64_t CtcLossBackwardOp::getFlops() {
+  return 16 * getAlphas().getType().getNumElements();
+}

@@ -6,6 +6,8 @@
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
 
+#include <limits>
+
 namespace pp::nn {
 #define GEN_PASS_DEF_ATTACHLOSS
 #include "pp/Dialect/NN/Transforms/Passes.h.inc"
@@ -174,6 +176,8 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
     case Loss::MeanAbsoluteError:
     case Loss::Huber:
       return elementLoss(builder, loc, function, prediction);
+    case Loss::ConnectionistTemporal:
+      return sequenceLoss(builder, loc, function, prediction);
     case Loss::Output:
       return ownLoss(builder, loc, function, prediction);
     }
@@ -521,6 +525,63 @@ struct AttachLoss : nn::impl::AttachLossBase<AttachLoss> {
         DivOp::create(builder, loc, product(prediction, target), norms);
     return weigh(builder, loc, function, e.sub(e.splat(cosine, 1), cosine),
                  type.getNumElements(), classes);
+  }
+
+  /// Of sequences without an alignment to the frames of the output.
+  FailureOr<Value> sequenceLoss(OpBuilder &builder, Location loc,
+                                func::FuncOp function, Value prediction) {
+    auto type = cast<RankedTensorType>(prediction.getType());
+    if (type.getRank() != 3)
+      return function.emitError()
+             << "ctc needs an output of samples x frames x classes, got "
+             << type << "; --batch-axis says where an output has its samples";
+    int64_t samples = type.getDimSize(0), frames = type.getDimSize(1);
+    int64_t classes = type.getDimSize(2);
+    if (ctcBlank < 0 || ctcBlank >= classes)
+      return function.emitError()
+             << "the output has " << classes << " classes, so the blank one is "
+             << "none of 0 to " << classes - 1 << ": " << ctcBlank.getValue();
+    int64_t length = ctcTargetLength > 0 ? ctcTargetLength : (frames + 1) / 2;
+    std::array<int64_t, 2> range = {std::numeric_limits<int32_t>::min(),
+                                    classes - 1};
+    auto indices = [&](ArrayRef<int64_t> shape) {
+      return RankedTensorType::get(shape, builder.getI64Type());
+    };
+    Value labels =
+        addTarget(builder, function, indices({samples, length}),
+                  builder.getNamedAttr(step::rangeAttrName,
+                                       builder.getDenseI64ArrayAttr(range)));
+    Value counts;
+    if (ctcFrames) {
+      std::array<int64_t, 2> possible = {0, frames};
+      counts = addInput(
+          builder, function, step::Role::Input, indices(samples), "frames",
+          builder.getNamedAttr(step::rangeAttrName,
+                               builder.getDenseI64ArrayAttr(possible)));
+    }
+    Expressions e{builder, loc};
+    Value logarithms = LogSoftmaxOp::create(builder, loc, prediction);
+    auto losses = type.clone(ArrayRef<int64_t>(samples));
+    Value loss =
+        CtcLossOp::create(builder, loc, losses,
+                          type.clone({samples, frames, 2 * length + 1}),
+                          logarithms, labels, counts, ctcBlank)
+            .getLosses();
+    Value isLabel = CompareOp::create(
+        builder, loc,
+        RankedTensorType::get({samples, length}, builder.getI1Type()),
+        Comparison::ge, labels,
+        ConstantOp::create(
+            builder, loc,
+            DenseElementsAttr::get(indices({samples, length}),
+                                   builder.getI64IntegerAttr(0))));
+    Value number = e.sum(
+        CastOp::create(builder, loc, type.clone({samples, length}), isLabel),
+        {1});
+    number = MaximumOp::create(builder, loc, number, e.splat(number, 1));
+    return weigh(builder, loc, function,
+                 DivOp::create(builder, loc, loss, number), samples * length,
+                 static_cast<double>(length));
   }
 
   /// What the model says that its loss is, or else its mean over micro-batches.

@@ -49,4 +49,52 @@ def NN_SoftmaxCrossEntropyBackwardOp
   }];
 }
 
+def NN_CtcLossOp : NN_LossOp<"ctc_loss", [
+    NN_Differentiable, AllElementTypesMatch<["logProbabilities", "losses"]>,
+    AllElementTypesMatch<["logProbabilities", "alphas"]>]> {
+  let summary = "connectionist temporal classification of each sample";
+  let description = [{
+    Graves, Fernandez, Gomez and Schmidhuber, "Connectionist Temporal
+    Classification", ICML 2006. `logProbabilities` is samples x frames x classes,
+    `labels` samples x labels; those of a sample end in front of its first
+    negative one. A sample's loss is minus the logarithm of the probability of
+    all paths that give its labels when equal neighbours are one and `blank`s are
+    dropped; infinite if there are too few frames. `frames` says how many of its
+    frames each sample has; without it, all.
+
+    `alphas`, of samples x frames x (2 labels + 1), are the logarithms of the
+    forward variables (section 4.1), for the derivative; -1e30 stands for that of
+    0.
+  }];
+  let arguments = (ins NN_FloatTensor:$logProbabilities,
+                       NN_IndexTensor:$labels, Optional<NN_IndexTensor>:$frames,
+                       I64Attr:$blank);
+  let results = (outs NN_FloatTensor:$losses, NN_FloatTensor:$alphas);
+  let assemblyFormat = [{
+    $logProbabilities `,` $labels (`frames` $frames^)? `blank` $blank attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_CtcLossBackwardOp : NN_LossOp<"ctc_loss_backward", [
+    AllTypesMatch<["logProbabilities", "output"]>,
+    AllTypesMatch<["losses", "lossGradients"]>,
+    AllElementTypesMatch<["logProbabilities", "alphas"]>]> {
+  let summary = "the cotangent of the logarithms of probabilities";
+  let description = [{
+    At each frame, minus how probable each class is there, given the labels, times
+    the sample's `lossGradients`; 0 in frames that a sample does not have.
+  }];
+  let arguments = (ins NN_FloatTensor:$logProbabilities,
+                       NN_IndexTensor:$labels, NN_FloatTensor:$losses,
+                       NN_FloatTensor:$alphas, NN_FloatTensor:$lossGradients,
+                       Optional<NN_IndexTensor>:$frames, I64Attr:$blank);
+  let results = (outs NN_FloatTensor:$output);
+  let assemblyFormat = [{
+    $logProbabilities `,` $labels `,` $losses `,` $alphas `,` $lossGradients
+    (`frames` $frames^)? `blank` $blank attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
 #endif // PP_DIALECT_NN_IR_NNLOSSOPS_TD

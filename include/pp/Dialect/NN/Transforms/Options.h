@@ -16,6 +16,7 @@ enum class Loss {
   Huber,
   KullbackLeibler,
   Cosine,
+  ConnectionistTemporal,
   Output
 };
 
@@ -64,6 +65,10 @@ template <> struct EnumNames<nn::Loss> {
        "divided by the samples, as PyTorch's batchmean"},
       {nn::Loss::Cosine, "cosine",
        "1 - the cosine of the angle between rows of output and targets"},
+      {nn::Loss::ConnectionistTemporal, "ctc",
+       "the output has logits or logarithms of probabilities of samples x "
+       "frames x classes, targets are the classes in their order, filled up "
+       "with -1; as PyTorch's with mean"},
       {nn::Loss::Output, "output",
        "the model computes the loss: its mean is made small; output:NAME says "
        "which output it is"}};

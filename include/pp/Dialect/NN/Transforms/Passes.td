@@ -128,7 +128,8 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
     `class-weights`, a class's number multiplies its terms, and the weight of a
     mini-batch is the sum of those of its labels. `huber`
     is d^2 / 2 where |d| < `delta`, and `delta` (|d| - `delta` / 2) elsewhere.
-    `output` takes an output of the model as the loss, or its mean.
+    `output` takes an output of the model as the loss, or its mean. `ctc` divides
+    the loss of each sample by the number of its labels.
 
     `added-losses` of other outputs are added, each times its weight, as
     `0.3*cross_entropy:auxiliary=target`. Each has targets of its own, or those of
@@ -150,6 +151,12 @@ def AttachLoss : NNPass<"nn-attach-loss"> {
                "What each class counts (cross_entropy); none: 1">,
     Option<"delta", "delta", "double", "1.0",
            "From where on huber is linear">,
+    Option<"ctcBlank", "ctc-blank", "int64_t", "0",
+           "The class between labels (ctc)">,
+    Option<"ctcTargetLength", "ctc-target-length", "int64_t", "0",
+           "The most labels of a sample (ctc); 0: half as many as frames">,
+    Option<"ctcFrames", "ctc-frames", "bool", "false",
+           "Take an input with the number of each sample's frames (ctc)">,
     ListOption<"addedLosses", "added-losses", "std::string",
                "Losses of other outputs: [WEIGHT*]LOSS:OUTPUT[=TARGET]">,
     Option<"microbatches", "microbatches", "int64_t", "1",
