@@ -163,6 +163,7 @@ def check_refused(context, checks):
     for options, message in [
         ({"loss": "ctc", "ctc_blank": 4}, "the output has 4 classes, so the blank one is none of 0 to 3: 4"),
         ({"loss": "mse", "ctc_blank": 1}, "--ctc-blank: is for --loss=ctc"),
+        ({"loss": "ctc", "target": "mock"}, "--loss=ctc: is for the processor; no kernel of a GPU walks along the frames"),
         ({"loss": "ctc", "ctc_target_length": -1}, "--ctc-target-length: must be a positive number"),
     ]:
         try:
