@@ -139,13 +139,6 @@ void Trainer::chooseGroups() {
   if (!options.groups.empty())
     position.groups = options.groups;
   groups = ParameterGroups(position.groups, plan);
-  bool hasKernel = std::any_of(
-      plan.stages.begin(), plan.stages.end(),
-      [](const PlanStage &stage) { return stage.optimizerKernel.has_value(); });
-  if (!groups.empty() && hasKernel)
-    failUsage("--group: this program's devices ({}) update all parameters of a "
-              "stage with one kernel, and alike",
-              plan.target);
   for (size_t i = 0; i < groups.getGroups().size() && group.isFirst(); ++i)
     printMessage("note: {} parameters in the group {}\n", groups.countOf(i),
                  groups.getGroups()[i].text);

@@ -86,6 +86,9 @@ private:
   void compile();
   void createStage(unsigned stage);
   void createRanges(StageState &stage) const;
+  /// On a GPU: kernels for the ranges, of which those that lie side by side and
+  /// take the same values have one.
+  void createRangeKernels(StageState &stage) const;
   /// Runs steps until the executor stops or a rank fails.
   void takeSteps();
   void enqueueStep(EnqueuedStep &enqueued, Step &step);
@@ -152,8 +155,13 @@ private:
   /// Gives the values of groups what kernels have set for all parameters.
   void shareScalars(const StageState &stage,
                     std::vector<NumberArray> &groups) const;
+  /// The same on a GPU, with the values of groups in its memory.
+  void placeGroupScalars(const StageState &stage,
+                         const std::vector<NumberArray> &groups);
   void enqueueUpdate(const PlanAction &action, const Step &step,
                      uint64_t sequence);
+  /// On a GPU: the optimizer's step.
+  void runOptimizerKernels(const StageState &stage) const;
   /// The optimizer's step, in all threads of the rank. `groupScalars` by group
   /// of parameters.
   void optimize(StageState &stage, const char *scalars,

@@ -32,6 +32,13 @@ struct UpdateRange {
   std::shared_ptr<const Orthogonalizer> orthogonalizer = nullptr; // of muon
 };
 
+/// The kernel of a GPU that updates a range which starts at this byte.
+struct RangeKernel {
+  int64_t begin;
+  std::optional<size_t> group; // none: the optimizer's own values
+  std::unique_ptr<Kernel> kernel;
+};
+
 /// What a rank holds of one of its stages.
 struct StageState {
   const PlanStage *plan = nullptr;
@@ -43,14 +50,19 @@ struct StageState {
   Team *team = nullptr;           // that of the rank; null: its thread is alone
 
   /// Where the device sets some of the optimizer's scalars or has memory of its
-  /// own: their place there.
+  /// own: their place there. On a GPU those of groups follow, so many bytes
+  /// apart.
   char *scalars = nullptr;
+  uint64_t scalarsStride = 0;
+  char *scalarsOf(std::optional<size_t> group) const;
   std::vector<DeviceMemory> staging;
   /// Where gradients are clipped on the host, and the device has memory of its
   /// own.
   DeviceMemory hostGradients;
   /// Where parameters have groups: what the update of each takes.
   std::vector<UpdateRange> ranges;
+  /// On a GPU: kernels for these, without frozen ones.
+  std::vector<RangeKernel> rangeKernels;
   uint64_t orthogonalBytes = 0; // of scratch memory, by thread
 
   // Only where the device has memory of its own:

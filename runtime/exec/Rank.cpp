@@ -81,11 +81,17 @@ void Executor::Rank::createStage(unsigned s) {
   stage.team = team.get();
   size_t count = plan.optimizer.scalars.size();
   if (count && (plan.findLossScale() || !device.isHostMemory())) {
-    stage.staging.push_back(device.allocate(
-        alignUp(count * sizeOf(plan.optimizer.type)), "optimizer scalars"));
+    size_t groups = stage.plan->optimizerKernel
+                        ? state.options.groups.getGroups().size()
+                        : 0;
+    stage.scalarsStride = alignUp(count * sizeOf(plan.optimizer.type));
+    stage.staging.push_back(device.allocate((1 + groups) * stage.scalarsStride,
+                                            "optimizer scalars"));
     stage.scalars = stage.staging.back().get();
   }
   createRanges(stage);
+  if (stage.plan->optimizerKernel)
+    createRangeKernels(stage);
   if (device.isHostMemory())
     return;
   if (!state.options.clipping.empty())
@@ -856,22 +862,22 @@ void Executor::Rank::enqueueUpdate(const PlanAction &action, const Step &step,
     streams.compute->copy(stage.scalars, scalars, values.own.bytes());
     scalars = stage.scalars;
   }
+  if (stage.plan->lossScaleKernel)
+    streams.compute->execute([this, &stage, &areas] {
+      void *tensors[] = {overflows.get(), stage.memory->at(areas.lossScale),
+                         stage.scalars};
+      stage.kernels[*stage.plan->lossScaleKernel]->execute(tensors, nullptr);
+    });
+  if (stage.plan->optimizerKernel)
+    placeGroupScalars(stage, values.groups);
   auto samples = static_cast<int32_t>(
       plan.samplesOfUpdate(*stage.plan, action.version, step.rows));
   streams.compute->execute([this, &stage, &areas, scalars, change, samples,
                             groups = std::move(groups)]() mutable {
-    if (stage.plan->lossScaleKernel) {
-      void *tensors[] = {overflows.get(), stage.memory->at(areas.lossScale),
-                         stage.scalars};
-      stage.kernels[*stage.plan->lossScaleKernel]->execute(tensors, nullptr);
-    }
-    shareScalars(stage, groups);
     if (stage.plan->optimizerKernel) {
-      void *tensors[] = {stage.arguments.parameters, stage.arguments.gradients,
-                         stage.memory->at(areas.optimizer),
-                         const_cast<char *>(scalars)};
-      stage.kernels[*stage.plan->optimizerKernel]->execute(tensors, nullptr);
+      runOptimizerKernels(stage);
     } else if (areas.parameters.bytes) {
+      shareScalars(stage, groups);
       optimize(stage, scalars, groups, change);
     }
     if (stage.functions.update) {

@@ -48,8 +48,7 @@ void Executor::Rank::shareScalars(const StageState &stage,
     return;
   for (NumberArray &own : groups)
     for (size_t i = 0; i < scalars.size(); ++i)
-      if (scalars[i].kind == PlanScalar::Kind::LossScale ||
-          scalars[i].kind == PlanScalar::Kind::IsSkipped) {
+      if (isSetByKernel(scalars[i])) {
         uint64_t size = own.bytes() / own.size();
         std::memcpy(own.data() + i * size, stage.scalars + i * size, size);
       }

@@ -1,6 +1,6 @@
 //===- MockProgram.cpp ----------------------------------------------------===//
 #include "mock/MockProgram.h"
-#include "cpu/Descriptor.h"
+#include "cpu/LaunchDescriptor.h"
 #include "mock/ThreadBlock.h"
 #include "plan/Plan.h"
 
@@ -26,8 +26,7 @@ class LaunchKernel : public Kernel {
 public:
   std::vector<Launch> launches;
   size_t tensorCount = 0;
-  /// The last argument of an optimizer; others have the scratchpad there.
-  std::optional<int64_t> count;
+  std::vector<int64_t> numbers; // behind the scratchpad
   uint64_t scratchpadBytes = 0;
   /// Of the largest launch; starts at a multiple of 64.
   DeviceMemory shared;
@@ -38,7 +37,9 @@ public:
     if (scratchpadBytes)
       std::memset(scratchpad, 0xff, scratchpadBytes);
     arguments.assign(tensors, tensors + tensorCount);
-    arguments.push_back(count ? std::bit_cast<void *>(*count) : scratchpad);
+    arguments.push_back(scratchpad);
+    for (int64_t number : numbers)
+      arguments.push_back(std::bit_cast<void *>(number));
     for (const Launch &launch : launches)
       // The order of blocks is not known on a GPU; this is not the one of the
       // loops that they were made of.
@@ -86,7 +87,6 @@ private:
 };
 
 constexpr int64_t maximum = std::numeric_limits<int32_t>::max();
-constexpr int64_t maximumThreads = 1024;
 
 } // namespace
 
@@ -99,37 +99,26 @@ static std::unique_ptr<Kernel> createLaunch(
     Descriptor &descriptor, uint64_t scratchpadBytes,
     const std::map<std::string_view, const pp_mock_kernel *> &kernels) {
   auto result = std::make_unique<LaunchKernel>();
-  std::string name = descriptor.getText("name");
-  result->tensorCount = descriptor.getInteger("tensors", 0, maximum);
-  result->scratchpadBytes = scratchpadBytes;
-  Descriptor::Dims grids, blocks;
-  if (descriptor.has("count")) {
-    result->count = descriptor.getInteger("count", 1, maximum);
-    blocks = descriptor.getDims("blocks", 1, 1);
-    grids = {(*result->count + blocks.at(0) - 1) / blocks.at(0)};
-  } else if (descriptor.has("grids")) {
-    grids = descriptor.getDims("grids");
-    blocks = descriptor.getDims("blocks");
-  }
+  LaunchDescriptor shape = LaunchDescriptor::read(descriptor);
   descriptor.checkAllUsed();
-  if (grids.size() != blocks.size())
-    throw DescriptorError("grids and blocks differ in number");
+  result->tensorCount = shape.tensors;
+  result->numbers = shape.numbers;
+  result->scratchpadBytes = scratchpadBytes;
+  size_t others = 1 + shape.numbers.size();
   uint64_t sharedBytes = 0;
-  for (size_t i = 0; i < grids.size(); ++i) {
-    auto found = kernels.find(fmt::format("{}_{}", name, i));
+  for (const LaunchDescriptor::Launch &launch : shape.launches) {
+    auto found = kernels.find(launch.function);
     if (found == kernels.end())
-      throw DescriptorError(fmt::format("the binary has no '{}_{}'", name, i));
-    const pp_mock_kernel *kernel = found->second;
-    if (kernel->argument_count != result->tensorCount + 1)
-      throw DescriptorError(fmt::format(
-          "'{}' takes {} arguments, expected {} tensors and one "
-          "more",
-          kernel->name, kernel->argument_count, result->tensorCount));
-    if (blocks[i] > maximumThreads)
       throw DescriptorError(
-          fmt::format("'{}' has blocks of {} threads; a GPU has at most {}",
-                      kernel->name, blocks[i], maximumThreads));
-    result->launches.push_back({kernel, grids[i], blocks[i]});
+          fmt::format("the binary has no '{}'", launch.function));
+    const pp_mock_kernel *kernel = found->second;
+    if (kernel->argument_count != shape.tensors + others)
+      throw DescriptorError(
+          fmt::format("'{}' takes {} arguments, expected {} tensors and {} "
+                      "more",
+                      kernel->name, kernel->argument_count, shape.tensors,
+                      others == 1 ? "one" : "three"));
+    result->launches.push_back({kernel, launch.grid, launch.block});
     sharedBytes = std::max(sharedBytes, kernel->shared_bytes);
   }
   if (sharedBytes)

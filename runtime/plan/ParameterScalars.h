@@ -22,6 +22,12 @@ inline constexpr std::string_view directionName = "direction";
 /// mean of squares, where it is 0.
 inline constexpr std::string_view orthogonalizeName = "orthogonalize";
 
+/// Whether a kernel sets the scalar in each step, for all parameters alike.
+inline bool isSetByKernel(const PlanScalar &scalar) {
+  return scalar.kind == PlanScalar::Kind::LossScale ||
+         scalar.kind == PlanScalar::Kind::IsSkipped;
+}
+
 /// The number of an optimizer's scalar.
 inline std::optional<size_t> findScalar(const PlanOptimizer &optimizer,
                                         std::string_view name) {

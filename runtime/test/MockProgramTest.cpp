@@ -101,12 +101,21 @@ void faults(void *const *, void *, int64_t block, int64_t thread) {
     pp_mock_fault(PP_FAULT_MISALIGNED, block, thread);
 }
 
-/// An optimizer: parameters, gradients, states, scalars, count.
+/// An optimizer: parameters, gradients, states, scalars, scratchpad, count,
+/// stride. Leaves the second of its states in the scratchpad.
 void step(void *const *arguments, void *, int64_t block, int64_t thread) {
   int64_t at = block * 32 + thread;
-  auto count = reinterpret_cast<int64_t>(arguments[4]);
-  if (at < count)
-    numbers(arguments, 0)[at] -= numbers(arguments, 1)[at];
+  auto count = reinterpret_cast<int64_t>(arguments[5]);
+  auto stride = reinterpret_cast<int64_t>(arguments[6]);
+  if (at >= count)
+    return;
+  numbers(arguments, 0)[at] -= numbers(arguments, 1)[at];
+  numbers(arguments, 4)[at] = numbers(arguments, 2)[stride + at];
+}
+/// Once after it, whatever the count.
+void countBlocks(void *const *arguments, void *, int64_t, int64_t thread) {
+  if (thread == 0)
+    ++numbers(arguments, 3)[0];
 }
 
 /// 2 * x goes to the scratchpad, + 1 to the output; the scratchpad's first
@@ -135,7 +144,8 @@ const pp_mock_kernel kernels[] = {
     {"both_0", shuffleAndBarrier, 3, 0, 1},
     {"far_0", farShuffle, 3, 0, 1},
     {"fault_0", faults, 3, 0, 0},
-    {"optimizer_0", step, 5, 0, 0},
+    {"optimizer_0", step, 7, 0, 0},
+    {"optimizer_1", countBlocks, 7, 0, 0},
     {"two_0", doubled, 3, 0, 0},
     {"two_1", plusOne, 3, 0, 0},
     {"scratch_0", readsScratchpad, 3, 0, 0},
@@ -272,14 +282,24 @@ TEST(MockProgram, LaunchesShareAScratchpad) {
 TEST(MockProgram, Optimizer) {
   auto program = makeProgram();
   std::string error;
-  auto kernel = program->createKernel(
-      {"launch name=optimizer blocks=32 tensors=4 count=70", 0}, error);
-  ASSERT_TRUE(kernel) << error;
-  Numbers parameters(71, 100), gradients = counted(71);
-  void *tensors[] = {parameters.data(), gradients.data(), nullptr, nullptr};
-  EXPECT_TRUE(kernel->execute(tensors, nullptr));
-  for (int i = 0; i < 71; ++i)
-    EXPECT_EQ(parameters[i], i < 70 ? 100 - gradients[i] : 100);
+  for (int stride : {70, 200}) {
+    std::string text =
+        "launch name=optimizer elements=32x0 blocks=32x64 tensors=4 count=70";
+    if (stride != 70)
+      text += " stride=" + std::to_string(stride);
+    auto kernel = program->createKernel({text, 0}, error);
+    ASSERT_TRUE(kernel) << error;
+    Numbers parameters(71, 100), gradients = counted(71);
+    Numbers states = counted(300), scratchpad(71), blocks(1);
+    void *tensors[] = {parameters.data(), gradients.data(), states.data(),
+                       blocks.data()};
+    EXPECT_TRUE(kernel->execute(tensors, scratchpad.data()));
+    for (int i = 0; i < 71; ++i) {
+      EXPECT_EQ(parameters[i], i < 70 ? 100 - gradients[i] : 100);
+      EXPECT_EQ(scratchpad[i], i < 70 ? states[stride + i] : 0);
+    }
+    EXPECT_EQ(blocks, Numbers{1});
+  }
 }
 
 TEST(MockProgram, Copy) {
@@ -305,9 +325,25 @@ TEST(MockProgram, BadDescriptors) {
       {"launch name=warp grids=1 blocks=1056 tensors=2",
        "'warp_0' has blocks of 1056 threads; a GPU has at most 1024"},
       {"launch name=warp grids=1x2 blocks=32 tensors=2",
-       "grids and blocks differ in number"},
+       "blocks=32: expected 2 integers"},
       {"launch name=warp grids=0 blocks=32 tensors=2", "grids=0"},
-      {"launch name=optimizer tensors=4 count=5", "key 'blocks' is missing"},
+      {"launch name=optimizer elements=32 tensors=4 count=5",
+       "key 'blocks' is missing"},
+      {"launch name=optimizer blocks=32 tensors=4 count=5",
+       "key 'elements' is missing"},
+      {"launch name=optimizer elements=32 blocks=32x32 tensors=4 count=5",
+       "blocks=32x32: expected 1 integers"},
+      {"launch name=optimizer elements=32 blocks=32 tensors=4 count=0",
+       "count=0: expected 1 to 2^31 blocks"},
+      {"launch name=optimizer elements=1 blocks=32 tensors=4 count=3000000000",
+       "count=3000000000: expected 1 to 2^31 blocks"},
+      {"launch name=optimizer elements=32 blocks=32 tensors=4 count=5 "
+       "stride=-1",
+       "stride=-1: expected an integer of at least 0"},
+      {"launch name=optimizer elements=32 blocks=32 tensors=3 count=5",
+       "'optimizer_0' takes 7 arguments, expected 3 tensors and three more"},
+      {"launch name=warp grids=1 blocks=32 tensors=2 stride=3",
+       "unknown key 'stride'"},
       {"launch grids=1 blocks=32 tensors=2", "key 'name' is missing"},
       {"launch name=warp grids=1 blocks=32 tensors=2 other=1",
        "unknown key 'other'"},

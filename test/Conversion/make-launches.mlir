@@ -1,7 +1,7 @@
 // What each kind of loop nest becomes on a GPU.
 // RUN: pp-opt %s --nn-attach-optimizer="momentum=0.9" --nn-lower-kernels --pp-make-launches --canonicalize | FileCheck %s
 
-// CHECK: module attributes {pp.optimizer_launch = "launch name=optimizer blocks=256 tensors=4"}
+// CHECK: module attributes {pp.optimizer_launch = "launch name=optimizer elements=256 blocks=256 tensors=4"}
 module {
   func.func @main(%x: tensor<64x36xf32> {step.feed = "x"}, %b: tensor<36xf32> {step.feed = "b"}, %o: tensor<5x33xf32> {step.feed = "o"}, %i: tensor<7xi64> {step.feed = "i"}, %j: tensor<100xi64> {step.feed = "j"}, %u: tensor<7x8xf32> {step.feed = "u"}, %h: tensor<5x36xbf16> {step.feed = "h"}, %t: tensor<2048x40xf32> {step.feed = "t"}) -> (tensor<64x36xf32>, tensor<5x33xf32>, tensor<64xf32>, tensor<36xf32>, tensor<33xf32>, tensor<5x33xf32>, tensor<3x8xf32>, tensor<i64>, tensor<36xf32>, tensor<5x36xbf16>, tensor<40xf32>) {
     // Parallel loops, 4 points per thread: 64 * 9 threads.
@@ -195,9 +195,11 @@ module {
 // CHECK: memref.load {{.*}} : memref<8x40xf32>
 // CHECK: memref.store {{.*}} : memref<40xf32>
 
-// One thread per parameter of the arena.
+// One thread per parameter of a range; states are as far apart as the last argument says.
 // CHECK-LABEL: gpu.func @optimizer_0(
-// CHECK-SAME: %[[P:.*]]: memref<1099511627776xf32> {llvm.noalias}, %[[G:.*]]: memref<1099511627776xf32> {llvm.noalias}, %[[S:.*]]: memref<1099511627776xf32> {llvm.noalias}, %{{.*}}: memref<{{[0-9]}}xf32> {llvm.noalias}, %[[COUNT:.*]]: i64) kernel
+// CHECK-SAME: %[[P:.*]]: memref<1099511627776xf32> {llvm.noalias}, %[[G:.*]]: memref<1099511627776xf32> {llvm.noalias}, %[[S:.*]]: memref<1099511627776xf32> {llvm.noalias}, %{{.*}}: memref<{{[0-9]}}xf32> {llvm.noalias}, %{{.*}}: memref<1099511627776xf64> {llvm.noalias}, %[[COUNT:.*]]: i64, %[[STRIDE:.*]]: i64) kernel
+// CHECK: %[[END:.*]] = arith.index_cast %[[COUNT]]
+// CHECK: arith.cmpi ult, %{{.*}}, %[[END]]
 // CHECK: scf.if
 // CHECK: memref.load %[[P]]
 // CHECK: memref.load %[[G]]

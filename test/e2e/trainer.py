@@ -5,7 +5,8 @@
 learning rates and gradient norms against the committed numbers of PyTorch in
 double precision; and all bits of two and four stages, of other schedules, of
 several processes, threads and replicas, and of a training that is interrupted
-in the middle, against those of one stage.
+in the middle, against those of one stage. Some cases do the same as programs for
+a GPU, on the mock device.
 """
 
 import pathlib
@@ -23,6 +24,8 @@ from make import graph, integer, model, node, opset, tensor, untyped, value  # n
 TOLERANCE = 1e-5
 RATE_TOLERANCE = 1e-12
 QUICK = ("together", "lamb", "adafactor", "muon_groups", "groups")
+# Those that a GPU has kernels of its own for.
+GPU = ("groups", "together")
 
 
 def write_model(path):
@@ -39,25 +42,27 @@ def write_model(path):
 
 
 class Case:
-    def __init__(self, context, model, name):
-        self.context, self.model, self.name = context, model, name
+    def __init__(self, context, model, name, is_gpu=False):
+        self.context, self.model = context, model
+        self.numbers, self.name = name, f"{name} on a GPU" if is_gpu else name
         self.options = CASES[name]
+        self.target, self.device = ({"target": "mock"}, ("--device", "mock")) if is_gpu else ({}, ())
         self.data = context.path(".npz")
         np.savez(self.data, **data(self.options["compile"]))
 
     def train(self, stages, *flags, microbatches=4, **options):
         """Lines of the log, tensors and the snapshot."""
-        compile = {"batch": BATCH, "microbatches": microbatches, "stages": stages, **self.options["compile"], **options}
+        compile = {"batch": BATCH, "microbatches": microbatches, "stages": stages, **self.options["compile"], **self.target, **options}
         binary = self.context.compile(self.model, **compile)
         snapshot = self.context.path(".safetensors")
         lines = binary.train(
-            self.data, "--no-shuffle", "--epochs", STEPS, "--log-bits", "--log-gradient-norm", "--save", snapshot, *flags
+            self.data, "--no-shuffle", "--epochs", STEPS, "--log-bits", "--log-gradient-norm", "--save", snapshot, *self.device, *flags
         )
         return [line for line in lines if "loss" in line], common.tensor_bytes(snapshot), snapshot
 
     def compare(self, checks):
         numbers = np.load(NUMBERS)
-        expected = {key: numbers[f"{self.name}/{key}"] for key in ("parameters", "loss", "lr", "norm")}
+        expected = {key: numbers[f"{self.numbers}/{key}"] for key in ("parameters", "loss", "lr", "norm")}
         lines, _, snapshot = self.base
         tensors = common.read_safetensors(snapshot)
         first = np.concatenate([p.ravel() for p in parameters().values()])
@@ -109,6 +114,12 @@ ALL_CUTS = [
     *CUTS, (4, {"schedule": "gpipe", "checkpoint": "always"}, ()), (2, {}, ("--processes", 2)), (4, {}, ("--processes", 3)),
     (2, {"threads_per_stage": 2}, ()), (4, {"schedule": "zb-v", "ranks": 2}, ()), (2, {}, ("--device", "mock")),
 ]  # fmt: skip
+GPU_CUTS = [
+    (2, {"schedule": "1f1b"}, ()), (4, {"schedule": "zb-h1"}, ("--no-graphs",)), (4, {"schedule": "gpipe", "checkpoint": "always"}, ()),
+    (2, {}, ("--processes", 2)), (4, {"schedule": "zb-v", "ranks": 2}, ()),
+    # What kernels set is the same for all groups.
+    (2, {"loss_scale": "dynamic"}, ("--set", "growth_interval=2")),
+]  # fmt: skip
 
 
 def check_replicas(context, checks, model):
@@ -120,8 +131,14 @@ def check_replicas(context, checks, model):
         for replicas, stages, more in ((2, 1, ()), (4, 2, ()), (2, 2, ("--processes", 4))):
             found = one.bits(one.train(stages, *flags, *more, gradient_lanes=4, replicas=replicas))
             checks.check(found == expected, f"{name}: R={replicas} S={stages} {more}: other bits")
-
-
+    # GPUs have no lanes, so the number of replicas is the same.
+    for name in ("together",):
+        one = Case(context, model, name, is_gpu=True)
+        flags = ["--steps", STEPS, *one.options["train"]]
+        expected = one.bits(one.train(1, *flags, replicas=2))
+        for stages, more in ((2, ()), (4, ("--processes", 4))):
+            found = one.bits(one.train(stages, *flags, *more, replicas=2))
+            checks.check(found == expected, f"{one.name}: R=2 S={stages} {more}: other bits")
 
 
 def check_errors(context, checks, model):
@@ -179,6 +196,8 @@ def test(context, checks, arguments):
     names = QUICK if arguments.quick else CASES
     for name in names:
         Case(context, path, name).run(checks, ALL_CUTS if name in ("together", "lamb", "adafactor", "muon") and not arguments.quick else CUTS[-1:])
+    for name in GPU:
+        Case(context, path, name, is_gpu=True).run(checks, GPU_CUTS[-1:] if arguments.quick else GPU_CUTS)
     if not arguments.quick:
         check_replicas(context, checks, path)
     check_errors(context, checks, path)

@@ -22,6 +22,7 @@
 #define PP_LIB_CONVERSION_GPU_LAUNCHBUILDER_H
 
 #include "LoopBody.h"
+#include "pp/Interfaces/Step.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -42,7 +43,10 @@ int64_t product(llvm::ArrayRef<int64_t> sizes);
 
 struct Launch {
   std::string name;
-  int64_t grid, block;
+  /// Of an optimizer, whose grid depends on the stage: for how many elements a
+  /// block is; 0: one is for all.
+  int64_t grid;
+  int64_t block;
 };
 
 class LaunchBuilder {
@@ -56,10 +60,11 @@ public:
   llvm::ArrayRef<Launch> getLaunches() const { return launches; }
   int64_t getScratchBytes() const { return scratchBytes; }
 
-  /// The function is an optimizer's block function: makes one kernel over a
-  /// whole arena. Its arguments are parameters, gradients, all states one after
-  /// the other, the scalars, and the number of parameters.
-  llvm::LogicalResult runOptimizer(unsigned states, unsigned scalars);
+  /// The function is an optimizer's block function: makes a kernel over a range
+  /// of the arenas. Its arguments are parameters, gradients, states, the
+  /// scalars, a scratchpad, how many elements the range has, and how many lie
+  /// from one state to the next.
+  llvm::LogicalResult runOptimizer(step::OptimizerAttr optimizer);
 
   static constexpr int64_t optimizerThreads = 256;
 
@@ -85,6 +90,23 @@ private:
   /// Room for `type` in the scratchpad; the offset in bytes.
   int64_t reserveScratch(mlir::MemRefType type);
   mlir::Value scratchView(mlir::MemRefType type, int64_t offset);
+
+  // Parts of an optimizer.
+  /// What its kernels take.
+  struct OptimizerArguments {
+    mlir::Value parameters, gradients, states, scalars, scratchpad;
+    mlir::Value count, stride;
+  };
+  /// `elements` as Launch::grid.
+  OptimizerArguments beginOptimizer(step::OptimizerAttr optimizer,
+                                    int64_t elements);
+  /// The element's new parameter and states.
+  llvm::FailureOr<llvm::SmallVector<mlir::Value>>
+  emitOptimizer(step::OptimizerAttr optimizer,
+                const OptimizerArguments &arguments, mlir::Value position);
+  /// Where a state of an element lies.
+  mlir::Value stateIndex(const OptimizerArguments &arguments, unsigned state,
+                         mlir::Value position);
 
   // Parts of rows.
   llvm::LogicalResult emitRowOperation(mlir::Operation *op);

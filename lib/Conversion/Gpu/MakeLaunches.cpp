@@ -21,8 +21,9 @@ namespace {
 
 /// `launch name=kernel_3 grids=12x1 blocks=256x32 tensors=4`: the kernels
 /// kernel_3_0 and kernel_3_1, with four tensors and the scratchpad each.
-std::string describe(StringRef name, ArrayRef<Launch> launches,
-                     unsigned tensors) {
+/// `gridsKey`: what the grids of launches are called.
+std::string describe(StringRef name, StringRef gridsKey,
+                     ArrayRef<Launch> launches, unsigned tensors) {
   std::string grids, blocks;
   for (const Launch &launch : launches) {
     StringRef separator = grids.empty() ? "" : "x";
@@ -31,8 +32,8 @@ std::string describe(StringRef name, ArrayRef<Launch> launches,
   }
   if (launches.empty())
     return ("launch name=" + name + " tensors=" + llvm::Twine(tensors)).str();
-  return ("launch name=" + name + " grids=" + grids + " blocks=" + blocks +
-          " tensors=" + llvm::Twine(tensors))
+  return ("launch name=" + name + " " + gridsKey + "=" + grids +
+          " blocks=" + blocks + " tensors=" + llvm::Twine(tensors))
       .str();
 }
 
@@ -80,8 +81,9 @@ struct MakeLaunches : pp::impl::MakeLaunchesBase<MakeLaunches> {
         continue;
       }
       ok &= succeeded(launches.run());
-      std::string text = describe(function.getName(), launches.getLaunches(),
-                                  function.getNumArguments());
+      std::string text =
+          describe(function.getName(), "grids", launches.getLaunches(),
+                   function.getNumArguments());
       descriptors[function.getName()] = {builder.getStringAttr(text),
                                          launches.getScratchBytes()};
     }
@@ -112,17 +114,13 @@ struct MakeLaunches : pp::impl::MakeLaunchesBase<MakeLaunches> {
     if (!description)
       return program.emitError("has code of an optimizer, but no optimizer; "
                                "run nn-attach-optimizer first");
-    unsigned states = description.getStates().size();
-    unsigned scalars = description.getScalars().size();
     function.setName("optimizer");
-    if (failed(launches.runOptimizer(states, scalars)))
+    if (failed(launches.runOptimizer(description)))
       return failure();
-    // Parameters, gradients, states, scalars; the number of parameters, which
+    // Parameters, gradients, states, scalars. The number of parameters, which
     // depends on the stage, follows.
-    std::string text =
-        ("launch name=optimizer blocks=" +
-         llvm::Twine(LaunchBuilder::optimizerThreads) + " tensors=4")
-            .str();
+    std::string text = describe("optimizer", "elements", launches.getLaunches(),
+                                /*tensors=*/4);
     program->setAttr(pipeline::optimizerLaunchAttrName,
                      StringAttr::get(program.getContext(), text));
     return success();

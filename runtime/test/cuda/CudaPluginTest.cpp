@@ -313,15 +313,24 @@ TEST_F(CudaPluginTest, AnEmptyCaptureLaunchesNothing) {
 
 TEST_F(CudaPluginTest, TheOptimizerTakesItsCount) {
   auto program = load("optimizer_0", nullptr);
-  auto kernel =
-      create(*program, "launch name=optimizer blocks=256 tensors=4 count=1000");
+  const std::string text =
+      "launch name=optimizer elements=256 blocks=256 tensors=4 count=1000";
+  auto whole = create(*program, text),
+       part = create(*program, text + " stride=3000");
   DeviceMemory memory = device->allocate(64, "a");
   void *tensors[] = {memory.get(), nullptr, nullptr, nullptr};
-  stream->execute([&] { pp_execute_kernel(kernel.get(), tensors, nullptr); });
-  float value = 0;
-  stream->copy(&value, memory.get(), sizeof(value));
+  stream->execute([&] { pp_execute_kernel(whole.get(), tensors, nullptr); });
+  float values[2] = {};
+  stream->copy(values, memory.get(), sizeof(values));
   wait();
-  EXPECT_EQ(value, 10'000'004.0f); // 1000 elements, 4 blocks
+  EXPECT_EQ(values[0], 10'000'004.0f); // 1000 elements, 4 blocks
+  EXPECT_EQ(values[1], 1000.0f);
+  stream->execute([&] { pp_execute_kernel(part.get(), tensors, nullptr); });
+  stream->copy(values, memory.get(), sizeof(values));
+  wait();
+  EXPECT_EQ(values[0], 20'000'008.0f);
+  EXPECT_EQ(values[1], 3000.0f);
+  expectIn(refuse(*program, text + "x1"), "count=1000x1: expected an integer");
 }
 
 TEST_F(CudaPluginTest, CopiesMayBeCaptured) {

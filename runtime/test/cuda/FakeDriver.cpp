@@ -123,8 +123,10 @@ Work makeWork(const std::string &name, unsigned grid, unsigned block,
       to[0] += static_cast<float>(grid * 1000 + block);
     };
   if (name == "optimizer_0")
-    return [=, to = pointer(0), count = parameter<int64_t>(parameters, 4)] {
+    return [=, to = pointer(0), count = parameter<int64_t>(parameters, 5),
+            stride = parameter<int64_t>(parameters, 6)] {
       to[0] += static_cast<float>(count * 10000 + grid);
+      to[1] = static_cast<float>(stride);
     };
   if (name == "widen_bf16" || name == "widen_f16")
     return
