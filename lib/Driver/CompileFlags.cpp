@@ -450,15 +450,14 @@ llvm::Error checkTraining(const CompileOptions &options) {
     return makeError(exitUsage,
                      "--ctc-target-length: must be a positive number");
   if (options.target.isGpu() &&
-      (options.optimizer.optimizer == nn::Optimizer::LAMB ||
-       options.optimizer.optimizer == nn::Optimizer::LARS ||
-       options.optimizer.optimizer == nn::Optimizer::Adafactor ||
+      (options.optimizer.optimizer == nn::Optimizer::Adafactor ||
        options.optimizer.optimizer == nn::Optimizer::Muon))
     return makeError(exitUsage,
                      "--optimizer=" + getName(options.optimizer.optimizer) +
                          " and --target=" + options.target.str() +
-                         ": it takes each parameter as a whole, which only "
-                         "programs for the processor do");
+                         ": it makes its steps of all gradients of a "
+                         "parameter, which only programs for the processor "
+                         "do");
   return llvm::Error::success();
 }
 

@@ -193,10 +193,12 @@ std::optional<unsigned> OptimizerAttr::findScalar(ScalarKind kind) {
   return std::nullopt;
 }
 
-bool OptimizerAttr::hasScalar(StringRef name) {
-  return llvm::any_of(
-      getScalars().getAsRange<ScalarAttr>(),
-      [&](ScalarAttr scalar) { return scalar.getName() == name; });
+std::optional<unsigned> OptimizerAttr::findScalar(StringRef name) {
+  for (auto [index, scalar] :
+       llvm::enumerate(getScalars().getAsRange<ScalarAttr>()))
+    if (scalar.getName() == name)
+      return index;
+  return std::nullopt;
 }
 
 std::vector<std::string> OptimizerAttr::getStateNames() {

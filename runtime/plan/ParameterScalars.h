@@ -10,8 +10,9 @@
 namespace pp::runtime {
 
 /// What lamb and lars multiply the step of a parameter by, which the runtime
-/// sets for each of them. Negative: lamb gives its step, and changes its
-/// states.
+/// sets for each of them. Negative: instead of new parameters the function
+/// gives what is measured for it, of lamb the step, whose states change, of
+/// lars the gradient.
 inline constexpr std::string_view trustRatioName = "trust_ratio";
 
 /// What adafactor and muon multiply the direction of a parameter's step by,

@@ -18,6 +18,18 @@ module {
 // -----
 
 module {
+  // expected-error@+1 {{no kernel of a GPU makes the directions of 'adafactor'}}
+  func.func private @optimizer() attributes {step.optimizer = #step.optimizer<"adafactor", states = ["variance"], scalars = [#step.scalar<"direction", value = -1.0>]>}
+  module @code {
+    func.func @optimizer_block() {
+      return
+    }
+  }
+}
+
+// -----
+
+module {
   module @code {
     func.func @kernel_0(%x: memref<4xf32>) {
       %c0 = arith.constant 0 : index

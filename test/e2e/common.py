@@ -32,6 +32,7 @@ LOSS = {"unet": "mse"}
 OPTIMIZERS = {
     "sgd": {"optimizer": "sgd", "learning-rate": 0.05, "momentum": 0.9, "weight-decay": 1e-4},
     "adamw": {"optimizer": "adamw", "learning-rate": 1e-3, "weight-decay": 0.01},
+    "lamb": {"optimizer": "lamb", "learning-rate": 0.01, "weight-decay": 0.01},
 }
 
 

@@ -14,11 +14,11 @@ MODELS_USED = ("mlp", "lenet", "resnet18", "unet", "gpt", "gpt_tied")
 EXPORTERS = {"mlp": "dynamo"}
 
 
-def compile_model(context, model, precision):
+def compile_model(context, model, precision, optimizer="adamw"):
     path = context.path(".bin")
     return common.run([
         context.build / "bin" / "pp-compile", common.model_file(model, EXPORTERS.get(model, "torchscript")),
-        f"--loss={LOSS.get(model, 'cross_entropy')}", "--stages=2", "--batch=8", "--microbatches=4", "--optimizer=adamw",
+        f"--loss={LOSS.get(model, 'cross_entropy')}", "--stages=2", "--batch=8", "--microbatches=4", f"--optimizer={optimizer}",
         "--target=cuda:sm_90", f"--precision={precision}", "--kernel-report", "-o", path,
     ]), path
 
@@ -28,8 +28,10 @@ def test(context, checks, arguments):
     # bf16 loads and stores are vectors of half the size; f16 comes with a loss scale.
     precisions = ("f32", "bf16", "f16")
     cases = [(m, p) for m in models for p in precisions]
-    for (model, precision), (report, path) in zip(cases, context.map(lambda case: compile_model(context, *case), cases)):
-        model = f"{model} in {precision}"
+    # Which have more kernels for a step.
+    cases += [("mlp", "f32", optimizer) for optimizer in ("lamb", "lars")]
+    for (model, precision, *optimizer), (report, path) in zip(cases, context.map(lambda case: compile_model(context, *case), cases)):
+        model = " with ".join([f"{model} in {precision}", *optimizer])
         print(f"{model}:\n{report}")
         rows = ROW.findall(report)
         checks.check(len(rows) >= 10, f"{model}: only {len(rows)} kernels")

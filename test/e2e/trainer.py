@@ -25,7 +25,7 @@ TOLERANCE = 1e-5
 RATE_TOLERANCE = 1e-12
 QUICK = ("together", "lamb", "adafactor", "muon_groups", "groups")
 # Those that a GPU has kernels of its own for.
-GPU = ("groups", "together")
+GPU = ("groups", "together", "lamb", "lars")
 
 
 def write_model(path):
@@ -132,13 +132,27 @@ def check_replicas(context, checks, model):
             found = one.bits(one.train(stages, *flags, *more, gradient_lanes=4, replicas=replicas))
             checks.check(found == expected, f"{name}: R={replicas} S={stages} {more}: other bits")
     # GPUs have no lanes, so the number of replicas is the same.
-    for name in ("together",):
+    for name in ("together", "lamb"):
         one = Case(context, model, name, is_gpu=True)
         flags = ["--steps", STEPS, *one.options["train"]]
         expected = one.bits(one.train(1, *flags, replicas=2))
         for stages, more in ((2, ()), (4, ("--processes", 4))):
             found = one.bits(one.train(stages, *flags, *more, replicas=2))
             checks.check(found == expected, f"{one.name}: R=2 S={stages} {more}: other bits")
+
+
+def check_ratios_of_groups(context, checks, model):
+    """Trust ratios of parameters with values of their own are those of the processor."""
+    for name in ("lamb", "lars"):
+        flags = ["--steps", STEPS, "--group=layer1.*:frozen", "--group=*.bias:weight_decay=0,lr_factor=2"]
+        trained = [common.read_safetensors(Case(context, model, name, is_gpu).train(2, *flags)[2]) for is_gpu in (False, True)]
+        for key, first in parameters().items():
+            expected, found = (tensors[key] - first for tensors in trained)
+            if key.startswith("layer1."):
+                checks.check(not expected.any() and not found.any(), f"{name} with groups: '{key}' is not frozen")
+                continue
+            error = common.relative_error(found, expected)
+            checks.check(error <= TOLERANCE, f"{name} with groups: '{key}' of a GPU is off by {error:.3g}")
 
 
 def check_errors(context, checks, model):
@@ -198,6 +212,7 @@ def test(context, checks, arguments):
         Case(context, path, name).run(checks, ALL_CUTS if name in ("together", "lamb", "adafactor", "muon") and not arguments.quick else CUTS[-1:])
     for name in GPU:
         Case(context, path, name, is_gpu=True).run(checks, GPU_CUTS[-1:] if arguments.quick else GPU_CUTS)
+    check_ratios_of_groups(context, checks, path)
     if not arguments.quick:
         check_replicas(context, checks, path)
     check_errors(context, checks, path)

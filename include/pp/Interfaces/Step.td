@@ -99,9 +99,9 @@ def Step_OptimizerAttr : AttrDef<Step_Dialect, "Optimizer"> {
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The number of the scalar of this kind.
+    /// The number of the scalar of this kind, or name.
     std::optional<unsigned> findScalar(ScalarKind kind);
-    bool hasScalar(::llvm::StringRef name);
+    std::optional<unsigned> findScalar(::llvm::StringRef name);
     std::vector<std::string> getStateNames();
     /// How many states have the shape of their parameters.
     unsigned countWholeStates();

@@ -28,6 +28,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include <array>
 
 namespace pp {
 
@@ -60,8 +61,8 @@ public:
   llvm::ArrayRef<Launch> getLaunches() const { return launches; }
   int64_t getScratchBytes() const { return scratchBytes; }
 
-  /// The function is an optimizer's block function: makes a kernel over a range
-  /// of the arenas. Its arguments are parameters, gradients, states, the
+  /// The function is an optimizer's block function: makes kernels over a range
+  /// of the arenas. Their arguments are parameters, gradients, states, the
   /// scalars, a scratchpad, how many elements the range has, and how many lie
   /// from one state to the next.
   llvm::LogicalResult runOptimizer(step::OptimizerAttr optimizer);
@@ -100,13 +101,28 @@ private:
   /// `elements` as Launch::grid.
   OptimizerArguments beginOptimizer(step::OptimizerAttr optimizer,
                                     int64_t elements);
-  /// The element's new parameter and states.
+  /// The element's new parameter and states. `isMeasured`: with what a trust
+  /// ratio is made of instead of the parameter.
   llvm::FailureOr<llvm::SmallVector<mlir::Value>>
   emitOptimizer(step::OptimizerAttr optimizer,
-                const OptimizerArguments &arguments, mlir::Value position);
+                const OptimizerArguments &arguments, mlir::Value position,
+                bool isMeasured);
+  void storeStates(const OptimizerArguments &arguments,
+                   llvm::ArrayRef<mlir::Value> states, mlir::Value position);
   /// Where a state of an element lies.
   mlir::Value stateIndex(const OptimizerArguments &arguments, unsigned state,
                          mlir::Value position);
+
+  llvm::LogicalResult mapUpdate(step::OptimizerAttr optimizer);
+  // Of one with trust ratios (MapTrustRatio.cpp).
+  using Pair = std::array<mlir::Value, 2>;
+  llvm::LogicalResult mapNorms(step::OptimizerAttr optimizer);
+  void mapTrustRatio(step::OptimizerAttr optimizer);
+  /// The sums, over all threads of the block, of `termsAt` [0, end).
+  Pair sumPairs(mlir::Value end, llvm::function_ref<Pair(mlir::Value)> termsAt);
+  /// Where a block leaves its sums in the scratchpad.
+  Pair placesOfSums(mlir::Value block);
+  mlir::Value toDouble(mlir::Value value);
 
   // Parts of rows.
   llvm::LogicalResult emitRowOperation(mlir::Operation *op);

@@ -1,6 +1,7 @@
 //===- MakeLaunches.cpp - GPU kernels of generated kernels ----------------===//
 
 #include "LaunchBuilder.h"
+#include "plan/ParameterScalars.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/PP/IR/PP.h"
@@ -114,6 +115,9 @@ struct MakeLaunches : pp::impl::MakeLaunchesBase<MakeLaunches> {
     if (!description)
       return program.emitError("has code of an optimizer, but no optimizer; "
                                "run nn-attach-optimizer first");
+    if (description.findScalar(runtime::directionName))
+      return source.emitError("no kernel of a GPU makes the directions of '")
+             << description.getKind().getValue() << "'";
     function.setName("optimizer");
     if (failed(launches.runOptimizer(description)))
       return failure();

@@ -1,6 +1,7 @@
-//===- MapOptimizer.cpp - The launch of an optimizer ----------------------===//
+//===- MapOptimizer.cpp - Launches of an optimizer ------------------------===//
 
 #include "LaunchBuilder.h"
+#include "plan/ParameterScalars.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/STLExtras.h"
@@ -42,7 +43,7 @@ Value LaunchBuilder::stateIndex(const OptimizerArguments &arguments,
 FailureOr<SmallVector<Value>>
 LaunchBuilder::emitOptimizer(step::OptimizerAttr optimizer,
                              const OptimizerArguments &arguments,
-                             Value position) {
+                             Value position, bool isMeasured) {
   // Memory of the block function to the value of this thread's element.
   DenseMap<Value, Value> elements;
   unsigned next = 0, states = optimizer.countWholeStates();
@@ -54,8 +55,16 @@ LaunchBuilder::emitOptimizer(step::OptimizerAttr optimizer,
   load(arguments.gradients, position);
   for (unsigned i = 0; i < states; ++i)
     load(arguments.states, stateIndex(arguments, i, position));
-  for (unsigned i = 0; i < optimizer.getScalars().size(); ++i)
-    load(arguments.scalars, index(i));
+  auto ratio = optimizer.findScalar(runtime::trustRatioName);
+  for (unsigned i = 0; i < optimizer.getScalars().size(); ++i) {
+    if (!isMeasured || i != ratio) {
+      load(arguments.scalars, index(i));
+      continue;
+    }
+    Type type = cast<MemRefType>(arguments.scalars.getType()).getElementType();
+    elements[function.getArgument(next++)] =
+        arith::ConstantOp::create(builder, loc, builder.getFloatAttr(type, -1));
+  }
   // Memory that is computed, also on the stack: what later loops read.
   for (Operation &op : function.getBody().front().without_terminator()) {
     if (op.hasTrait<OpTrait::ConstantLike>())
@@ -83,7 +92,23 @@ LaunchBuilder::emitOptimizer(step::OptimizerAttr optimizer,
   return results;
 }
 
+void LaunchBuilder::storeStates(const OptimizerArguments &arguments,
+                                ArrayRef<Value> states, Value position) {
+  for (auto [state, value] : llvm::enumerate(states))
+    memref::StoreOp::create(builder, loc, value, arguments.states,
+                            stateIndex(arguments, state, position));
+}
+
 LogicalResult LaunchBuilder::runOptimizer(step::OptimizerAttr optimizer) {
+  if (optimizer.findScalar(runtime::trustRatioName)) {
+    if (failed(mapNorms(optimizer)))
+      return failure();
+    mapTrustRatio(optimizer);
+  }
+  return mapUpdate(optimizer);
+}
+
+LogicalResult LaunchBuilder::mapUpdate(step::OptimizerAttr optimizer) {
   // Parameters and states are changed in place.
   OptimizerArguments arguments = beginOptimizer(optimizer, optimizerThreads);
   Value first = arith::MulIOp::create(builder, loc, blockIndex(),
@@ -91,15 +116,14 @@ LogicalResult LaunchBuilder::runOptimizer(step::OptimizerAttr optimizer) {
   Value position = arith::AddIOp::create(builder, loc, first, threadIndex());
   LogicalResult result = success();
   ifThen(isLess(position, arguments.count), [&] {
-    auto values = emitOptimizer(optimizer, arguments, position);
+    auto values = emitOptimizer(optimizer, arguments, position,
+                                /*isMeasured=*/false);
     result = values;
     if (failed(values))
       return;
     memref::StoreOp::create(builder, loc, values->front(), arguments.parameters,
                             position);
-    for (auto [state, value] : llvm::enumerate(llvm::drop_begin(*values)))
-      memref::StoreOp::create(builder, loc, value, arguments.states,
-                              stateIndex(arguments, state, position));
+    storeStates(arguments, ArrayRef(*values).drop_front(), position);
   });
   if (failed(result))
     return failure();

@@ -351,10 +351,14 @@ struct AttachOptimizer : nn::impl::AttachOptimizerBase<AttachOptimizer> {
              scalar("trust_coefficient", ScalarKind::Value, trustCoefficient),
              scalar("trust_ratio", ScalarKind::Value, 1)}));
     Value lr = b.scalar(0), mu = b.scalar(1), decay = b.scalar(2);
-    Value gradient =
-        b.mul(b.scalar(4), b.add(b.gradient(), b.mul(decay, b.parameter())));
-    Value velocity = b.add(b.mul(mu, b.state(0)), gradient);
-    b.finish({b.sub(b.parameter(), b.mul(lr, velocity)), velocity});
+    Value ratio = b.scalar(4), g = b.gradient();
+    Value isMeasured = b.less(ratio, b.constant(0));
+    Value step = b.mul(ratio, b.add(g, b.mul(decay, b.parameter())));
+    Value velocity = b.add(b.mul(mu, b.state(0)), step);
+    Value next = b.sub(b.parameter(), b.mul(lr, velocity));
+    b.finish({b.select(isMeasured, g, next),
+              b.select(isMeasured, b.state(0), velocity)},
+             isMeasured);
   }
 
   /// PyTorch's numbers.

@@ -1,6 +1,9 @@
 //===- KernelTable.cpp - The kernel table of a stage ----------------------===//
 
 #include "KernelTable.h"
+#include "plan/ParameterScalars.h"
+
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace pp;
@@ -51,9 +54,14 @@ StepKernels pp::pipeline::addStepKernels(KernelTable &table,
   auto launch =
       schedule->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>(
           optimizerLaunchAttrName);
-  if (launch && work.parameters)
+  if (launch && work.parameters) {
+    if (optimizer.findScalar(runtime::trustRatioName))
+      kernels.scratchpad =
+          llvm::divideCeil(work.parameters, normElements) * normBytes;
     kernels.optimizer =
-        table.add(launch.getValue() + " count=" + llvm::Twine(work.parameters));
+        table.add(launch.getValue() + " count=" + llvm::Twine(work.parameters),
+                  kernels.scratchpad);
+  }
   if (!work.hasLossScale)
     return kernels;
   auto checkFinite = [&](int64_t count) {

@@ -28,6 +28,7 @@ private:
 /// stage does not need.
 struct StepKernels {
   mlir::IntegerAttr optimizer, finite, finiteLoss, lossScale;
+  int64_t scratchpad = 0; // the largest of theirs
 };
 
 /// What a stage has to do at the end of a step.

@@ -501,7 +501,7 @@ private:
   /// What each thread takes for the step of the largest matrix, if matrices are
   /// orthogonalized.
   int64_t directionBytes(const StagePlan &stage) {
-    if (!optimizer || !optimizer.hasScalar(runtime::orthogonalizeName))
+    if (!optimizer || !optimizer.findScalar(runtime::orthogonalizeName))
       return 0;
     std::vector<runtime::Shape> shapes = trainedShapes(stage);
     std::set<runtime::Shape> distinct(shapes.begin(), shapes.end());
@@ -524,7 +524,12 @@ private:
         stage.computesLoss
             ? aligned(scheduleOp.getMicrobatchesOf(stage.number) * trainedBytes)
             : 0;
-    stage.scratch = std::max(stage.scratch, directionBytes(stage));
+    StepWork work{stage.parameters.bytes / trainedBytes, stage.computesLoss,
+                  hasLossScale, trainedBytes == sizeof(double)};
+    StepKernels kernels =
+        addStepKernels(stage.kernels, work, optimizer, scheduleOp);
+    stage.scratch = std::max(
+        {stage.scratch, directionBytes(stage), aligned(kernels.scratchpad)});
     int64_t total = 0;
     SmallVector<Attribute> areas;
     auto area = [&](MemoryArea area, int64_t bytes) {
@@ -585,10 +590,6 @@ private:
                                          FlatSymbolRefAttr::get(name), offset));
       return builder.getArrayAttr(entries);
     };
-    StepWork work{stage.parameters.bytes / trainedBytes, stage.computesLoss,
-                  hasLossScale, trainedBytes == sizeof(double)};
-    StepKernels kernels =
-        addStepKernels(stage.kernels, work, optimizer, scheduleOp);
     OpBuilder at(scheduleOp);
     auto count = [&](int64_t value) { return at.getI64IntegerAttr(value); };
     MemoryOp::create(

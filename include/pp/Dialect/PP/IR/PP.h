@@ -81,6 +81,10 @@ inline constexpr llvm::StringLiteral launchScratchpadAttrName =
 /// On modules: the same for the optimizer, without the number of parameters.
 inline constexpr llvm::StringLiteral optimizerLaunchAttrName =
     "pp.optimizer_launch";
+/// Of how many elements of a parameter, whose norm an optimizer takes, a block
+/// of a GPU adds up the squares, and the bytes of its sums in the scratchpad.
+inline constexpr int64_t normElements = 4096;
+inline constexpr int64_t normBytes = 16;
 /// On kernels of a stage: the number under which the program tells the runtime
 /// that the kernel has run.
 inline constexpr llvm::StringLiteral probeAttrName = "pp.probe";
