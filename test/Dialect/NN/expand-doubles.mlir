@@ -54,3 +54,27 @@ func.func @main(%x: tensor<1x1x3xf64>) -> (tensor<1x1x2xf64>, tensor<1x1x2xf64>)
   %1 = nn.avg_pool %x kernel [2] strides [2] dilations [1] pad [1] x [0] : (tensor<1x1x3xf64>) -> tensor<1x1x2xf64>
   return %0, %1 : tensor<1x1x2xf64>, tensor<1x1x2xf64>
 }
+
+// -----
+
+// Rows without a sample are in neither mean.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:.*]]: tensor<4x3xf64>, %[[S:.*]]: tensor<3xf64>, %[[C:.*]]: tensor<5xi32>)
+// CHECK: %[[ROWS:.+]] = nn.present_rows %[[C]]
+// CHECK: %[[NUMBERS:.+]] = nn.iota 0 : tensor<4x3xi32>
+// CHECK: %[[ALL:.+]] = nn.broadcast %[[ROWS]] []
+// CHECK: %[[IS:.+]] = nn.compare lt %[[NUMBERS]], %[[ALL]]
+// CHECK: %[[KEPT:.+]] = nn.select %[[IS]], %[[X]],
+// CHECK: %[[SUM:.+]] = nn.reduce sum %[[KEPT]] [0]
+// CHECK: %[[COUNT:.+]] = nn.cast %[[ROWS]] : tensor<i32> -> tensor<f64>
+// CHECK: %[[ELEMENTS:.+]] = nn.mul %[[COUNT]],
+// CHECK: %[[DIVISOR:.+]] = nn.broadcast %[[ELEMENTS]] []
+// CHECK: %[[MEAN:.+]] = nn.div %[[SUM]], %[[DIVISOR]]
+// CHECK: nn.broadcast %[[MEAN]]
+// CHECK: nn.select
+// CHECK: nn.sqrt
+func.func @main(%x: tensor<4x3xf64>, %s: tensor<3xf64>, %c: tensor<5xi32>) -> tensor<4x3xf64> {
+  %r = nn.present_rows %c samples 4 rows 1 : tensor<5xi32> -> tensor<i32>
+  %y, %m, %v = nn.batch_norm %x, %s, %s rows %r epsilon 1.0e-5 : (tensor<4x3xf64>, tensor<3xf64>, tensor<3xf64>, tensor<i32>) -> (tensor<4x3xf64>, tensor<3xf64>, tensor<3xf64>)
+  return %y : tensor<4x3xf64>
+}
