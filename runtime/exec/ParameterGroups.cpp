@@ -1,5 +1,6 @@
 //===- ParameterGroups.cpp ------------------------------------------------===//
 #include "exec/ParameterGroups.h"
+#include "plan/ParameterScalars.h"
 #include "support/Error.h"
 
 #include <fmt/ranges.h>
@@ -74,6 +75,14 @@ ParameterGroup ParameterGroup::parse(const std::string &text) {
   return group;
 }
 
+/// Of scaled losses and skipped steps.
+static bool isOfAllParameters(const PlanOptimizer &optimizer,
+                              const std::string &name) {
+  std::optional<size_t> found = findScalar(optimizer, name);
+  return (found && isSetByKernel(optimizer.scalars[*found])) ||
+         name == "growth_interval" || name == "skip_limit";
+}
+
 ParameterGroups::ParameterGroups(const std::vector<std::string> &texts,
                                  const Plan &plan) {
   std::set<std::string> names;
@@ -86,6 +95,10 @@ ParameterGroups::ParameterGroups(const std::vector<std::string> &texts,
     for (const auto &[name, value] : group.values) {
       OptimizerScalars scalars(plan.optimizer);
       scalars.set(name, value); // throws
+      if (isOfAllParameters(plan.optimizer, name))
+        failUsage("--group {}: '{}' is one for all parameters; --set {}={} "
+                  "changes it",
+                  text, name, name, value);
     }
     for (const std::string &pattern : group.patterns) {
       bool isUsed = false;

@@ -105,6 +105,19 @@ TEST(ParameterGroupsTest, Texts) {
         << text;
 }
 
+TEST(ParameterGroupsTest, WhatIsOfAllParametersIsRefused) {
+  auto json = toy::trainingPlan({});
+  auto &scalars = json["optimizer"]["scalars"];
+  scalars.push_back({{"name", "skip_limit"}, {"value", 50}});
+  Plan plan = Plan::parse(json.dump());
+  auto errorWith = [&](const std::string &text) {
+    return errorOf([&] { ParameterGroups({text}, plan); });
+  };
+  EXPECT_EQ(errorWith("*:momentum=0.5"), "no error");
+  EXPECT_NE(errorWith("*:skip_limit=2").find("--set skip_limit=2"),
+            std::string::npos);
+}
+
 TEST(GradientNormTest, SumsAndScales) {
   std::vector<float> values(19);
   std::iota(values.begin(), values.end(), 1);
