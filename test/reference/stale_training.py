@@ -9,7 +9,7 @@ in PyTorch), `microbatches` (per update), `updates`, `idle` (numbers of updates
 after which nothing was in flight), `optimizer` with its settings, `annealed` (0: no; see below), `data` (an
 archive with the inputs and `target`) and `batch`. OUT has the parameters after
 the last update, the running statistics of batch norms and, as `first/NAME`, the
-gradient of the first update.
+gradient of the first update. All is computed in double precision.
 
 Version v of a stage are its weights after v updates. With p stages, w = p - 1 - s
 micro-batches ahead of stage s and m micro-batches per update, micro-batch g (both
@@ -48,6 +48,12 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models"))
 import definitions  # noqa: E402
+
+
+def read(array):
+    """In double precision: rounding must not decide on which side of a ReLU's kink it is."""
+    tensor = torch.from_numpy(array)
+    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def forward_version(scheme, stages, ahead, m, g):
@@ -131,12 +137,12 @@ class Stage:
 
 def train(job):
     definition = definitions.ALL[job["model"]].build()
-    module = definition.module.train()
+    module = definition.module.double().train()
     parameters = dict(module.named_parameters())
     stages = [Stage({n: parameters[n] for n in names}, job["optimizer"]) for names in job["stages"]]
     data = dict(np.load(job["data"]))
-    target = torch.from_numpy(data.pop("target"))
-    inputs = [torch.from_numpy(data[name]) for name in definition.inputs]
+    target = read(data.pop("target"))
+    inputs = [read(data[name]) for name in definition.inputs]
     m, size = job["microbatches"], job["batch"] // job["microbatches"]
     batches = [slice(begin, begin + job["batch"]) for begin in range(0, len(target), job["batch"])]
     idle_at, first, start = set(job["idle"]), None, 0
@@ -225,14 +231,14 @@ def train_replicas(job):
     mini-batch. An update without samples is counted, and changes nothing.
     """
     definition = definitions.ALL[job["model"]].build()
-    module = definition.module.train()
+    module = definition.module.double().train()
     parameters = dict(module.named_parameters())
     stages = [Stage({n: parameters[n] for n in names}, job["optimizer"]) for names in job["stages"]]
     counts, statistics = job["replicas"], DeferredStatistics(module)
     ahead = [(sum(counts[s:]) - 1) // counts[s] for s in range(len(counts))]
     data = dict(np.load(job["data"]))
-    target = torch.from_numpy(data.pop("target"))
-    inputs = [torch.from_numpy(data[name]) for name in definition.inputs]
+    target = read(data.pop("target"))
+    inputs = [read(data[name]) for name in definition.inputs]
     m, size = job["microbatches"], job["batch"] // job["microbatches"]
     batches = [slice(begin, begin + job["batch"]) for begin in range(0, len(target), job["batch"])]
     idle_at, first, start = set(job["idle"]), None, 0
@@ -330,12 +336,12 @@ def train_waves(job):
     0's state of the optimizer and running statistics.
     """
     definition = definitions.ALL[job["model"]].build()
-    module = definition.module.train()
+    module = definition.module.double().train()
     count, distance = job["workers"], job["distance"]
     workers = [Worker(module, job["optimizer"]) for _ in range(count)]
     data = dict(np.load(job["data"]))
-    target = torch.from_numpy(data.pop("target"))
-    inputs = [torch.from_numpy(data[name]) for name in definition.inputs]
+    target = read(data.pop("target"))
+    inputs = [read(data[name]) for name in definition.inputs]
     m, size = job["microbatches"] // count, job["batch"] // job["microbatches"]
     batches = [slice(begin, begin + job["batch"]) for begin in range(0, len(target), job["batch"])]
     idle_at, first, start = set(job["idle"]) | {0}, None, 0
