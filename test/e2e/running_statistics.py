@@ -27,6 +27,27 @@ def statistics(path):
     return {name: value for name, value in common.read_safetensors(path).items() if name and "running_" in name}
 
 
+def check_smaller_batch(context, checks, data, mode):
+    """Of 3 samples in 8 rows, a step is that of a program for 3 samples; so are those of its micro-batches of 1."""
+    few = context.path(".npz")
+    np.savez(few, **{name: array[:3] for name, array in np.load(data).items()})
+    options = {"batch_norm": mode, "learning_rate": 0.1}
+    expected = common.read_safetensors(train(context, few, 1, batch=3, microbatches=1, **options))
+    found = common.read_safetensors(train(context, few, 1, batch=8, microbatches=1, **options))
+    for name, value in expected.items():
+        if name:
+            error = relative_error(found[name], value)
+            checks.check(error <= TOLERANCE, f"{mode}: {name}: {error:.2g} from that of a program for 3 samples")
+    single = common.read_safetensors(train(context, few, 1, batch=3, microbatches=3, **options))
+    for more, flags in [({"stages": 1}, ()), ({"stages": 3, "schedule": "zb-h1"}, ("--processes", 3)), ({"threads_per_stage": 2}, ())]:
+        path = train(context, few, 1, *flags, batch=8, microbatches=8, **options, **more)
+        own = common.read_safetensors(path)
+        for name, value in single.items():
+            if name:
+                error = relative_error(own[name], value)
+                checks.check(error <= TOLERANCE, f"{mode} {more}: {name}: {error:.2g} from that of 3 micro-batches")
+
+
 def test(context, checks, arguments):
     data = context.data(MODEL)
     still = {"learning_rate": 0, "batch_norm": "each"}
@@ -57,6 +78,9 @@ def test(context, checks, arguments):
     ]:  # fmt: skip
         other = common.tensor_bytes(train(context, data, 6, *flags, **base, **options))
         checks.check(other == bits, f"{options} {flags}: other bits")
+
+    for mode in ("micro", "each"):
+        check_smaller_batch(context, checks, data, mode)
 
     stale = {"loss": "cross_entropy", "batch_norm": "each", "stages": 2, "schedule": "pipedream", "allow_stale": None, "batch": 16}
     common.Binary(context.compile(common.model_file(MODEL), **stale).path).plan()
