@@ -72,8 +72,10 @@ std::pair<Link, Link> Cluster::extremeLinks(size_t count) const {
     }
     slowest->bandwidth = std::min(slowest->bandwidth, link.bandwidth);
     slowest->latency = std::max(slowest->latency, link.latency);
+    slowest->overhead = std::max(slowest->overhead, link.overhead);
     fastest->bandwidth = std::max(fastest->bandwidth, link.bandwidth);
     fastest->latency = std::min(fastest->latency, link.latency);
+    fastest->overhead = std::min(fastest->overhead, link.overhead);
   };
   for (const auto &[pair, link] : links)
     if (pair.first < count && pair.second < count) {
@@ -127,7 +129,8 @@ static bool isPositive(double value) {
 
 static bool isLink(const Link &link) {
   return isPositive(link.bandwidth) && std::isfinite(link.latency) &&
-         link.latency >= 0;
+         link.latency >= 0 && std::isfinite(link.overhead) &&
+         link.overhead >= 0;
 }
 
 std::optional<std::string> Cluster::check() const {
@@ -143,14 +146,15 @@ std::optional<std::string> Cluster::check() const {
       return "the speed of device '" + device.name + "' is not above 0";
   }
   if (!isLink(defaultLink))
-    return "the default link needs a bandwidth above 0 and a latency of 0 or "
-           "more";
+    return "the default link needs a bandwidth above 0, and a latency and "
+           "an overhead of 0 or more";
   for (size_t group = 0; group < groups.size(); ++group) {
     if (groups[group].parent && *groups[group].parent >= group)
       return "group '" + groups[group].name + "' comes before its parent";
     if (!isLink(groups[group].link))
       return "the link of group '" + groups[group].name +
-             "' needs a bandwidth above 0 and a latency of 0 or more";
+             "' needs a bandwidth above 0, and a latency and an overhead of 0 "
+             "or more";
   }
   if (groupOf.size() > devices.size())
     return "more devices have a group than there are";
@@ -165,7 +169,8 @@ std::optional<std::string> Cluster::check() const {
     if (!isLink(link))
       return "the link from '" + devices[pair.first].name + "' to '" +
              devices[pair.second].name +
-             "' needs a bandwidth above 0 and a latency of 0 or more";
+             "' needs a bandwidth above 0, and a latency and an overhead of 0 "
+             "or more";
   }
   return std::nullopt;
 }

@@ -48,6 +48,8 @@ private:
   static void readLinkMembers(ObjectReader &reader, Link &link) {
     reader.number("bandwidth", link.bandwidth, 0, /*above=*/true);
     reader.number("latency", link.latency, 0, /*above=*/false);
+    reader.number("overhead", link.overhead, 0, /*above=*/false,
+                  /*required=*/false);
   }
 
   size_t readCount(ObjectReader &reader) {
@@ -162,6 +164,8 @@ Json linkToJson(const Link &link) {
   Json json;
   json["bandwidth"] = link.bandwidth;
   json["latency"] = link.latency;
+  if (link.overhead > 0)
+    json["overhead"] = link.overhead;
   return json;
 }
 

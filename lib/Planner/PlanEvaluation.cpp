@@ -93,39 +93,50 @@ std::vector<StageLoad> pp::planner::stageLoads(const PlanDraft &draft) {
   return loads;
 }
 
-/// Seconds for `bytes` between two stages, over the slowest of the replicas'
-/// links; 0 on one rank.
-static double slowestTransfer(const PlanDraft &draft, const Channel &channel,
-                              int from, int to, int64_t bytes) {
-  double slowest = 0;
-  std::vector<size_t> senders = draft.devicesOf(from),
-                      receivers = draft.devicesOf(to);
-  if (draft.schedule.crossesRanks(channel))
-    for (size_t replica = 0; replica < senders.size(); ++replica)
-      slowest = std::max(
-          slowest, draft.cluster->link(senders[replica], receivers[replica])
-                       .transferTime(bytes));
-  return slowest;
+/// Per channel the largest timeOf(link, bytes) of the replicas' links, from the
+/// sender to the receiver or back; 0 on one rank.
+template <typename TimeOfLink>
+static std::vector<double> worstTimes(const PlanDraft &draft,
+                                      const std::vector<Channel> &channels,
+                                      TimeOfLink timeOf, bool isBack = false) {
+  std::vector<double> times;
+  for (const Channel &channel : channels) {
+    std::vector<size_t> senders = draft.devicesOf(channel.from),
+                        receivers = draft.devicesOf(channel.to);
+    if (isBack)
+      std::swap(senders, receivers);
+    double &worst = times.emplace_back(0);
+    if (draft.schedule.crossesRanks(channel))
+      for (size_t i = 0; i < senders.size(); ++i)
+        worst = std::max(worst,
+                         timeOf(draft.cluster->link(senders[i], receivers[i]),
+                                channel.bytes));
+  }
+  return times;
 }
 
 std::vector<double>
 pp::planner::channelTimes(const PlanDraft &draft,
                           const std::vector<Channel> &channels) {
-  std::vector<double> times;
-  for (const Channel &channel : channels)
-    times.push_back(slowestTransfer(draft, channel, channel.from, channel.to,
-                                    channel.bytes));
-  return times;
+  return worstTimes(draft, channels, [](const Link &link, int64_t bytes) {
+    return link.transferTime(bytes);
+  });
+}
+
+std::vector<double>
+pp::planner::overheadTimes(const PlanDraft &draft,
+                           const std::vector<Channel> &channels) {
+  return worstTimes(draft, channels, [](const Link &link, int64_t bytes) {
+    return link.overheadTime(bytes);
+  });
 }
 
 std::vector<double>
 pp::planner::releaseTimes(const PlanDraft &draft,
                           const std::vector<Channel> &channels) {
-  std::vector<double> times;
-  for (const Channel &channel : channels)
-    times.push_back(
-        slowestTransfer(draft, channel, channel.to, channel.from, 0));
-  return times;
+  return worstTimes(
+      draft, channels, [](const Link &link, int64_t) { return link.latency; },
+      /*isBack=*/true);
 }
 
 Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
@@ -156,6 +167,8 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
   evaluation.input.transfers =
       channelTimes(draft, evaluation.schedule.channels);
   evaluation.input.releases = releaseTimes(draft, evaluation.schedule.channels);
+  evaluation.input.overheads =
+      overheadTimes(draft, evaluation.schedule.channels);
   evaluation.slots =
       std::make_shared<SlotAssignment>(assignSlots(evaluation.schedule));
   evaluation.input.sends = {SendRule::Kind::Slots, {}, evaluation.slots.get()};

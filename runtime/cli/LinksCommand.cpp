@@ -38,11 +38,12 @@ struct ProcessReport {
 
 /// Several measured links taken for one.
 struct LinkSummary {
-  std::vector<double> latencies, bandwidths;
+  std::vector<double> latencies, bandwidths, overheads;
 
   void add(const LinkTime &link) {
     latencies.push_back(link.latency);
     bandwidths.push_back(link.bandwidth);
+    overheads.push_back(link.overhead);
   }
   static double median(std::vector<double> values) {
     auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
@@ -51,8 +52,11 @@ struct LinkSummary {
   }
   double latency() const { return median(latencies); }
   double bandwidth() const { return median(bandwidths); }
+  double overhead() const { return median(overheads); }
   Json toJson() const {
-    return {{"bandwidth", bandwidth()}, {"latency", latency()}};
+    return {{"bandwidth", bandwidth()},
+            {"latency", latency()},
+            {"overhead", overhead()}};
   }
   /// Whether a link is so far from the others that they do not stand for it.
   bool isFarFrom(const LinkTime &link) const {
@@ -63,9 +67,10 @@ struct LinkSummary {
     auto [low, high] = std::ranges::minmax(bandwidths);
     auto [soon, late] = std::ranges::minmax(latencies);
     return fmt::format("{:<16}{:>6}  {:9.2f} us ({:.2f} to {:.2f})  {:8.3f} "
-                       "GB/s ({:.3f} to {:.3f})\n",
+                       "GB/s ({:.3f} to {:.3f})  {:.3f} ms/MB\n",
                        what, latencies.size(), 1e6 * latency(), 1e6 * soon,
-                       1e6 * late, 1e-9 * bandwidth(), 1e-9 * low, 1e-9 * high);
+                       1e6 * late, 1e-9 * bandwidth(), 1e-9 * low, 1e-9 * high,
+                       1e9 * overhead());
   }
 };
 
@@ -103,7 +108,8 @@ private:
 std::string ProcessReport::toText() const {
   Json times = Json::array();
   for (const LinkTime &link : links)
-    times.push_back({link.from, link.to, link.latency, link.bandwidth});
+    times.push_back(
+        {link.from, link.to, link.latency, link.bandwidth, link.overhead});
   return Json{{"host", host},
               {"machine", machine},
               {"cores", cores},
@@ -117,7 +123,7 @@ ProcessReport ProcessReport::parse(const std::string &text) {
   ProcessReport report{
       json["host"], json["machine"], json["cores"], json["memory"], {}};
   for (const Json &link : json["links"])
-    report.links.push_back({link[0], link[1], link[2], link[3]});
+    report.links.push_back({link[0], link[1], link[2], link[3], link[4]});
   return report;
 }
 
@@ -160,8 +166,9 @@ ClusterFile::ClusterFile(std::vector<ProcessReport> all)
 }
 
 std::string ClusterFile::toTable() const {
-  std::string text = fmt::format("{:<16}{:>6}  {}\n", "between", "links",
-                                 "latency                       bandwidth");
+  std::string text = fmt::format(
+      "{:<16}{:>6}  {}\n", "between", "links",
+      "latency                       bandwidth                   busy");
   text += within.describe("threads");
   if (!ofMachine.latencies.empty())
     text += ofMachine.describe("processes");
@@ -211,7 +218,8 @@ void ClusterFile::addLinks(Json &json, const LinkTime &link) const {
         json["links"].push_back({{"from", isBack ? to : from},
                                  {"to", isBack ? from : to},
                                  {"bandwidth", link.bandwidth},
-                                 {"latency", link.latency}});
+                                 {"latency", link.latency},
+                                 {"overhead", link.overhead}});
 }
 
 ClusterFile::Group ClusterFile::makeMachine(unsigned machine) const {

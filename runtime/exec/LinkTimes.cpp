@@ -7,6 +7,13 @@
 //   first   ──send──▶ ........ receive      half of the median round trip
 //   second  receive ... ──send──▶
 //
+// What a rank loses that computes meanwhile is measured where it is lost: both
+// send, compute for longer than messages take, and receive. That they compute
+// the same alone right afterwards leaves out what else a core has to do.
+//
+//   first   send compute····· receive | compute     half of the difference
+//   second  send compute····· receive | compute
+//
 //===----------------------------------------------------------------------===//
 #include "exec/LinkTimes.h"
 #include "support/Error.h"
@@ -16,6 +23,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
+#include <limits>
 #include <mutex>
 
 using namespace pp::runtime;
@@ -91,6 +100,52 @@ private:
   std::map<std::pair<unsigned, unsigned>, Road> roads; // by stages
 };
 
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point time) {
+  return std::chrono::duration<double>(Clock::now() - time).count();
+}
+
+double median(std::vector<double> &values) {
+  auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// Computing that needs a core and nothing else.
+class Work {
+public:
+  /// Of about so many seconds on a core of its own.
+  explicit Work(double seconds) {
+    constexpr uint64_t some = 1 << 20;
+    double fastest = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 5; ++i) {
+      Clock::time_point start = Clock::now();
+      compute(some);
+      fastest = std::min(fastest, since(start));
+    }
+    operations = static_cast<uint64_t>(seconds / fastest * some);
+  }
+  void run() const { compute(operations); }
+
+private:
+  static void compute(uint64_t count) {
+    uint64_t value = 1;
+    for (uint64_t i = 0; i < count; ++i) {
+      value = value * 3 + 1;
+      asm volatile("" : "+r"(value)); // or nothing is left of the loop
+    }
+  }
+  uint64_t operations;
+};
+
+/// The first bytes of a message.
+struct Head {
+  double seconds = 0; // of Work that the other end has to do
+  bool isLast = false;
+};
+static_assert(sizeof(Head) <= messageBytes.front());
+
 /// What a thread that sends and receives needs.
 class Traveller {
 public:
@@ -100,49 +155,78 @@ public:
         streams{device.createStream(), device.createStream(),
                 device.createStream()} {}
 
-  /// The first byte of a message says whether it is the last one.
-  void send(unsigned channel, bool isLast) {
+  void send(unsigned channel, Head head = {}) {
     const PlanChannel &of = plan.channels[channel];
     transport.prepareSend(channel, 0, streams);
-    *memories[of.from].at(of.sendOffset) = isLast;
+    std::memcpy(memories[of.from].at(of.sendOffset), &head, sizeof(head));
     transport.send(channel, 0, streams);
   }
-  bool receive(unsigned channel) {
+  Head receive(unsigned channel) {
     const PlanChannel &of = plan.channels[channel];
+    Head head;
     transport.receive(channel, 0, streams);
-    bool isLast = *memories[of.to].at(of.receiveOffset) != 0;
+    std::memcpy(&head, memories[of.to].at(of.receiveOffset), sizeof(head));
     transport.release(channel, 0, streams);
-    return isLast;
+    return head;
   }
 
   /// Seconds that one message takes.
   double measure(unsigned there, unsigned back) {
-    using Clock = std::chrono::steady_clock;
     constexpr unsigned warmUp = 3, least = 11, most = 1000;
     constexpr double longest = 0.15; // seconds
     std::vector<double> times;
     Clock::time_point begin = Clock::now();
-    auto since = [](Clock::time_point time) {
-      return std::chrono::duration<double>(Clock::now() - time).count();
-    };
     bool isLast = false;
     for (unsigned i = 0; !isLast; ++i) {
       isLast = times.size() + 1 >= most ||
                (times.size() + 1 >= least && since(begin) >= longest);
       Clock::time_point start = Clock::now();
-      send(there, isLast);
+      send(there, {.isLast = isLast});
       (void)receive(back);
       if (i >= warmUp)
         times.push_back(since(start) / 2);
     }
-    std::ranges::nth_element(times, times.begin() + times.size() / 2);
-    return times[times.size() / 2];
+    return median(times);
   }
   void answer(unsigned there, unsigned back) {
-    bool isLast = false;
-    while (!isLast) {
-      isLast = receive(there);
-      send(back, isLast);
+    for (Head head{}; !head.isLast;) {
+      head = receive(there);
+      send(back);
+    }
+  }
+
+  /// Seconds of a core that sending or receiving a message takes, where it
+  /// arrives after `transfer` seconds.
+  double measureOverhead(unsigned there, unsigned back, double transfer) {
+    constexpr unsigned least = 5, most = 15;
+    constexpr double longest = 0.3; // seconds
+    // Both directions are used at once, and none shall be waited for.
+    double seconds = 3 * transfer + 2e-3;
+    send(there, {.seconds = seconds});
+    Work work(seconds);
+    std::vector<double> lost;
+    Clock::time_point begin = Clock::now();
+    for (bool isLast = false; !isLast;) {
+      isLast = lost.size() + 1 >= most ||
+               (lost.size() + 1 >= least && since(begin) >= longest);
+      Clock::time_point start = Clock::now();
+      send(there, {.isLast = isLast});
+      work.run();
+      (void)receive(back);
+      double both = since(start);
+      start = Clock::now();
+      work.run();
+      lost.push_back(both - since(start));
+    }
+    return std::max(0.0, median(lost) / 2);
+  }
+  void answerOverhead(unsigned there, unsigned back) {
+    Work work(receive(there).seconds);
+    for (Head head{}; !head.isLast;) {
+      send(back);
+      work.run();
+      head = receive(there);
+      work.run();
     }
   }
 
@@ -162,9 +246,9 @@ public:
       memories.emplace_back(plan().stages[s], device, placement.hasStage(s),
                             group.sharesMemory());
     transport = createTransport({plan(), placement, memories, device, group,
-                                 [this](auto error) { fail(error); }});
+                                 [this](const auto &error) { fail(error); }});
     transport->start();
-    handle = group.onFailure([this](auto error) { fail(error); });
+    handle = group.onFailure([this](const auto &error) { fail(error); });
   }
 
   std::vector<LinkTime> run() {
@@ -200,6 +284,7 @@ private:
   static void answer(Traveller traveller, const Road &road) {
     for (size_t i = 0; i < messageBytes.size(); ++i)
       traveller.answer(road.there[i], road.back[i]);
+    traveller.answerOverhead(road.there.back(), road.back.back());
   }
   LinkTime measure(unsigned to, const Road &road) {
     std::array<double, messageBytes.size()> seconds{};
@@ -209,7 +294,10 @@ private:
     double more = std::max(seconds.back() - seconds.front(), 1e-9);
     double bytes =
         static_cast<double>(messageBytes.back() - messageBytes.front());
-    return {group.process(), to, seconds.front(), bytes / more};
+    double overhead = traveller.measureOverhead(
+        road.there.back(), road.back.back(), seconds.back());
+    return {group.process(), to, seconds.front(), bytes / more,
+            overhead / messageBytes.back()};
   }
   LinkTime measureTo(unsigned other) {
     return measure(other, links.between(2 * group.process(), 2 * other));

@@ -8,11 +8,13 @@
 
 namespace pp::runtime {
 
-/// A message of n bytes takes latency + n / bandwidth, either way.
+/// A message of n bytes takes latency + n / bandwidth, either way, and n *
+/// overhead of the core that computes at either end.
 struct LinkTime {
   unsigned from, to; // processes; the same: between two threads of one
   double latency;    // seconds
   double bandwidth;  // bytes per second
+  double overhead;   // seconds per byte
 };
 
 /// Sends messages to and fro between every two processes of the group, one pair

@@ -38,7 +38,8 @@ def check_sane(checks, where, group):
         checks.check(0 < group["memory_bytes"] * group.get("count", 1) < total, f"{where}: {group}")
         return
     link = group["link"]
-    checks.check(1e-9 < link["latency"] < 1 and 1e4 < link["bandwidth"] < 1e13, f"{where}: {link}")
+    checks.check(1e-9 < link["latency"] < 1 and 1e4 < link["bandwidth"] < 1e13 and 0 <= link["overhead"] < 1e-6,
+                 f"{where}: {link}")
     for member in group["members"]:
         check_sane(checks, where, member)
 

@@ -25,13 +25,19 @@ struct Device {
   bool communicates = true;
 };
 
-/// A message of n bytes takes latency + n / bandwidth seconds.
+/// A message of n bytes takes latency + n / bandwidth seconds, and n * overhead
+/// seconds of the device at either end: the L, G and, per byte, o of the LogGP
+/// model (Alexandrov et al., SPAA 1995).
 struct Link {
   double bandwidth = 0; // Bytes per second.
   double latency = 0;   // Seconds.
+  double overhead = 0;  // Seconds per byte.
 
   double transferTime(int64_t bytes) const {
     return latency + static_cast<double>(bytes) / bandwidth;
+  }
+  double overheadTime(int64_t bytes) const {
+    return static_cast<double>(bytes) * overhead;
   }
   bool operator==(const Link &) const = default;
 };

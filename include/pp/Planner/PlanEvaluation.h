@@ -86,6 +86,11 @@ std::vector<StageLoad> stageLoads(const PlanDraft &draft);
 std::vector<double> channelTimes(const PlanDraft &draft,
                                  const std::vector<Channel> &channels);
 
+/// Seconds per channel of `schedule` that either end is busy with a value, over
+/// the worst of the replicas' links.
+std::vector<double> overheadTimes(const PlanDraft &draft,
+                                  const std::vector<Channel> &channels);
+
 /// Seconds per channel of `schedule` until a sender knows that a slot is free:
 /// the latency of the slowest of the replicas' links back.
 std::vector<double> releaseTimes(const PlanDraft &draft,

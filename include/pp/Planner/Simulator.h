@@ -30,6 +30,12 @@ struct SimulationInput {
   /// With SendRule::Slots: seconds from the release of a slot until the sender
   /// may use it, per channel, one entry for all, or none for 0.
   std::vector<double> releases = {};
+  /// Seconds of a SEND and of a RECEIVE, in which their ranks do nothing else,
+  /// per channel, one entry for all, or none for 0: the overhead of the LogP
+  /// model (Culler et al., PPoPP 1993). They are a part of the transfer, where
+  /// it is long enough: a value arrives no later for them, but whoever goes on
+  /// without waiting for it has lost them.
+  std::vector<double> overheads = {};
   /// The sender's rank does nothing else while a transfer lasts. False is the
   /// model of the literature: messages take no rank's time.
   bool sendOccupiesRank = false;

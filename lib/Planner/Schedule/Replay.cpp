@@ -99,22 +99,25 @@ double Replay::duration(const Action &action) const {
   return input ? actionTime(*input, action) : 0;
 }
 
+/// The entry of a channel, the one for all, or none.
+static double entryOf(const std::vector<double> &times, int channel) {
+  return times.empty() ? 0 : times[times.size() == 1 ? 0 : channel];
+}
+
 double Replay::transferTime(int channel) const {
-  if (!input || input->transfers.empty())
-    return 0;
-  return input->transfers[input->transfers.size() == 1 ? 0 : channel];
+  return input ? entryOf(input->transfers, channel) : 0;
 }
 
 double Replay::releaseTime(int channel) const {
-  if (!input || input->releases.empty())
-    return 0;
-  return input->releases[input->releases.size() == 1 ? 0 : channel];
+  return input ? entryOf(input->releases, channel) : 0;
+}
+
+double Replay::overheadTime(int channel) const {
+  return input ? entryOf(input->overheads, channel) : 0;
 }
 
 double Replay::collectiveTime(int group) const {
-  if (!input || input->collectives.empty())
-    return 0;
-  return input->collectives[input->collectives.size() == 1 ? 0 : group];
+  return input ? entryOf(input->collectives, group) : 0;
 }
 
 bool Replay::run() {
@@ -231,20 +234,24 @@ bool Replay::sendAllowed(const Action &action, double &ready) const {
 
 bool Replay::stepTransfer(int rank, const Action &action) {
   const Channel &channel = schedule.channels[action.channel];
-  double transfer = transferTime(action.channel);
+  double overhead = overheadTime(action.channel);
+  double transfer = std::max(transferTime(action.channel), overhead);
+  // When the sender of a value goes on.
+  auto sentBy = [&](double start) {
+    return start + (input && input->sendOccupiesRank ? transfer : overhead);
+  };
   double &arrived = arrivedAt[index(action.channel, action.microbatch)];
   if (action.kind == ActionKind::Send) {
     double start = clock[rank];
     if (sendAllowed(action, start)) {
       arrived = start + transfer;
       ++sent[action.channel];
-      finish(rank, action, start,
-             input && input->sendOccupiesRank ? arrived : start);
+      finish(rank, action, start, sentBy(start));
       return true;
     }
   } else if (arrived >= 0) {
     double start = clock[rank];
-    double end = std::max(start, arrived);
+    double end = std::max(start + overhead, arrived);
     receivedAt[action.channel].push_back(end);
     finish(rank, action, start, end);
     return true;
@@ -269,8 +276,7 @@ bool Replay::stepTransfer(int rank, const Action &action) {
   receivedAt[action.channel].push_back(arrived);
   // finish() moves on in the lists; heads are read before.
   Action sendAction = *sending, receiveAction = *receiving;
-  finish(sender, sendAction, start,
-         input && input->sendOccupiesRank ? arrived : start);
+  finish(sender, sendAction, start, sentBy(start));
   finish(receiver, receiveAction, clock[receiver], arrived);
   return true;
 }

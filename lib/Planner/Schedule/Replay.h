@@ -66,6 +66,7 @@ private:
   double duration(const Action &action) const;
   double transferTime(int channel) const;
   double releaseTime(int channel) const;
+  double overheadTime(int channel) const;
   double collectiveTime(int group) const;
   /// A value of another stage that `action` reads itself, because no RECV has
   /// waited for it.

@@ -13,16 +13,19 @@ TEST(Cluster, roundTrip) {
   Cluster cluster = Cluster::cpuCores(3);
   cluster.devices[1].speed = 0.75;
   cluster.links[{0, 2}] = {1e9, 5e-6};
+  cluster.links[{0, 1}] = {1e9, 5e-6, 2e-10};
   Result<Cluster> read = Cluster::fromJson(cluster.toJson());
   ASSERT_TRUE(bool(read)) << read.error();
   EXPECT_EQ(read->toJson(), cluster.toJson());
   EXPECT_EQ(read->devices[1].speed, 0.75);
   EXPECT_EQ(read->link(0, 2), (Link{1e9, 5e-6}));
+  EXPECT_EQ(read->link(0, 1), (Link{1e9, 5e-6, 2e-10}));
   EXPECT_EQ(read->link(2, 0), cluster.defaultLink);
 }
 
 TEST(Cluster, transferTime) {
   EXPECT_DOUBLE_EQ((Link{1e9, 5e-6}).transferTime(1000000), 1.005e-3);
+  EXPECT_DOUBLE_EQ((Link{1e9, 5e-6, 2e-10}).overheadTime(1000000), 2e-4);
 }
 
 TEST(Cluster, slowestLink) {
@@ -182,6 +185,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "links": [{"from": "a", "to": "b", "bandwidth": 1,
                            "latency": 0}], )" LINK "}",
                 "$.links[0].to: there is no device 'b'"},
+        BadJson{R"({"version": 1, "devices":
+                [{"name": "a", "memory_bytes": 1}], "default_link":
+                {"bandwidth": 1, "latency": 0, "overhead": -1}})",
+                "$.default_link.overhead: expected a number"},
         BadJson{R"({"version": 1, "devices":
                 [{"name": "a", "memory_bytes": 1}], "default_link":
                 {"bandwidth": 1e999, "latency": 0}})",

@@ -89,6 +89,29 @@ TEST(PlanEvaluation, countsTimesAndBytes) {
             "rank 0 needs 2460 bytes, 'd0' has 2459");
 }
 
+TEST(PlanEvaluation, overheadTakesTimeOfBothStages) {
+  Graph graph = chain(4, 1, 0, 10);
+  graph.values[1].bytes = graph.values[1].gradientBytes = 1000;
+  Cluster devices = cluster(2, 1000);
+  devices.defaultLink.overhead = 2.5e-4;
+  PlanDraft draft = draftOf(graph, devices, 2, "1f1b", 2);
+  auto evaluation = evaluatePlan(draft);
+  ASSERT_TRUE(evaluation) << evaluation.error();
+  // As above, but once the second value is there, stage 1 first sends a
+  // gradient, which takes a quarter of a second of its time. Stage 0 waits
+  // whenever it sends or receives.
+  EXPECT_DOUBLE_EQ(evaluation->simulation.makespan,
+                   3 + 6 + 1 + 0.25 + 6 + 1 + 4);
+  EXPECT_EQ(evaluation->input.overheads,
+            std::vector<double>(evaluation->schedule.channels.size(), 0.25));
+  // Where nobody waits for the wire, the time is lost.
+  draft.schedule = *makeSchedule("gpipe", {2, 8});
+  double with = evaluatePlan(draft)->simulation.makespan;
+  devices.defaultLink.overhead = 0;
+  double without = evaluatePlan(draft)->simulation.makespan;
+  EXPECT_GE(with, without + 7 * 0.25);
+}
+
 TEST(PlanEvaluation, recomputeTradesTimeForMemory) {
   Graph graph = chain(4, 1, 8, 10);
   Cluster devices = cluster(2);

@@ -126,6 +126,32 @@ TEST(Simulator, transfersTakeTime) {
   EXPECT_DOUBLE_EQ(result.ranks[0].back().start, 6.5);
 }
 
+TEST(Simulator, overheadsTakeTimeOfBothEnds) {
+  // 0:  F F │S│F F│S│       a value arrives no later: 2 + 1.5
+  // 1:          ....│F│     and who waits has lost nothing
+  Schedule schedule =
+      *insertTransfers(*inferenceSchedule({2, 2}), neighborChannels(2, false));
+  SimulationInput input;
+  input.stages = {{2}, {1}};
+  input.transfers = {1.5};
+  input.overheads = {0.5};
+  Simulation result = *simulate(schedule, input);
+  EXPECT_DOUBLE_EQ(result.ranks[0][1].end, 2.5);   // SEND_F0
+  EXPECT_DOUBLE_EQ(result.ranks[0].back().end, 5); // SEND_F1
+  EXPECT_DOUBLE_EQ(result.ranks[1][0].end, 3.5);   // RECV_F0
+  EXPECT_DOUBLE_EQ(result.ranks[1].back().end, 7); // 4.5 + 1.5 + 1
+  // The value of micro-batch 1 is there before the slow stage asks for it.
+  input.stages = {{2}, {10}};
+  result = *simulate(schedule, input);
+  EXPECT_DOUBLE_EQ(result.makespan, 3.5 + 10 + 0.5 + 10);
+  // Nothing is sent faster than its sender can.
+  input.transfers = {0.1};
+  EXPECT_DOUBLE_EQ(simulate(schedule, input)->ranks[1][0].end, 2.5);
+  input.overheads = {1, 2, 3};
+  EXPECT_NE(simulate(schedule, input).error().find("3 channels, not 1"),
+            std::string::npos);
+}
+
 TEST(Simulator, slotsHoldTheSenderBack) {
   Schedule schedule =
       *insertTransfers(*inferenceSchedule({2, 4}), neighborChannels(2, false));
