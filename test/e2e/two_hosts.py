@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import common
 
@@ -23,12 +24,15 @@ exec nsenter -t "$(cat {folder}/$host)" -n -u -p -m sh -c "$*"
 
 
 class TwoHosts:
-    """`names` are addresses; `enter` is the prefix of a command on the first host."""
+    """`names` are addresses; `enter` is the prefix of a command on the first host.
+    `can_delay`: the wire is one of delayed_wire.py, which takes time of this machine's."""
 
     numbers = itertools.count()
 
-    def __init__(self, folder):
+    def __init__(self, folder, can_delay=False):
         self.folder = folder
+        self.can_delay = can_delay
+        self.wire = None
         self.names = ["10.77.77.1", "10.77.77.2"]
         number = f"{os.getpid()}{next(self.numbers)}"
         self.devices = [f"pp{number}-{i}" for i in (1, 2)]
@@ -51,7 +55,7 @@ class TwoHosts:
                 pid = int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text())
             (self.folder / name).write_text(str(pid))
         self.enter = ["nsenter", "-t", self.holders[0].pid, "-n", "-u", "-m"]
-        common.run(["ip", "link", "add", self.devices[0], "type", "veth", "peer", "name", self.devices[1]])
+        self.make_wire()
         for name, device in zip(self.names, self.devices):
             pid = (self.folder / name).read_text()
             common.run(["ip", "link", "set", device, "netns", pid])
@@ -61,6 +65,24 @@ class TwoHosts:
         self.agent.write_text(AGENT.format(folder=self.folder))
         self.agent.chmod(0o755)
         return self
+
+    def make_wire(self):
+        if not self.can_delay:
+            common.run(["ip", "link", "add", self.devices[0], "type", "veth", "peer", "name", self.devices[1]])
+            return
+        self.wire = subprocess.Popen([sys.executable, pathlib.Path(__file__).with_name("delayed_wire.py"), *self.devices],
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.wire.stdout.readline() != "up\n":
+            self.__exit__()
+            raise common.Failure("cannot make a wire of tun devices")
+        for device in self.devices:
+            # As large as what veth passes at once.
+            common.run(["ip", "link", "set", device, "mtu", 65000])
+
+    def delay(self, seconds):
+        """The time that the wire takes, either way, besides what it takes of itself."""
+        self.wire.stdin.write(f"{seconds}\n")
+        self.wire.stdin.flush()
 
     def enter_host(self, number):
         """The prefix of a command on a host."""
@@ -87,6 +109,9 @@ class TwoHosts:
         for holder in self.holders:
             holder.kill()
             holder.wait()
+        if self.wire:
+            self.wire.kill()
+            self.wire.wait()
         # The devices go with the last process of the networks.
 
 
