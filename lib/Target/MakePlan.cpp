@@ -542,7 +542,7 @@ private:
         return failure();
       auto readers =
           global->getAttrOfType<DenseI64ArrayAttr>(nn::readersAttrName);
-      for (size_t i = 0; isTraining() && readers && i + 1 < readers.size();
+      for (int64_t i = 0; isTraining() && readers && i + 1 < readers.size();
            i += 2)
         tensor.source.readers.emplace_back(readers[i], readers[i + 1]);
       if (auto external =
