@@ -1,10 +1,12 @@
 //===- ConvKernels.cpp - `conv_*` -----------------------------------------===//
+#include "cpu/ConvGradientProduct.h"
 #include "cpu/KernelBuilder.h"
 #include "cpu/PackedWeights.h"
 #include "cpu/Processor.h"
 #include "cpu/TiledProduct.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <optional>
 #include <string_view>
@@ -64,6 +66,9 @@ struct ConvShape {
   /// what the library writes is still in a cache when it is copied from its
   /// layout.
   int64_t countOutputsAtATime() const;
+  /// The sizes of the gradient of the weights as one product; nothing for
+  /// groups, another algorithm, and other types than f32.
+  std::optional<ConvGradientProduct::Shape> gradientProduct() const;
   /// Leaves some of the output channels; offsets are from what there was.
   void takeOutputs(KernelBuilder::Range outputs);
   convolution_forward::primitive_desc
@@ -221,6 +226,44 @@ int64_t ConvShape::countOutputsAtATime() const {
         bytes / outputChannels * count <= mostBytes)
       best = count;
   return best;
+}
+
+std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
+  for (const KernelBuilder::MemoryDesc &desc : {src, weights, dst})
+    if (desc.data_type() != KernelBuilder::Type::f32)
+      return std::nullopt;
+  if (groups > 1 || algorithm != dnnl::algorithm::convolution_direct)
+    return std::nullopt;
+  ConvGradientProduct::Shape shape;
+  shape.samples = src.dims()[0];
+  shape.channels = src.dims()[1];
+  shape.outputs = outputChannels;
+  // The last axes; there is one of those before.
+  auto last = [](const KernelBuilder::Dims &sizes, size_t from, int64_t rest) {
+    ConvGradientProduct::Axes axes;
+    axes.fill(rest);
+    std::copy(sizes.begin() + from, sizes.end(),
+              axes.end() - (sizes.size() - from));
+    return axes;
+  };
+  shape.image = last(src.dims(), 2, 1);
+  shape.window = last(weights.dims(), 2, 1);
+  shape.result = last(dst.dims(), 2, 1);
+  shape.strides = last(strides, 0, 1);
+  shape.padding = last(padLow, 0, 0);
+  shape.dilations = last(dilations, 0, 0);
+  for (int64_t &dilation : shape.dilations)
+    ++dilation;
+  auto places = [&](const KernelBuilder::MemoryDesc &desc) {
+    KernelBuilder::Dims from = KernelBuilder::stridesOf(desc);
+    const auto &blocking = desc.data.format_desc.blocking;
+    return ConvGradientProduct::Strides{
+        from[0], from[1], last(from, 2, 0),
+        blocking.inner_nblks == 0 ? 1 : blocking.inner_blks[0]};
+  };
+  shape.x = places(src);
+  shape.dy = places(dst);
+  return shape;
 }
 
 ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
@@ -645,8 +688,8 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                                            KernelBuilder &builder) {
   // As a product it takes the same time in one thread, or less, and is shared
   // by threads where there are few channels (measured on Zen 4).
-  if (ConvShape whole(descriptor, builder, Division::None);
-      whole.isPointwise() && !TiledProduct::isPreferred(KernelBuilder::dataType(
+  const ConvShape whole(descriptor, builder, Division::None);
+  if (whole.isPointwise() && !TiledProduct::isPreferred(KernelBuilder::dataType(
                                  whole.src.data_type()))) {
     auto rows = [](const KernelBuilder::MemoryDesc &desc) {
       int64_t channels = desc.dims()[1];
@@ -660,6 +703,24 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
         builder);
   }
   ConvShape shape(descriptor, builder, Division::Outputs);
+  // Of the whole, so that a part does what the whole would.
+  if (auto sizes = whole.gradientProduct();
+      sizes && ConvGradientProduct::isPreferred(*sizes)) {
+    ConvGradientProduct product(*shape.gradientProduct());
+    uint64_t bytes = product.getScratchpadBytes();
+    return builder.setFunction(
+        3,
+        [product, offsets = std::array{shape.srcOffset, shape.dstOffset,
+                                       shape.weightsOffset}](
+            void *const *tensors, void *scratchpad) {
+          auto at = [&](int tensor) {
+            return reinterpret_cast<float *>(
+                static_cast<char *>(tensors[tensor]) + offsets[tensor]);
+          };
+          product.run(at(0), at(1), at(2), scratchpad);
+        },
+        bytes);
+  }
   const int64_t outputs = shape.outputChannels;
   const int64_t atATime = shape.countOutputsAtATime();
   auto leave = [&](int64_t begin) {

@@ -26,12 +26,16 @@ const ProductTiles &pp::runtime::productTiles() {
   return hasAvx512() ? productTilesAvx512 : productTilesAvx2;
 }
 
+bool TiledProduct::isPossible() {
+  static const bool hasThem = __builtin_cpu_supports("avx2") &&
+                              __builtin_cpu_supports("fma") &&
+                              __builtin_cpu_supports("f16c");
+  return hasThem;
+}
+
 bool TiledProduct::isPreferred(DataType factors) {
-  static const bool isPossible = __builtin_cpu_supports("avx2") &&
-                                 __builtin_cpu_supports("fma") &&
-                                 __builtin_cpu_supports("f16c");
-  if (!isPossible || !hasAvx512())
-    return isPossible;
+  if (!isPossible() || !hasAvx512())
+    return isPossible();
   switch (factors) {
   case DataType::BF16:
     return !hasFastBFloat16();

@@ -42,6 +42,8 @@ public:
     std::vector<int64_t> batchStrides;
   };
 
+  /// Whether this processor has the instructions.
+  static bool isPossible();
   /// Whether this processor should multiply factors of this type so: all
   /// without AVX-512; with it, f32 of Intel's (measured: Emerald Rapids, 1.1 to
   /// 2.5 times as fast as oneDNN), bf16 where neither AMX nor AMD's

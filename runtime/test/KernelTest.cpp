@@ -614,6 +614,34 @@ TEST_P(ConvTest, BackwardWeights) {
   expectNear(diffWeights, expected);
 }
 
+// The gradient of these weights is one product.
+INSTANTIATE_TEST_SUITE_P(
+    FewPixels, ConvTest,
+    testing::Values(
+        ConvCase{
+            {1, 64, 5, 6}, {464, 64, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1},
+        ConvCase{
+            {3, 64, 8, 9}, {464, 64, 3, 3}, {2, 3}, {1, 2}, {0, 3}, {1, 0}, 1},
+        ConvCase{
+            {2, 80, 3, 2}, {140, 80, 5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}, 1},
+        ConvCase{{2, 512, 4, 4},
+                 {520, 512, 1, 1},
+                 {2, 2},
+                 {1, 1},
+                 {0, 0},
+                 {0, 0},
+                 1},
+        // Pixels that see only padding.
+        ConvCase{
+            {1, 64, 2, 2}, {464, 64, 3, 3}, {1, 1}, {4, 4}, {4, 4}, {4, 4}, 1},
+        ConvCase{{3, 128, 40}, {416, 128, 5}, {2}, {1}, {2}, {1}, 1},
+        ConvCase{{2, 64, 3, 4, 5},
+                 {160, 64, 3, 3, 3},
+                 {1, 2, 1},
+                 {1, 1, 1},
+                 {1, 1, 0},
+                 {1, 1, 1},
+                 1}));
 INSTANTIATE_TEST_SUITE_P(Unusual, ConvTest,
                          testing::ValuesIn(unusualConvolutions()));
 INSTANTIATE_TEST_SUITE_P(
@@ -629,7 +657,7 @@ INSTANTIATE_TEST_SUITE_P(
         ConvCase{
             {2, 8, 5, 5}, {32, 8, 1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 1},
         // Its weights' gradient is made some output channels at a time.
-        ConvCase{{2, 160, 3, 2},
+        ConvCase{{2, 160, 12, 12},
                  {192, 160, 3, 3},
                  {1, 1},
                  {1, 1},

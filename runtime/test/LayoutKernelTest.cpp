@@ -250,7 +250,14 @@ TEST(LayoutKernel, ConvolvesAsThePlainOne) {
 /// The gradient of the weights is made some output channels at a time.
 TEST(LayoutKernel, ConvolvesWithLargeWeights) {
   for (const std::string &layout : layouts)
-    checkConvolution({2, 160, 4, 4}, {2, 192, 4, 4}, layout, "");
+    checkConvolution({2, 160, 12, 12}, {2, 192, 12, 12}, layout, "");
+}
+
+/// The gradient of the weights is a product.
+TEST(LayoutKernel, ConvolvesFewPixels) {
+  for (const std::string &layout : layouts)
+    for (int samples : {1, 3})
+      checkConvolution({samples, 160, 4, 5}, {samples, 192, 4, 5}, layout, "");
 }
 
 TEST(LayoutKernel, LeavesTensorsPlainThatDoNotFit) {

@@ -196,9 +196,22 @@ INSTANTIATE_TEST_SUITE_P(
                 "groups=1 layout=channels_last",
                 {5184, 20736, 9216}},
         // Some output channels at a time.
+        Divided{"conv_backward_weights src=2x160x12x12 weights=192x160x3x3 "
+                "dst=2x192x12x12 strides=1x1 dilations=1x1 pad_lo=1x1 "
+                "pad_hi=1x1 groups=1 layout=channels_last",
+                {46080, 55296, 276480}},
+        // A product, of which parts are too small to be one.
         Divided{"conv_backward_weights src=2x160x4x4 weights=192x160x3x3 "
                 "dst=2x192x4x4 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
                 "groups=1 layout=channels_last",
+                {5120, 6144, 276480}},
+        Divided{"conv_backward_weights src=2x160x4x4 weights=192x160x3x3 "
+                "dst=2x192x4x4 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1 layout=blocked16",
+                {5120, 6144, 276480}},
+        Divided{"conv_backward_weights src=2x160x4x4 weights=192x160x3x3 "
+                "dst=2x192x4x4 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1",
                 {5120, 6144, 276480}},
         // A sum over all pixels, as a product.
         Divided{"conv_backward_weights src=3x40x9x9 weights=96x40x1x1 "

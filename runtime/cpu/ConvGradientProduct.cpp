@@ -1,0 +1,141 @@
+//===- ConvGradientProduct.cpp --------------------------------------------===//
+#include "cpu/ConvGradientProduct.h"
+
+#include <algorithm>
+
+using namespace pp::runtime;
+
+bool ConvGradientProduct::isPreferred(const Shape &shape) {
+  constexpr int64_t mostPixels = 256, leastWeights = 1 << 18;
+  return TiledProduct::isPossible() && shape.columns() % panelColumns == 0 &&
+         shape.pixels() <= mostPixels &&
+         shape.outputs * shape.columns() >= leastWeights;
+}
+
+static TiledProduct makeProduct(const ConvGradientProduct::Shape &shape,
+                                bool isUniform) {
+  TiledProduct::Matrix a, b, c;
+  a.rowStride = isUniform ? shape.dy.block : shape.pixels();
+  a.columnStride = isUniform ? shape.dy.axes.back() : 1;
+  b.rowStride = panelColumns;
+  b.columnStride = 1;
+  c.rowStride = shape.columns();
+  c.columnStride = 1;
+  TiledProduct product({}, shape.outputs, shape.pixels(), shape.columns(), a, b,
+                       c, /*isAdded=*/false);
+  product.setPacked();
+  return product;
+}
+
+ConvGradientProduct::ConvGradientProduct(const Shape &shape)
+    : shape(shape), product(makeProduct(shape, isUniform())) {}
+
+bool ConvGradientProduct::isUniform() const {
+  int64_t step = shape.dy.axes.back();
+  for (size_t axis = shape.result.size(); axis-- > 0;) {
+    if (shape.result[axis] > 1 && shape.dy.axes[axis] != step)
+      return false;
+    step *= shape.result[axis];
+  }
+  return shape.dy.blockChannels == 1 &&
+         (shape.samples == 1 || shape.dy.sample == step);
+}
+
+uint64_t ConvGradientProduct::columnBytes() const {
+  return alignUp(shape.pixels() * shape.columns() * sizeof(float));
+}
+
+uint64_t ConvGradientProduct::rowBytes() const {
+  return isUniform() ? 0
+                     : alignUp(shape.pixels() * shape.outputs * sizeof(float));
+}
+
+uint64_t ConvGradientProduct::getScratchpadBytes() const {
+  return columnBytes() + rowBytes() + product.getScratchpadBytes();
+}
+
+namespace {
+/// The pixels of a row of the result that see a pixel of x at one place of the
+/// window: [first, last).
+struct Seen {
+  int64_t first, last;
+
+  Seen(int64_t begin, int64_t stride, int64_t extent, int64_t count)
+      : first(std::min(count, begin < 0 ? (stride - 1 - begin) / stride : 0)),
+        last(begin < extent
+                 ? std::clamp((extent - 1 - begin) / stride + 1, first, count)
+                 : first) {}
+};
+} // namespace
+
+/// A panel has 16 columns of the matrix; a column is a channel of x and a place
+/// of the window.
+void ConvGradientProduct::writeColumns(const float *x, float *panels) const {
+  const auto &[depth, height, width] = shape.result;
+  int64_t column = 0;
+  auto isInside = [&](size_t axis, int64_t at) {
+    return at >= 0 && at < shape.image[axis];
+  };
+  auto write = [&](int64_t channel, const Axes &place) {
+    Axes begin; // of the window that sees the first pixel of the result
+    for (size_t axis = 0; axis < begin.size(); ++axis)
+      begin[axis] = place[axis] * shape.dilations[axis] - shape.padding[axis];
+    const Seen seen(begin[2], shape.strides[2], shape.image[2], width);
+    const int64_t step = shape.strides[2] * shape.x.axes[2];
+    float *to = panels + column / panelColumns * shape.pixels() * panelColumns +
+                column % panelColumns;
+    for (int64_t sample = 0; sample < shape.samples; ++sample)
+      for (int64_t i = 0; i < depth; ++i)
+        for (int64_t j = 0; j < height; ++j) {
+          int64_t z = begin[0] + i * shape.strides[0];
+          int64_t y = begin[1] + j * shape.strides[1];
+          int64_t at = sample * shape.x.sample +
+                       shape.x.offsetOfChannel(channel) + z * shape.x.axes[0] +
+                       y * shape.x.axes[1] + begin[2] * shape.x.axes[2];
+          bool isSeen = isInside(0, z) && isInside(1, y);
+          int64_t first = isSeen ? seen.first : width;
+          int64_t last = isSeen ? seen.last : width;
+          int64_t k = 0;
+          for (; k < first; ++k, to += panelColumns)
+            *to = 0;
+          for (; k < last; ++k, to += panelColumns)
+            *to = x[at + k * step];
+          for (; k < width; ++k, to += panelColumns)
+            *to = 0;
+        }
+    ++column;
+  };
+  for (int64_t channel = 0; channel < shape.channels; ++channel)
+    for (int64_t i = 0; i < shape.window[0]; ++i)
+      for (int64_t j = 0; j < shape.window[1]; ++j)
+        for (int64_t k = 0; k < shape.window[2]; ++k)
+          write(channel, {i, j, k});
+}
+
+/// dY with all pixels of a channel in a row.
+void ConvGradientProduct::writeRows(const float *dy, float *rows) const {
+  const auto &[depth, height, width] = shape.result;
+  for (int64_t output = 0; output < shape.outputs; ++output)
+    for (int64_t sample = 0; sample < shape.samples; ++sample)
+      for (int64_t i = 0; i < depth; ++i)
+        for (int64_t j = 0; j < height; ++j) {
+          const float *from = dy + shape.dy.offsetOfChannel(output) +
+                              sample * shape.dy.sample + i * shape.dy.axes[0] +
+                              j * shape.dy.axes[1];
+          for (int64_t k = 0; k < width; ++k)
+            *rows++ = from[k * shape.dy.axes[2]];
+        }
+}
+
+void ConvGradientProduct::run(const float *x, const float *dy, float *gradient,
+                              void *scratchpad) const {
+  auto *bytes = static_cast<char *>(scratchpad);
+  auto *panels = reinterpret_cast<float *>(bytes);
+  auto *rows = reinterpret_cast<float *>(bytes + columnBytes());
+  writeColumns(x, panels);
+  if (!isUniform()) {
+    writeRows(dy, rows);
+    dy = rows;
+  }
+  product.run(dy, panels, gradient, bytes + columnBytes() + rowBytes());
+}

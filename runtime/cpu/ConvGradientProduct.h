@@ -1,0 +1,87 @@
+//===- ConvGradientProduct.h - Gradients of weights from few pixels -------===//
+//
+// oneDNN's code for the gradient of a convolution's weights adds over long rows
+// of pixels, in a layout of its own. Where a micro-batch has few pixels and
+// many channels, as in the last stages of a ResNet, it reaches half of the
+// peak, and what it has written is copied. One product of matrices writes the
+// gradient where it belongs:
+//
+//                          channels x window            channels x window
+//          pixels         ┌─────────────────┐          ┌─────────────────┐
+//         ┌──────┐        │ what a window   │          │ gradient of the │
+// outputs │  dY  │ pixels │ sees of x       │  outputs │ weights         │
+//         └──────┘        └─────────────────┘          └─────────────────┘
+//
+// (Chellapilla, Puri and Simard, "High Performance Convolutional Neural
+// Networks for Document Processing", 2006). The matrix in the middle is written
+// into panels that the product reads as they are.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_CPU_CONVGRADIENTPRODUCT_H
+#define PP_RUNTIME_CPU_CONVGRADIENTPRODUCT_H
+
+#include "cpu/TiledProduct.h"
+
+#include <array>
+#include <cstdint>
+
+namespace pp::runtime {
+
+class ConvGradientProduct {
+public:
+  /// Depth, height and width; 1 where there are fewer.
+  using Axes = std::array<int64_t, 3>;
+  /// Where the numbers of x or dY lie, in elements. Channels of a block lie
+  /// together; without blocks it has one.
+  struct Strides {
+    int64_t sample, block;
+    Axes axes;
+    int64_t blockChannels;
+
+    int64_t offsetOfChannel(int64_t channel) const {
+      return channel / blockChannels * block + channel % blockChannels;
+    }
+  };
+  struct Shape {
+    int64_t samples, channels, outputs;
+    Axes image, window, result;
+    /// `dilations` are distances, 1 in a window without holes.
+    Axes strides, dilations, padding;
+    Strides x, dy;
+
+    int64_t pixels() const {
+      return samples * result[0] * result[1] * result[2];
+    }
+    int64_t columns() const {
+      return channels * window[0] * window[1] * window[2];
+    }
+  };
+
+  /// Whether this is faster than the library for a shape in f32 (measured on
+  /// Zen 4).
+  static bool isPreferred(const Shape &shape);
+
+  explicit ConvGradientProduct(const Shape &shape);
+
+  /// A multiple of 64.
+  uint64_t getScratchpadBytes() const;
+  /// Writes the gradient: outputs x channels x window, dense.
+  void run(const float *x, const float *dy, float *gradient,
+           void *scratchpad) const;
+
+private:
+  /// Whether dY is a matrix as it lies: pixels of all samples are equally far
+  /// from each other, and so are channels.
+  bool isUniform() const;
+  void writeColumns(const float *x, float *panels) const;
+  void writeRows(const float *dy, float *rows) const;
+  uint64_t columnBytes() const;
+  uint64_t rowBytes() const;
+
+  Shape shape;
+  TiledProduct product;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_CONVGRADIENTPRODUCT_H
