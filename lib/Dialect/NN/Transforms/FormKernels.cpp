@@ -378,6 +378,11 @@ private:
         byOrigin[origin.getInt()] = op;
   }
 
+  static bool isBackward(Operation *op) {
+    Phase phase = step::getPhase(op);
+    return phase == Phase::BackwardInput || phase == Phase::BackwardWeight;
+  }
+
   int64_t homeOf(Operation *op) {
     auto origin = op->getAttrOfType<IntegerAttr>(step::originAttrName);
     if (!origin)
@@ -390,13 +395,17 @@ private:
     // A commit belongs to where its statistics are added up.
     if (auto commit = dyn_cast<CommitStatisticsOp>(op))
       return statisticsHomes.lookup(commit.getMean());
+    // So does what belongs to nothing that a micro-batch computes: the gradient
+    // of what is prepared once per step from parameters.
     int64_t home = 0;
     for (Value operand : op->getOperands())
-      if (Operation *producer = operand.getDefiningOp())
-        if (homes.count(producer)) {
-          home = homes[producer];
+      if (Operation *producer = operand.getDefiningOp()) {
+        bool isKnown = homes.count(producer);
+        if (isKnown || isBackward(producer)) {
+          home = isKnown ? homes[producer] : homeOf(producer);
           break;
         }
+      }
     homes[op] = home;
     if (auto accumulate = dyn_cast<AccumulateOp>(op);
         accumulate && accumulate.getState() == State::statistics)
