@@ -19,6 +19,12 @@ def CostOpInterface : OpInterface<"CostOpInterface"> {
         multiplication and a transcendental function count one each.
       }], "uint64_t", "getFlops", (ins), "",
       [{ return ::pp::detail::getResultElements($_op.getOperation()); }]>,
+    InterfaceMethod<[{
+        How many operations of the direct algorithm take as long as the chosen
+        one: fewer than getFlops() where that saves some. For a prediction of
+        time.
+      }], "uint64_t", "getEffectiveFlops", (ins), "",
+      [{ return $_op.getFlops(); }]>,
     InterfaceMethod<"Bytes read from memory: all operands once.",
       "uint64_t", "getBytesRead", (ins), "",
       [{ return ::pp::detail::getOperandBytes($_op.getOperation()); }]>,

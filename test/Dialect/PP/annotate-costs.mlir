@@ -5,6 +5,12 @@
 // RUN: pp-opt %t/sum.mlir --pp-annotate-costs="cost-file=%t/costs.json" | FileCheck %s --check-prefix=SUM
 // RUN: pp-opt %t/sum.mlir --pp-annotate-costs="cost-file=%t/costs.json microbatches=4" | FileCheck %s --check-prefix=FIRST
 
+// RUN: pp-opt %t/conv.mlir --pp-annotate-costs="gflops=1 bandwidth=1000 launch=0" | FileCheck %s --check-prefix=ALGORITHM
+
+// By Winograd's algorithm, as many operations take half of the time.
+// ALGORITHM: #pp.cost<flops = 4718592, {{.*}}, seconds = 0.004718{{[0-9]+}} : f64>
+// ALGORITHM: #pp.cost<flops = 4718592, {{.*}}, seconds = 0.002359{{[0-9]+}} : f64>
+
 // The first of four micro-batches writes the gradient.
 // SUM: nn.accumulate {{.*}}seconds = 1.000000e+00 : f64
 // FIRST: nn.accumulate {{.*}}seconds = 7.500000e-01 : f64
@@ -22,6 +28,20 @@ module {
   func.func @main(%x: tensor<4xf32> {step.feed = "x"}) {
     nn.accumulate gradient @w, %x : tensor<4xf32>
     return
+  }
+}
+//--- conv.mlir
+module {
+  func.func @main(%x: tensor<1x16x16x16xf32> {step.feed = "x"}, %w: tensor<64x16x3x3xf32> {step.feed = "w"}) -> (tensor<1x64x16x16xf32>, tensor<1x64x16x16xf32>) {
+    %0 = nn.kernel(%a = %x, %b = %w) : (tensor<1x16x16x16xf32>, tensor<64x16x3x3xf32>) -> tensor<1x64x16x16xf32> {
+      %2 = nn.conv %a, %b strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x16x16x16xf32>, tensor<64x16x3x3xf32>) -> tensor<1x64x16x16xf32>
+      nn.yield %2 : tensor<1x64x16x16xf32>
+    }
+    %1 = nn.kernel(%a = %x, %b = %w) : (tensor<1x16x16x16xf32>, tensor<64x16x3x3xf32>) -> tensor<1x64x16x16xf32> {
+      %2 = nn.conv %a, %b strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 algorithm winograd : (tensor<1x16x16x16xf32>, tensor<64x16x3x3xf32>) -> tensor<1x64x16x16xf32>
+      nn.yield %2 : tensor<1x64x16x16xf32>
+    }
+    return %0, %1 : tensor<1x64x16x16xf32>, tensor<1x64x16x16xf32>
   }
 }
 //--- dot.mlir

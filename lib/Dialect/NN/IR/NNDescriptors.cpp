@@ -367,6 +367,22 @@ uint64_t ConvBackwardWeightOp::getFlops() {
   return convolutionFlops(getOutput(), getOutputGradient());
 }
 
+/// F(4x4, 3x3) multiplies a quarter as often, and transforms what it reads and
+/// writes: the convolutions of a ResNet run 1.7 to 2.3 times as fast as direct
+/// ones at the peak would (measured on Zen 4 and 5).
+template <typename ConvOp> static uint64_t effectiveFlops(ConvOp op) {
+  bool isDirect = op.getAlgorithm() == ConvolutionAlgorithm::direct;
+  return op.getFlops() / (isDirect ? 1 : 2);
+}
+
+uint64_t ConvOp::getEffectiveFlops() { return effectiveFlops(*this); }
+uint64_t ConvBackwardInputOp::getEffectiveFlops() {
+  return effectiveFlops(*this);
+}
+uint64_t ConvBackwardWeightOp::getEffectiveFlops() {
+  return effectiveFlops(*this);
+}
+
 //===----------------------------------------------------------------------===//
 // Layouts
 //===----------------------------------------------------------------------===//

@@ -286,10 +286,21 @@ std::string AccumulateOp::getCostKey() {
   return key;
 }
 
-uint64_t KernelOp::getFlops() {
-  uint64_t flops = 0;
-  for (Operation &op : getBody().front().without_terminator())
+/// Over the operations of a kernel.
+template <typename Count>
+static uint64_t sumOfCosts(KernelOp kernel, const Count &count) {
+  uint64_t sum = 0;
+  for (Operation &op : kernel.getBody().front().without_terminator())
     if (auto cost = dyn_cast<CostOpInterface>(op))
-      flops += cost.getFlops();
-  return flops;
+      sum += count(cost);
+  return sum;
+}
+
+uint64_t KernelOp::getFlops() {
+  return sumOfCosts(*this, [](CostOpInterface op) { return op.getFlops(); });
+}
+
+uint64_t KernelOp::getEffectiveFlops() {
+  return sumOfCosts(*this,
+                    [](CostOpInterface op) { return op.getEffectiveFlops(); });
 }

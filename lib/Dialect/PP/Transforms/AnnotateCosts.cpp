@@ -37,7 +37,8 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
       }
       uint64_t flops = cost.getFlops(), read = cost.getBytesRead(),
                written = cost.getBytesWritten();
-      double arithmetic = static_cast<double>(flops) / (gflops * 1e9);
+      double arithmetic =
+          static_cast<double>(cost.getEffectiveFlops()) / (gflops * 1e9);
       double memory = static_cast<double>(read + written) / (bandwidth * 1e9);
       double seconds =
           launch + std::max(arithmetic, memory) / static_cast<double>(threads);

@@ -82,6 +82,9 @@ class NN_ConvolutionOp<string mnemonic>
     `groups` $groups (`layout` $layout^)? (`algorithm` $algorithm^)? attr-dict
     `:` functional-type(operands, $output)
   }];
+  let extraClassDeclaration = libraryKernelClass # [{
+    uint64_t getEffectiveFlops();
+  }];
 }
 
 def NN_ConvOp : NN_ConvolutionOp<"conv"> {

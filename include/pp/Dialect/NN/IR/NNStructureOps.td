@@ -191,6 +191,7 @@ def NN_KernelOp : NN_Op<"kernel", [
     /// "generated " and a hash of getFingerprint(), for generated kernels.
     std::string getCostKey();
     uint64_t getFlops();
+    uint64_t getEffectiveFlops();
     /// What the region computes, spelled out: equal texts are equal kernels.
     /// Locations, attributes for the planner and the names of states are not
     /// part of it.
