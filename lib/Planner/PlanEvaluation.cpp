@@ -170,7 +170,7 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
   evaluation.input.overheads =
       overheadTimes(draft, evaluation.schedule.channels);
   evaluation.slots =
-      std::make_shared<SlotAssignment>(assignSlots(evaluation.schedule));
+      std::make_shared<SlotAssignment>(chooseSlots(evaluation.schedule));
   evaluation.input.sends = {SendRule::Kind::Slots, {}, evaluation.slots.get()};
   auto simulation = simulate(evaluation.schedule, evaluation.input);
   if (!simulation)

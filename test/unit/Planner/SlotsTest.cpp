@@ -4,6 +4,7 @@
 #include "pp/Planner/Schedule/Recompute.h"
 #include "pp/Planner/Schedule/Transfers.h"
 #include "pp/Planner/Schedule/Verify.h"
+#include "pp/Planner/Simulator.h"
 #include "gtest/gtest.h"
 #include <map>
 
@@ -164,6 +165,32 @@ TEST(Slots, slackLetsTheSenderGoAhead) {
             (std::vector<int>{0, 1, 0, 1, 0, 1, 0, 1}));
   SendRule rule{SendRule::Kind::Slots, {}, &slots};
   EXPECT_TRUE(verifySchedule(schedule, rule).empty());
+}
+
+TEST(Slots, oneMoreWhereASenderWouldWait) {
+  auto makespan = [](const Schedule &schedule, const SlotAssignment &slots) {
+    SimulationInput input;
+    input.stages = {{1, 1, 1, 1}};
+    input.sends = {SendRule::Kind::Slots, {}, &slots};
+    return simulate(schedule, input)->makespan;
+  };
+  // ZB-H2 goes one micro-batch further ahead than its receiver.
+  Schedule ahead = withTransfers(*zeroBubbleH2Schedule({2, 8}), Phase::Forward);
+  SlotAssignment least = assignSlots(ahead), chosen = chooseSlots(ahead);
+  EXPECT_EQ(least.channels[0].receiveCount, 1);
+  EXPECT_EQ(chosen.channels[0].receiveCount, 2);
+  EXPECT_LT(makespan(ahead, chosen), makespan(ahead, least));
+  SendRule rule{SendRule::Kind::Slots, {}, &chosen};
+  EXPECT_TRUE(verifySchedule(ahead, rule).empty());
+  EXPECT_TRUE(verifySlots(ahead, chosen).empty());
+  // The others pass values on as they go.
+  for (const char *name : {"gpipe", "1f1b", "zb-h1"}) {
+    Schedule schedule =
+        withTransfers(*makeSchedule(name, {2, 8}), Phase::Forward);
+    EXPECT_EQ(chooseSlots(schedule).channels[0].receiveCount,
+              assignSlots(schedule).channels[0].receiveCount)
+        << name;
+  }
 }
 
 TEST(Slots, tooFewSlotsDeadlock) {

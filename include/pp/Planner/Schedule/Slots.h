@@ -47,6 +47,13 @@ struct SlotOptions {
 /// O(actions log microbatches).
 SlotAssignment assignSlots(const Schedule &schedule, SlotOptions options = {});
 
+/// What plans and programs have: assignSlots, with a receive slot more for each
+/// channel where that shortens a step in which F, I, W and R last equally long.
+/// Else ranks would stand in sends, as in ZB-H2, which goes ahead of its
+/// receiver. Depends on nothing but the schedule, so that what is compiled has
+/// the memory that was planned. Simulates up to three steps.
+SlotAssignment chooseSlots(const Schedule &schedule);
+
 /// The most bytes that each rank keeps: F adds `forwardBytes` of its stage, I
 /// replaces them by `weightBytes`, W frees these. One
 /// entry per stage, one for all, or none for 0.

@@ -172,7 +172,7 @@ pp::pipeline::assignSlots(ScheduleOp op, const ChannelTable &channels) {
   planner::Schedule schedule = toPlanner(op, channels);
   bool hasCopies = !schedule.replicas.empty();
   planner::SlotAssignment slots =
-      !schedule.isRolling() ? planner::assignSlots(schedule)
+      !schedule.isRolling() ? planner::chooseSlots(schedule)
       : hasCopies ? joinRollingReplicas(schedule, channels.toPlanner())
                   : joinWorkers(toWorkers(op, channels));
   if (hasCopies && !schedule.isRolling())
