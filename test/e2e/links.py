@@ -2,7 +2,7 @@
 """pp-profile --links and the command `links` of programs.
 
 What they write says which processes are on which machine, pp-plan takes it, and a
-wire of a known rate between two hosts has that rate in it.
+wire of a known rate and delay between two hosts has them in it.
 """
 
 import json
@@ -13,10 +13,11 @@ import subprocess
 import common
 from mpi import Mpi
 from processes import CLEAN
-from two_hosts import TwoHosts, why_not
+from two_hosts import TwoHosts, why_no_delay, why_not
 
 MEGABIT = 1e6 / 8  # bytes per second
 RATE = 800  # of the wire, in megabits
+DELAY = 2e-3  # seconds, one way
 
 
 def measure(context, command, *options, prefix=()):
@@ -93,6 +94,18 @@ def check_two_machines(context, checks, command):
             check_planned(context, checks, cluster, where)
 
 
+def check_delay(context, checks, command):
+    """A wire's delay is in the latency, and takes nothing of the bandwidth that a long message has."""
+    mpi = Mpi(context, "openmpi")
+    with TwoHosts(context.path(), can_delay=True) as hosts:
+        hosts.delay(DELAY)
+        hosts.limit(RATE)
+        cluster, _ = measure(context, command, prefix=[*mpi.between(hosts), "-n", 2])
+        link = cluster["root"]["link"]
+        checks.check(DELAY < link["latency"] < 10 * DELAY, f"a delay: {link}")
+        checks.check(0.1 * RATE * MEGABIT < link["bandwidth"] < 1.1 * RATE * MEGABIT, f"a delay: {link}")
+
+
 def run_by_hand(context, hosts, command):
     """Two processes on each host, which meet by PP_MASTER."""
     path = context.path(".json")
@@ -129,6 +142,10 @@ def test(context, checks, arguments):
         print(f"skipped: two hosts: {reason}")
     else:
         check_two_machines(context, checks, profiler)
+        if reason := why_no_delay():
+            print(f"skipped: a delay: {reason}")
+        else:
+            check_delay(context, checks, profiler)
 
 
 if __name__ == "__main__":

@@ -123,3 +123,12 @@ def why_not():
     done = subprocess.run(["unshare", "--net", "--uts", "--mount", "--pid", "--fork", "mount", "-t", "sysfs", "sysfs",
                            "/sys"], capture_output=True, text=True)
     return done.stderr.strip() if done.returncode else ""
+
+
+def why_no_delay():
+    """Why a wire between them can have no delay."""
+    try:
+        os.close(os.open("/dev/net/tun", os.O_RDWR))
+    except OSError as error:
+        return f"/dev/net/tun: {error.strerror}"
+    return ""
