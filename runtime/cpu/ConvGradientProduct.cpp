@@ -9,6 +9,8 @@ bool ConvGradientProduct::isPreferred(const Shape &shape) {
   constexpr int64_t mostPixels = 256, leastWeights = 1 << 18;
   return TiledProduct::isPossible() && shape.columns() % panelColumns == 0 &&
          shape.pixels() <= mostPixels &&
+         // What the windows see takes no more memory than the weights.
+         shape.pixels() <= shape.outputs &&
          shape.outputs * shape.columns() >= leastWeights;
 }
 
