@@ -150,6 +150,10 @@ TEST(Simulator, overheadsTakeTimeOfBothEnds) {
   input.overheads = {1, 2, 3};
   EXPECT_NE(simulate(schedule, input).error().find("3 channels, not 1"),
             std::string::npos);
+  input.overheads = {0.5};
+  input.linkOfChannel = {0};
+  EXPECT_EQ(simulate(schedule, input).error(),
+            "channels that share a link can have no overheads");
 }
 
 TEST(Simulator, slotsHoldTheSenderBack) {

@@ -395,8 +395,9 @@ private:
     // A commit belongs to where its statistics are added up.
     if (auto commit = dyn_cast<CommitStatisticsOp>(op))
       return statisticsHomes.lookup(commit.getMean());
-    // So does what belongs to nothing that a micro-batch computes: the gradient
-    // of what is prepared once per step from parameters.
+    // Else it belongs where its operand is made. So the gradient of what is
+    // prepared once per step stays with the kernel that reads what was
+    // prepared.
     int64_t home = 0;
     for (Value operand : op->getOperands())
       if (Operation *producer = operand.getDefiningOp()) {
