@@ -20,34 +20,22 @@
 #ifndef PP_RUNTIME_CPU_CONVGRADIENTPRODUCT_H
 #define PP_RUNTIME_CPU_CONVGRADIENTPRODUCT_H
 
+#include "cpu/ImagePlaces.h"
 #include "cpu/TiledProduct.h"
 
-#include <array>
 #include <cstdint>
 
 namespace pp::runtime {
 
 class ConvGradientProduct {
 public:
-  /// Depth, height and width; 1 where there are fewer.
-  using Axes = std::array<int64_t, 3>;
-  /// Where the numbers of x or dY lie, in elements. Channels of a block lie
-  /// together; without blocks it has one.
-  struct Strides {
-    int64_t sample, block;
-    Axes axes;
-    int64_t blockChannels;
-
-    int64_t offsetOfChannel(int64_t channel) const {
-      return channel / blockChannels * block + channel % blockChannels;
-    }
-  };
+  using Axes = ImageAxes;
   struct Shape {
     int64_t samples, channels, outputs;
     Axes image, window, result;
     /// `dilations` are distances, 1 in a window without holes.
     Axes strides, dilations, padding;
-    Strides x, dy;
+    ImagePlaces x, dy;
 
     int64_t pixels() const {
       return samples * result[0] * result[1] * result[2];

@@ -1,9 +1,11 @@
 //===- ConvKernels.cpp - `conv_*` -----------------------------------------===//
+#include "cpu/ConvEpilogue.h"
 #include "cpu/ConvGradientProduct.h"
 #include "cpu/KernelBuilder.h"
 #include "cpu/PackedWeights.h"
 #include "cpu/Processor.h"
 #include "cpu/TiledProduct.h"
+#include "cpu/WinogradConvolution.h"
 
 #include <algorithm>
 #include <array>
@@ -41,6 +43,7 @@ struct ConvShape {
   /// The bytes of the weights in the library's layout; 0: they are plain.
   size_t packedBytes = 0;
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
+  bool isInSmallTiles = false; ///< where that is possible, see smallTiles
 
   ConvShape(Descriptor &descriptor, KernelBuilder &builder, Division division);
   /// And what the tensors are inside, for it.
@@ -69,6 +72,11 @@ struct ConvShape {
   /// The sizes of the gradient of the weights as one product; nothing for
   /// groups, another algorithm, and other types than f32.
   std::optional<ConvGradientProduct::Shape> gradientProduct() const;
+  /// The sizes of Winograd's algorithm in tiles of our own, forward or for the
+  /// gradient of src, but for where its tensors lie; nothing for another
+  /// algorithm, or what it does not compute.
+  std::optional<WinogradConvolution::Shape>
+  smallTiles(WinogradConvolution::Direction direction) const;
   /// Leaves some of the output channels; offsets are from what there was.
   void takeOutputs(KernelBuilder::Range outputs);
   convolution_forward::primitive_desc
@@ -154,7 +162,8 @@ void ConvShape::takeSamples(KernelBuilder &builder) {
 void ConvShape::takeRows(KernelBuilder &builder) {
   constexpr size_t height = 2;
   KernelBuilder::Dims from = src.dims(), to = dst.dims();
-  KernelBuilder::Range rows = builder.share(to[height]);
+  // Whole tiles.
+  KernelBuilder::Range rows = builder.share(to[height], isInSmallTiles ? 2 : 1);
   auto offsetOf = [](const KernelBuilder::MemoryDesc &desc, int64_t row) {
     return desc.get_size() / desc.dims()[height] * row;
   };
@@ -228,6 +237,23 @@ int64_t ConvShape::countOutputsAtATime() const {
   return best;
 }
 
+/// The last axes; there is one of those before.
+static ImageAxes lastAxes(const KernelBuilder::Dims &sizes, size_t from,
+                          int64_t rest) {
+  ImageAxes axes;
+  axes.fill(rest);
+  std::copy(sizes.begin() + from, sizes.end(),
+            axes.end() - (sizes.size() - from));
+  return axes;
+}
+
+static ImagePlaces placesOf(const KernelBuilder::MemoryDesc &desc) {
+  KernelBuilder::Dims strides = KernelBuilder::stridesOf(desc);
+  const auto &blocking = desc.data.format_desc.blocking;
+  return {strides[0], strides[1], lastAxes(strides, 2, 0),
+          blocking.inner_nblks == 0 ? 1 : blocking.inner_blks[0]};
+}
+
 std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
   for (const KernelBuilder::MemoryDesc &desc : {src, weights, dst})
     if (desc.data_type() != KernelBuilder::Type::f32)
@@ -238,31 +264,46 @@ std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
   shape.samples = src.dims()[0];
   shape.channels = src.dims()[1];
   shape.outputs = outputChannels;
-  // The last axes; there is one of those before.
-  auto last = [](const KernelBuilder::Dims &sizes, size_t from, int64_t rest) {
-    ConvGradientProduct::Axes axes;
-    axes.fill(rest);
-    std::copy(sizes.begin() + from, sizes.end(),
-              axes.end() - (sizes.size() - from));
-    return axes;
-  };
-  shape.image = last(src.dims(), 2, 1);
-  shape.window = last(weights.dims(), 2, 1);
-  shape.result = last(dst.dims(), 2, 1);
-  shape.strides = last(strides, 0, 1);
-  shape.padding = last(padLow, 0, 0);
-  shape.dilations = last(dilations, 0, 0);
+  shape.image = lastAxes(src.dims(), 2, 1);
+  shape.window = lastAxes(weights.dims(), 2, 1);
+  shape.result = lastAxes(dst.dims(), 2, 1);
+  shape.strides = lastAxes(strides, 0, 1);
+  shape.padding = lastAxes(padLow, 0, 0);
+  shape.dilations = lastAxes(dilations, 0, 0);
   for (int64_t &dilation : shape.dilations)
     ++dilation;
-  auto places = [&](const KernelBuilder::MemoryDesc &desc) {
-    KernelBuilder::Dims from = KernelBuilder::stridesOf(desc);
-    const auto &blocking = desc.data.format_desc.blocking;
-    return ConvGradientProduct::Strides{
-        from[0], from[1], last(from, 2, 0),
-        blocking.inner_nblks == 0 ? 1 : blocking.inner_blks[0]};
+  shape.x = placesOf(src);
+  shape.dy = placesOf(dst);
+  return shape;
+}
+
+std::optional<WinogradConvolution::Shape>
+ConvShape::smallTiles(WinogradConvolution::Direction direction) const {
+  auto isAll = [](const KernelBuilder::Dims &sizes, int64_t size) {
+    return std::all_of(sizes.begin(), sizes.end(),
+                       [&](int64_t each) { return each == size; });
   };
-  shape.x = places(src);
-  shape.dy = places(dst);
+  for (const KernelBuilder::MemoryDesc &desc : {src, weights, dst})
+    if (desc.data_type() != KernelBuilder::Type::f32)
+      return std::nullopt;
+  if (!isInSmallTiles || groups > 1 || strides.size() != 2 ||
+      !isAll(strides, 1) || !isAll(dilations, 0) ||
+      lastAxes(weights.dims(), 2, 3) != ImageAxes{3, 3, 3})
+    return std::nullopt;
+  bool isForward = direction == WinogradConvolution::Direction::Forward;
+  KernelBuilder::Dims x = src.dims(), y = dst.dims();
+  WinogradConvolution::Shape shape;
+  shape.padTop = isForward ? padLow[0] : 2 - padLow[0];
+  shape.padLeft = isForward ? padLow[1] : 2 - padLow[1];
+  if (!isForward)
+    std::swap(x, y);
+  shape.samples = x[0];
+  shape.channels = x[1];
+  shape.outputs = y[1];
+  shape.height = x[2];
+  shape.width = x[3];
+  shape.rows = y[2];
+  shape.columns = y[3];
   return shape;
 }
 
@@ -295,9 +336,11 @@ ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
   weights = KernelBuilder::dense(weightDims, types[1]);
   dst = KernelBuilder::inLayout(dstDims, layout, types[2]);
   if (descriptor.has("algorithm")) {
-    if (descriptor.getWords("algorithm", 1, {"direct", "winograd"})[0] ==
-        "winograd")
+    std::string word = descriptor.getWords(
+        "algorithm", 1, {"direct", "winograd", "winograd2"})[0];
+    if (word == "winograd")
       algorithm = dnnl::algorithm::convolution_winograd;
+    isInSmallTiles = word == "winograd2";
   }
   packedBytes = readPackedBytes(descriptor);
   dstAlone = dst;
@@ -481,54 +524,21 @@ static auto describeForward(ConvShape &shape, KernelBuilder &builder) {
   return describe(shape, [&] { return shape.forward(builder); });
 }
 
+static dnnl::primitive_attr attributesOf(const ConvEpilogue &epilogue) {
+  // A copy of the builder's would be the same object.
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops operations;
+  if (epilogue.activation == ConvEpilogue::Relu)
+    operations.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+  else if (epilogue.activation == ConvEpilogue::Clip)
+    operations.append_eltwise(1, dnnl::algorithm::eltwise_clip, epilogue.low,
+                              epilogue.high);
+  attributes.set_post_ops(operations);
+  return attributes;
+}
+
 namespace {
-/// What follows the sums of a forward convolution.
-struct ConvEpilogue {
-  enum Activation { None, Relu, Clip };
-  bool hasBias = false;
-  Activation activation = None;
-  float low = 0, high = 0; // of Clip
-
-  explicit ConvEpilogue(Descriptor &descriptor) {
-    hasBias = descriptor.getInteger("bias", 0, 1);
-    if (!descriptor.has("activation"))
-      return;
-    bool isRelu =
-        descriptor.getWords("activation", 1, {"relu", "clip"})[0] == "relu";
-    activation = isRelu ? Relu : Clip;
-    if (isRelu)
-      return;
-    low = descriptor.getFloat("low");
-    high = descriptor.getFloat("high");
-    if (low > high)
-      throw DescriptorError("low: is more than high");
-  }
-  bool isEmpty() const { return !hasBias && activation == None; }
-  dnnl::primitive_attr attributes() const {
-    // A copy of the builder's would be the same object.
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    dnnl::post_ops operations;
-    if (activation == Relu)
-      operations.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-    else if (activation == Clip)
-      operations.append_eltwise(1, dnnl::algorithm::eltwise_clip, low, high);
-    attributes.set_post_ops(operations);
-    return attributes;
-  }
-  /// As generated code does it; what is not a number stays so.
-  void apply(float *numbers, uint64_t count) const {
-    if (activation == Relu)
-      for (uint64_t i = 0; i < count; ++i)
-        numbers[i] = numbers[i] <= 0 ? 0 : numbers[i];
-    else if (activation == Clip)
-      for (uint64_t i = 0; i < count; ++i)
-        numbers[i] = numbers[i] <= low    ? low
-                     : numbers[i] >= high ? high
-                                          : numbers[i];
-  }
-};
-
 /// A forward convolution and what follows it. All have the layouts that the
 /// convolution alone would have, as which weights are packed.
 struct ConvForward {
@@ -574,7 +584,7 @@ ConvForward::ConvForward(ConvShape &shape, const ConvEpilogue &epilogue,
   if (!shape.isReliable(/*isWeightGradient=*/false))
     return;
   try {
-    Desc desc = make(epilogue.attributes());
+    Desc desc = make(attributesOf(epilogue));
     if (desc.impl_info_str() != code)
       return;
     fused = desc;
@@ -585,10 +595,105 @@ ConvForward::ConvForward(ConvShape &shape, const ConvEpilogue &epilogue,
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Winograd's algorithm in tiles of our own
+//===----------------------------------------------------------------------===//
+
+using Direction = WinogradConvolution::Direction;
+
+/// Whether the whole kernel, and so each part of it, is computed so.
+static bool hasSmallTiles(Descriptor &descriptor, KernelBuilder &builder,
+                          Direction direction) {
+  const ConvShape whole(descriptor, builder, Division::None);
+  auto shape = whole.smallTiles(direction);
+  return shape && WinogradConvolution::isPossible(*shape);
+}
+
+static uint64_t weightBytesOf(const WinogradConvolution::Shape &shape) {
+  return WinogradConvolution::getWeightBytes(shape.channels, shape.outputs);
+}
+
+static KernelBuilder::MemoryDesc numbersIn(uint64_t bytes) {
+  return KernelBuilder::dense({int64_t(bytes / sizeof(float))});
+}
+
+/// From the tensors, or parts of them, x, weights, bias and y.
+static void buildSmallTiles(const ConvShape &of, Direction direction,
+                            const ConvEpilogue &epilogue,
+                            KernelBuilder &builder) {
+  WinogradConvolution::Shape shape = *of.smallTiles(direction);
+  const bool isForward = direction == Direction::Forward;
+  const bool isPacked = of.packedBytes != 0;
+  const uint64_t weightBytes = weightBytesOf(shape);
+  if (isPacked)
+    demandPacked(weightBytes, of.packedBytes);
+  const auto &xDesc = isForward ? of.src : of.dst;
+  const auto &yDesc = isForward ? of.dst : of.src;
+  auto x = builder.addTensor(xDesc, isForward ? of.srcOffset : of.dstOffset);
+  auto weights = builder.addTensor(
+      isPacked ? numbersIn(weightBytes) : of.weights, of.weightsOffset);
+  dnnl::memory bias;
+  if (epilogue.hasBias)
+    bias =
+        builder.addTensor(KernelBuilder::dense({shape.outputs}), of.biasOffset);
+  auto y = builder.addResult(yDesc, isForward ? of.dstOffset : of.srcOffset);
+  // Channels lie together, in blocks or all of them.
+  auto inside = [](const KernelBuilder::MemoryDesc &desc) {
+    ImagePlaces places = placesOf(desc);
+    bool areTogether =
+        places.blockChannels % WinogradConvolution::multiple == 0 ||
+        (places.blockChannels == 1 && places.block == 1);
+    return areTogether ? desc
+                       : KernelBuilder::inLayout(desc.dims(), "channels_last");
+  };
+  auto xInside = readAs(builder, x, inside(xDesc));
+  auto yInside = writeAs(builder, y, inside(yDesc));
+  shape.x = placesOf(xInside.get_desc());
+  shape.y = placesOf(yInside.get_desc());
+  auto transformed =
+      isPacked ? weights : builder.addTemporary(numbersIn(weightBytes));
+  const WinogradConvolution convolution(shape);
+  auto scratchpad =
+      builder.addTemporary(numbersIn(convolution.getScratchpadBytes()));
+  builder.addWork([=] {
+    auto at = [](const dnnl::memory &memory) {
+      return static_cast<float *>(memory.get_data_handle());
+    };
+    if (!isPacked)
+      WinogradConvolution::transformWeights(at(weights), direction,
+                                            shape.channels, shape.outputs,
+                                            at(transformed));
+    convolution.run(at(xInside), at(transformed),
+                    epilogue.hasBias ? at(bias) : nullptr, epilogue,
+                    at(yInside), at(scratchpad));
+  });
+  writeBack(builder, yInside, y);
+}
+
+static void buildPackSmallTiles(const ConvShape &of, Direction direction,
+                                KernelBuilder &builder) {
+  const WinogradConvolution::Shape shape = *of.smallTiles(direction);
+  if (of.packedBytes == 0)
+    throw DescriptorError("key 'packed' is missing");
+  demandPacked(weightBytesOf(shape), of.packedBytes);
+  builder.setFunction(2, [=](void *const *tensors, void *) {
+    WinogradConvolution::transformWeights(
+        static_cast<const float *>(tensors[0]), direction, shape.channels,
+        shape.outputs, static_cast<float *>(tensors[1]));
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
 void pp::runtime::buildConvForward(Descriptor &descriptor,
                                    KernelBuilder &builder) {
+  bool areTilesSmall = hasSmallTiles(descriptor, builder, Direction::Forward);
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   ConvEpilogue epilogue(descriptor);
+  if (areTilesSmall)
+    return buildSmallTiles(shape, Direction::Forward, epilogue, builder);
   ConvForward forward(shape, epilogue, builder);
   const ConvForward::Desc &desc = forward.plain;
   auto src = builder.addTensor(shape.src, shape.srcOffset);
@@ -623,8 +728,11 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
 }
 
 bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
+  ConvEpilogue epilogue(descriptor);
+  if (hasSmallTiles(descriptor, builder, Direction::Forward))
+    return true;
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
-  return ConvForward(shape, ConvEpilogue(descriptor), builder).isAsFast;
+  return ConvForward(shape, epilogue, builder).isAsFast;
 }
 
 static auto describeBackwardData(ConvShape &shape, KernelBuilder &builder) {
@@ -639,7 +747,10 @@ static auto describeBackwardData(ConvShape &shape, KernelBuilder &builder) {
 
 void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
                                         KernelBuilder &builder) {
+  bool areTilesSmall = hasSmallTiles(descriptor, builder, Direction::Backward);
   ConvShape shape(descriptor, builder, Division::Samples);
+  if (areTilesSmall)
+    return buildSmallTiles(shape, Direction::Backward, {}, builder);
   auto desc = describeBackwardData(shape, builder);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto weights = addWeights(shape, desc, builder);
@@ -656,15 +767,21 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
 
 void pp::runtime::buildPackConvForward(Descriptor &descriptor,
                                        KernelBuilder &builder) {
-  ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   if (!ConvEpilogue(descriptor).isEmpty())
     throw DescriptorError("bias: weights are packed for none");
+  if (hasSmallTiles(descriptor, builder, Direction::Forward))
+    return buildPackSmallTiles(ConvShape(descriptor, builder, Division::None),
+                               Direction::Forward, builder);
+  ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   auto desc = describeForward(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
 }
 
 void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
                                             KernelBuilder &builder) {
+  if (hasSmallTiles(descriptor, builder, Direction::Backward))
+    return buildPackSmallTiles(ConvShape(descriptor, builder, Division::None),
+                               Direction::Backward, builder);
   ConvShape shape(descriptor, builder, Division::Samples);
   auto desc = describeBackwardData(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
@@ -673,6 +790,8 @@ void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
 uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
                                                KernelBuilder &builder) {
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
+  if (hasSmallTiles(descriptor, builder, Direction::Forward))
+    return weightBytesOf(*shape.smallTiles(Direction::Forward));
   auto desc = describeForward(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }
@@ -680,6 +799,8 @@ uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
 uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
                                                     KernelBuilder &builder) {
   ConvShape shape(descriptor, builder, Division::Samples);
+  if (hasSmallTiles(descriptor, builder, Direction::Backward))
+    return weightBytesOf(*shape.smallTiles(Direction::Backward));
   auto desc = describeBackwardData(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }

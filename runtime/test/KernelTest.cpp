@@ -316,8 +316,10 @@ TEST(PackedWeights, GiveTheSameConvolution) {
   };
   for (Case each : {Case{"conv_forward", " bias=0"},
                     Case{"conv_forward", " bias=0 algorithm=winograd"},
+                    Case{"conv_forward", " bias=0 algorithm=winograd2"},
                     Case{"conv_backward_data", ""},
-                    Case{"conv_backward_data", " algorithm=winograd"}}) {
+                    Case{"conv_backward_data", " algorithm=winograd"},
+                    Case{"conv_backward_data", " algorithm=winograd2"}}) {
     std::string keys = std::string(" src=2x16x12x12 weights=32x16x3x3 "
                                    "dst=2x32x12x12 strides=1x1 dilations=1x1 "
                                    "pad_lo=1x1 pad_hi=1x1 groups=1") +

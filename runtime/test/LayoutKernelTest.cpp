@@ -104,14 +104,16 @@ TEST(LayoutKernel, ReordersToAndFro) {
 void checkConvolution(const Image &src, const Image &dst,
                       const std::string &layout, const std::string &algorithm,
                       int kernel = 3) {
-  auto twice = [](int size) {
+  // Of as much on either side as the sizes say.
+  int64_t padding = (dst.h - src.h + kernel - 1) / 2;
+  auto twice = [](int64_t size) {
     return std::to_string(size) + "x" + std::to_string(size);
   };
   std::string text =
       " src=" + src.text() + " weights=" + std::to_string(dst.c) + "x" +
       std::to_string(src.c) + "x" + twice(kernel) + " dst=" + dst.text() +
-      " strides=1x1 dilations=1x1 pad_lo=" + twice(kernel / 2) +
-      " pad_hi=" + twice(kernel / 2) + " groups=1";
+      " strides=1x1 dilations=1x1 pad_lo=" + twice(padding) +
+      " pad_hi=" + twice(padding) + " groups=1";
   std::string moved = text + " layout=" + layout + algorithm;
   Values x = randomValues(src.count(), 2), g = randomValues(dst.count(), 3);
   Values w = randomValues(dst.c * src.c * kernel * kernel, 4);
@@ -180,7 +182,8 @@ TEST(LayoutKernel, AConvolutionTakesInItsActivation) {
   for (const std::string layout :
        {"plain", "channels_last", "blocked8", "blocked16"})
     for (bool isPacked : {false, true})
-      for (const std::string algorithm : {"", " algorithm=winograd"}) {
+      for (const std::string algorithm :
+           {"", " algorithm=winograd", " algorithm=winograd2"}) {
         std::string text = "conv_forward src=" + src.text() +
                            " weights=16x32x3x3 dst=" + dst.text() +
                            " strides=1x1 dilations=1x1 pad_lo=1x1 "
@@ -279,6 +282,18 @@ TEST(LayoutKernel, ConvolvesWithWinogradInAnyLayout) {
   for (const std::string &layout : layouts)
     checkConvolution({2, 32, 16, 16}, {2, 32, 16, 16}, layout,
                      " algorithm=winograd");
+}
+
+/// Tiles of 2 x 2: more terms than a block has, more tiles than are made at
+/// once, outputs that fill no block, sizes that are no multiple of a tile's.
+TEST(LayoutKernel, ConvolvesInSmallTiles) {
+  for (const std::string &layout : layouts) {
+    std::string algorithm = " algorithm=winograd2";
+    checkConvolution({1, 272, 9, 7}, {1, 80, 9, 7}, layout, algorithm);
+    checkConvolution({3, 160, 14, 13}, {3, 192, 14, 13}, layout, algorithm);
+    checkConvolution({2, 48, 8, 6}, {2, 32, 6, 4}, layout, algorithm);
+    checkConvolution({2, 32, 5, 4}, {2, 48, 7, 6}, layout, algorithm);
+  }
 }
 
 TEST(LayoutKernel, PoolsAndNormalizesAsThePlainOne) {

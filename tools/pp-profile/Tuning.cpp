@@ -123,6 +123,9 @@ private:
     if (options.precision == nn::Precision::F32 || isWidened)
       add("blocks of channels, packed, Winograd's algorithm", Layouts::Blocked,
           Algorithm::Winograd, Mode::Always);
+    if (options.precision == nn::Precision::F32)
+      add("blocks of channels, packed, Winograd's algorithm in small tiles",
+          Layouts::Blocked, Algorithm::Winograd2, Mode::Always);
     return candidates;
   }
 

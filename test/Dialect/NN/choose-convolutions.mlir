@@ -1,6 +1,7 @@
 // RUN: pp-opt %s -split-input-file --nn-choose-convolutions | FileCheck %s
 // RUN: pp-opt %s -split-input-file --nn-choose-convolutions=convolutions=direct | FileCheck %s --check-prefix=DIRECT
 // RUN: pp-opt %s -split-input-file --nn-choose-convolutions=uses=0 | FileCheck %s --check-prefix=PACKED
+// RUN: pp-opt %s -split-input-file --nn-choose-convolutions=convolutions=winograd2 | FileCheck %s --check-prefix=SMALL
 // RUN: not pp-opt %s -split-input-file --nn-choose-convolutions=uses=-1 2>&1 | FileCheck %s --check-prefix=USES
 // RUN: pp-opt %s -split-input-file -nn-choose-convolutions=widens=true | FileCheck %s --check-prefix=WIDENED
 // USES: uses is -1, must be 0 or more
@@ -32,15 +33,25 @@ func.func @main(%a: tensor<1x512x7x7xf32>, %u: tensor<512x512x3x3xf32>, %x: tens
 
 // -----
 
-// Few tiles: only the gradient of the weight, where the direct algorithm is
-// slower. If the weights are transformed once, all three.
+// Few tiles: small ones, whose weights take less. The gradient of the weight has
+// no small ones, and a slower direct algorithm.
 // CHECK-LABEL: func.func @main
-// CHECK-NOT: nn.conv{{.*}}algorithm
-// CHECK: nn.conv_backward_weight {{.*}} algorithm winograd
+// CHECK: nn.conv %{{.*}} algorithm winograd2
+// CHECK: nn.conv_backward_input %{{.*}} algorithm winograd2
+// CHECK: nn.conv_backward_weight %{{.*}} algorithm winograd :
 // PACKED-LABEL: func.func @main
 // PACKED-LABEL: func.func @main
 // PACKED-LABEL: func.func @main
-// PACKED-COUNT-3: algorithm winograd
+// PACKED: nn.conv %{{.*}} algorithm winograd2
+// PACKED: nn.conv_backward_input %{{.*}} algorithm winograd2
+// PACKED: nn.conv_backward_weight %{{.*}} algorithm winograd :
+// SMALL-LABEL: func.func @main
+// SMALL-COUNT-2: algorithm winograd2
+// SMALL-NOT: algorithm
+// SMALL-LABEL: func.func @main
+// SMALL: nn.conv %{{.*}} algorithm winograd2
+// SMALL-NOT: algorithm
+// SMALL-LABEL: func.func @main
 func.func @main(%x: tensor<2x256x14x14xf32>, %w: tensor<256x256x3x3xf32>) -> (tensor<2x256x14x14xf32>, tensor<2x256x14x14xf32>, tensor<256x256x3x3xf32>) {
   %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<2x256x14x14xf32>, tensor<256x256x3x3xf32>) -> tensor<2x256x14x14xf32>
   %1 = nn.conv_backward_input %0, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<2x256x14x14xf32>, tensor<256x256x3x3xf32>) -> tensor<2x256x14x14xf32>
@@ -50,9 +61,28 @@ func.func @main(%x: tensor<2x256x14x14xf32>, %w: tensor<256x256x3x3xf32>) -> (te
 
 // -----
 
+// Fewer: where the weights are transformed once for all uses.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: algorithm
+// PACKED-LABEL: func.func @main
+// PACKED: nn.conv %{{.*}} algorithm winograd2
+// PACKED: nn.conv_backward_input %{{.*}} algorithm winograd2
+// PACKED: nn.conv_backward_weight
+// PACKED-NOT: algorithm
+func.func @main(%x: tensor<1x256x14x14xf32>, %w: tensor<256x256x3x3xf32>) -> (tensor<1x256x14x14xf32>, tensor<1x256x14x14xf32>, tensor<256x256x3x3xf32>) {
+  %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x256x14x14xf32>, tensor<256x256x3x3xf32>) -> tensor<1x256x14x14xf32>
+  %1 = nn.conv_backward_input %0, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x256x14x14xf32>, tensor<256x256x3x3xf32>) -> tensor<1x256x14x14xf32>
+  %2 = nn.conv_backward_weight %x, %0 strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x256x14x14xf32>, tensor<1x256x14x14xf32>) -> tensor<256x256x3x3xf32>
+  return %0, %1, %2 : tensor<1x256x14x14xf32>, tensor<1x256x14x14xf32>, tensor<256x256x3x3xf32>
+}
+
+// -----
+
 // In bf16, where the processor computes it in f32.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: algorithm
+// PACKED-LABEL: func.func @main
+// WIDENED-LABEL: func.func @main
 // WIDENED-LABEL: func.func @main
 // WIDENED-LABEL: func.func @main
 // WIDENED-LABEL: func.func @main

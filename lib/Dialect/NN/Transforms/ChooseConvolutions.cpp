@@ -9,6 +9,9 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
+#include <limits>
+
 namespace pp::nn {
 #define GEN_PASS_DEF_CHOOSECONVOLUTIONS
 #include "pp/Dialect/NN/Transforms/Passes.h.inc"
@@ -79,23 +82,44 @@ private:
         !isComputedInF32(op.getOutput().getType()) || w[0] % 16 != 0 ||
         w[1] % 16 != 0)
       return;
+    constexpr bool isGradient =
+        std::is_same_v<ConvolutionOp, ConvBackwardWeightOp>;
+    // There are no small tiles of 16 bits, nor for gradients of weights.
+    bool hasSmallTiles = !isGradient && !isWidened &&
+                         llvm::all_of(op->getOperandTypes(), isF32) &&
+                         isF32(op.getOutput().getType());
     if (convolutions == ConvolutionChoice::Winograd)
       return op.setAlgorithm(ConvolutionAlgorithm::winograd);
-    auto direct = fastest(op, ConvolutionAlgorithm::direct);
-    auto winograd = fastest(op, ConvolutionAlgorithm::winograd);
-    if (direct && winograd) {
-      if (*winograd < *direct)
-        op.setAlgorithm(ConvolutionAlgorithm::winograd);
+    if (convolutions == ConvolutionChoice::Winograd2) {
+      if (hasSmallTiles)
+        op.setAlgorithm(ConvolutionAlgorithm::winograd2);
       return;
     }
+    SmallVector<ConvolutionAlgorithm> algorithms{
+        ConvolutionAlgorithm::direct, ConvolutionAlgorithm::winograd};
+    if (hasSmallTiles)
+      algorithms.push_back(ConvolutionAlgorithm::winograd2);
+    auto take = [&](ArrayRef<double> times) {
+      op.setAlgorithm(algorithms[llvm::min_element(times) - times.begin()]);
+    };
+    // Those that are measured compete, if the library's both are.
+    SmallVector<double> measured;
+    for (ConvolutionAlgorithm algorithm : algorithms)
+      measured.push_back(
+          fastest(op, algorithm)
+              .value_or(std::numeric_limits<double>::infinity()));
+    if (std::isfinite(measured[0]) && std::isfinite(measured[1]))
+      return take(measured);
     Work work{double(out[0]), double(out[2]), double(out[3]), double(w[1]),
               double(w[0])};
-    bool isGradient = std::is_same_v<ConvolutionOp, ConvBackwardWeightOp>;
     double transforms = isGradient || isWidened ? 1
                         : uses == 0             ? 0
                                                 : 1 / double(uses);
-    if (winogradTime(work, transforms) < 0.9 * directTime(work) / share)
-      op.setAlgorithm(ConvolutionAlgorithm::winograd);
+    SmallVector<double> times{0.9 * directTime(work) / share,
+                              winogradTime(work, transforms)};
+    if (hasSmallTiles)
+      times.push_back(smallTilesTime(work, transforms));
+    take(times);
   }
 
   /// Over all layouts, which are not assigned yet.
@@ -117,18 +141,40 @@ private:
            work.outputs / (gflops * 1e9);
   }
 
-  /// A product for each of the 36 points of a transformed tile, and the
-  /// transforms: tiles and weights are written once and read once. `transforms`
-  /// is how often weights are transformed for each run.
+  /// What an algorithm of Winograd's does: a product for each point of a
+  /// transformed tile.
+  struct Tiles {
+    double products;                 // operations
+    double tiles;                    // bytes written once and read once
+    double weightsMade, weightsRead; // bytes
+
+    /// With `edge` x `edge` numbers of the result in a tile.
+    Tiles(const Work &work, uint64_t edge) {
+      double points = double((edge + 2) * (edge + 2));
+      double count = work.samples *
+                     llvm::divideCeil(uint64_t(work.height), edge) *
+                     llvm::divideCeil(uint64_t(work.width), edge);
+      double weights = work.inputs * work.outputs * 4;
+      products = 2 * points * count * work.inputs * work.outputs;
+      tiles = 2 * points * count * (work.inputs + work.outputs) * 4;
+      weightsMade = (9 + points) * weights;
+      weightsRead = points * weights;
+    }
+  };
+
+  /// `transforms` is how often weights are transformed for each run.
   double winogradTime(const Work &work, double transforms) const {
-    double tiles = work.samples * llvm::divideCeil(uint64_t(work.height), 4) *
-                   llvm::divideCeil(uint64_t(work.width), 4);
-    double products = 2 * 36 * tiles * work.inputs * work.outputs;
-    double ofTiles = 2 * 36 * tiles * (work.inputs + work.outputs) * 4;
-    double weights = work.inputs * work.outputs * 4;
-    double ofWeights = ((9 + 36) * transforms + 36) * weights;
-    return products / (gflops * 1e9) + ofTiles / (tileBytes * 1e9) +
-           ofWeights / (weightBytes * 1e9);
+    Tiles of(work, 4);
+    return of.products / (gflops * 1e9) + of.tiles / (tileBytes * 1e9) +
+           (of.weightsMade * transforms + of.weightsRead) / (weightBytes * 1e9);
+  }
+
+  /// The same in small tiles, whose products read weights in one go.
+  double smallTilesTime(const Work &work, double transforms) const {
+    Tiles of(work, 2);
+    return of.products / (gflops * 1e9) +
+           (of.tiles + of.weightsRead) / (tileBytes * 1e9) +
+           of.weightsMade * transforms / (weightBytes * 1e9);
   }
 
   KernelTimes times;

@@ -36,8 +36,9 @@ def NN_LayoutEnum : NN_Enum<"Layout", "how a tensor of channels lies in memory",
 def NN_Layout : EnumAttr<NN_Dialect, NN_LayoutEnum, "layout">;
 
 def NN_ConvolutionAlgorithmEnum : NN_Enum<"ConvolutionAlgorithm",
-    "how a library computes a convolution", [
-  I32EnumAttrCase<"direct", 0>, I32EnumAttrCase<"winograd", 1>]>;
+    "how a convolution is computed", [
+  I32EnumAttrCase<"direct", 0>, I32EnumAttrCase<"winograd", 1>,
+  I32EnumAttrCase<"winograd2", 2>]>;
 def NN_ConvolutionAlgorithm : EnumAttr<NN_Dialect, NN_ConvolutionAlgorithmEnum,
                                        "convolution_algorithm">;
 

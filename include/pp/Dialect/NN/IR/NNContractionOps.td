@@ -97,7 +97,7 @@ def NN_ConvOp : NN_ConvolutionOp<"conv"> {
     layout leaves a tensor plain whose channels are no multiple of the block.
     The weight may be packed (`#nn.packed`) for exactly this operation, also in
     `nn.conv_backward_input`. With the `algorithm` `winograd`, the library takes F(4x4, 3x3) of Lavin and
-    Gray (arXiv 1509.09308), where it has it.
+    Gray (arXiv 1509.09308), where it has it; with `winograd2`, the runtime takes F(2x2, 3x3).
   }];
   let arguments = !con((ins NN_FactorTensor:$input, NN_FactorTensor:$weight),
                        geometry, kernel);

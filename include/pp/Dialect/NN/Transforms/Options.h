@@ -41,7 +41,7 @@ enum class Precision { F32, TF32, BF16, F16 };
 enum class LayoutChoice { Auto, Plain, ChannelsLast, Blocked };
 
 /// Which algorithms convolutions may take.
-enum class ConvolutionChoice { Auto, Direct, Winograd };
+enum class ConvolutionChoice { Auto, Direct, Winograd, Winograd2 };
 
 /// Which weights are packed for the products that read them.
 enum class PackWeightsMode { Auto, Always, Never };
@@ -97,7 +97,9 @@ template <> struct EnumNames<nn::ConvolutionChoice> {
       {nn::ConvolutionChoice::Auto, "auto", "what is faster"},
       {nn::ConvolutionChoice::Direct, "direct", "never Winograd's"},
       {nn::ConvolutionChoice::Winograd, "winograd",
-       "Winograd's wherever there is one"}};
+       "Winograd's wherever there is one"},
+      {nn::ConvolutionChoice::Winograd2, "winograd2",
+       "the same in small tiles"}};
 };
 
 template <> struct EnumNames<nn::LayoutChoice> {

@@ -330,9 +330,10 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     Winograd's F(4x4, 3x3) (Lavin and Gray, arXiv 1509.09308) takes a quarter of the
     multiplications of a convolution with a kernel of 3x3 and a stride of 1, and moves
     more bytes: 36 numbers for each 4x4 of the result, and 36 for each pair of
-    channels. It is chosen where both together take less than 0.9 of
+    channels. F(2x2, 3x3) takes 4 of 9, and 16 numbers for each 2x2 of the result and each pair of
+    channels: better for small images. One is chosen where it takes less than 0.9 of
     the time of the direct algorithm, by the rates of the options. A weight that
-    `nn-pack-weights` will pack is transformed once for all its uses. Only in f32, and in bf16
+    `nn-pack-weights` will pack is transformed once for all its uses. Only in f32, and F(4x4, 3x3) in bf16
     where the processor computes it in f32 (`widens`): of 16 bits, the rounding of the transformed tensors would be seen.
   }];
   let options = [

@@ -1,0 +1,51 @@
+//===- ConvEpilogue.h - What follows the sums of a forward convolution ----===//
+#ifndef PP_RUNTIME_CPU_CONVEPILOGUE_H
+#define PP_RUNTIME_CPU_CONVEPILOGUE_H
+
+#include "cpu/Descriptor.h"
+
+#include <cstdint>
+
+namespace pp::runtime {
+
+struct ConvEpilogue {
+  enum Activation { None, Relu, Clip };
+  bool hasBias = false;
+  Activation activation = None;
+  float low = 0, high = 0; // of Clip
+
+  ConvEpilogue() = default;
+  /// Reads the keys `bias` and `activation` of docs/plan-format.md.
+  explicit ConvEpilogue(Descriptor &descriptor) {
+    hasBias = descriptor.getInteger("bias", 0, 1);
+    if (!descriptor.has("activation"))
+      return;
+    bool isRelu =
+        descriptor.getWords("activation", 1, {"relu", "clip"})[0] == "relu";
+    activation = isRelu ? Relu : Clip;
+    if (isRelu)
+      return;
+    low = descriptor.getFloat("low");
+    high = descriptor.getFloat("high");
+    if (low > high)
+      throw DescriptorError("low: is more than high");
+  }
+
+  bool isEmpty() const { return !hasBias && activation == None; }
+
+  /// The activation, as generated code does it; what is not a number stays so.
+  void apply(float *numbers, uint64_t count) const {
+    if (activation == Relu)
+      for (uint64_t i = 0; i < count; ++i)
+        numbers[i] = numbers[i] <= 0 ? 0 : numbers[i];
+    else if (activation == Clip)
+      for (uint64_t i = 0; i < count; ++i)
+        numbers[i] = numbers[i] <= low    ? low
+                     : numbers[i] >= high ? high
+                                          : numbers[i];
+  }
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_CONVEPILOGUE_H

@@ -1,0 +1,84 @@
+//===- WinogradConvolution.h - 3 x 3 convolutions of small images ---------===//
+//
+// Winograd's F(2x2, 3x3) (Lavin and Gray, "Fast Algorithms for Convolutional
+// Neural Networks", arXiv 1509.09308, section 4.1): four pixels of the result
+// take 16 multiplications instead of 36.
+//
+//   x: 4 x 4 pixels             each of the 16 numbers      y: 2 x 2 pixels
+//   that overlap by two         is a product of matrices
+//    ┌───┬───┐                              outputs           ┌─┬─┐
+//    │ t │   │  B^T t B         tiles   ┌─────────────┐ A^T m A ├─┼─┤
+//    ├───┼───┤ ───────▶     x channels  │ U = G w G^T │ ──────▶ └─┴─┘
+//    └───┴───┘                          └─────────────┘
+//
+// The library has F(4x4, 3x3). Its weights take four times the memory of those
+// of the convolution, and its tiles fit small images badly: for one of 14 x 14
+// pixels it computes 16 x 16, in products of 16 rows. With tiles of 2 x 2 they
+// have 49 rows, and errors of rounding are smaller.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_CPU_WINOGRADCONVOLUTION_H
+#define PP_RUNTIME_CPU_WINOGRADCONVOLUTION_H
+
+#include "cpu/ImagePlaces.h"
+
+#include <cstdint>
+
+namespace pp::runtime {
+
+struct ConvEpilogue;
+
+/// In f32, with strides and dilations of 1, without groups. A number of y
+/// depends on nothing but its tile and its output, so parts of tiles or of
+/// outputs have the bits of the whole.
+class WinogradConvolution {
+public:
+  struct Shape {
+    int64_t samples, channels, outputs;
+    int64_t height, width; // of x
+    int64_t rows, columns; // of y
+    int64_t padTop, padLeft;
+    ImagePlaces x, y;
+
+    int64_t tileRows() const { return (rows + 1) / 2; }
+    int64_t tileColumns() const { return (columns + 1) / 2; }
+    int64_t tiles() const { return samples * tileRows() * tileColumns(); }
+  };
+
+  /// Weights of channels x 3 x 3 numbers for each output. The gradient of a
+  /// convolution's input is a convolution too: its outputs are the channels,
+  /// its channels the outputs, and its windows lie from the last number to the
+  /// first.
+  enum class Direction { Forward, Backward };
+
+  /// Of channels and outputs.
+  static constexpr int64_t multiple = 16;
+
+  /// Whether the processor has the instructions, and channels and outputs are
+  /// multiples of 16.
+  static bool isPossible(const Shape &shape);
+
+  explicit WinogradConvolution(const Shape &shape) : shape(shape) {}
+
+  /// What transformWeights() writes: for each 16 outputs, 16 matrices with a
+  /// row for each channel.
+  static uint64_t getWeightBytes(int64_t channels, int64_t outputs) {
+    return 16 * channels * outputs * sizeof(float);
+  }
+  static void transformWeights(const float *weights, Direction direction,
+                               int64_t channels, int64_t outputs, float *to);
+
+  /// Of run(); a multiple of 64.
+  uint64_t getScratchpadBytes() const;
+  /// `weights` are transformed; `bias` has a number for each output, if there
+  /// is one. Each 16 channels of x, and of y, lie together.
+  void run(const float *x, const float *weights, const float *bias,
+           const ConvEpilogue &epilogue, float *y, void *scratchpad) const;
+
+private:
+  Shape shape;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_WINOGRADCONVOLUTION_H
