@@ -8,7 +8,7 @@
 // COUNT: error: microbatches is -1, must be 0 or more
 
 // The errors of cost-file are in partition-invalid.mlir.
-// CHECK: error: gflops and bandwidth must be positive, launch not negative
+// CHECK: error: gflops and bandwidth must be positive, the others not negative
 
 //--- none.mlir
 // expected-error@+1 {{has no function with fed arguments (step.feed)}}

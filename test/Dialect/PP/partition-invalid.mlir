@@ -30,7 +30,7 @@
 // ORDER: error: cannot be partitioned:
 // OUTLINE: error: has no stages; run pp-partition first
 // EMPTY: error: has no kernels to partition
-// RATE: error: gflops and bandwidth must be positive, launch not negative
+// RATE: error: gflops and bandwidth must be positive, the others not negative
 // MISSING: error: cannot read cost file '{{.*}}none': No such file or directory
 // TEXT: error: cost file '{{.*}}text.json': {{.*}}Invalid JSON
 // VERSION: error: cost file '{{.*}}version.json': expected {"version": 1, "kernels": {...}}

@@ -39,7 +39,11 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
                written = cost.getBytesWritten();
       double arithmetic =
           static_cast<double>(cost.getEffectiveFlops()) / (gflops * 1e9);
-      double memory = static_cast<double>(read + written) / (bandwidth * 1e9);
+      double bytes = static_cast<double>(read + written);
+      double rate = bytes <= cacheBytes * 1e6
+                        ? std::max<double>(bandwidth, cacheBandwidth)
+                        : bandwidth;
+      double memory = bytes / (rate * 1e9);
       double seconds =
           launch + std::max(arithmetic, memory) / static_cast<double>(threads);
       if (auto known = measured.findKernel(
@@ -75,9 +79,10 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
       return getOperation().emitError()
              << "threads is " << threads.getValue() << ", must be from 1 to "
              << PP_MOST_THREADS;
-    if (!(gflops > 0) || !(bandwidth > 0) || !(launch >= 0))
+    if (!(gflops > 0) || !(bandwidth > 0) || !(launch >= 0) ||
+        !(cacheBandwidth >= 0) || !(cacheBytes >= 0))
       return getOperation().emitError(
-          "gflops and bandwidth must be positive, launch not negative");
+          "gflops and bandwidth must be positive, the others not negative");
     return success();
   }
 

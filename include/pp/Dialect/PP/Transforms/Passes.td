@@ -43,7 +43,7 @@ def AnnotateCosts : PPPass<"pp-annotate-costs"> {
     Puts a `pp.cost` on each kernel: the time that a cost file has measured, or,
     for kernels that it does not have, a roofline: the larger of operations over
     the device's arithmetic rate and bytes over its memory rate, plus a fixed time
-    per launch. A cost file, which pp-profile writes, is JSON: `{"version": 1,
+    per launch. What kernels with few bytes read, others have just left in a cache. A cost file, which pp-profile writes, is JSON: `{"version": 1,
     "kernels": {"<key>": <seconds>}}` (docs/cost-format.md). The key is the
     descriptor of a library kernel, and names what a generated one computes.
 
@@ -61,6 +61,10 @@ def AnnotateCosts : PPPass<"pp-annotate-costs"> {
            "Arithmetic rate of a device, in 1e9 operations per second">,
     Option<"bandwidth", "bandwidth", "double", "15.0",
            "Memory rate of a device, in 1e9 bytes per second">,
+    Option<"cacheBandwidth", "cache-bandwidth", "double", "35.0",
+           "Rate of kernels that move few bytes, if it is larger">,
+    Option<"cacheBytes", "cache-mbytes", "double", "8.0",
+           "How many they move at most, in 1e6 bytes">,
     Option<"launch", "launch", "double", "0.5e-6",
            "Fixed time of a kernel, in seconds">,
     Option<"microbatches", "microbatches", "int64_t", "0",
