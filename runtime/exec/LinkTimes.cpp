@@ -200,8 +200,7 @@ public:
   double measureOverhead(unsigned there, unsigned back, double transfer) {
     constexpr unsigned least = 5, most = 15;
     constexpr double longest = 0.3; // seconds
-    // Nothing shall be waited for. Both directions are used at once, which MPI
-    // over a slow wire takes three times as long for.
+    // Nothing shall be waited for, with both directions used at once.
     double seconds = 6 * transfer + 2e-3;
     send(there, {.seconds = seconds});
     Work work(seconds);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -28,8 +29,14 @@ struct Pauses {
 };
 } // namespace
 static constexpr Pauses whileAwaited{8, microseconds(20), microseconds(300)},
-    whileSending{4, microseconds(50), microseconds(500)},
+    whileMoving{4, microseconds(50), microseconds(500)},
     whileIdle{4, microseconds(50), microseconds(2000)};
+/// Of a long message.
+static constexpr uint64_t pieceBytes = 512 << 10;
+/// What has been asked for and has not come takes about so long, and is at
+/// least so many pieces: fewer would not keep a wire busy both ways.
+static constexpr std::chrono::duration<double> expectedTime(10e-3);
+static constexpr unsigned leastExpected = 4, expectedAtFirst = 16;
 /// For what has still to leave at the end, and for operations to end.
 static constexpr microseconds patience(1'000'000);
 /// For the others to leave too.
@@ -60,7 +67,10 @@ struct MpiEndpoint::Joining {
 
 MpiEndpoint::MpiEndpoint(const pp_mpi_table &table, const Launch &launch,
                          double joinSeconds)
-    : table(table), self(launch.process), processes(launch.processes) {
+    : table(table), self(launch.process), processes(launch.processes),
+      piecesExpected(launch.processes) {
+  for (std::atomic<unsigned> &count : piecesExpected)
+    count = expectedAtFirst;
   std::string name;
   for (uint8_t byte : makeNonce())
     name += fmt::format("{:02x}", byte);
@@ -192,13 +202,16 @@ void MpiEndpoint::start(MpiOperation &operation) {
   wake();
 }
 
-void MpiEndpoint::startPieces(MpiOperation &operation) {
+std::vector<MpiEndpoint::Piece> MpiEndpoint::makePieces(MpiOperation &operation,
+                                                        unsigned count) {
   std::vector<Piece> made;
-  uint64_t done = 0;
+  const uint64_t most = operation.isUpTo
+                            ? facts.most_bytes
+                            : std::min(facts.most_bytes, pieceBytes);
   do {
-    uint64_t bytes = std::min(operation.bytes - done, facts.most_bytes);
+    uint64_t bytes = std::min(operation.bytes - operation.begun, most);
     Piece piece{0, &operation, bytes};
-    char *data = operation.data + done;
+    char *data = operation.data + operation.begun;
     pp_mpi_error fault{};
     int32_t code = operation.isSend
                        ? table.send(job, operation.peer, operation.tag, data,
@@ -206,15 +219,25 @@ void MpiEndpoint::startPieces(MpiOperation &operation) {
                        : table.receive(job, operation.peer, operation.tag, data,
                                        bytes, &piece.request, &fault);
     if (code) {
-      // A request that stands for nothing: it ends as if it had failed.
       operation.error = std::make_exception_ptr(
           Error(ErrorKind::IO, fmt::format("MPI: {}", fault.text)));
       break;
     }
     made.push_back(piece);
-    done += bytes;
-  } while (done < operation.bytes);
+    operation.begun += bytes;
+  } while (operation.begun < operation.bytes && made.size() < count);
+  return made;
+}
+
+void MpiEndpoint::startPieces(MpiOperation &operation) {
+  operation.begun = 0;
+  operation.firstBytes = 0;
+  bool areAll = operation.isSend || operation.isUpTo;
+  std::vector<Piece> made =
+      makePieces(operation, areAll ? std::numeric_limits<unsigned>::max()
+                                   : piecesExpected[operation.peer].load());
   if (made.empty()) {
+    // It ends as if a piece had failed.
     if (operation.isSend)
       --sending;
     operation.isRunning = false;
@@ -244,8 +267,39 @@ void MpiEndpoint::take(const pp_mpi_ended &end,
     operation.from = end.peer;
     operation.received = end.bytes;
   }
-  if (--operation.piecesLeft == 0)
-    finished.push_back(&operation);
+  --operation.piecesLeft;
+  bool isValue = !operation.isSend && !operation.isUpTo;
+  if (isValue && operation.firstBytes == 0) {
+    operation.firstBytes = end.bytes;
+    operation.firstEnd = Clock::now();
+    receiving += operation.firstBytes != 0;
+  }
+  bool isWanted = !operation.isCancelled && !operation.error;
+  if (isWanted && operation.begun < operation.bytes && !operation.isUpTo) {
+    std::vector<Piece> made = makePieces(operation, 1);
+    operation.piecesLeft += static_cast<unsigned>(made.size());
+    std::lock_guard<std::mutex> lock(mutex);
+    started.insert(started.end(), made.begin(), made.end());
+  }
+  if (operation.piecesLeft != 0)
+    return;
+  if (isValue && operation.firstBytes != 0)
+    --receiving;
+  if (isValue && isWanted)
+    noteRate(operation);
+  finished.push_back(&operation);
+}
+
+void MpiEndpoint::noteRate(const MpiOperation &operation) {
+  constexpr unsigned leastPieces =
+      3; // for less, the clock of the looks is seen
+  if (operation.bytes < leastPieces * pieceBytes)
+    return;
+  std::chrono::duration<double> time = Clock::now() - operation.firstEnd;
+  double share = expectedTime / std::max(time, expectedTime / 1000);
+  double bytes = double(operation.bytes - operation.firstBytes) * share;
+  piecesExpected[operation.peer] =
+      leastExpected + static_cast<unsigned>(bytes / double(pieceBytes));
 }
 
 bool MpiEndpoint::poll() {
@@ -296,7 +350,9 @@ bool MpiEndpoint::poll() {
     if (isWanted)
       operation->onEnd(fault);
   }
-  return count > 0;
+  // While a rank computes, pieces of what it does not wait for are no reason to
+  // look more often.
+  return waiting ? count > 0 : !finished.empty();
 }
 
 void MpiEndpoint::help() {
@@ -398,9 +454,9 @@ void MpiEndpoint::run() {
       lastActive = now;
       continue;
     }
-    const Pauses &pauses = waiting   ? whileAwaited
-                           : sending ? whileSending
-                                     : whileIdle;
+    const Pauses &pauses = waiting                ? whileAwaited
+                           : sending || receiving ? whileMoving
+                                                  : whileIdle;
     auto since = std::chrono::duration_cast<microseconds>(now - lastActive);
     microseconds pause =
         std::clamp(since / pauses.share, pauses.least, pauses.most);

@@ -31,8 +31,20 @@ namespace pp::runtime {
 
 class MpiTunnel;
 
-/// A message to or from a process, in as many pieces as MPI needs. Its place in
-/// memory must not move, nor be used otherwise, until it has ended.
+/// A message to or from a process. Its place in memory must not move, nor be
+/// used otherwise, until it has ended.
+///
+/// Long ones are cut into pieces, of which a receiver expects some at a time:
+/// as many as come within 10 ms.
+/// MPI sends a long message when its receiver has said where to, and what a
+/// receiver says waits behind all that goes the same way. So where two long
+/// messages meet, one would wait for the end of the other:
+///
+///   whole   here   ask ▒▒▒ 8 MB ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒ "to here"
+///           there   ask   "to here" .................... ▒▒▒ 8 MB ▒▒▒▒▒▒▒▒▒
+///   pieces  here   ask ▒▒▒▒▒ "to here" ▒▒▒ "to here" ▒▒▒ "to here" ▒▒▒
+///           there   ask   "to here" .. ▒▒▒▒ "to here" ▒▒▒ "to here" ▒▒▒
+///
 class MpiOperation {
 public:
   bool isSend = false;
@@ -40,7 +52,7 @@ public:
   uint32_t tag = 0;
   char *data = nullptr;
   uint64_t bytes = 0;
-  /// Less may come than `bytes`.
+  /// Less may come than `bytes`, in one piece; also at the sender.
   bool isUpTo = false;
   /// Called once by any thread when the message has left or come, unless it is
   /// cancelled first: null, or what went wrong. Must not wait.
@@ -54,7 +66,13 @@ private:
   friend class MpiEndpoint;
   std::atomic<bool> isRunning{false};
   std::atomic<bool> isCancelled{false};
-  unsigned piecesLeft = 0; // of the thread that tests
+  // Pieces that MPI has, and bytes from the first that it has not yet had; of
+  // the thread that tests.
+  unsigned piecesLeft = 0;
+  uint64_t begun = 0;
+  // When the first piece of several came, and how many bytes it had.
+  Deadline firstEnd{};
+  uint64_t firstBytes = 0;
   std::exception_ptr error;
 };
 
@@ -147,10 +165,16 @@ private:
   bool work();
   /// Leaves the job, if all do.
   void leave();
+  /// The first pieces of a message.
   void startPieces(MpiOperation &operation);
+  /// The next ones, at most `count`, and at least one. Their requests are made;
+  /// an error is that of the operation.
+  std::vector<Piece> makePieces(MpiOperation &operation, unsigned count);
   /// Tests all; returns whether one has ended. By one thread at a time.
   bool poll();
   void take(const pp_mpi_ended &ended, std::vector<MpiOperation *> &finished);
+  /// Of what has come in pieces: how many to expect at a time from its sender.
+  void noteRate(const MpiOperation &operation);
   void wake() noexcept;
 
   const pp_mpi_table &table;
@@ -162,6 +186,9 @@ private:
   int wakeUp = -1; // an eventfd
   std::atomic<bool> isStopping{false}, isFinished{false}, isFrozen{false};
   std::atomic<unsigned> waiting{0}, sending{0}, cancelled{0};
+  /// Messages of which some pieces have come; of the thread that tests.
+  std::atomic<unsigned> receiving{0};
+  std::vector<std::atomic<unsigned>> piecesExpected; // by process
 
   std::mutex progressing;               // who calls `test`; before `mutex`
   std::vector<Piece> pieces;            // under `progressing`

@@ -71,7 +71,7 @@ void MpiTunnel::post(const Key &key, uint32_t kind, uint64_t value,
   std::memcpy(message.bytes.data(), &header, sizeof(header));
   if (bytes)
     std::memcpy(message.bytes.data() + sizeof(header), data, bytes);
-  message.operation.isSend = true;
+  message.operation.isSend = message.operation.isUpTo = true;
   message.operation.peer = key.peer;
   message.operation.tag = MpiEndpoint::tunnelTag;
   message.operation.data = message.bytes.data();

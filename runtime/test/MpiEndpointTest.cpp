@@ -89,8 +89,11 @@ INSTANTIATE_TEST_SUITE_P(All, Mpi, testing::ValuesIn(variants),
 TEST_P(Mpi, LongMessagesInPieces) {
   run(2, GetParam(), [&](MpiEndpoint &endpoint) {
     unsigned other = 1 - endpoint.process();
-    for (size_t size :
-         {size_t(0), size_t(1), size_t(1000), size_t(1001), size_t(123'457)}) {
+    std::vector<size_t> sizes{0, 1, 1000, 1001, 123'457};
+    // More pieces than are expected at once, also when the rate is known.
+    if (GetParam().threads)
+      sizes.insert(sizes.end(), {20'000'001, 1 << 21, 20'000'001});
+    for (size_t size : sizes) {
       std::vector<char> mine(size), theirs(size);
       std::iota(mine.begin(), mine.end(), char(endpoint.process()));
       Awaited receive(false, other, 5, theirs), send(true, other, 5, mine);
