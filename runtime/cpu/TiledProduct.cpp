@@ -203,11 +203,10 @@ void TiledProduct::packColumns(const Matrix &b, int64_t k, int64_t n,
       panelColumns * b.columnStride, n, k, static_cast<float *>(to));
 }
 
-void TiledProduct::packTileRows(const float *from, int64_t rowStride,
-                                int64_t terms, float *to) {
-  auto *pack =
-      productTiles().rows == 6 ? packPanel<Single, 6> : packPanel<Single, 12>;
-  pack(from, rowStride, /*termStride=*/1, productTiles().rows, terms, to);
+void TiledProduct::packTileRows(int64_t tileRows, const float *from,
+                                int64_t rowStride, int64_t terms, float *to) {
+  auto *pack = tileRows == 6 ? packPanel<Single, 6> : packPanel<Single, 12>;
+  pack(from, rowStride, /*termStride=*/1, tileRows, terms, to);
 }
 
 //===----------------------------------------------------------------------===//

@@ -68,10 +68,10 @@ public:
   /// of the same type; n is a multiple of 16.
   static void packColumns(const Matrix &b, int64_t k, int64_t n,
                           const void *from, void *to);
-  /// Brings as many rows of a as productTiles() has, `rowStride` apart, into a
-  /// panel of them, term by term.
-  static void packTileRows(const float *from, int64_t rowStride, int64_t terms,
-                           float *to);
+  /// Brings as many rows of a as tiles of registers have, `rowStride` apart,
+  /// into a panel of them, term by term.
+  static void packTileRows(int64_t tileRows, const float *from,
+                           int64_t rowStride, int64_t terms, float *to);
 
 private:
   void runOne(const char *a, const char *b, char *c, char *scratchpad) const;

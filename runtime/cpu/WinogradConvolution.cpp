@@ -1,7 +1,6 @@
 //===- WinogradConvolution.cpp --------------------------------------------===//
 #include "cpu/WinogradConvolution.h"
 #include "cpu/ConvEpilogue.h"
-#include "cpu/Processor.h"
 #include "cpu/TiledProduct.h"
 
 #include <algorithm>
@@ -96,8 +95,8 @@ struct Panels {
   int64_t tileRows, count; // of a panel; panels
   int64_t channels;
 
-  Panels(const Sizes &shape, int64_t tiles)
-      : tileRows(productTiles().rows), count((tiles + tileRows - 1) / tileRows),
+  Panels(const Sizes &shape, const ProductTiles &registers, int64_t tiles)
+      : tileRows(registers.rows), count((tiles + tileRows - 1) / tileRows),
         channels(shape.channels) {}
   int64_t ofPoint() const { return count * tileRows * channels; }
   int64_t terms(int64_t block) const {
@@ -143,9 +142,9 @@ PP_INLINE void readTile(const Sizes &shape, const float *x, const Tile &tile,
     store(to + point * pitch, pixels[point]);
 }
 
-PP_INLINE void readTilesBody(const Sizes &shape, const float *x, int64_t first,
-                             int64_t count, float *panels) {
-  const Panels places(shape, count);
+PP_INLINE void readTilesBody(const Sizes &shape, const Panels &places,
+                             const float *x, int64_t first, int64_t count,
+                             float *panels) {
   alignas(64) float buffer[points][mostTileRows * lanes];
   // Rows of the last panel that are no tiles are not computed.
   std::memset(buffer, 0, sizeof(buffer));
@@ -159,7 +158,7 @@ PP_INLINE void readTilesBody(const Sizes &shape, const float *x, int64_t first,
                  buffer[0] + row * lanes, mostTileRows * lanes);
       int64_t block = channel / termBlock;
       for (int64_t point = 0; point < points; ++point)
-        TiledProduct::packTileRows(buffer[point], lanes, lanes,
+        TiledProduct::packTileRows(places.tileRows, buffer[point], lanes, lanes,
                                    panels + places.place(point, block, panel) +
                                        channel % termBlock * places.tileRows);
     }
@@ -223,9 +222,9 @@ struct Functions {
                          channels, outputs, to);                               \
   }                                                                            \
   __attribute__((target(features))) static void readTiles##name(               \
-      const Sizes &shape, const float *x, int64_t first, int64_t count,        \
-      float *panels) {                                                         \
-    readTilesBody(shape, x, first, count, panels);                             \
+      const Sizes &shape, const Panels &places, const float *x, int64_t first, \
+      int64_t count, float *panels) {                                          \
+    readTilesBody(shape, places, x, first, count, panels);                     \
   }                                                                            \
   __attribute__((target(features))) static void writeTiles##name(              \
       const Sizes &shape, const float *products, int64_t pitch, int64_t first, \
@@ -239,8 +238,8 @@ struct Functions {
 PP_FOR_PROCESSOR(Avx2, "avx2")
 PP_FOR_PROCESSOR(Avx512, "avx512f")
 
-static const Functions &functions() {
-  return hasAvx512() ? functionsAvx512 : functionsAvx2;
+static const Functions &functionsFor(const ProductTiles &registers) {
+  return &registers == &productTilesAvx512 ? functionsAvx512 : functionsAvx2;
 }
 
 //===----------------------------------------------------------------------===//
@@ -255,21 +254,23 @@ bool WinogradConvolution::isPossible(const Shape &shape) {
 void WinogradConvolution::transformWeights(const float *weights,
                                            Direction direction,
                                            int64_t channels, int64_t outputs,
-                                           float *to) {
+                                           float *to,
+                                           const ProductTiles &registers) {
   bool isBackward = direction == Direction::Backward;
-  functions().transformWeights(weights, isBackward ? 9 : 9 * channels,
-                               isBackward ? 9 * outputs : 9, isBackward,
-                               channels, outputs, to);
+  functionsFor(registers).transformWeights(
+      weights, isBackward ? 9 : 9 * channels, isBackward ? 9 * outputs : 9,
+      isBackward, channels, outputs, to);
 }
 
-static uint64_t panelBytes(const Sizes &shape) {
-  Panels places(shape, std::min(shape.tiles(), tileChunk));
+static uint64_t panelBytes(const Sizes &shape, const ProductTiles &registers) {
+  Panels places(shape, registers, std::min(shape.tiles(), tileChunk));
   return alignUp(points * places.ofPoint() * sizeof(float));
 }
 
 uint64_t WinogradConvolution::getScratchpadBytes() const {
   int64_t tiles = std::min(shape.tiles(), tileChunk);
-  return panelBytes(shape) + points * tiles * outputBlock * sizeof(float);
+  return panelBytes(shape, registers) +
+         points * tiles * outputBlock * sizeof(float);
 }
 
 void WinogradConvolution::run(const float *x, const float *weights,
@@ -277,29 +278,30 @@ void WinogradConvolution::run(const float *x, const float *weights,
                               float *y, void *scratchpad) const {
   auto *panels = static_cast<float *>(scratchpad);
   auto *products = reinterpret_cast<float *>(static_cast<char *>(scratchpad) +
-                                             panelBytes(shape));
+                                             panelBytes(shape, registers));
+  const Functions &work = functionsFor(registers);
   const int64_t weightPanel = points * shape.channels * lanes;
   for (int64_t first = 0; first < shape.tiles(); first += tileChunk) {
     int64_t count = std::min(tileChunk, shape.tiles() - first);
     const int64_t pitch = count * outputBlock;
-    const Panels places(shape, count);
-    functions().readTiles(shape, x, first, count, panels);
+    const Panels places(shape, registers, count);
+    work.readTiles(shape, places, x, first, count, panels);
     for (int64_t output = 0; output < shape.outputs; output += outputBlock) {
       int64_t outputs = std::min(outputBlock, shape.outputs - output);
       for (int64_t point = 0; point < points; ++point)
         for (int64_t term = 0; term < shape.channels; term += termBlock) {
           int64_t block = term / termBlock;
-          productTiles().multiplyBlock(
-              panels + places.place(point, block, 0),
-              weights + output / lanes * weightPanel +
-                  (point * shape.channels + term) * lanes,
-              weightPanel, lanes, count, outputs, places.terms(block),
-              products + point * pitch, outputBlock, /*isAdded=*/term > 0);
+          registers.multiplyBlock(panels + places.place(point, block, 0),
+                                  weights + output / lanes * weightPanel +
+                                      (point * shape.channels + term) * lanes,
+                                  weightPanel, lanes, count, outputs,
+                                  places.terms(block), products + point * pitch,
+                                  outputBlock, /*isAdded=*/term > 0);
         }
       for (int64_t lane = 0; lane < outputs; lane += lanes)
-        functions().writeTiles(shape, products + lane, pitch, first, count,
-                               bias ? bias + output + lane : nullptr, epilogue,
-                               y + shape.y.offsetOfChannel(output + lane));
+        work.writeTiles(shape, products + lane, pitch, first, count,
+                        bias ? bias + output + lane : nullptr, epilogue,
+                        y + shape.y.offsetOfChannel(output + lane));
     }
   }
 }

@@ -21,6 +21,7 @@
 #define PP_RUNTIME_CPU_WINOGRADCONVOLUTION_H
 
 #include "cpu/ImagePlaces.h"
+#include "cpu/ProductTiles.h"
 
 #include <cstdint>
 
@@ -58,7 +59,11 @@ public:
   /// multiples of 16.
   static bool isPossible(const Shape &shape);
 
-  explicit WinogradConvolution(const Shape &shape) : shape(shape) {}
+  /// With other tiles of registers than those of this processor, which it must
+  /// have, the bits are the same; so for transformWeights().
+  explicit WinogradConvolution(const Shape &shape,
+                               const ProductTiles &registers = productTiles())
+      : shape(shape), registers(registers) {}
 
   /// What transformWeights() writes: for each 16 outputs, 16 matrices with a
   /// row for each channel.
@@ -66,7 +71,8 @@ public:
     return 16 * channels * outputs * sizeof(float);
   }
   static void transformWeights(const float *weights, Direction direction,
-                               int64_t channels, int64_t outputs, float *to);
+                               int64_t channels, int64_t outputs, float *to,
+                               const ProductTiles &registers = productTiles());
 
   /// Of run(); a multiple of 64.
   uint64_t getScratchpadBytes() const;
@@ -77,6 +83,7 @@ public:
 
 private:
   Shape shape;
+  const ProductTiles &registers;
 };
 
 } // namespace pp::runtime
