@@ -137,7 +137,8 @@ def contenders(arguments, model):
         f"pp-mlir, {name}": lambda name=name, flags=flags: Ours(arguments, model, name.replace(" ", "-"), flags)
         for name, flags in ours.items()
     }
-    result["pp-mlir, plan of pp-plan"] = lambda: Planned(arguments, model)
+    if not arguments.no_plan:
+        result["pp-mlir, plan of pp-plan"] = lambda: Planned(arguments, model)
     kinds = {"PyTorch, 1 thread": ("eager", 1), "PyTorch, 2 threads": ("eager", 2)}
     if model in IMAGES:
         kinds["PyTorch, channels last, 1 thread"] = ("channels_last", 1)
@@ -217,6 +218,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--precision", default="f32", choices=["f32", "bf16"])
     parser.add_argument("--quick", action="store_true", help="without torch.compile, DDP and pipelining")
+    parser.add_argument("--no-plan", action="store_true",
+                        help="without pp-plan, for which a large model is profiled for minutes")
     parser.add_argument("--flag", action="append", default=[], help="a further flag for pp-compile")
     parser.add_argument("--json", type=pathlib.Path, help="write the numbers to this file")
     parser.add_argument("models", nargs="*", help=f"of {', '.join(MODELS)}; all without one")
