@@ -2,6 +2,7 @@
 // RUN: pp-opt %t/conv.mlir --nn-choose-convolutions | FileCheck %t/conv.mlir --check-prefix=RULE
 // RUN: pp-opt %t/conv.mlir --nn-choose-convolutions=tuning-file=%t/direct.json | FileCheck %t/conv.mlir --check-prefix=DIRECT
 // RUN: pp-opt %t/conv.mlir --nn-choose-convolutions=tuning-file=%t/winograd.json | FileCheck %t/conv.mlir --check-prefix=RULE
+// RUN: pp-opt %t/conv.mlir --nn-choose-convolutions=tuning-file=%t/small.json | FileCheck %t/conv.mlir --check-prefix=SMALL
 // RUN: pp-opt %t/conv.mlir --nn-choose-convolutions="tuning-file=%t/packed.json uses=10" | FileCheck %t/conv.mlir --check-prefix=RULE
 // RUN: pp-opt %t/conv.mlir --nn-choose-convolutions="tuning-file=%t/packed.json uses=1" | FileCheck %t/conv.mlir --check-prefix=DIRECT
 // RUN: pp-opt %t/conv.mlir --nn-choose-convolutions=tuning-file=%t/half.json | FileCheck %t/conv.mlir --check-prefix=RULE
@@ -25,6 +26,7 @@
 
 //--- conv.mlir
 // RULE: algorithm winograd
+// SMALL: algorithm winograd2
 // DIRECT-LABEL: @main
 // DIRECT-NOT: algorithm
 func.func @main(%x: tensor<8x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<8x64x56x56xf32> {
@@ -36,6 +38,11 @@ func.func @main(%x: tensor<8x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tensor
  "conv_forward src=8x64x56x56 weights=64x64x3x3 dst=8x64x56x56 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0 layout=channels_last": 1e-3,
  "conv_forward src=8x64x56x56 weights=64x64x3x3 dst=8x64x56x56 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0": 3e-3,
  "conv_forward src=8x64x56x56 weights=64x64x3x3 dst=8x64x56x56 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0 layout=blocked16 algorithm=winograd": 2e-3}}
+//--- small.json
+{"version": 1, "kernels": {
+ "conv_forward src=8x64x56x56 weights=64x64x3x3 dst=8x64x56x56 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0": 3e-3,
+ "conv_forward src=8x64x56x56 weights=64x64x3x3 dst=8x64x56x56 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0 layout=blocked16 algorithm=winograd": 2e-3,
+ "conv_forward src=8x64x56x56 weights=64x64x3x3 dst=8x64x56x56 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0 layout=channels_last algorithm=winograd2": 1e-3}}
 //--- winograd.json
 {"version": 1, "kernels": {
  "conv_forward src=8x64x56x56 weights=64x64x3x3 dst=8x64x56x56 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0 layout=channels_last": 3e-3,
