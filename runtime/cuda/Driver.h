@@ -53,7 +53,7 @@
   X(cuModuleGetFunction)                                                       \
   X(cuModuleLoadDataEx)                                                        \
   X(cuModuleUnload)                                                            \
-  X(cuPointerGetAttribute)                                                     \
+  X(cuPointerGetAttributes)                                                    \
   X(cuStreamBeginCapture)                                                      \
   X(cuStreamCreate)                                                            \
   X(cuStreamDestroy)                                                           \

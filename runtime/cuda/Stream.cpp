@@ -107,11 +107,16 @@ static CUdeviceptr toDevice(const void *pointer) {
   return reinterpret_cast<CUdeviceptr>(pointer);
 }
 
-/// Whether CUDA knows nothing of the memory.
+/// Whether CUDA knows nothing of the memory. The function for one attribute
+/// calls that an error, which compute-sanitizer reports.
 static bool isPageable(const Driver &driver, const void *pointer) {
   unsigned type = 0;
-  return driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                      toDevice(pointer)) != CUDA_SUCCESS;
+  CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+  void *result = &type;
+  driver.check(driver.cuPointerGetAttributes(1, &attribute, &result,
+                                             toDevice(pointer)),
+               "cuPointerGetAttributes");
+  return type == 0;
 }
 
 void Stream::copyPlainly(void *to, const void *from, uint64_t bytes) {

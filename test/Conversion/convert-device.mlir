@@ -3,8 +3,8 @@
 
 module {
   gpu.module @device {
-    // Shared memory is a global of address space 3.
-    // CHECK: llvm.mlir.global internal @{{.*}}() {addr_space = 3 : i32{{.*}}} : !llvm.array<2 x f32>
+    // Shared memory is a global of address space 3, aligned for vectors of 16 bytes.
+    // CHECK: llvm.mlir.global internal @{{.*}}() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<2 x f32>
     // CHECK: llvm.func @k_0(%[[X:.*]]: !llvm.ptr {llvm.noalias}, %{{.*}}: i64)
     // CHECK-SAME: nvvm.kernel
     // CHECK-SAME: nvvm.maxntid = array<i32: 64, 1, 1>

@@ -60,7 +60,18 @@ struct ConvertDevice : pp::impl::ConvertDeviceBase<ConvertDevice> {
     target.addIllegalDialect<gpu::GPUDialect>();
     target.addLegalOp<gpu::GPUModuleOp>();
     if (failed(applyPartialConversion(module, target, std::move(patterns))))
-      signalPassFailure();
+      return signalPassFailure();
+    alignSharedMemory(module);
+  }
+
+  /// Says how shared memory is aligned. LLVM's passes take for granted that an
+  /// array of more than 16 bytes is aligned to 16, and join its loads; NVPTX's
+  /// printer gives one that says nothing the alignment of its elements.
+  static void alignSharedMemory(gpu::GPUModuleOp module) {
+    for (auto global : module.getOps<LLVM::GlobalOp>())
+      if (global.getAddrSpace() == NVVM::NVVMMemorySpace::Shared &&
+          !global.getAlignment())
+        global.setAlignment(16);
   }
 };
 

@@ -291,11 +291,11 @@ CUresult CUDAAPI cuMemGetInfo(size_t *available, size_t *total) {
   *total = 2;
   return CUDA_SUCCESS;
 }
-CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute,
-                                       CUdeviceptr address) {
-  if (!isKnown(address, 1))
-    return CUDA_ERROR_INVALID_VALUE;
-  *static_cast<unsigned *>(data) = CU_MEMORYTYPE_DEVICE;
+CUresult CUDAAPI cuPointerGetAttributes(unsigned count, CUpointer_attribute *,
+                                        void **data, CUdeviceptr address) {
+  for (unsigned i = 0; i < count; ++i)
+    *static_cast<unsigned *>(data[i]) =
+        isKnown(address, 1) ? CU_MEMORYTYPE_DEVICE : 0;
   return CUDA_SUCCESS;
 }
 
