@@ -30,10 +30,11 @@ namespace {
 template <typename Shape> class DeviceKernel : public Kernel {
 public:
   DeviceKernel(const KernelInputs &inputs, const std::string &name,
-               const Shape &shape, size_t tensors, int64_t blocks)
+               const Shape &shape, size_t tensors, int64_t blocks,
+               unsigned blockSize = ::blockSize)
       : context(inputs.context),
         function(inputs.libraries.getKernels().getFunction(name)), shape(shape),
-        tensors(tensors), blocks(blocks) {
+        tensors(tensors), blocks(blocks), blockSize(blockSize) {
     if (blocks > INT32_MAX)
       throw Failure(Failure::Input, "the tensor is too large");
   }
@@ -55,8 +56,17 @@ private:
   Shape shape;
   size_t tensors;
   int64_t blocks;
+  unsigned blockSize;
 };
 } // namespace
+
+/// Whether a block has the maxima of a channel in its shared memory.
+static bool fitsInBlock(const PoolShape &shape) {
+  auto area = [](const int (&extents)[3]) {
+    return int64_t(extents[0]) * extents[1] * extents[2];
+  };
+  return area(shape.dst) <= 12288 && area(shape.src) <= UINT16_MAX;
+}
 
 std::unique_ptr<Kernel> pp::cuda::createPool(Descriptor &descriptor,
                                              const KernelInputs &inputs) {
@@ -65,6 +75,9 @@ std::unique_ptr<Kernel> pp::cuda::createPool(Descriptor &descriptor,
   bool isBackward = kind.find("backward") != std::string::npos;
   PoolShape shape = readPool(descriptor, isAverage);
   descriptor.checkAllUsed();
+  if (isBackward && !isAverage && fitsInBlock(shape))
+    return std::make_unique<DeviceKernel<PoolShape>>(inputs, kind + "_planes",
+                                                     shape, 3, shape.channels);
   const int (&extents)[3] = isBackward ? shape.src : shape.dst;
   int64_t elements =
       int64_t(shape.channels) * extents[0] * extents[1] * extents[2];
@@ -78,8 +91,11 @@ std::unique_ptr<Kernel> pp::cuda::createBatchNorm(Descriptor &descriptor,
   BatchNormShape shape = readBatchNorm(descriptor);
   descriptor.checkAllUsed();
   bool isBackward = descriptor.getKind() == "batch_norm_backward";
+  // A multiprocessor has one channel at a time where there are few.
+  bool isLong = int64_t(shape.samples) * shape.area >= 8192;
   return std::make_unique<DeviceKernel<BatchNormShape>>(
-      inputs, descriptor.getKind(), shape, isBackward ? 8 : 6, shape.channels);
+      inputs, descriptor.getKind(), shape, isBackward ? 8 : 6, shape.channels,
+      isLong ? 1024 : blockSize);
 }
 
 std::unique_ptr<Kernel> pp::cuda::createWiden(ElementType type, int64_t count,

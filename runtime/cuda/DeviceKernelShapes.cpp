@@ -67,8 +67,8 @@ BatchNormShape pp::cuda::readBatchNorm(Descriptor &descriptor) {
   int64_t area = 1;
   for (size_t i = 2; i < dims.size(); ++i)
     area = multiply({area, dims[i]});
-  // The kernels step by 256 beyond the end.
-  if (multiply({dims[0], area}) > std::numeric_limits<int>::max() - 256)
+  // The kernels step by 1024 beyond the end.
+  if (multiply({dims[0], area}) > std::numeric_limits<int>::max() - 1024)
     throw DescriptorError("src: the tensor is too large");
   shape.samples = static_cast<int>(dims[0]);
   shape.channels = static_cast<int>(dims[1]);

@@ -153,6 +153,10 @@ Work makeWork(const std::string &name, unsigned grid, unsigned block,
       return [=, a = pointer(1), b = pointer(2), c = pointer(3)] {
         launch(max_pool_backward, grid, block, shape, a, b, c);
       };
+    if (name == "max_pool_backward_planes")
+      return [=, a = pointer(1), b = pointer(2), c = pointer(3)] {
+        launchTogether(max_pool_backward_planes, grid, block, shape, a, b, c);
+      };
     auto kernel = name == "max_pool_forward"   ? max_pool_forward
                   : name == "avg_pool_forward" ? avg_pool_forward
                                                : avg_pool_backward;

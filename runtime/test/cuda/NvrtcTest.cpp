@@ -19,9 +19,10 @@ TEST(Nvrtc, CompilesTheKernelsForEachChip) {
     EXPECT_NE(text.find(".target sm_" + std::to_string(architecture)),
               std::string::npos);
     for (const char *name :
-         {"max_pool_forward", "max_pool_backward", "avg_pool_forward",
-          "avg_pool_backward", "batch_norm_forward", "batch_norm_backward",
-          "widen_bf16", "widen_f16", "check_finite", "loss_scale", "add"})
+         {"max_pool_forward", "max_pool_backward", "max_pool_backward_planes",
+          "avg_pool_forward", "avg_pool_backward", "batch_norm_forward",
+          "batch_norm_backward", "widen_bf16", "widen_f16", "check_finite",
+          "loss_scale", "add"})
       EXPECT_NE(text.find(std::string(".entry ") + name + "("),
                 std::string::npos)
           << name;
