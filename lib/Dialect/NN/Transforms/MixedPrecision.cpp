@@ -102,12 +102,34 @@ private:
         return isa<AccumulateOp>(user);
       });
       if (isLogsumexp(product, result) ||
-          (isAccumulated && !isAttention(product)))
+          (isAccumulated && !isAttention(product)) ||
+          isRoundedWithBias(product))
         continue;
       Type longType = result.getType();
       result.setType(phaseCasts.getShortType(result));
       phaseCasts.widenForReaders(result, result, product, longType);
     }
+  }
+
+  /// Whether all that reads `product` is a sum with a bias, which is only
+  /// moved, cut off at 0 and multiplied. Then it is rounded, and not the
+  /// product, too: numbers on a grid plus a constant are off the same grid by
+  /// the same amount in all rows, and what adds rows up has all of that error.
+  static bool isRoundedWithBias(Operation *product) {
+    if (!isa<DotGeneralOp>(product) || !product->hasOneUse())
+      return false;
+    Value value = product->getResult(0);
+    auto sum = dyn_cast<AddOp>(*product->user_begin());
+    if (!sum || step::getPhase(sum) != step::getPhase(product))
+      return false;
+    Value other = sum.getLhs() == value ? sum.getRhs() : sum.getLhs();
+    auto broadcast = other.getDefiningOp<BroadcastOp>();
+    bool isBias =
+        broadcast && broadcast.getInput().getDefiningOp<ParameterOp>();
+    return isBias && llvm::all_of(sum->getUsers(), [](Operation *user) {
+             return isa<ReluOp, ReshapeOp, TransposeOp, SliceOp, ConcatOp,
+                        DotGeneralOp, AttentionOp>(user);
+           });
   }
 
   /// A norm of a value that is short anyway: only the result is rounded.

@@ -200,6 +200,9 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
     result, and its derivative, read and write bf16, too; their sums have the
     precision of f32.
 
+    A bias that is added to a product, whose sum is only moved and multiplied, is
+    added to a product of f32, so that only the sum is rounded.
+
     With `tf32`, all tensors stay f32: products get the attribute `nn.tf32`,
     which lets a GPU's libraries round their factors.
   }];
