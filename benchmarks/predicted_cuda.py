@@ -3,10 +3,11 @@
 
     benchmarks/predicted_cuda.py DIR [--build BUILD] [--models MODELS]
 
-DIR has results.json and costs/ of scripts/test-cuda. The models, without
-weights, are those of DIR/models; without these they are exported, which wants
-PyTorch. For each model, plans the step that was measured with the cost file
-that was measured, for one device, and prints predicted and measured times.
+DIR has results.json and costs/ of scripts/test-cuda. The models are exported,
+which wants PyTorch, where MODELS (default DIR/models) lacks their files of
+weights: holes, but for masks, which say what attention is. For each model,
+plans the step that was measured with the cost file that was measured, for one
+device, and prints predicted and measured times.
 """
 
 import argparse
@@ -27,22 +28,22 @@ def run(*command):
     return done.stdout
 
 
-def copy_model(source, folder, name):
-    """The model, and a file for its weights, which nobody reads."""
-    for suffix in ("onnx", "json"):
-        (folder / f"{name}.{suffix}").write_bytes((source / name / f"{name}.{suffix}").read_bytes())
-    size = json.loads((folder / f"{name}.json").read_text())["bytes"]
-    with open(folder / f"{name}.bin", "wb") as file:
-        file.truncate(size)
-    return folder / f"{name}.onnx"
+def write_cluster(folder, gpu):
+    """The file of one GPU; `gpu` is nvidia-smi's line of its name, driver and memory."""
+    # A test of the test itself had none.
+    mebibytes = int(gpu.rpartition(",")[2].split()[0]) if gpu else 1 << 20
+    device = {"name": "gpu", "memory_bytes": mebibytes << 20}
+    path = folder / "cluster.json"
+    path.write_text(json.dumps({"version": 2, "root": {"link": {"bandwidth": 1e9, "latency": 0}, "members": [device]}}))
+    return path
 
 
-def predict(tools, folder, directory, models, row, target):
+def predict(tools, folder, directory, models, row, target, cluster):
     """Seconds of a step."""
-    path, plan = copy_model(models, folder, row["model"]), folder / "plan.json"
+    path, plan = models / row["model"] / f"{row['model']}.onnx", folder / "plan.json"
     run(tools / "pp-plan", path, f"--target={target}", f"--precision={row['precision']}", f"--batch={row['batch']}",
         f"--microbatches={row['microbatches']}", f"--loss={row['loss']}", "--optimizer=sgd", "--momentum=0.9",
-        f"--cost-file={directory / row['costs']}", "--cores=1", "--checkpoints=never", "--top=1", "-o", plan)
+        f"--cost-file={directory / row['costs']}", f"--cluster={cluster}", "--checkpoints=never", "--top=1", "-o", plan)
     return json.loads(plan.read_text())["predicted"]["period_seconds"]
 
 
@@ -57,16 +58,19 @@ def main():
     if not rows:
         sys.exit(f"error: {arguments.directory / 'results.json'} has no profiles")
     models = arguments.models or arguments.directory / "models"
+    is_complete = all((models / row["model"] / f"{row['model']}.bin").exists() for row in rows)
     form = "{:<12} {:<10} {:>12} {:>14} {:>8} {:>18} {:>8}   {}"
     print(form.format("model", "precision", "predicted ms", "with graphs ms", "error", "without graphs ms", "error", "device"))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        if not models.exists():
+        if not is_complete:
             models = folder / "models"
             run(sys.executable, SCRIPTS / "export.py", models, results["sizes"])
+        cluster = write_cluster(folder, results["machine"]["gpu"])
         for row in rows:
             device = json.loads((arguments.directory / row["costs"]).read_text())["device"]
-            predicted = predict(arguments.build / "bin", folder, arguments.directory, models, row, results["target"])
+            predicted = predict(arguments.build / "bin", folder, arguments.directory, models, row, results["target"],
+                                cluster)
             error = [f"{100 * (predicted / row[key] - 1):+.1f} %" for key in ("graph_seconds", "plain_seconds")]
             print(form.format(row["model"], row["precision"], f"{1e3 * predicted:.3f}", f"{1e3 * row['graph_seconds']:.3f}",
                               error[0], f"{1e3 * row['plain_seconds']:.3f}", error[1], device))
