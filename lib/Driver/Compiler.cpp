@@ -113,7 +113,9 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       nn::AssignLayoutsOptions layouts = options.layouts;
       if (options.packWeights.mode != nn::PackWeightsMode::Never)
         convolutions.uses = layouts.uses = weightUses;
-      convolutions.widens = !runtime::hasFastBFloat16();
+      convolutions.shortRate = !runtime::hasFastBFloat16() ? 1
+                               : runtime::hasMatrixTiles() ? 8
+                                                           : 2;
       convolutions.tuningFile = layouts.tuningFile = options.tuningFile;
       layouts.bandwidth = options.cost.bandwidth;
       pm.addPass(nn::createChooseConvolutions(convolutions));

@@ -43,7 +43,7 @@ struct ConvShape {
   /// The bytes of the weights in the library's layout; 0: they are plain.
   size_t packedBytes = 0;
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
-  bool isInSmallTiles = false; ///< where that is possible, see smallTiles
+  int64_t tileEdge = 0; ///< of tiles of our own, see inTiles; 0: the library
 
   ConvShape(Descriptor &descriptor, KernelBuilder &builder, Division division);
   /// And what the tensors are inside, for it.
@@ -76,7 +76,7 @@ struct ConvShape {
   /// gradient of src, but for where its tensors lie; nothing for another
   /// algorithm, or what it does not compute.
   std::optional<WinogradConvolution::Shape>
-  smallTiles(WinogradConvolution::Direction direction) const;
+  inTiles(WinogradConvolution::Direction direction) const;
   /// Leaves some of the output channels; offsets are from what there was.
   void takeOutputs(KernelBuilder::Range outputs);
   convolution_forward::primitive_desc
@@ -163,7 +163,8 @@ void ConvShape::takeRows(KernelBuilder &builder) {
   constexpr size_t height = 2;
   KernelBuilder::Dims from = src.dims(), to = dst.dims();
   // Whole tiles.
-  KernelBuilder::Range rows = builder.share(to[height], isInSmallTiles ? 2 : 1);
+  KernelBuilder::Range rows =
+      builder.share(to[height], std::max<int64_t>(tileEdge, 1));
   auto offsetOf = [](const KernelBuilder::MemoryDesc &desc, int64_t row) {
     return desc.get_size() / desc.dims()[height] * row;
   };
@@ -278,15 +279,18 @@ std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
 }
 
 std::optional<WinogradConvolution::Shape>
-ConvShape::smallTiles(WinogradConvolution::Direction direction) const {
+ConvShape::inTiles(WinogradConvolution::Direction direction) const {
   auto isAll = [](const KernelBuilder::Dims &sizes, int64_t size) {
     return std::all_of(sizes.begin(), sizes.end(),
                        [&](int64_t each) { return each == size; });
   };
-  for (const KernelBuilder::MemoryDesc &desc : {src, weights, dst})
-    if (desc.data_type() != KernelBuilder::Type::f32)
+  const KernelBuilder::Type type = src.data_type();
+  for (const KernelBuilder::MemoryDesc &desc : {weights, dst})
+    if (desc.data_type() != type)
       return std::nullopt;
-  if (!isInSmallTiles || groups > 1 || strides.size() != 2 ||
+  if (type != KernelBuilder::Type::f32 && type != KernelBuilder::Type::bf16)
+    return std::nullopt;
+  if (tileEdge == 0 || groups > 1 || strides.size() != 2 ||
       !isAll(strides, 1) || !isAll(dilations, 0) ||
       lastAxes(weights.dims(), 2, 3) != ImageAxes{3, 3, 3})
     return std::nullopt;
@@ -304,6 +308,8 @@ ConvShape::smallTiles(WinogradConvolution::Direction direction) const {
   shape.width = x[3];
   shape.rows = y[2];
   shape.columns = y[3];
+  shape.edge = tileEdge;
+  shape.isShort = type == KernelBuilder::Type::bf16;
   return shape;
 }
 
@@ -337,10 +343,10 @@ ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
   dst = KernelBuilder::inLayout(dstDims, layout, types[2]);
   if (descriptor.has("algorithm")) {
     std::string word = descriptor.getWords(
-        "algorithm", 1, {"direct", "winograd", "winograd2"})[0];
+        "algorithm", 1, {"direct", "winograd", "winograd2", "winograd4"})[0];
     if (word == "winograd")
       algorithm = dnnl::algorithm::convolution_winograd;
-    isInSmallTiles = word == "winograd2";
+    tileEdge = word == "winograd2" ? 2 : word == "winograd4" ? 4 : 0;
   }
   packedBytes = readPackedBytes(descriptor);
   dstAlone = dst;
@@ -602,15 +608,11 @@ ConvForward::ConvForward(ConvShape &shape, const ConvEpilogue &epilogue,
 using Direction = WinogradConvolution::Direction;
 
 /// Whether the whole kernel, and so each part of it, is computed so.
-static bool hasSmallTiles(Descriptor &descriptor, KernelBuilder &builder,
-                          Direction direction) {
+static bool isInTiles(Descriptor &descriptor, KernelBuilder &builder,
+                      Direction direction) {
   const ConvShape whole(descriptor, builder, Division::None);
-  auto shape = whole.smallTiles(direction);
+  auto shape = whole.inTiles(direction);
   return shape && WinogradConvolution::isPossible(*shape);
-}
-
-static uint64_t weightBytesOf(const WinogradConvolution::Shape &shape) {
-  return WinogradConvolution::getWeightBytes(shape.channels, shape.outputs);
 }
 
 static KernelBuilder::MemoryDesc numbersIn(uint64_t bytes) {
@@ -618,13 +620,12 @@ static KernelBuilder::MemoryDesc numbersIn(uint64_t bytes) {
 }
 
 /// From the tensors, or parts of them, x, weights, bias and y.
-static void buildSmallTiles(const ConvShape &of, Direction direction,
-                            const ConvEpilogue &epilogue,
-                            KernelBuilder &builder) {
-  WinogradConvolution::Shape shape = *of.smallTiles(direction);
+static void buildTiles(const ConvShape &of, Direction direction,
+                       const ConvEpilogue &epilogue, KernelBuilder &builder) {
+  WinogradConvolution::Shape shape = *of.inTiles(direction);
   const bool isForward = direction == Direction::Forward;
   const bool isPacked = of.packedBytes != 0;
-  const uint64_t weightBytes = weightBytesOf(shape);
+  const uint64_t weightBytes = WinogradConvolution::getWeightBytes(shape);
   if (isPacked)
     demandPacked(weightBytes, of.packedBytes);
   const auto &xDesc = isForward ? of.src : of.dst;
@@ -644,7 +645,8 @@ static void buildSmallTiles(const ConvShape &of, Direction direction,
         places.blockChannels % WinogradConvolution::multiple == 0 ||
         (places.blockChannels == 1 && places.block == 1);
     return areTogether ? desc
-                       : KernelBuilder::inLayout(desc.dims(), "channels_last");
+                       : KernelBuilder::inLayout(desc.dims(), "channels_last",
+                                                 desc.data_type());
   };
   auto xInside = readAs(builder, x, inside(xDesc));
   auto yInside = writeAs(builder, y, inside(yDesc));
@@ -660,26 +662,24 @@ static void buildSmallTiles(const ConvShape &of, Direction direction,
       return static_cast<float *>(memory.get_data_handle());
     };
     if (!isPacked)
-      WinogradConvolution::transformWeights(at(weights), direction,
-                                            shape.channels, shape.outputs,
-                                            at(transformed));
-    convolution.run(at(xInside), at(transformed),
+      WinogradConvolution::transformWeights(shape, weights.get_data_handle(),
+                                            direction, at(transformed));
+    convolution.run(xInside.get_data_handle(), at(transformed),
                     epilogue.hasBias ? at(bias) : nullptr, epilogue,
-                    at(yInside), at(scratchpad));
+                    yInside.get_data_handle(), at(scratchpad));
   });
   writeBack(builder, yInside, y);
 }
 
-static void buildPackSmallTiles(const ConvShape &of, Direction direction,
-                                KernelBuilder &builder) {
-  const WinogradConvolution::Shape shape = *of.smallTiles(direction);
+static void buildPackTiles(const ConvShape &of, Direction direction,
+                           KernelBuilder &builder) {
+  const WinogradConvolution::Shape shape = *of.inTiles(direction);
   if (of.packedBytes == 0)
     throw DescriptorError("key 'packed' is missing");
-  demandPacked(weightBytesOf(shape), of.packedBytes);
+  demandPacked(WinogradConvolution::getWeightBytes(shape), of.packedBytes);
   builder.setFunction(2, [=](void *const *tensors, void *) {
-    WinogradConvolution::transformWeights(
-        static_cast<const float *>(tensors[0]), direction, shape.channels,
-        shape.outputs, static_cast<float *>(tensors[1]));
+    WinogradConvolution::transformWeights(shape, tensors[0], direction,
+                                          static_cast<float *>(tensors[1]));
   });
 }
 
@@ -689,11 +689,11 @@ static void buildPackSmallTiles(const ConvShape &of, Direction direction,
 
 void pp::runtime::buildConvForward(Descriptor &descriptor,
                                    KernelBuilder &builder) {
-  bool areTilesSmall = hasSmallTiles(descriptor, builder, Direction::Forward);
+  bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Forward);
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   ConvEpilogue epilogue(descriptor);
-  if (areTilesSmall)
-    return buildSmallTiles(shape, Direction::Forward, epilogue, builder);
+  if (isInOwnTiles)
+    return buildTiles(shape, Direction::Forward, epilogue, builder);
   ConvForward forward(shape, epilogue, builder);
   const ConvForward::Desc &desc = forward.plain;
   auto src = builder.addTensor(shape.src, shape.srcOffset);
@@ -729,7 +729,7 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
 
 bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
   ConvEpilogue epilogue(descriptor);
-  if (hasSmallTiles(descriptor, builder, Direction::Forward))
+  if (isInTiles(descriptor, builder, Direction::Forward))
     return true;
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   return ConvForward(shape, epilogue, builder).isAsFast;
@@ -747,10 +747,10 @@ static auto describeBackwardData(ConvShape &shape, KernelBuilder &builder) {
 
 void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
                                         KernelBuilder &builder) {
-  bool areTilesSmall = hasSmallTiles(descriptor, builder, Direction::Backward);
+  bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Backward);
   ConvShape shape(descriptor, builder, Division::Samples);
-  if (areTilesSmall)
-    return buildSmallTiles(shape, Direction::Backward, {}, builder);
+  if (isInOwnTiles)
+    return buildTiles(shape, Direction::Backward, {}, builder);
   auto desc = describeBackwardData(shape, builder);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto weights = addWeights(shape, desc, builder);
@@ -769,9 +769,9 @@ void pp::runtime::buildPackConvForward(Descriptor &descriptor,
                                        KernelBuilder &builder) {
   if (!ConvEpilogue(descriptor).isEmpty())
     throw DescriptorError("bias: weights are packed for none");
-  if (hasSmallTiles(descriptor, builder, Direction::Forward))
-    return buildPackSmallTiles(ConvShape(descriptor, builder, Division::None),
-                               Direction::Forward, builder);
+  if (isInTiles(descriptor, builder, Direction::Forward))
+    return buildPackTiles(ConvShape(descriptor, builder, Division::None),
+                          Direction::Forward, builder);
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   auto desc = describeForward(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
@@ -779,9 +779,9 @@ void pp::runtime::buildPackConvForward(Descriptor &descriptor,
 
 void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
                                             KernelBuilder &builder) {
-  if (hasSmallTiles(descriptor, builder, Direction::Backward))
-    return buildPackSmallTiles(ConvShape(descriptor, builder, Division::None),
-                               Direction::Backward, builder);
+  if (isInTiles(descriptor, builder, Direction::Backward))
+    return buildPackTiles(ConvShape(descriptor, builder, Division::None),
+                          Direction::Backward, builder);
   ConvShape shape(descriptor, builder, Division::Samples);
   auto desc = describeBackwardData(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
@@ -790,8 +790,9 @@ void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
 uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
                                                KernelBuilder &builder) {
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
-  if (hasSmallTiles(descriptor, builder, Direction::Forward))
-    return weightBytesOf(*shape.smallTiles(Direction::Forward));
+  if (isInTiles(descriptor, builder, Direction::Forward))
+    return WinogradConvolution::getWeightBytes(
+        *shape.inTiles(Direction::Forward));
   auto desc = describeForward(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }
@@ -799,8 +800,9 @@ uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
 uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
                                                     KernelBuilder &builder) {
   ConvShape shape(descriptor, builder, Division::Samples);
-  if (hasSmallTiles(descriptor, builder, Direction::Backward))
-    return weightBytesOf(*shape.smallTiles(Direction::Backward));
+  if (isInTiles(descriptor, builder, Direction::Backward))
+    return WinogradConvolution::getWeightBytes(
+        *shape.inTiles(Direction::Backward));
   auto desc = describeBackwardData(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }

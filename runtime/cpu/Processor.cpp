@@ -5,14 +5,18 @@
 
 using namespace pp::runtime;
 
-/// Whether there are tiles of AMX for bf16, and the system keeps them.
-static bool hasMatrixTiles() {
+static bool findMatrixTiles() {
   unsigned a, b, c, d;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1))
     return false;
   unsigned low, high;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (low >> 17 & 3) == 3;
+}
+
+bool pp::runtime::hasMatrixTiles() {
+  static const bool has = findMatrixTiles();
+  return has;
 }
 
 bool pp::runtime::hasFastBFloat16() {

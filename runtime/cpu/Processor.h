@@ -10,6 +10,9 @@ namespace pp::runtime {
 /// is emulated.
 bool hasFastBFloat16();
 
+/// Whether there are AMX's tiles for bf16, and the system keeps them.
+bool hasMatrixTiles();
+
 bool hasAvx512();
 bool isFromIntel();
 

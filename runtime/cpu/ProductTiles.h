@@ -10,15 +10,16 @@ namespace pp::runtime {
 inline constexpr int64_t panelColumns = 16;
 
 /// c = a b, or c += a b where `isAdded`, for a block of rows of a and of
-/// columns of b. a is packed in panels of ProductTiles::rows rows, term by
-/// term, the last of them filled up; b is in panels of 16 columns,
+/// columns of b. The rows of a are `aStride` numbers apart; where that is 0,
+/// they are packed in panels of ProductTiles::rows rows, term by term. Either
+/// way a has memory for whole panels. b is in panels of 16 columns,
 /// `panelStride` numbers apart, whose rows are `termStride` apart. Each number
 /// of c is one chain of fused multiply-adds that begins at 0 and, with
 /// `isAdded`, is added to what c has.
-using MultiplyBlock = void(const float *a, const float *b, int64_t panelStride,
-                           int64_t termStride, int64_t rows, int64_t columns,
-                           int64_t terms, float *c, int64_t rowStride,
-                           bool isAdded);
+using MultiplyBlock = void(const float *a, int64_t aStride, const float *b,
+                           int64_t panelStride, int64_t termStride,
+                           int64_t rows, int64_t columns, int64_t terms,
+                           float *c, int64_t rowStride, bool isAdded);
 
 /// What a processor's registers hold. All have the same bits.
 struct ProductTiles {

@@ -15,16 +15,17 @@ static constexpr int64_t tileRows = 12;
 
 namespace {
 /// Columns of c that `last` leaves out, in the last panel, are not touched.
-using MultiplyTile = void(const float *a, const float *b, int64_t panelStride,
-                          int64_t termStride, int64_t terms, float *c,
-                          int64_t rowStride, __mmask16 last);
+using MultiplyTile = void(const float *a, int64_t aStride, const float *b,
+                          int64_t panelStride, int64_t termStride,
+                          int64_t terms, float *c, int64_t rowStride,
+                          __mmask16 last);
 } // namespace
 
-template <int rows, int panels, bool isAdded>
-PP_AVX512 static void multiplyTile(const float *a, const float *b,
-                                   int64_t panelStride, int64_t termStride,
-                                   int64_t terms, float *c, int64_t rowStride,
-                                   __mmask16 last) {
+template <int rows, int panels, bool isAdded, bool isPacked>
+PP_AVX512 static void multiplyTile(const float *a, int64_t aStride,
+                                   const float *b, int64_t panelStride,
+                                   int64_t termStride, int64_t terms, float *c,
+                                   int64_t rowStride, __mmask16 last) {
   __m512 sums[rows][panels];
 #pragma unroll
   for (int row = 0; row < rows; ++row)
@@ -35,6 +36,12 @@ PP_AVX512 static void multiplyTile(const float *a, const float *b,
                                                   panel * panelColumns),
                    _MM_HINT_T0);
     }
+  // An address is a pointer and up to twice a distance.
+  constexpr int pointers = (rows + 2) / 3;
+  const float *from[pointers];
+#pragma unroll
+  for (int i = 0; i < pointers; ++i)
+    from[i] = a + 3 * i * aStride;
 #pragma unroll 2
   for (int64_t term = 0; term < terms; ++term) {
     __m512 columns[panels];
@@ -43,13 +50,17 @@ PP_AVX512 static void multiplyTile(const float *a, const float *b,
       columns[panel] = _mm512_loadu_ps(b + panel * panelStride);
 #pragma unroll
     for (int row = 0; row < rows; ++row) {
-      __m512 factor = _mm512_set1_ps(a[row]);
+      __m512 factor =
+          _mm512_set1_ps(isPacked ? a[row] : from[row / 3][row % 3 * aStride]);
 #pragma unroll
       for (int panel = 0; panel < panels; ++panel)
         sums[row][panel] =
             _mm512_fmadd_ps(factor, columns[panel], sums[row][panel]);
     }
     a += tileRows;
+#pragma unroll
+    for (int i = 0; i < pointers; ++i)
+      ++from[i];
     b += termStride;
   }
 #pragma unroll
@@ -66,21 +77,26 @@ PP_AVX512 static void multiplyTile(const float *a, const float *b,
 }
 
 /// By rows - 1, for one panel and for two.
-template <bool isAdded, int... rows>
+template <bool isAdded, bool isPacked, int... rows>
 static constexpr std::array<std::array<MultiplyTile *, 2>, tileRows>
 tilesOf(std::integer_sequence<int, rows...>) {
-  return {{{{multiplyTile<rows + 1, 1, isAdded>,
-             multiplyTile<rows + 1, 2, isAdded>}}...}};
+  return {{{{multiplyTile<rows + 1, 1, isAdded, isPacked>,
+             multiplyTile<rows + 1, 2, isAdded, isPacked>}}...}};
 }
 
-static void multiplyBlock(const float *a, const float *b, int64_t panelStride,
-                          int64_t termStride, int64_t rows, int64_t columns,
-                          int64_t terms, float *c, int64_t rowStride,
-                          bool isAdded) {
-  static constexpr auto written =
-      tilesOf<false>(std::make_integer_sequence<int, tileRows>());
-  static constexpr auto added =
-      tilesOf<true>(std::make_integer_sequence<int, tileRows>());
+template <bool isPacked>
+static MultiplyTile *tileOf(int64_t height, bool areTwo, bool isAdded) {
+  constexpr auto all = std::make_integer_sequence<int, tileRows>();
+  static constexpr auto written = tilesOf<false, isPacked>(all);
+  static constexpr auto added = tilesOf<true, isPacked>(all);
+  return (isAdded ? added : written)[height - 1][areTwo];
+}
+
+static void multiplyBlock(const float *a, int64_t aStride, const float *b,
+                          int64_t panelStride, int64_t termStride, int64_t rows,
+                          int64_t columns, int64_t terms, float *c,
+                          int64_t rowStride, bool isAdded) {
+  const bool isPacked = aStride == 0;
   for (int64_t column = 0; column < columns; column += 2 * panelColumns) {
     const float *panel = b + column / panelColumns * panelStride;
     int64_t width = std::min(2 * panelColumns, columns - column);
@@ -89,9 +105,11 @@ static void multiplyBlock(const float *a, const float *b, int64_t panelStride,
     auto last = static_cast<__mmask16>((1u << inLast) - 1);
     for (int64_t row = 0; row < rows; row += tileRows) {
       int64_t height = std::min(tileRows, rows - row);
-      auto *multiply = (isAdded ? added : written)[height - 1][areTwo];
-      multiply(a + row * terms, panel, panelStride, termStride, terms,
-               c + row * rowStride + column, rowStride, last);
+      auto *multiply = isPacked ? tileOf<true>(height, areTwo, isAdded)
+                                : tileOf<false>(height, areTwo, isAdded);
+      multiply(a + row * (isPacked ? terms : aStride), aStride, panel,
+               panelStride, termStride, terms, c + row * rowStride + column,
+               rowStride, last);
     }
   }
 }

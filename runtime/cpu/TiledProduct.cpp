@@ -322,9 +322,9 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
           auto *pack = tiles->rows == 6 ? packPanels<6> : packPanels<12>;
           pack(a.type, aBlock, a.rowStride, a.columnStride,
                tiles->rows * a.rowStride, rows, terms, packedA);
-          tiles->multiplyBlock(packedA, panels, panelStride, termStride, rows,
-                               columns, terms, target + row * pitch, pitch,
-                               isLater);
+          tiles->multiplyBlock(packedA, /*aStride=*/0, panels, panelStride,
+                               termStride, rows, columns, terms,
+                               target + row * pitch, pitch, isLater);
         }
       }
       if (!isDirect())

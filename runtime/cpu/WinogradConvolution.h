@@ -1,8 +1,9 @@
-//===- WinogradConvolution.h - 3 x 3 convolutions of small images ---------===//
+//===- WinogradConvolution.h - 3 x 3 convolutions in tiles ----------------===//
 //
-// Winograd's F(2x2, 3x3) (Lavin and Gray, "Fast Algorithms for Convolutional
-// Neural Networks", arXiv 1509.09308, section 4.1): four pixels of the result
-// take 16 multiplications instead of 36.
+// Winograd's F(2x2, 3x3) and F(4x4, 3x3) (Lavin and Gray, "Fast Algorithms for
+// Convolutional Neural Networks", arXiv 1509.09308, sections 4.1 and 4.3): four
+// pixels of the result take 16 multiplications instead of 36, or 16 pixels 36
+// instead of 144.
 //
 //   x: 4 x 4 pixels             each of the 16 numbers      y: 2 x 2 pixels
 //   that overlap by two         is a product of matrices
@@ -11,10 +12,14 @@
 //    ├───┼───┤ ───────▶     x channels  │ U = G w G^T │ ──────▶ └─┴─┘
 //    └───┴───┘                          └─────────────┘
 //
-// The library has F(4x4, 3x3). Its weights take four times the memory of those
-// of the convolution, and its tiles fit small images badly: for one of 14 x 14
-// pixels it computes 16 x 16, in products of 16 rows. With tiles of 2 x 2 they
-// have 49 rows, and errors of rounding are smaller.
+// The weights of F(4x4, 3x3) take four times the memory of those of the
+// convolution, and its tiles fit small images badly: for one of 14 x 14 pixels
+// it computes 16 x 16, in products of 16 rows. With tiles of 2 x 2 they have 49
+// rows, and errors of rounding are smaller.
+//
+// The library has F(4x4, 3x3) in f32. Here, x and y may be bf16, which is
+// widened before it is transformed: transformed numbers are not rounded to
+// sixteen bits, so the result is as exact as the direct algorithm's.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_WINOGRADCONVOLUTION_H
@@ -29,8 +34,8 @@ namespace pp::runtime {
 
 struct ConvEpilogue;
 
-/// In f32, with strides and dilations of 1, without groups. A number of y
-/// depends on nothing but its tile and its output, so parts of tiles or of
+/// Computes in f32, with strides and dilations of 1, without groups. A number
+/// of y depends on nothing but its tile and its output, so parts of tiles or of
 /// outputs have the bits of the whole.
 class WinogradConvolution {
 public:
@@ -40,9 +45,12 @@ public:
     int64_t rows, columns; // of y
     int64_t padTop, padLeft;
     ImagePlaces x, y;
+    int64_t edge = 2;     // of a tile of y: 2 or 4
+    bool isShort = false; // x, weights and y are bf16, else f32
 
-    int64_t tileRows() const { return (rows + 1) / 2; }
-    int64_t tileColumns() const { return (columns + 1) / 2; }
+    int64_t points() const { return (edge + 2) * (edge + 2); }
+    int64_t tileRows() const { return (rows + edge - 1) / edge; }
+    int64_t tileColumns() const { return (columns + edge - 1) / edge; }
     int64_t tiles() const { return samples * tileRows() * tileColumns(); }
   };
 
@@ -65,21 +73,21 @@ public:
                                const ProductTiles &registers = productTiles())
       : shape(shape), registers(registers) {}
 
-  /// What transformWeights() writes: for each 16 outputs, 16 matrices with a
-  /// row for each channel.
-  static uint64_t getWeightBytes(int64_t channels, int64_t outputs) {
-    return 16 * channels * outputs * sizeof(float);
+  /// What transformWeights() writes: for each 16 outputs, a matrix for each
+  /// point, with a row for each channel.
+  static uint64_t getWeightBytes(const Shape &shape) {
+    return shape.points() * shape.channels * shape.outputs * sizeof(float);
   }
-  static void transformWeights(const float *weights, Direction direction,
-                               int64_t channels, int64_t outputs, float *to,
+  static void transformWeights(const Shape &shape, const void *weights,
+                               Direction direction, float *to,
                                const ProductTiles &registers = productTiles());
 
   /// Of run(); a multiple of 64.
   uint64_t getScratchpadBytes() const;
   /// `weights` are transformed; `bias` has a number for each output, if there
   /// is one. Each 16 channels of x, and of y, lie together.
-  void run(const float *x, const float *weights, const float *bias,
-           const ConvEpilogue &epilogue, float *y, void *scratchpad) const;
+  void run(const void *x, const float *weights, const float *bias,
+           const ConvEpilogue &epilogue, void *y, void *scratchpad) const;
 
 private:
   Shape shape;

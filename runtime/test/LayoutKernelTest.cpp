@@ -183,7 +183,8 @@ TEST(LayoutKernel, AConvolutionTakesInItsActivation) {
        {"plain", "channels_last", "blocked8", "blocked16"})
     for (bool isPacked : {false, true})
       for (const std::string algorithm :
-           {"", " algorithm=winograd", " algorithm=winograd2"}) {
+           {"", " algorithm=winograd", " algorithm=winograd2",
+            " algorithm=winograd4"}) {
         std::string text = "conv_forward src=" + src.text() +
                            " weights=16x32x3x3 dst=" + dst.text() +
                            " strides=1x1 dilations=1x1 pad_lo=1x1 "
@@ -284,16 +285,17 @@ TEST(LayoutKernel, ConvolvesWithWinogradInAnyLayout) {
                      " algorithm=winograd");
 }
 
-/// Tiles of 2 x 2: more terms than a block has, more tiles than are made at
-/// once, outputs that fill no block, sizes that are no multiple of a tile's.
-TEST(LayoutKernel, ConvolvesInSmallTiles) {
-  for (const std::string &layout : layouts) {
-    std::string algorithm = " algorithm=winograd2";
-    checkConvolution({1, 272, 9, 7}, {1, 80, 9, 7}, layout, algorithm);
-    checkConvolution({3, 160, 14, 13}, {3, 192, 14, 13}, layout, algorithm);
-    checkConvolution({2, 48, 8, 6}, {2, 32, 6, 4}, layout, algorithm);
-    checkConvolution({2, 32, 5, 4}, {2, 48, 7, 6}, layout, algorithm);
-  }
+/// More terms than a block has, more tiles than are made at once, outputs that
+/// fill no block, sizes that are no multiple of a tile's.
+TEST(LayoutKernel, ConvolvesInTiles) {
+  for (const std::string &layout : layouts)
+    for (const std::string algorithm :
+         {" algorithm=winograd2", " algorithm=winograd4"}) {
+      checkConvolution({1, 272, 9, 7}, {1, 80, 9, 7}, layout, algorithm);
+      checkConvolution({3, 160, 14, 13}, {3, 192, 14, 13}, layout, algorithm);
+      checkConvolution({2, 48, 8, 6}, {2, 32, 6, 4}, layout, algorithm);
+      checkConvolution({2, 32, 5, 4}, {2, 48, 7, 6}, layout, algorithm);
+    }
 }
 
 TEST(LayoutKernel, PoolsAndNormalizesAsThePlainOne) {

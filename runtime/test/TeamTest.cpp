@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "strides=1x1 dilations=2x1 pad_lo=2x1 pad_hi=2x1 groups=16 "
                 "bias=0 layout=channels_last",
                 {1728, 144, 1728}},
-        // In small tiles: output channels, rows of whole tiles, samples.
+        // In tiles: output channels, rows of whole tiles, samples.
         Divided{"conv_forward src=1x32x7x6 weights=64x32x3x3 dst=1x64x7x6 "
                 "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
                 "bias=1 layout=blocked16 activation=relu algorithm=winograd2",
@@ -192,6 +192,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
                 "bias=0 layout=channels_last algorithm=winograd2",
                 {1728, 18432, 3456}},
+        Divided{"conv_forward src=1x32x13x6 weights=64x32x3x3 dst=1x64x13x6 "
+                "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=0 layout=channels_last algorithm=winograd4",
+                {2496, 18432, 4992}},
         Divided{"conv_backward_data src=3x32x5x4 weights=48x32x3x3 "
                 "dst=3x48x5x4 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
                 "groups=1 algorithm=winograd2",

@@ -1,7 +1,8 @@
-//===- WinogradConvolutionTest.cpp - Tiles of 2 x 2 -----------------------===//
+//===- WinogradConvolutionTest.cpp - In tiles -----------------------------===//
 #include "cpu/WinogradConvolution.h"
 #include "cpu/ConvEpilogue.h"
 #include "cpu/TiledProduct.h"
+#include "plan/ShortFloat.h"
 
 #include <gtest/gtest.h>
 
@@ -37,9 +38,13 @@ Numbers randomNumbers(std::minstd_rand &random, int64_t count) {
 struct Case {
   int64_t samples, channels, outputs, height, width, padding;
   Direction direction;
+  int64_t edge;
+  bool isShort;
 
   WinogradConvolution::Shape shape() const {
     WinogradConvolution::Shape shape{};
+    shape.edge = edge;
+    shape.isShort = isShort;
     shape.samples = samples;
     shape.channels = channels;
     shape.outputs = outputs;
@@ -67,31 +72,62 @@ const ConvEpilogue relu = [] {
   return epilogue;
 }();
 
-Numbers run(const Case &of, const ProductTiles &registers, const Numbers &x,
-            const Numbers &weights, const Numbers &bias) {
-  WinogradConvolution convolution(of.shape(), registers);
-  Numbers transformed(
-      WinogradConvolution::getWeightBytes(of.channels, of.outputs) /
-      sizeof(float));
-  WinogradConvolution::transformWeights(weights.data(), of.direction,
-                                        of.channels, of.outputs,
+using Shorts = std::vector<uint16_t>;
+
+Shorts narrowed(const Numbers &numbers) {
+  Shorts result;
+  for (float number : numbers)
+    result.push_back(toShortFloat(DataType::BF16, number));
+  return result;
+}
+Numbers widened(const Shorts &numbers) {
+  Numbers result;
+  for (uint16_t number : numbers)
+    result.push_back(fromShortFloat(DataType::BF16, number));
+  return result;
+}
+
+/// With x, weights and y of `Element`.
+template <typename Element>
+std::vector<Element> runOn(const Case &of, const ProductTiles &registers,
+                           const std::vector<Element> &x,
+                           const std::vector<Element> &weights,
+                           const Numbers &bias) {
+  WinogradConvolution::Shape shape = of.shape();
+  WinogradConvolution convolution(shape, registers);
+  Numbers transformed(WinogradConvolution::getWeightBytes(shape) /
+                      sizeof(float));
+  WinogradConvolution::transformWeights(shape, weights.data(), of.direction,
                                         transformed.data(), registers);
   Numbers scratchpad(convolution.getScratchpadBytes() / sizeof(float));
-  Numbers y(of.samples * of.shape().y.sample);
+  std::vector<Element> y(of.samples * shape.y.sample);
   convolution.run(x.data(), transformed.data(), bias.data(), relu, y.data(),
                   scratchpad.data());
   return y;
+}
+
+Numbers run(const Case &of, const ProductTiles &registers, const Numbers &x,
+            const Numbers &weights, const Numbers &bias) {
+  if (!of.isShort)
+    return runOn(of, registers, x, weights, bias);
+  return widened(runOn(of, registers, narrowed(x), narrowed(weights), bias));
 }
 
 /// Compares with sums in f64, and the tiles of both kinds of registers with
 /// each other.
 void check(const Case &of, std::minstd_rand &random) {
   const WinogradConvolution::Shape shape = of.shape();
-  SCOPED_TRACE(testing::Message() << of.samples << " x " << of.channels << " x "
-                                  << of.height << " x " << of.width << " to "
-                                  << of.outputs << ", padding " << of.padding);
+  SCOPED_TRACE(testing::Message()
+               << of.samples << " x " << of.channels << " x " << of.height
+               << " x " << of.width << " to " << of.outputs << ", padding "
+               << of.padding << ", tiles of " << of.edge
+               << (of.isShort ? ", bf16" : ""));
   Numbers x = randomNumbers(random, of.samples * shape.x.sample);
   Numbers weights = randomNumbers(random, of.channels * of.outputs * 9);
+  if (of.isShort) {
+    x = widened(narrowed(x));
+    weights = widened(narrowed(weights));
+  }
   Numbers bias = randomNumbers(random, of.outputs);
   Numbers y = run(of, productTiles(), x, weights, bias);
   if (&productTiles() != &productTilesAvx2)
@@ -115,25 +151,39 @@ void check(const Case &of, std::minstd_rand &random) {
           sum += weights[of.weight(output, channel, i, j)] *
                  pixel(at / shape.y.sample, channel, row + i - of.padding,
                        column + j - of.padding);
-    most = std::max(most, std::abs(std::max(sum, 0.0) - y[at]));
+    sum = std::max(sum, 0.0);
+    // Rounded once, and halfway between two numbers to either.
+    double rounding = of.isShort ? sum / 256 : 0;
+    most = std::max(most, std::abs(sum - y[at]) - rounding);
   }
   // Of sums of so many products of numbers below 1.
-  EXPECT_LT(most, 1e-6 * std::sqrt(9.0 * double(of.channels)));
+  double unit = of.edge == 2 ? 1e-6 : 4e-6;
+  EXPECT_LT(most, unit * std::sqrt(9.0 * double(of.channels)));
 }
 
 TEST(WinogradConvolutionTest, IsAsExactAsSumsOfF32) {
   if (!TiledProduct::isPossible())
     GTEST_SKIP() << "this processor has no such registers";
   std::minstd_rand random(5);
-  for (Direction direction : {Direction::Forward, Direction::Backward}) {
-    check({1, 16, 16, 1, 1, 1, direction}, random);
-    check({1, 32, 80, 7, 7, 1, direction}, random);
-    check({2, 48, 16, 5, 9, 0, direction}, random);
-    check({3, 16, 32, 4, 3, 2, direction}, random);
-    // More terms than are added at once; more tiles.
-    check({1, 272, 64, 3, 4, 1, direction}, random);
-    check({5, 16, 144, 9, 10, 1, direction}, random);
-  }
+  for (Direction direction : {Direction::Forward, Direction::Backward})
+    for (int64_t edge : {2, 4})
+      for (bool isShort : {false, true}) {
+        auto checkSizes = [&](int64_t samples, int64_t channels,
+                              int64_t outputs, int64_t height, int64_t width,
+                              int64_t padding) {
+          check({samples, channels, outputs, height, width, padding, direction,
+                 edge, isShort},
+                random);
+        };
+        checkSizes(1, 16, 16, 1, 1, 1);
+        checkSizes(1, 32, 80, 7, 7, 1);
+        checkSizes(2, 48, 16, 5, 9, 0);
+        checkSizes(3, 16, 32, 4, 3, 2);
+        // More terms than are added at once; more tiles.
+        checkSizes(1, 272, 64, 3, 4, 1);
+        checkSizes(5, 16, 144, 9, 10, 1);
+        checkSizes(9, 16, 16, 9, 10, 1);
+      }
 }
 
 } // namespace

@@ -123,9 +123,13 @@ private:
     if (options.precision == nn::Precision::F32 || isWidened)
       add("blocks of channels, packed, Winograd's algorithm", Layouts::Blocked,
           Algorithm::Winograd, Mode::Always);
-    if (options.precision == nn::Precision::F32)
-      add("blocks of channels, packed, Winograd's algorithm in small tiles",
+    if (options.precision == nn::Precision::F32 ||
+        options.precision == nn::Precision::BF16) {
+      add("blocks of channels, packed, our own tiles of 2 x 2",
           Layouts::Blocked, Algorithm::Winograd2, Mode::Always);
+      add("blocks of channels, packed, our own tiles of 4 x 4",
+          Layouts::Blocked, Algorithm::Winograd4, Mode::Always);
+    }
     return candidates;
   }
 

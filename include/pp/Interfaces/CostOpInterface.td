@@ -20,9 +20,9 @@ def CostOpInterface : OpInterface<"CostOpInterface"> {
       }], "uint64_t", "getFlops", (ins), "",
       [{ return ::pp::detail::getResultElements($_op.getOperation()); }]>,
     InterfaceMethod<[{
-        How many operations of the direct algorithm take as long as the chosen
-        one: fewer than getFlops() where that saves some. For a prediction of
-        time.
+        How many operations of the direct algorithm in f32 take as long as the
+        chosen one: fewer than getFlops() where that saves some. For a
+        prediction of time.
       }], "uint64_t", "getEffectiveFlops", (ins), "",
       [{ return $_op.getFlops(); }]>,
     InterfaceMethod<"Bytes read from memory: all operands once.",

@@ -2,9 +2,13 @@
 // RUN: pp-opt %s -split-input-file --nn-choose-convolutions=convolutions=direct | FileCheck %s --check-prefix=DIRECT
 // RUN: pp-opt %s -split-input-file --nn-choose-convolutions=uses=0 | FileCheck %s --check-prefix=PACKED
 // RUN: pp-opt %s -split-input-file --nn-choose-convolutions=convolutions=winograd2 | FileCheck %s --check-prefix=SMALL
+// RUN: pp-opt %s -split-input-file --nn-choose-convolutions=convolutions=winograd4 | FileCheck %s --check-prefix=LARGE
 // RUN: not pp-opt %s -split-input-file --nn-choose-convolutions=uses=-1 2>&1 | FileCheck %s --check-prefix=USES
-// RUN: pp-opt %s -split-input-file -nn-choose-convolutions=widens=true | FileCheck %s --check-prefix=WIDENED
+// RUN: not pp-opt %s -split-input-file --nn-choose-convolutions=short-rate=0.5 2>&1 | FileCheck %s --check-prefix=RATE
+// RUN: pp-opt %s -split-input-file -nn-choose-convolutions=short-rate=1 | FileCheck %s --check-prefix=WIDENED
+// RUN: pp-opt %s -split-input-file -nn-choose-convolutions=short-rate=8 | FileCheck %s --check-prefix=MATRIX
 // USES: uses is -1, must be 0 or more
+// RATE: short-rate is 5.000000e-01, must be 1 or more
 
 // Many tiles: the transforms of the weights are worth it.
 // DIRECT-NOT: algorithm
@@ -19,22 +23,22 @@ func.func @main(%x: tensor<8x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> (tenso
 
 // -----
 
-// Few tiles and many channels; another kernel, stride, group or type.
+// Few tiles and many channels; another kernel, stride or group.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: algorithm
-func.func @main(%a: tensor<1x512x7x7xf32>, %u: tensor<512x512x3x3xf32>, %x: tensor<8x64x56x56xf32>, %v: tensor<64x64x5x5xf32>, %w: tensor<64x64x3x3xf32>, %g: tensor<64x32x3x3xf32>, %y: tensor<8x64x56x56xbf16>, %s: tensor<64x64x3x3xbf16>) -> (tensor<1x512x7x7xf32>, tensor<8x64x56x56xf32>, tensor<8x64x28x28xf32>, tensor<8x64x56x56xf32>, tensor<8x64x56x56xbf16>) {
+func.func @main(%a: tensor<1x512x7x7xf32>, %u: tensor<512x512x3x3xf32>, %x: tensor<8x64x56x56xf32>, %v: tensor<64x64x5x5xf32>, %w: tensor<64x64x3x3xf32>, %g: tensor<64x32x3x3xf32>) -> (tensor<1x512x7x7xf32>, tensor<8x64x56x56xf32>, tensor<8x64x28x28xf32>, tensor<8x64x56x56xf32>) {
   %0 = nn.conv %a, %u strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x512x7x7xf32>, tensor<512x512x3x3xf32>) -> tensor<1x512x7x7xf32>
   %1 = nn.conv %x, %v strides [1, 1] dilations [1, 1] pad [2, 2] x [2, 2] groups 1 : (tensor<8x64x56x56xf32>, tensor<64x64x5x5xf32>) -> tensor<8x64x56x56xf32>
   %2 = nn.conv %x, %w strides [2, 2] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<8x64x28x28xf32>
   %3 = nn.conv %x, %g strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 2 : (tensor<8x64x56x56xf32>, tensor<64x32x3x3xf32>) -> tensor<8x64x56x56xf32>
-  %4 = nn.conv %y, %s strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xbf16>, tensor<64x64x3x3xbf16>) -> tensor<8x64x56x56xbf16>
-  return %0, %1, %2, %3, %4 : tensor<1x512x7x7xf32>, tensor<8x64x56x56xf32>, tensor<8x64x28x28xf32>, tensor<8x64x56x56xf32>, tensor<8x64x56x56xbf16>
+  return %0, %1, %2, %3 : tensor<1x512x7x7xf32>, tensor<8x64x56x56xf32>, tensor<8x64x28x28xf32>, tensor<8x64x56x56xf32>
 }
 
 // -----
 
-// Few tiles: small ones, whose weights take less. The gradient of the weight has
-// no small ones, and a slower direct algorithm.
+// Few tiles: small ones, whose weights take less, or large ones where they are
+// transformed once for all uses. The gradient of the weight has no tiles of our
+// own, and a slower direct algorithm.
 // CHECK-LABEL: func.func @main
 // CHECK: nn.conv %{{.*}} algorithm winograd2
 // CHECK: nn.conv_backward_input %{{.*}} algorithm winograd2
@@ -42,8 +46,8 @@ func.func @main(%a: tensor<1x512x7x7xf32>, %u: tensor<512x512x3x3xf32>, %x: tens
 // PACKED-LABEL: func.func @main
 // PACKED-LABEL: func.func @main
 // PACKED-LABEL: func.func @main
-// PACKED: nn.conv %{{.*}} algorithm winograd2
-// PACKED: nn.conv_backward_input %{{.*}} algorithm winograd2
+// PACKED: nn.conv %{{.*}} algorithm winograd4
+// PACKED: nn.conv_backward_input %{{.*}} algorithm winograd4
 // PACKED: nn.conv_backward_weight %{{.*}} algorithm winograd :
 // SMALL-LABEL: func.func @main
 // SMALL-COUNT-2: algorithm winograd2
@@ -52,6 +56,13 @@ func.func @main(%a: tensor<1x512x7x7xf32>, %u: tensor<512x512x3x3xf32>, %x: tens
 // SMALL: nn.conv %{{.*}} algorithm winograd2
 // SMALL-NOT: algorithm
 // SMALL-LABEL: func.func @main
+// LARGE-LABEL: func.func @main
+// LARGE-COUNT-2: algorithm winograd4
+// LARGE-NOT: algorithm
+// LARGE-LABEL: func.func @main
+// LARGE: nn.conv %{{.*}} algorithm winograd4
+// LARGE-NOT: algorithm
+// LARGE-LABEL: func.func @main
 func.func @main(%x: tensor<2x256x14x14xf32>, %w: tensor<256x256x3x3xf32>) -> (tensor<2x256x14x14xf32>, tensor<2x256x14x14xf32>, tensor<256x256x3x3xf32>) {
   %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<2x256x14x14xf32>, tensor<256x256x3x3xf32>) -> tensor<2x256x14x14xf32>
   %1 = nn.conv_backward_input %0, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<2x256x14x14xf32>, tensor<256x256x3x3xf32>) -> tensor<2x256x14x14xf32>
@@ -78,16 +89,24 @@ func.func @main(%x: tensor<1x256x14x14xf32>, %w: tensor<256x256x3x3xf32>) -> (te
 
 // -----
 
-// In bf16, where the processor computes it in f32.
+// In bf16, tiles of our own, unless the processor is much faster in bf16. The
+// library's algorithm where it computes bf16 in f32.
 // CHECK-LABEL: func.func @main
+// CHECK: nn.conv %{{.*}} algorithm winograd4
 // CHECK-NOT: algorithm
 // PACKED-LABEL: func.func @main
+// MATRIX-LABEL: func.func @main
+// MATRIX-LABEL: func.func @main
+// MATRIX-LABEL: func.func @main
+// MATRIX-LABEL: func.func @main
+// MATRIX-LABEL: func.func @main
+// MATRIX-NOT: algorithm
 // WIDENED-LABEL: func.func @main
 // WIDENED-LABEL: func.func @main
 // WIDENED-LABEL: func.func @main
 // WIDENED-LABEL: func.func @main
 // WIDENED-LABEL: func.func @main
-// WIDENED: nn.conv {{.*}} algorithm winograd
+// WIDENED: nn.conv {{.*}} algorithm winograd4
 // WIDENED: nn.conv_backward_weight {{.*}} algorithm winograd
 func.func @main(%y: tensor<8x64x56x56xbf16>, %s: tensor<64x64x3x3xbf16>) -> (tensor<8x64x56x56xbf16>, tensor<64x64x3x3xf32>) {
   %0 = nn.conv %y, %s strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xbf16>, tensor<64x64x3x3xbf16>) -> tensor<8x64x56x56xbf16>

@@ -42,12 +42,17 @@ struct ChooseConvolutions
           << "uses is " << uses.getValue() << ", must be 0 or more";
       return signalPassFailure();
     }
+    if (!(shortRate >= 1)) {
+      getOperation().emitError()
+          << "short-rate is " << shortRate.getValue() << ", must be 1 or more";
+      return signalPassFailure();
+    }
     if (convolutions == ConvolutionChoice::Direct)
       return;
     auto measured = KernelTimes::read(getOperation(), tuningFile);
     if (failed(measured))
       return signalPassFailure();
-    times = std::move(*measured);
+    kernelTimes = std::move(*measured);
     for (Operation &op : function->getBody().front()) {
       if (auto conv = dyn_cast<ConvOp>(op))
         choose(conv, conv.getWeight(), conv.getOutput(), 0.95);
@@ -69,69 +74,83 @@ private:
     auto isF32 = [](Type type) {
       return cast<RankedTensorType>(type).getElementType().isF32();
     };
-    auto isComputedInF32 = [&](Type type) {
-      return isF32(type) ||
-             (widens && cast<RankedTensorType>(type).getElementType().isBF16());
+    auto isBF16 = [](Type type) {
+      return cast<RankedTensorType>(type).getElementType().isBF16();
     };
-    // The library packs no weights in another type than they have.
-    bool isWidened = !isF32(weight.getType());
+    auto isEvery = [&](auto is) {
+      return llvm::all_of(op->getOperandTypes(), is) &&
+             is(op.getOutput().getType());
+    };
     ArrayRef<int64_t> w = shapeOf(weight), out = shapeOf(output);
     if (op.getGroups() != 1 || w.size() != 4 || w[2] != 3 || w[3] != 3 ||
         !isAll(op.getStrides(), 1) || !isAll(op.getDilations(), 1) ||
-        !llvm::all_of(op->getOperandTypes(), isComputedInF32) ||
-        !isComputedInF32(op.getOutput().getType()) || w[0] % 16 != 0 ||
-        w[1] % 16 != 0)
+        w[0] % 16 != 0 || w[1] % 16 != 0)
       return;
     constexpr bool isGradient =
         std::is_same_v<ConvolutionOp, ConvBackwardWeightOp>;
-    // There are no small tiles of 16 bits, nor for gradients of weights.
-    bool hasSmallTiles = !isGradient && !isWidened &&
-                         llvm::all_of(op->getOperandTypes(), isF32) &&
-                         isF32(op.getOutput().getType());
-    if (convolutions == ConvolutionChoice::Winograd)
-      return op.setAlgorithm(ConvolutionAlgorithm::winograd);
-    if (convolutions == ConvolutionChoice::Winograd2) {
-      if (hasSmallTiles)
-        op.setAlgorithm(ConvolutionAlgorithm::winograd2);
-      return;
-    }
-    SmallVector<ConvolutionAlgorithm> algorithms{
-        ConvolutionAlgorithm::direct, ConvolutionAlgorithm::winograd};
-    if (hasSmallTiles)
-      algorithms.push_back(ConvolutionAlgorithm::winograd2);
-    auto take = [&](ArrayRef<double> times) {
-      op.setAlgorithm(algorithms[llvm::min_element(times) - times.begin()]);
+    bool isShort = isEvery(isBF16);
+    // The library's algorithm, and tiles of our own, which are none of
+    // gradients of weights.
+    bool hasWinograd = isEvery([&](Type type) {
+      return isF32(type) || (shortRate <= 1 && isBF16(type));
+    });
+    bool hasTiles = !isGradient && (isShort || isEvery(isF32));
+    using Algorithm = ConvolutionAlgorithm;
+    auto force = [&](bool isPossible, Algorithm algorithm) {
+      if (isPossible)
+        op.setAlgorithm(algorithm);
     };
-    // Those that are measured compete, if the library's both are.
+    switch (convolutions) {
+    case ConvolutionChoice::Winograd:
+      return force(hasWinograd, Algorithm::winograd);
+    case ConvolutionChoice::Winograd2:
+      return force(hasTiles, Algorithm::winograd2);
+    case ConvolutionChoice::Winograd4:
+      return force(hasTiles, Algorithm::winograd4);
+    case ConvolutionChoice::Auto:
+    case ConvolutionChoice::Direct:
+      break;
+    }
+    Work work{double(out[0]), double(out[2]), double(out[3]), double(w[1]),
+              double(w[0])};
+    double transforms = uses == 0 ? 0 : 1 / double(uses);
+    double rate = isShort ? shortRate : 1.0;
+    SmallVector<Algorithm> algorithms{Algorithm::direct};
+    SmallVector<double> times{0.9 * directTime(work) / (share * rate)};
+    if (hasWinograd) {
+      algorithms.push_back(Algorithm::winograd);
+      // The library packs no weights in another type than they have.
+      bool isPacked = !isGradient && isF32(weight.getType());
+      times.push_back(winogradTime(work, isPacked ? transforms : 1));
+    }
+    if (hasTiles)
+      for (auto [algorithm, edge] :
+           {std::pair(Algorithm::winograd2, 2), {Algorithm::winograd4, 4}}) {
+        algorithms.push_back(algorithm);
+        times.push_back(tilesTime(work, transforms, edge, isShort));
+      }
+    // Those that are measured compete, if the first two are.
     SmallVector<double> measured;
-    for (ConvolutionAlgorithm algorithm : algorithms)
+    for (Algorithm algorithm : algorithms)
       measured.push_back(
           fastest(op, algorithm)
               .value_or(std::numeric_limits<double>::infinity()));
-    if (std::isfinite(measured[0]) && std::isfinite(measured[1]))
-      return take(measured);
-    Work work{double(out[0]), double(out[2]), double(out[3]), double(w[1]),
-              double(w[0])};
-    double transforms = isGradient || isWidened ? 1
-                        : uses == 0             ? 0
-                                                : 1 / double(uses);
-    SmallVector<double> times{0.9 * directTime(work) / share,
-                              winogradTime(work, transforms)};
-    if (hasSmallTiles)
-      times.push_back(smallTilesTime(work, transforms));
-    take(times);
+    if (measured.size() > 1 && std::isfinite(measured[0]) &&
+        std::isfinite(measured[1]))
+      times = measured;
+    op.setAlgorithm(algorithms[llvm::min_element(times) - times.begin()]);
   }
 
   /// Over all layouts, which are not assigned yet.
   std::optional<double> fastest(Operation *op,
                                 ConvolutionAlgorithm algorithm) const {
     std::optional<double> least;
-    if (times.isEmpty())
+    if (kernelTimes.isEmpty())
       return least;
     for (Layout layout : {Layout::plain, Layout::channels_last,
                           Layout::blocked8, Layout::blocked16})
-      if (auto time =
-              times.findFastest(getDescriptorIn(op, layout, algorithm), uses))
+      if (auto time = kernelTimes.findFastest(
+              getDescriptorIn(op, layout, algorithm), uses))
         least = std::min(least.value_or(*time), *time);
     return least;
   }
@@ -169,15 +188,19 @@ private:
            (of.weightsMade * transforms + of.weightsRead) / (weightBytes * 1e9);
   }
 
-  /// The same in small tiles, whose products read weights in one go.
-  double smallTilesTime(const Work &work, double transforms) const {
-    Tiles of(work, 2);
+  /// The same in tiles of our own, whose products read weights in one go. They
+  /// move their numbers through a larger cache than the library, but from
+  /// tensors of bf16 half the bytes (measured on Zen 4).
+  double tilesTime(const Work &work, double transforms, uint64_t edge,
+                   bool isShort) const {
+    Tiles of(work, edge);
+    double tiles = of.tiles * (isShort ? 0.75 : 1.5);
     return of.products / (gflops * 1e9) +
-           (of.tiles + of.weightsRead) / (tileBytes * 1e9) +
+           (tiles + of.weightsRead) / (tileBytes * 1e9) +
            of.weightsMade * transforms / (weightBytes * 1e9);
   }
 
-  KernelTimes times;
+  KernelTimes kernelTimes;
 };
 
 } // namespace

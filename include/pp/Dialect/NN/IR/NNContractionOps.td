@@ -33,6 +33,7 @@ def NN_DotGeneralOp : NN_LibraryOp<"dot_general", [
   }];
   let hasCanonicalizer = 1;
   let extraClassDeclaration = libraryKernelClass # [{
+    uint64_t getEffectiveFlops();
     /// Axes of an operand that are neither batch nor contracted, increasing.
     ::llvm::SmallVector<int64_t> getFreeAxes(bool ofRhs);
     /// The descriptor with a result of another element type, and the key
@@ -96,8 +97,9 @@ def NN_ConvOp : NN_ConvolutionOp<"conv"> {
     input and result lie in it (see `nn.reorder`), the weight does not; a blocked
     layout leaves a tensor plain whose channels are no multiple of the block.
     The weight may be packed (`#nn.packed`) for exactly this operation, also in
-    `nn.conv_backward_input`. With the `algorithm` `winograd`, the library takes F(4x4, 3x3) of Lavin and
-    Gray (arXiv 1509.09308), where it has it; with `winograd2`, the runtime takes F(2x2, 3x3).
+    `nn.conv_backward_input`. With the `algorithm` `winograd`, the library takes
+    F(4x4, 3x3) of Lavin and Gray (arXiv 1509.09308), where it has it; with
+    `winograd2` and `winograd4`, the runtime computes F(2x2, 3x3) and F(4x4, 3x3).
   }];
   let arguments = !con((ins NN_FactorTensor:$input, NN_FactorTensor:$weight),
                        geometry, kernel);

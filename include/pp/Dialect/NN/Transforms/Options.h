@@ -41,7 +41,7 @@ enum class Precision { F32, TF32, BF16, F16 };
 enum class LayoutChoice { Auto, Plain, ChannelsLast, Blocked };
 
 /// Which algorithms convolutions may take.
-enum class ConvolutionChoice { Auto, Direct, Winograd, Winograd2 };
+enum class ConvolutionChoice { Auto, Direct, Winograd, Winograd2, Winograd4 };
 
 /// Which weights are packed for the products that read them.
 enum class PackWeightsMode { Auto, Always, Never };
@@ -97,9 +97,11 @@ template <> struct EnumNames<nn::ConvolutionChoice> {
       {nn::ConvolutionChoice::Auto, "auto", "what is faster"},
       {nn::ConvolutionChoice::Direct, "direct", "never Winograd's"},
       {nn::ConvolutionChoice::Winograd, "winograd",
-       "Winograd's wherever there is one"},
+       "Winograd's wherever the library has one"},
       {nn::ConvolutionChoice::Winograd2, "winograd2",
-       "the same in small tiles"}};
+       "Winograd's in our own tiles of 2 x 2"},
+      {nn::ConvolutionChoice::Winograd4, "winograd4",
+       "Winograd's in our own tiles of 4 x 4"}};
 };
 
 template <> struct EnumNames<nn::LayoutChoice> {

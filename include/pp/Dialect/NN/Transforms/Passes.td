@@ -333,11 +333,13 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     Winograd's F(4x4, 3x3) (Lavin and Gray, arXiv 1509.09308) takes a quarter of the
     multiplications of a convolution with a kernel of 3x3 and a stride of 1, and moves
     more bytes: 36 numbers for each 4x4 of the result, and 36 for each pair of
-    channels. F(2x2, 3x3) takes 4 of 9, and 16 numbers for each 2x2 of the result and each pair of
-    channels: better for small images. One is chosen where it takes less than 0.9 of
-    the time of the direct algorithm, by the rates of the options. A weight that
-    `nn-pack-weights` will pack is transformed once for all its uses. Only in f32, and F(4x4, 3x3) in bf16
-    where the processor computes it in f32 (`widens`): of 16 bits, the rounding of the transformed tensors would be seen.
+    channels. F(2x2, 3x3) takes 4 of 9, and 16 numbers for each 2x2 of the result and
+    each pair of channels: better for small images. The library has the first
+    (`winograd`), in f32; the runtime has both in tiles of its own (`winograd4`,
+    `winograd2`), in f32 and for tensors of bf16, whose transformed numbers stay f32. One is
+    chosen where it takes less than 0.9 of the time of the direct algorithm, by the
+    rates of the options. A weight
+    that `nn-pack-weights` will pack is transformed once for all its uses.
   }];
   let options = [
     Option<"convolutions", "convolutions", "::pp::nn::ConvolutionChoice",
@@ -351,8 +353,9 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     Option<"uses", "uses", "int64_t", "1",
            "How often a convolution runs while its weight stays the same, if it is "
            "packed; 0: without limit">,
-    Option<"widens", "widens", "bool", "false",
-           "Whether the processor computes convolutions of bf16 in f32">,
+    Option<"shortRate", "short-rate", "double", "2.0",
+           "How many times as fast as in f32 the library convolves in bf16; 1: it computes "
+           "in f32">,
     Option<"tuningFile", "tuning-file", "std::string", "\"\"",
            "Measured times (docs/cost-format.md), which decide where both algorithms "
            "are known">
