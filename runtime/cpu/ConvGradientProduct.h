@@ -36,6 +36,7 @@ public:
     /// `dilations` are distances, 1 in a window without holes.
     Axes strides, dilations, padding;
     ImagePlaces x, dy;
+    bool isShort = false; // x and dY are bf16, else f32
 
     int64_t pixels() const {
       return samples * result[0] * result[1] * result[2];
@@ -45,8 +46,8 @@ public:
     }
   };
 
-  /// Whether this is faster than the library for a shape in f32 (measured on
-  /// Zen 4).
+  /// Whether this, which computes in f32, is faster than the library (measured
+  /// on Zen 4).
   static bool isPreferred(const Shape &shape);
 
   explicit ConvGradientProduct(const Shape &shape);
@@ -54,15 +55,18 @@ public:
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
   /// Writes the gradient: outputs x channels x window, dense.
-  void run(const float *x, const float *dy, float *gradient,
+  void run(const void *x, const void *dy, float *gradient,
            void *scratchpad) const;
 
 private:
-  /// Whether dY is a matrix as it lies: pixels of all samples are equally far
-  /// from each other, and so are channels.
+  /// Whether dY is a matrix of f32 as it lies: pixels of all samples are
+  /// equally far from each other, and so are channels.
   bool isUniform() const;
-  void writeColumns(const float *x, float *panels) const;
-  void writeRows(const float *dy, float *rows) const;
+  /// `Element`: float, or the bits of a bf16.
+  template <typename Element>
+  void writeColumns(const Element *x, float *panels) const;
+  template <typename Element>
+  void writeRows(const Element *dy, float *rows) const;
   uint64_t columnBytes() const;
   uint64_t rowBytes() const;
 

@@ -70,7 +70,7 @@ struct ConvShape {
   /// layout.
   int64_t countOutputsAtATime() const;
   /// The sizes of the gradient of the weights as one product; nothing for
-  /// groups, another algorithm, and other types than f32.
+  /// groups, another algorithm, and other types than f32 or factors of bf16.
   std::optional<ConvGradientProduct::Shape> gradientProduct() const;
   /// The sizes of Winograd's algorithm in tiles of our own, forward or for the
   /// gradient of src, but for where its tensors lie; nothing for another
@@ -256,9 +256,11 @@ static ImagePlaces placesOf(const KernelBuilder::MemoryDesc &desc) {
 }
 
 std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
-  for (const KernelBuilder::MemoryDesc &desc : {src, weights, dst})
-    if (desc.data_type() != KernelBuilder::Type::f32)
-      return std::nullopt;
+  const KernelBuilder::Type type = src.data_type();
+  if (weights.data_type() != KernelBuilder::Type::f32 ||
+      dst.data_type() != type ||
+      (type != KernelBuilder::Type::f32 && type != KernelBuilder::Type::bf16))
+    return std::nullopt;
   if (groups > 1 || algorithm != dnnl::algorithm::convolution_direct)
     return std::nullopt;
   ConvGradientProduct::Shape shape;
@@ -275,6 +277,7 @@ std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
     ++dilation;
   shape.x = placesOf(src);
   shape.dy = placesOf(dst);
+  shape.isShort = type == KernelBuilder::Type::bf16;
   return shape;
 }
 
@@ -837,10 +840,10 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                                        shape.weightsOffset}](
             void *const *tensors, void *scratchpad) {
           auto at = [&](int tensor) {
-            return reinterpret_cast<float *>(
-                static_cast<char *>(tensors[tensor]) + offsets[tensor]);
+            return static_cast<char *>(tensors[tensor]) + offsets[tensor];
           };
-          product.run(at(0), at(1), at(2), scratchpad);
+          product.run(at(0), at(1), reinterpret_cast<float *>(at(2)),
+                      scratchpad);
         },
         bytes);
   }

@@ -113,9 +113,9 @@ static bool isPageable(const Driver &driver, const void *pointer) {
   unsigned type = 0;
   CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
   void *result = &type;
-  driver.check(driver.cuPointerGetAttributes(1, &attribute, &result,
-                                             toDevice(pointer)),
-               "cuPointerGetAttributes");
+  driver.check(
+      driver.cuPointerGetAttributes(1, &attribute, &result, toDevice(pointer)),
+      "cuPointerGetAttributes");
   return type == 0;
 }
 
