@@ -6,6 +6,7 @@
 #include "cpu/Processor.h"
 #include "cpu/TiledProduct.h"
 #include "cpu/WinogradConvolution.h"
+#include "cpu/WinogradGradient.h"
 
 #include <algorithm>
 #include <array>
@@ -77,6 +78,8 @@ struct ConvShape {
   /// algorithm, or what it does not compute.
   std::optional<WinogradConvolution::Shape>
   inTiles(WinogradConvolution::Direction direction) const;
+  /// The same for the gradient of weights, which is f32.
+  std::optional<WinogradConvolution::Shape> gradientInTiles() const;
   /// Leaves some of the output channels; offsets are from what there was.
   void takeOutputs(KernelBuilder::Range outputs);
   convolution_forward::primitive_desc
@@ -84,6 +87,9 @@ struct ConvShape {
           std::optional<KernelBuilder::Type> type = {}) const;
 
 private:
+  /// Those sizes, whatever the type of the weights.
+  std::optional<WinogradConvolution::Shape>
+  tilesOf(WinogradConvolution::Direction direction) const;
   void takeSamples(KernelBuilder &builder);
   void takeRows(KernelBuilder &builder);
   void takeOutputs(KernelBuilder &builder);
@@ -283,15 +289,26 @@ std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
 
 std::optional<WinogradConvolution::Shape>
 ConvShape::inTiles(WinogradConvolution::Direction direction) const {
+  if (weights.data_type() != src.data_type())
+    return std::nullopt;
+  return tilesOf(direction);
+}
+
+std::optional<WinogradConvolution::Shape> ConvShape::gradientInTiles() const {
+  if (weights.data_type() != KernelBuilder::Type::f32)
+    return std::nullopt;
+  return tilesOf(WinogradConvolution::Direction::Forward);
+}
+
+std::optional<WinogradConvolution::Shape>
+ConvShape::tilesOf(WinogradConvolution::Direction direction) const {
   auto isAll = [](const KernelBuilder::Dims &sizes, int64_t size) {
     return std::all_of(sizes.begin(), sizes.end(),
                        [&](int64_t each) { return each == size; });
   };
   const KernelBuilder::Type type = src.data_type();
-  for (const KernelBuilder::MemoryDesc &desc : {weights, dst})
-    if (desc.data_type() != type)
-      return std::nullopt;
-  if (type != KernelBuilder::Type::f32 && type != KernelBuilder::Type::bf16)
+  if (dst.data_type() != type ||
+      (type != KernelBuilder::Type::f32 && type != KernelBuilder::Type::bf16))
     return std::nullopt;
   if (tileEdge == 0 || groups > 1 || strides.size() != 2 ||
       !isAll(strides, 1) || !isAll(dilations, 0) ||
@@ -622,6 +639,18 @@ static KernelBuilder::MemoryDesc numbersIn(uint64_t bytes) {
   return KernelBuilder::dense({int64_t(bytes / sizeof(float))});
 }
 
+/// The tensor with channels that lie together, in blocks or all of them.
+static KernelBuilder::MemoryDesc
+withLanes(const KernelBuilder::MemoryDesc &desc) {
+  ImagePlaces places = placesOf(desc);
+  bool areTogether =
+      places.blockChannels % WinogradConvolution::multiple == 0 ||
+      (places.blockChannels == 1 && places.block == 1);
+  return areTogether ? desc
+                     : KernelBuilder::inLayout(desc.dims(), "channels_last",
+                                               desc.data_type());
+}
+
 /// From the tensors, or parts of them, x, weights, bias and y.
 static void buildTiles(const ConvShape &of, Direction direction,
                        const ConvEpilogue &epilogue, KernelBuilder &builder) {
@@ -641,18 +670,8 @@ static void buildTiles(const ConvShape &of, Direction direction,
     bias =
         builder.addTensor(KernelBuilder::dense({shape.outputs}), of.biasOffset);
   auto y = builder.addResult(yDesc, isForward ? of.dstOffset : of.srcOffset);
-  // Channels lie together, in blocks or all of them.
-  auto inside = [](const KernelBuilder::MemoryDesc &desc) {
-    ImagePlaces places = placesOf(desc);
-    bool areTogether =
-        places.blockChannels % WinogradConvolution::multiple == 0 ||
-        (places.blockChannels == 1 && places.block == 1);
-    return areTogether ? desc
-                       : KernelBuilder::inLayout(desc.dims(), "channels_last",
-                                                 desc.data_type());
-  };
-  auto xInside = readAs(builder, x, inside(xDesc));
-  auto yInside = writeAs(builder, y, inside(yDesc));
+  auto xInside = readAs(builder, x, withLanes(xDesc));
+  auto yInside = writeAs(builder, y, withLanes(yDesc));
   shape.x = placesOf(xInside.get_desc());
   shape.y = placesOf(yInside.get_desc());
   auto transformed =
@@ -672,6 +691,26 @@ static void buildTiles(const ConvShape &of, Direction direction,
                     yInside.get_data_handle(), at(scratchpad));
   });
   writeBack(builder, yInside, y);
+}
+
+/// From x and dY to the gradient of the weights.
+static void buildGradientInTiles(const ConvShape &of, KernelBuilder &builder) {
+  WinogradConvolution::Shape shape = *of.gradientInTiles();
+  auto x = builder.addTensor(of.src, of.srcOffset);
+  auto dy = builder.addTensor(of.dst, of.dstOffset);
+  auto result = builder.addResult(of.weights, of.weightsOffset);
+  auto xInside = readAs(builder, x, withLanes(of.src));
+  auto dyInside = readAs(builder, dy, withLanes(of.dst));
+  shape.x = placesOf(xInside.get_desc());
+  shape.y = placesOf(dyInside.get_desc());
+  const WinogradGradient gradient(shape);
+  auto scratchpad =
+      builder.addTemporary(numbersIn(gradient.getScratchpadBytes()));
+  builder.addWork([=] {
+    gradient.run(xInside.get_data_handle(), dyInside.get_data_handle(),
+                 static_cast<float *>(result.get_data_handle()),
+                 scratchpad.get_data_handle());
+  });
 }
 
 static void buildPackTiles(const ConvShape &of, Direction direction,
@@ -830,6 +869,9 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   }
   ConvShape shape(descriptor, builder, Division::Outputs);
   // Of the whole, so that a part does what the whole would.
+  if (auto tiles = whole.gradientInTiles();
+      tiles && WinogradConvolution::isPossible(*tiles))
+    return buildGradientInTiles(shape, builder);
   if (auto sizes = whole.gradientProduct();
       sizes && ConvGradientProduct::isPreferred(*sizes)) {
     ConvGradientProduct product(*shape.gradientProduct());

@@ -196,6 +196,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
                 "bias=0 layout=channels_last algorithm=winograd4",
                 {2496, 18432, 4992}},
+        Divided{"conv_backward_weights src=3x32x9x6 weights=64x32x3x3 "
+                "dst=3x64x9x6 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1 layout=channels_last algorithm=winograd4",
+                {5184, 10368, 18432}},
+        Divided{"conv_backward_weights src=1x32x9x6 weights=64x32x3x3 "
+                "dst=1x64x9x6 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1 layout=blocked16 algorithm=winograd2",
+                {1728, 3456, 18432}},
         Divided{"conv_backward_data src=3x32x5x4 weights=48x32x3x3 "
                 "dst=3x48x5x4 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
                 "groups=1 algorithm=winograd2",

@@ -2,6 +2,7 @@
 #include "cpu/WinogradConvolution.h"
 #include "cpu/ConvEpilogue.h"
 #include "cpu/TiledProduct.h"
+#include "cpu/WinogradGradient.h"
 #include "plan/ShortFloat.h"
 
 #include <gtest/gtest.h>
@@ -159,6 +160,88 @@ void check(const Case &of, std::minstd_rand &random) {
   // Of sums of so many products of numbers below 1.
   double unit = of.edge == 2 ? 1e-6 : 4e-6;
   EXPECT_LT(most, unit * std::sqrt(9.0 * double(of.channels)));
+}
+
+/// As runOn, the gradient of the weights.
+template <typename Element>
+Numbers gradientOn(const Case &of, const ProductTiles &registers,
+                   const std::vector<Element> &x,
+                   const std::vector<Element> &dy) {
+  WinogradGradient gradient(of.shape(), registers);
+  Numbers scratchpad(gradient.getScratchpadBytes() / sizeof(float));
+  Numbers result(of.outputs * of.channels * 9);
+  gradient.run(x.data(), dy.data(), result.data(), scratchpad.data());
+  return result;
+}
+
+Numbers gradient(const Case &of, const ProductTiles &registers,
+                 const Numbers &x, const Numbers &dy) {
+  return of.isShort ? gradientOn(of, registers, narrowed(x), narrowed(dy))
+                    : gradientOn(of, registers, x, dy);
+}
+
+void checkGradient(const Case &of, std::minstd_rand &random) {
+  const WinogradConvolution::Shape shape = of.shape();
+  SCOPED_TRACE(testing::Message()
+               << of.samples << " x " << of.channels << " x " << of.height
+               << " x " << of.width << " to " << of.outputs << ", padding "
+               << of.padding << ", tiles of " << of.edge
+               << (of.isShort ? ", bf16" : ""));
+  Numbers x = randomNumbers(random, of.samples * shape.x.sample);
+  Numbers dy = randomNumbers(random, of.samples * shape.y.sample);
+  if (of.isShort) {
+    x = widened(narrowed(x));
+    dy = widened(narrowed(dy));
+  }
+  Numbers result = gradient(of, productTiles(), x, dy);
+  if (&productTiles() != &productTilesAvx2)
+    EXPECT_EQ(gradient(of, productTilesAvx2, x, dy), result);
+  double most = 0;
+  for (int64_t output = 0; output < of.outputs; ++output)
+    for (int64_t channel = 0; channel < of.channels; ++channel)
+      for (int64_t place = 0; place < 9; ++place) {
+        double sum = 0;
+        for (int64_t sample = 0; sample < of.samples; ++sample)
+          for (int64_t i = 0; i < shape.rows; ++i)
+            for (int64_t j = 0; j < shape.columns; ++j) {
+              int64_t row = i + place / 3 - of.padding;
+              int64_t column = j + place % 3 - of.padding;
+              if (row >= 0 && row < of.height && column >= 0 &&
+                  column < of.width)
+                sum +=
+                    double(x[sample * shape.x.sample + row * shape.x.axes[1] +
+                             column * shape.x.axes[2] + channel]) *
+                    dy[sample * shape.y.sample + i * shape.y.axes[1] +
+                       j * shape.y.axes[2] + output];
+            }
+        int64_t at = (output * of.channels + channel) * 9 + place;
+        most = std::max(most, std::abs(sum - result[at]));
+      }
+  double unit = of.edge == 2 ? 1e-6 : 4e-6;
+  EXPECT_LT(most,
+            unit *
+                std::sqrt(double(of.samples * shape.rows * shape.columns) + 9));
+}
+
+TEST(WinogradConvolutionTest, ItsGradientIsAsExactAsSumsOfF32) {
+  if (!TiledProduct::isPossible())
+    GTEST_SKIP() << "this processor has no such registers";
+  std::minstd_rand random(6);
+  for (int64_t edge : {2, 4})
+    for (bool isShort : {false, true}) {
+      auto checkSizes = [&](int64_t samples, int64_t channels, int64_t outputs,
+                            int64_t height, int64_t width, int64_t padding) {
+        checkGradient({samples, channels, outputs, height, width, padding,
+                       Direction::Forward, edge, isShort},
+                      random);
+      };
+      checkSizes(1, 16, 16, 1, 1, 1);
+      checkSizes(1, 32, 80, 7, 7, 1);
+      checkSizes(2, 48, 16, 5, 9, 0);
+      checkSizes(3, 16, 32, 4, 3, 2);
+      // More tiles than are added at once.
+      checkSizes(9, 16, 48, 17, 10, 1);
+    }
 }
 
 TEST(WinogradConvolutionTest, IsAsExactAsSumsOfF32) {

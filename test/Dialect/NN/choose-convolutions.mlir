@@ -37,8 +37,8 @@ func.func @main(%a: tensor<1x512x7x7xf32>, %u: tensor<512x512x3x3xf32>, %x: tens
 // -----
 
 // Few tiles: small ones, whose weights take less, or large ones where they are
-// transformed once for all uses. The gradient of the weight has no tiles of our
-// own, and a slower direct algorithm.
+// transformed once for all uses. The gradient of the weight has a slower direct
+// algorithm.
 // CHECK-LABEL: func.func @main
 // CHECK: nn.conv %{{.*}} algorithm winograd2
 // CHECK: nn.conv_backward_input %{{.*}} algorithm winograd2
@@ -50,14 +50,14 @@ func.func @main(%a: tensor<1x512x7x7xf32>, %u: tensor<512x512x3x3xf32>, %x: tens
 // PACKED: nn.conv_backward_input %{{.*}} algorithm winograd4
 // PACKED: nn.conv_backward_weight %{{.*}} algorithm winograd :
 // SMALL-LABEL: func.func @main
-// SMALL-COUNT-2: algorithm winograd2
+// SMALL-COUNT-3: algorithm winograd2
 // SMALL-NOT: algorithm
 // SMALL-LABEL: func.func @main
 // SMALL: nn.conv %{{.*}} algorithm winograd2
 // SMALL-NOT: algorithm
 // SMALL-LABEL: func.func @main
 // LARGE-LABEL: func.func @main
-// LARGE-COUNT-2: algorithm winograd4
+// LARGE-COUNT-3: algorithm winograd4
 // LARGE-NOT: algorithm
 // LARGE-LABEL: func.func @main
 // LARGE: nn.conv %{{.*}} algorithm winograd4

@@ -407,7 +407,8 @@ uint64_t ConvBackwardInputOp::getEffectiveFlops() {
 }
 uint64_t ConvBackwardWeightOp::getEffectiveFlops() {
   uint64_t flops = effectiveFlops(*this, getOutputGradient());
-  if (typeOf(getInput()).getElementTypeBitWidth() != 16)
+  if (typeOf(getInput()).getElementTypeBitWidth() != 16 ||
+      getAlgorithm() != ConvolutionAlgorithm::direct)
     return flops;
   // The library adds over long rows of pixels: with 49, 196 and 784 of them at
   // 35, 73 and 85 % of its rate (Zen 4).

@@ -88,13 +88,15 @@ private:
       return;
     constexpr bool isGradient =
         std::is_same_v<ConvolutionOp, ConvBackwardWeightOp>;
-    bool isShort = isEvery(isBF16);
-    // The library's algorithm, and tiles of our own, which are none of
-    // gradients of weights.
+    // What is added up over micro-batches is f32.
+    bool isShort = isGradient ? llvm::all_of(op->getOperandTypes(), isBF16) &&
+                                    isF32(op.getOutput().getType())
+                              : isEvery(isBF16);
+    // The library's algorithm, and tiles of our own.
     bool hasWinograd = isEvery([&](Type type) {
       return isF32(type) || (shortRate <= 1 && isBF16(type));
     });
-    bool hasTiles = !isGradient && (isShort || isEvery(isF32));
+    bool hasTiles = isShort || isEvery(isF32);
     using Algorithm = ConvolutionAlgorithm;
     auto force = [&](bool isPossible, Algorithm algorithm) {
       if (isPossible)
@@ -115,6 +117,9 @@ private:
               double(w[0])};
     double transforms = uses == 0 ? 0 : 1 / double(uses);
     double rate = isShort ? shortRate : 1.0;
+    // In bf16 it adds up faster.
+    if (isGradient && isShort)
+      share = 0.9;
     SmallVector<Algorithm> algorithms{Algorithm::direct};
     SmallVector<double> times{0.9 * directTime(work) / (share * rate)};
     if (hasWinograd) {
@@ -127,7 +132,9 @@ private:
       for (auto [algorithm, edge] :
            {std::pair(Algorithm::winograd2, 2), {Algorithm::winograd4, 4}}) {
         algorithms.push_back(algorithm);
-        times.push_back(tilesTime(work, transforms, edge, isShort));
+        times.push_back(isGradient
+                            ? gradientTilesTime(work, edge, isShort)
+                            : tilesTime(work, transforms, edge, isShort));
       }
     // Those that are measured compete, if the first two are.
     SmallVector<double> measured;
@@ -163,6 +170,7 @@ private:
   /// What an algorithm of Winograd's does: a product for each point of a
   /// transformed tile.
   struct Tiles {
+    double count;
     double products;                 // operations
     double tiles;                    // bytes written once and read once
     double weightsMade, weightsRead; // bytes
@@ -170,9 +178,8 @@ private:
     /// With `edge` x `edge` numbers of the result in a tile.
     Tiles(const Work &work, uint64_t edge) {
       double points = double((edge + 2) * (edge + 2));
-      double count = work.samples *
-                     llvm::divideCeil(uint64_t(work.height), edge) *
-                     llvm::divideCeil(uint64_t(work.width), edge);
+      count = work.samples * llvm::divideCeil(uint64_t(work.height), edge) *
+              llvm::divideCeil(uint64_t(work.width), edge);
       double weights = work.inputs * work.outputs * 4;
       products = 2 * points * count * work.inputs * work.outputs;
       tiles = 2 * points * count * (work.inputs + work.outputs) * 4;
@@ -198,6 +205,18 @@ private:
     return of.products / (gflops * 1e9) +
            (tiles + of.weightsRead) / (tileBytes * 1e9) +
            of.weightsMade * transforms / (weightBytes * 1e9);
+  }
+
+  /// The gradient of weights, which adds what 48 tiles give it at a time, in a
+  /// cache, and writes windows number by number.
+  double gradientTilesTime(const Work &work, uint64_t edge,
+                           bool isShort) const {
+    Tiles of(work, edge);
+    double tiles = of.tiles * (isShort ? 0.75 : 1.5);
+    double rounds = std::ceil(of.count / 48);
+    return of.products / (gflops * 1e9) +
+           (tiles + rounds * of.weightsRead) / (tileBytes * 1e9) +
+           2 * of.weightsMade / (weightBytes * 1e9);
   }
 
   KernelTimes kernelTimes;

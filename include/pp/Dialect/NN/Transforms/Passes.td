@@ -336,7 +336,8 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     channels. F(2x2, 3x3) takes 4 of 9, and 16 numbers for each 2x2 of the result and
     each pair of channels: better for small images. The library has the first
     (`winograd`), in f32; the runtime has both in tiles of its own (`winograd4`,
-    `winograd2`), in f32 and for tensors of bf16, whose transformed numbers stay f32. One is
+    `winograd2`), also for gradients of weights, in f32 and for tensors of bf16, whose
+    transformed numbers stay f32. One is
     chosen where it takes less than 0.9 of the time of the direct algorithm, by the
     rates of the options. A weight
     that `nn-pack-weights` will pack is transformed once for all its uses.

@@ -1,0 +1,208 @@
+//===- WinogradGradient.cpp -----------------------------------------------===//
+#include "cpu/WinogradGradient.h"
+#include "cpu/TiledProduct.h"
+#include "cpu/WinogradTiles.h"
+
+#include <algorithm>
+
+using namespace pp::runtime;
+using namespace pp::runtime::winograd;
+
+/// Terms of the products at a time.
+static int64_t chunkOf(const Sizes &shape) {
+  return std::min<int64_t>(shape.tiles(), 48);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles of dY
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The transformed tiles of dY as MultiplyBlock has a packed factor: for each
+/// point, panels of outputs, tile by tile.
+struct Panels {
+  int64_t rows, tiles, ofPoint;
+
+  Panels(const Sizes &shape, const ProductTiles &registers, int64_t tiles)
+      : rows(registers.rows), tiles(tiles),
+        ofPoint((shape.outputs + rows - 1) / rows * rows * tiles) {}
+};
+} // namespace
+
+/// Transforms 16 outputs of a tile of dY; the points are `lanes` apart.
+template <int edge, typename Element>
+PP_INLINE void expandTile(const Sizes &shape, const Element *dy,
+                          const Tile &tile, Lanes *to) {
+  constexpr int side = edge + 2;
+  const int64_t down = shape.y.axes[1], right = shape.y.axes[2];
+  const Element *corner =
+      dy + tile.sample * shape.y.sample + tile.row * down + tile.column * right;
+  Lanes pixels[edge][edge], rows[side][edge];
+  for (int64_t i = 0; i < edge; ++i)
+    for (int64_t j = 0; j < edge; ++j) {
+      bool isPixel =
+          tile.row + i < shape.rows && tile.column + j < shape.columns;
+      pixels[i][j] = isPixel ? load(corner + i * down + j * right) : Lanes{};
+    }
+  for (int64_t j = 0; j < edge; ++j)
+    Transform<edge>::expand(pixels[0] + j, edge, rows[0] + j, edge);
+  for (int64_t i = 0; i < side; ++i)
+    Transform<edge>::expand(rows[i], 1, to + i * side, 1);
+}
+
+template <int edge, typename Element>
+PP_INLINE void expandTilesBody(const Sizes &shape, const Panels &panels,
+                               const Element *dy, int64_t first, int64_t count,
+                               float *to) {
+  constexpr int points = (edge + 2) * (edge + 2);
+  for (int64_t number = 0; number < count; ++number) {
+    const Tile tile(shape, first + number);
+    for (int64_t output = 0; output < shape.outputs; output += lanes) {
+      alignas(64) float numbers[points][lanes];
+      Lanes all[points];
+      expandTile<edge>(shape, dy + shape.y.offsetOfChannel(output), tile, all);
+      for (int64_t point = 0; point < points; ++point)
+        store(numbers[point], all[point]);
+      // What of them belongs to each panel.
+      for (int64_t begin = 0; begin < lanes;) {
+        int64_t row = (output + begin) % panels.rows;
+        int64_t length = std::min(lanes - begin, panels.rows - row);
+        float *at = to + (output + begin - row) * panels.tiles +
+                    number * panels.rows + row;
+        for (int64_t point = 0; point < points; ++point)
+          std::memcpy(at + point * panels.ofPoint, numbers[point] + begin,
+                      length * sizeof(float));
+        begin += length;
+      }
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+/// `sums`: for each point, outputs x channels.
+template <int edge>
+PP_INLINE void writeWindowsBody(const Sizes &shape, const float *sums,
+                                float *gradient) {
+  constexpr int side = edge + 2;
+  const int64_t ofPoint = shape.outputs * shape.channels;
+  for (int64_t output = 0; output < shape.outputs; ++output)
+    for (int64_t channel = 0; channel < shape.channels; channel += lanes) {
+      const float *from = sums + output * shape.channels + channel;
+      Lanes all[side * side], rows[3][side], window[9];
+      for (int64_t point = 0; point < side * side; ++point)
+        all[point] = load(from + point * ofPoint);
+      for (int64_t j = 0; j < side; ++j)
+        Transform<edge>::windowSums(all + j, side, rows[0] + j, side);
+      for (int64_t i = 0; i < 3; ++i)
+        Transform<edge>::windowSums(rows[i], 1, window + 3 * i, 1);
+      float *to = gradient + (output * shape.channels + channel) * 9;
+      for (int64_t lane = 0; lane < lanes; ++lane)
+        for (int64_t i = 0; i < 9; ++i)
+          *to++ = window[i][lane];
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// For each processor
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Functions {
+  void (*readTiles)(const Sizes &shape, const Rows &rows, const void *x,
+                    int64_t first, int64_t count, float *to);
+  void (*expandTiles)(const Sizes &shape, const Panels &panels, const void *dy,
+                      int64_t first, int64_t count, float *to);
+  void (*writeWindows)(const Sizes &shape, const float *sums, float *gradient);
+};
+} // namespace
+
+#define PP_FOR_PROCESSOR(name, features)                                       \
+  template <int edge, typename Element>                                        \
+  __attribute__((target(features))) static void readTiles##name(               \
+      const Sizes &shape, const Rows &rows, const void *x, int64_t first,      \
+      int64_t count, float *to) {                                              \
+    readTilesBody<edge>(shape, rows, static_cast<const Element *>(x), first,   \
+                        count, to);                                            \
+  }                                                                            \
+  template <int edge, typename Element>                                        \
+  __attribute__((target(features))) static void expandTiles##name(             \
+      const Sizes &shape, const Panels &panels, const void *dy, int64_t first, \
+      int64_t count, float *to) {                                              \
+    expandTilesBody<edge>(shape, panels, static_cast<const Element *>(dy),     \
+                          first, count, to);                                   \
+  }                                                                            \
+  template <int edge>                                                          \
+  __attribute__((target(features))) static void writeWindows##name(            \
+      const Sizes &shape, const float *sums, float *gradient) {                \
+    writeWindowsBody<edge>(shape, sums, gradient);                             \
+  }                                                                            \
+  template <int edge, typename Element>                                        \
+  static constexpr Functions functions##name = {                               \
+      readTiles##name<edge, Element>, expandTiles##name<edge, Element>,        \
+      writeWindows##name<edge>};
+
+PP_FOR_PROCESSOR(Avx2, "avx2")
+PP_FOR_PROCESSOR(Avx512, "avx512f")
+
+template <int edge, typename Element>
+static const Functions &functionsOf(const ProductTiles &registers) {
+  return &registers == &productTilesAvx512 ? functionsAvx512<edge, Element>
+                                           : functionsAvx2<edge, Element>;
+}
+
+static const Functions &functionsFor(const Sizes &shape,
+                                     const ProductTiles &registers) {
+  if (shape.edge == 2)
+    return shape.isShort ? functionsOf<2, Short>(registers)
+                         : functionsOf<2, Long>(registers);
+  return shape.isShort ? functionsOf<4, Short>(registers)
+                       : functionsOf<4, Long>(registers);
+}
+
+//===----------------------------------------------------------------------===//
+// The gradient
+//===----------------------------------------------------------------------===//
+
+static uint64_t rowBytes(const Sizes &shape, const ProductTiles &registers) {
+  Rows rows(shape, registers, chunkOf(shape));
+  return alignUp(shape.points() * rows.ofPoint * sizeof(float));
+}
+
+static uint64_t panelBytes(const Sizes &shape, const ProductTiles &registers) {
+  Panels panels(shape, registers, chunkOf(shape));
+  return alignUp(shape.points() * panels.ofPoint * sizeof(float));
+}
+
+uint64_t WinogradGradient::getScratchpadBytes() const {
+  return rowBytes(shape, registers) + panelBytes(shape, registers) +
+         WinogradConvolution::getWeightBytes(shape);
+}
+
+void WinogradGradient::run(const void *x, const void *dy, float *gradient,
+                           void *scratchpad) const {
+  auto *bytes = static_cast<char *>(scratchpad);
+  auto *numbers = reinterpret_cast<float *>(bytes);
+  bytes += rowBytes(shape, registers);
+  auto *factors = reinterpret_cast<float *>(bytes);
+  bytes += panelBytes(shape, registers);
+  auto *sums = reinterpret_cast<float *>(bytes);
+  const Functions &work = functionsFor(shape, registers);
+  for (int64_t first = 0; first < shape.tiles(); first += chunkOf(shape)) {
+    int64_t count = std::min(chunkOf(shape), shape.tiles() - first);
+    const Rows rows(shape, registers, count);
+    const Panels panels(shape, registers, count);
+    work.readTiles(shape, rows, x, first, count, numbers);
+    work.expandTiles(shape, panels, dy, first, count, factors);
+    for (int64_t point = 0; point < shape.points(); ++point)
+      registers.multiplyBlock(factors + point * panels.ofPoint, /*aStride=*/0,
+                              numbers + point * rows.ofPoint, lanes, rows.pitch,
+                              shape.outputs, shape.channels, count,
+                              sums + point * shape.outputs * shape.channels,
+                              shape.channels,
+                              /*isAdded=*/first > 0);
+  }
+  work.writeWindows(shape, sums, gradient);
+}

@@ -1,0 +1,265 @@
+//===- WinogradTiles.h - Tiles of images, transformed ---------------------===//
+//
+// What WinogradConvolution and WinogradGradient have in common: the transforms
+// of rows and columns, and of tiles of x. Included by files that compile
+// functions for several processors, into which everything here is inlined.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_CPU_WINOGRADTILES_H
+#define PP_RUNTIME_CPU_WINOGRADTILES_H
+
+#include "cpu/WinogradConvolution.h"
+
+#include <cstring>
+
+#define PP_INLINE __attribute__((always_inline)) static inline
+
+namespace pp::runtime::winograd {
+
+using Sizes = WinogradConvolution::Shape;
+
+inline constexpr int64_t lanes = WinogradConvolution::multiple;
+static_assert(lanes == panelColumns);
+
+/// A number for each of 16 channels; the compiler divides it among registers.
+using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
+using Words = uint32_t __attribute__((vector_size(lanes * sizeof(uint32_t))));
+using Halves = uint16_t __attribute__((vector_size(lanes * sizeof(uint16_t))));
+
+/// Types of elements; that of bf16 is its bits.
+using Long = float;
+using Short = uint16_t;
+
+PP_INLINE Lanes load(const Long *from) {
+  Lanes result;
+  std::memcpy(&result, from, sizeof(result));
+  return result;
+}
+PP_INLINE Lanes load(const Short *from) {
+  Halves bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  return reinterpret_cast<Lanes>(__builtin_convertvector(bits, Words) << 16);
+}
+PP_INLINE void store(Long *to, const Lanes &value) {
+  std::memcpy(to, &value, sizeof(value));
+}
+/// Rounds to the nearest, ties to even.
+PP_INLINE void store(Short *to, const Lanes &value) {
+  Words bits = reinterpret_cast<Words>(value);
+  Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  Words quiet = (bits >> 16) | 0x40;
+  auto isNumber = reinterpret_cast<Words>(value == value);
+  Halves result = __builtin_convertvector(
+      (rounded & isNumber) | (quiet & ~isNumber), Halves);
+  std::memcpy(to, &result, sizeof(result));
+}
+PP_INLINE float widen(Long value) { return value; }
+PP_INLINE float widen(Short value) {
+  uint32_t bits = uint32_t(value) << 16;
+  float result;
+  std::memcpy(&result, &bits, sizeof(result));
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// One row or column
+//===----------------------------------------------------------------------===//
+
+/// The matrices for tiles of `edge` x `edge`, and for the gradient of a window
+/// those transposed; results are `step` apart. Sums have one order, and what
+/// includes this is compiled without contraction.
+template <int edge> struct Transform;
+
+/// Of the points 0, 1, -1 and infinity.
+template <> struct Transform<2> {
+  /// Three numbers of a window become four.
+  PP_INLINE void window(const Lanes &a, const Lanes &b, const Lanes &c,
+                        Lanes *to, int64_t step) {
+    // Halves are exact.
+    Lanes sum = a + c;
+    to[0] = a;
+    to[step] = (sum + b) * 0.5F;
+    to[2 * step] = (sum - b) * 0.5F;
+    to[3 * step] = c;
+  }
+  /// Four numbers of x, which may lie where the results go.
+  PP_INLINE void pixels(const Lanes *from, Lanes *to, int64_t step) {
+    Lanes a = from[0], b = from[step], c = from[2 * step], d = from[3 * step];
+    to[0] = a - c;
+    to[step] = b + c;
+    to[2 * step] = c - b;
+    to[3 * step] = b - d;
+  }
+  /// Two numbers of y from four.
+  PP_INLINE void sums(const Lanes *from, int64_t fromStep, Lanes *to,
+                      int64_t step) {
+    Lanes a = from[0], b = from[fromStep], c = from[2 * fromStep],
+          d = from[3 * fromStep];
+    to[0] = a + b + c;
+    to[step] = b - c - d;
+  }
+  /// Four numbers from two of the gradient of y.
+  PP_INLINE void expand(const Lanes *from, int64_t fromStep, Lanes *to,
+                        int64_t step) {
+    Lanes a = from[0], b = from[fromStep];
+    to[0] = a;
+    to[step] = a + b;
+    to[2 * step] = a - b;
+    to[3 * step] = -b;
+  }
+  /// Three numbers of the gradient of a window from four.
+  PP_INLINE void windowSums(const Lanes *from, int64_t fromStep, Lanes *to,
+                            int64_t step) {
+    Lanes b = from[fromStep], c = from[2 * fromStep];
+    Lanes sum = (b + c) * 0.5F;
+    to[0] = from[0] + sum;
+    to[step] = (b - c) * 0.5F;
+    to[2 * step] = sum + from[3 * fromStep];
+  }
+};
+
+/// Of the points 0, a, -a, b, -b and infinity: with 5/8 and 3/2 errors of
+/// rounding are a third of those with 1 and 2 (measured; Barabasz, Anderson,
+/// Soodhalter, Gregg, "Error Analysis and Improving the Accuracy of Winograd
+/// Convolution for Deep Neural Networks", arXiv 1803.10986). All factors of
+/// pixels are exact.
+template <> struct Transform<4> {
+  static constexpr float a = 0.625F, b = 1.5F, aa = a * a, bb = b * b;
+
+  static constexpr float byA = 1 / (2 * aa * (aa - bb)),
+                         byB = 1 / (2 * bb * (bb - aa));
+
+  PP_INLINE void window(const Lanes &g0, const Lanes &g1, const Lanes &g2,
+                        Lanes *to, int64_t step) {
+    Lanes evenA = (g0 + g2 * aa) * byA, oddA = g1 * (a * byA);
+    Lanes evenB = (g0 + g2 * bb) * byB, oddB = g1 * (b * byB);
+    to[0] = g0 * (1 / (aa * bb));
+    to[step] = evenA + oddA;
+    to[2 * step] = evenA - oddA;
+    to[3 * step] = evenB + oddB;
+    to[4 * step] = evenB - oddB;
+    to[5 * step] = g2;
+  }
+  PP_INLINE void pixels(const Lanes *from, Lanes *to, int64_t step) {
+    Lanes d0 = from[0], d1 = from[step], d2 = from[2 * step],
+          d3 = from[3 * step], d4 = from[4 * step], d5 = from[5 * step];
+    Lanes evenA = d4 - d2 * bb, oddA = (d3 - d1 * bb) * a;
+    Lanes evenB = d4 - d2 * aa, oddB = (d3 - d1 * aa) * b;
+    to[0] = d0 * (aa * bb) - d2 * (aa + bb) + d4;
+    to[step] = evenA + oddA;
+    to[2 * step] = evenA - oddA;
+    to[3 * step] = evenB + oddB;
+    to[4 * step] = evenB - oddB;
+    to[5 * step] = d1 * (aa * bb) - d3 * (aa + bb) + d5;
+  }
+  PP_INLINE void sums(const Lanes *from, int64_t fromStep, Lanes *to,
+                      int64_t step) {
+    Lanes m1 = from[fromStep], m2 = from[2 * fromStep], m3 = from[3 * fromStep],
+          m4 = from[4 * fromStep];
+    Lanes evenA = m1 + m2, oddA = m1 - m2, evenB = m3 + m4, oddB = m3 - m4;
+    to[0] = from[0] + evenA + evenB;
+    to[step] = oddA * a + oddB * b;
+    to[2 * step] = evenA * aa + evenB * bb;
+    to[3 * step] = oddA * (a * aa) + oddB * (b * bb) + from[5 * fromStep];
+  }
+  PP_INLINE void expand(const Lanes *from, int64_t fromStep, Lanes *to,
+                        int64_t step) {
+    Lanes y0 = from[0], y1 = from[fromStep], y2 = from[2 * fromStep],
+          y3 = from[3 * fromStep];
+    Lanes evenA = y0 + y2 * aa, oddA = (y1 + y3 * aa) * a;
+    Lanes evenB = y0 + y2 * bb, oddB = (y1 + y3 * bb) * b;
+    to[0] = y0;
+    to[step] = evenA + oddA;
+    to[2 * step] = evenA - oddA;
+    to[3 * step] = evenB + oddB;
+    to[4 * step] = evenB - oddB;
+    to[5 * step] = y3;
+  }
+  PP_INLINE void windowSums(const Lanes *from, int64_t fromStep, Lanes *to,
+                            int64_t step) {
+    Lanes m1 = from[fromStep], m2 = from[2 * fromStep], m3 = from[3 * fromStep],
+          m4 = from[4 * fromStep];
+    Lanes evenA = (m1 + m2) * byA, oddA = (m1 - m2) * (a * byA);
+    Lanes evenB = (m3 + m4) * byB, oddB = (m3 - m4) * (b * byB);
+    to[0] = from[0] * (1 / (aa * bb)) + evenA + evenB;
+    to[step] = oddA + oddB;
+    to[2 * step] = evenA * aa + evenB * bb + from[5 * fromStep];
+  }
+};
+
+/// Where a tile is.
+struct Tile {
+  int64_t sample, row, column; // of y
+
+  Tile(const Sizes &shape, int64_t number) {
+    int64_t column = number % shape.tileColumns();
+    number /= shape.tileColumns();
+    sample = number / shape.tileRows();
+    row = shape.edge * (number % shape.tileRows());
+    this->column = shape.edge * column;
+  }
+};
+
+/// What a chunk of tiles is made into: for each point, a row of channels for
+/// each tile.
+struct Rows {
+  int64_t pitch, ofPoint; // from row to row, and from point to point
+
+  Rows(const Sizes &shape, const ProductTiles &registers, int64_t tiles)
+      // Rows that are a power of two apart would share places of the cache.
+      : pitch(shape.channels + lanes),
+        ofPoint((tiles + registers.rows - 1) / registers.rows * registers.rows *
+                pitch) {}
+};
+
+/// Transforms 16 channels of a tile; the points are `pitch` apart.
+template <int edge, typename Element>
+PP_INLINE void readTile(const Sizes &shape, const Element *x, const Tile &tile,
+                        float *to, int64_t pitch) {
+  constexpr int side = edge + 2;
+  Lanes pixels[side * side];
+  const int64_t top = tile.row - shape.padTop,
+                left = tile.column - shape.padLeft;
+  const int64_t down = shape.x.axes[1], right = shape.x.axes[2];
+  const Element *corner =
+      x + tile.sample * shape.x.sample + top * down + left * right;
+  bool isInside = top >= 0 && left >= 0 && top + side <= shape.height &&
+                  left + side <= shape.width;
+  if (isInside) {
+    for (int64_t i = 0; i < side; ++i)
+      for (int64_t j = 0; j < side; ++j)
+        pixels[side * i + j] = load(corner + i * down + j * right);
+  } else {
+    for (int64_t i = 0; i < side; ++i)
+      for (int64_t j = 0; j < side; ++j) {
+        bool isPixel = top + i >= 0 && top + i < shape.height &&
+                       left + j >= 0 && left + j < shape.width;
+        pixels[side * i + j] =
+            isPixel ? load(corner + i * down + j * right) : Lanes{};
+      }
+  }
+  for (int64_t j = 0; j < side; ++j)
+    Transform<edge>::pixels(pixels + j, pixels + j, side);
+  for (int64_t i = 0; i < side; ++i) {
+    Lanes row[side];
+    Transform<edge>::pixels(pixels + side * i, row, 1);
+    for (int64_t j = 0; j < side; ++j)
+      store(to + (side * i + j) * pitch, row[j]);
+  }
+}
+
+template <int edge, typename Element>
+PP_INLINE void readTilesBody(const Sizes &shape, const Rows &rows,
+                             const Element *x, int64_t first, int64_t count,
+                             float *to) {
+  for (int64_t number = 0; number < count; ++number, to += rows.pitch) {
+    const Tile tile(shape, first + number);
+    for (int64_t channel = 0; channel < shape.channels; channel += lanes)
+      readTile<edge>(shape, x + shape.x.offsetOfChannel(channel), tile,
+                     to + channel, rows.ofPoint);
+  }
+}
+
+} // namespace pp::runtime::winograd
+
+#endif // PP_RUNTIME_CPU_WINOGRADTILES_H
