@@ -41,7 +41,7 @@ PP_AVX512 static void multiplyTile(const float *a, int64_t aStride,
   const float *from[pointers];
 #pragma unroll
   for (int i = 0; i < pointers; ++i)
-    from[i] = a + 3 * i * aStride;
+    from[i] = a + aStride * 3 * i;
 #pragma unroll 2
   for (int64_t term = 0; term < terms; ++term) {
     __m512 columns[panels];

@@ -92,12 +92,12 @@ PP_INLINE void writeWindowsBody(const Sizes &shape, const float *sums,
     for (int64_t channel = 0; channel < shape.channels; channel += lanes) {
       const float *from = sums + output * shape.channels + channel;
       Lanes all[side * side], rows[3][side], window[9];
-      for (int64_t point = 0; point < side * side; ++point)
-        all[point] = load(from + point * ofPoint);
+      for (int point = 0; point < side * side; ++point)
+        all[point] = load(from + ofPoint * point);
       for (int64_t j = 0; j < side; ++j)
         Transform<edge>::windowSums(all + j, side, rows[0] + j, side);
       for (int64_t i = 0; i < 3; ++i)
-        Transform<edge>::windowSums(rows[i], 1, window + 3 * i, 1);
+        Transform<edge>::windowSums(rows[i], 1, window + i * 3, 1);
       float *to = gradient + (output * shape.channels + channel) * 9;
       for (int64_t lane = 0; lane < lanes; ++lane)
         for (int64_t i = 0; i < 9; ++i)

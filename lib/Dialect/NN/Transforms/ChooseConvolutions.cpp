@@ -102,7 +102,7 @@ private:
       if (isPossible)
         op.setAlgorithm(algorithm);
     };
-    switch (convolutions) {
+    switch (convolutions.getValue()) {
     case ConvolutionChoice::Winograd:
       return force(hasWinograd, Algorithm::winograd);
     case ConvolutionChoice::Winograd2:

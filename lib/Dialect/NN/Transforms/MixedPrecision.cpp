@@ -191,7 +191,7 @@ struct MixedPrecision : pp::nn::impl::MixedPrecisionBase<MixedPrecision> {
     if (failed(function))
       return signalPassFailure();
     Type element;
-    switch (type) {
+    switch (type.getValue()) {
     case Precision::F32:
       return;
     case Precision::TF32:
