@@ -147,19 +147,14 @@ struct Functions {
 PP_FOR_PROCESSOR(Avx2, "avx2")
 PP_FOR_PROCESSOR(Avx512, "avx512f")
 
-template <int edge, typename Element>
-static const Functions &functionsOf(const ProductTiles &registers) {
-  return &registers == &productTilesAvx512 ? functionsAvx512<edge, Element>
-                                           : functionsAvx2<edge, Element>;
-}
-
 static const Functions &functionsFor(const Sizes &shape,
                                      const ProductTiles &registers) {
-  if (shape.edge == 2)
-    return shape.isShort ? functionsOf<2, Short>(registers)
-                         : functionsOf<2, Long>(registers);
-  return shape.isShort ? functionsOf<4, Short>(registers)
-                       : functionsOf<4, Long>(registers);
+  return withTypes(shape,
+                   [&]<int edge, typename Element>() -> const Functions & {
+                     return &registers == &productTilesAvx512
+                                ? functionsAvx512<edge, Element>
+                                : functionsAvx2<edge, Element>;
+                   });
 }
 
 //===----------------------------------------------------------------------===//

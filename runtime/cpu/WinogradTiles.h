@@ -53,6 +53,17 @@ PP_INLINE void store(Short *to, const Lanes &value) {
       (rounded & isNumber) | (quiet & ~isNumber), Halves);
   std::memcpy(to, &result, sizeof(result));
 }
+/// Calls `make` with the edge of the tiles and the type of elements as template
+/// arguments.
+template <typename Function>
+decltype(auto) withTypes(const Sizes &shape, Function make) {
+  if (shape.edge == 2)
+    return shape.isShort ? make.template operator()<2, Short>()
+                         : make.template operator()<2, Long>();
+  return shape.isShort ? make.template operator()<4, Short>()
+                       : make.template operator()<4, Long>();
+}
+
 PP_INLINE float widen(Long value) { return value; }
 PP_INLINE float widen(Short value) {
   uint32_t bits = uint32_t(value) << 16;

@@ -88,6 +88,20 @@ Numbers widened(const Shorts &numbers) {
   return result;
 }
 
+/// Numbers that the elements of x, weights and y can be.
+Numbers randomElements(const Case &of, std::minstd_rand &random,
+                       int64_t count) {
+  Numbers numbers = randomNumbers(random, count);
+  return of.isShort ? widened(narrowed(numbers)) : numbers;
+}
+
+testing::Message describe(const Case &of) {
+  return testing::Message()
+         << of.samples << " x " << of.channels << " x " << of.height << " x "
+         << of.width << " to " << of.outputs << ", padding " << of.padding
+         << ", tiles of " << of.edge << (of.isShort ? ", bf16" : "");
+}
+
 /// With x, weights and y of `Element`.
 template <typename Element>
 std::vector<Element> runOn(const Case &of, const ProductTiles &registers,
@@ -118,17 +132,9 @@ Numbers run(const Case &of, const ProductTiles &registers, const Numbers &x,
 /// each other.
 void check(const Case &of, std::minstd_rand &random) {
   const WinogradConvolution::Shape shape = of.shape();
-  SCOPED_TRACE(testing::Message()
-               << of.samples << " x " << of.channels << " x " << of.height
-               << " x " << of.width << " to " << of.outputs << ", padding "
-               << of.padding << ", tiles of " << of.edge
-               << (of.isShort ? ", bf16" : ""));
-  Numbers x = randomNumbers(random, of.samples * shape.x.sample);
-  Numbers weights = randomNumbers(random, of.channels * of.outputs * 9);
-  if (of.isShort) {
-    x = widened(narrowed(x));
-    weights = widened(narrowed(weights));
-  }
+  SCOPED_TRACE(describe(of));
+  Numbers x = randomElements(of, random, of.samples * shape.x.sample);
+  Numbers weights = randomElements(of, random, of.channels * of.outputs * 9);
   Numbers bias = randomNumbers(random, of.outputs);
   Numbers y = run(of, productTiles(), x, weights, bias);
   if (&productTiles() != &productTilesAvx2)
@@ -182,17 +188,9 @@ Numbers gradient(const Case &of, const ProductTiles &registers,
 
 void checkGradient(const Case &of, std::minstd_rand &random) {
   const WinogradConvolution::Shape shape = of.shape();
-  SCOPED_TRACE(testing::Message()
-               << of.samples << " x " << of.channels << " x " << of.height
-               << " x " << of.width << " to " << of.outputs << ", padding "
-               << of.padding << ", tiles of " << of.edge
-               << (of.isShort ? ", bf16" : ""));
-  Numbers x = randomNumbers(random, of.samples * shape.x.sample);
-  Numbers dy = randomNumbers(random, of.samples * shape.y.sample);
-  if (of.isShort) {
-    x = widened(narrowed(x));
-    dy = widened(narrowed(dy));
-  }
+  SCOPED_TRACE(describe(of));
+  Numbers x = randomElements(of, random, of.samples * shape.x.sample);
+  Numbers dy = randomElements(of, random, of.samples * shape.y.sample);
   Numbers result = gradient(of, productTiles(), x, dy);
   if (&productTiles() != &productTilesAvx2)
     EXPECT_EQ(gradient(of, productTilesAvx2, x, dy), result);

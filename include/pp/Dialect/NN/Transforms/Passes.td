@@ -337,10 +337,9 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     each pair of channels: better for small images. The library has the first
     (`winograd`), in f32; the runtime has both in tiles of its own (`winograd4`,
     `winograd2`), also for gradients of weights, in f32 and for tensors of bf16, whose
-    transformed numbers stay f32. One is
-    chosen where it takes less than 0.9 of the time of the direct algorithm, by the
-    rates of the options. A weight
-    that `nn-pack-weights` will pack is transformed once for all its uses.
+    transformed numbers stay f32. One is chosen where it takes less than 0.9 of the time
+    of the direct algorithm, by the rates of the options. A weight that `nn-pack-weights`
+    will pack is transformed once for all its uses.
   }];
   let options = [
     Option<"convolutions", "convolutions", "::pp::nn::ConvolutionChoice",
