@@ -113,3 +113,15 @@ func.func @main(%y: tensor<8x64x56x56xbf16>, %s: tensor<64x64x3x3xbf16>) -> (ten
   %1 = nn.conv_backward_weight %y, %0 strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xbf16>, tensor<8x64x56x56xbf16>) -> tensor<64x64x3x3xf32>
   return %0, %1 : tensor<8x64x56x56xbf16>, tensor<64x64x3x3xf32>
 }
+
+// -----
+
+// The gradient of a weight in tiles, where the library has no fast algorithm.
+// CHECK-LABEL: func.func @main
+// CHECK: nn.conv_backward_weight {{.*}} algorithm winograd4
+// MATRIX-LABEL: func.func @main
+// MATRIX-NOT: algorithm
+func.func @main(%y: tensor<8x128x28x28xbf16>, %g: tensor<8x128x28x28xbf16>) -> tensor<128x128x3x3xf32> {
+  %0 = nn.conv_backward_weight %y, %g strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x128x28x28xbf16>, tensor<8x128x28x28xbf16>) -> tensor<128x128x3x3xf32>
+  return %0 : tensor<128x128x3x3xf32>
+}

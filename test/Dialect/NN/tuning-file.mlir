@@ -7,6 +7,8 @@
 // RUN: pp-opt %t/conv.mlir --nn-choose-convolutions="tuning-file=%t/packed.json uses=1" | FileCheck %t/conv.mlir --check-prefix=DIRECT
 // RUN: pp-opt %t/conv.mlir --nn-choose-convolutions=tuning-file=%t/half.json | FileCheck %t/conv.mlir --check-prefix=RULE
 // RUN: pp-opt %t/conv.mlir --nn-choose-convolutions="convolutions=direct tuning-file=%t/winograd.json" | FileCheck %t/conv.mlir --check-prefix=DIRECT
+// RUN: pp-opt %t/short.mlir --nn-choose-convolutions | FileCheck %t/short.mlir --check-prefix=RULE
+// RUN: pp-opt %t/short.mlir --nn-choose-convolutions=tuning-file=%t/short.json | FileCheck %t/short.mlir --check-prefix=DIRECT
 // RUN: pp-opt %t/layouts.mlir --nn-assign-layouts=block-size=16 | FileCheck %t/layouts.mlir --check-prefix=BLOCKS
 // RUN: pp-opt %t/layouts.mlir --nn-assign-layouts="block-size=16 tuning-file=%t/last.json" | FileCheck %t/layouts.mlir --check-prefix=LAST
 // RUN: pp-opt %t/layouts.mlir --nn-assign-layouts="block-size=16 tuning-file=%t/plain.json" | FileCheck %t/layouts.mlir --check-prefix=PLAIN
@@ -33,6 +35,18 @@ func.func @main(%x: tensor<8x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tensor
   %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<8x64x56x56xf32>
   return %0 : tensor<8x64x56x56xf32>
 }
+//--- short.mlir
+// RULE: algorithm winograd4
+// DIRECT-LABEL: @main
+// DIRECT-NOT: algorithm
+func.func @main(%x: tensor<8x64x56x56xbf16>, %w: tensor<64x64x3x3xbf16>) -> tensor<8x64x56x56xbf16> {
+  %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xbf16>, tensor<64x64x3x3xbf16>) -> tensor<8x64x56x56xbf16>
+  return %0 : tensor<8x64x56x56xbf16>
+}
+//--- short.json
+{"version": 1, "kernels": {
+ "conv_forward src=8x64x56x56 weights=64x64x3x3 dst=8x64x56x56 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0 types=bf16xbf16xbf16": 1e-3,
+ "conv_forward src=8x64x56x56 weights=64x64x3x3 dst=8x64x56x56 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0 types=bf16xbf16xbf16 layout=blocked16 algorithm=winograd2": 2e-3}}
 //--- direct.json
 {"version": 1, "kernels": {
  "conv_forward src=8x64x56x56 weights=64x64x3x3 dst=8x64x56x56 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0 layout=channels_last": 1e-3,

@@ -14,6 +14,13 @@
 // ALGORITHM: #pp.cost<flops = 4718592, {{.*}}, seconds = 0.004093{{[0-9]+}} : f64>
 // ALGORITHM: #pp.cost<flops = 4718592, {{.*}}, seconds = 0.002772{{[0-9]+}} : f64>
 
+// RUN: pp-opt %t/short.mlir --pp-annotate-costs="gflops=1 bandwidth=1000 launch=0" | FileCheck %s --check-prefix=SHORT
+
+// Factors of sixteen bits take half the time; a gradient of weights from 49
+// pixels, (1 + 75 / 49) times that.
+// SHORT: #pp.cost<flops = 8192, {{.*}}, seconds = 4.096000e-06 : f64>
+// SHORT: #pp.cost<flops = 225792, {{.*}}, seconds = 2.856960e-04 : f64>
+
 // The first of four micro-batches writes the gradient.
 // SUM: nn.accumulate {{.*}}seconds = 1.000000e+00 : f64
 // FIRST: nn.accumulate {{.*}}seconds = 7.500000e-01 : f64
@@ -60,5 +67,19 @@ module {
       nn.yield %1 : tensor<8x16xf32>
     }
     return %0 : tensor<8x16xf32>
+  }
+}
+//--- short.mlir
+module {
+  func.func @main(%x: tensor<8x32xbf16> {step.feed = "x"}, %w: tensor<16x32xbf16> {step.feed = "w"}, %y: tensor<1x16x7x7xbf16> {step.feed = "y"}) -> (tensor<8x16xbf16>, tensor<16x16x3x3xf32>) {
+    %0 = nn.kernel(%a = %x, %b = %w) : (tensor<8x32xbf16>, tensor<16x32xbf16>) -> tensor<8x16xbf16> {
+      %1 = nn.dot_general %a, %b batch [] x [] contract [1] x [1] : (tensor<8x32xbf16>, tensor<16x32xbf16>) -> tensor<8x16xbf16>
+      nn.yield %1 : tensor<8x16xbf16>
+    }
+    %2 = nn.kernel(%a = %y) : (tensor<1x16x7x7xbf16>) -> tensor<16x16x3x3xf32> {
+      %3 = nn.conv_backward_weight %a, %a strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x16x7x7xbf16>, tensor<1x16x7x7xbf16>) -> tensor<16x16x3x3xf32>
+      nn.yield %3 : tensor<16x16x3x3xf32>
+    }
+    return %0, %2 : tensor<8x16xbf16>, tensor<16x16x3x3xf32>
   }
 }
