@@ -1,6 +1,7 @@
 //===- ConvKernels.cpp - `conv_*` -----------------------------------------===//
 #include "cpu/ConvEpilogue.h"
 #include "cpu/ConvGradientProduct.h"
+#include "cpu/ConvGradientTiles.h"
 #include "cpu/KernelBuilder.h"
 #include "cpu/PackedWeights.h"
 #include "cpu/Processor.h"
@@ -849,13 +850,33 @@ uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
   return measurePacked(shape.weights, desc.weights_desc());
 }
 
+/// A gradient of weights with code of our own.
+template <typename Product>
+static void buildGradient(const Product &product, const ConvShape &shape,
+                          KernelBuilder &builder) {
+  builder.setFunction(
+      3,
+      [product, offsets = std::array{shape.srcOffset, shape.dstOffset,
+                                     shape.weightsOffset}](void *const *tensors,
+                                                           void *scratchpad) {
+        auto at = [&](int tensor) {
+          return static_cast<char *>(tensors[tensor]) + offsets[tensor];
+        };
+        product.run(at(0), at(1), reinterpret_cast<float *>(at(2)), scratchpad);
+      },
+      product.getScratchpadBytes());
+}
+
 void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                                            KernelBuilder &builder) {
   // As a product it takes the same time in one thread, or less, and is shared
   // by threads where there are few channels (measured on Zen 4).
   const ConvShape whole(descriptor, builder, Division::None);
-  if (whole.isPointwise() && !TiledProduct::isPreferred(KernelBuilder::dataType(
-                                 whole.src.data_type()))) {
+  const auto sizes = whole.gradientProduct();
+  const bool isInMatrixTiles = sizes && ConvGradientTiles::isPreferred(*sizes);
+  if (!isInMatrixTiles && whole.isPointwise() &&
+      !TiledProduct::isPreferred(
+          KernelBuilder::dataType(whole.src.data_type()))) {
     auto rows = [](const KernelBuilder::MemoryDesc &desc) {
       int64_t channels = desc.dims()[1];
       int64_t pixels = KernelBuilder::elementCount(desc.dims()) / channels;
@@ -872,23 +893,13 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   if (auto tiles = whole.gradientInTiles();
       tiles && WinogradConvolution::isPossible(*tiles))
     return buildGradientInTiles(shape, builder);
-  if (auto sizes = whole.gradientProduct();
-      sizes && ConvGradientProduct::isPreferred(*sizes)) {
-    ConvGradientProduct product(*shape.gradientProduct());
-    uint64_t bytes = product.getScratchpadBytes();
-    return builder.setFunction(
-        3,
-        [product, offsets = std::array{shape.srcOffset, shape.dstOffset,
-                                       shape.weightsOffset}](
-            void *const *tensors, void *scratchpad) {
-          auto at = [&](int tensor) {
-            return static_cast<char *>(tensors[tensor]) + offsets[tensor];
-          };
-          product.run(at(0), at(1), reinterpret_cast<float *>(at(2)),
-                      scratchpad);
-        },
-        bytes);
-  }
+  if (isInMatrixTiles)
+    return buildGradient(
+        ConvGradientTiles(*shape.gradientProduct(), matrixTilesAmx), shape,
+        builder);
+  if (sizes && ConvGradientProduct::isPreferred(*sizes))
+    return buildGradient(ConvGradientProduct(*shape.gradientProduct()), shape,
+                         builder);
   const int64_t outputs = shape.outputChannels;
   const int64_t atATime = shape.countOutputsAtATime();
   auto leave = [&](int64_t begin) {

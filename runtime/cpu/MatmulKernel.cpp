@@ -276,9 +276,7 @@ static uint64_t measurePanels(const Product &product) {
   size_t bytes = product.b.get_size();
   bool isPossible =
       dims.size() == 2 && dims[1] % panelColumns == 0 && bytes <= INT32_MAX;
-  return isPossible ? KernelBuilder::elementCount(dims) *
-                          dnnl::memory::data_type_size(product.b.data_type())
-                    : 0;
+  return isPossible ? makeTiled(product).getPackedBytes() : 0;
 }
 
 namespace {
@@ -439,19 +437,11 @@ void pp::runtime::buildPackMatmul(Descriptor &descriptor,
   if (product.packedBytes == 0)
     throw DescriptorError("key 'packed' is missing");
   demandPacked(measurePanels(product), product.packedBytes);
-  KernelBuilder::Dims strides = KernelBuilder::stridesOf(product.b);
-  builder.setFunction(
-      2,
-      [b = TiledProduct::Matrix{KernelBuilder::dataType(product.b.data_type()),
-                                strides[0],
-                                strides[1],
-                                {}},
-       dims = product.b.dims(), offsets](void *const *tensors, void *) {
-        TiledProduct::packColumns(b, dims[0], dims[1],
-                                  static_cast<const char *>(tensors[0]) +
-                                      offsets.plainB,
-                                  static_cast<char *>(tensors[1]) + offsets.b);
-      });
+  builder.setFunction(2, [tiled = makeTiled(product),
+                          offsets](void *const *tensors, void *) {
+    tiled.packColumns(static_cast<const char *>(tensors[0]) + offsets.plainB,
+                      static_cast<char *>(tensors[1]) + offsets.b);
+  });
 }
 
 uint64_t pp::runtime::measurePackedMatmul(Descriptor &descriptor,

@@ -2,6 +2,8 @@
 #include "cpu/Processor.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 using namespace pp::runtime;
 
@@ -11,7 +13,11 @@ static bool findMatrixTiles() {
     return false;
   unsigned low, high;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return (low >> 17 & 3) == 3;
+  if ((low >> 17 & 3) != 3)
+    return false;
+  // Linux keeps them for processes that have asked, from version 5.16 on.
+  constexpr int requestPermission = 0x1023, tileData = 18;
+  return syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
 }
 
 bool pp::runtime::hasMatrixTiles() {

@@ -10,7 +10,8 @@ namespace pp::runtime {
 /// is emulated.
 bool hasFastBFloat16();
 
-/// Whether there are AMX's tiles for bf16, and the system keeps them.
+/// Whether there are AMX's tiles for bf16, and the system keeps them for this
+/// process, which is asked the first time.
 bool hasMatrixTiles();
 
 bool hasAvx512();

@@ -38,7 +38,7 @@ bool TiledProduct::isPreferred(DataType factors) {
     return isPossible();
   switch (factors) {
   case DataType::BF16:
-    return !hasFastBFloat16();
+    return !hasFastBFloat16() || hasMatrixTiles();
   case DataType::F16:
     return true;
   default:
@@ -186,8 +186,16 @@ static void packPanels(DataType type, const char *from, int64_t laneStride,
   });
 }
 
-void TiledProduct::packColumns(const Matrix &b, int64_t k, int64_t n,
-                               const void *from, void *to) {
+uint64_t TiledProduct::getPackedBytes() const {
+  return inMatrixTiles() ? MatrixTileProduct::getPackedBytes(k, n)
+                         : k * n * sizeOf(b.type);
+}
+
+void TiledProduct::packColumns(const void *from, void *to) const {
+  if (inMatrixTiles())
+    return MatrixTileProduct::packColumns(static_cast<const uint16_t *>(from),
+                                          {b.rowStride, b.columnStride}, k, n,
+                                          to);
   auto copy = [&]<typename Element>(Element *target) {
     auto *source = static_cast<const Element *>(from);
     for (int64_t panel = 0; panel < n; panel += panelColumns)
@@ -217,7 +225,21 @@ TiledProduct::TiledProduct(std::vector<int64_t> batch, int64_t m, int64_t k,
                            int64_t n, Matrix a, Matrix b, Matrix c,
                            bool isAdded)
     : batch(std::move(batch)), m(m), k(k), n(n), a(std::move(a)),
-      b(std::move(b)), c(std::move(c)), isAdded(isAdded) {}
+      b(std::move(b)), c(std::move(c)), isAdded(isAdded),
+      matrixTiles(hasMatrixTiles() ? &matrixTilesAmx : nullptr) {}
+
+std::optional<MatrixTileProduct> TiledProduct::inMatrixTiles() const {
+  if (!matrixTiles || a.type != DataType::BF16 || b.type != DataType::BF16 ||
+      c.type == DataType::F16)
+    return std::nullopt;
+  MatrixTileProduct product(m, k, n, {a.rowStride, a.columnStride},
+                            {b.rowStride, b.columnStride},
+                            {c.rowStride, c.columnStride},
+                            c.type == DataType::BF16, isAdded, *matrixTiles);
+  if (isPacked)
+    product.setPacked();
+  return product;
+}
 
 int64_t TiledProduct::columnsAtOnce() const {
   // What is not written into c itself is kept between blocks of terms.
@@ -247,6 +269,8 @@ bool TiledProduct::isReadInPlace() const {
 }
 
 uint64_t TiledProduct::getScratchpadBytes() const {
+  if (auto product = inMatrixTiles())
+    return product->getScratchpadBytes();
   Places places =
       measurePlaces(m, k, columnsAtOnce(), isDirect(), isReadInPlace());
   uint64_t bytes = 0;
@@ -277,6 +301,10 @@ PP_AVX2 static void writeMatrix(const float *from, int64_t rows,
 
 void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
                           char *scratchpad) const {
+  if (auto product = inMatrixTiles())
+    return product->run(reinterpret_cast<const uint16_t *>(aData),
+                        reinterpret_cast<const uint16_t *>(bData), cData,
+                        scratchpad);
   int64_t columnBlock = columnsAtOnce();
   bool isBRead = isReadInPlace();
   Places places = measurePlaces(m, k, columnBlock, isDirect(), isBRead);

@@ -19,18 +19,22 @@
 #ifndef PP_RUNTIME_CPU_TILEDPRODUCT_H
 #define PP_RUNTIME_CPU_TILEDPRODUCT_H
 
+#include "cpu/MatrixTileProduct.h"
 #include "cpu/ProductTiles.h"
 #include "plan/DataType.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace pp::runtime {
 
 /// c = a b, or c += a b, for matrices m x k, k x n and m x n, and for batches
-/// of them. A number of c is the sum over blocks of 256 terms, added one after
-/// the other, of chains of fused multiply-adds in f32 that begin at 0: its bits
-/// depend on nothing but its row of a and its column of b.
+/// of them. Factors of bf16 are multiplied in AMX's tiles where there are any
+/// (MatrixTileProduct.h). Else a number of c is the sum over blocks of 256
+/// terms, added one after the other, of chains of fused multiply-adds in f32
+/// that begin at 0: its bits depend on nothing but its row of a and its column
+/// of b.
 class TiledProduct {
 public:
   struct Matrix {
@@ -46,8 +50,8 @@ public:
   static bool isPossible();
   /// Whether this processor should multiply factors of this type so: all
   /// without AVX-512; with it, f32 of Intel's (measured: Emerald Rapids, 1.1 to
-  /// 2.5 times as fast as oneDNN), bf16 where neither AMX nor AMD's
-  /// instructions make it faster than f32, and f16, which oneDNN widens first.
+  /// 2.5 times as fast as oneDNN), bf16 but for AMD's instructions, for which
+  /// oneDNN has products, and f16, which oneDNN widens first.
   static bool isPreferred(DataType factors);
 
   /// `batch` are the dimensions of the batch. With `isAdded`, c is f32.
@@ -58,22 +62,30 @@ public:
   void setPacked() { isPacked = true; }
 
   /// Other tiles than those of this processor, which it must have.
-  void setTiles(const ProductTiles &other) { tiles = &other; }
+  void setTiles(const ProductTiles &other) {
+    tiles = &other;
+    matrixTiles = nullptr;
+  }
+  void setMatrixTiles(const MatrixTiles &other) { matrixTiles = &other; }
 
   /// What `run` needs; a multiple of 64.
   uint64_t getScratchpadBytes() const;
   void run(const void *a, const void *b, void *c, void *scratchpad) const;
 
+  /// The bytes of a packed b.
+  uint64_t getPackedBytes() const;
   /// Brings a single b into panels, one after the other, of rows of 16 columns
-  /// of the same type; n is a multiple of 16.
-  static void packColumns(const Matrix &b, int64_t k, int64_t n,
-                          const void *from, void *to);
+  /// of the same type, or of matrix tiles; n is a multiple of 16.
+  void packColumns(const void *from, void *to) const;
   /// Brings as many rows of a as tiles of registers have, `rowStride` apart,
   /// into a panel of them, term by term.
   static void packTileRows(int64_t tileRows, const float *from,
                            int64_t rowStride, int64_t terms, float *to);
 
 private:
+  /// One product of the batch in matrix tiles, if it is of bf16 and there are
+  /// such tiles.
+  std::optional<MatrixTileProduct> inMatrixTiles() const;
   void runOne(const char *a, const char *b, char *c, char *scratchpad) const;
   int64_t columnsAtOnce() const;
   /// Whether tiles read b itself, not panels of it.
@@ -88,6 +100,8 @@ private:
   Matrix a, b, c;
   bool isAdded, isPacked = false;
   const ProductTiles *tiles = &productTiles();
+  /// Null where there are none.
+  const MatrixTiles *matrixTiles;
 };
 
 } // namespace pp::runtime

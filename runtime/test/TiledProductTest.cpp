@@ -124,7 +124,7 @@ void check(const ProductTiles &tiles, std::minstd_rand &random, DataType aType,
   Numbers packed(bType, k * n);
   if (isPacked) {
     product.setPacked();
-    TiledProduct::packColumns(bMatrix, k, n, bData.data(), packed.data());
+    product.packColumns(bData.data(), packed.data());
   }
   Numbers scratchpad(DataType::F32, product.getScratchpadBytes() / 4);
   product.run(aData.data(), (isPacked ? packed : bData).data(), cData.data(),

@@ -1,0 +1,94 @@
+//===- MatrixTilesAmx.cpp -------------------------------------------------===//
+#include "cpu/MatrixTiles.h"
+
+#include <immintrin.h>
+
+using namespace pp::runtime;
+
+#define PP_AMX __attribute__((target("amx-tile,amx-bf16")))
+
+namespace {
+/// The operand of LDTILECFG (Intel's Software Developer's Manual, volume 1,
+/// section 18.3).
+struct alignas(64) TileConfiguration {
+  uint8_t palette = 1, startRow = 0;
+  uint8_t reserved[14] = {};
+  uint16_t rowBytes[16] = {};
+  uint8_t rows[16] = {};
+};
+} // namespace
+
+static TileConfiguration makeConfiguration() {
+  TileConfiguration result;
+  for (int tile = 0; tile < 8; ++tile) {
+    result.rowBytes[tile] = 64;
+    result.rows[tile] = 16;
+  }
+  return result;
+}
+
+PP_AMX static void begin() {
+  static const TileConfiguration configuration = makeConfiguration();
+  _tile_loadconfig(&configuration);
+}
+
+PP_AMX static void end() { _tile_release(); }
+
+// Tiles are named by constants: 0 to 3 are of c, 4 and 5 of a, 6 and 7 of b.
+
+template <int rowTiles, int columnTiles>
+PP_AMX static void multiplyTiles(const char *a, int64_t aPanel, const char *b,
+                                 int64_t bPanel, int64_t steps, float *c,
+                                 int64_t rowStride, bool isAdded) {
+  const int64_t rowBytes = rowStride * static_cast<int64_t>(sizeof(float));
+  float *below = c + matrixTileLanes * rowStride;
+  if (isAdded) {
+    _tile_loadd(0, c, rowBytes);
+    if constexpr (columnTiles == 2)
+      _tile_loadd(1, c + matrixTileLanes, rowBytes);
+    if constexpr (rowTiles == 2)
+      _tile_loadd(2, below, rowBytes);
+    if constexpr (rowTiles == 2 && columnTiles == 2)
+      _tile_loadd(3, below + matrixTileLanes, rowBytes);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (int64_t step = 0; step < steps;
+       ++step, a += matrixTileBytes, b += matrixTileBytes) {
+    _tile_loadd(6, b, 64);
+    _tile_loadd(4, a, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (rowTiles == 2) {
+      _tile_loadd(5, a + aPanel, 64);
+      _tile_dpbf16ps(2, 5, 6);
+    }
+    if constexpr (columnTiles == 2) {
+      _tile_loadd(7, b + bPanel, 64);
+      _tile_dpbf16ps(1, 4, 7);
+      if constexpr (rowTiles == 2)
+        _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+  _tile_stored(0, c, rowBytes);
+  if constexpr (columnTiles == 2)
+    _tile_stored(1, c + matrixTileLanes, rowBytes);
+  if constexpr (rowTiles == 2)
+    _tile_stored(2, below, rowBytes);
+  if constexpr (rowTiles == 2 && columnTiles == 2)
+    _tile_stored(3, below + matrixTileLanes, rowBytes);
+}
+
+static void multiply(int64_t rowTiles, int64_t columnTiles, const char *a,
+                     int64_t aPanel, const char *b, int64_t bPanel,
+                     int64_t steps, float *c, int64_t rowStride, bool isAdded) {
+  auto *some = rowTiles == 2      ? columnTiles == 2 ? multiplyTiles<2, 2>
+                                                     : multiplyTiles<2, 1>
+               : columnTiles == 2 ? multiplyTiles<1, 2>
+                                  : multiplyTiles<1, 1>;
+  some(a, aPanel, b, bPanel, steps, c, rowStride, isAdded);
+}
+
+const MatrixTiles pp::runtime::matrixTilesAmx = {begin, end, multiply};

@@ -1,0 +1,175 @@
+//===- MatrixTileProductTest.cpp - Products of bf16 in matrix tiles -------===//
+#include "cpu/MatrixTileProduct.h"
+#include "PlainTiles.h"
+#include "cpu/Processor.h"
+#include "plan/DataType.h"
+#include "plan/ShortFloat.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <random>
+#include <tuple>
+#include <vector>
+
+using namespace pp::runtime;
+
+namespace {
+
+struct Layout {
+  const char *name;
+  int64_t row, column, size;
+};
+/// Row-major, column-major, with gaps between rows, with gaps everywhere.
+Layout pickLayout(std::minstd_rand &random, int64_t rows, int64_t columns) {
+  const Layout layouts[] = {
+      {"rows", columns, 1, rows * columns},
+      {"columns", 1, rows, rows * columns},
+      {"gaps", columns + 5, 1, rows * (columns + 5)},
+      {"sparse", 2 * columns + 3, 2, rows * (2 * columns + 3)}};
+  return layouts[random() % 4];
+}
+
+std::vector<uint16_t> makeNumbers(std::minstd_rand &random, int64_t count) {
+  std::vector<uint16_t> result(count);
+  for (uint16_t &number : result)
+    number = toBF16(static_cast<float>(random() % 2001) / 1000 - 1);
+  return result;
+}
+
+/// With the processor's tiles, or those of above.
+class MatrixTileProductTest : public testing::TestWithParam<bool> {
+protected:
+  void SetUp() override {
+    if (!__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512vl"))
+      GTEST_SKIP() << "this processor cannot pack tiles";
+    if (GetParam() && !hasMatrixTiles())
+      GTEST_SKIP() << "this processor has no AMX";
+  }
+  static const MatrixTiles &tiles() {
+    return GetParam() ? matrixTilesAmx : plainTiles;
+  }
+
+  template <typename Result>
+  void check(std::minstd_rand &random, int64_t m, int64_t k, int64_t n,
+             bool isAdded, bool isPacked) {
+    constexpr bool isShort = std::is_same_v<Result, uint16_t>;
+    Layout a = pickLayout(random, m, k), b = pickLayout(random, k, n),
+           c = pickLayout(random, m, n);
+    SCOPED_TRACE(std::to_string(m) + " x " + std::to_string(k) + " x " +
+                 std::to_string(n) + ", " + a.name + " " + b.name + " " +
+                 c.name + (isShort ? ", bf16" : ", f32") +
+                 (isAdded ? ", added" : "") + (isPacked ? ", packed" : ""));
+    auto aData = makeNumbers(random, a.size),
+         bData = makeNumbers(random, b.size);
+    std::vector<Result> before(c.size);
+    for (Result &number : before)
+      number = isShort ? toBF16(7) : static_cast<float>(random() % 100);
+    std::vector<Result> cData = before;
+    MatrixTileProduct product(m, k, n, {a.row, a.column}, {b.row, b.column},
+                              {c.row, c.column}, isShort, isAdded, tiles());
+    std::vector<char> packed(MatrixTileProduct::getPackedBytes(k, n));
+    const uint16_t *from = bData.data();
+    if (isPacked) {
+      product.setPacked();
+      MatrixTileProduct::packColumns(bData.data(), {b.row, b.column}, k, n,
+                                     packed.data());
+      from = reinterpret_cast<const uint16_t *>(packed.data());
+    }
+    // What was there before must not be read.
+    std::vector<char> scratchpad(product.getScratchpadBytes(), char(0xff));
+    product.run(aData.data(), from, cData.data(), scratchpad.data());
+    EXPECT_FALSE(arePlainTilesBegun);
+
+    std::vector<Result> expected = before;
+    std::vector<double> sizes(c.size);
+    for (int64_t row = 0; row < m; ++row)
+      for (int64_t column = 0; column < n; ++column) {
+        int64_t at = row * c.row + column * c.column;
+        bool isDirect = !isShort && c.column == 1;
+        float sum = isAdded && isDirect ? static_cast<float>(before[at]) : 0;
+        for (int64_t x = 0; x < k; ++x) {
+          float one = fromBF16(aData[row * a.row + x * a.column]);
+          float other = fromBF16(bData[x * b.row + column * b.column]);
+          sum = std::fma(one, other, sum);
+          sizes[at] += std::fabs(one * other);
+        }
+        if constexpr (isShort)
+          expected[at] = toBF16(sum);
+        else
+          expected[at] = isAdded && !isDirect ? before[at] + sum : sum;
+      }
+    for (int64_t at = 0; at < c.size; ++at) {
+      if (!GetParam() || sizes[at] == 0) { // gaps too
+        ASSERT_EQ(cData[at], expected[at]) << "at " << at;
+        continue;
+      }
+      auto widen = [](Result value) -> double {
+        if constexpr (isShort)
+          return fromBF16(value);
+        else
+          return value;
+      };
+      ASSERT_NEAR(widen(cData[at]), widen(expected[at]),
+                  (sizes[at] + std::fabs(widen(before[at]))) *
+                      (isShort ? 0x1p-8 : 0x1p-20))
+          << "at " << at;
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Tiles, MatrixTileProductTest, testing::Bool(),
+                         [](const auto &info) {
+                           return info.param ? "Amx" : "Plain";
+                         });
+
+TEST_P(MatrixTileProductTest, MultipliesMatricesOfAnyLayout) {
+  std::minstd_rand random(3);
+  for (int round = 0; round < 120; ++round) {
+    int64_t m = 1 + random() % 100, k = 1 + random() % 100,
+            n = 1 + random() % 100;
+    bool isPacked = random() % 3 == 0;
+    if (random() % 2)
+      check<float>(random, m, k, n, random() % 2, isPacked);
+    else
+      check<uint16_t>(random, m, k, n, false, isPacked);
+    if (HasFatalFailure())
+      return;
+  }
+}
+
+/// Sizes at which the loops have more than one block each.
+TEST_P(MatrixTileProductTest, MultipliesInSeveralBlocks) {
+  std::minstd_rand random(5);
+  for (bool isPacked : {false, true})
+    for (auto [m, k, n] :
+         {std::tuple{1030, 40, 20}, {20, 1050, 290}, {5, 2100, 40}}) {
+      check<float>(random, m, k, n, true, isPacked);
+      check<float>(random, m, k, n, false, isPacked);
+      check<uint16_t>(random, m, k, n, false, isPacked);
+    }
+}
+
+/// Threads share a product by its rows or columns.
+TEST_P(MatrixTileProductTest, PartsHaveTheBitsOfTheWhole) {
+  std::minstd_rand random(9);
+  constexpr int64_t m = 70, k = 1100, n = 90, row = 19, column = 35;
+  auto a = makeNumbers(random, m * k), b = makeNumbers(random, k * n);
+  std::vector<float> whole(m * n), part(m * n);
+  auto run = [&](int64_t rows, int64_t columns, std::vector<float> &c) {
+    MatrixTileProduct product(m - rows, k, n - columns, {k, 1}, {n, 1}, {n, 1},
+                              false, false, tiles());
+    std::vector<char> scratchpad(product.getScratchpadBytes());
+    product.run(a.data() + rows * k, b.data() + columns,
+                c.data() + rows * n + columns, scratchpad.data());
+  };
+  run(0, 0, whole);
+  run(row, column, part);
+  for (int64_t i = row; i < m; ++i)
+    for (int64_t j = column; j < n; ++j)
+      ASSERT_EQ(std::bit_cast<uint32_t>(whole[i * n + j]),
+                std::bit_cast<uint32_t>(part[i * n + j]));
+}
+
+} // namespace

@@ -1,0 +1,50 @@
+//===- PlainTiles.h - Matrix tiles for any processor ------------*- C++ -*-===//
+#ifndef PP_RUNTIME_TEST_PLAINTILES_H
+#define PP_RUNTIME_TEST_PLAINTILES_H
+
+#include "cpu/MatrixTiles.h"
+#include "plan/ShortFloat.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace pp::runtime {
+
+/// Between begin() and end().
+inline bool arePlainTilesBegun = false;
+
+inline void beginPlainTiles() { arePlainTilesBegun = true; }
+inline void endPlainTiles() { arePlainTilesBegun = false; }
+
+/// As AMX's tiles, but the terms of a number are one chain.
+inline void multiplyPlainTiles(int64_t rowTiles, int64_t columnTiles,
+                               const char *a, int64_t aPanel, const char *b,
+                               int64_t bPanel, int64_t steps, float *c,
+                               int64_t rowStride, bool isAdded) {
+  ASSERT_TRUE(arePlainTilesBegun);
+  auto read = [](const char *from, int64_t at) {
+    return fromBF16(reinterpret_cast<const uint16_t *>(from)[at]);
+  };
+  for (int64_t row = 0; row < rowTiles * 16; ++row)
+    for (int64_t column = 0; column < columnTiles * 16; ++column) {
+      float &number = c[row * rowStride + column];
+      float sum = isAdded ? number : 0;
+      for (int64_t term = 0; term < steps * 32; ++term) {
+        int64_t tile = term / 32 * matrixTileBytes, inside = term % 32;
+        sum =
+            std::fma(read(a + row / 16 * aPanel + tile, row % 16 * 32 + inside),
+                     read(b + column / 16 * bPanel + tile,
+                          inside / 2 * 32 + column % 16 * 2 + inside % 2),
+                     sum);
+      }
+      number = sum;
+    }
+}
+
+inline const MatrixTiles plainTiles = {beginPlainTiles, endPlainTiles,
+                                       multiplyPlainTiles};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_TEST_PLAINTILES_H
