@@ -2,6 +2,7 @@
 #include "cpu/ConvEpilogue.h"
 #include "cpu/ConvGradientProduct.h"
 #include "cpu/ConvGradientTiles.h"
+#include "cpu/ConvInputTiles.h"
 #include "cpu/KernelBuilder.h"
 #include "cpu/PackedWeights.h"
 #include "cpu/Processor.h"
@@ -74,6 +75,8 @@ struct ConvShape {
   /// The sizes of the gradient of the weights as one product; nothing for
   /// groups, another algorithm, and other types than f32 or factors of bf16.
   std::optional<ConvGradientProduct::Shape> gradientProduct() const;
+  /// The sizes of the gradient of src in matrix tiles, where it is made so.
+  std::optional<ConvInputTiles::Shape> inputTiles() const;
   /// The sizes of Winograd's algorithm in tiles of our own, forward or for the
   /// gradient of src, but for where its tensors lie; nothing for another
   /// algorithm, or what it does not compute.
@@ -88,6 +91,8 @@ struct ConvShape {
           std::optional<KernelBuilder::Type> type = {}) const;
 
 private:
+  /// The sizes of a product; nothing for groups and another algorithm.
+  std::optional<ConvGradientProduct::Shape> productSizes() const;
   /// Those sizes, whatever the type of the weights.
   std::optional<WinogradConvolution::Shape>
   tilesOf(WinogradConvolution::Direction direction) const;
@@ -268,6 +273,10 @@ std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
       dst.data_type() != type ||
       (type != KernelBuilder::Type::f32 && type != KernelBuilder::Type::bf16))
     return std::nullopt;
+  return productSizes();
+}
+
+std::optional<ConvGradientProduct::Shape> ConvShape::productSizes() const {
   if (groups > 1 || algorithm != dnnl::algorithm::convolution_direct)
     return std::nullopt;
   ConvGradientProduct::Shape shape;
@@ -284,8 +293,17 @@ std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
     ++dilation;
   shape.x = placesOf(src);
   shape.dy = placesOf(dst);
-  shape.isShort = type == KernelBuilder::Type::bf16;
+  shape.isShort = src.data_type() == KernelBuilder::Type::bf16;
   return shape;
+}
+
+std::optional<ConvInputTiles::Shape> ConvShape::inputTiles() const {
+  const KernelBuilder::Type brain = KernelBuilder::Type::bf16;
+  if (packedBytes != 0 || weights.data_type() != brain ||
+      src.data_type() != brain || dst.data_type() != brain)
+    return std::nullopt;
+  auto sizes = productSizes();
+  return sizes && ConvInputTiles::isPreferred(*sizes) ? sizes : std::nullopt;
 }
 
 std::optional<WinogradConvolution::Shape>
@@ -788,12 +806,33 @@ static auto describeBackwardData(ConvShape &shape, KernelBuilder &builder) {
   });
 }
 
+static void buildInputTiles(const ConvShape &shape,
+                            const ConvInputTiles::Shape &sizes,
+                            KernelBuilder &builder) {
+  ConvInputTiles tiles(sizes, matrixTilesAmx);
+  uint64_t bytes = tiles.getScratchpadBytes();
+  builder.setFunction(
+      3,
+      [tiles = std::move(tiles),
+       offsets = std::array{shape.dstOffset, uint64_t(0), shape.srcOffset}](
+          void *const *tensors, void *scratchpad) {
+        auto at = [&](int tensor) {
+          return reinterpret_cast<uint16_t *>(
+              static_cast<char *>(tensors[tensor]) + offsets[tensor]);
+        };
+        tiles.run(at(0), at(1), at(2), scratchpad);
+      },
+      bytes);
+}
+
 void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
                                         KernelBuilder &builder) {
   bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Backward);
   ConvShape shape(descriptor, builder, Division::Samples);
   if (isInOwnTiles)
     return buildTiles(shape, Direction::Backward, {}, builder);
+  if (auto sizes = shape.inputTiles())
+    return buildInputTiles(shape, *sizes, builder);
   auto desc = describeBackwardData(shape, builder);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto weights = addWeights(shape, desc, builder);

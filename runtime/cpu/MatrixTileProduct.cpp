@@ -16,7 +16,7 @@ using namespace pp::runtime;
 static constexpr int64_t lanes = matrixTileLanes, tileTerms = matrixTileTerms;
 /// Two tiles of rows, or of columns.
 static constexpr int64_t pair = 2 * lanes;
-static constexpr int64_t mostTerms = 1024, columnBlock = 256;
+static constexpr int64_t mostTerms = 1024;
 
 static int64_t divideUp(int64_t value, int64_t divisor) {
   return (value + divisor - 1) / divisor;
@@ -83,6 +83,15 @@ PP_AVX512 void MatrixTileProduct::packTile(const uint16_t *from,
     _mm512_storeu_si512(to, interleave(row(term), row(term + 1)));
 }
 
+PP_AVX512 void MatrixTileProduct::packRowTile(const uint16_t *from,
+                                              const int64_t *offsets,
+                                              char *to) {
+  for (int64_t row = 0; row < lanes; ++row, to += 64)
+    _mm512_storeu_si512(to, offsets[row] < 0
+                                ? _mm512_setzero_si512()
+                                : _mm512_loadu_si512(from + offsets[row]));
+}
+
 /// Writes a tile of `count` lanes and `terms` terms; what there is not is 0.
 template <TileOrder order>
 PP_AVX512 static void packTile(const uint16_t *from, int64_t laneStride,
@@ -105,6 +114,10 @@ PP_AVX512 static void packTile(const uint16_t *from, int64_t laneStride,
                  ? _mm256_maskz_loadu_epi16(mask, from + term * termStride)
                  : _mm256_setzero_si256();
     };
+    // The next rows may lie in other pages, which the processor does not
+    // expect.
+    for (int64_t term = 0; term < tileTerms; ++term)
+      __builtin_prefetch(from + (tileTerms + term) * termStride);
     for (int64_t term = 0; term < tileTerms; term += 2)
       rows[term / 2] = interleave(row(term), row(term + 1));
   } else {
@@ -154,8 +167,14 @@ uint64_t MatrixTileProduct::getPackedBytes(int64_t k, int64_t n) {
 
 void MatrixTileProduct::packColumns(const uint16_t *b, Strides strides,
                                     int64_t k, int64_t n, void *to) {
-  packPanels<TileOrder::Pairs>(b, strides.column, strides.row, n, k,
-                               static_cast<char *>(to), panelBytes(k));
+  packColumns(b, strides, k, n, static_cast<char *>(to), panelBytes(k));
+}
+
+void MatrixTileProduct::packColumns(const uint16_t *b, Strides strides,
+                                    int64_t k, int64_t n, char *to,
+                                    int64_t panelBytes) {
+  packPanels<TileOrder::Pairs>(b, strides.column, strides.row, n, k, to,
+                               panelBytes);
 }
 
 //===----------------------------------------------------------------------===//
@@ -174,6 +193,12 @@ int64_t MatrixTileProduct::termsAtOnce() const {
   return roundUp(divideUp(k, blocks), tileTerms);
 }
 
+int64_t MatrixTileProduct::columnsAtOnce() const {
+  // So that a packed part of b takes at most half a MiB of L2.
+  constexpr int64_t most = 512, numbers = 1 << 18;
+  return std::min(most, numbers / termsAtOnce() / pair * pair);
+}
+
 uint64_t MatrixTileProduct::measureA() const {
   return roundUp(std::min(m, rowsAtOnce()), lanes) / lanes * panelBytes(k);
 }
@@ -181,12 +206,12 @@ uint64_t MatrixTileProduct::measureA() const {
 uint64_t MatrixTileProduct::measureB() const {
   return isPacked ? 0
                   : getPackedBytes(std::min(k, termsAtOnce()),
-                                   std::min(n, columnBlock));
+                                   std::min(n, columnsAtOnce()));
 }
 
 uint64_t MatrixTileProduct::getScratchpadBytes() const {
   uint64_t sums = keepsSums() ? roundUp(std::min(m, rowsAtOnce()), pair) *
-                                    columnBlock * sizeof(float)
+                                    columnsAtOnce() * sizeof(float)
                               : 0;
   return measureA() + measureB() + sums;
 }
@@ -206,68 +231,81 @@ PP_AVX512_INLINE void store(uint16_t &to, float value, bool /*isAdded*/) {
   to = toBF16(value);
 }
 
-/// Writes a block that was computed in f32, `pitch` numbers from row to row.
+/// Writes a row of a block that was computed in f32.
 template <typename Element>
-PP_AVX512 static void
-writeBlock(const float *from, int64_t pitch, Block block, Element *to,
-           MatrixTileProduct::Strides strides, bool isAdded) {
-  for (int64_t row = 0; row < block.rows; ++row, from += pitch) {
-    Element *place = to + row * strides.row;
-    if (strides.column == 1 && !isAdded) { // vectorised
-      for (int64_t column = 0; column < block.columns; ++column)
-        store(place[column], from[column], false);
-      continue;
-    }
-    for (int64_t column = 0; column < block.columns; ++column)
-      store(place[column * strides.column], from[column], isAdded);
+PP_AVX512 static void writeRow(const float *from, int64_t columns, Element *to,
+                               int64_t stride, bool isAdded) {
+  if (stride == 1 && !isAdded) { // vectorised
+    for (int64_t column = 0; column < columns; ++column)
+      store(to[column], from[column], false);
+    return;
   }
+  for (int64_t column = 0; column < columns; ++column)
+    store(to[column * stride], from[column], isAdded);
+}
+
+MatrixTileProduct::PackPanels
+MatrixTileProduct::packerOfA(const uint16_t *aData) const {
+  return [this, aData](int64_t row, int64_t rows, int64_t term, int64_t terms,
+                       char *to, int64_t panelBytes) {
+    packPanels<TileOrder::Lanes>(aData + row * a.row + term * a.column, a.row,
+                                 a.column, rows, terms, to, panelBytes);
+  };
 }
 
 void MatrixTileProduct::run(const uint16_t *aData, const uint16_t *bData,
                             void *cData, void *scratchpad) const {
-  if (isPacked)
-    return run(aData, reinterpret_cast<const char *>(bData), {}, cData,
-               scratchpad);
-  run(
-      aData,
-      [&](int64_t column, int64_t columns, int64_t term, int64_t terms,
-          char *to, int64_t panelBytes) {
-        packPanels<TileOrder::Pairs>(bData + column * b.column + term * b.row,
-                                     b.column, b.row, columns, terms, to,
-                                     panelBytes);
-      },
-      cData, scratchpad);
+  const PackPanels packA = packerOfA(aData);
+  const PackPanels packB = [&](int64_t column, int64_t columns, int64_t term,
+                               int64_t terms, char *to, int64_t panelBytes) {
+    packColumns(bData + column * b.column + term * b.row, b, terms, columns, to,
+                panelBytes);
+  };
+  run({&packA, isPacked ? reinterpret_cast<const char *>(bData) : nullptr,
+       &packB, cData, /*rows=*/nullptr},
+      scratchpad);
 }
 
-void MatrixTileProduct::run(const uint16_t *aData, const PackColumns &pack,
+void MatrixTileProduct::run(const uint16_t *aData, const PackPanels &packB,
                             void *cData, void *scratchpad) const {
-  run(aData, /*packed=*/nullptr, pack, cData, scratchpad);
+  const PackPanels packA = packerOfA(aData);
+  run({&packA, /*packedB=*/nullptr, &packB, cData, /*rows=*/nullptr},
+      scratchpad);
 }
 
-void MatrixTileProduct::run(const uint16_t *aData, const char *packed,
-                            const PackColumns &pack, void *cData,
+void MatrixTileProduct::run(const PackPanels &packA, const PackPanels &packB,
+                            uint16_t *cData, const int64_t *rows,
                             void *scratchpad) const {
+  run({&packA, /*packedB=*/nullptr, &packB, cData, rows}, scratchpad);
+}
+
+void MatrixTileProduct::run(const Operands &operands, void *scratchpad) const {
   auto *packedA = static_cast<char *>(scratchpad);
   char *packedB = packedA + measureA();
   auto *sums = reinterpret_cast<float *>(packedB + measureB());
   alignas(64) std::array<float, pair * pair> local{};
   const int64_t aPanel = panelBytes(k), termBlock = termsAtOnce();
+  const int64_t columnBlock = columnsAtOnce();
 
-  auto write = [&](const float *from, int64_t pitch, Block block, int64_t at,
-                   bool added) {
-    if (isShort)
-      writeBlock(from, pitch, block, static_cast<uint16_t *>(cData) + at, c,
-                 /*isAdded=*/false);
-    else
-      writeBlock(from, pitch, block, static_cast<float *>(cData) + at, c,
-                 added);
+  // The block of c whose first number is in this row and column.
+  auto write = [&](const float *from, int64_t pitch, Block block, int64_t row,
+                   int64_t column, bool added) {
+    for (int64_t i = row; i < row + block.rows; ++i, from += pitch) {
+      int64_t at =
+          (operands.rows ? operands.rows[i] : i * c.row) + column * c.column;
+      if (isShort)
+        writeRow(from, block.columns, static_cast<uint16_t *>(operands.c) + at,
+                 c.column, /*isAdded=*/false);
+      else
+        writeRow(from, block.columns, static_cast<float *>(operands.c) + at,
+                 c.column, added);
+    }
   };
 
   tiles.begin();
   for (int64_t firstRow = 0; firstRow < m; firstRow += rowsAtOnce()) {
     const int64_t rows = std::min(rowsAtOnce(), m - firstRow);
-    packPanels<TileOrder::Lanes>(aData + firstRow * a.row, a.row, a.column,
-                                 rows, k, packedA, aPanel);
+    (*operands.packA)(firstRow, rows, 0, k, packedA, aPanel);
     for (int64_t firstColumn = 0; firstColumn < n; firstColumn += columnBlock) {
       const int64_t columns = std::min(columnBlock, n - firstColumn);
       for (int64_t term = 0; term < k; term += termBlock) {
@@ -276,19 +314,21 @@ void MatrixTileProduct::run(const uint16_t *aData, const char *packed,
         const bool isLast = term + terms == k;
         const char *panels = packedB;
         int64_t bPanel = panelBytes(terms);
-        if (packed) {
+        if (operands.packedB) {
           bPanel = aPanel;
-          panels = packed + firstColumn / lanes * bPanel +
+          panels = operands.packedB + firstColumn / lanes * bPanel +
                    term / tileTerms * matrixTileBytes;
         } else {
-          pack(firstColumn, columns, term, terms, packedB, bPanel);
+          (*operands.packB)(firstColumn, columns, term, terms, packedB, bPanel);
         }
-        for (int64_t column = 0; column < columns; column += pair)
-          for (int64_t row = 0; row < rows; row += pair) {
+        for (int64_t row = 0; row < rows; row += pair)
+          for (int64_t column = 0; column < columns; column += pair) {
             const Block block{std::min(pair, rows - row),
                               std::min(pair, columns - column)};
-            const int64_t at =
-                (firstRow + row) * c.row + (firstColumn + column) * c.column;
+            auto writeHere = [&](const float *from, int64_t pitch, bool added) {
+              write(from, pitch, block, firstRow + row, firstColumn + column,
+                    added);
+            };
             auto multiply = [&](float *to, int64_t pitch, bool added) {
               tiles.multiply(divideUp(block.rows, lanes),
                              divideUp(block.columns, lanes),
@@ -299,7 +339,9 @@ void MatrixTileProduct::run(const uint16_t *aData, const char *packed,
             };
             const bool isWhole =
                 block.rows % lanes == 0 && block.columns % lanes == 0;
-            auto *direct = static_cast<float *>(cData) + at;
+            auto *direct = static_cast<float *>(operands.c) +
+                           (firstRow + row) * c.row +
+                           (firstColumn + column) * c.column;
             if (isDirect() && isWhole) {
               multiply(direct, c.row, isAdded || term > 0);
             } else if (isDirect()) {
@@ -308,15 +350,15 @@ void MatrixTileProduct::run(const uint16_t *aData, const char *packed,
                 std::copy_n(direct + i * c.row, block.columns,
                             &local[i * pair]);
               multiply(local.data(), pair, added);
-              write(local.data(), pair, block, at, false);
+              writeHere(local.data(), pair, false);
             } else if (keepsSums()) {
               float *sum = sums + row * columnBlock + column;
               multiply(sum, columnBlock, term > 0);
               if (isLast)
-                write(sum, columnBlock, block, at, isAdded);
+                writeHere(sum, columnBlock, isAdded);
             } else {
               multiply(local.data(), pair, false);
-              write(local.data(), pair, block, at, isAdded);
+              writeHere(local.data(), pair, isAdded);
             }
           }
       }

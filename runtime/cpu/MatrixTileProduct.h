@@ -4,9 +4,9 @@
 // gradients of convolutions. The loops:
 //
 //   for up to 1024 rows of c                 all their terms of a packed (L2)
-//    for 256 columns of c
+//    for up to 512 columns of c
 //     for up to 1024 terms                   b packed in panels (L2)
-//      for panels of b, of a: 2 x 2 tiles of c
+//      for panels of a (L1), of b: 2 x 2 tiles of c
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_MATRIXTILEPRODUCT_H
@@ -36,10 +36,11 @@ public:
       : m(m), k(k), n(n), a(a), b(b), c(c), isShort(isShort), isAdded(isAdded),
         tiles(tiles) {}
 
-  /// Writes the panels of some columns and terms of b to `to`, `panelBytes`
-  /// apart: tiles as MatrixTiles has them, with zeros where b ends.
-  using PackColumns =
-      std::function<void(int64_t column, int64_t columns, int64_t term,
+  /// Writes the panels of some rows of a, or columns of b, and terms to `to`,
+  /// `panelBytes` apart: tiles as MatrixTiles has them, with zeros where the
+  /// matrix ends. `term` is a multiple of 32.
+  using PackPanels =
+      std::function<void(int64_t lane, int64_t lanes, int64_t term,
                          int64_t terms, char *to, int64_t panelBytes)>;
 
   /// Lets `run` read a b that packColumns() wrote.
@@ -50,8 +51,12 @@ public:
   void run(const uint16_t *a, const uint16_t *b, void *c,
            void *scratchpad) const;
   /// The same for a b that is nowhere in memory.
-  void run(const uint16_t *a, const PackColumns &pack, void *c,
+  void run(const uint16_t *a, const PackPanels &packB, void *c,
            void *scratchpad) const;
+  /// And for an a of that kind. The rows of c, which is bf16, begin at these
+  /// offsets.
+  void run(const PackPanels &packA, const PackPanels &packB, uint16_t *c,
+           const int64_t *rows, void *scratchpad) const;
 
   /// The bytes of a packed b: panels of 16 columns, one after the other, each
   /// the tiles of its terms.
@@ -59,15 +64,31 @@ public:
   static void packColumns(const uint16_t *b, Strides strides, int64_t k,
                           int64_t n, void *to);
 
+  /// The same with panels that are `panelBytes` apart.
+  static void packColumns(const uint16_t *b, Strides strides, int64_t k,
+                          int64_t n, char *to, int64_t panelBytes);
   /// Writes the tile of b of 16 columns whose 32 rows begin at `from` plus
   /// these offsets; a row of negative offset is 0.
   static void packTile(const uint16_t *from, const int64_t *offsets, char *to);
+  /// The same for a tile of a of 32 terms, which has 16 rows.
+  static void packRowTile(const uint16_t *from, const int64_t *offsets,
+                          char *to);
 
 private:
-  void run(const uint16_t *a, const char *packed, const PackColumns &pack,
-           void *c, void *scratchpad) const;
+  /// What is multiplied: b packed, or how to pack it; where rows of c begin, if
+  /// they are not `c.row` apart.
+  struct Operands {
+    const PackPanels *packA;
+    const char *packedB;
+    const PackPanels *packB;
+    void *c;
+    const int64_t *rows;
+  };
+  void run(const Operands &operands, void *scratchpad) const;
+  PackPanels packerOfA(const uint16_t *a) const;
   int64_t rowsAtOnce() const;
   int64_t termsAtOnce() const;
+  int64_t columnsAtOnce() const;
   bool isDirect() const { return !isShort && c.column == 1; }
   /// Whether sums have to be kept from one block of terms to the next.
   bool keepsSums() const { return !isDirect() && k > termsAtOnce(); }

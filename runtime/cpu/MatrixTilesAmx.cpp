@@ -42,6 +42,11 @@ PP_AMX static void multiplyTiles(const char *a, int64_t aPanel, const char *b,
                                  int64_t rowStride, bool isAdded) {
   const int64_t rowBytes = rowStride * static_cast<int64_t>(sizeof(float));
   float *below = c + matrixTileLanes * rowStride;
+  // Rows of c are far from each other, often in pages of their own.
+  for (int64_t row = 0; row < rowTiles * matrixTileLanes; ++row)
+    for (int tile = 0; tile < columnTiles; ++tile)
+      __builtin_prefetch(c + row * rowStride + tile * matrixTileLanes,
+                         /*rw=*/1);
   if (isAdded) {
     _tile_loadd(0, c, rowBytes);
     if constexpr (columnTiles == 2)

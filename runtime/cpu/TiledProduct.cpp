@@ -110,7 +110,7 @@ template <typename Reader, int64_t width>
 PP_AVX2 static void packRows(const typename Reader::Element *from,
                              int64_t termStride, int64_t panels, int64_t terms,
                              float *to) {
-  constexpr int64_t atOnce = 8;
+  constexpr int64_t atOnce = 8, ahead = 8;
   for (int64_t first = 0; first < panels; first += atOnce) {
     int64_t count = std::min(atOnce, panels - first);
     for (int64_t term = 0; term < terms; ++term) {
@@ -118,6 +118,9 @@ PP_AVX2 static void packRows(const typename Reader::Element *from,
       float *place = to + (first * terms + term) * width;
       for (int64_t panel = 0; panel < count;
            ++panel, row += width, place += terms * width) {
+        // Rows may lie in pages of their own, which the processor does not
+        // expect.
+        __builtin_prefetch(row + ahead * termStride);
         int64_t lane = 0;
 #pragma unroll
         for (; lane + 4 <= width; lane += 4)

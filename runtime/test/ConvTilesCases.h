@@ -1,0 +1,175 @@
+//===- ConvTilesCases.h - Convolutions for matrix tiles ---------*- C++ -*-===//
+#ifndef PP_RUNTIME_TEST_CONVTILESCASES_H
+#define PP_RUNTIME_TEST_CONVTILESCASES_H
+
+#include "PlainTiles.h"
+#include "cpu/ConvGradientProduct.h"
+#include "cpu/Processor.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <vector>
+
+namespace pp::runtime {
+
+/// With the processor's tiles, or plain ones.
+class ConvTilesTest : public testing::TestWithParam<bool> {
+protected:
+  void SetUp() override {
+    if (!__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512vl"))
+      GTEST_SKIP() << "this processor cannot pack tiles";
+    if (GetParam() && !hasMatrixTiles())
+      GTEST_SKIP() << "this processor has no AMX";
+  }
+  static const MatrixTiles &tiles() {
+    return GetParam() ? matrixTilesAmx : plainTiles;
+  }
+};
+
+struct ConvTilesCase {
+  int64_t samples, channels, outputs;
+  ImageAxes image, window, strides, dilations, padding, result;
+
+  /// bf16 with channels last.
+  ConvGradientProduct::Shape shape() const {
+    auto places = [](int64_t channels, const ImageAxes &extents) {
+      ImagePlaces result;
+      result.axes = {extents[1] * extents[2] * channels, extents[2] * channels,
+                     channels};
+      result.sample = extents[0] * result.axes[0];
+      result.block = 1;
+      result.blockChannels = 1;
+      return result;
+    };
+    ConvGradientProduct::Shape shape;
+    shape.samples = samples;
+    shape.channels = channels;
+    shape.outputs = outputs;
+    shape.image = image;
+    shape.window = window;
+    shape.result = result;
+    shape.strides = strides;
+    shape.dilations = dilations;
+    shape.padding = padding;
+    shape.x = places(channels, image);
+    shape.dy = places(outputs, result);
+    shape.isShort = true;
+    return shape;
+  }
+};
+
+inline std::vector<ConvTilesCase> convTilesCases() {
+  return {
+      {2,
+       16,
+       32,
+       {1, 7, 6},
+       {1, 3, 3},
+       {1, 1, 1},
+       {1, 1, 1},
+       {0, 1, 1},
+       {1, 7, 6}},
+      // Strides, and paddings of which pixels see nothing else.
+      {3,
+       32,
+       32,
+       {1, 9, 8},
+       {1, 3, 2},
+       {1, 2, 3},
+       {1, 2, 1},
+       {0, 3, 1},
+       {1, 6, 3}},
+      {1,
+       48,
+       64,
+       {1, 2, 2},
+       {1, 3, 3},
+       {1, 1, 1},
+       {1, 4, 4},
+       {0, 4, 4},
+       {1, 2, 2}},
+      // Pixels that nothing sees.
+      {2,
+       64,
+       32,
+       {1, 8, 8},
+       {1, 1, 1},
+       {1, 2, 2},
+       {1, 1, 1},
+       {0, 0, 0},
+       {1, 4, 4}},
+      {2,
+       16,
+       32,
+       {3, 4, 5},
+       {2, 3, 3},
+       {1, 2, 1},
+       {1, 1, 1},
+       {1, 1, 0},
+       {4, 2, 3}},
+      // More than one block of terms and of columns.
+      {2,
+       32,
+       96,
+       {1, 24, 25},
+       {1, 4, 3},
+       {1, 1, 2},
+       {1, 1, 1},
+       {0, 1, 1},
+       {1, 23, 13}},
+      {1,
+       304,
+       160,
+       {1, 5, 3},
+       {1, 3, 3},
+       {1, 1, 1},
+       {1, 1, 1},
+       {0, 1, 1},
+       {1, 5, 3}},
+  };
+}
+
+/// Calls visit(offset of a pixel of x, of one of dY, place of the window) for
+/// all that meet.
+inline void
+forEachMeeting(const ConvGradientProduct::Shape &shape,
+               const std::function<void(int64_t, int64_t, int64_t)> &visit) {
+  auto split = [](int64_t index, const ImageAxes &extents) {
+    return ImageAxes{index / extents[2] / extents[1],
+                     index / extents[2] % extents[1], index % extents[2]};
+  };
+  const int64_t pixels = shape.pixels() / shape.samples;
+  for (int64_t sample = 0; sample < shape.samples; ++sample)
+    for (int64_t i = 0; i < pixels; ++i)
+      for (int64_t place = 0; place < shape.columns() / shape.channels;
+           ++place) {
+        const ImageAxes pixel = split(i, shape.result);
+        const ImageAxes in = split(place, shape.window);
+        int64_t x = sample * shape.x.sample, dy = sample * shape.dy.sample;
+        bool isSeen = true;
+        for (size_t axis = 0; axis < 3; ++axis) {
+          int64_t at = pixel[axis] * shape.strides[axis] +
+                       in[axis] * shape.dilations[axis] - shape.padding[axis];
+          isSeen &= at >= 0 && at < shape.image[axis];
+          x += at * shape.x.axes[axis];
+          dy += pixel[axis] * shape.dy.axes[axis];
+        }
+        if (isSeen)
+          visit(x, dy, place);
+      }
+}
+
+inline std::vector<uint16_t> makeShortNumbers(std::minstd_rand &random,
+                                              int64_t count) {
+  std::vector<uint16_t> result(count);
+  for (uint16_t &number : result)
+    number = toBF16(static_cast<float>(random() % 2001) / 1000 - 1);
+  return result;
+}
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_TEST_CONVTILESCASES_H
