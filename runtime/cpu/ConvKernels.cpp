@@ -250,23 +250,6 @@ int64_t ConvShape::countOutputsAtATime() const {
   return best;
 }
 
-/// The last axes; there is one of those before.
-static ImageAxes lastAxes(const KernelBuilder::Dims &sizes, size_t from,
-                          int64_t rest) {
-  ImageAxes axes;
-  axes.fill(rest);
-  std::copy(sizes.begin() + from, sizes.end(),
-            axes.end() - (sizes.size() - from));
-  return axes;
-}
-
-static ImagePlaces placesOf(const KernelBuilder::MemoryDesc &desc) {
-  KernelBuilder::Dims strides = KernelBuilder::stridesOf(desc);
-  const auto &blocking = desc.data.format_desc.blocking;
-  return {strides[0], strides[1], lastAxes(strides, 2, 0),
-          blocking.inner_nblks == 0 ? 1 : blocking.inner_blks[0]};
-}
-
 std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
   const KernelBuilder::Type type = src.data_type();
   if (weights.data_type() != KernelBuilder::Type::f32 ||
@@ -283,16 +266,16 @@ std::optional<ConvGradientProduct::Shape> ConvShape::productSizes() const {
   shape.samples = src.dims()[0];
   shape.channels = src.dims()[1];
   shape.outputs = outputChannels;
-  shape.image = lastAxes(src.dims(), 2, 1);
-  shape.window = lastAxes(weights.dims(), 2, 1);
-  shape.result = lastAxes(dst.dims(), 2, 1);
-  shape.strides = lastAxes(strides, 0, 1);
-  shape.padding = lastAxes(padLow, 0, 0);
-  shape.dilations = lastAxes(dilations, 0, 0);
+  shape.image = KernelBuilder::imageAxes(src.dims(), 2, 1);
+  shape.window = KernelBuilder::imageAxes(weights.dims(), 2, 1);
+  shape.result = KernelBuilder::imageAxes(dst.dims(), 2, 1);
+  shape.strides = KernelBuilder::imageAxes(strides, 0, 1);
+  shape.padding = KernelBuilder::imageAxes(padLow, 0, 0);
+  shape.dilations = KernelBuilder::imageAxes(dilations, 0, 0);
   for (int64_t &dilation : shape.dilations)
     ++dilation;
-  shape.x = placesOf(src);
-  shape.dy = placesOf(dst);
+  shape.x = KernelBuilder::imagePlaces(src);
+  shape.dy = KernelBuilder::imagePlaces(dst);
   shape.isShort = src.data_type() == KernelBuilder::Type::bf16;
   return shape;
 }
@@ -331,7 +314,7 @@ ConvShape::tilesOf(WinogradConvolution::Direction direction) const {
     return std::nullopt;
   if (tileEdge == 0 || groups > 1 || strides.size() != 2 ||
       !isAll(strides, 1) || !isAll(dilations, 0) ||
-      lastAxes(weights.dims(), 2, 3) != ImageAxes{3, 3, 3})
+      KernelBuilder::imageAxes(weights.dims(), 2, 3) != ImageAxes{3, 3, 3})
     return std::nullopt;
   bool isForward = direction == WinogradConvolution::Direction::Forward;
   KernelBuilder::Dims x = src.dims(), y = dst.dims();
@@ -661,7 +644,7 @@ static KernelBuilder::MemoryDesc numbersIn(uint64_t bytes) {
 /// The tensor with channels that lie together, in blocks or all of them.
 static KernelBuilder::MemoryDesc
 withLanes(const KernelBuilder::MemoryDesc &desc) {
-  ImagePlaces places = placesOf(desc);
+  ImagePlaces places = KernelBuilder::imagePlaces(desc);
   bool areTogether =
       places.blockChannels % WinogradConvolution::multiple == 0 ||
       (places.blockChannels == 1 && places.block == 1);
@@ -691,8 +674,8 @@ static void buildTiles(const ConvShape &of, Direction direction,
   auto y = builder.addResult(yDesc, isForward ? of.dstOffset : of.srcOffset);
   auto xInside = readAs(builder, x, withLanes(xDesc));
   auto yInside = writeAs(builder, y, withLanes(yDesc));
-  shape.x = placesOf(xInside.get_desc());
-  shape.y = placesOf(yInside.get_desc());
+  shape.x = KernelBuilder::imagePlaces(xInside.get_desc());
+  shape.y = KernelBuilder::imagePlaces(yInside.get_desc());
   auto transformed =
       isPacked ? weights : builder.addTemporary(numbersIn(weightBytes));
   const WinogradConvolution convolution(shape);
@@ -720,8 +703,8 @@ static void buildGradientInTiles(const ConvShape &of, KernelBuilder &builder) {
   auto result = builder.addResult(of.weights, of.weightsOffset);
   auto xInside = readAs(builder, x, withLanes(of.src));
   auto dyInside = readAs(builder, dy, withLanes(of.dst));
-  shape.x = placesOf(xInside.get_desc());
-  shape.y = placesOf(dyInside.get_desc());
+  shape.x = KernelBuilder::imagePlaces(xInside.get_desc());
+  shape.y = KernelBuilder::imagePlaces(dyInside.get_desc());
   const WinogradGradient gradient(shape);
   auto scratchpad =
       builder.addTemporary(numbersIn(gradient.getScratchpadBytes()));

@@ -90,6 +90,22 @@ KernelBuilder::strided(const Dims &dims, const Dims &strides, Type type) {
   return MemoryDesc(dims, type, strides);
 }
 
+ImageAxes KernelBuilder::imageAxes(const Dims &sizes, size_t from,
+                                   int64_t rest) {
+  ImageAxes axes;
+  axes.fill(rest);
+  std::copy(sizes.begin() + from, sizes.end(),
+            axes.end() - (sizes.size() - from));
+  return axes;
+}
+
+ImagePlaces KernelBuilder::imagePlaces(const MemoryDesc &desc) {
+  Dims strides = stridesOf(desc);
+  const auto &blocking = desc.data.format_desc.blocking;
+  return {strides[0], strides[1], imageAxes(strides, 2, 0),
+          blocking.inner_nblks == 0 ? 1 : blocking.inner_blks[0]};
+}
+
 std::string KernelBuilder::layout(Descriptor &descriptor) {
   return descriptor.has("layout") ? descriptor.getText("layout") : "plain";
 }

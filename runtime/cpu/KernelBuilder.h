@@ -14,6 +14,7 @@
 #define PP_RUNTIME_CPU_KERNELBUILDER_H
 
 #include "cpu/Descriptor.h"
+#include "cpu/ImagePlaces.h"
 #include "kernel/Part.h"
 #include "plan/DataType.h"
 
@@ -77,6 +78,11 @@ public:
   static int64_t elementCount(const Dims &dims);
   /// Of a description without blocks, as dense() and strided() make it.
   static Dims stridesOf(const MemoryDesc &desc);
+  /// Sizes of the spatial axes, from entry `from` on, as those of three; `rest`
+  /// for those that there are not.
+  static ImageAxes imageAxes(const Dims &sizes, size_t from, int64_t rest);
+  /// Where the numbers of a tensor N x C x spatial lie.
+  static ImagePlaces imagePlaces(const MemoryDesc &desc);
   /// The name that plans have for f32, bf16 and f16.
   static DataType dataType(Type type);
 

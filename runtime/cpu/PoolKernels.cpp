@@ -1,5 +1,6 @@
 //===- PoolKernels.cpp - `max_pool_*` and `avg_pool_*` --------------------===//
 #include "cpu/KernelBuilder.h"
+#include "cpu/MaxPoolGradient.h"
 
 #include <cmath>
 #include <utility>
@@ -18,6 +19,7 @@ struct PoolShape {
   PoolShape(Descriptor &descriptor, bool average, KernelBuilder &builder);
   pooling_v2_forward::primitive_desc forward(KernelBuilder &builder) const;
   pooling_v2_backward::primitive_desc backward(KernelBuilder &builder) const;
+  MaxPoolGradient::Shape sizes() const;
 };
 } // namespace
 
@@ -68,6 +70,23 @@ PoolShape::backward(KernelBuilder &builder) const {
           builder.getAttributes(),
           builder.getEngine(),
           forward(builder)};
+}
+
+MaxPoolGradient::Shape PoolShape::sizes() const {
+  MaxPoolGradient::Shape result;
+  result.samples = src.dims()[0];
+  result.channels = src.dims()[1];
+  result.image = KernelBuilder::imageAxes(src.dims(), 2, 1);
+  result.window = KernelBuilder::imageAxes(kernel, 0, 1);
+  result.result = KernelBuilder::imageAxes(dst.dims(), 2, 1);
+  result.strides = KernelBuilder::imageAxes(strides, 0, 1);
+  result.padding = KernelBuilder::imageAxes(padLow, 0, 0);
+  result.dilations = KernelBuilder::imageAxes(dilations, 0, 0);
+  for (int64_t &dilation : result.dilations)
+    ++dilation;
+  result.x = KernelBuilder::imagePlaces(src);
+  result.dy = KernelBuilder::imagePlaces(dst);
+  return result;
 }
 
 /// Calls `visit` with each index into `sizes`.
@@ -130,6 +149,16 @@ void pp::runtime::buildMaxPoolForward(Descriptor &descriptor,
 void pp::runtime::buildMaxPoolBackward(Descriptor &descriptor,
                                        KernelBuilder &builder) {
   PoolShape shape(descriptor, /*average=*/false, builder);
+  if (MaxPoolGradient::isPossible(shape.sizes()))
+    return builder.setFunction(
+        3, [gradient = MaxPoolGradient(shape.sizes()), from = shape.srcOffset,
+            to = shape.dstOffset](void *const *tensors, void *) {
+          auto at = [&](int tensor, uint64_t offset) {
+            return reinterpret_cast<float *>(
+                static_cast<char *>(tensors[tensor]) + offset);
+          };
+          gradient.run(at(0, from), at(1, to), at(2, from));
+        });
   auto src = builder.addTensor(shape.src, shape.srcOffset);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto diffSrc = builder.addTensor(shape.src, shape.srcOffset);

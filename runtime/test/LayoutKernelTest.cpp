@@ -335,6 +335,55 @@ TEST(LayoutKernel, PoolsAndNormalizesAsThePlainOne) {
   }
 }
 
+/// Ties go to the first, and what is no number is a maximum, as forward.
+TEST(LayoutKernel, GradientsOfMaximaGoToTheFirst) {
+  struct Case {
+    Image src, dst;
+    int64_t kernel, stride, dilation, padding;
+  };
+  for (const Case &c : {Case{{2, 32, 9, 7}, {2, 32, 5, 4}, 3, 2, 1, 1},
+                        // Rows that no window sees, and windows far apart.
+                        Case{{1, 16, 11, 9}, {1, 16, 3, 2}, 2, 4, 1, 0},
+                        // A window that sees nothing but padding.
+                        Case{{2, 48, 4, 3}, {2, 48, 6, 5}, 2, 1, 2, 2}}) {
+    Values x = randomValues(c.src.count(), 2);
+    for (float &number : x)
+      number = std::floor(3 * number);
+    x[5] = x[c.src.count() - 3] = std::numeric_limits<float>::quiet_NaN();
+    Values g = randomValues(c.dst.count(), 3), expected(x.size());
+    for (int64_t plane = 0; plane < c.src.n * c.src.c; ++plane)
+      for (int64_t i = 0; i < c.dst.h * c.dst.w; ++i) {
+        int64_t best = -1;
+        for (int64_t tap = 0; tap < c.kernel * c.kernel; ++tap) {
+          int64_t row =
+              i / c.dst.w * c.stride + tap / c.kernel * c.dilation - c.padding;
+          int64_t column =
+              i % c.dst.w * c.stride + tap % c.kernel * c.dilation - c.padding;
+          if (row < 0 || row >= c.src.h || column < 0 || column >= c.src.w)
+            continue;
+          int64_t at = (plane * c.src.h + row) * c.src.w + column;
+          if (best < 0 || x[at] > x[best] || std::isnan(x[at]))
+            best = at;
+        }
+        if (best >= 0)
+          expected[best] += g[plane * c.dst.h * c.dst.w + i];
+      }
+    auto twice = [](int64_t value) {
+      return std::to_string(value) + "x" + std::to_string(value);
+    };
+    std::string text =
+        "max_pool_backward src=" + c.src.text() + " dst=" + c.dst.text() +
+        " kernel=" + twice(c.kernel) + " strides=" + twice(c.stride) +
+        " dilations=" + twice(c.dilation) + " pad_lo=" + twice(c.padding) +
+        " pad_hi=" + twice(c.padding) + " layout=channels_last";
+    Values xMoved = c.src.moved(x, "channels_last");
+    Values gMoved = c.dst.moved(g, "channels_last");
+    Values dx(x.size(), 9.0f);
+    run(text, {&xMoved, &gMoved, &dx});
+    EXPECT_EQ(c.src.plain(dx, "channels_last"), expected) << text;
+  }
+}
+
 TEST(LayoutKernel, NamesAnUnknownLayout) {
   std::string error;
   EXPECT_FALSE(LibraryKernel::create(
