@@ -244,6 +244,14 @@ PP_AVX512 static void writeRow(const float *from, int64_t columns, Element *to,
     store(to[column * stride], from[column], isAdded);
 }
 
+/// Writes 32 x 32 numbers past the caches.
+PP_AVX512 static void streamBlock(const float *from, float *to,
+                                  int64_t rowStride) {
+  for (int64_t row = 0; row < pair; ++row, from += pair, to += rowStride)
+    for (int64_t half = 0; half < pair; half += lanes)
+      _mm512_stream_ps(to + half, _mm512_load_ps(from + half));
+}
+
 MatrixTileProduct::PackPanels
 MatrixTileProduct::packerOfA(const uint16_t *aData) const {
   return [this, aData](int64_t row, int64_t rows, int64_t term, int64_t terms,
@@ -302,6 +310,13 @@ void MatrixTileProduct::run(const Operands &operands, void *scratchpad) const {
     }
   };
 
+  // A large result is read when it has left the caches; then its memory need
+  // not be read before it is written.
+  constexpr int64_t large = 1 << 19; // numbers
+  const bool isStreamed = isDirect() && !isAdded && k <= termBlock &&
+                          m * n >= large && c.row % lanes == 0 &&
+                          reinterpret_cast<uintptr_t>(operands.c) % 64 == 0;
+
   tiles.begin();
   for (int64_t firstRow = 0; firstRow < m; firstRow += rowsAtOnce()) {
     const int64_t rows = std::min(rowsAtOnce(), m - firstRow);
@@ -342,7 +357,10 @@ void MatrixTileProduct::run(const Operands &operands, void *scratchpad) const {
             auto *direct = static_cast<float *>(operands.c) +
                            (firstRow + row) * c.row +
                            (firstColumn + column) * c.column;
-            if (isDirect() && isWhole) {
+            if (isStreamed && block.rows == pair && block.columns == pair) {
+              multiply(local.data(), pair, false);
+              streamBlock(local.data(), direct, c.row);
+            } else if (isDirect() && isWhole) {
               multiply(direct, c.row, isAdded || term > 0);
             } else if (isDirect()) {
               bool added = isAdded || term > 0;
@@ -365,4 +383,6 @@ void MatrixTileProduct::run(const Operands &operands, void *scratchpad) const {
     }
   }
   tiles.end();
+  if (isStreamed)
+    _mm_sfence();
 }

@@ -151,6 +151,33 @@ TEST_P(MatrixTileProductTest, MultipliesInSeveralBlocks) {
     }
 }
 
+/// A result that caches do not hold, with whole tiles and without.
+TEST_P(MatrixTileProductTest, MultipliesIntoALargeResult) {
+  std::minstd_rand random(7);
+  constexpr int64_t m = 530, k = 33, n = 1024;
+  auto a = makeNumbers(random, m * k), b = makeNumbers(random, k * n);
+  std::vector<float> space(m * n + 16);
+  auto aligned = (reinterpret_cast<uintptr_t>(space.data()) + 63) & ~63;
+  auto *c = reinterpret_cast<float *>(aligned);
+  for (bool isAdded : {false, true}) {
+    std::fill_n(c, m * n, 2.0f);
+    MatrixTileProduct product(m, k, n, {1, m}, {n, 1}, {n, 1}, false, isAdded,
+                              tiles());
+    std::vector<char> scratchpad(product.getScratchpadBytes());
+    product.run(a.data(), b.data(), c, scratchpad.data());
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = isAdded ? 2 : 0, size = sum;
+        for (int64_t x = 0; x < k; ++x) {
+          double term = fromBF16(a[x * m + i]) * double(fromBF16(b[x * n + j]));
+          sum += term;
+          size += std::fabs(term);
+        }
+        ASSERT_NEAR(c[i * n + j], sum, size * 0x1p-20) << i << ", " << j;
+      }
+  }
+}
+
 /// Threads share a product by its rows or columns.
 TEST_P(MatrixTileProductTest, PartsHaveTheBitsOfTheWhole) {
   std::minstd_rand random(9);
