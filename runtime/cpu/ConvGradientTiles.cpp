@@ -103,9 +103,8 @@ void ConvGradientTiles::run(const void *x, const void *dy, float *gradient,
         char *tile = to + term / terms * matrixTileBytes;
         for (int64_t i = column; i < last;
              i += matrixTileLanes, tile += panelBytes)
-          MatrixTileProduct::packTile(static_cast<const uint16_t *>(x) +
-                                          i % channels,
-                                      offsets.data(), tile);
+          packColumnTile(static_cast<const uint16_t *>(x) + i % channels,
+                         offsets.data(), tile);
       }
       to += (last - column) / matrixTileLanes * panelBytes;
       column = last;

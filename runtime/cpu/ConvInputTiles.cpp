@@ -154,26 +154,25 @@ void ConvInputTiles::runClass(const Class &some, const uint16_t *dy,
                    char *to, int64_t panelBytes) {
     for (int64_t lane = 0; lane < lanes;
          lane += matrixTileLanes, to += panelBytes)
-      forEachPlace(term, terms,
-                   [&](const Class::Place &place, int64_t output,
-                       int64_t length, int64_t at) {
-                     std::array<int64_t, matrixTileLanes> offsets;
-                     for (int64_t i = 0; i < matrixTileLanes; ++i)
-                       offsets[i] = lane + i < lanes
-                                        ? find(pixels[row + lane + i], place)
-                                        : -1;
-                     for (int64_t i = 0; i < length; i += matrixTileTerms)
-                       MatrixTileProduct::packRowTile(
-                           dy + output + i, offsets.data(),
-                           to + at + i / matrixTileTerms * matrixTileBytes);
-                   });
+      forEachPlace(
+          term, terms,
+          [&](const Class::Place &place, int64_t output, int64_t length,
+              int64_t at) {
+            std::array<int64_t, matrixTileLanes> offsets;
+            for (int64_t i = 0; i < matrixTileLanes; ++i)
+              offsets[i] =
+                  lane + i < lanes ? find(pixels[row + lane + i], place) : -1;
+            for (int64_t i = 0; i < length; i += matrixTileTerms)
+              packRowTile(dy + output + i, offsets.data(),
+                          to + at + i / matrixTileTerms * matrixTileBytes);
+          });
   };
   auto packB = [&](int64_t column, int64_t columns, int64_t term, int64_t terms,
                    char *to, int64_t panelBytes) {
     forEachPlace(term, terms,
                  [&](const Class::Place &place, int64_t output, int64_t length,
                      int64_t at) {
-                   MatrixTileProduct::packColumns(
+                   packColumns(
                        weights + (place.index * outputs + output) * channels +
                            column,
                        {channels, 1}, length, columns, to + at, panelBytes);

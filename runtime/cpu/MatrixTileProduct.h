@@ -12,7 +12,7 @@
 #ifndef PP_RUNTIME_CPU_MATRIXTILEPRODUCT_H
 #define PP_RUNTIME_CPU_MATRIXTILEPRODUCT_H
 
-#include "cpu/MatrixTiles.h"
+#include "cpu/MatrixTilePanels.h"
 
 #include <cstdint>
 #include <functional>
@@ -26,9 +26,7 @@ namespace pp::runtime {
 /// k alone, each added by MatrixTiles::multiply to that of those before it.
 class MatrixTileProduct {
 public:
-  struct Strides {
-    int64_t row, column;
-  };
+  using Strides = MatrixStrides;
 
   MatrixTileProduct(int64_t m, int64_t k, int64_t n, Strides a, Strides b,
                     Strides c, bool isShort, bool isAdded,
@@ -43,13 +41,17 @@ public:
       std::function<void(int64_t lane, int64_t lanes, int64_t term,
                          int64_t terms, char *to, int64_t panelBytes)>;
 
+  /// Makes a, b and c matrices of f32, each number of a and b the sum of three
+  /// of bf16. Of the nine products of parts the six largest are added; the
+  /// others are below 2^-25 of the number's. So it is as exact as one of f32,
+  /// but that an infinite factor may give what is no number.
+  void setSplit() { isSplit = true; }
   /// Lets `run` read a b that packColumns() wrote.
   void setPacked() { isPacked = true; }
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
-  void run(const uint16_t *a, const uint16_t *b, void *c,
-           void *scratchpad) const;
+  void run(const void *a, const void *b, void *c, void *scratchpad) const;
   /// The same for a b that is nowhere in memory.
   void run(const uint16_t *a, const PackPanels &packB, void *c,
            void *scratchpad) const;
@@ -58,21 +60,9 @@ public:
   void run(const PackPanels &packA, const PackPanels &packB, uint16_t *c,
            const int64_t *rows, void *scratchpad) const;
 
-  /// The bytes of a packed b: panels of 16 columns, one after the other, each
-  /// the tiles of its terms.
-  static uint64_t getPackedBytes(int64_t k, int64_t n);
-  static void packColumns(const uint16_t *b, Strides strides, int64_t k,
-                          int64_t n, void *to);
-
-  /// The same with panels that are `panelBytes` apart.
-  static void packColumns(const uint16_t *b, Strides strides, int64_t k,
-                          int64_t n, char *to, int64_t panelBytes);
-  /// Writes the tile of b of 16 columns whose 32 rows begin at `from` plus
-  /// these offsets; a row of negative offset is 0.
-  static void packTile(const uint16_t *from, const int64_t *offsets, char *to);
-  /// The same for a tile of a of 32 terms, which has 16 rows.
-  static void packRowTile(const uint16_t *from, const int64_t *offsets,
-                          char *to);
+  /// The bytes of a packed b: panels of 16 columns, one after the other.
+  uint64_t getPackedBytes() const;
+  void packColumns(const void *b, void *to) const;
 
 private:
   /// What is multiplied: b packed, or how to pack it; where rows of c begin, if
@@ -85,7 +75,10 @@ private:
     const int64_t *rows;
   };
   void run(const Operands &operands, void *scratchpad) const;
-  PackPanels packerOfA(const uint16_t *a) const;
+  PackPanels packerOfA(const void *a) const;
+  PackPanels packerOfB(const void *b) const;
+  /// Numbers of bf16 that stand for one.
+  int64_t parts() const { return isSplit ? 3 : 1; }
   int64_t rowsAtOnce() const;
   int64_t termsAtOnce() const;
   int64_t columnsAtOnce() const;
@@ -97,7 +90,7 @@ private:
 
   int64_t m, k, n;
   Strides a, b, c;
-  bool isShort, isAdded, isPacked = false;
+  bool isShort, isAdded, isSplit = false, isPacked = false;
   const MatrixTiles &tiles;
 };
 

@@ -36,7 +36,7 @@ PP_AMX static void end() { _tile_release(); }
 
 // Tiles are named by constants: 0 to 3 are of c, 4 and 5 of a, 6 and 7 of b.
 
-template <int rowTiles, int columnTiles>
+template <int parts, int rowTiles, int columnTiles>
 PP_AMX static void multiplyTiles(const char *a, int64_t aPanel, const char *b,
                                  int64_t bPanel, int64_t steps, float *c,
                                  int64_t rowStride, bool isAdded) {
@@ -61,22 +61,27 @@ PP_AMX static void multiplyTiles(const char *a, int64_t aPanel, const char *b,
     _tile_zero(2);
     _tile_zero(3);
   }
-  for (int64_t step = 0; step < steps;
-       ++step, a += matrixTileBytes, b += matrixTileBytes) {
-    _tile_loadd(6, b, 64);
-    _tile_loadd(4, a, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    if constexpr (rowTiles == 2) {
-      _tile_loadd(5, a + aPanel, 64);
-      _tile_dpbf16ps(2, 5, 6);
-    }
-    if constexpr (columnTiles == 2) {
-      _tile_loadd(7, b + bPanel, 64);
-      _tile_dpbf16ps(1, 4, 7);
+  for (int64_t step = 0; step < steps; ++step, b += parts * matrixTileBytes)
+#pragma unroll
+    for (int i = 0; i < parts; ++i, a += matrixTileBytes) {
+      _tile_loadd(4, a, 64);
       if constexpr (rowTiles == 2)
-        _tile_dpbf16ps(3, 5, 7);
+        _tile_loadd(5, a + aPanel, 64);
+#pragma unroll
+      for (int j = 0; i + j < parts; ++j) {
+        const char *other = b + j * matrixTileBytes;
+        _tile_loadd(6, other, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        if constexpr (rowTiles == 2)
+          _tile_dpbf16ps(2, 5, 6);
+        if constexpr (columnTiles == 2) {
+          _tile_loadd(7, other + bPanel, 64);
+          _tile_dpbf16ps(1, 4, 7);
+          if constexpr (rowTiles == 2)
+            _tile_dpbf16ps(3, 5, 7);
+        }
+      }
     }
-  }
   _tile_stored(0, c, rowBytes);
   if constexpr (columnTiles == 2)
     _tile_stored(1, c + matrixTileLanes, rowBytes);
@@ -86,14 +91,25 @@ PP_AMX static void multiplyTiles(const char *a, int64_t aPanel, const char *b,
     _tile_stored(3, below + matrixTileLanes, rowBytes);
 }
 
-static void multiply(int64_t rowTiles, int64_t columnTiles, const char *a,
-                     int64_t aPanel, const char *b, int64_t bPanel,
-                     int64_t steps, float *c, int64_t rowStride, bool isAdded) {
-  auto *some = rowTiles == 2      ? columnTiles == 2 ? multiplyTiles<2, 2>
-                                                     : multiplyTiles<2, 1>
-               : columnTiles == 2 ? multiplyTiles<1, 2>
-                                  : multiplyTiles<1, 1>;
+template <int parts>
+static void multiplyParts(int64_t rowTiles, int64_t columnTiles, const char *a,
+                          int64_t aPanel, const char *b, int64_t bPanel,
+                          int64_t steps, float *c, int64_t rowStride,
+                          bool isAdded) {
+  auto *some = rowTiles == 2 ? columnTiles == 2 ? multiplyTiles<parts, 2, 2>
+                                                : multiplyTiles<parts, 2, 1>
+               : columnTiles == 2 ? multiplyTiles<parts, 1, 2>
+                                  : multiplyTiles<parts, 1, 1>;
   some(a, aPanel, b, bPanel, steps, c, rowStride, isAdded);
+}
+
+static void multiply(int64_t parts, int64_t rowTiles, int64_t columnTiles,
+                     const char *a, int64_t aPanel, const char *b,
+                     int64_t bPanel, int64_t steps, float *c, int64_t rowStride,
+                     bool isAdded) {
+  auto *some = parts == 3 ? multiplyParts<3> : multiplyParts<1>;
+  some(rowTiles, columnTiles, a, aPanel, b, bPanel, steps, c, rowStride,
+       isAdded);
 }
 
 const MatrixTiles pp::runtime::matrixTilesAmx = {begin, end, multiply};

@@ -190,15 +190,13 @@ static void packPanels(DataType type, const char *from, int64_t laneStride,
 }
 
 uint64_t TiledProduct::getPackedBytes() const {
-  return inMatrixTiles() ? MatrixTileProduct::getPackedBytes(k, n)
-                         : k * n * sizeOf(b.type);
+  auto product = inMatrixTiles();
+  return product ? product->getPackedBytes() : k * n * sizeOf(b.type);
 }
 
 void TiledProduct::packColumns(const void *from, void *to) const {
-  if (inMatrixTiles())
-    return MatrixTileProduct::packColumns(static_cast<const uint16_t *>(from),
-                                          {b.rowStride, b.columnStride}, k, n,
-                                          to);
+  if (auto product = inMatrixTiles())
+    return product->packColumns(from, to);
   auto copy = [&]<typename Element>(Element *target) {
     auto *source = static_cast<const Element *>(from);
     for (int64_t panel = 0; panel < n; panel += panelColumns)
@@ -232,13 +230,16 @@ TiledProduct::TiledProduct(std::vector<int64_t> batch, int64_t m, int64_t k,
       matrixTiles(hasMatrixTiles() ? &matrixTilesAmx : nullptr) {}
 
 std::optional<MatrixTileProduct> TiledProduct::inMatrixTiles() const {
-  if (!matrixTiles || a.type != DataType::BF16 || b.type != DataType::BF16 ||
-      c.type == DataType::F16)
+  bool isBrain = a.type == DataType::BF16 && b.type == DataType::BF16 &&
+                 c.type != DataType::F16;
+  if (!matrixTiles || !(isBrain || isSplit))
     return std::nullopt;
   MatrixTileProduct product(m, k, n, {a.rowStride, a.columnStride},
                             {b.rowStride, b.columnStride},
                             {c.rowStride, c.columnStride},
                             c.type == DataType::BF16, isAdded, *matrixTiles);
+  if (isSplit)
+    product.setSplit();
   if (isPacked)
     product.setPacked();
   return product;
@@ -305,9 +306,7 @@ PP_AVX2 static void writeMatrix(const float *from, int64_t rows,
 void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
                           char *scratchpad) const {
   if (auto product = inMatrixTiles())
-    return product->run(reinterpret_cast<const uint16_t *>(aData),
-                        reinterpret_cast<const uint16_t *>(bData), cData,
-                        scratchpad);
+    return product->run(aData, bData, cData, scratchpad);
   int64_t columnBlock = columnsAtOnce();
   bool isBRead = isReadInPlace();
   Places places = measurePlaces(m, k, columnBlock, isDirect(), isBRead);

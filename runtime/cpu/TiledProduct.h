@@ -58,6 +58,9 @@ public:
   TiledProduct(std::vector<int64_t> batch, int64_t m, int64_t k, int64_t n,
                Matrix a, Matrix b, Matrix c, bool isAdded);
 
+  /// Multiplies factors of f32 in AMX's tiles, as sums of three of bf16; c is
+  /// f32 too.
+  void setSplit() { isSplit = true; }
   /// Lets `run` read a b that packColumns() wrote; only for a single b.
   void setPacked() { isPacked = true; }
 
@@ -98,7 +101,7 @@ private:
   std::vector<int64_t> batch;
   int64_t m, k, n;
   Matrix a, b, c;
-  bool isAdded, isPacked = false;
+  bool isAdded, isSplit = false, isPacked = false;
   const ProductTiles *tiles = &productTiles();
   /// Null where there are none.
   const MatrixTiles *matrixTiles;

@@ -9,6 +9,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <tuple>
 #include <vector>
@@ -70,12 +71,11 @@ protected:
     std::vector<Result> cData = before;
     MatrixTileProduct product(m, k, n, {a.row, a.column}, {b.row, b.column},
                               {c.row, c.column}, isShort, isAdded, tiles());
-    std::vector<char> packed(MatrixTileProduct::getPackedBytes(k, n));
+    std::vector<char> packed(product.getPackedBytes());
     const uint16_t *from = bData.data();
     if (isPacked) {
       product.setPacked();
-      MatrixTileProduct::packColumns(bData.data(), {b.row, b.column}, k, n,
-                                     packed.data());
+      product.packColumns(bData.data(), packed.data());
       from = reinterpret_cast<const uint16_t *>(packed.data());
     }
     // What was there before must not be read.
@@ -175,6 +175,92 @@ TEST_P(MatrixTileProductTest, MultipliesIntoALargeResult) {
         }
         ASSERT_NEAR(c[i * n + j], sum, size * 0x1p-20) << i << ", " << j;
       }
+  }
+}
+
+/// Numbers of f32, in three parts each.
+TEST_P(MatrixTileProductTest, MultipliesNumbersOfF32) {
+  std::minstd_rand random(13);
+  auto make = [&](int64_t count) {
+    std::vector<float> result(count);
+    for (float &number : result)
+      number = std::ldexp(static_cast<float>(random()) * 0x1p-30f - 1,
+                          static_cast<int>(random() % 9) - 4);
+    return result;
+  };
+  for (int round = 0; round < 60; ++round) {
+    int64_t m = 1 + random() % 70, n = 1 + random() % 70;
+    int64_t k = 1 + random() % (round % 8 == 0 ? 700 : 70);
+    Layout a = pickLayout(random, m, k), b = pickLayout(random, k, n),
+           c = pickLayout(random, m, n);
+    bool isAdded = random() % 2, isPacked = random() % 3 == 0;
+    SCOPED_TRACE(std::to_string(m) + " x " + std::to_string(k) + " x " +
+                 std::to_string(n) + ", " + a.name + " " + b.name + " " +
+                 c.name);
+    auto aData = make(a.size), bData = make(b.size), before = make(c.size);
+    auto cData = before;
+    MatrixTileProduct product(m, k, n, {a.row, a.column}, {b.row, b.column},
+                              {c.row, c.column}, /*isShort=*/false, isAdded,
+                              tiles());
+    product.setSplit();
+    std::vector<char> packed(product.getPackedBytes());
+    if (isPacked) {
+      product.setPacked();
+      product.packColumns(bData.data(), packed.data());
+    }
+    std::vector<char> scratchpad(product.getScratchpadBytes(), char(0xff));
+    product.run(aData.data(),
+                isPacked ? static_cast<const void *>(packed.data())
+                         : bData.data(),
+                cData.data(), scratchpad.data());
+    std::vector<bool> isWritten(c.size);
+    for (int64_t row = 0; row < m; ++row)
+      for (int64_t column = 0; column < n; ++column) {
+        int64_t at = row * c.row + column * c.column;
+        isWritten[at] = true;
+        double sum = isAdded ? before[at] : 0, size = std::fabs(sum);
+        for (int64_t x = 0; x < k; ++x) {
+          double term = double(aData[row * a.row + x * a.column]) *
+                        bData[x * b.row + column * b.column];
+          sum += term;
+          size += std::fabs(term);
+        }
+        // AMX adds up 32 terms before it adds them to a number.
+        ASSERT_NEAR(cData[at], sum,
+                    size * std::sqrt(k + 1.0) *
+                        (GetParam() ? 0x1p-23 : 0x1p-22));
+      }
+    for (int64_t at = 0; at < c.size; ++at)
+      if (!isWritten[at])
+        ASSERT_EQ(cData[at], before[at]) << "at " << at;
+  }
+}
+
+/// The parts of numbers at the ends of the range.
+TEST_P(MatrixTileProductTest, KeepsNumbersOfAnySize) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  constexpr float largest = std::numeric_limits<float>::max();
+  for (auto [a, b] : {std::pair{largest, 0.5f},
+                      {-largest, 1 / 3.0f},
+                      {1e-30f, 1.2345678e30f},
+                      {1.2345678f, 8.7654321f},
+                      {infinity, -2.0f},
+                      {infinity, 0.0f},
+                      {largest, largest},
+                      {std::nanf("1"), 1.0f}}) {
+    float c = 9;
+    MatrixTileProduct product(1, 1, 1, {1, 1}, {1, 1}, {1, 1},
+                              /*isShort=*/false, /*isAdded=*/false, tiles());
+    product.setSplit();
+    std::vector<char> scratchpad(product.getScratchpadBytes());
+    product.run(&a, &b, &c, scratchpad.data());
+    float expected = a * b;
+    // Infinity times a part that is 0 is no number.
+    if (!std::isfinite(expected))
+      EXPECT_FALSE(std::isfinite(c)) << a << " * " << b;
+    else
+      EXPECT_NEAR(c, expected, std::fabs(expected) * 0x1p-22)
+          << a << " * " << b;
   }
 }
 

@@ -18,10 +18,11 @@ inline void beginPlainTiles() { arePlainTilesBegun = true; }
 inline void endPlainTiles() { arePlainTilesBegun = false; }
 
 /// As AMX's tiles, but the terms of a number are one chain.
-inline void multiplyPlainTiles(int64_t rowTiles, int64_t columnTiles,
-                               const char *a, int64_t aPanel, const char *b,
-                               int64_t bPanel, int64_t steps, float *c,
-                               int64_t rowStride, bool isAdded) {
+inline void multiplyPlainTiles(int64_t parts, int64_t rowTiles,
+                               int64_t columnTiles, const char *a,
+                               int64_t aPanel, const char *b, int64_t bPanel,
+                               int64_t steps, float *c, int64_t rowStride,
+                               bool isAdded) {
   ASSERT_TRUE(arePlainTilesBegun);
   auto read = [](const char *from, int64_t at) {
     return fromBF16(reinterpret_cast<const uint16_t *>(from)[at]);
@@ -30,14 +31,17 @@ inline void multiplyPlainTiles(int64_t rowTiles, int64_t columnTiles,
     for (int64_t column = 0; column < columnTiles * 16; ++column) {
       float &number = c[row * rowStride + column];
       float sum = isAdded ? number : 0;
-      for (int64_t term = 0; term < steps * 32; ++term) {
-        int64_t tile = term / 32 * matrixTileBytes, inside = term % 32;
-        sum =
-            std::fma(read(a + row / 16 * aPanel + tile, row % 16 * 32 + inside),
-                     read(b + column / 16 * bPanel + tile,
-                          inside / 2 * 32 + column % 16 * 2 + inside % 2),
-                     sum);
-      }
+      for (int64_t term = 0; term < steps * 32; ++term)
+        for (int64_t i = 0; i < parts; ++i)
+          for (int64_t j = 0; i + j < parts; ++j) {
+            int64_t step = term / 32 * parts, inside = term % 32;
+            sum = std::fma(
+                read(a + row / 16 * aPanel + (step + i) * matrixTileBytes,
+                     row % 16 * 32 + inside),
+                read(b + column / 16 * bPanel + (step + j) * matrixTileBytes,
+                     inside / 2 * 32 + column % 16 * 2 + inside % 2),
+                sum);
+          }
       number = sum;
     }
 }

@@ -1,0 +1,272 @@
+//===- MatrixTilePanels.cpp -----------------------------------------------===//
+#include "cpu/MatrixTilePanels.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+
+using namespace pp::runtime;
+
+#define PP_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
+#define PP_AVX512_INLINE PP_AVX512 __attribute__((always_inline)) static inline
+
+static constexpr int64_t lanes = matrixTileLanes, tileTerms = matrixTileTerms;
+
+int64_t pp::runtime::matrixPanelBytes(int64_t terms, int64_t parts) {
+  return (terms + tileTerms - 1) / tileTerms * parts * matrixTileBytes;
+}
+
+//===----------------------------------------------------------------------===//
+// Registers
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// How a tile lies in memory: lane by lane, as a's, or pair of terms by pair of
+/// terms, as b's.
+enum class TileOrder { Lanes, Pairs };
+
+/// The 16 rows of a tile.
+using Rows = std::array<__m512i, 16>;
+} // namespace
+
+/// 16 rows of 16 numbers of 32 bits become columns.
+PP_AVX512_INLINE void transpose(Rows &rows) {
+  Rows other;
+  for (int i = 0; i < 16; i += 2) {
+    other[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    other[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    rows[i] = _mm512_unpacklo_epi64(other[i], other[i + 2]);
+    rows[i + 1] = _mm512_unpackhi_epi64(other[i], other[i + 2]);
+    rows[i + 2] = _mm512_unpacklo_epi64(other[i + 1], other[i + 3]);
+    rows[i + 3] = _mm512_unpackhi_epi64(other[i + 1], other[i + 3]);
+  }
+  // rows[4 g + j] has column j of each quarter, for the rows 4 g to 4 g + 3.
+  for (int j = 0; j < 4; ++j) {
+    __m512i low = _mm512_shuffle_i32x4(rows[j], rows[4 + j], 0x88);
+    __m512i high = _mm512_shuffle_i32x4(rows[j], rows[4 + j], 0xdd);
+    __m512i low2 = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], 0x88);
+    __m512i high2 = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], 0xdd);
+    other[j] = _mm512_shuffle_i32x4(low, low2, 0x88);
+    other[8 + j] = _mm512_shuffle_i32x4(low, low2, 0xdd);
+    other[4 + j] = _mm512_shuffle_i32x4(high, high2, 0x88);
+    other[12 + j] = _mm512_shuffle_i32x4(high, high2, 0xdd);
+  }
+  rows = other;
+}
+
+/// Pairs of numbers of two rows.
+PP_AVX512_INLINE __m512i interleave(__m256i first, __m256i second) {
+  const __m512i mixed = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11,
+                                         26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
+                                         5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  return _mm512_permutexvar_epi16(
+      mixed, _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1));
+}
+
+/// The three parts of numbers of f32, in the upper halves of 32 bits each.
+PP_AVX512_INLINE std::array<__m512i, 3> split(__m512 numbers) {
+  const __m512i exponent = _mm512_set1_epi32(0x7f800000);
+  const __m512i upper = _mm512_set1_epi32(0xffff0000);
+  // To nearest, ties to even.
+  auto round = [&](__m512i bits) PP_AVX512 {
+    __m512i odd =
+        _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i sum = _mm512_add_epi32(
+        bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    return _mm512_and_si512(sum, upper);
+  };
+  auto isFull = [&](__m512i bits) PP_AVX512 {
+    return _mm512_cmpeq_epi32_mask(_mm512_and_si512(bits, exponent), exponent);
+  };
+  const __m512i bits = _mm512_castps_si512(numbers);
+  const __mmask16 isInvalid = isFull(bits);
+  __m512i first = round(bits);
+  // What would become infinite is cut instead; what is no number stays none.
+  first = _mm512_mask_and_epi32(first, isFull(first), bits, upper);
+  first = _mm512_mask_or_epi32(
+      first, _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q), first,
+      _mm512_set1_epi32(0x00400000));
+  __m512 rest = _mm512_maskz_sub_ps(static_cast<__mmask16>(~isInvalid), numbers,
+                                    _mm512_castsi512_ps(first));
+  const __m512i second = round(_mm512_castps_si512(rest));
+  rest = _mm512_sub_ps(rest, _mm512_castsi512_ps(second));
+  return {first, second, round(_mm512_castps_si512(rest))};
+}
+
+/// Of 32 numbers, in the order of memory.
+PP_AVX512_INLINE __m512i narrow(__m512i low, __m512i high) {
+  return _mm512_inserti64x4(
+      _mm512_castsi256_si512(_mm512_cvtepi32_epi16(_mm512_srli_epi32(low, 16))),
+      _mm512_cvtepi32_epi16(_mm512_srli_epi32(high, 16)), 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+template <typename Element>
+static constexpr int64_t partsOf = std::is_same_v<Element, float> ? 3 : 1;
+
+/// Terms that lie together: a row for each lane.
+PP_AVX512_INLINE void readLanes(const uint16_t *from, int64_t laneStride,
+                                int64_t count, int64_t terms,
+                                std::array<Rows, 1> &tiles) {
+  __mmask32 mask = terms < 32 ? (1u << terms) - 1 : ~0u;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    tiles[0][lane] =
+        lane < count ? _mm512_maskz_loadu_epi16(mask, from + lane * laneStride)
+                     : _mm512_setzero_si512();
+}
+PP_AVX512_INLINE void readLanes(const float *from, int64_t laneStride,
+                                int64_t count, int64_t terms,
+                                std::array<Rows, 3> &tiles) {
+  const __mmask32 mask = terms < 32 ? (1u << terms) - 1 : ~0u;
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    const float *row = from + lane * laneStride;
+    std::array<__m512i, 3> low{}, high{};
+    if (lane < count) {
+      low = split(_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), row));
+      high = split(
+          _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), row + 16));
+    }
+    for (int part = 0; part < 3; ++part)
+      tiles[part][lane] = narrow(low[part], high[part]);
+  }
+}
+
+/// Lanes that lie together: a row for each pair of terms.
+PP_AVX512_INLINE void readPairs(const uint16_t *from, int64_t termStride,
+                                int64_t count, int64_t terms,
+                                std::array<Rows, 1> &tiles) {
+  const __mmask16 mask = (1u << count) - 1;
+  auto row = [&](int64_t term) PP_AVX512 {
+    return term < terms
+               ? _mm256_maskz_loadu_epi16(mask, from + term * termStride)
+               : _mm256_setzero_si256();
+  };
+  for (int64_t term = 0; term < tileTerms; term += 2)
+    tiles[0][term / 2] = interleave(row(term), row(term + 1));
+}
+PP_AVX512_INLINE void readPairs(const float *from, int64_t termStride,
+                                int64_t count, int64_t terms,
+                                std::array<Rows, 3> &tiles) {
+  const __mmask16 mask = (1u << count) - 1;
+  auto row = [&](int64_t term) PP_AVX512 {
+    return split(term < terms
+                     ? _mm512_maskz_loadu_ps(mask, from + term * termStride)
+                     : _mm512_setzero_ps());
+  };
+  for (int64_t term = 0; term < tileTerms; term += 2) {
+    std::array<__m512i, 3> even = row(term), odd = row(term + 1);
+    for (int part = 0; part < 3; ++part)
+      tiles[part][term / 2] =
+          _mm512_or_si512(_mm512_srli_epi32(even[part], 16), odd[part]);
+  }
+}
+
+/// Writes the tiles of `count` lanes and `terms` terms.
+template <TileOrder order, typename Element>
+PP_AVX512 static void packTile(const Element *from, int64_t laneStride,
+                               int64_t termStride, int64_t count, int64_t terms,
+                               char *to) {
+  std::array<Rows, partsOf<Element>> tiles;
+  TileOrder own = TileOrder::Lanes;
+  if (termStride == 1) {
+    readLanes(from, laneStride, count, terms, tiles);
+  } else if (laneStride == 1) {
+    own = TileOrder::Pairs;
+    // The next rows may lie in other pages, which the processor does not
+    // expect.
+    for (int64_t term = 0; term < tileTerms; ++term)
+      __builtin_prefetch(from + (tileTerms + term) * termStride);
+    readPairs(from, termStride, count, terms, tiles);
+  } else {
+    alignas(64) std::array<Element, lanes * tileTerms> numbers{};
+    for (int64_t lane = 0; lane < count; ++lane)
+      for (int64_t term = 0; term < terms; ++term)
+        numbers[lane * tileTerms + term] =
+            from[lane * laneStride + term * termStride];
+    readLanes(numbers.data(), tileTerms, lanes, tileTerms, tiles);
+  }
+  for (Rows &rows : tiles) {
+    if (own != order)
+      transpose(rows);
+    for (int64_t row = 0; row < lanes; ++row, to += 64)
+      _mm512_storeu_si512(to, rows[row]);
+  }
+}
+
+PP_AVX512 void pp::runtime::packColumnTile(const uint16_t *from,
+                                           const int64_t *offsets, char *to) {
+  auto row = [&](int64_t term) PP_AVX512 {
+    return offsets[term] < 0
+               ? _mm256_setzero_si256()
+               : _mm256_loadu_si256(
+                     reinterpret_cast<const __m256i *>(from + offsets[term]));
+  };
+  for (int64_t term = 0; term < tileTerms; term += 2, to += 64)
+    _mm512_storeu_si512(to, interleave(row(term), row(term + 1)));
+}
+
+PP_AVX512 void pp::runtime::packRowTile(const uint16_t *from,
+                                        const int64_t *offsets, char *to) {
+  for (int64_t row = 0; row < lanes; ++row, to += 64)
+    _mm512_storeu_si512(to, offsets[row] < 0
+                                ? _mm512_setzero_si512()
+                                : _mm512_loadu_si512(from + offsets[row]));
+}
+
+//===----------------------------------------------------------------------===//
+// Panels
+//===----------------------------------------------------------------------===//
+
+template <TileOrder order, typename Element>
+static void packPanels(const Element *from, int64_t laneStride,
+                       int64_t termStride, int64_t count, int64_t terms,
+                       char *to, int64_t panelBytes) {
+  auto pack = [&](int64_t lane, int64_t term) {
+    packTile<order>(from + lane * laneStride + term * termStride, laneStride,
+                    termStride, std::min(lanes, count - lane),
+                    std::min(tileTerms, terms - term),
+                    to + lane / lanes * panelBytes +
+                        term / tileTerms * partsOf<Element> * matrixTileBytes);
+  };
+  // Memory is read in the order in which it lies.
+  if (laneStride == 1)
+    for (int64_t term = 0; term < terms; term += tileTerms)
+      for (int64_t lane = 0; lane < count; lane += lanes)
+        pack(lane, term);
+  else
+    for (int64_t lane = 0; lane < count; lane += lanes)
+      for (int64_t term = 0; term < terms; term += tileTerms)
+        pack(lane, term);
+}
+
+template <typename Element>
+void pp::runtime::packRows(const Element *a, MatrixStrides strides,
+                           int64_t rows, int64_t terms, char *to,
+                           int64_t panelBytes) {
+  packPanels<TileOrder::Lanes>(a, strides.row, strides.column, rows, terms, to,
+                               panelBytes);
+}
+
+template <typename Element>
+void pp::runtime::packColumns(const Element *b, MatrixStrides strides,
+                              int64_t terms, int64_t columns, char *to,
+                              int64_t panelBytes) {
+  packPanels<TileOrder::Pairs>(b, strides.column, strides.row, columns, terms,
+                               to, panelBytes);
+}
+
+template void pp::runtime::packRows(const uint16_t *, MatrixStrides, int64_t,
+                                    int64_t, char *, int64_t);
+template void pp::runtime::packRows(const float *, MatrixStrides, int64_t,
+                                    int64_t, char *, int64_t);
+template void pp::runtime::packColumns(const uint16_t *, MatrixStrides, int64_t,
+                                       int64_t, char *, int64_t);
+template void pp::runtime::packColumns(const float *, MatrixStrides, int64_t,
+                                       int64_t, char *, int64_t);
