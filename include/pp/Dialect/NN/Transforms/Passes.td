@@ -388,8 +388,8 @@ def AssignLayouts : NNPass<"nn-assign-layouts"> {
     ```
 
     With convolutions in bf16, `auto` takes blocks, for which the library's code is
-    4 to 15 % faster, unless the processor multiplies tiles (AMX): the library does
-    that for channels last alone.
+    4 to 15 % faster, unless the processor multiplies tiles (AMX): code for those is
+    for channels last alone.
 
     With a tuning file, costs are seconds: of a convolution or pooling that was measured
     in all layouts, its times; of everything else, bytes over `bandwidth`. Then `auto` asks for
