@@ -4,6 +4,7 @@
 #include "plan/ShortFloat.h"
 
 #include <algorithm>
+#include <type_traits>
 
 using namespace pp::runtime;
 
@@ -48,22 +49,37 @@ bool ConvGradientProduct::isUniform() const {
          (shape.samples == 1 || shape.dy.sample == step);
 }
 
+MatrixTileProduct ConvGradientProduct::productOfPairs() const {
+  MatrixTileProduct result(shape.outputs, shape.pixels(), shape.columns(),
+                           /*a=*/{shape.pixels(), 1}, /*b=*/{0, 0},
+                           /*c=*/{shape.columns(), 1}, /*isShort=*/false,
+                           /*isAdded=*/false, *pairs);
+  result.setPacked();
+  return result;
+}
+
 uint64_t ConvGradientProduct::columnBytes() const {
-  return alignUp(shape.pixels() * shape.columns() * sizeof(float));
+  return pairs ? productOfPairs().getPackedBytes()
+               : alignUp(shape.pixels() * shape.columns() * sizeof(float));
 }
 
 uint64_t ConvGradientProduct::rowBytes() const {
-  return isUniform() ? 0
-                     : alignUp(shape.pixels() * shape.outputs * sizeof(float));
+  const size_t element = pairs ? sizeof(uint16_t) : sizeof(float);
+  return isUniform() ? 0 : alignUp(shape.pixels() * shape.outputs * element);
 }
 
 uint64_t ConvGradientProduct::getScratchpadBytes() const {
-  return columnBytes() + rowBytes() + product.getScratchpadBytes();
+  return columnBytes() + rowBytes() +
+         (pairs ? productOfPairs().getScratchpadBytes()
+                : product.getScratchpadBytes());
 }
 
-static float widen(float value) { return value; }
-static float widen(uint16_t value) {
-  return fromShortFloat(DataType::BF16, value);
+template <typename Target, typename Element>
+static Target convert(Element value) {
+  if constexpr (std::is_same_v<Target, Element>)
+    return value;
+  else
+    return fromShortFloat(DataType::BF16, value);
 }
 
 namespace {
@@ -82,21 +98,23 @@ struct Seen {
 
 /// A panel has 16 columns of the matrix; a column is a channel of x and a place
 /// of the window.
-template <typename Element>
-void ConvGradientProduct::writeColumns(const Element *x, float *panels) const {
+template <typename Element, typename Target, typename Place>
+void ConvGradientProduct::writeColumns(const Element *x, Target *panels,
+                                       Place place) const {
   const auto &[depth, height, width] = shape.result;
   int64_t column = 0;
   auto isInside = [&](size_t axis, int64_t at) {
     return at >= 0 && at < shape.image[axis];
   };
-  auto write = [&](int64_t channel, const Axes &place) {
+  auto write = [&](int64_t channel, const Axes &in) {
     Axes begin; // of the window that sees the first pixel of the result
     for (size_t axis = 0; axis < begin.size(); ++axis)
-      begin[axis] = place[axis] * shape.dilations[axis] - shape.padding[axis];
+      begin[axis] = in[axis] * shape.dilations[axis] - shape.padding[axis];
     const Seen seen(begin[2], shape.strides[2], shape.image[2], width);
     const int64_t step = shape.strides[2] * shape.x.axes[2];
-    float *to = panels + column / panelColumns * shape.pixels() * panelColumns +
-                column % panelColumns;
+    Target *to = panels + place(column, 0);
+    int64_t pixel = 0;
+    auto put = [&](Target value) { to[place(0, pixel++)] = value; };
     for (int64_t sample = 0; sample < shape.samples; ++sample)
       for (int64_t i = 0; i < depth; ++i)
         for (int64_t j = 0; j < height; ++j) {
@@ -109,12 +127,12 @@ void ConvGradientProduct::writeColumns(const Element *x, float *panels) const {
           int64_t first = isSeen ? seen.first : width;
           int64_t last = isSeen ? seen.last : width;
           int64_t k = 0;
-          for (; k < first; ++k, to += panelColumns)
-            *to = 0;
-          for (; k < last; ++k, to += panelColumns)
-            *to = widen(x[at + k * step]);
-          for (; k < width; ++k, to += panelColumns)
-            *to = 0;
+          for (; k < first; ++k)
+            put(0);
+          for (; k < last; ++k)
+            put(convert<Target>(x[at + k * step]));
+          for (; k < width; ++k)
+            put(0);
         }
     ++column;
   };
@@ -126,8 +144,8 @@ void ConvGradientProduct::writeColumns(const Element *x, float *panels) const {
 }
 
 /// dY with all pixels of a channel in a row.
-template <typename Element>
-void ConvGradientProduct::writeRows(const Element *dy, float *rows) const {
+template <typename Element, typename Target>
+void ConvGradientProduct::writeRows(const Element *dy, Target *rows) const {
   const auto &[depth, height, width] = shape.result;
   for (int64_t output = 0; output < shape.outputs; ++output)
     for (int64_t sample = 0; sample < shape.samples; ++sample)
@@ -137,17 +155,43 @@ void ConvGradientProduct::writeRows(const Element *dy, float *rows) const {
                                 sample * shape.dy.sample +
                                 i * shape.dy.axes[0] + j * shape.dy.axes[1];
           for (int64_t k = 0; k < width; ++k)
-            *rows++ = widen(from[k * shape.dy.axes[2]]);
+            *rows++ = convert<Target>(from[k * shape.dy.axes[2]]);
         }
+}
+
+void ConvGradientProduct::runInPairs(const uint16_t *x, const uint16_t *dy,
+                                     float *gradient, char *scratchpad) const {
+  auto *panels = reinterpret_cast<uint16_t *>(scratchpad);
+  auto *rows = reinterpret_cast<uint16_t *>(scratchpad + columnBytes());
+  const int64_t panelSize =
+      matrixPanelBytes(shape.pixels(), 1) / sizeof(uint16_t);
+  constexpr int64_t tileSize = matrixTileBytes / sizeof(uint16_t);
+  // The last tile of a panel ends behind the last pixel.
+  for (int64_t panel = 1; panel <= shape.columns() / panelColumns; ++panel)
+    std::fill_n(panels + panel * panelSize - tileSize, tileSize, 0);
+  writeColumns(x, panels, [=](int64_t column, int64_t pixel) {
+    return column / panelColumns * panelSize + column % panelColumns * 2 +
+           pixel / matrixTileTerms * tileSize +
+           pixel % matrixTileTerms / 2 * (2 * panelColumns) + pixel % 2;
+  });
+  writeRows(dy, rows);
+  productOfPairs().run(rows, panels, gradient,
+                       scratchpad + columnBytes() + rowBytes());
 }
 
 void ConvGradientProduct::run(const void *x, const void *dy, float *gradient,
                               void *scratchpad) const {
   auto *bytes = static_cast<char *>(scratchpad);
+  if (pairs)
+    return runInPairs(static_cast<const uint16_t *>(x),
+                      static_cast<const uint16_t *>(dy), gradient, bytes);
   auto *panels = reinterpret_cast<float *>(bytes);
   auto *rows = reinterpret_cast<float *>(bytes + columnBytes());
-  auto write = [&]<typename Element>(const Element *pixels) {
-    writeColumns(pixels, panels);
+  auto write = [&]<typename Element>(const Element *from) {
+    writeColumns(from, panels, [this](int64_t column, int64_t pixel) {
+      return (column / panelColumns * shape.pixels() + pixel) * panelColumns +
+             column % panelColumns;
+    });
     if (!isUniform())
       writeRows(static_cast<const Element *>(dy), rows);
   };

@@ -21,6 +21,7 @@
 #define PP_RUNTIME_CPU_CONVGRADIENTPRODUCT_H
 
 #include "cpu/ImagePlaces.h"
+#include "cpu/MatrixTileProduct.h"
 #include "cpu/TiledProduct.h"
 
 #include <cstdint>
@@ -46,11 +47,12 @@ public:
     }
   };
 
-  /// Whether this, which computes in f32, is faster than the library (measured
-  /// on Zen 4).
+  /// Whether this is faster than the library (measured on Zen 4).
   static bool isPreferred(const Shape &shape);
 
   explicit ConvGradientProduct(const Shape &shape);
+  /// With factors of bf16 as pairs, not widened to f32.
+  void setPairs(const MatrixTiles &tiles) { pairs = &tiles; }
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
@@ -63,15 +65,19 @@ private:
   /// equally far from each other, and so are channels.
   bool isUniform() const;
   /// `Element`: float, or the bits of a bf16.
-  template <typename Element>
-  void writeColumns(const Element *x, float *panels) const;
-  template <typename Element>
-  void writeRows(const Element *dy, float *rows) const;
+  template <typename Element, typename Target, typename Place>
+  void writeColumns(const Element *x, Target *panels, Place place) const;
+  template <typename Element, typename Target>
+  void writeRows(const Element *dy, Target *rows) const;
+  void runInPairs(const uint16_t *x, const uint16_t *dy, float *gradient,
+                  char *scratchpad) const;
+  MatrixTileProduct productOfPairs() const;
   uint64_t columnBytes() const;
   uint64_t rowBytes() const;
 
   Shape shape;
   TiledProduct product;
+  const MatrixTiles *pairs = nullptr;
 };
 
 } // namespace pp::runtime

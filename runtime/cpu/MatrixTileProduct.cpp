@@ -44,9 +44,18 @@ int64_t MatrixTileProduct::columnsAtOnce() const {
   return std::min(most, numbers / parts() / termsAtOnce() / pair * pair);
 }
 
+bool MatrixTileProduct::packsTermByTerm() const {
+  // What no cache holds of a is better packed just before it is needed, if the
+  // sums are in one while all terms pass.
+  constexpr int64_t largeA = 1 << 20, smallC = 1 << 18; // numbers
+  const int64_t rows = std::min(m, rowsAtOnce());
+  return isDirect() && rows * k * parts() > largeA && rows * n <= smallC;
+}
+
 uint64_t MatrixTileProduct::measureA() const {
+  const int64_t terms = packsTermByTerm() ? std::min(k, termsAtOnce()) : k;
   return divideUp(std::min(m, rowsAtOnce()), lanes) *
-         matrixPanelBytes(k, parts());
+         matrixPanelBytes(terms, parts());
 }
 
 uint64_t MatrixTileProduct::measureB() const {
@@ -61,13 +70,6 @@ uint64_t MatrixTileProduct::getScratchpadBytes() const {
                               : 0;
   return measureA() + measureB() + sums;
 }
-
-namespace {
-/// A block of c of up to 2 x 2 tiles.
-struct Block {
-  int64_t rows, columns;
-};
-} // namespace
 
 PP_AVX512_INLINE void store(float &to, float value, bool isAdded) {
   to = isAdded ? to + value : value;
@@ -156,103 +158,162 @@ void MatrixTileProduct::run(const PackPanels &packA, const PackPanels &packB,
   run({&packA, /*packedB=*/nullptr, &packB, cData, rows}, scratchpad);
 }
 
-void MatrixTileProduct::run(const Operands &operands, void *scratchpad) const {
-  auto *packedA = static_cast<char *>(scratchpad);
-  char *packedB = packedA + measureA();
-  auto *sums = reinterpret_cast<float *>(packedB + measureB());
-  alignas(64) std::array<float, pair * pair> local;
-  const int64_t aPanel = matrixPanelBytes(k, parts()),
-                termBlock = termsAtOnce();
-  const int64_t columnBlock = columnsAtOnce();
+namespace {
+struct Range {
+  int64_t first, count;
+};
+/// Panels of tiles; `bytes` from one to the next.
+struct Panels {
+  const char *first;
+  int64_t bytes;
+};
+} // namespace
 
-  // The block of c whose first number is in this row and column.
-  auto write = [&](const float *from, int64_t pitch, Block block, int64_t row,
-                   int64_t column, bool added) {
-    for (int64_t i = row; i < row + block.rows; ++i, from += pitch) {
-      int64_t at =
-          (operands.rows ? operands.rows[i] : i * c.row) + column * c.column;
-      if (isShort)
-        writeRow(from, block.columns, static_cast<uint16_t *>(operands.c) + at,
+/// One product, with the memory that it needs.
+class MatrixTileProduct::Run {
+public:
+  Run(const MatrixTileProduct &product, const Operands &operands,
+      void *scratchpad)
+      : product(product), operands(operands),
+        packedA(static_cast<char *>(scratchpad)),
+        packedB(packedA + product.measureA()),
+        sums(reinterpret_cast<float *>(packedB + product.measureB())),
+        isStreamed(findIsStreamed()) {}
+
+  void multiply() {
+    product.tiles.begin();
+    const int64_t atOnce = product.rowsAtOnce();
+    for (int64_t first = 0; first < product.m; first += atOnce)
+      multiplyRows({first, std::min(atOnce, product.m - first)});
+    product.tiles.end();
+    if (isStreamed)
+      _mm_sfence();
+  }
+
+private:
+  bool findIsStreamed() const {
+    // A large result is read when it has left the caches; then its memory need
+    // not be read before it is written.
+    constexpr int64_t large = 1 << 19; // numbers
+    return product.isDirect() && !product.isAdded &&
+           product.k <= product.termsAtOnce() &&
+           product.m * product.n >= large && product.c.row % lanes == 0 &&
+           reinterpret_cast<uintptr_t>(operands.c) % 64 == 0;
+  }
+
+  template <typename Work>
+  void forEachRange(int64_t extent, int64_t atOnce, const Work &work) {
+    for (int64_t first = 0; first < extent; first += atOnce)
+      work(Range{first, std::min(atOnce, extent - first)});
+  }
+  Panels packA(Range rows, Range terms) {
+    const int64_t bytes = matrixPanelBytes(terms.count, product.parts());
+    (*operands.packA)(rows.first, rows.count, terms.first, terms.count, packedA,
+                      bytes);
+    return {packedA, bytes};
+  }
+
+  void multiplyRows(Range rows) {
+    const int64_t n = product.n, k = product.k;
+    const int64_t columnBlock = product.columnsAtOnce();
+    const int64_t termBlock = product.termsAtOnce();
+    if (product.packsTermByTerm())
+      return forEachRange(k, termBlock, [&](Range terms) {
+        Panels a = packA(rows, terms);
+        forEachRange(n, columnBlock, [&](Range columns) {
+          multiplyTerms(rows, columns, terms, a);
+        });
+      });
+    Panels a = packA(rows, {0, k});
+    forEachRange(n, columnBlock, [&](Range columns) {
+      forEachRange(k, termBlock, [&](Range terms) {
+        multiplyTerms(rows, columns, terms,
+                      {a.first + matrixPanelBytes(terms.first, product.parts()),
+                       a.bytes});
+      });
+    });
+  }
+
+  void multiplyTerms(Range rows, Range columns, Range terms, Panels a) {
+    const int64_t parts = product.parts();
+    Panels b{packedB, matrixPanelBytes(terms.count, parts)};
+    if (operands.packedB) {
+      b.bytes = matrixPanelBytes(product.k, parts);
+      b.first = operands.packedB + columns.first / lanes * b.bytes +
+                matrixPanelBytes(terms.first, parts);
+    } else {
+      (*operands.packB)(columns.first, columns.count, terms.first, terms.count,
+                        packedB, b.bytes);
+    }
+    for (int64_t row = 0; row < rows.count; row += pair)
+      for (int64_t column = 0; column < columns.count; column += pair)
+        multiplyBlock(
+            {rows.first + row, std::min(pair, rows.count - row)},
+            {columns.first + column, std::min(pair, columns.count - column)},
+            terms, {a.first + row / lanes * a.bytes, a.bytes},
+            {b.first + column / lanes * b.bytes, b.bytes},
+            sums + row * product.columnsAtOnce() + column);
+  }
+
+  /// Up to 2 x 2 tiles of c; `sum` is where its sums are kept.
+  void multiplyBlock(Range rows, Range columns, Range terms, Panels a, Panels b,
+                     float *sum) {
+    const bool isFirst = terms.first == 0;
+    const bool isLast = terms.first + terms.count == product.k;
+    auto multiply = [&](float *to, int64_t pitch, bool isAdded) {
+      product.tiles.multiply(product.parts(), divideUp(rows.count, lanes),
+                             divideUp(columns.count, lanes), a.first, a.bytes,
+                             b.first, b.bytes, terms.count, to, pitch, isAdded);
+    };
+    if (!product.isDirect()) {
+      float *to = product.keepsSums() ? sum : local.data();
+      const int64_t pitch =
+          product.keepsSums() ? product.columnsAtOnce() : pair;
+      multiply(to, pitch, !isFirst);
+      if (isLast)
+        write(to, pitch, rows, columns, product.isAdded);
+      return;
+    }
+    const int64_t pitch = product.c.row;
+    auto *direct =
+        static_cast<float *>(operands.c) + rows.first * pitch + columns.first;
+    const bool isAdded = product.isAdded || !isFirst;
+    if (isStreamed && rows.count == pair && columns.count == pair) {
+      multiply(local.data(), pair, false);
+      return streamBlock(local.data(), direct, pitch);
+    }
+    if (rows.count % lanes == 0 && columns.count % lanes == 0)
+      return multiply(direct, pitch, isAdded);
+    for (int64_t row = 0; isAdded && row < rows.count; ++row)
+      std::copy_n(direct + row * pitch, columns.count, &local[row * pair]);
+    multiply(local.data(), pair, isAdded);
+    write(local.data(), pair, rows, columns, false);
+  }
+
+  void write(const float *from, int64_t pitch, Range rows, Range columns,
+             bool isAdded) {
+    const Strides c = product.c;
+    for (int64_t row = rows.first; row < rows.first + rows.count;
+         ++row, from += pitch) {
+      int64_t at = (operands.rows ? operands.rows[row] : row * c.row) +
+                   columns.first * c.column;
+      if (product.isShort)
+        writeRow(from, columns.count, static_cast<uint16_t *>(operands.c) + at,
                  c.column, /*isAdded=*/false);
       else
-        writeRow(from, block.columns, static_cast<float *>(operands.c) + at,
-                 c.column, added);
-    }
-  };
-
-  // A large result is read when it has left the caches; then its memory need
-  // not be read before it is written.
-  constexpr int64_t large = 1 << 19; // numbers
-  const bool isStreamed = isDirect() && !isAdded && k <= termBlock &&
-                          m * n >= large && c.row % lanes == 0 &&
-                          reinterpret_cast<uintptr_t>(operands.c) % 64 == 0;
-
-  tiles.begin();
-  for (int64_t firstRow = 0; firstRow < m; firstRow += rowsAtOnce()) {
-    const int64_t rows = std::min(rowsAtOnce(), m - firstRow);
-    (*operands.packA)(firstRow, rows, 0, k, packedA, aPanel);
-    for (int64_t firstColumn = 0; firstColumn < n; firstColumn += columnBlock) {
-      const int64_t columns = std::min(columnBlock, n - firstColumn);
-      for (int64_t term = 0; term < k; term += termBlock) {
-        const int64_t terms = std::min(termBlock, k - term);
-        const int64_t steps = divideUp(terms, tileTerms);
-        const bool isLast = term + terms == k;
-        const char *panels = packedB;
-        int64_t bPanel = matrixPanelBytes(terms, parts());
-        if (operands.packedB) {
-          bPanel = aPanel;
-          panels = operands.packedB + firstColumn / lanes * bPanel +
-                   matrixPanelBytes(term, parts());
-        } else {
-          (*operands.packB)(firstColumn, columns, term, terms, packedB, bPanel);
-        }
-        for (int64_t row = 0; row < rows; row += pair)
-          for (int64_t column = 0; column < columns; column += pair) {
-            const Block block{std::min(pair, rows - row),
-                              std::min(pair, columns - column)};
-            auto writeHere = [&](const float *from, int64_t pitch, bool added) {
-              write(from, pitch, block, firstRow + row, firstColumn + column,
-                    added);
-            };
-            auto multiply = [&](float *to, int64_t pitch, bool added) {
-              tiles.multiply(parts(), divideUp(block.rows, lanes),
-                             divideUp(block.columns, lanes),
-                             packedA + row / lanes * aPanel +
-                                 matrixPanelBytes(term, parts()),
-                             aPanel, panels + column / lanes * bPanel, bPanel,
-                             steps, to, pitch, added);
-            };
-            const bool isWhole =
-                block.rows % lanes == 0 && block.columns % lanes == 0;
-            auto *direct = static_cast<float *>(operands.c) +
-                           (firstRow + row) * c.row +
-                           (firstColumn + column) * c.column;
-            if (isStreamed && block.rows == pair && block.columns == pair) {
-              multiply(local.data(), pair, false);
-              streamBlock(local.data(), direct, c.row);
-            } else if (isDirect() && isWhole) {
-              multiply(direct, c.row, isAdded || term > 0);
-            } else if (isDirect()) {
-              bool added = isAdded || term > 0;
-              for (int64_t i = 0; added && i < block.rows; ++i)
-                std::copy_n(direct + i * c.row, block.columns,
-                            &local[i * pair]);
-              multiply(local.data(), pair, added);
-              writeHere(local.data(), pair, false);
-            } else if (keepsSums()) {
-              float *sum = sums + row * columnBlock + column;
-              multiply(sum, columnBlock, term > 0);
-              if (isLast)
-                writeHere(sum, columnBlock, isAdded);
-            } else {
-              multiply(local.data(), pair, false);
-              writeHere(local.data(), pair, isAdded);
-            }
-          }
-      }
+        writeRow(from, columns.count, static_cast<float *>(operands.c) + at,
+                 c.column, isAdded);
     }
   }
-  tiles.end();
-  if (isStreamed)
-    _mm_sfence();
+
+  const MatrixTileProduct &product;
+  const Operands &operands;
+  char *packedA, *packedB;
+  float *sums;
+  const bool isStreamed;
+  alignas(64) std::array<float, pair * pair> local;
+};
+
+void MatrixTileProduct::run(const Operands &operands, void *scratchpad) const {
+  Run(*this, operands, scratchpad).multiply();
 }

@@ -74,6 +74,7 @@ private:
     void *c;
     const int64_t *rows;
   };
+  class Run;
   void run(const Operands &operands, void *scratchpad) const;
   PackPanels packerOfA(const void *a) const;
   PackPanels packerOfB(const void *b) const;
@@ -83,6 +84,7 @@ private:
   int64_t termsAtOnce() const;
   int64_t columnsAtOnce() const;
   bool isDirect() const { return !isShort && c.column == 1; }
+  bool packsTermByTerm() const;
   /// Whether sums have to be kept from one block of terms to the next.
   bool keepsSums() const { return !isDirect() && k > termsAtOnce(); }
   uint64_t measureA() const;

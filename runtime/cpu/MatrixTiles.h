@@ -19,19 +19,21 @@ struct MatrixTiles {
   void (*end)();
   /// c = a b, or c += a b where `isAdded`, for one or two tiles of rows and of
   /// columns. The tiles of a panel of a, or of b, are one after the other, for
-  /// each of `steps` as many as there are `parts`, one or three; a second panel
-  /// begins `aPanel` or `bPanel` bytes later. Of parts i and j, from 0, those
-  /// are multiplied for which i + j < parts.
-  /// The rows of c are `rowStride` numbers apart. A number of c is a sum in
-  /// f32 that begins at 0, or at what c has; its bits depend on its row of a
-  /// and its column of b alone.
+  /// each 32 of `terms` as many as there are `parts`, one or three; a second
+  /// panel begins `aPanel` or `bPanel` bytes later. Of parts i and j, from 0,
+  /// those are multiplied for which i + j < parts. The rows of c are
+  /// `rowStride` numbers apart. A number of c is a sum in f32 that begins at 0,
+  /// or at what c has; its bits depend on its row of a and its column of b
+  /// alone.
   void (*multiply)(int64_t parts, int64_t rowTiles, int64_t columnTiles,
                    const char *a, int64_t aPanel, const char *b, int64_t bPanel,
-                   int64_t steps, float *c, int64_t rowStride, bool isAdded);
+                   int64_t terms, float *c, int64_t rowStride, bool isAdded);
 };
 
 /// Those of AMX; only where hasMatrixTiles().
 extern const MatrixTiles matrixTilesAmx;
+/// The same in registers, with the products of pairs of AVX512_BF16.
+extern const MatrixTiles matrixTilesDot;
 
 } // namespace pp::runtime
 

@@ -38,7 +38,7 @@ PP_AMX static void end() { _tile_release(); }
 
 template <int parts, int rowTiles, int columnTiles>
 PP_AMX static void multiplyTiles(const char *a, int64_t aPanel, const char *b,
-                                 int64_t bPanel, int64_t steps, float *c,
+                                 int64_t bPanel, int64_t terms, float *c,
                                  int64_t rowStride, bool isAdded) {
   const int64_t rowBytes = rowStride * static_cast<int64_t>(sizeof(float));
   float *below = c + matrixTileLanes * rowStride;
@@ -61,7 +61,8 @@ PP_AMX static void multiplyTiles(const char *a, int64_t aPanel, const char *b,
     _tile_zero(2);
     _tile_zero(3);
   }
-  for (int64_t step = 0; step < steps; ++step, b += parts * matrixTileBytes)
+  for (int64_t term = 0; term < terms;
+       term += matrixTileTerms, b += parts * matrixTileBytes)
 #pragma unroll
     for (int i = 0; i < parts; ++i, a += matrixTileBytes) {
       _tile_loadd(4, a, 64);
@@ -94,21 +95,21 @@ PP_AMX static void multiplyTiles(const char *a, int64_t aPanel, const char *b,
 template <int parts>
 static void multiplyParts(int64_t rowTiles, int64_t columnTiles, const char *a,
                           int64_t aPanel, const char *b, int64_t bPanel,
-                          int64_t steps, float *c, int64_t rowStride,
+                          int64_t terms, float *c, int64_t rowStride,
                           bool isAdded) {
   auto *some = rowTiles == 2 ? columnTiles == 2 ? multiplyTiles<parts, 2, 2>
                                                 : multiplyTiles<parts, 2, 1>
                : columnTiles == 2 ? multiplyTiles<parts, 1, 2>
                                   : multiplyTiles<parts, 1, 1>;
-  some(a, aPanel, b, bPanel, steps, c, rowStride, isAdded);
+  some(a, aPanel, b, bPanel, terms, c, rowStride, isAdded);
 }
 
 static void multiply(int64_t parts, int64_t rowTiles, int64_t columnTiles,
                      const char *a, int64_t aPanel, const char *b,
-                     int64_t bPanel, int64_t steps, float *c, int64_t rowStride,
+                     int64_t bPanel, int64_t terms, float *c, int64_t rowStride,
                      bool isAdded) {
   auto *some = parts == 3 ? multiplyParts<3> : multiplyParts<1>;
-  some(rowTiles, columnTiles, a, aPanel, b, bPanel, steps, c, rowStride,
+  some(rowTiles, columnTiles, a, aPanel, b, bPanel, terms, c, rowStride,
        isAdded);
 }
 

@@ -8,11 +8,8 @@ using namespace pp::runtime;
 
 namespace {
 
-using ConvGradientTilesTest = ConvTilesTest;
-INSTANTIATE_TEST_SUITE_P(Tiles, ConvGradientTilesTest, testing::Bool(),
-                         [](const auto &info) {
-                           return info.param ? "Amx" : "Plain";
-                         });
+using ConvGradientTilesTest = TilesTest;
+PP_INSTANTIATE_TILES(ConvGradientTilesTest);
 
 TEST_P(ConvGradientTilesTest, MatchesLoops) {
   std::minstd_rand random(3);

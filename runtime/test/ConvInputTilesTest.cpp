@@ -8,11 +8,8 @@ using namespace pp::runtime;
 
 namespace {
 
-using ConvInputTilesTest = ConvTilesTest;
-INSTANTIATE_TEST_SUITE_P(Tiles, ConvInputTilesTest, testing::Bool(),
-                         [](const auto &info) {
-                           return info.param ? "Amx" : "Plain";
-                         });
+using ConvInputTilesTest = TilesTest;
+PP_INSTANTIATE_TILES(ConvInputTilesTest);
 
 std::vector<uint16_t> runTiles(const ConvInputTiles::Shape &shape,
                                const MatrixTiles &tiles, const uint16_t *dy,

@@ -4,30 +4,12 @@
 
 #include "PlainTiles.h"
 #include "cpu/ConvGradientProduct.h"
-#include "cpu/Processor.h"
-
-#include <gtest/gtest.h>
 
 #include <functional>
 #include <random>
 #include <vector>
 
 namespace pp::runtime {
-
-/// With the processor's tiles, or plain ones.
-class ConvTilesTest : public testing::TestWithParam<bool> {
-protected:
-  void SetUp() override {
-    if (!__builtin_cpu_supports("avx512bw") ||
-        !__builtin_cpu_supports("avx512vl"))
-      GTEST_SKIP() << "this processor cannot pack tiles";
-    if (GetParam() && !hasMatrixTiles())
-      GTEST_SKIP() << "this processor has no AMX";
-  }
-  static const MatrixTiles &tiles() {
-    return GetParam() ? matrixTilesAmx : plainTiles;
-  }
-};
 
 struct ConvTilesCase {
   int64_t samples, channels, outputs;

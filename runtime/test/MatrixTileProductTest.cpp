@@ -39,20 +39,8 @@ std::vector<uint16_t> makeNumbers(std::minstd_rand &random, int64_t count) {
   return result;
 }
 
-/// With the processor's tiles, or those of above.
-class MatrixTileProductTest : public testing::TestWithParam<bool> {
+class MatrixTileProductTest : public TilesTest {
 protected:
-  void SetUp() override {
-    if (!__builtin_cpu_supports("avx512bw") ||
-        !__builtin_cpu_supports("avx512vl"))
-      GTEST_SKIP() << "this processor cannot pack tiles";
-    if (GetParam() && !hasMatrixTiles())
-      GTEST_SKIP() << "this processor has no AMX";
-  }
-  static const MatrixTiles &tiles() {
-    return GetParam() ? matrixTilesAmx : plainTiles;
-  }
-
   template <typename Result>
   void check(std::minstd_rand &random, int64_t m, int64_t k, int64_t n,
              bool isAdded, bool isPacked) {
@@ -102,7 +90,7 @@ protected:
           expected[at] = isAdded && !isDirect ? before[at] + sum : sum;
       }
     for (int64_t at = 0; at < c.size; ++at) {
-      if (!GetParam() || sizes[at] == 0) { // gaps too
+      if (GetParam() == TileKind::Plain || sizes[at] == 0) { // gaps too
         ASSERT_EQ(cData[at], expected[at]) << "at " << at;
         continue;
       }
@@ -119,10 +107,7 @@ protected:
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(Tiles, MatrixTileProductTest, testing::Bool(),
-                         [](const auto &info) {
-                           return info.param ? "Amx" : "Plain";
-                         });
+PP_INSTANTIATE_TILES(MatrixTileProductTest);
 
 TEST_P(MatrixTileProductTest, MultipliesMatricesOfAnyLayout) {
   std::minstd_rand random(3);
@@ -228,7 +213,7 @@ TEST_P(MatrixTileProductTest, MultipliesNumbersOfF32) {
         // AMX adds up 32 terms before it adds them to a number.
         ASSERT_NEAR(cData[at], sum,
                     size * std::sqrt(k + 1.0) *
-                        (GetParam() ? 0x1p-23 : 0x1p-22));
+                        (GetParam() == TileKind::Amx ? 0x1p-23 : 0x1p-22));
       }
     for (int64_t at = 0; at < c.size; ++at)
       if (!isWritten[at])
@@ -262,6 +247,13 @@ TEST_P(MatrixTileProductTest, KeepsNumbersOfAnySize) {
       EXPECT_NEAR(c, expected, std::fabs(expected) * 0x1p-22)
           << a << " * " << b;
   }
+}
+
+/// So many terms that a is packed some at a time.
+TEST_P(MatrixTileProductTest, MultipliesManyTerms) {
+  std::minstd_rand random(15);
+  check<float>(random, 40, 27000, 20, true, false);
+  check<float>(random, 33, 34000, 18, false, true);
 }
 
 /// Threads share a product by its rows or columns.

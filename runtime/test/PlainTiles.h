@@ -3,11 +3,13 @@
 #define PP_RUNTIME_TEST_PLAINTILES_H
 
 #include "cpu/MatrixTiles.h"
+#include "cpu/Processor.h"
 #include "plan/ShortFloat.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 namespace pp::runtime {
 
@@ -21,7 +23,7 @@ inline void endPlainTiles() { arePlainTilesBegun = false; }
 inline void multiplyPlainTiles(int64_t parts, int64_t rowTiles,
                                int64_t columnTiles, const char *a,
                                int64_t aPanel, const char *b, int64_t bPanel,
-                               int64_t steps, float *c, int64_t rowStride,
+                               int64_t terms, float *c, int64_t rowStride,
                                bool isAdded) {
   ASSERT_TRUE(arePlainTilesBegun);
   auto read = [](const char *from, int64_t at) {
@@ -31,7 +33,7 @@ inline void multiplyPlainTiles(int64_t parts, int64_t rowTiles,
     for (int64_t column = 0; column < columnTiles * 16; ++column) {
       float &number = c[row * rowStride + column];
       float sum = isAdded ? number : 0;
-      for (int64_t term = 0; term < steps * 32; ++term)
+      for (int64_t term = 0; term < terms; ++term)
         for (int64_t i = 0; i < parts; ++i)
           for (int64_t j = 0; i + j < parts; ++j) {
             int64_t step = term / 32 * parts, inside = term % 32;
@@ -48,6 +50,41 @@ inline void multiplyPlainTiles(int64_t parts, int64_t rowTiles,
 
 inline const MatrixTiles plainTiles = {beginPlainTiles, endPlainTiles,
                                        multiplyPlainTiles};
+
+/// What a test multiplies tiles with.
+enum class TileKind { Plain, Dot, Amx };
+
+/// Tests with each kind of tiles that this processor has.
+class TilesTest : public testing::TestWithParam<TileKind> {
+protected:
+  void SetUp() override {
+    if (!__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512vl"))
+      GTEST_SKIP() << "this processor cannot pack tiles";
+    if (GetParam() == TileKind::Amx && !hasMatrixTiles())
+      GTEST_SKIP() << "this processor has no AMX";
+    if (GetParam() == TileKind::Dot && !__builtin_cpu_supports("avx512bf16"))
+      GTEST_SKIP() << "this processor has no products of pairs";
+  }
+  static const MatrixTiles &tiles() {
+    return GetParam() == TileKind::Amx   ? matrixTilesAmx
+           : GetParam() == TileKind::Dot ? matrixTilesDot
+                                         : plainTiles;
+  }
+};
+
+inline std::string nameOfTiles(const testing::TestParamInfo<TileKind> &info) {
+  return info.param == TileKind::Amx   ? "Amx"
+         : info.param == TileKind::Dot ? "Dot"
+                                       : "Plain";
+}
+
+/// Instantiates tests of a class that is TilesTest.
+#define PP_INSTANTIATE_TILES(name)                                             \
+  INSTANTIATE_TEST_SUITE_P(                                                    \
+      Tiles, name,                                                             \
+      testing::Values(TileKind::Plain, TileKind::Dot, TileKind::Amx),          \
+      nameOfTiles)
 
 } // namespace pp::runtime
 
