@@ -4,6 +4,7 @@
 #include "plan/SharePlan.h"
 #include "support/Error.h"
 #include "support/FlushDenormals.h"
+#include "support/Spin.h"
 
 #include <algorithm>
 #include <cmath>
@@ -278,9 +279,14 @@ void Executor::Rank::compile() {
     stages[*shardOf].plan = &plan.stages[*shardOf];
     stages[*shardOf].memory = &state.program.getMemories()[*shardOf];
   }
-  if (plan.threads > 1 && !shardOf)
+  if (plan.threads > 1 && !shardOf) {
+    // Some milliseconds, as OpenMP's threads do: kernels do not end at the same
+    // time, and on a virtual machine it takes long to wake a core.
+    unsigned spins =
+        50 * spinsFor(static_cast<unsigned>(plan.ranks.size()) * plan.threads);
     team = std::make_unique<Team>(plan.threads, fmt::format("rank {}", index),
-                                  state.program.coresOf(index));
+                                  state.program.coresOf(index), spins);
+  }
   for (unsigned s : plan.ranks[index].stages)
     createStage(s);
   if (!state.options.clipping.empty() && !device.isHostMemory())

@@ -13,11 +13,9 @@
 using namespace pp::runtime;
 
 /// Waits until `value` is not `old` any more. Threads of a team meet after
-/// every kernel, so the wait is short; where a processor is missing, it must
-/// not keep the others from theirs.
-static void awaitChange(const std::atomic<uint32_t> &value, uint32_t old) {
-  constexpr unsigned mostLooks = 2000;
-  for (unsigned looks = 0; looks < mostLooks; ++looks) {
+/// every kernel, so the wait is short.
+void Team::awaitChange(const std::atomic<uint32_t> &value, uint32_t old) const {
+  for (unsigned looks = 0; looks < spins; ++looks) {
     if (value.load(std::memory_order_acquire) != old)
       return;
     spinPause();
@@ -25,8 +23,9 @@ static void awaitChange(const std::atomic<uint32_t> &value, uint32_t old) {
   value.wait(old, std::memory_order_acquire);
 }
 
-Team::Team(unsigned size, const std::string &name, const Cores &cores)
-    : size(size) {
+Team::Team(unsigned size, const std::string &name, const Cores &cores,
+           unsigned spins)
+    : size(size), spins(spins) {
   auto coreOf = [&](unsigned index) {
     return cores.empty() ? Cores() : Cores{cores[index]};
   };

@@ -27,8 +27,10 @@ class Team {
 public:
   /// Starts size - 1 threads; throws Error(IO) where the system has no room for
   /// one. `name` is what they are for. Thread i is bound to `cores[i]`, unless
-  /// there are none.
-  Team(unsigned size, const std::string &name, const Cores &cores = {});
+  /// there are none. A thread looks `spins` times for the others before it
+  /// sleeps.
+  Team(unsigned size, const std::string &name, const Cores &cores = {},
+       unsigned spins = 2000);
   /// Not while `run` runs.
   ~Team();
   Team(const Team &) = delete;
@@ -47,8 +49,9 @@ public:
 private:
   void main(unsigned index, const Cores &own);
   void work(unsigned index);
+  void awaitChange(const std::atomic<uint32_t> &value, uint32_t old) const;
 
-  const unsigned size;
+  const unsigned size, spins;
   const std::function<void(unsigned)> *current = nullptr;
   /// Counts the calls of `run`, and one more at the end.
   std::atomic<uint32_t> calls{0};

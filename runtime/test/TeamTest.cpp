@@ -33,9 +33,9 @@ TEST(Team, RunsEveryPartOnce) {
 }
 
 /// In each round a thread adds up what all wrote in the round before.
-TEST(Team, SeesWhatOthersWroteBeforeTheyMet) {
+static void addUpInRounds(unsigned spins) {
   constexpr unsigned size = 4, rounds = 200;
-  Team team(size, "test");
+  Team team(size, "test", /*cores=*/{}, spins);
   std::array<std::array<uint64_t, size>, 2> values{};
   values[0].fill(1);
   team.run([&](unsigned part) {
@@ -53,6 +53,11 @@ TEST(Team, SeesWhatOthersWroteBeforeTheyMet) {
     expected = expected * size % 1000003;
   for (uint64_t value : values[rounds % 2])
     EXPECT_EQ(value, expected);
+}
+
+TEST(Team, SeesWhatOthersWroteBeforeTheyMet) {
+  for (unsigned spins : {0u, 20u, 10'000u})
+    addUpInRounds(spins);
 }
 
 TEST(Team, HandsOverTheErrorOfAnyThread) {
