@@ -1,4 +1,4 @@
-//===- MatrixTiles.h - Products of bf16 in the tiles of AMX ---------------===//
+//===- MatrixTiles.h - Products of tiles of bf16 ----------------------------===//
 #ifndef PP_RUNTIME_CPU_MATRIXTILES_H
 #define PP_RUNTIME_CPU_MATRIXTILES_H
 
