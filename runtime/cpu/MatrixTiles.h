@@ -1,4 +1,4 @@
-//===- MatrixTiles.h - Products of tiles of bf16 ----------------------------===//
+//===- MatrixTiles.h - Products of tiles of bf16 ----------------*- C++ -*-===//
 #ifndef PP_RUNTIME_CPU_MATRIXTILES_H
 #define PP_RUNTIME_CPU_MATRIXTILES_H
 

@@ -57,7 +57,7 @@ void Team::main(unsigned index, const Cores &own) {
   flushDenormals();
   try {
     bindThread(own);
-  } catch (const Error &) {
+  } catch (const Error &) { // NOLINT(bugprone-empty-catch)
     // The rank's own thread is bound the same way, and says why it cannot be.
   }
   setKernelThreads(1);
