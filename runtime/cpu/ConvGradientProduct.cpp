@@ -21,10 +21,10 @@ bool ConvGradientProduct::isPreferred(const Shape &shape) {
 }
 
 static TiledProduct makeProduct(const ConvGradientProduct::Shape &shape,
-                                bool isUniform) {
+                                bool isReadInPlace) {
   TiledProduct::Matrix a, b, c;
-  a.rowStride = isUniform ? shape.dy.block : shape.pixels();
-  a.columnStride = isUniform ? shape.dy.axes.back() : 1;
+  a.rowStride = isReadInPlace ? shape.dy.block : shape.pixels();
+  a.columnStride = isReadInPlace ? shape.dy.axes.back() : 1;
   b.rowStride = panelColumns;
   b.columnStride = 1;
   c.rowStride = shape.columns();
@@ -36,17 +36,16 @@ static TiledProduct makeProduct(const ConvGradientProduct::Shape &shape,
 }
 
 ConvGradientProduct::ConvGradientProduct(const Shape &shape)
-    : shape(shape), product(makeProduct(shape, isUniform())) {}
+    : shape(shape), product(makeProduct(shape, isReadInPlace())) {}
 
-bool ConvGradientProduct::isUniform() const {
-  int64_t step = shape.dy.axes.back();
-  for (size_t axis = shape.result.size(); axis-- > 0;) {
-    if (shape.result[axis] > 1 && shape.dy.axes[axis] != step)
+bool ConvGradientProduct::Shape::isUniform() const {
+  int64_t step = dy.axes.back();
+  for (size_t axis = result.size(); axis-- > 0;) {
+    if (result[axis] > 1 && dy.axes[axis] != step)
       return false;
-    step *= shape.result[axis];
+    step *= result[axis];
   }
-  return !shape.isShort && shape.dy.blockChannels == 1 &&
-         (shape.samples == 1 || shape.dy.sample == step);
+  return samples == 1 || dy.sample == step;
 }
 
 MatrixTileProduct ConvGradientProduct::productOfPairs() const {
@@ -65,7 +64,8 @@ uint64_t ConvGradientProduct::columnBytes() const {
 
 uint64_t ConvGradientProduct::rowBytes() const {
   const size_t element = pairs ? sizeof(uint16_t) : sizeof(float);
-  return isUniform() ? 0 : alignUp(shape.pixels() * shape.outputs * element);
+  return isReadInPlace() ? 0
+                         : alignUp(shape.pixels() * shape.outputs * element);
 }
 
 uint64_t ConvGradientProduct::getScratchpadBytes() const {
@@ -192,13 +192,13 @@ void ConvGradientProduct::run(const void *x, const void *dy, float *gradient,
       return (column / panelColumns * shape.pixels() + pixel) * panelColumns +
              column % panelColumns;
     });
-    if (!isUniform())
+    if (!isReadInPlace())
       writeRows(static_cast<const Element *>(dy), rows);
   };
   if (shape.isShort)
     write(static_cast<const uint16_t *>(x));
   else
     write(static_cast<const float *>(x));
-  product.run(isUniform() ? dy : rows, panels, gradient,
+  product.run(isReadInPlace() ? dy : rows, panels, gradient,
               bytes + columnBytes() + rowBytes());
 }

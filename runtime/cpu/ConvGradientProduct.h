@@ -31,20 +31,15 @@ namespace pp::runtime {
 class ConvGradientProduct {
 public:
   using Axes = ImageAxes;
-  struct Shape {
-    int64_t samples, channels, outputs;
-    Axes image, window, result;
-    /// `dilations` are distances, 1 in a window without holes.
-    Axes strides, dilations, padding;
-    ImagePlaces x, dy;
+  struct Shape : WindowSizes {
+    int64_t outputs;
     bool isShort = false; // x and dY are bf16, else f32
 
-    int64_t pixels() const {
-      return samples * result[0] * result[1] * result[2];
-    }
-    int64_t columns() const {
-      return channels * window[0] * window[1] * window[2];
-    }
+    /// Whether all pixels of dY, of all samples, are equally far from each
+    /// other.
+    bool isUniform() const;
+    int64_t pixels() const { return samples * countOf(result); }
+    int64_t columns() const { return channels * countOf(window); }
   };
 
   /// Whether this is faster than the library (measured on Zen 4).
@@ -61,9 +56,10 @@ public:
            void *scratchpad) const;
 
 private:
-  /// Whether dY is a matrix of f32 as it lies: pixels of all samples are
-  /// equally far from each other, and so are channels.
-  bool isUniform() const;
+  /// Whether dY is a matrix of f32 as it lies.
+  bool isReadInPlace() const {
+    return !shape.isShort && shape.dy.blockChannels == 1 && shape.isUniform();
+  }
   /// `Element`: float, or the bits of a bf16.
   template <typename Element, typename Target, typename Place>
   void writeColumns(const Element *x, Target *panels, Place place) const;

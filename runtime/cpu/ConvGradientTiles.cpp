@@ -7,26 +7,10 @@
 
 using namespace pp::runtime;
 
-/// Whether the channels of a pixel lie together.
-static bool isChannelsLast(const ImagePlaces &places) {
-  return places.block == 1 && places.blockChannels == 1;
-}
-
-/// Whether all pixels of all samples are equally far from each other.
-static bool isUniform(const ConvGradientProduct::Shape &shape) {
-  int64_t step = shape.dy.axes.back();
-  for (size_t axis = shape.result.size(); axis-- > 0;) {
-    if (shape.result[axis] > 1 && shape.dy.axes[axis] != step)
-      return false;
-    step *= shape.result[axis];
-  }
-  return shape.samples == 1 || shape.dy.sample == step;
-}
-
 bool ConvGradientTiles::isPossible(const Shape &shape) {
   return shape.isShort && shape.channels % matrixTileLanes == 0 &&
-         isChannelsLast(shape.x) && isChannelsLast(shape.dy) &&
-         isUniform(shape);
+         shape.x.isChannelsLast() && shape.dy.isChannelsLast() &&
+         shape.isUniform();
 }
 
 bool ConvGradientTiles::isPreferred(const Shape &shape) {
@@ -52,13 +36,8 @@ uint64_t ConvGradientTiles::getScratchpadBytes() const {
 
 void ConvGradientTiles::findPixels(int64_t place, int64_t first, int64_t last,
                                    int64_t *offsets) const {
-  using Axes = ImageAxes;
-  auto split = [](int64_t index, const Axes &extents) {
-    return Axes{index / extents[2] / extents[1],
-                index / extents[2] % extents[1], index % extents[2]};
-  };
-  const auto &[depth, height, width] = shape.result;
-  const Axes in = split(place, shape.window);
+  const int64_t width = shape.result[2];
+  const ImageAxes in = splitIndex(place, shape.window);
   auto at = [&](size_t axis, int64_t pixel) {
     return pixel * shape.strides[axis] + in[axis] * shape.dilations[axis] -
            shape.padding[axis];
@@ -66,10 +45,10 @@ void ConvGradientTiles::findPixels(int64_t place, int64_t first, int64_t last,
   auto isInside = [&](size_t axis, int64_t value) {
     return value >= 0 && value < shape.image[axis];
   };
-  const int64_t size = depth * height * width;
+  const int64_t size = countOf(shape.result);
   while (first < last) {
     const int64_t sample = first / size;
-    const auto [i, j, k] = split(first % size, shape.result);
+    const auto [i, j, k] = splitIndex(first % size, shape.result);
     const int64_t z = at(0, i), y = at(1, j);
     const bool isSeen = isInside(0, z) && isInside(1, y);
     const int64_t row =

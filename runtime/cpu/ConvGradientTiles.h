@@ -42,7 +42,7 @@ public:
            void *scratchpad) const;
 
 private:
-  int64_t windowSize() const { return shape.columns() / shape.channels; }
+  int64_t windowSize() const { return countOf(shape.window); }
   uint64_t sumBytes() const;
   /// Where what a place of the window sees of x begins, for the pixels
   /// [first, last) of the result; negative where that is padding.

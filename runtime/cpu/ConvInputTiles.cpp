@@ -9,14 +9,9 @@
 
 using namespace pp::runtime;
 
-/// Whether the channels of a pixel lie together.
-static bool isChannelsLast(const ImagePlaces &places) {
-  return places.block == 1 && places.blockChannels == 1;
-}
-
 bool ConvInputTiles::isPossible(const Shape &shape) {
   return shape.isShort && shape.outputs % matrixTileTerms == 0 &&
-         isChannelsLast(shape.x) && isChannelsLast(shape.dy);
+         shape.x.isChannelsLast() && shape.dy.isChannelsLast();
 }
 
 bool ConvInputTiles::isPreferred(const Shape &shape) {
@@ -28,19 +23,11 @@ bool ConvInputTiles::isPreferred(const Shape &shape) {
 ConvInputTiles::ConvInputTiles(const Shape &shape, const MatrixTiles &tiles)
     : shape(shape), tiles(tiles), classes(findClasses()) {}
 
-static ImageAxes split(int64_t index, const ImageAxes &extents) {
-  return {index / extents[2] / extents[1], index / extents[2] % extents[1],
-          index % extents[2]};
-}
-static int64_t countOf(const ImageAxes &extents) {
-  return extents[0] * extents[1] * extents[2];
-}
-
 std::vector<ConvInputTiles::Class> ConvInputTiles::findClasses() const {
   std::vector<Class> result;
   for (int64_t index = 0; index < countOf(shape.strides); ++index) {
     Class some;
-    some.first = split(index, shape.strides);
+    some.first = splitIndex(index, shape.strides);
     for (size_t axis = 0; axis < 3; ++axis)
       some.count[axis] =
           (shape.image[axis] - some.first[axis] + shape.strides[axis] - 1) /
@@ -49,7 +36,7 @@ std::vector<ConvInputTiles::Class> ConvInputTiles::findClasses() const {
       continue;
     for (int64_t place = 0; place < windowSize(); ++place) {
       Class::Place seen{place, {}};
-      const ImageAxes in = split(place, shape.window);
+      const ImageAxes in = splitIndex(place, shape.window);
       bool isSeen = true;
       for (size_t axis = 0; axis < 3; ++axis) {
         // The pixel of the result times the stride.
@@ -116,7 +103,7 @@ void ConvInputTiles::runClass(const Class &some, const uint16_t *dy,
   const int64_t outputs = shape.outputs, channels = shape.channels;
   for (int64_t i = 0; i < count; ++i) {
     Pixel &pixel = pixels[i];
-    pixel = {split(i % size, some.count), i / size * shape.dy.sample};
+    pixel = {splitIndex(i % size, some.count), i / size * shape.dy.sample};
     rows[i] = i / size * shape.x.sample;
     for (size_t axis = 0; axis < 3; ++axis) {
       int64_t at = pixel.index[axis];

@@ -62,7 +62,7 @@ private:
   };
 
   std::vector<Class> findClasses() const;
-  int64_t windowSize() const { return shape.columns() / shape.channels; }
+  int64_t windowSize() const { return countOf(shape.window); }
   uint64_t weightBytes() const;
   int64_t countPixels() const; ///< of the largest class
   uint64_t pixelBytes() const;

@@ -262,22 +262,11 @@ std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
 std::optional<ConvGradientProduct::Shape> ConvShape::productSizes() const {
   if (groups > 1 || algorithm != dnnl::algorithm::convolution_direct)
     return std::nullopt;
-  ConvGradientProduct::Shape shape;
-  shape.samples = src.dims()[0];
-  shape.channels = src.dims()[1];
-  shape.outputs = outputChannels;
-  shape.image = KernelBuilder::imageAxes(src.dims(), 2, 1);
-  shape.window = KernelBuilder::imageAxes(weights.dims(), 2, 1);
-  shape.result = KernelBuilder::imageAxes(dst.dims(), 2, 1);
-  shape.strides = KernelBuilder::imageAxes(strides, 0, 1);
-  shape.padding = KernelBuilder::imageAxes(padLow, 0, 0);
-  shape.dilations = KernelBuilder::imageAxes(dilations, 0, 0);
-  for (int64_t &dilation : shape.dilations)
-    ++dilation;
-  shape.x = KernelBuilder::imagePlaces(src);
-  shape.dy = KernelBuilder::imagePlaces(dst);
-  shape.isShort = src.data_type() == KernelBuilder::Type::bf16;
-  return shape;
+  return ConvGradientProduct::Shape{
+      KernelBuilder::windowSizes(src, dst,
+                                 KernelBuilder::imageAxes(weights.dims(), 2, 1),
+                                 strides, dilations, padLow),
+      outputChannels, src.data_type() == KernelBuilder::Type::bf16};
 }
 
 std::optional<ConvInputTiles::Shape> ConvShape::inputTiles() const {

@@ -20,7 +20,28 @@ struct ImagePlaces {
   int64_t offsetOfChannel(int64_t channel) const {
     return channel / blockChannels * block + channel % blockChannels;
   }
+  /// Whether the channels of a pixel lie together.
+  bool isChannelsLast() const { return block == 1 && blockChannels == 1; }
 };
+
+/// Windows that move over images: what convolutions and pooling have in common.
+/// `x` are the images, `dy` the gradient of the result.
+struct WindowSizes {
+  int64_t samples, channels;
+  ImageAxes image, window, result;
+  /// `dilations` are distances, 1 in a window without holes.
+  ImageAxes strides, dilations, padding;
+  ImagePlaces x, dy;
+};
+
+inline int64_t countOf(const ImageAxes &extents) {
+  return extents[0] * extents[1] * extents[2];
+}
+/// Where the element of this index is in a dense array.
+inline ImageAxes splitIndex(int64_t index, const ImageAxes &extents) {
+  return {index / extents[2] / extents[1], index / extents[2] % extents[1],
+          index % extents[2]};
+}
 
 } // namespace pp::runtime
 

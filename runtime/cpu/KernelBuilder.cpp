@@ -106,6 +106,25 @@ ImagePlaces KernelBuilder::imagePlaces(const MemoryDesc &desc) {
           blocking.inner_nblks == 0 ? 1 : blocking.inner_blks[0]};
 }
 
+WindowSizes
+KernelBuilder::windowSizes(const MemoryDesc &src, const MemoryDesc &dst,
+                           const ImageAxes &window, const Dims &strides,
+                           const Dims &dilations, const Dims &padding) {
+  WindowSizes sizes{src.dims()[0],
+                    src.dims()[1],
+                    imageAxes(src.dims(), 2, 1),
+                    window,
+                    imageAxes(dst.dims(), 2, 1),
+                    imageAxes(strides, 0, 1),
+                    imageAxes(dilations, 0, 0),
+                    imageAxes(padding, 0, 0),
+                    imagePlaces(src),
+                    imagePlaces(dst)};
+  for (int64_t &dilation : sizes.dilations)
+    ++dilation;
+  return sizes;
+}
+
 std::string KernelBuilder::layout(Descriptor &descriptor) {
   return descriptor.has("layout") ? descriptor.getText("layout") : "plain";
 }

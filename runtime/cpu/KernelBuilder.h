@@ -83,6 +83,10 @@ public:
   static ImageAxes imageAxes(const Dims &sizes, size_t from, int64_t rest);
   /// Where the numbers of a tensor N x C x spatial lie.
   static ImagePlaces imagePlaces(const MemoryDesc &desc);
+  /// `window` are the extents of one; dilations are oneDNN's, 0 without holes.
+  static WindowSizes windowSizes(const MemoryDesc &src, const MemoryDesc &dst,
+                                 const ImageAxes &window, const Dims &strides,
+                                 const Dims &dilations, const Dims &padding);
   /// The name that plans have for f32, bf16 and f16.
   static DataType dataType(Type type);
 

@@ -13,12 +13,9 @@ using namespace pp::runtime;
 static constexpr int64_t vector = 8, mostPlaces = 64;
 
 bool MaxPoolGradient::isPossible(const Shape &shape) {
-  auto isChannelsLast = [](const ImagePlaces &places) {
-    return places.block == 1 && places.blockChannels == 1;
-  };
-  return __builtin_cpu_supports("avx2") && isChannelsLast(shape.x) &&
-         isChannelsLast(shape.dy) && shape.channels % vector == 0 &&
-         shape.window[0] * shape.window[1] * shape.window[2] <= mostPlaces;
+  return __builtin_cpu_supports("avx2") && shape.x.isChannelsLast() &&
+         shape.dy.isChannelsLast() && shape.channels % vector == 0 &&
+         countOf(shape.window) <= mostPlaces;
 }
 
 /// One number of dY for each of the lanes; `places` are those that its window

@@ -16,13 +16,7 @@ namespace pp::runtime {
 /// number in it that is none (as in PyTorch). Sums have the order of dY.
 class MaxPoolGradient {
 public:
-  struct Shape {
-    int64_t samples, channels;
-    ImageAxes image, window, result;
-    /// `dilations` are distances, 1 in a window without holes.
-    ImageAxes strides, dilations, padding;
-    ImagePlaces x, dy;
-  };
+  using Shape = WindowSizes;
 
   /// Whether channels come last, in eights, and windows are not too large.
   static bool isPossible(const Shape &shape);

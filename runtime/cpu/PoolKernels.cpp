@@ -19,7 +19,7 @@ struct PoolShape {
   PoolShape(Descriptor &descriptor, bool average, KernelBuilder &builder);
   pooling_v2_forward::primitive_desc forward(KernelBuilder &builder) const;
   pooling_v2_backward::primitive_desc backward(KernelBuilder &builder) const;
-  MaxPoolGradient::Shape sizes() const;
+  WindowSizes sizes() const;
 };
 } // namespace
 
@@ -72,21 +72,10 @@ PoolShape::backward(KernelBuilder &builder) const {
           forward(builder)};
 }
 
-MaxPoolGradient::Shape PoolShape::sizes() const {
-  MaxPoolGradient::Shape result;
-  result.samples = src.dims()[0];
-  result.channels = src.dims()[1];
-  result.image = KernelBuilder::imageAxes(src.dims(), 2, 1);
-  result.window = KernelBuilder::imageAxes(kernel, 0, 1);
-  result.result = KernelBuilder::imageAxes(dst.dims(), 2, 1);
-  result.strides = KernelBuilder::imageAxes(strides, 0, 1);
-  result.padding = KernelBuilder::imageAxes(padLow, 0, 0);
-  result.dilations = KernelBuilder::imageAxes(dilations, 0, 0);
-  for (int64_t &dilation : result.dilations)
-    ++dilation;
-  result.x = KernelBuilder::imagePlaces(src);
-  result.dy = KernelBuilder::imagePlaces(dst);
-  return result;
+WindowSizes PoolShape::sizes() const {
+  return KernelBuilder::windowSizes(src, dst,
+                                    KernelBuilder::imageAxes(kernel, 0, 1),
+                                    strides, dilations, padLow);
 }
 
 /// Calls `visit` with each index into `sizes`.

@@ -119,17 +119,12 @@ inline std::vector<ConvTilesCase> convTilesCases() {
 inline void
 forEachMeeting(const ConvGradientProduct::Shape &shape,
                const std::function<void(int64_t, int64_t, int64_t)> &visit) {
-  auto split = [](int64_t index, const ImageAxes &extents) {
-    return ImageAxes{index / extents[2] / extents[1],
-                     index / extents[2] % extents[1], index % extents[2]};
-  };
-  const int64_t pixels = shape.pixels() / shape.samples;
+  const int64_t pixels = countOf(shape.result);
   for (int64_t sample = 0; sample < shape.samples; ++sample)
     for (int64_t i = 0; i < pixels; ++i)
-      for (int64_t place = 0; place < shape.columns() / shape.channels;
-           ++place) {
-        const ImageAxes pixel = split(i, shape.result);
-        const ImageAxes in = split(place, shape.window);
+      for (int64_t place = 0; place < countOf(shape.window); ++place) {
+        const ImageAxes pixel = splitIndex(i, shape.result);
+        const ImageAxes in = splitIndex(place, shape.window);
         int64_t x = sample * shape.x.sample, dy = sample * shape.dy.sample;
         bool isSeen = true;
         for (size_t axis = 0; axis < 3; ++axis) {
