@@ -429,6 +429,7 @@ bool MpiEndpoint::work() {
 void MpiEndpoint::run() {
   // The pauses are shorter than what a timer may be late by default.
   prctl(PR_SET_TIMERSLACK, 1000);
+  askForShortTurns();
   tunnel->start();
   std::vector<pollfd> entries;
   Deadline lastActive = Clock::now(), stopAt = Deadline::max();
