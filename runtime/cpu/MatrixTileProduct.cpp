@@ -1,21 +1,16 @@
 //===- MatrixTileProduct.cpp ----------------------------------------------===//
 #include "cpu/MatrixTileProduct.h"
-#include "plan/DataType.h"
-#include "plan/ShortFloat.h"
-
-#include <immintrin.h>
+#include "cpu/MatrixBlocks.h"
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 using namespace pp::runtime;
 
-#define PP_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
-#define PP_AVX512_INLINE PP_AVX512 __attribute__((always_inline)) static inline
-
 static constexpr int64_t lanes = matrixTileLanes, tileTerms = matrixTileTerms;
-/// Two tiles of rows, or of columns.
-static constexpr int64_t pair = 2 * lanes;
+static constexpr int64_t blockLanes = matrixBlockLanes;
+static constexpr int64_t blockNumbers = blockLanes * blockLanes;
 
 static int64_t divideUp(int64_t value, int64_t divisor) {
   return (value + divisor - 1) / divisor;
@@ -27,7 +22,8 @@ static int64_t roundUp(int64_t value, int64_t multiple) {
 int64_t MatrixTileProduct::rowsAtOnce() const {
   // So that a packed part of a takes at most 4 MiB, except of very long rows.
   constexpr int64_t most = 1024, least = 256, numbers = 1 << 21;
-  return std::clamp(numbers / parts() / std::max<int64_t>(k, 1) / pair * pair,
+  return std::clamp(numbers / parts() / std::max<int64_t>(k, 1) / blockLanes *
+                        blockLanes,
                     least, most);
 }
 
@@ -41,7 +37,8 @@ int64_t MatrixTileProduct::termsAtOnce() const {
 int64_t MatrixTileProduct::columnsAtOnce() const {
   // So that a packed part of b takes at most half a MiB of L2.
   constexpr int64_t most = 512, numbers = 1 << 18;
-  return std::min(most, numbers / parts() / termsAtOnce() / pair * pair);
+  return std::min(most,
+                  numbers / parts() / termsAtOnce() / blockLanes * blockLanes);
 }
 
 bool MatrixTileProduct::packsTermByTerm() const {
@@ -49,7 +46,7 @@ bool MatrixTileProduct::packsTermByTerm() const {
   // sums are in one while all terms pass.
   constexpr int64_t largeA = 1 << 20, smallC = 1 << 18; // numbers
   const int64_t rows = std::min(m, rowsAtOnce());
-  return isDirect() && rows * k * parts() > largeA && rows * n <= smallC;
+  return rows * k * parts() > largeA && rows * n <= smallC;
 }
 
 uint64_t MatrixTileProduct::measureA() const {
@@ -64,40 +61,20 @@ uint64_t MatrixTileProduct::measureB() const {
                         matrixPanelBytes(std::min(k, termsAtOnce()), parts());
 }
 
+int64_t MatrixTileProduct::blocksInARow() const {
+  return divideUp(packsTermByTerm() ? n : std::min(n, columnsAtOnce()),
+                  blockLanes);
+}
+
+uint64_t MatrixTileProduct::measureSums() const {
+  if (!keepsSums())
+    return 0;
+  return divideUp(std::min(m, rowsAtOnce()), blockLanes) * blocksInARow() *
+         blockNumbers * sizeof(float);
+}
+
 uint64_t MatrixTileProduct::getScratchpadBytes() const {
-  uint64_t sums = keepsSums() ? roundUp(std::min(m, rowsAtOnce()), pair) *
-                                    columnsAtOnce() * sizeof(float)
-                              : 0;
-  return measureA() + measureB() + sums;
-}
-
-PP_AVX512_INLINE void store(float &to, float value, bool isAdded) {
-  to = isAdded ? to + value : value;
-}
-/// Only f32 is added to.
-PP_AVX512_INLINE void store(uint16_t &to, float value, bool /*isAdded*/) {
-  to = toBF16(value);
-}
-
-/// Writes a row of a block that was computed in f32.
-template <typename Element>
-PP_AVX512 static void writeRow(const float *from, int64_t columns, Element *to,
-                               int64_t stride, bool isAdded) {
-  if (stride == 1 && !isAdded) { // vectorised
-    for (int64_t column = 0; column < columns; ++column)
-      store(to[column], from[column], false);
-    return;
-  }
-  for (int64_t column = 0; column < columns; ++column)
-    store(to[column * stride], from[column], isAdded);
-}
-
-/// Writes 32 x 32 numbers past the caches.
-PP_AVX512 static void streamBlock(const float *from, float *to,
-                                  int64_t rowStride) {
-  for (int64_t row = 0; row < pair; ++row, from += pair, to += rowStride)
-    for (int64_t half = 0; half < pair; half += lanes)
-      _mm512_stream_ps(to + half, _mm512_load_ps(from + half));
+  return measureA() + measureB() + measureSums();
 }
 
 uint64_t MatrixTileProduct::getPackedBytes() const {
@@ -140,32 +117,33 @@ MatrixTileProduct::packerOfB(const void *data) const {
 void MatrixTileProduct::run(const void *aData, const void *bData, void *cData,
                             void *scratchpad) const {
   const PackPanels packA = packerOfA(aData), packB = packerOfB(bData);
-  run({&packA, isPacked ? static_cast<const char *>(bData) : nullptr, &packB,
-       cData, /*rows=*/nullptr},
-      scratchpad);
+  run({&packA, bData, &packB, cData, /*rows=*/nullptr}, scratchpad);
 }
 
 void MatrixTileProduct::run(const uint16_t *aData, const PackPanels &packB,
                             void *cData, void *scratchpad) const {
   const PackPanels packA = packerOfA(aData);
-  run({&packA, /*packedB=*/nullptr, &packB, cData, /*rows=*/nullptr},
-      scratchpad);
+  run({&packA, /*b=*/nullptr, &packB, cData, /*rows=*/nullptr}, scratchpad);
 }
 
 void MatrixTileProduct::run(const PackPanels &packA, const PackPanels &packB,
                             uint16_t *cData, const int64_t *rows,
                             void *scratchpad) const {
-  run({&packA, /*packedB=*/nullptr, &packB, cData, rows}, scratchpad);
+  run({&packA, /*b=*/nullptr, &packB, cData, rows}, scratchpad);
 }
 
 namespace {
 struct Range {
   int64_t first, count;
 };
+/// What is multiplied while a part of b is packed.
+struct Block {
+  Range columns, terms;
+};
 /// Panels of tiles; `bytes` from one to the next.
 struct Panels {
-  const char *first;
-  int64_t bytes;
+  const char *first = nullptr;
+  int64_t bytes = 0;
 };
 } // namespace
 
@@ -187,7 +165,7 @@ public:
       multiplyRows({first, std::min(atOnce, product.m - first)});
     product.tiles.end();
     if (isStreamed)
-      _mm_sfence();
+      endStreaming();
   }
 
 private:
@@ -195,17 +173,31 @@ private:
     // A large result is read when it has left the caches; then its memory need
     // not be read before it is written.
     constexpr int64_t large = 1 << 19; // numbers
-    return product.isDirect() && !product.isAdded &&
-           product.k <= product.termsAtOnce() &&
+    return !product.isShort && product.c.column == 1 && !product.isAdded &&
            product.m * product.n >= large && product.c.row % lanes == 0 &&
            reinterpret_cast<uintptr_t>(operands.c) % 64 == 0;
   }
 
-  template <typename Work>
-  void forEachRange(int64_t extent, int64_t atOnce, const Work &work) {
-    for (int64_t first = 0; first < extent; first += atOnce)
-      work(Range{first, std::min(atOnce, extent - first)});
+  /// In the order in which they are multiplied.
+  std::vector<Block> findBlocks() const {
+    std::vector<Block> blocks;
+    const int64_t columns = product.columnsAtOnce();
+    const int64_t terms = product.termsAtOnce();
+    auto add = [&](int64_t column, int64_t term) {
+      blocks.push_back({{column, std::min(columns, product.n - column)},
+                        {term, std::min(terms, product.k - term)}});
+    };
+    if (product.packsTermByTerm())
+      for (int64_t term = 0; term < product.k; term += terms)
+        for (int64_t column = 0; column < product.n; column += columns)
+          add(column, term);
+    else
+      for (int64_t column = 0; column < product.n; column += columns)
+        for (int64_t term = 0; term < product.k; term += terms)
+          add(column, term);
+    return blocks;
   }
+
   Panels packA(Range rows, Range terms) {
     const int64_t bytes = matrixPanelBytes(terms.count, product.parts());
     (*operands.packA)(rows.first, rows.count, terms.first, terms.count, packedA,
@@ -214,95 +206,75 @@ private:
   }
 
   void multiplyRows(Range rows) {
-    const int64_t n = product.n, k = product.k;
-    const int64_t columnBlock = product.columnsAtOnce();
-    const int64_t termBlock = product.termsAtOnce();
-    if (product.packsTermByTerm())
-      return forEachRange(k, termBlock, [&](Range terms) {
-        Panels a = packA(rows, terms);
-        forEachRange(n, columnBlock, [&](Range columns) {
-          multiplyTerms(rows, columns, terms, a);
-        });
-      });
-    Panels a = packA(rows, {0, k});
-    forEachRange(n, columnBlock, [&](Range columns) {
-      forEachRange(k, termBlock, [&](Range terms) {
-        multiplyTerms(rows, columns, terms,
-                      {a.first + matrixPanelBytes(terms.first, product.parts()),
-                       a.bytes});
-      });
-    });
+    const bool isByTerms = product.packsTermByTerm();
+    const Panels all = isByTerms ? Panels{} : packA(rows, {0, product.k});
+    Panels a = all;
+    for (const Block &block : blocks) {
+      if (!isByTerms)
+        a.first =
+            all.first + matrixPanelBytes(block.terms.first, product.parts());
+      else if (block.columns.first == 0)
+        a = packA(rows, block.terms);
+      multiplyBlock(rows, block, a);
+    }
   }
 
-  void multiplyTerms(Range rows, Range columns, Range terms, Panels a) {
+  void multiplyBlock(Range rows, const Block &block, Panels a) {
+    const auto &[columns, terms] = block;
     const int64_t parts = product.parts();
     Panels b{packedB, matrixPanelBytes(terms.count, parts)};
-    if (operands.packedB) {
+    if (product.isPacked) {
       b.bytes = matrixPanelBytes(product.k, parts);
-      b.first = operands.packedB + columns.first / lanes * b.bytes +
+      b.first = static_cast<const char *>(operands.b) +
+                columns.first / lanes * b.bytes +
                 matrixPanelBytes(terms.first, parts);
     } else {
       (*operands.packB)(columns.first, columns.count, terms.first, terms.count,
                         packedB, b.bytes);
     }
-    for (int64_t row = 0; row < rows.count; row += pair)
-      for (int64_t column = 0; column < columns.count; column += pair)
-        multiplyBlock(
-            {rows.first + row, std::min(pair, rows.count - row)},
-            {columns.first + column, std::min(pair, columns.count - column)},
-            terms, {a.first + row / lanes * a.bytes, a.bytes},
-            {b.first + column / lanes * b.bytes, b.bytes},
-            sums + row * product.columnsAtOnce() + column);
+    for (int64_t row = 0; row < rows.count; row += blockLanes)
+      for (int64_t column = 0; column < columns.count; column += blockLanes) {
+        const int64_t place =
+            row / blockLanes * product.blocksInARow() +
+            (product.packsTermByTerm() ? columns.first + column : column) /
+                blockLanes;
+        multiplyTiles(tilesAt(rows, row), tilesAt(columns, column), terms,
+                      {a.first + row / lanes * a.bytes, a.bytes},
+                      {b.first + column / lanes * b.bytes, b.bytes},
+                      product.keepsSums() ? sums + place * blockNumbers
+                                          : local.data());
+      }
+  }
+  static Range tilesAt(Range range, int64_t at) {
+    return {range.first + at, std::min(blockLanes, range.count - at)};
   }
 
   /// Up to 2 x 2 tiles of c; `sum` is where its sums are kept.
-  void multiplyBlock(Range rows, Range columns, Range terms, Panels a, Panels b,
+  void multiplyTiles(Range rows, Range columns, Range terms, Panels a, Panels b,
                      float *sum) {
-    const bool isFirst = terms.first == 0;
     const bool isLast = terms.first + terms.count == product.k;
-    auto multiply = [&](float *to, int64_t pitch, bool isAdded) {
-      product.tiles.multiply(product.parts(), divideUp(rows.count, lanes),
-                             divideUp(columns.count, lanes), a.first, a.bytes,
-                             b.first, b.bytes, terms.count, to, pitch, isAdded);
-    };
-    if (!product.isDirect()) {
-      float *to = product.keepsSums() ? sum : local.data();
-      const int64_t pitch =
-          product.keepsSums() ? product.columnsAtOnce() : pair;
-      multiply(to, pitch, !isFirst);
-      if (isLast)
-        write(to, pitch, rows, columns, product.isAdded);
-      return;
-    }
-    const int64_t pitch = product.c.row;
-    auto *direct =
-        static_cast<float *>(operands.c) + rows.first * pitch + columns.first;
-    const bool isAdded = product.isAdded || !isFirst;
-    if (isStreamed && rows.count == pair && columns.count == pair) {
-      multiply(local.data(), pair, false);
-      return streamBlock(local.data(), direct, pitch);
-    }
-    if (rows.count % lanes == 0 && columns.count % lanes == 0)
-      return multiply(direct, pitch, isAdded);
-    for (int64_t row = 0; isAdded && row < rows.count; ++row)
-      std::copy_n(direct + row * pitch, columns.count, &local[row * pair]);
-    multiply(local.data(), pair, isAdded);
-    write(local.data(), pair, rows, columns, false);
+    product.tiles.multiply(product.parts(), divideUp(rows.count, lanes),
+                           divideUp(columns.count, lanes), a.first, a.bytes,
+                           b.first, b.bytes, terms.count, sum,
+                           /*isAdded=*/terms.first != 0);
+    if (isLast)
+      write(sum, rows, columns);
   }
 
-  void write(const float *from, int64_t pitch, Range rows, Range columns,
-             bool isAdded) {
+  void write(const float *block, Range rows, Range columns) {
     const Strides c = product.c;
     for (int64_t row = rows.first; row < rows.first + rows.count;
-         ++row, from += pitch) {
+         ++row, block += blockLanes) {
       int64_t at = (operands.rows ? operands.rows[row] : row * c.row) +
                    columns.first * c.column;
       if (product.isShort)
-        writeRow(from, columns.count, static_cast<uint16_t *>(operands.c) + at,
-                 c.column, /*isAdded=*/false);
+        writeRow(block, columns.count, static_cast<uint16_t *>(operands.c) + at,
+                 c.column);
+      else if (isStreamed && columns.count == blockLanes)
+        streamRow(block, static_cast<float *>(operands.c) + at);
       else
-        writeRow(from, columns.count, static_cast<float *>(operands.c) + at,
-                 c.column, isAdded);
+        writeRow(block, columns.count, static_cast<float *>(operands.c) + at,
+                 c.column, product.isAdded);
     }
   }
 
@@ -311,7 +283,8 @@ private:
   char *packedA, *packedB;
   float *sums;
   const bool isStreamed;
-  alignas(64) std::array<float, pair * pair> local;
+  const std::vector<Block> blocks = findBlocks();
+  alignas(64) std::array<float, blockNumbers> local;
 };
 
 void MatrixTileProduct::run(const Operands &operands, void *scratchpad) const {

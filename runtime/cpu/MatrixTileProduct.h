@@ -6,7 +6,11 @@
 //   for up to 1024 rows of c                 all their terms of a packed (L2)
 //    for up to 512 columns of c
 //     for up to 1024 terms                   b packed in panels (L2)
-//      for panels of a (L1), of b: 2 x 2 tiles of c
+//      for panels of a (L1), of b: 2 x 2 tiles of c, in one piece (L1, L2)
+//
+// Measured on Emerald Rapids: while panels of b come from L2 all the time, they
+// need what the processor has to wait for lines with, so asking for the next
+// part of b meanwhile costs more than it brings (5 to 10 %).
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_MATRIXTILEPRODUCT_H
@@ -24,6 +28,8 @@ namespace pp::runtime {
 ///
 /// A number of c is the sum over blocks of at most 1024 terms, which depend on
 /// k alone, each added by MatrixTiles::multiply to that of those before it.
+/// Only then is it added to what c has, so that the sum over micro-batches has
+/// the same bits if another kernel adds.
 class MatrixTileProduct {
 public:
   using Strides = MatrixStrides;
@@ -65,11 +71,11 @@ public:
   void packColumns(const void *b, void *to) const;
 
 private:
-  /// What is multiplied: b packed, or how to pack it; where rows of c begin, if
-  /// they are not `c.row` apart.
+  /// What is multiplied. `b` is null if it is nowhere in memory; `rows` is
+  /// where rows of c begin, if they are not `c.row` apart.
   struct Operands {
     const PackPanels *packA;
-    const char *packedB;
+    const void *b;
     const PackPanels *packB;
     void *c;
     const int64_t *rows;
@@ -83,12 +89,14 @@ private:
   int64_t rowsAtOnce() const;
   int64_t termsAtOnce() const;
   int64_t columnsAtOnce() const;
-  bool isDirect() const { return !isShort && c.column == 1; }
   bool packsTermByTerm() const;
-  /// Whether sums have to be kept from one block of terms to the next.
-  bool keepsSums() const { return !isDirect() && k > termsAtOnce(); }
+  /// Whether sums have to be kept from one block of terms to the next, and of
+  /// how many blocks beside each other.
+  bool keepsSums() const { return k > termsAtOnce(); }
+  int64_t blocksInARow() const;
   uint64_t measureA() const;
   uint64_t measureB() const;
+  uint64_t measureSums() const;
 
   int64_t m, k, n;
   Strides a, b, c;

@@ -11,6 +11,8 @@ namespace pp::runtime {
 /// terms, each with its 16 columns.
 inline constexpr int64_t matrixTileLanes = 16, matrixTileTerms = 32;
 inline constexpr int64_t matrixTileBytes = 1024;
+/// Rows, and columns, of a block of c: two tiles.
+inline constexpr int64_t matrixBlockLanes = 2 * matrixTileLanes;
 
 /// What multiplies tiles: the processor, or a test in place of it.
 struct MatrixTiles {
@@ -21,13 +23,13 @@ struct MatrixTiles {
   /// columns. The tiles of a panel of a, or of b, are one after the other, for
   /// each 32 of `terms` as many as there are `parts`, one or three; a second
   /// panel begins `aPanel` or `bPanel` bytes later. Of parts i and j, from 0,
-  /// those are multiplied for which i + j < parts. The rows of c are
-  /// `rowStride` numbers apart. A number of c is a sum in f32 that begins at 0,
-  /// or at what c has; its bits depend on its row of a and its column of b
-  /// alone.
+  /// those are multiplied for which i + j < parts. c is a block of 32 rows of
+  /// 32 numbers, in one piece and at a multiple of 64. A number of c is a sum
+  /// in f32 that begins at 0, or at what c has; its bits depend on its row of a
+  /// and its column of b alone.
   void (*multiply)(int64_t parts, int64_t rowTiles, int64_t columnTiles,
                    const char *a, int64_t aPanel, const char *b, int64_t bPanel,
-                   int64_t terms, float *c, int64_t rowStride, bool isAdded);
+                   int64_t terms, float *c, bool isAdded);
 };
 
 /// Those of AMX; only where hasMatrixTiles().

@@ -39,14 +39,9 @@ PP_AMX static void end() { _tile_release(); }
 template <int parts, int rowTiles, int columnTiles>
 PP_AMX static void multiplyTiles(const char *a, int64_t aPanel, const char *b,
                                  int64_t bPanel, int64_t terms, float *c,
-                                 int64_t rowStride, bool isAdded) {
-  const int64_t rowBytes = rowStride * static_cast<int64_t>(sizeof(float));
-  float *below = c + matrixTileLanes * rowStride;
-  // Rows of c are far from each other, often in pages of their own.
-  for (int64_t row = 0; row < rowTiles * matrixTileLanes; ++row)
-    for (int tile = 0; tile < columnTiles; ++tile)
-      __builtin_prefetch(c + row * rowStride + tile * matrixTileLanes,
-                         /*rw=*/1);
+                                 bool isAdded) {
+  constexpr int64_t rowBytes = matrixBlockLanes * sizeof(float);
+  float *below = c + matrixTileLanes * matrixBlockLanes;
   if (isAdded) {
     _tile_loadd(0, c, rowBytes);
     if constexpr (columnTiles == 2)
@@ -95,22 +90,19 @@ PP_AMX static void multiplyTiles(const char *a, int64_t aPanel, const char *b,
 template <int parts>
 static void multiplyParts(int64_t rowTiles, int64_t columnTiles, const char *a,
                           int64_t aPanel, const char *b, int64_t bPanel,
-                          int64_t terms, float *c, int64_t rowStride,
-                          bool isAdded) {
+                          int64_t terms, float *c, bool isAdded) {
   auto *some = rowTiles == 2 ? columnTiles == 2 ? multiplyTiles<parts, 2, 2>
                                                 : multiplyTiles<parts, 2, 1>
                : columnTiles == 2 ? multiplyTiles<parts, 1, 2>
                                   : multiplyTiles<parts, 1, 1>;
-  some(a, aPanel, b, bPanel, terms, c, rowStride, isAdded);
+  some(a, aPanel, b, bPanel, terms, c, isAdded);
 }
 
 static void multiply(int64_t parts, int64_t rowTiles, int64_t columnTiles,
                      const char *a, int64_t aPanel, const char *b,
-                     int64_t bPanel, int64_t terms, float *c, int64_t rowStride,
-                     bool isAdded) {
+                     int64_t bPanel, int64_t terms, float *c, bool isAdded) {
   auto *some = parts == 3 ? multiplyParts<3> : multiplyParts<1>;
-  some(rowTiles, columnTiles, a, aPanel, b, bPanel, terms, c, rowStride,
-       isAdded);
+  some(rowTiles, columnTiles, a, aPanel, b, bPanel, terms, c, isAdded);
 }
 
 const MatrixTiles pp::runtime::matrixTilesAmx = {begin, end, multiply};

@@ -19,13 +19,13 @@ static constexpr int64_t rowsAtOnce = 8;
 template <int columnTiles>
 PP_DOT static void multiplyRows(int64_t parts, const char *a, const char *b,
                                 int64_t bPanel, int64_t terms, float *c,
-                                int64_t rowStride, bool isAdded) {
+                                bool isAdded) {
   __m512 sums[rowsAtOnce][columnTiles];
 #pragma unroll
   for (int64_t row = 0; row < rowsAtOnce; ++row)
 #pragma unroll
     for (int tile = 0; tile < columnTiles; ++tile) {
-      float *from = c + row * rowStride + tile * matrixTileLanes;
+      float *from = c + row * matrixBlockLanes + tile * matrixTileLanes;
       sums[row][tile] = isAdded ? _mm512_loadu_ps(from) : _mm512_setzero_ps();
     }
   for (int64_t term = 0; term < terms; term += matrixTileTerms,
@@ -59,18 +59,17 @@ PP_DOT static void multiplyRows(int64_t parts, const char *a, const char *b,
   for (int64_t row = 0; row < rowsAtOnce; ++row)
 #pragma unroll
     for (int tile = 0; tile < columnTiles; ++tile)
-      _mm512_storeu_ps(c + row * rowStride + tile * matrixTileLanes,
+      _mm512_storeu_ps(c + row * matrixBlockLanes + tile * matrixTileLanes,
                        sums[row][tile]);
 }
 
 static void multiply(int64_t parts, int64_t rowTiles, int64_t columnTiles,
                      const char *a, int64_t aPanel, const char *b,
-                     int64_t bPanel, int64_t terms, float *c, int64_t rowStride,
-                     bool isAdded) {
+                     int64_t bPanel, int64_t terms, float *c, bool isAdded) {
   auto *rows = columnTiles == 2 ? multiplyRows<2> : multiplyRows<1>;
   for (int64_t row = 0; row < rowTiles * matrixTileLanes; row += rowsAtOnce)
     rows(parts, a + row / matrixTileLanes * aPanel + row % matrixTileLanes * 64,
-         b, bPanel, terms, c + row * rowStride, rowStride, isAdded);
+         b, bPanel, terms, c + row * matrixBlockLanes, isAdded);
 }
 
 const MatrixTiles pp::runtime::matrixTilesDot = {begin, end, multiply};

@@ -23,15 +23,14 @@ inline void endPlainTiles() { arePlainTilesBegun = false; }
 inline void multiplyPlainTiles(int64_t parts, int64_t rowTiles,
                                int64_t columnTiles, const char *a,
                                int64_t aPanel, const char *b, int64_t bPanel,
-                               int64_t terms, float *c, int64_t rowStride,
-                               bool isAdded) {
+                               int64_t terms, float *c, bool isAdded) {
   ASSERT_TRUE(arePlainTilesBegun);
   auto read = [](const char *from, int64_t at) {
     return fromBF16(reinterpret_cast<const uint16_t *>(from)[at]);
   };
   for (int64_t row = 0; row < rowTiles * 16; ++row)
     for (int64_t column = 0; column < columnTiles * 16; ++column) {
-      float &number = c[row * rowStride + column];
+      float &number = c[row * matrixBlockLanes + column];
       float sum = isAdded ? number : 0;
       for (int64_t term = 0; term < terms; ++term)
         for (int64_t i = 0; i < parts; ++i)

@@ -1,0 +1,68 @@
+//===- MatrixBlocks.cpp ---------------------------------------------------===//
+#include "cpu/MatrixBlocks.h"
+#include "plan/ShortFloat.h"
+
+#include <immintrin.h>
+
+using namespace pp::runtime;
+
+#define PP_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
+#define PP_AVX512_INLINE PP_AVX512 __attribute__((always_inline)) static inline
+
+static constexpr int64_t half = 16;
+
+/// The lanes of the columns from `first` on.
+static __mmask16 maskFrom(int64_t first, int64_t columns) {
+  return columns - first >= half
+             ? 0xffff
+             : static_cast<__mmask16>((1u << (columns - first)) - 1);
+}
+
+PP_AVX512 void pp::runtime::writeRow(const float *row, int64_t columns,
+                                     float *c, int64_t stride, bool isAdded) {
+  if (stride != 1) {
+    for (int64_t column = 0; column < columns; ++column)
+      c[column * stride] = (isAdded ? c[column * stride] : 0) + row[column];
+    return;
+  }
+  for (int64_t first = 0; first < columns; first += half) {
+    const __mmask16 mask = maskFrom(first, columns);
+    __m512 numbers = _mm512_maskz_loadu_ps(mask, row + first);
+    if (isAdded)
+      numbers = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, c + first), numbers);
+    _mm512_mask_storeu_ps(c + first, mask, numbers);
+  }
+}
+
+/// In the lower halves of 32 bits each.
+PP_AVX512_INLINE __m512i round(__m512 numbers) {
+  const __m512i bits = _mm512_castps_si512(numbers);
+  const __m512i upper = _mm512_srli_epi32(bits, 16);
+  const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
+  const __m512i sum =
+      _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __mmask16 isNone = _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q);
+  return _mm512_mask_or_epi32(_mm512_srli_epi32(sum, 16), isNone, upper,
+                              _mm512_set1_epi32(0x40));
+}
+
+PP_AVX512 void pp::runtime::writeRow(const float *row, int64_t columns,
+                                     uint16_t *c, int64_t stride) {
+  if (stride != 1) {
+    for (int64_t column = 0; column < columns; ++column)
+      c[column * stride] = toBF16(row[column]);
+    return;
+  }
+  for (int64_t first = 0; first < columns; first += half) {
+    const __mmask16 mask = maskFrom(first, columns);
+    const __m512 numbers = _mm512_maskz_loadu_ps(mask, row + first);
+    _mm512_mask_cvtepi32_storeu_epi16(c + first, mask, round(numbers));
+  }
+}
+
+PP_AVX512 void pp::runtime::streamRow(const float *row, float *c) {
+  for (int64_t first = 0; first < 2 * half; first += half)
+    _mm512_stream_ps(c + first, _mm512_loadu_ps(row + first));
+}
+
+void pp::runtime::endStreaming() { _mm_sfence(); }

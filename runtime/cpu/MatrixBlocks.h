@@ -1,0 +1,23 @@
+//===- MatrixBlocks.h - Brings blocks of sums into a matrix -----*- C++ -*-===//
+#ifndef PP_RUNTIME_CPU_MATRIXBLOCKS_H
+#define PP_RUNTIME_CPU_MATRIXBLOCKS_H
+
+#include <cstdint>
+
+namespace pp::runtime {
+
+/// Writes a row of `columns` <= 32 numbers, or adds it to what is there. The
+/// elements of c are `stride` apart. Needs AVX-512 with BW and VL.
+void writeRow(const float *row, int64_t columns, float *c, int64_t stride,
+              bool isAdded);
+/// The same as bf16, rounded to the nearest.
+void writeRow(const float *row, int64_t columns, uint16_t *c, int64_t stride);
+
+/// Writes 32 numbers to a multiple of 64, past the caches; endStreaming() makes
+/// what was written so visible to other threads before what comes after it.
+void streamRow(const float *row, float *c);
+void endStreaming();
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_MATRIXBLOCKS_H
