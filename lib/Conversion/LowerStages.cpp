@@ -160,7 +160,7 @@ private:
       Value value = stage.getReturn().getValues()[copy.getResult()];
       Value from = address(values[value]), to = address(copy.getTo());
       if (copy.getKernel())
-        execute(*copy.getKernel(), {from, to},
+        execute(kernelAt(*copy.getKernel()), {from, to},
                 LLVM::ZeroOp::create(builder, loc, pointer));
       else
         LLVM::MemcpyOp::create(
@@ -315,6 +315,7 @@ private:
   ///   └ accumulate %g into @w      nothing             gradient += scratch
   ///                                first W             all others
   ///
+  /// A library kernel that adds has another one that writes for the first W.
   /// Otherwise the gradient is cleared before the addition.
   void findFirstSums(Block &body) {
     DenseSet<std::pair<Attribute, int64_t>> known;
@@ -459,18 +460,31 @@ private:
         op->getAttrOfType<BufferAttr>(pipeline::scratchpadAttrName);
     if (!scratchpad)
       return op->emitOpError("has no library kernel; run pp-plan-memory first");
-    execute(number.getInt(), arguments, address(scratchpad));
+    Value handle = kernelAt(number.getInt());
+    if (firstSums.contains(op)) {
+      auto first =
+          op->getAttrOfType<IntegerAttr>(pipeline::firstLibraryAttrName);
+      if (!first)
+        return op->emitOpError("has no kernel for the first micro-batch; run "
+                               "pp-plan-memory first");
+      handle = LLVM::SelectOp::create(builder, loc, isNotZero(fieldIsFirst),
+                                      kernelAt(first.getInt()), handle);
+    }
+    execute(handle, arguments, address(scratchpad));
     callProbe(op);
     return success();
   }
 
-  /// Runs entry `number` of the stage's kernel table.
-  void execute(int64_t number, ValueRange arguments, Value scratchpad) {
+  /// Entry `number` of the stage's kernel table.
+  Value kernelAt(int64_t number) {
+    return LLVM::LoadOp::create(builder, loc, pointer,
+                                element(field(fieldKernels), number));
+  }
+
+  void execute(Value handle, ValueRange arguments, Value scratchpad) {
     Value array = tensorArray(arguments.size());
     for (auto [index, argument] : llvm::enumerate(arguments))
       LLVM::StoreOp::create(builder, loc, argument, element(array, index));
-    Value handle = LLVM::LoadOp::create(builder, loc, pointer,
-                                        element(field(fieldKernels), number));
     LLVM::CallOp::create(builder, loc, executeKernel,
                          ValueRange{handle, array, scratchpad});
   }

@@ -133,13 +133,12 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
     // Generated code adds the bias of a product for nothing on the processor,
     // with an activation that the library has not. Behind a convolution, whose
     // backward phase reads what lies between, only inference has no such
-    // reader. Adding in place costs more there than it saves: a product writes
-    // its tiles all over gradients that no cache holds, an addition streams
-    // through them.
+    // reader.
     pm.addPass(nn::createFormKernels(
         {/*epilogues=*/options.target.isGpu(),
          /*convolutionEpilogues=*/options.target.isCpu() && !training,
-         /*accumulate=*/false}));
+         /*accumulate=*/false,
+         /*accumulateFast=*/options.target.isCpu()}));
     pm.addPass(pipeline::createVerifyStep());
     return;
   }

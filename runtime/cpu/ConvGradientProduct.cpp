@@ -30,7 +30,7 @@ static TiledProduct makeProduct(const ConvGradientProduct::Shape &shape,
   c.rowStride = shape.columns();
   c.columnStride = 1;
   TiledProduct product({}, shape.outputs, shape.pixels(), shape.columns(), a, b,
-                       c, /*isAdded=*/false);
+                       c, shape.isAdded);
   product.setPacked();
   return product;
 }
@@ -52,7 +52,7 @@ MatrixTileProduct ConvGradientProduct::productOfPairs() const {
   MatrixTileProduct result(shape.outputs, shape.pixels(), shape.columns(),
                            /*a=*/{shape.pixels(), 1}, /*b=*/{0, 0},
                            /*c=*/{shape.columns(), 1}, /*isShort=*/false,
-                           /*isAdded=*/false, *pairs);
+                           shape.isAdded, *pairs);
   result.setPacked();
   return result;
 }

@@ -34,6 +34,7 @@ public:
   struct Shape : WindowSizes {
     int64_t outputs;
     bool isShort = false; // x and dY are bf16, else f32
+    bool isAdded = false; // the gradient, to what is there
 
     /// Whether all pixels of dY, of all samples, are equally far from each
     /// other.
@@ -51,7 +52,7 @@ public:
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
-  /// Writes the gradient: outputs x channels x window, dense.
+  /// Writes the gradient, or adds it: outputs x channels x window, dense.
   void run(const void *x, const void *dy, float *gradient,
            void *scratchpad) const;
 

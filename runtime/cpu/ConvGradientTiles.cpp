@@ -19,10 +19,11 @@ bool ConvGradientTiles::isPreferred(const Shape &shape) {
 
 ConvGradientTiles::ConvGradientTiles(const Shape &shape,
                                      const MatrixTiles &tiles)
-    : shape(shape), product(shape.outputs, shape.pixels(), shape.columns(),
-                            /*a=*/{1, shape.dy.axes.back()}, /*b=*/{0, 0},
-                            /*c=*/{shape.columns(), 1}, /*isShort=*/false,
-                            /*isAdded=*/false, tiles) {}
+    : shape(shape),
+      product(shape.outputs, shape.pixels(), shape.columns(),
+              /*a=*/{1, shape.dy.axes.back()}, /*b=*/{0, 0},
+              /*c=*/{shape.columns(), 1}, /*isShort=*/false,
+              /*isAdded=*/windowSize() == 1 && shape.isAdded, tiles) {}
 
 uint64_t ConvGradientTiles::sumBytes() const {
   return windowSize() == 1
@@ -96,6 +97,7 @@ void ConvGradientTiles::run(const void *x, const void *dy, float *gradient,
     return;
   for (int64_t output = 0; output < shape.outputs; ++output)
     for (int64_t channel = 0; channel < channels; ++channel)
-      for (int64_t place = 0; place < places; ++place)
-        *gradient++ = sums[(output * places + place) * channels + channel];
+      for (int64_t place = 0; place < places; ++place, ++gradient)
+        *gradient = (shape.isAdded ? *gradient : 0) +
+                    sums[(output * places + place) * channels + channel];
 }

@@ -37,7 +37,7 @@ public:
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
-  /// Writes the gradient: outputs x channels x window, dense.
+  /// Writes the gradient, or adds it: outputs x channels x window, dense.
   void run(const void *x, const void *dy, float *gradient,
            void *scratchpad) const;
 

@@ -47,6 +47,7 @@ struct ConvShape {
   size_t packedBytes = 0;
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
   int64_t tileEdge = 0; ///< of tiles of our own, see inTiles; 0: the library
+  bool isAdded = false; ///< the gradient of the weights, to what is there
 
   ConvShape(Descriptor &descriptor, KernelBuilder &builder, Division division);
   /// And what the tensors are inside, for it.
@@ -266,7 +267,7 @@ std::optional<ConvGradientProduct::Shape> ConvShape::productSizes() const {
       KernelBuilder::windowSizes(src, dst,
                                  KernelBuilder::imageAxes(weights.dims(), 2, 1),
                                  strides, dilations, padLow),
-      outputChannels, src.data_type() == KernelBuilder::Type::bf16};
+      outputChannels, src.data_type() == KernelBuilder::Type::bf16, isAdded};
 }
 
 std::optional<ConvInputTiles::Shape> ConvShape::inputTiles() const {
@@ -694,7 +695,9 @@ static void buildGradientInTiles(const ConvShape &of, KernelBuilder &builder) {
   auto dyInside = readAs(builder, dy, withLanes(of.dst));
   shape.x = KernelBuilder::imagePlaces(xInside.get_desc());
   shape.y = KernelBuilder::imagePlaces(dyInside.get_desc());
-  const WinogradGradient gradient(shape);
+  WinogradGradient gradient(shape);
+  if (of.isAdded)
+    gradient.setAdded();
   auto scratchpad =
       builder.addTemporary(numbersIn(gradient.getScratchpadBytes()));
   builder.addWork([=] {
@@ -887,11 +890,19 @@ makeGradientProduct(const ConvGradientProduct::Shape &shape) {
   return product;
 }
 
+bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
+                                     KernelBuilder &builder) {
+  const auto sizes =
+      ConvShape(descriptor, builder, Division::None).gradientProduct();
+  return sizes && ConvGradientTiles::isPreferred(*sizes);
+}
+
 void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                                            KernelBuilder &builder) {
   // As a product it takes the same time in one thread, or less, and is shared
   // by threads where there are few channels (measured on Zen 4).
-  const ConvShape whole(descriptor, builder, Division::None);
+  ConvShape whole(descriptor, builder, Division::None);
+  whole.isAdded = readAccumulation(descriptor, whole.weights.data_type());
   const auto sizes = whole.gradientProduct();
   const bool isInMatrixTiles = sizes && ConvGradientTiles::isPreferred(*sizes);
   if (!isInMatrixTiles && whole.isPointwise() &&
@@ -906,9 +917,10 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
     return buildTransposedProduct(
         rows(whole.src), rows(whole.dst),
         KernelBuilder::dense({dims[0], dims[1]}, whole.weights.data_type()),
-        builder);
+        whole.isAdded, builder);
   }
   ConvShape shape(descriptor, builder, Division::Outputs);
+  shape.isAdded = whole.isAdded;
   // Of the whole, so that a part does what the whole would.
   if (auto tiles = whole.gradientInTiles();
       tiles && WinogradConvolution::isPossible(*tiles))
@@ -946,7 +958,9 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto diffWeights = builder.addResult(shape.weights, shape.weightsOffset);
   auto srcInside = readAs(builder, src, desc.src_desc());
-  dnnl::memory diffDstInside, weightsInside;
+  dnnl::memory diffDstInside, weightsInside, summand;
+  if (shape.isAdded)
+    summand = builder.addTemporary(first.weights);
   for (int64_t begin = 0; begin < outputs; begin += atATime) {
     ConvShape some = leave(begin);
     auto dst = builder.addView(diffDst, KernelBuilder::widened(some.dst),
@@ -954,13 +968,16 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
     auto weights = builder.addView(
         diffWeights, KernelBuilder::widened(some.weights), some.weightsOffset);
     diffDstInside = readAs(builder, dst, desc.diff_dst_desc(), diffDstInside);
+    auto made = summand ? summand : weights;
     weightsInside =
-        writeAs(builder, weights, desc.diff_weights_desc(), weightsInside);
+        writeAs(builder, made, desc.diff_weights_desc(), weightsInside);
     builder.addPrimitive(convolution_backward_weights(desc),
                          desc.scratchpad_desc(),
                          {{DNNL_ARG_SRC, srcInside},
                           {DNNL_ARG_DIFF_DST, diffDstInside},
                           {DNNL_ARG_DIFF_WEIGHTS, weightsInside}});
-    writeBack(builder, weightsInside, weights);
+    writeBack(builder, weightsInside, made);
+    if (summand)
+      builder.addSum(summand, weights);
   }
 }

@@ -254,6 +254,54 @@ void KernelBuilder::addWork(Work work) {
   steps.push_back({{}, {}, {}, std::move(work)});
 }
 
+static void addRow(const float *from, int64_t count, float *to,
+                   int64_t stride) {
+  if (stride == 1) // vectorised
+    for (int64_t i = 0; i < count; ++i)
+      to[i] += from[i];
+  else
+    for (int64_t i = 0; i < count; ++i)
+      to[i * stride] += from[i];
+}
+
+/// All indices of the axes from `axis` on; returns the end of `from`.
+static const float *addAxis(const float *from, const KernelBuilder::Dims &dims,
+                            const KernelBuilder::Dims &strides, size_t axis,
+                            float *to) {
+  if (axis + 1 == dims.size()) {
+    addRow(from, dims[axis], to, strides[axis]);
+    return from + dims[axis];
+  }
+  for (int64_t i = 0; i < dims[axis]; ++i, to += strides[axis])
+    from = addAxis(from, dims, strides, axis + 1, to);
+  return from;
+}
+
+void KernelBuilder::addSum(const dnnl::memory &from, const dnnl::memory &to) {
+  Dims dims = to.get_desc().dims(), strides = stridesOf(to.get_desc());
+  // Axes that lie behind each other are one.
+  for (size_t axis = dims.size() - 1; axis-- > 0;)
+    if (strides[axis] == dims[axis + 1] * strides[axis + 1]) {
+      dims[axis] *= dims[axis + 1];
+      strides[axis] = strides[axis + 1];
+      dims.erase(dims.begin() + static_cast<ptrdiff_t>(axis) + 1);
+      strides.erase(strides.begin() + static_cast<ptrdiff_t>(axis) + 1);
+    }
+  addWork([from, to, dims, strides] {
+    addAxis(static_cast<const float *>(from.get_data_handle()), dims, strides,
+            0, static_cast<float *>(to.get_data_handle()));
+  });
+}
+
+bool pp::runtime::readAccumulation(Descriptor &descriptor,
+                                   KernelBuilder::Type type) {
+  bool isAdded = descriptor.has("accumulate") &&
+                 descriptor.getInteger("accumulate", 0, 1) == 1;
+  if (isAdded && type != KernelBuilder::Type::f32)
+    throw DescriptorError("accumulate: the result must be f32");
+  return isAdded;
+}
+
 bool KernelBuilder::canGuard() {
   // Another thread has flags of its own.
   return canSeeInvalidNumbers && getKernelThreads() == 1;

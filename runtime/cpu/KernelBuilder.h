@@ -113,6 +113,9 @@ public:
   /// Appends work of our own on memories of this builder.
   using Work = std::function<void()>;
   void addWork(Work work);
+  /// Appends the addition of dense numbers of f32 to a tensor of as many, which
+  /// may have strides.
+  void addSum(const dnnl::memory &from, const dnnl::memory &to);
   /// Whether the processor tells what guardNext() asks.
   static bool canGuard();
   /// Lets the next `count` additions run only where the last primitive has met,
@@ -191,11 +194,15 @@ private:
 // One function per kind; each reads its keys and fills the builder.
 void buildMatmul(Descriptor &descriptor, KernelBuilder &builder);
 /// c = a^T b, with the tensors in the order b, a, c: dense matrices of a row
-/// for each term.
+/// for each term. With `isAdded`, c += a^T b, and c is f32.
 void buildTransposedProduct(const KernelBuilder::MemoryDesc &b,
                             const KernelBuilder::MemoryDesc &a,
-                            const KernelBuilder::MemoryDesc &c,
+                            const KernelBuilder::MemoryDesc &c, bool isAdded,
                             KernelBuilder &builder);
+/// The key `accumulate` of a kernel: whether it adds to its result, which is of
+/// `type`. A number is complete before it is added, so it has the bits of a
+/// kernel that writes it and another one that adds.
+bool readAccumulation(Descriptor &descriptor, KernelBuilder::Type type);
 void buildPackMatmul(Descriptor &descriptor, KernelBuilder &builder);
 void buildPackConvForward(Descriptor &descriptor, KernelBuilder &builder);
 void buildPackConvBackwardData(Descriptor &descriptor, KernelBuilder &builder);
@@ -208,6 +215,9 @@ uint64_t measurePackedConvBackwardData(Descriptor &descriptor,
 void buildConvForward(Descriptor &descriptor, KernelBuilder &builder);
 /// See isFused.
 bool isConvFused(Descriptor &descriptor, KernelBuilder &builder);
+/// See addsInPlace.
+bool isMatmulAddedInPlace(Descriptor &descriptor);
+bool isConvAddedInPlace(Descriptor &descriptor, KernelBuilder &builder);
 void buildConvBackwardData(Descriptor &descriptor, KernelBuilder &builder);
 void buildConvBackwardWeights(Descriptor &descriptor, KernelBuilder &builder);
 void buildMaxPoolForward(Descriptor &descriptor, KernelBuilder &builder);

@@ -243,6 +243,20 @@ bool pp::runtime::isFused(std::string_view convolution) noexcept {
   }
 }
 
+bool pp::runtime::addsInPlace(std::string_view gradient) noexcept {
+  try {
+    Descriptor descriptor(gradient);
+    KernelBuilder builder;
+    const std::string &kind = descriptor.getKind();
+    return kind == "matmul" ? isMatmulAddedInPlace(descriptor)
+           : kind == "conv_backward_weights"
+               ? isConvAddedInPlace(descriptor, builder)
+               : false;
+  } catch (const std::exception &) {
+    return false;
+  }
+}
+
 void pp::runtime::setKernelThreads(int count) { omp_set_num_threads(count); }
 int pp::runtime::getKernelThreads() { return omp_get_max_threads(); }
 

@@ -68,6 +68,12 @@ uint64_t getPackedBytes(std::string_view product) noexcept;
 /// convolution alone. Otherwise such a kernel passes over the result again.
 bool isFused(std::string_view convolution) noexcept;
 
+/// Whether a `matmul`, or the gradient of the weights of a convolution, with
+/// the key `accumulate=1` takes less time on this processor than without it and
+/// an addition afterwards. A sum in one pass over memory is hard to beat: only
+/// matrix tiles do, which write a result past the caches otherwise.
+bool addsInPlace(std::string_view gradient) noexcept;
+
 /// Sets how many OpenMP threads the kernels of the calling thread use.
 void setKernelThreads(int count);
 int getKernelThreads();

@@ -120,10 +120,7 @@ static Product readProduct(Descriptor &descriptor) {
   product.c = describe(descriptor, "c", c, types[2]);
   product.epilogue = readEpilogue(
       descriptor, c, product.c == KernelBuilder::dense(c, types[2]));
-  product.isAdded = descriptor.has("accumulate") &&
-                    descriptor.getInteger("accumulate", 0, 1) == 1;
-  if (product.isAdded && types[2] != KernelBuilder::Type::f32)
-    throw DescriptorError("accumulate: the result must be f32");
+  product.isAdded = readAccumulation(descriptor, types[2]);
   checkShapes(product);
   product.isSplit = isSplitFaster(product);
   product.packedBytes = readPackedBytes(descriptor);
@@ -139,15 +136,9 @@ static Product readProduct(Descriptor &descriptor) {
 static dnnl::matmul::primitive_desc
 describeProduct(const Product &product, const KernelBuilder::MemoryDesc &b,
                 KernelBuilder &builder) {
-  dnnl::primitive_attr attributes = builder.getAttributes();
-  if (product.isAdded) {
-    dnnl::post_ops operations;
-    operations.append_sum(/*scale=*/1);
-    attributes.set_post_ops(operations);
-  }
   return {
       {KernelBuilder::widened(product.a), b, KernelBuilder::widened(product.c)},
-      attributes,
+      builder.getAttributes(),
       builder.getEngine()};
 }
 
@@ -392,6 +383,10 @@ static void buildProduct(Product product, Order order, KernelBuilder &builder) {
   if (isTiled(product))
     return buildTiled(product, offsets, order, builder);
   avoidDenseCode(product);
+  const KernelBuilder::MemoryDesc result = product.c;
+  // The library's own sum jumps between tiles of a result that no cache holds.
+  if (product.isAdded)
+    product.c = KernelBuilder::dense(result.dims());
   bool isPacked = product.packedBytes != 0;
   auto desc = isPacked
                   ? describePacked(product, builder)
@@ -409,10 +404,13 @@ static void buildProduct(Product product, Order order, KernelBuilder &builder) {
   a = builder.addTensor(product.a, offsets.a);
   if (order == Order::AThenB)
     addB();
-  auto c = builder.addResult(product.c, offsets.c);
+  auto c = builder.addResult(result, offsets.c);
+  auto made = product.isAdded ? builder.addTemporary(product.c) : c;
   builder.addPrimitive(
       dnnl::matmul(desc), desc.scratchpad_desc(),
-      {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
+      {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, made}});
+  if (product.isAdded)
+    builder.addSum(made, c);
 }
 
 void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
@@ -428,11 +426,19 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
   buildWithEpilogue(product.epilogue, product.a, product.b, product.c, builder);
 }
 
+bool pp::runtime::isMatmulAddedInPlace(Descriptor &descriptor) {
+  const Product product = readProduct(descriptor);
+  const bool isShort = product.a.data_type() == KernelBuilder::Type::bf16 &&
+                       product.b.data_type() == KernelBuilder::Type::bf16;
+  return product.isSplit || (isShort && hasMatrixTiles());
+}
+
 void pp::runtime::buildTransposedProduct(const KernelBuilder::MemoryDesc &b,
                                          const KernelBuilder::MemoryDesc &a,
                                          const KernelBuilder::MemoryDesc &c,
-                                         KernelBuilder &builder) {
+                                         bool isAdded, KernelBuilder &builder) {
   Product product;
+  product.isAdded = isAdded;
   KernelBuilder::Dims dims = a.dims();
   product.a = KernelBuilder::MemoryDesc({dims[1], dims[0]}, a.data_type(),
                                         KernelBuilder::Dims{1, dims[1]});

@@ -85,7 +85,7 @@ PP_INLINE void expandTilesBody(const Sizes &shape, const Panels &panels,
 /// `sums`: for each point, outputs x channels.
 template <int edge>
 PP_INLINE void writeWindowsBody(const Sizes &shape, const float *sums,
-                                float *gradient) {
+                                float *gradient, bool isAdded) {
   constexpr int side = edge + 2;
   const int64_t ofPoint = shape.outputs * shape.channels;
   for (int64_t output = 0; output < shape.outputs; ++output)
@@ -100,8 +100,8 @@ PP_INLINE void writeWindowsBody(const Sizes &shape, const float *sums,
         Transform<edge>::windowSums(rows[i], 1, window + i * 3, 1);
       float *to = gradient + (output * shape.channels + channel) * 9;
       for (int64_t lane = 0; lane < lanes; ++lane)
-        for (int64_t i = 0; i < 9; ++i)
-          *to++ = window[i][lane];
+        for (int64_t i = 0; i < 9; ++i, ++to)
+          *to = isAdded ? *to + window[i][lane] : window[i][lane];
     }
 }
 
@@ -115,7 +115,8 @@ struct Functions {
                     int64_t first, int64_t count, float *to);
   void (*expandTiles)(const Sizes &shape, const Panels &panels, const void *dy,
                       int64_t first, int64_t count, float *to);
-  void (*writeWindows)(const Sizes &shape, const float *sums, float *gradient);
+  void (*writeWindows)(const Sizes &shape, const float *sums, float *gradient,
+                       bool isAdded);
 };
 } // namespace
 
@@ -136,8 +137,8 @@ struct Functions {
   }                                                                            \
   template <int edge>                                                          \
   __attribute__((target(features))) static void writeWindows##name(            \
-      const Sizes &shape, const float *sums, float *gradient) {                \
-    writeWindowsBody<edge>(shape, sums, gradient);                             \
+      const Sizes &shape, const float *sums, float *gradient, bool isAdded) {  \
+    writeWindowsBody<edge>(shape, sums, gradient, isAdded);                    \
   }                                                                            \
   template <int edge, typename Element>                                        \
   static constexpr Functions functions##name = {                               \
@@ -199,5 +200,5 @@ void WinogradGradient::run(const void *x, const void *dy, float *gradient,
                               shape.channels,
                               /*isAdded=*/first > 0);
   }
-  work.writeWindows(shape, sums, gradient);
+  work.writeWindows(shape, sums, gradient, isAdded);
 }

@@ -32,17 +32,20 @@ public:
   explicit WinogradGradient(const Shape &shape,
                             const ProductTiles &registers = productTiles())
       : shape(shape), registers(registers) {}
+  /// Lets `run` add the gradient to what is there.
+  void setAdded() { isAdded = true; }
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
-  /// Writes the gradient: outputs x channels x 3 x 3, dense. Each 16 channels
-  /// of x, and of dY, lie together.
+  /// Writes the gradient, or adds it: outputs x channels x 3 x 3, dense. Each
+  /// 16 channels of x, and of dY, lie together.
   void run(const void *x, const void *dy, float *gradient,
            void *scratchpad) const;
 
 private:
   Shape shape;
   const ProductTiles &registers;
+  bool isAdded = false;
 };
 
 } // namespace pp::runtime

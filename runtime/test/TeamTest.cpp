@@ -243,6 +243,20 @@ INSTANTIATE_TEST_SUITE_P(
                 "dst=2x192x4x4 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
                 "groups=1",
                 {5120, 6144, 276480}},
+        // Gradients that are added to.
+        Divided{"conv_backward_weights src=2x160x4x4 weights=192x160x3x3 "
+                "dst=2x192x4x4 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1 accumulate=1",
+                {5120, 6144, 276480}},
+        Divided{"conv_backward_weights src=4x16x9x9 weights=64x16x3x3 "
+                "dst=4x64x9x9 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1 layout=channels_last accumulate=1",
+                {5184, 20736, 9216}},
+        Divided{"conv_backward_weights src=3x32x9x6 weights=64x32x3x3 "
+                "dst=3x64x9x6 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1 layout=channels_last algorithm=winograd4 "
+                "accumulate=1",
+                {5184, 10368, 18432}},
         // A sum over all pixels, as a product.
         Divided{"conv_backward_weights src=3x40x9x9 weights=96x40x1x1 "
                 "dst=3x96x9x9 strides=1x1 dilations=1x1 pad_lo=0x0 pad_hi=0x0 "

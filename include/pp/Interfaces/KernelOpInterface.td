@@ -20,6 +20,12 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
       }], "std::string", "getLibraryDescriptor", (ins), "",
       "return std::string();">,
     InterfaceMethod<[{
+        The descriptor of the library kernel that writes what this one adds to
+        gradients: the first micro-batch of a step runs it instead. Empty for
+        what adds nothing, and other classes.
+      }], "std::string", "getFirstDescriptor", (ins), "",
+      "return std::string();">,
+    InterfaceMethod<[{
         Under what its measured time is filed: equal keys are equal work on equal
         shapes. The descriptor of a library kernel; empty for views.
       }], "std::string", "getCostKey", (ins), "",

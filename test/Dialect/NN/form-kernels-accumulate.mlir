@@ -55,3 +55,20 @@ func.func @main(%x: tensor<4x8xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   nn.accumulate statistics @d, %4 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// The gradient of a convolution's weights.
+// CHECK: nn.kernel({{.*}}) attributes {{.*}} -> () {
+// CHECK-NEXT: %[[DW:.+]] = nn.conv_backward_weight
+// CHECK-NEXT: nn.accumulate {{ *}}gradient @w, %[[DW]]
+// CHECK-NEXT: nn.yield
+
+// APART: nn.conv_backward_weight
+// APART-NEXT: nn.yield
+ml_program.global private mutable @w(dense<0.0> : tensor<8x4x3x3xf32>) : tensor<8x4x3x3xf32>
+func.func @main(%x: tensor<2x4x6x6xf32>, %g: tensor<2x8x6x6xf32>) {
+  %dw = nn.conv_backward_weight %x, %g strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : (tensor<2x4x6x6xf32>, tensor<2x8x6x6xf32>) -> tensor<8x4x3x3xf32>
+  nn.accumulate gradient @w, %dw {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : tensor<8x4x3x3xf32>
+  return
+}

@@ -24,6 +24,8 @@
 // The first of four micro-batches writes the gradient.
 // SUM: nn.accumulate {{.*}}seconds = 1.000000e+00 : f64
 // FIRST: nn.accumulate {{.*}}seconds = 7.500000e-01 : f64
+// A library kernel that adds runs in the first micro-batch too, and writes.
+// FIRST: nn.kernel{{.*}}seconds = 2.000000e+00 : f64
 
 // 2 * 8 * 16 * 32 operations; 4 * (8*32 + 16*32) bytes read, 4 * 8*16 written.
 // CHECK: #pp.cost<flops = 8192, read = 3072, written = 512, seconds = 8.192000e-06 : f64>
@@ -32,12 +34,18 @@
 // MEASURED: seconds = 5.000000e-01 : f64
 
 //--- costs.json
-{"version": 1, "kernels": {"matmul a=8x32 b=32x16 c=8x16 as=32x1 bs=1x32 cs=16x1": 0.5, "accumulate tensor<4xf32>": 1}}
+{"version": 1, "kernels": {"matmul a=8x32 b=32x16 c=8x16 as=32x1 bs=1x32 cs=16x1": 0.5, "accumulate tensor<4xf32>": 1, "matmul a=4x2 b=2x8 c=4x8 as=1x4 bs=8x1 cs=8x1 accumulate=1": 2}}
 //--- sum.mlir
 module {
   ml_program.global private mutable @w(dense<0.5> : tensor<4xf32>) : tensor<4xf32>
-  func.func @main(%x: tensor<4xf32> {step.feed = "x"}) {
+  ml_program.global private mutable @v(dense<0.5> : tensor<4x8xf32>) : tensor<4x8xf32>
+  func.func @main(%x: tensor<4xf32> {step.feed = "x"}, %y: tensor<2x4xf32> {step.feed = "y"}, %z: tensor<2x8xf32> {step.feed = "z"}) {
     nn.accumulate gradient @w, %x : tensor<4xf32>
+    nn.kernel(%a = %y, %b = %z) : (tensor<2x4xf32>, tensor<2x8xf32>) -> () {
+      %0 = nn.dot_general %a, %b batch [] x [] contract [0] x [0] : (tensor<2x4xf32>, tensor<2x8xf32>) -> tensor<4x8xf32>
+      nn.accumulate gradient @v, %0 : tensor<4x8xf32>
+      nn.yield
+    }
     return
   }
 }

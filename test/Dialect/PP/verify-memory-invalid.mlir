@@ -78,6 +78,21 @@ module {
 module {
   func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
     %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[fetch 0]]) attributes {argument_buffers = [#pp.buffer<input, 0>], copies = []} : (tensor<4xf32>) -> tensor<4xf32> {
+      // expected-error@+1 {{names kernel 1 of its stage, which has 0}}
+      %1 = nn.exp %a {pp.first_library = 1 : i64, pp.buffers = [#pp.buffer<output, 0>]} : tensor<4xf32>
+      pp.return %1 : tensor<4xf32>
+    }
+    return %0 : tensor<4xf32>
+  }
+  pp.memory 0 total(64) areas([<scratch, 0, 64>]) slots(1, 0) parameters([]) buffers([]) statistics([]) kernels([]) discards([], 0)
+  pp.schedule "inference" microbatches(1) checkpoint(never) ranks([[0F0[0]]])
+}
+
+// -----
+
+module {
+  func.func @main(%x: tensor<4xf32> {step.feed = "x"}) -> tensor<4xf32> {
+    %0 = pp.stage 0 forward (%a = %x) sources([feed 0]) targets([[fetch 0]]) attributes {argument_buffers = [#pp.buffer<input, 0>], copies = []} : (tensor<4xf32>) -> tensor<4xf32> {
       %1 = nn.exp %a {pp.buffers = [#pp.buffer<output, 0>]} : tensor<4xf32>
       pp.return %1 : tensor<4xf32>
     }

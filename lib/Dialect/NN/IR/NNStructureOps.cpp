@@ -105,9 +105,10 @@ static LogicalResult verifyAccumulation(AccumulateOp op) {
     return op.emitOpError("adds to statistics, which no kernel does");
   Operation *maker = op.getValue().getDefiningOp();
   auto reduce = dyn_cast_or_null<ReduceOp>(maker);
-  bool isAdded = reduce ? reduce.getReduction() == Reduction::sum
-                        : maker && (maker->hasTrait<OpTrait::Elementwise>() ||
-                                    isa<DotGeneralOp>(maker));
+  bool isAdded =
+      reduce ? reduce.getReduction() == Reduction::sum
+             : maker && (maker->hasTrait<OpTrait::Elementwise>() ||
+                         isa<DotGeneralOp, ConvBackwardWeightOp>(maker));
   if (!isAdded || !op.getValue().hasOneUse())
     return op.emitOpError(
         "adds what is not a sum, a product or elementwise, or "
@@ -188,11 +189,12 @@ std::optional<Epilogue> KernelOp::getEpilogue() {
 
 AccumulateOp KernelOp::getAccumulation() {
   Block &body = getBody().front();
-  auto product = dyn_cast<DotGeneralOp>(body.front());
-  auto accumulate = dyn_cast_or_null<AccumulateOp>(body.front().getNextNode());
-  bool isAlone = product && accumulate && body.getOperations().size() == 3 &&
-                 accumulate.getValue() == product.getOutput() &&
-                 llvm::equal(body.getArguments(), product->getOperands());
+  Operation &product = body.front();
+  auto accumulate = dyn_cast_or_null<AccumulateOp>(product.getNextNode());
+  bool isAlone = isa<DotGeneralOp, ConvBackwardWeightOp>(product) &&
+                 accumulate && body.getOperations().size() == 3 &&
+                 accumulate.getValue() == product.getResult(0) &&
+                 llvm::equal(body.getArguments(), product.getOperands());
   return isAlone ? accumulate : AccumulateOp();
 }
 
@@ -241,6 +243,12 @@ std::string KernelOp::getLibraryDescriptor() {
   }
   std::string text = cast<KernelOpInterface>(op).getLibraryDescriptor();
   return getAccumulation() ? text + " accumulate=1" : text;
+}
+
+std::string KernelOp::getFirstDescriptor() {
+  if (!getLibraryOp() || !getAccumulation())
+    return "";
+  return cast<KernelOpInterface>(getLibraryOp()).getLibraryDescriptor();
 }
 
 std::string KernelOp::getFingerprint() {

@@ -214,12 +214,22 @@ private:
       place(next, group);
   }
 
+  /// Whether the options let this operation add to a gradient.
+  bool mayAdd(Operation *maker) {
+    if (options.accumulate || !options.accumulateFast ||
+        classOf(maker) != KernelClass::Library)
+      return options.accumulate;
+    runtime::setKernelThreads(1);
+    return runtime::addsInPlace(
+        cast<KernelOpInterface>(maker).getLibraryDescriptor());
+  }
+
   /// The group that can add what it computes to the gradient itself; null if
   /// there is none.
   Group *findSummand(AccumulateOp sum, int64_t home) {
     Operation *maker = sum.getValue().getDefiningOp();
     Group *group = maker ? groupOf.lookup(maker) : nullptr;
-    if (!options.accumulate || sum.getState() != State::gradient || !group ||
+    if (!group || sum.getState() != State::gradient || !mayAdd(maker) ||
         !sum.getValue().hasOneUse() || group->home != home ||
         group->phase != step::getPhase(sum) ||
         !agrees(group->hint, sum->getAttr(step::stageHintAttrName)) ||
@@ -242,6 +252,8 @@ private:
                      product.getLhs() != product.getRhs()
                  ? group
                  : nullptr;
+    if (isa<ConvBackwardWeightOp>(maker))
+      return classOf(maker) == KernelClass::Library ? group : nullptr;
     return isElementwise(maker) ? group : nullptr;
   }
 
@@ -568,8 +580,8 @@ struct FormKernels : nn::impl::FormKernelsBase<FormKernels> {
   void runOnOperation() override {
     FailureOr<func::FuncOp> function = findMain(getOperation());
     if (failed(function) ||
-        failed(KernelFormer(*function,
-                            {epilogues, convolutionEpilogues, accumulate})
+        failed(KernelFormer(*function, {epilogues, convolutionEpilogues,
+                                        accumulate, accumulateFast})
                    .run()))
       signalPassFailure();
   }

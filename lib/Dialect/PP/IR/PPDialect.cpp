@@ -32,6 +32,7 @@ static const KnownAttribute operationAttributes[] = {
     {stateBuffersAttrName, isListOf<BufferAttr>, "an array of #pp.buffer"},
     {scratchpadAttrName, isA<BufferAttr>, "a #pp.buffer"},
     {libraryAttrName, isCount, countText},
+    {firstLibraryAttrName, isCount, countText},
     {calleeAttrName, isA<FlatSymbolRefAttr>, "a symbol"},
     {launchAttrName, isA<StringAttr>, "a descriptor"},
     {launchScratchpadAttrName, isCount, countText},

@@ -61,10 +61,12 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
       signalPassFailure();
   }
 
+  /// What the first micro-batch of a step leaves out.
   static bool onlyAddsToGradients(Operation *op) {
     auto kernel = cast<KernelOpInterface>(op);
     SmallVector<StateReference> states = kernel.getUpdatedStates();
     return op->getNumResults() == 0 && !states.empty() &&
+           kernel.getFirstDescriptor().empty() &&
            llvm::all_of(states, [](const StateReference &state) {
              return state.kind == StateKind::Gradient;
            });

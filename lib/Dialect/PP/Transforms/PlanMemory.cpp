@@ -383,6 +383,15 @@ private:
       if (failed(bytes))
         return failure();
       op.setAttr(libraryAttrName, stage.kernels.add(descriptor, *bytes));
+      if (std::string first = kernel.getFirstDescriptor();
+          !first.empty() && writesGradients(stage.number)) {
+        first = divideKernel(first, scheduleOp.getThreads());
+        FailureOr<int64_t> other = scratchpadOf(&op, first);
+        if (failed(other))
+          return failure();
+        op.setAttr(firstLibraryAttrName, stage.kernels.add(first, *other));
+        bytes = std::max(*bytes, *other);
+      }
       scratchpads.push_back(
           {&op, packer.add(std::max<int64_t>(*bytes, PP_ALIGNMENT), order[&op],
                            order[&op])});

@@ -62,10 +62,11 @@ private:
     if (auto scratchpad = op->getAttrOfType<BufferAttr>(scratchpadAttrName))
       if (failed(check(op, scratchpad, 0)))
         return failure();
-    std::optional<int64_t> kernel;
-    if (auto number = op->getAttrOfType<IntegerAttr>(libraryAttrName))
-      kernel = number.getInt();
-    return checkKernel(op, kernel);
+    for (StringRef name : {libraryAttrName, firstLibraryAttrName})
+      if (auto number = op->getAttrOfType<IntegerAttr>(name);
+          number && failed(checkKernel(op, number.getInt())))
+        return failure();
+    return success();
   }
 
   /// Where nobody clears gradients, only W may add to them.

@@ -184,6 +184,7 @@ def NN_KernelOp : NN_Op<"kernel", [
   let extraClassDeclaration = [{
     ::pp::KernelClass getKernelClass();
     std::string getLibraryDescriptor();
+    std::string getFirstDescriptor();
     /// Those that the operations inside add to, in their order.
     ::llvm::SmallVector<::pp::StateReference> getUpdatedStates();
     uint64_t getBytesRead();

@@ -478,10 +478,11 @@ def FormKernels : NNPass<"nn-form-kernels"> {
     convolution. What is not a number stays so.
 
     With `accumulate`, what is added to a gradient, and read by nothing else, is
-    added where it is made: by the library, for a matrix product, and by the
-    generated code of an elementwise operation or of a sum that fits on the stack,
+    added where it is made: by the library, for a matrix product and the gradient
+    of a convolution's weights, and by the generated code of an elementwise operation or of a sum that fits on the stack,
     as the last thing that it does. A scatter-add stays apart: it adds several
-    terms to a place.
+    terms to a place. With `accumulate-fast` only the library does so, where
+    that is faster on this processor.
   }];
   let options = [
     Option<"epilogues", "epilogues", "bool", "false",
@@ -489,7 +490,9 @@ def FormKernels : NNPass<"nn-form-kernels"> {
     Option<"convolutionEpilogues", "convolution-epilogues", "bool", "false",
            "Let convolutions take in their bias and activation">,
     Option<"accumulate", "accumulate", "bool", "false",
-           "Let kernels add to gradients in place">
+           "Let kernels add to gradients in place">,
+    Option<"accumulateFast", "accumulate-fast", "bool", "false",
+           "Let library kernels add to gradients in place where it is faster">
   ];
 }
 

@@ -50,6 +50,9 @@ inline constexpr llvm::StringLiteral stateBuffersAttrName = "pp.state_buffers";
 /// kernel table, and their scratchpad.
 inline constexpr llvm::StringLiteral libraryAttrName = "pp.library";
 inline constexpr llvm::StringLiteral scratchpadAttrName = "pp.scratchpad";
+/// On library kernels that add to gradients: the entry that the first
+/// micro-batch of a step runs instead.
+inline constexpr llvm::StringLiteral firstLibraryAttrName = "pp.first_library";
 /// On modules: the number of stages, how good the partition is, and what is
 /// recomputed.
 inline constexpr llvm::StringLiteral stagesAttrName = "pp.stages";

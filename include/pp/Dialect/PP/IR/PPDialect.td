@@ -24,6 +24,7 @@ def PP_Dialect : Dialect {
     | `pp.buffers` | operations in a stage | where each result lies |
     | `pp.state_buffers` | operations in a stage | where each state that it changes lies |
     | `pp.library`, `pp.scratchpad` | library kernels and launches in a stage | entry of the stage's kernel table, and its scratchpad |
+    | `pp.first_library` | library kernels that add to gradients | entry that the first micro-batch of a step runs instead |
     | `pp.callee` | kernels | the function in `@code` that runs it |
     | `pp.launch`, `pp.launch_scratchpad` | kernels | on a GPU, the descriptor of its launches and the bytes between them |
     | `pp.probe` | kernels in a stage | number under which the runtime is told that it has run |

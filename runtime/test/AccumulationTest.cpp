@@ -1,0 +1,171 @@
+//===- AccumulationTest.cpp - Kernels that add to a gradient --------------===//
+#include "cpu/LibraryKernel.h"
+#include "cpu/Processor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace pp::runtime;
+
+namespace {
+
+/// A kernel that writes a gradient, and how many bytes its factors have.
+struct Writer {
+  const char *name;
+  std::string descriptor;
+  uint64_t first, second, gradient;
+};
+
+std::string conv(const std::string &sizes, const std::string &rest) {
+  return "conv_backward_weights " + sizes +
+         " strides=1x1 dilations=1x1 groups=1 " + rest;
+}
+
+/// Multiples of a power of two, so that no bits depend on an order, but for
+/// what Winograd's transforms round.
+std::vector<uint16_t> makeShorts(std::minstd_rand &random, uint64_t count) {
+  std::vector<uint16_t> result(count);
+  for (uint16_t &number : result)
+    number = static_cast<uint16_t>(0x3f00 + random() % 0x200); // 0.5 to 2, bf16
+  return result;
+}
+std::vector<float> makeFloats(std::minstd_rand &random, uint64_t count) {
+  std::vector<float> result(count);
+  for (float &number : result)
+    number = static_cast<float>(random() % 2001) / 1000 - 1;
+  return result;
+}
+
+class AccumulationTest : public testing::TestWithParam<Writer> {
+protected:
+  void run(const std::string &descriptor, float *gradient) {
+    std::string error;
+    auto kernel = LibraryKernel::create(descriptor, error);
+    ASSERT_TRUE(kernel) << error;
+    std::unique_ptr<void, decltype(&std::free)> scratchpad(
+        std::aligned_alloc(64, kernel->scratchpadBytes() + 64), std::free);
+    std::memset(scratchpad.get(), 0xff, kernel->scratchpadBytes());
+    void *tensors[] = {first.data(), second.data(), gradient};
+    ASSERT_TRUE(kernel->execute(tensors, scratchpad.get()))
+        << takeKernelError();
+  }
+
+  std::vector<float> first, second;
+};
+
+/// The bits are those of a kernel that writes and another one that adds.
+TEST_P(AccumulationTest, HasTheBitsOfAnAdditionAfterwards) {
+  const auto &[name, descriptor, firstCount, secondCount, count] = GetParam();
+  setKernelThreads(1);
+  std::minstd_rand random(7);
+  const bool isShort = descriptor.find("bf16") != std::string::npos;
+  for (auto [to, size] :
+       {std::pair{&first, firstCount}, {&second, secondCount}}) {
+    *to = makeFloats(random, size);
+    if (isShort) {
+      std::vector<uint16_t> shorts = makeShorts(random, size);
+      std::memcpy(to->data(), shorts.data(), size * sizeof(uint16_t));
+    }
+  }
+  std::vector<float> written(count), gradient = makeFloats(random, count);
+  std::vector<float> expected = gradient;
+  run(descriptor, written.data());
+  for (int times = 0; times < 2; ++times) {
+    run(descriptor + " accumulate=1", gradient.data());
+    for (uint64_t i = 0; i < count; ++i)
+      expected[i] += written[i];
+    ASSERT_EQ(0, std::memcmp(gradient.data(), expected.data(),
+                             count * sizeof(float)));
+  }
+}
+
+/// Products in matrix tiles, and nothing else.
+TEST(AddsInPlace, WhereThereAreMatrixTiles) {
+  const std::string product = "matmul a=256x256 as=1x256 b=256x256 c=256x256";
+  const std::string gradient =
+      "conv_backward_weights src=2x32x9x9 weights=32x32x3x3 dst=2x32x9x9 "
+      "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+      "layout=channels_last";
+  EXPECT_EQ(addsInPlace(product), hasMatrixTiles());
+  EXPECT_EQ(addsInPlace(product + " types=bf16xbf16xf32"), hasMatrixTiles());
+  EXPECT_EQ(addsInPlace(gradient + " types=bf16xf32xbf16"), hasMatrixTiles());
+  EXPECT_FALSE(addsInPlace(gradient));
+  EXPECT_FALSE(addsInPlace("matmul a=256x256"));
+  EXPECT_FALSE(addsInPlace("add size=4"));
+}
+
+const char *const shortTypes = " types=bf16xbf16xf32";
+const char *const shortConvTypes = " types=bf16xf32xbf16";
+
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, AccumulationTest,
+    testing::Values(
+        Writer{"Product", "matmul a=130x200 as=1x130 b=200x150 c=130x150",
+               26000, 30000, 19500},
+        Writer{"ShortProduct",
+               std::string("matmul a=130x200 as=1x130 b=200x150 c=130x150") +
+                   shortTypes,
+               26000, 30000, 19500},
+        Writer{"ProductWithGaps",
+               "matmul a=13x20 as=1x13 b=20x15 c=13x15 cs=17x1", 260, 300, 221},
+        Writer{"Convolution",
+               conv("src=2x16x9x9 weights=32x16x3x3 dst=2x32x9x9",
+                    "pad_lo=1x1 pad_hi=1x1"),
+               2592, 5184, 4608},
+        Writer{"ConvolutionOfChannels",
+               conv("src=2x16x9x9 weights=32x16x3x3 dst=2x32x9x9",
+                    "pad_lo=1x1 pad_hi=1x1 layout=channels_last"),
+               2592, 5184, 4608},
+        Writer{"ShortConvolution",
+               conv("src=2x16x9x9 weights=32x16x3x3 dst=2x32x9x9",
+                    std::string("pad_lo=1x1 pad_hi=1x1 layout=channels_last") +
+                        shortConvTypes),
+               2592, 5184, 4608},
+        Writer{"SomeOutputsAtATime",
+               conv("src=2x160x12x12 weights=192x160x3x3 dst=2x192x12x12",
+                    "pad_lo=1x1 pad_hi=1x1 layout=channels_last"),
+               46080, 55296, 276480},
+        Writer{"FewPixels",
+               conv("src=2x160x4x4 weights=192x160x3x3 dst=2x192x4x4",
+                    "pad_lo=1x1 pad_hi=1x1 layout=blocked16"),
+               5120, 6144, 276480},
+        Writer{"ShortFewPixels",
+               conv("src=2x160x4x4 weights=192x160x3x3 dst=2x192x4x4",
+                    std::string("pad_lo=1x1 pad_hi=1x1 layout=channels_last") +
+                        shortConvTypes),
+               5120, 6144, 276480},
+        Writer{"Pointwise",
+               conv("src=3x40x9x9 weights=96x40x1x1 dst=3x96x9x9",
+                    "pad_lo=0x0 pad_hi=0x0 layout=channels_last"),
+               9720, 23328, 3840},
+        Writer{"ShortPointwise",
+               conv("src=3x48x9x9 weights=96x48x1x1 dst=3x96x9x9",
+                    std::string("pad_lo=0x0 pad_hi=0x0 layout=channels_last") +
+                        shortConvTypes),
+               11664, 23328, 4608},
+        Writer{"Winograd",
+               conv("src=3x32x9x6 weights=64x32x3x3 dst=3x64x9x6",
+                    "pad_lo=1x1 pad_hi=1x1 layout=channels_last "
+                    "algorithm=winograd4"),
+               5184, 10368, 18432},
+        Writer{"ShortWinograd",
+               conv("src=3x32x9x6 weights=64x32x3x3 dst=3x64x9x6",
+                    std::string("pad_lo=1x1 pad_hi=1x1 layout=channels_last "
+                                "algorithm=winograd2") +
+                        shortConvTypes),
+               5184, 10368, 18432},
+        Writer{"Groups",
+               "conv_backward_weights src=2x16x7x7 weights=16x1x3x3 "
+               "dst=2x16x7x7 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+               "groups=16 layout=channels_last",
+               1568, 1568, 144}),
+    [](const testing::TestParamInfo<Writer> &info) { return info.param.name; });
+
+} // namespace
