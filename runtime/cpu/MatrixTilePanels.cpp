@@ -11,6 +11,9 @@ using namespace pp::runtime;
 
 #define PP_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
 #define PP_AVX512_INLINE PP_AVX512 __attribute__((always_inline)) static inline
+#define PP_SPLIT                                                               \
+  __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+#define PP_SPLIT_INLINE PP_SPLIT __attribute__((always_inline)) static inline
 
 static constexpr int64_t lanes = matrixTileLanes, tileTerms = matrixTileTerms;
 
@@ -67,41 +70,32 @@ PP_AVX512_INLINE __m512i interleave(__m256i first, __m256i second) {
       mixed, _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1));
 }
 
-/// The three parts of numbers of f32, in the upper halves of 32 bits each.
-PP_AVX512_INLINE std::array<__m512i, 3> split(__m512 numbers) {
-  const __m512i exponent = _mm512_set1_epi32(0x7f800000);
-  const __m512i upper = _mm512_set1_epi32(0xffff0000);
-  // To nearest, ties to even.
-  auto round = [&](__m512i bits) PP_AVX512 {
-    __m512i odd =
-        _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    __m512i sum = _mm512_add_epi32(
-        bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    return _mm512_and_si512(sum, upper);
+/// The three parts of numbers of f32.
+PP_SPLIT_INLINE std::array<__m256i, 3> split(__m512 numbers) {
+  auto round = [](__m512 value) PP_SPLIT {
+    return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(value));
   };
-  auto isFull = [&](__m512i bits) PP_AVX512 {
-    return _mm512_cmpeq_epi32_mask(_mm512_and_si512(bits, exponent), exponent);
+  auto widen = [](__m256i bits) PP_SPLIT {
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
   };
-  const __m512i bits = _mm512_castps_si512(numbers);
-  const __mmask16 isInvalid = isFull(bits);
-  __m512i first = round(bits);
-  // What would become infinite is cut instead; what is no number stays none.
-  first = _mm512_mask_and_epi32(first, isFull(first), bits, upper);
-  first = _mm512_mask_or_epi32(
-      first, _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q), first,
-      _mm512_set1_epi32(0x00400000));
-  __m512 rest = _mm512_maskz_sub_ps(static_cast<__mmask16>(~isInvalid), numbers,
-                                    _mm512_castsi512_ps(first));
-  const __m512i second = round(_mm512_castps_si512(rest));
-  rest = _mm512_sub_ps(rest, _mm512_castsi512_ps(second));
-  return {first, second, round(_mm512_castps_si512(rest))};
-}
-
-/// Of 32 numbers, in the order of memory.
-PP_AVX512_INLINE __m512i narrow(__m512i low, __m512i high) {
-  return _mm512_inserti64x4(
-      _mm512_castsi256_si512(_mm512_cvtepi32_epi16(_mm512_srli_epi32(low, 16))),
-      _mm512_cvtepi32_epi16(_mm512_srli_epi32(high, 16)), 1);
+  constexpr int infiniteOrNone = 0x99;
+  __m256i first = round(numbers);
+  __m512 wide = widen(first);
+  __m512 rest = _mm512_sub_ps(numbers, wide);
+  const __mmask16 isFull = _mm512_fpclass_ps_mask(wide, infiniteOrNone);
+  if (isFull != 0) [[unlikely]] {
+    // What would become infinite is cut instead.
+    const __m512i bits = _mm512_castps_si512(numbers);
+    const __mmask16 isInvalid = _mm512_fpclass_ps_mask(numbers, infiniteOrNone);
+    const auto isCut = static_cast<__mmask16>(isFull & ~isInvalid);
+    first = _mm256_mask_mov_epi16(
+        first, isCut, _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16)));
+    rest = _mm512_maskz_sub_ps(static_cast<__mmask16>(~isInvalid), numbers,
+                               widen(first));
+  }
+  const __m256i second = round(rest);
+  return {first, second, round(_mm512_sub_ps(rest, widen(second)))};
 }
 
 //===----------------------------------------------------------------------===//
@@ -121,20 +115,21 @@ PP_AVX512_INLINE void readLanes(const uint16_t *from, int64_t laneStride,
         lane < count ? _mm512_maskz_loadu_epi16(mask, from + lane * laneStride)
                      : _mm512_setzero_si512();
 }
-PP_AVX512_INLINE void readLanes(const float *from, int64_t laneStride,
-                                int64_t count, int64_t terms,
-                                std::array<Rows, 3> &tiles) {
+PP_SPLIT_INLINE void readLanes(const float *from, int64_t laneStride,
+                               int64_t count, int64_t terms,
+                               std::array<Rows, 3> &tiles) {
   const __mmask32 mask = terms < 32 ? (1u << terms) - 1 : ~0u;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     const float *row = from + lane * laneStride;
-    std::array<__m512i, 3> low{}, high{};
+    std::array<__m256i, 3> low{}, high{};
     if (lane < count) {
       low = split(_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), row));
       high = split(
           _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), row + 16));
     }
     for (int part = 0; part < 3; ++part)
-      tiles[part][lane] = narrow(low[part], high[part]);
+      tiles[part][lane] =
+          _mm512_inserti64x4(_mm512_castsi256_si512(low[part]), high[part], 1);
   }
 }
 
@@ -151,28 +146,27 @@ PP_AVX512_INLINE void readPairs(const uint16_t *from, int64_t termStride,
   for (int64_t term = 0; term < tileTerms; term += 2)
     tiles[0][term / 2] = interleave(row(term), row(term + 1));
 }
-PP_AVX512_INLINE void readPairs(const float *from, int64_t termStride,
-                                int64_t count, int64_t terms,
-                                std::array<Rows, 3> &tiles) {
+PP_SPLIT_INLINE void readPairs(const float *from, int64_t termStride,
+                               int64_t count, int64_t terms,
+                               std::array<Rows, 3> &tiles) {
   const __mmask16 mask = (1u << count) - 1;
-  auto row = [&](int64_t term) PP_AVX512 {
+  auto row = [&](int64_t term) PP_SPLIT {
     return split(term < terms
                      ? _mm512_maskz_loadu_ps(mask, from + term * termStride)
                      : _mm512_setzero_ps());
   };
   for (int64_t term = 0; term < tileTerms; term += 2) {
-    std::array<__m512i, 3> even = row(term), odd = row(term + 1);
+    std::array<__m256i, 3> even = row(term), odd = row(term + 1);
     for (int part = 0; part < 3; ++part)
-      tiles[part][term / 2] =
-          _mm512_or_si512(_mm512_srli_epi32(even[part], 16), odd[part]);
+      tiles[part][term / 2] = interleave(even[part], odd[part]);
   }
 }
 
 /// Writes the tiles of `count` lanes and `terms` terms.
 template <TileOrder order, typename Element>
-PP_AVX512 static void packTile(const Element *from, int64_t laneStride,
-                               int64_t termStride, int64_t count, int64_t terms,
-                               char *to) {
+PP_SPLIT static void packTile(const Element *from, int64_t laneStride,
+                              int64_t termStride, int64_t count, int64_t terms,
+                              char *to) {
   std::array<Rows, partsOf<Element>> tiles;
   TileOrder own = TileOrder::Lanes;
   if (termStride == 1) {

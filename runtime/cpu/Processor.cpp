@@ -11,6 +11,9 @@ static bool findMatrixTiles() {
   unsigned a, b, c, d;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1))
     return false;
+  // What numbers of f32 are packed with; all processors with AMX have it.
+  if (!__builtin_cpu_supports("avx512bf16"))
+    return false;
   unsigned low, high;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   if ((low >> 17 & 3) != 3)

@@ -41,6 +41,7 @@ std::vector<uint16_t> makeNumbers(std::minstd_rand &random, int64_t count) {
 
 class MatrixTileProductTest : public TilesTest {
 protected:
+  static bool canSplit() { return __builtin_cpu_supports("avx512bf16"); }
   template <typename Result>
   void check(std::minstd_rand &random, int64_t m, int64_t k, int64_t n,
              bool isAdded, bool isPacked) {
@@ -164,6 +165,8 @@ TEST_P(MatrixTileProductTest, MultipliesIntoALargeResult) {
 
 /// Numbers of f32, in three parts each.
 TEST_P(MatrixTileProductTest, MultipliesNumbersOfF32) {
+  if (!canSplit())
+    GTEST_SKIP() << "this processor cannot pack numbers of f32";
   std::minstd_rand random(13);
   auto make = [&](int64_t count) {
     std::vector<float> result(count);
@@ -220,6 +223,8 @@ TEST_P(MatrixTileProductTest, MultipliesNumbersOfF32) {
 
 /// The parts of numbers at the ends of the range.
 TEST_P(MatrixTileProductTest, KeepsNumbersOfAnySize) {
+  if (!canSplit())
+    GTEST_SKIP() << "this processor cannot pack numbers of f32";
   constexpr float infinity = std::numeric_limits<float>::infinity();
   constexpr float largest = std::numeric_limits<float>::max();
   for (auto [a, b] : {std::pair{largest, 0.5f},
