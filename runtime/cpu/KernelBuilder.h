@@ -235,6 +235,7 @@ void buildLossScale(Descriptor &descriptor, KernelBuilder &builder);
 /// is without the key.
 bool isDouble(Descriptor &descriptor);
 void buildAdd(Descriptor &descriptor, KernelBuilder &builder);
+void buildScatterAdd(Descriptor &descriptor, KernelBuilder &builder);
 
 } // namespace pp::runtime
 

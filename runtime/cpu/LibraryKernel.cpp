@@ -53,6 +53,7 @@ static constexpr Kind kinds[] = {
     {"check_finite", buildCheckFinite},
     {"loss_scale", buildLossScale},
     {"add", buildAdd},
+    {"scatter_add", buildScatterAdd},
 };
 
 /// Kernels with a factor that may be packed.

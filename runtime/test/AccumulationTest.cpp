@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -99,6 +101,59 @@ TEST(AddsInPlace, WhereThereAreMatrixTiles) {
   EXPECT_FALSE(addsInPlace(gradient));
   EXPECT_FALSE(addsInPlace("matmul a=256x256"));
   EXPECT_FALSE(addsInPlace("add size=4"));
+}
+
+/// Updates of a row are summed up in their order, from 0, and then added.
+TEST(ScatterAdd, AddsRowsInTheirOrder) {
+  constexpr int64_t rows = 23, width = 37;
+  const std::vector<int64_t> indices = {5, 0, 5, 22, -1, 5, 99, -40, 7};
+  std::minstd_rand random(5);
+  std::vector<float> updates = makeFloats(random, indices.size() * width);
+  updates[0] = -0.0f;
+  for (bool isAdded : {false, true}) {
+    std::vector<float> table = makeFloats(random, rows * width);
+    table[3 * width] = std::nanf("1"); // of a row that nothing is added to
+    std::vector<float> expected = table;
+    std::vector<float> sums(table.size());
+    std::vector<bool> isTouched(rows);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      int64_t row = indices[i] < 0 ? indices[i] + rows : indices[i];
+      row = std::clamp<int64_t>(row, 0, rows - 1);
+      isTouched[row] = true;
+      for (int64_t column = 0; column < width; ++column)
+        sums[row * width + column] += updates[i * width + column];
+    }
+    for (size_t at = 0; at < table.size(); ++at)
+      expected[at] = !isAdded                ? sums[at]
+                     : isTouched[at / width] ? table[at] + sums[at]
+                                             : table[at];
+    std::string error;
+    auto kernel =
+        LibraryKernel::create("scatter_add rows=23 count=9 width=37" +
+                                  std::string(isAdded ? " accumulate=1" : ""),
+                              error);
+    ASSERT_TRUE(kernel) << error;
+    std::unique_ptr<void, decltype(&std::free)> scratchpad(
+        std::aligned_alloc(64, kernel->scratchpadBytes()), std::free);
+    std::memset(scratchpad.get(), 0xff, kernel->scratchpadBytes());
+    void *tensors[] = {const_cast<int64_t *>(indices.data()), updates.data(),
+                       table.data()};
+    ASSERT_TRUE(kernel->execute(tensors, scratchpad.get()));
+    EXPECT_EQ(0, std::memcmp(table.data(), expected.data(),
+                             table.size() * sizeof(float)));
+  }
+}
+
+TEST(ScatterAdd, RefusesWhatItCannotCount) {
+  std::string error;
+  for (const char *text :
+       {"scatter_add rows=0 count=9 width=37", "scatter_add rows=3 count=9",
+        "scatter_add rows=3 count=4294967296 width=1",
+        "scatter_add rows=3 count=9 width=37 accumulate=2",
+        "scatter_add rows=3 count=9 width=3 parts=2"}) {
+    EXPECT_FALSE(LibraryKernel::create(text, error)) << text;
+    EXPECT_NE(error.find("scatter_add"), std::string::npos) << error;
+  }
 }
 
 const char *const shortTypes = " types=bf16xbf16xf32";

@@ -257,6 +257,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "groups=1 layout=channels_last algorithm=winograd4 "
                 "accumulate=1",
                 {5184, 10368, 18432}},
+        Divided{"scatter_add rows=40 count=90 width=100 accumulate=1",
+                {180, 9000, 4000}},
+        Divided{"scatter_add rows=40 count=90 width=100", {180, 9000, 4000}},
         // A sum over all pixels, as a product.
         Divided{"conv_backward_weights src=3x40x9x9 weights=96x40x1x1 "
                 "dst=3x96x9x9 strides=1x1 dilations=1x1 pad_lo=0x0 pad_hi=0x0 "

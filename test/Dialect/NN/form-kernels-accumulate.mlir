@@ -1,5 +1,6 @@
 // RUN: pp-opt %s --split-input-file --nn-form-kernels=accumulate | FileCheck %s
 // RUN: pp-opt %s --split-input-file --nn-form-kernels | FileCheck %s --check-prefix=APART
+// RUN: pp-opt %s --split-input-file --nn-form-kernels=accumulate-fast | FileCheck %s --check-prefix=FAST
 
 // The product, and the sum behind an elementwise operation, are added to the
 // gradients where they are made; a scatter-add by itself.
@@ -18,6 +19,16 @@
 // APART: nn.dot_general
 // APART-NEXT: nn.yield
 // APART: nn.accumulate {{ *}}gradient @w, %{{[0-9]+}} {step
+
+// A scatter-add of f32 leaves most rows alone, on any processor; small products
+// are better apart.
+// FAST: nn.dot_general
+// FAST-NEXT: nn.yield
+// FAST: nn.accumulate {{ *}}gradient @w, %{{[0-9]+}} {step
+// FAST: nn.kernel(%{{.+}} = %{{.+}}, %{{.+}} = %{{.+}}) attributes {{.*}} -> () {
+// FAST-NEXT: %[[DT:.+]] = nn.scatter_add
+// FAST-NEXT: nn.accumulate {{ *}}gradient @table, %[[DT]]
+// FAST-NEXT: nn.yield
 ml_program.global private mutable @w(dense<0.0> : tensor<10x8xf32>) : tensor<10x8xf32>
 ml_program.global private mutable @b(dense<0.0> : tensor<10xf32>) : tensor<10xf32>
 ml_program.global private mutable @table(dense<0.0> : tensor<6x10xf32>) : tensor<6x10xf32>
@@ -70,5 +81,20 @@ ml_program.global private mutable @w(dense<0.0> : tensor<8x4x3x3xf32>) : tensor<
 func.func @main(%x: tensor<2x4x6x6xf32>, %g: tensor<2x8x6x6xf32>) {
   %dw = nn.conv_backward_weight %x, %g strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : (tensor<2x4x6x6xf32>, tensor<2x8x6x6xf32>) -> tensor<8x4x3x3xf32>
   nn.accumulate gradient @w, %dw {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : tensor<8x4x3x3xf32>
+  return
+}
+
+// -----
+
+// Not along another axis, nor with indices of 32 bits.
+// FAST-LABEL: global private mutable @second_axis
+// FAST-NOT: -> () {
+ml_program.global private mutable @second_axis(dense<0.0> : tensor<2x6xf32>) : tensor<2x6xf32>
+ml_program.global private mutable @b(dense<0.0> : tensor<6x3xf32>) : tensor<6x3xf32>
+func.func @main(%g: tensor<2x4xf32>, %i: tensor<4xi64>, %h: tensor<4x3xf32>, %j: tensor<4xi32>) {
+  %0 = nn.scatter_add %g at [%i] axis 1 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : (tensor<4xi64>, tensor<2x4xf32>) -> tensor<2x6xf32>
+  nn.accumulate gradient @second_axis, %0 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : tensor<2x6xf32>
+  %1 = nn.scatter_add %h at [%j] axis 0 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : (tensor<4xi32>, tensor<4x3xf32>) -> tensor<6x3xf32>
+  nn.accumulate gradient @b, %1 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : tensor<6x3xf32>
   return
 }

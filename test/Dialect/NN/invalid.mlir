@@ -1221,3 +1221,17 @@ func.func @ctc_loss_alphas(%p: tensor<2x5x4xf32>, %l: tensor<2x3xi64>) {
   %0:2 = nn.ctc_loss %p, %l blank 0 : (tensor<2x5x4xf32>, tensor<2x3xi64>) -> (tensor<2xf32>, tensor<2x5x3xf32>)
   return
 }
+
+// -----
+
+ml_program.global private mutable @w(dense<0.0> : tensor<6x3xf32>) : tensor<6x3xf32>
+func.func @kernel_scatters_between(%g: tensor<4x3xf32>, %i: tensor<4xi64>) {
+  nn.kernel(%a = %g, %b = %i) : (tensor<4x3xf32>, tensor<4xi64>) -> () {
+    %0 = nn.exp %a : tensor<4x3xf32>
+    %1 = nn.scatter_add %0 at [%b] axis 0 : (tensor<4xi64>, tensor<4x3xf32>) -> tensor<6x3xf32>
+    // expected-error@+1 {{adds what is not a sum, a product or elementwise}}
+    nn.accumulate gradient @w, %1 : tensor<6x3xf32>
+    nn.yield
+  }
+  return
+}

@@ -14,7 +14,10 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace pp;
@@ -112,6 +115,20 @@ static std::string withPacked(Operation *op) {
 }
 
 std::string DotGeneralOp::getLibraryDescriptor() { return withPacked(*this); }
+
+std::string ScatterAddOp::describeSum() {
+  auto updates = getUpdates().getType(), output = getOutput().getType();
+  if (getAxis() != 0 || getShared() != 0 || output.getNumElements() == 0 ||
+      updates.getNumElements() == 0 || !output.getElementType().isF32() ||
+      !getIndices().getType().getElementType().isInteger(64))
+    return "";
+  int64_t rows = output.getDimSize(0);
+  int64_t count = getIndices().getType().getNumElements();
+  if (std::max(rows, count) > std::numeric_limits<int32_t>::max())
+    return "";
+  return llvm::formatv("scatter_add rows={0} count={1} width={2}", rows, count,
+                       output.getNumElements() / rows);
+}
 
 std::string PackOp::getLibraryDescriptor() {
   PackedAttr layout = getPacked(getOutput().getType());

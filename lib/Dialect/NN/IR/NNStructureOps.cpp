@@ -109,6 +109,10 @@ static LogicalResult verifyAccumulation(AccumulateOp op) {
       reduce ? reduce.getReduction() == Reduction::sum
              : maker && (maker->hasTrait<OpTrait::Elementwise>() ||
                          isa<DotGeneralOp, ConvBackwardWeightOp>(maker));
+  // Only a library touches no rows but those that it adds to.
+  if (auto scatter = dyn_cast_or_null<ScatterAddOp>(maker))
+    isAdded = !scatter.describeSum().empty() &&
+              cast<KernelOp>(op->getParentOp()).getAccumulation() == op;
   if (!isAdded || !op.getValue().hasOneUse())
     return op.emitOpError(
         "adds what is not a sum, a product or elementwise, or "
@@ -191,10 +195,11 @@ AccumulateOp KernelOp::getAccumulation() {
   Block &body = getBody().front();
   Operation &product = body.front();
   auto accumulate = dyn_cast_or_null<AccumulateOp>(product.getNextNode());
-  bool isAlone = isa<DotGeneralOp, ConvBackwardWeightOp>(product) &&
-                 accumulate && body.getOperations().size() == 3 &&
-                 accumulate.getValue() == product.getResult(0) &&
-                 llvm::equal(body.getArguments(), product.getOperands());
+  bool isAlone =
+      isa<DotGeneralOp, ConvBackwardWeightOp, ScatterAddOp>(product) &&
+      accumulate && body.getOperations().size() == 3 &&
+      accumulate.getValue() == product.getResult(0) &&
+      llvm::equal(body.getArguments(), product.getOperands());
   return isAlone ? accumulate : AccumulateOp();
 }
 
@@ -207,8 +212,12 @@ SmallVector<StateReference> KernelOp::getUpdatedStates() {
 
 static uint64_t getStateBytes(KernelOp op) {
   uint64_t bytes = 0;
-  for (auto accumulate : op.getBody().front().getOps<AccumulateOp>())
-    bytes += getTensorBytes(accumulate.getValue().getType());
+  for (auto accumulate : op.getBody().front().getOps<AccumulateOp>()) {
+    // Rows that are not touched are not read.
+    auto scatter = accumulate.getValue().getDefiningOp<ScatterAddOp>();
+    bytes += getTensorBytes(scatter ? scatter.getUpdates().getType()
+                                    : accumulate.getValue().getType());
+  }
   return bytes;
 }
 
@@ -222,6 +231,8 @@ uint64_t KernelOp::getBytesWritten() {
 
 Operation *KernelOp::getLibraryOp() {
   Operation &first = getBody().front().front();
+  if (isa<ScatterAddOp>(first) && getAccumulation())
+    return &first;
   auto kernel = dyn_cast<KernelOpInterface>(first);
   return kernel && kernel.getKernelClass() == KernelClass::Library ? &first
                                                                    : nullptr;
@@ -229,6 +240,12 @@ Operation *KernelOp::getLibraryOp() {
 
 KernelClass KernelOp::getKernelClass() {
   return getLibraryOp() ? KernelClass::Library : KernelClass::Generated;
+}
+
+static std::string describeLibraryOp(Operation *op) {
+  auto scatter = dyn_cast<ScatterAddOp>(op);
+  return scatter ? scatter.describeSum()
+                 : cast<KernelOpInterface>(op).getLibraryDescriptor();
 }
 
 std::string KernelOp::getLibraryDescriptor() {
@@ -241,14 +258,14 @@ std::string KernelOp::getLibraryDescriptor() {
     return cast<DotGeneralOp>(op).describe(epilogue->result.getType(),
                                            epilogue->name);
   }
-  std::string text = cast<KernelOpInterface>(op).getLibraryDescriptor();
+  std::string text = describeLibraryOp(op);
   return getAccumulation() ? text + " accumulate=1" : text;
 }
 
 std::string KernelOp::getFirstDescriptor() {
   if (!getLibraryOp() || !getAccumulation())
     return "";
-  return cast<KernelOpInterface>(getLibraryOp()).getLibraryDescriptor();
+  return describeLibraryOp(getLibraryOp());
 }
 
 std::string KernelOp::getFingerprint() {

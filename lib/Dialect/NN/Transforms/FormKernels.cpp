@@ -216,6 +216,8 @@ private:
 
   /// Whether the options let this operation add to a gradient.
   bool mayAdd(Operation *maker) {
+    if (auto scatter = dyn_cast<ScatterAddOp>(maker))
+      return options.accumulateFast && !scatter.describeSum().empty();
     if (options.accumulate || !options.accumulateFast ||
         classOf(maker) != KernelClass::Library)
       return options.accumulate;
@@ -250,6 +252,16 @@ private:
       return group->operations.size() == 1 &&
                      classOf(maker) == KernelClass::Library &&
                      product.getLhs() != product.getRhs()
+                 ? group
+                 : nullptr;
+    // The library takes tensors, no copies of what is cheap.
+    if (isa<ScatterAddOp>(maker))
+      return llvm::none_of(maker->getOperands(),
+                           [&](Value operand) {
+                             Operation *producer = operand.getDefiningOp();
+                             return producer && isCheap(producer) &&
+                                    !materialized.contains(producer);
+                           })
                  ? group
                  : nullptr;
     if (isa<ConvBackwardWeightOp>(maker))

@@ -249,6 +249,12 @@ def NN_ScatterAddOp : NN_MoveOp<"scatter_add", ["propagateBatch"]> {
     $updates `at` `[` $indices `]` `axis` $axis (`shared` $shared^)? attr-dict
     `:` functional-type(operands, $output)
   }];
+  let extraClassDeclaration = kernelClass # [{
+    uint64_t getFlops() { return 0; }
+    /// Of the library kernel that adds the result to a tensor and touches no
+    /// other rows of it; empty if there is none.
+    std::string describeSum();
+  }];
 }
 
 def NN_ScatterOp : NN_MoveOp<"scatter", ["propagateBatch"], [

@@ -479,10 +479,13 @@ def FormKernels : NNPass<"nn-form-kernels"> {
 
     With `accumulate`, what is added to a gradient, and read by nothing else, is
     added where it is made: by the library, for a matrix product and the gradient
-    of a convolution's weights, and by the generated code of an elementwise operation or of a sum that fits on the stack,
-    as the last thing that it does. A scatter-add stays apart: it adds several
-    terms to a place. With `accumulate-fast` only the library does so, where
-    that is faster on this processor.
+    of a convolution's weights, and by the generated code of an elementwise
+    operation or of a sum that fits on the stack, as the last thing that it does.
+    A scatter-add stays apart: it adds several terms to a place.
+
+    With `accumulate-fast` only the library does so, where that is faster on this
+    processor, and for a scatter-add of f32 along the first axis, which then
+    touches no other rows of the gradient.
   }];
   let options = [
     Option<"epilogues", "epilogues", "bool", "false",
