@@ -159,7 +159,7 @@ static std::shared_ptr<char> allocate(uint64_t bytes) {
 /// Numbers between -1 and 1, the same ones each time.
 static void fillWithNumbers(char *memory, uint64_t bytes,
                             KernelBuilder::Type type) {
-  std::minstd_rand random;
+  std::minstd_rand random(1);
   auto next = [&] {
     return static_cast<float>(random()) * 2 /
                static_cast<float>(std::minstd_rand::max()) -

@@ -6,11 +6,11 @@
 //
 //   x = bf16(x) + bf16(x - first) + bf16(x - first - second)
 //
-// which is x itself, unless a part is below 2^-126, which counts as 0 as it does
-// in the tiles (Henry, Tang and Heinecke, "Leveraging the bfloat16 Artificial
-// Intelligence Datatype For Higher-Precision Computations", ARITH 2019). An x
-// that is not finite, or none, is its first part. All need AVX-512 with BW, DQ
-// and VL, those of f32 AVX512_BF16 too.
+// which is x itself, unless a part is below 2^-126, which counts as 0 as it
+// does in the tiles (Henry, Tang and Heinecke, "Leveraging the bfloat16
+// Artificial Intelligence Datatype For Higher-Precision Computations", ARITH
+// 2019). An x that is not finite, or none, is its first part. All need AVX-512
+// with BW, DQ and VL, those of f32 AVX512_BF16 too.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_MATRIXTILEPANELS_H
