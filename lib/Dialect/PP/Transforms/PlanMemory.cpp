@@ -617,6 +617,13 @@ private:
   /// the first micro-batch: kernels on a GPU are launched in graphs that all
   /// micro-batches share.
   bool writesGradients(int64_t number) {
+    auto [known, isNew] = writers.try_emplace(number, false);
+    if (isNew)
+      known->second = findWriters(number);
+    return known->second;
+  }
+
+  bool findWriters(int64_t number) {
     if (getTarget(module).isGpu())
       return false;
     bool writes = false;
@@ -647,6 +654,7 @@ private:
   int64_t trainedBytes = sizeof(float); // of a parameter, and of the loss
   bool hasLossScale = false;
   DenseSet<std::pair<int64_t, StringAttr>> trainedHere;
+  DenseMap<int64_t, bool> writers; // by stage, see writesGradients
   llvm::MapVector<Attribute, StringAttr> constantNames;
 };
 
