@@ -86,15 +86,20 @@ func.func @main(%x: tensor<2x4x6x6xf32>, %g: tensor<2x8x6x6xf32>) {
 
 // -----
 
-// Not along another axis, nor with indices of 32 bits.
+// Not along another axis, nor with indices of 32 bits, nor what is copied into
+// generated code.
 // FAST-LABEL: global private mutable @second_axis
 // FAST-NOT: -> () {
 ml_program.global private mutable @second_axis(dense<0.0> : tensor<2x6xf32>) : tensor<2x6xf32>
 ml_program.global private mutable @b(dense<0.0> : tensor<6x3xf32>) : tensor<6x3xf32>
-func.func @main(%g: tensor<2x4xf32>, %i: tensor<4xi64>, %h: tensor<4x3xf32>, %j: tensor<4xi32>) {
+ml_program.global private mutable @c(dense<0.0> : tensor<6x3xf32>) : tensor<6x3xf32>
+func.func @main(%g: tensor<2x4xf32>, %i: tensor<4xi64>, %h: tensor<4x3xf32>, %j: tensor<4xi32>, %k: tensor<3xf32>) {
   %0 = nn.scatter_add %g at [%i] axis 1 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : (tensor<4xi64>, tensor<2x4xf32>) -> tensor<2x6xf32>
   nn.accumulate gradient @second_axis, %0 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : tensor<2x6xf32>
   %1 = nn.scatter_add %h at [%j] axis 0 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : (tensor<4xi32>, tensor<4x3xf32>) -> tensor<6x3xf32>
   nn.accumulate gradient @b, %1 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : tensor<6x3xf32>
+  %2 = nn.broadcast %k [1] {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : tensor<3xf32> -> tensor<4x3xf32>
+  %3 = nn.scatter_add %2 at [%i] axis 0 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : (tensor<4xi64>, tensor<4x3xf32>) -> tensor<6x3xf32>
+  nn.accumulate gradient @c, %3 {step.origin = 0 : i64, step.phase = #step.phase<backward_weight>} : tensor<6x3xf32>
   return
 }
