@@ -1,5 +1,6 @@
 //===- MpiEndpoint.cpp ----------------------------------------------------===//
 #include "process/MpiEndpoint.h"
+#include "process/MpiLooks.h"
 #include "process/MpiTunnel.h"
 #include "process/Secret.h"
 #include "support/Plugin.h"
@@ -13,30 +14,16 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+#include <utility>
 
 using namespace pp::runtime;
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-// Between two looks at MPI, which does not wake anybody: a share of the time
-// since the last event, within these. Each look takes 10 to 20 us from whoever
-// computes on this core, and a message that leaves may have to wait for its
-// place for as long as the other process computes.
-namespace {
-struct Pauses {
-  int share; // one part of so many
-  microseconds least, most;
-};
-} // namespace
-static constexpr Pauses whileAwaited{8, microseconds(20), microseconds(300)},
-    whileMoving{4, microseconds(50), microseconds(500)},
-    whileIdle{4, microseconds(50), microseconds(2000)};
-/// Of a long message.
-static constexpr uint64_t pieceBytes = 512 << 10;
-/// What has been asked for and has not come takes about so long, and is at
-/// least so many pieces: fewer would not keep a wire busy both ways.
-static constexpr std::chrono::duration<double> expectedTime(10e-3);
-static constexpr unsigned leastExpected = 4, expectedAtFirst = 16;
+/// Up to this, a message goes in pieces that MPI sends without asking for their
+/// place, which it would have to keep in memory of its own if they came before
+/// they are expected; above, in others.
+static constexpr uint64_t mostUnasked = 32 << 20, askedPieceBytes = 8 << 20;
 /// For what has still to leave at the end, and for operations to end.
 static constexpr microseconds patience(1'000'000);
 /// For the others to leave too.
@@ -67,10 +54,7 @@ struct MpiEndpoint::Joining {
 
 MpiEndpoint::MpiEndpoint(const pp_mpi_table &table, const Launch &launch,
                          double joinSeconds)
-    : table(table), self(launch.process), processes(launch.processes),
-      piecesExpected(launch.processes) {
-  for (std::atomic<unsigned> &count : piecesExpected)
-    count = expectedAtFirst;
+    : table(table), self(launch.process), processes(launch.processes) {
   std::string name;
   for (uint8_t byte : makeNonce())
     name += fmt::format("{:02x}", byte);
@@ -94,9 +78,12 @@ void MpiEndpoint::join(const Launch &launch, double joinSeconds) {
     pp_mpi_error error{};
     pp_mpi_job *newJob = nullptr;
     pp_mpi_facts newFacts{};
+    MpiLooks looks;
+    looks.beforeStart();
     bool works =
         functions->open(launch.job.c_str(), launch.process, launch.processes,
                         &newJob, &newFacts, &error) == 0;
+    looks.afterStart();
     {
       std::lock_guard<std::mutex> lock(joining->mutex);
       if (joining->isGivenUp)
@@ -121,7 +108,7 @@ void MpiEndpoint::join(const Launch &launch, double joinSeconds) {
     if (!joining->fault.empty())
       return;
     std::shared_ptr<Leaving> kept = leaving;
-    run();
+    run(looks);
     // The endpoint may be no more.
     std::lock_guard<std::mutex> lock(kept->mutex);
     kept->isOver = true;
@@ -202,16 +189,17 @@ void MpiEndpoint::start(MpiOperation &operation) {
   wake();
 }
 
-std::vector<MpiEndpoint::Piece> MpiEndpoint::makePieces(MpiOperation &operation,
-                                                        unsigned count) {
+std::vector<MpiEndpoint::Piece>
+MpiEndpoint::makePieces(MpiOperation &operation) {
   std::vector<Piece> made;
-  const uint64_t most = operation.isUpTo
-                            ? facts.most_bytes
-                            : std::min(facts.most_bytes, pieceBytes);
+  uint64_t most = facts.most_bytes, begun = 0;
+  if (!operation.isUpTo)
+    most = std::min(most, operation.bytes <= mostUnasked ? facts.piece_bytes
+                                                         : askedPieceBytes);
   do {
-    uint64_t bytes = std::min(operation.bytes - operation.begun, most);
+    uint64_t bytes = std::min(operation.bytes - begun, most);
     Piece piece{0, &operation, bytes};
-    char *data = operation.data + operation.begun;
+    char *data = operation.data + begun;
     pp_mpi_error fault{};
     int32_t code = operation.isSend
                        ? table.send(job, operation.peer, operation.tag, data,
@@ -224,18 +212,14 @@ std::vector<MpiEndpoint::Piece> MpiEndpoint::makePieces(MpiOperation &operation,
       break;
     }
     made.push_back(piece);
-    operation.begun += bytes;
-  } while (operation.begun < operation.bytes && made.size() < count);
+    begun += bytes;
+  } while (begun < operation.bytes);
   return made;
 }
 
 void MpiEndpoint::startPieces(MpiOperation &operation) {
-  operation.begun = 0;
-  operation.firstBytes = 0;
-  bool areAll = operation.isSend || operation.isUpTo;
-  std::vector<Piece> made =
-      makePieces(operation, areAll ? std::numeric_limits<unsigned>::max()
-                                   : piecesExpected[operation.peer].load());
+  operation.hasBegun = false;
+  std::vector<Piece> made = makePieces(operation);
   if (made.empty()) {
     // It ends as if a piece had failed.
     if (operation.isSend)
@@ -268,38 +252,15 @@ void MpiEndpoint::take(const pp_mpi_ended &end,
     operation.received = end.bytes;
   }
   --operation.piecesLeft;
+  piecesReceived += !operation.isSend;
   bool isValue = !operation.isSend && !operation.isUpTo;
-  if (isValue && operation.firstBytes == 0) {
-    operation.firstBytes = end.bytes;
-    operation.firstEnd = Clock::now();
-    receiving += operation.firstBytes != 0;
-  }
-  bool isWanted = !operation.isCancelled && !operation.error;
-  if (isWanted && operation.begun < operation.bytes && !operation.isUpTo) {
-    std::vector<Piece> made = makePieces(operation, 1);
-    operation.piecesLeft += static_cast<unsigned>(made.size());
-    std::lock_guard<std::mutex> lock(mutex);
-    started.insert(started.end(), made.begin(), made.end());
-  }
+  if (isValue && !std::exchange(operation.hasBegun, true))
+    ++receiving;
   if (operation.piecesLeft != 0)
     return;
-  if (isValue && operation.firstBytes != 0)
+  if (isValue)
     --receiving;
-  if (isValue && isWanted)
-    noteRate(operation);
   finished.push_back(&operation);
-}
-
-void MpiEndpoint::noteRate(const MpiOperation &operation) {
-  constexpr unsigned leastPieces =
-      3; // for less, the clock of the looks is seen
-  if (operation.bytes < leastPieces * pieceBytes)
-    return;
-  std::chrono::duration<double> time = Clock::now() - operation.firstEnd;
-  double share = expectedTime / std::max(time, expectedTime / 1000);
-  double bytes = double(operation.bytes - operation.firstBytes) * share;
-  piecesExpected[operation.peer] =
-      leastExpected + static_cast<unsigned>(bytes / double(pieceBytes));
 }
 
 bool MpiEndpoint::poll() {
@@ -423,19 +384,23 @@ bool MpiEndpoint::work() {
   }
   for (MpiOperation *operation : fresh)
     startPieces(*operation);
-  return poll() || !fresh.empty();
+  uint64_t before = piecesReceived;
+  bool hasEnded = poll();
+  haveCome = piecesReceived != before;
+  return hasEnded || !fresh.empty();
 }
 
-void MpiEndpoint::run() {
+void MpiEndpoint::run(MpiLooks &looks) {
   // The pauses are shorter than what a timer may be late by default.
   prctl(PR_SET_TIMERSLACK, 1000);
   askForShortTurns();
   tunnel->start();
   std::vector<pollfd> entries;
-  Deadline lastActive = Clock::now(), stopAt = Deadline::max();
+  Deadline stopAt = Deadline::max();
   bool hasSaidGoodbye = false;
   while (true) {
     bool isActive = work();
+    looks.note(haveCome);
     isActive = tunnel->step() || isActive;
     Deadline now = Clock::now();
     if (isStopping) {
@@ -452,23 +417,17 @@ void MpiEndpoint::run() {
         break;
     }
     if (isActive) {
-      lastActive = now;
+      looks.restart();
       continue;
     }
-    const Pauses &pauses = waiting                ? whileAwaited
-                           : sending || receiving ? whileMoving
-                                                  : whileIdle;
-    auto since = std::chrono::duration_cast<microseconds>(now - lastActive);
-    microseconds pause =
-        std::clamp(since / pauses.share, pauses.least, pauses.most);
     entries.assign(1, {wakeUp, POLLIN, 0});
     tunnel->ask(entries);
-    timespec time{0, std::chrono::nanoseconds(pause).count()};
-    if (ppoll(entries.data(), entries.size(), &time, nullptr) > 0 &&
-        entries[0].revents) {
+    if (looks.wait(entries, waiting                ? MpiLooks::Pace::Awaited
+                            : sending || receiving ? MpiLooks::Pace::Moving
+                                                   : MpiLooks::Pace::Idle)) {
       uint64_t count = 0;
       (void)!read(wakeUp, &count, sizeof(count));
-      lastActive = Clock::now();
+      looks.restart();
     }
   }
   leave();
@@ -489,7 +448,7 @@ void MpiEndpoint::leave() {
   };
   while (!isOver() && Clock::now() < deadline && !isFrozen) {
     work();
-    std::this_thread::sleep_for(whileAwaited.least);
+    std::this_thread::sleep_for(microseconds(20));
   }
   // Whoever has failed must not wait for the others.
   if (!tunnel->haveAllLeft() || !isOver() || isFrozen)

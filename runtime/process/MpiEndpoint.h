@@ -29,6 +29,7 @@
 
 namespace pp::runtime {
 
+class MpiLooks;
 class MpiTunnel;
 
 /// A message to or from a process. Its place in memory must not move, nor be
@@ -66,13 +67,9 @@ private:
   friend class MpiEndpoint;
   std::atomic<bool> isRunning{false};
   std::atomic<bool> isCancelled{false};
-  // Pieces that MPI has, and bytes from the first that it has not yet had; of
-  // the thread that tests.
+  // Of the thread that tests: pieces that MPI has, and whether some have come.
   unsigned piecesLeft = 0;
-  uint64_t begun = 0;
-  // When the first piece of several came, and how many bytes it had.
-  Deadline firstEnd{};
-  uint64_t firstBytes = 0;
+  bool hasBegun = false;
   std::exception_ptr error;
 };
 
@@ -160,21 +157,18 @@ private:
   };
 
   void join(const Launch &launch, double joinSeconds);
-  void run();
+  void run(MpiLooks &looks);
   /// What the thread does again and again; returns whether it did anything.
   bool work();
   /// Leaves the job, if all do.
   void leave();
-  /// The first pieces of a message.
+  /// The pieces of a message.
   void startPieces(MpiOperation &operation);
-  /// The next ones, at most `count`, and at least one. Their requests are made;
-  /// an error is that of the operation.
-  std::vector<Piece> makePieces(MpiOperation &operation, unsigned count);
+  /// All of them. Their requests are made; an error is that of the operation.
+  std::vector<Piece> makePieces(MpiOperation &operation);
   /// Tests all; returns whether one has ended. By one thread at a time.
   bool poll();
   void take(const pp_mpi_ended &ended, std::vector<MpiOperation *> &finished);
-  /// Of what has come in pieces: how many to expect at a time from its sender.
-  void noteRate(const MpiOperation &operation);
   void wake() noexcept;
 
   const pp_mpi_table &table;
@@ -188,13 +182,14 @@ private:
   std::atomic<unsigned> waiting{0}, sending{0}, cancelled{0};
   /// Messages of which some pieces have come; of the thread that tests.
   std::atomic<unsigned> receiving{0};
-  std::vector<std::atomic<unsigned>> piecesExpected; // by process
 
   std::mutex progressing;               // who calls `test`; before `mutex`
   std::vector<Piece> pieces;            // under `progressing`
   std::vector<pp_mpi_request> requests; // of `pieces`, to test
   std::vector<pp_mpi_ended> ended;
   pp_mpi_error error{};
+  uint64_t piecesReceived = 0;
+  bool haveCome = false; // some at the thread's last look
 
   std::mutex mutex;
   // Under `mutex`:

@@ -117,7 +117,8 @@ static int32_t openJob(const char *name, uint32_t process, uint32_t processes,
   *facts = {
       process,           options.processes ? options.processes : processes,
       options.mostTag,   options.threads,
-      options.mostBytes, "a fake"};
+      options.mostBytes, options.pieceBytes,
+      "a fake"};
   return 0;
 }
 

@@ -8,9 +8,10 @@ namespace pp::runtime {
 
 /// What the implementations of MPI may do differently.
 struct FakeMpi {
-  bool threads = true;          ///< any thread may call
-  uint64_t eagerBytes = 0;      ///< up to that, a send does not wait
-  uint64_t mostBytes = 1 << 20; ///< of a message
+  bool threads = true;           ///< any thread may call
+  uint64_t eagerBytes = 0;       ///< up to that, a send does not wait
+  uint64_t mostBytes = 16 << 20; ///< of a message
+  uint64_t pieceBytes = 1 << 18; ///< of a part of a longer one
   uint32_t mostTag = 32767;
   uint32_t processes = 0; ///< what it says that there are; 0: the truth
   /// Sends to it and receives from it fail.

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Raised whenever something in this header changes. */
-#define PP_MPI_ABI_VERSION 1
+#define PP_MPI_ABI_VERSION 2
 
 /* This process's part of a job. */
 typedef struct pp_mpi_job pp_mpi_job;
@@ -37,7 +37,8 @@ typedef struct pp_mpi_facts {
   uint32_t most_tag;           /* tags are 0 to this */
   uint32_t threads;            /* 1: MPI_THREAD_MULTIPLE is given */
   uint64_t most_bytes;         /* of one message */
-  char library[256];           /* "Open MPI v4.1.4", for messages */
+  uint64_t piece_bytes; /* of a part of a longer one; best sent unasked */
+  char library[256];    /* "Open MPI v4.1.4", for messages */
 } pp_mpi_facts;
 
 /* A message that has arrived or left. */
