@@ -3,8 +3,8 @@
 
     benchmarks/hosts.py BUILD [--rounds N] [--steps N] [--only MODEL] [--wires WIRE,...]
 
-The hosts are two namespaces of this machine, joined by a wire of a rate that tc
-sets, and of a delay: WIRE is MEGABITS[/MILLISECONDS] (0: as fast as it can). For
+The hosts are two namespaces of this machine, with a core each, joined by a wire of
+a rate that tc sets, and of a delay: WIRE is MEGABITS[/MILLISECONDS] (0: as fast as it can). For
 each model and wire: the links as pp-profile --links measures them over the same
 wire, the step that pp-plan predicts from them and from measured kernel times,
 and the steps of all contenders. These take turns, and the kernels are measured
@@ -94,13 +94,7 @@ class Workers(Torch):
 
 def measure_links(build, launcher, path):
     common.run([*launcher, "-n", 2, build / "bin" / "pp-profile", "--links", "-o", path])
-    cluster = json.loads(path.read_text())
-    # Either host sees all cores of this machine, and has one of them.
-    for host in cluster["root"]["members"]:
-        for device in host["members"]:
-            device.pop("count", None)
-    path.write_text(json.dumps(cluster))
-    return cluster["root"]["link"]
+    return json.loads(path.read_text())["root"]["link"]
 
 
 class Prediction:
@@ -183,6 +177,7 @@ def main():
     if reason := why_not():
         sys.exit(f"no two hosts here: {reason}")
     os.environ["OMPI_MCA_btl_tcp_if_exclude"] = "lo"
+    cores = sorted(os.sched_getaffinity(0))[:2]
     columns = ["Gbit/s", "us", "ms/MB"], ["predicted", "MPI", "sockets"] + ["gloo"] * (not arguments.no_torch)
     print(f"{'model':<6} {'wire':>18}" + "".join(f" {name:>8}" for name in columns[0]) + "".join(f" {name:>10}" for name in columns[1])
           + f" {'error':>9}" + (f" {'gloo/MPI':>8}" if not arguments.no_torch else ""))
@@ -191,7 +186,7 @@ def main():
         for model in [arguments.only] if arguments.only else LOSS:
             subprocess.run([sys.executable, ROOT / "benchmarks" / "models.py", model], check=True, stdout=subprocess.DEVNULL)
             for number, wire in enumerate(arguments.wires):
-                with TwoHosts(folder / f"{model}-{number}", can_delay=wire[1] > 0) as hosts:
+                with TwoHosts(folder / f"{model}-{number}", wire[1] > 0, cores) as hosts:
                     measure(arguments, folder, hosts, model, wire, folder / f"{model}-plan.json")
 
 

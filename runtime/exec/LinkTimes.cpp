@@ -9,10 +9,12 @@
 //
 // What a rank loses that computes meanwhile is measured where it is lost: both
 // send, compute for longer than messages take, and receive. That they compute
-// the same alone right afterwards leaves out what else a core has to do.
+// the same alone before and afterwards leaves out what else a core has to do. A
+// core is not always equally fast, so they compute hardly longer than they have
+// to: the more of that time messages move, the more of it is lost.
 //
-//   first   send compute····· receive | compute     half of the difference
-//   second  send compute····· receive | compute
+//   first   compute | send compute····· receive | compute | ...
+//   second  compute | send compute····· receive | compute | ...
 //
 //===----------------------------------------------------------------------===//
 #include "exec/LinkTimes.h"
@@ -32,6 +34,8 @@ using namespace pp::runtime;
 namespace {
 
 constexpr std::array<uint64_t, 2> messageBytes = {64, 4 << 20};
+/// How many of a size may be under way at once.
+constexpr std::array<unsigned, 2> messageSlots = {1, 2};
 
 /// The channels between two stages, by size of the messages.
 struct Road {
@@ -49,8 +53,7 @@ public:
       PlanStage stage{};
       stage.name = fmt::format("stage{}", s);
       stage.code = s;
-      // One message leaves at a time.
-      stage.areas.channels.bytes = messageBytes.back();
+      stage.areas.channels.bytes = sendOffset(messageBytes.size());
       plan.stages.push_back(std::move(stage));
       plan.ranks.push_back({.stages = {s}, .actions = {}});
     }
@@ -72,11 +75,20 @@ private:
   void addRoad(unsigned from, unsigned to) {
     Road &road = roads[{from, to}];
     for (size_t i = 0; i < messageBytes.size(); ++i) {
-      road.there[i] = addChannel(from, to, messageBytes[i]);
-      road.back[i] = addChannel(to, from, messageBytes[i]);
+      road.there[i] = addChannel(from, to, i);
+      road.back[i] = addChannel(to, from, i);
     }
   }
-  unsigned addChannel(unsigned from, unsigned to, uint64_t bytes) {
+  /// One message of a size leaves a stage at a time.
+  static uint64_t sendOffset(size_t size) {
+    uint64_t offset = 0;
+    for (size_t i = 0; i < size; ++i)
+      offset += messageSlots[i] * messageBytes[i];
+    return offset;
+  }
+  unsigned addChannel(unsigned from, unsigned to, size_t size) {
+    uint64_t bytes = messageBytes[size];
+    unsigned slots = messageSlots[size];
     PlanChannel channel{};
     channel.name = fmt::format("{} to {}", from, to);
     channel.kind = "next";
@@ -87,10 +99,14 @@ private:
     channel.shape = {static_cast<int64_t>(bytes)};
     channel.bytes = bytes;
     PlanArea &area = plan.stages[to].areas.channels;
+    channel.sendOffset = sendOffset(size);
     channel.receiveOffset = area.bytes;
-    area.bytes += bytes;
-    channel.sendSlots = channel.receiveSlots = 1;
-    channel.sendSlot = channel.receiveSlot = {0};
+    area.bytes += slots * bytes;
+    channel.sendSlots = channel.receiveSlots = slots;
+    for (unsigned slot = 0; slot < slots; ++slot) {
+      channel.sendSlot.push_back(slot);
+      channel.receiveSlot.push_back(slot);
+    }
     channel.release = ActionKind::Forward;
     plan.channels.push_back(std::move(channel));
     return static_cast<unsigned>(plan.channels.size() - 1);
@@ -115,8 +131,7 @@ double median(std::vector<double> &values) {
 /// Computing that needs a core and nothing else.
 class Work {
 public:
-  /// Of about so many seconds on a core of its own.
-  explicit Work(double seconds) {
+  Work() {
     constexpr uint64_t some = 1 << 20;
     double fastest = std::numeric_limits<double>::infinity();
     for (int i = 0; i < 5; ++i) {
@@ -124,9 +139,12 @@ public:
       compute(some);
       fastest = std::min(fastest, since(start));
     }
-    operations = static_cast<uint64_t>(seconds / fastest * some);
+    perSecond = some / fastest;
   }
-  void run() const { compute(operations); }
+  /// For about so long on a core of its own.
+  void run(double seconds) const {
+    compute(static_cast<uint64_t>(seconds * perSecond));
+  }
 
 private:
   static void compute(uint64_t count) {
@@ -136,13 +154,13 @@ private:
       asm volatile("" : "+r"(value)); // or nothing is left of the loop
     }
   }
-  uint64_t operations;
+  double perSecond; // operations
 };
 
 /// The first bytes of a message.
 struct Head {
-  double seconds = 0; // of Work that the other end has to do
-  bool isLast = false;
+  double seconds = 0; // for which the other end has to compute
+  bool isFirst = false, isLast = false;
 };
 static_assert(sizeof(Head) <= messageBytes.front());
 
@@ -155,18 +173,20 @@ public:
         streams{device.createStream(), device.createStream(),
                 device.createStream()} {}
 
-  void send(unsigned channel, Head head = {}) {
+  void send(unsigned channel, Head head = {}, unsigned slot = 0) {
     const PlanChannel &of = plan.channels[channel];
-    transport.prepareSend(channel, 0, streams);
-    std::memcpy(memories[of.from].at(of.sendOffset), &head, sizeof(head));
-    transport.send(channel, 0, streams);
+    transport.prepareSend(channel, slot, streams);
+    std::memcpy(memories[of.from].at(of.sendOffset + slot * of.bytes), &head,
+                sizeof(head));
+    transport.send(channel, slot, streams);
   }
-  Head receive(unsigned channel) {
+  Head receive(unsigned channel, unsigned slot = 0) {
     const PlanChannel &of = plan.channels[channel];
     Head head;
-    transport.receive(channel, 0, streams);
-    std::memcpy(&head, memories[of.to].at(of.receiveOffset), sizeof(head));
-    transport.release(channel, 0, streams);
+    transport.receive(channel, slot, streams);
+    std::memcpy(&head, memories[of.to].at(of.receiveOffset + slot * of.bytes),
+                sizeof(head));
+    transport.release(channel, slot, streams);
     return head;
   }
 
@@ -197,40 +217,73 @@ public:
 
   /// Seconds of a core that sending or receiving a message takes, where it
   /// arrives after `transfer` seconds.
-  double measureOverhead(unsigned there, unsigned back, double transfer) {
+  double measureOverhead(const Road &road, double transfer) {
     constexpr unsigned least = 5, most = 15;
-    constexpr double longest = 0.3; // seconds
-    // Nothing shall be waited for, with both directions used at once.
-    double seconds = 6 * transfer + 2e-3;
-    send(there, {.seconds = seconds});
-    Work work(seconds);
+    constexpr double longest = 1, // seconds
+        waits = 0.02;             // a share: as much as a core's time varies
+    constexpr double mostStretch = 8;
+    double shortest = messageSlots.back() * transfer + 2e-3;
+    Work work;
     std::vector<double> lost;
+    double before = 0; // of computing alone
     Clock::time_point begin = Clock::now();
-    for (bool isLast = false; !isLast;) {
+    bool isLast = false;
+    for (double stretch = 2; !isLast;) {
       isLast = lost.size() + 1 >= most ||
                (lost.size() + 1 >= least && since(begin) >= longest);
+      double seconds = stretch * shortest;
+      send(road.there.front(),
+           {.seconds = seconds, .isFirst = before == 0, .isLast = isLast});
+      (void)receive(road.back.front());
+      auto compute = [&] {
+        Clock::time_point start = Clock::now();
+        work.run(seconds);
+        return since(start);
+      };
+      if (before == 0)
+        before = compute();
       Clock::time_point start = Clock::now();
-      send(there, {.isLast = isLast});
-      work.run();
-      (void)receive(back);
-      double both = since(start);
-      start = Clock::now();
-      work.run();
-      lost.push_back(both - since(start));
+      sendAll(road.there.back());
+      work.run(seconds);
+      Clock::time_point end = Clock::now();
+      receiveAll(road.back.back());
+      double both = since(start), waited = since(end), after = compute();
+      // Nothing shall be waited for.
+      if (waited > waits * after && stretch < mostStretch && !isLast) {
+        stretch *= 1.5;
+        before = 0;
+        lost.clear();
+      } else {
+        lost.push_back(both - (before + after) / 2);
+        before = after;
+      }
     }
-    return std::max(0.0, median(lost) / 2);
+    return std::max(0.0, median(lost) / (2 * messageSlots.back()));
   }
-  void answerOverhead(unsigned there, unsigned back) {
-    Work work(receive(there).seconds);
+  void answerOverhead(const Road &road) {
+    Work work;
     for (Head head{}; !head.isLast;) {
-      send(back);
-      work.run();
-      head = receive(there);
-      work.run();
+      head = receive(road.there.front());
+      send(road.back.front());
+      if (head.isFirst)
+        work.run(head.seconds);
+      sendAll(road.back.back());
+      work.run(head.seconds);
+      receiveAll(road.there.back());
+      work.run(head.seconds);
     }
   }
 
 private:
+  void sendAll(unsigned channel) {
+    for (unsigned slot = 0; slot < messageSlots.back(); ++slot)
+      send(channel, {}, slot);
+  }
+  void receiveAll(unsigned channel) {
+    for (unsigned slot = 0; slot < messageSlots.back(); ++slot)
+      (void)receive(channel, slot);
+  }
+
   const Plan &plan;
   const std::deque<StageMemory> &memories;
   Transport &transport;
@@ -284,7 +337,7 @@ private:
   static void answer(Traveller traveller, const Road &road) {
     for (size_t i = 0; i < messageBytes.size(); ++i)
       traveller.answer(road.there[i], road.back[i]);
-    traveller.answerOverhead(road.there.back(), road.back.back());
+    traveller.answerOverhead(road);
   }
   LinkTime measure(unsigned to, const Road &road) {
     std::array<double, messageBytes.size()> seconds{};
@@ -294,8 +347,7 @@ private:
     double more = std::max(seconds.back() - seconds.front(), 1e-9);
     double bytes =
         static_cast<double>(messageBytes.back() - messageBytes.front());
-    double overhead = traveller.measureOverhead(
-        road.there.back(), road.back.back(), seconds.back());
+    double overhead = traveller.measureOverhead(road, seconds.back());
     return {group.process(), to, seconds.front(), bytes / more,
             overhead / messageBytes.back()};
   }

@@ -19,18 +19,20 @@ AGENT = """#!/bin/sh
 while [ "${{1#-}}" != "$1" ]; do shift; done
 host=$1
 shift
-exec nsenter -t "$(cat {folder}/$host)" -n -u -p -m sh -c "$*"
+exec nsenter -t "$(cat {folder}/$host)" -n -u -p -m $(cat {folder}/$host.cores) sh -c "$*"
 """
 
 
 class TwoHosts:
     """`names` are addresses; `enter` is the prefix of a command on the first host.
-    `can_delay`: the wire is one of delayed_wire.py, which takes time of this machine's."""
+    `can_delay`: the wire is one of delayed_wire.py, which takes time of this machine's. `cores`: one for each
+    host; else both have all of them."""
 
     numbers = itertools.count()
 
-    def __init__(self, folder, can_delay=False):
+    def __init__(self, folder, can_delay=False, cores=()):
         self.folder = folder
+        self.only = [["taskset", "--cpu-list", str(core)] for core in cores] or [[], []]
         self.can_delay = can_delay
         self.wire = None
         self.names = ["10.77.77.1", "10.77.77.2"]
@@ -54,7 +56,8 @@ class TwoHosts:
             if more:
                 pid = int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text())
             (self.folder / name).write_text(str(pid))
-        self.enter = ["nsenter", "-t", self.holders[0].pid, "-n", "-u", "-m"]
+            (self.folder / f"{name}.cores").write_text(" ".join(self.only[len(self.holders) - 1]))
+        self.enter = ["nsenter", "-t", self.holders[0].pid, "-n", "-u", "-m", *self.only[0]]
         self.make_wire()
         for name, device in zip(self.names, self.devices):
             pid = (self.folder / name).read_text()
@@ -87,7 +90,7 @@ class TwoHosts:
     def enter_host(self, number):
         """The prefix of a command on a host."""
         pid = (self.folder / self.names[number]).read_text()
-        return self.enter if number == 0 else ["nsenter", "-t", pid, "-n", "-u", "-p", "-m"]
+        return self.enter if number == 0 else ["nsenter", "-t", pid, "-n", "-u", "-p", "-m", *self.only[1]]
 
     def limit(self, megabits):
         """The wire's rate, either way; 0: as fast as it can."""
@@ -96,8 +99,8 @@ class TwoHosts:
             if self.is_limited:
                 common.run([*change, "del", "dev", device, "root"])
             if megabits:
-                # What passes at once takes a millisecond.
-                burst = max(64, megabits // 8)
+                # More than a packet of 64 KiB, or tc takes it apart, and little of what takes long.
+                burst = max(128, megabits // 40)
                 common.run([*change, "add", "dev", device, "root", "tbf", "rate", f"{megabits}mbit", "burst", f"{burst}kb",
                             "latency", "50ms"])
         self.is_limited = bool(megabits)
