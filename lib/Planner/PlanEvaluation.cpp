@@ -131,6 +131,14 @@ pp::planner::overheadTimes(const PlanDraft &draft,
   });
 }
 
+/// Per channel, how long its way carries nothing else.
+static std::vector<double>
+occupancyTimes(const PlanDraft &draft, const std::vector<Channel> &channels) {
+  return worstTimes(draft, channels, [](const Link &link, int64_t bytes) {
+    return link.occupancyTime(bytes);
+  });
+}
+
 std::vector<double>
 pp::planner::releaseTimes(const PlanDraft &draft,
                           const std::vector<Channel> &channels) {
@@ -161,7 +169,9 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
   auto schedule = insertTransfers(computations, channels);
   if (!schedule)
     return Failure{schedule.error()};
-  evaluation.schedule = *schedule;
+  evaluation.slots = std::make_shared<SlotAssignment>(chooseSlots(*schedule));
+  evaluation.peakBytes = countMemory(draft, *schedule, *evaluation.slots, each);
+  evaluation.schedule = sendEarly(*schedule);
   for (const StageLoad &load : each)
     evaluation.input.stages.push_back(load.times);
   evaluation.input.transfers =
@@ -169,17 +179,20 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
   evaluation.input.releases = releaseTimes(draft, evaluation.schedule.channels);
   evaluation.input.overheads =
       overheadTimes(draft, evaluation.schedule.channels);
-  evaluation.slots =
-      std::make_shared<SlotAssignment>(chooseSlots(evaluation.schedule));
+  evaluation.input.occupancies =
+      occupancyTimes(draft, evaluation.schedule.channels);
   evaluation.input.sends = {SendRule::Kind::Slots, {}, evaluation.slots.get()};
   auto simulation = simulate(evaluation.schedule, evaluation.input);
+  if (!simulation) {
+    // A send waits for a slot that a receive behind it would free.
+    evaluation.schedule = *schedule;
+    simulation = simulate(evaluation.schedule, evaluation.input);
+  }
   if (!simulation)
     return Failure{simulation.error()};
   evaluation.simulation = *simulation;
   evaluation.lowerBound =
       makespanLowerBound(evaluation.schedule, evaluation.input);
-  evaluation.peakBytes =
-      countMemory(draft, evaluation.schedule, *evaluation.slots, each);
   for (int stage = 0; stage < computations.stages; ++stage) {
     StageLoad &largest = evaluation.stages[draft.partOf(stage)];
     if (each[stage].memoryBytes > largest.memoryBytes)

@@ -90,6 +90,12 @@ Result<Simulation> pp::planner::simulate(const Schedule &schedule,
     return Failure{"there are overheads for " +
                    std::to_string(input.overheads.size()) + " channels, not " +
                    std::to_string(schedule.channels.size())};
+  if (input.occupancies.size() > 1 &&
+      input.occupancies.size() != schedule.channels.size())
+    return Failure{"there are occupancies for " +
+                   std::to_string(input.occupancies.size()) +
+                   " channels, not " +
+                   std::to_string(schedule.channels.size())};
   if (input.collectives.size() > 1 &&
       input.collectives.size() != schedule.groups.size())
     return Failure{"there are times for " +
@@ -105,8 +111,9 @@ Result<Simulation> pp::planner::simulate(const Schedule &schedule,
       return Failure{
           "there are links for " + std::to_string(input.linkOfChannel.size()) +
           " channels, not " + std::to_string(schedule.channels.size())};
-    if (!input.overheads.empty())
-      return Failure{"channels that share a link can have no overheads"};
+    if (!input.overheads.empty() || !input.occupancies.empty())
+      return Failure{
+          "channels that share a link can have no overheads or occupancies"};
     if (input.sends.kind != SendRule::Kind::Unbounded)
       return Failure{"channels can share a link only if sends wait for nobody"};
     result.ranks = simulateSharedLinks(schedule, input);

@@ -34,7 +34,11 @@ struct Link {
   double overhead = 0;  // Seconds per byte.
 
   double transferTime(int64_t bytes) const {
-    return latency + static_cast<double>(bytes) / bandwidth;
+    return latency + occupancyTime(bytes);
+  }
+  /// For which it carries nothing else.
+  double occupancyTime(int64_t bytes) const {
+    return static_cast<double>(bytes) / bandwidth;
   }
   double overheadTime(int64_t bytes) const {
     return static_cast<double>(bytes) * overhead;

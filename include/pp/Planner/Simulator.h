@@ -36,6 +36,13 @@ struct SimulationInput {
   /// it is long enough: a value arrives no later for them, but whoever goes on
   /// without waiting for it has lost them.
   std::vector<double> overheads = {};
+  /// Seconds for which a value keeps the way from its rank to the other's,
+  /// which carries one value at a time, in the order in which they are sent;
+  /// per channel, one entry for all, or none for 0: then values do not delay
+  /// each other. The bytes of the transfer, so to say, without its latency.
+  /// With SendRule::Slots a send slot is free again when its value has taken
+  /// the way. Only for schedules with transfers.
+  std::vector<double> occupancies = {};
   /// The sender's rank does nothing else while a transfer lasts. False is the
   /// model of the literature: messages take no rank's time.
   bool sendOccupiesRank = false;

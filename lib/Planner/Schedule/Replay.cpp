@@ -20,10 +20,13 @@ Replay::Replay(const Schedule &schedule, const SendRule &rule,
   receivedAt.resize(channels);
   sent.assign(channels, 0);
   incoming.resize(schedule.stages);
+  outgoing.resize(schedule.stages);
+  leftAt.assign(arrivedAt.size(), 0);
   neighbors.resize(lists.size());
   for (size_t c = 0; c < channels; ++c) {
     const Channel &channel = schedule.channels[c];
     incoming[channel.to].push_back(static_cast<int>(c));
+    outgoing[channel.from].push_back(static_cast<int>(c));
     int from = schedule.rankOfStage[channel.from];
     int to = schedule.rankOfStage[channel.to];
     if (from == to)
@@ -42,21 +45,24 @@ Replay::Replay(const Schedule &schedule, const SendRule &rule,
   present.resize(members.size());
   if (rule.kind != SendRule::Kind::Slots)
     return;
-  // Receives take slots in the order of the receiver's list.
-  slotPredecessor.assign(arrivedAt.size(), -1);
-  std::vector<std::vector<int>> lastUser(channels);
-  for (size_t c = 0; c < channels; ++c)
-    lastUser[c].assign(rule.slots->channels[c].receiveCount, -1);
-  for (const std::vector<Action> &list : lists)
-    for (const Action &action : list) {
-      if (action.kind != ActionKind::Receive)
-        continue;
-      int slot =
-          rule.slots->channels[action.channel].receive[action.microbatch];
-      int &last = lastUser[action.channel][slot];
-      slotPredecessor[index(action.channel, action.microbatch)] = last;
-      last = action.microbatch;
-    }
+  // Both ends take slots in the order of their own lists.
+  auto predecessors = [&](ActionKind kind, std::vector<int> ChannelSlots::*of) {
+    std::vector<int> result(arrivedAt.size(), -1);
+    std::map<std::pair<int, int>, int> lastUser; // by channel and slot
+    for (const std::vector<Action> &list : lists)
+      for (const Action &action : list) {
+        if (action.kind != kind)
+          continue;
+        int slot =
+            (rule.slots->channels[action.channel].*of)[action.microbatch];
+        auto [last, isFirst] = lastUser.try_emplace({action.channel, slot}, -1);
+        result[index(action.channel, action.microbatch)] = last->second;
+        last->second = action.microbatch;
+      }
+    return result;
+  };
+  slotPredecessor = predecessors(ActionKind::Receive, &ChannelSlots::receive);
+  sendPredecessor = predecessors(ActionKind::Send, &ChannelSlots::send);
 }
 
 int Replay::capacity(int channel) const {
@@ -114,6 +120,24 @@ double Replay::releaseTime(int channel) const {
 
 double Replay::overheadTime(int channel) const {
   return input ? entryOf(input->overheads, channel) : 0;
+}
+
+double Replay::occupancyTime(int channel) const {
+  return input ? entryOf(input->occupancies, channel) : 0;
+}
+
+double Replay::arrivalOf(const Action &send, double start, double transfer) {
+  double occupancy = occupancyTime(send.channel);
+  if (occupancy <= 0)
+    return start + transfer;
+  const Channel &channel = schedule.channels[send.channel];
+  // One rank sends all that takes this way, in the order of its list.
+  double &free = wayFreeAt[{schedule.rankOfStage[channel.from],
+                            schedule.rankOfStage[channel.to]}];
+  start = std::max(start, free);
+  free = start + occupancy;
+  leftAt[index(send.channel, send.microbatch)] = free;
+  return start + transfer;
 }
 
 double Replay::collectiveTime(int group) const {
@@ -175,6 +199,13 @@ bool Replay::step(int rank) {
     start = std::max(
         start, made + (schedule.crossesRanks(channel) ? transferTime(c) : 0));
   }
+  // It makes values where the last ones may not have left yet.
+  if (!sendPredecessor.empty())
+    for (int c : outgoing[action.stage])
+      if (action.performs(schedule.channels[c].fromPhase) &&
+          schedule.carries(schedule.channels[c], action.microbatch))
+        if (int last = sendPredecessor[index(c, action.microbatch)]; last >= 0)
+          start = std::max(start, leftAt[index(c, last)]);
   finish(rank, action, start, start + duration(action));
   return true;
 }
@@ -244,7 +275,7 @@ bool Replay::stepTransfer(int rank, const Action &action) {
   if (action.kind == ActionKind::Send) {
     double start = clock[rank];
     if (sendAllowed(action, start)) {
-      arrived = start + transfer;
+      arrived = arrivalOf(action, start, transfer);
       ++sent[action.channel];
       finish(rank, action, start, sentBy(start));
       return true;
@@ -271,7 +302,7 @@ bool Replay::stepTransfer(int rank, const Action &action) {
       sending->microbatch != receiving->microbatch)
     return false;
   double start = std::max(clock[sender], clock[receiver]);
-  arrived = start + transfer;
+  arrived = arrivalOf(*sending, start, transfer);
   ++sent[action.channel];
   receivedAt[action.channel].push_back(arrived);
   // finish() moves on in the lists; heads are read before.

@@ -9,6 +9,7 @@
 #define PP_LIB_PLANNER_SCHEDULE_REPLAY_H
 
 #include "pp/Planner/Simulator.h"
+#include <map>
 #include <optional>
 
 namespace pp::planner {
@@ -67,6 +68,9 @@ private:
   double transferTime(int channel) const;
   double releaseTime(int channel) const;
   double overheadTime(int channel) const;
+  double occupancyTime(int channel) const;
+  /// When a value that is sent at `start` arrives.
+  double arrivalOf(const Action &send, double start, double transfer);
   double collectiveTime(int group) const;
   /// A value of another stage that `action` reads itself, because no RECV has
   /// waited for it.
@@ -93,12 +97,18 @@ private:
   std::vector<double> releasedAt; // Channel, micro-batch: receive slot.
   std::vector<std::vector<double>> receivedAt; // Channel: RECVs in order.
   std::vector<int> sent;                       // Channel: SENDs.
-  std::vector<int> slotPredecessor;            // Channel, micro-batch; or -1.
-  std::vector<std::vector<int>> incoming;      // Stage: channels.
-  std::vector<std::vector<int>> neighbors;     // Rank: ranks to look at again.
-  std::vector<std::vector<int>> members;       // Group: ranks.
-  std::vector<std::vector<int>> present;       // Group: ranks that stand there.
-  std::vector<int> released;                   // Ranks that a collective freed.
+  // Channel, micro-batch: the micro-batch that had the receive slot before, and
+  // the one that had the send slot; or -1.
+  std::vector<int> slotPredecessor, sendPredecessor;
+  std::vector<double> leftAt;              // Channel, micro-batch: send slot.
+  std::vector<std::vector<int>> incoming;  // Stage: channels.
+  std::vector<std::vector<int>> outgoing;  // Stage: channels.
+  std::vector<std::vector<int>> neighbors; // Rank: ranks to look at again.
+  std::vector<std::vector<int>> members;   // Group: ranks.
+  std::vector<std::vector<int>> present;   // Group: ranks that stand there.
+  std::vector<int> released;               // Ranks that a collective freed.
+  /// From rank to rank: when the last value that was sent has left.
+  std::map<std::pair<int, int>, double> wayFreeAt;
 };
 
 } // namespace pp::planner

@@ -1,6 +1,7 @@
 //===- Transfers.cpp - Add sends and receives to a schedule ---------------===//
 #include "pp/Planner/Schedule/Transfers.h"
 #include "Replay.h"
+#include <algorithm>
 
 using namespace pp::planner;
 
@@ -59,6 +60,20 @@ static Failure explainCircle(Schedule schedule, std::vector<Channel> channels) {
   Replay replay(schedule, unbounded);
   replay.run();
   return Failure{replay.explain()};
+}
+
+Schedule pp::planner::sendEarly(Schedule schedule) {
+  for (std::vector<Action> &list : schedule.ranks)
+    for (auto begin = list.begin(); begin != list.end();) {
+      auto end = std::find_if_not(begin, list.end(), [](const Action &action) {
+        return action.isTransfer();
+      });
+      std::stable_partition(begin, end, [](const Action &action) {
+        return action.kind == ActionKind::Send;
+      });
+      begin = end == list.end() ? end : std::next(end);
+    }
+  return schedule;
 }
 
 Result<Schedule> pp::planner::insertTransfers(const Schedule &schedule,

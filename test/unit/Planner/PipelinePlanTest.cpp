@@ -97,19 +97,33 @@ TEST(PlanEvaluation, overheadTakesTimeOfBothStages) {
   PlanDraft draft = draftOf(graph, devices, 2, "1f1b", 2);
   auto evaluation = evaluatePlan(draft);
   ASSERT_TRUE(evaluation) << evaluation.error();
-  // As above, but once the second value is there, stage 1 first sends a
-  // gradient, which takes a quarter of a second of its time. Stage 0 waits
-  // whenever it sends or receives.
-  EXPECT_DOUBLE_EQ(evaluation->simulation.makespan,
-                   3 + 6 + 1 + 0.25 + 6 + 1 + 4);
+  // As above: stage 1 sends its gradient while it waits for the second value,
+  // and stage 0 waits whenever it sends or receives.
+  EXPECT_DOUBLE_EQ(evaluation->simulation.makespan, 3 + 6 + 1 + 6 + 1 + 4);
   EXPECT_EQ(evaluation->input.overheads,
             std::vector<double>(evaluation->schedule.channels.size(), 0.25));
   // Where nobody waits for the wire, the time is lost.
   draft.schedule = *makeSchedule("gpipe", {2, 8});
+  devices.defaultLink.bandwidth = 1e6;
   double with = evaluatePlan(draft)->simulation.makespan;
   devices.defaultLink.overhead = 0;
   double without = evaluatePlan(draft)->simulation.makespan;
   EXPECT_GE(with, without + 7 * 0.25);
+}
+
+TEST(PlanEvaluation, valuesOfOneWayFollowEachOther) {
+  // The value of the first kernel that the last one reads goes the same way as
+  // that of the second.
+  Graph graph = chain(4, 1, 0, 10);
+  graph.values[1].bytes = graph.values[1].gradientBytes = 1000;
+  graph.addEdge(0, 3, 2000, "skip", 2000);
+  Cluster devices = cluster(2, 1000);
+  PlanDraft draft = draftOf(graph, devices, 2, "1f1b", 1);
+  auto evaluation = evaluatePlan(draft);
+  ASSERT_TRUE(evaluation) << evaluation.error();
+  EXPECT_EQ(evaluation->input.occupancies, evaluation->input.transfers);
+  // F 2, 3 seconds of values, F and B 6, their gradients 3, B 4.
+  EXPECT_DOUBLE_EQ(evaluation->simulation.makespan, 2 + 3 + 6 + 3 + 4);
 }
 
 TEST(PlanEvaluation, recomputeTradesTimeForMemory) {

@@ -153,7 +153,50 @@ TEST(Simulator, overheadsTakeTimeOfBothEnds) {
   input.overheads = {0.5};
   input.linkOfChannel = {0};
   EXPECT_EQ(simulate(schedule, input).error(),
-            "channels that share a link can have no overheads");
+            "channels that share a link can have no overheads or occupancies");
+}
+
+TEST(Simulator, aWayCarriesOneValueAtATime) {
+  // 0:  F F F            with a latency of 0.5
+  // way: 0000111122222
+  Schedule schedule =
+      *insertTransfers(*inferenceSchedule({2, 3}), neighborChannels(2, false));
+  SimulationInput input;
+  input.stages = {{1}, {0.1}};
+  input.transfers = {2.5};
+  input.occupancies = {2};
+  auto arrivals = [&] {
+    std::vector<double> ends;
+    Simulation result = *simulate(schedule, input);
+    for (const TimedAction &timed : result.ranks[1])
+      if (timed.action.kind == ActionKind::Receive)
+        ends.push_back(timed.end);
+    return ends;
+  };
+  EXPECT_EQ(arrivals(), (std::vector<double>{3.5, 5.5, 7.5}));
+  // Another value is made only where the last one has left.
+  SlotAssignment slots = assignSlots(schedule, {.receiveSlack = 1});
+  ASSERT_EQ(slots.channels[0].sendCount, 1);
+  input.sends = {SendRule::Kind::Slots, {}, &slots};
+  EXPECT_EQ(arrivals(), (std::vector<double>{3.5, 6.5, 9.5}));
+  EXPECT_DOUBLE_EQ(simulate(schedule, input)->makespan, 9.6);
+  input.occupancies = {1, 2, 3};
+  EXPECT_NE(simulate(schedule, input).error().find("3 channels, not 1"),
+            std::string::npos);
+}
+
+TEST(Simulator, waysOfOppositeDirectionsAreTwo) {
+  // The gradient of micro-batch 0 goes while the value of 1 comes.
+  Schedule schedule = *insertTransfers(*makeSchedule("1f1b", {2, 2}),
+                                       neighborChannels(2, true));
+  schedule = sendEarly(schedule);
+  SimulationInput input = unitTimes();
+  input.transfers = {10};
+  double free = simulate(schedule, input)->makespan;
+  input.occupancies = {10};
+  // The second value comes 9 later, and 2 of them its gradient would have
+  // waited for the first one's.
+  EXPECT_DOUBLE_EQ(simulate(schedule, input)->makespan, free + 7);
 }
 
 TEST(Simulator, slotsHoldTheSenderBack) {

@@ -196,6 +196,30 @@ TEST(Transfers, randomOrdersAndChannels) {
   }
 }
 
+TEST(Transfers, sendEarly) {
+  Schedule schedule = *insertTransfers(*makeSchedule("1f1b", {2, 3}),
+                                       neighborChannels(2, true));
+  Schedule early = sendEarly(schedule);
+  auto textOf = [](const Schedule &of, size_t rank) {
+    std::string text;
+    for (const Action &action : of.ranks[rank])
+      text += toString(action, of.channels) + " ";
+    return text;
+  };
+  EXPECT_EQ(textOf(schedule, 1),
+            "1RECV_F0 1F0 1B0 1RECV_F1 1SEND_B0 1F1 1B1 1RECV_F2 1SEND_B1 "
+            "1F2 1B2 1SEND_B2 1U ");
+  EXPECT_EQ(textOf(early, 1),
+            "1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1RECV_F2 "
+            "1F2 1B2 1SEND_B2 1U ");
+  EXPECT_EQ(textOf(early, 0), textOf(schedule, 0));
+  // Two neighbours stand in sends to each other, if these wait.
+  EXPECT_NE(join(verifySchedule(early)), "");
+  EXPECT_EQ(
+      join(verifySchedule(early, {SendRule::Kind::Unbounded, {}, nullptr})),
+      "");
+}
+
 TEST(Transfers, errors) {
   Schedule schedule = *gpipeSchedule({2, 2});
   std::vector<Channel> channels = neighborChannels(2, true);

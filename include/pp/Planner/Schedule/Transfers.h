@@ -26,6 +26,16 @@ namespace pp::planner {
 Result<Schedule> insertTransfers(const Schedule &schedule,
                                  std::vector<Channel> channels);
 
+/// `schedule` with the sends of each run of transfers, in which a rank computes
+/// nothing, before its receives: what happens where a send waits for nobody,
+/// since the value has a buffer and whoever moves it works beside the rank.
+/// Between sends, and between receives, the order stays.
+///
+///   B0 RECV_F1 SEND_B0 RECV_F2 F1   becomes   B0 SEND_B0 RECV_F1 RECV_F2 F1
+///
+/// Completes only with as many buffers as it then needs; see verifySchedule.
+Schedule sendEarly(Schedule schedule);
+
 } // namespace pp::planner
 
 #endif // PP_PLANNER_SCHEDULE_TRANSFERS_H
