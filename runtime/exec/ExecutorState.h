@@ -98,6 +98,9 @@ private:
                      uint64_t sequence, EnqueuedStep &enqueued);
   /// After how many steps a list finds the same slots again.
   unsigned findPeriod() const;
+  /// The numbers of the plan's actions in the order in which the rank runs
+  /// them: in a run of transfers, what is sent at once goes first.
+  std::vector<unsigned> findOrder() const;
   /// The list for a step whose number is `round` modulo the period.
   std::vector<CompiledAction> compileRound(unsigned round, unsigned period);
   /// Brings the newest weights into all slots; nothing is in flight.
@@ -216,7 +219,8 @@ private:
   std::vector<StageState> stages; // by stage of the plan; empty if elsewhere
   std::deque<PhaseCall> calls;
   /// By number of the step modulo the period; all as long as the plan's list.
-  std::vector<std::vector<CompiledAction>> rounds;
+  std::vector<unsigned> order;
+  std::vector<std::vector<CompiledAction>> rounds; // each in `order`
   /// The last steps that were handed in: step i in [i % size]; null: a pause,
   /// or nothing yet.
   std::vector<Step *> recent;

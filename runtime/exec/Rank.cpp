@@ -138,6 +138,31 @@ static int64_t versionOf(const Plan &plan, const PlanAction &action,
   return static_cast<int64_t>(sequence * updates) + action.version;
 }
 
+std::vector<unsigned> Executor::Rank::findOrder() const {
+  const Plan &plan = state.program.getPlan();
+  const std::vector<PlanAction> &actions = plan.ranks[index].actions;
+  std::vector<unsigned> order(actions.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto isEarly = [&](unsigned number) {
+    const PlanAction &action = actions[number];
+    if (action.kind != ActionKind::Send)
+      return false;
+    const PlanChannel &channel = plan.channels[action.channel];
+    // Others send what has come before.
+    return !channel.isReduction() && !channel.isOfWaves() &&
+           !channel.isOfIdle && state.transport->sendsAtOnce(action.channel);
+  };
+  auto computes = [&](unsigned number) {
+    return !isTransfer(actions[number].kind);
+  };
+  for (auto begin = order.begin(); begin != order.end();) {
+    auto end = std::find_if(begin, order.end(), computes);
+    std::stable_partition(begin, end, isEarly);
+    begin = end == order.end() ? end : std::next(end);
+  }
+  return order;
+}
+
 /// What an action of the list of step `round`, modulo the period, uses.
 static CallPlace placeOf(const Plan &plan, const PlanAction &action,
                          unsigned round, unsigned period) {
@@ -264,7 +289,10 @@ Executor::Rank::compileRound(unsigned round, unsigned period) {
         }
     actions.push_back(std::move(compiled));
   }
-  return actions;
+  std::vector<CompiledAction> ordered;
+  for (unsigned number : order)
+    ordered.push_back(std::move(actions[number]));
+  return ordered;
 }
 
 void Executor::Rank::compile() {
@@ -295,6 +323,7 @@ void Executor::Rank::compile() {
     overflows = device.allocate(alignUp(plan.ranks.size() * sizeof(float)),
                                 "flags of the ranks");
 
+  order = findOrder();
   unsigned period = findPeriod();
   for (unsigned round = 0; round < period; ++round)
     rounds.push_back(compileRound(round, period));
@@ -500,12 +529,12 @@ void Executor::Rank::finishStep(EnqueuedStep &oldest) {
     // What it waited for the others is no work of the action.
     int64_t begin = i == oldest.agreesBefore ? oldest.agreed : oldest.times[i],
             end = oldest.times[i + 1];
-    const PlanAction &action = plan.ranks[index].actions[i];
+    const PlanAction &action = plan.ranks[index].actions[order[i]];
     if (!isTransfer(action.kind) && !plan.ranks[index].shardOf) {
       statistics[action.stage].busySeconds += (end - begin) * 1e-9;
       ++statistics[action.stage].actions;
     }
-    trace.add({unsigned(i), oldest.numbers[i], begin, end});
+    trace.add({order[i], oldest.numbers[i], begin, end});
   }
   if (!oldest.timer)
     return;
@@ -916,7 +945,7 @@ std::string Executor::Rank::describe() const {
   if (actions.empty() ||
       done >= stepsEnqueued.load(std::memory_order_relaxed) * actions.size())
     return fmt::format("rank {}: idle", index);
-  size_t position = done % actions.size();
+  size_t position = order[done % actions.size()];
   const PlanAction &action = actions[position];
   std::string what = "runs";
   if (action.kind == ActionKind::Send)

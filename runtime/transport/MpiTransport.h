@@ -46,6 +46,8 @@ public:
                    RankStreams &streams) override;
   void send(unsigned channel, unsigned microbatch,
             RankStreams &streams) override;
+  /// MPI waits for the receive slot.
+  bool sendsAtOnce(unsigned) const override { return true; }
   void receive(unsigned channel, unsigned microbatch,
                RankStreams &streams) override;
   void release(unsigned channel, unsigned microbatch,

@@ -55,6 +55,9 @@ public:
             RankStreams &streams) override {
     ofChannel[channel]->send(channel, microbatch, streams);
   }
+  bool sendsAtOnce(unsigned channel) const override {
+    return ofChannel[channel]->sendsAtOnce(channel);
+  }
   void receive(unsigned channel, unsigned microbatch,
                RankStreams &streams) override {
     ofChannel[channel]->receive(channel, microbatch, streams);

@@ -45,6 +45,12 @@ public:
   /// soon as the receive slot is free.
   virtual void send(unsigned channel, unsigned microbatch,
                     RankStreams &streams) = 0;
+  /// Whether send() waits for nothing that prepareSend() has not waited for, so
+  /// that it may come before a receive that a plan puts first. Does not change.
+  virtual bool sendsAtOnce(unsigned channel) const {
+    (void)channel;
+    return false;
+  }
   /// Makes the compute stream wait until the value lies in its receive slot.
   virtual void receive(unsigned channel, unsigned microbatch,
                        RankStreams &streams) = 0;
