@@ -316,7 +316,7 @@ TEST(ProcessGroupErrors, ContentsThatDiffer) {
 /// the losses that process 0 has.
 struct Result {
   std::vector<double> losses;
-  std::string snapshot, gradients;
+  std::string snapshot, gradients, trace;
   std::vector<ChannelTraffic> traffic;
   uint64_t actions = 0;
 };
@@ -393,9 +393,8 @@ bool isPossible(const DeviceSetup &setup, const TransportSetup &transport,
   return transport.suits(device);
 }
 
-Result train(const toy::Options &options, const DeviceSetup &setup,
+Result train(const toy::Binary &binary, const DeviceSetup &setup,
              ProcessGroup &group, const std::string &folder) {
-  toy::Binary binary(options);
   TestedDevice device(setup);
   Program program(binary.training, device, group);
   program.allocate("");
@@ -435,19 +434,24 @@ Result train(const toy::Options &options, const DeviceSetup &setup,
   result.traffic = executor.traffic();
   for (const StageStatistics &stage : executor.statistics())
     result.actions += stage.actions;
-  std::string trace = executor.trace();
+  result.trace = executor.trace();
   if (group.isFirst()) {
     result.snapshot = readText(folder + "/snapshot");
     result.gradients = readText(folder + "/gradients");
     size_t expected = 0, found = 0;
     for (const PlanRank &rank : plan.ranks)
       expected += rank.actions.size() * steps;
-    auto json = nlohmann::json::parse(trace);
+    auto json = nlohmann::json::parse(result.trace);
     for (const auto &event : json.at("traceEvents"))
       found += event.at("ph") == "X";
     EXPECT_EQ(found, expected);
   }
   return result;
+}
+
+Result train(const toy::Options &options, const DeviceSetup &setup,
+             ProcessGroup &group, const std::string &folder) {
+  return train(toy::Binary(options), setup, group, folder);
 }
 
 /// Expects of several processes the bits of one, and returns both results.
@@ -523,6 +527,48 @@ INSTANTIATE_TEST_SUITE_P(All, SeveralProcesses,
                                           testing::ValuesIn(transportSetups),
                                           testing::Values(2U, 3U),
                                           testing::Bool(), testing::Bool()));
+
+TEST(SeveralProcesses, WhatIsSentAtOnceIsSentBeforeOthersReceive) {
+  toy::Options options{{0, 1, 2}, /*oneForwardOneBackward=*/true};
+  // The last stage first receives the next value, and then sends the gradient
+  // of the last one.
+  nlohmann::ordered_json plan = toy::trainingPlan(options);
+  auto &actions = plan.at("ranks").at(2).at("actions");
+  for (size_t i = 0; i + 1 < actions.size(); ++i)
+    if (actions[i][0] == "SEND" && actions[i + 1][0] == "RECV")
+      std::swap(actions[i], actions[i + 1]);
+  TemporaryDirectory directory;
+  Result expected =
+      train(options, {"Cpu"}, getLoneProcess(), directory.file(""));
+  for (std::string transport : {"mpi", "host-staged"}) {
+    Result actual;
+    auto errors = runProcesses(
+        3,
+        [&](ProcessGroup &group) {
+          toy::Binary binary(options.cuts, plan,
+                             toy::inferencePlan(options.cuts));
+          Result result = train(binary, {"Cpu"}, group, directory.file(""));
+          if (group.isFirst())
+            actual = result;
+        },
+        "", transport);
+    for (const std::string &error : errors)
+      EXPECT_EQ(error, "");
+    EXPECT_EQ(actual.losses, expected.losses);
+    EXPECT_EQ(actual.gradients, expected.gradients);
+    auto json = nlohmann::json::parse(actual.trace);
+    auto beginOf = [&](const std::string &name, const std::string &channel) {
+      for (const auto &event : json.at("traceEvents"))
+        if (event.at("ph") == "X" && event.at("name") == name &&
+            event.at("args").at("channel") == channel)
+          return event.at("ts").get<double>();
+      ADD_FAILURE() << name;
+      return 0.0;
+    };
+    EXPECT_EQ(beginOf("2SEND_B0", "dy") < beginOf("2RECV_F1", "h2"),
+              transport == "mpi");
+  }
+}
 
 TEST(SeveralProcesses, OneDecisionOfAllRanks) {
   unsetenv("PP_FAKE_DRIVER_ORDERLY");
