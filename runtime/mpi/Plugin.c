@@ -136,13 +136,13 @@ static int32_t closeJob(pp_mpi_job *job, pp_mpi_error *error) {
 }
 
 static int32_t send(pp_mpi_job *job, uint32_t peer, uint32_t tag,
-                    const void *data, uint64_t bytes, pp_mpi_request *request,
-                    pp_mpi_error *error) {
+                    const void *data, uint64_t bytes, uint32_t is_matched,
+                    pp_mpi_request *request, pp_mpi_error *error) {
   MPI_Request started;
-  int code = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)peer, (int)tag,
-                       job->all, &started);
+  int code = (is_matched ? MPI_Issend : MPI_Isend)(
+      data, (int)bytes, MPI_BYTE, (int)peer, (int)tag, job->all, &started);
   if (code != MPI_SUCCESS)
-    return fail(error, "MPI_Isend", code);
+    return fail(error, is_matched ? "MPI_Issend" : "MPI_Isend", code);
   *request = pack(started);
   return 0;
 }

@@ -24,6 +24,9 @@ using std::chrono::microseconds;
 /// place, which it would have to keep in memory of its own if they came before
 /// they are expected; above, in others.
 static constexpr uint64_t mostUnasked = 32 << 20, askedPieceBytes = 8 << 20;
+/// From this on, a message has left only when its receive has been started:
+/// others would follow it into MPI's memory, as many as its sender makes.
+static constexpr uint64_t leastMatched = 64 << 10;
 /// For what has still to leave at the end, and for operations to end.
 static constexpr microseconds patience(1'000'000);
 /// For the others to leave too.
@@ -193,6 +196,7 @@ std::vector<MpiEndpoint::Piece>
 MpiEndpoint::makePieces(MpiOperation &operation) {
   std::vector<Piece> made;
   uint64_t most = facts.most_bytes, begun = 0;
+  const bool isLong = operation.bytes >= leastMatched;
   if (!operation.isUpTo)
     most = std::min(most, operation.bytes <= mostUnasked ? facts.piece_bytes
                                                          : askedPieceBytes);
@@ -201,11 +205,12 @@ MpiEndpoint::makePieces(MpiOperation &operation) {
     Piece piece{0, &operation, bytes};
     char *data = operation.data + begun;
     pp_mpi_error fault{};
-    int32_t code = operation.isSend
-                       ? table.send(job, operation.peer, operation.tag, data,
-                                    bytes, &piece.request, &fault)
-                       : table.receive(job, operation.peer, operation.tag, data,
-                                       bytes, &piece.request, &fault);
+    int32_t code =
+        operation.isSend
+            ? table.send(job, operation.peer, operation.tag, data, bytes,
+                         begun == 0 && isLong, &piece.request, &fault)
+            : table.receive(job, operation.peer, operation.tag, data, bytes,
+                            &piece.request, &fault);
     if (code) {
       operation.error = std::make_exception_ptr(
           Error(ErrorKind::IO, fmt::format("MPI: {}", fault.text)));

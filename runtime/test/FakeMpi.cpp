@@ -133,8 +133,8 @@ static int32_t closeJob(pp_mpi_job *job, pp_mpi_error *) {
 }
 
 static int32_t send(pp_mpi_job *job, uint32_t peer, uint32_t tag,
-                    const void *data, uint64_t bytes, pp_mpi_request *request,
-                    pp_mpi_error *error) {
+                    const void *data, uint64_t bytes, uint32_t isMatched,
+                    pp_mpi_request *request, pp_mpi_error *error) {
   checkThread(job);
   World &world = *job->world;
   std::lock_guard<std::mutex> lock(world.mutex);
@@ -148,7 +148,7 @@ static int32_t send(pp_mpi_job *job, uint32_t peer, uint32_t tag,
   entry.from = job->process;
   entry.tag = tag;
   entry.bytes = bytes;
-  if (bytes <= world.options.eagerBytes) {
+  if (bytes <= world.options.eagerBytes && !isMatched) {
     entry.copy.assign(static_cast<const char *>(data),
                       static_cast<const char *>(data) + bytes);
     entry.request = 0;

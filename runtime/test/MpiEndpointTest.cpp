@@ -107,6 +107,36 @@ TEST_P(Mpi, LongMessagesInPieces) {
   });
 }
 
+// Or values would gather in MPI's memory, as many as their sender makes.
+TEST(MpiEndpoint, ALongMessageHasLeftWhenItIsReceived) {
+  run(2, {.eagerBytes = 1 << 20}, [&](MpiEndpoint &endpoint) {
+    unsigned other = 1 - endpoint.process();
+    std::vector<char> shortOne(100), longOne(1 << 20);
+    if (endpoint.process() == 0) {
+      Awaited first(true, other, 5, longOne), second(true, other, 6, shortOne);
+      endpoint.start(first);
+      endpoint.start(second);
+      EXPECT_EQ(second.wait(endpoint), "");
+      EXPECT_FALSE(first.hasEnded);
+      // Now the other one receives.
+      Awaited mayReceive(true, other, 7, shortOne);
+      endpoint.start(mayReceive);
+      EXPECT_EQ(first.wait(endpoint), "");
+      EXPECT_EQ(mayReceive.wait(endpoint), "");
+    } else {
+      std::vector<char> place(100);
+      Awaited mayReceive(false, other, 7, place),
+          second(false, other, 6, shortOne), first(false, other, 5, longOne);
+      endpoint.start(mayReceive);
+      EXPECT_EQ(mayReceive.wait(endpoint), "");
+      endpoint.start(first);
+      endpoint.start(second);
+      EXPECT_EQ(first.wait(endpoint), "");
+      EXPECT_EQ(second.wait(endpoint), "");
+    }
+  });
+}
+
 TEST_P(Mpi, ConnectionsWithoutAListenerEnd) {
   run(2, GetParam(), [&](MpiEndpoint &endpoint) {
     Socket socket = endpoint.connect(1 - endpoint.process());

@@ -69,10 +69,11 @@ typedef struct pp_mpi_table {
 
   /* Start a message. The memory is MPI's until the request has ended. Messages
    * of one process with one tag arrive in the order in which they were sent,
-   * at the receives in the order in which those were started. */
+   * at the receives in the order in which those were started. With
+   * `is_matched`, a send ends only when its receive has been started. */
   int32_t (*send)(pp_mpi_job *job, uint32_t peer, uint32_t tag,
-                  const void *data, uint64_t bytes, pp_mpi_request *request,
-                  pp_mpi_error *error);
+                  const void *data, uint64_t bytes, uint32_t is_matched,
+                  pp_mpi_request *request, pp_mpi_error *error);
   int32_t (*receive)(pp_mpi_job *job, uint32_t peer, uint32_t tag, void *data,
                      uint64_t bytes, pp_mpi_request *request,
                      pp_mpi_error *error);
