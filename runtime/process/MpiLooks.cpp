@@ -21,8 +21,8 @@ struct Pauses {
 static constexpr Pauses whileAwaited{8, microseconds(20), microseconds(300)},
     whileMoving{4, microseconds(50), microseconds(500)},
     whileIdle{4, microseconds(50), microseconds(2000)};
-/// Where the news come by themselves.
-static constexpr microseconds whileTold(10'000);
+/// Where the news come by themselves, and ranks compute.
+static constexpr microseconds whileTold(5'000);
 /// Where a rank computes, news that have come so soon after each other share a
 /// look: a wire brings a message as some thousand packets.
 static constexpr Pauses toGather{8, microseconds(50), microseconds(1000)};
@@ -88,10 +88,12 @@ bool MpiLooks::wait(std::vector<pollfd> &entries, Pace pace) {
   bool isReady = mayTell && waitFor(entries, entries.size(), microseconds(0));
   if (!isReady && mayTell && pace != Pace::Awaited)
     isReady = waitFor(entries, others, pauseOf(toGather));
-  if (!isReady)
-    isReady = waitFor(entries, entries.size(),
-                      mayTell && areTold() ? std::max(whileTold, pauses.most)
-                                           : pauseOf(pauses));
+  if (!isReady) {
+    microseconds pause = pauseOf(pauses);
+    if (mayTell && areTold())
+      pause = pace == Pace::Awaited ? pauses.most : whileTold;
+    isReady = waitFor(entries, entries.size(), pause);
+  }
   auto isSet = [](const pollfd &entry) { return entry.revents != 0; };
   bool isTold =
       isReady && std::any_of(entries.begin() + others, entries.end(), isSet);
