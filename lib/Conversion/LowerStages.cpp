@@ -141,8 +141,8 @@ private:
              stage.getArgumentBuffersAttr().getAsRange<BufferAttr>()))
       values[argument] = buffer;
     if (found->second.getWritesGradients() &&
-        stage.getPhase() == Phase::BackwardWeight)
-      findFirstSums(body);
+        isBackward(stage.getPhase()))
+      findFirstSums(stage);
     for (Operation &op : body.without_terminator())
       if (failed(lowerOperation(&op)))
         return failure();
@@ -307,19 +307,29 @@ private:
   // The first micro-batch of a step
   //===--------------------------------------------------------------------===//
 
-  /// Nobody clears gradients: where an operation is the first one in W that
-  /// adds to a gradient, the first W of a step writes instead. What is added
-  /// goes to the gradient at once, if nothing else reads it:
+  /// Nobody clears gradients: where an operation is the first one in B, or in W
+  /// if B has none, that adds to a gradient, the first B or W of a step writes
+  /// instead. What is added goes to the gradient at once, if nothing else reads
+  /// it:
   ///
   ///   ┌ %g = kernel(...)           to the gradient     to scratch
   ///   └ accumulate %g into @w      nothing             gradient += scratch
   ///                                first W             all others
   ///
-  /// A library kernel that adds has another one that writes for the first W.
+  /// A library kernel that adds has another one that writes for the first time.
   /// Otherwise the gradient is cleared before the addition.
-  void findFirstSums(Block &body) {
+  void findFirstSums(pipeline::StageOp stage) {
     DenseSet<std::pair<Attribute, int64_t>> known;
-    for (Operation &op : body.without_terminator()) {
+    if (stage.getPhase() == Phase::BackwardWeight)
+      for (auto other : stage->getParentOfType<func::FuncOp>()
+                            .getOps<pipeline::StageOp>())
+        if (other.getStage() == stage.getStage() &&
+            other.getPhase() == Phase::BackwardInput)
+          for (auto kernel : other.getBody().getOps<KernelOpInterface>())
+            for (const StateReference &state : kernel.getUpdatedStates())
+              if (state.kind == StateKind::Gradient)
+                known.insert({state.symbol, state.part});
+    for (Operation &op : stage.getBody().front().without_terminator()) {
       auto kernel = dyn_cast<KernelOpInterface>(op);
       if (!kernel)
         continue;
@@ -366,7 +376,7 @@ private:
     return {};
   }
 
-  /// Whether what `op` adds is in the gradient already in the first W.
+  /// Whether what `op` adds is in the gradient already in the first B or W.
   bool isLeftOut(Operation *op) {
     auto sum = dyn_cast<nn::AccumulateOp>(op);
     if (!sum || !firstSums.contains(op))
@@ -440,7 +450,7 @@ private:
                          ValueRange{base, constant(probes++)});
   }
 
-  /// A sum that the first W leaves out has no run then.
+  /// A sum that is left out the first time has no run then.
   void markRun(Operation *op, int64_t number) {
     if (!mark || !isLeftOut(op))
       return callMark(number);

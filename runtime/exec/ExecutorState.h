@@ -116,9 +116,9 @@ private:
   void enqueuePull(unsigned stage, uint64_t wave);
   /// Of a shard: adds a wave of all workers, in their order.
   void enqueuePushes(unsigned stage, uint64_t wave);
-  /// Whether the W of `action` is the first of its step in a stage whose first
-  /// W writes gradients. Asked once for each W, in their order.
-  bool isFirstWrite(const PlanAction &action);
+  /// Whether a phase of `action` is the first B or W of its step in a stage
+  /// where those write gradients. Asked once for each, in their order.
+  bool isFirstWrite(const PlanAction &action, Phase phase);
   /// Whether parameters have changed since the stage's last P.
   bool needsPreparation(const PlanAction &action, uint64_t sequence);
   /// Waits for an enqueued step and records what it did.

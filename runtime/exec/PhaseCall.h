@@ -72,9 +72,12 @@ struct StageState {
   /// By feed and micro-batch: the step (from 1) that was copied in last.
   std::vector<std::vector<uint64_t>> fed;
 
-  /// Of the step that is enqueued: whether a W has written the gradients of
-  /// each lane, and whether the lanes were added up.
-  std::vector<bool> hasWritten;
+  /// Of the step that is enqueued: for each lane, whether a B and whether a W
+  /// have written gradients, and whether the lanes were added up.
+  struct Written {
+    bool byInput = false, byWeight = false;
+  };
+  std::vector<Written> written;
   bool isFolded = false;
   /// Those of the update, where they are not the step's.
   NumberArray ownScalars;
@@ -117,14 +120,14 @@ public:
   /// after it. `number` is that of the step, from 1, as the rank counts. With
   /// `useGraphs`, the second run captures a graph and later runs launch it.
   /// `timer` may be null; otherwise it takes the times of kernels, and no graph
-  /// is used. `isFirst`: it is the first W of its step, in a stage that writes
-  /// gradients.
+  /// is used. `isFirst`: it is the first B or W of its step, in a stage that
+  /// writes gradients.
   void enqueue(Stream &stream, Step &step, uint64_t number, bool useGraphs,
                KernelTimer *timer, bool isFirst);
 
   /// That is so in steps of a whole mini-batch; graphs are made of these runs.
   void markFirst() { arguments.is_first = 1; }
-  bool isWeightPhase() const { return phase == Phase::BackwardWeight; }
+  Phase getPhase() const { return phase; }
 
   /// Whether the following runs look at what each kernel writes. Not while one
   /// runs.

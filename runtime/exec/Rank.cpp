@@ -11,6 +11,7 @@
 #include <cstring>
 #include <iterator>
 #include <numeric>
+#include <utility>
 
 using namespace pp::runtime;
 
@@ -186,7 +187,8 @@ Executor::Rank::compileRound(unsigned round, unsigned period) {
   for (const PlanAction &action : plan.ranks[index].actions)
     if (action.kind == ActionKind::Recompute)
       recomputed[action.stage][action.microbatch] = true;
-  std::vector<bool> hasWeightPhase(plan.stages.size());
+  using HasPhase = std::array<bool, microbatchPhases>;
+  std::vector<HasPhase> hasPhase(plan.stages.size());
   // A channel is released once, by the first action that qualifies.
   std::vector<std::vector<bool>> released(plan.channels.size(),
                                           std::vector<bool>(plan.microbatches));
@@ -209,15 +211,15 @@ Executor::Rank::compileRound(unsigned round, unsigned period) {
                                      plan.stages[action.stage].name,
                                      compiled.name));
       compiled.calls.push_back(&calls.back());
-      bool isFirst = plan.flushes ? !hasWeightPhase[action.stage]
-                                  : plan.startsUpdate(action.microbatch);
-      if (phase == Phase::BackwardWeight && isFirst &&
-          plan.stages[action.stage].writesGradients)
-        calls.back().markFirst();
-      hasWeightPhase[action.stage] =
-          hasWeightPhase[action.stage] || phase == Phase::BackwardWeight;
       if (phase == Phase::Prepare)
         return;
+      bool &isKnown = hasPhase[action.stage][static_cast<unsigned>(phase)];
+      bool isFirst =
+          plan.flushes ? !isKnown : plan.startsUpdate(action.microbatch);
+      isKnown = true;
+      if (isBackward(phase) && isFirst &&
+          plan.stages[action.stage].writesGradients)
+        calls.back().markFirst();
       const PlanPhase &lists =
           plan.stages[action.stage].phases[static_cast<unsigned>(phase)];
       if (action.kind == ActionKind::Recompute)
@@ -426,7 +428,7 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
   for (unsigned s : plan.ranks[index].stages) {
     const StageMemory &memory = *stages[s].memory;
     const PlanAreas &areas = plan.stages[s].areas;
-    // Also where W writes gradients: some parameters may have none, and a
+    // Also where B and W write gradients: some parameters may have none, and a
     // replica may have no micro-batch. Without a flush, an earlier step may be
     // adding up its own.
     unsigned lanes = plan.lanesOf(plan.stages[s].code);
@@ -441,7 +443,7 @@ void Executor::Rank::enqueueStep(EnqueuedStep &into, Step &step) {
         compute.clear(memory.at(areas.statisticsOf(lane)),
                       areas.statistics.bytes);
     }
-    stages[s].hasWritten.assign(lanes, false);
+    stages[s].written.assign(lanes, {});
     stages[s].isFolded = false;
     if (areas.loss.bytes)
       compute.clear(memory.at(areas.loss), areas.loss.bytes);
@@ -610,7 +612,7 @@ void Executor::Rank::enqueueAction(const CompiledAction &compiled, Step &step,
     call->enqueue(*streams.compute, step,
                   stepsEnqueued.load(std::memory_order_relaxed), useGraphs,
                   into.timer ? &*into.timer : nullptr,
-                  call->isWeightPhase() && isFirstWrite(action));
+                  isFirstWrite(action, call->getPhase()));
   for (unsigned channel : compiled.releases)
     state.transport->release(channel, numberIn(channel), streams);
 }
@@ -633,17 +635,18 @@ void Executor::Rank::clearSums(const StageState &stage) {
                            areas.statistics.bytes);
 }
 
-bool Executor::Rank::isFirstWrite(const PlanAction &action) {
+bool Executor::Rank::isFirstWrite(const PlanAction &action, Phase phase) {
   StageState &stage = stages[action.stage];
-  if (!stage.plan->writesGradients)
+  if (!stage.plan->writesGradients || !isBackward(phase))
     return false;
   if (!state.program.getPlan().flushes)
     return state.program.getPlan().startsUpdate(action.microbatch);
   unsigned lane =
       state.program.getPlan().laneOf(stage.plan->code, action.microbatch);
-  bool isFirst = !stage.hasWritten[lane];
-  stage.hasWritten[lane] = true;
-  return isFirst;
+  StageState::Written &written = stage.written[lane];
+  bool &isKnown =
+      phase == Phase::BackwardInput ? written.byInput : written.byWeight;
+  return !std::exchange(isKnown, true);
 }
 
 bool Executor::Rank::needsPreparation(const PlanAction &action,

@@ -26,6 +26,10 @@ enum class Phase : uint8_t {
   Prepare
 };
 
+inline bool isBackward(Phase phase) {
+  return phase == Phase::BackwardInput || phase == Phase::BackwardWeight;
+}
+
 /// The phases that run for a micro-batch; they are the first.
 inline constexpr unsigned microbatchPhases = 3;
 

@@ -355,7 +355,8 @@ struct PlanStage {
   std::array<PlanPhase, microbatchPhases> phases;
   /// Whether the stage has a P, which is handed nothing.
   bool prepares = false;
-  /// Whether the first W of a step writes gradients, which nobody clears then.
+  /// Whether the first B of a step and its first W write the gradients that
+  /// they add to, which nobody clears then.
   bool writesGradients = false;
   /// Weight versions that the stage keeps; version v lies in slot v modulo
   /// their number. More than 1 only without a flush.

@@ -47,8 +47,8 @@ typedef struct pp_phase_arguments {
   char *const *outputs;   /* values to send, to fetch, and the loss     */
   void *const *kernels;   /* library kernels, in the plan's order       */
   uint64_t is_probed;     /* whether pp_probe_kernel looks at kernels   */
-  uint64_t is_first;      /* W of a stage that `writes_gradients`: it is
-                             the first one in this step                 */
+  uint64_t is_first;      /* B, W of a stage that `writes_gradients`: it
+                             is the first one in this step              */
   uint64_t part, parts;   /* the thread's part of each kernel: one of
                              `parts`; 0 of 1 where it is alone          */
   void *team;             /* for pp_join_parts; null: it is alone       */

@@ -1,6 +1,6 @@
 // RUN: pp-opt %s --split-input-file --pp-schedule="schedule=gpipe microbatches=2" --pp-insert-transfers --pp-plan-memory | FileCheck %s
 
-// All sums of gradients are in W, whose first run of a step writes them.
+// The first W of a step writes the gradients that it adds to.
 // CHECK: pp.memory 0
 // CHECK-SAME: writes_gradients
 module {
@@ -19,9 +19,9 @@ module {
 
 // -----
 
-// I runs before W, and cannot tell.
+// So does the first I.
 // CHECK: pp.memory 0
-// CHECK-NOT: writes_gradients
+// CHECK-SAME: writes_gradients
 module {
   ml_program.global private mutable @w(dense<0.5> : tensor<4xf32>) : tensor<4xf32>
   func.func @main(%x: tensor<4xf32> {step.feed = "x", step.role = #step.role<input>}) {

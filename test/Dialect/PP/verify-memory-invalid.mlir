@@ -184,8 +184,8 @@ module {
 module {
   ml_program.global private mutable @w(dense<0.5> : tensor<4xf32>) : tensor<4xf32>
   func.func @main(%x: tensor<4xf32> {step.feed = "x"}) {
-    pp.stage 0 backward_input (%a = %x) sources([feed 0]) targets([]) attributes {argument_buffers = [#pp.buffer<input, 0>], copies = []} : (tensor<4xf32>) -> () {
-      // expected-error@+1 {{adds to the gradient of @w outside of W, in a stage whose memory says that W writes gradients}}
+    pp.stage 0 update (%a = %x) sources([feed 0]) targets([]) attributes {argument_buffers = [#pp.buffer<input, 0>], copies = []} : (tensor<4xf32>) -> () {
+      // expected-error@+1 {{adds to the gradient of @w outside of B and W, in a stage whose memory says that these write gradients}}
       nn.accumulate gradient @w, %a {pp.buffers = [], pp.state_buffers = [#pp.buffer<gradients, 0>]} : tensor<4xf32>
       pp.return
     }

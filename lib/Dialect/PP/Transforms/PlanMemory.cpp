@@ -613,9 +613,9 @@ private:
         writesGradients(stage.number) ? builder.getUnitAttr() : UnitAttr());
   }
 
-  /// Whether all sums of gradients of a stage are in W, and its code can tell
-  /// the first micro-batch: kernels on a GPU are launched in graphs that all
-  /// micro-batches share.
+  /// Whether a stage adds up gradients, and its code can tell the first
+  /// micro-batch: kernels on a GPU are launched in graphs that all micro-batches
+  /// share.
   bool writesGradients(int64_t number) {
     auto [known, isNew] = writers.try_emplace(number, false);
     if (isNew)
@@ -634,7 +634,7 @@ private:
         for (const StateReference &state : kernel.getUpdatedStates()) {
           if (state.kind != StateKind::Gradient)
             continue;
-          if (stage.getPhase() != Phase::BackwardWeight)
+          if (!isBackward(stage.getPhase()))
             return false;
           writes = true;
         }

@@ -69,19 +69,19 @@ private:
     return success();
   }
 
-  /// Where nobody clears gradients, only W may add to them.
+  /// Where nobody clears gradients, only B and W may add to them.
   LogicalResult checkGradients(Operation *op) {
     auto kernel = dyn_cast<KernelOpInterface>(op);
     auto stage = op->getParentOfType<StageOp>();
     if (!kernel || !memory.getWritesGradients() ||
-        stage.getPhase() == Phase::BackwardWeight)
+        isBackward(stage.getPhase()))
       return success();
     for (const StateReference &state : kernel.getUpdatedStates())
       if (state.kind == StateKind::Gradient)
         return op->emitOpError()
                << "adds to the gradient of " << state.symbol
-               << " outside of W, in a stage whose memory says that W writes "
-                  "gradients";
+               << " outside of B and W, in a stage whose memory says that these "
+                  "write gradients";
     return success();
   }
 

@@ -66,9 +66,7 @@ struct VerifyStep : pipeline::impl::VerifyStepBase<VerifyStep> {
                << nameOf(step::getPhase(producer)) << " computes";
     if (phase == Phase::Prepare && isKernel(op))
       return verifyPreparation(op);
-    bool isBackward =
-        phase == Phase::BackwardInput || phase == Phase::BackwardWeight;
-    if (isBackward && isKernel(op) && !op->hasAttr(step::originAttrName))
+    if (isBackward(phase) && isKernel(op) && !op->hasAttr(step::originAttrName))
       return op->emitOpError()
              << "runs in " << nameOf(phase) << ", but has no '"
              << step::originAttrName << "': it belongs to no forward operation";

@@ -249,8 +249,8 @@ def PP_MemoryOp : PP_Op<"memory", [
     `kernels` is the stage's kernel table, and four entries may have a purpose of
     their own. `discards` has the offset of each output of the forward phase in
     the area `discard`, for a recomputed forward, and `discard_statistics` that
-    of its statistics. With `writes_gradients`, the first W of a step writes the
-    gradients and nobody clears them: all sums of gradients are in W then.
+    of its statistics. With `writes_gradients`, the first B of a step and its first W
+    write the gradients that they add to, and nobody clears them.
 
     ```mlir
     pp.memory 0 total(192) areas([<parameters, 0, 64>, <residuals, 64, 128>])
