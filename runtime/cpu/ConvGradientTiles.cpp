@@ -1,103 +1,212 @@
 //===- ConvGradientTiles.cpp ----------------------------------------------===//
 #include "cpu/ConvGradientTiles.h"
+#include "cpu/MatrixBlocks.h"
 #include "cpu/Processor.h"
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 using namespace pp::runtime;
 
+/// Whether dY is a matrix with a row for each pixel.
+static bool isMatrix(const ConvGradientTiles::Shape &shape) {
+  return shape.dy.isChannelsLast() && shape.isUniform();
+}
+
 bool ConvGradientTiles::isPossible(const Shape &shape) {
   return shape.isShort && shape.channels % matrixTileLanes == 0 &&
-         shape.x.isChannelsLast() && shape.dy.isChannelsLast() &&
-         shape.isUniform();
+         shape.x.hasTogether(matrixTileLanes) &&
+         (isMatrix(shape) || (shape.outputs % matrixTileLanes == 0 &&
+                              shape.dy.hasTogether(matrixTileLanes)));
 }
 
 bool ConvGradientTiles::isPreferred(const Shape &shape) {
-  return hasMatrixTiles() && isPossible(shape);
+  return shortTiles() && isPossible(shape);
+}
+
+bool ConvGradientTiles::addsInPlace(const Shape &shape) {
+  return isPreferred(shape) && (hasMatrixTiles() || countOf(shape.window) > 1);
 }
 
 ConvGradientTiles::ConvGradientTiles(const Shape &shape,
                                      const MatrixTiles &tiles)
-    : shape(shape),
-      product(shape.outputs, shape.pixels(), shape.columns(),
-              /*a=*/{1, shape.dy.axes.back()}, /*b=*/{0, 0},
-              /*c=*/{shape.columns(), 1}, /*isShort=*/false,
-              /*isAdded=*/windowSize() == 1 && shape.isAdded, tiles) {}
-
-uint64_t ConvGradientTiles::sumBytes() const {
-  return windowSize() == 1
-             ? 0
-             : alignUp(shape.outputs * shape.columns() * sizeof(float));
+    : shape(shape), product(shape.outputs, shape.pixels(), shape.columns(),
+                            /*a=*/{0, 0}, /*b=*/{0, 0},
+                            /*c=*/{shape.columns(), 1}, /*isShort=*/false,
+                            shape.isAdded, tiles) {
+  if (windowSize() > 1)
+    product.setTaken(windowSize() * matrixTileLanes);
 }
 
 uint64_t ConvGradientTiles::getScratchpadBytes() const {
-  return sumBytes() + product.getScratchpadBytes();
+  return product.getScratchpadBytes();
 }
 
-void ConvGradientTiles::findPixels(int64_t place, int64_t first, int64_t last,
-                                   int64_t *offsets) const {
-  const int64_t width = shape.result[2];
-  const ImageAxes in = splitIndex(place, shape.window);
-  auto at = [&](size_t axis, int64_t pixel) {
-    return pixel * shape.strides[axis] + in[axis] * shape.dilations[axis] -
-           shape.padding[axis];
-  };
-  auto isInside = [&](size_t axis, int64_t value) {
-    return value >= 0 && value < shape.image[axis];
-  };
+namespace {
+/// The pixels of the result that the terms of a tile are.
+struct TilePixels {
+  static constexpr int64_t terms = matrixTileTerms;
+
+  /// Where what they see of x begins, if the window begins at the first pixel
+  /// of x; and their gradients in dY. Of the place in x, along each axis.
+  std::array<int64_t, terms> x, dy;
+  std::array<std::array<int32_t, terms>, 3> axes;
+
+  TilePixels(const ConvGradientTiles::Shape &shape, int64_t first,
+             int64_t count);
+};
+} // namespace
+
+TilePixels::TilePixels(const ConvGradientTiles::Shape &shape, int64_t first,
+                       int64_t count) {
   const int64_t size = countOf(shape.result);
-  while (first < last) {
-    const int64_t sample = first / size;
-    const auto [i, j, k] = splitIndex(first % size, shape.result);
-    const int64_t z = at(0, i), y = at(1, j);
-    const bool isSeen = isInside(0, z) && isInside(1, y);
-    const int64_t row =
-        sample * shape.x.sample + z * shape.x.axes[0] + y * shape.x.axes[1];
-    const int64_t end = std::min(width, k + last - first);
-    for (int64_t pixel = k; pixel < end; ++pixel) {
-      int64_t x = at(2, pixel);
-      *offsets++ =
-          isSeen && isInside(2, x) ? row + x * shape.x.axes[2] : int64_t(-1);
+  int64_t sample = first / size;
+  ImageAxes pixel = splitIndex(first % size, shape.result);
+  for (int64_t term = 0; term < terms; ++term) {
+    x[term] = sample * shape.x.sample;
+    dy[term] = term < count ? sample * shape.dy.sample : -1;
+    for (size_t axis = 0; axis < pixel.size(); ++axis) {
+      const int64_t at = pixel[axis] * shape.strides[axis];
+      // No place of the window brings what is no term into x.
+      axes[axis][term] =
+          static_cast<int32_t>(term < count ? at : INT32_MIN / 2);
+      x[term] += at * shape.x.axes[axis];
+      if (term < count)
+        dy[term] += pixel[axis] * shape.dy.axes[axis];
     }
-    first += end - k;
+    for (size_t axis = pixel.size(); axis-- > 0;) {
+      if (++pixel[axis] < shape.result[axis])
+        break;
+      pixel[axis] = 0;
+      sample += axis == 0;
+    }
   }
+}
+
+/// What these pixels see of x at a place of the window, and where that begins;
+/// negative where it is padding.
+__attribute__((target("avx512f,avx512vl"))) static void
+findSeen(const ConvGradientTiles::Shape &shape, const TilePixels &pixels,
+         int64_t place, int64_t *offsets) {
+  const ImageAxes in = splitIndex(place, shape.window);
+  std::array<int32_t, 3> shift;
+  std::array<uint32_t, 3> extent;
+  int64_t begin = 0;
+  for (size_t axis = 0; axis < in.size(); ++axis) {
+    const int64_t at = in[axis] * shape.dilations[axis] - shape.padding[axis];
+    shift[axis] = static_cast<int32_t>(at);
+    extent[axis] = static_cast<uint32_t>(shape.image[axis]);
+    begin += at * shape.x.axes[axis];
+  }
+  auto isInside = [&](size_t axis, int64_t term) {
+    return static_cast<uint32_t>(pixels.axes[axis][term] + shift[axis]) <
+           extent[axis];
+  };
+  for (int64_t term = 0; term < matrixTileTerms; ++term) {
+    const bool isSeen = static_cast<int>(isInside(0, term)) &
+                        static_cast<int>(isInside(1, term)) &
+                        static_cast<int>(isInside(2, term));
+    offsets[term] = isSeen ? pixels.x[term] + begin : -1;
+  }
+}
+
+void ConvGradientTiles::packRows(const uint16_t *dy, int64_t row, int64_t rows,
+                                 int64_t term, int64_t terms, char *to,
+                                 int64_t panelBytes) const {
+  if (isMatrix(shape)) {
+    const MatrixStrides strides{1, shape.dy.axes.back()};
+    runtime::packRows(dy + row + term * strides.column, strides, rows, terms,
+                      to, panelBytes);
+    return;
+  }
+  for (const int64_t end = term + terms; term < end;
+       term += matrixTileTerms, to += matrixTileBytes) {
+    const TilePixels pixels(shape, term, end - term);
+    for (int64_t lane = 0; lane < rows; lane += matrixTileLanes)
+      packTermsOfRows(dy + shape.dy.offsetOfChannel(row + lane),
+                      pixels.dy.data(), matrixTileTerms * shape.dy.axes.back(),
+                      to + lane / matrixTileLanes * panelBytes);
+  }
+}
+
+void ConvGradientTiles::packColumns(const uint16_t *x, int64_t column,
+                                    int64_t columns, int64_t term,
+                                    int64_t terms, char *to,
+                                    int64_t panelBytes) const {
+  const int64_t places = windowSize();
+  const int64_t begin = column / matrixTileLanes;
+  const int64_t end = begin + columns / matrixTileLanes;
+  const int64_t ahead =
+      matrixTileTerms * shape.strides.back() * shape.x.axes.back();
+  for (const int64_t last = term + terms; term < last;
+       term += matrixTileTerms, to += matrixTileBytes) {
+    const TilePixels pixels(shape, term, last - term);
+    for (int64_t first = begin; first < std::min(end, begin + places);
+         ++first) {
+      std::array<int64_t, matrixTileTerms> offsets;
+      findSeen(shape, pixels, first % places, offsets.data());
+      for (int64_t panel = first; panel < end; panel += places)
+        packColumnTile(
+            x + shape.x.offsetOfChannel(panel / places * matrixTileLanes),
+            offsets.data(), ahead, to + (panel - begin) * panelBytes);
+    }
+  }
+}
+
+void ConvGradientTiles::writeSums(int64_t row, int64_t rows, int64_t column,
+                                  int64_t columns, const float *blocks,
+                                  float *gradient) const {
+  constexpr int64_t width = matrixBlockLanes;
+  const int64_t places = windowSize();
+  std::vector<const float *> panels;
+  for (int64_t at = 0; at < columns; at += matrixTileLanes)
+    panels.push_back(blocks + at / width * width * width + at % width);
+  // As where the product writes.
+  constexpr int64_t large = 1 << 19; // numbers
+  const bool isStreamed = !shape.isAdded &&
+                          shape.outputs * shape.columns() >= large &&
+                          reinterpret_cast<uintptr_t>(gradient) % 64 == 0;
+  // Pieces of rows become whole cache lines first: what is read just after a
+  // part of its line was written waits.
+  std::vector<float> line(columns);
+  // Rows lie too far apart for the processor to expect the next one.
+  constexpr int64_t ahead = 8;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (size_t panel = 0; panel < panels.size(); panel += places)
+      writeColumns(&panels[panel], places, i * width,
+                   &line[panel * matrixTileLanes]);
+    float *to = gradient + (row + i) * shape.columns() + column;
+    if (shape.isAdded && row + i + ahead < shape.outputs)
+      for (int64_t at = 0; at < columns; at += matrixTileLanes)
+        __builtin_prefetch(to + ahead * shape.columns() + at);
+    if (isStreamed)
+      streamRow(line.data(), columns, to);
+    else
+      writeRow(line.data(), columns, to, /*stride=*/1, shape.isAdded);
+  }
+  if (isStreamed)
+    endStreaming();
 }
 
 void ConvGradientTiles::run(const void *x, const void *dy, float *gradient,
                             void *scratchpad) const {
-  auto *sums = static_cast<float *>(scratchpad);
-  const int64_t channels = shape.channels, places = windowSize();
-  constexpr int64_t terms = matrixTileTerms;
-  auto pack = [&](int64_t column, int64_t columns, int64_t firstTerm,
-                  int64_t count, char *to, int64_t panelBytes) {
-    for (const int64_t end = column + columns; column < end;) {
-      const int64_t place = column / channels;
-      const int64_t last = std::min(end, (place + 1) * channels);
-      for (int64_t term = 0; term < count; term += terms) {
-        std::array<int64_t, terms> offsets;
-        const int64_t some = std::min(terms, count - term);
-        findPixels(place, firstTerm + term, firstTerm + term + some,
-                   offsets.data());
-        std::fill(offsets.begin() + some, offsets.end(), -1);
-        char *tile = to + term / terms * matrixTileBytes;
-        for (int64_t i = column; i < last;
-             i += matrixTileLanes, tile += panelBytes)
-          packColumnTile(static_cast<const uint16_t *>(x) + i % channels,
-                         offsets.data(), tile);
-      }
-      to += (last - column) / matrixTileLanes * panelBytes;
-      column = last;
-    }
+  auto *factor = static_cast<const uint16_t *>(dy);
+  auto packA = [&](int64_t row, int64_t rows, int64_t term, int64_t terms,
+                   char *to, int64_t panelBytes) {
+    packRows(factor, row, rows, term, terms, to, panelBytes);
   };
-  product.run(static_cast<const uint16_t *>(dy), pack,
-              places == 1 ? gradient : sums,
-              static_cast<char *>(scratchpad) + sumBytes());
-  if (places == 1)
-    return;
-  for (int64_t output = 0; output < shape.outputs; ++output)
-    for (int64_t channel = 0; channel < channels; ++channel)
-      for (int64_t place = 0; place < places; ++place, ++gradient)
-        *gradient = (shape.isAdded ? *gradient : 0) +
-                    sums[(output * places + place) * channels + channel];
+  auto packB = [&](int64_t column, int64_t columns, int64_t term, int64_t terms,
+                   char *to, int64_t panelBytes) {
+    packColumns(static_cast<const uint16_t *>(x), column, columns, term, terms,
+                to, panelBytes);
+  };
+  auto take = [&](int64_t row, int64_t rows, int64_t column, int64_t columns,
+                  const float *blocks) {
+    writeSums(row, rows, column, columns, blocks, gradient);
+  };
+  if (windowSize() == 1)
+    product.run(packA, packB, gradient, /*rows=*/nullptr, scratchpad);
+  else
+    product.run(packA, packB, take, scratchpad);
 }

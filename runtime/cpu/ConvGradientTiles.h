@@ -1,13 +1,13 @@
 //===- ConvGradientTiles.h - Gradients of weights in AMX's tiles ----------===//
 //
 // The gradient of a convolution's weights is a product of matrices
-// (ConvGradientProduct.h). With channels last, the matrix of what the windows
-// see need not be written: the 16 numbers of a row of a tile are channels of
-// one pixel, and lie together.
+// (ConvGradientProduct.h). With channels last, or in blocks, the matrix of what
+// the windows see need not be written: the 16 numbers of a row of a tile are
+// channels of one pixel, and lie together.
 //
 //                      window x channels
-//          pixels     ┌──────────────────┐
-//         ┌──────┐    │ packed tile by   │     outputs x window x channels,
+//          pixels     ┌──────────────────┐     outputs x channels / 16
+//         ┌──────┐    │ packed tile by   │     x window x 16 channels,
 // outputs │  dY  │    │ tile from x      │ ->  then brought into the order
 //         └──────┘    └──────────────────┘     of the weights
 //
@@ -26,12 +26,16 @@ class ConvGradientTiles {
 public:
   using Shape = ConvGradientProduct::Shape;
 
-  /// Whether x and dY are bf16 with channels last, channels a multiple of 16.
+  /// Whether x and dY are bf16 with channels last or in blocks, and their
+  /// channels multiples of 16.
   static bool isPossible(const Shape &shape);
 
   /// Whether this is possible on this processor; then it is faster than the
   /// library.
   static bool isPreferred(const Shape &shape);
+  /// Whether it then adds as fast as it writes. Without AMX, an addition that
+  /// streams through both is faster than a product that adds to its rows.
+  static bool addsInPlace(const Shape &shape);
 
   ConvGradientTiles(const Shape &shape, const MatrixTiles &tiles);
 
@@ -43,11 +47,15 @@ public:
 
 private:
   int64_t windowSize() const { return countOf(shape.window); }
-  uint64_t sumBytes() const;
-  /// Where what a place of the window sees of x begins, for the pixels
-  /// [first, last) of the result; negative where that is padding.
-  void findPixels(int64_t place, int64_t first, int64_t last,
-                  int64_t *offsets) const;
+  /// Parts of the factors, as MatrixTileProduct::PackPanels.
+  void packRows(const uint16_t *dy, int64_t row, int64_t rows, int64_t term,
+                int64_t terms, char *to, int64_t panelBytes) const;
+  void packColumns(const uint16_t *x, int64_t column, int64_t columns,
+                   int64_t term, int64_t terms, char *to,
+                   int64_t panelBytes) const;
+  /// As MatrixTileProduct::TakeSums.
+  void writeSums(int64_t row, int64_t rows, int64_t column, int64_t columns,
+                 const float *blocks, float *gradient) const;
 
   Shape shape;
   MatrixTileProduct product;

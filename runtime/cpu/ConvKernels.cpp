@@ -884,9 +884,8 @@ static void buildGradient(const Product &product, const ConvShape &shape,
 static ConvGradientProduct
 makeGradientProduct(const ConvGradientProduct::Shape &shape) {
   ConvGradientProduct product(shape);
-  // Pairs have twice the rate of f32 there.
-  if (shape.isShort && hasFastBFloat16() && !isFromIntel())
-    product.setPairs(matrixTilesDot);
+  if (const MatrixTiles *tiles = shortTiles(); tiles && shape.isShort)
+    product.setPairs(*tiles);
   return product;
 }
 
@@ -894,7 +893,7 @@ bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
                                      KernelBuilder &builder) {
   const auto sizes =
       ConvShape(descriptor, builder, Division::None).gradientProduct();
-  return sizes && ConvGradientTiles::isPreferred(*sizes);
+  return sizes && ConvGradientTiles::addsInPlace(*sizes);
 }
 
 void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
@@ -927,7 +926,7 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
     return buildGradientInTiles(shape, builder);
   if (isInMatrixTiles)
     return buildGradient(
-        ConvGradientTiles(*shape.gradientProduct(), matrixTilesAmx), shape,
+        ConvGradientTiles(*shape.gradientProduct(), *shortTiles()), shape,
         builder);
   if (sizes && ConvGradientProduct::isPreferred(*sizes))
     return buildGradient(makeGradientProduct(*shape.gradientProduct()), shape,

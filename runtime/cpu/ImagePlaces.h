@@ -22,6 +22,10 @@ struct ImagePlaces {
   }
   /// Whether the channels of a pixel lie together.
   bool isChannelsLast() const { return block == 1 && blockChannels == 1; }
+  /// Whether each `count` of them do, from the first on.
+  bool hasTogether(int64_t count) const {
+    return isChannelsLast() || blockChannels % count == 0;
+  }
 };
 
 /// Windows that move over images: what convolutions and pooling have in common.

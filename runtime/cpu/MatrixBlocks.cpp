@@ -1,8 +1,11 @@
 //===- MatrixBlocks.cpp ---------------------------------------------------===//
 #include "cpu/MatrixBlocks.h"
+#include "cpu/TransposeRows.h"
 #include "plan/ShortFloat.h"
 
 #include <immintrin.h>
+
+#include <algorithm>
 
 using namespace pp::runtime;
 
@@ -60,8 +63,26 @@ PP_AVX512 void pp::runtime::writeRow(const float *row, int64_t columns,
   }
 }
 
-PP_AVX512 void pp::runtime::streamRow(const float *row, float *c) {
-  for (int64_t first = 0; first < 2 * half; first += half)
+PP_AVX512 void pp::runtime::writeColumns(const float *const *columns,
+                                         int64_t count, int64_t offset,
+                                         float *c) {
+  for (int64_t first = 0; first < count; first += half) {
+    LaneRows block{};
+    for (int64_t column = 0; column < std::min(half, count - first); ++column)
+      block[column] = _mm512_loadu_si512(columns[first + column] + offset);
+    transposeRows(block);
+    const __mmask16 mask = maskFrom(first, count);
+    float *to = c + first;
+    for (__m512i row : block) {
+      _mm512_mask_storeu_epi32(to, mask, row);
+      to += count;
+    }
+  }
+}
+
+PP_AVX512 void pp::runtime::streamRow(const float *row, int64_t columns,
+                                      float *c) {
+  for (int64_t first = 0; first < columns; first += half)
     _mm512_stream_ps(c + first, _mm512_loadu_ps(row + first));
 }
 

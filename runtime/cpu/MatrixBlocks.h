@@ -6,16 +6,22 @@
 
 namespace pp::runtime {
 
-/// Writes a row of `columns` <= 32 numbers, or adds it to what is there. The
+/// Writes a row of `columns` numbers, or adds it to what is there. The
 /// elements of c are `stride` apart. Needs AVX-512 with BW and VL.
 void writeRow(const float *row, int64_t columns, float *c, int64_t stride,
               bool isAdded);
 /// The same as bf16, rounded to the nearest.
 void writeRow(const float *row, int64_t columns, uint16_t *c, int64_t stride);
 
-/// Writes 32 numbers to a multiple of 64, past the caches; endStreaming() makes
-/// what was written so visible to other threads before what comes after it.
-void streamRow(const float *row, float *c);
+/// Writes `count` times 16 numbers as columns of a dense matrix of 16 rows. The
+/// numbers are `offset` after these places.
+void writeColumns(const float *const *columns, int64_t count, int64_t offset,
+                  float *c);
+
+/// Writes a multiple of 16 numbers to a multiple of 64, past the caches;
+/// endStreaming() makes what was written so visible to other threads before
+/// what comes after it.
+void streamRow(const float *row, int64_t columns, float *c);
 void endStreaming();
 
 } // namespace pp::runtime

@@ -1,5 +1,6 @@
 //===- MatrixTilePanels.cpp -----------------------------------------------===//
 #include "cpu/MatrixTilePanels.h"
+#include "cpu/TransposeRows.h"
 
 #include <immintrin.h>
 
@@ -29,37 +30,7 @@ namespace {
 /// How a tile lies in memory: lane by lane, as a's, or pair of terms by pair of
 /// terms, as b's.
 enum class TileOrder { Lanes, Pairs };
-
-/// The 16 rows of a tile.
-using Rows = std::array<__m512i, 16>;
 } // namespace
-
-/// 16 rows of 16 numbers of 32 bits become columns.
-PP_AVX512_INLINE void transpose(Rows &rows) {
-  Rows other;
-  for (int i = 0; i < 16; i += 2) {
-    other[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
-    other[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-  for (int i = 0; i < 16; i += 4) {
-    rows[i] = _mm512_unpacklo_epi64(other[i], other[i + 2]);
-    rows[i + 1] = _mm512_unpackhi_epi64(other[i], other[i + 2]);
-    rows[i + 2] = _mm512_unpacklo_epi64(other[i + 1], other[i + 3]);
-    rows[i + 3] = _mm512_unpackhi_epi64(other[i + 1], other[i + 3]);
-  }
-  // rows[4 g + j] has column j of each quarter, for the rows 4 g to 4 g + 3.
-  for (int j = 0; j < 4; ++j) {
-    __m512i low = _mm512_shuffle_i32x4(rows[j], rows[4 + j], 0x88);
-    __m512i high = _mm512_shuffle_i32x4(rows[j], rows[4 + j], 0xdd);
-    __m512i low2 = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], 0x88);
-    __m512i high2 = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], 0xdd);
-    other[j] = _mm512_shuffle_i32x4(low, low2, 0x88);
-    other[8 + j] = _mm512_shuffle_i32x4(low, low2, 0xdd);
-    other[4 + j] = _mm512_shuffle_i32x4(high, high2, 0x88);
-    other[12 + j] = _mm512_shuffle_i32x4(high, high2, 0xdd);
-  }
-  rows = other;
-}
 
 /// Pairs of numbers of two rows.
 PP_AVX512_INLINE __m512i interleave(__m256i first, __m256i second) {
@@ -108,7 +79,7 @@ static constexpr int64_t partsOf = std::is_same_v<Element, float> ? 3 : 1;
 /// Terms that lie together: a row for each lane.
 PP_AVX512_INLINE void readLanes(const uint16_t *from, int64_t laneStride,
                                 int64_t count, int64_t terms,
-                                std::array<Rows, 1> &tiles) {
+                                std::array<LaneRows, 1> &tiles) {
   __mmask32 mask = terms < 32 ? (1u << terms) - 1 : ~0u;
   for (int64_t lane = 0; lane < lanes; ++lane)
     tiles[0][lane] =
@@ -117,7 +88,7 @@ PP_AVX512_INLINE void readLanes(const uint16_t *from, int64_t laneStride,
 }
 PP_SPLIT_INLINE void readLanes(const float *from, int64_t laneStride,
                                int64_t count, int64_t terms,
-                               std::array<Rows, 3> &tiles) {
+                               std::array<LaneRows, 3> &tiles) {
   const __mmask32 mask = terms < 32 ? (1u << terms) - 1 : ~0u;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     const float *row = from + lane * laneStride;
@@ -136,7 +107,7 @@ PP_SPLIT_INLINE void readLanes(const float *from, int64_t laneStride,
 /// Lanes that lie together: a row for each pair of terms.
 PP_AVX512_INLINE void readPairs(const uint16_t *from, int64_t termStride,
                                 int64_t count, int64_t terms,
-                                std::array<Rows, 1> &tiles) {
+                                std::array<LaneRows, 1> &tiles) {
   const __mmask16 mask = (1u << count) - 1;
   auto row = [&](int64_t term) PP_AVX512 {
     return term < terms
@@ -148,7 +119,7 @@ PP_AVX512_INLINE void readPairs(const uint16_t *from, int64_t termStride,
 }
 PP_SPLIT_INLINE void readPairs(const float *from, int64_t termStride,
                                int64_t count, int64_t terms,
-                               std::array<Rows, 3> &tiles) {
+                               std::array<LaneRows, 3> &tiles) {
   const __mmask16 mask = (1u << count) - 1;
   auto row = [&](int64_t term) PP_SPLIT {
     return split(term < terms
@@ -167,7 +138,7 @@ template <TileOrder order, typename Element>
 PP_SPLIT static void packTile(const Element *from, int64_t laneStride,
                               int64_t termStride, int64_t count, int64_t terms,
                               char *to) {
-  std::array<Rows, partsOf<Element>> tiles;
+  std::array<LaneRows, partsOf<Element>> tiles;
   TileOrder own = TileOrder::Lanes;
   if (termStride == 1) {
     readLanes(from, laneStride, count, terms, tiles);
@@ -186,24 +157,42 @@ PP_SPLIT static void packTile(const Element *from, int64_t laneStride,
             from[lane * laneStride + term * termStride];
     readLanes(numbers.data(), tileTerms, lanes, tileTerms, tiles);
   }
-  for (Rows &rows : tiles) {
+  for (LaneRows &rows : tiles) {
     if (own != order)
-      transpose(rows);
+      transposeRows(rows);
     for (int64_t row = 0; row < lanes; ++row, to += 64)
       _mm512_storeu_si512(to, rows[row]);
   }
 }
 
-PP_AVX512 void pp::runtime::packColumnTile(const uint16_t *from,
-                                           const int64_t *offsets, char *to) {
-  auto row = [&](int64_t term) PP_AVX512 {
-    return offsets[term] < 0
-               ? _mm256_setzero_si256()
-               : _mm256_loadu_si256(
-                     reinterpret_cast<const __m256i *>(from + offsets[term]));
+/// The terms `term` and `term` + 1 of 16 lanes that lie together.
+PP_AVX512_INLINE __m512i readPair(const uint16_t *from, const int64_t *offsets,
+                                  int64_t term, int64_t ahead) {
+  __builtin_prefetch(from + offsets[term] + ahead);
+  auto row = [&](int64_t offset) PP_AVX512 {
+    return offset < 0 ? _mm256_setzero_si256()
+                      : _mm256_loadu_si256(
+                            reinterpret_cast<const __m256i *>(from + offset));
   };
+  return interleave(row(offsets[term]), row(offsets[term + 1]));
+}
+
+PP_AVX512 void pp::runtime::packColumnTile(const uint16_t *from,
+                                           const int64_t *offsets,
+                                           int64_t ahead, char *to) {
   for (int64_t term = 0; term < tileTerms; term += 2, to += 64)
-    _mm512_storeu_si512(to, interleave(row(term), row(term + 1)));
+    _mm512_storeu_si512(to, readPair(from, offsets, term, ahead));
+}
+
+PP_AVX512 void pp::runtime::packTermsOfRows(const uint16_t *from,
+                                            const int64_t *offsets,
+                                            int64_t ahead, char *to) {
+  LaneRows rows;
+  for (int64_t term = 0; term < tileTerms; term += 2)
+    rows[term / 2] = readPair(from, offsets, term, ahead);
+  transposeRows(rows);
+  for (int64_t row = 0; row < lanes; ++row, to += 64)
+    _mm512_storeu_si512(to, rows[row]);
 }
 
 PP_AVX512 void pp::runtime::packRowTile(const uint16_t *from,

@@ -40,11 +40,17 @@ template <typename Element>
 void packColumns(const Element *b, MatrixStrides strides, int64_t terms,
                  int64_t columns, char *to, int64_t panelBytes);
 
-/// Writes the tile of b of 16 columns whose 32 rows begin at `from` plus these
+/// Writes the tile of a of 32 terms whose 16 rows begin at `from` plus these
 /// offsets; a row of negative offset is 0.
-void packColumnTile(const uint16_t *from, const int64_t *offsets, char *to);
-/// The same for a tile of a of 32 terms, which has 16 rows.
 void packRowTile(const uint16_t *from, const int64_t *offsets, char *to);
+/// The same for a tile of b of 16 columns, which has 32 rows. The next tile is
+/// about `ahead` later.
+void packColumnTile(const uint16_t *from, const int64_t *offsets, int64_t ahead,
+                    char *to);
+/// And for a tile of a of 16 rows whose 32 terms, of 16 numbers each, begin
+/// there.
+void packTermsOfRows(const uint16_t *from, const int64_t *offsets,
+                     int64_t ahead, char *to);
 
 } // namespace pp::runtime
 

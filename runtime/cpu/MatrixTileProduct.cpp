@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <vector>
 
 using namespace pp::runtime;
@@ -37,8 +38,9 @@ int64_t MatrixTileProduct::termsAtOnce() const {
 int64_t MatrixTileProduct::columnsAtOnce() const {
   // So that a packed part of b takes at most half a MiB of L2.
   constexpr int64_t most = 512, numbers = 1 << 18;
-  return std::min(most,
-                  numbers / parts() / termsAtOnce() / blockLanes * blockLanes);
+  const int64_t step = std::lcm(blockLanes, std::max<int64_t>(together, 1));
+  return std::max(step, std::min(most, numbers / parts() / termsAtOnce()) /
+                            step * step);
 }
 
 bool MatrixTileProduct::packsTermByTerm() const {
@@ -69,8 +71,9 @@ int64_t MatrixTileProduct::blocksInARow() const {
 uint64_t MatrixTileProduct::measureSums() const {
   if (!keepsSums())
     return 0;
-  return divideUp(std::min(m, rowsAtOnce()), blockLanes) * blocksInARow() *
-         blockNumbers * sizeof(float);
+  const int64_t rows =
+      hasMoreTerms() ? divideUp(std::min(m, rowsAtOnce()), blockLanes) : 1;
+  return rows * blocksInARow() * blockNumbers * sizeof(float);
 }
 
 uint64_t MatrixTileProduct::getScratchpadBytes() const {
@@ -120,16 +123,16 @@ void MatrixTileProduct::run(const void *aData, const void *bData, void *cData,
   run({&packA, bData, &packB, cData, /*rows=*/nullptr}, scratchpad);
 }
 
-void MatrixTileProduct::run(const uint16_t *aData, const PackPanels &packB,
-                            void *cData, void *scratchpad) const {
-  const PackPanels packA = packerOfA(aData);
-  run({&packA, /*b=*/nullptr, &packB, cData, /*rows=*/nullptr}, scratchpad);
+void MatrixTileProduct::run(const PackPanels &packA, const PackPanels &packB,
+                            void *cData, const int64_t *rows,
+                            void *scratchpad) const {
+  run({&packA, /*b=*/nullptr, &packB, cData, rows}, scratchpad);
 }
 
 void MatrixTileProduct::run(const PackPanels &packA, const PackPanels &packB,
-                            uint16_t *cData, const int64_t *rows,
-                            void *scratchpad) const {
-  run({&packA, /*b=*/nullptr, &packB, cData, rows}, scratchpad);
+                            const TakeSums &take, void *scratchpad) const {
+  run({&packA, /*b=*/nullptr, &packB, /*c=*/nullptr, /*rows=*/nullptr, &take},
+      scratchpad);
 }
 
 namespace {
@@ -156,7 +159,9 @@ public:
         packedA(static_cast<char *>(scratchpad)),
         packedB(packedA + product.measureA()),
         sums(reinterpret_cast<float *>(packedB + product.measureB())),
-        isStreamed(findIsStreamed()) {}
+        isStreamed(findIsStreamed()),
+        isRead(product.isAdded && !operands.take && !operands.rows &&
+               product.c.column == 1) {}
 
   void multiply() {
     product.tiles.begin();
@@ -173,8 +178,9 @@ private:
     // A large result is read when it has left the caches; then its memory need
     // not be read before it is written.
     constexpr int64_t large = 1 << 19; // numbers
-    return !product.isShort && product.c.column == 1 && !product.isAdded &&
-           product.m * product.n >= large && product.c.row % lanes == 0 &&
+    return !operands.take && !product.isShort && product.c.column == 1 &&
+           !product.isAdded && product.m * product.n >= large &&
+           product.c.row % lanes == 0 &&
            reinterpret_cast<uintptr_t>(operands.c) % 64 == 0;
   }
 
@@ -232,32 +238,57 @@ private:
       (*operands.packB)(columns.first, columns.count, terms.first, terms.count,
                         packedB, b.bytes);
     }
-    for (int64_t row = 0; row < rows.count; row += blockLanes)
+    for (int64_t row = 0; row < rows.count; row += blockLanes) {
+      const int64_t place =
+          (product.hasMoreTerms() ? row / blockLanes * product.blocksInARow()
+                                  : 0) +
+          (product.packsTermByTerm() ? columns.first / blockLanes : 0);
+      const Range some = tilesAt(rows, row);
       for (int64_t column = 0; column < columns.count; column += blockLanes) {
-        const int64_t place =
-            row / blockLanes * product.blocksInARow() +
-            (product.packsTermByTerm() ? columns.first + column : column) /
-                blockLanes;
-        multiplyTiles(tilesAt(rows, row), tilesAt(columns, column), terms,
+        if (isRead && isLast(terms))
+          askForNext(rows, row, columns, column);
+        multiplyTiles(some, tilesAt(columns, column), terms,
                       {a.first + row / lanes * a.bytes, a.bytes},
                       {b.first + column / lanes * b.bytes, b.bytes},
-                      product.keepsSums() ? sums + place * blockNumbers
-                                          : local.data());
+                      product.keepsSums()
+                          ? sums + (place + column / blockLanes) * blockNumbers
+                          : local.data());
       }
+      if (operands.take && isLast(terms))
+        (*operands.take)(some.first, some.count, columns.first, columns.count,
+                         sums + place * blockNumbers);
+    }
+  }
+  bool isLast(Range terms) const {
+    return terms.first + terms.count == product.k;
   }
   static Range tilesAt(Range range, int64_t at) {
     return {range.first + at, std::min(blockLanes, range.count - at)};
   }
 
+  /// Asks for what the block after one of some rows and columns adds to: its
+  /// rows lie too far apart for the processor to expect them.
+  void askForNext(Range rows, int64_t row, Range columns, int64_t column) {
+    column += blockLanes;
+    if (column >= columns.count) {
+      column = 0;
+      row += blockLanes;
+    }
+    const Range next = tilesAt(rows, row);
+    auto *c = static_cast<const float *>(operands.c) + columns.first + column;
+    for (int64_t i = next.first; i < next.first + next.count; ++i)
+      for (int64_t half : {int64_t(0), lanes})
+        __builtin_prefetch(c + i * product.c.row + half);
+  }
+
   /// Up to 2 x 2 tiles of c; `sum` is where its sums are kept.
   void multiplyTiles(Range rows, Range columns, Range terms, Panels a, Panels b,
                      float *sum) {
-    const bool isLast = terms.first + terms.count == product.k;
     product.tiles.multiply(product.parts(), divideUp(rows.count, lanes),
                            divideUp(columns.count, lanes), a.first, a.bytes,
                            b.first, b.bytes, terms.count, sum,
                            /*isAdded=*/terms.first != 0);
-    if (isLast)
+    if (!operands.take && isLast(terms))
       write(sum, rows, columns);
   }
 
@@ -271,7 +302,7 @@ private:
         writeRow(block, columns.count, static_cast<uint16_t *>(operands.c) + at,
                  c.column);
       else if (isStreamed && columns.count == blockLanes)
-        streamRow(block, static_cast<float *>(operands.c) + at);
+        streamRow(block, blockLanes, static_cast<float *>(operands.c) + at);
       else
         writeRow(block, columns.count, static_cast<float *>(operands.c) + at,
                  c.column, product.isAdded);
@@ -283,6 +314,7 @@ private:
   char *packedA, *packedB;
   float *sums;
   const bool isStreamed;
+  const bool isRead; // c, a row after the other
   const std::vector<Block> blocks = findBlocks();
   alignas(64) std::array<float, blockNumbers> local;
 };

@@ -59,13 +59,21 @@ public:
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
   void run(const void *a, const void *b, void *c, void *scratchpad) const;
-  /// The same for a b that is nowhere in memory.
-  void run(const uint16_t *a, const PackPanels &packB, void *c,
-           void *scratchpad) const;
-  /// And for an a of that kind. The rows of c, which is bf16, begin at these
-  /// offsets.
-  void run(const PackPanels &packA, const PackPanels &packB, uint16_t *c,
+  /// The same for an a and a b that are nowhere in memory. Unless `rows` is
+  /// null, the rows of c begin at these offsets.
+  void run(const PackPanels &packA, const PackPanels &packB, void *c,
            const int64_t *rows, void *scratchpad) const;
+
+  /// Takes a block of 32 rows of c, or what is left of them, and some columns:
+  /// 32 x 32 numbers after 32 x 32 numbers. The first column, and how many
+  /// there are but for the last ones, are multiples of those together.
+  using TakeSums = std::function<void(int64_t row, int64_t rows, int64_t column,
+                                      int64_t columns, const float *blocks)>;
+  /// And for a c of that kind.
+  void run(const PackPanels &packA, const PackPanels &packB,
+           const TakeSums &take, void *scratchpad) const;
+  /// For the next one, before its scratchpad is measured.
+  void setTaken(int64_t columnsTogether) { together = columnsTogether; }
 
   /// The bytes of a packed b: panels of 16 columns, one after the other.
   uint64_t getPackedBytes() const;
@@ -80,6 +88,7 @@ private:
     const PackPanels *packB;
     void *c;
     const int64_t *rows;
+    const TakeSums *take = nullptr;
   };
   class Run;
   void run(const Operands &operands, void *scratchpad) const;
@@ -91,9 +100,10 @@ private:
   int64_t termsAtOnce() const;
   int64_t columnsAtOnce() const;
   bool packsTermByTerm() const;
-  /// Whether sums have to be kept from one block of terms to the next, and of
-  /// how many blocks beside each other.
-  bool keepsSums() const { return k > termsAtOnce(); }
+  /// Whether sums have to be kept, for the next block of terms or for who takes
+  /// them, and of how many blocks beside each other.
+  bool keepsSums() const { return together != 0 || hasMoreTerms(); }
+  bool hasMoreTerms() const { return k > termsAtOnce(); }
   int64_t blocksInARow() const;
   uint64_t measureA() const;
   uint64_t measureB() const;
@@ -102,6 +112,7 @@ private:
   int64_t m, k, n;
   Strides a, b, c;
   bool isShort, isAdded, isSplit = false, isPacked = false;
+  int64_t together = 0; // columns that are taken together; 0: they are written
   const MatrixTiles &tiles;
 };
 

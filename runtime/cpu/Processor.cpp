@@ -1,5 +1,6 @@
 //===- Processor.cpp ------------------------------------------------------===//
 #include "cpu/Processor.h"
+#include "cpu/MatrixTiles.h"
 
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -32,6 +33,12 @@ bool pp::runtime::hasFastBFloat16() {
   static const bool has =
       isFromIntel() ? hasMatrixTiles() : __builtin_cpu_supports("avx512bf16");
   return has;
+}
+
+const MatrixTiles *pp::runtime::shortTiles() {
+  if (!hasFastBFloat16())
+    return nullptr;
+  return hasMatrixTiles() ? &matrixTilesAmx : &matrixTilesDot;
 }
 
 bool pp::runtime::hasAvx512() {

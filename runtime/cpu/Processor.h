@@ -3,6 +3,7 @@
 #define PP_RUNTIME_CPU_PROCESSOR_H
 
 namespace pp::runtime {
+struct MatrixTiles;
 
 /// Whether the library's products and convolutions of bf16 are faster than
 /// those of f32: with AMX, and on AMD's processors with AVX512_BF16. Intel's
@@ -13,6 +14,9 @@ bool hasFastBFloat16();
 /// Whether there are AMX's tiles for bf16, and the system keeps them for this
 /// process, which is asked the first time.
 bool hasMatrixTiles();
+
+/// The tiles for products of bf16; null unless hasFastBFloat16().
+const MatrixTiles *shortTiles();
 
 bool hasAvx512();
 bool isFromIntel();

@@ -88,8 +88,8 @@ TEST_P(AccumulationTest, HasTheBitsOfAnAdditionAfterwards) {
   }
 }
 
-/// Products in matrix tiles, and nothing else.
-TEST(AddsInPlace, WhereThereAreMatrixTiles) {
+/// Products in matrix tiles, convolutions in any tiles, and nothing else.
+TEST(AddsInPlace, WhereThereAreTiles) {
   const std::string product = "matmul a=256x256 as=1x256 b=256x256 c=256x256";
   const std::string gradient =
       "conv_backward_weights src=2x32x9x9 weights=32x32x3x3 dst=2x32x9x9 "
@@ -97,7 +97,12 @@ TEST(AddsInPlace, WhereThereAreMatrixTiles) {
       "layout=channels_last";
   EXPECT_EQ(addsInPlace(product), hasMatrixTiles());
   EXPECT_EQ(addsInPlace(product + " types=bf16xbf16xf32"), hasMatrixTiles());
-  EXPECT_EQ(addsInPlace(gradient + " types=bf16xf32xbf16"), hasMatrixTiles());
+  EXPECT_EQ(addsInPlace(gradient + " types=bf16xf32xbf16"), hasFastBFloat16());
+  const std::string pointwise =
+      "conv_backward_weights src=2x32x9x9 weights=32x32x1x1 dst=2x32x9x9 "
+      "strides=1x1 dilations=1x1 pad_lo=0x0 pad_hi=0x0 groups=1 "
+      "layout=blocked16";
+  EXPECT_EQ(addsInPlace(pointwise + " types=bf16xf32xbf16"), hasMatrixTiles());
   EXPECT_FALSE(addsInPlace(gradient));
   EXPECT_FALSE(addsInPlace("matmul a=256x256"));
   EXPECT_FALSE(addsInPlace("add size=4"));

@@ -15,15 +15,16 @@ struct ConvTilesCase {
   int64_t samples, channels, outputs;
   ImageAxes image, window, strides, dilations, padding, result;
 
-  /// bf16 with channels last.
-  ConvGradientProduct::Shape shape() const {
-    auto places = [](int64_t channels, const ImageAxes &extents) {
+  /// bf16 with channels last, or in blocks of 16.
+  ConvGradientProduct::Shape shape(bool isInBlocks = false) const {
+    auto places = [&](int64_t channels, const ImageAxes &extents) {
+      const int64_t pixel = isInBlocks ? 16 : channels;
       ImagePlaces result;
-      result.axes = {extents[1] * extents[2] * channels, extents[2] * channels,
-                     channels};
-      result.sample = extents[0] * result.axes[0];
-      result.block = 1;
-      result.blockChannels = 1;
+      result.axes = {extents[1] * extents[2] * pixel, extents[2] * pixel,
+                     pixel};
+      result.sample = countOf(extents) * channels;
+      result.block = isInBlocks ? countOf(extents) * pixel : 1;
+      result.blockChannels = isInBlocks ? pixel : 1;
       return result;
     };
     ConvGradientProduct::Shape shape;
