@@ -140,8 +140,7 @@ private:
              body.getArguments(),
              stage.getArgumentBuffersAttr().getAsRange<BufferAttr>()))
       values[argument] = buffer;
-    if (found->second.getWritesGradients() &&
-        isBackward(stage.getPhase()))
+    if (found->second.getWritesGradients() && isBackward(stage.getPhase()))
       findFirstSums(stage);
     for (Operation &op : body.without_terminator())
       if (failed(lowerOperation(&op)))
@@ -321,8 +320,8 @@ private:
   void findFirstSums(pipeline::StageOp stage) {
     DenseSet<std::pair<Attribute, int64_t>> known;
     if (stage.getPhase() == Phase::BackwardWeight)
-      for (auto other : stage->getParentOfType<func::FuncOp>()
-                            .getOps<pipeline::StageOp>())
+      for (auto other :
+           stage->getParentOfType<func::FuncOp>().getOps<pipeline::StageOp>())
         if (other.getStage() == stage.getStage() &&
             other.getPhase() == Phase::BackwardInput)
           for (auto kernel : other.getBody().getOps<KernelOpInterface>())
