@@ -11,6 +11,9 @@
 using namespace pp;
 
 static constexpr llvm::StringLiteral updateField = "update_seconds_per_byte";
+/// Behind the key of a kernel.
+static constexpr llvm::StringLiteral threadsSuffix = " threads=",
+                                     aloneSuffix = " alone";
 static constexpr llvm::StringLiteral aloneField =
     "update_alone_seconds_per_byte";
 static constexpr llvm::StringLiteral threadsField = "threads";
@@ -59,6 +62,13 @@ llvm::Expected<CostFile> CostFile::read(llvm::StringRef path,
       return fail("kernels['" + name.str() +
                   "'] must be a number of seconds from 0 on");
     file.kernels[name.str()] = *time;
+    llvm::StringRef key = name;
+    const bool isAlone = key.consume_back(aloneSuffix);
+    int64_t threads = 1;
+    if (auto [kernel, count] = key.rsplit(threadsSuffix);
+        count.getAsInteger(10, threads))
+      threads = 1;
+    (isAlone ? file.alone : file.threads).insert(threads);
   }
   auto read = [&](const llvm::json::Object &object, llvm::StringRef name,
                   std::optional<double> &field) {
@@ -77,8 +87,11 @@ llvm::Expected<CostFile> CostFile::read(llvm::StringRef path,
       return fail(where + updateField + expected);
     if (!read(object, aloneField, alone))
       return fail(where + aloneField + expected);
-    if (alone)
+    file.threads.insert(threads);
+    if (alone) {
       file.updateAlone[threads] = *alone;
+      file.alone.insert(threads);
+    }
     return llvm::Error::success();
   };
   if (auto error = readUpdates(*root, 1, ""))
@@ -107,7 +120,7 @@ llvm::Expected<CostFile> CostFile::read(llvm::StringRef path,
 std::string CostFile::keyIn(int64_t threads, const std::string &kernel) {
   if (threads == 1)
     return kernel;
-  return kernel + " threads=" + std::to_string(threads);
+  return kernel + threadsSuffix.str() + std::to_string(threads);
 }
 
 std::optional<double> CostFile::findKernel(int64_t threads,
@@ -116,7 +129,7 @@ std::optional<double> CostFile::findKernel(int64_t threads,
   std::string key = keyIn(threads, kernel);
   auto known = kernels.end();
   if (others == Others::Idle)
-    known = kernels.find(key + " alone");
+    known = kernels.find(key + aloneSuffix.str());
   if (known == kernels.end())
     known = kernels.find(key);
   return known == kernels.end() ? std::nullopt : std::optional(known->second);

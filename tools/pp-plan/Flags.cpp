@@ -51,7 +51,7 @@ pp::readThreads(const Flags &flags, const CompileOptions &options) {
     auto costs = CostFile::read(options.cost.costFile, options.target.str());
     if (!costs)
       return makeError(exitInvalid, llvm::toString(costs.takeError()));
-    for (auto &[count, seconds] : costs->updateSecondsPerByte)
+    for (int64_t count : costs->threads)
       if (count > 1 && flags.cores % count == 0)
         threads.push_back(count);
     return threads;

@@ -7,6 +7,7 @@
 #include "llvm/Support/Error.h"
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace pp {
@@ -29,9 +30,7 @@ struct CostFile {
   std::optional<double> findKernel(int64_t threads, const std::string &kernel,
                                    Others others) const;
   /// Whether it has times with idle others.
-  bool knowsAlone(int64_t threads) const {
-    return updateAlone.count(threads) != 0;
-  }
+  bool knowsAlone(int64_t threads) const { return alone.count(threads) != 0; }
 
   /// What a rank does between two steps, per byte of its parameters: the
   /// optimizer, and gradients set to zero. By the threads of a rank that were
@@ -39,6 +38,9 @@ struct CostFile {
   std::map<int64_t, std::optional<double>> updateSecondsPerByte;
   /// The same with idle others, by the threads that were measured so.
   std::map<int64_t, double> updateAlone;
+  /// The numbers of threads that there are times for, and those for which there
+  /// are some with idle others. Costs of inference have no update.
+  std::set<int64_t> threads = {1}, alone;
   std::optional<double> findUpdate(int64_t threads, Others others) const;
   /// From the end of a send to the receiver that waited for it.
   std::optional<double> transferLatency;
