@@ -102,6 +102,20 @@ class Ours:
         return json.loads(done.stdout)["median_step_seconds"]
 
 
+class Planned(Ours):
+    """The fastest of what pp-plan proposes for two cores, with times that pp-profile measures here and now."""
+
+    def __init__(self, arguments, model, batch):
+        tools = pathlib.Path(arguments.build) / "bin"
+        costs, plan = f"{OUTPUT / model.stem}-costs.json", f"{OUTPUT / model.stem}-plan.json"
+        counts = "--microbatches=" + ",".join(str(count) for count in sorted({1, min(batch, 2), batch}))
+        for command in (["pp-profile", counts, "--threads-per-stage=1,2", "-o", costs],
+                        ["pp-plan", counts, "--cores=2", f"--cost-file={costs}", "--measure=2", "-o", plan]):
+            subprocess.run([tools / command[0], model, *command[1:]], check=True, capture_output=True)
+        super().__init__(arguments, model, batch, "planned", [f"--plan={plan}"])
+        self.predicted = json.loads(pathlib.Path(plan).read_text())["predicted"]["step_seconds"]
+
+
 def export(name, batch):
     """NAME-eval-BATCH.onnx, with batch norm folded, as PyTorch's exporter leaves it."""
     path = OUTPUT / f"{name}-eval-{batch}.onnx"
@@ -131,6 +145,7 @@ def contenders(arguments, name, batch):
         result["pp-mlir, one by one", 1] = lambda: Ours(arguments, model, batch, "1s", ["--stages=1", single])
         result["pp-mlir, one by one, 2 stages", 2] = lambda: Ours(arguments, model, batch, "2s", ["--stages=2", single])
         result["pp-mlir, one by one, 2 replicas", 2] = lambda: Ours(arguments, model, batch, "rs", ["--replicas=2", single])
+    result["pp-mlir, plan of pp-plan", 2] = lambda: Planned(arguments, model, batch)
     kinds = ["onnxruntime", "openvino", "eager", "torch.compile"] + (["channels_last"] if name in ("resnet50", "mobilenetv2") else [])
     for threads in (1, 2):
         for kind in kinds:

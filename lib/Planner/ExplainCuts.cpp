@@ -52,8 +52,8 @@ private:
       auto evaluation = evaluatePlan(draft);
       if (!evaluation)
         break;
-      result.push_back({cut, moved, to, evaluation->simulation.makespan,
-                        evaluation->overflow});
+      result.push_back(
+          {cut, moved, to, evaluation->step, evaluation->overflow});
     }
     draft.stageOf = std::move(original);
   }

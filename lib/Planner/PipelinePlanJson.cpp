@@ -131,6 +131,8 @@ private:
     ObjectReader reader(json, "$.predicted", error);
     PlanPrediction &predicted = plan.predicted;
     reader.number("step_seconds", predicted.step, 0, false);
+    reader.number("latency_seconds", predicted.latency, 0, false,
+                  /*required=*/false);
     reader.number("period_seconds", predicted.period, 0, false,
                   /*required=*/false);
     reader.number("span_seconds", predicted.span, 0, false);
@@ -288,6 +290,8 @@ std::string PipelinePlan::toJson() const {
                        {"throughput", predicted.throughput},
                        {"peak_bytes", predicted.peakBytes},
                        {"lower_bound_seconds", predicted.lowerBound}};
+  if (predicted.latency > 0 && !training)
+    json["predicted"]["latency_seconds"] = predicted.latency;
   if (predicted.period > 0)
     json["predicted"]["period_seconds"] = predicted.period;
   json["kernels"] = Json::array();

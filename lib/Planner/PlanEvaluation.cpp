@@ -172,8 +172,12 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
   evaluation.slots = std::make_shared<SlotAssignment>(chooseSlots(*schedule));
   evaluation.peakBytes = countMemory(draft, *schedule, *evaluation.slots, each);
   evaluation.schedule = sendEarly(*schedule);
-  for (const StageLoad &load : each)
-    evaluation.input.stages.push_back(load.times);
+  for (const StageLoad &load : each) {
+    StageTimes &times = evaluation.input.stages.emplace_back(load.times);
+    // Parameters that nobody changes are prepared before the first step.
+    if (!training)
+      times.prepare = 0;
+  }
   evaluation.input.transfers =
       channelTimes(draft, evaluation.schedule.channels);
   evaluation.input.releases = releaseTimes(draft, evaluation.schedule.channels);
@@ -191,8 +195,16 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
   if (!simulation)
     return Failure{simulation.error()};
   evaluation.simulation = *simulation;
+  evaluation.step = simulation->makespan;
   evaluation.lowerBound =
       makespanLowerBound(evaluation.schedule, evaluation.input);
+  if (!training) {
+    if (auto period = stepPeriod(evaluation.schedule, evaluation.input))
+      evaluation.step = *period;
+    evaluation.lowerBound = 0;
+    for (const RankSummary &rank : simulation->summary)
+      evaluation.lowerBound = std::max(evaluation.lowerBound, rank.busy);
+  }
   for (int stage = 0; stage < computations.stages; ++stage) {
     StageLoad &largest = evaluation.stages[draft.partOf(stage)];
     if (each[stage].memoryBytes > largest.memoryBytes)
@@ -200,6 +212,14 @@ Result<PlanEvaluation> pp::planner::evaluatePlan(const PlanDraft &draft) {
   }
   evaluation.overflow = findOverflow(draft, evaluation.peakBytes);
   return evaluation;
+}
+
+double PlanEvaluation::idleShare() const {
+  double busy = 0;
+  for (const RankSummary &rank : simulation.summary)
+    busy += rank.busy;
+  double all = step * static_cast<double>(simulation.summary.size());
+  return all > 0 ? 1 - busy / all : 0;
 }
 
 double pp::planner::stepLowerBound(const PlanDraft &draft) {
@@ -241,9 +261,10 @@ PipelinePlan pp::planner::makePlan(const PlanDraft &draft,
   }
   const Simulation &simulation = evaluation.simulation;
   PlanPrediction &predicted = plan.predicted;
-  predicted.step = simulation.makespan;
+  predicted.step = evaluation.step;
+  predicted.latency = simulation.makespan;
   predicted.span = simulation.span;
-  predicted.bubble = 1 - simulation.utilization();
+  predicted.bubble = evaluation.idleShare();
   for (const RankSummary &rank : simulation.summary)
     if (rank.span > 0)
       predicted.spanBubble =

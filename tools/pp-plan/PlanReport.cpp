@@ -99,10 +99,12 @@ void pp::printCandidates(const PlanSearchResult &result, llvm::StringRef mixing,
       row.insert(row.begin() + 4, std::move(threads));
     return row;
   };
-  Table table(withThreads({"", "micro-batches", "replicas", "ranks", "stages",
-                           "schedule", "recompute", "step", "samples/s",
-                           "bubble", "peak memory", "bound", ""},
-                          "threads"));
+  const bool isTraining = result.candidates.front().plan.training;
+  Table table(
+      withThreads({"", "micro-batches", "replicas", "ranks", "stages",
+                   "schedule", isTraining ? "recompute" : "latency", "step",
+                   "samples/s", "bubble", "peak memory", "bound", ""},
+                  "threads"));
   size_t number = 0;
   for (const PlanCandidate &candidate : result.candidates) {
     if (++number > top)
@@ -115,7 +117,9 @@ void pp::printCandidates(const PlanSearchResult &result, llvm::StringRef mixing,
         {std::to_string(number), std::to_string(plan.microbatches()),
          plan.describeReplicas(), std::to_string(plan.schedule.ranks.size()),
          std::to_string(plan.schedule.parts()), plan.scheduleName,
-         std::string(nameOf(plan.checkpoint)), formatTime(plan.predicted.step),
+         isTraining ? std::string(nameOf(plan.checkpoint))
+                    : formatTime(plan.predicted.latency),
+         formatTime(plan.predicted.step),
          llvm::formatv("{0:F1}", plan.predicted.throughput),
          percent(plan.predicted.bubble), formatBytes(peak),
          formatTime(plan.predicted.lowerBound),
@@ -241,7 +245,12 @@ static void printStages(const PlanCandidate &candidate,
        << formatBytes(load.channelBytes) << "\n";
   }
   printProcesses(candidate.draft, os);
-  if (plan.predicted.period > 0)
+  if (!plan.training)
+    os << formatTime(plan.predicted.latency)
+       << " from the inputs of a step to its results, while others are on "
+          "their "
+          "way\n";
+  else if (plan.predicted.period > 0)
     os << formatTime(plan.predicted.period)
        << " per step when steps follow each other\n";
   os << renderTimeline(evaluation.simulation, 100);

@@ -30,9 +30,12 @@ struct PlanStage {
 };
 
 struct PlanPrediction {
-  /// Seconds of a step: from its start to the last end, with the gradients'
-  /// all-reduce where stages have replicas.
+  /// Seconds of a step. In training from its start to the last end, with the
+  /// gradients' all-reduce where stages have replicas. Steps of inference need
+  /// nothing of each other: there it is the period.
   double step = 0;
+  /// Seconds from the inputs of a step to its last result; 0: not known.
+  double latency = 0;
   /// Seconds per step when steps follow each other (stepPeriod); 0: not known.
   double period = 0;
   /// Seconds of the longest rank, from its first to its last action.

@@ -62,12 +62,17 @@ struct PlanEvaluation {
   std::shared_ptr<const SlotAssignment> slots;
   SimulationInput input;
   Simulation simulation;
+  /// Seconds of a step: see PlanPrediction.
+  double step = 0;
   /// Per rank: the sum over its stages.
   std::vector<int64_t> peakBytes;
   /// See PlanPrediction.
   double lowerBound = 0;
   /// The first rank that needs more than its device has, as a sentence.
   std::optional<std::string> overflow;
+
+  /// Of all ranks in a step.
+  double idleShare() const;
 };
 
 /// The values of `graph` that cross between stages, directly from the stage

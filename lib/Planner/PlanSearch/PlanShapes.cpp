@@ -109,7 +109,7 @@ static std::vector<int> counts(int least, int most) {
 std::vector<int> PlanShapes::replicaCounts(int microbatches) const {
   std::vector<int> result;
   for (int n : counts(1, static_cast<int>(devices)))
-    if (n == 1 || (space.replicate && space.training && microbatches % n == 0))
+    if (n == 1 || (space.replicate && microbatches % n == 0))
       result.push_back(n);
   return result;
 }
@@ -137,7 +137,9 @@ std::vector<PlanShape> PlanShapes::list() const {
           shape.ranks = ranks;
           shape.stagesPerRank = chunks;
           double busy = workBound(graph, static_cast<size_t>(ranks) * replicas);
-          shape.bound = std::max(busy, work[graph].path);
+          // Steps of inference are on their way at the same time.
+          shape.bound =
+              space.training ? std::max(busy, work[graph].path) : busy;
           shape.estimate = busy * (1 + (ranks - 1.) * replicas /
                                            space.graphs[graph].microbatches);
           list.push_back(shape);

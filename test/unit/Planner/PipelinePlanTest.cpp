@@ -265,7 +265,7 @@ TEST(PlanSearch, isNotWorseThanAnySinglePlan) {
       // What the plan states is what its draft costs.
       auto again = evaluatePlan(candidate.draft);
       ASSERT_TRUE(again);
-      EXPECT_EQ(again->simulation.makespan, candidate.plan.predicted.step);
+      EXPECT_EQ(again->step, candidate.plan.predicted.step);
     }
     for (const char *name : {"gpipe", "1f1b", "zb-h1", "zb-h2"}) {
       PlanSpace one = space;
@@ -297,6 +297,41 @@ TEST(PlanSearch, dataParallelismCanWin) {
   result = searchPlans(space);
   EXPECT_EQ(result->candidates.front().plan.replicas, 1);
   EXPECT_GE(result->candidates.front().plan.schedule.ranks.size(), 3u);
+}
+
+/// Steps of inference follow each other, and what they prepare is there before
+/// the first.
+TEST(PlanSearch, inferenceIsAsFastAsItsPeriod) {
+  Graph graph = chain(4, 1, 10, 1000);
+  for (Kernel &kernel : graph.kernels) {
+    kernel.prepareTime = 100;
+    kernel.preparedBytes = 1;
+  }
+  Cluster devices = cluster(2, 1e9);
+  PlanSpace space = spaceOf(graph, devices, {1});
+  space.training = false;
+  auto result = searchPlans(space);
+  ASSERT_TRUE(result) << result.error();
+  const PlanCandidate &best = result->candidates.front();
+  EXPECT_EQ(best.plan.schedule.ranks.size(), 2u);
+  EXPECT_NEAR(best.plan.predicted.step, 2, 1e-3);
+  EXPECT_NEAR(best.plan.predicted.latency, 4, 1e-3);
+  EXPECT_NEAR(best.plan.predicted.bubble, 0, 1e-3);
+  EXPECT_NEAR(best.plan.predicted.throughput, 8, 1e-2);
+  EXPECT_LE(best.plan.predicted.lowerBound, best.plan.predicted.step);
+  // A kernel of another size is moved for the period, not for the latency,
+  // which no cut changes.
+  graph.kernels[1].forwardTime = 2;
+  space = spaceOf(graph, devices, {1});
+  space.training = false;
+  result = searchPlans(space);
+  EXPECT_NEAR(result->candidates.front().plan.predicted.step, 3, 1e-3);
+  // Micro-batches of their own on each device need no cut.
+  space = spaceOf(graph, devices, {1, 2});
+  space.training = false;
+  result = searchPlans(space);
+  EXPECT_EQ(result->candidates.front().plan.replicas, 2);
+  EXPECT_NEAR(result->candidates.front().plan.predicted.step, 2.5, 1e-3);
 }
 
 TEST(PlanSearch, keepsToTheMemory) {
