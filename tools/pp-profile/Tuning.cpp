@@ -199,6 +199,7 @@ private:
       turns.push_back(&own);
     double before = stepOf(costs), after = 0;
     llvm::json::Value stepOfRules = *costs.get(stepField);
+    llvm::json::Object known = kernels();
     for (const CompileOptions *each : turns) {
       auto measured = measure(*each, import, settings, context);
       if (!measured)
@@ -218,12 +219,16 @@ private:
     llvm::outs() << llvm::formatv(
         "tuned: {0:f3} ms per step, untuned: {1:f3}\n", 1e3 * after,
         1e3 * before);
-    // With the times of kernels that were not known, too.
-    auto final = choose(own, path);
-    if (!final)
-      return final.takeError();
-    if (after < before && *final == *keys)
+    if (after < before) {
+      // With the times of kernels that were not known, too, or else without:
+      // the file chooses the program that was measured.
+      auto final = choose(own, path);
+      if (!final)
+        return final.takeError();
+      if (*final != *keys)
+        costs[kernelsField] = std::move(known);
       return llvm::Error::success();
+    }
     llvm::outs() << "the file has only what the rules choose\n";
     llvm::json::Object kept;
     for (const std::string &key : rules)
