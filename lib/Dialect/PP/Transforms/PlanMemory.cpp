@@ -614,8 +614,8 @@ private:
   }
 
   /// Whether a stage adds up gradients, and its code can tell the first
-  /// micro-batch: kernels on a GPU are launched in graphs that all micro-batches
-  /// share.
+  /// micro-batch: kernels on a GPU are launched in graphs that all
+  /// micro-batches share.
   bool writesGradients(int64_t number) {
     auto [known, isNew] = writers.try_emplace(number, false);
     if (isNew)
