@@ -73,15 +73,14 @@ private:
   LogicalResult checkGradients(Operation *op) {
     auto kernel = dyn_cast<KernelOpInterface>(op);
     auto stage = op->getParentOfType<StageOp>();
-    if (!kernel || !memory.getWritesGradients() ||
-        isBackward(stage.getPhase()))
+    if (!kernel || !memory.getWritesGradients() || isBackward(stage.getPhase()))
       return success();
     for (const StateReference &state : kernel.getUpdatedStates())
       if (state.kind == StateKind::Gradient)
-        return op->emitOpError()
-               << "adds to the gradient of " << state.symbol
-               << " outside of B and W, in a stage whose memory says that these "
-                  "write gradients";
+        return op->emitOpError() << "adds to the gradient of " << state.symbol
+                                 << " outside of B and W, in a stage whose "
+                                    "memory says that these "
+                                    "write gradients";
     return success();
   }
 
