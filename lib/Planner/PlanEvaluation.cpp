@@ -219,7 +219,7 @@ double PlanEvaluation::idleShare() const {
   for (const RankSummary &rank : simulation.summary)
     busy += rank.busy;
   double all = step * static_cast<double>(simulation.summary.size());
-  return all > 0 ? 1 - busy / all : 0;
+  return all > 0 ? std::max(1 - busy / all, 0.0) : 0;
 }
 
 double pp::planner::stepLowerBound(const PlanDraft &draft) {

@@ -1,4 +1,4 @@
-//===- ConvGradientTiles.h - Gradients of weights in AMX's tiles ----------===//
+//===- ConvGradientTiles.h - Gradients of weights in matrix tiles ---------===//
 //
 // The gradient of a convolution's weights is a product of matrices
 // (ConvGradientProduct.h). With channels last, or in blocks, the matrix of what

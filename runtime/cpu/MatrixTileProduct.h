@@ -1,4 +1,4 @@
-//===- MatrixTileProduct.h - Matrix products of bf16 in AMX's tiles -------===//
+//===- MatrixTileProduct.h - Matrix products of bf16 in tiles -------------===//
 //
 // oneDNN 2.6 reaches a third of what the tiles can do, and a twentieth in some
 // gradients of convolutions. The loops:
