@@ -204,7 +204,8 @@ static llvm::Error printTimeline(const runtime::Plan &plan,
     times.forward = stage.forwardSeconds;
     times.recompute = times.forward;
     times.backwardInput = stage.backwardSeconds;
-    times.prepare = stage.prepareSeconds;
+    // Parameters that nobody changes are prepared before the first step.
+    times.prepare = plan.isTraining() ? stage.prepareSeconds : 0;
     // Of virtual workers, one is shown.
     input.stages.insert(input.stages.end(),
                         plan.clockDistance ? 1 : plan.replicasOf(number),
@@ -219,6 +220,10 @@ static llvm::Error printTimeline(const runtime::Plan &plan,
   if (!simulation)
     return makeError(exitInternal,
                      "the plan cannot be simulated: " + simulation.error());
+  if (!plan.isTraining() && plan.replicas == 1 && !hasStageReplicas)
+    if (auto period = planner::stepPeriod(scheduleOf(plan), input))
+      os << llvm::format("predicted %.3f ms from result to result\n",
+                         *period * 1e3);
   os << llvm::format("predicted step %.3f ms, bubble %.1f %%\n",
                      simulation->makespan * 1e3,
                      100 * (1 - simulation->utilization()))

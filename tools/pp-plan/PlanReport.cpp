@@ -247,9 +247,7 @@ static void printStages(const PlanCandidate &candidate,
   printProcesses(candidate.draft, os);
   if (!plan.training)
     os << formatTime(plan.predicted.latency)
-       << " from the inputs of a step to its results, while others are on "
-          "their "
-          "way\n";
+       << " from the inputs of a step to its results\n";
   else if (plan.predicted.period > 0)
     os << formatTime(plan.predicted.period)
        << " per step when steps follow each other\n";
