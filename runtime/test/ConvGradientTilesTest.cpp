@@ -71,6 +71,18 @@ TEST_P(ConvGradientTilesTest, MatchesLoopsWithGapsAndLargeWindows) {
     compareWithLoops(large.shape(isInBlocks), tiles(), random);
 }
 
+/// Sums of many terms, that wait for the others; with more rows, a is packed
+/// part by part.
+TEST_P(ConvGradientTilesTest, MatchesLoopsOfManyPixels) {
+  std::minstd_rand random(6);
+  for (int64_t outputs : {48, 352}) {
+    const ConvTilesCase many = {2,           16,        outputs,
+                                {1, 41, 41}, {1, 2, 2}, {1, 1, 1},
+                                {1, 1, 1},   {0, 0, 0}, {1, 40, 40}};
+    compareWithLoops(many.shape(/*isInBlocks=*/true), tiles(), random);
+  }
+}
+
 TEST_P(ConvGradientTilesTest, PartsHaveTheBitsOfTheWhole) {
   std::minstd_rand random(5);
   for (auto [isInBlocks, first] : {std::pair<bool, int64_t>{false, 13},
