@@ -15,23 +15,34 @@ import sys
 import time
 
 import quiet
-from vs_pytorch import MODELS, ROOT, Ours, processor
+from vs_pytorch import MODELS, OUTPUT, ROOT, Ours, processor, tool
 
 BATCH = 8
 COUNTS = (1, 2, 4, 8)
 
 
+def tuned(arguments, model, count):
+    """The flags of a program in so many micro-batches, whose kernels are chosen by their times if that is wanted."""
+    flags = [f"--microbatches={count}", "--batch-norm=frozen"]
+    if arguments.tune:
+        path = OUTPUT / f"{model}-{arguments.precision}-tuning-{count}.json"
+        path.unlink(missing_ok=True)
+        tool(arguments, "pp-profile", model, BATCH, *flags, "--tune", "-o", path)
+        flags.append(f"--tuning-file={path}")
+    return flags
+
+
 def measure(arguments, model):
     subprocess.run([sys.executable, ROOT / "benchmarks" / "models.py", model], check=True, stdout=subprocess.DEVNULL)
     _, _, steps = MODELS[model]
+    flags = {count: tuned(arguments, model, count) for count in COUNTS}
     programs = {
-        f"{count} micro-batches": Ours(
-            arguments, model, f"tax-{count}", ["--stages=1", f"--microbatches={count}", "--batch-norm=frozen"], BATCH)
+        f"{count} micro-batches": Ours(arguments, model, f"tax-{count}", ["--stages=1", *flags[count]], BATCH)
         for count in COUNTS
     }
     for schedule in ("1f1b", "zb-h1", "auto"):
-        programs[f"2 stages, {schedule}"] = Ours(arguments, model, f"tax-{schedule}", [
-            "--stages=2", f"--microbatches={BATCH}", f"--schedule={schedule}", "--batch-norm=frozen"], BATCH)
+        programs[f"2 stages, {schedule}"] = Ours(
+            arguments, model, f"tax-{schedule}", ["--stages=2", f"--schedule={schedule}", *flags[BATCH]], BATCH)
     rounds = quiet.rounds(arguments.rounds, lambda: {name: program.turn(2, steps) for name, program in programs.items()}, model)
     return {name: statistics.median(turns[name] for turns in rounds) for name in programs}
 
@@ -41,6 +52,7 @@ def main():
     parser.add_argument("--build", default=ROOT / "build" / "release")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--precision", default="f32", choices=("f32", "bf16"))
+    parser.add_argument("--tune", action="store_true", help="choose kernels by pp-profile --tune, for each number of micro-batches")
     parser.add_argument("--flag", action="append", default=[], help="for pp-compile; may be repeated")
     parser.add_argument("models", nargs="*", default=["gpt", "resnet18"], help=f"of {', '.join(MODELS)}")
     arguments = parser.parse_args()
