@@ -69,10 +69,11 @@ public:
   /// there are but for the last ones, are multiples of those together.
   using TakeSums = std::function<void(int64_t row, int64_t rows, int64_t column,
                                       int64_t columns, const float *blocks)>;
-  /// And for a c of that kind.
+  /// And for a c of that kind; needs setTaken().
   void run(const PackPanels &packA, const PackPanels &packB,
            const TakeSums &take, void *scratchpad) const;
-  /// For the next one, before its scratchpad is measured.
+  /// Prepares for it, before the scratchpad is measured; so many columns belong
+  /// together.
   void setTaken(int64_t columnsTogether) { together = columnsTogether; }
 
   /// The bytes of a packed b: panels of 16 columns, one after the other.

@@ -72,11 +72,12 @@ struct StageState {
   /// By feed and micro-batch: the step (from 1) that was copied in last.
   std::vector<std::vector<uint64_t>> fed;
 
-  /// Of the step that is enqueued: for each lane, whether a B and whether a W
-  /// have written gradients, and whether the lanes were added up.
+  /// Whether a B, and whether a W, has written gradients.
   struct Written {
     bool byInput = false, byWeight = false;
   };
+  /// Of the step that is enqueued: that of each lane, and whether the lanes
+  /// were added up.
   std::vector<Written> written;
   bool isFolded = false;
   /// Those of the update, where they are not the step's.
