@@ -1,6 +1,7 @@
 //===- KernelBuilder.cpp --------------------------------------------------===//
 #include "cpu/KernelBuilder.h"
 #include "cpu/LibraryKernel.h"
+#include "pprt/pprt.h"
 
 #include <algorithm>
 
@@ -212,9 +213,16 @@ dnnl::memory KernelBuilder::add(const MemoryDesc &desc, bool isResult,
 
 void KernelBuilder::setFunction(unsigned tensorCount, Function work,
                                 uint64_t bytes) {
-  scratchpadBytes = alignUp(bytes);
+  scratchpadBytes = std::max(scratchpadBytes, alignUp(bytes));
   functionTensors = tensorCount;
   function = std::move(work);
+}
+
+void KernelBuilder::setSumFunction(unsigned most, SumFunction work,
+                                   uint64_t bytes) {
+  sumFunction = std::move(work);
+  mostTogether = most;
+  scratchpadBytes = std::max(scratchpadBytes, alignUp(bytes));
 }
 
 dnnl::memory KernelBuilder::addView(const dnnl::memory &memory,
@@ -300,6 +308,15 @@ bool pp::runtime::readAccumulation(Descriptor &descriptor,
   if (isAdded && type != KernelBuilder::Type::f32)
     throw DescriptorError("accumulate: the result must be f32");
   return isAdded;
+}
+
+int64_t pp::runtime::readTogether(Descriptor &descriptor, bool isAdded) {
+  if (!descriptor.has("together"))
+    return 1;
+  int64_t most = descriptor.getInteger("together", 2, PP_MOST_TOGETHER);
+  if (!isAdded)
+    throw DescriptorError("together: needs accumulate=1");
+  return most;
 }
 
 bool KernelBuilder::canGuard() {

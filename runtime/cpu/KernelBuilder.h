@@ -21,6 +21,7 @@
 #include <dnnl.hpp>
 
 #include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -130,6 +131,19 @@ public:
   /// scratchpad of at least `bytes`.
   void setFunction(unsigned tensorCount, Function work, uint64_t bytes = 0);
 
+  /// Lets a kernel that adds to its last tensor do so for up to `most` calls in
+  /// one pass over it; `tensors` has those of each call, and with `isFirst` the
+  /// first one writes. Like setFunction beside that.
+  using SumFunction = std::function<void(std::span<void *const *const> tensors,
+                                         bool isFirst, void *scratchpad)>;
+  void setSumFunction(unsigned most, SumFunction work, uint64_t bytes);
+  /// The most calls at once; 0: it has no such function.
+  unsigned getMostTogether() const { return mostTogether; }
+  void executeTogether(std::span<void *const *const> tensors, bool isFirst,
+                       void *scratchpad) const {
+    sumFunction(tensors, isFirst, scratchpad);
+  }
+
   /// Places temporaries and scratchpads; call once after the last add. Throws
   /// DescriptorError where this is a part of a kernel that cannot be divided.
   void finish();
@@ -187,6 +201,8 @@ private:
   std::vector<Conversion> conversions;
   Function function;
   unsigned functionTensors = 0;
+  SumFunction sumFunction;
+  unsigned mostTogether = 0;
   uint64_t scratchpadBytes = 0;
   uint64_t sharedBytes = 0;
 };
@@ -203,6 +219,9 @@ void buildTransposedProduct(const KernelBuilder::MemoryDesc &b,
 /// `type`. A number is complete before it is added, so it has the bits of a
 /// kernel that writes it and another one that adds.
 bool readAccumulation(Descriptor &descriptor, KernelBuilder::Type type);
+/// The key `together` of a kernel that adds: for how many micro-batches it may
+/// do so at once, 1 without it.
+int64_t readTogether(Descriptor &descriptor, bool isAdded);
 void buildPackMatmul(Descriptor &descriptor, KernelBuilder &builder);
 void buildPackConvForward(Descriptor &descriptor, KernelBuilder &builder);
 void buildPackConvBackwardData(Descriptor &descriptor, KernelBuilder &builder);
@@ -215,6 +234,8 @@ uint64_t measurePackedConvBackwardData(Descriptor &descriptor,
 void buildConvForward(Descriptor &descriptor, KernelBuilder &builder);
 /// See isFused.
 bool isConvFused(Descriptor &descriptor, KernelBuilder &builder);
+/// See addsTogether.
+bool isMatmulAddedTogether(Descriptor &descriptor);
 /// See addsInPlace.
 bool isMatmulAddedInPlace(Descriptor &descriptor);
 bool isConvAddedInPlace(Descriptor &descriptor, KernelBuilder &builder);

@@ -123,7 +123,8 @@ unsigned LibraryKernel::tensorCount() const {
   return implementation->parts.front().getTensorCount();
 }
 
-bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
+template <typename Run>
+bool LibraryKernel::runParts(void *scratchpad, const Run &run) noexcept {
   try {
     // The calls of some primitives divide their sums by the number of threads
     // that they have when they run.
@@ -132,8 +133,8 @@ bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
     Part own = currentPart();
     std::vector<KernelBuilder> &parts = implementation->parts;
     for (size_t i = own.index; i < parts.size(); i += own.count)
-      parts[i].execute(tensors, static_cast<char *>(scratchpad) +
-                                    implementation->scratchpads[i]);
+      run(parts[i],
+          static_cast<char *>(scratchpad) + implementation->scratchpads[i]);
     return true;
   } catch (const std::exception &e) {
     try {
@@ -144,6 +145,25 @@ bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
     }
     return false;
   }
+}
+
+bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
+  return runParts(scratchpad, [&](KernelBuilder &part, void *own) {
+    part.execute(tensors, own);
+  });
+}
+
+bool LibraryKernel::executeTogether(std::span<void *const *const> tensors,
+                                    Kernel *first, void *scratchpad) noexcept {
+  if (implementation->parts.front().getMostTogether() == 0)
+    return Kernel::executeTogether(tensors, first, scratchpad);
+  return runParts(scratchpad, [&](KernelBuilder &part, void *own) {
+    size_t most = part.getMostTogether();
+    for (size_t at = 0; at < tensors.size(); at += most)
+      part.executeTogether(
+          tensors.subspan(at, std::min(most, tensors.size() - at)),
+          /*isFirst=*/first && at == 0, own);
+  });
 }
 
 /// Memory that starts at a multiple of 64.
@@ -258,6 +278,16 @@ bool pp::runtime::addsInPlace(std::string_view gradient) noexcept {
   }
 }
 
+bool pp::runtime::addsTogether(std::string_view gradient) noexcept {
+  try {
+    Descriptor descriptor(gradient);
+    return descriptor.getKind() == "matmul" &&
+           isMatmulAddedTogether(descriptor);
+  } catch (const std::exception &) {
+    return false;
+  }
+}
+
 void pp::runtime::setKernelThreads(int count) { omp_set_num_threads(count); }
 int pp::runtime::getKernelThreads() { return omp_get_max_threads(); }
 
@@ -272,4 +302,32 @@ void pp::runtime::keepKernelError(std::string text) noexcept {
 
 void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad) {
   static_cast<Kernel *>(kernel)->execute(tensors, scratchpad);
+}
+
+void pp_run_together(const pp_phase_arguments *arguments,
+                     pp_phase_function part) {
+  for (uint64_t i = 0; i < arguments->together; ++i)
+    part(&arguments[i]);
+}
+
+void pp_execute_together(const pp_phase_arguments *arguments, void *kernel,
+                         void *first, pp_tensors_function tensors,
+                         uint64_t tensorCount, void *scratchpad) {
+  void *pointers[PP_MOST_TOGETHER][PP_MOST_TENSORS];
+  void *const *runs[PP_MOST_TOGETHER];
+  const uint64_t count = arguments->together;
+  for (uint64_t i = 0; i < count; ++i) {
+    tensors(&arguments[i], pointers[i]);
+    runs[i] = pointers[i];
+  }
+  // Lanes of gradients are sums of their own.
+  auto sumOf = [&](uint64_t i) { return runs[i][tensorCount - 1]; };
+  for (uint64_t begin = 0, end; begin < count; begin = end) {
+    for (end = begin + 1; end < count && sumOf(end) == sumOf(begin); ++end)
+      ;
+    static_cast<Kernel *>(kernel)->executeTogether(
+        std::span(runs + begin, end - begin),
+        arguments[begin].is_first ? static_cast<Kernel *>(first) : nullptr,
+        scratchpad);
+  }
 }

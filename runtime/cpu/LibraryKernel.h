@@ -43,11 +43,18 @@ public:
   /// `scratchpadBytes()` bytes and starts at a multiple of 64 (null where the
   /// size is 0). Returns false where oneDNN refused; see takeKernelError().
   bool execute(void *const *tensors, void *scratchpad) noexcept override;
+  /// At once where the descriptor has the key `together`.
+  bool executeTogether(std::span<void *const *const> tensors, Kernel *first,
+                       void *scratchpad) noexcept override;
 
 private:
   friend bool isDivisible(const std::string &descriptor,
                           unsigned parts) noexcept;
   struct Implementation;
+  /// Calls `run` with each part that is the calling thread's, and its place in
+  /// the scratchpad.
+  template <typename Run>
+  bool runParts(void *scratchpad, const Run &run) noexcept;
   explicit LibraryKernel(std::unique_ptr<Implementation> implementation);
   std::unique_ptr<Implementation> implementation;
 };
@@ -73,6 +80,11 @@ bool isFused(std::string_view convolution) noexcept;
 /// an addition afterwards. A sum in one pass over memory is hard to beat: only
 /// matrix tiles do, which write a result past the caches otherwise.
 bool addsInPlace(std::string_view gradient) noexcept;
+
+/// Whether a `matmul` with the key `accumulate=1` has a way to add the products
+/// of several micro-batches in one pass over the result, for which the key
+/// `together` leaves room.
+bool addsTogether(std::string_view gradient) noexcept;
 
 /// Sets how many OpenMP threads the kernels of the calling thread use.
 void setKernelThreads(int count);

@@ -5,6 +5,7 @@
 #include "cpu/Processor.h"
 #include "cpu/TiledProduct.h"
 #include "plan/ShortFloat.h"
+#include "pprt/pprt.h"
 
 #include <algorithm>
 #include <cmath>
@@ -74,6 +75,8 @@ struct Product {
   /// Whether factors of f32 are multiplied as sums of three of bf16. Of the
   /// whole product, so that a part does what the whole would.
   bool isSplit = false;
+  /// How many such products may be added at once.
+  int64_t together = 1;
   /// The bytes of b in the library's layout; 0: it has strides.
   size_t packedBytes = 0;
 };
@@ -121,6 +124,7 @@ static Product readProduct(Descriptor &descriptor) {
   product.epilogue = readEpilogue(
       descriptor, c, product.c == KernelBuilder::dense(c, types[2]));
   product.isAdded = readAccumulation(descriptor, types[2]);
+  product.together = readTogether(descriptor, product.isAdded);
   checkShapes(product);
   product.isSplit = isSplitFaster(product);
   product.packedBytes = readPackedBytes(descriptor);
@@ -364,6 +368,21 @@ static void buildTiled(const Product &product, const Offsets &offsets,
   TiledProduct tiled = makeTiled(product);
   uint64_t bytes = tiled.getScratchpadBytes();
   int a = order == Order::AThenB ? 0 : 1;
+  if (auto sums = tiled.together(product.together))
+    builder.setSumFunction(
+        static_cast<unsigned>(sums->atOnce()),
+        [sums = *sums, offsets, a](std::span<void *const *const> tensors,
+                                   bool isFirst, void *scratchpad) {
+          std::array<MatrixTileSums::Factors, PP_MOST_TOGETHER> factors;
+          for (size_t i = 0; i < tensors.size(); ++i)
+            factors[i] = {static_cast<const char *>(tensors[i][a]) + offsets.a,
+                          static_cast<const char *>(tensors[i][1 - a]) +
+                              offsets.b};
+          sums.run(std::span(factors.data(), tensors.size()),
+                   static_cast<char *>(tensors[0][2]) + offsets.c, isFirst,
+                   scratchpad);
+        },
+        sums->getScratchpadBytes());
   builder.setFunction(
       3,
       [tiled = std::move(tiled), offsets, a](void *const *tensors,
@@ -424,6 +443,12 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
   if (isTiled(product))
     return buildTiledWithEpilogue(product, builder);
   buildWithEpilogue(product.epilogue, product.a, product.b, product.c, builder);
+}
+
+bool pp::runtime::isMatmulAddedTogether(Descriptor &descriptor) {
+  Product product = readProduct(descriptor);
+  return isTiled(product) &&
+         makeTiled(product).together(PP_MOST_TOGETHER).has_value();
 }
 
 bool pp::runtime::isMatmulAddedInPlace(Descriptor &descriptor) {

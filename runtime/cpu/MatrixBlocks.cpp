@@ -37,6 +37,48 @@ PP_AVX512 void pp::runtime::writeRow(const float *row, int64_t columns,
   }
 }
 
+/// `sum` and `count` rows, `distance` apart.
+PP_AVX512_INLINE __m512 addRows(__m512 sum, const float *rows, int64_t count,
+                                int64_t distance, __mmask16 mask) {
+  for (int64_t i = 0; i < count; ++i)
+    sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, rows + i * distance));
+  return sum;
+}
+
+PP_AVX512 void pp::runtime::sumRows(const float *rows, int64_t count,
+                                    int64_t distance, int64_t columns,
+                                    RowPlace before, RowPlace to) {
+  if ((before.at && before.stride != 1) || to.stride != 1) {
+    for (int64_t column = 0; column < columns; ++column) {
+      float sum = before.at ? before.at[column * before.stride] + rows[column]
+                            : rows[column];
+      for (int64_t i = 1; i < count; ++i)
+        sum += rows[i * distance + column];
+      to.at[column * to.stride] = sum;
+    }
+    return;
+  }
+  for (int64_t first = 0; first < columns; first += half) {
+    const __mmask16 mask = maskFrom(first, columns);
+    __m512 sum = _mm512_maskz_loadu_ps(mask, rows + first);
+    if (before.at)
+      sum = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, before.at + first), sum);
+    _mm512_mask_storeu_ps(
+        to.at + first, mask,
+        addRows(sum, rows + first + distance, count - 1, distance, mask));
+  }
+}
+
+PP_AVX512 void pp::runtime::streamSum(const float *rows, int64_t count,
+                                      int64_t distance, int64_t columns,
+                                      float *to) {
+  for (int64_t first = 0; first < columns; first += half)
+    _mm512_stream_ps(to + first,
+                     addRows(_mm512_loadu_ps(rows + first),
+                             rows + first + distance, count - 1, distance,
+                             /*mask=*/0xffff));
+}
+
 /// In the lower halves of 32 bits each.
 PP_AVX512_INLINE __m512i round(__m512 numbers) {
   const __m512i bits = _mm512_castps_si512(numbers);

@@ -13,6 +13,19 @@ void writeRow(const float *row, int64_t columns, float *c, int64_t stride,
 /// The same as bf16, rounded to the nearest.
 void writeRow(const float *row, int64_t columns, uint16_t *c, int64_t stride);
 
+/// A row whose elements are `stride` apart; null: there is none.
+struct RowPlace {
+  float *at;
+  int64_t stride;
+};
+/// Writes the sum of `before` and of `count` rows, `distance` apart, added in
+/// this order, to `to`, which may be one of these.
+void sumRows(const float *rows, int64_t count, int64_t distance,
+             int64_t columns, RowPlace before, RowPlace to);
+/// The same without `before`, as streamRow.
+void streamSum(const float *rows, int64_t count, int64_t distance,
+               int64_t columns, float *to);
+
 /// Writes `count` times 16 numbers as columns of a dense matrix of 16 rows. The
 /// numbers are `offset` after these places.
 void writeColumns(const float *const *columns, int64_t count, int64_t offset,

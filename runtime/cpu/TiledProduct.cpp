@@ -245,6 +245,22 @@ std::optional<MatrixTileProduct> TiledProduct::inMatrixTiles() const {
   return product;
 }
 
+std::optional<MatrixTileSums> TiledProduct::together(int64_t most) const {
+  if (!batch.empty() || !isAdded || isPacked || !inMatrixTiles())
+    return std::nullopt;
+  const MatrixProductShape shape{m,
+                                 k,
+                                 n,
+                                 {a.rowStride, a.columnStride},
+                                 {b.rowStride, b.columnStride},
+                                 {c.rowStride, c.columnStride},
+                                 isSplit};
+  const int64_t atOnce = MatrixTileSums::atOnce(shape, most);
+  if (atOnce < 2)
+    return std::nullopt;
+  return MatrixTileSums(shape, atOnce, *matrixTiles);
+}
+
 int64_t TiledProduct::columnsAtOnce() const {
   // What is not written into c itself is kept between blocks of terms.
   return std::min(roundUp(n, panelColumns), int64_t(isDirect() ? 1024 : 512));

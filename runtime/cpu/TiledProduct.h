@@ -20,6 +20,7 @@
 #define PP_RUNTIME_CPU_TILEDPRODUCT_H
 
 #include "cpu/MatrixTileProduct.h"
+#include "cpu/MatrixTileSums.h"
 #include "cpu/ProductTiles.h"
 #include "plan/DataType.h"
 
@@ -70,6 +71,11 @@ public:
     matrixTiles = nullptr;
   }
   void setMatrixTiles(const MatrixTiles &other) { matrixTiles = &other; }
+
+  /// The sums of up to `most` such products in c, if there is a way to add them
+  /// all in one pass over it. `run` of it has the bits of one product after the
+  /// other.
+  std::optional<MatrixTileSums> together(int64_t most) const;
 
   /// What `run` needs; a multiple of 64.
   uint64_t getScratchpadBytes() const;

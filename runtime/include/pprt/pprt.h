@@ -24,13 +24,15 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct below or the plan's meaning changes. */
-#define PP_ABI_VERSION 10
+#define PP_ABI_VERSION 11
 
 /* All arenas, and all tensors inside them, start at multiples of this. */
 #define PP_ALIGNMENT 64
 
 /* The most threads that may compute a stage together, and parts of a kernel. */
 #define PP_MOST_THREADS 1024
+/* How many micro-batches a W may take together. */
+#define PP_MOST_TOGETHER 16
 
 /* The memory one run of a phase works on. Offsets inside each area are
  * constants of the generated code; `inputs` and `outputs` follow the order of
@@ -54,6 +56,9 @@ typedef struct pp_phase_arguments {
   void *team;             /* for pp_join_parts; null: it is alone       */
   const int32_t *samples; /* U: how many the sums of running statistics
                              are of; aligned to 64 bytes              */
+  uint64_t together;      /* W of a stage that `groups_weights`: so many of
+                             these structures, one after the other, are for
+                             a micro-batch each; at least 1              */
 } pp_phase_arguments;
 
 /* Runs one phase of one stage, for one micro-batch or for a step. */
@@ -142,6 +147,26 @@ void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad);
  * stage with several threads calls it where one part reads what another wrote,
  * and a generated kernel between its loops. */
 void pp_join_parts(const pp_phase_arguments *arguments);
+
+/* W of a stage that `groups_weights` is a row of these two: what it does for
+ * one micro-batch after the other, before it goes on. */
+
+/* Runs a part of W for each micro-batch, in their order. */
+void pp_run_together(const pp_phase_arguments *arguments,
+                     pp_phase_function part);
+
+/* Stores the tensors of a library kernel for one micro-batch. */
+typedef void (*pp_tensors_function)(const pp_phase_arguments *, void **tensors);
+
+/* Runs a library kernel of `tensor_count` tensors (at most PP_MOST_TENSORS)
+ * that adds to the last one, for each micro-batch; `first` instead, which
+ * writes, where that is the first in its step. `first` may be null. The bits
+ * are those of pp_execute_kernel, which adds for one after the other, but the
+ * sums may go through memory once for all. */
+enum { PP_MOST_TENSORS = 8 };
+void pp_execute_together(const pp_phase_arguments *arguments, void *kernel,
+                         void *first, pp_tensors_function tensors,
+                         uint64_t tensor_count, void *scratchpad);
 
 /* In training programs for the processor, all threads of a phase call it after
  * each kernel with the kernel's number in the phase's `probes`. Does nothing
