@@ -6,8 +6,10 @@
 #include "pp/Dialect/PP/IR/PP.h"
 #include "pp/Interfaces/CostOpInterface.h"
 #include "pp/Interfaces/KernelOpInterface.h"
+#include "pprt/pprt.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ADT/EquivalenceClasses.h"
 
 namespace pp {
 #define GEN_PASS_DEF_LOWERSTAGES
@@ -79,25 +81,32 @@ private:
 
   void declareRuntime() {
     builder.setInsertionPointToEnd(code.getBody());
-    executeKernel = LLVM::LLVMFuncOp::create(
-        builder, code.getLoc(), "pp_execute_kernel",
-        LLVM::LLVMFunctionType::get(voidType, {pointer, pointer, pointer}));
+    executeKernel = declare("pp_execute_kernel", {pointer, pointer, pointer});
+    bool isTogether = llvm::any_of(memories, [](auto &entry) {
+      return entry.second.getWeightsTogether().has_value();
+    });
+    if (isTogether) {
+      Type number = builder.getI64Type();
+      runTogether = declare("pp_run_together", {pointer, pointer});
+      executeTogether =
+          declare("pp_execute_together",
+                  {pointer, pointer, pointer, pointer, number, pointer});
+    }
     // An inference program has no update that could be held back.
     bool isTraining = module.lookupSymbol(nn::optimizerFunctionName);
     if (isTraining)
-      probe = LLVM::LLVMFuncOp::create(
-          builder, code.getLoc(), "pp_probe_kernel",
-          LLVM::LLVMFunctionType::get(voidType,
-                                      {pointer, builder.getI64Type()}));
+      probe = declare("pp_probe_kernel", {pointer, builder.getI64Type()});
     joinParts = functions.lookup(joinPartsFunctionName);
     if (threads > 1 && !joinParts)
-      joinParts = LLVM::LLVMFuncOp::create(
-          builder, code.getLoc(), joinPartsFunctionName,
-          LLVM::LLVMFunctionType::get(voidType, {pointer}));
+      joinParts = declare(joinPartsFunctionName, {pointer});
     if (markKernels)
-      mark = LLVM::LLVMFuncOp::create(
-          builder, code.getLoc(), markFunctionName,
-          LLVM::LLVMFunctionType::get(voidType, {builder.getI64Type()}));
+      mark = declare(markFunctionName, {builder.getI64Type()});
+  }
+
+  LLVM::LLVMFuncOp declare(StringRef name, ArrayRef<Type> arguments) {
+    return LLVM::LLVMFuncOp::create(
+        builder, code.getLoc(), name,
+        LLVM::LLVMFunctionType::get(voidType, arguments));
   }
 
   //===--------------------------------------------------------------------===//
@@ -113,22 +122,7 @@ private:
     std::string name = ("stage" + llvm::Twine(stage.getStage()) + "_" +
                         llvm::StringRef(letterOf(stage.getPhase())))
                            .str();
-    builder.setInsertionPointToEnd(code.getBody());
-    auto function = LLVM::LLVMFuncOp::create(
-        builder, loc, name, LLVM::LLVMFunctionType::get(voidType, {pointer}));
-    // A long row of calls: there is nothing to gain, and some of LLVM's passes
-    // take quadratic time on such a block.
-    function.setOptimizeNone(true);
-    function.setNoInline(true);
-    Block *entry = function.addEntryBlock(builder);
-    builder.setInsertionPointToStart(entry);
-    base = entry->getArgument(0);
-    fields.clear();
-    numbers.clear();
-    writers = Writers::None;
     stageNumber = stage.getStage();
-    comparisons.clear();
-    slots.clear();
     values.clear();
     firstSums.clear();
     begun.clear();
@@ -142,12 +136,168 @@ private:
       values[argument] = buffer;
     if (found->second.getWritesGradients() && isBackward(stage.getPhase()))
       findFirstSums(stage);
+    if (stage.getPhase() == Phase::BackwardWeight &&
+        found->second.getWeightsTogether())
+      return lowerTogether(stage, name);
+    beginFunction(name, {pointer});
     for (Operation &op : body.without_terminator())
       if (failed(lowerOperation(&op)))
         return failure();
     callMark(-1);
     copyOutputs(stage);
     LLVM::ReturnOp::create(builder, loc, ValueRange());
+    return success();
+  }
+
+  /// Starts a function whose first argument are those of the phase.
+  LLVM::LLVMFuncOp beginFunction(const Twine &name, ArrayRef<Type> arguments) {
+    builder.setInsertionPointToEnd(code.getBody());
+    auto function = LLVM::LLVMFuncOp::create(
+        builder, loc, name.str(),
+        LLVM::LLVMFunctionType::get(voidType, arguments));
+    // A long row of calls: there is nothing to gain, and some of LLVM's passes
+    // take quadratic time on such a block.
+    function.setOptimizeNone(true);
+    function.setNoInline(true);
+    Block *entry = function.addEntryBlock(builder);
+    builder.setInsertionPointToStart(entry);
+    base = entry->getArgument(0);
+    fields.clear();
+    numbers.clear();
+    comparisons.clear();
+    slots.clear();
+    writers = Writers::None;
+    return function;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // W of several micro-batches at once
+  //===--------------------------------------------------------------------===//
+
+  /// Each section is done for one micro-batch after the other before the next
+  /// one begins, so that what it adds to need not leave the caches:
+  ///
+  ///   stage0_W:   run_together(stage0_W_0)      %g = matmul; accumulate %g
+  ///               run_together(stage0_W_1)      add to @bias
+  ///               execute_together(kernel)      a product that adds to @v
+  ///
+  /// A product that adds has them all at once (Kernel::executeTogether).
+  LogicalResult lowerTogether(pipeline::StageOp stage,
+                              const std::string &name) {
+    if (stage.getReturn().getValues().size() != 0)
+      return stage.emitOpError("returns values, but its memory says that it "
+                               "takes several micro-batches together");
+    struct Section {
+      LLVM::LLVMFuncOp function;
+      Operation *sum = nullptr; // alone, which has them all at once
+    };
+    SmallVector<Section> sections;
+    for (ArrayRef<Operation *> section : findSections(stage)) {
+      std::string own = name + "_" + std::to_string(sections.size());
+      Section &made = sections.emplace_back();
+      if (section.size() == 1 && isSumOfLibrary(section.front())) {
+        made.sum = section.front();
+        made.function = beginFunction(own, {pointer, pointer});
+        SmallVector<Value> tensors = tensorsOf(made.sum);
+        Value array = builder.getBlock()->getArgument(1);
+        for (auto [index, tensor] : llvm::enumerate(tensors))
+          LLVM::StoreOp::create(builder, loc, tensor, element(array, index));
+      } else {
+        made.function = beginFunction(own, {pointer});
+        // Others may still write for the micro-batch before.
+        writers = Writers::All;
+        for (Operation *op : section)
+          if (failed(lowerOperation(op)))
+            return failure();
+        callMark(-1);
+      }
+      LLVM::ReturnOp::create(builder, loc, ValueRange());
+      made.function.setLinkage(LLVM::Linkage::Internal);
+    }
+    beginFunction(name, {pointer});
+    for (const Section &section : sections) {
+      if (!section.sum) {
+        LLVM::CallOp::create(builder, loc, runTogether,
+                             ValueRange{base, addressOf(section.function)});
+        writers = Writers::All;
+      } else if (failed(callTogether(section.sum, section.function))) {
+        return failure();
+      }
+    }
+    callMark(-1);
+    LLVM::ReturnOp::create(builder, loc, ValueRange());
+    return success();
+  }
+
+  /// The operations that emit code, in sets that share no value but those that
+  /// the phase is given, and no state: sums keep their order.
+  SmallVector<SmallVector<Operation *>> findSections(pipeline::StageOp stage) {
+    llvm::EquivalenceClasses<Operation *> classes;
+    DenseMap<Attribute, Operation *> owners; // of states
+    SmallVector<Operation *> all;
+    for (Operation &op : stage.getBody().front().without_terminator()) {
+      auto kernel = dyn_cast<KernelOpInterface>(op);
+      if (kernel && kernel.getKernelClass() == KernelClass::View) {
+        (void)lowerOperation(&op); // which only says where its result lies
+        continue;
+      }
+      all.push_back(&op);
+      classes.insert(&op);
+      forSources(&op, [&](Operation *maker) { classes.unionSets(maker, &op); });
+      if (!kernel)
+        continue;
+      for (const StateReference &state : kernel.getUpdatedStates())
+        classes.unionSets(owners.try_emplace(state.symbol, &op).first->second,
+                          &op);
+    }
+    llvm::MapVector<Operation *, SmallVector<Operation *>> sections;
+    for (Operation *op : all)
+      sections[classes.getLeaderValue(op)].push_back(op);
+    SmallVector<SmallVector<Operation *>> result;
+    for (auto &[leader, section] : sections)
+      result.push_back(section);
+    return result;
+  }
+
+  /// Calls `visit` with the kernels whose results an operation reads, or sees
+  /// through views.
+  static void forSources(Operation *op, function_ref<void(Operation *)> visit) {
+    for (Value operand : op->getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      auto kernel = dyn_cast_or_null<KernelOpInterface>(maker);
+      if (kernel && kernel.getKernelClass() == KernelClass::View)
+        forSources(maker, visit);
+      else if (maker)
+        visit(maker);
+    }
+  }
+
+  /// Whether all that an operation does is that the library adds to a gradient.
+  static bool isSumOfLibrary(Operation *op) {
+    auto kernel = dyn_cast<KernelOpInterface>(op);
+    return kernel && kernel.getKernelClass() == KernelClass::Library &&
+           !op->hasAttr(pipeline::launchAttrName) && op->getNumResults() == 0 &&
+           kernel.getUpdatedStates().size() == 1 &&
+           op->getNumOperands() < PP_MOST_TENSORS;
+  }
+
+  LogicalResult callTogether(Operation *op, LLVM::LLVMFuncOp tensors) {
+    FailureOr<bool> isDivided = isRunByAll(op);
+    FailureOr<LibraryCall> call = libraryCallOf(op);
+    if (failed(isDivided) || failed(call))
+      return failure();
+    joinBefore(*isDivided ? Writers::All : Writers::First);
+    numberAndMark(op);
+    LLVM::CallOp::create(
+        builder, loc, executeTogether,
+        ValueRange{
+            base, kernelAt(call->kernel),
+            call->first
+                ? kernelAt(*call->first)
+                : LLVM::ZeroOp::create(builder, loc, pointer).getResult(),
+            addressOf(tensors), constant(op->getNumOperands() + 1),
+            address(call->scratchpad)});
+    callProbe(op);
     return success();
   }
 
@@ -189,11 +339,31 @@ private:
     if (failed(isDivided))
       return failure();
     joinBefore(*isDivided ? Writers::All : Writers::First);
+    numberAndMark(op);
+    SmallVector<Value> arguments = tensorsOf(op);
+    if (kernel.getKernelClass() == KernelClass::Library ||
+        op->hasAttr(pipeline::launchAttrName))
+      return callLibrary(op, arguments);
+    LLVM::LLVMFuncOp callee = calleeOf(op);
+    if (auto sum = firstSums.find(op); sum == firstSums.end())
+      call(callee, arguments, *isDivided);
+    else if (failed(callFirst(op, callee, sum->second, arguments, *isDivided)))
+      return failure();
+    callProbe(op);
+    return success();
+  }
+
+  void numberAndMark(Operation *op) {
     if (markKernels)
       op->setAttr(pipeline::markAttrName, builder.getI64IntegerAttr(marks));
     markRun(op, marks++);
+  }
+
+  /// What the kernel of an operation is given.
+  SmallVector<Value> tensorsOf(Operation *op) {
     SmallVector<Value> arguments, stateArguments;
-    if (states)
+    if (auto states =
+            op->getAttrOfType<ArrayAttr>(pipeline::stateBuffersAttrName))
       for (auto state : states.getAsRange<BufferAttr>())
         stateArguments.push_back(address(state));
     for (Value operand : op->getOperands())
@@ -209,18 +379,11 @@ private:
       arguments.push_back(field(fieldSamples));
     // A library takes what it adds to in place of a result, code that is
     // generated before the operands.
-    bool isLibrary = kernel.getKernelClass() == KernelClass::Library;
+    bool isLibrary =
+        cast<KernelOpInterface>(op).getKernelClass() == KernelClass::Library;
     arguments.insert(isLibrary ? arguments.end() : arguments.begin(),
                      stateArguments.begin(), stateArguments.end());
-    if (isLibrary || op->hasAttr(pipeline::launchAttrName))
-      return callLibrary(op, arguments);
-    LLVM::LLVMFuncOp callee = calleeOf(op);
-    if (auto sum = firstSums.find(op); sum == firstSums.end())
-      call(callee, arguments, *isDivided);
-    else if (failed(callFirst(op, callee, sum->second, arguments, *isDivided)))
-      return failure();
-    callProbe(op);
-    return success();
+    return arguments;
   }
 
   //===--------------------------------------------------------------------===//
@@ -463,23 +626,39 @@ private:
       LLVM::CallOp::create(builder, loc, mark, constant(number));
   }
 
-  LogicalResult callLibrary(Operation *op, ValueRange arguments) {
+  /// Entries of the stage's kernel table.
+  struct LibraryCall {
+    int64_t kernel;
+    std::optional<int64_t> first; // where the first micro-batch writes
+    BufferAttr scratchpad;
+  };
+  FailureOr<LibraryCall> libraryCallOf(Operation *op) {
     auto number = op->getAttrOfType<IntegerAttr>(pipeline::libraryAttrName);
     auto scratchpad =
         op->getAttrOfType<BufferAttr>(pipeline::scratchpadAttrName);
     if (!scratchpad)
       return op->emitOpError("has no library kernel; run pp-plan-memory first");
-    Value handle = kernelAt(number.getInt());
+    LibraryCall call{number.getInt(), {}, scratchpad};
     if (firstSums.contains(op)) {
       auto first =
           op->getAttrOfType<IntegerAttr>(pipeline::firstLibraryAttrName);
       if (!first)
         return op->emitOpError("has no kernel for the first micro-batch; run "
                                "pp-plan-memory first");
-      handle = LLVM::SelectOp::create(builder, loc, isNotZero(fieldIsFirst),
-                                      kernelAt(first.getInt()), handle);
+      call.first = first.getInt();
     }
-    execute(handle, arguments, address(scratchpad));
+    return call;
+  }
+
+  LogicalResult callLibrary(Operation *op, ValueRange arguments) {
+    FailureOr<LibraryCall> call = libraryCallOf(op);
+    if (failed(call))
+      return failure();
+    Value handle = kernelAt(call->kernel);
+    if (call->first)
+      handle = LLVM::SelectOp::create(builder, loc, isNotZero(fieldIsFirst),
+                                      kernelAt(*call->first), handle);
+    execute(handle, arguments, address(call->scratchpad));
     callProbe(op);
     return success();
   }
@@ -602,6 +781,8 @@ private:
   /// What is made of finite parameters in P is looked at where it is read.
   bool isProbed = true;
   LLVM::LLVMFuncOp executeKernel, mark, probe, joinParts;
+  /// Null if no W takes several micro-batches.
+  LLVM::LLVMFuncOp runTogether, executeTogether;
   int64_t threads = 1; // of each rank
   uint64_t stageNumber = 0;
   Writers writers = Writers::None;

@@ -260,6 +260,15 @@ struct PipelineFlags {
                "many cores. Not one bit depends on it"),
       cl::location(options.schedule.threads),
       cl::init(options.schedule.threads), cl::cat(main)};
+  Bound<int64_t> weightsTogether{
+      "weights-together",
+      cl::desc("Micro-batches whose gradients of weights a stage computes in "
+               "one pass over these. It keeps as many micro-batches more, less "
+               "one. Not one bit depends on it"),
+      cl::value_desc("number"),
+      cl::location(options.schedule.weightsTogether),
+      cl::init(options.schedule.weightsTogether),
+      cl::cat(main)};
   Bound<int64_t> lanes{
       "gradient-lanes",
       cl::desc("Sums that gradients are added in before these are added up, a "
@@ -508,6 +517,24 @@ llvm::Error checkFuseAttention(const CompileOptions &options) {
   return llvm::Error::success();
 }
 
+llvm::Error checkWeightsTogether(const CompileOptions &options) {
+  const int64_t together = options.schedule.weightsTogether;
+  if (together == 1)
+    return llvm::Error::success();
+  auto refuse = [&](const llvm::Twine &why) {
+    return makeError(exitUsage, "--weights-together=" + llvm::Twine(together) +
+                                    ": " + why);
+  };
+  if (together < 1 || together > PP_MOST_TOGETHER)
+    return refuse("must be from 1 to " + llvm::Twine(PP_MOST_TOGETHER));
+  if (modelFlags->loss.getNumOccurrences() == 0)
+    return refuse("is for training; add --loss");
+  if (planner::weightRuleOf(options.schedule.schedule))
+    return refuse("--schedule=" + options.schedule.schedule +
+                  " has no flush, after which its W could all have run");
+  return llvm::Error::success();
+}
+
 llvm::Error checkPipelineFlags() {
   const PipelineFlags &flags = *pipelineFlags;
   const CompileOptions &options = flags.options;
@@ -554,6 +581,8 @@ llvm::Error checkPipelineFlags() {
           "--clock-distance=" + llvm::Twine(options.schedule.clockDistance) +
               ": must be from 0 to 1024");
   }
+  if (auto e = checkWeightsTogether(options))
+    return e;
   if (hasWorkers && !llvm::all_equal(flags.replicas))
     return makeError(exitUsage,
                      "--schedule=wsp: its replicas are virtual workers, whole "
@@ -577,7 +606,7 @@ llvm::Error checkPipelineFlags() {
            &flags.stages, &flags.microbatches, std::addressof(flags.replicas),
            &flags.threads, &flags.ranks, &flags.schedule, &flags.memory,
            &flags.checkpoint, &flags.objective, std::addressof(flags.cuts),
-           &flags.ignoreHints, &flags.clockDistance,
+           &flags.ignoreHints, &flags.clockDistance, &flags.weightsTogether,
            std::addressof(flags.workerStages)})
     if (other->getNumOccurrences())
       return makeError(exitUsage, "--" + other->ArgStr +

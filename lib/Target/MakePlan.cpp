@@ -485,6 +485,8 @@ private:
         secondsOf(number, {Phase::BackwardInput, Phase::BackwardWeight});
     stage.prepareSeconds = secondsOf(number, Phase::Prepare);
     stage.writesGradients = memory.getWritesGradients();
+    stage.weightsTogether =
+        static_cast<unsigned>(memory.getWeightsTogether().value_or(1));
     if (auto versions = schedule.getVersions())
       stage.versions = static_cast<unsigned>((*versions)[number]);
     stage.readsNewest = planner::weightRuleOf(schedule.getKind()) ==
@@ -611,11 +613,17 @@ private:
   /// is not finite.
   LogicalResult makeProbes(runtime::PlanPhase &phase, StageOp stage) {
     for (Operation &op : stage.getBody().front()) {
-      if (!op.hasAttr(probeAttrName))
+      auto number = op.getAttrOfType<IntegerAttr>(probeAttrName);
+      if (!number)
         continue;
+      if (number.getInt() > largestActionNumber)
+        return op.emitOpError() << "has the number " << number.getInt()
+                                << ", which is too large";
       SmallVector<StringRef> names;
       nodeNames(&op, names);
-      runtime::PlanProbe &probe = phase.probes.emplace_back();
+      phase.probes.resize(
+          std::max<size_t>(phase.probes.size(), number.getInt() + 1));
+      runtime::PlanProbe &probe = phase.probes[number.getInt()];
       probe.node =
           (names.empty() ? op.getName().getStringRef() : names.front()).str();
       auto buffers = op.getAttrOfType<ArrayAttr>(buffersAttrName);

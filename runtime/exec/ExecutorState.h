@@ -57,6 +57,8 @@ private:
     std::vector<unsigned> releases; // channels
     /// Of a backward pass with corrected weights: their P; null: there is none.
     PhaseCall *preparation = nullptr;
+    /// Of a W: how many, from it on, run together; 0 of the others.
+    unsigned together = 1;
   };
   /// A step whose work is on the streams.
   struct EnqueuedStep {
@@ -96,6 +98,12 @@ private:
   /// from 0 as the rank counts.
   void enqueueAction(const CompiledAction &compiled, Step &step,
                      uint64_t sequence, EnqueuedStep &enqueued);
+  /// The W from `first` on that run together, as far as the step has their
+  /// micro-batches.
+  void enqueueTogether(std::span<const CompiledAction> actions, Step &step,
+                       EnqueuedStep &enqueued);
+  /// Finds W that run together.
+  void joinWeights(std::vector<CompiledAction> &actions) const;
   /// After how many steps a list finds the same slots again.
   unsigned findPeriod() const;
   /// The numbers of the plan's actions in the order in which the rank runs
@@ -121,6 +129,8 @@ private:
   bool isFirstWrite(const PlanAction &action, Phase phase);
   /// Whether parameters have changed since the stage's last P.
   bool needsPreparation(const PlanAction &action, uint64_t sequence);
+  /// Gives each of the W that ran together a share of their time.
+  void shareTimes(EnqueuedStep &over) const;
   /// Waits for an enqueued step and records what it did.
   void finishStep(EnqueuedStep &enqueued);
   /// Looks for gradients that are not finite, and lets all ranks gather what

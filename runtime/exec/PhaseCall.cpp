@@ -3,6 +3,9 @@
 #include "cpu/LibraryKernel.h"
 #include "support/Error.h"
 
+#include <algorithm>
+#include <array>
+
 using namespace pp::runtime;
 
 PhaseCall::PhaseCall(const Plan &plan, std::vector<StageState> &stages,
@@ -137,21 +140,62 @@ void PhaseCall::look(uint64_t number) {
 
 void PhaseCall::run(bool isFirst) {
   probedCall = arguments.is_probed ? this : nullptr;
-  pp_phase_arguments all = arguments;
-  all.is_first = isFirst;
+  pp_phase_arguments own = arguments;
+  own.is_first = isFirst;
+  runAll({&own, 1});
+}
+
+void PhaseCall::runAll(std::span<const pp_phase_arguments> all) {
+  // Each thread has its own: the first says how many there are.
+  auto runPart = [this, all](Team *team, unsigned part) {
+    std::array<pp_phase_arguments, PP_MOST_TOGETHER> own;
+    std::ranges::copy(all, own.begin());
+    own.front().together = all.size();
+    for (pp_phase_arguments &one : std::span(own.data(), all.size()))
+      if (team) {
+        one.part = part;
+        one.parts = team->getSize();
+        one.team = team;
+      }
+    function(own.data());
+  };
   if (Team *team = stage->team)
-    team->run([this, team, &all](unsigned part) {
-      pp_phase_arguments own = all;
-      own.part = part;
-      own.parts = team->getSize();
-      own.team = team;
-      function(&own);
-    });
+    team->run([&, team](unsigned part) { runPart(team, part); });
   else
-    function(&all);
+    runPart(nullptr, 0);
   std::string error = takeKernelError();
   if (!error.empty())
     failInternal("{}: {}", what, error);
+}
+
+void PhaseCall::setPorts(Step &step) {
+  for (const Port &feed : feeds)
+    inputs[feed.position] = step.feeds[feed.reference.index].at(microbatch);
+  for (const Port &fetch : fetches)
+    outputs[fetch.position] =
+        step.fetches[fetch.reference.index].at(microbatch);
+}
+
+void PhaseCall::enqueueTogether(const std::vector<WithFirst> &calls,
+                                Stream &stream, Step &step,
+                                KernelTimer *timer) {
+  if (calls.empty() || !calls.front().call->function)
+    return;
+  PhaseCall &leader = *calls.front().call;
+  std::vector<pp_phase_arguments> all;
+  for (auto [call, isFirst] : calls) {
+    call->setPorts(step);
+    all.push_back(call->arguments);
+    all.back().is_first = isFirst;
+    ++call->runs;
+  }
+  stream.execute([&leader, timer, all = std::move(all)] {
+    std::optional<KernelTimer::Scope> scope;
+    if (timer)
+      scope.emplace(*timer, /*mayHold=*/false);
+    probedCall = nullptr;
+    leader.runAll(all);
+  });
 }
 
 void PhaseCall::enqueue(Stream &stream, Step &step, uint64_t number,
@@ -162,22 +206,18 @@ void PhaseCall::enqueue(Stream &stream, Step &step, uint64_t number,
   // A graph has no place where its kernels could be looked at.
   useGraphs &= !arguments.is_probed && isFirst == (arguments.is_first != 0);
   bool isStaged = !stage->feeds.empty() || !stage->fetches.empty();
-  for (const Port &feed : feeds) {
-    char *source = step.feeds[feed.reference.index].at(microbatch);
-    if (!isStaged) {
-      inputs[feed.position] = source;
-      continue;
-    }
-    // F and W may read the same feed.
-    uint64_t &last = stage->fed[feed.reference.index][microbatch];
-    if (last != number)
-      stream.copy(inputs[feed.position], source, feed.bytes);
-    last = number;
-  }
   if (!isStaged)
-    for (const Port &fetch : fetches)
-      outputs[fetch.position] =
-          step.fetches[fetch.reference.index].at(microbatch);
+    setPorts(step);
+  else
+    for (const Port &feed : feeds) {
+      // F and W may read the same feed.
+      uint64_t &last = stage->fed[feed.reference.index][microbatch];
+      if (last != number)
+        stream.copy(inputs[feed.position],
+                    step.feeds[feed.reference.index].at(microbatch),
+                    feed.bytes);
+      last = number;
+    }
 
   // The first run loads code and makes plans; a capture must not see that.
   if (useGraphs && runs > 0 && !graph) {

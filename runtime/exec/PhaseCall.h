@@ -18,6 +18,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -126,6 +127,16 @@ public:
   void enqueue(Stream &stream, Step &step, uint64_t number, bool useGraphs,
                KernelTimer *timer, bool isFirst);
 
+  /// A call of W and its `isFirst`.
+  struct WithFirst {
+    PhaseCall *call;
+    bool isFirst;
+  };
+  /// Enqueues W for several micro-batches of a stage whose W takes them
+  /// together, on a device that reads the caller's memory.
+  static void enqueueTogether(const std::vector<WithFirst> &calls,
+                              Stream &stream, Step &step, KernelTimer *timer);
+
   /// That is so in steps of a whole mini-batch; graphs are made of these runs.
   void markFirst() { arguments.is_first = 1; }
   Phase getPhase() const { return phase; }
@@ -133,6 +144,7 @@ public:
   /// Whether the following runs look at what each kernel writes. Not while one
   /// runs.
   void probe(bool isProbed);
+  bool isProbed() const { return arguments.is_probed != 0; }
   /// The first number that is not finite in the runs since probe(true).
   const std::optional<NonFinite> &findNonFinite() const { return nonFinite; }
 
@@ -145,6 +157,10 @@ private:
     uint64_t bytes;
   };
   void run(bool isFirst);
+  /// Runs the phase for the micro-batches of these arguments, at once.
+  void runAll(std::span<const pp_phase_arguments> all);
+  /// Where the device reads the caller's memory: points to that of a step.
+  void setPorts(Step &step);
   /// Looks at what kernel `number` has just written, or has been given to
   /// write.
   void look(uint64_t number);

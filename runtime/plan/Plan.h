@@ -358,6 +358,9 @@ struct PlanStage {
   /// Whether the first B of a step and its first W write the gradients that
   /// they add to, which nobody clears then.
   bool writesGradients = false;
+  /// For how many micro-batches a W may run at once: those that stand side by
+  /// side.
+  unsigned weightsTogether = 1;
   /// Weight versions that the stage keeps; version v lies in slot v modulo
   /// their number. More than 1 only without a flush.
   unsigned versions = 1;

@@ -616,6 +616,13 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan,
               plan.flushes ? "has a flush" : "needs one");
   stage.writesGradients =
       json.has("writes_gradients") && json.at("writes_gradients").boolean();
+  if (json.has("weights_together"))
+    stage.weightsTogether =
+        json.at("weights_together").integer(PP_MOST_TOGETHER);
+  if (stage.weightsTogether < 1 || (!plan.flushes && stage.weightsTogether > 1))
+    json.at("weights_together")
+        .fail("{} micro-batches, must be 1 or more, and 1 without a flush",
+              stage.weightsTogether);
   stage.memoryBytes = json.at("memory_bytes").aligned();
   stage.areas = readAreas(json.at("areas"), plan, number, stage.memoryBytes);
   if (uint64_t expected = (stage.versions - 1) * stage.areas.versionBytes();

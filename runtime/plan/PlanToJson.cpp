@@ -223,6 +223,8 @@ static Json writeStage(const PlanStage &stage) {
     json["prepare_seconds"] = stage.prepareSeconds;
   if (stage.writesGradients)
     json["writes_gradients"] = true;
+  if (stage.weightsTogether > 1)
+    json["weights_together"] = stage.weightsTogether;
   json["memory_bytes"] = stage.memoryBytes;
   json["areas"] = writeAreas(stage.areas);
   json["parameters"] = writeTensors(stage.parameters, true);

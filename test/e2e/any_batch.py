@@ -31,6 +31,7 @@ PIPELINES = [
     {"stages": 2, "schedule": "1f1b"},
     {"stages": 2, "schedule": "gpipe"},
     {"stages": 2, "schedule": "zb-h1"},
+    {"stages": 1, "weights_together": 3},
     {"stages": 4, "schedule": "1f1b", "checkpoint": "always"},
 ]
 # Gradients are added in another order there.

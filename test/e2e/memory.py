@@ -58,6 +58,19 @@ def check_case(context, checks, model, data, schedule, checkpoint):
     return [stage["memory_bytes"] for stage in plan["stages"]]
 
 
+def check_together(context, checks, model, data):
+    """W that wait for each other keep what they read in further slots."""
+    binary = context.training(model, stages=STAGES, batch=BATCH[model], microbatches=MICROBATCHES, weights_together=2)
+    plan, report = binary.plan(), context.path(".json")
+    binary.train(data, "--no-shuffle", "--steps", 1, "--report", report)
+    for s, (stage, measured) in enumerate(zip(plan["stages"], json.loads(report.read_text())["stages"])):
+        where = f"{model} with W together, stage {s}"
+        check_stage(checks, where, stage)
+        checks.equal(measured["memory_bytes"], stage["memory_bytes"], f"{where}: measured memory")
+        checks.equal(stage["areas"]["residuals"]["slots"], min(MICROBATCHES, STAGES - s + 1), f"{where}: residual slots")
+        checks.equal(stage["weights_together"], 2, f"{where}: W at once")
+
+
 def test(context, checks, arguments):
     models = QUICK_MODELS if arguments.quick else list(BATCH)
     data = {model: context.data(model, BATCH[model]) for model in models}
@@ -70,6 +83,7 @@ def test(context, checks, arguments):
             checks.check(False, str(failure))
 
     memory = dict(zip(cases, context.map(guarded, cases)))
+    check_together(context, checks, models[0], data[models[0]])
     print(f"bytes per stage, S={STAGES} M={MICROBATCHES}")
     for case, stages in memory.items():
         if not stages:

@@ -127,6 +127,7 @@ def test(context, checks, arguments):
     check_inference(context, checks, stages=2, threads_per_stage=2)
     check(context, checks, 1)
     check(context, checks, 2, microbatches=4)
+    check(context, checks, 1, microbatches=4, weights_together=4)
     check_first_kernel(context, checks)
     check_first_kernel(context, checks, precision="bf16")
     if not arguments.quick:

@@ -16,6 +16,8 @@ import common
 from common import MODELS
 
 STEPS = 3
+# W of several micro-batches at once: (stages, schedule, checkpoint, threads, micro-batches together).
+TOGETHER = ((1, "1f1b", "never", 1, 4), (1, "gpipe", "always", 2, 3), (2, "1f1b", "except_last", 1, 2), (2, "zb-h1", "never", 2, 4))
 MICROBATCHES = (1, 4, 8)
 STAGES = (1, 2, 3, 4)
 SCHEDULES = ("gpipe", "1f1b", "eager-1f1b", "zb-h1", "zb-h2", "auto")
@@ -74,10 +76,11 @@ def write_data(context, model, batch):
     return path
 
 
-def run_case(context, model, batch, optimizer, data, microbatches, stages, schedule, checkpoint, threads=1):
+def run_case(context, model, batch, optimizer, data, microbatches, stages, schedule, checkpoint, threads=1, together=1):
     binary = context.training(
         model, optimizer=optimizer, stages=stages, batch=batch, microbatches=microbatches,
-        schedule=schedule, checkpoint=checkpoint, threads_per_stage=threads, **({"ranks": 2} if (stages, schedule) in LOOPED else {}),
+        schedule=schedule, checkpoint=checkpoint, threads_per_stage=threads, weights_together=together,
+        **({"ranks": 2} if (stages, schedule) in LOOPED else {}),
     )
     ranks = binary.plan()["ranks"]
     expected = 2 if (stages, schedule) in LOOPED else stages
@@ -119,9 +122,10 @@ def test(context, checks, arguments):
         data = write_data(context, model, batch)
         is_short = arguments.quick or not (arguments.full or model in QUICK_MODELS)
         for microbatches in (4,) if is_short else MICROBATCHES:
-            configurations = [BASE, *SUBSET[microbatches], *THREADED]
+            others = [*THREADED, *(TOGETHER if microbatches > 1 else ())]
+            configurations = [BASE, *SUBSET[microbatches], *others]
             if arguments.full:
-                configurations = [*itertools.product(STAGES, SCHEDULES, CHECKPOINTS), *THREADED]
+                configurations = [*itertools.product(STAGES, SCHEDULES, CHECKPOINTS), *others]
                 for looped in LOOPED if microbatches >= 4 else ():
                     configurations += [(*looped, checkpoint) for checkpoint in CHECKPOINTS]
             for configuration in configurations:

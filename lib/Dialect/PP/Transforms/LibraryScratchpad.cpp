@@ -101,3 +101,10 @@ std::string pp::pipeline::divideKernel(const std::string &descriptor,
   }
   return entry->second ? divided : descriptor;
 }
+
+std::string pp::pipeline::addTogether(const std::string &descriptor,
+                                      int64_t microbatches) {
+  if (microbatches == 1 || !runtime::addsTogether(descriptor))
+    return descriptor;
+  return descriptor + " together=" + std::to_string(microbatches);
+}

@@ -19,6 +19,10 @@ mlir::FailureOr<int64_t> getScratchpadBytes(mlir::Operation *op,
 /// like those above.
 std::string divideKernel(const std::string &descriptor, int64_t parts);
 
+/// The kernel with room for so many micro-batches, if it adds and has a way to
+/// do so for several at once, else the kernel itself.
+std::string addTogether(const std::string &descriptor, int64_t microbatches);
+
 } // namespace pp::pipeline
 
 #endif // PP_LIB_DIALECT_PP_TRANSFORMS_LIBRARYSCRATCHPAD_H

@@ -379,6 +379,8 @@ private:
                                    ? launch.str()
                                    : divideKernel(kernel.getLibraryDescriptor(),
                                                   scheduleOp.getThreads());
+      if (!launch && phase.getPhase() == Phase::BackwardWeight)
+        descriptor = addTogether(descriptor, weightsTogether(stage.number));
       FailureOr<int64_t> bytes = scratchpadOf(&op, descriptor);
       if (failed(bytes))
         return failure();
@@ -610,7 +612,9 @@ private:
         builder.getDenseI64ArrayAttr(stage.discardOffsets),
         count(stage.discard.bytes), kernels.optimizer, kernels.finite,
         kernels.finiteLoss, kernels.lossScale,
-        writesGradients(stage.number) ? builder.getUnitAttr() : UnitAttr());
+        writesGradients(stage.number) ? builder.getUnitAttr() : UnitAttr(),
+        weightsTogether(stage.number) > 1 ? count(weightsTogether(stage.number))
+                                          : IntegerAttr());
   }
 
   /// Whether a stage adds up gradients, and its code can tell the first
@@ -642,6 +646,30 @@ private:
     return writes;
   }
 
+  /// How many W of a stage stand side by side in the lists of its ranks, at
+  /// most; 1 where they cannot run together: in graphs of a GPU, where steps
+  /// overlap, or if W returns values.
+  int64_t weightsTogether(int64_t number) {
+    auto [known, isNew] = together.try_emplace(number, 1);
+    if (!isNew || getTarget(module).isGpu() || scheduleOp.getVersions())
+      return known->second;
+    for (StageOp phase : stages[number].phases)
+      if (phase.getPhase() == Phase::BackwardWeight &&
+          !phase.getOutputs().empty())
+        return known->second;
+    for (auto rank : scheduleOp.getRanks().getAsRange<ArrayAttr>()) {
+      int64_t run = 0;
+      for (auto action : rank.getAsRange<ActionAttr>()) {
+        bool isOne = action.getKind() == ActionKind::BackwardWeight &&
+                     action.getStage() == number;
+        run = isOne ? run + 1 : 0;
+        known->second =
+            std::max(known->second, std::min<int64_t>(run, PP_MOST_TOGETHER));
+      }
+    }
+    return known->second;
+  }
+
   ModuleOp module;
   SymbolTable symbols;
   func::FuncOp step;
@@ -654,7 +682,8 @@ private:
   int64_t trainedBytes = sizeof(float); // of a parameter, and of the loss
   bool hasLossScale = false;
   DenseSet<std::pair<int64_t, StringAttr>> trainedHere;
-  DenseMap<int64_t, bool> writers; // by stage, see writesGradients
+  DenseMap<int64_t, bool> writers;     // by stage, see writesGradients
+  DenseMap<int64_t, int64_t> together; // by stage, see weightsTogether
   llvm::MapVector<Attribute, StringAttr> constantNames;
 };
 

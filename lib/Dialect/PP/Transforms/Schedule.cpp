@@ -10,6 +10,7 @@
 #include "pp/Planner/Schedule/Replicas.h"
 #include "pp/Planner/Schedule/Rolling.h"
 #include "pp/Planner/Schedule/Waves.h"
+#include "pp/Planner/Schedule/WeightsTogether.h"
 #include "pprt/pprt.h"
 
 #include "llvm/Support/MemoryBuffer.h"
@@ -77,6 +78,8 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
              << ", must be between 0 and 1, and is for the schedule "
                 "'pipemare', but the schedule is '"
              << name << "'";
+    if (failed(joinWeights(module, training, name, *result)))
+      return failure();
     others.insert(others.begin(), *result);
     std::vector<bool> prepares = findPreparingStages(step), ofReplicas;
     for (int stage = 0; stage < result->stages; ++stage)
@@ -117,6 +120,24 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
                            ? builder.getI64IntegerAttr(*result->clockDistance)
                            : IntegerAttr(),
                        *ranks);
+    return success();
+  }
+
+  LogicalResult joinWeights(ModuleOp module, bool training, StringRef name,
+                            planner::Schedule &result) const {
+    if (weightsTogether == 1)
+      return success();
+    auto refuse = [&](const Twine &why) {
+      return module.emitError() << "weights-together is "
+                                << weightsTogether.getValue() << ", " << why;
+    };
+    if (weightsTogether < 1 || weightsTogether > PP_MOST_TOGETHER)
+      return refuse("must be from 1 to " + Twine(PP_MOST_TOGETHER));
+    if (training && result.isRolling())
+      return refuse("but schedule '" + Twine(name) +
+                    "' has no flush, after which its W could all have run");
+    if (training)
+      planner::joinWeights(result, static_cast<int>(weightsTogether));
     return success();
   }
 

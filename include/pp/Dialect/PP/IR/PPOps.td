@@ -250,7 +250,8 @@ def PP_MemoryOp : PP_Op<"memory", [
     their own. `discards` has the offset of each output of the forward phase in
     the area `discard`, for a recomputed forward, and `discard_statistics` that
     of its statistics. With `writes_gradients`, the first B of a step and its first W
-    write the gradients that they add to, and nobody clears them.
+    write the gradients that they add to, and nobody clears them. With
+    `weights_together`, a W may run for so many micro-batches at once.
 
     ```mlir
     pp.memory 0 total(192) areas([<parameters, 0, 64>, <residuals, 64, 128>])
@@ -276,7 +277,8 @@ def PP_MemoryOp : PP_Op<"memory", [
                        OptionalAttr<PP_Count>:$finite_kernel,
                        OptionalAttr<PP_Count>:$finite_loss_kernel,
                        OptionalAttr<PP_Count>:$loss_scale_kernel,
-                       UnitAttr:$writesGradients);
+                       UnitAttr:$writesGradients,
+                       OptionalAttr<PP_Count>:$weightsTogether);
   let assemblyFormat = [{
     $stage `total` `(` $total `)` `areas` `(` custom<Areas>($areas) `)`
     `slots` `(` $slots `,` $slotBytes `)`
@@ -289,7 +291,8 @@ def PP_MemoryOp : PP_Op<"memory", [
     (`finite_kernel` `(` $finite_kernel^ `)`)?
     (`finite_loss_kernel` `(` $finite_loss_kernel^ `)`)?
     (`loss_scale_kernel` `(` $loss_scale_kernel^ `)`)?
-    (`writes_gradients` $writesGradients^)? attr-dict
+    (`writes_gradients` $writesGradients^)?
+    (`weights_together` `(` $weightsTogether^ `)`)? attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

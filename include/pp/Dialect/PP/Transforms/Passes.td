@@ -181,6 +181,9 @@ def Schedule : PPPass<"pp-schedule"> {
                "Copies of each stage, instead: inference, 1f1b and gpipe">,
     Option<"threads", "threads", "int64_t", "1",
            "Threads of a rank, which compute each kernel together">,
+    Option<"weightsTogether", "weights-together", "int64_t", "1",
+           "How many W of a stage wait for each other, which then pass over its "
+           "gradients once; with a flush">,
     Option<"lanes", "lanes", "int64_t", "1",
            "Sums that gradients are added in before they are added up, over all "
            "replicas, a power of two; 1: one for each replica">,
