@@ -116,6 +116,11 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       convolutions.shortRate = !runtime::hasFastBFloat16() ? 1
                                : runtime::hasMatrixTiles() ? 8
                                                            : 2;
+      // Measured on a Zen 5, of ResNets and a U-Net (docs/rationale.md).
+      if (runtime::isZen5()) {
+        convolutions.tileMoves = 1.0;
+        convolutions.libraryGradients = 1.5;
+      }
       convolutions.tuningFile = layouts.tuningFile = options.tuningFile;
       layouts.bandwidth = options.cost.bandwidth;
       pm.addPass(nn::createChooseConvolutions(convolutions));

@@ -50,3 +50,17 @@ bool pp::runtime::isFromIntel() {
   static const bool is = __builtin_cpu_is("intel");
   return is;
 }
+
+/// GCC's library, which __builtin_cpu_is asks, may be older than the processor.
+static bool findZen5() {
+  constexpr unsigned zen5 = 0x1a;
+  unsigned a, b, c, d;
+  if (!__builtin_cpu_is("amd") || !__get_cpuid(1, &a, &b, &c, &d))
+    return false;
+  return (a >> 8 & 0xf) + (a >> 20 & 0xff) == zen5 && hasAvx512();
+}
+
+bool pp::runtime::isZen5() {
+  static const bool is = findZen5();
+  return is;
+}

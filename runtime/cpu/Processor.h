@@ -20,6 +20,8 @@ const MatrixTiles *shortTiles();
 
 bool hasAvx512();
 bool isFromIntel();
+/// AMD's first with AVX-512 as wide as its registers.
+bool isZen5();
 
 } // namespace pp::runtime
 

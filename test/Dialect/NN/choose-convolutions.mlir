@@ -7,13 +7,19 @@
 // RUN: not pp-opt %s -split-input-file --nn-choose-convolutions=short-rate=0.5 2>&1 | FileCheck %s --check-prefix=RATE
 // RUN: pp-opt %s -split-input-file -nn-choose-convolutions=short-rate=1 | FileCheck %s --check-prefix=WIDENED
 // RUN: pp-opt %s -split-input-file -nn-choose-convolutions=short-rate=8 | FileCheck %s --check-prefix=MATRIX
+// RUN: pp-opt %s -split-input-file --nn-choose-convolutions="tile-moves=1 library-gradients=1.5" | FileCheck %s --check-prefix=TILES
+// RUN: not pp-opt %s -split-input-file --nn-choose-convolutions=tile-moves=0 2>&1 | FileCheck %s --check-prefix=MOVES
+// MOVES: tile-moves is 0.000000e+00, must be more than 0
 // USES: uses is -1, must be 0 or more
 // RATE: short-rate is 5.000000e-01, must be 1 or more
 
 // Many tiles: the transforms of the weights are worth it.
 // DIRECT-NOT: algorithm
 // CHECK-LABEL: func.func @main
-// CHECK-COUNT-3: algorithm winograd
+// CHECK-COUNT-3: algorithm winograd :
+// Where tiles of our own are as fast, they are taken.
+// TILES-LABEL: func.func @main
+// TILES-COUNT-3: algorithm winograd4 :
 func.func @main(%x: tensor<8x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> (tensor<8x64x56x56xf32>, tensor<8x64x56x56xf32>, tensor<64x64x3x3xf32>) {
   %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<8x64x56x56xf32>
   %1 = nn.conv_backward_input %0, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<8x64x56x56xf32>

@@ -320,6 +320,18 @@ bool isShortConvolution(Operation &op) {
          getElementTypeOrSelf(op.getOperand(0).getType()).isBF16();
 }
 
+/// What operations with layouts read and write.
+double countLaidOutBytes(func::FuncOp function) {
+  double bytes = 0;
+  for (Operation &op : function.getBody().front())
+    if (hasLayout(&op))
+      for (TypeRange types :
+           {TypeRange(op.getOperandTypes()), TypeRange(op.getResultTypes())})
+        for (Type type : types)
+          bytes += static_cast<double>(getTensorBytes(type));
+  return bytes;
+}
+
 struct AssignLayouts : pp::nn::impl::AssignLayoutsBase<AssignLayouts> {
   using AssignLayoutsBase::AssignLayoutsBase;
 
@@ -356,11 +368,15 @@ struct AssignLayouts : pp::nn::impl::AssignLayoutsBase<AssignLayouts> {
       candidates.push_back(getBlockedLayout(blockSize));
     if (choice != LayoutChoice::Blocked)
       candidates.push_back(Layout::channels_last);
+    // Without times, what is not moved does not count: the library is faster in
+    // blocks (ResNet-50 in f32 by a twentieth, on a Zen 5). They are the first.
+    const double margin =
+        times->isEmpty() ? 0.02 * countLaidOutBytes(*function) : 0;
     LayoutCosts costs(std::move(*times), candidates, bandwidth * 1e9, uses);
     std::optional<LayoutAssigner> best;
     for (Layout layout : candidates) {
       LayoutAssigner assigner(*function, layout, costs);
-      if (!best || assigner.getCost() < best->getCost())
+      if (!best || assigner.getCost() < best->getCost() - margin)
         best.emplace(std::move(assigner));
     }
     best->apply();

@@ -47,6 +47,14 @@ struct ChooseConvolutions
           << "short-rate is " << shortRate.getValue() << ", must be 1 or more";
       return signalPassFailure();
     }
+    for (auto &[name, value] :
+         {std::pair("tile-moves", tileMoves.getValue()),
+          {"library-gradients", libraryGradients.getValue()}})
+      if (!(value > 0)) {
+        getOperation().emitError()
+            << name << " is " << value << ", must be more than 0";
+        return signalPassFailure();
+      }
     if (convolutions == ConvolutionChoice::Direct)
       return;
     auto measured = KernelTimes::read(getOperation(), tuningFile);
@@ -126,7 +134,8 @@ private:
       algorithms.push_back(Algorithm::winograd);
       // The library packs no weights in another type than they have.
       bool isPacked = !isGradient && isF32(weight.getType());
-      times.push_back(winogradTime(work, isPacked ? transforms : 1));
+      times.push_back((isGradient ? libraryGradients : 1.0) *
+                      winogradTime(work, isPacked ? transforms : 1));
     }
     if (hasTiles)
       for (auto [algorithm, edge] :
@@ -201,7 +210,7 @@ private:
   double tilesTime(const Work &work, double transforms, uint64_t edge,
                    bool isShort) const {
     Tiles of(work, edge);
-    double tiles = of.tiles * (isShort ? 0.75 : 1.5);
+    double tiles = of.tiles * (isShort ? 0.75 : tileMoves.getValue());
     return of.products / (gflops * 1e9) +
            (tiles + of.weightsRead) / (tileBytes * 1e9) +
            of.weightsMade * transforms / (weightBytes * 1e9);
@@ -212,7 +221,7 @@ private:
   double gradientTilesTime(const Work &work, uint64_t edge,
                            bool isShort) const {
     Tiles of(work, edge);
-    double tiles = of.tiles * (isShort ? 0.75 : 1.5);
+    double tiles = of.tiles * (isShort ? 0.75 : tileMoves.getValue());
     double rounds = std::ceil(of.count / 48);
     return of.products / (gflops * 1e9) +
            (tiles + rounds * of.weightsRead) / (tileBytes * 1e9) +

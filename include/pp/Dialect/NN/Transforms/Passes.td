@@ -356,6 +356,12 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     Option<"shortRate", "short-rate", "double", "2.0",
            "How many times as fast as in f32 the library convolves in bf16; 1: it computes "
            "in f32">,
+    Option<"tileMoves", "tile-moves", "double", "1.5",
+           "How many times as long as the library's tiles of our own take to move the same "
+           "numbers of f32">,
+    Option<"libraryGradients", "library-gradients", "double", "1.0",
+           "How many times as long as its other convolutions the library's gradient of "
+           "weights takes by Winograd's algorithm">,
     Option<"tuningFile", "tuning-file", "std::string", "\"\"",
            "Measured times (docs/cost-format.md), which decide where both algorithms "
            "are known">
