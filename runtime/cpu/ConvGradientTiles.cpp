@@ -156,7 +156,7 @@ void ConvGradientTiles::packColumns(const uint16_t *x, int64_t column,
 
 void ConvGradientTiles::writeSums(int64_t row, int64_t rows, int64_t column,
                                   int64_t columns, const float *blocks,
-                                  float *gradient) const {
+                                  bool isAdded, float *gradient) const {
   constexpr int64_t width = matrixBlockLanes;
   const int64_t places = windowSize();
   std::vector<const float *> panels;
@@ -164,7 +164,7 @@ void ConvGradientTiles::writeSums(int64_t row, int64_t rows, int64_t column,
     panels.push_back(blocks + at / width * width * width + at % width);
   // As where the product writes.
   constexpr int64_t large = 1 << 19; // numbers
-  const bool isStreamed = !shape.isAdded &&
+  const bool isStreamed = !isAdded &&
                           shape.outputs * shape.columns() >= large &&
                           reinterpret_cast<uintptr_t>(gradient) % 64 == 0;
   // Pieces of rows become whole cache lines first: what is read just after a
@@ -177,13 +177,13 @@ void ConvGradientTiles::writeSums(int64_t row, int64_t rows, int64_t column,
       writeColumns(&panels[panel], places, i * width,
                    &line[panel * matrixTileLanes]);
     float *to = gradient + (row + i) * shape.columns() + column;
-    if (shape.isAdded && row + i + ahead < shape.outputs)
+    if (isAdded && row + i + ahead < shape.outputs)
       for (int64_t at = 0; at < columns; at += matrixTileLanes)
         __builtin_prefetch(to + ahead * shape.columns() + at);
     if (isStreamed)
       streamRow(line.data(), columns, to);
     else
-      writeRow(line.data(), columns, to, /*stride=*/1, shape.isAdded);
+      writeRow(line.data(), columns, to, /*stride=*/1, isAdded);
   }
   if (isStreamed)
     endStreaming();
@@ -203,10 +203,50 @@ void ConvGradientTiles::run(const void *x, const void *dy, float *gradient,
   };
   auto take = [&](int64_t row, int64_t rows, int64_t column, int64_t columns,
                   const float *blocks) {
-    writeSums(row, rows, column, columns, blocks, gradient);
+    writeSums(row, rows, column, columns, blocks, shape.isAdded, gradient);
   };
   if (windowSize() == 1)
     product.run(packA, packB, gradient, /*rows=*/nullptr, scratchpad);
   else
     product.run(packA, packB, take, scratchpad);
+}
+
+std::optional<ConvGradientSums>
+ConvGradientSums::find(const Shape &shape, int64_t most,
+                       const MatrixTiles &tiles) {
+  const MatrixProductSizes sizes{shape.outputs, shape.pixels(),
+                                 shape.columns()};
+  const int64_t atOnce = MatrixTileSums::atOnce(sizes, most);
+  if (!shape.isAdded || atOnce < 2)
+    return std::nullopt;
+  MatrixTileSums sums(sizes, atOnce, tiles);
+  const ConvGradientTiles one(shape, tiles);
+  if (one.windowSize() > 1)
+    sums.setTaken(one.windowSize() * matrixTileLanes);
+  return ConvGradientSums(one, sums);
+}
+
+void ConvGradientSums::run(std::span<const Factors> factors, float *gradient,
+                           bool isFirst, void *scratchpad) const {
+  const int64_t pixels = one.shape.pixels();
+  const MatrixTileSums::Products products{
+      static_cast<int64_t>(factors.size()),
+      [&](int64_t i, int64_t row, int64_t rows, char *to, int64_t panelBytes) {
+        one.packRows(static_cast<const uint16_t *>(factors[i].b), row, rows,
+                     /*term=*/0, pixels, to, panelBytes);
+      },
+      [&](int64_t i, int64_t column, int64_t columns, char *to,
+          int64_t panelBytes) {
+        one.packColumns(static_cast<const uint16_t *>(factors[i].a), column,
+                        columns, /*term=*/0, pixels, to, panelBytes);
+      },
+      isFirst};
+  auto take = [&](int64_t row, int64_t rows, int64_t column, int64_t columns,
+                  const float *blocks, bool isAdded) {
+    one.writeSums(row, rows, column, columns, blocks, isAdded, gradient);
+  };
+  if (one.windowSize() == 1)
+    sums.run(products, gradient, {one.shape.columns(), 1}, scratchpad);
+  else
+    sums.run(products, take, scratchpad);
 }

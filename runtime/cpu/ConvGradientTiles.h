@@ -17,8 +17,11 @@
 
 #include "cpu/ConvGradientProduct.h"
 #include "cpu/MatrixTileProduct.h"
+#include "cpu/MatrixTileSums.h"
 
 #include <cstdint>
+#include <optional>
+#include <span>
 
 namespace pp::runtime {
 
@@ -46,6 +49,7 @@ public:
            void *scratchpad) const;
 
 private:
+  friend class ConvGradientSums;
   int64_t windowSize() const { return countOf(shape.window); }
   /// Parts of the factors, as MatrixTileProduct::PackPanels.
   void packRows(const uint16_t *dy, int64_t row, int64_t rows, int64_t term,
@@ -55,10 +59,36 @@ private:
                    int64_t panelBytes) const;
   /// As MatrixTileProduct::TakeSums.
   void writeSums(int64_t row, int64_t rows, int64_t column, int64_t columns,
-                 const float *blocks, float *gradient) const;
+                 const float *blocks, bool isAdded, float *gradient) const;
 
   Shape shape;
   MatrixTileProduct product;
+};
+
+/// The same for several micro-batches, whose gradients are added to one, each
+/// for itself, in one pass over it (MatrixTileSums.h).
+class ConvGradientSums {
+public:
+  using Shape = ConvGradientTiles::Shape;
+  using Factors = MatrixSums::Factors; // x and dY
+
+  /// For up to `most`, or fewer; nothing where one at a time is as good.
+  static std::optional<ConvGradientSums> find(const Shape &shape, int64_t most,
+                                              const MatrixTiles &tiles);
+
+  int64_t atOnce() const { return sums.atOnce(); }
+  /// A multiple of 64.
+  uint64_t getScratchpadBytes() const { return sums.getScratchpadBytes(); }
+  /// With `isFirst`, the first one is written, not added.
+  void run(std::span<const Factors> factors, float *gradient, bool isFirst,
+           void *scratchpad) const;
+
+private:
+  ConvGradientSums(const ConvGradientTiles &one, const MatrixTileSums &sums)
+      : one(one), sums(sums) {}
+
+  ConvGradientTiles one;
+  MatrixTileSums sums;
 };
 
 } // namespace pp::runtime

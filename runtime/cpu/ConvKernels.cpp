@@ -896,12 +896,22 @@ bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
   return sizes && ConvGradientTiles::addsInPlace(*sizes);
 }
 
+bool pp::runtime::isConvAddedTogether(Descriptor &descriptor,
+                                      KernelBuilder &builder) {
+  ConvShape shape(descriptor, builder, Division::None);
+  shape.isAdded = readAccumulation(descriptor, shape.weights.data_type());
+  const auto sizes = shape.gradientProduct();
+  return sizes && ConvGradientTiles::isPreferred(*sizes) &&
+         ConvGradientSums::find(*sizes, PP_MOST_TOGETHER, *shortTiles());
+}
+
 void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                                            KernelBuilder &builder) {
   // As a product it takes the same time in one thread, or less, and is shared
   // by threads where there are few channels (measured on Zen 4).
   ConvShape whole(descriptor, builder, Division::None);
   whole.isAdded = readAccumulation(descriptor, whole.weights.data_type());
+  const int64_t together = readTogether(descriptor, whole.isAdded);
   const auto sizes = whole.gradientProduct();
   const bool isInMatrixTiles = sizes && ConvGradientTiles::isPreferred(*sizes);
   if (!isInMatrixTiles && whole.isPointwise() &&
@@ -916,7 +926,7 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
     return buildTransposedProduct(
         rows(whole.src), rows(whole.dst),
         KernelBuilder::dense({dims[0], dims[1]}, whole.weights.data_type()),
-        whole.isAdded, builder);
+        whole.isAdded, together, builder);
   }
   ConvShape shape(descriptor, builder, Division::Outputs);
   shape.isAdded = whole.isAdded;
@@ -924,10 +934,14 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   if (auto tiles = whole.gradientInTiles();
       tiles && WinogradConvolution::isPossible(*tiles))
     return buildGradientInTiles(shape, builder);
-  if (isInMatrixTiles)
-    return buildGradient(
-        ConvGradientTiles(*shape.gradientProduct(), *shortTiles()), shape,
-        builder);
+  if (isInMatrixTiles) {
+    const ConvGradientProduct::Shape product = *shape.gradientProduct();
+    if (auto sums = ConvGradientSums::find(product, together, *shortTiles()))
+      builder.setSums(*sums, {0, shape.srcOffset}, {1, shape.dstOffset},
+                      {2, shape.weightsOffset});
+    return buildGradient(ConvGradientTiles(product, *shortTiles()), shape,
+                         builder);
+  }
   if (sizes && ConvGradientProduct::isPreferred(*sizes))
     return buildGradient(makeGradientProduct(*shape.gradientProduct()), shape,
                          builder);

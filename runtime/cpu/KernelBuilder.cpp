@@ -1,7 +1,6 @@
 //===- KernelBuilder.cpp --------------------------------------------------===//
 #include "cpu/KernelBuilder.h"
 #include "cpu/LibraryKernel.h"
-#include "pprt/pprt.h"
 
 #include <algorithm>
 

@@ -17,9 +17,11 @@
 #include "cpu/ImagePlaces.h"
 #include "kernel/Part.h"
 #include "plan/DataType.h"
+#include "pprt/pprt.h"
 
 #include <dnnl.hpp>
 
+#include <array>
 #include <functional>
 #include <span>
 #include <utility>
@@ -137,6 +139,31 @@ public:
   using SumFunction = std::function<void(std::span<void *const *const> tensors,
                                          bool isFirst, void *scratchpad)>;
   void setSumFunction(unsigned most, SumFunction work, uint64_t bytes);
+  /// A tensor of a kernel, from so many bytes on.
+  struct Place {
+    int tensor;
+    uint64_t offset;
+  };
+  /// The same for a kernel that adds products to its result: `sums` is like
+  /// MatrixSums.
+  template <typename Sums>
+  void setSums(const Sums &sums, Place a, Place b, Place result) {
+    setSumFunction(
+        static_cast<unsigned>(sums.atOnce()),
+        [=](std::span<void *const *const> tensors, bool isFirst,
+            void *scratchpad) {
+          auto at = [](void *const *own, Place place) {
+            return static_cast<char *>(own[place.tensor]) + place.offset;
+          };
+          std::array<typename Sums::Factors, PP_MOST_TOGETHER> factors;
+          for (size_t i = 0; i < tensors.size(); ++i)
+            factors[i] = {at(tensors[i], a), at(tensors[i], b)};
+          sums.run(std::span(factors.data(), tensors.size()),
+                   reinterpret_cast<float *>(at(tensors[0], result)), isFirst,
+                   scratchpad);
+        },
+        sums.getScratchpadBytes());
+  }
   /// The most calls at once; 0: it has no such function.
   unsigned getMostTogether() const { return mostTogether; }
   void executeTogether(std::span<void *const *const> tensors, bool isFirst,
@@ -210,11 +237,12 @@ private:
 // One function per kind; each reads its keys and fills the builder.
 void buildMatmul(Descriptor &descriptor, KernelBuilder &builder);
 /// c = a^T b, with the tensors in the order b, a, c: dense matrices of a row
-/// for each term. With `isAdded`, c += a^T b, and c is f32.
+/// for each term. With `isAdded`, c += a^T b, and c is f32; `together` as
+/// readTogether.
 void buildTransposedProduct(const KernelBuilder::MemoryDesc &b,
                             const KernelBuilder::MemoryDesc &a,
                             const KernelBuilder::MemoryDesc &c, bool isAdded,
-                            KernelBuilder &builder);
+                            int64_t together, KernelBuilder &builder);
 /// The key `accumulate` of a kernel: whether it adds to its result, which is of
 /// `type`. A number is complete before it is added, so it has the bits of a
 /// kernel that writes it and another one that adds.
@@ -236,6 +264,7 @@ void buildConvForward(Descriptor &descriptor, KernelBuilder &builder);
 bool isConvFused(Descriptor &descriptor, KernelBuilder &builder);
 /// See addsTogether.
 bool isMatmulAddedTogether(Descriptor &descriptor);
+bool isConvAddedTogether(Descriptor &descriptor, KernelBuilder &builder);
 /// See addsInPlace.
 bool isMatmulAddedInPlace(Descriptor &descriptor);
 bool isConvAddedInPlace(Descriptor &descriptor, KernelBuilder &builder);

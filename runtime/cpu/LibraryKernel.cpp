@@ -281,8 +281,12 @@ bool pp::runtime::addsInPlace(std::string_view gradient) noexcept {
 bool pp::runtime::addsTogether(std::string_view gradient) noexcept {
   try {
     Descriptor descriptor(gradient);
-    return descriptor.getKind() == "matmul" &&
-           isMatmulAddedTogether(descriptor);
+    KernelBuilder builder;
+    const std::string &kind = descriptor.getKind();
+    return kind == "matmul" ? isMatmulAddedTogether(descriptor)
+           : kind == "conv_backward_weights"
+               ? isConvAddedTogether(descriptor, builder)
+               : false;
   } catch (const std::exception &) {
     return false;
   }

@@ -81,9 +81,9 @@ bool isFused(std::string_view convolution) noexcept;
 /// matrix tiles do, which write a result past the caches otherwise.
 bool addsInPlace(std::string_view gradient) noexcept;
 
-/// Whether a `matmul` with the key `accumulate=1` has a way to add the products
-/// of several micro-batches in one pass over the result, for which the key
-/// `together` leaves room.
+/// Whether a `matmul`, or the gradient of the weights of a convolution, with
+/// the key `accumulate=1` has a way to add those of several micro-batches in
+/// one pass over the result, for which the key `together` leaves room.
 bool addsTogether(std::string_view gradient) noexcept;
 
 /// Sets how many OpenMP threads the kernels of the calling thread use.

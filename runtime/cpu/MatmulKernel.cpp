@@ -369,20 +369,7 @@ static void buildTiled(const Product &product, const Offsets &offsets,
   uint64_t bytes = tiled.getScratchpadBytes();
   int a = order == Order::AThenB ? 0 : 1;
   if (auto sums = tiled.together(product.together))
-    builder.setSumFunction(
-        static_cast<unsigned>(sums->atOnce()),
-        [sums = *sums, offsets, a](std::span<void *const *const> tensors,
-                                   bool isFirst, void *scratchpad) {
-          std::array<MatrixTileSums::Factors, PP_MOST_TOGETHER> factors;
-          for (size_t i = 0; i < tensors.size(); ++i)
-            factors[i] = {static_cast<const char *>(tensors[i][a]) + offsets.a,
-                          static_cast<const char *>(tensors[i][1 - a]) +
-                              offsets.b};
-          sums.run(std::span(factors.data(), tensors.size()),
-                   static_cast<char *>(tensors[0][2]) + offsets.c, isFirst,
-                   scratchpad);
-        },
-        sums->getScratchpadBytes());
+    builder.setSums(*sums, {a, offsets.a}, {1 - a, offsets.b}, {2, offsets.c});
   builder.setFunction(
       3,
       [tiled = std::move(tiled), offsets, a](void *const *tensors,
@@ -461,9 +448,11 @@ bool pp::runtime::isMatmulAddedInPlace(Descriptor &descriptor) {
 void pp::runtime::buildTransposedProduct(const KernelBuilder::MemoryDesc &b,
                                          const KernelBuilder::MemoryDesc &a,
                                          const KernelBuilder::MemoryDesc &c,
-                                         bool isAdded, KernelBuilder &builder) {
+                                         bool isAdded, int64_t together,
+                                         KernelBuilder &builder) {
   Product product;
   product.isAdded = isAdded;
+  product.together = together;
   KernelBuilder::Dims dims = a.dims();
   product.a = KernelBuilder::MemoryDesc({dims[1], dims[0]}, a.data_type(),
                                         KernelBuilder::Dims{1, dims[1]});

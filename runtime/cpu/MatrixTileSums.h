@@ -17,16 +17,15 @@
 #include "cpu/MatrixTilePanels.h"
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace pp::runtime {
 
-/// The shapes of matrices m x k, k x n and m x n, with strides in elements; the
-/// first two are bf16, or f32 where `isSplit`, the third f32.
-struct MatrixProductShape {
+/// The sizes of matrices m x k, k x n and m x n. The first two are bf16, or f32
+/// where `isSplit` (MatrixTileProduct::setSplit), the third f32.
+struct MatrixProductSizes {
   int64_t m, k, n;
-  MatrixStrides a, b, c;
-  /// As MatrixTileProduct::setSplit.
   bool isSplit = false;
 };
 
@@ -36,32 +35,76 @@ class MatrixTileSums {
 public:
   /// How many products it takes at once: 1, which is no use, where they have so
   /// many terms that the sums are no matter.
-  static int64_t atOnce(const MatrixProductShape &shape, int64_t most);
+  static int64_t atOnce(const MatrixProductSizes &sizes, int64_t most);
 
   /// For up to `most` products.
-  MatrixTileSums(const MatrixProductShape &shape, int64_t most,
+  MatrixTileSums(const MatrixProductSizes &sizes, int64_t most,
                  const MatrixTiles &tiles)
-      : shape(shape), most(most), tiles(tiles) {}
+      : sizes(sizes), most(most), tiles(tiles) {}
 
   int64_t atOnce() const { return most; }
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
 
+  /// Writes the panels of some rows of a, or columns of b, of a product to
+  /// `to`, `panelBytes` apart (MatrixTilePanels.h).
+  using PackPanels =
+      std::function<void(int64_t product, int64_t lane, int64_t lanes, char *to,
+                         int64_t panelBytes)>;
+  struct Products {
+    int64_t count;
+    PackPanels packA, packB;
+    /// Whether the first one is written, not added.
+    bool isFirst;
+  };
+  void run(const Products &products, float *c, MatrixStrides strides,
+           void *scratchpad) const;
+
+  /// Takes blocks of 32 rows of c as MatrixTileProduct::TakeSums, and writes or
+  /// adds them.
+  using TakeSums =
+      std::function<void(int64_t row, int64_t rows, int64_t column,
+                         int64_t columns, const float *blocks, bool isAdded)>;
+  /// For a c of that kind; needs setTaken().
+  void run(const Products &products, const TakeSums &take,
+           void *scratchpad) const;
+  /// Prepares for it, before the scratchpad is measured; so many columns belong
+  /// together.
+  void setTaken(int64_t columnsTogether) { together = columnsTogether; }
+
+private:
+  class Run;
+  int64_t parts() const { return sizes.isSplit ? 3 : 1; }
+  /// Of a panel with one product.
+  int64_t panelBytes() const { return matrixPanelBytes(sizes.k, parts()); }
+  int64_t columnsAtOnce() const;
+
+  MatrixProductSizes sizes;
+  int64_t most;
+  int64_t together = 0; // columns that are taken together; 0: they are written
+  const MatrixTiles &tiles;
+};
+
+/// The same for matrices that lie in memory, with strides in elements.
+class MatrixSums {
+public:
+  MatrixSums(const MatrixProductSizes &sizes, MatrixStrides a, MatrixStrides b,
+             MatrixStrides c, int64_t most, const MatrixTiles &tiles)
+      : sizes(sizes), a(a), b(b), c(c), sums(sizes, most, tiles) {}
+
+  int64_t atOnce() const { return sums.atOnce(); }
+  uint64_t getScratchpadBytes() const { return sums.getScratchpadBytes(); }
+
   struct Factors {
     const void *a, *b;
   };
-  /// With `isFirst`, the first product is written, not added.
-  void run(std::span<const Factors> products, void *c, bool isFirst,
+  void run(std::span<const Factors> products, float *into, bool isFirst,
            void *scratchpad) const;
 
 private:
-  int64_t parts() const { return shape.isSplit ? 3 : 1; }
-  /// Of a panel with one product.
-  int64_t panelBytes() const { return matrixPanelBytes(shape.k, parts()); }
-
-  MatrixProductShape shape;
-  int64_t most;
-  const MatrixTiles &tiles;
+  MatrixProductSizes sizes;
+  MatrixStrides a, b, c;
+  MatrixTileSums sums;
 };
 
 } // namespace pp::runtime

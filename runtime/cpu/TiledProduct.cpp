@@ -245,20 +245,16 @@ std::optional<MatrixTileProduct> TiledProduct::inMatrixTiles() const {
   return product;
 }
 
-std::optional<MatrixTileSums> TiledProduct::together(int64_t most) const {
+std::optional<MatrixSums> TiledProduct::together(int64_t most) const {
   if (!batch.empty() || !isAdded || isPacked || !inMatrixTiles())
     return std::nullopt;
-  const MatrixProductShape shape{m,
-                                 k,
-                                 n,
-                                 {a.rowStride, a.columnStride},
-                                 {b.rowStride, b.columnStride},
-                                 {c.rowStride, c.columnStride},
-                                 isSplit};
-  const int64_t atOnce = MatrixTileSums::atOnce(shape, most);
+  const MatrixProductSizes sizes{m, k, n, isSplit};
+  const int64_t atOnce = MatrixTileSums::atOnce(sizes, most);
   if (atOnce < 2)
     return std::nullopt;
-  return MatrixTileSums(shape, atOnce, *matrixTiles);
+  return MatrixSums(sizes, {a.rowStride, a.columnStride},
+                    {b.rowStride, b.columnStride},
+                    {c.rowStride, c.columnStride}, atOnce, *matrixTiles);
 }
 
 int64_t TiledProduct::columnsAtOnce() const {

@@ -75,7 +75,7 @@ public:
   /// The sums of up to `most` such products in c, if there is a way to add them
   /// all in one pass over it. `run` of it has the bits of one product after the
   /// other.
-  std::optional<MatrixTileSums> together(int64_t most) const;
+  std::optional<MatrixSums> together(int64_t most) const;
 
   /// What `run` needs; a multiple of 64.
   uint64_t getScratchpadBytes() const;

@@ -2,7 +2,9 @@
 #include "cpu/ConvGradientTiles.h"
 #include "ConvTilesCases.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 using namespace pp::runtime;
 
@@ -130,6 +132,50 @@ TEST(ConvGradientTiles, KnowsWhatIsPossible) {
     other.outputs = 24;
     withGaps(other);
   }));
+}
+
+/// Several micro-batches at once have the bits of one after the other.
+TEST_P(ConvGradientTilesTest, AddsSeveralAtOnce) {
+  std::minstd_rand random(7);
+  constexpr int64_t count = 3;
+  for (const ConvTilesCase &each : convTilesCases())
+    for (bool isInBlocks : {false, true})
+      for (bool isFirst : {false, true}) {
+        ConvGradientTiles::Shape shape = each.shape(isInBlocks);
+        shape.isAdded = true;
+        auto sums = ConvGradientSums::find(shape, count, tiles());
+        ASSERT_EQ(sums.has_value(), shape.pixels() <= 512);
+        if (!sums)
+          continue;
+        ASSERT_EQ(sums->atOnce(), shape.pixels() <= 320 ? count : 2);
+        std::vector<std::vector<uint16_t>> x, dy;
+        std::vector<ConvGradientSums::Factors> factors;
+        for (int64_t i = 0; i < sums->atOnce(); ++i) {
+          x.push_back(makeShortNumbers(random, shape.samples * shape.x.sample));
+          dy.push_back(
+              makeShortNumbers(random, shape.samples * shape.dy.sample));
+        }
+        for (size_t i = 0; i < x.size(); ++i)
+          factors.push_back({x[i].data(), dy[i].data()});
+        std::vector<float> expected(shape.outputs * shape.columns(), 9);
+        std::vector<float> found = expected;
+        for (size_t i = 0; i < x.size(); ++i) {
+          shape.isAdded = i != 0 || !isFirst;
+          ConvGradientTiles one(shape, tiles());
+          std::vector<char> scratchpad(one.getScratchpadBytes(), char(0xff));
+          one.run(factors[i].a, factors[i].b, expected.data(),
+                  scratchpad.data());
+        }
+        const uint64_t bytes = sums->getScratchpadBytes();
+        std::vector<char> scratchpad(bytes + 64, char(0xff));
+        sums->run(factors, found.data(), isFirst, scratchpad.data());
+        ASSERT_EQ(std::memcmp(found.data(), expected.data(),
+                              found.size() * sizeof(float)),
+                  0);
+        ASSERT_EQ(std::count(scratchpad.begin() + bytes, scratchpad.end(),
+                             char(0xff)),
+                  64);
+      }
 }
 
 } // namespace

@@ -48,22 +48,22 @@ protected:
     auto sizeOf = [](MatrixStrides strides, int64_t rows, int64_t columns) {
       return (rows - 1) * strides.row + (columns - 1) * strides.column + 1;
     };
-    MatrixProductShape shape{
-        m, k, n, layout(m, k), layout(k, n), layout(m, n), isSplit};
+    const MatrixStrides aLayout = layout(m, k), bLayout = layout(k, n),
+                        cLayout = layout(m, n);
     std::vector<std::vector<char>> a, b;
-    std::vector<MatrixTileSums::Factors> factors;
+    std::vector<MatrixSums::Factors> factors;
     for (int64_t i = 0; i < count; ++i) {
-      a.push_back(makeNumbers(random, sizeOf(shape.a, m, k), isSplit));
-      b.push_back(makeNumbers(random, sizeOf(shape.b, k, n), isSplit));
+      a.push_back(makeNumbers(random, sizeOf(aLayout, m, k), isSplit));
+      b.push_back(makeNumbers(random, sizeOf(bLayout, k, n), isSplit));
     }
     for (int64_t i = 0; i < count; ++i)
       factors.push_back({a[i].data(), b[i].data()});
-    std::vector<float> expected(sizeOf(shape.c, m, n));
+    std::vector<float> expected(sizeOf(cLayout, m, n));
     for (float &number : expected)
       number = static_cast<float>(random() % 1000) / 999;
     std::vector<float> found = expected;
     for (int64_t i = 0; i < count; ++i) {
-      MatrixTileProduct product(m, k, n, shape.a, shape.b, shape.c,
+      MatrixTileProduct product(m, k, n, aLayout, bLayout, cLayout,
                                 /*isShort=*/false,
                                 /*isAdded=*/i != 0 || !isFirst, tiles());
       if (isSplit)
@@ -72,7 +72,8 @@ protected:
       product.run(factors[i].a, factors[i].b, expected.data(),
                   scratchpad.data());
     }
-    MatrixTileSums sums(shape, count, tiles());
+    MatrixSums sums({m, k, n, isSplit}, aLayout, bLayout, cLayout, count,
+                    tiles());
     // A guard behind it, which must stay.
     const uint64_t bytes = sums.getScratchpadBytes();
     std::vector<char> scratchpad(bytes + 64, char(0xff));
@@ -112,15 +113,14 @@ TEST_P(MatrixTileSumsTest, WritesALargeResult) {
   std::minstd_rand random(7);
   constexpr int64_t m = 530, k = 33, n = 1024, count = 6;
   std::vector<std::vector<char>> a, b;
-  std::vector<MatrixTileSums::Factors> factors;
+  std::vector<MatrixSums::Factors> factors;
   for (int64_t i = 0; i < count; ++i) {
     a.push_back(makeNumbers(random, m * k, false));
     b.push_back(makeNumbers(random, k * n, false));
   }
   for (int64_t i = 0; i < count; ++i)
     factors.push_back({a[i].data(), b[i].data()});
-  MatrixProductShape shape{m, k, n, {1, m}, {n, 1}, {n, 1}};
-  MatrixTileSums sums(shape, count, tiles());
+  MatrixSums sums({m, k, n}, {1, m}, {n, 1}, {n, 1}, count, tiles());
   std::vector<char> scratchpad(sums.getScratchpadBytes());
   std::vector<float> space(m * n + 32);
   auto aligned = (reinterpret_cast<uintptr_t>(space.data()) + 63) & ~63;
@@ -133,16 +133,17 @@ TEST_P(MatrixTileSumsTest, WritesALargeResult) {
 }
 
 TEST(MatrixTileSumsShapes, TakesAsManyAsFitIntoCaches) {
-  MatrixProductShape shape{768, 128, 768, {1, 768}, {768, 1}, {768, 1}};
-  EXPECT_EQ(MatrixTileSums::atOnce(shape, mostProducts), 8);
-  EXPECT_EQ(MatrixTileSums::atOnce(shape, 4), 4);
-  shape.k = 512;
-  EXPECT_EQ(MatrixTileSums::atOnce(shape, mostProducts), 2);
-  shape.k = 513;
-  EXPECT_EQ(MatrixTileSums::atOnce(shape, mostProducts), 1);
-  shape.k = 64;
-  shape.isSplit = true;
-  EXPECT_EQ(MatrixTileSums::atOnce(shape, mostProducts), 4);
+  MatrixProductSizes sizes{768, 128, 768};
+  EXPECT_EQ(MatrixTileSums::atOnce(sizes, mostProducts), 8);
+  EXPECT_EQ(MatrixTileSums::atOnce(sizes, 4), 4);
+  sizes.k = 512;
+  EXPECT_EQ(MatrixTileSums::atOnce(sizes, mostProducts), 2);
+  sizes.k = 513;
+  EXPECT_EQ(MatrixTileSums::atOnce(sizes, mostProducts), 1);
+  sizes.k = 49; // padded
+  EXPECT_EQ(MatrixTileSums::atOnce(sizes, mostProducts), 16);
+  sizes.isSplit = true;
+  EXPECT_EQ(MatrixTileSums::atOnce(sizes, mostProducts), 4);
 }
 
 } // namespace

@@ -112,6 +112,25 @@ def check_mock(context, checks, where, data, binary, expected):
     checks.check(found == expected, f"{where}: on the mock device: differs in {differences(expected, found)}")
 
 
+def check_short_sums(context, checks, model):
+    """Products of bf16 of several micro-batches in one pass over a gradient, where the processor has such kernels."""
+    batch, optimizer = MODELS_USED[model]
+    data, options = write_data(context, model, batch), {"optimizer": optimizer, "batch": batch, "microbatches": 8, "precision": "bf16"}
+    found = {}
+    for name, flags in {
+        "one after the other": {"stages": 1},
+        "8 at once": {"stages": 1, "weights_together": 8},
+        "3 at once, 2 threads": {"stages": 1, "weights_together": 3, "threads_per_stage": 2},
+        "2 at once, 2 stages": {"stages": 2, "weights_together": 2},
+    }.items():
+        snapshot = context.path(".safetensors")
+        context.training(model, **options, **flags).train(data, "--steps", STEPS, "--epochs", STEPS, "--save", snapshot)
+        found[name] = common.tensor_bytes(snapshot)
+    base = found["one after the other"]
+    for name, tensors in found.items():
+        checks.check(tensors == base, f"{model} in bf16, {name}: differs in {differences(base, tensors)}")
+
+
 def test(context, checks, arguments):
     cases = []
     for model, (batch, optimizer) in MODELS_USED.items():
@@ -154,6 +173,8 @@ def test(context, checks, arguments):
             check_mock(context, checks, where, data, result[2], base[1])
         if microbatches == 4 and configuration[0] == 4:
             check_resume(context, checks, model, batch, data, result[2], base[1])
+    for model in () if arguments.quick or arguments.only else ("resnet18", "gpt"):
+        check_short_sums(context, checks, model)
     print(f"{len(cases)} configurations")
 
 
