@@ -2,7 +2,7 @@
 """What micro-batches cost, and what two stages bring.
 
 The same batch in 1, 2, 4 and 8 micro-batches on one stage, and in 8 in two
-stages on two cores. All take turns in each round; the figure is the median over
+stages on two cores; "W of 8" computes gradients of weights for all at once. All take turns in each round; the figure is the median over
 rounds of the median step. Batch norm is frozen: its statistics are those of a
 micro-batch.
 """
@@ -40,9 +40,13 @@ def measure(arguments, model):
         f"{count} micro-batches": Ours(arguments, model, f"tax-{count}", ["--stages=1", *flags[count]], BATCH)
         for count in COUNTS
     }
+    together = f"--weights-together={BATCH}"
+    programs[f"{BATCH}, W of {BATCH}"] = Ours(arguments, model, "tax-together", ["--stages=1", together, *flags[BATCH]], BATCH)
     for schedule in ("1f1b", "zb-h1", "auto"):
         programs[f"2 stages, {schedule}"] = Ours(
             arguments, model, f"tax-{schedule}", ["--stages=2", f"--schedule={schedule}", *flags[BATCH]], BATCH)
+    programs[f"2 stages, W of {BATCH}"] = Ours(
+        arguments, model, "tax-gpipe", ["--stages=2", "--schedule=gpipe", together, *flags[BATCH]], BATCH)
     rounds = quiet.rounds(arguments.rounds, lambda: {name: program.turn(2, steps) for name, program in programs.items()}, model)
     return {name: statistics.median(turns[name] for turns in rounds) for name in programs}
 

@@ -5,6 +5,7 @@
 #include "PlanReport.h"
 #include "pp/Driver/Errors.h"
 #include "pp/Driver/ProgramRun.h"
+#include "pp/Planner/Schedule/WeightsTogether.h"
 #include "pp/Report/Format.h"
 #include "pp/Report/Table.h"
 #include "llvm/ADT/STLExtras.h"
@@ -44,25 +45,19 @@ public:
 
   llvm::Error enter(unsigned count) {
     std::map<std::string, unsigned> entered;
-    for (auto [index, candidate] : llvm::enumerate(result.candidates)) {
+    const size_t found = result.candidates.size();
+    for (size_t index = 0; index < found; ++index) {
+      planner::PlanCandidate &candidate = result.candidates[index];
       if (candidate.overflow || entered[describeKind(candidate.plan)] == count)
         continue;
-      if (auto error = checkMemory(candidate, model, options, context))
-        return error;
-      if (candidate.overflow)
+      auto hasEntered = enter(index);
+      if (!hasEntered)
+        return hasEntered.takeError();
+      if (!*hasEntered)
         continue;
-      ++entered[describeKind(candidate.plan)];
-      Contender &contender = contenders.emplace_back();
-      contender.candidate = index;
-      if (auto error = contender.program.create("pp-plan"))
-        return error;
-      CompileOptions own = options;
-      own.schedule.threads = candidate.plan.threads;
-      applyPlan(own, {"found", std::make_shared<const planner::PipelinePlan>(
-                                   candidate.plan)});
-      if (auto error = makeProgram(own, model, contender.program.path, linkFile,
-                                   context))
-        return error;
+      if (entered[describeKind(result.candidates[index].plan)]++ == 0)
+        if (auto error = enterJoined(index))
+          return error;
     }
     return llvm::Error::success();
   }
@@ -123,6 +118,67 @@ public:
   bool isEmpty() const { return contenders.empty(); }
 
 private:
+  /// Compiles a candidate, unless its memory does not fit as the compiler
+  /// counts it.
+  llvm::Expected<bool> enter(size_t index) {
+    planner::PlanCandidate &candidate = result.candidates[index];
+    if (auto error = checkMemory(candidate, model, options, context))
+      return std::move(error);
+    if (candidate.overflow)
+      return false;
+    Contender &contender = contenders.emplace_back();
+    contender.candidate = index;
+    if (auto error = contender.program.create("pp-plan"))
+      return std::move(error);
+    CompileOptions own = options;
+    own.schedule.threads = candidate.plan.threads;
+    applyPlan(own, {"found", std::make_shared<const planner::PipelinePlan>(
+                                 candidate.plan)});
+    if (auto error =
+            makeProgram(own, model, contender.program.path, linkFile, context))
+      return std::move(error);
+    return true;
+  }
+
+  /// How much faster W of several micro-batches are at once is known when they
+  /// have run: the times of kernels are those of one.
+  llvm::Error enterJoined(size_t index) {
+    for (int together : {4, 8}) {
+      std::optional<planner::PlanCandidate> joined =
+          joinWeights(result.candidates[index], together);
+      if (!joined)
+        continue;
+      result.candidates.push_back(std::move(*joined));
+      if (auto hasEntered = enter(result.candidates.size() - 1); !hasEntered)
+        return hasEntered.takeError();
+    }
+    return llvm::Error::success();
+  }
+
+  /// Nothing if there are not so many micro-batches, or no W, or if nothing
+  /// changes.
+  static std::optional<planner::PlanCandidate>
+  joinWeights(const planner::PlanCandidate &candidate, int together) {
+    const planner::Schedule &before = candidate.draft.schedule;
+    if (!candidate.plan.training || before.isRolling() ||
+        before.microbatches < together)
+      return std::nullopt;
+    planner::PlanCandidate joined = candidate;
+    planner::joinWeights(joined.draft.schedule, together);
+    if (joined.draft.schedule.ranks == before.ranks)
+      return std::nullopt;
+    auto evaluation = planner::evaluatePlan(joined.draft);
+    if (!evaluation || evaluation->overflow)
+      return std::nullopt;
+    joined.plan =
+        planner::makePlan(joined.draft, *evaluation, candidate.plan.batch,
+                          candidate.plan.scheduleName + ", W of " +
+                              std::to_string(together) + " together");
+    joined.plan.threads = candidate.plan.threads;
+    joined.plan.model = candidate.plan.model;
+    return joined;
+  }
+
   llvm::Error measure(Contender &contender, llvm::StringRef seconds) {
     TemporaryFile report;
     if (auto error = report.create("pp-plan"))
