@@ -1,6 +1,7 @@
 //===- LowerStages.cpp - A function for each phase of each stage ----------===//
 
 #include "LowerOptimizer.h"
+#include "WeightSections.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/NN/IR/NN.h"
 #include "pp/Dialect/PP/IR/PP.h"
@@ -9,7 +10,6 @@
 #include "pprt/pprt.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "llvm/ADT/EquivalenceClasses.h"
 
 namespace pp {
 #define GEN_PASS_DEF_LOWERSTAGES
@@ -184,7 +184,7 @@ private:
   /// A product that adds has them all at once (Kernel::executeTogether).
   LogicalResult lowerTogether(pipeline::StageOp stage,
                               const std::string &name) {
-    if (stage.getReturn().getValues().size() != 0)
+    if (!stage.getReturn().getValues().empty())
       return stage.emitOpError("returns values, but its memory says that it "
                                "takes several micro-batches together");
     struct Section {
@@ -192,7 +192,11 @@ private:
       Operation *sum = nullptr; // alone, which has them all at once
     };
     SmallVector<Section> sections;
-    for (ArrayRef<Operation *> section : findSections(stage)) {
+    for (auto kernel : stage.getBody().getOps<KernelOpInterface>())
+      if (kernel.getKernelClass() == KernelClass::View &&
+          failed(lowerOperation(kernel)))
+        return failure(); // it says where its result lies
+    for (ArrayRef<Operation *> section : findWeightSections(stage)) {
       std::string own = name + "_" + std::to_string(sections.size());
       Section &made = sections.emplace_back();
       if (section.size() == 1 && isSumOfLibrary(section.front())) {
@@ -227,49 +231,6 @@ private:
     callMark(-1);
     LLVM::ReturnOp::create(builder, loc, ValueRange());
     return success();
-  }
-
-  /// The operations that emit code, in sets that share no value but those that
-  /// the phase is given, and no state: sums keep their order.
-  SmallVector<SmallVector<Operation *>> findSections(pipeline::StageOp stage) {
-    llvm::EquivalenceClasses<Operation *> classes;
-    DenseMap<Attribute, Operation *> owners; // of states
-    SmallVector<Operation *> all;
-    for (Operation &op : stage.getBody().front().without_terminator()) {
-      auto kernel = dyn_cast<KernelOpInterface>(op);
-      if (kernel && kernel.getKernelClass() == KernelClass::View) {
-        (void)lowerOperation(&op); // which only says where its result lies
-        continue;
-      }
-      all.push_back(&op);
-      classes.insert(&op);
-      forSources(&op, [&](Operation *maker) { classes.unionSets(maker, &op); });
-      if (!kernel)
-        continue;
-      for (const StateReference &state : kernel.getUpdatedStates())
-        classes.unionSets(owners.try_emplace(state.symbol, &op).first->second,
-                          &op);
-    }
-    llvm::MapVector<Operation *, SmallVector<Operation *>> sections;
-    for (Operation *op : all)
-      sections[classes.getLeaderValue(op)].push_back(op);
-    SmallVector<SmallVector<Operation *>> result;
-    for (auto &[leader, section] : sections)
-      result.push_back(section);
-    return result;
-  }
-
-  /// Calls `visit` with the kernels whose results an operation reads, or sees
-  /// through views.
-  static void forSources(Operation *op, function_ref<void(Operation *)> visit) {
-    for (Value operand : op->getOperands()) {
-      Operation *maker = operand.getDefiningOp();
-      auto kernel = dyn_cast_or_null<KernelOpInterface>(maker);
-      if (kernel && kernel.getKernelClass() == KernelClass::View)
-        forSources(maker, visit);
-      else if (maker)
-        visit(maker);
-    }
   }
 
   /// Whether all that an operation does is that the library adds to a gradient.
