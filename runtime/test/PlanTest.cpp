@@ -951,6 +951,28 @@ TEST(PlanTest, ThreadsAreCounted) {
   }
 }
 
+TEST(PlanTest, WeightsTogetherAreCounted) {
+  ordered_json plan = toy::trainingPlan({});
+  EXPECT_EQ(Plan::parse(plan.dump()).stages[0].weightsTogether, 1u);
+  for (unsigned together : {1, 16}) {
+    plan["stages"][0]["weights_together"] = together;
+    EXPECT_EQ(faultOf(plan), "no error");
+    Plan parsed = Plan::parse(plan.dump());
+    EXPECT_EQ(parsed.stages[0].weightsTogether, together);
+    EXPECT_EQ(toJson(Plan::parse(toJson(parsed))), toJson(parsed));
+  }
+  for (int together : {0, 17}) {
+    plan["stages"][0]["weights_together"] = together;
+    EXPECT_NE(faultOf(plan).find("stages[0].weights_together: "),
+              std::string::npos)
+        << faultOf(plan);
+  }
+  ordered_json rolling = rollingPlan();
+  rolling["stages"][0]["weights_together"] = 2;
+  EXPECT_NE(faultOf(rolling).find("1 without a flush"), std::string::npos)
+      << faultOf(rolling);
+}
+
 TEST(PlanTest, NoByteFlipCrashes) {
   std::string text = validPlan().dump();
   for (size_t i = 0; i < text.size(); i += 7) {
