@@ -39,6 +39,11 @@ void KernelTimer::mark(int64_t kernel) {
   stream.timestamp(open->begin);
 }
 
+void pp::runtime::shareMarkedKernel(uint64_t microbatches) {
+  if (current)
+    current->share(static_cast<unsigned>(microbatches));
+}
+
 void pp_mark_kernel(int64_t kernel) {
   if (!current)
     return;

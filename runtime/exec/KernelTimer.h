@@ -23,6 +23,8 @@ public:
   struct Run {
     unsigned kernel;
     int64_t begin, end;
+    /// Micro-batches that it was for, at once.
+    unsigned microbatches = 1;
   };
 
   explicit KernelTimer(Stream &stream) : stream(stream) {}
@@ -45,6 +47,11 @@ public:
 
   /// A kernel begins; -1: the last one has ended.
   void mark(int64_t kernel);
+  /// The one that has begun is for so many micro-batches.
+  void share(unsigned microbatches) {
+    if (open)
+      open->microbatches = microbatches;
+  }
 
 private:
   /// A driver keeps about a thousand entries per stream before it makes the
@@ -60,6 +67,10 @@ private:
   unsigned held = 0;
   bool mayHold = false;
 };
+
+/// KernelTimer::share of the timer that the marks of the calling thread go to,
+/// if there is one.
+void shareMarkedKernel(uint64_t microbatches);
 
 } // namespace pp::runtime
 

@@ -585,8 +585,11 @@ void Executor::Rank::finishStep(EnqueuedStep &oldest) {
   };
   int64_t last = 0;
   for (const KernelTimer::Run &run : oldest.timer->getRuns()) {
-    kernelRuns.push_back({run.kernel, step.number, seconds(run.end - run.begin),
-                          last ? seconds(run.begin - last) : 0});
+    double gap = last ? seconds(run.begin - last) : 0;
+    for (unsigned i = 0; i < run.microbatches; ++i, gap = 0)
+      kernelRuns.push_back({run.kernel, step.number,
+                            seconds(run.end - run.begin) / run.microbatches,
+                            gap});
     last = run.end;
   }
   oldest.timer->clear();
