@@ -532,6 +532,9 @@ llvm::Error checkWeightsTogether(const CompileOptions &options) {
   if (planner::weightRuleOf(options.schedule.schedule))
     return refuse("--schedule=" + options.schedule.schedule +
                   " has no flush, after which its W could all have run");
+  if (pipelineFlags->memory.getNumOccurrences())
+    return refuse("--memory is what the searched order keeps, and W that wait "
+                  "for each other would keep more");
   return llvm::Error::success();
 }
 

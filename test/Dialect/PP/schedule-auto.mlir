@@ -1,5 +1,7 @@
 // RUN: pp-opt %s --pp-schedule="schedule=auto microbatches=3" | FileCheck %s --check-prefix=FREE
 // RUN: pp-opt %s --pp-schedule="schedule=auto microbatches=3 memory=64" | FileCheck %s --check-prefix=LIMIT
+// RUN: not pp-opt %s --pp-schedule="schedule=auto microbatches=3 memory=64 weights-together=2" 2>&1 | FileCheck %s --check-prefix=TOGETHER
+// TOGETHER: error: weights-together is 2, but 'memory' is what the searched order keeps, and W that wait for each other would keep more
 // RUN: pp-opt %s --pp-schedule="schedule=auto ranks=1 microbatches=2" | FileCheck %s --check-prefix=ONE
 // RUN: pp-opt %s --pp-place-checkpoints=mode=always --pp-schedule="schedule=auto microbatches=3 memory=64" --pp-insert-transfers --pp-verify-schedule --pp-plan-memory | FileCheck %s --check-prefix=AGAIN
 

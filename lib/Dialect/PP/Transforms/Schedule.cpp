@@ -133,6 +133,9 @@ struct Schedule : pipeline::impl::ScheduleBase<Schedule> {
     };
     if (weightsTogether < 1 || weightsTogether > PP_MOST_TOGETHER)
       return refuse("must be from 1 to " + Twine(PP_MOST_TOGETHER));
+    if (memory != 0)
+      return refuse("but 'memory' is what the searched order keeps, and W that "
+                    "wait for each other would keep more");
     if (training && result.isRolling())
       return refuse("but schedule '" + Twine(name) +
                     "' has no flush, after which its W could all have run");
