@@ -233,13 +233,20 @@ private:
     return success();
   }
 
-  /// Whether all that an operation does is that the library adds to a gradient.
-  static bool isSumOfLibrary(Operation *op) {
+  /// Whether all that an operation does is that the library adds to a gradient,
+  /// in parts that no thread has to wait for: those of the first micro-batch
+  /// are those of the others.
+  bool isSumOfLibrary(Operation *op) {
     auto kernel = dyn_cast<KernelOpInterface>(op);
-    return kernel && kernel.getKernelClass() == KernelClass::Library &&
-           !op->hasAttr(pipeline::launchAttrName) && op->getNumResults() == 0 &&
-           kernel.getUpdatedStates().size() == 1 &&
-           op->getNumOperands() < PP_MOST_TENSORS;
+    if (!kernel || kernel.getKernelClass() != KernelClass::Library ||
+        op->hasAttr(pipeline::launchAttrName) || op->getNumResults() != 0 ||
+        kernel.getUpdatedStates().size() != 1 ||
+        op->getNumOperands() >= PP_MOST_TENSORS)
+      return false;
+    auto first = op->getAttrOfType<IntegerAttr>(pipeline::firstLibraryAttrName);
+    auto number = op->getAttrOfType<IntegerAttr>(pipeline::libraryAttrName);
+    return !first || !number ||
+           hasParts(first.getInt()) == hasParts(number.getInt());
   }
 
   LogicalResult callTogether(Operation *op, LLVM::LLVMFuncOp tensors) {
@@ -373,6 +380,16 @@ private:
     return callee ? functions.lookup(callee.getValue()) : LLVM::LLVMFuncOp();
   }
 
+  /// Whether this entry of the stage's kernel table says so.
+  bool hasParts(int64_t kernel) {
+    ArrayAttr kernels = memories[stageNumber].getKernels();
+    return kernel < static_cast<int64_t>(kernels.size()) &&
+           cast<pipeline::KernelAttr>(kernels[kernel])
+               .getDescriptor()
+               .getValue()
+               .contains(" parts=");
+  }
+
   /// Whether each thread has its part of a kernel: pp-split-kernels has added
   /// arguments to its function, or the library's descriptor says so.
   FailureOr<bool> isRunByAll(Operation *op) {
@@ -384,8 +401,7 @@ private:
       if (!number || number.getInt() >= static_cast<int64_t>(kernels.size()))
         return op->emitOpError(
             "has no library kernel; run pp-plan-memory first");
-      auto entry = cast<pipeline::KernelAttr>(kernels[number.getInt()]);
-      return entry.getDescriptor().getValue().contains(" parts=");
+      return hasParts(number.getInt());
     }
     LLVM::LLVMFuncOp callee = calleeOf(op);
     if (!callee)

@@ -1,5 +1,12 @@
 // RUN: pp-opt %s --pp-lower-stages | FileCheck %s
 // RUN: pp-opt %s --pp-lower-stages="mark-kernels" | FileCheck %s --check-prefix=MARKS
+// RUN: sed -e 's/accumulate=1"/accumulate=1 parts=2"/' %s | pp-opt --pp-lower-stages | FileCheck %s --check-prefix=PARTS
+
+// Where the first kernel has other parts than those after it, threads meet.
+// PARTS-NOT: llvm.call @pp_execute_together
+// PARTS: llvm.func @stage0_W(
+// PARTS-COUNT-2: llvm.call @pp_run_together(
+// PARTS-NOT: llvm.call @pp_execute_together
 
 // What shares a value or a gradient is one section, which runs for one
 // micro-batch after the other: @f makes what is added to @w, and @h adds to the

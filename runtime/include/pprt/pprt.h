@@ -56,7 +56,7 @@ typedef struct pp_phase_arguments {
   void *team;             /* for pp_join_parts; null: it is alone       */
   const int32_t *samples; /* U: how many the sums of running statistics
                              are of; aligned to 64 bytes              */
-  uint64_t together;      /* W of a stage that `groups_weights`: so many of
+  uint64_t together;      /* W of a stage with `weights_together`: so many of
                              these structures, one after the other, are for
                              a micro-batch each; at least 1              */
 } pp_phase_arguments;
@@ -148,7 +148,7 @@ void pp_execute_kernel(void *kernel, void *const *tensors, void *scratchpad);
  * and a generated kernel between its loops. */
 void pp_join_parts(const pp_phase_arguments *arguments);
 
-/* W of a stage that `groups_weights` is a row of these two: what it does for
+/* W of a stage with `weights_together` is a row of these two: what it does for
  * one micro-batch after the other, before it goes on. */
 
 /* Runs a part of W for each micro-batch, in their order. */
