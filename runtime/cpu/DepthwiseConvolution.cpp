@@ -1,0 +1,128 @@
+//===- DepthwiseConvolution.cpp -------------------------------------------===//
+#include "cpu/DepthwiseConvolution.h"
+#include "cpu/ConvEpilogue.h"
+#include "plan/DataType.h"
+#include "plan/ShortFloat.h"
+
+#include <algorithm>
+
+using namespace pp::runtime;
+using namespace pp::runtime::depthwise;
+
+DepthwiseConvolution::DepthwiseConvolution(const Shape &shape,
+                                           Direction direction)
+    : shape(shape), direction(direction), height(shape, 1, direction),
+      width(shape, 2, direction), padded(shape, height, width) {
+  for (const Axis::Class &rows : height.classes)
+    for (const Axis::Class &columns : width.classes)
+      works.push_back({&rows, &columns,
+                       Segments(rows, columns, width.stride, padded.pitch(),
+                                shape.window[2])});
+}
+
+int64_t DepthwiseConvolution::lineWidth() const {
+  return direction == Direction::Forward ? shape.result[2] : shape.image[2];
+}
+
+uint64_t DepthwiseConvolution::getScratchpadBytes() const {
+  return alignUp(padded.getBytes()) + padded.blocksAtATime() *
+                                          (windowSize() + lineWidth()) * lanes *
+                                          sizeof(float);
+}
+
+void DepthwiseConvolution::gatherWeights(const void *weights, int64_t channel,
+                                         float *to) const {
+  const int64_t count = std::min(lanes, shape.channels - channel);
+  auto at = [&](int64_t i) {
+    return shape.isShort
+               ? fromShortFloat(DataType::BF16,
+                                static_cast<const uint16_t *>(weights)[i])
+               : static_cast<const float *>(weights)[i];
+  };
+  for (const Work &work : works)
+    for (int64_t index : work.segments.indices)
+      for (int64_t lane = 0; lane < lanes; ++lane)
+        *to++ = lane < count ? at((channel + lane) * windowSize() + index) : 0;
+}
+
+void DepthwiseConvolution::writeRows(const float *rows, const float *factors,
+                                     const float *bias,
+                                     const ConvEpilogue &epilogue, void *to,
+                                     RowPlace place, int64_t first, int64_t end,
+                                     float *lines) const {
+  const int64_t linePitch = lineWidth() * lanes, sample = place.offset;
+  const int64_t columns = static_cast<int64_t>(width.classes.size());
+  for (int64_t row = first; row < end; ++row) {
+    // Works of a row of `to` follow each other.
+    int64_t weight = 0;
+    for (size_t begin = 0; begin < works.size(); begin += columns) {
+      const Axis::Class &own = *works[begin].rows;
+      const int64_t firstWeight = weight;
+      for (int64_t i = 0; i < columns; ++i)
+        weight += works[begin + i].segments.indices.size() * lanes;
+      if (row >= own.count)
+        continue;
+      for (int64_t block = 0; block < place.blocks; ++block) {
+        float *line = lines + block * linePitch;
+        const float *weights =
+            factors + block * windowSize() * lanes + firstWeight;
+        for (int64_t i = 0; i < columns; ++i) {
+          const Work &work = works[begin + i];
+          const Segments &segments = work.segments;
+          writeSums({rows + block * padded.blockPitch() +
+                         padded.offsetOf(row - first),
+                     segments.offsets.data(),
+                     static_cast<int64_t>(segments.offsets.size()),
+                     segments.length, width.stride, weights,
+                     line + work.columns->first * lanes,
+                     work.columns->step * lanes, work.columns->count});
+          weights += segments.indices.size() * lanes;
+        }
+        if (bias) {
+          const int64_t channel = (place.block + block) * lanes;
+          const int64_t count = std::min(lanes, shape.channels - channel);
+          for (int64_t pixel = 0; pixel < lineWidth(); ++pixel)
+            for (int64_t lane = 0; lane < count; ++lane)
+              line[pixel * lanes + lane] += bias[channel + lane];
+        }
+        epilogue.apply(line, linePitch);
+      }
+      place.offset =
+          sample + (own.first + row * own.step) * place.places->axes[1];
+      writeRow(lines, linePitch, place, to);
+    }
+  }
+}
+
+void DepthwiseConvolution::run(const void *from, const void *weights,
+                               const float *bias, const ConvEpilogue &epilogue,
+                               void *to, const Part &part,
+                               void *scratchpad) const {
+  const bool isForward = direction == Direction::Forward;
+  const ImagePlaces &fromPlaces = isForward ? shape.x : shape.dy;
+  const ImagePlaces &toPlaces = isForward ? shape.dy : shape.x;
+  const int64_t atATime = padded.blocksAtATime();
+  const int64_t factorNumbers = windowSize() * lanes;
+  auto *rows = static_cast<float *>(scratchpad);
+  float *factors = rows + alignUp(padded.getBytes()) / sizeof(float);
+  float *lines = factors + atATime * factorNumbers;
+  auto endOf = [](const Part::Range &range) {
+    return range.first + range.count;
+  };
+  const int64_t lastBlock = endOf(part.blocks), lastRow = endOf(part.rows);
+  for (int64_t block = part.blocks.first; block < lastBlock; block += atATime) {
+    const int64_t blocks = std::min(atATime, lastBlock - block);
+    for (int64_t i = 0; i < blocks; ++i)
+      gatherWeights(weights, (block + i) * lanes, factors + i * factorNumbers);
+    for (int64_t sample = part.samples.first; sample < endOf(part.samples);
+         ++sample)
+      for (int64_t first = part.rows.first; first < lastRow;
+           first += padded.rowsAtATime()) {
+        const int64_t end = std::min(first + padded.rowsAtATime(), lastRow);
+        padded.fill(from, placeOf(fromPlaces, sample, block, blocks), first,
+                    end - first, /*isNext=*/first > part.rows.first, rows);
+        writeRows(rows, factors, bias, epilogue, to,
+                  placeOf(toPlaces, sample, block, blocks), first, end, lines);
+      }
+  }
+}

@@ -1,0 +1,123 @@
+//===- DepthwiseWindows.cpp -----------------------------------------------===//
+#include "cpu/DepthwiseWindows.h"
+#include "cpu/Processor.h"
+
+#include <algorithm>
+
+using namespace pp::runtime;
+using namespace pp::runtime::depthwise;
+
+bool depthwise::isPossible(const Shape &shape) {
+  return hasAvx512() && shape.image[0] == 1 && shape.window[0] == 1 &&
+         shape.result[0] == 1;
+}
+
+Axis::Axis(const WindowSizes &sizes, size_t axis, Direction direction) {
+  const int64_t window = sizes.window[axis], move = sizes.strides[axis];
+  const int64_t dilation = sizes.dilations[axis], padding = sizes.padding[axis];
+  if (direction == Direction::Forward) {
+    extent = sizes.image[axis];
+    stride = move;
+    Class all{0, 1, sizes.result[axis], {}};
+    for (int64_t index = 0; index < window; ++index)
+      all.taps.push_back({index, index * dilation - padding});
+    classes.push_back(std::move(all));
+  } else {
+    extent = sizes.result[axis];
+    stride = 1;
+    const int64_t pixels = sizes.image[axis];
+    for (int64_t first = 0; first < std::min(move, pixels); ++first) {
+      Class some{first, move, (pixels - first + move - 1) / move, {}};
+      for (int64_t index = window; index-- > 0;) {
+        // Pixel p sees dY at o, where o * stride = p + padding - index.
+        const int64_t at = first + padding - index * dilation;
+        if (at % move == 0)
+          some.taps.push_back({index, at / move});
+      }
+      classes.push_back(std::move(some));
+    }
+  }
+  for (const Class &some : classes) {
+    longestCount = std::max(longestCount, some.count);
+    if (some.taps.empty())
+      continue;
+    firstAt = std::min(firstAt, some.taps.front().at);
+    lastAt = std::max(lastAt, some.taps.back().at);
+  }
+  low = -firstAt;
+  high =
+      std::max<int64_t>(0, (longestCount - 1) * stride + lastAt + 1 - extent);
+}
+
+Segments::Segments(const Axis::Class &rows, const Axis::Class &columns,
+                   int64_t stride, int64_t pitch, int64_t windowWidth) {
+  const int64_t count = static_cast<int64_t>(columns.taps.size());
+  bool areTogether = stride <= 2;
+  for (int64_t i = 1; i < count; ++i)
+    areTogether &= columns.taps[i].at == columns.taps[0].at + i;
+  if (areTogether)
+    for (int64_t i = 2; i <= std::min(count, longestSegment); ++i)
+      if (count % i == 0)
+        length = i;
+  for (const Axis::Tap &row : rows.taps)
+    for (int64_t i = 0; i < count; ++i) {
+      if (i % length == 0)
+        offsets.push_back(row.at * pitch + columns.taps[i].at * lanes);
+      indices.push_back(row.index * windowWidth + columns.taps[i].index);
+    }
+}
+
+PaddedRows::PaddedRows(const Shape &shape, const Axis &height,
+                       const Axis &width)
+    : height(height), width(width), blocks(1) {
+  const int64_t span = rowsFor(1);
+  int64_t cached = (64 << 10) / sizeof(float);
+  if (shape.isChannelsLast()) {
+    cached = (384 << 10) / sizeof(float); // in the second level
+    // Those that are moved for the next rows should not be the most of them.
+    const int64_t least = rowsFor(std::min<int64_t>(4, height.longestCount));
+    const int64_t most = std::max<int64_t>(1, cached / (least * pitch()));
+    const int64_t rounds = (shape.blocks() + most - 1) / most;
+    blocks = (shape.blocks() + rounds - 1) / rounds;
+  }
+  const int64_t rows = cached / blocks / pitch();
+  atATime = rows <= span ? 1 : (rows - span) / height.stride + 1;
+  atATime = std::min(atATime, height.longestCount);
+}
+
+int64_t PaddedRows::blockPitch() const {
+  // Blocks that are a power of two apart would share places of the cache.
+  return rowsFor(atATime) * pitch() + lanes;
+}
+
+void PaddedRows::fill(const void *image, RowPlace row, int64_t first,
+                      int64_t count, bool isNext, float *to) const {
+  const int64_t begin = first * height.stride + height.firstAt;
+  const int64_t rows = rowsFor(count);
+  const int64_t before = (first - atATime) * height.stride + height.firstAt;
+  const int64_t kept =
+      isNext ? std::clamp<int64_t>(before + rowsFor(atATime) - begin, 0, rows)
+             : 0;
+  for (int64_t block = 0; block < row.blocks; ++block) {
+    float *own = to + block * blockPitch();
+    if (kept > 0)
+      std::copy_n(own + (begin - before) * pitch(), kept * pitch(), own);
+    for (int64_t i = kept; i < rows; ++i) {
+      const bool isRow = begin + i >= 0 && begin + i < height.extent;
+      float *line = own + i * pitch();
+      const int64_t left = isRow ? width.low : width.low + width.extent;
+      std::fill_n(line, left * lanes, 0.0F);
+      std::fill_n(line + (width.low + width.extent) * lanes, width.high * lanes,
+                  0.0F);
+    }
+  }
+  row.width = width.extent;
+  const int64_t sample = row.offset;
+  for (int64_t i = kept; i < rows; ++i) {
+    const int64_t at = begin + i;
+    if (at < 0 || at >= height.extent)
+      continue;
+    row.offset = sample + at * row.places->axes[1];
+    readRow(image, row, to + i * pitch() + width.low * lanes, blockPitch());
+  }
+}

@@ -1,0 +1,475 @@
+//===- DepthwiseConvolutionTest.cpp - A window for each channel -----------===//
+#include "cpu/DepthwiseConvolution.h"
+#include "cpu/ConvEpilogue.h"
+#include "cpu/DepthwiseGradient.h"
+#include "plan/ShortFloat.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+using namespace pp::runtime;
+using Direction = depthwise::Direction;
+
+namespace {
+
+using Numbers = std::vector<float>;
+
+enum class Places { Plain, ChannelsLast, Blocked8, Blocked16 };
+
+struct Case {
+  int64_t samples, channels;
+  ImageAxes image, window, strides, dilations, padding;
+  Places x, y;
+  bool isShort;
+};
+
+ImagePlaces placesOf(Places places, int64_t channels, const ImageAxes &axes) {
+  const int64_t height = axes[1], width = axes[2], size = height * width;
+  switch (places) {
+  case Places::Plain:
+    return {channels * size, size, {0, width, 1}, 1};
+  case Places::ChannelsLast:
+    return {channels * size, 1, {0, width * channels, channels}, 1};
+  case Places::Blocked8:
+    return {channels * size, 8 * size, {0, width * 8, 8}, 8};
+  case Places::Blocked16:
+    break;
+  }
+  return {channels * size, 16 * size, {0, width * 16, 16}, 16};
+}
+
+/// An image of f32 or of bf16, whose numbers are such.
+struct Image {
+  Numbers longs;
+  std::vector<uint16_t> shorts;
+  bool isShort;
+
+  Image(int64_t count, bool isShort, std::minstd_rand &random)
+      : longs(count), shorts(count), isShort(isShort) {
+    std::uniform_real_distribution<float> pick(-1, 1);
+    for (int64_t i = 0; i < count; ++i)
+      set(i, pick(random));
+  }
+  void set(int64_t i, float value) {
+    shorts[i] = toShortFloat(DataType::BF16, value);
+    longs[i] = isShort ? fromShortFloat(DataType::BF16, shorts[i]) : value;
+  }
+  const void *data() const {
+    return isShort ? static_cast<const void *>(shorts.data()) : longs.data();
+  }
+  void *data() {
+    return isShort ? static_cast<void *>(shorts.data()) : longs.data();
+  }
+  float at(int64_t i) const {
+    return isShort ? fromShortFloat(DataType::BF16, shorts[i]) : longs[i];
+  }
+};
+
+class DepthwiseTest : public ::testing::TestWithParam<Case> {
+protected:
+  void SetUp() override {
+    const Case &given = GetParam();
+    shape.samples = given.samples;
+    shape.channels = given.channels;
+    shape.image = given.image;
+    shape.window = given.window;
+    shape.strides = given.strides;
+    shape.dilations = given.dilations;
+    shape.padding = given.padding;
+    shape.isShort = given.isShort;
+    for (size_t axis = 0; axis < 3; ++axis)
+      shape.result[axis] =
+          (given.image[axis] + 2 * given.padding[axis] -
+           (given.window[axis] - 1) * given.dilations[axis] - 1) /
+              given.strides[axis] +
+          1;
+    shape.x = placesOf(given.x, given.channels, shape.image);
+    shape.dy = placesOf(given.y, given.channels, shape.result);
+    if (!depthwise::isPossible(shape))
+      GTEST_SKIP() << "not on this processor";
+  }
+
+  int64_t windowSize() const { return countOf(shape.window); }
+  int64_t imageSize(const ImageAxes &axes) const {
+    return shape.samples * shape.channels * countOf(axes);
+  }
+  static int64_t offsetOf(const ImagePlaces &places, int64_t sample,
+                          int64_t channel, int64_t row, int64_t column) {
+    return sample * places.sample + places.offsetOfChannel(channel) +
+           row * places.axes[1] + column * places.axes[2];
+  }
+  /// Calls `use` for each multiplication with the index of x, weight and y.
+  template <typename Use> void forAll(Use use) const {
+    for (int64_t sample = 0; sample < shape.samples; ++sample)
+      for (int64_t channel = 0; channel < shape.channels; ++channel)
+        for (int64_t i = 0; i < shape.result[1]; ++i)
+          for (int64_t j = 0; j < shape.result[2]; ++j)
+            for (int64_t k = 0; k < shape.window[1]; ++k)
+              for (int64_t l = 0; l < shape.window[2]; ++l) {
+                const int64_t row = i * shape.strides[1] +
+                                    k * shape.dilations[1] - shape.padding[1];
+                const int64_t column = j * shape.strides[2] +
+                                       l * shape.dilations[2] -
+                                       shape.padding[2];
+                if (row < 0 || row >= shape.image[1] || column < 0 ||
+                    column >= shape.image[2])
+                  continue;
+                use(offsetOf(shape.x, sample, channel, row, column),
+                    channel * windowSize() + k * shape.window[2] + l,
+                    offsetOf(shape.dy, sample, channel, i, j));
+              }
+  }
+
+  /// What parts of the work write, in memory that has no more than they need.
+  Image runParts(Direction direction, const Image &from, const Image &weights,
+                 const float *bias, const ConvEpilogue &epilogue,
+                 std::vector<depthwise::Part> parts) {
+    DepthwiseConvolution convolution(shape, direction);
+    Image to(
+        imageSize(direction == Direction::Forward ? shape.result : shape.image),
+        shape.isShort, random);
+    for (const depthwise::Part &part : parts) {
+      std::vector<std::byte> scratchpad(convolution.getScratchpadBytes());
+      convolution.run(from.data(), weights.data(), bias, epilogue, to.data(),
+                      part, scratchpad.data());
+    }
+    return to;
+  }
+  /// All at once, and channels, samples or rows in two parts.
+  std::vector<std::vector<depthwise::Part>>
+  divisions(Direction direction) const {
+    using Range = depthwise::Part::Range;
+    const Range blocks{0, shape.blocks()}, samples{0, shape.samples},
+        rows{0, DepthwiseConvolution(shape, direction).countRows()};
+    auto half = [](const Range &range, bool isFirst) -> Range {
+      const int64_t middle = range.count / 2;
+      return isFirst ? Range{0, middle} : Range{middle, range.count - middle};
+    };
+    return {{{blocks, samples, rows}},
+            {{half(blocks, true), samples, rows},
+             {half(blocks, false), samples, rows}},
+            {{blocks, half(samples, true), rows},
+             {blocks, half(samples, false), rows}},
+            {{blocks, samples, half(rows, true)},
+             {blocks, samples, half(rows, false)}}};
+  }
+
+  void expectNear(const Numbers &expected, const Image &actual,
+                  double tolerance) const {
+    double worst = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double difference =
+          std::abs(double(expected[i]) - actual.at(static_cast<int64_t>(i)));
+      worst = std::max(worst, difference / (1 + std::abs(expected[i])));
+    }
+    EXPECT_LE(worst, shape.isShort ? 0.005 : tolerance);
+  }
+
+  depthwise::Shape shape{};
+  std::minstd_rand random{7};
+};
+
+TEST_P(DepthwiseTest, WritesResult) {
+  Image x(imageSize(shape.image), shape.isShort, random);
+  Image weights(shape.channels * windowSize(), shape.isShort, random);
+  Numbers bias(shape.channels);
+  for (float &each : bias)
+    each = std::uniform_real_distribution<float>(-1, 1)(random);
+  Numbers expected(imageSize(shape.result));
+  forAll([&](int64_t a, int64_t b, int64_t c) {
+    expected[c] += x.longs[a] * weights.longs[b];
+  });
+  for (const auto &parts : divisions(Direction::Forward)) {
+    Image y = runParts(Direction::Forward, x, weights, nullptr, {}, parts);
+    expectNear(expected, y, 1e-5);
+  }
+  if (shape.isShort)
+    return;
+  for (int64_t sample = 0; sample < shape.samples; ++sample)
+    for (int64_t channel = 0; channel < shape.channels; ++channel)
+      for (int64_t i = 0; i < shape.result[1]; ++i)
+        for (int64_t j = 0; j < shape.result[2]; ++j) {
+          float &each = expected[offsetOf(shape.dy, sample, channel, i, j)];
+          each = std::max(each + bias[channel], 0.0F);
+        }
+  ConvEpilogue relu;
+  relu.hasBias = true;
+  relu.activation = ConvEpilogue::Relu;
+  expectNear(expected,
+             runParts(Direction::Forward, x, weights, bias.data(), relu,
+                      divisions(Direction::Forward)[0]),
+             1e-5);
+}
+
+TEST_P(DepthwiseTest, WritesGradientOfInput) {
+  Image dy(imageSize(shape.result), shape.isShort, random);
+  Image weights(shape.channels * windowSize(), shape.isShort, random);
+  Numbers expected(imageSize(shape.image));
+  forAll([&](int64_t a, int64_t b, int64_t c) {
+    expected[a] += dy.longs[c] * weights.longs[b];
+  });
+  const Image whole = runParts(Direction::Backward, dy, weights, nullptr, {},
+                               divisions(Direction::Backward)[0]);
+  expectNear(expected, whole, 1e-5);
+  for (const auto &parts : divisions(Direction::Backward)) {
+    Image other =
+        runParts(Direction::Backward, dy, weights, nullptr, {}, parts);
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_EQ(whole.at(static_cast<int64_t>(i)),
+                other.at(static_cast<int64_t>(i)));
+  }
+}
+
+TEST_P(DepthwiseTest, WritesGradientOfWeights) {
+  Image x(imageSize(shape.image), shape.isShort, random);
+  Image dy(imageSize(shape.result), shape.isShort, random);
+  std::vector<double> sums(shape.channels * windowSize());
+  forAll([&](int64_t a, int64_t b, int64_t c) {
+    sums[b] += double(x.longs[a]) * dy.longs[c];
+  });
+  const DepthwiseGradient gradient(shape, /*isAdded=*/false);
+  const DepthwiseGradient added(shape, /*isAdded=*/true);
+  std::vector<std::byte> scratchpad(gradient.getScratchpadBytes());
+  Numbers whole(sums.size(), NAN), parts(sums.size(), NAN);
+  gradient.run(x.data(), dy.data(), whole.data(), 0, shape.blocks(),
+               scratchpad.data());
+  for (int64_t block = 0; block < shape.blocks(); ++block)
+    gradient.run(x.data(), dy.data(), parts.data(), block, 1,
+                 scratchpad.data());
+  EXPECT_EQ(whole, parts);
+  Numbers twice = whole;
+  added.run(x.data(), dy.data(), twice.data(), 0, shape.blocks(),
+            scratchpad.data());
+  for (size_t i = 0; i < sums.size(); ++i) {
+    ASSERT_NEAR(whole[i], sums[i], 1e-4 * (1 + std::abs(sums[i])));
+    ASSERT_EQ(twice[i], whole[i] + whole[i]);
+  }
+}
+
+constexpr Places plain = Places::Plain, last = Places::ChannelsLast,
+                 blocks8 = Places::Blocked8, blocks16 = Places::Blocked16;
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DepthwiseTest,
+    ::testing::Values(
+        Case{2,
+             32,
+             {1, 9, 9},
+             {1, 3, 3},
+             {1, 1, 1},
+             {1, 1, 1},
+             {0, 1, 1},
+             last,
+             last,
+             false},
+        Case{2,
+             32,
+             {1, 9, 9},
+             {1, 3, 3},
+             {1, 1, 1},
+             {1, 1, 1},
+             {0, 1, 1},
+             blocks16,
+             blocks16,
+             true},
+        // Channels that fill no block, and more blocks than go together.
+        Case{3,
+             75,
+             {1, 14, 11},
+             {1, 5, 5},
+             {1, 2, 2},
+             {1, 1, 1},
+             {0, 2, 2},
+             last,
+             last,
+             false},
+        Case{2,
+             24,
+             {1, 12, 12},
+             {1, 5, 5},
+             {1, 2, 2},
+             {1, 1, 1},
+             {0, 2, 2},
+             last,
+             last,
+             true},
+        Case{2,
+             24,
+             {1, 10, 19},
+             {1, 5, 3},
+             {1, 1, 2},
+             {1, 1, 1},
+             {0, 2, 0},
+             plain,
+             plain,
+             true},
+        Case{2,
+             20,
+             {1, 10, 35},
+             {1, 3, 3},
+             {1, 2, 1},
+             {1, 1, 1},
+             {0, 1, 1},
+             plain,
+             last,
+             false},
+        Case{2,
+             24,
+             {1, 10, 9},
+             {1, 7, 7},
+             {1, 1, 1},
+             {1, 1, 1},
+             {0, 3, 3},
+             blocks8,
+             blocks8,
+             false},
+        Case{2,
+             24,
+             {1, 10, 9},
+             {1, 7, 7},
+             {1, 1, 1},
+             {1, 1, 1},
+             {0, 3, 3},
+             blocks8,
+             plain,
+             true},
+        // Holes, strides beyond 2, and windows that the stride skips.
+        Case{2,
+             16,
+             {1, 17, 15},
+             {1, 3, 5},
+             {1, 1, 1},
+             {1, 2, 3},
+             {0, 2, 6},
+             blocks16,
+             blocks16,
+             false},
+        Case{2,
+             16,
+             {1, 17, 15},
+             {1, 3, 4},
+             {1, 2, 2},
+             {1, 3, 2},
+             {0, 3, 1},
+             last,
+             last,
+             false},
+        Case{2,
+             16,
+             {1, 17, 15},
+             {1, 4, 4},
+             {1, 3, 4},
+             {1, 1, 1},
+             {0, 0, 1},
+             last,
+             blocks16,
+             false},
+        Case{2,
+             16,
+             {1, 9, 9},
+             {1, 1, 1},
+             {1, 2, 3},
+             {1, 1, 1},
+             {0, 0, 0},
+             last,
+             last,
+             false},
+        Case{2,
+             16,
+             {1, 3, 2},
+             {1, 1, 2},
+             {1, 5, 4},
+             {1, 1, 1},
+             {0, 0, 2},
+             last,
+             last,
+             false},
+        // More padding than the window reaches.
+        Case{1,
+             16,
+             {1, 5, 4},
+             {1, 3, 3},
+             {1, 1, 1},
+             {1, 1, 1},
+             {0, 4, 5},
+             last,
+             last,
+             false},
+        // A single axis, and long windows.
+        Case{2,
+             40,
+             {1, 1, 70},
+             {1, 1, 31},
+             {1, 1, 1},
+             {1, 1, 1},
+             {0, 0, 15},
+             plain,
+             plain,
+             false},
+        Case{2,
+             40,
+             {1, 1, 70},
+             {1, 1, 9},
+             {1, 1, 2},
+             {1, 1, 1},
+             {0, 0, 4},
+             last,
+             last,
+             true},
+        Case{1,
+             16,
+             {1, 1, 40},
+             {1, 1, 22},
+             {1, 1, 1},
+             {1, 1, 1},
+             {0, 0, 3},
+             last,
+             last,
+             false},
+        // Images that take several turns.
+        Case{2,
+             32,
+             {1, 60, 70},
+             {1, 5, 5},
+             {1, 1, 1},
+             {1, 1, 1},
+             {0, 2, 2},
+             last,
+             last,
+             false},
+        Case{1,
+             80,
+             {1, 70, 60},
+             {1, 3, 3},
+             {1, 2, 2},
+             {1, 1, 1},
+             {0, 1, 1},
+             last,
+             last,
+             true},
+        Case{1,
+             16,
+             {1, 120, 50},
+             {1, 2, 2},
+             {1, 3, 3},
+             {1, 1, 1},
+             {0, 0, 0},
+             blocks16,
+             blocks16,
+             false},
+        Case{1,
+             16,
+             {1, 40, 300},
+             {1, 9, 3},
+             {1, 1, 1},
+             {1, 1, 1},
+             {0, 4, 1},
+             blocks16,
+             plain,
+             false}));
+
+} // namespace
