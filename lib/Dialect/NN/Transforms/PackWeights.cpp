@@ -15,6 +15,9 @@
 
 #include "llvm/ADT/SetVector.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace pp::nn {
 #define GEN_PASS_DEF_PACKWEIGHTS
 #include "pp/Dialect/NN/Transforms/Passes.h.inc"
@@ -29,6 +32,10 @@ namespace {
 /// What a first-level cache holds: smaller weights stay there.
 constexpr uint64_t leastBytes = 32 << 10;
 
+/// Readers in the forward pass, the steps of a recurrence or layers with one
+/// weight, that pay for packing it in each micro-batch.
+constexpr int64_t manyReaders = 4;
+
 class Packer {
 public:
   Packer(func::FuncOp function, PackWeightsMode mode, int64_t uses,
@@ -37,11 +44,13 @@ public:
         mode(mode), uses(uses), times(times) {}
 
   void run() {
-    for (Operation &op : llvm::make_early_inc_range(block))
-      if (OpOperand *factor = getPackableFactor(&op);
-          factor && step::getPhase(&op) != Phase::Prepare &&
-          isWeight(factor->get()))
-        pack(*factor);
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      OpOperand *factor = getPackableFactor(&op);
+      if (!factor || step::getPhase(&op) == Phase::Prepare)
+        continue;
+      if (int64_t readers = countReaders(factor->get()))
+        pack(*factor, readers);
+    }
   }
 
 private:
@@ -54,20 +63,26 @@ private:
   // Which values are weights
   //===--------------------------------------------------------------------===//
 
-  /// Whether a value is a parameter, a view of one, or prepared. A stage that
-  /// borrows a parameter would have to pack it for each micro-batch, and which
-  /// stage does is not known here: the parameter has one forward reader, beside
-  /// which nothing but its derivatives can be elsewhere.
-  bool isWeight(Value value) {
+  /// How many operations of the forward pass read a weight: a parameter, a view
+  /// of one, or what was prepared of one. 0 for other values, and for those
+  /// whose parameters have several readers but not many: a stage that borrows a
+  /// parameter has to pack it for each micro-batch, and which stage does is not
+  /// known here. Beside a single reader nothing but its derivatives can be
+  /// elsewhere.
+  int64_t countReaders(Value value) {
     llvm::SetVector<Value> parameters;
-    return collectParameters(value, parameters) && !parameters.empty() &&
-           llvm::all_of(parameters, [&](Value parameter) {
-             llvm::SetVector<Operation *> readers;
-             collectReaders(parameter, readers);
-             return llvm::count_if(readers, [](Operation *reader) {
-                      return step::getPhase(reader) == Phase::Forward;
-                    }) == 1;
-           });
+    if (!collectParameters(value, parameters) || parameters.empty())
+      return 0;
+    int64_t fewest = std::numeric_limits<int64_t>::max();
+    for (Value parameter : parameters) {
+      llvm::SetVector<Operation *> readers;
+      collectReaders(parameter, readers);
+      fewest = std::min<int64_t>(
+          fewest, llvm::count_if(readers, [](Operation *reader) {
+            return step::getPhase(reader) == Phase::Forward;
+          }));
+    }
+    return fewest == 1 || fewest >= manyReaders ? fewest : 0;
   }
 
   /// False if there is more behind the value than parameters and constants.
@@ -101,14 +116,14 @@ private:
   // Packing
   //===--------------------------------------------------------------------===//
 
-  void pack(OpOperand &factor) {
+  void pack(OpOperand &factor, int64_t readers) {
     Operation *reader = factor.getOwner();
     auto type = cast<RankedTensorType>(factor.get().getType());
     auto product = dyn_cast<DotGeneralOp>(reader);
     if (type.getElementType().isF16() || (product && !product.isOneProduct()))
       return;
     std::string descriptor = getUnpackedDescriptor(reader);
-    if (descriptor.empty() || !isWorthIt(type, descriptor))
+    if (descriptor.empty() || !isWorthIt(type, descriptor, readers))
       return;
     Value &packed = known[{factor.get(), builder.getStringAttr(descriptor)}];
     if (!packed) {
@@ -130,13 +145,15 @@ private:
     factor.set(packed);
   }
 
-  bool isWorthIt(Type weight, const std::string &descriptor) const {
+  bool isWorthIt(Type weight, const std::string &descriptor,
+                 int64_t readers) const {
     if (mode == PackWeightsMode::Always)
       return true;
+    const int64_t runs = uses * readers;
     auto plain = times.findPlain(descriptor);
-    auto packed = times.findPacked(descriptor, uses);
+    auto packed = times.findPacked(descriptor, runs);
     return plain && packed ? *packed < *plain
-                           : getTensorBytes(weight) > leastBytes && uses != 1;
+                           : getTensorBytes(weight) > leastBytes && runs != 1;
   }
 
   Block &block;

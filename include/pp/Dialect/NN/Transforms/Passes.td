@@ -449,10 +449,12 @@ def PackWeights : NNPass<"nn-pack-weights"> {
     own, which count in the memory of a stage.
 
     With `auto`, weights of more than 32 KiB, what a first-level cache holds, are
-    packed if they are read more than once in between, or, where a tuning file has both times, if that is faster. Never a parameter with
-    several readers in the forward pass, such as the table of an embedding that is
-    the last layer too: another stage may borrow it. Never what the library would
-    not bring into another layout, and factors of f16, which it does not have.
+    packed if they are read more than once in between, or, where a tuning file has
+    both times, if that is faster. Never a parameter with two or three readers in the
+    forward pass, such as the table of an embedding that is the last layer too:
+    another stage may borrow it, and would pack it for each micro-batch. Four or more,
+    as the steps of a recurrence, pay for that. Never what the library would not bring
+    into another layout, and factors of f16, which it does not have.
   }];
   let options = [
     Option<"mode", "mode", "::pp::nn::PackWeightsMode",
