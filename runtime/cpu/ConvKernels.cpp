@@ -87,7 +87,7 @@ struct ConvShape {
   inTiles(WinogradConvolution::Direction direction) const;
   /// The same for the gradient of weights, which is f32.
   std::optional<WinogradConvolution::Shape> gradientInTiles() const;
-  /// The sizes of a convolution with a window for each channel, or of its
+  /// The sizes of a convolution with groups of few channels, or of its
   /// gradients, where we have code for it; `weightsType` is that of weights.
   std::optional<depthwise::Shape>
   windowsOfChannels(KernelBuilder::Type weightsType) const;
@@ -270,15 +270,16 @@ std::optional<depthwise::Shape>
 ConvShape::windowsOfChannels(KernelBuilder::Type weightsType) const {
   const KernelBuilder::Type type = src.data_type();
   const bool isShort = type == KernelBuilder::Type::bf16;
-  if (groups == 1 || groups != src.dims()[1] || outputChannels != groups ||
-      packedBytes != 0 || (type != KernelBuilder::Type::f32 && !isShort) ||
+  const int64_t channels = src.dims()[1];
+  if (groups == 1 || outputChannels != channels || packedBytes != 0 ||
+      (type != KernelBuilder::Type::f32 && !isShort) ||
       dst.data_type() != type || weights.data_type() != weightsType)
     return std::nullopt;
   depthwise::Shape shape{
       KernelBuilder::windowSizes(src, dst,
                                  KernelBuilder::imageAxes(weights.dims(), 3, 1),
                                  strides, dilations, padLow),
-      isShort};
+      isShort, channels / groups};
   return depthwise::isPossible(shape) ? std::optional(shape) : std::nullopt;
 }
 
@@ -759,23 +760,30 @@ static void buildPackTiles(const ConvShape &of, Direction direction,
 }
 
 //===----------------------------------------------------------------------===//
-// Windows of single channels
+// Groups of few channels
 //===----------------------------------------------------------------------===//
 
 /// Sizes for code of our own, where that is faster (measured on Zen 5): where
-/// the library has no generated code for these tensors as they lie, and for
-/// gradients of weights but those of up to nine places from bf16. `make` makes
-/// a primitive of the whole kernel.
+/// the library has no generated code for these tensors as they lie, but for
+/// groups of eight, and for gradients of weights but those of single channels
+/// with up to nine places from bf16 or plain tensors. `make` makes a primitive
+/// of the whole kernel.
 template <typename Make>
 static std::optional<depthwise::Shape>
 findWindows(const ConvShape &whole, KernelBuilder::Type weightsType,
             bool isWeightGradient, const Make &make) {
-  constexpr int64_t fewPlaces = 9;
+  constexpr int64_t fewPlaces = 9, manyChannels = 8;
   auto sizes = whole.windowsOfChannels(weightsType);
-  if (!sizes || whole.layout == "plain" || whole.hasSlowTypes() ||
-      !whole.isReliable(isWeightGradient) ||
-      (isWeightGradient &&
-       (!sizes->isShort || countOf(sizes->window) > fewPlaces)))
+  if (!sizes)
+    return std::nullopt;
+  const int64_t group = sizes->groupChannels;
+  const bool isPlain = whole.layout == "plain";
+  if (isWeightGradient && ((!sizes->isShort && !isPlain) || group > 1 ||
+                           countOf(sizes->window) > fewPlaces))
+    return sizes;
+  if (!isWeightGradient && group >= manyChannels)
+    return std::nullopt;
+  if (whole.hasSlowTypes() || !whole.isReliable(isWeightGradient))
     return sizes;
   try {
     if (!std::string_view(make().impl_info_str()).starts_with("ref"))

@@ -5,6 +5,8 @@
 #include "plan/ShortFloat.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 using namespace pp::runtime;
 using namespace pp::runtime::depthwise;
@@ -14,10 +16,12 @@ DepthwiseConvolution::DepthwiseConvolution(const Shape &shape,
     : shape(shape), direction(direction), height(shape, 1, direction),
       width(shape, 2, direction), padded(shape, height, width) {
   for (const Axis::Class &rows : height.classes)
-    for (const Axis::Class &columns : width.classes)
-      works.push_back({&rows, &columns,
-                       Segments(rows, columns, width.stride, padded.pitch(),
-                                shape.window[2])});
+    for (const Axis::Class &columns : width.classes) {
+      Segments segments(rows, columns, width.stride, padded.pitch(),
+                        shape.window[2]);
+      segments.repeat(shape.groupChannels, padded.copyPitch());
+      works.push_back({&rows, &columns, std::move(segments)});
+    }
 }
 
 int64_t DepthwiseConvolution::lineWidth() const {
@@ -26,8 +30,8 @@ int64_t DepthwiseConvolution::lineWidth() const {
 
 uint64_t DepthwiseConvolution::getScratchpadBytes() const {
   return alignUp(padded.getBytes()) + padded.blocksAtATime() *
-                                          (windowSize() + lineWidth()) * lanes *
-                                          sizeof(float);
+                                          (countWeights() + lineWidth()) *
+                                          lanes * sizeof(float);
 }
 
 void DepthwiseConvolution::gatherWeights(const void *weights, int64_t channel,
@@ -39,10 +43,23 @@ void DepthwiseConvolution::gatherWeights(const void *weights, int64_t channel,
                                 static_cast<const uint16_t *>(weights)[i])
                : static_cast<const float *>(weights)[i];
   };
-  for (const Work &work : works)
-    for (int64_t index : work.segments.indices)
-      for (int64_t lane = 0; lane < lanes; ++lane)
-        *to++ = lane < count ? at((channel + lane) * windowSize() + index) : 0;
+  const int64_t group = shape.groupChannels;
+  for (const Work &work : works) {
+    const std::vector<int64_t> &indices = work.segments.indices;
+    const int64_t ofCopy = static_cast<int64_t>(indices.size()) / group;
+    for (int64_t i = 0; i < std::ssize(indices); ++i)
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        // Forward it is the output's own, of a channel of its group.
+        int64_t output = channel + lane, other = i / ofCopy;
+        if (direction == Direction::Backward) {
+          const int64_t begin = output / group * group;
+          other = std::exchange(output, begin + other) - begin;
+        }
+        *to++ = lane < count
+                    ? at((output * group + other) * windowSize() + indices[i])
+                    : 0;
+      }
+  }
 }
 
 void DepthwiseConvolution::writeRows(const float *rows, const float *factors,
@@ -65,7 +82,7 @@ void DepthwiseConvolution::writeRows(const float *rows, const float *factors,
       for (int64_t block = 0; block < place.blocks; ++block) {
         float *line = lines + block * linePitch;
         const float *weights =
-            factors + block * windowSize() * lanes + firstWeight;
+            factors + block * countWeights() * lanes + firstWeight;
         for (int64_t i = 0; i < columns; ++i) {
           const Work &work = works[begin + i];
           const Segments &segments = work.segments;
@@ -102,7 +119,7 @@ void DepthwiseConvolution::run(const void *from, const void *weights,
   const ImagePlaces &fromPlaces = isForward ? shape.x : shape.dy;
   const ImagePlaces &toPlaces = isForward ? shape.dy : shape.x;
   const int64_t atATime = padded.blocksAtATime();
-  const int64_t factorNumbers = windowSize() * lanes;
+  const int64_t factorNumbers = countWeights() * lanes;
   auto *rows = static_cast<float *>(scratchpad);
   float *factors = rows + alignUp(padded.getBytes()) / sizeof(float);
   float *lines = factors + atATime * factorNumbers;

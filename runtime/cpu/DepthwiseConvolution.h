@@ -14,7 +14,9 @@
 //                       └────────────┘
 //
 // The gradient of x is one, too: of dY, for each class of pixels that see the
-// same numbers of the window.
+// same numbers of the window. Groups of 2, 4 or 8 channels are as many such
+// convolutions, whose sums go on: of rows in which all lanes of a group have
+// its first channel, its second one, and so on.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_DEPTHWISECONVOLUTION_H
@@ -48,8 +50,9 @@ public:
   int64_t countRows() const { return height.longestCount; }
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
-  /// Writes a part of `to`. Weights are channels x window, dense, of the type
-  /// of the images; `bias` has a number for each channel, if there is one.
+  /// Writes a part of `to`. Weights are outputs x channels of a group x window,
+  /// dense, of the type of the images; `bias` has a number for each output, if
+  /// there is one.
   void run(const void *from, const void *weights, const float *bias,
            const ConvEpilogue &epilogue, void *to, const depthwise::Part &part,
            void *scratchpad) const;
@@ -62,6 +65,8 @@ private:
   };
 
   int64_t windowSize() const { return countOf(shape.window); }
+  /// What each channel of `to` is multiplied with.
+  int64_t countWeights() const { return shape.groupChannels * windowSize(); }
   /// All that the works have, for 16 channels from `channel` on.
   void gatherWeights(const void *weights, int64_t channel, float *to) const;
   int64_t lineWidth() const; ///< pixels of a row of `to`

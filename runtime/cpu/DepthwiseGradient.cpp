@@ -21,7 +21,7 @@ int64_t DepthwiseGradient::rowsOfChain() const {
 uint64_t DepthwiseGradient::getScratchpadBytes() const {
   return alignUp(padded.getBytes()) +
          padded.blocksAtATime() *
-             (windowSize() + rowsOfChain() * shape.result[2]) * lanes *
+             (countWeights() + rowsOfChain() * shape.result[2]) * lanes *
              sizeof(float);
 }
 
@@ -37,13 +37,16 @@ void DepthwiseGradient::addRows(const float *rows, const void *dy,
       readRow(dy, place, factors + i * line, ofBlock);
     }
     for (int64_t block = 0; block < place.blocks; ++block)
-      addProducts(
-          {rows + block * padded.blockPitch() + padded.offsetOf(row - first),
-           segments.offsets.data(),
-           static_cast<int64_t>(segments.offsets.size()), segments.length,
-           width.stride, count, shape.result[2], height.stride * padded.pitch(),
-           line, factors + block * ofBlock,
-           sums + block * windowSize() * lanes});
+      for (int64_t copy = 0; copy < shape.groupChannels; ++copy)
+        addProducts(
+            {rows + block * padded.blockPitch() + copy * padded.copyPitch() +
+                 padded.offsetOf(row - first),
+             segments.offsets.data(),
+             static_cast<int64_t>(segments.offsets.size()), segments.length,
+             width.stride, count, shape.result[2],
+             height.stride * padded.pitch(), line, factors + block * ofBlock,
+             sums +
+                 (block * shape.groupChannels + copy) * windowSize() * lanes});
   }
 }
 
@@ -51,7 +54,7 @@ void DepthwiseGradient::run(const void *x, const void *dy, float *gradient,
                             int64_t firstBlock, int64_t blocks,
                             void *scratchpad) const {
   const int64_t atATime = padded.blocksAtATime();
-  const int64_t sumNumbers = windowSize() * lanes;
+  const int64_t sumNumbers = countWeights() * lanes;
   auto *rows = static_cast<float *>(scratchpad);
   float *sums = rows + alignUp(padded.getBytes()) / sizeof(float);
   float *factors = sums + atATime * sumNumbers;
@@ -77,8 +80,8 @@ void DepthwiseGradient::run(const void *x, const void *dy, float *gradient,
     const int64_t count = std::min(some * lanes, shape.channels - channel);
     for (int64_t lane = 0; lane < count; ++lane) {
       const float *own = sums + lane / lanes * sumNumbers + lane % lanes;
-      float *to = gradient + (channel + lane) * windowSize();
-      for (int64_t place = 0; place < windowSize(); ++place) {
+      float *to = gradient + (channel + lane) * countWeights();
+      for (int64_t place = 0; place < countWeights(); ++place) {
         const float sum = own[place * lanes];
         to[place] = isAdded ? to[place] + sum : sum;
       }

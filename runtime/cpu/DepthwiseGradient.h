@@ -30,13 +30,14 @@ public:
 
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
-  /// Writes some blocks of 16 channels of the gradient, channels x window,
-  /// dense.
+  /// Writes some blocks of 16 outputs of the gradient, outputs x channels of a
+  /// group x window, dense.
   void run(const void *x, const void *dy, float *gradient, int64_t firstBlock,
            int64_t blocks, void *scratchpad) const;
 
 private:
   int64_t windowSize() const { return countOf(shape.window); }
+  int64_t countWeights() const { return shape.groupChannels * windowSize(); }
   int64_t rowsOfChain() const;
   /// Adds what rows from `first` to `end` give, of the blocks of `place`, which
   /// is that of dY; `rows` are padded ones of x.

@@ -254,6 +254,32 @@ void depthwise::writeRow(const float *from, int64_t pitch, const RowPlace &row,
     write(from, pitch, row, static_cast<float *>(image));
 }
 
+template <int channels>
+PP_AVX512 static void spread(float *row, int64_t width, int64_t pitch) {
+  __m512i lane =
+      _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  __m512i first = _mm512_and_si512(lane, _mm512_set1_epi32(-channels));
+  __m512i from[channels];
+#pragma unroll
+  for (int i = 0; i < channels; ++i)
+    from[i] = _mm512_add_epi32(first, _mm512_set1_epi32(i));
+  for (int64_t pixel = 0; pixel < width; ++pixel, row += lanes) {
+    __m512 numbers = _mm512_loadu_ps(row);
+#pragma unroll
+    for (int i = 0; i < channels; ++i)
+      _mm512_storeu_ps(row + i * pitch,
+                       _mm512_permutexvar_ps(from[i], numbers));
+  }
+}
+
+void depthwise::spreadGroups(float *row, int64_t width, int64_t groupChannels,
+                             int64_t pitch) {
+  auto *function = groupChannels == 2   ? spread<2>
+                   : groupChannels == 4 ? spread<4>
+                                        : spread<8>;
+  function(row, width, pitch);
+}
+
 //===----------------------------------------------------------------------===//
 // Sums
 //===----------------------------------------------------------------------===//

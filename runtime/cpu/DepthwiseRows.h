@@ -43,6 +43,12 @@ void readRow(const void *image, const RowPlace &row, float *to, int64_t pitch);
 void writeRow(const float *from, int64_t pitch, const RowPlace &row,
               void *image);
 
+/// Makes `width` pixels into one copy for each channel of a group, `pitch`
+/// numbers apart, the first one where they are: in copy j, each lane has the
+/// number of channel j of its group. Groups have 2, 4 or 8 channels.
+void spreadGroups(float *row, int64_t width, int64_t groupChannels,
+                  int64_t pitch);
+
 /// Sums of a row of outputs: of each segment, `length` weights, one after the
 /// other, times what lies at its offset.
 struct Sums {

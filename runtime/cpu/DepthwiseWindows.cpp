@@ -8,8 +8,10 @@ using namespace pp::runtime;
 using namespace pp::runtime::depthwise;
 
 bool depthwise::isPossible(const Shape &shape) {
-  return hasAvx512() && shape.image[0] == 1 && shape.window[0] == 1 &&
-         shape.result[0] == 1;
+  const int64_t group = shape.groupChannels;
+  return hasAvx512() &&
+         (group == 1 || group == 2 || group == 4 || group == 8) &&
+         shape.image[0] == 1 && shape.window[0] == 1 && shape.result[0] == 1;
 }
 
 Axis::Axis(const WindowSizes &sizes, size_t axis, Direction direction) {
@@ -67,26 +69,36 @@ Segments::Segments(const Axis::Class &rows, const Axis::Class &columns,
     }
 }
 
+void Segments::repeat(int64_t copies, int64_t copyPitch) {
+  const std::vector<int64_t> ownOffsets = offsets, ownIndices = indices;
+  for (int64_t copy = 1; copy < copies; ++copy) {
+    for (int64_t offset : ownOffsets)
+      offsets.push_back(offset + copy * copyPitch);
+    indices.insert(indices.end(), ownIndices.begin(), ownIndices.end());
+  }
+}
+
 PaddedRows::PaddedRows(const Shape &shape, const Axis &height,
                        const Axis &width)
-    : height(height), width(width), blocks(1) {
+    : height(height), width(width), copies(shape.groupChannels), blocks(1) {
   const int64_t span = rowsFor(1);
-  int64_t cached = (64 << 10) / sizeof(float);
+  const int64_t ofRow = copies * pitch();
+  int64_t cached = ((copies > 1 ? 256 : 64) << 10) / sizeof(float);
   if (shape.isChannelsLast()) {
     cached = (384 << 10) / sizeof(float); // in the second level
     // Those that are moved for the next rows should not be the most of them.
     const int64_t least = rowsFor(std::min<int64_t>(4, height.longestCount));
-    const int64_t most = std::max<int64_t>(1, cached / (least * pitch()));
+    const int64_t most = std::max<int64_t>(1, cached / (least * ofRow));
     const int64_t rounds = (shape.blocks() + most - 1) / most;
     blocks = (shape.blocks() + rounds - 1) / rounds;
   }
-  const int64_t rows = cached / blocks / pitch();
+  const int64_t rows = cached / blocks / ofRow;
   atATime = rows <= span ? 1 : (rows - span) / height.stride + 1;
   atATime = std::min(atATime, height.longestCount);
 }
 
-int64_t PaddedRows::blockPitch() const {
-  // Blocks that are a power of two apart would share places of the cache.
+int64_t PaddedRows::copyPitch() const {
+  // Those that are a power of two apart would share places of the cache.
   return rowsFor(atATime) * pitch() + lanes;
 }
 
@@ -98,8 +110,8 @@ void PaddedRows::fill(const void *image, RowPlace row, int64_t first,
   const int64_t kept =
       isNext ? std::clamp<int64_t>(before + rowsFor(atATime) - begin, 0, rows)
              : 0;
-  for (int64_t block = 0; block < row.blocks; ++block) {
-    float *own = to + block * blockPitch();
+  for (int64_t copy = 0; copy < row.blocks * copies; ++copy) {
+    float *own = to + copy * copyPitch();
     if (kept > 0)
       std::copy_n(own + (begin - before) * pitch(), kept * pitch(), own);
     for (int64_t i = kept; i < rows; ++i) {
@@ -118,6 +130,10 @@ void PaddedRows::fill(const void *image, RowPlace row, int64_t first,
     if (at < 0 || at >= height.extent)
       continue;
     row.offset = sample + at * row.places->axes[1];
-    readRow(image, row, to + i * pitch() + width.low * lanes, blockPitch());
+    float *line = to + i * pitch() + width.low * lanes;
+    readRow(image, row, line, blockPitch());
+    for (int64_t block = 0; copies > 1 && block < row.blocks; ++block)
+      spreadGroups(line + block * blockPitch(), width.extent, copies,
+                   copyPitch());
   }
 }

@@ -16,10 +16,12 @@
 
 namespace pp::runtime::depthwise {
 
-/// A convolution with a window of its own for each channel, over one or two
-/// axes (height and width). `isShort`: images are of bf16, else of f32.
+/// A convolution with as many outputs as channels, in groups of 1, 2, 4 or 8,
+/// over one or two axes (height and width). `isShort`: images are of bf16, else
+/// of f32.
 struct Shape : WindowSizes {
   bool isShort = false;
+  int64_t groupChannels = 1;
 
   /// Of 16 channels.
   int64_t blocks() const { return (channels + lanes - 1) / lanes; }
@@ -74,11 +76,14 @@ struct Segments {
 
   Segments(const Axis::Class &rows, const Axis::Class &columns, int64_t stride,
            int64_t pitch, int64_t windowWidth);
+  /// Those of each copy of the rows, one after the other.
+  void repeat(int64_t copies, int64_t copyPitch);
 };
 
 /// Rows of an image with zeros around them, as many as stay in a cache, for as
 /// many rows of each class as that is enough for, and for some blocks of 16
-/// channels: with channels last as many as may be.
+/// channels: with channels last as many as may be. There is a copy for each
+/// channel of a group, see spreadGroups().
 class PaddedRows {
 public:
   PaddedRows(const Shape &shape, const Axis &height, const Axis &width);
@@ -90,8 +95,9 @@ public:
   /// Rows of each class at a time, and blocks.
   int64_t rowsAtATime() const { return atATime; }
   int64_t blocksAtATime() const { return blocks; }
-  /// Numbers from block to block, of rows.
-  int64_t blockPitch() const;
+  /// Numbers from copy to copy of a block, and from block to block.
+  int64_t copyPitch() const;
+  int64_t blockPitch() const { return copies * copyPitch(); }
   uint64_t getBytes() const { return blocks * blockPitch() * sizeof(float); }
 
   /// Reads what the rows of a class from `first` on see. Where `to` has what
@@ -110,11 +116,11 @@ private:
   }
 
   const Axis &height, &width;
-  int64_t atATime, blocks;
+  int64_t copies, atATime, blocks;
 };
 
-/// Whether this processor has the instructions, and there is a single axis or
-/// two.
+/// Whether this processor has the instructions, groups do not lie in several
+/// blocks, and there is a single axis or two.
 bool isPossible(const Shape &shape);
 
 } // namespace pp::runtime::depthwise

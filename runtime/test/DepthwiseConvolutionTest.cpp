@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -25,6 +26,7 @@ struct Case {
   ImageAxes image, window, strides, dilations, padding;
   Places x, y;
   bool isShort;
+  int64_t groupChannels = 1;
 };
 
 ImagePlaces placesOf(Places places, int64_t channels, const ImageAxes &axes) {
@@ -81,6 +83,7 @@ protected:
     shape.dilations = given.dilations;
     shape.padding = given.padding;
     shape.isShort = given.isShort;
+    shape.groupChannels = given.groupChannels;
     for (size_t axis = 0; axis < 3; ++axis)
       shape.result[axis] =
           (given.image[axis] + 2 * given.padding[axis] -
@@ -102,26 +105,37 @@ protected:
     return sample * places.sample + places.offsetOfChannel(channel) +
            row * places.axes[1] + column * places.axes[2];
   }
+  int64_t countWeights() const {
+    return shape.channels * shape.groupChannels * windowSize();
+  }
+  /// Calls `use` for each place of a window that an output sees with its row
+  /// and column, and the number of the place.
+  template <typename Use> void forWindow(int64_t i, int64_t j, Use use) const {
+    for (int64_t k = 0; k < shape.window[1]; ++k)
+      for (int64_t l = 0; l < shape.window[2]; ++l) {
+        const int64_t row =
+            i * shape.strides[1] + k * shape.dilations[1] - shape.padding[1];
+        const int64_t column =
+            j * shape.strides[2] + l * shape.dilations[2] - shape.padding[2];
+        if (row >= 0 && row < shape.image[1] && column >= 0 &&
+            column < shape.image[2])
+          use(row, column, k * shape.window[2] + l);
+      }
+  }
   /// Calls `use` for each multiplication with the index of x, weight and y.
   template <typename Use> void forAll(Use use) const {
+    const int64_t group = shape.groupChannels;
     for (int64_t sample = 0; sample < shape.samples; ++sample)
-      for (int64_t channel = 0; channel < shape.channels; ++channel)
+      for (int64_t output = 0; output < shape.channels; ++output)
         for (int64_t i = 0; i < shape.result[1]; ++i)
           for (int64_t j = 0; j < shape.result[2]; ++j)
-            for (int64_t k = 0; k < shape.window[1]; ++k)
-              for (int64_t l = 0; l < shape.window[2]; ++l) {
-                const int64_t row = i * shape.strides[1] +
-                                    k * shape.dilations[1] - shape.padding[1];
-                const int64_t column = j * shape.strides[2] +
-                                       l * shape.dilations[2] -
-                                       shape.padding[2];
-                if (row < 0 || row >= shape.image[1] || column < 0 ||
-                    column >= shape.image[2])
-                  continue;
-                use(offsetOf(shape.x, sample, channel, row, column),
-                    channel * windowSize() + k * shape.window[2] + l,
-                    offsetOf(shape.dy, sample, channel, i, j));
-              }
+            for (int64_t other = 0; other < group; ++other)
+              forWindow(i, j, [&](int64_t row, int64_t column, int64_t place) {
+                use(offsetOf(shape.x, sample, output / group * group + other,
+                             row, column),
+                    (output * group + other) * windowSize() + place,
+                    offsetOf(shape.dy, sample, output, i, j));
+              });
   }
 
   /// What parts of the work write, in memory that has no more than they need.
@@ -175,7 +189,7 @@ protected:
 
 TEST_P(DepthwiseTest, WritesResult) {
   Image x(imageSize(shape.image), shape.isShort, random);
-  Image weights(shape.channels * windowSize(), shape.isShort, random);
+  Image weights(countWeights(), shape.isShort, random);
   Numbers bias(shape.channels);
   for (float &each : bias)
     each = std::uniform_real_distribution<float>(-1, 1)(random);
@@ -207,7 +221,7 @@ TEST_P(DepthwiseTest, WritesResult) {
 
 TEST_P(DepthwiseTest, WritesGradientOfInput) {
   Image dy(imageSize(shape.result), shape.isShort, random);
-  Image weights(shape.channels * windowSize(), shape.isShort, random);
+  Image weights(countWeights(), shape.isShort, random);
   Numbers expected(imageSize(shape.image));
   forAll([&](int64_t a, int64_t b, int64_t c) {
     expected[a] += dy.longs[c] * weights.longs[b];
@@ -227,7 +241,7 @@ TEST_P(DepthwiseTest, WritesGradientOfInput) {
 TEST_P(DepthwiseTest, WritesGradientOfWeights) {
   Image x(imageSize(shape.image), shape.isShort, random);
   Image dy(imageSize(shape.result), shape.isShort, random);
-  std::vector<double> sums(shape.channels * windowSize());
+  std::vector<double> sums(countWeights());
   forAll([&](int64_t a, int64_t b, int64_t c) {
     sums[b] += double(x.longs[a]) * dy.longs[c];
   });
@@ -250,226 +264,84 @@ TEST_P(DepthwiseTest, WritesGradientOfWeights) {
   }
 }
 
+/// Height and width.
+using Pair = std::array<int64_t, 2>;
+
+Case make(int64_t samples, int64_t channels, Pair image, Pair window,
+          Pair strides, Pair dilations, Pair padding, Places x, Places y,
+          bool isShort, int64_t groupChannels = 1) {
+  auto axes = [](Pair pair, int64_t depth) {
+    return ImageAxes{depth, pair[0], pair[1]};
+  };
+  return {samples,
+          channels,
+          axes(image, 1),
+          axes(window, 1),
+          axes(strides, 1),
+          axes(dilations, 1),
+          axes(padding, 0),
+          x,
+          y,
+          isShort,
+          groupChannels};
+}
+
 constexpr Places plain = Places::Plain, last = Places::ChannelsLast,
                  blocks8 = Places::Blocked8, blocks16 = Places::Blocked16;
 
 INSTANTIATE_TEST_SUITE_P(
     All, DepthwiseTest,
     ::testing::Values(
-        Case{2,
-             32,
-             {1, 9, 9},
-             {1, 3, 3},
-             {1, 1, 1},
-             {1, 1, 1},
-             {0, 1, 1},
-             last,
-             last,
-             false},
-        Case{2,
-             32,
-             {1, 9, 9},
-             {1, 3, 3},
-             {1, 1, 1},
-             {1, 1, 1},
-             {0, 1, 1},
-             blocks16,
-             blocks16,
-             true},
+        make(2, 32, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, last, last, false),
+        make(2, 32, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, blocks16, blocks16,
+             true),
         // Channels that fill no block, and more blocks than go together.
-        Case{3,
-             75,
-             {1, 14, 11},
-             {1, 5, 5},
-             {1, 2, 2},
-             {1, 1, 1},
-             {0, 2, 2},
-             last,
-             last,
-             false},
-        Case{2,
-             24,
-             {1, 12, 12},
-             {1, 5, 5},
-             {1, 2, 2},
-             {1, 1, 1},
-             {0, 2, 2},
-             last,
-             last,
-             true},
-        Case{2,
-             24,
-             {1, 10, 19},
-             {1, 5, 3},
-             {1, 1, 2},
-             {1, 1, 1},
-             {0, 2, 0},
-             plain,
-             plain,
-             true},
-        Case{2,
-             20,
-             {1, 10, 35},
-             {1, 3, 3},
-             {1, 2, 1},
-             {1, 1, 1},
-             {0, 1, 1},
-             plain,
-             last,
-             false},
-        Case{2,
-             24,
-             {1, 10, 9},
-             {1, 7, 7},
-             {1, 1, 1},
-             {1, 1, 1},
-             {0, 3, 3},
-             blocks8,
-             blocks8,
-             false},
-        Case{2,
-             24,
-             {1, 10, 9},
-             {1, 7, 7},
-             {1, 1, 1},
-             {1, 1, 1},
-             {0, 3, 3},
-             blocks8,
-             plain,
-             true},
+        make(3, 75, {14, 11}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, last, last,
+             false),
+        make(2, 24, {12, 12}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, last, last, true),
+        make(2, 24, {10, 19}, {5, 3}, {1, 2}, {1, 1}, {2, 0}, plain, plain,
+             true),
+        make(2, 20, {10, 35}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, plain, last,
+             false),
+        make(2, 24, {10, 9}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, blocks8, blocks8,
+             false),
+        make(2, 24, {10, 9}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, blocks8, plain,
+             true),
         // Holes, strides beyond 2, and windows that the stride skips.
-        Case{2,
-             16,
-             {1, 17, 15},
-             {1, 3, 5},
-             {1, 1, 1},
-             {1, 2, 3},
-             {0, 2, 6},
-             blocks16,
-             blocks16,
-             false},
-        Case{2,
-             16,
-             {1, 17, 15},
-             {1, 3, 4},
-             {1, 2, 2},
-             {1, 3, 2},
-             {0, 3, 1},
-             last,
-             last,
-             false},
-        Case{2,
-             16,
-             {1, 17, 15},
-             {1, 4, 4},
-             {1, 3, 4},
-             {1, 1, 1},
-             {0, 0, 1},
-             last,
-             blocks16,
-             false},
-        Case{2,
-             16,
-             {1, 9, 9},
-             {1, 1, 1},
-             {1, 2, 3},
-             {1, 1, 1},
-             {0, 0, 0},
-             last,
-             last,
-             false},
-        Case{2,
-             16,
-             {1, 3, 2},
-             {1, 1, 2},
-             {1, 5, 4},
-             {1, 1, 1},
-             {0, 0, 2},
-             last,
-             last,
-             false},
+        make(2, 16, {17, 15}, {3, 5}, {1, 1}, {2, 3}, {2, 6}, blocks16,
+             blocks16, false),
+        make(2, 16, {17, 15}, {3, 4}, {2, 2}, {3, 2}, {3, 1}, last, last,
+             false),
+        make(2, 16, {17, 15}, {4, 4}, {3, 4}, {1, 1}, {0, 1}, last, blocks16,
+             false),
+        make(2, 16, {9, 9}, {1, 1}, {2, 3}, {1, 1}, {0, 0}, last, last, false),
+        make(2, 16, {3, 2}, {1, 2}, {5, 4}, {1, 1}, {0, 2}, last, last, false),
         // More padding than the window reaches.
-        Case{1,
-             16,
-             {1, 5, 4},
-             {1, 3, 3},
-             {1, 1, 1},
-             {1, 1, 1},
-             {0, 4, 5},
-             last,
-             last,
-             false},
+        make(1, 16, {5, 4}, {3, 3}, {1, 1}, {1, 1}, {4, 5}, last, last, false),
         // A single axis, and long windows.
-        Case{2,
-             40,
-             {1, 1, 70},
-             {1, 1, 31},
-             {1, 1, 1},
-             {1, 1, 1},
-             {0, 0, 15},
-             plain,
-             plain,
-             false},
-        Case{2,
-             40,
-             {1, 1, 70},
-             {1, 1, 9},
-             {1, 1, 2},
-             {1, 1, 1},
-             {0, 0, 4},
-             last,
-             last,
-             true},
-        Case{1,
-             16,
-             {1, 1, 40},
-             {1, 1, 22},
-             {1, 1, 1},
-             {1, 1, 1},
-             {0, 0, 3},
-             last,
-             last,
-             false},
+        make(2, 40, {1, 70}, {1, 31}, {1, 1}, {1, 1}, {0, 15}, plain, plain,
+             false),
+        make(2, 40, {1, 70}, {1, 9}, {1, 2}, {1, 1}, {0, 4}, last, last, true),
+        make(1, 16, {1, 40}, {1, 22}, {1, 1}, {1, 1}, {0, 3}, last, last,
+             false),
         // Images that take several turns.
-        Case{2,
-             32,
-             {1, 60, 70},
-             {1, 5, 5},
-             {1, 1, 1},
-             {1, 1, 1},
-             {0, 2, 2},
-             last,
-             last,
-             false},
-        Case{1,
-             80,
-             {1, 70, 60},
-             {1, 3, 3},
-             {1, 2, 2},
-             {1, 1, 1},
-             {0, 1, 1},
-             last,
-             last,
-             true},
-        Case{1,
-             16,
-             {1, 120, 50},
-             {1, 2, 2},
-             {1, 3, 3},
-             {1, 1, 1},
-             {0, 0, 0},
-             blocks16,
-             blocks16,
-             false},
-        Case{1,
-             16,
-             {1, 40, 300},
-             {1, 9, 3},
-             {1, 1, 1},
-             {1, 1, 1},
-             {0, 4, 1},
-             blocks16,
-             plain,
-             false}));
+        make(2, 32, {60, 70}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, last, last,
+             false),
+        make(1, 80, {70, 60}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, last, last, true),
+        make(1, 16, {120, 50}, {2, 2}, {3, 3}, {1, 1}, {0, 0}, blocks16,
+             blocks16, false),
+        make(1, 16, {40, 300}, {9, 3}, {1, 1}, {1, 1}, {4, 1}, blocks16, plain,
+             false),
+        // Groups.
+        make(2, 32, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, last, last, false,
+             4),
+        make(2, 40, {14, 12}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, last, last, true,
+             8),
+        make(2, 20, {9, 12}, {3, 5}, {1, 1}, {2, 1}, {2, 2}, plain, plain,
+             false, 2),
+        make(2, 48, {60, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, blocks16,
+             blocks16, true, 8),
+        make(1, 64, {50, 50}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, last, last, false,
+             8)));
 
 } // namespace
