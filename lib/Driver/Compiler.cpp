@@ -21,6 +21,8 @@
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/Path.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace pp;
 
@@ -73,6 +75,12 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
                             options.norms == NormKernels::Generated;
     if (training && options.loss.loss == nn::Loss::Output)
       rebatch.loss = options.loss.output;
+    // What the last axis of up to three is to a loss stays that. A class axis
+    // that is given is one of the model's output.
+    constexpr int64_t any = std::numeric_limits<int64_t>::max();
+    bool hasAxis =
+        options.loss.classAxis >= 0 || options.loss.loss == nn::Loss::Output;
+    rebatch.mostSeparateAxes = !training ? any : hasAxis ? 0 : 3;
     pm.addPass(nn::createRebatch(rebatch));
     if (options.target.isCpu())
       pm.addPass(nn::createExpandDoubles());

@@ -38,6 +38,12 @@ static bool isRange(Attribute value) {
   return range && range.size() == 2;
 }
 
+static bool isPosition(Attribute value) {
+  auto position = dyn_cast<DenseI64ArrayAttr>(value);
+  return position && position.size() == 3 && position[0] >= 0 &&
+         position[1] >= 1 && position[2] >= 1;
+}
+
 static const KnownAttribute operationAttributes[] = {
     {phaseAttrName, isA<PhaseAttr>, "a #step.phase"},
     {originAttrName, isCount, countText},
@@ -61,6 +67,7 @@ static const KnownAttribute argumentAttributes[] = {
 static const KnownAttribute resultAttributes[] = {
     {fetchAttrName, isA<StringAttr>, "a string"},
     {batchedAttrName, isA<UnitAttr>, "a unit attribute"},
+    {samplesAttrName, isPosition, "[axis, outer, inner]"},
     {addedAttrName, isA<UnitAttr>, "a unit attribute"},
 };
 

@@ -158,8 +158,7 @@ private:
     plan.flushes = !schedule.getVersions();
     if (std::optional<uint64_t> distance = schedule.getClockDistance())
       plan.clockDistance = static_cast<unsigned>(*distance);
-    if (auto why = step->getAttrOfType<StringAttr>(step::wholeBatchesAttrName);
-        why && isTraining())
+    if (auto why = step->getAttrOfType<StringAttr>(step::wholeBatchesAttrName))
       plan.wholeBatches = why.getValue();
   }
 
@@ -338,6 +337,9 @@ private:
           makePort(name, step.getFunctionType().getResult(index));
       port.batched =
           step.getResultAttr(index, step::batchedAttrName) != nullptr;
+      if (auto samples = step.getResultAttrOfType<DenseI64ArrayAttr>(
+              index, step::samplesAttrName))
+        port.samples = {samples[0], samples[1], samples[2]};
       int64_t replicas = replicasOfOutput(index);
       if (!port.batched && replicas > 1)
         return module.emitError()

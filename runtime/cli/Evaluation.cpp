@@ -11,9 +11,22 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <numeric>
 
 using namespace pp::runtime;
+
+/// What all samples share, of the mini-batch of this number: those before it
+/// had the same.
+static void takeShared(const Plan &plan, const PlanPort &port, const void *data,
+                       uint64_t number, Array &array) {
+  if (number > 0 && std::memcmp(array.data.data(), data, port.bytes) != 0)
+    failInput("infer: output '{}' {} has no axis that is that of the samples, "
+              "but is another one for each mini-batch: give {} samples or "
+              "fewer at a time",
+              port.name, toString(port.shape), plan.batch);
+  std::memcpy(array.data.data(), data, port.bytes);
+}
 
 InferenceResult pp::runtime::runInference(const Plan &plan, const DataSet &data,
                                           Executor &executor) {
@@ -44,7 +57,7 @@ InferenceResult pp::runtime::runInference(const Plan &plan, const DataSet &data,
       if (plan.fetches[i].batched)
         step.fetches[i].read(0, count, array.data.data() + first * bytes);
       else if (bytes)
-        std::memcpy(array.data.data(), step.fetches[i].at(0), bytes);
+        takeShared(plan, plan.fetches[i], step.fetches[i].at(0), index, array);
     }
   };
   auto start = std::chrono::steady_clock::now();
@@ -63,6 +76,43 @@ InferenceResult pp::runtime::runInference(const Plan &plan, const DataSet &data,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
   return result;
+}
+
+static void restoreSamples(const PlanPort &port, Array &array) {
+  const auto &[axis, outer, inner] = port.samples;
+  const Shape &shape = array.shape;
+  const int64_t samples = shape[0];
+  const bool hasRows = outer * inner > 1;
+  // samples x before x outer x inner x behind becomes
+  // before x outer x samples x inner x behind.
+  auto product = [&](size_t begin, size_t end) {
+    return std::accumulate(shape.begin() + begin, shape.begin() + end,
+                           int64_t(1), std::multiplies<>());
+  };
+  const size_t behind = 1 + axis + hasRows;
+  const int64_t blocks = product(1, 1 + axis) * outer;
+  const uint64_t bytes =
+      inner * product(behind, shape.size()) * sizeOf(array.type);
+  Shape restored(shape.begin() + 1, shape.begin() + 1 + axis);
+  restored.push_back(outer * samples * inner);
+  restored.insert(restored.end(), shape.begin() + behind, shape.end());
+  if (blocks > 1) {
+    std::vector<char> data(array.data.size());
+    for (int64_t sample = 0; sample < samples; ++sample)
+      for (int64_t block = 0; block < blocks; ++block)
+        std::copy_n(array.data.data() + (sample * blocks + block) * bytes,
+                    bytes, data.data() + (block * samples + sample) * bytes);
+    std::copy(data.begin(), data.end(), array.data.data());
+  }
+  array.shape = std::move(restored);
+}
+
+void pp::runtime::restoreSamples(const Plan &plan,
+                                 std::map<std::string, Array> &fetches) {
+  for (const PlanPort &port : plan.fetches)
+    if (auto found = fetches.find(port.name);
+        found != fetches.end() && port.samples != PlanPort::Samples{})
+      ::restoreSamples(port, found->second);
 }
 
 const std::vector<std::string> pp::runtime::metricNames = {

@@ -24,6 +24,10 @@ struct InferenceResult {
 InferenceResult runInference(const Plan &plan, const DataSet &data,
                              Executor &executor);
 
+/// Puts the samples of each array where the model has them, see
+/// PlanPort::samples.
+void restoreSamples(const Plan &plan, std::map<std::string, Array> &fetches);
+
 /// A quality measure of outputs against targets.
 struct Metric {
   std::string name;

@@ -43,11 +43,19 @@ static int infer(const Buckets &buckets, const Buckets::Fit &fit,
   }
   Executor executor(program, executorOptions(options, plan));
   InferenceResult result = runInference(plan, data, executor);
-  if (!options.output.empty() && group.isFirst())
-    writeNpz(options.output,
-             buckets.cutFetches(std::move(result.fetches), fit.length));
+  if (!options.output.empty() && group.isFirst()) {
+    auto fetches = buckets.cutFetches(std::move(result.fetches), fit.length);
+    restoreSamples(plan, fetches);
+    writeNpz(options.output, fetches);
+  }
   RunSummary summary(program, executor, result.seconds, result.steps,
                      data.getSamples());
+  if (uint64_t left = data.getSamples() % plan.batch;
+      left && !plan.wholeBatches.empty() && group.isFirst())
+    printMessage("warning: {}; the last {} of {} samples, in a batch of {}, "
+                 "stood beside copies of the last one, which their results "
+                 "may depend on\n",
+                 plan.wholeBatches, left, data.getSamples(), plan.batch);
   if (group.isFirst())
     printMessage("{} samples in {:.3f} s, {:.1f} samples/s\n",
                  data.getSamples(), result.seconds,

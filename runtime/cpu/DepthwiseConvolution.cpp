@@ -120,8 +120,9 @@ void DepthwiseConvolution::run(const void *from, const void *weights,
   const ImagePlaces &toPlaces = isForward ? shape.dy : shape.x;
   const int64_t atATime = padded.blocksAtATime();
   const int64_t factorNumbers = countWeights() * lanes;
+  const int64_t rowNumbers = alignUp(padded.getBytes()) / sizeof(float);
   auto *rows = static_cast<float *>(scratchpad);
-  float *factors = rows + alignUp(padded.getBytes()) / sizeof(float);
+  float *factors = rows + rowNumbers;
   float *lines = factors + atATime * factorNumbers;
   auto endOf = [](const Part::Range &range) {
     return range.first + range.count;

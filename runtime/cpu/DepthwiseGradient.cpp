@@ -55,8 +55,9 @@ void DepthwiseGradient::run(const void *x, const void *dy, float *gradient,
                             void *scratchpad) const {
   const int64_t atATime = padded.blocksAtATime();
   const int64_t sumNumbers = countWeights() * lanes;
+  const int64_t rowNumbers = alignUp(padded.getBytes()) / sizeof(float);
   auto *rows = static_cast<float *>(scratchpad);
-  float *sums = rows + alignUp(padded.getBytes()) / sizeof(float);
+  float *sums = rows + rowNumbers;
   float *factors = sums + atATime * sumNumbers;
   for (int64_t block = firstBlock; block < firstBlock + blocks;
        block += atATime) {

@@ -52,6 +52,14 @@ struct PlanPort {
   /// Of targets: the output of the model that they are compared with; empty:
   /// the only one.
   std::string compared;
+  /// Of fetches: where the model has the samples, which have an axis 0 of their
+  /// own here: on `axis`, of outer x samples x inner.
+  struct Samples {
+    int64_t axis = 0, outer = 1, inner = 1;
+
+    bool operator==(const Samples &) const = default;
+  };
+  Samples samples;
 
   /// What the runtime feeds itself: 1 / the number of labels of a mini-batch
   /// that the loss does not leave out, or what these count together.

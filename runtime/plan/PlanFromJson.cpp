@@ -105,6 +105,21 @@ static void readIndexRange(const JsonReader &entry, PlanPort &port) {
     entry.at("dtype").fail("only whole numbers have a range");
 }
 
+/// Of a shape that begins with the samples.
+static void readSamples(const JsonReader &json, PlanPort &port) {
+  const Shape numbers = readShape(json);
+  if (numbers.size() != 3)
+    json.fail("expected an axis, outer and inner");
+  port.samples = {numbers[0], numbers[1], numbers[2]};
+  const auto &[axis, outer, inner] = port.samples;
+  const auto rank = static_cast<int64_t>(port.shape.size());
+  const int64_t rows = outer * inner;
+  const bool hasRows = rows > 1;
+  if (!port.batched || outer < 1 || inner < 1 || axis < 0 ||
+      axis >= rank - hasRows || (hasRows && port.shape[axis + 1] != rows))
+    json.fail("{} is no place in {}", toString(numbers), toString(port.shape));
+}
+
 static std::vector<PlanPort> readPorts(const JsonReader &json, const Plan &plan,
                                        bool isFeed) {
   std::vector<PlanPort> ports;
@@ -134,6 +149,8 @@ static std::vector<PlanPort> readPorts(const JsonReader &json, const Plan &plan,
           plan.microbatches);
     if (isFeed)
       readIndexRange(entry, port);
+    else if (entry.has("samples"))
+      readSamples(entry.at("samples"), port);
     ports.push_back(std::move(port));
   }
   for (size_t i = 0; i < ports.size(); ++i)

@@ -32,6 +32,9 @@ static Json writePort(const PlanPort &port, bool isFeed) {
     json["counted"] = port.counted;
   if (!port.compared.empty())
     json["compared"] = port.compared;
+  if (port.samples != PlanPort::Samples{})
+    json["samples"] = {port.samples.axis, port.samples.outer,
+                       port.samples.inner};
   return json;
 }
 

@@ -141,7 +141,7 @@ protected:
   /// What parts of the work write, in memory that has no more than they need.
   Image runParts(Direction direction, const Image &from, const Image &weights,
                  const float *bias, const ConvEpilogue &epilogue,
-                 std::vector<depthwise::Part> parts) {
+                 const std::vector<depthwise::Part> &parts) {
     DepthwiseConvolution convolution(shape, direction);
     Image to(
         imageSize(direction == Direction::Forward ? shape.result : shape.image),
@@ -184,7 +184,7 @@ protected:
   }
 
   depthwise::Shape shape{};
-  std::minstd_rand random{7};
+  std::minstd_rand random;
 };
 
 TEST_P(DepthwiseTest, WritesResult) {

@@ -1,13 +1,15 @@
-"""Models whose inputs do not all have the samples on axis 0.
+"""Models whose inputs or outputs do not all have the samples on axis 0.
 
     batch_axes.py BUILD
 
 A recurrent model takes steps first, then samples, beside a table that is the same
 for all samples. As it stands it is one micro-batch. With --batch-axis it runs in several, on two stages,
-and has the same outputs and gradients.
+and has the same outputs and gradients. Outputs whose samples lie beside other rows, or behind them, are recognised: they have the rows
+of all samples, where the model has them, and targets of a loss have the samples first.
 """
 
 import pathlib
+import subprocess
 import sys
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 import common
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
-from make import graph, integer, integers, model, node, opset, tensor, untyped, value  # noqa: E402
+from make import INT64, graph, integer, integers, model, node, opset, tensor, untyped, value  # noqa: E402
 
 F = np.float32
 STEPS, SAMPLES, WIDTH, HIDDEN, CLASSES = 5, 4, 3, 6, 7
@@ -35,6 +37,80 @@ def recurrent(path):
     inputs = [value("x", [STEPS, SAMPLES, WIDTH]), value("state", [1, SAMPLES, HIDDEN]), value("table", [HIDDEN, CLASSES])]
     path.write_bytes(model(graph(nodes, inputs=inputs, outputs=[untyped("out")], initializers=initializers), opsets=[opset(12)]))
     return path
+
+
+def rows(path, kind):
+    """Gives steps of each sample: as rows of the samples, with the steps first, as an axis before them, or behind."""
+    rng = np.random.default_rng(0)
+    weights = tensor("w", [WIDTH, CLASSES], floats=[float(x) for x in rng.uniform(-0.5, 0.5, WIDTH * CLASSES)])
+    names = iter("abc")
+    nodes = [node("MatMul", ["x", "w"], ["a"])]
+    last = next(names)
+    if kind in ("steps x samples", "steps"):
+        nodes.append(node("Transpose", [last], [last := next(names)], attributes=[integers("perm", 1, 0, 2)]))
+    if kind in ("samples x steps", "steps x samples"):
+        nodes.append(node("Reshape", [last, "shape"], [last := next(names)]))
+    nodes.append(node("Tanh", [last], ["out"]))
+    shape = tensor("shape", [2], ints=[-1, CLASSES], dtype=INT64)
+    inputs = [value("x", [SAMPLES, STEPS, WIDTH])]
+    path.write_bytes(model(graph(nodes, inputs=inputs, outputs=[untyped("out")], initializers=[weights, shape]), opsets=[opset(12)]))
+    return path
+
+
+def test_rows(context, checks):
+    rng = np.random.default_rng(1)
+    count = 3 * SAMPLES
+    data = {"x": rng.standard_normal((count, STEPS, WIDTH)).astype(F), "target": rng.standard_normal((count, STEPS, CLASSES)).astype(F)}
+    archive = context.path(".npz")
+    np.savez(archive, **data)
+    wanted = None
+    for kind in ("samples", "samples x steps", "steps x samples", "steps"):
+        path = rows(context.path(".onnx"), kind)
+        for options in ({}, {"microbatches": 4, "stages": 2}):
+            binary = context.path()
+            flags = {"batch": SAMPLES, "loss": "mse", "optimizer": "sgd", **options}
+            common.run([context.compiler, path, "-o", binary, *context.arguments(flags)])
+            binary = common.Binary(binary)
+            out = binary.infer(archive, context.path(".npz"))["out"]
+            found = gradients(context, binary, archive)[1]
+            if wanted is None:
+                wanted = out, found
+            expected = wanted[0] if kind.startswith("samples") else wanted[0].swapaxes(0, 1)
+            if "x" in kind:
+                expected = expected.reshape(-1, CLASSES)
+            checks.check(out.shape == expected.shape and np.allclose(out, expected, atol=1e-6), f"{kind}, {options}: outputs")
+            for name, array in wanted[1].items():
+                error = common.relative_error(found[name], array)
+                checks.check(error <= 1e-5, f"{kind}, {options}: gradient of {name}: relative error {error:.1e}")
+
+
+def mixed(path):
+    """Gives rows of its samples that were mixed, so that nothing says whose they are."""
+    nodes = [
+        node("Reshape", ["x", "pairs"], ["a"]),
+        node("Softmax", ["a"], ["b"], attributes=[integer("axis", 1)]),
+        node("Reshape", ["b", "rows"], ["out"]),
+    ]
+    shapes = [tensor("pairs", [2], ints=[2, -1], dtype=INT64), tensor("rows", [2], ints=[-1, 1], dtype=INT64)]
+    inputs = [value("x", [SAMPLES, WIDTH])]
+    path.write_bytes(model(graph(nodes, inputs=inputs, outputs=[untyped("out")], initializers=shapes), opsets=[opset(13)]))
+    return path
+
+
+def test_mixed(context, checks):
+    binary = context.path()
+    common.run([context.compiler, mixed(context.path(".onnx")), "-o", binary])
+    for samples, code, text in (
+        (SAMPLES, 0, ""),
+        (SAMPLES - 1, 0, "warning: 'node_a' mixes samples"),
+        (3 * SAMPLES, 1, f"output 'out' [12, 1] has no axis that is that of the samples, but is another one for each mini-batch: give {SAMPLES}"),
+    ):
+        archive = context.path(".npz")
+        np.savez(archive, x=np.random.default_rng(2).standard_normal((samples, WIDTH)).astype(F))
+        done = subprocess.run(
+            [binary, "infer", "--data", archive, "--output", context.path(".npz")], capture_output=True, text=True
+        )
+        checks.check(done.returncode == code and text in done.stderr, f"{samples} samples: {done.returncode}, {done.stderr}")
 
 
 def data_of(samples):
@@ -60,6 +136,8 @@ def gradients(context, binary, data):
 
 
 def test(context, checks, arguments):
+    test_rows(context, checks)
+    test_mixed(context, checks)
     path = recurrent(context.path(".onnx"))
     arrays, shared = data_of(SAMPLES)
     plain = write(context, arrays, shared, False)

@@ -58,6 +58,9 @@ inline constexpr llvm::StringLiteral comparedAttrName = "step.compared";
 inline constexpr llvm::StringLiteral fetchAttrName = "step.fetch";
 /// On function arguments and results: axis 0 has the samples.
 inline constexpr llvm::StringLiteral batchedAttrName = "step.batched";
+/// On function results that got an axis 0 of samples: where the model has
+/// them, as the axis, outer and inner of a BatchPosition.
+inline constexpr llvm::StringLiteral samplesAttrName = "step.samples";
 /// On function results: those of the micro-batches add up to that of the
 /// mini-batch.
 inline constexpr llvm::StringLiteral addedAttrName = "step.added";

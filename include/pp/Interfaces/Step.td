@@ -30,6 +30,7 @@ def Step_Dialect : Dialect {
     | `step.class_weights` | function arguments | what each label counts in the loss |
     | `step.fetch` | function results | name of what is fetched, or "loss" |
     | `step.batched` | function arguments and results | axis 0 has the samples |
+    | `step.samples` | function results | of one that got an axis 0 of samples: where the model has them, [axis, outer, inner] of a size outer x samples x inner |
     | `step.added` | function results | those of the micro-batches add up to that of the mini-batch |
     | `step.mixes_samples` | the function of a step | which operation makes a sample's result depend on the others of its micro-batch |
     | `step.whole_batches` | the function of a step | why it cannot be given fewer samples than a mini-batch has |

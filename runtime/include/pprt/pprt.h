@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct below or the plan's meaning changes. */
-#define PP_ABI_VERSION 11
+#define PP_ABI_VERSION 12
 
 /* All arenas, and all tensors inside them, start at multiples of this. */
 #define PP_ALIGNMENT 64

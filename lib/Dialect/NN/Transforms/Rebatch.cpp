@@ -29,10 +29,12 @@ namespace {
 class Rebatcher {
 public:
   Rebatcher(func::FuncOp function, int64_t newBatch, int64_t microbatches,
-            StringRef loss, bool averagesMeans, bool countsSamples)
+            StringRef loss, bool averagesMeans, bool countsSamples,
+            int64_t mostSeparateAxes)
       : function(function), newBatch(newBatch), microbatches(microbatches),
-        countsSamples(countsSamples), loss(loss),
-        elements(function->getParentOfType<ModuleOp>()), sums(averagesMeans) {}
+        countsSamples(countsSamples), mostSeparateAxes(mostSeparateAxes),
+        loss(loss), elements(function->getParentOfType<ModuleOp>()),
+        sums(averagesMeans) {}
 
   LogicalResult run() {
     if (failed(findBatch()))
@@ -66,6 +68,8 @@ public:
       rewrite();
       sums.divide(1.0 / static_cast<double>(microbatches));
     }
+    if (ok)
+      separateResults();
     return success(!countsSamples || succeeded(countRows()));
   }
 
@@ -139,6 +143,63 @@ private:
         function.setResultAttr(index, step::addedAttrName,
                                UnitAttr::get(function.getContext()));
     }
+  }
+
+  /// Samples are beside other rows, as in (samples x tokens) x words, or behind
+  /// them: what runs several micro-batches could not tell whose a row is.
+  ///
+  ///   [8 * 64, 4096] ──▶ [8, 64, 4096]
+  ///   [64 * 8, 4096] ──▶ [64, 8, 4096] ──▶ [8, 64, 4096]
+  void separateResults() {
+    Operation *terminator = function.getBody().front().getTerminator();
+    OpBuilder builder(terminator);
+    for (OpOperand &operand : terminator->getOpOperands()) {
+      Value value = operand.get();
+      const BatchPosition position = positionOf(value);
+      if (position && !(position == BatchPosition{0, 1, 1}) &&
+          !sums.isSum(value))
+        separate(operand, position, builder);
+    }
+    function.setType(FunctionType::get(function.getContext(),
+                                       function.getBody().getArgumentTypes(),
+                                       terminator->getOperandTypes()));
+  }
+
+  void separate(OpOperand &result, const BatchPosition &position,
+                OpBuilder &builder) {
+    Value value = result.get();
+    auto type = cast<RankedTensorType>(value.getType());
+    const auto [axis, outer, inner] = position;
+    const bool hasRows = outer * inner > 1;
+    if (type.getRank() + hasRows > mostSeparateAxes)
+      return;
+    ArrayRef<int64_t> shape = type.getShape();
+    auto reshape = [&](Value from, ArrayRef<int64_t> sizes) -> Value {
+      return ReshapeOp::create(builder, value.getLoc(), type.clone(sizes),
+                               from);
+    };
+    SmallVector<int64_t> split(shape.take_front(axis));
+    split.append({outer, newBatch, inner});
+    llvm::append_range(split, shape.drop_front(axis + 1));
+    SmallVector<int64_t> permutation{axis + 1};
+    for (int64_t i = 0; i < std::ssize(split); ++i)
+      if (i != axis + 1)
+        permutation.push_back(i);
+    SmallVector<int64_t> sizes{newBatch};
+    llvm::append_range(sizes, shape.take_front(axis));
+    if (hasRows)
+      sizes.push_back(outer * inner);
+    llvm::append_range(sizes, shape.drop_front(axis + 1));
+    Value separate = value;
+    if (axis > 0 || outer > 1)
+      separate = TransposeOp::create(builder, value.getLoc(),
+                                     reshape(value, split), permutation);
+    result.set(reshape(separate, sizes));
+    const unsigned number = result.getOperandNumber();
+    function.setResultAttr(number, step::batchedAttrName,
+                           builder.getUnitAttr());
+    function.setResultAttr(number, step::samplesAttrName,
+                           builder.getDenseI64ArrayAttr({axis, outer, inner}));
   }
 
   /// Says so where a sample's result depends on the other rows, which then must
@@ -561,6 +622,7 @@ private:
   int64_t oldBatch = 0;
   int64_t newBatch, microbatches;
   bool countsSamples;
+  int64_t mostSeparateAxes;
   StringRef loss;
   ConstantElements elements;
   DenseMap<Value, BatchPosition> positions;
@@ -598,7 +660,7 @@ struct Rebatch : nn::impl::RebatchBase<Rebatch> {
     int64_t oldBatch = step::getBatchSize(function).value_or(0);
     if ((batch != 0 || oldBatch != 0) &&
         failed(Rebatcher(function, batch, microbatches, loss, averagesMeans,
-                         countsSamples)
+                         countsSamples, mostSeparateAxes)
                    .run()))
       return signalPassFailure();
     int64_t newBatch = batch == 0 ? oldBatch : batch;

@@ -49,7 +49,10 @@ def Rebatch : NNPass<"nn-rebatch"> {
            "Where a loss is a sum divided by another one, take the mean over "
            "micro-batches of it">,
     Option<"countsSamples", "count-samples", "bool", "false",
-           "Let batch norms leave out rows without a sample">
+           "Let batch norms leave out rows without a sample">,
+    Option<"mostSeparateAxes", "separate-results", "int64_t", "0",
+           "Give results whose samples lie elsewhere an axis 0 of samples, if "
+           "they then have up to so many axes">
   ];
 }
 
