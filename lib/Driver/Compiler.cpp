@@ -82,8 +82,10 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
         options.loss.classAxis >= 0 || options.loss.loss == nn::Loss::Output;
     rebatch.mostSeparateAxes = !training ? any : hasAxis ? 0 : 3;
     pm.addPass(nn::createRebatch(rebatch));
-    if (options.target.isCpu())
+    if (options.target.isCpu()) {
+      pm.addPass(nn::createUnfoldPatches());
       pm.addPass(nn::createExpandDoubles());
+    }
     if (fusesAttention(options))
       pm.addPass(nn::createFuseAttention({options.target.isGpu()}));
     pm.addPass(nn::createInferIndexRanges());

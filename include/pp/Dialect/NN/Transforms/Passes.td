@@ -330,6 +330,33 @@ def ArrangeProducts : NNPass<"nn-arrange-products"> {
   }];
 }
 
+def UnfoldPatches : NNPass<"nn-unfold-patches"> {
+  let summary = "Multiply patches that lie beside each other";
+  let description = [{
+    A convolution whose stride is its window, without padding, as the first one of a
+    vision transformer, multiplies each number of its input once with each output:
+    that is a product of matrices. The library has generated code for windows of up
+    to 13, and does larger ones at a quarter of the peak. The gradients are products
+    then, too.
+
+    ```mlir
+    %y = nn.conv %x, %w strides [16, 16] ... : (tensor<8x3x224x224xf32>, tensor<384x3x16x16xf32>) -> tensor<8x384x14x14xf32>
+    // becomes
+    %0 = nn.reshape %x : tensor<8x3x224x224xf32> -> tensor<8x3x14x16x14x16xf32>
+    %1 = nn.transpose %0 [0, 2, 4, 1, 3, 5]
+    %2 = nn.reshape %1 : tensor<8x14x14x3x16x16xf32> -> tensor<1568x768xf32>
+    %3 = nn.reshape %w : tensor<384x3x16x16xf32> -> tensor<384x768xf32>
+    %4 = nn.dot_general %2, %3 batch [] x [] contract [1] x [1]
+    %5 = nn.reshape %4 : tensor<1568x384xf32> -> tensor<8x14x14x384xf32>
+    %y = nn.transpose %5 [0, 3, 1, 2]
+    ```
+  }];
+  let options = [
+    Option<"least", "least", "int64_t", "14",
+           "The longest side that a window has at least">
+  ];
+}
+
 def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
   let summary = "Decide which algorithm computes each convolution";
   let description = [{
