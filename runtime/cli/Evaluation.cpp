@@ -16,11 +16,17 @@
 
 using namespace pp::runtime;
 
-/// What all samples share, of the mini-batch of this number: those before it
-/// had the same.
+/// What has no axis of samples, of the mini-batch of this number: those before
+/// it had the same. Not where it draws random numbers, or adds up samples; then
+/// `others` names it. Where samples may be mixed, it may have rows of them.
 static void takeShared(const Plan &plan, const PlanPort &port, const void *data,
-                       uint64_t number, Array &array) {
-  if (number > 0 && std::memcmp(array.data.data(), data, port.bytes) != 0)
+                       uint64_t number, Array &array,
+                       std::set<std::string> &others) {
+  const bool isOther =
+      number > 0 && std::memcmp(array.data.data(), data, port.bytes) != 0;
+  if (isOther && plan.wholeBatches.empty())
+    others.insert(port.name);
+  else if (isOther)
     failInput("infer: output '{}' {} has no axis that is that of the samples, "
               "but is another one for each mini-batch: give {} samples or "
               "fewer at a time",
@@ -57,7 +63,8 @@ InferenceResult pp::runtime::runInference(const Plan &plan, const DataSet &data,
       if (plan.fetches[i].batched)
         step.fetches[i].read(0, count, array.data.data() + first * bytes);
       else if (bytes)
-        takeShared(plan, plan.fetches[i], step.fetches[i].at(0), index, array);
+        takeShared(plan, plan.fetches[i], step.fetches[i].at(0), index, array,
+                   result.ofLastBatch);
     }
   };
   auto start = std::chrono::steady_clock::now();

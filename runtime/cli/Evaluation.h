@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace pp::runtime {
 /// What inference over a data set gave.
 struct InferenceResult {
   std::map<std::string, Array> fetches; // by name, without padding
+  /// Those that no sample has for itself, and that are of the last mini-batch:
+  /// others had something else.
+  std::set<std::string> ofLastBatch;
   uint64_t steps = 0;
   double seconds = 0;
 };

@@ -50,6 +50,11 @@ static int infer(const Buckets &buckets, const Buckets::Fit &fit,
   }
   RunSummary summary(program, executor, result.seconds, result.steps,
                      data.getSamples());
+  for (const std::string &name : result.ofLastBatch)
+    if (group.isFirst())
+      printMessage("warning: output '{}' has no axis of samples, and another "
+                   "value in each mini-batch: this is that of the last one\n",
+                   name);
   if (uint64_t left = data.getSamples() % plan.batch;
       left && !plan.wholeBatches.empty() && group.isFirst())
     printMessage("warning: {}; the last {} of {} samples, in a batch of {}, "
