@@ -86,10 +86,15 @@ InferenceResult pp::runtime::runInference(const Plan &plan, const DataSet &data,
 }
 
 static void restoreSamples(const PlanPort &port, Array &array) {
-  const auto &[axis, outer, inner] = port.samples;
+  auto [axis, outer, inner] = port.samples;
   const Shape &shape = array.shape;
   const int64_t samples = shape[0];
   const bool hasRows = outer * inner > 1;
+  // Of a program for several sizes, they have been cut.
+  if (hasRows && outer == 1)
+    inner = shape[1 + axis];
+  else if (hasRows && inner == 1)
+    outer = shape[1 + axis];
   // samples x before x outer x inner x behind becomes
   // before x outer x samples x inner x behind.
   auto product = [&](size_t begin, size_t end) {

@@ -64,6 +64,7 @@ struct Axis {
   int64_t stride; ///< of what is read, from one of a class to the next
   std::vector<Class> classes;
   int64_t longestCount = 0; ///< of the classes
+  /// Between these are all taps, and 0.
   int64_t firstAt = 0, lastAt = 0;
 };
 

@@ -131,7 +131,8 @@ uint64_t pp_batch_size(const pp_program *program);
  * where `is_batched`; it may be any in pp_infer and pp_eval_step, and at most
  * the batch in pp_train_step. Names of targets are among the inputs of
  * training. Of a program for several sizes of a dimension, those of the
- * largest; all take less, too. */
+ * largest; all take less, too. An output that the model has with the samples
+ * beside other rows, or on another axis, has them first here. */
 typedef struct pp_port {
   pp_tensor tensor;
   int32_t is_batched;

@@ -39,7 +39,7 @@ def recurrent(path):
     return path
 
 
-def rows(path, kind):
+def rows(path, kind, sizes=(SAMPLES, STEPS)):
     """Gives steps of each sample: as rows of the samples, with the steps first, as an axis before them, or behind."""
     rng = np.random.default_rng(0)
     weights = tensor("w", [WIDTH, CLASSES], floats=[float(x) for x in rng.uniform(-0.5, 0.5, WIDTH * CLASSES)])
@@ -52,7 +52,7 @@ def rows(path, kind):
         nodes.append(node("Reshape", [last, "shape"], [last := next(names)]))
     nodes.append(node("Tanh", [last], ["out"]))
     shape = tensor("shape", [2], ints=[-1, CLASSES], dtype=INT64)
-    inputs = [value("x", [SAMPLES, STEPS, WIDTH])]
+    inputs = [value("x", [*sizes, WIDTH])]
     path.write_bytes(model(graph(nodes, inputs=inputs, outputs=[untyped("out")], initializers=[weights, shape]), opsets=[opset(12)]))
     return path
 
@@ -82,6 +82,22 @@ def test_rows(context, checks):
             for name, array in wanted[1].items():
                 error = common.relative_error(found[name], array)
                 checks.check(error <= 1e-5, f"{kind}, {options}: gradient of {name}: relative error {error:.1e}")
+
+
+def test_sizes(context, checks):
+    """A program for several numbers of steps, and data of another one."""
+    x = np.random.default_rng(1).standard_normal((3 * SAMPLES, STEPS - 1, WIDTH)).astype(F)
+    archive = context.path(".npz")
+    np.savez(archive, x=x)
+    outputs = []
+    for kind in ("samples", "samples x steps", "steps x samples"):
+        binary = context.path()
+        path = rows(context.path(".onnx"), kind, ("samples", "steps"))
+        common.run([context.compiler, path, "-o", binary, f"--batch={SAMPLES}", f"--dim=steps=2,{STEPS}"])
+        outputs.append(common.Binary(binary).infer(archive, context.path(".npz"))["out"])
+    plain, merged, behind = outputs
+    checks.check(np.array_equal(merged, plain.reshape(-1, CLASSES)), "several sizes: samples x steps")
+    checks.check(np.array_equal(behind, plain.swapaxes(0, 1).reshape(-1, CLASSES)), "several sizes: steps x samples")
 
 
 def mixed(path):
@@ -137,6 +153,7 @@ def gradients(context, binary, data):
 
 def test(context, checks, arguments):
     test_rows(context, checks)
+    test_sizes(context, checks)
     test_mixed(context, checks)
     path = recurrent(context.path(".onnx"))
     arrays, shared = data_of(SAMPLES)

@@ -88,7 +88,8 @@ def node(op, inputs, outputs, name=None, domain=None, attributes=()):
 
 
 def value(name, dims=(1, 4), dtype=FLOAT):
-    shape = message((1, [message((1, d)) for d in dims]))
+    # A size, or a name.
+    shape = message((1, [message((2 if isinstance(d, str) else 1, d)) for d in dims]))
     return message((1, name), (2, message((1, message((1, dtype), (2, shape))))))
 
 
