@@ -113,10 +113,11 @@ static void readSamples(const JsonReader &json, PlanPort &port) {
   port.samples = {numbers[0], numbers[1], numbers[2]};
   const auto &[axis, outer, inner] = port.samples;
   const auto rank = static_cast<int64_t>(port.shape.size());
-  const int64_t rows = outer * inner;
-  const bool hasRows = rows > 1;
-  if (!port.batched || outer < 1 || inner < 1 || axis < 0 ||
-      axis >= rank - hasRows || (hasRows && port.shape[axis + 1] != rows))
+  const bool isCount = outer >= 1 && inner >= 1;
+  const auto rows = isCount ? elementCount({outer, inner}) : std::nullopt;
+  const bool hasRows = rows.value_or(0) > 1;
+  if (!port.batched || !rows || axis < 0 || axis >= rank - hasRows ||
+      (hasRows && static_cast<uint64_t>(port.shape[axis + 1]) != *rows))
     json.fail("{} is no place in {}", toString(numbers), toString(port.shape));
 }
 

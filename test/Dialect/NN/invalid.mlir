@@ -1043,6 +1043,13 @@ func.func @range(%x: tensor<4xi64> {step.range = array<i64: 0>}) {
 
 // -----
 
+// expected-error@+1 {{'func.func' op has an attribute 'step.samples' on a result that is not [axis, outer, inner]}}
+func.func @samples(%x: tensor<4xf32>) -> (tensor<4xf32> {step.samples = array<i64: 0, 0, 1>}) {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
 // expected-error@+2 {{scalar "lr" of kind 'value' needs a number}}
 // expected-error@+1 {{failed to parse Step_OptimizerAttr parameter 'scalars'}}
 func.func @scalar() attributes {step.optimizer = #step.optimizer<"sgd", states = [], scalars = [#step.scalar<"lr", value>]>} {
