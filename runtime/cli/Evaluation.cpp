@@ -24,7 +24,11 @@ static void takeShared(const Plan &plan, const PlanPort &port, const void *data,
                        std::set<std::string> &others) {
   const bool isOther =
       number > 0 && std::memcmp(array.data.data(), data, port.bytes) != 0;
-  if (isOther && plan.wholeBatches.empty())
+  const bool mayHaveRows =
+      !plan.wholeBatches.empty() &&
+      std::any_of(port.shape.begin(), port.shape.end(),
+                  [&](int64_t size) { return size % plan.batch == 0; });
+  if (isOther && !mayHaveRows)
     others.insert(port.name);
   else if (isOther)
     failInput("infer: output '{}' {} has no axis that is that of the samples, "

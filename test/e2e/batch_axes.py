@@ -129,6 +129,18 @@ def test_mixed(context, checks):
         checks.check(done.returncode == code and text in done.stderr, f"{samples} samples: {done.returncode}, {done.stderr}")
 
 
+def test_sums(context, checks):
+    """An output that adds up samples is that of the last mini-batch, and infer says so."""
+    path, binary, archive, out = (context.path(suffix) for suffix in (".onnx", "", ".npz", ".npz"))
+    nodes = [node("ReduceSum", ["x"], ["out"], attributes=[integer("keepdims", 0)])]
+    path.write_bytes(model(graph(nodes, inputs=[value("x", [SAMPLES, WIDTH])], outputs=[untyped("out")]), opsets=[opset(12)]))
+    common.run([context.compiler, path, "-o", binary])
+    np.savez(archive, x=np.arange(2 * SAMPLES * WIDTH, dtype=F).reshape(-1, WIDTH))
+    done = subprocess.run([binary, "infer", "--data", archive, "--output", out], capture_output=True, text=True)
+    text = "warning: output 'out' has no axis of samples, and another value in each mini-batch: this is that of the last one"
+    checks.check(done.returncode == 0 and text in done.stderr, f"a sum: {done.returncode}, {done.stderr}")
+
+
 def data_of(samples):
     rng = np.random.default_rng(1)
 
@@ -155,6 +167,7 @@ def test(context, checks, arguments):
     test_rows(context, checks)
     test_sizes(context, checks)
     test_mixed(context, checks)
+    test_sums(context, checks)
     path = recurrent(context.path(".onnx"))
     arrays, shared = data_of(SAMPLES)
     plain = write(context, arrays, shared, False)
