@@ -31,7 +31,8 @@ Axis::Axis(const WindowSizes &sizes, size_t axis, Direction direction) {
     for (int64_t first = 0; first < std::min(move, pixels); ++first) {
       Class some{first, move, (pixels - first + move - 1) / move, {}};
       for (int64_t index = window; index-- > 0;) {
-        // Pixel p sees dY at o, where o * stride = p + padding - index.
+        // Pixel p sees dY at o, where o * stride = p + padding -
+        // index * dilation.
         const int64_t at = first + padding - index * dilation;
         if (at % move == 0)
           some.taps.push_back({index, at / move});
