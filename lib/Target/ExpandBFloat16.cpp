@@ -206,8 +206,7 @@ Error Expansion::expand(Instruction &instruction) {
   }
   std::string text;
   raw_string_ostream(text) << instruction;
-  return createStringError("this processor has no bf16, and no code is made "
-                           "for '%s' without it; compile for another (--cpu)",
+  return createStringError("no code is made in bf16 for '%s'",
                            StringRef(text).trim().str().c_str());
 }
 
@@ -249,27 +248,3 @@ Error Expansion::run(Module &module) {
 }
 
 Error pp::expandBFloat16(Module &module) { return Expansion().run(module); }
-
-void pp::expandDoubleToBFloat16(Module &module) {
-  for (Function &function : module)
-    for (Instruction &instruction :
-         make_early_inc_range(instructions(function))) {
-      auto *cast = dyn_cast<CastInst>(&instruction);
-      if (!cast || !cast->getType()->getScalarType()->isBFloatTy())
-        continue;
-      IRBuilder<> builder(cast);
-      Value *value = cast->getOperand(0);
-      bool isFromInteger = isa<SIToFPInst, UIToFPInst>(cast);
-      // Exact in f64, but for the last bits of 64.
-      if (isFromInteger)
-        value = builder.CreateCast(
-            cast->getOpcode(), value,
-            cast->getType()->getWithNewType(builder.getDoubleTy()));
-      else if (!isa<FPTruncInst>(cast) ||
-               !value->getType()->getScalarType()->isDoubleTy())
-        continue;
-      cast->replaceAllUsesWith(builder.CreateFPTrunc(
-          Expansion::roundToOdd(builder, value), cast->getType()));
-      cast->eraseFromParent();
-    }
-}

@@ -99,13 +99,6 @@ private:
     return llvm::Error::success();
   }
 
-  /// Whether the processor converts to bf16.
-  bool hasBFloat16() const {
-    const llvm::MCSubtargetInfo &target = *machine->getMCSubtargetInfo();
-    return target.checkFeatures("+avx512bf16") ||
-           target.checkFeatures("+avxneconvert");
-  }
-
   struct Pair {
     llvm::Constant *training, *inference;
   };
@@ -150,9 +143,7 @@ private:
         mockFacts.push_back({function.getName().str(), facts});
     translated->setDataLayout(module->getDataLayout());
     translated->setTargetTriple(module->getTargetTriple());
-    if (hasBFloat16())
-      expandDoubleToBFloat16(*translated);
-    else if (llvm::Error error = expandBFloat16(*translated))
+    if (llvm::Error error = expandBFloat16(*translated))
       return error;
     // Both programs live in one module under names of their own.
     for (llvm::Function &function : *translated)
