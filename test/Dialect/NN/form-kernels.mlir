@@ -197,3 +197,25 @@ func.func @main(%x: tensor<3xf32>, %y: tensor<5xf32>, %c: tensor<5xi32>) -> (ten
   %1 = nn.mul %y, %d : tensor<5xf32>
   return %0, %1 : tensor<3xf32>, tensor<5xf32>
 }
+
+// -----
+
+// A widening cast is copied into all kernels that read it, and ties the last of them to what was rounded.
+// CHECK-LABEL: func.func @main(
+// CHECK: %[[Y:.+]]:2 = nn.kernel(%{{.+}} = %arg0, %{{.+}} = %arg1) {{.*}} -> (tensor<4x8xbf16>, tensor<4x8xf32>) {
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: nn.cast
+// CHECK-NEXT: nn.cast
+// CHECK-NEXT: nn.mul
+// CHECK-NEXT: nn.yield
+// CHECK: nn.kernel(%{{.+}} = %[[Y]]#0) {{.*}} (tensor<4x8xbf16>) -> tensor<4x8xf32>
+// CHECK-NEXT: nn.cast
+// CHECK-NEXT: nn.exp
+func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0 = nn.add %x, %y {step.phase = #step.phase<forward>, step.origin = 0 : i64} : tensor<4x8xf32>
+  %1 = nn.cast %0 {step.phase = #step.phase<forward>, step.origin = 1 : i64} : tensor<4x8xf32> -> tensor<4x8xbf16>
+  %2 = nn.cast %1 {step.phase = #step.phase<forward>, step.origin = 2 : i64} : tensor<4x8xbf16> -> tensor<4x8xf32>
+  %3 = nn.mul %2, %2 {step.phase = #step.phase<forward>, step.origin = 3 : i64} : tensor<4x8xf32>
+  %4 = nn.exp %2 {step.phase = #step.phase<backward_input>, step.origin = 3 : i64} : tensor<4x8xf32>
+  return %3, %4 : tensor<4x8xf32>, tensor<4x8xf32>
+}

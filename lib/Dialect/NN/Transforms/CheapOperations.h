@@ -7,6 +7,15 @@
 
 namespace pp::nn {
 
+/// Whether a cast is from a float of 16 bits to f32.
+inline bool isWidening(CastOp cast) {
+  auto elementOf = [](mlir::Value value) {
+    return mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType();
+  };
+  auto from = mlir::dyn_cast<mlir::FloatType>(elementOf(cast.getInput()));
+  return from && from.getWidth() == 16 && elementOf(cast.getOutput()).isF32();
+}
+
 /// Whether each generated kernel that reads the operation has a copy of it: it
 /// costs less than its result in memory. What all stages compute of the counter
 /// of a step ties no stages together, then.
@@ -19,6 +28,9 @@ inline bool isCheap(mlir::Operation *op) {
   };
   if (auto constant = mlir::dyn_cast<ConstantOp>(op))
     return constant.getValue().isSplat();
+  // Twice the bytes of what it reads.
+  if (auto cast = mlir::dyn_cast<CastOp>(op); cast && isWidening(cast))
+    return true;
   // A mask of drawn numbers takes as little as the numbers, that of rows with
   // samples less.
   auto isOfMask = [](mlir::Value operand) {

@@ -306,6 +306,10 @@ private:
     llvm::SmallSetVector<Group *, 4> candidates;
     for (Value operand : op->getOperands()) {
       Operation *producer = operand.getDefiningOp();
+      // What is widened where it is read links the two.
+      if (auto cast = dyn_cast_or_null<CastOp>(producer);
+          cast && isCheap(cast) && !materialized.contains(cast))
+        producer = cast.getInput().getDefiningOp();
       Group *group = producer ? groupOf.lookup(producer) : nullptr;
       if (group && group->open && group->phase == phase &&
           group->home == home && group->operations.size() < maxGroupSize &&

@@ -18,6 +18,8 @@
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
 
+#include "mlir/IR/Matchers.h"
+
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -37,9 +39,9 @@ public:
   Converter(func::FuncOp function, Type shortElement, bool shortensNorms)
       : phaseCasts(function, shortElement) {
     for (Operation &op : function.getBody().front()) {
-      if (isa<BatchNormOp, BatchNormBackwardOp>(op) && shortensNorms &&
-          isShortened(&op))
-        norms.push_back(&op);
+      const bool isNorm = isa<BatchNormOp, BatchNormBackwardOp>(op);
+      if (shortensNorms && (isJoin(&op) || (isNorm && isShortened(&op))))
+        between.push_back(&op);
       if (isa<DotGeneralOp, ConvOp, ConvBackwardInputOp, ConvBackwardWeightOp,
               AttentionOp, AttentionBackwardOp>(op) &&
           isShortened(&op))
@@ -57,8 +59,11 @@ public:
   void run() {
     for (Operation *product : products)
       shorten(product);
-    for (Operation *norm : norms)
-      shortenNorm(norm);
+    for (Operation *op : between)
+      if (isJoin(op))
+        roundJoin(op);
+      else
+        shortenNorm(op);
     // Later phases read the short form of any value that has one: keeping both
     // would cost more memory than keeping the long one.
     for (auto &[value, cast] : shortOf)
@@ -146,6 +151,67 @@ private:
     phaseCasts.widenForReaders(result, result, norm, longType);
   }
 
+  /// What leaves the numbers of its operands as they are, and sums of two:
+  /// PyTorch's autocast gives them the type of their operands.
+  static bool isJoin(Operation *op) {
+    return isa<AddOp, ReluOp, SelectOp>(op) &&
+           cast<RankedTensorType>(op->getResult(0).getType())
+               .getElementType()
+               .isF32();
+  }
+
+  /// Whether `value` is the bias of a convolution whose result is `other`.
+  bool isConvBias(Value value, Value other) const {
+    auto broadcast = value.getDefiningOp<BroadcastOp>();
+    Value product = phaseCasts.getExactShort(other);
+    return broadcast && broadcast.getInput().getDefiningOp<ParameterOp>() &&
+           product && product.getDefiningOp<ConvOp>();
+  }
+
+  bool isJoinOfShort(Operation *op) const {
+    auto isFloat = [](Value value) {
+      return cast<RankedTensorType>(value.getType()).getElementType().isF32();
+    };
+    auto isShort = [&](Value value) {
+      return joined.contains(value) || phaseCasts.getExactShort(value);
+    };
+    auto numbers = llvm::make_filter_range(op->getOperands(), isFloat);
+    return llvm::any_of(numbers, isShort) &&
+           llvm::all_of(numbers, [&](Value value) {
+             return isShort(value) || matchPattern(value, m_AnyZeroFloat()) ||
+                    llvm::any_of(numbers, [&](Value other) {
+                      return isConvBias(value, other);
+                    });
+           });
+  }
+
+  /// Whether one kernel can have both: backward, those of one operation.
+  static bool areTogether(Operation *op, Operation *user) {
+    return step::getPhase(op) == step::getPhase(user) &&
+           (step::getPhase(op) == Phase::Forward ||
+            op->getAttr(step::originAttrName) == user->getAttr(step::originAttrName));
+  }
+
+  /// Rounds what joins short values, where it is more than a part of another
+  /// join, and no result of the function.
+  void roundJoin(Operation *op) {
+    Value value = op->getResult(0);
+    auto isTerminator = [](Operation *user) {
+      return user->hasTrait<OpTrait::IsTerminator>();
+    };
+    if (!isJoinOfShort(op) || llvm::any_of(value.getUsers(), isTerminator))
+      return;
+    if (value.hasOneUse()) {
+      Operation *user = *value.getUsers().begin();
+      if (isJoin(user) && areTogether(op, user)) {
+        joined.insert(value);
+        return;
+      }
+    }
+    phaseCasts.widenForReaders(value, shortened(value, op), op,
+                               value.getType());
+  }
+
   void readShortLater(Value value, Value from) {
     Operation *producer = value.getDefiningOp();
     // Inputs are fed to every phase.
@@ -176,7 +242,10 @@ private:
   }
 
   PhaseCasts phaseCasts;
-  SmallVector<Operation *> products, norms;
+  /// And what is between products: norms and joins, in program order.
+  SmallVector<Operation *> products, between;
+  /// Joins of short values that only another join reads, in the same phase.
+  DenseSet<Value> joined;
   /// f32 value to the cast that makes it short.
   llvm::MapVector<Value, Value> shortOf;
   /// Parameters and constants by phase.

@@ -201,7 +201,9 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
 
     With `norms`, as the processor's library can, a batch norm of a product's
     result, and its derivative, read and write bf16, too; their sums have the
-    precision of f32.
+    precision of f32. So are sums and selections of bf16 values: residuals, what
+    a ReLU lets through, and their gradients. A sum that only another one reads
+    is not rounded in between.
 
     A bias that is added to a product, whose sum is only moved and multiplied, is
     added to a product of f32, so that only the sum is rounded.
