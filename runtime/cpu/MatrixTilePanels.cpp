@@ -169,6 +169,7 @@ PP_SPLIT static void packTile(const Element *from, int64_t laneStride,
 PP_AVX512_INLINE __m512i readPair(const uint16_t *from, const int64_t *offsets,
                                   int64_t term, int64_t ahead) {
   __builtin_prefetch(from + offsets[term] + ahead);
+  __builtin_prefetch(from + offsets[term + 1] + ahead);
   auto row = [&](int64_t offset) PP_AVX512 {
     return offset < 0 ? _mm256_setzero_si256()
                       : _mm256_loadu_si256(
