@@ -4,13 +4,21 @@
 #include "cpu/WinogradTiles.h"
 
 #include <algorithm>
+#include <type_traits>
 
 using namespace pp::runtime;
 using namespace pp::runtime::winograd;
 
-/// Terms of the products at a time.
+/// Terms of the products at a time: fewer where the sums and what is
+/// transformed then fit into a second-level cache. Of as many outputs as
+/// channels, so that parts of outputs have the order of the whole.
 static int64_t chunkOf(const Sizes &shape) {
-  return std::min<int64_t>(shape.tiles(), 48);
+  constexpr int64_t most = 48, fewer = 32, cache = 1 << 20;
+  const int64_t ofPoints = shape.points() * sizeof(float);
+  const int64_t sums = ofPoints * shape.channels * shape.channels;
+  const int64_t factors = ofPoints * 2 * shape.channels * most;
+  const bool fits = sums + factors <= cache;
+  return std::min(shape.tiles(), fits || sums > cache ? most : fewer);
 }
 
 //===----------------------------------------------------------------------===//
@@ -50,6 +58,18 @@ PP_INLINE void expandTile(const Sizes &shape, const Element *dy,
     Transform<edge>::expand(rows[i], 1, to + i * side, 1);
 }
 
+template <int64_t length>
+using Length = std::integral_constant<int64_t, length>;
+
+/// Copies some lanes of each point; with a number that is known, by as few
+/// moves.
+template <int points, typename Count>
+PP_INLINE void copyLanes(const float *from, Count count, float *to,
+                         int64_t ofPoint) {
+  for (int64_t point = 0; point < points; ++point, from += lanes, to += ofPoint)
+    std::memcpy(to, from, count * sizeof(float));
+}
+
 template <int edge, typename Element>
 PP_INLINE void expandTilesBody(const Sizes &shape, const Panels &panels,
                                const Element *dy, int64_t first, int64_t count,
@@ -69,9 +89,16 @@ PP_INLINE void expandTilesBody(const Sizes &shape, const Panels &panels,
         int64_t length = std::min(lanes - begin, panels.rows - row);
         float *at = to + (output + begin - row) * panels.tiles +
                     number * panels.rows + row;
-        for (int64_t point = 0; point < points; ++point)
-          std::memcpy(at + point * panels.ofPoint, numbers[point] + begin,
-                      length * sizeof(float));
+        const float *from = numbers[0] + begin;
+        // Those of panels of 12 rows.
+        if (length == 4)
+          copyLanes<points>(from, Length<4>(), at, panels.ofPoint);
+        else if (length == 8)
+          copyLanes<points>(from, Length<8>(), at, panels.ofPoint);
+        else if (length == 12)
+          copyLanes<points>(from, Length<12>(), at, panels.ofPoint);
+        else
+          copyLanes<points>(from, length, at, panels.ofPoint);
         begin += length;
       }
     }
