@@ -126,43 +126,6 @@ insideOf(const KernelBuilder::MemoryDesc &desc) {
   return isPlain ? anyLayout(KernelBuilder::widened(desc)) : desc;
 }
 
-/// A tensor in the layout that a primitive wants, copied if it must be: to
-/// `inside`, or to memory of its own.
-static dnnl::memory readAs(KernelBuilder &builder, const dnnl::memory &tensor,
-                           const KernelBuilder::MemoryDesc &wanted,
-                           dnnl::memory inside = {}) {
-  if (tensor.get_desc() == wanted)
-    return tensor;
-  if (!inside)
-    inside = builder.addTemporary(wanted);
-  dnnl::reorder::primitive_desc desc(builder.getEngine(), tensor.get_desc(),
-                                     builder.getEngine(), wanted,
-                                     builder.getAttributes());
-  builder.addPrimitive(dnnl::reorder(desc), desc.scratchpad_desc(),
-                       {{DNNL_ARG_FROM, tensor}, {DNNL_ARG_TO, inside}});
-  return inside;
-}
-
-/// Memory that a primitive writes, of which writeBack makes the tensor:
-/// `inside`, or memory of its own.
-static dnnl::memory writeAs(KernelBuilder &builder, const dnnl::memory &tensor,
-                            const KernelBuilder::MemoryDesc &wanted,
-                            const dnnl::memory &inside = {}) {
-  if (tensor.get_desc() == wanted)
-    return tensor;
-  return inside ? inside : builder.addTemporary(wanted);
-}
-static void writeBack(KernelBuilder &builder, const dnnl::memory &inside,
-                      const dnnl::memory &tensor) {
-  if (tensor.get_desc() == inside.get_desc())
-    return;
-  dnnl::reorder::primitive_desc desc(builder.getEngine(), inside.get_desc(),
-                                     builder.getEngine(), tensor.get_desc(),
-                                     builder.getAttributes());
-  builder.addPrimitive(dnnl::reorder(desc), desc.scratchpad_desc(),
-                       {{DNNL_ARG_FROM, inside}, {DNNL_ARG_TO, tensor}});
-}
-
 /// Leaves the samples of a part.
 void ConvShape::takeSamples(KernelBuilder &builder) {
   KernelBuilder::Range samples = builder.share(src.dims()[0]);

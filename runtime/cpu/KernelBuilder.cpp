@@ -403,3 +403,42 @@ void KernelBuilder::execute(void *const *pointers, void *scratchpad) {
                      reinterpret_cast<_Float16 *>(placeOf(c.tensor)),
                      [](float value) { return static_cast<_Float16>(value); });
 }
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+dnnl::memory pp::runtime::readAs(KernelBuilder &builder,
+                                 const dnnl::memory &tensor,
+                                 const KernelBuilder::MemoryDesc &wanted,
+                                 dnnl::memory inside) {
+  if (tensor.get_desc() == wanted)
+    return tensor;
+  if (!inside)
+    inside = builder.addTemporary(wanted);
+  dnnl::reorder::primitive_desc desc(builder.getEngine(), tensor.get_desc(),
+                                     builder.getEngine(), wanted,
+                                     builder.getAttributes());
+  builder.addPrimitive(dnnl::reorder(desc), desc.scratchpad_desc(),
+                       {{DNNL_ARG_FROM, tensor}, {DNNL_ARG_TO, inside}});
+  return inside;
+}
+
+dnnl::memory pp::runtime::writeAs(KernelBuilder &builder,
+                                  const dnnl::memory &tensor,
+                                  const KernelBuilder::MemoryDesc &wanted,
+                                  const dnnl::memory &inside) {
+  if (tensor.get_desc() == wanted)
+    return tensor;
+  return inside ? inside : builder.addTemporary(wanted);
+}
+void pp::runtime::writeBack(KernelBuilder &builder, const dnnl::memory &inside,
+                            const dnnl::memory &tensor) {
+  if (tensor.get_desc() == inside.get_desc())
+    return;
+  dnnl::reorder::primitive_desc desc(builder.getEngine(), inside.get_desc(),
+                                     builder.getEngine(), tensor.get_desc(),
+                                     builder.getAttributes());
+  builder.addPrimitive(dnnl::reorder(desc), desc.scratchpad_desc(),
+                       {{DNNL_ARG_FROM, inside}, {DNNL_ARG_TO, tensor}});
+}

@@ -287,6 +287,19 @@ bool isDouble(Descriptor &descriptor);
 void buildAdd(Descriptor &descriptor, KernelBuilder &builder);
 void buildScatterAdd(Descriptor &descriptor, KernelBuilder &builder);
 
+/// A tensor in the layout and type that a primitive wants, copied if it must
+/// be: to `inside`, or to memory of its own.
+dnnl::memory readAs(KernelBuilder &builder, const dnnl::memory &tensor,
+                    const KernelBuilder::MemoryDesc &wanted,
+                    dnnl::memory inside = {});
+/// Memory that a primitive writes, of which writeBack makes the tensor:
+/// `inside`, or memory of its own.
+dnnl::memory writeAs(KernelBuilder &builder, const dnnl::memory &tensor,
+                     const KernelBuilder::MemoryDesc &wanted,
+                     const dnnl::memory &inside = {});
+void writeBack(KernelBuilder &builder, const dnnl::memory &inside,
+               const dnnl::memory &tensor);
+
 } // namespace pp::runtime
 
 #endif // PP_RUNTIME_CPU_KERNELBUILDER_H

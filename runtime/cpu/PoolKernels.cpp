@@ -1,8 +1,9 @@
 //===- PoolKernels.cpp - `max_pool_*` and `avg_pool_*` --------------------===//
 #include "cpu/KernelBuilder.h"
-#include "cpu/MaxPoolGradient.h"
+#include "cpu/MaxPool.h"
 
 #include <cmath>
+#include <optional>
 #include <utility>
 
 using namespace pp::runtime;
@@ -13,13 +14,16 @@ namespace {
 struct PoolShape {
   dnnl::algorithm algorithm;
   KernelBuilder::MemoryDesc src, dst; // of the samples of this part
+  // What the library works on: those, or copies of them in f32.
+  KernelBuilder::MemoryDesc srcInside, dstInside;
   uint64_t srcOffset = 0, dstOffset = 0;
   KernelBuilder::Dims kernel, strides, dilations, padLow, padHigh;
 
   PoolShape(Descriptor &descriptor, bool average, KernelBuilder &builder);
   pooling_v2_forward::primitive_desc forward(KernelBuilder &builder) const;
   pooling_v2_backward::primitive_desc backward(KernelBuilder &builder) const;
-  WindowSizes sizes() const;
+  /// The sizes of a kernel of our own; nothing where it has none.
+  std::optional<MaxPool> inLanes() const;
 };
 } // namespace
 
@@ -39,16 +43,23 @@ PoolShape::PoolShape(Descriptor &descriptor, bool average,
   for (int64_t &dilation : dilations)
     --dilation;
   std::string layout = KernelBuilder::layout(descriptor);
-  src = KernelBuilder::inLayout(srcDims, layout);
-  dst = KernelBuilder::inLayout(dstDims, layout);
+  const auto type = KernelBuilder::types(descriptor, 1)[0];
+  if (type == KernelBuilder::Type::f16 ||
+      (average && type != KernelBuilder::Type::f32))
+    throw DescriptorError(average ? "types: expected f32"
+                                  : "types: expected f32 or bf16");
+  src = KernelBuilder::inLayout(srcDims, layout, type);
+  dst = KernelBuilder::inLayout(dstDims, layout, type);
   if (!builder.isWhole()) {
     KernelBuilder::Range samples = builder.share(srcDims[0]);
     srcOffset = KernelBuilder::offsetOfSamples(src, samples);
     dstOffset = KernelBuilder::offsetOfSamples(dst, samples);
     srcDims[0] = dstDims[0] = samples.count;
-    src = KernelBuilder::inLayout(srcDims, layout);
-    dst = KernelBuilder::inLayout(dstDims, layout);
+    src = KernelBuilder::inLayout(srcDims, layout, type);
+    dst = KernelBuilder::inLayout(dstDims, layout, type);
   }
+  srcInside = KernelBuilder::inLayout(srcDims, layout);
+  dstInside = KernelBuilder::inLayout(dstDims, layout);
   algorithm = dnnl::algorithm::pooling_max;
   if (average)
     algorithm = descriptor.getInteger("include_pad", 0, 1)
@@ -58,24 +69,29 @@ PoolShape::PoolShape(Descriptor &descriptor, bool average,
 
 pooling_v2_forward::primitive_desc
 PoolShape::forward(KernelBuilder &builder) const {
-  return {{dnnl::prop_kind::forward_training, algorithm, src, dst, strides,
-           kernel, dilations, padLow, padHigh},
+  return {{dnnl::prop_kind::forward_training, algorithm, srcInside, dstInside,
+           strides, kernel, dilations, padLow, padHigh},
           builder.getAttributes(),
           builder.getEngine()};
 }
 
 pooling_v2_backward::primitive_desc
 PoolShape::backward(KernelBuilder &builder) const {
-  return {{algorithm, src, dst, strides, kernel, dilations, padLow, padHigh},
+  return {{algorithm, srcInside, dstInside, strides, kernel, dilations, padLow,
+           padHigh},
           builder.getAttributes(),
           builder.getEngine(),
           forward(builder)};
 }
 
-WindowSizes PoolShape::sizes() const {
-  return KernelBuilder::windowSizes(src, dst,
-                                    KernelBuilder::imageAxes(kernel, 0, 1),
-                                    strides, dilations, padLow);
+std::optional<MaxPool> PoolShape::inLanes() const {
+  const MaxPool::Shape shape{
+      KernelBuilder::windowSizes(src, dst,
+                                 KernelBuilder::imageAxes(kernel, 0, 1),
+                                 strides, dilations, padLow),
+      src.data_type() == KernelBuilder::Type::bf16};
+  return MaxPool::isPossible(shape) ? std::optional(MaxPool(shape))
+                                    : std::nullopt;
 }
 
 /// Calls `visit` with each index into `sizes`.
@@ -93,8 +109,8 @@ static void forEach(const KernelBuilder::Dims &sizes, const Visit &visit) {
 /// which the library skips.
 static void spreadInvalidNumbers(const PoolShape &shape, const float *src,
                                  float *dst) {
-  KernelBuilder::Dims from = shape.src.dims();
-  forEach(shape.dst.dims(), [&](const KernelBuilder::Dims &to) {
+  KernelBuilder::Dims from = shape.srcInside.dims();
+  forEach(shape.dstInside.dims(), [&](const KernelBuilder::Dims &to) {
     KernelBuilder::Dims at = to;
     forEach(shape.kernel, [&](const KernelBuilder::Dims &tap) {
       bool isInside = true;
@@ -107,9 +123,9 @@ static void spreadInvalidNumbers(const PoolShape &shape, const float *src,
       }
       if (!isInside)
         return;
-      float value = src[KernelBuilder::placeOf(shape.src, at)];
+      float value = src[KernelBuilder::placeOf(shape.srcInside, at)];
       if (std::isnan(value))
-        dst[KernelBuilder::placeOf(shape.dst, to)] = value;
+        dst[KernelBuilder::placeOf(shape.dstInside, to)] = value;
     });
   });
 }
@@ -117,52 +133,69 @@ static void spreadInvalidNumbers(const PoolShape &shape, const float *src,
 void pp::runtime::buildMaxPoolForward(Descriptor &descriptor,
                                       KernelBuilder &builder) {
   PoolShape shape(descriptor, /*average=*/false, builder);
+  if (auto own = shape.inLanes())
+    return builder.setFunction(
+        2, [own = *own, from = shape.srcOffset,
+            to = shape.dstOffset](void *const *tensors, void *) {
+          own.run(static_cast<const char *>(tensors[0]) + from,
+                  static_cast<char *>(tensors[1]) + to);
+        });
   auto src = builder.addTensor(shape.src, shape.srcOffset);
-  auto dst = builder.addTensor(shape.dst, shape.dstOffset);
+  auto dst = builder.addResult(shape.dst, shape.dstOffset);
+  auto srcInside = readAs(builder, src, shape.srcInside);
+  auto dstInside = writeAs(builder, dst, shape.dstInside);
   // Inference needs no record of the maxima.
   pooling_v2_forward::primitive_desc desc(
-      {dnnl::prop_kind::forward_inference, shape.algorithm, shape.src,
-       shape.dst, shape.strides, shape.kernel, shape.dilations, shape.padLow,
-       shape.padHigh},
+      {dnnl::prop_kind::forward_inference, shape.algorithm, shape.srcInside,
+       shape.dstInside, shape.strides, shape.kernel, shape.dilations,
+       shape.padLow, shape.padHigh},
       builder.getAttributes(), builder.getEngine());
   builder.addPrimitive(pooling_v2_forward(desc), desc.scratchpad_desc(),
-                       {{DNNL_ARG_SRC, src}, {DNNL_ARG_DST, dst}});
+                       {{DNNL_ARG_SRC, srcInside}, {DNNL_ARG_DST, dstInside}});
   if (KernelBuilder::canGuard())
     builder.guardNext(1);
-  builder.addWork([shape, src, dst] {
-    spreadInvalidNumbers(shape, static_cast<float *>(src.get_data_handle()),
-                         static_cast<float *>(dst.get_data_handle()));
+  builder.addWork([shape, srcInside, dstInside] {
+    spreadInvalidNumbers(shape,
+                         static_cast<float *>(srcInside.get_data_handle()),
+                         static_cast<float *>(dstInside.get_data_handle()));
   });
+  writeBack(builder, dstInside, dst);
 }
 
 void pp::runtime::buildMaxPoolBackward(Descriptor &descriptor,
                                        KernelBuilder &builder) {
   PoolShape shape(descriptor, /*average=*/false, builder);
-  if (MaxPoolGradient::isPossible(shape.sizes()))
+  if (auto own = shape.inLanes())
     return builder.setFunction(
-        3, [gradient = MaxPoolGradient(shape.sizes()), from = shape.srcOffset,
-            to = shape.dstOffset](void *const *tensors, void *) {
+        3,
+        [own = *own, from = shape.srcOffset,
+         to = shape.dstOffset](void *const *tensors, void *scratchpad) {
           auto at = [&](int tensor, uint64_t offset) {
-            return reinterpret_cast<float *>(
-                static_cast<char *>(tensors[tensor]) + offset);
+            return static_cast<char *>(tensors[tensor]) + offset;
           };
-          gradient.run(at(0, from), at(1, to), at(2, from));
-        });
+          own.runGradient(at(0, from), at(1, to), at(2, from), scratchpad);
+        },
+        own->getScratchpadBytes());
   auto src = builder.addTensor(shape.src, shape.srcOffset);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
-  auto diffSrc = builder.addTensor(shape.src, shape.srcOffset);
+  auto diffSrc = builder.addResult(shape.src, shape.srcOffset);
+  auto srcInside = readAs(builder, src, shape.srcInside);
+  auto diffDstInside = readAs(builder, diffDst, shape.dstInside);
+  auto diffSrcInside = writeAs(builder, diffSrc, shape.srcInside);
   auto forward = shape.forward(builder);
   auto backward = shape.backward(builder);
-  auto dst = builder.addTemporary(shape.dst);
+  auto dst = builder.addTemporary(shape.dstInside);
   auto maxima = builder.addTemporary(forward.workspace_desc());
-  builder.addPrimitive(
-      pooling_v2_forward(forward), forward.scratchpad_desc(),
-      {{DNNL_ARG_SRC, src}, {DNNL_ARG_DST, dst}, {DNNL_ARG_WORKSPACE, maxima}});
+  builder.addPrimitive(pooling_v2_forward(forward), forward.scratchpad_desc(),
+                       {{DNNL_ARG_SRC, srcInside},
+                        {DNNL_ARG_DST, dst},
+                        {DNNL_ARG_WORKSPACE, maxima}});
   builder.addPrimitive(pooling_v2_backward(backward),
                        backward.scratchpad_desc(),
-                       {{DNNL_ARG_DIFF_DST, diffDst},
+                       {{DNNL_ARG_DIFF_DST, diffDstInside},
                         {DNNL_ARG_WORKSPACE, maxima},
-                        {DNNL_ARG_DIFF_SRC, diffSrc}});
+                        {DNNL_ARG_DIFF_SRC, diffSrcInside}});
+  writeBack(builder, diffSrcInside, diffSrc);
 }
 
 void pp::runtime::buildAvgPoolForward(Descriptor &descriptor,

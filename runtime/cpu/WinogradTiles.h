@@ -8,11 +8,10 @@
 #ifndef PP_RUNTIME_CPU_WINOGRADTILES_H
 #define PP_RUNTIME_CPU_WINOGRADTILES_H
 
+#include "cpu/ChannelLanes.h"
 #include "cpu/WinogradConvolution.h"
 
 #include <cstring>
-
-#define PP_INLINE __attribute__((always_inline)) static inline
 
 namespace pp::runtime::winograd {
 
@@ -21,38 +20,21 @@ using Sizes = WinogradConvolution::Shape;
 inline constexpr int64_t lanes = WinogradConvolution::multiple;
 static_assert(lanes == panelColumns);
 
-/// A number for each of 16 channels; the compiler divides it among registers.
-using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
-using Words = uint32_t __attribute__((vector_size(lanes * sizeof(uint32_t))));
-using Halves = uint16_t __attribute__((vector_size(lanes * sizeof(uint16_t))));
+/// A number for each of 16 channels.
+using Lanes = LanesOf<lanes>;
 
 /// Types of elements; that of bf16 is its bits.
 using Long = float;
 using Short = uint16_t;
 
-PP_INLINE Lanes load(const Long *from) {
-  Lanes result;
-  std::memcpy(&result, from, sizeof(result));
-  return result;
+template <typename Element> PP_INLINE Lanes load(const Element *from) {
+  return loadLanes<lanes>(from);
 }
-PP_INLINE Lanes load(const Short *from) {
-  Halves bits;
-  std::memcpy(&bits, from, sizeof(bits));
-  return reinterpret_cast<Lanes>(__builtin_convertvector(bits, Words) << 16);
+template <typename Element>
+PP_INLINE void store(Element *to, const Lanes &value) {
+  storeLanes<lanes>(to, value);
 }
-PP_INLINE void store(Long *to, const Lanes &value) {
-  std::memcpy(to, &value, sizeof(value));
-}
-/// Rounds to the nearest, ties to even.
-PP_INLINE void store(Short *to, const Lanes &value) {
-  Words bits = reinterpret_cast<Words>(value);
-  Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  Words quiet = (bits >> 16) | 0x40;
-  auto isNumber = reinterpret_cast<Words>(value == value);
-  Halves result = __builtin_convertvector(
-      (rounded & isNumber) | (quiet & ~isNumber), Halves);
-  std::memcpy(to, &result, sizeof(result));
-}
+
 /// Calls `make` with the edge of the tiles and the type of elements as template
 /// arguments.
 template <typename Function>

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <sstream>
 #include <string>
 
 using namespace pp::runtime;
@@ -24,19 +26,23 @@ Values randomValues(size_t size, uint32_t seed) {
   return values;
 }
 
-void run(const std::string &descriptor, const std::vector<Values *> &tensors) {
+void runAt(const std::string &descriptor, std::vector<void *> pointers) {
   setKernelThreads(1);
   std::string error;
   auto kernel = LibraryKernel::create(descriptor, error);
   ASSERT_TRUE(kernel) << error;
-  ASSERT_EQ(kernel->tensorCount(), tensors.size());
+  ASSERT_EQ(kernel->tensorCount(), pointers.size());
   std::vector<char> scratchpad(kernel->scratchpadBytes() + 64);
   auto aligned = (reinterpret_cast<uintptr_t>(scratchpad.data()) + 63) & ~63;
+  ASSERT_TRUE(
+      kernel->execute(pointers.data(), reinterpret_cast<void *>(aligned)));
+}
+
+void run(const std::string &descriptor, const std::vector<Values *> &tensors) {
   std::vector<void *> pointers;
   for (Values *tensor : tensors)
     pointers.push_back(tensor->data());
-  ASSERT_TRUE(
-      kernel->execute(pointers.data(), reinterpret_cast<void *>(aligned)));
+  runAt(descriptor, pointers);
 }
 
 /// N x C x H x W.
@@ -381,6 +387,73 @@ TEST(LayoutKernel, GradientsOfMaximaGoToTheFirst) {
     Values dx(x.size(), 9.0f);
     run(text, {&xMoved, &gMoved, &dx});
     EXPECT_EQ(c.src.plain(dx, "channels_last"), expected) << text;
+  }
+}
+
+/// A tensor of bf16 of these numbers, which it rounds, as bits.
+std::vector<uint16_t> shortened(const Values &numbers) {
+  std::vector<uint16_t> bits;
+  for (float number : numbers) {
+    uint32_t all = std::bit_cast<uint32_t>(number);
+    const uint32_t rounded = (all + 0x7fff + (all >> 16 & 1)) >> 16;
+    bits.push_back(std::isnan(number) ? 0x7fc0 : rounded);
+  }
+  return bits;
+}
+
+Values widened(const std::vector<uint16_t> &bits) {
+  Values numbers;
+  for (uint16_t each : bits)
+    numbers.push_back(std::bit_cast<float>(uint32_t(each) << 16));
+  return numbers;
+}
+
+/// Maxima of bf16 are those of f32, and gradients are rounded once.
+TEST(LayoutKernel, PoolsShortNumbersAsLongOnes) {
+  struct Case {
+    Image src, dst;
+    std::string window;
+  };
+  for (const Case &c :
+       {Case{{2, 32, 9, 7}, {2, 32, 5, 4}, "3x3 2x2 1x1 1x1"},
+        Case{{2, 16, 8, 8}, {2, 16, 4, 4}, "2x2 2x2 1x1 0x0"},
+        // Channels in eights only, and in no such number.
+        Case{{1, 24, 6, 6}, {1, 24, 6, 6}, "3x3 1x1 1x1 1x1"},
+        Case{{1, 5, 6, 6}, {1, 5, 3, 3}, "2x2 2x2 1x1 0x0"},
+        // Rows that no window sees, and windows far apart.
+        Case{{1, 16, 11, 9}, {1, 16, 3, 2}, "2x2 4x4 1x1 0x0"},
+        // A window that sees nothing but padding.
+        Case{{2, 48, 4, 3}, {2, 48, 6, 5}, "2x2 1x1 2x2 2x2"}}) {
+    std::istringstream words(c.window);
+    std::string kernel, strides, dilations, padding;
+    words >> kernel >> strides >> dilations >> padding;
+    for (const std::string &layout :
+         {std::string("plain"), layouts[0], layouts[1], layouts[2]}) {
+      if (layout.starts_with("blocked") && c.src.c % 16 != 0)
+        continue;
+      const std::string text = " src=" + c.src.text() + " dst=" + c.dst.text() +
+                               " kernel=" + kernel + " strides=" + strides +
+                               " dilations=" + dilations +
+                               " pad_lo=" + padding + " pad_hi=" + padding +
+                               " layout=" + layout;
+      Values plain = widened(shortened(randomValues(c.src.count(), 2)));
+      for (float &number : plain)
+        number = std::floor(8 * number) / 8; // with ties
+      plain[3] = std::numeric_limits<float>::quiet_NaN();
+      Values x = c.src.moved(plain, layout);
+      Values g = widened(shortened(randomValues(c.dst.count(), 3)));
+      Values y(g.size()), dx(x.size(), 9.0f);
+      run("max_pool_forward" + text, {&x, &y});
+      run("max_pool_backward" + text, {&x, &g, &dx});
+      auto xShort = shortened(x), gShort = shortened(g);
+      std::vector<uint16_t> yShort(y.size()), dxShort(x.size(), 9);
+      runAt("max_pool_forward" + text + " types=bf16",
+            {xShort.data(), yShort.data()});
+      runAt("max_pool_backward" + text + " types=bf16",
+            {xShort.data(), gShort.data(), dxShort.data()});
+      EXPECT_EQ(yShort, shortened(y)) << text;
+      EXPECT_EQ(dxShort, shortened(dx)) << text;
+    }
   }
 }
 

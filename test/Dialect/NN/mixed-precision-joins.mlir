@@ -3,6 +3,7 @@
 
 // A residual is bf16 where both of its summands are: rounded once, behind the ReLU, for all that reads it.
 // CHECK-LABEL: func.func @main(
+// LONG-LABEL: func.func @main(
 // CHECK: %[[A:.+]] = nn.conv {{.*}} -> tensor<2x4x6x6xbf16>
 // CHECK: %[[B:.+]] = nn.conv {{.*}} -> tensor<2x4x6x6xbf16>
 // CHECK: %[[SUM:.+]] = nn.add %{{.+}}, %{{.+}} : tensor<2x4x6x6xf32>
@@ -42,6 +43,7 @@ func.func @main(%x: tensor<2x3x6x6xf32>, %y: tensor<2x4x6x6xf32>, %w: tensor<4x3
 module {
   ml_program.global private mutable @bias(dense<0.5> : tensor<4xf32>) : tensor<4xf32>
 // CHECK-LABEL: func.func @main(
+// LONG-LABEL: func.func @main(
 // CHECK: nn.add %{{.+}}, %{{.+}} {step.origin = 2 : i64, step.phase = #step.phase<forward>}
 // CHECK-NEXT: %[[H:.+]] = nn.relu
 // CHECK-NEXT: %[[H16:.+]] = nn.cast %[[H]] {{.*}} -> tensor<2x4x6x6xbf16>
@@ -67,4 +69,21 @@ module {
     %dx = nn.conv_backward_input %d, %w strides [1, 1] dilations [1, 1] pad [0, 0] x [0, 0] groups 1 {step.phase = #step.phase<backward_input>, step.origin = 0 : i64} : (tensor<2x4x6x6xf32>, tensor<4x3x1x1xf32>) -> tensor<2x3x6x6xf32>
     return %dx : tensor<2x3x6x6xf32>
   }
+}
+
+// -----
+
+// Maxima of bf16 values are bf16, and so are their gradients.
+// CHECK-LABEL: func.func @main(
+// LONG-LABEL: func.func @main(
+// CHECK: %[[Y:.+]] = nn.max_pool %[[X:[a-z0-9]+]] {{.*}} : (tensor<2x4x6x6xbf16>) -> tensor<2x4x3x3xbf16>
+// CHECK: nn.max_pool_backward %[[X]], %{{.+}} : (tensor<2x4x6x6xbf16>, tensor<2x4x3x3xbf16>) -> tensor<2x4x6x6xbf16>
+// LONG: nn.max_pool {{.*}} -> tensor<2x4x3x3xf32>
+func.func @main(%x: tensor<2x3x6x6xf32>, %w: tensor<4x3x1x1xf32>) -> tensor<2x4x6x6xf32> {
+  %a = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [0, 0] x [0, 0] groups 1 : (tensor<2x3x6x6xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x6x6xf32>
+  %0 = nn.relu %a : tensor<2x4x6x6xf32>
+  %1 = nn.max_pool %0 kernel [2, 2] strides [2, 2] dilations [1, 1] pad [0, 0] x [0, 0] : (tensor<2x4x6x6xf32>) -> tensor<2x4x3x3xf32>
+  %2 = nn.exp %1 : tensor<2x4x3x3xf32>
+  %3 = nn.max_pool_backward %0, %2 kernel [2, 2] strides [2, 2] dilations [1, 1] pad [0, 0] x [0, 0] : (tensor<2x4x6x6xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x6x6xf32>
+  return %3 : tensor<2x4x6x6xf32>
 }

@@ -454,16 +454,24 @@ std::string ReorderOp::getLibraryDescriptor() {
 // Windows
 //===----------------------------------------------------------------------===//
 
+/// Whether the library has it: maxima of bf16, too, where all tensors are.
+static bool hasWindowType(Operation *op) {
+  auto isShort = [](Type type) { return getElementTypeOrSelf(type).isBF16(); };
+  return hasLibraryType(op) || (isa<MaxPoolOp, MaxPoolBackwardOp>(op) &&
+                                llvm::all_of(op->getOperandTypes(), isShort));
+}
+
 template <typename WindowOp>
 static std::string window(WindowOp op, const Twine &kind, Value input,
                           Value output, Layout worksIn) {
-  if (!hasLibraryType(op))
+  if (!hasWindowType(op))
     return "";
   return (kind + " src=" + dims(logicalShapeOf(op, input)) + " dst=" +
           dims(logicalShapeOf(op, output)) + " kernel=" + dims(op.getKernel()) +
           " strides=" + dims(op.getStrides()) + " dilations=" +
           dims(op.getDilations()) + " pad_lo=" + dims(op.getPadLow()) +
-          " pad_hi=" + dims(op.getPadHigh()) + layout(worksIn))
+          " pad_hi=" + dims(op.getPadHigh()) + types(input.getType()) +
+          layout(worksIn))
       .str();
 }
 

@@ -39,7 +39,9 @@ public:
   Converter(func::FuncOp function, Type shortElement, bool shortensNorms)
       : phaseCasts(function, shortElement) {
     for (Operation &op : function.getBody().front()) {
-      const bool isNorm = isa<BatchNormOp, BatchNormBackwardOp>(op);
+      const bool isNorm =
+          isa<BatchNormOp, BatchNormBackwardOp, MaxPoolOp, MaxPoolBackwardOp>(
+              op);
       if (shortensNorms && (isJoin(&op) || (isNorm && isShortened(&op))))
         between.push_back(&op);
       if (isa<DotGeneralOp, ConvOp, ConvBackwardInputOp, ConvBackwardWeightOp,
@@ -137,13 +139,14 @@ private:
            });
   }
 
-  /// A norm of a value that is short anyway: only the result is rounded.
+  /// A norm, or the maxima, of a value that is short anyway: only the result is
+  /// rounded.
   void shortenNorm(Operation *norm) {
     Value input = phaseCasts.getExactShort(norm->getOperand(0));
     if (!input)
       return;
     norm->setOperand(0, input);
-    if (isa<BatchNormBackwardOp>(norm))
+    if (isa<BatchNormBackwardOp, MaxPoolBackwardOp>(norm))
       norm->setOperand(1, shortened(norm->getOperand(1), norm));
     Value result = norm->getResult(0);
     Type longType = result.getType();
@@ -189,7 +192,8 @@ private:
   static bool areTogether(Operation *op, Operation *user) {
     return step::getPhase(op) == step::getPhase(user) &&
            (step::getPhase(op) == Phase::Forward ||
-            op->getAttr(step::originAttrName) == user->getAttr(step::originAttrName));
+            op->getAttr(step::originAttrName) ==
+                user->getAttr(step::originAttrName));
   }
 
   /// Rounds what joins short values, where it is more than a part of another

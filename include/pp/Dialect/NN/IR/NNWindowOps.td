@@ -27,17 +27,17 @@ def NN_MaxPoolOp : NN_WindowOp<"max_pool"> {
     `input` is N x C x spatial. Padding never wins. The cotangent goes to the
     first maximum of a window.
   }];
-  let arguments = !con((ins NN_FloatTensor:$input), window, layout);
-  let results = (outs NN_FloatTensor:$output);
+  let arguments = !con((ins NN_FactorTensor:$input), window, layout);
+  let results = (outs NN_FactorTensor:$output);
   let assemblyFormat = "$input " # windowFormat # typeFormat;
 }
 
 def NN_MaxPoolBackwardOp : NN_WindowOp<"max_pool_backward", [
     AllTypesMatch<["input", "output"]>]> {
   let summary = "the cotangent of the input of nn.max_pool";
-  let arguments = !con((ins NN_FloatTensor:$input,
-                            NN_FloatTensor:$outputGradient), window, layout);
-  let results = (outs NN_FloatTensor:$output);
+  let arguments = !con((ins NN_FactorTensor:$input,
+                            NN_FactorTensor:$outputGradient), window, layout);
+  let results = (outs NN_FactorTensor:$output);
   let assemblyFormat =
     "$input `,` $outputGradient " # windowFormat # typeFormat;
 }

@@ -200,7 +200,7 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
     changes no bit of any value.
 
     With `norms`, as the processor's library can, a batch norm of a product's
-    result, and its derivative, read and write bf16, too; their sums have the
+    result, maxima of windows, and their derivatives read and write bf16, too; their sums have the
     precision of f32. So are sums and selections of bf16 values: residuals, what
     a ReLU lets through, and their gradients. A sum that only another one reads
     is not rounded in between.
@@ -215,7 +215,7 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
     Option<"type", "type", "::pp::nn::Precision", "::pp::nn::Precision::BF16",
            "Of the factors">,
     Option<"norms", "norms", "bool", "false",
-           "Whether batch norm of a bf16 value takes it as it is, and gives bf16">
+           "Whether what is between products takes bf16 as it is, and gives bf16">
   ];
 }
 
