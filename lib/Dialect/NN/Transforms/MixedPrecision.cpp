@@ -163,14 +163,6 @@ private:
                .isF32();
   }
 
-  /// Whether `value` is the bias of a convolution whose result is `other`.
-  bool isConvBias(Value value, Value other) const {
-    auto broadcast = value.getDefiningOp<BroadcastOp>();
-    Value product = phaseCasts.getExactShort(other);
-    return broadcast && broadcast.getInput().getDefiningOp<ParameterOp>() &&
-           product && product.getDefiningOp<ConvOp>();
-  }
-
   bool isJoinOfShort(Operation *op) const {
     auto isFloat = [](Value value) {
       return cast<RankedTensorType>(value.getType()).getElementType().isF32();
@@ -181,10 +173,7 @@ private:
     auto numbers = llvm::make_filter_range(op->getOperands(), isFloat);
     return llvm::any_of(numbers, isShort) &&
            llvm::all_of(numbers, [&](Value value) {
-             return isShort(value) || matchPattern(value, m_AnyZeroFloat()) ||
-                    llvm::any_of(numbers, [&](Value other) {
-                      return isConvBias(value, other);
-                    });
+             return isShort(value) || matchPattern(value, m_AnyZeroFloat());
            });
   }
 
