@@ -219,3 +219,34 @@ func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, t
   %4 = nn.exp %2 {step.phase = #step.phase<backward_input>, step.origin = 3 : i64} : tensor<4x8xf32>
   return %3, %4 : tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// What is no loop reads memory: a copy of something cheap is on the stack, or in memory of its own where it is too large
+// for that. An operation on rows widens by itself.
+// CHECK-LABEL: func.func @main(
+// CHECK: nn.kernel(%{{.+}} = %arg0) {{.*}} -> tensor<64x256xf32>
+// CHECK-NEXT: nn.broadcast
+// CHECK-NEXT: nn.yield
+// CHECK: nn.kernel(%{{.+}} = %arg1) {{.*}} -> tensor<64x256xf32>
+// CHECK-NEXT: nn.cast
+// CHECK-NEXT: nn.yield
+// CHECK: nn.kernel(
+// CHECK-NEXT: nn.concat
+// CHECK: nn.kernel(
+// CHECK-NEXT: nn.broadcast {{.*}} tensor<8x256xf32>
+// CHECK-NEXT: nn.concat
+// CHECK: nn.kernel(
+// CHECK-NEXT: nn.cast
+// CHECK-NEXT: nn.softmax
+func.func @main(%a: tensor<256xf32>, %b: tensor<64x256xbf16>, %c: tensor<8x256xf32>, %d: tensor<64x256xbf16>) -> (tensor<128x256xf32>, tensor<16x256xf32>, tensor<64x256xf32>, tensor<64x256xf32>) {
+  %0 = nn.broadcast %a [1] : tensor<256xf32> -> tensor<64x256xf32>
+  %1 = nn.cast %b : tensor<64x256xbf16> -> tensor<64x256xf32>
+  %2 = nn.concat %0, %1 axis 0 : (tensor<64x256xf32>, tensor<64x256xf32>) -> tensor<128x256xf32>
+  %3 = nn.broadcast %a [1] : tensor<256xf32> -> tensor<8x256xf32>
+  %4 = nn.concat %3, %c axis 0 : (tensor<8x256xf32>, tensor<8x256xf32>) -> tensor<16x256xf32>
+  %5 = nn.cast %d : tensor<64x256xbf16> -> tensor<64x256xf32>
+  %6 = nn.softmax %5 : tensor<64x256xf32>
+  %7 = nn.exp %5 : tensor<64x256xf32>
+  return %2, %4, %6, %7 : tensor<128x256xf32>, tensor<16x256xf32>, tensor<64x256xf32>, tensor<64x256xf32>
+}

@@ -25,7 +25,7 @@ namespace {
 /// Operations in one kernel; larger groups compile slowly and gain nothing.
 constexpr size_t maxGroupSize = 48;
 
-/// Of a sum that a kernel adds to a gradient.
+/// Of a sum that a kernel adds to a gradient, and of what it makes anew.
 constexpr uint64_t mostStackBytes = 32 << 10;
 
 /// A kernel in the making, in program order.
@@ -107,15 +107,30 @@ private:
     return success(ok);
   }
 
+  /// Whether the code of `user` reads memory, which a kernel with a copy of the
+  /// cheap `op` has on its stack, and that is too much of it.
+  static bool overflowsStack(Operation *op, Operation *user) {
+    const bool isLoop =
+        isElementwise(user) ||
+        isa<ReduceOp, BroadcastOp, IotaOp, PresentRowsOp, UniformOp>(user);
+    // An operation on rows reads what is widened.
+    const bool isWidenedThere =
+        isa<CastOp>(op) && isRowOperation(user) &&
+        llvm::count(user->getOperands(), op->getResult(0)) == 1;
+    return !isLoop && !isWidenedThere &&
+           getTensorBytes(op->getResult(0).getType()) > mostStackBytes;
+  }
+
   /// Finds the cheap operations that something outside of generated kernels
-  /// reads: they need memory, so they become kernels themselves.
+  /// reads, or that a stack is too small for: they need memory, so they become
+  /// kernels themselves.
   void markMaterialized() {
     for (Operation *op : llvm::reverse(operations)) {
       if (!isCheap(op))
         continue;
       for (Operation *user : op->getUsers())
         if (staysOutside(user) || user->hasTrait<OpTrait::IsTerminator>() ||
-            classOf(user) == KernelClass::Library)
+            classOf(user) == KernelClass::Library || overflowsStack(op, user))
           materialized.insert(op);
     }
   }
