@@ -118,7 +118,8 @@ private:
         isa<CastOp>(op) && isRowOperation(user) &&
         llvm::count(user->getOperands(), op->getResult(0)) == 1;
     return !isLoop && !isWidenedThere &&
-           getTensorBytes(op->getResult(0).getType()) > mostStackBytes;
+           getTensorBytes(op->getResult(0).getType()) * user->getNumOperands() >
+               mostStackBytes;
   }
 
   /// Finds the cheap operations that something outside of generated kernels
