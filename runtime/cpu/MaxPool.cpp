@@ -132,6 +132,27 @@ private:
 // Maxima
 //===----------------------------------------------------------------------===//
 
+/// The largest of numbers at some places, and a mask of the lanes in which one
+/// of them is none.
+template <int lanes> struct Largest {
+  LanesOf<lanes> value{};
+  decltype(value != value) isNone{};
+};
+
+template <int lanes, typename Element>
+PP_INLINE void findLargest(const Element *x, const Place *places, int count,
+                           Largest<lanes> &to) {
+  if (count == 0)
+    return;
+  to.value = loadLanes<lanes>(x + places[0].x);
+  to.isNone = to.value != to.value;
+  for (int i = 1; i < count; ++i) {
+    LanesOf<lanes> value = loadLanes<lanes>(x + places[i].x);
+    to.value = value > to.value ? value : to.value;
+    to.isNone |= value != value;
+  }
+}
+
 /// For a window of `fixed` places, or of `count` where that is 0.
 template <int lanes, int fixed, typename Element>
 PP_INLINE void findMaximum(const Place *places, int count, const Element *x,
@@ -141,17 +162,10 @@ PP_INLINE void findMaximum(const Place *places, int count, const Element *x,
       LanesOf<lanes>{} + std::numeric_limits<float>::quiet_NaN();
   for (int64_t group = 0; group < channels.groups;
        ++group, x += channels.x, y += channels.y) {
-    LanesOf<lanes> best =
-        LanesOf<lanes>{} + std::numeric_limits<float>::lowest();
-    if (all > 0)
-      best = loadLanes<lanes>(x + places[0].x);
-    auto isNone = best != best;
-    for (int i = 1; i < all; ++i) {
-      LanesOf<lanes> value = loadLanes<lanes>(x + places[i].x);
-      best = value > best ? value : best;
-      isNone |= value != value;
-    }
-    best = isNone ? none : best;
+    Largest<lanes> largest;
+    largest.value += std::numeric_limits<float>::lowest();
+    findLargest<lanes>(x, places, all, largest);
+    const LanesOf<lanes> best = largest.isNone ? none : largest.value;
     storeLanes<lanes>(y, best);
   }
 }
@@ -224,22 +238,15 @@ PP_INLINE void addToMaximum(const Place *places, int count, const Element *x,
   const int all = fixed != 0 ? fixed : count;
   for (int64_t group = 0; group < channels.groups;
        ++group, x += channels.x, dy += channels.y, sums += sumGroup) {
-    LanesOf<lanes> best{};
-    if (all > 0)
-      best = loadLanes<lanes>(x + places[0].x);
-    auto isNone = best != best;
-    for (int i = 1; i < all; ++i) {
-      LanesOf<lanes> value = loadLanes<lanes>(x + places[i].x);
-      best = value > best ? value : best;
-      isNone |= value != value;
-    }
-    if (__builtin_reduce_or(isNone) != 0) [[unlikely]] {
+    Largest<lanes> largest;
+    findLargest<lanes>(x, places, all, largest);
+    if (__builtin_reduce_or(largest.isNone) != 0) [[unlikely]] {
       addToNone(places, all, x, dy, sums, lanes);
       continue;
     }
     LanesOf<lanes> gradient = loadLanes<lanes>(dy);
     for (int i = 0; i < all; ++i) {
-      auto isIt = loadLanes<lanes>(x + places[i].x) == best;
+      auto isIt = loadLanes<lanes>(x + places[i].x) == largest.value;
       LanesOf<lanes> part = isIt ? gradient : LanesOf<lanes>{};
       // The first one takes it.
       gradient = isIt ? LanesOf<lanes>{} : gradient;
