@@ -22,7 +22,7 @@ struct PoolShape {
   PoolShape(Descriptor &descriptor, bool average, KernelBuilder &builder);
   pooling_v2_forward::primitive_desc forward(KernelBuilder &builder) const;
   pooling_v2_backward::primitive_desc backward(KernelBuilder &builder) const;
-  /// The sizes of a kernel of our own; nothing where it has none.
+  /// Our own code for it; nothing where there is none.
   std::optional<MaxPool> inLanes() const;
 };
 } // namespace

@@ -200,10 +200,10 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
     changes no bit of any value.
 
     With `norms`, as the processor's library can, a batch norm of a product's
-    result, maxima of windows, and their derivatives read and write bf16, too; their sums have the
-    precision of f32. So are sums and selections of bf16 values: residuals, what
-    a ReLU lets through, and their gradients. A sum that only another one reads
-    is not rounded in between.
+    result, maxima of windows, and their derivatives read and write bf16, too;
+    their sums have the precision of f32. Sums and selections of bf16 values are
+    rounded to bf16 likewise: residuals, what a ReLU lets through, and their
+    gradients. A sum that only another one reads is not rounded in between.
 
     A bias that is added to a product, whose sum is only moved and multiplied, is
     added to a product of f32, so that only the sum is rounded.
