@@ -126,6 +126,8 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
       convolutions.shortRate = !runtime::hasFastBFloat16() ? 1
                                : runtime::hasMatrixTiles() ? 8
                                                            : 2;
+      if (runtime::shortTiles() && !runtime::hasMatrixTiles())
+        convolutions.pairRate = 2;
       // Measured on a Zen 5, of ResNets and a U-Net (docs/rationale.md).
       if (runtime::isZen5()) {
         convolutions.tileMoves = 1.0;

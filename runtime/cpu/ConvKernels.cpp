@@ -49,6 +49,7 @@ struct ConvShape {
   size_t packedBytes = 0;
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
   int64_t tileEdge = 0; ///< of tiles of our own, see inTiles; 0: the library
+  bool inPairs = false; ///< those of bf16, see WinogradPairs.h
   bool isAdded = false; ///< the gradient of the weights, to what is there
 
   ConvShape(Descriptor &descriptor, KernelBuilder &builder, Division division);
@@ -286,7 +287,8 @@ ConvShape::tilesOf(WinogradConvolution::Direction direction) const {
   };
   const KernelBuilder::Type type = src.data_type();
   if (dst.data_type() != type ||
-      (type != KernelBuilder::Type::f32 && type != KernelBuilder::Type::bf16))
+      (type != KernelBuilder::Type::bf16 &&
+       (inPairs || type != KernelBuilder::Type::f32)))
     return std::nullopt;
   if (tileEdge == 0 || groups > 1 || strides.size() != 2 ||
       !isAll(strides, 1) || !isAll(dilations, 0) ||
@@ -308,6 +310,7 @@ ConvShape::tilesOf(WinogradConvolution::Direction direction) const {
   shape.columns = y[3];
   shape.edge = tileEdge;
   shape.isShort = type == KernelBuilder::Type::bf16;
+  shape.inPairs = inPairs;
   return shape;
 }
 
@@ -341,10 +344,12 @@ ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
   dst = KernelBuilder::inLayout(dstDims, layout, types[2]);
   if (descriptor.has("algorithm")) {
     std::string word = descriptor.getWords(
-        "algorithm", 1, {"direct", "winograd", "winograd2", "winograd4"})[0];
+        "algorithm", 1,
+        {"direct", "winograd", "winograd2", "winograd4", "winograd2_bf16"})[0];
     if (word == "winograd")
       algorithm = dnnl::algorithm::convolution_winograd;
-    tileEdge = word == "winograd2" ? 2 : word == "winograd4" ? 4 : 0;
+    inPairs = word == "winograd2_bf16";
+    tileEdge = word == "winograd2" || inPairs ? 2 : word == "winograd4" ? 4 : 0;
   }
   packedBytes = readPackedBytes(descriptor);
   dstAlone = dst;
@@ -680,8 +685,9 @@ static void buildTiles(const ConvShape &of, Direction direction,
     };
     if (!isPacked)
       WinogradConvolution::transformWeights(shape, weights.get_data_handle(),
-                                            direction, at(transformed));
-    convolution.run(xInside.get_data_handle(), at(transformed),
+                                            direction,
+                                            transformed.get_data_handle());
+    convolution.run(xInside.get_data_handle(), transformed.get_data_handle(),
                     epilogue.hasBias ? at(bias) : nullptr, epilogue,
                     yInside.get_data_handle(), at(scratchpad));
   });
@@ -718,7 +724,7 @@ static void buildPackTiles(const ConvShape &of, Direction direction,
   demandPacked(WinogradConvolution::getWeightBytes(shape), of.packedBytes);
   builder.setFunction(2, [=](void *const *tensors, void *) {
     WinogradConvolution::transformWeights(shape, tensors[0], direction,
-                                          static_cast<float *>(tensors[1]));
+                                          tensors[1]);
   });
 }
 

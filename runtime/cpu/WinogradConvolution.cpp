@@ -1,7 +1,8 @@
 //===- WinogradConvolution.cpp --------------------------------------------===//
 #include "cpu/WinogradConvolution.h"
-#include "cpu/ConvEpilogue.h"
+#include "cpu/PairProduct.h"
 #include "cpu/TiledProduct.h"
+#include "cpu/WinogradPairs.h"
 #include "cpu/WinogradTiles.h"
 
 #include <algorithm>
@@ -10,8 +11,8 @@ using namespace pp::runtime;
 using namespace pp::runtime::winograd;
 using Direction = WinogradConvolution::Direction;
 
-/// Terms and outputs at a time.
-static constexpr int64_t termBlock = 256, outputBlock = 64;
+/// Terms at a time.
+static constexpr int64_t termBlock = 256;
 
 /// Tiles at a time: their numbers, and the products of a block of outputs, stay
 /// in L2 (measured on Zen 4), but weights that no cache holds are read seldom.
@@ -53,53 +54,6 @@ PP_INLINE void transformWeightsBody(const Sizes &shape, const Element *weights,
                        lanes,
               all[point]);
     }
-}
-
-//===----------------------------------------------------------------------===//
-// Tiles
-//===----------------------------------------------------------------------===//
-
-PP_INLINE void finish(const Lanes &value, const ConvEpilogue &epilogue,
-                      Long *to) {
-  store(to, value);
-  epilogue.apply(to, lanes);
-}
-PP_INLINE void finish(const Lanes &value, const ConvEpilogue &epilogue,
-                      Short *to) {
-  float numbers[lanes];
-  store(numbers, value);
-  epilogue.apply(numbers, lanes);
-  store(to, load(numbers));
-}
-
-/// Of 16 outputs, from the products of all points: `products` are of the first
-/// tile, those of a point `pitch` apart.
-template <int edge, typename Element>
-PP_INLINE void writeTilesBody(const Sizes &shape, const float *products,
-                              int64_t pitch, int64_t first, int64_t count,
-                              const float *bias, const ConvEpilogue &epilogue,
-                              Element *y) {
-  constexpr int side = edge + 2, points = side * side;
-  const Lanes shift = bias ? load(bias) : Lanes{};
-  for (int64_t number = 0; number < count; ++number) {
-    const Tile tile(shape, first + number);
-    Lanes all[points], rows[edge][side], pixels[edge][edge];
-    for (int64_t point = 0; point < points; ++point)
-      all[point] = load(products + point * pitch + number * outputBlock);
-    for (int64_t j = 0; j < side; ++j)
-      Transform<edge>::sums(all + j, side, rows[0] + j, side);
-    for (int64_t i = 0; i < edge; ++i)
-      Transform<edge>::sums(rows[i], 1, pixels[i], 1);
-    for (int64_t i = 0; i < edge; ++i)
-      for (int64_t j = 0; j < edge; ++j) {
-        int64_t row = tile.row + i, column = tile.column + j;
-        if (row >= shape.rows || column >= shape.columns)
-          continue;
-        Element *to = y + tile.sample * shape.y.sample + row * shape.y.axes[1] +
-                      column * shape.y.axes[2];
-        finish(bias ? pixels[i][j] + shift : pixels[i][j], epilogue, to);
-      }
-  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -165,16 +119,22 @@ static const Functions &functionsFor(const Sizes &shape,
 //===----------------------------------------------------------------------===//
 
 bool WinogradConvolution::isPossible(const Shape &shape) {
-  return TiledProduct::isPossible() && shape.channels % multiple == 0 &&
+  const bool hasInstructions =
+      shape.inPairs ? hasPairProducts() : TiledProduct::isPossible();
+  return hasInstructions && shape.channels % multiple == 0 &&
          shape.outputs % multiple == 0;
 }
 
 void WinogradConvolution::transformWeights(const Shape &shape,
                                            const void *weights,
-                                           Direction direction, float *to,
+                                           Direction direction, void *to,
                                            const ProductTiles &registers) {
+  if (shape.inPairs)
+    return WinogradPairConvolution::transformWeights(
+        shape, static_cast<const uint16_t *>(weights), direction,
+        static_cast<uint16_t *>(to));
   functionsFor(shape, registers)
-      .transformWeights(shape, weights, direction, to);
+      .transformWeights(shape, weights, direction, static_cast<float *>(to));
 }
 
 static uint64_t rowBytes(const Sizes &shape, const ProductTiles &registers) {
@@ -183,13 +143,21 @@ static uint64_t rowBytes(const Sizes &shape, const ProductTiles &registers) {
 }
 
 uint64_t WinogradConvolution::getScratchpadBytes() const {
+  if (shape.inPairs)
+    return WinogradPairConvolution(shape).getScratchpadBytes();
   return rowBytes(shape, registers) +
          shape.points() * chunkOf(shape) * outputBlock * sizeof(float);
 }
 
-void WinogradConvolution::run(const void *x, const float *weights,
+void WinogradConvolution::run(const void *x, const void *transformed,
                               const float *bias, const ConvEpilogue &epilogue,
                               void *y, void *scratchpad) const {
+  if (shape.inPairs)
+    return WinogradPairConvolution(shape).run(
+        static_cast<const uint16_t *>(x),
+        static_cast<const uint16_t *>(transformed), bias, epilogue,
+        static_cast<uint16_t *>(y), static_cast<char *>(scratchpad));
+  auto *weights = static_cast<const float *>(transformed);
   auto *numbers = static_cast<float *>(scratchpad);
   auto *products = reinterpret_cast<float *>(static_cast<char *>(scratchpad) +
                                              rowBytes(shape, registers));

@@ -19,7 +19,8 @@
 //
 // The library has F(4x4, 3x3) in f32. Here, x and y may be bf16, which is
 // widened before it is transformed: transformed numbers are not rounded to
-// sixteen bits, so the result is as exact as the direct algorithm's.
+// sixteen bits, so the result is as exact as the direct algorithm's. Unless
+// they are pairs (WinogradPairs.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_WINOGRADCONVOLUTION_H
@@ -47,6 +48,8 @@ public:
     ImagePlaces x, y;
     int64_t edge = 2;     // of a tile of y: 2 or 4
     bool isShort = false; // x, weights and y are bf16, else f32
+    /// As WinogradPairs.h says; of bf16, with tiles of 2.
+    bool inPairs = false;
 
     int64_t points() const { return (edge + 2) * (edge + 2); }
     int64_t tileRows() const { return (rows + edge - 1) / edge; }
@@ -74,19 +77,20 @@ public:
       : shape(shape), registers(registers) {}
 
   /// What transformWeights() writes: for each 16 outputs, a matrix for each
-  /// point, with a row for each channel.
+  /// point, with a row for each channel, or for each pair of them.
   static uint64_t getWeightBytes(const Shape &shape) {
-    return shape.points() * shape.channels * shape.outputs * sizeof(float);
+    return shape.points() * shape.channels * shape.outputs *
+           (shape.inPairs ? sizeof(uint16_t) : sizeof(float));
   }
   static void transformWeights(const Shape &shape, const void *weights,
-                               Direction direction, float *to,
+                               Direction direction, void *to,
                                const ProductTiles &registers = productTiles());
 
   /// Of run(); a multiple of 64.
   uint64_t getScratchpadBytes() const;
   /// `weights` are transformed; `bias` has a number for each output, if there
   /// is one. Each 16 channels of x, and of y, lie together.
-  void run(const void *x, const float *weights, const float *bias,
+  void run(const void *x, const void *weights, const float *bias,
            const ConvEpilogue &epilogue, void *y, void *scratchpad) const;
 
 private:

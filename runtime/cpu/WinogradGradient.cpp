@@ -1,6 +1,7 @@
 //===- WinogradGradient.cpp -----------------------------------------------===//
 #include "cpu/WinogradGradient.h"
 #include "cpu/TiledProduct.h"
+#include "cpu/WinogradPairs.h"
 #include "cpu/WinogradTiles.h"
 
 #include <algorithm>
@@ -36,27 +37,6 @@ struct Panels {
         ofPoint((shape.outputs + rows - 1) / rows * rows * tiles) {}
 };
 } // namespace
-
-/// Transforms 16 outputs of a tile of dY; the points are `lanes` apart.
-template <int edge, typename Element>
-PP_INLINE void expandTile(const Sizes &shape, const Element *dy,
-                          const Tile &tile, Lanes *to) {
-  constexpr int side = edge + 2;
-  const int64_t down = shape.y.axes[1], right = shape.y.axes[2];
-  const Element *corner =
-      dy + tile.sample * shape.y.sample + tile.row * down + tile.column * right;
-  Lanes pixels[edge][edge], rows[side][edge];
-  for (int64_t i = 0; i < edge; ++i)
-    for (int64_t j = 0; j < edge; ++j) {
-      bool isPixel =
-          tile.row + i < shape.rows && tile.column + j < shape.columns;
-      pixels[i][j] = isPixel ? load(corner + i * down + j * right) : Lanes{};
-    }
-  for (int64_t j = 0; j < edge; ++j)
-    Transform<edge>::expand(pixels[0] + j, edge, rows[0] + j, edge);
-  for (int64_t i = 0; i < side; ++i)
-    Transform<edge>::expand(rows[i], 1, to + i * side, 1);
-}
 
 template <int64_t length>
 using Length = std::integral_constant<int64_t, length>;
@@ -200,12 +180,19 @@ static uint64_t panelBytes(const Sizes &shape, const ProductTiles &registers) {
 }
 
 uint64_t WinogradGradient::getScratchpadBytes() const {
+  if (shape.inPairs)
+    return WinogradPairGradient(shape, isAdded).getScratchpadBytes();
   return rowBytes(shape, registers) + panelBytes(shape, registers) +
          WinogradConvolution::getWeightBytes(shape);
 }
 
 void WinogradGradient::run(const void *x, const void *dy, float *gradient,
                            void *scratchpad) const {
+  if (shape.inPairs)
+    return WinogradPairGradient(shape, isAdded)
+        .run(static_cast<const uint16_t *>(x),
+             static_cast<const uint16_t *>(dy), gradient,
+             static_cast<char *>(scratchpad));
   auto *bytes = static_cast<char *>(scratchpad);
   auto *numbers = reinterpret_cast<float *>(bytes);
   bytes += rowBytes(shape, registers);

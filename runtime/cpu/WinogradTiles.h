@@ -9,6 +9,7 @@
 #define PP_RUNTIME_CPU_WINOGRADTILES_H
 
 #include "cpu/ChannelLanes.h"
+#include "cpu/ConvEpilogue.h"
 #include "cpu/WinogradConvolution.h"
 
 #include <cstring>
@@ -205,10 +206,10 @@ struct Rows {
                 pitch) {}
 };
 
-/// Transforms 16 channels of a tile; the points are `pitch` apart.
+/// Transforms 16 channels of a tile: the numbers of all points.
 template <int edge, typename Element>
-PP_INLINE void readTile(const Sizes &shape, const Element *x, const Tile &tile,
-                        float *to, int64_t pitch) {
+PP_INLINE void transformTile(const Sizes &shape, const Element *x,
+                             const Tile &tile, Lanes *to) {
   constexpr int side = edge + 2;
   Lanes pixels[side * side];
   const int64_t top = tile.row - shape.padTop,
@@ -233,11 +234,19 @@ PP_INLINE void readTile(const Sizes &shape, const Element *x, const Tile &tile,
   }
   for (int64_t j = 0; j < side; ++j)
     Transform<edge>::pixels(pixels + j, pixels + j, side);
-  for (int64_t i = 0; i < side; ++i) {
-    Lanes row[side];
-    Transform<edge>::pixels(pixels + side * i, row, 1);
-    for (int64_t j = 0; j < side; ++j)
-      store(to + (side * i + j) * pitch, row[j]);
+  for (int64_t i = 0; i < side; ++i)
+    Transform<edge>::pixels(pixels + side * i, to + side * i, 1);
+}
+
+/// Writes them `pitch` apart.
+template <int edge, typename Element>
+PP_INLINE void readTile(const Sizes &shape, const Element *x, const Tile &tile,
+                        float *to, int64_t pitch) {
+  Lanes all[(edge + 2) * (edge + 2)];
+  transformTile<edge>(shape, x, tile, all);
+  for (const Lanes &point : all) {
+    store(to, point);
+    to += pitch;
   }
 }
 
@@ -250,6 +259,77 @@ PP_INLINE void readTilesBody(const Sizes &shape, const Rows &rows,
     for (int64_t channel = 0; channel < shape.channels; channel += lanes)
       readTile<edge>(shape, x + shape.x.offsetOfChannel(channel), tile,
                      to + channel, rows.ofPoint);
+  }
+}
+
+/// Transforms 16 outputs of a tile of dY: the numbers of all points.
+template <int edge, typename Element>
+PP_INLINE void expandTile(const Sizes &shape, const Element *dy,
+                          const Tile &tile, Lanes *to) {
+  constexpr int side = edge + 2;
+  const int64_t down = shape.y.axes[1], right = shape.y.axes[2];
+  const Element *corner =
+      dy + tile.sample * shape.y.sample + tile.row * down + tile.column * right;
+  Lanes pixels[edge][edge], rows[side][edge];
+  for (int64_t i = 0; i < edge; ++i)
+    for (int64_t j = 0; j < edge; ++j) {
+      bool isPixel =
+          tile.row + i < shape.rows && tile.column + j < shape.columns;
+      pixels[i][j] = isPixel ? load(corner + i * down + j * right) : Lanes{};
+    }
+  for (int64_t j = 0; j < edge; ++j)
+    Transform<edge>::expand(pixels[0] + j, edge, rows[0] + j, edge);
+  for (int64_t i = 0; i < side; ++i)
+    Transform<edge>::expand(rows[i], 1, to + i * side, 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+/// Outputs whose products are made at a time.
+inline constexpr int64_t outputBlock = 64;
+
+PP_INLINE void finish(const Lanes &value, const ConvEpilogue &epilogue,
+                      Long *to) {
+  store(to, value);
+  epilogue.apply(to, lanes);
+}
+PP_INLINE void finish(const Lanes &value, const ConvEpilogue &epilogue,
+                      Short *to) {
+  float numbers[lanes];
+  store(numbers, value);
+  epilogue.apply(numbers, lanes);
+  store(to, load(numbers));
+}
+
+/// Of 16 outputs, from the products of all points: `products` are of the first
+/// tile, those of a point `pitch` apart.
+template <int edge, typename Element>
+PP_INLINE void writeTilesBody(const Sizes &shape, const float *products,
+                              int64_t pitch, int64_t first, int64_t count,
+                              const float *bias, const ConvEpilogue &epilogue,
+                              Element *y) {
+  constexpr int side = edge + 2, points = side * side;
+  const Lanes shift = bias ? load(bias) : Lanes{};
+  for (int64_t number = 0; number < count; ++number) {
+    const Tile tile(shape, first + number);
+    Lanes all[points], rows[edge][side], pixels[edge][edge];
+    for (int64_t point = 0; point < points; ++point)
+      all[point] = load(products + point * pitch + number * outputBlock);
+    for (int64_t j = 0; j < side; ++j)
+      Transform<edge>::sums(all + j, side, rows[0] + j, side);
+    for (int64_t i = 0; i < edge; ++i)
+      Transform<edge>::sums(rows[i], 1, pixels[i], 1);
+    for (int64_t i = 0; i < edge; ++i)
+      for (int64_t j = 0; j < edge; ++j) {
+        int64_t row = tile.row + i, column = tile.column + j;
+        if (row >= shape.rows || column >= shape.columns)
+          continue;
+        Element *to = y + tile.sample * shape.y.sample + row * shape.y.axes[1] +
+                      column * shape.y.axes[2];
+        finish(bias ? pixels[i][j] + shift : pixels[i][j], epilogue, to);
+      }
   }
 }
 

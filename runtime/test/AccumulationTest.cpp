@@ -221,6 +221,12 @@ INSTANTIATE_TEST_SUITE_P(
                                 "algorithm=winograd2") +
                         shortConvTypes),
                5184, 10368, 18432},
+        Writer{"PairWinograd",
+               conv("src=3x32x9x6 weights=64x32x3x3 dst=3x64x9x6",
+                    std::string("pad_lo=1x1 pad_hi=1x1 layout=channels_last "
+                                "algorithm=winograd2_bf16") +
+                        shortConvTypes),
+               5184, 10368, 18432},
         Writer{"Groups",
                "conv_backward_weights src=2x16x7x7 weights=16x1x3x3 "
                "dst=2x16x7x7 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "

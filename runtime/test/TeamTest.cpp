@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -103,14 +104,19 @@ std::vector<std::vector<float>> runIn(unsigned threads,
   auto kernel = LibraryKernel::create(descriptor, error);
   EXPECT_TRUE(kernel) << error;
   std::minstd_rand random;
+  const bool hasShorts = descriptor.find("bf16") != std::string::npos;
   std::vector<std::vector<float>> tensors;
   std::vector<void *> pointers;
   for (size_t count : floats) {
     tensors.emplace_back(count);
-    for (float &value : tensors.back())
+    for (float &value : tensors.back()) {
       value = static_cast<float>(random()) /
                   static_cast<float>(std::minstd_rand::max()) -
               0.5f;
+      // As bf16 such a number is a 0 and itself.
+      if (hasShorts)
+        value = std::round(value * 128) / 128;
+    }
     pointers.push_back(tensors.back().data());
   }
   if (!kernel)
@@ -213,6 +219,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "dst=3x48x5x4 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
                 "groups=1 algorithm=winograd2",
                 {2880, 13824, 1920}},
+        Divided{"conv_backward_data src=3x32x5x4 weights=48x32x3x3 "
+                "dst=3x48x5x4 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1 types=bf16xbf16xbf16 algorithm=winograd2_bf16",
+                {1440, 6912, 960}},
+        Divided{"conv_backward_weights src=3x32x9x6 weights=64x32x3x3 "
+                "dst=3x64x9x6 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1 types=bf16xf32xbf16 layout=channels_last "
+                "algorithm=winograd2_bf16",
+                {2592, 5184, 18432}},
         Divided{"conv_backward_data src=6x16x9x9 weights=32x16x3x3 "
                 "dst=6x32x9x9 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
                 "groups=1",

@@ -1,6 +1,7 @@
 //===- WinogradConvolutionTest.cpp - In tiles -----------------------------===//
 #include "cpu/WinogradConvolution.h"
 #include "cpu/ConvEpilogue.h"
+#include "cpu/PairProduct.h"
 #include "cpu/TiledProduct.h"
 #include "cpu/WinogradGradient.h"
 #include "plan/ShortFloat.h"
@@ -41,11 +42,13 @@ struct Case {
   Direction direction;
   int64_t edge;
   bool isShort;
+  bool inPairs = false;
 
   WinogradConvolution::Shape shape() const {
     WinogradConvolution::Shape shape{};
     shape.edge = edge;
     shape.isShort = isShort;
+    shape.inPairs = inPairs;
     shape.samples = samples;
     shape.channels = channels;
     shape.outputs = outputs;
@@ -88,10 +91,14 @@ Numbers widened(const Shorts &numbers) {
   return result;
 }
 
-/// Numbers that the elements of x, weights and y can be.
+/// Numbers that the elements of x, weights and y can be; for pairs such whose
+/// transforms are bf16, too.
 Numbers randomElements(const Case &of, std::minstd_rand &random,
                        int64_t count) {
   Numbers numbers = randomNumbers(random, count);
+  if (of.inPairs)
+    for (float &number : numbers)
+      number = std::round(number * 3) / 4;
   return of.isShort ? widened(narrowed(numbers)) : numbers;
 }
 
@@ -99,7 +106,8 @@ testing::Message describe(const Case &of) {
   return testing::Message()
          << of.samples << " x " << of.channels << " x " << of.height << " x "
          << of.width << " to " << of.outputs << ", padding " << of.padding
-         << ", tiles of " << of.edge << (of.isShort ? ", bf16" : "");
+         << ", tiles of " << of.edge << (of.isShort ? ", bf16" : "")
+         << (of.inPairs ? ", in pairs" : "");
 }
 
 /// With x, weights and y of `Element`.
@@ -168,6 +176,16 @@ void check(const Case &of, std::minstd_rand &random) {
   EXPECT_LT(most, unit * std::sqrt(9.0 * double(of.channels)));
 }
 
+/// Calls `checkWith` with an edge of tiles, whether tensors are bf16, and
+/// whether what is transformed is too.
+template <typename Function> void forEachKind(const Function &checkWith) {
+  for (int64_t edge : {2, 4})
+    for (bool isShort : {false, true})
+      checkWith(edge, isShort, /*inPairs=*/false);
+  if (hasPairProducts())
+    checkWith(2, /*isShort=*/true, /*inPairs=*/true);
+}
+
 /// As runOn, the gradient of the weights.
 template <typename Element>
 Numbers gradientOn(const Case &of, const ProductTiles &registers,
@@ -225,46 +243,78 @@ TEST(WinogradConvolutionTest, ItsGradientIsAsExactAsSumsOfF32) {
   if (!TiledProduct::isPossible())
     GTEST_SKIP() << "this processor has no such registers";
   std::minstd_rand random(6);
-  for (int64_t edge : {2, 4})
-    for (bool isShort : {false, true}) {
-      auto checkSizes = [&](int64_t samples, int64_t channels, int64_t outputs,
-                            int64_t height, int64_t width, int64_t padding) {
-        checkGradient({samples, channels, outputs, height, width, padding,
-                       Direction::Forward, edge, isShort},
-                      random);
-      };
-      checkSizes(1, 16, 16, 1, 1, 1);
-      checkSizes(1, 32, 80, 7, 7, 1);
-      checkSizes(2, 48, 16, 5, 9, 0);
-      checkSizes(3, 16, 32, 4, 3, 2);
-      // More tiles than are added at once.
-      checkSizes(9, 16, 48, 17, 10, 1);
-    }
+  forEachKind([&](int64_t edge, bool isShort, bool inPairs) {
+    auto checkSizes = [&](int64_t samples, int64_t channels, int64_t outputs,
+                          int64_t height, int64_t width, int64_t padding) {
+      checkGradient({samples, channels, outputs, height, width, padding,
+                     Direction::Forward, edge, isShort, inPairs},
+                    random);
+    };
+    checkSizes(1, 16, 16, 1, 1, 1);
+    checkSizes(1, 32, 80, 7, 7, 1);
+    checkSizes(2, 48, 16, 5, 9, 0);
+    checkSizes(3, 16, 32, 4, 3, 2);
+    // More channels, and more tiles, than are added at once.
+    checkSizes(1, 144, 80, 5, 6, 1);
+    checkSizes(9, 16, 48, 17, 10, 1);
+    checkSizes(9, 80, 16, 17, 10, 1);
+  });
 }
 
 TEST(WinogradConvolutionTest, IsAsExactAsSumsOfF32) {
   if (!TiledProduct::isPossible())
     GTEST_SKIP() << "this processor has no such registers";
   std::minstd_rand random(5);
-  for (Direction direction : {Direction::Forward, Direction::Backward})
-    for (int64_t edge : {2, 4})
-      for (bool isShort : {false, true}) {
-        auto checkSizes = [&](int64_t samples, int64_t channels,
-                              int64_t outputs, int64_t height, int64_t width,
-                              int64_t padding) {
-          check({samples, channels, outputs, height, width, padding, direction,
-                 edge, isShort},
-                random);
-        };
-        checkSizes(1, 16, 16, 1, 1, 1);
-        checkSizes(1, 32, 80, 7, 7, 1);
-        checkSizes(2, 48, 16, 5, 9, 0);
-        checkSizes(3, 16, 32, 4, 3, 2);
-        // More terms than are added at once; more tiles.
-        checkSizes(1, 272, 64, 3, 4, 1);
-        checkSizes(5, 16, 144, 9, 10, 1);
-        checkSizes(9, 16, 16, 9, 10, 1);
-      }
+  forEachKind([&](int64_t edge, bool isShort, bool inPairs) {
+    for (Direction direction : {Direction::Forward, Direction::Backward}) {
+      auto checkSizes = [&](int64_t samples, int64_t channels, int64_t outputs,
+                            int64_t height, int64_t width, int64_t padding) {
+        check({samples, channels, outputs, height, width, padding, direction,
+               edge, isShort, inPairs},
+              random);
+      };
+      checkSizes(1, 16, 16, 1, 1, 1);
+      checkSizes(1, 32, 80, 7, 7, 1);
+      checkSizes(2, 48, 16, 5, 9, 0);
+      checkSizes(3, 16, 32, 4, 3, 2);
+      // More terms than are added at once; more tiles.
+      checkSizes(1, 272, 64, 3, 4, 1);
+      checkSizes(5, 16, 144, 9, 10, 1);
+      checkSizes(9, 16, 16, 9, 10, 1);
+    }
+  });
+}
+
+/// Of numbers whose transforms are no bf16.
+TEST(WinogradConvolutionTest, RoundsPairsToTheNearest) {
+  if (!hasPairProducts())
+    GTEST_SKIP() << "this processor has no such registers";
+  std::minstd_rand random(7);
+  const Case of{2, 64, 32, 9, 10, 1, Direction::Forward, 2, true, true};
+  Case exact = of;
+  exact.inPairs = false;
+  const WinogradConvolution::Shape shape = of.shape();
+  Numbers x = randomElements(exact, random, of.samples * shape.x.sample);
+  Numbers dy = randomElements(exact, random, of.samples * shape.y.sample);
+  Numbers weights = randomElements(exact, random, of.channels * of.outputs * 9);
+  Numbers bias = randomNumbers(random, of.outputs);
+  auto isOffBy = [](const Numbers &numbers, const Numbers &expected) {
+    double square = 0, error = 0;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      square += double(expected[i]) * expected[i];
+      error += std::pow(double(numbers[i]) - expected[i], 2);
+    }
+    return std::sqrt(error / square);
+  };
+  // Half of a unit in the last of eight places is a 512th at most.
+  const double off = isOffBy(run(of, productTiles(), x, weights, bias),
+                             run(exact, productTiles(), x, weights, bias));
+  EXPECT_GT(off, 0.001);
+  EXPECT_LT(off, 0.005);
+  const double ofGradient = isOffBy(gradient(of, productTiles(), x, dy),
+                                    gradient(exact, productTiles(), x, dy));
+  EXPECT_GT(ofGradient, 0.001);
+  EXPECT_LT(ofGradient, 0.005);
 }
 
 } // namespace

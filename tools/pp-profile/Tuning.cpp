@@ -130,6 +130,9 @@ private:
       add("blocks of channels, packed, our own tiles of 4 x 4",
           Layouts::Blocked, Algorithm::Winograd4, Mode::Always);
     }
+    if (options.precision == nn::Precision::BF16 && !isWidened)
+      add("blocks of channels, packed, our own tiles of 2 x 2 in bf16",
+          Layouts::Blocked, Algorithm::Winograd2BF16, Mode::Always);
     return candidates;
   }
 

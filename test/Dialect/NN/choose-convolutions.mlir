@@ -9,6 +9,10 @@
 // RUN: pp-opt %s -split-input-file -nn-choose-convolutions=short-rate=8 | FileCheck %s --check-prefix=MATRIX
 // RUN: pp-opt %s -split-input-file --nn-choose-convolutions="tile-moves=1 library-gradients=1.5" | FileCheck %s --check-prefix=TILES
 // RUN: not pp-opt %s -split-input-file --nn-choose-convolutions=tile-moves=0 2>&1 | FileCheck %s --check-prefix=MOVES
+// RUN: pp-opt %s -split-input-file -nn-choose-convolutions=convolutions=winograd2_bf16 | FileCheck %s --check-prefix=FORCED
+// RUN: pp-opt %s -split-input-file -nn-choose-convolutions=pair-rate=2 | FileCheck %s --check-prefix=PAIRS
+// RUN: not pp-opt %s -split-input-file --nn-choose-convolutions=pair-rate=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// NEGATIVE: pair-rate is -1.000000e+00, must be 0 or more
 // MOVES: tile-moves is 0.000000e+00, must be more than 0
 // USES: uses is -1, must be 0 or more
 // RATE: short-rate is 5.000000e-01, must be 1 or more
@@ -130,4 +134,27 @@ func.func @main(%y: tensor<8x64x56x56xbf16>, %s: tensor<64x64x3x3xbf16>) -> (ten
 func.func @main(%y: tensor<8x128x28x28xbf16>, %g: tensor<8x128x28x28xbf16>) -> tensor<128x128x3x3xf32> {
   %0 = nn.conv_backward_weight %y, %g strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x128x28x28xbf16>, tensor<8x128x28x28xbf16>) -> tensor<128x128x3x3xf32>
   return %0 : tensor<128x128x3x3xf32>
+}
+
+// -----
+
+// Gradients in pairs of bf16, where the processor multiplies such, but no
+// values; a single small image is not worth its windows.
+// PAIRS-LABEL: func.func @main(%arg0: tensor<8x256x14x14xbf16>
+// PAIRS: nn.conv %
+// PAIRS-NOT: winograd2_bf16
+// PAIRS: nn.conv_backward_input {{.*}} algorithm winograd2_bf16
+// PAIRS: nn.conv_backward_weight {{.*}} algorithm winograd2_bf16
+// PAIRS: nn.conv_backward_weight
+// PAIRS-NOT: algorithm
+// FORCED-LABEL: func.func @main(%arg0: tensor<8x256x14x14xbf16>
+// FORCED-COUNT-4: algorithm winograd2_bf16
+// CHECK-LABEL: func.func @main(%arg0: tensor<8x256x14x14xbf16>
+// CHECK-NOT: winograd2_bf16
+func.func @main(%x: tensor<8x256x14x14xbf16>, %w: tensor<256x256x3x3xbf16>, %a: tensor<1x512x7x7xbf16>) -> (tensor<8x256x14x14xbf16>, tensor<8x256x14x14xbf16>, tensor<256x256x3x3xf32>, tensor<512x512x3x3xf32>) {
+  %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x256x14x14xbf16>, tensor<256x256x3x3xbf16>) -> tensor<8x256x14x14xbf16>
+  %1 = nn.conv_backward_input %0, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x256x14x14xbf16>, tensor<256x256x3x3xbf16>) -> tensor<8x256x14x14xbf16>
+  %2 = nn.conv_backward_weight %x, %0 strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<8x256x14x14xbf16>, tensor<8x256x14x14xbf16>) -> tensor<256x256x3x3xf32>
+  %3 = nn.conv_backward_weight %a, %a strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x512x7x7xbf16>, tensor<1x512x7x7xbf16>) -> tensor<512x512x3x3xf32>
+  return %0, %1, %2, %3 : tensor<8x256x14x14xbf16>, tensor<8x256x14x14xbf16>, tensor<256x256x3x3xf32>, tensor<512x512x3x3xf32>
 }

@@ -398,13 +398,16 @@ uint64_t ConvBackwardWeightOp::getFlops() {
 /// and reading the weights takes as long as 2500 and 250 operations for each
 /// pair: from 10 % below to 20 % above what the convolutions of a ResNet take
 /// on Zen 4, with 1 to 8 samples. They are computed in f32, whatever the type
-/// of the tensors. `result` is what is in tiles.
+/// of the tensors, or in bf16 at twice that rate; tiles of few channels take
+/// up to twice as long then. `result` is what is in tiles.
 template <typename ConvOp>
 static uint64_t effectiveFlops(ConvOp op, Value result) {
   uint64_t flops = op.getFlops();
   if (op.getAlgorithm() == ConvolutionAlgorithm::direct)
     return inF32(flops, op->getOperand(0));
-  bool isLarge = op.getAlgorithm() != ConvolutionAlgorithm::winograd2;
+  bool isShort = op.getAlgorithm() == ConvolutionAlgorithm::winograd2_bf16;
+  bool isLarge =
+      !isShort && op.getAlgorithm() != ConvolutionAlgorithm::winograd2;
   uint64_t edge = isLarge ? 4 : 2;
   SmallVector<int64_t> shape = logicalShapeOf(op, result);
   uint64_t pixels = shape[0] * shape[2] * shape[3];
@@ -413,7 +416,8 @@ static uint64_t effectiveFlops(ConvOp op, Value result) {
                  double(llvm::divideCeil(uint64_t(shape[2]), edge)) *
                  double(llvm::divideCeil(uint64_t(shape[3]), edge));
   double ofTile = 2 * double((edge + 2) * (edge + 2)) * (isLarge ? 1.3 : 1.2);
-  return uint64_t(pairs * (ofTile * tiles + (isLarge ? 2500 : 250)));
+  double work = pairs * (ofTile * tiles + (isLarge ? 2500 : 250));
+  return uint64_t(isShort ? work / 2 : work);
 }
 
 uint64_t ConvOp::getEffectiveFlops() {

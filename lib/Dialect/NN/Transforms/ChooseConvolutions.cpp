@@ -55,6 +55,11 @@ struct ChooseConvolutions
             << name << " is " << value << ", must be more than 0";
         return signalPassFailure();
       }
+    if (!(pairRate >= 0)) {
+      getOperation().emitError()
+          << "pair-rate is " << pairRate.getValue() << ", must be 0 or more";
+      return signalPassFailure();
+    }
     if (convolutions == ConvolutionChoice::Direct)
       return;
     auto measured = KernelTimes::read(getOperation(), tuningFile);
@@ -117,6 +122,8 @@ private:
       return force(hasTiles, Algorithm::winograd2);
     case ConvolutionChoice::Winograd4:
       return force(hasTiles, Algorithm::winograd4);
+    case ConvolutionChoice::Winograd2BF16:
+      return force(isShort, Algorithm::winograd2_bf16);
     case ConvolutionChoice::Auto:
     case ConvolutionChoice::Direct:
       break;
@@ -145,6 +152,14 @@ private:
                             ? gradientTilesTime(work, edge, isShort)
                             : tilesTime(work, transforms, edge, isShort));
       }
+    // Noise in gradients averages out over a step, in values it goes through
+    // the whole model (measured, docs/rationale.md).
+    constexpr bool isValue = std::is_same_v<ConvolutionOp, ConvOp>;
+    if (isShort && !isValue && pairRate > 0) {
+      algorithms.push_back(Algorithm::winograd2_bf16);
+      times.push_back(isGradient ? gradientPairsTime(work)
+                                 : pairsTime(work, transforms));
+    }
     // Those that are measured compete, if the first two are.
     SmallVector<double> measured;
     for (Algorithm algorithm : algorithms)
@@ -226,6 +241,25 @@ private:
     return of.products / (gflops * 1e9) +
            (tiles + rounds * of.weightsRead) / (tileBytes * 1e9) +
            2 * of.weightsMade / (weightBytes * 1e9);
+  }
+
+  /// Tiles whose numbers are rounded to bf16 and multiplied in pairs (measured
+  /// on Zen 5).
+  double pairsTime(const Work &work, double transforms) const {
+    Tiles of(work, 2);
+    return productTime(of) +
+           0.37 * of.weightsMade * transforms / (weightBytes * 1e9);
+  }
+  double gradientPairsTime(const Work &work) const {
+    Tiles of(work, 2);
+    double rounds = std::ceil(of.count / 392);
+    double gradient = 9 * work.inputs * work.outputs * 4;
+    return productTime(of) + 0.5 * rounds * of.weightsRead / (tileBytes * 1e9) +
+           gradient / (weightBytes * 1e9);
+  }
+  double productTime(const Tiles &of) const {
+    return of.products / (pairRate * gflops * 1e9) +
+           0.3 * of.tiles / (tileBytes * 1e9);
   }
 
   KernelTimes kernelTimes;

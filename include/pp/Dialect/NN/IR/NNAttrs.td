@@ -38,7 +38,8 @@ def NN_Layout : EnumAttr<NN_Dialect, NN_LayoutEnum, "layout">;
 def NN_ConvolutionAlgorithmEnum : NN_Enum<"ConvolutionAlgorithm",
     "how a convolution is computed", [
   I32EnumAttrCase<"direct", 0>, I32EnumAttrCase<"winograd", 1>,
-  I32EnumAttrCase<"winograd2", 2>, I32EnumAttrCase<"winograd4", 3>]>;
+  I32EnumAttrCase<"winograd2", 2>, I32EnumAttrCase<"winograd4", 3>,
+  I32EnumAttrCase<"winograd2_bf16", 4>]>;
 def NN_ConvolutionAlgorithm : EnumAttr<NN_Dialect, NN_ConvolutionAlgorithmEnum,
                                        "convolution_algorithm">;
 

@@ -99,7 +99,8 @@ def NN_ConvOp : NN_ConvolutionOp<"conv"> {
     The weight may be packed (`#nn.packed`) for exactly this operation, also in
     `nn.conv_backward_input`. With the `algorithm` `winograd`, the library takes
     F(4x4, 3x3) of Lavin and Gray (arXiv 1509.09308), where it has it; with
-    `winograd2` and `winograd4`, the runtime computes F(2x2, 3x3) and F(4x4, 3x3).
+    `winograd2` and `winograd4`, the runtime computes F(2x2, 3x3) and F(4x4, 3x3);
+    with `winograd2_bf16`, F(2x2, 3x3) whose transformed numbers are rounded to bf16.
   }];
   let arguments = !con((ins NN_FactorTensor:$input, NN_FactorTensor:$weight),
                        geometry, kernel);

@@ -41,7 +41,14 @@ enum class Precision { F32, TF32, BF16, F16 };
 enum class LayoutChoice { Auto, Plain, ChannelsLast, Blocked };
 
 /// Which algorithms convolutions may take.
-enum class ConvolutionChoice { Auto, Direct, Winograd, Winograd2, Winograd4 };
+enum class ConvolutionChoice {
+  Auto,
+  Direct,
+  Winograd,
+  Winograd2,
+  Winograd4,
+  Winograd2BF16
+};
 
 /// Which weights are packed for the products that read them.
 enum class PackWeightsMode { Auto, Always, Never };
@@ -101,7 +108,9 @@ template <> struct EnumNames<nn::ConvolutionChoice> {
       {nn::ConvolutionChoice::Winograd2, "winograd2",
        "Winograd's in our own tiles of 2 x 2"},
       {nn::ConvolutionChoice::Winograd4, "winograd4",
-       "Winograd's in our own tiles of 4 x 4"}};
+       "Winograd's in our own tiles of 4 x 4"},
+      {nn::ConvolutionChoice::Winograd2BF16, "winograd2_bf16",
+       "of bf16, tiles of 2 x 2 that are rounded to bf16"}};
 };
 
 template <> struct EnumNames<nn::LayoutChoice> {

@@ -369,7 +369,9 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     each pair of channels: better for small images. The library has the first
     (`winograd`), in f32; the runtime has both in tiles of its own (`winograd4`,
     `winograd2`), also for gradients of weights, in f32 and for tensors of bf16, whose
-    transformed numbers stay f32. One is chosen where it takes less than 0.9 of the time
+    transformed numbers stay f32. Where the processor multiplies pairs of bf16 in
+    registers, gradients of bf16 may take F(2x2, 3x3) with transformed numbers that are
+    rounded to bf16 (`winograd2_bf16`). One is chosen where it takes less than 0.9 of the time
     of the direct algorithm, by the rates of the options. A weight that `nn-pack-weights`
     will pack is transformed once for all its uses.
   }];
@@ -388,6 +390,9 @@ def ChooseConvolutions : NNPass<"nn-choose-convolutions"> {
     Option<"shortRate", "short-rate", "double", "2.0",
            "How many times as fast as in f32 the library convolves in bf16; 1: it computes "
            "in f32">,
+    Option<"pairRate", "pair-rate", "double", "0.0",
+           "How many times as fast as in f32 the processor multiplies pairs of bf16 in "
+           "registers; 0: it does not">,
     Option<"tileMoves", "tile-moves", "double", "1.5",
            "How many times as long as the library's tiles of our own take to move the same "
            "numbers of f32">,

@@ -1,0 +1,68 @@
+//===- WinogradPairs.h - Winograd's algorithm in pairs of bf16 --*- C++ -*-===//
+//
+// F(2x2, 3x3) as in WinogradConvolution.h and WinogradGradient.h, but what is
+// transformed is rounded to bf16 and multiplied in pairs, which AMD's
+// processors do twice as fast as numbers of f32. Sums are f32.
+//
+//   a convolution                        a gradient of weights
+//                   channels                              tiles
+//           tiles ┌──────────┐                  outputs ┌───────┐
+//                 │ t t' ... │  x in pairs              │ d d'..│  in pairs of
+//                 └──────────┘    of channels           └───────┘  tiles
+//
+// The rounding costs accuracy: a number is off by about 1.4 times as much as
+// from rounded weights alone, a gradient of weights by about twice as much as
+// from its rounded factors (docs/rationale.md).
+//
+//===----------------------------------------------------------------------===//
+#ifndef PP_RUNTIME_CPU_WINOGRADPAIRS_H
+#define PP_RUNTIME_CPU_WINOGRADPAIRS_H
+
+#include "cpu/WinogradConvolution.h"
+
+#include <cstdint>
+
+namespace pp::runtime {
+
+struct ConvEpilogue;
+
+/// What WinogradConvolution is where `Shape::inPairs`.
+class WinogradPairConvolution {
+public:
+  using Shape = WinogradConvolution::Shape;
+
+  explicit WinogradPairConvolution(const Shape &shape) : shape(shape) {}
+
+  /// For each 16 outputs and each point, a row of 16 outputs for each pair of
+  /// channels.
+  static void transformWeights(const Shape &shape, const uint16_t *weights,
+                               WinogradConvolution::Direction direction,
+                               uint16_t *to);
+  uint64_t getScratchpadBytes() const;
+  void run(const uint16_t *x, const uint16_t *weights, const float *bias,
+           const ConvEpilogue &epilogue, uint16_t *y, char *scratchpad) const;
+
+private:
+  Shape shape;
+};
+
+/// What WinogradGradient is where `Shape::inPairs`.
+class WinogradPairGradient {
+public:
+  using Shape = WinogradConvolution::Shape;
+
+  WinogradPairGradient(const Shape &shape, bool isAdded)
+      : shape(shape), isAdded(isAdded) {}
+
+  uint64_t getScratchpadBytes() const;
+  void run(const uint16_t *x, const uint16_t *dy, float *gradient,
+           char *scratchpad) const;
+
+private:
+  Shape shape;
+  bool isAdded;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_WINOGRADPAIRS_H
