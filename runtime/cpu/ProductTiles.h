@@ -25,6 +25,8 @@ using MultiplyBlock = void(const float *a, int64_t aStride, const float *b,
 struct ProductTiles {
   int64_t rows;
   MultiplyBlock *multiplyBlock;
+  /// The same where the first two caches do not hold b: asks for it ahead.
+  MultiplyBlock *multiplyFar;
 };
 
 /// 6 x 16 numbers in twelve registers of AVX2.

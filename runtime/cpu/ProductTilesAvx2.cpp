@@ -99,4 +99,5 @@ static void multiplyBlock(const float *a, int64_t aStride, const float *b,
   }
 }
 
-const ProductTiles pp::runtime::productTilesAvx2 = {tileRows, multiplyBlock};
+const ProductTiles pp::runtime::productTilesAvx2 = {tileRows, multiplyBlock,
+                                                    multiplyBlock};

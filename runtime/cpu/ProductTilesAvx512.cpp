@@ -12,6 +12,8 @@ using namespace pp::runtime;
 #define PP_AVX512 __attribute__((target("avx512f")))
 
 static constexpr int64_t tileRows = 12;
+/// Numbers of b: a page, beyond which the processor expects nothing.
+static constexpr int64_t ahead = 4096 / sizeof(float);
 
 namespace {
 /// Columns of c that `last` leaves out, in the last panel, are not touched.
@@ -21,7 +23,7 @@ using MultiplyTile = void(const float *a, int64_t aStride, const float *b,
                           __mmask16 last);
 } // namespace
 
-template <int rows, int panels, bool isAdded, bool isPacked>
+template <int rows, int panels, bool isAdded, bool isPacked, bool isFar>
 PP_AVX512 static void multiplyTile(const float *a, int64_t aStride,
                                    const float *b, int64_t panelStride,
                                    int64_t termStride, int64_t terms, float *c,
@@ -61,6 +63,10 @@ PP_AVX512 static void multiplyTile(const float *a, int64_t aStride,
 #pragma unroll
     for (int i = 0; i < pointers; ++i)
       ++from[i];
+    if (isFar)
+#pragma unroll
+      for (int panel = 0; panel < panels; ++panel)
+        __builtin_prefetch(b + panel * panelStride + ahead);
     b += termStride;
   }
 #pragma unroll
@@ -77,21 +83,22 @@ PP_AVX512 static void multiplyTile(const float *a, int64_t aStride,
 }
 
 /// By rows - 1, for one panel and for two.
-template <bool isAdded, bool isPacked, int... rows>
+template <bool isAdded, bool isPacked, bool isFar, int... rows>
 static constexpr std::array<std::array<MultiplyTile *, 2>, tileRows>
 tilesOf(std::integer_sequence<int, rows...>) {
-  return {{{{multiplyTile<rows + 1, 1, isAdded, isPacked>,
-             multiplyTile<rows + 1, 2, isAdded, isPacked>}}...}};
+  return {{{{multiplyTile<rows + 1, 1, isAdded, isPacked, isFar>,
+             multiplyTile<rows + 1, 2, isAdded, isPacked, isFar>}}...}};
 }
 
-template <bool isPacked>
+template <bool isPacked, bool isFar = false>
 static MultiplyTile *tileOf(int64_t height, bool areTwo, bool isAdded) {
   constexpr auto all = std::make_integer_sequence<int, tileRows>();
-  static constexpr auto written = tilesOf<false, isPacked>(all);
-  static constexpr auto added = tilesOf<true, isPacked>(all);
+  static constexpr auto written = tilesOf<false, isPacked, isFar>(all);
+  static constexpr auto added = tilesOf<true, isPacked, isFar>(all);
   return (isAdded ? added : written)[height - 1][areTwo];
 }
 
+template <bool isFar>
 static void multiplyBlock(const float *a, int64_t aStride, const float *b,
                           int64_t panelStride, int64_t termStride, int64_t rows,
                           int64_t columns, int64_t terms, float *c,
@@ -105,8 +112,11 @@ static void multiplyBlock(const float *a, int64_t aStride, const float *b,
     auto last = static_cast<__mmask16>((1u << inLast) - 1);
     for (int64_t row = 0; row < rows; row += tileRows) {
       int64_t height = std::min(tileRows, rows - row);
+      // The next rows find the panel in the first cache.
       auto *multiply = isPacked ? tileOf<true>(height, areTwo, isAdded)
-                                : tileOf<false>(height, areTwo, isAdded);
+                       : isFar && row == 0
+                           ? tileOf<false, isFar>(height, areTwo, isAdded)
+                           : tileOf<false>(height, areTwo, isAdded);
       multiply(a + row * (isPacked ? terms : aStride), aStride, panel,
                panelStride, termStride, terms, c + row * rowStride + column,
                rowStride, last);
@@ -114,4 +124,5 @@ static void multiplyBlock(const float *a, int64_t aStride, const float *b,
   }
 }
 
-const ProductTiles pp::runtime::productTilesAvx512 = {tileRows, multiplyBlock};
+const ProductTiles pp::runtime::productTilesAvx512 = {
+    tileRows, multiplyBlock<false>, multiplyBlock<true>};

@@ -22,6 +22,15 @@ static int64_t chunkOf(const Sizes &shape) {
   return std::min<int64_t>(shape.tiles(), isCached ? 24 : 96);
 }
 
+/// Whether weights come from the third cache or from memory: those of a second
+/// chunk may still be in the second (measured on Zen 5).
+static bool areFar(const Sizes &shape) {
+  constexpr uint64_t inCache = 1 << 20, large = 4 << 20;
+  constexpr int64_t few = 96;
+  const uint64_t bytes = WinogradConvolution::getWeightBytes(shape);
+  return bytes > large || (bytes > inCache && shape.tiles() <= few);
+}
+
 //===----------------------------------------------------------------------===//
 // Weights
 //===----------------------------------------------------------------------===//
@@ -164,6 +173,8 @@ void WinogradConvolution::run(const void *x, const void *transformed,
   const Functions &work = functionsFor(shape, registers);
   const int64_t points = shape.points(), chunk = chunkOf(shape);
   const int64_t weightPanel = points * shape.channels * lanes;
+  MultiplyBlock *multiply =
+      areFar(shape) ? registers.multiplyFar : registers.multiplyBlock;
   for (int64_t first = 0; first < shape.tiles(); first += chunk) {
     int64_t count = std::min(chunk, shape.tiles() - first);
     const int64_t pitch = count * outputBlock;
@@ -173,13 +184,12 @@ void WinogradConvolution::run(const void *x, const void *transformed,
       int64_t outputs = std::min(outputBlock, shape.outputs - output);
       for (int64_t point = 0; point < points; ++point)
         for (int64_t term = 0; term < shape.channels; term += termBlock)
-          registers.multiplyBlock(
-              numbers + point * rows.ofPoint + term, rows.pitch,
-              weights + output / lanes * weightPanel +
-                  (point * shape.channels + term) * lanes,
-              weightPanel, lanes, count, outputs,
-              std::min(termBlock, shape.channels - term),
-              products + point * pitch, outputBlock, /*isAdded=*/term > 0);
+          multiply(numbers + point * rows.ofPoint + term, rows.pitch,
+                   weights + output / lanes * weightPanel +
+                       (point * shape.channels + term) * lanes,
+                   weightPanel, lanes, count, outputs,
+                   std::min(termBlock, shape.channels - term),
+                   products + point * pitch, outputBlock, /*isAdded=*/term > 0);
       for (int64_t lane = 0; lane < outputs; lane += lanes)
         work.writeTiles(shape, products + lane, pitch, first, count,
                         bias ? bias + output + lane : nullptr, epilogue, y,

@@ -129,6 +129,25 @@ uint64_t WinogradPairGradient::getScratchpadBytes() const {
          countSums(shape) * sizeof(float);
 }
 
+void WinogradPairGradient::writeWindows(const float *sums, int64_t output,
+                                        int64_t outputs, int64_t channel,
+                                        int64_t channels,
+                                        float *gradient) const {
+  constexpr int64_t perLine = 64 / sizeof(float);
+  const int64_t rowSize = shape.channels * 9, size = channels * 9;
+  alignas(64) float line[channelsAtOnce * 9];
+  for (int64_t row = output; row < output + outputs; ++row) {
+    float *to = gradient + row * rowSize + channel * 9;
+    // Rows lie too far apart for the processor to expect the next one.
+    if (row + 1 < shape.outputs)
+      for (int64_t at = 0; at < size; at += perLine)
+        __builtin_prefetch(to + rowSize + at, 1);
+    makeWindows(sums + (row - output) * channels, outputs * channels, channels,
+                line);
+    writeRow(line, size, to, /*stride=*/1, isAdded);
+  }
+}
+
 void WinogradPairGradient::run(const uint16_t *x, const uint16_t *dy,
                                float *gradient, char *scratchpad) const {
   const int64_t chunk = chunkOf(shape), tiles = shape.tiles();
@@ -164,13 +183,7 @@ void WinogradPairGradient::run(const uint16_t *x, const uint16_t *dy,
                 channels,
                 /*isAdded=*/first > 0);
         if (isLast)
-          for (int64_t row = 0; row < outputs; ++row) {
-            alignas(64) float line[channelsAtOnce * 9];
-            makeWindows(sums + row * channels, ofPoint, channels, line);
-            writeRow(line, channels * 9,
-                     gradient + ((output + row) * shape.channels + channel) * 9,
-                     /*stride=*/1, isAdded);
-          }
+          writeWindows(sums, output, outputs, channel, channels, gradient);
         if (!isOneChunk)
           sums += points * ofPoint;
       }
