@@ -42,7 +42,9 @@ const MatrixTiles *pp::runtime::shortTiles() {
 }
 
 bool pp::runtime::hasAvx512() {
-  static const bool has = __builtin_cpu_supports("avx512f");
+  static const bool has = __builtin_cpu_supports("avx512f") &&
+                          __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512vl");
   return has;
 }
 

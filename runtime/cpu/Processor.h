@@ -18,6 +18,7 @@ bool hasMatrixTiles();
 /// The tiles for products of bf16; null unless hasFastBFloat16().
 const MatrixTiles *shortTiles();
 
+/// With BW and VL, which all have but those of Xeon Phi.
 bool hasAvx512();
 bool isFromIntel();
 /// AMD's first with AVX-512 as wide as its registers.

@@ -1,15 +1,17 @@
 //===- WinogradConvolution.cpp --------------------------------------------===//
 #include "cpu/WinogradConvolution.h"
+#include "cpu/MatrixBlocks.h"
 #include "cpu/PairProduct.h"
 #include "cpu/TiledProduct.h"
+#include "cpu/WindowLanes.h"
 #include "cpu/WinogradPairs.h"
 #include "cpu/WinogradTiles.h"
 
 #include <algorithm>
+#include <type_traits>
 
 using namespace pp::runtime;
 using namespace pp::runtime::winograd;
-using Direction = WinogradConvolution::Direction;
 
 /// Terms at a time.
 static constexpr int64_t termBlock = 256;
@@ -22,10 +24,13 @@ static int64_t chunkOf(const Sizes &shape) {
   return std::min<int64_t>(shape.tiles(), isCached ? 24 : 96);
 }
 
-/// Whether weights come from the third cache or from memory: those of a second
-/// chunk may still be in the second (measured on Zen 5).
+/// Bytes of weights that are read from the third cache or from memory.
+static constexpr uint64_t large = 4 << 20;
+
+/// Whether weights are: those of a second chunk may still be in the second
+/// cache (measured on Zen 5).
 static bool areFar(const Sizes &shape) {
-  constexpr uint64_t inCache = 1 << 20, large = 4 << 20;
+  constexpr uint64_t inCache = 1 << 20;
   constexpr int64_t few = 96;
   const uint64_t bytes = WinogradConvolution::getWeightBytes(shape);
   return bytes > large || (bytes > inCache && shape.tiles() <= few);
@@ -35,34 +40,64 @@ static bool areFar(const Sizes &shape) {
 // Weights
 //===----------------------------------------------------------------------===//
 
-template <int edge, typename Element>
-PP_INLINE void transformWeightsBody(const Sizes &shape, const Element *weights,
-                                    Direction direction, float *to) {
-  constexpr int side = edge + 2, points = side * side;
-  const bool isBackward = direction == Direction::Backward;
-  const int64_t channels = shape.channels, outputs = shape.outputs;
-  const int64_t outputStride = isBackward ? 9 : 9 * channels;
-  const int64_t channelStride = isBackward ? 9 * outputs : 9;
-  for (int64_t output = 0; output < outputs; output += lanes)
-    for (int64_t channel = 0; channel < channels; ++channel) {
-      float window[9][lanes];
-      const Element *from =
-          weights + output * outputStride + channel * channelStride;
-      for (int64_t lane = 0; lane < lanes; ++lane, from += outputStride)
-        for (int64_t i = 0; i < 9; ++i)
-          window[i][lane] = widen(from[isBackward ? 8 - i : i]);
-      Lanes rows[3][side], all[points];
-      for (int64_t i = 0; i < 3; ++i)
-        Transform<edge>::window(load(window[3 * i]), load(window[3 * i + 1]),
-                                load(window[3 * i + 2]), rows[i], 1);
-      for (int64_t i = 0; i < side; ++i)
-        Transform<edge>::window(rows[0][i], rows[1][i], rows[2][i], all + i,
-                                side);
-      for (int64_t point = 0; point < points; ++point)
-        store(to + ((output / lanes * points + point) * channels + channel) *
-                       lanes,
-              all[point]);
+/// For each 16 outputs and each channel: the numbers of all points. Streamed
+/// past the caches, `to` is a multiple of 64.
+template <int edge>
+PP_INLINE void storePoints(const Lanes *window, int64_t channels,
+                           bool isStreamed, float *to) {
+  Lanes all[(edge + 2) * (edge + 2)];
+  transformWindow<edge>(window, all);
+  for (const Lanes &point : all) {
+    if (isStreamed)
+      __builtin_nontemporal_store(point, reinterpret_cast<Lanes *>(to));
+    else
+      store(to, point);
+    to += channels * lanes;
+  }
+}
+
+template <int edge, typename Element, Direction direction>
+__attribute__((target("avx2"))) static void
+transformWeightsAvx2(const Sizes &shape, const void *weights, float *to) {
+  const WindowStrides<direction> strides(shape);
+  const int64_t ofOutputs = shape.points() * shape.channels;
+  for (int64_t output = 0; output < shape.outputs; output += lanes)
+    for (int64_t channel = 0; channel < shape.channels; ++channel) {
+      Lanes window[9];
+      readWindow(static_cast<const Element *>(weights) +
+                     output * strides.output + channel * strides.channel,
+                 strides, window);
+      storePoints<edge>(window, shape.channels, /*isStreamed=*/false,
+                        to + output * ofOutputs + channel * lanes);
     }
+}
+
+template <int edge, typename Element, Direction direction>
+PP_AVX512 static void transformWeightsAvx512(const Sizes &shape,
+                                             const void *weights, float *to) {
+  const WindowStrides<direction> strides(shape);
+  // Sixteen points do not get into each other's way in a cache.
+  const bool isStreamed = edge == 4 &&
+                          WinogradConvolution::getWeightBytes(shape) > large &&
+                          reinterpret_cast<uintptr_t>(to) % 64 == 0;
+  const int64_t ofOutputs = shape.points() * shape.channels;
+  for (int64_t output = 0; output < shape.outputs; output += lanes)
+    for (int64_t channel = 0; channel < shape.channels; channel += 2) {
+      Lanes window[9], next[9];
+      const Element *from = static_cast<const Element *>(weights) +
+                            output * strides.output + channel * strides.channel;
+      if constexpr (std::is_same_v<Element, Short>) {
+        readWindowsAvx512(from, strides, window, next);
+      } else {
+        readWindowAvx512(from, strides, window);
+        readWindowAvx512(from + strides.channel, strides, next);
+      }
+      float *at = to + output * ofOutputs + channel * lanes;
+      storePoints<edge>(window, shape.channels, isStreamed, at);
+      storePoints<edge>(next, shape.channels, isStreamed, at + lanes);
+    }
+  if (isStreamed)
+    endStreaming();
 }
 
 //===----------------------------------------------------------------------===//
@@ -71,8 +106,9 @@ PP_INLINE void transformWeightsBody(const Sizes &shape, const Element *weights,
 
 namespace {
 struct Functions {
-  void (*transformWeights)(const Sizes &shape, const void *weights,
-                           Direction direction, float *to);
+  /// In each direction.
+  void (*transformWeights[2])(const Sizes &shape, const void *weights,
+                              float *to);
   void (*readTiles)(const Sizes &shape, const Rows &rows, const void *x,
                     int64_t first, int64_t count, float *panels);
   /// `offset` is that of the first output, in elements of y.
@@ -83,13 +119,6 @@ struct Functions {
 } // namespace
 
 #define PP_FOR_PROCESSOR(name, features)                                       \
-  template <int edge, typename Element>                                        \
-  __attribute__((target(features))) static void transformWeights##name(        \
-      const Sizes &shape, const void *weights, Direction direction,            \
-      float *to) {                                                             \
-    transformWeightsBody<edge>(shape, static_cast<const Element *>(weights),   \
-                               direction, to);                                 \
-  }                                                                            \
   template <int edge, typename Element>                                        \
   __attribute__((target(features))) static void readTiles##name(               \
       const Sizes &shape, const Rows &rows, const void *x, int64_t first,      \
@@ -107,7 +136,9 @@ struct Functions {
   }                                                                            \
   template <int edge, typename Element>                                        \
   static constexpr Functions functions##name = {                               \
-      transformWeights##name<edge, Element>, readTiles##name<edge, Element>,   \
+      {transformWeights##name<edge, Element, Direction::Forward>,              \
+       transformWeights##name<edge, Element, Direction::Backward>},            \
+      readTiles##name<edge, Element>,                                          \
       writeTiles##name<edge, Element>};
 
 PP_FOR_PROCESSOR(Avx2, "avx2")
@@ -143,7 +174,8 @@ void WinogradConvolution::transformWeights(const Shape &shape,
         shape, static_cast<const uint16_t *>(weights), direction,
         static_cast<uint16_t *>(to));
   functionsFor(shape, registers)
-      .transformWeights(shape, weights, direction, static_cast<float *>(to));
+      .transformWeights[direction == Direction::Backward](
+          shape, weights, static_cast<float *>(to));
 }
 
 static uint64_t rowBytes(const Sizes &shape, const ProductTiles &registers) {

@@ -1,7 +1,7 @@
 //===- WinogradPairConvolution.cpp ----------------------------------------===//
 #include "cpu/PairLanes.h"
 #include "cpu/PairProduct.h"
-#include "cpu/TransposeRows.h"
+#include "cpu/WindowLanes.h"
 #include "cpu/WinogradPairs.h"
 #include "cpu/WinogradTiles.h"
 #include "plan/DataType.h"
@@ -10,7 +10,6 @@
 
 using namespace pp::runtime;
 using namespace pp::runtime::winograd;
-using Direction = WinogradConvolution::Direction;
 
 static constexpr int64_t points = 16;
 static_assert(lanes == pairColumns);
@@ -26,64 +25,33 @@ static int64_t chunkOf(const Sizes &shape) {
 // Weights
 //===----------------------------------------------------------------------===//
 
-/// The nine numbers of a window of 16 outputs, whose rows have two of them in
-/// 32 bits.
-PP_DOT_INLINE void unpackWindow(const __m512i *rows, bool isReversed,
-                                Lanes *window) {
-  for (int i = 0; i < 9; ++i) {
-    const __m512i both = rows[i / 2];
-    const __m512i number =
-        i % 2 == 0 ? _mm512_slli_epi32(both, 16)
-                   : _mm512_and_si512(both, _mm512_set1_epi32(0xffff0000));
-    window[isReversed ? 8 - i : i] = reinterpret_cast<Lanes>(number);
-  }
-}
-
-PP_DOT_INLINE void transformWindow(const Lanes *window, Lanes *all) {
-  constexpr int side = 4;
-  Lanes rows[3][side];
-  for (int64_t i = 0; i < 3; ++i)
-    Transform<2>::window(window[3 * i], window[3 * i + 1], window[3 * i + 2],
-                         rows[i], 1);
-  for (int64_t i = 0; i < side; ++i)
-    Transform<2>::window(rows[0][i], rows[1][i], rows[2][i], all + i, side);
-}
-
-PP_DOT void WinogradPairConvolution::transformWeights(const Shape &shape,
-                                                      const uint16_t *weights,
-                                                      Direction direction,
-                                                      uint16_t *to) {
-  constexpr __mmask16 ofWindow = 0x1ff;
-  constexpr int64_t ahead = 16;
-  const bool isBackward = direction == Direction::Backward;
-  const int64_t channels = shape.channels, outputs = shape.outputs;
-  const int64_t outputStride = isBackward ? 9 : 9 * channels;
-  const int64_t channelStride = isBackward ? 9 * outputs : 9;
-  for (int64_t output = 0; output < outputs; output += lanes)
+template <Direction direction>
+PP_DOT static void transformWindows(const Sizes &shape, const uint16_t *weights,
+                                    uint16_t *to) {
+  const WindowStrides<direction> strides(shape);
+  const int64_t channels = shape.channels;
+  for (int64_t output = 0; output < shape.outputs; output += lanes)
     for (int64_t channel = 0; channel < channels; channel += 2) {
-      // Two channels of an output become columns together.
-      LaneRows rows;
-      const uint16_t *from =
-          weights + output * outputStride + channel * channelStride;
-      for (int64_t lane = 0; lane < lanes; ++lane, from += outputStride) {
-        // Channels lie too far apart for the processor to expect the next ones.
-        if (isBackward)
-          for (int64_t one : {ahead, ahead + 1})
-            __builtin_prefetch(from + one * channelStride);
-        rows[lane] = _mm512_inserti64x4(
-            _mm512_castsi256_si512(_mm256_maskz_loadu_epi16(ofWindow, from)),
-            _mm256_maskz_loadu_epi16(ofWindow, from + channelStride), 1);
-      }
-      transposeRows(rows);
-      Lanes window[9], first[points], second[points];
-      unpackWindow(rows.data(), isBackward, window);
-      transformWindow(window, first);
-      unpackWindow(rows.data() + 8, isBackward, window);
-      transformWindow(window, second);
-      uint16_t *at = to + (output * points * channels) + channel * lanes;
+      Lanes window[9], next[9], first[points], second[points];
+      readWindowsAvx512(weights + output * strides.output +
+                            channel * strides.channel,
+                        strides, window, next);
+      transformWindow<2>(window, first);
+      transformWindow<2>(next, second);
+      uint16_t *at = to + output * points * channels + channel * lanes;
       for (int64_t point = 0; point < points; ++point, at += channels * lanes)
         storePairs(at, first[point], second[point]);
     }
+}
+
+void WinogradPairConvolution::transformWeights(const Shape &shape,
+                                               const uint16_t *weights,
+                                               Direction direction,
+                                               uint16_t *to) {
+  auto *transform = direction == Direction::Forward
+                        ? transformWindows<Direction::Forward>
+                        : transformWindows<Direction::Backward>;
+  transform(shape, weights, to);
 }
 
 //===----------------------------------------------------------------------===//

@@ -181,6 +181,18 @@ template <> struct Transform<4> {
   }
 };
 
+/// The numbers of all points, of a window of 3 x 3.
+template <int edge>
+PP_INLINE void transformWindow(const Lanes *window, Lanes *to) {
+  constexpr int side = edge + 2;
+  Lanes rows[3][side];
+  for (int64_t i = 0; i < 3; ++i)
+    Transform<edge>::window(window[3 * i], window[3 * i + 1], window[3 * i + 2],
+                            rows[i], 1);
+  for (int64_t i = 0; i < side; ++i)
+    Transform<edge>::window(rows[0][i], rows[1][i], rows[2][i], to + i, side);
+}
+
 /// Where a tile is.
 struct Tile {
   int64_t sample, row, column; // of y
