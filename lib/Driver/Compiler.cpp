@@ -130,6 +130,9 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
         convolutions.pairRate = 2;
       // Measured on a Zen 5, of ResNets and a U-Net (docs/rationale.md).
       if (runtime::isZen5()) {
+        convolutions.gflops = 250;
+        convolutions.tileBytes = 52;
+        convolutions.weightBytes = 25;
         convolutions.tileMoves = 1.0;
         convolutions.libraryGradients = 1.5;
       }

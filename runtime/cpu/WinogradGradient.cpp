@@ -1,5 +1,6 @@
 //===- WinogradGradient.cpp -----------------------------------------------===//
 #include "cpu/WinogradGradient.h"
+#include "cpu/GradientWindows.h"
 #include "cpu/TiledProduct.h"
 #include "cpu/WinogradPairs.h"
 #include "cpu/WinogradTiles.h"
@@ -20,6 +21,11 @@ static int64_t chunkOf(const Sizes &shape) {
   const int64_t factors = ofPoints * 2 * shape.channels * most;
   const bool fits = sums + factors <= cache;
   return std::min(shape.tiles(), fits || sums > cache ? most : fewer);
+}
+
+/// Whole panels of rows, of any processor.
+static GradientBlocks blocksOf(const Sizes &shape) {
+  return {/*outputs=*/48, /*channels=*/shape.edge == 2 ? 128 : 64};
 }
 
 //===----------------------------------------------------------------------===//
@@ -86,33 +92,6 @@ PP_INLINE void expandTilesBody(const Sizes &shape, const Panels &panels,
 }
 
 //===----------------------------------------------------------------------===//
-// Windows
-//===----------------------------------------------------------------------===//
-
-/// `sums`: for each point, outputs x channels.
-template <int edge>
-PP_INLINE void writeWindowsBody(const Sizes &shape, const float *sums,
-                                float *gradient, bool isAdded) {
-  constexpr int side = edge + 2;
-  const int64_t ofPoint = shape.outputs * shape.channels;
-  for (int64_t output = 0; output < shape.outputs; ++output)
-    for (int64_t channel = 0; channel < shape.channels; channel += lanes) {
-      const float *from = sums + output * shape.channels + channel;
-      Lanes all[side * side], rows[3][side], window[9];
-      for (int point = 0; point < side * side; ++point)
-        all[point] = load(from + ofPoint * point);
-      for (int64_t j = 0; j < side; ++j)
-        Transform<edge>::windowSums(all + j, side, rows[0] + j, side);
-      for (int64_t i = 0; i < 3; ++i)
-        Transform<edge>::windowSums(rows[i], 1, window + i * 3, 1);
-      float *to = gradient + (output * shape.channels + channel) * 9;
-      for (int64_t lane = 0; lane < lanes; ++lane)
-        for (int64_t i = 0; i < 9; ++i, ++to)
-          *to = isAdded ? *to + window[i][lane] : window[i][lane];
-    }
-}
-
-//===----------------------------------------------------------------------===//
 // For each processor
 //===----------------------------------------------------------------------===//
 
@@ -122,12 +101,12 @@ struct Functions {
                     int64_t first, int64_t count, float *to);
   void (*expandTiles)(const Sizes &shape, const Panels &panels, const void *dy,
                       int64_t first, int64_t count, float *to);
-  void (*writeWindows)(const Sizes &shape, const float *sums, float *gradient,
-                       bool isAdded);
+  void (*writeWindows)(const Sizes &shape, const GradientBlock &block,
+                       const float *sums, float *gradient, bool isAdded);
 };
 } // namespace
 
-#define PP_FOR_PROCESSOR(name, features)                                       \
+#define PP_FOR_PROCESSOR(name, features, isWide)                               \
   template <int edge, typename Element>                                        \
   __attribute__((target(features))) static void readTiles##name(               \
       const Sizes &shape, const Rows &rows, const void *x, int64_t first,      \
@@ -144,16 +123,17 @@ struct Functions {
   }                                                                            \
   template <int edge>                                                          \
   __attribute__((target(features))) static void writeWindows##name(            \
-      const Sizes &shape, const float *sums, float *gradient, bool isAdded) {  \
-    writeWindowsBody<edge>(shape, sums, gradient, isAdded);                    \
+      const Sizes &shape, const GradientBlock &block, const float *sums,       \
+      float *gradient, bool isAdded) {                                         \
+    writeWindowsBody<edge, isWide>(shape, block, sums, gradient, isAdded);     \
   }                                                                            \
   template <int edge, typename Element>                                        \
   static constexpr Functions functions##name = {                               \
       readTiles##name<edge, Element>, expandTiles##name<edge, Element>,        \
       writeWindows##name<edge>};
 
-PP_FOR_PROCESSOR(Avx2, "avx2")
-PP_FOR_PROCESSOR(Avx512, "avx512f")
+PP_FOR_PROCESSOR(Avx2, "avx2", false)
+PP_FOR_PROCESSOR(Avx512, "avx512f", true)
 
 static const Functions &functionsFor(const Sizes &shape,
                                      const ProductTiles &registers) {
@@ -182,8 +162,9 @@ static uint64_t panelBytes(const Sizes &shape, const ProductTiles &registers) {
 uint64_t WinogradGradient::getScratchpadBytes() const {
   if (shape.inPairs)
     return WinogradPairGradient(shape, isAdded).getScratchpadBytes();
+  const bool isOneChunk = chunkOf(shape) == shape.tiles();
   return rowBytes(shape, registers) + panelBytes(shape, registers) +
-         WinogradConvolution::getWeightBytes(shape);
+         alignUp(blocksOf(shape).countSums(shape, isOneChunk) * sizeof(float));
 }
 
 void WinogradGradient::run(const void *x, const void *dy, float *gradient,
@@ -198,21 +179,27 @@ void WinogradGradient::run(const void *x, const void *dy, float *gradient,
   bytes += rowBytes(shape, registers);
   auto *factors = reinterpret_cast<float *>(bytes);
   bytes += panelBytes(shape, registers);
-  auto *sums = reinterpret_cast<float *>(bytes);
   const Functions &work = functionsFor(shape, registers);
-  for (int64_t first = 0; first < shape.tiles(); first += chunkOf(shape)) {
-    int64_t count = std::min(chunkOf(shape), shape.tiles() - first);
+  const int64_t chunk = chunkOf(shape), tiles = shape.tiles();
+  for (int64_t first = 0; first < tiles; first += chunk) {
+    const int64_t count = std::min(chunk, tiles - first);
     const Rows rows(shape, registers, count);
     const Panels panels(shape, registers, count);
     work.readTiles(shape, rows, x, first, count, numbers);
     work.expandTiles(shape, panels, dy, first, count, factors);
-    for (int64_t point = 0; point < shape.points(); ++point)
-      registers.multiplyBlock(factors + point * panels.ofPoint, /*aStride=*/0,
-                              numbers + point * rows.ofPoint, lanes, rows.pitch,
-                              shape.outputs, shape.channels, count,
-                              sums + point * shape.outputs * shape.channels,
-                              shape.channels,
-                              /*isAdded=*/first > 0);
+    auto *sums = reinterpret_cast<float *>(bytes);
+    blocksOf(shape).forEach(shape, [&](const GradientBlock &block) {
+      for (int64_t point = 0; point < shape.points(); ++point)
+        registers.multiplyBlock(
+            factors + point * panels.ofPoint + block.output * count,
+            /*aStride=*/0, numbers + point * rows.ofPoint + block.channel,
+            lanes, rows.pitch, block.outputs, block.channels, count,
+            sums + point * block.ofPoint(), block.channels,
+            /*isAdded=*/first > 0);
+      if (first + count == tiles)
+        work.writeWindows(shape, block, sums, gradient, isAdded);
+      if (chunk != tiles)
+        sums += shape.points() * block.ofPoint();
+    });
   }
-  work.writeWindows(shape, sums, gradient, isAdded);
 }

@@ -59,10 +59,6 @@ public:
            char *scratchpad) const;
 
 private:
-  /// Of a block of outputs and channels: `sums` are a matrix for each point.
-  void writeWindows(const float *sums, int64_t output, int64_t outputs,
-                    int64_t channel, int64_t channels, float *gradient) const;
-
   Shape shape;
   bool isAdded;
 };

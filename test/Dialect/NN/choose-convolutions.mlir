@@ -52,13 +52,13 @@ func.func @main(%a: tensor<1x512x7x7xf32>, %u: tensor<512x512x3x3xf32>, %x: tens
 // CHECK-LABEL: func.func @main
 // CHECK: nn.conv %{{.*}} algorithm winograd2
 // CHECK: nn.conv_backward_input %{{.*}} algorithm winograd2
-// CHECK: nn.conv_backward_weight %{{.*}} algorithm winograd :
+// CHECK: nn.conv_backward_weight %{{.*}} algorithm winograd4 :
 // PACKED-LABEL: func.func @main
 // PACKED-LABEL: func.func @main
 // PACKED-LABEL: func.func @main
 // PACKED: nn.conv %{{.*}} algorithm winograd4
 // PACKED: nn.conv_backward_input %{{.*}} algorithm winograd4
-// PACKED: nn.conv_backward_weight %{{.*}} algorithm winograd :
+// PACKED: nn.conv_backward_weight %{{.*}} algorithm winograd4 :
 // SMALL-LABEL: func.func @main
 // SMALL-COUNT-3: algorithm winograd2
 // SMALL-NOT: algorithm
@@ -90,11 +90,11 @@ func.func @main(%x: tensor<2x256x14x14xf32>, %w: tensor<256x256x3x3xf32>) -> (te
 // PACKED: nn.conv_backward_input %{{.*}} algorithm winograd2
 // PACKED: nn.conv_backward_weight
 // PACKED-NOT: algorithm
-func.func @main(%x: tensor<1x256x14x14xf32>, %w: tensor<256x256x3x3xf32>) -> (tensor<1x256x14x14xf32>, tensor<1x256x14x14xf32>, tensor<256x256x3x3xf32>) {
-  %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x256x14x14xf32>, tensor<256x256x3x3xf32>) -> tensor<1x256x14x14xf32>
-  %1 = nn.conv_backward_input %0, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x256x14x14xf32>, tensor<256x256x3x3xf32>) -> tensor<1x256x14x14xf32>
-  %2 = nn.conv_backward_weight %x, %0 strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x256x14x14xf32>, tensor<1x256x14x14xf32>) -> tensor<256x256x3x3xf32>
-  return %0, %1, %2 : tensor<1x256x14x14xf32>, tensor<1x256x14x14xf32>, tensor<256x256x3x3xf32>
+func.func @main(%x: tensor<1x512x7x7xf32>, %w: tensor<512x512x3x3xf32>) -> (tensor<1x512x7x7xf32>, tensor<1x512x7x7xf32>, tensor<512x512x3x3xf32>) {
+  %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x512x7x7xf32>, tensor<512x512x3x3xf32>) -> tensor<1x512x7x7xf32>
+  %1 = nn.conv_backward_input %0, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x512x7x7xf32>, tensor<512x512x3x3xf32>) -> tensor<1x512x7x7xf32>
+  %2 = nn.conv_backward_weight %x, %0 strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x512x7x7xf32>, tensor<1x512x7x7xf32>) -> tensor<512x512x3x3xf32>
+  return %0, %1, %2 : tensor<1x512x7x7xf32>, tensor<1x512x7x7xf32>, tensor<512x512x3x3xf32>
 }
 
 // -----
@@ -103,7 +103,7 @@ func.func @main(%x: tensor<1x256x14x14xf32>, %w: tensor<256x256x3x3xf32>) -> (te
 // library's algorithm where it computes bf16 in f32.
 // CHECK-LABEL: func.func @main
 // CHECK: nn.conv %{{.*}} algorithm winograd4
-// CHECK-NOT: algorithm
+// CHECK: nn.conv_backward_weight {{.*}} algorithm winograd4
 // PACKED-LABEL: func.func @main
 // MATRIX-LABEL: func.func @main
 // MATRIX-LABEL: func.func @main

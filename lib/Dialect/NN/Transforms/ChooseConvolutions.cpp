@@ -137,6 +137,8 @@ private:
       share = 0.9;
     SmallVector<Algorithm> algorithms{Algorithm::direct};
     SmallVector<double> times{0.9 * directTime(work) / (share * rate)};
+    if (!isGradient)
+      times[0] += weightsTime(work, transforms) * (isShort ? 0.5 : 1);
     if (hasWinograd) {
       algorithms.push_back(Algorithm::winograd);
       // The library packs no weights in another type than they have.
@@ -191,6 +193,17 @@ private:
            work.outputs / (gflops * 1e9);
   }
 
+  /// Reading weights of f32 in the library's own layout, and bringing them into
+  /// it.
+  double weightsTime(const Work &work, double transforms) const {
+    double weights = windowBytes(work);
+    return weights / (tileBytes * 1e9) +
+           2 * weights * transforms / (weightBytes * 1e9);
+  }
+  static double windowBytes(const Work &work) {
+    return 9 * work.inputs * work.outputs * 4;
+  }
+
   /// What an algorithm of Winograd's does: a product for each point of a
   /// transformed tile.
   struct Tiles {
@@ -240,7 +253,7 @@ private:
     double rounds = std::ceil(of.count / 48);
     return of.products / (gflops * 1e9) +
            (tiles + rounds * of.weightsRead) / (tileBytes * 1e9) +
-           2 * of.weightsMade / (weightBytes * 1e9);
+           windowBytes(work) / (weightBytes * 1e9);
   }
 
   /// Tiles whose numbers are rounded to bf16 and multiplied in pairs (measured
@@ -253,9 +266,8 @@ private:
   double gradientPairsTime(const Work &work) const {
     Tiles of(work, 2);
     double rounds = std::ceil(of.count / 392);
-    double gradient = 9 * work.inputs * work.outputs * 4;
     return productTime(of) + 0.5 * rounds * of.weightsRead / (tileBytes * 1e9) +
-           gradient / (weightBytes * 1e9);
+           windowBytes(work) / (weightBytes * 1e9);
   }
   double productTime(const Tiles &of) const {
     return of.products / (pairRate * gflops * 1e9) +
