@@ -694,6 +694,14 @@ static void buildTiles(const ConvShape &of, Direction direction,
   writeBack(builder, yInside, y);
 }
 
+/// The sizes of a gradient of weights that is computed so.
+static std::optional<WinogradConvolution::Shape>
+findGradientTiles(const ConvShape &whole) {
+  auto tiles = whole.gradientInTiles();
+  return tiles && WinogradConvolution::isPossible(*tiles) ? tiles
+                                                          : std::nullopt;
+}
+
 /// From x and dY to the gradient of the weights.
 static void buildGradientInTiles(const ConvShape &of, KernelBuilder &builder) {
   WinogradConvolution::Shape shape = *of.gradientInTiles();
@@ -1003,8 +1011,10 @@ makeGradientProduct(const ConvGradientProduct::Shape &shape) {
 
 bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
                                      KernelBuilder &builder) {
-  const auto sizes =
-      ConvShape(descriptor, builder, Division::None).gradientProduct();
+  const ConvShape whole(descriptor, builder, Division::None);
+  if (findGradientTiles(whole))
+    return true;
+  const auto sizes = whole.gradientProduct();
   return sizes && ConvGradientTiles::addsInPlace(*sizes);
 }
 
@@ -1013,7 +1023,8 @@ bool pp::runtime::isConvAddedTogether(Descriptor &descriptor,
   ConvShape shape(descriptor, builder, Division::None);
   shape.isAdded = readAccumulation(descriptor, shape.weights.data_type());
   const auto sizes = shape.gradientProduct();
-  return sizes && ConvGradientTiles::isPreferred(*sizes) &&
+  return !findGradientTiles(shape) && sizes &&
+         ConvGradientTiles::isPreferred(*sizes) &&
          ConvGradientSums::find(*sizes, PP_MOST_TOGETHER, *shortTiles());
 }
 
@@ -1048,8 +1059,7 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   ConvShape shape(descriptor, builder, Division::Outputs);
   shape.isAdded = whole.isAdded;
   // Of the whole, so that a part does what the whole would.
-  if (auto tiles = whole.gradientInTiles();
-      tiles && WinogradConvolution::isPossible(*tiles))
+  if (findGradientTiles(whole))
     return buildGradientInTiles(shape, builder);
   if (isInMatrixTiles) {
     const ConvGradientProduct::Shape product = *shape.gradientProduct();

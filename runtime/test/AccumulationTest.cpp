@@ -1,6 +1,8 @@
 //===- AccumulationTest.cpp - Kernels that add to a gradient --------------===//
 #include "cpu/LibraryKernel.h"
+#include "cpu/PairProduct.h"
 #include "cpu/Processor.h"
+#include "cpu/TiledProduct.h"
 
 #include <gtest/gtest.h>
 
@@ -104,6 +106,11 @@ TEST(AddsInPlace, WhereThereAreTiles) {
       "layout=blocked16";
   EXPECT_EQ(addsInPlace(pointwise + " types=bf16xf32xbf16"), hasMatrixTiles());
   EXPECT_FALSE(addsInPlace(gradient));
+  EXPECT_EQ(addsInPlace(gradient + " algorithm=winograd4"),
+            TiledProduct::isPossible());
+  EXPECT_EQ(
+      addsInPlace(gradient + " types=bf16xf32xbf16 algorithm=winograd2_bf16"),
+      hasPairProducts());
   EXPECT_FALSE(addsInPlace("matmul a=256x256"));
   EXPECT_FALSE(addsInPlace("add size=4"));
 }
