@@ -59,7 +59,9 @@ struct ModelFlags {
       cl::cat(machine)};
   Bound<nn::ConvolutionChoice> convolutions{
       "convolutions",
-      cl::desc("Algorithms of convolutions that the processor computes in f32"),
+      cl::desc(
+          "Algorithms of 3 x 3 convolutions on the processor (results have "
+          "other last bits)"),
       cl::location(options.convolutions.convolutions),
       cl::init(options.convolutions.convolutions), cl::cat(machine)};
   Bound<nn::LayoutChoice> layouts{
