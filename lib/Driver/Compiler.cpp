@@ -112,6 +112,7 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
   case CompilePhase::Kernels: {
     // An inference program prepares once.
     int64_t weightUses = training ? options.microbatches : 0;
+    pm.addPass(nn::createJoinProducts());
     pm.addPass(nn::createArrangeProducts());
     if (options.precision != nn::Precision::F32)
       pm.addPass(nn::createMixedPrecision(

@@ -105,17 +105,24 @@ private:
       if (!isLogsumexp(product, operand.get()))
         operand.set(shortened(operand.get(), product));
     for (Value result : product->getResults()) {
-      bool isAccumulated = llvm::all_of(result.getUsers(), [](Operation *user) {
-        return isa<AccumulateOp>(user);
-      });
-      if (isLogsumexp(product, result) ||
-          (isAccumulated && !isAttention(product)) ||
+      // The library sums up gradients of weights in f32.
+      bool isGradient = isa<ConvBackwardWeightOp>(product) ||
+                        (isAccumulated(result) && !isAttention(product));
+      if (isLogsumexp(product, result) || isGradient ||
           isRoundedWithBias(product))
         continue;
       Type longType = result.getType();
       result.setType(phaseCasts.getShortType(result));
       phaseCasts.widenForReaders(result, result, product, longType);
     }
+  }
+
+  /// Whether a value is nothing but a part of a parameter's gradient.
+  static bool isAccumulated(Value value) {
+    return llvm::all_of(value.getUsers(), [](Operation *user) {
+      auto sum = dyn_cast<AddOp>(user);
+      return isa<AccumulateOp>(user) || (sum && isAccumulated(sum));
+    });
   }
 
   /// Whether all that reads `product` is a sum with a bias, which is only

@@ -220,10 +220,11 @@ private:
         graph.kernels[producer].name + ":" + std::to_string(number);
     if (isForward && producer < reader)
       graph.addEdge(producer, reader, bytes, name);
-    else if (reader < producer)
+    else if (!isForward && reader < producer)
       graph.addEdge(reader, producer, 0, "gradient of " + name, bytes);
     else
-      // A gradient for a later kernel: only inside of a stage.
+      // A gradient for a later kernel, or what the backward part of an earlier
+      // one reads (nn-join-products): only inside of a stage.
       keepTogether(producer, reader);
   }
 

@@ -186,7 +186,8 @@ def MixedPrecision : NNPass<"nn-mixed-precision"> {
   let description = [{
     Casts the factors of matrix products and convolutions to `type`, and gives
     their results that type too, as PyTorch's autocast does; sums inside have the
-    precision of f32. The gradient of a weight, which is accumulated, stays f32,
+    precision of f32. The gradient of a weight, which is accumulated, or a part of
+    it, and any of a convolution's weights stay f32,
     as do parameters and all other arithmetic. The tensors of attention and of
     its derivative get `type`, but for the logsumexp.
 
@@ -330,6 +331,33 @@ def ArrangeProducts : NNPass<"nn-arrange-products"> {
         : (tensor<128x4x96xf32>, tensor<128x4x32xf32>) -> tensor<96x32xf32>
     ```
   }];
+}
+
+def JoinProducts : NNPass<"nn-join-products"> {
+  let summary = "Make one product of several that are added up";
+  let description = [{
+    The gradient of a recurrent network's weights is a sum with a product for each
+    step of a sequence, each of as many terms as there are samples: writing and adding
+    them takes far longer than multiplying. Neighbours in such a sum become one
+    product, whose factors are joined along the contracted axis. As many as are joined
+    stay in one stage, so they are not more than the options say.
+
+    ```mlir
+    %0 = nn.dot_general %d1, %h1 batch [] x [] contract [0] x [0] : (tensor<8x2048xf32>, tensor<8x512xf32>) -> tensor<2048x512xf32>
+    %1 = nn.dot_general %d2, %h2 batch [] x [] contract [0] x [0] : (tensor<8x2048xf32>, tensor<8x512xf32>) -> tensor<2048x512xf32>
+    %2 = nn.add %0, %1 : tensor<2048x512xf32>
+    // becomes
+    %0 = nn.concat %d1, %d2 axis 0 : (tensor<8x2048xf32>, tensor<8x2048xf32>) -> tensor<16x2048xf32>
+    %1 = nn.concat %h1, %h2 axis 0 : (tensor<8x512xf32>, tensor<8x512xf32>) -> tensor<16x512xf32>
+    %2 = nn.dot_general %0, %1 batch [] x [] contract [0] x [0] : (tensor<16x2048xf32>, tensor<16x512xf32>) -> tensor<2048x512xf32>
+    ```
+  }];
+  let options = [
+    Option<"terms", "terms", "int64_t", "256",
+           "The most terms of a product that is made">,
+    Option<"products", "products", "int64_t", "16",
+           "The most products of which one is made">
+  ];
 }
 
 def UnfoldPatches : NNPass<"nn-unfold-patches"> {
