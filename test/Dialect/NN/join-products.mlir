@@ -49,3 +49,16 @@ func.func @main(%d: tensor<8x32xf32>, %h: tensor<8x16xf32>, %e: tensor<300x32xf3
   %8 = nn.add %6, %7 {step.phase = #step.phase<backward_weight>} : tensor<32x16xf32>
   return %8, %7 : tensor<32x16xf32>, tensor<32x16xf32>
 }
+
+// -----
+
+// The gates of a recurrent network: weights are larger than what is added.
+
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: nn.concat
+func.func @main(%x: tensor<8x16xf32>, %w: tensor<32x16xf32>, %h: tensor<8x16xf32>, %r: tensor<32x16xf32>) -> tensor<8x32xf32> {
+  %0 = nn.dot_general %x, %w batch [] x [] contract [1] x [1] : (tensor<8x16xf32>, tensor<32x16xf32>) -> tensor<8x32xf32>
+  %1 = nn.dot_general %h, %r batch [] x [] contract [1] x [1] : (tensor<8x16xf32>, tensor<32x16xf32>) -> tensor<8x32xf32>
+  %2 = nn.add %0, %1 : tensor<8x32xf32>
+  return %2 : tensor<8x32xf32>
+}

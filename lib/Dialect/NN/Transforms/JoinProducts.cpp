@@ -98,14 +98,19 @@ private:
     }
   }
 
-  /// The product that `leaf` is, if it has few terms and nothing else reads it.
+  /// The product that `leaf` is, if it has few terms, nothing else reads it,
+  /// and its factors are smaller than it: they are copied, so that it is not
+  /// added.
   DotGeneralOp findProduct(Value leaf, AddOp root) const {
     auto product = leaf.getDefiningOp<DotGeneralOp>();
     bool isSmall = product && product->hasOneUse() &&
                    step::getPhase(product) == step::getPhase(root) &&
                    product.getLhsBatch().empty() &&
                    !product.getLhsContract().empty() &&
-                   countTerms(product) < mostTerms;
+                   countTerms(product) < mostTerms &&
+                   getTensorBytes(product.getLhs().getType()) +
+                           getTensorBytes(product.getRhs().getType()) <=
+                       getTensorBytes(product.getType());
     return isSmall ? product : DotGeneralOp();
   }
 

@@ -339,7 +339,8 @@ def JoinProducts : NNPass<"nn-join-products"> {
     The gradient of a recurrent network's weights is a sum with a product for each
     step of a sequence, each of as many terms as there are samples: writing and adding
     them takes far longer than multiplying. Neighbours in such a sum become one
-    product, whose factors are joined along the contracted axis. As many as are joined
+    product, whose factors are joined along the contracted axis, where those are smaller
+    than what is added. As many as are joined
     stay in one stage, so they are not more than the options say.
 
     ```mlir
