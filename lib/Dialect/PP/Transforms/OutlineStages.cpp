@@ -121,7 +121,10 @@ private:
         step::getPhase(op) == Phase::Prepare && isKernel(op) && has(op, stage);
     if (isHere && isHanded)
       handed.insert({value, stage});
-    if (isHere && !prepared.insert({op, stage}).second)
+    if (isHere)
+      prepared.insert({op, stage});
+    // What many read is behind them on many ways.
+    if (!visited.insert({op, 2 * stage + isHanded}).second)
       return;
     for (Value operand : op->getOperands())
       prepare(operand, stage, isHanded && !isHere);
@@ -129,11 +132,13 @@ private:
 
   /// False if the stage borrows one of the parameters behind the operation.
   bool has(Operation *op, int64_t stage) {
-    if (lenderOf(op, stage))
-      return false;
-    return llvm::all_of(op->getOperands(), [&](Value operand) {
-      return has(operand.getDefiningOp(), stage);
-    });
+    if (auto known = owned.find({op, stage}); known != owned.end())
+      return known->second;
+    bool isOwned = !lenderOf(op, stage) &&
+                   llvm::all_of(op->getOperands(), [&](Value operand) {
+                     return has(operand.getDefiningOp(), stage);
+                   });
+    return owned[{op, stage}] = isOwned;
   }
 
   void build(Part &part) {
@@ -155,9 +160,10 @@ private:
     SmallVector<Value> outputs;
     DenseSet<Operation *> members(part.operations.begin(),
                                   part.operations.end());
+    DenseSet<Operation *> seen;
     for (Operation *op : part.operations) {
       for (Value operand : op->getOperands())
-        collectInput(operand, part, members, inputs);
+        collectInput(operand, part, members, seen, inputs);
       for (Value result : op->getResults())
         if (part.phase == Phase::Prepare ? handed.contains({result, part.stage})
                                          : isReadOutside(result, members))
@@ -210,8 +216,10 @@ private:
     }
   }
 
-  /// Adds what `value` needs from outside of the part.
+  /// Adds what `value` needs from outside of the part; `seen` are the views and
+  /// replicated kernels behind which it has looked.
   void collectInput(Value value, Part &part, DenseSet<Operation *> &members,
+                    DenseSet<Operation *> &seen,
                     llvm::SetVector<Value> &inputs) {
     Operation *op = value.getDefiningOp();
     if (op && members.contains(op))
@@ -225,8 +233,10 @@ private:
         inputs.insert(value);
         return;
       }
+      if (!seen.insert(op).second)
+        return;
       for (Value operand : op->getOperands())
-        collectInput(operand, part, members, inputs);
+        collectInput(operand, part, members, seen, inputs);
       return;
     }
     inputs.insert(value);
@@ -312,7 +322,10 @@ private:
 
   /// Whether a stage without the parameter reads that of `stage`.
   bool isLentBy(Operation *view, int64_t stage) {
+    DenseSet<Value> seen;
     auto reads = [&](auto &self, Value value) -> bool {
+      if (!seen.insert(value).second)
+        return false;
       return llvm::any_of(value.getUsers(), [&](Operation *user) {
         if (isView(user) || replicated.contains(user))
           return llvm::any_of(user->getResults(),
@@ -357,6 +370,9 @@ private:
   DenseMap<Value, Value> places;
   /// By the stage that has the copy.
   DenseSet<std::pair<Operation *, int64_t>> prepared;
+  /// By stage, and by whether another phase reads it: see prepare().
+  DenseSet<std::pair<Operation *, int64_t>> visited;
+  DenseMap<std::pair<Operation *, int64_t>, bool> owned; // see has()
   DenseSet<std::pair<Value, int64_t>> handed;
   DenseMap<std::pair<Value, int64_t>, Value> preparedPlaces;
   DenseMap<std::pair<Value, int64_t>, Value> lentTo;
