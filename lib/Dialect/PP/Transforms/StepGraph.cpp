@@ -60,7 +60,8 @@ pp::pipeline::findReplicatedKernels(func::FuncOp step) {
       Operation *producer = operand.getDefiningOp();
       return producer && independent.contains(producer);
     });
-    if (!isIndependent)
+    // What leaves a portal has no operand, but a stage behind it.
+    if (!isIndependent || isa<PopOp>(op))
       continue;
     auto origin = op.getAttrOfType<IntegerAttr>(step::originAttrName);
     if (isKernel(&op)) {
