@@ -694,6 +694,31 @@ static void buildTiles(const ConvShape &of, Direction direction,
   writeBack(builder, yInside, y);
 }
 
+/// A gradient of weights with code of our own.
+template <typename Product>
+static void buildGradient(const Product &product, const ConvShape &shape,
+                          KernelBuilder &builder) {
+  builder.setFunction(
+      3,
+      [product, offsets = std::array{shape.srcOffset, shape.dstOffset,
+                                     shape.weightsOffset}](void *const *tensors,
+                                                           void *scratchpad) {
+        auto at = [&](int tensor) {
+          return static_cast<char *>(tensors[tensor]) + offsets[tensor];
+        };
+        product.run(at(0), at(1), reinterpret_cast<float *>(at(2)), scratchpad);
+      },
+      product.getScratchpadBytes());
+}
+
+/// Lets it add those of several micro-batches in one pass.
+template <typename Sums>
+static void setSums(const Sums &sums, const ConvShape &shape,
+                    KernelBuilder &builder) {
+  builder.setSums(sums, {0, shape.srcOffset}, {1, shape.dstOffset},
+                  {2, shape.weightsOffset});
+}
+
 /// The sizes of a gradient of weights that is computed so.
 static std::optional<WinogradConvolution::Shape>
 findGradientTiles(const ConvShape &whole) {
@@ -702,8 +727,28 @@ findGradientTiles(const ConvShape &whole) {
                                                           : std::nullopt;
 }
 
+/// Its code, if it can read x and dY as they lie.
+static std::optional<WinogradGradient>
+findGradientInPlace(const ConvShape &of) {
+  if (withLanes(of.src) != of.src || withLanes(of.dst) != of.dst)
+    return std::nullopt;
+  WinogradConvolution::Shape shape = *of.gradientInTiles();
+  shape.x = KernelBuilder::imagePlaces(of.src);
+  shape.y = KernelBuilder::imagePlaces(of.dst);
+  WinogradGradient gradient(shape);
+  if (of.isAdded)
+    gradient.setAdded();
+  return gradient;
+}
+
 /// From x and dY to the gradient of the weights.
-static void buildGradientInTiles(const ConvShape &of, KernelBuilder &builder) {
+static void buildGradientInTiles(const ConvShape &of, int64_t together,
+                                 KernelBuilder &builder) {
+  if (auto gradient = findGradientInPlace(of)) {
+    if (auto sums = WinogradGradientSums::find(*gradient, together))
+      setSums(*sums, of, builder);
+    return buildGradient(*gradient, of, builder);
+  }
   WinogradConvolution::Shape shape = *of.gradientInTiles();
   auto x = builder.addTensor(of.src, of.srcOffset);
   auto dy = builder.addTensor(of.dst, of.dstOffset);
@@ -984,23 +1029,6 @@ uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
   return measurePacked(shape.weights, desc.weights_desc());
 }
 
-/// A gradient of weights with code of our own.
-template <typename Product>
-static void buildGradient(const Product &product, const ConvShape &shape,
-                          KernelBuilder &builder) {
-  builder.setFunction(
-      3,
-      [product, offsets = std::array{shape.srcOffset, shape.dstOffset,
-                                     shape.weightsOffset}](void *const *tensors,
-                                                           void *scratchpad) {
-        auto at = [&](int tensor) {
-          return static_cast<char *>(tensors[tensor]) + offsets[tensor];
-        };
-        product.run(at(0), at(1), reinterpret_cast<float *>(at(2)), scratchpad);
-      },
-      product.getScratchpadBytes());
-}
-
 static ConvGradientProduct
 makeGradientProduct(const ConvGradientProduct::Shape &shape) {
   ConvGradientProduct product(shape);
@@ -1015,16 +1043,21 @@ bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
   if (findGradientTiles(whole))
     return true;
   const auto sizes = whole.gradientProduct();
-  return sizes && ConvGradientTiles::addsInPlace(*sizes);
+  return sizes && (ConvGradientTiles::isPreferred(*sizes)
+                       ? ConvGradientTiles::addsInPlace(*sizes)
+                       : ConvGradientProduct::isPreferred(*sizes));
 }
 
 bool pp::runtime::isConvAddedTogether(Descriptor &descriptor,
                                       KernelBuilder &builder) {
   ConvShape shape(descriptor, builder, Division::None);
   shape.isAdded = readAccumulation(descriptor, shape.weights.data_type());
+  if (findGradientTiles(shape)) {
+    const auto gradient = findGradientInPlace(shape);
+    return gradient && WinogradGradientSums::find(*gradient, PP_MOST_TOGETHER);
+  }
   const auto sizes = shape.gradientProduct();
-  return !findGradientTiles(shape) && sizes &&
-         ConvGradientTiles::isPreferred(*sizes) &&
+  return sizes && ConvGradientTiles::isPreferred(*sizes) &&
          ConvGradientSums::find(*sizes, PP_MOST_TOGETHER, *shortTiles());
 }
 
@@ -1060,12 +1093,11 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   shape.isAdded = whole.isAdded;
   // Of the whole, so that a part does what the whole would.
   if (findGradientTiles(whole))
-    return buildGradientInTiles(shape, builder);
+    return buildGradientInTiles(shape, together, builder);
   if (isInMatrixTiles) {
     const ConvGradientProduct::Shape product = *shape.gradientProduct();
     if (auto sums = ConvGradientSums::find(product, together, *shortTiles()))
-      builder.setSums(*sums, {0, shape.srcOffset}, {1, shape.dstOffset},
-                      {2, shape.weightsOffset});
+      setSums(*sums, shape, builder);
     return buildGradient(ConvGradientTiles(product, *shortTiles()), shape,
                          builder);
   }

@@ -105,6 +105,19 @@ PP_AVX512 void pp::runtime::writeRow(const float *row, int64_t columns,
   }
 }
 
+PP_AVX512 void pp::runtime::readColumns(const float *c, int64_t count,
+                                        float *columns) {
+  const __mmask16 mask = maskFrom(0, count);
+  LaneRows block;
+  for (__m512i &row : block) {
+    row = _mm512_maskz_loadu_epi32(mask, c);
+    c += count;
+  }
+  transposeRows(block);
+  for (int64_t column = 0; column < count; ++column)
+    _mm512_storeu_si512(columns + column * half, block[column]);
+}
+
 PP_AVX512 void pp::runtime::writeColumns(const float *const *columns,
                                          int64_t count, int64_t offset,
                                          float *c) {

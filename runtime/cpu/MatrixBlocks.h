@@ -26,6 +26,9 @@ void sumRows(const float *rows, int64_t count, int64_t distance,
 void streamSum(const float *rows, int64_t count, int64_t distance,
                int64_t columns, float *to);
 
+/// Reads the columns of a dense matrix of 16 rows, up to 16 columns, one after
+/// the other.
+void readColumns(const float *c, int64_t count, float *columns);
 /// Writes `count` times 16 numbers as columns of a dense matrix of 16 rows. The
 /// numbers are `offset` after these places.
 void writeColumns(const float *const *columns, int64_t count, int64_t offset,

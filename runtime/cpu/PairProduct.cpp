@@ -14,11 +14,9 @@ using namespace pp::runtime;
 /// Rows of c in registers at a time, with two panels; multiples of 8 are not
 /// divided into 12 and 4.
 static constexpr int64_t mostRows = 12, fewerRows = 8;
-/// Numbers of b: a page, in which the next factors are, or others that follow.
-static constexpr int64_t ahead = 4096 / sizeof(uint16_t);
 
 template <int rows, int panels, bool isAdded>
-PP_DOT static void multiplyTile(const PairFactors &of, const uint16_t *a,
+PP_DOT_INLINE void multiplyTile(const PairFactors &of, const uint16_t *a,
                                 const uint16_t *b, float *c, int64_t cRow) {
   __m512 sums[rows][panels];
 #pragma unroll
@@ -40,10 +38,9 @@ PP_DOT static void multiplyTile(const PairFactors &of, const uint16_t *a,
     for (int panel = 0; panel < panels; ++panel)
       columns[panel] =
           reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + panel * of.bPanel));
-    // The processor expects nothing beyond a page.
 #pragma unroll
     for (int panel = 0; panel < panels; ++panel)
-      __builtin_prefetch(b + panel * of.bPanel + ahead);
+      __builtin_prefetch(b + panel * of.bPanel + of.ahead);
     b += 2 * pairColumns;
 #pragma unroll
     for (int row = 0; row < rows; ++row) {
@@ -66,16 +63,29 @@ PP_DOT static void multiplyTile(const PairFactors &of, const uint16_t *a,
       _mm512_storeu_ps(c + row * cRow + panel * pairColumns, sums[row][panel]);
 }
 
+template <int rows, int panels, bool isAdded>
+PP_DOT static void multiplyTiles(const PairFactors &of, const uint16_t *a,
+                                 const uint16_t *b, float *c, int64_t cRow,
+                                 const PairProducts &products) {
+  for (int64_t i = 0; i < products.count; ++i) {
+    multiplyTile<rows, panels, isAdded>(of, a, b, c, cRow);
+    a += products.a;
+    b += products.b;
+    c += products.c;
+  }
+}
+
 namespace {
-using MultiplyTile = void (*)(const PairFactors &of, const uint16_t *a,
-                              const uint16_t *b, float *c, int64_t cRow);
+using MultiplyTiles = void (*)(const PairFactors &of, const uint16_t *a,
+                               const uint16_t *b, float *c, int64_t cRow,
+                               const PairProducts &products);
 } // namespace
 
 /// By the number of rows, less 1.
 template <int panels, bool isAdded, int... rows>
-static constexpr std::array<MultiplyTile, sizeof...(rows)>
+static constexpr std::array<MultiplyTiles, sizeof...(rows)>
 tilesOf(std::integer_sequence<int, rows...> /*sequence*/) {
-  return {multiplyTile<rows + 1, panels, isAdded>...};
+  return {multiplyTiles<rows + 1, panels, isAdded>...};
 }
 template <int panels, bool isAdded>
 static constexpr auto tiles =
@@ -88,7 +98,7 @@ bool pp::runtime::hasPairProducts() {
 
 void pp::runtime::multiplyPairs(const PairFactors &factors, int64_t rows,
                                 int64_t columns, float *c, int64_t cRow,
-                                bool isAdded) {
+                                bool isAdded, const PairProducts &products) {
   const int64_t panels = columns / pairColumns;
   const int64_t atOnce =
       rows % mostRows != 0 && rows % fewerRows == 0 ? fewerRows : mostRows;
@@ -101,6 +111,6 @@ void pp::runtime::multiplyPairs(const PairFactors &factors, int64_t rows,
       multiply[std::min(atOnce, rows - row) - 1](
           factors, factors.a + row * factors.aRow,
           factors.b + panel * factors.bPanel,
-          c + row * cRow + panel * pairColumns, cRow);
+          c + row * cRow + panel * pairColumns, cRow, products);
   }
 }

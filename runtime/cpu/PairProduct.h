@@ -18,17 +18,27 @@ struct PairFactors {
   const uint16_t *b;
   int64_t bPanel;
   int64_t pairs;
+  /// From b to what is read so much later that it is asked for now.
+  int64_t ahead = 4096 / sizeof(uint16_t); // a page
+};
+
+/// Several products of the same sizes, so far apart. Distances are in numbers.
+struct PairProducts {
+  int64_t count = 1;
+  int64_t a = 0, b = 0, c = 0;
 };
 
 /// Whether the processor has AVX512_BF16.
 bool hasPairProducts();
 
 /// c = a b, or c += a b where `isAdded`, for a block of rows of a and a
-/// multiple of 16 columns of b, in f32. A number of c is a sum that begins at
+/// multiple of 16 columns of b, in f32; for each of some products, a tile of c
+/// after the other. A number of c is a sum that begins at
 /// 0, or at what c has; its bits depend on its row of a and its column of b
 /// alone. Only where hasPairProducts().
 void multiplyPairs(const PairFactors &factors, int64_t rows, int64_t columns,
-                   float *c, int64_t cRow, bool isAdded);
+                   float *c, int64_t cRow, bool isAdded,
+                   const PairProducts &products = {});
 
 } // namespace pp::runtime
 

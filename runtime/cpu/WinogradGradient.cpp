@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 using namespace pp::runtime;
 using namespace pp::runtime::winograd;
@@ -23,9 +24,21 @@ static int64_t chunkOf(const Sizes &shape) {
   return std::min(shape.tiles(), fits || sums > cache ? most : fewer);
 }
 
-/// Whole panels of rows, of any processor.
-static GradientBlocks blocksOf(const Sizes &shape) {
-  return {/*outputs=*/48, /*channels=*/shape.edge == 2 ? 128 : 64};
+/// Whether sums are of so few tiles that they should not leave L1.
+static bool isSmall(const Sizes &shape) {
+  return chunkOf(shape) == shape.tiles();
+}
+
+/// Whole panels of rows.
+static GradientBlocks blocksOf(const Sizes &shape,
+                               const ProductTiles &registers,
+                               int64_t microbatches) {
+  if (!isSmall(shape)) // of any processor
+    return {/*outputs=*/48, /*channels=*/shape.edge == 2 ? 128 : 64};
+  const int64_t channels = shape.edge == 2 ? 32 : 64;
+  return {
+      registers.rows, channels,
+      GradientBlocks::together(shape, microbatches, channels, sizeof(float))};
 }
 
 //===----------------------------------------------------------------------===//
@@ -34,13 +47,19 @@ static GradientBlocks blocksOf(const Sizes &shape) {
 
 namespace {
 /// The transformed tiles of dY as MultiplyBlock has a packed factor: for each
-/// point, panels of outputs, tile by tile.
+/// point, panels of outputs, tile by tile; of few tiles, for each panel all
+/// points.
 struct Panels {
-  int64_t rows, tiles, ofPoint;
+  int64_t rows, ofPanel, ofPoint, size;
 
   Panels(const Sizes &shape, const ProductTiles &registers, int64_t tiles)
-      : rows(registers.rows), tiles(tiles),
-        ofPoint((shape.outputs + rows - 1) / rows * rows * tiles) {}
+      : rows(registers.rows) {
+    const int64_t panel = rows * tiles;
+    const int64_t count = (shape.outputs + rows - 1) / rows;
+    size = shape.points() * count * panel;
+    ofPanel = isSmall(shape) ? shape.points() * panel : panel;
+    ofPoint = isSmall(shape) ? panel : count * panel;
+  }
 };
 } // namespace
 
@@ -73,7 +92,7 @@ PP_INLINE void expandTilesBody(const Sizes &shape, const Panels &panels,
       for (int64_t begin = 0; begin < lanes;) {
         int64_t row = (output + begin) % panels.rows;
         int64_t length = std::min(lanes - begin, panels.rows - row);
-        float *at = to + (output + begin - row) * panels.tiles +
+        float *at = to + (output + begin) / panels.rows * panels.ofPanel +
                     number * panels.rows + row;
         const float *from = numbers[0] + begin;
         // Those of panels of 12 rows.
@@ -101,8 +120,9 @@ struct Functions {
                     int64_t first, int64_t count, float *to);
   void (*expandTiles)(const Sizes &shape, const Panels &panels, const void *dy,
                       int64_t first, int64_t count, float *to);
-  void (*writeWindows)(const Sizes &shape, const GradientBlock &block,
-                       const float *sums, float *gradient, bool isAdded);
+  void (*addWindows)(const Sizes &shape, const GradientBlock &block,
+                     const float *sums, const GradientTurn &turn,
+                     float *windows, float *gradient);
 };
 } // namespace
 
@@ -122,15 +142,15 @@ struct Functions {
                           first, count, to);                                   \
   }                                                                            \
   template <int edge>                                                          \
-  __attribute__((target(features))) static void writeWindows##name(            \
+  __attribute__((target(features))) static void addWindows##name(              \
       const Sizes &shape, const GradientBlock &block, const float *sums,       \
-      float *gradient, bool isAdded) {                                         \
-    writeWindowsBody<edge, isWide>(shape, block, sums, gradient, isAdded);     \
+      const GradientTurn &turn, float *windows, float *gradient) {             \
+    addWindowsBody<edge, isWide>(shape, block, sums, turn, windows, gradient); \
   }                                                                            \
   template <int edge, typename Element>                                        \
   static constexpr Functions functions##name = {                               \
       readTiles##name<edge, Element>, expandTiles##name<edge, Element>,        \
-      writeWindows##name<edge>};
+      addWindows##name<edge>};
 
 PP_FOR_PROCESSOR(Avx2, "avx2", false)
 PP_FOR_PROCESSOR(Avx512, "avx512f", true)
@@ -149,57 +169,112 @@ static const Functions &functionsFor(const Sizes &shape,
 // The gradient
 //===----------------------------------------------------------------------===//
 
+/// Of few tiles, for each 16 channels all points.
+static Rows rowsOf(const Sizes &shape, const ProductTiles &registers,
+                   int64_t tiles) {
+  if (!isSmall(shape))
+    return Rows(shape, registers, tiles);
+  // An odd number of cache lines: what is a power of two apart would share
+  // places of the cache.
+  const int64_t ofPoint = tiles * lanes;
+  return Rows(lanes, ofPoint, (shape.points() * tiles | 1) * lanes);
+}
+
 static uint64_t rowBytes(const Sizes &shape, const ProductTiles &registers) {
-  Rows rows(shape, registers, chunkOf(shape));
-  return alignUp(shape.points() * rows.ofPoint * sizeof(float));
+  const int64_t tiles = chunkOf(shape);
+  const Rows rows = rowsOf(shape, registers, tiles);
+  const int64_t size = isSmall(shape) ? shape.channels / lanes * rows.ofPanel
+                                      : shape.points() * rows.ofPoint;
+  return alignUp(size * sizeof(float));
 }
 
 static uint64_t panelBytes(const Sizes &shape, const ProductTiles &registers) {
   Panels panels(shape, registers, chunkOf(shape));
-  return alignUp(shape.points() * panels.ofPoint * sizeof(float));
+  return alignUp(panels.size * sizeof(float));
 }
 
-uint64_t WinogradGradient::getScratchpadBytes() const {
+uint64_t WinogradGradient::getScratchpadBytes(int64_t microbatches) const {
   if (shape.inPairs)
-    return WinogradPairGradient(shape, isAdded).getScratchpadBytes();
+    return WinogradPairGradient(shape).getScratchpadBytes(microbatches);
   const bool isOneChunk = chunkOf(shape) == shape.tiles();
-  return rowBytes(shape, registers) + panelBytes(shape, registers) +
-         alignUp(blocksOf(shape).countSums(shape, isOneChunk) * sizeof(float));
+  const GradientBlocks blocks = blocksOf(shape, registers, microbatches);
+  return microbatches *
+             (rowBytes(shape, registers) + panelBytes(shape, registers)) +
+         alignUp((blocks.countSums(shape, isOneChunk) +
+                  blocks.countWindows(microbatches)) *
+                 sizeof(float));
 }
 
 void WinogradGradient::run(const void *x, const void *dy, float *gradient,
                            void *scratchpad) const {
-  if (shape.inPairs)
-    return WinogradPairGradient(shape, isAdded)
-        .run(static_cast<const uint16_t *>(x),
-             static_cast<const uint16_t *>(dy), gradient,
-             static_cast<char *>(scratchpad));
+  const Factors factors{x, dy};
+  run(std::span(&factors, 1), gradient, isAdded, scratchpad);
+}
+
+void WinogradGradient::run(std::span<const Factors> factors, float *gradient,
+                           bool isAdded, void *scratchpad) const {
   auto *bytes = static_cast<char *>(scratchpad);
-  auto *numbers = reinterpret_cast<float *>(bytes);
-  bytes += rowBytes(shape, registers);
-  auto *factors = reinterpret_cast<float *>(bytes);
-  bytes += panelBytes(shape, registers);
+  if (shape.inPairs)
+    return WinogradPairGradient(shape).run(factors, gradient, isAdded, bytes);
+  const auto microbatches = static_cast<int64_t>(factors.size());
+  const uint64_t ofTiles = rowBytes(shape, registers);
+  const uint64_t ofMicrobatch = ofTiles + panelBytes(shape, registers);
+  char *const panelsBegin =
+      std::exchange(bytes, bytes + microbatches * ofMicrobatch);
+  auto tilesOf = [&](int64_t microbatch) {
+    return reinterpret_cast<float *>(panelsBegin + microbatch * ofMicrobatch);
+  };
+  auto gradientsOf = [&](int64_t microbatch) {
+    return reinterpret_cast<float *>(panelsBegin + microbatch * ofMicrobatch +
+                                     ofTiles);
+  };
+  const GradientBlocks blocks = blocksOf(shape, registers, microbatches);
+  auto *const windows = reinterpret_cast<float *>(bytes);
+  float *const firstSums = windows + blocks.countWindows(microbatches);
   const Functions &work = functionsFor(shape, registers);
   const int64_t chunk = chunkOf(shape), tiles = shape.tiles();
   for (int64_t first = 0; first < tiles; first += chunk) {
     const int64_t count = std::min(chunk, tiles - first);
-    const Rows rows(shape, registers, count);
+    const Rows rows = rowsOf(shape, registers, count);
     const Panels panels(shape, registers, count);
-    work.readTiles(shape, rows, x, first, count, numbers);
-    work.expandTiles(shape, panels, dy, first, count, factors);
-    auto *sums = reinterpret_cast<float *>(bytes);
-    blocksOf(shape).forEach(shape, [&](const GradientBlock &block) {
-      for (int64_t point = 0; point < shape.points(); ++point)
-        registers.multiplyBlock(
-            factors + point * panels.ofPoint + block.output * count,
-            /*aStride=*/0, numbers + point * rows.ofPoint + block.channel,
-            lanes, rows.pitch, block.outputs, block.channels, count,
-            sums + point * block.ofPoint(), block.channels,
-            /*isAdded=*/first > 0);
-      if (first + count == tiles)
-        work.writeWindows(shape, block, sums, gradient, isAdded);
+    for (int64_t i = 0; i < microbatches; ++i) {
+      work.readTiles(shape, rows, factors[i].x, first, count, tilesOf(i));
+      work.expandTiles(shape, panels, factors[i].dy, first, count,
+                       gradientsOf(i));
+    }
+    float *sums = firstSums;
+    blocks.forEach(shape, [&](const GradientBlock &block) {
+      if (isSmall(shape))
+        askForWindows(shape, block, gradient);
+      for (int64_t i = 0; i < microbatches; ++i) {
+        for (int64_t point = 0; point < shape.points(); ++point)
+          registers.multiplyBlock(
+              gradientsOf(i) + point * panels.ofPoint +
+                  block.output / panels.rows * panels.ofPanel,
+              /*aStride=*/0,
+              tilesOf(i) + point * rows.ofPoint +
+                  block.channel / lanes * rows.ofPanel,
+              rows.ofPanel, rows.pitch, block.outputs, block.channels, count,
+              sums + point * block.ofPoint(), block.channels,
+              /*isAdded=*/first > 0);
+        if (first + count == tiles)
+          work.addWindows(
+              shape, block, sums,
+              {/*isFirst=*/i == 0, /*isLast=*/i + 1 == microbatches, isAdded},
+              windows, gradient);
+      }
       if (chunk != tiles)
         sums += shape.points() * block.ofPoint();
     });
   }
+}
+
+std::optional<WinogradGradientSums>
+WinogradGradientSums::find(const WinogradGradient &one, int64_t most) {
+  const bool isOfFew = one.shape.inPairs
+                           ? WinogradPairGradient(one.shape).isOfFewTiles()
+                           : isSmall(one.shape);
+  if (!one.isAdded || !isOfFew || most < 2)
+    return std::nullopt;
+  return WinogradGradientSums(one, most);
 }

@@ -17,7 +17,16 @@
 
 #include "cpu/WinogradConvolution.h"
 
+#include <optional>
+#include <span>
+
 namespace pp::runtime {
+
+/// What a gradient of weights is made of: the values and gradients of a
+/// micro-batch.
+struct GradientFactors {
+  const void *x, *dy;
+};
 
 /// Computes in f32, with strides and dilations of 1, without groups. A number
 /// of the gradient depends on nothing but its output and channel, so parts of
@@ -36,16 +45,51 @@ public:
   void setAdded() { isAdded = true; }
 
   /// A multiple of 64.
-  uint64_t getScratchpadBytes() const;
+  uint64_t getScratchpadBytes() const { return getScratchpadBytes(1); }
   /// Writes the gradient, or adds it: outputs x channels x 3 x 3, dense. Each
   /// 16 channels of x, and of dY, lie together.
   void run(const void *x, const void *dy, float *gradient,
            void *scratchpad) const;
 
 private:
+  friend class WinogradGradientSums;
+  using Factors = GradientFactors;
+
+  uint64_t getScratchpadBytes(int64_t microbatches) const;
+  void run(std::span<const Factors> factors, float *gradient, bool isAdded,
+           void *scratchpad) const;
+
   Shape shape;
   const ProductTiles &registers;
   bool isAdded = false;
+};
+
+/// The same for several micro-batches, whose gradients are added to one, each
+/// for itself, in one pass over it: the windows of 16 channels stay in
+/// registers until all have been added.
+class WinogradGradientSums {
+public:
+  using Factors = GradientFactors;
+
+  /// For up to `most`; nothing where one at a time is as good.
+  static std::optional<WinogradGradientSums> find(const WinogradGradient &one,
+                                                  int64_t most);
+
+  int64_t atOnce() const { return most; }
+  /// A multiple of 64.
+  uint64_t getScratchpadBytes() const { return one.getScratchpadBytes(most); }
+  /// With `isFirst`, the first one is written, not added.
+  void run(std::span<const Factors> factors, float *gradient, bool isFirst,
+           void *scratchpad) const {
+    one.run(factors, gradient, !isFirst, scratchpad);
+  }
+
+private:
+  WinogradGradientSums(const WinogradGradient &one, int64_t most)
+      : one(one), most(most) {}
+
+  WinogradGradient one;
+  int64_t most;
 };
 
 } // namespace pp::runtime

@@ -17,9 +17,10 @@
 #ifndef PP_RUNTIME_CPU_WINOGRADPAIRS_H
 #define PP_RUNTIME_CPU_WINOGRADPAIRS_H
 
-#include "cpu/WinogradConvolution.h"
+#include "cpu/WinogradGradient.h"
 
 #include <cstdint>
+#include <span>
 
 namespace pp::runtime {
 
@@ -50,16 +51,17 @@ class WinogradPairGradient {
 public:
   using Shape = WinogradConvolution::Shape;
 
-  WinogradPairGradient(const Shape &shape, bool isAdded)
-      : shape(shape), isAdded(isAdded) {}
+  explicit WinogradPairGradient(const Shape &shape) : shape(shape) {}
 
-  uint64_t getScratchpadBytes() const;
-  void run(const uint16_t *x, const uint16_t *dy, float *gradient,
-           char *scratchpad) const;
+  /// Whether several micro-batches at once are faster than one by one.
+  bool isOfFewTiles() const;
+  uint64_t getScratchpadBytes(int64_t microbatches) const;
+  /// The first one is written, or added.
+  void run(std::span<const GradientFactors> factors, float *gradient,
+           bool isAdded, char *scratchpad) const;
 
 private:
   Shape shape;
-  bool isAdded;
 };
 
 } // namespace pp::runtime

@@ -209,13 +209,16 @@ struct Tile {
 /// What a chunk of tiles is made into: for each point, a row of channels for
 /// each tile.
 struct Rows {
-  int64_t pitch, ofPoint; // from row to row, and from point to point
+  // From row to row, from point to point, and from 16 channels to the next.
+  int64_t pitch, ofPoint, ofPanel = lanes;
 
   Rows(const Sizes &shape, const ProductTiles &registers, int64_t tiles)
       // Rows that are a power of two apart would share places of the cache.
       : pitch(shape.channels + lanes),
         ofPoint((tiles + registers.rows - 1) / registers.rows * registers.rows *
                 pitch) {}
+  Rows(int64_t pitch, int64_t ofPoint, int64_t ofPanel)
+      : pitch(pitch), ofPoint(ofPoint), ofPanel(ofPanel) {}
 };
 
 /// Transforms 16 channels of a tile: the numbers of all points.
@@ -270,7 +273,7 @@ PP_INLINE void readTilesBody(const Sizes &shape, const Rows &rows,
     const Tile tile(shape, first + number);
     for (int64_t channel = 0; channel < shape.channels; channel += lanes)
       readTile<edge>(shape, x + shape.x.offsetOfChannel(channel), tile,
-                     to + channel, rows.ofPoint);
+                     to + channel / lanes * rows.ofPanel, rows.ofPoint);
   }
 }
 

@@ -261,6 +261,69 @@ TEST(WinogradConvolutionTest, ItsGradientIsAsExactAsSumsOfF32) {
   });
 }
 
+/// The gradients of three micro-batches in one pass, after one of its own.
+template <typename Element>
+void checkSums(const Case &of, const ProductTiles &registers, bool isFirst,
+               const std::vector<Element> &x, const std::vector<Element> &dy) {
+  const WinogradConvolution::Shape shape = of.shape();
+  WinogradGradient writes(shape, registers);
+  WinogradGradient adds = writes;
+  adds.setAdded();
+  constexpr int64_t count = 3;
+  EXPECT_FALSE(WinogradGradientSums::find(writes, count));
+  EXPECT_FALSE(WinogradGradientSums::find(adds, 1));
+  auto sums = WinogradGradientSums::find(adds, count);
+  ASSERT_TRUE(sums);
+  ASSERT_EQ(sums->atOnce(), count);
+  std::vector<GradientFactors> factors;
+  for (int64_t i = 0; i < count; ++i)
+    factors.push_back({&x[i * shape.x.sample], &dy[i * shape.y.sample]});
+  const uint64_t bytes = sums->getScratchpadBytes();
+  std::vector<char> scratchpad(std::max(bytes, adds.getScratchpadBytes()) + 64,
+                               char(0xff));
+  Numbers expected(of.outputs * of.channels * 9, 9), found = expected;
+  for (const GradientFactors &each : factors)
+    (isFirst && &each == &factors[0] ? writes : adds)
+        .run(each.x, each.dy, expected.data(), scratchpad.data());
+  std::fill(scratchpad.begin(), scratchpad.end(), char(0xff));
+  sums->run(factors, found.data(), isFirst, scratchpad.data());
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(
+      std::count(scratchpad.begin() + bytes, scratchpad.end(), char(0xff)),
+      int64_t(scratchpad.size() - bytes));
+}
+
+TEST(WinogradConvolutionTest, AddsGradientsOfSeveralMicrobatches) {
+  if (!TiledProduct::isPossible())
+    GTEST_SKIP() << "this processor has no such registers";
+  std::minstd_rand random(8);
+  forEachKind([&](int64_t edge, bool isShort, bool inPairs) {
+    auto checkSizes = [&](int64_t channels, int64_t outputs, int64_t height,
+                          int64_t width) {
+      const Case of{1, channels,           outputs, height,  width,
+                    1, Direction::Forward, edge,    isShort, inPairs};
+      SCOPED_TRACE(describe(of));
+      const WinogradConvolution::Shape shape = of.shape();
+      Numbers x = randomElements(of, random, 3 * shape.x.sample);
+      Numbers dy = randomElements(of, random, 3 * shape.y.sample);
+      for (const ProductTiles *registers : {&productTiles(), &productTilesAvx2})
+        for (bool isFirst : {false, true})
+          isShort
+              ? checkSums(of, *registers, isFirst, narrowed(x), narrowed(dy))
+              : checkSums(of, *registers, isFirst, x, dy);
+    };
+    checkSizes(16, 16, 1, 1);
+    checkSizes(48, 80, 7, 7);
+    // More channels than those whose tiles stay in the cache.
+    checkSizes(800, 32, 9, 10);
+  });
+  // Of many tiles one is as good.
+  WinogradGradient of(
+      Case{9, 16, 16, 9, 10, 1, Direction::Forward, 2, false}.shape());
+  of.setAdded();
+  EXPECT_FALSE(WinogradGradientSums::find(of, 3));
+}
+
 TEST(WinogradConvolutionTest, IsAsExactAsSumsOfF32) {
   if (!TiledProduct::isPossible())
     GTEST_SKIP() << "this processor has no such registers";
