@@ -23,9 +23,7 @@ PP_DOT_INLINE void multiplyTile(const PairFactors &of, const uint16_t *a,
   for (int row = 0; row < rows; ++row)
 #pragma unroll
     for (int panel = 0; panel < panels; ++panel)
-      sums[row][panel] =
-          isAdded ? _mm512_loadu_ps(c + row * cRow + panel * pairColumns)
-                  : _mm512_setzero_ps();
+      sums[row][panel] = _mm512_setzero_ps();
   // An address is a pointer and up to twice a distance.
   constexpr int pointers = (rows + 2) / 3;
   const uint16_t *from[pointers];
@@ -59,8 +57,13 @@ PP_DOT_INLINE void multiplyTile(const PairFactors &of, const uint16_t *a,
 #pragma unroll
   for (int row = 0; row < rows; ++row)
 #pragma unroll
-    for (int panel = 0; panel < panels; ++panel)
-      _mm512_storeu_ps(c + row * cRow + panel * pairColumns, sums[row][panel]);
+    for (int panel = 0; panel < panels; ++panel) {
+      float *to = c + row * cRow + panel * pairColumns;
+      __m512 sum = sums[row][panel];
+      if (isAdded)
+        sum = _mm512_add_ps(_mm512_loadu_ps(to), sum);
+      _mm512_storeu_ps(to, sum);
+    }
 }
 
 template <int rows, int panels, bool isAdded>

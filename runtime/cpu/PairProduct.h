@@ -33,9 +33,9 @@ bool hasPairProducts();
 
 /// c = a b, or c += a b where `isAdded`, for a block of rows of a and a
 /// multiple of 16 columns of b, in f32; for each of some products, a tile of c
-/// after the other. A number of c is a sum that begins at
-/// 0, or at what c has; its bits depend on its row of a and its column of b
-/// alone. Only where hasPairProducts().
+/// after the other. A number of c is a sum that begins at 0 and, with
+/// `isAdded`, is added to what c has; its bits depend on its row of a and its
+/// column of b alone. Only where hasPairProducts().
 void multiplyPairs(const PairFactors &factors, int64_t rows, int64_t columns,
                    float *c, int64_t cRow, bool isAdded,
                    const PairProducts &products = {});

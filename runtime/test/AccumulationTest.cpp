@@ -90,7 +90,8 @@ TEST_P(AccumulationTest, HasTheBitsOfAnAdditionAfterwards) {
   }
 }
 
-/// Products in matrix tiles, convolutions in any tiles, and nothing else.
+/// Products in matrix tiles, gradients of bf16 as products of pairs,
+/// convolutions in any tiles, and nothing else.
 TEST(AddsInPlace, WhereThereAreTiles) {
   const std::string product = "matmul a=256x256 as=1x256 b=256x256 c=256x256";
   const std::string gradient =
@@ -98,7 +99,9 @@ TEST(AddsInPlace, WhereThereAreTiles) {
       "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
       "layout=channels_last";
   EXPECT_EQ(addsInPlace(product), hasMatrixTiles());
-  EXPECT_EQ(addsInPlace(product + " types=bf16xbf16xf32"), hasMatrixTiles());
+  EXPECT_EQ(addsInPlace(product + " types=bf16xbf16xf32"), hasFastBFloat16());
+  const std::string ofRows = "matmul a=256x256 b=256x256 c=256x256";
+  EXPECT_EQ(addsInPlace(ofRows + " types=bf16xbf16xf32"), hasMatrixTiles());
   EXPECT_EQ(addsInPlace(gradient + " types=bf16xf32xbf16"), hasFastBFloat16());
   const std::string pointwise =
       "conv_backward_weights src=2x32x9x9 weights=32x32x1x1 dst=2x32x9x9 "

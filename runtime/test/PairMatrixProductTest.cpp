@@ -1,0 +1,134 @@
+//===- PairMatrixProductTest.cpp - Gradients of weights in pairs ----------===//
+#include "cpu/PairMatrixProduct.h"
+#include "cpu/PairProduct.h"
+#include "plan/ShortFloat.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+using namespace pp::runtime;
+using Sizes = PairMatrixProduct::Shape;
+using Shorts = std::vector<uint16_t>;
+
+namespace {
+
+class PairMatrixProductTest : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!hasPairProducts())
+      GTEST_SKIP() << "this processor has no such products";
+  }
+
+  /// Small whole numbers, whose sums are exact.
+  Shorts numbers(int64_t count) {
+    std::uniform_int_distribution<int> pick(-4, 4);
+    Shorts result(count);
+    for (uint16_t &number : result)
+      number = toShortFloat(DataType::BF16, float(pick(random)));
+    return result;
+  }
+
+  std::minstd_rand random{1};
+};
+
+float wide(uint16_t number) { return fromShortFloat(DataType::BF16, number); }
+
+/// With memory that is no number where nothing was written.
+std::vector<char> scratchpadOf(const PairMatrixProduct &product) {
+  return std::vector<char>(product.getScratchpadBytes() + 64, char(0xff));
+}
+
+/// More rows and columns than a block has, or fewer; gaps between rows; an odd
+/// number of terms.
+const Sizes shapes[] = {{16, 1, 16, 16, 16, 16},
+                        {16, 2, 48, 20, 48, 50},
+                        {208, 7, 80, 208, 96, 80},
+                        {96, 33, 32, 97, 40, 35}};
+
+TEST_F(PairMatrixProductTest, MatchesLoops) {
+  for (const Sizes &of : shapes)
+    for (bool isAdded : {false, true}) {
+      ASSERT_TRUE(PairMatrixProduct::isPossible(of));
+      const Shorts a = numbers(of.k * of.aRow), b = numbers(of.k * of.bRow);
+      std::vector<float> c(of.m * of.cRow, 3), expected = c;
+      for (int64_t i = 0; i < of.m; ++i)
+        for (int64_t j = 0; j < of.n; ++j) {
+          float &sum = expected[i * of.cRow + j];
+          sum = isAdded ? sum : 0;
+          for (int64_t term = 0; term < of.k; ++term)
+            sum += wide(a[term * of.aRow + i]) * wide(b[term * of.bRow + j]);
+        }
+      const PairMatrixProduct product(of, isAdded);
+      std::vector<char> scratchpad = scratchpadOf(product);
+      product.run(a.data(), b.data(), c.data(), scratchpad.data());
+      EXPECT_EQ(c, expected) << of.m << " x " << of.k << " x " << of.n;
+      EXPECT_EQ(std::count(scratchpad.end() - 64, scratchpad.end(), char(0xff)),
+                64);
+    }
+  EXPECT_FALSE(PairMatrixProduct::isPossible({24, 2, 16, 24, 16, 16}));
+  EXPECT_FALSE(PairMatrixProduct::isPossible({16, 2, 24, 16, 24, 24}));
+}
+
+/// The bits of one after the other, of which only the first begins anew.
+TEST_F(PairMatrixProductTest, AddsSeveralAtOnce) {
+  std::normal_distribution<float> pick;
+  for (const Sizes &of : shapes)
+    for (bool isFirst : {false, true}) {
+      constexpr int64_t count = 3;
+      std::vector<Shorts> a, b;
+      std::vector<PairMatrixProduct::Factors> factors;
+      for (auto *factor : {&a, &b})
+        for (int64_t i = 0; i < count; ++i) {
+          factor->push_back(Shorts(of.k * (factor == &a ? of.aRow : of.bRow)));
+          for (uint16_t &number : factor->back())
+            number = toShortFloat(DataType::BF16, pick(random));
+        }
+      for (int64_t i = 0; i < count; ++i)
+        factors.push_back({a[i].data(), b[i].data()});
+      std::vector<float> expected(of.m * of.cRow, 0.3f), found = expected;
+      for (int64_t i = 0; i < count; ++i) {
+        const PairMatrixProduct one(of, /*isAdded=*/i > 0 || !isFirst);
+        std::vector<char> scratchpad = scratchpadOf(one);
+        one.run(a[i].data(), b[i].data(), expected.data(), scratchpad.data());
+      }
+      const PairMatrixProduct sums(of, /*isAdded=*/true, count);
+      ASSERT_EQ(sums.atOnce(), count);
+      std::vector<char> scratchpad = scratchpadOf(sums);
+      sums.run(factors, found.data(), isFirst, scratchpad.data());
+      EXPECT_EQ(found, expected) << of.m << " x " << of.k << " x " << of.n;
+      EXPECT_EQ(std::count(scratchpad.end() - 64, scratchpad.end(), char(0xff)),
+                64);
+    }
+}
+
+/// Columns, and rows, of a gradient have the bits of the whole.
+TEST_F(PairMatrixProductTest, PartsHaveTheBitsOfTheWhole) {
+  const Sizes of{128, 75, 96, 128, 96, 96};
+  std::normal_distribution<float> pick;
+  Shorts a(of.k * of.aRow), b(of.k * of.bRow);
+  for (Shorts *factor : {&a, &b})
+    for (uint16_t &number : *factor)
+      number = toShortFloat(DataType::BF16, pick(random));
+  std::vector<float> whole(of.m * of.n), parts(of.m * of.n);
+  auto run = [&](const Sizes &shape, int64_t row, int64_t column,
+                 std::vector<float> &c) {
+    const PairMatrixProduct product(shape, /*isAdded=*/false);
+    std::vector<char> scratchpad = scratchpadOf(product);
+    product.run(&a[row], &b[column], &c[row * of.cRow + column],
+                scratchpad.data());
+  };
+  run(of, 0, 0, whole);
+  for (int64_t row : {0, 48})
+    for (int64_t column : {0, 16}) {
+      Sizes part = of;
+      part.m = row == 0 ? 48 : 80;
+      part.n = column == 0 ? 16 : 80;
+      run(part, row, column, parts);
+    }
+  EXPECT_EQ(parts, whole);
+}
+
+} // namespace
