@@ -7,6 +7,8 @@
 #include "cpu/DepthwiseGradient.h"
 #include "cpu/KernelBuilder.h"
 #include "cpu/PackedWeights.h"
+#include "cpu/PairMatrixProduct.h"
+#include "cpu/PairProduct.h"
 #include "cpu/Processor.h"
 #include "cpu/TiledProduct.h"
 #include "cpu/WinogradConvolution.h"
@@ -79,6 +81,9 @@ struct ConvShape {
   /// The sizes of the gradient of the weights as one product; nothing for
   /// groups, another algorithm, and other types than f32 or factors of bf16.
   std::optional<ConvGradientProduct::Shape> gradientProduct() const;
+  /// Those of the gradient of weights of one place as a product of pairs, where
+  /// that is faster.
+  std::optional<PairMatrixProduct::Shape> gradientPairs() const;
   /// The sizes of the gradient of src in matrix tiles, where it is made so.
   std::optional<ConvInputTiles::Shape> inputTiles() const;
   /// The sizes of Winograd's algorithm in tiles of our own, forward or for the
@@ -228,6 +233,38 @@ std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
       (type != KernelBuilder::Type::f32 && type != KernelBuilder::Type::bf16))
     return std::nullopt;
   return productSizes();
+}
+
+/// The pixels of an image as terms, if each 16 channels lie together.
+static std::optional<PairMatrixProduct::Terms>
+termsOf(const ImagePlaces &places, int64_t samples, const ImageAxes &pixels,
+        const ImageAxes &strides) {
+  if (!places.isChannelsLast() && places.blockChannels != pairColumns)
+    return std::nullopt;
+  PairMatrixProduct::Terms terms{{samples, pixels[0], pixels[1], pixels[2]},
+                                 {places.sample}};
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    terms.strides[axis + 1] = places.axes[axis] * strides[axis];
+  if (!places.isChannelsLast())
+    terms.block = places.block;
+  return terms;
+}
+
+std::optional<PairMatrixProduct::Shape> ConvShape::gradientPairs() const {
+  const auto sizes = gradientProduct();
+  if (!sizes || !sizes->isShort || countOf(sizes->window) != 1 ||
+      sizes->padding != ImageAxes{0, 0, 0})
+    return std::nullopt;
+  const auto x =
+      termsOf(sizes->x, sizes->samples, sizes->result, sizes->strides);
+  const auto dy = termsOf(sizes->dy, sizes->samples, sizes->result, {1, 1, 1});
+  if (!x || !dy)
+    return std::nullopt;
+  const PairMatrixProduct::Shape product{
+      sizes->outputs, sizes->pixels(), sizes->channels, *dy, *x,
+      sizes->channels};
+  return PairMatrixProduct::isPreferred(product) ? std::optional(product)
+                                                 : std::nullopt;
 }
 
 std::optional<depthwise::Shape>
@@ -711,6 +748,27 @@ static void buildGradient(const Product &product, const ConvShape &shape,
       product.getScratchpadBytes());
 }
 
+/// That of a window of one place.
+static void buildGradientPairs(const PairMatrixProduct::Shape &product,
+                               const ConvShape &shape, int64_t together,
+                               KernelBuilder &builder) {
+  struct Gradient {
+    PairMatrixProduct product;
+
+    uint64_t getScratchpadBytes() const { return product.getScratchpadBytes(); }
+    void run(const void *x, const void *dy, float *gradient,
+             void *scratchpad) const {
+      product.run(dy, x, gradient, scratchpad);
+    }
+  };
+  if (together > 1)
+    builder.setSums(PairMatrixProduct(product, shape.isAdded, together),
+                    {1, shape.dstOffset}, {0, shape.srcOffset},
+                    {2, shape.weightsOffset});
+  buildGradient(Gradient{PairMatrixProduct(product, shape.isAdded)}, shape,
+                builder);
+}
+
 /// Lets it add those of several micro-batches in one pass.
 template <typename Sums>
 static void setSums(const Sums &sums, const ConvShape &shape,
@@ -1042,6 +1100,8 @@ bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
   const ConvShape whole(descriptor, builder, Division::None);
   if (findGradientTiles(whole))
     return true;
+  if (whole.gradientPairs())
+    return true;
   const auto sizes = whole.gradientProduct();
   return sizes && (ConvGradientTiles::isPreferred(*sizes)
                        ? ConvGradientTiles::addsInPlace(*sizes)
@@ -1056,6 +1116,8 @@ bool pp::runtime::isConvAddedTogether(Descriptor &descriptor,
     const auto gradient = findGradientInPlace(shape);
     return gradient && WinogradGradientSums::find(*gradient, PP_MOST_TOGETHER);
   }
+  if (const auto pairs = shape.gradientPairs())
+    return PairMatrixProduct::countTogether(*pairs, PP_MOST_TOGETHER) > 1;
   const auto sizes = shape.gradientProduct();
   return sizes && ConvGradientTiles::isPreferred(*sizes) &&
          ConvGradientSums::find(*sizes, PP_MOST_TOGETHER, *shortTiles());
@@ -1073,6 +1135,13 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                                    return makeBackwardWeights(whole, builder);
                                  }))
     return buildDepthwiseGradient(*windows, whole.isAdded, builder);
+  if (const auto pairs = whole.gradientPairs()) {
+    ConvShape part(descriptor, builder, Division::Outputs);
+    part.isAdded = whole.isAdded;
+    return buildGradientPairs(
+        *part.gradientPairs(), part,
+        PairMatrixProduct::countTogether(*pairs, together), builder);
+  }
   const auto sizes = whole.gradientProduct();
   const bool isInMatrixTiles = sizes && ConvGradientTiles::isPreferred(*sizes);
   if (!isInMatrixTiles && whole.isPointwise() &&

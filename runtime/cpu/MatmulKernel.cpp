@@ -200,37 +200,29 @@ struct Offsets {
 /// Columns of packed weights lie in panels of this, one after the other.
 static constexpr int64_t packedPanel = 64;
 
-/// The sizes of a gradient of weights of bf16 that code of our own makes: where
-/// the library's is no faster, but is written before it is added (measured on
-/// Zen 5: 15 to 25 % of the time of 128 terms, 3 % of 1024).
+/// The sizes of a gradient of weights as a product of pairs, where that is
+/// faster.
 static std::optional<PairMatrixProduct::Shape>
 findPairs(const Product &product) {
-  constexpr int64_t mostTerms = 1024;
   using Type = KernelBuilder::Type;
   const KernelBuilder::Dims dims = product.c.dims();
-  if (!hasFastBFloat16() || hasMatrixTiles() || dims.size() != 2 ||
-      product.packedBytes != 0 || product.epilogue.hasBias ||
-      product.a.data_type() != Type::bf16 ||
+  if (dims.size() != 2 || product.packedBytes != 0 ||
+      product.epilogue.hasBias || product.a.data_type() != Type::bf16 ||
       product.b.data_type() != Type::bf16 || product.c.data_type() != Type::f32)
     return std::nullopt;
   const auto a = KernelBuilder::stridesOf(product.a);
   const auto b = KernelBuilder::stridesOf(product.b);
   const auto c = KernelBuilder::stridesOf(product.c);
-  const PairMatrixProduct::Shape shape{
-      dims[0], product.a.dims()[1], dims[1], a[1], b[0], c[0]};
+  const int64_t terms = product.a.dims()[1];
+  const PairMatrixProduct::Shape shape{dims[0],
+                                       terms,
+                                       dims[1],
+                                       PairMatrixProduct::ofRows(terms, a[1]),
+                                       PairMatrixProduct::ofRows(terms, b[0]),
+                                       c[0]};
   const bool areRows = a[0] == 1 && b[1] == 1 && c[1] == 1;
-  return areRows && shape.k <= mostTerms && PairMatrixProduct::isPossible(shape)
-             ? std::optional(shape)
-             : std::nullopt;
-}
-
-/// How many of up to `most` such gradients to add in one pass; of the whole, as
-/// findPairs. What is packed of all of them should stay in a cache.
-static int64_t pairsTogether(const PairMatrixProduct::Shape &shape,
-                             int64_t most) {
-  constexpr int64_t cache = 2 << 20;
-  return std::clamp<int64_t>(
-      cache / (shape.k * shape.n * int64_t(sizeof(uint16_t))), 1, most);
+  return areRows && PairMatrixProduct::isPreferred(shape) ? std::optional(shape)
+                                                          : std::nullopt;
 }
 
 /// Leaves of `product` the rows of c, or the columns, that are `builder`'s.
@@ -436,7 +428,8 @@ static void buildPairs(const PairMatrixProduct::Shape &shape,
 /// A product without epilogue, or the part of it that is `builder`'s.
 static void buildProduct(Product product, Order order, KernelBuilder &builder) {
   if (const auto whole = findPairs(product))
-    product.together = pairsTogether(*whole, product.together);
+    product.together =
+        PairMatrixProduct::countTogether(*whole, product.together);
   Offsets offsets = takePart(product, builder);
   if (const auto part = findPairs(product))
     return buildPairs(*part, product, offsets, order, builder);
@@ -489,7 +482,7 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
 bool pp::runtime::isMatmulAddedTogether(Descriptor &descriptor) {
   Product product = readProduct(descriptor);
   if (const auto pairs = findPairs(product))
-    return pairsTogether(*pairs, PP_MOST_TOGETHER) > 1;
+    return PairMatrixProduct::countTogether(*pairs, PP_MOST_TOGETHER) > 1;
   return isTiled(product) &&
          makeTiled(product).together(PP_MOST_TOGETHER).has_value();
 }

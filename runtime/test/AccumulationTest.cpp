@@ -107,7 +107,7 @@ TEST(AddsInPlace, WhereThereAreTiles) {
       "conv_backward_weights src=2x32x9x9 weights=32x32x1x1 dst=2x32x9x9 "
       "strides=1x1 dilations=1x1 pad_lo=0x0 pad_hi=0x0 groups=1 "
       "layout=blocked16";
-  EXPECT_EQ(addsInPlace(pointwise + " types=bf16xf32xbf16"), hasMatrixTiles());
+  EXPECT_EQ(addsInPlace(pointwise + " types=bf16xf32xbf16"), hasFastBFloat16());
   EXPECT_FALSE(addsInPlace(gradient));
   EXPECT_EQ(addsInPlace(gradient + " algorithm=winograd4"),
             TiledProduct::isPossible());

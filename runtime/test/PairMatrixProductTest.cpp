@@ -41,25 +41,64 @@ std::vector<char> scratchpadOf(const PairMatrixProduct &product) {
   return std::vector<char>(product.getScratchpadBytes() + 64, char(0xff));
 }
 
-/// More rows and columns than a block has, or fewer; gaps between rows; an odd
-/// number of terms.
-const Sizes shapes[] = {{16, 1, 16, 16, 16, 16},
-                        {16, 2, 48, 20, 48, 50},
-                        {208, 7, 80, 208, 96, 80},
-                        {96, 33, 32, 97, 40, 35}};
+/// Rows with gaps between them.
+Sizes ofRows(int64_t m, int64_t k, int64_t n, int64_t aRow, int64_t bRow,
+             int64_t cRow) {
+  return {m,
+          k,
+          n,
+          PairMatrixProduct::ofRows(k, aRow),
+          PairMatrixProduct::ofRows(k, bRow),
+          cRow};
+}
+
+/// Two samples of 3 x 5 pixels in blocks of 16 channels, of which every second
+/// row and column is read.
+PairMatrixProduct::Terms ofPixels(int64_t channels) {
+  constexpr int64_t size = 3 * 5 * 16;
+  return {{2, 1, 2, 3}, {channels / 16 * size, 0, 2 * 5 * 16, 2 * 16}, size};
+}
+
+/// More rows and columns than a block has, or fewer; an odd number of terms.
+const Sizes shapes[] = {
+    ofRows(16, 1, 16, 16, 16, 16),
+    ofRows(16, 2, 48, 20, 48, 50),
+    ofRows(208, 7, 80, 208, 96, 80),
+    ofRows(96, 33, 32, 97, 40, 35),
+    {112, 12, 48, ofPixels(112), ofPixels(48), 48},
+    {32, 12, 16, PairMatrixProduct::ofRows(12, 32), ofPixels(16), 16}};
+
+/// Where a number of a factor is.
+int64_t placeOf(const PairMatrixProduct::Terms &terms, int64_t term,
+                int64_t column) {
+  int64_t at = column / 16 * terms.block + column % 16;
+  for (int axis = 3; axis >= 0; --axis) {
+    at += term % terms.counts[axis] * terms.strides[axis];
+    term /= terms.counts[axis];
+  }
+  return at;
+}
+
+/// The numbers of memory that it needs.
+int64_t sizeOf(const PairMatrixProduct::Terms &terms, int64_t k,
+               int64_t columns) {
+  return placeOf(terms, k - 1, columns - 1) + 1;
+}
 
 TEST_F(PairMatrixProductTest, MatchesLoops) {
   for (const Sizes &of : shapes)
     for (bool isAdded : {false, true}) {
       ASSERT_TRUE(PairMatrixProduct::isPossible(of));
-      const Shorts a = numbers(of.k * of.aRow), b = numbers(of.k * of.bRow);
+      const Shorts a = numbers(sizeOf(of.a, of.k, of.m));
+      const Shorts b = numbers(sizeOf(of.b, of.k, of.n));
       std::vector<float> c(of.m * of.cRow, 3), expected = c;
       for (int64_t i = 0; i < of.m; ++i)
         for (int64_t j = 0; j < of.n; ++j) {
           float &sum = expected[i * of.cRow + j];
           sum = isAdded ? sum : 0;
           for (int64_t term = 0; term < of.k; ++term)
-            sum += wide(a[term * of.aRow + i]) * wide(b[term * of.bRow + j]);
+            sum += wide(a[placeOf(of.a, term, i)]) *
+                   wide(b[placeOf(of.b, term, j)]);
         }
       const PairMatrixProduct product(of, isAdded);
       std::vector<char> scratchpad = scratchpadOf(product);
@@ -68,8 +107,8 @@ TEST_F(PairMatrixProductTest, MatchesLoops) {
       EXPECT_EQ(std::count(scratchpad.end() - 64, scratchpad.end(), char(0xff)),
                 64);
     }
-  EXPECT_FALSE(PairMatrixProduct::isPossible({24, 2, 16, 24, 16, 16}));
-  EXPECT_FALSE(PairMatrixProduct::isPossible({16, 2, 24, 16, 24, 24}));
+  EXPECT_FALSE(PairMatrixProduct::isPossible(ofRows(24, 2, 16, 24, 16, 16)));
+  EXPECT_FALSE(PairMatrixProduct::isPossible(ofRows(16, 2, 24, 16, 24, 24)));
 }
 
 /// The bits of one after the other, of which only the first begins anew.
@@ -82,7 +121,8 @@ TEST_F(PairMatrixProductTest, AddsSeveralAtOnce) {
       std::vector<PairMatrixProduct::Factors> factors;
       for (auto *factor : {&a, &b})
         for (int64_t i = 0; i < count; ++i) {
-          factor->push_back(Shorts(of.k * (factor == &a ? of.aRow : of.bRow)));
+          factor->push_back(Shorts(factor == &a ? sizeOf(of.a, of.k, of.m)
+                                                : sizeOf(of.b, of.k, of.n)));
           for (uint16_t &number : factor->back())
             number = toShortFloat(DataType::BF16, pick(random));
         }
@@ -106,9 +146,9 @@ TEST_F(PairMatrixProductTest, AddsSeveralAtOnce) {
 
 /// Columns, and rows, of a gradient have the bits of the whole.
 TEST_F(PairMatrixProductTest, PartsHaveTheBitsOfTheWhole) {
-  const Sizes of{128, 75, 96, 128, 96, 96};
+  const Sizes of = ofRows(128, 75, 96, 128, 96, 96);
   std::normal_distribution<float> pick;
-  Shorts a(of.k * of.aRow), b(of.k * of.bRow);
+  Shorts a(of.k * of.m), b(of.k * of.n);
   for (Shorts *factor : {&a, &b})
     for (uint16_t &number : *factor)
       number = toShortFloat(DataType::BF16, pick(random));
