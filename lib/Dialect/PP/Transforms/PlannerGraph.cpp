@@ -52,6 +52,7 @@ public:
         return failure();
     for (Operation &op : step.getBody().front().without_terminator())
       addEdges(&op);
+    keepWithParameters();
     if (options.wholeNodes)
       keepNodesWhole();
     return std::move(result);
@@ -226,6 +227,53 @@ private:
       // A gradient for a later kernel, or what the backward part of an earlier
       // one reads (nn-join-products): only inside of a stage.
       keepTogether(producer, reader);
+  }
+
+  /// A parameter is where its gradient is made, and leaves from there with the
+  /// activations, to later stages only: what reads it sooner, as a product of
+  /// nn-join-products can, stays with the first that makes a gradient.
+  void keepWithParameters() {
+    llvm::StringMap<size_t> trainers;
+    auto forEachKernel = [&](auto &&function) {
+      for (Operation &op : step.getBody().front().without_terminator())
+        if (auto index = result.kernelOf(&op);
+            index && isKernel(&op) && !result.replicated.contains(&op))
+          function(&op, *index);
+    };
+    forEachKernel([&](Operation *op, size_t index) {
+      for (StateReference state :
+           cast<KernelOpInterface>(op).getUpdatedStates()) {
+        if (state.kind != StateKind::Gradient)
+          continue;
+        auto [first, isNew] =
+            trainers.try_emplace(state.symbol.getValue(), index);
+        first->second = std::min(first->second, index);
+      }
+    });
+    forEachKernel([&](Operation *op, size_t index) {
+      for (StringRef name : parametersBehind(op))
+        if (auto first = trainers.find(name);
+            first != trainers.end() && first->second > index)
+          keepTogether(first->second, index);
+    });
+  }
+
+  /// Those that a kernel reads itself, through views and what is repeated on
+  /// each stage.
+  SmallVector<StringRef> parametersBehind(Operation *kernel) const {
+    SmallVector<StringRef> names;
+    SmallVector<Value> open(kernel->getOperands());
+    llvm::SmallPtrSet<Operation *, 8> seen;
+    while (!open.empty()) {
+      auto op = open.pop_back_val().getDefiningOp<KernelOpInterface>();
+      if (!op || !(isView(op) || result.replicated.contains(op)) ||
+          !seen.insert(op).second)
+        continue;
+      if (FlatSymbolRefAttr parameter = op.getParameter())
+        names.push_back(parameter.getValue());
+      llvm::append_range(open, op->getOperands());
+    }
+    return names;
   }
 
   void keepNodesWhole() {
