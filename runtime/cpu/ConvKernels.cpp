@@ -7,6 +7,7 @@
 #include "cpu/DepthwiseGradient.h"
 #include "cpu/KernelBuilder.h"
 #include "cpu/PackedWeights.h"
+#include "cpu/PairConvolution.h"
 #include "cpu/PairMatrixProduct.h"
 #include "cpu/PairProduct.h"
 #include "cpu/Processor.h"
@@ -81,6 +82,8 @@ struct ConvShape {
   /// The sizes of the gradient of the weights as one product; nothing for
   /// groups, another algorithm, and other types than f32 or factors of bf16.
   std::optional<ConvGradientProduct::Shape> gradientProduct() const;
+  /// Those of the convolution of few pixels in pairs, where that is faster.
+  std::optional<PairConvolution::Shape> forwardPairs() const;
   /// Those of the gradient of weights of one place as a product of pairs, where
   /// that is faster.
   std::optional<PairMatrixProduct::Shape> gradientPairs() const;
@@ -233,6 +236,15 @@ std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
       (type != KernelBuilder::Type::f32 && type != KernelBuilder::Type::bf16))
     return std::nullopt;
   return productSizes();
+}
+
+std::optional<PairConvolution::Shape> ConvShape::forwardPairs() const {
+  const KernelBuilder::Type brain = KernelBuilder::Type::bf16;
+  const auto sizes = productSizes();
+  if (!sizes || !sizes->isShort || weights.data_type() != brain ||
+      dst.data_type() != brain)
+    return std::nullopt;
+  return PairConvolution::Shape{*sizes, sizes->outputs};
 }
 
 /// The pixels of an image as terms, if each 16 channels lie together.
@@ -840,6 +852,62 @@ static void buildPackTiles(const ConvShape &of, Direction direction,
 }
 
 //===----------------------------------------------------------------------===//
+// Few pixels
+//===----------------------------------------------------------------------===//
+
+/// Whether the whole kernel, and so each part of it, is computed in pairs.
+static bool isForwardInPairs(Descriptor &descriptor, KernelBuilder &builder) {
+  const ConvShape whole(descriptor, builder, Division::None);
+  const auto pairs = whole.forwardPairs();
+  return pairs && PairConvolution::isPreferred(*pairs);
+}
+
+/// From the tensors x, weights, bias and y.
+static void buildPairs(const ConvShape &of, const ConvEpilogue &epilogue,
+                       KernelBuilder &builder) {
+  const PairConvolution convolution(*of.forwardPairs());
+  const PairConvolution::Shape shape = *of.forwardPairs();
+  const bool isPacked = of.packedBytes != 0;
+  const uint64_t weightBytes = PairConvolution::getWeightBytes(shape);
+  if (isPacked)
+    demandPacked(weightBytes, of.packedBytes);
+  const uint64_t ownBytes = isPacked ? 0 : alignUp(weightBytes);
+  const std::array<uint64_t, 4> offsets = {of.srcOffset, of.weightsOffset,
+                                           of.biasOffset, of.dstOffset};
+  builder.setFunction(
+      epilogue.hasBias ? 4 : 3,
+      [=](void *const *tensors, void *scratchpad) {
+        auto at = [&](int tensor, int of) {
+          return static_cast<char *>(tensors[tensor]) + offsets[of];
+        };
+        auto *weights = reinterpret_cast<uint16_t *>(at(1, 1));
+        auto *own = static_cast<char *>(scratchpad);
+        if (!isPacked)
+          PairConvolution::packWeights(shape, weights,
+                                       reinterpret_cast<uint16_t *>(own));
+        convolution.run(
+            reinterpret_cast<uint16_t *>(at(0, 0)),
+            isPacked ? weights : reinterpret_cast<uint16_t *>(own),
+            epilogue.hasBias ? reinterpret_cast<float *>(at(2, 2)) : nullptr,
+            epilogue,
+            reinterpret_cast<uint16_t *>(at(epilogue.hasBias ? 3 : 2, 3)),
+            own + ownBytes);
+      },
+      ownBytes + convolution.getScratchpadBytes());
+}
+
+static void buildPackPairs(const ConvShape &of, KernelBuilder &builder) {
+  const PairConvolution::Shape shape = *of.forwardPairs();
+  if (of.packedBytes == 0)
+    throw DescriptorError("key 'packed' is missing");
+  demandPacked(PairConvolution::getWeightBytes(shape), of.packedBytes);
+  builder.setFunction(2, [=](void *const *tensors, void *) {
+    PairConvolution::packWeights(shape, static_cast<uint16_t *>(tensors[0]),
+                                 static_cast<uint16_t *>(tensors[1]));
+  });
+}
+
+//===----------------------------------------------------------------------===//
 // Groups of few channels
 //===----------------------------------------------------------------------===//
 
@@ -946,11 +1014,14 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   if (auto windows = findForwardWindows(descriptor, builder))
     return buildDepthwise(*windows, depthwise::Direction::Forward,
                           ConvEpilogue(descriptor), builder);
-  bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Forward);
+  const bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Forward);
+  const bool isInPairs = isForwardInPairs(descriptor, builder);
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   ConvEpilogue epilogue(descriptor);
   if (isInOwnTiles)
     return buildTiles(shape, Direction::Forward, epilogue, builder);
+  if (isInPairs)
+    return buildPairs(shape, epilogue, builder);
   ConvForward forward(shape, epilogue, builder);
   const ConvForward::Desc &desc = forward.plain;
   auto src = builder.addTensor(shape.src, shape.srcOffset);
@@ -987,7 +1058,8 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
 bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
   ConvEpilogue epilogue(descriptor);
   if (findForwardWindows(descriptor, builder) ||
-      isInTiles(descriptor, builder, Direction::Forward))
+      isInTiles(descriptor, builder, Direction::Forward) ||
+      isForwardInPairs(descriptor, builder))
     return true;
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   return ConvForward(shape, epilogue, builder).isAsFast;
@@ -1048,6 +1120,9 @@ void pp::runtime::buildPackConvForward(Descriptor &descriptor,
   if (isInTiles(descriptor, builder, Direction::Forward))
     return buildPackTiles(ConvShape(descriptor, builder, Division::None),
                           Direction::Forward, builder);
+  if (isForwardInPairs(descriptor, builder))
+    return buildPackPairs(ConvShape(descriptor, builder, Division::None),
+                          builder);
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   auto desc = describeForward(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
@@ -1071,6 +1146,8 @@ uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
   if (isInTiles(descriptor, builder, Direction::Forward))
     return WinogradConvolution::getWeightBytes(
         *shape.inTiles(Direction::Forward));
+  if (isForwardInPairs(descriptor, builder))
+    return PairConvolution::getWeightBytes(*shape.forwardPairs());
   auto desc = describeForward(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }
