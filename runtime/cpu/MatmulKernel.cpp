@@ -427,12 +427,14 @@ static void buildPairs(const PairMatrixProduct::Shape &shape,
 
 /// A product without epilogue, or the part of it that is `builder`'s.
 static void buildProduct(Product product, Order order, KernelBuilder &builder) {
-  if (const auto whole = findPairs(product))
+  // Of the whole, so that a part does what the whole would.
+  const auto whole = findPairs(product);
+  if (whole)
     product.together =
         PairMatrixProduct::countTogether(*whole, product.together);
   Offsets offsets = takePart(product, builder);
-  if (const auto part = findPairs(product))
-    return buildPairs(*part, product, offsets, order, builder);
+  if (whole)
+    return buildPairs(*findPairs(product), product, offsets, order, builder);
   if (isTiled(product))
     return buildTiled(product, offsets, order, builder);
   avoidDenseCode(product);

@@ -159,6 +159,13 @@ INSTANTIATE_TEST_SUITE_P(
                 {393216, 393216, 589824}},
         Divided{"matmul a=768x512 as=1x768 b=512x768 c=768x768 accumulate=1",
                 {393216, 393216, 589824}},
+        // Of bf16 in pairs; and one of which only parts have whole blocks.
+        Divided{"matmul a=96x128 as=1x96 b=128x160 c=96x160 accumulate=1 "
+                "types=bf16xbf16xf32",
+                {6144, 10240, 15360}},
+        Divided{"matmul a=104x128 as=1x104 b=128x160 c=104x160 accumulate=1 "
+                "types=bf16xbf16xf32",
+                {6656, 10240, 16640}},
         // Few rows, many columns.
         Divided{"matmul a=1x64 b=64x256 c=1x256", {64, 16384, 256}},
         // Matrices of several heads, one factor shared.
@@ -228,6 +235,24 @@ INSTANTIATE_TEST_SUITE_P(
                 "groups=1 types=bf16xf32xbf16 layout=channels_last "
                 "algorithm=winograd2_bf16",
                 {2592, 5184, 18432}},
+        // Few pixels of bf16: output channels, samples, rows.
+        Divided{"conv_forward src=1x256x7x6 weights=512x256x3x3 dst=1x512x7x6 "
+                "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=1 layout=blocked16 activation=relu "
+                "types=bf16xbf16xbf16",
+                {5376, 589824, 512, 10752}},
+        Divided{"conv_forward src=3x256x7x4 weights=512x256x3x3 dst=3x512x4x2 "
+                "strides=2x2 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=0 layout=blocked16 types=bf16xbf16xbf16",
+                {10752, 589824, 6144}},
+        Divided{"conv_forward src=1x256x9x4 weights=512x256x3x3 dst=1x512x9x4 "
+                "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=0 layout=channels_last types=bf16xbf16xbf16",
+                {4608, 589824, 9216}},
+        Divided{"conv_backward_weights src=3x48x9x9 weights=96x48x1x1 "
+                "dst=3x96x5x5 strides=2x2 dilations=1x1 pad_lo=0x0 pad_hi=0x0 "
+                "groups=1 layout=blocked16 types=bf16xf32xbf16 accumulate=1",
+                {5832, 3600, 4608}},
         Divided{"conv_backward_data src=6x16x9x9 weights=32x16x3x3 "
                 "dst=6x32x9x9 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
                 "groups=1",
