@@ -1,17 +1,12 @@
 //===- PairConvolutionTest.cpp - Convolutions of few pixels ---------------===//
 #include "cpu/PairConvolution.h"
-#include "cpu/PairProduct.h"
-#include "plan/ShortFloat.h"
-
-#include <gtest/gtest.h>
+#include "PairTest.h"
 
 #include <algorithm>
-#include <random>
 #include <vector>
 
 using namespace pp::runtime;
 using Sizes = PairConvolution::Shape;
-using Shorts = std::vector<uint16_t>;
 
 namespace {
 
@@ -59,26 +54,7 @@ const Case cases[] = {
     {1, 48, 32, {1, 3, 5}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, true},
 };
 
-class PairConvolutionTest : public testing::Test {
-protected:
-  void SetUp() override {
-    if (!hasPairProducts())
-      GTEST_SKIP() << "this processor has no such products";
-  }
-
-  /// Small whole numbers, whose sums are exact.
-  Shorts numbers(int64_t count) {
-    std::uniform_int_distribution<int> pick(-2, 2);
-    Shorts result(count);
-    for (uint16_t &number : result)
-      number = toShortFloat(DataType::BF16, float(pick(random)));
-    return result;
-  }
-
-  std::minstd_rand random{1};
-};
-
-float wide(uint16_t number) { return fromShortFloat(DataType::BF16, number); }
+class PairConvolutionTest : public PairTest {};
 
 Shorts run(const Sizes &of, const Shorts &x, const Shorts &weights,
            const float *bias, const ConvEpilogue &epilogue) {
@@ -126,12 +102,12 @@ TEST_F(PairConvolutionTest, MatchesLoops) {
   for (const Case &each : cases) {
     const Sizes of = each.sizes();
     ASSERT_TRUE(PairConvolution::isPossible(of));
-    const Shorts x = numbers(of.samples * of.x.sample);
+    const Shorts x = makeWhole(of.samples * of.x.sample);
     const Shorts weights =
-        numbers(of.outputs * of.channels * countOf(of.window));
+        makeWhole(of.outputs * of.channels * countOf(of.window));
     std::vector<float> bias(of.outputs);
     for (float &number : bias)
-      number = wide(numbers(1)[0]);
+      number = wide(makeWhole(1)[0]);
     const Shorts y = run(of, x, weights, nullptr, {});
     const Shorts positive = run(of, x, weights, bias.data(), relu);
     for (int64_t sample = 0; sample < of.samples; ++sample)
@@ -166,11 +142,8 @@ TEST_F(PairConvolutionTest, NeedsChannelsThatLieTogether) {
 /// Outputs have the bits of the whole.
 TEST_F(PairConvolutionTest, PartsHaveTheBitsOfTheWhole) {
   const Sizes of = cases[1].sizes();
-  std::normal_distribution<float> pick;
-  Shorts x(of.x.sample), weights(of.outputs * of.channels * countOf(of.window));
-  for (Shorts *numbers : {&x, &weights})
-    for (uint16_t &number : *numbers)
-      number = toShortFloat(DataType::BF16, pick(random));
+  const Shorts x = makeAny(of.x.sample);
+  const Shorts weights = makeAny(of.outputs * of.channels * countOf(of.window));
   const Shorts whole = run(of, x, weights, nullptr, {});
   Case half = cases[1];
   half.outputs = 32;

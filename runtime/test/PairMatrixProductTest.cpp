@@ -1,40 +1,16 @@
 //===- PairMatrixProductTest.cpp - Gradients of weights in pairs ----------===//
 #include "cpu/PairMatrixProduct.h"
-#include "cpu/PairProduct.h"
-#include "plan/ShortFloat.h"
-
-#include <gtest/gtest.h>
+#include "PairTest.h"
 
 #include <algorithm>
-#include <random>
 #include <vector>
 
 using namespace pp::runtime;
 using Sizes = PairMatrixProduct::Shape;
-using Shorts = std::vector<uint16_t>;
 
 namespace {
 
-class PairMatrixProductTest : public testing::Test {
-protected:
-  void SetUp() override {
-    if (!hasPairProducts())
-      GTEST_SKIP() << "this processor has no such products";
-  }
-
-  /// Small whole numbers, whose sums are exact.
-  Shorts numbers(int64_t count) {
-    std::uniform_int_distribution<int> pick(-4, 4);
-    Shorts result(count);
-    for (uint16_t &number : result)
-      number = toShortFloat(DataType::BF16, float(pick(random)));
-    return result;
-  }
-
-  std::minstd_rand random{1};
-};
-
-float wide(uint16_t number) { return fromShortFloat(DataType::BF16, number); }
+class PairMatrixProductTest : public PairTest {};
 
 /// With memory that is no number where nothing was written.
 std::vector<char> scratchpadOf(const PairMatrixProduct &product) {
@@ -89,8 +65,8 @@ TEST_F(PairMatrixProductTest, MatchesLoops) {
   for (const Sizes &of : shapes)
     for (bool isAdded : {false, true}) {
       ASSERT_TRUE(PairMatrixProduct::isPossible(of));
-      const Shorts a = numbers(sizeOf(of.a, of.k, of.m));
-      const Shorts b = numbers(sizeOf(of.b, of.k, of.n));
+      const Shorts a = makeWhole(sizeOf(of.a, of.k, of.m));
+      const Shorts b = makeWhole(sizeOf(of.b, of.k, of.n));
       std::vector<float> c(of.m * of.cRow, 3), expected = c;
       for (int64_t i = 0; i < of.m; ++i)
         for (int64_t j = 0; j < of.n; ++j) {
@@ -113,19 +89,15 @@ TEST_F(PairMatrixProductTest, MatchesLoops) {
 
 /// The bits of one after the other, of which only the first begins anew.
 TEST_F(PairMatrixProductTest, AddsSeveralAtOnce) {
-  std::normal_distribution<float> pick;
   for (const Sizes &of : shapes)
     for (bool isFirst : {false, true}) {
       constexpr int64_t count = 3;
       std::vector<Shorts> a, b;
       std::vector<PairMatrixProduct::Factors> factors;
-      for (auto *factor : {&a, &b})
-        for (int64_t i = 0; i < count; ++i) {
-          factor->push_back(Shorts(factor == &a ? sizeOf(of.a, of.k, of.m)
-                                                : sizeOf(of.b, of.k, of.n)));
-          for (uint16_t &number : factor->back())
-            number = toShortFloat(DataType::BF16, pick(random));
-        }
+      for (int64_t i = 0; i < count; ++i) {
+        a.push_back(makeAny(sizeOf(of.a, of.k, of.m)));
+        b.push_back(makeAny(sizeOf(of.b, of.k, of.n)));
+      }
       for (int64_t i = 0; i < count; ++i)
         factors.push_back({a[i].data(), b[i].data()});
       std::vector<float> expected(of.m * of.cRow, 0.3f), found = expected;
@@ -147,11 +119,7 @@ TEST_F(PairMatrixProductTest, AddsSeveralAtOnce) {
 /// Columns, and rows, of a gradient have the bits of the whole.
 TEST_F(PairMatrixProductTest, PartsHaveTheBitsOfTheWhole) {
   const Sizes of = ofRows(128, 75, 96, 128, 96, 96);
-  std::normal_distribution<float> pick;
-  Shorts a(of.k * of.m), b(of.k * of.n);
-  for (Shorts *factor : {&a, &b})
-    for (uint16_t &number : *factor)
-      number = toShortFloat(DataType::BF16, pick(random));
+  const Shorts a = makeAny(of.k * of.m), b = makeAny(of.k * of.n);
   std::vector<float> whole(of.m * of.n), parts(of.m * of.n);
   auto run = [&](const Sizes &shape, int64_t row, int64_t column,
                  std::vector<float> &c) {
