@@ -14,6 +14,8 @@ using namespace pp::runtime;
 /// Rows of c in registers at a time, with two panels; multiples of 8 are not
 /// divided into 12 and 4.
 static constexpr int64_t mostRows = 12, fewerRows = 8;
+/// Numbers of b: a page, in which the next factors are, or others that follow.
+static constexpr int64_t ahead = 4096 / sizeof(uint16_t);
 
 template <int rows, int panels, bool isAdded>
 PP_DOT_INLINE void multiplyTile(const PairFactors &of, const uint16_t *a,
@@ -36,9 +38,10 @@ PP_DOT_INLINE void multiplyTile(const PairFactors &of, const uint16_t *a,
     for (int panel = 0; panel < panels; ++panel)
       columns[panel] =
           reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + panel * of.bPanel));
+    // The processor expects nothing beyond a page.
 #pragma unroll
     for (int panel = 0; panel < panels; ++panel)
-      __builtin_prefetch(b + panel * of.bPanel + of.ahead);
+      __builtin_prefetch(b + panel * of.bPanel + ahead);
     b += 2 * pairColumns;
 #pragma unroll
     for (int row = 0; row < rows; ++row) {

@@ -18,8 +18,6 @@ struct PairFactors {
   const uint16_t *b;
   int64_t bPanel;
   int64_t pairs;
-  /// From b to what is read so much later that it is asked for now.
-  int64_t ahead = 4096 / sizeof(uint16_t); // a page
 };
 
 /// Several products of the same sizes, so far apart. Distances are in numbers.
