@@ -73,6 +73,8 @@ struct ConvShape {
   /// Whether it is a product of matrices with a row for each pixel, of one
   /// type.
   bool isPointwise() const;
+  /// Whether the gradient of its weights is one that the library makes.
+  bool isLibraryProduct() const;
   /// Whether convolutions of f32 are faster than those of its types.
   bool hasSlowTypes() const;
   /// How many output channels to make the gradient of the weights of at a time:
@@ -478,6 +480,11 @@ bool ConvShape::isPointwise() const {
   kernel.erase(kernel.begin(), kernel.begin() + 2);
   return isAll(kernel, 1) && isAll(strides, 1) && isAll(padLow, 0) &&
          isAll(padHigh, 0) && isChannelsLast(src) && isChannelsLast(dst);
+}
+
+bool ConvShape::isLibraryProduct() const {
+  return isPointwise() &&
+         !TiledProduct::isPreferred(KernelBuilder::dataType(src.data_type()));
 }
 
 bool ConvShape::hasSlowTypes() const {
@@ -1182,7 +1189,8 @@ bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
   const auto sizes = whole.gradientProduct();
   return sizes && (ConvGradientTiles::isPreferred(*sizes)
                        ? ConvGradientTiles::addsInPlace(*sizes)
-                       : ConvGradientProduct::isPreferred(*sizes));
+                       : !whole.isLibraryProduct() &&
+                             ConvGradientProduct::isPreferred(*sizes));
 }
 
 bool pp::runtime::isConvAddedTogether(Descriptor &descriptor,
@@ -1221,9 +1229,7 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   }
   const auto sizes = whole.gradientProduct();
   const bool isInMatrixTiles = sizes && ConvGradientTiles::isPreferred(*sizes);
-  if (!isInMatrixTiles && whole.isPointwise() &&
-      !TiledProduct::isPreferred(
-          KernelBuilder::dataType(whole.src.data_type()))) {
+  if (!isInMatrixTiles && whole.isLibraryProduct()) {
     auto rows = [](const KernelBuilder::MemoryDesc &desc) {
       int64_t channels = desc.dims()[1];
       int64_t pixels = KernelBuilder::elementCount(desc.dims()) / channels;

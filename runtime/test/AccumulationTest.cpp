@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -90,6 +91,55 @@ TEST_P(AccumulationTest, HasTheBitsOfAnAdditionAfterwards) {
   }
 }
 
+/// Several micro-batches at once have the bits of one after the other, also
+/// where another kernel writes for the first.
+TEST_P(AccumulationTest, AddsSeveralAtOnce) {
+  const auto &[name, descriptor, firstCount, secondCount, count] = GetParam();
+  const std::string adds = descriptor + " accumulate=1";
+  setKernelThreads(1);
+  std::string error;
+  auto writer = LibraryKernel::create(descriptor, error);
+  auto kernel = LibraryKernel::create(
+      addsTogether(adds) ? adds + " together=3" : adds, error);
+  ASSERT_TRUE(writer && kernel) << error;
+  const uint64_t bytes =
+      std::max(writer->scratchpadBytes(), kernel->scratchpadBytes());
+  std::unique_ptr<void, decltype(&std::free)> scratchpad(
+      std::aligned_alloc(64, bytes + 64), std::free);
+  std::minstd_rand random(9);
+  const bool isShort = descriptor.find("bf16") != std::string::npos;
+  std::vector<std::vector<float>> factors;
+  for (int i = 0; i < 6; ++i) {
+    const uint64_t size = i % 2 == 0 ? firstCount : secondCount;
+    factors.push_back(makeFloats(random, size));
+    if (isShort) {
+      std::vector<uint16_t> shorts = makeShorts(random, size);
+      std::memcpy(factors.back().data(), shorts.data(),
+                  size * sizeof(uint16_t));
+    }
+  }
+  for (Kernel *first :
+       {static_cast<Kernel *>(nullptr), static_cast<Kernel *>(writer.get())}) {
+    std::vector<float> found = makeFloats(random, count), expected = found;
+    std::vector<std::array<void *, 3>> tensors, alone;
+    for (int i = 0; i < 3; ++i)
+      for (auto [all, gradient] :
+           {std::pair{&tensors, &found}, {&alone, &expected}})
+        all->push_back({factors[2 * i].data(), factors[2 * i + 1].data(),
+                        gradient->data()});
+    std::vector<void *const *> together;
+    for (const auto &each : tensors)
+      together.push_back(each.data());
+    std::memset(scratchpad.get(), 0xff, bytes);
+    ASSERT_TRUE(kernel->executeTogether(together, first, scratchpad.get()));
+    for (size_t i = 0; i < alone.size(); ++i)
+      (first && i == 0 ? first : kernel.get())
+          ->execute(alone[i].data(), scratchpad.get());
+    EXPECT_EQ(
+        0, std::memcmp(found.data(), expected.data(), count * sizeof(float)));
+  }
+}
+
 /// Products in matrix tiles, gradients of bf16 as products of pairs,
 /// convolutions in any tiles, and nothing else.
 TEST(AddsInPlace, WhereThereAreTiles) {
@@ -109,6 +159,13 @@ TEST(AddsInPlace, WhereThereAreTiles) {
       "layout=blocked16";
   EXPECT_EQ(addsInPlace(pointwise + " types=bf16xf32xbf16"), hasFastBFloat16());
   EXPECT_FALSE(addsInPlace(gradient));
+  // From few pixels to many weights, but for the library's own products.
+  EXPECT_EQ(addsInPlace(conv("src=1x160x4x4 weights=192x160x3x3 dst=1x192x4x4",
+                             "pad_lo=1x1 pad_hi=1x1 layout=channels_last")),
+            TiledProduct::isPossible());
+  EXPECT_EQ(addsInPlace(conv("src=1x512x7x7 weights=512x512x1x1 dst=1x512x7x7",
+                             "pad_lo=0x0 pad_hi=0x0 layout=channels_last")),
+            TiledProduct::isPreferred(DataType::F32));
   EXPECT_EQ(addsInPlace(gradient + " algorithm=winograd4"),
             TiledProduct::isPossible());
   EXPECT_EQ(
@@ -183,6 +240,10 @@ INSTANTIATE_TEST_SUITE_P(
                std::string("matmul a=130x200 as=1x130 b=200x150 c=130x150") +
                    shortTypes,
                26000, 30000, 19500},
+        Writer{"PairProduct",
+               std::string("matmul a=208x75 as=1x208 b=75x160 c=208x160") +
+                   shortTypes,
+               15600, 12000, 33280},
         Writer{"ProductWithGaps",
                "matmul a=13x20 as=1x13 b=20x15 c=13x15 cs=17x1", 260, 300, 221},
         Writer{"Convolution",
@@ -220,6 +281,22 @@ INSTANTIATE_TEST_SUITE_P(
                     std::string("pad_lo=0x0 pad_hi=0x0 layout=channels_last") +
                         shortConvTypes),
                11664, 23328, 4608},
+        Writer{"ShortPointwiseInBlocks",
+               conv("src=3x48x9x9 weights=96x48x1x1 dst=3x96x9x9",
+                    std::string("pad_lo=0x0 pad_hi=0x0 layout=blocked16") +
+                        shortConvTypes),
+               11664, 23328, 4608},
+        Writer{"WinogradOfFewTiles",
+               conv("src=1x32x9x6 weights=64x32x3x3 dst=1x64x9x6",
+                    "pad_lo=1x1 pad_hi=1x1 layout=blocked16 "
+                    "algorithm=winograd4"),
+               1728, 3456, 18432},
+        Writer{"PairWinogradOfFewTiles",
+               conv("src=1x32x9x6 weights=64x32x3x3 dst=1x64x9x6",
+                    std::string("pad_lo=1x1 pad_hi=1x1 layout=blocked16 "
+                                "algorithm=winograd2_bf16") +
+                        shortConvTypes),
+               1728, 3456, 18432},
         Writer{"Winograd",
                conv("src=3x32x9x6 weights=64x32x3x3 dst=3x64x9x6",
                     "pad_lo=1x1 pad_hi=1x1 layout=channels_last "
