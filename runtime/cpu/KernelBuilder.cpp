@@ -212,6 +212,16 @@ dnnl::memory KernelBuilder::add(const MemoryDesc &desc, bool isResult,
 
 void KernelBuilder::setFunction(unsigned tensorCount, Function work,
                                 uint64_t bytes) {
+  setPartFunction(
+      tensorCount,
+      [work = std::move(work)](void *const *own, void *scratchpad, bool) {
+        work(own, scratchpad);
+      },
+      bytes);
+}
+
+void KernelBuilder::setPartFunction(unsigned tensorCount, PartFunction work,
+                                    uint64_t bytes) {
   scratchpadBytes = std::max(scratchpadBytes, alignUp(bytes));
   functionTensors = tensorCount;
   function = std::move(work);
@@ -369,9 +379,10 @@ void KernelBuilder::finish() {
   scratchpadBytes += sharedBytes;
 }
 
-void KernelBuilder::execute(void *const *pointers, void *scratchpad) {
+void KernelBuilder::execute(void *const *pointers, void *scratchpad,
+                            bool isContinued) {
   if (function)
-    return function(pointers, scratchpad);
+    return function(pointers, scratchpad, isContinued);
   auto placeOf = [&](size_t i) {
     return static_cast<char *>(pointers[i]) + offsets[i];
   };

@@ -132,6 +132,11 @@ public:
   /// Makes the kernel this function instead, on `tensorCount` tensors and a
   /// scratchpad of at least `bytes`.
   void setFunction(unsigned tensorCount, Function work, uint64_t bytes = 0);
+  /// The same for a function that is told whether another part of the kernel
+  /// has just run with the scratchpad.
+  using PartFunction = std::function<void(void *const *tensors,
+                                          void *scratchpad, bool isContinued)>;
+  void setPartFunction(unsigned tensorCount, PartFunction work, uint64_t bytes);
 
   /// Lets a kernel that adds to its last tensor do so for up to `most` calls in
   /// one pass over it; `tensors` has those of each call, and with `isFirst` the
@@ -184,7 +189,10 @@ public:
   std::vector<Type> getTensorTypes() const;
 
   /// Points all memories at the caller's data and runs. Throws dnnl::error.
-  void execute(void *const *pointers, void *scratchpad);
+  /// With `isContinued`, another part of the kernel has just done so with this
+  /// scratchpad.
+  void execute(void *const *pointers, void *scratchpad,
+               bool isContinued = false);
 
 private:
   struct Temporary {
@@ -226,7 +234,7 @@ private:
   std::vector<dnnl::memory> scratchpads;
   std::vector<Step> steps;
   std::vector<Conversion> conversions;
-  Function function;
+  PartFunction function;
   unsigned functionTensors = 0;
   SumFunction sumFunction;
   unsigned mostTogether = 0;
@@ -262,6 +270,9 @@ uint64_t measurePackedConvBackwardData(Descriptor &descriptor,
 void buildConvForward(Descriptor &descriptor, KernelBuilder &builder);
 /// See isFused.
 bool isConvFused(Descriptor &descriptor, KernelBuilder &builder);
+/// Whether threads may share a `matmul` in so many parts: each packs nothing
+/// but its own, and is large enough.
+bool arePartsCheap(Descriptor &matmul, unsigned parts);
 /// See addsTogether.
 bool isMatmulAddedTogether(Descriptor &descriptor);
 bool isConvAddedTogether(Descriptor &descriptor, KernelBuilder &builder);

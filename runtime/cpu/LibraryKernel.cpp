@@ -1,6 +1,7 @@
 //===- LibraryKernel.cpp --------------------------------------------------===//
 #include "cpu/LibraryKernel.h"
 #include "cpu/KernelBuilder.h"
+#include "cpu/PartClaims.h"
 #include "pprt/pprt.h"
 
 #include <cstdlib>
@@ -20,10 +21,11 @@ struct LibraryKernel::Implementation {
   std::string descriptor;
   /// OpenMP's of the thread that made it.
   int threads = omp_get_max_threads();
-  /// Of each part, and where its scratchpad begins.
   std::vector<KernelBuilder> parts;
-  std::vector<uint64_t> scratchpads;
+  /// Each thread has a scratchpad of so many bytes.
+  unsigned scratchpads = 1;
   uint64_t scratchpadBytes = 0;
+  PartClaims claims{0, 0};
 };
 
 namespace {
@@ -85,14 +87,18 @@ LibraryKernel::create(std::string_view text, std::string &error) noexcept {
       unsigned parts = descriptor.has("parts")
                            ? descriptor.getInteger("parts", 2, PP_MOST_THREADS)
                            : 1;
+      implementation->scratchpads =
+          descriptor.has("threads") ? descriptor.getInteger("threads", 2, parts)
+                                    : parts;
       for (unsigned index = 0; index < parts; ++index) {
         KernelBuilder &builder =
             implementation->parts.emplace_back(Part{index, parts});
         kind.build(descriptor, builder);
         builder.finish();
-        implementation->scratchpads.push_back(implementation->scratchpadBytes);
-        implementation->scratchpadBytes += builder.getScratchpadBytes();
+        implementation->scratchpadBytes = std::max(
+            implementation->scratchpadBytes, builder.getScratchpadBytes());
       }
+      implementation->claims = PartClaims(parts, implementation->scratchpads);
       descriptor.checkAllUsed();
       return std::unique_ptr<LibraryKernel>(
           new LibraryKernel(std::move(implementation)));
@@ -116,7 +122,7 @@ LibraryKernel::create(std::string_view text, std::string &error) noexcept {
 }
 
 uint64_t LibraryKernel::scratchpadBytes() const {
-  return implementation->scratchpadBytes;
+  return implementation->scratchpadBytes * implementation->scratchpads;
 }
 
 unsigned LibraryKernel::tensorCount() const {
@@ -130,11 +136,18 @@ bool LibraryKernel::runParts(void *scratchpad, const Run &run) noexcept {
     // that they have when they run.
     if (omp_get_max_threads() != implementation->threads)
       setKernelThreads(implementation->threads);
-    Part own = currentPart();
-    std::vector<KernelBuilder> &parts = implementation->parts;
-    for (size_t i = own.index; i < parts.size(); i += own.count)
-      run(parts[i],
-          static_cast<char *>(scratchpad) + implementation->scratchpads[i]);
+    const Part own = currentPart();
+    if (own.index >= implementation->scratchpads)
+      return true;
+    const Part sharer{own.index,
+                      std::min(own.count, implementation->scratchpads)};
+    bool isContinued = false;
+    implementation->claims.runEach(sharer, [&](unsigned part) {
+      run(implementation->parts[part],
+          static_cast<char *>(scratchpad) +
+              own.index * implementation->scratchpadBytes,
+          std::exchange(isContinued, true));
+    });
     return true;
   } catch (const std::exception &e) {
     try {
@@ -148,16 +161,17 @@ bool LibraryKernel::runParts(void *scratchpad, const Run &run) noexcept {
 }
 
 bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
-  return runParts(scratchpad, [&](KernelBuilder &part, void *own) {
-    part.execute(tensors, own);
-  });
+  return runParts(scratchpad,
+                  [&](KernelBuilder &part, void *own, bool isContinued) {
+                    part.execute(tensors, own, isContinued);
+                  });
 }
 
 bool LibraryKernel::executeTogether(std::span<void *const *const> tensors,
                                     Kernel *first, void *scratchpad) noexcept {
   if (implementation->parts.front().getMostTogether() == 0)
     return Kernel::executeTogether(tensors, first, scratchpad);
-  return runParts(scratchpad, [&](KernelBuilder &part, void *own) {
+  return runParts(scratchpad, [&](KernelBuilder &part, void *own, bool) {
     size_t most = part.getMostTogether();
     for (size_t at = 0; at < tensors.size(); at += most)
       part.executeTogether(
@@ -199,15 +213,42 @@ static void fillWithNumbers(char *memory, uint64_t bytes,
   }
 }
 
-bool pp::runtime::isDivisible(const std::string &descriptor,
-                              unsigned parts) noexcept {
+/// Whether more parts than there are threads cost nothing.
+static bool areManyPartsCheap(const std::string &text, unsigned parts) {
+  Descriptor descriptor(text);
+  const std::string &kind = descriptor.getKind();
+  return kind == "matmul"
+             ? arePartsCheap(descriptor, parts)
+             : kind == "attention_forward" || kind == "attention_backward";
+}
+
+std::string pp::runtime::divideKernel(const std::string &descriptor,
+                                      unsigned threads) noexcept {
   try {
-    std::string error;
+    constexpr unsigned many = 4;
+    for (unsigned each = many; each > 0; each /= 2)
+      if (each == 1 || areManyPartsCheap(descriptor, each * threads))
+        if (std::string divided =
+                divideKernel(descriptor, threads, each * threads);
+            !divided.empty())
+          return divided;
+  } catch (const std::exception &) { // NOLINT(bugprone-empty-catch)
+    // The library says what is wrong where the kernel is made.
+  }
+  return descriptor;
+}
+
+std::string pp::runtime::divideKernel(const std::string &descriptor,
+                                      unsigned threads,
+                                      unsigned parts) noexcept {
+  try {
+    std::string error, text = descriptor + " parts=" + std::to_string(parts);
+    if (parts != threads)
+      text += " threads=" + std::to_string(threads);
     auto whole = LibraryKernel::create(descriptor, error);
-    auto divided = LibraryKernel::create(
-        descriptor + " parts=" + std::to_string(parts), error);
+    auto divided = LibraryKernel::create(text, error);
     if (!whole || !divided)
-      return false;
+      return {};
     const KernelBuilder &builder = whole->implementation->parts.front();
     std::vector<uint64_t> bytes = builder.getTensorBytes();
     std::vector<KernelBuilder::Type> types = builder.getTensorTypes();
@@ -226,17 +267,17 @@ bool pp::runtime::isDivisible(const std::string &descriptor,
     };
     // A function of our own on heads, which have nothing to do with each other.
     if (bytes.empty())
-      return true;
+      return text;
     auto expected = run(*whole), found = run(*divided);
     takeKernelError();
     if (expected.empty() || found.empty())
-      return false;
+      return {};
     for (size_t i = 0; i < bytes.size(); ++i)
       if (std::memcmp(expected[i].get(), found[i].get(), bytes[i]) != 0)
-        return false;
-    return true;
+        return {};
+    return text;
   } catch (const std::exception &) {
-    return false;
+    return {};
   }
 }
 

@@ -48,8 +48,8 @@ public:
                        void *scratchpad) noexcept override;
 
 private:
-  friend bool isDivisible(const std::string &descriptor,
-                          unsigned parts) noexcept;
+  friend std::string divideKernel(const std::string &descriptor,
+                                  unsigned threads, unsigned parts) noexcept;
   struct Implementation;
   /// Calls `run` with each part that is the calling thread's, and its place in
   /// the scratchpad.
@@ -59,11 +59,18 @@ private:
   std::unique_ptr<Implementation> implementation;
 };
 
-/// Whether the kernel can be divided into so many parts, which run at once: the
-/// key `parts` (docs/plan-format.md). It is tried out: whether each bit of the
-/// results is the same as without the key, for random operands. Takes twice
-/// the time and the memory of the kernel.
-bool isDivisible(const std::string &descriptor, unsigned parts) noexcept;
+/// The descriptor of a kernel that so many threads run together, in so many
+/// parts: with the keys `parts` and `threads` (docs/plan-format.md), or an
+/// empty text where it cannot be divided so. It is tried out: whether each bit
+/// of the results is the same as without the keys, for random operands. Takes
+/// twice the time and the memory of the kernel.
+std::string divideKernel(const std::string &descriptor, unsigned threads,
+                         unsigned parts) noexcept;
+/// The same in as many parts as there are threads, or in several for each where
+/// that costs nothing, so that fast threads take more of them; the descriptor
+/// itself where there is no way.
+std::string divideKernel(const std::string &descriptor,
+                         unsigned threads) noexcept;
 
 /// The bytes that factor b of a `matmul`, or the weights of a `conv_forward` or
 /// `conv_backward_data`, take in the layout that the library chooses for this

@@ -80,6 +80,7 @@ struct Product {
   int64_t together = 1;
   /// The bytes of b in the library's layout; 0: it has strides.
   size_t packedBytes = 0;
+  TiledProduct::PartOf partOf = TiledProduct::PartOf::None;
 };
 } // namespace
 
@@ -238,6 +239,9 @@ static Offsets takeAxis(Product &product, KernelBuilder &builder, int64_t axis,
     offset = slice.offset;
   };
   cut(product.c, offsets.c);
+  if (axis >= rows)
+    product.partOf = axis == rows ? TiledProduct::PartOf::Rows
+                                  : TiledProduct::PartOf::Columns;
   if (axis != rows + 1)
     cut(product.a, offsets.a);
   if (axis != rows)
@@ -273,7 +277,7 @@ static Offsets takePart(Product &product, KernelBuilder &builder) {
   bool areRows = dims[rows] >= fewest * parts;
   bool areColumns = dims[rows + 1] >= fewest * parts;
   // Each part packs all of the factor that is not cut.
-  bool areBetter = isTiled(product) && dims[rows + 1] > dims[rows];
+  bool areBetter = isTiled(product) && dims[rows + 1] >= dims[rows];
   if (areRows && !(areColumns && areBetter))
     return take(rows, tile);
   for (int64_t axis = 0; axis < rows; ++axis)
@@ -307,6 +311,7 @@ static TiledProduct makeTiled(const Product &product) {
     tiled.setSplit();
   if (product.packedBytes != 0)
     tiled.setPacked();
+  tiled.setPart(product.partOf);
   return tiled;
 }
 
@@ -390,6 +395,16 @@ enum class Order { AThenB, BThenA };
 } // namespace
 
 /// With code of our own; `sums`, if there is one, adds several at once.
+/// A product of its own code.
+static void runOwn(const TiledProduct &code, const void *a, const void *b,
+                   void *c, void *scratchpad, bool isContinued) {
+  code.run(a, b, c, scratchpad, isContinued);
+}
+static void runOwn(const PairMatrixProduct &code, const void *a, const void *b,
+                   void *c, void *scratchpad, bool /*isContinued*/) {
+  code.run(a, b, c, scratchpad);
+}
+
 template <typename Code, typename Sums>
 static void buildOwn(const Code &code, const std::optional<Sums> &sums,
                      const Offsets &offsets, Order order,
@@ -397,14 +412,15 @@ static void buildOwn(const Code &code, const std::optional<Sums> &sums,
   const int a = order == Order::AThenB ? 0 : 1;
   if (sums)
     builder.setSums(*sums, {a, offsets.a}, {1 - a, offsets.b}, {2, offsets.c});
-  builder.setFunction(
+  builder.setPartFunction(
       3,
-      [code, offsets, a](void *const *tensors, void *scratchpad) {
+      [code, offsets, a](void *const *tensors, void *scratchpad,
+                         bool isContinued) {
         auto at = [&](int tensor, uint64_t offset) {
           return static_cast<char *>(tensors[tensor]) + offset;
         };
-        code.run(at(a, offsets.a), at(1 - a, offsets.b), at(2, offsets.c),
-                 scratchpad);
+        runOwn(code, at(a, offsets.a), at(1 - a, offsets.b), at(2, offsets.c),
+               scratchpad, isContinued);
       },
       code.getScratchpadBytes());
 }
@@ -479,6 +495,23 @@ void pp::runtime::buildMatmul(Descriptor &descriptor, KernelBuilder &builder) {
   if (isTiled(product))
     return buildTiledWithEpilogue(product, builder);
   buildWithEpilogue(product.epilogue, product.a, product.b, product.c, builder);
+}
+
+bool pp::runtime::arePartsCheap(Descriptor &descriptor, unsigned parts) {
+  const Product product = readProduct(descriptor);
+  using Type = KernelBuilder::Type;
+  const bool isShort = product.a.data_type() == Type::bf16 &&
+                       product.b.data_type() == Type::bf16;
+  if (!isTiled(product) || !hasMatrixTiles() || !(isShort || product.isSplit))
+    return false;
+  // Beside that which all have, a part reads the other factor. Rows are written
+  // for all columns of the factor that is kept, which leaves L2 in between
+  // (measured: 512 for 3072 x 768 from 512 terms).
+  constexpr int64_t fewestColumns = 128, fewestRows = 512;
+  const KernelBuilder::Dims dims = product.c.dims();
+  const int64_t rows = dims[dims.size() - 2], columns = dims.back();
+  return dims.size() > 2 || (columns >= rows ? columns >= fewestColumns * parts
+                                             : rows >= fewestRows * parts);
 }
 
 bool pp::runtime::isMatmulAddedTogether(Descriptor &descriptor) {

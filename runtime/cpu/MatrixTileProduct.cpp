@@ -21,6 +21,8 @@ static int64_t roundUp(int64_t value, int64_t multiple) {
 }
 
 int64_t MatrixTileProduct::rowsAtOnce() const {
+  if (kept == Kept::A)
+    return m;
   // So that a packed part of a takes at most 4 MiB, except of very long rows.
   constexpr int64_t most = 1024, least = 256, numbers = 1 << 21;
   return std::clamp(numbers / parts() / std::max<int64_t>(k, 1) / blockLanes *
@@ -47,6 +49,8 @@ bool MatrixTileProduct::packsTermByTerm() const {
   // What no cache holds of a is better packed just before it is needed, if the
   // sums are in one while all terms pass.
   constexpr int64_t largeA = 1 << 20, smallC = 1 << 18; // numbers
+  if (kept != Kept::None)
+    return false;
   const int64_t rows = std::min(m, rowsAtOnce());
   return rows * k * parts() > largeA && rows * n <= smallC;
 }
@@ -58,9 +62,10 @@ uint64_t MatrixTileProduct::measureA() const {
 }
 
 uint64_t MatrixTileProduct::measureB() const {
-  return isPacked ? 0
-                  : divideUp(std::min(n, columnsAtOnce()), lanes) *
-                        matrixPanelBytes(std::min(k, termsAtOnce()), parts());
+  return isPacked   ? 0
+         : keepsB() ? getPackedBytes()
+                    : divideUp(std::min(n, columnsAtOnce()), lanes) *
+                          matrixPanelBytes(std::min(k, termsAtOnce()), parts());
 }
 
 int64_t MatrixTileProduct::blocksInARow() const {
@@ -118,9 +123,11 @@ MatrixTileProduct::packerOfB(const void *data) const {
 }
 
 void MatrixTileProduct::run(const void *aData, const void *bData, void *cData,
-                            void *scratchpad) const {
+                            void *scratchpad, bool isKept) const {
   const PackPanels packA = packerOfA(aData), packB = packerOfB(bData);
-  run({&packA, bData, &packB, cData, /*rows=*/nullptr}, scratchpad);
+  run({&packA, bData, &packB, cData, /*rows=*/nullptr, /*take=*/nullptr,
+       isKept},
+      scratchpad);
 }
 
 void MatrixTileProduct::run(const PackPanels &packA, const PackPanels &packB,
@@ -156,9 +163,14 @@ public:
   Run(const MatrixTileProduct &product, const Operands &operands,
       void *scratchpad)
       : product(product), operands(operands),
-        packedA(static_cast<char *>(scratchpad)),
-        packedB(packedA + product.measureA()),
-        sums(reinterpret_cast<float *>(packedB + product.measureB())),
+        // What stays there is the first.
+        packedA(static_cast<char *>(scratchpad) +
+                (product.keepsB() ? product.measureB() : 0)),
+        packedB(static_cast<char *>(scratchpad) +
+                (product.keepsB() ? 0 : product.measureA())),
+        sums(reinterpret_cast<float *>(static_cast<char *>(scratchpad) +
+                                       product.measureA() +
+                                       product.measureB())),
         isStreamed(findIsStreamed()),
         isRead(product.isAdded && !operands.take && !operands.rows &&
                product.c.column == 1) {}
@@ -206,6 +218,8 @@ private:
 
   Panels packA(Range rows, Range terms) {
     const int64_t bytes = matrixPanelBytes(terms.count, product.parts());
+    if (operands.isKept && product.kept == Kept::A)
+      return {packedA, bytes};
     (*operands.packA)(rows.first, rows.count, terms.first, terms.count, packedA,
                       bytes);
     return {packedA, bytes};
@@ -228,16 +242,22 @@ private:
   void multiplyBlock(Range rows, const Block &block, Panels a) {
     const auto &[columns, terms] = block;
     const int64_t parts = product.parts();
+    char *to = packedB;
     Panels b{packedB, matrixPanelBytes(terms.count, parts)};
-    if (product.isPacked) {
+    if (product.isPacked || product.keepsB()) {
       b.bytes = matrixPanelBytes(product.k, parts);
-      b.first = static_cast<const char *>(operands.b) +
-                columns.first / lanes * b.bytes +
-                matrixPanelBytes(terms.first, parts);
-    } else {
-      (*operands.packB)(columns.first, columns.count, terms.first, terms.count,
-                        packedB, b.bytes);
+      const int64_t at = columns.first / lanes * b.bytes +
+                         matrixPanelBytes(terms.first, parts);
+      to += at;
+      b.first =
+          product.isPacked ? static_cast<const char *>(operands.b) + at : to;
     }
+    const bool isThere =
+        product.isPacked ||
+        (product.keepsB() && (rows.first != 0 || operands.isKept));
+    if (!isThere)
+      (*operands.packB)(columns.first, columns.count, terms.first, terms.count,
+                        to, b.bytes);
     for (int64_t row = 0; row < rows.count; row += blockLanes) {
       const int64_t place =
           (product.hasMoreTerms() ? row / blockLanes * product.blocksInARow()

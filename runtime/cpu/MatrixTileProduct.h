@@ -56,9 +56,17 @@ public:
   /// Lets `run` read a b that packColumns() wrote.
   void setPacked() { isPacked = true; }
 
+  /// A factor that stays packed in the scratchpad, all of it.
+  enum class Kept { None, A, B };
+  /// For products that have it in common. One of them that runs next may find
+  /// it there: one with as many terms and rows, if it is a, or columns.
+  void setKept(Kept factor) { kept = factor; }
+
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
-  void run(const void *a, const void *b, void *c, void *scratchpad) const;
+  /// With `isKept`, the scratchpad has the factor that is kept.
+  void run(const void *a, const void *b, void *c, void *scratchpad,
+           bool isKept = false) const;
   /// The same for an a and a b that are nowhere in memory. Unless `rows` is
   /// null, the rows of c begin at these offsets.
   void run(const PackPanels &packA, const PackPanels &packB, void *c,
@@ -90,6 +98,7 @@ private:
     void *c;
     const int64_t *rows;
     const TakeSums *take = nullptr;
+    bool isKept = false;
   };
   class Run;
   void run(const Operands &operands, void *scratchpad) const;
@@ -101,6 +110,7 @@ private:
   int64_t termsAtOnce() const;
   int64_t columnsAtOnce() const;
   bool packsTermByTerm() const;
+  bool keepsB() const { return kept == Kept::B; }
   /// Whether sums have to be kept, for the next block of terms or for who takes
   /// them, and of how many blocks beside each other.
   bool keepsSums() const { return together != 0 || hasMoreTerms(); }
@@ -114,6 +124,7 @@ private:
   Strides a, b, c;
   bool isShort, isAdded, isSplit = false, isPacked = false;
   int64_t together = 0; // columns that are taken together; 0: they are written
+  Kept kept = Kept::None;
   const MatrixTiles &tiles;
 };
 

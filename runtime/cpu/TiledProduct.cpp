@@ -242,6 +242,16 @@ std::optional<MatrixTileProduct> TiledProduct::inMatrixTiles() const {
     product.setSplit();
   if (isPacked)
     product.setPacked();
+  // What all parts need, a thread packs once.
+  constexpr int64_t mostKept = 4 << 20; // bytes
+  const int64_t parts = isSplit ? 3 : 1;
+  using Kept = MatrixTileProduct::Kept;
+  if (batch.empty() && partOf == PartOf::Columns &&
+      m * k * parts * 2 <= mostKept)
+    product.setKept(Kept::A);
+  if (batch.empty() && partOf == PartOf::Rows && !isPacked &&
+      n * k * parts * 2 <= mostKept)
+    product.setKept(Kept::B);
   return product;
 }
 
@@ -316,9 +326,9 @@ PP_AVX2 static void writeMatrix(const float *from, int64_t rows,
 }
 
 void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
-                          char *scratchpad) const {
+                          char *scratchpad, bool isContinued) const {
   if (auto product = inMatrixTiles())
-    return product->run(aData, bData, cData, scratchpad);
+    return product->run(aData, bData, cData, scratchpad, isContinued);
   int64_t columnBlock = columnsAtOnce();
   bool isBRead = isReadInPlace();
   Places places = measurePlaces(m, k, columnBlock, isDirect(), isBRead);
@@ -380,7 +390,7 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
 }
 
 void TiledProduct::run(const void *aData, const void *bData, void *cData,
-                       void *scratchpad) const {
+                       void *scratchpad, bool isContinued) const {
   int64_t count = 1;
   for (int64_t extent : batch)
     count *= extent;
@@ -396,6 +406,6 @@ void TiledProduct::run(const void *aData, const void *bData, void *cData,
     runOne(static_cast<const char *>(aData) + offsets[0] * sizeOf(a.type),
            static_cast<const char *>(bData) + offsets[1] * sizeOf(b.type),
            static_cast<char *>(cData) + offsets[2] * sizeOf(c.type),
-           static_cast<char *>(scratchpad));
+           static_cast<char *>(scratchpad), isContinued);
   }
 }

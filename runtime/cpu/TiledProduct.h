@@ -64,6 +64,10 @@ public:
   void setSplit() { isSplit = true; }
   /// Lets `run` read a b that packColumns() wrote; only for a single b.
   void setPacked() { isPacked = true; }
+  /// Says that this is a part of a product that has some of its rows, so that
+  /// other parts have the same b, or some of its columns.
+  enum class PartOf { None, Rows, Columns };
+  void setPart(PartOf axis) { partOf = axis; }
 
   /// Other tiles than those of this processor, which it must have.
   void setTiles(const ProductTiles &other) {
@@ -79,7 +83,10 @@ public:
 
   /// What `run` needs; a multiple of 64.
   uint64_t getScratchpadBytes() const;
-  void run(const void *a, const void *b, void *c, void *scratchpad) const;
+  /// With `isContinued`, the scratchpad is as a product with the same shared
+  /// factor left it.
+  void run(const void *a, const void *b, void *c, void *scratchpad,
+           bool isContinued = false) const;
 
   /// The bytes of a packed b.
   uint64_t getPackedBytes() const;
@@ -95,7 +102,8 @@ private:
   /// One product of the batch in matrix tiles, if it is of bf16 and there are
   /// such tiles.
   std::optional<MatrixTileProduct> inMatrixTiles() const;
-  void runOne(const char *a, const char *b, char *c, char *scratchpad) const;
+  void runOne(const char *a, const char *b, char *c, char *scratchpad,
+              bool isContinued) const;
   int64_t columnsAtOnce() const;
   /// Whether tiles read b itself, not panels of it.
   bool isReadInPlace() const;
@@ -108,6 +116,7 @@ private:
   int64_t m, k, n;
   Matrix a, b, c;
   bool isAdded, isSplit = false, isPacked = false;
+  PartOf partOf = PartOf::None;
   const ProductTiles *tiles = &productTiles();
   /// Null where there are none.
   const MatrixTiles *matrixTiles;

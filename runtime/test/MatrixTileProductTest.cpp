@@ -9,6 +9,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <tuple>
@@ -277,6 +278,41 @@ TEST_P(MatrixTileProductTest, PartsHaveTheBitsOfTheWhole) {
     for (int64_t j = column; j < n; ++j)
       ASSERT_EQ(std::bit_cast<uint32_t>(whole[i * n + j]),
                 std::bit_cast<uint32_t>(part[i * n + j]));
+}
+
+/// The same, one part after the other with one scratchpad, in which the factor
+/// stays that they have in common.
+TEST_P(MatrixTileProductTest, FindsAFactorThatIsKept) {
+  std::minstd_rand random(11);
+  using Kept = MatrixTileProduct::Kept;
+  constexpr int64_t m = 1070, k = 1100, n = 600;
+  auto a = makeNumbers(random, m * k), b = makeNumbers(random, k * n);
+  for (Kept kept : {Kept::A, Kept::B}) {
+    std::vector<float> whole(m * n), parts(m * n);
+    std::vector<char> scratchpad;
+    auto run = [&](int64_t row, int64_t rows, int64_t column, int64_t columns,
+                   Kept factor, bool isThere, std::vector<float> &c) {
+      MatrixTileProduct product(rows, k, columns, {k, 1}, {n, 1}, {n, 1}, false,
+                                false, tiles());
+      product.setKept(factor);
+      if (scratchpad.size() < product.getScratchpadBytes())
+        scratchpad.resize(product.getScratchpadBytes(), char(0xff));
+      product.run(a.data() + row * k, b.data() + column,
+                  c.data() + row * n + column, scratchpad.data(), isThere);
+    };
+    run(0, m, 0, n, Kept::None, false, whole);
+    scratchpad.assign(scratchpad.size(), char(0xff));
+    for (auto [begin, end] :
+         {std::pair<int64_t, int64_t>{0, 64}, {64, 592}, {592, n}})
+      if (kept == Kept::A)
+        run(0, m, begin, end - begin, kept, begin != 0, parts);
+    for (auto [begin, end] :
+         {std::pair<int64_t, int64_t>{0, 32}, {32, 1060}, {1060, m}})
+      if (kept == Kept::B)
+        run(begin, end - begin, 0, n, kept, begin != 0, parts);
+    ASSERT_EQ(std::memcmp(whole.data(), parts.data(), m * n * sizeof(float)),
+              0);
+  }
 }
 
 } // namespace

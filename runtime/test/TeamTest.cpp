@@ -1,6 +1,7 @@
 //===- TeamTest.cpp - Threads that compute kernels together ---------------===//
 #include "exec/Team.h"
 #include "cpu/LibraryKernel.h"
+#include "cpu/PartClaims.h"
 #include "kernel/Part.h"
 #include "pprt/pprt.h"
 #include "support/Error.h"
@@ -9,10 +10,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <thread>
 
 using namespace pp::runtime;
 
@@ -133,18 +136,39 @@ std::vector<std::vector<float>> runIn(unsigned threads,
   return tensors;
 }
 
+/// A convolution of bf16 applies its activation where it has code for that.
+static bool canRun(const std::string &descriptor) {
+  return descriptor.find("activation=") == std::string::npos ||
+         descriptor.find("bf16") == std::string::npos || isFused(descriptor);
+}
+
 TEST_P(DividedTest, HasTheBitsOfTheWhole) {
   const auto &[descriptor, floats] = GetParam();
+  const std::string text = descriptor;
+  if (!canRun(text))
+    GTEST_SKIP() << "this processor has no such kernel";
   auto expected = runIn(1, descriptor, floats);
   // A kernel without parts is run once.
   EXPECT_EQ(runIn(3, descriptor, floats), expected);
   for (unsigned parts : {2u, 3u}) {
-    ASSERT_TRUE(isDivisible(descriptor, parts)) << parts;
-    std::string divided = descriptor + (" parts=" + std::to_string(parts));
+    std::string divided = divideKernel(descriptor, parts, parts);
+    ASSERT_EQ(divided, text + " parts=" + std::to_string(parts));
     for (unsigned threads : {1u, 2u, 4u})
       EXPECT_EQ(runIn(threads, divided, floats), expected)
           << parts << " parts in " << threads << " threads";
   }
+}
+
+TEST_P(DividedTest, HasTheBitsOfTheWholeInMoreParts) {
+  const auto &[descriptor, floats] = GetParam();
+  if (!canRun(descriptor))
+    GTEST_SKIP() << "this processor has no such kernel";
+  std::string divided = divideKernel(descriptor, /*threads=*/2, /*parts=*/3);
+  ASSERT_EQ(divided, std::string(descriptor) + " parts=3 threads=2");
+  auto expected = runIn(1, descriptor, floats);
+  for (unsigned threads : {1u, 2u, 3u})
+    EXPECT_EQ(runIn(threads, divided, floats), expected)
+        << "in " << threads << " threads";
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -166,6 +190,15 @@ INSTANTIATE_TEST_SUITE_P(
         Divided{"matmul a=104x128 as=1x104 b=128x160 c=104x160 accumulate=1 "
                 "types=bf16xbf16xf32",
                 {6656, 10240, 16640}},
+        // Of bf16 in tiles: parts of columns, and of rows, share a factor.
+        Divided{"matmul a=96x320 b=320x1300 c=96x1300 "
+                "types=bf16xbf16xbf16",
+                {15360, 208000, 62400}},
+        Divided{"matmul a=1300x96 as=1x1300 b=96x200 c=1300x200 "
+                "types=bf16xbf16xf32",
+                {62400, 9600, 260000}},
+        Divided{"matmul a=1300x160 b=160x200 c=1300x200",
+                {208000, 32000, 260000}},
         // Few rows, many columns.
         Divided{"matmul a=1x64 b=64x256 c=1x256", {64, 16384, 256}},
         // Matrices of several heads, one factor shared.
@@ -331,22 +364,70 @@ TEST(Divided, SharesThePackingOfWeights) {
     std::vector<size_t> floats{64 * 384, bytes / sizeof(float)};
     auto expected = runIn(1, pack, floats);
     for (unsigned parts : {2u, 3u}) {
-      ASSERT_TRUE(isDivisible(pack, parts)) << keys << parts;
+      ASSERT_NE(divideKernel(pack, parts, parts), "") << keys << parts;
       EXPECT_EQ(runIn(parts, pack + " parts=" + std::to_string(parts), floats),
                 expected)
           << keys << parts;
     }
     // There are six panels.
-    EXPECT_FALSE(isDivisible(pack, 7));
+    EXPECT_EQ(divideKernel(pack, 7, 7), "");
   }
+}
+
+TEST(Divided, HasSeveralPartsForEachThreadWhereTheyCostNothing) {
+  const std::string heads = "attention_forward q=2x4x12x8 k=2x4x12x8 "
+                            "v=2x4x12x8 scale=0.5 causal=1 qs=384x96x8x1 "
+                            "ks=384x96x8x1 vs=384x96x8x1 os=384x96x8x1";
+  EXPECT_EQ(divideKernel(heads, 2), heads + " parts=8 threads=2");
+  EXPECT_EQ(divideKernel(heads, 3), heads + " parts=6 threads=3");
+  const std::string weights = "conv_backward_weights src=4x16x9x9 "
+                              "weights=64x16x3x3 dst=4x64x9x9 strides=1x1 "
+                              "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1";
+  EXPECT_EQ(divideKernel(weights, 2), weights + " parts=2");
+  EXPECT_EQ(divideKernel("nonsense", 2), "nonsense");
+}
+
+TEST(PartClaims, LetsFastThreadsTakeMore) {
+  constexpr unsigned launches = 50;
+  for (unsigned size : {2u, 3u})
+    for (unsigned parts : {size, 4 * size, 4 * size + 1}) {
+      Team team(size, "test");
+      PartClaims claims(parts, size);
+      std::vector<std::atomic<unsigned>> runs(parts), counts(size);
+      std::atomic<unsigned> taken{0};
+      team.run([&](unsigned index) {
+        for (unsigned launch = 0; launch < launches; ++launch)
+          claims.runEach({index, size}, [&](unsigned part) {
+            ++runs[part];
+            if (launch > 0)
+              return;
+            ++counts[index];
+            ++taken;
+            // The first thread takes longer for one than all others.
+            while (index == 0 && taken < parts)
+              std::this_thread::yield();
+          });
+      });
+      EXPECT_EQ(counts[0], 1u) << parts << " parts, " << size << " threads";
+      for (const std::atomic<unsigned> &count : runs)
+        EXPECT_EQ(count, launches);
+    }
+}
+
+TEST(PartClaims, GivesAThreadThatIsAloneAllPartsInTheirOrder) {
+  PartClaims claims(4, 2);
+  std::vector<unsigned> order;
+  claims.runEach({0, 1}, [&](unsigned part) { order.push_back(part); });
+  EXPECT_EQ(order, (std::vector<unsigned>{0, 1, 2, 3}));
 }
 
 TEST(Divided, SaysWhatHasNoParts) {
   // Its statistics are sums over samples.
-  EXPECT_FALSE(isDivisible("batch_norm_forward src=4x8x4x4 epsilon=1e-5", 2));
+  EXPECT_EQ(divideKernel("batch_norm_forward src=4x8x4x4 epsilon=1e-5", 2, 2),
+            "");
   // Too little.
-  EXPECT_FALSE(isDivisible("matmul a=8x8 b=8x8 c=8x8", 2));
-  EXPECT_FALSE(isDivisible("nonsense", 2));
+  EXPECT_EQ(divideKernel("matmul a=8x8 b=8x8 c=8x8", 2, 2), "");
+  EXPECT_EQ(divideKernel("nonsense", 2, 2), "");
   std::string error;
   EXPECT_FALSE(LibraryKernel::create(
       "batch_norm_forward src=4x8x4x4 epsilon=1e-5 parts=2", error));

@@ -90,16 +90,16 @@ std::string pp::pipeline::divideKernel(const std::string &descriptor,
   if (parts == 1)
     return descriptor;
   static std::mutex mutex;
-  static llvm::StringMap<bool> known;
+  static llvm::StringMap<std::string> known;
   std::lock_guard<std::mutex> lock(mutex);
-  std::string divided = descriptor + " parts=" + std::to_string(parts);
-  auto [entry, isNew] = known.try_emplace(divided);
+  auto [entry, isNew] =
+      known.try_emplace(descriptor + " " + std::to_string(parts));
   if (isNew) {
     runtime::setKernelThreads(1);
     entry->second =
-        runtime::isDivisible(descriptor, static_cast<unsigned>(parts));
+        runtime::divideKernel(descriptor, static_cast<unsigned>(parts));
   }
-  return entry->second ? divided : descriptor;
+  return entry->second;
 }
 
 std::string pp::pipeline::addTogether(const std::string &descriptor,
