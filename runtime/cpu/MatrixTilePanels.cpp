@@ -12,10 +12,6 @@ using namespace pp::runtime;
 
 #define PP_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
 #define PP_AVX512_INLINE PP_AVX512 __attribute__((always_inline)) static inline
-#define PP_SPLIT                                                               \
-  __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
-#define PP_SPLIT_INLINE PP_SPLIT __attribute__((always_inline)) static inline
-
 static constexpr int64_t lanes = matrixTileLanes, tileTerms = matrixTileTerms;
 
 int64_t pp::runtime::matrixPanelBytes(int64_t terms, int64_t parts) {
@@ -41,32 +37,40 @@ PP_AVX512_INLINE __m512i interleave(__m256i first, __m256i second) {
       mixed, _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1));
 }
 
-/// The three parts of numbers of f32.
-PP_SPLIT_INLINE std::array<__m256i, 3> split(__m512 numbers) {
-  auto round = [](__m512 value) PP_SPLIT {
-    return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(value));
+/// The three parts of numbers of f32, each in the upper half of 32 bits, whose
+/// lower half is anything in the last one. Halves are rounded up.
+PP_AVX512_INLINE std::array<__m512i, 3> split(__m512 numbers) {
+  const __m512i half = _mm512_set1_epi32(0x8000);
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+  auto round = [&](__m512 value) PP_AVX512 {
+    return _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(value), half),
+                            upper);
   };
-  auto widen = [](__m256i bits) PP_SPLIT {
-    return _mm512_castsi512_ps(
-        _mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
-  };
-  constexpr int infiniteOrNone = 0x99;
-  __m256i first = round(numbers);
-  __m512 wide = widen(first);
-  __m512 rest = _mm512_sub_ps(numbers, wide);
-  const __mmask16 isFull = _mm512_fpclass_ps_mask(wide, infiniteOrNone);
+  const __m512i bits = _mm512_castps_si512(numbers);
+  __m512i first = round(numbers);
+  __m512 rest = _mm512_sub_ps(numbers, _mm512_castsi512_ps(first));
+  // Beyond its sign, what would become infinite, and what is it or no number.
+  const __m512i size = _mm512_add_epi32(bits, bits);
+  const __mmask16 isFull = _mm512_cmpge_epu32_mask(
+      size, _mm512_set1_epi32(static_cast<int>(0xfeff0000)));
   if (isFull != 0) [[unlikely]] {
-    // What would become infinite is cut instead.
-    const __m512i bits = _mm512_castps_si512(numbers);
-    const __mmask16 isInvalid = _mm512_fpclass_ps_mask(numbers, infiniteOrNone);
-    const auto isCut = static_cast<__mmask16>(isFull & ~isInvalid);
-    first = _mm256_mask_mov_epi16(
-        first, isCut, _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16)));
+    const __m512i infinite = _mm512_set1_epi32(static_cast<int>(0xff000000));
+    const __mmask16 isInvalid = _mm512_cmpge_epu32_mask(size, infinite);
+    const __mmask16 isNone = _mm512_cmpgt_epu32_mask(size, infinite);
+    first = _mm512_mask_and_epi32(first, isFull, bits, upper);
+    first = _mm512_mask_or_epi32(first, isNone, first,
+                                 _mm512_set1_epi32(0x00400000));
     rest = _mm512_maskz_sub_ps(static_cast<__mmask16>(~isInvalid), numbers,
-                               widen(first));
+                               _mm512_castsi512_ps(first));
   }
-  const __m256i second = round(rest);
-  return {first, second, round(_mm512_sub_ps(rest, widen(second)))};
+  const __m512i second = round(rest);
+  rest = _mm512_sub_ps(rest, _mm512_castsi512_ps(second));
+  return {first, second, _mm512_add_epi32(_mm512_castps_si512(rest), half)};
+}
+
+/// The upper halves of two registers, side by side.
+PP_AVX512_INLINE __m512i pairUp(__m512i low, __m512i high) {
+  return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(low, 16), high);
 }
 
 //===----------------------------------------------------------------------===//
@@ -86,21 +90,20 @@ PP_AVX512_INLINE void readLanes(const uint16_t *from, int64_t laneStride,
         lane < count ? _mm512_maskz_loadu_epi16(mask, from + lane * laneStride)
                      : _mm512_setzero_si512();
 }
-PP_SPLIT_INLINE void readLanes(const float *from, int64_t laneStride,
-                               int64_t count, int64_t terms,
-                               std::array<LaneRows, 3> &tiles) {
+PP_AVX512_INLINE void readLanes(const float *from, int64_t laneStride,
+                                int64_t count, int64_t terms,
+                                std::array<LaneRows, 3> &tiles) {
   const __mmask32 mask = terms < 32 ? (1u << terms) - 1 : ~0u;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     const float *row = from + lane * laneStride;
-    std::array<__m256i, 3> low{}, high{};
+    std::array<__m512i, 3> low{}, high{};
     if (lane < count) {
       low = split(_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), row));
       high = split(
           _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), row + 16));
     }
     for (int part = 0; part < 3; ++part)
-      tiles[part][lane] =
-          _mm512_inserti64x4(_mm512_castsi256_si512(low[part]), high[part], 1);
+      tiles[part][lane] = pairUp(low[part], high[part]);
   }
 }
 
@@ -117,27 +120,27 @@ PP_AVX512_INLINE void readPairs(const uint16_t *from, int64_t termStride,
   for (int64_t term = 0; term < tileTerms; term += 2)
     tiles[0][term / 2] = interleave(row(term), row(term + 1));
 }
-PP_SPLIT_INLINE void readPairs(const float *from, int64_t termStride,
-                               int64_t count, int64_t terms,
-                               std::array<LaneRows, 3> &tiles) {
+PP_AVX512_INLINE void readPairs(const float *from, int64_t termStride,
+                                int64_t count, int64_t terms,
+                                std::array<LaneRows, 3> &tiles) {
   const __mmask16 mask = (1u << count) - 1;
-  auto row = [&](int64_t term) PP_SPLIT {
+  auto row = [&](int64_t term) PP_AVX512 {
     return split(term < terms
                      ? _mm512_maskz_loadu_ps(mask, from + term * termStride)
                      : _mm512_setzero_ps());
   };
-  for (int64_t term = 0; term < tileTerms; term += 2) {
-    std::array<__m256i, 3> even = row(term), odd = row(term + 1);
+  for (int64_t term = 0; term < tileTerms / 2; ++term) {
+    std::array<__m512i, 3> low = row(term), high = row(term + tileTerms / 2);
     for (int part = 0; part < 3; ++part)
-      tiles[part][term / 2] = interleave(even[part], odd[part]);
+      tiles[part][term] = pairUp(low[part], high[part]);
   }
 }
 
 /// Writes the tiles of `count` lanes and `terms` terms.
 template <TileOrder order, typename Element>
-PP_SPLIT static void packTile(const Element *from, int64_t laneStride,
-                              int64_t termStride, int64_t count, int64_t terms,
-                              char *to) {
+PP_AVX512 static void packTile(const Element *from, int64_t laneStride,
+                               int64_t termStride, int64_t count, int64_t terms,
+                               char *to) {
   std::array<LaneRows, partsOf<Element>> tiles;
   TileOrder own = TileOrder::Lanes;
   if (termStride == 1) {

@@ -6,11 +6,12 @@
 //
 //   x = bf16(x) + bf16(x - first) + bf16(x - first - second)
 //
-// which is x itself, unless a part is below 2^-126, which counts as 0 as it
-// does in the tiles (Henry, Tang and Heinecke, "Leveraging the bfloat16
+// which is x itself, unless a part is below 2^-126, which counts as 0
+// in the tiles (Henry, Tang and Heinecke, "Leveraging the bfloat16
 // Artificial Intelligence Datatype For Higher-Precision Computations", ARITH
-// 2019). An x that is not finite, or none, is its first part. All need AVX-512
-// with BW, DQ and VL, those of f32 AVX512_BF16 too.
+// 2019). An x that is not finite, or none, is its first part. Of 32 terms of
+// f32 the first and the second half are side by side: a pair is a term and the
+// one 16 later. All need AVX-512 with BW and VL.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_MATRIXTILEPANELS_H

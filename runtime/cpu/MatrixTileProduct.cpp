@@ -31,15 +31,18 @@ int64_t MatrixTileProduct::rowsAtOnce() const {
 }
 
 int64_t MatrixTileProduct::termsAtOnce() const {
-  // With three parts, so that two panels of a fit into L1.
-  const int64_t most = isSplit ? 256 : 1024;
+  // Sums that wait for more terms pass through L2 (Emerald Rapids, 3072 x 768
+  // from 512 rows in three parts: 247 GFLOP/s, 214 with 256 terms at once).
+  const int64_t most = isSplit ? 768 : 1024;
   int64_t blocks = std::max<int64_t>(1, divideUp(k, most));
   return roundUp(divideUp(k, blocks), tileTerms);
 }
 
 int64_t MatrixTileProduct::columnsAtOnce() const {
-  // So that a packed part of b takes at most half a MiB of L2.
-  constexpr int64_t most = 512, numbers = 1 << 18;
+  // So that a packed part of b takes at most half a MiB of L2, or of three
+  // parts three quarters.
+  constexpr int64_t most = 512;
+  const int64_t numbers = (isSplit ? 3 : 2) << 17;
   const int64_t step = std::lcm(blockLanes, std::max<int64_t>(together, 1));
   return std::max(step, std::min(most, numbers / parts() / termsAtOnce()) /
                             step * step);

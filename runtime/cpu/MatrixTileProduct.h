@@ -50,8 +50,7 @@ public:
   /// Makes a, b and c matrices of f32, each number of a and b the sum of three
   /// of bf16. Of the nine products of parts the six largest are added; the
   /// others are below 2^-25 of the number's. So it is as exact as one of f32,
-  /// but that an infinite factor may give what is no number. Needs
-  /// AVX512_BF16.
+  /// but that an infinite factor may give what is no number.
   void setSplit() { isSplit = true; }
   /// Lets `run` read a b that packColumns() wrote.
   void setPacked() { isPacked = true; }

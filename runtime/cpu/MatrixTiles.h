@@ -8,7 +8,8 @@ namespace pp::runtime {
 
 /// A tile of a has 16 rows of 32 terms, a tile of b 16 columns of as many. Both
 /// are a kilobyte of bf16: a row after row, b pair of terms after pair of
-/// terms, each with its 16 columns.
+/// terms, each with its 16 columns. Of numbers in three parts, a term and the
+/// one 16 later are a pair.
 inline constexpr int64_t matrixTileLanes = 16, matrixTileTerms = 32;
 inline constexpr int64_t matrixTileBytes = 1024;
 /// Rows, and columns, of a block of c: two tiles.

@@ -3,6 +3,9 @@
 
 #include <immintrin.h>
 
+#include <array>
+#include <utility>
+
 using namespace pp::runtime;
 
 #define PP_AMX __attribute__((target("amx-tile,amx-bf16")))
@@ -36,6 +39,44 @@ PP_AMX static void end() { _tile_release(); }
 
 // Tiles are named by constants: 0 to 3 are of c, 4 and 5 of a, 6 and 7 of b.
 
+/// Products of three parts, the smallest first. Each step shares a factor with
+/// the one before it: two threads of a core that load tiles wait for each other
+/// (measured: 5 % faster, 10 where another program has the other thread).
+static constexpr std::array<std::pair<int, int>, 6> partOrder = {
+    {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}};
+
+/// c += a b for 32 terms of as many parts as there are tiles one after the
+/// other.
+template <int parts, int rowTiles, int columnTiles>
+PP_AMX __attribute__((always_inline)) static inline void
+multiplyTerms(const char *a, int64_t aPanel, const char *b, int64_t bPanel) {
+  constexpr int steps = parts == 3 ? 6 : 1;
+#pragma unroll
+  for (int step = 0; step < steps; ++step) {
+    const auto [i, j] = parts == 3 ? partOrder[step] : std::pair(0, 0);
+    const bool isA = step == 0 || partOrder[step - 1].first != i;
+    const bool isB = step == 0 || partOrder[step - 1].second != j;
+    const char *own = a + i * matrixTileBytes, *other = b + j * matrixTileBytes;
+    if (isA)
+      _tile_loadd(4, own, 64);
+    if (isB)
+      _tile_loadd(6, other, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (rowTiles == 2) {
+      if (isA)
+        _tile_loadd(5, own + aPanel, 64);
+      _tile_dpbf16ps(2, 5, 6);
+    }
+    if constexpr (columnTiles == 2) {
+      if (isB)
+        _tile_loadd(7, other + bPanel, 64);
+      _tile_dpbf16ps(1, 4, 7);
+      if constexpr (rowTiles == 2)
+        _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+}
+
 template <int parts, int rowTiles, int columnTiles>
 PP_AMX static void multiplyTiles(const char *a, int64_t aPanel, const char *b,
                                  int64_t bPanel, int64_t terms, float *c,
@@ -56,28 +97,11 @@ PP_AMX static void multiplyTiles(const char *a, int64_t aPanel, const char *b,
     _tile_zero(2);
     _tile_zero(3);
   }
-  for (int64_t term = 0; term < terms;
-       term += matrixTileTerms, b += parts * matrixTileBytes)
-#pragma unroll
-    for (int i = 0; i < parts; ++i, a += matrixTileBytes) {
-      _tile_loadd(4, a, 64);
-      if constexpr (rowTiles == 2)
-        _tile_loadd(5, a + aPanel, 64);
-#pragma unroll
-      for (int j = 0; i + j < parts; ++j) {
-        const char *other = b + j * matrixTileBytes;
-        _tile_loadd(6, other, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        if constexpr (rowTiles == 2)
-          _tile_dpbf16ps(2, 5, 6);
-        if constexpr (columnTiles == 2) {
-          _tile_loadd(7, other + bPanel, 64);
-          _tile_dpbf16ps(1, 4, 7);
-          if constexpr (rowTiles == 2)
-            _tile_dpbf16ps(3, 5, 7);
-        }
-      }
-    }
+  for (int64_t term = 0; term < terms; term += matrixTileTerms) {
+    multiplyTerms<parts, rowTiles, columnTiles>(a, aPanel, b, bPanel);
+    a += parts * matrixTileBytes;
+    b += parts * matrixTileBytes;
+  }
   _tile_stored(0, c, rowBytes);
   if constexpr (columnTiles == 2)
     _tile_stored(1, c + matrixTileLanes, rowBytes);

@@ -30,7 +30,10 @@ PP_DOT static void multiplyRows(int64_t parts, const char *a, const char *b,
     }
   for (int64_t term = 0; term < terms; term += matrixTileTerms,
                a += parts * matrixTileBytes, b += parts * matrixTileBytes) {
-    const int64_t pairs = (std::min(matrixTileTerms, terms - term) + 1) / 2;
+    // Of three parts, a term and the one 16 later are a pair.
+    const int64_t rest = std::min(matrixTileTerms, terms - term);
+    const int64_t pairs =
+        parts == 1 ? (rest + 1) / 2 : std::min(rest, matrixTileTerms / 2);
     for (int64_t i = 0; i < parts; ++i)
       for (int64_t j = 0; i + j < parts; ++j) {
         const char *factor = a + i * matrixTileBytes;

@@ -42,7 +42,6 @@ std::vector<uint16_t> makeNumbers(std::minstd_rand &random, int64_t count) {
 
 class MatrixTileProductTest : public TilesTest {
 protected:
-  static bool canSplit() { return __builtin_cpu_supports("avx512bf16"); }
   template <typename Result>
   void check(std::minstd_rand &random, int64_t m, int64_t k, int64_t n,
              bool isAdded, bool isPacked) {
@@ -166,8 +165,6 @@ TEST_P(MatrixTileProductTest, MultipliesIntoALargeResult) {
 
 /// Numbers of f32, in three parts each.
 TEST_P(MatrixTileProductTest, MultipliesNumbersOfF32) {
-  if (!canSplit())
-    GTEST_SKIP() << "this processor cannot pack numbers of f32";
   std::minstd_rand random(13);
   auto make = [&](int64_t count) {
     std::vector<float> result(count);
@@ -224,17 +221,21 @@ TEST_P(MatrixTileProductTest, MultipliesNumbersOfF32) {
 
 /// The parts of numbers at the ends of the range.
 TEST_P(MatrixTileProductTest, KeepsNumbersOfAnySize) {
-  if (!canSplit())
-    GTEST_SKIP() << "this processor cannot pack numbers of f32";
   constexpr float infinity = std::numeric_limits<float>::infinity();
   constexpr float largest = std::numeric_limits<float>::max();
   for (auto [a, b] : {std::pair{largest, 0.5f},
                       {-largest, 1 / 3.0f},
                       {1e-30f, 1.2345678e30f},
                       {1.2345678f, 8.7654321f},
+                      {0x1.fep127f, 0.5f},
+                      {-0x1.ff7fp127f, 0.75f},
+                      {0x1.ff8p127f, -0.5f},
+                      {0x1.01p-3f, 0x1.0101p5f},
                       {infinity, -2.0f},
                       {infinity, 0.0f},
                       {largest, largest},
+                      {std::bit_cast<float>(0x7f800001), 1.0f},
+                      {std::bit_cast<float>(0xffffffff), 1.0f},
                       {std::nanf("1"), 1.0f}}) {
     float c = 9;
     MatrixTileProduct product(1, 1, 1, {1, 1}, {1, 1}, {1, 1},

@@ -32,7 +32,9 @@ inline void multiplyPlainTiles(int64_t parts, int64_t rowTiles,
     for (int64_t column = 0; column < columnTiles * 16; ++column) {
       float &number = c[row * matrixBlockLanes + column];
       float sum = isAdded ? number : 0;
-      for (int64_t term = 0; term < terms; ++term)
+      // A last tile of three parts has zeros between its terms.
+      const int64_t places = parts == 1 ? terms : (terms + 31) / 32 * 32;
+      for (int64_t term = 0; term < places; ++term)
         for (int64_t i = 0; i < parts; ++i)
           for (int64_t j = 0; i + j < parts; ++j) {
             int64_t step = term / 32 * parts, inside = term % 32;
