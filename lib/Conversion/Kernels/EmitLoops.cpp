@@ -60,6 +60,21 @@ static void emitAddition(OpBuilder &builder, Location loc, Value value,
       });
 }
 
+LogicalResult KernelEmitter::emitLoops(ArrayRef<Value> values) {
+  if (values.size() > 1) {
+    LoopBuilder loop(builder, loc, memories, values, /*areRoots=*/true);
+    if (succeeded(loop.collect()) && !loop.hasDraws())
+      return loop.emit(
+          llvm::map_to_vector(values,
+                              [&](Value value) { return memoryOf(value); }),
+          /*reduced=*/{}, /*reduction=*/std::nullopt);
+  }
+  for (Value value : values)
+    if (failed(emitLoop(value)))
+      return failure();
+  return success();
+}
+
 LogicalResult KernelEmitter::emitLoop(Value value) {
   Value destination = memoryOf(value);
   std::optional<Reduction> reduction;
@@ -84,7 +99,7 @@ LogicalResult KernelEmitter::emitLoop(Value value) {
     linalg::FillOp::create(builder, loc, initial, destination);
   }
   LoopBuilder loop(builder, loc, memories, source,
-                   /*isRoot=*/source == value);
+                   /*areRoots=*/source == value);
   if (failed(loop.collect()) ||
       failed(loop.emit(destination, reduced, reduction)))
     return failure();

@@ -40,7 +40,7 @@ SmallVector<Value> KernelEmitter::destinationsOf(Value result) const {
 
 LogicalResult KernelEmitter::emit(ValueRange results) {
   // In program order: a result that is made of another one reads it from
-  // memory.
+  // memory, or is computed in the same loop.
   SmallVector<Value> ordered(results);
   if (llvm::any_of(ordered, [](Value value) { return !value.getDefiningOp(); }))
     return failure();
@@ -49,8 +49,20 @@ LogicalResult KernelEmitter::emit(ValueRange results) {
            a.getDefiningOp()->isBeforeInBlock(b.getDefiningOp());
   });
   llvm::SmallPtrSet<Operation *, 4> written;
+  SmallVector<Value> together;
   for (Value result : ordered) {
     Operation *op = getWriter(result);
+    if (isWrittenBeside(together, result)) {
+      together.push_back(result);
+      continue;
+    }
+    if (failed(emitLoops(together)))
+      return failure();
+    together.clear();
+    if (isWrittenBeside({}, result)) {
+      together.push_back(result);
+      continue;
+    }
     bool isLoop = op->hasTrait<OpTrait::Elementwise>() ||
                   isa<ReduceOp, BroadcastOp, IotaOp, PresentRowsOp, UniformOp,
                       ConstantOp>(op);
@@ -60,7 +72,16 @@ LogicalResult KernelEmitter::emit(ValueRange results) {
                                            : success()))
       return failure();
   }
-  return success();
+  return emitLoops(together);
+}
+
+bool KernelEmitter::isWrittenBeside(ArrayRef<Value> others, Value value) const {
+  Operation *op = getWriter(value);
+  return op == value.getDefiningOp() && op->hasTrait<OpTrait::Elementwise>() &&
+         !summands.contains(value) && llvm::all_of(others, [&](Value other) {
+           return cast<RankedTensorType>(other.getType()).getShape() ==
+                  cast<RankedTensorType>(value.getType()).getShape();
+         });
 }
 
 LogicalResult KernelEmitter::materialize(Value value) {

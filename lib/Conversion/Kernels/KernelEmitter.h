@@ -90,9 +90,15 @@ private:
   /// Makes sure that an operand is in memory; small values that the kernel
   /// computes itself go to the stack.
   llvm::LogicalResult materialize(mlir::Value value);
-  /// One loop nest for elementwise results, with a reduction at the end if
+  /// One loop nest for an elementwise result, with a reduction at the end if
   /// `value` is one.
   llvm::LogicalResult emitLoop(mlir::Value value);
+  /// One loop nest for elementwise results of one shape, which are written as
+  /// they are, or several where numbers are drawn.
+  llvm::LogicalResult emitLoops(llvm::ArrayRef<mlir::Value> values);
+  /// Whether emitLoops() takes `value` beside `others`.
+  bool isWrittenBeside(llvm::ArrayRef<mlir::Value> others,
+                       mlir::Value value) const;
 
   llvm::LogicalResult emitSlice(nn::SliceOp op);
   llvm::LogicalResult emitPad(nn::PadOp op);

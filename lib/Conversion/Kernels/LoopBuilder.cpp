@@ -46,18 +46,18 @@ SmallVector<ReassociationIndices> AxisMerger::groups() const {
 }
 
 LoopBuilder::LoopBuilder(OpBuilder &builder, Location loc,
-                         const DenseMap<Value, Value> &memories, Value value,
-                         bool isRoot)
-    : builder(builder), loc(loc), memories(memories), root(value),
-      isRoot(isRoot),
-      shape(cast<RankedTensorType>(value.getType()).getShape()) {
+                         const DenseMap<Value, Value> &memories,
+                         ValueRange values, bool areRoots)
+    : builder(builder), loc(loc), memories(memories), roots(values),
+      areRoots(areRoots),
+      shape(cast<RankedTensorType>(values.front().getType()).getShape()) {
   divideAxes();
   merger.emplace(sizes.size());
 }
 
 void LoopBuilder::divideAxes() {
   std::optional<ArrayRef<int64_t>> samples;
-  if (!findSamples(root, samples, /*followsAll=*/true))
+  if (!findSamples(roots.front(), samples, /*followsAll=*/true))
     samples.reset();
   for (auto [axis, size] : llvm::enumerate(shape)) {
     Axes made;
@@ -168,7 +168,11 @@ int64_t LoopBuilder::extentOf(int64_t loop) const {
 //===----------------------------------------------------------------------===//
 
 LogicalResult LoopBuilder::collect() {
-  return collect(root, llvm::to_vector(llvm::seq<int64_t>(0, shape.size())));
+  const Axes all = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
+  for (Value root : roots)
+    if (failed(collect(root, all)))
+      return failure();
+  return success();
 }
 
 LogicalResult LoopBuilder::collect(Value value, const Axes &axes) {
@@ -235,7 +239,8 @@ LogicalResult LoopBuilder::collect(Value value, const Axes &axes) {
 // The loop nest
 //===----------------------------------------------------------------------===//
 
-LogicalResult LoopBuilder::emit(Value destination, ArrayRef<int64_t> reduced,
+LogicalResult LoopBuilder::emit(ValueRange destinations,
+                                ArrayRef<int64_t> reduced,
                                 std::optional<Reduction> reduction) {
   Axes kept;
   for (size_t axis = 0; axis < shape.size(); ++axis)
@@ -272,7 +277,8 @@ LogicalResult LoopBuilder::emit(Value destination, ArrayRef<int64_t> reduced,
   for (Value counter : counters)
     for (int64_t word = 0; word < step::counterWords; ++word)
       add(inputs, wordOf(memories.lookup(counter), word), mapFor({}));
-  add(outputs, loopMemory(destination, kept), mapFor(kept));
+  for (Value destination : destinations)
+    add(outputs, loopMemory(destination, kept), mapFor(kept));
   boundLoops(inputs, maps, outputs.size());
   SmallVector<utils::IteratorType> iterators(groups.size(),
                                              utils::IteratorType::parallel);
@@ -287,14 +293,17 @@ LogicalResult LoopBuilder::emit(Value destination, ArrayRef<int64_t> reduced,
         Axes all = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
         for (part = 0; part < count; ++part) {
           scalars.clear();
-          Value result = scalar(body, root, all);
-          if (result && reduction)
-            result = combineElements(
-                body, loc, *reduction,
-                getElementTypeOrSelf(root.getType()).isUnsignedInteger(),
-                operands.back(), result);
-          ok &= static_cast<bool>(result);
-          results.push_back(result ? result : operands.back());
+          for (auto [index, root] : llvm::enumerate(roots)) {
+            Value before = operands[inputs.size() + index];
+            Value result = scalar(body, root, all);
+            if (result && reduction)
+              result = combineElements(
+                  body, loc, *reduction,
+                  getElementTypeOrSelf(root.getType()).isUnsignedInteger(),
+                  before, result);
+            ok &= static_cast<bool>(result);
+            results.push_back(result ? result : before);
+          }
         }
         linalg::YieldOp::create(body, loc, results);
       });

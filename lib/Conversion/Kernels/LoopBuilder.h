@@ -37,8 +37,8 @@ mlir::Value combineElements(mlir::OpBuilder &body, mlir::Location loc,
                             nn::Reduction reduction, bool isUnsigned,
                             mlir::Value sum, mlir::Value x);
 
-/// A linalg operation that computes an elementwise expression, or its
-/// reduction, from what lies in memory.
+/// A linalg operation that computes elementwise expressions of one shape, or
+/// the reduction of one, from what lies in memory.
 ///
 /// Where numbers are drawn at random, an axis that is made of samples and
 /// others is walked along as several, and the loop nest computes four parts of
@@ -46,19 +46,21 @@ mlir::Value combineElements(mlir::OpBuilder &body, mlir::Location loc,
 /// block of the generator.
 class LoopBuilder {
 public:
-  /// `isRoot` says that `value` itself is what the loop computes, not something
-  /// that lies in memory.
+  /// `areRoots` says that `values`, of the same shape, are themselves what the
+  /// loop computes, not something that lies in memory.
   LoopBuilder(mlir::OpBuilder &builder, mlir::Location loc,
               const llvm::DenseMap<mlir::Value, mlir::Value> &memories,
-              mlir::Value value, bool isRoot);
+              mlir::ValueRange values, bool areRoots);
 
-  /// Finds what `value` is computed from.
+  /// Finds what the values are computed from.
   llvm::LogicalResult collect();
+  /// Whether numbers are drawn for them.
+  bool hasDraws() const { return !draws.empty(); }
 
-  /// Emits the loop nest: `value` over all axes, reduced over `reduced` by
-  /// `reduction`, into `destination`, which holds the initial value of a
-  /// reduction already.
-  llvm::LogicalResult emit(mlir::Value destination,
+  /// Emits the loop nest: each value over all axes, reduced over `reduced` by
+  /// `reduction`, into its destination, which holds the initial value of a
+  /// reduction already. Several are neither reduced, nor are numbers drawn.
+  llvm::LogicalResult emit(mlir::ValueRange destinations,
                            llvm::ArrayRef<int64_t> reduced,
                            std::optional<nn::Reduction> reduction);
 
@@ -82,7 +84,8 @@ private:
   };
 
   bool isInMemory(mlir::Value value) const {
-    return memories.count(value) && !(isRoot && value == root);
+    return memories.count(value) &&
+           !(areRoots && llvm::is_contained(roots, value));
   }
   /// Divides the axis of the samples, where all draws agree on it.
   void divideAxes();
@@ -121,8 +124,8 @@ private:
   mlir::OpBuilder &builder;
   mlir::Location loc;
   const llvm::DenseMap<mlir::Value, mlir::Value> &memories;
-  mlir::Value root;
-  bool isRoot;
+  llvm::SmallVector<mlir::Value> roots;
+  bool areRoots;
   llvm::ArrayRef<int64_t> shape;
   /// Of the walked axes, and those that make up each axis of `shape`.
   llvm::SmallVector<int64_t> sizes;

@@ -9,7 +9,7 @@
 // RUN: pp-opt %t/conv.mlir --nn-choose-convolutions="convolutions=direct tuning-file=%t/winograd.json" | FileCheck %t/conv.mlir --check-prefix=DIRECT
 // RUN: pp-opt %t/short.mlir --nn-choose-convolutions | FileCheck %t/short.mlir --check-prefix=RULE
 // RUN: pp-opt %t/short.mlir --nn-choose-convolutions=tuning-file=%t/short.json | FileCheck %t/short.mlir --check-prefix=DIRECT
-// RUN: pp-opt %t/layouts.mlir --nn-assign-layouts=block-size=16 | FileCheck %t/layouts.mlir --check-prefix=BLOCKS
+// RUN: pp-opt %t/layouts.mlir --nn-assign-layouts="block-size=16 tiles=0" | FileCheck %t/layouts.mlir --check-prefix=BLOCKS
 // RUN: pp-opt %t/layouts.mlir --nn-assign-layouts="block-size=16 tuning-file=%t/last.json" | FileCheck %t/layouts.mlir --check-prefix=LAST
 // RUN: pp-opt %t/layouts.mlir --nn-assign-layouts="block-size=16 tuning-file=%t/plain.json" | FileCheck %t/layouts.mlir --check-prefix=PLAIN
 // RUN: pp-opt %t/layouts.mlir --nn-assign-layouts="block-size=16 tuning-file=%t/plain.json bandwidth=1e-6" | FileCheck %t/layouts.mlir --check-prefix=PLAIN
