@@ -246,7 +246,7 @@ private:
     auto first = op->getAttrOfType<IntegerAttr>(pipeline::firstLibraryAttrName);
     auto number = op->getAttrOfType<IntegerAttr>(pipeline::libraryAttrName);
     return !first || !number ||
-           hasParts(first.getInt()) == hasParts(number.getInt());
+           partsOf(first.getInt()) == partsOf(number.getInt());
   }
 
   LogicalResult callTogether(Operation *op, LLVM::LLVMFuncOp tensors) {
@@ -380,15 +380,25 @@ private:
     return callee ? functions.lookup(callee.getValue()) : LLVM::LLVMFuncOp();
   }
 
-  /// Whether this entry of the stage's kernel table says so.
-  bool hasParts(int64_t kernel) {
+  /// What this entry of the stage's kernel table says of parts and threads;
+  /// nothing if it has none.
+  StringRef partsOf(int64_t kernel) {
     ArrayAttr kernels = memories[stageNumber].getKernels();
-    return kernel < static_cast<int64_t>(kernels.size()) &&
-           cast<pipeline::KernelAttr>(kernels[kernel])
-               .getDescriptor()
-               .getValue()
-               .contains(" parts=");
+    if (kernel >= static_cast<int64_t>(kernels.size()))
+      return {};
+    StringRef text =
+        cast<pipeline::KernelAttr>(kernels[kernel]).getDescriptor().getValue();
+    size_t begin = text.find(" parts=");
+    if (begin == StringRef::npos)
+      return {};
+    StringRef rest = text.drop_front(begin + 1);
+    auto [parts, others] = rest.split(' ');
+    return others.starts_with("threads=")
+               ? rest.take_front(parts.size() + 1 +
+                                 others.split(' ').first.size())
+               : parts;
   }
+  bool hasParts(int64_t kernel) { return !partsOf(kernel).empty(); }
 
   /// Whether each thread has its part of a kernel: pp-split-kernels has added
   /// arguments to its function, or the library's descriptor says so.

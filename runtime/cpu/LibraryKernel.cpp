@@ -140,7 +140,8 @@ bool LibraryKernel::runParts(void *scratchpad, const Run &run) noexcept {
     if (own.index >= implementation->scratchpads)
       return true;
     const Part sharer{own.index,
-                      std::min(own.count, implementation->scratchpads)};
+                      std::min(own.count, implementation->scratchpads),
+                      own.isFixed};
     bool isContinued = false;
     implementation->claims.runEach(sharer, [&](unsigned part) {
       run(implementation->parts[part],
@@ -169,8 +170,11 @@ bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
 
 bool LibraryKernel::executeTogether(std::span<void *const *const> tensors,
                                     Kernel *first, void *scratchpad) noexcept {
-  if (implementation->parts.front().getMostTogether() == 0)
+  if (implementation->parts.front().getMostTogether() == 0) {
+    // One run adds to what the one before it left.
+    FixedParts own;
     return Kernel::executeTogether(tensors, first, scratchpad);
+  }
   return runParts(scratchpad, [&](KernelBuilder &part, void *own, bool) {
     size_t most = part.getMostTogether();
     for (size_t at = 0; at < tensors.size(); at += most)

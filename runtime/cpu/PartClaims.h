@@ -22,7 +22,8 @@
 namespace pp::runtime {
 
 /// Which parts of a kernel have been taken. Every thread of a team must run the
-/// kernel equally often, but they need not meet in between.
+/// kernel equally often, but they need not meet in between, if no run reads
+/// what one before it wrote.
 class PartClaims {
 public:
   /// Of a kernel that at most so many threads run.
@@ -31,10 +32,18 @@ public:
         runs(new Runs[threads]) {}
 
   /// Calls `run(part)` with each part that `own` takes: with each one that no
-  /// other thread takes. One that is alone takes all, in their order.
+  /// other thread takes, or where its parts are fixed with those. One that is
+  /// alone takes all, in their order.
   template <typename Run> void runEach(Part own, const Run &run) {
     if (own.count == 1) {
       for (unsigned part = 0; part < parts; ++part)
+        run(part);
+      return;
+    }
+    auto beginOf = [&](unsigned index) { return parts * index / own.count; };
+    if (own.isFixed) {
+      for (unsigned part = beginOf(own.index); part < beginOf(own.index + 1);
+           ++part)
         run(part);
       return;
     }
@@ -48,7 +57,6 @@ public:
                                                std::memory_order_acq_rel))
         run(part);
     };
-    auto beginOf = [&](unsigned index) { return parts * index / own.count; };
     for (unsigned part = beginOf(own.index); part < beginOf(own.index + 1);
          ++part)
       claim(part);

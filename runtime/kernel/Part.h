@@ -8,6 +8,10 @@ namespace pp::runtime {
 /// one: thread `index` of `count`.
 struct Part {
   unsigned index = 0, count = 1;
+  /// Of kernels in more parts, it runs those that are always its own, and no
+  /// others: threads do not meet between one kernel and the next, which reads
+  /// what this one wrote.
+  bool isFixed = false;
 };
 
 /// The calling thread's part. A thread that belongs to no team does everything.
@@ -15,6 +19,18 @@ inline Part &currentPart() {
   thread_local Part part;
   return part;
 }
+
+/// While one lives, the calling thread runs the parts that are its own.
+class FixedParts {
+public:
+  FixedParts() : before(currentPart().isFixed) { currentPart().isFixed = true; }
+  ~FixedParts() { currentPart().isFixed = before; }
+  FixedParts(const FixedParts &) = delete;
+  FixedParts &operator=(const FixedParts &) = delete;
+
+private:
+  bool before;
+};
 
 /// While one lives, the calling thread runs kernels whole, as of a team of one.
 class WholeKernels {

@@ -414,6 +414,69 @@ TEST(PartClaims, LetsFastThreadsTakeMore) {
     }
 }
 
+/// The next run of a kernel may read what the last one wrote, without a meeting
+/// in between.
+TEST(PartClaims, LeavesAThreadItsPartsWhereTheyAreFixed) {
+  constexpr unsigned size = 2, parts = 8;
+  Team team(size, "test");
+  PartClaims claims(parts, size);
+  std::vector<std::vector<unsigned>> taken(size);
+  team.run([&](unsigned index) {
+    FixedParts fixed;
+    const Part own = currentPart();
+    // Without the other thread, too, which may be late.
+    if (index == 1)
+      std::this_thread::yield();
+    for (int run = 0; run < 2; ++run)
+      claims.runEach(own, [&](unsigned part) { taken[index].push_back(part); });
+  });
+  EXPECT_EQ(taken[0], (std::vector<unsigned>{0, 1, 2, 3, 0, 1, 2, 3}));
+  EXPECT_EQ(taken[1], (std::vector<unsigned>{4, 5, 6, 7, 4, 5, 6, 7}));
+  EXPECT_FALSE(currentPart().isFixed);
+}
+
+/// Two threads add several micro-batches, of more parts than threads, in a
+/// kernel that has no way to add them at once.
+TEST(Divided, AddsOneMicroBatchAfterTheOther) {
+  setKernelThreads(1);
+  const std::string text = "matmul a=256x40 as=1x256 b=40x256 c=256x256 "
+                           "accumulate=1 parts=8 threads=2";
+  std::string error;
+  auto kernel = LibraryKernel::create(text, error);
+  ASSERT_TRUE(kernel) << error;
+  constexpr size_t runs = 5;
+  std::minstd_rand random(1);
+  auto make = [&](size_t count) {
+    std::vector<float> result(count);
+    for (float &number : result)
+      number = static_cast<float>(random() % 2001) / 1000 - 1;
+    return result;
+  };
+  std::vector<std::vector<float>> factors;
+  for (size_t i = 0; i < 2 * runs; ++i)
+    factors.push_back(make(40 * 256));
+  std::vector<char> scratchpad(kernel->scratchpadBytes() + 64);
+  void *aligned = scratchpad.data() + 64 -
+                  reinterpret_cast<uintptr_t>(scratchpad.data()) % 64;
+  auto sum = [&](unsigned threads) {
+    std::vector<float> result(256 * 256, 1);
+    std::array<std::array<void *, 3>, runs> tensors;
+    std::array<void *const *, runs> all;
+    for (size_t i = 0; i < runs; ++i) {
+      tensors[i] = {factors[2 * i].data(), factors[2 * i + 1].data(),
+                    result.data()};
+      all[i] = tensors[i].data();
+    }
+    Team team(threads, "test");
+    team.run([&](unsigned) { kernel->executeTogether(all, nullptr, aligned); });
+    EXPECT_EQ(takeKernelError(), "");
+    return result;
+  };
+  const std::vector<float> expected = sum(1);
+  for (int round = 0; round < 20; ++round)
+    ASSERT_EQ(sum(2), expected);
+}
+
 TEST(PartClaims, GivesAThreadThatIsAloneAllPartsInTheirOrder) {
   PartClaims claims(4, 2);
   std::vector<unsigned> order;
