@@ -197,7 +197,7 @@ static std::shared_ptr<char> allocate(uint64_t bytes) {
 /// Numbers between -1 and 1, the same ones each time.
 static void fillWithNumbers(char *memory, uint64_t bytes,
                             KernelBuilder::Type type) {
-  std::minstd_rand random(1);
+  std::minstd_rand random(1); // NOLINT(bugprone-random-generator-seed)
   auto next = [&] {
     return static_cast<float>(random()) * 2 /
                static_cast<float>(std::minstd_rand::max()) -
