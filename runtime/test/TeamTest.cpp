@@ -163,6 +163,7 @@ TEST_P(DividedTest, HasTheBitsOfTheWholeInMoreParts) {
   const auto &[descriptor, floats] = GetParam();
   if (!canRun(descriptor))
     GTEST_SKIP() << "this processor has no such kernel";
+  setKernelThreads(1);
   std::string divided = divideKernel(descriptor, /*threads=*/2, /*parts=*/3);
   ASSERT_EQ(divided, std::string(descriptor) + " parts=3 threads=2");
   auto expected = runIn(1, descriptor, floats);
@@ -375,6 +376,7 @@ TEST(Divided, SharesThePackingOfWeights) {
 }
 
 TEST(Divided, HasSeveralPartsForEachThreadWhereTheyCostNothing) {
+  setKernelThreads(1);
   const std::string heads = "attention_forward q=2x4x12x8 k=2x4x12x8 "
                             "v=2x4x12x8 scale=0.5 causal=1 qs=384x96x8x1 "
                             "ks=384x96x8x1 vs=384x96x8x1 os=384x96x8x1";
