@@ -1,7 +1,10 @@
 //===- Together.cpp - W of several micro-batches --------------------------===//
 #include "exec/KernelTimer.h"
 #include "kernel/Kernel.h"
+#include "kernel/Part.h"
 #include "pprt/pprt.h"
+
+#include <optional>
 
 using namespace pp::runtime;
 
@@ -24,6 +27,11 @@ void pp_execute_together(const pp_phase_arguments *arguments, void *kernel,
   shareMarkedKernel(count);
   // Lanes of gradients are sums of their own.
   auto sumOf = [&](uint64_t i) { return runs[i][tensorCount - 1]; };
+  // One is added to again later, without a meeting in between.
+  std::optional<FixedParts> own;
+  for (uint64_t i = 1; i < count && !own; ++i)
+    if (sumOf(i) != sumOf(0))
+      own.emplace();
   for (uint64_t begin = 0, end; begin < count; begin = end) {
     for (end = begin + 1; end < count && sumOf(end) == sumOf(begin); ++end)
       ;

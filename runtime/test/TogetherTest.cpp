@@ -1,5 +1,6 @@
 //===- TogetherTest.cpp - W of several micro-batches ----------------------===//
 #include "kernel/Kernel.h"
+#include "kernel/Part.h"
 #include "pprt/pprt.h"
 
 #include <gtest/gtest.h>
@@ -94,6 +95,27 @@ TEST_F(TogetherTest, KeepsLanesApart) {
   EXPECT_EQ(sums[1], 4);
   EXPECT_EQ(log, (std::vector<std::string>{"2 first", "write", "add", "1 first",
                                            "write"}));
+}
+
+/// A lane may come again, after another one and without a meeting of threads:
+/// then each thread has its own parts of all.
+TEST_F(TogetherTest, KeepsPartsWithTheirThreadsWhereThereAreLanes) {
+  struct : Kernel {
+    bool execute(void *const *, void *) noexcept override { return true; }
+    bool executeTogether(std::span<void *const *const>, Kernel *,
+                         void *) noexcept override {
+      areFixed.push_back(currentPart().isFixed);
+      return true;
+    }
+    std::vector<bool> areFixed;
+  } kernel;
+  pp_execute_together(arguments, &kernel, nullptr, findTensors, 2, nullptr);
+  EXPECT_EQ(kernel.areFixed, std::vector<bool>{false});
+  arguments[1].gradients = reinterpret_cast<char *>(&sums[1]);
+  kernel.areFixed.clear();
+  pp_execute_together(arguments, &kernel, nullptr, findTensors, 2, nullptr);
+  EXPECT_EQ(kernel.areFixed, (std::vector<bool>{true, true, true}));
+  EXPECT_FALSE(currentPart().isFixed);
 }
 
 } // namespace
