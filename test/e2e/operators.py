@@ -61,6 +61,39 @@ def logarithms(context, checks):
     same(checks, "Log", compute(context, [node("Log", ["x"], ["y"])], {"x": x})["y"], want)
 
 
+def polynomials(context, checks):
+    """Exp and Erf, in units of the last place, and what is no number, or beyond them."""
+    spread = np.concatenate([np.linspace(-5, 5, 50001), np.linspace(-86.9, 88.7, 50001), np.geomspace(1e-30, 80, 20001)]).astype(F)
+    edges = np.array([0, -0.0, math.inf, -math.inf, math.nan, 88.8, 1e30, -104, -1e30, 3.93, -3.93], F)
+    for name, function, most in (("Exp", math.exp, 1), ("Erf", math.erf, 2.1)):
+        x = np.concatenate([spread, -spread[100002:], edges])
+        got = compute(context, [node(name, ["x"], ["y"])], {"x": x})["y"]
+        want = np.vectorize(function)(np.minimum(x.astype(np.float64), 700))
+        with np.errstate(all="ignore"):
+            rounded = want.astype(F)
+        error = np.abs(got.astype(np.float64) - want) / np.spacing(np.abs(rounded))
+        known = np.isfinite(rounded)
+        checks.check(error[known].max() <= most, f"{name}: {error[known].max()} units in the last place")
+        same(checks, f"{name} at its edges", got[-len(edges):], rounded[-len(edges):], tolerance=5e-7)
+
+
+def quotients(context, checks):
+    """Divisions by constants are rounded as divisions are."""
+    random = np.random.default_rng(5)
+    divisors = np.concatenate([[math.sqrt(2), 3, 7, -1.1, 255, 1.9999999, 1e20, 8, 1e-30, 1e30], random.uniform(1, 2, 30)]).astype(F)
+    x = np.concatenate([random.normal(size=20000), random.uniform(1, 2, 20000), [0, -0.0, math.inf, -math.inf, math.nan, 3e38, 1e-25]]).astype(F)
+    names = [f"y{i}" for i in range(len(divisors))]
+    got = compute(
+        context, [node("Div", ["x", f"c{i}"], [name]) for i, name in enumerate(names)], {"x": x}, names,
+        [(f"c{i}", np.array(divisor, F)) for i, divisor in enumerate(divisors)],
+    )
+    with np.errstate(all="ignore"):
+        for name, divisor in zip(names, divisors):
+            want = x / divisor
+            normal = ~(np.abs(want) < np.finfo(F).tiny) | (want == 0)
+            same(checks, f"x / {divisor}", got[name][normal], want[normal], tolerance=0)
+
+
 COORDINATES = {
     "half_pixel": lambda x, scale, n, m: (x + 0.5) / scale - 0.5,
     "pytorch_half_pixel": lambda x, scale, n, m: (x + 0.5) / scale - 0.5 if m > 1 else 0,
@@ -247,7 +280,7 @@ def own_samples(context, checks):
 
 
 def test(context, checks, arguments):
-    for part in (powers, logarithms, resizes, indices, integers_of_any_value, legacy, outputs, without_elements, sums_of_broadcasts, microbatches, own_samples):
+    for part in (powers, logarithms, polynomials, quotients, resizes, indices, integers_of_any_value, legacy, outputs, without_elements, sums_of_broadcasts, microbatches, own_samples):
         part(context, checks)
 
 

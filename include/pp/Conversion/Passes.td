@@ -118,6 +118,9 @@ def ApproximateMath : Pass<"pp-approximate-math"> {
   let description = [{
     Polynomials run in vector lanes; calls of libm do not. Errors are a few units
     in the last place.
+
+    A division by a constant becomes two products and two sums where these give
+    the rounded quotient, of all but numbers near the smallest.
   }];
   let dependentDialects = ["::mlir::vector::VectorDialect"];
 }
