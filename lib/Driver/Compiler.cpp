@@ -160,6 +160,10 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
          /*convolutionEpilogues=*/options.target.isCpu() && !training,
          /*accumulate=*/false,
          /*accumulateFast=*/options.target.isCpu()}));
+    if (training)
+      pm.addPass(nn::createRematerialize(
+          {/*weightsChange=*/planner::weightRuleOf(options.schedule.schedule) ==
+           planner::WeightRule::Latest}));
     pm.addPass(pipeline::createVerifyStep());
     return;
   }

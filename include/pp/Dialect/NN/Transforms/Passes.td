@@ -575,4 +575,28 @@ def FormKernels : NNPass<"nn-form-kernels"> {
   ];
 }
 
+def Rematerialize : NNPass<"nn-rematerialize"> {
+  let summary = "Compute cheap values again in the backward pass";
+  let description = [{
+    What a generated kernel of the forward phase computes element by element, and
+    backward kernels of the same origin read, is computed again in these where that
+    costs less than to write it, to hold it until then and to read it. Then the
+    forward kernel's inputs, or fewer of its values, are kept. Kernels of one origin
+    are in one stage, so nothing more goes from stage to stage.
+
+    ```mlir
+    // x = h + 1, y = exp(x); the backward kernel reads both.
+    %x, %y = nn.kernel(%h) ...                %y = nn.kernel(%h) ...
+    %d = nn.kernel(%g, %x, %y) ...     ──▶    %d = nn.kernel(%g, %h) ... // h + 1, exp
+    ```
+
+    The choice is the best for each forward kernel, by bytes that are moved and held,
+    and by how many bytes move in the time that an operation takes.
+  }];
+  let options = [
+    Option<"weightsChange", "weights-change", "bool", "false",
+           "Do not compute again with parameters, which may have changed">
+  ];
+}
+
 #endif // PP_DIALECT_NN_TRANSFORMS_PASSES_TD
