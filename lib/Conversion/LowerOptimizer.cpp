@@ -94,3 +94,47 @@ LogicalResult pp::lowerOptimizer(ModuleOp module, ModuleOp code,
   LLVM::ReturnOp::create(builder, loc, ValueRange());
   return success();
 }
+
+void pp::lowerRounding(Location loc, ModuleOp code, FloatType element) {
+  constexpr int64_t atOnce = 16;
+  auto builder = OpBuilder::atBlockEnd(code.getBody());
+  Type i64 = builder.getI64Type();
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  auto from = VectorType::get(atOnce, builder.getF32Type());
+  auto to = VectorType::get(atOnce, element);
+  auto constant = [&](int64_t value) -> Value {
+    return LLVM::ConstantOp::create(builder, loc, i64, value);
+  };
+  auto function = LLVM::LLVMFuncOp::create(
+      builder, loc, "round",
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
+                                  {i64, pointer, pointer}));
+  Block *entry = function.addEntryBlock(builder);
+  Block *header = function.addBlock(), *body = function.addBlock();
+  Block *exit = function.addBlock();
+  header->addArgument(i64, loc);
+  builder.setInsertionPointToStart(entry);
+  LLVM::BrOp::create(builder, loc, constant(0), header);
+
+  builder.setInsertionPointToStart(header);
+  Value position = header->getArgument(0);
+  Value more = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::slt,
+                                    position, entry->getArgument(0));
+  LLVM::CondBrOp::create(builder, loc, more, body, exit);
+
+  builder.setInsertionPointToStart(body);
+  auto at = [&](unsigned argument, Type type) -> Value {
+    return LLVM::GEPOp::create(builder, loc, pointer, type,
+                               entry->getArgument(argument),
+                               ArrayRef<LLVM::GEPArg>{position});
+  };
+  Value numbers = LLVM::LoadOp::create(
+      builder, loc, from, at(1, builder.getF32Type()), /*alignment=*/64);
+  Value rounded = LLVM::FPTruncOp::create(builder, loc, to, numbers);
+  LLVM::StoreOp::create(builder, loc, rounded, at(2, element),
+                        /*alignment=*/32);
+  Value next = LLVM::AddOp::create(builder, loc, position, constant(atOnce));
+  LLVM::BrOp::create(builder, loc, next, header);
+  builder.setInsertionPointToStart(exit);
+  LLVM::ReturnOp::create(builder, loc, ValueRange());
+}

@@ -15,6 +15,11 @@ namespace pp {
 llvm::LogicalResult lowerOptimizer(mlir::ModuleOp module, mlir::ModuleOp code,
                                    mlir::LLVM::LLVMFuncOp block);
 
+/// Makes pp_rounding_function in `code`, which rounds f32 to `element` as the
+/// kernels of the phase prepare do.
+void lowerRounding(mlir::Location loc, mlir::ModuleOp code,
+                   mlir::FloatType element);
+
 } // namespace pp
 
 #endif // PP_LIB_CONVERSION_LOWEROPTIMIZER_H

@@ -69,6 +69,8 @@ public:
     bool ok = true;
     module.walk(
         [&](pipeline::StageOp stage) { ok &= succeeded(lowerStage(stage)); });
+    if (Type element = findRounded())
+      lowerRounding(module.getLoc(), code, cast<FloatType>(element));
     if (ok && functions.count(optimizerBlockFunctionName))
       return lowerOptimizer(module, code,
                             functions[optimizerBlockFunctionName]);
@@ -78,6 +80,16 @@ public:
 private:
   /// Which threads have written since all of them met.
   enum class Writers { None, First, All };
+
+  /// The type of what updates round; null if they round nothing.
+  Type findRounded() {
+    Type element;
+    module.walk([&](KernelOpInterface kernel) {
+      if (pipeline::isPreparedByUpdate(kernel))
+        element = getElementTypeOrSelf(kernel->getResult(0).getType());
+    });
+    return element;
+  }
 
   void declareRuntime() {
     builder.setInsertionPointToEnd(code.getBody());
@@ -313,7 +325,9 @@ private:
         op->hasAttr(pipeline::launchAttrName))
       return callLibrary(op, arguments);
     LLVM::LLVMFuncOp callee = calleeOf(op);
-    if (auto sum = firstSums.find(op); sum == firstSums.end())
+    if (pipeline::isPreparedByUpdate(op))
+      call(callee, arguments, *isDivided, ifFirst(callee, doNothing(callee)));
+    else if (auto sum = firstSums.find(op); sum == firstSums.end())
       call(callee, arguments, *isDivided);
     else if (failed(callFirst(op, callee, sum->second, arguments, *isDivided)))
       return failure();
@@ -540,10 +554,7 @@ private:
                           ArrayRef<Gradient> gradients,
                           ArrayRef<Value> arguments, bool isDivided) {
     if (isLeftOut(op)) {
-      call(callee, arguments, isDivided,
-           LLVM::SelectOp::create(builder, loc, isNotZero(fieldIsFirst),
-                                  addressOf(doNothing(callee)),
-                                  addressOf(callee)));
+      call(callee, arguments, isDivided, ifFirst(doNothing(callee), callee));
       return success();
     }
     Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI8Type(), 0);
@@ -564,6 +575,13 @@ private:
     joinBefore(isDivided ? Writers::All : Writers::First);
     call(callee, arguments, isDivided);
     return success();
+  }
+
+  /// `first` in the first micro-batch of a step, or in a P of parameters that
+  /// no update made.
+  Value ifFirst(LLVM::LLVMFuncOp first, LLVM::LLVMFuncOp other) {
+    return LLVM::SelectOp::create(builder, loc, isNotZero(fieldIsFirst),
+                                  addressOf(first), addressOf(other));
   }
 
   Value addressOf(LLVM::LLVMFuncOp function) {
@@ -599,12 +617,15 @@ private:
                          ValueRange{base, constant(probes++)});
   }
 
-  /// A sum that is left out the first time has no run then.
+  /// A sum that is left out the first time has no run then, and neither has
+  /// what the update has done.
   void markRun(Operation *op, int64_t number) {
-    if (!mark || !isLeftOut(op))
+    const bool isFirstOnly = pipeline::isPreparedByUpdate(op);
+    if (!mark || (!isFirstOnly && !isLeftOut(op)))
       return callMark(number);
     Value marked = LLVM::SelectOp::create(builder, loc, isNotZero(fieldIsFirst),
-                                          constant(-1), constant(number));
+                                          constant(isFirstOnly ? number : -1),
+                                          constant(isFirstOnly ? -1 : number));
     LLVM::CallOp::create(builder, loc, mark, marked);
   }
 

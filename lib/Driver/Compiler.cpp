@@ -160,6 +160,9 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
          /*convolutionEpilogues=*/options.target.isCpu() && !training,
          /*accumulate=*/false,
          /*accumulateFast=*/options.target.isCpu()}));
+    if (training && options.target.isCpu() &&
+        !planner::weightRuleOf(options.schedule.schedule))
+      pm.addPass(nn::createPrepareInUpdate());
     if (training)
       pm.addPass(nn::createRematerialize(
           {/*weightsChange=*/planner::weightRuleOf(options.schedule.schedule) ==

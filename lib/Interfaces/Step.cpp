@@ -48,6 +48,7 @@ static const KnownAttribute operationAttributes[] = {
     {phaseAttrName, isA<PhaseAttr>, "a #step.phase"},
     {originAttrName, isCount, countText},
     {stageHintAttrName, isCount, countText},
+    {preparedByUpdateAttrName, isA<UnitAttr>, "a unit attribute"},
     {optimizerAttrName, isA<OptimizerAttr>, "a #step.optimizer"},
     {mixesSamplesAttrName, isA<StringAttr>, "a string"},
     {wholeBatchesAttrName, isA<StringAttr>, "a string"},

@@ -508,6 +508,7 @@ private:
       stage.kernels.push_back({kernel.getDescriptor().str(),
                                static_cast<uint64_t>(kernel.getScratchpad())});
     stage.optimizerKernel = memory.getOptimizerKernel();
+    findPrepared(stage, number);
     stage.finiteKernel = memory.getFiniteKernel();
     stage.finiteLossKernel = memory.getFiniteLossKernel();
     stage.lossScaleKernel = memory.getLossScaleKernel();
@@ -523,6 +524,24 @@ private:
       }
     areas.residualSlots = memory.getSlots();
     areas.residualSlotBytes = memory.getSlotBytes();
+  }
+
+  /// Where the update leaves parameters in 16 bits.
+  void findPrepared(runtime::PlanStage &stage, int64_t number) {
+    for (StageOp phase : stages[number])
+      for (auto kernel : phase.getBody().getOps<KernelOpInterface>()) {
+        if (!isPreparedByUpdate(kernel))
+          continue;
+        auto parameter =
+            kernel->getOperand(0).getDefiningOp<KernelOpInterface>();
+        StringRef name = parameter.getParameter().getValue();
+        auto found = llvm::find_if(stage.parameters,
+                                   [&](const runtime::PlanTensor &tensor) {
+                                     return tensor.name == name;
+                                   });
+        auto buffers = kernel->getAttrOfType<ArrayAttr>(buffersAttrName);
+        found->prepared = cast<BufferAttr>(buffers[0]).getOffset();
+      }
   }
 
   LogicalResult makeTensors(std::vector<runtime::PlanTensor> &tensors,

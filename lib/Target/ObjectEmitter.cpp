@@ -211,6 +211,7 @@ private:
                                 stageTable,
                                 llvm::ConstantInt::get(i64, count),
                                 functionNamed(name + "_optimizer"),
+                                functionNamed(name + "_round"),
                                 deviceCode(source, name),
                                 mockKernels(name),
                                 llvm::ConstantInt::get(i64, mockFacts.size())};

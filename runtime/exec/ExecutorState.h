@@ -184,6 +184,12 @@ private:
   void optimizeRange(StageState &stage, const UpdateRange &range,
                      const NumberArray &scalars, const Change &change,
                      unsigned part);
+  /// Calls the optimizer's function for a range of bytes of the parameters at
+  /// `weights`, and prepares what it has changed.
+  void update(const StageState &stage, char *weights, int64_t begin,
+              int64_t end, const char *scalars) const;
+  /// After an update of a range of bytes: what is prepared of its parameters.
+  void prepare(const StageState &stage, int64_t begin, int64_t end) const;
   /// What a parameter's step is multiplied by; changes the states of lamb, and
   /// `scalars`.
   double trustRatio(const StageState &stage, char *weights,

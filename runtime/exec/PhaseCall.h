@@ -62,6 +62,8 @@ struct StageState {
   DeviceMemory hostGradients;
   /// Where parameters have groups: what the update of each takes.
   std::vector<UpdateRange> ranges;
+  /// Parameters that the update leaves in 16 bits too, as they lie.
+  std::vector<const PlanTensor *> preparedByUpdate;
   /// On a GPU: kernels for these, without frozen ones.
   std::vector<RangeKernel> rangeKernels;
   uint64_t orthogonalBytes = 0; // of scratch memory, by thread
@@ -93,6 +95,8 @@ struct StageState {
 
   /// Program::countUploads() when P ran last; 0 before.
   uint64_t preparedOf = 0;
+  /// Whether the next P prepares what updates leave prepared otherwise.
+  bool preparesAll = true;
   /// The same for the corrected weights; 0: they changed since.
   uint64_t correctedOf = 0;
 };
@@ -123,7 +127,7 @@ public:
   /// `useGraphs`, the second run captures a graph and later runs launch it.
   /// `timer` may be null; otherwise it takes the times of kernels, and no graph
   /// is used. `isFirst`: it is the first B or W of its step, in a stage that
-  /// writes gradients.
+  /// writes gradients, or a P of parameters that no update made.
   void enqueue(Stream &stream, Step &step, uint64_t number, bool useGraphs,
                KernelTimer *timer, bool isFirst);
 

@@ -646,6 +646,8 @@ void Executor::Rank::clearSums(const StageState &stage) {
 
 bool Executor::Rank::isFirstWrite(const PlanAction &action, Phase phase) {
   StageState &stage = stages[action.stage];
+  if (phase == Phase::Prepare)
+    return stage.preparesAll;
   if (!stage.plan->writesGradients || !isBackward(phase))
     return false;
   if (!state.program.getPlan().flushes)
@@ -665,6 +667,7 @@ bool Executor::Rank::needsPreparation(const PlanAction &action,
   uint64_t uploads = state.program.countUploads();
   bool isStale = stage.preparedOf != uploads;
   stage.preparedOf = uploads;
+  stage.preparesAll = isStale;
   if (isStale)
     stage.isPrepared.assign(stage.plan->versions, false);
   // The optimizer changes parameters in every step.

@@ -9,6 +9,10 @@
 using namespace pp::runtime;
 
 void Executor::Rank::createRanges(StageState &stage) const {
+  for (const PlanTensor &parameter : stage.plan->parameters)
+    if (parameter.prepared)
+      stage.preparedByUpdate.push_back(&parameter);
+  std::ranges::sort(stage.preparedByUpdate, {}, &PlanTensor::offset);
   const ParameterGroups &groups = state.options.groups;
   const PlanOptimizer &optimizer = state.program.getPlan().optimizer;
   if (groups.empty() && !findScalar(optimizer, trustRatioName) &&
@@ -70,6 +74,43 @@ void Executor::Rank::callOptimizer(const StageState &stage, char *weights,
       static_cast<int64_t>(areas.parameters.bytes) / size, scalars);
 }
 
+void Executor::Rank::update(const StageState &stage, char *weights,
+                            int64_t begin, int64_t end,
+                            const char *scalars) const {
+  // What is prepared of parameters is made while these are in a cache.
+  constexpr int64_t piece = 1 << 16;
+  while (begin < end) {
+    int64_t next = stage.preparedByUpdate.empty()
+                       ? end
+                       : std::min(begin / piece * piece + piece, end);
+    callOptimizer(stage, weights + begin, stage.arguments.gradients + begin,
+                  begin, next, scalars);
+    prepare(stage, begin, next);
+    begin = next;
+  }
+}
+
+void Executor::Rank::prepare(const StageState &stage, int64_t begin,
+                             int64_t end) const {
+  const PlanAreas &areas = stage.plan->areas;
+  auto beginOf = [](const PlanTensor *tensor) {
+    return static_cast<int64_t>(tensor->offset);
+  };
+  auto endOf = [](const PlanTensor *tensor) {
+    return static_cast<int64_t>(tensor->offset + tensor->bytes);
+  };
+  for (auto it =
+           std::ranges::upper_bound(stage.preparedByUpdate, begin, {}, endOf);
+       it != stage.preparedByUpdate.end() && beginOf(*it) < end; ++it) {
+    int64_t from = std::max(begin, beginOf(*it));
+    state.program.getFunctions().round(
+        (std::min(end, endOf(*it)) - from) / int64_t(sizeof(float)),
+        stage.memory->at(areas.parameters) + from,
+        stage.memory->at(areas.prepared) + *(*it)->prepared +
+            (from - beginOf(*it)) / 2);
+  }
+}
+
 /// Of a parameter p and its gradient g (lars), or its step (lamb).
 double Executor::Rank::trustRatio(const StageState &stage, char *weights,
                                   const UpdateRange &range,
@@ -122,10 +163,10 @@ void Executor::Rank::optimizeRange(StageState &stage, const UpdateRange &range,
         findScalar(state.program.getPlan().optimizer, trustRatioName);
     if (ratio)
       own.set(*ratio, trustRatio(stage, weights, range, own));
-    if (!followDirection(stage, weights, range, own, part))
-      callOptimizer(stage, weights + range.begin,
-                    stage.arguments.gradients + range.begin, range.begin,
-                    range.end, own.data());
+    if (followDirection(stage, weights, range, own, part))
+      prepare(stage, range.begin, range.end);
+    else
+      update(stage, weights, range.begin, range.end, own.data());
   }
   endChange(stage, change, range.begin, range.end);
 }
@@ -179,9 +220,8 @@ void Executor::Rank::optimize(StageState &stage, const char *scalars,
   auto bytes = static_cast<int64_t>(areas.parameters.bytes);
   auto run = [&](int64_t begin, int64_t end) {
     beginChange(stage, change, begin, end);
-    callOptimizer(stage,
-                  stage.memory->at(areas.parametersOf(change.to)) + begin,
-                  stage.arguments.gradients + begin, begin, end, scalars);
+    update(stage, stage.memory->at(areas.parametersOf(change.to)), begin, end,
+           scalars);
     endChange(stage, change, begin, end);
   };
   if (!team)

@@ -267,6 +267,9 @@ struct PlanTensor {
   bool isMutable; // always for parameters
   PlanSource source;
   std::string reason; // why it is trained or not; may be empty
+  /// Of a parameter: where the update leaves it in 16 bits, in the area
+  /// `prepared`.
+  std::optional<uint64_t> prepared = std::nullopt;
 };
 
 struct PlanKernel {

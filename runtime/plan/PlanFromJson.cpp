@@ -599,6 +599,31 @@ static PlanPhase readPhaseLists(const JsonReader &json, const Plan &plan,
   return result;
 }
 
+/// Where the update leaves parameters in 16 bits.
+static void readPrepared(const JsonReader &json, const Plan &plan,
+                         PlanStage &stage) {
+  std::map<uint64_t, uint64_t> ranges; // end -> offset
+  for (size_t i = 0; i < stage.parameters.size(); ++i) {
+    if (!json.at("parameters").at(i).has("prepared"))
+      continue;
+    PlanTensor &tensor = stage.parameters[i];
+    JsonReader entry = json.at("parameters").at(i).at("prepared");
+    if (!plan.isTraining() || !plan.flushes || tensor.type != DataType::F32 ||
+        !json.at("phases").has("P"))
+      entry.fail("only an update of f32 that comes after all passes, of which "
+                 "P is one, prepares a parameter");
+    tensor.prepared = entry.aligned();
+    uint64_t end = *tensor.prepared + tensor.bytes / 2;
+    if (end > stage.areas.prepared.bytes)
+      entry.fail("[{}, {}) ends behind the area's {} bytes", *tensor.prepared,
+                 end, stage.areas.prepared.bytes);
+    auto next = ranges.upper_bound(*tensor.prepared);
+    if (next != ranges.end() && next->second < end)
+      entry.fail("overlaps another parameter in the area 'prepared'");
+    ranges.emplace(end, *tensor.prepared);
+  }
+}
+
 static PlanStage readStage(const JsonReader &json, const Plan &plan,
                            unsigned number) {
   PlanStage stage;
@@ -665,6 +690,7 @@ static PlanStage readStage(const JsonReader &json, const Plan &plan,
                           expected);
   stage.parameters =
       readTensors(json.at("parameters"), plan, stage.areas.parameters, true);
+  readPrepared(json, plan, stage);
   checkStates(json.at("areas"), plan, stage);
   stage.buffers =
       readTensors(json.at("buffers"), plan, stage.areas.buffers, false);

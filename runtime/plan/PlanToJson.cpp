@@ -158,6 +158,8 @@ static Json writeTensors(const std::vector<PlanTensor> &tensors,
       json["mutable"] = tensor.isMutable;
     if (!tensor.reason.empty())
       json["reason"] = tensor.reason;
+    if (tensor.prepared)
+      json["prepared"] = *tensor.prepared;
     json["source"] = writeSource(tensor.source, tensor.bytes);
     list.push_back(std::move(json));
   }

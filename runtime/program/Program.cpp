@@ -39,6 +39,15 @@ Program::Program(const pp_pipeline &program, Device &device,
         plan.stages[i].areas.parameters.bytes &&
         !plan.stages[i].optimizerKernel)
       failInternal("stages[{}]: the binary lacks the optimizer's function", i);
+  for (size_t i = 0; i < plan.stages.size(); ++i)
+    if (!functions.round &&
+        std::ranges::any_of(plan.stages[i].parameters,
+                            [](const PlanTensor &parameter) {
+                              return parameter.prepared.has_value();
+                            }))
+      failInternal("stages[{}]: the binary lacks the function that rounds "
+                   "parameters",
+                   i);
   if (!device.runs(plan.target))
     failUsage("--device {}: the model was compiled for {}", device.getName(),
               plan.target);

@@ -466,7 +466,7 @@ TEST_P(ExecutorTest, TheWatchdogBearsWithARankThatComputes) {
   EXPECT_NE(note.find("rank 1: runs 1F0"), std::string::npos) << note;
 }
 
-std::atomic<int> preparations{0};
+std::atomic<int> preparations{0}, firstPreparations{0};
 
 /// The first parameter, doubled.
 void prepare(const pp_phase_arguments *a) {
@@ -475,6 +475,7 @@ void prepare(const pp_phase_arguments *a) {
   weight *= 2;
   std::memcpy(a->prepared, &weight, sizeof(weight));
   ++preparations;
+  firstPreparations += a->is_first != 0;
 }
 
 TEST_P(ExecutorTest, PreparesOncePerStepOrOncePerWeights) {
@@ -509,12 +510,14 @@ TEST_P(ExecutorTest, PreparesOncePerStepOrOncePerWeights) {
       step.number = number;
       if (isTraining)
         step.scalars = scalars.evaluate(number);
-      preparations = 0;
+      preparations = firstPreparations = 0;
       executor.run(step);
       return preparations.load();
     };
     EXPECT_EQ(run(1), 3);
+    EXPECT_EQ(firstPreparations, 3);
     EXPECT_EQ(run(2), isTraining ? 3 : 0);
+    EXPECT_EQ(firstPreparations, 0);
     // Other weights.
     const StageMemory &memory = program.getMemories().back();
     char *weight = memory.parameter(memory.getPlan().parameters[0]);
@@ -522,6 +525,7 @@ TEST_P(ExecutorTest, PreparesOncePerStepOrOncePerWeights) {
     std::memcpy(weight, &five, sizeof(five));
     program.upload();
     EXPECT_EQ(run(3), 3);
+    EXPECT_EQ(firstPreparations, 3);
     float prepared = 0;
     std::memcpy(&prepared, memory.at(memory.getPlan().areas.prepared),
                 sizeof(prepared));

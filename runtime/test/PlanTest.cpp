@@ -662,6 +662,33 @@ TEST(PlanTest, NoDamageOfStageReplicasIsTaken) {
   expectDamageIsFound(toy::stageReplicasPlan(), 5);
 }
 
+TEST(PlanTest, PreparedByUpdate) {
+  toy::Options options;
+  options.cuts = {0};
+  ordered_json valid = toy::trainingPlan(options);
+  toy::addPreparation(valid);
+  valid["stages"][0]["parameters"][0]["prepared"] = 0;
+  valid["stages"][0]["parameters"][1]["prepared"] = 64;
+  EXPECT_EQ(faultOf(valid), "no error");
+  Plan plan = Plan::parse(valid.dump());
+  EXPECT_EQ(plan.stages[0].parameters[1].prepared, 64u);
+  EXPECT_EQ(toJson(Plan::parse(toJson(plan))), toJson(plan));
+  auto expect = [&](const char *message, auto change) {
+    ordered_json changed = valid;
+    change(changed["stages"][0]);
+    EXPECT_NE(faultOf(changed).find(message), std::string::npos)
+        << message << "\n"
+        << faultOf(changed);
+  };
+  expect("stages[0].parameters[1].prepared: overlaps",
+         [](auto &stage) { stage["parameters"][1]["prepared"] = 0; });
+  expect("stages[0].parameters[0].prepared: [65536",
+         [](auto &stage) { stage["parameters"][0]["prepared"] = 65536; });
+  expect("stages[0].parameters[0].prepared: 8",
+         [](auto &stage) { stage["parameters"][0]["prepared"] = 8; });
+  expect("of which P is one", [](auto &stage) { stage["phases"].erase("P"); });
+}
+
 /// The toy in two stages without a flush, with two versions of all weights: an
 /// update per four micro-batches, which read the last but one (PipeDream-2BW).
 static ordered_json rollingPlan() {

@@ -77,7 +77,34 @@ def test_model(context, checks, model, optimizer, precision, target):
     checks.check(short < long, f"{what}: {short} bytes of residuals, in f32 {long}")
 
 
+# Optimizers that update parameters as they lie, one by one, along directions of their own, and by groups.
+UPDATES = {
+    "sgd": {}, "adamw": {"threads_per_stage": 2}, "lamb": {}, "muon": {"stages": 2}, "adafactor": {},
+    "adamw groups": {"flags": ["--group=blocks.0.*:frozen", "--group=*.bias:weight_decay=0"]},
+}
+
+
+def test_short_parameters(context, checks, name, options):
+    """What an update leaves of parameters in 16 bits is what is made of them when they are loaded."""
+    options = dict(options)
+    flags = options.pop("flags", [])
+    binary = context.compile(
+        common.model_file("gpt"), loss="cross_entropy", optimizer=name.split()[0], learning_rate=0.01, batch=4, precision="bf16", **options
+    )
+    prepared = [p for stage in binary.plan()["stages"] for p in stage["parameters"] if "prepared" in p]
+    checks.check(prepared, f"{name}: no parameter is prepared by the update")
+    data = context.data(Reference("gpt", "torchscript", 4).path)
+    snapshot, whole = context.path(".safetensors"), context.path(".safetensors")
+    binary.train(data, "--no-shuffle", "--steps", 4, "--epochs", 4, "--save", whole, *flags)
+    for step in range(1, 5):
+        resume = ("--resume", snapshot) if step > 1 else ()
+        binary.train(data, "--no-shuffle", "--steps", step, "--epochs", 4, "--save", snapshot, *resume, *flags)
+    checks.check(common.tensor_bytes(snapshot) == common.tensor_bytes(whole), f"{name}: other bits when loaded before each step")
+
+
 def test(context, checks, arguments):
+    for name, options in list(UPDATES.items())[: 2 if arguments.quick else None]:
+        test_short_parameters(context, checks, name, options)
     models = ("lenet", "gpt") if arguments.quick else tuple(MODELS_USED)
     for precision, target in (("bf16", "cpu"), ("bf16", "mock"), ("f16", "mock")):
         for model in models[:1] if arguments.quick and target == "mock" else models:

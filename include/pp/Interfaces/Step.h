@@ -32,6 +32,10 @@ inline constexpr llvm::StringLiteral phaseAttrName = "step.phase";
 inline constexpr llvm::StringLiteral originAttrName = "step.origin";
 /// The stage that the model's author asked for.
 inline constexpr llvm::StringLiteral stageHintAttrName = "step.stage_hint";
+/// On kernels of the phase prepare that only round a parameter: the update
+/// writes that with the parameter.
+inline constexpr llvm::StringLiteral preparedByUpdateAttrName =
+    "step.prepared_by_update";
 /// On function arguments: the name under which the value is fed.
 inline constexpr llvm::StringLiteral feedAttrName = "step.feed";
 /// On function arguments: a #step.role. The loss weight is the reciprocal of

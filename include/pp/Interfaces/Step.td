@@ -24,6 +24,7 @@ def Step_Dialect : Dialect {
     | `step.phase` | operations of a step | when it runs: `#step.phase<forward>` ... |
     | `step.origin` | operations of a step | number of the forward operation it is (derived from) |
     | `step.stage_hint` | operations and kernels | the stage that the model's author asked for |
+    | `step.prepared_by_update` | kernels of the phase prepare | the update writes the result, a parameter with fewer bits, with the parameter |
     | `step.feed` | function arguments | name of what is fed |
     | `step.role` | function arguments | `#step.role<input>` or `<target>`, which the caller feeds, `<loss_weight>`, `<sample_mask>`, `<loss_scale>` or `<random_counter>`, which the runtime keeps |
     | `step.range`, `step.ignore_index` | function arguments | the numbers that may be fed |

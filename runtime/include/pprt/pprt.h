@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct below or the plan's meaning changes. */
-#define PP_ABI_VERSION 12
+#define PP_ABI_VERSION 13
 
 /* All arenas, and all tensors inside them, start at multiples of this. */
 #define PP_ALIGNMENT 64
@@ -50,7 +50,8 @@ typedef struct pp_phase_arguments {
   void *const *kernels;   /* library kernels, in the plan's order       */
   uint64_t is_probed;     /* whether pp_probe_kernel looks at kernels   */
   uint64_t is_first;      /* B, W of a stage that `writes_gradients`: it
-                             is the first one in this step              */
+                             is the first one in this step. P: no update
+                             has written what is `prepared` in the plan  */
   uint64_t part, parts;   /* the thread's part of each kernel: one of
                              `parts`; 0 of 1 where it is alone          */
   void *team;             /* for pp_join_parts; null: it is alone       */
@@ -73,6 +74,12 @@ typedef void (*pp_optimizer_function)(int64_t count, void *parameters,
                                       const void *gradients, void *states,
                                       int64_t state_stride,
                                       const void *scalars);
+
+/* Rounds at least `count` floats to the 16 bits of what the plan has under
+ * `prepared`; up to 15 more, so that they are a multiple of 16. Both arrays are
+ * aligned to 32 bytes. */
+typedef void (*pp_rounding_function)(int64_t count, const void *parameters,
+                                     void *rounded);
 
 typedef struct pp_stage_functions {
   pp_phase_function forward;         /* F                                  */
@@ -115,6 +122,8 @@ typedef struct pp_pipeline {
   uint64_t stage_count;
   pp_optimizer_function optimizer;    /* null in inference programs and where
                                          the plan names a kernel           */
+  pp_rounding_function round;         /* null where no parameter has a place
+                                         `prepared` in the plan             */
   const pp_device_code *device_code;  /* null: for the processor          */
   const pp_mock_kernel *mock_kernels; /* for the target `mock`   */
   uint64_t mock_kernel_count;

@@ -1,6 +1,8 @@
 //===- PPOps.cpp - Verifiers and assembly of the pp operations ------------===//
 
 #include "pp/Dialect/PP/IR/PP.h"
+#include "pp/Interfaces/KernelOpInterface.h"
+#include "pp/Interfaces/Step.h"
 
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/IR/OpImplementation.h"
@@ -627,4 +629,18 @@ LogicalResult MemoryOp::verifySymbolUses(SymbolTableCollection &symbols) {
         return emitOpError() << "places " << place.getSymbol()
                              << ", which is no global of the program";
   return success();
+}
+
+bool pp::pipeline::isPreparedByUpdate(Operation *op) {
+  if (!op->hasAttr(step::preparedByUpdateAttrName) ||
+      op->getNumOperands() != 1 || op->getNumResults() != 1)
+    return false;
+  auto parameter = op->getOperand(0).getDefiningOp<KernelOpInterface>();
+  auto isIn = [](Operation *maker, Area area) {
+    auto buffers = maker->getAttrOfType<ArrayAttr>(buffersAttrName);
+    return buffers && buffers.size() == 1 &&
+           cast<BufferAttr>(buffers[0]).getArea() == area;
+  };
+  return parameter && parameter.getParameter() &&
+         isIn(parameter, Area::Parameters) && isIn(op, Area::Prepared);
 }

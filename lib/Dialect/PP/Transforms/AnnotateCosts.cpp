@@ -50,6 +50,9 @@ struct AnnotateCosts : pipeline::impl::AnnotateCostsBase<AnnotateCosts> {
               threads, cast<KernelOpInterface>(op).getCostKey(),
               alone ? CostFile::Others::Idle : CostFile::Others::Busy))
         seconds = *known;
+      // It is a part of the update's time.
+      if (op.hasAttr(step::preparedByUpdateAttrName))
+        seconds = 0;
       if (microbatches > 0 && onlyAddsToGradients(&op))
         seconds *= static_cast<double>(microbatches - 1) /
                    static_cast<double>(microbatches);

@@ -599,4 +599,15 @@ def Rematerialize : NNPass<"nn-rematerialize"> {
   ];
 }
 
+def PrepareInUpdate : NNPass<"nn-prepare-in-update"> {
+  let summary = "Let the update write parameters in 16 bits";
+  let description = [{
+    Marks kernels of the phase prepare that round a parameter of f32 to 16 bits, and
+    do no more, with `step.prepared_by_update`: the update of a parameter writes that
+    while the parameter is in a cache, and these kernels only run before the first
+    step, or when parameters were loaded. One for each parameter. Needs an update
+    that all passes of a step come before.
+  }];
+}
+
 #endif // PP_DIALECT_NN_TRANSFORMS_PASSES_TD

@@ -97,6 +97,11 @@ std::optional<int64_t> getStage(mlir::Operation *op);
 /// What a program is compiled for: the processor, where nothing is said.
 Target getTarget(mlir::ModuleOp module);
 
+/// Whether the update does in its place what a kernel with
+/// step::preparedByUpdateAttrName does: where the stage has the parameter, and
+/// the result is handed to other phases. Of kernels with a place in memory.
+bool isPreparedByUpdate(mlir::Operation *op);
+
 } // namespace pp::pipeline
 
 #endif // PP_DIALECT_PP_IR_PP_H
