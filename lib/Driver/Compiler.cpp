@@ -39,12 +39,16 @@ void pp::applyPlan(CompileOptions &options, const pipeline::GivenPlan &plan) {
   options.checkpoint.mode = plan->checkpoint;
 }
 
-/// What the libraries of GPUs have is attention of 16 bits, from sm_80 on.
+/// What the libraries of GPUs have is attention of 16 bits, from sm_80 on. On a
+/// processor it takes less time than its parts where these are products of bf16
+/// (docs/rationale.md).
 static bool fusesAttention(const CompileOptions &options) {
   if (options.fuseAttention != AttentionFusion::Auto)
     return options.fuseAttention == AttentionFusion::Always;
-  return options.target.isGpu() &&
-         (options.precision == nn::Precision::BF16 ||
+  if (options.target.isCpu())
+    return options.precision == nn::Precision::BF16 &&
+           runtime::hasFastBFloat16();
+  return (options.precision == nn::Precision::BF16 ||
           options.precision == nn::Precision::F16) &&
          options.target.getArchitecture().value_or(80) >= 80;
 }

@@ -1,10 +1,13 @@
 //===- AttentionKernels.cpp - `attention_forward` and `attention_backward` ===//
 //
 // One head after the other, a block of rows of the query at a time: the scores
-// of a block are all that is in memory at once. Everything is f32 inside.
+// of a block are all that is in memory at once. Everything is f32 inside,
+// but where the processor has products of bf16 (AttentionTiles.h).
 //
 //===----------------------------------------------------------------------===//
+#include "cpu/AttentionTiles.h"
 #include "cpu/KernelBuilder.h"
+#include "cpu/Processor.h"
 
 #include <algorithm>
 #include <array>
@@ -74,6 +77,16 @@ public:
 
   int64_t rows() const { return dims[2]; }
   int64_t columns() const { return dims[3]; }
+  /// Of rows and columns.
+  MatrixStrides matrixStrides() const { return {strides[2], strides[3]}; }
+
+  /// The first number of one of the batch x heads matrices.
+  int64_t offsetOf(int64_t head) const {
+    return head / dims[1] * strides[0] + head % dims[1] * strides[1];
+  }
+  uint16_t *shorts(void *data, int64_t head) const {
+    return static_cast<uint16_t *>(data) + offsetOf(head);
+  }
 
   /// Copies rows of one of the batch x heads matrices to a dense one of f32.
   void read(const void *data, int64_t head, int64_t first, int64_t count,
@@ -111,8 +124,7 @@ private:
   template <typename Element, typename Visitor>
   void visitAs(Element *data, int64_t head, int64_t first, int64_t count,
                Visitor visitor) const {
-    data += head / dims[1] * strides[0] + head % dims[1] * strides[1] +
-            first * strides[2];
+    data += offsetOf(head) + first * strides[2];
     for (int64_t row = 0; row < count; ++row)
       for (int64_t column = 0; column < dims[3]; ++column)
         visitor(data + row * strides[2] + column * strides[3],
@@ -129,6 +141,7 @@ struct Attention {
   int64_t heads;
   float scale;
   bool isCausal;
+  Type type;
 
   int64_t rows() const { return query.rows(); }
   int64_t columns() const { return key.rows(); }
@@ -178,7 +191,8 @@ static Attention readAttention(Descriptor &descriptor) {
           HeadTensor(descriptor, {q[0], q[1], q[2], v[3]}, "os", type),
           q[0] * q[1],
           descriptor.getFloat("scale"),
-          isCausal};
+          isCausal,
+          type};
 }
 
 /// c = alpha * a x b + beta * c for row-major matrices: a is m x k, b is k x n,
@@ -192,6 +206,22 @@ static void multiply(bool transposeA, bool transposeB, int64_t m, int64_t n,
                                      transposeB ? 'T' : 'N', m, n, k, alpha, a,
                                      lda, b, ldb, beta, c, ldc),
                           "the library refused a matrix product");
+}
+
+/// Those that the processor has for the type; null if it has none.
+static const MatrixTiles *tilesFor(Type type) {
+  return type == Type::bf16 ? shortTiles() : nullptr;
+}
+
+static AttentionTiles inTiles(const Attention &a,
+                              AttentionTiles::Layouts layouts,
+                              const MatrixTiles &tiles) {
+  layouts.query = a.query.matrixStrides();
+  layouts.key = a.key.matrixStrides();
+  layouts.value = a.value.matrixStrides();
+  layouts.output = a.output.matrixStrides();
+  return {a.rows(), a.columns(), a.query.columns(), a.value.columns(),
+          a.scale,  a.isCausal,  layouts,           tiles};
 }
 
 //===----------------------------------------------------------------------===//
@@ -216,6 +246,18 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
   Attention a = readAttention(descriptor);
   int64_t d = a.query.columns(), e = a.value.columns(), n = a.columns();
   KernelBuilder::Range heads = builder.share(a.heads);
+  if (const MatrixTiles *tiles = tilesFor(a.type)) {
+    auto work = [a, heads, own = inTiles(a, {}, *tiles)](void *const *tensors,
+                                                         void *scratchpad) {
+      for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head)
+        own.forward(
+            a.query.shorts(tensors[0], head), a.key.shorts(tensors[1], head),
+            a.value.shorts(tensors[2], head), a.output.shorts(tensors[3], head),
+            static_cast<float *>(tensors[4]) + head * a.rows(), scratchpad);
+    };
+    builder.setFunction(5, work, inTiles(a, {}, *tiles).measureForward());
+    return;
+  }
   Scratchpad places;
   size_t keys = places.add(n * d), values = places.add(n * e),
          queries = places.add(a.rowsOfBlock() * d),
@@ -269,6 +311,28 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
       diffKey(descriptor, k, "dks", type),
       diffValue(descriptor, v, "dvs", type);
   KernelBuilder::Range heads = builder.share(a.heads);
+  if (const MatrixTiles *tiles = tilesFor(type)) {
+    AttentionTiles::Layouts layouts{};
+    layouts.diffOutput = diffOutput.matrixStrides();
+    layouts.diffQuery = diffQuery.matrixStrides();
+    layouts.diffKey = diffKey.matrixStrides();
+    layouts.diffValue = diffValue.matrixStrides();
+    const AttentionTiles own = inTiles(a, layouts, *tiles);
+    auto work = [=](void *const *tensors, void *scratchpad) {
+      for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head)
+        own.backward(
+            a.query.shorts(tensors[0], head), a.key.shorts(tensors[1], head),
+            a.value.shorts(tensors[2], head), a.output.shorts(tensors[3], head),
+            static_cast<const float *>(tensors[4]) + head * a.rows(),
+            diffOutput.shorts(tensors[5], head),
+            {diffQuery.shorts(tensors[6], head),
+             diffKey.shorts(tensors[7], head),
+             diffValue.shorts(tensors[8], head)},
+            scratchpad);
+    };
+    builder.setFunction(9, work, own.measureBackward());
+    return;
+  }
   Scratchpad places;
   size_t keys = places.add(n * d), values = places.add(n * e),
          diffKeys = places.add(n * d), diffValues = places.add(n * e),

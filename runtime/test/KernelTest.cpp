@@ -1086,6 +1086,9 @@ INSTANTIATE_TEST_SUITE_P(
         AttentionCase{2, 3, 70, 70, 8, 16, true, "bf16", "bmhd"},
         AttentionCase{2, 2, 33, 65, 16, 8, false, "bf16", "bhmd"},
         AttentionCase{2, 2, 9, 9, 16, 8, true, "bf16", "bhmd", 5},
+        AttentionCase{1, 2, 300, 300, 16, 24, true, "bf16", "bmhd"},
+        AttentionCase{1, 2, 150, 70, 20, 8, false, "bf16", "bhmd"},
+        AttentionCase{2, 3, 140, 140, 8, 5, true, "bf16", "hbdm"},
         AttentionCase{2, 3, 70, 70, 8, 16, true, "f16", "bmhd"},
         AttentionCase{2, 2, 33, 65, 16, 8, false, "f16", "bhmd"},
         AttentionCase{2, 2, 9, 9, 16, 8, true, "f16", "bhmd", 5}));

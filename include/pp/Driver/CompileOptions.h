@@ -30,7 +30,8 @@ template <> struct EnumNames<NormKernels> {
 
 /// When attention becomes one kernel.
 enum class AttentionFusion {
-  /// For GPUs, where products are of 16 bits and the GPU's library has it.
+  /// For GPUs, where products are of 16 bits and the GPU's library has it, and
+  /// processors with products of bf16, where products are that.
   Auto,
   Always,
   Never
@@ -38,7 +39,8 @@ enum class AttentionFusion {
 
 template <> struct EnumNames<AttentionFusion> {
   static constexpr NamedValue<AttentionFusion> values[] = {
-      {AttentionFusion::Auto, "auto", "for GPUs, with --precision=bf16 or f16"},
+      {AttentionFusion::Auto, "auto",
+       "where the device has it for --precision=bf16 or f16"},
       {AttentionFusion::Always, "always", ""},
       {AttentionFusion::Never, "never", ""}};
 };
