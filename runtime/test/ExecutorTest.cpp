@@ -533,6 +533,24 @@ TEST_P(ExecutorTest, PreparesOncePerStepOrOncePerWeights) {
   }
 }
 
+TEST(ExecutorErrorTest, NoFunctionRoundsWhatTheUpdatePrepares) {
+  toy::Options options;
+  options.cuts = {0};
+  auto training = toy::trainingPlan(options);
+  toy::addPreparation(training);
+  training["stages"][0]["parameters"][0]["prepared"] = 0;
+  toy::Binary binary(options.cuts, training, toy::inferencePlan(options.cuts));
+  binary.trainingStages[0].prepare = prepare;
+  try {
+    Program program(binary.training);
+    FAIL() << "no error";
+  } catch (const std::exception &error) {
+    EXPECT_NE(std::string(error.what()).find("lacks the function that rounds"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 /// So do kernels of all ranks, in whatever threads they run.
 TEST_P(ExecutorTest, DenormalNumbersAreZero) {
   for (auto cuts : {std::vector<int>{0}, {0, 1, 2}}) {

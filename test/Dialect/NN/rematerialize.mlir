@@ -92,3 +92,23 @@ func.func @main(%h: tensor<8x64xbf16>, %s: tensor<64xf32>, %m: tensor<8xf32>, %g
   }
   return %d, %e : tensor<8x64xf32>, tensor<8x64xf32>
 }
+
+// -----
+
+// Nobody else reads it, but each origin keeps a forward kernel.
+// CHECK-LABEL: func.func @main(
+func.func @main(%h: tensor<8x64xbf16>, %g: tensor<8x64xf32>) -> tensor<8x64xf32> {
+  // CHECK: %[[X:.+]] = nn.kernel
+  // CHECK-NEXT: nn.cast
+  %x = nn.kernel(%0 = %h) attributes {step.origin = 0 : i64, step.phase = #step.phase<forward>} : (tensor<8x64xbf16>) -> tensor<8x64xf32> {
+    %1 = nn.cast %0 : tensor<8x64xbf16> -> tensor<8x64xf32>
+    %2 = nn.neg %1 : tensor<8x64xf32>
+    nn.yield %2 : tensor<8x64xf32>
+  }
+  // CHECK: nn.kernel(%{{.+}} = %{{.+}}, %{{.+}} = %[[X]]) {{.*}}backward_input
+  %d = nn.kernel(%0 = %g, %1 = %x) attributes {step.origin = 0 : i64, step.phase = #step.phase<backward_input>} : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32> {
+    %2 = nn.mul %0, %1 : tensor<8x64xf32>
+    nn.yield %2 : tensor<8x64xf32>
+  }
+  return %d : tensor<8x64xf32>
+}
