@@ -154,11 +154,35 @@ void ConvGradientTiles::packColumns(const uint16_t *x, int64_t column,
   }
 }
 
-void ConvGradientTiles::writeSums(int64_t row, int64_t rows, int64_t column,
-                                  int64_t columns, const float *blocks,
-                                  bool isAdded, float *gradient) const {
+void ConvGradientTiles::run(const void *x, const void *dy, float *gradient,
+                            void *scratchpad) const {
+  auto *factor = static_cast<const uint16_t *>(dy);
+  auto packA = [&](int64_t row, int64_t rows, int64_t term, int64_t terms,
+                   char *to, int64_t panelBytes) {
+    packRows(factor, row, rows, term, terms, to, panelBytes);
+  };
+  auto packB = [&](int64_t column, int64_t columns, int64_t term, int64_t terms,
+                   char *to, int64_t panelBytes) {
+    packColumns(static_cast<const uint16_t *>(x), column, columns, term, terms,
+                to, panelBytes);
+  };
+  auto take = [&](int64_t row, int64_t rows, int64_t column, int64_t columns,
+                  const float *blocks) {
+    writeGradientSums(shape, row, rows, column, columns, blocks, shape.isAdded,
+                      gradient);
+  };
+  if (windowSize() == 1)
+    product.run(packA, packB, gradient, /*rows=*/nullptr, scratchpad);
+  else
+    product.run(packA, packB, take, scratchpad);
+}
+
+void pp::runtime::writeGradientSums(const ConvGradientTiles::Shape &shape,
+                                    int64_t row, int64_t rows, int64_t column,
+                                    int64_t columns, const float *blocks,
+                                    bool isAdded, float *gradient) {
   constexpr int64_t width = matrixBlockLanes;
-  const int64_t places = windowSize();
+  const int64_t places = countOf(shape.window);
   std::vector<const float *> panels;
   for (int64_t at = 0; at < columns; at += matrixTileLanes)
     panels.push_back(blocks + at / width * width * width + at % width);
@@ -187,28 +211,6 @@ void ConvGradientTiles::writeSums(int64_t row, int64_t rows, int64_t column,
   }
   if (isStreamed)
     endStreaming();
-}
-
-void ConvGradientTiles::run(const void *x, const void *dy, float *gradient,
-                            void *scratchpad) const {
-  auto *factor = static_cast<const uint16_t *>(dy);
-  auto packA = [&](int64_t row, int64_t rows, int64_t term, int64_t terms,
-                   char *to, int64_t panelBytes) {
-    packRows(factor, row, rows, term, terms, to, panelBytes);
-  };
-  auto packB = [&](int64_t column, int64_t columns, int64_t term, int64_t terms,
-                   char *to, int64_t panelBytes) {
-    packColumns(static_cast<const uint16_t *>(x), column, columns, term, terms,
-                to, panelBytes);
-  };
-  auto take = [&](int64_t row, int64_t rows, int64_t column, int64_t columns,
-                  const float *blocks) {
-    writeSums(row, rows, column, columns, blocks, shape.isAdded, gradient);
-  };
-  if (windowSize() == 1)
-    product.run(packA, packB, gradient, /*rows=*/nullptr, scratchpad);
-  else
-    product.run(packA, packB, take, scratchpad);
 }
 
 std::optional<ConvGradientSums>
@@ -243,7 +245,8 @@ void ConvGradientSums::run(std::span<const Factors> factors, float *gradient,
       isFirst};
   auto take = [&](int64_t row, int64_t rows, int64_t column, int64_t columns,
                   const float *blocks, bool isAdded) {
-    one.writeSums(row, rows, column, columns, blocks, isAdded, gradient);
+    writeGradientSums(one.shape, row, rows, column, columns, blocks, isAdded,
+                      gradient);
   };
   if (one.windowSize() == 1)
     sums.run(products, gradient, {one.shape.columns(), 1}, scratchpad);

@@ -57,13 +57,16 @@ private:
   void packColumns(const uint16_t *x, int64_t column, int64_t columns,
                    int64_t term, int64_t terms, char *to,
                    int64_t panelBytes) const;
-  /// As MatrixTileProduct::TakeSums.
-  void writeSums(int64_t row, int64_t rows, int64_t column, int64_t columns,
-                 const float *blocks, bool isAdded, float *gradient) const;
 
   Shape shape;
   MatrixTileProduct product;
 };
+
+/// Takes sums as MatrixTileProduct::TakeSums does, and writes them where they
+/// belong, or adds them.
+void writeGradientSums(const ConvGradientTiles::Shape &shape, int64_t row,
+                       int64_t rows, int64_t column, int64_t columns,
+                       const float *blocks, bool isAdded, float *gradient);
 
 /// The same for several micro-batches, whose gradients are added to one, each
 /// for itself, in one pass over it (MatrixTileSums.h).

@@ -1,6 +1,7 @@
 //===- ConvKernels.cpp - `conv_*` -----------------------------------------===//
 #include "cpu/ConvEpilogue.h"
 #include "cpu/ConvGradientProduct.h"
+#include "cpu/ConvGradientShifts.h"
 #include "cpu/ConvGradientTiles.h"
 #include "cpu/ConvInputTiles.h"
 #include "cpu/DepthwiseConvolution.h"
@@ -1205,6 +1206,7 @@ bool pp::runtime::isConvAddedTogether(Descriptor &descriptor,
     return PairMatrixProduct::countTogether(*pairs, PP_MOST_TOGETHER) > 1;
   const auto sizes = shape.gradientProduct();
   return sizes && ConvGradientTiles::isPreferred(*sizes) &&
+         !ConvGradientShifts::isPreferred(*sizes) &&
          ConvGradientSums::find(*sizes, PP_MOST_TOGETHER, *shortTiles());
 }
 
@@ -1248,6 +1250,9 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
     return buildGradientInTiles(shape, together, builder);
   if (isInMatrixTiles) {
     const ConvGradientProduct::Shape product = *shape.gradientProduct();
+    if (ConvGradientShifts::isPreferred(*sizes))
+      return buildGradient(ConvGradientShifts(product, *shortTiles()), shape,
+                           builder);
     if (auto sums = ConvGradientSums::find(product, together, *shortTiles()))
       setSums(*sums, shape, builder);
     return buildGradient(ConvGradientTiles(product, *shortTiles()), shape,

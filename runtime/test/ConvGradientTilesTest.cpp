@@ -3,7 +3,6 @@
 #include "ConvTilesCases.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 using namespace pp::runtime;
@@ -13,38 +12,6 @@ namespace {
 using ConvGradientTilesTest = TilesTest;
 PP_INSTANTIATE_TILES(ConvGradientTilesTest);
 
-/// Compares with a sum over all that meet, or with what was there before and
-/// that sum.
-void compareWithLoops(const ConvGradientTiles::Shape &shape,
-                      const MatrixTiles &tiles, std::minstd_rand &random) {
-  ASSERT_TRUE(ConvGradientTiles::isPossible(shape));
-  auto x = makeShortNumbers(random, shape.samples * shape.x.sample);
-  auto dy = makeShortNumbers(random, shape.samples * shape.dy.sample);
-  constexpr float before = 9;
-  std::vector<float> gradient(shape.outputs * shape.columns(), before);
-  ConvGradientTiles product(shape, tiles);
-  std::vector<char> scratchpad(product.getScratchpadBytes(), char(0xff));
-  product.run(x.data(), dy.data(), gradient.data(), scratchpad.data());
-
-  std::vector<double> sums(gradient.size(), shape.isAdded ? before : 0);
-  std::vector<double> sizes = sums;
-  const int64_t places = shape.columns() / shape.channels;
-  forEachMeeting(shape, [&](int64_t xAt, int64_t dyAt, int64_t place) {
-    for (int64_t o = 0; o < shape.outputs; ++o)
-      for (int64_t channel = 0; channel < shape.channels; ++channel) {
-        double term = static_cast<double>(
-                          fromBF16(x[xAt + shape.x.offsetOfChannel(channel)])) *
-                      fromBF16(dy[dyAt + shape.dy.offsetOfChannel(o)]);
-        int64_t at = (o * shape.channels + channel) * places + place;
-        sums[at] += term;
-        sizes[at] += std::fabs(term);
-      }
-  });
-  for (size_t at = 0; at < gradient.size(); ++at)
-    ASSERT_NEAR(gradient[at], sums[at], sizes[at] * 0x1p-19)
-        << "at " << at << " with " << shape.channels << " channels";
-}
-
 TEST_P(ConvGradientTilesTest, MatchesLoops) {
   std::minstd_rand random(3);
   for (const ConvTilesCase &each : convTilesCases())
@@ -52,7 +19,7 @@ TEST_P(ConvGradientTilesTest, MatchesLoops) {
       for (bool isAdded : {false, true}) {
         ConvGradientTiles::Shape shape = each.shape(isInBlocks);
         shape.isAdded = isAdded;
-        compareWithLoops(shape, tiles(), random);
+        compareGradientWithLoops<ConvGradientTiles>(shape, tiles(), random);
         if (HasFatalFailure())
           return;
       }
@@ -65,12 +32,13 @@ TEST_P(ConvGradientTilesTest, MatchesLoopsWithGapsAndLargeWindows) {
   ConvGradientTiles::Shape shape = convTilesCases()[0].shape();
   shape.dy.axes[1] += shape.outputs;
   shape.dy.sample += shape.result[1] * shape.outputs;
-  compareWithLoops(shape, tiles(), random);
+  compareGradientWithLoops<ConvGradientTiles>(shape, tiles(), random);
   const ConvTilesCase large = {1,         32,        32,
                                {1, 8, 9}, {1, 7, 6}, {1, 1, 1},
                                {1, 1, 1}, {0, 3, 2}, {1, 8, 8}};
   for (bool isInBlocks : {false, true})
-    compareWithLoops(large.shape(isInBlocks), tiles(), random);
+    compareGradientWithLoops<ConvGradientTiles>(large.shape(isInBlocks),
+                                                tiles(), random);
 }
 
 /// Sums of many terms, that wait for the others; with more rows, a is packed
@@ -81,7 +49,8 @@ TEST_P(ConvGradientTilesTest, MatchesLoopsOfManyPixels) {
     const ConvTilesCase many = {2,           16,        outputs,
                                 {1, 41, 41}, {1, 2, 2}, {1, 1, 1},
                                 {1, 1, 1},   {0, 0, 0}, {1, 40, 40}};
-    compareWithLoops(many.shape(/*isInBlocks=*/true), tiles(), random);
+    compareGradientWithLoops<ConvGradientTiles>(many.shape(/*isInBlocks=*/true),
+                                                tiles(), random);
   }
 }
 

@@ -5,6 +5,8 @@
 #include "PlainTiles.h"
 #include "cpu/ConvGradientProduct.h"
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <random>
 #include <vector>
@@ -146,6 +148,45 @@ inline std::vector<uint16_t> makeShortNumbers(std::minstd_rand &random,
   for (uint16_t &number : result)
     number = toBF16(static_cast<float>(random() % 2001) / 1000 - 1);
   return result;
+}
+
+/// Compares the gradient of weights with a sum over all that meet, or with what
+/// was there before and that sum.
+template <typename Product>
+void compareGradientWithLoops(const ConvGradientProduct::Shape &shape,
+                              const MatrixTiles &tiles,
+                              std::minstd_rand &random) {
+  ASSERT_TRUE(Product::isPossible(shape));
+  auto x = makeShortNumbers(random, shape.samples * shape.x.sample);
+  auto dy = makeShortNumbers(random, shape.samples * shape.dy.sample);
+  constexpr float before = 9;
+  std::vector<float> gradient(shape.outputs * shape.columns(), before);
+  const Product product(shape, tiles);
+  constexpr int64_t behind = 64;
+  const auto bytes = static_cast<int64_t>(product.getScratchpadBytes());
+  std::vector<char> scratchpad(bytes + behind, char(0xff));
+  product.run(x.data(), dy.data(), gradient.data(), scratchpad.data());
+  EXPECT_EQ(
+      std::count(scratchpad.begin() + bytes, scratchpad.end(), char(0xff)),
+      behind);
+
+  std::vector<double> sums(gradient.size(), shape.isAdded ? before : 0);
+  std::vector<double> sizes = sums;
+  const int64_t places = shape.columns() / shape.channels;
+  forEachMeeting(shape, [&](int64_t xAt, int64_t dyAt, int64_t place) {
+    for (int64_t o = 0; o < shape.outputs; ++o)
+      for (int64_t channel = 0; channel < shape.channels; ++channel) {
+        double term = static_cast<double>(
+                          fromBF16(x[xAt + shape.x.offsetOfChannel(channel)])) *
+                      fromBF16(dy[dyAt + shape.dy.offsetOfChannel(o)]);
+        int64_t at = (o * shape.channels + channel) * places + place;
+        sums[at] += term;
+        sizes[at] += std::fabs(term);
+      }
+  });
+  for (size_t at = 0; at < gradient.size(); ++at)
+    ASSERT_NEAR(gradient[at], sums[at], sizes[at] * 0x1p-19)
+        << "at " << at << " with " << shape.channels << " channels";
 }
 
 } // namespace pp::runtime
