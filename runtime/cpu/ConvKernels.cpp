@@ -1,6 +1,7 @@
 //===- ConvKernels.cpp - `conv_*` -----------------------------------------===//
 #include "cpu/ConvEpilogue.h"
 #include "cpu/ConvGradientProduct.h"
+#include "cpu/ConvGradientRows.h"
 #include "cpu/ConvGradientShifts.h"
 #include "cpu/ConvGradientTiles.h"
 #include "cpu/ConvInputTiles.h"
@@ -1190,6 +1191,8 @@ bool pp::runtime::isConvAddedInPlace(Descriptor &descriptor,
   const auto sizes = whole.gradientProduct();
   return sizes && (ConvGradientTiles::isPreferred(*sizes)
                        ? ConvGradientTiles::addsInPlace(*sizes)
+                   : ConvGradientRows::isPreferred(*sizes)
+                       ? true
                        : !whole.isLibraryProduct() &&
                              ConvGradientProduct::isPreferred(*sizes));
 }
@@ -1258,6 +1261,10 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
     return buildGradient(ConvGradientTiles(product, *shortTiles()), shape,
                          builder);
   }
+  if (sizes && ConvGradientRows::isPreferred(*sizes))
+    return buildGradient(
+        ConvGradientRows(*shape.gradientProduct(), *shortTiles()), shape,
+        builder);
   if (sizes && ConvGradientProduct::isPreferred(*sizes))
     return buildGradient(makeGradientProduct(*shape.gradientProduct()), shape,
                          builder);
