@@ -175,6 +175,10 @@ private:
                      uint64_t sequence);
   /// On a GPU: the optimizer's step.
   void runOptimizerKernels(const StageState &stage) const;
+  /// Calls run(piece, thread) for each of so many pieces, in all threads of the
+  /// rank, each of which takes what the others have left.
+  void runPieces(unsigned pieces,
+                 const std::function<void(unsigned, unsigned)> &run) const;
   /// The optimizer's step, in all threads of the rank. `groupScalars` by group
   /// of parameters.
   void optimize(StageState &stage, const char *scalars,

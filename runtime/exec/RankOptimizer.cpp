@@ -1,4 +1,5 @@
 //===- RankOptimizer.cpp - The optimizer's step of a stage ----------------===//
+#include "cpu/PartClaims.h"
 #include "exec/ExecutorState.h"
 #include "plan/ParameterScalars.h"
 
@@ -197,6 +198,20 @@ void Executor::Rank::endChange(const StageState &stage, const Change &change,
     addChange(stage, change, begin, end);
 }
 
+void Executor::Rank::runPieces(
+    unsigned pieces, const std::function<void(unsigned, unsigned)> &run) const {
+  if (!team) {
+    for (unsigned piece = 0; piece < pieces; ++piece)
+      run(piece, 0);
+    return;
+  }
+  PartClaims claims(pieces, team->getSize());
+  team->run([&](unsigned thread) {
+    claims.runEach({thread, team->getSize()},
+                   [&](unsigned piece) { run(piece, thread); });
+  });
+}
+
 void Executor::Rank::optimize(StageState &stage, const char *scalars,
                               const std::vector<NumberArray> &groupScalars,
                               const Change &change) {
@@ -205,32 +220,27 @@ void Executor::Rank::optimize(StageState &stage, const char *scalars,
     const PlanOptimizer &optimizer = state.program.getPlan().optimizer;
     NumberArray own(optimizer.type, optimizer.scalars.size());
     std::memcpy(own.data(), scalars, own.bytes());
-    auto runPart = [&](unsigned part, unsigned parts) {
-      for (size_t i = part; i < stage.ranges.size(); i += parts) {
-        const UpdateRange &range = stage.ranges[i];
-        optimizeRange(stage, range,
-                      range.group ? groupScalars[*range.group] : own, change,
-                      part);
-      }
-    };
-    if (!team)
-      return runPart(0, 1);
-    return team->run([&](unsigned part) { runPart(part, team->getSize()); });
+    return runPieces(static_cast<unsigned>(stage.ranges.size()),
+                     [&](unsigned i, unsigned thread) {
+                       const UpdateRange &range = stage.ranges[i];
+                       optimizeRange(stage, range,
+                                     range.group ? groupScalars[*range.group]
+                                                 : own,
+                                     change, thread);
+                     });
   }
   auto bytes = static_cast<int64_t>(areas.parameters.bytes);
-  auto run = [&](int64_t begin, int64_t end) {
+  // The function works on blocks, of which the grain is a multiple.
+  constexpr int64_t grain = 4096, piecesOfThread = 16;
+  const int64_t grains = (bytes + grain - 1) / grain;
+  const int64_t pieces =
+      team ? std::min(grains, piecesOfThread * team->getSize()) : 1;
+  runPieces(static_cast<unsigned>(pieces), [&](unsigned piece, unsigned) {
+    int64_t begin = grains * piece / pieces * grain;
+    int64_t end = std::min(grains * (piece + 1) / pieces * grain, bytes);
     beginChange(stage, change, begin, end);
     update(stage, stage.memory->at(areas.parametersOf(change.to)), begin, end,
            scalars);
     endChange(stage, change, begin, end);
-  };
-  if (!team)
-    return run(0, bytes);
-  // The function works on blocks, of which this is a multiple.
-  constexpr int64_t grain = 4096;
-  int64_t grains = (bytes + grain - 1) / grain, parts = team->getSize();
-  team->run([&](unsigned part) {
-    int64_t begin = grains * part / parts, end = grains * (part + 1) / parts;
-    run(begin * grain, std::min(end * grain, bytes));
   });
 }
