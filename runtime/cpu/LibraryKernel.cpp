@@ -223,7 +223,8 @@ static bool areManyPartsCheap(const std::string &text, unsigned parts) {
   const std::string &kind = descriptor.getKind();
   return kind == "matmul"
              ? arePartsCheap(descriptor, parts)
-             : kind == "attention_forward" || kind == "attention_backward";
+             : kind == "attention_forward" || kind == "attention_backward" ||
+                   kind == "check_finite";
 }
 
 std::string pp::runtime::divideKernel(const std::string &descriptor,

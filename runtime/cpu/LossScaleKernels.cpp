@@ -2,6 +2,7 @@
 #include "cpu/KernelBuilder.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cfloat>
 #include <cmath>
 #include <cstring>
@@ -64,9 +65,15 @@ void pp::runtime::buildCheckFinite(Descriptor &descriptor,
   int64_t count = descriptor.getInteger("count", 1, INT32_MAX);
   auto *find = isDouble(descriptor) ? hasNonFinite<uint64_t, 0x7ff0000000000000>
                                     : hasNonFinite<uint32_t, 0x7f800000>;
-  builder.setFunction(2, [count, find](void *const *tensors, void *) {
-    if (find(tensors[0], count))
-      *static_cast<float *>(tensors[1]) = 1;
+  const size_t size = isDouble(descriptor) ? sizeof(double) : sizeof(float);
+  const KernelBuilder::Range share =
+      builder.isWhole() ? KernelBuilder::Range{0, count} : builder.share(count);
+  builder.setFunction(2, [share, size, find](void *const *tensors, void *) {
+    if (find(static_cast<const char *>(tensors[0]) + share.begin * size,
+             share.count))
+      // Other parts may set it at the same time.
+      std::atomic_ref(*static_cast<float *>(tensors[1]))
+          .store(1, std::memory_order_relaxed);
   });
 }
 

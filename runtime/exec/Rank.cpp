@@ -686,13 +686,21 @@ void Executor::Rank::enqueueFlagExchange() {
     if (!state.options.skipsNonFinite)
       continue;
     streams.compute->execute([&stage, flags, this] {
-      void *gradients[] = {stage.arguments.gradients, flags + index};
-      if (stage.plan->finiteKernel)
-        stage.kernels[*stage.plan->finiteKernel]->execute(gradients, nullptr);
-      void *losses[] = {stage.memory->at(stage.plan->areas.loss),
-                        flags + index};
-      if (stage.plan->finiteLossKernel)
-        stage.kernels[*stage.plan->finiteLossKernel]->execute(losses, nullptr);
+      auto check = [&](const std::optional<unsigned> &kernel, void *values) {
+        if (!kernel)
+          return;
+        void *tensors[] = {values, flags + index};
+        auto runPart = [&](unsigned) {
+          stage.kernels[*kernel]->execute(tensors, nullptr);
+        };
+        if (team)
+          team->run(runPart);
+        else
+          runPart(0);
+      };
+      check(stage.plan->finiteKernel, stage.arguments.gradients);
+      check(stage.plan->finiteLossKernel,
+            stage.memory->at(stage.plan->areas.loss));
       throwKernelError(stage, "the search for numbers that are not finite");
     });
   }

@@ -16,6 +16,7 @@
 #include <numeric>
 #include <random>
 #include <thread>
+#include <utility>
 
 using namespace pp::runtime;
 
@@ -170,6 +171,34 @@ TEST_P(DividedTest, HasTheBitsOfTheWholeInMoreParts) {
   for (unsigned threads : {1u, 2u, 3u})
     EXPECT_EQ(runIn(threads, divided, floats), expected)
         << "in " << threads << " threads";
+}
+
+TEST(CheckFinite, FindsANumberInAnyPart) {
+  constexpr size_t count = 1001;
+  const std::string whole = "check_finite count=" + std::to_string(count);
+  const std::string divided = divideKernel(whole, /*threads=*/2);
+  EXPECT_EQ(divided, whole + " parts=8 threads=2");
+  // Threads are not worth it.
+  EXPECT_EQ(divideKernel("check_finite count=1", 2), "check_finite count=1");
+  std::string error;
+  auto kernel = LibraryKernel::create(divided, error);
+  ASSERT_TRUE(kernel) << error;
+  Team team(2, "test");
+  auto find = [&](std::vector<float> &values) {
+    float flag = 0;
+    void *tensors[] = {values.data(), &flag};
+    team.run([&](unsigned) { kernel->execute(tensors, nullptr); });
+    return flag;
+  };
+  std::vector<float> values(count, 3);
+  EXPECT_EQ(find(values), 0);
+  for (size_t at : {0, 124, 125, 500, 999, 1000})
+    for (float number : {HUGE_VALF, -HUGE_VALF, NAN}) {
+      const float before = std::exchange(values[at], number);
+      EXPECT_EQ(find(values), 1) << number << " at " << at;
+      values[at] = before;
+    }
+  EXPECT_EQ(find(values), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,6 +1,7 @@
 //===- KernelTable.cpp - The kernel table of a stage ----------------------===//
 
 #include "KernelTable.h"
+#include "LibraryScratchpad.h"
 #include "plan/ParameterScalars.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -65,8 +66,10 @@ StepKernels pp::pipeline::addStepKernels(KernelTable &table,
   if (!work.hasLossScale)
     return kernels;
   auto checkFinite = [&](int64_t count) {
-    return table.add("check_finite count=" + llvm::Twine(count) +
-                     (work.isDouble ? " type=f64" : ""));
+    std::string text = "check_finite count=" + std::to_string(count);
+    if (work.isDouble)
+      text += " type=f64";
+    return table.add(divideKernel(text, schedule.getThreads()));
   };
   if (work.computesLoss)
     kernels.finiteLoss = checkFinite(schedule.getMicrobatches());
