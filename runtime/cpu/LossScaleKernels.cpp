@@ -18,20 +18,32 @@ bool pp::runtime::isDouble(Descriptor &descriptor) {
 template <typename Bits, Bits exponent>
 [[gnu::always_inline]] static inline bool findNonFinite(const void *values,
                                                         int64_t count) {
-  constexpr int64_t block = 4096;
-  auto *bytes = static_cast<const char *>(values);
-  for (int64_t begin = 0; begin < count; begin += block) {
+  constexpr int64_t line = 64, piece = 4 * line, block = 64 * piece;
+  // A core asks for more at once than the processor does by itself (Emerald
+  // Rapids: 9.9 GB/s, 13.4 so).
+  constexpr int64_t ahead = 8192;
+  const auto *bytes = static_cast<const char *>(values);
+  const char *const end = bytes + count * static_cast<int64_t>(sizeof(Bits));
+  auto isFound = [](const char *at) __attribute__((always_inline)) {
+    Bits bits;
+    std::memcpy(&bits, at, sizeof(bits));
+    return static_cast<Bits>((bits & exponent) == exponent);
+  };
+  while (end - bytes >= block) {
     Bits found = 0;
-    for (int64_t i = begin, end = std::min(begin + block, count); i < end;
-         ++i) {
-      Bits bits;
-      std::memcpy(&bits, bytes + i * sizeof(bits), sizeof(bits));
-      found |= (bits & exponent) == exponent;
+    for (const char *const next = bytes + block; bytes < next; bytes += piece) {
+      for (int64_t at = 0; at < piece; at += line)
+        __builtin_prefetch(bytes + ahead + at, /*rw=*/0, /*locality=*/2);
+      for (size_t at = 0; at < piece; at += sizeof(Bits))
+        found |= isFound(bytes + at);
     }
     if (found)
       return true;
   }
-  return false;
+  Bits found = 0;
+  for (; bytes < end; bytes += sizeof(Bits))
+    found |= isFound(bytes);
+  return found != 0;
 }
 
 #if defined(__x86_64__)
