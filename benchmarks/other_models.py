@@ -20,11 +20,12 @@ import warnings
 import torch
 from torch import nn
 
+import other_modules
 import vs_pytorch
 
 LEARNING_RATE, MOMENTUM = vs_pytorch.LEARNING_RATE, vs_pytorch.MOMENTUM
 OUTPUT = vs_pytorch.OUTPUT / "other"
-WORDS, TOKENS = 8192, 128
+WORDS, TOKENS = other_modules.WORDS, 128
 
 
 class Recurrent(nn.Module):
@@ -57,6 +58,19 @@ def images(name, batch, size=224):
     return timm.create_model(name), torch.randn(batch, 3, size, size), torch.randint(0, 1000, (batch,))
 
 
+def pictures(name, batch, **flags):
+    import torchvision
+
+    make = getattr(torchvision.models, name)
+    return make(**flags), torch.randn(batch, 3, 224, 224), torch.randint(0, 1000, (batch,))
+
+
+def video(batch):
+    import torchvision
+
+    return torchvision.models.video.r3d_18(), torch.randn(batch, 3, 8, 112, 112), torch.randint(0, 400, (batch,))
+
+
 def words(make, batch):
     text = torch.randint(0, WORDS, (batch, TOKENS + 1))
     return make(), text[:, :-1].contiguous(), text[:, 1:].contiguous()
@@ -81,6 +95,8 @@ IMAGES = {
     "efficientnet_b0": 8, "mobilenetv3_large_100": 8, "mnasnet_100": 8, "ghostnetv2_100": 8, "regnety_004": 8, "resnext50_32x4d": 4,
     "densenet121": 4, "nf_regnet_b0": 4, "convnext_tiny": 2, "vit_base_patch16_224": 2, "swin_tiny_patch4_window7_224": 2,
     "mixer_s32_224": 8, "resmlp_12_224": 4, "coatnet_pico_rw_224": 2, "edgenext_xx_small": 4,
+    "lcnet_050": 8, "tf_mixnet_s": 4, "levit_128s": 4, "resnetv2_50": 2, "res2net50_26w_4s": 2, "hrnet_w18_small": 2,
+    "efficientnetv2_rw_t": 2, "convmixer_768_32": 1, "poolformer_s12": 2, "xcit_nano_12_p16_224": 2, "gmlp_s16_224": 2,
 }  # fmt: skip
 MODELS = {name: functools.partial(images, name, batch) for name, batch in IMAGES.items()} | {
     "mobilevit_xxs": functools.partial(images, "mobilevit_xxs", 4, 256),
@@ -88,6 +104,12 @@ MODELS = {name: functools.partial(images, name, batch) for name, batch in IMAGES
     "gru": functools.partial(words, functools.partial(Recurrent, "GRU"), 8),
     "llama": functools.partial(words, llama, 2),
     "distilbert": functools.partial(words, distilbert, 4),
+    "vgg11": functools.partial(pictures, "vgg11", 2, dropout=0.0),
+    "squeezenet1_1": functools.partial(pictures, "squeezenet1_1", 8, dropout=0.0),
+    "shufflenet_v2_x1_0": functools.partial(pictures, "shufflenet_v2_x1_0", 8),
+    "googlenet": functools.partial(pictures, "googlenet", 4, aux_logits=False, dropout=0.0, init_weights=False),
+    "r3d_18": functools.partial(video, 2),
+    **other_modules.MODELS,
 }
 
 
