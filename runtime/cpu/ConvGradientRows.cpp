@@ -49,10 +49,14 @@ bool ConvGradientRows::isPossible(const Shape &shape) {
 }
 
 bool ConvGradientRows::isPreferred(const Shape &shape) {
-  constexpr int64_t fewestPixels = 256;
-  return hasMatrixTiles() && countOf(shape.window) > 1 &&
-         shape.pixels() >= fewestPixels && isPossible(shape) &&
-         makeSample(shape).channels <= 2 * countInRow(shape);
+  constexpr int64_t fewestPixels = 256, mostPercent = 200;
+  if (!hasMatrixTiles() || countOf(shape.window) == 1 ||
+      shape.pixels() < fewestPixels || !isPossible(shape))
+    return false;
+  const Shape sample = makeSample(shape);
+  return sample.channels <= 2 * countInRow(shape) &&
+         ConvGradientShifts(sample, *shortTiles()).packedPercent() <=
+             mostPercent;
 }
 
 ConvGradientRows::ConvGradientRows(const Shape &shape, const MatrixTiles &tiles)

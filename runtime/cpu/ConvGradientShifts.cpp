@@ -3,6 +3,7 @@
 #include "cpu/Processor.h"
 
 #include <algorithm>
+#include <iterator>
 
 using namespace pp::runtime;
 
@@ -84,11 +85,8 @@ int64_t ConvGradientShifts::pixelsOf(const Image &image, int64_t count) const {
   return roundUp(count + image.mostShift, matrixTileTerms);
 }
 
-int64_t ConvGradientShifts::countCopies() const {
-  int64_t result = 0;
-  for (const Image &image : images)
-    result += std::ranges::count(image.copies, true);
-  return result;
+int64_t ConvGradientShifts::packedPercent() const {
+  return 100 * panelPixels / (termsAtOnce * std::ssize(places));
 }
 
 uint64_t ConvGradientShifts::measureRows(int64_t count) const {
@@ -114,13 +112,14 @@ uint64_t ConvGradientShifts::getScratchpadBytes() const {
 bool ConvGradientShifts::isPreferred(const Shape &shape) {
   constexpr int64_t togetherPixels = 512; // up to, see MatrixTileSums
   constexpr uint64_t mostSums = 1 << 20;
+  constexpr int64_t mostPercent = 50;
   if (!hasMatrixTiles() || !isPossible(shape) ||
       shape.pixels() <= togetherPixels)
     return false;
   const ConvGradientShifts shifts(shape, *shortTiles());
   return shifts.measureSums() <= mostSums &&
          8 * shifts.terms() <= 9 * shape.pixels() &&
-         2 * shifts.countCopies() <= countOf(shape.window);
+         shifts.packedPercent() <= mostPercent;
 }
 
 /// Where the pixels of an axis begin that an image with its zeros has: index i

@@ -43,6 +43,9 @@ public:
 
   ConvGradientShifts(const Shape &shape, const MatrixTiles &tiles);
 
+  /// How many pixels are packed for each hundred that would be, place by place.
+  /// Places far apart see pixels of which few are seen by all.
+  int64_t packedPercent() const;
   /// A multiple of 64.
   uint64_t getScratchpadBytes() const;
   /// Writes the gradient, or adds it: outputs x channels x window, dense. Each
@@ -66,7 +69,6 @@ private:
   int64_t terms() const { return shape.samples * countOf(extents); }
   /// Pixels that a copy has, for so many terms.
   int64_t pixelsOf(const Image &image, int64_t count) const;
-  int64_t countCopies() const;
   uint64_t measureRows(int64_t count) const;
   uint64_t measureImages(int64_t count) const;
   uint64_t measureSums() const;

@@ -133,6 +133,11 @@ TEST(ConvGradientRows, KnowsWhereItIsPreferred) {
   EXPECT_EQ(isPreferred([](auto &) {}), hasMatrixTiles());
   EXPECT_FALSE(isPreferred([](auto &each) { each.channels = 2; }));
   EXPECT_FALSE(isPreferred([](auto &each) {
+    each.image = each.result = {1, 224, 224};
+    each.dilations = {1, 100, 1};
+    each.padding = {0, 100, 1};
+  }));
+  EXPECT_FALSE(isPreferred([](auto &each) {
     each.samples = 1;
     each.image = each.result = {1, 15, 16};
   }));

@@ -120,6 +120,12 @@ TEST(ConvGradientShifts, KnowsWhereItIsPreferred) {
     each.strides = {1, 2, 2};
     each.result = {1, 14, 14};
   }));
+  // Places that see other rows each.
+  EXPECT_FALSE(isPreferred([](auto &each) {
+    each.image = each.result = {1, 56, 56};
+    each.dilations = {1, 24, 1};
+    each.padding = {0, 24, 1};
+  }));
   // As many as are added together.
   EXPECT_FALSE(isPreferred([](auto &each) {
     each.samples = 1;
