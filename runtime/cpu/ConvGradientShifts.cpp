@@ -26,17 +26,17 @@ bool ConvGradientShifts::isPossible(const Shape &shape) {
 /// what a window sees behind the one, and before the next, is no pixel.
 static int64_t findExtent(const WindowSizes &sizes, size_t axis) {
   const int64_t stride = sizes.strides[axis], result = sizes.result[axis];
-  auto isPixel = [&](int64_t phase, int64_t at) {
-    const int64_t pixel = at * stride + phase - sizes.padding[axis];
-    return pixel >= 0 && pixel < sizes.image[axis];
-  };
   auto isEnough = [&](int64_t extent) {
     for (int64_t place = 0; place < sizes.window[axis]; ++place) {
       const int64_t from = place * sizes.dilations[axis];
-      const int64_t phase = from % stride, shift = from / stride;
-      for (int64_t at = std::max(extent, shift); at < result + shift; ++at)
-        if (isPixel(phase, at) || isPixel(phase, at - extent))
-          return false;
+      const int64_t shift = from / stride, last = result - 1 + shift;
+      const int64_t begin = std::max(extent, shift); // what is behind it
+      auto pixelAt = [&](int64_t index) {
+        return index * stride + from % stride - sizes.padding[axis];
+      };
+      if (begin <= last &&
+          (pixelAt(begin) < sizes.image[axis] || pixelAt(last - extent) >= 0))
+        return false;
     }
     return true;
   };
