@@ -1,14 +1,11 @@
 //===- ConvGradientRows.cpp -----------------------------------------------===//
 #include "cpu/ConvGradientRows.h"
 #include "cpu/Processor.h"
+#include "plan/DataType.h"
 
 #include <algorithm>
 
 using namespace pp::runtime;
-
-static uint64_t roundUp(uint64_t number, uint64_t to) {
-  return (number + to - 1) / to * to;
-}
 
 /// Numbers of x that a row of the window sees.
 static int64_t countInRow(const WindowSizes &sizes) {
@@ -24,8 +21,8 @@ makeSample(const ConvGradientRows::Shape &shape) {
       std::max(shape.padding[2] + shape.image[2], seen) * shape.channels;
   ConvGradientRows::Shape result = shape;
   result.samples = 1;
-  result.channels =
-      static_cast<int64_t>(roundUp(countInRow(shape), matrixTileLanes));
+  result.channels = (countInRow(shape) + matrixTileLanes - 1) /
+                    matrixTileLanes * matrixTileLanes;
   result.image[2] = shape.result[2];
   result.window[2] = result.strides[2] = 1;
   result.padding[2] = 0;
@@ -65,11 +62,11 @@ ConvGradientRows::ConvGradientRows(const Shape &shape, const MatrixTiles &tiles)
 
 uint64_t ConvGradientRows::measureImage() const {
   // The last pixel is read with as many numbers as the others.
-  return roundUp((sample.x.sample + sample.channels) * sizeof(uint16_t), 64);
+  return alignUp((sample.x.sample + sample.channels) * sizeof(uint16_t));
 }
 
 uint64_t ConvGradientRows::measureSums() const {
-  return roundUp(sample.outputs * sample.columns() * sizeof(float), 64);
+  return alignUp(sample.outputs * sample.columns() * sizeof(float));
 }
 
 uint64_t ConvGradientRows::getScratchpadBytes() const {

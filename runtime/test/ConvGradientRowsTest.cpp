@@ -85,23 +85,8 @@ TEST_P(ConvGradientRowsTest, MatchesLoopsWithGaps) {
 
 TEST_P(ConvGradientRowsTest, PartsHaveTheBitsOfTheWhole) {
   std::minstd_rand random(5);
-  constexpr int64_t first = 16;
-  const ConvGradientRows::Shape shape = rowCases()[1].shape();
-  auto x = makeShortNumbers(random, shape.samples * shape.x.sample);
-  auto dy = makeShortNumbers(random, shape.samples * shape.dy.sample);
-  auto run = [&](int64_t outputs, const uint16_t *from) {
-    ConvGradientRows::Shape part = shape;
-    part.outputs = outputs;
-    const ConvGradientRows product(part, tiles());
-    std::vector<char> scratchpad(product.getScratchpadBytes());
-    std::vector<float> gradient(outputs * shape.columns());
-    product.run(x.data(), from, gradient.data(), scratchpad.data());
-    return gradient;
-  };
-  std::vector<float> whole = run(shape.outputs, dy.data());
-  std::vector<float> part = run(shape.outputs - first, dy.data() + first);
-  whole.erase(whole.begin(), whole.begin() + first * shape.columns());
-  EXPECT_EQ(whole, part);
+  comparePartWithWhole<ConvGradientRows>(rowCases()[1].shape(), /*first=*/16,
+                                         tiles(), random);
 }
 
 TEST(ConvGradientRows, KnowsWhatIsPossible) {

@@ -72,27 +72,9 @@ TEST_P(ConvGradientShiftsTest, MatchesLoopsOfManyPixels) {
 
 TEST_P(ConvGradientShiftsTest, PartsHaveTheBitsOfTheWhole) {
   std::minstd_rand random(5);
-  constexpr int64_t first = 16;
-  for (bool isInBlocks : {false, true}) {
-    const ConvGradientShifts::Shape shape =
-        convTilesCases()[5].shape(isInBlocks);
-    auto x = makeShortNumbers(random, shape.samples * shape.x.sample);
-    auto dy = makeShortNumbers(random, shape.samples * shape.dy.sample);
-    auto run = [&](int64_t outputs, const uint16_t *from) {
-      ConvGradientShifts::Shape part = shape;
-      part.outputs = outputs;
-      const ConvGradientShifts product(part, tiles());
-      std::vector<char> scratchpad(product.getScratchpadBytes());
-      std::vector<float> gradient(outputs * shape.columns());
-      product.run(x.data(), from, gradient.data(), scratchpad.data());
-      return gradient;
-    };
-    std::vector<float> whole = run(shape.outputs, dy.data());
-    std::vector<float> part =
-        run(shape.outputs - first, dy.data() + shape.dy.offsetOfChannel(first));
-    whole.erase(whole.begin(), whole.begin() + first * shape.columns());
-    EXPECT_EQ(whole, part);
-  }
+  for (bool isInBlocks : {false, true})
+    comparePartWithWhole<ConvGradientShifts>(
+        convTilesCases()[5].shape(isInBlocks), /*first=*/16, tiles(), random);
 }
 
 /// Where it would pack more, add more zeros, or its sums would not stay in a

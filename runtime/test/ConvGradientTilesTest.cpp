@@ -57,26 +57,9 @@ TEST_P(ConvGradientTilesTest, MatchesLoopsOfManyPixels) {
 TEST_P(ConvGradientTilesTest, PartsHaveTheBitsOfTheWhole) {
   std::minstd_rand random(5);
   for (auto [isInBlocks, first] : {std::pair<bool, int64_t>{false, 13},
-                                   std::pair<bool, int64_t>{true, 16}}) {
-    const ConvGradientTiles::Shape shape =
-        convTilesCases()[5].shape(isInBlocks);
-    auto x = makeShortNumbers(random, shape.samples * shape.x.sample);
-    auto dy = makeShortNumbers(random, shape.samples * shape.dy.sample);
-    auto run = [&](int64_t outputs, const uint16_t *from) {
-      ConvGradientTiles::Shape part = shape;
-      part.outputs = outputs;
-      ConvGradientTiles product(part, tiles());
-      std::vector<char> scratchpad(product.getScratchpadBytes());
-      std::vector<float> gradient(outputs * shape.columns());
-      product.run(x.data(), from, gradient.data(), scratchpad.data());
-      return gradient;
-    };
-    std::vector<float> whole = run(shape.outputs, dy.data());
-    std::vector<float> part =
-        run(shape.outputs - first, dy.data() + shape.dy.offsetOfChannel(first));
-    whole.erase(whole.begin(), whole.begin() + first * shape.columns());
-    EXPECT_EQ(whole, part);
-  }
+                                   std::pair<bool, int64_t>{true, 16}})
+    comparePartWithWhole<ConvGradientTiles>(
+        convTilesCases()[5].shape(isInBlocks), first, tiles(), random);
 }
 
 /// What it does not do is left to other code.

@@ -189,6 +189,30 @@ void compareGradientWithLoops(const ConvGradientProduct::Shape &shape,
         << "at " << at << " with " << shape.channels << " channels";
 }
 
+/// Compares the gradient of all outputs but the first ones with that of a part
+/// that has these.
+template <typename Product>
+void comparePartWithWhole(const ConvGradientProduct::Shape &shape,
+                          int64_t first, const MatrixTiles &tiles,
+                          std::minstd_rand &random) {
+  auto x = makeShortNumbers(random, shape.samples * shape.x.sample);
+  auto dy = makeShortNumbers(random, shape.samples * shape.dy.sample);
+  auto run = [&](int64_t outputs, const uint16_t *from) {
+    ConvGradientProduct::Shape part = shape;
+    part.outputs = outputs;
+    const Product product(part, tiles);
+    std::vector<char> scratchpad(product.getScratchpadBytes());
+    std::vector<float> gradient(outputs * shape.columns());
+    product.run(x.data(), from, gradient.data(), scratchpad.data());
+    return gradient;
+  };
+  std::vector<float> whole = run(shape.outputs, dy.data());
+  std::vector<float> part =
+      run(shape.outputs - first, dy.data() + shape.dy.offsetOfChannel(first));
+  whole.erase(whole.begin(), whole.begin() + first * shape.columns());
+  EXPECT_EQ(whole, part);
+}
+
 } // namespace pp::runtime
 
 #endif // PP_RUNTIME_TEST_CONVTILESCASES_H
