@@ -62,12 +62,6 @@ private:
   MatrixTileProduct product;
 };
 
-/// Takes sums as MatrixTileProduct::TakeSums does, and writes them where they
-/// belong, or adds them.
-void writeGradientSums(const ConvGradientTiles::Shape &shape, int64_t row,
-                       int64_t rows, int64_t column, int64_t columns,
-                       const float *blocks, bool isAdded, float *gradient);
-
 /// The same for several micro-batches, whose gradients are added to one, each
 /// for itself, in one pass over it (MatrixTileSums.h).
 class ConvGradientSums {
@@ -93,6 +87,12 @@ private:
   ConvGradientTiles one;
   MatrixTileSums sums;
 };
+
+/// Takes sums as MatrixTileProduct::TakeSums does, and writes them where they
+/// belong, or adds them.
+void writeGradientSums(const ConvGradientTiles::Shape &shape, int64_t row,
+                       int64_t rows, int64_t column, int64_t columns,
+                       const float *blocks, bool isAdded, float *gradient);
 
 } // namespace pp::runtime
 

@@ -78,8 +78,7 @@ void pp::runtime::buildCheckFinite(Descriptor &descriptor,
   auto *find = isDouble(descriptor) ? hasNonFinite<uint64_t, 0x7ff0000000000000>
                                     : hasNonFinite<uint32_t, 0x7f800000>;
   const size_t size = isDouble(descriptor) ? sizeof(double) : sizeof(float);
-  const KernelBuilder::Range share =
-      builder.isWhole() ? KernelBuilder::Range{0, count} : builder.share(count);
+  const KernelBuilder::Range share = builder.share(count);
   builder.setFunction(2, [share, size, find](void *const *tensors, void *) {
     if (find(static_cast<const char *>(tensors[0]) + share.begin * size,
              share.count))
