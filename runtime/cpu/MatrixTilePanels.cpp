@@ -136,6 +136,17 @@ PP_AVX512_INLINE void readPairs(const float *from, int64_t termStride,
   }
 }
 
+/// Asks for the rows of the tile that is packed next, which may lie in other
+/// pages than the processor expects.
+template <typename Element>
+static inline void askForRows(const Element *from, int64_t rows, int64_t stride,
+                              int64_t numbers) {
+  constexpr int64_t line = 64 / sizeof(Element);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < numbers; i += line)
+      __builtin_prefetch(from + row * stride + i, /*rw=*/0, /*locality=*/2);
+}
+
 /// Writes the tiles of `count` lanes and `terms` terms.
 template <TileOrder order, typename Element>
 PP_AVX512 static void packTile(const Element *from, int64_t laneStride,
@@ -144,13 +155,11 @@ PP_AVX512 static void packTile(const Element *from, int64_t laneStride,
   std::array<LaneRows, partsOf<Element>> tiles;
   TileOrder own = TileOrder::Lanes;
   if (termStride == 1) {
+    askForRows(from + lanes * laneStride, lanes, laneStride, tileTerms);
     readLanes(from, laneStride, count, terms, tiles);
   } else if (laneStride == 1) {
     own = TileOrder::Pairs;
-    // The next rows may lie in other pages, which the processor does not
-    // expect.
-    for (int64_t term = 0; term < tileTerms; ++term)
-      __builtin_prefetch(from + (tileTerms + term) * termStride);
+    askForRows(from + tileTerms * termStride, tileTerms, termStride, lanes);
     readPairs(from, termStride, count, terms, tiles);
   } else {
     alignas(64) std::array<Element, lanes * tileTerms> numbers{};
