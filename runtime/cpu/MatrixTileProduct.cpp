@@ -175,8 +175,7 @@ public:
                                        product.measureA() +
                                        product.measureB())),
         isStreamed(findIsStreamed()),
-        isRead(product.isAdded && !operands.take && !operands.rows &&
-               product.c.column == 1) {}
+        isAskedFor(!isStreamed && !operands.take && product.c.column == 1) {}
 
   void multiply() {
     product.tiles.begin();
@@ -268,8 +267,8 @@ private:
           (product.packsTermByTerm() ? columns.first / blockLanes : 0);
       const Range some = tilesAt(rows, row);
       for (int64_t column = 0; column < columns.count; column += blockLanes) {
-        if (isRead && isLast(terms))
-          askForNext(rows, row, columns, column);
+        if (isAskedFor && isLast(terms))
+          askFor(some, tilesAt(columns, column));
         multiplyTiles(some, tilesAt(columns, column), terms,
                       {a.first + row / lanes * a.bytes, a.bytes},
                       {b.first + column / lanes * b.bytes, b.bytes},
@@ -289,19 +288,22 @@ private:
     return {range.first + at, std::min(blockLanes, range.count - at)};
   }
 
-  /// Asks for what the block after one of some rows and columns adds to: its
-  /// rows lie too far apart for the processor to expect them.
-  void askForNext(Range rows, int64_t row, Range columns, int64_t column) {
-    column += blockLanes;
-    if (column >= columns.count) {
-      column = 0;
-      row += blockLanes;
+  /// Asks for the part of c where a block goes when it is multiplied: rows lie
+  /// too far apart for the processor to expect them, and one that waits to
+  /// write them does not load tiles meanwhile.
+  void askFor(Range rows, Range columns) {
+    const int64_t size = product.isShort ? sizeof(uint16_t) : sizeof(float);
+    for (int64_t i = rows.first; i < rows.first + rows.count; ++i) {
+      const int64_t at = placeOf(i) + columns.first;
+      const auto *c = static_cast<const char *>(operands.c) + at * size;
+      for (int64_t byte = 0; byte < columns.count * size; byte += 64)
+        __builtin_prefetch(c + byte, /*rw=*/1);
     }
-    const Range next = tilesAt(rows, row);
-    auto *c = static_cast<const float *>(operands.c) + columns.first + column;
-    for (int64_t i = next.first; i < next.first + next.count; ++i)
-      for (int64_t half : {int64_t(0), lanes})
-        __builtin_prefetch(c + i * product.c.row + half);
+  }
+
+  /// Where a row of c begins.
+  int64_t placeOf(int64_t row) const {
+    return operands.rows ? operands.rows[row] : row * product.c.row;
   }
 
   /// Up to 2 x 2 tiles of c; `sum` is where its sums are kept.
@@ -319,8 +321,7 @@ private:
     const Strides c = product.c;
     for (int64_t row = rows.first; row < rows.first + rows.count;
          ++row, block += blockLanes) {
-      int64_t at = (operands.rows ? operands.rows[row] : row * c.row) +
-                   columns.first * c.column;
+      const int64_t at = placeOf(row) + columns.first * c.column;
       if (product.isShort)
         writeRow(block, columns.count, static_cast<uint16_t *>(operands.c) + at,
                  c.column);
@@ -337,7 +338,7 @@ private:
   char *packedA, *packedB;
   float *sums;
   const bool isStreamed;
-  const bool isRead; // c, a row after the other
+  const bool isAskedFor; // c, a row after the other
   const std::vector<Block> blocks = findBlocks();
   alignas(64) std::array<float, blockNumbers> local;
 };

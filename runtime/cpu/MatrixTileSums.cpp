@@ -75,8 +75,8 @@ public:
         for (int64_t column = 0; column < columns.count; column += blockLanes) {
           float *block = c + (rows.first + row) * strides.row +
                          (columns.first + column) * strides.column;
-          if (strides.column == 1 && !products.isFirst)
-            askForNext(rows, row, columns, column, block, strides.row);
+          if (strides.column == 1 && !isStreamed)
+            askFor(block, strides.row, std::min(blockLanes, rows.count - row));
           addBlock(rows, row, columns, column, block, strides, isStreamed);
         }
     });
@@ -175,16 +175,6 @@ private:
       isBegun = true;
       filled = 1;
     }
-  }
-
-  /// Of the block after the one at `block`.
-  static void askForNext(Range rows, int64_t row, Range columns, int64_t column,
-                         const float *block, int64_t stride) {
-    const bool isLast = column + blockLanes >= columns.count;
-    const int64_t next = isLast ? row + blockLanes : row;
-    block += isLast ? blockLanes * stride - column : blockLanes;
-    askFor(block, stride,
-           std::clamp<int64_t>(rows.count - next, 0, blockLanes));
   }
 
   /// Whether c is so large that it has left the caches when it is read: then
