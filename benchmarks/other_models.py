@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A training step of models that the other benchmarks do not have, on one core.
+"""A training step of models that the other benchmarks do not have, on one core or several.
 
 Models of timm, transformers and torch.nn as they are, with random weights, from PyTorch's default exporter; as
-pp-compile makes them without further flags against PyTorch, eager and with channels last. Both sides have a
-core of their own, take turns, and count with the fastest of their medians.
+pp-compile makes them without further flags (but --threads-per-stage, with --cores) against PyTorch, eager and
+with channels last. Both sides have the same cores, take turns, and count with the fastest of their medians.
 """
 
 import argparse
@@ -122,8 +122,8 @@ def compile_(arguments, name, module, inputs):
             module, (inputs,), str(path), dynamo=True, optimize=False, input_names=["input"], output_names=["logits"],
             external_data=True, verbose=False,
         )  # fmt: skip
-    program = OUTPUT / f"{name}-{arguments.precision}"
-    flags = ["--loss=cross_entropy", "--optimizer=sgd", f"--learning-rate={LEARNING_RATE}", f"--momentum={MOMENTUM}"]
+    program = OUTPUT / f"{name}-{arguments.precision}-{arguments.cores}"
+    flags = [f"--threads-per-stage={arguments.cores}", "--loss=cross_entropy", "--optimizer=sgd", f"--learning-rate={LEARNING_RATE}", f"--momentum={MOMENTUM}"]
     command = [pathlib.Path(arguments.build) / "bin" / "pp-compile", path, *flags, f"--precision={arguments.precision}", "-o", program]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode:
@@ -131,8 +131,8 @@ def compile_(arguments, name, module, inputs):
     return program
 
 
-def ours(program, steps):
-    command = ["taskset", "-c", "0", program, "bench", "--json", "--steps", str(steps), "--warmup", "1"]
+def ours(arguments, program, steps):
+    command = ["taskset", "-c", f"0-{arguments.cores - 1}", program, "bench", "--json", "--steps", str(steps), "--warmup", "1"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr[-600:])
@@ -168,7 +168,7 @@ def measure(arguments, name):
     module, inputs, target = MODELS[name]()
     module.train()
     program = compile_(arguments, name, module, inputs)
-    contenders = {"pp-mlir": lambda steps: ours(program, steps)}
+    contenders = {"pp-mlir": lambda steps: ours(arguments, program, steps)}
 
     def add(label, contender, x):
         step = stepper(arguments, contender, x, target)
@@ -190,11 +190,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=3, help="of a turn")
     parser.add_argument("--precision", default="f32", choices=["f32", "bf16"])
+    parser.add_argument("--cores", type=int, default=1, help="threads of either side")
     parser.add_argument("models", nargs="*", help=f"of {', '.join(MODELS)}; all without one")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
-    torch.set_num_threads(1)
-    print(f"one core of {vs_pytorch.processor()}, PyTorch {torch.__version__}, {arguments.precision}; ms")
+    torch.set_num_threads(arguments.cores)
+    print(f"{arguments.cores} cores of {vs_pytorch.processor()}, PyTorch {torch.__version__}, {arguments.precision}; ms")
     for name in arguments.models or MODELS:
         try:
             times = measure(arguments, name)
