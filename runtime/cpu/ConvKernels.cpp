@@ -91,7 +91,7 @@ struct ConvShape {
   /// Those of the gradient of weights of one place as a product of pairs, where
   /// that is faster.
   std::optional<PairMatrixProduct::Shape> gradientPairs() const;
-  /// The sizes of the gradient of src in matrix tiles, where it is made so.
+  /// The sizes of the gradient of src in matrix tiles, if its types allow it.
   std::optional<ConvInputTiles::Shape> inputTiles() const;
   /// The sizes of Winograd's algorithm in tiles of our own, forward or for the
   /// gradient of src, but for where its tensors lie; nothing for another
@@ -312,11 +312,10 @@ std::optional<ConvGradientProduct::Shape> ConvShape::productSizes() const {
 
 std::optional<ConvInputTiles::Shape> ConvShape::inputTiles() const {
   const KernelBuilder::Type brain = KernelBuilder::Type::bf16;
-  if (packedBytes != 0 || weights.data_type() != brain ||
-      src.data_type() != brain || dst.data_type() != brain)
+  if (weights.data_type() != brain || src.data_type() != brain ||
+      dst.data_type() != brain)
     return std::nullopt;
-  auto sizes = productSizes();
-  return sizes && ConvInputTiles::isPreferred(*sizes) ? sizes : std::nullopt;
+  return productSizes();
 }
 
 std::optional<WinogradConvolution::Shape>
@@ -1078,23 +1077,51 @@ static auto describeBackwardData(ConvShape &shape, KernelBuilder &builder) {
   return describe(shape, [&] { return makeBackwardData(shape, builder); });
 }
 
-static void buildInputTiles(const ConvShape &shape,
-                            const ConvInputTiles::Shape &sizes,
-                            KernelBuilder &builder) {
-  ConvInputTiles tiles(sizes, matrixTilesAmx);
-  uint64_t bytes = tiles.getScratchpadBytes();
+/// Whether the whole kernel, and so each part of it, is computed in matrix
+/// tiles.
+static bool isInMatrixTiles(Descriptor &descriptor, KernelBuilder &builder) {
+  const ConvShape whole(descriptor, builder, Division::None);
+  auto sizes = whole.inputTiles();
+  return sizes && ConvInputTiles::isPreferred(*sizes);
+}
+
+static ConvInputTiles makeInputTiles(const ConvShape &shape) {
+  return {*shape.inputTiles(), matrixTilesAmx};
+}
+
+static void buildInputTiles(const ConvShape &shape, KernelBuilder &builder) {
+  ConvInputTiles tiles = makeInputTiles(shape);
+  const bool isPacked = shape.packedBytes != 0;
+  if (isPacked)
+    demandPacked(tiles.getWeightBytes(), shape.packedBytes);
+  uint64_t bytes =
+      isPacked ? tiles.getPackedScratchpadBytes() : tiles.getScratchpadBytes();
   builder.setFunction(
       3,
-      [tiles = std::move(tiles),
+      [tiles = std::move(tiles), isPacked,
        offsets = std::array{shape.dstOffset, uint64_t(0), shape.srcOffset}](
           void *const *tensors, void *scratchpad) {
         auto at = [&](int tensor) {
           return reinterpret_cast<uint16_t *>(
               static_cast<char *>(tensors[tensor]) + offsets[tensor]);
         };
-        tiles.run(at(0), at(1), at(2), scratchpad);
+        if (isPacked)
+          tiles.runPacked(at(0), at(1), at(2), scratchpad);
+        else
+          tiles.run(at(0), at(1), at(2), scratchpad);
       },
       bytes);
+}
+
+static void buildPackInputTiles(const ConvShape &shape,
+                                KernelBuilder &builder) {
+  ConvInputTiles tiles = makeInputTiles(shape);
+  if (shape.packedBytes == 0)
+    throw DescriptorError("key 'packed' is missing");
+  demandPacked(tiles.getWeightBytes(), shape.packedBytes);
+  builder.setFunction(2, [=](void *const *tensors, void *) {
+    tiles.packWeights(static_cast<uint16_t *>(tensors[0]), tensors[1]);
+  });
 }
 
 void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
@@ -1103,11 +1130,12 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
     return buildDepthwise(*windows, depthwise::Direction::Backward, {},
                           builder);
   bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Backward);
+  bool isOfMatrices = isInMatrixTiles(descriptor, builder);
   ConvShape shape(descriptor, builder, Division::Samples);
   if (isInOwnTiles)
     return buildTiles(shape, Direction::Backward, {}, builder);
-  if (auto sizes = shape.inputTiles())
-    return buildInputTiles(shape, *sizes, builder);
+  if (isOfMatrices)
+    return buildInputTiles(shape, builder);
   auto desc = describeBackwardData(shape, builder);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto weights = addWeights(shape, desc, builder);
@@ -1142,6 +1170,9 @@ void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
   if (isInTiles(descriptor, builder, Direction::Backward))
     return buildPackTiles(ConvShape(descriptor, builder, Division::None),
                           Direction::Backward, builder);
+  if (isInMatrixTiles(descriptor, builder))
+    return buildPackInputTiles(ConvShape(descriptor, builder, Division::None),
+                               builder);
   ConvShape shape(descriptor, builder, Division::Samples);
   auto desc = describeBackwardData(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
@@ -1169,6 +1200,8 @@ uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
   if (isInTiles(descriptor, builder, Direction::Backward))
     return WinogradConvolution::getWeightBytes(
         *shape.inTiles(Direction::Backward));
+  if (isInMatrixTiles(descriptor, builder))
+    return makeInputTiles(shape).getWeightBytes();
   auto desc = describeBackwardData(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }

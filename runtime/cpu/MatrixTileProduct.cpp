@@ -139,6 +139,11 @@ void MatrixTileProduct::run(const PackPanels &packA, const PackPanels &packB,
   run({&packA, /*b=*/nullptr, &packB, cData, rows}, scratchpad);
 }
 
+void MatrixTileProduct::run(const PackPanels &packA, const void *b, void *c,
+                            const int64_t *rows, void *scratchpad) const {
+  run({&packA, b, /*packB=*/nullptr, c, rows}, scratchpad);
+}
+
 void MatrixTileProduct::run(const PackPanels &packA, const PackPanels &packB,
                             const TakeSums &take, void *scratchpad) const {
   run({&packA, /*b=*/nullptr, &packB, /*c=*/nullptr, /*rows=*/nullptr, &take},

@@ -70,6 +70,9 @@ public:
   /// null, the rows of c begin at these offsets.
   void run(const PackPanels &packA, const PackPanels &packB, void *c,
            const int64_t *rows, void *scratchpad) const;
+  /// And for a packed b.
+  void run(const PackPanels &packA, const void *b, void *c, const int64_t *rows,
+           void *scratchpad) const;
 
   /// Takes a block of 32 rows of c, or what is left of them, and some columns:
   /// 32 x 32 numbers after 32 x 32 numbers. The first column, and how many

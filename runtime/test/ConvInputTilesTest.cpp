@@ -1,6 +1,7 @@
 //===- ConvInputTilesTest.cpp - Gradients of images in tiles --------------===//
 #include "cpu/ConvInputTiles.h"
 #include "ConvTilesCases.h"
+#include "cpu/Processor.h"
 
 #include <cmath>
 
@@ -63,6 +64,18 @@ TEST_P(ConvInputTilesTest, PartsHaveTheBitsOfTheWhole) {
       runTiles(rest, tiles(), dy.data() + shape.dy.sample, weights.data());
   whole.erase(whole.begin(), whole.begin() + shape.x.sample);
   EXPECT_EQ(whole, part);
+}
+
+/// With strides of one and windows, where weights are many.
+TEST(ConvInputTiles, IsPreferredWhereItIsFaster) {
+  ConvInputTiles::Shape shape = convTilesCases()[0].shape();
+  EXPECT_FALSE(ConvInputTiles::isPreferred(shape));
+  shape.strides = {1, 2, 2};
+  EXPECT_EQ(ConvInputTiles::isPreferred(shape), hasMatrixTiles());
+  shape.strides = {1, 1, 1};
+  shape.x.axes[2] = shape.channels = 512;
+  shape.dy.axes[2] = shape.outputs = 512;
+  EXPECT_EQ(ConvInputTiles::isPreferred(shape), hasMatrixTiles());
 }
 
 /// What it does not do is left to other code.

@@ -1,5 +1,6 @@
 //===- KernelTest.cpp - Library kernels against plain loops ---------------===//
 #include "cpu/LibraryKernel.h"
+#include "cpu/Processor.h"
 #include "pprt/pprt.h"
 
 #include <gtest/gtest.h>
@@ -354,6 +355,40 @@ TEST(PackedWeights, GiveTheSameConvolution) {
     EXPECT_EQ(fromPacked, plain) << each.kind << each.more;
   }
   EXPECT_EQ(getPackedBytes("conv_backward_weights src=1"), 0u);
+}
+
+/// With strides, and with few pixels: bf16 with channels last.
+TEST(PackedWeights, GiveTheSameGradientOfAnImage) {
+  setKernelThreads(1);
+  struct Case {
+    const char *keys;
+    size_t dst, weights, src; // numbers
+  };
+  for (Case each :
+       {Case{" src=2x32x9x9 weights=32x32x3x3 dst=2x32x5x5 strides=2x2 "
+             "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1",
+             2 * 32 * 25, 32 * 32 * 9, 2 * 32 * 81},
+        Case{" src=2x128x2x2 weights=64x128x3x3 dst=2x64x2x2 strides=1x1 "
+             "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1",
+             2 * 64 * 4, 64 * 128 * 9, 2 * 128 * 4}}) {
+    std::string keys = std::string("conv_backward_data") + each.keys +
+                       " types=bf16xbf16xbf16 layout=channels_last";
+    uint64_t bytes = getPackedBytes(keys);
+    if (hasMatrixTiles())
+      EXPECT_GE(bytes, each.weights * sizeof(uint16_t)) << keys;
+    if (bytes == 0)
+      continue;
+    // A float is two of bf16.
+    Values dy = roundedValues(each.dst / 2, 1);
+    Values weights = roundedValues(each.weights / 2, 2), place(bytes / 4 + 1);
+    Values plain(each.src / 2), fromPacked(each.src / 2);
+    std::string key = " packed=" + std::to_string(bytes);
+    run(keys, {&dy, &weights, &plain});
+    run("pack_" + keys + key, {&weights, &place});
+    run(keys + key, {&dy, &place, &fromPacked});
+    EXPECT_EQ(fromPacked, plain) << keys;
+    EXPECT_NE(plain, Values(each.src / 2)) << keys;
+  }
 }
 
 TEST(MixedTest, MatmulOfHalves) {
