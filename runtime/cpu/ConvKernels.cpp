@@ -1085,6 +1085,17 @@ static bool isInMatrixTiles(Descriptor &descriptor, KernelBuilder &builder) {
   return sizes && ConvInputTiles::isPreferred(*sizes);
 }
 
+/// Parts of one image are rows of dY: rows of dX only where no other row of dY
+/// adds to them, and none is left out.
+static void demandOwnRows(Descriptor &descriptor, KernelBuilder &builder) {
+  const ConvShape whole(descriptor, builder, Division::None);
+  const ConvInputTiles::Shape sizes = *whole.inputTiles();
+  const ImageAxes one = {1, 1, 1};
+  if (!builder.isWhole() && sizes.samples == 1 &&
+      (sizes.window != one || sizes.strides != one))
+    throw DescriptorError("parts: rows of one image have pixels in common");
+}
+
 static ConvInputTiles makeInputTiles(const ConvShape &shape) {
   return {*shape.inputTiles(), matrixTilesAmx};
 }
@@ -1134,8 +1145,10 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
   ConvShape shape(descriptor, builder, Division::Samples);
   if (isInOwnTiles)
     return buildTiles(shape, Direction::Backward, {}, builder);
-  if (isOfMatrices)
+  if (isOfMatrices) {
+    demandOwnRows(descriptor, builder);
     return buildInputTiles(shape, builder);
+  }
   auto desc = describeBackwardData(shape, builder);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto weights = addWeights(shape, desc, builder);

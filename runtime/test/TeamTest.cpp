@@ -173,6 +173,37 @@ TEST_P(DividedTest, HasTheBitsOfTheWholeInMoreParts) {
         << "in " << threads << " threads";
 }
 
+/// Rows of a gradient of one image are sums of several rows of dY: strides,
+/// strides of a single place, few pixels for many weights; and a single place.
+TEST(Divided, LeavesOneImageWholeWhereItsRowsMeet) {
+  setKernelThreads(1);
+  for (const auto &[keys, floats] :
+       {Divided{"conv_backward_data src=1x32x9x9 weights=32x32x3x3 "
+                "dst=1x32x5x5 strides=2x2 dilations=1x1 pad_lo=1x1 pad_hi=1x1 "
+                "groups=1 types=bf16xbf16xbf16 layout=channels_last",
+                {400, 4608, 1296}},
+        Divided{"conv_backward_data src=1x32x7x8 weights=32x32x1x1 "
+                "dst=1x32x4x4 strides=2x2 dilations=1x1 pad_lo=0x0 "
+                "pad_hi=0x0 groups=1 types=bf16xbf16xbf16 "
+                "layout=channels_last",
+                {256, 512, 896}},
+        Divided{"conv_backward_data src=1x128x4x2 weights=128x128x3x3 "
+                "dst=1x128x4x2 strides=1x1 dilations=1x1 pad_lo=1x1 "
+                "pad_hi=1x1 groups=1 types=bf16xbf16xbf16 "
+                "layout=channels_last",
+                {512, 73728, 512}},
+        Divided{"conv_backward_data src=1x32x8x8 weights=32x32x1x1 "
+                "dst=1x32x8x8 strides=1x1 dilations=1x1 pad_lo=0x0 "
+                "pad_hi=0x0 groups=1 types=bf16xbf16xbf16 "
+                "layout=channels_last",
+                {1024, 512, 1024}}}) {
+    auto expected = runIn(1, keys, floats);
+    for (unsigned threads : {2u, 3u})
+      EXPECT_EQ(runIn(threads, divideKernel(keys, threads), floats), expected)
+          << keys << " in " << threads << " threads";
+  }
+}
+
 TEST(CheckFinite, FindsANumberInAnyPart) {
   constexpr size_t count = 100'003;
   const std::string whole = "check_finite count=" + std::to_string(count);
