@@ -126,6 +126,9 @@ void ConvInputTiles::packWeights(const Class &some, const uint16_t *weights,
   const int64_t places = windowSize(), row = shape.columns();
   const int64_t panelBytes = matrixPanelBytes(
       static_cast<int64_t>(some.places.size()) * shape.outputs, /*parts=*/1);
+  if (places == 1)
+    return packColumns(weights, {row, 1}, shape.outputs, shape.channels, to,
+                       panelBytes);
   // Pairs of outputs side by side, for each place and up to 16 channels.
   auto packTiles = [&](const uint16_t *from, int64_t channels, char *panel) {
     for (int64_t pair = 0; pair < matrixTileTerms / 2; ++pair) {
