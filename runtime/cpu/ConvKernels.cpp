@@ -1085,43 +1085,34 @@ static bool isInMatrixTiles(Descriptor &descriptor, KernelBuilder &builder) {
   return sizes && ConvInputTiles::isPreferred(*sizes);
 }
 
-/// Parts of one image are rows of dY: rows of dX only where no other row of dY
-/// adds to them, and none is left out.
-static void demandOwnRows(Descriptor &descriptor, KernelBuilder &builder) {
-  const ConvShape whole(descriptor, builder, Division::None);
-  const ConvInputTiles::Shape sizes = *whole.inputTiles();
-  const ImageAxes one = {1, 1, 1};
-  if (!builder.isWhole() && sizes.samples == 1 &&
-      (sizes.window != one || sizes.strides != one))
-    throw DescriptorError("parts: rows of one image have pixels in common");
-}
-
 static ConvInputTiles makeInputTiles(const ConvShape &shape) {
   return {*shape.inputTiles(), matrixTilesAmx};
 }
 
 static void buildInputTiles(const ConvShape &shape, KernelBuilder &builder) {
-  ConvInputTiles tiles = makeInputTiles(shape);
+  const ConvInputTiles tiles = makeInputTiles(shape);
   const bool isPacked = shape.packedBytes != 0;
+  const uint64_t weightBytes = tiles.getWeightBytes();
   if (isPacked)
-    demandPacked(tiles.getWeightBytes(), shape.packedBytes);
-  uint64_t bytes =
-      isPacked ? tiles.getPackedScratchpadBytes() : tiles.getScratchpadBytes();
-  builder.setFunction(
-      3,
-      [tiles = std::move(tiles), isPacked,
-       offsets = std::array{shape.dstOffset, uint64_t(0), shape.srcOffset}](
-          void *const *tensors, void *scratchpad) {
-        auto at = [&](int tensor) {
-          return reinterpret_cast<uint16_t *>(
-              static_cast<char *>(tensors[tensor]) + offsets[tensor]);
-        };
-        if (isPacked)
-          tiles.runPacked(at(0), at(1), at(2), scratchpad);
-        else
-          tiles.run(at(0), at(1), at(2), scratchpad);
-      },
-      bytes);
+    demandPacked(weightBytes, shape.packedBytes);
+  auto dy = builder.addTensor(shape.dst, shape.dstOffset);
+  auto weights = builder.addTensor(
+      isPacked ? KernelBuilder::dense({int64_t(weightBytes / sizeof(uint16_t))},
+                                      KernelBuilder::Type::bf16)
+               : shape.weights);
+  auto dx = builder.addResult(shape.src, shape.srcOffset);
+  auto scratchpad =
+      builder.addTemporary(numbersIn(isPacked ? tiles.getPackedScratchpadBytes()
+                                              : tiles.getScratchpadBytes()));
+  builder.addWork([=] {
+    auto at = [](const dnnl::memory &memory) {
+      return static_cast<uint16_t *>(memory.get_data_handle());
+    };
+    if (isPacked)
+      tiles.runPacked(at(dy), at(weights), at(dx), at(scratchpad));
+    else
+      tiles.run(at(dy), at(weights), at(dx), at(scratchpad));
+  });
 }
 
 static void buildPackInputTiles(const ConvShape &shape,
@@ -1145,10 +1136,8 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
   ConvShape shape(descriptor, builder, Division::Samples);
   if (isInOwnTiles)
     return buildTiles(shape, Direction::Backward, {}, builder);
-  if (isOfMatrices) {
-    demandOwnRows(descriptor, builder);
+  if (isOfMatrices)
     return buildInputTiles(shape, builder);
-  }
   auto desc = describeBackwardData(shape, builder);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto weights = addWeights(shape, desc, builder);

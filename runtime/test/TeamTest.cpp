@@ -196,11 +196,29 @@ TEST(Divided, LeavesOneImageWholeWhereItsRowsMeet) {
                 "dst=1x32x8x8 strides=1x1 dilations=1x1 pad_lo=0x0 "
                 "pad_hi=0x0 groups=1 types=bf16xbf16xbf16 "
                 "layout=channels_last",
-                {1024, 512, 1024}}}) {
-    auto expected = runIn(1, keys, floats);
-    for (unsigned threads : {2u, 3u})
-      EXPECT_EQ(runIn(threads, divideKernel(keys, threads), floats), expected)
-          << keys << " in " << threads << " threads";
+                {1024, 512, 1024}},
+        Divided{"conv_backward_data src=1x32x12x4 weights=48x32x3x3 "
+                "dst=1x48x12x4 strides=1x1 dilations=1x1 pad_lo=1x1 "
+                "pad_hi=1x1 groups=1 layout=channels_last algorithm=winograd2",
+                {2304, 13824, 1536}},
+        Divided{"conv_backward_data src=1x32x12x4 weights=48x32x3x3 "
+                "dst=1x48x12x4 strides=1x1 dilations=1x1 pad_lo=1x1 "
+                "pad_hi=1x1 groups=1 types=bf16xbf16xbf16 "
+                "layout=channels_last algorithm=winograd2_bf16",
+                {1152, 6912, 768}}}) {
+    uint64_t bytes = getPackedBytes(keys);
+    for (bool isPacked : {false, true}) {
+      std::string text = keys;
+      std::vector<size_t> sizes = floats;
+      if (isPacked && bytes != 0) {
+        text += " packed=" + std::to_string(bytes);
+        sizes[1] = bytes / sizeof(float);
+      }
+      auto expected = runIn(1, text, sizes);
+      for (unsigned threads : {2u, 3u})
+        EXPECT_EQ(runIn(threads, divideKernel(text, threads), sizes), expected)
+            << text << " in " << threads << " threads";
+    }
   }
 }
 
