@@ -186,6 +186,29 @@ KernelBuilder::MemoryDesc KernelBuilder::widened(const MemoryDesc &desc) {
   return MemoryDesc(desc.dims(), Type::f32, stridesOf(desc));
 }
 
+/// Makes axes one that lie behind each other.
+static void joinAxes(KernelBuilder::Dims &dims, KernelBuilder::Dims &strides) {
+  for (size_t axis = dims.size() - 1; axis-- > 0;)
+    if (strides[axis] == dims[axis + 1] * strides[axis + 1]) {
+      dims[axis] *= dims[axis + 1];
+      strides[axis] = strides[axis + 1];
+      dims.erase(dims.begin() + static_cast<ptrdiff_t>(axis) + 1);
+      strides.erase(strides.begin() + static_cast<ptrdiff_t>(axis) + 1);
+    }
+}
+
+/// Calls `visit` with the place of each element, from axis `axis` on.
+template <typename Visit>
+static void visitAxis(const KernelBuilder::Dims &dims,
+                      const KernelBuilder::Dims &strides, size_t axis,
+                      int64_t place, const Visit &visit) {
+  for (int64_t i = 0; i < dims[axis]; ++i, place += strides[axis])
+    if (axis + 1 == dims.size())
+      visit(place);
+    else
+      visitAxis(dims, strides, axis + 1, place, visit);
+}
+
 dnnl::memory KernelBuilder::addTensor(const MemoryDesc &desc, uint64_t offset) {
   return add(desc, /*isResult=*/false, offset);
 }
@@ -200,13 +223,10 @@ dnnl::memory KernelBuilder::add(const MemoryDesc &desc, bool isResult,
   offsets.push_back(offset);
   if (desc.data_type() != Type::f16)
     return tensors.back();
-  Dims dims = desc.dims(), strides = stridesOf(desc);
-  int64_t elements = 1;
-  for (size_t i = 0; i < dims.size(); ++i)
-    elements += (dims[i] - 1) * strides[i];
   dnnl::memory wide = addTemporary(widened(desc));
-  conversions.push_back({tensors.size() - 1, wide, elements, isResult,
-                         elements == elementCount(dims)});
+  Dims dims = desc.dims(), strides = stridesOf(desc);
+  joinAxes(dims, strides);
+  conversions.push_back({tensors.size() - 1, wide, dims, strides, isResult});
   return wide;
 }
 
@@ -296,14 +316,7 @@ static const float *addAxis(const float *from, const KernelBuilder::Dims &dims,
 
 void KernelBuilder::addSum(const dnnl::memory &from, const dnnl::memory &to) {
   Dims dims = to.get_desc().dims(), strides = stridesOf(to.get_desc());
-  // Axes that lie behind each other are one.
-  for (size_t axis = dims.size() - 1; axis-- > 0;)
-    if (strides[axis] == dims[axis + 1] * strides[axis + 1]) {
-      dims[axis] *= dims[axis + 1];
-      strides[axis] = strides[axis + 1];
-      dims.erase(dims.begin() + static_cast<ptrdiff_t>(axis) + 1);
-      strides.erase(strides.begin() + static_cast<ptrdiff_t>(axis) + 1);
-    }
+  joinAxes(dims, strides);
   addWork([from, to, dims, strides] {
     addAxis(static_cast<const float *>(from.get_data_handle()), dims, strides,
             0, static_cast<float *>(to.get_data_handle()));
@@ -394,11 +407,15 @@ void KernelBuilder::execute(void *const *pointers, void *scratchpad,
   for (View &view : views)
     view.memory.set_data_handle(
         static_cast<char *>(view.whole.get_data_handle()) + view.offset);
-  // What lies between the elements of a result keeps its value.
+  auto convert = [&](const Conversion &c, const auto &element) {
+    auto *half = reinterpret_cast<_Float16 *>(placeOf(c.tensor));
+    auto *wide = static_cast<float *>(c.wide.get_data_handle());
+    visitAxis(c.dims, c.strides, 0, 0,
+              [&](int64_t place) { element(half[place], wide[place]); });
+  };
   for (const Conversion &c : conversions)
-    if (!c.isResult || !c.isDense)
-      std::copy_n(reinterpret_cast<const _Float16 *>(placeOf(c.tensor)),
-                  c.elements, static_cast<float *>(c.wide.get_data_handle()));
+    if (!c.isResult)
+      convert(c, [](_Float16 half, float &wide) { wide = half; });
   for (size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].guarded != 0)
       forgetInvalidNumbers();
@@ -408,11 +425,9 @@ void KernelBuilder::execute(void *const *pointers, void *scratchpad,
   }
   for (const Conversion &c : conversions)
     if (c.isResult)
-      std::transform(static_cast<const float *>(c.wide.get_data_handle()),
-                     static_cast<const float *>(c.wide.get_data_handle()) +
-                         c.elements,
-                     reinterpret_cast<_Float16 *>(placeOf(c.tensor)),
-                     [](float value) { return static_cast<_Float16>(value); });
+      convert(c, [](_Float16 &half, float wide) {
+        half = static_cast<_Float16>(wide);
+      });
 }
 
 //===----------------------------------------------------------------------===//

@@ -211,13 +211,13 @@ private:
     unsigned guarded = 0;             // so many steps behind it; see guardNext
   };
 
-  /// A tensor in f16 and its form in f32; `elements` from the first to the last
-  /// in memory, which may be more than the tensor has.
+  /// A tensor in f16 and its form in f32, with the same strides. What lies
+  /// between its elements is other parts'.
   struct Conversion {
     size_t tensor;
     dnnl::memory wide;
-    int64_t elements;
-    bool isResult, isDense;
+    Dims dims, strides;
+    bool isResult;
   };
   dnnl::memory add(const MemoryDesc &desc, bool isResult, uint64_t offset);
   void run(const Step &step);

@@ -222,6 +222,37 @@ TEST(Divided, LeavesOneImageWholeWhereItsRowsMeet) {
   }
 }
 
+/// A part whose numbers have those of others between them, and which is
+/// widened: other threads write there at the same time. What is not a number
+/// would come back with other bits.
+TEST(Divided, LeavesWhatOtherPartsWriteBetweenItsNumbers) {
+  setKernelThreads(1);
+  std::string error;
+  auto kernel = LibraryKernel::create(
+      "conv_forward src=2x16x5x5 weights=48x16x3x3 dst=2x48x5x5 strides=1x1 "
+      "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0 types=f16xf16xf16 "
+      "parts=3",
+      error);
+  ASSERT_TRUE(kernel) << error;
+  constexpr size_t image = 25, outputs = 48, part = 16;
+  constexpr uint16_t signaling = 0x7d01, one = 0x3c00;
+  std::vector<uint16_t> x(2 * 16 * image, one), weights(outputs * 16 * 9, one),
+      y(2 * outputs * image, signaling);
+  void *tensors[] = {x.data(), weights.data(), y.data()};
+  std::vector<char> scratchpad(kernel->scratchpadBytes() + 64);
+  void *aligned = scratchpad.data() + 64 -
+                  reinterpret_cast<uintptr_t>(scratchpad.data()) % 64;
+  Team team(3, "test");
+  team.run([&](unsigned index) {
+    FixedParts own;
+    if (index == 1)
+      kernel->execute(tensors, aligned);
+  });
+  EXPECT_EQ(takeKernelError(), "");
+  for (size_t i = 0; i < y.size(); ++i)
+    ASSERT_EQ(y[i] != signaling, i / image % outputs / part == 1) << i;
+}
+
 TEST(CheckFinite, FindsANumberInAnyPart) {
   constexpr size_t count = 100'003;
   const std::string whole = "check_finite count=" + std::to_string(count);
