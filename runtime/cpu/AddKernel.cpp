@@ -14,6 +14,9 @@ template <typename T> static void add(int64_t count, void *const *tensors) {
 void pp::runtime::buildAdd(Descriptor &descriptor, KernelBuilder &builder) {
   int64_t count = descriptor.getInteger("count", 1, INT64_MAX);
   auto *work = isDouble(descriptor) ? add<double> : add<float>;
+  const auto tensor = KernelBuilder::tensorOf(
+      isDouble(descriptor) ? DataType::F64 : DataType::F32, count);
   builder.setFunction(
-      3, [count, work](void *const *tensors, void *) { work(count, tensors); });
+      {tensor, tensor, tensor},
+      [count, work](void *const *tensors, void *) { work(count, tensors); });
 }

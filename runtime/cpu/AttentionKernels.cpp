@@ -80,6 +80,10 @@ public:
   /// Of rows and columns.
   MatrixStrides matrixStrides() const { return {strides[2], strides[3]}; }
 
+  KernelBuilder::Tensor describe() const {
+    return KernelBuilder::tensorOf(KernelBuilder::strided(dims, strides, type));
+  }
+
   /// The first number of one of the batch x heads matrices.
   int64_t offsetOf(int64_t head) const {
     return head / dims[1] * strides[0] + head % dims[1] * strides[1];
@@ -146,6 +150,12 @@ struct Attention {
   int64_t rows() const { return query.rows(); }
   int64_t columns() const { return key.rows(); }
   int64_t rowsOfBlock() const { return std::min(blockRows, rows()); }
+  /// q, k, v, the result and the logarithms of its sums.
+  std::vector<KernelBuilder::Tensor> describe() const {
+    return {query.describe(), key.describe(), value.describe(),
+            output.describe(),
+            KernelBuilder::tensorOf(DataType::F32, heads * rows())};
+  }
   /// The rows of the key that the last of the first `rows` sees.
   int64_t visible(int64_t rows) const { return isCausal ? rows : columns(); }
 };
@@ -255,7 +265,8 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
             a.value.shorts(tensors[2], head), a.output.shorts(tensors[3], head),
             static_cast<float *>(tensors[4]) + head * a.rows(), scratchpad);
     };
-    builder.setFunction(5, work, inTiles(a, {}, *tiles).measureForward());
+    builder.setFunction(a.describe(), work,
+                        inTiles(a, {}, *tiles).measureForward());
     return;
   }
   Scratchpad places;
@@ -292,7 +303,7 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
       }
     }
   };
-  builder.setFunction(5, work, places.size());
+  builder.setFunction(a.describe(), work, places.size());
 }
 
 //===----------------------------------------------------------------------===//
@@ -310,6 +321,9 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
       diffQuery(descriptor, q, "dqs", type),
       diffKey(descriptor, k, "dks", type),
       diffValue(descriptor, v, "dvs", type);
+  std::vector<KernelBuilder::Tensor> described = a.describe();
+  for (const HeadTensor &tensor : {diffOutput, diffQuery, diffKey, diffValue})
+    described.push_back(tensor.describe());
   KernelBuilder::Range heads = builder.share(a.heads);
   if (const MatrixTiles *tiles = tilesFor(type)) {
     AttentionTiles::Layouts layouts{};
@@ -330,7 +344,7 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
              diffValue.shorts(tensors[8], head)},
             scratchpad);
     };
-    builder.setFunction(9, work, own.measureBackward());
+    builder.setFunction(described, work, own.measureBackward());
     return;
   }
   Scratchpad places;
@@ -386,5 +400,5 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
       diffValue.write(tensors[8], head, 0, n, dv);
     }
   };
-  builder.setFunction(9, work, places.size());
+  builder.setFunction(described, work, places.size());
 }

@@ -30,6 +30,8 @@ using dnnl::convolution_backward_data;
 using dnnl::convolution_backward_weights;
 using dnnl::convolution_forward;
 
+using Direction = WinogradConvolution::Direction;
+
 /// Output channels are divided in multiples of these.
 static constexpr int64_t outputBlock = 16;
 
@@ -682,8 +684,6 @@ ConvForward::ConvForward(ConvShape &shape, const ConvEpilogue &epilogue,
 // Winograd's algorithm in tiles of our own
 //===----------------------------------------------------------------------===//
 
-using Direction = WinogradConvolution::Direction;
-
 /// Whether the whole kernel, and so each part of it, is computed so.
 static bool isInTiles(Descriptor &descriptor, KernelBuilder &builder,
                       Direction direction) {
@@ -692,8 +692,41 @@ static bool isInTiles(Descriptor &descriptor, KernelBuilder &builder,
   return shape && WinogradConvolution::isPossible(*shape);
 }
 
-static KernelBuilder::MemoryDesc numbersIn(uint64_t bytes) {
-  return KernelBuilder::dense({int64_t(bytes / sizeof(float))});
+static KernelBuilder::MemoryDesc numbersIn(uint64_t bytes,
+                                           bool areShort = false) {
+  const auto type =
+      areShort ? KernelBuilder::Type::bf16 : KernelBuilder::Type::f32;
+  return KernelBuilder::dense(
+      {int64_t(bytes / dnnl::memory::data_type_size(type))}, type);
+}
+
+/// The tensors of a convolution, or of the gradient of its input.
+static std::vector<KernelBuilder::Tensor>
+describeTensors(const ConvShape &shape, Direction direction,
+                const ConvEpilogue &epilogue) {
+  const bool isForward = direction == Direction::Forward;
+  std::vector<KernelBuilder::Tensor> tensors{
+      KernelBuilder::tensorOf(isForward ? shape.src : shape.dst),
+      KernelBuilder::tensorOf(shape.weights, shape.packedBytes)};
+  if (epilogue.hasBias)
+    tensors.push_back(
+        KernelBuilder::tensorOf(DataType::F32, shape.outputChannels));
+  tensors.push_back(KernelBuilder::tensorOf(isForward ? shape.dst : shape.src));
+  return tensors;
+}
+
+/// Those of the gradient of its weights.
+static std::vector<KernelBuilder::Tensor>
+describeGradientTensors(const ConvShape &shape) {
+  return {KernelBuilder::tensorOf(shape.src),
+          KernelBuilder::tensorOf(shape.dst),
+          KernelBuilder::tensorOf(shape.weights)};
+}
+
+/// Weights as they are, and in a layout of our own of numbers of `type`.
+static std::vector<KernelBuilder::Tensor>
+describePacking(const ConvShape &shape, DataType type) {
+  return {KernelBuilder::tensorOf(shape.weights), {shape.packedBytes, type}};
 }
 
 /// The tensor with channels that lie together, in blocks or all of them.
@@ -721,7 +754,8 @@ static void buildTiles(const ConvShape &of, Direction direction,
   const auto &yDesc = isForward ? of.dst : of.src;
   auto x = builder.addTensor(xDesc, isForward ? of.srcOffset : of.dstOffset);
   auto weights = builder.addTensor(
-      isPacked ? numbersIn(weightBytes) : of.weights, of.weightsOffset);
+      isPacked ? numbersIn(weightBytes, shape.inPairs) : of.weights,
+      of.weightsOffset);
   dnnl::memory bias;
   if (epilogue.hasBias)
     bias =
@@ -756,7 +790,7 @@ template <typename Product>
 static void buildGradient(const Product &product, const ConvShape &shape,
                           KernelBuilder &builder) {
   builder.setFunction(
-      3,
+      describeGradientTensors(shape),
       [product, offsets = std::array{shape.srcOffset, shape.dstOffset,
                                      shape.weightsOffset}](void *const *tensors,
                                                            void *scratchpad) {
@@ -853,10 +887,12 @@ static void buildPackTiles(const ConvShape &of, Direction direction,
   if (of.packedBytes == 0)
     throw DescriptorError("key 'packed' is missing");
   demandPacked(WinogradConvolution::getWeightBytes(shape), of.packedBytes);
-  builder.setFunction(2, [=](void *const *tensors, void *) {
-    WinogradConvolution::transformWeights(shape, tensors[0], direction,
-                                          tensors[1]);
-  });
+  builder.setFunction(
+      describePacking(of, shape.inPairs ? DataType::BF16 : DataType::F32),
+      [=](void *const *tensors, void *) {
+        WinogradConvolution::transformWeights(shape, tensors[0], direction,
+                                              tensors[1]);
+      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -883,7 +919,7 @@ static void buildPairs(const ConvShape &of, const ConvEpilogue &epilogue,
   const std::array<uint64_t, 4> offsets = {of.srcOffset, of.weightsOffset,
                                            of.biasOffset, of.dstOffset};
   builder.setFunction(
-      epilogue.hasBias ? 4 : 3,
+      describeTensors(of, Direction::Forward, epilogue),
       [=](void *const *tensors, void *scratchpad) {
         auto at = [&](int tensor, int of) {
           return static_cast<char *>(tensors[tensor]) + offsets[of];
@@ -909,10 +945,11 @@ static void buildPackPairs(const ConvShape &of, KernelBuilder &builder) {
   if (of.packedBytes == 0)
     throw DescriptorError("key 'packed' is missing");
   demandPacked(PairConvolution::getWeightBytes(shape), of.packedBytes);
-  builder.setFunction(2, [=](void *const *tensors, void *) {
-    PairConvolution::packWeights(shape, static_cast<uint16_t *>(tensors[0]),
-                                 static_cast<uint16_t *>(tensors[1]));
-  });
+  builder.setFunction(
+      describePacking(of, DataType::BF16), [=](void *const *tensors, void *) {
+        PairConvolution::packWeights(shape, static_cast<uint16_t *>(tensors[0]),
+                                     static_cast<uint16_t *>(tensors[1]));
+      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -980,15 +1017,17 @@ static depthwise::Part partOf(const depthwise::Shape &shape, int64_t rows,
 }
 
 /// From the tensors `from`, weights, bias and `to`.
-static void buildDepthwise(const depthwise::Shape &shape,
-                           depthwise::Direction direction,
-                           const ConvEpilogue &epilogue,
+static void buildDepthwise(const depthwise::Shape &shape, Direction direction,
+                           const ConvEpilogue &epilogue, Descriptor &descriptor,
                            KernelBuilder &builder) {
-  DepthwiseConvolution convolution(shape, direction);
+  DepthwiseConvolution convolution(shape, direction == Direction::Forward
+                                              ? depthwise::Direction::Forward
+                                              : depthwise::Direction::Backward);
+  const ConvShape whole(descriptor, builder, Division::None);
   const auto part = partOf(shape, convolution.countRows(), builder);
   const uint64_t bytes = convolution.getScratchpadBytes();
   builder.setFunction(
-      epilogue.hasBias ? 4 : 3,
+      describeTensors(whole, direction, epilogue),
       [convolution, epilogue, part](void *const *tensors, void *scratchpad) {
         const auto *bias =
             static_cast<const float *>(epilogue.hasBias ? tensors[2] : nullptr);
@@ -999,13 +1038,14 @@ static void buildDepthwise(const depthwise::Shape &shape,
 }
 
 /// From x and dY to the gradient of the weights.
-static void buildDepthwiseGradient(const depthwise::Shape &shape, bool isAdded,
+static void buildDepthwiseGradient(const depthwise::Shape &shape,
+                                   const ConvShape &whole,
                                    KernelBuilder &builder) {
-  DepthwiseGradient gradient(shape, isAdded);
+  DepthwiseGradient gradient(shape, whole.isAdded);
   const auto share = builder.share(shape.blocks());
   const uint64_t bytes = gradient.getScratchpadBytes();
   builder.setFunction(
-      3,
+      describeGradientTensors(whole),
       [gradient, share](void *const *tensors, void *scratchpad) {
         gradient.run(tensors[0], tensors[1], static_cast<float *>(tensors[2]),
                      share.begin, share.count, scratchpad);
@@ -1020,8 +1060,8 @@ static void buildDepthwiseGradient(const depthwise::Shape &shape, bool isAdded,
 void pp::runtime::buildConvForward(Descriptor &descriptor,
                                    KernelBuilder &builder) {
   if (auto windows = findForwardWindows(descriptor, builder))
-    return buildDepthwise(*windows, depthwise::Direction::Forward,
-                          ConvEpilogue(descriptor), builder);
+    return buildDepthwise(*windows, Direction::Forward,
+                          ConvEpilogue(descriptor), descriptor, builder);
   const bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Forward);
   const bool isInPairs = isForwardInPairs(descriptor, builder);
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
@@ -1117,19 +1157,21 @@ static void buildInputTiles(const ConvShape &shape, KernelBuilder &builder) {
 
 static void buildPackInputTiles(const ConvShape &shape,
                                 KernelBuilder &builder) {
-  ConvInputTiles tiles = makeInputTiles(shape);
+  const ConvInputTiles tiles = makeInputTiles(shape);
   if (shape.packedBytes == 0)
     throw DescriptorError("key 'packed' is missing");
   demandPacked(tiles.getWeightBytes(), shape.packedBytes);
-  builder.setFunction(2, [=](void *const *tensors, void *) {
-    tiles.packWeights(static_cast<uint16_t *>(tensors[0]), tensors[1]);
-  });
+  builder.setFunction(describePacking(shape, DataType::BF16),
+                      [=](void *const *tensors, void *) {
+                        tiles.packWeights(static_cast<uint16_t *>(tensors[0]),
+                                          tensors[1]);
+                      });
 }
 
 void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
                                         KernelBuilder &builder) {
   if (auto windows = findBackwardWindows(descriptor, builder))
-    return buildDepthwise(*windows, depthwise::Direction::Backward, {},
+    return buildDepthwise(*windows, Direction::Backward, {}, descriptor,
                           builder);
   bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Backward);
   bool isOfMatrices = isInMatrixTiles(descriptor, builder);
@@ -1259,7 +1301,7 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
                                  /*isWeightGradient=*/true, [&] {
                                    return makeBackwardWeights(whole, builder);
                                  }))
-    return buildDepthwiseGradient(*windows, whole.isAdded, builder);
+    return buildDepthwiseGradient(*windows, whole, builder);
   if (const auto pairs = whole.gradientPairs()) {
     ConvShape part(descriptor, builder, Division::Outputs);
     part.isAdded = whole.isAdded;

@@ -230,20 +230,30 @@ dnnl::memory KernelBuilder::add(const MemoryDesc &desc, bool isResult,
   return wide;
 }
 
-void KernelBuilder::setFunction(unsigned tensorCount, Function work,
+KernelBuilder::Tensor KernelBuilder::tensorOf(const MemoryDesc &desc,
+                                              uint64_t bytes) {
+  return {bytes == 0 ? desc.get_size() : bytes, dataType(desc.data_type())};
+}
+
+KernelBuilder::Tensor KernelBuilder::tensorOf(DataType type, int64_t count,
+                                              int64_t limit) {
+  return {count * sizeOf(type), type, limit};
+}
+
+void KernelBuilder::setFunction(std::vector<Tensor> tensors, Function work,
                                 uint64_t bytes) {
   setPartFunction(
-      tensorCount,
+      std::move(tensors),
       [work = std::move(work)](void *const *own, void *scratchpad, bool) {
         work(own, scratchpad);
       },
       bytes);
 }
 
-void KernelBuilder::setPartFunction(unsigned tensorCount, PartFunction work,
-                                    uint64_t bytes) {
+void KernelBuilder::setPartFunction(std::vector<Tensor> tensors,
+                                    PartFunction work, uint64_t bytes) {
   scratchpadBytes = std::max(scratchpadBytes, alignUp(bytes));
-  functionTensors = tensorCount;
+  functionTensors = std::move(tensors);
   function = std::move(work);
 }
 
@@ -370,18 +380,13 @@ void KernelBuilder::run(const Step &step) {
       "the library refused to run the kernel");
 }
 
-std::vector<uint64_t> KernelBuilder::getTensorBytes() const {
-  std::vector<uint64_t> bytes;
-  for (size_t i = 0; i < tensors.size(); ++i)
-    bytes.push_back(offsets[i] + tensors[i].get_desc().get_size());
-  return bytes;
-}
-
-std::vector<KernelBuilder::Type> KernelBuilder::getTensorTypes() const {
-  std::vector<Type> types;
+std::vector<KernelBuilder::Tensor> KernelBuilder::getTensors() const {
+  if (function)
+    return functionTensors;
+  std::vector<Tensor> described;
   for (const dnnl::memory &tensor : tensors)
-    types.push_back(tensor.get_desc().data_type());
-  return types;
+    described.push_back(tensorOf(tensor.get_desc()));
+  return described;
 }
 
 void KernelBuilder::finish() {

@@ -15,6 +15,7 @@
 
 #include "cpu/Descriptor.h"
 #include "cpu/ImagePlaces.h"
+#include "cpu/KernelTensor.h"
 #include "kernel/Part.h"
 #include "plan/DataType.h"
 #include "pprt/pprt.h"
@@ -128,15 +129,22 @@ public:
   /// Where an element of a tensor lies, in elements.
   static int64_t placeOf(const MemoryDesc &desc, const Dims &index);
 
+  using Tensor = KernelTensor;
+  /// `bytes`: of another layout than that of `desc`, or 0.
+  static Tensor tensorOf(const MemoryDesc &desc, uint64_t bytes = 0);
+  static Tensor tensorOf(DataType type, int64_t count, int64_t limit = 0);
+
   using Function = std::function<void(void *const *tensors, void *scratchpad)>;
-  /// Makes the kernel this function instead, on `tensorCount` tensors and a
-  /// scratchpad of at least `bytes`.
-  void setFunction(unsigned tensorCount, Function work, uint64_t bytes = 0);
+  /// Makes the kernel this function instead, on these tensors, whole ones, and
+  /// a scratchpad of at least `bytes`.
+  void setFunction(std::vector<Tensor> tensors, Function work,
+                   uint64_t bytes = 0);
   /// The same for a function that is told whether another part of the kernel
   /// has just run with the scratchpad.
   using PartFunction = std::function<void(void *const *tensors,
                                           void *scratchpad, bool isContinued)>;
-  void setPartFunction(unsigned tensorCount, PartFunction work, uint64_t bytes);
+  void setPartFunction(std::vector<Tensor> tensors, PartFunction work,
+                       uint64_t bytes);
 
   /// Lets a kernel that adds to its last tensor do so for up to `most` calls in
   /// one pass over it; `tensors` has those of each call, and with `isFirst` the
@@ -181,12 +189,10 @@ public:
   void finish();
   uint64_t getScratchpadBytes() const { return scratchpadBytes; }
   unsigned getTensorCount() const {
-    return function ? functionTensors : tensors.size();
+    return function ? functionTensors.size() : tensors.size();
   }
-
-  /// Of each tensor, from its start to the end of this part.
-  std::vector<uint64_t> getTensorBytes() const;
-  std::vector<Type> getTensorTypes() const;
+  /// Those of a whole kernel.
+  std::vector<Tensor> getTensors() const;
 
   /// Points all memories at the caller's data and runs. Throws dnnl::error.
   /// With `isContinued`, another part of the kernel has just done so with this
@@ -235,7 +241,7 @@ private:
   std::vector<Step> steps;
   std::vector<Conversion> conversions;
   PartFunction function;
-  unsigned functionTensors = 0;
+  std::vector<Tensor> functionTensors;
   SumFunction sumFunction;
   unsigned mostTogether = 0;
   uint64_t scratchpadBytes = 0;

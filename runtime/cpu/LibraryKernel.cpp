@@ -4,11 +4,8 @@
 #include "cpu/PartClaims.h"
 #include "pprt/pprt.h"
 
-#include <cstdlib>
-#include <cstring>
 #include <iterator>
 #include <new>
-#include <random>
 
 using namespace pp::runtime;
 
@@ -129,6 +126,14 @@ unsigned LibraryKernel::tensorCount() const {
   return implementation->parts.front().getTensorCount();
 }
 
+std::vector<KernelTensor> LibraryKernel::describeTensors() const {
+  return implementation->parts.front().getTensors();
+}
+
+unsigned LibraryKernel::mostTogether() const {
+  return implementation->parts.front().getMostTogether();
+}
+
 template <typename Run>
 bool LibraryKernel::runParts(void *scratchpad, const Run &run) noexcept {
   try {
@@ -170,7 +175,7 @@ bool LibraryKernel::execute(void *const *tensors, void *scratchpad) noexcept {
 
 bool LibraryKernel::executeTogether(std::span<void *const *const> tensors,
                                     Kernel *first, void *scratchpad) noexcept {
-  if (implementation->parts.front().getMostTogether() == 0) {
+  if (mostTogether() == 0) {
     // One run adds to what the one before it left.
     FixedParts own;
     return Kernel::executeTogether(tensors, first, scratchpad);
@@ -182,108 +187,6 @@ bool LibraryKernel::executeTogether(std::span<void *const *const> tensors,
           tensors.subspan(at, std::min(most, tensors.size() - at)),
           /*isFirst=*/first && at == 0, own);
   });
-}
-
-/// Memory that starts at a multiple of 64.
-static std::shared_ptr<char> allocate(uint64_t bytes) {
-  constexpr uint64_t line = 64;
-  auto *memory = static_cast<char *>(
-      std::aligned_alloc(line, (bytes + line) / line * line));
-  if (!memory)
-    throw std::bad_alloc();
-  return {memory, [](char *pointer) { std::free(pointer); }};
-}
-
-/// Numbers between -1 and 1, the same ones each time.
-static void fillWithNumbers(char *memory, uint64_t bytes,
-                            KernelBuilder::Type type) {
-  std::minstd_rand random(1); // NOLINT(bugprone-random-generator-seed)
-  auto next = [&] {
-    return static_cast<float>(random()) * 2 /
-               static_cast<float>(std::minstd_rand::max()) -
-           1;
-  };
-  for (uint64_t at = 0, size = dnnl::memory::data_type_size(type);
-       at + size <= bytes; at += size) {
-    float number = next();
-    if (type == KernelBuilder::Type::f16) {
-      auto half = static_cast<_Float16>(number);
-      std::memcpy(memory + at, &half, size);
-    } else {
-      // A bf16 is the upper half of an f32.
-      auto *bits = reinterpret_cast<const char *>(&number);
-      std::memcpy(memory + at, bits + sizeof(number) - size, size);
-    }
-  }
-}
-
-/// Whether more parts than there are threads cost nothing.
-static bool areManyPartsCheap(const std::string &text, unsigned parts) {
-  Descriptor descriptor(text);
-  const std::string &kind = descriptor.getKind();
-  return kind == "matmul"
-             ? arePartsCheap(descriptor, parts)
-             : kind == "attention_forward" || kind == "attention_backward" ||
-                   kind == "check_finite";
-}
-
-std::string pp::runtime::divideKernel(const std::string &descriptor,
-                                      unsigned threads) noexcept {
-  try {
-    constexpr unsigned many = 4;
-    for (unsigned each = many; each > 0; each /= 2)
-      if (each == 1 || areManyPartsCheap(descriptor, each * threads))
-        if (std::string divided =
-                divideKernel(descriptor, threads, each * threads);
-            !divided.empty())
-          return divided;
-  } catch (const std::exception &) { // NOLINT(bugprone-empty-catch)
-    // The library says what is wrong where the kernel is made.
-  }
-  return descriptor;
-}
-
-std::string pp::runtime::divideKernel(const std::string &descriptor,
-                                      unsigned threads,
-                                      unsigned parts) noexcept {
-  try {
-    std::string error, text = descriptor + " parts=" + std::to_string(parts);
-    if (parts != threads)
-      text += " threads=" + std::to_string(threads);
-    auto whole = LibraryKernel::create(descriptor, error);
-    auto divided = LibraryKernel::create(text, error);
-    if (!whole || !divided)
-      return {};
-    const KernelBuilder &builder = whole->implementation->parts.front();
-    std::vector<uint64_t> bytes = builder.getTensorBytes();
-    std::vector<KernelBuilder::Type> types = builder.getTensorTypes();
-    auto run = [&](LibraryKernel &kernel) {
-      std::vector<std::shared_ptr<char>> tensors;
-      std::vector<void *> pointers;
-      for (size_t i = 0; i < bytes.size(); ++i) {
-        tensors.push_back(allocate(bytes[i]));
-        fillWithNumbers(tensors[i].get(), bytes[i], types[i]);
-        pointers.push_back(tensors[i].get());
-      }
-      auto scratchpad = allocate(kernel.scratchpadBytes());
-      if (!kernel.execute(pointers.data(), scratchpad.get()))
-        tensors.clear();
-      return tensors;
-    };
-    // A function of our own on heads, which have nothing to do with each other.
-    if (bytes.empty())
-      return text;
-    auto expected = run(*whole), found = run(*divided);
-    takeKernelError();
-    if (expected.empty() || found.empty())
-      return {};
-    for (size_t i = 0; i < bytes.size(); ++i)
-      if (std::memcmp(expected[i].get(), found[i].get(), bytes[i]) != 0)
-        return {};
-    return text;
-  } catch (const std::exception &) {
-    return {};
-  }
 }
 
 uint64_t pp::runtime::getPackedBytes(std::string_view product) noexcept {

@@ -8,12 +8,14 @@
 #ifndef PP_RUNTIME_CPU_LIBRARYKERNEL_H
 #define PP_RUNTIME_CPU_LIBRARYKERNEL_H
 
+#include "cpu/KernelTensor.h"
 #include "kernel/Kernel.h"
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pp::runtime {
 
@@ -36,6 +38,12 @@ public:
 
   /// Number of pointers that `execute` reads from `tensors`.
   unsigned tensorCount() const;
+  /// Of a kernel without the key `parts`: what those are.
+  std::vector<KernelTensor> describeTensors() const;
+
+  /// How many calls of a kernel that adds executeTogether() makes one of; 0: it
+  /// runs one after the other.
+  unsigned mostTogether() const;
 
   /// Runs the kernel, or of a kernel with parts those that are the calling
   /// thread's (see currentPart); a kernel without is the first thread's.
@@ -48,8 +56,6 @@ public:
                        void *scratchpad) noexcept override;
 
 private:
-  friend std::string divideKernel(const std::string &descriptor,
-                                  unsigned threads, unsigned parts) noexcept;
   struct Implementation;
   /// Calls `run` with each part that is the calling thread's, and its place in
   /// the scratchpad.
@@ -58,19 +64,6 @@ private:
   explicit LibraryKernel(std::unique_ptr<Implementation> implementation);
   std::unique_ptr<Implementation> implementation;
 };
-
-/// The descriptor of a kernel that so many threads run together, in so many
-/// parts: with the keys `parts` and `threads` (docs/plan-format.md), or an
-/// empty text where it cannot be divided so. It is tried out: whether each bit
-/// of the results is the same as without the keys, for random operands. Takes
-/// twice the time and the memory of the kernel.
-std::string divideKernel(const std::string &descriptor, unsigned threads,
-                         unsigned parts) noexcept;
-/// The same in as many parts as there are threads, or in several for each where
-/// that costs nothing, so that fast threads take more of them; the descriptor
-/// itself where there is no way.
-std::string divideKernel(const std::string &descriptor,
-                         unsigned threads) noexcept;
 
 /// The bytes that factor b of a `matmul`, or the weights of a `conv_forward` or
 /// `conv_backward_data`, take in the layout that the library chooses for this

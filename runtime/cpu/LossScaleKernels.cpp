@@ -77,19 +77,22 @@ void pp::runtime::buildCheckFinite(Descriptor &descriptor,
   int64_t count = descriptor.getInteger("count", 1, INT32_MAX);
   auto *find = isDouble(descriptor) ? hasNonFinite<uint64_t, 0x7ff0000000000000>
                                     : hasNonFinite<uint32_t, 0x7f800000>;
-  const size_t size = isDouble(descriptor) ? sizeof(double) : sizeof(float);
+  const DataType type = isDouble(descriptor) ? DataType::F64 : DataType::F32;
   const KernelBuilder::Range share = builder.share(count);
-  builder.setFunction(2, [share, size, find](void *const *tensors, void *) {
-    if (find(static_cast<const char *>(tensors[0]) + share.begin * size,
-             share.count))
-      // Other parts may set it at the same time.
-      std::atomic_ref(*static_cast<float *>(tensors[1]))
-          .store(1, std::memory_order_relaxed);
-  });
+  builder.setFunction(
+      {KernelBuilder::tensorOf(type, count),
+       KernelBuilder::tensorOf(DataType::F32, 1)},
+      [share, size = sizeOf(type), find](void *const *tensors, void *) {
+        if (find(static_cast<const char *>(tensors[0]) + share.begin * size,
+                 share.count))
+          // Other parts may set it at the same time.
+          std::atomic_ref(*static_cast<float *>(tensors[1]))
+              .store(1, std::memory_order_relaxed);
+      });
 }
 
 /// `Scalar`: of the optimizer's scalars; everything else is of f32.
-template <typename Scalar>
+template <typename Scalar, DataType scalar>
 static void buildLossScaleOf(Descriptor &descriptor, KernelBuilder &builder) {
   int64_t ranks = descriptor.getInteger("ranks", 1, 1 << 20);
   int64_t scale = descriptor.getInteger("scale", 0, 1 << 10);
@@ -97,7 +100,13 @@ static void buildLossScaleOf(Descriptor &descriptor, KernelBuilder &builder) {
   bool isDynamic = descriptor.has("interval");
   int64_t interval =
       isDynamic ? descriptor.getInteger("interval", 0, 1 << 10) : 0;
-  builder.setFunction(3, [=](void *const *tensors, void *) {
+  constexpr int64_t stateSize = 5;
+  const std::vector<KernelBuilder::Tensor> tensors{
+      KernelBuilder::tensorOf(DataType::F32, ranks),
+      KernelBuilder::tensorOf(DataType::F32, stateSize),
+      KernelBuilder::tensorOf(scalar,
+                              std::max({scale, skipped, interval}) + 1)};
+  builder.setFunction(tensors, [=](void *const *tensors, void *) {
     auto *flags = static_cast<const float *>(tensors[0]);
     auto *state = static_cast<float *>(tensors[1]);
     auto *scalars = static_cast<Scalar *>(tensors[2]);
@@ -128,7 +137,7 @@ static void buildLossScaleOf(Descriptor &descriptor, KernelBuilder &builder) {
 void pp::runtime::buildLossScale(Descriptor &descriptor,
                                  KernelBuilder &builder) {
   if (isDouble(descriptor))
-    buildLossScaleOf<double>(descriptor, builder);
+    buildLossScaleOf<double, DataType::F64>(descriptor, builder);
   else
-    buildLossScaleOf<float>(descriptor, builder);
+    buildLossScaleOf<float, DataType::F32>(descriptor, builder);
 }

@@ -365,8 +365,14 @@ static void buildTiledWithEpilogue(Product product, KernelBuilder &builder) {
   product.c = KernelBuilder::dense(dims);
   TiledProduct tiled = makeTiled(product);
   uint64_t sums = alignUp(product.c.get_size());
+  const auto result = KernelBuilder::tensorOf(type, dims[0] * dims[1]);
+  std::vector<KernelBuilder::Tensor> described{
+      KernelBuilder::tensorOf(product.a), KernelBuilder::tensorOf(product.b),
+      KernelBuilder::tensorOf(type, dims[1]), result};
+  if (epilogue.hasAuxiliary)
+    described.push_back(result);
   builder.setFunction(
-      epilogue.hasAuxiliary ? 5 : 4,
+      described,
       [=](void *const *tensors, void *scratchpad) {
         auto *sum = static_cast<float *>(scratchpad);
         tiled.run(tensors[0], tensors[1], sum,
@@ -394,8 +400,14 @@ namespace {
 enum class Order { AThenB, BThenA };
 } // namespace
 
-/// With code of our own; `sums`, if there is one, adds several at once.
-/// A product of its own code.
+/// The factor b, packed or not.
+static KernelBuilder::Tensor describeB(const Product &product) {
+  if (product.packedBytes == 0)
+    return KernelBuilder::tensorOf(product.b);
+  return {product.packedBytes, makeTiled(product).getPackedType()};
+}
+
+/// A product in code of our own.
 static void runOwn(const TiledProduct &code, const void *a, const void *b,
                    void *c, void *scratchpad, bool isContinued) {
   code.run(a, b, c, scratchpad, isContinued);
@@ -405,15 +417,21 @@ static void runOwn(const PairMatrixProduct &code, const void *a, const void *b,
   code.run(a, b, c, scratchpad);
 }
 
+/// `sums`, if there is one, adds several at once.
 template <typename Code, typename Sums>
 static void buildOwn(const Code &code, const std::optional<Sums> &sums,
-                     const Offsets &offsets, Order order,
-                     KernelBuilder &builder) {
+                     const Product &product, const Offsets &offsets,
+                     Order order, KernelBuilder &builder) {
   const int a = order == Order::AThenB ? 0 : 1;
+  std::vector<KernelBuilder::Tensor> described{
+      KernelBuilder::tensorOf(product.a), describeB(product),
+      KernelBuilder::tensorOf(product.c)};
+  if (order == Order::BThenA)
+    std::swap(described[0], described[1]);
   if (sums)
     builder.setSums(*sums, {a, offsets.a}, {1 - a, offsets.b}, {2, offsets.c});
   builder.setPartFunction(
-      3,
+      described,
       [code, offsets, a](void *const *tensors, void *scratchpad,
                          bool isContinued) {
         auto at = [&](int tensor, uint64_t offset) {
@@ -428,7 +446,8 @@ static void buildOwn(const Code &code, const std::optional<Sums> &sums,
 static void buildTiled(const Product &product, const Offsets &offsets,
                        Order order, KernelBuilder &builder) {
   const TiledProduct tiled = makeTiled(product);
-  buildOwn(tiled, tiled.together(product.together), offsets, order, builder);
+  buildOwn(tiled, tiled.together(product.together), product, offsets, order,
+           builder);
 }
 
 static void buildPairs(const PairMatrixProduct::Shape &shape,
@@ -437,8 +456,8 @@ static void buildPairs(const PairMatrixProduct::Shape &shape,
   std::optional<PairMatrixProduct> sums;
   if (product.together > 1)
     sums.emplace(shape, product.isAdded, product.together);
-  buildOwn(PairMatrixProduct(shape, product.isAdded), sums, offsets, order,
-           builder);
+  buildOwn(PairMatrixProduct(shape, product.isAdded), sums, product, offsets,
+           order, builder);
 }
 
 /// A product without epilogue, or the part of it that is `builder`'s.
@@ -560,11 +579,13 @@ void pp::runtime::buildPackMatmul(Descriptor &descriptor,
   if (product.packedBytes == 0)
     throw DescriptorError("key 'packed' is missing");
   demandPacked(measurePanels(product), product.packedBytes);
-  builder.setFunction(2, [tiled = makeTiled(product),
-                          offsets](void *const *tensors, void *) {
-    tiled.packColumns(static_cast<const char *>(tensors[0]) + offsets.plainB,
-                      static_cast<char *>(tensors[1]) + offsets.b);
-  });
+  builder.setFunction(
+      {KernelBuilder::tensorOf(product.b), describeB(product)},
+      [tiled = makeTiled(product), offsets](void *const *tensors, void *) {
+        tiled.packColumns(static_cast<const char *>(tensors[0]) +
+                              offsets.plainB,
+                          static_cast<char *>(tensors[1]) + offsets.b);
+      });
 }
 
 uint64_t pp::runtime::measurePackedMatmul(Descriptor &descriptor,

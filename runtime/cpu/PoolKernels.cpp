@@ -135,8 +135,10 @@ void pp::runtime::buildMaxPoolForward(Descriptor &descriptor,
   PoolShape shape(descriptor, /*average=*/false, builder);
   if (auto own = shape.inLanes())
     return builder.setFunction(
-        2, [own = *own, from = shape.srcOffset,
-            to = shape.dstOffset](void *const *tensors, void *) {
+        {KernelBuilder::tensorOf(shape.src),
+         KernelBuilder::tensorOf(shape.dst)},
+        [own = *own, from = shape.srcOffset,
+         to = shape.dstOffset](void *const *tensors, void *) {
           own.run(static_cast<const char *>(tensors[0]) + from,
                   static_cast<char *>(tensors[1]) + to);
         });
@@ -167,7 +169,8 @@ void pp::runtime::buildMaxPoolBackward(Descriptor &descriptor,
   PoolShape shape(descriptor, /*average=*/false, builder);
   if (auto own = shape.inLanes())
     return builder.setFunction(
-        3,
+        {KernelBuilder::tensorOf(shape.src), KernelBuilder::tensorOf(shape.dst),
+         KernelBuilder::tensorOf(shape.src)},
         [own = *own, from = shape.srcOffset,
          to = shape.dstOffset](void *const *tensors, void *scratchpad) {
           auto at = [&](int tensor, uint64_t offset) {

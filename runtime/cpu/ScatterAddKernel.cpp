@@ -71,7 +71,9 @@ void pp::runtime::buildScatterAdd(Descriptor &descriptor,
   work.columns = builder.isWhole() ? KernelBuilder::Range{0, work.width}
                                    : builder.share(work.width, line);
   builder.setFunction(
-      3,
+      {KernelBuilder::tensorOf(DataType::I64, work.count, work.rows),
+       KernelBuilder::tensorOf(DataType::F32, work.count * work.width),
+       KernelBuilder::tensorOf(DataType::F32, work.rows * work.width)},
       [work](void *const *tensors, void *scratchpad) {
         work.run(static_cast<const int64_t *>(tensors[0]),
                  static_cast<const float *>(tensors[1]),

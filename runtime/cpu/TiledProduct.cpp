@@ -194,6 +194,10 @@ uint64_t TiledProduct::getPackedBytes() const {
   return product ? product->getPackedBytes() : k * n * sizeOf(b.type);
 }
 
+DataType TiledProduct::getPackedType() const {
+  return inMatrixTiles() ? DataType::BF16 : b.type;
+}
+
 void TiledProduct::packColumns(const void *from, void *to) const {
   if (auto product = inMatrixTiles())
     return product->packColumns(from, to);

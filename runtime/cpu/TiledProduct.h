@@ -88,8 +88,9 @@ public:
   void run(const void *a, const void *b, void *c, void *scratchpad,
            bool isContinued = false) const;
 
-  /// The bytes of a packed b.
+  /// The bytes of a packed b, and the type of its numbers.
   uint64_t getPackedBytes() const;
+  DataType getPackedType() const;
   /// Brings a single b into panels, one after the other, of rows of 16 columns
   /// of the same type, or of matrix tiles; n is a multiple of 16.
   void packColumns(const void *from, void *to) const;

@@ -1,5 +1,6 @@
 //===- TeamTest.cpp - Threads that compute kernels together ---------------===//
 #include "exec/Team.h"
+#include "cpu/DivideKernel.h"
 #include "cpu/LibraryKernel.h"
 #include "cpu/PartClaims.h"
 #include "kernel/Part.h"
@@ -220,6 +221,22 @@ TEST(Divided, LeavesOneImageWholeWhereItsRowsMeet) {
             << text << " in " << threads << " threads";
     }
   }
+}
+
+/// Those that try a kernel out would write beyond what it does not name.
+TEST_P(DividedTest, DescribesItsTensors) {
+  const auto &[descriptor, floats] = GetParam();
+  if (!canRun(descriptor))
+    GTEST_SKIP() << "this processor has no such kernel";
+  std::string error;
+  auto kernel = LibraryKernel::create(descriptor, error);
+  ASSERT_TRUE(kernel) << error;
+  const std::vector<KernelTensor> described = kernel->describeTensors();
+  ASSERT_EQ(described.size(), floats.size());
+  ASSERT_EQ(described.size(), kernel->tensorCount());
+  for (size_t i = 0; i < floats.size(); ++i)
+    EXPECT_EQ(alignUp(described[i].bytes), alignUp(floats[i] * sizeof(float)))
+        << "tensor " << i;
 }
 
 /// A part whose numbers have those of others between them, and which is

@@ -2,6 +2,7 @@
 
 #include "LibraryScratchpad.h"
 #include "cpu/Descriptor.h"
+#include "cpu/DivideKernel.h"
 #include "cpu/LibraryKernel.h"
 #include "pp/Dialect/PP/IR/PP.h"
 #include "llvm/ADT/StringMap.h"
