@@ -162,6 +162,8 @@ void ConvInputTiles::packWeights(const Class &some, const uint16_t *weights,
 void ConvInputTiles::packWeights(const uint16_t *weights, void *packed) const {
   auto *to = static_cast<char *>(packed);
   for (const Class &some : classes) {
+    if (some.places.empty())
+      continue;
     packWeights(some, weights, to);
     to += weightBytes(some);
   }

@@ -1,6 +1,6 @@
 //===- ConvInputTilesTest.cpp - Gradients of images in tiles --------------===//
-#include "cpu/ConvInputTiles.h"
 #include "ConvTilesCases.h"
+#include "cpu/ConvInputTiles.h"
 #include "cpu/Processor.h"
 
 #include <cmath>
@@ -48,6 +48,22 @@ TEST_P(ConvInputTilesTest, MatchesLoops) {
       ASSERT_NEAR(fromBF16(dx[at]), sums[at],
                   sizes[at] * 0x1p-19 + std::fabs(sums[at]) * 0x1p-8)
           << "at " << at << " with " << shape.channels << " channels";
+  }
+}
+
+/// Where there are pixels that nothing sees, too.
+TEST_P(ConvInputTilesTest, PacksNothingBehindItsWeights) {
+  std::minstd_rand random(3);
+  for (const ConvTilesCase &each : convTilesCases()) {
+    const ConvInputTiles product(each.shape(), tiles());
+    auto weights =
+        makeShortNumbers(random, each.shape().outputs * each.shape().columns());
+    const uint64_t bytes = product.getWeightBytes();
+    std::vector<char> packed(3 * bytes, char(0xff));
+    product.packWeights(weights.data(), packed.data());
+    EXPECT_EQ(std::count(packed.begin() + static_cast<ptrdiff_t>(bytes),
+                         packed.end(), char(0xff)),
+              static_cast<ptrdiff_t>(2 * bytes));
   }
 }
 
