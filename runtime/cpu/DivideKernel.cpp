@@ -12,15 +12,32 @@
 
 using namespace pp::runtime;
 
-/// Memory that starts at a multiple of 64.
-static std::shared_ptr<char> allocate(uint64_t bytes) {
-  constexpr uint64_t line = 64;
-  auto *memory = static_cast<char *>(
-      std::aligned_alloc(line, (bytes + line) / line * line));
-  if (!memory)
-    throw std::bad_alloc();
-  return {memory, [](char *pointer) { std::free(pointer); }};
-}
+namespace {
+/// Memory that starts at a multiple of 64, and some more behind it, where
+/// nobody should write.
+class Memory {
+public:
+  explicit Memory(uint64_t bytes)
+      : bytes(bytes), memory(static_cast<char *>(std::aligned_alloc(
+                                 /*alignment=*/64, alignUp(bytes + behind))),
+                             [](char *pointer) { std::free(pointer); }) {
+    if (!memory)
+      throw std::bad_alloc();
+    std::fill_n(get() + bytes, behind, mark);
+  }
+
+  char *get() const { return memory.get(); }
+  bool isIntact() const {
+    return std::count(get() + bytes, get() + bytes + behind, mark) == behind;
+  }
+
+private:
+  static constexpr int64_t behind = 4096;
+  static constexpr char mark = '\x5a';
+  uint64_t bytes;
+  std::shared_ptr<char> memory;
+};
+} // namespace
 
 /// Numbers between -1 and 1, or integers below the limit of a tensor; the same
 /// ones for a seed.
@@ -64,7 +81,7 @@ public:
   explicit Operands(std::vector<KernelTensor> tensors, unsigned seed = 1)
       : described(std::move(tensors)) {
     for (const KernelTensor &tensor : described) {
-      memory.push_back(allocate(tensor.bytes));
+      memory.emplace_back(tensor.bytes);
       pointers.push_back(memory.back().get());
     }
     fill(seed);
@@ -76,6 +93,10 @@ public:
   }
 
   void *const *getPointers() const { return pointers.data(); }
+  bool areIntact() const {
+    return std::all_of(memory.begin(), memory.end(),
+                       [](const Memory &each) { return each.isIntact(); });
+  }
   /// Lets a kernel that adds do so where it adds for `other`.
   void shareResult(const Operands &other) {
     memory.back() = other.memory.back();
@@ -119,7 +140,7 @@ public:
 
 private:
   std::vector<KernelTensor> described;
-  std::vector<std::shared_ptr<char>> memory;
+  std::vector<Memory> memory;
   std::vector<void *> pointers;
 };
 
@@ -143,8 +164,8 @@ public:
   Trial(LibraryKernel &whole, LibraryKernel &divided, unsigned parts)
       : whole(whole), divided(divided), parts(parts),
         described(whole.describeTensors()),
-        scratchpad(allocate(
-            std::max(whole.scratchpadBytes(), divided.scratchpadBytes()))) {}
+        scratchpad(
+            std::max(whole.scratchpadBytes(), divided.scratchpadBytes())) {}
 
   /// Whether the results have the same bits where one thread runs all parts,
   /// each with the scratchpad that the one before it left, and where each has a
@@ -184,19 +205,21 @@ public:
 
 private:
   bool run(LibraryKernel &kernel, const Operands &operands) {
-    return kernel.execute(operands.getPointers(), scratchpad.get());
+    return kernel.execute(operands.getPointers(), scratchpad.get()) &&
+           operands.areIntact() && scratchpad.isIntact();
   }
   bool addTwo(LibraryKernel &kernel, const Operands &first) {
     Operands second(described, /*seed=*/2);
     second.shareResult(first);
     void *const *const both[] = {first.getPointers(), second.getPointers()};
-    return kernel.executeTogether(both, /*first=*/nullptr, scratchpad.get());
+    return kernel.executeTogether(both, nullptr, scratchpad.get()) &&
+           first.areIntact() && second.areIntact() && scratchpad.isIntact();
   }
 
   LibraryKernel &whole, &divided;
   unsigned parts;
   std::vector<KernelTensor> described;
-  std::shared_ptr<char> scratchpad;
+  Memory scratchpad;
 };
 } // namespace
 
