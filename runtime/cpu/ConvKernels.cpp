@@ -4,7 +4,7 @@
 #include "cpu/ConvGradientRows.h"
 #include "cpu/ConvGradientShifts.h"
 #include "cpu/ConvGradientTiles.h"
-#include "cpu/ConvInputTiles.h"
+#include "cpu/ConvTiles.h"
 #include "cpu/DepthwiseConvolution.h"
 #include "cpu/DepthwiseGradient.h"
 #include "cpu/KernelBuilder.h"
@@ -30,7 +30,7 @@ using dnnl::convolution_backward_data;
 using dnnl::convolution_backward_weights;
 using dnnl::convolution_forward;
 
-using Direction = WinogradConvolution::Direction;
+using Direction = ConvDirection;
 
 /// Output channels are divided in multiples of these.
 static constexpr int64_t outputBlock = 16;
@@ -93,8 +93,9 @@ struct ConvShape {
   /// Those of the gradient of weights of one place as a product of pairs, where
   /// that is faster.
   std::optional<PairMatrixProduct::Shape> gradientPairs() const;
-  /// The sizes of the gradient of src in matrix tiles, if its types allow it.
-  std::optional<ConvInputTiles::Shape> inputTiles() const;
+  /// The sizes of the convolution, or of the gradient of src, in matrix tiles,
+  /// if its types allow it.
+  std::optional<ConvTiles::Shape> matrixTiles() const;
   /// The sizes of Winograd's algorithm in tiles of our own, forward or for the
   /// gradient of src, but for where its tensors lie; nothing for another
   /// algorithm, or what it does not compute.
@@ -312,7 +313,7 @@ std::optional<ConvGradientProduct::Shape> ConvShape::productSizes() const {
       outputChannels, src.data_type() == KernelBuilder::Type::bf16, isAdded};
 }
 
-std::optional<ConvInputTiles::Shape> ConvShape::inputTiles() const {
+std::optional<ConvTiles::Shape> ConvShape::matrixTiles() const {
   const KernelBuilder::Type brain = KernelBuilder::Type::bf16;
   if (weights.data_type() != brain || src.data_type() != brain ||
       dst.data_type() != brain)
@@ -953,6 +954,75 @@ static void buildPackPairs(const ConvShape &of, KernelBuilder &builder) {
 }
 
 //===----------------------------------------------------------------------===//
+// Matrix tiles
+//===----------------------------------------------------------------------===//
+
+/// Whether the whole kernel, and so each part of it, is computed in matrix
+/// tiles.
+static bool isInMatrixTiles(Descriptor &descriptor, KernelBuilder &builder,
+                            Direction direction) {
+  const ConvShape whole(descriptor, builder, Division::None);
+  auto sizes = whole.matrixTiles();
+  return sizes && ConvTiles::isPreferred(*sizes, direction);
+}
+
+static ConvTiles makeMatrixTiles(const ConvShape &shape, Direction direction) {
+  return {*shape.matrixTiles(), direction, matrixTilesAmx};
+}
+
+/// From the tensors, or parts of them, x, weights, bias and y, or dY, weights
+/// and dX.
+static void buildMatrixTiles(const ConvShape &shape, Direction direction,
+                             const ConvEpilogue &epilogue,
+                             KernelBuilder &builder) {
+  const ConvTiles tiles = makeMatrixTiles(shape, direction);
+  const bool isForward = direction == Direction::Forward;
+  const bool isPacked = shape.packedBytes != 0;
+  const uint64_t weightBytes = tiles.getWeightBytes();
+  if (isPacked)
+    demandPacked(weightBytes, shape.packedBytes);
+  auto from = isForward ? builder.addTensor(shape.src, shape.srcOffset)
+                        : builder.addTensor(shape.dst, shape.dstOffset);
+  auto weights = builder.addTensor(
+      isPacked ? numbersIn(weightBytes, /*areShort=*/true) : shape.weights,
+      shape.weightsOffset);
+  dnnl::memory bias;
+  if (epilogue.hasBias)
+    bias = builder.addTensor(KernelBuilder::dense({shape.outputChannels}),
+                             shape.biasOffset);
+  auto to = isForward ? builder.addResult(shape.dst, shape.dstOffset)
+                      : builder.addResult(shape.src, shape.srcOffset);
+  auto scratchpad =
+      builder.addTemporary(numbersIn(tiles.getScratchpadBytes(isPacked)));
+  builder.addWork([=] {
+    auto at = [](const dnnl::memory &memory) {
+      return static_cast<uint16_t *>(memory.get_data_handle());
+    };
+    const auto *summand = static_cast<const float *>(
+        epilogue.hasBias ? bias.get_data_handle() : nullptr);
+    if (isPacked)
+      tiles.runPacked(at(from), at(weights), summand, epilogue, at(to),
+                      at(scratchpad));
+    else
+      tiles.run(at(from), at(weights), summand, epilogue, at(to),
+                at(scratchpad));
+  });
+}
+
+static void buildPackMatrixTiles(const ConvShape &shape, Direction direction,
+                                 KernelBuilder &builder) {
+  const ConvTiles tiles = makeMatrixTiles(shape, direction);
+  if (shape.packedBytes == 0)
+    throw DescriptorError("key 'packed' is missing");
+  demandPacked(tiles.getWeightBytes(), shape.packedBytes);
+  builder.setFunction(describePacking(shape, DataType::BF16),
+                      [=](void *const *tensors, void *) {
+                        tiles.packWeights(static_cast<uint16_t *>(tensors[0]),
+                                          tensors[1]);
+                      });
+}
+
+//===----------------------------------------------------------------------===//
 // Groups of few channels
 //===----------------------------------------------------------------------===//
 
@@ -1020,9 +1090,7 @@ static depthwise::Part partOf(const depthwise::Shape &shape, int64_t rows,
 static void buildDepthwise(const depthwise::Shape &shape, Direction direction,
                            const ConvEpilogue &epilogue, Descriptor &descriptor,
                            KernelBuilder &builder) {
-  DepthwiseConvolution convolution(shape, direction == Direction::Forward
-                                              ? depthwise::Direction::Forward
-                                              : depthwise::Direction::Backward);
+  DepthwiseConvolution convolution(shape, direction);
   const ConvShape whole(descriptor, builder, Division::None);
   const auto part = partOf(shape, convolution.countRows(), builder);
   const uint64_t bytes = convolution.getScratchpadBytes();
@@ -1064,12 +1132,16 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
                           ConvEpilogue(descriptor), descriptor, builder);
   const bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Forward);
   const bool isInPairs = isForwardInPairs(descriptor, builder);
+  const bool isOfMatrices =
+      isInMatrixTiles(descriptor, builder, Direction::Forward);
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   ConvEpilogue epilogue(descriptor);
   if (isInOwnTiles)
     return buildTiles(shape, Direction::Forward, epilogue, builder);
   if (isInPairs)
     return buildPairs(shape, epilogue, builder);
+  if (isOfMatrices)
+    return buildMatrixTiles(shape, Direction::Forward, epilogue, builder);
   ConvForward forward(shape, epilogue, builder);
   const ConvForward::Desc &desc = forward.plain;
   auto src = builder.addTensor(shape.src, shape.srcOffset);
@@ -1107,7 +1179,8 @@ bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
   ConvEpilogue epilogue(descriptor);
   if (findForwardWindows(descriptor, builder) ||
       isInTiles(descriptor, builder, Direction::Forward) ||
-      isForwardInPairs(descriptor, builder))
+      isForwardInPairs(descriptor, builder) ||
+      isInMatrixTiles(descriptor, builder, Direction::Forward))
     return true;
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   return ConvForward(shape, epilogue, builder).isAsFast;
@@ -1117,69 +1190,18 @@ static auto describeBackwardData(ConvShape &shape, KernelBuilder &builder) {
   return describe(shape, [&] { return makeBackwardData(shape, builder); });
 }
 
-/// Whether the whole kernel, and so each part of it, is computed in matrix
-/// tiles.
-static bool isInMatrixTiles(Descriptor &descriptor, KernelBuilder &builder) {
-  const ConvShape whole(descriptor, builder, Division::None);
-  auto sizes = whole.inputTiles();
-  return sizes && ConvInputTiles::isPreferred(*sizes);
-}
-
-static ConvInputTiles makeInputTiles(const ConvShape &shape) {
-  return {*shape.inputTiles(), matrixTilesAmx};
-}
-
-static void buildInputTiles(const ConvShape &shape, KernelBuilder &builder) {
-  const ConvInputTiles tiles = makeInputTiles(shape);
-  const bool isPacked = shape.packedBytes != 0;
-  const uint64_t weightBytes = tiles.getWeightBytes();
-  if (isPacked)
-    demandPacked(weightBytes, shape.packedBytes);
-  auto dy = builder.addTensor(shape.dst, shape.dstOffset);
-  auto weights = builder.addTensor(
-      isPacked ? KernelBuilder::dense({int64_t(weightBytes / sizeof(uint16_t))},
-                                      KernelBuilder::Type::bf16)
-               : shape.weights);
-  auto dx = builder.addResult(shape.src, shape.srcOffset);
-  auto scratchpad =
-      builder.addTemporary(numbersIn(isPacked ? tiles.getPackedScratchpadBytes()
-                                              : tiles.getScratchpadBytes()));
-  builder.addWork([=] {
-    auto at = [](const dnnl::memory &memory) {
-      return static_cast<uint16_t *>(memory.get_data_handle());
-    };
-    if (isPacked)
-      tiles.runPacked(at(dy), at(weights), at(dx), at(scratchpad));
-    else
-      tiles.run(at(dy), at(weights), at(dx), at(scratchpad));
-  });
-}
-
-static void buildPackInputTiles(const ConvShape &shape,
-                                KernelBuilder &builder) {
-  const ConvInputTiles tiles = makeInputTiles(shape);
-  if (shape.packedBytes == 0)
-    throw DescriptorError("key 'packed' is missing");
-  demandPacked(tiles.getWeightBytes(), shape.packedBytes);
-  builder.setFunction(describePacking(shape, DataType::BF16),
-                      [=](void *const *tensors, void *) {
-                        tiles.packWeights(static_cast<uint16_t *>(tensors[0]),
-                                          tensors[1]);
-                      });
-}
-
 void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
                                         KernelBuilder &builder) {
   if (auto windows = findBackwardWindows(descriptor, builder))
     return buildDepthwise(*windows, Direction::Backward, {}, descriptor,
                           builder);
   bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Backward);
-  bool isOfMatrices = isInMatrixTiles(descriptor, builder);
+  bool isOfMatrices = isInMatrixTiles(descriptor, builder, Direction::Backward);
   ConvShape shape(descriptor, builder, Division::Samples);
   if (isInOwnTiles)
     return buildTiles(shape, Direction::Backward, {}, builder);
   if (isOfMatrices)
-    return buildInputTiles(shape, builder);
+    return buildMatrixTiles(shape, Direction::Backward, {}, builder);
   auto desc = describeBackwardData(shape, builder);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto weights = addWeights(shape, desc, builder);
@@ -1204,6 +1226,9 @@ void pp::runtime::buildPackConvForward(Descriptor &descriptor,
   if (isForwardInPairs(descriptor, builder))
     return buildPackPairs(ConvShape(descriptor, builder, Division::None),
                           builder);
+  if (isInMatrixTiles(descriptor, builder, Direction::Forward))
+    return buildPackMatrixTiles(ConvShape(descriptor, builder, Division::None),
+                                Direction::Forward, builder);
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   auto desc = describeForward(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
@@ -1214,9 +1239,9 @@ void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
   if (isInTiles(descriptor, builder, Direction::Backward))
     return buildPackTiles(ConvShape(descriptor, builder, Division::None),
                           Direction::Backward, builder);
-  if (isInMatrixTiles(descriptor, builder))
-    return buildPackInputTiles(ConvShape(descriptor, builder, Division::None),
-                               builder);
+  if (isInMatrixTiles(descriptor, builder, Direction::Backward))
+    return buildPackMatrixTiles(ConvShape(descriptor, builder, Division::None),
+                                Direction::Backward, builder);
   ConvShape shape(descriptor, builder, Division::Samples);
   auto desc = describeBackwardData(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
@@ -1232,6 +1257,8 @@ uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
         *shape.inTiles(Direction::Forward));
   if (isForwardInPairs(descriptor, builder))
     return PairConvolution::getWeightBytes(*shape.forwardPairs());
+  if (isInMatrixTiles(descriptor, builder, Direction::Forward))
+    return makeMatrixTiles(shape, Direction::Forward).getWeightBytes();
   auto desc = describeForward(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }
@@ -1244,8 +1271,8 @@ uint64_t pp::runtime::measurePackedConvBackwardData(Descriptor &descriptor,
   if (isInTiles(descriptor, builder, Direction::Backward))
     return WinogradConvolution::getWeightBytes(
         *shape.inTiles(Direction::Backward));
-  if (isInMatrixTiles(descriptor, builder))
-    return makeInputTiles(shape).getWeightBytes();
+  if (isInMatrixTiles(descriptor, builder, Direction::Backward))
+    return makeMatrixTiles(shape, Direction::Backward).getWeightBytes();
   auto desc = describeBackwardData(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }

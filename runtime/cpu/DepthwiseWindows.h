@@ -7,6 +7,7 @@
 #ifndef PP_RUNTIME_CPU_DEPTHWISEWINDOWS_H
 #define PP_RUNTIME_CPU_DEPTHWISEWINDOWS_H
 
+#include "cpu/ConvDirection.h"
 #include "cpu/DepthwiseRows.h"
 #include "cpu/ImagePlaces.h"
 
@@ -31,10 +32,7 @@ struct Shape : WindowSizes {
   }
 };
 
-enum class Direction {
-  Forward, ///< from x to y
-  Backward ///< from dY to dX
-};
+using Direction = ConvDirection;
 
 /// Some blocks of 16 channels of some samples, and some rows of each class.
 struct Part {

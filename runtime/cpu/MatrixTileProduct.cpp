@@ -129,7 +129,7 @@ void MatrixTileProduct::run(const void *aData, const void *bData, void *cData,
                             void *scratchpad, bool isKept) const {
   const PackPanels packA = packerOfA(aData), packB = packerOfB(bData);
   run({&packA, bData, &packB, cData, /*rows=*/nullptr, /*take=*/nullptr,
-       isKept},
+       /*finish=*/nullptr, isKept},
       scratchpad);
 }
 
@@ -140,8 +140,10 @@ void MatrixTileProduct::run(const PackPanels &packA, const PackPanels &packB,
 }
 
 void MatrixTileProduct::run(const PackPanels &packA, const void *b, void *c,
-                            const int64_t *rows, void *scratchpad) const {
-  run({&packA, b, /*packB=*/nullptr, c, rows}, scratchpad);
+                            const int64_t *rows, const FinishRow *finish,
+                            void *scratchpad) const {
+  run({&packA, b, /*packB=*/nullptr, c, rows, /*take=*/nullptr, finish},
+      scratchpad);
 }
 
 void MatrixTileProduct::run(const PackPanels &packA, const PackPanels &packB,
@@ -322,11 +324,13 @@ private:
       write(sum, rows, columns);
   }
 
-  void write(const float *block, Range rows, Range columns) {
+  void write(float *block, Range rows, Range columns) {
     const Strides c = product.c;
     for (int64_t row = rows.first; row < rows.first + rows.count;
          ++row, block += blockLanes) {
       const int64_t at = placeOf(row) + columns.first * c.column;
+      if (operands.finish)
+        (*operands.finish)(block, columns.first, columns.count);
       if (product.isShort)
         writeRow(block, columns.count, static_cast<uint16_t *>(operands.c) + at,
                  c.column);

@@ -70,9 +70,13 @@ public:
   /// null, the rows of c begin at these offsets.
   void run(const PackPanels &packA, const PackPanels &packB, void *c,
            const int64_t *rows, void *scratchpad) const;
-  /// And for a packed b.
+  /// Changes a row of 32 numbers of c, or what is left of them, from this
+  /// column on, before it is written.
+  using FinishRow =
+      std::function<void(float *numbers, int64_t column, int64_t columns)>;
+  /// And for a packed b; `finish` may be null.
   void run(const PackPanels &packA, const void *b, void *c, const int64_t *rows,
-           void *scratchpad) const;
+           const FinishRow *finish, void *scratchpad) const;
 
   /// Takes a block of 32 rows of c, or what is left of them, and some columns:
   /// 32 x 32 numbers after 32 x 32 numbers. The first column, and how many
@@ -100,6 +104,7 @@ private:
     void *c;
     const int64_t *rows;
     const TakeSums *take = nullptr;
+    const FinishRow *finish = nullptr;
     bool isKept = false;
   };
   class Run;

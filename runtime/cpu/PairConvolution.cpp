@@ -2,8 +2,8 @@
 #include "cpu/PairConvolution.h"
 #include "cpu/PairLanes.h"
 #include "cpu/PairProduct.h"
+#include "cpu/PairWeights.h"
 #include "cpu/Processor.h"
-#include "cpu/TransposeRows.h"
 #include "plan/DataType.h"
 
 #include <algorithm>
@@ -40,61 +40,10 @@ uint64_t PairConvolution::getWeightBytes(const Shape &shape) {
          sizeof(uint16_t);
 }
 
-/// Of 16 outputs, whose weights are `ofOutput` apart.
-PP_DOT static void packPlaces(const uint16_t *from, int64_t ofOutput,
-                              int64_t channels, int64_t places, uint16_t *to) {
-  for (int64_t first = 0; first < places; first += lanes) {
-    const int64_t count = std::min(lanes, places - first);
-    const auto mask = static_cast<__mmask16>((1u << count) - 1);
-    auto load = [=](const uint16_t *at) __attribute__((always_inline)) PP_DOT {
-      return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, at));
-    };
-    for (int64_t channel = 0; channel < channels; channel += 2) {
-      LaneRows rows;
-      const uint16_t *at = from + channel * places + first;
-      for (__m512i &row : rows) {
-        row =
-            _mm512_or_si512(load(at), _mm512_slli_epi32(load(at + places), 16));
-        at += ofOutput;
-      }
-      transposeRows(rows);
-      for (int64_t place = 0; place < count; ++place)
-        _mm512_storeu_si512(to + ((first + place) * channels + channel) * lanes,
-                            rows[place]);
-    }
-  }
-}
-
-/// The same of a single place, where pairs of channels lie together.
-PP_DOT static void packChannels(const uint16_t *from, int64_t channels,
-                                uint16_t *to) {
-  for (int64_t channel = 0; channel < channels; channel += 2 * lanes) {
-    const int64_t pairs = std::min(lanes, (channels - channel) / 2);
-    const auto mask = static_cast<__mmask16>((1u << pairs) - 1);
-    LaneRows rows;
-    const uint16_t *at = from + channel;
-    for (__m512i &row : rows) {
-      row = _mm512_maskz_loadu_epi32(mask, at);
-      at += channels;
-    }
-    transposeRows(rows);
-    for (int64_t pair = 0; pair < pairs; ++pair)
-      _mm512_storeu_si512(to + (channel + 2 * pair) * lanes, rows[pair]);
-  }
-}
-
 void PairConvolution::packWeights(const Shape &shape, const uint16_t *weights,
                                   uint16_t *to) {
-  const int64_t places = countOf(shape.window);
-  const int64_t ofOutput = shape.channels * places;
-  for (int64_t output = 0; output < shape.outputs; output += lanes) {
-    if (places == 1)
-      packChannels(weights, shape.channels, to);
-    else
-      packPlaces(weights, ofOutput, shape.channels, places, to);
-    weights += lanes * ofOutput;
-    to += lanes * ofOutput;
-  }
+  packPairWeights(weights, shape.outputs, shape.channels, countOf(shape.window),
+                  to);
 }
 
 //===----------------------------------------------------------------------===//

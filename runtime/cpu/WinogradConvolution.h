@@ -26,6 +26,7 @@
 #ifndef PP_RUNTIME_CPU_WINOGRADCONVOLUTION_H
 #define PP_RUNTIME_CPU_WINOGRADCONVOLUTION_H
 
+#include "cpu/ConvDirection.h"
 #include "cpu/ImagePlaces.h"
 #include "cpu/ProductTiles.h"
 
@@ -61,7 +62,7 @@ public:
   /// convolution's input is a convolution too: its outputs are the channels,
   /// its channels the outputs, and its windows lie from the last number to the
   /// first.
-  enum class Direction { Forward, Backward };
+  using Direction = ConvDirection;
 
   /// Of channels and outputs.
   static constexpr int64_t multiple = 16;

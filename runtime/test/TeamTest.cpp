@@ -3,6 +3,7 @@
 #include "cpu/DivideKernel.h"
 #include "cpu/LibraryKernel.h"
 #include "cpu/PartClaims.h"
+#include "cpu/Processor.h"
 #include "kernel/Part.h"
 #include "pprt/pprt.h"
 #include "support/Error.h"
@@ -237,6 +238,43 @@ TEST_P(DividedTest, DescribesItsTensors) {
   for (size_t i = 0; i < floats.size(); ++i)
     EXPECT_EQ(alignUp(described[i].bytes), alignUp(floats[i] * sizeof(float)))
         << "tensor " << i;
+}
+
+/// Samples, outputs where there are too few, and rows of one image: few pixels
+/// for many weights.
+TEST(Divided, SharesConvolutionsInMatrixTiles) {
+  if (!hasMatrixTiles())
+    GTEST_SKIP() << "this processor has no such kernel";
+  setKernelThreads(1);
+  for (const auto &[keys, floats] :
+       {Divided{"conv_forward src=2x512x4x4 weights=256x512x3x3 dst=2x256x4x4 "
+                "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=1 types=bf16xbf16xbf16 layout=channels_last",
+                {8192, 589824, 256, 4096}},
+        Divided{"conv_forward src=1x512x9x8 weights=256x512x3x3 dst=1x256x5x4 "
+                "strides=2x2 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=1 activation=relu types=bf16xbf16xbf16 "
+                "layout=channels_last",
+                {18432, 589824, 256, 2560}}}) {
+    const std::string text = keys;
+    const auto expected = runIn(1, text, floats);
+    for (unsigned parts : {2u, 3u}) {
+      const std::string divided = divideKernel(text, parts, parts);
+      ASSERT_EQ(divided, text + " parts=" + std::to_string(parts));
+      EXPECT_EQ(runIn(parts, divided, floats), expected) << divided;
+    }
+    // Weights in tiles lie outputs after outputs, as parts of them expect.
+    std::string alone = text.substr(0, text.find("bias=1")) + "bias=0 " +
+                        text.substr(text.find("types="));
+    const uint64_t bytes = getPackedBytes(alone);
+    alone += " packed=" + std::to_string(bytes);
+    const std::vector<size_t> sizes{floats[0], bytes / sizeof(float),
+                                    floats[3]};
+    for (unsigned parts : {2u, 3u})
+      EXPECT_EQ(runIn(parts, divideKernel(alone, parts, parts), sizes),
+                runIn(1, alone, sizes))
+          << alone << " in " << parts << " parts";
+  }
 }
 
 /// A part whose numbers have those of others between them, and which is
