@@ -1,0 +1,115 @@
+//===- ConvGroupKernels.cpp -----------------------------------------------===//
+#include "cpu/ConvGroupKernels.h"
+#include "cpu/ConvLibrary.h"
+#include "cpu/ConvTensors.h"
+#include "cpu/DepthwiseConvolution.h"
+#include "cpu/DepthwiseGradient.h"
+
+#include <string_view>
+
+using namespace pp::runtime;
+
+/// Sizes for code of our own, where that is faster (measured on Zen 5): where
+/// the library has no generated code for these tensors as they lie, but for
+/// groups of eight, and for gradients of weights but those of single channels
+/// with up to nine places from bf16 or plain tensors. `make` makes a primitive
+/// of the whole kernel.
+template <typename Make>
+static std::optional<depthwise::Shape>
+findWindows(const ConvShape &whole, KernelBuilder::Type weightsType,
+            bool isWeightGradient, const Make &make) {
+  constexpr int64_t fewPlaces = 9, manyChannels = 8;
+  auto sizes = whole.windowsOfChannels(weightsType);
+  if (!sizes)
+    return std::nullopt;
+  const int64_t group = sizes->groupChannels;
+  const bool isPlain = whole.layout == "plain";
+  if (isWeightGradient && ((!sizes->isShort && !isPlain) || group > 1 ||
+                           countOf(sizes->window) > fewPlaces))
+    return sizes;
+  if (!isWeightGradient && group >= manyChannels)
+    return std::nullopt;
+  if (whole.hasSlowTypes() || !whole.isReliable(isWeightGradient))
+    return sizes;
+  try {
+    if (!std::string_view(make().impl_info_str()).starts_with("ref"))
+      return std::nullopt;
+  } catch (const dnnl::error &error) {
+    if (error.status != dnnl_unimplemented)
+      throw;
+  }
+  return sizes;
+}
+
+std::optional<depthwise::Shape>
+pp::runtime::findForwardWindows(Descriptor &descriptor,
+                                KernelBuilder &builder) {
+  const ConvShape whole(descriptor, builder, Division::None);
+  return findWindows(whole, whole.src.data_type(), /*isWeightGradient=*/false,
+                     [&] { return whole.forward(builder); });
+}
+
+std::optional<depthwise::Shape>
+pp::runtime::findBackwardWindows(Descriptor &descriptor,
+                                 KernelBuilder &builder) {
+  const ConvShape whole(descriptor, builder, Division::None);
+  return findWindows(whole, whole.src.data_type(), /*isWeightGradient=*/false,
+                     [&] { return makeBackwardData(whole, builder); });
+}
+
+std::optional<depthwise::Shape>
+pp::runtime::findGradientWindows(const ConvShape &whole,
+                                 KernelBuilder &builder) {
+  return findWindows(whole, KernelBuilder::Type::f32,
+                     /*isWeightGradient=*/true,
+                     [&] { return makeBackwardWeights(whole, builder); });
+}
+
+/// Threads share channels, or samples, or rows: the first of which there are
+/// enough.
+static depthwise::Part partOf(const depthwise::Shape &shape, int64_t rows,
+                              KernelBuilder &builder) {
+  depthwise::Part part{{0, shape.blocks()}, {0, shape.samples}, {0, rows}};
+  const int64_t parts = builder.countParts();
+  auto &shared = part.blocks.count >= parts    ? part.blocks
+                 : part.samples.count >= parts ? part.samples
+                                               : part.rows;
+  const auto share = builder.share(shared.count);
+  shared = {share.begin, share.count};
+  return part;
+}
+
+void pp::runtime::buildDepthwise(const depthwise::Shape &shape,
+                                 ConvDirection direction,
+                                 const ConvEpilogue &epilogue,
+                                 Descriptor &descriptor,
+                                 KernelBuilder &builder) {
+  DepthwiseConvolution convolution(shape, direction);
+  const ConvShape whole(descriptor, builder, Division::None);
+  const auto part = partOf(shape, convolution.countRows(), builder);
+  const uint64_t bytes = convolution.getScratchpadBytes();
+  builder.setFunction(
+      describeTensors(whole, direction, epilogue),
+      [convolution, epilogue, part](void *const *tensors, void *scratchpad) {
+        const auto *bias =
+            static_cast<const float *>(epilogue.hasBias ? tensors[2] : nullptr);
+        convolution.run(tensors[0], tensors[1], bias, epilogue,
+                        tensors[epilogue.hasBias ? 3 : 2], part, scratchpad);
+      },
+      bytes);
+}
+
+void pp::runtime::buildDepthwiseGradient(const depthwise::Shape &shape,
+                                         const ConvShape &whole,
+                                         KernelBuilder &builder) {
+  DepthwiseGradient gradient(shape, whole.isAdded);
+  const auto share = builder.share(shape.blocks());
+  const uint64_t bytes = gradient.getScratchpadBytes();
+  builder.setFunction(
+      describeGradientTensors(whole),
+      [gradient, share](void *const *tensors, void *scratchpad) {
+        gradient.run(tensors[0], tensors[1], static_cast<float *>(tensors[2]),
+                     share.begin, share.count, scratchpad);
+      },
+      bytes);
+}

@@ -1,0 +1,395 @@
+//===- ConvShape.cpp ------------------------------------------------------===//
+#include "cpu/ConvShape.h"
+#include "cpu/PackedWeights.h"
+#include "cpu/PairProduct.h"
+#include "cpu/Processor.h"
+#include "cpu/TiledProduct.h"
+
+#include <algorithm>
+
+using namespace pp::runtime;
+
+/// Output channels are divided in multiples of these.
+static constexpr int64_t outputBlock = 16;
+
+/// `desc` in any layout, and in another type if one is given.
+static KernelBuilder::MemoryDesc
+anyLayout(const KernelBuilder::MemoryDesc &desc,
+          std::optional<KernelBuilder::Type> type = {}) {
+  return {desc.dims(), type.value_or(desc.data_type()),
+          dnnl::memory::format_tag::any};
+}
+
+/// The same for a tensor of the caller, where it lies plain.
+static KernelBuilder::MemoryDesc
+insideOf(const KernelBuilder::MemoryDesc &desc) {
+  bool isPlain = desc == KernelBuilder::dense(desc.dims(), desc.data_type());
+  return isPlain ? anyLayout(KernelBuilder::widened(desc)) : desc;
+}
+
+/// Leaves the samples of a part.
+void ConvShape::takeSamples(KernelBuilder &builder) {
+  KernelBuilder::Range samples = builder.share(src.dims()[0]);
+  auto take = [&](KernelBuilder::MemoryDesc &desc, uint64_t &offset) {
+    offset = KernelBuilder::offsetOfSamples(desc, samples);
+    KernelBuilder::Dims dims = desc.dims();
+    dims[0] = samples.count;
+    desc = KernelBuilder::inLayout(dims, layout, desc.data_type());
+  };
+  take(src, srcOffset);
+  take(dst, dstOffset);
+}
+
+/// Leaves the rows of a part of one image. Only the first and the last part
+/// have the padding; the others read rows of their neighbours instead.
+void ConvShape::takeRows(KernelBuilder &builder) {
+  constexpr size_t height = 2;
+  KernelBuilder::Dims from = src.dims(), to = dst.dims();
+  // Whole tiles.
+  KernelBuilder::Range rows =
+      builder.share(to[height], std::max<int64_t>(tileEdge, 1));
+  auto offsetOf = [](const KernelBuilder::MemoryDesc &desc, int64_t row) {
+    return desc.get_size() / desc.dims()[height] * row;
+  };
+  int64_t window =
+      (weights.dims()[weights.dims().size() - (from.size() - height)] - 1) *
+          (dilations[0] + 1) +
+      1;
+  int64_t begin = rows.begin * strides[0] - padLow[0];
+  int64_t end = (rows.begin + rows.count - 1) * strides[0] - padLow[0] + window;
+  int64_t first = std::max<int64_t>(begin, 0);
+  int64_t last = std::min(end, from[height]);
+  if (first >= last)
+    throw DescriptorError("parts: one would have nothing but padding");
+  padLow[0] = first - begin;
+  padHigh[0] = end - last;
+  srcOffset = offsetOf(src, first);
+  dstOffset = offsetOf(dst, rows.begin);
+  from[height] = last - first;
+  to[height] = rows.count;
+  src = KernelBuilder::inLayout(from, layout, src.data_type());
+  dst = dstAlone = KernelBuilder::inLayout(to, layout, dst.data_type());
+}
+
+/// Leaves the output channels of a part.
+void ConvShape::takeOutputs(KernelBuilder &builder) {
+  if (groups > 1 || outputChannels % outputBlock != 0)
+    throw DescriptorError("parts: there is not enough to share");
+  takeOutputs(builder.share(outputChannels, outputBlock));
+}
+
+void ConvShape::takeOutputs(KernelBuilder::Range outputs) {
+  KernelBuilder::Slice part = KernelBuilder::slice(weights, 0, outputs);
+  weights = part.desc;
+  weightsOffset = part.offset;
+  biasOffset = outputs.begin * sizeof(float);
+  if (packedBytes != 0) {
+    weightsOffset = packedBytes / outputChannels * outputs.begin;
+    packedBytes = packedBytes / outputChannels * outputs.count;
+  }
+  KernelBuilder::Dims dims = dst.dims(), offsets(dims.size(), 0);
+  dims[1] = outputs.count;
+  offsets[1] = outputs.begin;
+  dstAlone = KernelBuilder::inLayout(dims, layout, dst.data_type());
+  dst = dst.submemory_desc(dims, offsets);
+  size_t size = dnnl::memory::data_type_size(dst.data_type());
+  dstOffset = dst.data.offset0 * size;
+  dst.data.offset0 = 0;
+  // Nothing is between the channels of a single sample.
+  if (dims[0] == 1 && layout != "channels_last")
+    dst = dstAlone;
+  outputChannels = outputs.count;
+  weightsInside = anyLayout(KernelBuilder::widened(weights));
+  setAlgorithm(algorithm);
+}
+
+int64_t ConvShape::countOutputsAtATime() const {
+  constexpr size_t mostBytes = 1 << 20; // of half a second-level cache
+  size_t bytes = weights.get_size();
+  auto isShort = [](const KernelBuilder::MemoryDesc &desc) {
+    return desc.data_type() == KernelBuilder::Type::f16;
+  };
+  if (groups > 1 || bytes <= mostBytes || isShort(src) || isShort(weights) ||
+      isShort(dst) || !isReliable(/*isWeightGradient=*/true))
+    return outputChannels;
+  int64_t best = outputChannels;
+  for (int64_t count = outputBlock; count < outputChannels;
+       count += outputBlock)
+    if (outputChannels % count == 0 &&
+        bytes / outputChannels * count <= mostBytes)
+      best = count;
+  return best;
+}
+
+std::optional<ConvGradientProduct::Shape> ConvShape::gradientProduct() const {
+  const KernelBuilder::Type type = src.data_type();
+  if (weights.data_type() != KernelBuilder::Type::f32 ||
+      dst.data_type() != type ||
+      (type != KernelBuilder::Type::f32 && type != KernelBuilder::Type::bf16))
+    return std::nullopt;
+  return productSizes();
+}
+
+std::optional<PairConvolution::Shape> ConvShape::forwardPairs() const {
+  const KernelBuilder::Type brain = KernelBuilder::Type::bf16;
+  const auto sizes = productSizes();
+  if (!sizes || !sizes->isShort || weights.data_type() != brain ||
+      dst.data_type() != brain)
+    return std::nullopt;
+  return PairConvolution::Shape{*sizes, sizes->outputs};
+}
+
+/// The pixels of an image as terms, if each 16 channels lie together.
+static std::optional<PairMatrixProduct::Terms>
+termsOf(const ImagePlaces &places, int64_t samples, const ImageAxes &pixels,
+        const ImageAxes &strides) {
+  if (!places.isChannelsLast() && places.blockChannels != pairColumns)
+    return std::nullopt;
+  PairMatrixProduct::Terms terms{{samples, pixels[0], pixels[1], pixels[2]},
+                                 {places.sample}};
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    terms.strides[axis + 1] = places.axes[axis] * strides[axis];
+  if (!places.isChannelsLast())
+    terms.block = places.block;
+  return terms;
+}
+
+std::optional<PairMatrixProduct::Shape> ConvShape::gradientPairs() const {
+  const auto sizes = gradientProduct();
+  if (!sizes || !sizes->isShort || countOf(sizes->window) != 1 ||
+      sizes->padding != ImageAxes{0, 0, 0})
+    return std::nullopt;
+  const auto x =
+      termsOf(sizes->x, sizes->samples, sizes->result, sizes->strides);
+  const auto dy = termsOf(sizes->dy, sizes->samples, sizes->result, {1, 1, 1});
+  if (!x || !dy)
+    return std::nullopt;
+  const PairMatrixProduct::Shape product{
+      sizes->outputs, sizes->pixels(), sizes->channels, *dy, *x,
+      sizes->channels};
+  return PairMatrixProduct::isPreferred(product) ? std::optional(product)
+                                                 : std::nullopt;
+}
+
+std::optional<depthwise::Shape>
+ConvShape::windowsOfChannels(KernelBuilder::Type weightsType) const {
+  const KernelBuilder::Type type = src.data_type();
+  const bool isShort = type == KernelBuilder::Type::bf16;
+  const int64_t channels = src.dims()[1];
+  if (groups == 1 || outputChannels != channels || packedBytes != 0 ||
+      (type != KernelBuilder::Type::f32 && !isShort) ||
+      dst.data_type() != type || weights.data_type() != weightsType)
+    return std::nullopt;
+  depthwise::Shape shape{
+      KernelBuilder::windowSizes(src, dst,
+                                 KernelBuilder::imageAxes(weights.dims(), 3, 1),
+                                 strides, dilations, padLow),
+      isShort, channels / groups};
+  return depthwise::isPossible(shape) ? std::optional(shape) : std::nullopt;
+}
+
+std::optional<ConvGradientProduct::Shape> ConvShape::productSizes() const {
+  if (groups > 1 || algorithm != dnnl::algorithm::convolution_direct)
+    return std::nullopt;
+  return ConvGradientProduct::Shape{
+      KernelBuilder::windowSizes(src, dst,
+                                 KernelBuilder::imageAxes(weights.dims(), 2, 1),
+                                 strides, dilations, padLow),
+      outputChannels, src.data_type() == KernelBuilder::Type::bf16, isAdded};
+}
+
+std::optional<ConvTiles::Shape> ConvShape::matrixTiles() const {
+  const KernelBuilder::Type brain = KernelBuilder::Type::bf16;
+  if (weights.data_type() != brain || src.data_type() != brain ||
+      dst.data_type() != brain)
+    return std::nullopt;
+  return productSizes();
+}
+
+std::optional<WinogradConvolution::Shape>
+ConvShape::inTiles(WinogradConvolution::Direction direction) const {
+  if (weights.data_type() != src.data_type())
+    return std::nullopt;
+  return tilesOf(direction);
+}
+
+std::optional<WinogradConvolution::Shape> ConvShape::gradientInTiles() const {
+  if (weights.data_type() != KernelBuilder::Type::f32)
+    return std::nullopt;
+  return tilesOf(WinogradConvolution::Direction::Forward);
+}
+
+std::optional<WinogradConvolution::Shape>
+ConvShape::tilesOf(WinogradConvolution::Direction direction) const {
+  auto isAll = [](const KernelBuilder::Dims &sizes, int64_t size) {
+    return std::all_of(sizes.begin(), sizes.end(),
+                       [&](int64_t each) { return each == size; });
+  };
+  const KernelBuilder::Type type = src.data_type();
+  if (dst.data_type() != type ||
+      (type != KernelBuilder::Type::bf16 &&
+       (inPairs || type != KernelBuilder::Type::f32)))
+    return std::nullopt;
+  if (tileEdge == 0 || groups > 1 || strides.size() != 2 ||
+      !isAll(strides, 1) || !isAll(dilations, 0) ||
+      KernelBuilder::imageAxes(weights.dims(), 2, 3) != ImageAxes{3, 3, 3})
+    return std::nullopt;
+  bool isForward = direction == WinogradConvolution::Direction::Forward;
+  KernelBuilder::Dims x = src.dims(), y = dst.dims();
+  WinogradConvolution::Shape shape;
+  shape.padTop = isForward ? padLow[0] : 2 - padLow[0];
+  shape.padLeft = isForward ? padLow[1] : 2 - padLow[1];
+  if (!isForward)
+    std::swap(x, y);
+  shape.samples = x[0];
+  shape.channels = x[1];
+  shape.outputs = y[1];
+  shape.height = x[2];
+  shape.width = x[3];
+  shape.rows = y[2];
+  shape.columns = y[3];
+  shape.edge = tileEdge;
+  shape.isShort = type == KernelBuilder::Type::bf16;
+  shape.inPairs = inPairs;
+  return shape;
+}
+
+ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
+                     Division division) {
+  auto srcDims = descriptor.getDims("src");
+  if (srcDims.size() < 3 || srcDims.size() > 5)
+    throw DescriptorError("src: expected one to three spatial dimensions");
+  size_t spatial = srcDims.size() - 2;
+  auto weightDims = descriptor.getDims("weights", srcDims.size(), 1);
+  auto dstDims = descriptor.getDims("dst", srcDims.size(), 1);
+  strides = descriptor.getDims("strides", spatial, 1);
+  dilations = descriptor.getDims("dilations", spatial, 1);
+  padLow = descriptor.getDims("pad_lo", spatial, 0);
+  padHigh = descriptor.getDims("pad_hi", spatial, 0);
+  groups = descriptor.getInteger("groups", 1, 1 << 30);
+  outputChannels = weightDims[0];
+  if (outputChannels % groups != 0 || weightDims[1] * groups != srcDims[1])
+    throw DescriptorError("groups: does not divide the channels");
+  // oneDNN counts the holes of a dilated kernel, ONNX the distance.
+  for (int64_t &dilation : dilations)
+    --dilation;
+  if (groups > 1) {
+    weightDims[0] /= groups;
+    weightDims.insert(weightDims.begin(), groups);
+  }
+  auto types = KernelBuilder::types(descriptor, 3);
+  layout = KernelBuilder::layout(descriptor);
+  src = KernelBuilder::inLayout(srcDims, layout, types[0]);
+  weights = KernelBuilder::dense(weightDims, types[1]);
+  dst = KernelBuilder::inLayout(dstDims, layout, types[2]);
+  if (descriptor.has("algorithm")) {
+    std::string word = descriptor.getWords(
+        "algorithm", 1,
+        {"direct", "winograd", "winograd2", "winograd4", "winograd2_bf16"})[0];
+    if (word == "winograd")
+      algorithm = dnnl::algorithm::convolution_winograd;
+    inPairs = word == "winograd2_bf16";
+    tileEdge = word == "winograd2" || inPairs ? 2 : word == "winograd4" ? 4 : 0;
+  }
+  packedBytes = readPackedBytes(descriptor);
+  dstAlone = dst;
+  if (!builder.isWhole() && division != Division::None) {
+    bool hasSamples = srcDims[0] >= builder.countParts();
+    bool isDivided = division == Division::Outputs || !hasSamples;
+    if (isDivided && division != Division::Outputs && srcDims[0] == 1 &&
+        layout == "channels_last") {
+      takeRows(builder);
+    } else if (isDivided && division != Division::Samples) {
+      takeOutputs(builder);
+    } else {
+      takeSamples(builder);
+      dstAlone = dst;
+    }
+  }
+  weightsInside = anyLayout(KernelBuilder::widened(weights));
+  setAlgorithm(algorithm);
+}
+
+void ConvShape::setAlgorithm(dnnl::algorithm which) {
+  algorithm = which;
+  bool isDirect = algorithm == dnnl::algorithm::convolution_direct;
+  srcInside = isDirect ? insideOf(src) : anyLayout(src);
+  dstInside = isDirect ? insideOf(dstAlone) : anyLayout(dst);
+}
+
+void ConvShape::setCopied(bool widen, dnnl::algorithm which) {
+  std::optional<KernelBuilder::Type> type;
+  if (widen)
+    type = KernelBuilder::Type::f32;
+  algorithm = which;
+  srcInside = anyLayout(src, type);
+  weightsInside =
+      anyLayout(widen ? weights : KernelBuilder::widened(weights), type);
+  dstInside = anyLayout(dst, type);
+}
+
+void ConvShape::setPlain() {
+  auto plain = [](const KernelBuilder::MemoryDesc &desc) {
+    return KernelBuilder::dense(desc.dims(), KernelBuilder::Type::f32);
+  };
+  algorithm = dnnl::algorithm::convolution_direct;
+  srcInside = plain(src);
+  weightsInside = plain(weights);
+  dstInside = plain(dst);
+}
+
+bool ConvShape::isReliable(bool isWeightGradient) const {
+  constexpr int64_t largestKernel = 13, shortestRow = 4;
+  KernelBuilder::Dims kernel = weights.dims();
+  kernel.erase(kernel.begin(), kernel.end() - strides.size());
+  for (size_t axis = 0; axis < kernel.size(); ++axis) {
+    int64_t reach = (kernel[axis] - 1) * (dilations[axis] + 1) + 1;
+    if (kernel[axis] > largestKernel ||
+        std::max(padLow[axis], padHigh[axis]) > reach / 2)
+      return false;
+  }
+  return !isWeightGradient || src.data_type() == KernelBuilder::Type::f32 ||
+         dst.dims().back() >= shortestRow;
+}
+
+bool ConvShape::isPointwise() const {
+  auto isAll = [](const KernelBuilder::Dims &sizes, int64_t size) {
+    return std::all_of(sizes.begin(), sizes.end(),
+                       [&](int64_t each) { return each == size; });
+  };
+  auto isChannelsLast = [](const KernelBuilder::MemoryDesc &desc) {
+    return desc.data_type() != KernelBuilder::Type::f16 &&
+           desc == KernelBuilder::inLayout(desc.dims(), "channels_last",
+                                           desc.data_type());
+  };
+  KernelBuilder::Dims kernel = weights.dims();
+  bool isInGroups = kernel.size() != src.dims().size();
+  if (isInGroups || src.data_type() != dst.data_type())
+    return false;
+  kernel.erase(kernel.begin(), kernel.begin() + 2);
+  return isAll(kernel, 1) && isAll(strides, 1) && isAll(padLow, 0) &&
+         isAll(padHigh, 0) && isChannelsLast(src) && isChannelsLast(dst);
+}
+
+bool ConvShape::isLibraryProduct() const {
+  return isPointwise() &&
+         !TiledProduct::isPreferred(KernelBuilder::dataType(src.data_type()));
+}
+
+bool ConvShape::hasSlowTypes() const {
+  return !hasFastBFloat16() && (src.data_type() == KernelBuilder::Type::bf16 ||
+                                dst.data_type() == KernelBuilder::Type::bf16);
+}
+
+dnnl::convolution_forward::primitive_desc
+ConvShape::forward(KernelBuilder &builder,
+                   std::optional<KernelBuilder::Type> type) const {
+  auto inside = [&](const KernelBuilder::MemoryDesc &desc) {
+    return type ? anyLayout(desc, type) : desc;
+  };
+  return {{dnnl::prop_kind::forward_training, algorithm, inside(srcInside),
+           inside(weightsInside), inside(dstInside), strides, dilations, padLow,
+           padHigh},
+          builder.getAttributes(),
+          builder.getEngine()};
+}
