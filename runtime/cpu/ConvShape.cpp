@@ -286,7 +286,8 @@ ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
     std::string word = descriptor.getWords(
         "algorithm", 1,
         {"direct", "winograd", "winograd2", "winograd4", "winograd2_bf16"})[0];
-    if (word == "winograd")
+    // oneDNN 2.6 mistakes the padding on one side for that on the other.
+    if (word == "winograd" && padLow == padHigh)
       algorithm = dnnl::algorithm::convolution_winograd;
     inPairs = word == "winograd2_bf16";
     tileEdge = word == "winograd2" || inPairs ? 2 : word == "winograd4" ? 4 : 0;
@@ -348,8 +349,11 @@ bool ConvShape::isReliable(bool isWeightGradient) const {
         std::max(padLow[axis], padHigh[axis]) > reach / 2)
       return false;
   }
-  return !isWeightGradient || src.data_type() == KernelBuilder::Type::f32 ||
-         dst.dims().back() >= shortestRow;
+  if (!isWeightGradient || src.data_type() == KernelBuilder::Type::f32)
+    return true;
+  const bool isShallow = strides.size() == 3 && strides[0] > 1 &&
+                         dst.dims()[2] <= 2 && padLow[0] > 0 && padHigh[0] > 0;
+  return dst.dims().back() >= shortestRow && !isShallow;
 }
 
 bool ConvShape::isPointwise() const {

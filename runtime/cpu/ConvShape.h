@@ -51,7 +51,9 @@ struct ConvShape {
   /// writes outside of its tensors, for some windows that few models have:
   /// found among random ones with kernels of 16 to 32 or padding of more than
   /// half of the window, and in gradients of weights from factors of 16 bits
-  /// (`isWeightGradient`) where a row of the output has up to three elements.
+  /// (`isWeightGradient`) where a row of the output has up to three elements,
+  /// or where there are two steps of depth with a stride, and padding on both
+  /// sides.
   bool isReliable(bool isWeightGradient) const;
   /// Whether it is a product of matrices with a row for each pixel, of one
   /// type.
