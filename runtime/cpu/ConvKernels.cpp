@@ -105,6 +105,7 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
     return buildMatrixTiles(shape, Direction::Forward, epilogue, builder);
   ConvForward forward(shape, epilogue, builder);
   const ConvForward::Desc &desc = forward.plain;
+  demandEqualParts(shape, desc);
   auto src = builder.addTensor(shape.src, shape.srcOffset);
   auto weights = addWeights(shape, desc, builder);
   dnnl::memory bias;
@@ -160,6 +161,7 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
   if (isOfMatrices)
     return buildMatrixTiles(shape, Direction::Backward, {}, builder);
   auto desc = describeBackwardData(shape, builder);
+  demandEqualParts(shape, desc);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto weights = addWeights(shape, desc, builder);
   auto diffSrc = builder.addResult(shape.src, shape.srcOffset);
@@ -180,15 +182,18 @@ void pp::runtime::buildPackConvForward(Descriptor &descriptor,
   if (isInTiles(descriptor, builder, Direction::Forward))
     return buildPackTiles(ConvShape(descriptor, builder, Division::None),
                           Direction::Forward, builder);
-  if (isForwardInPairs(descriptor, builder))
-    return buildPackPairs(ConvShape(descriptor, builder, Division::None),
-                          builder);
-  if (isInMatrixTiles(descriptor, builder, Direction::Forward))
-    return buildPackMatrixTiles(ConvShape(descriptor, builder, Division::None),
-                                Direction::Forward, builder);
-  ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
+  // Outputs lie after outputs.
+  const bool isInPairs = isForwardInPairs(descriptor, builder);
+  const bool isOfMatrices =
+      isInMatrixTiles(descriptor, builder, Direction::Forward);
+  ConvShape shape(descriptor, builder, Division::Outputs);
+  if (isInPairs)
+    return buildPackPairs(shape, builder);
+  if (isOfMatrices)
+    return buildPackMatrixTiles(shape, Direction::Forward, builder);
   auto desc = describeForward(shape, builder);
-  buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
+  buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder,
+            shape.plainWeightsOffset, shape.weightsOffset);
 }
 
 void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
@@ -199,7 +204,7 @@ void pp::runtime::buildPackConvBackwardData(Descriptor &descriptor,
   if (isInMatrixTiles(descriptor, builder, Direction::Backward))
     return buildPackMatrixTiles(ConvShape(descriptor, builder, Division::None),
                                 Direction::Backward, builder);
-  ConvShape shape(descriptor, builder, Division::Samples);
+  ConvShape shape(descriptor, builder, Division::None);
   auto desc = describeBackwardData(shape, builder);
   buildPack(shape.weights, desc.weights_desc(), shape.packedBytes, builder);
 }

@@ -13,16 +13,27 @@
 
 namespace pp::runtime {
 
-/// Goes on to code of the library that is no generated convolution: a product
-/// with columns of what the windows see, or plain loops.
+/// Whether it is code of the library that is no generated convolution: a
+/// product with columns of what the windows see, or plain loops.
+template <typename Desc> bool isPlainCode(const Desc &desc) {
+  std::string_view name = desc.impl_info_str();
+  return name.starts_with("ref") || name.find("gemm") != name.npos;
+}
+
+/// Goes on to such code.
 template <typename Desc> void demandPlainCode(Desc &desc) {
-  auto isPlain = [&] {
-    std::string_view name = desc.impl_info_str();
-    return name.starts_with("ref") || name.find("gemm") != name.npos;
-  };
-  while (!isPlain())
+  while (!isPlainCode(desc))
     if (!desc.next_impl())
       throw dnnl::error(dnnl_unimplemented, "no plain convolution");
+}
+
+/// Throws DescriptorError for a part of images in plain code: its products add
+/// up in an order that depends on how many rows and columns there are (one of
+/// 200,000 numbers had other bits in half of the outputs).
+template <typename Desc>
+void demandEqualParts(const ConvShape &shape, const Desc &desc) {
+  if (shape.isOfImages && isPlainCode(desc))
+    throw DescriptorError("parts: would have other bits than the whole");
 }
 
 /// What `make` makes of the shape. Where the library has no generated code for

@@ -122,15 +122,22 @@ void pp::runtime::buildPairs(const ConvShape &of, const ConvEpilogue &epilogue,
       ownBytes + convolution.getScratchpadBytes());
 }
 
+/// Numbers of bf16, so many bytes behind the first of a tensor.
+static uint16_t *shortsAt(void *tensor, uint64_t offset) {
+  return reinterpret_cast<uint16_t *>(static_cast<char *>(tensor) + offset);
+}
+
 void pp::runtime::buildPackPairs(const ConvShape &of, KernelBuilder &builder) {
   const PairConvolution::Shape shape = *of.forwardPairs();
   if (of.packedBytes == 0)
     throw DescriptorError("key 'packed' is missing");
   demandPacked(PairConvolution::getWeightBytes(shape), of.packedBytes);
   builder.setFunction(
-      describePacking(of, DataType::BF16), [=](void *const *tensors, void *) {
-        PairConvolution::packWeights(shape, static_cast<uint16_t *>(tensors[0]),
-                                     static_cast<uint16_t *>(tensors[1]));
+      describePacking(of, DataType::BF16),
+      [shape, plain = of.plainWeightsOffset,
+       packed = of.weightsOffset](void *const *tensors, void *) {
+        PairConvolution::packWeights(shape, shortsAt(tensors[0], plain),
+                                     shortsAt(tensors[1], packed));
       });
 }
 
@@ -194,9 +201,11 @@ void pp::runtime::buildPackMatrixTiles(const ConvShape &shape,
   if (shape.packedBytes == 0)
     throw DescriptorError("key 'packed' is missing");
   demandPacked(tiles.getWeightBytes(), shape.packedBytes);
-  builder.setFunction(describePacking(shape, DataType::BF16),
-                      [=](void *const *tensors, void *) {
-                        tiles.packWeights(static_cast<uint16_t *>(tensors[0]),
-                                          tensors[1]);
-                      });
+  builder.setFunction(
+      describePacking(shape, DataType::BF16),
+      [tiles, plain = shape.plainWeightsOffset,
+       packed = shape.weightsOffset](void *const *tensors, void *) {
+        tiles.packWeights(shortsAt(tensors[0], plain),
+                          shortsAt(tensors[1], packed));
+      });
 }

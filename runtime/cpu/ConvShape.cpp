@@ -43,6 +43,7 @@ void ConvShape::takeSamples(KernelBuilder &builder) {
 /// Leaves the rows of a part of one image. Only the first and the last part
 /// have the padding; the others read rows of their neighbours instead.
 void ConvShape::takeRows(KernelBuilder &builder) {
+  isOfImages = true;
   constexpr size_t height = 2;
   KernelBuilder::Dims from = src.dims(), to = dst.dims();
   // Whole tiles.
@@ -73,6 +74,7 @@ void ConvShape::takeRows(KernelBuilder &builder) {
 
 /// Leaves the output channels of a part.
 void ConvShape::takeOutputs(KernelBuilder &builder) {
+  isOfImages = true;
   if (groups > 1 || outputChannels % outputBlock != 0)
     throw DescriptorError("parts: there is not enough to share");
   takeOutputs(builder.share(outputChannels, outputBlock));
@@ -81,7 +83,7 @@ void ConvShape::takeOutputs(KernelBuilder &builder) {
 void ConvShape::takeOutputs(KernelBuilder::Range outputs) {
   KernelBuilder::Slice part = KernelBuilder::slice(weights, 0, outputs);
   weights = part.desc;
-  weightsOffset = part.offset;
+  weightsOffset = plainWeightsOffset = part.offset;
   biasOffset = outputs.begin * sizeof(float);
   if (packedBytes != 0) {
     weightsOffset = packedBytes / outputChannels * outputs.begin;

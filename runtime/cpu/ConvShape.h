@@ -24,6 +24,7 @@ enum class Division { None, SamplesOrOutputs, Samples, Outputs };
 struct ConvShape {
   KernelBuilder::MemoryDesc src, weights, dst; // of the tensors, or a part
   uint64_t srcOffset = 0, weightsOffset = 0, dstOffset = 0, biasOffset = 0;
+  uint64_t plainWeightsOffset = 0; // where weights are packed: before that
   // What the primitive works on: the layout of the tensor, or, for a plain one,
   // the layout that it likes best. Copies to and from the plain one cost less
   // than a convolution on that.
@@ -37,6 +38,8 @@ struct ConvShape {
   int64_t tileEdge = 0; ///< of tiles of our own, see inTiles; 0: the library
   bool inPairs = false; ///< those of bf16, see WinogradPairs.h
   bool isAdded = false; ///< the gradient of the weights, to what is there
+  /// Whether it is a part that has some rows, or outputs, of its images.
+  bool isOfImages = false;
 
   ConvShape(Descriptor &descriptor, KernelBuilder &builder, Division division);
   /// And what the tensors are inside, for it.

@@ -219,6 +219,7 @@ void pp::runtime::buildConvBackwardWeights(Descriptor &descriptor,
   auto desc = describe(
       first, [&] { return makeBackwardWeights(first, builder); },
       /*isWeightGradient=*/true);
+  demandEqualParts(shape, desc);
   auto src = builder.addTensor(shape.src, shape.srcOffset);
   auto diffDst = builder.addTensor(shape.dst, shape.dstOffset);
   auto diffWeights = builder.addResult(shape.weights, shape.weightsOffset);

@@ -11,7 +11,7 @@ namespace pp::runtime {
 /// empty text where it cannot be divided so. No kernel is divided on trust: it
 /// is tried out on random numbers, in one thread and as each thread for itself,
 /// whether each bit of the results is the same as without the keys, and whether
-/// no byte is written by two parts. Takes three times the time and the memory
+/// no byte is written by two parts. Takes a few times the time and the memory
 /// of the kernel.
 std::string divideKernel(const std::string &descriptor, unsigned threads,
                          unsigned parts) noexcept;

@@ -591,6 +591,8 @@ void pp::runtime::buildPackMatmul(Descriptor &descriptor,
 uint64_t pp::runtime::measurePackedMatmul(Descriptor &descriptor,
                                           KernelBuilder &builder) {
   Product product = readProduct(descriptor);
+  if (product.b.data_type() == KernelBuilder::Type::f16)
+    return 0;
   if (isTiled(product))
     return measurePanels(product);
   return measurePacked(product.b,
