@@ -40,7 +40,7 @@ static int64_t reach(const Shape &shape, size_t axis) {
 bool MaxPool::isPossible(const Shape &shape) {
   return __builtin_cpu_supports("avx2") && lanesOf(shape) != 0 &&
          countOf(shape.window) <= mostPlaces &&
-         (!shape.isShort || shape.image[0] == 1);
+         (!shape.isShort || (shape.image[0] == 1 && shape.result[0] == 1));
 }
 
 namespace {

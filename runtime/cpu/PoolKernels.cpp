@@ -39,9 +39,10 @@ PoolShape::PoolShape(Descriptor &descriptor, bool average,
   dilations = descriptor.getDims("dilations", spatial, 1);
   padLow = descriptor.getDims("pad_lo", spatial, 0);
   padHigh = descriptor.getDims("pad_hi", spatial, 0);
-  // oneDNN counts the holes of a dilated kernel, ONNX the distance.
-  for (int64_t &dilation : dilations)
-    --dilation;
+  // oneDNN counts the holes of a dilated kernel, ONNX the distance. A single
+  // place has none, for which oneDNN would refuse a mean.
+  for (size_t axis = 0; axis < spatial; ++axis)
+    dilations[axis] = kernel[axis] == 1 ? 0 : dilations[axis] - 1;
   std::string layout = KernelBuilder::layout(descriptor);
   const auto type = KernelBuilder::types(descriptor, 1)[0];
   if (type == KernelBuilder::Type::f16 ||

@@ -423,6 +423,112 @@ std::vector<Case> makeCases(const Convolution &c, Choice &choice) {
 }
 
 //===----------------------------------------------------------------------===//
+// Pools
+//===----------------------------------------------------------------------===//
+
+/// The windows of a convolution of single channels, as those of a pool.
+class Pool {
+public:
+  Pool(Convolution sizes, bool isMean, bool includesPadding)
+      : c(std::move(sizes)), isMean(isMean), includesPadding(includesPadding) {
+    c.groups = c.outputs = c.channels;
+    c.algorithm.clear();
+    if (isMean || c.type == DataType::F16)
+      c.type = DataType::F32;
+    count = 1;
+    for (int64_t size : c.window)
+      count *= size;
+    windows.resize(c.samples * c.outputs * countOf(c.result));
+    c.forEachTerm(
+        [&](int64_t x, int64_t, int64_t y) { windows[y].push_back(x); });
+  }
+
+  /// Whether each window has a number of x.
+  bool isPossible() const {
+    return std::none_of(windows.begin(), windows.end(),
+                        [](const auto &window) { return window.empty(); });
+  }
+
+  std::vector<Case> makeCases() const;
+
+private:
+  std::string keys(const std::string &kind) const;
+  double weightOf(const std::vector<int64_t> &window) const {
+    return 1.0 / static_cast<double>(includesPadding
+                                         ? count
+                                         : static_cast<int64_t>(window.size()));
+  }
+  /// The first of the largest numbers.
+  int64_t findMost(const void *x, const std::vector<int64_t> &window) const {
+    return *std::max_element(
+        window.begin(), window.end(), [&](int64_t one, int64_t other) {
+          return readNumber(c.type, x, one) < readNumber(c.type, x, other);
+        });
+  }
+
+  Convolution c;
+  bool isMean, includesPadding;
+  int64_t count;                             // of places
+  std::vector<std::vector<int64_t>> windows; // of each y: places of x
+};
+
+std::string Pool::keys(const std::string &kind) const {
+  auto sizes = [&](const Dims &rest) {
+    return join({c.samples, c.channels}) + "x" + join(rest);
+  };
+  return (isMean ? "avg_pool_" : "max_pool_") + kind +
+         " src=" + sizes(c.image) + " dst=" + sizes(c.result) +
+         " kernel=" + join(c.window) + " strides=" + join(c.strides) +
+         " dilations=" + join(c.dilations) + " pad_lo=" + join(c.padLow) +
+         " pad_hi=" + join(c.padHigh) + " layout=" + c.layout +
+         " types=" + nameOfType(c.type) +
+         (isMean ? includesPadding ? " include_pad=1" : " include_pad=0" : "");
+}
+
+std::vector<Case> Pool::makeCases() const {
+  const Pool own = *this;
+  Case forward;
+  forward.keys = keys("forward");
+  forward.resultType = c.type;
+  forward.result = 1;
+  forward.compute = [own](void *const *tensors) {
+    return sumUp(static_cast<int64_t>(own.windows.size()),
+                 [&](std::vector<Sum> &y) {
+                   for (size_t at = 0; at < y.size(); ++at) {
+                     const auto &window = own.windows[at];
+                     if (!own.isMean)
+                       y[at].add(readNumber(own.c.type, tensors[0],
+                                            own.findMost(tensors[0], window)));
+                     else
+                       for (int64_t x : window)
+                         y[at].add(readNumber(own.c.type, tensors[0], x) *
+                                   own.weightOf(window));
+                   }
+                 });
+  };
+  Case backward;
+  backward.keys = keys("backward");
+  backward.resultType = c.type;
+  backward.result = isMean ? 1 : 2;
+  backward.compute = [own](void *const *tensors) {
+    const int64_t size = own.c.samples * own.c.channels * countOf(own.c.image);
+    return sumUp(size, [&](std::vector<Sum> &dx) {
+      for (size_t at = 0; at < own.windows.size(); ++at) {
+        const auto &window = own.windows[at];
+        const double dy = readNumber(own.c.type, tensors[own.isMean ? 0 : 1],
+                                     static_cast<int64_t>(at));
+        if (!own.isMean)
+          dx[own.findMost(tensors[0], window)].add(dy);
+        else
+          for (int64_t x : window)
+            dx[x].add(dy * own.weightOf(window));
+      }
+    });
+  };
+  return {forward, backward};
+}
+
+//===----------------------------------------------------------------------===//
 // Products
 //===----------------------------------------------------------------------===//
 
@@ -558,6 +664,44 @@ TEST(RandomKernels, LeaveNothingToTheLibraryThatItDoesWrong) {
       Choice choice(seed);
       for (const Case &some : makeCases(each, choice))
         check(some, seed);
+    }
+}
+
+TEST(RandomKernels, PoolRightly) {
+  for (unsigned seed = 1, tried = 0; tried < countCases(100); ++seed) {
+    Choice choice(seed);
+    const Convolution sizes(choice);
+    const bool isMean = choice.upTo(1) == 0;
+    const Pool pool(sizes, isMean, /*includesPadding=*/choice.upTo(1) == 0);
+    if (!pool.isPossible())
+      continue;
+    ++tried;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    for (const Case &each : pool.makeCases())
+      EXPECT_TRUE(check(each, seed)) << each.keys;
+    if (HasFailure())
+      return;
+  }
+}
+
+/// Two steps of depth see the one plane of an image.
+TEST(RandomKernels, PoolOnePlaneInTwoSteps) {
+  Convolution sizes;
+  sizes.samples = 2;
+  sizes.channels = 16;
+  sizes.image = {1, 3, 4};
+  sizes.window = {2, 1, 3};
+  sizes.strides = {1, 2, 2};
+  sizes.dilations = {1, 1, 1};
+  sizes.padLow = sizes.padHigh = {1, 0, 1};
+  sizes.result = {2, 2, 2};
+  for (const char *layout : {"plain", "channels_last", "blocked8"})
+    for (DataType type : {DataType::F32, DataType::BF16}) {
+      sizes.layout = layout;
+      sizes.type = type;
+      const Pool pool(sizes, /*isMean=*/false, /*includesPadding=*/false);
+      for (const Case &each : pool.makeCases())
+        EXPECT_TRUE(check(each, /*seed=*/1)) << each.keys;
     }
 }
 
