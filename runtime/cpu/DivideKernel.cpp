@@ -9,20 +9,6 @@
 using namespace pp::runtime;
 
 namespace {
-/// While one lives, the calling thread is another one of a team.
-class AsThread {
-public:
-  explicit AsThread(const Part &part) : before(currentPart()) {
-    currentPart() = part;
-  }
-  ~AsThread() { currentPart() = before; }
-  AsThread(const AsThread &) = delete;
-  AsThread &operator=(const AsThread &) = delete;
-
-private:
-  Part before;
-};
-
 /// A kernel, and the same in parts.
 class Trial {
 public:
@@ -76,7 +62,7 @@ private:
       if (!expected.isSame(initial, i))
         changes[i].resize(described[i].bytes);
     for (unsigned part = 0; part < parts; ++part) {
-      AsThread one({part, parts, /*isFixed=*/true});
+      AsPart one({part, parts, /*isFixed=*/true});
       if (!run(divided, found) || !found.takeBack(initial, expected, changes))
         return false;
     }

@@ -64,7 +64,7 @@ uint64_t Orthogonalizer::scratchBytes() const {
 
 void Orthogonalizer::run(char *scratch) const {
   // Threads of a team have matrices of their own.
-  WholeKernels whole;
+  AsPart whole;
   constexpr int iterations = 5;
   constexpr float a = 3.4445F, b = -4.7750F, c = 2.0315F;
   constexpr double smallest = 1e-7;

@@ -32,13 +32,16 @@ private:
   bool before;
 };
 
-/// While one lives, the calling thread runs kernels whole, as of a team of one.
-class WholeKernels {
+/// While one lives, the calling thread has this part of kernels: without one,
+/// all of them, as of a team of one.
+class AsPart {
 public:
-  WholeKernels() : before(currentPart()) { currentPart() = {}; }
-  ~WholeKernels() { currentPart() = before; }
-  WholeKernels(const WholeKernels &) = delete;
-  WholeKernels &operator=(const WholeKernels &) = delete;
+  explicit AsPart(const Part &part = {}) : before(currentPart()) {
+    currentPart() = part;
+  }
+  ~AsPart() { currentPart() = before; }
+  AsPart(const AsPart &) = delete;
+  AsPart &operator=(const AsPart &) = delete;
 
 private:
   Part before;
