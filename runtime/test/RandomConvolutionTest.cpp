@@ -1,0 +1,406 @@
+//===- RandomConvolutionTest.cpp - Random convolutions and pools ----------===//
+#include "RandomKernels.h"
+
+using namespace pp::runtime;
+using namespace pp::runtime::random_kernels;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Convolutions
+//===----------------------------------------------------------------------===//
+
+/// Where a number of a tensor N x C x spatial lies.
+int64_t placeIn(const std::string &layout, int64_t channels, const Dims &sizes,
+                int64_t sample, int64_t channel, const Dims &pixel) {
+  int64_t at = 0;
+  for (size_t axis = 0; axis < sizes.size(); ++axis)
+    at = at * sizes[axis] + pixel[axis];
+  const int64_t block = layout == "channels_last" ? channels
+                        : layout == "blocked8"    ? 8
+                        : layout == "blocked16"   ? 16
+                                                  : 1;
+  const int64_t lanes = channels % block == 0 ? block : 1;
+  return ((sample * channels / lanes + channel / lanes) * countOf(sizes) + at) *
+             lanes +
+         channel % lanes;
+}
+
+struct Convolution {
+  int64_t samples = 1, channels = 1, outputs = 1, groups = 1;
+  Dims image, window, strides, dilations, padLow, padHigh, result;
+  std::string layout = "plain", algorithm;
+  DataType type = DataType::F32;
+
+  Convolution() = default;
+  explicit Convolution(Choice &choice);
+
+  Dims weightSizes() const {
+    Dims sizes{outputs, channels / groups};
+    sizes.insert(sizes.end(), window.begin(), window.end());
+    return sizes;
+  }
+  std::string keys(const std::string &kind, const std::string &types) const {
+    auto sizes = [](int64_t n, int64_t c, const Dims &rest) {
+      return join({n, c}) + "x" + join(rest);
+    };
+    return kind + " src=" + sizes(samples, channels, image) +
+           " weights=" + join(weightSizes()) +
+           " dst=" + sizes(samples, outputs, result) +
+           " strides=" + join(strides) + " dilations=" + join(dilations) +
+           " pad_lo=" + join(padLow) + " pad_hi=" + join(padHigh) +
+           " groups=" + std::to_string(groups) + " layout=" + layout +
+           (algorithm.empty() ? "" : " algorithm=" + algorithm) +
+           " types=" + types;
+  }
+  double error() const {
+    return algorithm == "winograd2_bf16" ? 0x1p-6
+           : algorithm.empty()           ? 0x1p-18
+                                         : 0x1p-12;
+  }
+
+  /// Calls visit(place of x, of the weight, of y) for all that meet.
+  void forEachTerm(
+      const std::function<void(int64_t, int64_t, int64_t)> &visit) const;
+};
+
+Convolution::Convolution(Choice &choice) {
+  const bool isWinograd = choice.upTo(4) == 0;
+  const size_t axes =
+      isWinograd ? 2 : static_cast<size_t>(choice.of({1, 2, 2, 2, 2, 3}));
+  const int64_t most = axes == 1 ? 30 : axes == 2 ? 11 : 5;
+  samples = choice.of({1, 1, 2, 3, 4});
+  channels = choice.of({1, 3, 8, 16, 24, 32, 32, 48, 64, 64, 96, 128});
+  outputs = choice.of({1, 5, 8, 16, 32, 32, 48, 64, 64, 80, 128});
+  groups = choice.upTo(5) == 0 ? channels / choice.of({1, 1, 2, 4, 8}) : 1;
+  if (groups < 1 || channels % groups != 0)
+    groups = 1;
+  if (groups > 1)
+    outputs = channels;
+  for (size_t axis = 0; axis < axes; ++axis) {
+    window.push_back(isWinograd ? 3 : choice.of({1, 1, 2, 3, 3, 3, 5}));
+    strides.push_back(isWinograd ? 1 : choice.of({1, 1, 1, 2, 2, 3}));
+    dilations.push_back(isWinograd ? 1 : choice.of({1, 1, 1, 1, 2}));
+    const int64_t reach = (window.back() - 1) * dilations.back() + 1;
+    padLow.push_back(choice.upTo(reach / 2));
+    image.push_back(std::max(choice.upTo(most, 1), reach - padLow.back()));
+    // So that the last window ends where the padding does.
+    const int64_t most = image.back() + padLow.back() + reach / 2;
+    result.push_back((most - reach) / strides.back() + 1);
+    padHigh.push_back((result.back() - 1) * strides.back() + reach -
+                      image.back() - padLow.back());
+    if (padHigh.back() < 0) {
+      image.back() += padHigh.back();
+      padHigh.back() = 0;
+    }
+  }
+  layout = choice.of<const char *>(
+      {"plain", "channels_last", "channels_last", "blocked8", "blocked16"});
+  type = choice.of({DataType::F32, DataType::BF16, DataType::BF16});
+  if (isWinograd)
+    algorithm =
+        type == DataType::BF16
+            ? choice.of<const char *>({"winograd2", "winograd2_bf16"})
+            : choice.of<const char *>({"winograd", "winograd2", "winograd4"});
+  else if (layout == "plain" && choice.upTo(3) == 0)
+    type = DataType::F16;
+}
+
+void Convolution::forEachTerm(
+    const std::function<void(int64_t, int64_t, int64_t)> &visit) const {
+  const int64_t inputs = channels / groups, each = outputs / groups;
+  const int64_t places = countOf(window);
+  for (int64_t sample = 0; sample < samples; ++sample)
+    forEach(result, [&](const Dims &pixel) {
+      int64_t place = -1;
+      forEach(window, [&](const Dims &in) {
+        ++place;
+        Dims seen(pixel.size());
+        for (size_t axis = 0; axis < pixel.size(); ++axis) {
+          seen[axis] = pixel[axis] * strides[axis] +
+                       in[axis] * dilations[axis] - padLow[axis];
+          if (seen[axis] < 0 || seen[axis] >= image[axis])
+            return;
+        }
+        for (int64_t output = 0; output < outputs; ++output) {
+          const int64_t y =
+              placeIn(layout, outputs, result, sample, output, pixel);
+          for (int64_t i = 0; i < inputs; ++i)
+            visit(placeIn(layout, channels, image, sample,
+                          output / each * inputs + i, seen),
+                  (output * inputs + i) * places + place, y);
+        }
+      });
+    });
+}
+
+/// A convolution and its gradients.
+std::vector<Case> makeCases(const Convolution &c, Choice &choice) {
+  const std::string type = nameOfType(c.type),
+                    three = type + "x" + type + "x" + type;
+  const int64_t ofX = c.samples * c.channels * countOf(c.image),
+                ofY = c.samples * c.outputs * countOf(c.result);
+  auto read = [type = c.type](const void *data, int64_t at) {
+    return readNumber(type, data, at);
+  };
+
+  Case forward;
+  const bool hasBias = choice.upTo(2) == 0;
+  const char *activation =
+      choice.of<const char *>({"", "", " activation=relu"});
+  forward.keys = c.keys("conv_forward", three) +
+                 (hasBias ? " bias=1" : " bias=0") + activation;
+  if (!hasBias && *activation == 0)
+    forward.pack = "pack_" + forward.keys;
+  forward.resultType = c.type;
+  forward.result = hasBias ? 3 : 2;
+  forward.error = c.error();
+  forward.compute = [=, isRelu = *activation != 0](void *const *tensors) {
+    auto sums = sumUp(ofY, [&](std::vector<Sum> &y) {
+      c.forEachTerm([&](int64_t x, int64_t weight, int64_t at) {
+        y[at].add(read(tensors[0], x) * read(tensors[1], weight));
+      });
+      if (hasBias)
+        for (int64_t sample = 0; sample < c.samples; ++sample)
+          for (int64_t output = 0; output < c.outputs; ++output)
+            forEach(c.result, [&](const Dims &pixel) {
+              y[placeIn(c.layout, c.outputs, c.result, sample, output, pixel)]
+                  .add(static_cast<const float *>(tensors[2])[output]);
+            });
+    });
+    for (auto &[at, sum] : sums)
+      if (isRelu)
+        sum.value = std::max(sum.value, 0.0);
+    return sums;
+  };
+
+  Case backward;
+  backward.keys = c.keys("conv_backward_data", three);
+  backward.pack = "pack_" + backward.keys;
+  backward.resultType = c.type;
+  backward.error = c.error();
+  backward.compute = [=](void *const *tensors) {
+    return sumUp(ofX, [&](std::vector<Sum> &x) {
+      c.forEachTerm([&](int64_t at, int64_t weight, int64_t y) {
+        x[at].add(read(tensors[0], y) * read(tensors[1], weight));
+      });
+    });
+  };
+
+  Case gradient;
+  const bool isAdded = choice.upTo(1) == 0;
+  gradient.keys = c.keys("conv_backward_weights", type + "xf32x" + type) +
+                  (isAdded ? " accumulate=1" : "") +
+                  (isAdded && choice.upTo(1) == 0 ? " together=4" : "");
+  gradient.error = c.error();
+  gradient.compute = [=](void *const *tensors) {
+    return sumUp(countOf(c.weightSizes()), [&](std::vector<Sum> &weights) {
+      for (size_t at = 0; isAdded && at < weights.size(); ++at)
+        weights[at].add(static_cast<const float *>(tensors[2])[at]);
+      c.forEachTerm([&](int64_t x, int64_t weight, int64_t y) {
+        weights[weight].add(read(tensors[0], x) * read(tensors[1], y));
+      });
+    });
+  };
+  return {forward, backward, gradient};
+}
+
+TEST(RandomKernels, ConvolveRightly) {
+  constexpr int64_t mostTerms = 2'000'000;
+  unsigned made = 0, tried = 0;
+  for (unsigned seed = 1; tried < countCases(60); ++seed) {
+    Choice choice(seed);
+    const Convolution sizes(choice);
+    if (sizes.samples * countOf(sizes.result) * countOf(sizes.weightSizes()) >
+        mostTerms)
+      continue;
+    ++tried;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    for (const Case &each : makeCases(sizes, choice))
+      made += check(each, seed);
+    if (HasFailure())
+      return;
+  }
+  // Some activations of bf16 are not made on some processors.
+  EXPECT_GT(made, 2 * tried);
+}
+
+/// Where oneDNN 2.6 is wrong: Winograd's algorithm with other padding on one
+/// side than on the other, and gradients of weights of bf16 from two steps of
+/// depth with a stride and padding on both sides.
+TEST(RandomKernels, LeaveNothingToTheLibraryThatItDoesWrong) {
+  Convolution flat;
+  flat.channels = 64;
+  flat.outputs = 48;
+  flat.image = {3, 4};
+  flat.window = {3, 3};
+  flat.strides = flat.dilations = flat.padHigh = {1, 1};
+  flat.padLow = {0, 0};
+  flat.result = {2, 3};
+  flat.layout = "channels_last";
+  flat.algorithm = "winograd";
+
+  Convolution deep;
+  deep.channels = 24;
+  deep.outputs = 32;
+  deep.image = {3, 3, 6};
+  deep.window = {3, 3, 2};
+  deep.strides = {2, 1, 1};
+  deep.dilations = {1, 1, 1};
+  deep.padLow = deep.padHigh = {1, 1, 0};
+  deep.result = {2, 3, 5};
+  deep.layout = "blocked8";
+  deep.type = DataType::BF16;
+  for (const Convolution &each : {flat, deep})
+    for (unsigned seed = 1; seed < 4; ++seed) {
+      Choice choice(seed);
+      for (const Case &some : makeCases(each, choice))
+        check(some, seed);
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Pools
+//===----------------------------------------------------------------------===//
+
+/// The windows of a convolution of single channels, as those of a pool.
+class Pool {
+public:
+  Pool(Convolution sizes, bool isMean, bool includesPadding)
+      : c(std::move(sizes)), isMean(isMean), includesPadding(includesPadding) {
+    c.groups = c.outputs = c.channels;
+    c.algorithm.clear();
+    if (isMean || c.type == DataType::F16)
+      c.type = DataType::F32;
+    count = 1;
+    for (int64_t size : c.window)
+      count *= size;
+    windows.resize(c.samples * c.outputs * countOf(c.result));
+    c.forEachTerm(
+        [&](int64_t x, int64_t, int64_t y) { windows[y].push_back(x); });
+  }
+
+  /// Whether each window has a number of x.
+  bool isPossible() const {
+    return std::none_of(windows.begin(), windows.end(),
+                        [](const auto &window) { return window.empty(); });
+  }
+
+  std::vector<Case> makeCases() const;
+
+private:
+  std::string keys(const std::string &kind) const;
+  double weightOf(const std::vector<int64_t> &window) const {
+    return 1.0 / static_cast<double>(includesPadding
+                                         ? count
+                                         : static_cast<int64_t>(window.size()));
+  }
+  /// The first of the largest numbers.
+  int64_t findMost(const void *x, const std::vector<int64_t> &window) const {
+    return *std::max_element(
+        window.begin(), window.end(), [&](int64_t one, int64_t other) {
+          return readNumber(c.type, x, one) < readNumber(c.type, x, other);
+        });
+  }
+
+  Convolution c;
+  bool isMean, includesPadding;
+  int64_t count;                             // of places
+  std::vector<std::vector<int64_t>> windows; // of each y: places of x
+};
+
+std::string Pool::keys(const std::string &kind) const {
+  auto sizes = [&](const Dims &rest) {
+    return join({c.samples, c.channels}) + "x" + join(rest);
+  };
+  return (isMean ? "avg_pool_" : "max_pool_") + kind +
+         " src=" + sizes(c.image) + " dst=" + sizes(c.result) +
+         " kernel=" + join(c.window) + " strides=" + join(c.strides) +
+         " dilations=" + join(c.dilations) + " pad_lo=" + join(c.padLow) +
+         " pad_hi=" + join(c.padHigh) + " layout=" + c.layout +
+         " types=" + nameOfType(c.type) +
+         (isMean ? includesPadding ? " include_pad=1" : " include_pad=0" : "");
+}
+
+std::vector<Case> Pool::makeCases() const {
+  const Pool own = *this;
+  Case forward;
+  forward.keys = keys("forward");
+  forward.resultType = c.type;
+  forward.result = 1;
+  forward.compute = [own](void *const *tensors) {
+    return sumUp(static_cast<int64_t>(own.windows.size()),
+                 [&](std::vector<Sum> &y) {
+                   for (size_t at = 0; at < y.size(); ++at) {
+                     const auto &window = own.windows[at];
+                     if (!own.isMean)
+                       y[at].add(readNumber(own.c.type, tensors[0],
+                                            own.findMost(tensors[0], window)));
+                     else
+                       for (int64_t x : window)
+                         y[at].add(readNumber(own.c.type, tensors[0], x) *
+                                   own.weightOf(window));
+                   }
+                 });
+  };
+  Case backward;
+  backward.keys = keys("backward");
+  backward.resultType = c.type;
+  backward.result = isMean ? 1 : 2;
+  backward.compute = [own](void *const *tensors) {
+    const int64_t size = own.c.samples * own.c.channels * countOf(own.c.image);
+    return sumUp(size, [&](std::vector<Sum> &dx) {
+      for (size_t at = 0; at < own.windows.size(); ++at) {
+        const auto &window = own.windows[at];
+        const double dy = readNumber(own.c.type, tensors[own.isMean ? 0 : 1],
+                                     static_cast<int64_t>(at));
+        if (!own.isMean)
+          dx[own.findMost(tensors[0], window)].add(dy);
+        else
+          for (int64_t x : window)
+            dx[x].add(dy * own.weightOf(window));
+      }
+    });
+  };
+  return {forward, backward};
+}
+
+TEST(RandomKernels, PoolRightly) {
+  for (unsigned seed = 1, tried = 0; tried < countCases(100); ++seed) {
+    Choice choice(seed);
+    const Convolution sizes(choice);
+    const bool isMean = choice.upTo(1) == 0;
+    const Pool pool(sizes, isMean, /*includesPadding=*/choice.upTo(1) == 0);
+    if (!pool.isPossible())
+      continue;
+    ++tried;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    for (const Case &each : pool.makeCases())
+      EXPECT_TRUE(check(each, seed)) << each.keys;
+    if (HasFailure())
+      return;
+  }
+}
+
+/// Two steps of depth see the one plane of an image.
+TEST(RandomKernels, PoolOnePlaneInTwoSteps) {
+  Convolution sizes;
+  sizes.samples = 2;
+  sizes.channels = 16;
+  sizes.image = {1, 3, 4};
+  sizes.window = {2, 1, 3};
+  sizes.strides = {1, 2, 2};
+  sizes.dilations = {1, 1, 1};
+  sizes.padLow = sizes.padHigh = {1, 0, 1};
+  sizes.result = {2, 2, 2};
+  for (const char *layout : {"plain", "channels_last", "blocked8"})
+    for (DataType type : {DataType::F32, DataType::BF16}) {
+      sizes.layout = layout;
+      sizes.type = type;
+      const Pool pool(sizes, /*isMean=*/false, /*includesPadding=*/false);
+      for (const Case &each : pool.makeCases())
+        EXPECT_TRUE(check(each, /*seed=*/1)) << each.keys;
+    }
+}
+
+} // namespace
