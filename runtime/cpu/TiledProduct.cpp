@@ -16,7 +16,9 @@ using namespace pp::runtime;
 
 /// Of a panel of a; a multiple of the rows of all tiles.
 static constexpr int64_t mostTileRows = 12;
-static constexpr int64_t rowChunk = 1024, rowBlock = 96, termBlock = 256;
+static constexpr int64_t rowChunk = 1024, columnGroup = 96;
+/// Terms of a chain, which the bits depend on.
+static constexpr int64_t termBlock = 768;
 
 static int64_t roundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -273,7 +275,9 @@ std::optional<MatrixSums> TiledProduct::together(int64_t most) const {
 
 int64_t TiledProduct::columnsAtOnce() const {
   // What is not written into c itself is kept between blocks of terms.
-  return std::min(roundUp(n, panelColumns), int64_t(isDirect() ? 1024 : 512));
+  constexpr int64_t mostKept = 512;
+  const int64_t columns = roundUp(n, panelColumns);
+  return isDirect() ? columns : std::min(columns, mostKept);
 }
 
 namespace {
@@ -286,8 +290,8 @@ struct Places {
 static Places measurePlaces(int64_t m, int64_t k, int64_t columns,
                             bool isDirect, bool isBRead) {
   int64_t terms = std::min(k, termBlock);
-  return {uint64_t(terms * roundUp(std::min(m, rowBlock), mostTileRows)),
-          isBRead ? 0 : uint64_t(terms * columns),
+  return {uint64_t(terms * roundUp(std::min(m, rowChunk), mostTileRows)),
+          isBRead ? 0 : uint64_t(terms * std::min(columns, columnGroup)),
           isDirect ? 0 : uint64_t(std::min(m, rowChunk) * columns)};
 }
 
@@ -345,6 +349,9 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
   int64_t bRow = isPacked ? panelColumns : b.rowStride;
   int64_t bPanel = isPacked ? k * panelColumns : panelColumns * b.columnStride;
 
+  // A block of rows of a lies in L2.
+  const int64_t rowBlock = tiles->rows * 4;
+  auto *packRowsOfA = tiles->rows == 6 ? packPanels<6> : packPanels<12>;
   for (int64_t rowStart = 0; rowStart < m; rowStart += rowChunk) {
     int64_t chunk = std::min(rowChunk, m - rowStart);
     for (int64_t column = 0; column < n; column += columnBlock) {
@@ -356,31 +363,37 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
       int64_t pitch = isDirect() ? c.rowStride : columnBlock;
       for (int64_t term = 0; term < k; term += termBlock) {
         int64_t terms = std::min(termBlock, k - term);
-        const char *bBlock =
-            bData +
-            (column / panelColumns * bPanel + term * bRow) * sizeOf(b.type);
-        const float *panels = packedB;
-        int64_t panelStride = terms * panelColumns, termStride = panelColumns;
-        if (isBRead) {
-          panels = reinterpret_cast<const float *>(bBlock);
-          panelStride = bPanel;
-          termStride = bRow;
-        } else {
-          packPanels<panelColumns>(b.type, bBlock, bColumn, bRow, bPanel,
-                                   columns, terms, packedB);
-        }
         bool isLater = term > 0 || (isAdded && isDirect());
-        for (int64_t row = 0; row < chunk; row += rowBlock) {
-          int64_t rows = std::min(rowBlock, chunk - row);
-          const char *aBlock =
-              aData + ((rowStart + row) * a.rowStride + term * a.columnStride) *
-                          sizeOf(a.type);
-          auto *pack = tiles->rows == 6 ? packPanels<6> : packPanels<12>;
-          pack(a.type, aBlock, a.rowStride, a.columnStride,
-               tiles->rows * a.rowStride, rows, terms, packedA);
-          tiles->multiplyBlock(packedA, /*aStride=*/0, panels, panelStride,
-                               termStride, rows, columns, terms,
-                               target + row * pitch, pitch, isLater);
+        bool isAPacked = column > 0 && k <= termBlock;
+        for (int64_t group = 0; group < columns; group += columnGroup) {
+          int64_t width = std::min(columnGroup, columns - group);
+          const char *bGroup =
+              bData + ((column + group) / panelColumns * bPanel + term * bRow) *
+                          sizeOf(b.type);
+          const float *panels = packedB;
+          int64_t panelStride = terms * panelColumns, termStride = panelColumns;
+          if (isBRead) {
+            panels = reinterpret_cast<const float *>(bGroup);
+            panelStride = bPanel;
+            termStride = bRow;
+          } else {
+            packPanels<panelColumns>(b.type, bGroup, bColumn, bRow, bPanel,
+                                     width, terms, packedB);
+          }
+          for (int64_t row = 0; row < chunk; row += rowBlock) {
+            int64_t rows = std::min(rowBlock, chunk - row);
+            float *aBlock = packedA + row * terms;
+            if (!isAPacked && group == 0)
+              packRowsOfA(a.type,
+                          aData + ((rowStart + row) * a.rowStride +
+                                   term * a.columnStride) *
+                                      sizeOf(a.type),
+                          a.rowStride, a.columnStride,
+                          tiles->rows * a.rowStride, rows, terms, aBlock);
+            tiles->multiplyBlock(aBlock, /*aStride=*/0, panels, panelStride,
+                                 termStride, rows, width, terms,
+                                 target + row * pitch + group, pitch, isLater);
+          }
         }
       }
       if (!isDirect())

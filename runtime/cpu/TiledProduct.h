@@ -9,11 +9,12 @@
 // Matrix Multiplication" (TOMS 34, 2008), with tiles of registers
 // (ProductTiles.h), 6 x 16 or 12 x 32 numbers:
 //
-//   for 1024 rows of c                        the part of c stays in L2 or L3
-//    for up to 1024 columns of c
-//     for 256 columns of a (rows of b)        b packed in panels of 16 columns
-//      for 96 rows of a                       a packed in panels of rows (L2)
-//       for panels of b (L1), of a: a tile of c
+//   for 1024 rows of c
+//    for 512 columns of c, or all where tiles are written into c itself
+//     for 768 columns of a (rows of b)        a packed in panels of rows (L3)
+//      for 96 of the columns of c             b packed in panels of 16 columns
+//       for 4 panels of rows of a (L2)
+//        for panels of b, of a: a tile of c
 //
 //===----------------------------------------------------------------------===//
 #ifndef PP_RUNTIME_CPU_TILEDPRODUCT_H
@@ -32,7 +33,7 @@ namespace pp::runtime {
 
 /// c = a b, or c += a b, for matrices m x k, k x n and m x n, and for batches
 /// of them. Factors of bf16 are multiplied in AMX's tiles where there are any
-/// (MatrixTileProduct.h). Else a number of c is the sum over blocks of 256
+/// (MatrixTileProduct.h). Else a number of c is the sum over blocks of 768
 /// terms, added one after the other, of chains of fused multiply-adds in f32
 /// that begin at 0: its bits depend on nothing but its row of a and its column
 /// of b.
