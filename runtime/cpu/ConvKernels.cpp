@@ -95,7 +95,11 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   const bool isInPairs = isForwardInPairs(descriptor, builder);
   const bool isOfMatrices =
       isInMatrixTiles(descriptor, builder, Direction::Forward);
-  ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
+  Division division = Division::SamplesOrOutputs;
+  if (isInOwnTiles)
+    division =
+        divisionOfTiles(descriptor, builder, Direction::Forward, division);
+  ConvShape shape(descriptor, builder, division);
   ConvEpilogue epilogue(descriptor);
   if (isInOwnTiles)
     return buildTiles(shape, Direction::Forward, epilogue, builder);
@@ -155,7 +159,11 @@ void pp::runtime::buildConvBackwardData(Descriptor &descriptor,
                           builder);
   bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Backward);
   bool isOfMatrices = isInMatrixTiles(descriptor, builder, Direction::Backward);
-  ConvShape shape(descriptor, builder, Division::Samples);
+  Division division = Division::Samples;
+  if (isInOwnTiles)
+    division =
+        divisionOfTiles(descriptor, builder, Direction::Backward, division);
+  ConvShape shape(descriptor, builder, division);
   if (isInOwnTiles)
     return buildTiles(shape, Direction::Backward, {}, builder);
   if (isOfMatrices)

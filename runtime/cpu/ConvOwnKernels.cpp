@@ -20,10 +20,30 @@ bool pp::runtime::isInTiles(Descriptor &descriptor, KernelBuilder &builder,
   return shape && WinogradConvolution::isPossible(*shape);
 }
 
+Division pp::runtime::divisionOfTiles(Descriptor &descriptor,
+                                      KernelBuilder &builder,
+                                      Direction direction, Division other) {
+  const ConvShape whole(descriptor, builder, Division::None);
+  const int64_t parts = builder.countParts();
+  const auto shape = whole.inTiles(direction);
+  // Parts of outputs would transform the same tiles, parts of few tiles read
+  // all weights for them. And no part of tiles may copy the image.
+  constexpr int64_t fewest = 12;
+  const bool areShared =
+      shape->samples < parts && shape->tiles() >= fewest * parts &&
+      withLanes(whole.src) == whole.src && withLanes(whole.dst) == whole.dst;
+  return areShared ? Division::None : other;
+}
+
 void pp::runtime::buildTiles(const ConvShape &of, Direction direction,
                              const ConvEpilogue &epilogue,
                              KernelBuilder &builder) {
   WinogradConvolution::Shape shape = *of.inTiles(direction);
+  if (!builder.isWhole() && of.division == Division::None) {
+    const KernelBuilder::Range tiles = builder.share(shape.tiles());
+    shape.begin = tiles.begin;
+    shape.end = tiles.begin + tiles.count;
+  }
   const bool isForward = direction == Direction::Forward;
   const bool isPacked = of.packedBytes != 0;
   const uint64_t weightBytes = WinogradConvolution::getWeightBytes(shape);

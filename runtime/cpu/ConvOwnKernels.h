@@ -12,6 +12,10 @@ namespace pp::runtime {
 /// algorithm in tiles of our own.
 bool isInTiles(Descriptor &descriptor, KernelBuilder &builder,
                ConvDirection direction);
+/// What the parts of one share, if they have less than a sample each: tiles
+/// (`Division::None`, which leaves them to buildTiles()), or else `other`.
+Division divisionOfTiles(Descriptor &descriptor, KernelBuilder &builder,
+                         ConvDirection direction, Division other);
 /// From the tensors, or parts of them, x, weights, bias and y, or dY, weights
 /// and dX. So do those below.
 void buildTiles(const ConvShape &of, ConvDirection direction,

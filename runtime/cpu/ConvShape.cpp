@@ -257,7 +257,8 @@ ConvShape::tilesOf(WinogradConvolution::Direction direction) const {
 }
 
 ConvShape::ConvShape(Descriptor &descriptor, KernelBuilder &builder,
-                     Division division) {
+                     Division division)
+    : division(division) {
   auto srcDims = descriptor.getDims("src");
   if (srcDims.size() < 3 || srcDims.size() > 5)
     throw DescriptorError("src: expected one to three spatial dimensions");

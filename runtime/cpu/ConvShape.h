@@ -38,6 +38,7 @@ struct ConvShape {
   int64_t tileEdge = 0; ///< of tiles of our own, see inTiles; 0: the library
   bool inPairs = false; ///< those of bf16, see WinogradPairs.h
   bool isAdded = false; ///< the gradient of the weights, to what is there
+  Division division;    ///< that it was made for
   /// Whether it is a part that has some rows, or outputs, of its images.
   bool isOfImages = false;
 

@@ -110,8 +110,14 @@ static void multiplyBlock(const float *a, int64_t aStride, const float *b,
     bool areTwo = width > panelColumns;
     int64_t inLast = areTwo ? width - panelColumns : width;
     auto last = static_cast<__mmask16>((1u << inLast) - 1);
-    for (int64_t row = 0; row < rows; row += tileRows) {
-      int64_t height = std::min(tileRows, rows - row);
+    // As high as one another where no panels say otherwise: a tile of few
+    // rows waits for its sums.
+    const int64_t tiles = (rows + tileRows - 1) / tileRows;
+    auto beginOf = [&](int64_t tile) {
+      return isPacked ? std::min(tile * tileRows, rows) : rows * tile / tiles;
+    };
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t row = beginOf(tile), height = beginOf(tile + 1) - row;
       // The next rows find the panel in the first cache.
       auto *multiply = isPacked ? tileOf<true>(height, areTwo, isAdded)
                        : isFar && row == 0

@@ -291,14 +291,15 @@ static Places measurePlaces(int64_t m, int64_t k, int64_t columns,
                             bool isDirect, bool isBRead) {
   int64_t terms = std::min(k, termBlock);
   return {uint64_t(terms * roundUp(std::min(m, rowChunk), mostTileRows)),
-          isBRead ? 0 : uint64_t(terms * std::min(columns, columnGroup)),
+          isBRead ? uint64_t(terms * panelColumns)
+                  : uint64_t(terms * std::min(columns, columnGroup)),
           isDirect ? 0 : uint64_t(std::min(m, rowChunk) * columns)};
 }
 
 bool TiledProduct::isReadInPlace() const {
   // Else each row of panels would read strided memory again.
   constexpr int64_t mostRows = 48;
-  bool areRows = b.columnStride == 1 && n % panelColumns == 0 && m <= mostRows;
+  bool areRows = b.columnStride == 1 && n >= panelColumns && m <= mostRows;
   return b.type == DataType::F32 && (isPacked || areRows);
 }
 
@@ -365,14 +366,18 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
         int64_t terms = std::min(termBlock, k - term);
         bool isLater = term > 0 || (isAdded && isDirect());
         bool isAPacked = column > 0 && k <= termBlock;
-        for (int64_t group = 0; group < columns; group += columnGroup) {
-          int64_t width = std::min(columnGroup, columns - group);
+        for (int64_t width, group = 0; group < columns; group += width) {
+          width = std::min(columnGroup, columns - group);
+          // What fills no panel is packed after all.
+          bool isGroupRead = isBRead && (isPacked || width >= panelColumns);
+          if (isGroupRead)
+            width = width / panelColumns * panelColumns;
           const char *bGroup =
               bData + ((column + group) / panelColumns * bPanel + term * bRow) *
                           sizeOf(b.type);
           const float *panels = packedB;
           int64_t panelStride = terms * panelColumns, termStride = panelColumns;
-          if (isBRead) {
+          if (isGroupRead) {
             panels = reinterpret_cast<const float *>(bGroup);
             panelStride = bPanel;
             termStride = bRow;

@@ -21,7 +21,14 @@ static constexpr int64_t termBlock = 256;
 static int64_t chunkOf(const Sizes &shape) {
   constexpr uint64_t cached = 16 << 20;
   bool isCached = WinogradConvolution::getWeightBytes(shape) <= cached;
-  return std::min<int64_t>(shape.tiles(), isCached ? 24 : 96);
+  return isCached ? 24 : 96;
+}
+
+/// For the last ones, weights are read once, and not again for a few (measured
+/// on Cascade Lake).
+static int64_t mostAtOnce(const Sizes &shape) {
+  constexpr int64_t last = 64;
+  return std::max(chunkOf(shape), last);
 }
 
 /// Bytes of weights that are read from the third cache or from memory.
@@ -178,8 +185,12 @@ void WinogradConvolution::transformWeights(const Shape &shape,
           shape, weights, static_cast<float *>(to));
 }
 
+static int64_t mostInPart(const Sizes &shape) {
+  return std::min(shape.lastTile() - shape.begin, mostAtOnce(shape));
+}
+
 static uint64_t rowBytes(const Sizes &shape, const ProductTiles &registers) {
-  Rows rows(shape, registers, chunkOf(shape));
+  Rows rows(shape, registers, mostInPart(shape));
   return alignUp(shape.points() * rows.ofPoint * sizeof(float));
 }
 
@@ -187,7 +198,7 @@ uint64_t WinogradConvolution::getScratchpadBytes() const {
   if (shape.inPairs)
     return WinogradPairConvolution(shape).getScratchpadBytes();
   return rowBytes(shape, registers) +
-         shape.points() * chunkOf(shape) * outputBlock * sizeof(float);
+         shape.points() * mostInPart(shape) * outputBlock * sizeof(float);
 }
 
 void WinogradConvolution::run(const void *x, const void *transformed,
@@ -203,12 +214,13 @@ void WinogradConvolution::run(const void *x, const void *transformed,
   auto *products = reinterpret_cast<float *>(static_cast<char *>(scratchpad) +
                                              rowBytes(shape, registers));
   const Functions &work = functionsFor(shape, registers);
-  const int64_t points = shape.points(), chunk = chunkOf(shape);
+  const int64_t points = shape.points(), end = shape.lastTile();
   const int64_t weightPanel = points * shape.channels * lanes;
   MultiplyBlock *multiply =
       areFar(shape) ? registers.multiplyFar : registers.multiplyBlock;
-  for (int64_t first = 0; first < shape.tiles(); first += chunk) {
-    int64_t count = std::min(chunk, shape.tiles() - first);
+  for (int64_t count, first = shape.begin; first < end; first += count) {
+    const int64_t left = end - first;
+    count = left <= mostAtOnce(shape) ? left : chunkOf(shape);
     const int64_t pitch = count * outputBlock;
     const Rows rows(shape, registers, count);
     work.readTiles(shape, rows, x, first, count, numbers);

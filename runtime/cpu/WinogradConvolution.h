@@ -56,6 +56,10 @@ public:
     int64_t tileRows() const { return (rows + edge - 1) / edge; }
     int64_t tileColumns() const { return (columns + edge - 1) / edge; }
     int64_t tiles() const { return samples * tileRows() * tileColumns(); }
+
+    /// Of a part: the first of its tiles, and the one behind its last; 0, all.
+    int64_t begin = 0, end = 0;
+    int64_t lastTile() const { return end == 0 ? tiles() : end; }
   };
 
   /// Weights of channels x 3 x 3 numbers for each output. The gradient of a

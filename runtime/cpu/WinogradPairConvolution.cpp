@@ -18,7 +18,7 @@ static_assert(lanes == pairColumns);
 /// in L2. As many rows as a tile of registers has go into it, and a power of
 /// two does not.
 static int64_t chunkOf(const Sizes &shape) {
-  return std::min<int64_t>(shape.tiles(), 72);
+  return std::min<int64_t>(shape.lastTile() - shape.begin, 72);
 }
 
 //===----------------------------------------------------------------------===//
@@ -108,8 +108,8 @@ void WinogradPairConvolution::run(const uint16_t *x, const uint16_t *weights,
   auto *products =
       reinterpret_cast<float *>(scratchpad + PairRows(shape, chunk).bytes());
   const int64_t ofPoint = shape.channels * lanes, ofPanel = points * ofPoint;
-  for (int64_t first = 0; first < shape.tiles(); first += chunk) {
-    const int64_t count = std::min(chunk, shape.tiles() - first);
+  for (int64_t first = shape.begin; first < shape.lastTile(); first += chunk) {
+    const int64_t count = std::min(chunk, shape.lastTile() - first);
     const int64_t pitch = count * outputBlock;
     const PairRows rows(shape, count);
     readTiles(shape, rows, x, first, count, numbers);
