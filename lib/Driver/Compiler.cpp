@@ -141,6 +141,14 @@ void pp::buildPhase(OpPassManager &pm, CompilePhase phase,
         convolutions.tileMoves = 1.0;
         convolutions.libraryGradients = 1.5;
       }
+      // Measured on Cascade Lake (docs/rationale.md).
+      if (runtime::isSkylakeServer()) {
+        convolutions.gflops = 100;
+        convolutions.tileBytes = 11.5;
+        convolutions.weightBytes = 6.5;
+        convolutions.tileMoves = 0.6;
+        convolutions.libraryGradients = 0.75;
+      }
       convolutions.tuningFile = layouts.tuningFile = options.tuningFile;
       layouts.bandwidth = options.cost.bandwidth;
       pm.addPass(nn::createChooseConvolutions(convolutions));

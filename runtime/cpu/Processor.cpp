@@ -53,16 +53,40 @@ bool pp::runtime::isFromIntel() {
   return is;
 }
 
-/// GCC's library, which __builtin_cpu_is asks, may be older than the processor.
+namespace {
+/// As its makers count: GCC's library, which __builtin_cpu_is asks, may be
+/// older than the processor.
+struct Generation {
+  unsigned family = 0, model = 0;
+
+  Generation() {
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d))
+      return;
+    family = (a >> 8 & 0xf) + (a >> 20 & 0xff);
+    model = (a >> 4 & 0xf) + (a >> 12 & 0xf0);
+  }
+};
+} // namespace
+
 static bool findZen5() {
   constexpr unsigned zen5 = 0x1a;
-  unsigned a, b, c, d;
-  if (!__builtin_cpu_is("amd") || !__get_cpuid(1, &a, &b, &c, &d))
-    return false;
-  return (a >> 8 & 0xf) + (a >> 20 & 0xff) == zen5 && hasAvx512();
+  return __builtin_cpu_is("amd") && Generation().family == zen5 && hasAvx512();
 }
 
 bool pp::runtime::isZen5() {
   static const bool is = findZen5();
+  return is;
+}
+
+static bool findSkylakeServer() {
+  constexpr unsigned core = 6, skylakeServer = 0x55;
+  const Generation own;
+  return isFromIntel() && own.family == core && own.model == skylakeServer &&
+         hasAvx512();
+}
+
+bool pp::runtime::isSkylakeServer() {
+  static const bool is = findSkylakeServer();
   return is;
 }

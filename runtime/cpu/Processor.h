@@ -23,6 +23,8 @@ bool hasAvx512();
 bool isFromIntel();
 /// AMD's first with AVX-512 as wide as its registers.
 bool isZen5();
+/// Intel's first for servers with AVX-512, and Cascade Lake.
+bool isSkylakeServer();
 
 } // namespace pp::runtime
 
