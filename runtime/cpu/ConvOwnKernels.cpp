@@ -26,11 +26,13 @@ Division pp::runtime::divisionOfTiles(Descriptor &descriptor,
   const ConvShape whole(descriptor, builder, Division::None);
   const int64_t parts = builder.countParts();
   const auto shape = whole.inTiles(direction);
-  // Parts of outputs would transform the same tiles, parts of few tiles read
-  // all weights for them. And no part of tiles may copy the image.
+  // Parts of outputs would transform the same tiles, parts of tiles the same
+  // weights if those are not packed, and read all of them for few. And no part
+  // of tiles may copy the image.
   constexpr int64_t fewest = 12;
+  const bool areReady = whole.packedBytes != 0 || other == Division::Samples;
   const bool areShared =
-      shape->samples < parts && shape->tiles() >= fewest * parts &&
+      areReady && shape->samples < parts && shape->tiles() >= fewest * parts &&
       withLanes(whole.src) == whole.src && withLanes(whole.dst) == whole.dst;
   return areShared ? Division::None : other;
 }

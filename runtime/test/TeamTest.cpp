@@ -199,6 +199,10 @@ TEST(Divided, LeavesOneImageWholeWhereItsRowsMeet) {
                 "pad_hi=0x0 groups=1 types=bf16xbf16xbf16 "
                 "layout=channels_last",
                 {1024, 512, 1024}},
+        Divided{"conv_forward src=1x32x19x15 weights=64x32x3x3 dst=1x64x19x15 "
+                "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=0 layout=blocked16 algorithm=winograd2",
+                {9120, 18432, 18240}},
         Divided{"conv_backward_data src=1x32x12x4 weights=48x32x3x3 "
                 "dst=1x48x12x4 strides=1x1 dilations=1x1 pad_lo=1x1 "
                 "pad_hi=1x1 groups=1 layout=channels_last algorithm=winograd2",
@@ -399,6 +403,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "strides=1x1 dilations=2x1 pad_lo=2x1 pad_hi=2x1 groups=16 "
                 "bias=0 layout=channels_last",
                 {1728, 144, 1728}},
+        // In tiles that parts of one image share.
+        Divided{"conv_backward_data src=1x32x19x15 weights=64x32x3x3 "
+                "dst=1x64x19x15 strides=1x1 dilations=1x1 pad_lo=1x1 "
+                "pad_hi=1x1 groups=1 layout=channels_last "
+                "algorithm=winograd2",
+                {18240, 18432, 9120}},
         // In tiles: output channels, rows of whole tiles, samples.
         Divided{"conv_forward src=1x32x7x6 weights=64x32x3x3 dst=1x64x7x6 "
                 "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "

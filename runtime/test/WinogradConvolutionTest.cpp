@@ -110,30 +110,35 @@ testing::Message describe(const Case &of) {
          << (of.inPairs ? ", in pairs" : "");
 }
 
-/// With x, weights and y of `Element`.
+/// With x, weights and y of `Element`, in parts that share the tiles.
 template <typename Element>
 std::vector<Element> runOn(const Case &of, const ProductTiles &registers,
                            const std::vector<Element> &x,
                            const std::vector<Element> &weights,
-                           const Numbers &bias) {
+                           const Numbers &bias, int64_t parts = 1) {
   WinogradConvolution::Shape shape = of.shape();
-  WinogradConvolution convolution(shape, registers);
   Numbers transformed(WinogradConvolution::getWeightBytes(shape) /
                       sizeof(float));
   WinogradConvolution::transformWeights(shape, weights.data(), of.direction,
                                         transformed.data(), registers);
-  Numbers scratchpad(convolution.getScratchpadBytes() / sizeof(float));
   std::vector<Element> y(of.samples * shape.y.sample);
-  convolution.run(x.data(), transformed.data(), bias.data(), relu, y.data(),
-                  scratchpad.data());
+  for (int64_t part = 0; part < parts; ++part) {
+    shape.begin = shape.tiles() * part / parts;
+    shape.end = shape.tiles() * (part + 1) / parts;
+    WinogradConvolution convolution(shape, registers);
+    Numbers scratchpad(convolution.getScratchpadBytes() / sizeof(float));
+    convolution.run(x.data(), transformed.data(), bias.data(), relu, y.data(),
+                    scratchpad.data());
+  }
   return y;
 }
 
 Numbers run(const Case &of, const ProductTiles &registers, const Numbers &x,
-            const Numbers &weights, const Numbers &bias) {
+            const Numbers &weights, const Numbers &bias, int64_t parts = 1) {
   if (!of.isShort)
-    return runOn(of, registers, x, weights, bias);
-  return widened(runOn(of, registers, narrowed(x), narrowed(weights), bias));
+    return runOn(of, registers, x, weights, bias, parts);
+  return widened(
+      runOn(of, registers, narrowed(x), narrowed(weights), bias, parts));
 }
 
 /// Compares with sums in f64, and the tiles of both kinds of registers with
@@ -349,6 +354,27 @@ TEST(WinogradConvolutionTest, IsAsExactAsSumsOfF32) {
 }
 
 /// Of numbers whose transforms are no bf16.
+TEST(WinogradConvolutionTest, HasTheSameBitsInPartsOfTiles) {
+  if (!TiledProduct::isPossible())
+    GTEST_SKIP() << "this processor has no such registers";
+  std::minstd_rand random(9);
+  forEachKind([&](int64_t edge, bool isShort, bool inPairs) {
+    const Case of{1, 48, 80,
+                  // Of tiles more than there are at once in a part of two.
+                  edge * 12 - 1, edge * 11, 1, Direction::Forward, edge,
+                  isShort, inPairs};
+    SCOPED_TRACE(describe(of));
+    const WinogradConvolution::Shape shape = of.shape();
+    Numbers x = randomElements(of, random, shape.x.sample);
+    Numbers weights = randomElements(of, random, of.channels * of.outputs * 9);
+    Numbers bias = randomNumbers(random, of.outputs);
+    const Numbers whole = run(of, productTiles(), x, weights, bias);
+    for (int64_t parts : {2, 3, 5})
+      EXPECT_EQ(run(of, productTiles(), x, weights, bias, parts), whole)
+          << parts << " parts";
+  });
+}
+
 TEST(WinogradConvolutionTest, RoundsPairsToTheNearest) {
   if (!hasPairProducts())
     GTEST_SKIP() << "this processor has no such registers";
