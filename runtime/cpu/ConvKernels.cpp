@@ -4,6 +4,9 @@
 #include "cpu/ConvOwnKernels.h"
 #include "cpu/PackedWeights.h"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -86,6 +89,60 @@ ConvForward::ConvForward(ConvShape &shape, const ConvEpilogue &epilogue,
   }
 }
 
+namespace {
+/// The source as the primitive reads it, the others as they are.
+struct ForwardTensors {
+  dnnl::memory src, weights, bias, dst;
+};
+} // namespace
+
+static void addForward(const ConvForward &forward, const ConvEpilogue &epilogue,
+                       const ForwardTensors &tensors, KernelBuilder &builder) {
+  const ConvForward::Desc &desc = forward.plain;
+  auto weightsInside = readAs(builder, tensors.weights, desc.weights_desc());
+  auto dstInside = writeAs(builder, tensors.dst, desc.dst_desc());
+  std::vector<KernelBuilder::Argument> arguments{
+      {DNNL_ARG_SRC, tensors.src},
+      {DNNL_ARG_WEIGHTS, weightsInside},
+      {DNNL_ARG_DST, dstInside}};
+  if (epilogue.hasBias)
+    arguments.push_back({DNNL_ARG_BIAS, tensors.bias});
+  if (forward.fused && KernelBuilder::canGuard()) {
+    builder.addPrimitive(convolution_forward(*forward.fused),
+                         forward.fused->scratchpad_desc(), arguments);
+    builder.guardNext(2);
+  }
+  builder.addPrimitive(convolution_forward(desc), desc.scratchpad_desc(),
+                       arguments);
+  if (epilogue.activation != ConvEpilogue::None)
+    // Dense in any layout; a part has memory of its own.
+    builder.addWork([epilogue, dstInside] {
+      epilogue.apply(static_cast<float *>(dstInside.get_data_handle()),
+                     dstInside.get_desc().get_size() / sizeof(float));
+    });
+  writeBack(builder, dstInside, tensors.dst);
+}
+
+/// How many outputs are computed at once. For one image of a few hundred
+/// pixels, oneDNN 2.6 adds up many channels of a window of one place in another
+/// order where there are more outputs, so that parts of them would have other
+/// bits; so few are also as fast (measured on Cascade Lake).
+static int64_t countOutputsAtOnce(const ConvShape &shape, int64_t samples) {
+  constexpr int64_t most = 256, manyInputs = 512;
+  auto countPlaces = [](const KernelBuilder::MemoryDesc &desc) {
+    const KernelBuilder::Dims dims = desc.dims();
+    return std::accumulate(dims.begin() + 2, dims.end(), int64_t(1),
+                           std::multiplies<>());
+  };
+  const int64_t pixels = countPlaces(shape.dst);
+  const bool isOther =
+      samples == 1 && shape.groups == 1 && countPlaces(shape.weights) == 1 &&
+      shape.layout.starts_with("blocked") &&
+      shape.src.data_type() == KernelBuilder::Type::f32 &&
+      shape.src.dims()[1] >= manyInputs && pixels > 7 * 7 && pixels < 28 * 28;
+  return isOther ? most : shape.outputChannels;
+}
+
 void pp::runtime::buildConvForward(Descriptor &descriptor,
                                    KernelBuilder &builder) {
   if (auto windows = findForwardWindows(descriptor, builder))
@@ -100,6 +157,7 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
     division =
         divisionOfTiles(descriptor, builder, Direction::Forward, division);
   ConvShape shape(descriptor, builder, division);
+  const int64_t samples = descriptor.getDims("src")[0];
   ConvEpilogue epilogue(descriptor);
   if (isInOwnTiles)
     return buildTiles(shape, Direction::Forward, epilogue, builder);
@@ -110,35 +168,32 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   ConvForward forward(shape, epilogue, builder);
   const ConvForward::Desc &desc = forward.plain;
   demandEqualParts(shape, desc);
-  auto src = builder.addTensor(shape.src, shape.srcOffset);
-  auto weights = addWeights(shape, desc, builder);
-  dnnl::memory bias;
+  ForwardTensors all;
+  all.src = readAs(builder, builder.addTensor(shape.src, shape.srcOffset),
+                   desc.src_desc());
+  all.weights = addWeights(shape, desc, builder);
   if (epilogue.hasBias)
-    bias = builder.addTensor(desc.bias_desc(), shape.biasOffset);
-  auto dst = builder.addResult(shape.dst, shape.dstOffset);
-  auto srcInside = readAs(builder, src, desc.src_desc());
-  auto weightsInside = readAs(builder, weights, desc.weights_desc());
-  auto dstInside = writeAs(builder, dst, desc.dst_desc());
-  std::vector<KernelBuilder::Argument> arguments{
-      {DNNL_ARG_SRC, srcInside},
-      {DNNL_ARG_WEIGHTS, weightsInside},
-      {DNNL_ARG_DST, dstInside}};
-  if (epilogue.hasBias)
-    arguments.push_back({DNNL_ARG_BIAS, bias});
-  if (forward.fused && KernelBuilder::canGuard()) {
-    builder.addPrimitive(convolution_forward(*forward.fused),
-                         forward.fused->scratchpad_desc(), arguments);
-    builder.guardNext(2);
+    all.bias = builder.addTensor(desc.bias_desc(), shape.biasOffset);
+  all.dst = builder.addResult(shape.dst, shape.dstOffset);
+  const int64_t outputs = shape.outputChannels;
+  const int64_t most = countOutputsAtOnce(shape, samples);
+  if (most >= outputs)
+    return addForward(forward, epilogue, all, builder);
+  for (int64_t begin = 0; begin < outputs; begin += most) {
+    ConvShape some = shape;
+    some.takeOutputs({begin, std::min(most, outputs - begin)});
+    const ConvForward ofSome(some, epilogue, builder);
+    const ConvForward::Desc &own = ofSome.plain;
+    ForwardTensors part;
+    part.src = readAs(builder, all.src, own.src_desc());
+    part.weights = builder.addView(
+        all.weights, some.packedBytes ? own.weights_desc() : some.weights,
+        some.weightsOffset);
+    if (epilogue.hasBias)
+      part.bias = builder.addView(all.bias, own.bias_desc(), some.biasOffset);
+    part.dst = builder.addView(all.dst, some.dst, some.dstOffset);
+    addForward(ofSome, epilogue, part, builder);
   }
-  builder.addPrimitive(convolution_forward(desc), desc.scratchpad_desc(),
-                       arguments);
-  if (epilogue.activation != ConvEpilogue::None)
-    // Dense in any layout; a part has memory of its own.
-    builder.addWork([epilogue, dstInside] {
-      epilogue.apply(static_cast<float *>(dstInside.get_data_handle()),
-                     dstInside.get_desc().get_size() / sizeof(float));
-    });
-  writeBack(builder, dstInside, dst);
 }
 
 bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {

@@ -199,6 +199,10 @@ TEST(Divided, LeavesOneImageWholeWhereItsRowsMeet) {
                 "pad_hi=0x0 groups=1 types=bf16xbf16xbf16 "
                 "layout=channels_last",
                 {1024, 512, 1024}},
+        Divided{"conv_forward src=1x512x14x14 weights=512x512x1x1 "
+                "dst=1x512x14x14 strides=1x1 dilations=1x1 pad_lo=0x0 "
+                "pad_hi=0x0 groups=1 bias=0 layout=blocked16",
+                {100352, 262144, 100352}},
         Divided{"conv_forward src=1x32x19x15 weights=64x32x3x3 dst=1x64x19x15 "
                 "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
                 "bias=0 layout=blocked16 algorithm=winograd2",
@@ -403,6 +407,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "strides=1x1 dilations=2x1 pad_lo=2x1 pad_hi=2x1 groups=16 "
                 "bias=0 layout=channels_last",
                 {1728, 144, 1728}},
+        // So many outputs at a time as parts may have.
+        Divided{"conv_forward src=1x512x14x14 weights=512x512x1x1 "
+                "dst=1x512x14x14 strides=1x1 dilations=1x1 pad_lo=0x0 "
+                "pad_hi=0x0 groups=1 bias=1 layout=blocked16 activation=relu",
+                {100352, 262144, 512, 100352}},
         // In tiles that parts of one image share.
         Divided{"conv_backward_data src=1x32x19x15 weights=64x32x3x3 "
                 "dst=1x64x19x15 strides=1x1 dilations=1x1 pad_lo=1x1 "
