@@ -13,7 +13,7 @@ using dnnl::pooling_v2_forward;
 namespace {
 struct PoolShape {
   dnnl::algorithm algorithm;
-  KernelBuilder::MemoryDesc src, dst; // of the samples of this part
+  KernelBuilder::MemoryDesc src, dst; // of this part
   // What the library works on: those, or copies of them in f32.
   KernelBuilder::MemoryDesc srcInside, dstInside;
   uint64_t srcOffset = 0, dstOffset = 0;
@@ -51,11 +51,17 @@ PoolShape::PoolShape(Descriptor &descriptor, bool average,
                                   : "types: expected f32 or bf16");
   src = KernelBuilder::inLayout(srcDims, layout, type);
   dst = KernelBuilder::inLayout(dstDims, layout, type);
+  // Channels lie one after the other, or in blocks.
+  constexpr int64_t block = 16;
+  const bool areChannels =
+      srcDims[0] == 1 && srcDims[1] % block == 0 && layout != "channels_last";
   if (!builder.isWhole()) {
-    KernelBuilder::Range samples = builder.share(srcDims[0]);
-    srcOffset = KernelBuilder::offsetOfSamples(src, samples);
-    dstOffset = KernelBuilder::offsetOfSamples(dst, samples);
-    srcDims[0] = dstDims[0] = samples.count;
+    const int axis = areChannels ? 1 : 0;
+    const int64_t extent = srcDims[axis];
+    const auto range = builder.share(extent, areChannels ? block : 1);
+    srcOffset = src.get_size() / extent * range.begin;
+    dstOffset = dst.get_size() / extent * range.begin;
+    srcDims[axis] = dstDims[axis] = range.count;
     src = KernelBuilder::inLayout(srcDims, layout, type);
     dst = KernelBuilder::inLayout(dstDims, layout, type);
   }

@@ -525,6 +525,19 @@ INSTANTIATE_TEST_SUITE_P(
         Divided{"max_pool_forward src=6x16x8x8 dst=6x16x4x4 kernel=2x2 "
                 "strides=2x2 dilations=1x1 pad_lo=0x0 pad_hi=0x0",
                 {6144, 1536}},
+        // Of one image, channels.
+        Divided{"max_pool_forward src=1x48x8x8 dst=1x48x4x4 kernel=2x2 "
+                "strides=2x2 dilations=1x1 pad_lo=0x0 pad_hi=0x0 "
+                "layout=blocked16",
+                {3072, 768}},
+        Divided{"max_pool_backward src=1x48x8x8 dst=1x48x4x4 kernel=2x2 "
+                "strides=2x2 dilations=1x1 pad_lo=0x0 pad_hi=0x0 "
+                "layout=blocked16",
+                {3072, 768, 3072}},
+        Divided{"avg_pool_forward src=1x48x8x8 dst=1x48x4x4 kernel=2x2 "
+                "strides=2x2 dilations=1x1 pad_lo=0x0 pad_hi=0x0 "
+                "include_pad=0",
+                {3072, 768}},
         Divided{"max_pool_backward src=6x16x8x8 dst=6x16x4x4 kernel=2x2 "
                 "strides=2x2 dilations=1x1 pad_lo=0x0 pad_hi=0x0",
                 {6144, 1536, 6144}},
