@@ -129,17 +129,19 @@ static void addForward(const ConvForward &forward, const ConvEpilogue &epilogue,
 /// bits; so few are also as fast (measured on Cascade Lake).
 static int64_t countOutputsAtOnce(const ConvShape &shape, int64_t samples) {
   constexpr int64_t most = 256, manyInputs = 512;
+  constexpr int64_t fewPixels = 49, manyPixels = 784;
   auto countPlaces = [](const KernelBuilder::MemoryDesc &desc) {
     const KernelBuilder::Dims dims = desc.dims();
     return std::accumulate(dims.begin() + 2, dims.end(), int64_t(1),
                            std::multiplies<>());
   };
   const int64_t pixels = countPlaces(shape.dst);
-  const bool isOther =
-      samples == 1 && shape.groups == 1 && countPlaces(shape.weights) == 1 &&
-      shape.layout.starts_with("blocked") &&
-      shape.src.data_type() == KernelBuilder::Type::f32 &&
-      shape.src.dims()[1] >= manyInputs && pixels > 7 * 7 && pixels < 28 * 28;
+  const bool isOther = samples == 1 && shape.groups == 1 &&
+                       countPlaces(shape.weights) == 1 &&
+                       shape.layout.starts_with("blocked") &&
+                       shape.src.data_type() == KernelBuilder::Type::f32 &&
+                       shape.src.dims()[1] >= manyInputs &&
+                       pixels > fewPixels && pixels < manyPixels;
   return isOther ? most : shape.outputChannels;
 }
 
