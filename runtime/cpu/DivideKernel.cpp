@@ -118,6 +118,11 @@ std::string pp::runtime::divideKernel(const std::string &descriptor,
                 divideKernel(descriptor, threads, each * threads);
             !divided.empty())
           return divided;
+    // oneDNN may add up few rows in another order than many: smaller parts can
+    // have the order of the whole.
+    if (std::string divided = divideKernel(descriptor, threads, 2 * threads);
+        !divided.empty())
+      return divided;
   } catch (const std::exception &) { // NOLINT(bugprone-empty-catch)
     // The library says what is wrong where the kernel is made.
   }

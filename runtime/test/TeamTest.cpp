@@ -248,6 +248,19 @@ TEST_P(DividedTest, DescribesItsTensors) {
         << "tensor " << i;
 }
 
+/// Two halves would add up in another order than the whole.
+TEST(Divided, SharesInSmallerParts) {
+  if (!hasAvx512())
+    GTEST_SKIP() << "this processor has no such kernel";
+  setKernelThreads(1);
+  const std::string text =
+      "conv_forward src=1x1024x14x14 weights=512x1024x1x1 dst=1x512x14x14 "
+      "strides=1x1 dilations=1x1 pad_lo=0x0 pad_hi=0x0 groups=1 bias=0 "
+      "layout=channels_last";
+  for (unsigned threads : {2u, 3u})
+    EXPECT_NE(divideKernel(text, threads), text);
+}
+
 /// Samples, outputs where there are too few, and rows of one image: few pixels
 /// for many weights.
 TEST(Divided, SharesConvolutionsInMatrixTiles) {
