@@ -13,21 +13,28 @@ using namespace pp::runtime;
 
 static constexpr int64_t tileRows = 12;
 /// Numbers of b: a page, beyond which the processor expects nothing.
-static constexpr int64_t ahead = 4096 / sizeof(float);
+static constexpr int64_t page = 4096 / sizeof(float);
 
 namespace {
+/// What a tile asks for with each term: a line of each panel, from here on, so
+/// many numbers further each time.
+struct Ahead {
+  const float *from = nullptr;
+  int64_t step = 0;
+};
+
 /// Columns of c that `last` leaves out, in the last panel, are not touched.
 using MultiplyTile = void(const float *a, int64_t aStride, const float *b,
                           int64_t panelStride, int64_t termStride,
                           int64_t terms, float *c, int64_t rowStride,
-                          __mmask16 last);
+                          __mmask16 last, Ahead ahead);
 } // namespace
 
 template <int rows, int panels, bool isAdded, bool isPacked, bool isFar>
-PP_AVX512 static void multiplyTile(const float *a, int64_t aStride,
-                                   const float *b, int64_t panelStride,
-                                   int64_t termStride, int64_t terms, float *c,
-                                   int64_t rowStride, __mmask16 last) {
+PP_AVX512 static void
+multiplyTile(const float *a, int64_t aStride, const float *b,
+             int64_t panelStride, int64_t termStride, int64_t terms, float *c,
+             int64_t rowStride, __mmask16 last, Ahead ahead) {
   __m512 sums[rows][panels];
 #pragma unroll
   for (int row = 0; row < rows; ++row)
@@ -66,7 +73,10 @@ PP_AVX512 static void multiplyTile(const float *a, int64_t aStride,
     if (isFar)
 #pragma unroll
       for (int panel = 0; panel < panels; ++panel)
-        __builtin_prefetch(b + panel * panelStride + ahead);
+        _mm_prefetch(
+            reinterpret_cast<const char *>(ahead.from + panel * panelStride),
+            _MM_HINT_T1);
+    ahead.from += ahead.step;
     b += termStride;
   }
 #pragma unroll
@@ -116,16 +126,24 @@ static void multiplyBlock(const float *a, int64_t aStride, const float *b,
     auto beginOf = [&](int64_t tile) {
       return isPacked ? std::min(tile * tileRows, rows) : rows * tile / tiles;
     };
+    // The next rows find the panels in a cache: they share those that follow.
+    const float *next = column + 2 * panelColumns < columns
+                            ? panel + 2 * panelStride
+                            : b + terms * termStride;
+    auto aheadOf = [&](int64_t tile) -> Ahead {
+      if (tile == 0)
+        return {panel + page, termStride};
+      const int64_t sharers = tiles - 1;
+      return {next + terms * (tile - 1) / sharers * termStride,
+              (termStride + sharers - 1) / sharers};
+    };
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t row = beginOf(tile), height = beginOf(tile + 1) - row;
-      // The next rows find the panel in the first cache.
       auto *multiply = isPacked ? tileOf<true>(height, areTwo, isAdded)
-                       : isFar && row == 0
-                           ? tileOf<false, isFar>(height, areTwo, isAdded)
-                           : tileOf<false>(height, areTwo, isAdded);
+                                : tileOf<false, isFar>(height, areTwo, isAdded);
       multiply(a + row * (isPacked ? terms : aStride), aStride, panel,
                panelStride, termStride, terms, c + row * rowStride + column,
-               rowStride, last);
+               rowStride, last, isFar ? aheadOf(tile) : Ahead());
     }
   }
 }
