@@ -8,16 +8,24 @@
 
 namespace pp::runtime {
 
+/// What is added to the sums, before the activation; null where that is not.
+struct ConvSummands {
+  const float *bias = nullptr;     ///< a number for each output
+  const float *residual = nullptr; ///< lies as the result does
+};
+
 struct ConvEpilogue {
   enum Activation { None, Relu, Clip };
-  bool hasBias = false;
+  bool hasBias = false, hasResidual = false;
   Activation activation = None;
   float low = 0, high = 0; // of Clip
 
   ConvEpilogue() = default;
-  /// Reads the keys `bias` and `activation` of docs/plan-format.md.
+  /// Reads the keys `bias`, `residual` and `activation` of docs/plan-format.md.
   explicit ConvEpilogue(Descriptor &descriptor) {
     hasBias = descriptor.getInteger("bias", 0, 1);
+    hasResidual =
+        descriptor.has("residual") && descriptor.getInteger("residual", 0, 1);
     if (!descriptor.has("activation"))
       return;
     bool isRelu =
@@ -31,7 +39,11 @@ struct ConvEpilogue {
       throw DescriptorError("low: is more than high");
   }
 
-  bool isEmpty() const { return !hasBias && activation == None; }
+  bool isEmpty() const {
+    return !hasBias && !hasResidual && activation == None;
+  }
+
+  bool isBiasAlone() const { return !hasResidual && activation == None; }
 
   /// The activation, as generated code does it; what is not a number stays so.
   void apply(float *numbers, uint64_t count) const {
@@ -44,6 +56,8 @@ struct ConvEpilogue {
                      : numbers[i] >= high ? high
                                           : numbers[i];
   }
+  /// The same for many numbers, which a residual is added to, if there is one.
+  void finish(float *numbers, const float *residual, uint64_t count) const;
 };
 
 } // namespace pp::runtime

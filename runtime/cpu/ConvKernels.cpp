@@ -18,11 +18,16 @@ using dnnl::convolution_forward;
 
 using Direction = ConvDirection;
 
-static dnnl::primitive_attr attributesOf(const ConvEpilogue &epilogue) {
+/// `residual` describes what is added.
+static dnnl::primitive_attr
+attributesOf(const ConvEpilogue &epilogue,
+             const KernelBuilder::MemoryDesc &residual) {
   // A copy of the builder's would be the same object.
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops operations;
+  if (epilogue.hasResidual)
+    operations.append_binary(dnnl::algorithm::binary_add, residual);
   if (epilogue.activation == ConvEpilogue::Relu)
     operations.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
   else if (epilogue.activation == ConvEpilogue::Clip)
@@ -38,8 +43,11 @@ namespace {
 struct ConvForward {
   using Desc = convolution_forward::primitive_desc;
   Desc plain; ///< with the bias
-  /// And with the activation; empty where the library does not have that.
+  /// And with the residual and the activation; empty where the library does not
+  /// have these, or there are none.
   std::optional<Desc> fused;
+  /// Whether these follow pixels that are still in a cache.
+  bool isFinishedInCache = false;
   bool isAsFast = true; ///< whether what is used is the code of the convolution
 
   ConvForward(ConvShape &shape, const ConvEpilogue &epilogue,
@@ -72,27 +80,31 @@ ConvForward::ConvForward(ConvShape &shape, const ConvEpilogue &epilogue,
       demandPlainCode(plain);
   }
   isAsFast = plain.impl_info_str() == code;
-  if (epilogue.activation == ConvEpilogue::None)
+  if (epilogue.isBiasAlone())
     return;
+  const bool isSameCode = isAsFast;
   isAsFast = false;
-  if (!shape.isReliable(/*isWeightGradient=*/false))
+  // oneDNN 2.6's plain code finds the residual where a plain tensor has it.
+  if (!shape.isReliable(/*isWeightGradient=*/false) ||
+      (epilogue.hasResidual && isPlainCode(plain)))
     return;
   try {
-    Desc desc = make(attributesOf(epilogue));
-    if (desc.impl_info_str() != code)
-      return;
-    fused = desc;
-    isAsFast = true;
+    Desc desc = make(attributesOf(epilogue, plain.dst_desc()));
+    if (desc.impl_info_str() == code)
+      fused = desc;
   } catch (const dnnl::error &error) {
     if (error.status != dnnl_unimplemented)
       throw;
   }
+  isFinishedInCache = !fused && epilogue.hasResidual && shape.isPointwise() &&
+                      shape.dst == plain.dst_desc();
+  isAsFast = fused || (isFinishedInCache && isSameCode);
 }
 
 namespace {
 /// The source as the primitive reads it, the others as they are.
 struct ForwardTensors {
-  dnnl::memory src, weights, bias, dst;
+  dnnl::memory src, weights, bias, residual, dst;
 };
 } // namespace
 
@@ -107,18 +119,34 @@ static void addForward(const ConvForward &forward, const ConvEpilogue &epilogue,
       {DNNL_ARG_DST, dstInside}};
   if (epilogue.hasBias)
     arguments.push_back({DNNL_ARG_BIAS, tensors.bias});
-  if (forward.fused && KernelBuilder::canGuard()) {
+  dnnl::memory residual;
+  if (epilogue.hasResidual)
+    residual = readAs(builder, tensors.residual, desc.dst_desc());
+  const bool hidesNaN = epilogue.activation != ConvEpilogue::None;
+  const bool isFused =
+      forward.fused && (!hidesNaN || KernelBuilder::canGuard());
+  if (isFused) {
+    auto all = arguments;
+    if (epilogue.hasResidual)
+      all.push_back(
+          {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, residual});
     builder.addPrimitive(convolution_forward(*forward.fused),
-                         forward.fused->scratchpad_desc(), arguments);
-    builder.guardNext(2);
+                         forward.fused->scratchpad_desc(), all);
+    if (hidesNaN)
+      builder.guardNext(2);
   }
-  builder.addPrimitive(convolution_forward(desc), desc.scratchpad_desc(),
-                       arguments);
-  if (epilogue.activation != ConvEpilogue::None)
+  if (!isFused || hidesNaN)
+    builder.addPrimitive(convolution_forward(desc), desc.scratchpad_desc(),
+                         arguments);
+  if (hidesNaN || (epilogue.hasResidual && !isFused))
     // Dense in any layout; a part has memory of its own.
-    builder.addWork([epilogue, dstInside] {
-      epilogue.apply(static_cast<float *>(dstInside.get_data_handle()),
-                     dstInside.get_desc().get_size() / sizeof(float));
+    builder.addWork([epilogue, residual, dstInside] {
+      auto *numbers = static_cast<float *>(dstInside.get_data_handle());
+      const uint64_t count = dstInside.get_desc().get_size() / sizeof(float);
+      epilogue.finish(numbers,
+                      static_cast<const float *>(
+                          residual ? residual.get_data_handle() : nullptr),
+                      count);
     });
   writeBack(builder, dstInside, tensors.dst);
 }
@@ -145,11 +173,61 @@ static int64_t countOutputsAtOnce(const ConvShape &shape, int64_t samples) {
   return isOther ? most : shape.outputChannels;
 }
 
+/// How many pixels are computed at once, and finished while a cache has them:
+/// at least as many bytes as the weights are, which each time reads.
+static int64_t countPixelsAtOnce(const ConvShape &shape,
+                                 const ConvForward &forward) {
+  constexpr uint64_t fewest = 256 << 10; // bytes
+  const uint64_t bytes =
+      std::max(fewest, uint64_t(forward.plain.weights_desc().get_size()));
+  const int64_t pixels = shape.countPixels();
+  const uint64_t times = (shape.dst.get_size() + bytes - 1) / bytes;
+  return (pixels + times - 1) / times;
+}
+
+namespace {
+/// Some outputs of a convolution, or some pixels. Offsets are from its tensors.
+struct ConvPiece {
+  ConvShape shape;
+  ConvForward forward;
+};
+} // namespace
+
+/// The pieces that are computed one after the other; none where it is one.
+static std::vector<ConvPiece> takeApart(const ConvShape &shape,
+                                        const ConvForward &forward,
+                                        const ConvEpilogue &epilogue,
+                                        int64_t samples,
+                                        KernelBuilder &builder) {
+  const bool arePixels = forward.isFinishedInCache;
+  const int64_t all = arePixels ? shape.countPixels() : shape.outputChannels;
+  const int64_t most = arePixels ? countPixelsAtOnce(shape, forward)
+                                 : countOutputsAtOnce(shape, samples);
+  std::vector<ConvPiece> pieces;
+  for (int64_t begin = 0; most < all && begin < all; begin += most) {
+    const KernelBuilder::Range range{begin, std::min(most, all - begin)};
+    ConvShape some = shape;
+    some.srcOffset = some.weightsOffset = some.biasOffset = some.dstOffset = 0;
+    if (arePixels)
+      some.takePixels(range);
+    else
+      some.takeOutputs(range);
+    const ConvForward own(some, epilogue, builder);
+    // All pixels read the same weights.
+    if (arePixels && own.plain.weights_desc() != forward.plain.weights_desc())
+      return {};
+    pieces.push_back({some, own});
+  }
+  return pieces;
+}
+
 void pp::runtime::buildConvForward(Descriptor &descriptor,
                                    KernelBuilder &builder) {
-  if (auto windows = findForwardWindows(descriptor, builder))
-    return buildDepthwise(*windows, Direction::Forward,
-                          ConvEpilogue(descriptor), descriptor, builder);
+  const ConvEpilogue epilogue(descriptor);
+  if (auto windows = findForwardWindows(descriptor, builder);
+      windows && !epilogue.hasResidual)
+    return buildDepthwise(*windows, Direction::Forward, epilogue, descriptor,
+                          builder);
   const bool isInOwnTiles = isInTiles(descriptor, builder, Direction::Forward);
   const bool isInPairs = isForwardInPairs(descriptor, builder);
   const bool isOfMatrices =
@@ -160,7 +238,8 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
         divisionOfTiles(descriptor, builder, Direction::Forward, division);
   ConvShape shape(descriptor, builder, division);
   const int64_t samples = descriptor.getDims("src")[0];
-  ConvEpilogue epilogue(descriptor);
+  if (epilogue.hasResidual && shape.dst.data_type() != KernelBuilder::Type::f32)
+    throw DescriptorError("residual: only of f32");
   if (isInOwnTiles)
     return buildTiles(shape, Direction::Forward, epilogue, builder);
   if (isInPairs)
@@ -176,32 +255,39 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   all.weights = addWeights(shape, desc, builder);
   if (epilogue.hasBias)
     all.bias = builder.addTensor(desc.bias_desc(), shape.biasOffset);
+  if (epilogue.hasResidual)
+    all.residual = builder.addTensor(shape.dst, shape.dstOffset);
   all.dst = builder.addResult(shape.dst, shape.dstOffset);
-  const int64_t outputs = shape.outputChannels;
-  const int64_t most = countOutputsAtOnce(shape, samples);
-  if (most >= outputs)
+  const std::vector<ConvPiece> pieces =
+      takeApart(shape, forward, epilogue, samples, builder);
+  if (pieces.empty())
     return addForward(forward, epilogue, all, builder);
-  for (int64_t begin = 0; begin < outputs; begin += most) {
-    ConvShape some = shape;
-    some.takeOutputs({begin, std::min(most, outputs - begin)});
-    const ConvForward ofSome(some, epilogue, builder);
-    const ConvForward::Desc &own = ofSome.plain;
+  const bool arePixels = forward.isFinishedInCache;
+  if (arePixels)
+    all.weights = readAs(builder, all.weights, desc.weights_desc());
+  for (const auto &[some, own] : pieces) {
     ForwardTensors part;
-    part.src = readAs(builder, all.src, own.src_desc());
+    part.src = arePixels ? builder.addView(all.src, some.src, some.srcOffset)
+                         : readAs(builder, all.src, own.plain.src_desc());
+    const bool areAsTheyAre = !arePixels && some.packedBytes == 0;
     part.weights = builder.addView(
-        all.weights, some.packedBytes ? own.weights_desc() : some.weights,
+        all.weights, areAsTheyAre ? some.weights : own.plain.weights_desc(),
         some.weightsOffset);
     if (epilogue.hasBias)
-      part.bias = builder.addView(all.bias, own.bias_desc(), some.biasOffset);
+      part.bias =
+          builder.addView(all.bias, own.plain.bias_desc(), some.biasOffset);
+    if (epilogue.hasResidual)
+      part.residual = builder.addView(all.residual, some.dst, some.dstOffset);
     part.dst = builder.addView(all.dst, some.dst, some.dstOffset);
-    addForward(ofSome, epilogue, part, builder);
+    addForward(own, epilogue, part, builder);
   }
 }
 
 bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
   ConvEpilogue epilogue(descriptor);
-  if (findForwardWindows(descriptor, builder) ||
-      isInTiles(descriptor, builder, Direction::Forward) ||
+  if (findForwardWindows(descriptor, builder))
+    return !epilogue.hasResidual;
+  if (isInTiles(descriptor, builder, Direction::Forward) ||
       isForwardInPairs(descriptor, builder) ||
       isInMatrixTiles(descriptor, builder, Direction::Forward))
     return true;

@@ -61,7 +61,12 @@ void pp::runtime::buildTiles(const ConvShape &of, Direction direction,
   if (epilogue.hasBias)
     bias =
         builder.addTensor(KernelBuilder::dense({shape.outputs}), of.biasOffset);
-  auto y = builder.addResult(yDesc, isForward ? of.dstOffset : of.srcOffset);
+  const uint64_t yOffset = isForward ? of.dstOffset : of.srcOffset;
+  dnnl::memory residual;
+  if (epilogue.hasResidual)
+    residual =
+        readAs(builder, builder.addTensor(yDesc, yOffset), withLanes(yDesc));
+  auto y = builder.addResult(yDesc, yOffset);
   auto xInside = readAs(builder, x, withLanes(xDesc));
   auto yInside = writeAs(builder, y, withLanes(yDesc));
   shape.x = KernelBuilder::imagePlaces(xInside.get_desc());
@@ -79,9 +84,12 @@ void pp::runtime::buildTiles(const ConvShape &of, Direction direction,
       WinogradConvolution::transformWeights(shape, weights.get_data_handle(),
                                             direction,
                                             transformed.get_data_handle());
+    const ConvSummands summands = {epilogue.hasBias ? at(bias) : nullptr,
+                                   epilogue.hasResidual ? at(residual)
+                                                        : nullptr};
     convolution.run(xInside.get_data_handle(), transformed.get_data_handle(),
-                    epilogue.hasBias ? at(bias) : nullptr, epilogue,
-                    yInside.get_data_handle(), at(scratchpad));
+                    summands, epilogue, yInside.get_data_handle(),
+                    at(scratchpad));
   });
   writeBack(builder, yInside, y);
 }

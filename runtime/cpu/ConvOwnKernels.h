@@ -16,8 +16,8 @@ bool isInTiles(Descriptor &descriptor, KernelBuilder &builder,
 /// (`Division::None`, which leaves them to buildTiles()), or else `other`.
 Division divisionOfTiles(Descriptor &descriptor, KernelBuilder &builder,
                          ConvDirection direction, Division other);
-/// From the tensors, or parts of them, x, weights, bias and y, or dY, weights
-/// and dX. So do those below.
+/// From the tensors, or parts of them, x, weights, bias, residual and y, or dY,
+/// weights and dX. So do those below, but for the residual.
 void buildTiles(const ConvShape &of, ConvDirection direction,
                 const ConvEpilogue &epilogue, KernelBuilder &builder);
 void buildPackTiles(const ConvShape &of, ConvDirection direction,

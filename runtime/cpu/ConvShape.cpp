@@ -44,6 +44,8 @@ void ConvShape::takeSamples(KernelBuilder &builder) {
 /// have the padding; the others read rows of their neighbours instead.
 void ConvShape::takeRows(KernelBuilder &builder) {
   isOfImages = true;
+  if (isPointwise())
+    return takePixels(builder.share(countPixels()));
   constexpr size_t height = 2;
   KernelBuilder::Dims from = src.dims(), to = dst.dims();
   // Whole tiles.
@@ -70,6 +72,26 @@ void ConvShape::takeRows(KernelBuilder &builder) {
   to[height] = rows.count;
   src = KernelBuilder::inLayout(from, layout, src.data_type());
   dst = dstAlone = KernelBuilder::inLayout(to, layout, dst.data_type());
+}
+
+int64_t ConvShape::countPixels() const {
+  return KernelBuilder::elementCount(dst.dims()) / outputChannels;
+}
+
+void ConvShape::takePixels(KernelBuilder::Range pixels) {
+  auto take = [&](KernelBuilder::MemoryDesc &desc, uint64_t &offset) {
+    KernelBuilder::Dims dims = desc.dims();
+    offset =
+        pixels.begin * dims[1] * dnnl::memory::data_type_size(desc.data_type());
+    std::fill(dims.begin(), dims.end(), 1);
+    dims[1] = desc.dims()[1];
+    dims[2] = pixels.count;
+    desc = KernelBuilder::inLayout(dims, "channels_last", desc.data_type());
+  };
+  take(src, srcOffset);
+  take(dst, dstOffset);
+  dstAlone = dst;
+  setAlgorithm(algorithm);
 }
 
 /// Leaves the output channels of a part.

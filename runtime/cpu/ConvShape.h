@@ -94,6 +94,10 @@ struct ConvShape {
   windowsOfChannels(KernelBuilder::Type weightsType) const;
   /// Leaves some of the output channels; offsets are from what there was.
   void takeOutputs(KernelBuilder::Range outputs);
+  /// The same for pixels of all images where isPointwise(): they are one image
+  /// then.
+  void takePixels(KernelBuilder::Range pixels);
+  int64_t countPixels() const;
   /// The library's convolution. With a type, that of all tensors: a hint for a
   /// backward primitive whose result is longer than its factors.
   dnnl::convolution_forward::primitive_desc

@@ -32,6 +32,8 @@ pp::runtime::describeTensors(const ConvShape &shape, ConvDirection direction,
   if (epilogue.hasBias)
     tensors.push_back(
         KernelBuilder::tensorOf(DataType::F32, shape.outputChannels));
+  if (epilogue.hasResidual)
+    tensors.push_back(KernelBuilder::tensorOf(shape.dst));
   tensors.push_back(KernelBuilder::tensorOf(isForward ? shape.dst : shape.src));
   return tensors;
 }

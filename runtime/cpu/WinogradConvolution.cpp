@@ -118,9 +118,10 @@ struct Functions {
                               float *to);
   void (*readTiles)(const Sizes &shape, const Rows &rows, const void *x,
                     int64_t first, int64_t count, float *panels);
-  /// `offset` is that of the first output, in elements of y.
+  /// From the summands of the first output on; `offset` is where y has it, in
+  /// elements.
   void (*writeTiles)(const Sizes &shape, const float *products, int64_t pitch,
-                     int64_t first, int64_t count, const float *bias,
+                     int64_t first, int64_t count, const ConvSummands &summands,
                      const ConvEpilogue &epilogue, void *y, int64_t offset);
 };
 } // namespace
@@ -136,10 +137,10 @@ struct Functions {
   template <int edge, typename Element>                                        \
   __attribute__((target(features))) static void writeTiles##name(              \
       const Sizes &shape, const float *products, int64_t pitch, int64_t first, \
-      int64_t count, const float *bias, const ConvEpilogue &epilogue, void *y, \
-      int64_t offset) {                                                        \
-    writeTilesBody<edge>(shape, products, pitch, first, count, bias, epilogue, \
-                         static_cast<Element *>(y) + offset);                  \
+      int64_t count, const ConvSummands &summands,                             \
+      const ConvEpilogue &epilogue, void *y, int64_t offset) {                 \
+    writeTilesBody<edge>(shape, products, pitch, first, count, summands,       \
+                         epilogue, static_cast<Element *>(y) + offset);        \
   }                                                                            \
   template <int edge, typename Element>                                        \
   static constexpr Functions functions##name = {                               \
@@ -202,12 +203,13 @@ uint64_t WinogradConvolution::getScratchpadBytes() const {
 }
 
 void WinogradConvolution::run(const void *x, const void *transformed,
-                              const float *bias, const ConvEpilogue &epilogue,
-                              void *y, void *scratchpad) const {
+                              const ConvSummands &summands,
+                              const ConvEpilogue &epilogue, void *y,
+                              void *scratchpad) const {
   if (shape.inPairs)
     return WinogradPairConvolution(shape).run(
         static_cast<const uint16_t *>(x),
-        static_cast<const uint16_t *>(transformed), bias, epilogue,
+        static_cast<const uint16_t *>(transformed), summands.bias, epilogue,
         static_cast<uint16_t *>(y), static_cast<char *>(scratchpad));
   auto *weights = static_cast<const float *>(transformed);
   auto *numbers = static_cast<float *>(scratchpad);
@@ -234,10 +236,14 @@ void WinogradConvolution::run(const void *x, const void *transformed,
                    weightPanel, lanes, count, outputs,
                    std::min(termBlock, shape.channels - term),
                    products + point * pitch, outputBlock, /*isAdded=*/term > 0);
-      for (int64_t lane = 0; lane < outputs; lane += lanes)
-        work.writeTiles(shape, products + lane, pitch, first, count,
-                        bias ? bias + output + lane : nullptr, epilogue, y,
-                        shape.y.offsetOfChannel(output + lane));
+      for (int64_t lane = 0; lane < outputs; lane += lanes) {
+        const int64_t offset = shape.y.offsetOfChannel(output + lane);
+        const ConvSummands own = {
+            summands.bias ? summands.bias + output + lane : nullptr,
+            summands.residual ? summands.residual + offset : nullptr};
+        work.writeTiles(shape, products + lane, pitch, first, count, own,
+                        epilogue, y, offset);
+      }
     }
   }
 }

@@ -35,6 +35,7 @@
 namespace pp::runtime {
 
 struct ConvEpilogue;
+struct ConvSummands;
 
 /// Computes in f32, with strides and dilations of 1, without groups. A number
 /// of y depends on nothing but its tile and its output, so parts of tiles or of
@@ -93,9 +94,9 @@ public:
 
   /// Of run(); a multiple of 64.
   uint64_t getScratchpadBytes() const;
-  /// `weights` are transformed; `bias` has a number for each output, if there
-  /// is one. Each 16 channels of x, and of y, lie together.
-  void run(const void *x, const void *weights, const float *bias,
+  /// `weights` are transformed. Each 16 channels of x, and of y, lie together.
+  /// A residual is only added to f32.
+  void run(const void *x, const void *weights, const ConvSummands &summands,
            const ConvEpilogue &epilogue, void *y, void *scratchpad) const;
 
 private:

@@ -323,9 +323,10 @@ PP_INLINE void finish(const Lanes &value, const ConvEpilogue &epilogue,
 template <int edge, typename Element>
 PP_INLINE void writeTilesBody(const Sizes &shape, const float *products,
                               int64_t pitch, int64_t first, int64_t count,
-                              const float *bias, const ConvEpilogue &epilogue,
-                              Element *y) {
+                              const ConvSummands &summands,
+                              const ConvEpilogue &epilogue, Element *y) {
   constexpr int side = edge + 2, points = side * side;
+  const float *bias = summands.bias, *residual = summands.residual;
   const Lanes shift = bias ? load(bias) : Lanes{};
   for (int64_t number = 0; number < count; ++number) {
     const Tile tile(shape, first + number);
@@ -341,9 +342,12 @@ PP_INLINE void writeTilesBody(const Sizes &shape, const float *products,
         int64_t row = tile.row + i, column = tile.column + j;
         if (row >= shape.rows || column >= shape.columns)
           continue;
-        Element *to = y + tile.sample * shape.y.sample + row * shape.y.axes[1] +
-                      column * shape.y.axes[2];
-        finish(bias ? pixels[i][j] + shift : pixels[i][j], epilogue, to);
+        const int64_t place = tile.sample * shape.y.sample +
+                              row * shape.y.axes[1] + column * shape.y.axes[2];
+        Lanes sum = bias ? pixels[i][j] + shift : pixels[i][j];
+        if (residual)
+          sum += load(residual + place);
+        finish(sum, epilogue, y + place);
       }
   }
 }

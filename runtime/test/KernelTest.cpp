@@ -1223,6 +1223,13 @@ TEST(LibraryKernelErrors, NameTheFault) {
       {"conv_forward src=1x3x8x8 weights=4x3x3x3 dst=1x4x8x8 strides=1x1 "
        "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=2",
        "bias=2"},
+      {"conv_forward src=1x3x8x8 weights=4x3x3x3 dst=1x4x8x8 strides=1x1 "
+       "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0 residual=1 "
+       "types=bf16xbf16xbf16",
+       "residual: only of f32"},
+      {"pack_conv_forward src=1x3x8x8 weights=4x3x3x3 dst=1x4x8x8 strides=1x1 "
+       "dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0 residual=1",
+       "bias: weights are packed for none"},
       {"max_pool_forward src=1x3 dst=1x3 kernel=1 strides=1 dilations=1 "
        "pad_lo=0 pad_hi=0",
        "spatial"},

@@ -141,11 +141,12 @@ void checkConvolution(const Image &src, const Image &dst,
   expectNear(dwMoved, dw, 1e-3f);
 }
 
-/// A convolution takes in its activation with the bits that both have apart,
-/// and what is not a number stays so.
+/// A convolution takes in a residual and its activation with the bits that they
+/// have apart, and what is not a number stays so.
 void checkActivation(const std::string &convolution, const Image &src,
                      const Image &dst, const std::string &activation,
-                     const std::function<float(float)> &apply, bool isPacked) {
+                     const std::function<float(float)> &apply, bool isPacked,
+                     bool hasResidual) {
   SCOPED_TRACE(convolution + activation);
   std::string packed, pack = "pack_" + convolution + " bias=0";
   Values w = randomValues(dst.c * src.c * 9, 4), bias = randomValues(dst.c, 5);
@@ -166,10 +167,19 @@ void checkActivation(const std::string &convolution, const Image &src,
       x[src.count() / 2] = odd;
     Values sums(dst.count()), y(dst.count());
     run(convolution + " bias=1" + packed, {&x, &w, &bias, &sums});
-    run(convolution + " bias=1" + activation + packed, {&x, &w, &bias, &y});
+    std::vector<Values *> tensors{&x, &w, &bias, &y};
+    std::string keys = " bias=1";
+    Values residual(y.size());
+    if (hasResidual) {
+      residual = randomValues(y.size(), 6);
+      residual[7] = odd;
+      keys += " residual=1";
+      tensors.insert(tensors.end() - 1, &residual);
+    }
+    run(convolution + keys + activation + packed, tensors);
     size_t nans = 0;
     for (size_t i = 0; i < y.size(); ++i) {
-      float expected = apply(sums[i]);
+      float expected = apply(sums[i] + residual[i]);
       nans += std::isnan(expected);
       ASSERT_EQ(std::isnan(y[i]), std::isnan(expected)) << i;
       if (!std::isnan(expected))
@@ -181,13 +191,14 @@ void checkActivation(const std::string &convolution, const Image &src,
   }
 }
 
-TEST(LayoutKernel, AConvolutionTakesInItsActivation) {
+TEST(LayoutKernel, AConvolutionTakesInItsResidualAndItsActivation) {
   Image src{2, 32, 12, 12}, dst{2, 16, 12, 12};
   auto relu = [](float x) { return x <= 0 ? 0 : x; };
   auto clip = [](float x) { return x <= -0.5F ? -0.5F : x >= 2 ? 2 : x; };
   for (const std::string layout :
        {"plain", "channels_last", "blocked8", "blocked16"})
-    for (bool isPacked : {false, true})
+    for (auto [isPacked, hasResidual] :
+         {std::pair{false, false}, {false, true}, {true, false}, {true, true}})
       for (const std::string algorithm :
            {"", " algorithm=winograd", " algorithm=winograd2",
             " algorithm=winograd4"}) {
@@ -196,9 +207,14 @@ TEST(LayoutKernel, AConvolutionTakesInItsActivation) {
                            " strides=1x1 dilations=1x1 pad_lo=1x1 "
                            "pad_hi=1x1 groups=1 layout=" +
                            layout + algorithm;
-        checkActivation(text, src, dst, " activation=relu", relu, isPacked);
+        checkActivation(text, src, dst, " activation=relu", relu, isPacked,
+                        hasResidual);
         checkActivation(text, src, dst, " activation=clip low=-0.5 high=2",
-                        clip, isPacked);
+                        clip, isPacked, hasResidual);
+        if (hasResidual)
+          checkActivation(
+              text, src, dst, "", [](float x) { return x; }, isPacked,
+              hasResidual);
       }
 }
 

@@ -148,12 +148,15 @@ std::vector<Case> makeCases(const Convolution &c, Choice &choice) {
   const bool hasBias = choice.upTo(2) == 0;
   const char *activation =
       choice.of<const char *>({"", "", " activation=relu"});
+  const bool hasResidual = c.type == DataType::F32 && choice.upTo(2) == 0;
   forward.keys = c.keys("conv_forward", three) +
-                 (hasBias ? " bias=1" : " bias=0") + activation;
-  if (!hasBias && *activation == 0)
+                 (hasBias ? " bias=1" : " bias=0") +
+                 (hasResidual ? " residual=1" : "") + activation;
+  if (!hasBias && !hasResidual && *activation == 0)
     forward.pack = "pack_" + forward.keys;
   forward.resultType = c.type;
-  forward.result = hasBias ? 3 : 2;
+  const int residual = hasBias ? 3 : 2;
+  forward.result = hasResidual ? residual + 1 : residual;
   forward.error = c.error();
   forward.compute = [=, isRelu = *activation != 0](void *const *tensors) {
     auto sums = sumUp(ofY, [&](std::vector<Sum> &y) {
@@ -167,6 +170,8 @@ std::vector<Case> makeCases(const Convolution &c, Choice &choice) {
               y[placeIn(c.layout, c.outputs, c.result, sample, output, pixel)]
                   .add(static_cast<const float *>(tensors[2])[output]);
             });
+      for (int64_t at = 0; hasResidual && at < ofY; ++at)
+        y[at].add(static_cast<const float *>(tensors[residual])[at]);
     });
     for (auto &[at, sum] : sums)
       if (isRelu)

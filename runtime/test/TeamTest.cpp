@@ -410,6 +410,35 @@ INSTANTIATE_TEST_SUITE_P(
                 "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
                 "bias=1 activation=clip low=-0.25 high=0.5",
                 {7776, 4608, 32, 15552}},
+        // With a residual.
+        Divided{"conv_forward src=6x16x9x9 weights=32x16x1x1 dst=6x32x9x9 "
+                "strides=1x1 dilations=1x1 pad_lo=0x0 pad_hi=0x0 groups=1 "
+                "bias=1 residual=1 layout=blocked16 activation=relu",
+                {7776, 512, 32, 15552, 15552}},
+        Divided{"conv_forward src=1x16x9x9 weights=64x16x1x1 dst=1x64x9x9 "
+                "strides=1x1 dilations=1x1 pad_lo=0x0 pad_hi=0x0 groups=1 "
+                "bias=0 residual=1 layout=blocked16",
+                {1296, 1024, 5184, 5184}},
+        Divided{"conv_forward src=1x512x14x14 weights=512x512x1x1 "
+                "dst=1x512x14x14 strides=1x1 dilations=1x1 pad_lo=0x0 "
+                "pad_hi=0x0 groups=1 bias=1 residual=1 layout=blocked16 "
+                "activation=relu",
+                {100352, 262144, 512, 100352, 100352}},
+        Divided{"conv_forward src=1x32x9x6 weights=64x32x3x3 dst=1x64x9x6 "
+                "strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "
+                "bias=1 residual=1 layout=channels_last algorithm=winograd4",
+                {1728, 18432, 64, 3456, 3456}},
+        // With a residual that follows some pixels at a time, and of one image
+        // that parts share.
+        Divided{"conv_forward src=1x64x33x31 weights=128x64x1x1 "
+                "dst=1x128x33x31 strides=1x1 dilations=1x1 pad_lo=0x0 "
+                "pad_hi=0x0 groups=1 bias=1 residual=1 layout=channels_last "
+                "activation=relu",
+                {65472, 8192, 128, 130944, 130944}},
+        Divided{"conv_forward src=3x64x33x31 weights=128x64x1x1 "
+                "dst=3x128x33x31 strides=1x1 dilations=1x1 pad_lo=0x0 "
+                "pad_hi=0x0 groups=1 bias=0 residual=1 layout=channels_last",
+                {196416, 8192, 392832, 392832}},
         // A single sample with channels last: rows, with more and less padding.
         Divided{"conv_forward src=1x16x9x9 weights=24x16x3x3 dst=1x24x5x9 "
                 "strides=2x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 "

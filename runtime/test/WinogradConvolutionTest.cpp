@@ -127,7 +127,7 @@ std::vector<Element> runOn(const Case &of, const ProductTiles &registers,
     shape.end = shape.tiles() * (part + 1) / parts;
     WinogradConvolution convolution(shape, registers);
     Numbers scratchpad(convolution.getScratchpadBytes() / sizeof(float));
-    convolution.run(x.data(), transformed.data(), bias.data(), relu, y.data(),
+    convolution.run(x.data(), transformed.data(), {bias.data()}, relu, y.data(),
                     scratchpad.data());
   }
   return y;

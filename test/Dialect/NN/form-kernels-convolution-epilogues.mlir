@@ -84,9 +84,62 @@ func.func @main(%x: tensor<1x16x8x8xf32>, %w: tensor<32x16x3x3xf32>) -> tensor<1
 
 // -----
 
-// The addition of another value goes on from the bias, in one generated kernel.
+// A residual, and a ReLU behind it.
 // CHECK-LABEL: func.func @main(
-func.func @main(%x: tensor<1x16x8x8xf32>, %w: tensor<16x16x3x3xf32>, %b: tensor<16xf32>) -> tensor<1x16x8x8xf32> {
+// CHECK-SAME: %[[X:[^:]+]]: tensor<1x16x8x8xf32>, %[[W:[^:]+]]: tensor<32x16x3x3xf32>, %[[B:[^:]+]]: tensor<32xf32>, %[[T:[^:]+]]: tensor<1x32x8x8xf32>)
+func.func @main(%x: tensor<1x16x8x8xf32>, %w: tensor<32x16x3x3xf32>, %b: tensor<32xf32>, %t: tensor<1x32x8x8xf32>) -> tensor<1x32x8x8xf32> {
+  // CHECK-NEXT: %[[K:.+]] = nn.kernel(%[[A0:.+]] = %[[X]], %[[A1:.+]] = %[[W]], %[[A2:.+]] = %[[B]], %[[A3:.+]] = %[[T]])
+  // CHECK-NEXT:   %[[C:.+]] = nn.conv %[[A0]], %[[A1]]
+  // CHECK-NEXT:   %[[BB:.+]] = nn.broadcast %[[A2]] [1]
+  // CHECK-NEXT:   %[[S:.+]] = nn.add %[[C]], %[[BB]]
+  // CHECK-NEXT:   %[[R:.+]] = nn.add %[[A3]], %[[S]]
+  // CHECK-NEXT:   %[[Y:.+]] = nn.relu %[[R]]
+  // CHECK-NEXT:   nn.yield %[[Y]]
+  // CHECK-NEXT: }
+  // CHECK-NEXT: return %[[K]]
+  %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x16x8x8xf32>, tensor<32x16x3x3xf32>) -> tensor<1x32x8x8xf32>
+  %1 = nn.broadcast %b [1] : tensor<32xf32> -> tensor<1x32x8x8xf32>
+  %2 = nn.add %0, %1 : tensor<1x32x8x8xf32>
+  %3 = nn.add %t, %2 : tensor<1x32x8x8xf32>
+  %4 = nn.relu %3 : tensor<1x32x8x8xf32>
+  return %4 : tensor<1x32x8x8xf32>
+}
+
+// -----
+
+// The sum of two convolutions: the first takes in the result of the other, and
+// runs after it. A sum that an elementwise operation reads is taken in, too.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:[^:]+]]: tensor<1x16x8x8xf32>, %[[V:[^:]+]]: tensor<16x16x1x1xf32>, %[[W:[^:]+]]: tensor<16x16x1x1xf32>, %[[B:[^:]+]]: tensor<16xf32>)
+func.func @main(%x: tensor<1x16x8x8xf32>, %v: tensor<16x16x1x1xf32>, %w: tensor<16x16x1x1xf32>, %b: tensor<16xf32>) -> tensor<1x16x8x8xf32> {
+  // CHECK-NEXT: %[[K:.+]] = nn.kernel(%{{.+}} = %[[X]], %{{.+}} = %[[W]], %{{.+}} = %[[B]])
+  // CHECK-NEXT:   nn.conv
+  // CHECK-NEXT:   nn.broadcast
+  // CHECK-NEXT:   nn.add
+  // CHECK-NEXT:   nn.yield
+  // CHECK-NEXT: }
+  // CHECK-NEXT: %[[L:.+]] = nn.kernel(%{{.+}} = %[[X]], %{{.+}} = %[[V]], %{{.+}} = %[[K]])
+  // CHECK-NEXT:   nn.conv
+  // CHECK-NEXT:   nn.add
+  // CHECK-NEXT:   nn.yield
+  // CHECK-NEXT: }
+  // CHECK-NEXT: nn.kernel(%{{.+}} = %[[L]])
+  // CHECK-NEXT:   nn.tanh
+  %0 = nn.conv %x, %v strides [1, 1] dilations [1, 1] pad [0, 0] x [0, 0] groups 1 : (tensor<1x16x8x8xf32>, tensor<16x16x1x1xf32>) -> tensor<1x16x8x8xf32>
+  %1 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [0, 0] x [0, 0] groups 1 : (tensor<1x16x8x8xf32>, tensor<16x16x1x1xf32>) -> tensor<1x16x8x8xf32>
+  %2 = nn.broadcast %b [1] : tensor<16xf32> -> tensor<1x16x8x8xf32>
+  %3 = nn.add %1, %2 : tensor<1x16x8x8xf32>
+  %4 = nn.add %0, %3 : tensor<1x16x8x8xf32>
+  %5 = nn.tanh %4 : tensor<1x16x8x8xf32>
+  return %5 : tensor<1x16x8x8xf32>
+}
+
+// -----
+
+// Generated code goes on from the bias where the residual is an input of the
+// convolution already, or is no tensor.
+// CHECK-LABEL: func.func @main(
+func.func @main(%x: tensor<1x16x8x8xf32>, %w: tensor<16x16x3x3xf32>, %b: tensor<16xf32>, %s: tensor<8xf32>) -> tensor<1x16x8x8xf32> {
   // CHECK: nn.conv
   // CHECK-NEXT: nn.yield
   // CHECK: nn.kernel(
@@ -94,12 +147,22 @@ func.func @main(%x: tensor<1x16x8x8xf32>, %w: tensor<16x16x3x3xf32>, %b: tensor<
   // CHECK-NEXT: nn.add
   // CHECK-NEXT: nn.add
   // CHECK-NEXT: nn.relu
+  // CHECK: nn.conv
+  // CHECK-NEXT: nn.yield
+  // CHECK: nn.kernel(
+  // CHECK-NEXT: nn.broadcast
+  // CHECK-NEXT: nn.add
+  // CHECK-NEXT: nn.relu
   %0 = nn.conv %x, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
   %1 = nn.broadcast %b [1] : tensor<16xf32> -> tensor<1x16x8x8xf32>
   %2 = nn.add %0, %1 : tensor<1x16x8x8xf32>
   %3 = nn.add %2, %x : tensor<1x16x8x8xf32>
   %4 = nn.relu %3 : tensor<1x16x8x8xf32>
-  return %4 : tensor<1x16x8x8xf32>
+  %5 = nn.conv %4, %w strides [1, 1] dilations [1, 1] pad [1, 1] x [1, 1] groups 1 : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
+  %6 = nn.broadcast %s [3] : tensor<8xf32> -> tensor<1x16x8x8xf32>
+  %7 = nn.add %5, %6 : tensor<1x16x8x8xf32>
+  %8 = nn.relu %7 : tensor<1x16x8x8xf32>
+  return %8 : tensor<1x16x8x8xf32>
 }
 
 // -----

@@ -365,6 +365,8 @@ std::string pp::nn::describeWithEpilogue(ConvOp conv,
                                          const Epilogue &epilogue) {
   std::string text = ::describe(conv, {conv.getLayout(), conv.getAlgorithm()},
                                 bool(epilogue.bias));
+  if (epilogue.residual)
+    text += " residual=1";
   return text + (epilogue.name.empty() ? "" : " " + epilogue.name) +
          packed(conv.getWeight().getType());
 }

@@ -123,6 +123,21 @@ static Value addBias(Epilogue &epilogue, ConvOp conv, Value value,
   return sum.getOutput();
 }
 
+/// Adds a residual to `epilogue`; returns the sum, or `value` without one.
+static Value addResidual(Epilogue &epilogue, Value value,
+                         llvm::function_ref<bool(Operation *)> mayJoin,
+                         llvm::function_ref<bool(Value)> mayBeRead) {
+  auto sum = dyn_cast_or_null<AddOp>(onlyReader(value, mayJoin));
+  if (!sum)
+    return value;
+  Value other = sum.getLhs() == value ? sum.getRhs() : sum.getLhs();
+  if (!mayBeRead(other))
+    return value;
+  epilogue.residual = other;
+  epilogue.operations.push_back(sum);
+  return sum.getOutput();
+}
+
 /// The bound that a maximum or minimum of `value` has.
 static std::optional<float> findBound(Operation *op, Value value) {
   Value other = op->getOperand(op->getOperand(0) == value ? 1 : 0);
@@ -165,15 +180,16 @@ static void addBounds(Epilogue &epilogue, Value value,
 }
 
 std::optional<Epilogue>
-pp::nn::findEpilogue(ConvOp conv,
-                     llvm::function_ref<bool(Operation *)> mayJoin) {
+pp::nn::findEpilogue(ConvOp conv, llvm::function_ref<bool(Operation *)> mayJoin,
+                     llvm::function_ref<bool(Value)> mayBeRead) {
   for (Value value : {conv.getInput(), conv.getWeight(), conv.getOutput()})
     if (!typeOf(value).getElementType().isF32())
       return std::nullopt;
   Epilogue epilogue;
-  epilogue.result = addBias(epilogue, conv, conv.getOutput(), mayJoin);
+  Value withBias = addBias(epilogue, conv, conv.getOutput(), mayJoin);
+  epilogue.result = addResidual(epilogue, withBias, mayJoin, mayBeRead);
   addBounds(epilogue, epilogue.result, mayJoin);
-  bool isBiasAlone = epilogue.name.empty();
+  bool isBiasAlone = !epilogue.residual && epilogue.name.empty();
   if (epilogue.operations.empty() ||
       (isBiasAlone &&
        llvm::any_of(epilogue.result.getUsers(), [&](Operation *next) {

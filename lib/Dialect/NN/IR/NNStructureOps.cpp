@@ -167,7 +167,8 @@ std::optional<Epilogue> KernelOp::getEpilogue() {
   if (auto product = dyn_cast<DotGeneralOp>(first))
     epilogue = findEpilogue(product, mayJoin);
   else if (auto conv = dyn_cast<ConvOp>(first))
-    epilogue = findEpilogue(conv, mayJoin);
+    epilogue =
+        findEpilogue(conv, mayJoin, /*mayBeRead=*/[](Value) { return true; });
   if (!epilogue)
     return std::nullopt;
   // The operations are these, the first, the broadcast and the yield, besides
@@ -181,6 +182,8 @@ std::optional<Epilogue> KernelOp::getEpilogue() {
   SmallVector<Value> inputs(first->getOperands());
   if (epilogue->bias)
     inputs.push_back(epilogue->bias);
+  if (epilogue->residual)
+    inputs.push_back(epilogue->residual);
   SmallVector<Value> outputs;
   if (epilogue->sum)
     outputs.push_back(epilogue->sum);

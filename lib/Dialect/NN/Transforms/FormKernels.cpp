@@ -192,13 +192,25 @@ private:
     auto conv = dyn_cast<ConvOp>(op);
     if (!conv || !options.convolutionEpilogues)
       return std::nullopt;
-    auto epilogue = findEpilogue(conv, mayJoin);
-    if (!epilogue)
-      return std::nullopt;
     runtime::setKernelThreads(1);
-    return runtime::isFused(describeWithEpilogue(conv, *epilogue))
-               ? epilogue
-               : std::nullopt;
+    auto isFused = [&](const Epilogue &epilogue) {
+      return runtime::isFused(describeWithEpilogue(conv, epilogue));
+    };
+    auto epilogue = findEpilogue(conv, mayJoin, [&](Value residual) {
+      return !llvm::is_contained(conv->getOperands(), residual) &&
+             isTensor(residual);
+    });
+    if (epilogue && epilogue->residual &&
+        (epilogue->residual == epilogue->bias || !isFused(*epilogue)))
+      epilogue = findEpilogue(conv, mayJoin,
+                              /*mayBeRead=*/[](Value) { return false; });
+    return epilogue && isFused(*epilogue) ? epilogue : std::nullopt;
+  }
+
+  /// Whether generated kernels that read `value` have no copy of it.
+  bool isTensor(Value value) {
+    Operation *producer = value.getDefiningOp();
+    return !producer || !isCheap(producer) || materialized.contains(producer);
   }
 
   /// Adds the bias and the activation that a library takes in with a product
@@ -206,19 +218,18 @@ private:
   void placeEpilogue(Operation *op, Group *group) {
     Attribute hint = group->hint;
     auto epilogue = findTaken(op, [&](Operation *next) {
-      return step::getPhase(next) == group->phase &&
+      return !groupOf.count(next) && step::getPhase(next) == group->phase &&
              agrees(hint, next->getAttr(step::stageHintAttrName));
     });
     if (!epilogue)
       return;
-    // The library wants three tensors that are the kernel's inputs.
+    // The library wants tensors that are the kernel's inputs.
     Value bias = epilogue->bias;
     if (op->getOperand(0) == op->getOperand(1) ||
         llvm::is_contained(op->getOperands(), bias) ||
         (bias && materialized.contains(epilogue->broadcast)))
       return;
-    Operation *producer = bias ? bias.getDefiningOp() : nullptr;
-    if (producer && isCheap(producer) && !materialized.contains(producer))
+    if (bias && !isTensor(bias))
       return;
     // And no others.
     for (Operation *next : epilogue->operations)

@@ -24,6 +24,8 @@ struct Epilogue {
   /// One value for each column of the product, or channel of the convolution,
   /// of the type of the result.
   mlir::Value bias;
+  /// Of a convolution: what is added to the sum with the bias, of its type.
+  mlir::Value residual;
   /// What something besides the activation reads of it: `aux`; else null.
   mlir::Value sum;
   mlir::Value result;
@@ -39,11 +41,13 @@ std::optional<Epilogue>
 findEpilogue(DotGeneralOp product,
              llvm::function_ref<bool(mlir::Operation *)> mayJoin);
 
-/// The same behind a convolution of f32: a bias for each channel, and a ReLU or
-/// a maximum and a minimum with constants. None where an elementwise operation
-/// reads a sum with the bias alone: that adds the bias for nothing.
+/// The same behind a convolution of f32: a bias for each channel, a residual
+/// that `mayBeRead` besides, and a ReLU or a maximum and a minimum with
+/// constants. None where an elementwise operation reads a sum with the bias
+/// alone: that adds the bias for nothing.
 std::optional<Epilogue>
-findEpilogue(ConvOp conv, llvm::function_ref<bool(mlir::Operation *)> mayJoin);
+findEpilogue(ConvOp conv, llvm::function_ref<bool(mlir::Operation *)> mayJoin,
+             llvm::function_ref<bool(mlir::Value)> mayBeRead);
 
 /// The descriptor of a convolution with its epilogue.
 std::string describeWithEpilogue(ConvOp conv, const Epilogue &epilogue);

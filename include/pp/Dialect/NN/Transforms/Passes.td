@@ -549,8 +549,9 @@ def FormKernels : NNPass<"nn-form-kernels"> {
     stays a result: the operand of a GELU becomes a second one.
 
     With `convolution-epilogues`, a convolution of the forward phase takes in the
-    bias that is added to it and a ReLU, or a maximum and a minimum with constants,
-    behind that, where the library of this processor has them in the code of that
+    bias that is added to it, another tensor of its size that is added behind that
+    (a residual), and a ReLU, or a maximum and a minimum with constants, behind
+    both, where the library of this processor has them in the code of that
     convolution. What is not a number stays so.
 
     With `accumulate`, what is added to a gradient, and read by nothing else, is
@@ -567,7 +568,7 @@ def FormKernels : NNPass<"nn-form-kernels"> {
     Option<"epilogues", "epilogues", "bool", "false",
            "Let products take in their bias and activation">,
     Option<"convolutionEpilogues", "convolution-epilogues", "bool", "false",
-           "Let convolutions take in their bias and activation">,
+           "Let convolutions take in their bias, residual and activation">,
     Option<"accumulate", "accumulate", "bool", "false",
            "Let kernels add to gradients in place">,
     Option<"accumulateFast", "accumulate-fast", "bool", "false",
