@@ -201,6 +201,10 @@ struct Offsets {
 /// Columns of packed weights lie in panels of this, one after the other.
 static constexpr int64_t packedPanel = 64;
 
+static int64_t countPanels(int64_t columns) {
+  return (columns + panelColumns - 1) / panelColumns;
+}
+
 /// The sizes of a gradient of weights as a product of pairs, where that is
 /// faster.
 static std::optional<PairMatrixProduct::Shape>
@@ -248,9 +252,10 @@ static Offsets takeAxis(Product &product, KernelBuilder &builder, int64_t axis,
     cut(product.b, offsets.b);
   offsets.plainB = offsets.b;
   if (product.packedBytes != 0 && axis == rows + 1) {
-    uint64_t column = product.packedBytes / dims[axis];
-    offsets.b = column * range.begin;
-    product.packedBytes = column * range.count;
+    // The last panel is a whole one.
+    const uint64_t panel = product.packedBytes / countPanels(dims[axis]);
+    offsets.b = panel * (range.begin / panelColumns);
+    product.packedBytes = panel * countPanels(range.count);
   }
   return offsets;
 }
@@ -317,11 +322,11 @@ static TiledProduct makeTiled(const Product &product) {
 
 /// The bytes of b in panels; 0 where there is no such layout.
 static uint64_t measurePanels(const Product &product) {
-  KernelBuilder::Dims dims = product.b.dims();
-  size_t bytes = product.b.get_size();
-  bool isPossible =
-      dims.size() == 2 && dims[1] % panelColumns == 0 && bytes <= INT32_MAX;
-  return isPossible ? makeTiled(product).getPackedBytes() : 0;
+  if (product.b.dims().size() != 2)
+    return 0;
+  const TiledProduct tiled = makeTiled(product);
+  const uint64_t bytes = tiled.isPackable() ? tiled.getPackedBytes() : 0;
+  return bytes <= INT32_MAX ? bytes : 0;
 }
 
 namespace {

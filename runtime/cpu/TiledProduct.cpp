@@ -193,7 +193,8 @@ static void packPanels(DataType type, const char *from, int64_t laneStride,
 
 uint64_t TiledProduct::getPackedBytes() const {
   auto product = inMatrixTiles();
-  return product ? product->getPackedBytes() : k * n * sizeOf(b.type);
+  return product ? product->getPackedBytes()
+                 : k * roundUp(n, panelColumns) * sizeOf(b.type);
 }
 
 DataType TiledProduct::getPackedType() const {
@@ -207,9 +208,10 @@ void TiledProduct::packColumns(const void *from, void *to) const {
     auto *source = static_cast<const Element *>(from);
     for (int64_t panel = 0; panel < n; panel += panelColumns)
       for (int64_t row = 0; row < k; ++row)
-        for (int64_t column = 0; column < panelColumns; ++column)
-          *target++ =
-              source[row * b.rowStride + (panel + column) * b.columnStride];
+        for (int64_t column = panel; column < panel + panelColumns; ++column)
+          *target++ = column < n
+                          ? source[row * b.rowStride + column * b.columnStride]
+                          : Element();
   };
   if (b.type != DataType::F32)
     return copy(static_cast<uint16_t *>(to));
@@ -370,7 +372,7 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
           width = std::min(columnGroup, columns - group);
           // What fills no panel is packed after all.
           bool isGroupRead = isBRead && (isPacked || width >= panelColumns);
-          if (isGroupRead)
+          if (isGroupRead && !isPacked)
             width = width / panelColumns * panelColumns;
           const char *bGroup =
               bData + ((column + group) / panelColumns * bPanel + term * bRow) *

@@ -92,8 +92,10 @@ public:
   /// The bytes of a packed b, and the type of its numbers.
   uint64_t getPackedBytes() const;
   DataType getPackedType() const;
+  /// Whether it has such a layout: matrix tiles want multiples of 16 columns.
+  bool isPackable() const { return n % panelColumns == 0 || !inMatrixTiles(); }
   /// Brings a single b into panels, one after the other, of rows of 16 columns
-  /// of the same type, or of matrix tiles; n is a multiple of 16.
+  /// of the same type, the last ones zeros, or of matrix tiles.
   void packColumns(const void *from, void *to) const;
   /// Brings as many rows of a as tiles of registers have, `rowStride` apart,
   /// into a panel of them, term by term.
