@@ -336,77 +336,91 @@ PP_AVX2 static void writeMatrix(const float *from, int64_t rows,
   }
 }
 
+TiledProduct::Panels TiledProduct::readColumns(const char *bData,
+                                               const Block &block,
+                                               int64_t first,
+                                               float *packed) const {
+  const int64_t column = isPacked ? 1 : b.columnStride;
+  const int64_t row = isPacked ? panelColumns : b.rowStride;
+  const int64_t panel =
+      isPacked ? k * panelColumns : panelColumns * b.columnStride;
+  const char *from = bData + ((block.column + first) / panelColumns * panel +
+                              block.term * row) *
+                                 sizeOf(b.type);
+  int64_t width = std::min(columnGroup, block.columns - first);
+  // What fills no panel is packed after all.
+  if (isReadInPlace() && (isPacked || width >= panelColumns)) {
+    if (!isPacked)
+      width = width / panelColumns * panelColumns;
+    return {reinterpret_cast<const float *>(from), panel, row, width};
+  }
+  packPanels<panelColumns>(b.type, from, column, row, panel, width, block.terms,
+                           packed);
+  return {packed, block.terms * panelColumns, panelColumns, width};
+}
+
+void TiledProduct::packRows(const char *aData, const Block &block,
+                            int64_t first, int64_t count, float *to) const {
+  auto *pack = tiles->rows == 6 ? packPanels<6> : packPanels<12>;
+  pack(a.type,
+       aData +
+           ((block.row + first) * a.rowStride + block.term * a.columnStride) *
+               sizeOf(a.type),
+       a.rowStride, a.columnStride, tiles->rows * a.rowStride, count,
+       block.terms, to);
+}
+
+void TiledProduct::multiply(const char *aData, const char *bData,
+                            const Block &block, float *packedA, float *packedB,
+                            float *to, int64_t pitch) const {
+  // A block of rows of a lies in L2.
+  const int64_t rowBlock = tiles->rows * 4;
+  const bool isLater = block.term > 0 || (isAdded && isDirect());
+  const bool areRowsPacked = block.column > 0 && k <= termBlock;
+  for (int64_t width, column = 0; column < block.columns; column += width) {
+    const Panels panels = readColumns(bData, block, column, packedB);
+    width = panels.width;
+    for (int64_t row = 0; row < block.rows; row += rowBlock) {
+      const int64_t rows = std::min(rowBlock, block.rows - row);
+      float *own = packedA + row * block.terms;
+      if (!areRowsPacked && column == 0)
+        packRows(aData, block, row, rows, own);
+      tiles->multiplyBlock(own, /*aStride=*/0, panels.data, panels.panelStride,
+                           panels.termStride, rows, width, block.terms,
+                           to + row * pitch + column, pitch, isLater);
+    }
+  }
+}
+
 void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
                           char *scratchpad, bool isContinued) const {
   if (auto product = inMatrixTiles())
     return product->run(aData, bData, cData, scratchpad, isContinued);
-  int64_t columnBlock = columnsAtOnce();
-  bool isBRead = isReadInPlace();
-  Places places = measurePlaces(m, k, columnBlock, isDirect(), isBRead);
+  const int64_t columnBlock = columnsAtOnce();
+  Places places = measurePlaces(m, k, columnBlock, isDirect(), isReadInPlace());
   auto *packedA = reinterpret_cast<float *>(scratchpad);
   scratchpad += alignUp(places.a * sizeof(float));
   auto *packedB = reinterpret_cast<float *>(scratchpad);
   scratchpad += alignUp(places.b * sizeof(float));
   auto *sums = reinterpret_cast<float *>(scratchpad);
-  int64_t bColumn = isPacked ? 1 : b.columnStride;
-  int64_t bRow = isPacked ? panelColumns : b.rowStride;
-  int64_t bPanel = isPacked ? k * panelColumns : panelColumns * b.columnStride;
-
-  // A block of rows of a lies in L2.
-  const int64_t rowBlock = tiles->rows * 4;
-  auto *packRowsOfA = tiles->rows == 6 ? packPanels<6> : packPanels<12>;
-  for (int64_t rowStart = 0; rowStart < m; rowStart += rowChunk) {
-    int64_t chunk = std::min(rowChunk, m - rowStart);
-    for (int64_t column = 0; column < n; column += columnBlock) {
-      int64_t columns = std::min(columnBlock, n - column);
-      char *cBlock =
-          cData +
-          (rowStart * c.rowStride + column * c.columnStride) * sizeOf(c.type);
-      float *target = isDirect() ? reinterpret_cast<float *>(cBlock) : sums;
-      int64_t pitch = isDirect() ? c.rowStride : columnBlock;
-      for (int64_t term = 0; term < k; term += termBlock) {
-        int64_t terms = std::min(termBlock, k - term);
-        bool isLater = term > 0 || (isAdded && isDirect());
-        bool isAPacked = column > 0 && k <= termBlock;
-        for (int64_t width, group = 0; group < columns; group += width) {
-          width = std::min(columnGroup, columns - group);
-          // What fills no panel is packed after all.
-          bool isGroupRead = isBRead && (isPacked || width >= panelColumns);
-          if (isGroupRead && !isPacked)
-            width = width / panelColumns * panelColumns;
-          const char *bGroup =
-              bData + ((column + group) / panelColumns * bPanel + term * bRow) *
-                          sizeOf(b.type);
-          const float *panels = packedB;
-          int64_t panelStride = terms * panelColumns, termStride = panelColumns;
-          if (isGroupRead) {
-            panels = reinterpret_cast<const float *>(bGroup);
-            panelStride = bPanel;
-            termStride = bRow;
-          } else {
-            packPanels<panelColumns>(b.type, bGroup, bColumn, bRow, bPanel,
-                                     width, terms, packedB);
-          }
-          for (int64_t row = 0; row < chunk; row += rowBlock) {
-            int64_t rows = std::min(rowBlock, chunk - row);
-            float *aBlock = packedA + row * terms;
-            if (!isAPacked && group == 0)
-              packRowsOfA(a.type,
-                          aData + ((rowStart + row) * a.rowStride +
-                                   term * a.columnStride) *
-                                      sizeOf(a.type),
-                          a.rowStride, a.columnStride,
-                          tiles->rows * a.rowStride, rows, terms, aBlock);
-            tiles->multiplyBlock(aBlock, /*aStride=*/0, panels, panelStride,
-                                 termStride, rows, width, terms,
-                                 target + row * pitch + group, pitch, isLater);
-          }
-        }
+  Block block;
+  for (block.row = 0; block.row < m; block.row += rowChunk) {
+    block.rows = std::min(rowChunk, m - block.row);
+    for (block.column = 0; block.column < n; block.column += columnBlock) {
+      block.columns = std::min(columnBlock, n - block.column);
+      char *own =
+          cData + (block.row * c.rowStride + block.column * c.columnStride) *
+                      sizeOf(c.type);
+      float *target = isDirect() ? reinterpret_cast<float *>(own) : sums;
+      const int64_t pitch = isDirect() ? c.rowStride : columnBlock;
+      for (block.term = 0; block.term < k; block.term += termBlock) {
+        block.terms = std::min(termBlock, k - block.term);
+        multiply(aData, bData, block, packedA, packedB, target, pitch);
       }
       if (!isDirect())
         withType(c.type, [&]<typename Writer>(Writer) {
-          writeMatrix<Writer>(sums, chunk, columns, pitch,
-                              reinterpret_cast<Writer::Element *>(cBlock),
+          writeMatrix<Writer>(sums, block.rows, block.columns, pitch,
+                              reinterpret_cast<Writer::Element *>(own),
                               c.rowStride, c.columnStride, isAdded);
         });
     }

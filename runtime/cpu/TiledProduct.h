@@ -108,6 +108,26 @@ private:
   std::optional<MatrixTileProduct> inMatrixTiles() const;
   void runOne(const char *a, const char *b, char *c, char *scratchpad,
               bool isContinued) const;
+
+  /// Terms of a block of c.
+  struct Block {
+    int64_t row = 0, rows = 0, column = 0, columns = 0, term = 0, terms = 0;
+  };
+  /// Columns of b in panels, as ProductTiles.h says.
+  struct Panels {
+    const float *data;
+    int64_t panelStride, termStride, width;
+  };
+  /// Those of a block from column `first` of it on, as many as are multiplied
+  /// at a time: where they lie, or packed.
+  Panels readColumns(const char *b, const Block &block, int64_t first,
+                     float *packed) const;
+  /// Packs rows of a, from row `first` of a block on.
+  void packRows(const char *a, const Block &block, int64_t first, int64_t count,
+                float *to) const;
+  /// Multiplies them into `to`, whose rows are `pitch` apart.
+  void multiply(const char *a, const char *b, const Block &block,
+                float *packedA, float *packedB, float *to, int64_t pitch) const;
   int64_t columnsAtOnce() const;
   /// Whether tiles read b itself, not panels of it.
   bool isReadInPlace() const;
