@@ -292,10 +292,18 @@ struct Places {
 static Places measurePlaces(int64_t m, int64_t k, int64_t columns,
                             bool isDirect, bool isBRead) {
   int64_t terms = std::min(k, termBlock);
-  return {uint64_t(terms * roundUp(std::min(m, rowChunk), mostTileRows)),
+  return {uint64_t((terms + panelColumns) *
+                   roundUp(std::min(m, rowChunk), mostTileRows)),
           isBRead ? uint64_t(terms * panelColumns)
                   : uint64_t(terms * std::min(columns, columnGroup)),
           isDirect ? 0 : uint64_t(std::min(m, rowChunk) * columns)};
+}
+
+bool TiledProduct::areRowsFew() const {
+  // Fewer wait for memory whatever they do (measured on Cascade Lake).
+  constexpr int64_t fewest = 6, most = 60;
+  return isPacked && m >= fewest && m <= most && a.type == DataType::F32 &&
+         b.type == DataType::F32;
 }
 
 bool TiledProduct::isReadInPlace() const {
@@ -347,7 +355,9 @@ TiledProduct::Panels TiledProduct::readColumns(const char *bData,
   const char *from = bData + ((block.column + first) / panelColumns * panel +
                               block.term * row) *
                                  sizeOf(b.type);
-  int64_t width = std::min(columnGroup, block.columns - first);
+  int64_t width = block.columns - first;
+  if (!areRowsFew())
+    width = std::min(width, columnGroup);
   // What fills no panel is packed after all.
   if (isReadInPlace() && (isPacked || width >= panelColumns)) {
     if (!isPacked)
@@ -370,9 +380,29 @@ void TiledProduct::packRows(const char *aData, const Block &block,
        block.terms, to);
 }
 
+void TiledProduct::multiplyFewRows(const char *aData, const Block &block,
+                                   const Panels &panels, float *copied,
+                                   float *to, int64_t pitch) const {
+  const int64_t stride = block.terms + panelColumns;
+  const bool areCopied = block.column > 0 && k <= termBlock;
+  const float *from = reinterpret_cast<const float *>(aData) +
+                      block.row * a.rowStride + block.term * a.columnStride;
+  for (int64_t row = 0; row < block.rows && !areCopied; ++row)
+    for (int64_t term = 0; term < block.terms; ++term)
+      copied[row * stride + term] =
+          from[row * a.rowStride + term * a.columnStride];
+  tiles->multiplyFar(copied, stride, panels.data, panels.panelStride,
+                     panels.termStride, block.rows, panels.width, block.terms,
+                     to, pitch, block.term > 0 || (isAdded && isDirect()));
+}
+
 void TiledProduct::multiply(const char *aData, const char *bData,
                             const Block &block, float *packedA, float *packedB,
                             float *to, int64_t pitch) const {
+  if (areRowsFew())
+    return multiplyFewRows(aData, block,
+                           readColumns(bData, block, /*first=*/0, packedB),
+                           packedA, to, pitch);
   // A block of rows of a lies in L2.
   const int64_t rowBlock = tiles->rows * 4;
   const bool isLater = block.term > 0 || (isAdded && isDirect());

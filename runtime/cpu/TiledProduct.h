@@ -103,16 +103,17 @@ public:
                            int64_t rowStride, int64_t terms, float *to);
 
 private:
+  /// Terms of a block of c.
+  struct Block {
+    int64_t row = 0, rows = 0, column = 0, columns = 0, term = 0, terms = 0;
+  };
+
   /// One product of the batch in matrix tiles, if it is of bf16 and there are
   /// such tiles.
   std::optional<MatrixTileProduct> inMatrixTiles() const;
   void runOne(const char *a, const char *b, char *c, char *scratchpad,
               bool isContinued) const;
 
-  /// Terms of a block of c.
-  struct Block {
-    int64_t row = 0, rows = 0, column = 0, columns = 0, term = 0, terms = 0;
-  };
   /// Columns of b in panels, as ProductTiles.h says.
   struct Panels {
     const float *data;
@@ -128,7 +129,13 @@ private:
   /// Multiplies them into `to`, whose rows are `pitch` apart.
   void multiply(const char *a, const char *b, const Block &block,
                 float *packedA, float *packedB, float *to, int64_t pitch) const;
+  /// The same where areRowsFew().
+  void multiplyFewRows(const char *a, const Block &block, const Panels &panels,
+                       float *copied, float *to, int64_t pitch) const;
   int64_t columnsAtOnce() const;
+  /// Whether a packed b takes longer to read than to multiply: rows of a are
+  /// not packed then, but lie so that no two share a place of the cache.
+  bool areRowsFew() const;
   /// Whether tiles read b itself, not panels of it.
   bool isReadInPlace() const;
   /// Whether tiles are written into c itself.
