@@ -56,8 +56,9 @@ struct ConvEpilogue {
                      : numbers[i] >= high ? high
                                           : numbers[i];
   }
-  /// The same for many numbers, which a residual is added to, if there is one.
-  void finish(float *numbers, const float *residual, uint64_t count) const;
+  /// The same for many numbers, which `summands` are added to: a bias for each.
+  void finish(float *numbers, const ConvSummands &summands,
+              uint64_t count) const;
 };
 
 } // namespace pp::runtime

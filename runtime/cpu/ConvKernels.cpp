@@ -1,4 +1,5 @@
 //===- ConvKernels.cpp - `conv_forward`, `conv_backward_data` -------------===//
+#include "cpu/ConvFewPixels.h"
 #include "cpu/ConvGroupKernels.h"
 #include "cpu/ConvLibrary.h"
 #include "cpu/ConvOwnKernels.h"
@@ -143,9 +144,8 @@ static void addForward(const ConvForward &forward, const ConvEpilogue &epilogue,
     builder.addWork([epilogue, residual, dstInside] {
       auto *numbers = static_cast<float *>(dstInside.get_data_handle());
       const uint64_t count = dstInside.get_desc().get_size() / sizeof(float);
-      epilogue.finish(numbers,
-                      static_cast<const float *>(
-                          residual ? residual.get_data_handle() : nullptr),
+      const void *from = residual ? residual.get_data_handle() : nullptr;
+      epilogue.finish(numbers, {nullptr, static_cast<const float *>(from)},
                       count);
     });
   writeBack(builder, dstInside, tensors.dst);
@@ -236,6 +236,9 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
   if (isInOwnTiles)
     division =
         divisionOfTiles(descriptor, builder, Direction::Forward, division);
+  const bool areFew = isOfFewPixels(descriptor, builder);
+  if (areFew)
+    division = Division::Outputs;
   ConvShape shape(descriptor, builder, division);
   const int64_t samples = descriptor.getDims("src")[0];
   if (epilogue.hasResidual && shape.dst.data_type() != KernelBuilder::Type::f32)
@@ -246,6 +249,8 @@ void pp::runtime::buildConvForward(Descriptor &descriptor,
     return buildPairs(shape, epilogue, builder);
   if (isOfMatrices)
     return buildMatrixTiles(shape, Direction::Forward, epilogue, builder);
+  if (areFew)
+    return buildFewPixels(shape, epilogue, builder);
   ConvForward forward(shape, epilogue, builder);
   const ConvForward::Desc &desc = forward.plain;
   demandEqualParts(shape, desc);
@@ -289,7 +294,8 @@ bool pp::runtime::isConvFused(Descriptor &descriptor, KernelBuilder &builder) {
     return !epilogue.hasResidual;
   if (isInTiles(descriptor, builder, Direction::Forward) ||
       isForwardInPairs(descriptor, builder) ||
-      isInMatrixTiles(descriptor, builder, Direction::Forward))
+      isInMatrixTiles(descriptor, builder, Direction::Forward) ||
+      isOfFewPixels(descriptor, builder))
     return true;
   ConvShape shape(descriptor, builder, Division::SamplesOrOutputs);
   return ConvForward(shape, epilogue, builder).isAsFast;
@@ -337,7 +343,10 @@ void pp::runtime::buildPackConvForward(Descriptor &descriptor,
   const bool isInPairs = isForwardInPairs(descriptor, builder);
   const bool isOfMatrices =
       isInMatrixTiles(descriptor, builder, Direction::Forward);
+  const bool areFew = isOfFewPixels(descriptor, builder);
   ConvShape shape(descriptor, builder, Division::Outputs);
+  if (areFew)
+    return buildPackFewPixels(shape, builder);
   if (isInPairs)
     return buildPackPairs(shape, builder);
   if (isOfMatrices)
@@ -372,6 +381,8 @@ uint64_t pp::runtime::measurePackedConvForward(Descriptor &descriptor,
     return PairConvolution::getWeightBytes(*shape.forwardPairs());
   if (isInMatrixTiles(descriptor, builder, Direction::Forward))
     return makeMatrixTiles(shape, Direction::Forward).getWeightBytes();
+  if (isOfFewPixels(descriptor, builder))
+    return measurePackedFewPixels(shape);
   auto desc = describeForward(shape, builder);
   return measurePacked(shape.weights, desc.weights_desc());
 }

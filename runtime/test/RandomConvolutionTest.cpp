@@ -230,6 +230,31 @@ TEST(RandomKernels, ConvolveRightly) {
   EXPECT_GT(made, 2 * tried);
 }
 
+/// Weights of a megabyte for few pixels, with all kinds of epilogues.
+TEST(RandomKernels, ConvolveFewPixels) {
+  Convolution one;
+  one.channels = 512;
+  one.outputs = 528;
+  one.image = one.result = {3, 2};
+  one.window = one.strides = one.dilations = {1, 1};
+  one.padLow = one.padHigh = {0, 0};
+  one.layout = "channels_last";
+
+  Convolution some = one;
+  some.samples = 2;
+  some.image = {4, 3};
+  some.strides = {2, 2};
+  some.result = {2, 2};
+
+  unsigned made = 0;
+  for (unsigned seed = 1; seed < 5; ++seed)
+    for (const Convolution &each : {one, some}) {
+      Choice choice(seed);
+      made += check(makeCases(each, choice)[0], seed);
+    }
+  EXPECT_EQ(made, 8u);
+}
+
 /// Where oneDNN 2.6 is wrong: Winograd's algorithm with other padding on one
 /// side than on the other, and gradients of weights of bf16 from two steps of
 /// depth with a stride and padding on both sides.
