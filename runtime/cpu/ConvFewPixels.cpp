@@ -5,7 +5,6 @@
 #include "cpu/Processor.h"
 #include "cpu/TiledProduct.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -22,10 +21,6 @@ bool pp::runtime::isOfFewPixels(Descriptor &descriptor,
   constexpr int64_t fewest = 6, most = 60;
   constexpr size_t largeWeights = 1 << 20;
   const ConvShape whole(descriptor, builder, Division::None);
-  auto isAll = [](const Dims &sizes, int64_t size) {
-    return std::all_of(sizes.begin(), sizes.end(),
-                       [&](int64_t each) { return each == size; });
-  };
   const Dims weights = whole.weights.dims();
   const int64_t pixels = whole.countPixels();
   return hasAvx512() && TiledProduct::isPreferred(DataType::F32) &&

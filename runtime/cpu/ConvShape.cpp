@@ -9,6 +9,11 @@
 
 using namespace pp::runtime;
 
+bool pp::runtime::isAll(const KernelBuilder::Dims &sizes, int64_t size) {
+  return std::all_of(sizes.begin(), sizes.end(),
+                     [&](int64_t each) { return each == size; });
+}
+
 /// Output channels are divided in multiples of these.
 static constexpr int64_t outputBlock = 16;
 
@@ -245,10 +250,6 @@ std::optional<WinogradConvolution::Shape> ConvShape::gradientInTiles() const {
 
 std::optional<WinogradConvolution::Shape>
 ConvShape::tilesOf(WinogradConvolution::Direction direction) const {
-  auto isAll = [](const KernelBuilder::Dims &sizes, int64_t size) {
-    return std::all_of(sizes.begin(), sizes.end(),
-                       [&](int64_t each) { return each == size; });
-  };
   const KernelBuilder::Type type = src.data_type();
   if (dst.data_type() != type ||
       (type != KernelBuilder::Type::bf16 &&
@@ -382,10 +383,6 @@ bool ConvShape::isReliable(bool isWeightGradient) const {
 }
 
 bool ConvShape::isPointwise() const {
-  auto isAll = [](const KernelBuilder::Dims &sizes, int64_t size) {
-    return std::all_of(sizes.begin(), sizes.end(),
-                       [&](int64_t each) { return each == size; });
-  };
   auto isChannelsLast = [](const KernelBuilder::MemoryDesc &desc) {
     return desc.data_type() != KernelBuilder::Type::f16 &&
            desc == KernelBuilder::inLayout(desc.dims(), "channels_last",

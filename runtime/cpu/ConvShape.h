@@ -21,6 +21,9 @@ namespace pp::runtime {
 /// it to another.
 enum class Division { None, SamplesOrOutputs, Samples, Outputs };
 
+/// Whether all of the sizes are this one.
+bool isAll(const KernelBuilder::Dims &sizes, int64_t size);
+
 struct ConvShape {
   KernelBuilder::MemoryDesc src, weights, dst; // of the tensors, or a part
   uint64_t srcOffset = 0, weightsOffset = 0, dstOffset = 0, biasOffset = 0;

@@ -70,9 +70,10 @@ private:
 /// kernel; 0 where it chooses none but strides, or the descriptor is wrong.
 uint64_t getPackedBytes(std::string_view product) noexcept;
 
-/// Whether the library adds the bias of a `conv_forward`, and applies its key
-/// `activation`, before it writes the result, with the code that it has for the
-/// convolution alone. Otherwise such a kernel passes over the result again.
+/// Whether the bias and the residual of a `conv_forward` are added, and its key
+/// `activation` applied, before the result is written or while a cache has it,
+/// with the code that there is for the convolution alone. Otherwise such a
+/// kernel passes over the result again.
 bool isFused(std::string_view convolution) noexcept;
 
 /// Whether a `matmul`, or the gradient of the weights of a convolution, with
