@@ -97,50 +97,71 @@ struct Seen {
 } // namespace
 
 /// A panel has 16 columns of the matrix; a column is a channel of x and a place
-/// of the window.
-template <typename Element, typename Target, typename Place>
+/// of the window. `together` channels, which lie side by side, are read at a
+/// time.
+template <int64_t together, typename Element, typename Target, typename Place>
 void ConvGradientProduct::writeColumns(const Element *x, Target *panels,
                                        Place place) const {
   const auto &[depth, height, width] = shape.result;
-  int64_t column = 0;
+  const int64_t places = countOf(shape.window);
   auto isInside = [&](size_t axis, int64_t at) {
     return at >= 0 && at < shape.image[axis];
   };
-  auto write = [&](int64_t channel, const Axes &in) {
+  auto write = [&](int64_t channel, int64_t index) {
+    std::array<Target *, together> columns;
+    for (int64_t i = 0; i < together; ++i)
+      columns[i] = panels + place((channel + i) * places + index, 0);
+    const Axes in = splitIndex(index, shape.window);
     Axes begin; // of the window that sees the first pixel of the result
     for (size_t axis = 0; axis < begin.size(); ++axis)
       begin[axis] = in[axis] * shape.dilations[axis] - shape.padding[axis];
     const Seen seen(begin[2], shape.strides[2], shape.image[2], width);
     const int64_t step = shape.strides[2] * shape.x.axes[2];
-    Target *to = panels + place(column, 0);
     int64_t pixel = 0;
-    auto put = [&](Target value) { to[place(0, pixel++)] = value; };
+    auto put = [&](auto value) {
+      const int64_t at = place(0, pixel++);
+#pragma unroll
+      for (int64_t i = 0; i < together; ++i)
+        columns[i][at] = value(i);
+    };
+    auto putZeros = [&](int64_t count) {
+      for (; count > 0; --count)
+        put([](int64_t) { return Target(0); });
+    };
     for (int64_t sample = 0; sample < shape.samples; ++sample)
       for (int64_t i = 0; i < depth; ++i)
         for (int64_t j = 0; j < height; ++j) {
-          int64_t z = begin[0] + i * shape.strides[0];
-          int64_t y = begin[1] + j * shape.strides[1];
-          int64_t at = sample * shape.x.sample +
-                       shape.x.offsetOfChannel(channel) + z * shape.x.axes[0] +
-                       y * shape.x.axes[1] + begin[2] * shape.x.axes[2];
-          bool isSeen = isInside(0, z) && isInside(1, y);
-          int64_t first = isSeen ? seen.first : width;
-          int64_t last = isSeen ? seen.last : width;
-          int64_t k = 0;
-          for (; k < first; ++k)
-            put(0);
-          for (; k < last; ++k)
-            put(convert<Target>(x[at + k * step]));
-          for (; k < width; ++k)
-            put(0);
+          const int64_t z = begin[0] + i * shape.strides[0];
+          const int64_t y = begin[1] + j * shape.strides[1];
+          if (!isInside(0, z) || !isInside(1, y)) {
+            putZeros(width);
+            continue;
+          }
+          const int64_t at = sample * shape.x.sample +
+                             shape.x.offsetOfChannel(channel) +
+                             z * shape.x.axes[0] + y * shape.x.axes[1] +
+                             begin[2] * shape.x.axes[2];
+          putZeros(seen.first);
+          for (int64_t k = seen.first; k < seen.last; ++k)
+            put([from = x + at + k * step](int64_t channel) {
+              return convert<Target>(from[channel]);
+            });
+          putZeros(width - seen.last);
         }
-    ++column;
   };
-  for (int64_t channel = 0; channel < shape.channels; ++channel)
-    for (int64_t i = 0; i < shape.window[0]; ++i)
-      for (int64_t j = 0; j < shape.window[1]; ++j)
-        for (int64_t k = 0; k < shape.window[2]; ++k)
-          write(channel, {i, j, k});
+  for (int64_t channel = 0; channel < shape.channels; channel += together)
+    for (int64_t index = 0; index < places; ++index)
+      write(channel, index);
+}
+
+template <typename Element, typename Target, typename Place>
+void ConvGradientProduct::writeColumns(const Element *x, Target *panels,
+                                       Place place) const {
+  constexpr int64_t lanes = 16;
+  if (shape.channels % lanes == 0 && shape.x.hasTogether(lanes))
+    writeColumns<lanes>(x, panels, place);
+  else
+    writeColumns<1>(x, panels, place);
 }
 
 /// dY with all pixels of a channel in a row.

@@ -62,6 +62,8 @@ private:
     return !shape.isShort && shape.dy.blockChannels == 1 && shape.isUniform();
   }
   /// `Element`: float, or the bits of a bf16.
+  template <int64_t together, typename Element, typename Target, typename Place>
+  void writeColumns(const Element *x, Target *panels, Place place) const;
   template <typename Element, typename Target, typename Place>
   void writeColumns(const Element *x, Target *panels, Place place) const;
   template <typename Element, typename Target>

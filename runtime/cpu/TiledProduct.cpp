@@ -16,7 +16,7 @@ using namespace pp::runtime;
 
 /// Of a panel of a; a multiple of the rows of all tiles.
 static constexpr int64_t mostTileRows = 12;
-static constexpr int64_t rowChunk = 1024, columnGroup = 96;
+static constexpr int64_t rowChunk = 1024;
 /// Terms of a chain, which the bits depend on.
 static constexpr int64_t termBlock = 768;
 
@@ -290,7 +290,7 @@ struct Places {
 } // namespace
 
 static Places measurePlaces(int64_t m, int64_t k, int64_t columns,
-                            bool isDirect, bool isBRead) {
+                            int64_t columnGroup, bool isDirect, bool isBRead) {
   int64_t terms = std::min(k, termBlock);
   return {uint64_t((terms + panelColumns) *
                    roundUp(std::min(m, rowChunk), mostTileRows)),
@@ -306,6 +306,15 @@ bool TiledProduct::areRowsFew() const {
          b.type == DataType::F32;
 }
 
+TiledProduct::Group TiledProduct::group() const {
+  constexpr int64_t fewTerms = 192, numbersOfB = 96 << 10, cache = 1 << 20;
+  constexpr int64_t fewest = 96;
+  const bool isOfMemory = m * n * int64_t(sizeof(float)) >= cache;
+  if (!isDirect() || !isOfMemory || k > fewTerms)
+    return {tiles->rows * 4, fewest};
+  return {mostTileRows * 2, numbersOfB / k / fewest * fewest};
+}
+
 bool TiledProduct::isReadInPlace() const {
   // Else each row of panels would read strided memory again.
   constexpr int64_t mostRows = 48;
@@ -316,8 +325,8 @@ bool TiledProduct::isReadInPlace() const {
 uint64_t TiledProduct::getScratchpadBytes() const {
   if (auto product = inMatrixTiles())
     return product->getScratchpadBytes();
-  Places places =
-      measurePlaces(m, k, columnsAtOnce(), isDirect(), isReadInPlace());
+  Places places = measurePlaces(m, k, columnsAtOnce(), group().columns,
+                                isDirect(), isReadInPlace());
   uint64_t bytes = 0;
   for (uint64_t numbers : {places.a, places.b, places.c})
     bytes += alignUp(numbers * sizeof(float));
@@ -357,7 +366,7 @@ TiledProduct::Panels TiledProduct::readColumns(const char *bData,
                                  sizeOf(b.type);
   int64_t width = block.columns - first;
   if (!areRowsFew())
-    width = std::min(width, columnGroup);
+    width = std::min(width, group().columns);
   // What fills no panel is packed after all.
   if (isReadInPlace() && (isPacked || width >= panelColumns)) {
     if (!isPacked)
@@ -403,8 +412,7 @@ void TiledProduct::multiply(const char *aData, const char *bData,
     return multiplyFewRows(aData, block,
                            readColumns(bData, block, /*first=*/0, packedB),
                            packedA, to, pitch);
-  // A block of rows of a lies in L2.
-  const int64_t rowBlock = tiles->rows * 4;
+  const int64_t rowBlock = group().rows;
   const bool isLater = block.term > 0 || (isAdded && isDirect());
   const bool areRowsPacked = block.column > 0 && k <= termBlock;
   for (int64_t width, column = 0; column < block.columns; column += width) {
@@ -427,7 +435,8 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
   if (auto product = inMatrixTiles())
     return product->run(aData, bData, cData, scratchpad, isContinued);
   const int64_t columnBlock = columnsAtOnce();
-  Places places = measurePlaces(m, k, columnBlock, isDirect(), isReadInPlace());
+  Places places = measurePlaces(m, k, columnBlock, group().columns, isDirect(),
+                                isReadInPlace());
   auto *packedA = reinterpret_cast<float *>(scratchpad);
   scratchpad += alignUp(places.a * sizeof(float));
   auto *packedB = reinterpret_cast<float *>(scratchpad);

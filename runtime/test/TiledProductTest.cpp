@@ -187,4 +187,13 @@ TEST_P(TiledProductTest, HasThemInSeveralBlocks) {
     }
 }
 
+/// Of few terms and many numbers, which has other blocks.
+TEST_P(TiledProductTest, HasThemOfFewTerms) {
+  std::minstd_rand random(5);
+  constexpr DataType type = DataType::F32;
+  for (bool isPacked : {false, true, false})
+    check(tiles(), random, type, type, type, 270, 100, 1000, isPacked,
+          isPacked);
+}
+
 } // namespace
