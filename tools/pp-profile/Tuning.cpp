@@ -6,6 +6,7 @@
 #include "pp/Driver/Errors.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -146,6 +147,7 @@ private:
     auto keys = listKernels(candidate.options, import, context);
     if (!keys)
       return keys.takeError();
+    alternatives.insert_range(*keys);
     bool isKnown = llvm::all_of(*keys, [&](const std::string &key) {
       return known.get(key) || kernels().get(key);
     });
@@ -177,7 +179,32 @@ private:
         }))
       return std::move(error);
     own.tuningFile = path.str();
-    return listKernels(own, import, context);
+    auto keys = listKernels(own, import, context);
+    if (keys)
+      alternatives.insert_range(*keys);
+    return keys;
+  }
+
+  /// Leaves of the times what the rules choose: for this model alone, whose
+  /// kernels otherwise chosen are left out, or where other models' times choose
+  /// for it, too, for all.
+  llvm::Error keepRules(llvm::ArrayRef<std::string> rules,
+                        llvm::StringRef path) {
+    auto keep = [&](auto isKept) {
+      llvm::json::Object kept;
+      for (auto &[key, time] : kernels())
+        if (llvm::is_contained(rules, key.str()) || isKept(key))
+          kept[key] = time;
+      costs[kernelsField] = std::move(kept);
+    };
+    keep([&](llvm::StringRef key) { return !alternatives.contains(key); });
+    CompileOptions own = options;
+    auto keys = choose(own, path);
+    if (!keys)
+      return keys.takeError();
+    if (llvm::ArrayRef(*keys) != rules)
+      keep([](llvm::StringRef) { return false; });
+    return llvm::Error::success();
   }
 
   /// Measures the program that the times choose and keeps its step's time and
@@ -251,14 +278,9 @@ private:
       if (after < before)
         return llvm::Error::success();
     }
-    llvm::outs() << "the file has only what the rules choose\n";
-    llvm::json::Object kept;
-    for (const std::string &key : rules)
-      if (auto *time = kernels().get(key))
-        kept[key] = *time;
-    costs[kernelsField] = std::move(kept);
+    llvm::outs() << "of this model, the file has only what the rules choose\n";
     costs[stepField] = std::move(stepOfRules);
-    return llvm::Error::success();
+    return keepRules(rules, path);
   }
 
   const CompileOptions &options;
@@ -268,6 +290,8 @@ private:
   mlir::MLIRContext &context;
   /// The cost file in the making.
   llvm::json::Object costs;
+  /// Kernels of programs that are not as the rules choose, or not only.
+  llvm::StringSet<> alternatives;
 };
 
 } // namespace

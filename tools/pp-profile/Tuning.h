@@ -14,7 +14,8 @@ namespace pp {
 
 /// Measures the candidates that the options leave open, and the program that
 /// is chosen by their times. Is it slower than the one that the rules choose,
-/// the result has only the kernels of the latter, and so changes nothing.
+/// the result has only the kernels of the latter, and those of other models
+/// that `path` had, as long as with these it changes nothing.
 ///
 /// Unless the number of repetitions `isFixed`, each program runs for about two
 /// seconds, but three steps at least.

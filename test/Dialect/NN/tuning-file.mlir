@@ -10,6 +10,8 @@
 // RUN: pp-opt %t/short.mlir --nn-choose-convolutions | FileCheck %t/short.mlir --check-prefix=RULE
 // RUN: pp-opt %t/short.mlir --nn-choose-convolutions=tuning-file=%t/short.json | FileCheck %t/short.mlir --check-prefix=DIRECT
 // RUN: pp-opt %t/layouts.mlir --nn-assign-layouts="block-size=16 tiles=0" | FileCheck %t/layouts.mlir --check-prefix=BLOCKS
+// RUN: pp-opt %t/layouts.mlir --nn-assign-layouts="block-size=16 tiles=1" | FileCheck %t/layouts.mlir --check-prefix=LAST
+// RUN: pp-opt %t/layouts.mlir --nn-assign-layouts="block-size=16 tiles=1 tuning-file=%t/half.json" | FileCheck %t/layouts.mlir --check-prefix=LAST
 // RUN: pp-opt %t/layouts.mlir --nn-assign-layouts="block-size=16 tuning-file=%t/last.json" | FileCheck %t/layouts.mlir --check-prefix=LAST
 // RUN: pp-opt %t/layouts.mlir --nn-assign-layouts="block-size=16 tuning-file=%t/plain.json" | FileCheck %t/layouts.mlir --check-prefix=PLAIN
 // RUN: pp-opt %t/layouts.mlir --nn-assign-layouts="block-size=16 tuning-file=%t/plain.json bandwidth=1e-6" | FileCheck %t/layouts.mlir --check-prefix=PLAIN
@@ -71,7 +73,7 @@ func.func @main(%x: tensor<8x64x56x56xbf16>, %w: tensor<64x64x3x3xbf16>) -> tens
  "conv_forward src=8x64x56x56 weights=64x64x3x3 dst=8x64x56x56 strides=1x1 dilations=1x1 pad_lo=1x1 pad_hi=1x1 groups=1 bias=0": 1e-9}}
 //--- layouts.mlir
 // With blocks, channels last and plain measured, the least sum wins; what is
-// not measured counts by its bytes.
+// not measured counts by its bytes. Times of other kernels change nothing.
 // BLOCKS: nn.conv {{.*}}layout blocked16
 // LAST: nn.conv {{.*}}layout channels_last
 // PLAIN-LABEL: @main

@@ -28,13 +28,22 @@ namespace {
 /// What operations and copies cost: bytes, or seconds where times are known.
 class LayoutCosts {
 public:
+  /// In bytes.
   LayoutCosts() = default;
-  /// `layouts` are those that are compared; `rate` is in bytes per second.
+  /// In seconds; `layouts` are those that are compared, `rate` is in bytes per
+  /// second.
   LayoutCosts(KernelTimes times, ArrayRef<Layout> layouts, double rate,
               int64_t uses)
-      : times(std::move(times)), layouts(layouts), uses(uses) {
-    if (!this->times.isEmpty())
-      perByte = 1 / rate;
+      : times(std::move(times)), layouts(layouts), uses(uses),
+        perByte(1 / rate) {}
+
+  /// Whether the operation was measured plainly and in all layouts: only then
+  /// can its times be compared over all of them.
+  bool isMeasured(Operation *op) const {
+    return timeIn(op, Layout::plain) &&
+           llvm::all_of(layouts, [&](Layout candidate) {
+             return timeIn(op, candidate).has_value();
+           });
   }
 
   double ofBytes(double bytes) const { return perByte * bytes; }
@@ -42,13 +51,8 @@ public:
   /// Of an operation that works plainly, and in `layout`.
   planner::LayoutProblem::Operation of(Operation *op, const LayoutRule &rule,
                                        Layout layout) const {
-    // Only what was measured in each form can be compared over all of them.
-    auto plain = timeIn(op, Layout::plain), other = timeIn(op, layout);
-    bool isMeasured = plain && llvm::all_of(layouts, [&](Layout candidate) {
-                        return timeIn(op, candidate).has_value();
-                      });
-    if (isMeasured)
-      return {*plain, *other};
+    if (isMeasured(op))
+      return {*timeIn(op, Layout::plain), *timeIn(op, layout)};
     return {ofBytes(rule.plainBytes), ofBytes(rule.otherBytes)};
   }
 
@@ -368,24 +372,26 @@ struct AssignLayouts : pp::nn::impl::AssignLayoutsBase<AssignLayouts> {
     if (failed(times))
       return signalPassFailure();
     copyForReaders(*function);
-    LayoutChoice choice = layouts;
-    if (choice == LayoutChoice::Auto && times->isEmpty() &&
+    SmallVector<Layout> candidates = listLayouts(layouts);
+    LayoutCosts costs(std::move(*times), candidates, bandwidth * 1e9, uses);
+    // Times of other models, or of one layout alone, change nothing.
+    const bool hasTimes =
+        llvm::any_of(function->getBody().front(), [&](Operation &op) {
+          return hasLayout(&op) && costs.isMeasured(&op);
+        });
+    if (!hasTimes)
+      costs = LayoutCosts();
+    if (layouts == LayoutChoice::Auto && !hasTimes &&
         llvm::any_of(function->getBody().front(), isShortConvolution))
-      choice = hasTiles() ? LayoutChoice::ChannelsLast : LayoutChoice::Blocked;
-    SmallVector<Layout> candidates;
-    if (choice != LayoutChoice::ChannelsLast)
-      candidates.push_back(getBlockedLayout(blockSize));
-    if (choice != LayoutChoice::Blocked)
-      candidates.push_back(Layout::channels_last);
+      candidates = listLayouts(hasTiles() ? LayoutChoice::ChannelsLast
+                                          : LayoutChoice::Blocked);
     // Without times, what is not moved does not count: the library is faster in
     // blocks (training ResNet-50 in f32 by a twentieth, on a Zen 5), but for
     // the results of a single image (ResNet-18 by a sixth). Those are the
     // first.
-    if (times->isEmpty() && uses == 0 && isOfOneImage(*function))
+    if (!hasTimes && uses == 0 && isOfOneImage(*function))
       std::reverse(candidates.begin(), candidates.end());
-    const double margin =
-        times->isEmpty() ? 0.02 * countLaidOutBytes(*function) : 0;
-    LayoutCosts costs(std::move(*times), candidates, bandwidth * 1e9, uses);
+    const double margin = hasTimes ? 0 : 0.02 * countLaidOutBytes(*function);
     std::optional<LayoutAssigner> best;
     for (Layout layout : candidates) {
       LayoutAssigner assigner(*function, layout, costs);
@@ -396,6 +402,15 @@ struct AssignLayouts : pp::nn::impl::AssignLayoutsBase<AssignLayouts> {
   }
 
 private:
+  SmallVector<Layout> listLayouts(LayoutChoice choice) const {
+    SmallVector<Layout> all;
+    if (choice != LayoutChoice::ChannelsLast)
+      all.push_back(getBlockedLayout(blockSize));
+    if (choice != LayoutChoice::Blocked)
+      all.push_back(Layout::channels_last);
+    return all;
+  }
+
   bool hasTiles() const {
     return tiles >= 0 ? tiles == 1
                       : llvm::sys::getHostCPUFeatures().lookup("amx-bf16");
