@@ -184,6 +184,10 @@ struct JoinProducts : pp::nn::impl::JoinProductsBase<JoinProducts> {
     auto function = findMain(getOperation());
     if (failed(function))
       return signalPassFailure();
+    if (terms < 1 || products < 1) {
+      function->emitError("terms and products must be positive");
+      return signalPassFailure();
+    }
     ProductJoiner joiner(*function, terms, products);
     for (Operation &op :
          llvm::make_early_inc_range(function->getBody().front()))
