@@ -31,6 +31,11 @@ for variable in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "CCACHE_DISABLE"):
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]
 
+if os.path.exists("/proc/cpuinfo"):
+    with open("/proc/cpuinfo") as file:
+        if " avx2 " in file.read():
+            config.available_features.add("avx2")
+
 # The assembler that scripts/fetch-cuda got, or that of a toolkit.
 fetched = os.path.join(os.path.dirname(config.test_source_root), ".cuda", "bin", "ptxas")
 ptxas = fetched if os.path.exists(fetched) else shutil.which(

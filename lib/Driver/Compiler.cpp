@@ -3,6 +3,7 @@
 #include "pp/Driver/Compiler.h"
 #include "ModelHash.h"
 #include "cpu/Processor.h"
+#include "cpu/TiledProduct.h"
 #include "plan/BucketAxes.h"
 #include "plan/PlanJson.h"
 #include "pp/Conversion/Passes.h"
@@ -40,14 +41,16 @@ void pp::applyPlan(CompileOptions &options, const pipeline::GivenPlan &plan) {
 }
 
 /// What the libraries of GPUs have is attention of 16 bits, from sm_80 on. On a
-/// processor it takes less time than its parts where these are products of bf16
-/// (docs/rationale.md).
+/// processor it takes less time than its parts in f32, and in bf16 where these
+/// are products of it (docs/rationale.md).
 static bool fusesAttention(const CompileOptions &options) {
   if (options.fuseAttention != AttentionFusion::Auto)
     return options.fuseAttention == AttentionFusion::Always;
   if (options.target.isCpu())
-    return options.precision == nn::Precision::BF16 &&
-           runtime::hasFastBFloat16();
+    return options.precision == nn::Precision::BF16
+               ? runtime::hasFastBFloat16()
+               : options.precision == nn::Precision::F32 &&
+                     runtime::TiledProduct::isPossible();
   return (options.precision == nn::Precision::BF16 ||
           options.precision == nn::Precision::F16) &&
          options.target.getArchitecture().value_or(80) >= 80;

@@ -1,16 +1,17 @@
 //===- AttentionKernels.cpp - `attention_forward` and `attention_backward` ===//
 //
 // One head after the other, a block of rows of the query at a time: the scores
-// of a block are all that is in memory at once. Everything is f32 inside,
-// but where the processor has products of bf16 (AttentionTiles.h).
+// of a block are all that is in memory at once. Everything is f32 inside
+// (AttentionProducts.h), but where the processor has products of bf16
+// (AttentionTiles.h).
 //
 //===----------------------------------------------------------------------===//
+#include "cpu/AttentionProducts.h"
 #include "cpu/AttentionTiles.h"
 #include "cpu/KernelBuilder.h"
 #include "cpu/Processor.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -26,9 +27,6 @@ namespace {
 
 using Type = KernelBuilder::Type;
 using Dims = Descriptor::Dims;
-
-/// Rows of the query in a block.
-constexpr int64_t blockRows = 64;
 
 /// Products run on the calling thread alone, whichever it is.
 class OneThread {
@@ -92,30 +90,56 @@ public:
     return static_cast<uint16_t *>(data) + offsetOf(head);
   }
 
-  /// Copies rows of one of the batch x heads matrices to a dense one of f32.
-  void read(const void *data, int64_t head, int64_t first, int64_t count,
-            float *to) const {
-    visit(data, head, first, count, [to](const auto *from, int64_t index) {
+  /// One of the batch x heads matrices, dense and of f32: where it lies, or
+  /// copied.
+  const float *read(const void *data, int64_t head, float *to) const {
+    if (isDense())
+      return static_cast<const float *>(data) + offsetOf(head);
+    if (hasRows())
+      return copyRows(static_cast<const float *>(data) + offsetOf(head),
+                      strides[2], to, dims[3]);
+    visit(data, head, [to](const auto *from, int64_t index) {
       to[index] = static_cast<float>(*from);
     });
+    return to;
   }
 
-  /// Copies such rows back.
-  void write(void *data, int64_t head, int64_t first, int64_t count,
-             const float *from) const {
-    visit(data, head, first, count, [from](auto *to, int64_t index) {
-      *to = static_cast<std::remove_pointer_t<decltype(to)>>(from[index]);
+  /// Where such a matrix is to be written: at its place, or into `buffer`, from
+  /// where write() copies it.
+  float *placeOf(void *data, int64_t head, float *buffer) const {
+    return isDense() ? static_cast<float *>(data) + offsetOf(head) : buffer;
+  }
+  void write(void *data, int64_t head, const float *buffer) const {
+    if (isDense())
+      return;
+    if (hasRows()) {
+      copyRows(buffer, dims[3], static_cast<float *>(data) + offsetOf(head),
+               strides[2]);
+      return;
+    }
+    visit(data, head, [buffer](auto *to, int64_t index) {
+      *to = static_cast<std::remove_pointer_t<decltype(to)>>(buffer[index]);
     });
   }
 
 private:
+  bool hasRows() const { return type == Type::f32 && strides[3] == 1; }
+  bool isDense() const { return hasRows() && strides[2] == dims[3]; }
+
+  float *copyRows(const float *from, int64_t fromStride, float *to,
+                  int64_t toStride) const {
+    for (int64_t row = 0; row < dims[2]; ++row)
+      std::memcpy(to + row * toStride, from + row * fromStride,
+                  dims[3] * sizeof(float));
+    return to;
+  }
+
   template <typename Pointer, typename Visitor>
-  void visit(Pointer *data, int64_t head, int64_t first, int64_t count,
-             Visitor visitor) const {
+  void visit(Pointer *data, int64_t head, Visitor visitor) const {
     constexpr bool isRead = std::is_const_v<Pointer>;
     auto as = [&]<typename Element>(const Element *) {
       using Kept = std::conditional_t<isRead, const Element, Element>;
-      visitAs(static_cast<Kept *>(data), head, first, count, visitor);
+      visitAs(static_cast<Kept *>(data), head, visitor);
     };
     if (type == Type::bf16)
       as(static_cast<const Bfloat *>(nullptr));
@@ -126,10 +150,9 @@ private:
   }
 
   template <typename Element, typename Visitor>
-  void visitAs(Element *data, int64_t head, int64_t first, int64_t count,
-               Visitor visitor) const {
-    data += offsetOf(head) + first * strides[2];
-    for (int64_t row = 0; row < count; ++row)
+  void visitAs(Element *data, int64_t head, Visitor visitor) const {
+    data += offsetOf(head);
+    for (int64_t row = 0; row < dims[2]; ++row)
       for (int64_t column = 0; column < dims[3]; ++column)
         visitor(data + row * strides[2] + column * strides[3],
                 row * dims[3] + column);
@@ -149,24 +172,29 @@ struct Attention {
 
   int64_t rows() const { return query.rows(); }
   int64_t columns() const { return key.rows(); }
-  int64_t rowsOfBlock() const { return std::min(blockRows, rows()); }
   /// q, k, v, the result and the logarithms of its sums.
   std::vector<KernelBuilder::Tensor> describe() const {
     return {query.describe(), key.describe(), value.describe(),
             output.describe(),
             KernelBuilder::tensorOf(DataType::F32, heads * rows())};
   }
-  /// The rows of the key that the last of the first `rows` sees.
-  int64_t visible(int64_t rows) const { return isCausal ? rows : columns(); }
+  AttentionProducts products() const {
+    return AttentionProducts(
+        {rows(), columns(), query.columns(), value.columns(), scale, isCausal});
+  }
 };
 
-/// Places of dense f32 matrices in a scratchpad.
+/// Places in a scratchpad.
 class Scratchpad {
 public:
-  size_t add(int64_t elements) {
+  size_t add(uint64_t size) {
     size_t offset = bytes;
-    bytes += (elements * sizeof(float) + 63) / 64 * 64;
+    bytes += (size + 63) / 64 * 64;
     return offset;
+  }
+  /// Of a matrix that is dense and f32.
+  size_t add(const HeadTensor &tensor) {
+    return add(tensor.rows() * tensor.columns() * sizeof(float));
   }
   uint64_t size() const { return bytes; }
 
@@ -194,7 +222,8 @@ static Attention readAttention(Descriptor &descriptor) {
   if (isCausal && q[2] != k[2])
     throw DescriptorError("causal=1: expected as many rows of k as q has");
   Type type = KernelBuilder::types(descriptor, 1)[0];
-  KernelBuilder::elementCount({k[2], std::max(k[3], v[3]), blockRows});
+  // What a scratchpad has of them, with room for a block of scores.
+  KernelBuilder::elementCount({k[2], std::max(k[3], v[3]), 64});
   return {HeadTensor(descriptor, q, "qs", type),
           HeadTensor(descriptor, k, "ks", type),
           HeadTensor(descriptor, v, "vs", type),
@@ -203,19 +232,6 @@ static Attention readAttention(Descriptor &descriptor) {
           descriptor.getFloat("scale"),
           isCausal,
           type};
-}
-
-/// c = alpha * a x b + beta * c for row-major matrices: a is m x k, b is k x n,
-/// or their transposes where a flag is set. `ldc` is the distance of rows of c;
-/// `lda` and `ldb` those of what is stored.
-static void multiply(bool transposeA, bool transposeB, int64_t m, int64_t n,
-                     int64_t k, float alpha, const float *a, int64_t lda,
-                     const float *b, int64_t ldb, float beta, float *c,
-                     int64_t ldc) {
-  dnnl::error::wrap_c_api(dnnl_sgemm(transposeA ? 'T' : 'N',
-                                     transposeB ? 'T' : 'N', m, n, k, alpha, a,
-                                     lda, b, ldb, beta, c, ldc),
-                          "the library refused a matrix product");
 }
 
 /// Those that the processor has for the type; null if it has none.
@@ -238,23 +254,9 @@ static AttentionTiles inTiles(const Attention &a,
 // Forward
 //===----------------------------------------------------------------------===//
 
-/// Turns `count` scores into weights that add up to the result, and says what
-/// their logarithm was divided by.
-static float exponentiate(float *scores, int64_t count, float &logsumexp) {
-  float largest = *std::max_element(scores, scores + count);
-  float sum = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    scores[i] = std::exp(scores[i] - largest);
-    sum += scores[i];
-  }
-  logsumexp = largest + std::log(sum);
-  return sum;
-}
-
 void pp::runtime::buildAttentionForward(Descriptor &descriptor,
                                         KernelBuilder &builder) {
   Attention a = readAttention(descriptor);
-  int64_t d = a.query.columns(), e = a.value.columns(), n = a.columns();
   KernelBuilder::Range heads = builder.share(a.heads);
   if (const MatrixTiles *tiles = tilesFor(a.type)) {
     auto work = [a, heads, own = inTiles(a, {}, *tiles)](void *const *tensors,
@@ -269,38 +271,22 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
                         inTiles(a, {}, *tiles).measureForward());
     return;
   }
+  const AttentionProducts own = a.products();
   Scratchpad places;
-  size_t keys = places.add(n * d), values = places.add(n * e),
-         queries = places.add(a.rowsOfBlock() * d),
-         scores = places.add(a.rowsOfBlock() * n),
-         outputs = places.add(a.rowsOfBlock() * e);
+  size_t queries = places.add(a.query), keys = places.add(a.key),
+         values = places.add(a.value), outputs = places.add(a.output),
+         rest = places.add(own.measureForward());
   auto work = [=](void *const *tensors, void *scratchpad) {
     OneThread oneThread;
-    float *k = at(scratchpad, keys), *v = at(scratchpad, values),
-          *q = at(scratchpad, queries), *s = at(scratchpad, scores),
-          *o = at(scratchpad, outputs);
     for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head) {
-      auto *logsumexp = static_cast<float *>(tensors[4]) + head * a.rows();
-      a.key.read(tensors[1], head, 0, n, k);
-      a.value.read(tensors[2], head, 0, n, v);
-      for (int64_t first = 0; first < a.rows(); first += blockRows) {
-        int64_t count = std::min(blockRows, a.rows() - first);
-        int64_t seen = a.visible(first + count);
-        a.query.read(tensors[0], head, first, count, q);
-        multiply(false, true, count, seen, d, a.scale, q, d, k, d, 0, s, n);
-        std::array<float, blockRows> sums{};
-        for (int64_t row = 0; row < count; ++row) {
-          int64_t visible = a.visible(first + row + 1);
-          sums[row] =
-              exponentiate(s + row * n, visible, logsumexp[first + row]);
-          std::fill(s + row * n + visible, s + row * n + seen, 0.0f);
-        }
-        multiply(false, false, count, e, seen, 1, s, n, v, e, 0, o, e);
-        for (int64_t row = 0; row < count; ++row)
-          for (int64_t column = 0; column < e; ++column)
-            o[row * e + column] /= sums[row];
-        a.output.write(tensors[3], head, first, count, o);
-      }
+      float *output =
+          a.output.placeOf(tensors[3], head, at(scratchpad, outputs));
+      own.forward(a.query.read(tensors[0], head, at(scratchpad, queries)),
+                  a.key.read(tensors[1], head, at(scratchpad, keys)),
+                  a.value.read(tensors[2], head, at(scratchpad, values)),
+                  output, static_cast<float *>(tensors[4]) + head * a.rows(),
+                  at(scratchpad, rest));
+      a.output.write(tensors[3], head, output);
     }
   };
   builder.setFunction(a.describe(), work, places.size());
@@ -313,11 +299,10 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
 void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
                                          KernelBuilder &builder) {
   Attention a = readAttention(descriptor);
-  int64_t d = a.query.columns(), e = a.value.columns(), n = a.columns();
   Dims q = descriptor.getDims("q"), k = descriptor.getDims("k"),
        v = descriptor.getDims("v");
   Type type = KernelBuilder::types(descriptor, 1)[0];
-  HeadTensor diffOutput(descriptor, {q[0], q[1], q[2], e}, "dos", type),
+  HeadTensor diffOutput(descriptor, {q[0], q[1], q[2], v[3]}, "dos", type),
       diffQuery(descriptor, q, "dqs", type),
       diffKey(descriptor, k, "dks", type),
       diffValue(descriptor, v, "dvs", type);
@@ -347,57 +332,32 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
     builder.setFunction(described, work, own.measureBackward());
     return;
   }
+  const AttentionProducts own = a.products();
   Scratchpad places;
-  size_t keys = places.add(n * d), values = places.add(n * e),
-         diffKeys = places.add(n * d), diffValues = places.add(n * e),
-         queries = places.add(a.rowsOfBlock() * d),
-         outputs = places.add(a.rowsOfBlock() * e),
-         diffOutputs = places.add(a.rowsOfBlock() * e),
-         weights = places.add(a.rowsOfBlock() * n),
-         diffWeights = places.add(a.rowsOfBlock() * n);
+  size_t queries = places.add(a.query), keys = places.add(a.key),
+         values = places.add(a.value), outputs = places.add(a.output),
+         diffOutputs = places.add(diffOutput),
+         diffQueries = places.add(diffQuery), diffKeys = places.add(diffKey),
+         diffValues = places.add(diffValue),
+         rest = places.add(own.measureBackward());
   auto work = [=](void *const *tensors, void *scratchpad) {
     OneThread oneThread;
-    float *k = at(scratchpad, keys), *v = at(scratchpad, values),
-          *dk = at(scratchpad, diffKeys), *dv = at(scratchpad, diffValues),
-          *q = at(scratchpad, queries), *o = at(scratchpad, outputs),
-          *dout = at(scratchpad, diffOutputs), *p = at(scratchpad, weights),
-          *dp = at(scratchpad, diffWeights);
     for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head) {
-      auto *logsumexp =
-          static_cast<const float *>(tensors[4]) + head * a.rows();
-      a.key.read(tensors[1], head, 0, n, k);
-      a.value.read(tensors[2], head, 0, n, v);
-      std::fill(dk, dk + n * d, 0.0f);
-      std::fill(dv, dv + n * e, 0.0f);
-      for (int64_t first = 0; first < a.rows(); first += blockRows) {
-        int64_t count = std::min(blockRows, a.rows() - first);
-        int64_t seen = a.visible(first + count);
-        a.query.read(tensors[0], head, first, count, q);
-        a.output.read(tensors[3], head, first, count, o);
-        diffOutput.read(tensors[5], head, first, count, dout);
-        multiply(false, true, count, seen, d, a.scale, q, d, k, d, 0, p, n);
-        multiply(false, true, count, seen, e, 1, dout, e, v, e, 0, dp, n);
-        for (int64_t row = 0; row < count; ++row) {
-          int64_t visible = a.visible(first + row + 1);
-          float *pRow = p + row * n, *dpRow = dp + row * n;
-          float mean = 0;
-          for (int64_t column = 0; column < e; ++column)
-            mean += dout[row * e + column] * o[row * e + column];
-          for (int64_t column = 0; column < visible; ++column) {
-            pRow[column] = std::exp(pRow[column] - logsumexp[first + row]);
-            dpRow[column] = pRow[column] * (dpRow[column] - mean);
-          }
-          std::fill(pRow + visible, pRow + seen, 0.0f);
-          std::fill(dpRow + visible, dpRow + seen, 0.0f);
-        }
-        multiply(true, false, seen, e, count, 1, p, n, dout, e, 1, dv, e);
-        multiply(true, false, seen, d, count, a.scale, dp, n, q, d, 1, dk, d);
-        // The query of this block is needed no more.
-        multiply(false, false, count, d, seen, a.scale, dp, n, k, d, 0, q, d);
-        diffQuery.write(tensors[6], head, first, count, q);
-      }
-      diffKey.write(tensors[7], head, 0, n, dk);
-      diffValue.write(tensors[8], head, 0, n, dv);
+      const AttentionProducts::Gradients gradients = {
+          diffQuery.placeOf(tensors[6], head, at(scratchpad, diffQueries)),
+          diffKey.placeOf(tensors[7], head, at(scratchpad, diffKeys)),
+          diffValue.placeOf(tensors[8], head, at(scratchpad, diffValues))};
+      own.backward(
+          a.query.read(tensors[0], head, at(scratchpad, queries)),
+          a.key.read(tensors[1], head, at(scratchpad, keys)),
+          a.value.read(tensors[2], head, at(scratchpad, values)),
+          a.output.read(tensors[3], head, at(scratchpad, outputs)),
+          static_cast<const float *>(tensors[4]) + head * a.rows(),
+          diffOutput.read(tensors[5], head, at(scratchpad, diffOutputs)),
+          gradients, at(scratchpad, rest));
+      diffQuery.write(tensors[6], head, gradients.query);
+      diffKey.write(tensors[7], head, gradients.key);
+      diffValue.write(tensors[8], head, gradients.value);
     }
   };
   builder.setFunction(described, work, places.size());

@@ -412,7 +412,7 @@ void TiledProduct::multiply(const char *aData, const char *bData,
     return multiplyFewRows(aData, block,
                            readColumns(bData, block, /*first=*/0, packedB),
                            packedA, to, pitch);
-  const int64_t rowBlock = group().rows;
+  const int64_t rowBlock = group().rows, packBlock = 2 * rowBlock;
   const bool isLater = block.term > 0 || (isAdded && isDirect());
   const bool areRowsPacked = block.column > 0 && k <= termBlock;
   for (int64_t width, column = 0; column < block.columns; column += width) {
@@ -421,8 +421,8 @@ void TiledProduct::multiply(const char *aData, const char *bData,
     for (int64_t row = 0; row < block.rows; row += rowBlock) {
       const int64_t rows = std::min(rowBlock, block.rows - row);
       float *own = packedA + row * block.terms;
-      if (!areRowsPacked && column == 0)
-        packRows(aData, block, row, rows, own);
+      if (!areRowsPacked && column == 0 && row % packBlock == 0)
+        packRows(aData, block, row, std::min(packBlock, block.rows - row), own);
       tiles->multiplyBlock(own, /*aStride=*/0, panels.data, panels.panelStride,
                            panels.termStride, rows, width, block.terms,
                            to + row * pitch + column, pitch, isLater);
