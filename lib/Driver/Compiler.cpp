@@ -41,16 +41,15 @@ void pp::applyPlan(CompileOptions &options, const pipeline::GivenPlan &plan) {
 }
 
 /// What the libraries of GPUs have is attention of 16 bits, from sm_80 on. On a
-/// processor it takes less time than its parts in f32, and in bf16 where these
-/// are products of it (docs/rationale.md).
+/// processor it takes less time than its parts where there are tiles for its
+/// products, whether of bf16 or f32 (docs/rationale.md).
 static bool fusesAttention(const CompileOptions &options) {
   if (options.fuseAttention != AttentionFusion::Auto)
     return options.fuseAttention == AttentionFusion::Always;
   if (options.target.isCpu())
-    return options.precision == nn::Precision::BF16
-               ? runtime::hasFastBFloat16()
-               : options.precision == nn::Precision::F32 &&
-                     runtime::TiledProduct::isPossible();
+    return (options.precision == nn::Precision::F32 ||
+            options.precision == nn::Precision::BF16) &&
+           runtime::TiledProduct::isPossible();
   return (options.precision == nn::Precision::BF16 ||
           options.precision == nn::Precision::F16) &&
          options.target.getArchitecture().value_or(80) >= 80;
