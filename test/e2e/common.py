@@ -82,6 +82,10 @@ class Binary:
 # The transports between processes of one machine, and the devices on which each works.
 TRANSPORTS = {"peer": ("cpu", "mock"), "host-staged": ("cpu", "mock")}
 
+# What is said where a process is stopped or cut off, with --watchdog of at most 2 seconds: the alarm misses signs of life
+# or the watchdog misses progress, whichever is first.
+FOUND_STOPPED = r"gave no sign of life for 2 s|stuck: no action completed for"
+
 
 class Context:
     """The build under test, its cache of binaries and a scratch folder."""

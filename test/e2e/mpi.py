@@ -185,7 +185,7 @@ def check_stopped(checks, mpi, binary, data):
     # MPICH's mpirun kills the stopped one, and gives the code of whichever it sees end first. Where its parent ends before that, a
     # stopped process of an orphaned group is hung up, which is signal 1.
     codes = (70, 9, 1) if mpi.is_mpich else (70,)
-    checks.check(code in codes and re.search(r"gave no sign of life for 2 s|no action completed", text),
+    checks.check(code in codes and re.search(common.FOUND_STOPPED, text),
                  f"stopped, {mpi.name}: {code} {text}")
     checks.check(seconds < SOON, f"stopped, {mpi.name}: {seconds:.1f} s")
     checks.equal(left, [], f"stopped, {mpi.name}: left")
@@ -244,9 +244,7 @@ def check_two_hosts(context, checks, mpi, binary, data):
             time.sleep(0.1)
         checks.equal([n for n, pid in job.started.items() if is_running(pid)], [], f"a cut wire, {mpi.name}: left")
         code, text, _, _ = job.end(timeout=1)
-        # Whichever is first: both look for 2 seconds.
-        found = "gave no sign of life for 2 s" in text or "stuck: no action completed for 2" in text
-        checks.check(found, f"a cut wire, {mpi.name}: {text}")
+        checks.check(re.search(common.FOUND_STOPPED, text), f"a cut wire, {mpi.name}: {text}")
 
 
 def check_by_hand(checks, binary, data):

@@ -198,7 +198,8 @@ def check_stopped(checks, case):
     os.kill(job.started[1].pid, signal.SIGKILL)
     os.kill(job.started[1].pid, signal.SIGCONT)
     results = job.wait()
-    checks.check(any("no action completed" in error for _, _, error in results), f"a stopped process: {results}")
+    found = any(re.search(common.FOUND_STOPPED, error) for _, _, error in results)
+    checks.check(found, f"a stopped process: {results}")
 
 
 def check_interrupted(context, checks, case):
