@@ -1,13 +1,17 @@
 """A model for which times that are wrong choose kernels that are much slower.
 
     slow_choice.py make MODEL.onnx
-    slow_choice.py prefer IN OUT    tiles of 4 x 4 take no time, all else a second; and there is a kernel of another model
+    slow_choice.py prefer IN COMPILER MODEL.onnx OUT
+                                    a file of IN's processor: tiles of 4 x 4 take no time, all else that a tuning measures a
+                                    second; and there is a kernel of another model
     slow_choice.py list FILE        which of the three the file has
 """
 
 import json
 import pathlib
+import re
 import struct
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "models" / "bad"))
@@ -15,6 +19,12 @@ from make import graph, integers, model, node, opset, tensor, value  # noqa: E40
 
 CHANNELS = 256
 TILES, OTHER = "algorithm=winograd4", "matmul of another model"
+# What pp-profile --tune measures: layouts, convolutions, whether weights are packed.
+CANDIDATES = [
+    ("plain", "direct", "never"),
+    ("channels_last", "direct", "always"),
+    *(("blocked", algorithm, "always") for algorithm in ("direct", "winograd", "winograd2", "winograd4")),
+]
 
 
 def make(path):
@@ -34,9 +44,18 @@ def make(path):
     pathlib.Path(path).write_bytes(model(content, opsets=[opset(17)]))
 
 
-def prefer(source, target):
+def prefer(source, compiler, model_path, target):
+    kernels = {OTHER: 0.5}
+    for layouts, convolutions, packed in CANDIDATES:
+        flags = [f"--layouts={layouts}", f"--convolutions={convolutions}", f"--pack-weights={packed}"]
+        command = [compiler, model_path, *flags, "--compile-to=lower", "-o", "-"]
+        ir = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        for kernel in re.findall(r'"((?:(?:pack_)?conv_forward|reorder) [^"]+)"', ir):
+            # Behind the calls, the IR has operations that could have been packed.
+            if packed == "never" or "packed=" in kernel or kernel.startswith("reorder"):
+                kernels[kernel] = 1e-9 if TILES in kernel else 1.0
     costs = json.loads(pathlib.Path(source).read_text())
-    costs["kernels"] = {kernel: 1e-9 if TILES in kernel else 1.0 for kernel in costs["kernels"]} | {OTHER: 0.5}
+    costs["kernels"] = kernels
     pathlib.Path(target).write_text(json.dumps(costs))
 
 
