@@ -8,12 +8,15 @@
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
+using namespace pp;
 
-void pp::buildKernelPipeline(OpPassManager &pm) {
+/// The passes on a group of kernels.
+static void lowerGroup(OpPassManager &pm) {
   // Expansion comes before the polynomials: it makes exp and log out of the
   // functions that have none of their own.
   math::MathExpandOpsPassOptions expand;
@@ -44,4 +47,10 @@ void pp::buildKernelPipeline(OpPassManager &pm) {
   pm.addPass(createReconcileUnrealizedCastsPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+}
+
+void pp::buildKernelPipeline(OpPassManager &pm) {
+  pm.addPass(createGroupKernels());
+  lowerGroup(pm.nest<ModuleOp>());
+  pm.addPass(createUngroupKernels());
 }

@@ -70,6 +70,38 @@ def SplitKernels : Pass<"pp-split-kernels", "::mlir::ModuleOp"> {
     "::mlir::LLVM::LLVMDialect", "::mlir::scf::SCFDialect"];
 }
 
+def GroupKernels : Pass<"pp-group-kernels", "::mlir::ModuleOp"> {
+  let summary = "Put kernels into modules that are lowered side by side";
+  let description = [{
+    Runs on `@code`. A pass on a module has one thread; passes on the modules in
+    it have as many as the machine. Functions that refer to declarations alone
+    are moved into modules of `size` with copies of these; all else is in a last
+    one. These modules have no names. `pp-ungroup-kernels` takes the functions
+    out again.
+
+    ```
+    func.func private @join(!llvm.ptr)     module {
+    func.func @kernel_0(...) {               func.func private @join(!llvm.ptr)
+      call @join(%team) ...           =>     func.func @kernel_0(...) { ... }
+    func.func @kernel_1(...) { ... }         func.func @kernel_1(...) { ... }
+                                           }
+                                           module {
+                                             func.func private @join(!llvm.ptr)
+                                           }
+    ```
+  }];
+  let options = [
+    Option<"size", "size", "unsigned", "32", "Functions of a group, at least 1">];
+}
+
+def UngroupKernels : Pass<"pp-ungroup-kernels", "::mlir::ModuleOp"> {
+  let summary = "Take kernels out of their groups";
+  let description = [{
+    Undoes `pp-group-kernels`. Of what several groups declare, one declaration
+    is left.
+  }];
+}
+
 def WidenBooleans : Pass<"pp-widen-booleans"> {
   let summary = "Read and write booleans as bytes";
   let description = [{
