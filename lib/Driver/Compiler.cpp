@@ -444,7 +444,8 @@ llvm::Expected<ProgramPair> Compilation::makePrograms() {
   return pair;
 }
 
-llvm::Expected<std::string> pp::emit(llvm::ArrayRef<Compilation *> buckets) {
+llvm::Expected<std::vector<std::string>>
+pp::emit(llvm::ArrayRef<Compilation *> buckets) {
   std::vector<ProgramPair> pairs;
   std::vector<std::string> plans[2]; // for training, for inference
   for (Compilation *bucket : buckets) {
@@ -462,5 +463,5 @@ llvm::Expected<std::string> pp::emit(llvm::ArrayRef<Compilation *> buckets) {
       if (!list.empty())
         if (auto fault = runtime::BucketAxes::findFault(list))
           return makeError(exitInvalid, "--dim: " + *fault);
-  return emitObject(pairs, {buckets.front()->getOptions().cpu});
+  return emitObjects(pairs, {buckets.front()->getOptions().cpu});
 }

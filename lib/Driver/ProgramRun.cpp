@@ -39,13 +39,13 @@ llvm::Error pp::makeProgram(const CompileOptions &options, ModelImport &import,
   if (auto error = compilation.run(CompilePhase::Graph, CompilePhase::Lower,
                                    [](mlir::PassManager &) {}))
     return error;
-  auto object = emit(&compilation);
-  if (!object)
-    return object.takeError();
+  auto objects = emit(&compilation);
+  if (!objects)
+    return objects.takeError();
   std::vector<std::string> devices;
   if (options.target.isMock())
     devices.push_back("mock");
-  if (auto error = linkBinary(*object, path, linkFile, devices))
+  if (auto error = linkBinary(*objects, path, linkFile, devices))
     return makeError(exitInputOutput, llvm::toString(std::move(error)));
   return llvm::Error::success();
 }

@@ -1,6 +1,7 @@
 //===- ObjectEmitter.cpp - From the code module to an object file ---------===//
 
 #include "pp/Target/ObjectEmitter.h"
+#include "CodeGeneration.h"
 #include "ExpandBFloat16.h"
 #include "pp/Conversion/Passes.h"
 #include "pp/Dialect/PP/IR/PP.h"
@@ -13,13 +14,8 @@
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Linker/Linker.h"
-#include "llvm/MC/MCSubtargetInfo.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
-#include "llvm/Passes/StandardInstrumentations.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -28,9 +24,8 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
-#include "llvm/Target/TargetOptions.h"
-#include "llvm/TargetParser/Host.h"
-#include "llvm/TargetParser/SubtargetFeature.h"
+
+#include <deque>
 
 using namespace pp;
 
@@ -38,8 +33,8 @@ namespace {
 
 class ObjectBuilder {
 public:
-  llvm::Expected<std::string> run(llvm::ArrayRef<ProgramPair> buckets,
-                                  const ObjectOptions &options) {
+  llvm::Expected<std::vector<std::string>>
+  run(llvm::ArrayRef<ProgramPair> buckets, const ObjectOptions &options) {
     if (llvm::Error error = makeModule(options))
       return std::move(error);
     llvm::SmallVector<llvm::Constant *> pairs;
@@ -55,47 +50,23 @@ public:
           context, {last.training, last.inference}));
     }
     addTable(last, pairs);
-    return emit();
+    mlir::ModuleOp inference = buckets.front().inference.module;
+    return generateCode(*module, target, *inference.getContext());
   }
 
 private:
   llvm::Error makeModule(const ObjectOptions &options) {
-    if (llvm::Error error = makeTargetMachine(options))
-      return error;
-    module = std::make_unique<llvm::Module>("pp", context);
-    module->setDataLayout(machine->createDataLayout());
-    module->setTargetTriple(machine->getTargetTriple());
-    pointer = llvm::PointerType::get(context, 0);
-    i64 = llvm::Type::getInt64Ty(context);
-    return llvm::Error::success();
-  }
-
-  llvm::Error makeTargetMachine(const ObjectOptions &options) {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
-    llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
-    std::string error;
-    const llvm::Target *target =
-        llvm::TargetRegistry::lookupTarget(triple, error);
-    if (!target)
-      return llvm::createStringError("%s", error.c_str());
-    llvm::SubtargetFeatures featureList;
-    cpu = options.cpu;
-    if (cpu == "native") {
-      cpu = llvm::sys::getHostCPUName().str();
-      for (auto &feature : llvm::sys::getHostCPUFeatures())
-        hostFeatures[feature.first().str()] = feature.second;
-      for (auto &[name, enabled] : hostFeatures)
-        featureList.AddFeature(name, enabled);
-    }
-    features = featureList.getString();
-    llvm::TargetOptions targetOptions;
-    targetOptions.AllowFPOpFusion = llvm::FPOpFusion::Fast;
-    machine.reset(target->createTargetMachine(
-        triple, cpu, features, targetOptions, llvm::Reloc::PIC_, std::nullopt,
-        llvm::CodeGenOptLevel::Aggressive));
-    if (!machine || !machine->getMCSubtargetInfo()->isCPUStringValid(cpu))
-      return llvm::createStringError("unknown processor '%s'", cpu.c_str());
+    target = CodeTarget::of(options.cpu);
+    auto machine = target.makeMachine();
+    if (!machine)
+      return machine.takeError();
+    module = std::make_unique<llvm::Module>("pp", context);
+    module->setDataLayout((*machine)->createDataLayout());
+    module->setTargetTriple((*machine)->getTargetTriple());
+    pointer = llvm::PointerType::get(context, 0);
+    i64 = llvm::Type::getInt64Ty(context);
     return llvm::Error::success();
   }
 
@@ -157,8 +128,8 @@ private:
     for (llvm::Function &function : *module)
       if (!function.isDeclaration()) {
         function.setLinkage(llvm::GlobalValue::InternalLinkage);
-        function.addFnAttr("target-cpu", cpu);
-        function.addFnAttr("target-features", features);
+        function.addFnAttr("target-cpu", target.cpu);
+        function.addFnAttr("target-features", target.features);
         function.addFnAttr("prefer-vector-width", "512");
         function.addFnAttr(llvm::Attribute::NoUnwind);
       }
@@ -307,56 +278,21 @@ private:
                              "pp_binary_table");
   }
 
-  llvm::Expected<std::string> emit() {
-    // Unrolling small loops completely before the vectoriser would leave it
-    // only the outer ones, which it then turns into gathers.
-    llvm::PipelineTuningOptions tuning;
-    tuning.LoopUnrolling = false;
-    tuning.LoopVectorization = true;
-    tuning.SLPVectorization = true;
-    // Without it, passes do not spare functions that ask not to be optimised.
-    llvm::PassInstrumentationCallbacks callbacks;
-    llvm::OptNoneInstrumentation optNone(/*DebugLogging=*/false);
-    optNone.registerCallbacks(callbacks);
-    llvm::PassBuilder passes(machine.get(), tuning, std::nullopt, &callbacks);
-    llvm::LoopAnalysisManager loops;
-    llvm::FunctionAnalysisManager functions;
-    llvm::CGSCCAnalysisManager graphs;
-    llvm::ModuleAnalysisManager modules;
-    passes.registerModuleAnalyses(modules);
-    passes.registerCGSCCAnalyses(graphs);
-    passes.registerFunctionAnalyses(functions);
-    passes.registerLoopAnalyses(loops);
-    passes.crossRegisterProxies(loops, functions, graphs, modules);
-    passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
-        .run(*module, modules);
-
-    llvm::SmallVector<char> bytes;
-    llvm::raw_svector_ostream os(bytes);
-    llvm::legacy::PassManager codegen;
-    if (machine->addPassesToEmitFile(codegen, os, nullptr,
-                                     llvm::CodeGenFileType::ObjectFile))
-      return llvm::createStringError("this target cannot emit object files");
-    codegen.run(*module);
-    return std::string(bytes.begin(), bytes.end());
-  }
-
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> module;
-  std::string cpu, features;
+  CodeTarget target;
   /// Kernels for the mock device of the program that was added last, with what
   /// the pass says about them.
   std::vector<std::pair<std::string, pipeline::MockKernelAttr>> mockFacts;
-  std::map<std::string, bool> hostFeatures;
   llvm::PointerType *pointer = nullptr;
   llvm::Type *i64 = nullptr;
 };
 
 } // namespace
 
-llvm::Expected<std::string> pp::emitObject(llvm::ArrayRef<ProgramPair> buckets,
-                                           const ObjectOptions &options) {
+llvm::Expected<std::vector<std::string>>
+pp::emitObjects(llvm::ArrayRef<ProgramPair> buckets,
+                const ObjectOptions &options) {
   for (const ProgramPair &pair : buckets)
     for (const ProgramSource *source : {&pair.training, &pair.inference})
       if (source->module) {
@@ -367,8 +303,34 @@ llvm::Expected<std::string> pp::emitObject(llvm::ArrayRef<ProgramPair> buckets,
   return ObjectBuilder().run(buckets, options);
 }
 
-llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,
-                           llvm::StringRef linkFile,
+namespace {
+
+/// Files next to a result, so that the last step is a rename. Those that are
+/// left are removed.
+class TemporaryFiles {
+public:
+  explicit TemporaryFiles(llvm::StringRef result) : result(result) {}
+
+  llvm::Expected<std::string> create(llvm::StringRef suffix) {
+    llvm::SmallString<128> path;
+    if (std::error_code error = llvm::sys::fs::createUniqueFile(
+            result + "-%%%%%%%%" + suffix, path))
+      return llvm::createStringError("cannot write next to '%s': %s",
+                                     result.str().c_str(),
+                                     error.message().c_str());
+    removers.emplace_back(path);
+    return std::string(path);
+  }
+
+private:
+  llvm::StringRef result;
+  std::deque<llvm::FileRemover> removers;
+};
+
+} // namespace
+
+llvm::Error pp::linkBinary(llvm::ArrayRef<std::string> objects,
+                           llvm::StringRef path, llvm::StringRef linkFile,
                            llvm::ArrayRef<std::string> devices,
                            BinaryKind kind) {
   llvm::SmallString<128> ofLibrary(llvm::sys::path::parent_path(linkFile));
@@ -388,34 +350,24 @@ llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,
     return llvm::createStringError(
         "no C++ compiler found to link with (clang++-22, clang++, c++, g++)");
 
-  // Next to the result, so that the last step is a rename.
-  llvm::SmallString<128> objectPath, binaryPath;
-  auto temporary = [&](llvm::SmallString<128> &result,
-                       llvm::StringRef suffix) -> llvm::Error {
-    if (std::error_code error = llvm::sys::fs::createUniqueFile(
-            path + "-%%%%%%%%" + suffix, result))
-      return llvm::createStringError("cannot write next to '%s': %s",
-                                     path.str().c_str(),
-                                     error.message().c_str());
-    return llvm::Error::success();
-  };
-  if (llvm::Error error = temporary(objectPath, ".o"))
-    return error;
-  llvm::FileRemover removeObject(objectPath);
-  if (llvm::Error error = temporary(binaryPath, ".tmp"))
-    return error;
-  llvm::FileRemover removeBinary(binaryPath);
-  {
+  TemporaryFiles files(path);
+  auto binaryPath = files.create(".tmp");
+  if (!binaryPath)
+    return binaryPath.takeError();
+  std::vector<std::string> command = {*linker, "-o", *binaryPath,
+                                      "-Wl,--build-id=none"};
+  for (const std::string &object : objects) {
+    auto objectPath = files.create(".o");
+    if (!objectPath)
+      return objectPath.takeError();
     std::error_code error;
-    llvm::raw_fd_ostream file(objectPath, error);
+    llvm::raw_fd_ostream file(*objectPath, error);
     file << object;
     file.close();
     if (error || file.has_error())
-      return llvm::createStringError("cannot write '%s'", objectPath.c_str());
+      return llvm::createStringError("cannot write '%s'", objectPath->c_str());
+    command.push_back(*objectPath);
   }
-  std::vector<std::string> command = {*linker, std::string(objectPath), "-o",
-                                      std::string(binaryPath),
-                                      "-Wl,--build-id=none"};
   if (llvm::sys::findProgramByName("ld.lld-22") ||
       llvm::sys::findProgramByName("ld.lld"))
     if (llvm::StringRef(*linker).contains("clang"))
@@ -456,7 +408,7 @@ llvm::Error pp::linkBinary(llvm::StringRef object, llvm::StringRef path,
   if (status != 0)
     return llvm::createStringError(
         "linking failed%s%s", message.empty() ? "" : ": ", message.c_str());
-  if (std::error_code error = llvm::sys::fs::rename(binaryPath, path))
+  if (std::error_code error = llvm::sys::fs::rename(*binaryPath, path))
     return llvm::createStringError("cannot write '%s': %s", path.str().c_str(),
                                    error.message().c_str());
   return llvm::Error::success();

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The same input gives the same bytes, whole or phase by phase.
 
-Compiles twice and compares binaries, plans and the IR after each phase; then
-stops after each phase, goes on from the printed IR and compares the plan and
-the weights after 2 steps.
+Compiles twice, then with one thread, and compares binaries, plans and the IR
+after each phase; then stops after each phase, goes on from the printed IR and
+compares the plan and the weights after 2 steps.
 """
 
 import common
@@ -38,6 +38,8 @@ def check_case(context, checks, model, exporter, options):
     first = compile(source, context.path())
     second = compile(source, context.scratch / where / "b")
     checks.check(first.read_bytes() == second.read_bytes(), f"{where}: two compilations give different binaries")
+    alone = compile(source, context.path(), "--mlir-disable-threading")
+    checks.check(first.read_bytes() == alone.read_bytes(), f"{where}: one thread gives another binary than several")
     first = common.Binary(first)
     expected = train(context, first, data)
 

@@ -149,9 +149,9 @@ llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
     return printReport(compilation.getModule(), llvm::outs());
   if (flags.compileTo != CompilePhase::Binary)
     return printModule(compilation.getModule(), flags.output);
-  auto object = emit(buckets);
-  if (!object)
-    return object.takeError();
+  auto objects = emit(buckets);
+  if (!objects)
+    return objects.takeError();
   if (flags.kernelReport) {
     if (compilation.getDeviceReport().empty())
       return makeError(
@@ -171,7 +171,7 @@ llvm::Error compile(const Flags &flags, mlir::MLIRContext &context) {
     return makeError(exitUsage, "--emit=library: the device '" +
                                     devices.front() +
                                     "' is linked with programs only");
-  if (auto error = linkBinary(*object, flags.output, flags.linkFile, devices,
+  if (auto error = linkBinary(*objects, flags.output, flags.linkFile, devices,
                               flags.emit))
     return makeError(exitInputOutput, llvm::toString(std::move(error)));
   return llvm::Error::success();

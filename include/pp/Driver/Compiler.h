@@ -76,10 +76,11 @@ private:
   std::string deviceReport;
 };
 
-/// Object code for what was lowered: of one compilation, or of one for each of
-/// several sizes of a dimension, smallest first. These must differ in that size
-/// alone.
-llvm::Expected<std::string> emit(llvm::ArrayRef<Compilation *> buckets);
+/// Objects to link for what was lowered: of one compilation, or of one for each
+/// of several sizes of a dimension, smallest first. These must differ in that
+/// size alone.
+llvm::Expected<std::vector<std::string>>
+emit(llvm::ArrayRef<Compilation *> buckets);
 
 } // namespace pp
 

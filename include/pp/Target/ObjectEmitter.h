@@ -31,11 +31,12 @@ struct ProgramPair {
 
 /// Makes object code for programs and the table that the runtime reads
 /// (pprt.h). Of several sizes of a dimension, one pair for each, smallest
-/// first. The same input gives the same bytes.
-llvm::Expected<std::string> emitObject(llvm::ArrayRef<ProgramPair> buckets,
-                                       const ObjectOptions &options);
+/// first. Of large programs, several objects, which are made side by side and
+/// are to be linked together. The same input gives the same bytes.
+llvm::Expected<std::vector<std::string>>
+emitObjects(llvm::ArrayRef<ProgramPair> buckets, const ObjectOptions &options);
 
-/// What becomes of an object.
+/// What becomes of the objects.
 enum class BinaryKind { Program, Library };
 
 template <> struct EnumNames<BinaryKind> {
@@ -45,12 +46,12 @@ template <> struct EnumNames<BinaryKind> {
        "a shared object that pp_program_open of libpp_runtime opens"}};
 };
 
-/// Links an object with the runtime into a binary at `path`, which appears
+/// Links objects with the runtime into a binary at `path`, which appears
 /// whole or not at all. `linkFile` lists the linker's arguments for a program,
 /// one per line; `pp_runtime.link` is next to it, for a library. Of each of
 /// `devices`, so is the library `libpprt_<device>.a`, for programs.
-llvm::Error linkBinary(llvm::StringRef object, llvm::StringRef path,
-                       llvm::StringRef linkFile,
+llvm::Error linkBinary(llvm::ArrayRef<std::string> objects,
+                       llvm::StringRef path, llvm::StringRef linkFile,
                        llvm::ArrayRef<std::string> devices = {},
                        BinaryKind kind = BinaryKind::Program);
 
