@@ -4,6 +4,9 @@
     slow_choice.py prefer IN COMPILER MODEL.onnx OUT
                                     a file of IN's processor: tiles of 4 x 4 take no time, all else that a tuning measures a
                                     second; and there is a kernel of another model
+    slow_choice.py mislead IN COMPILER MODEL.onnx OUT
+                                    the same, and what no candidate has for this model: kernels of packed layouts whose
+                                    weights are not packed, which make layouts be chosen by times whatever else is known
     slow_choice.py list FILE        which of the three the file has
 """
 
@@ -44,7 +47,7 @@ def make(path):
     pathlib.Path(path).write_bytes(model(content, opsets=[opset(17)]))
 
 
-def prefer(source, compiler, model_path, target):
+def write(source, compiler, model_path, target, is_misleading):
     kernels = {OTHER: 0.5}
     for layouts, convolutions, packed in CANDIDATES:
         flags = [f"--layouts={layouts}", f"--convolutions={convolutions}", f"--pack-weights={packed}"]
@@ -52,11 +55,19 @@ def prefer(source, compiler, model_path, target):
         ir = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         for kernel in re.findall(r'"((?:(?:pack_)?conv_forward|reorder) [^"]+)"', ir):
             # Behind the calls, the IR has operations that could have been packed.
-            if packed == "never" or "packed=" in kernel or kernel.startswith("reorder"):
+            if is_misleading or packed == "never" or "packed=" in kernel or kernel.startswith("reorder"):
                 kernels[kernel] = 1e-9 if TILES in kernel else 1.0
     costs = json.loads(pathlib.Path(source).read_text())
     costs["kernels"] = kernels
     pathlib.Path(target).write_text(json.dumps(costs))
+
+
+def prefer(*arguments):
+    write(*arguments, is_misleading=False)
+
+
+def mislead(*arguments):
+    write(*arguments, is_misleading=True)
 
 
 def show(path):
@@ -67,4 +78,4 @@ def show(path):
 
 
 if __name__ == "__main__":
-    {"make": make, "prefer": prefer, "list": show}[sys.argv[1]](*sys.argv[2:])
+    {"make": make, "prefer": prefer, "mislead": mislead, "list": show}[sys.argv[1]](*sys.argv[2:])
