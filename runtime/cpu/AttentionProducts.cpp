@@ -1,6 +1,7 @@
 //===- AttentionProducts.cpp ----------------------------------------------===//
 #include "cpu/AttentionProducts.h"
 #include "cpu/ChannelLanes.h"
+#include "cpu/ExponentialTerms.h"
 #include "cpu/Processor.h"
 
 #include <dnnl.hpp>
@@ -45,22 +46,17 @@ PP_INLINE float sumOf(const Lanes &numbers) {
   return sum;
 }
 
-/// e^x for x up to 88, 0 below -87, and of a NaN NaN: 2^n e^r with the nearest
-/// n to x / ln 2, and a polynomial of r with the least greatest error.
+/// e^x for x up to 88, 0 below -87, and of a NaN NaN.
 PP_INLINE Lanes exponential(const Lanes &x) {
-  constexpr double ln2 = 0.6931471805599453;
-  constexpr float high = static_cast<float>(ln2),
-                  low = static_cast<float>(ln2 - high);
+  using Terms = ExponentialTerms;
   // A number so large that a sum with it ends with n.
   constexpr float large = 3 << 22;
-  const Lanes sum = x * static_cast<float>(1 / ln2) + large;
+  const Lanes sum = x * Terms::perLn2 + large;
   const Lanes n = sum - large;
-  Lanes r = x - n * high;
-  r = r - n * low;
-  Lanes power = all(0.0013836835278198123f);
-  for (float coefficient :
-       {0.008374824188649654f, 0.04166822507977486f, 0.16666419804096222f,
-        0.49999991059303284f, 1.0f, 1.0f})
+  Lanes r = x - n * Terms::high;
+  r = r - n * Terms::low;
+  Lanes power = all(Terms::first);
+  for (float coefficient : Terms::others)
     power = power * r + coefficient;
   const auto result = reinterpret_cast<Lanes>(
       reinterpret_cast<Words>(power) + (reinterpret_cast<Words>(sum) << 23));

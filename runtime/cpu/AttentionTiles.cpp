@@ -1,5 +1,6 @@
 //===- AttentionTiles.cpp -------------------------------------------------===//
 #include "cpu/AttentionTiles.h"
+#include "cpu/ExponentialTerms.h"
 #include "cpu/PairLanes.h"
 
 #include <algorithm>
@@ -23,23 +24,18 @@ PP_DOT_INLINE __mmask16 maskOf(int64_t count) {
   return count >= lanes ? __mmask16(0xffff) : __mmask16((1u << count) - 1);
 }
 
-/// e^x for x up to 88, of a NaN NaN: 2^n e^r with the nearest n to x / ln 2,
-/// and a polynomial of r with the least greatest error.
+/// e^x for x up to 88, of a NaN NaN.
 PP_DOT_INLINE __m512 exponential(__m512 x) {
-  constexpr double ln2 = 0.6931471805599453;
-  constexpr float high = static_cast<float>(ln2),
-                  low = static_cast<float>(ln2 - high);
+  using Terms = ExponentialTerms;
   // The second operand is the result where one is NaN.
   x = _mm512_max_ps(_mm512_set1_ps(-104), x);
-  const __m512 n = _mm512_roundscale_ps(
-      _mm512_mul_ps(x, _mm512_set1_ps(static_cast<float>(1 / ln2))),
-      _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(high), x);
-  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(low), r);
-  __m512 power = _mm512_set1_ps(0.0013836835278198123f);
-  for (float coefficient :
-       {0.008374824188649654f, 0.04166822507977486f, 0.16666419804096222f,
-        0.49999991059303284f, 1.0f, 1.0f})
+  const __m512 n =
+      _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(Terms::perLn2)),
+                           _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(Terms::high), x);
+  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(Terms::low), r);
+  __m512 power = _mm512_set1_ps(Terms::first);
+  for (float coefficient : Terms::others)
     power = _mm512_fmadd_ps(power, r, _mm512_set1_ps(coefficient));
   return _mm512_scalef_ps(power, n);
 }
