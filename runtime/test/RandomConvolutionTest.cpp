@@ -255,6 +255,35 @@ TEST(RandomKernels, ConvolveFewPixels) {
   EXPECT_EQ(made, 8u);
 }
 
+/// Gradients of a megabyte of weights, which are one product.
+TEST(RandomKernels, DeriveManyWeightsFromFewPixels) {
+  Convolution one;
+  one.samples = 2;
+  one.channels = one.outputs = 512;
+  one.image = {3, 5};
+  one.result = {2, 3};
+  one.window = one.dilations = {1, 1};
+  one.strides = {2, 2};
+  one.padLow = one.padHigh = {0, 0};
+
+  Convolution nine = one;
+  nine.channels = 64;
+  nine.outputs = 464;
+  nine.image = nine.result;
+  nine.window = {3, 3};
+  nine.strides = nine.padLow = nine.padHigh = {1, 1};
+
+  for (const char *layout : {"plain", "channels_last", "blocked16"})
+    for (DataType type : {DataType::F32, DataType::BF16})
+      for (Convolution sizes : {one, nine}) {
+        sizes.layout = layout;
+        sizes.type = type;
+        Choice choice(1);
+        const Case gradient = makeCases(sizes, choice)[2];
+        EXPECT_TRUE(check(gradient, /*seed=*/1)) << gradient.keys;
+      }
+}
+
 /// Where oneDNN 2.6 is wrong: Winograd's algorithm with other padding on one
 /// side than on the other, and gradients of weights of bf16 from two steps of
 /// depth with a stride and padding on both sides.
