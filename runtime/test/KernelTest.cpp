@@ -51,6 +51,10 @@ void expectNear(const Values &actual, const Values &expected,
         << "at " << i;
 }
 
+/// Sums of so many terms that f32 would not do.
+using Sums = std::vector<double>;
+Values roundedSums(const Sums &sums) { return {sums.begin(), sums.end()}; }
+
 /// That the norm of all errors is at most this share of that of the numbers.
 void expectOff(const Values &actual, const Values &expected, double share) {
   ASSERT_EQ(actual.size(), expected.size());
@@ -499,23 +503,36 @@ struct ConvCase {
            " pad_hi=" + join(high) + " groups=" + std::to_string(groups);
   }
   /// Calls body(source offset, weight offset, result offset) for each product.
-  void forEachProduct(
-      const std::function<void(int64_t, int64_t, int64_t)> &body) const {
-    Dims result = dst();
-    Dims kernel(weights.begin() + 1, weights.end());
+  template <typename Body> void forEachProduct(const Body &body) const {
+    const auto axes = [](const Dims &dims) {
+      return Dims(dims.begin() + 2, dims.end());
+    };
+    const Dims image = axes(src), window = axes(weights), result = axes(dst());
+    const int64_t ofImage = count(image), ofWindow = count(window);
+    const int64_t ofResult = count(result);
+    const int64_t outputs = weights[0], inputs = weights[1];
+    const auto forEachChannel = [&](int64_t s, int64_t w, int64_t d) {
+      for (int64_t sample = 0; sample < src[0]; ++sample)
+        for (int64_t output = 0; output < outputs; ++output)
+          for (int64_t input = 0; input < inputs; ++input) {
+            const int64_t group = output / (outputs / groups);
+            const int64_t channel = sample * src[1] + group * inputs + input;
+            body(channel * ofImage + s,
+                 (output * inputs + input) * ofWindow + w,
+                 (sample * outputs + output) * ofResult + d);
+          }
+    };
     forEach(result, [&](const Dims &r) {
-      forEach(kernel, [&](const Dims &k) {
-        int64_t group = r[1] / (weights[0] / groups);
-        Dims s{r[0], group * weights[1] + k[0]};
+      forEach(window, [&](const Dims &k) {
+        Dims seen;
         for (size_t i = 0; i < strides.size(); ++i) {
-          int64_t x = r[i + 2] * strides[i] + k[i + 1] * dilations[i] - low[i];
-          if (x < 0 || x >= src[i + 2])
+          int64_t x = r[i] * strides[i] + k[i] * dilations[i] - low[i];
+          if (x < 0 || x >= image[i])
             return;
-          s.push_back(x);
+          seen.push_back(x);
         }
-        Dims w{r[1]};
-        w.insert(w.end(), k.begin(), k.end());
-        body(offset(src, s), offset(weights, w), offset(result, r));
+        forEachChannel(offset(image, seen), offset(window, k),
+                       offset(result, r));
       });
     });
   }
@@ -532,13 +549,15 @@ TEST_P(ShortConvTest, MatchesLoops) {
   Values src = roundedValues(count(p.src), 1);
   Values weights = roundedValues(count(p.weights), 2);
   Values diff = roundedValues(count(p.dst()), 3);
-  Values dst(diff.size(), 0.0f), diffSrc(src.size(), 0.0f);
-  Values diffWeights(weights.size(), 0.0f);
+  Sums dstSums(diff.size()), diffSrcSums(src.size());
+  Sums diffWeightsSums(weights.size());
   p.forEachProduct([&](int64_t s, int64_t w, int64_t d) {
-    dst[d] += src[s] * weights[w];
-    diffSrc[s] += diff[d] * weights[w];
-    diffWeights[w] += src[s] * diff[d];
+    dstSums[d] += src[s] * weights[w];
+    diffSrcSums[s] += diff[d] * weights[w];
+    diffWeightsSums[w] += src[s] * diff[d];
   });
+  const Values dst = roundedSums(dstSums), diffSrc = roundedSums(diffSrcSums);
+  const Values diffWeights = roundedSums(diffWeightsSums);
   Values shortSrc = packed(src), shortWeights = packed(weights);
   Values shortDiff = packed(diff);
   std::vector<std::string> algorithms{""};
@@ -638,10 +657,11 @@ TEST_P(ConvTest, Forward) {
   Values src = randomValues(count(p.src), 1);
   Values weights = randomValues(count(p.weights), 2);
   Values bias = randomValues(p.weights[0], 3);
-  Values dst(count(p.dst()), 9.0f), expected(dst.size(), 0.0f);
-  p.forEachProduct([&](int64_t s, int64_t w, int64_t d) {
-    expected[d] += src[s] * weights[w];
-  });
+  Values dst(count(p.dst()), 9.0f);
+  Sums sums(dst.size());
+  p.forEachProduct(
+      [&](int64_t s, int64_t w, int64_t d) { sums[d] += src[s] * weights[w]; });
+  Values expected = roundedSums(sums);
   run(p.text("conv_forward") + " bias=0", {&src, &weights, &dst});
   expectNear(dst, expected);
   forEach(p.dst(),
@@ -654,12 +674,13 @@ TEST_P(ConvTest, BackwardData) {
   const ConvCase &p = GetParam();
   Values diffDst = randomValues(count(p.dst()), 1);
   Values weights = randomValues(count(p.weights), 2);
-  Values diffSrc(count(p.src), 9.0f), expected(diffSrc.size(), 0.0f);
+  Values diffSrc(count(p.src), 9.0f);
+  Sums expected(diffSrc.size());
   p.forEachProduct([&](int64_t s, int64_t w, int64_t d) {
     expected[s] += diffDst[d] * weights[w];
   });
   run(p.text("conv_backward_data"), {&diffDst, &weights, &diffSrc});
-  expectNear(diffSrc, expected);
+  expectNear(diffSrc, roundedSums(expected));
 }
 
 TEST_P(ConvTest, BackwardWeights) {
@@ -667,12 +688,12 @@ TEST_P(ConvTest, BackwardWeights) {
   Values src = randomValues(count(p.src), 1);
   Values diffDst = randomValues(count(p.dst()), 2);
   Values diffWeights(count(p.weights), 9.0f);
-  Values expected(diffWeights.size(), 0.0f);
+  Sums expected(diffWeights.size());
   p.forEachProduct([&](int64_t s, int64_t w, int64_t d) {
     expected[w] += src[s] * diffDst[d];
   });
   run(p.text("conv_backward_weights"), {&src, &diffDst, &diffWeights});
-  expectNear(diffWeights, expected);
+  expectNear(diffWeights, roundedSums(expected));
 }
 
 // The gradient of these weights is one product.

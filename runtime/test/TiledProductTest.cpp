@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <random>
 
@@ -63,8 +62,8 @@ std::vector<Layout> layouts(int64_t rows, int64_t columns) {
 }
 
 /// What the class promises: chains of 768 terms, added one after the other.
-float expectedNumber(int64_t k, const std::function<float(int64_t)> &a,
-                     const std::function<float(int64_t)> &b, float before,
+template <typename A, typename B>
+float expectedNumber(int64_t k, const A &a, const B &b, float before,
                      bool isAdded, bool isDirect) {
   float sum = isAdded && isDirect ? before : 0;
   for (int64_t begin = 0; begin < k; begin += 768) {
