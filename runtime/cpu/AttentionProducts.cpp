@@ -137,6 +137,7 @@ struct Functions {
 };
 } // namespace
 
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define PP_FOR_PROCESSOR(name, attribute)                                      \
   attribute static float weigh##name(float *scores, float scale,               \
                                      int64_t visible, int64_t seen,            \
@@ -154,6 +155,7 @@ struct Functions {
   }                                                                            \
   static constexpr Functions functions##name = {weigh##name, weighBack##name,  \
                                                 dot##name};
+// NOLINTEND(bugprone-macro-parentheses)
 
 PP_FOR_PROCESSOR(Plain, )
 PP_FOR_PROCESSOR(Avx2, __attribute__((target("avx2,fma"))))
