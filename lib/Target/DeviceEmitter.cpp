@@ -1,6 +1,7 @@
 //===- DeviceEmitter.cpp - From the device module to GPU code -------------===//
 
 #include "pp/Target/DeviceEmitter.h"
+#include "CodeGeneration.h"
 #include "pp/Conversion/Passes.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -11,7 +12,6 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
-#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
@@ -21,7 +21,6 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
-#include "llvm/Target/TargetOptions.h"
 #include <cstdlib>
 
 using namespace pp;
@@ -54,20 +53,12 @@ static llvm::Expected<std::string> emitAssembly(mlir::Operation *device,
   LLVMInitializeNVPTXTarget();
   LLVMInitializeNVPTXTargetMC();
   LLVMInitializeNVPTXAsmPrinter();
-  llvm::Triple triple("nvptx64-nvidia-cuda");
-  std::string error;
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    return llvm::createStringError("%s", error.c_str());
-  llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
-  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, chip, "+ptx80", options, llvm::Reloc::PIC_, std::nullopt,
-      llvm::CodeGenOptLevel::Aggressive));
-  if (!machine)
-    return llvm::createStringError("no code can be made for '%s'",
-                                   chip.str().c_str());
+  const CodeTarget target{llvm::Triple("nvptx64-nvidia-cuda"), chip.str(),
+                          "+ptx80"};
+  auto made = target.makeMachine();
+  if (!made)
+    return made.takeError();
+  llvm::TargetMachine *machine = made->get();
 
   llvm::LLVMContext context;
   auto module = mlir::translateModuleToLLVMIR(device, context, "device");
@@ -75,13 +66,13 @@ static llvm::Expected<std::string> emitAssembly(mlir::Operation *device,
     return llvm::createStringError(
         "the kernels of the GPU cannot be translated to LLVM");
   module->setDataLayout(machine->createDataLayout());
-  module->setTargetTriple(triple);
+  module->setTargetTriple(target.triple);
 
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(machine.get());
+  llvm::PassBuilder builder(machine);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(components);
   builder.registerFunctionAnalyses(functions);
