@@ -90,7 +90,7 @@ func.func @main(%q: tensor<2x4x3x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x4
 
 // -----
 
-// tensor<2x3x4x4xf32>uch a key that never had four axes: a view.
+// Such a key that never had four axes: a view.
 // CHECK-LABEL: func.func @main(
 // CHECK: %[[K:.+]] = nn.reshape %arg1 : tensor<6x4x8xf32> -> tensor<2x3x4x8xf32>
 // CHECK: nn.attention %arg0 [0, 1, 2, 3], %[[K]] [0, 1, 2, 3], %arg2
@@ -175,7 +175,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
 
 // -----
 
-// tensor<2x3x4x8xf32>ueries and keys of other numbers of rows, values of other columns.
+// Queries and keys of other numbers of rows, values of other columns.
 // CHECK-LABEL: func.func @main(
 // CHECK: nn.attention {{.*}} scale 1.000000e+00 output {{.*}} -> (tensor<2x3x4x6xf32>, tensor<2x3x4xf32>)
 func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x5x8xf32>, %v: tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32> {
@@ -213,8 +213,58 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
   return %o : tensor<2x3x4x8xf32>
 }
 
+// -----
+
+// Zeros instead of weights that are no numbers, which PyTorch exports for rows that a mask hides as a whole: no row of this one,
+// CHECK-LABEL: func.func @main(
+// CHECK: nn.attention {{.*}} causal output
+// CHECK-NEXT: return
+func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %c = nn.constant dense<[[0.0, 0xFF800000, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0, 0.0]]> : tensor<4x4xf32>
+  %b = nn.broadcast %c [2, 3] : tensor<4x4xf32> -> tensor<2x3x4x4xf32>
+  %m = nn.add %s, %b : tensor<2x3x4x4xf32>
+  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
+  %p = nn.softmax %m : tensor<2x3x4x4xf32>
+  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
+  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %o : tensor<2x3x4x8xf32>
+}
+
+// -----
+
+// and none without a mask.
+// CHECK-LABEL: func.func @main(
+// CHECK: nn.attention {{.*}} scale 1.000000e+00 output
+// CHECK-NEXT: return
+func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
+  %p = nn.softmax %s : tensor<2x3x4x4xf32>
+  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
+  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %o : tensor<2x3x4x8xf32>
+}
+
+// -----
+
+// The same mask for each sample.
+// CHECK-LABEL: func.func @main(
+// CHECK: nn.attention {{.*}} causal output
+func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %c = nn.constant dense<[[[0.0, 0xFF800000, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0, 0.0]], [[0.0, 0xFF800000, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0, 0.0]]]> : tensor<2x4x4xf32>
+  %b = nn.broadcast %c [0, 2, 3] : tensor<2x4x4xf32> -> tensor<2x3x4x4xf32>
+  %m = nn.add %s, %b : tensor<2x3x4x4xf32>
+  %p = nn.softmax %m : tensor<2x3x4x4xf32>
+  %o = nn.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %o : tensor<2x3x4x8xf32>
+}
+
 //--- left.mlir
-// tensor<2x3x4x4xf32>omething else reads the weights,
+// Something else reads the weights,
 // CHECK-LABEL: func.func @main(
 // CHECK: nn.softmax
 func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
@@ -253,6 +303,67 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
   %d = nn.constant dense<1.25> : tensor<2x3x4x4xf32>
   %p1 = nn.mul %p, %d : tensor<2x3x4x4xf32>
   %o = nn.dot_general %p1, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %o : tensor<2x3x4x8xf32>
+}
+
+// -----
+
+// Something else than 0 instead of weights that are no numbers,
+// CHECK-LABEL: func.func @main(
+// CHECK: nn.softmax
+func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %z = nn.constant dense<1.0> : tensor<2x3x4x4xf32>
+  %p = nn.softmax %s : tensor<2x3x4x4xf32>
+  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
+  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %o : tensor<2x3x4x8xf32>
+}
+
+// -----
+
+// zeros instead of those that are numbers,
+// CHECK-LABEL: func.func @main(
+// CHECK: nn.softmax
+func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
+  %p = nn.softmax %s : tensor<2x3x4x4xf32>
+  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
+  %w = nn.select %n, %p, %z : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %o : tensor<2x3x4x8xf32>
+}
+
+// -----
+
+// instead of some by another condition,
+// CHECK-LABEL: func.func @main(
+// CHECK: nn.softmax
+func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
+  %p = nn.softmax %s : tensor<2x3x4x4xf32>
+  %n = nn.compare ne %p, %s : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
+  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %o : tensor<2x3x4x8xf32>
+}
+
+// -----
+
+// or weights that are read beside the choice.
+// CHECK-LABEL: func.func @main(
+// CHECK: nn.softmax
+func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
+  %p = nn.softmax %s : tensor<2x3x4x4xf32>
+  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
+  %x = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.add %x, %p : tensor<2x3x4x4xf32>
+  %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
 
@@ -373,6 +484,21 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
   %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
   %i = nn.iota 1 : tensor<2x3x4x4xf32>
   %m = nn.add %s, %i : tensor<2x3x4x4xf32>
+  %p = nn.softmax %m : tensor<2x3x4x4xf32>
+  %o = nn.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %o : tensor<2x3x4x8xf32>
+}
+
+// -----
+
+// or from sample to sample,
+// CHECK-LABEL: func.func @main(
+// CHECK: nn.softmax
+func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %c = nn.constant dense<[[[0.0, 0xFF800000, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0, 0.0]], [[0.0, 0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0, 0.0]]]> : tensor<2x4x4xf32>
+  %b = nn.broadcast %c [0, 2, 3] : tensor<2x4x4xf32> -> tensor<2x3x4x4xf32>
+  %m = nn.add %s, %b : tensor<2x3x4x4xf32>
   %p = nn.softmax %m : tensor<2x3x4x4xf32>
   %o = nn.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>

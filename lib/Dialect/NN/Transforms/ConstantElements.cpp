@@ -20,38 +20,54 @@ static constexpr uint64_t maxParameterBytes = 64 << 20;
 /// twice.
 static constexpr unsigned maxSteps = 1000;
 
-/// The row-major number of an element; none where `any` stands for several.
-static std::optional<int64_t> flatten(ArrayRef<int64_t> shape, Index index) {
-  int64_t flat = 0;
+/// What `readAt` says of the row-major numbers of the elements at `index`, if
+/// it says the same of all that `any` stands for.
+static std::optional<double>
+readEqual(ArrayRef<int64_t> shape, Index index,
+          llvm::function_ref<std::optional<double>(int64_t)> readAt) {
+  SmallVector<int64_t> places = {0};
   for (auto [size, at] : llvm::zip_equal(shape, index)) {
-    if (at == ConstantElements::any && size != 1)
-      return std::nullopt;
-    flat = flat * size + (at == ConstantElements::any ? 0 : at);
+    const bool isAny = at == ConstantElements::any;
+    SmallVector<int64_t> next;
+    for (int64_t place : places)
+      for (int64_t i = isAny ? 0 : at, end = isAny ? size : at + 1; i < end;
+           ++i)
+        next.push_back(place * size + i);
+    places = std::move(next);
   }
-  return flat;
+  if (places.empty())
+    return std::nullopt;
+  const std::optional<double> first = readAt(places.front());
+  for (int64_t place : ArrayRef(places).drop_front())
+    if (!first || readAt(place) != first)
+      return std::nullopt;
+  return first;
+}
+
+static std::optional<double> elementAt(DenseElementsAttr dense, int64_t at) {
+  Type type = dense.getElementType();
+  if (type.isF32())
+    return dense.getValues<float>()[at];
+  if (type.isF64())
+    return dense.getValues<double>()[at];
+  if (type.isInteger(1))
+    return dense.getValues<bool>()[at];
+  if (isa<IntegerType>(type)) {
+    APInt value = dense.getValues<APInt>()[at];
+    return type.isUnsignedInteger() ? static_cast<double>(value.getZExtValue())
+                                    : static_cast<double>(value.getSExtValue());
+  }
+  return std::nullopt;
 }
 
 static std::optional<double> elementOf(ElementsAttr elements, Index index) {
   auto dense = dyn_cast<DenseElementsAttr>(elements);
   if (!dense)
     return std::nullopt;
-  auto flat = dense.isSplat() ? std::optional<int64_t>(0)
-                              : flatten(dense.getType().getShape(), index);
-  if (!flat)
-    return std::nullopt;
-  Type type = dense.getElementType();
-  if (type.isF32())
-    return dense.getValues<float>()[*flat];
-  if (type.isF64())
-    return dense.getValues<double>()[*flat];
-  if (type.isInteger(1))
-    return dense.getValues<bool>()[*flat];
-  if (isa<IntegerType>(type)) {
-    APInt value = dense.getValues<APInt>()[*flat];
-    return type.isUnsignedInteger() ? static_cast<double>(value.getZExtValue())
-                                    : static_cast<double>(value.getSExtValue());
-  }
-  return std::nullopt;
+  if (dense.isSplat())
+    return elementAt(dense, 0);
+  return readEqual(dense.getType().getShape(), index,
+                   [&](int64_t at) { return elementAt(dense, at); });
 }
 
 /// A number in the bytes of a tensor.
@@ -122,11 +138,12 @@ std::optional<double> ConstantElements::readParameterElement(ParameterOp op,
   if (external && external.getTransposed())
     return std::nullopt;
   const llvm::MemoryBuffer *bytes = external ? bytesOf(external) : nullptr;
-  auto flat = flatten(type.getShape(), index);
-  if (!bytes || !flat)
+  if (!bytes)
     return std::nullopt;
   uint64_t size = external.getBytes() / type.getNumElements();
-  return decode(type.getElementType(), bytes->getBufferStart() + *flat * size);
+  return readEqual(type.getShape(), index, [&](int64_t at) {
+    return decode(type.getElementType(), bytes->getBufferStart() + at * size);
+  });
 }
 
 /// Only axes of size one come and go in masks.

@@ -165,13 +165,13 @@ private:
 
   std::optional<Match> find(DotGeneralOp product) {
     auto factors = getFactors(product);
-    auto softmax = product.getLhs().getDefiningOp<SoftmaxOp>();
-    if (!factors || !softmax || !softmax->hasOneUse() ||
+    Match match;
+    match.operations = {product};
+    SoftmaxOp softmax = findSoftmax(product.getLhs(), match);
+    if (!factors || !softmax ||
         product.getLhsContract() != ArrayRef<int64_t>(3) ||
         product.getFreeAxes(/*ofRhs=*/false) != SmallVector<int64_t>{2})
       return std::nullopt;
-    Match match;
-    match.operations = {product, softmax};
     // The weights have their batch and heads first, in any order.
     auto &[weights, value] = *factors;
     match.value = value;
@@ -186,6 +186,31 @@ private:
         !isSupported(match))
       return std::nullopt;
     return match;
+  }
+
+  /// The softmax that the weights are, if nothing else reads it: as it is, or
+  /// with 0 for what is no number (isnan(p) ? 0 : p), as PyTorch exports
+  /// attention with a mask. That is for rows which a mask hides as a whole, and
+  /// no mask that is taken has such a row. What is no number for another reason
+  /// stays so, as it does in PyTorch.
+  static SoftmaxOp findSoftmax(Value weights, Match &match) {
+    unsigned readers = 1;
+    if (auto select = weights.getDefiningOp<SelectOp>()) {
+      auto compare = select.getCondition().getDefiningOp<CompareOp>();
+      weights = select.getWhenFalse();
+      if (!select->hasOneUse() || !compare || !compare->hasOneUse() ||
+          compare.getComparison() != Comparison::ne ||
+          compare.getLhs() != weights || compare.getRhs() != weights ||
+          !matchPattern(select.getWhenTrue(), m_AnyZeroFloat()))
+        return nullptr;
+      match.operations.append({select, compare});
+      readers = 3;
+    }
+    auto softmax = weights.getDefiningOp<SoftmaxOp>();
+    if (!softmax || !softmax.getOutput().hasNUses(readers))
+      return nullptr;
+    match.operations.push_back(softmax);
+    return softmax;
   }
 
   /// Goes from the operand of the softmax up to the first product.

@@ -101,8 +101,10 @@ def FuseAttention : NNPass<"nn-fuse-attention"> {
     added to the scores, or selects between them and a constant; it is constant
     and hides what is above the diagonal, with minus infinity or with -1e4 or
     less, or it hides nothing. Masks of floats in parameters must hide with minus
-    infinity or the lowest number of f32: others may be trained elsewhere. A transpose of the result becomes
-    its layout.
+    infinity or the lowest number of f32: others may be trained elsewhere. Between
+    the softmax and the value there may be a choice of 0 for what is no number,
+    which PyTorch's exporter puts there for rows that a mask hides as a whole.
+    A transpose of the result becomes its layout.
 
     Everything else stays as it is: tensors of another rank than 4 or of
     another type than f32, a mask that depends on an input, on a trained
