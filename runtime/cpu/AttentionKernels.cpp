@@ -162,9 +162,45 @@ private:
   Type type;
 };
 
+/// Where the mask of a head lies: `shape` has 1 for an axis that it is the same
+/// along. There is none without a shape.
+class HeadMask {
+public:
+  HeadMask(Descriptor &descriptor, const Dims &scores) {
+    if (!descriptor.has("mask"))
+      return;
+    shape = descriptor.getDims("mask", 4, 1);
+    for (size_t axis = 0; axis < shape.size(); ++axis)
+      if (shape[axis] != scores[axis] && (shape[axis] != 1 || axis == 3))
+        throw DescriptorError("mask: expected the batch, heads and rows of q, "
+                              "or 1 instead, and a column for each row of k");
+  }
+
+  explicit operator bool() const { return !shape.empty(); }
+  KernelBuilder::Tensor describe() const {
+    return KernelBuilder::tensorOf(DataType::F32,
+                                   KernelBuilder::elementCount(shape));
+  }
+  /// That of one of batch x `heads`.
+  AttentionMask of(const void *data, int64_t head, int64_t heads) const {
+    if (shape.empty())
+      return {};
+    const int64_t batch = shape[0] == 1 ? 0 : head / heads,
+                  own = shape[1] == 1 ? 0 : head % heads;
+    return {static_cast<const float *>(data) +
+                (batch * shape[1] + own) * shape[2] * shape[3],
+            shape[2] == 1 ? 0 : shape[3]};
+  }
+
+private:
+  Dims shape;
+};
+
 /// What a descriptor says.
 struct Attention {
   HeadTensor query, key, value, output;
+  HeadMask mask;
+  int64_t headsOfBatch;
   int64_t heads;
   float scale;
   bool isCausal;
@@ -172,11 +208,13 @@ struct Attention {
 
   int64_t rows() const { return query.rows(); }
   int64_t columns() const { return key.rows(); }
-  /// q, k, v, the result and the logarithms of its sums.
-  std::vector<KernelBuilder::Tensor> describe() const {
-    return {query.describe(), key.describe(), value.describe(),
-            output.describe(),
+  /// The result and the logarithms of its sums.
+  std::vector<KernelBuilder::Tensor> describeResults() const {
+    return {output.describe(),
             KernelBuilder::tensorOf(DataType::F32, heads * rows())};
+  }
+  AttentionMask maskOf(const void *data, int64_t head) const {
+    return mask.of(data, head, headsOfBatch);
   }
   AttentionProducts products() const {
     return AttentionProducts(
@@ -228,6 +266,8 @@ static Attention readAttention(Descriptor &descriptor) {
           HeadTensor(descriptor, k, "ks", type),
           HeadTensor(descriptor, v, "vs", type),
           HeadTensor(descriptor, {q[0], q[1], q[2], v[3]}, "os", type),
+          HeadMask(descriptor, {q[0], q[1], q[2], k[2]}),
+          q[1],
           q[0] * q[1],
           descriptor.getFloat("scale"),
           isCausal,
@@ -258,16 +298,25 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
                                         KernelBuilder &builder) {
   Attention a = readAttention(descriptor);
   KernelBuilder::Range heads = builder.share(a.heads);
+  std::vector<KernelBuilder::Tensor> described = {
+      a.query.describe(), a.key.describe(), a.value.describe()};
+  if (a.mask)
+    described.push_back(a.mask.describe());
+  const size_t result = described.size();
+  for (const KernelBuilder::Tensor &tensor : a.describeResults())
+    described.push_back(tensor);
   if (const MatrixTiles *tiles = tilesFor(a.type)) {
-    auto work = [a, heads, own = inTiles(a, {}, *tiles)](void *const *tensors,
-                                                         void *scratchpad) {
+    auto work = [a, heads, result, own = inTiles(a, {}, *tiles)](
+                    void *const *tensors, void *scratchpad) {
       for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head)
         own.forward(
             a.query.shorts(tensors[0], head), a.key.shorts(tensors[1], head),
-            a.value.shorts(tensors[2], head), a.output.shorts(tensors[3], head),
-            static_cast<float *>(tensors[4]) + head * a.rows(), scratchpad);
+            a.value.shorts(tensors[2], head), a.maskOf(tensors[3], head),
+            a.output.shorts(tensors[result], head),
+            static_cast<float *>(tensors[result + 1]) + head * a.rows(),
+            scratchpad);
     };
-    builder.setFunction(a.describe(), work,
+    builder.setFunction(described, work,
                         inTiles(a, {}, *tiles).measureForward());
     return;
   }
@@ -280,16 +329,17 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
     OneThread oneThread;
     for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head) {
       float *output =
-          a.output.placeOf(tensors[3], head, at(scratchpad, outputs));
+          a.output.placeOf(tensors[result], head, at(scratchpad, outputs));
       own.forward(a.query.read(tensors[0], head, at(scratchpad, queries)),
                   a.key.read(tensors[1], head, at(scratchpad, keys)),
                   a.value.read(tensors[2], head, at(scratchpad, values)),
-                  output, static_cast<float *>(tensors[4]) + head * a.rows(),
+                  a.maskOf(tensors[3], head), output,
+                  static_cast<float *>(tensors[result + 1]) + head * a.rows(),
                   at(scratchpad, rest));
-      a.output.write(tensors[3], head, output);
+      a.output.write(tensors[result], head, output);
     }
   };
-  builder.setFunction(a.describe(), work, places.size());
+  builder.setFunction(described, work, places.size());
 }
 
 //===----------------------------------------------------------------------===//
@@ -306,8 +356,15 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
       diffQuery(descriptor, q, "dqs", type),
       diffKey(descriptor, k, "dks", type),
       diffValue(descriptor, v, "dvs", type);
-  std::vector<KernelBuilder::Tensor> described = a.describe();
-  for (const HeadTensor &tensor : {diffOutput, diffQuery, diffKey, diffValue})
+  std::vector<KernelBuilder::Tensor> described = {
+      a.query.describe(), a.key.describe(), a.value.describe()};
+  for (const KernelBuilder::Tensor &tensor : a.describeResults())
+    described.push_back(tensor);
+  described.push_back(diffOutput.describe());
+  if (a.mask)
+    described.push_back(a.mask.describe());
+  const size_t result = described.size();
+  for (const HeadTensor &tensor : {diffQuery, diffKey, diffValue})
     described.push_back(tensor.describe());
   KernelBuilder::Range heads = builder.share(a.heads);
   if (const MatrixTiles *tiles = tilesFor(type)) {
@@ -323,10 +380,10 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
             a.query.shorts(tensors[0], head), a.key.shorts(tensors[1], head),
             a.value.shorts(tensors[2], head), a.output.shorts(tensors[3], head),
             static_cast<const float *>(tensors[4]) + head * a.rows(),
-            diffOutput.shorts(tensors[5], head),
-            {diffQuery.shorts(tensors[6], head),
-             diffKey.shorts(tensors[7], head),
-             diffValue.shorts(tensors[8], head)},
+            diffOutput.shorts(tensors[5], head), a.maskOf(tensors[6], head),
+            {diffQuery.shorts(tensors[result], head),
+             diffKey.shorts(tensors[result + 1], head),
+             diffValue.shorts(tensors[result + 2], head)},
             scratchpad);
     };
     builder.setFunction(described, work, own.measureBackward());
@@ -344,9 +401,10 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
     OneThread oneThread;
     for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head) {
       const AttentionProducts::Gradients gradients = {
-          diffQuery.placeOf(tensors[6], head, at(scratchpad, diffQueries)),
-          diffKey.placeOf(tensors[7], head, at(scratchpad, diffKeys)),
-          diffValue.placeOf(tensors[8], head, at(scratchpad, diffValues))};
+          diffQuery.placeOf(tensors[result], head, at(scratchpad, diffQueries)),
+          diffKey.placeOf(tensors[result + 1], head, at(scratchpad, diffKeys)),
+          diffValue.placeOf(tensors[result + 2], head,
+                            at(scratchpad, diffValues))};
       own.backward(
           a.query.read(tensors[0], head, at(scratchpad, queries)),
           a.key.read(tensors[1], head, at(scratchpad, keys)),
@@ -354,10 +412,10 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
           a.output.read(tensors[3], head, at(scratchpad, outputs)),
           static_cast<const float *>(tensors[4]) + head * a.rows(),
           diffOutput.read(tensors[5], head, at(scratchpad, diffOutputs)),
-          gradients, at(scratchpad, rest));
-      diffQuery.write(tensors[6], head, gradients.query);
-      diffKey.write(tensors[7], head, gradients.key);
-      diffValue.write(tensors[8], head, gradients.value);
+          a.maskOf(tensors[6], head), gradients, at(scratchpad, rest));
+      diffQuery.write(tensors[result], head, gradients.query);
+      diffKey.write(tensors[result + 1], head, gradients.key);
+      diffValue.write(tensors[result + 2], head, gradients.value);
     }
   };
   builder.setFunction(described, work, places.size());

@@ -100,15 +100,16 @@ PP_INLINE float weighBody(float *scores, float scale, int64_t visible,
 }
 
 /// The same weights again, as a share of their sum, and the derivatives of the
-/// scores in place of those of the weights.
+/// products of query and key, which are multiplied with `factor`, in place of
+/// those of the weights.
 PP_INLINE void weighBackBody(float *scores, float *diffWeights, float scale,
-                             float logsumexp, float mean, int64_t visible,
-                             int64_t seen) {
+                             float factor, float logsumexp, float mean,
+                             int64_t visible, int64_t seen) {
   for (int64_t at = 0; at < visible; at += lanes) {
     const Lanes share =
         firstOf(visible - at,
                 exponential(load(scores + at) * scale - logsumexp), Lanes{});
-    const Lanes diff = share * (load(diffWeights + at) - mean) * scale;
+    const Lanes diff = share * (load(diffWeights + at) - mean) * factor;
     store(scores + at, share);
     store(diffWeights + at, firstOf(visible - at, diff, Lanes{}));
   }
@@ -132,7 +133,8 @@ struct Functions {
   float (*weigh)(float *scores, float scale, int64_t visible, int64_t seen,
                  float &logsumexp);
   void (*weighBack)(float *scores, float *diffWeights, float scale,
-                    float logsumexp, float mean, int64_t visible, int64_t seen);
+                    float factor, float logsumexp, float mean, int64_t visible,
+                    int64_t seen);
   float (*dot)(const float *a, const float *b, int64_t count);
 };
 } // namespace
@@ -145,9 +147,10 @@ struct Functions {
     return weighBody(scores, scale, visible, seen, logsumexp);                 \
   }                                                                            \
   attribute static void weighBack##name(                                       \
-      float *scores, float *diffWeights, float scale, float logsumexp,         \
-      float mean, int64_t visible, int64_t seen) {                             \
-    weighBackBody(scores, diffWeights, scale, logsumexp, mean, visible, seen); \
+      float *scores, float *diffWeights, float scale, float factor,            \
+      float logsumexp, float mean, int64_t visible, int64_t seen) {            \
+    weighBackBody(scores, diffWeights, scale, factor, logsumexp, mean,         \
+                  visible, seen);                                              \
   }                                                                            \
   attribute static float dot##name(const float *a, const float *b,             \
                                    int64_t count) {                            \
@@ -339,8 +342,9 @@ static float *at(void *scratchpad, uint64_t offset) {
 //===----------------------------------------------------------------------===//
 
 void AttentionProducts::forward(const float *query, const float *key,
-                                const float *value, float *output,
-                                float *logsumexp, void *scratchpad) const {
+                                const float *value, const AttentionMask &mask,
+                                float *output, float *logsumexp,
+                                void *scratchpad) const {
   const Places places = place();
   const Functions &work = functions();
   float *scores = at(scratchpad, places.scores),
@@ -351,10 +355,19 @@ void AttentionProducts::forward(const float *query, const float *key,
     scoresOf(block).run(query + block.first * sizes.width, keys, scores,
                         product);
     std::array<float, blockRows> sums{};
-    for (int64_t row = 0; row < block.count; ++row)
-      sums[row] = work.weigh(scores + row * pitch(), sizes.scale,
-                             visible(block.first + row), block.seen,
-                             logsumexp[block.first + row]);
+    for (int64_t row = 0; row < block.count; ++row) {
+      float *own = scores + row * pitch();
+      float &logarithm = logsumexp[block.first + row];
+      const int64_t count = visible(block.first + row);
+      if (mask && !mask.add(own, sizes.scale, block.first + row, count)) {
+        std::fill_n(own, block.seen, 0.0f);
+        logarithm = std::numeric_limits<float>::infinity();
+        sums[row] = 1;
+        continue;
+      }
+      sums[row] =
+          work.weigh(own, mask ? 1 : sizes.scale, count, block.seen, logarithm);
+    }
     float *own = output + block.first * sizes.valueWidth;
     outputOf(block).run(scores, value, own, product);
     for (int64_t row = 0; row < block.count; ++row)
@@ -367,6 +380,7 @@ void AttentionProducts::backward(const float *query, const float *key,
                                  const float *value, const float *output,
                                  const float *logsumexp,
                                  const float *diffOutput,
+                                 const AttentionMask &mask,
                                  const Gradients &gradients,
                                  void *scratchpad) const {
   const Places places = place();
@@ -386,13 +400,18 @@ void AttentionProducts::backward(const float *query, const float *key,
                 *ownDiff = diffOutput + block.first * sizes.valueWidth;
     scoresOf(block).run(ownQuery, keys, scores, product);
     diffWeightsOf(block).run(ownDiff, values, diffWeights, product);
-    for (int64_t row = 0; row < block.count; ++row)
-      work.weighBack(scores + row * pitch(), diffWeights + row * pitch(),
-                     sizes.scale, logsumexp[block.first + row],
-                     work.dot(ownDiff + row * sizes.valueWidth,
-                              ownOutput + row * sizes.valueWidth,
-                              sizes.valueWidth),
-                     visible(block.first + row), block.seen);
+    for (int64_t row = 0; row < block.count; ++row) {
+      const int64_t count = visible(block.first + row);
+      // Where nothing is seen, weights are 0 again: the logarithm is infinite.
+      if (mask)
+        mask.add(scores + row * pitch(), sizes.scale, block.first + row, count);
+      work.weighBack(
+          scores + row * pitch(), diffWeights + row * pitch(),
+          mask ? 1 : sizes.scale, sizes.scale, logsumexp[block.first + row],
+          work.dot(ownDiff + row * sizes.valueWidth,
+                   ownOutput + row * sizes.valueWidth, sizes.valueWidth),
+          count, block.seen);
+    }
     diffQueryOf(block).run(
         diffWeights, key, gradients.query + block.first * sizes.width, product);
     diffKeyOf(block).run(diffWeights, ownQuery, gradients.key, product);

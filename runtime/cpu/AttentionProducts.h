@@ -3,7 +3,7 @@
 // A head, 48 rows of the query at a time: of their scores, a matrix that stays
 // in the second cache, become weights, and of these a part of the result.
 //
-//   s = q k^T      p = exp(scale s - largest)      o = p v / sum
+//   s = scale q k^T + mask      p = exp(s - largest)      o = p v / sum
 //
 // and back, with p from s and the logarithm of the sum:
 //
@@ -19,6 +19,7 @@
 #ifndef PP_RUNTIME_CPU_ATTENTIONPRODUCTS_H
 #define PP_RUNTIME_CPU_ATTENTIONPRODUCTS_H
 
+#include "cpu/AttentionMask.h"
 #include "cpu/TiledProduct.h"
 
 #include <cstdint>
@@ -46,16 +47,19 @@ public:
   uint64_t measureForward() const;
   uint64_t measureBackward() const;
 
+  /// A row that the mask hides as a whole becomes zeros, with an infinite
+  /// logarithm.
   void forward(const float *query, const float *key, const float *value,
-               float *output, float *logsumexp, void *scratchpad) const;
+               const AttentionMask &mask, float *output, float *logsumexp,
+               void *scratchpad) const;
 
   struct Gradients {
     float *query, *key, *value;
   };
   void backward(const float *query, const float *key, const float *value,
                 const float *output, const float *logsumexp,
-                const float *diffOutput, const Gradients &gradients,
-                void *scratchpad) const;
+                const float *diffOutput, const AttentionMask &mask,
+                const Gradients &gradients, void *scratchpad) const;
 
 private:
   /// Rows of the query that are multiplied at once, and how many of the key the

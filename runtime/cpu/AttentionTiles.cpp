@@ -82,11 +82,12 @@ PP_DOT static float weigh(const float *scores, float scale, int64_t visible,
 }
 
 /// The same weights again, as a share of their sum, and the derivatives of the
-/// scores from those of the weights.
+/// products of query and key, which are multiplied with `outer`, from those of
+/// the weights.
 PP_DOT static void weighBack(const float *scores, const float *diffWeights,
-                             float scale, float logsumexp, float mean,
-                             int64_t visible, int64_t seen, uint16_t *weights,
-                             uint16_t *diffScores) {
+                             float scale, float outer, float logsumexp,
+                             float mean, int64_t visible, int64_t seen,
+                             uint16_t *weights, uint16_t *diffScores) {
   const __m512 factor = _mm512_set1_ps(scale);
   for (int64_t at = 0; at < visible; at += lanes) {
     const __mmask16 mask = maskOf(visible - at);
@@ -96,8 +97,8 @@ PP_DOT static void weighBack(const float *scores, const float *diffWeights,
         mask, exponential(_mm512_sub_ps(scaled, _mm512_set1_ps(logsumexp))));
     const __m512 slope = _mm512_sub_ps(
         _mm512_maskz_loadu_ps(mask, diffWeights + at), _mm512_set1_ps(mean));
-    const __m512 diff =
-        _mm512_maskz_mul_ps(mask, _mm512_mul_ps(share, slope), factor);
+    const __m512 diff = _mm512_maskz_mul_ps(mask, _mm512_mul_ps(share, slope),
+                                            _mm512_set1_ps(outer));
     storeRounded(weights + at, maskOf(seen - at), share);
     storeRounded(diffScores + at, maskOf(seen - at), diff);
   }
@@ -310,8 +311,9 @@ uint64_t AttentionTiles::measureBackward() const { return placeBackward().end; }
 //===----------------------------------------------------------------------===//
 
 void AttentionTiles::forward(const uint16_t *query, const uint16_t *key,
-                             const uint16_t *value, uint16_t *output,
-                             float *logsumexp, void *scratchpad) const {
+                             const uint16_t *value, const AttentionMask &mask,
+                             uint16_t *output, float *logsumexp,
+                             void *scratchpad) const {
   const ForwardPlaces places = placeForward();
   auto *keys = at<char>(scratchpad, places.keys),
        *product = at<char>(scratchpad, places.product);
@@ -323,10 +325,19 @@ void AttentionTiles::forward(const uint16_t *query, const uint16_t *key,
     scoresOf(block).run(query + block.first * layouts.query.row, keys, scores,
                         product);
     std::array<float, blockRows> sums{};
-    for (int64_t row = 0; row < block.count; ++row)
-      sums[row] = weigh(scores + row * columns, scale,
-                        visible(block.first + row), block.seen,
-                        weights + row * columns, logsumexp[block.first + row]);
+    for (int64_t row = 0; row < block.count; ++row) {
+      float *own = scores + row * columns;
+      float &logarithm = logsumexp[block.first + row];
+      const int64_t count = visible(block.first + row);
+      if (mask && !mask.add(own, scale, block.first + row, count)) {
+        std::fill_n(weights + row * columns, block.seen, uint16_t(0));
+        logarithm = std::numeric_limits<float>::infinity();
+        sums[row] = 1;
+        continue;
+      }
+      sums[row] = weigh(own, mask ? 1 : scale, count, block.seen,
+                        weights + row * columns, logarithm);
+    }
     outputOf(block).run(weights, value, outputs, product);
     for (int64_t row = 0; row < block.count; ++row)
       writeShort(outputs + row * valueWidth, 1 / sums[row], valueWidth,
@@ -339,6 +350,7 @@ void AttentionTiles::backward(const uint16_t *query, const uint16_t *key,
                               const uint16_t *value, const uint16_t *output,
                               const float *logsumexp,
                               const uint16_t *diffOutput,
+                              const AttentionMask &mask,
                               const Gradients &gradients,
                               void *scratchpad) const {
   const BackwardPlaces places = placeBackward();
@@ -367,9 +379,13 @@ void AttentionTiles::backward(const uint16_t *query, const uint16_t *key,
           dot(ownDiff + row * layouts.diffOutput.row, layouts.diffOutput.column,
               output + (block.first + row) * layouts.output.row,
               layouts.output.column, valueWidth);
-      weighBack(scores + row * columns, diffWeights + row * columns, scale,
-                logsumexp[block.first + row], mean, visible(block.first + row),
-                block.seen, weights + row * columns,
+      const int64_t count = visible(block.first + row);
+      // Where nothing is seen, weights are 0 again: the logarithm is infinite.
+      if (mask)
+        mask.add(scores + row * columns, scale, block.first + row, count);
+      weighBack(scores + row * columns, diffWeights + row * columns,
+                mask ? 1 : scale, scale, logsumexp[block.first + row], mean,
+                count, block.seen, weights + row * columns,
                 diffScores + row * columns);
     }
     diffQueryOf(block).run(

@@ -2,8 +2,8 @@
 //
 // A head, 128 rows of the query at a time:
 //
-//   s = q k^T                     f32, in L2
-//   p = exp(scale s - largest)    bf16; row by row
+//   s = scale q k^T + mask        f32, in L2
+//   p = exp(s - largest)          bf16; row by row
 //   o = p v / sum                 no matrix of all scores
 //
 // and back, with p from s and the logarithm of the sum:
@@ -18,6 +18,7 @@
 #ifndef PP_RUNTIME_CPU_ATTENTIONTILES_H
 #define PP_RUNTIME_CPU_ATTENTIONTILES_H
 
+#include "cpu/AttentionMask.h"
 #include "cpu/MatrixTileProduct.h"
 
 #include <cstdint>
@@ -47,9 +48,11 @@ public:
   uint64_t measureForward() const;
   uint64_t measureBackward() const;
 
+  /// A row that the mask hides as a whole becomes zeros, with an infinite
+  /// logarithm.
   void forward(const uint16_t *query, const uint16_t *key,
-               const uint16_t *value, uint16_t *output, float *logsumexp,
-               void *scratchpad) const;
+               const uint16_t *value, const AttentionMask &mask,
+               uint16_t *output, float *logsumexp, void *scratchpad) const;
 
   struct Gradients {
     uint16_t *query, *key, *value;
@@ -57,7 +60,8 @@ public:
   void backward(const uint16_t *query, const uint16_t *key,
                 const uint16_t *value, const uint16_t *output,
                 const float *logsumexp, const uint16_t *diffOutput,
-                const Gradients &gradients, void *scratchpad) const;
+                const AttentionMask &mask, const Gradients &gradients,
+                void *scratchpad) const;
 
 private:
   /// Rows of the query that are multiplied at once, and how many of the key the

@@ -39,10 +39,10 @@ struct Head {
     constexpr size_t line = 64;
     auto *scratchpad = static_cast<char *>(
         std::aligned_alloc(line, attention.measureBackward()));
-    attention.forward(query.data(), key.data(), value.data(), output.data(),
+    attention.forward(query.data(), key.data(), value.data(), {}, output.data(),
                       logsumexp.data(), scratchpad);
     attention.backward(query.data(), key.data(), value.data(), output.data(),
-                       logsumexp.data(), diffOutput.data(),
+                       logsumexp.data(), diffOutput.data(), {},
                        {diffQuery.data(), diffKey.data(), diffValue.data()},
                        scratchpad);
     std::free(scratchpad);

@@ -11,6 +11,7 @@ struct Attention {
   bool isCausal, areHeadsInside;
   double scale;
   DataType type;
+  Dims mask; // with 1 for an axis that it is the same along; empty: none
 
   explicit Attention(Choice &choice)
       : batch(choice.upTo(2, 1)), heads(choice.upTo(3, 1)),
@@ -23,7 +24,40 @@ struct Attention {
         type(choice.of({DataType::F32, DataType::BF16, DataType::BF16})) {
     if (isCausal)
       columns = rows;
+    if (choice.upTo(1) == 0)
+      return;
+    auto of = [&](int64_t size) {
+      return choice.upTo(1) == 0 ? size : int64_t(1);
+    };
+    mask = {of(batch), of(heads), of(rows), columns};
   }
+
+  /// What is added to a score; `head` is one of batch x heads.
+  double added(const float *numbers, int64_t head, int64_t row,
+               int64_t column) const {
+    if (mask.empty())
+      return 0;
+    auto place = [&](size_t axis, int64_t index) {
+      return mask[axis] == 1 ? 0 : index;
+    };
+    return numbers[((place(0, head / heads) * mask[1] +
+                     place(1, head % heads)) *
+                        mask[2] +
+                    place(2, row)) *
+                       columns +
+                   column];
+  }
+  /// Hides a third of the columns, but not the first, which all rows see.
+  void hide(float *numbers) const {
+    const int64_t size =
+        mask.empty() ? 0 : mask[0] * mask[1] * mask[2] * mask[3];
+    for (int64_t i = 0; i < size; ++i)
+      if (i % columns != 0 && i * 7 % 3 == 0)
+        numbers[i] = -std::numeric_limits<float>::infinity();
+  }
+  /// Behind the operands that are always there.
+  size_t forwardResult() const { return mask.empty() ? 3 : 4; }
+  size_t backwardResult() const { return mask.empty() ? 6 : 7; }
 
   Dims strides(int64_t of, int64_t size) const {
     return areHeadsInside ? Dims{of * heads * size, size, heads * size, 1}
@@ -48,6 +82,8 @@ struct Attention {
         " v=" + dims(columns, depth) + " scale=" + std::to_string(scale) +
         " causal=" + (isCausal ? "1" : "0") + " types=" + nameOfType(type) +
         " qs=" + q + " ks=" + k + " vs=" + v + " os=" + o;
+    if (!mask.empty())
+      text += " mask=" + join(mask);
     if (kind == "attention_backward")
       text += " dos=" + o + " dqs=" + q + " dks=" + k + " dvs=" + v;
     return text;
@@ -59,13 +95,15 @@ struct Attention {
     std::vector<double> outputs; // rows x depth
     std::vector<double> logarithms;
   };
-  Head compute(void *const *tensors, int64_t head) const;
+  /// `masks`: the mask, if there is one.
+  Head compute(void *const *tensors, const void *masks, int64_t head) const;
   double read(const void *data, int64_t place) const {
     return readNumber(type, data, place);
   }
 };
 
-Attention::Head Attention::compute(void *const *tensors, int64_t head) const {
+Attention::Head Attention::compute(void *const *tensors, const void *masks,
+                                   int64_t head) const {
   Head result{std::vector<double>(rows * columns),
               std::vector<double>(rows * depth),
               {}};
@@ -76,7 +114,9 @@ Attention::Head Attention::compute(void *const *tensors, int64_t head) const {
       for (int64_t i = 0; i < width; ++i)
         score += read(tensors[0], at(head, rows, width, row, i)) *
                  read(tensors[1], at(head, columns, width, column, i));
-      sum += weights[column] = std::exp(scale * score);
+      score = scale * score +
+              added(static_cast<const float *>(masks), head, row, column);
+      sum += weights[column] = std::exp(score);
     }
     for (int64_t column = 0; column < seen(row); ++column) {
       weights[column] /= sum;
@@ -97,12 +137,15 @@ std::vector<Case> makeCases(const Attention &a) {
   Case forward;
   forward.keys = a.keys("attention_forward");
   forward.resultType = a.type;
-  forward.result = 3;
+  forward.result = a.forwardResult();
+  forward.prepare = [=](void *const *tensors) {
+    a.hide(static_cast<float *>(tensors[3]));
+  };
   forward.error = a.type == DataType::F32 ? 0x1p-16 : 0x1p-6;
   forward.compute = [=](void *const *tensors) {
     Sums sums;
     for (int64_t head = 0; head < all; ++head) {
-      const auto own = a.compute(tensors, head);
+      const auto own = a.compute(tensors, tensors[3], head);
       for (int64_t row = 0; row < a.rows; ++row)
         for (int64_t i = 0; i < a.depth; ++i) {
           Sum sum;
@@ -114,11 +157,11 @@ std::vector<Case> makeCases(const Attention &a) {
   };
   Case logarithms = forward;
   logarithms.resultType = DataType::F32;
-  logarithms.result = 4;
+  logarithms.result = forward.result + 1;
   logarithms.compute = [=](void *const *tensors) {
     Sums sums;
     for (int64_t head = 0; head < all; ++head) {
-      const auto own = a.compute(tensors, head);
+      const auto own = a.compute(tensors, tensors[3], head);
       for (int64_t row = 0; row < a.rows; ++row) {
         Sum sum;
         sum.add(own.logarithms[row]);
@@ -133,8 +176,9 @@ std::vector<Case> makeCases(const Attention &a) {
   Case backward = forward;
   backward.keys = a.keys("attention_backward");
   backward.prepare = [=](void *const *tensors) {
+    a.hide(static_cast<float *>(tensors[6]));
     for (int64_t head = 0; head < all; ++head) {
-      const auto own = a.compute(tensors, head);
+      const auto own = a.compute(tensors, tensors[6], head);
       for (int64_t row = 0; row < a.rows; ++row) {
         static_cast<float *>(tensors[4])[head * a.rows + row] =
             static_cast<float>(own.logarithms[row]);
@@ -157,7 +201,7 @@ std::vector<Case> makeCases(const Attention &a) {
       const int64_t size = which == 2 ? a.depth : a.width;
       Sums result;
       for (int64_t head = 0; head < all; ++head) {
-        const auto own = a.compute(tensors, head);
+        const auto own = a.compute(tensors, tensors[6], head);
         std::vector<Sum> sums(of * size);
         for (int64_t row = 0; row < a.rows; ++row) {
           auto dy = [&](int64_t i) {
@@ -200,7 +244,7 @@ std::vector<Case> makeCases(const Attention &a) {
   };
   std::vector<Case> cases{forward, logarithms};
   for (size_t which : {0, 1, 2}) {
-    backward.result = 6 + which;
+    backward.result = a.backwardResult() + which;
     backward.compute = gradient(which);
     cases.push_back(backward);
   }

@@ -119,6 +119,17 @@ func.func @main() -> tensor<f32> {
 
 // -----
 
+ml_program.global private mutable @m(dense<0.0> : tensor<1x3x5x5xf32>) : tensor<1x3x5x5xf32> {nn.trained}
+func.func @main(%x: tensor<2x3x5x8xf32>) -> tensor<f32> {
+  %m = nn.parameter @m : tensor<1x3x5x5xf32>
+  // expected-error@+1 {{'nn.attention' op has no derivative with respect to its mask}}
+  %o, %l = nn.attention %x [0, 1, 2, 3], %x [0, 1, 2, 3], %x [0, 1, 2, 3] mask %m scale 1.0 output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<1x3x5x5xf32>) -> (tensor<2x3x5x8xf32>, tensor<2x3x5xf32>)
+  %0 = nn.reduce sum %o [0, 1, 2, 3] : tensor<2x3x5x8xf32> -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// -----
+
 ml_program.global private mutable @w(dense<0.0> : tensor<2x3x5x8xf32>) : tensor<2x3x5x8xf32> {nn.trained}
 func.func @main(%l: tensor<2x3x5xf32>) -> tensor<f32> {
   %w = nn.parameter @w : tensor<2x3x5x8xf32>

@@ -967,6 +967,30 @@ func.func @attention_output(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v
 
 // -----
 
+func.func @attention_mask_rows(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>, %m: tensor<2x3x4x7xf32>) {
+  // expected-error@+1 {{'nn.attention' op needs a mask of shape [2, 3, 5, 7], or with 1 for any of the first three, got [2, 3, 4, 7]}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] mask %m scale 1.0 output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>, tensor<2x3x4x7xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_mask_columns(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>, %m: tensor<2x3x5x1xf32>) {
+  // expected-error@+1 {{'nn.attention' op needs a mask of shape [2, 3, 5, 7], or with 1 for any of the first three, got [2, 3, 5, 1]}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] mask %m scale 1.0 output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>, tensor<2x3x5x1xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_mask_rank(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>, %m: tensor<3x5x7xf32>) {
+  // expected-error@+1 {{'nn.attention' op needs a mask of shape [2, 3, 5, 7], or with 1 for any of the first three, got [3, 5, 7]}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] mask %m scale 1.0 output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>, tensor<3x5x7xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
 func.func @attention_causal(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>) {
   // expected-error@+1 {{'nn.attention' op is causal with 5 rows of the query and 7 of the key}}
   %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] scale 1.0 causal output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)

@@ -234,6 +234,15 @@ func.func @main(%x: tensor<8x5x3x4xf32> {step.batched}) {
 
 // -----
 
+func.func @main(%x: tensor<8x5x3x4xf32> {step.batched}, %m: tensor<8x1x3x3xf32> {step.batched}) {
+  %c = nn.constant dense<1.0> : tensor<8x5x3x4xf32>
+  // expected-error@+1 {{'nn.attention' op cannot be re-batched: has a mask of other samples than the query}}
+  %0:2 = nn.attention %c [0, 1, 2, 3], %c [0, 1, 2, 3], %c [0, 1, 2, 3] mask %m scale 1.0 output [0, 1, 2, 3] : (tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x5x3x4xf32>, tensor<8x1x3x3xf32>) -> (tensor<8x5x3x4xf32>, tensor<8x5x3xf32>)
+  return
+}
+
+// -----
+
 // Numbers of samples are good for picking from them alone.
 func.func @main(%x: tensor<8x4xf32> {step.batched}, %i: tensor<8xi64> {step.batched}) -> (tensor<8xi64>, tensor<8xi64>) {
   %rows = nn.iota 0 : tensor<8xi64>

@@ -84,6 +84,17 @@ static LogicalResult verifyAttention(Op op, Value output) {
       return op.emitOpError() << "needs one element type, got "
                               << typeOf(op.getQuery()).getElementType()
                               << " and " << typeOf(other).getElementType();
+  if (op.getMask()) {
+    ArrayRef<int64_t> mask = typeOf(op.getMask()).getShape();
+    const int64_t scores[] = {q[0], q[1], rows, columns};
+    auto fits = [&](size_t axis) {
+      return mask[axis] == scores[axis] || (mask[axis] == 1 && axis < 3);
+    };
+    if (mask.size() != 4 || !llvm::all_of(llvm::seq<size_t>(4), fits))
+      return op.emitOpError() << "needs a mask of shape [" << ArrayRef(scores)
+                              << "], or with 1 for any of the first three, got "
+                              << "[" << mask << "]";
+  }
   ArrayRef<int64_t> sums = op.getLogsumexp().getType().getShape();
   if (sums != ArrayRef<int64_t>(q).take_front(3))
     return op.emitOpError()

@@ -461,6 +461,14 @@ propagateHeads(ArrayRef<std::pair<BatchPosition, ArrayRef<int64_t>>> operands,
   return success();
 }
 
+/// A mask is the same for all samples, or has theirs.
+static LogicalResult checkMask(BatchPosition mask, BatchPosition position,
+                               EmitError emitError) {
+  if (mask && mask != position)
+    return emitError() << "has a mask of other samples than the query";
+  return success();
+}
+
 /// `position` among the axes of a tensor.
 static BatchPosition inAxes(BatchPosition position, ArrayRef<int64_t> axes) {
   return position ? onAxis(position, axes[position.axis]) : position;
@@ -473,7 +481,8 @@ LogicalResult AttentionOp::propagateBatch(Positions operands,
   if (failed(propagateHeads({{operands[0], getQueryAxes()},
                              {operands[1], getKeyAxes()},
                              {operands[2], getValueAxes()}},
-                            position, emitError)))
+                            position, emitError)) ||
+      (getMask() && failed(checkMask(operands[3], position, emitError))))
     return failure();
   results.assign({inAxes(position, getOutputAxes()), position});
   return success();
@@ -490,7 +499,8 @@ LogicalResult AttentionBackwardOp::propagateBatch(Positions operands,
                              {operands[3], getOutputAxes()},
                              {operands[4], rows},
                              {operands[5], getOutputAxes()}},
-                            position, emitError)))
+                            position, emitError)) ||
+      (getMask() && failed(checkMask(operands[6], position, emitError))))
     return failure();
   results.assign({inAxes(position, getQueryAxes()),
                   inAxes(position, getKeyAxes()),

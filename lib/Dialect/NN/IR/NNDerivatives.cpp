@@ -450,12 +450,16 @@ LogicalResult AttentionOp::buildVJP(OpBuilder &builder,
                                     ArrayRef<bool> needed, Cotangents &result) {
   if (cotangents[1])
     return emitOpError("has no derivative of its logsumexp result");
+  if (getMask() && needed[3])
+    return emitOpError("has no derivative with respect to its mask");
   auto backward = AttentionBackwardOp::create(
       builder, getLoc(), getQuery().getType(), getKey().getType(),
       getValue().getType(), getQuery(), getKey(), getValue(), getOutput(),
-      getLogsumexp(), cotangents[0], getQueryAxes(), getKeyAxes(),
+      getLogsumexp(), cotangents[0], getMask(), getQueryAxes(), getKeyAxes(),
       getValueAxes(), getOutputAxes(), getScale(), getCausal());
   result.assign(backward->result_begin(), backward->result_end());
+  if (getMask())
+    result.push_back(Value());
   return success();
 }
 

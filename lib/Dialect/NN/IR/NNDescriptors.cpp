@@ -248,6 +248,7 @@ static std::string attention(Op op, StringRef kind, Value output) {
       << " scale=" << llvm::format("%.9g", op.getScale().convertToDouble())
       << " causal=" << (op.getCausal() ? 1 : 0)
       << " types=" << nameOfElement(op.getQuery().getType())
+      << (op.getMask() ? " mask=" + dims(shapeOf(op.getMask())) : "")
       << strides("qs", op.getQuery(), op.getQueryAxes())
       << strides("ks", op.getKey(), op.getKeyAxes())
       << strides("vs", op.getValue(), op.getValueAxes())

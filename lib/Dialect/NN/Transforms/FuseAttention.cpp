@@ -49,6 +49,10 @@ struct Match {
   Factor query, key, value;
   double scale = 1;
   bool isCausal = false;
+  /// What the program adds to the scores, if that is not known now.
+  Value mask;
+  /// Whether a row that a mask hides as a whole has weights of 0.
+  bool zeroesHidden = false;
   /// What it is made of, in reverse program order, without views.
   SmallVector<Operation *> operations;
 };
@@ -145,8 +149,11 @@ std::optional<std::pair<Factor, Factor>> getFactors(DotGeneralOp product) {
 
 class Fuser {
 public:
-  Fuser(ModuleOp module, func::FuncOp function, bool isGpu)
-      : function(function), isGpu(isGpu), elements(module) {}
+  Fuser(ModuleOp module, func::FuncOp function, bool isGpu,
+        int64_t leastMaskedColumns)
+      : function(function), isGpu(isGpu),
+        leastMaskedColumns(leastMaskedColumns), symbols(module),
+        elements(module) {}
 
   void run() {
     SmallVector<DotGeneralOp> products(function.getOps<DotGeneralOp>());
@@ -178,7 +185,8 @@ private:
     match.value.axes = {value.axes[weights.axes[0] == 0 ? 0 : 1],
                         value.axes[weights.axes[0] == 0 ? 1 : 0], value.axes[3],
                         value.axes[2]};
-    if (!findScores(softmax.getInput(), match))
+    if (!findScores(softmax.getInput(), match) ||
+        (match.mask && weights.axes[0] != 0))
       return std::nullopt;
     while (auto transpose = match.value.value.getDefiningOp<TransposeOp>())
       readThrough(match.value, transpose);
@@ -190,9 +198,8 @@ private:
 
   /// The softmax that the weights are, if nothing else reads it: as it is, or
   /// with 0 for what is no number (isnan(p) ? 0 : p), as PyTorch exports
-  /// attention with a mask. That is for rows which a mask hides as a whole, and
-  /// no mask that is taken has such a row. What is no number for another reason
-  /// stays so, as it does in PyTorch.
+  /// attention with a mask. That is for rows which a mask hides as a whole.
+  /// What is no number for another reason stays so, as it does in PyTorch.
   static SoftmaxOp findSoftmax(Value weights, Match &match) {
     unsigned readers = 1;
     if (auto select = weights.getDefiningOp<SelectOp>()) {
@@ -204,6 +211,7 @@ private:
           !matchPattern(select.getWhenTrue(), m_AnyZeroFloat()))
         return nullptr;
       match.operations.append({select, compare});
+      match.zeroesHidden = true;
       readers = 3;
     }
     auto softmax = weights.getDefiningOp<SoftmaxOp>();
@@ -239,12 +247,74 @@ private:
         scores = scaled;
         continue;
       }
-      Mask mask = Mask::somethingElse;
-      scores = isMasked ? Value() : getMasked(op, behind, mask);
-      if (mask == Mask::somethingElse)
+      if (isMasked)
         return false;
       isMasked = true;
+      Mask mask = Mask::somethingElse;
+      scores = getMasked(op, behind, mask);
+      if (mask == Mask::somethingElse)
+        scores = takeMask(op, behind, match);
+      if (!scores)
+        return false;
       match.isCausal = mask == Mask::aboveDiagonal;
+    }
+    return false;
+  }
+
+  /// The scores in their sum with a mask that the program makes, which `match`
+  /// gets; null where `op` is something else, or the kernel would not do the
+  /// same: where a row that the mask hides as a whole has no numbers, and where
+  /// the mask is trained.
+  Value takeMask(Operation *op, double behind, Match &match) {
+    auto sum = dyn_cast<AddOp>(op);
+    if (!sum || isGpu || behind != 1 || !match.zeroesHidden)
+      return nullptr;
+    for (bool isLeft : {true, false}) {
+      Value scores = isLeft ? sum.getLhs() : sum.getRhs(),
+            mask = isLeft ? sum.getRhs() : sum.getLhs();
+      if (!isProduct(scores) || !isMatrixOfHeads(mask) ||
+          typeOf(mask).getShape().back() < leastMaskedColumns ||
+          isTrained(mask))
+        continue;
+      match.mask = mask;
+      return scores;
+    }
+    return nullptr;
+  }
+
+  /// Whether a value is a product, maybe times constants.
+  static bool isProduct(Value value) {
+    double factor;
+    while (Operation *op = value.getDefiningOp()) {
+      if (isa<DotGeneralOp>(op))
+        return true;
+      value = getScaled(op, factor);
+      if (!value)
+        return false;
+    }
+    return false;
+  }
+
+  /// Whether a value depends on what is trained in a way that may have a
+  /// derivative.
+  bool isTrained(Value value) {
+    SmallVector<Value> worklist = {value};
+    DenseSet<Value> seen;
+    while (!worklist.empty()) {
+      Value next = worklist.pop_back_val();
+      Operation *op = next.getDefiningOp();
+      if (!seen.insert(next).second || !op ||
+          !isa<FloatType>(getElementTypeOrSelf(next)))
+        continue;
+      if (auto parameter = dyn_cast<ParameterOp>(op)) {
+        auto global =
+            symbols.lookup<ml_program::GlobalOp>(parameter.getSymbol());
+        if (!global || global->hasAttr(trainedAttrName))
+          return true;
+      }
+      if (op->getNumRegions() != 0)
+        return true;
+      llvm::append_range(worklist, op->getOperands());
     }
     return false;
   }
@@ -411,12 +481,30 @@ private:
           value = valueOf(match.value);
     auto attention = AttentionOp::create(
         builder, location, result.getType(), sums, query, key, value,
+        match.mask ? makeMask(builder, location, match.mask) : Value(),
         match.query.axes, match.key.axes, match.value.axes, axes,
         APFloat(match.scale), match.isCausal);
     if (Attribute hint = stageOf(match))
       attention->setAttr(step::stageHintAttrName, hint);
     result.replaceAllUsesWith(attention.getOutput());
     replaced.push_back(result.getDefiningOp());
+  }
+
+  /// A mask without what it is repeated along, of rank 4.
+  static Value makeMask(OpBuilder &builder, Location location, Value mask) {
+    auto broadcast = mask.getDefiningOp<BroadcastOp>();
+    if (!broadcast || !llvm::is_sorted(broadcast.getAxes()) ||
+        !llvm::is_contained(broadcast.getAxes(), 3))
+      return mask;
+    Value input = broadcast.getInput();
+    SmallVector<int64_t> shape(4, 1);
+    for (auto [axis, size] :
+         llvm::zip_equal(broadcast.getAxes(), typeOf(input).getShape()))
+      shape[axis] = size;
+    auto type = typeOf(input).clone(shape);
+    return input.getType() == type
+               ? input
+               : ReshapeOp::create(builder, location, type, input);
   }
 
   /// The transpose that is all that reads a value and leaves columns side by
@@ -445,6 +533,8 @@ private:
 
   func::FuncOp function;
   bool isGpu;
+  int64_t leastMaskedColumns;
+  SymbolTable symbols;
   ConstantElements elements;
   using MaskKey = std::tuple<MaskForm, double, std::vector<const void *>>;
   std::map<MaskKey, Mask> known;
@@ -458,7 +548,7 @@ struct FuseAttention : nn::impl::FuseAttentionBase<FuseAttention> {
     FailureOr<func::FuncOp> function = findMain(getOperation());
     if (failed(function))
       return signalPassFailure();
-    Fuser(getOperation(), *function, gpu).run();
+    Fuser(getOperation(), *function, gpu, leastMaskedColumns).run();
   }
 };
 

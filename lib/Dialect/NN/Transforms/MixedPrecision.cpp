@@ -88,27 +88,31 @@ private:
            !cast<KernelOpInterface>(op).getLibraryDescriptor().empty();
   }
 
-  /// Has one type for all tensors but the logsumexp, which stays f32.
+  /// Has one type for all tensors but the logsumexp and the mask, which stay
+  /// f32.
   static bool isAttention(Operation *op) {
     return isa<AttentionOp, AttentionBackwardOp>(op);
   }
 
-  static bool isLogsumexp(Operation *op, Value value) {
+  static bool staysLong(Operation *op, Value value) {
+    auto isLong = [value](auto attention) {
+      return value == attention.getLogsumexp() || value == attention.getMask();
+    };
     if (auto attention = dyn_cast<AttentionOp>(op))
-      return value == attention.getLogsumexp();
+      return isLong(attention);
     auto backward = dyn_cast<AttentionBackwardOp>(op);
-    return backward && value == backward.getLogsumexp();
+    return backward && isLong(backward);
   }
 
   void shorten(Operation *product) {
     for (OpOperand &operand : product->getOpOperands())
-      if (!isLogsumexp(product, operand.get()))
+      if (!staysLong(product, operand.get()))
         operand.set(shortened(operand.get(), product));
     for (Value result : product->getResults()) {
       // The library sums up gradients of weights in f32.
       bool isGradient = isa<ConvBackwardWeightOp>(product) ||
                         (isAccumulated(result) && !isAttention(product));
-      if (isLogsumexp(product, result) || isGradient ||
+      if (staysLong(product, result) || isGradient ||
           isRoundedWithBias(product))
         continue;
       Type longType = result.getType();

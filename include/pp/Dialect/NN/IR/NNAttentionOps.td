@@ -7,6 +7,7 @@ include "pp/Dialect/NN/IR/NNBase.td"
 
 def NN_AttentionTensor : NN_TensorOf<[F32, BF16, F16]>;
 def NN_LogsumexpTensor : NN_TensorOf<[F32]>;
+def NN_MaskTensor : NN_TensorOf<[F32]>;
 
 class NN_AttentionBaseOp<string mnemonic, list<Trait> traits = []>
     : NN_LibraryOp<mnemonic, traits> {
@@ -26,12 +27,14 @@ class NN_AttentionBaseOp<string mnemonic, list<Trait> traits = []>
 }
 
 def NN_AttentionOp : NN_AttentionBaseOp<"attention", [NN_Differentiable]> {
-  let summary = "softmax(scale * query x key^T) x value";
+  let summary = "softmax(scale * query x key^T + mask) x value";
   let description = [{
     For each of B x H heads, `query` is M x D, `key` N x D and `value` N x E.
     Row i of the result is the mean of the rows j of `value`, weighted by
     exp(S[i, j]) with S[i, j] = scale * sum over d of query[i, d] * key[j, d].
-    With `causal`, which needs M = N, only rows j <= i count. `logsumexp`
+    With `causal`, which needs M = N, only rows j <= i count. A `mask` of f32,
+    B x H x M x N or with 1 for any of the first three, is added to S; it has no
+    derivative. Row i is 0 where all S[i, j] are minus infinity then. `logsumexp`
     (f32, B x H x M) is ln(sum over j of exp(S[i, j])), from which the
     derivative computes the weights again: S is in memory at no time (Dao et al.,
     arXiv 2205.14135).
@@ -48,12 +51,14 @@ def NN_AttentionOp : NN_AttentionBaseOp<"attention", [NN_Differentiable]> {
     Sums have the precision of f32 for tensors of sixteen bits too.
   }];
   let arguments = !con((ins NN_AttentionTensor:$query, NN_AttentionTensor:$key,
-                            NN_AttentionTensor:$value), geometry);
+                            NN_AttentionTensor:$value,
+                            Optional<NN_MaskTensor>:$mask), geometry);
   let results = (outs NN_AttentionTensor:$output,
                       NN_LogsumexpTensor:$logsumexp);
   let assemblyFormat = [{
     $query $queryAxes `,` $key $keyAxes `,` $value $valueAxes
-    `scale` $scale (`causal` $causal^)? `output` $outputAxes attr-dict
+    (`mask` $mask^)? `scale` $scale (`causal` $causal^)? `output` $outputAxes
+    attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -70,13 +75,14 @@ def NN_AttentionBackwardOp : NN_AttentionBaseOp<"attention_backward"> {
                             NN_AttentionTensor:$value,
                             NN_AttentionTensor:$output,
                             NN_LogsumexpTensor:$logsumexp,
-                            NN_AttentionTensor:$outputGradient), geometry);
+                            NN_AttentionTensor:$outputGradient,
+                            Optional<NN_MaskTensor>:$mask), geometry);
   let results = (outs NN_AttentionTensor:$queryGradient,
                       NN_AttentionTensor:$keyGradient,
                       NN_AttentionTensor:$valueGradient);
   let assemblyFormat = [{
     $query $queryAxes `,` $key $keyAxes `,` $value $valueAxes `,`
-    $output $outputAxes `,` $logsumexp `,` $outputGradient
+    $output $outputAxes `,` $logsumexp `,` $outputGradient (`mask` $mask^)?
     `scale` $scale (`causal` $causal^)? attr-dict
     `:` functional-type(operands, results)
   }];

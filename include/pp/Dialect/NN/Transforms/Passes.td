@@ -104,18 +104,21 @@ def FuseAttention : NNPass<"nn-fuse-attention"> {
     infinity or the lowest number of f32: others may be trained elsewhere. Between
     the softmax and the value there may be a choice of 0 for what is no number,
     which PyTorch's exporter puts there for rows that a mask hides as a whole.
+    With it, and without `gpu`, any other mask that is added to the scores
+    becomes an operand, unless it is trained: one for padding, or a window.
     A transpose of the result becomes its layout.
 
     Everything else stays as it is: tensors of another rank than 4 or of
-    another type than f32, a mask that depends on an input, on a trained
-    parameter, on the head or on the sample, a dropout in between, and
+    another type than f32, other masks, a dropout in between, and
     scores or weights that something else reads. With `gpu`, so does what the
     library of a GPU has no kernel for: columns that are not a multiple of 8 or
     more than 128, or that do not lie side by side in memory.
   }];
   let options = [
     Option<"gpu", "gpu", "bool", "false",
-           "Keep to the limits of the library of a GPU">
+           "Keep to the limits of the library of a GPU">,
+    Option<"leastMaskedColumns", "least-masked-columns", "int64_t", "0",
+           "Rows of the key from which a mask becomes an operand">
   ];
 }
 

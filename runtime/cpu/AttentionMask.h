@@ -1,0 +1,32 @@
+//===- AttentionMask.h - What is added to scores ----------------*- C++ -*-===//
+#ifndef PP_RUNTIME_CPU_ATTENTIONMASK_H
+#define PP_RUNTIME_CPU_ATTENTIONMASK_H
+
+#include <cstdint>
+
+namespace pp::runtime {
+
+/// The mask of one head: a row of numbers for each row of the query, or one for
+/// all, which are added to the scores. Minus infinity hides a score.
+class AttentionMask {
+public:
+  /// None.
+  AttentionMask() = default;
+  /// `rowStride` numbers lie between two rows; 0: there is one.
+  AttentionMask(const float *first, int64_t rowStride)
+      : first(first), rowStride(rowStride) {}
+
+  explicit operator bool() const { return first; }
+
+  /// Turns `count` scores of a row into scale * score + mask. Returns whether
+  /// one of them is seen: more than minus infinity, or no number.
+  bool add(float *scores, float scale, int64_t row, int64_t count) const;
+
+private:
+  const float *first = nullptr;
+  int64_t rowStride = 0;
+};
+
+} // namespace pp::runtime
+
+#endif // PP_RUNTIME_CPU_ATTENTIONMASK_H
