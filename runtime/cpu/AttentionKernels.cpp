@@ -169,6 +169,8 @@ public:
   HeadMask(Descriptor &descriptor, const Dims &scores) {
     if (!descriptor.has("mask"))
       return;
+    isZeroed =
+        descriptor.has("zeroed") && descriptor.getInteger("zeroed", 0, 1) != 0;
     shape = descriptor.getDims("mask", 4, 1);
     for (size_t axis = 0; axis < shape.size(); ++axis)
       if (shape[axis] != scores[axis] && (shape[axis] != 1 || axis == 3))
@@ -189,11 +191,12 @@ public:
                   own = shape[1] == 1 ? 0 : head % heads;
     return {static_cast<const float *>(data) +
                 (batch * shape[1] + own) * shape[2] * shape[3],
-            shape[2] == 1 ? 0 : shape[3]};
+            shape[2] == 1 ? 0 : shape[3], isZeroed};
   }
 
 private:
   Dims shape;
+  bool isZeroed = false;
 };
 
 /// What a descriptor says.

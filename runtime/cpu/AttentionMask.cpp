@@ -8,6 +8,7 @@
 
 using namespace pp::runtime;
 
+/// Whether one of the sums is more than minus infinity, or no number.
 PP_INLINE bool addBody(float *scores, float scale, const float *mask,
                        int64_t count) {
   constexpr float hidden = -std::numeric_limits<float>::infinity();
@@ -36,8 +37,9 @@ addAvx512(float *scores, float scale, const float *mask, int64_t count) {
 bool AttentionMask::add(float *scores, float scale, int64_t row,
                         int64_t count) const {
   const float *mask = first + row * rowStride;
-  if (hasAvx512())
-    return addAvx512(scores, scale, mask, count);
-  return TiledProduct::isPossible() ? addAvx2(scores, scale, mask, count)
-                                    : addPlain(scores, scale, mask, count);
+  auto *add = hasAvx512()                  ? addAvx512
+              : TiledProduct::isPossible() ? addAvx2
+                                           : addPlain;
+  const bool isSeen = add(scores, scale, mask, count);
+  return isSeen || !isZeroed;
 }

@@ -12,19 +12,21 @@ class AttentionMask {
 public:
   /// None.
   AttentionMask() = default;
-  /// `rowStride` numbers lie between two rows; 0: there is one.
-  AttentionMask(const float *first, int64_t rowStride)
-      : first(first), rowStride(rowStride) {}
+  /// `rowStride` numbers lie between two rows; 0: there is one. Rows that are
+  /// hidden as a whole are `zeroed`, or else no numbers.
+  AttentionMask(const float *first, int64_t rowStride, bool isZeroed)
+      : first(first), rowStride(rowStride), isZeroed(isZeroed) {}
 
   explicit operator bool() const { return first; }
 
-  /// Turns `count` scores of a row into scale * score + mask. Returns whether
-  /// one of them is seen: more than minus infinity, or no number.
+  /// Turns `count` scores of a row into scale * score + mask. Returns false if
+  /// the row is zeroed: all of them are minus infinity.
   bool add(float *scores, float scale, int64_t row, int64_t count) const;
 
 private:
   const float *first = nullptr;
   int64_t rowStride = 0;
+  bool isZeroed = false;
 };
 
 } // namespace pp::runtime

@@ -402,7 +402,7 @@ void AttentionProducts::backward(const float *query, const float *key,
     diffWeightsOf(block).run(ownDiff, values, diffWeights, product);
     for (int64_t row = 0; row < block.count; ++row) {
       const int64_t count = visible(block.first + row);
-      // Where nothing is seen, weights are 0 again: the logarithm is infinite.
+      // In a row of zeros, weights are 0 again: the logarithm is infinite.
       if (mask)
         mask.add(scores + row * pitch(), sizes.scale, block.first + row, count);
       work.weighBack(

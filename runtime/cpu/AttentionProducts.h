@@ -47,8 +47,7 @@ public:
   uint64_t measureForward() const;
   uint64_t measureBackward() const;
 
-  /// A row that the mask hides as a whole becomes zeros, with an infinite
-  /// logarithm.
+  /// A row that the mask zeroes has an infinite logarithm.
   void forward(const float *query, const float *key, const float *value,
                const AttentionMask &mask, float *output, float *logsumexp,
                void *scratchpad) const;

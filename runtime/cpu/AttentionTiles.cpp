@@ -380,7 +380,7 @@ void AttentionTiles::backward(const uint16_t *query, const uint16_t *key,
               output + (block.first + row) * layouts.output.row,
               layouts.output.column, valueWidth);
       const int64_t count = visible(block.first + row);
-      // Where nothing is seen, weights are 0 again: the logarithm is infinite.
+      // In a row of zeros, weights are 0 again: the logarithm is infinite.
       if (mask)
         mask.add(scores + row * columns, scale, block.first + row, count);
       weighBack(scores + row * columns, diffWeights + row * columns,

@@ -48,8 +48,7 @@ public:
   uint64_t measureForward() const;
   uint64_t measureBackward() const;
 
-  /// A row that the mask hides as a whole becomes zeros, with an infinite
-  /// logarithm.
+  /// A row that the mask zeroes has an infinite logarithm.
   void forward(const uint16_t *query, const uint16_t *key,
                const uint16_t *value, const AttentionMask &mask,
                uint16_t *output, float *logsumexp, void *scratchpad) const;

@@ -58,13 +58,13 @@ struct Head {
     Numbers output, logsumexp, diffQuery, diffKey, diffValue;
   };
   /// Forward and backward; `mask` has a row for each of the query, or is empty.
-  Results run(Numbers mask, bool isCausal) const {
+  Results run(Numbers mask, bool isCausal, const std::string &more = "") const {
     const std::string dims = "1x1x" + std::to_string(rows) + "x";
     const std::string keys =
         " q=" + dims + std::to_string(width) + " k=" + dims +
         std::to_string(width) + " v=" + dims + std::to_string(width) +
         " scale=0.25 causal=" + (isCausal ? "1" : "0") + " types=" + type +
-        (mask.empty() ? "" : " mask=" + dims + std::to_string(rows));
+        (mask.empty() ? "" : " mask=" + dims + std::to_string(rows)) + more;
     std::vector<char> q = store(random(1)), k = store(random(2)),
                       v = store(random(3)), diff = store(random(4)),
                       out(size * 4), dq(size * 4), dk(size * 4), dv(size * 4);
@@ -132,7 +132,8 @@ TEST_P(AttentionMaskTest, ThatHidesARowMakesZeros) {
   constexpr int64_t row = 55;
   Head::Numbers mask(Head::rows * Head::rows);
   std::fill_n(&mask[row * Head::rows], Head::rows, hidden);
-  const Head::Results masked = head.run(mask, false), all = head.run({}, false);
+  const Head::Results masked = head.run(mask, false, " zeroed=1"),
+                      all = head.run({}, false);
   EXPECT_EQ(masked.logsumexp[row], -hidden);
   for (int64_t i = 0; i < Head::width; ++i) {
     EXPECT_EQ(masked.output[row * Head::width + i], 0);
@@ -144,6 +145,20 @@ TEST_P(AttentionMaskTest, ThatHidesARowMakesZeros) {
     if (i / Head::width != row)
       ASSERT_NEAR(masked.output[i], all.output[i], tolerance()) << i;
   }
+}
+
+TEST_P(AttentionMaskTest, ThatHidesARowMakesNoNumbers) {
+  constexpr int64_t row = 3;
+  Head::Numbers mask(Head::rows * Head::rows);
+  std::fill_n(&mask[row * Head::rows], Head::rows, hidden);
+  const Head::Results masked = head.run(mask, false), all = head.run({}, false);
+  for (int64_t i = 0; i < Head::size; ++i)
+    if (i / Head::width == row) {
+      ASSERT_TRUE(std::isnan(masked.output[i])) << i;
+      ASSERT_TRUE(std::isnan(masked.diffQuery[i])) << i;
+    } else {
+      ASSERT_NEAR(masked.output[i], all.output[i], tolerance()) << i;
+    }
 }
 
 TEST_P(AttentionMaskTest, FitsTheScores) {

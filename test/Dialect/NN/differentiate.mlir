@@ -188,9 +188,9 @@ ml_program.global private mutable @w(dense<0.0> : tensor<8x8xf32>) : tensor<8x8x
 func.func @main(%x: tensor<2x3x5x8xf32>, %m: tensor<2x1x1x5xf32>) -> tensor<f32> {
   %w = nn.parameter @w : tensor<8x8xf32>
   %q = nn.dot_general %x, %w batch [] x [] contract [3] x [1] : (tensor<2x3x5x8xf32>, tensor<8x8xf32>) -> tensor<2x3x5x8xf32>
-  %o, %l = nn.attention %q [0, 1, 2, 3], %x [0, 1, 2, 3], %x [0, 1, 2, 3] mask %m scale 0.5 output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x1x1x5xf32>) -> (tensor<2x3x5x8xf32>, tensor<2x3x5xf32>)
+  %o, %l = nn.attention %q [0, 1, 2, 3], %x [0, 1, 2, 3], %x [0, 1, 2, 3] mask %m zeroed scale 0.5 output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>, tensor<2x1x1x5xf32>) -> (tensor<2x3x5x8xf32>, tensor<2x3x5xf32>)
   %0 = nn.reduce sum %o [0, 1, 2, 3] : tensor<2x3x5x8xf32> -> tensor<f32>
-  // CHECK: nn.attention_backward {{.*}} mask %[[M]] scale 5.000000e-01
+  // CHECK: nn.attention_backward {{.*}} mask %[[M]] zeroed scale 5.000000e-01
   return %0 : tensor<f32>
 }
 

@@ -991,6 +991,14 @@ func.func @attention_mask_rank(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>,
 
 // -----
 
+func.func @attention_zeroed(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>) {
+  // expected-error@+1 {{'nn.attention' op is zeroed without a mask}}
+  %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] zeroed scale 1.0 output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
 func.func @attention_causal(%q: tensor<2x3x5x8xf32>, %k: tensor<2x3x7x8xf32>, %v: tensor<2x3x7x4xf32>) {
   // expected-error@+1 {{'nn.attention' op is causal with 5 rows of the query and 7 of the key}}
   %0:2 = nn.attention %q [0, 1, 2, 3], %k [0, 1, 2, 3], %v [0, 1, 2, 3] scale 1.0 causal output [0, 1, 2, 3] : (tensor<2x3x5x8xf32>, tensor<2x3x7x8xf32>, tensor<2x3x7x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5xf32>)

@@ -249,8 +249,8 @@ func.func @attention(%q: tensor<2x5x3x8xbf16>, %k: tensor<2x3x5x8xbf16>, %v: ten
   // CHECK: nn.attention %{{.+}} scale 1.000000e+00 output [0, 1, 2, 3] :
   %o1, %l1 = nn.attention %k [0, 1, 2, 3], %k [0, 1, 2, 3], %k [0, 1, 2, 3] scale 1.0 output [0, 1, 2, 3] : (tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>) -> (tensor<2x3x5x8xbf16>, tensor<2x3x5xf32>)
   %m = nn.constant dense<0.0> : tensor<2x1x5x5xf32>
-  // CHECK: %[[O2:[^ :,]+]], %[[L2:[^ :,]+]] = nn.attention %[[K]] [0, 1, 2, 3], %[[K]] [0, 1, 2, 3], %[[K]] [0, 1, 2, 3] mask %[[M:[^ ]+]] scale 1.000000e+00 output [0, 1, 2, 3] : (tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x1x5x5xf32>) ->
-  %o2, %l2 = nn.attention %k [0, 1, 2, 3], %k [0, 1, 2, 3], %k [0, 1, 2, 3] mask %m scale 1.0 output [0, 1, 2, 3] : (tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x1x5x5xf32>) -> (tensor<2x3x5x8xbf16>, tensor<2x3x5xf32>)
+  // CHECK: %[[O2:[^ :,]+]], %[[L2:[^ :,]+]] = nn.attention %[[K]] [0, 1, 2, 3], %[[K]] [0, 1, 2, 3], %[[K]] [0, 1, 2, 3] mask %[[M:[^ ]+]] zeroed scale 1.000000e+00 output [0, 1, 2, 3] : (tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x1x5x5xf32>) ->
+  %o2, %l2 = nn.attention %k [0, 1, 2, 3], %k [0, 1, 2, 3], %k [0, 1, 2, 3] mask %m zeroed scale 1.0 output [0, 1, 2, 3] : (tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x1x5x5xf32>) -> (tensor<2x3x5x8xbf16>, tensor<2x3x5xf32>)
   // CHECK: nn.attention_backward {{.*}}, %[[L2]], %[[O2]] mask %[[M]] scale 1.000000e+00 :
   %dq2, %dk2, %dv2 = nn.attention_backward %k [0, 1, 2, 3], %k [0, 1, 2, 3], %k [0, 1, 2, 3], %o2 [0, 1, 2, 3], %l2, %o2 mask %m scale 1.0 : (tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x5xf32>, tensor<2x3x5x8xbf16>, tensor<2x1x5x5xf32>) -> (tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>, tensor<2x3x5x8xbf16>)
   return

@@ -84,6 +84,8 @@ static LogicalResult verifyAttention(Op op, Value output) {
       return op.emitOpError() << "needs one element type, got "
                               << typeOf(op.getQuery()).getElementType()
                               << " and " << typeOf(other).getElementType();
+  if (op.getZeroed() && !op.getMask())
+    return op.emitOpError("is zeroed without a mask");
   if (op.getMask()) {
     ArrayRef<int64_t> mask = typeOf(op.getMask()).getShape();
     const int64_t scores[] = {q[0], q[1], rows, columns};

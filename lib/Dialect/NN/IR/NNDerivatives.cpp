@@ -456,7 +456,7 @@ LogicalResult AttentionOp::buildVJP(OpBuilder &builder,
       builder, getLoc(), getQuery().getType(), getKey().getType(),
       getValue().getType(), getQuery(), getKey(), getValue(), getOutput(),
       getLogsumexp(), cotangents[0], getMask(), getQueryAxes(), getKeyAxes(),
-      getValueAxes(), getOutputAxes(), getScale(), getCausal());
+      getValueAxes(), getOutputAxes(), getScale(), getCausal(), getZeroed());
   result.assign(backward->result_begin(), backward->result_end());
   if (getMask())
     result.push_back(Value());

@@ -249,6 +249,7 @@ static std::string attention(Op op, StringRef kind, Value output) {
       << " causal=" << (op.getCausal() ? 1 : 0)
       << " types=" << nameOfElement(op.getQuery().getType())
       << (op.getMask() ? " mask=" + dims(shapeOf(op.getMask())) : "")
+      << (op.getZeroed() ? " zeroed=1" : "")
       << strides("qs", op.getQuery(), op.getQueryAxes())
       << strides("ks", op.getKey(), op.getKeyAxes())
       << strides("vs", op.getValue(), op.getValueAxes())

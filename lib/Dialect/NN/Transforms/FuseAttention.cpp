@@ -10,15 +10,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ConstantElements.h"
 #include "MainFunction.h"
+#include "ScoreMasks.h"
 #include "pp/Dialect/NN/IR/TensorTypes.h"
 #include "pp/Dialect/NN/Transforms/Passes.h"
 #include "pp/Interfaces/Step.h"
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include <map>
 
 namespace pp::nn {
 #define GEN_PASS_DEF_FUSEATTENTION
@@ -30,12 +29,6 @@ using namespace pp;
 using namespace pp::nn;
 
 namespace {
-
-/// What a mask hides.
-enum class Mask { nothing, aboveDiagonal, somethingElse };
-
-/// Where a mask stands in its operation.
-enum class MaskForm { added, whereTrue, whereFalse };
 
 /// A factor, with its axes in the order batch, head, row, column.
 struct Factor {
@@ -49,9 +42,9 @@ struct Match {
   Factor query, key, value;
   double scale = 1;
   bool isCausal = false;
-  /// What the program adds to the scores, if that is not known now.
-  Value mask;
-  /// Whether a row that a mask hides as a whole has weights of 0.
+  /// What the program adds to the scores, from the last one to the first.
+  SmallVector<ScoreMask> masks;
+  /// Whether a row that masks hide as a whole has weights of 0.
   bool zeroesHidden = false;
   /// What it is made of, in reverse program order, without views.
   SmallVector<Operation *> operations;
@@ -152,8 +145,7 @@ public:
   Fuser(ModuleOp module, func::FuncOp function, bool isGpu,
         int64_t leastMaskedColumns)
       : function(function), isGpu(isGpu),
-        leastMaskedColumns(leastMaskedColumns), symbols(module),
-        elements(module) {}
+        leastMaskedColumns(leastMaskedColumns), masks(module) {}
 
   void run() {
     SmallVector<DotGeneralOp> products(function.getOps<DotGeneralOp>());
@@ -186,7 +178,7 @@ private:
                         value.axes[weights.axes[0] == 0 ? 1 : 0], value.axes[3],
                         value.axes[2]};
     if (!findScores(softmax.getInput(), match) ||
-        (match.mask && weights.axes[0] != 0))
+        (!match.masks.empty() && weights.axes[0] != 0))
       return std::nullopt;
     while (auto transpose = match.value.value.getDefiningOp<TransposeOp>())
       readThrough(match.value, transpose);
@@ -223,9 +215,6 @@ private:
 
   /// Goes from the operand of the softmax up to the first product.
   bool findScores(Value scores, Match &match) {
-    bool isMasked = false;
-    // What the scores are multiplied with behind the mask.
-    double behind = 1;
     while (scores.hasOneUse()) {
       Operation *op = scores.getDefiningOp();
       if (!op)
@@ -238,186 +227,40 @@ private:
         std::tie(match.query, match.key) = *factors;
         takeScale(match.query, match);
         takeScale(match.key, match);
-        return true;
+        return decideMasks(match);
       }
       double factor;
       if (Value scaled = getScaled(op, factor)) {
         match.scale *= factor;
-        behind *= isMasked ? 1 : factor;
         scores = scaled;
         continue;
       }
-      if (isMasked)
+      // The scale so far is what the mask is multiplied with.
+      auto mask = masks.find(op, match.scale);
+      if (!mask)
         return false;
-      isMasked = true;
-      Mask mask = Mask::somethingElse;
-      scores = getMasked(op, behind, mask);
-      if (mask == Mask::somethingElse)
-        scores = takeMask(op, behind, match);
-      if (!scores)
-        return false;
-      match.isCausal = mask == Mask::aboveDiagonal;
+      scores = mask->scores;
+      match.masks.push_back(*mask);
     }
     return false;
   }
 
-  /// The scores in their sum with a mask that the program makes, which `match`
-  /// gets; null where `op` is something else, or the kernel would not do the
-  /// same: where a row that the mask hides as a whole has no numbers, and where
-  /// the mask is trained.
-  Value takeMask(Operation *op, double behind, Match &match) {
-    auto sum = dyn_cast<AddOp>(op);
-    if (!sum || isGpu || behind != 1 || !match.zeroesHidden)
-      return nullptr;
-    for (bool isLeft : {true, false}) {
-      Value scores = isLeft ? sum.getLhs() : sum.getRhs(),
-            mask = isLeft ? sum.getRhs() : sum.getLhs();
-      if (!isProduct(scores) || !isMatrixOfHeads(mask) ||
-          typeOf(mask).getShape().back() < leastMaskedColumns ||
-          isTrained(mask))
-        continue;
-      match.mask = mask;
-      return scores;
+  /// One mask that is known may be causal; others are added as they are, so
+  /// that rows which they hide together stay what they are.
+  bool decideMasks(Match &match) {
+    llvm::erase_if(match.masks, [](const ScoreMask &mask) {
+      return mask.hides == ScoreMask::Hides::nothing;
+    });
+    if (match.masks.size() == 1 &&
+        match.masks.front().hides == ScoreMask::Hides::aboveDiagonal) {
+      match.isCausal = true;
+      match.masks.clear();
     }
-    return nullptr;
-  }
-
-  /// Whether a value is a product, maybe times constants.
-  static bool isProduct(Value value) {
-    double factor;
-    while (Operation *op = value.getDefiningOp()) {
-      if (isa<DotGeneralOp>(op))
-        return true;
-      value = getScaled(op, factor);
-      if (!value)
-        return false;
-    }
-    return false;
-  }
-
-  /// Whether a value depends on what is trained in a way that may have a
-  /// derivative.
-  bool isTrained(Value value) {
-    SmallVector<Value> worklist = {value};
-    DenseSet<Value> seen;
-    while (!worklist.empty()) {
-      Value next = worklist.pop_back_val();
-      Operation *op = next.getDefiningOp();
-      if (!seen.insert(next).second || !op ||
-          !isa<FloatType>(getElementTypeOrSelf(next)))
-        continue;
-      if (auto parameter = dyn_cast<ParameterOp>(op)) {
-        auto global =
-            symbols.lookup<ml_program::GlobalOp>(parameter.getSymbol());
-        if (!global || global->hasAttr(trainedAttrName))
-          return true;
-      }
-      if (op->getNumRegions() != 0)
-        return true;
-      llvm::append_range(worklist, op->getOperands());
-    }
-    return false;
-  }
-
-  /// The scores behind an operation that masks them; `mask` says which. Null
-  /// for other operations.
-  Value getMasked(Operation *op, double factor, Mask &mask) {
-    auto as = [&](Value scores, MaskForm form) {
-      mask = classify(op, scores, form, factor);
-      return mask != Mask::somethingElse;
-    };
-    if (auto add = dyn_cast<AddOp>(op)) {
-      if (as(add.getLhs(), MaskForm::added))
-        return add.getLhs();
-      if (as(add.getRhs(), MaskForm::added))
-        return add.getRhs();
-    }
-    if (auto select = dyn_cast<SelectOp>(op)) {
-      if (as(select.getWhenTrue(), MaskForm::whereFalse))
-        return select.getWhenTrue();
-      if (as(select.getWhenFalse(), MaskForm::whereTrue))
-        return select.getWhenFalse();
-    }
-    return nullptr;
-  }
-
-  /// What `op` hides of `scores`, given that its result is multiplied by
-  /// `factor`. Masks that are repeated for each head are read once.
-  Mask classify(Operation *op, Value scores, MaskForm form, double factor) {
-    if (!(factor > 0))
-      return Mask::somethingElse;
-    std::vector<const void *> key;
-    auto addToKey = [&](Value value) {
-      auto broadcast = value.getDefiningOp<BroadcastOp>();
-      key.push_back(broadcast ? broadcast.getInput().getAsOpaquePointer()
-                              : value.getAsOpaquePointer());
-      key.push_back(broadcast ? broadcast.getAxesAttr().getAsOpaquePointer()
-                              : nullptr);
-    };
-    for (Value operand : op->getOperands())
-      if (operand != scores)
-        addToKey(operand);
-    key.push_back(scores.getType().getAsOpaquePointer());
-    auto [entry, isNew] =
-        known.try_emplace(MaskKey(form, factor, key), Mask::somethingElse);
-    if (isNew)
-      entry->second = read(op, scores, form, factor);
-    return entry->second;
-  }
-
-  Mask read(Operation *op, Value scores, MaskForm form, double factor) {
-    ArrayRef<int64_t> shape = typeOf(scores).getShape();
-    if (shape.size() != 4)
-      return Mask::somethingElse;
-    elements.forgetParameters();
-    bool hidesNothing = true, hidesAbove = shape[2] == shape[3];
-    double weakest = -INFINITY;
-    for (int64_t row = 0; row < shape[2]; ++row)
-      for (int64_t column = 0; column < shape[3]; ++column) {
-        auto added = readMask(op, scores, form, {row, column});
-        // exp of it is 0 beside any score that a model has.
-        if (!added || (*added != 0 && !(*added * factor <= -1e4)))
-          return Mask::somethingElse;
-        if (*added != 0)
-          weakest = std::max(weakest, *added);
-        hidesNothing &= *added == 0;
-        hidesAbove &= (*added != 0) == (column > row);
-        if (!hidesNothing && !hidesAbove)
-          return Mask::somethingElse;
-      }
-    // A file may be empty until the program runs.
-    if (hidesNothing)
-      return elements.hasReadParameter() ? Mask::somethingElse : Mask::nothing;
-    // What holds an infinity or the lowest number is never trained (see the
-    // importer); other floats may come from a snapshot.
-    if (elements.hasReadFloatParameter() &&
-        weakest > std::numeric_limits<float>::lowest())
-      return Mask::somethingElse;
-    return Mask::aboveDiagonal;
-  }
-
-  /// What is added to a score, or put in its place; 0 where it stays as it is;
-  /// none where that is not certain.
-  std::optional<double> readMask(Operation *op, Value scores, MaskForm form,
-                                 std::pair<int64_t, int64_t> at) {
-    int64_t index[] = {ConstantElements::any, ConstantElements::any, at.first,
-                       at.second};
-    if (form == MaskForm::added)
-      return elements.read(op->getOperand(0) == scores ? op->getOperand(1)
-                                                       : op->getOperand(0),
-                           index);
-    auto select = cast<SelectOp>(op);
-    auto condition = elements.read(select.getCondition(), index);
-    if (!condition)
-      return std::nullopt;
-    if ((*condition != 0) != (form == MaskForm::whereTrue))
-      return 0;
-    auto value =
-        elements.read(form == MaskForm::whereTrue ? select.getWhenTrue()
-                                                  : select.getWhenFalse(),
-                      index);
-    // A score that becomes 0 does not stay as it is.
-    return value == 0.0 ? std::nullopt : value;
+    return match.masks.empty() ||
+           (!isGpu && llvm::all_of(match.masks, [&](const ScoreMask &mask) {
+             return mask.isOperand &&
+                    typeOf(mask.scores).getShape().back() >= leastMaskedColumns;
+           }));
   }
 
   /// Whether the model wants all of it in one stage.
@@ -481,30 +324,13 @@ private:
           value = valueOf(match.value);
     auto attention = AttentionOp::create(
         builder, location, result.getType(), sums, query, key, value,
-        match.mask ? makeMask(builder, location, match.mask) : Value(),
-        match.query.axes, match.key.axes, match.value.axes, axes,
-        APFloat(match.scale), match.isCausal);
+        ScoreMasks::add(builder, location, match.masks), match.query.axes,
+        match.key.axes, match.value.axes, axes, APFloat(match.scale),
+        match.isCausal, !match.masks.empty() && match.zeroesHidden);
     if (Attribute hint = stageOf(match))
       attention->setAttr(step::stageHintAttrName, hint);
     result.replaceAllUsesWith(attention.getOutput());
     replaced.push_back(result.getDefiningOp());
-  }
-
-  /// A mask without what it is repeated along, of rank 4.
-  static Value makeMask(OpBuilder &builder, Location location, Value mask) {
-    auto broadcast = mask.getDefiningOp<BroadcastOp>();
-    if (!broadcast || !llvm::is_sorted(broadcast.getAxes()) ||
-        !llvm::is_contained(broadcast.getAxes(), 3))
-      return mask;
-    Value input = broadcast.getInput();
-    SmallVector<int64_t> shape(4, 1);
-    for (auto [axis, size] :
-         llvm::zip_equal(broadcast.getAxes(), typeOf(input).getShape()))
-      shape[axis] = size;
-    auto type = typeOf(input).clone(shape);
-    return input.getType() == type
-               ? input
-               : ReshapeOp::create(builder, location, type, input);
   }
 
   /// The transpose that is all that reads a value and leaves columns side by
@@ -534,10 +360,7 @@ private:
   func::FuncOp function;
   bool isGpu;
   int64_t leastMaskedColumns;
-  SymbolTable symbols;
-  ConstantElements elements;
-  using MaskKey = std::tuple<MaskForm, double, std::vector<const void *>>;
-  std::map<MaskKey, Mask> known;
+  ScoreMasks masks;
   SmallVector<Operation *> replaced;
 };
 

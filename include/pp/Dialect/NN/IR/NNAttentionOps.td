@@ -15,7 +15,7 @@ class NN_AttentionBaseOp<string mnemonic, list<Trait> traits = []>
   dag geometry = (ins DenseI64ArrayAttr:$queryAxes, DenseI64ArrayAttr:$keyAxes,
                       DenseI64ArrayAttr:$valueAxes,
                       DenseI64ArrayAttr:$outputAxes, F64Attr:$scale,
-                      UnitAttr:$causal);
+                      UnitAttr:$causal, UnitAttr:$zeroed);
   code sizes = [{
     /// B x H x M x D, B x H x N x D and B x H x N x E, whatever the axes are
     /// called in the tensors.
@@ -34,7 +34,8 @@ def NN_AttentionOp : NN_AttentionBaseOp<"attention", [NN_Differentiable]> {
     exp(S[i, j]) with S[i, j] = scale * sum over d of query[i, d] * key[j, d].
     With `causal`, which needs M = N, only rows j <= i count. A `mask` of f32,
     B x H x M x N or with 1 for any of the first three, is added to S; it has no
-    derivative. Row i is 0 where all S[i, j] are minus infinity then. `logsumexp`
+    derivative. Where all S[i, j] are minus infinity then, row i is 0 with
+    `zeroed`, and no numbers without it. `logsumexp`
     (f32, B x H x M) is ln(sum over j of exp(S[i, j])), from which the
     derivative computes the weights again: S is in memory at no time (Dao et al.,
     arXiv 2205.14135).
@@ -57,8 +58,8 @@ def NN_AttentionOp : NN_AttentionBaseOp<"attention", [NN_Differentiable]> {
                       NN_LogsumexpTensor:$logsumexp);
   let assemblyFormat = [{
     $query $queryAxes `,` $key $keyAxes `,` $value $valueAxes
-    (`mask` $mask^)? `scale` $scale (`causal` $causal^)? `output` $outputAxes
-    attr-dict
+    (`mask` $mask^)? (`zeroed` $zeroed^)? `scale` $scale (`causal` $causal^)?
+    `output` $outputAxes attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -83,6 +84,7 @@ def NN_AttentionBackwardOp : NN_AttentionBaseOp<"attention_backward"> {
   let assemblyFormat = [{
     $query $queryAxes `,` $key $keyAxes `,` $value $valueAxes `,`
     $output $outputAxes `,` $logsumexp `,` $outputGradient (`mask` $mask^)?
+    (`zeroed` $zeroed^)?
     `scale` $scale (`causal` $causal^)? attr-dict
     `:` functional-type(operands, results)
   }];

@@ -97,19 +97,19 @@ def FuseAttention : NNPass<"nn-fuse-attention"> {
   let description = [{
     Replaces softmax(scale * query x key^T + mask) x value by `nn.attention`,
     which keeps no matrix of scores. The scale is a constant that the
-    query, the key or the scores are multiplied with or divided by. The mask is
-    added to the scores, or selects between them and a constant; it is constant
-    and hides what is above the diagonal, with minus infinity or with -1e4 or
-    less, or it hides nothing. Masks of floats in parameters must hide with minus
-    infinity or the lowest number of f32: others may be trained elsewhere. Between
-    the softmax and the value there may be a choice of 0 for what is no number,
-    which PyTorch's exporter puts there for rows that a mask hides as a whole.
-    With it, and without `gpu`, any other mask that is added to the scores
-    becomes an operand, unless it is trained: one for padding, or a window.
-    A transpose of the result becomes its layout.
+    query, the key or the scores are multiplied with or divided by. A mask is
+    added to the scores, or selects between them and a constant. One that is
+    constant and hides what is above the diagonal, with minus infinity or with
+    -1e4 or less, makes attention causal, and one that hides nothing is left out.
+    Such masks of floats in parameters must hide with minus infinity or the lowest
+    number of f32: others may be trained elsewhere. Without `gpu`, all other masks
+    become an operand, which is their sum: for padding, a window, a bias that is
+    not trained. Between the softmax and the value there may be a choice of 0 for
+    what is no number, which PyTorch's exporter puts there for rows that a mask
+    hides as a whole. A transpose of the result becomes its layout.
 
     Everything else stays as it is: tensors of another rank than 4 or of
-    another type than f32, other masks, a dropout in between, and
+    another type than f32, a trained mask, a dropout in between, and
     scores or weights that something else reads. With `gpu`, so does what the
     library of a GPU has no kernel for: columns that are not a multiple of 8 or
     more than 128, or that do not lie side by side in memory.
