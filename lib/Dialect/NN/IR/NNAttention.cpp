@@ -4,6 +4,7 @@
 #include "pp/Dialect/NN/IR/TensorTypes.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 using namespace pp::nn;
