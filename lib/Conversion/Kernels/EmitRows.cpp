@@ -164,6 +164,12 @@ public:
   Value div(Value x, Value y) {
     return arith::DivFOp::create(builder, loc, x, y);
   }
+  Value isNumber(Value x) {
+    return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::ORD, x, x);
+  }
+  Value select(Value condition, Value x, Value y) {
+    return arith::SelectOp::create(builder, loc, condition, x, y);
+  }
   Value exp(Value x) { return math::ExpOp::create(builder, loc, x); }
   Value log(Value x) { return math::LogOp::create(builder, loc, x); }
   Value sqrt(Value x) { return math::SqrtOp::create(builder, loc, x); }
@@ -259,22 +265,32 @@ private:
 
 } // namespace
 
-LogicalResult KernelEmitter::emitSoftmax(Operation *op, bool logarithm) {
-  Value input = op->getOperand(0);
-  Rows r(builder, loc, cast<RankedTensorType>(input.getType()));
-  Value from = r.asMatrix(sourceOf(input)), wide = memoryOf(op->getResult(0));
-  SmallVector<Value> to = r.asMatrices(destinationsOf(op->getResult(0)));
+LogicalResult KernelEmitter::emitLogSoftmax(LogSoftmaxOp op) {
+  Rows r(builder, loc, op.getInput().getType());
+  Value from = r.asMatrix(sourceOf(op.getInput()));
+  SmallVector<Value> to = r.asMatrices(destinationsOf(op.getOutput()));
+  r.forEach([&] {
+    Value x = r.rowOf(from);
+    Value top = r.max(x);
+    Value sum = r.sum(x, [&](ValueRange v) { return r.exp(r.sub(v[0], top)); });
+    Value normalizer = r.add(top, r.log(sum));
+    r.map(x, r.rowsOf(to),
+          [&](ValueRange v) { return r.sub(v[0], normalizer); });
+  });
+  return success();
+}
+
+LogicalResult KernelEmitter::emitSoftmax(SoftmaxOp op) {
+  Rows r(builder, loc, op.getInput().getType());
+  Value from = r.asMatrix(sourceOf(op.getInput()));
+  Value wide = memoryOf(op.getOutput());
+  SmallVector<Value> to = r.asMatrices(destinationsOf(op.getOutput()));
   wide = wide ? r.asMatrix(wide) : wide;
   r.forEach([&] {
     Value x = r.rowOf(from);
     SmallVector<Value> y = r.rowsOf(to);
     Value top = r.max(x);
     auto exponential = [&](ValueRange v) { return r.exp(r.sub(v[0], top)); };
-    if (logarithm) {
-      Value normalizer = r.add(top, r.log(r.sum(x, exponential)));
-      r.map(x, y, [&](ValueRange v) { return r.sub(v[0], normalizer); });
-      return;
-    }
     // Short numbers cannot hold the exponentials until their sum is known.
     Value kept = wide ? r.rowOf(wide) : Value();
     if (kept)
@@ -282,8 +298,12 @@ LogicalResult KernelEmitter::emitSoftmax(Operation *op, bool logarithm) {
     auto value = [&](ValueRange v) { return kept ? v[0] : exponential(v); };
     Value sum = r.sum(kept ? kept : x, value);
     Value factor = r.div(r.constant(1), sum);
-    r.map(kept ? kept : x, y,
-          [&](ValueRange v) { return r.mul(value(v), factor); });
+    // A row has no number at all, or numbers alone.
+    Value isNumber = op.getZeroed() ? r.isNumber(sum) : Value();
+    r.map(kept ? kept : x, y, [&](ValueRange v) {
+      Value weight = r.mul(value(v), factor);
+      return isNumber ? r.select(isNumber, weight, r.constant(0)) : weight;
+    });
   });
   return success();
 }

@@ -111,8 +111,8 @@ LogicalResult KernelEmitter::emitOperation(Operation *op) {
       .Case([&](TopKOp order) { return emitTopK(order); })
       .Case([&](TransposeOp transpose) { return emitTranspose(transpose); })
       .Case([&](DotGeneralOp dot) { return emitDotGeneral(dot); })
-      .Case([&](SoftmaxOp softmax) { return emitSoftmax(softmax, false); })
-      .Case([&](LogSoftmaxOp softmax) { return emitSoftmax(softmax, true); })
+      .Case([&](SoftmaxOp softmax) { return emitSoftmax(softmax); })
+      .Case([&](LogSoftmaxOp softmax) { return emitLogSoftmax(softmax); })
       .Case([&](LayerNormOp norm) { return emitLayerNorm(norm); })
       .Case(
           [&](LayerNormBackwardOp norm) { return emitLayerNormBackward(norm); })

@@ -110,7 +110,8 @@ private:
   llvm::LogicalResult emitTopK(nn::TopKOp op);
   llvm::LogicalResult emitTranspose(nn::TransposeOp op);
   llvm::LogicalResult emitDotGeneral(nn::DotGeneralOp op);
-  llvm::LogicalResult emitSoftmax(mlir::Operation *op, bool logarithm);
+  llvm::LogicalResult emitSoftmax(nn::SoftmaxOp op);
+  llvm::LogicalResult emitLogSoftmax(nn::LogSoftmaxOp op);
   llvm::LogicalResult emitLayerNorm(nn::LayerNormOp op);
   llvm::LogicalResult emitLayerNormBackward(nn::LayerNormBackwardOp op);
   llvm::LogicalResult emitChannelMoments(nn::ChannelMomentsOp op);

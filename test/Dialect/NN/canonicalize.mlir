@@ -176,3 +176,33 @@ func.func @gather_across(%x: tensor<8xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>
   %1 = nn.gather %x[%j] axis 0 : (tensor<8xf32>, tensor<2x2xi64>) -> tensor<2x2xf32>
   return %0, %1 : tensor<2x2xf32>, tensor<2x2xf32>
 }
+
+// Zeros where the weights are no numbers. What else reads them has them as they are.
+// CHECK-LABEL: func.func @zeroed_softmax(
+// CHECK-SAME: %[[X:.+]]: tensor<2x4xf32>)
+func.func @zeroed_softmax(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+  // CHECK-DAG: %[[P:.+]] = nn.softmax %[[X]] : tensor<2x4xf32>
+  // CHECK-DAG: %[[W:.+]] = nn.softmax %[[X]] zeroed : tensor<2x4xf32>
+  // CHECK: return %[[W]], %[[P]]
+  %p = nn.softmax %x : tensor<2x4xf32>
+  %zero = nn.constant dense<0.0> : tensor<2x4xf32>
+  %n = nn.compare ne %p, %p : tensor<2x4xf32> -> tensor<2x4xi1>
+  %w = nn.select %n, %zero, %p : tensor<2x4xi1>, tensor<2x4xf32>
+  return %w, %p : tensor<2x4xf32>, tensor<2x4xf32>
+}
+
+// Another number, another order, or of another value.
+// CHECK-LABEL: func.func @not_zeroed(
+func.func @not_zeroed(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) {
+  // CHECK-COUNT-3: nn.select
+  // CHECK-NOT: zeroed
+  %p = nn.softmax %x : tensor<2x4xf32>
+  %one = nn.constant dense<1.0> : tensor<2x4xf32>
+  %zero = nn.constant dense<0.0> : tensor<2x4xf32>
+  %n = nn.compare ne %p, %p : tensor<2x4xf32> -> tensor<2x4xi1>
+  %m = nn.compare ne %x, %x : tensor<2x4xf32> -> tensor<2x4xi1>
+  %0 = nn.select %n, %one, %p : tensor<2x4xi1>, tensor<2x4xf32>
+  %1 = nn.select %n, %p, %zero : tensor<2x4xi1>, tensor<2x4xf32>
+  %2 = nn.select %m, %zero, %p : tensor<2x4xi1>, tensor<2x4xf32>
+  return %0, %1, %2 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
+}

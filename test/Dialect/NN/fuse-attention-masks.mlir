@@ -22,10 +22,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
   %c = nn.select %i, %zero, %low : tensor<2x4xi1>, tensor<2x4xf32>
   %m = nn.broadcast %c [0, 3] : tensor<2x4xf32> -> tensor<2x3x4x4xf32>
   %a = nn.add %s, %m : tensor<2x3x4x4xf32>
-  %p = nn.softmax %a : tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %a zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
@@ -60,10 +57,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
   %h = nn.constant dense<0.5> : tensor<2x3x4x4xf32>
   %x = nn.mul %s, %h : tensor<2x3x4x4xf32>
   %a = nn.add %m, %x : tensor<2x3x4x4xf32>
-  %p = nn.softmax %a : tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %a zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
@@ -76,10 +70,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
 func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>, %m: tensor<2x3x4x4xf32>) -> tensor<2x3x4x8xf32> {
   %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
   %a = nn.add %s, %m : tensor<2x3x4x4xf32>
-  %p = nn.softmax %a : tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %a zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
@@ -93,10 +84,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
   %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
   %m = nn.broadcast %c [0, 2] : tensor<2x4xf32> -> tensor<2x3x4x4xf32>
   %a = nn.add %s, %m : tensor<2x3x4x4xf32>
-  %p = nn.softmax %a : tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %a zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
@@ -114,10 +102,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
   %f = nn.cast %x : tensor<2x3x4x4xi64> -> tensor<2x3x4x4xf32>
   %m = nn.mul %d, %f : tensor<2x3x4x4xf32>
   %a = nn.add %s, %m : tensor<2x3x4x4xf32>
-  %p = nn.softmax %a : tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %a zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
@@ -183,10 +168,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
   %a = nn.add %s, %m : tensor<2x3x4x4xf32>
   %b0 = nn.add %a, %nothing : tensor<2x3x4x4xf32>
   %b = nn.add %pad, %b0 : tensor<2x3x4x4xf32>
-  %p = nn.softmax %b : tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %b zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
@@ -204,10 +186,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
   %a = nn.add %s, %m : tensor<2x3x4x4xf32>
   %h = nn.constant dense<0.5> : tensor<2x3x4x4xf32>
   %b = nn.mul %a, %h : tensor<2x3x4x4xf32>
-  %p = nn.softmax %b : tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %b zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
@@ -224,10 +203,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
   %d = nn.broadcast %t [1, 2, 3] : tensor<3x4x4xf32> -> tensor<2x3x4x4xf32>
   %m = nn.neg %d : tensor<2x3x4x4xf32>
   %a = nn.add %s, %m : tensor<2x3x4x4xf32>
-  %p = nn.softmax %a : tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %a zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
@@ -240,10 +216,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
 func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>, %x: tensor<2x3x4x4xf32>, %y: tensor<2x3x4x4xf32>) -> tensor<2x3x4x8xf32> {
   %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
   %a = nn.add %x, %y : tensor<2x3x4x4xf32>
-  %p = nn.softmax %a : tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %a zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
@@ -256,10 +229,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
 func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>, %m: tensor<2x3x4x4xf32>) -> tensor<3x2x4x8xf32> {
   %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
   %a = nn.add %s, %m : tensor<2x3x4x4xf32>
-  %p = nn.softmax %a : tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %a zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [1, 0] x [1, 0] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<3x2x4x8xf32>
   return %o : tensor<3x2x4x8xf32>
 }

@@ -225,9 +225,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
   %b = nn.broadcast %c [2, 3] : tensor<4x4xf32> -> tensor<2x3x4x4xf32>
   %m = nn.add %s, %b : tensor<2x3x4x4xf32>
   %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %p = nn.softmax %m : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %m zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
@@ -241,9 +239,7 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
 func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
   %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
   %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %p = nn.softmax %s : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %s zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
 }
@@ -308,63 +304,14 @@ func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3
 
 // -----
 
-// Something else than 0 instead of weights that are no numbers,
+// Weights that are read beside the product.
 // CHECK-LABEL: func.func @main(
 // CHECK: nn.softmax
-func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> (tensor<2x3x4x8xf32>, tensor<2x3x4x4xf32>) {
   %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
-  %z = nn.constant dense<1.0> : tensor<2x3x4x4xf32>
-  %p = nn.softmax %s : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %s zeroed : tensor<2x3x4x4xf32>
   %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
-  return %o : tensor<2x3x4x8xf32>
-}
-
-// -----
-
-// zeros instead of those that are numbers,
-// CHECK-LABEL: func.func @main(
-// CHECK: nn.softmax
-func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
-  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %p = nn.softmax %s : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %p, %z : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
-  %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
-  return %o : tensor<2x3x4x8xf32>
-}
-
-// -----
-
-// instead of some by another condition,
-// CHECK-LABEL: func.func @main(
-// CHECK: nn.softmax
-func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
-  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %p = nn.softmax %s : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %s : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %w = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
-  %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
-  return %o : tensor<2x3x4x8xf32>
-}
-
-// -----
-
-// or weights that are read beside the choice.
-// CHECK-LABEL: func.func @main(
-// CHECK: nn.softmax
-func.func @main(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
-  %s = nn.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
-  %z = nn.constant dense<0.0> : tensor<2x3x4x4xf32>
-  %p = nn.softmax %s : tensor<2x3x4x4xf32>
-  %n = nn.compare ne %p, %p : tensor<2x3x4x4xf32> -> tensor<2x3x4x4xi1>
-  %x = nn.select %n, %z, %p : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
-  %w = nn.add %x, %p : tensor<2x3x4x4xf32>
-  %o = nn.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
-  return %o : tensor<2x3x4x8xf32>
+  return %o, %w : tensor<2x3x4x8xf32>, tensor<2x3x4x4xf32>
 }
 
 // -----

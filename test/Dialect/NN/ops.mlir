@@ -201,6 +201,8 @@ func.func @windows(%x: tensor<2x3x8x8xf32>) {
 func.func @normalizations(%x: tensor<2x4x8xf32>, %s: tensor<8xf32>, %i: tensor<2x3x4x4xf32>, %c: tensor<3xf32>) {
   // CHECK: %[[V0:[^ :,]+]] = nn.softmax %[[X]] : tensor<2x4x8xf32>
   %0 = nn.softmax %x : tensor<2x4x8xf32>
+  // CHECK: nn.softmax %[[X]] zeroed : tensor<2x4x8xf32>
+  %zeroed = nn.softmax %x zeroed : tensor<2x4x8xf32>
   // CHECK: %[[V1:[^ :,]+]] = nn.log_softmax %[[X]] : tensor<2x4x8xf32>
   %1 = nn.log_softmax %x : tensor<2x4x8xf32>
   // CHECK: %[[O:[^ :,]+]], %[[M:[^ :,]+]], %[[R:[^ :,]+]] = nn.layer_norm %[[X]], %[[S]], %[[S]] epsilon 1.000000e-05 : (tensor<2x4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x4x8xf32>, tensor<2x4xf32>, tensor<2x4xf32>)

@@ -188,27 +188,15 @@ private:
     return match;
   }
 
-  /// The softmax that the weights are, if nothing else reads it: as it is, or
-  /// with 0 for what is no number (isnan(p) ? 0 : p), as PyTorch exports
-  /// attention with a mask. That is for rows which a mask hides as a whole.
-  /// What is no number for another reason stays so, as it does in PyTorch.
+  /// The softmax that the weights are, if nothing else reads it. Where it has
+  /// zeros for what is no number, that is for rows which a mask hides as a
+  /// whole. What is no number for another reason stays so, as it does in
+  /// PyTorch.
   static SoftmaxOp findSoftmax(Value weights, Match &match) {
-    unsigned readers = 1;
-    if (auto select = weights.getDefiningOp<SelectOp>()) {
-      auto compare = select.getCondition().getDefiningOp<CompareOp>();
-      weights = select.getWhenFalse();
-      if (!select->hasOneUse() || !compare || !compare->hasOneUse() ||
-          compare.getComparison() != Comparison::ne ||
-          compare.getLhs() != weights || compare.getRhs() != weights ||
-          !matchPattern(select.getWhenTrue(), m_AnyZeroFloat()))
-        return nullptr;
-      match.operations.append({select, compare});
-      match.zeroesHidden = true;
-      readers = 3;
-    }
     auto softmax = weights.getDefiningOp<SoftmaxOp>();
-    if (!softmax || !softmax.getOutput().hasNUses(readers))
+    if (!softmax || !softmax.getOutput().hasOneUse())
       return nullptr;
+    match.zeroesHidden = softmax.getZeroed();
     match.operations.push_back(softmax);
     return softmax;
   }

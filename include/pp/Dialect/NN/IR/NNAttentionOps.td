@@ -38,7 +38,8 @@ def NN_AttentionOp : NN_AttentionBaseOp<"attention", [NN_Differentiable]> {
     `zeroed`, and no numbers without it. `logsumexp`
     (f32, B x H x M) is ln(sum over j of exp(S[i, j])), from which the
     derivative computes the weights again: S is in memory at no time (Dao et al.,
-    arXiv 2205.14135).
+    arXiv 2205.14135). With a mask, S[i, j] is less the row's largest where that
+    is far from 0, so that the logarithm stays exact.
 
     The lists behind the tensors say which of their axes is B, H, M or N, and D
     or E; so views of what is laid out as batch x row x head x column need no

@@ -192,6 +192,7 @@ def NN_SelectOp : NN_ElementwiseOp<"select", [
     $condition `,` $whenTrue `,` $whenFalse attr-dict
     `:` type($condition) `,` type($output)
   }];
+  let hasCanonicalizer = 1;
 }
 
 def NN_CastOp : NN_ElementwiseOp<"cast", [

@@ -15,10 +15,14 @@ class NN_RowOp<string mnemonic, list<Trait> traits = []>
 def NN_SoftmaxOp : NN_RowOp<"softmax", [
     NN_Differentiable, SameOperandsAndResultType]> {
   let summary = "e^x / sum(e^x) along the last axis";
-  let description = "The maximum is subtracted first, so it cannot overflow.";
-  let arguments = (ins NN_FloatTensor:$input);
+  let description = [{
+    The maximum is subtracted first, so it cannot overflow. With `zeroed`, rows
+    that would be no numbers are 0, and so are their derivatives: rows of
+    -infinity alone, which masks hide as a whole.
+  }];
+  let arguments = (ins NN_FloatTensor:$input, UnitAttr:$zeroed);
   let results = (outs NN_FloatTensor:$output);
-  let assemblyFormat = "$input attr-dict `:` type($output)";
+  let assemblyFormat = "$input (`zeroed` $zeroed^)? attr-dict `:` type($output)";
 }
 
 def NN_LogSoftmaxOp : NN_RowOp<"log_softmax", [

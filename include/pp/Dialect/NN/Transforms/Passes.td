@@ -104,9 +104,8 @@ def FuseAttention : NNPass<"nn-fuse-attention"> {
     Such masks of floats in parameters must hide with minus infinity or the lowest
     number of f32: others may be trained elsewhere. Without `gpu`, all other masks
     become an operand, which is their sum: for padding, a window, a bias that is
-    not trained. Between the softmax and the value there may be a choice of 0 for
-    what is no number, which PyTorch's exporter puts there for rows that a mask
-    hides as a whole. A transpose of the result becomes its layout.
+    not trained. The softmax may be `zeroed`, for rows that a mask hides as a
+    whole. A transpose of the result becomes its layout.
 
     Everything else stays as it is: tensors of another rank than 4 or of
     another type than f32, a trained mask, a dropout in between, and
