@@ -19,8 +19,10 @@ public:
 
   explicit operator bool() const { return first; }
 
-  /// Turns `count` scores of a row into scale * score + mask. Returns false if
-  /// the row is zeroed: all of them are minus infinity.
+  /// Turns `count` scores of a row into scale * score + mask, less the largest
+  /// if that is far from 0: so their logarithm of a sum, which the derivative
+  /// reads, is exact where a row is hidden by large numbers as a whole. Returns
+  /// false if the row is zeroed: all of them are minus infinity.
   bool add(float *scores, float scale, int64_t row, int64_t count) const;
 
 private:

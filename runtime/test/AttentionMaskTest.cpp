@@ -161,6 +161,35 @@ TEST_P(AttentionMaskTest, ThatHidesARowMakesNoNumbers) {
     }
 }
 
+// As exporters write what is hidden; behind it, scores differ no more.
+TEST_P(AttentionMaskTest, OfLowestNumbersMakesMeans) {
+  constexpr int64_t row = 44;
+  for (float lowest : {std::numeric_limits<float>::lowest(), -1e9f}) {
+    Head::Numbers mask(Head::rows * Head::rows);
+    std::fill_n(&mask[row * Head::rows], Head::rows, lowest);
+    const Head::Results masked = head.run(mask, false),
+                        all = head.run({}, false);
+    const Head::Numbers value = head.random(3), diff = head.random(4);
+    for (int64_t i = 0; i < Head::width; ++i) {
+      float mean = 0;
+      for (int64_t column = 0; column < Head::rows; ++column)
+        mean += value[column * Head::width + i] / Head::rows;
+      ASSERT_NEAR(masked.output[row * Head::width + i], mean, tolerance());
+      // Each value has a part in it. The other rows' part is that without a
+      // mask, less what this row had there.
+      float sum = 0, whole = 0;
+      for (int64_t column = 0; column < Head::rows; ++column) {
+        sum += masked.diffValue[column * Head::width + i];
+        whole += diff[column * Head::width + i];
+      }
+      ASSERT_NEAR(sum, whole, 50 * tolerance());
+    }
+    for (int64_t i = 0; i < Head::size; ++i)
+      if (i / Head::width != row)
+        ASSERT_NEAR(masked.diffQuery[i], all.diffQuery[i], tolerance()) << i;
+  }
+}
+
 TEST_P(AttentionMaskTest, FitsTheScores) {
   std::string error;
   for (const char *mask : {"1x1x2x3", "2x3x5x7", "3x1x2x5", "2x3x1x1", "2x3x2"})
