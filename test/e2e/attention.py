@@ -20,6 +20,7 @@ MODELS_USED = ("gpt", "gpt_tied")
 CASES = (
     ("gpt", "torchscript", "sgd"), ("gpt", "dynamo", "adamw"), ("gpt", "torchscript.dynamic", "sgd"),
     ("gpt", "dynamo.dynamic", "sgd"), ("gpt_tied", "torchscript", "adamw"), ("gpt_tied", "dynamo", "sgd"),
+    ("padded", "torchscript", "sgd"), ("padded", "torchscript", "adamw"),
 )
 STEPS = 3
 
@@ -53,6 +54,20 @@ def check_stages(context, checks, model, exporter, optimizer, **options):
         result = [line["loss_bits"] for line in lines if "loss_bits" in line], common.tensor_bytes(snapshot)
         first = first or result
         checks.check(len(result[0]) == STEPS and result == first, f"{where}: differs from one stage")
+
+
+def check_masks(context, checks):
+    """Masks that the program computes are operands, in both forms of the exporters. Gradients with and without fusion."""
+    for exporter in ("torchscript", "dynamo"):
+        for precision in ("f32", "bf16"):
+            check_stages(context, checks, "padded", exporter, "adamw", fuse_attention="always", precision=precision)
+        gradients = {}
+        for mode in ("always", "never"):
+            binary = context.training("padded", exporter, "sgd", stages=2, batch=8, microbatches=4, fuse_attention=mode)
+            _, gradients[mode] = gradients_of(context, binary, context.data("padded"), "cpu")
+        for name, tensor in gradients["never"].items():
+            error = relative_error(gradients["always"][name], tensor)
+            checks.check(error <= 1e-5, f"padded {exporter}: gradients of {name} with and without attention differ by {error:.3g}")
 
 
 def gradients_of(context, binary, data, device):
@@ -89,17 +104,17 @@ def check_precision(context, checks, model, precision):
           f"{between:.2e}; residuals {residuals['auto']} bytes (unfused {residuals['never']})")
 
 
-def check_outputs(context, checks):
-    """Of the same weights, with and without. The mask is a constant of one exporter, a file's tensor of the other."""
+def check_outputs(context, checks, model):
+    """Of the same weights, with and without. The mask of gpt is a constant of one exporter, a file's tensor of the other."""
     for exporter in ("torchscript", "dynamo"):
         fused, plain = (
-            context.training("gpt", exporter, "sgd", stages=1, batch=8, microbatches=4, fuse_attention=mode)
+            context.training(model, exporter, "sgd", stages=1, batch=8, microbatches=4, fuse_attention=mode)
             for mode in ("always", "never"))
-        data = context.data("gpt")
+        data = context.data(model)
         (a,) = fused.infer(data, context.path(".npz")).values()
         (b,) = plain.infer(data, context.path(".npz")).values()
         error = relative_error(a, b)
-        checks.check(error <= 1e-5, f"gpt {exporter}: outputs with and without attention differ by {error:.3g}")
+        checks.check(error <= 1e-5, f"{model} {exporter}: outputs with and without attention differ by {error:.3g}")
 
 
 def test(context, checks, arguments):
@@ -120,7 +135,9 @@ def test(context, checks, arguments):
         check_stages(context, checks, model, "torchscript", "sgd", target="mock", precision="bf16")
         for precision in ("bf16", "f16"):
             check_precision(context, checks, model, precision)
-    check_outputs(context, checks)
+    check_masks(context, checks)
+    check_outputs(context, checks, "gpt")
+    check_outputs(context, checks, "padded")
 
 
 if __name__ == "__main__":
