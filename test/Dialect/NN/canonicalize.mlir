@@ -206,3 +206,33 @@ func.func @not_zeroed(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>,
   %2 = nn.select %m, %zero, %p : tensor<2x4xi1>, tensor<2x4xf32>
   return %0, %1, %2 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
 }
+
+// Logarithms of probabilities do not round them first.
+// CHECK-LABEL: func.func @log_of_logistic(
+// CHECK-SAME: %[[X:.+]]: tensor<4xf32>)
+func.func @log_of_logistic(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  // CHECK-NEXT: %[[N:.+]] = nn.neg %[[X]]
+  // CHECK-NEXT: %[[A:.+]] = nn.softplus %[[N]]
+  // CHECK-NEXT: %[[P:.+]] = nn.neg %[[A]]
+  // CHECK-NEXT: %[[B:.+]] = nn.softplus %[[X]]
+  // CHECK-NEXT: %[[Q:.+]] = nn.neg %[[B]]
+  // CHECK-NEXT: return %[[P]], %[[Q]]
+  %one = nn.constant dense<1.0> : tensor<4xf32>
+  %p = nn.logistic %x : tensor<4xf32>
+  %0 = nn.log %p : tensor<4xf32>
+  %q = nn.sub %one, %p : tensor<4xf32>
+  %1 = nn.log %q : tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @log_of_others(
+func.func @log_of_others(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  // CHECK-COUNT-2: nn.log %
+  %two = nn.constant dense<2.0> : tensor<4xf32>
+  %p = nn.logistic %x : tensor<4xf32>
+  %q = nn.sub %two, %p : tensor<4xf32>
+  %0 = nn.log %q : tensor<4xf32>
+  %t = nn.tanh %x : tensor<4xf32>
+  %1 = nn.log %t : tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}

@@ -36,7 +36,10 @@ def NN_ExpOp : NN_UnaryFunctionOp<"exp", NN_FloatTensor, [{
   }]> { let summary = "e^x"; }
 def NN_LogOp : NN_UnaryFunctionOp<"log", NN_FloatTensor, [{
     e.div(g, x)
-  }]> { let summary = "ln x"; }
+  }]> {
+  let summary = "ln x";
+  let hasCanonicalizer = 1;
+}
 def NN_Expm1Op : NN_UnaryFunctionOp<"expm1", NN_FloatTensor, [{
     e.mul(g, e.add(y, e.splat(y, 1)))
   }]> {
