@@ -134,6 +134,36 @@ PP_AVX2 static void packRows(const typename Reader::Element *from,
   }
 }
 
+/// Four terms at a time of a panel whose lanes have their terms side by side;
+/// returns how many terms that are.
+template <typename Reader, int64_t width, bool isFull>
+PP_AVX2_INLINE int64_t packTransposed(const typename Reader::Element *from,
+                                      int64_t laneStride, int64_t lanes,
+                                      int64_t terms, float *to) {
+  int64_t term = 0;
+  for (; term + 4 <= terms; term += 4, from += 4, to += 4 * width) {
+    auto row = [&](int64_t lane) PP_AVX2 {
+      return isFull || lane < lanes ? Reader::load4(from + lane * laneStride)
+                                    : _mm_setzero_ps();
+    };
+    int64_t lane = 0;
+    for (; lane + 4 <= width; lane += 4)
+      storeTransposed(row(lane), row(lane + 1), row(lane + 2), row(lane + 3),
+                      to + lane, width);
+    // Two more of six.
+    if (lane < width) {
+      __m128 first = row(lane), second = row(lane + 1);
+      __m128 low = _mm_unpacklo_ps(first, second);
+      __m128 high = _mm_unpackhi_ps(first, second);
+      _mm_storel_pi(reinterpret_cast<__m64 *>(to + lane), low);
+      _mm_storeh_pi(reinterpret_cast<__m64 *>(to + width + lane), low);
+      _mm_storel_pi(reinterpret_cast<__m64 *>(to + 2 * width + lane), high);
+      _mm_storeh_pi(reinterpret_cast<__m64 *>(to + 3 * width + lane), high);
+    }
+  }
+  return term;
+}
+
 /// Brings `lanes` x `terms` numbers into a panel, term by term, `width` lanes
 /// to a term; lanes that there are not are 0.
 template <typename Reader, int64_t width>
@@ -141,26 +171,14 @@ PP_AVX2 static void packPanel(const typename Reader::Element *from,
                               int64_t laneStride, int64_t termStride,
                               int64_t lanes, int64_t terms, float *to) {
   int64_t term = 0;
-  if (lanes == width && termStride == 1)
-    for (; term + 4 <= terms; term += 4, from += 4, to += 4 * width) {
-      auto row = [&](int64_t lane) PP_AVX2 {
-        return Reader::load4(from + lane * laneStride);
-      };
-      int64_t lane = 0;
-      for (; lane + 4 <= width; lane += 4)
-        storeTransposed(row(lane), row(lane + 1), row(lane + 2), row(lane + 3),
-                        to + lane, width);
-      // Two more of six.
-      if (lane < width) {
-        __m128 first = row(lane), second = row(lane + 1);
-        __m128 low = _mm_unpacklo_ps(first, second);
-        __m128 high = _mm_unpackhi_ps(first, second);
-        _mm_storel_pi(reinterpret_cast<__m64 *>(to + lane), low);
-        _mm_storeh_pi(reinterpret_cast<__m64 *>(to + width + lane), low);
-        _mm_storel_pi(reinterpret_cast<__m64 *>(to + 2 * width + lane), high);
-        _mm_storeh_pi(reinterpret_cast<__m64 *>(to + 3 * width + lane), high);
-      }
-    }
+  if (termStride == 1)
+    term = lanes == width
+               ? packTransposed<Reader, width, true>(from, laneStride, lanes,
+                                                     terms, to)
+               : packTransposed<Reader, width, false>(from, laneStride, lanes,
+                                                      terms, to);
+  from += term * termStride;
+  to += term * width;
   for (; term < terms; ++term, from += termStride, to += width)
     for (int64_t lane = 0; lane < width; ++lane)
       to[lane] = lane < lanes ? Reader::load(from + lane * laneStride) : 0;
@@ -333,6 +351,70 @@ uint64_t TiledProduct::getScratchpadBytes() const {
   return bytes;
 }
 
+/// Four rows of four numbers that are to be copied, or added.
+template <bool isAdded>
+PP_AVX2_INLINE __m128 combined(__m128 value, const float *place) {
+  return isAdded ? _mm_add_ps(_mm_loadu_ps(place), value) : value;
+}
+
+/// Transposes: rows of `from` are columns of `to`, each in one piece.
+template <bool isAdded>
+PP_AVX2 static void transposeMatrix(const float *from, int64_t fromRow,
+                                    int64_t rows, int64_t columns, float *to,
+                                    int64_t toColumn) {
+  auto at = [&](int64_t row, int64_t column)
+                PP_AVX2 { return _mm_loadu_ps(from + row * fromRow + column); };
+  auto one = [&](int64_t row, int64_t column) {
+    float &place = to[column * toColumn + row];
+    place = from[row * fromRow + column] + (isAdded ? place : 0);
+  };
+  int64_t row = 0;
+  for (; row + 4 <= rows; row += 4) {
+    int64_t column = 0;
+    for (; column + 4 <= columns; column += 4) {
+      __m128 r0 = at(row, column), r1 = at(row + 1, column),
+             r2 = at(row + 2, column), r3 = at(row + 3, column);
+      _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+      float *place = to + column * toColumn + row;
+      _mm_storeu_ps(place, combined<isAdded>(r0, place));
+      place += toColumn;
+      _mm_storeu_ps(place, combined<isAdded>(r1, place));
+      place += toColumn;
+      _mm_storeu_ps(place, combined<isAdded>(r2, place));
+      place += toColumn;
+      _mm_storeu_ps(place, combined<isAdded>(r3, place));
+    }
+    for (; column < columns; ++column)
+      for (int64_t i = 0; i < 4; ++i)
+        one(row + i, column);
+  }
+  for (; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      one(row, column);
+}
+
+/// Copies or adds a matrix of f32, one of which has its rows or its columns in
+/// one piece each.
+static void copyMatrix(const float *from, int64_t fromRow, int64_t fromColumn,
+                       int64_t rows, int64_t columns, float *to, int64_t toRow,
+                       int64_t toColumn, bool isAdded) {
+  auto *transpose = isAdded ? transposeMatrix<true> : transposeMatrix<false>;
+  if (fromColumn == 1 && toRow == 1 && toColumn != 1)
+    return transpose(from, fromRow, rows, columns, to, toColumn);
+  if (fromRow == 1 && toColumn == 1 && fromColumn != 1)
+    return transpose(from, fromColumn, columns, rows, to, toRow);
+  for (int64_t row = 0; row < rows; ++row, from += fromRow, to += toRow) {
+    if (fromColumn == 1 && toColumn == 1 && !isAdded) {
+      std::copy_n(from, columns, to);
+      continue;
+    }
+    for (int64_t column = 0; column < columns; ++column) {
+      float &place = to[column * toColumn];
+      place = from[column * fromColumn] + (isAdded ? place : 0);
+    }
+  }
+}
+
 /// Writes what was computed in f32 into a matrix of any type.
 template <typename Writer>
 PP_AVX2 static void writeMatrix(const float *from, int64_t rows,
@@ -396,10 +478,9 @@ void TiledProduct::multiplyFewRows(const char *aData, const Block &block,
   const bool areCopied = block.column > 0 && k <= termBlock;
   const float *from = reinterpret_cast<const float *>(aData) +
                       block.row * a.rowStride + block.term * a.columnStride;
-  for (int64_t row = 0; row < block.rows && !areCopied; ++row)
-    for (int64_t term = 0; term < block.terms; ++term)
-      copied[row * stride + term] =
-          from[row * a.rowStride + term * a.columnStride];
+  if (!areCopied)
+    copyMatrix(from, a.rowStride, a.columnStride, block.rows, block.terms,
+               copied, stride, /*toColumn=*/1, /*isAdded=*/false);
   tiles->multiplyFar(copied, stride, panels.data, panels.panelStride,
                      panels.termStride, block.rows, panels.width, block.terms,
                      to, pitch, block.term > 0 || (isAdded && isDirect()));
@@ -456,7 +537,11 @@ void TiledProduct::runOne(const char *aData, const char *bData, char *cData,
         block.terms = std::min(termBlock, k - block.term);
         multiply(aData, bData, block, packedA, packedB, target, pitch);
       }
-      if (!isDirect())
+      if (c.type == DataType::F32 && !isDirect())
+        copyMatrix(sums, pitch, 1, block.rows, block.columns,
+                   reinterpret_cast<float *>(own), c.rowStride, c.columnStride,
+                   isAdded);
+      else if (!isDirect())
         withType(c.type, [&]<typename Writer>(Writer) {
           writeMatrix<Writer>(sums, block.rows, block.columns, pitch,
                               reinterpret_cast<Writer::Element *>(own),
