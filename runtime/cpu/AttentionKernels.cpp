@@ -90,48 +90,40 @@ public:
     return static_cast<uint16_t *>(data) + offsetOf(head);
   }
 
+  float *floats(void *data, int64_t head) const {
+    return static_cast<float *>(data) + offsetOf(head);
+  }
+  void addTo(RowsAhead &ahead, void *data, int64_t head) const {
+    ahead.add(floats(data, head), matrixStrides(), rows(), columns());
+  }
+
   /// One of the batch x heads matrices, dense and of f32: where it lies, or
   /// copied.
-  const float *read(const void *data, int64_t head, float *to) const {
+  const float *read(void *data, int64_t head, float *to) const {
     if (isDense())
-      return static_cast<const float *>(data) + offsetOf(head);
-    if (hasRows())
-      return copyRows(static_cast<const float *>(data) + offsetOf(head),
-                      strides[2], to, dims[3]);
-    visit(data, head, [to](const auto *from, int64_t index) {
-      to[index] = static_cast<float>(*from);
-    });
+      return floats(data, head);
+    visit(static_cast<const void *>(data), head,
+          [to](const auto *from, int64_t index) {
+            to[index] = static_cast<float>(*from);
+          });
     return to;
   }
 
   /// Where such a matrix is to be written: at its place, or into `buffer`, from
   /// where write() copies it.
   float *placeOf(void *data, int64_t head, float *buffer) const {
-    return isDense() ? static_cast<float *>(data) + offsetOf(head) : buffer;
+    return isDense() ? floats(data, head) : buffer;
   }
   void write(void *data, int64_t head, const float *buffer) const {
-    if (isDense())
-      return;
-    if (hasRows()) {
-      copyRows(buffer, dims[3], static_cast<float *>(data) + offsetOf(head),
-               strides[2]);
-      return;
-    }
-    visit(data, head, [buffer](auto *to, int64_t index) {
-      *to = static_cast<std::remove_pointer_t<decltype(to)>>(buffer[index]);
-    });
+    if (!isDense())
+      visit(data, head, [buffer](auto *to, int64_t index) {
+        *to = static_cast<std::remove_pointer_t<decltype(to)>>(buffer[index]);
+      });
   }
 
 private:
-  bool hasRows() const { return type == Type::f32 && strides[3] == 1; }
-  bool isDense() const { return hasRows() && strides[2] == dims[3]; }
-
-  float *copyRows(const float *from, int64_t fromStride, float *to,
-                  int64_t toStride) const {
-    for (int64_t row = 0; row < dims[2]; ++row)
-      std::memcpy(to + row * toStride, from + row * fromStride,
-                  dims[3] * sizeof(float));
-    return to;
+  bool isDense() const {
+    return type == Type::f32 && strides[3] == 1 && strides[2] == dims[3];
   }
 
   template <typename Pointer, typename Visitor>
@@ -219,9 +211,21 @@ struct Attention {
   AttentionMask maskOf(const void *data, int64_t head) const {
     return mask.of(data, head, headsOfBatch);
   }
-  AttentionProducts products() const {
-    return AttentionProducts(
-        {rows(), columns(), query.columns(), value.columns(), scale, isCausal});
+  AttentionLayouts layouts() const {
+    return {query.matrixStrides(), key.matrixStrides(), value.matrixStrides(),
+            output.matrixStrides()};
+  }
+  AttentionProducts products(const AttentionLayouts &layouts) const {
+    return {
+        {rows(), columns(), query.columns(), value.columns(), scale, isCausal},
+        layouts};
+  }
+  AttentionProducts denseProducts() const {
+    return products(AttentionLayouts::dense(query.columns(), value.columns()));
+  }
+  /// Whether products of f32 read and write the tensors themselves.
+  bool isInPlace() const {
+    return type == Type::f32 && TiledProduct::isPossible();
   }
 };
 
@@ -283,12 +287,8 @@ static const MatrixTiles *tilesFor(Type type) {
 }
 
 static AttentionTiles inTiles(const Attention &a,
-                              AttentionTiles::Layouts layouts,
+                              const AttentionLayouts &layouts,
                               const MatrixTiles &tiles) {
-  layouts.query = a.query.matrixStrides();
-  layouts.key = a.key.matrixStrides();
-  layouts.value = a.value.matrixStrides();
-  layouts.output = a.output.matrixStrides();
   return {a.rows(), a.columns(), a.query.columns(), a.value.columns(),
           a.scale,  a.isCausal,  layouts,           tiles};
 }
@@ -309,7 +309,7 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
   for (const KernelBuilder::Tensor &tensor : a.describeResults())
     described.push_back(tensor);
   if (const MatrixTiles *tiles = tilesFor(a.type)) {
-    auto work = [a, heads, result, own = inTiles(a, {}, *tiles)](
+    auto work = [a, heads, result, own = inTiles(a, a.layouts(), *tiles)](
                     void *const *tensors, void *scratchpad) {
       for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head)
         own.forward(
@@ -320,10 +320,33 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
             scratchpad);
     };
     builder.setFunction(described, work,
-                        inTiles(a, {}, *tiles).measureForward());
+                        inTiles(a, a.layouts(), *tiles).measureForward());
     return;
   }
-  const AttentionProducts own = a.products();
+  if (a.isInPlace()) {
+    auto work = [a, heads, result, own = a.products(a.layouts())](
+                    void *const *tensors, void *scratchpad) {
+      const int64_t end = heads.begin + heads.count;
+      for (int64_t head = heads.begin; head < end; ++head) {
+        RowsAhead ahead;
+        if (head + 1 < end) {
+          a.query.addTo(ahead, tensors[0], head + 1);
+          a.key.addTo(ahead, tensors[1], head + 1);
+          a.value.addTo(ahead, tensors[2], head + 1);
+        }
+        own.forward(
+            a.query.floats(tensors[0], head), a.key.floats(tensors[1], head),
+            a.value.floats(tensors[2], head), a.maskOf(tensors[3], head), ahead,
+            a.output.floats(tensors[result], head),
+            static_cast<float *>(tensors[result + 1]) + head * a.rows(),
+            scratchpad);
+      }
+    };
+    builder.setFunction(described, work,
+                        a.products(a.layouts()).measureForward());
+    return;
+  }
+  const AttentionProducts own = a.denseProducts();
   Scratchpad places;
   size_t queries = places.add(a.query), keys = places.add(a.key),
          values = places.add(a.value), outputs = places.add(a.output),
@@ -336,7 +359,7 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
       own.forward(a.query.read(tensors[0], head, at(scratchpad, queries)),
                   a.key.read(tensors[1], head, at(scratchpad, keys)),
                   a.value.read(tensors[2], head, at(scratchpad, values)),
-                  a.maskOf(tensors[3], head), output,
+                  a.maskOf(tensors[3], head), {}, output,
                   static_cast<float *>(tensors[result + 1]) + head * a.rows(),
                   at(scratchpad, rest));
       a.output.write(tensors[result], head, output);
@@ -370,12 +393,12 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
   for (const HeadTensor &tensor : {diffQuery, diffKey, diffValue})
     described.push_back(tensor.describe());
   KernelBuilder::Range heads = builder.share(a.heads);
+  AttentionLayouts layouts = a.layouts();
+  layouts.diffOutput = diffOutput.matrixStrides();
+  layouts.diffQuery = diffQuery.matrixStrides();
+  layouts.diffKey = diffKey.matrixStrides();
+  layouts.diffValue = diffValue.matrixStrides();
   if (const MatrixTiles *tiles = tilesFor(type)) {
-    AttentionTiles::Layouts layouts{};
-    layouts.diffOutput = diffOutput.matrixStrides();
-    layouts.diffQuery = diffQuery.matrixStrides();
-    layouts.diffKey = diffKey.matrixStrides();
-    layouts.diffValue = diffValue.matrixStrides();
     const AttentionTiles own = inTiles(a, layouts, *tiles);
     auto work = [=](void *const *tensors, void *scratchpad) {
       for (int64_t head = heads.begin; head < heads.begin + heads.count; ++head)
@@ -392,7 +415,35 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
     builder.setFunction(described, work, own.measureBackward());
     return;
   }
-  const AttentionProducts own = a.products();
+  if (a.isInPlace()) {
+    const AttentionProducts own = a.products(layouts);
+    auto work = [=](void *const *tensors, void *scratchpad) {
+      const int64_t end = heads.begin + heads.count;
+      for (int64_t head = heads.begin; head < end; ++head) {
+        RowsAhead ahead;
+        if (head + 1 < end) {
+          a.query.addTo(ahead, tensors[0], head + 1);
+          a.key.addTo(ahead, tensors[1], head + 1);
+          a.value.addTo(ahead, tensors[2], head + 1);
+          a.output.addTo(ahead, tensors[3], head + 1);
+          diffOutput.addTo(ahead, tensors[5], head + 1);
+        }
+        own.backward(
+            a.query.floats(tensors[0], head), a.key.floats(tensors[1], head),
+            a.value.floats(tensors[2], head), a.output.floats(tensors[3], head),
+            static_cast<const float *>(tensors[4]) + head * a.rows(),
+            diffOutput.floats(tensors[5], head), a.maskOf(tensors[6], head),
+            ahead,
+            {diffQuery.floats(tensors[result], head),
+             diffKey.floats(tensors[result + 1], head),
+             diffValue.floats(tensors[result + 2], head)},
+            scratchpad);
+      }
+    };
+    builder.setFunction(described, work, own.measureBackward());
+    return;
+  }
+  const AttentionProducts own = a.denseProducts();
   Scratchpad places;
   size_t queries = places.add(a.query), keys = places.add(a.key),
          values = places.add(a.value), outputs = places.add(a.output),
@@ -415,7 +466,7 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
           a.output.read(tensors[3], head, at(scratchpad, outputs)),
           static_cast<const float *>(tensors[4]) + head * a.rows(),
           diffOutput.read(tensors[5], head, at(scratchpad, diffOutputs)),
-          a.maskOf(tensors[6], head), gradients, at(scratchpad, rest));
+          a.maskOf(tensors[6], head), {}, gradients, at(scratchpad, rest));
       diffQuery.write(tensors[result], head, gradients.query);
       diffKey.write(tensors[result + 1], head, gradients.key);
       diffValue.write(tensors[result + 2], head, gradients.value);

@@ -13,8 +13,9 @@
 
 using namespace pp::runtime;
 
-/// Up to as many rows, tiles read the other factor as it lies (TiledProduct).
-static constexpr int64_t blockRows = 48;
+/// Of as many rows at most, tiles read the other factor as it lies
+/// (TiledProduct).
+static constexpr int64_t mostRows = 48;
 
 //===----------------------------------------------------------------------===//
 // Rows
@@ -39,11 +40,28 @@ PP_INLINE Lanes firstOf(int64_t count, const Lanes &some, const Lanes &others) {
   return index < static_cast<uint32_t>(std::min(count, lanes)) ? some : others;
 }
 
+/// All lanes combined, halves first.
+template <typename Combine>
+PP_INLINE float reduceLanes(const Lanes &numbers, Combine combine) {
+  const auto eight = combine(
+      __builtin_shufflevector(numbers, numbers, 0, 1, 2, 3, 4, 5, 6, 7),
+      __builtin_shufflevector(numbers, numbers, 8, 9, 10, 11, 12, 13, 14, 15));
+  const auto four = combine(__builtin_shufflevector(eight, eight, 0, 1, 2, 3),
+                            __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
+  const auto two = combine(__builtin_shufflevector(four, four, 0, 1),
+                           __builtin_shufflevector(four, four, 2, 3));
+  return combine(two[0], two[1]);
+}
+
 PP_INLINE float sumOf(const Lanes &numbers) {
-  float sum = 0;
-  for (int64_t lane = 0; lane < lanes; ++lane)
-    sum += numbers[lane];
-  return sum;
+  return reduceLanes(numbers,
+                     [](auto x, auto y)
+                         __attribute__((always_inline)) { return x + y; });
+}
+
+PP_INLINE float largestOf(const Lanes &numbers) {
+  return reduceLanes(numbers, [](auto x, auto y) __attribute__((
+                                  always_inline)) { return x > y ? x : y; });
 }
 
 /// e^x for x up to 88, 0 below -87, and of a NaN NaN.
@@ -82,9 +100,7 @@ PP_INLINE float weighBody(float *scores, float scale, int64_t visible,
     const Lanes scaled = firstOf(visible - at, load(scores + at) * scale, none);
     most = scaled > most ? scaled : most;
   }
-  float largest = most[0];
-  for (int64_t lane = 1; lane < lanes; ++lane)
-    largest = std::max(largest, most[lane]);
+  const float largest = largestOf(most);
   Lanes sums{};
   for (int64_t at = 0; at < visible; at += lanes) {
     const Lanes weights =
@@ -128,6 +144,25 @@ PP_INLINE float dotBody(const float *a, const float *b, int64_t count) {
   return sum;
 }
 
+/// Lanes of the last vector that there are not are left.
+PP_INLINE void multiplyBody(float *numbers, float factor, int64_t count) {
+  int64_t at = 0;
+  for (; at + lanes <= count; at += lanes)
+    store(numbers + at, load(numbers + at) * factor);
+  for (; at < count; ++at)
+    numbers[at] *= factor;
+}
+
+/// sums[i] += a[i] * b[i].
+PP_INLINE void addProductsBody(const float *a, const float *b, int64_t count,
+                               float *sums) {
+  int64_t at = 0;
+  for (; at + lanes <= count; at += lanes)
+    store(sums + at, load(a + at) * load(b + at) + load(sums + at));
+  for (; at < count; ++at)
+    sums[at] += a[at] * b[at];
+}
+
 namespace {
 struct Functions {
   float (*weigh)(float *scores, float scale, int64_t visible, int64_t seen,
@@ -136,6 +171,9 @@ struct Functions {
                     float factor, float logsumexp, float mean, int64_t visible,
                     int64_t seen);
   float (*dot)(const float *a, const float *b, int64_t count);
+  void (*multiply)(float *numbers, float factor, int64_t count);
+  void (*addProducts)(const float *a, const float *b, int64_t count,
+                      float *sums);
 };
 } // namespace
 
@@ -156,8 +194,17 @@ struct Functions {
                                    int64_t count) {                            \
     return dotBody(a, b, count);                                               \
   }                                                                            \
+  attribute static void multiply##name(float *numbers, float factor,           \
+                                       int64_t count) {                        \
+    multiplyBody(numbers, factor, count);                                      \
+  }                                                                            \
+  attribute static void addProducts##name(const float *a, const float *b,      \
+                                          int64_t count, float *sums) {        \
+    addProductsBody(a, b, count, sums);                                        \
+  }                                                                            \
   static constexpr Functions functions##name = {weigh##name, weighBack##name,  \
-                                                dot##name};
+                                                dot##name, multiply##name,     \
+                                                addProducts##name};
 // NOLINTEND(bugprone-macro-parentheses)
 
 PP_FOR_PROCESSOR(Plain, )
@@ -174,7 +221,7 @@ static const Functions &functions() {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// c = a b, or c += a b, with rows of c `pitch` apart.
+/// c = a b, or c += a b.
 class AttentionProducts::Product {
 public:
   struct Extents {
@@ -182,12 +229,12 @@ public:
   };
 
   Product(bool inTiles, Extents extents, MatrixStrides a, MatrixStrides b,
-          int64_t pitch, bool isAdded)
-      : extents(extents), a(a), b(b), pitch(pitch), isAdded(isAdded),
-        inTiles(inTiles), tiled({}, extents.m, extents.k, extents.n,
-                                {DataType::F32, a.row, a.column, {}},
-                                {DataType::F32, b.row, b.column, {}},
-                                {DataType::F32, pitch, 1, {}}, isAdded) {}
+          MatrixStrides c, bool isAdded)
+      : extents(extents), a(a), b(b), c(c), isAdded(isAdded), inTiles(inTiles),
+        tiled({}, extents.m, extents.k, extents.n,
+              {DataType::F32, a.row, a.column, {}},
+              {DataType::F32, b.row, b.column, {}},
+              {DataType::F32, c.row, c.column, {}}, isAdded) {}
 
   /// Lets `run` read what `pack` returned.
   Product &setPacked() {
@@ -208,10 +255,10 @@ public:
   uint64_t getScratchpadBytes() const {
     return inTiles ? tiled.getScratchpadBytes() : 0;
   }
-  void run(const float *aData, const float *bData, float *c,
+  void run(const float *aData, const float *bData, float *cData,
            void *scratchpad) const {
     if (inTiles)
-      return tiled.run(aData, bData, c, scratchpad);
+      return tiled.run(aData, bData, cData, scratchpad);
     auto isTransposed = [](MatrixStrides strides) {
       return strides.column != 1;
     };
@@ -221,14 +268,13 @@ public:
     dnnl::error::wrap_c_api(
         dnnl_sgemm(isTransposed(a) ? 'T' : 'N', isTransposed(b) ? 'T' : 'N',
                    extents.m, extents.n, extents.k, 1, aData, leading(a), bData,
-                   leading(b), isAdded ? 1 : 0, c, pitch),
+                   leading(b), isAdded ? 1 : 0, cData, c.row),
         "the library refused a matrix product");
   }
 
 private:
   Extents extents;
-  MatrixStrides a, b;
-  int64_t pitch;
+  MatrixStrides a, b, c;
   bool isAdded, inTiles;
   TiledProduct tiled;
 };
@@ -237,72 +283,70 @@ int64_t AttentionProducts::pitch() const {
   return (sizes.columns + lanes - 1) / lanes * lanes + lanes;
 }
 
+static MatrixStrides transposed(MatrixStrides strides) {
+  return {strides.column, strides.row};
+}
+
 void AttentionProducts::forBlocks(
     const std::function<void(const Block &)> &visit) const {
-  for (int64_t first = 0; first < sizes.rows; first += blockRows) {
-    const int64_t count = std::min(blockRows, sizes.rows - first);
-    visit({first, count, sizes.isCausal ? first + count : sizes.columns});
+  const int64_t blocks = (sizes.rows + mostRows - 1) / mostRows;
+  for (int64_t i = 0, first = 0; i < blocks; ++i) {
+    const int64_t end = sizes.rows * (i + 1) / blocks;
+    visit({first, end - first, sizes.isCausal ? end : sizes.columns});
+    first = end;
   }
 }
 
 AttentionProducts::Product
 AttentionProducts::scoresOf(const Block &block) const {
-  return Product(inTiles, {block.count, sizes.width, block.seen},
-                 {sizes.width, 1}, {1, sizes.width}, pitch(), /*isAdded=*/false)
+  return Product(inTiles, {block.count, sizes.width, block.seen}, layouts.query,
+                 transposed(layouts.key), {pitch(), 1}, /*isAdded=*/false)
       .setPacked();
 }
 
 AttentionProducts::Product
 AttentionProducts::outputOf(const Block &block) const {
-  return {inTiles,          {block.count, block.seen, sizes.valueWidth},
-          {pitch(), 1},     {sizes.valueWidth, 1},
-          sizes.valueWidth,
-          /*isAdded=*/false};
+  return {inTiles,        {block.count, block.seen, sizes.valueWidth},
+          {pitch(), 1},   layouts.value,
+          layouts.output, /*isAdded=*/false};
 }
 
 AttentionProducts::Product
 AttentionProducts::diffWeightsOf(const Block &block) const {
   return Product(inTiles, {block.count, sizes.valueWidth, block.seen},
-                 {sizes.valueWidth, 1}, {1, sizes.valueWidth}, pitch(),
+                 layouts.diffOutput, transposed(layouts.value), {pitch(), 1},
                  /*isAdded=*/false)
       .setPacked();
 }
 
 AttentionProducts::Product
 AttentionProducts::diffQueryOf(const Block &block) const {
-  return {inTiles,      {block.count, block.seen, sizes.width},
-          {pitch(), 1}, {sizes.width, 1},
-          sizes.width,  /*isAdded=*/false};
+  return {inTiles,           {block.count, block.seen, sizes.width},
+          {pitch(), 1},      layouts.key,
+          layouts.diffQuery, /*isAdded=*/false};
 }
 
 AttentionProducts::Product
 AttentionProducts::diffKeyOf(const Block &block) const {
-  return {inTiles,      {block.seen, block.count, sizes.width},
-          {1, pitch()}, {sizes.width, 1},
-          sizes.width,  /*isAdded=*/true};
+  return {inTiles,         {block.seen, block.count, sizes.width},
+          {1, pitch()},    layouts.query,
+          layouts.diffKey, /*isAdded=*/block.first > 0};
 }
 
 AttentionProducts::Product
 AttentionProducts::diffValueOf(const Block &block) const {
-  return {inTiles,          {block.seen, block.count, sizes.valueWidth},
-          {1, pitch()},     {sizes.valueWidth, 1},
-          sizes.valueWidth,
-          /*isAdded=*/true};
+  return {inTiles,           {block.seen, block.count, sizes.valueWidth},
+          {1, pitch()},      layouts.diffOutput,
+          layouts.diffValue, /*isAdded=*/block.first > 0};
 }
 
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// Offsets in a scratchpad; what only the derivative needs comes last.
-struct AttentionProducts::Places {
-  uint64_t keys, scores, product, endOfForward;
-  uint64_t values, diffWeights, end;
-};
-
 AttentionProducts::Places AttentionProducts::place() const {
   const uint64_t ofBlock =
-      std::min(blockRows, sizes.rows) * pitch() * sizeof(float);
+      std::min(mostRows, sizes.rows) * pitch() * sizeof(float);
   uint64_t bytes = 0;
   auto add = [&](uint64_t size) {
     const uint64_t offset = bytes;
@@ -317,21 +361,16 @@ AttentionProducts::Places AttentionProducts::place() const {
       product = std::max(product, one.getScratchpadBytes());
   });
   const Block whole{0, 1, sizes.columns};
-  Places places{};
-  places.keys = add(scoresOf(whole).getPackedBytes());
-  places.scores = add(ofBlock);
-  places.product = add(product);
-  places.endOfForward = bytes;
-  places.values = add(diffWeightsOf(whole).getPackedBytes());
-  places.diffWeights = add(ofBlock);
-  places.end = bytes;
-  return places;
+  Places result{};
+  result.keys = add(scoresOf(whole).getPackedBytes());
+  result.scores = add(ofBlock);
+  result.product = add(product);
+  result.endOfForward = bytes;
+  result.values = add(diffWeightsOf(whole).getPackedBytes());
+  result.diffWeights = add(ofBlock);
+  result.end = bytes;
+  return result;
 }
-
-uint64_t AttentionProducts::measureForward() const {
-  return place().endOfForward;
-}
-uint64_t AttentionProducts::measureBackward() const { return place().end; }
 
 static float *at(void *scratchpad, uint64_t offset) {
   return reinterpret_cast<float *>(static_cast<char *>(scratchpad) + offset);
@@ -341,49 +380,77 @@ static float *at(void *scratchpad, uint64_t offset) {
 // Forward and backward
 //===----------------------------------------------------------------------===//
 
+void AttentionProducts::addMeans(const float *diffOutput, const float *output,
+                                 int64_t rows, float *means) const {
+  const MatrixStrides a = layouts.diffOutput, b = layouts.output;
+  const Functions &work = functions();
+  if (a.column == 1 && b.column == 1)
+    for (int64_t row = 0; row < rows; ++row)
+      means[row] = work.dot(diffOutput + row * a.row, output + row * b.row,
+                            sizes.valueWidth);
+  else if (a.row == 1 && b.row == 1)
+    for (int64_t column = 0; column < sizes.valueWidth; ++column)
+      work.addProducts(diffOutput + column * a.column,
+                       output + column * b.column, rows, means);
+  else
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < sizes.valueWidth; ++column)
+        means[row] += diffOutput[row * a.row + column * a.column] *
+                      output[row * b.row + column * b.column];
+}
+
+void AttentionProducts::clearRows(float *matrix, MatrixStrides strides,
+                                  int64_t width, int64_t first) const {
+  for (int64_t row = first; row < sizes.columns; ++row)
+    for (int64_t column = 0; column < width; ++column)
+      matrix[row * strides.row + column * strides.column] = 0;
+}
+
 void AttentionProducts::forward(const float *query, const float *key,
                                 const float *value, const AttentionMask &mask,
-                                float *output, float *logsumexp,
-                                void *scratchpad) const {
-  const Places places = place();
+                                const RowsAhead &ahead, float *output,
+                                float *logsumexp, void *scratchpad) const {
   const Functions &work = functions();
   float *scores = at(scratchpad, places.scores),
         *product = at(scratchpad, places.product);
   const float *keys =
       scoresOf({0, 1, sizes.columns}).pack(key, at(scratchpad, places.keys));
   forBlocks([&](const Block &block) {
-    scoresOf(block).run(query + block.first * sizes.width, keys, scores,
+    scoresOf(block).run(query + block.first * layouts.query.row, keys, scores,
                         product);
-    std::array<float, blockRows> sums{};
+    // What is fewer is divided by the sum: the weights, or the result.
+    const bool areShares =
+        block.seen <= sizes.valueWidth || layouts.output.column != 1;
+    std::array<float, mostRows> factors{};
     for (int64_t row = 0; row < block.count; ++row) {
+      ahead.fetch(block.first + row, sizes.rows);
       float *own = scores + row * pitch();
       float &logarithm = logsumexp[block.first + row];
       const int64_t count = visible(block.first + row);
       if (mask && !mask.add(own, sizes.scale, block.first + row, count)) {
         std::fill_n(own, block.seen, 0.0f);
         logarithm = std::numeric_limits<float>::infinity();
-        sums[row] = 1;
+        factors[row] = 1;
         continue;
       }
-      sums[row] =
-          work.weigh(own, mask ? 1 : sizes.scale, count, block.seen, logarithm);
+      factors[row] = 1 / work.weigh(own, mask ? 1 : sizes.scale, count,
+                                    block.seen, logarithm);
+      if (areShares)
+        work.multiply(own, factors[row], count);
     }
-    float *own = output + block.first * sizes.valueWidth;
+    float *own = output + block.first * layouts.output.row;
     outputOf(block).run(scores, value, own, product);
-    for (int64_t row = 0; row < block.count; ++row)
-      for (int64_t column = 0; column < sizes.valueWidth; ++column)
-        own[row * sizes.valueWidth + column] /= sums[row];
+    for (int64_t row = 0; row < block.count && !areShares; ++row)
+      work.multiply(own + row * layouts.output.row, factors[row],
+                    sizes.valueWidth);
   });
 }
 
-void AttentionProducts::backward(const float *query, const float *key,
-                                 const float *value, const float *output,
-                                 const float *logsumexp,
-                                 const float *diffOutput,
-                                 const AttentionMask &mask,
-                                 const Gradients &gradients,
-                                 void *scratchpad) const {
-  const Places places = place();
+void AttentionProducts::backward(
+    const float *query, const float *key, const float *value,
+    const float *output, const float *logsumexp, const float *diffOutput,
+    const AttentionMask &mask, const RowsAhead &ahead,
+    const Gradients &gradients, void *scratchpad) const {
   const Functions &work = functions();
   float *scores = at(scratchpad, places.scores),
         *diffWeights = at(scratchpad, places.diffWeights),
@@ -392,28 +459,33 @@ void AttentionProducts::backward(const float *query, const float *key,
   const float *keys = scoresOf(whole).pack(key, at(scratchpad, places.keys)),
               *values = diffWeightsOf(whole).pack(
                   value, at(scratchpad, places.values));
-  std::fill_n(gradients.key, sizes.columns * sizes.width, 0.0f);
-  std::fill_n(gradients.value, sizes.columns * sizes.valueWidth, 0.0f);
   forBlocks([&](const Block &block) {
-    const float *ownQuery = query + block.first * sizes.width,
-                *ownOutput = output + block.first * sizes.valueWidth,
-                *ownDiff = diffOutput + block.first * sizes.valueWidth;
+    const float *ownQuery = query + block.first * layouts.query.row,
+                *ownOutput = output + block.first * layouts.output.row,
+                *ownDiff = diffOutput + block.first * layouts.diffOutput.row;
     scoresOf(block).run(ownQuery, keys, scores, product);
     diffWeightsOf(block).run(ownDiff, values, diffWeights, product);
+    std::array<float, mostRows> means{};
+    addMeans(ownDiff, ownOutput, block.count, means.data());
     for (int64_t row = 0; row < block.count; ++row) {
+      ahead.fetch(block.first + row, sizes.rows);
       const int64_t count = visible(block.first + row);
       // In a row of zeros, weights are 0 again: the logarithm is infinite.
       if (mask)
         mask.add(scores + row * pitch(), sizes.scale, block.first + row, count);
-      work.weighBack(
-          scores + row * pitch(), diffWeights + row * pitch(),
-          mask ? 1 : sizes.scale, sizes.scale, logsumexp[block.first + row],
-          work.dot(ownDiff + row * sizes.valueWidth,
-                   ownOutput + row * sizes.valueWidth, sizes.valueWidth),
-          count, block.seen);
+      work.weighBack(scores + row * pitch(), diffWeights + row * pitch(),
+                     mask ? 1 : sizes.scale, sizes.scale,
+                     logsumexp[block.first + row], means[row], count,
+                     block.seen);
+    }
+    if (block.first == 0) {
+      clearRows(gradients.key, layouts.diffKey, sizes.width, block.seen);
+      clearRows(gradients.value, layouts.diffValue, sizes.valueWidth,
+                block.seen);
     }
     diffQueryOf(block).run(
-        diffWeights, key, gradients.query + block.first * sizes.width, product);
+        diffWeights, key, gradients.query + block.first * layouts.diffQuery.row,
+        product);
     diffKeyOf(block).run(diffWeights, ownQuery, gradients.key, product);
     diffValueOf(block).run(scores, ownDiff, gradients.value, product);
   });

@@ -18,6 +18,7 @@
 #ifndef PP_RUNTIME_CPU_ATTENTIONTILES_H
 #define PP_RUNTIME_CPU_ATTENTIONTILES_H
 
+#include "cpu/AttentionLayouts.h"
 #include "cpu/AttentionMask.h"
 #include "cpu/MatrixTileProduct.h"
 
@@ -31,16 +32,9 @@ namespace pp::runtime {
 /// AVX512_BF16.
 class AttentionTiles {
 public:
-  /// How a head's matrix lies: strides in numbers.
-  struct Layouts {
-    MatrixStrides query, key, value, output;
-    // Of the derivative.
-    MatrixStrides diffOutput{}, diffQuery{}, diffKey{}, diffValue{};
-  };
-
   AttentionTiles(int64_t rows, int64_t columns, int64_t width,
                  int64_t valueWidth, float scale, bool isCausal,
-                 const Layouts &layouts, const MatrixTiles &tiles)
+                 const AttentionLayouts &layouts, const MatrixTiles &tiles)
       : rows(rows), columns(columns), width(width), valueWidth(valueWidth),
         scale(scale), isCausal(isCausal), layouts(layouts), tiles(tiles) {}
 
@@ -88,7 +82,7 @@ private:
   int64_t rows, columns, width, valueWidth;
   float scale;
   bool isCausal;
-  Layouts layouts;
+  AttentionLayouts layouts;
   const MatrixTiles &tiles;
 };
 

@@ -35,14 +35,15 @@ struct Head {
         number = normal(random);
   }
   void run() {
-    const AttentionProducts attention(sizes, inTiles);
+    const AttentionProducts attention(
+        sizes, AttentionLayouts::dense(sizes.width, sizes.valueWidth), inTiles);
     constexpr size_t line = 64;
     auto *scratchpad = static_cast<char *>(
         std::aligned_alloc(line, attention.measureBackward()));
-    attention.forward(query.data(), key.data(), value.data(), {}, output.data(),
-                      logsumexp.data(), scratchpad);
+    attention.forward(query.data(), key.data(), value.data(), {}, {},
+                      output.data(), logsumexp.data(), scratchpad);
     attention.backward(query.data(), key.data(), value.data(), output.data(),
-                       logsumexp.data(), diffOutput.data(), {},
+                       logsumexp.data(), diffOutput.data(), {}, {},
                        {diffQuery.data(), diffKey.data(), diffValue.data()},
                        scratchpad);
     std::free(scratchpad);
