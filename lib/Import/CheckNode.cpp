@@ -133,6 +133,9 @@ NodeImporter::checkOperands(const onnx::OperatorDefinition &definition,
     onnx::DataType actual = dataType(entry);
     if (actual == onnx::DataType::Undefined)
       continue;
+    if (operand.name == imported.alsoLikeFirst && hasInput(0) &&
+        actual == dataType(input(0)))
+      continue;
     if (!operand.takes(actual)) {
       result = error(what + " has elements of type " +
                      onnx::dataTypeName(actual) + ", which " + definition.name +

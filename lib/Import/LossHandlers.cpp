@@ -23,6 +23,54 @@ Value moveClasses(NodeImporter &n, Value x, bool toTheEnd) {
   return n.transpose(x, permutation);
 }
 
+/// The sum of some losses of rows, or their mean, or all of them.
+Value reduceLosses(NodeImporter &n, Value loss) {
+  std::string reduction = n.attribute("reduction", "mean");
+  SmallVector<int64_t> all =
+      llvm::to_vector(llvm::seq<int64_t>(0, n.shape(loss).size()));
+  if (reduction == "none")
+    return loss;
+  return reduction == "sum"
+             ? n.reduce(Reduction::sum, loss, all, /*keepAxes=*/false)
+             : n.mean(loss, all, /*keepAxes=*/false);
+}
+
+/// Of one weight for each class, if there are some; null if there are none.
+FailureOr<Value> readClassWeights(NodeImporter &n, int64_t classes) {
+  if (!n.hasInput(2))
+    return Value();
+  Value table = n.tensor(2);
+  if (!table)
+    return failure();
+  if (n.shape(table) != ArrayRef<int64_t>(classes)) {
+    (void)n.error("needs one weight for each of its " + llvm::Twine(classes) +
+                  " classes");
+    return failure();
+  }
+  return table;
+}
+
+/// What both of PyTorch's exporters write for a cross entropy whose targets are
+/// probabilities of the classes, which have the shape of the scores.
+LogicalResult crossEntropyOfShares(NodeImporter &n, Value rows, Value shares) {
+  Expressions e{n};
+  // PyTorch writes it always; there is nothing to ignore.
+  n.ignoreAttribute("ignore_index");
+  if (n.shape(shares) != n.shape(n.tensor(0)))
+    return n.error("has probabilities of another shape than its scores");
+  int64_t last = static_cast<int64_t>(n.shape(rows).size()) - 1;
+  auto table = readClassWeights(n, n.shape(rows)[last]);
+  if (failed(table))
+    return failure();
+  Value product = e.mul(rows, moveClasses(n, shares, true));
+  auto leading = llvm::to_vector(llvm::seq<int64_t>(0, last));
+  if (*table)
+    product = e.mul(product, e.spread(*table, n.shape(rows), leading));
+  Value loss = n.reduce(Reduction::sum, product, last, /*keepAxes=*/false);
+  n.setOutput(0, reduceLosses(n, e.neg(loss)));
+  return success();
+}
+
 /// The negative logarithms of the likelihoods of `labels`, of which `rows` has
 /// one per class on its last axis.
 LogicalResult negativeLogLikelihood(NodeImporter &n, Value rows, Value labels) {
@@ -38,16 +86,12 @@ LogicalResult negativeLogLikelihood(NodeImporter &n, Value rows, Value labels) {
     labels = e.select(isCounted, labels, e.number(labels, 0));
   }
   auto type = n.type(rows).clone(n.shape(labels));
+  auto table = readClassWeights(n, classes);
+  if (failed(table))
+    return failure();
   Value weights;
-  if (n.hasInput(2)) {
-    Value table = n.tensor(2);
-    if (!table)
-      return failure();
-    if (n.shape(table) != ArrayRef<int64_t>(classes))
-      return n.error("needs one weight for each of its " +
-                     llvm::Twine(classes) + " classes");
-    weights = n.make<GatherOp>(table, labels, 0);
-  }
+  if (*table)
+    weights = n.make<GatherOp>(*table, labels, 0);
   if (isCounted) {
     if (!weights)
       weights = n.splat(type, 1);
@@ -56,17 +100,15 @@ LogicalResult negativeLogLikelihood(NodeImporter &n, Value rows, Value labels) {
   Value loss = e.neg(n.make<GatherOp>(rows, labels, last, last));
   if (weights)
     loss = e.mul(loss, weights);
-  std::string reduction = n.attribute("reduction", "mean");
+  if (!weights || n.attribute("reduction", "mean") != "mean") {
+    n.setOutput(0, reduceLosses(n, loss));
+    return success();
+  }
   SmallVector<int64_t> all =
       llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
-  if (reduction == "sum")
-    loss = n.reduce(Reduction::sum, loss, all, /*keepAxes=*/false);
-  else if (reduction == "mean" && weights)
-    loss = e.div(n.reduce(Reduction::sum, loss, all, /*keepAxes=*/false),
-                 n.reduce(Reduction::sum, weights, all, /*keepAxes=*/false));
-  else if (reduction == "mean")
-    loss = n.mean(loss, all, /*keepAxes=*/false);
-  n.setOutput(0, loss);
+  n.setOutput(
+      0, e.div(n.reduce(Reduction::sum, loss, all, /*keepAxes=*/false),
+               n.reduce(Reduction::sum, weights, all, /*keepAxes=*/false)));
   return success();
 }
 
@@ -96,6 +138,8 @@ LogicalResult softmaxCrossEntropyLoss(NodeImporter &n) {
   Value rows = n.make<LogSoftmaxOp>(moveClasses(n, scores, true));
   if (n.getNode().outputs.size() > 1 && !n.getNode().outputs[1].empty())
     n.setOutput(1, moveClasses(n, rows, false));
+  if (isa<FloatType>(n.type(labels).getElementType()))
+    return crossEntropyOfShares(n, rows, labels);
   return negativeLogLikelihood(n, rows, labels);
 }
 
@@ -111,7 +155,8 @@ ArrayRef<ImportedOperator> pp::lossOperators() {
       {.name = "SoftmaxCrossEntropyLoss",
        .handler = softmaxCrossEntropyLoss,
        .types = floatTypes,
-       .choices = {reduction}},
+       .choices = {reduction},
+       .alsoLikeFirst = "labels"},
   };
   return entries;
 }

@@ -82,6 +82,9 @@ struct ImportedOperator {
   std::vector<Choice> choices = {};
   /// The outputs from this one on must not be asked for.
   size_t outputs = ~size_t{0};
+  /// An input that may have the types of the first one, too, against what the
+  /// standard says.
+  llvm::StringLiteral alsoLikeFirst = "";
   /// Whether all inputs must be known.
   bool needsKnownInputs = false;
   /// What else the handler refuses, in words.

@@ -521,6 +521,14 @@ def losses():
         counted = labels != 2
         case(op, [scores, labels], (each_loss * counted).sum() / counted.sum(dtype=F), ignore_index=2, tolerance=1e-5)
     case("SoftmaxCrossEntropyLoss", [scores, labels], [each_loss.mean(), shifted], tolerance=1e-5)
+    # Not of the standard, but what PyTorch exports where targets are probabilities.
+    shares = numbers(4, 3, 2, low=0, high=1)
+    each_loss = -(shifted * shares).sum(1)
+    case("SoftmaxCrossEntropyLoss", [scores, shares], each_loss.mean(), tolerance=1e-5)
+    case("SoftmaxCrossEntropyLoss", [scores, shares], each_loss, reduction="none", tolerance=1e-5)
+    weighted = -(shifted * shares * weights[:, None]).sum(1)
+    case("SoftmaxCrossEntropyLoss", [scores, shares, weights], weighted.sum(), reduction="sum", tolerance=1e-5)
+    case("SoftmaxCrossEntropyLoss", [scores, shares, weights], weighted.mean(), tolerance=1e-5)
 
 
 def windows(x, kernel, strides, dilations=(1, 1)):
