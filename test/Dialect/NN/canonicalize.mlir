@@ -225,14 +225,20 @@ func.func @log_of_logistic(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) 
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 
+// Others, and what a maximum bounds.
 // CHECK-LABEL: func.func @log_of_others(
-func.func @log_of_others(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  // CHECK-COUNT-2: nn.log %
+func.func @log_of_others(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  // CHECK-COUNT-3: nn.log %
   %two = nn.constant dense<2.0> : tensor<4xf32>
   %p = nn.logistic %x : tensor<4xf32>
   %q = nn.sub %two, %p : tensor<4xf32>
   %0 = nn.log %q : tensor<4xf32>
   %t = nn.tanh %x : tensor<4xf32>
   %1 = nn.log %t : tensor<4xf32>
-  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+  %one = nn.constant dense<1.0> : tensor<4xf32>
+  %least = nn.constant dense<-100.0> : tensor<4xf32>
+  %r = nn.sub %one, %p : tensor<4xf32>
+  %2 = nn.log %r : tensor<4xf32>
+  %3 = nn.maximum %2, %least : tensor<4xf32>
+  return %0, %1, %3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }

@@ -7,7 +7,9 @@
 //   log(1 - logistic(x))   ──▶   -softplus(x)
 //
 // The left sides are infinite, and their derivatives no numbers, where the
-// probability rounds to 0 or 1: from x = -88 down, and from x = 17 up.
+// probability rounds to 0 or 1: from x = -88 down, and from x = 17 up. Where a
+// maximum reads the second, as in PyTorch's binary cross entropy of
+// probabilities, that bounds what is infinite, and it stays.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,6 +17,7 @@
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace pp;
@@ -29,7 +32,9 @@ struct LogOfLogistic : OpRewritePattern<LogOp> {
                                 PatternRewriter &rewriter) const override {
     Value probability = op.getInput();
     auto rest = probability.getDefiningOp<SubOp>();
-    if (rest && matchPattern(rest.getLhs(), m_OneFloat()))
+    auto isBound = [](Operation *user) { return isa<MaximumOp>(user); };
+    if (rest && matchPattern(rest.getLhs(), m_OneFloat()) &&
+        llvm::none_of(op->getUsers(), isBound))
       probability = rest.getRhs();
     else
       rest = nullptr;

@@ -35,9 +35,13 @@ def NN_ExpOp : NN_UnaryFunctionOp<"exp", NN_FloatTensor, [{
     e.mul(g, y)
   }]> { let summary = "e^x"; }
 def NN_LogOp : NN_UnaryFunctionOp<"log", NN_FloatTensor, [{
-    e.div(g, x)
+    e.select(e.compare(Comparison::eq, g, e.splat(g, 0)), g, e.div(g, x))
   }]> {
   let summary = "ln x";
+  let description = [{
+    Where its cotangent is 0, so is the derivative: also for x = 0, whose
+    logarithm others may bound (PyTorch's binary cross entropy does, by -100).
+  }];
   let hasCanonicalizer = 1;
 }
 def NN_Expm1Op : NN_UnaryFunctionOp<"expm1", NN_FloatTensor, [{
