@@ -51,6 +51,11 @@ struct Flags {
       cl::desc("The only initializers that are trained; * and ? stand for "
                "others"),
       cl::value_desc("patterns"), cl::CommaSeparated, cl::cat(category)};
+  cl::list<std::string> paddingIndices{
+      "padding-index",
+      cl::desc("Row of an embedding that is not trained: PyTorch's "
+               "padding_idx, which files of its older exporter do not have"),
+      cl::value_desc("initializer=row"), cl::cat(category)};
   cl::opt<std::string> parameterNames{
       "parameter-names",
       cl::desc("Train what has a name in this safetensors file, such as "
@@ -171,6 +176,20 @@ static llvm::Error readBatchAxis(llvm::StringRef text, ImportOptions &options) {
   return llvm::Error::success();
 }
 
+static llvm::Error readPaddingIndex(llvm::StringRef text,
+                                    ImportOptions &options) {
+  auto [name, word] = text.rsplit('=');
+  int64_t row = 0;
+  if (name.empty() || word.getAsInteger(10, row) || row < 0)
+    return makeError(exitUsage, "--padding-index=" + text +
+                                    ": expected NAME=ROW with a row of 0 or "
+                                    "more");
+  if (!options.paddingIndices.try_emplace(name.str(), row).second)
+    return makeError(exitUsage, "--padding-index=" + text + ": '" + name +
+                                    "' has one already");
+  return llvm::Error::success();
+}
+
 llvm::Expected<ImportOptions> pp::getImportOptions() {
   ImportOptions options;
   options.training = flags->training;
@@ -185,6 +204,9 @@ llvm::Expected<ImportOptions> pp::getImportOptions() {
   if (!flags->parameterNames.empty())
     if (llvm::Error error =
             readNames(flags->parameterNames, options.parameterNames))
+      return std::move(error);
+  for (const std::string &index : flags->paddingIndices)
+    if (llvm::Error error = readPaddingIndex(index, options))
       return std::move(error);
   for (const std::string &dim : flags->dims)
     if (llvm::Error error = readDim(dim, options))

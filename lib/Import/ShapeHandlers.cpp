@@ -2,6 +2,7 @@
 
 #include "NodeImporter.h"
 #include "Pieces.h"
+#include "pp/Import/Onnx/TorchExport.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
@@ -441,7 +442,15 @@ static LogicalResult gather(NodeImporter &n) {
   }
   if (!indices)
     return failure();
-  n.setOutput(0, Value(n.make<GatherOp>(x, indices, *axis)));
+  auto op = n.make<GatherOp>(x, indices, *axis);
+  auto row = n.getOptions().paddingIndices.find(n.getNode().inputs[0]);
+  std::optional<int64_t> untrained =
+      row != n.getOptions().paddingIndices.end() ? std::optional(row->second)
+      : n.isTraining() ? onnx::findPaddingIndex(n.getNode())
+                       : std::nullopt;
+  if (untrained && *axis == 0 && *untrained < size)
+    op.setUntrained(*untrained);
+  n.setOutput(0, Value(op));
   return success();
 }
 

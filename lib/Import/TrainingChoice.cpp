@@ -26,6 +26,7 @@ TrainingChoice::TrainingChoice(const onnx::Model &model,
     : model(model), options(options), signature(model.graph) {
   freeze = parse(options.freeze, "--freeze");
   trainOnly = parse(options.trainOnly, "--train-only");
+  checkPaddingIndices();
   uint64_t doubles = 0, others = 0;
   for (const onnx::Tensor &tensor : model.graph.initializers)
     if (tensor.type == onnx::DataType::Double)
@@ -41,6 +42,24 @@ TrainingChoice::TrainingChoice(const onnx::Model &model,
   if (!options.parameterNames.empty() && !hasNames)
     faults.push_back("--parameter-names: the file names no initializer of the "
                      "model");
+}
+
+void TrainingChoice::checkPaddingIndices() {
+  for (const auto &[name, row] : options.paddingIndices) {
+    auto tensor =
+        llvm::find_if(model.graph.initializers, [&](const onnx::Tensor &each) {
+          return each.name == name;
+        });
+    std::string flag =
+        "--padding-index=" + name + "=" + std::to_string(row) + ": ";
+    if (tensor == model.graph.initializers.end())
+      faults.push_back(flag + "no initializer has such a name");
+    else if (tensor->dims.empty() || row >= tensor->dims.front())
+      faults.push_back(flag + "the initializer has " +
+                       (tensor->dims.empty()
+                            ? "no rows"
+                            : std::to_string(tensor->dims.front()) + " rows"));
+  }
 }
 
 TrainingChoice::Patterns

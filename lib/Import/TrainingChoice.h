@@ -48,6 +48,7 @@ private:
   using Patterns = std::vector<std::pair<std::string, llvm::GlobPattern>>;
 
   Patterns parse(llvm::ArrayRef<std::string> texts, llvm::StringRef flag);
+  void checkPaddingIndices();
   Decision decideAnew(const onnx::Tensor &tensor) const;
 
   const onnx::Model &model;

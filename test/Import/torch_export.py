@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models" / "bad"))
-from make import graph, message, model, node, tensor, untyped, value  # noqa: E402
+from make import INT64, graph, integer, message, model, node, tensor, untyped, value  # noqa: E402
 
 SIGNATURE = """
 # inputs
@@ -94,6 +94,16 @@ FILES = {
             called(node("Add", ["layer_norm", "layer_norm"], ["y"]), "add.Tensor](args = (%layer_norm, %layer_norm_1)", result="add"),
         ],
         [vector("a.weight"), vector("a.bias"), tensor("l.weight", [3, 4], floats=[0.0] * 12)],
+    ),
+    # An embedding whose row 1 is for padding, and one without such a row.
+    "embedding": exported(
+        [
+            node("Cast", ["x"], ["i"], attributes=[integer("to", INT64)]),
+            called(node("Gather", ["l.weight", "i"], ["h"]), "embedding.default](args = (%p_l_weight, %i, 1)"),
+            called(node("Gather", ["a.weight", "i"], ["j"]), "embedding.default](args = (%p_a_weight, %i)"),
+            called(node("Concat", ["h", "h"], ["y"], attributes=[integer("axis", 0)]), "cat.default](args = ([%h, %h],)"),
+        ],
+        [tensor("l.weight", [3, 4], floats=[0.0] * 12), vector("a.weight")],
     ),
     # A parameter that nothing reads has no value, and here nothing is lost.
     "unused": exported(

@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Error.h"
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,6 +66,8 @@ struct ImportOptions {
   /// Patterns (`*`, `?`, `[...]`) of the initializers that are not trained,
   /// and, unless empty, of the only ones that are.
   std::vector<std::string> freeze, trainOnly;
+  /// The row of an initializer that a Gather reads and does not train.
+  std::map<std::string, int64_t> paddingIndices;
   /// Unless empty: the names of what is trained, from a file of the user's.
   llvm::StringSet<> parameterNames;
   bool allowHardlinks = false;

@@ -409,3 +409,21 @@ std::vector<Diagnostic> pp::onnx::findEvalMode(const Model &model) {
   }
   return warnings;
 }
+
+std::optional<int64_t> pp::onnx::findPaddingIndex(const Node &node) {
+  // call_function[target=torch.ops.aten.embedding.default](args = (%weight,
+  // %indices, 0), kwargs = {}); the index is -1 without one.
+  auto [target, call] =
+      find(node.metadata, "pkg.torch.onnx.fx_node")
+          .split("torch.ops.aten.embedding.default](args = (");
+  llvm::SmallVector<StringRef> arguments;
+  call.split(')').first.split(arguments, ',');
+  int64_t index = -1;
+  if (arguments.size() > 2)
+    arguments[2].trim().getAsInteger(10, index);
+  else
+    call.split("padding_idx: ")
+        .second.take_while([](char c) { return llvm::isDigit(c); })
+        .getAsInteger(10, index);
+  return index < 0 ? std::nullopt : std::optional(index);
+}

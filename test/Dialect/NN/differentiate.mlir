@@ -100,6 +100,25 @@ func.func @main(%x: tensor<2x3x4x4xf32>) -> tensor<f32> {
 
 // -----
 
+// A row for padding gets no gradient.
+ml_program.global private mutable @w(dense<0.0> : tensor<5x4x8xf32>) : tensor<5x4x8xf32> {nn.trained}
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[I:[^:]+]]: tensor<2x3xi64>)
+func.func @main(%i: tensor<2x3xi64>) -> tensor<f32> {
+  // CHECK: nn.gather {{.*}} axis 1 untrained 2
+  // CHECK: %[[U:.+]] = nn.constant {{.*}}dense<2> : tensor<2x3xi64>
+  // CHECK: %[[IS:.+]] = nn.compare eq %[[I]], %[[U]]
+  // CHECK: %[[ALL:.+]] = nn.broadcast %[[IS]] [1, 2] {{.*}}: tensor<2x3xi1> -> tensor<5x2x3x8xi1>
+  // CHECK: %[[G:.+]] = nn.select %[[ALL]], %{{.+}}, %{{.+}} {{.*}}: tensor<5x2x3x8xi1>, tensor<5x2x3x8xf32>
+  // CHECK: nn.scatter_add %[[G]] at[%[[I]]] axis 1
+  %w = nn.parameter @w : tensor<5x4x8xf32>
+  %0 = nn.gather %w[%i] axis 1 untrained 2 : (tensor<5x4x8xf32>, tensor<2x3xi64>) -> tensor<5x2x3x8xf32>
+  %1 = nn.reduce sum %0 [0, 1, 2, 3] : tensor<5x2x3x8xf32> -> tensor<f32>
+  return %1 : tensor<f32>
+}
+
+// -----
+
 // Vector-Jacobian products, each once.
 ml_program.global private mutable @w(dense<0.0> : tensor<4x8xf32>) : tensor<4x8xf32> {nn.trained}
 // CHECK-LABEL: func.func @main(

@@ -143,6 +143,8 @@ func.func @moves(%x: tensor<4x8xf32>, %bias: tensor<8xf32>, %i: tensor<2x3xi64>)
   %7 = nn.concat %x, %3 axis 1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
   // CHECK: %[[V8:[^ :,]+]] = nn.gather %[[X]][%[[I]]] axis 0 : (tensor<4x8xf32>, tensor<2x3xi64>) -> tensor<2x3x8xf32>
   %8 = nn.gather %x[%i] axis 0 : (tensor<4x8xf32>, tensor<2x3xi64>) -> tensor<2x3x8xf32>
+  // CHECK: nn.gather %[[X]][%[[I]]] axis 0 untrained 3 : (tensor<4x8xf32>, tensor<2x3xi64>) -> tensor<2x3x8xf32>
+  %untrained = nn.gather %x[%i] axis 0 untrained 3 : (tensor<4x8xf32>, tensor<2x3xi64>) -> tensor<2x3x8xf32>
   // CHECK: %[[V9:[^ :,]+]] = nn.scatter_add %[[V8]] at[%[[I]]] axis 0 : (tensor<2x3xi64>, tensor<2x3x8xf32>) -> tensor<4x8xf32>
   %9 = nn.scatter_add %8 at [%i] axis 0 : (tensor<2x3xi64>, tensor<2x3x8xf32>) -> tensor<4x8xf32>
   // CHECK: %[[V10:[^ :,]+]] = nn.reduce sum %[[X]] [0, 1] : tensor<4x8xf32> -> tensor<f32>

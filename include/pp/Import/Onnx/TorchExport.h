@@ -12,6 +12,8 @@
 #include "pp/Import/Onnx/Model.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <optional>
+
 namespace pp::onnx {
 
 /// What a tensor of an exported program is (torch.export's InputSpec.kind).
@@ -47,6 +49,10 @@ std::vector<Diagnostic> undoOptimization(Model &model);
 /// Returns a warning for each thing that an export in eval mode has lost for
 /// training, as far as the file shows it.
 std::vector<Diagnostic> findEvalMode(const Model &model);
+
+/// The row of an embedding that is not trained (`padding_idx`), if the call
+/// behind a node names one. A file of the older exporter says nothing of it.
+std::optional<int64_t> findPaddingIndex(const Node &node);
 
 } // namespace pp::onnx
 

@@ -213,6 +213,25 @@ LogicalResult GatherOp::buildVJP(OpBuilder &builder, ArrayRef<Value> cotangents,
                                  ArrayRef<bool> needed, Cotangents &result) {
   Emitter e{builder, getLoc()};
   Value g = e.widened(cotangents[0]);
+  if (auto untrained = static_cast<int64_t>(getUntrained()); untrained >= 0) {
+    // Slices have axes before those of the indices, and behind them.
+    auto slices = cast<RankedTensorType>(g.getType());
+    auto first = static_cast<int64_t>(getShared()),
+         axis = static_cast<int64_t>(getAxis());
+    int64_t end = axis + getIndices().getType().getRank() - first;
+    SmallVector<int64_t> others =
+        llvm::to_vector(llvm::seq<int64_t>(first, axis));
+    llvm::append_range(others, llvm::seq<int64_t>(end, slices.getRank()));
+    RankedTensorType indexType = getIndices().getType();
+    Value index = ConstantOp::create(
+        builder, getLoc(),
+        DenseElementsAttr::get(
+            indexType,
+            builder.getIntegerAttr(indexType.getElementType(), untrained)));
+    Value isUntrained = e.compare(Comparison::eq, getIndices(), index);
+    auto bits = slices.clone(builder.getI1Type());
+    g = e.select(e.broadcastOver(isUntrained, bits, others), e.splat(g, 0), g);
+  }
   RankedTensorType type = getInput().getType();
   Value sum = ScatterAddOp::create(
       builder, getLoc(), type.clone(getElementTypeOrSelf(g.getType())),

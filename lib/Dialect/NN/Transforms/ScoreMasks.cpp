@@ -162,11 +162,10 @@ bool ScoreMasks::isOperand(const ScoreMask &mask, double factor) {
     return false;
   if (mask.form == ScoreMask::Form::added)
     return factor == 1 && !isTrained(mask.getMask());
-  // A score beside it is lost: this is the sum, too.
+  // A score beside it is lost: this is the sum, too. Beside a finite number it
+  // is as well, but would have a derivative where a row is hidden as a whole.
   auto replacement = getSplat(mask.getReplacement());
-  return replacement &&
-         (*replacement == -INFINITY ? factor > 0
-                                    : factor == 1 && *replacement <= -1e30);
+  return replacement && *replacement == -INFINITY && factor > 0;
 }
 
 /// A mask without what it is repeated along, of rank 4.

@@ -223,14 +223,18 @@ def NN_GatherOp : NN_InferredMoveOp<"gather", ["propagateBatch"]> {
     %0 = nn.gather %x[%i] axis 1 shared 1
         : (tensor<8x16x4xf32>, tensor<8x3xi64>) -> tensor<8x3x4xf32>
     ```
+    The slice of index `untrained` gets no gradient from here: that of padding
+    in a table of words.
   }];
   let arguments = (ins NN_Tensor:$input, NN_IndexTensor:$indices,
                        I64Attr:$axis,
-                       DefaultValuedAttr<I64Attr, "0">:$shared);
+                       DefaultValuedAttr<I64Attr, "0">:$shared,
+                       DefaultValuedAttr<I64Attr, "-1">:$untrained);
   let results = (outs NN_Tensor:$output);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
-    $input `[` $indices `]` `axis` $axis (`shared` $shared^)? attr-dict
+    $input `[` $indices `]` `axis` $axis (`shared` $shared^)?
+    (`untrained` $untrained^)? attr-dict
     `:` functional-type(operands, $output)
   }];
 }
