@@ -1,6 +1,7 @@
 //===- ElementwiseHandlers.cpp - ONNX operators element by element --------===//
 
 #include "NarrowType.h"
+#include "pp/Import/Onnx/TorchExport.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -130,7 +131,12 @@ static LogicalResult divide(NodeImporter &n) {
 }
 
 static LogicalResult identity(NodeImporter &n) {
-  n.setOutput(0, n.input(0));
+  Entry entry = n.input(0);
+  bool isStop = n.isTraining() && onnx::isDetach(n.getNode());
+  if (isStop && entry.value && !entry.constant &&
+      isa<FloatType>(n.type(entry.value).getElementType()))
+    entry.value = n.make<StopGradientOp>(entry.value);
+  n.setOutput(0, entry);
   return success();
 }
 

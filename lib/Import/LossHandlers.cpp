@@ -1,6 +1,7 @@
 //===- LossHandlers.cpp - ONNX losses -------------------------------------===//
 
 #include "Expressions.h"
+#include "pp/Import/Onnx/TorchExport.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -50,6 +51,13 @@ FailureOr<Value> readClassWeights(NodeImporter &n, int64_t classes) {
   return table;
 }
 
+/// A number for each class, in each row.
+Value spreadOverRows(NodeImporter &n, Value table, Value rows) {
+  auto leading = llvm::to_vector(
+      llvm::seq<int64_t>(0, static_cast<int64_t>(n.shape(rows).size()) - 1));
+  return Expressions{n}.spread(table, n.shape(rows), leading);
+}
+
 /// What both of PyTorch's exporters write for a cross entropy whose targets are
 /// probabilities of the classes, which have the shape of the scores.
 LogicalResult crossEntropyOfShares(NodeImporter &n, Value rows, Value shares) {
@@ -62,10 +70,14 @@ LogicalResult crossEntropyOfShares(NodeImporter &n, Value rows, Value shares) {
   auto table = readClassWeights(n, n.shape(rows)[last]);
   if (failed(table))
     return failure();
-  Value product = e.mul(rows, moveClasses(n, shares, true));
-  auto leading = llvm::to_vector(llvm::seq<int64_t>(0, last));
+  Value wanted = moveClasses(n, shares, true);
+  if (double smoothing = onnx::findLabelSmoothing(n.getNode())) {
+    auto classes = static_cast<double>(n.shape(rows)[last]);
+    wanted = e.add(e.mul(wanted, 1 - smoothing), smoothing / classes);
+  }
+  Value product = e.mul(rows, wanted);
   if (*table)
-    product = e.mul(product, e.spread(*table, n.shape(rows), leading));
+    product = e.mul(product, spreadOverRows(n, *table, rows));
   Value loss = n.reduce(Reduction::sum, product, last, /*keepAxes=*/false);
   n.setOutput(0, reduceLosses(n, e.neg(loss)));
   return success();
@@ -100,6 +112,16 @@ LogicalResult negativeLogLikelihood(NodeImporter &n, Value rows, Value labels) {
   Value loss = e.neg(n.make<GatherOp>(rows, labels, last, last));
   if (weights)
     loss = e.mul(loss, weights);
+  if (double smoothing = onnx::findLabelSmoothing(n.getNode())) {
+    Value others = rows;
+    if (*table)
+      others = e.mul(others, spreadOverRows(n, *table, rows));
+    others = e.neg(n.reduce(Reduction::sum, others, last, /*keepAxes=*/false));
+    if (isCounted)
+      others = e.select(isCounted, others, e.number(others, 0));
+    loss = e.add(e.mul(loss, 1 - smoothing),
+                 e.mul(others, smoothing / static_cast<double>(classes)));
+  }
   if (!weights || n.attribute("reduction", "mean") != "mean") {
     n.setOutput(0, reduceLosses(n, loss));
     return success();

@@ -95,7 +95,26 @@ FILES = {
         ],
         [vector("a.weight"), vector("a.bias"), tensor("l.weight", [3, 4], floats=[0.0] * 12)],
     ),
-    # An embedding whose row 1 is for padding, and one without such a row.
+    # Gradients stop at detach(), which an optimized file does not have.
+    "detach": exported(
+        [
+            NORM_A,
+            called(node("Identity", ["h"], ["detach"]), "detach.default](args = (%layer_norm,)", result="detach"),
+            called(node("Mul", ["h", "detach"], ["y"]), "mul.Tensor](args = (%layer_norm, %detach)", result="mul"),
+        ],
+        [vector("a.weight"), vector("a.bias")],
+    ),
+    "lost_detach": exported(
+        [
+            called(node("LayerNormalization", ["x", "a.weight", "a.bias"], ["layer_norm"]), "layer_norm.default](args = (%x, [4], %p_a_weight, %p_a_bias, 1e-05, False)", result="layer_norm"),
+            # Of a constant: nothing is lost.
+            called(node("Add", ["layer_norm", "val_2"], ["add"]), "add.Tensor](args = (%layer_norm, %detach_1)", result="add"),
+            called(node("Mul", ["add", "layer_norm"], ["y"], name="node_mul"), "mul.Tensor](args = (%add, %detach)", result="mul"),
+        ],
+        [vector("a.weight"), vector("a.bias"), vector("val_2")],
+        [folded("val_2", ["k"])],
+    ),
+    # Embeddings: one whose row 1 is for padding, and one without such a row.
     "embedding": exported(
         [
             node("Cast", ["x"], ["i"], attributes=[integer("to", INT64)]),

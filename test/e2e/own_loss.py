@@ -15,7 +15,9 @@ import common
 from common import MODELS
 
 sys.path.insert(0, str(MODELS / "bad"))
+sys.path.insert(0, str(MODELS.parent / "Import"))
 from make import FLOAT, INT64, graph, integer, model as onnx_model, node, opset, tensor, text, untyped, value  # noqa: E402
+from torch_export import called  # noqa: E402
 
 SHAPES = {"a": [16, 32], "a_bias": [32], "b": [32, 4], "b_bias": [4]}
 LAYERS = [
@@ -41,6 +43,15 @@ COUNTED = [
     node("SoftmaxCrossEntropyLoss", ["y", "t"], ["loss"], name="entropy",
          attributes=[text("reduction", "mean"), integer("ignore_index", -100)]),
 ]  # fmt: skip
+# With a gradient that stops at s, that of the mean of (y - t)^2.
+DETACHED = [
+    called(node("Identity", ["y"], ["s"], name="detach"), "detach.default](args = (%y,)"),
+    node("Sub", ["s", "t"], ["d"], name="difference"),
+    node("Mul", ["d", "y"], ["dy"], name="product"),
+    node("Mul", ["dy", "two"], ["e"], name="twice"),
+    node("ReduceMean", ["e"], ["loss"], name="mean", attributes=NO_AXES),
+]
+SMOOTHED = [called(COUNTED[0], "cross_entropy_loss.default](args = (%y, %t, None, 1, -100, 0.1)")]
 STEPS, BATCH = 5, 8
 
 
@@ -125,6 +136,12 @@ def test(context, checks, arguments):
     rate = tensor("rate", [], floats=[0.01])
     check_microbatches(checks, Model(context, PENALTY, t, [rate]), "a mean and a penalty")
 
+    # What PyTorch's exporter says beside the nodes.
+    detached = Model(context, DETACHED, t, [tensor("two", [], floats=[2.0])])
+    for microbatches, stages in ((1, 1), (4, 2)):
+        _, weights, _ = detached.train(microbatches=microbatches, stages=stages, loss="output:loss")
+        compare(checks, (own[0], weights), own, f"a gradient that stops, {microbatches} micro-batches, {stages} stages")
+
     # Without labels that do not count, both means are one.
     labels = generator.integers(0, 4, size=BATCH)
     counted = Model(context, COUNTED, labels)
@@ -136,6 +153,10 @@ def test(context, checks, arguments):
     # With some, each micro-batch counts as much as any other.
     some = labels.copy()
     some[[0, 1, 5]] = -100
+    smoothed = Model(context, SMOOTHED, some).train(microbatches=1, stages=1, loss="output:loss")
+    plain = Model(context, [], some, output="y")
+    expected = plain.train(microbatches=1, stages=1, loss="cross_entropy", label_smoothing=0.1, ignore_index=-100)
+    compare(checks, smoothed, expected, "smoothed labels")
     partly = Model(context, COUNTED, some)
     parts = []
     for first in range(0, BATCH, 4):

@@ -225,6 +225,7 @@ Value pp::emitScalar(OpBuilder &b, Location loc, Operation *op, ValueRange x) {
       .Case([&](ErfOp) -> Value { return math::ErfOp::create(b, loc, x[0]); })
       .Case([&](ReluOp) { return s.relu(x[0]); })
       .Case([&](GeluOp gelu) { return s.gelu(x[0], gelu.getApproximate()); })
+      .Case([&](StopGradientOp) { return x[0]; })
       .Case([&](NotOp) -> Value {
         auto ones = APInt::getAllOnes(type.getIntOrFloatBitWidth());
         return arith::XOrIOp::create(

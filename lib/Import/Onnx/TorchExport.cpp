@@ -1,5 +1,6 @@
 //===- TorchExport.cpp - What PyTorch's exporter says of tensors ----------===//
 #include "pp/Import/Onnx/TorchExport.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -127,6 +128,7 @@ public:
     }
     model.graph.nodes = std::move(nodes);
     refuseMergedNodes();
+    refuseLostStops();
     if (!errors.empty())
       errors.back().help =
           "export the model again with torch.onnx.export(..., dynamo=True, "
@@ -198,6 +200,46 @@ private:
       refuse(*node, "this node stands for several layers that had the same "
                     "values, and of the parameters " +
                         llvm::join(missing, ", ") + " nothing is left");
+  }
+
+  /// The optimizer removes what detach() became, and the calls of its readers
+  /// still name %detach: where they name fewer values that are there than their
+  /// nodes read, gradients would flow that the model stops.
+  void refuseLostStops() {
+    llvm::StringSet<> present, constants;
+    for (const ValueInfo &input : model.graph.inputs)
+      present.insert(input.name);
+    llvm::MapVector<StringRef, std::vector<const Node *>> calls;
+    for (const Node &node : model.graph.nodes) {
+      present.insert(resultOfCall(node));
+      if (node.opType == "Constant")
+        constants.insert_range(node.outputs);
+      StringRef call = find(node.metadata, "pkg.torch.onnx.fx_node");
+      if (!call.empty())
+        calls[call].push_back(&node);
+    }
+    for (const auto &[call, nodes] : calls) {
+      auto names = namesInCall(arguments(*nodes.front()));
+      bool isLost = llvm::any_of(names, [&](StringRef name) {
+        return withoutNumber(name) == "detach" && !present.contains(name);
+      });
+      if (!isLost)
+        continue;
+      auto named = llvm::count_if(
+          names, [&](StringRef name) { return present.contains(name); });
+      llvm::StringSet<> own;
+      for (const Node *node : nodes)
+        own.insert_range(node->outputs);
+      int64_t read = 0;
+      for (const Node *node : nodes)
+        read += llvm::count_if(node->inputs, [&](StringRef input) {
+          return !input.empty() && !own.contains(input) &&
+                 !constants.contains(input) && !initializers.contains(input);
+        });
+      if (read > named)
+        refuse(*nodes.front(), "this node reads what the model detaches, and "
+                               "the file does not say so");
+    }
   }
 
   StringRef callee(const Node &node) const {
@@ -410,20 +452,38 @@ std::vector<Diagnostic> pp::onnx::findEvalMode(const Model &model) {
   return warnings;
 }
 
-std::optional<int64_t> pp::onnx::findPaddingIndex(const Node &node) {
-  // call_function[target=torch.ops.aten.embedding.default](args = (%weight,
-  // %indices, 0), kwargs = {}); the index is -1 without one.
-  auto [target, call] =
-      find(node.metadata, "pkg.torch.onnx.fx_node")
-          .split("torch.ops.aten.embedding.default](args = (");
+/// The arguments of the call behind a node, if it is of the given operation:
+/// those of call_function[target=torch.ops.aten.NAME.OVERLOAD](args = (%x, 0),
+/// kwargs = {}).
+static llvm::SmallVector<StringRef> argumentsOfCall(const Node &node,
+                                                    StringRef name) {
+  auto [operation, call] = find(node.metadata, "pkg.torch.onnx.fx_node")
+                               .split("torch.ops.aten.")
+                               .second.split("](args = (");
   llvm::SmallVector<StringRef> arguments;
-  call.split(')').first.split(arguments, ',');
+  if (operation.split('.').first == name)
+    call.split(')').first.split(arguments, ',');
+  for (StringRef &argument : arguments)
+    argument = argument.trim();
+  return arguments;
+}
+
+std::optional<int64_t> pp::onnx::findPaddingIndex(const Node &node) {
+  auto arguments = argumentsOfCall(node, "embedding");
   int64_t index = -1;
   if (arguments.size() > 2)
-    arguments[2].trim().getAsInteger(10, index);
-  else
-    call.split("padding_idx: ")
-        .second.take_while([](char c) { return llvm::isDigit(c); })
-        .getAsInteger(10, index);
+    arguments[2].getAsInteger(10, index);
   return index < 0 ? std::nullopt : std::optional(index);
+}
+
+bool pp::onnx::isDetach(const Node &node) {
+  return !argumentsOfCall(node, "detach").empty();
+}
+
+double pp::onnx::findLabelSmoothing(const Node &node) {
+  auto arguments = argumentsOfCall(node, "cross_entropy_loss");
+  double smoothing = 0;
+  if (arguments.size() > 5)
+    arguments[5].getAsDouble(smoothing);
+  return smoothing;
 }

@@ -100,6 +100,27 @@ func.func @main(%x: tensor<2x3x4x4xf32>) -> tensor<f32> {
 
 // -----
 
+// A gradient stops, and nothing of that is left.
+ml_program.global private mutable @w(dense<0.0> : tensor<8xf32>) : tensor<8xf32> {nn.trained}
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[X:[^:]+]]: tensor<8xf32>)
+func.func @main(%x: tensor<8xf32>) -> tensor<f32> {
+  // CHECK: %[[H:.+]] = nn.mul %{{.+}}, %[[X]]
+  // CHECK-NEXT: %[[Y:.+]] = nn.mul %[[H]], %[[H]]
+  // CHECK: %[[G:.+]] = nn.mul %{{.+}}, %[[H]]
+  // CHECK-NOT: nn.add
+  // CHECK: %[[P:.+]] = nn.mul %[[G]], %[[X]]
+  // CHECK-NEXT: nn.accumulate gradient @w, %[[P]]
+  %w = nn.parameter @w : tensor<8xf32>
+  %0 = nn.mul %w, %x : tensor<8xf32>
+  %1 = nn.stop_gradient %0 : tensor<8xf32>
+  %2 = nn.mul %0, %1 : tensor<8xf32>
+  %3 = nn.reduce sum %2 [0] : tensor<8xf32> -> tensor<f32>
+  return %3 : tensor<f32>
+}
+
+// -----
+
 // A row for padding gets no gradient.
 ml_program.global private mutable @w(dense<0.0> : tensor<5x4x8xf32>) : tensor<5x4x8xf32> {nn.trained}
 // CHECK-LABEL: func.func @main(

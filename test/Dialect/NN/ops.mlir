@@ -337,6 +337,8 @@ func.func @functions(%x: tensor<4xf32>, %i: tensor<4xi32>) {
 
 // CHECK-LABEL: func.func @bits(
 func.func @bits(%x: tensor<4xf32>) {
+  // CHECK: nn.stop_gradient %{{.*}} : tensor<4xf32>
+  %stopped = nn.stop_gradient %x : tensor<4xf32>
   // CHECK: nn.bitcast %{{.*}} : tensor<4xf32> -> tensor<4xi32>
   %0 = nn.bitcast %x : tensor<4xf32> -> tensor<4xi32>
   return

@@ -54,6 +54,13 @@ std::vector<Diagnostic> findEvalMode(const Model &model);
 /// behind a node names one. A file of the older exporter says nothing of it.
 std::optional<int64_t> findPaddingIndex(const Node &node);
 
+/// Whether the call behind a node is detach(), which no gradient passes.
+bool isDetach(const Node &node);
+
+/// The `label_smoothing` of the cross entropy behind a node, which the exporter
+/// does not write into the model; 0 without one.
+double findLabelSmoothing(const Node &node);
+
 } // namespace pp::onnx
 
 #endif // PP_IMPORT_ONNX_TORCHEXPORT_H

@@ -70,10 +70,20 @@ public:
           "between it and the loss are only operations such as rounding, whose "
           "derivative is 0");
     assignPhases(forward.empty() ? nullptr : forward.back());
+    eraseStops(body);
     return success();
   }
 
 private:
+  /// Where gradients stop, their work is done.
+  static void eraseStops(Block &body) {
+    for (Operation &op : llvm::make_early_inc_range(body))
+      if (auto stop = dyn_cast<StopGradientOp>(op)) {
+        stop.getOutput().replaceAllUsesWith(stop.getInput());
+        stop.erase();
+      }
+  }
+
   /// Numbers the forward operations and finds which values depend on trained
   /// parameters (`varies`) and on fed inputs (`activations`).
   void findDependences(Block &body) {

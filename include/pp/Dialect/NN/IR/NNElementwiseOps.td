@@ -105,6 +105,11 @@ def NN_SoftplusOp : NN_UnaryFunctionOp<"softplus", NN_FloatTensor, [{
   }]> {
   let summary = "ln(1 + e^x)";
 }
+def NN_StopGradientOp : NN_UnaryOp<"stop_gradient", NN_FloatTensor,
+                                   [NotDifferentiable]> {
+  let summary = "x, whose derivative is 0";
+  let description = "PyTorch's detach(). `nn-differentiate` leaves none.";
+}
 def NN_NotOp : NN_UnaryOp<"not", NN_BitsTensor, [NotDifferentiable]> {
   let summary = "negates every bit";
 }
