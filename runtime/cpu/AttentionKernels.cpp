@@ -223,6 +223,12 @@ struct Attention {
   AttentionProducts denseProducts() const {
     return products(AttentionLayouts::dense(query.columns(), value.columns()));
   }
+  /// What both passes read of a head.
+  void addInputsTo(RowsAhead &ahead, void *const *tensors, int64_t head) const {
+    query.addTo(ahead, tensors[0], head);
+    key.addTo(ahead, tensors[1], head);
+    value.addTo(ahead, tensors[2], head);
+  }
   /// Whether products of f32 read and write the tensors themselves.
   bool isInPlace() const {
     return type == Type::f32 && TiledProduct::isPossible();
@@ -329,11 +335,8 @@ void pp::runtime::buildAttentionForward(Descriptor &descriptor,
       const int64_t end = heads.begin + heads.count;
       for (int64_t head = heads.begin; head < end; ++head) {
         RowsAhead ahead;
-        if (head + 1 < end) {
-          a.query.addTo(ahead, tensors[0], head + 1);
-          a.key.addTo(ahead, tensors[1], head + 1);
-          a.value.addTo(ahead, tensors[2], head + 1);
-        }
+        if (head + 1 < end)
+          a.addInputsTo(ahead, tensors, head + 1);
         own.forward(
             a.query.floats(tensors[0], head), a.key.floats(tensors[1], head),
             a.value.floats(tensors[2], head), a.maskOf(tensors[3], head), ahead,
@@ -422,9 +425,7 @@ void pp::runtime::buildAttentionBackward(Descriptor &descriptor,
       for (int64_t head = heads.begin; head < end; ++head) {
         RowsAhead ahead;
         if (head + 1 < end) {
-          a.query.addTo(ahead, tensors[0], head + 1);
-          a.key.addTo(ahead, tensors[1], head + 1);
-          a.value.addTo(ahead, tensors[2], head + 1);
+          a.addInputsTo(ahead, tensors, head + 1);
           a.output.addTo(ahead, tensors[3], head + 1);
           diffOutput.addTo(ahead, tensors[5], head + 1);
         }

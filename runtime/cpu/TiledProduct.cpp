@@ -351,7 +351,7 @@ uint64_t TiledProduct::getScratchpadBytes() const {
   return bytes;
 }
 
-/// Four rows of four numbers that are to be copied, or added.
+/// Four numbers that are to be stored, or to be added to what is there.
 template <bool isAdded>
 PP_AVX2_INLINE __m128 combined(__m128 value, const float *place) {
   return isAdded ? _mm_add_ps(_mm_loadu_ps(place), value) : value;
@@ -393,8 +393,7 @@ PP_AVX2 static void transposeMatrix(const float *from, int64_t fromRow,
       one(row, column);
 }
 
-/// Copies or adds a matrix of f32, one of which has its rows or its columns in
-/// one piece each.
+/// Copies a matrix of f32, or adds it to another.
 static void copyMatrix(const float *from, int64_t fromRow, int64_t fromColumn,
                        int64_t rows, int64_t columns, float *to, int64_t toRow,
                        int64_t toColumn, bool isAdded) {
