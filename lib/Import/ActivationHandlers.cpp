@@ -19,13 +19,14 @@ LogicalResult activation(NodeImporter &n) {
 }
 
 /// x above 0, scale (e^(x/width) - 1) below. Neither side is taken where it
-/// would be too large.
+/// would be too large. At 0, the derivative is that from below, as in PyTorch.
 Value exponentialUnit(Expressions &e, Value x, double scale, double width) {
-  Value below = e.min(x, 0);
+  Value isAbove = e.compare(Comparison::gt, x, 0);
+  Value below = e.select(isAbove, e.number(x, 0), x);
   if (width != 1)
     below = e.mul(below, 1 / width);
   Value low = e.mul(e.unary<Expm1Op>(below), scale);
-  return e.select(e.compare(Comparison::gt, x, 0), x, low);
+  return e.select(isAbove, x, low);
 }
 
 Value elu(NodeImporter &n, Expressions &e, Value x) {
@@ -82,7 +83,8 @@ LogicalResult prelu(NodeImporter &n) {
       return n.error("has a slope of a larger shape than its input");
   }
   Expressions e{n};
-  n.setOutput(0, e.select(e.compare(Comparison::lt, x, 0), e.mul(x, slope), x));
+  // At 0, the derivative is the slope, as in PyTorch.
+  n.setOutput(0, e.select(e.compare(Comparison::gt, x, 0), x, e.mul(x, slope)));
   return success();
 }
 

@@ -239,7 +239,8 @@ static LogicalResult leakyRelu(NodeImporter &n) {
     return failure();
   Value scaled =
       n.make<MulOp>(x, n.splat(n.type(x), n.attribute("alpha", 0.01)));
-  Value positive = n.make<CompareOp>(Comparison::ge, x, n.splat(n.type(x), 0));
+  // At 0, the derivative is the slope, as in PyTorch.
+  Value positive = n.make<CompareOp>(Comparison::gt, x, n.splat(n.type(x), 0));
   n.setOutput(0, Value(n.make<SelectOp>(positive, x, scaled)));
   return success();
 }

@@ -96,6 +96,23 @@ def compare(context, checks, operator, version, case):
         checks.check(near, f"{operator} of opset {version}, operand {name}: the gradient says {product}, the difference {difference}")
 
 
+def check_kinks(context, checks):
+    """Where two sides meet, at 0, the derivative is PyTorch's: that from below."""
+    zeros, target = np.zeros((2, 3), F), np.arange(1, 7, dtype=F).reshape(1, 6)
+    kinks = [("Relu", {}, 0), ("LeakyRelu", {"alpha": 0.3}, 0.3), ("Elu", {"alpha": 0.5}, 0.5), ("Celu", {"alpha": 0.5}, 1),
+             ("Selu", {"alpha": 0.5, "gamma": 3.0}, 1.5), ("PRelu", {}, 0.2)]  # fmt: skip
+    for operator, attributes, slope in kinks:
+        operands = [zeros, np.full((1,), slope, F)] if operator == "PRelu" else [zeros]
+        cases.case(operator, operands, zeros, version=22, **attributes)
+        _, case = cases.CASES[22].pop()
+        binary, data = build(context, case, 22, {"x0"}, True, loss="mse", optimizer="sgd", learning_rate=1, train_only="*_weight")
+        archive, snapshot = context.path(".npz"), context.path(".safetensors")
+        np.savez(archive, **data, target=target)
+        binary.train(archive, "--steps", 1, "--save", snapshot)
+        moved = common.read_safetensors(snapshot)[parameter("x0")]
+        checks.check(np.allclose(moved, 2 * target / 6 * slope), f"{operator}: at 0, the slope {slope} moves by {moved}")
+
+
 def more_cases():
     """Activations between their kinks, and casts."""
     x = cases.numbers(2, 3)
@@ -155,6 +172,7 @@ def test(context, checks, arguments):
             checks.check(False, f"{one[0]} of opset {one[1]}: {failure}")
 
     context.map(guarded, every)
+    check_kinks(context, checks)
 
 
 if __name__ == "__main__":
